@@ -1,0 +1,104 @@
+// Package v1alpha1 is the API group g8s.host: every label, annotation and resource name that this
+// project reads or writes on Kubernetes objects, in one place. Aliases are read; our names are written.
+package v1alpha1
+
+// GroupName is the API group of our custom resources and the prefix of our labels.
+const GroupName = "g8s.host"
+
+// SchedulerName is the scheduler profile that places GPU workloads.
+const SchedulerName = "gpu-scheduler"
+
+// Labels of nodes.
+const (
+	// LabelPool is the pool a node is in, and its only source of truth. A node without it is in [DefaultPool].
+	LabelPool = "g8s.host/pool"
+	// LabelGPUType is the model of a node's GPUs, such as A100-80G. Matching is exact.
+	LabelGPUType = "g8s.host/gpu-type"
+	// LabelAccelerator is read as an alias of LabelGPUType, before LabelNVIDIAProduct.
+	LabelAccelerator = "accelerator"
+	// LabelNVIDIAProduct is what NVIDIA's GPU feature discovery writes; the last alias of LabelGPUType.
+	LabelNVIDIAProduct = "nvidia.com/gpu.product"
+	// LabelNVIDIAMemory is the memory of each GPU in MiB, as GPU feature discovery writes it.
+	LabelNVIDIAMemory = "nvidia.com/gpu.memory"
+	// LabelNVIDIACount is the number of GPUs, as GPU feature discovery writes it.
+	LabelNVIDIACount = "nvidia.com/gpu.count"
+	// LabelNVIDIAClique is "<cluster UUID>.<clique ID>": the NVLink domain and the partition in it.
+	LabelNVIDIAClique = "nvidia.com/gpu.clique"
+	// LabelInterconnect is how a node's GPUs reach each other: [InterconnectNVLink] or [InterconnectPCIe].
+	LabelInterconnect = "gpu-interconnect"
+	// LabelMemory is the memory of each GPU as a quantity, such as 80Gi.
+	LabelMemory = "gpu-memory"
+	// LabelCount is the number of GPUs of a node.
+	LabelCount = "gpu-count"
+	// LabelRack is the rack a node stands in.
+	LabelRack = "g8s.host/rack"
+	// LabelSharing says how a node's GPUs are shared; [SharingMemory] is its only value.
+	LabelSharing = "g8s.host/gpu-sharing"
+)
+
+// GPUTypeLabels lists the node labels that name a GPU type, the one that wins first.
+var GPUTypeLabels = []string{LabelGPUType, LabelAccelerator, LabelNVIDIAProduct}
+
+// Values of node labels.
+const (
+	// DefaultPool is the pool of nodes that carry no LabelPool, and of GPU pods that ask for none.
+	DefaultPool = "default"
+	// InterconnectNVLink is the value of LabelInterconnect for GPUs linked by NVLink.
+	InterconnectNVLink = "nvlink"
+	// InterconnectPCIe is the value of LabelInterconnect for GPUs that only share PCIe.
+	InterconnectPCIe = "pcie"
+	// SharingMemory is the value of LabelSharing for GPUs shared by memory.
+	SharingMemory = "memory"
+)
+
+// AnnotationInventory, on a node, is the JSON inventory of its GPUs, written by the node agent.
+const AnnotationInventory = "g8s.host/gpu-inventory"
+
+// Resource names, as nodes offer and containers ask them.
+const (
+	// ResourceGPU counts whole GPUs.
+	ResourceGPU = "nvidia.com/gpu"
+	// ResourceSharedGPU counts slots on shared GPUs.
+	ResourceSharedGPU = "g8s.host/shared-gpu"
+	// ResourceMIGPrefix begins the names of MIG slices, such as nvidia.com/mig-1g.10gb.
+	ResourceMIGPrefix = "nvidia.com/mig-"
+)
+
+// Labels of workloads: on the top object, on its pods and on all that belongs to the job.
+const (
+	// LabelJob is the job's name as its author wrote it.
+	LabelJob = "g8s.host/job"
+	// LabelJobType is the job's kind: training, inference, notebook or compute.
+	LabelJobType = "g8s.host/job-type"
+	// LabelPriority is the job's priority: high, medium or low.
+	LabelPriority = "g8s.host/priority"
+	// LabelManagedBy is Kubernetes' well-known label; its value here is [ManagedByGpuctl].
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// LabelPodGroup joins a pod to a PodGroup of scheduler-plugins.
+	LabelPodGroup = "scheduling.x-k8s.io/pod-group"
+	// ManagedByGpuctl marks the objects that gpuctl made.
+	ManagedByGpuctl = "gpuctl"
+)
+
+// Annotations of pods.
+const (
+	// AnnotationGPUTypes is the ordered list of acceptable types, the preferred first: "A100-80G,A800-80G".
+	AnnotationGPUTypes = "g8s.host/gpu-types"
+	// AnnotationGPUShare is the memory asked on each shared GPU, such as 2Gi.
+	AnnotationGPUShare = "g8s.host/gpu-share"
+	// AnnotationGPUMemoryMin is the least memory a GPU must have, such as 40Gi.
+	AnnotationGPUMemoryMin = "g8s.host/gpu-memory-min"
+	// AnnotationTopology is "required=<level>" or "preferred=<level>", with optional ";wait=10m".
+	AnnotationTopology = "g8s.host/topology"
+	// AnnotationGPUDevices is the scheduler's choice of devices, JSON by container name.
+	AnnotationGPUDevices = "g8s.host/gpu-devices"
+	// AnnotationDescription is the author's description of a job or pool.
+	AnnotationDescription = "g8s.host/description"
+)
+
+// PriorityClasses of jobs. They ship with the manifests; gpuctl never creates them.
+const (
+	PriorityClassHigh   = "g8s-high"
+	PriorityClassMedium = "g8s-medium"
+	PriorityClassLow    = "g8s-low"
+)
