@@ -1,0 +1,179 @@
+package gpu
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// PoolOf returns the pool a node is in: its label, or [names.DefaultPool].
+func PoolOf(node *corev1.Node) string {
+	return cmp.Or(node.Labels[names.LabelPool], names.DefaultPool)
+}
+
+// TypeOf returns the type of a node's GPUs: the first of [names.GPUTypeLabels] that it carries, else "".
+func TypeOf(node *corev1.Node) string {
+	for _, label := range names.GPUTypeLabels {
+		if value := node.Labels[label]; value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// InterconnectOf returns how a node's GPUs reach each other: [names.InterconnectNVLink],
+// [names.InterconnectPCIe], another value of the label in lower case, or "" when the node does not say.
+// A node with an NVLink clique has NVLink, whether or not it carries the label.
+func InterconnectOf(node *corev1.Node) string {
+	if value := node.Labels[names.LabelInterconnect]; value != "" {
+		return strings.ToLower(value)
+	}
+	if node.Labels[names.LabelNVIDIAClique] != "" {
+		return names.InterconnectNVLink
+	}
+	return ""
+}
+
+// PodPool returns the pool a pod belongs to: its node selector, else its label, else [names.DefaultPool]
+// for a pod that asks for GPUs. A pod that asks for none and names no pool is in no pool: "".
+func PodPool(pod *corev1.Pod) string {
+	if pool := cmp.Or(pod.Spec.NodeSelector[names.LabelPool], pod.Labels[names.LabelPool]); pool != "" {
+		return pool
+	}
+	if request, _ := RequestOf(pod); request.IsZero() {
+		return ""
+	}
+	return names.DefaultPool
+}
+
+// Types is what a pod says about the type of its GPUs. The zero value takes any.
+type Types struct {
+	// Selected are the conditions that the node selector and the required affinity put on the labels of
+	// [names.GPUTypeLabels]. A node must meet each of them, by any one of its values.
+	Selected [][]string
+	// Accepted are the types of [names.AnnotationGPUTypes], the preferred first. Empty accepts any.
+	Accepted []string
+	// Preferred are the types that the preferred affinity wishes for, the heaviest first.
+	Preferred []string
+}
+
+// PodTypes reads what a pod says about GPU types. The error tells what is wrong with the annotation.
+func PodTypes(pod *corev1.Pod) (Types, error) {
+	accepted, err := acceptedTypes(pod)
+	if err != nil {
+		return Types{}, err
+	}
+	types := Types{Accepted: accepted}
+	for _, label := range names.GPUTypeLabels {
+		if value, ok := pod.Spec.NodeSelector[label]; ok {
+			types.Selected = append(types.Selected, []string{value})
+		}
+	}
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
+		return types, nil
+	}
+	affinity := pod.Spec.Affinity.NodeAffinity
+	if required := affinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
+		if values := requiredTypes(required.NodeSelectorTerms); len(values) > 0 {
+			types.Selected = append(types.Selected, values)
+		}
+	}
+	types.Preferred = preferredTypes(affinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	return types, nil
+}
+
+// IsAny reports whether every node is of a type the pod takes.
+func (t Types) IsAny() bool { return len(t.Selected) == 0 && len(t.Accepted) == 0 }
+
+// Names returns a list of types of which any acceptable node carries at least one, in one of its labels.
+// It is empty exactly when the pod takes any type.
+func (t Types) Names() []string {
+	if len(t.Accepted) > 0 {
+		return t.Accepted
+	}
+	if len(t.Selected) > 0 {
+		return t.Selected[0]
+	}
+	return nil
+}
+
+// Match reports whether a node is of a type the pod takes. An accepted type is compared with the node's
+// type. A selected one may be any of its type labels, since the selector names the label it means, and
+// Kubernetes' own NodeAffinity holds it to exactly that label.
+func (t Types) Match(node *corev1.Node) bool {
+	if len(t.Accepted) > 0 && !slices.Contains(t.Accepted, TypeOf(node)) {
+		return false
+	}
+	for _, values := range t.Selected {
+		if !carriesAny(node, values) {
+			return false
+		}
+	}
+	return true
+}
+
+func carriesAny(node *corev1.Node, types []string) bool {
+	for _, label := range names.GPUTypeLabels {
+		if value, ok := node.Labels[label]; ok && slices.Contains(types, value) {
+			return true
+		}
+	}
+	return false
+}
+
+func acceptedTypes(pod *corev1.Pod) ([]string, error) {
+	value, ok := pod.Annotations[names.AnnotationGPUTypes]
+	if !ok {
+		return nil, nil
+	}
+	types := strings.Split(value, ",")
+	for i := range types {
+		if types[i] = strings.TrimSpace(types[i]); types[i] == "" {
+			return nil, fmt.Errorf("annotation %s is %q, want types separated by commas, such as %q",
+				names.AnnotationGPUTypes, value, "A100-80G,A800-80G")
+		}
+	}
+	return types, nil
+}
+
+// requiredTypes returns the types of which a node must have one. Terms are alternatives, so a term
+// without a condition on the type admits any.
+func requiredTypes(terms []corev1.NodeSelectorTerm) []string {
+	var types []string
+	for i := range terms {
+		values := typesIn(&terms[i])
+		if len(values) == 0 {
+			return nil
+		}
+		types = append(types, values...)
+	}
+	return types
+}
+
+func preferredTypes(terms []corev1.PreferredSchedulingTerm) []string {
+	byWeight := slices.Clone(terms)
+	slices.SortStableFunc(byWeight, func(a, b corev1.PreferredSchedulingTerm) int {
+		return cmp.Compare(b.Weight, a.Weight)
+	})
+	var types []string
+	for i := range byWeight {
+		types = append(types, typesIn(&byWeight[i].Preference)...)
+	}
+	return types
+}
+
+// typesIn returns the values of a term's first condition of the form "type label In (...)".
+func typesIn(term *corev1.NodeSelectorTerm) []string {
+	for i := range term.MatchExpressions {
+		condition := &term.MatchExpressions[i]
+		if condition.Operator == corev1.NodeSelectorOpIn && slices.Contains(names.GPUTypeLabels, condition.Key) {
+			return condition.Values
+		}
+	}
+	return nil
+}
