@@ -1,0 +1,62 @@
+# The two commands a newcomer needs are `make demo` and `make test`; `make help` lists the rest.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BINARIES   := gpu-scheduler gpuctl gpu-sandbox
+REGISTRY   ?= registry.example.com/g8s
+VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+KUBERNETES := $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2; exit}' go.mod)
+# kube-scheduler reports this to `--version` and to the API server as its user agent.
+LDFLAGS    := -X k8s.io/component-base/version.gitVersion=$(KUBERNETES)+g8s.$(VERSION)
+# The race detector needs a C compiler, which a machine with only Go, make and git has not.
+RACE       := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: help build tools test demo demo-down bench generate verify lint image clean
+
+build: ## Build our binaries into bin/
+	@mkdir -p bin
+	@echo "building $(BINARIES)" >&2
+	@CGO_ENABLED=0 go build -ldflags "$(LDFLAGS)" -o bin/ $(BINARIES:%=./cmd/%)
+
+tools: ## Build the control plane (etcd, kube-apiserver, …) into bin/tools; first time about 5 minutes
+	@hack/tools/build.sh
+
+test: tools build ## Run all tests, unit and integration, the latter on a real control plane
+	go test $(RACE) ./cli/... ./manifests/... ./pkg/... ./plugins/...
+	go test -timeout 15m ./cmd/... ./test/...
+
+demo: tools build ## Start a cluster of simulated GPU nodes, submit jobs to it, show where they land and why
+	@hack/demo.sh
+
+demo-down: ## Stop the cluster of `make demo`
+	@if [ -x bin/gpu-sandbox ]; then bin/gpu-sandbox down; fi
+
+bench: ## Run the benchmarks of the plugins and of their pure parts
+	go test -run '^$$' -bench . -benchmem ./pkg/gpu/... ./plugins/...
+
+generate: ## Write the generated files: deep copies, reference pages
+	@hack/generate.sh
+
+lint: bin/tools/golangci-lint ## Run golangci-lint
+	bin/tools/golangci-lint run ./...
+
+verify: generate lint ## Fail if generated files, formatting or modules are not up to date
+	@hack/verify.sh
+
+image: ## Build the container images (needs Docker)
+	@for binary in $(filter-out gpu-sandbox,$(BINARIES)); do \
+		docker build --build-arg BINARY=$$binary --build-arg LDFLAGS="$(LDFLAGS)" -t $(REGISTRY)/$$binary:$(VERSION) .; done
+
+clean: demo-down ## Remove what was built
+	rm -rf bin
+
+bin/tools/%: hack/tools/dev/go.mod
+	@mkdir -p bin/tools
+	@echo "building $*" >&2
+	@cd hack/tools/dev && go build -ldflags '-s -w' -o ../../../bin/tools/ \
+		$$(go list -f '{{.ImportPath}}' tool | grep '/$*$$')
+	@touch $@
