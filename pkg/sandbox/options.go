@@ -1,0 +1,121 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ToolsCommand is what a user runs when the programs of the control plane are missing.
+const ToolsCommand = "make tools"
+
+// Options say what a sandbox consists of. The zero value is an API server alone, in a directory of its own.
+type Options struct {
+	// Dir is the sandbox's directory. It is created, must be empty or absent, and is removed by Stop. ""
+	// means a new temporary directory.
+	Dir string
+	// BinDir holds etcd, kube-apiserver and the others. "" means [FindTools].
+	BinDir string
+	// Progress gets a line for each step. nil means none.
+	Progress io.Writer
+	// ControllerManager runs kube-controller-manager. Without it nothing acts on Jobs and Deployments, and
+	// the two admission plugins that need controllers (ServiceAccount, TaintNodesByCondition) are off.
+	ControllerManager bool
+	// Kwok runs kwok, which keeps nodes alive and runs the pods bound to them.
+	Kwok bool
+	// HostExec lets `kubectl exec` into a simulated pod run the command ON THIS MACHINE, as this user. kwok's
+	// port has no authentication: anybody with an account on this machine could use it.
+	HostExec bool
+	// Fleet is created before Start returns. nil means no nodes.
+	Fleet *Fleet
+}
+
+// Full are the options of a whole cluster with the default fleet.
+func Full() Options {
+	fleet := DefaultFleet()
+	return Options{ControllerManager: true, Kwok: true, Fleet: &fleet}
+}
+
+// withDefaults fills in what is unset and checks what is needed.
+func (o Options) withDefaults() (Options, error) {
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	if o.BinDir == "" {
+		dir, err := FindTools()
+		if err != nil {
+			return o, err
+		}
+		o.BinDir = dir
+	}
+	dir, err := filepath.Abs(o.BinDir)
+	if err != nil {
+		return o, fmt.Errorf("finding the tools: %w", err)
+	}
+	o.BinDir = dir
+	return o, checkTools(o.BinDir, o.tools())
+}
+
+// tools are the programs that these options need.
+func (o Options) tools() []string {
+	names := []string{nameEtcd, nameAPIServer, nameKubectl}
+	if o.ControllerManager {
+		names = append(names, nameControllerManager)
+	}
+	if o.Kwok {
+		names = append(names, nameKwok)
+	}
+	return names
+}
+
+func checkTools(dir string, names []string) error {
+	var missing []string
+	for _, name := range names {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.IsDir() {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("missing %s in %s: run %q in the repository", strings.Join(missing, ", "), dir, ToolsCommand)
+	}
+	return nil
+}
+
+// FindTools returns the directory of the control plane's programs: tools/ beside this executable, else
+// bin/tools of the repository that the working directory is in.
+func FindTools() (string, error) {
+	if self, err := os.Executable(); err == nil {
+		if dir := filepath.Join(filepath.Dir(self), "tools"); isDir(dir) {
+			return dir, nil
+		}
+	}
+	root, err := repository()
+	if err != nil {
+		return "", fmt.Errorf("finding the control plane's programs: %w", err)
+	}
+	return filepath.Join(root, "bin", "tools"), nil
+}
+
+// repository returns the closest directory above the working directory that holds our tools' modules.
+func repository() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("reading the working directory: %w", err)
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if isDir(filepath.Join(dir, "hack", "tools", "cluster")) {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("neither tools/ beside this program nor a repository around the working directory")
+		}
+	}
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

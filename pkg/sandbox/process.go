@@ -1,0 +1,196 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	defaultReadyTimeout = 60 * time.Second
+	readyPoll           = 50 * time.Millisecond
+	stopGrace           = 5 * time.Second
+)
+
+// ProcessSpec says how to run a child of the sandbox.
+type ProcessSpec struct {
+	// Name is unique in the sandbox; the log is logs/NAME.log.
+	Name string
+	// Path is the program.
+	Path string
+	// Args are its arguments, without the program's name.
+	Args []string
+	// Env is added to PATH, HOME and TMPDIR, the only variables that children get: a user's own settings
+	// (KUBECONFIG, proxies) must not change what the sandbox does. HOME and TMPDIR are in the sandbox.
+	Env []string
+	// Port is where it serves, for reports only. 0 is none.
+	Port int
+	// Ready is asked until it returns nil. nil means ready at once.
+	Ready func(context.Context) error
+	// ReadyTimeout bounds the wait for Ready. 0 means 60 s.
+	ReadyTimeout time.Duration
+}
+
+// Process is a running child of the sandbox. It leads its own process group.
+type Process struct {
+	name     string
+	pid      int
+	port     int
+	log      string
+	pidFile  string
+	started  time.Time
+	stopping atomic.Bool
+	done     chan struct{}
+	exit     error // how it ended; read after done is closed
+}
+
+// Name returns the name it was started under.
+func (p *Process) Name() string { return p.name }
+
+// PID returns its process id.
+func (p *Process) PID() int { return p.pid }
+
+// Port returns the port it serves on, 0 if none is known.
+func (p *Process) Port() int { return p.port }
+
+// LogPath returns the file that holds its standard output and error.
+func (p *Process) LogPath() string { return p.log }
+
+// LogTail returns the last lines of its log.
+func (p *Process) LogTail() string { return Tail(p.log) }
+
+// Started returns when it was started.
+func (p *Process) Started() time.Time { return p.started }
+
+// Done is closed when it has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Wait waits for its end and returns how it ended: nil for exit code 0.
+func (p *Process) Wait() error {
+	<-p.done
+	return p.exit
+}
+
+// Signal sends a signal to the process alone. An end that follows is not reported as a crash for the signals
+// that ask for an end: interrupt, terminate and kill.
+func (p *Process) Signal(sig syscall.Signal) error {
+	switch sig {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL:
+		p.stopping.Store(true)
+	}
+	if err := syscall.Kill(p.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("sending %s to %s: %w", sig, p.name, err)
+	}
+	return nil
+}
+
+// Kill ends the process and its children at once, as a crash of the machine would, and waits for the end.
+func (p *Process) Kill() error {
+	p.stopping.Store(true)
+	if err := syscall.Kill(-p.pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("killing %s: %w", p.name, err)
+	}
+	<-p.done
+	return nil
+}
+
+// Stop asks the process to end, and kills it when it has not within 5 s.
+func (p *Process) Stop() error {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-p.done:
+	case <-time.After(stopGrace):
+	}
+	return p.Kill() // also what it left in its group
+}
+
+// exitError describes the end of the process.
+func (p *Process) exitError(reason string) *ExitError {
+	return &ExitError{Name: p.name, Reason: reason, Log: p.log, Tail: p.LogTail()}
+}
+
+// launch starts the program of a spec with its files in the sandbox's directory. onExit is called once, when
+// it has ended.
+func launch(dir string, spec ProcessSpec, onExit func(*Process)) (*Process, error) {
+	p := &Process{
+		name: spec.Name, port: spec.Port,
+		log: logPath(dir, spec.Name), pidFile: pidPath(dir, spec.Name),
+		done: make(chan struct{}),
+	}
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log of %s: %w", spec.Name, err)
+	}
+	defer log.Close()
+	cmd := exec.Command("/bin/sh", append([]string{"-c", recordScript, p.pidFile, spec.Path}, spec.Args...)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + filepath.Join(dir, "tmp")}, spec.Env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.started = time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", spec.Name, err)
+	}
+	p.pid = cmd.Process.Pid
+	go p.reap(cmd.Wait, onExit)
+	return p, nil
+}
+
+// reap waits for the process by the function given and records its end.
+func (p *Process) reap(wait func() error, onExit func(*Process)) {
+	p.exit = wait()
+	_ = os.Remove(p.pidFile) // its id may be given to a stranger from now on
+	close(p.done)
+	onExit(p)
+}
+
+// awaitReady waits until the process is ready, has ended, or is out of time.
+func awaitReady(ctx context.Context, p *Process, spec ProcessSpec) error {
+	if spec.Ready == nil {
+		return nil
+	}
+	timeout := spec.ReadyTimeout
+	if timeout == 0 {
+		timeout = defaultReadyTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for {
+		err := spec.Ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return p.exitError("ended before it was ready, " + exitReason(p.exit))
+		case <-ctx.Done():
+			return p.exitError(fmt.Sprintf("not ready after %s: %v", time.Since(p.started).Round(time.Second), err))
+		case <-time.After(readyPoll):
+		}
+	}
+}
+
+func exitReason(err error) string {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err.Error()
+}
+
+func logPath(dir, name string) string { return filepath.Join(dir, "logs", name+".log") }
+
+func (p *Process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
