@@ -1,0 +1,98 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// InventoryOf returns a node's inventory: from its annotation, or derived from allocatable and labels when
+// it has none. The inventory is always valid and the best that is known. An error tells what had to be
+// ignored on the way: a malformed annotation, an unreadable label, cards beyond [MaxCards].
+//
+// Derived: as many cards as allocatable [names.ResourceGPU] says, all healthy, since allocatable already
+// lacks the bad ones and nothing says which those are; a node that only offers [names.ResourceSharedGPU] has
+// as many as its labels say. Memory is that of the labels. A node
+// said to have NVLink is taken to link all its cards, by the least NVLink there is, so that it never
+// outbids a node that measured its own.
+func InventoryOf(node *corev1.Node) (Inventory, error) {
+	text, ok := node.Annotations[names.AnnotationInventory]
+	if !ok {
+		return derive(node)
+	}
+	inventory, malformed := ParseInventory(text)
+	if malformed == nil {
+		return inventory, nil
+	}
+	malformed = fmt.Errorf("reading annotation %s: %w", names.AnnotationInventory, malformed)
+	inventory, err := derive(node)
+	return inventory, errors.Join(malformed, err)
+}
+
+func derive(node *corev1.Node) (Inventory, error) {
+	count, countErr := cardCount(node)
+	memory, memoryErr := cardMemory(node)
+	inventory := Inventory{Cards: make([]Card, count), Derived: true}
+	indices := make([]int, count)
+	for i := range inventory.Cards {
+		inventory.Cards[i] = Card{UUID: "index-" + strconv.Itoa(i), Index: i, MemoryMiB: memory, Health: Healthy}
+		indices[i] = i
+	}
+	if count > 1 && InterconnectOf(node) == names.InterconnectNVLink {
+		inventory.Links = []Link{{GPUs: indices, NVLinks: 1}}
+	}
+	return inventory, errors.Join(countErr, memoryErr)
+}
+
+// cardCount returns the number of cards, at most [MaxCards].
+func cardCount(node *corev1.Node) (int, error) {
+	count, err := int64(0), error(nil)
+	if allocatable, ok := node.Status.Allocatable[names.ResourceGPU]; ok {
+		count = max(allocatable.Value(), 0)
+	}
+	if slots := node.Status.Allocatable[names.ResourceSharedGPU]; count == 0 && slots.Sign() > 0 {
+		count, err = firstNumber(node, maxIndex, names.LabelNVIDIACount, names.LabelCount)
+	}
+	if count > MaxCards {
+		return MaxCards, fmt.Errorf("the node offers %d GPUs: only the first %d are used", count, MaxCards)
+	}
+	return int(count), err
+}
+
+// cardMemory returns the memory of each card in MiB, 0 when no label tells.
+func cardMemory(node *corev1.Node) (int64, error) {
+	memory, err := firstNumber(node, maxMemoryMiB, names.LabelNVIDIAMemory)
+	if memory > 0 {
+		return memory, nil
+	}
+	value := node.Labels[names.LabelMemory]
+	if value == "" {
+		return 0, err
+	}
+	memory, parseErr := parseMiB(value)
+	if parseErr != nil {
+		return 0, errors.Join(err, fmt.Errorf("reading label %s: %w", names.LabelMemory, parseErr))
+	}
+	return memory, err
+}
+
+// firstNumber reads the first of some labels that holds a number from 1 to limit.
+func firstNumber(node *corev1.Node, limit int64, labels ...string) (int64, error) {
+	var errs []error
+	for _, label := range labels {
+		value := node.Labels[label]
+		if value == "" {
+			continue
+		}
+		number, err := strconv.ParseInt(value, 10, 64)
+		if err == nil && number >= 1 && number <= limit {
+			return number, nil
+		}
+		errs = append(errs, fmt.Errorf("reading label %s: %q is no number from 1 to %d", label, value, limit))
+	}
+	return 0, errors.Join(errs...)
+}

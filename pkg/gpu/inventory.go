@@ -1,0 +1,166 @@
+package gpu
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+)
+
+// Healthy is the health of a card that may be given out. Any other word is why it may not.
+const Healthy = "Healthy"
+
+// Bounds of what an inventory may say. They are far above today's hardware; their use is that no sum of
+// them overflows.
+const (
+	maxIndex         = 255
+	maxMemoryMiB     = 1 << 24 // 16 TiB
+	maxNUMANode      = 1023
+	maxNVLinks       = 1023
+	minLinkGBps      = 16 // more than any PCIe path below, so that NVLink always wins
+	maxLinkGBps      = 65535
+	nvlinkGBps       = 25 // one link of NVLink 2 to 4, each way
+	maxInventorySize = 64 << 10
+)
+
+// Inventory is what is known of a node's cards. [ParseInventory] documents its written form.
+type Inventory struct {
+	// Cards are the node's cards in order of index, at most [MaxCards].
+	Cards []Card
+	// Links are the NVLink connections.
+	Links []Link
+	// Derived tells that the cards were counted from allocatable and labels, so they have no real UUID
+	// and no health of their own.
+	Derived bool
+}
+
+// Card is one GPU.
+type Card struct {
+	// UUID identifies the card, as the driver names it: GPU-5f1e4a3c-….
+	UUID string `json:"uuid"`
+	// Index is the driver's number of the card, 0–255.
+	Index int `json:"index"`
+	// MemoryMiB is the card's memory. 0 is unknown: such a card serves no demand that names memory.
+	MemoryMiB int64 `json:"memoryMiB,omitempty"`
+	// NUMANode is the NUMA node that the card hangs on; nil is unknown.
+	NUMANode *int `json:"numaNode,omitempty"`
+	// PCIeSwitch names the PCIe switch over the card, such as 0000:0e:00.0; cards with the same name
+	// share it. "" is unknown or none.
+	PCIeSwitch string `json:"pcieSwitch,omitempty"`
+	// Health is [Healthy], or one word for what is wrong, such as Xid79.
+	Health string `json:"health"`
+}
+
+// Link says that each two of some cards are connected by NVLink in the same way: two cards joined by a
+// bridge, or all cards of an NVSwitch.
+type Link struct {
+	// GPUs are the indices of two or more cards.
+	GPUs []int `json:"gpus"`
+	// NVLinks is the number of links between two of them.
+	NVLinks int `json:"nvlinks,omitempty"`
+	// BandwidthGBps is the bandwidth between two of them each way, in GB/s, 16–65535.
+	// When it is 0, each of NVLinks counts 25 GB/s.
+	BandwidthGBps int `json:"bandwidthGBps,omitempty"`
+}
+
+// gbps returns the bandwidth between two cards of the link.
+func (l *Link) gbps() int { return cmp.Or(l.BandwidthGBps, l.NVLinks*nvlinkGBps) }
+
+var (
+	uuidPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
+	switchPattern = regexp.MustCompile(`^[A-Za-z0-9._:/-]{0,64}$`)
+	healthPattern = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,31}$`)
+)
+
+// Validate tells what is wrong with an inventory: every fault of a card and of a link, in one error.
+func (inv *Inventory) Validate() error {
+	if len(inv.Cards) > MaxCards {
+		return fmt.Errorf("%d GPUs, want at most %d", len(inv.Cards), MaxCards)
+	}
+	var errs []error
+	uuids := make(map[string]bool, len(inv.Cards))
+	for i := range inv.Cards {
+		card := &inv.Cards[i]
+		if err := card.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("gpus[%d]: %w", i, err))
+		}
+		if uuids[card.UUID] {
+			errs = append(errs, fmt.Errorf("gpus[%d]: uuid %q is there twice", i, card.UUID))
+		}
+		uuids[card.UUID] = true
+		if i > 0 && inv.Cards[i-1].Index >= card.Index {
+			errs = append(errs, fmt.Errorf("gpus[%d]: index %d is not above %d, the one before", i, card.Index, inv.Cards[i-1].Index))
+		}
+	}
+	return errors.Join(append(errs, inv.validateLinks()...)...)
+}
+
+func (c *Card) validate() error {
+	switch {
+	case !uuidPattern.MatchString(c.UUID):
+		return fmt.Errorf("uuid is %.140q, want 1 to 128 letters, digits or any of . _ : / -", c.UUID)
+	case c.Index < 0 || c.Index > maxIndex:
+		return fmt.Errorf("index is %d, want 0 to %d", c.Index, maxIndex)
+	case c.MemoryMiB < 0 || c.MemoryMiB > maxMemoryMiB:
+		return fmt.Errorf("memoryMiB is %d, want 0 to %d", c.MemoryMiB, maxMemoryMiB)
+	case c.NUMANode != nil && (*c.NUMANode < 0 || *c.NUMANode > maxNUMANode):
+		return fmt.Errorf("numaNode is %d, want 0 to %d, or nothing when it is unknown", *c.NUMANode, maxNUMANode)
+	case !switchPattern.MatchString(c.PCIeSwitch):
+		return fmt.Errorf("pcieSwitch is %.80q, want up to 64 letters, digits or any of . _ : / -", c.PCIeSwitch)
+	case !healthPattern.MatchString(c.Health):
+		return fmt.Errorf("health is %.40q, want %s or one CamelCase word for what is wrong", c.Health, Healthy)
+	}
+	return nil
+}
+
+// validateLinks finds links to cards that do not exist, and pairs of cards that are linked twice.
+func (inv *Inventory) validateLinks() []error {
+	var errs []error
+	linked := map[[2]int]bool{}
+	for i := range inv.Links {
+		link := &inv.Links[i]
+		if err := inv.validateLink(link); err != nil {
+			errs = append(errs, fmt.Errorf("links[%d]: %w", i, err))
+			continue
+		}
+		for j, a := range link.GPUs {
+			for _, b := range link.GPUs[:j] {
+				pair := [2]int{min(a, b), max(a, b)}
+				if linked[pair] {
+					errs = append(errs, fmt.Errorf("links[%d]: GPUs %d and %d are linked twice", i, pair[0], pair[1]))
+				}
+				linked[pair] = true
+			}
+		}
+	}
+	return errs
+}
+
+func (inv *Inventory) validateLink(link *Link) error {
+	if len(link.GPUs) < 2 || len(link.GPUs) > MaxCards {
+		return fmt.Errorf("%d gpus, want 2 to %d", len(link.GPUs), MaxCards)
+	}
+	for i, index := range link.GPUs {
+		if _, ok := inv.position(index); !ok {
+			return fmt.Errorf("no GPU has index %d", index)
+		}
+		if slices.Contains(link.GPUs[:i], index) {
+			return fmt.Errorf("GPU %d is there twice", index)
+		}
+	}
+	if link.NVLinks < 0 || link.NVLinks > maxNVLinks {
+		return fmt.Errorf("nvlinks is %d, want 0 to %d", link.NVLinks, maxNVLinks)
+	}
+	if gbps := link.gbps(); gbps < minLinkGBps || gbps > maxLinkGBps {
+		return fmt.Errorf("the bandwidth is %d GB/s, want %d to %d from bandwidthGBps or nvlinks", gbps, minLinkGBps, maxLinkGBps)
+	}
+	return nil
+}
+
+// position returns where the card of an index stands.
+func (inv *Inventory) position(index int) (int, bool) {
+	return slices.BinarySearchFunc(inv.Cards, index, func(card Card, index int) int {
+		return cmp.Compare(card.Index, index)
+	})
+}

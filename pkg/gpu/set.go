@@ -1,0 +1,62 @@
+package gpu
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+)
+
+// MaxCards is the most cards of one node that can be told apart: a [Set] has one bit for each.
+const MaxCards = 64
+
+// Set is a set of a node's cards. Bit i stands for the card at position i of the node's inventory,
+// which is in order of index; it is the card of index i only where the indices have no gap.
+type Set uint64
+
+// firstCards returns the set of the first n positions.
+func firstCards(n int) Set { return Set(1)<<n - 1 }
+
+// only returns the set of one position.
+func only(card int) Set { return Set(1) << card }
+
+// Len returns the number of cards in the set.
+func (s Set) Len() int { return bits.OnesCount64(uint64(s)) }
+
+// Has reports whether the card at a position is in the set.
+func (s Set) Has(card int) bool { return s&only(card) != 0 }
+
+// First returns the lowest position in the set, or [MaxCards] for the empty set.
+func (s Set) First() int { return bits.TrailingZeros64(uint64(s)) }
+
+// pop returns the lowest position and the set without it.
+func (s Set) pop() (int, Set) { return s.First(), s & (s - 1) }
+
+// Positions returns the positions in the set, the lowest first.
+func (s Set) Positions() []int {
+	positions := make([]int, 0, s.Len())
+	for s != 0 {
+		var card int
+		card, s = s.pop()
+		positions = append(positions, card)
+	}
+	return positions
+}
+
+// String returns the positions as ranges, such as "0-3,6", or "none".
+func (s Set) String() string {
+	if s == 0 {
+		return "none"
+	}
+	var ranges []string
+	for s != 0 {
+		first := s.First()
+		length := bits.TrailingZeros64(^uint64(s >> first))
+		s &^= firstCards(length) << first
+		if length == 1 {
+			ranges = append(ranges, fmt.Sprint(first))
+			continue
+		}
+		ranges = append(ranges, fmt.Sprintf("%d-%d", first, first+length-1))
+	}
+	return strings.Join(ranges, ",")
+}
