@@ -94,6 +94,8 @@ const (
 	AnnotationGPUDevices = "g8s.host/gpu-devices"
 	// AnnotationDescription is the author's description of a job or pool.
 	AnnotationDescription = "g8s.host/description"
+	// AnnotationSubmitted, on the top object of a job, is the YAML document it was made from.
+	AnnotationSubmitted = "g8s.host/submitted"
 )
 
 // PriorityClasses of jobs. They ship with the manifests; gpuctl never creates them.

@@ -1,0 +1,222 @@
+package workload
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// decoder walks the nodes of one document and collects what is wrong with them.
+type decoder struct {
+	source *source
+	kind   Kind
+	// keys holds where each field of the document was written, by path; checks across fields point there.
+	keys map[string]*yaml.Node
+	// values holds the value nodes of the same fields.
+	values map[string]*yaml.Node
+}
+
+func newDecoder(src *source, kind Kind) *decoder {
+	return &decoder{source: src, kind: kind, keys: map[string]*yaml.Node{}, values: map[string]*yaml.Node{}}
+}
+
+// errorf reports an error at a node.
+func (d *decoder) errorf(at *yaml.Node, format string, args ...any) {
+	d.source.report(SeverityError, at.Line, at.Column, fmt.Sprintf(format, args...))
+}
+
+// warnf reports a warning at a node.
+func (d *decoder) warnf(at *yaml.Node, format string, args ...any) {
+	d.source.report(SeverityWarning, at.Line, at.Column, fmt.Sprintf(format, args...))
+}
+
+// has says whether the document has the field, be it right or wrong.
+func (d *decoder) has(path string) bool {
+	return d.keys[path] != nil
+}
+
+// valueAt returns the value of a field, or, where the document does not have it, the key of the nearest
+// section around it. It is nil only if the document has none of them.
+func (d *decoder) valueAt(path string) *yaml.Node {
+	if node := d.values[path]; node != nil && !isNull(node) {
+		return node
+	}
+	for path != "" {
+		if node := d.keys[path]; node != nil {
+			return node
+		}
+		cut := strings.LastIndexAny(path, ".[")
+		path = path[:max(cut, 0)]
+	}
+	return d.keys[""]
+}
+
+// section decodes a mapping by its table of fields.
+func (d *decoder) section(node *yaml.Node, path string, fs fields) {
+	if node.Kind != yaml.MappingNode {
+		d.errorf(node, "%s must be a section with %s, not %s", pathOrDocument(path), oneOf(fs.names(d.kind)), nodeWord(node))
+		return
+	}
+	seen := map[string]*yaml.Node{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		d.entry(node.Content[i], node.Content[i+1], path, fs, seen)
+	}
+	for _, f := range fs {
+		if f.required && f.allows(d.kind) && seen[f.name] == nil {
+			at := node
+			if key := d.keys[path]; key != nil {
+				at = key
+			}
+			d.errorf(at, "%s is missing%s", join(path, f.name), f.hint())
+		}
+	}
+}
+
+// hint shows how a field is written, for messages that say that it is missing.
+func (f field) hint() string {
+	if f.example == "" {
+		return ""
+	}
+	return fmt.Sprintf(` (for example "%s: %s")`, f.name, f.example)
+}
+
+// entry decodes one key of a section and what it holds.
+func (d *decoder) entry(key, val *yaml.Node, path string, fs fields, seen map[string]*yaml.Node) {
+	f, known := fs.find(key.Value)
+	switch first := seen[f.name]; {
+	case key.Kind != yaml.ScalarNode || !known:
+		d.unknown(key, path, fs)
+		return
+	case first != nil:
+		d.errorf(key, "duplicate field %q in %s: line %d has %q already", key.Value, pathOrDocument(path), d.source.first+first.Line, first.Value)
+		return
+	case !f.allows(d.kind):
+		seen[f.name] = key
+		d.errorf(key, "%s is only for kind %s, this is kind %s", join(path, f.name), oneOf(f.only), d.kind)
+		return
+	}
+	seen[f.name] = key
+	full := join(path, f.name)
+	d.keys[full], d.values[full] = key, val
+	switch {
+	case !isNull(val):
+		f.value.decode(d, val, full)
+	case len(f.value.fields) > 0 && !f.required:
+		d.warnf(key, "%s is empty and has no effect", full)
+	default:
+		d.errorf(key, "%s has no value%s", full, f.hint())
+	}
+}
+
+// unknown reports a key that is not in the table, and what its author may have meant.
+func (d *decoder) unknown(key *yaml.Node, path string, fs fields) {
+	switch {
+	case key.Kind != yaml.ScalarNode:
+		d.errorf(key, "a key must be plain text, not %s", nodeWord(key))
+	case key.Value == "<<":
+		d.errorf(key, "merge keys (<<) are not supported: write the fields out")
+	default:
+		hint := didYouMean(key.Value, fs.names(d.kind))
+		if hint == "" {
+			hint = d.elsewhere(key.Value, path)
+		}
+		d.errorf(key, "unknown field %q in %s%s", clip(key.Value), pathOrDocument(path), hint)
+	}
+}
+
+// elsewhere says in which other section of the document the key belongs, if there is exactly one.
+func (d *decoder) elsewhere(key, path string) string {
+	var found []string
+	for _, f := range Fields(d.kind) {
+		parent, last := splitPath(f.Path)
+		if matches(key, last) && parent != path && !strings.Contains(parent, "[]") {
+			found = append(found, parent)
+		}
+	}
+	if len(found) != 1 {
+		return ""
+	}
+	if found[0] == "" {
+		return " (it belongs at the top of the document)"
+	}
+	return fmt.Sprintf(" (it belongs in %s)", found[0])
+}
+
+func splitPath(path string) (parent, last string) {
+	i := strings.LastIndexByte(path, '.')
+	if i < 0 {
+		return "", path
+	}
+	return path[:i], path[i+1:]
+}
+
+// list calls each for every entry of a sequence that is not null.
+func (d *decoder) list(node *yaml.Node, path string, each func(i int, entry *yaml.Node, path string)) {
+	if node.Kind != yaml.SequenceNode {
+		d.errorf(node, "%s must be a list, not %s", path, nodeWord(node))
+		return
+	}
+	for i, entry := range node.Content {
+		entryPath := fmt.Sprintf("%s[%d]", path, i)
+		d.keys[entryPath] = entry
+		if isNull(entry) {
+			d.errorf(entry, "%s has no value", entryPath)
+			continue
+		}
+		each(i, entry, entryPath)
+	}
+}
+
+// isSection says whether the entry of a list is a mapping, so that its fields can be checked further.
+func (d *decoder) isSection(path string) bool {
+	node := d.keys[path]
+	return node != nil && node.Kind == yaml.MappingNode
+}
+
+func isNull(node *yaml.Node) bool {
+	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
+}
+
+func pathOrDocument(path string) string {
+	if path == "" {
+		return "the document"
+	}
+	return path
+}
+
+// nodeWord names what a node is, in the words of someone who writes YAML.
+func nodeWord(node *yaml.Node) string {
+	switch node.Kind {
+	case yaml.MappingNode:
+		return "a section"
+	case yaml.SequenceNode:
+		return "a list"
+	default:
+		return fmt.Sprintf("%q", clip(node.Value))
+	}
+}
+
+// clip shortens text for a message.
+func clip(s string) string {
+	const most = 80
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return s
+}
+
+// oneOf renders alternatives: "a, b or c".
+func oneOf[S ~string](words []S) string {
+	var b strings.Builder
+	for i, w := range words {
+		switch {
+		case i > 0 && i == len(words)-1:
+			b.WriteString(" or ")
+		case i > 0:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(w))
+	}
+	return b.String()
+}

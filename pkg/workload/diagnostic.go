@@ -1,0 +1,135 @@
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Severity says whether a problem stops the document from being used.
+type Severity string
+
+// Severities of diagnostics.
+const (
+	SeverityError   Severity = "error"
+	SeverityWarning Severity = "warning"
+)
+
+// Diagnostic is one problem of a file.
+type Diagnostic struct {
+	File string `json:"file"`
+	// Line counts from 1; 0 means the file as a whole.
+	Line int `json:"line"`
+	// Column counts characters from 1; 0 means the line as a whole.
+	Column   int      `json:"column"`
+	Severity Severity `json:"severity"`
+	Message  string   `json:"message"`
+	// Source is the text of the line, without its end.
+	Source string `json:"source,omitempty"`
+}
+
+// excerptWidth is the number of characters of a source line that a diagnostic shows.
+const excerptWidth = 120
+
+// String renders the diagnostic as "file:line:column: message", the source line and a caret below it.
+func (d Diagnostic) String() string {
+	var b strings.Builder
+	b.WriteString(d.File)
+	if d.Line > 0 {
+		fmt.Fprintf(&b, ":%d", d.Line)
+	}
+	if d.Line > 0 && d.Column > 0 {
+		fmt.Fprintf(&b, ":%d", d.Column)
+	}
+	b.WriteString(": ")
+	if d.Severity == SeverityWarning {
+		b.WriteString("warning: ")
+	}
+	b.WriteString(d.Message)
+	if d.Source != "" && d.Column > 0 {
+		excerpt, caret := d.excerpt()
+		fmt.Fprintf(&b, "\n  %s\n  %s^", excerpt, caret)
+	}
+	return b.String()
+}
+
+// excerpt returns the part of the source line around the column, and the blanks that put a caret under it.
+func (d Diagnostic) excerpt() (line, blanks string) {
+	runes := []rune(printable(d.Source))
+	at := min(d.Column-1, len(runes))
+	start := max(0, at-excerptWidth/2)
+	if len(runes) <= excerptWidth {
+		start = 0
+	}
+	end := min(len(runes), start+excerptWidth)
+	return string(runes[start:end]), strings.Map(blank, string(runes[start:at]))
+}
+
+// printable replaces what would disturb a terminal, keeping the number of characters.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, s)
+}
+
+// blank returns a space that is as wide on a terminal as r.
+func blank(r rune) rune {
+	const ideographicSpace = '\u3000'
+	switch {
+	case r == '\t':
+		return r
+	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul),
+		'\u3000' <= r && r <= '\u303f', '\uff01' <= r && r <= '\uff60':
+		return ideographicSpace
+	default:
+		return ' '
+	}
+}
+
+// Diagnostics are the problems of a file, in the order of their positions.
+type Diagnostics []Diagnostic
+
+// HasErrors says whether any of the problems is an error.
+func (ds Diagnostics) HasErrors() bool {
+	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == SeverityError })
+}
+
+// String renders the diagnostics below each other.
+func (ds Diagnostics) String() string {
+	lines := make([]string, len(ds))
+	for i, d := range ds {
+		lines[i] = d.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// maxDiagnostics bounds what is reported of one file: nobody reads more, and a hostile file can hold a million.
+const maxDiagnostics = 50
+
+// sorted returns the diagnostics by position, cut to maxDiagnostics.
+func (ds Diagnostics) sorted() Diagnostics {
+	slices.SortStableFunc(ds, func(a, b Diagnostic) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return a.Column - b.Column
+	})
+	if len(ds) <= maxDiagnostics {
+		return ds
+	}
+	hidden := len(ds) - maxDiagnostics
+	severity := SeverityWarning
+	if ds[maxDiagnostics:].HasErrors() {
+		severity = SeverityError
+	}
+	return append(ds[:maxDiagnostics:maxDiagnostics], Diagnostic{
+		File:     ds[0].File,
+		Severity: severity,
+		Message:  fmt.Sprintf("%d more problems are not shown: correct those above first", hidden),
+	})
+}

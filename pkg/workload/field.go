@@ -1,0 +1,146 @@
+package workload
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// field describes one key of the YAML: how it is called, what it holds and what it means. The tables of
+// fields are the only description there is; see [Fields] for what documentation reads from them.
+type field struct {
+	// name is the key in kebab-case; camelCase and snake_case are read as well.
+	name string
+	// aliases are other names of the key, also in kebab-case.
+	aliases []string
+	// value decodes what the key holds.
+	value value
+	// only lists the kinds that have the field; empty means all that have its section.
+	only []Kind
+	// required makes the absence of the field an error.
+	required bool
+	// def says in words what holds when the field is absent.
+	def string
+	// example is a value in YAML.
+	example string
+	// doc says what the field does, in a sentence or two.
+	doc string
+}
+
+// value is the destination of a field: it decodes a node into a variable it was made for, as flag.Value does.
+type value struct {
+	// describe names the accepted values, such as "whole number, 0 to 8".
+	describe string
+	// fields are those of a section, or of each entry of a list of sections.
+	fields fields
+	// list marks a list of sections.
+	list bool
+	// decode stores node, or reports why it cannot. The node is never an alias and never null.
+	decode func(d *decoder, node *yaml.Node, path string)
+}
+
+// fields is the table of a section.
+type fields []field
+
+// find returns the field that key spells.
+func (fs fields) find(key string) (field, bool) {
+	for _, f := range fs {
+		if matches(key, f.name) || slices.ContainsFunc(f.aliases, func(a string) bool { return matches(key, a) }) {
+			return f, true
+		}
+	}
+	return field{}, false
+}
+
+// names lists the fields that documents of the kind may have.
+func (fs fields) names(kind Kind) []string {
+	var out []string
+	for _, f := range fs {
+		if f.allows(kind) {
+			out = append(out, f.name)
+		}
+	}
+	return out
+}
+
+func (f field) allows(kind Kind) bool {
+	return len(f.only) == 0 || slices.Contains(f.only, kind)
+}
+
+// Field describes a key of the YAML for documentation.
+type Field struct {
+	// Path is the key with its sections, such as "resources.gpu-type" or "storage.workdirs[].path".
+	Path string
+	// Type names the accepted values.
+	Type string
+	// Default says what holds when the field is absent.
+	Default string
+	// Example is a value in YAML; empty for sections.
+	Example  string
+	Doc      string
+	Required bool
+	// Section marks a field that only holds other fields, which follow it.
+	Section bool
+}
+
+// Fields lists every field of a kind, each section before what it holds.
+func Fields(kind Kind) []Field {
+	return describe(tableOf(kind), kind, "")
+}
+
+// tableOf returns the table of a kind, bound to a job or pool that nobody keeps.
+func tableOf(kind Kind) fields {
+	if kind == KindPool {
+		return poolFields(&Pool{})
+	}
+	return jobFields(newJob(kind))
+}
+
+func describe(fs fields, kind Kind, prefix string) []Field {
+	var out []Field
+	for _, f := range fs {
+		if !f.allows(kind) {
+			continue
+		}
+		path := prefix + f.name
+		out = append(out, Field{
+			Path: path, Type: f.value.describe, Default: f.def, Example: f.example, Doc: f.doc,
+			Required: f.required, Section: len(f.value.fields) > 0,
+		})
+		if f.value.list {
+			path += "[]"
+		}
+		out = append(out, describe(f.value.fields, kind, path+".")...)
+	}
+	return out
+}
+
+// section is a value that holds other fields.
+func section(fs fields) value {
+	return value{
+		describe: "section",
+		fields:   fs,
+		decode:   func(d *decoder, node *yaml.Node, path string) { d.section(node, path, fs) },
+	}
+}
+
+// sections is a list whose entries all have the fields that table returns for a new T.
+func sections[T any](to *[]T, table func(*T) fields) value {
+	return value{
+		describe: "list",
+		fields:   table(new(T)),
+		list:     true,
+		decode: func(d *decoder, node *yaml.Node, path string) {
+			*to = make([]T, len(node.Content))
+			d.list(node, path, func(i int, entry *yaml.Node, path string) {
+				d.section(entry, path, table(&(*to)[i]))
+			})
+		},
+	}
+}
+
+// join appends a key to the path of its section.
+func join(path, key string) string {
+	return strings.TrimPrefix(path+"."+key, ".")
+}

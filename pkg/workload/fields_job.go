@@ -1,0 +1,190 @@
+package workload
+
+import (
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// serviceKinds are the kinds that have a service section.
+var serviceKinds = []Kind{KindInference, KindNotebook, KindCompute}
+
+// Bounds of whole numbers.
+const (
+	// maxGPUs is more than any node has, and far from where sums of GPUs overflow.
+	maxGPUs     = 1024
+	maxReplicas = 1000
+	maxRetries  = 1000
+	maxPort     = 65535
+)
+
+// headFields begin every document. They are read before the table is chosen, see findKind.
+func headFields(kind Kind) fields {
+	var version string
+	return fields{
+		{name: "kind", required: true, value: value{describe: "kind", decode: func(*decoder, *yaml.Node, string) {}},
+			example: string(kind), doc: "What the document describes."},
+		{name: "version", value: scalar(&version, "version", enum(Version)), def: Version, example: Version,
+			doc: "The version of this YAML."},
+	}
+}
+
+// jobFields is the table of the four kinds of jobs. It decodes into j.
+func jobFields(j *Job) fields {
+	fs := append(headFields(j.Kind),
+		field{name: "job", required: true, value: section(identityFields(j)), doc: "What the job is called, and how it is treated."},
+		field{name: "environment", required: true, value: section(environmentFields(&j.Environment)), doc: "What runs."},
+		field{name: "resources", value: section(resourcesFields(&j.Resources)), doc: "What each pod of the job asks for."},
+	)
+	if j.Service != nil {
+		fs = append(fs, field{name: "service", only: serviceKinds, value: section(serviceFields(j.Service, j.Kind)),
+			doc: "How the job is reached, and how many copies of it run."})
+	} else {
+		fs = append(fs, field{name: "service", only: serviceKinds})
+	}
+	return append(fs, field{name: "storage", value: section(storageFields(&j.Storage)), doc: "What is mounted into the container."})
+}
+
+// nameLimits is the length of the longest job name by kind: the objects are called inference-<name>,
+// svc-<name> and so on, and none of these may have more than 63 characters.
+var nameLimits = map[Kind]int{KindTraining: 63, KindInference: 53, KindNotebook: 54, KindCompute: 55}
+
+func identityFields(j *Job) fields {
+	training := []Kind{KindTraining}
+	return fields{
+		{name: "name", required: true, value: scalar(&j.Name, "name", dnsLabel(nameLimits[j.Kind])), example: "qwen2-7b-sft",
+			doc: "The name of the job: lower-case letters, digits and '-'. At most 63 characters for training, " +
+				"53 for inference, 54 for notebook, 55 for compute."},
+		{name: "namespace", value: scalar(&j.Namespace, "name", dnsLabel(63)), def: "that of the command line", example: "nlp-team",
+			doc: "The Kubernetes namespace to create the job in."},
+		{name: "priority", value: scalar(&j.Priority, "word", enum(PriorityHigh, PriorityMedium, PriorityLow)),
+			def: "medium", example: "high",
+			doc: "high, medium or low. Jobs of higher priority are placed first; high ones may stop others to get their GPUs."},
+		{name: "description", value: scalar(&j.Description, "text", anyText), def: "none", example: `"Qwen2 7B, supervised fine-tuning"`,
+			doc: "A sentence for your colleagues; any language."},
+		{name: "ttl", only: training, value: optional(&j.TTL, "duration", duration(0)), def: "kept until deleted", example: "7d",
+			doc: "How long the job and its logs are kept after it finished."},
+		{name: "retries", only: training, value: scalar(&j.Retries, "whole number", wholeNumber[int32](0, maxRetries)),
+			def: "3", example: "5",
+			doc: "How often the job is started again after it failed. Being stopped for a job of high priority, " +
+				"or with its node, does not count."},
+	}
+}
+
+func environmentFields(e *Environment) fields {
+	return fields{
+		{name: "image", required: true, value: scalar(&e.Image, "image", imageName), example: "pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime",
+			doc: "The container image."},
+		{name: "image-pull-policy", value: scalar(&e.ImagePullPolicy, "word", enum(corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)),
+			def: "Always for the tag latest, otherwise IfNotPresent", example: "IfNotPresent",
+			doc: "Always, IfNotPresent or Never: when the node fetches the image."},
+		{name: "image-pull-secret", value: scalar(&e.ImagePullSecret, "name", subdomain), def: "none", example: "registry-login",
+			doc: "The Secret with the login of a private registry."},
+		{name: "command", value: texts(&e.Command), def: "that of the image", example: `["python", "train.py"]`,
+			doc: "The program and its arguments, one list entry each. Replaces the image's entrypoint."},
+		{name: "args", value: texts(&e.Args), def: "those of the image", example: `["--epochs", "3"]`,
+			doc: "Arguments appended to the command."},
+		envField(e),
+	}
+}
+
+// envField is the table entry of the variables, whose value accepts more forms than a list of sections.
+func envField(e *Environment) field {
+	v := environmentVariables(&e.Env)
+	v.fields, v.list = envFields(&corev1.EnvVar{}), true
+	return field{name: "env", value: v, def: "none",
+		doc: "Environment variables: a list of name and value (or value-from), a list of NAME: value, or a section of NAME: value."}
+}
+
+func resourcesFields(r *Resources) fields {
+	return fields{
+		{name: "pool", value: scalar(&r.Pool, "pool", labelValue), def: "default", example: "training-pool",
+			doc: "The pool of nodes to run in. See gpuctl get pools."},
+		{name: "gpu", value: scalar(&r.GPU, "whole number", wholeNumber[int64](0, maxGPUs)), def: "0", example: "4",
+			doc: "The number of GPUs of each pod; all of them are in one node."},
+		{name: "gpu-type", value: oneOrList(&r.GPUTypes, "GPU type", labelValue), def: "any", example: "A100-100G",
+			doc: "The model of GPU, exactly as gpuctl get nodes shows it; or a list of acceptable models, the preferred one first."},
+		{name: "gpu-share", value: optional(&r.GPUShare, "amount of memory", memory), def: "whole GPUs", example: "2Gi",
+			doc: "The memory needed on each of the GPUs. In a pool that shares its GPUs the job gets that much of each; " +
+				"in any other pool it gets whole GPUs and a warning."},
+		{name: "cpu", value: optional(&r.CPU, "amount of CPU", cpus), def: "no reservation", example: "8",
+			doc: "CPU cores, reserved and limited: 8, 0.5 or 500m."},
+		{name: "memory", value: optional(&r.Memory, "amount of memory", memory), def: "no reservation", example: "32Gi",
+			doc: "Memory, reserved and limited. A container that uses more is killed."},
+		{name: "shm", value: optional(&r.SHM, "amount of memory", memoryOrNone), def: "half of memory when GPUs are asked, else none", example: "16Gi",
+			doc: "The size of /dev/shm, through which PyTorch's data loaders and NCCL pass data. It is taken from memory. 0 leaves it out."},
+		{name: "tolerations", value: sections(&r.Tolerations, tolerationFields), def: "that of GPU nodes when GPUs are asked",
+			doc: "Taints of nodes that the job accepts, in addition to that of GPU nodes."},
+		{name: "time-limit", only: []Kind{KindTraining}, value: optional(&r.TimeLimit, "duration", duration(time.Second)), def: "none", example: "12h",
+			doc: "How long the job may run, all its retries together. Then it is stopped and has failed."},
+	}
+}
+
+func tolerationFields(t *corev1.Toleration) fields {
+	return fields{
+		{name: "key", value: scalar(&t.Key, "text", taintKey), def: "every taint", example: "dedicated",
+			doc: "The key of the taint."},
+		{name: "operator", value: scalar(&t.Operator, "word", enum(corev1.TolerationOpExists, corev1.TolerationOpEqual)), def: "Equal", example: "Exists",
+			doc: "Exists accepts every value of the key; Equal only the value given."},
+		{name: "value", value: scalar(&t.Value, "text", taintValue), def: "empty", example: "research",
+			doc: "The value of the taint, for the operator Equal."},
+		{name: "effect", value: scalar(&t.Effect, "word", enum(corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)),
+			def: "every effect", example: "NoSchedule", doc: "NoSchedule, PreferNoSchedule or NoExecute."},
+		{name: "toleration-seconds", value: optional(&t.TolerationSeconds, "whole number", wholeNumber[int64](0, 1<<31-1)), def: "for ever", example: "600",
+			doc: "How long the pod stays after the taint appeared; only with the effect NoExecute."},
+	}
+}
+
+func serviceFields(s *Service, kind Kind) fields {
+	port := map[Kind]string{KindInference: "8000", KindNotebook: "8888", KindCompute: "none, and then no Service is made"}
+	types := map[Kind]string{KindInference: "ClusterIP", KindNotebook: "NodePort", KindCompute: "NodePort"}
+	portNumber := wholeNumber[int32](1, maxPort)
+	return fields{
+		{name: "replicas", value: scalar(&s.Replicas, "whole number", wholeNumber[int32](0, maxReplicas)), def: "1", example: "2",
+			doc: "How many copies run. A notebook always has one."},
+		{name: "port", value: scalar(&s.Port, "port number", portNumber), def: port[kind], example: "8080",
+			doc: "The port of the Service."},
+		{name: "target-port", value: scalar(&s.TargetPort, "port number", portNumber), def: "port", example: "9000",
+			doc: "The port on which the container listens, where it is another one."},
+		{name: "type", value: scalar(&s.Type, "word", enum(corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer)),
+			def: types[kind], example: "LoadBalancer",
+			doc: "Who reaches the Service: ClusterIP only pods of the cluster, NodePort also every node's address, LoadBalancer the outside."},
+		{name: "health-check", value: scalar(&s.HealthCheck, "path", absolutePath), def: "none", example: "/health",
+			doc: "The HTTP path that answers 200 when the job is healthy. The job gets requests only while it answers, " +
+				"and is started again when it stops answering."},
+		{name: "startup-timeout", value: scalar(&s.StartupTimeout, "duration", duration(10*time.Second)), def: "30m", example: "45m",
+			doc: "How long loading the model may take until health-check answers the first time."},
+	}
+}
+
+func storageFields(s *Storage) fields {
+	return fields{
+		{name: "workdirs", value: sections(&s.Workdirs, workdirFields), def: "none",
+			doc: "Folders and files that the container sees."},
+	}
+}
+
+func workdirFields(w *Workdir) fields {
+	return fields{
+		{name: "path", value: scalar(&w.Path, "path", absolutePath), example: "/datasets/alpaca",
+			doc: "The folder or file of the node, mounted at the same path. With pvc or size: the path to mount the claim at. " +
+				"Required, unless a claim has a mount-path."},
+		{name: "mount-path", value: scalar(&w.MountPath, "path", mountPath), def: "path", example: "/data",
+			doc: "Where the container sees it, where that is another path."},
+		{name: "read-only", value: scalar(&w.ReadOnly, "true or false", boolean), def: "false", example: "true",
+			doc: "Protect it from being written."},
+		{name: "type", value: scalar(&w.Type, "word", enum(hostPathTypes...)), def: "no check", example: "DirectoryOrCreate",
+			doc: "What the node's path must be: Directory, File, DirectoryOrCreate or FileOrCreate."},
+		{name: "pvc", value: scalar(&w.Claim, "name", subdomain), def: "none", example: "shared-datasets",
+			doc: "An existing PersistentVolumeClaim to mount, instead of a path of the node."},
+		{name: "size", value: optional(&w.Size, "amount of storage", claimSize), def: "none", example: "200Gi",
+			doc: "Make a new claim of this size with the job, and mount it instead of a path of the node."},
+		{name: "storage-class", value: scalar(&w.StorageClass, "name", subdomain), def: "that of the cluster", example: "fast-ssd",
+			doc: "The StorageClass of the new claim."},
+	}
+}
+
+var hostPathTypes = []corev1.HostPathType{
+	corev1.HostPathDirectory, corev1.HostPathFile, corev1.HostPathDirectoryOrCreate, corev1.HostPathFileOrCreate,
+}

@@ -1,0 +1,187 @@
+package workload
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Limits of files.
+const (
+	// MaxFileSize is the size in bytes of the largest file that is read.
+	MaxFileSize = 1 << 20
+	// MaxDocumentSize is the size in bytes of the largest document. Its text is kept in an annotation, its
+	// description in another, and Kubernetes allows 256 KiB for all annotations of an object.
+	MaxDocumentSize = 120 << 10
+	// MaxDocuments is the number of documents that a file may hold.
+	MaxDocuments = 1000
+)
+
+// Version is the only version of the YAML; a document may leave it out.
+const Version = "v0.1"
+
+// Parse reads the documents of a file; name is what diagnostics call it. The documents returned are those
+// without errors. Callers that create anything must check [Diagnostics.HasErrors] first, so that a file
+// takes effect as a whole or not at all.
+func Parse(name string, data []byte) ([]Document, Diagnostics) {
+	if len(data) > MaxFileSize {
+		return nil, refuse(name, fmt.Sprintf("the file is too large: it has %d bytes, and at most %d (1 MiB) are read",
+			len(data), MaxFileSize))
+	}
+	src := &source{file: name, lines: splitLines(strings.TrimPrefix(string(data), "\ufeff"))}
+	if line, column := invalidUTF8(src.lines); line > 0 {
+		src.report(SeverityError, line, column, "the file is not UTF-8 text: save it with the encoding UTF-8")
+		return nil, src.diagnostics
+	}
+	chunks := splitDocuments(src.lines)
+	switch {
+	case len(data) == 0:
+		return nil, refuse(name, "the file is empty")
+	case len(chunks) == 0:
+		return nil, refuse(name, "the file holds only comments and no document")
+	case len(chunks) > MaxDocuments:
+		return nil, refuse(name, fmt.Sprintf("the file holds %d documents, and at most %d are read", len(chunks), MaxDocuments))
+	}
+	var docs []Document
+	for _, c := range chunks {
+		if doc, ok := parseDocument(src, c); ok {
+			docs = append(docs, doc)
+		}
+	}
+	reportDuplicates(src, docs)
+	return docs, src.diagnostics.sorted()
+}
+
+// refuse returns the error of a file as a whole.
+func refuse(name, message string) Diagnostics {
+	return Diagnostics{{File: name, Severity: SeverityError, Message: message}}
+}
+
+// parseDocument reads one document. It returns false after it reported at least one error.
+func parseDocument(src *source, c chunk) (Document, bool) {
+	src.first = c.first
+	before := len(src.diagnostics)
+	lines := src.lines[c.first:c.end]
+	text := strings.Join(lines, "")
+	if len(text) > MaxDocumentSize {
+		src.report(SeverityError, 1, 1, fmt.Sprintf("the document is too large: it has %d bytes, and at most %d are read",
+			len(text), MaxDocumentSize))
+		return Document{}, false
+	}
+	root := parseYAML(src, lines)
+	if root == nil || len(root.Content) == 0 {
+		return Document{}, false
+	}
+	if flat := (&flattener{source: src}); !flat.flatten(root, 0) {
+		return Document{}, false
+	}
+	doc, ok := decodeDocument(src, root.Content[0])
+	if !ok || src.diagnostics[before:].HasErrors() {
+		return Document{}, false
+	}
+	doc.Source = strings.Trim(text, "\r\n") + "\n"
+	doc.Line = c.first + root.Content[0].Line
+	return doc, true
+}
+
+// decodeDocument finds the kind and decodes the document by its table.
+func decodeDocument(src *source, root *yaml.Node) (Document, bool) {
+	d := newDecoder(src, "")
+	if root.Kind != yaml.MappingNode {
+		d.errorf(root, "a document must begin with a kind, such as \"kind: training\", not with %s", nodeWord(root))
+		return Document{}, false
+	}
+	kind, ok := d.findKind(root)
+	if !ok {
+		return Document{}, false
+	}
+	d.kind = kind
+	d.keys[""] = root
+	if kind == KindPool {
+		pool := &Pool{}
+		d.section(root, "", poolFields(pool))
+		checkPool(d, pool)
+		return Document{Kind: kind, Name: pool.Name, Pool: pool}, true
+	}
+	job := newJob(kind)
+	d.section(root, "", jobFields(job))
+	checkJob(d, job)
+	job.fillDerived()
+	return Document{Kind: kind, Name: job.Name, Namespace: job.Namespace, Job: job}, true
+}
+
+// findKind reads the kind, which decides on the table for all the rest.
+func (d *decoder) findKind(root *yaml.Node) (Kind, bool) {
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Content[i].Value == "kind" {
+			return d.parseKind(root, root.Content[i+1])
+		}
+	}
+	d.errorf(root, "kind is missing: write one of %s", oneOf(Kinds))
+	return "", false
+}
+
+func (d *decoder) parseKind(root, node *yaml.Node) (Kind, bool) {
+	kind, known := kindOf(node.Value)
+	switch {
+	case node.Kind != yaml.ScalarNode || isNull(node):
+		d.errorf(node, "kind must be %s, not %s", oneOf(Kinds), nodeWord(node))
+	case known:
+		return kind, true
+	case hasKey(root, "apiVersion"):
+		d.errorf(node, "kind %q with an apiVersion is a Kubernetes manifest: apply it with kubectl", clip(node.Value))
+	default:
+		candidates := []string{"resource"}
+		for _, k := range Kinds {
+			candidates = append(candidates, string(k))
+		}
+		hint := didYouMean(node.Value, candidates)
+		if hint == "" {
+			hint = ": write one of " + oneOf(Kinds)
+		}
+		d.errorf(node, "unknown kind %q%s", clip(node.Value), hint)
+	}
+	return "", false
+}
+
+// kindOf returns the kind that a word names.
+func kindOf(word string) (Kind, bool) {
+	if word == "resource" {
+		return KindPool, true
+	}
+	for _, k := range Kinds {
+		if string(k) == word {
+			return k, true
+		}
+	}
+	return "", false
+}
+
+func hasKey(mapping *yaml.Node, key string) bool {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			return true
+		}
+	}
+	return false
+}
+
+// reportDuplicates reports documents of a file that have the same name. Jobs share one space of names
+// whatever their kind, because their Services do.
+func reportDuplicates(src *source, docs []Document) {
+	type identity struct {
+		pool            bool
+		namespace, name string
+	}
+	first := map[identity]int{}
+	src.first = 0
+	for _, doc := range docs {
+		id := identity{doc.Kind == KindPool, doc.Namespace, doc.Name}
+		if line, ok := first[id]; ok {
+			src.report(SeverityError, doc.Line, 1, fmt.Sprintf("the name %q is taken already, on line %d", doc.Name, line))
+			continue
+		}
+		first[id] = doc.Line
+	}
+}

@@ -1,0 +1,103 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// quantityText is what of Kubernetes' quantities makes sense here. Exponents are left out: nobody writes
+// them, and a large one costs the parser unbounded time.
+var quantityText = regexp.MustCompile(`^\d{1,15}(\.\d{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$`)
+
+// Bounds of what a pod may ask: less is a forgotten unit, more is a typing error.
+var (
+	minCPU    = resource.MustParse("1m")
+	maxCPU    = resource.MustParse("100k")
+	minMemory = resource.MustParse("1Mi")
+	maxMemory = resource.MustParse("100Ti")
+	maxClaim  = resource.MustParse("10Pi")
+)
+
+// cpus accepts an amount of CPU: whole cores, or thousandths with the unit m.
+func cpus(s string) (resource.Quantity, error) {
+	q, err := parseQuantity(s, "an amount of CPU such as 8 or 500m")
+	switch {
+	case err != nil:
+		return q, err
+	case q.Cmp(minCPU) < 0:
+		return q, errors.New("is too little: write at least 1m")
+	case q.Cmp(maxCPU) > 0:
+		return q, errors.New("is more CPU than any node has")
+	}
+	return q, nil
+}
+
+// memory accepts an amount of memory from 1 MiB on.
+func memory(s string) (resource.Quantity, error) {
+	return bytes(s, maxMemory)
+}
+
+// claimSize accepts the size of a volume.
+func claimSize(s string) (resource.Quantity, error) {
+	return bytes(s, maxClaim)
+}
+
+// memoryOrNone accepts an amount of memory, or 0.
+func memoryOrNone(s string) (resource.Quantity, error) {
+	if s == "0" {
+		return resource.Quantity{}, nil
+	}
+	return memory(s)
+}
+
+func bytes(s string, most resource.Quantity) (resource.Quantity, error) {
+	q, err := parseQuantity(s, "an amount of memory such as 512Mi or 32Gi")
+	switch {
+	case err != nil:
+		return q, err
+	case q.Cmp(minMemory) < 0:
+		return q, fmt.Errorf("is less than 1Mi%s", forgottenUnit(s))
+	case q.Cmp(most) > 0:
+		return q, fmt.Errorf("is more than %s", most.String())
+	}
+	return q, nil
+}
+
+// forgottenUnit suggests what was meant by a number of bytes that is too small to be one.
+func forgottenUnit(s string) string {
+	number := strings.TrimRight(s, "mk")
+	if number == "0" || strings.Contains(number, ".") || strings.HasSuffix(number, "Ki") {
+		return ""
+	}
+	if strings.HasSuffix(s, "m") {
+		return fmt.Sprintf(" (did you mean %sMi?)", number)
+	}
+	return fmt.Sprintf(" (did you mean %sGi?)", number)
+}
+
+func parseQuantity(s, what string) (resource.Quantity, error) {
+	if strings.HasPrefix(s, "-") {
+		return resource.Quantity{}, errors.New("is negative")
+	}
+	if !quantityText.MatchString(s) {
+		return resource.Quantity{}, fmt.Errorf("is not %s%s", what, otherUnit(s))
+	}
+	q, err := resource.ParseQuantity(s)
+	if err != nil {
+		return resource.Quantity{}, fmt.Errorf("is not %s", what)
+	}
+	return q, nil
+}
+
+// otherUnit suggests the unit for amounts such as 32GB, 32 Gi or 32gi.
+func otherUnit(s string) string {
+	parts := regexp.MustCompile(`^(\d+) ?([kmgtKMGT])(i|b|B|iB|ib)?$`).FindStringSubmatch(s)
+	if parts == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %s%si?)", parts[1], strings.ToUpper(parts[2]))
+}

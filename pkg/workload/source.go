@@ -1,0 +1,102 @@
+package workload
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// source is the text of a file, the document of it that is being read, and what is wrong so far.
+type source struct {
+	file  string
+	lines []string
+	// first is the index in lines of the current document's first line.
+	first       int
+	diagnostics Diagnostics
+}
+
+// report adds a problem; line counts from 1 in the current document, column in characters from 1.
+func (s *source) report(severity Severity, line, column int, message string) {
+	diagnostic := Diagnostic{
+		File: s.file, Line: s.first + max(line, 1), Column: max(column, 1), Severity: severity, Message: message,
+	}
+	if diagnostic.Line <= len(s.lines) {
+		diagnostic.Source = strings.TrimRight(s.lines[diagnostic.Line-1], lineBreaks)
+	}
+	s.diagnostics = append(s.diagnostics, diagnostic)
+}
+
+// lineBreaks are the characters that end a line in YAML 1.1, the version that go-yaml counts lines by.
+const lineBreaks = "\r\n\u0085\u2028\u2029"
+
+// splitLines cuts text after each line break, as the YAML parser does, so that its line numbers are ours.
+func splitLines(text string) []string {
+	var lines []string
+	for text != "" {
+		end := strings.IndexAny(text, lineBreaks)
+		if end < 0 {
+			return append(lines, text)
+		}
+		_, width := utf8.DecodeRuneInString(text[end:])
+		if strings.HasPrefix(text[end:], "\r\n") {
+			width = 2
+		}
+		lines = append(lines, text[:end+width])
+		text = text[end+width:]
+	}
+	return lines
+}
+
+// chunk is the lines of one document: [first, end).
+type chunk struct{ first, end int }
+
+// splitDocuments finds the documents between the markers --- and ... ; chunks without any content are left
+// out. YAML allows a marker's text nowhere else at the beginning of a line, not even in a block of text.
+func splitDocuments(lines []string) []chunk {
+	var chunks []chunk
+	current := chunk{}
+	cut := func(at, next int) {
+		current.end = at
+		if !isBlank(lines[current.first:at]) {
+			chunks = append(chunks, current)
+		}
+		current.first = next
+	}
+	for i, line := range lines {
+		switch {
+		case isMarker(line, "..."):
+			cut(i, i+1)
+		case !isMarker(line, "---"):
+		case strings.TrimSpace(line) == "---" && !hasDirective(lines[current.first:i]):
+			cut(i, i+1)
+		case !isBlank(lines[current.first:i]):
+			cut(i, i)
+		}
+	}
+	cut(len(lines), len(lines))
+	return chunks
+}
+
+func isMarker(line, marker string) bool {
+	rest, ok := strings.CutPrefix(line, marker)
+	return ok && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n"))
+}
+
+// isBlank says whether lines hold nothing but space, comments and directives.
+func isBlank(lines []string) bool {
+	for _, line := range lines {
+		text := strings.TrimSpace(line)
+		if text != "" && text[0] != '#' && line[0] != '%' && text != "---" {
+			return false
+		}
+	}
+	return true
+}
+
+func hasDirective(lines []string) bool {
+	for _, line := range lines {
+		if strings.HasPrefix(line, "%") {
+			return true
+		}
+	}
+	return false
+}

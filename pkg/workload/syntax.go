@@ -1,0 +1,119 @@
+package workload
+
+import (
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// parseYAML parses the lines of one document. It returns nil after it reported why the text is no YAML.
+func parseYAML(src *source, lines []string) *yaml.Node {
+	var root yaml.Node
+	err := yaml.Unmarshal([]byte(strings.Join(lines, "")), &root)
+	if err == nil {
+		return &root
+	}
+	line, message := locate(lines, err)
+	column := 1
+	if line <= len(lines) {
+		text := lines[line-1]
+		indent := len(text) - len(strings.TrimLeft(text, " \t"))
+		column += indent
+		if tab := strings.IndexByte(text[:indent], '\t'); tab >= 0 {
+			column = 1 + tab
+			message = "a tab is used for indentation: YAML allows only spaces"
+		}
+	}
+	src.report(SeverityError, line, column, message)
+	return nil
+}
+
+// wording replaces messages of the YAML parser that say nothing to someone who does not write parsers.
+var wording = map[string]string{
+	"did not find expected key": "this line does not fit the lines above: " +
+		"check its indentation, a missing colon or an open quote",
+	"did not find expected '-' indicator":                    "this line does not fit the list above: check its indentation",
+	"mapping values are not allowed in this context":         "a colon is not allowed here: check the indentation, or put the text in quotes",
+	"could not find expected ':'":                            "a key must end with a colon, as in \"gpu: 1\"",
+	"found unexpected end of stream":                         "a quote is opened and never closed",
+	"did not find expected ',' or ']'":                       "a list in brackets lacks a comma or its closing bracket ]",
+	"did not find expected ',' or '}'":                       "a section in braces lacks a comma or its closing brace }",
+	"found character that cannot start any token":            "this character cannot begin a value: put the text in quotes",
+	"block sequence entries are not allowed in this context": "a list entry is not allowed here: check the indentation",
+}
+
+var parserLine = regexp.MustCompile(`^(?:line (\d+): )?(.*)$`)
+
+// locate finds the line of a syntax error. The parser names the line where the broken section or list began,
+// often far above; the line that broke it is the first one with which the text no longer parses.
+func locate(lines []string, err error) (line int, message string) {
+	parts := parserLine.FindStringSubmatch(strings.TrimPrefix(err.Error(), "yaml: "))
+	line, _ = strconv.Atoi(parts[1])
+	line = max(line, 1)
+	message = parts[2]
+	if words, ok := wording[message]; ok {
+		message = words
+	}
+	if broken := firstBroken(lines); broken > 0 {
+		line = broken
+	}
+	return line, "invalid YAML: " + message
+}
+
+// maxProbes bounds how many lines firstBroken tries one by one.
+const maxProbes = 300
+
+// firstBroken returns the number of the first line that no longer parses with those above it, or 0 if that
+// is too costly to find. A text cut before a top-level key is complete, so there bisection is right; the
+// lines of the broken top-level entry are then tried from its end, because text that spans lines is
+// incomplete in between.
+func firstBroken(lines []string) int {
+	starts := []int{0}
+	for i, line := range lines {
+		if i > 0 && strings.TrimSpace(line) != "" && !strings.ContainsAny(line[:1], " \t#-]}") {
+			starts = append(starts, i)
+		}
+	}
+	broken := sort.Search(len(starts), func(i int) bool { return !parses(lines[:starts[i]]) })
+	first, last := starts[broken-1], len(lines)
+	if broken < len(starts) {
+		last = starts[broken]
+	}
+	if last-first > maxProbes {
+		return 0
+	}
+	for n := last; n > first; n-- {
+		if parses(lines[:n]) {
+			return min(n+1, len(lines))
+		}
+	}
+	return first + 1
+}
+
+func parses(lines []string) bool {
+	var node yaml.Node
+	return yaml.Unmarshal([]byte(strings.Join(lines, "")), &node) == nil
+}
+
+// invalidUTF8 returns the line and column of the first byte that is no UTF-8, both from 1, or 0.
+func invalidUTF8(lines []string) (line, column int) {
+	for i, text := range lines {
+		if utf8.ValidString(text) {
+			continue
+		}
+		column = 1
+		for text != "" {
+			r, width := utf8.DecodeRuneInString(text)
+			if r == utf8.RuneError && width == 1 {
+				return i + 1, column
+			}
+			text = text[width:]
+			column++
+		}
+	}
+	return 0, 0
+}

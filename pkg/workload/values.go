@@ -1,0 +1,258 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// scalar is a value that is one piece of text in YAML. Text is taken as it is written, so that a version
+// 1.10 or a learning rate 2e-5 is not turned into another number. parse returns an error that reads on after
+// the quoted text: `is not ...`.
+func scalar[T any](to *T, describe string, parse func(string) (T, error)) value {
+	return value{describe: describe, decode: func(d *decoder, node *yaml.Node, path string) {
+		if node.Kind != yaml.ScalarNode {
+			d.errorf(node, "%s must be a %s, not %s", path, describe, nodeWord(node))
+			return
+		}
+		v, err := parse(node.Value)
+		if err != nil {
+			d.errorf(node, "%s: %q %v", path, clip(node.Value), err)
+			return
+		}
+		*to = v
+	}}
+}
+
+// optional makes a scalar of a pointer, which stays nil when the field is absent.
+func optional[T any](to **T, describe string, parse func(string) (T, error)) value {
+	return scalar(to, describe, func(s string) (*T, error) {
+		v, err := parse(s)
+		return &v, err
+	})
+}
+
+// texts is a list of pieces of text.
+func texts(to *[]string) value {
+	return value{describe: "list of text", decode: func(d *decoder, node *yaml.Node, path string) {
+		if node.Kind == yaml.ScalarNode {
+			d.errorf(node, "%s must be a list, not %s: write [\"sh\", \"-c\", %q] to run it in a shell", path, nodeWord(node), clip(node.Value))
+			return
+		}
+		d.list(node, path, func(_ int, entry *yaml.Node, path string) {
+			var s string
+			scalar(&s, "text", anyText).decode(d, entry, path)
+			*to = append(*to, s)
+		})
+	}}
+}
+
+// oneOrList is a scalar, or a list of different ones.
+func oneOrList(to *[]string, describe string, parse func(string) (string, error)) value {
+	one := func(d *decoder, node *yaml.Node, path string) {
+		var s string
+		scalar(&s, describe, parse).decode(d, node, path)
+		if s != "" && slices.Contains(*to, s) {
+			d.errorf(node, "%s: %q is in the list already", path, s)
+		}
+		*to = append(*to, s)
+	}
+	return value{describe: describe + ", or a list of them", decode: func(d *decoder, node *yaml.Node, path string) {
+		switch {
+		case node.Kind != yaml.SequenceNode:
+			one(d, node, path)
+		case len(node.Content) == 0:
+			d.errorf(node, "%s is an empty list: leave it out to accept any", path)
+		default:
+			d.list(node, path, func(_ int, entry *yaml.Node, path string) { one(d, entry, path) })
+		}
+	}}
+}
+
+func anyText(s string) (string, error) {
+	return s, nil
+}
+
+// enum accepts exactly the given words.
+func enum[T ~string](words ...T) func(string) (T, error) {
+	return func(s string) (T, error) {
+		if slices.Contains(words, T(s)) {
+			return T(s), nil
+		}
+		all := make([]string, len(words))
+		for i, w := range words {
+			all[i] = string(w)
+		}
+		if hint := didYouMean(s, all); hint != "" {
+			return "", errors.New("is not " + oneOf(all) + hint)
+		}
+		return "", errors.New("is not " + oneOf(all))
+	}
+}
+
+func boolean(s string) (bool, error) {
+	switch s {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	default:
+		return false, errors.New("is not true or false")
+	}
+}
+
+// wholeNumber accepts decimal numbers from least to most.
+func wholeNumber[T int32 | int64](least, most T) func(string) (T, error) {
+	return func(s string) (T, error) {
+		n, err := strconv.ParseInt(s, 10, 64)
+		switch {
+		case errors.Is(err, strconv.ErrRange):
+			return 0, fmt.Errorf("is out of range: write %d to %d", least, most)
+		case err != nil || strings.HasPrefix(s, "+") || (len(s) > 1 && s[0] == '0'):
+			return 0, errors.New("is not a whole number")
+		case n < int64(least) && least <= 1:
+			return 0, fmt.Errorf("is less than %d", least)
+		case n < int64(least) || n > int64(most):
+			return 0, fmt.Errorf("is out of range: write %d to %d", least, most)
+		}
+		return T(n), nil
+	}
+}
+
+var durationText = regexp.MustCompile(`^(?:(\d{1,5})d)?((?:\d{1,9}[hms])*)$`)
+
+// maxDuration keeps durations within the int32 seconds of the Kubernetes API.
+const maxDuration = 10 * 365 * 24 * time.Hour
+
+// duration accepts times such as 90s, 30m, 24h, 7d or 1d12h from least on.
+func duration(least time.Duration) func(string) (time.Duration, error) {
+	return func(s string) (time.Duration, error) {
+		parts := durationText.FindStringSubmatch(s)
+		if parts == nil || s == "" {
+			return 0, errors.New("is not a duration: write a number with its unit, such as 90s, 30m, 24h or 7d")
+		}
+		days, _ := strconv.Atoi("0" + parts[1])
+		rest, err := time.ParseDuration("0s" + parts[2])
+		total := time.Duration(days)*24*time.Hour + rest
+		switch {
+		case err != nil || total > maxDuration || total < 0:
+			return 0, errors.New("is too long: write at most 3650d")
+		case total < least:
+			return 0, fmt.Errorf("is too short: write at least %gs", least.Seconds())
+		}
+		return total, nil
+	}
+}
+
+// labelValue accepts what Kubernetes allows as the value of a label, except the empty text.
+func labelValue(s string) (string, error) {
+	if s == "" {
+		return "", errors.New("is empty")
+	}
+	if len(validation.IsValidLabelValue(s)) == 0 {
+		return s, nil
+	}
+	return "", fmt.Errorf("cannot be the value of a node label: use at most 63 letters, digits, '-', '_' and '.', "+
+		"with a letter or digit at both ends%s", corrected(s, toLabelValue(s)))
+}
+
+// dnsLabel accepts names of at most most characters that Kubernetes allows for pods and services.
+func dnsLabel(most int) func(string) (string, error) {
+	return func(s string) (string, error) {
+		switch {
+		case s == "":
+			return "", errors.New("is empty")
+		case len(validation.IsDNS1123Label(s)) > 0 && len(s) <= validation.DNS1123LabelMaxLength:
+			return "", fmt.Errorf("is not a valid name: use lower-case letters, digits and '-', with a letter or digit "+
+				"at both ends%s", corrected(s, toDNSLabel(s, most)))
+		case len(s) > most:
+			return "", fmt.Errorf("is too long: it has %d characters, and at most %d are allowed%s",
+				len([]rune(s)), most, corrected(s, toDNSLabel(s, most)))
+		}
+		return s, nil
+	}
+}
+
+// subdomain accepts names of objects, such as secrets, claims and nodes.
+func subdomain(s string) (string, error) {
+	if len(validation.IsDNS1123Subdomain(s)) > 0 {
+		return "", errors.New("is not a valid name: use lower-case letters, digits, '-' and '.', " +
+			"with a letter or digit at both ends")
+	}
+	return s, nil
+}
+
+// corrected renders a suggestion for a wrong name; "" if nothing is left of it.
+func corrected(wrong, right string) string {
+	if right == "" || right == wrong {
+		return ""
+	}
+	return fmt.Sprintf(" (for example %q)", right)
+}
+
+var (
+	notDNS   = regexp.MustCompile(`[^a-z0-9]+`)
+	notLabel = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+)
+
+func toDNSLabel(s string, most int) string {
+	s = strings.Trim(notDNS.ReplaceAllString(strings.ToLower(s), "-"), "-")
+	return strings.Trim(s[:min(len(s), most)], "-")
+}
+
+func toLabelValue(s string) string {
+	s = strings.Trim(notLabel.ReplaceAllString(s, "-"), "-_.")
+	return strings.Trim(s[:min(len(s), validation.LabelValueMaxLength)], "-_.")
+}
+
+// imageName accepts the name of a container image.
+func imageName(s string) (string, error) {
+	if s == "" {
+		return "", errors.New("is empty")
+	}
+	if _, err := reference.ParseNormalizedNamed(s); err != nil {
+		return "", fmt.Errorf("is not the name of an image: %w", err)
+	}
+	return s, nil
+}
+
+// absolutePath accepts a path from the root without steps upwards.
+func absolutePath(s string) (string, error) {
+	switch {
+	case !path.IsAbs(s):
+		return "", errors.New("is not an absolute path: begin it with /")
+	case slices.Contains(strings.Split(s, "/"), ".."):
+		return "", errors.New("must not contain ..")
+	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return "", errors.New("contains a control character")
+	case len(s) > maxPath:
+		return "", fmt.Errorf("is longer than %d characters", maxPath)
+	}
+	return s, nil
+}
+
+// maxPath is the length of the longest path that Linux accepts.
+const maxPath = 4096
+
+// mountPath accepts a path that a volume can be mounted at.
+func mountPath(s string) (string, error) {
+	switch p, err := absolutePath(s); {
+	case err != nil:
+		return "", err
+	case path.Clean(p) == "/":
+		return "", errors.New("cannot be mounted over: it would hide the whole image")
+	case strings.Contains(p, ":"):
+		return "", errors.New("must not contain a colon")
+	default:
+		return p, nil
+	}
+}

@@ -1,0 +1,207 @@
+// Package workload is gpuctl's YAML: its types, its strict parser and its defaults.
+//
+// [Parse] reads a file of one or more documents of the kinds training, inference, notebook, compute and
+// pool. It reports everything that is wrong with the file at once, each problem with its line and column.
+// What each field means is written once, in the tables of fields_job.go and fields_pool.go: they drive
+// decoding, the suggestions for misspelt keys and the reference in docs/yaml.md.
+//
+// The package is pure: it reads no file, no clock and no cluster.
+package workload
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Kind is the kind of a document.
+type Kind string
+
+// The kinds of documents. The word resource is read as an alias of pool.
+const (
+	KindTraining  Kind = "training"
+	KindInference Kind = "inference"
+	KindNotebook  Kind = "notebook"
+	KindCompute   Kind = "compute"
+	KindPool      Kind = "pool"
+)
+
+// Kinds lists every kind, in the order in which documentation shows them.
+var Kinds = []Kind{KindTraining, KindInference, KindNotebook, KindCompute, KindPool}
+
+// IsService says whether jobs of the kind run until they are deleted, and may be reached over the network.
+func (k Kind) IsService() bool {
+	return k == KindInference || k == KindNotebook || k == KindCompute
+}
+
+// Priority orders the jobs that wait for GPUs. Only high ones preempt others.
+type Priority string
+
+// The priorities of jobs.
+const (
+	PriorityHigh   Priority = "high"
+	PriorityMedium Priority = "medium"
+	PriorityLow    Priority = "low"
+)
+
+// Document is one document of a file. Exactly one of Job and Pool is set.
+type Document struct {
+	Kind Kind
+	// Name is the name of the job or the pool.
+	Name string
+	// Namespace is job.namespace; empty if the document names none.
+	Namespace string
+	Job       *Job
+	Pool      *Pool
+	// Source is the document's text as it was submitted.
+	Source string
+	// Line is the line of the file on which the document's content begins, from 1.
+	Line int
+}
+
+// Job is a training, inference, notebook or compute document with its defaults filled in.
+type Job struct {
+	Kind        Kind
+	Name        string
+	Namespace   string
+	Description string
+	Priority    Priority
+	// TTL is how long a finished training job is kept; nil keeps it until it is deleted.
+	TTL *time.Duration
+	// Retries is how often the pod of a training job is started again after it failed.
+	Retries     int32
+	Environment Environment
+	Resources   Resources
+	// Service is nil for training jobs, and set for all others.
+	Service *Service
+	Storage Storage
+}
+
+// Environment is what runs: an image, a command and its variables.
+type Environment struct {
+	Image string
+	// ImagePullPolicy is empty where Kubernetes shall decide.
+	ImagePullPolicy corev1.PullPolicy
+	ImagePullSecret string
+	Command         []string
+	Args            []string
+	Env             []corev1.EnvVar
+}
+
+// Resources is what each pod of a job asks for. Nil quantities are not asked for.
+type Resources struct {
+	// Pool is the pool of nodes to run in, [names.DefaultPool] if the document names none.
+	Pool string
+	// GPU is the number of GPUs of each pod.
+	GPU int64
+	// GPUTypes are the acceptable models of GPUs, the preferred one first. Empty accepts all.
+	GPUTypes []string
+	// GPUShare is the memory asked on each of the GPUs, in pools that share them.
+	GPUShare *resource.Quantity
+	CPU      *resource.Quantity
+	Memory   *resource.Quantity
+	// SHM is the size of /dev/shm. Nil leaves it to the renderer; zero asks for none.
+	SHM         *resource.Quantity
+	Tolerations []corev1.Toleration
+	// TimeLimit is how long a training job may run; nil is for ever.
+	TimeLimit *time.Duration
+}
+
+// Service is how a long-running job is reached, and how often it runs.
+type Service struct {
+	Replicas int32
+	// Port is the port of the Service; 0 if the job listens on none.
+	Port int32
+	// TargetPort is the port on which the container listens.
+	TargetPort int32
+	Type       corev1.ServiceType
+	// HealthCheck is the HTTP path that answers when the job is healthy; empty means no probes.
+	HealthCheck string
+	// StartupTimeout is how long the container may take until HealthCheck answers the first time.
+	StartupTimeout time.Duration
+}
+
+// Storage is what is mounted into the container.
+type Storage struct {
+	Workdirs []Workdir
+}
+
+// Workdir is one mount: a folder or file of the node, an existing claim, or a claim made with the job.
+type Workdir struct {
+	// Path is the node's path; empty when the mount is a claim.
+	Path string
+	// MountPath is where the container sees it; never empty after parsing.
+	MountPath string
+	ReadOnly  bool
+	// Type is the check that the kubelet makes on the node's path; empty makes none.
+	Type corev1.HostPathType
+	// Claim is the name of an existing PersistentVolumeClaim.
+	Claim string
+	// Size is the size of the claim to make with the job; nil makes none.
+	Size *resource.Quantity
+	// StorageClass is the class of the claim to make; empty is the cluster's default class.
+	StorageClass string
+}
+
+// Pool is a named set of nodes.
+type Pool struct {
+	Name        string
+	Description string
+	Nodes       []PoolNode
+}
+
+// PoolNode is a node of a pool.
+type PoolNode struct {
+	Name string
+	// GPUType is the model to label the node with; empty leaves the node's label as it is.
+	GPUType string
+}
+
+// Defaults of optional fields.
+const (
+	defaultRetries        = 3
+	defaultInferencePort  = 8000
+	defaultNotebookPort   = 8888
+	defaultStartupTimeout = 30 * time.Minute
+)
+
+// newJob returns a job of the kind that has every default which depends on nothing else.
+func newJob(kind Kind) *Job {
+	job := &Job{
+		Kind:      kind,
+		Priority:  PriorityMedium,
+		Retries:   defaultRetries,
+		Resources: Resources{Pool: names.DefaultPool},
+	}
+	if !kind.IsService() {
+		return job
+	}
+	job.Service = &Service{Replicas: 1, Type: corev1.ServiceTypeNodePort, StartupTimeout: defaultStartupTimeout}
+	switch kind {
+	case KindInference:
+		job.Service.Type = corev1.ServiceTypeClusterIP
+		job.Service.Port = defaultInferencePort
+	case KindNotebook:
+		job.Service.Port = defaultNotebookPort
+	}
+	return job
+}
+
+// fillDerived sets the defaults that follow from other fields.
+func (j *Job) fillDerived() {
+	if j.Service != nil && j.Service.TargetPort == 0 {
+		j.Service.TargetPort = j.Service.Port
+	}
+	for i := range j.Storage.Workdirs {
+		dir := &j.Storage.Workdirs[i]
+		if dir.MountPath == "" {
+			dir.MountPath = dir.Path
+		}
+		if dir.Claim != "" || dir.Size != nil {
+			dir.Path = ""
+		}
+	}
+}
