@@ -1,0 +1,88 @@
+package gpu
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// BenchmarkAllocate asks for whole cards in random states of the node, so it covers every size of set.
+func BenchmarkAllocate(b *testing.B) {
+	for name, inv := range map[string]Inventory{
+		"8 cards, NVSwitch":         nvSwitch(8),
+		"8 cards, hybrid cube mesh": hybridCubeMesh(),
+		"16 cards, NVSwitch":        nvSwitch(16),
+		"16 cards, random links":    randomInventory(rand.New(rand.NewPCG(1, 1)), 16),
+		"64 cards, NVSwitch":        nvSwitch(64),
+	} {
+		b.Run(name, func(b *testing.B) { benchmarkAllocate(b, inv) })
+	}
+}
+
+func benchmarkAllocate(b *testing.B, inv Inventory) {
+	a := allocatorOf(b, inv)
+	r := rand.New(rand.NewPCG(7, 7))
+	states := make([]Used, 256)
+	demands := make([]*Demand, len(states))
+	for i := range states {
+		states[i].Add(held(Set(r.Uint64()) & a.all))
+		demands[i] = whole(1 + r.Int64N(int64(a.Free(&states[i]).Len()+1)))
+		a.Allocate(&states[i], demands[i])
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		a.Allocate(&states[i%len(states)], demands[i%len(states)])
+	}
+}
+
+// BenchmarkAllocateUnseen asks each time in a state of the node that no pod met before.
+func BenchmarkAllocateUnseen(b *testing.B) {
+	for _, size := range []int{4, 8} {
+		b.Run(fmt.Sprintf("%d of 16 free cards", size), func(b *testing.B) {
+			a := allocatorOf(b, nvSwitch(16))
+			b.ReportAllocs()
+			for b.Loop() {
+				a.topology.search(a.all, size)
+			}
+		})
+	}
+}
+
+func BenchmarkAllocateShared(b *testing.B) {
+	a := allocatorOf(b, nvSwitch(16))
+	var used Used
+	for range 40 {
+		allocation := mustPlace(b, a, &used, share(2, 7000))
+		used.Add(&allocation.Holding)
+	}
+	d := share(4, 2000)
+	b.ReportAllocs()
+	for b.Loop() {
+		a.Allocate(&used, d)
+	}
+}
+
+func BenchmarkNewAllocator(b *testing.B) {
+	for _, cards := range []int{8, 16, 64} {
+		inv := nvSwitch(cards)
+		b.Run(fmt.Sprintf("%d cards", cards), func(b *testing.B) {
+			for b.Loop() {
+				allocatorOf(b, inv)
+			}
+		})
+		b.Run(fmt.Sprintf("%d cards, random links", cards), func(b *testing.B) {
+			inv := randomInventory(rand.New(rand.NewPCG(1, 1)), cards)
+			for b.Loop() {
+				allocatorOf(b, inv)
+			}
+		})
+		b.Run(fmt.Sprintf("%d cards, seen before", cards), func(b *testing.B) {
+			var known Topologies
+			for b.Loop() {
+				if _, err := NewAllocator(inv, &known); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

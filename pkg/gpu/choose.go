@@ -1,0 +1,133 @@
+package gpu
+
+import (
+	"cmp"
+	"math/bits"
+)
+
+// best returns the best set of size cards out of free, which must hold at least as many: the one with
+// the highest bandwidth; among equals the one that leaves the most potential, and then the highest
+// bandwidth, in the cards that stay free; among equals the one with the lowest positions.
+// Beyond 16 cards it is grown greedily and may be worse.
+func (t *Topology) best(free Set, size int) Set {
+	switch {
+	case size == 0:
+		return 0
+	case size == free.Len():
+		return free
+	case t.bandwidth == nil:
+		return t.grow(free, size)
+	}
+	remembered := &t.chosen[size<<t.cards|int(free)]
+	if s := remembered.Load(); s != 0 {
+		return Set(s)
+	}
+	s := t.search(free, size)
+	remembered.Store(uint32(s)) // a race stores the same value twice
+	return s
+}
+
+// search finds the best set by looking at each. Sets come lowest positions first, so the first of equals wins.
+func (t *Topology) search(free Set, size int) Set {
+	var best Set
+	var bestWorth uint64
+	for _, s := range t.bySize[size] {
+		if s&^free != 0 {
+			continue
+		}
+		if worth := t.worth(s, free&^s); best == 0 || worth > bestWorth {
+			best, bestWorth = s, worth
+		}
+	}
+	return best
+}
+
+// worth packs what best compares into one number. The bandwidth of 16 cards is below 2^23.
+func (t *Topology) worth(chosen, left Set) uint64 {
+	return uint64(t.bandwidth[chosen])<<40 | uint64(t.potential[left])<<28 | uint64(t.bandwidth[left])
+}
+
+// comparePositions orders sets of one size by their positions: {0,3} before {1,2}.
+func comparePositions(a, b Set) int {
+	return cmp.Compare(bits.Reverse64(uint64(b)), bits.Reverse64(uint64(a)))
+}
+
+// growing is a set that is grown card by card.
+type growing struct {
+	topology  *Topology
+	set, left Set
+	bandwidth uint32
+	// gain is the bandwidth that each card would add.
+	gain [MaxCards]uint32
+}
+
+// add takes a card into the set.
+func (g *growing) add(card int) {
+	g.bandwidth += g.gain[card]
+	g.set |= only(card)
+	g.left &^= only(card)
+	for rest := g.left; rest != 0; {
+		var other int
+		other, rest = rest.pop()
+		g.gain[other] += uint32(g.topology.pairs[card*g.topology.cards+other])
+	}
+}
+
+// next returns the card that adds the most, the lowest of equals.
+func (g *growing) next() int {
+	best := g.left.First()
+	for rest := g.left; rest != 0; {
+		var card int
+		card, rest = rest.pop()
+		if g.gain[card] > g.gain[best] {
+			best = card
+		}
+	}
+	return best
+}
+
+// cut returns the bandwidth between the set and the cards that are left: what taking the set destroys.
+func (g *growing) cut() uint32 {
+	var sum uint32
+	for rest := g.left; rest != 0; {
+		var card int
+		card, rest = rest.pop()
+		sum += g.gain[card]
+	}
+	return sum
+}
+
+// grow stands in for search where sets are too many to look at, beyond 16 cards. It grows a set from each
+// card by what adds the most bandwidth, and takes the best; among equals the one with the least bandwidth
+// to the cards it leaves, then the lowest start. It finds the optimum wherever links form islands, as they
+// do in machines; on an arbitrary graph it may miss it. 64 cards take some 100 µs.
+func (t *Topology) grow(free Set, size int) Set {
+	var best Set
+	var bestBandwidth, bestCut uint32
+	for seeds := free; seeds != 0; {
+		var seed int
+		seed, seeds = seeds.pop()
+		g := growing{topology: t, left: free}
+		g.add(seed)
+		for g.set.Len() < size {
+			g.add(g.next())
+		}
+		cut := g.cut()
+		if best == 0 || g.bandwidth > bestBandwidth || g.bandwidth == bestBandwidth && cut < bestCut {
+			best, bestBandwidth, bestCut = g.set, g.bandwidth, cut
+		}
+	}
+	return best
+}
+
+// growIdeals fills the ideals from sets grown out of all cards.
+func (t *Topology) growIdeals() {
+	for seed := range t.cards {
+		g := growing{topology: t, left: firstCards(t.cards)}
+		g.add(seed)
+		for size := 2; size <= t.cards; size++ {
+			g.add(g.next())
+			t.ideal[size] = max(t.ideal[size], g.bandwidth)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package gpu
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// MaxContainers is the most containers of one pod that may ask for cards.
+const MaxContainers = 32
+
+// Lifetime is when a container holds its cards.
+type Lifetime uint8
+
+const (
+	// Main containers hold their cards for the pod's life.
+	Main Lifetime = iota
+	// Sidecar containers hold theirs for the pod's life, and while the init containers after them run.
+	Sidecar
+	// Init containers hold theirs until they end; containers that start later use the same cards again.
+	Init
+)
+
+// Demand is what a pod asks of a node's cards, container by container. The zero value asks for none.
+// [DemandOf] makes it.
+type Demand struct {
+	// Request is the pod's peak. MIG slices are counted by Kubernetes and take no card here.
+	Request
+	// Containers are those that ask for cards, in the order in which they start.
+	Containers []ContainerDemand
+	// ShareMiB is the memory asked on each shared card; above 0 when any container asks for shared cards.
+	ShareMiB int64
+	// MemoryMinMiB is the least memory that a card must have, 0 for any.
+	MemoryMinMiB int64
+}
+
+// ContainerDemand is what one container asks: a number of different cards of each kind.
+type ContainerDemand struct {
+	Name     string
+	Lifetime Lifetime
+	// Whole is the number of whole cards.
+	Whole int64
+	// Shared is the number of different cards to share, [Demand.ShareMiB] of each.
+	Shared int64
+}
+
+// DemandOf returns what pod asks. The error says which container or annotation is wrong and what to write
+// instead; then the demand is more than any node has, so that a caller who overlooks the error places
+// the pod nowhere. Annotations of a pod that asks for no card are not read.
+func DemandOf(pod *corev1.Pod) (Demand, error) {
+	request, err := RequestOf(pod)
+	if err != nil {
+		return Demand{Request: request}, err
+	}
+	demand := Demand{Request: request}
+	if request.IsZero() {
+		return demand, nil
+	}
+	if demand.Containers, err = containerDemands(pod); err != nil {
+		return Demand{Request: refused()}, err
+	}
+	if err := demand.readAnnotations(pod.Annotations); err != nil {
+		return Demand{Request: refused()}, err
+	}
+	return demand, nil
+}
+
+func (d *Demand) readAnnotations(annotations map[string]string) (err error) {
+	if d.ShareMiB, err = annotatedMiB(annotations, names.AnnotationGPUShare); err != nil {
+		return err
+	}
+	if d.MemoryMinMiB, err = annotatedMiB(annotations, names.AnnotationGPUMemoryMin); err != nil {
+		return err
+	}
+	if d.Shared > 0 && d.ShareMiB == 0 {
+		return fmt.Errorf("the pod asks for %s without annotation %s: add it, such as %q, for the memory on each card",
+			names.ResourceSharedGPU, names.AnnotationGPUShare, "2Gi")
+	}
+	return nil
+}
+
+// containerDemands lists the containers that ask for cards, and refuses cards that no container could use.
+func containerDemands(pod *corev1.Pod) ([]ContainerDemand, error) {
+	overhead, err := countsIn(corev1.ResourceRequirements{Requests: pod.Spec.Overhead})
+	if err != nil {
+		return nil, fmt.Errorf("reading the pod's overhead: %w", err)
+	}
+	if overhead.Whole > 0 || overhead.Shared > 0 {
+		return nil, fmt.Errorf("the pod's overhead asks for GPUs, which no container could use: ask for them in a container")
+	}
+	var demands []ContainerDemand
+	add := func(containers []corev1.Container, lifetime func(*corev1.Container) Lifetime) error {
+		for i := range containers {
+			counts, err := countsIn(containers[i].Resources)
+			if err != nil {
+				return fmt.Errorf("reading container %q: %w", containers[i].Name, err)
+			}
+			if counts.Whole > 0 || counts.Shared > 0 {
+				demands = append(demands, ContainerDemand{Name: containers[i].Name, Lifetime: lifetime(&containers[i]), Whole: counts.Whole, Shared: counts.Shared})
+			}
+		}
+		return nil
+	}
+	if err := add(pod.Spec.InitContainers, initLifetime); err != nil {
+		return nil, err
+	}
+	if err := add(pod.Spec.Containers, func(*corev1.Container) Lifetime { return Main }); err != nil {
+		return nil, err
+	}
+	if len(demands) > MaxContainers {
+		return nil, fmt.Errorf("%d containers ask for GPUs, want at most %d", len(demands), MaxContainers)
+	}
+	return demands, nil
+}
+
+func initLifetime(container *corev1.Container) Lifetime {
+	if isSidecar(container) {
+		return Sidecar
+	}
+	return Init
+}
+
+// wholePeak returns the most whole cards that the containers hold at once, saturated. It is what [Request]
+// counts too; counting again keeps a demand that was put together by hand from being placed short.
+func (d *Demand) wholePeak() int64 {
+	var life, sidecars, peak int64
+	for i := range d.Containers {
+		asked := d.Containers[i].Whole
+		switch d.Containers[i].Lifetime {
+		case Init:
+			during, _ := addSaturating(sidecars, asked)
+			peak = max(peak, during)
+			continue
+		case Sidecar:
+			sidecars, _ = addSaturating(sidecars, asked)
+		}
+		life, _ = addSaturating(life, asked)
+	}
+	return max(life, peak, d.Whole)
+}
+
+// widestShare returns the most different shared cards that one container asks for.
+func (d *Demand) widestShare() int64 {
+	var widest int64
+	for i := range d.Containers {
+		widest = max(widest, d.Containers[i].Shared)
+	}
+	return widest
+}

@@ -1,0 +1,59 @@
+package gpu
+
+// explain finds out why a demand has no place. It is only asked when it has none, so it may take longer.
+func (a *Allocator) explain(used *Used, d *Demand, code Code) Reason {
+	reason := Reason{Code: code, Total: int64(len(a.inventory.Cards)), LargestMiB: a.largestMiB()}
+	var empty Used
+	if a.place(&empty, d, &Allocation{}) != Fits {
+		return a.never(d, reason)
+	}
+	switch reason.Code {
+	case TooFewShareable:
+		s := a.shareable(used, d)
+		reason.Asked, reason.Usable = d.widestShare(), int64(s.roomy().Len())
+		reason.MemoryMiB = d.ShareMiB
+		reason.Unknown = used.unknown.Whole
+	default:
+		reason.Asked, reason.Usable = d.wholePeak(), int64(a.freeWhole(used, d).Len())
+		reason.MemoryMiB = d.MemoryMinMiB
+		reason.Unknown = used.unknown.Whole + used.unknown.Shared
+	}
+	return reason
+}
+
+// never finds out why a demand has no place even on the empty node.
+func (a *Allocator) never(d *Demand, reason Reason) Reason {
+	reason.MemoryMiB = d.MemoryMinMiB
+	if d.widestShare() > 0 {
+		reason.MemoryMiB = max(d.MemoryMinMiB, d.ShareMiB)
+	}
+	reason.Asked, _ = addSaturating(d.wholePeak(), d.widestShare())
+	known, large := a.large(1), a.large(reason.MemoryMiB)
+	enough := func(cards Set) bool {
+		reason.Usable = int64(cards.Len())
+		return reason.Usable >= reason.Asked
+	}
+	switch {
+	case reason.Total == 0:
+		reason.Code = NoGPUs
+	case !enough(a.all):
+		reason.Code = TooFewGPUs
+	case reason.MemoryMiB > 0 && !enough(known):
+		reason.Code = MemoryUnknown
+	case !enough(large):
+		reason.Code = TooFewMemory
+	case !enough(large & a.healthy):
+		reason.Code = TooFewHealthy
+	default: // each container alone would fit
+		reason.Code = TooFewMemory
+	}
+	return reason
+}
+
+func (a *Allocator) largestMiB() int64 {
+	var largest int64
+	for _, memory := range a.memoryMiB {
+		largest = max(largest, memory)
+	}
+	return largest
+}

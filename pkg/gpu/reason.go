@@ -1,0 +1,106 @@
+package gpu
+
+import "fmt"
+
+// Code is why a demand does not fit a node.
+type Code uint8
+
+// The reasons. Those up to [TooFewMemory] hold however empty the node is.
+const (
+	// Fits is no reason: the demand has its cards.
+	Fits Code = iota
+	// NoGPUs: the node has none.
+	NoGPUs
+	// TooFewGPUs: the node has fewer than are asked.
+	TooFewGPUs
+	// MemoryUnknown: the demand names memory, and the node does not tell that of enough GPUs.
+	MemoryUnknown
+	// TooFewMemory: too few of the node's GPUs have the memory asked.
+	TooFewMemory
+	// TooFewHealthy: enough GPUs, but too few of them healthy.
+	TooFewHealthy
+	// TooFewFree: enough GPUs, but too few of them free. Pods that end make room.
+	TooFewFree
+	// TooFewShareable: enough GPUs, but too few with the memory asked to share. Pods that end make room.
+	TooFewShareable
+)
+
+// String returns the reason as the scheduler counts it over nodes: always the same text.
+func (c Code) String() string {
+	return [...]string{
+		Fits:            "",
+		NoGPUs:          "node(s) had no GPUs",
+		TooFewGPUs:      "node(s) had fewer GPUs than asked",
+		MemoryUnknown:   "node(s) did not report the memory of their GPUs",
+		TooFewMemory:    "node(s) had too few GPUs with enough memory",
+		TooFewHealthy:   "node(s) had too few healthy GPUs",
+		TooFewFree:      "node(s) had too few free GPUs",
+		TooFewShareable: "node(s) had too little free memory on GPUs that can be shared",
+	}[c]
+}
+
+// Reason is why a demand does not fit a node, with the numbers behind it. The zero value is no reason.
+type Reason struct {
+	Code Code
+	// Asked is the number of different cards that must be had at once.
+	Asked int64
+	// Usable is how many could be had: of the node's cards, those with memory, the healthy or the free
+	// ones, as Code says.
+	Usable int64
+	// Total is the number of the node's cards.
+	Total int64
+	// MemoryMiB is the memory asked of each card, 0 for any.
+	MemoryMiB int64
+	// LargestMiB is the memory of the node's largest card.
+	LargestMiB int64
+	// Unknown is the number of cards taken off because pods hold cards that they do not name.
+	Unknown int64
+}
+
+// IsZero reports whether there is no reason, because the demand fits.
+func (r Reason) IsZero() bool { return r.Code == Fits }
+
+// IsShortage reports whether pods that end, or are evicted, can make the demand fit.
+func (r Reason) IsShortage() bool { return r.Code == TooFewFree || r.Code == TooFewShareable }
+
+// Short returns how many cards are missing.
+func (r Reason) Short() int64 { return max(r.Asked-r.Usable, 0) }
+
+// Detail returns the numbers in words, such as "6 of 8 free, 2 short".
+func (r Reason) Detail() string {
+	switch r.Code {
+	case Fits:
+		return ""
+	case NoGPUs, TooFewGPUs:
+		return fmt.Sprintf("%d GPUs, %d asked", r.Total, r.Asked)
+	}
+	text := fmt.Sprintf("%d of %d %s", r.Usable, r.Total, r.quality())
+	if r.Short() > 0 {
+		text += fmt.Sprintf(", %d short", r.Short())
+	} else {
+		text += ", too few for all containers together"
+	}
+	if r.Code == TooFewMemory {
+		text += fmt.Sprintf("; the largest has %d MiB", r.LargestMiB)
+	}
+	if r.Unknown > 0 {
+		text += fmt.Sprintf("; %d are held by pods that do not name theirs", r.Unknown)
+	}
+	return text
+}
+
+// quality says in words what the usable cards are.
+func (r Reason) quality() string {
+	switch r.Code {
+	case MemoryUnknown:
+		return "known to have any memory"
+	case TooFewMemory:
+		return fmt.Sprintf("large enough for %d MiB", r.MemoryMiB)
+	case TooFewHealthy:
+		return "healthy"
+	case TooFewShareable:
+		return fmt.Sprintf("with %d MiB to share", r.MemoryMiB)
+	default:
+		return "free"
+	}
+}

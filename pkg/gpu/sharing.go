@@ -1,0 +1,157 @@
+package gpu
+
+// sharing places the slots of one pod on cards: best fit of memory, in exact MiB.
+//
+// Each container gets different cards. Containers that live as long as the pod come first, the largest
+// first; an init container then uses slots again that belong to containers which start after it. Cards
+// that are shared already come first, so that whole cards stay whole; among those the one with the least
+// memory left; among free cards of equal memory the one that leaves the most potential for whole sets.
+//
+// Taking the tightest card can leave a pod of several containers without enough different cards, so a
+// second attempt takes the emptiest card each time. It finds a place for containers that live as long as
+// the pod whenever there is one: no card is closer to full than it has to be.
+type sharing struct {
+	allocator *Allocator
+	plan      *Allocation
+	shareMiB  int64
+	leftMiB   [MaxCards]int64
+	// open are cards that are shared; closed are free ones that may be.
+	open, closed Set
+	// emptiest takes the card with the most memory left.
+	emptiest bool
+}
+
+// placeShared chooses the pod's shared cards.
+func (a *Allocator) placeShared(used *Used, d *Demand, plan *Allocation) bool {
+	if d.ShareMiB <= 0 {
+		return false
+	}
+	s := a.shareable(used, d)
+	s.plan = plan
+	if s.place(d) {
+		return true
+	}
+	*plan = Allocation{}
+	s = a.shareable(used, d)
+	s.plan, s.emptiest = plan, true
+	return s.place(d)
+}
+
+// shareable returns what is left on the cards that a demand may share.
+func (a *Allocator) shareable(used *Used, d *Demand) sharing {
+	able := a.atLeast(d.MemoryMinMiB) &^ used.whole
+	s := sharing{
+		allocator: a,
+		shareMiB:  d.ShareMiB,
+		open:      able & used.shared,
+		closed:    a.withhold(able&^used.shared, used.unknown.Whole),
+	}
+	for rest := able; rest != 0; {
+		var card int
+		card, rest = rest.pop()
+		s.leftMiB[card] = a.memoryMiB[card] - used.sharedMiB[card] - used.unknown.ShareMiB
+	}
+	return s
+}
+
+// roomy returns the cards with room for one slot.
+func (s *sharing) roomy() Set {
+	var roomy Set
+	for rest := s.open | s.closed; rest != 0; {
+		var card int
+		card, rest = rest.pop()
+		if s.leftMiB[card] >= s.shareMiB {
+			roomy |= only(card)
+		}
+	}
+	return roomy
+}
+
+func (s *sharing) place(d *Demand) bool {
+	s.plan.ShareMiB = s.shareMiB
+	var done Set
+	for i := d.largest(done, sharedOf); i >= 0; i = d.largest(done, sharedOf) {
+		if !s.take(i, d.Containers[i].Shared) {
+			return false
+		}
+		done |= only(i)
+	}
+	for i := range d.Containers {
+		if d.Containers[i].Lifetime == Init && !s.takeAgain(d, i) {
+			return false
+		}
+	}
+	return true
+}
+
+// take gives a container slots on count more cards.
+func (s *sharing) take(container int, count int64) bool {
+	mine := &s.plan.containers[container]
+	for ; count > 0; count-- {
+		card := s.pick(s.roomy() &^ *mine)
+		if card < 0 {
+			return false
+		}
+		*mine |= only(card)
+		s.plan.Shared |= only(card)
+		s.plan.slots[card]++
+		s.leftMiB[card] -= s.shareMiB
+		s.open |= only(card)
+		s.closed &^= only(card)
+	}
+	return true
+}
+
+// takeAgain gives an init container slots that the pod holds for later, and more only where these do not do.
+func (s *sharing) takeAgain(d *Demand, container int) bool {
+	count := d.Containers[container].Shared
+	for rest := s.plan.Shared; rest != 0 && count > 0; {
+		var card int
+		card, rest = rest.pop()
+		if s.plan.sidecarSlots(d, container, card) < s.plan.slots[card] {
+			s.plan.containers[container] |= only(card)
+			count--
+		}
+	}
+	return s.take(container, count)
+}
+
+// sidecarSlots returns how many slots of a card belong to sidecars that run while an init container does.
+func (al *Allocation) sidecarSlots(d *Demand, container, card int) uint8 {
+	var slots uint8
+	for j := range container {
+		if d.Containers[j].Lifetime == Sidecar && al.containers[j].Has(card) {
+			slots++
+		}
+	}
+	return slots
+}
+
+// pick returns the card to use next, the lowest of equals, or -1 when there is none.
+func (s *sharing) pick(cards Set) int {
+	best := -1
+	for cards != 0 {
+		var card int
+		card, cards = cards.pop()
+		if best < 0 || s.better(card, best) {
+			best = card
+		}
+	}
+	return best
+}
+
+// better reports whether card is to be used rather than other.
+func (s *sharing) better(card, other int) bool {
+	switch {
+	case s.emptiest:
+		return s.leftMiB[card] > s.leftMiB[other]
+	case s.open.Has(card) != s.open.Has(other):
+		return s.open.Has(card)
+	case s.leftMiB[card] != s.leftMiB[other]:
+		return s.leftMiB[card] < s.leftMiB[other]
+	case s.open.Has(card) || s.allocator.topology.potential == nil:
+		return false
+	}
+	potential := s.allocator.topology.potential
+	return potential[s.closed&^only(card)] > potential[s.closed&^only(other)]
+}

@@ -1,0 +1,180 @@
+package gpu
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// exactCards is the most cards for which tables over all sets are kept. Beyond it sets are grown greedily:
+// see [Topology.grow].
+const exactCards = 16
+
+// Path is how two cards of a node reach each other.
+type Path uint8
+
+// The paths between two cards, the slowest first.
+const (
+	// PathAcross goes over the host bridge or between processors, or is unknown.
+	PathAcross Path = iota
+	// PathSameNUMA stays on one NUMA node.
+	PathSameNUMA
+	// PathSameSwitch stays under one PCIe switch.
+	PathSameSwitch
+	// PathNVLink is a direct NVLink, or NVLink through an NVSwitch.
+	PathNVLink
+)
+
+// String returns the path in words.
+func (p Path) String() string {
+	return [...]string{"across NUMA nodes", "same NUMA node", "same PCIe switch", "NVLink"}[p]
+}
+
+// pathGBps is what a path without NVLink is worth, in GB/s each way: what PCIe 3.0 x16 reaches under one
+// switch, through one host bridge, and between processors. Only the order and the rough ratio matter; each
+// is below minLinkGBps.
+var pathGBps = [...]uint16{PathAcross: 6, PathSameNUMA: 9, PathSameSwitch: 12}
+
+// pathBetween returns the path between two cards without NVLink.
+func pathBetween(a, b *Card) Path {
+	switch {
+	case a.PCIeSwitch != "" && a.PCIeSwitch == b.PCIeSwitch:
+		return PathSameSwitch
+	case a.NUMANode != nil && b.NUMANode != nil && *a.NUMANode == *b.NUMANode:
+		return PathSameNUMA
+	default:
+		return PathAcross
+	}
+}
+
+// pairBandwidths returns the bandwidth between each two cards in GB/s, as an n×n matrix by position.
+// The inventory must be valid.
+func pairBandwidths(inv *Inventory) []uint16 {
+	n := len(inv.Cards)
+	pairs := make([]uint16, n*n)
+	for i := range n {
+		for j := range i {
+			gbps := pathGBps[pathBetween(&inv.Cards[i], &inv.Cards[j])]
+			pairs[i*n+j], pairs[j*n+i] = gbps, gbps
+		}
+	}
+	for l := range inv.Links {
+		link := &inv.Links[l]
+		for i, index := range link.GPUs {
+			a, _ := inv.position(index)
+			for _, other := range link.GPUs[:i] {
+				b, _ := inv.position(other)
+				gbps := uint16(link.gbps())
+				pairs[a*n+b], pairs[b*n+a] = gbps, gbps
+			}
+		}
+	}
+	return pairs
+}
+
+// Topology is how the cards of a node are connected, with what follows from it for every set of cards.
+// It does not depend on which cards are free, healthy or large, so all nodes built alike share one: see
+// [Topologies]. It never changes to the outside and may be used from many goroutines.
+//
+// Up to 16 cards it holds tables over all sets: 8 cards take 15 KiB, 16 cards 5 MiB.
+type Topology struct {
+	cards int
+	// pairs is the bandwidth between two cards, cards×cards.
+	pairs []uint16
+	// ideal is the highest bandwidth of any set of each size.
+	ideal []uint32
+	// bandwidth is the sum over all pairs of each set. The three tables are nil beyond exactCards.
+	bandwidth []uint32
+	// potential is, for each set, how much can still be made of it: see potential.go.
+	potential []potential
+	// bySize lists the sets of each size, the one with the lowest positions first.
+	bySize [][]Set
+	// chosen remembers the answers of best by size and set, 0 where there is none yet.
+	chosen []atomic.Uint32
+}
+
+func newTopology(cards int, pairs []uint16) *Topology {
+	t := &Topology{cards: cards, pairs: pairs, ideal: make([]uint32, cards+1)}
+	if cards > exactCards {
+		t.growIdeals()
+		return t
+	}
+	t.bandwidth = make([]uint32, 1<<cards)
+	t.bySize = make([][]Set, cards+1)
+	for s := Set(1); s < 1<<cards; s++ {
+		first, rest := s.pop()
+		t.bandwidth[s] = t.bandwidth[rest] + t.between(first, rest)
+		size := s.Len()
+		t.ideal[size] = max(t.ideal[size], t.bandwidth[s])
+		t.bySize[size] = append(t.bySize[size], s)
+	}
+	for _, sets := range t.bySize {
+		slices.SortFunc(sets, comparePositions)
+	}
+	t.potential = t.potentials()
+	t.chosen = make([]atomic.Uint32, (cards+1)<<cards)
+	return t
+}
+
+// between returns the sum of the bandwidths from one card to each of a set.
+func (t *Topology) between(card int, set Set) uint32 {
+	var sum uint32
+	for set != 0 {
+		var other int
+		other, set = set.pop()
+		sum += uint32(t.pairs[card*t.cards+other])
+	}
+	return sum
+}
+
+// bandwidthOf returns the sum of the bandwidths of all pairs in a set, in GB/s.
+func (t *Topology) bandwidthOf(set Set) uint32 {
+	if t.bandwidth != nil {
+		return t.bandwidth[set]
+	}
+	var sum uint32
+	for set != 0 {
+		var card int
+		card, set = set.pop()
+		sum += t.between(card, set)
+	}
+	return sum
+}
+
+// maxTopologies bounds how many topologies are kept. A cluster has a handful of node models; the bound is
+// for agents that report nonsense.
+const maxTopologies = 256
+
+// Topologies keeps one [Topology] for all nodes that are built alike. The zero value is ready to use, also
+// from many goroutines.
+type Topologies struct {
+	mu    sync.Mutex
+	known map[string]*Topology
+}
+
+// of returns the topology of an inventory, which must be valid.
+func (k *Topologies) of(inv *Inventory) *Topology {
+	pairs := pairBandwidths(inv)
+	key := topologyKey(len(inv.Cards), pairs)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if t := k.known[key]; t != nil {
+		return t
+	}
+	if k.known == nil || len(k.known) >= maxTopologies {
+		k.known = map[string]*Topology{}
+	}
+	t := newTopology(len(inv.Cards), pairs)
+	k.known[key] = t
+	return t
+}
+
+// topologyKey is equal for equal matrices only.
+func topologyKey(cards int, pairs []uint16) string {
+	key := make([]byte, 0, 1+2*len(pairs))
+	key = append(key, byte(cards))
+	for _, gbps := range pairs {
+		key = append(key, byte(gbps>>8), byte(gbps))
+	}
+	return string(key)
+}

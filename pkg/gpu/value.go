@@ -1,0 +1,40 @@
+package gpu
+
+// SetValue is how well connected a set of cards is, 0–100: its bandwidth as a share of the best that as
+// many cards of this node can have, were all free. One card, or none, is worth 100.
+func (a *Allocator) SetValue(set Set) int64 {
+	set &= a.all
+	ideal := int64(a.topology.ideal[set.Len()])
+	if ideal == 0 {
+		return 100
+	}
+	return min(100*int64(a.topology.bandwidthOf(set))/ideal, 100)
+}
+
+// Bandwidth is the sum of the bandwidths of all pairs in a set, in GB/s each way. Unlike SetValue it
+// compares sets of different nodes.
+func (a *Allocator) Bandwidth(set Set) int64 {
+	return int64(a.topology.bandwidthOf(set & a.all))
+}
+
+// SlowestPath is the slowest path between two cards of a set, [PathNVLink] for fewer than two.
+func (a *Allocator) SlowestPath(set Set) Path {
+	slowest := PathNVLink
+	for rest := set & a.all; rest != 0; {
+		var card int
+		card, rest = rest.pop()
+		for others := rest; others != 0; {
+			var other int
+			other, others = others.pop()
+			slowest = min(slowest, a.path(card, other))
+		}
+	}
+	return slowest
+}
+
+func (a *Allocator) path(card, other int) Path {
+	if a.topology.pairs[card*a.topology.cards+other] >= minLinkGBps {
+		return PathNVLink
+	}
+	return pathBetween(&a.inventory.Cards[card], &a.inventory.Cards[other])
+}
