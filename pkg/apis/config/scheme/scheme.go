@@ -1,0 +1,21 @@
+// Package scheme teaches kube-scheduler to decode, default and write back the arguments of the plugins in
+// our registry. Import it for its effect wherever a KubeSchedulerConfiguration is read.
+package scheme
+
+import (
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	kubeschedulerv1 "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+
+	// The arguments of the plugins that we register from scheduler-plugins.
+	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme"
+
+	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
+)
+
+// Both registrations are needed: kube-scheduler decodes a configuration with a scheme that exists already,
+// and defaults and converts plugin arguments with a second one, which it builds on first use.
+func init() {
+	utilruntime.Must(configv1.AddToScheme(scheme.Scheme))
+	kubeschedulerv1.SchemeBuilder.Register(configv1.AddToScheme)
+}

@@ -1,0 +1,39 @@
+package v1
+
+import "k8s.io/utils/ptr"
+
+// Defaults of GPUScoreArgs. The weights and the band are those of the classic configuration.
+const (
+	DefaultUtilizationWeight int32 = 40
+	DefaultTypeMatchWeight   int32 = 30
+	DefaultTopologyWeight    int32 = 30
+
+	DefaultStrategy = Pack
+
+	DefaultTargetBandLow  int32 = 60
+	DefaultTargetBandHigh int32 = 80
+)
+
+// SetDefaults fills every field that has a default and was left out. A weight given as 0 stays 0.
+func (args *GPUScoreArgs) SetDefaults() {
+	if args.Weights == nil {
+		args.Weights = &GPUScoreWeights{}
+	}
+	setDefault(&args.Weights.Utilization, DefaultUtilizationWeight)
+	setDefault(&args.Weights.TypeMatch, DefaultTypeMatchWeight)
+	setDefault(&args.Weights.Topology, DefaultTopologyWeight)
+	if args.Strategy == "" {
+		args.Strategy = DefaultStrategy
+	}
+	if args.TargetBand == nil {
+		args.TargetBand = &TargetBand{}
+	}
+	setDefault(&args.TargetBand.Low, DefaultTargetBandLow)
+	setDefault(&args.TargetBand.High, DefaultTargetBandHigh)
+}
+
+func setDefault(field **int32, value int32) {
+	if *field == nil {
+		*field = ptr.To(value)
+	}
+}

@@ -1,0 +1,95 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// GPUFilterArgs are the arguments of the plugin GPUFilter.
+//
+// +kubebuilder:object:root=true
+type GPUFilterArgs struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// GPUTypes limits pods that ask for GPUs to nodes of these types. A node's type is the first of its
+	// labels g8s.host/gpu-type, accelerator and nvidia.com/gpu.product. Each entry is a label value of at
+	// least one character, and appears once. Defaults to empty, which admits every type.
+	// +listType=set
+	// +optional
+	GPUTypes []string `json:"gpuTypes,omitempty"`
+}
+
+// GPUScoreArgs are the arguments of the plugin GPUScore.
+//
+// +kubebuilder:object:root=true
+type GPUScoreArgs struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Weights say how much each part of a node's score counts.
+	// +optional
+	Weights *GPUScoreWeights `json:"weights,omitempty"`
+
+	// Strategy is how the part "utilization" values a node: Pack, Spread or TargetBand. Defaults to Pack.
+	// +optional
+	Strategy Strategy `json:"strategy,omitempty"`
+
+	// TargetBand is the share of busy GPUs at which the strategy TargetBand gives the full score.
+	// The other strategies ignore it.
+	// +optional
+	TargetBand *TargetBand `json:"targetBand,omitempty"`
+
+	// CompatibleTypes lists, for types that pods only wish for, which other types come near.
+	// Each type appears once. Defaults to empty.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	CompatibleTypes []CompatibleTypes `json:"compatibleTypes,omitempty"`
+}
+
+// GPUScoreWeights weigh the parts of a score against each other. Only their proportion matters: the sum is
+// scaled to 0–100. At least one must be positive.
+type GPUScoreWeights struct {
+	// Utilization weighs how well a node's GPUs are filled, by the strategy. 0–100. Defaults to 40.
+	// +optional
+	Utilization *int32 `json:"utilization,omitempty"`
+
+	// TypeMatch weighs how near a node's GPU type is to what the pod prefers. 0–100. Defaults to 30.
+	// +optional
+	TypeMatch *int32 `json:"typeMatch,omitempty"`
+
+	// Topology weighs how well the node's interconnect suits the number of GPUs. 0–100. Defaults to 30.
+	// +optional
+	Topology *int32 `json:"topology,omitempty"`
+}
+
+// Strategy is how utilization is valued.
+type Strategy string
+
+const (
+	// Pack prefers the node that the pod fills most, so that whole nodes stay free.
+	Pack Strategy = "Pack"
+	// Spread prefers the node that the pod fills least.
+	Spread Strategy = "Spread"
+	// TargetBandStrategy prefers nodes that the pod fills to a [TargetBand], and falls off on both sides.
+	TargetBandStrategy Strategy = "TargetBand"
+)
+
+// TargetBand is a range of utilization in percent of a node's GPUs, the pod's own included.
+type TargetBand struct {
+	// Low is where the band begins. 0–100, at most High. Defaults to 60.
+	// +optional
+	Low *int32 `json:"low,omitempty"`
+
+	// High is where the band ends. 0–100. Defaults to 80.
+	// +optional
+	High *int32 `json:"high,omitempty"`
+}
+
+// CompatibleTypes lists the GPU types that stand in for one that a pod wishes for.
+type CompatibleTypes struct {
+	// Type is the GPU type that a pod wishes for. Required.
+	Type string `json:"type"`
+
+	// Accepts are the types that come near it. At least one.
+	// +listType=set
+	Accepts []string `json:"accepts"`
+}

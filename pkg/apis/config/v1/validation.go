@@ -1,0 +1,100 @@
+package v1
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+var strategies = []Strategy{Pack, Spread, TargetBandStrategy}
+
+// Validate checks the arguments. Each error holds the path below path, and the value that is wrong.
+func (args *GPUFilterArgs) Validate(path *field.Path) field.ErrorList {
+	return validateTypes(path.Child("gpuTypes"), args.GPUTypes)
+}
+
+// Validate checks the arguments after [GPUScoreArgs.SetDefaults]. Each error holds the path below path,
+// and the value that is wrong.
+func (args *GPUScoreArgs) Validate(path *field.Path) field.ErrorList {
+	errs := validateWeights(path.Child("weights"), args.Weights)
+	if !slices.Contains(strategies, args.Strategy) {
+		errs = append(errs, field.NotSupported(path.Child("strategy"), args.Strategy, strategies))
+	}
+	errs = append(errs, validateBand(path.Child("targetBand"), args.TargetBand)...)
+	return append(errs, validateCompatible(path.Child("compatibleTypes"), args.CompatibleTypes)...)
+}
+
+func validateWeights(path *field.Path, weights *GPUScoreWeights) field.ErrorList {
+	parts := []struct {
+		name  string
+		value *int32
+	}{
+		{"utilization", weights.Utilization}, {"typeMatch", weights.TypeMatch}, {"topology", weights.Topology},
+	}
+	var errs field.ErrorList
+	positive := false
+	for _, part := range parts {
+		errs = append(errs, validatePercent(path.Child(part.name), *part.value)...)
+		positive = positive || *part.value > 0
+	}
+	if len(errs) == 0 && !positive {
+		errs = append(errs, field.Invalid(path, "all 0", "at least one weight must be positive"))
+	}
+	return errs
+}
+
+func validateBand(path *field.Path, band *TargetBand) field.ErrorList {
+	errs := validatePercent(path.Child("low"), *band.Low)
+	errs = append(errs, validatePercent(path.Child("high"), *band.High)...)
+	if len(errs) == 0 && *band.Low > *band.High {
+		errs = append(errs, field.Invalid(path.Child("low"), *band.Low, "must not be above targetBand.high"))
+	}
+	return errs
+}
+
+func validatePercent(path *field.Path, value int32) field.ErrorList {
+	if value < 0 || value > 100 {
+		return field.ErrorList{field.Invalid(path, value, "must be from 0 to 100")}
+	}
+	return nil
+}
+
+func validateCompatible(path *field.Path, list []CompatibleTypes) field.ErrorList {
+	var errs field.ErrorList
+	seen := sets.New[string]()
+	for i, entry := range list {
+		at := path.Index(i)
+		errs = append(errs, validateType(at.Child("type"), entry.Type, seen)...)
+		if len(entry.Accepts) == 0 {
+			errs = append(errs, field.Required(at.Child("accepts"), "name at least one type"))
+		}
+		errs = append(errs, validateTypes(at.Child("accepts"), entry.Accepts)...)
+	}
+	return errs
+}
+
+func validateTypes(path *field.Path, types []string) field.ErrorList {
+	var errs field.ErrorList
+	seen := sets.New[string]()
+	for i, gpuType := range types {
+		errs = append(errs, validateType(path.Index(i), gpuType, seen)...)
+	}
+	return errs
+}
+
+// validateType checks that a type can be the value of a node label, and is not among those seen before.
+func validateType(path *field.Path, gpuType string, seen sets.Set[string]) field.ErrorList {
+	if gpuType == "" {
+		return field.ErrorList{field.Required(path, "a GPU type is the value of a node label")}
+	}
+	if problems := validation.IsValidLabelValue(gpuType); len(problems) > 0 {
+		return field.ErrorList{field.Invalid(path, gpuType, problems[0])}
+	}
+	if seen.Has(gpuType) {
+		return field.ErrorList{field.Duplicate(path, gpuType)}
+	}
+	seen.Insert(gpuType)
+	return nil
+}
