@@ -1,0 +1,246 @@
+// Package pool plans who is in a pool. A pool is nothing but a label of its nodes, so a plan is the patches
+// of some nodes' metadata, and what stands against them: nodes that do not exist, or are in another pool.
+//
+// The package is pure. Callers read the nodes, check [Plan.Err], send the patches, and send [Patch.Undo] of
+// those that went through when a later one fails.
+package pool
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// Plan is what changes a pool, all or nothing.
+type Plan struct {
+	// Pool is the pool that gains or loses nodes.
+	Pool string
+	// Patches are the changes, one a node, in the order in which the nodes were named.
+	Patches []Patch
+	// Unchanged are the named nodes that are already as they shall be.
+	Unchanged []string
+	// Missing are the named nodes that the cluster does not have.
+	Missing []string
+	// Foreign are the named nodes that are in another pool.
+	Foreign []Foreign
+}
+
+// Foreign is a node in another pool than the plan's.
+type Foreign struct {
+	Node string
+	Pool string
+}
+
+// Patch changes the labels and annotations of one node.
+type Patch struct {
+	Node string
+	// ResourceVersion is the version of the node that the patch was planned on. Empty skips that check.
+	ResourceVersion string
+	// Labels and Annotations hold the changed keys only.
+	Labels      map[string]Change
+	Annotations map[string]Change
+}
+
+// Change is one value before and after; nil means that the key is absent.
+type Change struct {
+	Before, After *string
+}
+
+// Join plans to bring the nodes of p into the pool, to label them with their GPU types and to note the
+// pool's description on them. A GPU type that p does not name stays as it is.
+func Join(p *workload.Pool, nodes []corev1.Node) Plan {
+	plan := Plan{Pool: p.Name}
+	current := byName(nodes)
+	for _, member := range p.Nodes {
+		node, ok := current[member.Name]
+		if !ok {
+			plan.Missing = append(plan.Missing, member.Name)
+			continue
+		}
+		if other := node.Labels[names.LabelPool]; other != "" && other != p.Name {
+			plan.Foreign = append(plan.Foreign, Foreign{Node: node.Name, Pool: other})
+		}
+		plan.add(join(p, member, node))
+	}
+	return plan
+}
+
+func join(p *workload.Pool, member workload.PoolNode, node *corev1.Node) Patch {
+	patch := patchOf(node)
+	set(patch.Labels, node.Labels, names.LabelPool, &p.Name)
+	if member.GPUType != "" {
+		set(patch.Labels, node.Labels, names.LabelGPUType, &member.GPUType)
+	}
+	switch {
+	case p.Description != "":
+		set(patch.Annotations, node.Annotations, names.AnnotationDescription, &p.Description)
+	case node.Labels[names.LabelPool] != p.Name:
+		set(patch.Annotations, node.Annotations, names.AnnotationDescription, nil)
+	}
+	return patch
+}
+
+// Leave plans to take the named nodes out of a pool. Nodes of another pool, or of none, are foreign: they
+// stay where they are, even by force. GPU types stay on the nodes.
+func Leave(pool string, nodeNames []string, nodes []corev1.Node) Plan {
+	plan := Plan{Pool: pool}
+	current := byName(nodes)
+	for _, name := range nodeNames {
+		node, ok := current[name]
+		if !ok {
+			plan.Missing = append(plan.Missing, name)
+			continue
+		}
+		switch in := node.Labels[names.LabelPool]; in {
+		case pool:
+			plan.add(leave(node))
+		case "":
+			plan.Foreign = append(plan.Foreign, Foreign{Node: name, Pool: names.DefaultPool})
+		default:
+			plan.Foreign = append(plan.Foreign, Foreign{Node: name, Pool: in})
+		}
+	}
+	return plan
+}
+
+// Delete plans to take every node out of a pool, whether or not a file names it. A pool without nodes does
+// not exist, so a plan without patches means that there is no such pool.
+func Delete(pool string, nodes []corev1.Node) Plan {
+	plan := Plan{Pool: pool}
+	for i := range nodes {
+		if nodes[i].Labels[names.LabelPool] == pool {
+			plan.add(leave(&nodes[i]))
+		}
+	}
+	return plan
+}
+
+func leave(node *corev1.Node) Patch {
+	patch := patchOf(node)
+	set(patch.Labels, node.Labels, names.LabelPool, nil)
+	set(patch.Annotations, node.Annotations, names.AnnotationDescription, nil)
+	return patch
+}
+
+// Err says why the plan must not be carried out; nil if it may. force permits to take nodes out of the pools
+// that they are in.
+func (p Plan) Err(force bool) error {
+	var reasons []string
+	if len(p.Missing) > 0 {
+		reasons = append(reasons, "no such node: "+strings.Join(p.Missing, ", "))
+	}
+	if !force {
+		for _, f := range p.Foreign {
+			reasons = append(reasons, fmt.Sprintf("node %s is in pool %s", f.Node, f.Pool))
+		}
+	}
+	if len(reasons) == 0 {
+		return nil
+	}
+	return fmt.Errorf("pool %s: %s", p.Pool, strings.Join(reasons, "; "))
+}
+
+func (p *Plan) add(patch Patch) {
+	if len(patch.Labels) == 0 && len(patch.Annotations) == 0 {
+		p.Unchanged = append(p.Unchanged, patch.Node)
+		return
+	}
+	p.Patches = append(p.Patches, patch)
+}
+
+func patchOf(node *corev1.Node) Patch {
+	return Patch{
+		Node: node.Name, ResourceVersion: node.ResourceVersion,
+		Labels: map[string]Change{}, Annotations: map[string]Change{},
+	}
+}
+
+// set notes that key shall have the value after, unless it has.
+func set(changes map[string]Change, current map[string]string, key string, after *string) {
+	value, present := current[key]
+	switch {
+	case !present && after == nil, present && after != nil && value == *after:
+	case present:
+		changes[key] = Change{Before: &value, After: after}
+	default:
+		changes[key] = Change{After: after}
+	}
+}
+
+func byName(nodes []corev1.Node) map[string]*corev1.Node {
+	index := make(map[string]*corev1.Node, len(nodes))
+	for i := range nodes {
+		index[nodes[i].Name] = &nodes[i]
+	}
+	return index
+}
+
+// Undo returns the patch that restores what p changed. It carries no version, because p changed it.
+func (p Patch) Undo() Patch {
+	return Patch{Node: p.Node, Labels: swap(p.Labels), Annotations: swap(p.Annotations)}
+}
+
+func swap(changes map[string]Change) map[string]Change {
+	out := make(map[string]Change, len(changes))
+	for key, c := range changes {
+		out[key] = Change{Before: c.After, After: c.Before}
+	}
+	return out
+}
+
+// MergePatch renders p as a JSON merge patch. With a version in it the API server answers 409 Conflict when
+// the node has changed since it was read.
+func (p Patch) MergePatch() ([]byte, error) {
+	metadata := map[string]any{}
+	if p.ResourceVersion != "" {
+		metadata["resourceVersion"] = p.ResourceVersion
+	}
+	if len(p.Labels) > 0 {
+		metadata["labels"] = after(p.Labels)
+	}
+	if len(p.Annotations) > 0 {
+		metadata["annotations"] = after(p.Annotations)
+	}
+	body, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the patch of node %s: %w", p.Node, err)
+	}
+	return body, nil
+}
+
+func after(changes map[string]Change) map[string]*string {
+	out := make(map[string]*string, len(changes))
+	for key, c := range changes {
+		out[key] = c.After
+	}
+	return out
+}
+
+// String renders the patch for people: "node-1: g8s.host/pool=a (was b), g8s.host/gpu-type=A100-80G".
+func (p Patch) String() string {
+	var parts []string
+	for _, changes := range []map[string]Change{p.Labels, p.Annotations} {
+		for _, key := range slices.Sorted(maps.Keys(changes)) {
+			parts = append(parts, changes[key].describe(key))
+		}
+	}
+	return p.Node + ": " + strings.Join(parts, ", ")
+}
+
+func (c Change) describe(key string) string {
+	switch {
+	case c.After == nil:
+		return key + " removed"
+	case c.Before == nil:
+		return key + "=" + *c.After
+	default:
+		return fmt.Sprintf("%s=%s (was %s)", key, *c.After, *c.Before)
+	}
+}
