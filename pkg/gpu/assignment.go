@@ -1,0 +1,128 @@
+package gpu
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	kjson "sigs.k8s.io/json"
+)
+
+// assignmentVersion is the version of the annotation that we write, and the only one that we read.
+const assignmentVersion = 1
+
+// maxAssignmentSize bounds the annotation: MaxContainers with MaxCards devices each, and their names.
+const maxAssignmentSize = 256 << 10
+
+// Assignment is the devices that the containers of a pod hold, by container name.
+type Assignment map[string][]Device
+
+// Device is one card as a container holds it.
+type Device struct {
+	// UUID identifies the card; see [Card].
+	UUID string `json:"uuid"`
+	// Index is the driver's number of the card when it was chosen. It is for people: cards are told apart
+	// by UUID.
+	Index int `json:"index"`
+	// MemoryMiB is the memory that the container has of a shared card; 0 is the whole card.
+	MemoryMiB int64 `json:"memoryMiB,omitempty"`
+}
+
+type assignmentJSON struct {
+	Version    int        `json:"version"`
+	Containers Assignment `json:"containers"`
+}
+
+// ParseAssignment reads the annotation g8s.host/gpu-devices, JSON such as
+//
+//	{"version":1,"containers":{"train":[{"uuid":"GPU-5f1e","index":0},{"uuid":"GPU-9c07","index":1}]}}
+//
+// Only the scheduler writes it, so everything else is refused: fields that are unknown or given twice,
+// names that no container can have, a card that one container has twice.
+func ParseAssignment(text string) (Assignment, error) {
+	if len(text) > maxAssignmentSize {
+		return nil, fmt.Errorf("%d bytes, want at most %d", len(text), maxAssignmentSize)
+	}
+	var parsed assignmentJSON
+	strict, err := kjson.UnmarshalStrict([]byte(text), &parsed)
+	if err := cmp.Or(err, errors.Join(strict...)); err != nil {
+		return nil, err
+	}
+	if parsed.Version != assignmentVersion {
+		return nil, fmt.Errorf("version is %d, want %d", parsed.Version, assignmentVersion)
+	}
+	if err := parsed.Containers.Validate(); err != nil {
+		return nil, err
+	}
+	return parsed.Containers, nil
+}
+
+// Encode writes the assignment in the form that [ParseAssignment] reads. Equal assignments give equal text.
+func (as Assignment) Encode() (string, error) {
+	if err := as.Validate(); err != nil {
+		return "", fmt.Errorf("encoding the assignment: %w", err)
+	}
+	text, err := json.Marshal(assignmentJSON{Version: assignmentVersion, Containers: as})
+	if err != nil {
+		return "", fmt.Errorf("encoding the assignment: %w", err)
+	}
+	return string(text), nil
+}
+
+// Validate tells what is wrong with an assignment, whatever pod it is for.
+func (as Assignment) Validate() error {
+	if len(as) == 0 || len(as) > MaxContainers {
+		return fmt.Errorf("%d containers, want 1 to %d", len(as), MaxContainers)
+	}
+	var errs []error
+	for name, devices := range as {
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			errs = append(errs, fmt.Errorf("%.70q is no container name", name))
+		} else if err := validateDevices(devices); err != nil {
+			errs = append(errs, fmt.Errorf("container %s: %w", name, err))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+func validateDevices(devices []Device) error {
+	if len(devices) == 0 || len(devices) > MaxCards {
+		return fmt.Errorf("%d devices, want 1 to %d", len(devices), MaxCards)
+	}
+	for i := range devices {
+		device := &devices[i]
+		switch {
+		case !uuidPattern.MatchString(device.UUID):
+			return fmt.Errorf("uuid is %.140q, want 1 to 128 letters, digits or any of . _ : / -", device.UUID)
+		case device.Index < 0 || device.Index > maxIndex:
+			return fmt.Errorf("index is %d, want 0 to %d", device.Index, maxIndex)
+		case device.MemoryMiB < 0 || device.MemoryMiB > maxMemoryMiB:
+			return fmt.Errorf("memoryMiB is %d, want 0 to %d", device.MemoryMiB, maxMemoryMiB)
+		case slices.ContainsFunc(devices[:i], func(other Device) bool { return other.UUID == device.UUID }):
+			return fmt.Errorf("device %s is there twice", device.UUID)
+		}
+	}
+	return nil
+}
+
+// Assignment names the cards of an allocation, for the annotation of the pod. The demand is the one that
+// the allocation was made for.
+func (a *Allocator) Assignment(d *Demand, al *Allocation) Assignment {
+	assignment := make(Assignment, len(d.Containers))
+	for i := range d.Containers {
+		var devices []Device
+		for _, card := range al.containers[i].Positions() {
+			device := Device{UUID: a.inventory.Cards[card].UUID, Index: a.inventory.Cards[card].Index}
+			if al.Shared.Has(card) {
+				device.MemoryMiB = al.ShareMiB
+			}
+			devices = append(devices, device)
+		}
+		assignment[d.Containers[i].Name] = devices
+	}
+	return assignment
+}
