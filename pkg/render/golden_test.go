@@ -1,0 +1,85 @@
+package render
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestExamples renders every file of examples/ and compares it with its golden file.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("finding examples: %d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			compareGolden(t, filepath.Join("testdata", "examples", name+".golden.yaml"), renderFile(t, file))
+		})
+	}
+}
+
+// renderFile renders all documents of a file, with the warnings as comments above.
+func renderFile(t *testing.T, file string) string {
+	t.Helper()
+	var objects []client.Object
+	var out bytes.Buffer
+	for _, doc := range parseFile(t, file) {
+		rendered, warnings, err := Objects(doc, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range warnings {
+			fmt.Fprintf(&out, "# warning: %s\n", w)
+		}
+		objects = append(objects, rendered...)
+	}
+	if err := YAML(&out, objects); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// parseFile parses a file that must be without any problem.
+func parseFile(t *testing.T, file string) []workload.Document {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, diagnostics := workload.Parse(filepath.Base(file), data)
+	if len(diagnostics) > 0 {
+		t.Fatalf("diagnostics:\n%s", diagnostics)
+	}
+	return docs
+}
+
+// compareGolden compares got with a golden file, or rewrites it with -update.
+func compareGolden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v: run go test ./pkg/render -update", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}

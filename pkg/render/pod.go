@@ -1,0 +1,163 @@
+package render
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// containerName is the name of a job's only container.
+const containerName = "main"
+
+func (r *renderer) podTemplate(app string, restart corev1.RestartPolicy) corev1.PodTemplateSpec {
+	labels := r.labels()
+	labels["app"] = app
+	spec := corev1.PodSpec{
+		RestartPolicy:     restart,
+		SchedulerName:     names.SchedulerName,
+		PriorityClassName: priorityClasses[r.job.Priority],
+		NodeSelector:      r.nodeSelector(),
+		Affinity:          r.affinity(),
+		Tolerations:       r.tolerations(),
+		Containers:        []corev1.Container{r.container()},
+		Volumes:           volumes(r.mounts),
+	}
+	if secret := r.job.Environment.ImagePullSecret; secret != "" {
+		spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: secret}}
+	}
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: r.podAnnotations()},
+		Spec:       spec,
+	}
+}
+
+var priorityClasses = map[workload.Priority]string{
+	workload.PriorityHigh:   names.PriorityClassHigh,
+	workload.PriorityMedium: names.PriorityClassMedium,
+	workload.PriorityLow:    names.PriorityClassLow,
+}
+
+// podAnnotations are the description and what the scheduler reads; nil if there is nothing to say.
+func (r *renderer) podAnnotations() map[string]string {
+	annotations := map[string]string{}
+	maps.Copy(annotations, r.description())
+	if types := r.job.Resources.GPUTypes; len(types) > 1 {
+		annotations[names.AnnotationGPUTypes] = strings.Join(types, ",")
+	}
+	if share := r.job.Resources.GPUShare; share != nil {
+		annotations[names.AnnotationGPUShare] = share.String()
+	}
+	if len(annotations) == 0 {
+		return nil
+	}
+	return annotations
+}
+
+// nodeSelector binds the pod to its pool and its GPU type. It has no entry for the default pool, whose nodes
+// usually carry no label, nor for several types, among which the scheduler chooses.
+func (r *renderer) nodeSelector() map[string]string {
+	selector := map[string]string{}
+	if pool := r.job.Resources.Pool; pool != names.DefaultPool {
+		selector[names.LabelPool] = pool
+	}
+	if types := r.job.Resources.GPUTypes; len(types) == 1 {
+		selector[names.LabelGPUType] = types[0]
+	}
+	if len(selector) == 0 {
+		return nil
+	}
+	return selector
+}
+
+// affinity keeps jobs of the default pool off the nodes of all other pools.
+func (r *renderer) affinity() *corev1.Affinity {
+	if r.job.Resources.Pool != names.DefaultPool {
+		return nil
+	}
+	term := func(op corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: names.LabelPool, Operator: op, Values: values},
+		}}
+	}
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+			term(corev1.NodeSelectorOpDoesNotExist), term(corev1.NodeSelectorOpIn, names.DefaultPool),
+		}},
+	}}
+}
+
+// tolerations returns those of the job, after that of the taint by which clusters keep other pods off GPU nodes.
+func (r *renderer) tolerations() []corev1.Toleration {
+	var out []corev1.Toleration
+	if r.job.Resources.GPU > 0 {
+		out = append(out, corev1.Toleration{
+			Key: names.ResourceGPU, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule,
+		})
+	}
+	return append(out, r.job.Resources.Tolerations...)
+}
+
+func (r *renderer) container() corev1.Container {
+	env := r.job.Environment
+	c := corev1.Container{
+		Name: containerName, Image: env.Image, ImagePullPolicy: env.ImagePullPolicy,
+		Command: env.Command, Args: env.Args, Env: env.Env,
+		Resources:    r.resources(),
+		VolumeMounts: volumeMounts(r.mounts),
+	}
+	if s := r.job.Service; s != nil && s.TargetPort != 0 {
+		c.Ports = []corev1.ContainerPort{{ContainerPort: s.TargetPort}}
+		setProbes(&c, s)
+	}
+	return c
+}
+
+// resources asks for exactly what the job may use: requests and limits are equal.
+func (r *renderer) resources() corev1.ResourceRequirements {
+	list := corev1.ResourceList{}
+	if cpu := r.job.Resources.CPU; cpu != nil {
+		list[corev1.ResourceCPU] = *cpu
+	}
+	if memory := r.job.Resources.Memory; memory != nil {
+		list[corev1.ResourceMemory] = *memory
+	}
+	if gpus := r.job.Resources.GPU; gpus > 0 {
+		name := corev1.ResourceName(names.ResourceGPU)
+		if r.sharesGPUs() {
+			name = names.ResourceSharedGPU
+		}
+		list[name] = *resource.NewQuantity(gpus, resource.DecimalSI)
+	}
+	return corev1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}
+}
+
+// sharesGPUs says whether the job gets parts of GPUs.
+func (r *renderer) sharesGPUs() bool {
+	return r.shared && r.job.Resources.GPUShare != nil
+}
+
+func (r *renderer) warnings() []Warning {
+	var out []Warning
+	if share := r.job.Resources.GPUShare; share != nil && !r.sharesGPUs() {
+		out = append(out, Warning{
+			Field: "resources.gpu-share",
+			Message: fmt.Sprintf("pool %s does not share GPUs: the job gets %s, and the share of %s is only noted",
+				r.job.Resources.Pool, wholeGPUs(r.job.Resources.GPU), share),
+		})
+	}
+	return out
+}
+
+func wholeGPUs(n int64) string {
+	if n == 1 {
+		return "a whole GPU"
+	}
+	return fmt.Sprintf("%d whole GPUs", n)
+}

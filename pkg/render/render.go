@@ -1,0 +1,205 @@
+// Package render turns gpuctl's documents into Kubernetes objects. It is pure: the same document and options
+// always give the same objects, and nothing is read from a cluster.
+//
+// A training job becomes a Job of the job's name. The others become a Deployment inference-<name>,
+// notebook-<name> or compute-<name>, with a Service svc-<name>. Each object and each pod carries the labels
+// g8s.host/job, job-type, priority and pool, by which everything is looked up. The top object, which is the
+// first of the list, also keeps the submitted YAML in the annotation g8s.host/submitted
+// ([names.AnnotationSubmitted]), so that it can be shown and exported again.
+package render
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// Options are what rendering depends on beside the document.
+type Options struct {
+	// Namespace is that of documents which name none. Empty leaves it out of the objects.
+	Namespace string
+	// SharedPools holds the pools whose nodes share GPUs by memory. In them gpu-share asks for shared GPUs;
+	// elsewhere it is noted on the pod and the job gets whole GPUs.
+	SharedPools map[string]bool
+}
+
+// Warning tells the author of a document what became of a field.
+type Warning struct {
+	// Field is the path of the field, such as resources.gpu-share.
+	Field   string
+	Message string
+}
+
+// String renders the warning as "field: message".
+func (w Warning) String() string {
+	return w.Field + ": " + w.Message
+}
+
+// Objects renders a document. The first object is the one that the job consists of (the top object); those
+// after it belong to it. A pool becomes its nodes, with the labels that joining the pool sets: they are for
+// printing, as the pool's members are patched and never created; see package pool.
+func Objects(doc workload.Document, opts Options) ([]client.Object, []Warning, error) {
+	switch {
+	case doc.Pool != nil:
+		return nodes(doc.Pool), nil, nil
+	case doc.Job == nil:
+		return nil, nil, fmt.Errorf("rendering %s %q: the document has no content", doc.Kind, doc.Name)
+	}
+	r := &renderer{job: doc.Job, source: doc.Source, shared: opts.SharedPools[doc.Job.Resources.Pool]}
+	r.namespace = doc.Job.Namespace
+	if r.namespace == "" {
+		r.namespace = opts.Namespace
+	}
+	r.mounts = mountsOf(doc.Job)
+	var objects []client.Object
+	if doc.Kind.IsService() {
+		objects = append(objects, r.deployment())
+		if doc.Job.Service.Port != 0 {
+			objects = append(objects, r.service())
+		}
+	} else {
+		objects = append(objects, r.trainingJob())
+	}
+	return append(objects, r.claims()...), r.warnings(), nil
+}
+
+// renderer renders one job.
+type renderer struct {
+	job       *workload.Job
+	namespace string
+	source    string
+	// shared says whether the job's pool shares its GPUs.
+	shared bool
+	mounts []mount
+}
+
+// TopName returns the name of the top object of a job.
+func TopName(kind workload.Kind, job string) string {
+	if kind == workload.KindTraining {
+		return job
+	}
+	return string(kind) + "-" + job
+}
+
+// ServiceName returns the name of the Service of a job.
+func ServiceName(job string) string {
+	return "svc-" + job
+}
+
+// trainingApp is the label app of the pods of every training job; which job they are of, g8s.host/job tells.
+const trainingApp = "gpuctl-job"
+
+// labels identify the job on every object and pod.
+func (r *renderer) labels() map[string]string {
+	return map[string]string{
+		names.LabelJob:       r.job.Name,
+		names.LabelJobType:   string(r.job.Kind),
+		names.LabelPriority:  string(r.job.Priority),
+		names.LabelPool:      r.job.Resources.Pool,
+		names.LabelManagedBy: names.ManagedByGpuctl,
+	}
+}
+
+// meta returns the metadata of an object that belongs to the job.
+func (r *renderer) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: name, Namespace: r.namespace,
+		Labels: r.labels(), Annotations: r.description(),
+	}
+}
+
+// topMeta returns the metadata of the top object.
+func (r *renderer) topMeta() metav1.ObjectMeta {
+	m := r.meta(TopName(r.job.Kind, r.job.Name))
+	if r.source == "" {
+		return m
+	}
+	if m.Annotations == nil {
+		m.Annotations = map[string]string{}
+	}
+	m.Annotations[names.AnnotationSubmitted] = r.source
+	return m
+}
+
+// description returns the annotations of a described job; nil if it has no description.
+func (r *renderer) description() map[string]string {
+	if r.job.Description == "" {
+		return nil
+	}
+	return map[string]string{names.AnnotationDescription: r.job.Description}
+}
+
+func (r *renderer) trainingJob() *batchv1.Job {
+	spec := batchv1.JobSpec{
+		BackoffLimit:     ptr.To(r.job.Retries),
+		PodFailurePolicy: ignoreDisruptions(),
+		Template:         r.podTemplate(trainingApp, corev1.RestartPolicyNever),
+	}
+	if ttl := r.job.TTL; ttl != nil {
+		spec.TTLSecondsAfterFinished = ptr.To(int32(ttl.Seconds()))
+	}
+	if limit := r.job.Resources.TimeLimit; limit != nil {
+		spec.ActiveDeadlineSeconds = ptr.To(int64(limit.Seconds()))
+	}
+	return &batchv1.Job{
+		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
+		ObjectMeta: r.topMeta(),
+		Spec:       spec,
+	}
+}
+
+// ignoreDisruptions keeps preemption, drains and lost nodes from using up the retries of a job: they are not
+// failures of the job.
+func ignoreDisruptions() *batchv1.PodFailurePolicy {
+	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+		Action: batchv1.PodFailurePolicyActionIgnore,
+		OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{
+			{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue},
+		},
+	}}}
+}
+
+func (r *renderer) deployment() *appsv1.Deployment {
+	app := TopName(r.job.Kind, r.job.Name)
+	spec := appsv1.DeploymentSpec{
+		Replicas: ptr.To(r.job.Service.Replicas),
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
+		Template: r.podTemplate(app, corev1.RestartPolicyAlways),
+	}
+	if r.job.Kind == workload.KindNotebook {
+		// Two notebooks must not write to one folder, and the new one needs the old one's GPUs.
+		spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
+	}
+	return &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
+		ObjectMeta: r.topMeta(),
+		Spec:       spec,
+	}
+}
+
+// nodes returns the members of a pool, with the labels that joining it sets.
+func nodes(p *workload.Pool) []client.Object {
+	var out []client.Object
+	for _, member := range p.Nodes {
+		node := &corev1.Node{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+			ObjectMeta: metav1.ObjectMeta{Name: member.Name, Labels: map[string]string{names.LabelPool: p.Name}},
+		}
+		if member.GPUType != "" {
+			node.Labels[names.LabelGPUType] = member.GPUType
+		}
+		if p.Description != "" {
+			node.Annotations = map[string]string{names.AnnotationDescription: p.Description}
+		}
+		out = append(out, node)
+	}
+	return out
+}

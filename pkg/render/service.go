@@ -1,0 +1,43 @@
+package render
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+func (r *renderer) service() *corev1.Service {
+	s := r.job.Service
+	return &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: r.meta(ServiceName(r.job.Name)),
+		Spec: corev1.ServiceSpec{
+			Type:     s.Type,
+			Selector: map[string]string{"app": TopName(r.job.Kind, r.job.Name)},
+			Ports:    []corev1.ServicePort{{Port: s.Port, TargetPort: intstr.FromInt32(s.TargetPort)}},
+		},
+	}
+}
+
+// startupPeriod is the time between two looks at a container that is starting.
+const startupPeriod = 10 * time.Second
+
+// setProbes lets the kubelet ask the job's health. Liveness is asked only after the startup probe succeeded
+// once: loading a large model takes minutes, in which the other probes would end the container.
+func setProbes(c *corev1.Container, s *workload.Service) {
+	if s.HealthCheck == "" {
+		return
+	}
+	probe := func() *corev1.Probe {
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+			HTTPGet: &corev1.HTTPGetAction{Path: s.HealthCheck, Port: intstr.FromInt32(s.TargetPort)},
+		}}
+	}
+	c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = probe(), probe(), probe()
+	c.StartupProbe.PeriodSeconds = int32(startupPeriod.Seconds())
+	c.StartupProbe.FailureThreshold = int32((s.StartupTimeout + startupPeriod - 1) / startupPeriod)
+}

@@ -1,0 +1,145 @@
+package render
+
+import (
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// mount is a volume of the pod and where the container sees it.
+type mount struct {
+	volume   corev1.Volume
+	path     string
+	readOnly bool
+	// wants is the workdir that a claim is made for; nil for all other volumes.
+	wants *workload.Workdir
+}
+
+// mountsOf returns the workdirs of a job in their order, and after them /dev/shm.
+func mountsOf(job *workload.Job) []mount {
+	var out []mount
+	taken := volumeNames{}
+	for i := range job.Storage.Workdirs {
+		dir := &job.Storage.Workdirs[i]
+		named := dir.Path
+		if named == "" {
+			named = dir.MountPath
+		}
+		out = append(out, mountOf(job, dir, taken.next(named)))
+	}
+	if shm, ok := sharedMemory(job); ok {
+		out = append(out, shm)
+	}
+	return out
+}
+
+func mountOf(job *workload.Job, dir *workload.Workdir, name string) mount {
+	m := mount{volume: corev1.Volume{Name: name}, path: dir.MountPath, readOnly: dir.ReadOnly}
+	switch {
+	case dir.Claim != "":
+		m.volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: dir.Claim}
+	case dir.Size != nil:
+		m.volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(job, name)}
+		m.wants = dir
+	default:
+		m.volume.HostPath = &corev1.HostPathVolumeSource{Path: dir.Path}
+		if dir.Type != "" {
+			m.volume.HostPath.Type = ptr.To(dir.Type)
+		}
+	}
+	return m
+}
+
+// claimName returns the name of the claim made for a volume of a job.
+func claimName(job *workload.Job, volume string) string {
+	return TopName(job.Kind, job.Name) + "-" + volume
+}
+
+// shmPath is where programs share memory. Container runtimes give it 64 MiB, too little for PyTorch's data
+// loaders and for NCCL.
+const shmPath = "/dev/shm"
+
+// sharedMemory returns the /dev/shm of a job. Its pages count against the memory of the container, so a job
+// with GPUs that gives no size gets half of its memory, as Linux does for a machine.
+func sharedMemory(job *workload.Job) (mount, bool) {
+	size := job.Resources.SHM
+	switch {
+	case size != nil && size.IsZero(), size == nil && (job.Resources.GPU == 0 || mountsSHM(job)):
+		return mount{}, false
+	case size == nil && job.Resources.Memory != nil:
+		size = resource.NewQuantity(job.Resources.Memory.Value()/2, resource.BinarySI)
+	}
+	return mount{path: shmPath, volume: corev1.Volume{
+		Name: "shm-volume",
+		VolumeSource: corev1.VolumeSource{
+			EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: size},
+		},
+	}}, true
+}
+
+func mountsSHM(job *workload.Job) bool {
+	for _, dir := range job.Storage.Workdirs {
+		if path.Clean(dir.MountPath) == shmPath {
+			return true
+		}
+	}
+	return false
+}
+
+func volumes(mounts []mount) []corev1.Volume {
+	var out []corev1.Volume
+	for _, m := range mounts {
+		out = append(out, m.volume)
+	}
+	return out
+}
+
+func volumeMounts(mounts []mount) []corev1.VolumeMount {
+	var out []corev1.VolumeMount
+	for _, m := range mounts {
+		out = append(out, corev1.VolumeMount{Name: m.volume.Name, MountPath: m.path, ReadOnly: m.readOnly})
+	}
+	return out
+}
+
+// claims returns the claims to make with the job.
+func (r *renderer) claims() []client.Object {
+	var out []client.Object
+	for _, m := range r.mounts {
+		if m.wants != nil {
+			out = append(out, r.claim(m))
+		}
+	}
+	return out
+}
+
+func (r *renderer) claim(m mount) *corev1.PersistentVolumeClaim {
+	claim := &corev1.PersistentVolumeClaim{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: r.meta(m.volume.PersistentVolumeClaim.ClaimName),
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{r.accessMode()},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: *m.wants.Size},
+			},
+		},
+	}
+	if class := m.wants.StorageClass; class != "" {
+		claim.Spec.StorageClassName = ptr.To(class)
+	}
+	return claim
+}
+
+// accessMode lets every replica write, wherever it runs.
+func (r *renderer) accessMode() corev1.PersistentVolumeAccessMode {
+	if r.job.Service != nil && r.job.Service.Replicas > 1 {
+		return corev1.ReadWriteMany
+	}
+	return corev1.ReadWriteOnce
+}

@@ -1,0 +1,57 @@
+package render
+
+import (
+	"strconv"
+	"strings"
+)
+
+// wellKnown maps the folder names of machine learning to the names of their volumes.
+var wellKnown = map[string]string{
+	"dataset": "dataset-volume", "datasets": "dataset-volume",
+	"model": "model-volume", "models": "model-volume",
+	"cache":  "cache-volume",
+	"output": "output-volume", "outputs": "output-volume",
+	"checkpoint": "checkpoints-volume", "checkpoints": "checkpoints-volume",
+	"data": "data-volume",
+	"work": "work-volume", "workspace": "work-volume",
+	"log": "logs-volume", "logs": "logs-volume",
+}
+
+// volumeNames are the names that the volumes of a pod have so far, and how many asked.
+type volumeNames struct {
+	taken map[string]bool
+	asked int
+}
+
+// next names the volume of the next path: the first well-known folder in it whose name is not taken, then the
+// first one with a number, then workdir-<n> for the n-th path.
+func (v *volumeNames) next(path string) string {
+	v.asked++
+	first := ""
+	for folder := range strings.SplitSeq(strings.ToLower(path), "/") {
+		name, known := wellKnown[folder]
+		switch {
+		case !known:
+		case !v.taken[name]:
+			return v.take(name)
+		case first == "":
+			first = name
+		}
+	}
+	if first == "" {
+		return v.take("workdir-" + strconv.Itoa(v.asked))
+	}
+	n := 2
+	for v.taken[first+"-"+strconv.Itoa(n)] {
+		n++
+	}
+	return v.take(first + "-" + strconv.Itoa(n))
+}
+
+func (v *volumeNames) take(name string) string {
+	if v.taken == nil {
+		v.taken = map[string]bool{}
+	}
+	v.taken[name] = true
+	return name
+}

@@ -1,0 +1,76 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// YAML writes objects as one YAML stream, each with its keys in alphabetical order and without the empty
+// fields that encoding a Go value leaves: status, strategy, resources and creation times.
+func YAML(w io.Writer, objects []client.Object) error {
+	for i, object := range objects {
+		text, err := marshal(object)
+		if err != nil {
+			return fmt.Errorf("encoding %s: %w", object.GetName(), err)
+		}
+		if i > 0 {
+			text = append([]byte("---\n"), text...)
+		}
+		if _, err := w.Write(text); err != nil {
+			return fmt.Errorf("writing %s: %w", object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func marshal(object client.Object) ([]byte, error) {
+	body, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var tree map[string]any
+	if err := json.Unmarshal(body, &tree); err != nil {
+		return nil, err
+	}
+	prune(tree)
+	return yaml.Marshal(tree)
+}
+
+// noise lists the keys that mean nothing when they are empty. Not every empty section does: emptyDir: {} is
+// a volume.
+var noise = map[string]bool{"status": true, "strategy": true, "resources": true, "creationTimestamp": true}
+
+// prune removes noise from a tree of maps and lists.
+func prune(tree any) {
+	switch node := tree.(type) {
+	case map[string]any:
+		for key, value := range node {
+			prune(value)
+			if noise[key] && isEmpty(value) {
+				delete(node, key)
+			}
+		}
+	case []any:
+		for _, value := range node {
+			prune(value)
+		}
+	}
+}
+
+// isEmpty says whether a value is null, or a section that holds nothing but empty sections.
+func isEmpty(value any) bool {
+	section, ok := value.(map[string]any)
+	if !ok {
+		return value == nil
+	}
+	for _, v := range section {
+		if !isEmpty(v) {
+			return false
+		}
+	}
+	return true
+}
