@@ -1,0 +1,122 @@
+// Package gpufilter rejects nodes that cannot give a pod its GPUs: nodes of another pool, of another GPU
+// type, or with too few GPUs. It runs at PreFilter, where an index of nodes by pool and type yields the few
+// candidates, and at Filter, which has the last word on each of them. Its argument is gpuTypes.
+//
+// A pod that it handles:
+//
+//	metadata: {labels: {g8s.host/pool: training}, annotations: {g8s.host/gpu-types: "A100-80G,A800-80G"}}
+//	spec: {containers: [{resources: {limits: {nvidia.com/gpu: 4}}}]}
+package gpufilter
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
+	"g8s.host/gpu-scheduler/pkg/cyclestate"
+)
+
+// Name is the plugin's name in the scheduler configuration.
+const Name = "GPUFilter"
+
+const stateKey fwk.StateKey = "PreFilter" + Name
+
+var (
+	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
+	_ fwk.FilterPlugin      = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+	_ fwk.SignPlugin        = (*Plugin)(nil)
+)
+
+// Plugin filters nodes for one scheduler profile.
+type Plugin struct {
+	rules rules
+	nodes nodeIndex
+}
+
+// state holds what PreFilter read from the pod. It never changes, so clones share it.
+type state struct{ demand demand }
+
+// Clone implements fwk.StateData.
+func (s *state) Clone() fwk.StateData { return s }
+
+// New builds the plugin for the profile of handle. It refuses invalid arguments with the path and the value.
+func New(_ context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	args, ok := obj.(*configv1.GPUFilterArgs)
+	if !ok {
+		return nil, fmt.Errorf("arguments of %s are %T, want *GPUFilterArgs", Name, obj)
+	}
+	path := field.NewPath("pluginConfig").Key(Name).Child("args")
+	if errs := args.Validate(path); len(errs) > 0 {
+		return nil, fmt.Errorf("reading the profile %q: %w", handle.ProfileName(), errs.ToAggregate())
+	}
+	nodes, err := newNodeIndex(handle.SharedInformerFactory().Core().V1().Nodes().Informer())
+	if err != nil {
+		return nil, err
+	}
+	registerMetrics()
+	return &Plugin{rules: rules{served: args.GPUTypes}, nodes: nodes}, nil
+}
+
+// Name returns the plugin's name.
+func (*Plugin) Name() string { return Name }
+
+// PreFilter reads the pod once and returns the nodes of its pool and type. It skips pods that neither ask
+// for GPUs nor name a pool or type, and refuses a pod whose request cannot be read.
+func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	demand, err := demandOf(pod)
+	if err != nil {
+		podRejections.WithLabelValues(labelMalformed).Inc()
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
+	}
+	if demand.isEmpty() {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	cycle.Write(stateKey, &state{demand: demand})
+	types := p.rules.typesFor(demand)
+	candidates, err := p.nodes.candidates(demand.Pool, types)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	candidateNodes.Observe(float64(candidates.Len()))
+	if candidates.Len() == 0 {
+		podRejections.WithLabelValues(labelNoCandidates).Inc()
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.nodes.explainNone(demand.Pool, types))
+	}
+	if candidates.Len() >= len(nodes) {
+		return nil, nil // all nodes: spare the scheduler the lookups by name
+	}
+	return &fwk.PreFilterResult{NodeNames: candidates}, nil
+}
+
+// PreFilterExtensions returns nil: Filter reads usage from the NodeInfo it is given, so nothing that
+// PreFilter computed changes when pods come and go.
+func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// Filter rejects a node that is not of the pod's pool and type, or has too few free GPUs.
+func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	s, err := cyclestate.Read[*state](cycle, stateKey)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	verdict := p.rules.judge(&s.demand, node)
+	if verdict == fits {
+		return nil
+	}
+	nodeRejections[verdict].Inc()
+	return verdict.status()
+}
+
+// SignPod tells which pods the plugin treats alike: those with the same demand.
+func (*Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	demand, err := demandOf(pod)
+	if err != nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable, err.Error())
+	}
+	return []fwk.SignFragment{{Key: "v1.Pod." + Name + "Demand()", Value: demand}}, nil
+}

@@ -1,0 +1,131 @@
+package gpufilter
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// EventsToRegister names the events that can make room for a pod that this plugin rejected:
+//   - a new node may be of the pod's pool and type;
+//   - a change of labels may move a node into the pool, or name its type;
+//   - a change of allocatable may bring GPUs, as when a device plugin comes back;
+//   - a pod that leaves a node, or a nomination, gives its GPUs back. A pod that ends is reported the same
+//     way, since the scheduler's pod informer selects terminated pods away;
+//   - an update of the pod itself may change its pool or types. An update of its annotations alone is
+//     reported only to those who register the general Update.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	nodeEvents := fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeEvents}, QueueingHintFn: p.afterNodeChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.Update}, QueueingHintFn: p.afterPodChange},
+	}, nil
+}
+
+// afterNodeChange queues the pod when the node begins to suit it, or gets more of what it asks for.
+func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := objects[*corev1.Node](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	d, err := demandOf(pod)
+	if err != nil || after == nil || !p.rules.suits(&d, after) {
+		return fwk.QueueSkip, nil // no node mends a malformed request
+	}
+	if before == nil || !p.rules.suits(&d, before) || offersMore(&d, before, after) {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
+}
+
+// afterPodChange queues the pod when its own demand changed, or when another pod left GPUs that suit it.
+func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := objects[*corev1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	switch {
+	case after == nil && before != nil && p.frees(before, pod):
+		return fwk.Queue, nil
+	case after != nil && before != nil && after.UID == pod.UID && demandChanged(before, after):
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
+}
+
+// frees reports whether a pod that is gone held GPUs that the waiting pod could use.
+func (p *Plugin) frees(gone, waiting *corev1.Pod) bool {
+	nodeName := cmp.Or(gone.Spec.NodeName, gone.Status.NominatedNodeName)
+	if nodeName == "" {
+		return false
+	}
+	d, err := demandOf(waiting)
+	if err != nil {
+		return false
+	}
+	freed, _ := gpu.RequestOf(gone) // a request that overflows held whole GPUs, and RequestOf says so
+	if (d.Request.Whole == 0 || freed.Whole == 0) && (d.Request.Shared == 0 || freed.Shared == 0) {
+		return false
+	}
+	node := p.nodes.node(nodeName)
+	return node != nil && p.rules.suits(&d, node)
+}
+
+// demandChanged reports whether an update of a pod changed what this plugin reads, for something readable.
+func demandChanged(before, after *corev1.Pod) bool {
+	now, err := demandOf(after)
+	if err != nil {
+		return false
+	}
+	then, err := demandOf(before)
+	return err != nil || !reflect.DeepEqual(then, now)
+}
+
+// suits reports whether the pod would fit on the node if it were empty.
+func (r *rules) suits(d *demand, node *corev1.Node) bool {
+	return r.judgeLabels(d, node) == fits &&
+		room(d.Request.Whole, offered(node, names.ResourceGPU), 0) == fits &&
+		room(d.Request.Shared, offered(node, names.ResourceSharedGPU), 0) == fits
+}
+
+// offersMore reports whether the node got more of something that the pod asks for.
+func offersMore(d *demand, before, after *corev1.Node) bool {
+	more := func(asked int64, name corev1.ResourceName) bool {
+		return asked > 0 && offered(after, name) > offered(before, name)
+	}
+	return more(d.Request.Whole, names.ResourceGPU) || more(d.Request.Shared, names.ResourceSharedGPU)
+}
+
+func offered(node *corev1.Node, name corev1.ResourceName) int64 {
+	quantity := node.Status.Allocatable[name]
+	return quantity.Value()
+}
+
+// objects gives the two objects of an event their type. Either may be nil.
+func objects[T any](oldObj, newObj any) (before, after T, err error) {
+	if oldObj != nil {
+		if before, err = object[T](oldObj); err != nil {
+			return before, after, err
+		}
+	}
+	if newObj != nil {
+		after, err = object[T](newObj)
+	}
+	return before, after, err
+}
+
+func object[T any](obj any) (T, error) {
+	typed, ok := obj.(T)
+	if !ok {
+		return typed, fmt.Errorf("reading an event: object is %T, want %T", obj, typed)
+	}
+	return typed, nil
+}

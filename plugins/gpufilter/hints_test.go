@@ -1,0 +1,118 @@
+package gpufilter
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+func TestAfterNodeChange(t *testing.T) {
+	suited := gpuNode("n", "a", "A100-80G")
+	small := gpuNode("n", "a", "A100-80G")
+	small.Status.Allocatable = st.MakeNode().Capacity(gpus("1")).Obj().Status.Allocatable
+	heartbeat := suited.DeepCopy()
+	heartbeat.Labels["unrelated"] = "x"
+	tests := map[string]struct {
+		pod           *corev1.Pod
+		before, after any
+		want          fwk.QueueingHint
+	}{
+		"a new node that suits":                      {pod: podOf("a", "2").Obj(), after: suited, want: fwk.Queue},
+		"a new node of another pool":                 {pod: podOf("b", "2").Obj(), after: suited},
+		"a new node that is too small":               {pod: podOf("a", "2").Obj(), after: small},
+		"a node joins the pool":                      {pod: podOf("a", "2").Obj(), before: gpuNode("n", "b", "A100-80G"), after: suited, want: fwk.Queue},
+		"a node leaves the pool":                     {pod: podOf("a", "2").Obj(), before: suited, after: gpuNode("n", "b", "A100-80G")},
+		"its device plugin comes back":               {pod: podOf("a", "2").Obj(), before: small, after: suited, want: fwk.Queue},
+		"more GPUs on a node that suited before":     {pod: podOf("a", "1").Obj(), before: small, after: suited, want: fwk.Queue},
+		"fewer GPUs help nobody":                     {pod: podOf("a", "1").Obj(), before: suited, after: small},
+		"a label that says nothing about GPUs":       {pod: podOf("a", "2").Obj(), before: suited, after: heartbeat},
+		"no node mends a malformed request":          {pod: podOf("a", "-1").Obj(), after: suited},
+		"a pod without GPUs waits for its pool only": {pod: st.MakePod().Label(names.LabelPool, "a").Obj(), after: small, want: fwk.Queue},
+		"a type that the pod waits for": {
+			pod:    podOf("a", "2").Annotation(names.AnnotationGPUTypes, "A100-80G").Obj(),
+			before: gpuNode("n", "a", "T4"), after: suited, want: fwk.Queue,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			plugin := newPlugin(t, &configv1.GPUFilterArgs{})
+			got, err := plugin.afterNodeChange(klog.Background(), tc.pod, tc.before, tc.after)
+			if err != nil || got != tc.want {
+				t.Errorf("hint %v, %v, want %v", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestAfterPodChange(t *testing.T) {
+	waiting := podOf("a", "2").Obj()
+	on := func(node string, pod *st.PodWrapper) *corev1.Pod { return pod.UID("other").Node(node).Obj() }
+	nominated := podOf("a", "2").UID("other").Obj()
+	nominated.Status.NominatedNodeName = "a1"
+	other := podOf("a", "2").UID("other").Label(names.LabelPool, "b").Obj()
+	tests := map[string]struct {
+		before, after any
+		want          fwk.QueueingHint
+	}{
+		"GPUs come free on a node that suits":           {before: on("a1", podOf("a", "1")), want: fwk.Queue},
+		"GPUs come free in another pool":                {before: on("b1", podOf("b", "1"))},
+		"a pod without GPUs frees none":                 {before: on("a1", st.MakePod())},
+		"a pod that was on no node freed nothing":       {before: on("", podOf("a", "1"))},
+		"a nomination is given up":                      {before: nominated, want: fwk.Queue},
+		"the node is gone too":                          {before: on("a9", podOf("a", "1"))},
+		"the pod moves to another pool":                 {before: waiting, after: podOf("b", "2").Obj(), want: fwk.Queue},
+		"the pod takes another type, by annotation":     {before: waiting, after: podOf("a", "2").Annotation(names.AnnotationGPUTypes, "T4").Obj(), want: fwk.Queue},
+		"the pod's request becomes readable":            {before: podOf("a", "-1").Obj(), after: waiting, want: fwk.Queue},
+		"the pod's annotation becomes malformed":        {before: waiting, after: podOf("a", "2").Annotation(names.AnnotationGPUTypes, ",").Obj()},
+		"only the pod's status changes":                 {before: waiting, after: podOf("a", "2").Condition("x", "True", "y").Obj()},
+		"another pod is updated":                        {before: nominated, after: other},
+		"a pod that overflowed held whole GPUs, surely": {before: on("a1", podOf("a", "9223372036854775807").Req(gpus("1"))), want: fwk.Queue},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			plugin := newPlugin(t, &configv1.GPUFilterArgs{}, twoPools...)
+			got, err := plugin.afterPodChange(klog.Background(), waiting, tc.before, tc.after)
+			if err != nil || got != tc.want {
+				t.Errorf("hint %v, %v, want %v", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestHintsRetryWhatTheyCannotRead(t *testing.T) {
+	plugin, pod := newPlugin(t, &configv1.GPUFilterArgs{}), podOf("a", "1").Obj()
+	if got, err := plugin.afterNodeChange(klog.Background(), pod, nil, pod); err == nil || got != fwk.Queue {
+		t.Errorf("hint for a node event with a pod: %v, %v, want Queue and an error", got, err)
+	}
+	if got, err := plugin.afterPodChange(klog.Background(), pod, twoPools[0], nil); err == nil || got != fwk.Queue {
+		t.Errorf("hint for a pod event with a node: %v, %v, want Queue and an error", got, err)
+	}
+}
+
+// TestEvents lists the events, each of which a test above needs: an event that is missing leaves pods waiting
+// for the periodic flush, and one too many retries them for nothing.
+func TestEvents(t *testing.T) {
+	events, err := newPlugin(t, &configv1.GPUFilterArgs{}).EventsToRegister(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[fwk.EventResource]fwk.ActionType{
+		fwk.Node: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable,
+		fwk.Pod:  fwk.Delete | fwk.Update,
+	}
+	for _, event := range events {
+		if event.Event.ActionType != want[event.Event.Resource] || event.QueueingHintFn == nil {
+			t.Errorf("event %v of %s, hint given: %v", event.Event.ActionType, event.Event.Resource, event.QueueingHintFn != nil)
+		}
+		delete(want, event.Event.Resource)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing events: %v", want)
+	}
+}

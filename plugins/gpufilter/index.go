@@ -1,0 +1,147 @@
+package gpufilter
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// indexName is the index that this plugin adds to the scheduler's node informer.
+const indexName = "gpufilter.g8s.host/pool-and-type"
+
+// mostNamed is how many pools or types an explanation names.
+const mostNamed = 5
+
+// nodeIndex finds nodes by pool and GPU type, at a cost that grows with the answer and not with the cluster.
+//
+// It lives in the store of the scheduler's own node informer. An informer updates its store before it calls
+// any event handler, and the scheduler's cache is fed by such a handler, so the index is never older than
+// the snapshot of a scheduling cycle. It may be newer: a node that moved to another pool a moment ago is then
+// missed by its old pool, or offered to its new one and rejected by Filter. In both cases the event of that
+// move is still to come, and its queueing hint retries the pod.
+type nodeIndex struct{ store cache.Indexer }
+
+// newNodeIndex adds the index to the informer. Every profile has an instance of the plugin while the
+// informer is one, so the index may be there already; it depends on nothing that differs between profiles.
+func newNodeIndex(informer cache.SharedIndexInformer) (nodeIndex, error) {
+	store := informer.GetIndexer()
+	if _, ok := store.GetIndexers()[indexName]; ok {
+		return nodeIndex{store: store}, nil
+	}
+	if err := informer.AddIndexers(cache.Indexers{indexName: indexKeys}); err != nil {
+		return nodeIndex{}, fmt.Errorf("indexing nodes by pool and GPU type: %w", err)
+	}
+	return nodeIndex{store: store}, nil
+}
+
+// indexKeys returns the keys that a node is found by: its pool, and each of its types with and without it.
+func indexKeys(obj any) ([]string, error) {
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return nil, fmt.Errorf("indexing nodes: object is %T, want *Node", obj)
+	}
+	pool := gpu.PoolOf(node)
+	keys := []string{pool}
+	for _, label := range names.GPUTypeLabels {
+		if gpuType := node.Labels[label]; gpuType != "" {
+			keys = append(keys, indexKey(pool, gpuType), indexKey("", gpuType))
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys), nil
+}
+
+// indexKey joins a pool and a type; either may be empty. Label values hold no slash, so keys are unambiguous.
+func indexKey(pool, gpuType string) string {
+	if gpuType == "" {
+		return pool
+	}
+	return pool + "/" + gpuType
+}
+
+// candidates returns the names of the nodes in pool that carry one of types. An empty pool is every pool; no
+// types are every type. At least one of the two must be given.
+func (x nodeIndex) candidates(pool string, types []string) (sets.Set[string], error) {
+	if len(types) == 0 {
+		types = []string{""}
+	}
+	var found sets.Set[string]
+	for _, gpuType := range types {
+		nodes, err := x.store.IndexKeys(indexName, indexKey(pool, gpuType))
+		if err != nil {
+			return nil, fmt.Errorf("looking up nodes of pool %q and type %q: %w", pool, gpuType, err)
+		}
+		if found == nil {
+			found = make(sets.Set[string], len(nodes))
+		}
+		found.Insert(nodes...)
+	}
+	return found, nil
+}
+
+// node returns a node by name, or nil.
+func (x nodeIndex) node(name string) *corev1.Node {
+	obj, ok, err := x.store.GetByKey(name)
+	if err != nil || !ok {
+		return nil
+	}
+	node, _ := obj.(*corev1.Node)
+	return node
+}
+
+// explainNone says why there is no candidate and what there is instead.
+func (x nodeIndex) explainNone(pool string, types []string) string {
+	keys := x.store.ListIndexFuncValues(indexName)
+	if pool == "" {
+		return fmt.Sprintf("no node has GPU type %s", anyOf(types))
+	}
+	if !slices.Contains(keys, pool) {
+		pools := slices.DeleteFunc(keys, func(key string) bool { return strings.Contains(key, "/") })
+		return fmt.Sprintf("no node is in GPU pool %q (%s)", pool, listed("pools", pools))
+	}
+	return fmt.Sprintf("no node of GPU pool %q has GPU type %s (%s)", pool, anyOf(types),
+		listed("types", x.typesOf(pool)))
+}
+
+// typesOf returns the types of the nodes in a pool.
+func (x nodeIndex) typesOf(pool string) []string {
+	nodes, err := x.store.ByIndex(indexName, pool)
+	if err != nil {
+		return nil
+	}
+	types := sets.Set[string]{}
+	for _, obj := range nodes {
+		if node, ok := obj.(*corev1.Node); ok && gpu.TypeOf(node) != "" {
+			types.Insert(gpu.TypeOf(node))
+		}
+	}
+	return types.UnsortedList()
+}
+
+// listed names the first of values, in order, and counts the rest: "pools: a, b and 3 more".
+func listed(what string, values []string) string {
+	if len(values) == 0 {
+		return "there are no " + what
+	}
+	values = slices.Sorted(slices.Values(values))
+	if rest := len(values) - mostNamed; rest > 0 {
+		return fmt.Sprintf("%s: %s and %d more", what, strings.Join(values[:mostNamed], ", "), rest)
+	}
+	return what + ": " + strings.Join(values, ", ")
+}
+
+// anyOf joins alternatives: "a" or "b".
+func anyOf(values []string) string {
+	quotes := make([]string, len(values))
+	for i, value := range values {
+		quotes[i] = fmt.Sprintf("%q", value)
+	}
+	return strings.Join(quotes, " or ")
+}
