@@ -40,17 +40,13 @@ func (a *Allocator) placeShared(used *Used, d *Demand, plan *Allocation) bool {
 // shareable returns what is left on the cards that a demand may share.
 func (a *Allocator) shareable(used *Used, d *Demand) sharing {
 	able := a.atLeast(d.MemoryMinMiB) &^ used.whole
-	s := sharing{
-		allocator: a,
-		shareMiB:  d.ShareMiB,
-		open:      able & used.shared,
-		closed:    a.withhold(able&^used.shared, used.unknown.Whole),
-	}
+	s := sharing{allocator: a, shareMiB: d.ShareMiB, open: able & used.shared, closed: able &^ used.shared}
 	for rest := able; rest != 0; {
 		var card int
 		card, rest = rest.pop()
 		s.leftMiB[card] = a.memoryMiB[card] - used.sharedMiB[card] - used.unknown.ShareMiB
 	}
+	s.closed = a.withhold(s.closed&s.roomy(), used.unknown.Whole)
 	return s
 }
 
