@@ -5,7 +5,7 @@ dir=$1
 trap '' HUP INT TERM
 cat >/dev/null
 for file in "$dir"/run/*.pid; do
-  read -r pid <"$file" && kill -KILL -- "-$pid"
+  read -r pid <"$file" && kill -s KILL -- "-$pid"
 done 2>/dev/null
 # A child that was being written to disk when it died can still hold the directory for a moment.
 for _ in 1 2 3 4 5 6 7 8 9 10; do

@@ -1,0 +1,123 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// place is where one sandbox keeps its files. Beside the sandbox's own directory are a lock, which the
+// supervisor holds for as long as it lives, and the supervisor's log.
+type place struct {
+	root string
+	name string
+}
+
+// complete fills in and checks what the flags left open.
+func (p *place) complete() error {
+	if msgs := validation.IsDNS1123Label(p.name); len(msgs) > 0 {
+		return fmt.Errorf("reading --name %q: %s", p.name, strings.Join(msgs, "; "))
+	}
+	if p.root == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return fmt.Errorf("finding the cache directory (set --dir): %w", err)
+		}
+		p.root = filepath.Join(cache, "gpu-sandbox")
+	}
+	root, err := filepath.Abs(p.root)
+	if err != nil {
+		return fmt.Errorf("reading --dir: %w", err)
+	}
+	p.root = root
+	return nil
+}
+
+func (p *place) dir() string       { return filepath.Join(p.root, p.name) }
+func (p *place) statePath() string { return filepath.Join(p.dir(), "state.json") }
+func (p *place) logPath() string   { return filepath.Join(p.root, p.name+".log") }
+func (p *place) lockPath() string  { return filepath.Join(p.root, p.name+".lock") }
+
+// errLocked says that a supervisor lives.
+var errLocked = errors.New("the sandbox is running")
+
+// lock takes the lock without waiting, or returns [errLocked]. It ends with the process, or by release.
+func (p *place) lock() (*os.File, error) {
+	if err := os.MkdirAll(p.root, 0o700); err != nil {
+		return nil, fmt.Errorf("creating the directory of sandboxes: %w", err)
+	}
+	for {
+		f, err := os.OpenFile(p.lockPath(), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("opening the lock: %w", err)
+		}
+		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return nil, errors.Join(errLocked, f.Close())
+		case err != nil:
+			return nil, errors.Join(fmt.Errorf("taking the lock: %w", err), f.Close())
+		case p.isLock(f):
+			return f, nil
+		}
+		// Its last holder removed it between our opening and locking it: it is no longer the lock.
+		if err := f.Close(); err != nil {
+			return nil, fmt.Errorf("closing an old lock: %w", err)
+		}
+	}
+}
+
+// isLock says whether an open file is the one at the lock's path.
+func (p *place) isLock(f *os.File) bool {
+	opened, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(p.lockPath())
+	return err == nil && os.SameFile(opened, named)
+}
+
+// release gives the lock back and removes its file.
+func (p *place) release(lock *os.File) error {
+	err := errors.Join(os.Remove(p.lockPath()), lock.Close())
+	if err != nil {
+		return fmt.Errorf("releasing the lock: %w", err)
+	}
+	return nil
+}
+
+// own writes this process's id into the lock that it holds.
+func own(lock *os.File) error {
+	if err := lock.Truncate(0); err != nil {
+		return fmt.Errorf("writing the lock: %w", err)
+	}
+	if _, err := lock.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0); err != nil {
+		return fmt.Errorf("writing the lock: %w", err)
+	}
+	return nil
+}
+
+// owner returns the process id in the lock. It means something only while the lock is held.
+func (p *place) owner() (int, error) {
+	data, err := os.ReadFile(p.lockPath())
+	if err != nil {
+		return 0, fmt.Errorf("reading the lock: %w", err)
+	}
+	pid, err := strconv.Atoi(string(data))
+	if err != nil {
+		return 0, fmt.Errorf("reading the lock: %w", err)
+	}
+	return pid, nil
+}
+
+// exists says whether the sandbox's directory is there.
+func (p *place) exists() bool {
+	_, err := os.Stat(p.dir())
+	return !errors.Is(err, fs.ErrNotExist)
+}

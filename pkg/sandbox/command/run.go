@@ -1,0 +1,122 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/sandbox"
+)
+
+// progressFD is the file descriptor on which the supervisor tells `up` how the start goes.
+const progressFD = 3
+
+// newRunCmd is the supervisor that up starts in the background.
+func newRunCmd(p *place) *cobra.Command {
+	o := &upOptions{place: p}
+	cmd := &cobra.Command{
+		Use:    "run",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			syscall.CloseOnExec(progressFD) // else the children keep the pipe open, and up waits for them
+			progress := os.NewFile(progressFD, "progress")
+			if progress == nil {
+				return errors.New("this command is for `gpu-sandbox up`, which it reports to")
+			}
+			err := o.run(cmd.Context(), progress, progress.Close)
+			if err != nil {
+				fmt.Fprintln(progress, "Error:", err) // closed already when the error came later
+			}
+			return err
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// runForeground owns the cluster in this process until it is interrupted.
+func (o *upOptions) runForeground(cmd *cobra.Command) error {
+	return o.run(cmd.Context(), cmd.ErrOrStderr(), func() error {
+		return o.announce(cmd.OutOrStdout(), cmd.ErrOrStderr())
+	})
+}
+
+// run owns a cluster until ctx ends. ready is called once, when all of it works.
+func (o *upOptions) run(ctx context.Context, progress io.Writer, ready func() error) (err error) {
+	lock, err := o.place.lock()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.place.release(lock)) }()
+	if err := own(lock); err != nil {
+		return err
+	}
+	fleet, err := o.fleet()
+	if err != nil {
+		return err
+	}
+	options := sandbox.Full()
+	options.Dir, options.Progress, options.Fleet, options.HostExec = o.place.dir(), progress, &fleet, o.hostExec
+	s, err := sandbox.Start(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Stop()) }()
+	if err := o.startSchedulers(ctx, s); err != nil {
+		return err
+	}
+	crashes := map[string]string{}
+	if err := o.place.write(describe(s, crashes)); err != nil {
+		return err
+	}
+	if err := ready(); err != nil {
+		return err
+	}
+	return o.watch(ctx, s, crashes)
+}
+
+func (o *upOptions) startSchedulers(ctx context.Context, s *sandbox.Sandbox) error {
+	if o.noSched {
+		return nil
+	}
+	if err := s.InstallScheduler(ctx); err != nil {
+		return err
+	}
+	for i := range o.schedulers {
+		options := sandbox.SchedulerOptions{}
+		if i > 0 {
+			options.Name = fmt.Sprintf("gpu-scheduler-%d", i+1)
+		}
+		if _, err := s.StartScheduler(ctx, options); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch writes crashes into the state until ctx ends. A cluster with a crashed part is left as it is, so that
+// its owner can look at it.
+func (o *upOptions) watch(ctx context.Context, s *sandbox.Sandbox, crashes map[string]string) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-s.Err():
+			fmt.Fprintf(os.Stderr, "%s %v\n", time.Now().Format(time.RFC3339), err)
+			var exit *sandbox.ExitError
+			if errors.As(err, &exit) {
+				crashes[exit.Name] = exit.Reason
+			}
+			if err := o.place.write(describe(s, crashes)); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+func newKubeconfigCmd(p *place) *cobra.Command {
+	return &cobra.Command{
+		Use:     "kubeconfig",
+		Short:   "Print the path of the administrator's kubeconfig",
+		Example: "  export KUBECONFIG=$(gpu-sandbox kubeconfig)",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			st, err := p.read()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), st.Kubeconfig)
+			return nil
+		},
+	}
+}
+
+func newLogsCmd(p *place) *cobra.Command {
+	return &cobra.Command{
+		Use:   "logs [component]",
+		Short: "Print the log of a component, or list the logs",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			st, err := p.read()
+			if err != nil {
+				return err
+			}
+			logs := append(st.Components, component{Name: "supervisor", Log: p.logPath()})
+			if len(args) == 0 {
+				return listLogs(cmd.OutOrStdout(), logs)
+			}
+			return printLog(cmd.OutOrStdout(), logs, args[0])
+		},
+	}
+}
+
+func listLogs(out io.Writer, logs []component) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "COMPONENT\tLOG")
+	for _, c := range logs {
+		fmt.Fprintf(w, "%s\t%s\n", c.Name, c.Log)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("printing the list: %w", err)
+	}
+	return nil
+}
+
+func printLog(out io.Writer, logs []component, name string) error {
+	for _, c := range logs {
+		if c.Name != name {
+			continue
+		}
+		f, err := os.Open(c.Log)
+		if err != nil {
+			return fmt.Errorf("opening the log of %s: %w", name, err)
+		}
+		defer f.Close()
+		if _, err := io.Copy(out, f); err != nil {
+			return fmt.Errorf("printing the log of %s: %w", name, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("there is no component %q: `gpu-sandbox logs` lists them", name)
+}

@@ -1,0 +1,175 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/sandbox"
+)
+
+// upOptions are the flags of up, and of run, which up calls with the same.
+type upOptions struct {
+	place      *place
+	nodes      int
+	fleetPath  string
+	schedulers int
+	noSched    bool
+	hostExec   bool
+	foreground bool
+}
+
+func newUpCmd(p *place) *cobra.Command {
+	o := &upOptions{place: p}
+	cmd := &cobra.Command{
+		Use:     "up",
+		Short:   "Start a cluster and leave it running",
+		Example: "  gpu-sandbox up --nodes 1000\n  export KUBECONFIG=$(gpu-sandbox kubeconfig)",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.foreground {
+				return o.runForeground(cmd)
+			}
+			return o.up(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.addFlags(cmd)
+	cmd.Flags().BoolVar(&o.foreground, "foreground", false, "Stay in the foreground, and stop the cluster at the end")
+	return cmd
+}
+
+func (o *upOptions) addFlags(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&o.nodes, "nodes", 0, "Scale the fleet to this number of nodes (default: as the fleet says; 64 without --fleet)")
+	cmd.Flags().StringVar(&o.fleetPath, "fleet", "", "File that describes the nodes")
+	cmd.Flags().IntVar(&o.schedulers, "schedulers", 1, "Number of gpu-scheduler replicas")
+	cmd.Flags().BoolVar(&o.noSched, "no-scheduler", false, "Install and run no gpu-scheduler")
+	cmd.Flags().BoolVar(&o.hostExec, "host-exec", false, "Let `kubectl exec` run commands on THIS machine; anybody with an account on it could")
+}
+
+// fleet reads the fleet that the flags ask for.
+func (o *upOptions) fleet() (sandbox.Fleet, error) {
+	fleet := sandbox.DefaultFleet()
+	if o.fleetPath != "" {
+		data, err := os.ReadFile(o.fleetPath)
+		if err != nil {
+			return fleet, fmt.Errorf("reading the fleet: %w", err)
+		}
+		if fleet, err = sandbox.ParseFleet(data); err != nil {
+			return fleet, fmt.Errorf("%s: %w", o.fleetPath, err)
+		}
+	}
+	if o.nodes == 0 {
+		return fleet, nil
+	}
+	return fleet.Scale(o.nodes)
+}
+
+// up starts the supervisor and follows it until the cluster is ready.
+func (o *upOptions) up(ctx context.Context, stdout, stderr io.Writer) error {
+	if _, err := o.fleet(); err != nil {
+		return err // before anything is started
+	}
+	if o.schedulers < 1 {
+		return fmt.Errorf("reading --schedulers: %d is not at least 1; use --no-scheduler for none", o.schedulers)
+	}
+	lock, err := o.place.lock()
+	if errors.Is(err, errLocked) {
+		return o.alreadyUp(ctx, stdout, stderr)
+	}
+	if err != nil {
+		return err
+	}
+	if o.place.exists() {
+		fmt.Fprintln(stderr, "removing what a killed sandbox left")
+		if err := sandbox.Clean(o.place.dir()); err != nil {
+			return errors.Join(err, o.place.release(lock))
+		}
+	}
+	if err := o.place.release(lock); err != nil { // the supervisor takes it
+		return err
+	}
+	if err := o.supervise(ctx, stderr); err != nil {
+		return err
+	}
+	return o.announce(stdout, stderr)
+}
+
+// alreadyUp waits for a cluster that another up started.
+func (o *upOptions) alreadyUp(ctx context.Context, stdout, stderr io.Writer) error {
+	fmt.Fprintf(stderr, "sandbox %q is running already: `gpu-sandbox down` ends it\n", o.place.name)
+	for {
+		st, err := o.place.read()
+		if err == nil && st.Ready {
+			return o.announce(stdout, stderr)
+		}
+		if errors.Is(err, errDown) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the sandbox to start: %w", ctx.Err())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// announce prints the kubeconfig's path, alone on standard output, and what to do with it.
+func (o *upOptions) announce(stdout, stderr io.Writer) error {
+	st, err := o.place.read()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, st.Kubeconfig)
+	fmt.Fprintf(stderr, "\nThe cluster runs until `gpu-sandbox down`. Use it with\n\n  export KUBECONFIG=%s\n", st.Kubeconfig)
+	return nil
+}
+
+// supervise starts the supervisor as a process of its own session and copies its progress until it is done
+// with the start. The pipe's end without a state means that it failed, and its last lines say why.
+func (o *upOptions) supervise(ctx context.Context, stderr io.Writer) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("creating the supervisor's pipe: %w", err)
+	}
+	defer read.Close()
+	log, err := os.OpenFile(o.place.logPath(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return errors.Join(fmt.Errorf("opening the supervisor's log: %w", err), write.Close())
+	}
+	defer log.Close()
+	cmd := exec.Command(self, o.runArgs()...)
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{write}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := errors.Join(cmd.Start(), write.Close()); err != nil {
+		return fmt.Errorf("starting the supervisor: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
+	defer stop()
+	if _, err := io.Copy(stderr, read); err != nil {
+		return fmt.Errorf("following the supervisor: %w", err)
+	}
+	if _, err := o.place.read(); err != nil {
+		return fmt.Errorf("sandbox %q did not start (its log is %s)", o.place.name, o.place.logPath())
+	}
+	return nil
+}
+
+func (o *upOptions) runArgs() []string {
+	return []string{
+		"run", "--dir", o.place.root, "--name", o.place.name,
+		"--nodes", strconv.Itoa(o.nodes), "--fleet", o.fleetPath, "--schedulers", strconv.Itoa(o.schedulers),
+		"--no-scheduler=" + strconv.FormatBool(o.noSched), "--host-exec=" + strconv.FormatBool(o.hostExec),
+	}
+}

@@ -1,0 +1,137 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"g8s.host/gpu-scheduler/manifests"
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+const (
+	schedulerFolder = "scheduler" // in manifests.FS
+	schedulerConfig = schedulerFolder + "/scheduler-config.yaml"
+	// schedulerName is the name of the binary, and of its Deployment and service account in the manifests.
+	schedulerName = g8s.SchedulerName
+)
+
+// SchedulerOptions say which gpu-scheduler to run. The zero value is the one built beside the tools, with the
+// configuration of the manifests.
+type SchedulerOptions struct {
+	// Name is the process's name. Default: gpu-scheduler. A second replica needs another one.
+	Name string
+	// Binary is the program. Default: gpu-scheduler in the folder above the tools.
+	Binary string
+	// ConfigPath is a KubeSchedulerConfiguration. Default: manifests/scheduler/scheduler-config.yaml, the
+	// file that the ConfigMap is made of.
+	ConfigPath string
+	// Args are more flags.
+	Args []string
+}
+
+// InstallScheduler applies manifests/scheduler. Its Deployment is scaled to no replicas: the processes of
+// StartScheduler stand in for its pods, for which no image exists here.
+func (s *Sandbox) InstallScheduler(ctx context.Context) error {
+	if err := s.ApplyManifests(ctx, manifests.FS, schedulerFolder); err != nil {
+		return err
+	}
+	client, err := s.client()
+	if err != nil {
+		return err
+	}
+	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: schedulerName, Namespace: metav1.NamespaceSystem}}
+	_, err = client.AppsV1().Deployments(metav1.NamespaceSystem).UpdateScale(ctx, schedulerName, scale, metav1.UpdateOptions{})
+	if err != nil {
+		return fmt.Errorf("scaling the scheduler's Deployment to 0: %w", err)
+	}
+	return nil
+}
+
+// StartScheduler runs gpu-scheduler as the service account of the manifests, which InstallScheduler has
+// created, and waits until it is ready; with leader election it is not yet the leader then.
+func (s *Sandbox) StartScheduler(ctx context.Context, o SchedulerOptions) (*Process, error) {
+	if o.Name == "" {
+		o.Name = schedulerName
+	}
+	if o.Binary == "" {
+		o.Binary = filepath.Join(filepath.Dir(s.options.BinDir), schedulerName)
+	}
+	if _, err := os.Stat(o.Binary); err != nil {
+		return nil, fmt.Errorf("finding the scheduler (run \"make build\" in the repository): %w", err)
+	}
+	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, metav1.NamespaceSystem, schedulerName)
+	if err != nil {
+		return nil, err
+	}
+	config := filepath.Join(s.dir, o.Name+".yaml")
+	if err := writeSchedulerConfig(config, o.ConfigPath, kubeconfig); err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.StartProcess(ctx, ProcessSpec{
+		Name: o.Name, Path: o.Binary, Port: port,
+		Args: append([]string{
+			"--config=" + config,
+			"--authentication-kubeconfig=" + kubeconfig,
+			"--authorization-kubeconfig=" + kubeconfig,
+			"--bind-address=127.0.0.1",
+			"--secure-port=" + strconv.Itoa(port),
+			"--cert-dir=" + filepath.Join(s.dir, "certs", o.Name),
+		}, o.Args...),
+		Ready: httpReady(fmt.Sprintf("https://127.0.0.1:%d/readyz", port)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.progress("%s is ready", o.Name)
+	return p, nil
+}
+
+// writeSchedulerConfig writes the configuration with the one change that it needs outside of a cluster:
+// kube-scheduler ignores its flag --kubeconfig when it has a configuration file.
+func writeSchedulerConfig(path, from, kubeconfig string) error {
+	read := func() ([]byte, error) { return fs.ReadFile(manifests.FS, schedulerConfig) }
+	if from != "" {
+		read = func() ([]byte, error) { return os.ReadFile(from) }
+	}
+	data, err := read()
+	if err != nil {
+		return fmt.Errorf("reading the scheduler's configuration: %w", err)
+	}
+	data, err = withKubeconfig(data, kubeconfig)
+	if err != nil {
+		return fmt.Errorf("reading the scheduler's configuration: %w", err)
+	}
+	return writeFile(path, data)
+}
+
+// withKubeconfig sets clientConnection.kubeconfig in a KubeSchedulerConfiguration and keeps all the rest,
+// also what is wrong with it.
+func withKubeconfig(data []byte, kubeconfig string) ([]byte, error) {
+	var config map[string]any
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		return nil, err
+	}
+	if config == nil {
+		return nil, errors.New("it is empty")
+	}
+	connection, ok := config["clientConnection"].(map[string]any)
+	if !ok {
+		connection = map[string]any{}
+	}
+	connection["kubeconfig"] = kubeconfig
+	config["clientConnection"] = connection
+	return yaml.Marshal(config)
+}
