@@ -246,6 +246,12 @@ func TestManyCards(t *testing.T) {
 	if value := a.SetValue(firstCards(8) << 8); value != 100 {
 		t.Errorf("an island is worth %d, want 100", value)
 	}
+	if value := a.SetValue(only(0)); value != 100 {
+		t.Errorf("one card is worth %d, want 100", value)
+	}
+	if got, want := a.Potential(a.Free(&used)), (Potential{Eights: 2, Fours: 5, Twos: 11}); got != want {
+		t.Errorf("22 cards make %+v, want %+v", got, want)
+	}
 	if _, reason := a.Allocate(&used, whole(23)); reason.Code != TooFewFree || reason.Short() != 1 {
 		t.Errorf("23 of 22 free: got %v: %s", reason.Code, reason.Detail())
 	}

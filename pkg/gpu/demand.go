@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,22 +51,31 @@ type ContainerDemand struct {
 // instead; then the demand is more than any node has, so that a caller who overlooks the error places
 // the pod nowhere. Annotations of a pod that asks for no card are not read.
 func DemandOf(pod *corev1.Pod) (Demand, error) {
-	request, err := RequestOf(pod)
-	if err != nil {
-		return Demand{Request: request}, err
-	}
-	demand := Demand{Request: request}
-	if request.IsZero() {
-		return demand, nil
-	}
-	if demand.Containers, err = containerDemands(pod); err != nil {
-		return Demand{Request: refused()}, err
+	demand, err := specDemand(pod)
+	if err != nil || demand.IsZero() {
+		return demand, err
 	}
 	if err := demand.readAnnotations(pod.Annotations); err != nil {
 		return Demand{Request: refused()}, err
 	}
 	return demand, nil
 }
+
+// specDemand returns what a pod's containers ask. Unlike annotations, they never change.
+func specDemand(pod *corev1.Pod) (Demand, error) {
+	request, err := RequestOf(pod)
+	if err != nil || request.IsZero() {
+		return Demand{Request: request}, err
+	}
+	containers, err := containerDemands(pod)
+	if err != nil {
+		return Demand{Request: refused()}, err
+	}
+	return Demand{Request: request, Containers: containers}, nil
+}
+
+// NeedsCards reports whether the pod asks for cards. One that only asks for MIG slices does not.
+func (d *Demand) NeedsCards() bool { return d.wholePeak() > 0 || d.widestShare() > 0 }
 
 func (d *Demand) readAnnotations(annotations map[string]string) (err error) {
 	if d.ShareMiB, err = annotatedMiB(annotations, names.AnnotationGPUShare); err != nil {
@@ -88,32 +98,41 @@ func containerDemands(pod *corev1.Pod) ([]ContainerDemand, error) {
 		return nil, fmt.Errorf("reading the pod's overhead: %w", err)
 	}
 	if overhead.Whole > 0 || overhead.Shared > 0 {
-		return nil, fmt.Errorf("the pod's overhead asks for GPUs, which no container could use: ask for them in a container")
+		return nil, errors.New("the pod's overhead asks for GPUs, which no container could use: ask for them in a container")
 	}
-	var demands []ContainerDemand
-	add := func(containers []corev1.Container, lifetime func(*corev1.Container) Lifetime) error {
-		for i := range containers {
-			counts, err := countsIn(containers[i].Resources)
-			if err != nil {
-				return fmt.Errorf("reading container %q: %w", containers[i].Name, err)
-			}
-			if counts.Whole > 0 || counts.Shared > 0 {
-				demands = append(demands, ContainerDemand{Name: containers[i].Name, Lifetime: lifetime(&containers[i]), Whole: counts.Whole, Shared: counts.Shared})
-			}
-		}
-		return nil
-	}
-	if err := add(pod.Spec.InitContainers, initLifetime); err != nil {
+	inits, err := demandsOf(pod.Spec.InitContainers, initLifetime)
+	if err != nil {
 		return nil, err
 	}
-	if err := add(pod.Spec.Containers, func(*corev1.Container) Lifetime { return Main }); err != nil {
+	mains, err := demandsOf(pod.Spec.Containers, mainLifetime)
+	if err != nil {
 		return nil, err
 	}
+	demands := append(inits, mains...)
 	if len(demands) > MaxContainers {
 		return nil, fmt.Errorf("%d containers ask for GPUs, want at most %d", len(demands), MaxContainers)
 	}
 	return demands, nil
 }
+
+func demandsOf(containers []corev1.Container, lifetime func(*corev1.Container) Lifetime) ([]ContainerDemand, error) {
+	var demands []ContainerDemand
+	for i := range containers {
+		container := &containers[i]
+		counts, err := countsIn(container.Resources)
+		if err != nil {
+			return nil, fmt.Errorf("reading container %q: %w", container.Name, err)
+		}
+		if counts.Whole > 0 || counts.Shared > 0 {
+			demands = append(demands, ContainerDemand{
+				Name: container.Name, Lifetime: lifetime(container), Whole: counts.Whole, Shared: counts.Shared,
+			})
+		}
+	}
+	return demands, nil
+}
+
+func mainLifetime(*corev1.Container) Lifetime { return Main }
 
 func initLifetime(container *corev1.Container) Lifetime {
 	if isSidecar(container) {

@@ -5,49 +5,6 @@ import (
 	"fmt"
 )
 
-// Holding is what one pod holds of a node's cards. Positions are those of one inventory: when that
-// changes, holdings are resolved anew. The zero value holds nothing.
-type Holding struct {
-	// Whole are the cards that the pod has for itself.
-	Whole Set
-	// Shared are the cards of which it has some memory.
-	Shared Set
-	// ShareMiB is the memory of one slot on a shared card.
-	ShareMiB int64
-	// slots is the number of slots on each shared card, one for each container at the same time.
-	slots [MaxCards]uint8
-	// Unknown is what the pod holds on cards that we cannot name.
-	Unknown Unknown
-}
-
-// Unknown is what is held on cards that we cannot name, by pods that another scheduler placed.
-type Unknown struct {
-	// Whole is the number of cards held whole.
-	Whole int64
-	// Shared is the number of cards that may be shared, at the most.
-	Shared int64
-	// ShareMiB is the memory that may be held on any one card, at the most.
-	ShareMiB int64
-}
-
-// MemoryOn returns the memory in MiB that the pod holds on a shared card.
-func (h *Holding) MemoryOn(card int) int64 { return int64(h.slots[card]) * h.ShareMiB }
-
-// UnknownHolding returns what a pod holds that asks d and of which no cards are known.
-func UnknownHolding(d *Demand) Holding {
-	shared, perCard := min(d.Shared, MaxCards+1), int64(0)
-	for i := range d.Containers {
-		asked := min(d.Containers[i].Shared, MaxCards+1)
-		shared = max(shared, asked)
-		if asked > 0 {
-			perCard += min(max(d.ShareMiB, 0), maxMemoryMiB)
-		}
-	}
-	// One card more than any node has already means all of them. The cap keeps every sum exact, so that
-	// removing the pod undoes adding it.
-	return Holding{Unknown: Unknown{Whole: min(d.wholePeak(), MaxCards+1), Shared: shared, ShareMiB: perCard}}
-}
-
 // Used is what all pods of a node hold together. It is a sum and nothing more: pods may be added and
 // removed in any order, also ones that contradict each other, such as two that were bound to one card by
 // two schedulers; then the card is free when both are gone. The zero value is an empty node.
