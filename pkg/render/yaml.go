@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// YAML writes objects as one YAML stream, each with its keys in alphabetical order and without the empty
-// fields that encoding a Go value leaves: status, strategy, resources and creation times.
+// YAML writes objects as one YAML stream, each with its keys in alphabetical order, without status, and
+// without the empty fields that encoding a Go value leaves.
 func YAML(w io.Writer, objects []client.Object) error {
 	for i, object := range objects {
 		text, err := marshal(object)
@@ -36,13 +36,14 @@ func marshal(object client.Object) ([]byte, error) {
 	if err := json.Unmarshal(body, &tree); err != nil {
 		return nil, err
 	}
+	delete(tree, "status")
 	prune(tree)
 	return yaml.Marshal(tree)
 }
 
 // noise lists the keys that mean nothing when they are empty. Not every empty section does: emptyDir: {} is
 // a volume.
-var noise = map[string]bool{"status": true, "strategy": true, "resources": true, "creationTimestamp": true}
+var noise = map[string]bool{"spec": true, "strategy": true, "resources": true, "creationTimestamp": true}
 
 // prune removes noise from a tree of maps and lists.
 func prune(tree any) {

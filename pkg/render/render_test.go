@@ -1,0 +1,214 @@
+package render
+
+import (
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// renderText parses and renders a document that is right.
+func renderText(t *testing.T, text string, opts Options) ([]client.Object, []Warning) {
+	t.Helper()
+	docs, diagnostics := workload.Parse("test.yaml", []byte(text))
+	if diagnostics.HasErrors() {
+		t.Fatalf("diagnostics:\n%s", diagnostics)
+	}
+	objects, warnings, err := Objects(docs[0], opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects, warnings
+}
+
+// podOf returns the pod template of a top object.
+func podOf(t *testing.T, object client.Object) corev1.PodTemplateSpec {
+	t.Helper()
+	switch o := object.(type) {
+	case *batchv1.Job:
+		return o.Spec.Template
+	case *appsv1.Deployment:
+		return o.Spec.Template
+	default:
+		t.Fatalf("the top object is a %T", object)
+		return corev1.PodTemplateSpec{}
+	}
+}
+
+const training = "kind: training\njob: {name: a}\nenvironment: {image: b}\n"
+
+func TestGPUShare(t *testing.T) {
+	cases := map[string]struct {
+		resources    string
+		sharedPools  map[string]bool
+		want         corev1.ResourceName
+		wantWarnings []Warning
+	}{
+		"a pool that shares gives a part of each GPU, without a warning": {
+			resources:   "{pool: p, gpu: 2, gpu-share: 2Gi}",
+			sharedPools: map[string]bool{"p": true},
+			want:        names.ResourceSharedGPU,
+		},
+		"any other pool gives whole GPUs and says so": {
+			resources:   "{pool: q, gpu: 2, gpu-share: 2Gi}",
+			sharedPools: map[string]bool{"p": true},
+			want:        names.ResourceGPU,
+			wantWarnings: []Warning{{
+				Field:   "resources.gpu-share",
+				Message: "pool q does not share GPUs: the job gets 2 whole GPUs, and the share of 2Gi is only noted",
+			}},
+		},
+		"a job without gpu-share gets whole GPUs even where they are shared": {
+			resources:   "{pool: p, gpu: 2}",
+			sharedPools: map[string]bool{"p": true},
+			want:        names.ResourceGPU,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			objects, warnings := renderText(t, training+"resources: "+tc.resources, Options{SharedPools: tc.sharedPools})
+			if diff := cmp.Diff(tc.wantWarnings, warnings); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+			limits := podOf(t, objects[0]).Spec.Containers[0].Resources.Limits
+			if got := limits[tc.want]; got.Value() != 2 || len(limits) != 1 {
+				t.Errorf("got limits %v, want 2 of %s alone", limits, tc.want)
+			}
+		})
+	}
+}
+
+func TestSharedMemory(t *testing.T) {
+	cases := map[string]struct {
+		document string
+		want     string // "none", or the size limit, which may be empty
+	}{
+		"half of the memory when GPUs are asked":              {"resources: {gpu: 1, memory: 64Gi}", "32Gi"},
+		"no limit of its own when the job limits no memory":   {"resources: {gpu: 1}", ""},
+		"none without GPUs":                                   {"resources: {memory: 64Gi}", "none"},
+		"as large as asked, also without GPUs":                {"resources: {memory: 64Gi, shm: 1Gi}", "1Gi"},
+		"none when 0 is asked":                                {"resources: {gpu: 1, shm: 0}", "none"},
+		"none of ours when a workdir is mounted in its place": {"resources: {gpu: 1}\nstorage: {workdirs: [{path: /dev/shm/}]}", "none"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			objects, _ := renderText(t, training+tc.document, Options{})
+			got := "none"
+			for _, v := range podOf(t, objects[0]).Spec.Volumes {
+				if v.EmptyDir == nil {
+					continue
+				}
+				got = ""
+				if v.EmptyDir.SizeLimit != nil {
+					got = v.EmptyDir.SizeLimit.String()
+				}
+			}
+			if got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestVolumeNames(t *testing.T) {
+	cases := map[string]struct {
+		paths, want []string
+	}{
+		"the first well-known folder of the path names the volume": {
+			paths: []string{"/home/data/models", "/mnt/workspace/x"}, want: []string{"data-volume", "work-volume"},
+		},
+		"a taken name gives way to the next folder of the path": {
+			paths: []string{"/output/a", "/output/a/checkpoints"}, want: []string{"output-volume", "checkpoints-volume"},
+		},
+		"when all are taken, the first one gets a number": {
+			paths: []string{"/data", "/data/b", "/data/c"}, want: []string{"data-volume", "data-volume-2", "data-volume-3"},
+		},
+		"a path without a well-known folder is numbered by its place": {
+			paths: []string{"/data", "/opt/x", "/opt/y"}, want: []string{"data-volume", "workdir-2", "workdir-3"},
+		},
+		"only whole folders count": {
+			paths: []string{"/mydata/modelsx"}, want: []string{"workdir-1"},
+		},
+		"upper case is the same folder": {
+			paths: []string{"/Datasets/x"}, want: []string{"dataset-volume"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			taken := volumeNames{}
+			var got []string
+			for _, path := range tc.paths {
+				got = append(got, taken.next(path))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("names (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNamespace(t *testing.T) {
+	const inNLP = "kind: inference\njob: {name: a, namespace: nlp}\nenvironment: {image: b}\n" +
+		"storage: {workdirs: [{path: /x, size: 1Gi}]}\n"
+	const inNone = "kind: inference\njob: {name: a}\nenvironment: {image: b}\n" +
+		"storage: {workdirs: [{path: /x, size: 1Gi}]}\n"
+	cases := map[string]struct {
+		document, option, want string
+	}{
+		"the document's comes before the caller's": {inNLP, "other", "nlp"},
+		"the caller's fills in":                    {inNone, "other", "other"},
+		"none stays none":                          {inNone, "", ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			objects, _ := renderText(t, tc.document, Options{Namespace: tc.option})
+			if len(objects) != 3 {
+				t.Fatalf("got %d objects, want a Deployment, a Service and a claim", len(objects))
+			}
+			for _, o := range objects {
+				if o.GetNamespace() != tc.want {
+					t.Errorf("%s is in namespace %q, want %q", o.GetName(), o.GetNamespace(), tc.want)
+				}
+			}
+		})
+	}
+}
+
+func TestSubmittedDocumentIsKeptOnTheTopObjectOnly(t *testing.T) {
+	const text = "# why\nkind: inference\njob: {name: a}\nenvironment: {image: b}\n"
+	objects, _ := renderText(t, text, Options{})
+	if got := objects[0].GetAnnotations()[names.AnnotationSubmitted]; got != text {
+		t.Errorf("got %q, want the document", got)
+	}
+	for _, o := range objects[1:] {
+		if _, ok := o.GetAnnotations()[names.AnnotationSubmitted]; ok {
+			t.Errorf("%s has it too", o.GetName())
+		}
+	}
+}
+
+// FuzzObjects checks that whatever parses can be rendered and printed.
+func FuzzObjects(f *testing.F) {
+	f.Add("kind: compute\njob: {name: a}\nenvironment: {image: b}\nservice: {port: 1}\nresources: {gpu: 1, memory: 1Mi}\n")
+	f.Add("kind: pool\nmetadata: {name: a}\nnodes: [b]\n")
+	f.Add(training + "storage: {workdirs: [{path: /data}, {path: /data/data, size: 1Gi}]}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		docs, _ := workload.Parse("fuzz.yaml", []byte(text))
+		for _, doc := range docs {
+			objects, _, err := Objects(doc, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := YAML(io.Discard, objects); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
