@@ -1,0 +1,108 @@
+package gpuscore
+
+import (
+	"math/bits"
+	"slices"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+const (
+	full = fwk.MaxNodeScore
+
+	// compatible is the value of a type that only comes near the one wished for.
+	compatible = 70
+	// unsuited is the value of an interconnect that works, but would serve another pod better.
+	unsuited = 50
+
+	// whole is all of a node's GPUs in basis points, the unit of shares: fine enough that rounding does not
+	// make unequal nodes equal.
+	whole = 10_000
+)
+
+// weights say how much each part counts. Their sum is positive.
+type weights struct{ utilization, typeMatch, topology int64 }
+
+// parts are the three values of a node, each 0–100.
+type parts struct{ utilization, typeMatch, topology int64 }
+
+// total is the weighted mean of the parts, 0–100.
+func (w weights) total(p parts) int64 {
+	sum := w.utilization*p.utilization + w.typeMatch*p.typeMatch + w.topology*p.topology
+	return sum / (w.utilization + w.typeMatch + w.topology)
+}
+
+// shareAfter is the share of a node's GPUs that is busy once the pod is there, in basis points. Counts that
+// contradict each other, such as more used than there are, give a full or an empty node.
+func shareAfter(used, asked, capacity int64) int64 {
+	if capacity <= 0 {
+		return whole
+	}
+	used = min(max(used, 0), capacity)
+	busy := used + min(max(asked, 0), capacity-used)
+	high, low := bits.Mul64(uint64(busy), whole)
+	share, _ := bits.Div64(high, low, uint64(capacity))
+	return int64(share)
+}
+
+// band is a range of shares in basis points.
+type band struct{ low, high int64 }
+
+// utilization values a share by the strategy, 0–100.
+func utilization(strategy configv1.Strategy, target band, share int64) int64 {
+	switch strategy {
+	case configv1.Spread:
+		return (whole - share) * full / whole
+	case configv1.TargetBandStrategy:
+		return target.value(share)
+	default:
+		return share * full / whole
+	}
+}
+
+// value is full within the band and falls off in a straight line to 0 at an empty and at a full node.
+func (b band) value(share int64) int64 {
+	switch {
+	case share < b.low:
+		return share * full / b.low
+	case share > b.high:
+		return (whole - share) * full / (whole - b.high)
+	}
+	return full
+}
+
+// typeByRank values the i-th of n types that a pod accepts, in its order: full for the first, then
+// evenly less. A type that is not in the list is worth nothing.
+func typeByRank(accepted []string, gpuType string) int64 {
+	i := slices.Index(accepted, gpuType)
+	if i < 0 {
+		return 0
+	}
+	return full - full*int64(i)/int64(len(accepted))
+}
+
+// typeByWish values a type for a pod that only wishes for some: full for its first wish, less for later
+// ones but always more than for a type that merely is compatible with one.
+func typeByWish(wished []string, compatibleTypes map[string][]string, gpuType string) int64 {
+	if i := slices.Index(wished, gpuType); i >= 0 {
+		return full - (full-compatible)*int64(i)/int64(len(wished))
+	}
+	for _, wish := range wished {
+		if slices.Contains(compatibleTypes[wish], gpuType) {
+			return compatible
+		}
+	}
+	return 0
+}
+
+// topology values an interconnect for a number of whole GPUs: pods of several prefer NVLink, and pods of
+// one leave it to them.
+func topology(gpus int64, interconnect string) int64 {
+	if (gpus > 1) == (interconnect == names.InterconnectNVLink) {
+		return full
+	}
+	return unsuited
+}

@@ -1,0 +1,134 @@
+package gpuscore
+
+import (
+	"math"
+	"testing"
+
+	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
+)
+
+func TestShareAfter(t *testing.T) {
+	tests := map[string]struct{ used, asked, capacity, want int64 }{
+		"an empty node half filled":                        {0, 4, 8, 5_000},
+		"the pod's own GPUs count":                         {2, 1, 8, 3_750},
+		"a node filled up":                                 {7, 1, 8, 10_000},
+		"thirds are rounded down":                          {0, 1, 3, 3_333},
+		"one GPU of sixteen still shows":                   {0, 1, 16, 625},
+		"a node without GPUs is full":                      {0, 1, 0, 10_000},
+		"more used than there are, after a card broke":     {8, 1, 4, 10_000},
+		"a sum of another scheduler that wrapped counts 0": {-2, 4, 8, 5_000},
+		"numbers at the limit do not overflow":             {math.MaxInt64 - 1, math.MaxInt64, math.MaxInt64, 10_000},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := shareAfter(tc.used, tc.asked, tc.capacity); got != tc.want {
+				t.Errorf("shareAfter(%d, %d, %d) = %d, want %d", tc.used, tc.asked, tc.capacity, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestUtilization(t *testing.T) {
+	classic := band{low: 6_000, high: 8_000}
+	tests := map[string]struct {
+		strategy configv1.Strategy
+		target   band
+		share    int64
+		want     int64
+	}{
+		"Pack likes a full node":                         {strategy: configv1.Pack, share: 10_000, want: 100},
+		"Pack likes a node by its share":                 {strategy: configv1.Pack, share: 3_750, want: 37},
+		"Spread likes an empty node":                     {strategy: configv1.Spread, share: 0, want: 100},
+		"Spread is Pack turned round":                    {strategy: configv1.Spread, share: 7_500, want: 25},
+		"TargetBand rises below the band":                {strategy: configv1.TargetBandStrategy, target: classic, share: 3_000, want: 50},
+		"TargetBand is full where the band begins":       {strategy: configv1.TargetBandStrategy, target: classic, share: 6_000, want: 100},
+		"TargetBand is full where the band ends":         {strategy: configv1.TargetBandStrategy, target: classic, share: 8_000, want: 100},
+		"TargetBand falls above the band":                {strategy: configv1.TargetBandStrategy, target: classic, share: 9_000, want: 50},
+		"TargetBand gives a full node nothing":           {strategy: configv1.TargetBandStrategy, target: classic, share: 10_000, want: 0},
+		"a band from 0 has nothing below it":             {strategy: configv1.TargetBandStrategy, target: band{0, 5_000}, share: 0, want: 100},
+		"a band to 100 has nothing above it":             {strategy: configv1.TargetBandStrategy, target: band{5_000, 10_000}, share: 10_000, want: 100},
+		"a band of one point is full at that point":      {strategy: configv1.TargetBandStrategy, target: band{5_000, 5_000}, share: 5_000, want: 100},
+		"a band of one point falls off on its far side":  {strategy: configv1.TargetBandStrategy, target: band{5_000, 5_000}, share: 7_500, want: 50},
+		"a band of one point falls off on its near side": {strategy: configv1.TargetBandStrategy, target: band{5_000, 5_000}, share: 2_500, want: 50},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := utilization(tc.strategy, tc.target, tc.share); got != tc.want {
+				t.Errorf("utilization(%s, %+v, %d) = %d, want %d", tc.strategy, tc.target, tc.share, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestTypeFormulas(t *testing.T) {
+	list := []string{"A", "B", "C"}
+	near := map[string][]string{"A": {"N"}, "B": {"M", "A"}}
+	tests := map[string]struct{ got, want int64 }{
+		"the first accepted type":                    {typeByRank(list, "A"), 100},
+		"the second of three":                        {typeByRank(list, "B"), 67},
+		"the last of three":                          {typeByRank(list, "C"), 34},
+		"a type that is not accepted":                {typeByRank(list, "D"), 0},
+		"the only accepted type":                     {typeByRank(list[:1], "A"), 100},
+		"the only wish":                              {typeByWish(list[:1], near, "A"), 100},
+		"the first wish":                             {typeByWish(list, near, "A"), 100},
+		"the last wish is above any compatible type": {typeByWish(list, near, "C"), 80},
+		"a type compatible with the first wish":      {typeByWish(list, near, "N"), 70},
+		"a type compatible with the second wish":     {typeByWish(list, near, "M"), 70},
+		"compatible is not turned round":             {typeByWish([]string{"N"}, near, "A"), 0},
+		"a type far from every wish":                 {typeByWish(list, near, "Z"), 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if tc.got != tc.want {
+				t.Errorf("got %d, want %d", tc.got, tc.want)
+			}
+		})
+	}
+}
+
+func TestTopology(t *testing.T) {
+	tests := map[string]struct {
+		gpus         int64
+		interconnect string
+		want         int64
+	}{
+		"several GPUs like NVLink":        {4, "nvlink", 100},
+		"several GPUs can do with PCIe":   {4, "pcie", 50},
+		"several GPUs, nothing known":     {4, "", 50},
+		"one GPU leaves NVLink to others": {1, "nvlink", 50},
+		"one GPU takes PCIe":              {1, "pcie", 100},
+		"one GPU, nothing known":          {1, "", 100},
+		"a shared GPU leaves NVLink too":  {0, "nvlink", 50},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := topology(tc.gpus, tc.interconnect); got != tc.want {
+				t.Errorf("topology(%d, %q) = %d, want %d", tc.gpus, tc.interconnect, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestTotal(t *testing.T) {
+	best := parts{utilization: 100, typeMatch: 100, topology: 100}
+	tests := map[string]struct {
+		weights weights
+		parts   parts
+		want    int64
+	}{
+		"the best node has 100, not 150 as once":      {weights{40, 30, 30}, best, 100},
+		"weights that do not sum to 100 are scaled":   {weights{100, 100, 100}, best, 100},
+		"each part counts by its weight":              {weights{40, 30, 30}, parts{75, 100, 50}, 75},
+		"a weight of 0 drops its part":                {weights{1, 0, 0}, parts{37, 100, 100}, 37},
+		"a node that suits in nothing has no points":  {weights{40, 30, 30}, parts{}, 0},
+		"the largest weights stay in range":           {weights{100, 0, 100}, parts{100, 0, 100}, 100},
+		"fractions of a point are dropped for safety": {weights{40, 30, 30}, parts{1, 1, 0}, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.weights.total(tc.parts); got != tc.want {
+				t.Errorf("%+v.total(%+v) = %d, want %d", tc.weights, tc.parts, got, tc.want)
+			}
+		})
+	}
+}

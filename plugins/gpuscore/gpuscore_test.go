@@ -1,0 +1,266 @@
+package gpuscore
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+	"k8s.io/utils/ptr"
+
+	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+func newHandle(t testing.TB) fwk.Handle {
+	t.Helper()
+	handle, err := frameworkruntime.NewFramework(t.Context(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return handle
+}
+
+func newPlugin(t testing.TB, args *configv1.GPUScoreArgs) *Plugin {
+	t.Helper()
+	plugin, err := New(t.Context(), args, newHandle(t))
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	return plugin.(*Plugin)
+}
+
+// only weighs a single part, so that a score is that part's value.
+func only(part string) *configv1.GPUScoreWeights {
+	weights := &configv1.GPUScoreWeights{Utilization: ptr.To[int32](0), TypeMatch: ptr.To[int32](0), Topology: ptr.To[int32](0)}
+	switch part {
+	case "utilization":
+		weights.Utilization = ptr.To[int32](100)
+	case "typeMatch":
+		weights.TypeMatch = ptr.To[int32](100)
+	case "topology":
+		weights.Topology = ptr.To[int32](100)
+	}
+	return weights
+}
+
+func asking(name corev1.ResourceName, count string) *st.PodWrapper {
+	return st.MakePod().Req(map[corev1.ResourceName]string{name: count})
+}
+
+func offering(name corev1.ResourceName, count string) *st.NodeWrapper {
+	return st.MakeNode().Name("n").Capacity(map[corev1.ResourceName]string{name: count})
+}
+
+func info(node *corev1.Node, pods ...*corev1.Pod) fwk.NodeInfo {
+	nodeInfo := framework.NewNodeInfo(pods...)
+	nodeInfo.SetNode(node)
+	return nodeInfo
+}
+
+// score runs PreScore and Score as the framework does.
+func score(t testing.TB, plugin *Plugin, pod *corev1.Pod, node fwk.NodeInfo) int64 {
+	t.Helper()
+	cycle := framework.NewCycleState()
+	if status := plugin.PreScore(t.Context(), cycle, pod, []fwk.NodeInfo{node}); !status.IsSuccess() {
+		t.Fatalf("PreScore: %v", status)
+	}
+	got, status := plugin.Score(t.Context(), cycle, pod, node)
+	if !status.IsSuccess() {
+		t.Fatalf("Score: %v", status)
+	}
+	return got
+}
+
+func TestScore(t *testing.T) {
+	const whole, shared, mig = names.ResourceGPU, names.ResourceSharedGPU, names.ResourceMIGPrefix + "1g.10gb"
+	a800 := offering(whole, "8").Label(names.LabelGPUType, "A800-80G").Label(names.LabelNVIDIAProduct, "NVIDIA-A800").Obj()
+	wish := func(gpuType string) *corev1.Pod {
+		condition := corev1.NodeSelectorRequirement{Key: names.LabelGPUType, Operator: corev1.NodeSelectorOpIn, Values: []string{gpuType}}
+		return asking(whole, "1").NodeAffinity(&corev1.NodeAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+				Weight: 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{condition}},
+			}},
+		}).Obj()
+	}
+	tests := map[string]struct {
+		args configv1.GPUScoreArgs
+		pod  *corev1.Pod
+		node fwk.NodeInfo
+		want int64
+	}{
+		"the worked example of docs/scheduling.md, node a": {
+			pod: asking(whole, "2").Annotation(names.AnnotationGPUTypes, "A100-80G,A800-80G").Obj(),
+			node: info(offering(whole, "8").Label(names.LabelGPUType, "A100-80G").Label(names.LabelInterconnect, "nvlink").Obj(),
+				asking(whole, "4").Obj()),
+			want: 90,
+		},
+		"the worked example of docs/scheduling.md, node b": {
+			pod: asking(whole, "2").Annotation(names.AnnotationGPUTypes, "A100-80G,A800-80G").Obj(),
+			node: info(offering(whole, "8").Label(names.LabelGPUType, "A800-80G").Label(names.LabelInterconnect, "pcie").Obj(),
+				asking(whole, "6").Obj()),
+			want: 70,
+		},
+		"whole GPUs are measured with the pod on the node": {
+			args: configv1.GPUScoreArgs{Weights: only("utilization")},
+			pod:  asking(whole, "2").Obj(), node: info(offering(whole, "8").Obj(), asking(whole, "2").Obj()), want: 50,
+		},
+		"shared slots are measured in slots": {
+			args: configv1.GPUScoreArgs{Weights: only("utilization")},
+			pod:  asking(shared, "1").Obj(), node: info(offering(shared, "4").Obj(), asking(shared, "2").Obj()), want: 75,
+		},
+		"MIG slices are measured in slices": {
+			args: configv1.GPUScoreArgs{Weights: only("utilization")},
+			pod:  asking(mig, "1").Obj(), node: info(offering(mig, "7").Obj(), asking(mig, "6").Obj()), want: 100,
+		},
+		"Spread turns utilization round": {
+			args: configv1.GPUScoreArgs{Weights: only("utilization"), Strategy: configv1.Spread},
+			pod:  asking(whole, "2").Obj(), node: info(offering(whole, "8").Obj()), want: 75,
+		},
+		"TargetBand is measured after the placement, too": {
+			args: configv1.GPUScoreArgs{Weights: only("utilization"), Strategy: configv1.TargetBandStrategy},
+			pod:  asking(whole, "6").Obj(), node: info(offering(whole, "8").Obj()), want: 100,
+		},
+		"allocatable counts, not capacity": {
+			args: configv1.GPUScoreArgs{Weights: only("utilization")},
+			pod:  asking(whole, "2").Obj(), node: info(halfAllocatable()), want: 50,
+		},
+		"a type that the pod requires is all it asked for": {
+			args: configv1.GPUScoreArgs{Weights: only("typeMatch")},
+			pod:  asking(whole, "1").NodeSelector(map[string]string{names.LabelGPUType: "A800-80G"}).Obj(),
+			node: info(a800), want: 100,
+		},
+		"the second of two accepted types": {
+			args: configv1.GPUScoreArgs{Weights: only("typeMatch")},
+			pod:  asking(whole, "1").Annotation(names.AnnotationGPUTypes, "A100-80G,A800-80G").Obj(),
+			node: info(a800), want: 50,
+		},
+		"a wish that is met":           {args: configv1.GPUScoreArgs{Weights: only("typeMatch")}, pod: wish("A800-80G"), node: info(a800), want: 100},
+		"a wish met by an alias label": {args: configv1.GPUScoreArgs{Weights: only("typeMatch")}, pod: wish("NVIDIA-A800"), node: info(a800), want: 100},
+		"a wish that is not met":       {args: configv1.GPUScoreArgs{Weights: only("typeMatch")}, pod: wish("T4"), node: info(a800), want: 0},
+		"a wish met by a compatible type": {
+			args: configv1.GPUScoreArgs{Weights: only("typeMatch"), CompatibleTypes: []configv1.CompatibleTypes{
+				{Type: "A100-80G", Accepts: []string{"A800-80G"}},
+			}},
+			pod: wish("A100-80G"), node: info(a800), want: 70,
+		},
+		"several GPUs and no NVLink": {
+			args: configv1.GPUScoreArgs{Weights: only("topology")},
+			pod:  asking(whole, "2").Obj(), node: info(a800), want: 50,
+		},
+		"a pod without GPUs belongs on a node without":   {pod: st.MakePod().Obj(), node: info(st.MakeNode().Name("cpu").Obj()), want: 100},
+		"a pod without GPUs is kept off whole GPUs":      {pod: st.MakePod().Obj(), node: info(offering(whole, "8").Obj())},
+		"a pod without GPUs is kept off shared GPUs":     {pod: st.MakePod().Obj(), node: info(offering(shared, "8").Obj())},
+		"a pod without GPUs is kept off MIG slices":      {pod: st.MakePod().Obj(), node: info(offering(mig, "7").Obj())},
+		"a pod without GPUs is kept off where GPUs were": {pod: st.MakePod().Obj(), node: info(st.MakeNode().Label(names.LabelGPUType, "T4").Obj())},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := score(t, newPlugin(t, &tc.args), tc.pod, tc.node); got != tc.want {
+				t.Errorf("score %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func halfAllocatable() *corev1.Node {
+	node := offering(names.ResourceGPU, "8").Obj()
+	node.Status.Allocatable = offering(names.ResourceGPU, "4").Obj().Status.Allocatable
+	return node
+}
+
+func TestScoresAreAbsolute(t *testing.T) {
+	if extensions := newPlugin(t, &configv1.GPUScoreArgs{}).ScoreExtensions(); extensions != nil {
+		t.Errorf("ScoreExtensions() = %v; normalising would make a score depend on the other nodes", extensions)
+	}
+}
+
+func TestMalformedPodIsNotScored(t *testing.T) {
+	plugin, pod := newPlugin(t, &configv1.GPUScoreArgs{}), asking(names.ResourceGPU, "-1").Obj()
+	status := plugin.PreScore(t.Context(), framework.NewCycleState(), pod, nil)
+	if status.Code() != fwk.UnschedulableAndUnresolvable || !strings.Contains(status.Message(), `nvidia.com/gpu is "-1"`) {
+		t.Errorf("status %v, want the quantity that is wrong", status)
+	}
+	if _, status := plugin.SignPod(t.Context(), pod); status.Code() != fwk.Unschedulable {
+		t.Errorf("SignPod: %v, want a refusal", status)
+	}
+}
+
+func TestScoreWithoutPreScoreIsOurFault(t *testing.T) {
+	plugin := newPlugin(t, &configv1.GPUScoreArgs{})
+	if _, status := plugin.Score(t.Context(), framework.NewCycleState(), st.MakePod().Obj(), info(st.MakeNode().Obj())); status.Code() != fwk.Error {
+		t.Errorf("status %v, want an error", status)
+	}
+}
+
+func TestNewRefusesBadArguments(t *testing.T) {
+	tests := map[string]struct {
+		args runtime.Object
+		want string
+	}{
+		"arguments that nobody registered": {&runtime.Unknown{}, "arguments of GPUScore are *runtime.Unknown, want *GPUScoreArgs"},
+		"a weight out of range": {
+			&configv1.GPUScoreArgs{Weights: &configv1.GPUScoreWeights{Utilization: ptr.To[int32](140)}},
+			"pluginConfig[GPUScore].args.weights.utilization: Invalid value: 140: must be from 0 to 100",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(t.Context(), tc.args, newHandle(t))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("New returned %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestSignPod(t *testing.T) {
+	plugin := newPlugin(t, &configv1.GPUScoreArgs{})
+	sign := func(pod *corev1.Pod) []fwk.SignFragment {
+		fragments, status := plugin.SignPod(t.Context(), pod)
+		if !status.IsSuccess() {
+			t.Fatalf("SignPod: %v", status)
+		}
+		return fragments
+	}
+	one := sign(asking(names.ResourceGPU, "1").Name("a").Obj())
+	if diff := cmp.Diff(one, sign(asking(names.ResourceGPU, "1").Name("b").Obj())); diff != "" {
+		t.Errorf("pods that differ in name only (-one +other):\n%s", diff)
+	}
+	if cmp.Equal(one, sign(asking(names.ResourceGPU, "2").Obj())) {
+		t.Error("pods that ask for one and for two GPUs have the same signature")
+	}
+}
+
+// BenchmarkScore scores every node of a cluster once an iteration; it must not allocate.
+func BenchmarkScore(b *testing.B) {
+	for _, count := range []int{1000, 5000} {
+		b.Run(fmt.Sprintf("nodes=%d", count), func(b *testing.B) {
+			plugin := newPlugin(b, &configv1.GPUScoreArgs{})
+			pod := asking(names.ResourceGPU, "2").Annotation(names.AnnotationGPUTypes, "A100-80G,A800-80G").Obj()
+			nodes := make([]fwk.NodeInfo, count)
+			for i := range nodes {
+				nodes[i] = info(offering(names.ResourceGPU, "8").Label(names.LabelGPUType, "A800-80G").Obj(),
+					asking(names.ResourceGPU, "4").Obj())
+			}
+			cycle, ctx := framework.NewCycleState(), b.Context()
+			if status := plugin.PreScore(ctx, cycle, pod, nodes); !status.IsSuccess() {
+				b.Fatal(status)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, node := range nodes {
+					if _, status := plugin.Score(ctx, cycle, pod, node); status != nil {
+						b.Fatal(status)
+					}
+				}
+			}
+		})
+	}
+}

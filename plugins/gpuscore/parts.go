@@ -1,0 +1,79 @@
+package gpuscore
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// partsOf values a node for a pod that asks for GPUs.
+func (p *Plugin) partsOf(w *wants, node fwk.NodeInfo) parts {
+	used, asked, capacity := usage(w.Request, node)
+	return parts{
+		utilization: utilization(p.strategy, p.target, shareAfter(used, asked, capacity)),
+		typeMatch:   p.typeMatch(&w.Types, node.Node()),
+		topology:    topology(w.Request.Whole, gpu.InterconnectOf(node.Node())),
+	}
+}
+
+// typeMatch values a node's type. The pod's ordered list decides, else its wishes. Without either, a node that
+// passed the filters is all the pod asked for.
+func (p *Plugin) typeMatch(types *gpu.Types, node *corev1.Node) int64 {
+	switch {
+	case len(types.Accepted) > 0:
+		return typeByRank(types.Accepted, gpu.TypeOf(node))
+	case len(types.Preferred) > 0:
+		return p.bestWish(types.Preferred, node)
+	}
+	return full
+}
+
+// bestWish values the type label that comes nearest: a wish names the label it means, as a selector does.
+func (p *Plugin) bestWish(wished []string, node *corev1.Node) int64 {
+	var best int64
+	for _, label := range names.GPUTypeLabels {
+		if gpuType := node.Labels[label]; gpuType != "" {
+			best = max(best, typeByWish(wished, p.compatible, gpuType))
+		}
+	}
+	return best
+}
+
+// usage counts what the pod asks for in the unit it asks for: whole GPUs, else slots on shared ones, else
+// MIG slices of all profiles.
+func usage(request gpu.Request, node fwk.NodeInfo) (used, asked, capacity int64) {
+	allocatable, requested := node.GetAllocatable().GetScalarResources(), node.GetRequested().GetScalarResources()
+	switch {
+	case request.Whole > 0:
+		return requested[names.ResourceGPU], request.Whole, allocatable[names.ResourceGPU]
+	case request.Shared > 0:
+		return requested[names.ResourceSharedGPU], request.Shared, allocatable[names.ResourceSharedGPU]
+	}
+	return migSlices(requested), request.MIG, migSlices(allocatable)
+}
+
+// migSlices sums the slices of every MIG profile.
+func migSlices(resources map[corev1.ResourceName]int64) int64 {
+	var sum int64
+	for name, count := range resources {
+		if strings.HasPrefix(string(name), names.ResourceMIGPrefix) {
+			sum += count
+		}
+	}
+	return sum
+}
+
+// scoreWithoutGPU keeps pods that need no GPU off the nodes that have some, where their CPU and memory would
+// be missing beside a free GPU. A node whose device plugin is down for a moment still has its type label.
+func scoreWithoutGPU(node fwk.NodeInfo) int64 {
+	allocatable := node.GetAllocatable().GetScalarResources()
+	if allocatable[names.ResourceGPU] > 0 || allocatable[names.ResourceSharedGPU] > 0 ||
+		migSlices(allocatable) > 0 || gpu.TypeOf(node.Node()) != "" {
+		return 0
+	}
+	return full
+}
