@@ -1,0 +1,263 @@
+package plugins_test
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	_ "g8s.host/gpu-scheduler/pkg/apis/config/scheme"
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/plugins"
+	"g8s.host/gpu-scheduler/plugins/gpuscore"
+)
+
+// shippedConfig is the configuration that production runs.
+const shippedConfig = "../manifests/scheduler/scheduler-config.yaml"
+
+func loadShipped(t *testing.T) *config.KubeSchedulerConfiguration {
+	t.Helper()
+	cfg, err := options.LoadConfigFromFile(klog.Background(), shippedConfig)
+	if err != nil {
+		t.Fatalf("loading %s: %v", shippedConfig, err)
+	}
+	return cfg
+}
+
+// cluster is kube-scheduler's own algorithm with our registry and the shipped profile, on nodes and pods in
+// memory: everything but the queue and the API server.
+type cluster struct {
+	t         *testing.T
+	scheduler *scheduler.Scheduler
+}
+
+func newCluster(t *testing.T, nodes ...*corev1.Node) *cluster {
+	t.Helper()
+	client := fake.NewClientset()
+	factory := informers.NewSharedInformerFactory(client, 0)
+	noEvents := profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()}))
+	sched, err := scheduler.New(t.Context(), client, factory, nil, noEvents,
+		scheduler.WithProfiles(loadShipped(t).Profiles...),
+		scheduler.WithFrameworkOutOfTreeRegistry(plugins.Registry()))
+	if err != nil {
+		t.Fatalf("building the scheduler: %v", err)
+	}
+	for _, node := range nodes {
+		if err := factory.Core().V1().Nodes().Informer().GetIndexer().Add(node); err != nil {
+			t.Fatal(err)
+		}
+		sched.Cache.AddNode(klog.Background(), node)
+	}
+	return &cluster{t: t, scheduler: sched}
+}
+
+// try returns the node that the scheduler chooses for the pod.
+func (c *cluster) try(pod *corev1.Pod) (string, error) {
+	result, err := c.scheduler.SchedulePod(c.t.Context(), c.scheduler.Profiles[names.SchedulerName],
+		framework.NewCycleState(), pod)
+	return result.SuggestedHost, err
+}
+
+// place schedules the pod and puts it on the chosen node.
+func (c *cluster) place(pod *st.PodWrapper) string {
+	c.t.Helper()
+	node, err := c.try(pod.Obj())
+	if err != nil {
+		c.t.Fatalf("placing a pod: %v", err)
+	}
+	c.put(pod, node)
+	return node
+}
+
+func (c *cluster) put(pod *st.PodWrapper, node string) {
+	c.t.Helper()
+	if err := c.scheduler.Cache.AddPod(klog.Background(), pod.Node(node).Obj()); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+var machine = map[corev1.ResourceName]string{"cpu": "64", "memory": "512Gi", "pods": "110"}
+
+func cpuNode(name string) *corev1.Node { return st.MakeNode().Name(name).Capacity(machine).Obj() }
+
+func gpuNode(name, interconnect string) *corev1.Node {
+	resources := map[corev1.ResourceName]string{names.ResourceGPU: "8"}
+	for resource, quantity := range machine {
+		resources[resource] = quantity
+	}
+	return st.MakeNode().Name(name).Capacity(resources).Label(names.LabelGPUType, "A100-80G").
+		Label(names.LabelInterconnect, interconnect).Obj()
+}
+
+func pod(name, cpu, gpus string) *st.PodWrapper {
+	requests := map[corev1.ResourceName]string{"cpu": cpu, "memory": "1Gi"}
+	if gpus != "" {
+		requests[names.ResourceGPU] = gpus
+	}
+	return st.MakePod().Name(name).UID(name).Namespace("default").SchedulerName(names.SchedulerName).Req(requests)
+}
+
+func TestGPUPodsArePacked(t *testing.T) {
+	c := newCluster(t, gpuNode("a", "pcie"), gpuNode("b", "pcie"), gpuNode("c", "pcie"), cpuNode("cpu"))
+	used := map[string]int{}
+	for i := range 8 {
+		used[c.place(pod(fmt.Sprintf("p%d", i), "6", "1"))]++
+	}
+	if len(used) != 1 {
+		t.Errorf("8 pods of one GPU went to %v, want them on one node of 8", used)
+	}
+}
+
+// TestDefaultScorersDoNotUndoOurs makes the better GPU node worse for each of the default scorers: its CPU is
+// nearly used up, it has not the image, it carries a soft taint, and the pod's soft affinity is elsewhere.
+func TestDefaultScorersDoNotUndoOurs(t *testing.T) {
+	const image = "registry.example.com/train:v1"
+	packed, empty := gpuNode("packed", "pcie"), gpuNode("empty", "pcie")
+	packed.Spec.Taints = []corev1.Taint{{Key: "old", Effect: corev1.TaintEffectPreferNoSchedule}}
+	empty.Status.Images = []corev1.ContainerImage{{Names: []string{image}, SizeBytes: 20 << 30}}
+	empty.Labels["wished"] = "yes"
+	c := newCluster(t, packed, empty)
+	c.put(pod("busy", "56", "1"), "packed")
+
+	wished := pod("wished", "6", "1")
+	wished.Spec.Containers[0].Image = image
+	wished.NodeAffinity(&corev1.NodeAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+			Weight: 100, Preference: st.MakeNodeSelector().In("wished", []string{"yes"}, st.NodeSelectorTypeMatchExpressions).Obj().NodeSelectorTerms[0],
+		}},
+	})
+	if got := c.place(wished); got != "packed" {
+		t.Errorf("the pod went to %q, want it beside the other GPU pod", got)
+	}
+}
+
+func TestShippedWeightOutweighsTheDefaultScorers(t *testing.T) {
+	var ours, others int32
+	for _, plugin := range newCluster(t).scheduler.Profiles[names.SchedulerName].ListPlugins().Score.Enabled {
+		if plugin.Name == gpuscore.Name {
+			ours = plugin.Weight
+		} else {
+			others += plugin.Weight
+		}
+	}
+	// A difference of one point of ours against the largest possible difference of all others.
+	if others == 0 || ours <= others*100 {
+		t.Errorf("weight of GPUScore is %d, want more than 100 times the %d of the other scorers", ours, others)
+	}
+}
+
+func TestCPUPodsAreKeptOffGPUNodes(t *testing.T) {
+	c := newCluster(t, gpuNode("gpu", "pcie"), cpuNode("cpu1"), cpuNode("cpu2"))
+	used := map[string]int{}
+	for i := range 10 {
+		used[c.place(pod(fmt.Sprintf("p%d", i), "6", ""))]++
+	}
+	if used["gpu"] > 0 || used["cpu1"] == 0 || used["cpu2"] == 0 {
+		t.Errorf("10 CPU pods went to %v, want them spread over the CPU nodes only", used)
+	}
+	c.put(pod("big1", "30", ""), "cpu1")
+	c.put(pod("big2", "30", ""), "cpu2")
+	if got := c.place(pod("last", "30", "")); got != "gpu" {
+		t.Errorf("with the CPU nodes full the pod went to %q, want the GPU node rather than nowhere", got)
+	}
+}
+
+func TestNVLinkIsKeptForPodsOfSeveralGPUs(t *testing.T) {
+	nodes := []*corev1.Node{gpuNode("nvlink", "nvlink"), gpuNode("pcie", "pcie")}
+	if got := newCluster(t, nodes...).place(pod("one", "1", "1")); got != "pcie" {
+		t.Errorf("a pod of one GPU went to %q", got)
+	}
+	if got := newCluster(t, nodes...).place(pod("four", "1", "4")); got != "nvlink" {
+		t.Errorf("a pod of four GPUs went to %q", got)
+	}
+}
+
+func TestMessagesThatUsersSee(t *testing.T) {
+	shrunk := gpuNode("b", "pcie")
+	shrunk.Labels[names.LabelPool] = "training"
+	full := gpuNode("a", "pcie")
+	full.Labels[names.LabelPool] = "training"
+	const most = "9223372036854775807"
+	tests := map[string]struct {
+		pod  *st.PodWrapper
+		want string
+	}{
+		"no such type in the pool": {
+			pod:  pod("p", "1", "1").Label(names.LabelPool, "training").Annotation(names.AnnotationGPUTypes, "H100"),
+			want: `0/3 nodes are available: no node of GPU pool "training" has GPU type "H100" (types: A100-80G).`,
+		},
+		"no such pool": {
+			pod:  pod("p", "1", "1").Label(names.LabelPool, "trainig"),
+			want: `0/3 nodes are available: no node is in GPU pool "trainig" (pools: default, training).`,
+		},
+		"a full pool": {
+			pod: pod("p", "1", "8").Label(names.LabelPool, "training"),
+			want: "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [GPUFilter], " +
+				"2 node(s) have too few free GPUs.",
+		},
+		"more GPUs than any node has": {
+			pod: pod("p", "1", "9").Label(names.LabelPool, "training"),
+			want: "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [GPUFilter], " +
+				"2 node(s) have fewer GPUs than the pod asks for.",
+		},
+		"GPUs that overflow": {
+			pod:  pod("p", "1", most).Req(map[corev1.ResourceName]string{names.ResourceGPU: most}),
+			want: "0/3 nodes are available: the sum of nvidia.com/gpu over all containers exceeds " + most + ".",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, full, shrunk, cpuNode("cpu"))
+			c.put(pod("x", "1", "1"), "a")
+			c.put(pod("y", "1", "1"), "b")
+			node, err := c.try(tc.pod.Obj())
+			if err == nil || err.Error() != tc.want {
+				t.Errorf("placed on %q with the message\n  %v\nwant\n  %s", node, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestMetricsShowOnTheSchedulersEndpoint(t *testing.T) {
+	c := newCluster(t, gpuNode("a", "pcie"), gpuNode("b", "pcie"))
+	c.place(pod("p", "1", "1"))
+	if _, err := c.try(pod("q", "1", "9").Obj()); err == nil {
+		t.Fatal("a pod of 9 GPUs was placed on a node of 8")
+	}
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{
+		"gpu_scheduler_filter_candidate_nodes":       true,
+		"gpu_scheduler_filter_node_rejections_total": true,
+		"gpu_scheduler_filter_pod_rejections_total":  true,
+		"gpu_scheduler_score_pods_total":             true,
+	}
+	for _, family := range families {
+		delete(want, family.GetName())
+	}
+	if len(want) > 0 {
+		t.Errorf("missing metrics: %v", want)
+	}
+}
+
+// TestEveryPluginSignsPods matters because one plugin that does not turns batching off for all pods.
+func TestEveryPluginSignsPods(t *testing.T) {
+	c := newCluster(t, gpuNode("a", "pcie"))
+	signed := c.scheduler.Profiles[names.SchedulerName].SignPod(t.Context(), pod("p", "1", "1").Obj(), false)
+	if signed == nil {
+		t.Error("the shipped profile does not sign a plain GPU pod")
+	}
+}
