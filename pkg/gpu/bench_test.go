@@ -8,13 +8,23 @@ import (
 	"time"
 )
 
+// irregular returns a node of which no two cards are alike.
+func irregular(cards int) Inventory {
+	r := rand.New(rand.NewPCG(1, 1))
+	for {
+		if inv := randomInventory(r, cards); len(inv.Links) > cards*cards/4 {
+			return inv
+		}
+	}
+}
+
 // BenchmarkAllocate asks for whole cards in random states of the node, so it covers every size of set.
 func BenchmarkAllocate(b *testing.B) {
 	for name, inv := range map[string]Inventory{
 		"8 cards, NVSwitch":         nvSwitch(8),
 		"8 cards, hybrid cube mesh": hybridCubeMesh(),
 		"16 cards, NVSwitch":        nvSwitch(16),
-		"16 cards, random links":    randomInventory(rand.New(rand.NewPCG(1, 1)), 16),
+		"16 cards, random links":    irregular(16),
 		"64 cards, NVSwitch":        nvSwitch(64),
 	} {
 		b.Run(name, func(b *testing.B) { benchmarkAllocate(b, inv) })
@@ -44,16 +54,23 @@ func benchmarkAllocate(b *testing.B, inv Inventory) {
 	b.ReportMetric(float64(took[len(took)*99/100]), "p99-ns")
 }
 
-// BenchmarkAllocateUnseen asks each time in a state of the node that no pod met before.
+// BenchmarkAllocateUnseen asks each time in a state of the node that no pod met before, for the size that
+// has the most sets.
 func BenchmarkAllocateUnseen(b *testing.B) {
-	for _, size := range []int{4, 8} {
-		b.Run(fmt.Sprintf("%d of 16 free cards", size), func(b *testing.B) {
-			a := allocatorOf(b, nvSwitch(16))
-			b.ReportAllocs()
-			for b.Loop() {
-				a.topology.search(a.all, size)
-			}
-		})
+	for name, inv := range map[string]Inventory{
+		"NVSwitch":     nvSwitch(16),
+		"PCIe":         inventory(16, switched(4, 8)),
+		"random links": irregular(16),
+	} {
+		a := allocatorOf(b, inv)
+		for _, free := range []Set{a.all, a.all &^ 0b1001} {
+			b.Run(fmt.Sprintf("%s, half of %d cards", name, free.Len()), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					a.topology.search(free, free.Len()/2)
+				}
+			})
+		}
 	}
 }
 
@@ -80,7 +97,7 @@ func BenchmarkNewAllocator(b *testing.B) {
 			}
 		})
 		b.Run(fmt.Sprintf("%d cards, random links", cards), func(b *testing.B) {
-			inv := randomInventory(rand.New(rand.NewPCG(1, 1)), cards)
+			inv := irregular(cards)
 			for b.Loop() {
 				allocatorOf(b, inv)
 			}

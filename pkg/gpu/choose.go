@@ -27,8 +27,10 @@ func (t *Topology) best(free Set, size int) Set {
 	return s
 }
 
-// search finds the best set by looking at each. Sets come lowest positions first, so the first of equals wins.
+// search finds the best set by looking at each. Sets come lowest positions first, so the first of equals
+// wins, and one that reaches the bound ends the search: where all cards are equal, that is the first.
 func (t *Topology) search(free Set, size int) Set {
+	bound := t.bound(size, free.Len()-size)
 	var best Set
 	var bestWorth uint64
 	for _, s := range t.bySize[size] {
@@ -36,7 +38,9 @@ func (t *Topology) search(free Set, size int) Set {
 			continue
 		}
 		if worth := t.worth(s, free&^s); best == 0 || worth > bestWorth {
-			best, bestWorth = s, worth
+			if best, bestWorth = s, worth; worth == bound {
+				break
+			}
 		}
 	}
 	return best
@@ -45,6 +49,12 @@ func (t *Topology) search(free Set, size int) Set {
 // worth packs what best compares into one number. The bandwidth of 16 cards is below 2^23.
 func (t *Topology) worth(chosen, left Set) uint64 {
 	return uint64(t.bandwidth[chosen])<<40 | uint64(t.potential[left])<<28 | uint64(t.bandwidth[left])
+}
+
+// bound returns what no set of a size is worth more than when it leaves so many cards.
+func (t *Topology) bound(size, left int) uint64 {
+	most := uint64(left/8<<8 | left/4<<4 | left/2)
+	return uint64(t.ideal[size])<<40 | most<<28 | uint64(t.ideal[left])
 }
 
 // comparePositions orders sets of one size by their positions: {0,3} before {1,2}.
