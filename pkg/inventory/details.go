@@ -1,0 +1,195 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// JobDetail is a job with all that is known of it.
+type JobDetail struct {
+	Job
+	Description string    `json:"description,omitempty"`
+	Container   Container `json:"container"`
+	Services    []Service `json:"services,omitempty"`
+	// Events are those of the job's object, its pods and all between them, the oldest first.
+	Events []Event `json:"events,omitempty"`
+}
+
+// Container is what each pod of a job runs and asks.
+type Container struct {
+	Image   string   `json:"image"`
+	Command []string `json:"command,omitempty"`
+	Args    []string `json:"args,omitempty"`
+	// Requests are quantities by resource name.
+	Requests map[string]string `json:"requests,omitempty"`
+}
+
+// Service is how a job is reached over the network.
+type Service struct {
+	Name      string `json:"name"`
+	Type      string `json:"type"`
+	ClusterIP string `json:"clusterIP,omitempty"`
+	Port      int32  `json:"port"`
+	NodePort  int32  `json:"nodePort,omitempty"`
+}
+
+// Event is one thing that happened, and how often.
+type Event struct {
+	Type    string    `json:"type"`
+	Reason  string    `json:"reason"`
+	Object  string    `json:"object"`
+	Message string    `json:"message"`
+	Count   int32     `json:"count"`
+	Last    time.Time `json:"last"`
+}
+
+// Details reads all about the jobs of a query: three requests more than [Reader.Jobs] has. The query names a job and
+// a namespace; more than one detail comes back only for jobs of one name and different kinds.
+func (r *Reader) Details(ctx context.Context, query JobQuery) ([]JobDetail, error) {
+	objects, err := r.jobObjects(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	var services *corev1.ServiceList
+	var sets *appsv1.ReplicaSetList
+	options := metav1.ListOptions{LabelSelector: query.selector()}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		services, err = r.client.CoreV1().Services(query.Namespace).List(ctx, options)
+		return wrap("listing services", err)
+	})
+	group.Go(func() (err error) {
+		sets, err = r.client.AppsV1().ReplicaSets(query.Namespace).List(ctx, options)
+		return wrap("listing replica sets", err)
+	})
+	group.Go(func() error {
+		events, err := r.client.CoreV1().Events(query.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return wrap("listing events", err)
+		}
+		objects.Events = events.Items
+		return nil
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return BuildDetails(objects, services.Items, sets.Items), nil
+}
+
+func wrap(doing string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}
+
+// BuildDetails computes the details of the jobs that the objects describe.
+func BuildDetails(objects Objects, services []corev1.Service, sets []appsv1.ReplicaSet) []JobDetail {
+	jobs := buildJobs(objects)
+	out := make([]JobDetail, len(jobs))
+	for i, job := range jobs {
+		key := jobKey{namespace: job.Namespace, kind: job.Kind, name: job.Name}
+		uids := map[types.UID]bool{job.Object.UID: true}
+		out[i].Job = job
+		for j := range sets {
+			if owner, _ := keyOf(&sets[j].ObjectMeta); owner == key {
+				uids[sets[j].UID] = true
+			}
+		}
+		for j := range objects.Pods {
+			if owner, _ := keyOf(&objects.Pods[j].ObjectMeta); owner == key {
+				uids[objects.Pods[j].UID] = true
+			}
+		}
+		for j := range services {
+			if owner, _ := keyOf(&services[j].ObjectMeta); owner == key {
+				uids[services[j].UID] = true
+				out[i].Services = append(out[i].Services, buildService(&services[j]))
+			}
+		}
+		out[i].Events = buildEvents(objects.Events, uids)
+		out[i].describe(objects)
+	}
+	return out
+}
+
+// describe fills in what the job's own object says.
+func (d *JobDetail) describe(objects Objects) {
+	for i := range objects.Jobs {
+		if job := &objects.Jobs[i]; job.UID == d.Object.UID {
+			d.Description = job.Annotations[names.AnnotationDescription]
+			d.Container = buildContainer(&job.Spec.Template.Spec)
+		}
+	}
+	for i := range objects.Deployments {
+		if deployment := &objects.Deployments[i]; deployment.UID == d.Object.UID {
+			d.Description = deployment.Annotations[names.AnnotationDescription]
+			d.Container = buildContainer(&deployment.Spec.Template.Spec)
+		}
+	}
+}
+
+// buildContainer reads the first container: jobs of gpuctl have one.
+func buildContainer(pod *corev1.PodSpec) Container {
+	if len(pod.Containers) == 0 {
+		return Container{}
+	}
+	first := &pod.Containers[0]
+	out := Container{Image: first.Image, Command: first.Command, Args: first.Args, Requests: map[string]string{}}
+	for name, quantity := range first.Resources.Requests {
+		out.Requests[string(name)] = quantity.String()
+	}
+	return out
+}
+
+func buildService(service *corev1.Service) Service {
+	out := Service{Name: service.Name, Type: string(service.Spec.Type), ClusterIP: service.Spec.ClusterIP}
+	if len(service.Spec.Ports) > 0 {
+		out.Port, out.NodePort = service.Spec.Ports[0].Port, service.Spec.Ports[0].NodePort
+	}
+	return out
+}
+
+// buildEvents merges the events of the objects with these UIDs, the oldest first.
+func buildEvents(events []corev1.Event, uids map[types.UID]bool) []Event {
+	var out []Event
+	for i := range events {
+		if e := &events[i]; uids[e.InvolvedObject.UID] {
+			out = append(out, buildEvent(e))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Event) int { return a.Last.Compare(b.Last) })
+	return out
+}
+
+// buildEvent reads both forms of an event: the old one counts in itself, the new one in its series.
+func buildEvent(e *corev1.Event) Event {
+	out := Event{
+		Type:    e.Type,
+		Reason:  e.Reason,
+		Object:  e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name,
+		Message: e.Message,
+		Count:   max(1, e.Count),
+		Last:    e.LastTimestamp.Time,
+	}
+	if e.Series != nil {
+		out.Count, out.Last = e.Series.Count, e.Series.LastObservedTime.Time
+	}
+	if out.Last.IsZero() {
+		out.Last = e.EventTime.Time
+	}
+	if out.Last.IsZero() {
+		out.Last = e.CreationTimestamp.Time
+	}
+	return out
+}

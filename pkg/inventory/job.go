@@ -1,0 +1,204 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Job is one job, whatever Kubernetes runs it as. It is found by its labels, never by guessing from names.
+type Job struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	// Kind is training, inference, notebook or compute.
+	Kind   string `json:"kind"`
+	Status Status `json:"status"`
+	// Trouble says why a job that does not run, or not wholly, does not.
+	Trouble
+	// Ready is how many pods run and are ready, or have succeeded.
+	Ready int32 `json:"ready"`
+	// Desired is how many pods there should be.
+	Desired int32 `json:"desired"`
+	// GPUs is what all desired pods ask together, whole GPUs or slots of shared ones.
+	GPUs int64 `json:"gpus"`
+	// GPUTypes are the types the job takes, the preferred first. Empty takes any.
+	GPUTypes []string `json:"gpuTypes,omitempty"`
+	Pool     string   `json:"pool,omitempty"`
+	Priority string   `json:"priority,omitempty"`
+	// Nodes are those of the pods that hold their GPUs; once the job has finished, those it ran on.
+	Nodes    []string   `json:"nodes,omitempty"`
+	Created  time.Time  `json:"created"`
+	Finished *time.Time `json:"finished,omitempty"`
+	Object   ObjectRef  `json:"object"`
+	Pods     []Pod      `json:"pods,omitempty"`
+}
+
+// ObjectRef is the Kubernetes object that a job is. It is zero when only pods of the job are left.
+type ObjectRef struct {
+	APIVersion string    `json:"apiVersion,omitempty"`
+	Kind       string    `json:"kind,omitempty"`
+	Name       string    `json:"name,omitempty"`
+	UID        types.UID `json:"uid,omitempty"`
+}
+
+// jobKey identifies a job. The type is part of it because nothing on the server keeps a training and a notebook of
+// one name apart from each other.
+type jobKey struct{ namespace, kind, name string }
+
+func keyOf(meta *metav1.ObjectMeta) (jobKey, bool) {
+	key := jobKey{namespace: meta.Namespace, kind: meta.Labels[names.LabelJobType], name: meta.Labels[names.LabelJob]}
+	return key, key.kind != "" && key.name != ""
+}
+
+func buildJobs(objects Objects) []Job {
+	pods := map[jobKey][]corev1.Pod{}
+	for i := range objects.Pods {
+		if key, ok := keyOf(&objects.Pods[i].ObjectMeta); ok {
+			pods[key] = append(pods[key], objects.Pods[i])
+		}
+	}
+	creation := creationFailures(objects.Events)
+	out := make([]Job, 0, len(objects.Jobs)+len(objects.Deployments))
+	for i := range objects.Jobs {
+		if key, ok := keyOf(&objects.Jobs[i].ObjectMeta); ok {
+			out = append(out, fromBatchJob(&objects.Jobs[i], pods[key], creation))
+			delete(pods, key)
+		}
+	}
+	for i := range objects.Deployments {
+		if key, ok := keyOf(&objects.Deployments[i].ObjectMeta); ok {
+			out = append(out, fromDeployment(&objects.Deployments[i], pods[key]))
+			delete(pods, key)
+		}
+	}
+	for key, left := range pods {
+		out = append(out, fromPods(key, left))
+	}
+	slices.SortFunc(out, compareJobs)
+	return out
+}
+
+func compareJobs(a, b Job) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+}
+
+func fromBatchJob(job *batchv1.Job, pods []corev1.Pod, creation map[types.UID]Trouble) Job {
+	out := newJob(&job.ObjectMeta, &job.Spec.Template, pods)
+	out.Object = ObjectRef{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID}
+	out.Desired = desiredPods(job)
+	out.GPUs *= int64(out.Desired)
+	out.Ready = min(out.Desired, count32(out.Pods, func(p Pod) bool {
+		return p.Ready || p.Phase == string(corev1.PodSucceeded)
+	}))
+	out.Status, out.Trouble = judgeBatchJob(job, out.Pods, creation[job.UID])
+	if out.Status == StatusSucceeded {
+		out.Ready = out.Desired // its pods may be gone by now
+	}
+	out.Finished = finishTime(job)
+	out.Nodes = nodesOf(out.Pods, out.Finished != nil)
+	return out
+}
+
+// desiredPods is how many pods of a Job run at a time: its parallelism, or what is left of its completions.
+func desiredPods(job *batchv1.Job) int32 {
+	parallelism := int32(1)
+	if job.Spec.Parallelism != nil {
+		parallelism = *job.Spec.Parallelism
+	}
+	if job.Spec.Completions != nil {
+		return min(parallelism, *job.Spec.Completions)
+	}
+	return parallelism
+}
+
+func fromDeployment(deployment *appsv1.Deployment, pods []corev1.Pod) Job {
+	out := newJob(&deployment.ObjectMeta, &deployment.Spec.Template, pods)
+	out.Object = ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: deployment.Name, UID: deployment.UID}
+	out.Desired = 1
+	if deployment.Spec.Replicas != nil {
+		out.Desired = *deployment.Spec.Replicas
+	}
+	out.GPUs *= int64(out.Desired)
+	out.Ready = deployment.Status.ReadyReplicas
+	out.Status, out.Trouble = judgeDeployment(deployment, out.Pods)
+	out.Nodes = nodesOf(out.Pods, false)
+	return out
+}
+
+// fromPods is a job of which only pods are left, as while Kubernetes still cleans up after a deletion.
+func fromPods(key jobKey, pods []corev1.Pod) Job {
+	template := corev1.PodTemplateSpec{ObjectMeta: pods[0].ObjectMeta, Spec: pods[0].Spec}
+	out := newJob(&pods[0].ObjectMeta, &template, pods)
+	out.Name = key.name
+	out.Desired = int32(len(pods))
+	out.GPUs *= int64(out.Desired)
+	out.Ready = count32(out.Pods, func(p Pod) bool { return p.Ready })
+	out.Status = StatusTerminating
+	out.Trouble = Trouble{Reason: "Orphaned", Message: "the job is gone, its pods are still there"}
+	out.Nodes = nodesOf(out.Pods, false)
+	return out
+}
+
+// newJob fills in what every kind has. GPUs is that of one pod.
+func newJob(meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, pods []corev1.Pod) Job {
+	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	out := Job{
+		Name:      meta.Labels[names.LabelJob],
+		Namespace: meta.Namespace,
+		Kind:      meta.Labels[names.LabelJobType],
+		Priority:  meta.Labels[names.LabelPriority],
+		Pool:      cmp.Or(meta.Labels[names.LabelPool], gpu.PodPool(pod)),
+		Created:   meta.CreationTimestamp.Time,
+		Pods:      BuildPods(pods),
+	}
+	if request, err := gpu.RequestOf(pod); err == nil {
+		out.GPUs = request.Whole + request.Shared
+	}
+	if types, err := gpu.PodTypes(pod); err == nil {
+		out.GPUTypes = types.Names()
+	}
+	return out
+}
+
+func finishTime(job *batchv1.Job) *time.Time {
+	for _, condition := range job.Status.Conditions {
+		finished := condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed
+		if finished && condition.Status == corev1.ConditionTrue {
+			return &condition.LastTransitionTime.Time
+		}
+	}
+	return nil
+}
+
+// nodesOf returns the nodes of pods that have not ended, or of all when the job has.
+func nodesOf(pods []Pod, finished bool) []string {
+	var out []string
+	for _, pod := range pods {
+		if pod.Node != "" && (finished || !pod.ended()) {
+			out = append(out, pod.Node)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (p Pod) ended() bool { return p.status == StatusSucceeded || p.status == StatusFailed }
+
+func count32(pods []Pod, is func(Pod) bool) int32 {
+	var n int32
+	for _, pod := range pods {
+		if is(pod) {
+			n++
+		}
+	}
+	return n
+}

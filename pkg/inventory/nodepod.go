@@ -1,0 +1,46 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// NodePod is a pod as its node sees it.
+type NodePod struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Job and Kind are empty for a pod that belongs to no job of gpuctl.
+	Job   string `json:"job,omitempty"`
+	Kind  string `json:"kind,omitempty"`
+	Phase string `json:"phase"`
+	// GPUs is what the pod holds, whole GPUs or slots of shared ones.
+	GPUs    int64  `json:"gpus"`
+	Devices string `json:"devices,omitempty"`
+}
+
+// buildNodePods returns the pods, those with the most GPUs first.
+func buildNodePods(pods []corev1.Pod) []NodePod {
+	out := make([]NodePod, len(pods))
+	for i := range pods {
+		out[i] = NodePod{
+			Namespace: pods[i].Namespace,
+			Name:      pods[i].Name,
+			Job:       pods[i].Labels[names.LabelJob],
+			Kind:      pods[i].Labels[names.LabelJobType],
+			Phase:     string(pods[i].Status.Phase),
+			Devices:   pods[i].Annotations[names.AnnotationGPUDevices],
+		}
+		if request, err := gpu.RequestOf(&pods[i]); err == nil {
+			out[i].GPUs = request.Whole + request.Shared
+		}
+	}
+	slices.SortFunc(out, func(a, b NodePod) int {
+		return cmp.Or(cmp.Compare(b.GPUs, a.GPUs), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}

@@ -1,0 +1,169 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Pod is one pod of a job.
+type Pod struct {
+	Name  string `json:"name"`
+	Node  string `json:"node,omitempty"`
+	IP    string `json:"ip,omitempty"`
+	Phase string `json:"phase"`
+	// Ready pods run and pass their readiness probe.
+	Ready    bool  `json:"ready"`
+	Restarts int32 `json:"restarts"`
+	// ExitCode is that of the container that ended last, in this run or the one before; nil if none has.
+	ExitCode *int32 `json:"exitCode,omitempty"`
+	// Devices is the scheduler's choice of GPUs, as the pod's annotation has it.
+	Devices string     `json:"devices,omitempty"`
+	Created time.Time  `json:"created"`
+	Started *time.Time `json:"started,omitempty"`
+	Trouble
+	status Status
+}
+
+// Trouble says why something does not run: a CamelCase word for programs, and a sentence for people.
+type Trouble struct {
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// BuildPods returns a row for each pod, sorted by name.
+func BuildPods(pods []corev1.Pod) []Pod {
+	out := make([]Pod, 0, len(pods))
+	for i := range pods {
+		out = append(out, buildPod(&pods[i]))
+	}
+	slices.SortFunc(out, func(a, b Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func buildPod(pod *corev1.Pod) Pod {
+	out := Pod{
+		Name:    pod.Name,
+		Node:    pod.Spec.NodeName,
+		IP:      pod.Status.PodIP,
+		Phase:   string(pod.Status.Phase),
+		Ready:   conditionOf(pod, corev1.PodReady).Status == corev1.ConditionTrue,
+		Devices: pod.Annotations[names.AnnotationGPUDevices],
+		Created: pod.CreationTimestamp.Time,
+	}
+	if pod.Status.StartTime != nil {
+		out.Started = &pod.Status.StartTime.Time
+	}
+	var ended *corev1.ContainerStateTerminated
+	for i := range pod.Status.ContainerStatuses {
+		container := &pod.Status.ContainerStatuses[i]
+		out.Restarts += container.RestartCount
+		ended = later(ended, container.LastTerminationState.Terminated)
+		ended = later(ended, container.State.Terminated)
+	}
+	if ended != nil {
+		out.ExitCode = &ended.ExitCode
+	}
+	out.status, out.Trouble = judgePod(pod)
+	return out
+}
+
+func later(a, b *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {
+	if a == nil || b != nil && a.FinishedAt.Before(&b.FinishedAt) {
+		return b
+	}
+	return a
+}
+
+// judgePod decides the status of one pod, and what keeps it from running.
+func judgePod(pod *corev1.Pod) (Status, Trouble) {
+	scheduled := conditionOf(pod, corev1.PodScheduled)
+	switch {
+	case pod.Status.Phase == corev1.PodSucceeded:
+		return StatusSucceeded, Trouble{}
+	case pod.Status.Phase == corev1.PodFailed:
+		return StatusFailed, failure(pod)
+	case pod.DeletionTimestamp != nil:
+		return StatusTerminating, Trouble{}
+	case pod.Spec.NodeName == "" && scheduled.Status == corev1.ConditionFalse:
+		return StatusPending, Trouble{Reason: scheduled.Reason, Message: scheduled.Message}
+	case pod.Spec.NodeName == "":
+		return StatusPending, Trouble{Reason: "Queued", Message: "the scheduler has not looked at the pod yet"}
+	}
+	return judgeContainers(pod)
+}
+
+// startingReasons are the waiting reasons of a container on its way up. Any other means that it cannot start.
+var startingReasons = []string{"", "ContainerCreating", "PodInitializing"}
+
+func judgeContainers(pod *corev1.Pod) (Status, Trouble) {
+	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	for i := range statuses {
+		waiting := statuses[i].State.Waiting
+		if waiting == nil || slices.Contains(startingReasons, waiting.Reason) {
+			continue
+		}
+		return StatusFailing, Trouble{Reason: waiting.Reason, Message: withLastExit(waiting.Message, &statuses[i])}
+	}
+	ready := conditionOf(pod, corev1.PodReady)
+	switch {
+	case ready.Status == corev1.ConditionTrue:
+		return StatusRunning, Trouble{}
+	case pod.Status.Phase == corev1.PodRunning && ready.Reason != "":
+		return StatusStarting, Trouble{Reason: "NotReady", Message: ready.Message}
+	case pod.Status.Phase == corev1.PodRunning:
+		return StatusRunning, Trouble{} // nobody has judged its readiness yet
+	}
+	return StatusStarting, Trouble{Reason: "ContainerCreating", Message: "the node is preparing the containers"}
+}
+
+// failure is why a pod that will not run again has failed: its own reason, such as Evicted, else a container's.
+func failure(pod *corev1.Pod) Trouble {
+	if pod.Status.Reason != "" {
+		return Trouble{Reason: pod.Status.Reason, Message: pod.Status.Message}
+	}
+	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	for i := range statuses {
+		if ended := statuses[i].State.Terminated; ended != nil && ended.ExitCode != 0 {
+			return Trouble{Reason: cmp.Or(ended.Reason, "Error"), Message: exitSentence(statuses[i].Name, ended)}
+		}
+	}
+	return Trouble{Reason: "Error", Message: pod.Status.Message}
+}
+
+func withLastExit(message string, container *corev1.ContainerStatus) string {
+	ended := container.LastTerminationState.Terminated
+	if ended == nil {
+		return message
+	}
+	last := exitSentence(container.Name, ended)
+	if message == "" {
+		return last
+	}
+	return last + "; " + message
+}
+
+func exitSentence(container string, ended *corev1.ContainerStateTerminated) string {
+	out := fmt.Sprintf("container %s ended with exit code %d", container, ended.ExitCode)
+	if ended.Reason != "" && ended.Reason != "Error" {
+		out += " (" + ended.Reason + ")"
+	}
+	if ended.Message != "" {
+		out += ": " + ended.Message
+	}
+	return out
+}
+
+func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == kind {
+			return condition
+		}
+	}
+	return corev1.PodCondition{}
+}

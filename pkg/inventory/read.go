@@ -1,0 +1,156 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Reader reads the cluster through the API server. The number of requests of each method is constant.
+type Reader struct{ client kubernetes.Interface }
+
+// NewReader returns a Reader that reads with client's identity.
+func NewReader(client kubernetes.Interface) *Reader { return &Reader{client: client} }
+
+// fromCache lets the API server answer from memory: a listing may be some milliseconds old.
+const fromCache = "0"
+
+// holdsNode selects the pods that hold a place on a node.
+var holdsNode = fields.AndSelectors(
+	fields.OneTermNotEqualSelector("spec.nodeName", ""),
+	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+).String()
+
+// Fleet reads the nodes and pools: two requests.
+func (r *Reader) Fleet(ctx context.Context) (Cluster, error) {
+	var objects Objects
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		list, err := r.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: fromCache})
+		if err != nil {
+			return fmt.Errorf("listing nodes: %w", err)
+		}
+		objects.Nodes = list.Items
+		return nil
+	})
+	group.Go(func() error {
+		options := metav1.ListOptions{ResourceVersion: fromCache, FieldSelector: holdsNode}
+		list, err := r.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("listing pods: %w", err)
+		}
+		objects.Pods = list.Items
+		return nil
+	})
+	if err := group.Wait(); err != nil {
+		return Cluster{}, err
+	}
+	return Build(objects), nil
+}
+
+// JobQuery says which jobs to read. The zero value reads all jobs of all namespaces.
+type JobQuery struct {
+	// Namespace is one namespace, or "" for all.
+	Namespace string
+	// Name is the name of one job, or "" for all.
+	Name string
+}
+
+func (q JobQuery) selector() string {
+	if q.Name != "" {
+		return names.LabelJob + "=" + q.Name + "," + names.LabelJobType
+	}
+	return names.LabelJob + "," + names.LabelJobType
+}
+
+// Jobs reads jobs and their pods: three requests, and a fourth when a job has fewer pods than it should have.
+// It reads what is committed, so that a job is listed as soon as its creation has returned.
+func (r *Reader) Jobs(ctx context.Context, query JobQuery) ([]Job, error) {
+	objects, err := r.jobObjects(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	jobs := Build(objects).Jobs
+	if !anyShort(jobs) {
+		return jobs, nil
+	}
+	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("reason", reasonFailedCreate).String()}
+	events, err := r.client.CoreV1().Events(query.Namespace).List(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("listing events: %w", err)
+	}
+	objects.Events = events.Items
+	return Build(objects).Jobs, nil
+}
+
+// anyShort reports whether some job waits for pods that do not exist.
+func anyShort(jobs []Job) bool {
+	_, short := find(jobs, func(j Job) bool {
+		return (j.Status == StatusPending || j.Status == StatusDegraded) && len(j.Pods) < int(j.Desired)
+	})
+	return short
+}
+
+func (r *Reader) jobObjects(ctx context.Context, query JobQuery) (Objects, error) {
+	var objects Objects
+	options := metav1.ListOptions{LabelSelector: query.selector()}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		list, err := r.client.BatchV1().Jobs(query.Namespace).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("listing jobs: %w", err)
+		}
+		objects.Jobs = list.Items
+		return nil
+	})
+	group.Go(func() error {
+		list, err := r.client.AppsV1().Deployments(query.Namespace).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("listing deployments: %w", err)
+		}
+		objects.Deployments = list.Items
+		return nil
+	})
+	group.Go(func() error {
+		list, err := r.client.CoreV1().Pods(query.Namespace).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("listing pods: %w", err)
+		}
+		objects.Pods = list.Items
+		return nil
+	})
+	return objects, group.Wait()
+}
+
+// NodePods reads the pods that hold a place on a node: one request. Pods of jobs come with the job's labels.
+func (r *Reader) NodePods(ctx context.Context, node string) ([]NodePod, error) {
+	selector := fields.AndSelectors(fields.ParseSelectorOrDie(holdsNode), fields.OneTermEqualSelector("spec.nodeName", node))
+	list, err := r.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: selector.String()})
+	if err != nil {
+		return nil, fmt.Errorf("listing the pods of node %s: %w", node, err)
+	}
+	return buildNodePods(list.Items), nil
+}
+
+// SharedPools reads the pools that have nodes which share their GPUs by memory: one request.
+func (r *Reader) SharedPools(ctx context.Context) (map[string]bool, error) {
+	selector := names.LabelSharing + "=" + names.SharingMemory
+	list, err := r.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("listing the nodes that share GPUs: %w", err)
+	}
+	pools := map[string]bool{}
+	for i := range list.Items {
+		pools[gpu.PoolOf(&list.Items[i])] = true
+	}
+	return pools, nil
+}

@@ -1,0 +1,158 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Status is where a job stands. The set is closed.
+type Status string
+
+const (
+	// StatusPending waits for a place: at least one pod has no node, and none runs.
+	StatusPending Status = "Pending"
+	// StatusStarting has its nodes; images, volumes or the readiness probe are on their way.
+	StatusStarting Status = "Starting"
+	// StatusRunning runs with every pod it wants.
+	StatusRunning Status = "Running"
+	// StatusDegraded runs, but not with every pod it wants.
+	StatusDegraded Status = "Degraded"
+	// StatusFailing has containers that crash or cannot start; Kubernetes keeps trying.
+	StatusFailing Status = "Failing"
+	// StatusSuspended was paused and holds no GPUs.
+	StatusSuspended Status = "Suspended"
+	// StatusSucceeded has finished well.
+	StatusSucceeded Status = "Succeeded"
+	// StatusFailed has finished, and not well.
+	StatusFailed Status = "Failed"
+	// StatusTerminating is being deleted.
+	StatusTerminating Status = "Terminating"
+)
+
+func judgeBatchJob(job *batchv1.Job, pods []Pod, creation Trouble) (Status, Trouble) {
+	for _, condition := range job.Status.Conditions {
+		if condition.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch condition.Type {
+		case batchv1.JobComplete:
+			return StatusSucceeded, Trouble{}
+		case batchv1.JobFailed:
+			return StatusFailed, jobFailure(condition, pods)
+		}
+	}
+	switch {
+	case job.DeletionTimestamp != nil:
+		return StatusTerminating, Trouble{}
+	case job.Spec.Suspend != nil && *job.Spec.Suspend:
+		return StatusSuspended, Trouble{Reason: "Suspended", Message: "the job is paused and holds no GPUs"}
+	}
+	return judgePods(pods, desiredPods(job), creation)
+}
+
+// jobFailure adds the last pod's end to the condition: "Job has reached the specified backoff limit" tells nobody
+// what to mend.
+func jobFailure(condition batchv1.JobCondition, pods []Pod) Trouble {
+	out := Trouble{Reason: condition.Reason, Message: condition.Message}
+	failed := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.status != StatusFailed })
+	if len(failed) == 0 {
+		return out
+	}
+	last := slices.MaxFunc(failed, func(a, b Pod) int { return a.Created.Compare(b.Created) })
+	out.Message = last.Message + "; " + out.Message
+	if condition.Reason == batchv1.JobReasonBackoffLimitExceeded {
+		out.Reason = last.Reason
+	}
+	return out
+}
+
+func judgeDeployment(deployment *appsv1.Deployment, pods []Pod) (Status, Trouble) {
+	desired := int32(1)
+	if deployment.Spec.Replicas != nil {
+		desired = *deployment.Spec.Replicas
+	}
+	switch {
+	case deployment.DeletionTimestamp != nil:
+		return StatusTerminating, Trouble{}
+	case desired == 0:
+		return StatusSuspended, Trouble{Reason: "ScaledToZero", Message: "the job has no replicas and holds no GPUs"}
+	}
+	var creation Trouble
+	for _, condition := range deployment.Status.Conditions {
+		if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
+			creation = Trouble{Reason: condition.Reason, Message: condition.Message}
+		}
+	}
+	return judgePods(pods, desired, creation)
+}
+
+// judgePods decides the status of a job from its pods. A failed pod is history: its controller makes another one.
+func judgePods(pods []Pod, desired int32, creation Trouble) (Status, Trouble) {
+	alive := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool {
+		return p.status == StatusFailed || p.status == StatusTerminating
+	})
+	up := count32(alive, func(p Pod) bool { return p.status == StatusRunning || p.status == StatusSucceeded })
+	if up >= desired {
+		return StatusRunning, Trouble{}
+	}
+	status, trouble := worst(alive)
+	if len(alive) < int(desired) && creation.Reason != "" {
+		status, trouble = StatusPending, creation
+	}
+	switch {
+	case up > 0:
+		return StatusDegraded, trouble
+	case len(alive) > 0 || creation.Reason != "":
+		return status, trouble
+	case len(pods) > 0:
+		return lastFailure(pods)
+	}
+	return StatusPending, Trouble{Reason: "NoPods", Message: "Kubernetes has not created the pods yet"}
+}
+
+// lastFailure is the state between the end of a pod and the start of the one that replaces it.
+func lastFailure(pods []Pod) (Status, Trouble) {
+	last := slices.MaxFunc(pods, func(a, b Pod) int { return a.Created.Compare(b.Created) })
+	if last.status == StatusFailed {
+		return StatusFailing, last.Trouble
+	}
+	return StatusPending, Trouble{Reason: "NoPods", Message: "the pods end, their replacements are not there yet"}
+}
+
+// troubleOrder ranks the statuses of pods by what a user must know first.
+var troubleOrder = []Status{StatusFailing, StatusPending, StatusStarting}
+
+// worst returns the trouble that a user must know first, and the status it means.
+func worst(pods []Pod) (Status, Trouble) {
+	for _, status := range troubleOrder {
+		troubled := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.status != status })
+		if len(troubled) > 0 {
+			// A verdict of the scheduler says more than a pod still in its queue.
+			pod := slices.MaxFunc(troubled, func(a, b Pod) int { return cmp.Compare(len(a.Message), len(b.Message)) })
+			return status, pod.Trouble
+		}
+	}
+	return StatusPending, Trouble{}
+}
+
+// creationFailures finds, by the UID of their controller, why pods could not even be created: a quota, a missing
+// service account, an admission policy. The newest event wins.
+func creationFailures(events []corev1.Event) map[types.UID]Trouble {
+	sorted := slices.Clone(events)
+	slices.SortStableFunc(sorted, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
+	out := map[types.UID]Trouble{}
+	for i := range sorted {
+		if sorted[i].Reason == reasonFailedCreate {
+			out[sorted[i].InvolvedObject.UID] = Trouble{Reason: reasonFailedCreate, Message: sorted[i].Message}
+		}
+	}
+	return out
+}
+
+// reasonFailedCreate is the reason of the events that controllers emit when the API server refuses their pods.
+const reasonFailedCreate = "FailedCreate"
