@@ -1,0 +1,86 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Deleted is a job that was deleted.
+type Deleted struct{ Namespace, Name, Kind string }
+
+// NotFoundError says that there is no such job.
+type NotFoundError struct {
+	Namespace, Name string
+	// Kind is the kind that was asked for, "" for any.
+	Kind string
+}
+
+func (e *NotFoundError) Error() string {
+	kind := "job"
+	if e.Kind != "" {
+		kind = e.Kind + " job"
+	}
+	return fmt.Sprintf("%s %q not found in namespace %s", kind, e.Name, e.Namespace)
+}
+
+// Delete deletes a job that gpuctl made, with all that belongs to it; objects without gpuctl's labels stay. A kind
+// other than "" spares jobs of the same name and another kind. Kubernetes ends the pods in its own time: see
+// [Client.WaitGone].
+func (c *Client) Delete(ctx context.Context, namespace, name, kind string) (Deleted, error) {
+	found, err := c.tops(ctx, namespace, name)
+	if err != nil {
+		return Deleted{}, err
+	}
+	found = slices.DeleteFunc(found, func(object client.Object) bool {
+		return kind != "" && object.GetLabels()[names.LabelJobType] != kind
+	})
+	if len(found) == 0 {
+		return Deleted{}, &NotFoundError{Namespace: namespace, Name: name, Kind: kind}
+	}
+	deleted := Deleted{Namespace: namespace, Name: name, Kind: found[0].GetLabels()[names.LabelJobType]}
+	services, err := c.list(ctx, corev1.SchemeGroupVersion.WithKind("Service"), namespace, name)
+	if err != nil {
+		return Deleted{}, err
+	}
+	services = slices.DeleteFunc(services, func(object client.Object) bool {
+		return kind != "" && object.GetLabels()[names.LabelJobType] != kind
+	})
+	for _, object := range append(services, found...) {
+		if err := c.remove(ctx, object); err != nil {
+			return Deleted{}, err
+		}
+	}
+	return deleted, nil
+}
+
+// gonePoll is how often WaitGone looks.
+const gonePoll = 500 * time.Millisecond
+
+// WaitGone returns when no object and no pod of the job is left, so that its GPUs are free again, or with ctx's error.
+func (c *Client) WaitGone(ctx context.Context, job Deleted) error {
+	return wait.PollUntilContextCancel(ctx, gonePoll, true, func(ctx context.Context) (bool, error) {
+		pods := &metav1.PartialObjectMetadataList{}
+		pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+		labels := client.MatchingLabels{names.LabelJob: job.Name, names.LabelJobType: job.Kind}
+		if err := c.api.List(ctx, pods, client.InNamespace(job.Namespace), labels); err != nil {
+			return false, fmt.Errorf("waiting for the pods of job %s to end: %w", job.Name, err)
+		}
+		tops, err := c.tops(ctx, job.Namespace, job.Name)
+		if err != nil {
+			return false, err
+		}
+		same := slices.ContainsFunc(tops, func(object client.Object) bool {
+			return object.GetLabels()[names.LabelJobType] == job.Kind
+		})
+		return len(pods.Items) == 0 && !same, nil
+	})
+}

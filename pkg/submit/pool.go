@@ -1,0 +1,139 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"g8s.host/gpu-scheduler/pkg/pool"
+)
+
+// MissingNodesError says that a plan names nodes that the cluster does not have.
+type MissingNodesError struct {
+	Pool  string
+	Nodes []string
+}
+
+func (e *MissingNodesError) Error() string {
+	return fmt.Sprintf("pool %q: nodes not found: %s", e.Pool, strings.Join(e.Nodes, ", "))
+}
+
+// ForeignNodesError says that a plan would take nodes out of other pools.
+type ForeignNodesError struct {
+	Pool  string
+	Nodes []pool.Foreign
+}
+
+func (e *ForeignNodesError) Error() string {
+	nodes := make([]string, len(e.Nodes))
+	for i, foreign := range e.Nodes {
+		nodes[i] = fmt.Sprintf("%s is in pool %q", foreign.Node, foreign.Pool)
+	}
+	return fmt.Sprintf("pool %q: %s", e.Pool, strings.Join(nodes, ", "))
+}
+
+// planAttempts is how often a change of nodes is planned anew because a node changed meanwhile: nodes report their
+// state every few seconds.
+const planAttempts = 5
+
+// PoolOptions say how to change a pool.
+type PoolOptions struct {
+	// Force takes nodes out of the pools that they are in.
+	Force bool
+	// DryRun checks on the server, and changes nothing.
+	DryRun bool
+}
+
+// ChangePool reads the nodes, lets plan decide and carries the plan out: all its nodes or none. Nothing is patched
+// before every node was checked. A node that changed since it was read is not overwritten: all is planned again.
+func (c *Client) ChangePool(
+	ctx context.Context, plan func([]corev1.Node) pool.Plan, opts PoolOptions,
+) (pool.Plan, error) {
+	for attempt := 1; ; attempt++ {
+		var nodes corev1.NodeList
+		if err := c.api.List(ctx, &nodes); err != nil {
+			return pool.Plan{}, fmt.Errorf("listing nodes: %w", err)
+		}
+		planned := plan(nodes.Items)
+		if err := checkPlan(planned, opts.Force); err != nil {
+			return planned, err
+		}
+		err := c.carryOut(ctx, planned, opts)
+		if !apierrors.IsConflict(err) || attempt == planAttempts {
+			return planned, err
+		}
+	}
+}
+
+func checkPlan(plan pool.Plan, force bool) error {
+	switch {
+	case len(plan.Missing) > 0:
+		return &MissingNodesError{Pool: plan.Pool, Nodes: plan.Missing}
+	case len(plan.Foreign) > 0 && !force:
+		return &ForeignNodesError{Pool: plan.Pool, Nodes: plan.Foreign}
+	}
+	return nil
+}
+
+// carryOut patches one node after the other. When one fails, or ctx ends, those patched before get back what they
+// had.
+func (c *Client) carryOut(ctx context.Context, plan pool.Plan, opts PoolOptions) error {
+	var done []pool.Patch
+	for _, patch := range plan.Patches {
+		err := ctx.Err()
+		if err == nil {
+			err = c.patchNode(ctx, patch, opts.DryRun)
+		}
+		if err != nil {
+			return c.restore(ctx, done, fmt.Errorf("pool %q: %w", plan.Pool, err))
+		}
+		if !opts.DryRun {
+			done = append(done, patch)
+		}
+	}
+	return nil
+}
+
+func (c *Client) restore(ctx context.Context, done []pool.Patch, cause error) error {
+	if len(done) == 0 {
+		return cause
+	}
+	var failures []error
+	for _, patch := range slices.Backward(done) {
+		if err := c.patchNode(ctx, patch.Undo(), false); err != nil {
+			failures = append(failures, err)
+		}
+	}
+	if err := errors.Join(failures...); err != nil {
+		return fmt.Errorf("%w; giving the nodes back what they had failed too: %w", cause, err)
+	}
+	return fmt.Errorf("%w; the %d nodes changed before got back what they had", cause, len(done))
+}
+
+// patchNode is carried out whole even if ctx ends meanwhile, as all writes.
+func (c *Client) patchNode(ctx context.Context, patch pool.Patch, dryRun bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	body, err := patch.MergePatch()
+	if err != nil {
+		return err
+	}
+	node := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: patch.Node}}
+	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	var opts []client.PatchOption
+	if dryRun {
+		opts = append(opts, client.DryRunAll)
+	}
+	if err := c.api.Patch(ctx, node, client.RawPatch(types.MergePatchType, body), opts...); err != nil {
+		return fmt.Errorf("labelling node %s: %w", patch.Node, err)
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+// Package submit is the write side: it puts the objects of a job into a cluster as a whole or not at all, takes jobs
+// out again, and moves nodes into and out of pools. What to write is decided elsewhere; this package knows in which
+// order to write it, and how to undo what was written when the rest cannot be.
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// writeTimeout bounds one write. Writes are not cancelled halfway: a request that is given up may still be carried
+// out, and nobody would know.
+const writeTimeout = 30 * time.Second
+
+// ExistsError says that a job's name is taken in its namespace.
+type ExistsError struct {
+	Namespace, Name string
+	// Kind is the kind of the job that has the name, such as training.
+	Kind string
+	// Object is the object in the way, such as "Deployment notebook-lab".
+	Object string
+}
+
+func (e *ExistsError) Error() string {
+	if e.Kind == "" {
+		return fmt.Sprintf("%s already exists in namespace %s and belongs to no job of gpuctl", e.Object, e.Namespace)
+	}
+	return fmt.Sprintf("job %q already exists in namespace %s (%s, %s)", e.Name, e.Namespace, e.Kind, e.Object)
+}
+
+// Client writes jobs and pools with the identity of its API client.
+type Client struct{ api client.Client }
+
+// NewClient returns a Client that writes through api.
+func NewClient(api client.Client) *Client { return &Client{api: api} }
+
+// Create puts the objects of one job into the cluster, the first of which owns the others. If one cannot be created,
+// or ctx ends on the way, those already made are deleted again and the error says so. An [ExistsError] tells that the
+// name is taken, by a job of any kind; then nothing was touched.
+//
+// Two concurrent calls for jobs of one name and kind cannot both succeed: the API server decides.
+func (c *Client) Create(ctx context.Context, objects []client.Object) error {
+	if err := c.checkFree(ctx, objects[0]); err != nil {
+		return err
+	}
+	var made []client.Object
+	for _, object := range objects {
+		if len(made) > 0 {
+			own(made[0], object)
+		}
+		if err := c.createOne(ctx, object); err != nil {
+			return c.rollback(ctx, made, err)
+		}
+		made = append(made, object)
+	}
+	return nil
+}
+
+// DryRun asks the API server whether it would create the objects, and fills in what it would store.
+func (c *Client) DryRun(ctx context.Context, objects []client.Object) error {
+	if err := c.checkFree(ctx, objects[0]); err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := c.api.Create(ctx, object, client.DryRunAll); err != nil {
+			return c.explain(ctx, object, err)
+		}
+	}
+	return nil
+}
+
+func (c *Client) createOne(ctx context.Context, object client.Object) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	gvk := object.GetObjectKind().GroupVersionKind()
+	err := c.api.Create(ctx, object)
+	object.GetObjectKind().SetGroupVersionKind(gvk) // decoding the answer clears it
+	return c.explain(ctx, object, err)
+}
+
+// explain turns "already exists" into an ExistsError that names the job in the way.
+func (c *Client) explain(ctx context.Context, object client.Object, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case !apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("creating %s: %w", describe(object), err)
+	}
+	exists := &ExistsError{Namespace: object.GetNamespace(), Object: describe(object)}
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
+	if getErr := c.api.Get(ctx, client.ObjectKeyFromObject(object), found); getErr == nil && isOurs(found) {
+		exists.Name, exists.Kind = found.Labels[names.LabelJob], found.Labels[names.LabelJobType]
+	}
+	return exists
+}
+
+// checkFree looks for a job of that name, of any kind: kinds make differently named objects, so the API server alone
+// would not notice.
+func (c *Client) checkFree(ctx context.Context, top client.Object) error {
+	job := top.GetLabels()[names.LabelJob]
+	found, err := c.tops(ctx, top.GetNamespace(), job)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return &ExistsError{
+		Namespace: top.GetNamespace(),
+		Name:      job,
+		Kind:      found[0].GetLabels()[names.LabelJobType],
+		Object:    describe(found[0]),
+	}
+}
+
+// topKinds are the kinds of the objects that a job can be.
+var topKinds = []schema.GroupVersionKind{
+	batchv1.SchemeGroupVersion.WithKind("Job"),
+	appsv1.SchemeGroupVersion.WithKind("Deployment"),
+}
+
+// tops finds the objects that a job of gpuctl is, by its labels.
+func (c *Client) tops(ctx context.Context, namespace, job string) ([]client.Object, error) {
+	var out []client.Object
+	for _, kind := range topKinds {
+		found, err := c.list(ctx, kind, namespace, job)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+func (c *Client) list(ctx context.Context, kind schema.GroupVersionKind, namespace, job string) ([]client.Object, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	ours := client.MatchingLabels{names.LabelManagedBy: names.ManagedByGpuctl, names.LabelJob: job}
+	if err := c.api.List(ctx, list, client.InNamespace(namespace), ours); err != nil {
+		return nil, fmt.Errorf("looking for a %s of job %s: %w", kind.Kind, job, err)
+	}
+	out := make([]client.Object, len(list.Items))
+	for i := range list.Items {
+		list.Items[i].SetGroupVersionKind(kind)
+		out[i] = &list.Items[i]
+	}
+	return out, nil
+}
+
+// rollback deletes what was made, the last first, and returns the error that made it necessary.
+func (c *Client) rollback(ctx context.Context, made []client.Object, cause error) error {
+	if len(made) == 0 {
+		return cause
+	}
+	var failures []error
+	for _, object := range slices.Backward(made) {
+		if err := c.remove(context.WithoutCancel(ctx), object); err != nil {
+			failures = append(failures, err)
+		}
+	}
+	if err := errors.Join(failures...); err != nil {
+		return fmt.Errorf("%w; undoing what was created failed too, delete it by hand: %w", cause, err)
+	}
+	return fmt.Errorf("%w; %s was deleted again, nothing is left behind", cause, describe(made[0]))
+}
+
+// remove deletes exactly this object, not one of the same name made since; that it is gone already is fine.
+func (c *Client) remove(ctx context.Context, object client.Object) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	uid := object.GetUID()
+	err := c.api.Delete(ctx, object,
+		client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &uid})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting %s: %w", describe(object), err)
+	}
+	return nil
+}
+
+func own(owner, object client.Object) {
+	kind := owner.GetObjectKind().GroupVersionKind()
+	object.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: kind.GroupVersion().String(),
+		Kind:       kind.Kind,
+		Name:       owner.GetName(),
+		UID:        owner.GetUID(),
+	}})
+}
+
+func isOurs(object client.Object) bool {
+	return object.GetLabels()[names.LabelManagedBy] == names.ManagedByGpuctl
+}
+
+func describe(object client.Object) string {
+	return object.GetObjectKind().GroupVersionKind().Kind + " " + object.GetName()
+}
