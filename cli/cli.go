@@ -1,0 +1,52 @@
+// Package cli is gpuctl: one file a command, each an options struct, a constructor and a run function.
+//
+// Standard output is data, standard error is talk. Commands return errors; [Main] prints them and decides the exit
+// code, once. What a command shows comes from pkg/inventory, what it writes goes through pkg/submit.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Main runs gpuctl with the process' arguments, the program's name first, and returns its exit code.
+func Main(args []string, streams IOStreams) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+
+	klog.SetLogger(logr.Discard()) // what a user must know comes back as an error
+	klog.SetOutput(io.Discard)
+	ctrllog.SetLogger(logr.Discard())
+	return Run(ctx, NewFactory(streams), args)
+}
+
+// Run runs gpuctl with what the factory gives it.
+func Run(ctx context.Context, f *Factory, args []string) int {
+	root := newRootCmd(f, programName(args[0]))
+	root.SetArgs(args[1:])
+	err := root.ExecuteContext(ctx)
+	if err != nil && !errors.As(err, new(*quietError)) {
+		fmt.Fprintln(f.IO.ErrOut, "error: "+message(err))
+	}
+	return exitCode(err)
+}
+
+// programName is what the user typed: gpuctl, or kubectl gpu when kubectl runs us as its plugin.
+func programName(path string) string {
+	if name := strings.TrimSuffix(filepath.Base(path), ".exe"); name == "kubectl-gpu" {
+		return "kubectl gpu"
+	}
+	return "gpuctl"
+}

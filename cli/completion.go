@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+func newCompletionCmd(f *Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion {bash | zsh | fish | powershell}",
+		Short: "Print the script that makes a shell complete gpuctl's commands and names",
+		Example: "  source <(gpuctl completion bash)\n" +
+			"  gpuctl completion zsh > \"${fpath[1]}/_gpuctl\"",
+		Args:      exactlyOne("a shell: bash, zsh, fish or powershell"),
+		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := cmd.Root()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(f.IO.Out, true)
+			case "zsh":
+				return root.GenZshCompletion(f.IO.Out)
+			case "fish":
+				return root.GenFishCompletion(f.IO.Out, true)
+			case "powershell":
+				return root.GenPowerShellCompletionWithDesc(f.IO.Out)
+			}
+			return usagef("unknown shell %q%s", args[0], didYouMean(args[0], cmd.ValidArgs))
+		},
+	}
+}
+
+// exactlyOne demands one argument, and says what it is.
+func exactlyOne(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usagef("%s needs %s\nSee '%s --help'", cmd.CommandPath(), what, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// patience is how long a shell is kept waiting for names.
+const patience = 2 * time.Second
+
+type completer = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective)
+
+// completeNames completes with the names that list reads from the cluster; without a cluster there are none.
+func completeNames(f *Factory, list func(context.Context, *inventory.Reader) ([]string, error)) completer {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		reader, err := f.reader()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+		defer cancel()
+		names, err := list(ctx, reader)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func completeJobs(f *Factory) completer {
+	return completeNames(f, func(ctx context.Context, reader *inventory.Reader) ([]string, error) {
+		namespace, err := f.namespace()
+		if err != nil {
+			return nil, err
+		}
+		jobs, err := reader.Jobs(ctx, inventory.JobQuery{Namespace: namespace})
+		return namesOf(jobs, func(j inventory.Job) string { return j.Name }), err
+	})
+}
+
+func completePools(f *Factory) completer {
+	return completeNames(f, func(ctx context.Context, reader *inventory.Reader) ([]string, error) {
+		cluster, err := reader.Fleet(ctx)
+		return namesOf(cluster.Pools, func(p inventory.Pool) string { return p.Name }), err
+	})
+}
+
+func completeNodes(f *Factory) completer {
+	return completeNames(f, func(ctx context.Context, reader *inventory.Reader) ([]string, error) {
+		cluster, err := reader.Fleet(ctx)
+		return namesOf(cluster.Nodes, func(n inventory.Node) string { return n.Name }), err
+	})
+}
+
+func namesOf[T any](rows []T, name func(T) string) []string {
+	out := make([]string, len(rows))
+	for i, row := range rows {
+		out[i] = name(row)
+	}
+	return out
+}

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func newDescribeCmd(f *Factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "describe {job | pool | node} NAME",
+		Short:   "Show all about one job, pool or node",
+		Example: "  gpuctl describe job qwen2-sft\n  gpuctl describe pool training-pool\n  gpuctl describe node node-1 -o json",
+		Args:    cobra.ArbitraryArgs,
+		RunE:    needCommand,
+	}
+	cmd.AddCommand(newDescribeJobCmd(f), newDescribePoolCmd(f), newDescribeNodeCmd(f))
+	return cmd
+}
+
+// describeOutput is the flag -o of describe commands: text, unless it is for a program.
+func describeOutput(cmd *cobra.Command) *output {
+	o := newOutput("", outputJSON, outputYAML)
+	o.addTo(cmd)
+	return o
+}
+
+// labelWidth is the column at which the values of a description begin.
+const labelWidth = 13
+
+// description writes sections of labelled lines. It leaves out what is empty.
+type description struct {
+	out   io.Writer
+	style tableStyle
+}
+
+func newDescription(streams IOStreams) *description {
+	return &description{out: streams.Out, style: tableStyle{color: streams.Color, width: streams.Width}}
+}
+
+func (d *description) line(label, value string) {
+	if value != "" {
+		fmt.Fprintf(d.out, "%-*s%s\n", labelWidth, label+":", value)
+	}
+}
+
+func (d *description) section(title string) { fmt.Fprintf(d.out, "\n%s:\n", title) }
+
+// describeRows writes a section with a table, nothing if there are no rows.
+func describeRows[T any](d *description, title string, rows []T, columns []column[T]) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	d.section(title)
+	style := d.style
+	if style.width > 0 {
+		style.width -= len(indent)
+	}
+	return writeTable(&indented{out: d.out}, rows, columns, style)
+}
+
+const indent = "  "
+
+// indented begins every line of a text with blanks.
+type indented struct{ out io.Writer }
+
+func (w *indented) Write(text []byte) (int, error) {
+	lines := strings.SplitAfter(strings.TrimSuffix(string(text), "\n"), "\n")
+	if _, err := io.WriteString(w.out, indent+strings.Join(lines, indent)+"\n"); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}

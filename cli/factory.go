@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/submit"
+)
+
+// Factory gives commands what they depend on, made on first use: a command that needs no cluster asks for none.
+type Factory struct {
+	IO IOStreams
+	// Now is the clock that ages are reckoned by.
+	Now func() time.Time
+
+	rules     *clientcmd.ClientConfigLoadingRules
+	overrides *clientcmd.ConfigOverrides
+	timeout   time.Duration
+	config    func() (*rest.Config, error)
+}
+
+// NewFactory returns a factory that finds the cluster as kubectl does.
+func NewFactory(streams IOStreams) *Factory {
+	f := &Factory{
+		IO:        streams,
+		Now:       time.Now,
+		rules:     clientcmd.NewDefaultClientConfigLoadingRules(),
+		overrides: &clientcmd.ConfigOverrides{},
+	}
+	f.config = sync.OnceValues(f.loadConfig)
+	return f
+}
+
+// bindFlags adds kubectl's flags that choose the cluster.
+func (f *Factory) bindFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.rules.ExplicitPath, "kubeconfig", "", "Path of the kubeconfig file to use")
+	flags.StringVar(&f.overrides.CurrentContext, "context", "", "Name of the kubeconfig's context to use")
+	flags.StringVarP(&f.overrides.Context.Namespace, "namespace", "n", "", "Namespace of the jobs")
+	flags.DurationVar(&f.timeout, "request-timeout", 0, "How long one request may take, such as 10s; 0 is for ever")
+	flags.StringVar(&f.overrides.AuthInfo.Impersonate, "as", "", "User to act as")
+}
+
+// clientConfig merges the kubeconfig files and the flags; in a pod it falls back to the pod's service account.
+func (f *Factory) clientConfig() clientcmd.ClientConfig {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(f.rules, f.overrides)
+}
+
+// Burst and rate of requests: a command makes few, all at once.
+const (
+	clientQPS   = 50
+	clientBurst = 100
+)
+
+func (f *Factory) loadConfig() (*rest.Config, error) {
+	config, err := f.clientConfig().ClientConfig()
+	if err != nil {
+		return nil, configError(err)
+	}
+	config.QPS, config.Burst = clientQPS, clientBurst
+	config.UserAgent = "gpuctl/" + clientVersion().Version
+	config.Timeout = f.timeout
+	config.WarningHandler = rest.NewWarningWriter(f.IO.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
+	return config, nil
+}
+
+// namespace is the one of -n, else of the kubeconfig's context, else "default".
+func (f *Factory) namespace() (string, error) {
+	namespace, _, err := f.clientConfig().Namespace()
+	if err != nil {
+		return "", configError(err)
+	}
+	return namespace, nil
+}
+
+// configError tells a kubeconfig that is not there from one that is wrong.
+func configError(err error) error {
+	if errors.Is(err, rest.ErrNotInCluster) || clientcmd.IsEmptyConfig(err) {
+		return errNoCluster
+	}
+	return usagef("reading the kubeconfig: %w", err)
+}
+
+// explicitNamespace is the one of -n, "" without it: what needs no cluster must not depend on the kubeconfig.
+func (f *Factory) explicitNamespace() string { return f.overrides.Context.Namespace }
+
+// kubernetes returns a client for reading, which speaks protobuf: lists of pods are large.
+func (f *Factory) kubernetes() (kubernetes.Interface, error) {
+	config, err := f.config()
+	if err != nil {
+		return nil, err
+	}
+	binary := rest.CopyConfig(config)
+	binary.ContentType = runtime.ContentTypeProtobuf
+	binary.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	clientset, err := kubernetes.NewForConfig(binary)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	return clientset, nil
+}
+
+func (f *Factory) reader() (*inventory.Reader, error) {
+	clientset, err := f.kubernetes()
+	if err != nil {
+		return nil, err
+	}
+	return inventory.NewReader(clientset), nil
+}
+
+func (f *Factory) writer() (*submit.Client, error) {
+	config, err := f.config()
+	if err != nil {
+		return nil, err
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme.Scheme, Mapper: restMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	return submit.NewClient(api), nil
+}
+
+// restMapper knows the kinds that gpuctl writes, which spares the requests that would discover them.
+func restMapper() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, kind := range []string{"Service", "PersistentVolumeClaim", "Pod"} {
+		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	mapper.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
+	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
+	return mapper
+}

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// extensions are the files that a folder is searched for.
+var extensions = []string{".yaml", ".yml", ".json"}
+
+// addFilesFlag adds -f to a command.
+func addFilesFlag(cmd *cobra.Command, files *[]string) {
+	cmd.Flags().StringArrayVarP(files, "filename", "f", nil,
+		"File, folder (searched for "+strings.Join(extensions, ", ")+") or - for standard input; may be repeated")
+	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
+}
+
+// noFilesArgs refuses arguments of a command that takes files by -f only.
+func noFilesArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q: give files with -f\nSee '%s --help'", args[0], cmd.CommandPath())
+	}
+	return nil
+}
+
+// submission is one document, and the file it comes from.
+type submission struct {
+	workload.Document
+	file string
+}
+
+// readDocuments reads and checks all files before anything else happens. Problems go to stderr, all at once; an error
+// in any document is a usage error, and no document is returned.
+func readDocuments(streams IOStreams, files []string) ([]submission, error) {
+	if len(files) == 0 {
+		return nil, usagef("no file: give one with -f FILE, or -f - for standard input")
+	}
+	paths, err := expand(files)
+	if err != nil {
+		return nil, err
+	}
+	var out []submission
+	var problems int
+	for _, path := range paths {
+		data, err := readFile(streams.In, path)
+		if err != nil {
+			return nil, err
+		}
+		docs, diagnostics := workload.Parse(displayName(path), data)
+		for _, diagnostic := range diagnostics {
+			fmt.Fprintln(streams.ErrOut, diagnostic)
+			if diagnostic.Severity == workload.SeverityError {
+				problems++
+			}
+		}
+		for _, doc := range docs {
+			out = append(out, submission{Document: doc, file: displayName(path)})
+		}
+	}
+	if problems > 0 {
+		return nil, usagef("%s in the YAML; nothing was done", plural(problems, "error"))
+	}
+	return out, checkRepeated(out)
+}
+
+// checkRepeated refuses two documents of one name in different files: within a file the parser has done so.
+func checkRepeated(docs []submission) error {
+	seen := map[string]string{}
+	for _, doc := range docs {
+		class := "job"
+		if doc.Pool != nil {
+			class = "pool"
+		}
+		key := class + " " + doc.Namespace + "/" + doc.Name
+		if file, ok := seen[key]; ok {
+			return usagef("%s %q is both in %s and in %s; nothing was done", class, doc.Name, file, doc.file)
+		}
+		seen[key] = doc.file
+	}
+	return nil
+}
+
+const stdin = "-"
+
+func displayName(path string) string {
+	if path == stdin {
+		return "<stdin>"
+	}
+	return path
+}
+
+// expand replaces folders by the files under them, in the order of their names.
+func expand(files []string) ([]string, error) {
+	var out []string
+	for _, file := range files {
+		if file == stdin {
+			out = append(out, file)
+			continue
+		}
+		found, err := walk(file)
+		if err != nil {
+			return nil, usagef("reading %s: %w", file, rootCause(err))
+		}
+		if len(found) == 0 {
+			return nil, usagef("reading %s: the folder has no file that ends in %s", file, strings.Join(extensions, ", "))
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+func walk(root string) ([]string, error) {
+	var found []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir():
+			return nil
+		case path == root || slices.Contains(extensions, strings.ToLower(filepath.Ext(path))):
+			found = append(found, path)
+		}
+		return nil
+	})
+	return found, err
+}
+
+// largestRead bounds what is read into memory: more than the parser takes, so that it is the one to refuse.
+const largestRead = 64 << 20
+
+func readFile(in io.Reader, path string) ([]byte, error) {
+	if path != stdin {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, usagef("reading %s: %w", path, rootCause(err))
+		}
+		defer file.Close() //nolint:errcheck // it was only read
+		in = file
+	}
+	data, err := io.ReadAll(io.LimitReader(in, largestRead))
+	if err != nil {
+		return nil, usagef("reading %s: %w", displayName(path), rootCause(err))
+	}
+	return data, nil
+}
+
+// rootCause drops the operation and path that an error of the file system repeats.
+func rootCause(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newGetCmd(f *Factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "get {jobs | pools | nodes} [NAME]...",
+		Short: "List jobs, pools or nodes",
+		Long: "List jobs, pools or nodes.\n\n" +
+			"A table has headers in a pipe too, as kubectl's; --no-headers drops them. -o json and -o yaml give\n" +
+			"{items: [...]}, or the one thing itself when exactly one was named.",
+		Example: "  gpuctl get jobs --pool training-pool\n" +
+			"  gpuctl get job qwen2-sft -o yaml\n" +
+			"  gpuctl get nodes --gpu-type A100-80G -o wide\n" +
+			"  gpuctl get jobs -w",
+		Args: cobra.ArbitraryArgs,
+		RunE: needCommand,
+	}
+	cmd.AddCommand(newGetJobsCmd(f), newGetPoolsCmd(f), newGetNodesCmd(f))
+	return cmd
+}
+
+// listing is what all get commands have in common: which rows of type T to show, and how.
+type listing[T any] struct {
+	io      IOStreams
+	now     func() time.Time
+	noun    string
+	columns func(now time.Time) []column[T]
+	// name is how -o name and the arguments call a row; id tells rows apart from each other.
+	name func(T) string
+	id   func(T) string
+	// print is how -o name writes a row.
+	print func(T) string
+
+	output    *output
+	noHeaders bool
+	watch     bool
+	names     []string
+}
+
+func (l *listing[T]) addFlags(cmd *cobra.Command) {
+	l.output = newOutput(outputTable, outputWide, outputJSON, outputYAML, outputName)
+	l.output.addTo(cmd)
+	cmd.Flags().BoolVar(&l.noHeaders, "no-headers", false, "Leave out the table's headers")
+	cmd.Flags().BoolVarP(&l.watch, "watch", "w", false, "After listing, print what changes until interrupted")
+}
+
+// show prints the rows that the arguments name, all if they name none. A name without a row is an error, after the
+// others were printed.
+func (l *listing[T]) show(rows []T) error {
+	rows, missing := l.pick(rows)
+	if err := l.write(rows, true); err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		return &notFoundError{what: l.noun + " " + quoted(missing)}
+	}
+	if len(rows) == 0 {
+		fmt.Fprintf(l.io.ErrOut, "No %ss found.\n", l.noun)
+	}
+	return nil
+}
+
+// pick keeps the named rows and tells the names that have none.
+func (l *listing[T]) pick(rows []T) (picked []T, missing []string) {
+	if len(l.names) == 0 {
+		return rows, nil
+	}
+	for _, name := range l.names {
+		if !slices.ContainsFunc(rows, func(row T) bool { return l.name(row) == name }) {
+			missing = append(missing, name)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(rows), func(row T) bool { return !slices.Contains(l.names, l.name(row)) }), missing
+}
+
+func (l *listing[T]) write(rows []T, headers bool) error {
+	switch l.output.format {
+	case outputJSON, outputYAML:
+		if len(l.names) == 1 && len(rows) == 1 {
+			return encode(l.io.Out, l.output.format, rows[0])
+		}
+		return encode(l.io.Out, l.output.format, list[T]{Items: append([]T{}, rows...)})
+	case outputName:
+		for _, row := range rows {
+			fmt.Fprintln(l.io.Out, l.print(row))
+		}
+		return nil
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	style := tableStyle{
+		wide:      l.output.format == outputWide,
+		noHeaders: l.noHeaders || !headers,
+		color:     l.io.Color,
+		width:     l.io.Width,
+	}
+	if style.wide {
+		style.width = 0
+	}
+	return writeTable(l.io.Out, rows, l.columns(l.now()), style)
+}
+
+// follow prints the rows that are new or have changed each time it is called; a row that is gone is told on stderr.
+func (l *listing[T]) follow(ctx context.Context, cancel context.CancelCauseFunc) func([]T) {
+	seen := map[string]string{}
+	first := true
+	return func(rows []T) {
+		rows, _ = l.pick(rows)
+		var changed []T
+		left := map[string]string{}
+		for _, row := range rows {
+			text := l.fingerprint(row)
+			left[l.id(row)] = text
+			if seen[l.id(row)] != text {
+				changed = append(changed, row)
+			}
+		}
+		for id := range seen {
+			if _, ok := left[id]; !ok {
+				fmt.Fprintf(l.io.ErrOut, "%s is gone\n", id)
+			}
+		}
+		seen = left
+		if err := l.stream(changed, first); err != nil && ctx.Err() == nil {
+			cancel(err)
+		}
+		first = first && len(changed) == 0
+	}
+}
+
+// fingerprint changes when what the row shows does; ages do not count.
+func (l *listing[T]) fingerprint(row T) string {
+	var text strings.Builder
+	for _, c := range l.columns(time.Time{}) {
+		text.WriteString(c.value(row) + "\x00")
+	}
+	return text.String()
+}
+
+// stream writes rows of a watch: in JSON one line each, in YAML one document each.
+func (l *listing[T]) stream(rows []T, headers bool) error {
+	switch l.output.format {
+	case outputJSON:
+		for _, row := range rows {
+			if err := json.NewEncoder(l.io.Out).Encode(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	case outputYAML:
+		for _, row := range rows {
+			fmt.Fprintln(l.io.Out, "---")
+			if err := encode(l.io.Out, outputYAML, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return l.write(rows, headers)
+}
+
+func quoted(names []string) string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = fmt.Sprintf("%q", name)
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+type getJobsOptions struct {
+	listing[inventory.Job]
+	factory             *Factory
+	pool, gpuType, kind string
+	allNamespaces       bool
+}
+
+func newGetJobsCmd(f *Factory) *cobra.Command {
+	o := &getJobsOptions{factory: f}
+	cmd := &cobra.Command{
+		Use:     "jobs [NAME]...",
+		Aliases: []string{"job", "j"},
+		Short:   "List jobs, one line each, with the reason when one does not run",
+		Example: "  gpuctl get jobs -A\n  gpuctl get jobs --pool training-pool --kind training\n  gpuctl get job qwen2-sft -w",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.names = args
+			return runGetJobs(cmd.Context(), o)
+		},
+		ValidArgsFunction: completeJobs(f),
+	}
+	o.listing = listing[inventory.Job]{
+		io: f.IO, now: f.Now, noun: "job",
+		columns: func(now time.Time) []column[inventory.Job] { return jobColumns(now, o.allNamespaces) },
+		name:    func(j inventory.Job) string { return j.Name },
+		id:      func(j inventory.Job) string { return j.Namespace + "/" + j.Kind + "/" + j.Name },
+		print:   func(j inventory.Job) string { return j.Kind + "/" + j.Name },
+	}
+	o.addFlags(cmd)
+	cmd.Flags().StringVar(&o.pool, "pool", "", "Only jobs of this pool")
+	cmd.Flags().StringVar(&o.gpuType, "gpu-type", "", "Only jobs that ask for this type of GPU")
+	cmd.Flags().StringVar(&o.kind, "kind", "", "Only jobs of this kind: "+strings.Join(jobKinds(), ", "))
+	cmd.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "List the jobs of all namespaces")
+	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(jobKinds(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func runGetJobs(ctx context.Context, o *getJobsOptions) error {
+	if o.kind != "" && !slices.Contains(jobKinds(), o.kind) {
+		return usagef("unknown kind %q%s: want one of %s", o.kind, didYouMean(o.kind, jobKinds()), strings.Join(jobKinds(), ", "))
+	}
+	query, err := o.query()
+	if err != nil {
+		return err
+	}
+	reader, err := o.factory.reader()
+	if err != nil {
+		return err
+	}
+	if !o.watch {
+		jobs, err := reader.Jobs(ctx, query)
+		if err != nil {
+			return err
+		}
+		return o.show(o.filter(jobs))
+	}
+	return watching(ctx, func(ctx context.Context, cancel context.CancelCauseFunc) error {
+		report := o.follow(ctx, cancel)
+		return reader.WatchJobs(ctx, query, func(jobs []inventory.Job) { report(o.filter(jobs)) })
+	})
+}
+
+// watching runs a watch until it fails or the user ends it, which is a success: it is how a watch ends.
+func watching(ctx context.Context, watch func(context.Context, context.CancelCauseFunc) error) error {
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := watch(inner, cancel)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if inner.Err() != nil {
+		return context.Cause(inner)
+	}
+	return err
+}
+
+func (o *getJobsOptions) query() (inventory.JobQuery, error) {
+	var query inventory.JobQuery
+	if len(o.names) == 1 {
+		query.Name = o.names[0]
+	}
+	if o.allNamespaces {
+		return query, nil
+	}
+	namespace, err := o.factory.namespace()
+	query.Namespace = namespace
+	return query, err
+}
+
+func (o *getJobsOptions) filter(jobs []inventory.Job) []inventory.Job {
+	return slices.DeleteFunc(slices.Clone(jobs), func(j inventory.Job) bool {
+		return o.pool != "" && j.Pool != o.pool ||
+			o.kind != "" && j.Kind != o.kind ||
+			o.gpuType != "" && !slices.Contains(j.GPUTypes, o.gpuType)
+	})
+}
+
+func jobKinds() []string {
+	var out []string
+	for _, kind := range workload.Kinds {
+		if kind != workload.KindPool {
+			out = append(out, string(kind))
+		}
+	}
+	return out
+}
+
+// jobColumns are the columns of jobs. The last one of the narrow table is where a job runs, or else why it does not.
+func jobColumns(now time.Time, namespaces bool) []column[inventory.Job] {
+	type job = inventory.Job
+	columns := []column[job]{
+		{header: "NAME", value: func(j job) string { return j.Name }},
+		{header: "KIND", value: func(j job) string { return j.Kind }},
+		{header: "STATUS", value: func(j job) string { return string(j.Status) }, color: statusColor},
+		{header: "READY", value: func(j job) string { return fmt.Sprintf("%d/%d", j.Ready, j.Desired) }},
+		{header: "GPUS", value: func(j job) string { return strconv.FormatInt(j.GPUs, 10) }},
+		{header: "GPU-TYPE", value: gpuTypesOf},
+		{header: "POOL", value: func(j job) string { return j.Pool }},
+		{header: "PRIORITY", wide: true, value: func(j job) string { return j.Priority }},
+		{header: "AGE", value: func(j job) string {
+			if now.IsZero() {
+				return ""
+			}
+			return age(now, j.Created)
+		}},
+		{header: "NODES", wide: true, value: func(j job) string { return strings.Join(j.Nodes, ",") }},
+		{header: "REASON", wide: true, value: func(j job) string { return reasonOf(j.Trouble) }},
+		{header: "NODE / REASON", narrow: true, value: placeOrReason},
+	}
+	if namespaces {
+		columns = slices.Insert(columns, 0, column[job]{header: "NAMESPACE", value: func(j job) string { return j.Namespace }})
+	}
+	return columns
+}
+
+func gpuTypesOf(j inventory.Job) string {
+	switch {
+	case len(j.GPUTypes) > 0:
+		return strings.Join(j.GPUTypes, ",")
+	case j.GPUs > 0:
+		return "any"
+	}
+	return ""
+}
+
+func placeOrReason(j inventory.Job) string {
+	switch {
+	case j.Reason != "":
+		return reasonOf(j.Trouble)
+	case len(j.Nodes) > 1:
+		return fmt.Sprintf("%s +%d", j.Nodes[0], len(j.Nodes)-1)
+	}
+	return strings.Join(j.Nodes, "")
+}
+
+// reasonOf is a trouble on one line: the word, and what the scheduler's verdict comes down to.
+func reasonOf(t inventory.Trouble) string {
+	if t.Message == "" {
+		return t.Reason
+	}
+	return cmp.Or(t.Reason, "Unknown") + ": " + verdict(t.Message)
+}
+
+// verdict leaves out of a scheduler's message what does not help: the count of nodes that begins it, and the
+// outcome of the search for victims that ends it.
+func verdict(message string) string {
+	if _, rest, ok := strings.Cut(message, "nodes are available: "); ok {
+		message = rest
+	}
+	for _, tail := range []string{" preemption: ", " no new claims to deallocate"} {
+		message, _, _ = strings.Cut(message, tail)
+	}
+	return strings.TrimRight(message, " .,")
+}
+
+func statusColor(j inventory.Job) string {
+	switch j.Status {
+	case inventory.StatusRunning, inventory.StatusSucceeded:
+		return colorGreen
+	case inventory.StatusFailed, inventory.StatusFailing:
+		return colorRed
+	}
+	return colorYellow
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+type getPoolsOptions struct {
+	listing[inventory.Pool]
+	factory *Factory
+	gpuType string
+}
+
+func newGetPoolsCmd(f *Factory) *cobra.Command {
+	o := &getPoolsOptions{factory: f}
+	cmd := &cobra.Command{
+		Use:     "pools [NAME]...",
+		Aliases: []string{"pool", "p"},
+		Short:   "List pools and their GPUs",
+		Long: "List pools and their GPUs. A node that is in no named pool is in the pool default. FREE leaves out the\n" +
+			"GPUs of nodes that take no pods.",
+		Example: "  gpuctl get pools\n  gpuctl get pools --gpu-type A100-80G",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.names = args
+			return runGetPools(cmd.Context(), o)
+		},
+		ValidArgsFunction: completePools(f),
+	}
+	o.listing = listing[inventory.Pool]{
+		io: f.IO, now: f.Now, noun: "pool",
+		columns: func(time.Time) []column[inventory.Pool] { return poolColumns() },
+		name:    func(p inventory.Pool) string { return p.Name },
+		id:      func(p inventory.Pool) string { return "pool/" + p.Name },
+		print:   func(p inventory.Pool) string { return "pool/" + p.Name },
+	}
+	o.addFlags(cmd)
+	cmd.Flags().StringVar(&o.gpuType, "gpu-type", "", "Only pools that have this type of GPU")
+	return cmd
+}
+
+func runGetPools(ctx context.Context, o *getPoolsOptions) error {
+	reader, err := o.factory.reader()
+	if err != nil {
+		return err
+	}
+	if !o.watch {
+		cluster, err := reader.Fleet(ctx)
+		if err != nil {
+			return err
+		}
+		return o.show(o.filter(cluster.Pools))
+	}
+	return watching(ctx, func(ctx context.Context, cancel context.CancelCauseFunc) error {
+		report := o.follow(ctx, cancel)
+		return reader.WatchFleet(ctx, func(c inventory.Cluster) { report(o.filter(c.Pools)) })
+	})
+}
+
+func (o *getPoolsOptions) filter(pools []inventory.Pool) []inventory.Pool {
+	return slices.DeleteFunc(slices.Clone(pools), func(p inventory.Pool) bool {
+		return o.gpuType != "" && !slices.ContainsFunc(p.Types, func(t inventory.TypeSummary) bool { return t.GPUType == o.gpuType })
+	})
+}
+
+func poolColumns() []column[inventory.Pool] {
+	type pool = inventory.Pool
+	return []column[pool]{
+		{header: "NAME", value: func(p pool) string { return p.Name }},
+		{header: "NODES", value: func(p pool) string { return fmt.Sprintf("%d/%d", p.ReadyNodes, len(p.Nodes)) }},
+		{header: "GPUS", value: func(p pool) string { return number(p.GPUs.Allocatable) }},
+		{header: "USED", value: func(p pool) string { return number(p.GPUs.Used) }},
+		{header: "FREE", value: func(p pool) string { return number(p.GPUs.Free) }},
+		{header: "SHARED-FREE", wide: true, value: func(p pool) string { return sharedFree(p.SharedGPUs) }},
+		{header: "GPU-TYPES (FREE/ALL)", value: func(p pool) string { return strings.Join(poolTypes(p), ", ") }},
+	}
+}
+
+func poolTypes(p inventory.Pool) []string {
+	out := make([]string, len(p.Types))
+	for i, t := range p.Types {
+		name := t.GPUType
+		if name == "" {
+			name = "unknown"
+		}
+		out[i] = fmt.Sprintf("%s %d/%d", name, t.GPUs.Free, t.GPUs.Allocatable)
+	}
+	return out
+}

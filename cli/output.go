@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/yaml"
+)
+
+// Output formats.
+const (
+	outputTable = "table"
+	outputWide  = "wide"
+	outputJSON  = "json"
+	outputYAML  = "yaml"
+	outputName  = "name"
+)
+
+// output is the value of a flag -o; it accepts only the formats it was made with.
+type output struct {
+	format  string
+	allowed []string
+}
+
+func newOutput(first string, others ...string) *output {
+	return &output{format: first, allowed: append([]string{first}, others...)}
+}
+
+// addTo adds -o to a command, with completion of the formats.
+func (o *output) addTo(cmd *cobra.Command) {
+	cmd.Flags().VarP(o, "output", "o", "Output format: "+strings.Join(slices.DeleteFunc(
+		slices.Clone(o.allowed), func(s string) bool { return s == "" }), ", "))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(o.allowed, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// String implements pflag.Value.
+func (o *output) String() string { return o.format }
+
+// Type implements pflag.Value.
+func (o *output) Type() string { return "format" }
+
+// Set implements pflag.Value.
+func (o *output) Set(format string) error {
+	if !slices.Contains(o.allowed, format) {
+		return fmt.Errorf("want one of %s", strings.Join(o.allowed, ", "))
+	}
+	o.format = format
+	return nil
+}
+
+// encode writes a value as JSON or YAML.
+func encode(out io.Writer, format string, value any) error {
+	data, err := json.MarshalIndent(value, "", "  ")
+	if err == nil && format == outputYAML {
+		data, err = yaml.JSONToYAML(data)
+	}
+	if err != nil {
+		return fmt.Errorf("encoding the result: %w", err)
+	}
+	_, err = fmt.Fprintln(out, strings.TrimRight(string(data), "\n"))
+	return err
+}
+
+// list is the shape of every list in JSON and YAML.
+type list[T any] struct {
+	Items []T `json:"items"`
+}
+
+// age is the time since then, as kubectl writes it.
+func age(now, then time.Time) string {
+	if then.IsZero() {
+		return ""
+	}
+	return duration.HumanDuration(now.Sub(then))
+}

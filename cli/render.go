@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// newRenderCmd is create --dry-run=client -o yaml under a name of its own.
+func newRenderCmd(f *Factory) *cobra.Command {
+	o := &createOptions{factory: f, dryRun: dryRunClient, output: newOutput(outputYAML, outputJSON)}
+	cmd := &cobra.Command{
+		Use:   "render -f FILE",
+		Short: "Print the Kubernetes objects that YAML files become",
+		Long: "Print the Kubernetes objects that YAML files become, without asking a cluster. It is the same as\n" +
+			"create --dry-run=client -o yaml.",
+		Example: "  gpuctl render -f train.yaml\n  gpuctl render -f train.yaml | kubectl diff -f -",
+		Args:    noFilesArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runCreate(cmd.Context(), o) },
+	}
+	addFilesFlag(cmd, &o.files)
+	o.output.addTo(cmd)
+	return cmd
+}

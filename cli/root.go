@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const (
+	groupJobs    = "jobs"
+	groupCluster = "cluster"
+	groupFiles   = "files"
+)
+
+// newRootCmd is the list of commands.
+func newRootCmd(f *Factory, name string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gpuctl",
+		Short: "Run jobs on the GPUs of a Kubernetes cluster",
+		Long: "gpuctl runs jobs on the GPUs of a Kubernetes cluster. A job is a few lines of YAML: what to run, on how\n" +
+			"many GPUs, of which type, in which pool.\n\n" + exitCodeHelp,
+		Example: "  gpuctl create -f train.yaml      # submit what the file says\n" +
+			"  gpuctl get jobs                  # one line a job, with the reason when it does not run\n" +
+			"  gpuctl describe job qwen2-sft    # all about one job\n" +
+			"  gpuctl logs qwen2-sft -f         # follow its output",
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: name},
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Args:              cobra.ArbitraryArgs,
+		RunE:              needCommand,
+	}
+	root.SetIn(f.IO.In)
+	root.SetOut(f.IO.Out)
+	root.SetErr(f.IO.ErrOut)
+	root.SetFlagErrorFunc(flagError)
+	f.bindFlags(root.PersistentFlags())
+	root.AddGroup(
+		&cobra.Group{ID: groupJobs, Title: "Jobs:"},
+		&cobra.Group{ID: groupCluster, Title: "The cluster:"},
+		&cobra.Group{ID: groupFiles, Title: "YAML files, without a cluster:"})
+	add := func(group string, commands ...*cobra.Command) {
+		for _, command := range commands {
+			command.GroupID = group
+		}
+		root.AddCommand(commands...)
+	}
+	add(groupJobs, newCreateCmd(f), newDeleteCmd(f), newLogsCmd(f))
+	add(groupCluster, newGetCmd(f), newDescribeCmd(f))
+	add(groupFiles, newValidateCmd(f), newRenderCmd(f))
+	root.AddCommand(newVersionCmd(f), newCompletionCmd(f))
+	for _, command := range root.Commands() {
+		rename(command, name)
+	}
+	rename(root, name)
+	return root
+}
+
+// rename makes the examples say what the user types.
+func rename(command *cobra.Command, name string) {
+	if name == "gpuctl" {
+		return
+	}
+	command.Example = strings.ReplaceAll(command.Example, "gpuctl ", name+" ")
+	for _, sub := range command.Commands() {
+		rename(sub, name)
+	}
+}
+
+// needCommand is what a command that only groups others does: it shows its help, or says what was misspelt.
+func needCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		if err := cmd.Help(); err != nil {
+			return err
+		}
+		if cmd.HasParent() {
+			return &quietError{usagef("%s needs to know what", cmd.CommandPath())}
+		}
+		return nil
+	}
+	var known []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			known = append(append(known, sub.Name()), sub.Aliases...)
+		}
+	}
+	return usagef("unknown command %q%s\nSee '%s --help'", cmd.CommandPath()+" "+args[0],
+		didYouMean(args[0], known), cmd.CommandPath())
+}
+
+func flagError(cmd *cobra.Command, err error) error {
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "unknown flag: "); ok {
+		text += didYouMean(name, flagNames(cmd))
+	}
+	return usagef("%s\nSee '%s --help'", text, cmd.CommandPath())
+}
+
+// furthest is the number of wrong letters up to which a suggestion helps.
+const furthest = 3
+
+// didYouMean returns " (did you mean "x"?)" for the known word that is nearest to word, or "".
+func didYouMean(word string, known []string) string {
+	best, distance := "", furthest
+	for _, candidate := range known {
+		if d := levenshtein.ComputeDistance(word, candidate); d < distance && d < len(candidate) {
+			best, distance = candidate, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", best)
+}
+
+func flagNames(cmd *cobra.Command) []string {
+	var out []string
+	collect := func(flag *pflag.Flag) { out = append(out, "--"+flag.Name) }
+	cmd.NonInheritedFlags().VisitAll(collect)
+	cmd.InheritedFlags().VisitAll(collect)
+	return out
+}

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// IOStreams are the streams of a command, and what is known of the terminals behind them.
+type IOStreams struct {
+	In          io.Reader
+	Out, ErrOut io.Writer
+	// OutIsTerminal and ErrIsTerminal say whether a person looks at the stream.
+	OutIsTerminal, ErrIsTerminal bool
+	// Width is the number of columns of the terminal behind Out, 0 if there is none.
+	Width int
+	// Color says whether Out takes colours.
+	Color bool
+}
+
+// SystemStreams returns the streams of the process. Colours need a terminal, and NO_COLOR unset.
+func SystemStreams() IOStreams {
+	streams := IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	streams.OutIsTerminal = term.IsTerminal(int(os.Stdout.Fd()))
+	streams.ErrIsTerminal = term.IsTerminal(int(os.Stderr.Fd()))
+	if streams.OutIsTerminal {
+		streams.Width, _, _ = term.GetSize(int(os.Stdout.Fd())) // 0 is unlimited
+	}
+	streams.Color = streams.OutIsTerminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return streams
+}
+
+// TestIOStreams returns streams into buffers, as in a pipe.
+func TestIOStreams(stdin string) (streams IOStreams, stdout, stderr *bytes.Buffer) {
+	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
+	return IOStreams{In: bytes.NewBufferString(stdin), Out: stdout, ErrOut: stderr}, stdout, stderr
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+type versionOptions struct {
+	factory *Factory
+	client  bool
+	output  *output
+}
+
+// versions is what the version command shows.
+type versions struct {
+	Client buildVersion  `json:"client"`
+	Server *buildVersion `json:"server,omitempty"`
+}
+
+type buildVersion struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Go       string `json:"go,omitempty"`
+	Platform string `json:"platform,omitempty"`
+}
+
+func newVersionCmd(f *Factory) *cobra.Command {
+	o := &versionOptions{factory: f, output: newOutput("", outputJSON, outputYAML)}
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the versions of gpuctl and of the cluster",
+		Example: "  gpuctl version\n  gpuctl version --client -o json",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return runVersion(o) },
+	}
+	cmd.Flags().BoolVar(&o.client, "client", false, "Print gpuctl's own version only, without asking the cluster")
+	o.output.addTo(cmd)
+	return cmd
+}
+
+// runVersion prints gpuctl's version even when the cluster does not answer.
+func runVersion(o *versionOptions) error {
+	out := versions{Client: clientVersion()}
+	var err error
+	if !o.client {
+		out.Server, err = o.serverVersion()
+	}
+	if printErr := o.print(out); printErr != nil {
+		return printErr
+	}
+	return err
+}
+
+func (o *versionOptions) print(out versions) error {
+	if o.output.format != "" {
+		return encode(o.factory.IO.Out, o.output.format, out)
+	}
+	fmt.Fprintf(o.factory.IO.Out, "gpuctl      %s (%s)\n", out.Client.Version, out.Client.Go)
+	if out.Server != nil {
+		fmt.Fprintf(o.factory.IO.Out, "Kubernetes  %s\n", out.Server.Version)
+	}
+	return nil
+}
+
+func (o *versionOptions) serverVersion() (*buildVersion, error) {
+	clientset, err := o.factory.kubernetes()
+	if err != nil {
+		return nil, err
+	}
+	info, err := clientset.Discovery().ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("asking the cluster for its version: %w", err)
+	}
+	return &buildVersion{Version: info.GitVersion, Commit: info.GitCommit, Go: info.GoVersion, Platform: info.Platform}, nil
+}
+
+// clientVersion is what the Go toolchain recorded when it built this binary.
+func clientVersion() buildVersion {
+	out := buildVersion{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return out
+	}
+	out.Version = cmp.Or(info.Main.Version, out.Version)
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			out.Commit = setting.Value
+		}
+	}
+	return out
+}
