@@ -102,7 +102,7 @@ func checkPool(d *decoder, p *Pool) {
 	switch {
 	case d.has("nodes") && d.has("spec.nodes"):
 		d.errorf(d.keys["spec.nodes"], "nodes are given twice: line %d has them already", d.source.first+d.keys["nodes"].Line)
-	case len(p.Nodes) == 0 && !d.has("nodes") && !d.has("spec.nodes"):
-		d.warnf(d.valueAt("metadata"), "the pool lists no nodes: it does not exist until a node is added to it")
+	case len(p.Nodes) == 0 && !d.has("nodes") && !d.has("spec.nodes") && d.has("metadata"):
+		d.warnf(d.keys["metadata"], "the pool lists no nodes: it does not exist until a node is added to it")
 	}
 }
