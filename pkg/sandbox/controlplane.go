@@ -42,10 +42,11 @@ func (s *Sandbox) startControlPlane(ctx context.Context) error {
 		return s.controlPlaneError(ctx, plane, err)
 	}
 	s.plane = plane
-	for name, port := range map[string]string{nameEtcd: plane.Etcd.URL.Port(), nameAPIServer: plane.APIServer.SecureServing.Port} {
-		if err := s.adopt(name, port, started); err != nil {
-			return err
-		}
+	if err := s.adopt(nameEtcd, plane.Etcd.URL.Port(), started); err != nil {
+		return err
+	}
+	if err := s.adopt(nameAPIServer, plane.APIServer.SecureServing.Port, started); err != nil {
+		return err
 	}
 	return s.createAdmin()
 }
@@ -151,7 +152,7 @@ func (s *Sandbox) adopt(name, port string, started time.Time) error {
 		for Alive(pid) {
 			time.Sleep(exitPoll)
 		}
-		return errors.New("it is gone")
+		return errors.New("exit status unknown")
 	}, s.exited)
 	return nil
 }

@@ -23,7 +23,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 )
 
-const nodesTimeout = 5 * time.Second
+const nodesTimeout = 3 * time.Second
 
 func newStatusCmd(p *place) *cobra.Command {
 	var output string
