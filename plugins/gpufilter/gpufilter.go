@@ -45,7 +45,7 @@ type state struct{ demand demand }
 // Clone implements fwk.StateData.
 func (s *state) Clone() fwk.StateData { return s }
 
-// New builds the plugin for the profile of handle. It refuses invalid arguments with the path and the value.
+// New builds the plugin for one profile. It refuses invalid arguments with the path and the value.
 func New(_ context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	args, ok := obj.(*configv1.GPUFilterArgs)
 	if !ok {
@@ -53,7 +53,7 @@ func New(_ context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, 
 	}
 	path := field.NewPath("pluginConfig").Key(Name).Child("args")
 	if errs := args.Validate(path); len(errs) > 0 {
-		return nil, fmt.Errorf("reading the profile %q: %w", handle.ProfileName(), errs.ToAggregate())
+		return nil, errs.ToAggregate()
 	}
 	nodes, err := newNodeIndex(handle.SharedInformerFactory().Core().V1().Nodes().Informer())
 	if err != nil {

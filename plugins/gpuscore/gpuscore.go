@@ -55,8 +55,8 @@ type state struct{ wants wants }
 // Clone implements fwk.StateData.
 func (s *state) Clone() fwk.StateData { return s }
 
-// New builds the plugin for the profile of handle. It refuses invalid arguments with the path and the value.
-func New(_ context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+// New builds the plugin for one profile. It refuses invalid arguments with the path and the value.
+func New(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
 	given, ok := obj.(*configv1.GPUScoreArgs)
 	if !ok {
 		return nil, fmt.Errorf("arguments of %s are %T, want *GPUScoreArgs", Name, obj)
@@ -65,7 +65,7 @@ func New(_ context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, 
 	args.SetDefaults()
 	path := field.NewPath("pluginConfig").Key(Name).Child("args")
 	if errs := args.Validate(path); len(errs) > 0 {
-		return nil, fmt.Errorf("reading the profile %q: %w", handle.ProfileName(), errs.ToAggregate())
+		return nil, errs.ToAggregate()
 	}
 	registerMetrics()
 	return fromArgs(args), nil

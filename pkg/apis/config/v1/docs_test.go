@@ -1,0 +1,73 @@
+package v1
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestDocumentationMatchesTypes holds the tables of docs/configuration.md to the types: every argument has a
+// row with its type and default, and every row is an argument.
+func TestDocumentationMatchesTypes(t *testing.T) {
+	data, err := os.ReadFile("../../../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	score := &GPUScoreArgs{}
+	score.SetDefaults()
+	for plugin, args := range map[string]any{"GPUFilter": GPUFilterArgs{}, "GPUScore": *score} {
+		want := map[string]string{}
+		describe(reflect.ValueOf(args), "", want)
+		got := documented(string(data), plugin)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("arguments of %s as \"type, default\" (-types +docs/configuration.md):\n%s", plugin, diff)
+		}
+	}
+}
+
+// describe collects "type, default" by path for every field that holds no further fields.
+func describe(value reflect.Value, path string, into map[string]string) {
+	for i := range value.NumField() {
+		name, _, _ := strings.Cut(value.Type().Field(i).Tag.Get("json"), ",")
+		if name == "" {
+			continue // metav1.TypeMeta, which nobody writes
+		}
+		field := value.Field(i)
+		if field.Kind() == reflect.Pointer {
+			field = field.Elem()
+		}
+		switch at := path + name; {
+		case field.Kind() == reflect.Struct:
+			describe(field, at+".", into)
+		case field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:
+			describe(reflect.New(field.Type().Elem()).Elem(), at+"[].", into)
+		case field.Kind() == reflect.Slice:
+			into[at] = "list of strings, none"
+		case field.Kind() == reflect.Int32:
+			into[at] = fmt.Sprintf("integer, %d", field.Int())
+		case field.Len() == 0:
+			into[at] = "string, none"
+		default:
+			into[at] = "string, " + field.String()
+		}
+	}
+}
+
+// documented reads the table of a plugin's section: | `path` | type | range | default | meaning |.
+func documented(page, plugin string) map[string]string {
+	_, section, _ := strings.Cut(page, "\n## "+plugin+"\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := map[string]string{}
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 6 || !strings.HasPrefix(cells[1], " `") {
+			continue
+		}
+		rows[strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[2]) + ", " + strings.TrimSpace(cells[4])
+	}
+	return rows
+}
