@@ -1,6 +1,9 @@
 package gpu
 
-import "testing"
+import (
+	"sync"
+	"testing"
+)
 
 func allocatorOf(t testing.TB, inv Inventory) *Allocator {
 	t.Helper()
@@ -144,4 +147,29 @@ func TestAllocateDoesNotAllocateMemory(t *testing.T) {
 			t.Errorf("%s: %v allocations, want 0", name, allocs)
 		}
 	}
+}
+
+// TestAllocateFromManyGoroutines lets them fill the shared tables at the same time.
+func TestAllocateFromManyGoroutines(t *testing.T) {
+	var known Topologies
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			a, err := NewAllocator(pcie(), &known)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			alone := newTopology(a.topology.cards, a.topology.pairs)
+			for taken := range Set(256) {
+				var used Used
+				used.Add(held(taken))
+				got, reason := a.Allocate(&used, whole(3))
+				if want := a.all &^ taken; reason.IsZero() && got.Whole != alone.search(want, 3) {
+					t.Errorf("3 of %v are %v, want %v", want, got.Whole, alone.search(want, 3))
+				}
+			}
+		})
+	}
+	group.Wait()
 }

@@ -77,6 +77,7 @@ func TestResolveRefuses(t *testing.T) {
 		{Name: "init", Lifetime: Init, Whole: 1}, {Name: "side", Lifetime: Sidecar, Whole: 1}, {Name: "main", Whole: 1},
 	}}
 	sharing := &Demand{ShareMiB: 100, Containers: []ContainerDemand{{Name: "a", Shared: 1}, {Name: "b", Shared: 1}}}
+	mixed := &Demand{ShareMiB: 100, Containers: []ContainerDemand{{Name: "a", Whole: 1}, {Name: "b", Shared: 1}}}
 	device := func(card int) []Device { return []Device{{UUID: fmt.Sprintf("GPU-%02d", card), Index: card}} }
 	part := func(card int, mib int64) []Device {
 		return []Device{{UUID: fmt.Sprintf("GPU-%02d", card), Index: card, MemoryMiB: mib}}
@@ -95,6 +96,7 @@ func TestResolveRefuses(t *testing.T) {
 		"two shares of one card":                         {d: sharing, assignment: Assignment{"a": part(3, 100), "b": part(3, 100)}},
 		"what was given may differ from what is asked":   {d: sharing, assignment: Assignment{"a": part(3, 7), "b": part(2, 7)}},
 		"shares that differ":                             {sharing, Assignment{"a": part(3, 100), "b": part(2, 200)}, "container b: it has 200 MiB of a card and another share is 100 MiB"},
+		"a card whole and shared":                        {mixed, Assignment{"a": device(0), "b": part(0, 100)}, "a device is both whole and shared"},
 		"no assignment":                                  {sharing, nil, "0 containers, want 1 to 32"},
 	}
 	for name, tc := range cases {
