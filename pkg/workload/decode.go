@@ -99,13 +99,14 @@ func (d *decoder) entry(key, val *yaml.Node, path string, fs fields, seen map[st
 	seen[f.name] = key
 	full := join(path, f.name)
 	d.keys[full], d.values[full] = key, val
+	holdsFields := len(f.value.fields) > 0
 	switch {
-	case !isNull(val):
-		f.value.decode(d, val, full)
-	case len(f.value.fields) > 0 && !f.required:
+	case holdsFields && !f.required && (isNull(val) || isEmpty(val)):
 		d.warnf(key, "%s is empty and has no effect", full)
-	default:
+	case isNull(val):
 		d.errorf(key, "%s has no value%s", full, f.hint())
+	default:
+		f.value.decode(d, val, full)
 	}
 }
 
@@ -172,6 +173,11 @@ func (d *decoder) list(node *yaml.Node, path string, each func(i int, entry *yam
 func (d *decoder) isSection(path string) bool {
 	node := d.keys[path]
 	return node != nil && node.Kind == yaml.MappingNode
+}
+
+// isEmpty says whether node is {} or [].
+func isEmpty(node *yaml.Node) bool {
+	return node.Kind != yaml.ScalarNode && len(node.Content) == 0
 }
 
 func isNull(node *yaml.Node) bool {

@@ -24,14 +24,14 @@ func envSourceFields(v *corev1.EnvVar) fields {
 		{name: "field-ref", doc: "A property of the pod itself.",
 			value: use(fields{{
 				name: "field-path", required: true, example: "status.podIP",
-				value: scalar(&property.FieldPath, "path", enum(podProperties...)),
-				doc:   "The property.",
+				value: choice(&property.FieldPath, podProperties...),
+				doc:   "The property of the pod.",
 			}}, func() { from.FieldRef = property })},
 		{name: "resource-field-ref", doc: "An amount that the container asks for.",
 			value: use(fields{{
 				name: "resource", required: true, example: "limits.cpu",
-				value: scalar(&amount.Resource, "amount", enum(containerAmounts...)),
-				doc:   "The amount.",
+				value: choice(&amount.Resource, containerAmounts...),
+				doc:   "What the container reserves (requests) or may use (limits).",
 			}}, func() { from.ResourceFieldRef = amount })},
 	}
 }

@@ -25,7 +25,7 @@ func headFields(kind Kind) fields {
 	return fields{
 		{name: "kind", required: true, value: value{describe: "kind", decode: func(*decoder, *yaml.Node, string) {}},
 			example: string(kind), doc: "What the document describes."},
-		{name: "version", value: scalar(&version, "version", enum(Version)), def: Version, example: Version,
+		{name: "version", value: choice(&version, Version), def: Version, example: Version,
 			doc: "The version of this YAML."},
 	}
 }
@@ -58,9 +58,9 @@ func identityFields(j *Job) fields {
 				"53 for inference, 54 for notebook, 55 for compute."},
 		{name: "namespace", value: scalar(&j.Namespace, "name", dnsLabel(63)), def: "that of the command line", example: "nlp-team",
 			doc: "The Kubernetes namespace to create the job in."},
-		{name: "priority", value: scalar(&j.Priority, "word", enum(PriorityHigh, PriorityMedium, PriorityLow)),
+		{name: "priority", value: choice(&j.Priority, PriorityHigh, PriorityMedium, PriorityLow),
 			def: "medium", example: "high",
-			doc: "high, medium or low. Jobs of higher priority are placed first; high ones may stop others to get their GPUs."},
+			doc: "Jobs of higher priority are placed first; high ones may stop others to get their GPUs."},
 		{name: "description", value: scalar(&j.Description, "text", anyText), def: "none", example: `"Qwen2 7B, supervised fine-tuning"`,
 			doc: "A sentence for your colleagues; any language."},
 		{name: "ttl", only: training, value: optional(&j.TTL, "duration", duration(0)), def: "kept until deleted", example: "7d",
@@ -76,9 +76,9 @@ func environmentFields(e *Environment) fields {
 	return fields{
 		{name: "image", required: true, value: scalar(&e.Image, "image", imageName), example: "pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime",
 			doc: "The container image."},
-		{name: "image-pull-policy", value: scalar(&e.ImagePullPolicy, "word", enum(corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)),
+		{name: "image-pull-policy", value: choice(&e.ImagePullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever),
 			def: "Always for the tag latest, otherwise IfNotPresent", example: "IfNotPresent",
-			doc: "Always, IfNotPresent or Never: when the node fetches the image."},
+			doc: "When the node fetches the image."},
 		{name: "image-pull-secret", value: scalar(&e.ImagePullSecret, "name", subdomain), def: "none", example: "registry-login",
 			doc: "The Secret with the login of a private registry."},
 		{name: "command", value: texts(&e.Command), def: "that of the image", example: `["python", "train.py"]`,
@@ -125,12 +125,12 @@ func tolerationFields(t *corev1.Toleration) fields {
 	return fields{
 		{name: "key", value: scalar(&t.Key, "text", taintKey), def: "every taint", example: "dedicated",
 			doc: "The key of the taint."},
-		{name: "operator", value: scalar(&t.Operator, "word", enum(corev1.TolerationOpExists, corev1.TolerationOpEqual)), def: "Equal", example: "Exists",
+		{name: "operator", value: choice(&t.Operator, corev1.TolerationOpExists, corev1.TolerationOpEqual), def: "Equal", example: "Exists",
 			doc: "Exists accepts every value of the key; Equal only the value given."},
 		{name: "value", value: scalar(&t.Value, "text", taintValue), def: "empty", example: "research",
 			doc: "The value of the taint, for the operator Equal."},
-		{name: "effect", value: scalar(&t.Effect, "word", enum(corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)),
-			def: "every effect", example: "NoSchedule", doc: "NoSchedule, PreferNoSchedule or NoExecute."},
+		{name: "effect", value: choice(&t.Effect, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute),
+			def: "every effect", example: "NoSchedule", doc: "The effect of the taint."},
 		{name: "toleration-seconds", value: optional(&t.TolerationSeconds, "whole number", wholeNumber[int64](0, 1<<31-1)), def: "for ever", example: "600",
 			doc: "How long the pod stays after the taint appeared; only with the effect NoExecute."},
 	}
@@ -147,7 +147,7 @@ func serviceFields(s *Service, kind Kind) fields {
 			doc: "The port of the Service."},
 		{name: "target-port", value: scalar(&s.TargetPort, "port number", portNumber), def: "port", example: "9000",
 			doc: "The port on which the container listens, where it is another one."},
-		{name: "type", value: scalar(&s.Type, "word", enum(corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer)),
+		{name: "type", value: choice(&s.Type, corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer),
 			def: types[kind], example: "LoadBalancer",
 			doc: "Who reaches the Service: ClusterIP only pods of the cluster, NodePort also every node's address, LoadBalancer the outside."},
 		{name: "health-check", value: scalar(&s.HealthCheck, "path", absolutePath), def: "none", example: "/health",
@@ -167,15 +167,15 @@ func storageFields(s *Storage) fields {
 
 func workdirFields(w *Workdir) fields {
 	return fields{
-		{name: "path", value: scalar(&w.Path, "path", absolutePath), example: "/datasets/alpaca",
+		{name: "path", value: scalar(&w.Path, "path", absolutePath), def: "none", example: "/datasets/alpaca",
 			doc: "The folder or file of the node, mounted at the same path. With pvc or size: the path to mount the claim at. " +
 				"Required, unless a claim has a mount-path."},
 		{name: "mount-path", value: scalar(&w.MountPath, "path", mountPath), def: "path", example: "/data",
 			doc: "Where the container sees it, where that is another path."},
 		{name: "read-only", value: scalar(&w.ReadOnly, "true or false", boolean), def: "false", example: "true",
 			doc: "Protect it from being written."},
-		{name: "type", value: scalar(&w.Type, "word", enum(hostPathTypes...)), def: "no check", example: "DirectoryOrCreate",
-			doc: "What the node's path must be: Directory, File, DirectoryOrCreate or FileOrCreate."},
+		{name: "type", value: choice(&w.Type, hostPathTypes...), def: "no check", example: "DirectoryOrCreate",
+			doc: "What the node's path must be, or is made to be."},
 		{name: "pvc", value: scalar(&w.Claim, "name", subdomain), def: "none", example: "shared-datasets",
 			doc: "An existing PersistentVolumeClaim to mount, instead of a path of the node."},
 		{name: "size", value: optional(&w.Size, "amount of storage", claimSize), def: "none", example: "200Gi",

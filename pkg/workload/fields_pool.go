@@ -54,7 +54,7 @@ func nodeSection(d *decoder, node *yaml.Node, path string, to *[]PoolNode) {
 		scalar(&n.Name, "host name", subdomain).decode(d, key, path)
 		full := join(path, clip(key.Value))
 		d.keys[full] = key
-		if !isNull(val) {
+		if !isNull(val) && !isEmpty(val) {
 			d.section(val, full, poolNodeFields(&n)[1:])
 		}
 		if n.Name != "" {

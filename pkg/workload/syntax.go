@@ -37,7 +37,7 @@ var wording = map[string]string{
 	"did not find expected key": "this line does not fit the lines above: " +
 		"check its indentation, a missing colon or an open quote",
 	"did not find expected '-' indicator":                    "this line does not fit the list above: check its indentation",
-	"mapping values are not allowed in this context":         "a colon is not allowed here: check the indentation, or put the text in quotes",
+	"mapping values are not allowed in this context":         "a colon is not allowed here: check the indentation and the line above, or put the text in quotes",
 	"could not find expected ':'":                            "a key must end with a colon, as in \"gpu: 1\"",
 	"found unexpected end of stream":                         "a quote is opened and never closed",
 	"did not find expected ',' or ']'":                       "a list in brackets lacks a comma or its closing bracket ]",

@@ -21,7 +21,7 @@ import (
 func scalar[T any](to *T, describe string, parse func(string) (T, error)) value {
 	return value{describe: describe, decode: func(d *decoder, node *yaml.Node, path string) {
 		if node.Kind != yaml.ScalarNode {
-			d.errorf(node, "%s must be a %s, not %s", path, describe, nodeWord(node))
+			d.errorf(node, "%s must be one value (%s), not %s", path, describe, nodeWord(node))
 			return
 		}
 		v, err := parse(node.Value)
@@ -47,6 +47,9 @@ func texts(to *[]string) value {
 		if node.Kind == yaml.ScalarNode {
 			d.errorf(node, "%s must be a list, not %s: write [\"sh\", \"-c\", %q] to run it in a shell", path, nodeWord(node), clip(node.Value))
 			return
+		}
+		if isEmpty(node) {
+			d.warnf(node, "%s is empty and has no effect", path)
 		}
 		d.list(node, path, func(_ int, entry *yaml.Node, path string) {
 			var s string
@@ -82,21 +85,18 @@ func anyText(s string) (string, error) {
 	return s, nil
 }
 
-// enum accepts exactly the given words.
-func enum[T ~string](words ...T) func(string) (T, error) {
-	return func(s string) (T, error) {
-		if slices.Contains(words, T(s)) {
+// choice is a scalar that is exactly one of the given words.
+func choice[T ~string](to *T, words ...T) value {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = string(w)
+	}
+	return scalar(to, oneOf(all), func(s string) (T, error) {
+		if slices.Contains(all, s) {
 			return T(s), nil
 		}
-		all := make([]string, len(words))
-		for i, w := range words {
-			all[i] = string(w)
-		}
-		if hint := didYouMean(s, all); hint != "" {
-			return "", errors.New("is not " + oneOf(all) + hint)
-		}
-		return "", errors.New("is not " + oneOf(all))
-	}
+		return "", errors.New("is not " + oneOf(all) + didYouMean(s, all))
+	})
 }
 
 func boolean(s string) (bool, error) {
