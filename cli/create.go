@@ -218,10 +218,13 @@ func (o *createOptions) hint(created []creation) {
 	if o.dryRun != dryRunNone || len(created) == 0 || o.output.format != "" {
 		return
 	}
-	last := created[len(created)-1]
+	last := created[len(created)-1] // pools come first, so this is a job if there is one
 	command := "gpuctl get job " + last.Name
-	if last.Pool != nil {
+	switch {
+	case last.Pool != nil:
 		command = "gpuctl get nodes --pool " + last.Name
+	case len(created) > 1:
+		command = "gpuctl get jobs"
 	}
 	if last.Namespace != "" {
 		command += " -n " + last.Namespace

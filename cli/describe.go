@@ -37,12 +37,13 @@ type description struct {
 }
 
 func newDescription(streams IOStreams) *description {
-	return &description{out: streams.Out, style: tableStyle{color: streams.Color, width: streams.Width}}
+	// Nothing is cut: a description is read, not scanned.
+	return &description{out: streams.Out, style: tableStyle{color: streams.Color}}
 }
 
 func (d *description) line(label, value string) {
 	if value != "" {
-		fmt.Fprintf(d.out, "%-*s%s\n", labelWidth, label+":", value)
+		fmt.Fprintf(d.out, "%-*s %s\n", labelWidth-1, label+":", value)
 	}
 }
 
@@ -54,11 +55,7 @@ func describeRows[T any](d *description, title string, rows []T, columns []colum
 		return nil
 	}
 	d.section(title)
-	style := d.style
-	if style.width > 0 {
-		style.width -= len(indent)
-	}
-	return writeTable(&indented{out: d.out}, rows, columns, style)
+	return writeTable(&indented{out: d.out}, rows, columns, d.style)
 }
 
 const indent = "  "

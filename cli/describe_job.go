@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
@@ -78,7 +79,7 @@ func describeJob(d *description, job inventory.JobDetail, now time.Time) error {
 	inner.line("Pods", strconv.Itoa(int(job.Desired)))
 	inner.line("GPU type", gpuTypesOf(job.Job))
 	for _, resource := range slices.Sorted(maps.Keys(job.Container.Requests)) {
-		inner.line(resource, job.Container.Requests[resource]+" per pod")
+		inner.line(resourceLabel(resource), job.Container.Requests[resource]+" per pod")
 	}
 	inner.line("Image", job.Container.Image)
 	inner.line("Command", strings.Join(slices.Concat(job.Container.Command, job.Container.Args), " "))
@@ -97,6 +98,20 @@ func describeJob(d *description, job inventory.JobDetail, now time.Time) error {
 	return describeRows(d, "Events", job.Events, eventColumns(now))
 }
 
+func resourceLabel(name string) string {
+	switch name {
+	case "cpu":
+		return "CPU"
+	case "memory":
+		return "Memory"
+	case names.ResourceGPU:
+		return "GPUs"
+	case names.ResourceSharedGPU:
+		return "Shared GPUs"
+	}
+	return name
+}
+
 // describeJobState is who the job is and how it fares.
 func describeJobState(d *description, job inventory.JobDetail, now time.Time) {
 	d.line("Name", job.Name)
@@ -110,7 +125,7 @@ func describeJobState(d *description, job inventory.JobDetail, now time.Time) {
 	}
 	d.line("Status", fmt.Sprintf("%s, %d of %d pods ready", status, job.Ready, job.Desired))
 	d.line("Reason", job.Reason)
-	d.line("Message", job.Message)
+	d.line("Message", verdict(job.Message))
 	d.line("GPUs", number(job.GPUs))
 	d.line("Nodes", strings.Join(job.Nodes, ", "))
 	d.line("Created", moment(job.Created, now))

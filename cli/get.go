@@ -45,6 +45,8 @@ type listing[T any] struct {
 	noHeaders bool
 	watch     bool
 	names     []string
+	// widths are those of the table so far.
+	widths []int
 }
 
 func (l *listing[T]) addFlags(cmd *cobra.Command) {
@@ -104,6 +106,7 @@ func (l *listing[T]) write(rows []T, headers bool) error {
 		noHeaders: l.noHeaders || !headers,
 		color:     l.io.Color,
 		width:     l.io.Width,
+		least:     &l.widths,
 	}
 	if style.wide {
 		style.width = 0

@@ -142,7 +142,7 @@ func jobColumns(now time.Time, namespaces bool) []column[inventory.Job] {
 		}},
 		{header: "NODES", wide: true, value: func(j job) string { return strings.Join(j.Nodes, ",") }},
 		{header: "REASON", wide: true, value: func(j job) string { return reasonOf(j.Trouble) }},
-		{header: "NODE / REASON", narrow: true, value: placeOrReason},
+		{header: "NODE / REASON", narrow: true, spill: true, value: placeOrReason},
 	}
 	if namespaces {
 		columns = slices.Insert(columns, 0, column[job]{header: "NAMESPACE", value: func(j job) string { return j.Namespace }})
@@ -178,9 +178,13 @@ func reasonOf(t inventory.Trouble) string {
 	return cmp.Or(t.Reason, "Unknown") + ": " + verdict(t.Message)
 }
 
+// excludedNodes is how the scheduler counts the nodes that our plugin did not even look at.
+const excludedNodes = "didn't satisfy plugin(s) [GPUFilter]"
+
 // verdict leaves out of a scheduler's message what does not help: the count of nodes that begins it, and the
 // outcome of the search for victims that ends it.
 func verdict(message string) string {
+	message = strings.ReplaceAll(message, excludedNodes, "are in another pool or have another GPU type")
 	if _, rest, ok := strings.Cut(message, "nodes are available: "); ok {
 		message = rest
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -12,6 +13,8 @@ type column[T any] struct {
 	value  func(T) string
 	// wide columns are shown by -o wide only, narrow ones never by -o wide.
 	wide, narrow bool
+	// spill puts the part of a cell after ": " below its row when the terminal is too narrow for the whole.
+	spill bool
 	// color returns the colour of a cell, "" for none; nil never colours.
 	color func(T) string
 }
@@ -21,6 +24,8 @@ type tableStyle struct {
 	wide, noHeaders, color bool
 	// width is where the last column is cut, 0 for nowhere.
 	width int
+	// least, if not nil, keeps the widths of columns from one table to the next, as a watch needs.
+	least *[]int
 }
 
 const (
@@ -52,7 +57,7 @@ func writeTable[T any](out io.Writer, rows []T, columns []column[T], style table
 		}
 		cells = append(cells, line)
 	}
-	widths := columnWidths(cells, style.width)
+	widths := columnWidths(cells, style)
 	var text strings.Builder
 	for i, line := range cells {
 		data := i - (len(cells) - len(rows))
@@ -61,7 +66,12 @@ func writeTable[T any](out io.Writer, rows []T, columns []column[T], style table
 			if style.color && data >= 0 && shown[j].color != nil {
 				paint = shown[j].color(rows[data])
 			}
+			below := ""
+			if data >= 0 && shown[j].spill && utf8.RuneCountInString(cell) > widths[j] {
+				cell, below, _ = strings.Cut(cell, ": ")
+			}
 			writeCell(&text, cell, cellStyle{width: widths[j], last: j == len(line)-1, paint: paint})
+			text.WriteString(wrap(below, style.width))
 		}
 	}
 	_, err := io.WriteString(out, text.String())
@@ -78,22 +88,28 @@ func shownColumns[T any](columns []column[T], wide bool) []column[T] {
 	return out
 }
 
-// columnWidths is the widest cell of each column; limit bounds the whole line by narrowing the last column.
-func columnWidths(cells [][]string, limit int) []int {
+// columnWidths is the widest cell of each column; the style's width narrows the last column.
+func columnWidths(cells [][]string, style tableStyle) []int {
 	if len(cells) == 0 {
 		return nil
 	}
 	widths := make([]int, len(cells[0]))
+	if style.least != nil {
+		copy(widths, *style.least)
+	}
 	for _, line := range cells {
 		for j, cell := range line {
 			widths[j] = max(widths[j], utf8.RuneCountInString(cell))
 		}
 	}
-	if limit == 0 {
+	if style.least != nil {
+		*style.least = slices.Clone(widths)
+	}
+	if style.width == 0 {
 		return widths
 	}
 	last := len(widths) - 1
-	rest := limit
+	rest := style.width
 	for _, width := range widths[:last] {
 		rest -= width + len(columnGap)
 	}
@@ -121,6 +137,32 @@ func writeCell(text *strings.Builder, cell string, style cellStyle) {
 		return
 	}
 	text.WriteString(strings.Repeat(" ", style.width-length) + columnGap)
+}
+
+// spillIndent is where text below a row begins.
+const spillIndent = "    "
+
+// wrap breaks text into indented lines of at most width columns.
+func wrap(text string, width int) string {
+	var out strings.Builder
+	length := 0
+	for _, word := range strings.Fields(text) {
+		switch n := utf8.RuneCountInString(word); {
+		case length == 0:
+			out.WriteString(spillIndent + word)
+			length = len(spillIndent) + n
+		case length+1+n > width:
+			out.WriteString("\n" + spillIndent + word)
+			length = len(spillIndent) + n
+		default:
+			out.WriteString(" " + word)
+			length += 1 + n
+		}
+	}
+	if length > 0 {
+		out.WriteByte('\n')
+	}
+	return out.String()
 }
 
 // oneLine keeps a cell on its line, and an empty one visible.

@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/submit"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares a text with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// gpuctl runs the real command tree without any cluster.
+func gpuctl(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	streams, out, errOut := TestIOStreams(stdin)
+	code = Run(t.Context(), NewFactory(streams), append([]string{"gpuctl"}, args...))
+	return code, out.String(), errOut.String()
+}
+
+const trainingYAML = `kind: training
+job: {name: sft}
+environment: {image: busybox}
+resources: {gpu: 2, gpu-type: A100-80G, cpu: 1, memory: 1Gi}
+`
+
+func TestWithoutACluster(t *testing.T) {
+	tests := map[string]struct {
+		stdin          string
+		args           []string
+		code           int
+		stdout, stderr string
+	}{
+		"a misspelt command":           {args: []string{"crate"}, code: 2, stderr: `did you mean "create"?`},
+		"a misspelt resource":          {args: []string{"get", "jbos"}, code: 2, stderr: `did you mean "jobs"?`},
+		"a misspelt flag":              {args: []string{"get", "jobs", "--pol=x"}, code: 2, stderr: `did you mean "--pool"?`},
+		"a misspelt kind":              {args: []string{"get", "jobs", "--kind=trainig"}, code: 2, stderr: `did you mean "training"?`},
+		"a format that does not exist": {args: []string{"get", "nodes", "-o", "xml"}, code: 2, stderr: "want one of table, wide"},
+		"a group without a command":    {args: []string{"get"}, code: 2, stdout: "nodes"},
+		"no cluster configured":        {args: []string{"get", "jobs"}, code: 9, stderr: "set KUBECONFIG"},
+		"a job needs a name":           {args: []string{"logs"}, code: 2, stderr: "the name of one job"},
+		"no file":                      {args: []string{"create"}, code: 2, stderr: "give one with -f"},
+		"a file that does not exist":   {args: []string{"validate", "-f", "/nope.yaml"}, code: 2, stderr: "reading /nope.yaml: no such file"},
+		"names and files at once":      {args: []string{"delete", "x", "-f", "-"}, code: 9, stderr: "no cluster"},
+		"the version of gpuctl":        {args: []string{"version", "--client"}, stdout: "gpuctl"},
+		"a valid file":                 {stdin: trainingYAML, args: []string{"validate", "-f", "-"}, stdout: "<stdin>: training/sft is valid\n"},
+		"a bad file": {
+			stdin: strings.Replace(trainingYAML, "gpu:", "gpus:", 1), args: []string{"validate", "-f", "-"},
+			code: 2, stderr: "<stdin>:4:13: unknown field \"gpus\" in resources (did you mean \"gpu\"?)\n  resources",
+		},
+		"render needs no cluster": {stdin: trainingYAML, args: []string{"render", "-f", "-"}, stdout: "kind: Job"},
+		"a client dry run needs no cluster": {
+			stdin: trainingYAML, args: []string{"create", "-f", "-", "--dry-run=client"},
+			stdout: "training/sft created (client dry run)\n",
+		},
+		"a completion script": {args: []string{"completion", "bash"}, stdout: "__start_gpuctl"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := gpuctl(t, tc.stdin, tc.args...)
+			if code != tc.code || !strings.Contains(stdout, tc.stdout) || !strings.Contains(stderr, tc.stderr) {
+				t.Errorf("exit code %d, want %d\nstdout: %s\nwant: %s\nstderr: %s\nwant: %s",
+					code, tc.code, stdout, tc.stdout, stderr, tc.stderr)
+			}
+		})
+	}
+}
+
+func TestRenderIsADryRun(t *testing.T) {
+	_, rendered, _ := gpuctl(t, trainingYAML, "render", "-f", "-")
+	_, dry, _ := gpuctl(t, trainingYAML, "create", "--dry-run=client", "-o", "yaml", "-f", "-")
+	if diff := cmp.Diff(dry, rendered); diff != "" {
+		t.Errorf("(-create +render):\n%s", diff)
+	}
+}
+
+func TestHelpNamesTheProgramAsItWasCalled(t *testing.T) {
+	streams, out, _ := TestIOStreams("")
+	Run(t.Context(), NewFactory(streams), []string{"/usr/bin/kubectl-gpu", "get", "jobs", "--help"})
+	if text := out.String(); !strings.Contains(text, "kubectl gpu get jobs [NAME]") || strings.Contains(text, "gpuctl") {
+		t.Errorf("help is:\n%s", text)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	resource := schema.GroupResource{Group: "batch", Resource: "jobs"}
+	tests := map[string]struct {
+		err  error
+		want int
+	}{
+		"nothing went wrong":       {nil, 0},
+		"anything else":            {errors.New("x"), 1},
+		"usage":                    {usagef("x"), 2},
+		"the server finds invalid": {apierrors.NewInvalid(schema.GroupKind{}, "x", nil), 2},
+		"not found":                {apierrors.NewNotFound(resource, "x"), 3},
+		"job not found":            {&submit.NotFoundError{}, 3},
+		"nodes not found":          {&submit.MissingNodesError{}, 3},
+		"job exists":               {&submit.ExistsError{}, 4},
+		"object changed meanwhile": {apierrors.NewConflict(resource, "x", errors.New("y")), 4},
+		"forbidden":                {apierrors.NewForbidden(resource, "x", nil), 5},
+		"not logged in":            {apierrors.NewUnauthorized("x"), 5},
+		"no answer in time":        {context.DeadlineExceeded, 9},
+		"interrupted":              {context.Canceled, 130},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := exitCode(tc.err); got != tc.want {
+				t.Errorf("exit code %d, want %d", got, tc.want)
+			}
+			if tc.err != nil && exitCode(fmt.Errorf("doing it: %w", tc.err)) != tc.want {
+				t.Error("wrapping the error changes the exit code")
+			}
+		})
+	}
+}
+
+var now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+func someJobs() []inventory.Job {
+	return []inventory.Job{
+		{
+			Name: "chat", Namespace: "team", Kind: "inference", Status: inventory.StatusRunning, Ready: 2, Desired: 2,
+			GPUs: 2, GPUTypes: []string{"L40S-48G"}, Pool: "serving", Priority: "high",
+			Nodes: []string{"node-1", "node-2"}, Created: now.Add(-26 * time.Hour),
+		},
+		{
+			Name: "qwen2-7b-sft", Namespace: "team", Kind: "training", Status: inventory.StatusPending, Desired: 1, GPUs: 64,
+			Pool: "training", Priority: "medium", Created: now.Add(-90 * time.Second),
+			Trouble: inventory.Trouble{Reason: "Unschedulable", Message: "0/64 nodes are available: 16 node(s) have fewer " +
+				"GPUs than the pod asks for, 48 node(s) didn't satisfy plugin(s) [GPUFilter]. no new claims to deallocate, " +
+				"preemption: 0/64 nodes are available: 64 Preemption is not helpful for scheduling."},
+		},
+	}
+}
+
+func TestTableOfJobs(t *testing.T) {
+	tests := map[string]tableStyle{
+		"jobs-pipe":       {},
+		"jobs-wide":       {wide: true},
+		"jobs-terminal":   {width: 100, color: true},
+		"jobs-no-headers": {noHeaders: true},
+	}
+	for name, style := range tests {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := writeTable(&out, someJobs(), jobColumns(now, false), style); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name, out.String())
+		})
+	}
+}
+
+func TestDescribeJob(t *testing.T) {
+	exit := int32(137)
+	detail := inventory.JobDetail{
+		Job:         someJobs()[1],
+		Description: "fine-tuning",
+		Container: inventory.Container{
+			Image: "llama-factory:v1", Command: []string{"train"}, Args: []string{"--lr", "1e-4"},
+			Requests: map[string]string{"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "64"},
+		},
+		Services: []inventory.Service{{Name: "svc-x", Port: 8000, NodePort: 30080}},
+		Events: []inventory.Event{{
+			Type: "Warning", Reason: "FailedScheduling", Object: "Pod/x-1", Message: "no node", Count: 3, Last: now.Add(-time.Minute),
+		}},
+	}
+	detail.Pods = []inventory.Pod{{Name: "x-1", Phase: "Pending", Restarts: 2, ExitCode: &exit, Created: now.Add(-time.Minute)}}
+	streams, out, _ := TestIOStreams("")
+	if err := describeJob(newDescription(streams), detail, now); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "describe-job", out.String())
+}
+
+func TestAWatchPrintsOnlyWhatChanged(t *testing.T) {
+	streams, out, errOut := TestIOStreams("")
+	l := listing[inventory.Job]{
+		io: streams, now: func() time.Time { return now }, noun: "job", output: newOutput(outputTable),
+		columns: func(now time.Time) []column[inventory.Job] { return jobColumns(now, false) },
+		name:    func(j inventory.Job) string { return j.Name },
+		id:      func(j inventory.Job) string { return j.Name },
+	}
+	report := l.follow(t.Context(), func(error) {})
+	jobs := someJobs()
+	report(jobs)
+	report(jobs)
+	changed := someJobs()
+	changed[1].Status, changed[1].Trouble = inventory.StatusRunning, inventory.Trouble{}
+	report(changed)
+	report(changed[1:])
+	golden(t, "watch", out.String()+"--- stderr\n"+errOut.String())
+}
