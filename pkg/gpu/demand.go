@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -61,7 +62,7 @@ func DemandOf(pod *corev1.Pod) (Demand, error) {
 	return demand, nil
 }
 
-// specDemand returns what a pod's containers ask. Unlike annotations, they never change.
+// specDemand returns what a pod's containers ask. Unlike its annotations, that never changes.
 func specDemand(pod *corev1.Pod) (Demand, error) {
 	request, err := RequestOf(pod)
 	if err != nil || request.IsZero() {
@@ -108,7 +109,7 @@ func containerDemands(pod *corev1.Pod) ([]ContainerDemand, error) {
 	if err != nil {
 		return nil, err
 	}
-	demands := append(inits, mains...)
+	demands := slices.Concat(inits, mains)
 	if len(demands) > MaxContainers {
 		return nil, fmt.Errorf("%d containers ask for GPUs, want at most %d", len(demands), MaxContainers)
 	}

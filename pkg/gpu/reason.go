@@ -100,7 +100,9 @@ func (r Reason) quality() string {
 		return "healthy"
 	case TooFewShareable:
 		return fmt.Sprintf("with %d MiB to share", r.MemoryMiB)
-	default:
-		return "free"
 	}
+	if r.MemoryMiB > 0 {
+		return fmt.Sprintf("free with %d MiB", r.MemoryMiB)
+	}
+	return "free"
 }

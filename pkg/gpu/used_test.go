@@ -78,7 +78,7 @@ func TestUnnamedCardsArePessimistic(t *testing.T) {
 		},
 		"the one large card may be the one that is held": {
 			inv: inventory(3, sized(24000, 24000, 81920)), foreign: []*Demand{whole(1)}, d: large,
-			detail: "0 of 3 free, 1 short; 1 are held by pods that do not name theirs",
+			detail: "0 of 3 free with 80000 MiB, 1 short; 1 are held by pods that do not name theirs",
 		},
 		"more held than there are leaves none": {
 			inv: pcie(), foreign: []*Demand{whole(5), whole(5)}, d: whole(1),
