@@ -229,6 +229,24 @@ func TestMessagesThatUsersSee(t *testing.T) {
 	}
 }
 
+// TestRejectionAtPreFilterLeavesPostFilterSound: DynamicResources fails in PostFilter when its PreFilter did not
+// run, so the profile must not let ours reject a pod before it.
+func TestRejectionAtPreFilterLeavesPostFilterSound(t *testing.T) {
+	c := newCluster(t, gpuNode("a", "pcie"))
+	state, profile := framework.NewCycleState(), c.scheduler.Profiles[names.SchedulerName]
+	rejected := pod("p", "1", "1").Annotation(names.AnnotationGPUTypes, "H100").Obj()
+	if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Add(rejected); err != nil {
+		t.Fatal(err)
+	}
+	if _, status, _ := profile.RunPreFilterPlugins(t.Context(), state, rejected); !status.IsRejected() {
+		t.Fatalf("PreFilter: %v, want a rejection", status)
+	}
+	nodes := framework.NewDefaultNodeToStatus()
+	if _, status := profile.RunPostFilterPlugins(t.Context(), state, rejected, nodes); !status.IsRejected() {
+		t.Errorf("PostFilter: %v, want a rejection and no error", status)
+	}
+}
+
 func TestMetricsShowOnTheSchedulersEndpoint(t *testing.T) {
 	c := newCluster(t, gpuNode("a", "pcie"), gpuNode("b", "pcie"))
 	c.place(pod("p", "1", "1"))
