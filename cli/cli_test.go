@@ -73,7 +73,7 @@ func TestWithoutACluster(t *testing.T) {
 		"a job needs a name":           {args: []string{"logs"}, code: 2, stderr: "the name of one job"},
 		"no file":                      {args: []string{"create"}, code: 2, stderr: "give one with -f"},
 		"a file that does not exist":   {args: []string{"validate", "-f", "/nope.yaml"}, code: 2, stderr: "reading /nope.yaml: no such file"},
-		"names and files at once":      {args: []string{"delete", "x", "-f", "-"}, code: 9, stderr: "no cluster"},
+		"names and files at once":      {args: []string{"delete", "x", "-f", "-"}, code: 2, stderr: "not both"},
 		"the version of gpuctl":        {args: []string{"version", "--client"}, stdout: "gpuctl"},
 		"a valid file":                 {stdin: trainingYAML, args: []string{"validate", "-f", "-"}, stdout: "<stdin>: training/sft is valid\n"},
 		"a bad file": {
@@ -85,7 +85,8 @@ func TestWithoutACluster(t *testing.T) {
 			stdin: trainingYAML, args: []string{"create", "-f", "-", "--dry-run=client"},
 			stdout: "training/sft created (client dry run)\n",
 		},
-		"a completion script": {args: []string{"completion", "bash"}, stdout: "__start_gpuctl"},
+		"an argument too many": {args: []string{"version", "now"}, code: 2, stderr: `unexpected argument "now"`},
+		"a completion script":  {args: []string{"completion", "bash"}, stdout: "__start_gpuctl"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

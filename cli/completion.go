@@ -44,6 +44,13 @@ func exactlyOne(what string) cobra.PositionalArgs {
 	}
 }
 
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q\nSee '%s --help'", args[0], cmd.CommandPath())
+	}
+	return nil
+}
+
 // patience is how long a shell is kept waiting for names.
 const patience = 2 * time.Second
 

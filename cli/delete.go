@@ -89,16 +89,16 @@ func runDelete(ctx context.Context, o *deleteOptions, args []string) error {
 
 // targets reads what to delete from the arguments or from the files.
 func (o *deleteOptions) targets(args []string) ([]target, error) {
-	namespace, err := o.factory.namespace()
-	if err != nil {
-		return nil, err
-	}
 	switch {
 	case len(args) > 0 && len(o.files) > 0:
 		return nil, usagef("give names or -f FILE, not both")
 	case len(o.files) > 0:
-		return o.targetsOfFiles(namespace)
+		return o.targetsOfFiles()
 	}
+	return o.targetsOfArgs(args)
+}
+
+func (o *deleteOptions) targetsOfArgs(args []string) ([]target, error) {
 	pools := false
 	switch {
 	case len(args) > 0 && slices.Contains([]string{"job", "jobs"}, args[0]):
@@ -108,6 +108,10 @@ func (o *deleteOptions) targets(args []string) ([]target, error) {
 	}
 	if len(args) == 0 {
 		return nil, usagef("nothing to delete: give the names of jobs, or -f FILE")
+	}
+	namespace, err := o.factory.namespace()
+	if err != nil {
+		return nil, err
 	}
 	var out []target
 	for _, arg := range args {
@@ -126,8 +130,12 @@ func (o *deleteOptions) targets(args []string) ([]target, error) {
 	return out, nil
 }
 
-func (o *deleteOptions) targetsOfFiles(namespace string) ([]target, error) {
+func (o *deleteOptions) targetsOfFiles() ([]target, error) {
 	docs, err := readDocuments(o.factory.IO, o.files)
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := o.factory.namespace()
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func newVersionCmd(f *Factory) *cobra.Command {
 		Use:     "version",
 		Short:   "Print the versions of gpuctl and of the cluster",
 		Example: "  gpuctl version\n  gpuctl version --client -o json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE:    func(*cobra.Command, []string) error { return runVersion(o) },
 	}
 	cmd.Flags().BoolVar(&o.client, "client", false, "Print gpuctl's own version only, without asking the cluster")

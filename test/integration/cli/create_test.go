@@ -26,7 +26,7 @@ func TestCreateGetDelete(t *testing.T) {
 	if got := s.expect(0, "", "", "get", "jobs", "-o", "name"); got.stdout != "training/sft\n" {
 		t.Errorf("stdout is %q", got.stdout)
 	}
-	if got := s.expect(0, "", "", "describe", "job", "sft"); !strings.Contains(got.stdout, "nvidia.com/gpu") {
+	if got := s.expect(0, "", "", "describe", "job", "sft"); !strings.Contains(got.stdout, "GPUs:        1 per pod") {
 		t.Errorf("stdout is %q", got.stdout)
 	}
 	s.expect(3, `"nothing" not found`, "", "get", "job", "nothing")
