@@ -141,9 +141,9 @@ func (t *Topology) bandwidthOf(set Set) uint32 {
 	return sum
 }
 
-// maxTopologies bounds how many topologies are kept. A cluster has a handful of node models; the bound is
-// for agents that report nonsense.
-const maxTopologies = 256
+// maxTopologies bounds how many topologies are kept. A cluster has a handful of node models; the bound keeps
+// agents that report nonsense from taking more than some 300 MiB. Beyond it all are forgotten and made anew.
+const maxTopologies = 64
 
 // Topologies keeps one [Topology] for all nodes that are built alike. The zero value is ready to use, also
 // from many goroutines.
