@@ -128,7 +128,7 @@ func httpReady(url string) func(context.Context) error {
 		if err != nil {
 			return err // names the method and the URL
 		}
-		defer resp.Body.Close()
+		defer func() { _ = resp.Body.Close() }()
 		if resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("asking %s: %s", url, resp.Status)
 		}

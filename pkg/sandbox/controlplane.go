@@ -45,7 +45,7 @@ func (s *Sandbox) startControlPlane(ctx context.Context) error {
 	if err := s.adopt(nameEtcd, plane.Etcd.URL.Port(), started); err != nil {
 		return err
 	}
-	if err := s.adopt(nameAPIServer, plane.APIServer.SecureServing.Port, started); err != nil {
+	if err := s.adopt(nameAPIServer, plane.APIServer.Port, started); err != nil {
 		return err
 	}
 	return s.createAdmin()
@@ -245,7 +245,7 @@ func freePort() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("finding a free port: %w", err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 

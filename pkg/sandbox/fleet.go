@@ -62,7 +62,7 @@ type NodeGroup struct {
 func DefaultFleet() Fleet {
 	fleet, err := ParseFleet(defaultFleet)
 	if err != nil {
-		panic(fmt.Sprintf("the embedded fleet is invalid: %v", err)) // a test parses it
+		panic(fmt.Sprintf("the embedded fleet is invalid: %v", err)) //nolint:forbidigo // a test parses it, so no user can meet this
 	}
 	return fleet
 }

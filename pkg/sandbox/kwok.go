@@ -143,7 +143,7 @@ func (s *Sandbox) WritePodLog(lines ...string) error {
 	if err != nil {
 		return fmt.Errorf("opening the pods' log: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	if _, err := f.Write(buf.Bytes()); err != nil {
 		return fmt.Errorf("writing the pods' log: %w", err)
 	}

@@ -129,7 +129,7 @@ func launch(dir string, spec ProcessSpec, onExit func(*Process)) (*Process, erro
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", spec.Name, err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	cmd := exec.Command("/bin/sh", append([]string{"-c", recordScript, p.pidFile, spec.Path}, spec.Args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + filepath.Join(dir, "tmp")}, spec.Env...)

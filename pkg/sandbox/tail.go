@@ -18,7 +18,7 @@ func Tail(path string) string {
 	if err != nil {
 		return fmt.Sprintf("(no log: %v)", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	if info, err := f.Stat(); err == nil && info.Size() > tailBytes {
 		if _, err := f.Seek(-tailBytes, io.SeekEnd); err != nil {
 			return fmt.Sprintf("(no log: %v)", err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -36,7 +37,7 @@ func newLogsCmd(p *place) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			logs := append(st.Components, component{Name: "supervisor", Log: p.logPath()})
+			logs := slices.Concat(st.Components, []component{{Name: "supervisor", Log: p.logPath()}})
 			if len(args) == 0 {
 				return listLogs(cmd.OutOrStdout(), logs)
 			}
@@ -66,7 +67,7 @@ func printLog(out io.Writer, logs []component, name string) error {
 		if err != nil {
 			return fmt.Errorf("opening the log of %s: %w", name, err)
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }()
 		if _, err := io.Copy(out, f); err != nil {
 			return fmt.Errorf("printing the log of %s: %w", name, err)
 		}

@@ -143,12 +143,12 @@ func (o *upOptions) supervise(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("creating the supervisor's pipe: %w", err)
 	}
-	defer read.Close()
+	defer func() { _ = read.Close() }()
 	log, err := os.OpenFile(o.place.logPath(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return errors.Join(fmt.Errorf("opening the supervisor's log: %w", err), write.Close())
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	cmd := exec.Command(self, o.runArgs()...)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{write}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
