@@ -125,25 +125,34 @@ func checkWorkdir(d *decoder, at string, w *Workdir) {
 	}
 	has := func(field string) bool { return d.has(join(at, field)) }
 	wrong := func(field, message string) { d.errorf(d.valueAt(join(at, field)), "%s: %s", at, message) }
-	claim := has("pvc") || has("size")
-	switch {
-	case has("pvc") && has("size"):
-		wrong("size", "pvc mounts an existing claim and size makes a new one: keep one of them")
-	case has("storage-class") && !has("size"):
+	if has("pvc") || has("size") {
+		checkClaim(has, wrong)
+	} else if has("storage-class") {
 		wrong("storage-class", "storage-class needs size: it is the class of a new claim")
 	}
-	switch {
-	case claim && has("type"):
-		wrong("type", "type is for paths of the node: leave it out with pvc and size")
-	case claim && has("path") && has("mount-path"):
-		wrong("path", "a claim has one path: keep path or mount-path")
-	case !has("path") && !(claim && has("mount-path")):
+	onClaim := has("mount-path") && (has("pvc") || has("size"))
+	if !has("path") && !onClaim {
 		d.errorf(d.keys[at], "%s.path is missing (for example \"path: /datasets\")", at)
 	}
-	if w.MountPath == "" && w.Path != "" && !has("mount-path") {
+	if w.Path != "" && !has("mount-path") {
 		if _, err := mountPath(w.Path); err != nil {
 			wrong("path", fmt.Sprintf("%q %v", w.Path, err))
 		}
+	}
+}
+
+// checkClaim checks a workdir that mounts a claim. has tells which fields it has; wrong reports one of them.
+func checkClaim(has func(field string) bool, wrong func(field, message string)) {
+	if has("pvc") && has("size") {
+		wrong("size", "pvc mounts an existing claim and size makes a new one: keep one of them")
+	} else if has("storage-class") && !has("size") {
+		wrong("storage-class", "storage-class needs size: it is the class of a new claim")
+	}
+	if has("type") {
+		wrong("type", "type is for paths of the node: leave it out with pvc and size")
+	}
+	if has("path") && has("mount-path") {
+		wrong("path", "a claim has one path: keep path or mount-path")
 	}
 }
 

@@ -128,7 +128,7 @@ func TestParseReports(t *testing.T) {
 		"a health check on no port":       {compute + "service: {health-check: /x}\n", "t:4:11: service.health-check needs service.port"},
 
 		"a relative path":           {training + "storage: {workdirs: [{path: data}]}\n", `t:4:29: storage.workdirs[0].path: "data" is not an absolute path: begin it with /`},
-		"a path with steps upwards": {training + "storage: {workdirs: [{path: /a/../b}]}\n", `t:4:29: storage.workdirs[0].path: "/a/../b" must not contain ..`},
+		"a path with steps upwards": {training + "storage: {workdirs: [{path: /a/../b}]}\n", `t:4:29: storage.workdirs[0].path: "/a/../b" must not contain ".."`},
 		"a mount over everything":   {training + "storage: {workdirs: [{path: /}]}\n", `t:4:29: storage.workdirs[0]: "/" cannot be mounted over: it would hide the whole image`},
 		"a mount path with a colon": {training + "storage: {workdirs: [{path: /a, mount-path: \"/a:b\"}]}\n", `t:4:45: storage.workdirs[0].mount-path: "/a:b" must not contain a colon`},
 		"a path mounted twice":      {training + "storage: {workdirs: [{path: /a}, {path: /b, mount-path: /a/}]}\n", "t:4:34: storage.workdirs[1]: /a is mounted twice: first on line 4"},

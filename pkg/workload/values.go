@@ -231,7 +231,7 @@ func absolutePath(s string) (string, error) {
 	case !path.IsAbs(s):
 		return "", errors.New("is not an absolute path: begin it with /")
 	case slices.Contains(strings.Split(s, "/"), ".."):
-		return "", errors.New("must not contain ..")
+		return "", errors.New(`must not contain ".."`)
 	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return "", errors.New("contains a control character")
 	case len(s) > maxPath:
