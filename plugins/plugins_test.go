@@ -238,6 +238,9 @@ func TestRejectionAtPreFilterLeavesPostFilterSound(t *testing.T) {
 	if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Add(rejected); err != nil {
 		t.Fatal(err)
 	}
+	if node, err := c.try(rejected); err == nil { // which also takes the snapshot that preemption reads
+		t.Fatalf("placed on %s, want a rejection", node)
+	}
 	if _, status, _ := profile.RunPreFilterPlugins(t.Context(), state, rejected); !status.IsRejected() {
 		t.Fatalf("PreFilter: %v, want a rejection", status)
 	}

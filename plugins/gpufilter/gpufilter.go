@@ -99,10 +99,10 @@ func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter rejects a node that is not of the pod's pool and type, or has too few free GPUs.
-func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	s, err := cyclestate.Read[*state](cycle, stateKey)
+func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	s, err := stateOf(cycle, pod)
 	if err != nil {
-		return fwk.AsStatus(err)
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
 	verdict := p.rules.judge(&s.demand, node)
 	if verdict == fits {
@@ -110,6 +110,19 @@ func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, _ *corev1.Pod, 
 	}
 	nodeRejections[verdict].Inc()
 	return verdict.status()
+}
+
+// stateOf returns what PreFilter read from the pod. The classic configuration enables the plugin at filter
+// alone; then there is no such state, and the pod is read anew for each node.
+func stateOf(cycle fwk.CycleState, pod *corev1.Pod) (*state, error) {
+	if s, err := cyclestate.Read[*state](cycle, stateKey); err == nil {
+		return s, nil
+	}
+	demand, err := demandOf(pod)
+	if err != nil {
+		return nil, err
+	}
+	return &state{demand: demand}, nil
 }
 
 // SignPod tells which pods the plugin treats alike: those with the same demand.

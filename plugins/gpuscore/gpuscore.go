@@ -105,15 +105,28 @@ func (*Plugin) PreScore(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod
 }
 
 // Score values a node for the pod, 0–100, whatever the other nodes are worth.
-func (p *Plugin) Score(_ context.Context, cycle fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	s, err := cyclestate.Read[*state](cycle, stateKey)
+func (p *Plugin) Score(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	s, err := stateOf(cycle, pod)
 	if err != nil {
-		return 0, fwk.AsStatus(err)
+		return 0, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
 	if s.wants.Request.IsZero() {
 		return scoreWithoutGPU(node), nil
 	}
 	return p.weights.total(p.partsOf(&s.wants, node)), nil
+}
+
+// stateOf returns what PreScore read from the pod. The classic configuration enables the plugin at score
+// alone; then there is no such state, and the pod is read anew for each node.
+func stateOf(cycle fwk.CycleState, pod *corev1.Pod) (*state, error) {
+	if s, err := cyclestate.Read[*state](cycle, stateKey); err == nil {
+		return s, nil
+	}
+	wants, err := wantsOf(pod)
+	if err != nil {
+		return nil, err
+	}
+	return &state{wants: wants}, nil
 }
 
 // ScoreExtensions returns nil: scores are absolute. Stretching them over the nodes at hand would turn a
