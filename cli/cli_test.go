@@ -66,7 +66,7 @@ func TestWithoutACluster(t *testing.T) {
 		"a misspelt command":           {args: []string{"crate"}, code: 2, stderr: `did you mean "create"?`},
 		"a misspelt resource":          {args: []string{"get", "jbos"}, code: 2, stderr: `did you mean "jobs"?`},
 		"a misspelt flag":              {args: []string{"get", "jobs", "--pol=x"}, code: 2, stderr: `did you mean "--pool"?`},
-		"a misspelt kind":              {args: []string{"get", "jobs", "--kind=trainig"}, code: 2, stderr: `did you mean "training"?`},
+		"a misspelt kind":              {args: []string{"get", "jobs", "--kind=training2"}, code: 2, stderr: `did you mean "training"?`},
 		"a format that does not exist": {args: []string{"get", "nodes", "-o", "xml"}, code: 2, stderr: "want one of table, wide"},
 		"a group without a command":    {args: []string{"get"}, code: 2, stdout: "nodes"},
 		"no cluster configured":        {args: []string{"get", "jobs"}, code: 9, stderr: "set KUBECONFIG"},

@@ -99,9 +99,10 @@ func isUnreachable(err error) bool {
 func message(err error) string {
 	text := err.Error()
 	var request *url.Error
+	var exists *submit.ExistsError
 	switch {
-	case errors.As(err, new(*submit.ExistsError)):
-		text += "\nNothing was changed. Choose another name, or delete the job first: gpuctl delete NAME"
+	case errors.As(err, &exists) && exists.Name != "":
+		text += "\nChoose another name, or delete that job first: gpuctl delete " + exists.Name + " -n " + exists.Namespace
 	case errors.As(err, new(*submit.ForeignNodesError)):
 		text += "\nNothing was changed. --force moves the nodes"
 	case errors.As(err, &request):
