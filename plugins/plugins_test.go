@@ -198,8 +198,8 @@ func TestMessagesThatUsersSee(t *testing.T) {
 			want: `0/3 nodes are available: no node of GPU pool "training" has GPU type "H100" (types: A100-80G).`,
 		},
 		"no such pool": {
-			pod:  pod("p", "1", "1").Label(names.LabelPool, "trainig"),
-			want: `0/3 nodes are available: no node is in GPU pool "trainig" (pools: default, training).`,
+			pod:  pod("p", "1", "1").Label(names.LabelPool, "traning-gpus"),
+			want: `0/3 nodes are available: no node is in GPU pool "traning-gpus" (pools: default, training).`,
 		},
 		"a full pool": {
 			pod: pod("p", "1", "8").Label(names.LabelPool, "training"),

@@ -51,7 +51,7 @@ const (
 	SharingMemory = "memory"
 )
 
-// AnnotationInventory, on a node, is the JSON inventory of its GPUs, written by the node agent.
+// AnnotationInventory is, on a node, the JSON inventory of its GPUs, written by the node agent.
 const AnnotationInventory = "g8s.host/gpu-inventory"
 
 // Resource names, as nodes offer and containers ask them.
