@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# The tour of `make demo`: a cluster of simulated GPU nodes, four jobs, where three of them landed and why the fourth
+# cannot run. The cluster stays up until `make demo-down`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export PATH=$PWD/bin:$PATH
+
+title() { printf '\n== %s\n' "$*"; }
+show() {
+  printf '$ %s\n' "$*"
+  "$@"
+}
+
+gpu-sandbox up
+KUBECONFIG=$(gpu-sandbox kubeconfig)
+export KUBECONFIG
+
+title "The pools of this cluster"
+show gpuctl get pools
+
+title "Three jobs, a dozen lines of YAML each, and one that asks for what is not there"
+# A demo that is run again starts afresh.
+gpuctl delete -f examples/demo --ignore-not-found >/dev/null 2>&1
+show gpuctl create -f examples/demo
+
+for job in qwen2-7b-llamafactory-sft llama3-8b-inference data-prep-notebook; do
+  bin/tools/kubectl wait pod -l "g8s.host/job=$job" --for=condition=Ready --timeout=60s >/dev/null
+done
+bin/tools/kubectl wait pod -l g8s.host/job=too-big --for=condition=PodScheduled=false --timeout=60s >/dev/null
+
+title "Where they landed"
+show gpuctl get jobs -o wide
+
+title "Why one of them waits"
+show gpuctl describe job too-big
+
+cat <<TEXT
+
+== What to type next
+  export KUBECONFIG=$KUBECONFIG
+  export PATH=$PWD/bin:\$PATH
+  gpuctl describe job qwen2-7b-llamafactory-sft     all about one job
+  gpuctl logs llama3-8b-inference                   what its pods print
+  gpuctl get nodes --pool training-pool             the nodes of a pool and their free GPUs
+  gpuctl delete too-big                             give it up
+  gpuctl create -f your.yaml                        docs/yaml.md says what may stand in it
+  make demo-down                                    stop the cluster
+TEXT
