@@ -92,6 +92,9 @@ const (
 	AnnotationTopology = "g8s.host/topology"
 	// AnnotationGPUDevices is the scheduler's choice of devices, JSON by container name.
 	AnnotationGPUDevices = "g8s.host/gpu-devices"
+	// AnnotationEpoch is, on a Binding, the leadership under which it was decided: "<lease holder>/<transitions>".
+	// The API server refuses a Binding of another epoch than the scheduler's lease has.
+	AnnotationEpoch = "g8s.host/epoch"
 	// AnnotationDescription is the author's description of a job or pool.
 	AnnotationDescription = "g8s.host/description"
 	// AnnotationSubmitted, on the top object of a job, is the YAML document it was made from.
