@@ -179,6 +179,8 @@ func (s *Sandbox) caPath() string { return filepath.Join(s.dir, "certs", "sandbo
 
 // componentKubeconfig provisions an administrator for a part of the cluster itself and returns its kubeconfig.
 func (s *Sandbox) componentKubeconfig(name string) (string, error) {
+	s.usersMu.Lock()
+	defer s.usersMu.Unlock()
 	user, err := s.plane.AddUser(envtest.User{Name: "sandbox:" + name, Groups: []string{groupMasters}}, &rest.Config{})
 	if err != nil {
 		return "", fmt.Errorf("creating user %s: %w", name, err)

@@ -30,6 +30,9 @@ type Sandbox struct {
 	// kubeletPort is where kwok answers for logs. It is chosen before kwok runs, because nodes carry it.
 	kubeletPort int
 
+	progressMu sync.Mutex // held while writing to options.Progress
+	usersMu    sync.Mutex // held while adding a user: envtest's authority numbers certificates without a lock
+
 	mu        sync.Mutex
 	processes []*Process // in the order of their start
 
@@ -189,7 +192,10 @@ func (s *Sandbox) exited(p *Process) {
 	}
 }
 
+// progress writes one line. Components start at the same time, and a writer need not be safe for that.
 func (s *Sandbox) progress(format string, args ...any) {
+	s.progressMu.Lock()
+	defer s.progressMu.Unlock()
 	fmt.Fprintf(s.options.Progress, "%6.1fs  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 

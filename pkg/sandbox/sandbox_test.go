@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -20,17 +21,18 @@ import (
 // looks for what is left after Stop.
 func TestSandbox(t *testing.T) {
 	var boxes [2]*Sandbox
+	var progress [2]bytes.Buffer // t.Output is not safe for two writers
 	var g errgroup.Group
 	for i := range boxes {
 		g.Go(func() (err error) {
 			o := Full()
-			o.Progress = t.Output()
+			o.Progress = &progress[i]
 			boxes[i], err = Start(t.Context(), o)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s%s", err, &progress[0], &progress[1])
 	}
 	for _, s := range boxes {
 		t.Cleanup(func() { stopAndCheck(t, s) })

@@ -251,11 +251,24 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-func TestFilterWithoutPreFilterIsOurFault(t *testing.T) {
-	plugin := newPlugin(t, &configv1.GPUFilterArgs{})
-	got := plugin.Filter(t.Context(), framework.NewCycleState(), podOf("a", "1").Obj(), info(twoPools[0]))
-	if got.Code() != fwk.Error {
-		t.Errorf("status %v, want an error", got)
+// TestFilterReadsThePodWhenPreFilterDidNotRun is the classic configuration, which enables the plugin at filter alone.
+func TestFilterReadsThePodWhenPreFilterDidNotRun(t *testing.T) {
+	tests := map[string]struct {
+		gpus string
+		want fwk.Code
+	}{
+		"a pod that fits":           {"1", fwk.Success},
+		"a pod that does not":       {"9", fwk.UnschedulableAndUnresolvable},
+		"a pod that cannot be read": {"-1", fwk.UnschedulableAndUnresolvable},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			plugin := newPlugin(t, &configv1.GPUFilterArgs{})
+			pod := podOf("a", tc.gpus).Obj()
+			if got := plugin.Filter(t.Context(), framework.NewCycleState(), pod, info(twoPools[0])); got.Code() != tc.want {
+				t.Errorf("status %v, want code %v", got, tc.want)
+			}
+		})
 	}
 }
 

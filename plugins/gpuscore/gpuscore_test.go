@@ -192,10 +192,18 @@ func TestMalformedPodIsNotScored(t *testing.T) {
 	}
 }
 
-func TestScoreWithoutPreScoreIsOurFault(t *testing.T) {
-	plugin := newPlugin(t, &configv1.GPUScoreArgs{})
-	if _, status := plugin.Score(t.Context(), framework.NewCycleState(), st.MakePod().Obj(), info(st.MakeNode().Obj())); status.Code() != fwk.Error {
-		t.Errorf("status %v, want an error", status)
+// TestScoreReadsThePodWhenPreScoreDidNotRun is the classic configuration, which enables the plugin at score alone.
+func TestScoreReadsThePodWhenPreScoreDidNotRun(t *testing.T) {
+	plugin, node := newPlugin(t, &configv1.GPUScoreArgs{}), info(st.MakeNode().Obj())
+	pod := st.MakePod().Obj()
+	want := score(t, plugin, pod, node)
+	got, status := plugin.Score(t.Context(), framework.NewCycleState(), pod, node)
+	if !status.IsSuccess() || got != want || got == 0 {
+		t.Errorf("Score without PreScore = %d, %v, want %d as with it", got, status, want)
+	}
+	malformed := asking(names.ResourceGPU, "-1").Obj()
+	if _, status := plugin.Score(t.Context(), framework.NewCycleState(), malformed, node); status.Code() != fwk.UnschedulableAndUnresolvable {
+		t.Errorf("a pod that cannot be read: %v, want it refused", status)
 	}
 }
 
