@@ -11,7 +11,7 @@ show() {
   "$@"
 }
 
-gpu-sandbox up
+gpu-sandbox up >/dev/null
 KUBECONFIG=$(gpu-sandbox kubeconfig)
 export KUBECONFIG
 
@@ -29,7 +29,7 @@ done
 bin/tools/kubectl wait pod -l g8s.host/job=too-big --for=condition=PodScheduled=false --timeout=60s >/dev/null
 
 title "Where they landed"
-show gpuctl get jobs -o wide
+show gpuctl get jobs
 
 title "Why one of them waits"
 show gpuctl describe job too-big
