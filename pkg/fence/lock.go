@@ -1,0 +1,52 @@
+package fence
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// lock is the election's lock. It sees each write of the Lease before the election does.
+type lock struct {
+	resourcelock.Interface
+	fence *Fence
+}
+
+// Create writes a new Lease.
+func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, &record, l.Interface.Create)
+}
+
+// Update takes, renews or releases the Lease.
+func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, &record, l.Interface.Update)
+}
+
+type writeFunc func(context.Context, resourcelock.LeaderElectionRecord) error
+
+func (l *lock) write(ctx context.Context, record *resourcelock.LeaderElectionRecord, write writeFunc) error {
+	if record.HolderIdentity != l.Identity() {
+		return write(ctx, *record) // the election releases the lease
+	}
+	epoch := epochOf(record)
+	held, leads := l.fence.Epoch()
+	if leads && held != epoch {
+		return fmt.Errorf("taking the lease as %s after %s: %w", epoch, held, errLedBefore)
+	}
+	if err := write(ctx, *record); err != nil || leads {
+		return err
+	}
+	l.fence.epoch.Store(&epoch)
+	l.fence.pause(ctx)
+	return nil
+}
+
+// pause lets [Pause] go by. The election is told of its success only then, so that nothing is decided before. When the
+// process is told to end in between there is still no error: only an election that succeeded releases its lease.
+func (f *Fence) pause(ctx context.Context) {
+	select {
+	case <-f.clock.After(Pause):
+	case <-ctx.Done():
+	}
+}
