@@ -1,0 +1,93 @@
+// Package cycle carries what the explanation of a placement needs from the plugin that scores nodes to the one that
+// records, through the state of the scheduling cycle. Plugins do not import each other; both know this package.
+package cycle
+
+import (
+	"slices"
+	"sync/atomic"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/explain"
+)
+
+// ScoresKey is where the cycle state holds the [Scores].
+const ScoresKey fwk.StateKey = "ExplainScores"
+
+// maxParts is how many parts a score may have.
+const maxParts = 8
+
+// Scores gathers what each candidate of one scheduling cycle is worth. Nodes are scored in many goroutines, so
+// adding takes no lock and no memory beyond what [NewScores] took. nil gathers nothing.
+type Scores struct {
+	parts   []explain.Part // names and weights
+	used    atomic.Int64
+	entries []score
+}
+
+type score struct {
+	node   string
+	total  int64
+	values [maxParts]int64
+}
+
+// NewScores has room for a number of nodes. Parts name the parts of a score and their weights, at most eight.
+func NewScores(nodes int, parts []explain.Part) *Scores {
+	return &Scores{parts: parts[:min(len(parts), maxParts)], entries: make([]score, nodes)}
+}
+
+// Clone implements fwk.StateData. Scores belong to one cycle and are shared with its clones.
+func (s *Scores) Clone() fwk.StateData { return s }
+
+// Add notes the score of a node and the values of its parts, in the order of the parts. Nodes beyond the room that
+// was made are not noted.
+func (s *Scores) Add(node string, total int64, values ...int64) {
+	if s == nil {
+		return
+	}
+	i := s.used.Add(1) - 1
+	if i >= int64(len(s.entries)) {
+		return
+	}
+	s.entries[i].node, s.entries[i].total = node, total
+	copy(s.entries[i].values[:], values)
+}
+
+// Len returns the number of nodes noted.
+func (s *Scores) Len() int {
+	if s == nil {
+		return 0
+	}
+	return min(int(s.used.Load()), len(s.entries))
+}
+
+// Best returns the candidates with the highest scores, the best first, equal ones by name. It is called when all
+// nodes are scored.
+func (s *Scores) Best(count int) []explain.Candidate {
+	var best []*score
+	for i := range s.Len() {
+		at, _ := slices.BinarySearchFunc(best, &s.entries[i], compareScores)
+		if at < count {
+			best = slices.Insert(best, at, &s.entries[i])
+			best = best[:min(len(best), count)]
+		}
+	}
+	out := make([]explain.Candidate, len(best))
+	for i, entry := range best {
+		out[i] = explain.Candidate{Node: entry.node, Score: entry.total, Parts: slices.Clone(s.parts)}
+		for j := range out[i].Parts {
+			out[i].Parts[j].Value = entry.values[j]
+		}
+	}
+	return out
+}
+
+func compareScores(a, b *score) int {
+	switch {
+	case a.total != b.total && a.total > b.total, a.total == b.total && a.node < b.node:
+		return -1
+	case a.total == b.total && a.node == b.node:
+		return 0
+	}
+	return 1
+}

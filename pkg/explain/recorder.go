@@ -1,0 +1,156 @@
+package explain
+
+import (
+	"cmp"
+	"container/list"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Limits bound what a recorder holds. What was asked and written least recently goes first.
+type Limits struct {
+	// Pods is the number of pods.
+	Pods int
+	// Bytes is the memory of all records, as estimated by their texts.
+	Bytes int
+}
+
+// DefaultLimits hold every waiting pod of a large cluster in some megabytes.
+var DefaultLimits = Limits{Pods: 10_000, Bytes: 32 << 20}
+
+// Recorder keeps a record of each of the pods that were tried last. It may be used from many goroutines. A nil
+// Recorder records nothing and knows no pod, at no cost.
+type Recorder struct {
+	limits Limits
+
+	mu    sync.Mutex
+	byUID map[types.UID]*list.Element
+	// byName finds the pod that bears a name now; its predecessors of that name are found by UID alone.
+	byName map[types.NamespacedName]types.UID
+	recent *list.List // of *entry, the one written last in front
+	bytes  int
+}
+
+type entry struct {
+	record Record
+	size   int
+}
+
+func (e *entry) name() types.NamespacedName {
+	return types.NamespacedName{Namespace: e.record.Namespace, Name: e.record.Name}
+}
+
+// NewRecorder returns an empty recorder.
+func NewRecorder(limits Limits) *Recorder {
+	return &Recorder{
+		limits: limits,
+		byUID:  map[types.UID]*list.Element{},
+		byName: map[types.NamespacedName]types.UID{},
+		recent: list.New(),
+	}
+}
+
+// Record takes an attempt to place a pod; it replaces the one before. The attempt's lists belong to the recorder
+// from then on. They are sorted, and cut to the bounds of this package.
+func (r *Recorder) Record(pod *corev1.Pod, attempt Attempt) {
+	if r == nil {
+		return
+	}
+	attempt.bounded()
+	size := attempt.size() + len(pod.Namespace) + len(pod.Name) + len(pod.UID)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	element, ok := r.byUID[pod.UID]
+	if !ok {
+		element = r.recent.PushFront(&entry{record: Record{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			Job: pod.Labels[names.LabelJob], First: attempt.Time,
+		}})
+		r.byUID[pod.UID] = element
+	}
+	e := element.Value.(*entry)
+	e.record.Attempts++
+	e.record.Last = attempt
+	r.bytes += size - e.size
+	e.size = size
+	r.byName[e.name()] = pod.UID
+	r.recent.MoveToFront(element)
+	r.evict()
+}
+
+// evict drops what was written least recently until the limits hold. The newest record stays whatever its size.
+func (r *Recorder) evict() {
+	for r.recent.Len() > 1 && (r.recent.Len() > r.limits.Pods || r.bytes > r.limits.Bytes) {
+		r.drop(r.recent.Back())
+	}
+}
+
+func (r *Recorder) drop(element *list.Element) {
+	e := r.recent.Remove(element).(*entry)
+	r.bytes -= e.size
+	delete(r.byUID, e.record.UID)
+	if r.byName[e.name()] == e.record.UID {
+		delete(r.byName, e.name())
+	}
+}
+
+// Forget drops the record of a pod that is gone.
+func (r *Recorder) Forget(uid types.UID) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if element, ok := r.byUID[uid]; ok {
+		r.drop(element)
+	}
+}
+
+// Pod returns the record of the pod that bears a name now.
+func (r *Recorder) Pod(namespace, name string) (Record, bool) {
+	if r == nil {
+		return Record{}, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	element, ok := r.byUID[r.byName[types.NamespacedName{Namespace: namespace, Name: name}]]
+	if !ok {
+		return Record{}, false
+	}
+	return element.Value.(*entry).record, true
+}
+
+// Pods returns the records of a namespace, sorted by name: those of one job, or of all pods when job is "".
+func (r *Recorder) Pods(namespace, job string) []Record {
+	if r == nil {
+		return nil
+	}
+	var out []Record
+	r.mu.Lock()
+	for _, element := range r.byUID {
+		record := &element.Value.(*entry).record
+		if record.Namespace == namespace && (job == "" || record.Job == job) {
+			out = append(out, *record)
+		}
+	}
+	r.mu.Unlock()
+	slices.SortFunc(out, func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return out
+}
+
+// Len returns the number of pods with a record, and the memory that they take by estimate, in bytes.
+func (r *Recorder) Len() (pods, bytes int) {
+	if r == nil {
+		return 0, 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.recent.Len(), r.bytes
+}
