@@ -81,8 +81,8 @@ func TestLimitsHold(t *testing.T) {
 		limits Limits
 		want   int
 	}{
-		"the number of pods":                         {limits: Limits{Pods: 7, Bytes: 1 << 20}, want: 7},
-		"the bytes":                                  {limits: Limits{Pods: 100, Bytes: 4000}, want: 11},
+		"the number of pods": {limits: Limits{Pods: 7, Bytes: 1 << 20}, want: 7},
+		"the bytes":          {limits: Limits{Pods: 100, Bytes: 4000}, want: 11},
 		"one record larger than all that is allowed": {limits: Limits{Pods: 100, Bytes: 1}, want: 1},
 	}
 	for name, tc := range tests {

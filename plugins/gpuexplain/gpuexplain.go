@@ -1,0 +1,133 @@
+// Package gpuexplain records why each pod is where it is, for gpuctl why. It decides nothing: at PostFilter it counts
+// the reasons for which nodes were rejected and lets the next plugin go on, at PostBind it notes where a pod went
+// and what the best candidates were worth. It has no arguments.
+//
+// It must stand before any plugin that ends PostFilter, such as DefaultPreemption, so it is enabled by extension
+// point and not at multiPoint:
+//
+//	postFilter: {enabled: [{name: GPUExplain}]}
+//	postBind: {enabled: [{name: GPUExplain}]}
+package gpuexplain
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/cyclestate"
+	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/explain/cycle"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Name is the plugin's name in the scheduler configuration.
+const Name = "GPUExplain"
+
+var (
+	_ fwk.PostFilterPlugin = (*Plugin)(nil)
+	_ fwk.PostBindPlugin   = (*Plugin)(nil)
+)
+
+// Cards knows the cards of nodes, and who has which.
+type Cards interface {
+	// Shortage is why the demand does not fit on the node now. It is zero when it fits.
+	Shortage(demand *gpu.Demand, node fwk.NodeInfo) gpu.Reason
+	// Chosen are the cards chosen for a pod, in the form of the annotation g8s.host/gpu-devices, and what
+	// speaks for them. Both are "" for a pod without cards.
+	Chosen(pod types.UID, node string) (devices, reason string)
+}
+
+// Dependencies are what the instances of all profiles share.
+type Dependencies struct {
+	// Recorder takes the attempts. nil turns the plugin off.
+	Recorder *explain.Recorder
+	// Cards is nil where cards are only counted.
+	Cards Cards
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Plugin records the attempts of one scheduler profile.
+type Plugin struct {
+	Dependencies
+	nodes fwk.NodeInfoLister
+}
+
+// Factory returns what builds the plugin for each profile.
+func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	if deps.Cards == nil {
+		deps.Cards = counts{}
+	}
+	return func(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		plugin := &Plugin{Dependencies: deps, nodes: handle.SnapshotSharedLister().NodeInfos()}
+		if deps.Recorder == nil {
+			return plugin, nil
+		}
+		informer := handle.SharedInformerFactory().Core().V1().Pods().Informer()
+		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: plugin.forget})
+		if err != nil {
+			return nil, fmt.Errorf("watching pods that are deleted: %w", err)
+		}
+		context.AfterFunc(ctx, func() { _ = informer.RemoveEventHandler(registration) }) // the informer ends as well
+		return plugin, nil
+	}
+}
+
+// Name returns the plugin's name.
+func (*Plugin) Name() string { return Name }
+
+// PostFilter records why every node was rejected. It makes nothing possible, so preemption has its turn next.
+func (p *Plugin) PostFilter(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if p.Recorder == nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	nodes, err := p.nodes.List()
+	if err != nil {
+		// What cannot be explained must not keep preemption from running.
+		klog.FromContext(ctx).Error(err, "Listing nodes to explain a pod", "pod", klog.KObj(pod))
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	t := newTally(pod, statuses)
+	for _, node := range nodes {
+		t.add(node)
+	}
+	p.Recorder.Record(pod, explain.Attempt{
+		Time:       p.Now(),
+		Result:     explain.Unschedulable,
+		Nodes:      len(nodes),
+		Reasons:    t.list(),
+		NearMisses: p.nearMisses(pod, t.short),
+	})
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+// PostBind records where a pod went.
+func (p *Plugin) PostBind(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
+	if p.Recorder == nil {
+		return
+	}
+	attempt := explain.Attempt{Time: p.Now(), Result: explain.Placed, Node: node}
+	attempt.Devices, attempt.DevicesReason = p.Cards.Chosen(pod.UID, node)
+	// There are no scores when only one node could take the pod.
+	if scores, err := cyclestate.Read[*cycle.Scores](state, cycle.ScoresKey); err == nil {
+		attempt.Feasible, attempt.Candidates = scores.Len(), scores.Best(explain.MaxCandidates)
+	}
+	p.Recorder.Record(pod, attempt)
+}
+
+// forget drops the record of a pod that was deleted or has ended, which the scheduler's informer reports alike.
+func (p *Plugin) forget(obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	if pod, ok := obj.(*corev1.Pod); ok {
+		p.Recorder.Forget(pod.UID)
+	}
+}

@@ -1,0 +1,99 @@
+package gpuexplain
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// mostWeighed is how many nodes are looked at card by card, those with the most free GPUs.
+const mostWeighed = 4 * explain.MaxNearMisses
+
+// nearMisses returns the nodes that lack the fewest cards for the pod, of those where cards are what is missing.
+func (p *Plugin) nearMisses(pod *corev1.Pod, short []fwk.NodeInfo) []explain.NearMiss {
+	demand, err := gpu.DemandOf(pod)
+	if err != nil || !demand.NeedsCards() || len(short) == 0 {
+		return nil
+	}
+	var misses []explain.NearMiss
+	for _, node := range freest(&demand, short) {
+		if reason := p.Cards.Shortage(&demand, node); reason.IsShortage() {
+			misses = append(misses, explain.NearMiss{Node: node.Node().Name, Short: reason.Short(), Detail: reason.Detail()})
+		}
+	}
+	slices.SortStableFunc(misses, func(a, b explain.NearMiss) int { return cmp.Compare(a.Short, b.Short) })
+	return misses[:min(len(misses), explain.MaxNearMisses)]
+}
+
+// freest returns the nodes with the most free units of what the pod asks for, equal ones by name.
+func freest(demand *gpu.Demand, nodes []fwk.NodeInfo) []fwk.NodeInfo {
+	type weighed struct {
+		node fwk.NodeInfo
+		free int64
+	}
+	var best []weighed
+	for _, node := range nodes {
+		next := weighed{node, free(demand, node)}
+		at, _ := slices.BinarySearchFunc(best, next, func(a, b weighed) int {
+			return cmp.Or(cmp.Compare(b.free, a.free), cmp.Compare(a.node.Node().Name, b.node.Node().Name))
+		})
+		if at < mostWeighed {
+			best = slices.Insert(best, at, next)
+			best = best[:min(len(best), mostWeighed)]
+		}
+	}
+	out := make([]fwk.NodeInfo, len(best))
+	for i := range best {
+		out[i] = best[i].node
+	}
+	return out
+}
+
+// counts knows cards by number alone.
+type counts struct{}
+
+// Shortage implements Cards.
+func (counts) Shortage(demand *gpu.Demand, node fwk.NodeInfo) gpu.Reason {
+	reason := gpu.Reason{Code: gpu.TooFewFree, Asked: asked(demand), Usable: free(demand, node)}
+	reason.Total = node.GetAllocatable().GetScalarResources()[unit(demand)]
+	if reason.Short() == 0 || reason.Asked > reason.Total {
+		return gpu.Reason{}
+	}
+	return reason
+}
+
+// Chosen implements Cards.
+func (counts) Chosen(types.UID, string) (devices, reason string) { return "", "" }
+
+// unit is what the pod asks for most: whole GPUs, else slots on shared ones.
+func unit(demand *gpu.Demand) corev1.ResourceName {
+	if demand.Whole > 0 {
+		return names.ResourceGPU
+	}
+	return names.ResourceSharedGPU
+}
+
+func asked(demand *gpu.Demand) int64 {
+	if demand.Whole > 0 {
+		return demand.Whole
+	}
+	return demand.Shared
+}
+
+// free is what the node has of the unit beyond what its pods request, by count. A negative sum of requests is one
+// that wrapped, so the node is taken for full.
+func free(demand *gpu.Demand, node fwk.NodeInfo) int64 {
+	allocatable := node.GetAllocatable().GetScalarResources()[unit(demand)]
+	requested := node.GetRequested().GetScalarResources()[unit(demand)]
+	if requested < 0 {
+		return 0
+	}
+	return max(allocatable-requested, 0)
+}

@@ -1,0 +1,113 @@
+package gpuexplain
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Reasons of nodes that no plugin looked at, because the pod's pool and type had narrowed the nodes before.
+const (
+	reasonOtherPool = "node(s) are in another GPU pool"
+	reasonOtherType = "node(s) have another GPU type"
+	reasonOtherBoth = "node(s) are in another GPU pool and have another GPU type"
+)
+
+// mismatch is how a node's labels differ from what a pod asks.
+type mismatch int
+
+const (
+	none mismatch = iota
+	otherPool
+	otherType
+	otherBoth
+	mismatches // how many there are
+)
+
+// tally counts the reasons of one attempt.
+type tally struct {
+	statuses fwk.NodeToStatusReader
+	// absent is the status of all nodes that no plugin looked at.
+	absent *fwk.Status
+	pool   string
+	types  gpu.Types
+
+	reasons map[reason]int
+	// unseen counts the nodes with the absent status.
+	unseen [mismatches]int
+	// short are the nodes that lack something now, and not for ever.
+	short []fwk.NodeInfo
+}
+
+type reason struct{ text, plugin string }
+
+func newTally(pod *corev1.Pod, statuses fwk.NodeToStatusReader) *tally {
+	types, _ := gpu.PodTypes(pod) // a malformed annotation is what a plugin has said then
+	return &tally{
+		statuses: statuses, absent: statuses.Get(""), // no node has an empty name
+		pool: gpu.PodPool(pod), types: types, reasons: map[reason]int{},
+	}
+}
+
+func (t *tally) add(node fwk.NodeInfo) {
+	status := t.statuses.Get(node.Node().Name)
+	if status == t.absent {
+		t.unseen[t.mismatch(node.Node())]++
+		return
+	}
+	for _, text := range status.Reasons() {
+		t.reasons[reason{text, status.Plugin()}]++
+	}
+	if status.Code() == fwk.Unschedulable {
+		t.short = append(t.short, node)
+	}
+}
+
+func (t *tally) mismatch(node *corev1.Node) mismatch {
+	pool := t.pool != "" && t.pool != gpu.PoolOf(node)
+	gpuType := !t.types.Match(node)
+	switch {
+	case pool && gpuType:
+		return otherBoth
+	case pool:
+		return otherPool
+	case gpuType:
+		return otherType
+	}
+	return none
+}
+
+// list returns the reasons, those of the most nodes first, equal ones by text.
+func (t *tally) list() []explain.Reason {
+	out := make([]explain.Reason, 0, len(t.reasons)+int(mismatches))
+	for reason, nodes := range t.reasons {
+		out = append(out, explain.Reason{Text: reason.text, Plugin: reason.plugin, Nodes: nodes})
+	}
+	out = append(out, t.listUnseen()...)
+	slices.SortFunc(out, func(a, b explain.Reason) int {
+		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Text, b.Text), cmp.Compare(a.Plugin, b.Plugin))
+	})
+	return out
+}
+
+// listUnseen tells apart the nodes that no plugin looked at. A plugin that rejected the pod itself, whatever the
+// node, has its name in the status; then its words come first, and for all of them.
+func (t *tally) listUnseen() []explain.Reason {
+	byLabels := t.unseen[otherPool] + t.unseen[otherType] + t.unseen[otherBoth]
+	unexplained := t.unseen[none]
+	if t.absent.Plugin() != "" {
+		unexplained += byLabels
+	}
+	out := []explain.Reason{
+		{Text: t.absent.Message(), Plugin: t.absent.Plugin(), Nodes: unexplained},
+		{Text: reasonOtherPool, Nodes: t.unseen[otherPool]},
+		{Text: reasonOtherType, Nodes: t.unseen[otherType]},
+		{Text: reasonOtherBoth, Nodes: t.unseen[otherBoth]},
+	}
+	return slices.DeleteFunc(out, func(r explain.Reason) bool { return r.Nodes == 0 })
+}
