@@ -1,0 +1,102 @@
+// Package serve answers questions about placements over HTTP, in JSON:
+//
+//	GET /explain/v1/pods/{namespace}/{name}      the record of one pod
+//	GET /explain/v1/pods/{namespace}/?job={job}  those of a job, or of the namespace: {"items": [...]}
+//
+// Only the leader places pods, so only the leader has records. A standby answers 503 and names the leader. The path
+// has the namespace first, so that a nonResourceURL such as /explain/v1/pods/team-a/* grants those of one namespace.
+// Who asks, and whether they may, is decided before the handler.
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"g8s.host/gpu-scheduler/pkg/explain"
+)
+
+// Root is the path under which everything is served.
+const Root = "/explain/v1/"
+
+// Leader returns the identity of the leader, and whether this process is it.
+type Leader func(context.Context) (identity string, here bool, err error)
+
+// Failure is the body of every answer that is no record.
+type Failure struct {
+	Error string `json:"error"`
+	// Leader is the identity of the process that has the records, when this one has none.
+	Leader string `json:"leader,omitempty"`
+}
+
+// List is the body of an answer with several records.
+type List struct {
+	Items []explain.Record `json:"items"`
+}
+
+type server struct {
+	recorder *explain.Recorder
+	leader   Leader
+}
+
+// Handler serves the records of a recorder. A nil leader means that there is no election, and this process leads.
+func Handler(recorder *explain.Recorder, leader Leader) http.Handler {
+	s := &server{recorder: recorder, leader: leader}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+Root+"pods/{namespace}/{name}", s.pod)
+	mux.HandleFunc("GET "+Root+"pods/{namespace}/{$}", s.list)
+	return mux
+}
+
+func (s *server) pod(w http.ResponseWriter, r *http.Request) {
+	namespace, name := r.PathValue("namespace"), r.PathValue("name")
+	record, ok := s.recorder.Pod(namespace, name)
+	if !ok {
+		s.missing(w, r, fmt.Sprintf("no attempt to place pod %s/%s is on record", namespace, name))
+		return
+	}
+	reply(w, http.StatusOK, record)
+}
+
+func (s *server) list(w http.ResponseWriter, r *http.Request) {
+	items := s.recorder.Pods(r.PathValue("namespace"), r.URL.Query().Get("job"))
+	if len(items) == 0 {
+		if identity, here := s.leading(r); !here {
+			standby(w, identity)
+			return
+		}
+		items = []explain.Record{}
+	}
+	reply(w, http.StatusOK, List{Items: items})
+}
+
+// missing tells a pod that is not known from a process that cannot know any.
+func (s *server) missing(w http.ResponseWriter, r *http.Request, text string) {
+	if identity, here := s.leading(r); !here {
+		standby(w, identity)
+		return
+	}
+	reply(w, http.StatusNotFound, Failure{Error: text})
+}
+
+// leading takes a process that cannot ask who leads for a standby: it could not place pods either.
+func (s *server) leading(r *http.Request) (identity string, here bool) {
+	if s.leader == nil {
+		return "", true
+	}
+	identity, here, err := s.leader(r.Context())
+	return identity, here && err == nil
+}
+
+func standby(w http.ResponseWriter, identity string) {
+	reply(w, http.StatusServiceUnavailable, Failure{
+		Error: "this scheduler stands by and has no records: ask the leader", Leader: identity,
+	})
+}
+
+func reply(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the caller is gone, and nobody is left to tell
+}
