@@ -2,21 +2,35 @@
 package plugins
 
 import (
+	"time"
+
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"sigs.k8s.io/scheduler-plugins/pkg/capacityscheduling"
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 	"sigs.k8s.io/scheduler-plugins/pkg/noderesourcetopology"
 
+	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/plugins/gpuexplain"
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
 	"g8s.host/gpu-scheduler/plugins/gpuscore"
 )
 
+// Dependencies are what the plugins of all profiles of one process share. The zero value turns all of it off.
+type Dependencies struct {
+	// Epoch is the leadership that bindings are made under, and false when there is none to name. nil names
+	// none.
+	Epoch func() (string, bool)
+	// Explain records why pods are where they are. nil records nothing.
+	Explain *explain.Recorder
+}
+
 // Registry returns our plugins, and those of scheduler-plugins that GPU clusters use. None runs until a
 // profile enables it.
-func Registry() runtime.Registry {
+func Registry(deps Dependencies) runtime.Registry {
 	return runtime.Registry{
-		gpufilter.Name: gpufilter.New,
-		gpuscore.Name:  gpuscore.New,
+		gpufilter.Name:  gpufilter.New,
+		gpuscore.Name:   gpuscore.New,
+		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, Now: time.Now}),
 
 		capacityscheduling.Name:   capacityscheduling.New,
 		coscheduling.Name:         coscheduling.New,

@@ -49,7 +49,7 @@ func newCluster(t *testing.T, nodes ...*corev1.Node) *cluster {
 	noEvents := profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()}))
 	sched, err := scheduler.New(t.Context(), client, factory, nil, noEvents,
 		scheduler.WithProfiles(loadShipped(t).Profiles...),
-		scheduler.WithFrameworkOutOfTreeRegistry(plugins.Registry()))
+		scheduler.WithFrameworkOutOfTreeRegistry(plugins.Registry(plugins.Dependencies{})))
 	if err != nil {
 		t.Fatalf("building the scheduler: %v", err)
 	}

@@ -16,7 +16,7 @@ import (
 
 func main() {
 	var options []app.Option
-	for name, factory := range plugins.Registry() {
+	for name, factory := range plugins.Registry(plugins.Dependencies{}) {
 		options = append(options, app.WithPlugin(name, factory))
 	}
 	command := app.NewSchedulerCommand(options...)
