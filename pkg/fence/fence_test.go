@@ -31,8 +31,8 @@ type lease struct {
 	writes []string
 }
 
-func (l *memoryLock) Identity() string { return l.identity }
-func (l *memoryLock) Describe() string { return "memory" }
+func (l *memoryLock) Identity() string   { return l.identity }
+func (l *memoryLock) Describe() string   { return "memory" }
 func (l *memoryLock) RecordEvent(string) {}
 
 func (l *memoryLock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
