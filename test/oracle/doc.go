@@ -6,6 +6,7 @@
 package oracle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 // Event is one change of one pod or one node.
@@ -36,6 +39,8 @@ type Binding struct {
 	Revision  int64
 	Seen      time.Time
 	Pod, Node string
+	// Epoch is the leadership that bound it, "" if it names none.
+	Epoch string
 }
 
 // Bindings returns the first binding of each pod that was bound while the history was recorded.
@@ -49,7 +54,10 @@ func (h History) Bindings() []Binding {
 		}
 		bound[string(pod.UID)] = true
 		if h[i].Type == watch.Modified {
-			bindings = append(bindings, Binding{Revision: h[i].Revision, Seen: h[i].Seen, Pod: nameOf(pod), Node: pod.Spec.NodeName})
+			bindings = append(bindings, Binding{
+				Revision: h[i].Revision, Seen: h[i].Seen, Pod: nameOf(pod), Node: pod.Spec.NodeName,
+				Epoch: pod.Annotations[names.AnnotationEpoch],
+			})
 		}
 	}
 	return bindings
@@ -74,6 +82,9 @@ const (
 	Rewritten Rule = "the pod's cards changed after it was bound"
 	// Unfounded: cards are named, as many as asked for, and exist.
 	Unfounded Rule = "the pod's cards are not what it asks for"
+	// Stale: once a leader has bound a pod, those before it bind none. It holds as long as nobody deletes the Lease,
+	// with which the count of leaderships starts again.
+	Stale Rule = "the pod was bound by a leader whose time was over"
 	// LostPod: what is submitted is placed.
 	LostPod Rule = "the pod is lost"
 )
@@ -110,6 +121,8 @@ func Check(h History) []Violation {
 	for i := range h {
 		r.apply(&h[i])
 	}
+	r.violations = append(r.violations, stale(h)...)
+	slices.SortStableFunc(r.violations, func(a, b Violation) int { return cmp.Compare(a.Revision, b.Revision) })
 	return r.violations
 }
 

@@ -63,6 +63,10 @@ func ended(pod *corev1.Pod) *corev1.Pod {
 	return with(pod, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
 }
 
+func in(epoch string, pod *corev1.Pod) *corev1.Pod {
+	return with(pod, func(p *corev1.Pod) { p.Annotations[names.AnnotationEpoch] = epoch })
+}
+
 func pending(pod *corev1.Pod) *corev1.Pod {
 	return with(pod, func(p *corev1.Pod) {
 		p.Spec.NodeName = ""
@@ -172,6 +176,24 @@ func TestCheckFindsEachFault(t *testing.T) {
 			want: []Violation{{Revision: 11, Rule: Unfounded, Node: "whole", Pods: []string{"ns/two"},
 				Detail: "container second has card index-0 together with another container"}},
 		},
+		"leaders follow one another": {
+			history: after(pending(wholePod("a", 0)), in("x/1", wholePod("a", 0)), in("y/2", wholePod("b", 1)), in("z/10", wholePod("c", 2))),
+		},
+		"a leader binds when another has bound": {
+			history: after(in("x/9", wholePod("a", 0)), in("y/10", wholePod("b", 1)), in("x/9", wholePod("c", 2))),
+			want: []Violation{{Revision: 13, Rule: Stale, Node: "whole", Pods: []string{"ns/c"},
+				Detail: "its epoch is x/9, and ns/b of revision 12 has y/10"}},
+		},
+		"two leaders are of one term": {
+			history: after(in("x/9", wholePod("a", 0)), in("y/9", wholePod("b", 1))),
+			want: []Violation{{Revision: 12, Rule: Stale, Node: "whole", Pods: []string{"ns/b"},
+				Detail: "its epoch is y/9, and ns/a of revision 11 has x/9"}},
+		},
+		"an epoch is none": {
+			history: after(in("x", wholePod("a", 0))),
+			want: []Violation{{Revision: 11, Rule: Stale, Node: "whole", Pods: []string{"ns/a"},
+				Detail: `reading the epoch "x": strconv.ParseInt: parsing "x": invalid syntax`}},
+		},
 		"an init container has ended when another gets its card": {history: after(initFirst)},
 	}
 	for name, tc := range tests {
@@ -214,8 +236,8 @@ func TestLostFindsPodsThatWereNotPlaced(t *testing.T) {
 
 func TestBindingsAreThoseThatHappened(t *testing.T) {
 	h := append(nodes(), Event{Revision: 3, Type: watch.Added, Pod: wholePod("before", 0)})
-	h = append(h, after(pending(wholePod("a", 1)), wholePod("a", 1), ended(wholePod("a", 1)))[2:]...)
-	want := []Binding{{Revision: 12, Pod: "ns/a", Node: "whole"}}
+	h = append(h, after(pending(wholePod("a", 1)), in("x/1", wholePod("a", 1)), ended(wholePod("a", 1)))[2:]...)
+	want := []Binding{{Revision: 12, Pod: "ns/a", Node: "whole", Epoch: "x/1"}}
 	if diff := cmp.Diff(want, h.Bindings()); diff != "" {
 		t.Errorf("bindings (-want +got):\n%s", diff)
 	}
