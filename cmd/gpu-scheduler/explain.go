@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/explain/serve"
+)
+
+// explanations are the records of why pods are where they are, and where they are served. kube-scheduler lets nobody
+// add to its own endpoints, so they have a port of their own, with the same address, certificate, authentication
+// and authorisation.
+type explanations struct {
+	recorder *explain.Recorder
+	port     int
+}
+
+// shutdownTimeout is how long requests in flight have when the scheduler ends.
+const shutdownTimeout = 5 * time.Second
+
+func newExplanations() *explanations {
+	return &explanations{recorder: explain.NewRecorder(explain.DefaultLimits)}
+}
+
+func (e *explanations) addFlags(flags *pflag.FlagSet) {
+	flags.IntVar(&e.port, "explain-secure-port", 0,
+		"Port on which to serve, with HTTPS, authentication and authorization, why pods are where they are. "+
+			"Address and certificate are those of --secure-port. 0 serves nothing")
+}
+
+// serve answers until ctx ends. It returns once the port is open.
+func (e *explanations) serve(ctx context.Context, cc *config.CompletedConfig) error {
+	if e.port == 0 || cc.SecureServing == nil {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(cc.SecureServing.Listener.Addr().String())
+	if err != nil {
+		return fmt.Errorf("reading the address of --secure-port: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(e.port)))
+	if err != nil {
+		return fmt.Errorf("opening --explain-secure-port: %w", err)
+	}
+	serving := *cc.SecureServing
+	serving.Listener = listener
+	handler := guarded(serve.Handler(e.recorder, leaderOf(cc)), cc)
+	if _, _, err := serving.Serve(handler, shutdownTimeout, ctx.Done()); err != nil {
+		return fmt.Errorf("serving explanations: %w", err)
+	}
+	return nil
+}
+
+// guarded lets through whom the cluster authenticates and authorises for the path, as kube-scheduler does for its
+// metrics.
+func guarded(handler http.Handler, cc *config.CompletedConfig) http.Handler {
+	resolver := &request.RequestInfoFactory{}
+	handler = filters.WithAuthorization(handler, cc.Authorization.Authorizer, scheme.Codecs)
+	handler = filters.WithAuthentication(handler, cc.Authentication.Authenticator, filters.Unauthorized(scheme.Codecs), nil, nil)
+	handler = filters.WithRequestInfo(handler, resolver)
+	handler = filters.WithCacheControl(handler)
+	return genericfilters.WithPanicRecovery(handler, resolver)
+}
+
+// leaderOf asks the lease who leads. It is asked only when there is no record to give. The lock of the election would
+// remember what it reads, and is the election's alone.
+func leaderOf(cc *config.CompletedConfig) serve.Leader {
+	if cc.LeaderElection == nil {
+		return nil
+	}
+	self, lease := cc.LeaderElection.Lock.Identity(), cc.ComponentConfig.LeaderElection
+	return func(ctx context.Context) (string, bool, error) {
+		got, err := cc.Client.CoordinationV1().Leases(lease.ResourceNamespace).Get(ctx, lease.ResourceName, metav1.GetOptions{})
+		if err != nil {
+			return "", false, fmt.Errorf("reading the scheduler's lease: %w", err)
+		}
+		holder := ptr.Deref(got.Spec.HolderIdentity, "")
+		return holder, holder == self, nil
+	}
+}
