@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
+
+	"g8s.host/gpu-scheduler/manifests"
 )
 
 // readerManifests give service account default/reader the right to list nodes, and no other.
@@ -64,7 +67,7 @@ func TestAServiceAccountMayDoWhatItsManifestsSayAndNoMore(t *testing.T) {
 	}
 }
 
-func TestWithKubeconfigChangesNothingElse(t *testing.T) {
+func TestWithPathsChangesNothingElse(t *testing.T) {
 	tests := map[string]struct {
 		config string
 		want   map[string]any
@@ -77,6 +80,24 @@ func TestWithKubeconfigChangesNothingElse(t *testing.T) {
 			config: "kind: K\n",
 			want:   map[string]any{"kind": "K", "clientConnection": map[string]any{"kubeconfig": "/k"}},
 		},
+		"the mounted policy is elsewhere": {
+			config: "profiles: [{pluginConfig: [{args: {policyFile: " + mountedPolicy + ", strategy: Pack}}]}]\n",
+			want: map[string]any{
+				"clientConnection": map[string]any{"kubeconfig": "/k"},
+				"profiles": []any{map[string]any{"pluginConfig": []any{
+					map[string]any{"args": map[string]any{"policyFile": "/p", "strategy": "Pack"}},
+				}}},
+			},
+		},
+		"a policy of the user's own stays": {
+			config: "profiles: [{pluginConfig: [{args: {policyFile: /home/me/policy.yaml}}]}, wrong]\n",
+			want: map[string]any{
+				"clientConnection": map[string]any{"kubeconfig": "/k"},
+				"profiles": []any{map[string]any{"pluginConfig": []any{
+					map[string]any{"args": map[string]any{"policyFile": "/home/me/policy.yaml"}},
+				}}, "wrong"},
+			},
+		},
 		"what is wrong stays for the scheduler to refuse": {
 			config: "knid: K\n",
 			want:   map[string]any{"knid": "K", "clientConnection": map[string]any{"kubeconfig": "/k"}},
@@ -84,7 +105,7 @@ func TestWithKubeconfigChangesNothingElse(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			data, err := withKubeconfig([]byte(tc.config), "/k")
+			data, err := withPaths([]byte(tc.config), schedulerPaths{kubeconfig: "/k", policy: "/p"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +118,19 @@ func TestWithKubeconfigChangesNothingElse(t *testing.T) {
 			}
 		})
 	}
-	if _, err := withKubeconfig(nil, "/k"); err == nil {
+	if !strings.Contains(string(mustRead(t, schedulerConfig)), "policyFile: "+mountedPolicy) {
+		t.Errorf("%s does not look for the policy at %s", schedulerConfig, mountedPolicy)
+	}
+	if _, err := withPaths(nil, schedulerPaths{}); err == nil {
 		t.Error("an empty configuration was accepted")
 	}
+}
+
+func mustRead(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := fs.ReadFile(manifests.FS, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }

@@ -98,7 +98,7 @@ func makeDir(dir string) (string, error) {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return "", fmt.Errorf("creating the sandbox's directory: %s is not empty", dir)
 	}
-	for _, sub := range []string{"bin", "certs", "etcd", "kubeconfigs", "logs", "run", "tmp"} {
+	for _, sub := range []string{"bin", "certs", "etcd", "kubeconfigs", "logs", "policy", "run", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return "", fmt.Errorf("creating the sandbox's directory: %w", err)
 		}

@@ -2,16 +2,13 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"g8s.host/gpu-scheduler/manifests"
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -22,6 +19,10 @@ const (
 	schedulerConfig = schedulerFolder + "/scheduler-config.yaml"
 	// schedulerName is the name of the binary, and of its Deployment and service account in the manifests.
 	schedulerName = g8s.SchedulerName
+
+	schedulerPolicy = schedulerFolder + "/score-policy.yaml"
+	// mountedPolicy is where the Deployment mounts the policy, and the configuration looks for it.
+	mountedPolicy = "/etc/gpu-scheduler-policy/score-policy.yaml"
 )
 
 // SchedulerOptions say which gpu-scheduler to run. The zero value is the one built beside the tools, with the
@@ -73,7 +74,11 @@ func (s *Sandbox) StartScheduler(ctx context.Context, o SchedulerOptions) (*Proc
 		return nil, err
 	}
 	config := filepath.Join(s.dir, o.Name+".yaml")
-	if err := writeSchedulerConfig(config, o.ConfigPath, kubeconfig); err != nil {
+	if err := s.writePolicy(); err != nil {
+		return nil, err
+	}
+	paths := schedulerPaths{kubeconfig: kubeconfig, policy: s.PolicyPath()}
+	if err := writeSchedulerConfig(config, o.ConfigPath, paths); err != nil {
 		return nil, err
 	}
 	port, err := freePort()
@@ -97,41 +102,4 @@ func (s *Sandbox) StartScheduler(ctx context.Context, o SchedulerOptions) (*Proc
 	}
 	s.progress("%s is ready", o.Name)
 	return p, nil
-}
-
-// writeSchedulerConfig writes the configuration with the one change that it needs outside of a cluster:
-// kube-scheduler ignores its flag --kubeconfig when it has a configuration file.
-func writeSchedulerConfig(path, from, kubeconfig string) error {
-	read := func() ([]byte, error) { return fs.ReadFile(manifests.FS, schedulerConfig) }
-	if from != "" {
-		read = func() ([]byte, error) { return os.ReadFile(from) }
-	}
-	data, err := read()
-	if err != nil {
-		return fmt.Errorf("reading the scheduler's configuration: %w", err)
-	}
-	data, err = withKubeconfig(data, kubeconfig)
-	if err != nil {
-		return fmt.Errorf("reading the scheduler's configuration: %w", err)
-	}
-	return writeFile(path, data)
-}
-
-// withKubeconfig sets clientConnection.kubeconfig in a KubeSchedulerConfiguration and keeps all the rest,
-// also what is wrong with it.
-func withKubeconfig(data []byte, kubeconfig string) ([]byte, error) {
-	var config map[string]any
-	if err := yaml.Unmarshal(data, &config); err != nil {
-		return nil, err
-	}
-	if config == nil {
-		return nil, errors.New("it is empty")
-	}
-	connection, ok := config["clientConnection"].(map[string]any)
-	if !ok {
-		connection = map[string]any{}
-	}
-	connection["kubeconfig"] = kubeconfig
-	config["clientConnection"] = connection
-	return yaml.Marshal(config)
 }

@@ -6,7 +6,6 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
-	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
@@ -46,32 +45,6 @@ func shareAfter(used, asked, capacity int64) int64 {
 	high, low := bits.Mul64(uint64(busy), whole)
 	share, _ := bits.Div64(high, low, uint64(capacity))
 	return int64(share)
-}
-
-// band is a range of shares in basis points.
-type band struct{ low, high int64 }
-
-// utilization values a share by the strategy, 0–100.
-func utilization(strategy configv1.Strategy, target band, share int64) int64 {
-	switch strategy {
-	case configv1.Spread:
-		return (whole - share) * full / whole
-	case configv1.TargetBandStrategy:
-		return target.value(share)
-	default:
-		return share * full / whole
-	}
-}
-
-// value is full within the band and falls off in a straight line to 0 at an empty and at a full node.
-func (b band) value(share int64) int64 {
-	switch {
-	case share < b.low:
-		return share * full / b.low
-	case share > b.high:
-		return (whole - share) * full / (whole - b.high)
-	}
-	return full
 }
 
 // typeByRank values the i-th of n types that a pod accepts, in its order: full for the first, then

@@ -3,8 +3,6 @@ package gpuscore
 import (
 	"math"
 	"testing"
-
-	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 )
 
 func TestShareAfter(t *testing.T) {
@@ -23,38 +21,6 @@ func TestShareAfter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := shareAfter(tc.used, tc.asked, tc.capacity); got != tc.want {
 				t.Errorf("shareAfter(%d, %d, %d) = %d, want %d", tc.used, tc.asked, tc.capacity, got, tc.want)
-			}
-		})
-	}
-}
-
-func TestUtilization(t *testing.T) {
-	classic := band{low: 6_000, high: 8_000}
-	tests := map[string]struct {
-		strategy configv1.Strategy
-		target   band
-		share    int64
-		want     int64
-	}{
-		"Pack likes a full node":                         {strategy: configv1.Pack, share: 10_000, want: 100},
-		"Pack likes a node by its share":                 {strategy: configv1.Pack, share: 3_750, want: 37},
-		"Spread likes an empty node":                     {strategy: configv1.Spread, share: 0, want: 100},
-		"Spread is Pack turned round":                    {strategy: configv1.Spread, share: 7_500, want: 25},
-		"TargetBand rises below the band":                {strategy: configv1.TargetBandStrategy, target: classic, share: 3_000, want: 50},
-		"TargetBand is full where the band begins":       {strategy: configv1.TargetBandStrategy, target: classic, share: 6_000, want: 100},
-		"TargetBand is full where the band ends":         {strategy: configv1.TargetBandStrategy, target: classic, share: 8_000, want: 100},
-		"TargetBand falls above the band":                {strategy: configv1.TargetBandStrategy, target: classic, share: 9_000, want: 50},
-		"TargetBand gives a full node nothing":           {strategy: configv1.TargetBandStrategy, target: classic, share: 10_000, want: 0},
-		"a band from 0 has nothing below it":             {strategy: configv1.TargetBandStrategy, target: band{0, 5_000}, share: 0, want: 100},
-		"a band to 100 has nothing above it":             {strategy: configv1.TargetBandStrategy, target: band{5_000, 10_000}, share: 10_000, want: 100},
-		"a band of one point is full at that point":      {strategy: configv1.TargetBandStrategy, target: band{5_000, 5_000}, share: 5_000, want: 100},
-		"a band of one point falls off on its far side":  {strategy: configv1.TargetBandStrategy, target: band{5_000, 5_000}, share: 7_500, want: 50},
-		"a band of one point falls off on its near side": {strategy: configv1.TargetBandStrategy, target: band{5_000, 5_000}, share: 2_500, want: 50},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := utilization(tc.strategy, tc.target, tc.share); got != tc.want {
-				t.Errorf("utilization(%s, %+v, %d) = %d, want %d", tc.strategy, tc.target, tc.share, got, tc.want)
 			}
 		})
 	}

@@ -1,8 +1,9 @@
 // Package gpuscore prefers, among the nodes that can take a pod, the one whose GPUs it suits best. The score
-// is absolute, 0–100, the weighted mean of three parts: utilization (how full the node is with the pod, by the
-// strategy Pack, Spread or TargetBand), typeMatch (how near the GPU type is to what the pod prefers) and
-// topology (NVLink for pods of several GPUs, and not for pods of one). Pods without GPUs are kept off GPU
-// nodes. It runs at PreScore and Score; its arguments are weights, strategy, targetBand and compatibleTypes.
+// is absolute, 0–100, the weighted mean of three parts: utilization (how the node is filled with the pod on it, by
+// the strategy for the pod's type of job), typeMatch (how near the GPU type is to what the pod prefers) and topology
+// (NVLink for pods of several GPUs, and not for pods of one). Pods without GPUs are kept off GPU nodes. It runs at
+// PreScore and Score; its arguments are weights, strategy, strategyByJobType, targetBand and compatibleTypes, and
+// policyFile, which holds all of these and is watched.
 //
 // A pod that it handles, which takes an A800 but would rather have an A100:
 //
@@ -13,6 +14,7 @@ package gpuscore
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,6 +22,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/cyclestate"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
@@ -29,6 +32,8 @@ const Name = "GPUScore"
 
 const stateKey fwk.StateKey = "PreScore" + Name
 
+const reasonReplicas = "the score depends on where the job's other replicas are"
+
 var (
 	_ fwk.PreScorePlugin = (*Plugin)(nil)
 	_ fwk.ScorePlugin    = (*Plugin)(nil)
@@ -37,26 +42,31 @@ var (
 
 // Plugin scores nodes for one scheduler profile.
 type Plugin struct {
-	weights    weights
-	strategy   configv1.Strategy
-	target     band
-	compatible map[string][]string
+	handle fwk.Handle
+	policy atomic.Pointer[policy] // replaced when the policy file changes
 }
 
 // wants is what a pod says that a score depends on.
 type wants struct {
 	Request gpu.Request
 	Types   gpu.Types
+	JobType string
 }
 
-// state holds what PreScore read from the pod. It never changes, so clones share it.
-type state struct{ wants wants }
+// state holds what PreScore read. It never changes, so clones share it, and one scheduling cycle has one policy.
+type state struct {
+	wants    wants
+	policy   *policy
+	strategy configv1.Strategy
+	job      job
+	replicas *replicas // nil where the strategy does not ask for them
+}
 
 // Clone implements fwk.StateData.
 func (s *state) Clone() fwk.StateData { return s }
 
 // New builds the plugin for one profile. It refuses invalid arguments with the path and the value.
-func New(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	given, ok := obj.(*configv1.GPUScoreArgs)
 	if !ok {
 		return nil, fmt.Errorf("arguments of %s are %T, want *GPUScoreArgs", Name, obj)
@@ -68,78 +78,89 @@ func New(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, error
 		return nil, errs.ToAggregate()
 	}
 	registerMetrics()
-	return fromArgs(args), nil
-}
-
-// fromArgs flattens complete and valid arguments.
-func fromArgs(args *configv1.GPUScoreArgs) *Plugin {
-	const percent = whole / 100
-	plugin := &Plugin{
-		weights: weights{
-			utilization: int64(*args.Weights.Utilization),
-			typeMatch:   int64(*args.Weights.TypeMatch),
-			topology:    int64(*args.Weights.Topology),
-		},
-		strategy:   args.Strategy,
-		target:     band{low: int64(*args.TargetBand.Low) * percent, high: int64(*args.TargetBand.High) * percent},
-		compatible: make(map[string][]string, len(args.CompatibleTypes)),
+	plugin := &Plugin{handle: handle}
+	plugin.policy.Store(newPolicy(args, 0))
+	if args.PolicyFile != "" {
+		plugin.follow(ctx, args.PolicyFile)
 	}
-	for _, entry := range args.CompatibleTypes {
-		plugin.compatible[entry.Type] = entry.Accepts
-	}
-	return plugin
+	return plugin, nil
 }
 
 // Name returns the plugin's name.
 func (*Plugin) Name() string { return Name }
 
-// PreScore reads the pod once for all nodes.
-func (*Plugin) PreScore(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	wants, err := wantsOf(pod)
+// PreScore reads the pod and the policy once for all nodes, and finds the other replicas of the pod's job.
+func (p *Plugin) PreScore(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	s, err := p.stateFor(pod)
 	if err != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	countPod(wants.Request)
-	cycle.Write(stateKey, &state{wants: wants})
+	countPod(s.wants.Request)
+	if s.spreadsReplicas() {
+		all, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+		if err != nil {
+			return fwk.AsStatus(fmt.Errorf("listing the nodes of the snapshot: %w", err))
+		}
+		s.replicas = findReplicas(s.job, all, nodes)
+	}
+	cycle.Write(stateKey, s)
 	return nil
 }
 
 // Score values a node for the pod, 0–100, whatever the other nodes are worth.
 func (p *Plugin) Score(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	s, err := stateOf(cycle, pod)
+	s, err := p.stateOf(cycle, pod)
 	if err != nil {
 		return 0, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
 	if s.wants.Request.IsZero() {
 		return scoreWithoutGPU(node), nil
 	}
-	return p.weights.total(p.partsOf(&s.wants, node)), nil
+	return s.policy.weights.total(s.partsOf(node)), nil
 }
 
-// stateOf returns what PreScore read from the pod. The classic configuration enables the plugin at score
-// alone; then there is no such state, and the pod is read anew for each node.
-func stateOf(cycle fwk.CycleState, pod *corev1.Pod) (*state, error) {
+// stateOf returns what PreScore read. The classic configuration enables the plugin at score alone; then there is no
+// such state, and the pod is read anew for each node.
+func (p *Plugin) stateOf(cycle fwk.CycleState, pod *corev1.Pod) (*state, error) {
 	if s, err := cyclestate.Read[*state](cycle, stateKey); err == nil {
 		return s, nil
 	}
+	return p.stateFor(pod)
+}
+
+// stateFor reads the pod, and the policy in effect.
+func (p *Plugin) stateFor(pod *corev1.Pod) (*state, error) {
 	wants, err := wantsOf(pod)
 	if err != nil {
 		return nil, err
 	}
-	return &state{wants: wants}, nil
+	policy := p.policy.Load()
+	return &state{wants: wants, policy: policy, strategy: policy.strategyFor(wants.JobType), job: jobOf(pod)}, nil
+}
+
+// spreadsReplicas says whether the pod's score depends on where the other pods of its job are.
+func (s *state) spreadsReplicas() bool {
+	return s.strategy == configv1.SpreadReplicas && s.job.name != "" && !s.wants.Request.IsZero()
 }
 
 // ScoreExtensions returns nil: scores are absolute. Stretching them over the nodes at hand would turn a
 // difference of one point into one of a hundred, and a node's score would depend on its neighbours.
 func (*Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// SignPod tells which pods the plugin treats alike: those that want the same.
-func (*Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	wants, err := wantsOf(pod)
+// SignPod tells which pods the plugin treats alike: those that want the same, under one policy. Replicas that are to
+// be spread are not: where one goes, the next should not.
+func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	s, err := p.stateFor(pod)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable, err.Error())
 	}
-	return []fwk.SignFragment{{Key: "v1.Pod." + Name + "Wants()", Value: wants}}, nil
+	if s.spreadsReplicas() {
+		return nil, fwk.NewStatus(fwk.Unschedulable, reasonReplicas)
+	}
+	return []fwk.SignFragment{
+		{Key: "v1.Pod." + Name + "Wants()", Value: s.wants},
+		{Key: Name + "Policy()", Value: s.policy.generation},
+	}, nil
 }
 
 func wantsOf(pod *corev1.Pod) (wants, error) {
@@ -151,5 +172,5 @@ func wantsOf(pod *corev1.Pod) (wants, error) {
 	if err != nil {
 		return wants{}, err
 	}
-	return wants{Request: request, Types: types}, nil
+	return wants{Request: request, Types: types, JobType: pod.Labels[names.LabelJobType]}, nil
 }

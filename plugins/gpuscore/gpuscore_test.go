@@ -64,13 +64,20 @@ func info(node *corev1.Node, pods ...*corev1.Pod) fwk.NodeInfo {
 	return nodeInfo
 }
 
+// newCycle is the state of a cycle after PreScore.
+func newCycle(t testing.TB, plugin *Plugin, pod *corev1.Pod, nodes ...fwk.NodeInfo) fwk.CycleState {
+	t.Helper()
+	cycle := framework.NewCycleState()
+	if status := plugin.PreScore(t.Context(), cycle, pod, nodes); !status.IsSuccess() {
+		t.Fatalf("PreScore: %v", status)
+	}
+	return cycle
+}
+
 // score runs PreScore and Score as the framework does.
 func score(t testing.TB, plugin *Plugin, pod *corev1.Pod, node fwk.NodeInfo) int64 {
 	t.Helper()
-	cycle := framework.NewCycleState()
-	if status := plugin.PreScore(t.Context(), cycle, pod, []fwk.NodeInfo{node}); !status.IsSuccess() {
-		t.Fatalf("PreScore: %v", status)
-	}
+	cycle := newCycle(t, plugin, pod, node)
 	got, status := plugin.Score(t.Context(), cycle, pod, node)
 	if !status.IsSuccess() {
 		t.Fatalf("Score: %v", status)
@@ -126,6 +133,33 @@ func TestScore(t *testing.T) {
 		"TargetBand is measured after the placement, too": {
 			args: configv1.GPUScoreArgs{Weights: only("utilization"), Strategy: configv1.TargetBandStrategy},
 			pod:  asking(whole, "6").Obj(), node: info(offering(whole, "8").Obj()), want: 100,
+		},
+		"a notebook takes what larger jobs cannot use": {
+			args: configv1.GPUScoreArgs{Weights: only("utilization")},
+			pod:  asking(whole, "1").Label(names.LabelJobType, configv1.JobTypeNotebook).Obj(),
+			node: info(offering(whole, "8").Obj(), asking(whole, "5").Obj()), want: 95,
+		},
+		"a notebook on shared GPUs spoils no set of whole ones": {
+			args: configv1.GPUScoreArgs{Weights: only("utilization")},
+			pod:  asking(shared, "1").Label(names.LabelJobType, configv1.JobTypeNotebook).Obj(),
+			node: info(offering(shared, "8").Obj(), asking(shared, "3").Obj()), want: 50,
+		},
+		"training packs whatever the strategy for others is": {
+			args: configv1.GPUScoreArgs{Weights: only("utilization"), Strategy: configv1.Spread},
+			pod:  asking(whole, "2").Label(names.LabelJobType, configv1.JobTypeTraining).Obj(),
+			node: info(offering(whole, "8").Obj()), want: 25,
+		},
+		"types of job that are turned off follow the strategy": {
+			args: configv1.GPUScoreArgs{
+				Weights: only("utilization"), Strategy: configv1.Spread, StrategyByJobType: []configv1.JobTypeStrategy{},
+			},
+			pod:  asking(whole, "2").Label(names.LabelJobType, configv1.JobTypeTraining).Obj(),
+			node: info(offering(whole, "8").Obj()), want: 75,
+		},
+		"an inference pod of no job packs": {
+			args: configv1.GPUScoreArgs{Weights: only("utilization")},
+			pod:  asking(whole, "2").Label(names.LabelJobType, configv1.JobTypeInference).Obj(),
+			node: info(offering(whole, "8").Obj()), want: 81,
 		},
 		"allocatable counts, not capacity": {
 			args: configv1.GPUScoreArgs{Weights: only("utilization")},

@@ -24,9 +24,52 @@ var scoredPods = metrics.NewCounterVec(&metrics.CounterOpts{
 	StabilityLevel: metrics.ALPHA,
 }, []string{"request"})
 
+// Values of the label result of policyReloads.
+const (
+	labelInEffect = "success"
+	labelRefused  = "refused"
+)
+
+var (
+	policyReloads = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name:           "gpu_scheduler_policy_reload_total",
+		Help:           "New versions of the scoring policy file, by scheduler profile and by what became of them.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile", "result"})
+	policyGeneration = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           "gpu_scheduler_policy_generation",
+		Help:           "Scoring policy in effect, counted from the start of the process: 0 are the arguments of the configuration.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile"})
+	policyLastReloadSuccessful = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           "gpu_scheduler_policy_last_reload_successful",
+		Help:           "1 while the scoring policy in effect is the one in the file, 0 while the file is refused.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile"})
+)
+
+// startReloadMetrics shows a profile that follows a file before anything has come of it.
+func startReloadMetrics(profile string) {
+	for _, result := range []string{labelInEffect, labelRefused} {
+		policyReloads.WithLabelValues(profile, result)
+	}
+	policyGeneration.WithLabelValues(profile).Set(0)
+	policyLastReloadSuccessful.WithLabelValues(profile).Set(1)
+}
+
+func countReload(profile string, o outcome) {
+	result, successful := labelInEffect, 1.0
+	if o.err != nil {
+		result, successful = labelRefused, 0
+	}
+	policyReloads.WithLabelValues(profile, result).Inc()
+	policyGeneration.WithLabelValues(profile).Set(float64(o.generation))
+	policyLastReloadSuccessful.WithLabelValues(profile).Set(successful)
+}
+
 // registerMetrics shows the metrics on the scheduler's /metrics, once for all profiles.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(scoredPods)
+	legacyregistry.MustRegister(scoredPods, policyReloads, policyGeneration, policyLastReloadSuccessful)
 	for _, label := range []string{labelNoGPU, labelWhole, labelShared, labelMIG} {
 		scoredPods.WithLabelValues(label)
 	}

@@ -6,23 +6,50 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // partsOf values a node for a pod that asks for GPUs.
-func (p *Plugin) partsOf(w *wants, node fwk.NodeInfo) parts {
-	used, asked, capacity := usage(w.Request, node)
+func (s *state) partsOf(node fwk.NodeInfo) parts {
 	return parts{
-		utilization: utilization(p.strategy, p.target, shareAfter(used, asked, capacity)),
-		typeMatch:   p.typeMatch(&w.Types, node.Node()),
-		topology:    topology(w.Request.Whole, gpu.InterconnectOf(node.Node())),
+		utilization: s.utilization(node),
+		typeMatch:   s.policy.typeMatch(&s.wants.Types, node.Node()),
+		topology:    topology(s.wants.Request.Whole, gpu.InterconnectOf(node.Node())),
 	}
+}
+
+// utilization values how a node is filled, by the pod's strategy.
+func (s *state) utilization(node fwk.NodeInfo) int64 {
+	used, asked, capacity := usage(s.wants.Request, node)
+	share := shareAfter(used, asked, capacity)
+	switch {
+	case s.strategy == configv1.SpreadReplicas:
+		bestDomain, bestNode := s.standing(node)
+		return spreadReplicas(bestDomain, bestNode, share)
+	case s.strategy == configv1.FillHoles && s.wants.Request.Whole > 0:
+		return fillHoles(capacity-max(used, 0), asked, share)
+	}
+	return byShare(s.strategy, s.policy.target, share)
+}
+
+// standing says how a node stands among those that the pod's job may have a replica on. A pod of no job stands
+// equally well everywhere. Without PreScore only the node itself is known.
+func (s *state) standing(node fwk.NodeInfo) (bestDomain, bestNode bool) {
+	switch {
+	case s.job.name == "":
+		return true, true
+	case s.replicas == nil:
+		none := s.job.replicasOn(node) == 0
+		return none, none
+	}
+	return s.replicas.standing(node.Node())
 }
 
 // typeMatch values a node's type. The pod's ordered list decides, else its wishes. Without either, a node that
 // passed the filters is all the pod asked for.
-func (p *Plugin) typeMatch(types *gpu.Types, node *corev1.Node) int64 {
+func (p *policy) typeMatch(types *gpu.Types, node *corev1.Node) int64 {
 	switch {
 	case len(types.Accepted) > 0:
 		return typeByRank(types.Accepted, gpu.TypeOf(node))
@@ -33,7 +60,7 @@ func (p *Plugin) typeMatch(types *gpu.Types, node *corev1.Node) int64 {
 }
 
 // bestWish values the type label that comes nearest: a wish names the label it means, as a selector does.
-func (p *Plugin) bestWish(wished []string, node *corev1.Node) int64 {
+func (p *policy) bestWish(wished []string, node *corev1.Node) int64 {
 	var best int64
 	for _, label := range names.GPUTypeLabels {
 		if gpuType := node.Labels[label]; gpuType != "" {

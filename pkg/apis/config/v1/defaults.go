@@ -14,6 +14,16 @@ const (
 	DefaultTargetBandHigh int32 = 80
 )
 
+// DefaultStrategyByJobType is what the types of job want: training whole nodes, inference to outlive the loss of a
+// node or rack, notebooks whatever is left.
+func DefaultStrategyByJobType() []JobTypeStrategy {
+	return []JobTypeStrategy{
+		{JobType: JobTypeTraining, Strategy: Pack},
+		{JobType: JobTypeInference, Strategy: SpreadReplicas},
+		{JobType: JobTypeNotebook, Strategy: FillHoles},
+	}
+}
+
 // SetDefaults fills every field that has a default and was left out. A weight given as 0 stays 0.
 func (args *GPUScoreArgs) SetDefaults() {
 	if args.Weights == nil {
@@ -24,6 +34,9 @@ func (args *GPUScoreArgs) SetDefaults() {
 	setDefault(&args.Weights.Topology, DefaultTopologyWeight)
 	if args.Strategy == "" {
 		args.Strategy = DefaultStrategy
+	}
+	if args.StrategyByJobType == nil {
+		args.StrategyByJobType = DefaultStrategyByJobType()
 	}
 	if args.TargetBand == nil {
 		args.TargetBand = &TargetBand{}

@@ -44,7 +44,7 @@ func describe(value reflect.Value, path string, into map[string]string) {
 		case field.Kind() == reflect.Struct:
 			describe(field, at+".", into)
 		case field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:
-			describe(reflect.New(field.Type().Elem()).Elem(), at+"[].", into)
+			describeList(field, at+"[].", into)
 		case field.Kind() == reflect.Slice:
 			into[at] = "list of strings, none"
 		case field.Kind() == reflect.Int32:
@@ -53,6 +53,23 @@ func describe(value reflect.Value, path string, into map[string]string) {
 			into[at] = "string, none"
 		default:
 			into[at] = "string, " + field.String()
+		}
+	}
+}
+
+// describeList describes the fields of a list's entries; the default of a field is that of each entry in turn.
+func describeList(list reflect.Value, path string, into map[string]string) {
+	describe(reflect.New(list.Type().Elem()).Elem(), path, into)
+	for i := range list.Len() {
+		entry := map[string]string{}
+		describe(list.Index(i), path, entry)
+		for at, text := range entry {
+			kind, value, _ := strings.Cut(text, ", ")
+			if i > 0 {
+				_, before, _ := strings.Cut(into[at], ", ")
+				value = before + " / " + value
+			}
+			into[at] = kind + ", " + value
 		}
 	}
 }

@@ -28,9 +28,18 @@ type GPUScoreArgs struct {
 	// +optional
 	Weights *GPUScoreWeights `json:"weights,omitempty"`
 
-	// Strategy is how the part "utilization" values a node: Pack, Spread or TargetBand. Defaults to Pack.
+	// Strategy is how the part "utilization" values a node, for pods of no type in StrategyByJobType:
+	// Pack, Spread, TargetBand, SpreadReplicas or FillHoles. Defaults to Pack.
 	// +optional
 	Strategy Strategy `json:"strategy,omitempty"`
+
+	// StrategyByJobType is the strategy for pods by their label g8s.host/job-type. Each type appears once.
+	// Defaults to training: Pack, inference: SpreadReplicas, notebook: FillHoles. A list that is given
+	// replaces all of it; with an empty one, Strategy holds for every pod.
+	// +listType=map
+	// +listMapKey=jobType
+	// +optional
+	StrategyByJobType []JobTypeStrategy `json:"strategyByJobType"` // written when empty, which means another thing than absent
 
 	// TargetBand is the share of busy GPUs at which the strategy TargetBand gives the full score.
 	// The other strategies ignore it.
@@ -43,6 +52,28 @@ type GPUScoreArgs struct {
 	// +listMapKey=type
 	// +optional
 	CompatibleTypes []CompatibleTypes `json:"compatibleTypes,omitempty"`
+
+	// PolicyFile is the absolute path of a file that holds all the other arguments, and is watched: see
+	// [ParseScorePolicy]. It replaces them as a whole; they hold until it can be read. Defaults to none.
+	// +optional
+	PolicyFile string `json:"policyFile,omitempty"`
+}
+
+// Types of job, the values of the label g8s.host/job-type.
+const (
+	JobTypeTraining  = "training"
+	JobTypeInference = "inference"
+	JobTypeNotebook  = "notebook"
+	JobTypeCompute   = "compute"
+)
+
+// JobTypeStrategy is the strategy for one type of job.
+type JobTypeStrategy struct {
+	// JobType is training, inference, notebook or compute. Required.
+	JobType string `json:"jobType"`
+
+	// Strategy is one of those of GPUScoreArgs. Required.
+	Strategy Strategy `json:"strategy"`
 }
 
 // GPUScoreWeights weigh the parts of a score against each other. Only their proportion matters: the sum is
@@ -71,6 +102,11 @@ const (
 	Spread Strategy = "Spread"
 	// TargetBandStrategy prefers nodes that the pod fills to a [TargetBand], and falls off on both sides.
 	TargetBandStrategy Strategy = "TargetBand"
+	// SpreadReplicas prefers the failure domain, then the node, with the fewest replicas of the pod's job, and
+	// among those packs.
+	SpreadReplicas Strategy = "SpreadReplicas"
+	// FillHoles prefers GPUs that larger jobs cannot use together, and among nodes that have some, packs.
+	FillHoles Strategy = "FillHoles"
 )
 
 // TargetBand is a range of utilization in percent of a node's GPUs, the pod's own included.

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"path/filepath"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -8,7 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-var strategies = []Strategy{Pack, Spread, TargetBandStrategy}
+var (
+	strategies = []Strategy{Pack, Spread, TargetBandStrategy, SpreadReplicas, FillHoles}
+	jobTypes   = []string{JobTypeTraining, JobTypeInference, JobTypeNotebook, JobTypeCompute}
+)
 
 // Validate checks the arguments. Each error holds the path below path, and the value that is wrong.
 func (args *GPUFilterArgs) Validate(path *field.Path) field.ErrorList {
@@ -19,11 +23,38 @@ func (args *GPUFilterArgs) Validate(path *field.Path) field.ErrorList {
 // and the value that is wrong.
 func (args *GPUScoreArgs) Validate(path *field.Path) field.ErrorList {
 	errs := validateWeights(path.Child("weights"), args.Weights)
-	if !slices.Contains(strategies, args.Strategy) {
-		errs = append(errs, field.NotSupported(path.Child("strategy"), args.Strategy, strategies))
-	}
+	errs = append(errs, validateStrategy(path.Child("strategy"), args.Strategy)...)
+	errs = append(errs, validateByJobType(path.Child("strategyByJobType"), args.StrategyByJobType)...)
 	errs = append(errs, validateBand(path.Child("targetBand"), args.TargetBand)...)
-	return append(errs, validateCompatible(path.Child("compatibleTypes"), args.CompatibleTypes)...)
+	errs = append(errs, validateCompatible(path.Child("compatibleTypes"), args.CompatibleTypes)...)
+	if args.PolicyFile != "" && !filepath.IsAbs(args.PolicyFile) {
+		errs = append(errs, field.Invalid(path.Child("policyFile"), args.PolicyFile, "must be an absolute path"))
+	}
+	return errs
+}
+
+func validateStrategy(path *field.Path, strategy Strategy) field.ErrorList {
+	if !slices.Contains(strategies, strategy) {
+		return field.ErrorList{field.NotSupported(path, strategy, strategies)}
+	}
+	return nil
+}
+
+func validateByJobType(path *field.Path, list []JobTypeStrategy) field.ErrorList {
+	var errs field.ErrorList
+	seen := sets.New[string]()
+	for i, entry := range list {
+		at := path.Index(i)
+		switch {
+		case !slices.Contains(jobTypes, entry.JobType):
+			errs = append(errs, field.NotSupported(at.Child("jobType"), entry.JobType, jobTypes))
+		case seen.Has(entry.JobType):
+			errs = append(errs, field.Duplicate(at.Child("jobType"), entry.JobType))
+		}
+		seen.Insert(entry.JobType)
+		errs = append(errs, validateStrategy(at.Child("strategy"), entry.Strategy)...)
+	}
+	return errs
 }
 
 func validateWeights(path *field.Path, weights *GPUScoreWeights) field.ErrorList {

@@ -82,6 +82,20 @@ func TestGPUScoreArgsValidate(t *testing.T) {
 			args: GPUScoreArgs{Strategy: "pack"},
 			want: []problem{{"args.strategy", field.ErrorTypeNotSupported, Strategy("pack")}},
 		},
+		"strategies by a type that no job has, twice, and without a strategy": {
+			args: GPUScoreArgs{StrategyByJobType: []JobTypeStrategy{
+				{JobType: "traning", Strategy: Pack}, {JobType: JobTypeInference, Strategy: Spread}, {JobType: JobTypeInference},
+			}},
+			want: []problem{
+				{"args.strategyByJobType[0].jobType", field.ErrorTypeNotSupported, "traning"},
+				{"args.strategyByJobType[2].jobType", field.ErrorTypeDuplicate, JobTypeInference},
+				{"args.strategyByJobType[2].strategy", field.ErrorTypeNotSupported, Strategy("")},
+			},
+		},
+		"a policy file whose place depends on the working directory": {
+			args: GPUScoreArgs{PolicyFile: "policy.yaml"},
+			want: []problem{{"args.policyFile", field.ErrorTypeInvalid, "policy.yaml"}},
+		},
 		"a band upside down": {
 			args: GPUScoreArgs{TargetBand: &TargetBand{Low: ptr.To[int32](90)}},
 			want: []problem{{"args.targetBand.low", field.ErrorTypeInvalid, int32(90)}},

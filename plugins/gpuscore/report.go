@@ -1,0 +1,68 @@
+package gpuscore
+
+import (
+	"context"
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// What the events on a policy file say.
+const (
+	actionReload    = "ReloadScoringPolicy"
+	reasonInEffect  = "ScoringPolicyInEffect"
+	reasonRefused   = "ScoringPolicyRefused"
+	maxNote         = 1024 // what the API server takes
+	shortenedSuffix = "..."
+)
+
+// schedulersLease is what the events are about: the object that stands for the scheduler, whichever replica leads, and
+// that events of leader election are about, too.
+var schedulersLease = &corev1.ObjectReference{
+	APIVersion: coordinationv1.SchemeGroupVersion.String(),
+	Kind:       "Lease",
+	Namespace:  metav1.NamespaceSystem,
+	Name:       names.SchedulerName,
+}
+
+// reporter tells of reloads in the log, in metrics and in events. Every replica reports: each reads its own mount.
+type reporter struct {
+	recorder events.EventRecorder // nil where there is no API server
+	profile  string
+}
+
+func newReporter(handle fwk.Handle) *reporter {
+	r := &reporter{recorder: handle.EventRecorder(), profile: handle.ProfileName()}
+	startReloadMetrics(r.profile)
+	return r
+}
+
+func (r *reporter) report(ctx context.Context, o outcome) {
+	countReload(r.profile, o)
+	logger := klog.FromContext(ctx)
+	if o.err != nil {
+		logger.Error(o.err, "Scoring policy refused, the one before stays in effect", "path", o.path, "generation", o.generation)
+		r.event(corev1.EventTypeWarning, reasonRefused, "%s is refused, the policy before it stays in effect: %v", o.path, o.err)
+		return
+	}
+	logger.Info("Scoring policy in effect", "path", o.path, "generation", o.generation)
+	r.event(corev1.EventTypeNormal, reasonInEffect, "%s is in effect as generation %d of this process", o.path, o.generation)
+}
+
+func (r *reporter) event(kind, reason, format string, args ...any) {
+	if r.recorder == nil {
+		return
+	}
+	note := fmt.Sprintf(format, args...)
+	if len(note) > maxNote {
+		note = note[:maxNote-len(shortenedSuffix)] + shortenedSuffix
+	}
+	r.recorder.Eventf(schedulersLease, nil, kind, reason, actionReload, "%s", note)
+}

@@ -1,0 +1,77 @@
+package gpuscore
+
+import (
+	"math/bits"
+
+	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
+)
+
+// Shares of the value of spreadReplicas. Each outweighs all that follow: an outage is worse than a node broken
+// into, and among nodes equal in that, utilization is as with Pack.
+const (
+	domainShare      = 50
+	nodeShare        = 25
+	replicaPackShare = full - domainShare - nodeShare
+)
+
+// band is a range of shares in basis points.
+type band struct{ low, high int64 }
+
+// byShare values the share of busy GPUs by the strategies that look at nothing else, 0–100.
+func byShare(strategy configv1.Strategy, target band, share int64) int64 {
+	switch strategy {
+	case configv1.Spread:
+		return (whole - share) * full / whole
+	case configv1.TargetBandStrategy:
+		return target.value(share)
+	default:
+		return share * full / whole
+	}
+}
+
+// value is full within the band and falls off in a straight line to 0 at an empty and at a full node.
+func (b band) value(share int64) int64 {
+	switch {
+	case share < b.low:
+		return share * full / b.low
+	case share > b.high:
+		return (whole - share) * full / (whole - b.high)
+	}
+	return full
+}
+
+// spreadReplicas values a node for one more replica of a job, 0–100, by where the others are and by the share of
+// its GPUs that is busy then.
+func spreadReplicas(bestDomain, bestNode bool, share int64) int64 {
+	value := share * replicaPackShare / whole
+	if bestDomain {
+		value += domainShare
+	}
+	if bestNode {
+		value += nodeShare
+	}
+	return value
+}
+
+// holeLevels are the sizes of set that fillHoles tells apart: 1 or nothing, 2, 4, 8, and 16 or more.
+const holeLevels = 5
+
+// fillHoles values a node by what a pod of some whole GPUs would spoil there, 0–100: the largest power of two of
+// GPUs, above the pod's own size, that the free ones make fewer of with the pod than without. The ninth of nine
+// free GPUs spoils nothing; one of eight spoils a set of 8. Among nodes that lose as much, the fuller is better.
+func fillHoles(free, asked, share int64) int64 {
+	const step = full / holeLevels
+	level := min(spoiled(free, asked), holeLevels-1)
+	return (holeLevels-1-level)*step + share*step/whole
+}
+
+// spoiled is the binary logarithm of the largest set lost, 0 for none.
+func spoiled(free, asked int64) int64 {
+	left := max(free-asked, 0)
+	for level := int64(bits.Len64(uint64(max(free, 0)))) - 1; level > 0 && int64(1)<<level > asked; level-- {
+		if free>>level > left>>level {
+			return level
+		}
+	}
+	return 0
+}
