@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,8 @@ import (
 // newCommand is kube-scheduler's command put together again, because that one lets nobody in between the set-up of
 // the leader election and its start. Flags, logging, feature gates and signals are the same.
 func newCommand() *cobra.Command {
-	o := options.NewOptions()
+	o, why := options.NewOptions(), newExplanations()
+	why.addFlags(o.Flags.FlagSet("explanations"))
 	cmd := &cobra.Command{
 		Use:   "gpu-scheduler",
 		Short: "Place pods on GPU nodes",
@@ -31,7 +33,7 @@ configuration and endpoints are those of kube-scheduler.`,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			return o.ComponentGlobalsRegistry.Set() // the feature gates
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return start(cmd, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return start(cmd, o, why) },
 	}
 	addFlags(cmd, o)
 	return cmd
@@ -50,15 +52,16 @@ func addFlags(cmd *cobra.Command, o *options.Options) {
 
 // start sets up logging first, so that all that follows is logged as asked, then the scheduler, and runs it until it
 // is told to end or is the leader no more.
-func start(cmd *cobra.Command, o *options.Options) error {
+func start(cmd *cobra.Command, o *options.Options, why *explanations) error {
 	verflag.PrintAndExitIfRequested()
 	gates := o.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(o.Logs, gates); err != nil {
 		return fmt.Errorf("setting up the logs: %w", err)
 	}
 	cliflag.PrintFlags(cmd.Flags())
-	ctx := signals.SetupSignalHandler()
-	config, scheduler, err := setup(ctx, o)
+	ctx, stop := context.WithCancel(signals.SetupSignalHandler())
+	defer stop()
+	config, scheduler, err := setup(ctx, stop, o, why.recorder)
 	if err != nil {
 		return err
 	}
@@ -66,5 +69,8 @@ func start(cmd *cobra.Command, o *options.Options) error {
 		mutable.AddMetrics()
 	}
 	o.ComponentGlobalsRegistry.AddMetrics()
+	if err := why.serve(ctx, config); err != nil {
+		return err
+	}
 	return app.Run(ctx, config, scheduler)
 }

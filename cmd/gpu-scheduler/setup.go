@@ -10,19 +10,28 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/utils/clock"
 
+	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/fence"
 	"g8s.host/gpu-scheduler/plugins"
 )
 
-// setup makes a scheduler with our plugins, whose bindings carry the epoch of its leadership.
-func setup(ctx context.Context, o *options.Options) (*config.CompletedConfig, *scheduler.Scheduler, error) {
-	leadership := fence.New(clock.RealClock{})
-	completed, scheduler, err := app.Setup(ctx, o, withPlugins(plugins.Dependencies{Epoch: leadership.Epoch})...)
+// setup makes a scheduler with our plugins, whose bindings carry the epoch of its leadership and whose decisions are
+// recorded. stop ends ctx, which ends the scheduler.
+func setup(
+	ctx context.Context, stop func(), o *options.Options, recorder *explain.Recorder,
+) (*config.CompletedConfig, *scheduler.Scheduler, error) {
+	logger := klog.FromContext(ctx)
+	leadership := fence.New(clock.RealClock{}, func() {
+		logger.Info("Another scheduler leads, this one ends")
+		stop()
+	})
+	dependencies := plugins.Dependencies{Epoch: leadership.Epoch, Explain: recorder}
+	completed, scheduler, err := app.Setup(ctx, o, withPlugins(dependencies)...)
 	if err != nil {
 		return nil, nil, err
 	}
 	if completed.LeaderElection == nil {
-		klog.FromContext(ctx).Info("Leader election is off: where manifests/policy is installed, the API server refuses every binding (docs/failover.md)")
+		logger.Info("Leader election is off: where manifests/policy is installed, the API server refuses every binding (docs/failover.md)")
 		return completed, scheduler, nil
 	}
 	if err := leadership.Protect(completed.LeaderElection); err != nil {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,11 +32,16 @@ var errLedBefore = errors.New("this process has led before and lost the lease: i
 // Fence knows the epoch in which this process leads. It is safe for concurrent use.
 type Fence struct {
 	clock clock.Clock
+	lost  func()
 	epoch atomic.Pointer[string]
 }
 
-// New returns a fence of a process that does not lead. clock measures [Pause].
-func New(clock clock.Clock) *Fence { return &Fence{clock: clock} }
+// New returns a fence of a process that does not lead. clock measures [Pause]. lost is called, once, when this process
+// has led and finds that it leads no more. It should stop deciding at once: the election itself would try for
+// renewDeadline to get the lease back, and what is decided meanwhile is refused.
+func New(clock clock.Clock, lost func()) *Fence {
+	return &Fence{clock: clock, lost: sync.OnceFunc(lost)}
+}
 
 // Epoch returns the epoch that bindings carry. ok is false as long as this process has not become the leader, which
 // is for ever where leader election is off. Once set the epoch stays, also when the lease is lost: then it is the

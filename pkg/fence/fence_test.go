@@ -82,7 +82,7 @@ func TestTheFirstWriteOfTheHolderWaitsAndLaterOnesDoNot(t *testing.T) {
 	for name, write := range writes {
 		t.Run(name, func(t *testing.T) {
 			fake := clocktesting.NewFakeClock(time.Unix(0, 0))
-			f := New(fake)
+			f := New(fake, func() {})
 			l := protect(t, f, &memoryLock{identity: "a", lease: &lease{}})
 			if epoch, ok := f.Epoch(); ok {
 				t.Fatalf("got epoch %q before the election", epoch)
@@ -114,7 +114,7 @@ func TestTheFirstWriteOfTheHolderWaitsAndLaterOnesDoNot(t *testing.T) {
 
 func TestAWriteThatFailsMakesNoLeader(t *testing.T) {
 	broken := errors.New("broken")
-	f := New(clocktesting.NewFakeClock(time.Unix(0, 0)))
+	f := New(clocktesting.NewFakeClock(time.Unix(0, 0)), func() {})
 	l := protect(t, f, &memoryLock{identity: "a", lease: &lease{err: broken}})
 	if err := l.Update(t.Context(), record("a", 1)); !errors.Is(err, broken) {
 		t.Errorf("got error %v, want %v", err, broken)
@@ -134,7 +134,8 @@ func TestAProcessLeadsOnce(t *testing.T) {
 	for name, again := range tests {
 		t.Run(name, func(t *testing.T) {
 			lease := &lease{}
-			f := New(clocktesting.NewFakeClock(time.Unix(0, 0)))
+			lost := 0
+			f := New(clocktesting.NewFakeClock(time.Unix(0, 0)), func() { lost++ })
 			l := protect(t, f, &memoryLock{identity: "a", lease: lease})
 			if err := l.Update(cancelled, record("a", 1)); err != nil {
 				t.Fatal(err)
@@ -148,6 +149,9 @@ func TestAProcessLeadsOnce(t *testing.T) {
 			if diff := cmp.Diff([]string{"a/1", "/1"}, lease.writes); diff != "" {
 				t.Errorf("writes of the lease (-want +got):\n%s", diff)
 			}
+			if lost != 1 {
+				t.Errorf("the process was told %d times that it leads no more, want 1", lost)
+			}
 			if epoch, _ := f.Epoch(); epoch != "a/1" {
 				t.Errorf("got epoch %q, want the one that was lost", epoch)
 			}
@@ -155,9 +159,44 @@ func TestAProcessLeadsOnce(t *testing.T) {
 	}
 }
 
+func TestAProcessLearnsThatItLeadsNoMore(t *testing.T) {
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel() // ends the pause
+	tests := map[string]struct {
+		leads bool
+		found resourcelock.LeaderElectionRecord
+		want  int
+	}{
+		"it stands by":                         {found: record("b", 2)},
+		"it leads":                             {leads: true, found: record("a", 1)},
+		"another has taken the lease":          {leads: true, found: record("b", 2), want: 1},
+		"another has taken it and released it": {leads: true, found: record("", 2), want: 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			lease, lost := &lease{}, 0
+			l := protect(t, New(clocktesting.NewFakeClock(time.Unix(0, 0)), func() { lost++ }), &memoryLock{identity: "a", lease: lease})
+			if tc.leads {
+				if err := l.Update(cancelled, record("a", 1)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			lease.record = &tc.found
+			for range 2 {
+				if _, _, err := l.Get(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if lost != tc.want {
+				t.Errorf("the process was told %d times that it leads no more, want %d", lost, tc.want)
+			}
+		})
+	}
+}
+
 func TestProtectRefusesALeaseThatThePauseOutlasts(t *testing.T) {
 	election := leaderelection.LeaderElectionConfig{Lock: &memoryLock{}, RenewDeadline: Pause}
-	if err := New(clock.RealClock{}).Protect(&election); err == nil {
+	if err := New(clock.RealClock{}, func() {}).Protect(&election); err == nil {
 		t.Error("got no error")
 	}
 }
@@ -165,7 +204,7 @@ func TestProtectRefusesALeaseThatThePauseOutlasts(t *testing.T) {
 // contend runs client-go's elector until ctx ends, and reports when it starts to lead.
 func contend(ctx context.Context, t *testing.T, lease *lease, identity string) (f *Fence, started, ended chan struct{}) {
 	t.Helper()
-	f, started, ended = New(clock.RealClock{}), make(chan struct{}), make(chan struct{})
+	f, started, ended = New(clock.RealClock{}, func() {}), make(chan struct{}), make(chan struct{})
 	election := leaderelection.LeaderElectionConfig{
 		Lock:          &memoryLock{identity: identity, lease: lease},
 		LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 200 * time.Millisecond,

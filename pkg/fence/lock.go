@@ -13,6 +13,15 @@ type lock struct {
 	fence *Fence
 }
 
+// Get reads the Lease. The election does so when its own renewal was refused.
+func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if _, led := l.fence.Epoch(); led && err == nil && record.HolderIdentity != l.Identity() {
+		l.fence.lost()
+	}
+	return record, raw, err
+}
+
 // Create writes a new Lease.
 func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.write(ctx, &record, l.Interface.Create)
@@ -32,6 +41,7 @@ func (l *lock) write(ctx context.Context, record *resourcelock.LeaderElectionRec
 	epoch := epochOf(record)
 	held, leads := l.fence.Epoch()
 	if leads && held != epoch {
+		l.fence.lost()
 		return fmt.Errorf("taking the lease as %s after %s: %w", epoch, held, errLedBefore)
 	}
 	if err := write(ctx, *record); err != nil || leads {
