@@ -2,6 +2,8 @@ package gpuscore
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,11 +34,18 @@ type reloader struct {
 // version is what is found at the path of a policy file: its content, or why that cannot be read.
 type version struct{ content, problem string }
 
+// digest tells versions apart for people.
+func (v version) digest() string {
+	sum := sha256.Sum256([]byte(v.content + v.problem))
+	return hex.EncodeToString(sum[:4])
+}
+
 // outcome is what came of a new version of the file.
 type outcome struct {
 	path       string
-	generation int64 // of the policy that is in effect now
-	err        error // why the file was refused, nil when it is in effect
+	digest     string // of the version found
+	generation int64  // of the policy that is in effect now
+	err        error  // why the file was refused, nil when it is in effect
 }
 
 // follow keeps the plugin's policy as the file has it until ctx ends. The file is read before follow returns, so that
@@ -67,7 +76,7 @@ func (r *reloader) check(ctx context.Context) {
 	} else {
 		err = r.apply(data)
 	}
-	r.report(ctx, outcome{path: r.path, generation: r.policy.Load().generation, err: err})
+	r.report(ctx, outcome{path: r.path, digest: found.digest(), generation: r.policy.Load().generation, err: err})
 }
 
 // apply puts a policy in effect from the next scheduling cycle on, or changes nothing.

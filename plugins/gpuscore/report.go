@@ -24,12 +24,16 @@ const (
 )
 
 // schedulersLease is what the events are about: the object that stands for the scheduler, whichever replica leads, and
-// that events of leader election are about, too.
-var schedulersLease = &corev1.ObjectReference{
-	APIVersion: coordinationv1.SchemeGroupVersion.String(),
-	Kind:       "Lease",
-	Namespace:  metav1.NamespaceSystem,
-	Name:       names.SchedulerName,
+// that events of leader election are about, too. The digest makes each version of the file a subject of its own:
+// events on one subject are counted as a series of the first, whose message is the only one that is kept.
+func schedulersLease(digest string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: coordinationv1.SchemeGroupVersion.String(),
+		Kind:       "Lease",
+		Namespace:  metav1.NamespaceSystem,
+		Name:       names.SchedulerName,
+		FieldPath:  "policyFile{" + digest + "}",
+	}
 }
 
 // reporter tells of reloads in the log, in metrics and in events. Every replica reports: each reads its own mount.
@@ -46,23 +50,24 @@ func newReporter(handle fwk.Handle) *reporter {
 
 func (r *reporter) report(ctx context.Context, o outcome) {
 	countReload(r.profile, o)
-	logger := klog.FromContext(ctx)
+	logger := klog.FromContext(ctx).WithValues("path", o.path, "digest", o.digest, "generation", o.generation)
 	if o.err != nil {
-		logger.Error(o.err, "Scoring policy refused, the one before stays in effect", "path", o.path, "generation", o.generation)
-		r.event(corev1.EventTypeWarning, reasonRefused, "%s is refused, the policy before it stays in effect: %v", o.path, o.err)
+		logger.Error(o.err, "Scoring policy refused, the one before stays in effect")
+		r.event(o, corev1.EventTypeWarning, reasonRefused,
+			fmt.Sprintf("%s is refused, the policy before it stays in effect: %v", o.path, o.err))
 		return
 	}
-	logger.Info("Scoring policy in effect", "path", o.path, "generation", o.generation)
-	r.event(corev1.EventTypeNormal, reasonInEffect, "%s is in effect as generation %d of this process", o.path, o.generation)
+	logger.Info("Scoring policy in effect")
+	r.event(o, corev1.EventTypeNormal, reasonInEffect,
+		fmt.Sprintf("%s is in effect as generation %d of this process", o.path, o.generation))
 }
 
-func (r *reporter) event(kind, reason, format string, args ...any) {
+func (r *reporter) event(o outcome, kind, reason, note string) {
 	if r.recorder == nil {
 		return
 	}
-	note := fmt.Sprintf(format, args...)
 	if len(note) > maxNote {
 		note = note[:maxNote-len(shortenedSuffix)] + shortenedSuffix
 	}
-	r.recorder.Eventf(schedulersLease, nil, kind, reason, actionReload, "%s", note)
+	r.recorder.Eventf(schedulersLease(o.digest), nil, kind, reason, actionReload, "%s", note)
 }

@@ -1,0 +1,146 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/test/fixture"
+)
+
+// reloadLimit is how long a change of the policy may take.
+const reloadLimit = 2 * time.Second
+
+const policyHeader = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: GPUScoreArgs\n"
+
+// TestScoringPolicyChangesWhilePodsFlow changes the file under the scheduler that runs. One node is half full: Pack
+// prefers it, Spread the other.
+func TestScoringPolicyChangesWhilePodsFlow(t *testing.T) {
+	e := newEnv(t)
+	before, err := os.ReadFile(cluster.PolicyPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.writePolicy(string(before))
+	e.createNodes(
+		fixture.Node("half").Pool("reload").GPUs(8, "A100-80G").Obj(),
+		fixture.Node("idle").Pool("reload").GPUs(8, "A100-80G").Obj())
+	e.createPods(fixture.Pod("filler").GPUs(4).Pool("reload").Select(corev1.LabelHostname, "half").Obj())
+	e.waitBound("filler")
+	probes := &probes{env: e}
+
+	probes.mustGoTo("half", time.Now())
+	e.writePolicy(policyHeader + "strategy: Spread\n")
+	probes.mustGoTo("idle", time.Now().Add(reloadLimit))
+	e.writePolicy(policyHeader + "weights: {utilization: 100, typeMatch: 0, topology: 0}\n")
+	probes.mustGoTo("half", time.Now().Add(reloadLimit))
+	e.writePolicy(policyHeader + "strategy: Spread\n")
+	probes.mustGoTo("idle", time.Now().Add(reloadLimit))
+
+	mistakes := map[string]string{
+		"weights: {topology: 140}\n": "weights.topology: Invalid value: 140",
+		"strategie: Pack\n":          `unknown field "strategie"`,
+	}
+	for mistake, message := range mistakes {
+		e.writePolicy(policyHeader + mistake)
+		e.waitPolicyEvent("ScoringPolicyRefused", message)
+		probes.mustGoTo("idle", time.Now())
+	}
+	metrics := scrape(t)
+	for _, want := range []string{
+		`gpu_scheduler_policy_reload_total{profile="gpu-scheduler",result="refused"} 2`,
+		`gpu_scheduler_policy_last_reload_successful{profile="gpu-scheduler"} 0`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+
+	e.writePolicy(policyHeader + "strategy: Pack\n")
+	probes.mustGoTo("half", time.Now().Add(reloadLimit))
+	e.waitPolicyEvent("ScoringPolicyInEffect", cluster.PolicyPath())
+	if want := `gpu_scheduler_policy_last_reload_successful{profile="gpu-scheduler"} 1`; !strings.Contains(scrape(t), want) {
+		t.Errorf("/metrics lacks %s after the mistake is mended", want)
+	}
+}
+
+// writePolicy replaces the policy at once, as the kubelet does.
+func (e *env) writePolicy(content string) {
+	e.Helper()
+	next := cluster.PolicyPath() + ".next"
+	if err := os.WriteFile(next, []byte(content), 0o600); err != nil {
+		e.Fatal(err)
+	}
+	if err := os.Rename(next, cluster.PolicyPath()); err != nil {
+		e.Fatal(err)
+	}
+}
+
+// probes are pods of one GPU that are taken away when it is known where they went.
+type probes struct {
+	*env
+	count int
+}
+
+// mustGoTo keeps probing until some probes in a row went to the node. Those that come after the deadline must.
+func (p *probes) mustGoTo(node string, deadline time.Time) {
+	p.Helper()
+	for inRow := 0; inRow < 5; inRow++ {
+		late := !time.Now().Before(deadline)
+		got := p.probe()
+		if got == node {
+			continue
+		}
+		if late {
+			p.Fatalf("probe %d went to %s, want %s", p.count, got, node)
+		}
+		inRow = -1
+	}
+}
+
+// probe returns the node that a pod of one GPU goes to.
+func (p *probes) probe() string {
+	p.Helper()
+	p.count++
+	name := fmt.Sprintf("probe-%d", p.count)
+	p.createPods(fixture.Pod(name).GPUs(1).Pool("reload").Obj())
+	node := p.waitBound(name)
+	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+	if err := p.client.CoreV1().Pods(p.namespace).Delete(p.Context(), name, now); err != nil {
+		p.Fatal(err)
+	}
+	return node
+}
+
+// waitPolicyEvent waits for an event on the scheduler's Lease.
+func (e *env) waitPolicyEvent(reason, message string) {
+	e.Helper()
+	var seen []string
+	err := wait.PollUntilContextTimeout(e.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		list, err := e.client.CoreV1().Events(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{
+			FieldSelector: "involvedObject.kind=Lease,involvedObject.name=gpu-scheduler",
+		})
+		if err != nil {
+			return false, err
+		}
+		seen = nil
+		for _, event := range list.Items {
+			if event.Reason == reason && strings.Contains(event.Message, message) {
+				return true, nil
+			}
+			seen = append(seen, event.Reason+": "+event.Message)
+		}
+		return false, nil
+	})
+	if err != nil {
+		e.Errorf("no event %s with %q: %v; there are\n%s", reason, message, err, strings.Join(seen, "\n"))
+	}
+}
