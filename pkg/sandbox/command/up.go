@@ -49,7 +49,7 @@ func newUpCmd(p *place) *cobra.Command {
 func (o *upOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&o.nodes, "nodes", 0, "Scale the fleet to this number of nodes (default: as the fleet says; 64 without --fleet)")
 	cmd.Flags().StringVar(&o.fleetPath, "fleet", "", "File that describes the nodes")
-	cmd.Flags().IntVar(&o.schedulers, "schedulers", 1, "Number of gpu-scheduler replicas")
+	cmd.Flags().IntVar(&o.schedulers, "schedulers", 2, "Number of gpu-scheduler replicas, of which one leads")
 	cmd.Flags().BoolVar(&o.noSched, "no-scheduler", false, "Install and run no gpu-scheduler")
 	cmd.Flags().BoolVar(&o.hostExec, "host-exec", false, "Let `kubectl exec` run commands on THIS machine; anybody with an account on it could")
 }
