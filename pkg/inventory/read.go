@@ -23,8 +23,8 @@ func NewReader(client kubernetes.Interface) *Reader { return &Reader{client: cli
 // fromCache lets the API server answer from memory: a listing may be some milliseconds old.
 const fromCache = "0"
 
-// holdsNode selects the pods that hold a place on a node.
-var holdsNode = fields.AndSelectors(
+// HoldsNode is the field selector of the pods that hold a place on a node.
+var HoldsNode = fields.AndSelectors(
 	fields.OneTermNotEqualSelector("spec.nodeName", ""),
 	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
@@ -43,7 +43,7 @@ func (r *Reader) Fleet(ctx context.Context) (Cluster, error) {
 		return nil
 	})
 	group.Go(func() error {
-		options := metav1.ListOptions{ResourceVersion: fromCache, FieldSelector: holdsNode}
+		options := metav1.ListOptions{ResourceVersion: fromCache, FieldSelector: HoldsNode}
 		list, err := r.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, options)
 		if err != nil {
 			return fmt.Errorf("listing pods: %w", err)
@@ -133,7 +133,7 @@ func (r *Reader) jobObjects(ctx context.Context, query JobQuery) (Objects, error
 
 // NodePods reads the pods that hold a place on a node: one request. Pods of jobs come with the job's labels.
 func (r *Reader) NodePods(ctx context.Context, node string) ([]NodePod, error) {
-	selector := fields.AndSelectors(fields.ParseSelectorOrDie(holdsNode), fields.OneTermEqualSelector("spec.nodeName", node))
+	selector := fields.AndSelectors(fields.ParseSelectorOrDie(HoldsNode), fields.OneTermEqualSelector("spec.nodeName", node))
 	list, err := r.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: selector.String()})
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods of node %s: %w", node, err)

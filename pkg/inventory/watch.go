@@ -56,7 +56,7 @@ func (r *Reader) WatchFleet(ctx context.Context, changed func(Cluster)) error {
 	core := r.client.CoreV1().RESTClient()
 	stores := watchAll(ctx, metav1.NamespaceAll, []source{
 		{core, "nodes", &corev1.Node{}, func(*metav1.ListOptions) {}},
-		{core, "pods", &corev1.Pod{}, func(o *metav1.ListOptions) { o.FieldSelector = holdsNode }},
+		{core, "pods", &corev1.Pod{}, func(o *metav1.ListOptions) { o.FieldSelector = HoldsNode }},
 	})
 	return stores.each(ctx, func() {
 		changed(Build(Objects{

@@ -1,0 +1,165 @@
+// Package diagnosis finds out why a job does not run, or why it runs where it does, and what to change. It is one
+// pure function, [Diagnose], over what a user can read of the cluster: the job, its pods and events, the nodes and who
+// is on them, and the scheduler's own records where they can be had.
+//
+// The scheduler's verdict is the authority on what it alone knows, such as volumes and affinity between pods. What
+// it cannot say in one short message is computed here with the same code that it decides with, pkg/gpu: which pool
+// has the type, which node is nearest, and who holds what is missing.
+package diagnosis
+
+import (
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// Facts are what a diagnosis is made from.
+type Facts struct {
+	Job inventory.JobDetail
+	// Pods are those of the job.
+	Pods []corev1.Pod
+	// Nodes are all nodes, and Holders all pods that hold a place on one.
+	Nodes   []corev1.Node
+	Holders []corev1.Pod
+	// Lease is that of our scheduler, nil when there is none.
+	Lease *coordinationv1.Lease
+	// Unread says what the user may not read, such as "nodes". What is missing for it is not guessed.
+	Unread []string
+	// Records are the scheduler's own, by pod; empty where they cannot be had.
+	Records []explain.Record
+	Now     time.Time
+}
+
+// mayRead reports whether a list is empty because there is nothing, and not for lack of a right.
+func (f *Facts) mayRead(what string) bool { return !slices.Contains(f.Unread, what) }
+
+// What [Facts].Unread may name.
+const (
+	UnreadNodes = "nodes"
+	UnreadPods  = "pods of all namespaces"
+	UnreadLease = "the scheduler's lease"
+)
+
+// Report is the answer. JSON keys are a contract.
+type Report struct {
+	Job       string           `json:"job"`
+	Namespace string           `json:"namespace"`
+	Kind      string           `json:"kind"`
+	Status    inventory.Status `json:"status"`
+	// Pod is the one that was looked at, "" when none exists.
+	Pod string `json:"pod,omitempty"`
+	// Cause is the first finding's: what to mend first.
+	Cause Cause `json:"cause"`
+	// Findings are all that stands against the job, what matters most first. Empty for a job that runs.
+	Findings []Finding `json:"findings,omitempty"`
+	// NearMisses are the nodes that lack the fewest GPUs.
+	NearMisses []NearMiss `json:"nearMisses,omitempty"`
+	// Placements tell where the pods of the job are, and on which cards.
+	Placements []Placement `json:"placements,omitempty"`
+	// Verdict is what the scheduler wrote on the pod, in its own words.
+	Verdict string `json:"verdict,omitempty"`
+	// Unread says what the user may not read, so that the answer is less exact.
+	Unread []string `json:"unread,omitempty"`
+	// Records are the scheduler's own.
+	Records []explain.Record `json:"records,omitempty"`
+}
+
+// Finding is one thing that stands against a job.
+type Finding struct {
+	Cause Cause `json:"cause"`
+	// Text says in a sentence what it is, with the numbers.
+	Text string `json:"text"`
+	// Nodes is the number of nodes it concerns, 0 when it concerns the job itself.
+	Nodes int `json:"nodes,omitempty"`
+	// Examples are some of these nodes.
+	Examples []string `json:"examples,omitempty"`
+	// Advice is what to do, each a sentence.
+	Advice []string `json:"advice,omitempty"`
+}
+
+// NearMiss is a node that nearly has the GPUs, and who holds the others.
+type NearMiss struct {
+	explain.NearMiss
+	Holders []Holder `json:"holders,omitempty"`
+}
+
+// Holder is who holds GPUs of a node.
+type Holder struct {
+	Namespace string `json:"namespace"`
+	// Job is the job's name; for a pod that belongs to none, Pod is the pod's.
+	Job  string `json:"job,omitempty"`
+	Pod  string `json:"pod,omitempty"`
+	GPUs int64  `json:"gpus"`
+}
+
+// Diagnose finds out why a job is where it is.
+func Diagnose(f Facts) Report {
+	report := Report{
+		Job: f.Job.Name, Namespace: f.Job.Namespace, Kind: f.Job.Kind, Status: f.Job.Status,
+		Unread: f.Unread, Records: f.Records, Placements: placements(&f),
+	}
+	pod := concerned(f.Pods)
+	if pod != nil {
+		report.Pod = pod.Name
+	}
+	switch {
+	case f.Job.Status == inventory.StatusRunning:
+		report.Cause = Running
+		return report
+	case isSettled(f.Job.Status):
+		report.Findings = settled(&f.Job)
+	case pod == nil:
+		report.Findings = notCreated(&f.Job)
+	case pod.Spec.NodeName == "":
+		report.Verdict = verdictOn(pod)
+		report.Findings, report.NearMisses = unplaced(&f, pod)
+	default:
+		report.Findings = notStarted(&f.Job, pod)
+	}
+	report.Cause = Unknown
+	if len(report.Findings) > 0 {
+		report.Cause = report.Findings[0].Cause
+	}
+	return report
+}
+
+// concerned returns the pod to look at: one without a node, on which the scheduler has spoken if there is such a one,
+// else one that does not run.
+func concerned(pods []corev1.Pod) *corev1.Pod {
+	var best *corev1.Pod
+	rank := func(pod *corev1.Pod) int {
+		switch {
+		case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil:
+			return 0
+		case pod.Spec.NodeName == "" && conditionOf(pod, corev1.PodScheduled).Message != "":
+			return 4
+		case pod.Spec.NodeName == "":
+			return 3
+		case conditionOf(pod, corev1.PodReady).Status != corev1.ConditionTrue:
+			return 2
+		}
+		return 1
+	}
+	for i := range pods {
+		if rank(&pods[i]) > 0 && (best == nil || rank(&pods[i]) > rank(best)) {
+			best = &pods[i]
+		}
+	}
+	return best
+}
+
+func verdictOn(pod *corev1.Pod) string { return conditionOf(pod, corev1.PodScheduled).Message }
+
+func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == kind {
+			return condition
+		}
+	}
+	return corev1.PodCondition{}
+}

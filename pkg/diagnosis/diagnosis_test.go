@@ -1,0 +1,298 @@
+package diagnosis
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/test/fixture"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// refused is a pod that the scheduler could not place.
+func refused(pod *fixture.PodBuilder, verdict string) corev1.Pod {
+	out := pod.Obj()
+	out.Namespace = "team"
+	out.Labels[names.LabelJob] = "train"
+	out.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: verdict,
+	}}
+	return *out
+}
+
+func on(node string, gpus int64, job string) corev1.Pod {
+	pod := fixture.Pod(job+"-"+node).GPUs(gpus).Label(names.LabelJob, job).Obj()
+	pod.Namespace, pod.Spec.NodeName = "team", node
+	return *pod
+}
+
+// factsOf is a waiting job of one pod in a cluster of these nodes.
+func factsOf(pod corev1.Pod, nodes ...*fixture.NodeBuilder) Facts {
+	facts := Facts{Now: noon, Pods: []corev1.Pod{pod}, Job: inventory.JobDetail{Job: inventory.Job{
+		Name: "train", Namespace: "team", Kind: "training", Status: inventory.StatusPending,
+	}}}
+	for _, node := range nodes {
+		facts.Nodes = append(facts.Nodes, *node.Obj())
+	}
+	return facts
+}
+
+func (f Facts) with(change func(*Facts)) Facts {
+	change(&f)
+	return f
+}
+
+func node(name, pool string, gpus int) *fixture.NodeBuilder {
+	return fixture.Node(name).Pool(pool).GPUs(gpus, "A100-80G")
+}
+
+const busy = "0/3 nodes are available: 3 node(s) have too few free GPUs. preemption: 0/3 nodes are available: 3 No victims."
+
+// TestOrder is about which of several causes comes first; test/integration/why has each cause alone.
+func TestOrder(t *testing.T) {
+	cordoned := node("n2", "p", 8).Obj()
+	cordoned.Spec.Unschedulable = true
+	tests := map[string]struct {
+		facts Facts
+		want  []Cause
+	}{
+		"what time heals comes before what an administrator must undo": {
+			facts: factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) {
+				f.Nodes = append(f.Nodes, *cordoned)
+				f.Holders = []corev1.Pod{on("n1", 1, "other")}
+			}),
+			want: []Cause{Busy, Cordoned},
+		},
+		"a node that two things stand against is further away": {
+			facts: factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy), node("n1", "p", 4)).with(func(f *Facts) {
+				f.Nodes = append(f.Nodes, *cordoned)
+				f.Nodes[1].Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
+				f.Holders = []corev1.Pod{on("n2", 1, "other")}
+			}),
+			want: []Cause{TooManyGPUs, Busy, Cordoned},
+		},
+		"nodes of other pools say nothing, however free": {
+			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy), node("n1", "p", 8), node("n2", "q", 8)).with(func(f *Facts) {
+				f.Holders = []corev1.Pod{on("n1", 6, "other")}
+			}),
+			want: []Cause{Busy},
+		},
+		"what only the scheduler knows, when the nodes have room": {
+			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"),
+				"0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."), node("n1", "p", 8)),
+			want: []Cause{PodAntiAffinity},
+		},
+		"a reason that nobody here knows is told as it is": {
+			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), "0/1 nodes are available: 1 moon not full."), node("n1", "p", 8)),
+			want:  []Cause{RejectedByScheduler},
+		},
+		"room came free after the scheduler looked": {
+			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy), node("n1", "p", 8)),
+			want:  []Cause{RoomNow},
+		},
+		"without the right to read nodes the verdict speaks": {
+			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy)).with(func(f *Facts) { f.Unread = []string{UnreadNodes} }),
+			want:  []Cause{Busy},
+		},
+		"a verdict on an annotation": {
+			facts: factsOf(refused(fixture.Pod("p").GPUs(1).Pool("p"),
+				"0/1 nodes are available: annotation g8s.host/gpu-devices is the scheduler's to write."), node("n1", "p", 8)),
+			want: []Cause{MalformedRequest},
+		},
+		"an empty cluster": {facts: factsOf(refused(fixture.Pod("p").GPUs(1).Pool("p"), "no nodes available to schedule pods")), want: []Cause{NoSuchPool}},
+		"a device plugin that lost cards": {
+			facts: factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."),
+				node("n1", "p", 8).AllocatableGPUs(4)),
+			want: []Cause{TooManyGPUs},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			report := Diagnose(tc.facts)
+			var got []Cause
+			for _, finding := range report.Findings {
+				got = append(got, finding.Cause)
+				if finding.Text == "" || len(finding.Advice) == 0 {
+					t.Errorf("%s has no text or no advice: %+v", finding.Cause, finding)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("causes (-want +got):\n%s", diff)
+			}
+			if report.Cause != tc.want[0] {
+				t.Errorf("the cause is %s, want %s", report.Cause, tc.want[0])
+			}
+		})
+	}
+}
+
+func TestNearMisses(t *testing.T) {
+	facts := factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy), node("n1", "p", 8), node("n2", "p", 8), node("n3", "p", 8)).with(func(f *Facts) {
+		f.Holders = []corev1.Pod{on("n1", 3, "a"), on("n2", 1, "b"), on("n2", 1, "c"), on("n3", 8, "d")}
+		f.Holders[1].Labels = nil // a pod of no job
+	})
+	want := []NearMiss{
+		{NearMiss: explain.NearMiss{Node: "n2", Short: 2, Detail: "6 of 8 free, 2 short; 2 are held by pods that do not name theirs"},
+			Holders: []Holder{{Namespace: "team", Pod: "b-n2", GPUs: 1}, {Namespace: "team", Job: "c", GPUs: 1}}},
+		{NearMiss: explain.NearMiss{Node: "n1", Short: 3, Detail: "5 of 8 free, 3 short; 3 are held by pods that do not name theirs"},
+			Holders: []Holder{{Namespace: "team", Job: "a", GPUs: 3}}},
+		{NearMiss: explain.NearMiss{Node: "n3", Short: 8, Detail: "0 of 8 free, 8 short; 8 are held by pods that do not name theirs"},
+			Holders: []Holder{{Namespace: "team", Job: "d", GPUs: 8}}},
+	}
+	if diff := cmp.Diff(want, Diagnose(facts).NearMisses); diff != "" {
+		t.Errorf("near misses (-want +got):\n%s", diff)
+	}
+}
+
+func TestSchedulerState(t *testing.T) {
+	unseen := fixture.Pod("p").GPUs(1).Pool("p").Obj()
+	lease := func(holder string, ago time.Duration) *coordinationv1.Lease {
+		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](4), RenewTime: &metav1.MicroTime{Time: noon.Add(-ago)},
+		}}
+	}
+	tests := map[string]struct {
+		lease  *coordinationv1.Lease
+		unread []string
+		want   Cause
+	}{
+		"there never was a scheduler":            {want: SchedulerDown},
+		"it gave its lease back when it ended":   {lease: lease("", time.Second), want: SchedulerDown},
+		"it died without a word":                 {lease: lease("a", time.Minute), want: SchedulerDown},
+		"it is alive and has not come to it yet": {lease: lease("a", time.Second), want: WaitingForTurn},
+		"one clock is some seconds off":          {lease: lease("a", 7*time.Second), want: WaitingForTurn},
+		"the lease may not be read":              {unread: []string{UnreadLease}, want: WaitingForTurn},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			facts := factsOf(*unseen).with(func(f *Facts) { f.Lease, f.Unread = tc.lease, tc.unread })
+			if got := Diagnose(facts).Cause; got != tc.want {
+				t.Errorf("the cause is %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestPlacements(t *testing.T) {
+	host := node("n1", "p", 2).Obj()
+	cards := gpu.Inventory{
+		Cards: []gpu.Card{{UUID: "GPU-0", Index: 0, Health: gpu.Healthy}, {UUID: "GPU-1", Index: 1, Health: gpu.Healthy}},
+		Links: []gpu.Link{{GPUs: []int{0, 1}, NVLinks: 12}},
+	}
+	text, err := cards.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.Annotations = map[string]string{names.AnnotationInventory: text}
+	devices := []gpu.Device{{UUID: "GPU-0", Index: 0}, {UUID: "GPU-1", Index: 1}}
+	chosen, err := gpu.Assignment{"main": devices}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	running := on("n1", 2, "train")
+	running.Annotations = map[string]string{names.AnnotationGPUDevices: chosen}
+	forged := on("n1", 2, "train")
+	forged.Annotations = map[string]string{names.AnnotationGPUDevices: "{}"}
+
+	facts := factsOf(running).with(func(f *Facts) {
+		f.Job.Status = inventory.StatusRunning
+		f.Nodes = []corev1.Node{*host}
+		f.Pods = append(f.Pods, forged)
+	})
+	report := Diagnose(facts)
+	want := []Placement{
+		{Pod: "train-n1", Node: "n1", Pool: "p", Type: "A100-80G", Devices: devices,
+			Connection: "NVLink, 100 % of the best that 2 GPUs of this node can have"},
+		{Pod: "train-n1", Node: "n1", Pool: "p", Type: "A100-80G"},
+	}
+	if diff := cmp.Diff(want, report.Placements); diff != "" {
+		t.Errorf("placements (-want +got):\n%s", diff)
+	}
+	if report.Cause != Running || len(report.Findings) > 0 {
+		t.Errorf("a running job has cause %s and findings %v", report.Cause, report.Findings)
+	}
+}
+
+func TestCreationAndContainers(t *testing.T) {
+	job := func(status inventory.Status, reason, message string) Facts {
+		return Facts{Now: noon, Job: inventory.JobDetail{Job: inventory.Job{
+			Name: "train", Namespace: "team", Status: status, Trouble: inventory.Trouble{Reason: reason, Message: message},
+		}}}
+	}
+	container := func(state corev1.ContainerState, last *corev1.ContainerStateTerminated) Facts {
+		pod := on("n1", 1, "train")
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "main", Image: "image", RestartCount: 3, State: state,
+			LastTerminationState: corev1.ContainerState{Terminated: last},
+		}}
+		return job(inventory.StatusFailing, "", "").with(func(f *Facts) { f.Pods = []corev1.Pod{pod} })
+	}
+	waiting := func(reason string) corev1.ContainerState {
+		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "because"}}
+	}
+	mounting := container(waiting("ContainerCreating"), nil).with(func(f *Facts) {
+		f.Job.Events = []inventory.Event{{Reason: "FailedMount", Message: "no such path /data"}}
+	})
+	tests := map[string]struct {
+		facts Facts
+		want  Cause
+		says  string
+	}{
+		"no controller": {facts: job(inventory.StatusPending, "NoPods", ""), want: WaitingForControllers, says: "not created"},
+		"a limit range": {facts: job(inventory.StatusPending, "FailedCreate",
+			`pods "x" is forbidden: maximum cpu usage per Container is 2, but limit is 4`), want: LimitRangeViolated, says: "2, but limit is 4"},
+		"pod security": {facts: job(inventory.StatusPending, "FailedCreate",
+			`pods "x" is forbidden: violates PodSecurity "baseline:latest": hostPath volumes (volume "data")`), want: PodSecurityViolated, says: "hostPath"},
+		"a quota that wants limits": {facts: job(inventory.StatusPending, "FailedCreate",
+			`pods "x" is forbidden: failed quota: team: must specify limits.cpu for: main`), want: QuotaExceeded, says: "limits.cpu"},
+		"a policy of the cluster": {facts: job(inventory.StatusPending, "FailedCreate", "admission webhook denied the request: no"),
+			want: RefusedByAPIServer, says: "denied the request"},
+		"done":                    {facts: job(inventory.StatusSucceeded, "", ""), want: Succeeded, says: "finished"},
+		"being deleted":           {facts: job(inventory.StatusTerminating, "", ""), want: Deleted, says: "deleted"},
+		"a missing secret":        {facts: container(waiting("CreateContainerConfigError"), nil), want: ContainerConfig, says: "because"},
+		"a loop of crashes":       {facts: container(waiting("CrashLoopBackOff"), &corev1.ContainerStateTerminated{ExitCode: 2}), want: Crashing, says: "exit code 2"},
+		"a loop out of memory":    {facts: container(waiting("CrashLoopBackOff"), &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}), want: OutOfMemory, says: "3 times"},
+		"a path that is missing":  {facts: mounting, want: VolumeMount, says: "/data"},
+		"an image on its way":     {facts: container(waiting("ContainerCreating"), nil), want: Starting, says: "n1"},
+		"a private image without": {facts: container(waiting("ErrImagePull"), nil), want: ImagePull, says: "image cannot be pulled"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			report := Diagnose(tc.facts)
+			if report.Cause != tc.want || !strings.Contains(report.Findings[0].Text, tc.says) {
+				t.Errorf("cause %s, %+v; want %s with %q", report.Cause, report.Findings, tc.want, tc.says)
+			}
+		})
+	}
+}
+
+// TestSpeed keeps the promise of docs/why.md: under a second on a thousand nodes.
+func TestSpeed(t *testing.T) {
+	facts := factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy))
+	for i := range 1000 {
+		name := "n" + resource.NewQuantity(int64(i), resource.DecimalSI).String()
+		facts.Nodes = append(facts.Nodes, *node(name, "p", 8).Obj())
+		for range 4 {
+			facts.Holders = append(facts.Holders, on(name, 1, "other"))
+		}
+	}
+	began := time.Now()
+	report := Diagnose(facts)
+	if took := time.Since(began); took > time.Second || report.Cause != Fragmented {
+		t.Errorf("%s after %v, want %s within a second", report.Cause, took, Fragmented)
+	} else {
+		t.Logf("1000 nodes and 4000 pods took %v", took)
+	}
+}

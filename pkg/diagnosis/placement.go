@@ -1,0 +1,68 @@
+package diagnosis
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Placement is where a pod of the job is.
+type Placement struct {
+	Pod  string `json:"pod"`
+	Node string `json:"node"`
+	Pool string `json:"pool,omitempty"`
+	Type string `json:"gpuType,omitempty"`
+	// Devices are the cards that the scheduler chose, in the order of their index.
+	Devices []gpu.Device `json:"devices,omitempty"`
+	// Connection says how the cards reach each other.
+	Connection string `json:"connection,omitempty"`
+}
+
+// placements tells where the job's pods are, as far as the nodes may be read.
+func placements(f *Facts) []Placement {
+	var out []Placement
+	for i := range f.Pods {
+		pod := &f.Pods[i]
+		if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		placement := Placement{Pod: pod.Name, Node: pod.Spec.NodeName}
+		at := slices.IndexFunc(f.Nodes, func(node corev1.Node) bool { return node.Name == pod.Spec.NodeName })
+		if at >= 0 {
+			placement.on(&f.Nodes[at], pod)
+		}
+		out = append(out, placement)
+	}
+	return out
+}
+
+// on fills in what the node and the pod's annotation say. An annotation that does not hold is left out.
+func (p *Placement) on(node *corev1.Node, pod *corev1.Pod) {
+	p.Pool, p.Type = gpu.PoolOf(node), gpu.TypeOf(node)
+	assignment, err := gpu.ParseAssignment(pod.Annotations[names.AnnotationGPUDevices])
+	if err != nil {
+		return
+	}
+	for _, devices := range assignment {
+		p.Devices = append(p.Devices, devices...)
+	}
+	slices.SortFunc(p.Devices, func(a, b gpu.Device) int { return a.Index - b.Index })
+	p.Devices = slices.Compact(p.Devices)
+	allocator, _, err := cardsOf(node, nil)
+	if err != nil {
+		return
+	}
+	demand, err := gpu.DemandOf(pod)
+	if err != nil {
+		return
+	}
+	holding, err := allocator.Resolve(&demand, assignment)
+	if cards := holding.Whole | holding.Shared; err == nil && cards.Len() > 1 {
+		p.Connection = fmt.Sprintf("%s, %d %% of the best that %d GPUs of this node can have",
+			allocator.SlowestPath(cards), allocator.SetValue(cards), cards.Len())
+	}
+}

@@ -1,0 +1,115 @@
+package diagnosis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// Reader gathers facts, in a number of requests that does not grow with the cluster.
+type Reader struct{ client kubernetes.Interface }
+
+// NewReader returns a reader of a cluster.
+func NewReader(client kubernetes.Interface) *Reader { return &Reader{client: client} }
+
+// Read returns the facts about the jobs of a name: one, or several that differ in kind. The user must be able to read
+// the namespace of the job; what lies outside it and may not be read is listed in [Facts].Unread.
+func (r *Reader) Read(ctx context.Context, namespace, name string, now time.Time) ([]Facts, error) {
+	query := inventory.JobQuery{Namespace: namespace, Name: name}
+	shared := Facts{Now: now}
+	var jobs []inventory.JobDetail
+	var pods *corev1.PodList
+	group, inner := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		jobs, err = inventory.NewReader(r.client).Details(inner, query)
+		return err
+	})
+	group.Go(func() (err error) {
+		selector := names.LabelJob + "=" + name
+		if pods, err = r.client.CoreV1().Pods(namespace).List(inner, metav1.ListOptions{LabelSelector: selector}); err != nil {
+			return fmt.Errorf("listing the job's pods: %w", err)
+		}
+		return nil
+	})
+	outside := r.outside(inner, group, &shared)
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	shared.Unread = outside()
+	out := make([]Facts, len(jobs))
+	for i := range jobs {
+		out[i] = shared
+		out[i].Job = jobs[i]
+		out[i].Pods = slices.DeleteFunc(slices.Clone(pods.Items), func(pod corev1.Pod) bool {
+			return pod.Labels[names.LabelJobType] != jobs[i].Kind
+		})
+	}
+	return out, nil
+}
+
+// outside starts to read what lies outside the job's namespace. The function it returns tells, after the group's
+// end, what may not be read.
+func (r *Reader) outside(ctx context.Context, group *errgroup.Group, facts *Facts) func() []string {
+	const fromCache = "0" // some milliseconds old, and read from memory
+	refused := make([]string, 3)
+	group.Go(func() error {
+		list, err := r.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: fromCache})
+		if err == nil {
+			facts.Nodes = list.Items
+		}
+		return forbidden(err, "listing nodes", UnreadNodes, &refused[0])
+	})
+	group.Go(func() error {
+		list, err := r.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+			ResourceVersion: fromCache,
+			FieldSelector:   inventory.HoldsNode,
+		})
+		if err == nil {
+			facts.Holders = list.Items
+		}
+		return forbidden(err, "listing the pods on nodes", UnreadPods, &refused[1])
+	})
+	group.Go(func() error {
+		lease, err := r.lease(ctx)
+		facts.Lease = lease
+		return forbidden(err, "reading the scheduler's lease", UnreadLease, &refused[2])
+	})
+	return func() []string {
+		return slices.DeleteFunc(refused, func(what string) bool { return what == "" })
+	}
+}
+
+// lease returns the lease of our scheduler, nil if it has none.
+func (r *Reader) lease(ctx context.Context) (*coordinationv1.Lease, error) {
+	lease, err := r.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, names.SchedulerName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lease, nil
+}
+
+// forbidden notes a right that the user lacks, and returns every other error.
+func forbidden(err error, doing, what string, unread *string) error {
+	if apierrors.IsForbidden(err) {
+		*unread = what
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}

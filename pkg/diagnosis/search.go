@@ -1,0 +1,181 @@
+package diagnosis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agnivade/levenshtein"
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+const second = time.Second
+
+// graceful is how long after its last sign of life the scheduler is taken to be alive: twice its lease, for clocks
+// that differ.
+func graceful(f *Facts) time.Duration {
+	seconds := int32(15)
+	if f.Lease.Spec.LeaseDurationSeconds != nil {
+		seconds = *f.Lease.Spec.LeaseDurationSeconds
+	}
+	return 2 * time.Duration(seconds) * time.Second
+}
+
+// search looks for a place for one pod, and remembers what was in the way.
+type search struct {
+	facts *Facts
+	wish  *wish
+	// pool is where the pod belongs, "" for no pool.
+	pool  string
+	types gpu.Types
+	// judged are the nodes of its pool and type.
+	judged []judged
+}
+
+func (s *search) explain(verdict string) ([]Finding, []NearMiss) {
+	inPool := slices.DeleteFunc(slices.Clone(s.facts.Nodes), func(node corev1.Node) bool {
+		return s.pool != "" && gpu.PoolOf(&node) != s.pool
+	})
+	if len(inPool) == 0 {
+		return one(s.noSuchPool()), nil
+	}
+	holders := map[string][]*corev1.Pod{}
+	for i := range s.facts.Holders {
+		pod := &s.facts.Holders[i]
+		holders[pod.Spec.NodeName] = append(holders[pod.Spec.NodeName], pod)
+	}
+	for i := range inPool {
+		if node := &inPool[i]; s.types.Match(node) {
+			s.judged = append(s.judged, s.wish.judge(node, holders[node.Name]))
+		}
+	}
+	if len(s.judged) == 0 {
+		return one(s.noSuchType(inPool)), nil
+	}
+	return s.blockers(verdict), s.nearMisses()
+}
+
+// cluster sums up the nodes, for what there is elsewhere.
+func (s *search) cluster() inventory.Cluster {
+	return inventory.Build(inventory.Objects{Nodes: s.facts.Nodes, Pods: s.facts.Holders})
+}
+
+// where names the pool in a sentence.
+func (s *search) where() string {
+	switch s.pool {
+	case "":
+		return "the cluster"
+	case names.DefaultPool:
+		return "pool default (the nodes without a label " + names.LabelPool + ")"
+	}
+	return "pool " + s.pool
+}
+
+func (s *search) noSuchPool() Finding {
+	pools := s.cluster().Pools
+	known := make([]string, len(pools))
+	listed := make([]string, len(pools))
+	for i, pool := range pools {
+		known[i] = pool.Name
+		listed[i] = fmt.Sprintf("%s (%d of %d GPUs free)", pool.Name, pool.GPUs.Free, pool.GPUs.Allocatable)
+	}
+	out := Finding{Cause: NoSuchPool, Text: "no node is in " + s.where()}
+	if len(pools) == 0 {
+		out.Text = "the cluster has no nodes"
+		out.Advice = []string{"have the administrators add nodes"}
+		return out
+	}
+	if near := nearest(s.pool, known); near != "" {
+		out.Advice = append(out.Advice, fmt.Sprintf("did you mean pool %s?", near))
+	}
+	out.Advice = append(out.Advice, "name a pool that has nodes: "+listOf(shortened(listed)))
+	return out
+}
+
+// noSuchType explains that no node of the pool has a type that the pod takes.
+func (s *search) noSuchType(inPool []corev1.Node) Finding {
+	asked := s.types.Names()
+	here := typesOf(inPool)
+	out := Finding{Nodes: len(inPool), Text: fmt.Sprintf("no node of %s has GPU type %s", s.where(), strings.Join(asked, " or "))}
+	for _, gpuType := range asked {
+		if near := nearest(gpuType, here); near != "" {
+			out.Cause = TypeMisspelt
+			out.Advice = append(out.Advice, fmt.Sprintf("did you mean %s? Types are matched exactly, also in upper and lower case", near))
+		}
+	}
+	elsewhere := s.poolsWithType()
+	if len(elsewhere) > 0 {
+		out.Cause = cmp.Or(out.Cause, TypeInOtherPool)
+		out.Advice = append(out.Advice, "use a pool that has it: "+listOf(shortened(elsewhere)))
+	}
+	if len(here) > 0 {
+		out.Advice = append(out.Advice, fmt.Sprintf("or ask for a type that %s has: %s", s.where(), listOf(shortened(here))))
+	}
+	out.Cause = cmp.Or(out.Cause, NoSuchType)
+	return out
+}
+
+// poolsWithType lists the pools that have nodes of a type that the pod takes.
+func (s *search) poolsWithType() []string {
+	free, total := map[string]int64{}, map[string]int64{}
+	cluster := s.cluster()
+	for i := range s.facts.Nodes {
+		node := &s.facts.Nodes[i]
+		row, ok := cluster.Node(node.Name)
+		if !ok || row.Pool == s.pool || !s.types.Match(node) {
+			continue
+		}
+		free[row.Pool] += row.GPUs.Free
+		total[row.Pool] += row.GPUs.Allocatable
+	}
+	var out []string
+	for pool := range total {
+		out = append(out, fmt.Sprintf("%s (%d of %d such GPUs free)", pool, free[pool], total[pool]))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func typesOf(nodes []corev1.Node) []string {
+	var out []string
+	for i := range nodes {
+		if gpuType := gpu.TypeOf(&nodes[i]); gpuType != "" {
+			out = append(out, gpuType)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// mostListed is how many pools, types or nodes a sentence names.
+const mostListed = 5
+
+func shortened(values []string) []string {
+	if rest := len(values) - mostListed; rest > 0 {
+		return append(slices.Clone(values[:mostListed]), fmt.Sprintf("and %d more", rest))
+	}
+	return values
+}
+
+// furthest is the number of wrong letters up to which another name may be meant.
+const furthest = 2
+
+// nearest returns the known word that is probably meant, "" if none is.
+func nearest(word string, known []string) string {
+	best, distance := "", furthest+1
+	for _, candidate := range known {
+		if strings.EqualFold(word, candidate) {
+			return candidate
+		}
+		if d := levenshtein.ComputeDistance(strings.ToLower(word), strings.ToLower(candidate)); d < distance && d < len(candidate)/2 {
+			best, distance = candidate, d
+		}
+	}
+	return best
+}
