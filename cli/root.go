@@ -24,6 +24,7 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 			"many GPUs, of which type, in which pool.\n\n" + exitCodeHelp,
 		Example: "  gpuctl create -f train.yaml      # submit what the file says\n" +
 			"  gpuctl get jobs                  # one line a job, with the reason when it does not run\n" +
+			"  gpuctl why qwen2-sft             # why it does not run, and what to change\n" +
 			"  gpuctl describe job qwen2-sft    # all about one job\n" +
 			"  gpuctl logs qwen2-sft -f         # follow its output",
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: name},
@@ -48,7 +49,7 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		}
 		root.AddCommand(commands...)
 	}
-	add(groupJobs, newCreateCmd(f), newDeleteCmd(f), newLogsCmd(f))
+	add(groupJobs, newCreateCmd(f), newDeleteCmd(f), newLogsCmd(f), newWhyCmd(f))
 	add(groupCluster, newGetCmd(f), newDescribeCmd(f))
 	add(groupFiles, newValidateCmd(f), newRenderCmd(f))
 	root.AddCommand(newVersionCmd(f), newCompletionCmd(f))

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/diagnosis"
+)
+
+type whyOptions struct {
+	factory   *Factory
+	output    *output
+	scheduler schedulerOptions
+}
+
+func newWhyCmd(f *Factory) *cobra.Command {
+	o := &whyOptions{factory: f}
+	cmd := &cobra.Command{
+		Use:   "why JOB",
+		Short: "Say why a job does not run, or why it runs where it does, and what to change",
+		Long: "Say why a job does not run, with the numbers, and what to change so that it does. Of a job that runs, say\n" +
+			"where, on which GPUs and how they are connected.\n\n" +
+			"The answer comes from what you can read of the cluster. With --scheduler it has the scheduler's own records\n" +
+			"too: the reasons by number of nodes at its last attempt, and the scores of the candidates by part.",
+		Example: "  gpuctl why qwen2-sft\n  gpuctl why qwen2-sft -o json\n" +
+			"  gpuctl why qwen2-sft --scheduler https://localhost:10260 --scheduler-ca ca.crt",
+		Args: exactlyOne("the name of one job"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runWhy(cmd.Context(), o, args[0])
+		},
+		ValidArgsFunction: completeJobs(f),
+	}
+	o.output = describeOutput(cmd)
+	o.scheduler.addFlags(cmd.Flags())
+	return cmd
+}
+
+func runWhy(ctx context.Context, o *whyOptions, name string) error {
+	if err := o.scheduler.validate(); err != nil {
+		return err
+	}
+	namespace, err := o.factory.namespace()
+	if err != nil {
+		return err
+	}
+	client, err := o.factory.kubernetes()
+	if err != nil {
+		return err
+	}
+	facts, err := diagnosis.NewReader(client).Read(ctx, namespace, name, o.factory.Now())
+	if err != nil {
+		return err
+	}
+	if len(facts) == 0 {
+		return &notFoundError{what: fmt.Sprintf("job %q in namespace %s", name, namespace)}
+	}
+	reports := make([]diagnosis.Report, len(facts))
+	for i := range facts {
+		if facts[i].Records, err = o.records(ctx, &facts[i]); err != nil {
+			return err
+		}
+		reports[i] = diagnosis.Diagnose(facts[i])
+	}
+	if o.output.format != "" {
+		if len(reports) == 1 {
+			return encode(o.factory.IO.Out, o.output.format, reports[0])
+		}
+		return encode(o.factory.IO.Out, o.output.format, list[diagnosis.Report]{Items: reports})
+	}
+	for i, report := range reports {
+		if i > 0 {
+			fmt.Fprintln(o.factory.IO.Out)
+		}
+		if err := explainReport(newDescription(o.factory.IO), report, o.factory.Now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

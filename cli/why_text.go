@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// explainReport writes a diagnosis for a person: the cause first, then what to do, then all the rest.
+func explainReport(d *description, report diagnosis.Report, now time.Time) error {
+	fmt.Fprintf(d.out, "Job %s is %s%s\n", report.Job, d.paint(report), headline(report))
+	if len(report.Findings) > 0 {
+		d.advise("What to do", report.Findings[0].Advice)
+	}
+	for i, finding := range report.Findings {
+		if i == 0 {
+			continue
+		}
+		if i == 1 {
+			d.section("Also")
+		}
+		fmt.Fprintf(d.out, "%s%s: %s%s\n", indent, finding.Cause, finding.Text, examples(finding))
+		for _, advice := range finding.Advice {
+			fmt.Fprintf(d.out, "%s%s- %s\n", indent, indent, advice)
+		}
+	}
+	if err := describeRows(d, "Nearest nodes", report.NearMisses, nearMissColumns()); err != nil {
+		return err
+	}
+	if err := describeRows(d, "Where it is", report.Placements, placementColumns()); err != nil {
+		return err
+	}
+	for _, record := range report.Records {
+		if err := explainRecord(d, record, now); err != nil {
+			return err
+		}
+	}
+	if report.Verdict != "" {
+		d.section("In the scheduler's words")
+		fmt.Fprintln(d.out, indent+report.Verdict)
+	}
+	if len(report.Unread) > 0 {
+		d.section("Less exact, because you may not read")
+		fmt.Fprintln(d.out, indent+strings.Join(report.Unread, ", "))
+	}
+	return nil
+}
+
+func (d *description) paint(report diagnosis.Report) string {
+	if !d.style.color {
+		return string(report.Status)
+	}
+	return statusColor(inventory.Job{Status: report.Status}) + string(report.Status) + colorReset
+}
+
+func headline(report diagnosis.Report) string {
+	if len(report.Findings) == 0 {
+		return ""
+	}
+	first := report.Findings[0]
+	return fmt.Sprintf(" (%s): %s%s", first.Cause, first.Text, examples(first))
+}
+
+func examples(finding diagnosis.Finding) string {
+	if len(finding.Examples) == 0 {
+		return ""
+	}
+	text := strings.Join(finding.Examples, ", ")
+	if more := finding.Nodes - len(finding.Examples); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return " (" + text + ")"
+}
+
+func (d *description) advise(title string, advice []string) {
+	if len(advice) == 0 {
+		return
+	}
+	d.section(title)
+	for _, line := range advice {
+		fmt.Fprintf(d.out, "%s- %s\n", indent, line)
+	}
+}
+
+func nearMissColumns() []column[diagnosis.NearMiss] {
+	type miss = diagnosis.NearMiss
+	return []column[miss]{
+		{header: "NODE", value: func(m miss) string { return m.Node }},
+		{header: "GPUS", value: func(m miss) string { return m.Detail }},
+		{header: "HELD BY", value: func(m miss) string {
+			held := make([]string, len(m.Holders))
+			for i, holder := range m.Holders {
+				held[i] = holder.String()
+			}
+			return strings.Join(held, "; ")
+		}},
+	}
+}
+
+func placementColumns() []column[diagnosis.Placement] {
+	type placement = diagnosis.Placement
+	return []column[placement]{
+		{header: "POD", value: func(p placement) string { return p.Pod }},
+		{header: "NODE", value: func(p placement) string { return p.Node }},
+		{header: "POOL", value: func(p placement) string { return p.Pool }},
+		{header: "GPU-TYPE", value: func(p placement) string { return p.Type }},
+		{header: "GPUS", value: func(p placement) string { return deviceList(p.Devices) }},
+		{header: "CONNECTED BY", value: func(p placement) string { return p.Connection }},
+	}
+}
+
+// deviceList names cards by index, and the memory of those that are shared.
+func deviceList(devices []gpu.Device) string {
+	out := make([]string, len(devices))
+	for i, device := range devices {
+		out[i] = strconv.Itoa(device.Index)
+		if device.MemoryMiB > 0 {
+			out[i] += fmt.Sprintf(" (%d MiB)", device.MemoryMiB)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// explainRecord writes what the scheduler remembers of a pod.
+func explainRecord(d *description, record explain.Record, now time.Time) error {
+	last := record.Last
+	d.section(fmt.Sprintf("Scheduler's record of pod %s (attempt %d, %s ago)", record.Name, record.Attempts, age(now, last.Time)))
+	if last.Result == explain.Placed {
+		fmt.Fprintf(d.out, "%splaced on %s", indent, last.Node)
+		if last.Feasible > 0 {
+			fmt.Fprintf(d.out, ", the best of %d nodes that could take it", last.Feasible)
+		}
+		fmt.Fprintln(d.out)
+		if last.DevicesReason != "" {
+			fmt.Fprintln(d.out, indent+"GPUs: "+last.DevicesReason)
+		}
+		if len(last.Candidates) == 0 {
+			return nil
+		}
+		return writeTable(&indented{out: d.out}, last.Candidates, candidateColumns(last.Candidates[0]), d.style)
+	}
+	fmt.Fprintf(d.out, "%snone of %d nodes could take it\n", indent, last.Nodes)
+	return writeTable(&indented{out: d.out}, last.Reasons, []column[explain.Reason]{
+		{header: "NODES", value: func(r explain.Reason) string { return strconv.Itoa(r.Nodes) }},
+		{header: "REASON", value: func(r explain.Reason) string { return r.Text }},
+	}, d.style)
+}
+
+// candidateColumns has a column for each part of the score.
+func candidateColumns(first explain.Candidate) []column[explain.Candidate] {
+	type candidate = explain.Candidate
+	columns := []column[candidate]{
+		{header: "NODE", value: func(c candidate) string { return c.Node }},
+		{header: "SCORE", value: func(c candidate) string { return strconv.FormatInt(c.Score, 10) }},
+	}
+	for i, part := range first.Parts {
+		columns = append(columns, column[candidate]{
+			header: fmt.Sprintf("%s×%d", strings.ToUpper(part.Name), part.Weight),
+			value: func(c candidate) string {
+				if i >= len(c.Parts) {
+					return ""
+				}
+				return strconv.FormatInt(c.Parts[i].Value, 10)
+			},
+		})
+	}
+	return columns
+}
