@@ -6,5 +6,5 @@ import "embed"
 
 // FS holds the kustomizations as they are in this folder, such as scheduler/kustomization.yaml.
 //
-//go:embed scheduler
+//go:embed policy scheduler
 var FS embed.FS
