@@ -19,6 +19,7 @@ const (
 	NoSuchServiceAccount  Cause = "NoSuchServiceAccount"
 	LimitRangeViolated    Cause = "LimitRangeViolated"
 	PodSecurityViolated   Cause = "PodSecurityViolated"
+	RefusedByPolicy       Cause = "RefusedByPolicy"
 	RefusedByAPIServer    Cause = "RefusedByAPIServer"
 	WaitingForControllers Cause = "WaitingForControllers"
 )

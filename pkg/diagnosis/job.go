@@ -113,4 +113,11 @@ var creationRules = []creationRule{
 		text:   func(m []string) string { return fmt.Sprintf("the namespace enforces Pod Security %q: %s", m[1], m[2]) },
 		advice: []string{"leave out what it forbids, such as a hostPath workdir, or use another namespace"},
 	},
+	{
+		pattern: regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)$`), cause: RefusedByPolicy,
+		text: func(m []string) string {
+			return fmt.Sprintf("policy %s of the cluster refuses the job's pods: %s", m[1], m[2])
+		},
+		advice: []string{"change the job as the policy says, then delete it and submit it again"},
+	},
 }
