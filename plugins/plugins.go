@@ -29,7 +29,7 @@ type Dependencies struct {
 func Registry(deps Dependencies) runtime.Registry {
 	return runtime.Registry{
 		gpufilter.Name:  gpufilter.New,
-		gpuscore.Name:   gpuscore.New,
+		gpuscore.Name:   gpuscore.Factory(gpuscore.Dependencies{Explain: deps.Explain != nil}),
 		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, Now: time.Now}),
 
 		capacityscheduling.Name:   capacityscheduling.New,

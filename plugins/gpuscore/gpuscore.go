@@ -24,6 +24,8 @@ import (
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/cyclestate"
+	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/explain/cycle"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
@@ -40,8 +42,15 @@ var (
 	_ fwk.SignPlugin     = (*Plugin)(nil)
 )
 
+// Dependencies are what the instances of all profiles share.
+type Dependencies struct {
+	// Explain leaves the scores in the cycle state, for the plugin that records them.
+	Explain bool
+}
+
 // Plugin scores nodes for one scheduler profile.
 type Plugin struct {
+	Dependencies
 	handle fwk.Handle
 	policy atomic.Pointer[policy] // replaced when the policy file changes
 }
@@ -53,20 +62,29 @@ type wants struct {
 	JobType string
 }
 
-// state holds what PreScore read. It never changes, so clones share it, and one scheduling cycle has one policy.
+// state holds what PreScore read. Only scores grow, which is safe from many goroutines, so clones share it, and one
+// scheduling cycle has one policy.
 type state struct {
 	wants    wants
 	policy   *policy
 	strategy configv1.Strategy
 	job      job
-	replicas *replicas // nil where the strategy does not ask for them
+	replicas *replicas     // nil where the strategy does not ask for them
+	scores   *cycle.Scores // nil where nobody asks for an explanation
 }
 
 // Clone implements fwk.StateData.
 func (s *state) Clone() fwk.StateData { return s }
 
-// New builds the plugin for one profile. It refuses invalid arguments with the path and the value.
-func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+// Factory returns what builds the plugin for each profile.
+func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		return newPlugin(ctx, obj, &Plugin{Dependencies: deps, handle: handle})
+	}
+}
+
+// newPlugin completes a plugin for one profile. It refuses invalid arguments with the path and the value.
+func newPlugin(ctx context.Context, obj runtime.Object, plugin *Plugin) (fwk.Plugin, error) {
 	given, ok := obj.(*configv1.GPUScoreArgs)
 	if !ok {
 		return nil, fmt.Errorf("arguments of %s are %T, want *GPUScoreArgs", Name, obj)
@@ -78,7 +96,6 @@ func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin
 		return nil, errs.ToAggregate()
 	}
 	registerMetrics()
-	plugin := &Plugin{handle: handle}
 	plugin.policy.Store(newPolicy(args, 0))
 	if args.PolicyFile != "" {
 		plugin.follow(ctx, args.PolicyFile)
@@ -90,7 +107,7 @@ func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin
 func (*Plugin) Name() string { return Name }
 
 // PreScore reads the pod and the policy once for all nodes, and finds the other replicas of the pod's job.
-func (p *Plugin) PreScore(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+func (p *Plugin) PreScore(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	s, err := p.stateFor(pod)
 	if err != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
@@ -103,26 +120,42 @@ func (p *Plugin) PreScore(_ context.Context, cycle fwk.CycleState, pod *corev1.P
 		}
 		s.replicas = findReplicas(s.job, all, nodes)
 	}
-	cycle.Write(stateKey, s)
+	p.explain(cs, s, len(nodes))
+	cs.Write(stateKey, s)
 	return nil
 }
 
 // Score values a node for the pod, 0–100, whatever the other nodes are worth.
-func (p *Plugin) Score(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	s, err := p.stateOf(cycle, pod)
+func (p *Plugin) Score(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	s, err := p.stateOf(cs, pod)
 	if err != nil {
 		return 0, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
 	if s.wants.Request.IsZero() {
 		return scoreWithoutGPU(node), nil
 	}
-	return s.policy.weights.total(s.partsOf(node)), nil
+	parts := s.partsOf(node)
+	total := s.policy.weights.total(parts)
+	s.scores.Add(node.Node().Name, total, parts.utilization, parts.typeMatch, parts.topology)
+	return total, nil
+}
+
+// explain makes room for the scores of a pod that asks for GPUs, and leaves it where the plugin that records finds it.
+func (p *Plugin) explain(cs fwk.CycleState, s *state, nodes int) {
+	if !p.Explain || s.wants.Request.IsZero() {
+		return
+	}
+	w := s.policy.weights
+	s.scores = cycle.NewScores(nodes, []explain.Part{ // in the order in which Score adds values
+		{Name: "utilization", Weight: w.utilization}, {Name: "typeMatch", Weight: w.typeMatch}, {Name: "topology", Weight: w.topology},
+	})
+	cs.Write(cycle.ScoresKey, s.scores)
 }
 
 // stateOf returns what PreScore read. The classic configuration enables the plugin at score alone; then there is no
 // such state, and the pod is read anew for each node.
-func (p *Plugin) stateOf(cycle fwk.CycleState, pod *corev1.Pod) (*state, error) {
-	if s, err := cyclestate.Read[*state](cycle, stateKey); err == nil {
+func (p *Plugin) stateOf(cs fwk.CycleState, pod *corev1.Pod) (*state, error) {
+	if s, err := cyclestate.Read[*state](cs, stateKey); err == nil {
 		return s, nil
 	}
 	return p.stateFor(pod)

@@ -16,6 +16,9 @@ import (
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/cyclestate"
+	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/explain/cycle"
 )
 
 func newHandle(t testing.TB) fwk.Handle {
@@ -27,11 +30,11 @@ func newHandle(t testing.TB) fwk.Handle {
 	return handle
 }
 
-func newPlugin(t testing.TB, args *configv1.GPUScoreArgs) *Plugin {
+func build(t testing.TB, args *configv1.GPUScoreArgs) *Plugin {
 	t.Helper()
-	plugin, err := New(t.Context(), args, newHandle(t))
+	plugin, err := Factory(Dependencies{})(t.Context(), args, newHandle(t))
 	if err != nil {
-		t.Fatalf("New: %v", err)
+		t.Fatalf("building the plugin: %v", err)
 	}
 	return plugin.(*Plugin)
 }
@@ -196,7 +199,7 @@ func TestScore(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := score(t, newPlugin(t, &tc.args), tc.pod, tc.node); got != tc.want {
+			if got := score(t, build(t, &tc.args), tc.pod, tc.node); got != tc.want {
 				t.Errorf("score %d, want %d", got, tc.want)
 			}
 		})
@@ -209,14 +212,46 @@ func halfAllocatable() *corev1.Node {
 	return node
 }
 
+func TestScoresAreLeftForTheExplanation(t *testing.T) {
+	node := info(offering(names.ResourceGPU, "8").Name("a").Obj(), asking(names.ResourceGPU, "4").Obj())
+	left := func(deps Dependencies, pod *corev1.Pod) []explain.Candidate {
+		plugin, err := Factory(deps)(t.Context(), &configv1.GPUScoreArgs{}, newHandle(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cs := newCycle(t, plugin.(*Plugin), pod, node)
+		if _, status := plugin.(*Plugin).Score(t.Context(), cs, pod, node); !status.IsSuccess() {
+			t.Fatal(status)
+		}
+		scores, err := cyclestate.Read[*cycle.Scores](cs, cycle.ScoresKey)
+		if err != nil {
+			return nil
+		}
+		return scores.Best(1)
+	}
+	pod := asking(names.ResourceGPU, "2").Obj()
+	want := []explain.Candidate{{Node: "a", Score: 75, Parts: []explain.Part{
+		{Name: "utilization", Weight: 40, Value: 75}, {Name: "typeMatch", Weight: 30, Value: 100}, {Name: "topology", Weight: 30, Value: 50},
+	}}}
+	if diff := cmp.Diff(want, left(Dependencies{Explain: true}, pod)); diff != "" {
+		t.Errorf("candidates (-want +got):\n%s", diff)
+	}
+	if got := left(Dependencies{}, pod); got != nil {
+		t.Errorf("scores %v are left though nobody asked", got)
+	}
+	if got := left(Dependencies{Explain: true}, st.MakePod().Obj()); got != nil {
+		t.Errorf("scores %v of a pod without GPUs, which are all or nothing", got)
+	}
+}
+
 func TestScoresAreAbsolute(t *testing.T) {
-	if extensions := newPlugin(t, &configv1.GPUScoreArgs{}).ScoreExtensions(); extensions != nil {
+	if extensions := build(t, &configv1.GPUScoreArgs{}).ScoreExtensions(); extensions != nil {
 		t.Errorf("ScoreExtensions() = %v; normalising would make a score depend on the other nodes", extensions)
 	}
 }
 
 func TestMalformedPodIsNotScored(t *testing.T) {
-	plugin, pod := newPlugin(t, &configv1.GPUScoreArgs{}), asking(names.ResourceGPU, "-1").Obj()
+	plugin, pod := build(t, &configv1.GPUScoreArgs{}), asking(names.ResourceGPU, "-1").Obj()
 	status := plugin.PreScore(t.Context(), framework.NewCycleState(), pod, nil)
 	if status.Code() != fwk.UnschedulableAndUnresolvable || !strings.Contains(status.Message(), `nvidia.com/gpu is "-1"`) {
 		t.Errorf("status %v, want the quantity that is wrong", status)
@@ -228,7 +263,7 @@ func TestMalformedPodIsNotScored(t *testing.T) {
 
 // TestScoreReadsThePodWhenPreScoreDidNotRun is the classic configuration, which enables the plugin at score alone.
 func TestScoreReadsThePodWhenPreScoreDidNotRun(t *testing.T) {
-	plugin, node := newPlugin(t, &configv1.GPUScoreArgs{}), info(st.MakeNode().Obj())
+	plugin, node := build(t, &configv1.GPUScoreArgs{}), info(st.MakeNode().Obj())
 	pod := st.MakePod().Obj()
 	want := score(t, plugin, pod, node)
 	got, status := plugin.Score(t.Context(), framework.NewCycleState(), pod, node)
@@ -254,16 +289,16 @@ func TestNewRefusesBadArguments(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(t.Context(), tc.args, newHandle(t))
+			_, err := Factory(Dependencies{})(t.Context(), tc.args, newHandle(t))
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("New returned %v, want an error with %q", err, tc.want)
+				t.Errorf("building the plugin returned %v, want an error with %q", err, tc.want)
 			}
 		})
 	}
 }
 
 func TestSignPod(t *testing.T) {
-	plugin := newPlugin(t, &configv1.GPUScoreArgs{})
+	plugin := build(t, &configv1.GPUScoreArgs{})
 	sign := func(pod *corev1.Pod) []fwk.SignFragment {
 		fragments, status := plugin.SignPod(t.Context(), pod)
 		if !status.IsSuccess() {
@@ -284,7 +319,8 @@ func TestSignPod(t *testing.T) {
 func BenchmarkScore(b *testing.B) {
 	for _, count := range []int{1000, 5000} {
 		b.Run(fmt.Sprintf("nodes=%d", count), func(b *testing.B) {
-			plugin := newPlugin(b, &configv1.GPUScoreArgs{})
+			plugin := build(b, &configv1.GPUScoreArgs{})
+			plugin.Explain = true
 			pod := asking(names.ResourceGPU, "2").Annotation(names.AnnotationGPUTypes, "A100-80G,A800-80G").Obj()
 			nodes := make([]fwk.NodeInfo, count)
 			for i := range nodes {

@@ -101,7 +101,7 @@ func TestReloaderFollowsAMountedConfigMap(t *testing.T) {
 	if err := os.Symlink(filepath.Join("..data", "policy.yaml"), path); err != nil {
 		t.Fatal(err)
 	}
-	plugin := newPlugin(t, &configv1.GPUScoreArgs{PolicyFile: path})
+	plugin := build(t, &configv1.GPUScoreArgs{PolicyFile: path})
 	if got := plugin.policy.Load().strategy; got != configv1.Spread {
 		t.Fatalf("strategy %s when the plugin starts, want that of the file", got)
 	}
@@ -121,15 +121,11 @@ func TestReportsAreEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "policy.yaml")
+	r := &reloader{path: path, policy: &build(t, &configv1.GPUScoreArgs{}).policy, report: newReporter(handle).report}
 	write(t, path, header+"strategy: "+strings.Repeat("x", 1000)+"\n")
-	args := &configv1.GPUScoreArgs{PolicyFile: path}
-	if _, err := New(t.Context(), args, handle); err != nil {
-		t.Fatalf("a bad policy must not stop a scheduler that starts: %v", err)
-	}
+	r.check(t.Context())
 	write(t, path, header)
-	if _, err := New(t.Context(), args, handle); err != nil {
-		t.Fatal(err)
-	}
+	r.check(t.Context())
 	refused, inEffect := <-recorder.Events, <-recorder.Events
 	if want := "Warning ScoringPolicyRefused " + path; !strings.HasPrefix(refused, want) || !strings.HasSuffix(refused, "...") {
 		t.Errorf("event %q, want %q with the reason, shortened", refused, want)
@@ -140,9 +136,18 @@ func TestReportsAreEvents(t *testing.T) {
 	}
 }
 
+func TestABadPolicyDoesNotStopASchedulerThatStarts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	write(t, path, "strategy: Pack\n")
+	plugin := build(t, &configv1.GPUScoreArgs{Strategy: configv1.Spread, PolicyFile: path})
+	if got := plugin.policy.Load().strategy; got != configv1.Spread {
+		t.Errorf("strategy %s, want that of the arguments", got)
+	}
+}
+
 // TestACycleHasOnePolicy changes the policy between PreScore and Score.
 func TestACycleHasOnePolicy(t *testing.T) {
-	plugin := newPlugin(t, &configv1.GPUScoreArgs{Weights: only("utilization")})
+	plugin := build(t, &configv1.GPUScoreArgs{Weights: only("utilization")})
 	pod := asking(names.ResourceGPU, "1").Obj()
 	node := info(offering(names.ResourceGPU, "4").Obj())
 	cycle := newCycle(t, plugin, pod, node)
@@ -162,7 +167,7 @@ func TestACycleHasOnePolicy(t *testing.T) {
 }
 
 func TestReplicasAreNotSigned(t *testing.T) {
-	plugin := newPlugin(t, &configv1.GPUScoreArgs{})
+	plugin := build(t, &configv1.GPUScoreArgs{})
 	replica := func(jobType, job string) *corev1.Pod {
 		pod := asking(names.ResourceGPU, "1").Label(names.LabelJobType, jobType)
 		if job != "" {

@@ -51,7 +51,7 @@ func withSnapshot(t testing.TB, pods []*corev1.Pod, nodes []*corev1.Node) (*Plug
 	if err != nil {
 		t.Fatal(err)
 	}
-	plugin, err := New(t.Context(), &configv1.GPUScoreArgs{Weights: only("utilization")}, handle)
+	plugin, err := Factory(Dependencies{})(t.Context(), &configv1.GPUScoreArgs{Weights: only("utilization")}, handle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestReplicasBeyondTheCandidatesCount(t *testing.T) {
 
 // TestSpreadingWithoutPreScore is a profile that enables the plugin at score alone: it sees the node, not its rack.
 func TestSpreadingWithoutPreScore(t *testing.T) {
-	plugin := newPlugin(t, &configv1.GPUScoreArgs{Weights: only("utilization")})
+	plugin := build(t, &configv1.GPUScoreArgs{Weights: only("utilization")})
 	for name, tc := range map[string]struct {
 		node fwk.NodeInfo
 		want int64
