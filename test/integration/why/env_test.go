@@ -28,6 +28,8 @@ type env struct {
 	*testing.T
 	namespace, pool string
 	nodes           []string
+	// kubeconfig is that of who asks: the administrator's, unless a test says otherwise.
+	kubeconfig string
 }
 
 func newEnv(t *testing.T) *env {
@@ -37,7 +39,7 @@ func newEnv(t *testing.T) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &env{T: t, namespace: namespace.Name, pool: "pool-" + namespace.Name}
+	e := &env{T: t, namespace: namespace.Name, pool: "pool-" + namespace.Name, kubeconfig: cluster.Kubeconfig()}
 	t.Cleanup(e.cleanUp)
 	e.eventually("the namespace to have its service account", func(ctx context.Context) bool {
 		_, err := client.CoreV1().ServiceAccounts(e.namespace).Get(ctx, "default", metav1.GetOptions{})
@@ -212,7 +214,7 @@ func (e *env) status(pod *corev1.Pod, status corev1.PodStatus) {
 func (e *env) gpuctl(args ...string) (stdout, stderr string) {
 	e.Helper()
 	streams, out, errOut := cli.TestIOStreams("")
-	all := append([]string{"gpuctl", "--kubeconfig", cluster.Kubeconfig(), "-n", e.namespace}, args...)
+	all := append([]string{"gpuctl", "--kubeconfig", e.kubeconfig, "-n", e.namespace}, args...)
 	if code := cli.Run(e.Context(), cli.NewFactory(streams), all); code != 0 {
 		e.Fatalf("gpuctl %s: exit code %d\n%s", strings.Join(args, " "), code, errOut)
 	}

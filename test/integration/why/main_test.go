@@ -57,11 +57,11 @@ func run(m *testing.M) (code int, err error) {
 }
 
 func startScheduler(ctx context.Context) (err error) {
-	scheduler, err = cluster.StartScheduler(ctx, sandbox.SchedulerOptions{
-		Args: []string{"--explain-secure-port=" + strconv.Itoa(port)},
-	})
+	scheduler, err = cluster.StartScheduler(ctx, sandbox.SchedulerOptions{Args: explainOn(port)})
 	return err
 }
+
+func explainOn(port int) []string { return []string{"--explain-secure-port=" + strconv.Itoa(port)} }
 
 func freePort(ctx context.Context) (int, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")

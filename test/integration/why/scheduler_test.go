@@ -14,9 +14,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/sandbox"
 )
 
 // ask returns the flags with which gpuctl finds the scheduler.
@@ -109,6 +112,65 @@ func TestRecordsAreGuarded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAStandbyNamesTheLeader asks a second scheduler, which waits to become the leader.
+func TestAStandbyNamesTheLeader(t *testing.T) {
+	own, err := freePort(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	standby, err := cluster.StartScheduler(t.Context(), sandbox.SchedulerOptions{Name: "standby", Args: explainOn(own)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := standby.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	e := newEnv(t)
+	e.createNodes(e.node("n").GPUs(8, a100).Obj())
+	e.waits(e.pod(16).Obj())
+	_, stderr := e.gpuctl("why", "job", "--scheduler-insecure-skip-tls-verify", fmt.Sprintf("--scheduler=https://127.0.0.1:%d", own))
+	lease, err := client.CoordinationV1().Leases("kube-system").Get(t.Context(), "gpu-scheduler", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"stands by", *lease.Spec.HolderIdentity} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("gpuctl says %q, want it to name %q", stderr, want)
+		}
+	}
+}
+
+// TestRightsOnOneNamespace asks as a user who may not read nodes: the scheduler's message must do.
+func TestRightsOnOneNamespace(t *testing.T) {
+	e := newEnv(t)
+	e.createNodes(e.node("n").GPUs(8, a100).Obj())
+	e.hold("n", 6)
+	e.waits(e.pod(4).Obj())
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "viewer"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: e.namespace, Name: "viewer"}},
+	}
+	if _, err := client.RbacV1().RoleBindings(e.namespace).Create(e.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.LoadFromFile(cluster.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := e.token("viewer")
+	for name := range config.AuthInfos {
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
+	}
+	e.kubeconfig = filepath.Join(t.TempDir(), "viewer")
+	if err := clientcmd.WriteToFile(*config, e.kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	e.want(diagnosis.Busy, "Less exact", diagnosis.UnreadNodes, diagnosis.UnreadPods, diagnosis.UnreadLease)
 }
 
 // grant lets a service account of the test's namespace read a path.
