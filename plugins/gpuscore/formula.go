@@ -71,9 +71,9 @@ func typeByWish(wished []string, compatibleTypes map[string][]string, gpuType st
 	return 0
 }
 
-// topology values an interconnect for a number of whole GPUs: pods of several prefer NVLink, and pods of
+// byInterconnect values an interconnect for a number of whole GPUs: pods of several prefer NVLink, and pods of
 // one leave it to them.
-func topology(gpus int64, interconnect string) int64 {
+func byInterconnect(gpus int64, interconnect string) int64 {
 	if (gpus > 1) == (interconnect == names.InterconnectNVLink) {
 		return full
 	}

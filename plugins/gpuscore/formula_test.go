@@ -52,7 +52,7 @@ func TestTypeFormulas(t *testing.T) {
 	}
 }
 
-func TestTopology(t *testing.T) {
+func TestByInterconnect(t *testing.T) {
 	tests := map[string]struct {
 		gpus         int64
 		interconnect string
@@ -68,8 +68,8 @@ func TestTopology(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := topology(tc.gpus, tc.interconnect); got != tc.want {
-				t.Errorf("topology(%d, %q) = %d, want %d", tc.gpus, tc.interconnect, got, tc.want)
+			if got := byInterconnect(tc.gpus, tc.interconnect); got != tc.want {
+				t.Errorf("byInterconnect(%d, %q) = %d, want %d", tc.gpus, tc.interconnect, got, tc.want)
 			}
 		})
 	}

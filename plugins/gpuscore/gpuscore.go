@@ -46,6 +46,8 @@ var (
 type Dependencies struct {
 	// Explain leaves the scores in the cycle state, for the plugin that records them.
 	Explain bool
+	// Devices is nil where cards are only counted; then labels say how they are connected.
+	Devices Devices
 }
 
 // Plugin scores nodes for one scheduler profile.
@@ -60,6 +62,8 @@ type wants struct {
 	Request gpu.Request
 	Types   gpu.Types
 	JobType string
+	// Demand is zero where cards are only counted.
+	Demand gpu.Demand
 }
 
 // state holds what PreScore read. Only scores grow, which is safe from many goroutines, so clones share it, and one
@@ -134,7 +138,7 @@ func (p *Plugin) Score(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, no
 	if s.wants.Request.IsZero() {
 		return scoreWithoutGPU(node), nil
 	}
-	parts := s.partsOf(node)
+	parts := p.partsOf(s, node)
 	total := s.policy.weights.total(parts)
 	s.scores.Add(node.Node().Name, total, parts.utilization, parts.typeMatch, parts.topology)
 	return total, nil
@@ -163,7 +167,7 @@ func (p *Plugin) stateOf(cs fwk.CycleState, pod *corev1.Pod) (*state, error) {
 
 // stateFor reads the pod, and the policy in effect.
 func (p *Plugin) stateFor(pod *corev1.Pod) (*state, error) {
-	wants, err := wantsOf(pod)
+	wants, err := p.wantsOf(pod)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +200,7 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	}, nil
 }
 
-func wantsOf(pod *corev1.Pod) (wants, error) {
+func (p *Plugin) wantsOf(pod *corev1.Pod) (wants, error) {
 	request, err := gpu.RequestOf(pod)
 	if err != nil {
 		return wants{}, err
@@ -205,5 +209,9 @@ func wantsOf(pod *corev1.Pod) (wants, error) {
 	if err != nil {
 		return wants{}, err
 	}
-	return wants{Request: request, Types: types, JobType: pod.Labels[names.LabelJobType]}, nil
+	w := wants{Request: request, Types: types, JobType: pod.Labels[names.LabelJobType]}
+	if p.Devices != nil {
+		w.Demand, err = gpu.DemandOf(pod)
+	}
+	return w, err
 }

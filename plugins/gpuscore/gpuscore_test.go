@@ -321,24 +321,7 @@ func BenchmarkScore(b *testing.B) {
 		b.Run(fmt.Sprintf("nodes=%d", count), func(b *testing.B) {
 			plugin := build(b, &configv1.GPUScoreArgs{})
 			plugin.Explain = true
-			pod := asking(names.ResourceGPU, "2").Annotation(names.AnnotationGPUTypes, "A100-80G,A800-80G").Obj()
-			nodes := make([]fwk.NodeInfo, count)
-			for i := range nodes {
-				nodes[i] = info(offering(names.ResourceGPU, "8").Label(names.LabelGPUType, "A800-80G").Obj(),
-					asking(names.ResourceGPU, "4").Obj())
-			}
-			cycle, ctx := framework.NewCycleState(), b.Context()
-			if status := plugin.PreScore(ctx, cycle, pod, nodes); !status.IsSuccess() {
-				b.Fatal(status)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				for _, node := range nodes {
-					if _, status := plugin.Score(ctx, cycle, pod, node); status != nil {
-						b.Fatal(status)
-					}
-				}
-			}
+			benchmarkScore(b, plugin, asking(names.ResourceGPU, "2").Annotation(names.AnnotationGPUTypes, "A100-80G,A800-80G").Obj(), count)
 		})
 	}
 }

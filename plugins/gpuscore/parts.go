@@ -12,12 +12,24 @@ import (
 )
 
 // partsOf values a node for a pod that asks for GPUs.
-func (s *state) partsOf(node fwk.NodeInfo) parts {
+func (p *Plugin) partsOf(s *state, node fwk.NodeInfo) parts {
 	return parts{
 		utilization: s.utilization(node),
 		typeMatch:   s.policy.typeMatch(&s.wants.Types, node.Node()),
-		topology:    topology(s.wants.Request.Whole, gpu.InterconnectOf(node.Node())),
+		topology:    p.topology(&s.wants, node),
 	}
+}
+
+// topology values the very cards that the pod would get, where they are known, else the node's interconnect.
+func (p *Plugin) topology(w *wants, node fwk.NodeInfo) int64 {
+	if p.Devices != nil && w.Demand.NeedsCards() {
+		if allocator, used, ok := p.Devices.Cards(node); ok {
+			if value, ok := byCards(allocator, used, &w.Demand); ok {
+				return value
+			}
+		}
+	}
+	return byInterconnect(w.Request.Whole, gpu.InterconnectOf(node.Node()))
 }
 
 // utilization values how a node is filled, by the pod's strategy.

@@ -1,0 +1,85 @@
+package gpuscore
+
+import (
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Devices knows the cards of nodes.
+type Devices interface {
+	// Cards returns a node's cards and what of them is taken, as Reserve will see them, and false where only their
+	// number is known. Neither may be changed.
+	Cards(node fwk.NodeInfo) (*gpu.Allocator, *gpu.Used, bool)
+}
+
+// Costs of losing a set, for a pod of one card: that of the smallest, and more for each size above it.
+const (
+	setCost  = 20
+	sizeCost = 10
+)
+
+// byCards values the cards that Reserve would choose, 0–100, and false if there are none for the demand. Pods of
+// several whole cards like well connected ones; pods of one, or of shares, like those that nobody needs as a set.
+func byCards(a *gpu.Allocator, used *gpu.Used, d *gpu.Demand) (int64, bool) {
+	plan, reason := a.Allocate(used, d)
+	if !reason.IsZero() {
+		return 0, false
+	}
+	if plan.Whole.Len() > 1 {
+		return connection(a, plan.Whole), true
+	}
+	free := a.Free(used)
+	lost := largestLost(a.Potential(free), a.Potential(free&^(plan.Whole|plan.Shared)))
+	return keeping(lost, linkedShare(a, a.Healthy()) > 0), true
+}
+
+// connection values a set: how near it comes to the best of its size on the node, scaled down to half by the pairs
+// that no NVLink connects, so that nodes compare, too.
+func connection(a *gpu.Allocator, set gpu.Set) int64 {
+	scale := unsuited*whole + (full-unsuited)*linkedShare(a, set)
+	return a.SetValue(set) * scale / (full * whole)
+}
+
+// linkedShare is the share of a set's pairs that NVLink connects, in basis points.
+func linkedShare(a *gpu.Allocator, set gpu.Set) int64 {
+	var linked, pairs int64
+	for rest := set; rest != 0; rest &= rest - 1 {
+		card := rest & -rest
+		for others := rest &^ card; others != 0; others &= others - 1 {
+			pairs++
+			if a.SlowestPath(card|others&-others) == gpu.PathNVLink {
+				linked++
+			}
+		}
+	}
+	if pairs == 0 {
+		return 0
+	}
+	return linked * whole / pairs
+}
+
+// largestLost is the binary logarithm of the largest set of which there are fewer than before, 0 for none.
+func largestLost(before, after gpu.Potential) int64 {
+	switch {
+	case after.Eights < before.Eights:
+		return 3
+	case after.Fours < before.Fours:
+		return 2
+	case after.Twos < before.Twos:
+		return 1
+	}
+	return 0
+}
+
+// keeping values what a pod of one card leaves, by the set that is lost. Sets without NVLink are worth half.
+func keeping(lost int64, nvlink bool) int64 {
+	if lost == 0 {
+		return full
+	}
+	cost := setCost + sizeCost*lost
+	if !nvlink {
+		cost /= 2
+	}
+	return full - cost
+}
