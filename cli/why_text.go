@@ -43,7 +43,7 @@ func explainReport(d *description, report diagnosis.Report, now time.Time) error
 	}
 	if report.Verdict != "" {
 		d.section("In the scheduler's words")
-		fmt.Fprintln(d.out, indent+report.Verdict)
+		fmt.Fprintln(d.out, indent+verdict(report.Verdict))
 	}
 	if len(report.Unread) > 0 {
 		d.section("Less exact, because you may not read")
@@ -64,7 +64,11 @@ func headline(report diagnosis.Report) string {
 		return ""
 	}
 	first := report.Findings[0]
-	return fmt.Sprintf(" (%s): %s%s", first.Cause, first.Text, examples(first))
+	word := ""
+	if string(first.Cause) != string(report.Status) {
+		word = fmt.Sprintf(" (%s)", first.Cause)
+	}
+	return fmt.Sprintf("%s: %s%s", word, first.Text, examples(first))
 }
 
 func examples(finding diagnosis.Finding) string {

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // precedence orders causes that stand against equally many nodes: first what time heals, then what an administrator
@@ -115,27 +118,38 @@ func closed(out *Finding, what string) {
 
 // resources is about what Kubernetes counts beside GPUs.
 func (s *search) resources(out *Finding, name string) {
-	count := nodeWord(out.Nodes)
-	asked := func(resource string) string {
-		for known, quantity := range s.wish.requests {
-			if string(known) == resource {
-				return quantity.String()
-			}
-		}
-		return "none"
-	}
 	switch out.Cause {
 	case CPUShort:
-		out.Text = fmt.Sprintf("%s with too little CPU free: a pod asks for %s", count, asked("cpu"))
-		out.Advice = []string{"ask for less in resources.cpu, or wait until other pods end"}
+		s.resource(out, "CPU", "resources.cpu", corev1.ResourceCPU)
 	case MemoryShort:
-		out.Text = fmt.Sprintf("%s with too little memory free: a pod asks for %s", count, asked("memory"))
-		out.Advice = []string{"ask for less in resources.memory, or wait until other pods end"}
+		s.resource(out, "memory", "resources.memory", corev1.ResourceMemory)
 	case ResourceShort:
-		out.Text = fmt.Sprintf("%s with too little %s free: a pod asks for %s", count, name, asked(name))
-		out.Advice = []string{"ask for less " + name + ", or wait until other pods end"}
+		s.resource(out, name, name, corev1.ResourceName(name))
 	case PodLimit:
-		out.Text = count + " with as many pods as a node takes"
+		out.Text = nodeWord(out.Nodes) + " with as many pods as a node takes"
 		out.Advice = []string{"wait until other pods end, or use another pool"}
+	}
+}
+
+// resource tells what no node has from what is in use.
+func (s *search) resource(out *Finding, word, field string, name corev1.ResourceName) {
+	var free, total resource.Quantity
+	for i := range s.judged {
+		if left := s.judged[i].free[name]; s.judged[i].has(out.Cause) && left.Cmp(free) > 0 {
+			free = left
+		}
+		if all := s.judged[i].node.Status.Allocatable[name]; all.Cmp(total) > 0 {
+			total = all
+		}
+	}
+	asked := s.wish.requests[name]
+	out.Text = fmt.Sprintf("%s with too little %s free: a pod asks for %s, at most %s is free on one", nodeWord(out.Nodes), word, &asked, &free)
+	switch {
+	case asked.Cmp(total) > 0:
+		out.Advice = []string{fmt.Sprintf("ask for at most %s in %s: no node has more", &total, field)}
+	case free.Sign() > 0:
+		out.Advice = []string{fmt.Sprintf("ask for at most %s in %s, or wait until other pods end", &free, field)}
+	default:
+		out.Advice = []string{"wait until other pods end"}
 	}
 }

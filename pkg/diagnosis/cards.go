@@ -39,9 +39,9 @@ func (s *search) busy(out *Finding) {
 	}
 	out.Advice = append(out.Advice, wait(misses))
 	if most > 0 {
-		out.Advice = append(out.Advice, fmt.Sprintf("or ask for at most %d GPUs per pod, which node %s has now", most, on))
+		out.Advice = append(out.Advice, fmt.Sprintf("or ask for at most %s per pod, which node %s has now", gpuWord(most), on))
 	}
-	if elsewhere := s.poolsWithType(); len(elsewhere) > 0 {
+	if elsewhere := s.poolsWithType(asked); len(elsewhere) > 0 {
 		out.Advice = append(out.Advice, "or use another pool: "+listOf(shortened(elsewhere)))
 	}
 }
@@ -52,10 +52,7 @@ func wait(misses []NearMiss) string {
 		return "wait until other jobs end"
 	}
 	near := misses[0]
-	text := fmt.Sprintf("wait: node %s is %d GPUs short", near.Node, near.Short)
-	if near.Short == 1 {
-		text = fmt.Sprintf("wait: node %s is 1 GPU short", near.Node)
-	}
+	text := fmt.Sprintf("wait: node %s is %s short", near.Node, gpuWord(near.Short))
 	if len(near.Holders) == 0 {
 		return text
 	}
@@ -83,7 +80,7 @@ func (s *search) unsuited(out *Finding) {
 	switch out.Cause {
 	case TooManyGPUs:
 		out.Text = fmt.Sprintf("%s with %d GPUs at most; a pod asks for %d on one node", count, best.Total, best.Asked)
-		out.Advice = []string{fmt.Sprintf("ask for at most %d GPUs per pod; split the job over several pods if it needs more", best.Total)}
+		out.Advice = []string{fmt.Sprintf("ask for at most %s per pod; split the job over several pods if it needs more", gpuWord(best.Total))}
 	case NoGPUs:
 		out.Text = count + " without GPUs"
 		out.Advice = []string{"use a pool whose nodes have GPUs: gpuctl get pools", "if they should have some, the device plugin is down: tell the administrators"}
@@ -93,7 +90,7 @@ func (s *search) unsuited(out *Finding) {
 	case UnhealthyGPUs:
 		out.Text = fmt.Sprintf("%s: %s", count, best.Detail())
 		out.Advice = []string{
-			fmt.Sprintf("ask for at most %d GPUs per pod until the others are mended", best.Usable),
+			fmt.Sprintf("ask for at most %s per pod until the others are mended", gpuWord(best.Usable)),
 			"tell the administrators: gpuctl describe node " + out.Examples[0],
 		}
 	}

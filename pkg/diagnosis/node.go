@@ -45,6 +45,8 @@ type judged struct {
 	// cards is why its cards do not serve the pod; zero if they do.
 	cards   gpu.Reason
 	holders []*corev1.Pod
+	// free is what the node's pods leave of each resource.
+	free corev1.ResourceList
 }
 
 func (j *judged) block(cause Cause, what string) {
@@ -121,6 +123,7 @@ func cardsOf(node *corev1.Node, holders []*corev1.Pod) (*gpu.Allocator, gpu.Used
 // judged already.
 func (w *wish) judgeResources(j *judged) {
 	free := j.node.Status.Allocatable.DeepCopy()
+	j.free = free
 	for _, pod := range j.holders {
 		for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
 			left := free[name]
@@ -175,6 +178,14 @@ func nodeWord(count int) string {
 		return "1 node"
 	}
 	return fmt.Sprintf("%d nodes", count)
+}
+
+// gpuWord counts GPUs in words.
+func gpuWord(count int64) string {
+	if count == 1 {
+		return "1 GPU"
+	}
+	return fmt.Sprintf("%d GPUs", count)
 }
 
 func listOf(values []string) string { return strings.Join(values, ", ") }

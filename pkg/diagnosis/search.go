@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -109,21 +110,26 @@ func (s *search) noSuchType(inPool []corev1.Node) Finding {
 			out.Advice = append(out.Advice, fmt.Sprintf("did you mean %s? Types are matched exactly, also in upper and lower case", near))
 		}
 	}
-	elsewhere := s.poolsWithType()
+	elsewhere := s.poolsWithType(0)
 	if len(elsewhere) > 0 {
 		out.Cause = cmp.Or(out.Cause, TypeInOtherPool)
 		out.Advice = append(out.Advice, "use a pool that has it: "+listOf(shortened(elsewhere)))
 	}
 	if len(here) > 0 {
-		out.Advice = append(out.Advice, fmt.Sprintf("or ask for a type that %s has: %s", s.where(), listOf(shortened(here))))
+		out.Advice = append(out.Advice, fmt.Sprintf("ask for a type that %s has: %s", s.where(), listOf(shortened(here))))
 	}
 	out.Cause = cmp.Or(out.Cause, NoSuchType)
 	return out
 }
 
-// poolsWithType lists the pools that have nodes of a type that the pod takes.
-func (s *search) poolsWithType() []string {
-	free, total := map[string]int64{}, map[string]int64{}
+// poolsWithType lists the other pools that have nodes of a type that the pod takes, of which one has a number of GPUs
+// free; the most free first.
+func (s *search) poolsWithType(free int64) []string {
+	type offer struct {
+		pool              string
+		free, total, most int64
+	}
+	offers := map[string]*offer{}
 	cluster := s.cluster()
 	for i := range s.facts.Nodes {
 		node := &s.facts.Nodes[i]
@@ -131,14 +137,21 @@ func (s *search) poolsWithType() []string {
 		if !ok || row.Pool == s.pool || !s.types.Match(node) {
 			continue
 		}
-		free[row.Pool] += row.GPUs.Free
-		total[row.Pool] += row.GPUs.Allocatable
+		if offers[row.Pool] == nil {
+			offers[row.Pool] = &offer{pool: row.Pool}
+		}
+		o := offers[row.Pool]
+		o.free, o.total, o.most = o.free+row.GPUs.Free, o.total+row.GPUs.Allocatable, max(o.most, row.GPUs.Free)
 	}
+	sorted := slices.SortedFunc(maps.Values(offers), func(a, b *offer) int {
+		return cmp.Or(cmp.Compare(b.free, a.free), cmp.Compare(a.pool, b.pool))
+	})
 	var out []string
-	for pool := range total {
-		out = append(out, fmt.Sprintf("%s (%d of %d such GPUs free)", pool, free[pool], total[pool]))
+	for _, o := range sorted {
+		if o.most >= free && o.total > 0 {
+			out = append(out, fmt.Sprintf("%s (%d of %d such GPUs free)", o.pool, o.free, o.total))
+		}
 	}
-	slices.Sort(out)
 	return out
 }
 
