@@ -235,3 +235,22 @@ func BenchmarkPostFilter(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPostBind records a pod that was placed, with the gathering of its scores.
+func BenchmarkPostBind(b *testing.B) {
+	names := make([]string, 1000)
+	for i := range names {
+		names[i] = fmt.Sprintf("node-%d", i)
+	}
+	plugin, pod, ctx := newPlugin(b, explain.NewRecorder(explain.DefaultLimits), nil), waiting("a", 1).Obj(), b.Context()
+	parts := []explain.Part{{Name: "utilization", Weight: 40}, {Name: "typeMatch", Weight: 30}, {Name: "topology", Weight: 30}}
+	b.ReportAllocs()
+	for b.Loop() {
+		state, scores := framework.NewCycleState(), cycle.NewScores(len(names), parts)
+		for i, name := range names {
+			scores.Add(name, int64(i%100), int64(i%100), 100, 50)
+		}
+		state.Write(cycle.ScoresKey, scores)
+		plugin.PostBind(ctx, state, pod, names[0])
+	}
+}
