@@ -23,19 +23,21 @@ const (
 	TooFewFree
 	// TooFewShareable: enough GPUs, but too few with the memory asked to share. Pods that end make room.
 	TooFewShareable
+	// Codes is how many codes there are.
+	Codes
 )
 
 // String returns the reason as the scheduler counts it over nodes: always the same text.
 func (c Code) String() string {
 	return [...]string{
 		Fits:            "",
-		NoGPUs:          "node(s) had no GPUs",
-		TooFewGPUs:      "node(s) had fewer GPUs than asked",
-		MemoryUnknown:   "node(s) did not report the memory of their GPUs",
-		TooFewMemory:    "node(s) had too few GPUs with enough memory",
-		TooFewHealthy:   "node(s) had too few healthy GPUs",
-		TooFewFree:      "node(s) had too few free GPUs",
-		TooFewShareable: "node(s) had too little free memory on GPUs that can be shared",
+		NoGPUs:          "node(s) have no GPUs",
+		TooFewGPUs:      "node(s) have fewer GPUs than the pod asks for",
+		MemoryUnknown:   "node(s) do not report the memory of their GPUs",
+		TooFewMemory:    "node(s) have too few GPUs with enough memory",
+		TooFewHealthy:   "node(s) have too few healthy GPUs",
+		TooFewFree:      "node(s) have too few free GPUs",
+		TooFewShareable: "node(s) have too little free memory on GPUs that can be shared",
 	}[c]
 }
 
