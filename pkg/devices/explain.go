@@ -1,0 +1,51 @@
+package devices
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Cards returns a node's cards and what of them is taken, as Reserve will see them, and false where only the number
+// of cards is known. Neither may be changed.
+func (l *Ledger) Cards(info fwk.NodeInfo) (*gpu.Allocator, *gpu.Used, bool) {
+	view := l.Node(info)
+	return view.Allocator, &view.Used, !view.Allocator.Inventory().Derived
+}
+
+// Shortage is why a demand does not fit on a node now. It is zero when it fits.
+func (l *Ledger) Shortage(demand *gpu.Demand, info fwk.NodeInfo) gpu.Reason {
+	_, reason := l.Node(info).Allocate(demand)
+	return reason
+}
+
+// Chosen returns the cards chosen for a pod on a node, in the form of the annotation g8s.host/gpu-devices, and what
+// speaks for them. Both are "" for a pod without cards.
+func (l *Ledger) Chosen(pod types.UID, node string) (devices, reason string) {
+	choice := l.choice(pod)
+	if choice == nil || choice.Node != node {
+		return "", ""
+	}
+	devices, err := choice.Assignment.Encode()
+	if err != nil { // Bind has failed for the same reason, and told it
+		return "", ""
+	}
+	return devices, choice.reason()
+}
+
+// reason says what speaks for the chosen cards: for several how they are connected, for one what it leaves to others.
+func (c *Choice) reason() string {
+	cards := c.holding.Whole | c.holding.Shared
+	switch {
+	case cards.Len() > 1:
+		return fmt.Sprintf("%s, %d %% of the best that %d GPUs of the node can have",
+			c.allocator.SlowestPath(cards), c.allocator.SetValue(cards), cards.Len())
+	case c.holding.Shared != 0:
+		return fmt.Sprintf("the best fit of memory, %d MiB of GPU %s", c.holding.ShareMiB, c.holding.Shared)
+	}
+	left := c.allocator.Potential(c.left)
+	return fmt.Sprintf("leaves %d of the best sets of 8, %d of 4 and %d of 2 GPUs", left.Eights, left.Fours, left.Twos)
+}

@@ -1,0 +1,380 @@
+package devices
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/component-base/metrics/testutil"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// pod asks for whole GPUs.
+func pod(uid string, gpus int) *st.PodWrapper {
+	return st.MakePod().Name(uid).UID(uid).Container("image").
+		Req(map[corev1.ResourceName]string{names.ResourceGPU: fmt.Sprint(gpus)})
+}
+
+// node reports cards of 80 GiB, of which those named are broken.
+func node(t testing.TB, cards int, broken ...int) *corev1.Node {
+	t.Helper()
+	var inventory gpu.Inventory
+	for i := range cards {
+		inventory.Cards = append(inventory.Cards, gpu.Card{UUID: fmt.Sprintf("GPU-%d", i), Index: i, MemoryMiB: 81920, Health: gpu.Healthy})
+	}
+	for _, i := range broken {
+		inventory.Cards[i].Health = "Xid79"
+	}
+	text, err := inventory.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := counted(cards)
+	n.Annotations = map[string]string{names.AnnotationInventory: text}
+	return n
+}
+
+// counted tells only how many cards it has.
+func counted(cards int) *corev1.Node {
+	return st.MakeNode().Name("n").Capacity(map[corev1.ResourceName]string{names.ResourceGPU: fmt.Sprint(cards)}).Obj()
+}
+
+func info(n *corev1.Node, pods ...*corev1.Pod) fwk.NodeInfo {
+	nodeInfo := framework.NewNodeInfo(pods...)
+	nodeInfo.SetNode(n)
+	return nodeInfo
+}
+
+// reserve chooses cards for a pod and returns the pod as the scheduler assumes it: on the node, without annotation.
+func reserve(t testing.TB, l *Ledger, p *st.PodWrapper, at fwk.NodeInfo) *corev1.Pod {
+	t.Helper()
+	demand, err := gpu.DemandOf(p.Obj())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reason := l.Reserve(p.Obj(), &demand, at); !reason.IsZero() {
+		t.Fatalf("no cards for %s: %s", p.Obj().Name, reason.Detail())
+	}
+	return p.Node(at.Node().Name).Obj()
+}
+
+// bound is a pod as the API server has it after its binding.
+func bound(t testing.TB, l *Ledger, p *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	devices, _ := l.Chosen(p.UID, p.Spec.NodeName)
+	p = p.DeepCopy()
+	p.Annotations = map[string]string{names.AnnotationGPUDevices: devices}
+	return p
+}
+
+func TestWhichCardsAreTaken(t *testing.T) {
+	const cards = 4
+	tests := map[string]struct {
+		pods        func(t *testing.T, l *Ledger) []*corev1.Pod
+		want        gpu.Set
+		wantUnknown int64
+	}{
+		"nobody is there": {pods: func(*testing.T, *Ledger) []*corev1.Pod { return nil }},
+		"a pod whose cards were chosen a moment ago holds them": {
+			pods: func(t *testing.T, l *Ledger) []*corev1.Pod {
+				return []*corev1.Pod{reserve(t, l, pod("a", 2), info(node(t, cards)))}
+			},
+			want: 0b11,
+		},
+		"a choice counts only while the pod is on the node": {
+			pods: func(t *testing.T, l *Ledger) []*corev1.Pod {
+				reserve(t, l, pod("a", 2), info(node(t, cards)))
+				return nil
+			},
+		},
+		"after a restart the annotation tells": {
+			pods: func(t *testing.T, l *Ledger) []*corev1.Pod {
+				p := bound(t, l, reserve(t, l, pod("a", 2), info(node(t, cards))))
+				l.Forget("a")
+				return []*corev1.Pod{p}
+			},
+			want: 0b11,
+		},
+		"a choice that was dropped leaves the pod with unknown cards": {
+			pods: func(t *testing.T, l *Ledger) []*corev1.Pod {
+				p := reserve(t, l, pod("a", 2), info(node(t, cards)))
+				l.Forget("a")
+				return []*corev1.Pod{p}
+			},
+			wantUnknown: 2,
+		},
+		"a choice made for another node says nothing here": {
+			pods: func(t *testing.T, l *Ledger) []*corev1.Pod {
+				other := node(t, cards)
+				other.Name = "other"
+				p := reserve(t, l, pod("a", 2), info(other))
+				p.Spec.NodeName = "n"
+				return []*corev1.Pod{p}
+			},
+			wantUnknown: 2,
+		},
+		"a pod of another scheduler holds unknown cards": {
+			pods:        func(*testing.T, *Ledger) []*corev1.Pod { return []*corev1.Pod{pod("a", 3).Node("n").Obj()} },
+			wantUnknown: 3,
+		},
+		"a malformed annotation names no cards": {
+			pods: func(*testing.T, *Ledger) []*corev1.Pod {
+				return []*corev1.Pod{pod("a", 3).Node("n").Annotation(names.AnnotationGPUDevices, "{").Obj()}
+			},
+			wantUnknown: 3,
+		},
+		"a nominated pod holds the cards it would get": {
+			pods: func(*testing.T, *Ledger) []*corev1.Pod { return []*corev1.Pod{pod("a", 3).Obj()} },
+			want: 0b111,
+		},
+		"of nominated pods the more important one chooses first, then by UID": {
+			pods: func(*testing.T, *Ledger) []*corev1.Pod {
+				return []*corev1.Pod{pod("b", 2).Priority(1).Obj(), pod("a", 2).Priority(1).Obj(), pod("c", 1).Priority(2).Obj()}
+			},
+			want: 0b111, wantUnknown: 2, // c and a; b has to wait for somebody to leave
+		},
+		"a nominated pod waits for its victims and holds what it asks for": {
+			pods: func(t *testing.T, l *Ledger) []*corev1.Pod {
+				return []*corev1.Pod{reserve(t, l, pod("a", 3), info(node(t, cards))), pod("b", 2).Obj()}
+			},
+			want: 0b111, wantUnknown: 2,
+		},
+		"a nominated pod that cannot be read never comes": {
+			pods: func(*testing.T, *Ledger) []*corev1.Pod { return []*corev1.Pod{pod("a", -1).Obj()} },
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := NewLedger()
+			pods := tc.pods(t, l)
+			used := &l.Node(info(node(t, cards), pods...)).Used
+			if used.Whole() != tc.want || used.Unknown().Whole != tc.wantUnknown {
+				t.Errorf("cards %v and %d unknown ones are taken, want %v and %d",
+					used.Whole(), used.Unknown().Whole, tc.want, tc.wantUnknown)
+			}
+		})
+	}
+}
+
+func TestReserveIsDeterministicAndUndone(t *testing.T) {
+	l, at := NewLedger(), info(node(t, 8), pod("x", 1).Node("n").Obj())
+	a := reserve(t, l, pod("a", 2), at)
+	first, _ := l.Choice("a")
+	reserve(t, l, pod("a", 2), at)
+	again, _ := l.Choice("a")
+	reserve(t, l, pod("a", 2), info(at.Node(), pod("x", 1).Node("n").Obj(), a)) // the pod is in the snapshot already
+	rehearsed, _ := l.Choice("a")
+	for what, got := range map[string]Choice{"again": again, "with itself on the node": rehearsed} {
+		if diff := cmp.Diff(first.Assignment, got.Assignment); diff != "" {
+			t.Errorf("chosen %s (-first +later):\n%s", what, diff)
+		}
+	}
+	l.Forget("a")
+	l.Forget("a")
+	if _, ok := l.Choice("a"); ok {
+		t.Error("a choice that was undone is still there")
+	}
+}
+
+func TestAViewIsMadeOnceForEachGeneration(t *testing.T) {
+	l, at := NewLedger(), info(node(t, 8), pod("x", 1).Node("n").Obj())
+	view := l.Node(at)
+	if l.Node(at) != view || l.Node(at.Snapshot()) != view {
+		t.Error("the same generation has two views")
+	}
+	at.AddPodInfo(podInfo(t, pod("y", 1).Node("n").Obj()))
+	if l.Node(at) == view {
+		t.Error("another pod does not change the view")
+	}
+	view = l.Node(at)
+	reserve(t, l, pod("y", 1), at)
+	if l.Node(at) == view {
+		t.Error("a choice for a pod on the node does not change the view")
+	}
+}
+
+func podInfo(t *testing.T, p *corev1.Pod) fwk.PodInfo {
+	t.Helper()
+	podInfo, err := framework.NewPodInfo(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return podInfo
+}
+
+func TestCardsKeepTheirHoldersWhenTheNodeChanges(t *testing.T) {
+	l := NewLedger()
+	a := reserve(t, l, pod("a", 2), info(node(t, 4)))
+	if got := l.Node(info(node(t, 4, 0), a)).Used.Whole(); got != 0b11 {
+		t.Errorf("when a card broke, cards %v are taken, want those chosen", got)
+	}
+	if got := l.Node(info(counted(4), a)).Used.Unknown().Whole; got != 2 {
+		t.Errorf("when the inventory is gone, %d cards are unknown, want the 2 that have other names now", got)
+	}
+	if got := l.Node(info(node(t, 4), a)).Used.Whole(); got != 0b11 {
+		t.Errorf("when it is back, cards %v are taken, want those chosen", got)
+	}
+}
+
+func TestEqualNodesShareAnAllocator(t *testing.T) {
+	l, before := NewLedger(), node(t, 4)
+	first := l.Allocator(before)
+	heartbeat := before.DeepCopy()
+	heartbeat.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
+	if l.Allocator(heartbeat) != first {
+		t.Error("a heartbeat makes another allocator")
+	}
+	broken := l.Allocator(node(t, 4, 1))
+	if broken == first || broken.Healthy() != 0b1101 {
+		t.Errorf("cards %v are healthy, want all but 1", broken.Healthy())
+	}
+	if l.Allocator(before) != first {
+		t.Error("the node before the change is read again, as each queueing hint would")
+	}
+}
+
+// cluster returns a ledger that follows informers with the nodes, and the events that it writes.
+func followed(t *testing.T, nodes ...*corev1.Node) (*Ledger, *events.FakeRecorder) {
+	t.Helper()
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	for _, n := range nodes {
+		if err := factory.Core().V1().Nodes().Informer().GetIndexer().Add(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recorder := events.NewFakeRecorder(10)
+	handle, err := frameworkruntime.NewFramework(t.Context(), nil, nil,
+		frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithEventRecorder(recorder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := NewLedger()
+	for range 2 { // a second profile changes nothing
+		if err := l.Follow(context.Background(), handle); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l, recorder
+}
+
+func TestAMalformedInventoryIsToldOnceAndReplaced(t *testing.T) {
+	bad := counted(4)
+	bad.Annotations = map[string]string{names.AnnotationInventory: `{"version":1,"gpus":"` + strings.Repeat("x", 2000)}
+	l, recorder := followed(t, bad)
+	before, err := testutil.GetCounterMetricValue(malformedInventories)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if got := len(l.Allocator(bad.DeepCopy()).Inventory().Cards); got != 4 {
+			t.Errorf("%d cards, want the 4 that allocatable tells", got)
+		}
+		l.Node(info(bad.DeepCopy()))
+	}
+	after, _ := testutil.GetCounterMetricValue(malformedInventories)
+	if after-before != 1 || len(recorder.Events) != 1 {
+		t.Fatalf("told by %v counts and %d events, want one of each", after-before, len(recorder.Events))
+	}
+	if event := <-recorder.Events; !strings.Contains(event, "MalformedInventory") || len(event) > 1024 {
+		t.Errorf("event of %d bytes: %s", len(event), event)
+	}
+	worse := bad.DeepCopy()
+	worse.Annotations[names.AnnotationInventory] = "[]"
+	l.Allocator(worse)
+	if len(recorder.Events) != 1 {
+		t.Errorf("%d events for another malformed inventory, want one", len(recorder.Events))
+	}
+}
+
+func TestNothingIsKeptOfWhatIsGone(t *testing.T) {
+	n := node(t, 8)
+	l, _ := followed(t, n)
+	var pods []*corev1.Pod
+	for i := range 8 {
+		pods = append(pods, reserve(t, l, pod(fmt.Sprint("p", i), 1), info(n, pods...)))
+	}
+	l.podGone(pods[0])
+	l.podGone(cache.DeletedFinalStateUnknown{Obj: pods[1]})
+	l.podReplaced(pods[2], pod("successor", 1).Obj())
+	l.podReplaced(pods[3], pods[3])
+	l.Forget(pods[4].UID)
+	if got, _ := l.Len(); got != 4 {
+		t.Errorf("%d pods are kept, want the 4 that stayed", got)
+	}
+	for _, p := range pods {
+		l.podGone(p)
+	}
+	l.nodeGone(n)
+	l.Node(info(n)) // it is in the informer
+	gone := n.DeepCopy()
+	gone.Name = "gone"
+	l.Node(info(gone)) // the snapshot still has it, the informer has not
+	l.Allocator(gone)
+	pods[0].Spec.NodeName = "gone"
+	l.Forget(types.UID("never seen"))
+	if gotPods, gotNodes := l.Len(); gotPods != 0 || gotNodes != 1 {
+		t.Errorf("%d pods and %d nodes are kept, want none and the one in the informer", gotPods, gotNodes)
+	}
+}
+
+func TestANodeThatIsGoneHasNoCards(t *testing.T) {
+	view := NewLedger().Node(framework.NewNodeInfo(pod("a", 1).Node("n").Obj()))
+	demand, err := gpu.DemandOf(pod("b", 1).Obj())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, reason := view.Allocate(&demand); reason.Code != gpu.NoGPUs {
+		t.Errorf("reason %v, want %v", reason.Code, gpu.NoGPUs)
+	}
+}
+
+func TestWhatSpeaksForTheCards(t *testing.T) {
+	l, at := NewLedger(), info(node(t, 8))
+	sharing := st.MakePod().UID("s").Annotation(names.AnnotationGPUShare, "2Gi").
+		Req(map[corev1.ResourceName]string{names.ResourceSharedGPU: "1"})
+	for uid, want := range map[string]string{
+		"one": "leaves 0 of the best sets of 8, 1 of 4 and 3 of 2 GPUs",
+		"two": "across NUMA nodes, 100 % of the best that 2 GPUs of the node can have",
+		"s":   "the best fit of memory, 2048 MiB of GPU 0",
+	} {
+		reserve(t, l, map[string]*st.PodWrapper{"one": pod("one", 1), "two": pod("two", 2), "s": sharing}[uid], at)
+		if devices, got := l.Chosen(types.UID(uid), "n"); got != want || !strings.Contains(devices, "GPU-0") {
+			t.Errorf("%s: %s chosen since %q, want %q", uid, devices, got, want)
+		}
+		if devices, reason := l.Chosen(types.UID(uid), "elsewhere"); devices != "" || reason != "" {
+			t.Errorf("%s has %s on a node where it is not", uid, devices)
+		}
+	}
+}
+
+func TestCards(t *testing.T) {
+	l := NewLedger()
+	if _, _, ok := l.Cards(info(counted(4))); ok {
+		t.Error("a node that is only counted passes for one whose cards are known")
+	}
+	allocator, used, ok := l.Cards(info(node(t, 4), pod("a", 1).Node("n").Obj()))
+	if !ok || len(allocator.Inventory().Cards) != 4 || used.Unknown().Whole != 1 {
+		t.Errorf("cards %v, used %+v, known %v", allocator, used, ok)
+	}
+	demand, err := gpu.DemandOf(pod("b", 4).Obj())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Shortage(&demand, info(node(t, 4), pod("a", 1).Node("n").Obj())); got.Short() != 1 {
+		t.Errorf("%d cards are short, want 1", got.Short())
+	}
+}

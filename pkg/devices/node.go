@@ -1,0 +1,116 @@
+package devices
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// slot is what the ledger keeps of one node.
+type slot struct {
+	// changes counts the choices that were made or dropped on the node.
+	changes atomic.Uint64
+	view    atomic.Pointer[View]
+
+	mu sync.Mutex
+	// made are the allocators of the node's two last contents, the last one first: a queueing hint compares a
+	// node with what it was before.
+	made [2]made
+	// told is the problem that was reported last.
+	told problem
+}
+
+// made is an allocator and a node that it is for.
+type made struct {
+	node      *corev1.Node
+	allocator *gpu.Allocator
+}
+
+// problem is what is wrong with an inventory, and with which.
+type problem struct{ annotation, text string }
+
+// slotOf returns a node's slot. A node that is not in the informer is gone, or not yet there: its slot is not kept,
+// since nobody would drop it. The informer takes a node out before it tells us to drop the slot.
+func (l *Ledger) slotOf(node string) *slot {
+	if s, ok := l.nodes.Load(node); ok {
+		return s.(*slot)
+	}
+	l.adding.Lock()
+	defer l.adding.Unlock()
+	if !l.sink.knows(node) {
+		return &slot{}
+	}
+	s, _ := l.nodes.LoadOrStore(node, &slot{})
+	return s.(*slot)
+}
+
+// dropNode forgets what was derived from a node. The pods on it leave by events of their own.
+func (l *Ledger) dropNode(node string) {
+	l.adding.Lock()
+	defer l.adding.Unlock()
+	l.nodes.Delete(node)
+}
+
+// Allocator returns what chooses cards of a node, which for equal contents of the node is the same. A malformed
+// inventory is reported once, and what is known without it is used.
+func (l *Ledger) Allocator(node *corev1.Node) *gpu.Allocator {
+	return l.allocator(l.slotOf(node.Name), node)
+}
+
+func (l *Ledger) allocator(s *slot, node *corev1.Node) *gpu.Allocator {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.made {
+		if s.made[i].node == node {
+			return s.made[i].allocator
+		}
+	}
+	for i := range s.made {
+		if s.made[i].node != nil && sameCards(s.made[i].node, node) {
+			s.made[i].node = node
+			return s.made[i].allocator
+		}
+	}
+	allocator := l.make(s, node)
+	s.made[1], s.made[0] = s.made[0], made{node, allocator}
+	return allocator
+}
+
+// make reads a node's inventory.
+func (l *Ledger) make(s *slot, node *corev1.Node) *gpu.Allocator {
+	inventory, err := gpu.InventoryOf(node)
+	if err != nil {
+		if p := (problem{node.Annotations[names.AnnotationInventory], err.Error()}); p != s.told {
+			s.told = p
+			l.sink.report(node, err)
+		}
+	}
+	allocator, err := gpu.NewAllocator(inventory, &l.topologies)
+	if err != nil { // InventoryOf returns valid inventories only
+		return nowhere.Allocator
+	}
+	return allocator
+}
+
+// sameCards reports whether two objects of a node say the same of its cards: all that gpu.InventoryOf reads is equal.
+func sameCards(a, b *corev1.Node) bool {
+	textA, okA := a.Annotations[names.AnnotationInventory]
+	textB, okB := b.Annotations[names.AnnotationInventory]
+	return okA == okB && textA == textB && maps.Equal(a.Labels, b.Labels) &&
+		offered(a, names.ResourceGPU) == offered(b, names.ResourceGPU) &&
+		offered(a, names.ResourceSharedGPU) == offered(b, names.ResourceSharedGPU)
+}
+
+// offered returns a node's allocatable amount of a resource, and -1 if it does not offer it at all.
+func offered(node *corev1.Node, name corev1.ResourceName) int64 {
+	quantity, ok := node.Status.Allocatable[name]
+	if !ok {
+		return -1
+	}
+	return quantity.Value()
+}

@@ -1,0 +1,139 @@
+package devices
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// View is a node's cards and what of them is taken, as of one NodeInfo. It never changes.
+type View struct {
+	// Allocator chooses cards of the node.
+	Allocator *gpu.Allocator
+	// Used is what the pods of the NodeInfo hold. It must not be changed.
+	Used gpu.Used
+
+	generation int64
+	changes    uint64
+	holders    map[types.UID]holder
+}
+
+// holder is a pod and what it holds, with what that was read from.
+type holder struct {
+	pod     *corev1.Pod
+	choice  *Choice
+	holding gpu.Holding
+}
+
+// Allocate chooses cards for a demand, or tells why there are none. It changes nothing: Ledger.Reserve does.
+func (v *View) Allocate(d *gpu.Demand) (gpu.Allocation, gpu.Reason) {
+	return v.Allocator.Allocate(&v.Used, d)
+}
+
+// Node returns the view of a node. While neither the NodeInfo nor what was chosen on the node changes it is the same
+// view, at the cost of a lookup: a generation belongs to one state of one node for as long as the process lives.
+func (l *Ledger) Node(info fwk.NodeInfo) *View {
+	node := info.Node()
+	if node == nil {
+		return nowhere
+	}
+	s := l.slotOf(node.Name)
+	if view := s.view.Load(); view != nil && view.generation == info.GetGeneration() && view.changes == s.changes.Load() {
+		return view
+	}
+	view := l.build(s, info, "")
+	s.view.Store(view)
+	return view
+}
+
+// nowhere is the view of a node that is gone while pods are still on it.
+var nowhere = func() *View {
+	allocator, _ := gpu.NewAllocator(gpu.Inventory{}, nil) // nothing is wrong with no cards
+	return &View{Allocator: allocator}
+}()
+
+// build counts what the pods of a node hold, without that of one. What the pods of the last view hold is taken from
+// there, so that an annotation is parsed once and not for every change of the node.
+func (l *Ledger) build(s *slot, info fwk.NodeInfo, without types.UID) *View {
+	pods := info.GetPods()
+	view := &View{
+		generation: info.GetGeneration(),
+		changes:    s.changes.Load(), // before the choices are read: a later change must not go unseen
+		Allocator:  l.allocator(s, info.Node()),
+		holders:    make(map[types.UID]holder, len(pods)),
+	}
+	last := s.view.Load()
+	var nominated []*corev1.Pod
+	for _, podInfo := range pods {
+		pod := podInfo.GetPod()
+		switch {
+		case pod.UID == without && without != "":
+		case pod.Spec.NodeName == "":
+			nominated = append(nominated, pod)
+		default:
+			h := l.holderOf(pod, info.Node().Name, view.Allocator, last)
+			view.holders[pod.UID] = h
+			view.Used.Add(&h.holding)
+		}
+	}
+	view.addNominated(nominated)
+	return view
+}
+
+// holderOf finds out what a pod on a node holds.
+func (l *Ledger) holderOf(pod *corev1.Pod, node string, allocator *gpu.Allocator, last *View) holder {
+	choice := l.choice(pod.UID)
+	if choice != nil && choice.Node != node {
+		choice = nil
+	}
+	if last != nil && last.Allocator == allocator {
+		if h, ok := last.holders[pod.UID]; ok && h.pod == pod && h.choice == choice {
+			return h
+		}
+	}
+	return holder{pod: pod, choice: choice, holding: holdingOf(pod, choice, allocator)}
+}
+
+func holdingOf(pod *corev1.Pod, choice *Choice, allocator *gpu.Allocator) gpu.Holding {
+	if choice != nil {
+		if choice.allocator == allocator {
+			return choice.holding
+		}
+		if holding, err := allocator.Resolve(&choice.demand, choice.Assignment); err == nil {
+			return holding
+		}
+	}
+	// A pod that names no cards counts as the worst that it can hold; what is wrong with a bad annotation
+	// changes nothing about that.
+	holding, _ := allocator.HoldingOf(pod)
+	return holding
+}
+
+// addNominated counts pods that are to come to the node, and have no cards yet, before whoever asks: each has the
+// cards that it would get now, the one that is scheduled first choosing first. Where there are too few, since those
+// whom it evicted have not left yet, it holds as many as it asks for of any.
+func (v *View) addNominated(pods []*corev1.Pod) {
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(priority(b), priority(a)), cmp.Compare(a.UID, b.UID))
+	})
+	for _, pod := range pods {
+		demand, err := gpu.DemandOf(pod)
+		if err != nil {
+			continue // it will not come
+		}
+		allocation, reason := v.Allocate(&demand)
+		if !reason.IsZero() {
+			allocation.Holding = gpu.UnknownHolding(&demand)
+		}
+		v.holders[pod.UID] = holder{pod: pod, holding: allocation.Holding}
+		v.Used.Add(&allocation.Holding)
+	}
+}
+
+func priority(pod *corev1.Pod) int32 { return ptr.Deref(pod.Spec.Priority, 0) }
