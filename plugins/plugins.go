@@ -9,7 +9,9 @@ import (
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 	"sigs.k8s.io/scheduler-plugins/pkg/noderesourcetopology"
 
+	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/plugins/gpudevices"
 	"g8s.host/gpu-scheduler/plugins/gpuexplain"
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
 	"g8s.host/gpu-scheduler/plugins/gpuscore"
@@ -27,10 +29,12 @@ type Dependencies struct {
 // Registry returns our plugins, and those of scheduler-plugins that GPU clusters use. None runs until a
 // profile enables it.
 func Registry(deps Dependencies) runtime.Registry {
+	ledger := devices.NewLedger()
 	return runtime.Registry{
-		gpufilter.Name:  gpufilter.New,
-		gpuscore.Name:   gpuscore.Factory(gpuscore.Dependencies{Explain: deps.Explain != nil}),
-		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, Now: time.Now}),
+		gpudevices.Name: gpudevices.Factory(gpudevices.Dependencies{Ledger: ledger, Epoch: deps.Epoch}),
+		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, Cards: ledger, Now: time.Now}),
+		gpufilter.Name:  gpufilter.Factory(gpufilter.Dependencies{Ledger: ledger}),
+		gpuscore.Name:   gpuscore.Factory(gpuscore.Dependencies{Explain: deps.Explain != nil, Devices: ledger}),
 
 		capacityscheduling.Name:   capacityscheduling.New,
 		coscheduling.Name:         coscheduling.New,

@@ -1,10 +1,13 @@
 // Package gpufilter rejects nodes that cannot give a pod its GPUs: nodes of another pool, of another GPU
-// type, or with too few GPUs. It runs at PreFilter, where an index of nodes by pool and type yields the few
-// candidates, and at Filter, which has the last word on each of them. Its argument is gpuTypes.
+// type, or without the cards: too few, too small, unhealthy or taken. It runs at PreFilter, where an index of nodes
+// by pool and type yields the few candidates, and at Filter, which has the last word on each of them and asks the
+// allocator that chooses the cards later. Its argument is gpuTypes.
 //
 // A pod that it handles:
 //
-//	metadata: {labels: {g8s.host/pool: training}, annotations: {g8s.host/gpu-types: "A100-80G,A800-80G"}}
+//	metadata:
+//	  labels: {g8s.host/pool: training}
+//	  annotations: {g8s.host/gpu-types: "A100-80G,A800-80G", g8s.host/gpu-memory-min: 60Gi}
 //	spec: {containers: [{resources: {limits: {nvidia.com/gpu: 4}}}]}
 package gpufilter
 
@@ -19,6 +22,7 @@ import (
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	"g8s.host/gpu-scheduler/pkg/cyclestate"
+	"g8s.host/gpu-scheduler/pkg/devices"
 )
 
 // Name is the plugin's name in the scheduler configuration.
@@ -35,8 +39,9 @@ var (
 
 // Plugin filters nodes for one scheduler profile.
 type Plugin struct {
-	rules rules
-	nodes nodeIndex
+	rules  rules
+	nodes  nodeIndex
+	ledger *devices.Ledger
 }
 
 // state holds what PreFilter read from the pod. It never changes, so clones share it.
@@ -45,8 +50,21 @@ type state struct{ demand demand }
 // Clone implements fwk.StateData.
 func (s *state) Clone() fwk.StateData { return s }
 
-// New builds the plugin for one profile. It refuses invalid arguments with the path and the value.
-func New(_ context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+// Dependencies are what the instances of all profiles share.
+type Dependencies struct {
+	// Ledger knows which cards are free.
+	Ledger *devices.Ledger
+}
+
+// Factory returns what builds the plugin for each profile.
+func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		return forProfile(ctx, obj, handle, deps.Ledger)
+	}
+}
+
+// forProfile builds the plugin for one profile. It refuses invalid arguments with the path and the value.
+func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, ledger *devices.Ledger) (fwk.Plugin, error) {
 	args, ok := obj.(*configv1.GPUFilterArgs)
 	if !ok {
 		return nil, fmt.Errorf("arguments of %s are %T, want *GPUFilterArgs", Name, obj)
@@ -59,8 +77,11 @@ func New(_ context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, 
 	if err != nil {
 		return nil, err
 	}
+	if err := ledger.Follow(ctx, handle); err != nil {
+		return nil, err
+	}
 	registerMetrics()
-	return &Plugin{rules: rules{served: args.GPUTypes}, nodes: nodes}, nil
+	return &Plugin{rules: rules{served: args.GPUTypes}, nodes: nodes, ledger: ledger}, nil
 }
 
 // Name returns the plugin's name.
@@ -98,13 +119,13 @@ func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.
 // PreFilter computed changes when pods come and go.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter rejects a node that is not of the pod's pool and type, or has too few free GPUs.
+// Filter rejects a node that is not of the pod's pool and type, or has not the cards for it.
 func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	s, err := stateOf(cycle, pod)
 	if err != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	verdict := p.rules.judge(&s.demand, node)
+	verdict := p.judge(&s.demand, node)
 	if verdict == fits {
 		return nil
 	}
@@ -125,7 +146,9 @@ func stateOf(cycle fwk.CycleState, pod *corev1.Pod) (*state, error) {
 	return &state{demand: demand}, nil
 }
 
-// SignPod tells which pods the plugin treats alike: those with the same demand.
+// SignPod tells which pods the plugin treats alike: those with the same demand, container by container. Whether there
+// are cards is a function of the demand and the node, so such pods have the same candidates. Which cards they get
+// depends on those before them; but that is chosen at Reserve for each pod anew, and nothing of it is reused.
 func (*Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	demand, err := demandOf(pod)
 	if err != nil {

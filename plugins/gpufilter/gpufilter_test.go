@@ -18,6 +18,8 @@ import (
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // newHandle returns a scheduling framework whose node informer holds the nodes.
@@ -38,9 +40,9 @@ func newHandle(t testing.TB, nodes ...*corev1.Node) fwk.Handle {
 
 func newPlugin(t testing.TB, args runtime.Object, nodes ...*corev1.Node) *Plugin {
 	t.Helper()
-	plugin, err := New(t.Context(), args, newHandle(t, nodes...))
+	plugin, err := forProfile(t.Context(), args, newHandle(t, nodes...), devices.NewLedger())
 	if err != nil {
-		t.Fatalf("New: %v", err)
+		t.Fatalf("building the plugin: %v", err)
 	}
 	return plugin.(*Plugin)
 }
@@ -71,6 +73,26 @@ func infos(nodes []*corev1.Node) []fwk.NodeInfo {
 		list = append(list, info(node))
 	}
 	return list
+}
+
+// withCards adds an inventory of cards of these sizes in MiB, of which a negative one stands for a broken card.
+func withCards(t testing.TB, node *corev1.Node, memoryMiB ...int64) *corev1.Node {
+	t.Helper()
+	var inventory gpu.Inventory
+	for i, memory := range memoryMiB {
+		card := gpu.Card{UUID: fmt.Sprintf("GPU-%d", i), Index: i, MemoryMiB: max(memory, -memory), Health: gpu.Healthy}
+		if memory < 0 {
+			card.Health = "Xid79"
+		}
+		inventory.Cards = append(inventory.Cards, card)
+	}
+	text, err := inventory.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node = node.DeepCopy()
+	node.Annotations = map[string]string{names.AnnotationInventory: text}
+	return node
 }
 
 func reject(code fwk.Code, reason string) *fwk.Status { return fwk.NewStatus(code, reason) }
@@ -142,6 +164,24 @@ func TestPreFilter(t *testing.T) {
 			want: reject(fwk.UnschedulableAndUnresolvable, `annotation g8s.host/gpu-types is "A100-80G,,T4", `+
 				`want types separated by commas, such as "A100-80G,A800-80G"`),
 		},
+		"cards that the author named himself": {
+			pod: podOf("a", "1").Annotation(names.AnnotationGPUDevices, "{}").Obj(),
+			want: reject(fwk.UnschedulableAndUnresolvable, "annotation g8s.host/gpu-devices is the scheduler's to write: "+
+				"remove it from the pod, or from the template it is made of"),
+		},
+		"cards named on a pod without GPUs": {
+			pod: st.MakePod().Annotation(names.AnnotationGPUDevices, "{}").Obj(),
+			want: reject(fwk.UnschedulableAndUnresolvable, "annotation g8s.host/gpu-devices is the scheduler's to write: "+
+				"remove it from the pod, or from the template it is made of"),
+		},
+		"a malformed share": {
+			pod:  podOf("a", "1").Annotation(names.AnnotationGPUShare, "2 apples").Obj(),
+			want: reject(fwk.UnschedulableAndUnresolvable, malformed(t, names.AnnotationGPUShare, "2 apples")),
+		},
+		"a malformed minimum of memory": {
+			pod:  podOf("a", "1").Annotation(names.AnnotationGPUMemoryMin, "-1").Obj(),
+			want: reject(fwk.UnschedulableAndUnresolvable, malformed(t, names.AnnotationGPUMemoryMin, "-1")),
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -166,16 +206,35 @@ func TestPreFilter(t *testing.T) {
 	}
 }
 
+// malformed is what pkg/gpu says of an annotation, which names it.
+func malformed(t *testing.T, annotation, value string) string {
+	t.Helper()
+	_, err := gpu.DemandOf(podOf("a", "1").Annotation(annotation, value).Obj())
+	if err == nil || !strings.Contains(err.Error(), annotation) || !strings.Contains(err.Error(), value) {
+		t.Fatalf("reading %s %q: %v, want an error that names both", annotation, value, err)
+	}
+	return err.Error()
+}
+
 func sameStatus(a, b *fwk.Status) bool { return a.Code() == b.Code() && a.Message() == b.Message() }
+
+// on is a pod on a node with so many shares of 4 GiB, whose cards are not known.
+func on(node string, shares int) *corev1.Pod {
+	pod := st.MakePod().Name("other").UID("other").Node(node).Annotation(names.AnnotationGPUShare, "4Gi")
+	for range shares {
+		pod.Req(map[corev1.ResourceName]string{names.ResourceSharedGPU: "1"})
+	}
+	return pod.Obj()
+}
 
 func TestFilter(t *testing.T) {
 	node := gpuNode("n", "a", "A100-80G")
-	sharing := st.MakeNode().Name("n").Label(names.LabelPool, "a").
+	sharing := st.MakeNode().Name("n").Label(names.LabelPool, "a").Label(names.LabelCount, "4").Label(names.LabelMemory, "10Gi").
 		Capacity(map[corev1.ResourceName]string{names.ResourceSharedGPU: "4"}).Obj()
 	unhealthy := gpuNode("n", "a", "A100-80G")
 	unhealthy.Status.Allocatable = st.MakeNode().Capacity(gpus("2")).Obj().Status.Allocatable
 	shared := func(count string) *corev1.Pod {
-		return st.MakePod().Label(names.LabelPool, "a").
+		return st.MakePod().Label(names.LabelPool, "a").Annotation(names.AnnotationGPUShare, "4Gi").
 			Req(map[corev1.ResourceName]string{names.ResourceSharedGPU: count}).Obj()
 	}
 	const most = "9223372036854775807"
@@ -228,6 +287,37 @@ func TestFilter(t *testing.T) {
 		"slots are no whole GPUs": {
 			pod: podOf("a", "1").Obj(), node: info(sharing),
 			want: reject(fwk.UnschedulableAndUnresolvable, "node(s) have fewer GPUs than the pod asks for"),
+		},
+		"a card of the size asked for": {
+			pod: podOf("a", "1").Annotation(names.AnnotationGPUMemoryMin, "40Gi").Obj(), node: info(withCards(t, node, 24576, 81920)),
+		},
+		"too few cards of the size, so eviction cannot help": {
+			pod:  podOf("a", "2").Annotation(names.AnnotationGPUMemoryMin, "40Gi").Obj(),
+			node: info(withCards(t, node, 24576, 81920), podOf("a", "1").Obj()),
+			want: reject(fwk.UnschedulableAndUnresolvable, "node(s) have too few GPUs with enough memory"),
+		},
+		"sizes that nobody tells": {
+			pod: podOf("a", "1").Annotation(names.AnnotationGPUMemoryMin, "40Gi").Obj(), node: info(node),
+			want: reject(fwk.UnschedulableAndUnresolvable, "node(s) do not report the memory of their GPUs"),
+		},
+		"a broken card is not given, though allocatable has it": {
+			pod: podOf("a", "2").Obj(), node: info(withCards(t, node, 81920, -81920)),
+			want: reject(fwk.UnschedulableAndUnresolvable, "node(s) have too few healthy GPUs"),
+		},
+		"a card that the kubelet withdrew is not given, though the inventory has it": {
+			pod: podOf("a", "3").Obj(), node: info(withCards(t, unhealthy, 81920, 81920, 81920)),
+			want: reject(fwk.UnschedulableAndUnresolvable, "node(s) have fewer GPUs than the pod asks for"),
+		},
+		"whole pods without named cards are counted, to the last card": {
+			pod: podOf("a", "1").Obj(), node: info(withCards(t, node, 81920, 81920), podOf("a", "1").Node("n").Obj()),
+		},
+		"a share finds no card with that much memory left": {
+			pod: shared("4"), node: info(sharing, on("n", 3)),
+			want: reject(fwk.Unschedulable, "node(s) have too little free memory on GPUs that can be shared"),
+		},
+		"a pod of MIG slices needs no card of ours": {
+			pod:  st.MakePod().Label(names.LabelPool, "a").Req(map[corev1.ResourceName]string{names.ResourceMIGPrefix + "1g.10gb": "1"}).Obj(),
+			node: info(st.MakeNode().Name("n").Label(names.LabelPool, "a").Obj()),
 		},
 		"pods of another scheduler overflow the node's sum, so it is full": {
 			pod: podOf("a", "1").Obj(), node: info(node, podOf("a", most).Obj(), podOf("a", most).Obj()),
@@ -285,9 +375,9 @@ func TestNewRefusesBadArguments(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(t.Context(), tc.args, newHandle(t))
+			_, err := forProfile(t.Context(), tc.args, newHandle(t), devices.NewLedger())
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("New returned %v, want an error with %q", err, tc.want)
+				t.Errorf("it returned %v, want an error with %q", err, tc.want)
 			}
 		})
 	}
@@ -310,10 +400,14 @@ func TestSignPod(t *testing.T) {
 		"count": podOf("a", "2").Obj(),
 		"pool":  podOf("b", "1").Obj(),
 		"types": podOf("a", "1").Annotation(names.AnnotationGPUTypes, "T4").Obj(),
+		"size":  podOf("a", "1").Annotation(names.AnnotationGPUMemoryMin, "1Gi").Obj(),
 	} {
 		if sign(pod) == one {
 			t.Errorf("a pod of another %s has the same signature", name)
 		}
+	}
+	if sign(podOf("a", "1").Req(gpus("3")).Obj()) == sign(podOf("a", "2").Req(gpus("2")).Obj()) {
+		t.Error("pods that divide their GPUs differently have the same signature")
 	}
 	if got := sign(podOf("a", "-1").Obj()); got != "refused" {
 		t.Errorf("a malformed pod got the signature %s", got)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -18,12 +19,13 @@ import (
 //   - a new node may be of the pod's pool and type;
 //   - a change of labels may move a node into the pool, or name its type;
 //   - a change of allocatable may bring GPUs, as when a device plugin comes back;
+//   - a change of annotations may bring cards of the inventory, as when one turns healthy;
 //   - a pod that leaves a node, or a nomination, gives its GPUs back. A pod that ends is reported the same
 //     way, since the scheduler's pod informer selects terminated pods away;
 //   - an update of the pod itself may change its pool or types. An update of its annotations alone is
 //     reported only to those who register the general Update.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	nodeEvents := fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable
+	nodeEvents := fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeEvents}, QueueingHintFn: p.afterNodeChange},
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.Update}, QueueingHintFn: p.afterPodChange},
@@ -37,10 +39,10 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 		return fwk.Queue, err
 	}
 	d, err := demandOf(pod)
-	if err != nil || after == nil || !p.rules.suits(&d, after) {
+	if err != nil || after == nil || !p.suits(&d, after) {
 		return fwk.QueueSkip, nil // no node mends a malformed request
 	}
-	if before == nil || !p.rules.suits(&d, before) || offersMore(&d, before, after) {
+	if before == nil || !p.suits(&d, before) || offersMore(&d, before, after) || p.gains(&d, before, after) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -55,7 +57,8 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	switch {
 	case after == nil && before != nil && p.frees(before, pod):
 		return fwk.Queue, nil
-	case after != nil && before != nil && after.UID == pod.UID && demandChanged(before, after):
+	case after == nil || before == nil:
+	case after.UID == pod.UID && demandChanged(before, after), renamed(before, after) && p.frees(before, pod):
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -72,11 +75,18 @@ func (p *Plugin) frees(gone, waiting *corev1.Pod) bool {
 		return false
 	}
 	freed, _ := gpu.RequestOf(gone) // a request that overflows held whole GPUs, and RequestOf says so
-	if (d.Request.Whole == 0 || freed.Whole == 0) && (d.Request.Shared == 0 || freed.Shared == 0) {
-		return false
+	if !d.Cards.NeedsCards() || freed.Whole == 0 && freed.Shared == 0 {
+		return false // a card is whole or shared by who holds it, so either way it can serve both
 	}
 	node := p.nodes.node(nodeName)
-	return node != nil && p.rules.suits(&d, node)
+	return node != nil && p.suits(&d, node)
+}
+
+// renamed reports whether a pod on a node names other cards than before. While it names none, it counts as the worst
+// that it can hold.
+func renamed(before, after *corev1.Pod) bool {
+	return before.Spec.NodeName != "" &&
+		before.Annotations[names.AnnotationGPUDevices] != after.Annotations[names.AnnotationGPUDevices]
 }
 
 // demandChanged reports whether an update of a pod changed what this plugin reads, for something readable.
@@ -90,10 +100,34 @@ func demandChanged(before, after *corev1.Pod) bool {
 }
 
 // suits reports whether the pod would fit on the node if it were empty.
-func (r *rules) suits(d *demand, node *corev1.Node) bool {
-	return r.judgeLabels(d, node) == fits &&
-		room(d.Request.Whole, offered(node, names.ResourceGPU), 0) == fits &&
-		room(d.Request.Shared, offered(node, names.ResourceSharedGPU), 0) == fits
+func (p *Plugin) suits(d *demand, node *corev1.Node) bool {
+	if p.rules.judgeLabels(d, node) != fits {
+		return false
+	}
+	if !d.Cards.NeedsCards() {
+		return true
+	}
+	_, reason := p.ledger.Allocator(node).Allocate(&gpu.Used{}, &d.Cards)
+	return reason.IsZero() && room(d.Cards.Whole, offered(node, names.ResourceGPU), 0) == fits &&
+		room(d.Cards.Shared, offered(node, names.ResourceSharedGPU), 0) == fits
+}
+
+// gains reports whether a card of the node became one that can serve the demand.
+func (p *Plugin) gains(d *demand, before, after *corev1.Node) bool {
+	if !d.Cards.NeedsCards() {
+		return false
+	}
+	then, now := p.ledger.Allocator(before), p.ledger.Allocator(after)
+	return then != now && slices.ContainsFunc(now.Inventory().Cards, func(card gpu.Card) bool {
+		return serves(&d.Cards, &card) && !slices.ContainsFunc(then.Inventory().Cards, func(old gpu.Card) bool {
+			return old.UUID == card.UUID && old.MemoryMiB >= card.MemoryMiB && serves(&d.Cards, &old)
+		})
+	})
+}
+
+// serves reports whether a card that is free can be given for the demand.
+func serves(d *gpu.Demand, card *gpu.Card) bool {
+	return card.Health == gpu.Healthy && card.MemoryMiB >= d.MemoryMinMiB && (d.Shared == 0 || card.MemoryMiB >= d.ShareMiB)
 }
 
 // offersMore reports whether the node got more of something that the pod asks for.
@@ -101,7 +135,7 @@ func offersMore(d *demand, before, after *corev1.Node) bool {
 	more := func(asked int64, name corev1.ResourceName) bool {
 		return asked > 0 && offered(after, name) > offered(before, name)
 	}
-	return more(d.Request.Whole, names.ResourceGPU) || more(d.Request.Shared, names.ResourceSharedGPU)
+	return more(d.Cards.Whole, names.ResourceGPU) || more(d.Cards.Shared, names.ResourceSharedGPU)
 }
 
 func offered(node *corev1.Node, name corev1.ResourceName) int64 {

@@ -38,6 +38,34 @@ func TestAfterNodeChange(t *testing.T) {
 			pod:    podOf("a", "2").Annotation(names.AnnotationGPUTypes, "A100-80G").Obj(),
 			before: gpuNode("n", "a", "T4"), after: suited, want: fwk.Queue,
 		},
+		"a card turns healthy": {
+			pod:    podOf("a", "1").Obj(),
+			before: withCards(t, suited, -81920, 81920), after: withCards(t, suited, 81920, 81920), want: fwk.Queue,
+		},
+		"a card that is too small turns healthy": {
+			pod:    podOf("a", "1").Annotation(names.AnnotationGPUMemoryMin, "40Gi").Obj(),
+			before: withCards(t, suited, -24576, 81920), after: withCards(t, suited, 24576, 81920),
+		},
+		"a card turns healthy and the node still has too few": {
+			pod:    podOf("a", "3").Obj(),
+			before: withCards(t, suited, -81920, 81920), after: withCards(t, suited, 81920, 81920),
+		},
+		"a card breaks": {
+			pod:    podOf("a", "1").Obj(),
+			before: withCards(t, suited, 81920, 81920), after: withCards(t, suited, 81920, -81920),
+		},
+		"a card's memory becomes known": {
+			pod:    podOf("a", "1").Annotation(names.AnnotationGPUMemoryMin, "40Gi").Obj(),
+			before: withCards(t, suited, 0, 81920), after: withCards(t, suited, 81920, 81920), want: fwk.Queue,
+		},
+		"the node's agent reports cards that were only counted": {
+			pod:    podOf("a", "1").Obj(),
+			before: suited, after: withCards(t, suited, 81920, 81920), want: fwk.Queue,
+		},
+		"an annotation that says nothing about GPUs": {
+			pod:    podOf("a", "1").Obj(),
+			before: withCards(t, suited, 81920), after: annotated(withCards(t, suited, 81920)),
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -50,9 +78,14 @@ func TestAfterNodeChange(t *testing.T) {
 	}
 }
 
+func annotated(node *corev1.Node) *corev1.Node {
+	node.Annotations["unrelated"] = "x"
+	return node
+}
+
 func TestAfterPodChange(t *testing.T) {
 	waiting := podOf("a", "2").Obj()
-	on := func(node string, pod *st.PodWrapper) *corev1.Pod { return pod.UID("other").Node(node).Obj() }
+	onNode := func(node string, pod *st.PodWrapper) *corev1.Pod { return pod.UID("other").Node(node).Obj() }
 	nominated := podOf("a", "2").UID("other").Obj()
 	nominated.Status.NominatedNodeName = "a1"
 	other := podOf("a", "2").UID("other").Label(names.LabelPool, "b").Obj()
@@ -60,19 +93,21 @@ func TestAfterPodChange(t *testing.T) {
 		before, after any
 		want          fwk.QueueingHint
 	}{
-		"GPUs come free on a node that suits":           {before: on("a1", podOf("a", "1")), want: fwk.Queue},
-		"GPUs come free in another pool":                {before: on("b1", podOf("b", "1"))},
-		"a pod without GPUs frees none":                 {before: on("a1", st.MakePod())},
-		"a pod that was on no node freed nothing":       {before: on("", podOf("a", "1"))},
-		"a nomination is given up":                      {before: nominated, want: fwk.Queue},
-		"the node is gone too":                          {before: on("a9", podOf("a", "1"))},
-		"the pod moves to another pool":                 {before: waiting, after: podOf("b", "2").Obj(), want: fwk.Queue},
-		"the pod takes another type, by annotation":     {before: waiting, after: podOf("a", "2").Annotation(names.AnnotationGPUTypes, "T4").Obj(), want: fwk.Queue},
-		"the pod's request becomes readable":            {before: podOf("a", "-1").Obj(), after: waiting, want: fwk.Queue},
-		"the pod's annotation becomes malformed":        {before: waiting, after: podOf("a", "2").Annotation(names.AnnotationGPUTypes, ",").Obj()},
-		"only the pod's status changes":                 {before: waiting, after: podOf("a", "2").Condition("x", "True", "y").Obj()},
-		"another pod is updated":                        {before: nominated, after: other},
-		"a pod that overflowed held whole GPUs, surely": {before: on("a1", podOf("a", "9223372036854775807").Req(gpus("1"))), want: fwk.Queue},
+		"GPUs come free on a node that suits":               {before: onNode("a1", podOf("a", "1")), want: fwk.Queue},
+		"GPUs come free in another pool":                    {before: onNode("b1", podOf("b", "1"))},
+		"a pod without GPUs frees none":                     {before: onNode("a1", st.MakePod())},
+		"a pod that was on no node freed nothing":           {before: onNode("", podOf("a", "1"))},
+		"a nomination is given up":                          {before: nominated, want: fwk.Queue},
+		"the node is gone too":                              {before: onNode("a9", podOf("a", "1"))},
+		"the pod moves to another pool":                     {before: waiting, after: podOf("b", "2").Obj(), want: fwk.Queue},
+		"the pod takes another type, by annotation":         {before: waiting, after: podOf("a", "2").Annotation(names.AnnotationGPUTypes, "T4").Obj(), want: fwk.Queue},
+		"the pod's request becomes readable":                {before: podOf("a", "-1").Obj(), after: waiting, want: fwk.Queue},
+		"the pod's annotation becomes malformed":            {before: waiting, after: podOf("a", "2").Annotation(names.AnnotationGPUTypes, ",").Obj()},
+		"only the pod's status changes":                     {before: waiting, after: podOf("a", "2").Condition("x", "True", "y").Obj()},
+		"the author takes back cards that he named himself": {before: podOf("a", "2").Annotation(names.AnnotationGPUDevices, "{}").Obj(), after: waiting, want: fwk.Queue},
+		"a pod on a node names its cards":                   {before: onNode("a1", podOf("a", "2")), after: onNode("a1", podOf("a", "2").Annotation(names.AnnotationGPUDevices, "{}")), want: fwk.Queue},
+		"another pod is updated":                            {before: nominated, after: other},
+		"a pod that overflowed held whole GPUs, surely":     {before: onNode("a1", podOf("a", "9223372036854775807").Req(gpus("1"))), want: fwk.Queue},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +138,7 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[fwk.EventResource]fwk.ActionType{
-		fwk.Node: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable,
+		fwk.Node: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation,
 		fwk.Pod:  fwk.Delete | fwk.Update,
 	}
 	for _, event := range events {

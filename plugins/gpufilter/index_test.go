@@ -6,14 +6,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
+	"g8s.host/gpu-scheduler/pkg/devices"
 )
 
 func TestProfilesShareTheIndex(t *testing.T) {
 	handle := newHandle(t, twoPools...)
 	for range 2 {
-		plugin, err := New(t.Context(), &configv1.GPUFilterArgs{}, handle)
+		plugin, err := forProfile(t.Context(), &configv1.GPUFilterArgs{}, handle, devices.NewLedger())
 		if err != nil {
-			t.Fatalf("New: %v", err)
+			t.Fatalf("building the plugin: %v", err)
 		}
 		found, err := plugin.(*Plugin).nodes.candidates("a", []string{"T4"})
 		if err != nil || !found.Equal(sets.New("a3")) {

@@ -38,8 +38,10 @@ var (
 // registerMetrics shows the metrics on the scheduler's /metrics, once for all profiles.
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(candidateNodes, podRejections, nodeRejectionsVec)
-	for v := fits + 1; v < verdicts; v++ {
-		nodeRejections[v] = nodeRejectionsVec.WithLabelValues(rejections[v].label)
+	for v := range verdicts {
+		if label := rejections[v].label; label != "" {
+			nodeRejections[v] = nodeRejectionsVec.WithLabelValues(label)
+		}
 	}
 	podRejections.WithLabelValues(labelMalformed)
 	podRejections.WithLabelValues(labelNoCandidates)

@@ -1,6 +1,7 @@
 package gpufilter
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,14 +13,19 @@ import (
 
 // demand is all that a pod says about where its GPUs must come from.
 type demand struct {
-	Request gpu.Request
-	Pool    string // "" when the pod is in no pool
-	Types   gpu.Types
+	Cards gpu.Demand
+	Pool  string // "" when the pod is in no pool
+	Types gpu.Types
 }
 
-// demandOf reads a pod. The error says which quantity or annotation cannot be read.
+// demandOf reads a pod that has no node yet. The error says which quantity or annotation cannot be read, or is not
+// the author's to write: cards that a pod names itself would count as its own once it is bound.
 func demandOf(pod *corev1.Pod) (demand, error) {
-	request, err := gpu.RequestOf(pod)
+	if _, ok := pod.Annotations[names.AnnotationGPUDevices]; ok && pod.Spec.NodeName == "" {
+		return demand{}, fmt.Errorf("annotation %s is the scheduler's to write: remove it from the pod, or from the template it is made of",
+			names.AnnotationGPUDevices)
+	}
+	cards, err := gpu.DemandOf(pod)
 	if err != nil {
 		return demand{}, err
 	}
@@ -27,11 +33,11 @@ func demandOf(pod *corev1.Pod) (demand, error) {
 	if err != nil {
 		return demand{}, err
 	}
-	return demand{Request: request, Pool: gpu.PodPool(pod), Types: types}, nil
+	return demand{Cards: cards, Pool: gpu.PodPool(pod), Types: types}, nil
 }
 
 // isEmpty reports whether every node satisfies the demand.
-func (d *demand) isEmpty() bool { return d.Request.IsZero() && d.Pool == "" && d.Types.IsAny() }
+func (d *demand) isEmpty() bool { return d.Cards.IsZero() && d.Pool == "" && d.Types.IsAny() }
 
 // rules are what the profile adds to the demands of its pods.
 type rules struct {
@@ -41,13 +47,13 @@ type rules struct {
 
 // typesFor returns types of which every acceptable node carries one, or none if any node may be acceptable.
 func (r *rules) typesFor(d demand) []string {
-	if !d.Types.IsAny() || d.Request.IsZero() {
+	if !d.Types.IsAny() || d.Cards.IsZero() {
 		return d.Types.Names()
 	}
 	return r.served
 }
 
-// verdict is why a node is rejected. The zero value accepts it.
+// verdict is why a node is rejected. The zero value accepts it. Those from cards on are the codes of gpu.Allocate.
 type verdict int
 
 const (
@@ -55,23 +61,44 @@ const (
 	otherPool
 	otherType
 	notServed
-	tooSmall
-	tooFewFree
-	verdicts // how many there are
+	cards
+	verdicts = cards + verdict(gpu.Codes) // how many there are
 )
 
-// rejections tells, by verdict, the reason that users read and the label that metrics carry. Reasons are
-// constant, because the scheduler sums up nodes by equal reasons.
-var rejections = [verdicts]struct {
-	code   fwk.Code
+// tooSmall and tooFewFree are also found by counting what the kubelet offers, which can be less than there are cards.
+const (
+	tooSmall   = cards + verdict(gpu.TooFewGPUs)
+	tooFewFree = cards + verdict(gpu.TooFewFree)
+)
+
+// rejection is how a verdict is told.
+type rejection struct {
+	code fwk.Code
+	// reason is what users read. It is constant, because the scheduler sums up nodes by equal reasons.
 	reason string
-	label  string
-}{
-	otherPool:  {fwk.UnschedulableAndUnresolvable, "node(s) are not in the pod's GPU pool", "pool"},
-	otherType:  {fwk.UnschedulableAndUnresolvable, "node(s) have another GPU type", "type"},
-	notServed:  {fwk.UnschedulableAndUnresolvable, "node(s) have a GPU type that this scheduler profile does not serve", "not_served"},
-	tooSmall:   {fwk.UnschedulableAndUnresolvable, "node(s) have fewer GPUs than the pod asks for", "too_small"},
-	tooFewFree: {fwk.Unschedulable, "node(s) have too few free GPUs", "too_few_free"},
+	// label is what metrics carry.
+	label string
+}
+
+var rejections = withCodes([verdicts]rejection{
+	otherPool: {fwk.UnschedulableAndUnresolvable, "node(s) are not in the pod's GPU pool", "pool"},
+	otherType: {fwk.UnschedulableAndUnresolvable, "node(s) have another GPU type", "type"},
+	notServed: {fwk.UnschedulableAndUnresolvable, "node(s) have a GPU type that this scheduler profile does not serve", "not_served"},
+}, [gpu.Codes]string{
+	gpu.NoGPUs: "no_gpus", gpu.TooFewGPUs: "too_small", gpu.MemoryUnknown: "memory_unknown", gpu.TooFewMemory: "memory",
+	gpu.TooFewHealthy: "unhealthy", gpu.TooFewFree: "too_few_free", gpu.TooFewShareable: "too_little_shareable",
+})
+
+// withCodes adds the rejections of the allocator. A node that has the cards, but not free, is worth an eviction.
+func withCodes(all [verdicts]rejection, labels [gpu.Codes]string) [verdicts]rejection {
+	for code := gpu.Fits + 1; code < gpu.Codes; code++ {
+		status := fwk.UnschedulableAndUnresolvable
+		if (gpu.Reason{Code: code}).IsShortage() {
+			status = fwk.Unschedulable
+		}
+		all[cards+verdict(code)] = rejection{status, code.String(), labels[code]}
+	}
+	return all
 }
 
 // status builds a new status each time, since the framework writes the plugin's name into it.
@@ -80,13 +107,27 @@ func (v verdict) status() *fwk.Status { return fwk.NewStatus(rejections[v].code,
 // judge decides whether a node can take the pod now. Usage comes from the NodeInfo alone, which in a dry run
 // of preemption is not the snapshot's. Terminated pods are in no NodeInfo: the scheduler's pod informer
 // selects them away. MIG slices are counted by Kubernetes' own NodeResourcesFit.
-func (r *rules) judge(d *demand, info fwk.NodeInfo) verdict {
-	if v := r.judgeLabels(d, info.Node()); v != fits {
+//
+// The cheapest question comes first, and cards come before counts, since they know whether eviction can help.
+func (p *Plugin) judge(d *demand, info fwk.NodeInfo) verdict {
+	if v := p.rules.judgeLabels(d, info.Node()); v != fits {
 		return v
 	}
-	allocatable, requested := info.GetAllocatable().GetScalarResources(), info.GetRequested().GetScalarResources()
-	whole := room(d.Request.Whole, allocatable[names.ResourceGPU], requested[names.ResourceGPU])
-	shared := room(d.Request.Shared, allocatable[names.ResourceSharedGPU], requested[names.ResourceSharedGPU])
+	if !d.Cards.NeedsCards() {
+		return fits
+	}
+	if _, reason := p.ledger.Node(info).Allocate(&d.Cards); !reason.IsZero() {
+		return cards + verdict(reason.Code)
+	}
+	return judgeCounts(d, info.GetAllocatable(), info.GetRequested())
+}
+
+// judgeCounts decides by what the kubelet offers and what pods ask for, whichever cards those are: a device plugin
+// may have withdrawn a card that the inventory still calls healthy.
+func judgeCounts(d *demand, allocatable, requested fwk.Resource) verdict {
+	offered, asked := allocatable.GetScalarResources(), requested.GetScalarResources()
+	whole := room(d.Cards.Whole, offered[names.ResourceGPU], asked[names.ResourceGPU])
+	shared := room(d.Cards.Shared, offered[names.ResourceSharedGPU], asked[names.ResourceSharedGPU])
 	if whole == tooSmall || shared == tooSmall {
 		return tooSmall
 	}
@@ -100,7 +141,7 @@ func (r *rules) judgeLabels(d *demand, node *corev1.Node) verdict {
 		return otherPool
 	case !d.Types.Match(node):
 		return otherType
-	case !d.Request.IsZero() && len(r.served) > 0 && !slices.Contains(r.served, gpu.TypeOf(node)):
+	case !d.Cards.IsZero() && len(r.served) > 0 && !slices.Contains(r.served, gpu.TypeOf(node)):
 		return notServed
 	}
 	return fits

@@ -1,0 +1,113 @@
+// Package gpudevices chooses which cards of a node a pod gets, and binds the pod together with that choice. It runs
+// at Reserve, where it chooses, and at Bind, in place of Kubernetes' DefaultBinder, where the choice is written on the
+// Binding as annotation g8s.host/gpu-devices: the API server stores node and cards in one transaction. It binds every
+// pod of its profile, also those without GPUs. It has no arguments.
+//
+// What it writes on a pod of one container that asks for two GPUs:
+//
+//	g8s.host/gpu-devices: {"version":1,"containers":{"train":[{"uuid":"GPU-5f1e","index":0},{"uuid":"GPU-9c07","index":1}]}}
+//	g8s.host/epoch: gpu-scheduler-7d9f_1b2c/4
+package gpudevices
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Name is the plugin's name in the scheduler configuration.
+const Name = "GPUDevices"
+
+var (
+	_ fwk.ReservePlugin     = (*Plugin)(nil)
+	_ fwk.BindPlugin        = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+)
+
+// Dependencies are what the instances of all profiles share.
+type Dependencies struct {
+	// Ledger knows which cards are free, and keeps what is chosen.
+	Ledger *devices.Ledger
+	// Epoch is the leadership that bindings are made under, and false when there is none to name. nil names
+	// none.
+	Epoch func() (string, bool)
+}
+
+// Plugin chooses cards and binds pods for one scheduler profile.
+type Plugin struct {
+	Dependencies
+	handle fwk.Handle
+}
+
+// Factory returns what builds the plugin for each profile.
+func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return func(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		if err := deps.Ledger.Follow(ctx, handle); err != nil {
+			return nil, err
+		}
+		return &Plugin{Dependencies: deps, handle: handle}, nil
+	}
+}
+
+// Name returns the plugin's name.
+func (*Plugin) Name() string { return Name }
+
+// EventsToRegister returns none: Reserve rejects no pod, so none waits for this plugin.
+func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) { return nil, nil }
+
+// Reserve chooses the pod's cards on the node, in memory alone: it also runs in rehearsals. GPUFilter has asked the
+// same allocator about the same node, so there are cards. If there are none the profile lacks GPUFilter, which is a
+// fault and no shortage: the pod is tried again after a back-off, and does not wait for an event.
+func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+	demand, err := gpu.DemandOf(pod)
+	if err != nil {
+		return fwk.AsStatus(fmt.Errorf("reading what the pod asks for (is GPUFilter enabled?): %w", err))
+	}
+	if !demand.NeedsCards() {
+		return nil
+	}
+	node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(nodeName)
+	if err != nil {
+		return fwk.AsStatus(fmt.Errorf("choosing cards on node %s: %w", nodeName, err))
+	}
+	if expected := p.withNominated(pod, node); expected != nil {
+		if reason := p.Ledger.Reserve(pod, &demand, expected); reason.IsZero() {
+			return nil
+		}
+	}
+	if reason := p.Ledger.Reserve(pod, &demand, node); !reason.IsZero() {
+		return fwk.AsStatus(fmt.Errorf("choosing cards on node %s (is GPUFilter enabled?): %s: %s",
+			nodeName, reason.Code, reason.Detail()))
+	}
+	return nil
+}
+
+// withNominated returns the node with the pods on it that are nominated to come there before this one, as Filter was
+// shown it, or nil if there are none. Cards chosen beside theirs leave them their place. They may have given it up
+// since, which Filter has allowed for: then the node as it is will do.
+func (p *Plugin) withNominated(pod *corev1.Pod, node fwk.NodeInfo) fwk.NodeInfo {
+	var expected fwk.NodeInfo
+	for _, nominated := range p.handle.NominatedPodsForNode(node.Node().Name) {
+		other := nominated.GetPod()
+		if other.UID == pod.UID || ptr.Deref(other.Spec.Priority, 0) < ptr.Deref(pod.Spec.Priority, 0) {
+			continue
+		}
+		if expected == nil {
+			expected = node.Snapshot()
+		}
+		expected.AddPodInfo(nominated)
+	}
+	return expected
+}
+
+// Unreserve drops the choice.
+func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	p.Ledger.Forget(pod.UID)
+}
