@@ -12,6 +12,11 @@ show() {
 }
 
 gpu-sandbox up >/dev/null
+if ! gpu-sandbox status >/dev/null; then
+  gpu-sandbox status >&2 || true
+  echo "A part of the cluster has crashed: make demo-down, then make demo" >&2
+  exit 1
+fi
 KUBECONFIG=$(gpu-sandbox kubeconfig)
 export KUBECONFIG
 
@@ -20,7 +25,7 @@ show gpuctl get pools
 
 title "Three jobs, a dozen lines of YAML each, and one that asks for what is not there"
 # A demo that is run again starts afresh.
-gpuctl delete -f examples/demo --ignore-not-found >/dev/null 2>&1
+gpuctl delete -f examples/demo --ignore-not-found --timeout 30s >/dev/null
 show gpuctl create -f examples/demo
 
 for job in qwen2-7b-llamafactory-sft llama3-8b-inference data-prep-notebook; do
@@ -31,8 +36,9 @@ bin/tools/kubectl wait pod -l g8s.host/job=too-big --for=condition=PodScheduled=
 title "Where they landed"
 show gpuctl get jobs
 
-title "Why one of them waits"
-show gpuctl describe job too-big
+title "Why one of them runs where it does, and why another waits"
+show gpuctl why qwen2-7b-llamafactory-sft
+show gpuctl why too-big
 
 cat <<TEXT
 

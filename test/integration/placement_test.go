@@ -71,6 +71,25 @@ func TestGPUPodsArePacked(t *testing.T) {
 	}
 }
 
+// TestDefaultScorersDoNotUndoOurs has every stock scorer that knows a reason to prefer the empty node say so: the packed
+// one is short of cores, is tainted PreferNoSchedule and lacks the label that the pods wish for.
+func TestDefaultScorersDoNotUndoOurs(t *testing.T) {
+	e := newEnv(t)
+	e.createNodes(
+		fixture.Node("packed").Pool("p").GPUs(8, "A100-80G").AvoidIfPossible().Obj(),
+		fixture.Node("empty").Pool("p").GPUs(8, "A100-80G").Label("wished", "yes").Obj())
+	first := fixture.Pod("first").GPUs(1).CPU(90).Pool("p").Select(corev1.LabelHostname, "packed").Obj()
+	pods := []*corev1.Pod{first}
+	for i := range 6 {
+		pods = append(pods, fixture.Pod(fmt.Sprintf("pod-%d", i)).GPUs(1).CPU(5).Pool("p").Prefer("wished", "yes").Obj())
+	}
+	for i, node := range e.runOneByOne(pods...) {
+		if node != "packed" {
+			t.Errorf("%s went to the %s node", pods[i].Name, node)
+		}
+	}
+}
+
 func TestCPUPodsAreKeptOffGPUNodes(t *testing.T) {
 	e := newEnv(t)
 	for i := range 3 {
