@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"g8s.host/gpu-scheduler/manifests"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 )
@@ -181,4 +182,20 @@ func TestExamplesAreAccepted(t *testing.T) {
 	if left := list[inventory.Job](t, "get", "jobs"); len(left) != 0 {
 		t.Errorf("dry runs left %d jobs", len(left))
 	}
+}
+
+// TestSamplesRun applies the samples of the manifests and waits until all their pods run.
+func TestSamplesRun(t *testing.T) {
+	if err := cluster.ApplyManifests(t.Context(), manifests.FS, "samples"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := cluster.Kubectl(t.Context(), "wait", "--for=condition=Ready", "--timeout=60s",
+		"pod/sample-of-a-type", "pod/sample-of-several-types")
+	if err != nil {
+		t.Error(err)
+	}
+	waitJobs(t, func(jobs map[string]inventory.Job) bool {
+		return jobs["sample-training"].Status == inventory.StatusRunning
+	})
+	must(t, "delete", "sample-training")
 }
