@@ -106,8 +106,8 @@ func TestDemoJobs(t *testing.T) {
 		"data-prep-notebook":        {pool: "dev-pool", gpuType: "a10-24g", gpus: 1, pods: 1},
 	}
 	jobs := waitJobs(t, func(jobs map[string]inventory.Job) bool {
-		for name := range want {
-			if jobs[name].Status != inventory.StatusRunning {
+		for name, want := range want {
+			if jobs[name].Status != inventory.StatusRunning || jobs[name].Ready != want.pods {
 				return false
 			}
 		}
