@@ -99,6 +99,15 @@ const (
 	AnnotationDescription = "g8s.host/description"
 	// AnnotationSubmitted, on the top object of a job, is the YAML document it was made from.
 	AnnotationSubmitted = "g8s.host/submitted"
+	// AnnotationSubmission, on the top object of a job, is unique to the request that created it: by it, a request whose
+	// answer was lost finds out whether it was the one that created the object.
+	AnnotationSubmission = "g8s.host/submission"
+	// AnnotationPausedAt, on the top object of a job, is when it was paused, in RFC 3339.
+	AnnotationPausedAt = "g8s.host/paused-at"
+	// AnnotationCancelledAt, on the top object of a job, is when it was cancelled, in RFC 3339.
+	AnnotationCancelledAt = "g8s.host/cancelled-at"
+	// AnnotationReplicas, on a paused or cancelled Deployment, is the number of replicas it had before.
+	AnnotationReplicas = "g8s.host/replicas"
 )
 
 // PriorityClasses of jobs. They ship with the manifests; gpuctl never creates them.

@@ -1,0 +1,223 @@
+// Package operate decides what becomes of a job after it was submitted: pausing, resuming, cancelling and starting it
+// over, changing what it asks, and applying its YAML again.
+//
+// The package is pure: objects as they were read go in, patches and reasons to refuse come out. pkg/submit reads and
+// writes; gpuctl and the REST API call it, so that both decide the same.
+package operate
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// State is where the top object of a job stands, as far as it decides what may be done to the job. The set is closed.
+type State string
+
+// The states of a job.
+const (
+	// StateActive waits for GPUs or runs.
+	StateActive State = "active"
+	// StatePaused holds no GPUs, and can be resumed.
+	StatePaused State = "paused"
+	// StateCancelled was ended by a user, and can be started over.
+	StateCancelled State = "cancelled"
+	// StateSucceeded has finished well.
+	StateSucceeded State = "succeeded"
+	// StateFailed has finished, and not well.
+	StateFailed State = "failed"
+	// StateDeleted is on its way out.
+	StateDeleted State = "deleted"
+)
+
+// StateOf returns the state of a Job or a Deployment.
+func StateOf(top client.Object) State {
+	cancelled := top.GetAnnotations()[names.AnnotationCancelledAt] != ""
+	switch object := top.(type) {
+	case *batchv1.Job:
+		switch finished := conditionOf(object); {
+		case object.DeletionTimestamp != nil:
+			return StateDeleted
+		case finished == batchv1.JobComplete:
+			return StateSucceeded
+		case cancelled:
+			return StateCancelled
+		case finished == batchv1.JobFailed:
+			return StateFailed
+		case ptr.Deref(object.Spec.Suspend, false):
+			return StatePaused
+		}
+	case *appsv1.Deployment:
+		switch {
+		case object.DeletionTimestamp != nil:
+			return StateDeleted
+		case cancelled:
+			return StateCancelled
+		case ptr.Deref(object.Spec.Replicas, 1) == 0:
+			return StatePaused
+		}
+	}
+	return StateActive
+}
+
+// conditionOf returns the condition by which a Job has finished, "" if it has not.
+func conditionOf(job *batchv1.Job) batchv1.JobConditionType {
+	for _, condition := range job.Status.Conditions {
+		finished := condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed
+		if finished && condition.Status == corev1.ConditionTrue {
+			return condition.Type
+		}
+	}
+	return ""
+}
+
+// StateError says that a job's state does not allow what was asked.
+type StateError struct {
+	// Job is the job's name.
+	Job   string
+	State State
+	// Hint is what to do instead, a sentence without a full stop; "" if nothing helps.
+	Hint string
+}
+
+func (e *StateError) Error() string {
+	words := map[State]string{
+		StateActive: "waits or runs", StatePaused: "is paused", StateCancelled: "was cancelled",
+		StateSucceeded: "has succeeded", StateFailed: "has failed", StateDeleted: "is being deleted",
+	}
+	text := fmt.Sprintf("job %q %s", e.Job, words[e.State])
+	if e.Hint != "" {
+		text += "\n" + e.Hint
+	}
+	return text
+}
+
+func refuse(top client.Object, hint string) error {
+	return &StateError{Job: top.GetLabels()[names.LabelJob], State: StateOf(top), Hint: hint}
+}
+
+// Step is a change of a job's top object.
+type Step struct {
+	// Patch is a JSON merge patch that fails when the object changed since it was read; nil if there is nothing to do.
+	Patch []byte
+	// GPUs is what the job asks altogether while it is not paused: GPUs that the step releases, or asks again.
+	GPUs int64
+}
+
+// Pause plans to take a job's GPUs away for a while: a Job is suspended, which deletes its pods; a Deployment goes to
+// no replicas, and remembers how many it had.
+func Pause(top client.Object, now time.Time) (Step, error) {
+	switch StateOf(top) {
+	case StatePaused:
+		return Step{GPUs: GPUs(top)}, nil
+	case StateActive:
+		return halt(top, names.AnnotationPausedAt, now)
+	}
+	return Step{}, refuse(top, "Only a job that waits or runs can be paused")
+}
+
+// Resume plans to let a paused job wait for GPUs again.
+func Resume(top client.Object) (Step, error) {
+	switch StateOf(top) {
+	case StateActive:
+		return Step{GPUs: GPUs(top)}, nil
+	case StatePaused:
+		return wake(top)
+	}
+	return Step{}, refuse(top, "Start it over: gpuctl retry "+top.GetLabels()[names.LabelJob])
+}
+
+// Cancel plans to end a job for good and to keep its record. A Job fails at once: its deadline is set to no time,
+// which ends a suspended one too, without a pod of it being made. A Deployment, which knows no end, goes to no
+// replicas.
+func Cancel(top client.Object, now time.Time) (Step, error) {
+	switch StateOf(top) {
+	case StateCancelled:
+		return Step{GPUs: GPUs(top)}, nil
+	case StateActive, StatePaused:
+		return halt(top, names.AnnotationCancelledAt, now)
+	}
+	return Step{}, refuse(top, "")
+}
+
+// halt stops the pods of a job and notes when.
+func halt(top client.Object, annotation string, now time.Time) (Step, error) {
+	annotations := map[string]any{annotation: now.UTC().Format(time.RFC3339)}
+	spec := map[string]any{}
+	switch object := top.(type) {
+	case *batchv1.Job:
+		spec["suspend"] = true
+		if annotation == names.AnnotationCancelledAt {
+			spec["suspend"], spec["activeDeadlineSeconds"] = false, 0
+		}
+	case *appsv1.Deployment:
+		spec["replicas"] = 0
+		if replicas := ptr.Deref(object.Spec.Replicas, 1); replicas > 0 {
+			annotations[names.AnnotationReplicas] = strconv.Itoa(int(replicas))
+		}
+	}
+	return step(top, annotations, spec)
+}
+
+// wake undoes halt, but for a Job that was cancelled: that one has ended.
+func wake(top client.Object) (Step, error) {
+	annotations := map[string]any{names.AnnotationPausedAt: nil, names.AnnotationCancelledAt: nil}
+	spec := map[string]any{}
+	switch object := top.(type) {
+	case *batchv1.Job:
+		spec["suspend"] = false
+	case *appsv1.Deployment:
+		spec["replicas"] = replicasBefore(object)
+		annotations[names.AnnotationReplicas] = nil
+	}
+	return step(top, annotations, spec)
+}
+
+// replicasBefore is the number of replicas that a Deployment has while it is not paused.
+func replicasBefore(deployment *appsv1.Deployment) int32 {
+	if now := ptr.Deref(deployment.Spec.Replicas, 1); now > 0 {
+		return now
+	}
+	before, err := strconv.ParseInt(deployment.Annotations[names.AnnotationReplicas], 10, 32)
+	if err != nil || before < 1 {
+		return 1 // someone else scaled it to zero
+	}
+	return int32(before)
+}
+
+func step(top client.Object, annotations, spec map[string]any) (Step, error) {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": top.GetResourceVersion(), "annotations": annotations},
+		"spec":     spec,
+	})
+	if err != nil {
+		return Step{}, fmt.Errorf("encoding the patch of job %s: %w", top.GetLabels()[names.LabelJob], err)
+	}
+	return Step{Patch: patch, GPUs: GPUs(top)}, nil
+}
+
+// GPUs is what all pods of a job ask together while it is not paused, whole GPUs or slots of shared ones.
+func GPUs(top client.Object) int64 {
+	template, pods := corev1.PodTemplateSpec{}, int32(0)
+	switch object := top.(type) {
+	case *batchv1.Job:
+		template, pods = object.Spec.Template, ptr.Deref(object.Spec.Parallelism, 1)
+	case *appsv1.Deployment:
+		template, pods = object.Spec.Template, replicasBefore(object)
+	}
+	request, err := gpu.RequestOf(&corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec})
+	if err != nil {
+		return 0
+	}
+	return (request.Whole + request.Shared) * int64(pods)
+}

@@ -1,0 +1,85 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Ref names a job.
+type Ref struct {
+	Namespace, Name string
+	// Kind is training, inference, notebook or compute, or "" for any.
+	Kind string
+}
+
+// AmbiguousError says that several jobs have one name.
+type AmbiguousError struct {
+	Ref Ref
+	// Kinds are those of the jobs.
+	Kinds []string
+}
+
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("%d jobs in namespace %s are named %q, of the kinds %s: write %s/%s for one of them",
+		len(e.Kinds), e.Ref.Namespace, e.Ref.Name, strings.Join(e.Kinds, ", "), e.Kinds[0], e.Ref.Name)
+}
+
+// labels select the objects of the job.
+func (r Ref) labels() client.MatchingLabels {
+	out := client.MatchingLabels{names.LabelManagedBy: names.ManagedByGpuctl, names.LabelJob: r.Name}
+	if r.Kind != "" {
+		out[names.LabelJobType] = r.Kind
+	}
+	return out
+}
+
+// Top reads the one object, a Job or a Deployment, that a job of gpuctl is. It returns a [NotFoundError] or an
+// [AmbiguousError] if there is not exactly one.
+func (c *Client) Top(ctx context.Context, ref Ref) (client.Object, error) {
+	var jobs batchv1.JobList
+	var deployments appsv1.DeploymentList
+	for _, list := range []client.ObjectList{&jobs, &deployments} {
+		if err := c.api.List(ctx, list, client.InNamespace(ref.Namespace), ref.labels()); err != nil {
+			return nil, fmt.Errorf("looking for job %s: %w", ref.Name, err)
+		}
+	}
+	var found []client.Object
+	for i := range jobs.Items {
+		found = append(found, typed(&jobs.Items[i], batchv1.SchemeGroupVersion.WithKind("Job")))
+	}
+	for i := range deployments.Items {
+		found = append(found, typed(&deployments.Items[i], appsv1.SchemeGroupVersion.WithKind("Deployment")))
+	}
+	switch len(found) {
+	case 0:
+		return nil, &NotFoundError{Namespace: ref.Namespace, Name: ref.Name, Kind: ref.Kind}
+	case 1:
+		return found[0], nil
+	}
+	ambiguous := &AmbiguousError{Ref: ref}
+	for _, object := range found {
+		ambiguous.Kinds = append(ambiguous.Kinds, kindOf(object))
+	}
+	return nil, ambiguous
+}
+
+// typed gives an object its kind, which lists leave out.
+func typed(object client.Object, kind schema.GroupVersionKind) client.Object {
+	object.GetObjectKind().SetGroupVersionKind(kind)
+	return object
+}
+
+// kindOf is the kind of the job that an object belongs to, such as training.
+func kindOf(object metav1.Object) string { return object.GetLabels()[names.LabelJobType] }
+
+// jobOf is the name of the job that an object belongs to.
+func jobOf(object metav1.Object) string { return object.GetLabels()[names.LabelJob] }

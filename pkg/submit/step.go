@@ -1,0 +1,121 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"g8s.host/gpu-scheduler/pkg/operate"
+)
+
+// Action is what became of a job.
+type Action string
+
+// The actions.
+const (
+	ActionCreated    Action = "created"
+	ActionConfigured Action = "configured"
+	ActionReplaced   Action = "replaced"
+	ActionUnchanged  Action = "unchanged"
+	ActionPaused     Action = "paused"
+	ActionResumed    Action = "resumed"
+	ActionCancelled  Action = "cancelled"
+	ActionRetried    Action = "retried"
+)
+
+// Result tells what became of a job.
+type Result struct {
+	// Ref is the job, with its kind.
+	Ref Ref
+	// Action is ActionUnchanged when the job was already as it shall be, and nothing was written.
+	Action Action
+	// GPUs is what the job asks altogether while it is not paused or cancelled.
+	GPUs int64
+	// Diff shows what changed in the objects of the job, as a unified diff of YAML; "" if Action says it all.
+	Diff string
+}
+
+// StepOptions are those of [Client.Pause], [Client.Resume] and [Client.Cancel].
+type StepOptions struct {
+	// Now is the time to note on the job.
+	Now time.Time
+	// DryRun lets the API server check the change, and changes nothing.
+	DryRun bool
+}
+
+// stepAttempts is how often a step is planned anew because the job changed meanwhile.
+const stepAttempts = 5
+
+// Pause takes the GPUs of a job away until it is resumed. See [operate.Pause].
+func (c *Client) Pause(ctx context.Context, ref Ref, opts StepOptions) (Result, error) {
+	return c.step(ctx, ref, opts, ActionPaused, func(top client.Object) (operate.Step, error) {
+		return operate.Pause(top, opts.Now)
+	})
+}
+
+// Resume lets a paused job wait for GPUs again. See [operate.Resume].
+func (c *Client) Resume(ctx context.Context, ref Ref, opts StepOptions) (Result, error) {
+	return c.step(ctx, ref, opts, ActionResumed, operate.Resume)
+}
+
+// Cancel ends a job for good and keeps its record. See [operate.Cancel].
+func (c *Client) Cancel(ctx context.Context, ref Ref, opts StepOptions) (Result, error) {
+	return c.step(ctx, ref, opts, ActionCancelled, func(top client.Object) (operate.Step, error) {
+		return operate.Cancel(top, opts.Now)
+	})
+}
+
+// step reads a job, lets plan decide and carries it out, again if the job changed in between.
+func (c *Client) step(
+	ctx context.Context, ref Ref, opts StepOptions, action Action, plan func(client.Object) (operate.Step, error),
+) (Result, error) {
+	for attempt := 1; ; attempt++ {
+		top, err := c.Top(ctx, ref)
+		if err != nil {
+			return Result{}, err
+		}
+		planned, err := plan(top)
+		if err != nil {
+			return Result{}, err
+		}
+		result := resultOf(top, action)
+		result.GPUs = planned.GPUs
+		if planned.Patch == nil {
+			result.Action = ActionUnchanged
+			return result, nil
+		}
+		err = c.patch(ctx, top, planned.Patch, opts.DryRun)
+		if !apierrors.IsConflict(err) || attempt == stepAttempts {
+			return result, err
+		}
+	}
+}
+
+func resultOf(top client.Object, action Action) Result {
+	ref := Ref{Namespace: top.GetNamespace(), Name: jobOf(top), Kind: kindOf(top)}
+	return Result{Ref: ref, Action: action, GPUs: operate.GPUs(top)}
+}
+
+// patch sends a JSON merge patch of an object. Like all writes it is carried out whole even if ctx ends meanwhile.
+func (c *Client) patch(ctx context.Context, object client.Object, body []byte, dryRun bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	var opts []client.PatchOption
+	if dryRun {
+		opts = append(opts, client.DryRunAll)
+	}
+	gvk := object.GetObjectKind().GroupVersionKind()
+	err := c.api.Patch(ctx, object, client.RawPatch(types.MergePatchType, body), opts...)
+	object.GetObjectKind().SetGroupVersionKind(gvk) // decoding the answer clears it
+	if err != nil {
+		return fmt.Errorf("changing %s: %w", describe(object), err)
+	}
+	return nil
+}
