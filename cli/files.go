@@ -78,8 +78,8 @@ func checkRepeated(docs []submission) error {
 	seen := map[string]string{}
 	for _, doc := range docs {
 		class := "job"
-		if doc.Pool != nil {
-			class = "pool"
+		if !doc.Kind.IsJob() {
+			class = string(doc.Kind)
 		}
 		key := class + " " + doc.Namespace + "/" + doc.Name
 		if file, ok := seen[key]; ok {

@@ -115,7 +115,7 @@ func (o *getJobsOptions) filter(jobs []inventory.Job) []inventory.Job {
 func jobKinds() []string {
 	var out []string
 	for _, kind := range workload.Kinds {
-		if kind != workload.KindPool {
+		if kind.IsJob() {
 			out = append(out, string(kind))
 		}
 	}

@@ -81,6 +81,22 @@ var changes = map[string]change{
 	"spec.nodes[].gpu-type": {"spec: {nodes: [{name: n}]}", "spec: {nodes: [{name: n, gpu-type: T4}]}"},
 }
 
+func init() {
+	amounts := map[string]string{"gpu": "8", "shared-gpu": "9", "cpu": "10", "memory": "1Ti", "storage": "2Ti", "pods": "7"}
+	for _, at := range []string{"", "spec."} {
+		wrap := func(text string) string { return text }
+		if at != "" {
+			wrap = func(text string) string { return "spec: {" + text + "}" }
+		}
+		changes[at+"namespace[].name"] = change{wrap("namespace: [{name: n, gpu: 1}]"), wrap("namespace: [{name: m, gpu: 1}]")}
+		for name, amount := range amounts {
+			changes[at+"default."+name] = change{wrap("default: {gpu: 1}"), wrap("default: {" + name + ": " + amount + "}")}
+			changes[at+"namespace[]."+name] = change{
+				wrap("namespace: {n: {gpu: 1}}"), wrap("namespace: {n: {" + name + ": " + amount + "}}")}
+		}
+	}
+}
+
 const (
 	env         = "environment.env[].value-from."
 	tolerations = "resources.tolerations[]."
@@ -143,6 +159,12 @@ func document(kind workload.Kind, changed string) string {
 	sections := []string{"kind: " + string(kind), "job: {name: a}", "environment: {image: a}"}
 	if kind == workload.KindPool {
 		sections = []string{"kind: pool", "metadata: {name: a}", "nodes: [{name: n}]"}
+		if topKey(changed) == "spec" {
+			sections = sections[:2]
+		}
+	}
+	if kind == workload.KindQuota {
+		sections = []string{"kind: quota", "metadata: {name: a}", "namespace: {n: {gpu: 1}}"}
 		if topKey(changed) == "spec" {
 			sections = sections[:2]
 		}

@@ -45,11 +45,14 @@ func (w Warning) String() string {
 
 // Objects renders a document. The first object is the one that the job consists of (the top object); those
 // after it belong to it. A pool becomes its nodes, with the labels that joining the pool sets: they are for
-// printing, as the pool's members are patched and never created; see package pool.
+// printing, as the pool's members are patched and never created; see package pool. A quota becomes what [Quota]
+// returns.
 func Objects(doc workload.Document, opts Options) ([]client.Object, []Warning, error) {
 	switch {
 	case doc.Pool != nil:
 		return nodes(doc.Pool), nil, nil
+	case doc.Quota != nil:
+		return Quota(doc.Quota), nil, nil
 	case doc.Job == nil:
 		return nil, nil, fmt.Errorf("rendering %s %q: the document has no content", doc.Kind, doc.Name)
 	}

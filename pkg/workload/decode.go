@@ -169,9 +169,13 @@ func (d *decoder) list(node *yaml.Node, path string, each func(i int, entry *yam
 	}
 }
 
-// isSection says whether the entry of a list is a mapping, so that its fields can be checked further.
+// isSection says whether an entry of a list, or what a name holds, is a mapping, so that its fields can be checked
+// further.
 func (d *decoder) isSection(path string) bool {
-	node := d.keys[path]
+	node := d.values[path]
+	if node == nil {
+		node = d.keys[path]
+	}
 	return node != nil && node.Kind == yaml.MappingNode
 }
 

@@ -50,14 +50,16 @@ type described struct {
 	defaults []string
 }
 
-// fieldTables renders a table for each section: first those of jobs, then those of pools.
+// fieldTables renders a table for each section: first those of jobs, then those of pools and of quotas.
 func fieldTables() string {
 	var b strings.Builder
 	jobs := mergeFields(Kinds[:4])
 	b.WriteString("\n## Jobs: training, inference, notebook, compute\n")
 	writeTables(&b, jobs, 4)
 	b.WriteString("\n## Pools\n")
-	writeTables(&b, mergeFields(Kinds[4:]), 1)
+	writeTables(&b, mergeFields([]Kind{KindPool}), 1)
+	b.WriteString("\n## Quotas\n")
+	writeTables(&b, mergeFields([]Kind{KindQuota}), 1)
 	b.WriteString("\n")
 	return b.String()
 }

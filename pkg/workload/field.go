@@ -91,10 +91,14 @@ func Fields(kind Kind) []Field {
 
 // tableOf returns the table of a kind, bound to a job or pool that nobody keeps.
 func tableOf(kind Kind) fields {
-	if kind == KindPool {
+	switch kind {
+	case KindPool:
 		return poolFields(&Pool{})
+	case KindQuota:
+		return quotaFields(&Quota{})
+	default:
+		return jobFields(newJob(kind))
 	}
-	return jobFields(newJob(kind))
 }
 
 func describe(fs fields, kind Kind, prefix string) []Field {

@@ -98,11 +98,18 @@ func decodeDocument(src *source, root *yaml.Node) (Document, bool) {
 	}
 	d.kind = kind
 	d.keys[""] = root
-	if kind == KindPool {
+	switch kind {
+	case KindPool:
 		pool := &Pool{}
 		d.section(root, "", poolFields(pool))
 		checkPool(d, pool)
 		return Document{Kind: kind, Name: pool.Name, Pool: pool}, true
+	case KindQuota:
+		quota := &Quota{}
+		d.section(root, "", quotaFields(quota))
+		checkQuota(d, quota)
+		quota.fillDerived()
+		return Document{Kind: kind, Name: quota.Name, Quota: quota}, true
 	}
 	job := newJob(kind)
 	d.section(root, "", jobFields(job))
@@ -170,14 +177,14 @@ func hasKey(mapping *yaml.Node, key string) bool {
 // reportDuplicates reports documents of a file that have the same name. Jobs share one space of names
 // whatever their kind, because their Services do.
 func reportDuplicates(src *source, docs []Document) {
-	type identity struct {
-		pool            bool
-		namespace, name string
-	}
+	type identity struct{ space, namespace, name string }
 	first := map[identity]int{}
 	src.first = 0
 	for _, doc := range docs {
-		id := identity{doc.Kind == KindPool, doc.Namespace, doc.Name}
+		id := identity{"job", doc.Namespace, doc.Name}
+		if !doc.Kind.IsJob() {
+			id.space = string(doc.Kind)
+		}
 		if line, ok := first[id]; ok {
 			src.report(SeverityError, doc.Line, 1, fmt.Sprintf("the name %q is taken already, on line %d", doc.Name, line))
 			continue

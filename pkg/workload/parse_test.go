@@ -188,6 +188,35 @@ func TestParseReadsEveryFormOfPools(t *testing.T) {
 	}
 }
 
+func TestParseReadsEveryFormOfQuotas(t *testing.T) {
+	want := &Quota{Name: "q", Description: "d", Namespaces: []NamespaceQuota{
+		{Namespace: "default", GPU: ptr.To[int64](2), SharedGPU: ptr.To[int64](2), CPU: quantity("20"), Memory: quantity("40Gi")},
+		{Namespace: "alice", GPU: ptr.To[int64](0), SharedGPU: ptr.To[int64](4), Storage: quantity("1Ti"), Pods: ptr.To[int64](9)},
+	}}
+	const def = "default: {cpu: 20, memory: 40Gi, gpu: 2}"
+	cases := map[string]string{
+		"quota with namespaces at the top": "kind: quota\nquota: {name: q, description: d}\n" + def +
+			"\nnamespace: {alice: {gpu: 0, shared-gpu: 4, storage: 1Ti, pods: 9}}\n",
+		"metadata": "kind: quota\nmetadata: {name: q, description: d}\n" + def +
+			"\nnamespaces: {alice: {gpu: 0, shared_gpu: 4, storage: 1Ti, pods: 9}}\n",
+		"metadata and spec": "kind: quota\nmetadata: {name: q, description: d}\nspec:\n  " + def +
+			"\n  namespace: {alice: {gpu: 0, sharedGpu: 4, storage: 1Ti, pods: 9}}\n",
+		"a list of namespaces": "kind: quota\nquota: {name: q, description: d}\nnamespace:\n" +
+			"- {name: default, cpu: 20, memory: 40Gi, gpu: 2}\n- {name: alice, gpu: 0, shared-gpu: 4, storage: 1Ti, pods: 9}\n",
+	}
+	for name, text := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := parseOne(t, text)
+			if diff := cmp.Diff(want, got.Quota, equalQuantities); diff != "" {
+				t.Errorf("quota (-want +got):\n%s", diff)
+			}
+			if got.Kind != KindQuota || got.Name != "q" {
+				t.Errorf("got document %s %s", got.Kind, got.Name)
+			}
+		})
+	}
+}
+
 func TestParseSplitsDocuments(t *testing.T) {
 	text := "# a file\n---\nkind: pool # first\nmetadata: {name: p}\nnodes: [n]\n\n---\n# nothing here\n--- # second\n" +
 		"kind: pool\nmetadata:\n  name: q\n  description: |\n    --- not a marker\nnodes: [n]\n...\n"
@@ -253,5 +282,6 @@ var fuzzSeeds = []string{
 	"%YAML 1.2\n---\nkind: training\n", "kind: training\njob: {name: a}\nenvironment: {image: b, env: {A: 1}}\n",
 	"kind: inference\njob: {name: a}\nenvironment: {image: b}\nservice: {port: 1, health_check: /}\nstorage: {workdirs: [{path: /a}]}\n",
 	"kind: pool\nmetadata: {name: p}\nnodes: {a: {gpu-type: b}}\n---\nkind: pool\npool: {name: q}\nnodes: [a, {name: b}]\n",
+	"kind: quota\nquota: {name: q}\ndefault: {gpu: 1}\nnamespace: {a: {cpu: 1}, default: {}}\nspec: {namespace: [a, {name: b}]}\n",
 	"kind: training\njob:\n  name: a\n foo\n", "kind: training\nresources: {tolerations: [1, {}, ~], gpu-type: [a, a, ~]}\n",
 }

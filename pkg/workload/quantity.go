@@ -20,6 +20,7 @@ var (
 	minMemory = resource.MustParse("1Mi")
 	maxMemory = resource.MustParse("100Ti")
 	maxClaim  = resource.MustParse("10Pi")
+	maxTotal  = resource.MustParse("1000Pi")
 )
 
 // cpus accepts an amount of CPU: whole cores, or thousandths with the unit m.
@@ -44,6 +45,17 @@ func memory(s string) (resource.Quantity, error) {
 // claimSize accepts the size of a volume.
 func claimSize(s string) (resource.Quantity, error) {
 	return bytes(s, maxClaim)
+}
+
+// total makes an amount of a quota of the amount of a job: it may be 0, and as large as a whole cluster.
+func total(what string) func(string) (resource.Quantity, error) {
+	return func(s string) (resource.Quantity, error) {
+		q, err := parseQuantity(s, what)
+		if err == nil && q.Cmp(maxTotal) > 0 {
+			return q, fmt.Errorf("is more than %s", maxTotal.String())
+		}
+		return q, err
+	}
 }
 
 // memoryOrNone accepts an amount of memory, or 0.

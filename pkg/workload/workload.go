@@ -1,9 +1,9 @@
 // Package workload is gpuctl's YAML: its types, its strict parser and its defaults.
 //
-// [Parse] reads a file of one or more documents of the kinds training, inference, notebook, compute and
-// pool. It reports everything that is wrong with the file at once, each problem with its line and column.
-// What each field means is written once, in the tables of fields_job.go and fields_pool.go: they drive
-// decoding, the suggestions for misspelt keys and the reference in docs/yaml.md.
+// [Parse] reads a file of one or more documents of the kinds training, inference, notebook, compute,
+// pool and quota. It reports everything that is wrong with the file at once, each problem with its line and column.
+// What each field means is written once, in the tables of fields_job.go, fields_pool.go and fields_quota.go: they
+// drive decoding, the suggestions for misspelt keys and the reference in docs/yaml.md.
 //
 // The package is pure: it reads no file, no clock and no cluster.
 package workload
@@ -27,10 +27,16 @@ const (
 	KindNotebook  Kind = "notebook"
 	KindCompute   Kind = "compute"
 	KindPool      Kind = "pool"
+	KindQuota     Kind = "quota"
 )
 
 // Kinds lists every kind, in the order in which documentation shows them.
-var Kinds = []Kind{KindTraining, KindInference, KindNotebook, KindCompute, KindPool}
+var Kinds = []Kind{KindTraining, KindInference, KindNotebook, KindCompute, KindPool, KindQuota}
+
+// IsJob says whether documents of the kind describe a job, which runs in pods.
+func (k Kind) IsJob() bool {
+	return k == KindTraining || k.IsService()
+}
 
 // IsService says whether jobs of the kind run until they are deleted, and may be reached over the network.
 func (k Kind) IsService() bool {
@@ -47,15 +53,16 @@ const (
 	PriorityLow    Priority = "low"
 )
 
-// Document is one document of a file. Exactly one of Job and Pool is set.
+// Document is one document of a file. Exactly one of Job, Pool and Quota is set.
 type Document struct {
 	Kind Kind
-	// Name is the name of the job or the pool.
+	// Name is the name of the job, the pool or the quota.
 	Name string
 	// Namespace is job.namespace; empty if the document names none.
 	Namespace string
 	Job       *Job
 	Pool      *Pool
+	Quota     *Quota
 	// Source is the document's text as it was submitted.
 	Source string
 	// Line is the line of the file on which the document's content begins, from 1.
@@ -158,6 +165,27 @@ type PoolNode struct {
 	Name string
 	// GPUType is the model to label the node with; empty leaves the node's label as it is.
 	GPUType string
+}
+
+// Quota bounds what the jobs of namespaces may reserve together.
+type Quota struct {
+	Name        string
+	Description string
+	Namespaces  []NamespaceQuota
+}
+
+// NamespaceQuota is the bound of one namespace. What is nil is not bounded.
+type NamespaceQuota struct {
+	Namespace string
+	// GPU is the number of whole GPUs.
+	GPU *int64
+	// SharedGPU is the number of slots on shared GPUs; after parsing it is GPU where the document names none.
+	SharedGPU *int64
+	CPU       *resource.Quantity
+	Memory    *resource.Quantity
+	// Storage is the size of all claims together.
+	Storage *resource.Quantity
+	Pods    *int64
 }
 
 // Defaults of optional fields.

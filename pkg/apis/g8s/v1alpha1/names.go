@@ -80,6 +80,16 @@ const (
 	ManagedByGpuctl = "gpuctl"
 )
 
+// Labels of what quotas consist of.
+const (
+	// LabelQuota, on a ResourceQuota, is the name of the quota document it was made from.
+	LabelQuota = "g8s.host/quota"
+	// LabelNamespace marks, with the value [True], the namespaces that gpuctl made.
+	LabelNamespace = "g8s.host/namespace"
+	// True is the value of labels that only mark.
+	True = "true"
+)
+
 // Annotations of pods.
 const (
 	// AnnotationGPUTypes is the ordered list of acceptable types, the preferred first: "A100-80G,A800-80G".

@@ -1,0 +1,54 @@
+package workload
+
+import (
+	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// checkQuota checks what concerns more than one field of a quota.
+func checkQuota(d *decoder, q *Quota) {
+	if d.has("metadata") && !d.has("default") && !d.has("namespace") && !d.has("spec") {
+		d.errorf(d.keys["metadata"], "the quota names no namespace: write for example \"namespace: {alice: {gpu: 8}}\"")
+	}
+	for _, name := range []string{"default", "namespace"} {
+		if again := d.keys[join("spec", name)]; d.has(name) && again != nil {
+			d.errorf(again, "%s is given twice: line %d has it already", name, d.source.first+d.keys[name].Line)
+			return
+		}
+	}
+	named := 0
+	for i := range q.Namespaces {
+		if q.Namespaces[i].Namespace == corev1.NamespaceDefault {
+			named++
+		}
+	}
+	if named > 1 {
+		at := d.valueAt("namespace")
+		if d.has("spec.namespace") {
+			at = d.valueAt("spec.namespace")
+		}
+		d.errorf(at, "the namespace default is given twice: keep default at the side of namespace, or in it")
+	}
+}
+
+// checkBounded reports a namespace for which no amount is given.
+func checkBounded(d *decoder, at *yaml.Node, path string) {
+	if !d.isSection(path) {
+		return
+	}
+	for _, f := range amountFields(&NamespaceQuota{}) {
+		if d.has(join(path, f.name)) {
+			return
+		}
+	}
+	d.errorf(at, "%s bounds nothing: write at least one of %s", path, oneOf(amountFields(&NamespaceQuota{}).names(KindQuota)))
+}
+
+// fillDerived sets the defaults that follow from other fields.
+func (q *Quota) fillDerived() {
+	for i := range q.Namespaces {
+		if n := &q.Namespaces[i]; n.SharedGPU == nil {
+			n.SharedGPU = n.GPU
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package workload
+
+import (
+	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Bounds of whole numbers in quotas: more than any cluster has.
+const (
+	maxQuotaGPUs = 1_000_000
+	maxQuotaPods = 1_000_000
+)
+
+// quotaFields is the table of kind quota. It decodes into q. A quota may be written as metadata or quota with its
+// namespaces at the top, or as metadata with the namespaces in spec.
+func quotaFields(q *Quota) fields {
+	fs := append(headFields(KindQuota),
+		field{name: "metadata", aliases: []string{"quota"}, required: true, value: section(quotaIdentityFields(q)),
+			doc: "What the quota is called. May also be written as quota."},
+	)
+	fs = append(fs, namespacesFields(q)...)
+	return append(fs, field{name: "spec", value: section(namespacesFields(q)),
+		doc: "May hold default and namespace, instead of the top of the document."})
+}
+
+func quotaIdentityFields(q *Quota) fields {
+	return fields{
+		{name: "name", required: true, value: scalar(&q.Name, "name", labelValue), example: "research-quota",
+			doc: "The name of the quota."},
+		{name: "description", value: scalar(&q.Description, "text", anyText), def: "none", example: `"GPUs of the research groups"`,
+			doc: "A sentence for your colleagues; any language."},
+	}
+}
+
+// namespacesFields name the namespaces.
+func namespacesFields(q *Quota) fields {
+	namespaces := namedSections(&q.Namespaces, named[NamespaceQuota]{
+		noun: "namespace", describe: "section of namespaces, or list",
+		table: func(n *NamespaceQuota) fields {
+			return append(fields{{name: "name", required: true, value: scalar(&n.Namespace, "name", dnsLabel(63)), example: "alice",
+				doc: "The namespace, in the list form; in the section form it is the key."}}, amountFields(n)...)
+		},
+		name:  func(n *NamespaceQuota) string { return n.Namespace },
+		check: checkBounded,
+	})
+	return fields{
+		{name: "default", value: defaultNamespace(&q.Namespaces), def: "unbounded",
+			doc: "What the jobs of the namespace default may reserve together."},
+		{name: "namespace", aliases: []string{"namespaces"}, value: namespaces, def: "none",
+			doc: "What the jobs of each namespace may reserve together: a section of namespaces, or a list with their names. " +
+				"A namespace that does not exist is made."},
+	}
+}
+
+// defaultNamespace is the section of the namespace called default, which every cluster has.
+func defaultNamespace(to *[]NamespaceQuota) value {
+	n := NamespaceQuota{Namespace: corev1.NamespaceDefault}
+	v := section(amountFields(&n))
+	amounts := v.decode
+	v.decode = func(d *decoder, node *yaml.Node, path string) {
+		amounts(d, node, path)
+		*to = append(*to, n)
+	}
+	return v
+}
+
+// amountFields are the bounds of one namespace.
+func amountFields(n *NamespaceQuota) fields {
+	const unbounded = "unbounded"
+	return fields{
+		{name: "gpu", value: optional(&n.GPU, "whole number", wholeNumber[int64](0, maxQuotaGPUs)), def: unbounded, example: "8",
+			doc: "Whole GPUs. 0 allows none."},
+		{name: "shared-gpu", value: optional(&n.SharedGPU, "whole number", wholeNumber[int64](0, maxQuotaGPUs)), def: "gpu", example: "16",
+			doc: "Parts of GPUs: as many GPUs as jobs with gpu-share may hold a part of, in pools that share them."},
+		{name: "cpu", value: optional(&n.CPU, "amount of CPU", total("an amount of CPU such as 8 or 500m")), def: unbounded, example: "128",
+			doc: "CPU cores. Each pod of the namespace must then say its cpu."},
+		{name: "memory", value: optional(&n.Memory, "amount of memory", total("an amount of memory such as 512Mi or 32Gi")), def: unbounded, example: "1Ti",
+			doc: "Memory, as reserved and as limited. Each pod of the namespace must then say its memory."},
+		{name: "storage", value: optional(&n.Storage, "amount of storage", total("an amount of storage such as 500Gi or 2Ti")), def: unbounded, example: "10Ti",
+			doc: "The size of all claims together."},
+		{name: "pods", value: optional(&n.Pods, "whole number", wholeNumber[int64](0, maxQuotaPods)), def: unbounded, example: "100",
+			doc: "Pods that run or wait."},
+	}
+}

@@ -1,0 +1,91 @@
+package workload
+
+import (
+	"go.yaml.in/yaml/v3"
+)
+
+// named says how a list of things with names is written.
+type named[T any] struct {
+	// noun is one of the things, such as node, and describe all forms of the list.
+	noun, describe string
+	// table is the table of one, whose first field is its name.
+	table func(*T) fields
+	// name returns the name of one; "" where it could not be read.
+	name func(*T) string
+	// empty says whether one may consist of its name alone.
+	empty bool
+	// check checks what concerns all fields of one, if there is anything to check.
+	check func(d *decoder, at *yaml.Node, path string)
+}
+
+// namedSections is a value that accepts a section {name: {...}}, and a list of names or of sections with a name.
+func namedSections[T any](to *[]T, n named[T]) value {
+	return value{
+		describe: n.describe,
+		fields:   n.table(new(T)),
+		list:     true,
+		decode: func(d *decoder, node *yaml.Node, path string) {
+			l := namedDecoder[T]{decoder: d, named: n, to: to, seen: map[string]*yaml.Node{}}
+			if node.Kind == yaml.MappingNode {
+				l.pairs(node, path)
+				return
+			}
+			d.list(node, path, l.entry)
+		},
+	}
+}
+
+// namedDecoder collects things; a name may appear once.
+type namedDecoder[T any] struct {
+	*decoder
+	named[T]
+	to   *[]T
+	seen map[string]*yaml.Node
+}
+
+// pairs decodes the form in which the key is the name.
+func (l *namedDecoder[T]) pairs(node *yaml.Node, path string) {
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, val := node.Content[i], node.Content[i+1]
+		one := new(T)
+		fs := l.table(one)
+		fs[0].value.decode(l.decoder, key, path)
+		full := join(path, clip(key.Value))
+		l.keys[full], l.values[full] = key, val
+		switch {
+		case !isNull(val) && !isEmpty(val):
+			l.section(val, full, fs[1:])
+		case !l.empty:
+			l.errorf(key, "%s has no value", full)
+		}
+		l.add(key, full, one)
+	}
+}
+
+// entry decodes an entry of the list form.
+func (l *namedDecoder[T]) entry(_ int, entry *yaml.Node, path string) {
+	one := new(T)
+	fs := l.table(one)
+	if entry.Kind == yaml.ScalarNode && l.empty {
+		fs[0].value.decode(l.decoder, entry, path)
+	} else {
+		l.section(entry, path, fs)
+	}
+	l.add(entry, path, one)
+}
+
+func (l *namedDecoder[T]) add(at *yaml.Node, path string, one *T) {
+	name := l.name(one)
+	if name == "" {
+		return
+	}
+	if first := l.seen[name]; first != nil {
+		l.errorf(at, "%s %q is listed twice: first on line %d", l.noun, name, l.source.first+first.Line)
+		return
+	}
+	l.seen[name] = at
+	if l.check != nil {
+		l.check(l.decoder, at, path)
+	}
+	*l.to = append(*l.to, *one)
+}
