@@ -4,16 +4,22 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 // Pod is one pod of a job.
 type Pod struct {
-	Name  string `json:"name"`
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid,omitempty"`
+	// Rank is the pod's place in a job of several nodes, from 0; nil in every other job.
+	Rank  *int   `json:"rank,omitempty"`
 	Node  string `json:"node,omitempty"`
 	IP    string `json:"ip,omitempty"`
 	Phase string `json:"phase"`
@@ -23,9 +29,10 @@ type Pod struct {
 	// ExitCode is that of the container that ended last, in this run or the one before; nil if none has.
 	ExitCode *int32 `json:"exitCode,omitempty"`
 	// Devices is the scheduler's choice of GPUs, as the pod's annotation has it.
-	Devices string     `json:"devices,omitempty"`
-	Created time.Time  `json:"created"`
-	Started *time.Time `json:"started,omitempty"`
+	Devices    string           `json:"devices,omitempty"`
+	Created    time.Time        `json:"created"`
+	Started    *time.Time       `json:"started,omitempty"`
+	Containers []ContainerState `json:"containers,omitempty"`
 	Trouble
 	status Status
 }
@@ -48,13 +55,16 @@ func BuildPods(pods []corev1.Pod) []Pod {
 
 func buildPod(pod *corev1.Pod) Pod {
 	out := Pod{
-		Name:    pod.Name,
-		Node:    pod.Spec.NodeName,
-		IP:      pod.Status.PodIP,
-		Phase:   string(pod.Status.Phase),
-		Ready:   conditionOf(pod, corev1.PodReady).Status == corev1.ConditionTrue,
-		Devices: pod.Annotations[names.AnnotationGPUDevices],
-		Created: pod.CreationTimestamp.Time,
+		Name:       pod.Name,
+		UID:        pod.UID,
+		Rank:       rankOf(pod),
+		Node:       pod.Spec.NodeName,
+		IP:         pod.Status.PodIP,
+		Phase:      string(pod.Status.Phase),
+		Ready:      conditionOf(pod, corev1.PodReady).Status == corev1.ConditionTrue,
+		Devices:    pod.Annotations[names.AnnotationGPUDevices],
+		Created:    pod.CreationTimestamp.Time,
+		Containers: buildContainers(pod),
 	}
 	if pod.Status.StartTime != nil {
 		out.Started = &pod.Status.StartTime.Time
@@ -71,6 +81,15 @@ func buildPod(pod *corev1.Pod) Pod {
 	}
 	out.status, out.Trouble = judgePod(pod)
 	return out
+}
+
+// rankOf reads the completion index of an indexed Job's pod.
+func rankOf(pod *corev1.Pod) *int {
+	index, err := strconv.Atoi(pod.Annotations[batchv1.JobCompletionIndexAnnotation])
+	if err != nil {
+		return nil
+	}
+	return &index
 }
 
 func later(a, b *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -70,6 +71,48 @@ func (q JobQuery) selector() string {
 		return names.LabelJob + "=" + q.Name + "," + names.LabelJobType
 	}
 	return names.LabelJob + "," + names.LabelJobType
+}
+
+// NotFoundError says that there is no job of that name.
+type NotFoundError struct{ Namespace, Name string }
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("job %q in namespace %s not found", e.Name, e.Namespace)
+}
+
+// AmbiguousError says that several jobs have one name. They differ in kind, and gpuctl has not made them all.
+type AmbiguousError struct {
+	Namespace, Name string
+	Kinds           []string
+}
+
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("%s has several jobs named %q: %s", e.Namespace, e.Name, strings.Join(e.Kinds, ", "))
+}
+
+// Job reads the one job of a name: a [NotFoundError] if there is none, an [AmbiguousError] if there are several.
+func (r *Reader) Job(ctx context.Context, namespace, name string) (Job, error) {
+	query := JobQuery{Namespace: namespace, Name: name}
+	jobs, err := r.Jobs(ctx, query)
+	if err != nil {
+		return Job{}, err
+	}
+	return query.Only(jobs)
+}
+
+// Only returns the only job of a list that was read with this query, which names one.
+func (q JobQuery) Only(jobs []Job) (Job, error) {
+	switch len(jobs) {
+	case 0:
+		return Job{}, &NotFoundError{Namespace: q.Namespace, Name: q.Name}
+	case 1:
+		return jobs[0], nil
+	}
+	kinds := make([]string, len(jobs))
+	for i := range jobs {
+		kinds[i] = jobs[i].Kind
+	}
+	return Job{}, &AmbiguousError{Namespace: q.Namespace, Name: q.Name, Kinds: kinds}
 }
 
 // Jobs reads jobs and their pods: three requests, and a fourth when a job has fewer pods than it should have.

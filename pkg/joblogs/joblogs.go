@@ -1,0 +1,148 @@
+// Package joblogs streams the output of a job: of all its pods, those that failed and those that come later, line by
+// line, each with the pod it is from. It serves the command line and the API alike.
+//
+// [Stream] reads what there is, in the order of time, or follows the job until it ends. Following survives a broken
+// connection: it goes on where it stopped, and gives every line once.
+package joblogs
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// DefaultMaxStreams is how many containers are read at a time unless [Options] say otherwise.
+const DefaultMaxStreams = 128
+
+// Options say which output to read.
+type Options struct {
+	Namespace string
+	Job       string
+	// Follow goes on until the job has ended, pods that come later included.
+	Follow bool
+	// Previous reads the runs before the newest of containers that restarted. It cannot be followed.
+	Previous bool
+	// Tail is how many of the last lines of each container to read, nil for all. Pods that come later are read whole.
+	Tail *int64
+	// Since leaves out what is older; zero leaves out nothing.
+	Since time.Time
+	// Pod is the only pod to read, "" for all.
+	Pod string
+	// Rank is the rank of the only pods to read, nil for all.
+	Rank *int
+	// Container is the one to read of each pod, "" for the first that is not for initialisation.
+	Container string
+	// Match leaves out the lines it does not match; nil leaves out none.
+	Match *regexp.Regexp
+	// MaxStreams bounds the containers read at a time, 0 for [DefaultMaxStreams].
+	MaxStreams int
+}
+
+func (o *Options) query() inventory.JobQuery {
+	return inventory.JobQuery{Namespace: o.Namespace, Name: o.Job}
+}
+
+func (o *Options) maxStreams() int {
+	if o.MaxStreams == 0 {
+		return DefaultMaxStreams
+	}
+	return o.MaxStreams
+}
+
+// Source is where a line is from. JSON keys are a contract.
+type Source struct {
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+	// Rank is the pod's rank in a job of several nodes, nil in every other job.
+	Rank *int `json:"rank,omitempty"`
+	// Again says that the pod is not the first of its rank: one before it failed.
+	Again bool `json:"again,omitempty"`
+}
+
+// Line is one line of output. JSON keys are a contract.
+type Line struct {
+	Source
+	// Time is when the node read the line. It is zero for the rest of a line that the node had to cut.
+	Time time.Time `json:"time"`
+	Text string    `json:"text"`
+}
+
+// Events receives what happens. Nil functions are not called; no two are called at the same time.
+type Events struct {
+	// Line is called with every line; its error ends the stream.
+	Line func(Line) error
+	// State is called with the job, at first and whenever it changes, while following.
+	State func(inventory.Job)
+	// Trouble is called when a source cannot be read, which is tried again while following.
+	Trouble func(Source, error)
+}
+
+// NoOutputError says that a job has no output to read, and what the job has come to.
+type NoOutputError struct {
+	Job inventory.Job
+	// Previous says that earlier runs were asked for.
+	Previous bool
+}
+
+func (e *NoOutputError) Error() string {
+	if e.Previous {
+		return fmt.Sprintf("no container of job %s has restarted", e.Job.Name)
+	}
+	return fmt.Sprintf("job %s has no output: it is %s", e.Job.Name, e.Job.Status)
+}
+
+// SelectionError says that the options name a pod, rank or container that the job does not have.
+type SelectionError struct{ Text string }
+
+func (e *SelectionError) Error() string { return e.Text }
+
+// TooManyError says that a job has more containers than may be read at a time.
+type TooManyError struct {
+	Job        string
+	Containers int
+	Max        int
+}
+
+func (e *TooManyError) Error() string {
+	return fmt.Sprintf("job %s has the output of %d containers, more than the %d that may be read at a time",
+		e.Job, e.Containers, e.Max)
+}
+
+// Stream reads the output that the options choose and returns the job as it was last seen. It returns nil when all
+// was read: at once, or when the job has ended while following. A job that was deleted meanwhile is Terminating.
+func Stream(ctx context.Context, client kubernetes.Interface, o Options, events Events) (inventory.Job, error) {
+	reader := &reader{client: client, options: o, events: events}
+	if o.Follow {
+		return follow(ctx, reader, inventory.NewReader(client))
+	}
+	job, err := inventory.NewReader(client).Job(ctx, o.Namespace, o.Job)
+	if err != nil {
+		return job, err
+	}
+	runs, err := runsOf(job, &o)
+	if err == nil && len(runs) == 0 {
+		err = &NoOutputError{Job: job, Previous: o.Previous}
+	}
+	if err != nil {
+		return job, err
+	}
+	return job, reader.merge(ctx, runs)
+}
+
+// podNames lists the pods of a job for an error.
+func podNames(job inventory.Job) string {
+	if len(job.Pods) == 0 {
+		return "it has none"
+	}
+	out := make([]string, len(job.Pods))
+	for i, pod := range job.Pods {
+		out[i] = pod.Name
+	}
+	return "its pods are " + strings.Join(out, ", ")
+}

@@ -1,0 +1,104 @@
+package joblogs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// ahead is how many lines of each log are read before they are wanted.
+const ahead = 64
+
+// merge reads logs that are there and passes on their lines in the order of time. A log that cannot be read does not
+// keep back the others; it is an error only if there is no other.
+func (r *reader) merge(ctx context.Context, runs []run) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	heads := make([]*head, len(runs))
+	var group errgroup.Group
+	for i, source := range runs {
+		heads[i] = &head{lines: make(chan Line, ahead)}
+		group.Go(func() error {
+			defer close(heads[i].lines)
+			heads[i].err = r.lines(ctx, source, opening{tail: r.options.Tail, since: r.options.Since}, func(line Line) error {
+				select {
+				case heads[i].lines <- line:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+			return nil
+		})
+	}
+	err := r.mergeHeads(ctx, heads)
+	cancel()
+	_ = group.Wait() // it returns no error
+	if err != nil {
+		return err
+	}
+	return r.unread(runs, heads)
+}
+
+// head is the log of one run and the next line of it.
+type head struct {
+	lines chan Line
+	next  *Line
+	err   error // valid when lines is closed
+	last  time.Time
+}
+
+// fill makes next the head's next line, and reports whether there is one.
+func (h *head) fill() bool {
+	if h.next != nil {
+		return true
+	}
+	line, ok := <-h.lines
+	if !ok {
+		return false
+	}
+	h.next = &line
+	if !line.Time.IsZero() { // the rest of a cut line follows what it is the rest of
+		h.last = line.Time
+	}
+	return true
+}
+
+func (r *reader) mergeHeads(ctx context.Context, heads []*head) error {
+	for {
+		var first *head
+		for _, h := range heads {
+			if h.fill() && (first == nil || h.last.Before(first.last)) {
+				first = h
+			}
+		}
+		if err := ctx.Err(); err != nil || first == nil {
+			return err
+		}
+		if err := r.emit(*first.next); err != nil {
+			return err
+		}
+		first.next = nil
+	}
+}
+
+// unread tells which logs could not be read, and returns why if that was all of them.
+func (r *reader) unread(runs []run, heads []*head) error {
+	var failures []error
+	for _, h := range heads {
+		if h.err != nil {
+			failures = append(failures, h.err)
+		}
+	}
+	if len(failures) == len(heads) {
+		return errors.Join(failures...)
+	}
+	for i, h := range heads {
+		if h.err != nil {
+			r.trouble(runs[i].Source, h.err)
+		}
+	}
+	return nil
+}
