@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -169,5 +170,39 @@ func (e *env) finish(name string) {
 	if _, err := e.client.CoreV1().Pods(e.namespace).Patch(e.Context(), name,
 		"application/strategic-merge-patch+json", patch, metav1.PatchOptions{}, "status"); err != nil {
 		e.Fatal(err)
+	}
+}
+
+// deletePod takes a pod away at once.
+func (e *env) deletePod(name string) {
+	e.Helper()
+	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+	if err := e.client.CoreV1().Pods(e.namespace).Delete(e.Context(), name, now); err != nil {
+		e.Fatal(err)
+	}
+}
+
+// waitEvent waits for an event on an object. Those on nodes are in the namespace default.
+func (e *env) waitEvent(on corev1.ObjectReference, reason, message string) {
+	e.Helper()
+	var seen []string
+	err := wait.PollUntilContextTimeout(e.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		list, err := e.client.CoreV1().Events(on.Namespace).List(ctx, metav1.ListOptions{
+			FieldSelector: fields.Set{"involvedObject.kind": on.Kind, "involvedObject.name": on.Name}.String(),
+		})
+		if err != nil {
+			return false, err
+		}
+		seen = nil
+		for _, event := range list.Items {
+			if event.Reason == reason && strings.Contains(event.Message, message) {
+				return true, nil
+			}
+			seen = append(seen, event.Reason+": "+event.Message)
+		}
+		return false, nil
+	})
+	if err != nil {
+		e.Errorf("no event %s with %q on %s: %v; there are\n%s", reason, message, on.Name, err, strings.Join(seen, "\n"))
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/test/fixture"
@@ -84,14 +83,8 @@ func TestPendingPodsAreWokenByWhatHelpsThem(t *testing.T) {
 			before: []*corev1.Pod{fixture.Pod("holder").GPUs(8).Pool("p").Obj()},
 			pod:    fixture.Pod("pod").GPUs(1).Pool("p").Obj(),
 			want:   []string{"GPU"},
-			help: func(e *env) {
-				zero := int64(0)
-				if err := e.client.CoreV1().Pods(e.namespace).Delete(e.Context(), "holder",
-					metav1.DeleteOptions{GracePeriodSeconds: &zero}); err != nil {
-					e.Fatal(err)
-				}
-			},
-			node: "node",
+			help:   func(e *env) { e.deletePod("holder") },
+			node:   "node",
 		},
 		"a pod that holds the GPUs ends": {
 			nodes:  []*corev1.Node{fixture.Node("node").Pool("p").GPUs(8, "A100-80G").Obj()},

@@ -41,5 +41,8 @@ func run(m *testing.M) (code int, err error) {
 	if scheduler, err = cluster.StartScheduler(ctx, sandbox.SchedulerOptions{}); err != nil {
 		return 1, err
 	}
-	return m.Run(), nil
+	if code = m.Run(); code != 0 {
+		return code, nil
+	}
+	return code, checkWakeUps()
 }

@@ -1,23 +1,23 @@
 package integration
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/ptr"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 // reloadLimit is how long a change of the policy may take.
 const reloadLimit = 2 * time.Second
+
+// lease is what the scheduler's events on its policy are about.
+var lease = corev1.ObjectReference{Kind: "Lease", Namespace: metav1.NamespaceSystem, Name: names.SchedulerName}
 
 const policyHeader = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: GPUScoreArgs\n"
 
@@ -51,24 +51,22 @@ func TestScoringPolicyChangesWhilePodsFlow(t *testing.T) {
 	}
 	for mistake, message := range mistakes {
 		e.writePolicy(policyHeader + mistake)
-		e.waitPolicyEvent("ScoringPolicyRefused", message)
+		e.waitEvent(lease, "ScoringPolicyRefused", message)
 		probes.mustGoTo("idle", time.Now())
 	}
 	metrics := scrape(t)
-	for _, want := range []string{
-		`gpu_scheduler_policy_reload_total{profile="gpu-scheduler",result="refused"} 2`,
-		`gpu_scheduler_policy_last_reload_successful{profile="gpu-scheduler"} 0`,
-	} {
-		if !strings.Contains(metrics, want) {
-			t.Errorf("/metrics lacks %s", want)
-		}
+	if refused, _ := sum(metrics, "gpu_scheduler_policy_reload_total", "result", "refused"); refused != 2 {
+		t.Errorf("%v policies are counted as refused, want 2", refused)
+	}
+	if good, ok := sum(metrics, "gpu_scheduler_policy_last_reload_successful", "", ""); good != 0 || !ok {
+		t.Errorf("after a mistake the last reload counts as successful: %v, there: %v", good, ok)
 	}
 
 	e.writePolicy(policyHeader + "strategy: Pack\n")
 	probes.mustGoTo("half", time.Now().Add(reloadLimit))
-	e.waitPolicyEvent("ScoringPolicyInEffect", cluster.PolicyPath())
-	if want := `gpu_scheduler_policy_last_reload_successful{profile="gpu-scheduler"} 1`; !strings.Contains(scrape(t), want) {
-		t.Errorf("/metrics lacks %s after the mistake is mended", want)
+	e.waitEvent(lease, "ScoringPolicyInEffect", cluster.PolicyPath())
+	if good, _ := sum(scrape(t), "gpu_scheduler_policy_last_reload_successful", "", ""); good != 1 {
+		t.Error("after the mistake is mended the last reload does not count as successful")
 	}
 }
 
@@ -113,34 +111,6 @@ func (p *probes) probe() string {
 	name := fmt.Sprintf("probe-%d", p.count)
 	p.createPods(fixture.Pod(name).GPUs(1).Pool("reload").Obj())
 	node := p.waitBound(name)
-	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
-	if err := p.client.CoreV1().Pods(p.namespace).Delete(p.Context(), name, now); err != nil {
-		p.Fatal(err)
-	}
+	p.deletePod(name)
 	return node
-}
-
-// waitPolicyEvent waits for an event on the scheduler's Lease.
-func (e *env) waitPolicyEvent(reason, message string) {
-	e.Helper()
-	var seen []string
-	err := wait.PollUntilContextTimeout(e.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		list, err := e.client.CoreV1().Events(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{
-			FieldSelector: "involvedObject.kind=Lease,involvedObject.name=gpu-scheduler",
-		})
-		if err != nil {
-			return false, err
-		}
-		seen = nil
-		for _, event := range list.Items {
-			if event.Reason == reason && strings.Contains(event.Message, message) {
-				return true, nil
-			}
-			seen = append(seen, event.Reason+": "+event.Message)
-		}
-		return false, nil
-	})
-	if err != nil {
-		e.Errorf("no event %s with %q: %v; there are\n%s", reason, message, err, strings.Join(seen, "\n"))
-	}
 }

@@ -3,18 +3,14 @@ package integration
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
@@ -33,9 +29,7 @@ func TestRestartLosesAndDoublesNoPod(t *testing.T) {
 		e.createPods(fixture.Pod(fmt.Sprintf("pod-%d", i)).GPUs(1).Pool("restart").Obj())
 		if i == pods/2 {
 			e.waitAllBound(1)
-			if err := scheduler.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			endScheduler(t, (*sandbox.Process).Kill)
 		}
 	}
 	if bound := e.countBound(); bound == 0 || bound == pods {
@@ -52,7 +46,11 @@ func TestRestartLosesAndDoublesNoPod(t *testing.T) {
 			t.Errorf("%d GPUs of %s are given away, it has %d", count, node, gpus)
 		}
 	}
-	for pod, nodes := range bindings() {
+	seen := bindings()
+	if len(seen) != pods {
+		t.Errorf("the watch saw %d pods bound, want %d", len(seen), pods)
+	}
+	for pod, nodes := range seen {
 		if len(nodes) > 1 {
 			t.Errorf("%s was on nodes %v", pod, nodes)
 		}
@@ -95,6 +93,17 @@ func (e *env) countBound() int {
 		e.Fatal(err)
 	}
 	return len(list.Items)
+}
+
+// endScheduler stops or kills the package's scheduler, after a look at what it counted.
+func endScheduler(t *testing.T, end func(*sandbox.Process) error) {
+	t.Helper()
+	if err := checkWakeUps(); err != nil {
+		t.Error(err)
+	}
+	if err := end(scheduler); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // restartScheduler replaces the package's scheduler, which must have ended.
@@ -176,61 +185,34 @@ profiles:
 // TestClassicConfigurationPlacesPods runs a scheduler with the configuration that SREs know, as it is.
 func TestClassicConfigurationPlacesPods(t *testing.T) {
 	e := newEnv(t)
-	if err := scheduler.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	endScheduler(t, (*sandbox.Process).Stop)
 	restartScheduler(t, sandbox.SchedulerOptions{ConfigPath: filepath.Join("testdata", "classic-config.yaml")})
 	defer func() {
-		if err := scheduler.Stop(); err != nil {
-			t.Error(err)
-		}
+		endScheduler(t, (*sandbox.Process).Stop)
 		restartScheduler(t, sandbox.SchedulerOptions{})
 	}()
+	const t4, v100, unserved = "nvidia-tesla-t4", "nvidia-tesla-v100", "nvidia-tesla-k80"
 	e.createNodes(
-		fixture.Node("t4").Label(names.LabelAccelerator, "nvidia-tesla-t4").GPUs(8, "").Obj(),
-		fixture.Node("v100").Label(names.LabelAccelerator, "nvidia-tesla-v100").GPUs(8, "").Obj())
-	for _, node := range e.runOneByOne(
-		fixture.Pod("a").GPUs(4).Select(names.LabelAccelerator, "nvidia-tesla-v100").Obj(),
-		fixture.Pod("b").GPUs(4).Select(names.LabelAccelerator, "nvidia-tesla-v100").Obj()) {
-		if node != "v100" {
-			t.Errorf("a pod for a V100 went to node %s", node)
-		}
+		fixture.Node("t4").Label(names.LabelAccelerator, t4).GPUs(8, "").Obj(),
+		fixture.Node("v100-a").Label(names.LabelAccelerator, v100).GPUs(8, "").Obj(),
+		fixture.Node("v100-b").Label(names.LabelAccelerator, v100).GPUs(8, "").Obj(),
+		fixture.Node("k80").Label(names.LabelAccelerator, unserved).GPUs(8, "").Obj())
+	asks := func(name string, gpus int64) *corev1.Pod {
+		return fixture.Pod(name).GPUs(gpus).Select(names.LabelAccelerator, v100).Obj()
 	}
-}
-
-// TestMetrics reads the scheduler's own endpoint.
-func TestMetrics(t *testing.T) {
-	e := newEnv(t)
-	e.createNodes(fixture.Node("node").Pool("metrics").GPUs(8, "A100-80G").Obj())
-	e.runOneByOne(fixture.Pod("pod").GPUs(1).Pool("metrics").Obj())
-	metrics := scrape(t)
-	if !strings.Contains(metrics, "\ngpu_scheduler_") {
-		t.Error("no metric of ours is on the scheduler's /metrics")
+	nodes := e.runOneByOne(asks("a", 2), asks("b", 4), asks("c", 4), asks("d", 2))
+	if first := nodes[0]; first != "v100-a" && first != "v100-b" {
+		t.Errorf("a pod for a V100 went to node %s", first)
 	}
-}
-
-// scrape reads /metrics with the administrator's client certificate.
-func scrape(t *testing.T) string {
-	t.Helper()
-	config := cluster.RESTConfig()
-	config.CAData, config.CAFile = nil, ""
-	config.Insecure = true // the scheduler serves a certificate of its own making
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
+	// The default scorers alone would send b to the emptier node, and leave no room for c anywhere but there.
+	if nodes[1] != nodes[0] || nodes[2] == nodes[0] || nodes[3] != nodes[0] {
+		t.Errorf("pods of 2, 4, 4 and 2 GPUs went to %v, want the first, second and last on one node", nodes)
 	}
-	client.Timeout = 10 * time.Second
-	response, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/metrics", scheduler.Port()))
-	if err != nil {
-		t.Fatal(err)
+	for name, pod := range map[string]*fixture.PodBuilder{
+		"a type that the profile does not serve": fixture.Pod("k80").GPUs(1).Select(names.LabelAccelerator, unserved),
+		"more GPUs than are left of the type":    fixture.Pod("many").GPUs(5).Select(names.LabelAccelerator, v100),
+	} {
+		e.createPods(pod.Obj())
+		t.Log(name, e.waitUnschedulable(pod.Obj().Name))
 	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if response.StatusCode != http.StatusOK {
-		t.Fatalf("reading /metrics: %s\n%s", response.Status, body)
-	}
-	return string(body)
 }
