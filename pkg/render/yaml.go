@@ -15,7 +15,7 @@ func YAML(w io.Writer, objects []client.Object) error {
 	for i, object := range objects {
 		text, err := marshal(object)
 		if err != nil {
-			return fmt.Errorf("encoding %s: %w", object.GetName(), err)
+			return err
 		}
 		if i > 0 {
 			text = append([]byte("---\n"), text...)
@@ -28,17 +28,27 @@ func YAML(w io.Writer, objects []client.Object) error {
 }
 
 func marshal(object client.Object) ([]byte, error) {
-	body, err := json.Marshal(object)
+	tree, err := Tree(object)
 	if err != nil {
 		return nil, err
 	}
+	return yaml.Marshal(tree)
+}
+
+// Tree returns an object as the maps and lists of its JSON, without status, and without the empty fields that encoding
+// a Go value leaves.
+func Tree(object client.Object) (map[string]any, error) {
+	body, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", object.GetName(), err)
+	}
 	var tree map[string]any
 	if err := json.Unmarshal(body, &tree); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("decoding %s: %w", object.GetName(), err)
 	}
 	delete(tree, "status")
 	prune(tree)
-	return yaml.Marshal(tree)
+	return tree, nil
 }
 
 // noise lists the keys that mean nothing when they are empty. Not every empty section does: emptyDir: {} is

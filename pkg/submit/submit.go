@@ -43,8 +43,13 @@ func (e *ExistsError) Error() string {
 // Client writes jobs and pools with the identity of its API client.
 type Client struct{ api client.Client }
 
+// fieldOwner is the name under which the API server notes who set the fields of an object.
+const fieldOwner = "gpuctl"
+
 // NewClient returns a Client that writes through api.
-func NewClient(api client.Client) *Client { return &Client{api: api} }
+func NewClient(api client.Client) *Client {
+	return &Client{api: client.WithFieldOwner(api, fieldOwner)}
+}
 
 // Create puts the objects of one job into the cluster, the first of which owns the others. If one cannot be created,
 // or ctx ends on the way, those already made are deleted again and the error says so. An [ExistsError] tells that the

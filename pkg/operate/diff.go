@@ -1,0 +1,75 @@
+package operate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// bookkeeping are the fields of metadata that the API server fills in.
+var bookkeeping = []string{"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"}
+
+// Diff shows how an object changes, as a unified diff of YAML without what the API server fills in. A nil before is an
+// object that is created, a nil after one that is deleted. It is "" when nothing differs.
+//
+// The YAML that a job was submitted as is left out unless nothing else differs: it is what the author looks at anyway.
+func Diff(before, after *unstructured.Unstructured) (string, error) {
+	for _, withSource := range []bool{false, true} {
+		old, err := text(before, withSource)
+		if err != nil {
+			return "", err
+		}
+		changed, err := text(after, withSource)
+		if err != nil {
+			return "", err
+		}
+		if out := diff.Diff("live/"+title(before, after), old, "applied/"+title(before, after), changed); out != nil {
+			return string(dropFirstLine(out)), nil
+		}
+	}
+	return "", nil
+}
+
+func title(before, after *unstructured.Unstructured) string {
+	object := after
+	if object == nil {
+		object = before
+	}
+	return object.GetKind() + "/" + object.GetName()
+}
+
+// dropFirstLine removes the line "diff old new", which unified diffs have not.
+func dropFirstLine(out []byte) []byte {
+	return out[slices.Index(out, '\n')+1:]
+}
+
+// text is an object for people, nothing for one that is not there.
+func text(object *unstructured.Unstructured, withSource bool) ([]byte, error) {
+	if object == nil {
+		return nil, nil
+	}
+	shown := object.DeepCopy()
+	delete(shown.Object, "status")
+	if metadata, ok := shown.Object["metadata"].(map[string]any); ok {
+		for _, key := range bookkeeping {
+			delete(metadata, key)
+		}
+	}
+	annotations := maps.Clone(shown.GetAnnotations())
+	delete(annotations, names.AnnotationSubmission)
+	if !withSource {
+		delete(annotations, names.AnnotationSubmitted)
+	}
+	shown.SetAnnotations(annotations)
+	out, err := yaml.Marshal(shown.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", object.GetName(), err)
+	}
+	return out, nil
+}

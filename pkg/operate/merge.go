@@ -1,0 +1,122 @@
+package operate
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/render"
+)
+
+// Merge returns what applying desired makes of live, an object as the API server has it, and whether that differs.
+// Fields that last has, the object as it was applied before, and desired has not any more, go; all others that desired
+// does not name stay as they are. A nil last removes nothing.
+//
+// It is the three-way merge by which kubectl applies: what an object lacks of the defaults of the API server is no
+// difference.
+func Merge(live *unstructured.Unstructured, last, desired client.Object) (*unstructured.Unstructured, bool, error) {
+	if last == nil {
+		last = desired
+	}
+	var body [3][]byte
+	for i, object := range []client.Object{last, desired} {
+		tree, err := render.Tree(object)
+		if err != nil {
+			return nil, false, err
+		}
+		if body[i], err = json.Marshal(tree); err != nil {
+			return nil, false, fmt.Errorf("encoding %s: %w", object.GetName(), err)
+		}
+	}
+	var err error
+	if body[2], err = live.MarshalJSON(); err != nil {
+		return nil, false, fmt.Errorf("encoding %s: %w", live.GetName(), err)
+	}
+	merged, err := merge(body[0], body[1], body[2], desired)
+	if err != nil {
+		return nil, false, fmt.Errorf("comparing %s with what is there: %w", desired.GetName(), err)
+	}
+	after := &unstructured.Unstructured{}
+	if err := after.UnmarshalJSON(merged); err != nil {
+		return nil, false, fmt.Errorf("decoding %s: %w", desired.GetName(), err)
+	}
+	return after, !reflect.DeepEqual(live.Object, after.Object), nil
+}
+
+// merge knows by the fields of a Go type which lists are merged and by which key; without one it replaces lists.
+func merge(last, desired, live []byte, object client.Object) ([]byte, error) {
+	if _, ok := object.(*unstructured.Unstructured); ok {
+		patch, err := jsonmergepatch.CreateThreeWayJSONMergePatch(last, desired, live)
+		if err != nil {
+			return nil, err
+		}
+		return jsonpatch.MergePatch(live, patch)
+	}
+	schema, err := strategicpatch.NewPatchMetaFromStruct(object)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := strategicpatch.CreateThreeWayMergePatch(last, desired, live, schema, true)
+	if err != nil {
+		return nil, err
+	}
+	return strategicpatch.StrategicMergePatchUsingLookupPatchMeta(live, patch, schema)
+}
+
+// kept are the annotations that say what was done to a job since it was created. Applying its YAML keeps them.
+var kept = []string{
+	names.AnnotationSubmission, names.AnnotationPausedAt, names.AnnotationCancelledAt, names.AnnotationReplicas,
+}
+
+// Keep gives desired what live has beside its author's YAML: who owns it, and that it is paused or cancelled. Applying
+// the YAML of a paused job does not resume it.
+func Keep(desired, live client.Object) {
+	desired.SetOwnerReferences(live.GetOwnerReferences())
+	annotations := maps.Clone(desired.GetAnnotations())
+	for _, key := range kept {
+		if value, ok := live.GetAnnotations()[key]; ok {
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			annotations[key] = value
+		}
+	}
+	desired.SetAnnotations(annotations)
+	keepHalted(desired, live)
+}
+
+// keepHalted keeps the pods of a paused or cancelled job from coming back.
+func keepHalted(desired, live client.Object) {
+	state := StateOf(live)
+	if state != StatePaused && state != StateCancelled {
+		return
+	}
+	switch object := desired.(type) {
+	case *batchv1.Job:
+		before, ok := live.(*batchv1.Job)
+		if !ok {
+			return
+		}
+		object.Spec.Suspend = before.Spec.Suspend
+		if state == StateCancelled {
+			object.Spec.ActiveDeadlineSeconds = before.Spec.ActiveDeadlineSeconds
+		}
+	case *appsv1.Deployment:
+		if object.Spec.Replicas != nil && *object.Spec.Replicas > 0 {
+			metav1.SetMetaDataAnnotation(&object.ObjectMeta, names.AnnotationReplicas, fmt.Sprint(*object.Spec.Replicas))
+			object.Spec.Replicas = ptr.To(int32(0))
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"g8s.host/gpu-scheduler/pkg/render"
+)
+
+// ApplyOptions are those of [Client.Apply].
+type ApplyOptions struct {
+	// Replace makes a Job anew whose change Kubernetes refuses: what it has computed since its last checkpoint is lost.
+	Replace bool
+	// Force takes over fields that another program set to another value.
+	Force bool
+	// DryRun lets the API server check the change, and changes nothing.
+	DryRun bool
+	// Render is what the objects were rendered with.
+	Render render.Options
+}
+
+// ImmutableError says that Kubernetes does not change what was asked in place.
+type ImmutableError struct {
+	Ref Ref
+	// Diff is what was asked, as a unified diff.
+	Diff string
+	// Replaceable says whether the job can be made anew instead.
+	Replaceable bool
+	// Cause is the API server's answer.
+	Cause error
+}
+
+func (e *ImmutableError) Error() string {
+	return fmt.Sprintf("job %q cannot be changed in place, nothing was done: %v", e.Ref.Name, e.Cause)
+}
+
+func (e *ImmutableError) Unwrap() error { return e.Cause }
+
+// Apply makes the objects of one job, the first of which owns the others, as they shall be: it creates what is not
+// there, changes what differs by server-side apply, and deletes what the job had before and has not any more, but for
+// claims, whose data stays. When nothing differs nothing is written. Nothing is written either when one of the changes
+// is refused.
+//
+// A job whose change Kubernetes refuses is an [ImmutableError], unless the options say to replace it.
+func (c *Client) Apply(ctx context.Context, objects []client.Object, opts ApplyOptions) (Result, error) {
+	for attempt := 1; ; attempt++ {
+		result, err := c.applyOnce(ctx, objects, opts)
+		if !apierrors.IsConflict(err) || isFieldConflict(err) || attempt == stepAttempts {
+			return result, err
+		}
+	}
+}
+
+func (c *Client) applyOnce(ctx context.Context, objects []client.Object, opts ApplyOptions) (Result, error) {
+	desired := make([]client.Object, len(objects))
+	for i, object := range objects {
+		desired[i] = object.DeepCopyObject().(client.Object)
+	}
+	result := resultOf(desired[0], ActionUnchanged)
+	live, err := c.Top(ctx, Ref{Namespace: desired[0].GetNamespace(), Name: jobOf(desired[0])})
+	switch {
+	case isNotFound(err):
+		return c.applyNew(ctx, desired, result, opts)
+	case err != nil:
+		return Result{}, err
+	case kindOf(live) != result.Ref.Kind:
+		return Result{}, &ExistsError{
+			Namespace: live.GetNamespace(), Name: jobOf(live), Kind: kindOf(live), Object: describe(live),
+		}
+	}
+	plan, err := c.plan(ctx, live, desired, opts.Render)
+	if err != nil {
+		return Result{}, err
+	}
+	if result.Diff, err = plan.diff(); err != nil || !plan.changes() {
+		return result, err
+	}
+	result.Action = ActionConfigured
+	err = c.carryOutJob(ctx, plan, opts)
+	if !apierrors.IsInvalid(err) {
+		return result, err
+	}
+	_, isJob := isBatchJob(live)
+	if !isJob || !opts.Replace {
+		return result, &ImmutableError{Ref: result.Ref, Diff: result.Diff, Replaceable: isJob, Cause: err}
+	}
+	result.Action = ActionReplaced
+	return result, c.replace(ctx, plan, opts.DryRun)
+}
+
+func (c *Client) applyNew(ctx context.Context, desired []client.Object, result Result, opts ApplyOptions) (Result, error) {
+	result.Action = ActionCreated
+	var err error
+	if result.Diff, err = (&jobPlan{desired: desired}).diff(); err != nil {
+		return Result{}, err
+	}
+	if opts.DryRun {
+		return result, c.DryRun(ctx, desired)
+	}
+	return result, c.Create(ctx, desired)
+}
+
+// carryOutJob writes a plan, after the API server has agreed to every part of it.
+func (c *Client) carryOutJob(ctx context.Context, plan *jobPlan, opts ApplyOptions) error {
+	if !opts.DryRun {
+		if err := c.takeOver(ctx, plan); err != nil {
+			return err
+		}
+	}
+	for _, dryRun := range []bool{true, false} {
+		if opts.DryRun && !dryRun {
+			return nil
+		}
+		for i, object := range plan.desired {
+			if !plan.changed[i] {
+				continue
+			}
+			if err := c.write(ctx, plan, i, object, dryRun, opts); err != nil {
+				return err
+			}
+		}
+	}
+	for _, object := range plan.obsolete {
+		if err := c.remove(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Client) write(
+	ctx context.Context, plan *jobPlan, i int, object client.Object, dryRun bool, opts ApplyOptions,
+) error {
+	if plan.before[i] == nil {
+		own(plan.live, object)
+		if dryRun {
+			return c.explain(ctx, object, c.api.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll))
+		}
+		return c.createOne(ctx, object)
+	}
+	return c.serverSideApply(ctx, object, dryRun, opts.Force || opts.DryRun)
+}
+
+// takeOver makes the fields that gpuctl set when it created the objects fields that it applied, so that server-side
+// apply removes those that are not applied any more.
+func (c *Client) takeOver(ctx context.Context, plan *jobPlan) error {
+	for i, before := range plan.before {
+		if before == nil || !plan.changed[i] {
+			continue
+		}
+		body, err := csaupgrade.UpgradeManagedFieldsPatch(before, sets.New(fieldOwner), fieldOwner)
+		if err != nil {
+			return fmt.Errorf("reading who set the fields of %s: %w", describe(before), err)
+		}
+		if body == nil {
+			continue
+		}
+		if err := c.api.Patch(ctx, before, client.RawPatch(types.JSONPatchType, body)); err != nil {
+			return fmt.Errorf("taking over the fields of %s: %w", describe(before), err)
+		}
+	}
+	return nil
+}
+
+func (c *Client) serverSideApply(ctx context.Context, object client.Object, dryRun, force bool) error {
+	tree, err := untyped(object)
+	if err != nil {
+		return err
+	}
+	var opts []client.ApplyOption
+	if force {
+		opts = append(opts, client.ForceOwnership)
+	}
+	if dryRun {
+		opts = append(opts, client.DryRunAll)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	if err := c.api.Apply(ctx, client.ApplyConfigurationFromUnstructured(tree), opts...); err != nil {
+		return fmt.Errorf("applying %s: %w", describe(object), err)
+	}
+	return nil
+}
+
+// isFieldConflict says whether another program set a field to another value, which trying again does not change.
+func isFieldConflict(err error) bool {
+	return apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
+}

@@ -1,0 +1,184 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/operate"
+	"g8s.host/gpu-scheduler/pkg/render"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// EditOptions are those of [Client.Retry], [Client.SetPriority] and [Client.Move].
+type EditOptions struct {
+	// Restart permits to start a job over whose pods run.
+	Restart bool
+	// DryRun lets the API server check the change, and changes nothing.
+	DryRun bool
+	// Render is what jobs are rendered with; the namespace is the job's own.
+	Render render.Options
+}
+
+// Retry starts a job over that has ended. See [operate.Retry].
+func (c *Client) Retry(ctx context.Context, ref Ref, opts EditOptions) (Result, error) {
+	top, err := c.Top(ctx, ref)
+	if err != nil {
+		return Result{}, err
+	}
+	step, anew, err := operate.Retry(top)
+	if err != nil {
+		return Result{}, err
+	}
+	result := resultOf(top, ActionRetried)
+	if !anew {
+		return result, c.patch(ctx, top, step.Patch, opts.DryRun)
+	}
+	source := top.GetAnnotations()[names.AnnotationSubmitted]
+	objects, err := objectsOf(top, source, opts.Render)
+	if err != nil {
+		return Result{}, err
+	}
+	plan, err := c.plan(ctx, startedOver(top), objects, opts.Render)
+	if err != nil {
+		return Result{}, err
+	}
+	plan.live = top
+	return result, c.replace(ctx, plan, opts.DryRun)
+}
+
+// startedOver is a top object without the traces of having been paused or cancelled.
+func startedOver(top client.Object) client.Object {
+	out := top.DeepCopyObject().(client.Object)
+	out.SetAnnotations(nil)
+	if job, ok := isBatchJob(out); ok {
+		job.Spec.Suspend = nil
+	}
+	return out
+}
+
+// SetPriority changes the priority of a job that waits or is paused.
+//
+// The priority of a pod never changes, so that one whose pods run starts over, which the options must permit.
+func (c *Client) SetPriority(
+	ctx context.Context, ref Ref, priority workload.Priority, opts EditOptions,
+) (Result, error) {
+	return c.edit(ctx, ref, "job.priority", string(priority), opts)
+}
+
+// UnknownPoolError says that no node is in a pool.
+type UnknownPoolError struct{ Pool string }
+
+func (e *UnknownPoolError) Error() string {
+	return fmt.Sprintf("pool %q has no nodes, so the job would wait for ever. See: gpuctl get pools", e.Pool)
+}
+
+// Move moves a job that waits or is paused into another pool. One whose pods run starts over, which the options must
+// permit.
+func (c *Client) Move(ctx context.Context, ref Ref, pool string, opts EditOptions) (Result, error) {
+	if err := c.checkPool(ctx, pool); err != nil {
+		return Result{}, err
+	}
+	return c.edit(ctx, ref, "resources.pool", pool, opts)
+}
+
+// checkPool looks for a node of the pool. Whoever may not list nodes is believed.
+func (c *Client) checkPool(ctx context.Context, pool string) error {
+	if pool == names.DefaultPool {
+		return nil
+	}
+	nodes := &metav1.PartialObjectMetadataList{}
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	err := c.api.List(ctx, nodes, client.MatchingLabels{names.LabelPool: pool}, client.Limit(1))
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("looking for the nodes of pool %s: %w", pool, err)
+	case len(nodes.Items) == 0:
+		return &UnknownPoolError{Pool: pool}
+	}
+	return nil
+}
+
+// edit changes one field of the YAML that a job was made from, and applies that.
+func (c *Client) edit(ctx context.Context, ref Ref, path, value string, opts EditOptions) (Result, error) {
+	top, err := c.Top(ctx, ref)
+	if err != nil {
+		return Result{}, err
+	}
+	source, err := operate.SetField(top.GetAnnotations()[names.AnnotationSubmitted], path, value)
+	if err != nil {
+		return Result{}, fmt.Errorf("changing %s of job %s: %w", path, ref.Name, err)
+	}
+	objects, err := objectsOf(top, source, opts.Render)
+	if err != nil {
+		return Result{}, err
+	}
+	if sameLabels(top, objects[0]) {
+		return resultOf(top, ActionUnchanged), nil
+	}
+	if err := c.checkEditable(ctx, top, opts); err != nil {
+		return Result{}, err
+	}
+	return c.Apply(ctx, objects, ApplyOptions{Replace: true, Force: true, DryRun: opts.DryRun, Render: opts.Render})
+}
+
+// sameLabels says whether two top objects are of one pool and one priority.
+func sameLabels(a, b client.Object) bool {
+	for _, key := range []string{names.LabelPool, names.LabelPriority} {
+		if a.GetLabels()[key] != b.GetLabels()[key] {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *Client) checkEditable(ctx context.Context, top client.Object, opts EditOptions) error {
+	state := operate.StateOf(top)
+	if state == operate.StatePaused || state == operate.StateActive && opts.Restart {
+		return nil
+	}
+	refused := &operate.StateError{Job: jobOf(top), State: state}
+	if state != operate.StateActive {
+		refused.Hint = "Create it anew with what it shall ask"
+		return refused
+	}
+	pods, err := c.podsOf(ctx, top)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		if pods[i].Spec.NodeName != "" && !hasEnded(&pods[i]) {
+			return &RunningError{Ref: resultOf(top, "").Ref}
+		}
+	}
+	return nil
+}
+
+// RunningError says that a job would have to start over.
+type RunningError struct{ Ref Ref }
+
+func (e *RunningError) Error() string {
+	return fmt.Sprintf("job %q runs, and Kubernetes changes nothing of a pod that does\n"+
+		"Pause it first (gpuctl pause %s), or start it over with --restart", e.Ref.Name, e.Ref.Name)
+}
+
+// objectsOf renders the YAML of a job that is there.
+func objectsOf(top client.Object, source string, opts render.Options) ([]client.Object, error) {
+	docs, diagnostics := workload.Parse("job "+jobOf(top), []byte(source))
+	if diagnostics.HasErrors() {
+		return nil, fmt.Errorf("reading the YAML of job %s: %s", jobOf(top), diagnostics[0].Message)
+	}
+	if len(docs) != 1 {
+		return nil, fmt.Errorf("reading the YAML of job %s: it holds %d documents, want one", jobOf(top), len(docs))
+	}
+	opts.Namespace = top.GetNamespace()
+	objects, _, err := render.Objects(docs[0], opts)
+	return objects, err
+}

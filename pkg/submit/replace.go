@@ -1,0 +1,188 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// replaceTimeout bounds the time in which a job is not there while it is replaced. It takes milliseconds, unless
+// something holds the old object back.
+const replaceTimeout = 30 * time.Second
+
+// replace makes a Job anew, because Kubernetes changes nothing of its pods in place. The objects that belong to it stay
+// and change owners, so that claims keep their data.
+//
+// The API server checks the new Job before the old one goes. Should the new one be refused nevertheless, the old one is
+// put back. The new one waits, suspended, until the last pod of the old one has ended: two runs of one job must not
+// write to one folder. Whoever is interrupted there leaves a paused job, which can be resumed.
+func (c *Client) replace(ctx context.Context, plan *jobPlan, dryRun bool) error {
+	fresh, ok := isBatchJob(plan.desired[0])
+	if !ok {
+		return fmt.Errorf("replacing %s: only a Job can be made anew", describe(plan.live))
+	}
+	fresh.OwnerReferences = nil
+	if err := c.checkCreatable(ctx, fresh); err != nil || dryRun {
+		return err
+	}
+	suspend := ptr.Deref(fresh.Spec.Suspend, false)
+	fresh.Spec.Suspend = ptr.To(true)
+	if err := c.exchange(ctx, plan, fresh); err != nil {
+		return err
+	}
+	if err := c.adopt(ctx, plan, fresh); err != nil {
+		return err
+	}
+	if err := c.waitForPods(ctx, plan.live); err != nil {
+		return fmt.Errorf("%w\nThe new job is there, and paused: resume it when the pods of the old one have ended", err)
+	}
+	if suspend {
+		return nil
+	}
+	return c.patch(ctx, fresh, []byte(`{"spec":{"suspend":false}}`), false)
+}
+
+// checkCreatable asks the API server whether it would create a Job, under another name because its own is taken.
+func (c *Client) checkCreatable(ctx context.Context, job *batchv1.Job) error {
+	probe := job.DeepCopy()
+	probe.Name, probe.GenerateName = "", "gpuctl-check-"
+	if err := c.api.Create(ctx, probe, client.DryRunAll); err != nil {
+		return fmt.Errorf("creating %s: %w", describe(job), err)
+	}
+	return nil
+}
+
+// exchange deletes the old Job and creates the new one. It does not end halfway when ctx ends.
+func (c *Client) exchange(ctx context.Context, plan *jobPlan, fresh *batchv1.Job) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTimeout)
+	defer cancel()
+	for i, before := range plan.before[1:] {
+		if before == nil {
+			continue
+		}
+		if err := c.patch(ctx, before, []byte(`{"metadata":{"ownerReferences":null}}`), false); err != nil {
+			return err
+		}
+		plan.desired[i+1].SetOwnerReferences(nil)
+	}
+	if err := c.remove(ctx, plan.live); err != nil {
+		return err
+	}
+	if err := c.waitForName(ctx, plan.live); err != nil {
+		return err
+	}
+	err := c.createOne(ctx, fresh)
+	if err == nil {
+		return nil
+	}
+	old, _ := isBatchJob(plan.live)
+	if again := c.createOne(ctx, asNew(old)); again != nil {
+		return fmt.Errorf("%w; putting the old job back failed too, create it anew: %w", err, again)
+	}
+	return fmt.Errorf("%w; the old job was put back, and starts over", err)
+}
+
+// asNew is a Job without what Kubernetes adds when it creates and runs it.
+func asNew(old *batchv1.Job) *batchv1.Job {
+	out := old.DeepCopy()
+	out.ResourceVersion, out.UID, out.ManagedFields = "", "", nil
+	out.Status = batchv1.JobStatus{}
+	out.Spec.Selector = nil
+	for _, labels := range []map[string]string{out.Labels, out.Spec.Template.Labels} {
+		for _, key := range []string{
+			batchv1.ControllerUidLabel, batchv1.JobNameLabel, "controller-uid", "job-name",
+		} {
+			delete(labels, key)
+		}
+	}
+	return out
+}
+
+// waitForName waits until the name of a deleted object is free.
+func (c *Client) waitForName(ctx context.Context, deleted client.Object) error {
+	err := wait.PollUntilContextCancel(ctx, gonePoll, true, func(ctx context.Context) (bool, error) {
+		found, err := c.read(ctx, deleted)
+		return found == nil || found.GetUID() != deleted.GetUID(), err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s to go: %w", describe(deleted), err)
+	}
+	return nil
+}
+
+// adopt makes the new Job the owner of what belongs to the job, and creates what is missing of it.
+func (c *Client) adopt(ctx context.Context, plan *jobPlan, owner client.Object) error {
+	for i, object := range plan.desired[1:] {
+		own(owner, object)
+		var err error
+		if plan.before[i+1] == nil {
+			err = c.createOne(ctx, object)
+		} else {
+			err = c.serverSideApply(ctx, object, false, true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, object := range plan.obsolete {
+		if err := c.remove(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitForPods waits until no pod that the object made is left.
+func (c *Client) waitForPods(ctx context.Context, owner client.Object) error {
+	err := wait.PollUntilContextCancel(ctx, gonePoll, true, func(ctx context.Context) (bool, error) {
+		pods, err := c.podsOf(ctx, owner)
+		for i := range pods {
+			if !hasEnded(&pods[i]) {
+				return false, err
+			}
+		}
+		return true, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the pods of %s to end: %w", describe(owner), err)
+	}
+	return nil
+}
+
+// podsOf reads the pods of a job, those of one object only if it is a Job.
+func (c *Client) podsOf(ctx context.Context, top client.Object) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	ref := Ref{Name: jobOf(top), Kind: kindOf(top)}
+	labels := ref.labels()
+	if _, ok := isBatchJob(top); ok {
+		labels = client.MatchingLabels{batchv1.ControllerUidLabel: string(top.GetUID())}
+	}
+	if err := c.api.List(ctx, &pods, client.InNamespace(top.GetNamespace()), labels); err != nil {
+		return nil, fmt.Errorf("listing the pods of job %s: %w", jobOf(top), err)
+	}
+	return pods.Items, nil
+}
+
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+func isBatchJob(object client.Object) (*batchv1.Job, bool) {
+	job, ok := object.(*batchv1.Job)
+	return job, ok
+}
+
+func isNotFound(err error) bool {
+	return errors.As(err, new(*NotFoundError)) || apierrors.IsNotFound(err)
+}
