@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/joblogs"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -63,19 +64,24 @@ func TestWithoutACluster(t *testing.T) {
 		code           int
 		stdout, stderr string
 	}{
-		"a misspelt command":           {args: []string{"crate"}, code: 2, stderr: `did you mean "create"?`},
-		"a misspelt resource":          {args: []string{"get", "jbos"}, code: 2, stderr: `did you mean "jobs"?`},
-		"a misspelt flag":              {args: []string{"get", "jobs", "--pol=x"}, code: 2, stderr: `did you mean "--pool"?`},
-		"a misspelt kind":              {args: []string{"get", "jobs", "--kind=training2"}, code: 2, stderr: `did you mean "training"?`},
-		"a format that does not exist": {args: []string{"get", "nodes", "-o", "xml"}, code: 2, stderr: "want one of table, wide"},
-		"a group without a command":    {args: []string{"get"}, code: 2, stdout: "nodes"},
-		"no cluster configured":        {args: []string{"get", "jobs"}, code: 9, stderr: "set KUBECONFIG"},
-		"a job needs a name":           {args: []string{"logs"}, code: 2, stderr: "the name of one job"},
-		"no file":                      {args: []string{"create"}, code: 2, stderr: "give one with -f"},
-		"a file that does not exist":   {args: []string{"validate", "-f", "/nope.yaml"}, code: 2, stderr: "reading /nope.yaml: no such file"},
-		"names and files at once":      {args: []string{"delete", "x", "-f", "-"}, code: 2, stderr: "not both"},
-		"the version of gpuctl":        {args: []string{"version", "--client"}, stdout: "gpuctl"},
-		"a valid file":                 {stdin: trainingYAML, args: []string{"validate", "-f", "-"}, stdout: "<stdin>: training/sft is valid\n"},
+		"a misspelt command":                          {args: []string{"crate"}, code: 2, stderr: `did you mean "create"?`},
+		"a misspelt resource":                         {args: []string{"get", "jbos"}, code: 2, stderr: `did you mean "jobs"?`},
+		"a misspelt flag":                             {args: []string{"get", "jobs", "--pol=x"}, code: 2, stderr: `did you mean "--pool"?`},
+		"a misspelt kind":                             {args: []string{"get", "jobs", "--kind=training2"}, code: 2, stderr: `did you mean "training"?`},
+		"a format that does not exist":                {args: []string{"get", "nodes", "-o", "xml"}, code: 2, stderr: "want one of table, wide"},
+		"a group without a command":                   {args: []string{"get"}, code: 2, stdout: "nodes"},
+		"no cluster configured":                       {args: []string{"get", "jobs"}, code: 9, stderr: "set KUBECONFIG"},
+		"a job needs a name":                          {args: []string{"logs"}, code: 2, stderr: "the name of one job"},
+		"no file":                                     {args: []string{"create"}, code: 2, stderr: "give one with -f"},
+		"a file that does not exist":                  {args: []string{"validate", "-f", "/nope.yaml"}, code: 2, stderr: "reading /nope.yaml: no such file"},
+		"the exit code of a job that is not followed": {args: []string{"logs", "x", "--exit-code"}, code: 2, stderr: "needs -f"},
+		"previous output cannot be followed":          {args: []string{"logs", "x", "-p", "-f"}, code: 2, stderr: "either --previous or -f"},
+		"two beginnings":                              {args: []string{"logs", "x", "--since=1m", "--since-time=x"}, code: 2, stderr: "either --since or --since-time"},
+		"a time that is none":                         {args: []string{"logs", "x", "--since-time=noon"}, code: 2, stderr: "want a time such as"},
+		"an expression that is none":                  {args: []string{"logs", "x", "--grep=("}, code: 2, stderr: "--grep: error parsing regexp"},
+		"names and files at once":                     {args: []string{"delete", "x", "-f", "-"}, code: 2, stderr: "not both"},
+		"the version of gpuctl":                       {args: []string{"version", "--client"}, stdout: "gpuctl"},
+		"a valid file":                                {stdin: trainingYAML, args: []string{"validate", "-f", "-"}, stdout: "<stdin>: training/sft is valid\n"},
 		"a bad file": {
 			stdin: strings.Replace(trainingYAML, "gpu:", "gpus:", 1), args: []string{"validate", "-f", "-"},
 			code: 2, stderr: "<stdin>:4:13: unknown field \"gpus\" in resources (did you mean \"gpu\"?)\n  resources",
@@ -134,6 +140,13 @@ func TestExitCodes(t *testing.T) {
 		"not logged in":            {apierrors.NewUnauthorized("x"), 5},
 		"no answer in time":        {context.DeadlineExceeded, 9},
 		"interrupted":              {context.Canceled, 130},
+		"no job to read":           {&inventory.NotFoundError{}, 3},
+		"no such rank":             {&joblogs.SelectionError{}, 2},
+		"it took too long":         {&timeoutError{}, 8},
+		"the job failed":           {outcomeOf(inventory.Job{Status: inventory.StatusFailed}), 100},
+		"the job goes on":          {outcomeOf(inventory.Job{Status: inventory.StatusRunning}), 101},
+		"the job was deleted":      {outcomeOf(inventory.Job{Status: inventory.StatusTerminating}), 101},
+		"the job succeeded":        {outcomeOf(inventory.Job{Status: inventory.StatusSucceeded}), 0},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/joblogs"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -22,13 +24,17 @@ const (
 	exitNotFound    = 3
 	exitConflict    = 4
 	exitForbidden   = 5
+	exitTimeout     = 8
 	exitUnreachable = 9
+	exitJobFailed   = 100
+	exitNotFinished = 101
 	exitInterrupted = 130
 )
 
 const exitCodeHelp = `Exit codes:
   0 success   1 failure   2 usage or invalid YAML   3 not found   4 conflict or already exists
-  5 forbidden or not logged in   9 API server unreachable   130 interrupted`
+  5 forbidden or not logged in   8 timeout   9 API server unreachable
+  100 the job failed   101 the job has not finished   130 interrupted`
 
 // usageError is an error in what the user typed or wrote.
 type usageError struct{ err error }
@@ -48,6 +54,19 @@ type conflictError struct{ what string }
 
 func (e *conflictError) Error() string { return e.what }
 
+// outcomeError is what has come of a job, or of a command in one of its pods, which decides the exit code.
+type outcomeError struct {
+	code int
+	text string
+}
+
+func (e *outcomeError) Error() string { return e.text }
+
+// timeoutError says that what a command waited for did not come in time.
+type timeoutError struct{ what string }
+
+func (e *timeoutError) Error() string { return e.what }
+
 // quietError is an error whose text the command has printed already.
 type quietError struct{ err error }
 
@@ -60,10 +79,15 @@ var errNoCluster = errors.New("no cluster is configured: " +
 
 // exitCode decides the exit code of an error, for all commands.
 func exitCode(err error) int {
+	var outcome *outcomeError
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, new(*usageError)), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+	case errors.As(err, &outcome):
+		return outcome.code
+	case errors.As(err, new(*timeoutError)):
+		return exitTimeout
+	case isUsage(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
@@ -79,8 +103,13 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
+func isUsage(err error) bool {
+	return errors.As(err, new(*usageError)) || errors.As(err, new(*joblogs.SelectionError)) ||
+		errors.As(err, new(*joblogs.TooManyError))
+}
+
 func isNotFound(err error) bool {
-	return errors.As(err, new(*notFoundError)) || errors.As(err, new(*submit.NotFoundError)) ||
+	return errors.As(err, new(*notFoundError)) || errors.As(err, new(*inventory.NotFoundError)) || errors.As(err, new(*submit.NotFoundError)) ||
 		errors.As(err, new(*submit.MissingNodesError)) || apierrors.IsNotFound(err)
 }
 
@@ -103,6 +132,10 @@ func message(err error) string {
 	switch {
 	case errors.As(err, &exists) && exists.Name != "":
 		text += "\nChoose another name, or delete that job first: gpuctl delete " + exists.Name + " -n " + exists.Namespace
+	case errors.As(err, new(*joblogs.TooManyError)):
+		text += "\nChoose one with --rank or --pod, or raise --max-streams"
+	case errors.Is(err, context.Canceled):
+		return "interrupted"
 	case errors.As(err, new(*submit.ForeignNodesError)):
 		text += "\nNothing was changed. --force moves the nodes"
 	case errors.As(err, &request):

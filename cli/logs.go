@@ -1,32 +1,32 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
+	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/joblogs"
 )
 
 type logsOptions struct {
-	factory  *Factory
-	job      string
-	follow   bool
-	previous bool
-	times    bool
-	tail     int64
+	factory *Factory
+	stream  joblogs.Options
+	// What the flags say, as they say it; "" and negative numbers are nothing.
+	tail      int64
+	rank      int
+	since     time.Duration
+	sinceTime string
+	match     string
+
+	timestamps, noPrefix, exitCode bool
 }
 
 func newLogsCmd(f *Factory) *cobra.Command {
@@ -34,160 +34,156 @@ func newLogsCmd(f *Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs JOB",
 		Short: "Print the output of a job, of all its pods",
-		Long: "Print the output of a job, of all its pods; when there are several, each line begins with its pod.\n" +
-			"A job that has not started is waited for, and what it waits for is told on standard error.",
-		Example: "  gpuctl logs qwen2-sft -f\n  gpuctl logs qwen2-sft --tail 20 --timestamps\n  gpuctl logs qwen2-sft --previous",
-		Args:    exactlyOne("the name of one job"),
+		Long: "Print the output of a job: of all its pods, those that failed included. When there are several, each line\n" +
+			"begins with the rank or the name of its pod, and lines come in the order of their time.\n\n" +
+			"With -f it goes on until the job has ended, and follows pods that come later. A job that has not started\n" +
+			"is waited for; what it waits for is told on standard error. With --exit-code the exit code is then that of\n" +
+			"the container which failed first, 0 if the job succeeded.",
+		Example: "  gpuctl logs qwen2-sft -f\n" +
+			"  gpuctl logs qwen2-sft --since 10m --grep 'loss|error'\n" +
+			"  gpuctl logs llama-pretrain --rank 3 --tail 100\n" +
+			"  gpuctl logs qwen2-sft -f --exit-code && echo trained",
+		Args: exactlyOne("the name of one job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.job = strings.TrimPrefix(args[0], "job/")
+			o.stream.Job = strings.TrimPrefix(args[0], "job/")
 			return runLogs(cmd.Context(), o)
 		},
 		ValidArgsFunction: completeJobs(f),
 	}
-	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "Print new output as it comes, until the pods end")
-	cmd.Flags().BoolVarP(&o.previous, "previous", "p", false, "Print the output of the run before the last restart")
-	cmd.Flags().BoolVar(&o.times, "timestamps", false, "Begin each line with its time")
-	cmd.Flags().Int64Var(&o.tail, "tail", -1, "Print only this many of the last lines of each pod; -1 is all")
+	o.addFlags(cmd.Flags())
 	return cmd
 }
 
-func runLogs(ctx context.Context, o *logsOptions) error {
-	namespace, err := o.factory.namespace()
-	if err != nil {
-		return err
-	}
-	clientset, err := o.factory.kubernetes()
-	if err != nil {
-		return err
-	}
-	pods, err := o.waitForStart(ctx, clientset, namespace)
-	if err != nil {
-		return err
-	}
-	out := &lineWriter{out: o.factory.IO.Out}
-	group, ctx := errgroup.WithContext(ctx)
-	for _, pod := range pods {
-		prefix := ""
-		if len(pods) > 1 {
-			prefix = "[" + pod + "] "
-		}
-		group.Go(func() error {
-			if err := o.copyLogs(ctx, clientset.CoreV1().Pods(namespace).GetLogs(pod, o.podOptions()).Stream, out, prefix); err != nil {
-				return fmt.Errorf("reading the log of pod %s: %w", pod, err)
-			}
-			return nil
-		})
-	}
-	err = group.Wait()
-	if o.follow && errors.Is(err, context.Canceled) {
-		return nil // ending it is how following ends
-	}
-	return err
+func (o *logsOptions) addFlags(flags *pflag.FlagSet) {
+	flags.BoolVarP(&o.stream.Follow, "follow", "f", false, "Print new output as it comes, until the job has ended")
+	flags.BoolVarP(&o.stream.Previous, "previous", "p", false, "Print the output of the run before the last restart")
+	flags.Int64Var(&o.tail, "tail", -1, "Print only this many of the last lines of each pod; -1 is all")
+	flags.DurationVar(&o.since, "since", 0, "Print only what is not older than this, such as 10m")
+	flags.StringVar(&o.sinceTime, "since-time", "", "Print only what is not older than this time, such as 2026-11-01T12:00:00Z")
+	flags.StringVar(&o.stream.Pod, "pod", "", "Print only the output of this pod")
+	flags.IntVar(&o.rank, "rank", -1, "Print only the output of this rank of a job of several nodes")
+	flags.StringVarP(&o.stream.Container, "container", "c", "", "Print the output of this container of each pod")
+	flags.StringVar(&o.match, "grep", "", "Print only the lines that this regular expression matches")
+	flags.BoolVar(&o.timestamps, "timestamps", false, "Begin each line with its time")
+	flags.BoolVar(&o.noPrefix, "no-prefix", false, "Never begin a line with its pod")
+	flags.BoolVar(&o.exitCode, "exit-code", false, "With -f: end with the exit code of the job")
+	flags.IntVar(&o.stream.MaxStreams, "max-streams", joblogs.DefaultMaxStreams, "How many containers may be read at a time")
 }
 
-func (o *logsOptions) podOptions() *corev1.PodLogOptions {
-	options := &corev1.PodLogOptions{Follow: o.follow, Previous: o.previous, Timestamps: o.times}
+// complete turns what the flags say into options of the stream.
+func (o *logsOptions) complete() (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if o.since != 0 {
+		o.stream.Since = o.factory.Now().Add(-o.since)
+	}
+	if o.sinceTime != "" {
+		if o.stream.Since, err = time.Parse(time.RFC3339, o.sinceTime); err != nil {
+			return usagef("--since-time is %q, want a time such as 2026-11-01T12:00:00Z", o.sinceTime)
+		}
+	}
+	if o.match != "" {
+		if o.stream.Match, err = regexp.Compile(o.match); err != nil {
+			return usagef("--grep: %w", err)
+		}
+	}
 	if o.tail >= 0 {
-		options.TailLines = ptr.To(o.tail)
+		o.stream.Tail = &o.tail
 	}
-	return options
+	if o.rank >= 0 {
+		o.stream.Rank = &o.rank
+	}
+	o.stream.Namespace, err = o.factory.namespace()
+	return err
 }
 
-// startPoll is how often a job that has not started is looked at.
-const startPoll = time.Second
-
-// waitForStart returns the pods that have output. Each new reason for waiting is told once.
-func (o *logsOptions) waitForStart(ctx context.Context, clientset kubernetes.Interface, namespace string) ([]string, error) {
-	reader := inventory.NewReader(clientset)
-	told := ""
-	for {
-		jobs, err := reader.Jobs(ctx, inventory.JobQuery{Namespace: namespace, Name: o.job})
-		if err != nil {
-			return nil, err
-		}
-		job, err := onlyJob(jobs, namespace, o.job)
-		if err != nil {
-			return nil, err
-		}
-		pods := startedPods(job)
-		if len(pods) > 0 {
-			return pods, nil
-		}
-		if job.Finished != nil || job.Status == inventory.StatusSuspended {
-			return nil, fmt.Errorf("job %s has no output: it is %s (%s)", job.Name, job.Status, reasonOf(job.Trouble))
-		}
-		if why := reasonOf(job.Trouble); why != told {
-			fmt.Fprintf(o.factory.IO.ErrOut, "Waiting for job %s to start. %s\n", job.Name, why)
-			told = why
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(startPoll):
-		}
+// check finds flags that stand against each other.
+func (o *logsOptions) check() error {
+	switch {
+	case o.exitCode && !o.stream.Follow:
+		return usagef("--exit-code needs -f: a job that goes on has no exit code yet")
+	case o.stream.Previous && o.stream.Follow:
+		return usagef("a run that has ended cannot be followed: give either --previous or -f")
+	case o.since != 0 && o.sinceTime != "":
+		return usagef("give either --since or --since-time")
+	case o.stream.MaxStreams < 1:
+		return usagef("--max-streams is %d, want at least 1", o.stream.MaxStreams)
 	}
+	return nil
 }
 
-// onlyJob is the job of a list that was read by name. Two jobs of one name and different kinds exist only where
-// someone else than gpuctl made them.
-func onlyJob(jobs []inventory.Job, namespace, name string) (inventory.Job, error) {
-	switch len(jobs) {
-	case 0:
-		return inventory.Job{}, &notFoundError{what: fmt.Sprintf("job %q in namespace %s", name, namespace)}
-	case 1:
-		return jobs[0], nil
+func runLogs(ctx context.Context, o *logsOptions) error {
+	if err := o.complete(); err != nil {
+		return err
 	}
-	kinds := namesOf(jobs, func(j inventory.Job) string { return j.Kind })
-	return inventory.Job{}, fmt.Errorf("%s has several jobs named %q: %s", namespace, name, strings.Join(kinds, ", "))
-}
-
-// startedPods are the pods whose container has run, or runs.
-func startedPods(job inventory.Job) []string {
-	var out []string
-	for _, pod := range job.Pods {
-		ran := pod.ExitCode != nil || pod.Phase == string(corev1.PodRunning)
-		if ran || pod.Phase == string(corev1.PodSucceeded) || pod.Phase == string(corev1.PodFailed) && pod.Node != "" {
-			out = append(out, pod.Name)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-func (o *logsOptions) copyLogs(
-	ctx context.Context, open func(context.Context) (io.ReadCloser, error), out *lineWriter, prefix string,
-) error {
-	stream, err := open(ctx)
+	client, err := o.factory.kubernetes()
 	if err != nil {
 		return err
 	}
-	defer stream.Close() //nolint:errcheck // it was only read
-	reader := bufio.NewReader(stream)
-	for {
-		line, err := reader.ReadString('\n')
-		if line != "" {
-			if err := out.write(prefix + strings.TrimSuffix(line, "\n") + "\n"); err != nil {
-				return err
+	job, err := o.print(ctx, client)
+	var none *joblogs.NoOutputError
+	switch {
+	case errors.As(err, &none):
+		return o.noOutput(ctx, client, none)
+	case ctx.Err() != nil && o.stream.Follow && !o.exitCode:
+		return nil // ending it is how following ends
+	case ctx.Err() != nil && o.exitCode:
+		return &outcomeError{code: exitNotFinished, text: fmt.Sprintf("job %s has not finished", o.stream.Job)}
+	case err != nil || !o.exitCode:
+		return err
+	}
+	return exitAs(job)
+}
+
+// print copies the output of the job to stdout, and on stderr says what the job waits for.
+func (o *logsOptions) print(ctx context.Context, client kubernetes.Interface) (inventory.Job, error) {
+	printer := &logPrinter{io: o.factory.IO, timestamps: o.timestamps, noPrefix: o.noPrefix}
+	story := newNarrator(o.factory, client)
+	defer story.end()
+	return joblogs.Stream(ctx, client, o.stream, joblogs.Events{
+		Line: func(line joblogs.Line) error {
+			story.end()
+			return printer.print(line)
+		},
+		State: func(job inventory.Job) {
+			printer.expect(job)
+			if o.stream.Follow && !hasStarted(job) && job.Finished == nil {
+				story.tell(ctx, job)
+			}
+		},
+		Trouble: func(source joblogs.Source, err error) {
+			fmt.Fprintf(o.factory.IO.ErrOut, "%s: %v\n", source.Pod, err)
+		},
+	})
+}
+
+// noOutput says why there is nothing to print, and what to do.
+func (o *logsOptions) noOutput(ctx context.Context, client kubernetes.Interface, none *joblogs.NoOutputError) error {
+	job := none.Job
+	switch {
+	case none.Previous:
+		return fmt.Errorf("%w\nLeave out --previous to print the output of the newest run", none)
+	case job.Finished != nil:
+		return fmt.Errorf("job %s has %s, and its pods are gone with their output", job.Name, strings.ToLower(string(job.Status)))
+	case job.Status == inventory.StatusTerminating:
+		return &outcomeError{code: exitNotFinished, text: fmt.Sprintf("job %s was deleted before it had any output", job.Name)}
+	}
+	why := ": " + reasonOf(job.Trouble)
+	if report, err := diagnose(ctx, client, job, o.factory); err == nil {
+		why = headline(report)
+	}
+	return fmt.Errorf("%w%s\nWait for it: gpuctl logs %s -n %s -f", none, why, job.Name, job.Namespace)
+}
+
+// hasStarted reports whether any container of a job has run.
+func hasStarted(job inventory.Job) bool {
+	for _, pod := range job.Pods {
+		for _, container := range pod.Containers {
+			if container.Started != nil {
+				return true
 			}
 		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
 	}
-}
-
-// lineWriter keeps the lines of several pods whole.
-type lineWriter struct {
-	mu  sync.Mutex
-	out io.Writer
-}
-
-func (w *lineWriter) write(line string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	_, err := io.WriteString(w.out, line)
-	return err
+	return false
 }

@@ -14,38 +14,97 @@ const (
 	clearRow = "\r\x1b[K"
 )
 
-// startProgress shows on stderr what a command waits for, once that takes long: a line that is drawn anew on a
-// terminal, and a single line elsewhere. The returned function ends it.
+// startProgress shows on stderr what a command waits for, once that takes long. The returned function ends it.
 func startProgress(streams IOStreams, what string) (stop func()) {
-	done := make(chan struct{})
-	var finished sync.WaitGroup
-	finished.Go(func() { drawProgress(streams, what, done) })
+	line := newStatusLine(streams)
+	timer := time.AfterFunc(quietFor, func() { line.set(what + " …") })
 	return sync.OnceFunc(func() {
-		close(done)
-		finished.Wait()
+		timer.Stop()
+		line.end()
 	})
 }
 
-func drawProgress(streams IOStreams, what string, done <-chan struct{}) {
-	select {
-	case <-done:
-		return
-	case <-time.After(quietFor):
+// statusLine says on stderr what goes on. On a terminal it is one line, drawn anew in place with the time since the
+// last change; elsewhere each change is a line of its own.
+type statusLine struct {
+	io   IOStreams
+	done chan struct{}
+	idle sync.WaitGroup
+
+	mu    sync.Mutex
+	text  string
+	since time.Time
+	ended bool
+}
+
+func newStatusLine(streams IOStreams) *statusLine {
+	l := &statusLine{io: streams, done: make(chan struct{})}
+	if streams.ErrIsTerminal {
+		l.idle.Go(l.tick)
 	}
-	if !streams.ErrIsTerminal {
-		fmt.Fprintln(streams.ErrOut, what+" …")
-		<-done
+	return l
+}
+
+// set changes what the line says.
+func (l *statusLine) set(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if text == l.text || l.ended {
 		return
 	}
+	l.text, l.since = text, time.Now()
+	if !l.io.ErrIsTerminal {
+		fmt.Fprintln(l.io.ErrOut, text)
+		return
+	}
+	l.draw()
+}
+
+// end takes the line off a terminal. What is set later is not shown.
+func (l *statusLine) end() {
+	l.mu.Lock()
+	ended := l.ended
+	l.ended = true
+	l.mu.Unlock()
+	if ended {
+		return
+	}
+	close(l.done)
+	l.idle.Wait()
+	if l.io.ErrIsTerminal && l.text != "" {
+		fmt.Fprint(l.io.ErrOut, clearRow)
+	}
+}
+
+func (l *statusLine) tick() {
 	ticker := time.NewTicker(redraw)
 	defer ticker.Stop()
-	for waited := quietFor; ; waited += redraw {
-		fmt.Fprintf(streams.ErrOut, "%s%s … %s", clearRow, what, waited.Truncate(time.Second))
+	for {
 		select {
-		case <-done:
-			fmt.Fprint(streams.ErrOut, clearRow)
+		case <-l.done:
 			return
 		case <-ticker.C:
+			l.mu.Lock()
+			l.draw()
+			l.mu.Unlock()
 		}
 	}
+}
+
+// draw writes the line on a terminal, cut to its width: one that wraps could not be drawn over.
+func (l *statusLine) draw() {
+	if l.text == "" || l.ended {
+		return
+	}
+	elapsed := " " + time.Since(l.since).Truncate(time.Second).String()
+	fmt.Fprint(l.io.ErrOut, clearRow+cut(l.text, l.io.ErrWidth-len(elapsed)-1)+elapsed)
+}
+
+// cut shortens a text to a width, if there is one.
+func cut(text string, width int) string {
+	runes := []rune(text)
+	if width <= 1 || len(runes) <= width {
+		return text
+	}
+	return string(runes[:width-1]) + "…"
 }

@@ -14,8 +14,8 @@ type IOStreams struct {
 	Out, ErrOut io.Writer
 	// OutIsTerminal and ErrIsTerminal say whether a person looks at the stream.
 	OutIsTerminal, ErrIsTerminal bool
-	// Width is the number of columns of the terminal behind Out, 0 if there is none.
-	Width int
+	// Width is the number of columns of the terminal behind Out, 0 if there is none; ErrWidth that behind ErrOut.
+	Width, ErrWidth int
 	// Color says whether Out takes colours.
 	Color bool
 }
@@ -27,6 +27,9 @@ func SystemStreams() IOStreams {
 	streams.ErrIsTerminal = term.IsTerminal(int(os.Stderr.Fd()))
 	if streams.OutIsTerminal {
 		streams.Width, _, _ = term.GetSize(int(os.Stdout.Fd())) // 0 is unlimited
+	}
+	if streams.ErrIsTerminal {
+		streams.ErrWidth, _, _ = term.GetSize(int(os.Stderr.Fd()))
 	}
 	streams.Color = streams.OutIsTerminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return streams

@@ -126,7 +126,7 @@ type cellStyle struct {
 func writeCell(text *strings.Builder, cell string, style cellStyle) {
 	length := utf8.RuneCountInString(cell)
 	if length > style.width {
-		cell, length = string([]rune(cell)[:style.width-1])+"…", style.width
+		cell, length = cut(cell, style.width), style.width
 	}
 	if style.paint != "" {
 		cell = style.paint + cell + colorReset

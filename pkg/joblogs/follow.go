@@ -91,7 +91,7 @@ func (f *follower) update(ctx context.Context, group *errgroup.Group, jobs []inv
 		return err
 	}
 	f.job, f.seen = job, true
-	f.tell(job)
+	f.state(job)
 	runs, err := runsOf(job, &f.options)
 	if err != nil && (f.first || !errors.As(err, new(*SelectionError))) {
 		return err
@@ -110,14 +110,6 @@ func (f *follower) update(ctx context.Context, group *errgroup.Group, jobs []inv
 	f.finishGone(runs)
 	f.first = false
 	return nil
-}
-
-func (f *follower) tell(job inventory.Job) {
-	if f.events.State != nil {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.events.State(job)
-	}
 }
 
 // finishGone ends what no state shows any more: a container that was restarted, a pod that is gone.

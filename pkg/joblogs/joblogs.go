@@ -77,7 +77,7 @@ type Line struct {
 type Events struct {
 	// Line is called with every line; its error ends the stream.
 	Line func(Line) error
-	// State is called with the job, at first and whenever it changes, while following.
+	// State is called with the job before its first line, and while following whenever it changes.
 	State func(inventory.Job)
 	// Trouble is called when a source cannot be read, which is tried again while following.
 	Trouble func(Source, error)
@@ -132,6 +132,7 @@ func Stream(ctx context.Context, client kubernetes.Interface, o Options, events 
 	if err != nil {
 		return job, err
 	}
+	reader.state(job)
 	return job, reader.merge(ctx, runs)
 }
 

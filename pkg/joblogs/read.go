@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
 // reader reads logs and hands out what it finds.
@@ -39,6 +41,15 @@ func (r *reader) emit(line Line) error {
 		return &emitError{err}
 	}
 	return nil
+}
+
+func (r *reader) state(job inventory.Job) {
+	if r.events.State == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events.State(job)
 }
 
 func (r *reader) trouble(source Source, err error) {

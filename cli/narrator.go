@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/client-go/kubernetes"
+
+	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// narrator tells on stderr how a job gets on: why it waits, then where it starts and runs.
+type narrator struct {
+	factory *Factory
+	client  kubernetes.Interface
+	line    *statusLine
+	// seen is what the job said of itself when it was last looked into, and told what the last sentence was about.
+	seen, told string
+}
+
+func newNarrator(f *Factory, client kubernetes.Interface) *narrator {
+	return &narrator{factory: f, client: client, line: newStatusLine(f.IO)}
+}
+
+// tell says where a job stands, if that has changed. Numbers alone are no change in a pipe: a busy cluster has others
+// every second.
+func (n *narrator) tell(ctx context.Context, job inventory.Job) {
+	seen := fmt.Sprint(job.Status, job.Reason, job.Ready)
+	if n.factory.IO.ErrIsTerminal {
+		seen += job.Message
+	}
+	if seen == n.seen {
+		return
+	}
+	n.seen = seen
+	text, about := n.sentence(ctx, job)
+	if n.factory.IO.ErrIsTerminal || about != n.told {
+		n.line.set(text)
+	}
+	n.told = about
+}
+
+func (n *narrator) end() { n.line.end() }
+
+// sentence is where a job stands, and what that is about: all but the numbers.
+func (n *narrator) sentence(ctx context.Context, job inventory.Job) (text, about string) {
+	switch job.Status {
+	case inventory.StatusRunning:
+		text = fmt.Sprintf("%s runs on %s, %d of %d pods ready", job.Name, strings.Join(job.Nodes, ", "), job.Ready, job.Desired)
+		return text, text
+	case inventory.StatusSucceeded:
+		return job.Name + " has succeeded", string(job.Status)
+	case inventory.StatusTerminating:
+		return job.Name + " is being deleted", string(job.Status)
+	}
+	report, err := diagnose(ctx, n.client, job, n.factory)
+	if err != nil { // the reason that the pods give is the next best
+		return fmt.Sprintf("%s is %s: %s", job.Name, job.Status, reasonOf(job.Trouble)), string(job.Status) + job.Reason
+	}
+	return report.Job + " is " + string(report.Status) + headline(report), string(report.Status) + string(report.Cause)
+}
+
+// diagnose finds out why one job is where it is, from what the cluster shows.
+func diagnose(ctx context.Context, client kubernetes.Interface, job inventory.Job, f *Factory) (diagnosis.Report, error) {
+	facts, err := diagnosis.NewReader(client).Read(ctx, job.Namespace, job.Name, f.Now())
+	if err != nil {
+		return diagnosis.Report{}, err
+	}
+	for i := range facts {
+		if facts[i].Job.Kind == job.Kind {
+			return diagnosis.Diagnose(facts[i]), nil
+		}
+	}
+	return diagnosis.Report{}, &inventory.NotFoundError{Namespace: job.Namespace, Name: job.Name}
+}
