@@ -18,9 +18,11 @@ import (
 // JobDetail is a job with all that is known of it.
 type JobDetail struct {
 	Job
-	Description string    `json:"description,omitempty"`
-	Container   Container `json:"container"`
-	Services    []Service `json:"services,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Submitted is the YAML that the job was made from, "" when it was not made by gpuctl.
+	Submitted string    `json:"-"`
+	Container Container `json:"container"`
+	Services  []Service `json:"services,omitempty"`
 	// Events are those of the job's object, its pods and all between them, the oldest first.
 	Events []Event `json:"events,omitempty"`
 }
@@ -128,12 +130,14 @@ func (d *JobDetail) describe(objects Objects) {
 	for i := range objects.Jobs {
 		if job := &objects.Jobs[i]; job.UID == d.Object.UID {
 			d.Description = job.Annotations[names.AnnotationDescription]
+			d.Submitted = job.Annotations[names.AnnotationSubmitted]
 			d.Container = buildContainer(&job.Spec.Template.Spec)
 		}
 	}
 	for i := range objects.Deployments {
 		if deployment := &objects.Deployments[i]; deployment.UID == d.Object.UID {
 			d.Description = deployment.Annotations[names.AnnotationDescription]
+			d.Submitted = deployment.Annotations[names.AnnotationSubmitted]
 			d.Container = buildContainer(&deployment.Spec.Template.Spec)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -94,6 +95,7 @@ func watchAll(ctx context.Context, namespace string, sources []source) *watched 
 		store, controller := cache.NewInformerWithOptions(cache.InformerOptions{
 			ListerWatcher: cache.NewFilteredListWatchFromClient(s.client, s.resource, namespace, s.tweak),
 			ObjectType:    s.object,
+			Transform:     withoutManagedFields,
 			Handler: cache.ResourceEventHandlerFuncs{
 				AddFunc:    func(any) { mark() },
 				UpdateFunc: func(any, any) { mark() },
@@ -105,6 +107,14 @@ func watchAll(ctx context.Context, namespace string, sources []source) *watched 
 		go controller.RunWithContext(ctx)
 	}
 	return w
+}
+
+// withoutManagedFields drops what nobody here reads and is a third of many an object.
+func withoutManagedFields(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	return object, nil
 }
 
 // each calls report once the stores are filled and then after every burst of changes. It returns ctx's error.

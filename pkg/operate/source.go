@@ -11,9 +11,9 @@ import (
 // sourceIndent is the number of blanks by which a section of a job's YAML is indented.
 const sourceIndent = 2
 
-// SetField returns the YAML document of a job with one field changed, comments kept. The path is one of section and
-// key, such as resources.pool; a section or key that the document has not is added.
-func SetField(source, path, value string) (string, error) {
+// SetField returns the YAML document of a job with one field changed to a string or a number, comments kept. The path
+// is one of section and key, such as resources.pool; a section or key that the document has not is added.
+func SetField(source, path string, value any) (string, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal([]byte(source), &root); err != nil {
 		return "", fmt.Errorf("reading the job's YAML: %w", err)
@@ -25,10 +25,12 @@ func SetField(source, path, value string) (string, error) {
 	for _, key := range strings.Split(path, ".") {
 		node = child(node, key)
 	}
-	*node = yaml.Node{
-		Kind: yaml.ScalarNode, Tag: "!!str", Value: value,
-		HeadComment: node.HeadComment, LineComment: node.LineComment, FootComment: node.FootComment,
+	var changed yaml.Node
+	if err := changed.Encode(value); err != nil {
+		return "", fmt.Errorf("writing %s into the job's YAML: %w", path, err)
 	}
+	changed.HeadComment, changed.LineComment, changed.FootComment = node.HeadComment, node.LineComment, node.FootComment
+	*node = changed
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(sourceIndent)
