@@ -15,7 +15,7 @@ RACE       := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools test demo demo-down bench generate verify lint image clean
+.PHONY: help build tools test chaos demo demo-down bench generate verify lint image clean
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -28,6 +28,9 @@ tools: ## Build the control plane (etcd, kube-apiserver, …) into bin/tools; fi
 test: tools build ## Run all tests, unit and integration, the latter on a real control plane
 	go test $(RACE) ./cli/... ./manifests/... ./pkg/... ./plugins/...
 	go test -count=1 -timeout 15m ./cmd/... ./test/...
+
+chaos: tools build ## Kill and stop the leading scheduler 20 times each while it places pods; about 4 minutes
+	go test ./test/chaos -count=1 -v -timeout 30m -kills 20 -stops 20
 
 demo: tools build ## Start a cluster of simulated GPU nodes, submit jobs to it, show where they land and why
 	@hack/demo.sh

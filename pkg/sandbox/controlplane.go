@@ -79,15 +79,21 @@ func (s *Sandbox) newControlPlane() (*envtest.ControlPlane, *planeLogs, error) {
 	plane.Etcd.Configure().
 		Set("log-level", "warn").
 		Set("quota-backend-bytes", strconv.Itoa(8<<30))
-	configureAPIServer(plane.APIServer.Configure(), s.options.ControllerManager)
+	configureAPIServer(plane.APIServer.Configure(), plane.APIServer.CertDir, s.options.ControllerManager)
 	return plane, logs, nil
 }
 
 // configureAPIServer sets what differs from envtest's defaults. Two admission plugins need controllers to
 // undo what they do: ServiceAccount waits for the namespace's default account, and TaintNodesByCondition
-// taints new nodes as not ready.
-func configureAPIServer(args *envtest.Arguments, controllers bool) {
+// taints new nodes as not ready. Servers that delegate authentication, as the scheduler does, ask for the settings of an
+// authenticating proxy over and over until they find some: here they name one that nobody has a certificate for.
+func configureAPIServer(args *envtest.Arguments, certDir string, controllers bool) {
 	args.
+		Set("requestheader-client-ca-file", filepath.Join(certDir, "client-cert-auth-ca.crt")).
+		Set("requestheader-allowed-names", "no-front-proxy").
+		Set("requestheader-username-headers", "X-Remote-User").
+		Set("requestheader-group-headers", "X-Remote-Group").
+		Set("requestheader-extra-headers-prefix", "X-Remote-Extra-").
 		Set("authorization-mode", "RBAC").
 		Set("max-requests-inflight", "3000").
 		Set("max-mutating-requests-inflight", "1500").

@@ -185,6 +185,7 @@ profiles:
 // TestClassicConfigurationPlacesPods runs a scheduler with the configuration that SREs know, as it is.
 func TestClassicConfigurationPlacesPods(t *testing.T) {
 	e := newEnv(t)
+	takeFenceAway(t, e.client) // it knows no leader election
 	endScheduler(t, (*sandbox.Process).Stop)
 	restartScheduler(t, sandbox.SchedulerOptions{ConfigPath: filepath.Join("testdata", "classic-config.yaml")})
 	defer func() {
