@@ -14,6 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // Values of --dry-run.
@@ -113,7 +114,7 @@ func rank(c creation) int {
 	return 1
 }
 
-// renderOptions asks the cluster which pools share GPUs, if any job wants to know; without a cluster none do.
+// renderOptions asks the cluster what rendering depends on; without a cluster that is the namespace alone.
 func (o *createOptions) renderOptions(ctx context.Context, docs []submission) (render.Options, error) {
 	if o.dryRun == dryRunClient {
 		return render.Options{Namespace: o.factory.explicitNamespace()}, nil
@@ -122,18 +123,17 @@ func (o *createOptions) renderOptions(ctx context.Context, docs []submission) (r
 	if err != nil {
 		return render.Options{}, err
 	}
-	options := render.Options{Namespace: namespace}
-	if !slices.ContainsFunc(docs, func(s submission) bool { return s.Job != nil && s.Job.Resources.GPUShare != nil }) {
-		return options, nil
-	}
 	reader, err := o.factory.reader()
 	if err != nil {
 		return render.Options{}, err
 	}
-	options.SharedPools, err = reader.SharedPools(ctx)
-	if exitCode(err) == exitForbidden {
-		fmt.Fprintln(o.factory.IO.ErrOut, "warning: you may not list nodes, so jobs with gpu-share get whole GPUs")
-		err = nil
+	documents := make([]workload.Document, len(docs))
+	for i := range docs {
+		documents[i] = docs[i].Document
+	}
+	options, warnings, err := submit.RenderOptions(ctx, reader, documents, namespace)
+	for _, warning := range warnings {
+		fmt.Fprintln(o.factory.IO.ErrOut, "warning: "+warning)
 	}
 	return options, err
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // Reader reads the cluster through the API server. The number of requests of each method is constant.
@@ -182,18 +181,4 @@ func (r *Reader) NodePods(ctx context.Context, node string) ([]NodePod, error) {
 		return nil, fmt.Errorf("listing the pods of node %s: %w", node, err)
 	}
 	return buildNodePods(list.Items), nil
-}
-
-// SharedPools reads the pools that have nodes which share their GPUs by memory: one request.
-func (r *Reader) SharedPools(ctx context.Context) (map[string]bool, error) {
-	selector := names.LabelSharing + "=" + names.SharingMemory
-	list, err := r.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector})
-	if err != nil {
-		return nil, fmt.Errorf("listing the nodes that share GPUs: %w", err)
-	}
-	pools := map[string]bool{}
-	for i := range list.Items {
-		pools[gpu.PoolOf(&list.Items[i])] = true
-	}
-	return pools, nil
 }

@@ -48,7 +48,7 @@ var priorityClasses = map[workload.Priority]string{
 func (r *renderer) podAnnotations() map[string]string {
 	annotations := map[string]string{}
 	maps.Copy(annotations, r.description())
-	if types := r.job.Resources.GPUTypes; len(types) > 1 {
+	if types := r.job.Resources.GPUTypes; r.byLabels && len(types) > 0 {
 		annotations[names.AnnotationGPUTypes] = strings.Join(types, ",")
 	}
 	if share := r.job.Resources.GPUShare; share != nil {
@@ -61,13 +61,13 @@ func (r *renderer) podAnnotations() map[string]string {
 }
 
 // nodeSelector binds the pod to its pool and its GPU type. It has no entry for the default pool, whose nodes
-// usually carry no label, nor for several types, among which the scheduler chooses.
+// usually carry no label, nor for types that the scheduler looks for.
 func (r *renderer) nodeSelector() map[string]string {
 	selector := map[string]string{}
 	if pool := r.job.Resources.Pool; pool != names.DefaultPool {
 		selector[names.LabelPool] = pool
 	}
-	if types := r.job.Resources.GPUTypes; len(types) == 1 {
+	if types := r.job.Resources.GPUTypes; len(types) == 1 && !r.byLabels {
 		selector[names.LabelGPUType] = types[0]
 	}
 	if len(selector) == 0 {

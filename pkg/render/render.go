@@ -29,6 +29,13 @@ type Options struct {
 	// SharedPools holds the pools whose nodes share GPUs by memory. In them gpu-share asks for shared GPUs;
 	// elsewhere it is noted on the pod and the job gets whole GPUs.
 	SharedPools map[string]bool
+	// AliasedTypes holds the GPU types that some node of the cluster carries in no label but an alias of
+	// g8s.host/gpu-type, such as nvidia.com/gpu.product. A node selector would pass over such nodes, so a job that
+	// asks for such a type leaves the matching of labels to the scheduler.
+	AliasedTypes map[string]bool
+	// HostPaths are the paths of nodes that jobs may mount, with all that is below them. Nil allows every path, and
+	// an empty list none.
+	HostPaths []string
 }
 
 // Warning tells the author of a document what became of a field.
@@ -56,17 +63,18 @@ func Objects(doc workload.Document, opts Options) ([]client.Object, []Warning, e
 	case doc.Job == nil:
 		return nil, nil, fmt.Errorf("rendering %s %q: the document has no content", doc.Kind, doc.Name)
 	}
-	r := &renderer{job: doc.Job, source: doc.Source, shared: opts.SharedPools[doc.Job.Resources.Pool]}
-	r.namespace = doc.Job.Namespace
-	if r.namespace == "" {
-		r.namespace = opts.Namespace
+	if err := checkHostPaths(doc.Job, opts.HostPaths); err != nil {
+		return nil, nil, err
 	}
-	r.mounts = mountsOf(doc.Job)
+	r := newRenderer(doc, opts)
 	var objects []client.Object
 	if doc.Kind.IsService() {
 		objects = append(objects, r.deployment())
 		if doc.Job.Service.Port != 0 {
 			objects = append(objects, r.service())
+		}
+		if doc.Job.Service.Autoscaling != nil {
+			objects = append(objects, r.autoscaler())
 		}
 	} else {
 		objects = append(objects, r.trainingJob())
@@ -81,7 +89,22 @@ type renderer struct {
 	source    string
 	// shared says whether the job's pool shares its GPUs.
 	shared bool
-	mounts []mount
+	// byLabels says whether the scheduler looks for the GPU types in all labels that name one.
+	byLabels bool
+	mounts   []mount
+}
+
+func newRenderer(doc workload.Document, opts Options) *renderer {
+	asked := &doc.Job.Resources
+	r := &renderer{
+		job: doc.Job, source: doc.Source, namespace: doc.Job.Namespace, mounts: mountsOf(doc.Job),
+		shared:   opts.SharedPools[asked.Pool],
+		byLabels: asked.GPUTypesListed || len(asked.GPUTypes) == 1 && opts.AliasedTypes[asked.GPUTypes[0]],
+	}
+	if r.namespace == "" {
+		r.namespace = opts.Namespace
+	}
+	return r
 }
 
 // TopName returns the name of the top object of a job.
@@ -173,7 +196,7 @@ func ignoreDisruptions() *batchv1.PodFailurePolicy {
 func (r *renderer) deployment() *appsv1.Deployment {
 	app := TopName(r.job.Kind, r.job.Name)
 	spec := appsv1.DeploymentSpec{
-		Replicas: ptr.To(r.job.Service.Replicas),
+		Replicas: r.replicas(),
 		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
 		Template: r.podTemplate(app, corev1.RestartPolicyAlways),
 	}
@@ -186,6 +209,14 @@ func (r *renderer) deployment() *appsv1.Deployment {
 		ObjectMeta: r.topMeta(),
 		Spec:       spec,
 	}
+}
+
+// replicas is nil where Kubernetes chooses them.
+func (r *renderer) replicas() *int32 {
+	if r.job.Service.Autoscaling != nil {
+		return nil
+	}
+	return ptr.To(r.job.Service.Replicas)
 }
 
 // nodes returns the members of a pool, with the labels that joining it sets.

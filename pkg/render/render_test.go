@@ -2,6 +2,7 @@ package render
 
 import (
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,6 +86,69 @@ func TestGPUShare(t *testing.T) {
 	}
 }
 
+func TestGPUTypesAreFoundByLabel(t *testing.T) {
+	selected := map[string]string{names.LabelGPUType: "T4"}
+	cases := map[string]struct {
+		types        string
+		aliased      map[string]bool
+		wantSelector map[string]string
+		wantListed   string
+	}{
+		"one type is selected by our label":                         {"T4", nil, selected, ""},
+		"another type in an alias changes nothing":                  {"T4", map[string]bool{"A10": true}, selected, ""},
+		"a type that some node has in an alias only is listed":      {"T4", map[string]bool{"T4": true}, nil, "T4"},
+		"a list of one is listed, for all labels to be looked at":   {"[T4]", nil, nil, "T4"},
+		"several types are listed in their order":                   {"[T4, A10]", nil, nil, "T4,A10"},
+		"several types are listed, whichever labels nodes may have": {"[T4, A10]", map[string]bool{"A10": true}, nil, "T4,A10"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			objects, _ := renderText(t, training+"resources: {gpu: 1, gpu-type: "+tc.types+"}", Options{AliasedTypes: tc.aliased})
+			pod := podOf(t, objects[0])
+			if diff := cmp.Diff(tc.wantSelector, pod.Spec.NodeSelector); diff != "" {
+				t.Errorf("node selector (-want +got):\n%s", diff)
+			}
+			if got := pod.Annotations[names.AnnotationGPUTypes]; got != tc.wantListed {
+				t.Errorf("the annotation lists %q, want %q", got, tc.wantListed)
+			}
+		})
+	}
+}
+
+func TestHostPathsAreBounded(t *testing.T) {
+	cases := map[string]struct {
+		storage string
+		allowed []string
+		want    string
+	}{
+		"no list allows all":                {"workdirs: [{path: /etc}]", nil, ""},
+		"an empty list allows none":         {"workdirs: [{path: /etc}]", []string{}, "storage.workdirs[0]: the administrator does not allow jobs to mount /etc of the node (no path is allowed): use pvc or size, or ask for it"},
+		"the path itself":                   {"workdirs: [{path: /data/}]", []string{"/data"}, ""},
+		"what is below":                     {"workdirs: [{path: /data/a/b}]", []string{"/data/"}, ""},
+		"a longer name is not below":        {"workdirs: [{path: /data2}]", []string{"/data"}, "storage.workdirs[0]: the administrator does not allow jobs to mount /data2 of the node (allowed: /data): use pvc or size, or ask for it"},
+		"a folder above":                    {"workdirs: [{path: /data}, {path: /}]", []string{"/data"}, "mount /"},
+		"the root allows all":               {"workdirs: [{path: /etc}]", []string{"/"}, ""},
+		"claims are no paths of nodes":      {"workdirs: [{path: /etc, pvc: c}]", []string{}, ""},
+		"a named volume is bounded as well": {"x: {path: /etc}", []string{"/data"}, "storage.x: the administrator"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			docs, _ := workload.Parse("t", []byte(training+"storage: {"+strings.Replace(tc.storage, "path: /}", "path: /, mount-path: /x}", 1)+"}"))
+			objects, _, err := Objects(docs[0], Options{HostPaths: tc.allowed})
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			if (tc.want == "") != (err == nil) || !strings.Contains(got, tc.want) {
+				t.Errorf("got error %q, want %q", got, tc.want)
+			}
+			if err != nil && len(objects) > 0 {
+				t.Error("there are objects of a job that is refused")
+			}
+		})
+	}
+}
+
 func TestSharedMemory(t *testing.T) {
 	cases := map[string]struct {
 		document string
@@ -151,6 +215,17 @@ func TestVolumeNames(t *testing.T) {
 				t.Errorf("names (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestNamedVolumesKeepTheirNames(t *testing.T) {
+	objects, _ := renderText(t, training+"storage:\n  workdirs: [{path: /data}]\n  data-volume: {mount-path: /x, path: /y}\n", Options{})
+	var got []string
+	for _, v := range podOf(t, objects[0]).Spec.Volumes {
+		got = append(got, v.Name)
+	}
+	if diff := cmp.Diff([]string{"data-volume-2", "data-volume"}, got); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
 	}
 }
 

@@ -21,10 +21,14 @@ type mount struct {
 	wants *workload.Workdir
 }
 
-// mountsOf returns the workdirs of a job in their order, and after them /dev/shm.
+// mountsOf returns the workdirs of a job in their order, after them its named volumes, and last /dev/shm.
 func mountsOf(job *workload.Job) []mount {
 	var out []mount
 	taken := volumeNames{}
+	taken.take(shmVolume)
+	for i := range job.Storage.Volumes {
+		taken.take(job.Storage.Volumes[i].Name)
+	}
 	for i := range job.Storage.Workdirs {
 		dir := &job.Storage.Workdirs[i]
 		named := dir.Path
@@ -32,6 +36,10 @@ func mountsOf(job *workload.Job) []mount {
 			named = dir.MountPath
 		}
 		out = append(out, mountOf(job, dir, taken.next(named)))
+	}
+	for i := range job.Storage.Volumes {
+		v := &job.Storage.Volumes[i]
+		out = append(out, mountOf(job, &v.Workdir, v.Name))
 	}
 	if shm, ok := sharedMemory(job); ok {
 		out = append(out, shm)
@@ -65,6 +73,9 @@ func claimName(job *workload.Job, volume string) string {
 // loaders and for NCCL.
 const shmPath = "/dev/shm"
 
+// shmVolume is the name of the volume at shmPath.
+const shmVolume = "shm-volume"
+
 // sharedMemory returns the /dev/shm of a job. Its pages count against the memory of the container, so a job
 // with GPUs that gives no size gets half of its memory, as Linux does for a machine.
 func sharedMemory(job *workload.Job) (mount, bool) {
@@ -76,7 +87,7 @@ func sharedMemory(job *workload.Job) (mount, bool) {
 		size = resource.NewQuantity(job.Resources.Memory.Value()/2, resource.BinarySI)
 	}
 	return mount{path: shmPath, volume: corev1.Volume{
-		Name: "shm-volume",
+		Name: shmVolume,
 		VolumeSource: corev1.VolumeSource{
 			EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: size},
 		},
@@ -84,7 +95,7 @@ func sharedMemory(job *workload.Job) (mount, bool) {
 }
 
 func mountsSHM(job *workload.Job) bool {
-	for _, dir := range job.Storage.Workdirs {
+	for dir := range job.Storage.Dirs() {
 		if path.Clean(dir.MountPath) == shmPath {
 			return true
 		}
@@ -138,7 +149,7 @@ func (r *renderer) claim(m mount) *corev1.PersistentVolumeClaim {
 
 // accessMode lets every replica write, wherever it runs.
 func (r *renderer) accessMode() corev1.PersistentVolumeAccessMode {
-	if r.job.Service != nil && r.job.Service.Replicas > 1 {
+	if s := r.job.Service; s != nil && (s.Replicas > 1 || s.Autoscaling != nil && s.Autoscaling.Max > 1) {
 		return corev1.ReadWriteMany
 	}
 	return corev1.ReadWriteOnce

@@ -10,12 +10,6 @@ func checkQuota(d *decoder, q *Quota) {
 	if d.has("metadata") && !d.has("default") && !d.has("namespace") && !d.has("spec") {
 		d.errorf(d.keys["metadata"], "the quota names no namespace: write for example \"namespace: {alice: {gpu: 8}}\"")
 	}
-	for _, name := range []string{"default", "namespace"} {
-		if again := d.keys[join("spec", name)]; d.has(name) && again != nil {
-			d.errorf(again, "%s is given twice: line %d has it already", name, d.source.first+d.keys[name].Line)
-			return
-		}
-	}
 	named := 0
 	for i := range q.Namespaces {
 		if q.Namespaces[i].Namespace == corev1.NamespaceDefault {

@@ -15,6 +15,8 @@ type decoder struct {
 	keys map[string]*yaml.Node
 	// values holds the value nodes of the same fields.
 	values map[string]*yaml.Node
+	// placed lists the fields of the document in its order.
+	placed []placed
 }
 
 func newDecoder(src *source, kind Kind) *decoder {
@@ -84,6 +86,9 @@ func (f field) hint() string {
 // entry decodes one key of a section and what it holds.
 func (d *decoder) entry(key, val *yaml.Node, path string, fs fields, seen map[string]*yaml.Node) {
 	f, known := fs.find(key.Value)
+	if !known && key.Kind == yaml.ScalarNode {
+		f, known = fs.chosen(key.Value, val, d.kind)
+	}
 	switch first := seen[f.name]; {
 	case key.Kind != yaml.ScalarNode || !known:
 		d.unknown(key, path, fs)
@@ -99,6 +104,7 @@ func (d *decoder) entry(key, val *yaml.Node, path string, fs fields, seen map[st
 	seen[f.name] = key
 	full := join(path, f.name)
 	d.keys[full], d.values[full] = key, val
+	d.placed = append(d.placed, placed{field: f, path: full, section: path, key: key})
 	holdsFields := len(f.value.fields) > 0
 	switch {
 	case holdsFields && !f.required && (isNull(val) || isEmpty(val)):

@@ -11,7 +11,7 @@ import (
 // environmentVariables is a value that accepts the three published forms: a list of name and value (or
 // value-from), a list of NAME: value, and a section of NAME: value.
 func environmentVariables(to *[]corev1.EnvVar) value {
-	return value{describe: "list of name and value, or section", decode: func(d *decoder, node *yaml.Node, path string) {
+	return value{describe: "list of name and value, or section", wrap: variablesSchema, decode: func(d *decoder, node *yaml.Node, path string) {
 		e := &envDecoder{decoder: d, to: to, seen: map[string]*yaml.Node{}}
 		if node.Kind == yaml.MappingNode {
 			e.pairs(node, path)
@@ -38,9 +38,6 @@ func (e *envDecoder) entry(_ int, node *yaml.Node, path string) {
 	e.section(node, path, envFields(&v))
 	if node.Kind != yaml.MappingNode {
 		return
-	}
-	if e.has(join(path, "value")) && e.has(join(path, "value-from")) {
-		e.errorf(node, "%s has both value and value-from: keep one of them", path)
 	}
 	e.add(node, v)
 }
@@ -87,7 +84,7 @@ func envFields(v *corev1.EnvVar) fields {
 			doc: "The name of the variable."},
 		{name: "value", value: scalar(&v.Value, "text", anyText), def: "empty", example: `"8"`,
 			doc: "Its value. Numbers and booleans are taken as they are written."},
-		{name: "value-from", value: section(envSourceFields(v)),
+		{name: "value-from", excludes: []string{"value"}, value: section(envSourceFields(v)),
 			doc: "Where the value comes from, instead of value. Exactly one source."},
 	}
 }

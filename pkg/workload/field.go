@@ -18,12 +18,20 @@ type field struct {
 	value value
 	// only lists the kinds that have the field; empty means all that have its section.
 	only []Kind
+	// free stands for every key that is no other field's, with a section below it. It is the last of its table.
+	free bool
 	// required makes the absence of the field an error.
 	required bool
+	// needs names fields without which this one does nothing, and excludes those that contradict it. A name is that of
+	// a neighbour, or, with sections of its own, a path from the top of the document.
+	needs, excludes []string
 	// def says in words what holds when the field is absent.
 	def string
-	// example is a value in YAML.
+	// example is a value in YAML. For a section or a list of sections it is the least that is accepted, where that is
+	// more than its required fields.
 	example string
+	// typical marks fields that nearly every author writes, though they are not required.
+	typical bool
 	// doc says what the field does, in a sentence or two.
 	doc string
 }
@@ -36,6 +44,12 @@ type value struct {
 	fields fields
 	// list marks a list of sections.
 	list bool
+	// words are the only ones accepted, if there is such a choice.
+	words []string
+	// schema is the JSON Schema of a value that holds no fields.
+	schema schema
+	// wrap makes the JSON Schema of the value of that of its fields; nil leaves it as it is.
+	wrap func(section schema) schema
 	// decode stores node, or reports why it cannot. The node is never an alias and never null.
 	decode func(d *decoder, node *yaml.Node, path string)
 }
@@ -53,15 +67,30 @@ func (fs fields) find(key string) (field, bool) {
 	return field{}, false
 }
 
+// freeField is a field for keys that authors choose; name shows that, such as "<name>".
+func freeField(name, example string, v value, doc string) field {
+	return field{name: name, free: true, example: example, value: v, def: "none", doc: doc}
+}
+
 // names lists the fields that documents of the kind may have.
 func (fs fields) names(kind Kind) []string {
 	var out []string
 	for _, f := range fs {
-		if f.allows(kind) {
+		if f.allows(kind) && !f.free {
 			out = append(out, f.name)
 		}
 	}
 	return out
+}
+
+// chosen returns the field of a key that its author may have chosen; not if the key looks like a misspelt one.
+func (fs fields) chosen(key string, val *yaml.Node, kind Kind) (field, bool) {
+	last := fs[len(fs)-1]
+	if !last.free || val.Kind != yaml.MappingNode || suggest(key, fs.names(kind)) != "" {
+		return field{}, false
+	}
+	last.name = key
+	return last, true
 }
 
 func (f field) allows(kind Kind) bool {
@@ -86,7 +115,14 @@ type Field struct {
 
 // Fields lists every field of a kind, each section before what it holds.
 func Fields(kind Kind) []Field {
-	return describe(tableOf(kind), kind, "")
+	var out []Field
+	walk(tableOf(kind), kind, "", func(path string, f field) {
+		out = append(out, Field{
+			Path: path, Type: f.value.describe, Default: f.def, Example: f.example, Doc: f.doc,
+			Required: f.required, Section: len(f.value.fields) > 0,
+		})
+	})
+	return out
 }
 
 // tableOf returns the table of a kind, bound to a job or pool that nobody keeps.
@@ -101,23 +137,19 @@ func tableOf(kind Kind) fields {
 	}
 }
 
-func describe(fs fields, kind Kind, prefix string) []Field {
-	var out []Field
+// walk visits every field of a kind with its path, each section before what it holds.
+func walk(fs fields, kind Kind, prefix string, visit func(path string, f field)) {
 	for _, f := range fs {
 		if !f.allows(kind) {
 			continue
 		}
 		path := prefix + f.name
-		out = append(out, Field{
-			Path: path, Type: f.value.describe, Default: f.def, Example: f.example, Doc: f.doc,
-			Required: f.required, Section: len(f.value.fields) > 0,
-		})
+		visit(path, f)
 		if f.value.list {
 			path += "[]"
 		}
-		out = append(out, describe(f.value.fields, kind, path+".")...)
+		walk(f.value.fields, kind, path+".", visit)
 	}
-	return out
 }
 
 // section is a value that holds other fields.
@@ -129,12 +161,25 @@ func section(fs fields) value {
 	}
 }
 
+// pointer is a section of a T that stays nil when the section is absent.
+func pointer[T any](to **T, table func(*T) fields) value {
+	return value{
+		describe: "section",
+		fields:   table(new(T)),
+		decode: func(d *decoder, node *yaml.Node, path string) {
+			*to = new(T)
+			d.section(node, path, table(*to))
+		},
+	}
+}
+
 // sections is a list whose entries all have the fields that table returns for a new T.
 func sections[T any](to *[]T, table func(*T) fields) value {
 	return value{
 		describe: "list",
 		fields:   table(new(T)),
 		list:     true,
+		wrap:     listOf,
 		decode: func(d *decoder, node *yaml.Node, path string) {
 			*to = make([]T, len(node.Content))
 			d.list(node, path, func(i int, entry *yaml.Node, path string) {

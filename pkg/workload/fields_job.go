@@ -35,7 +35,7 @@ func jobFields(j *Job) fields {
 	fs := append(headFields(j.Kind),
 		field{name: "job", required: true, value: section(identityFields(j)), doc: "What the job is called, and how it is treated."},
 		field{name: "environment", required: true, value: section(environmentFields(&j.Environment)), doc: "What runs."},
-		field{name: "resources", value: section(resourcesFields(&j.Resources)), doc: "What each pod of the job asks for."},
+		field{name: "resources", typical: true, value: section(resourcesFields(&j.Resources)), doc: "What each pod of the job asks for."},
 	)
 	if j.Service != nil {
 		fs = append(fs, field{name: "service", only: serviceKinds, value: section(serviceFields(j.Service, j.Kind)),
@@ -65,7 +65,7 @@ func identityFields(j *Job) fields {
 			doc: "A sentence for your colleagues; any language."},
 		{name: "ttl", only: training, value: optional(&j.TTL, "duration", duration(0)), def: "kept until deleted", example: "7d",
 			doc: "How long the job and its logs are kept after it finished."},
-		{name: "retries", only: training, value: scalar(&j.Retries, "whole number", wholeNumber[int32](0, maxRetries)),
+		{name: "retries", only: training, value: whole(&j.Retries, "whole number", 0, maxRetries),
 			def: "3", example: "5",
 			doc: "How often the job is started again after it failed. Being stopped for a job of high priority, " +
 				"or with its node, does not count."},
@@ -101,24 +101,35 @@ func resourcesFields(r *Resources) fields {
 	return fields{
 		{name: "pool", value: scalar(&r.Pool, "pool", labelValue), def: "default", example: "training-pool",
 			doc: "The pool of nodes to run in. See gpuctl get pools."},
-		{name: "gpu", value: scalar(&r.GPU, "whole number", wholeNumber[int64](0, maxGPUs)), def: "0", example: "4",
+		{name: "gpu", typical: true, value: whole(&r.GPU, "whole number", 0, maxGPUs), def: "0", example: "4",
 			doc: "The number of GPUs of each pod; all of them are in one node."},
-		{name: "gpu-type", value: oneOrList(&r.GPUTypes, "GPU type", labelValue), def: "any", example: "A100-100G",
-			doc: "The model of GPU, exactly as gpuctl get nodes shows it; or a list of acceptable models, the preferred one first."},
-		{name: "gpu-share", value: optional(&r.GPUShare, "amount of memory", memory), def: "whole GPUs", example: "2Gi",
+		{name: "gpu-type", value: gpuTypes(r), def: "any", example: "A100-100G",
+			doc: "The model of GPU, exactly as gpuctl get nodes shows it; or a list of acceptable models, the preferred one first. See below."},
+		{name: "gpu-share", needs: []string{"gpu"}, value: optional(&r.GPUShare, "amount of memory", memory), def: "whole GPUs", example: "2Gi",
 			doc: "The memory needed on each of the GPUs. In a pool that shares its GPUs the job gets that much of each; " +
 				"in any other pool it gets whole GPUs and a warning."},
-		{name: "cpu", value: optional(&r.CPU, "amount of CPU", cpus), def: "no reservation", example: "8",
+		{name: "cpu", typical: true, value: optional(&r.CPU, "amount of CPU", cpus), def: "no reservation", example: "8",
 			doc: "CPU cores, reserved and limited: 8, 0.5 or 500m."},
-		{name: "memory", value: optional(&r.Memory, "amount of memory", memory), def: "no reservation", example: "32Gi",
+		{name: "memory", typical: true, value: optional(&r.Memory, "amount of memory", memory), def: "no reservation", example: "32Gi",
 			doc: "Memory, reserved and limited. A container that uses more is killed."},
 		{name: "shm", value: optional(&r.SHM, "amount of memory", memoryOrNone), def: "half of memory when GPUs are asked, else none", example: "16Gi",
 			doc: "The size of /dev/shm, through which PyTorch's data loaders and NCCL pass data. It is taken from memory. 0 leaves it out."},
-		{name: "tolerations", value: sections(&r.Tolerations, tolerationFields), def: "that of GPU nodes when GPUs are asked",
+		{name: "tolerations", example: `[{key: dedicated}]`, value: sections(&r.Tolerations, tolerationFields), def: "that of GPU nodes when GPUs are asked",
 			doc: "Taints of nodes that the job accepts, in addition to that of GPU nodes."},
 		{name: "time-limit", only: []Kind{KindTraining}, value: optional(&r.TimeLimit, "duration", duration(time.Second)), def: "none", example: "12h",
 			doc: "How long the job may run, all its retries together. Then it is stopped and has failed."},
 	}
+}
+
+// gpuTypes is one type, or a list of them, and remembers which of the two.
+func gpuTypes(r *Resources) value {
+	v := oneOrList(&r.GPUTypes, "GPU type", labelValue)
+	types := v.decode
+	v.decode = func(d *decoder, node *yaml.Node, path string) {
+		r.GPUTypesListed = node.Kind == yaml.SequenceNode
+		types(d, node, path)
+	}
+	return v
 }
 
 func tolerationFields(t *corev1.Toleration) fields {
@@ -130,61 +141,8 @@ func tolerationFields(t *corev1.Toleration) fields {
 		{name: "value", value: scalar(&t.Value, "text", taintValue), def: "empty", example: "research",
 			doc: "The value of the taint, for the operator Equal."},
 		{name: "effect", value: choice(&t.Effect, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute),
-			def: "every effect", example: "NoSchedule", doc: "The effect of the taint."},
-		{name: "toleration-seconds", value: optional(&t.TolerationSeconds, "whole number", wholeNumber[int64](0, 1<<31-1)), def: "for ever", example: "600",
+			def: "every effect", example: "NoExecute", doc: "The effect of the taint."},
+		{name: "toleration-seconds", needs: []string{"effect"}, value: optionalWhole(&t.TolerationSeconds, "whole number", 0, 1<<31-1), def: "for ever", example: "600",
 			doc: "How long the pod stays after the taint appeared; only with the effect NoExecute."},
 	}
-}
-
-func serviceFields(s *Service, kind Kind) fields {
-	port := map[Kind]string{KindInference: "8000", KindNotebook: "8888", KindCompute: "none, and then no Service is made"}
-	types := map[Kind]string{KindInference: "ClusterIP", KindNotebook: "NodePort", KindCompute: "NodePort"}
-	portNumber := wholeNumber[int32](1, maxPort)
-	return fields{
-		{name: "replicas", value: scalar(&s.Replicas, "whole number", wholeNumber[int32](0, maxReplicas)), def: "1", example: "2",
-			doc: "How many copies run. A notebook always has one."},
-		{name: "port", value: scalar(&s.Port, "port number", portNumber), def: port[kind], example: "8080",
-			doc: "The port of the Service."},
-		{name: "target-port", value: scalar(&s.TargetPort, "port number", portNumber), def: "port", example: "9000",
-			doc: "The port on which the container listens, where it is another one."},
-		{name: "type", value: choice(&s.Type, corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer),
-			def: types[kind], example: "LoadBalancer",
-			doc: "Who reaches the Service: ClusterIP only pods of the cluster, NodePort also every node's address, LoadBalancer the outside."},
-		{name: "health-check", value: scalar(&s.HealthCheck, "path", absolutePath), def: "none", example: "/health",
-			doc: "The HTTP path that answers 200 when the job is healthy. The job gets requests only while it answers, " +
-				"and is started again when it stops answering."},
-		{name: "startup-timeout", value: scalar(&s.StartupTimeout, "duration", duration(10*time.Second)), def: "30m", example: "45m",
-			doc: "How long loading the model may take until health-check answers the first time."},
-	}
-}
-
-func storageFields(s *Storage) fields {
-	return fields{
-		{name: "workdirs", value: sections(&s.Workdirs, workdirFields), def: "none",
-			doc: "Folders and files that the container sees."},
-	}
-}
-
-func workdirFields(w *Workdir) fields {
-	return fields{
-		{name: "path", value: scalar(&w.Path, "path", absolutePath), def: "none", example: "/datasets/alpaca",
-			doc: "The folder or file of the node, mounted at the same path. With pvc or size: the path to mount the claim at. " +
-				"Required, unless a claim has a mount-path."},
-		{name: "mount-path", value: scalar(&w.MountPath, "path", mountPath), def: "path", example: "/data",
-			doc: "Where the container sees it, where that is another path."},
-		{name: "read-only", value: scalar(&w.ReadOnly, "true or false", boolean), def: "false", example: "true",
-			doc: "Protect it from being written."},
-		{name: "type", value: choice(&w.Type, hostPathTypes...), def: "no check", example: "DirectoryOrCreate",
-			doc: "What the node's path must be, or is made to be."},
-		{name: "pvc", value: scalar(&w.Claim, "name", subdomain), def: "none", example: "shared-datasets",
-			doc: "An existing PersistentVolumeClaim to mount, instead of a path of the node."},
-		{name: "size", value: optional(&w.Size, "amount of storage", claimSize), def: "none", example: "200Gi",
-			doc: "Make a new claim of this size with the job, and mount it instead of a path of the node."},
-		{name: "storage-class", value: scalar(&w.StorageClass, "name", subdomain), def: "that of the cluster", example: "fast-ssd",
-			doc: "The StorageClass of the new claim."},
-	}
-}
-
-var hostPathTypes = []corev1.HostPathType{
-	corev1.HostPathDirectory, corev1.HostPathFile, corev1.HostPathDirectoryOrCreate, corev1.HostPathFileOrCreate,
 }

@@ -6,7 +6,7 @@ func poolFields(p *Pool) fields {
 	return append(headFields(KindPool),
 		field{name: "metadata", aliases: []string{"pool"}, required: true, value: section(poolIdentityFields(p)),
 			doc: "What the pool is called. May also be written as pool."},
-		nodesField(p),
+		nodesField(p, "spec.nodes"),
 		field{name: "spec", value: section(fields{nodesField(p)}), doc: "May hold nodes, instead of the top of the document."},
 	)
 }
@@ -20,12 +20,12 @@ func poolIdentityFields(p *Pool) fields {
 	}
 }
 
-func nodesField(p *Pool) field {
+func nodesField(p *Pool, excludes ...string) field {
 	nodes := namedSections(&p.Nodes, named[PoolNode]{
 		noun: "node", describe: "section of host names, or list", empty: true,
 		table: poolNodeFields, name: func(n *PoolNode) string { return n.Name },
 	})
-	return field{name: "nodes", value: nodes, def: "none",
+	return field{name: "nodes", excludes: excludes, value: nodes, def: "none", typical: len(excludes) > 0, example: `[{name: gpu-node-1}]`,
 		doc: "The nodes of the pool: a section of host names, or a list of host names or of name and gpu-type."}
 }
 
@@ -40,10 +40,7 @@ func poolNodeFields(n *PoolNode) fields {
 
 // checkPool checks what concerns more than one field of a pool.
 func checkPool(d *decoder, p *Pool) {
-	switch {
-	case d.has("nodes") && d.has("spec.nodes"):
-		d.errorf(d.keys["spec.nodes"], "nodes are given twice: line %d has them already", d.source.first+d.keys["nodes"].Line)
-	case len(p.Nodes) == 0 && !d.has("nodes") && !d.has("spec.nodes") && d.has("metadata"):
+	if len(p.Nodes) == 0 && !d.has("nodes") && !d.has("spec.nodes") && d.has("metadata") {
 		d.warnf(d.keys["metadata"], "the pool lists no nodes: it does not exist until a node is added to it")
 	}
 }

@@ -18,8 +18,8 @@ func quotaFields(q *Quota) fields {
 		field{name: "metadata", aliases: []string{"quota"}, required: true, value: section(quotaIdentityFields(q)),
 			doc: "What the quota is called. May also be written as quota."},
 	)
-	fs = append(fs, namespacesFields(q)...)
-	return append(fs, field{name: "spec", value: section(namespacesFields(q)),
+	fs = append(fs, namespacesFields(q, "spec.")...)
+	return append(fs, field{name: "spec", value: section(namespacesFields(q, "")),
 		doc: "May hold default and namespace, instead of the top of the document."})
 }
 
@@ -32,8 +32,14 @@ func quotaIdentityFields(q *Quota) fields {
 	}
 }
 
-// namespacesFields name the namespaces.
-func namespacesFields(q *Quota) fields {
+// namespacesFields name the namespaces; elsewhere begins the path of where else they may stand, if it is said here.
+func namespacesFields(q *Quota, elsewhere string) fields {
+	not := func(name string) []string {
+		if elsewhere == "" {
+			return nil
+		}
+		return []string{elsewhere + name}
+	}
 	namespaces := namedSections(&q.Namespaces, named[NamespaceQuota]{
 		noun: "namespace", describe: "section of namespaces, or list",
 		table: func(n *NamespaceQuota) fields {
@@ -44,9 +50,9 @@ func namespacesFields(q *Quota) fields {
 		check: checkBounded,
 	})
 	return fields{
-		{name: "default", value: defaultNamespace(&q.Namespaces), def: "unbounded",
+		{name: "default", excludes: not("default"), example: `{gpu: 8}`, value: defaultNamespace(&q.Namespaces), def: "unbounded",
 			doc: "What the jobs of the namespace default may reserve together."},
-		{name: "namespace", aliases: []string{"namespaces"}, value: namespaces, def: "none",
+		{name: "namespace", aliases: []string{"namespaces"}, excludes: not("namespace"), value: namespaces, def: "none", typical: elsewhere != "", example: `[{name: alice, gpu: 8}]`,
 			doc: "What the jobs of each namespace may reserve together: a section of namespaces, or a list with their names. " +
 				"A namespace that does not exist is made."},
 	}
@@ -68,9 +74,9 @@ func defaultNamespace(to *[]NamespaceQuota) value {
 func amountFields(n *NamespaceQuota) fields {
 	const unbounded = "unbounded"
 	return fields{
-		{name: "gpu", value: optional(&n.GPU, "whole number", wholeNumber[int64](0, maxQuotaGPUs)), def: unbounded, example: "8",
+		{name: "gpu", value: optionalWhole(&n.GPU, "whole number", 0, maxQuotaGPUs), def: unbounded, example: "8",
 			doc: "Whole GPUs. 0 allows none."},
-		{name: "shared-gpu", value: optional(&n.SharedGPU, "whole number", wholeNumber[int64](0, maxQuotaGPUs)), def: "gpu", example: "16",
+		{name: "shared-gpu", value: optionalWhole(&n.SharedGPU, "whole number", 0, maxQuotaGPUs), def: "gpu", example: "16",
 			doc: "Parts of GPUs: as many GPUs as jobs with gpu-share may hold a part of, in pools that share them."},
 		{name: "cpu", value: optional(&n.CPU, "amount of CPU", total("an amount of CPU such as 8 or 500m")), def: unbounded, example: "128",
 			doc: "CPU cores. Each pod of the namespace must then say its cpu."},
@@ -78,7 +84,7 @@ func amountFields(n *NamespaceQuota) fields {
 			doc: "Memory, as reserved and as limited. Each pod of the namespace must then say its memory."},
 		{name: "storage", value: optional(&n.Storage, "amount of storage", total("an amount of storage such as 500Gi or 2Ti")), def: unbounded, example: "10Ti",
 			doc: "The size of all claims together."},
-		{name: "pods", value: optional(&n.Pods, "whole number", wholeNumber[int64](0, maxQuotaPods)), def: unbounded, example: "100",
+		{name: "pods", value: optionalWhole(&n.Pods, "whole number", 0, maxQuotaPods), def: unbounded, example: "100",
 			doc: "Pods that run or wait."},
 	}
 }

@@ -24,6 +24,7 @@ func namedSections[T any](to *[]T, n named[T]) value {
 		describe: n.describe,
 		fields:   n.table(new(T)),
 		list:     true,
+		wrap:     func(section schema) schema { return namedSchema(section, n.empty) },
 		decode: func(d *decoder, node *yaml.Node, path string) {
 			l := namedDecoder[T]{decoder: d, named: n, to: to, seen: map[string]*yaml.Node{}}
 			if node.Kind == yaml.MappingNode {

@@ -103,17 +103,20 @@ func decodeDocument(src *source, root *yaml.Node) (Document, bool) {
 		pool := &Pool{}
 		d.section(root, "", poolFields(pool))
 		checkPool(d, pool)
+		d.checkRelations()
 		return Document{Kind: kind, Name: pool.Name, Pool: pool}, true
 	case KindQuota:
 		quota := &Quota{}
 		d.section(root, "", quotaFields(quota))
 		checkQuota(d, quota)
+		d.checkRelations()
 		quota.fillDerived()
 		return Document{Kind: kind, Name: quota.Name, Quota: quota}, true
 	}
 	job := newJob(kind)
 	d.section(root, "", jobFields(job))
 	checkJob(d, job)
+	d.checkRelations()
 	job.fillDerived()
 	return Document{Kind: kind, Name: job.Name, Namespace: job.Namespace, Job: job}, true
 }
@@ -139,7 +142,7 @@ func (d *decoder) parseKind(root, node *yaml.Node) (Kind, bool) {
 	case hasKey(root, "apiVersion"):
 		d.errorf(node, "kind %q with an apiVersion is a Kubernetes manifest: apply it with kubectl", clip(node.Value))
 	default:
-		candidates := []string{"resource"}
+		candidates := []string{aliasOfPool}
 		for _, k := range Kinds {
 			candidates = append(candidates, string(k))
 		}
@@ -154,7 +157,7 @@ func (d *decoder) parseKind(root, node *yaml.Node) (Kind, bool) {
 
 // kindOf returns the kind that a word names.
 func kindOf(word string) (Kind, bool) {
-	if word == "resource" {
+	if word == aliasOfPool {
 		return KindPool, true
 	}
 	for _, k := range Kinds {

@@ -83,6 +83,7 @@ storage:
     - {path: /a, mount-path: /b, read-only: true, type: File}
     - {path: /c, pvc: claim}
     - {mount-path: /d, size: 10Gi, storage-class: fast}
+  scratch: {mountPath: /e, size: 1Ti, storageClass: slow}
 `)
 	want := &Job{
 		Kind: KindTraining, Name: "a", Namespace: "nlp", Priority: PriorityLow, Description: "说明",
@@ -92,7 +93,7 @@ storage:
 			Command: []string{"python", "-c", "1e-5"}, Args: []string{"--epochs", "3", "true"},
 		},
 		Resources: Resources{
-			Pool: "train", GPU: 4, GPUTypes: []string{"A100-80G", "A800-80G"}, GPUShare: quantity("2Gi"),
+			Pool: "train", GPU: 4, GPUTypes: []string{"A100-80G", "A800-80G"}, GPUTypesListed: true, GPUShare: quantity("2Gi"),
 			CPU: quantity("0.5"), Memory: quantity("1536Mi"), SHM: quantity("1Gi"),
 			Tolerations: []corev1.Toleration{{
 				Key: "k", Operator: corev1.TolerationOpEqual, Value: "v",
@@ -104,6 +105,8 @@ storage:
 			{Path: "/a", MountPath: "/b", ReadOnly: true, Type: corev1.HostPathFile},
 			{MountPath: "/c", Claim: "claim"},
 			{MountPath: "/d", Size: quantity("10Gi"), StorageClass: "fast"},
+		}, Volumes: []Volume{
+			{Name: "scratch", Workdir: Workdir{MountPath: "/e", Size: quantity("1Ti"), StorageClass: "slow"}},
 		}},
 	}
 	if diff := cmp.Diff(want, got.Job, equalQuantities); diff != "" {

@@ -39,12 +39,12 @@ func cpus(s string) (resource.Quantity, error) {
 
 // memory accepts an amount of memory from 1 MiB on.
 func memory(s string) (resource.Quantity, error) {
-	return bytes(s, maxMemory)
+	return byteAmount(s, maxMemory)
 }
 
 // claimSize accepts the size of a volume.
 func claimSize(s string) (resource.Quantity, error) {
-	return bytes(s, maxClaim)
+	return byteAmount(s, maxClaim)
 }
 
 // total makes an amount of a quota of the amount of a job: it may be 0, and as large as a whole cluster.
@@ -66,7 +66,7 @@ func memoryOrNone(s string) (resource.Quantity, error) {
 	return memory(s)
 }
 
-func bytes(s string, most resource.Quantity) (resource.Quantity, error) {
+func byteAmount(s string, most resource.Quantity) (resource.Quantity, error) {
 	q, err := parseQuantity(s, "an amount of memory such as 512Mi or 32Gi")
 	switch {
 	case err != nil:

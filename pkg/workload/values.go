@@ -19,7 +19,7 @@ import (
 // 1.10 or a learning rate 2e-5 is not turned into another number. parse returns an error that reads on after
 // the quoted text: `is not ...`.
 func scalar[T any](to *T, describe string, parse func(string) (T, error)) value {
-	return value{describe: describe, decode: func(d *decoder, node *yaml.Node, path string) {
+	return value{describe: describe, schema: scalarSchema(describe), decode: func(d *decoder, node *yaml.Node, path string) {
 		if node.Kind != yaml.ScalarNode {
 			d.errorf(node, "%s must be one value (%s), not %s", path, describe, nodeWord(node))
 			return
@@ -43,7 +43,7 @@ func optional[T any](to **T, describe string, parse func(string) (T, error)) val
 
 // texts is a list of pieces of text.
 func texts(to *[]string) value {
-	return value{describe: "list of text", decode: func(d *decoder, node *yaml.Node, path string) {
+	return value{describe: "list of text", schema: listOf(scalarSchema("text")), decode: func(d *decoder, node *yaml.Node, path string) {
 		if node.Kind == yaml.ScalarNode {
 			d.errorf(node, "%s must be a list, not %s: write [\"sh\", \"-c\", %q] to run it in a shell", path, nodeWord(node), clip(node.Value))
 			return
@@ -69,7 +69,7 @@ func oneOrList(to *[]string, describe string, parse func(string) (string, error)
 		}
 		*to = append(*to, s)
 	}
-	return value{describe: describe + ", or a list of them", decode: func(d *decoder, node *yaml.Node, path string) {
+	return value{describe: describe + ", or a list of them", schema: oneOrListOf(scalarSchema(describe)), decode: func(d *decoder, node *yaml.Node, path string) {
 		switch {
 		case node.Kind != yaml.SequenceNode:
 			one(d, node, path)
@@ -91,12 +91,14 @@ func choice[T ~string](to *T, words ...T) value {
 	for i, w := range words {
 		all[i] = string(w)
 	}
-	return scalar(to, oneOf(all), func(s string) (T, error) {
+	v := scalar(to, oneOf(all), func(s string) (T, error) {
 		if slices.Contains(all, s) {
 			return T(s), nil
 		}
 		return "", errors.New("is not " + oneOf(all) + didYouMean(s, all))
 	})
+	v.words, v.schema = all, schema{"enum": all}
+	return v
 }
 
 func boolean(s string) (bool, error) {
@@ -108,6 +110,20 @@ func boolean(s string) (bool, error) {
 	default:
 		return false, errors.New("is not true or false")
 	}
+}
+
+// whole is a scalar that is a whole number from least to most.
+func whole[T int32 | int64](to *T, describe string, least, most T) value {
+	v := scalar(to, describe, wholeNumber(least, most))
+	v.schema = wholeSchema(int64(least), int64(most))
+	return v
+}
+
+// optionalWhole makes a whole number of a pointer, which stays nil when the field is absent.
+func optionalWhole[T int32 | int64](to **T, describe string, least, most T) value {
+	v := optional(to, describe, wholeNumber(least, most))
+	v.schema = wholeSchema(int64(least), int64(most))
+	return v
 }
 
 // wholeNumber accepts decimal numbers from least to most.

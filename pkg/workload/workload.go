@@ -9,6 +9,8 @@
 package workload
 
 import (
+	"fmt"
+	"iter"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +31,9 @@ const (
 	KindPool      Kind = "pool"
 	KindQuota     Kind = "quota"
 )
+
+// aliasOfPool is another word for [KindPool].
+const aliasOfPool = "resource"
 
 // Kinds lists every kind, in the order in which documentation shows them.
 var Kinds = []Kind{KindTraining, KindInference, KindNotebook, KindCompute, KindPool, KindQuota}
@@ -106,6 +111,9 @@ type Resources struct {
 	GPU int64
 	// GPUTypes are the acceptable models of GPUs, the preferred one first. Empty accepts all.
 	GPUTypes []string
+	// GPUTypesListed says that the types are written as a list, also if it is of one. The scheduler then looks for
+	// them in every label that names a type.
+	GPUTypesListed bool
 	// GPUShare is the memory asked on each of the GPUs, in pools that share them.
 	GPUShare *resource.Quantity
 	CPU      *resource.Quantity
@@ -129,11 +137,48 @@ type Service struct {
 	HealthCheck string
 	// StartupTimeout is how long the container may take until HealthCheck answers the first time.
 	StartupTimeout time.Duration
+	// Autoscaling lets Kubernetes choose the replicas; nil keeps to Replicas.
+	Autoscaling *Autoscaling
+}
+
+// Autoscaling bounds the replicas that Kubernetes chooses, and says by what. At least one of CPU and GPU is set.
+type Autoscaling struct {
+	Min, Max int32
+	// CPU is the percentage of the asked CPU that replicas shall use on average.
+	CPU *int32
+	// GPU is the percentage of the time that GPUs of replicas shall be busy on average.
+	GPU *int32
 }
 
 // Storage is what is mounted into the container.
 type Storage struct {
 	Workdirs []Workdir
+	// Volumes are mounted after the workdirs.
+	Volumes []Volume
+}
+
+// Dirs returns the workdirs and after them the volumes, each with its path in the document, such as
+// storage.workdirs[0].
+func (s *Storage) Dirs() iter.Seq2[*Workdir, string] {
+	return func(yield func(*Workdir, string) bool) {
+		for i := range s.Workdirs {
+			if !yield(&s.Workdirs[i], fmt.Sprintf("storage.workdirs[%d]", i)) {
+				return
+			}
+		}
+		for i := range s.Volumes {
+			if !yield(&s.Volumes[i].Workdir, "storage."+s.Volumes[i].Name) {
+				return
+			}
+		}
+	}
+}
+
+// Volume is a mount with a name of its own.
+type Volume struct {
+	// Name is that of the pod's volume.
+	Name string
+	Workdir
 }
 
 // Workdir is one mount: a folder or file of the node, an existing claim, or a claim made with the job.
@@ -223,13 +268,16 @@ func (j *Job) fillDerived() {
 	if j.Service != nil && j.Service.TargetPort == 0 {
 		j.Service.TargetPort = j.Service.Port
 	}
-	for i := range j.Storage.Workdirs {
-		dir := &j.Storage.Workdirs[i]
-		if dir.MountPath == "" {
-			dir.MountPath = dir.Path
-		}
-		if dir.Claim != "" || dir.Size != nil {
-			dir.Path = ""
-		}
+	for dir := range j.Storage.Dirs() {
+		dir.fillDerived()
+	}
+}
+
+func (w *Workdir) fillDerived() {
+	if w.MountPath == "" {
+		w.MountPath = w.Path
+	}
+	if w.Claim != "" || w.Size != nil {
+		w.Path = ""
 	}
 }

@@ -80,6 +80,14 @@ const (
 	ManagedByGpuctl = "gpuctl"
 )
 
+// What administrators allow, in a ConfigMap of the namespace kube-system that everyone may read.
+const (
+	// PolicyConfigMap is the name of the ConfigMap.
+	PolicyConfigMap = "gpuctl-policy"
+	// PolicyHostPaths is its key with the paths of nodes that jobs may mount, one a line.
+	PolicyHostPaths = "host-paths"
+)
+
 // Labels of what quotas consist of.
 const (
 	// LabelQuota, on a ResourceQuota, is the name of the quota document it was made from.

@@ -1,0 +1,71 @@
+package submit
+
+import (
+	"context"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"g8s.host/gpu-scheduler/pkg/render"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// Facts are what the rendering of a job depends on, read from the cluster.
+type Facts interface {
+	SharedPools(ctx context.Context) (map[string]bool, error)
+	AliasedTypes(ctx context.Context, types []string) (map[string]bool, error)
+	HostPaths(ctx context.Context) ([]string, error)
+}
+
+// RenderOptions asks the cluster what the rendering of the documents depends on, and nothing that none of them needs
+// to know. namespace is that of documents which name none. The warnings say what could not be read for want of
+// rights, and what follows from that.
+func RenderOptions(ctx context.Context, facts Facts, docs []workload.Document, namespace string) (render.Options, []string, error) {
+	opts := render.Options{Namespace: namespace}
+	need := needsOf(docs)
+	var warnings []string
+	var err error
+	if need.share {
+		opts.SharedPools, err = facts.SharedPools(ctx)
+		if apierrors.IsForbidden(err) {
+			warnings, err = append(warnings, "you may not list nodes, so jobs with gpu-share get whole GPUs"), nil
+		}
+	}
+	if err == nil && len(need.types) > 0 {
+		opts.AliasedTypes, err = facts.AliasedTypes(ctx, need.types)
+		if apierrors.IsForbidden(err) {
+			err = nil // the job asks for the label that nodes should carry
+		}
+	}
+	if err == nil && need.hostPaths {
+		opts.HostPaths, err = facts.HostPaths(ctx)
+	}
+	return opts, warnings, err
+}
+
+// needs is what documents need to know of the cluster.
+type needs struct {
+	share     bool
+	types     []string
+	hostPaths bool
+}
+
+func needsOf(docs []workload.Document) needs {
+	var n needs
+	for _, doc := range docs {
+		if doc.Job == nil {
+			continue
+		}
+		asked := &doc.Job.Resources
+		n.share = n.share || asked.GPUShare != nil
+		if len(asked.GPUTypes) == 1 && !asked.GPUTypesListed {
+			n.types = append(n.types, asked.GPUTypes[0])
+		}
+		for dir := range doc.Job.Storage.Dirs() {
+			n.hostPaths = n.hostPaths || dir.Path != ""
+		}
+	}
+	slices.Sort(n.types)
+	n.types = slices.Compact(n.types)
+	return n
+}

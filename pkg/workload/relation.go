@@ -1,0 +1,56 @@
+package workload
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// placed is a field where a document has it.
+type placed struct {
+	field
+	// path is the field's path, and section that of the section around it.
+	path, section string
+	key           *yaml.Node
+}
+
+// checkRelations reports fields without those that they need, and beside those that they exclude. It runs when the
+// whole document is decoded.
+func (d *decoder) checkRelations() {
+	for _, p := range d.placed {
+		for _, name := range p.needs {
+			if need := relative(p.section, name); !d.has(need) || isZero(d, need) {
+				d.errorf(p.key, "%s needs %s%s", p.path, need, d.hintOf(need))
+			}
+		}
+		for _, name := range p.excludes {
+			if other := d.keys[relative(p.section, name)]; other != nil {
+				d.errorf(p.key, "%s and %s exclude each other: keep one of them", p.path, relative(p.section, name))
+			}
+		}
+	}
+}
+
+// relative returns the path that a field of a section means by a name: that of its neighbour, or, if the name has
+// sections of its own, a path from the top of the document.
+func relative(section, name string) string {
+	if strings.Contains(name, ".") {
+		return name
+	}
+	return join(section, name)
+}
+
+// hintOf shows how the field at a path of this document is written.
+func (d *decoder) hintOf(path string) string {
+	fs := tableOf(d.kind)
+	var found field
+	for _, name := range strings.Split(path, ".") {
+		name, _, _ = strings.Cut(name, "[")
+		f, ok := fs.find(name)
+		if !ok && len(fs) > 0 && fs[len(fs)-1].free {
+			f = fs[len(fs)-1]
+		}
+		found, fs = f, f.value.fields
+	}
+	return found.hint()
+}

@@ -1,0 +1,188 @@
+package workload
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// freeKey is the key that samples write where authors choose one.
+const freeKey = "data"
+
+// Sample is a small document about one field, in three versions. Explanations and tests compare what becomes of them.
+type Sample struct {
+	// Without lacks the field. It is "" where the field cannot be left out.
+	Without string
+	// With has the field, with its example as value, and Changed has another value.
+	With, Changed string
+}
+
+// SampleOf returns the sample of a field, by its path in [Fields]. Sections have none.
+func SampleOf(kind Kind, path string) (Sample, error) {
+	f, ok := fieldAt(kind, path)
+	if !ok || len(f.value.fields) > 0 {
+		return Sample{}, fmt.Errorf("finding a sample: kind %s has no field %q that holds a value", kind, path)
+	}
+	s := &sampler{kind: kind, table: tableOf(kind)}
+	with := s.document(path, f.example)
+	out := Sample{With: with, Changed: s.document(path, otherValue(f))}
+	if !f.required {
+		out.Without = s.document(path, "")
+	}
+	if s.err != nil {
+		return Sample{}, fmt.Errorf("writing a sample of %s %s: %w", kind, path, s.err)
+	}
+	return out, nil
+}
+
+// fieldAt finds a field by its path in [Fields].
+func fieldAt(kind Kind, path string) (field, bool) {
+	fs := tableOf(kind)
+	var found field
+	for _, name := range strings.Split(strings.ReplaceAll(path, "[]", ""), ".") {
+		i := slices.IndexFunc(fs, func(f field) bool { return f.name == name && f.allows(kind) })
+		if i < 0 {
+			return field{}, false
+		}
+		found, fs = fs[i], fs[i].value.fields
+	}
+	return found, true
+}
+
+// sampler writes documents of a kind.
+type sampler struct {
+	kind  Kind
+	table fields
+	// err is what was wrong with a table, if anything was.
+	err error
+}
+
+// document returns a small document with the field at a path, or, if value is "", with all that the field
+// would need but without it.
+func (s *sampler) document(path, value string) string {
+	root := s.small(s.table)
+	s.put(root, path, value)
+	if value == "" {
+		remove(root, path)
+	}
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(root); err != nil {
+		s.err = err
+	}
+	return out.String()
+}
+
+// small returns a section with the fields that are seldom left out, and their examples.
+func (s *sampler) small(fs fields) *yaml.Node {
+	section := &yaml.Node{Kind: yaml.MappingNode}
+	for _, f := range fs {
+		if f.allows(s.kind) && (f.required || f.typical) {
+			set(section, f.name, s.valueOf(f))
+		}
+	}
+	return section
+}
+
+// valueOf returns the example of a field, or a small section.
+func (s *sampler) valueOf(f field) *yaml.Node {
+	if f.example != "" {
+		return s.parse(f.example)
+	}
+	section := s.small(f.value.fields)
+	if f.value.list {
+		return &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{section}}
+	}
+	return section
+}
+
+// put sets the field at a path, makes the sections around it, and puts what all of these need beside them.
+func (s *sampler) put(root *yaml.Node, path, value string) {
+	at, fs, section := root, s.table, ""
+	steps := strings.Split(strings.ReplaceAll(path, "[]", ""), ".")
+	for i, name := range steps {
+		f := fs[slices.IndexFunc(fs, func(f field) bool { return f.name == name })]
+		for _, other := range s.excludedBy(section, f) {
+			remove(root, other)
+		}
+		if f.free {
+			name = freeKey
+		}
+		next := get(at, name)
+		switch {
+		case i == len(steps)-1 && value != "":
+			next = s.parse(value)
+		case next == nil:
+			next = s.valueOf(f)
+		}
+		set(at, name, next)
+		for _, need := range f.needs {
+			if need = relative(section, need); !has(root, need) {
+				needed, _ := fieldAt(s.kind, need)
+				s.put(root, need, needed.example)
+			}
+		}
+		section = join(section, f.name)
+		if f.value.list {
+			section += "[]"
+		}
+		if at = next; at.Kind == yaml.SequenceNode && len(at.Content) > 0 {
+			at = at.Content[0]
+		}
+		fs = f.value.fields
+	}
+}
+
+// excludedBy returns the paths of fields that cannot be beside f, whichever of the two says so.
+func (s *sampler) excludedBy(section string, f field) []string {
+	var out []string
+	path := join(section, f.name)
+	for _, name := range f.excludes {
+		out = append(out, relative(section, name))
+	}
+	walk(s.table, s.kind, "", func(other string, o field) {
+		parent, _ := splitPath(other)
+		if slices.ContainsFunc(o.excludes, func(name string) bool { return relative(parent, name) == path }) {
+			out = append(out, other)
+		}
+	})
+	return out
+}
+
+// parse parses a value of the tables.
+func (s *sampler) parse(text string) *yaml.Node {
+	var node yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &node); err != nil || len(node.Content) == 0 {
+		s.err = fmt.Errorf("parsing %q: %w", text, err)
+		return &node
+	}
+	return node.Content[0]
+}
+
+// otherValue returns a value of the field that differs from its example.
+func otherValue(f field) string {
+	words := f.value.words
+	digits := strings.IndexFunc(f.example, func(r rune) bool { return r >= '0' && r <= '9' })
+	switch {
+	case len(words) > 1 && f.example == words[0]:
+		return words[1]
+	case len(words) > 0:
+		return words[0] + strings.Repeat("x", max(0, 2-len(words)))
+	case f.example == "true":
+		return "false"
+	case strings.HasPrefix(f.example, "["):
+		return "[x]"
+	case strings.HasPrefix(f.example, `"`):
+		return `"other text"`
+	case digits == 0: // an amount
+		end := strings.IndexFunc(f.example+" ", func(r rune) bool { return r < '0' || r > '9' })
+		n, _ := strconv.Atoi(f.example[:end])
+		return strconv.Itoa(n+1) + f.example[end:]
+	}
+	return f.example + "x"
+}

@@ -1,0 +1,193 @@
+package workload
+
+import (
+	"maps"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// schema is a JSON Schema, or a part of one.
+type schema map[string]any
+
+// schemaDraft is the version of JSON Schema that editors know best.
+const schemaDraft = "http://json-schema.org/draft-07/schema#"
+
+// JSONSchema returns the JSON Schema (draft 7) of documents of the kinds, by which editors complete and check the
+// YAML while it is written. It describes the form of a document: that fields go together is left to [Parse].
+func JSONSchema(kinds ...Kind) map[string]any {
+	words := []string{}
+	definitions, cases := schema{}, []any{}
+	for _, kind := range kinds {
+		ours := kindWords(kind)
+		words = append(words, ours...)
+		definitions[string(kind)] = sectionSchema(tableOf(kind), kind)
+		cases = append(cases, schema{
+			"if":   schema{"properties": schema{"kind": schema{"enum": ours}}},
+			"then": schema{"$ref": "#/definitions/" + string(kind)},
+		})
+	}
+	return schema{
+		"$schema":     schemaDraft,
+		"title":       "gpuctl",
+		"description": "A document of gpuctl: " + oneOf(kinds) + ".",
+		"type":        "object",
+		"required":    []string{"kind"},
+		"properties":  schema{"kind": schema{"enum": words, "description": "What the document describes."}},
+		"allOf":       cases,
+		"definitions": definitions,
+	}
+}
+
+// sectionSchema returns the schema of a section by its table.
+func sectionSchema(fs fields, kind Kind) schema {
+	properties, spelt, required := schema{}, schema{}, []any{}
+	out := schema{"type": "object", "additionalProperties": false}
+	for _, f := range fs {
+		switch {
+		case !f.allows(kind):
+			continue
+		case f.free:
+			out["additionalProperties"] = f.schema(kind)
+			continue
+		}
+		properties[f.name] = f.schema(kind)
+		names := f.spellings()
+		for _, name := range names[1:] {
+			spelt["^"+name+"$"] = f.schema(kind)
+		}
+		if f.required {
+			required = append(required, anyRequired(names))
+		}
+	}
+	if len(properties) > 0 {
+		out["properties"] = properties
+	}
+	if len(spelt) > 0 {
+		out["patternProperties"] = spelt // not properties: an editor proposes one spelling, and accepts all
+	}
+	if len(required) > 0 {
+		out["allOf"] = required
+	}
+	return out
+}
+
+// spellings returns every way to write the key, the first of which is ours.
+func (f field) spellings() []string {
+	var out []string
+	for _, name := range append([]string{f.name}, f.aliases...) {
+		all := spellings(name)
+		out = append(out, all[:]...)
+	}
+	slices.Sort(out[1:])
+	out = slices.DeleteFunc(slices.Compact(out), func(name string) bool { return name == f.name })
+	return append([]string{f.name}, out...)
+}
+
+func anyRequired(names []string) schema {
+	if len(names) == 1 {
+		return schema{"required": names}
+	}
+	var alternatives []schema
+	for _, name := range names {
+		alternatives = append(alternatives, schema{"required": []string{name}})
+	}
+	return schema{"anyOf": alternatives}
+}
+
+// schema returns the schema of what a field holds, with its documentation.
+func (f field) schema(kind Kind) schema {
+	out := schema{}
+	if len(f.value.fields) > 0 {
+		out = sectionSchema(f.value.fields, kind)
+	}
+	if f.value.wrap != nil {
+		out = f.value.wrap(out)
+	}
+	maps.Copy(out, f.value.schema)
+	if f.name == "kind" {
+		out["enum"] = kindWords(kind)
+	}
+	out["description"] = f.describeDefault()
+	var example any
+	if f.example != "" && yaml.Unmarshal([]byte(f.example), &example) == nil {
+		out["examples"] = []any{example}
+	}
+	return out
+}
+
+// describeDefault is the documentation of a field with its default.
+func (f field) describeDefault() string {
+	if f.def == "" {
+		return f.doc
+	}
+	return f.doc + " Default: " + f.def + "."
+}
+
+// kindWords are the words for a kind.
+func kindWords(kind Kind) []string {
+	if kind == KindPool {
+		return []string{string(kind), aliasOfPool}
+	}
+	return []string{string(kind)}
+}
+
+// text is what a piece of text may be in YAML without quotes.
+var text = []string{"string", "number", "boolean"}
+
+// Patterns of text, by the words for it.
+var patterns = map[string]string{
+	"duration":          `^(\d{1,5}d)?((\d{1,9}[hms])*)$`,
+	"amount of CPU":     `^\d{1,15}(\.\d{1,9})?(m|k)?$`,
+	"amount of memory":  `^(0|\d{1,15}(\.\d{1,9})?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?)$`,
+	"amount of storage": `^\d{1,15}(\.\d{1,9})?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$`,
+	"path":              `^/`,
+	"pool":              `^[A-Za-z0-9]`,
+	"GPU type":          `^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`,
+	"host name":         `^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`,
+}
+
+// scalarSchema returns the schema of one piece of text, by the words for it.
+func scalarSchema(describe string) schema {
+	out := schema{"type": text}
+	switch {
+	case describe == "true or false":
+		return schema{"enum": []any{true, false}}
+	case patterns[describe] != "":
+		out["pattern"] = patterns[describe]
+	}
+	return out
+}
+
+func wholeSchema(least, most int64) schema {
+	return schema{"type": []string{"integer", "string"}, "pattern": `^(0|[1-9]\d*)$`, "minimum": least, "maximum": most}
+}
+
+func listOf(entry schema) schema {
+	return schema{"type": "array", "items": entry}
+}
+
+func oneOrListOf(one schema) schema {
+	return schema{"anyOf": []schema{one, listOf(one)}}
+}
+
+// variablesSchema is the schema of environment variables, of which each is a section or NAME: value.
+func variablesSchema(section schema) schema {
+	pairs := schema{"type": "object", "additionalProperties": schema{"type": text}}
+	return schema{"anyOf": []schema{pairs, listOf(schema{"if": schema{"required": []string{"name"}}, "then": section, "else": pairs})}}
+}
+
+// namedSchema is the schema of things with names; section is that of one, name included.
+func namedSchema(section schema, empty bool) schema {
+	entry, below := section, maps.Clone(section)
+	delete(below, "allOf") // the name is the only field that is required
+	properties, _ := section["properties"].(schema)
+	rest := maps.Clone(properties)
+	delete(rest, "name")
+	below["properties"] = rest
+	if empty {
+		below["type"] = []string{"object", "null"}
+		entry = schema{"anyOf": []schema{section, {"type": text}}}
+	}
+	return schema{"anyOf": []schema{{"type": "object", "additionalProperties": below}, listOf(entry)}}
+}
