@@ -30,6 +30,7 @@ type createOptions struct {
 	dryRun  string
 	force   bool
 	output  *output
+	stay    stayOptions
 }
 
 func newCreateCmd(f *Factory) *cobra.Command {
@@ -43,6 +44,7 @@ func newCreateCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl create -f train.yaml\n" +
 			"  gpuctl create -f pool.yaml -f jobs/\n" +
 			"  cat train.yaml | gpuctl create -f -\n" +
+			"  gpuctl create -f train.yaml --attach\n" +
 			"  gpuctl create -f train.yaml --dry-run=server -o yaml",
 		Args: noFilesArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCreate(cmd.Context(), o) },
@@ -53,6 +55,7 @@ func newCreateCmd(f *Factory) *cobra.Command {
 	cmd.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
 	cmd.Flags().BoolVar(&o.force, "force", false, "Take nodes into a pool that are in another one")
 	o.output.addTo(cmd)
+	o.stay.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -76,6 +79,10 @@ func runCreate(ctx context.Context, o *createOptions) error {
 	if err != nil {
 		return err
 	}
+	stay, err := o.stay.wanted(o.dryRun, len(jobsOf(creations)))
+	if err != nil {
+		return err
+	}
 	if o.dryRun == dryRunClient {
 		return o.print(creations)
 	}
@@ -83,7 +90,10 @@ func runCreate(ctx context.Context, o *createOptions) error {
 	if err != nil {
 		return err
 	}
-	return o.createAll(ctx, writer, creations)
+	if err := o.createAll(ctx, writer, creations); err != nil || !stay {
+		return err
+	}
+	return o.stay.stay(ctx, o.factory, creations)
 }
 
 // renderAll renders every document before anything is sent. Pools come first: jobs may need them.
@@ -215,7 +225,7 @@ func (o *createOptions) suffix() string {
 
 // hint tells what to type next.
 func (o *createOptions) hint(created []creation) {
-	if o.dryRun != dryRunNone || len(created) == 0 || o.output.format != "" {
+	if o.dryRun != dryRunNone || len(created) == 0 || o.output.format != "" || o.stay.wait || o.stay.attach {
 		return
 	}
 	last := created[len(created)-1] // pools come first, so this is a job if there is one

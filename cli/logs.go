@@ -117,6 +117,11 @@ func runLogs(ctx context.Context, o *logsOptions) error {
 	if err := o.complete(); err != nil {
 		return err
 	}
+	return o.run(ctx)
+}
+
+// run prints what the options of the stream say.
+func (o *logsOptions) run(ctx context.Context) error {
 	client, err := o.factory.kubernetes()
 	if err != nil {
 		return err

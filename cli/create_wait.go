@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/pflag"
+)
+
+// stayOptions say what create does after it has created.
+type stayOptions struct {
+	wait, attach bool
+	waiter       waiter
+}
+
+func (o *stayOptions) addFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.wait, "wait", false, "Wait until all pods of the jobs run; Ctrl-C ends the waiting, not the jobs")
+	flags.BoolVar(&o.attach, "attach", false, "Wait, then print the job's output until it ends, and end with its exit code")
+	flags.DurationVar(&o.waiter.timeout, "timeout", 0, "How long to wait, such as 30m; 0 is for ever")
+}
+
+// wanted reports whether create is to stay, and refuses what cannot be waited for.
+func (o *stayOptions) wanted(dryRun string, jobs int) (bool, error) {
+	switch {
+	case !o.wait && !o.attach && o.waiter.timeout == 0:
+		return false, nil
+	case !o.wait && !o.attach:
+		return false, usagef("--timeout needs --wait or --attach")
+	case dryRun != dryRunNone:
+		return false, usagef("nothing runs in a dry run: leave out --wait and --attach")
+	case o.attach && jobs != 1:
+		return false, usagef("--attach needs one job, the files have %d", jobs)
+	}
+	return true, nil
+}
+
+// jobsOf leaves out what is no job.
+func jobsOf(creations []creation) []creation {
+	return slices.DeleteFunc(slices.Clone(creations), func(c creation) bool { return c.Job == nil })
+}
+
+// stay waits for jobs that were created, and with --attach prints the output of the one.
+func (o *stayOptions) stay(ctx context.Context, f *Factory, created []creation) error {
+	byNamespace := map[string][]string{}
+	var namespaces []string
+	for _, c := range jobsOf(created) {
+		namespace := c.objects[0].GetNamespace()
+		if byNamespace[namespace] == nil {
+			namespaces = append(namespaces, namespace)
+		}
+		byNamespace[namespace] = append(byNamespace[namespace], c.Name)
+	}
+	for _, namespace := range namespaces {
+		if err := o.stayWith(ctx, f, namespace, byNamespace[namespace]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *stayOptions) stayWith(ctx context.Context, f *Factory, namespace string, jobs []string) error {
+	var err error
+	if o.attach {
+		err = o.attachTo(ctx, f, namespace, jobs[0])
+	} else {
+		w := &waiter{factory: f, namespace: namespace, names: jobs, goal: goalReady, timeout: o.waiter.timeout}
+		w.reached = func(name, outcome string) { fmt.Fprintf(f.IO.ErrOut, "%s is %s\n", name, outcome) }
+		err = w.wait(ctx)
+	}
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		fmt.Fprintln(f.IO.ErrOut, comeBack(jobs, namespace))
+		return &quietError{&outcomeError{code: exitNotFinished, text: "detached"}}
+	}
+	return err
+}
+
+// attachTo waits until the job has started, for as long as --timeout says, and prints its output until it ends.
+func (o *stayOptions) attachTo(ctx context.Context, f *Factory, namespace, job string) error {
+	w := &waiter{factory: f, namespace: namespace, names: []string{job}, goal: goalRunning, timeout: o.waiter.timeout}
+	w.reached = func(string, string) {}
+	if err := w.wait(ctx); err != nil {
+		return err
+	}
+	logs := &logsOptions{factory: f, tail: -1, rank: -1, exitCode: true}
+	logs.stream.Job, logs.stream.Namespace, logs.stream.Follow = job, namespace, true
+	return logs.run(ctx)
+}

@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// goal is what a job is waited for.
+type goal string
+
+const (
+	goalRunning   goal = "running"
+	goalReady     goal = "ready"
+	goalDone      goal = "done"
+	goalSucceeded goal = "succeeded"
+	goalFailed    goal = "failed"
+	goalDeleted   goal = "deleted"
+)
+
+var goals = []string{
+	string(goalRunning), string(goalReady), string(goalDone), string(goalSucceeded), string(goalFailed), string(goalDeleted),
+}
+
+// String implements pflag.Value.
+func (g *goal) String() string { return string(*g) }
+
+// Type implements pflag.Value.
+func (g *goal) Type() string { return "state" }
+
+// Set implements pflag.Value.
+func (g *goal) Set(text string) error {
+	if !slices.Contains(goals, text) {
+		return fmt.Errorf("want one of %s%s", strings.Join(goals, ", "), didYouMean(text, goals))
+	}
+	*g = goal(text)
+	return nil
+}
+
+// reached reports whether a job is as it is waited for, with the error that it never will be.
+func (g goal) reached(job inventory.Job) (bool, error) {
+	finished := job.Status == inventory.StatusSucceeded || job.Status == inventory.StatusFailed
+	switch g {
+	case goalDeleted:
+		return false, nil // a job that is gone is in no list
+	case goalRunning, goalReady:
+		up := job.Status == inventory.StatusRunning || job.Status == inventory.StatusSucceeded
+		if g == goalRunning {
+			up = up || job.Status == inventory.StatusDegraded || job.Ready > 0
+		}
+		if job.Status == inventory.StatusFailed {
+			return false, outcomeOf(job)
+		}
+		return up, nil
+	case goalFailed:
+		if job.Status == inventory.StatusSucceeded {
+			return false, fmt.Errorf("job %s has succeeded", job.Name)
+		}
+		return finished, nil
+	}
+	if job.Object.Kind == "Deployment" {
+		return false, usagef("job %s is a %s, which goes on until it is deleted\nWait until it serves: gpuctl wait %s --for=ready",
+			job.Name, job.Kind, job.Name)
+	}
+	if finished {
+		return true, outcomeOf(job)
+	}
+	return false, nil
+}
+
+type waitOptions struct {
+	factory *Factory
+	names   []string
+	goal    goal
+	timeout time.Duration
+}
+
+func newWaitCmd(f *Factory) *cobra.Command {
+	o := &waitOptions{factory: f, goal: goalDone}
+	cmd := &cobra.Command{
+		Use:   "wait JOB...",
+		Short: "Wait until jobs are done, or run, or are gone",
+		Long: "Wait until every named job is as --for says, and tell on standard error what it waits for meanwhile:\n" +
+			"  running    a pod of it runs; a job that has succeeded by then counts\n" +
+			"  ready      all its pods run and are ready\n" +
+			"  done       it has ended; exit code 0 if it succeeded, 100 if it failed\n" +
+			"  succeeded  the same, under kubectl's name\n" +
+			"  failed     it has failed\n" +
+			"  deleted    neither it nor a pod of it is left, so its GPUs are free\n\n" +
+			"What can never come ends the waiting at once: a failed job will not be ready.",
+		Example: "  gpuctl wait qwen2-sft && ./evaluate.sh\n" +
+			"  gpuctl wait chat --for=ready --timeout=10m\n" +
+			"  gpuctl delete qwen2-sft --wait=false; gpuctl wait qwen2-sft --for=deleted",
+		Args: atLeastOne("the names of jobs"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, arg := range args {
+				o.names = append(o.names, strings.TrimPrefix(arg, "job/"))
+			}
+			return runWait(cmd.Context(), o)
+		},
+		ValidArgsFunction: completeJobs(f),
+	}
+	cmd.Flags().Var(&o.goal, "for", "What to wait for: "+strings.Join(goals, ", "))
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "How long to wait, such as 30m; 0 is for ever")
+	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(goals, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// atLeastOne demands arguments, and says what they are.
+func atLeastOne(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("%s needs %s\nSee '%s --help'", cmd.CommandPath(), what, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+func runWait(ctx context.Context, o *waitOptions) error {
+	namespace, err := o.factory.namespace()
+	if err != nil {
+		return err
+	}
+	w := &waiter{factory: o.factory, namespace: namespace, names: o.names, goal: o.goal, timeout: o.timeout}
+	w.reached = func(name, outcome string) { fmt.Fprintf(o.factory.IO.Out, "job/%s %s\n", name, outcome) }
+	err = w.wait(ctx)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		fmt.Fprintln(o.factory.IO.ErrOut, comeBack(o.names, namespace))
+	}
+	return err
+}
+
+// comeBack says how to go on after an interruption, which the jobs do not notice.
+func comeBack(names []string, namespace string) string {
+	if len(names) == 1 {
+		return fmt.Sprintf("The job goes on. Come back to it: gpuctl logs %s -n %s -f", names[0], namespace)
+	}
+	return fmt.Sprintf("The jobs go on. Come back to them: gpuctl wait %s -n %s", strings.Join(names, " "), namespace)
+}
+
+// waiter waits for jobs of one namespace.
+type waiter struct {
+	factory   *Factory
+	namespace string
+	names     []string
+	goal      goal
+	timeout   time.Duration
+	// reached is called once for every job that is as it should be.
+	reached func(name, outcome string)
+
+	seen, done map[string]bool
+	failure    error
+}
+
+// errDone ends a watch whose goal is reached.
+var errDone = errors.New("done")
+
+// wait returns when all jobs are as they should be, or one of them never will be.
+func (w *waiter) wait(ctx context.Context) error {
+	client, err := w.factory.kubernetes()
+	if err != nil {
+		return err
+	}
+	w.seen, w.done = map[string]bool{}, map[string]bool{}
+	query := inventory.JobQuery{Namespace: w.namespace}
+	if len(w.names) == 1 {
+		query.Name = w.names[0]
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if w.timeout > 0 {
+		timer := time.AfterFunc(w.timeout, func() { cancel(&timeoutError{w.late()}) })
+		defer timer.Stop()
+	}
+	story := newNarrator(w.factory, client)
+	defer story.end()
+	err = inventory.NewReader(client).WatchJobs(ctx, query, func(jobs []inventory.Job) {
+		finished, err := w.look(jobs)
+		switch {
+		case err != nil:
+			cancel(err)
+		case finished:
+			cancel(cmp.Or(w.failure, errDone))
+		default:
+			w.tell(ctx, story, jobs)
+		}
+	})
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if errors.Is(err, errDone) {
+		return nil
+	}
+	return err
+}
+
+func (w *waiter) late() string {
+	return fmt.Sprintf("after %s, %s not %s", w.timeout, listed("job", w.names), w.goal)
+}
+
+// listed names one thing or several.
+func listed(noun string, names []string) string {
+	if len(names) == 1 {
+		return noun + " " + names[0] + " is"
+	}
+	return noun + "s " + strings.Join(names, ", ") + " are"
+}
+
+// look reports whether the waiting is over. The outcome of a job that failed is kept until all others are done too.
+func (w *waiter) look(jobs []inventory.Job) (finished bool, err error) {
+	for _, name := range w.names {
+		if w.done[name] {
+			continue
+		}
+		reached, outcome, err := w.lookAt(jobs, name)
+		switch {
+		case err != nil && !reached:
+			return false, err
+		case !reached:
+			continue
+		case err != nil && w.failure == nil:
+			w.failure = err
+		}
+		w.done[name] = true
+		w.reached(name, outcome)
+	}
+	return len(w.done) == len(w.names), nil
+}
+
+func (w *waiter) lookAt(jobs []inventory.Job, name string) (reached bool, outcome string, err error) {
+	var named []inventory.Job
+	for _, job := range jobs {
+		if job.Name == name {
+			named = append(named, job)
+		}
+	}
+	query := inventory.JobQuery{Namespace: w.namespace, Name: name}
+	job, err := query.Only(named)
+	switch {
+	case len(named) == 0 && w.goal == goalDeleted:
+		return true, "deleted", nil
+	case len(named) == 0 && w.seen[name]:
+		return false, "", &outcomeError{code: exitNotFinished, text: fmt.Sprintf("job %s was deleted", name)}
+	case err != nil:
+		return false, "", err
+	}
+	w.seen[name] = true
+	reached, err = w.goal.reached(job)
+	return reached, strings.ToLower(string(job.Status)), err
+}
+
+// tell says what is waited for: of one job why, of several which.
+func (w *waiter) tell(ctx context.Context, story *narrator, jobs []inventory.Job) {
+	left := slices.DeleteFunc(slices.Clone(w.names), func(name string) bool { return w.done[name] })
+	if len(left) > 1 {
+		story.line.set(fmt.Sprintf("Waiting for %d of %d jobs: %s", len(left), len(w.names), strings.Join(left, ", ")))
+		return
+	}
+	for _, job := range jobs {
+		if job.Name == left[0] {
+			story.tell(ctx, job)
+		}
+	}
+}
