@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -14,27 +11,18 @@ import (
 	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/submit"
-	"g8s.host/gpu-scheduler/pkg/workload"
-)
-
-// Values of --dry-run.
-const (
-	dryRunNone   = "none"
-	dryRunClient = "client"
-	dryRunServer = "server"
 )
 
 type createOptions struct {
-	factory *Factory
-	files   []string
-	dryRun  string
-	force   bool
-	output  *output
-	stay    stayOptions
+	manifests
+	dryRun string
+	force  bool
+	output *output
+	stay   stayOptions
 }
 
 func newCreateCmd(f *Factory) *cobra.Command {
-	o := &createOptions{factory: f, output: newOutput("", outputYAML, outputJSON, outputName)}
+	o := &createOptions{manifests: manifests{factory: f}, output: newOutput("", outputYAML, outputJSON, outputName)}
 	cmd := &cobra.Command{
 		Use:   "create -f FILE",
 		Short: "Create jobs and pools from YAML files",
@@ -50,32 +38,19 @@ func newCreateCmd(f *Factory) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCreate(cmd.Context(), o) },
 	}
 	addFilesFlag(cmd, &o.files)
-	cmd.Flags().StringVar(&o.dryRun, "dry-run", dryRunNone,
-		"none; client: only print the objects; server: let the API server check them, and create nothing")
-	cmd.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
+	addDryRunFlag(cmd, &o.dryRun, dryRunClient)
 	cmd.Flags().BoolVar(&o.force, "force", false, "Take nodes into a pool that are in another one")
 	o.output.addTo(cmd)
 	o.stay.addFlags(cmd.Flags())
 	return cmd
 }
 
-// creation is one document with the objects that it becomes.
-type creation struct {
-	submission
-	objects []client.Object
-}
-
-func (c creation) String() string { return string(c.Kind) + "/" + c.Name }
-
 func runCreate(ctx context.Context, o *createOptions) error {
-	if !slices.Contains([]string{dryRunNone, dryRunClient, dryRunServer}, o.dryRun) {
-		return usagef("--dry-run is %q, want none, client or server", o.dryRun)
-	}
-	docs, err := readDocuments(o.factory.IO, o.files)
-	if err != nil {
+	if err := checkDryRun(o.dryRun, dryRunNone, dryRunClient, dryRunServer); err != nil {
 		return err
 	}
-	creations, err := o.renderAll(ctx, docs)
+	o.offline = o.dryRun == dryRunClient
+	creations, err := o.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -96,87 +71,28 @@ func runCreate(ctx context.Context, o *createOptions) error {
 	return o.stay.stay(ctx, o.factory, creations)
 }
 
-// renderAll renders every document before anything is sent. Pools come first: jobs may need them.
-func (o *createOptions) renderAll(ctx context.Context, docs []submission) ([]creation, error) {
-	options, err := o.renderOptions(ctx, docs)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]creation, len(docs))
-	for i, doc := range docs {
-		objects, warnings, err := render.Objects(doc.Document, options)
-		if err != nil {
-			return nil, usagef("%s: %w", doc.file, err)
-		}
-		for _, warning := range warnings {
-			fmt.Fprintf(o.factory.IO.ErrOut, "%s:%d: warning: %s\n", doc.file, doc.Line, warning)
-		}
-		out[i] = creation{submission: doc, objects: objects}
-	}
-	slices.SortStableFunc(out, func(a, b creation) int { return cmp.Compare(rank(a), rank(b)) })
-	return out, nil
-}
-
-func rank(c creation) int {
-	if c.Pool != nil {
-		return 0
-	}
-	return 1
-}
-
-// renderOptions asks the cluster what rendering depends on; without a cluster that is the namespace alone.
-func (o *createOptions) renderOptions(ctx context.Context, docs []submission) (render.Options, error) {
-	if o.dryRun == dryRunClient {
-		return render.Options{Namespace: o.factory.explicitNamespace()}, nil
-	}
-	namespace, err := o.factory.namespace()
-	if err != nil {
-		return render.Options{}, err
-	}
-	reader, err := o.factory.reader()
-	if err != nil {
-		return render.Options{}, err
-	}
-	documents := make([]workload.Document, len(docs))
-	for i := range docs {
-		documents[i] = docs[i].Document
-	}
-	options, warnings, err := submit.RenderOptions(ctx, reader, documents, namespace)
-	for _, warning := range warnings {
-		fmt.Fprintln(o.factory.IO.ErrOut, "warning: "+warning)
-	}
-	return options, err
-}
-
 // createAll creates one document after the other. One that fails does not keep the others back, unless the reason is
 // the connection or the user; the exit code is that of the first failure.
 func (o *createOptions) createAll(ctx context.Context, writer *submit.Client, creations []creation) error {
 	var created []creation
-	var failures []error
+	failed := failures{io: o.factory.IO}
 	for _, c := range creations {
 		stop := startProgress(o.factory.IO, "Creating "+c.String())
 		err := o.createOne(ctx, writer, c)
 		stop()
-		if err != nil {
-			failures = append(failures, err)
-			if code := exitCode(err); code == exitUnreachable || code == exitInterrupted {
-				break
-			}
-			continue
+		if err == nil {
+			created = append(created, c)
+		} else if failed.add(err) {
+			break
 		}
-		created = append(created, c)
 	}
 	if err := o.print(created); err != nil {
 		return err
 	}
-	if len(failures) > 1 {
-		for _, failure := range failures {
-			fmt.Fprintln(o.factory.IO.ErrOut, "error: "+message(failure))
-		}
-		return &quietError{failures[0]}
+	if failed.none() {
+		o.hint(created)
 	}
-	o.hint(created)
-	return errors.Join(failures...)
+	return failed.err()
 }
 
 func (o *createOptions) createOne(ctx context.Context, writer *submit.Client, c creation) error {
@@ -186,6 +102,8 @@ func (o *createOptions) createOne(ctx context.Context, writer *submit.Client, c 
 		join := func(nodes []corev1.Node) pool.Plan { return pool.Join(c.Pool, nodes) }
 		_, err := writer.ChangePool(ctx, join, submit.PoolOptions{Force: o.force, DryRun: dryRun})
 		return err
+	case c.Quota != nil:
+		return writer.CreateQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun})
 	case dryRun:
 		return writer.DryRun(ctx, c.objects)
 	}

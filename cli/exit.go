@@ -2,10 +2,11 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
+	"g8s.host/gpu-scheduler/pkg/operate"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -24,6 +26,8 @@ const (
 	exitNotFound    = 3
 	exitConflict    = 4
 	exitForbidden   = 5
+	exitQuota       = 6
+	exitCannotFit   = 7
 	exitTimeout     = 8
 	exitUnreachable = 9
 	exitJobFailed   = 100
@@ -33,8 +37,8 @@ const (
 
 const exitCodeHelp = `Exit codes:
   0 success   1 failure   2 usage or invalid YAML   3 not found   4 conflict or already exists
-  5 forbidden or not logged in   8 timeout   9 API server unreachable
-  100 the job failed   101 the job has not finished   130 interrupted`
+  5 forbidden or not logged in   6 quota exceeded   7 no node can ever hold the job   8 timeout
+  9 API server unreachable   100 the job failed   101 the job has not finished   130 interrupted`
 
 // usageError is an error in what the user typed or wrote.
 type usageError struct{ err error }
@@ -53,6 +57,11 @@ func (e *notFoundError) Error() string { return e.what + " not found" }
 type conflictError struct{ what string }
 
 func (e *conflictError) Error() string { return e.what }
+
+// cannotFitError says that no node of the cluster can ever hold a job.
+type cannotFitError struct{ what string }
+
+func (e *cannotFitError) Error() string { return e.what }
 
 // outcomeError is what has come of a job, or of a command in one of its pods, which decides the exit code.
 type outcomeError struct {
@@ -77,82 +86,83 @@ func (e *quietError) Unwrap() error { return e.err }
 var errNoCluster = errors.New("no cluster is configured: " +
 	"set KUBECONFIG or give --kubeconfig FILE (a sandbox prints its own: gpu-sandbox kubeconfig)")
 
+// exitCodes are the kinds of errors with their exit codes, in the order in which they are tried.
+var exitCodes = []struct {
+	code int
+	is   func(error) bool
+}{
+	{exitTimeout, isA[*timeoutError]},
+	{exitUsage, isUsage},
+	{exitInterrupted, func(err error) bool { return errors.Is(err, context.Canceled) }},
+	{exitNotFound, isNotFound},
+	{exitConflict, isConflict},
+	{exitQuota, isQuota},
+	{exitCannotFit, isA[*cannotFitError]},
+	{exitForbidden, func(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }},
+	{exitFailure, isUntrusted},
+	{exitUnreachable, isUnreachable},
+}
+
 // exitCode decides the exit code of an error, for all commands.
 func exitCode(err error) int {
-	var outcome *outcomeError
-	switch {
-	case err == nil:
+	if err == nil {
 		return exitOK
-	case errors.As(err, &outcome):
-		return outcome.code
-	case errors.As(err, new(*timeoutError)):
-		return exitTimeout
-	case isUsage(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return exitUsage
-	case errors.Is(err, context.Canceled):
-		return exitInterrupted
-	case isNotFound(err):
-		return exitNotFound
-	case isConflict(err):
-		return exitConflict
-	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		return exitForbidden
-	case isUnreachable(err):
-		return exitUnreachable
 	}
-	return exitFailure
+	var outcome *outcomeError
+	if errors.As(err, &outcome) {
+		return outcome.code
+	}
+	code := exitFailure
+	for _, kind := range exitCodes {
+		if kind.is(err) {
+			code = kind.code
+			break
+		}
+	}
+	if code == exitFailure && isA[*diffError](err) {
+		return exitUsage // 1 is the code of a difference
+	}
+	return code
+}
+
+// isA says whether an error is, or wraps, one of type E.
+func isA[E error](err error) bool {
+	var target E
+	return errors.As(err, &target)
 }
 
 func isUsage(err error) bool {
-	return errors.As(err, new(*usageError)) || errors.As(err, new(*joblogs.SelectionError)) ||
-		errors.As(err, new(*joblogs.TooManyError))
+	return isA[*usageError](err) || isA[*joblogs.SelectionError](err) || isA[*joblogs.TooManyError](err) ||
+		isA[*submit.AmbiguousError](err) || apierrors.IsInvalid(err) && !isA[*submit.ImmutableError](err) ||
+		apierrors.IsBadRequest(err)
 }
 
 func isNotFound(err error) bool {
-	return errors.As(err, new(*notFoundError)) || errors.As(err, new(*inventory.NotFoundError)) || errors.As(err, new(*submit.NotFoundError)) ||
-		errors.As(err, new(*submit.MissingNodesError)) || apierrors.IsNotFound(err)
+	return isA[*notFoundError](err) || isA[*inventory.NotFoundError](err) || isA[*submit.NotFoundError](err) || isA[*submit.MissingNodesError](err) ||
+		isA[*submit.QuotaNotFoundError](err) || isA[*submit.NamespaceNotFoundError](err) ||
+		isA[*submit.UnknownPoolError](err) || apierrors.IsNotFound(err)
 }
 
 func isConflict(err error) bool {
-	return errors.As(err, new(*conflictError)) || errors.As(err, new(*submit.ExistsError)) ||
-		errors.As(err, new(*submit.ForeignNodesError)) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)
+	return isA[*conflictError](err) || isA[*submit.ExistsError](err) || isA[*submit.ForeignNodesError](err) ||
+		isA[*submit.ImmutableError](err) || isA[*submit.RunningError](err) || isA[*submit.ForeignQuotaError](err) ||
+		isA[*submit.ForeignNamespaceError](err) || isA[*operate.StateError](err) ||
+		apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)
+}
+
+// isQuota says whether a quota refused an object, which the API server answers with Forbidden.
+func isQuota(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+}
+
+// isUntrusted says whether the API server was reached, and is not the one that the kubeconfig means.
+func isUntrusted(err error) bool {
+	return isA[*tls.CertificateVerificationError](err) || isA[x509.UnknownAuthorityError](err) ||
+		isA[x509.HostnameError](err) || isA[x509.CertificateInvalidError](err) || isA[tls.RecordHeaderError](err) ||
+		isA[tls.AlertError](err)
 }
 
 func isUnreachable(err error) bool {
-	var network net.Error
-	return errors.Is(err, errNoCluster) || clientcmd.IsEmptyConfig(err) || errors.As(err, &network) ||
+	return errors.Is(err, errNoCluster) || clientcmd.IsEmptyConfig(err) || isA[net.Error](err) ||
 		errors.Is(err, context.DeadlineExceeded) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err)
-}
-
-// message is the text of an error, with what to do next where the error itself does not know it.
-func message(err error) string {
-	text := err.Error()
-	var request *url.Error
-	var exists *submit.ExistsError
-	switch {
-	case errors.As(err, &exists) && exists.Name != "":
-		text += "\nChoose another name, or delete that job first: gpuctl delete " + exists.Name + " -n " + exists.Namespace
-	case errors.As(err, new(*joblogs.TooManyError)):
-		text += "\nChoose one with --rank or --pod, or raise --max-streams"
-	case errors.Is(err, context.Canceled):
-		return "interrupted"
-	case errors.As(err, new(*submit.ForeignNodesError)):
-		text += "\nNothing was changed. --force moves the nodes"
-	case errors.As(err, &request):
-		text = strings.ReplaceAll(text, request.Error(), request.Err.Error())
-		text += "\nIs the cluster of this kubeconfig up? Its API server is " + serverOf(request.URL)
-	case apierrors.IsForbidden(err):
-		text += "\nAsk the administrators of the cluster for this right, or choose another --context or --namespace"
-	case apierrors.IsUnauthorized(err):
-		text += "\nThe credentials of this kubeconfig are not accepted: log in again"
-	}
-	return text
-}
-
-func serverOf(address string) string {
-	parsed, err := url.Parse(address)
-	if err != nil {
-		return address
-	}
-	return parsed.Scheme + "://" + parsed.Host
 }

@@ -6,7 +6,7 @@ import (
 
 // newRenderCmd is create --dry-run=client -o yaml under a name of its own.
 func newRenderCmd(f *Factory) *cobra.Command {
-	o := &createOptions{factory: f, dryRun: dryRunClient, output: newOutput(outputYAML, outputJSON)}
+	o := &createOptions{manifests: manifests{factory: f}, dryRun: dryRunClient, output: newOutput(outputYAML, outputJSON)}
 	cmd := &cobra.Command{
 		Use:   "render -f FILE",
 		Short: "Print the Kubernetes objects that YAML files become",

@@ -49,8 +49,17 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		}
 		root.AddCommand(commands...)
 	}
-	add(groupJobs, newCreateCmd(f), newDeleteCmd(f), newLogsCmd(f), newWhyCmd(f), newWaitCmd(f))
-	add(groupCluster, newGetCmd(f), newDescribeCmd(f))
+	add(groupJobs,
+		newCreateCmd(f),
+		newApplyCmd(f),
+		newDiffCmd(f),
+		newDeleteCmd(f),
+		newLogsCmd(f),
+		newWhyCmd(f),
+		newWaitCmd(f))
+	add(groupCluster,
+		newGetCmd(f),
+		newDescribeCmd(f))
 	add(groupFiles, newValidateCmd(f), newRenderCmd(f))
 	root.AddCommand(newVersionCmd(f), newCompletionCmd(f))
 	for _, command := range root.Commands() {

@@ -1,8 +1,8 @@
 // Package pool plans who is in a pool. A pool is nothing but a label of its nodes, so a plan is the patches
 // of some nodes' metadata, and what stands against them: nodes that do not exist, or are in another pool.
 //
-// The package is pure. Callers read the nodes, check [Plan.Err], send the patches, and send [Patch.Undo] of
-// those that went through when a later one fails.
+// The package is pure. Callers read the nodes, refuse what is missing or foreign, send the patches, and send
+// [Patch.Undo] of those that went through when a later one fails.
 package pool
 
 import (
@@ -30,6 +30,8 @@ type Plan struct {
 	Missing []string
 	// Foreign are the named nodes that are in another pool.
 	Foreign []Foreign
+	// Empty says that no node was in the pool, which is how a pool that does not exist looks.
+	Empty bool
 }
 
 // Foreign is a node in another pool than the plan's.
@@ -41,7 +43,7 @@ type Foreign struct {
 // Patch changes the labels and annotations of one node.
 type Patch struct {
 	Node string
-	// ResourceVersion is the version of the node that the patch was planned on. Empty skips that check.
+	// ResourceVersion is the version of the node that the patch was planned on.
 	ResourceVersion string
 	// Labels and Annotations hold the changed keys only.
 	Labels      map[string]Change
@@ -53,10 +55,22 @@ type Change struct {
 	Before, After *string
 }
 
+// Apply plans to make the nodes of p the pool's, and no others: those that p does not name leave it.
+func Apply(p *workload.Pool, nodes []corev1.Node) Plan {
+	plan := Join(p, nodes)
+	for i := range nodes {
+		named := slices.ContainsFunc(p.Nodes, func(member workload.PoolNode) bool { return member.Name == nodes[i].Name })
+		if nodes[i].Labels[names.LabelPool] == p.Name && !named {
+			plan.add(leave(&nodes[i]))
+		}
+	}
+	return plan
+}
+
 // Join plans to bring the nodes of p into the pool, to label them with their GPU types and to note the
 // pool's description on them. A GPU type that p does not name stays as it is.
 func Join(p *workload.Pool, nodes []corev1.Node) Plan {
-	plan := Plan{Pool: p.Name}
+	plan := Plan{Pool: p.Name, Empty: isEmpty(p.Name, nodes)}
 	current := byName(nodes)
 	for _, member := range p.Nodes {
 		node, ok := current[member.Name]
@@ -90,7 +104,7 @@ func join(p *workload.Pool, member workload.PoolNode, node *corev1.Node) Patch {
 // Leave plans to take the named nodes out of a pool. Nodes of another pool, or of none, are foreign: they
 // stay where they are, even by force. GPU types stay on the nodes.
 func Leave(pool string, nodeNames []string, nodes []corev1.Node) Plan {
-	plan := Plan{Pool: pool}
+	plan := Plan{Pool: pool, Empty: isEmpty(pool, nodes)}
 	current := byName(nodes)
 	for _, name := range nodeNames {
 		node, ok := current[name]
@@ -113,7 +127,7 @@ func Leave(pool string, nodeNames []string, nodes []corev1.Node) Plan {
 // Delete plans to take every node out of a pool, whether or not a file names it. A pool without nodes does
 // not exist, so a plan without patches means that there is no such pool.
 func Delete(pool string, nodes []corev1.Node) Plan {
-	plan := Plan{Pool: pool}
+	plan := Plan{Pool: pool, Empty: isEmpty(pool, nodes)}
 	for i := range nodes {
 		if nodes[i].Labels[names.LabelPool] == pool {
 			plan.add(leave(&nodes[i]))
@@ -127,24 +141,6 @@ func leave(node *corev1.Node) Patch {
 	set(patch.Labels, node.Labels, names.LabelPool, nil)
 	set(patch.Annotations, node.Annotations, names.AnnotationDescription, nil)
 	return patch
-}
-
-// Err says why the plan must not be carried out; nil if it may. force permits to take nodes out of the pools
-// that they are in.
-func (p Plan) Err(force bool) error {
-	var reasons []string
-	if len(p.Missing) > 0 {
-		reasons = append(reasons, "no such node: "+strings.Join(p.Missing, ", "))
-	}
-	if !force {
-		for _, f := range p.Foreign {
-			reasons = append(reasons, fmt.Sprintf("node %s is in pool %s", f.Node, f.Pool))
-		}
-	}
-	if len(reasons) == 0 {
-		return nil
-	}
-	return fmt.Errorf("pool %s: %s", p.Pool, strings.Join(reasons, "; "))
 }
 
 func (p *Plan) add(patch Patch) {
@@ -174,6 +170,10 @@ func set(changes map[string]Change, current map[string]string, key string, after
 	}
 }
 
+func isEmpty(pool string, nodes []corev1.Node) bool {
+	return !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Labels[names.LabelPool] == pool })
+}
+
 func byName(nodes []corev1.Node) map[string]*corev1.Node {
 	index := make(map[string]*corev1.Node, len(nodes))
 	for i := range nodes {
@@ -182,26 +182,29 @@ func byName(nodes []corev1.Node) map[string]*corev1.Node {
 	return index
 }
 
-// Undo returns the patch that restores what p changed. It carries no version, because p changed it.
-func (p Patch) Undo() Patch {
-	return Patch{Node: p.Node, Labels: swap(p.Labels), Annotations: swap(p.Annotations)}
+// Undo plans to give a node, as it is now, back what p changed. It returns false when what p wrote was changed since:
+// then the node is left alone.
+func (p Patch) Undo(node *corev1.Node) (Patch, bool) {
+	undo := patchOf(node)
+	return undo, revert(undo.Labels, p.Labels, node.Labels) && revert(undo.Annotations, p.Annotations, node.Annotations)
 }
 
-func swap(changes map[string]Change) map[string]Change {
-	out := make(map[string]Change, len(changes))
-	for key, c := range changes {
-		out[key] = Change{Before: c.After, After: c.Before}
+// revert fills in undo, and reports whether current still has all that the changes wrote.
+func revert(undo, changes map[string]Change, current map[string]string) bool {
+	for key, change := range changes {
+		value, present := current[key]
+		if present != (change.After != nil) || present && value != *change.After {
+			return false
+		}
+		undo[key] = Change{Before: change.After, After: change.Before}
 	}
-	return out
+	return true
 }
 
-// MergePatch renders p as a JSON merge patch. With a version in it the API server answers 409 Conflict when
-// the node has changed since it was read.
+// MergePatch renders p as a JSON merge patch. The API server answers 409 Conflict when the node has changed since it
+// was read.
 func (p Patch) MergePatch() ([]byte, error) {
-	metadata := map[string]any{}
-	if p.ResourceVersion != "" {
-		metadata["resourceVersion"] = p.ResourceVersion
-	}
+	metadata := map[string]any{"resourceVersion": p.ResourceVersion}
 	if len(p.Labels) > 0 {
 		metadata["labels"] = after(p.Labels)
 	}

@@ -30,20 +30,12 @@ type result struct {
 	Patches            []string
 	Unchanged, Missing []string
 	Foreign            []Foreign
-	Err                string
-	ErrForced          string
 }
 
 func resultOf(p Plan) result {
 	r := result{Unchanged: p.Unchanged, Missing: p.Missing, Foreign: p.Foreign}
 	for _, patch := range p.Patches {
 		r.Patches = append(r.Patches, patch.String())
-	}
-	if err := p.Err(false); err != nil {
-		r.Err = err.Error()
-	}
-	if err := p.Err(true); err != nil {
-		r.ErrForced = err.Error()
 	}
 	return r
 }
@@ -74,7 +66,6 @@ func TestJoin(t *testing.T) {
 			nodes: []corev1.Node{node("n1")},
 			want: result{
 				Patches: []string{"n1: g8s.host/pool=train"}, Missing: []string{"gone"},
-				Err: "pool train: no such node: gone", ErrForced: "pool train: no such node: gone",
 			},
 		},
 		"a node of another pool needs force, and loses that pool's description": {
@@ -83,7 +74,6 @@ func TestJoin(t *testing.T) {
 			want: result{
 				Patches: []string{"n1: g8s.host/pool=train (was dev), g8s.host/description removed"},
 				Foreign: []Foreign{{Node: "n1", Pool: "dev"}},
-				Err:     "pool train: node n1 is in pool dev",
 			},
 		},
 		"the description is noted on the node": {
@@ -123,9 +113,6 @@ func TestLeave(t *testing.T) {
 			want: result{
 				Missing: []string{"gone"},
 				Foreign: []Foreign{{Node: "n1", Pool: "dev"}, {Node: "n2", Pool: "default"}},
-				Err: "pool train: no such node: gone; node n1 is in pool dev; " +
-					"node n2 is in pool default",
-				ErrForced: "pool train: no such node: gone",
 			},
 		},
 	}
@@ -135,6 +122,21 @@ func TestLeave(t *testing.T) {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestApplyLeavesThePoolToTheNodesThatTheFileNames(t *testing.T) {
+	plan := Apply(&workload.Pool{Name: "train", Nodes: []workload.PoolNode{{Name: "n1"}, {Name: "n2"}}}, []corev1.Node{
+		node("n1"), node("n2", names.LabelPool, "train"), node("n3", names.LabelPool, "train"), node("n4", names.LabelPool, "dev"),
+	})
+	want := result{
+		Patches: []string{"n1: g8s.host/pool=train", "n3: g8s.host/pool removed"}, Unchanged: []string{"n2"},
+	}
+	if diff := cmp.Diff(want, resultOf(plan)); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+	if plan.Empty {
+		t.Error("the pool is said to have no nodes, and has two")
 	}
 }
 
@@ -159,10 +161,40 @@ func TestMergePatchSetsRemovesAndRestores(t *testing.T) {
 	if diff := cmp.Diff(want, mergePatch(t, patch)); diff != "" {
 		t.Errorf("patch (-want +got):\n%s", diff)
 	}
-	undo := `{"metadata":{"annotations":{"g8s.host/description":"notebooks"},` +
-		`"labels":{"g8s.host/gpu-type":null,"g8s.host/pool":"dev"}}}`
-	if diff := cmp.Diff(undo, mergePatch(t, patch.Undo())); diff != "" {
-		t.Errorf("undo (-want +got):\n%s", diff)
+}
+
+func TestUndoRestoresWhatNobodyChangedSince(t *testing.T) {
+	before := described(node("n1", names.LabelPool, "dev"), "notebooks")
+	patch := Join(&workload.Pool{Name: "train", Nodes: []workload.PoolNode{{Name: "n1", GPUType: "A100-80G"}}},
+		[]corev1.Node{before}).Patches[0]
+	joined := node("n1", names.LabelPool, "train", names.LabelGPUType, "A100-80G")
+	joined.ResourceVersion = "8"
+	tests := map[string]struct {
+		change func(*corev1.Node)
+		want   string
+	}{
+		"all is as the patch left it": {
+			func(*corev1.Node) {},
+			`{"metadata":{"annotations":{"g8s.host/description":"notebooks"},` +
+				`"labels":{"g8s.host/gpu-type":null,"g8s.host/pool":"dev"},"resourceVersion":"8"}}`,
+		},
+		"someone moved the node on":           {func(n *corev1.Node) { n.Labels[names.LabelPool] = "other" }, ""},
+		"someone removed the label":           {func(n *corev1.Node) { delete(n.Labels, names.LabelGPUType) }, ""},
+		"someone wrote the description again": {func(n *corev1.Node) { *n = described(*n, "new") }, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			current := joined.DeepCopy()
+			tc.change(current)
+			undo, ok := patch.Undo(current)
+			got := ""
+			if ok {
+				got = mergePatch(t, undo)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("undo (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -2,7 +2,10 @@ package submit
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +41,22 @@ type ImmutableError struct {
 }
 
 func (e *ImmutableError) Error() string {
-	return fmt.Sprintf("job %q cannot be changed in place, nothing was done: %v", e.Ref.Name, e.Cause)
+	return fmt.Sprintf("job %q cannot be changed in place, nothing was done: Kubernetes refuses to change %s",
+		e.Ref.Name, strings.Join(fieldsOf(e.Cause), ", "))
+}
+
+// fieldsOf names the fields that the API server refuses. Its message is left out: it holds the whole pod template.
+func fieldsOf(err error) []string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return []string{err.Error()}
+	}
+	var out []string
+	for _, cause := range status.Status().Details.Causes {
+		out = append(out, cause.Field)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func (e *ImmutableError) Unwrap() error { return e.Cause }
@@ -71,9 +89,7 @@ func (c *Client) applyOnce(ctx context.Context, objects []client.Object, opts Ap
 	case err != nil:
 		return Result{}, err
 	case kindOf(live) != result.Ref.Kind:
-		return Result{}, &ExistsError{
-			Namespace: live.GetNamespace(), Name: jobOf(live), Kind: kindOf(live), Object: describe(live),
-		}
+		return Result{}, existsError(live)
 	}
 	plan, err := c.plan(ctx, live, desired, opts.Render)
 	if err != nil {
@@ -98,7 +114,7 @@ func (c *Client) applyOnce(ctx context.Context, objects []client.Object, opts Ap
 func (c *Client) applyNew(ctx context.Context, desired []client.Object, result Result, opts ApplyOptions) (Result, error) {
 	result.Action = ActionCreated
 	var err error
-	if result.Diff, err = (&jobPlan{desired: desired}).diff(); err != nil {
+	if result.Diff, err = (&jobPlan{desired: desired, fresh: true}).diff(); err != nil {
 		return Result{}, err
 	}
 	if opts.DryRun {
@@ -139,11 +155,17 @@ func (c *Client) write(
 	ctx context.Context, plan *jobPlan, i int, object client.Object, dryRun bool, opts ApplyOptions,
 ) error {
 	if plan.before[i] == nil {
-		own(plan.live, object)
-		if dryRun {
-			return c.explain(ctx, object, c.api.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll))
+		if plan.live != nil {
+			own(plan.live, object)
 		}
-		return c.createOne(ctx, object)
+		if !dryRun {
+			return c.createOne(ctx, object)
+		}
+		err := c.explain(ctx, object, c.api.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll))
+		if apierrors.IsNotFound(err) {
+			return nil // its namespace is yet to be made
+		}
+		return err
 	}
 	return c.serverSideApply(ctx, object, dryRun, opts.Force || opts.DryRun)
 }

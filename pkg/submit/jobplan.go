@@ -18,14 +18,16 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// jobPlan is how the objects of a job change.
+// jobPlan is how the objects of a job change, or those of a quota.
 type jobPlan struct {
-	// live is the job's top object as it is, nil for a job that is not there.
+	// live is the job's top object as it is, which owns what is created; nil if nothing does.
 	live client.Object
+	// fresh says that nothing of the job is there.
+	fresh bool
 	// desired are the objects as they shall be, the top object first.
 	desired []client.Object
 	// before and after are the objects of desired, in the same order, as they are and as they will be. A nil before is
-	// an object that is not there; both slices are empty for a job that is not there.
+	// an object that is not there; both slices are empty when all is fresh.
 	before, after []*unstructured.Unstructured
 	// changed says which of them change.
 	changed []bool
@@ -34,7 +36,7 @@ type jobPlan struct {
 }
 
 func (p *jobPlan) changes() bool {
-	return p.live == nil || len(p.obsolete) > 0 || slices.Contains(p.changed, true)
+	return p.fresh || len(p.obsolete) > 0 || slices.Contains(p.changed, true)
 }
 
 // diff shows all that changes.
@@ -63,7 +65,7 @@ func (p *jobPlan) diff() (string, error) {
 
 // images are an object before and after the change.
 func (p *jobPlan) images(i int, object client.Object) (before, after *unstructured.Unstructured, err error) {
-	if p.live != nil && p.before[i] != nil {
+	if !p.fresh && p.before[i] != nil {
 		return p.before[i], p.after[i], nil
 	}
 	after, err = untyped(object)

@@ -102,20 +102,50 @@ func (c *Client) carryOut(ctx context.Context, plan pool.Plan, opts PoolOptions)
 	return nil
 }
 
+// restore gives nodes back what they had, and returns the error that made it necessary.
 func (c *Client) restore(ctx context.Context, done []pool.Patch, cause error) error {
 	if len(done) == 0 {
 		return cause
 	}
+	var restored int
+	var changed []string
 	var failures []error
 	for _, patch := range slices.Backward(done) {
-		if err := c.patchNode(ctx, patch.Undo(), false); err != nil {
+		switch undone, err := c.undo(context.WithoutCancel(ctx), patch); {
+		case err != nil:
 			failures = append(failures, err)
+		case undone:
+			restored++
+		default:
+			changed = append(changed, patch.Node)
 		}
 	}
-	if err := errors.Join(failures...); err != nil {
-		return fmt.Errorf("%w; giving the nodes back what they had failed too: %w", cause, err)
+	cause = fmt.Errorf("%w; %d of the %d nodes changed before got back what they had", cause, restored, len(done))
+	if len(changed) > 0 {
+		cause = fmt.Errorf("%w; changed by someone else meanwhile, and left alone: %s", cause, strings.Join(changed, ", "))
 	}
-	return fmt.Errorf("%w; the %d nodes changed before got back what they had", cause, len(done))
+	if err := errors.Join(failures...); err != nil {
+		return fmt.Errorf("%w; giving the others back what they had failed too: %w", cause, err)
+	}
+	return cause
+}
+
+// undo gives a node back what a patch changed, unless someone changed that since, which it reports with false.
+func (c *Client) undo(ctx context.Context, patch pool.Patch) (bool, error) {
+	for attempt := 1; ; attempt++ {
+		var node corev1.Node
+		if err := c.api.Get(ctx, client.ObjectKey{Name: patch.Node}, &node); err != nil {
+			return false, fmt.Errorf("reading node %s: %w", patch.Node, err)
+		}
+		undo, ok := patch.Undo(&node)
+		if !ok {
+			return false, nil
+		}
+		err := c.patchNode(ctx, undo, false)
+		if err == nil || !apierrors.IsConflict(err) || attempt == planAttempts {
+			return err == nil, err
+		}
+	}
 }
 
 // patchNode is carried out whole even if ctx ends meanwhile, as all writes.

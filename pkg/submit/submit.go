@@ -34,7 +34,7 @@ type ExistsError struct {
 }
 
 func (e *ExistsError) Error() string {
-	if e.Kind == "" {
+	if e.Name == "" {
 		return fmt.Sprintf("%s already exists in namespace %s and belongs to no job of gpuctl", e.Object, e.Namespace)
 	}
 	return fmt.Sprintf("job %q already exists in namespace %s (%s, %s)", e.Name, e.Namespace, e.Kind, e.Object)
@@ -93,8 +93,12 @@ func (c *Client) createOne(ctx context.Context, object client.Object) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	gvk := object.GetObjectKind().GroupVersionKind()
+	submission := mark(object)
 	err := c.api.Create(ctx, object)
 	object.GetObjectKind().SetGroupVersionKind(gvk) // decoding the answer clears it
+	if isLost(err) {
+		return c.findOut(context.WithoutCancel(ctx), object, submission, err)
+	}
 	return c.explain(ctx, object, err)
 }
 
@@ -106,13 +110,13 @@ func (c *Client) explain(ctx context.Context, object client.Object, err error) e
 	case !apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("creating %s: %w", describe(object), err)
 	}
-	exists := &ExistsError{Namespace: object.GetNamespace(), Object: describe(object)}
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
-	if getErr := c.api.Get(ctx, client.ObjectKeyFromObject(object), found); getErr == nil && isOurs(found) {
-		exists.Name, exists.Kind = found.Labels[names.LabelJob], found.Labels[names.LabelJobType]
+	if c.api.Get(ctx, client.ObjectKeyFromObject(object), found) != nil {
+		return &ExistsError{Namespace: object.GetNamespace(), Object: describe(object)}
 	}
-	return exists
+	found.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
+	return existsError(found)
 }
 
 // checkFree looks for a job of that name, of any kind: kinds make differently named objects, so the API server alone
@@ -126,12 +130,7 @@ func (c *Client) checkFree(ctx context.Context, top client.Object) error {
 	if len(found) == 0 {
 		return nil
 	}
-	return &ExistsError{
-		Namespace: top.GetNamespace(),
-		Name:      job,
-		Kind:      found[0].GetLabels()[names.LabelJobType],
-		Object:    describe(found[0]),
-	}
+	return existsError(found[0])
 }
 
 // topKinds are the kinds of the objects that a job can be.

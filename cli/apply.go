@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"g8s.host/gpu-scheduler/pkg/pool"
+	"g8s.host/gpu-scheduler/pkg/submit"
+)
+
+type applyOptions struct {
+	manifests
+	changes
+	replace, conflicts, force bool
+}
+
+func newApplyCmd(f *Factory) *cobra.Command {
+	o := &applyOptions{manifests: manifests{factory: f}}
+	o.io, o.output = f.IO, changeOutput()
+	cmd := &cobra.Command{
+		Use:   "apply -f FILE",
+		Short: "Make jobs, pools and quotas what YAML files say: create them, or change what differs",
+		Long: "Make jobs, pools and quotas what YAML files say. What is not there is created. What differs is changed by\n" +
+			"server-side apply; when nothing differs, nothing is written and nothing restarts. Nodes that a pool's file\n" +
+			"does not name leave the pool. A paused job stays paused.\n\n" +
+			"Kubernetes changes little of a training job once it is there. Such a change is refused, and shown;\n" +
+			"--replace makes the job anew, which starts it over. Its claims keep their data.",
+		Example: "  gpuctl apply -f train.yaml\n" +
+			"  gpuctl apply -f jobs/ --dry-run=server\n" +
+			"  gpuctl apply -f train.yaml --replace",
+		Args: noFilesArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runApply(cmd.Context(), o) },
+	}
+	addFilesFlag(cmd, &o.files)
+	addDryRunFlag(cmd, &o.dryRun, dryRunServer)
+	cmd.Flags().BoolVar(&o.replace, "replace", false, "Make a job anew whose change Kubernetes refuses; it starts over")
+	cmd.Flags().BoolVar(&o.conflicts, "force-conflicts", false, "Take over fields that another program set")
+	cmd.Flags().BoolVar(&o.force, "force", false, "Take nodes into a pool that are in another one")
+	o.output.addTo(cmd)
+	return cmd
+}
+
+func runApply(ctx context.Context, o *applyOptions) error {
+	if err := checkDryRun(o.dryRun, dryRunNone, dryRunServer); err != nil {
+		return err
+	}
+	creations, err := o.read(ctx)
+	if err != nil {
+		return err
+	}
+	writer, err := o.factory.writer()
+	if err != nil {
+		return err
+	}
+	failed := failures{io: o.factory.IO}
+	for _, c := range creations {
+		stop := startProgress(o.factory.IO, "Applying "+c.String())
+		result, err := o.applyOne(ctx, writer, c)
+		stop()
+		if err == nil {
+			o.add(changeOf(result))
+			continue
+		}
+		o.showRefused(err)
+		if failed.add(err) {
+			break
+		}
+	}
+	if err := o.flush(); err != nil {
+		return err
+	}
+	return failed.err()
+}
+
+// applyOne makes one document true.
+func (o *applyOptions) applyOne(ctx context.Context, writer *submit.Client, c creation) (submit.Result, error) {
+	dryRun := o.dryRun == dryRunServer
+	switch {
+	case c.Pool != nil:
+		return applyPool(ctx, writer, c, submit.PoolOptions{Force: o.force, DryRun: dryRun})
+	case c.Quota != nil:
+		return writer.ApplyQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun})
+	}
+	return writer.Apply(ctx, c.objects, submit.ApplyOptions{
+		Replace: o.replace, Force: o.conflicts, DryRun: dryRun, Render: o.options,
+	})
+}
+
+// showRefused shows a change that was refused because Kubernetes does not make it in place.
+func (o *applyOptions) showRefused(err error) {
+	var immutable *submit.ImmutableError
+	if errors.As(err, &immutable) {
+		fmt.Fprint(o.factory.IO.ErrOut, immutable.Diff)
+	}
+}
+
+func applyPool(
+	ctx context.Context, writer *submit.Client, c creation, opts submit.PoolOptions,
+) (submit.Result, error) {
+	plan, err := writer.ChangePool(ctx, func(nodes []corev1.Node) pool.Plan { return pool.Apply(c.Pool, nodes) }, opts)
+	result := submit.Result{Ref: submit.Ref{Name: c.Name, Kind: string(c.Kind)}, Diff: poolDiff(plan)}
+	switch {
+	case len(plan.Patches) == 0:
+		result.Action = submit.ActionUnchanged
+	case plan.Empty:
+		result.Action = submit.ActionCreated
+	default:
+		result.Action = submit.ActionConfigured
+	}
+	return result, err
+}
+
+// poolDiff shows the labels that change, a line for each node.
+func poolDiff(plan pool.Plan) string {
+	if len(plan.Patches) == 0 {
+		return ""
+	}
+	out := "pool " + plan.Pool + "\n"
+	for _, patch := range plan.Patches {
+		out += "  " + patch.String() + "\n"
+	}
+	return out
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/submit"
+)
+
+func newDiffCmd(f *Factory) *cobra.Command {
+	o := &applyOptions{manifests: manifests{factory: f}}
+	o.dryRun, o.force = dryRunServer, true
+	cmd := &cobra.Command{
+		Use:   "diff -f FILE",
+		Short: "Show what apply would change",
+		Long: "Show what apply would change, as the API server would store it, and change nothing.\n\n" +
+			"The exit code is 0 when nothing differs, 1 when something does, and higher than 1 for an error.",
+		Example: "  gpuctl diff -f train.yaml\n  gpuctl diff -f train.yaml || gpuctl apply -f train.yaml",
+		Args:    noFilesArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runDiff(cmd.Context(), o) },
+	}
+	addFilesFlag(cmd, &o.files)
+	return cmd
+}
+
+// errDiffers ends a diff that has found something: it is no error, but its exit code is 1.
+var errDiffers = &quietError{errors.New("what the files say differs from what is there")}
+
+// diffError is an error of diff, whose exit code must not be the one of a difference.
+type diffError struct{ err error }
+
+func (e *diffError) Error() string { return e.err.Error() }
+func (e *diffError) Unwrap() error { return e.err }
+
+func runDiff(ctx context.Context, o *applyOptions) error {
+	differs, err := o.diff(ctx)
+	if err != nil {
+		return &diffError{err}
+	}
+	if differs {
+		return errDiffers
+	}
+	return nil
+}
+
+func (o *applyOptions) diff(ctx context.Context) (differs bool, err error) {
+	creations, err := o.read(ctx)
+	if err != nil {
+		return false, err
+	}
+	writer, err := o.factory.writer()
+	if err != nil {
+		return false, err
+	}
+	failed := failures{io: o.factory.IO}
+	for _, c := range creations {
+		text, err := o.diffOne(ctx, writer, c)
+		differs = differs || text != ""
+		fmt.Fprint(o.factory.IO.Out, paintDiff(text, o.factory.IO.Color))
+		if failed.add(err) {
+			break
+		}
+	}
+	return differs, failed.err()
+}
+
+// diffOne shows a change that cannot be made in place like any other, with a word on how to make it.
+func (o *applyOptions) diffOne(ctx context.Context, writer *submit.Client, c creation) (string, error) {
+	result, err := o.applyOne(ctx, writer, c)
+	var immutable *submit.ImmutableError
+	if !errors.As(err, &immutable) {
+		return result.Diff, err
+	}
+	fmt.Fprintf(o.factory.IO.ErrOut, "%s cannot be changed in place: apply it with --replace, which starts it over\n", c)
+	return result.Diff, nil
+}
+
+// paintDiff colours the lines of a unified diff.
+func paintDiff(text string, color bool) string {
+	if !color || text == "" {
+		return text
+	}
+	lines := strings.SplitAfter(text, "\n")
+	for i, line := range lines {
+		switch {
+		case strings.HasPrefix(line, "+"):
+			lines[i] = colorGreen + strings.TrimSuffix(line, "\n") + colorReset + "\n"
+		case strings.HasPrefix(line, "-"):
+			lines[i] = colorRed + strings.TrimSuffix(line, "\n") + colorReset + "\n"
+		}
+	}
+	return strings.Join(lines, "")
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"g8s.host/gpu-scheduler/pkg/render"
+	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// Values of --dry-run.
+const (
+	dryRunNone   = "none"
+	dryRunClient = "client"
+	dryRunServer = "server"
+)
+
+// addDryRunFlag adds --dry-run, which without a value is bare.
+func addDryRunFlag(cmd *cobra.Command, value *string, bare string) {
+	usage := "none, or server: let the API server check the change, and change nothing"
+	choices := []string{dryRunNone, dryRunServer}
+	if bare == dryRunClient {
+		usage = "none; client: only print the objects; server: let the API server check them, and create nothing"
+		choices = []string{dryRunNone, dryRunClient, dryRunServer}
+	}
+	cmd.Flags().StringVar(value, "dry-run", dryRunNone, usage)
+	cmd.Flags().Lookup("dry-run").NoOptDefVal = bare
+	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func checkDryRun(value string, choices ...string) error {
+	if slices.Contains(choices, value) {
+		return nil
+	}
+	return usagef("--dry-run is %q, want one of %s", value, strings.Join(choices, ", "))
+}
+
+// creation is one document with the objects that it becomes.
+type creation struct {
+	submission
+	objects []client.Object
+}
+
+func (c creation) String() string { return string(c.Kind) + "/" + c.Name }
+
+// manifests are the files of a command that renders what they say.
+type manifests struct {
+	factory *Factory
+	files   []string
+	// offline renders without asking the cluster for anything.
+	offline bool
+	// options are what was rendered with, once something was.
+	options render.Options
+}
+
+// read reads, checks and renders every document before anything is sent. Quotas come first, because they make
+// namespaces, and pools before jobs.
+func (m *manifests) read(ctx context.Context) ([]creation, error) {
+	docs, err := readDocuments(m.factory.IO, m.files)
+	if err != nil {
+		return nil, err
+	}
+	if m.options, err = m.renderOptions(ctx, docs); err != nil {
+		return nil, err
+	}
+	out := make([]creation, len(docs))
+	for i, doc := range docs {
+		objects, warnings, err := render.Objects(doc.Document, m.options)
+		if err != nil {
+			return nil, usagef("%s: %w", doc.file, err)
+		}
+		for _, warning := range warnings {
+			fmt.Fprintf(m.factory.IO.ErrOut, "%s:%d: warning: %s\n", doc.file, doc.Line, warning)
+		}
+		out[i] = creation{submission: doc, objects: objects}
+	}
+	slices.SortStableFunc(out, func(a, b creation) int { return cmp.Compare(rank(a), rank(b)) })
+	return out, nil
+}
+
+func rank(c creation) int {
+	switch {
+	case c.Quota != nil:
+		return 0
+	case c.Pool != nil:
+		return 1
+	}
+	return 2
+}
+
+// renderOptions asks the cluster what rendering depends on; without a cluster that is the namespace alone.
+func (m *manifests) renderOptions(ctx context.Context, docs []submission) (render.Options, error) {
+	if m.offline {
+		return render.Options{Namespace: m.factory.explicitNamespace()}, nil
+	}
+	namespace, err := m.factory.namespace()
+	if err != nil {
+		return render.Options{}, err
+	}
+	reader, err := m.factory.reader()
+	if err != nil {
+		return render.Options{}, err
+	}
+	documents := make([]workload.Document, len(docs))
+	for i := range docs {
+		documents[i] = docs[i].Document
+	}
+	options, warnings, err := submit.RenderOptions(ctx, reader, documents, namespace)
+	for _, warning := range warnings {
+		fmt.Fprintln(m.factory.IO.ErrOut, "warning: "+warning)
+	}
+	return options, err
+}

@@ -1,0 +1,86 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// DeletedQuota is a quota that was deleted.
+type DeletedQuota struct {
+	Name string
+	// Namespaces are those that it bounded.
+	Namespaces []string
+	// DeletedNamespaces are those of them that were deleted with it.
+	DeletedNamespaces []string
+}
+
+// QuotaNotFoundError says that there is no such quota.
+type QuotaNotFoundError struct{ Name string }
+
+func (e *QuotaNotFoundError) Error() string { return fmt.Sprintf("quota %q not found", e.Name) }
+
+// DeleteQuota deletes a quota from all its namespaces. The namespaces stay, and all that is in them, unless the options
+// say otherwise; even then those stay that gpuctl did not make.
+func (c *Client) DeleteQuota(ctx context.Context, name string, opts QuotaOptions) (DeletedQuota, error) {
+	out := DeletedQuota{Name: name}
+	quotas, err := c.Quotas(ctx, name)
+	if err != nil {
+		return out, err
+	}
+	if len(quotas) == 0 {
+		return out, &QuotaNotFoundError{Name: name}
+	}
+	for i := range quotas {
+		if err := c.remove(ctx, &quotas[i]); err != nil {
+			return out, err
+		}
+		out.Namespaces = append(out.Namespaces, quotas[i].Namespace)
+	}
+	if !opts.DeleteNamespaces {
+		return out, nil
+	}
+	for _, name := range out.Namespaces {
+		deleted, err := c.DeleteNamespace(ctx, name)
+		if err != nil && !errors.As(err, new(*ForeignNamespaceError)) {
+			return out, err
+		}
+		if deleted {
+			out.DeletedNamespaces = append(out.DeletedNamespaces, name)
+		}
+	}
+	return out, nil
+}
+
+// ForeignNamespaceError says that gpuctl did not make a namespace.
+type ForeignNamespaceError struct{ Name string }
+
+func (e *ForeignNamespaceError) Error() string {
+	return fmt.Sprintf("namespace %q was not made by gpuctl. Delete it with kubectl if you mean it", e.Name)
+}
+
+// DeleteNamespace deletes a namespace that gpuctl made, with all that is in it.
+func (c *Client) DeleteNamespace(ctx context.Context, name string) (deleted bool, err error) {
+	like := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	typed(like, corev1.SchemeGroupVersion.WithKind("Namespace"))
+	found, err := c.read(ctx, like)
+	switch {
+	case err != nil:
+		return false, err
+	case found == nil:
+		return false, &NamespaceNotFoundError{Name: name}
+	case !isOurs(found) || found.GetLabels()[names.LabelNamespace] != names.True:
+		return false, &ForeignNamespaceError{Name: name}
+	}
+	return true, c.remove(ctx, found)
+}
+
+// NamespaceNotFoundError says that there is no such namespace.
+type NamespaceNotFoundError struct{ Name string }
+
+func (e *NamespaceNotFoundError) Error() string { return fmt.Sprintf("namespace %q not found", e.Name) }
