@@ -37,7 +37,7 @@ func TestWhyIsWrittenForPeople(t *testing.T) {
 				NearMiss: explain.NearMiss{Node: "n1", Short: 2, Detail: "6 of 8 free, 2 short"},
 				Holders:  []diagnosis.Holder{{Namespace: "team", Job: "llama", GPUs: 2}},
 			}},
-			Records: []explain.Record{{Name: "sft-x", Attempts: 12, Last: explain.Attempt{
+			Records: []explain.Record{{Name: "sft-x", Attempts: 12, Explained: 11, Last: explain.Attempt{
 				Time: now.Add(-3 * time.Second), Result: explain.Unschedulable, Nodes: 64, Reasons: []explain.Reason{
 					{Text: "node(s) are in another GPU pool", Nodes: 52}, {Text: "node(s) have too few free GPUs", Plugin: "GPUFilter", Nodes: 3},
 				}}}},
@@ -50,7 +50,7 @@ func TestWhyIsWrittenForPeople(t *testing.T) {
 				Pod: "sft-x", Node: "n1", Pool: "training", Type: "A100-80G", Connection: "NVLink, 100 % of the best that 2 GPUs of this node can have",
 				Devices: []gpu.Device{{UUID: "a", Index: 0}, {UUID: "b", Index: 3, MemoryMiB: 2048}},
 			}},
-			Records: []explain.Record{{Name: "sft-x", Attempts: 1, Last: explain.Attempt{
+			Records: []explain.Record{{Name: "sft-x", Attempts: 1, Explained: 1, Last: explain.Attempt{
 				Time: now.Add(-time.Hour), Result: explain.Placed, Node: "n1", Feasible: 7, DevicesReason: "the set with the best interconnect",
 				Candidates: []explain.Candidate{
 					{Node: "n1", Score: 82, Parts: []explain.Part{{Name: "utilization", Value: 75, Weight: 40}, {Name: "topology", Value: 100, Weight: 30}}},

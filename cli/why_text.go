@@ -134,7 +134,11 @@ func deviceList(devices []gpu.Device) string {
 // explainRecord writes what the scheduler remembers of a pod.
 func explainRecord(d *description, record explain.Record, now time.Time) error {
 	last := record.Last
-	d.section(fmt.Sprintf("Scheduler's record of pod %s (attempt %d, %s ago)", record.Name, record.Attempts, age(now, last.Time)))
+	attempt := strconv.FormatInt(record.Attempts, 10)
+	if record.Explained < record.Attempts {
+		attempt = fmt.Sprintf("%d of %d", record.Explained, record.Attempts)
+	}
+	d.section(fmt.Sprintf("Scheduler's record of pod %s (attempt %s, %s ago)", record.Name, attempt, age(now, last.Time)))
 	if last.Result == explain.Placed {
 		fmt.Fprintf(d.out, "%splaced on %s", indent, last.Node)
 		if last.Feasible > 0 {

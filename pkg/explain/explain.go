@@ -44,7 +44,10 @@ type Record struct {
 	Attempts int64 `json:"attempts"`
 	// First is the time of the first of them.
 	First time.Time `json:"first"`
-	// Last is the last of them.
+	// Explained is which of the attempts Last is. It is not the last one of all while the scheduler is too busy to look
+	// into each.
+	Explained int64 `json:"explained"`
+	// Last is the last attempt that was looked into.
 	Last Attempt `json:"last"`
 }
 

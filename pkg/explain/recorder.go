@@ -62,9 +62,30 @@ func (r *Recorder) Record(pod *corev1.Pod, attempt Attempt) {
 		return
 	}
 	attempt.bounded()
-	size := attempt.size() + len(pod.Namespace) + len(pod.Name) + len(pod.UID)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.record(pod, attempt)
+}
+
+// Count takes an attempt that nobody has looked into. It becomes the last one only where there is none of the same
+// result, of which more is known.
+func (r *Recorder) Count(pod *corev1.Pod, attempt Attempt) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	element, ok := r.byUID[pod.UID]
+	if !ok || element.Value.(*entry).record.Last.Result != attempt.Result {
+		r.record(pod, attempt)
+		return
+	}
+	element.Value.(*entry).record.Attempts++
+	r.recent.MoveToFront(element)
+}
+
+func (r *Recorder) record(pod *corev1.Pod, attempt Attempt) {
+	size := attempt.size() + len(pod.Namespace) + len(pod.Name) + len(pod.UID)
 	element, ok := r.byUID[pod.UID]
 	if !ok {
 		element = r.recent.PushFront(&entry{record: Record{
@@ -75,7 +96,7 @@ func (r *Recorder) Record(pod *corev1.Pod, attempt Attempt) {
 	}
 	e := element.Value.(*entry)
 	e.record.Attempts++
-	e.record.Last = attempt
+	e.record.Explained, e.record.Last = e.record.Attempts, attempt
 	r.bytes += size - e.size
 	e.size = size
 	r.byName[e.name()] = pod.UID

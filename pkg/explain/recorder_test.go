@@ -33,11 +33,43 @@ func TestTheLastAttemptIsKept(t *testing.T) {
 	recorder.Record(pod, Attempt{Time: noon.Add(time.Minute), Result: Placed, Node: "n1"})
 	got, _ := recorder.Pod("team", "a")
 	want := Record{
-		Namespace: "team", Name: "a", UID: "1", Job: "train", Attempts: 2, First: noon,
+		Namespace: "team", Name: "a", UID: "1", Job: "train", Attempts: 2, Explained: 2, First: noon,
 		Last: Attempt{Time: noon.Add(time.Minute), Result: Placed, Node: "n1"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnAttemptThatIsOnlyCountedKeepsWhatIsKnown(t *testing.T) {
+	unknown := Attempt{Time: noon.Add(time.Minute), Result: Unschedulable, Nodes: 4}
+	tests := map[string]struct {
+		before []Attempt
+		want   Record
+	}{
+		"of a pod that is new, little is known": {want: Record{Attempts: 1, Explained: 1, First: unknown.Time, Last: unknown}},
+		"of one that waits, what was found out before": {
+			before: []Attempt{refused(noon, "full")},
+			want:   Record{Attempts: 2, Explained: 1, First: noon, Last: refused(noon, "full")},
+		},
+		"one whose binding failed is not placed any more": {
+			before: []Attempt{{Time: noon, Result: Placed, Node: "n1"}},
+			want:   Record{Attempts: 2, Explained: 2, First: noon, Last: unknown},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			recorder, pod := NewRecorder(DefaultLimits), podNamed("a", "1", "train")
+			for _, attempt := range tc.before {
+				recorder.Record(pod, attempt)
+			}
+			recorder.Count(pod, unknown)
+			got, _ := recorder.Pod("team", "a")
+			tc.want.Namespace, tc.want.Name, tc.want.UID, tc.want.Job = "team", "a", "1", "train"
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("record (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

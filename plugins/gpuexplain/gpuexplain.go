@@ -58,6 +58,8 @@ type Dependencies struct {
 type Plugin struct {
 	Dependencies
 	nodes fwk.NodeInfoLister
+	// budget is one for all profiles.
+	budget *budget
 }
 
 // Factory returns what builds the plugin for each profile.
@@ -65,11 +67,13 @@ func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle
 	if deps.Cards == nil {
 		deps.Cards = counts{}
 	}
+	shared := &budget{}
 	return func(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		plugin := &Plugin{Dependencies: deps, nodes: handle.SnapshotSharedLister().NodeInfos()}
+		plugin := &Plugin{Dependencies: deps, nodes: handle.SnapshotSharedLister().NodeInfos(), budget: shared}
 		if deps.Recorder == nil {
 			return plugin, nil
 		}
+		registerMetrics()
 		informer := handle.SharedInformerFactory().Core().V1().Pods().Informer()
 		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: plugin.forget})
 		if err != nil {
@@ -83,7 +87,8 @@ func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle
 // Name returns the plugin's name.
 func (*Plugin) Name() string { return Name }
 
-// PostFilter records why every node was rejected. It makes nothing possible, so preemption has its turn next.
+// PostFilter records why every node was rejected, as long as its budget lasts. It makes nothing possible, so preemption
+// has its turn next.
 func (p *Plugin) PostFilter(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if p.Recorder == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -94,17 +99,19 @@ func (p *Plugin) PostFilter(ctx context.Context, _ fwk.CycleState, pod *corev1.P
 		klog.FromContext(ctx).Error(err, "Listing nodes to explain a pod", "pod", klog.KObj(pod))
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
+	attempt := explain.Attempt{Time: p.Now(), Result: explain.Unschedulable, Nodes: len(nodes)}
+	if !p.budget.allows(attempt.Time) {
+		skippedAttempts.Inc()
+		p.Recorder.Count(pod, attempt)
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
 	t := newTally(pod, statuses)
 	for _, node := range nodes {
 		t.add(node)
 	}
-	p.Recorder.Record(pod, explain.Attempt{
-		Time:       p.Now(),
-		Result:     explain.Unschedulable,
-		Nodes:      len(nodes),
-		Reasons:    t.list(),
-		NearMisses: p.nearMisses(pod, t.short),
-	})
+	attempt.Reasons, attempt.NearMisses = t.list(), p.nearMisses(pod, t.short)
+	p.Recorder.Record(pod, attempt)
+	p.budget.spend(p.Now().Sub(attempt.Time))
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 

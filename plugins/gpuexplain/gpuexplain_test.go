@@ -200,6 +200,35 @@ func TestDeletedPodsAreForgotten(t *testing.T) {
 	}
 }
 
+// TestExplainingIsBounded has a clock on which looking into a pod takes 10 ms, and counting it as long: after a burst of
+// ten, one in 64 is looked into.
+func TestExplainingIsBounded(t *testing.T) {
+	recorder := explain.NewRecorder(explain.DefaultLimits)
+	plugin := newPlugin(t, recorder, nil, gpuNode("n1", "a", ""))
+	now := noon
+	plugin.Now = func() time.Time { now = now.Add(costBurst / 10); return now }
+	statuses := framework.NewNodeToStatus(map[string]*fwk.Status{"n1": status(fwk.Unschedulable, "GPUFilter", "too few free")},
+		fwk.NewStatus(fwk.UnschedulableAndUnresolvable))
+	attempt := func() explain.Record {
+		plugin.PostFilter(t.Context(), nil, waiting("a", 4).Obj(), statuses)
+		got, _ := recorder.Pod("team", "pod")
+		return got
+	}
+	lookedInto := 0
+	for range 100 {
+		if got := attempt(); got.Explained == got.Attempts {
+			lookedInto++
+		}
+	}
+	if lookedInto < 10 || lookedInto > 13 {
+		t.Errorf("%d of 100 attempts were looked into, want a burst of ten and one or two after it", lookedInto)
+	}
+	now = now.Add(time.Minute)
+	if got := attempt(); got.Attempts != 101 || got.Explained != 101 || len(got.Last.Reasons) != 1 {
+		t.Errorf("after a minute of rest, the record is %+v, want the 101st attempt looked into", got)
+	}
+}
+
 func TestOff(t *testing.T) {
 	plugin := newPlugin(t, nil, nil, gpuNode("n1", "a", ""))
 	_, status := plugin.PostFilter(t.Context(), nil, waiting("a", 1).Obj(), framework.NewDefaultNodeToStatus())
@@ -209,29 +238,59 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// BenchmarkPostFilter records a pod that every node rejects. Docs claim at most 2 % of a core at 100 pods/s, which
-// is 200 µs a pod.
+// rejecting builds a cluster of four pools that is full, and what the filters say of one pool's pod there: of each node
+// of its pool, or of each node at all.
+func rejecting(b *testing.B, recorder *explain.Recorder, count int, all bool) (*Plugin, fwk.NodeToStatusReader) {
+	b.Helper()
+	statuses := map[string]*fwk.Status{}
+	var nodes []*corev1.Node
+	var holders []*corev1.Pod
+	for i := range count {
+		nodes = append(nodes, gpuNode(fmt.Sprintf("node-%d", i), fmt.Sprintf("pool-%d", i%4), "A100-80G"))
+		if all || i%4 == 0 {
+			statuses[nodes[i].Name] = status(fwk.Unschedulable, "GPUFilter", "node(s) had too few free GPUs")
+			holders = append(holders, holder(nodes[i].Name, 5+i%4))
+		}
+	}
+	return newPlugin(b, recorder, holders, nodes...),
+		framework.NewNodeToStatus(statuses, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "narrowed"))
+}
+
+// BenchmarkPostFilter looks into a pod that every node rejects.
 func BenchmarkPostFilter(b *testing.B) {
 	for _, count := range []int{100, 1000, 5000} {
 		b.Run(fmt.Sprintf("nodes=%d", count), func(b *testing.B) {
-			statuses := map[string]*fwk.Status{}
-			var nodes []*corev1.Node
-			var holders []*corev1.Pod
-			for i := range count {
-				nodes = append(nodes, gpuNode(fmt.Sprintf("node-%d", i), fmt.Sprintf("pool-%d", i%4), "A100-80G"))
-				if i%4 == 0 {
-					statuses[nodes[i].Name] = status(fwk.Unschedulable, "GPUFilter", "node(s) had too few free GPUs")
-					holders = append(holders, holder(nodes[i].Name, 5+i%4))
-				}
-			}
-			plugin := newPlugin(b, explain.NewRecorder(explain.DefaultLimits), holders, nodes...)
-			pod := waiting("pool-0", 4).Obj()
-			reader := framework.NewNodeToStatus(statuses, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "narrowed"))
-			ctx := b.Context()
+			plugin, statuses := rejecting(b, explain.NewRecorder(explain.DefaultLimits), count, false)
+			pod, ctx := waiting("pool-0", 4).Obj(), b.Context()
 			b.ReportAllocs()
 			for b.Loop() {
-				plugin.PostFilter(ctx, nil, pod, reader)
+				plugin.PostFilter(ctx, nil, pod, statuses)
 			}
+		})
+	}
+}
+
+// BenchmarkPostFilterUnderLoad has 100 pods a second rejected by every node, and reports what that takes of a core.
+func BenchmarkPostFilterUnderLoad(b *testing.B) {
+	const interval = time.Second / 100
+	for _, count := range []int{1000, 5000} {
+		b.Run(fmt.Sprintf("nodes=%d", count), func(b *testing.B) {
+			plugin, statuses := rejecting(b, explain.NewRecorder(explain.DefaultLimits), count, true)
+			ctx, began, pods := b.Context(), time.Now(), 0
+			var idle time.Duration // passes on the plugin's clock alone
+			plugin.Now = func() time.Time { return began.Add(time.Since(began) + idle) }
+			waitingPods := make([]*corev1.Pod, 1000)
+			for i := range waitingPods {
+				waitingPods[i] = waiting("pool-0", 4).Name(fmt.Sprint("pod-", i)).UID(fmt.Sprint("pod-", i)).Obj()
+			}
+			plugin.budget.spend(costBurst) // what may be spent at once is spent
+			b.ReportAllocs()
+			for ; b.Loop(); pods++ {
+				start := time.Now()
+				plugin.PostFilter(ctx, nil, waitingPods[pods%len(waitingPods)], statuses)
+				idle += max(interval-time.Since(start), 0)
+			}
+			b.ReportMetric(100*float64(b.Elapsed())/float64(time.Duration(pods)*interval), "%core")
 		})
 	}
 }

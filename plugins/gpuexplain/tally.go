@@ -37,7 +37,10 @@ type tally struct {
 	pool   string
 	types  gpu.Types
 
-	reasons map[reason]int
+	reasons map[reason]*int
+	// last is the reason counted last, and its count: nodes that follow each other mostly have the same.
+	last      reason
+	lastCount *int
 	// unseen counts the nodes with the absent status.
 	unseen [mismatches]int
 	// short are the nodes that lack something now, and not for ever.
@@ -50,7 +53,7 @@ func newTally(pod *corev1.Pod, statuses fwk.NodeToStatusReader) *tally {
 	types, _ := gpu.PodTypes(pod) // a malformed annotation is what a plugin has said then
 	return &tally{
 		statuses: statuses, absent: statuses.Get(""), // no node has an empty name
-		pool: gpu.PodPool(pod), types: types, reasons: map[reason]int{},
+		pool: gpu.PodPool(pod), types: types, reasons: map[reason]*int{},
 	}
 }
 
@@ -61,11 +64,21 @@ func (t *tally) add(node fwk.NodeInfo) {
 		return
 	}
 	for _, text := range status.Reasons() {
-		t.reasons[reason{text, status.Plugin()}]++
+		t.count(reason{text, status.Plugin()})
 	}
 	if status.Code() == fwk.Unschedulable {
 		t.short = append(t.short, node)
 	}
+}
+
+func (t *tally) count(r reason) {
+	if t.lastCount == nil || t.last != r {
+		if t.reasons[r] == nil {
+			t.reasons[r] = new(int)
+		}
+		t.last, t.lastCount = r, t.reasons[r]
+	}
+	*t.lastCount++
 }
 
 func (t *tally) mismatch(node *corev1.Node) mismatch {
@@ -86,7 +99,7 @@ func (t *tally) mismatch(node *corev1.Node) mismatch {
 func (t *tally) list() []explain.Reason {
 	out := make([]explain.Reason, 0, len(t.reasons)+int(mismatches))
 	for reason, nodes := range t.reasons {
-		out = append(out, explain.Reason{Text: reason.text, Plugin: reason.plugin, Nodes: nodes})
+		out = append(out, explain.Reason{Text: reason.text, Plugin: reason.plugin, Nodes: *nodes})
 	}
 	out = append(out, t.listUnseen()...)
 	slices.SortFunc(out, func(a, b explain.Reason) int {

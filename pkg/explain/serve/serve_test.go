@@ -23,7 +23,7 @@ func TestHandler(t *testing.T) {
 	recorder.Record(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "team", Name: "train-1", UID: "1", Labels: map[string]string{names.LabelJob: "train"},
 	}}, explain.Attempt{Time: noon, Result: explain.Unschedulable, Nodes: 2, Reasons: []explain.Reason{{Text: "full", Nodes: 2}}})
-	const record = `{"namespace":"team","name":"train-1","uid":"1","job":"train","attempts":1,"first":"2026-01-01T12:00:00Z",` +
+	const record = `{"namespace":"team","name":"train-1","uid":"1","job":"train","attempts":1,"explained":1,"first":"2026-01-01T12:00:00Z",` +
 		`"last":{"time":"2026-01-01T12:00:00Z","result":"Unschedulable","nodes":2,"reasons":[{"text":"full","nodes":2}]}}`
 
 	leads := func(context.Context) (string, bool, error) { return "a", true, nil }

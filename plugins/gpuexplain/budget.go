@@ -1,0 +1,40 @@
+package gpuexplain
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// costShare is the part of one core that explaining may take: 1/64. With what is not counted it stays below 2 %.
+	costShare = 64
+	// costBurst is how much may be spent at once, before that share is waited for.
+	costBurst = 100 * time.Millisecond
+)
+
+// budget keeps what explaining costs below a share of one core, however many pods fail on however many nodes. Time
+// spent is a debt, which time that passes pays off at that share; while the debt is a burst, nothing more is spent. The
+// zero value is ready to use.
+type budget struct {
+	mu   sync.Mutex
+	debt time.Duration
+	paid time.Time
+}
+
+// allows reports whether something may be spent now.
+func (b *budget) allows(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if passed := now.Sub(b.paid); passed > 0 {
+		b.debt = max(b.debt-passed/costShare, 0)
+		b.paid = now
+	}
+	return b.debt < costBurst
+}
+
+// spend adds to the debt.
+func (b *budget) spend(cost time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.debt += max(cost, 0)
+}
