@@ -151,13 +151,18 @@ func jobColumns(now time.Time, namespaces bool) []column[inventory.Job] {
 }
 
 func gpuTypesOf(j inventory.Job) string {
-	switch {
-	case len(j.GPUTypes) > 0:
+	if j.GPUs == 0 {
 		return strings.Join(j.GPUTypes, ",")
-	case j.GPUs > 0:
+	}
+	return gpuTypeNames(j.GPUTypes)
+}
+
+// gpuTypeNames lists the types that a job takes.
+func gpuTypeNames(types []string) string {
+	if len(types) == 0 {
 		return "any"
 	}
-	return ""
+	return strings.Join(types, ",")
 }
 
 func placeOrReason(j inventory.Job) string {

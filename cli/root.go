@@ -59,7 +59,8 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		newWaitCmd(f))
 	add(groupCluster,
 		newGetCmd(f),
-		newDescribeCmd(f))
+		newDescribeCmd(f),
+		newQueueCmd(f))
 	add(groupFiles, newValidateCmd(f), newRenderCmd(f))
 	root.AddCommand(newVersionCmd(f), newCompletionCmd(f))
 	for _, command := range root.Commands() {

@@ -67,7 +67,7 @@ func (g goal) reached(job inventory.Job) (bool, error) {
 		return finished, nil
 	}
 	if job.Object.Kind == "Deployment" {
-		return false, usagef("job %s is a %s, which goes on until it is deleted\nWait until it serves: gpuctl wait %s --for=ready",
+		return false, usagef("job %s is of kind %s, which goes on until it is deleted\nWait until it serves: gpuctl wait %s --for=ready",
 			job.Name, job.Kind, job.Name)
 	}
 	if finished {

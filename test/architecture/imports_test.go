@@ -46,6 +46,8 @@ var rules = []rule{
 		why: "a diagnosis serves CLI, API and console alike"},
 	{tree: "pkg/joblogs/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
 		why: "the output of jobs serves CLI, API and console alike"},
+	{tree: "pkg/queue/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
+		why: "who waits before whom serves CLI, API and console alike"},
 	{tree: "pkg/explain", forbidden: []string{"k8s.io/client-go", kubernetes, ours("plugins"), ours("cli")}, direct: talks,
 		why: "records are values, which gpuctl reads too"},
 	{tree: "pkg/explain/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/queue"
+)
+
+type queueOptions struct {
+	listing[queue.Entry]
+	factory       *Factory
+	pool          string
+	allNamespaces bool
+}
+
+func newQueueCmd(f *Factory) *cobra.Command {
+	o := &queueOptions{factory: f}
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "List the jobs that wait for GPUs, in the order in which the scheduler tries them",
+		Long: "List the jobs that wait for GPUs, in the order in which the scheduler tries them: by priority, then by the\n" +
+			"time they have waited. Each pool has a line of its own. Positions count the jobs of all namespaces, also\n" +
+			"of those not shown. A job that fits now starts, also when one before it does not fit.\n\n" +
+			"STARTS is when a job starts if every job before it uses all of its time-limit, and \"unknown\" when one of\n" +
+			"them has none. Jobs that wait for a quota have no pods yet, and are in no line: see gpuctl why.",
+		Example: "  gpuctl queue\n  gpuctl queue -A --pool training-pool\n  gpuctl queue -w\n  gpuctl queue -o json",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runQueue(cmd.Context(), o) },
+	}
+	o.listing = listing[queue.Entry]{
+		io: f.IO, now: f.Now, noun: "waiting job",
+		columns: queueColumns,
+		name:    func(e queue.Entry) string { return e.Name },
+		id:      func(e queue.Entry) string { return e.Namespace + "/" + e.Name },
+		print:   func(e queue.Entry) string { return e.Kind + "/" + e.Name },
+	}
+	o.addFlags(cmd)
+	cmd.Flags().StringVar(&o.pool, "pool", "", "Only the line of this pool")
+	cmd.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Show the jobs of all namespaces")
+	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
+	return cmd
+}
+
+// queuePoll is how often a watched queue is read again.
+const queuePoll = 2 * time.Second
+
+func runQueue(ctx context.Context, o *queueOptions) error {
+	namespace, err := o.factory.namespace()
+	if err != nil {
+		return err
+	}
+	client, err := o.factory.kubernetes()
+	if err != nil {
+		return err
+	}
+	reader := queue.NewReader(client)
+	read := func(ctx context.Context) ([]queue.Entry, bool, error) {
+		line, err := reader.Read(ctx, namespace, o.factory.Now())
+		return o.filter(line.Entries, namespace), line.Partial, err
+	}
+	entries, partial, err := read(ctx)
+	if err != nil {
+		return err
+	}
+	if partial {
+		fmt.Fprintf(o.factory.IO.ErrOut, "warning: you may not list the pods of all namespaces: positions count those of %s alone\n", namespace)
+	}
+	if !o.watch {
+		return o.show(entries)
+	}
+	return watching(ctx, func(ctx context.Context, cancel context.CancelCauseFunc) error {
+		report := o.follow(ctx, cancel)
+		report(entries)
+		return polling(ctx, queuePoll, func() error {
+			entries, _, err := read(ctx)
+			if err == nil {
+				report(entries)
+			}
+			return err
+		})
+	})
+}
+
+// polling calls a function at intervals until it fails or ctx ends.
+func polling(ctx context.Context, interval time.Duration, do func() error) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+			if err := do(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (o *queueOptions) filter(entries []queue.Entry, namespace string) []queue.Entry {
+	return slices.DeleteFunc(entries, func(e queue.Entry) bool {
+		return o.pool != "" && e.Pool != o.pool || !o.allNamespaces && e.Namespace != namespace
+	})
+}
+
+func queueColumns(now time.Time) []column[queue.Entry] {
+	type entry = queue.Entry
+	return []column[entry]{
+		{header: "POOL", value: func(e entry) string { return e.Pool }},
+		{header: "#", value: func(e entry) string { return strconv.Itoa(e.Position) }},
+		{header: "NAMESPACE", value: func(e entry) string { return e.Namespace }},
+		{header: "JOB", value: func(e entry) string { return e.Name }},
+		{header: "KIND", wide: true, value: func(e entry) string { return e.Kind }},
+		{header: "PRIORITY", value: priorityOf},
+		{header: "GPUS", value: func(e entry) string { return strconv.FormatInt(e.GPUs, 10) }},
+		{header: "GPU-TYPE", wide: true, value: func(e entry) string { return gpuTypeNames(e.GPUTypes) }},
+		{header: "WAITED", value: func(e entry) string {
+			if now.IsZero() {
+				return ""
+			}
+			return age(now, e.Since)
+		}},
+		{header: "JOBS AHEAD", value: func(e entry) string { return strconv.Itoa(e.JobsAhead) }},
+		{header: "GPUS AHEAD", value: func(e entry) string { return strconv.FormatInt(e.GPUsAhead, 10) }},
+		{header: "STARTS", value: func(e entry) string { return startsIn(now, e.ETA) }},
+		{header: "REASON", spill: true, value: func(e entry) string { return reasonOf(e.Trouble) }},
+	}
+}
+
+func priorityOf(e queue.Entry) string {
+	if e.PriorityClass == "" {
+		return strconv.Itoa(int(e.Priority))
+	}
+	return e.PriorityClass
+}
+
+// startsIn is when a job starts, as far as that is known.
+func startsIn(now time.Time, eta *time.Time) string {
+	switch {
+	case eta == nil:
+		return "unknown"
+	case now.IsZero():
+		return ""
+	case !eta.After(now):
+		return "now"
+	}
+	return "in " + age(*eta, now)
+}

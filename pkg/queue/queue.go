@@ -1,0 +1,151 @@
+// Package queue is the line of jobs that wait for GPUs, in the order in which the scheduler tries them: by priority,
+// then by time, the pods of a job together. Each pool has a line of its own, because only jobs of one pool compete.
+//
+// The order says who is tried first, not who starts first: a job that fits now starts, also when one before it does
+// not fit. [Build] is pure; [Reader] gathers what it needs.
+package queue
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// Entry is a job that waits, or a pod that belongs to none. JSON keys are a contract.
+type Entry struct {
+	// Position is the place in the pool's line, from 1.
+	Position  int    `json:"position"`
+	Namespace string `json:"namespace"`
+	// Name and Kind are the job's. A pod that belongs to no job has its own name, and no kind.
+	Name string `json:"name"`
+	Kind string `json:"kind,omitempty"`
+	Pool string `json:"pool"`
+	// Priority is the value that the scheduler sorts by, and PriorityClass its name.
+	Priority      int32  `json:"priority"`
+	PriorityClass string `json:"priorityClass,omitempty"`
+	// Pods is how many pods wait, and GPUs what they ask together: whole GPUs or slots of shared ones.
+	Pods     int      `json:"pods"`
+	GPUs     int64    `json:"gpus"`
+	GPUTypes []string `json:"gpuTypes,omitempty"`
+	// Since is when the first of the pods began to wait.
+	Since time.Time `json:"since"`
+	// JobsAhead and GPUsAhead are those of the pool's line before this entry.
+	JobsAhead int   `json:"jobsAhead"`
+	GPUsAhead int64 `json:"gpusAhead"`
+	// Trouble is what the scheduler said when it tried last.
+	inventory.Trouble
+	// ETA is when the job starts if every job before it uses all of its time limit; nil when that is unknown.
+	ETA *time.Time `json:"eta,omitempty"`
+
+	wish wish
+}
+
+// Queue is the lines of all pools. JSON keys are a contract.
+type Queue struct {
+	// Entries are sorted by pool, and in it by position.
+	Entries []Entry `json:"items"`
+	// Partial says that pods of other namespaces may not be read, so that positions count those of one alone.
+	Partial bool `json:"partial,omitempty"`
+}
+
+// Objects is what a queue is built from.
+type Objects struct {
+	Pods  []corev1.Pod
+	Nodes []corev1.Node
+	Jobs  []batchv1.Job
+}
+
+// key is what belongs together: the pods of one job, or one pod.
+type key struct{ namespace, kind, name string }
+
+func keyOf(pod *corev1.Pod) key {
+	if job := pod.Labels[names.LabelJob]; job != "" {
+		return key{namespace: pod.Namespace, kind: pod.Labels[names.LabelJobType], name: job}
+	}
+	return key{namespace: pod.Namespace, name: pod.Name}
+}
+
+// Build computes the lines at a time.
+func Build(objects Objects, now time.Time) Queue {
+	byKey := map[key]*Entry{}
+	for i := range objects.Pods {
+		pod := &objects.Pods[i]
+		request, ok := waits(pod)
+		if !ok {
+			continue
+		}
+		id := keyOf(pod)
+		if byKey[id] == nil {
+			byKey[id] = newEntry(pod, id)
+		}
+		byKey[id].add(pod, request)
+	}
+	entries := make([]Entry, 0, len(byKey))
+	for _, entry := range byKey {
+		entries = append(entries, *entry)
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), inOrder(a, b)) })
+	for i := range entries {
+		entries[i].Position = 1
+		if i > 0 && entries[i-1].Pool == entries[i].Pool {
+			before := &entries[i-1]
+			entries[i].Position = before.Position + 1
+			entries[i].JobsAhead = before.JobsAhead + 1
+			entries[i].GPUsAhead = before.GPUsAhead + before.GPUs
+		}
+	}
+	estimate(entries, objects, now)
+	return Queue{Entries: entries}
+}
+
+// inOrder is the order of the scheduler: the higher priority first, then who has waited longer, then the name.
+func inOrder(a, b Entry) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Since.Compare(b.Since),
+		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+}
+
+// waits reports whether our scheduler still has to find a place for a pod, and what GPUs it asks. Gated pods are in
+// no line, nor are pods whose request is malformed: the scheduler does not try them.
+func waits(pod *corev1.Pod) (gpu.Request, bool) {
+	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending ||
+		pod.Spec.SchedulerName != names.SchedulerName || len(pod.Spec.SchedulingGates) > 0 {
+		return gpu.Request{}, false
+	}
+	request, err := gpu.RequestOf(pod)
+	return request, err == nil && request.Whole+request.Shared > 0
+}
+
+func newEntry(pod *corev1.Pod, id key) *Entry {
+	entry := &Entry{
+		Namespace: id.namespace, Name: id.name, Kind: id.kind,
+		Pool: gpu.PodPool(pod), PriorityClass: pod.Spec.PriorityClassName, Since: pod.CreationTimestamp.Time,
+	}
+	if pod.Spec.Priority != nil {
+		entry.Priority = *pod.Spec.Priority
+	}
+	if types, err := gpu.PodTypes(pod); err == nil {
+		entry.GPUTypes = types.Names()
+	}
+	return entry
+}
+
+func (e *Entry) add(pod *corev1.Pod, request gpu.Request) {
+	e.Pods++
+	e.GPUs += request.Whole + request.Shared
+	if created := pod.CreationTimestamp.Time; created.Before(e.Since) {
+		e.Since = created
+	}
+	e.wish.add(pod, request)
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && len(condition.Message) > len(e.Message) {
+			e.Reason, e.Message = condition.Reason, condition.Message
+		}
+	}
+}
