@@ -32,13 +32,15 @@ const (
 	exitUnreachable = 9
 	exitJobFailed   = 100
 	exitNotFinished = 101
+	exitCancelled   = 103
 	exitInterrupted = 130
 )
 
 const exitCodeHelp = `Exit codes:
   0 success   1 failure   2 usage or invalid YAML   3 not found   4 conflict or already exists
   5 forbidden or not logged in   6 quota exceeded   7 no node can ever hold the job   8 timeout
-  9 API server unreachable   100 the job failed   101 the job has not finished   130 interrupted`
+  9 API server unreachable   100 the job failed   101 the job has not finished
+  103 the job was cancelled   130 interrupted`
 
 // usageError is an error in what the user typed or wrote.
 type usageError struct{ err error }
@@ -145,7 +147,7 @@ func isNotFound(err error) bool {
 
 func isConflict(err error) bool {
 	return isA[*conflictError](err) || isA[*submit.ExistsError](err) || isA[*submit.ForeignNodesError](err) ||
-		isA[*submit.ImmutableError](err) || isA[*submit.RunningError](err) || isA[*submit.ForeignQuotaError](err) ||
+		isA[*submit.ImmutableError](err) || isA[*submit.NoSourceError](err) || isA[*submit.RunningError](err) || isA[*submit.ForeignQuotaError](err) ||
 		isA[*submit.ForeignNamespaceError](err) || isA[*operate.StateError](err) ||
 		apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)
 }

@@ -13,6 +13,8 @@ func outcomeOf(job inventory.Job) error {
 		return nil
 	case inventory.StatusFailed:
 		return &outcomeError{code: exitJobFailed, text: fmt.Sprintf("job %s failed: %s", job.Name, reasonOf(job.Trouble))}
+	case inventory.StatusCancelled:
+		return &outcomeError{code: exitCancelled, text: fmt.Sprintf("job %s was cancelled", job.Name)}
 	case inventory.StatusTerminating:
 		return &outcomeError{code: exitNotFinished, text: fmt.Sprintf("job %s was deleted", job.Name)}
 	}

@@ -54,6 +54,13 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		newApplyCmd(f),
 		newDiffCmd(f),
 		newDeleteCmd(f),
+		newPauseCmd(f),
+		newResumeCmd(f),
+		newCancelCmd(f),
+		newRetryCmd(f),
+		newSetCmd(f),
+		newMoveCmd(f),
+		newExportCmd(f),
 		newLogsCmd(f),
 		newWhyCmd(f),
 		newWaitCmd(f))

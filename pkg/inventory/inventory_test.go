@@ -104,6 +104,12 @@ func training(conditions ...batchv1.JobCondition) batchv1.Job {
 	}
 }
 
+func cancelledJob() batchv1.Job {
+	job := training(batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "DeadlineExceeded"})
+	job.Annotations = map[string]string{names.AnnotationCancelledAt: "2026-11-01T12:00:00Z"}
+	return job
+}
+
 func inference(replicas, ready int32) appsv1.Deployment {
 	return appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "inference-chat", Namespace: "team", UID: "uid-chat", Labels: labels("chat", "inference")},
@@ -167,6 +173,10 @@ func TestJobStatus(t *testing.T) {
 				of("sft", "training", pod("sft-1", "", "4", corev1.PodPending), unschedulable),
 			}},
 			want: state{StatusPending, "Unschedulable", "0/3 nodes are available: 3 too few", 0, 1, 4},
+		},
+		"a user has cancelled it, which Kubernetes calls a failure": {
+			objects: Objects{Jobs: []batchv1.Job{cancelledJob()}},
+			want:    state{StatusCancelled, "Cancelled", "the job was cancelled and holds no GPUs; gpuctl retry starts it over", 0, 1, 4},
 		},
 		"the image cannot be pulled": {
 			objects: Objects{Jobs: []batchv1.Job{training()}, Pods: []corev1.Pod{

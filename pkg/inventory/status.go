@@ -7,7 +7,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 // Status is where a job stands. The set is closed.
@@ -26,6 +29,8 @@ const (
 	StatusFailing Status = "Failing"
 	// StatusSuspended was paused and holds no GPUs.
 	StatusSuspended Status = "Suspended"
+	// StatusCancelled was ended by a user, and holds no GPUs.
+	StatusCancelled Status = "Cancelled"
 	// StatusSucceeded has finished well.
 	StatusSucceeded Status = "Succeeded"
 	// StatusFailed has finished, and not well.
@@ -33,6 +38,13 @@ const (
 	// StatusTerminating is being deleted.
 	StatusTerminating Status = "Terminating"
 )
+
+// cancelled is the trouble of a job that a user has ended.
+var cancelled = Trouble{Reason: "Cancelled", Message: "the job was cancelled and holds no GPUs; gpuctl retry starts it over"}
+
+func isCancelled(top metav1.Object) bool {
+	return top.GetAnnotations()[names.AnnotationCancelledAt] != ""
+}
 
 func judgeBatchJob(job *batchv1.Job, pods []Pod, creation Trouble) (Status, Trouble) {
 	for _, condition := range job.Status.Conditions {
@@ -43,12 +55,17 @@ func judgeBatchJob(job *batchv1.Job, pods []Pod, creation Trouble) (Status, Trou
 		case batchv1.JobComplete:
 			return StatusSucceeded, Trouble{}
 		case batchv1.JobFailed:
+			if isCancelled(job) {
+				return StatusCancelled, cancelled
+			}
 			return StatusFailed, jobFailure(condition, pods)
 		}
 	}
 	switch {
 	case job.DeletionTimestamp != nil:
 		return StatusTerminating, Trouble{}
+	case isCancelled(job):
+		return StatusCancelled, cancelled
 	case job.Spec.Suspend != nil && *job.Spec.Suspend:
 		return StatusSuspended, Trouble{Reason: "Suspended", Message: "the job is paused and holds no GPUs"}
 	}
@@ -79,6 +96,10 @@ func judgeDeployment(deployment *appsv1.Deployment, pods []Pod) (Status, Trouble
 	switch {
 	case deployment.DeletionTimestamp != nil:
 		return StatusTerminating, Trouble{}
+	case isCancelled(deployment):
+		return StatusCancelled, cancelled
+	case desired == 0 && deployment.Annotations[names.AnnotationPausedAt] != "":
+		return StatusSuspended, Trouble{Reason: "Suspended", Message: "the job is paused and holds no GPUs"}
 	case desired == 0:
 		return StatusSuspended, Trouble{Reason: "ScaledToZero", Message: "the job has no replicas and holds no GPUs"}
 	}

@@ -112,7 +112,11 @@ func (c *Client) edit(ctx context.Context, ref Ref, path, value string, opts Edi
 	if err != nil {
 		return Result{}, err
 	}
-	source, err := operate.SetField(top.GetAnnotations()[names.AnnotationSubmitted], path, value)
+	before := top.GetAnnotations()[names.AnnotationSubmitted]
+	if before == "" {
+		return Result{}, &NoSourceError{Ref: resultOf(top, "").Ref}
+	}
+	source, err := operate.SetField(before, path, value)
 	if err != nil {
 		return Result{}, fmt.Errorf("changing %s of job %s: %w", path, ref.Name, err)
 	}
@@ -169,16 +173,35 @@ func (e *RunningError) Error() string {
 		"Pause it first (gpuctl pause %s), or start it over with --restart", e.Ref.Name, e.Ref.Name)
 }
 
-// objectsOf renders the YAML of a job that is there.
-func objectsOf(top client.Object, source string, opts render.Options) ([]client.Object, error) {
+// NoSourceError says that a job does not hold the YAML it was made from.
+type NoSourceError struct{ Ref Ref }
+
+func (e *NoSourceError) Error() string {
+	return fmt.Sprintf("job %q does not hold the YAML that it was made from: apply its file instead", e.Ref.Name)
+}
+
+// documentOf reads the YAML of a job that is there.
+func documentOf(top client.Object, source string) (workload.Document, error) {
+	if source == "" {
+		return workload.Document{}, &NoSourceError{Ref: resultOf(top, "").Ref}
+	}
 	docs, diagnostics := workload.Parse("job "+jobOf(top), []byte(source))
 	if diagnostics.HasErrors() {
-		return nil, fmt.Errorf("reading the YAML of job %s: %s", jobOf(top), diagnostics[0].Message)
+		return workload.Document{}, fmt.Errorf("reading the YAML of job %s: %s", jobOf(top), diagnostics[0].Message)
 	}
 	if len(docs) != 1 {
-		return nil, fmt.Errorf("reading the YAML of job %s: it holds %d documents, want one", jobOf(top), len(docs))
+		return workload.Document{}, fmt.Errorf("reading the YAML of job %s: it holds %d documents, want one", jobOf(top), len(docs))
+	}
+	return docs[0], nil
+}
+
+// objectsOf renders the YAML of a job that is there.
+func objectsOf(top client.Object, source string, opts render.Options) ([]client.Object, error) {
+	doc, err := documentOf(top, source)
+	if err != nil {
+		return nil, err
 	}
 	opts.Namespace = top.GetNamespace()
-	objects, _, err := render.Objects(docs[0], opts)
+	objects, _, err := render.Objects(doc, opts)
 	return objects, err
 }

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/render"
+	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// jobRefs reads names of jobs, such as sft, job/sft or training/sft, in the namespace of the command.
+func (f *Factory) jobRefs(args []string) ([]submit.Ref, error) {
+	namespace, err := f.namespace()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]submit.Ref, len(args))
+	for i, arg := range args {
+		kind, name, ok := strings.Cut(arg, "/")
+		if !ok {
+			kind, name = "", arg
+		}
+		if kind == "job" || kind == "jobs" {
+			kind = ""
+		}
+		if kind != "" && !slices.Contains(jobKinds(), kind) {
+			return nil, usagef("unknown kind %q in %q%s", kind, arg, didYouMean(kind, append(jobKinds(), "job")))
+		}
+		if name == "" {
+			return nil, usagef("%q names no job", arg)
+		}
+		out[i] = submit.Ref{Namespace: namespace, Name: name, Kind: kind}
+	}
+	return out, nil
+}
+
+// renderOptionsOf asks the cluster what rendering the YAML of a job anew depends on.
+func (f *Factory) renderOptionsOf(ctx context.Context, writer *submit.Client, ref submit.Ref) (render.Options, error) {
+	doc, err := writer.Document(ctx, ref)
+	if err != nil {
+		return render.Options{}, err
+	}
+	reader, err := f.reader()
+	if err != nil {
+		return render.Options{}, err
+	}
+	options, warnings, err := submit.RenderOptions(ctx, reader, []workload.Document{doc}, ref.Namespace)
+	for _, warning := range warnings {
+		fmt.Fprintln(f.IO.ErrOut, "warning: "+warning)
+	}
+	return options, err
+}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/submit"
+)
+
+// jobVerb is a command that does one thing to each of the named jobs.
+type jobVerb struct {
+	changes
+	factory *Factory
+	// act does it to one job.
+	act func(context.Context, *submit.Client, submit.Ref) (submit.Result, error)
+	// says tells people what was done; it is not asked when nothing was.
+	says func(submit.Result) string
+	// already is how a job is called to which nothing was to be done, such as "paused already".
+	already string
+}
+
+// addTo adds what all such commands have in common.
+func (v *jobVerb) addTo(cmd *cobra.Command) *cobra.Command {
+	v.io, v.output = v.factory.IO, changeOutput()
+	v.output.addTo(cmd)
+	addDryRunFlag(cmd, &v.dryRun, dryRunServer)
+	if cmd.RunE == nil {
+		cmd.Args = needJobs
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), args) }
+	}
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = completeJobs(v.factory)
+	}
+	return cmd
+}
+
+func needJobs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usagef("%s needs the names of jobs\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
+	}
+	return nil
+}
+
+func (v *jobVerb) run(ctx context.Context, args []string) error {
+	if err := checkDryRun(v.dryRun, dryRunNone, dryRunServer); err != nil {
+		return err
+	}
+	refs, err := v.factory.jobRefs(args)
+	if err != nil {
+		return err
+	}
+	writer, err := v.factory.writer()
+	if err != nil {
+		return err
+	}
+	failed := failures{io: v.factory.IO}
+	for _, ref := range refs {
+		stop := startProgress(v.factory.IO, "Changing job "+ref.Name)
+		result, err := v.act(ctx, writer, ref)
+		stop()
+		if err == nil {
+			v.add(v.changeOf(result))
+		} else if failed.add(err) {
+			break
+		}
+	}
+	if err := v.flush(); err != nil {
+		return err
+	}
+	return failed.err()
+}
+
+func (v *jobVerb) changeOf(result submit.Result) change {
+	out := changeOf(result)
+	out.text = v.already
+	if result.Action != submit.ActionUnchanged {
+		out.text = v.says(result)
+	}
+	return out
+}
+
+// stepOptions are those of a step at this moment.
+func (v *jobVerb) stepOptions() submit.StepOptions {
+	return submit.StepOptions{Now: v.factory.Now(), DryRun: v.dryRun == dryRunServer}
+}
+
+// editOptions are those of an edit of one job.
+func (v *jobVerb) editOptions(ctx context.Context, writer *submit.Client, ref submit.Ref) (submit.EditOptions, error) {
+	options, err := v.factory.renderOptionsOf(ctx, writer, ref)
+	return submit.EditOptions{DryRun: v.dryRun == dryRunServer, Render: options}, err
+}
+
+// released tells what a job without pods gives back.
+func released(result submit.Result) string {
+	switch result.GPUs {
+	case 0:
+		return ""
+	case 1:
+		return ": its GPU is released"
+	}
+	return fmt.Sprintf(": its %d GPUs are released", result.GPUs)
+}
+
+// asked tells what a job waits for again.
+func asked(result submit.Result) string {
+	if result.GPUs == 0 {
+		return ""
+	}
+	return ": it waits for " + plural(int(result.GPUs), "GPU")
+}

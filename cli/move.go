@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// editHelp says what becomes of a job that runs.
+const editHelp = "A job that waits or is paused is changed at once; it queues anew. Nothing changes of pods that run: a job\n" +
+	"that has such is refused, unless --restart permits to start it over. Its YAML changes too, so that export\n" +
+	"shows what the job asks now."
+
+func newMoveCmd(f *Factory) *cobra.Command {
+	v := &jobVerb{factory: f, already: "is in that pool already"}
+	var pool string
+	var restart bool
+	v.says = func(submit.Result) string { return "moved to pool " + pool }
+	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
+		options, err := v.editOptions(ctx, c, ref)
+		if err != nil {
+			return submit.Result{}, err
+		}
+		options.Restart = restart
+		return c.Move(ctx, ref, pool, options)
+	}
+	cmd := v.addTo(&cobra.Command{
+		Use:     "move JOB... --pool POOL",
+		Short:   "Move jobs into another pool",
+		Long:    "Move jobs into another pool.\n\n" + editHelp,
+		Example: "  gpuctl move qwen2-sft --pool training-pool",
+		Args:    needJobs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if pool == "" {
+				return usagef("give the pool to move to with --pool\nSee '%s --help'", cmd.CommandPath())
+			}
+			return v.run(cmd.Context(), args)
+		},
+	})
+	cmd.Flags().StringVar(&pool, "pool", "", "The pool to move to")
+	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
+	cmd.Flags().BoolVar(&restart, "restart", false, "Start jobs over whose pods run")
+	return cmd
+}
+
+func newSetCmd(f *Factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "set priority JOB... {high | medium | low}",
+		Short:   "Change what jobs ask",
+		Example: "  gpuctl set priority qwen2-sft high",
+		Args:    cobra.ArbitraryArgs,
+		RunE:    needCommand,
+	}
+	cmd.AddCommand(newSetPriorityCmd(f))
+	return cmd
+}
+
+func priorities() []string {
+	return []string{string(workload.PriorityHigh), string(workload.PriorityMedium), string(workload.PriorityLow)}
+}
+
+func newSetPriorityCmd(f *Factory) *cobra.Command {
+	v := &jobVerb{factory: f, already: "has that priority already"}
+	var priority string
+	var restart bool
+	v.says = func(submit.Result) string { return "has priority " + priority + " now" }
+	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
+		options, err := v.editOptions(ctx, c, ref)
+		if err != nil {
+			return submit.Result{}, err
+		}
+		options.Restart = restart
+		return c.SetPriority(ctx, ref, workload.Priority(priority), options)
+	}
+	cmd := v.addTo(&cobra.Command{
+		Use:   "priority JOB... {high | medium | low}",
+		Short: "Change the priority of jobs",
+		Long: "Change the priority of jobs. Jobs of higher priority are placed first; high ones may stop others to get\n" +
+			"their GPUs.\n\n" + editHelp,
+		Example: "  gpuctl set priority qwen2-sft high",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usagef("%s needs the names of jobs, and one of %s\nSee '%s --help'",
+					cmd.CommandPath(), strings.Join(priorities(), ", "), cmd.CommandPath())
+			}
+			last := len(args) - 1
+			if priority = args[last]; !slices.Contains(priorities(), priority) {
+				return usagef("unknown priority %q%s: want one of %s",
+					priority, didYouMean(priority, priorities()), strings.Join(priorities(), ", "))
+			}
+			return v.run(cmd.Context(), args[:last])
+		},
+	})
+	cmd.ValidArgsFunction = completeJobThenPriority(f)
+	cmd.Flags().BoolVar(&restart, "restart", false, "Start jobs over whose pods run")
+	return cmd
+}
+
+// completeJobThenPriority completes the first argument with jobs, and those after it with priorities, too.
+func completeJobThenPriority(f *Factory) completer {
+	jobs := completeJobs(f)
+	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		names, directive := jobs(cmd, args, word)
+		if len(args) > 0 {
+			names = append(priorities(), names...)
+		}
+		return names, directive
+	}
+}

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/submit"
+)
+
+func newPauseCmd(f *Factory) *cobra.Command {
+	v := &jobVerb{factory: f, already: "is paused already"}
+	v.says = func(r submit.Result) string { return "paused" + released(r) }
+	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
+		return c.Pause(ctx, ref, v.stepOptions())
+	}
+	return v.addTo(&cobra.Command{
+		Use:   "pause JOB...",
+		Short: "Stop jobs for a while, and release their GPUs",
+		Long: "Stop jobs for a while, and release their GPUs: other jobs may take them. The pods of a paused job are\n" +
+			"deleted, so a training job continues from its last checkpoint when it is resumed, or from the beginning if\n" +
+			"it writes none.",
+		Example: "  gpuctl pause qwen2-sft\n  gpuctl pause notebook/lab",
+	})
+}
+
+func newResumeCmd(f *Factory) *cobra.Command {
+	v := &jobVerb{factory: f, already: "is not paused"}
+	v.says = func(r submit.Result) string { return "resumed" + asked(r) }
+	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
+		return c.Resume(ctx, ref, v.stepOptions())
+	}
+	return v.addTo(&cobra.Command{
+		Use:     "resume JOB...",
+		Short:   "Let paused jobs wait for GPUs again, and run",
+		Example: "  gpuctl resume qwen2-sft",
+	})
+}
+
+func newCancelCmd(f *Factory) *cobra.Command {
+	v := &jobVerb{factory: f, already: "is cancelled already"}
+	v.says = func(r submit.Result) string { return "cancelled" + released(r) }
+	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
+		return c.Cancel(ctx, ref, v.stepOptions())
+	}
+	return v.addTo(&cobra.Command{
+		Use:   "cancel JOB...",
+		Short: "End jobs for good, and keep their record",
+		Long: "End jobs for good, and release their GPUs. Unlike delete, it keeps the job: get and describe still show it,\n" +
+			"export returns its YAML, and retry starts it over.",
+		Example: "  gpuctl cancel qwen2-sft\n  gpuctl retry qwen2-sft",
+	})
+}
+
+func newRetryCmd(f *Factory) *cobra.Command {
+	v := &jobVerb{factory: f}
+	v.says = func(r submit.Result) string { return "started over" + asked(r) }
+	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
+		options, err := v.editOptions(ctx, c, ref)
+		if err != nil {
+			return submit.Result{}, err
+		}
+		return c.Retry(ctx, ref, options)
+	}
+	return v.addTo(&cobra.Command{
+		Use:   "retry JOB...",
+		Short: "Start jobs over that have failed, succeeded or been cancelled",
+		Long: "Start jobs over that have failed, succeeded or been cancelled, as their YAML says. Claims made with a job\n" +
+			"keep their data. The pods of the earlier run go, and with them its logs.",
+		Example: "  gpuctl retry qwen2-sft",
+	})
+}
