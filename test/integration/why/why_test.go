@@ -107,72 +107,6 @@ var wrongKind = map[string]reason{
 	},
 }
 
-var noRoom = map[string]reason{
-	"more GPUs than a node has": {
-		script: func(e *env) {
-			e.createNodes(e.node("n").GPUs(8, a100).Obj(), e.node("m").GPUs(4, a100).Obj())
-			e.waits(e.pod(16).Obj())
-		},
-		cause: diagnosis.TooManyGPUs, says: []string{"a pod asks for 16", "ask for at most 8 GPUs per pod"},
-	},
-	"all GPUs are in use": {
-		script: func(e *env) {
-			e.createNodes(e.node("n").GPUs(8, a100).Obj())
-			e.hold("n", 6)
-			e.waits(e.pod(4).Obj())
-		},
-		cause: diagnosis.Busy, says: []string{
-			"2 of 8 GPUs are free", "is 2 GPUs short", "job holder", "holds 6", "at most 2 GPUs per pod",
-		},
-	},
-	"enough GPUs, but on two nodes": {
-		script: func(e *env) {
-			e.createNodes(e.node("n").GPUs(8, a100).Obj(), e.node("m").GPUs(8, a100).Obj())
-			e.hold("n", 5)
-			e.hold("m", 4)
-			e.waits(e.pod(6).Obj())
-		},
-		cause: diagnosis.Fragmented, says: []string{"7 GPUs are free on 2 nodes", "at most 4 on one", "is 2 GPUs short", "at most 4 GPUs per pod"},
-	},
-	"too little CPU": {
-		script: func(e *env) {
-			e.createNodes(e.node("n").GPUs(8, a100).Obj())
-			pod := e.pod(1).Obj()
-			setRequest(pod, corev1.ResourceCPU, "200")
-			e.waits(pod)
-		},
-		cause: diagnosis.CPUShort, says: []string{"asks for 200", "resources.cpu"},
-	},
-	"too little memory": {
-		script: func(e *env) {
-			e.createNodes(e.node("n").GPUs(8, a100).Obj())
-			pod := e.pod(1).Obj()
-			setRequest(pod, corev1.ResourceMemory, "2Ti")
-			e.waits(pod)
-		},
-		cause: diagnosis.MemoryShort, says: []string{"asks for 2Ti", "resources.memory"},
-	},
-	"a resource of another kind": {
-		script: func(e *env) {
-			e.createNodes(e.node("n").GPUs(8, a100).Obj())
-			pod := e.pod(1).Obj()
-			setRequest(pod, "rdma/hca", "1")
-			e.waits(pod)
-		},
-		cause: diagnosis.ResourceShort, says: []string{"too little rdma/hca"},
-	},
-	"as many pods as the node takes": {
-		script: func(e *env) {
-			node := e.node("n").GPUs(8, a100).Obj()
-			node.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("1")
-			e.createNodes(node)
-			e.hold("n", 1)
-			e.waits(e.pod(1).Obj())
-		},
-		cause: diagnosis.PodLimit, says: []string{"as many pods as a node takes"},
-	},
-}
-
 var closedNodes = map[string]reason{
 	"cordoned": {
 		script: func(e *env) {
@@ -309,6 +243,13 @@ var schedulerOnly = map[string]reason{
 }
 
 var elsewhere = map[string]reason{
+	"cards that the job gave itself": {
+		script: func(e *env) {
+			e.submit(e.pod(1).Annotate(names.AnnotationGPUDevices, `{"version":1,"containers":{"main":[{"uuid":"GPU-0","index":0}]}}`).Obj())
+			e.refused()
+		},
+		cause: diagnosis.RefusedByPolicy, says: []string{"only the scheduler may set", "submit it again"},
+	},
 	"a scheduling gate": {
 		script: func(e *env) {
 			e.createNodes(e.node("n").GPUs(8, a100).Obj())
