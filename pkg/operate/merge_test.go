@@ -56,7 +56,11 @@ func TestMerge(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			live := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal([]byte(liveService), &live.Object); err != nil {
+			body, err := yaml.YAMLToJSON([]byte(liveService))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := live.UnmarshalJSON(body); err != nil {
 				t.Fatal(err)
 			}
 			after, changed, err := Merge(live, tc.last, tc.desired)
