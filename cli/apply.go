@@ -81,7 +81,7 @@ func (o *applyOptions) applyOne(ctx context.Context, writer *submit.Client, c cr
 	dryRun := o.dryRun == dryRunServer
 	switch {
 	case c.Pool != nil:
-		return applyPool(ctx, writer, c, submit.PoolOptions{Force: o.force, DryRun: dryRun})
+		return o.applyPool(ctx, writer, c, submit.PoolOptions{Force: o.force, DryRun: dryRun})
 	case c.Quota != nil:
 		return writer.ApplyQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun})
 	}
@@ -98,10 +98,13 @@ func (o *applyOptions) showRefused(err error) {
 	}
 }
 
-func applyPool(
+func (o *applyOptions) applyPool(
 	ctx context.Context, writer *submit.Client, c creation, opts submit.PoolOptions,
 ) (submit.Result, error) {
 	plan, err := writer.ChangePool(ctx, func(nodes []corev1.Node) pool.Plan { return pool.Apply(c.Pool, nodes) }, opts)
+	if err == nil {
+		o.factory.warnOfJobs(ctx, movedNodes(plan))
+	}
 	result := submit.Result{Ref: submit.Ref{Name: c.Name, Kind: string(c.Kind)}, Diff: poolDiff(plan)}
 	switch {
 	case len(plan.Patches) == 0:

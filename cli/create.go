@@ -100,7 +100,10 @@ func (o *createOptions) createOne(ctx context.Context, writer *submit.Client, c 
 	switch {
 	case c.Pool != nil:
 		join := func(nodes []corev1.Node) pool.Plan { return pool.Join(c.Pool, nodes) }
-		_, err := writer.ChangePool(ctx, join, submit.PoolOptions{Force: o.force, DryRun: dryRun})
+		plan, err := writer.ChangePool(ctx, join, submit.PoolOptions{Force: o.force, DryRun: dryRun})
+		if err == nil {
+			o.factory.warnOfJobs(ctx, movedNodes(plan))
+		}
 		return err
 	case c.Quota != nil:
 		return writer.CreateQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun})

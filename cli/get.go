@@ -25,7 +25,7 @@ func newGetCmd(f *Factory) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: needCommand,
 	}
-	cmd.AddCommand(newGetJobsCmd(f), newGetPoolsCmd(f), newGetNodesCmd(f))
+	cmd.AddCommand(newGetJobsCmd(f), newGetPoolsCmd(f), newGetNodesCmd(f), newGetLabelsCmd(f))
 	return cmd
 }
 
@@ -50,10 +50,15 @@ type listing[T any] struct {
 }
 
 func (l *listing[T]) addFlags(cmd *cobra.Command) {
+	l.addListFlags(cmd)
+	cmd.Flags().BoolVarP(&l.watch, "watch", "w", false, "After listing, print what changes until interrupted")
+}
+
+// addListFlags adds the flags of a list that cannot be watched.
+func (l *listing[T]) addListFlags(cmd *cobra.Command) {
 	l.output = newOutput(outputTable, outputWide, outputJSON, outputYAML, outputName)
 	l.output.addTo(cmd)
 	cmd.Flags().BoolVar(&l.noHeaders, "no-headers", false, "Leave out the table's headers")
-	cmd.Flags().BoolVarP(&l.watch, "watch", "w", false, "After listing, print what changes until interrupted")
 }
 
 // show prints the rows that the arguments name, all if they name none. A name without a row is an error, after the

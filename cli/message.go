@@ -12,44 +12,82 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
+// hints are what to do next, by the kind of error; the first that fits is added.
+var hints = []struct {
+	is   func(error) bool
+	hint func(error) string
+}{
+	{isA[*submit.ExistsError], hintExists},
+	{isA[*joblogs.TooManyError], always("Choose one with --rank or --pod, or raise --max-streams")},
+	{isA[*submit.ImmutableError], hintImmutable},
+	{isFieldConflict, always("--force-conflicts takes these fields over")},
+	{isQuota, always("See what is left: gpuctl get quotas")},
+	{isA[*submit.ForeignNodesError], hintForeign},
+	{isA[*submit.TakenError], always("Nothing was changed. --overwrite changes labels that are there")},
+	{isUntrusted, always("The API server was reached, but its certificate or yours is not accepted: check the server's address,\n" +
+		"certificate-authority and the client certificate in this kubeconfig")},
+	{isA[*url.Error], hintUnreachable},
+	{apierrors.IsForbidden, always("Ask the administrators of the cluster for this right, or choose another --context or --namespace")},
+	{apierrors.IsUnauthorized, always("The credentials of this kubeconfig are not accepted: log in again")},
+}
+
 // message is the text of an error, with what to do next where the error itself does not know it.
 func message(err error) string {
 	text := err.Error()
 	var request *url.Error
-	var exists *submit.ExistsError
-	switch {
-	case errors.As(err, &exists) && exists.Name != "":
-		text += "\nChoose another name, or delete that job first: gpuctl delete " + exists.Name + " -n " + exists.Namespace
-	case isA[*joblogs.TooManyError](err):
-		text += "\nChoose one with --rank or --pod, or raise --max-streams"
-	case isA[*submit.ImmutableError](err):
-		text += immutableHint(err)
-	case apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict):
-		text += "\n--force-conflicts takes these fields over"
-	case isQuota(err):
-		text += "\nSee what is left: gpuctl get quotas"
-	case errors.As(err, new(*submit.ForeignNodesError)):
-		text += "\nNothing was changed. --force moves the nodes"
-	case isUntrusted(err):
-		text += "\nThe API server was reached, but its certificate or yours is not accepted: check the server's address,\n" +
-			"certificate-authority and the client certificate in this kubeconfig"
-	case errors.As(err, &request):
+	if errors.As(err, &request) {
 		text = strings.ReplaceAll(text, request.Error(), request.Err.Error())
-		text += "\nIs the cluster of this kubeconfig up? Its API server is " + serverOf(request.URL)
-	case apierrors.IsForbidden(err):
-		text += "\nAsk the administrators of the cluster for this right, or choose another --context or --namespace"
-	case apierrors.IsUnauthorized(err):
-		text += "\nThe credentials of this kubeconfig are not accepted: log in again"
+	}
+	for _, known := range hints {
+		if !known.is(err) {
+			continue
+		}
+		if hint := known.hint(err); hint != "" {
+			text += "\n" + hint
+		}
+		break
 	}
 	return text
 }
 
-func immutableHint(err error) string {
+// always is a hint that does not depend on the error.
+func always(hint string) func(error) string { return func(error) string { return hint } }
+
+func hintExists(err error) string {
+	var exists *submit.ExistsError
+	if !errors.As(err, &exists) || exists.Name == "" {
+		return ""
+	}
+	return "Choose another name, or delete that job first: gpuctl delete " + exists.Name + " -n " + exists.Namespace
+}
+
+func hintImmutable(err error) string {
 	var immutable *submit.ImmutableError
 	if errors.As(err, &immutable) && immutable.Replaceable {
-		return "\nThe change is shown above. --replace makes the job anew with it; it then starts over"
+		return "The change is shown above. --replace makes the job anew with it; it then starts over"
 	}
-	return "\nThe change is shown above. Delete the job, and create it anew"
+	return "The change is shown above. Delete the job, and create it anew"
+}
+
+func hintForeign(err error) string {
+	var foreign *submit.ForeignNodesError
+	if errors.As(err, &foreign) && foreign.Leaving {
+		return "Nothing was changed"
+	}
+	return "Nothing was changed. --force moves the nodes"
+}
+
+func hintUnreachable(err error) string {
+	var request *url.Error
+	if !errors.As(err, &request) {
+		return ""
+	}
+	return "Is the cluster of this kubeconfig up? Its API server is " + serverOf(request.URL)
+}
+
+// isFieldConflict says whether another program set a field that is to be set.
+func isFieldConflict(err error) bool {
+	return apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
 func serverOf(address string) string {

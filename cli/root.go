@@ -67,6 +67,9 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 	add(groupCluster,
 		newGetCmd(f),
 		newDescribeCmd(f),
+		newAddCmd(f),
+		newRemoveCmd(f),
+		newLabelCmd(f),
 		newQueueCmd(f))
 	add(groupFiles, newValidateCmd(f), newRenderCmd(f))
 	root.AddCommand(newVersionCmd(f), newCompletionCmd(f))

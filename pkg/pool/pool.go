@@ -1,5 +1,6 @@
-// Package pool plans who is in a pool. A pool is nothing but a label of its nodes, so a plan is the patches
-// of some nodes' metadata, and what stands against them: nodes that do not exist, or are in another pool.
+// Package pool plans who is in a pool, and which other labels nodes carry. A pool is nothing but a label of its nodes,
+// so a plan is the patches of some nodes' metadata, and what stands against them: nodes that do not exist, or are in
+// another pool, or have a label with another value.
 //
 // The package is pure. Callers read the nodes, refuse what is missing or foreign, send the patches, and send
 // [Patch.Undo] of those that went through when a later one fails.
@@ -20,7 +21,7 @@ import (
 
 // Plan is what changes a pool, all or nothing.
 type Plan struct {
-	// Pool is the pool that gains or loses nodes.
+	// Pool is the pool that gains or loses nodes, "" if the plan changes other labels.
 	Pool string
 	// Patches are the changes, one a node, in the order in which the nodes were named.
 	Patches []Patch
@@ -30,6 +31,10 @@ type Plan struct {
 	Missing []string
 	// Foreign are the named nodes that are in another pool.
 	Foreign []Foreign
+	// Leaving says that the nodes leave the pool; then foreign ones stay where they are, even by force.
+	Leaving bool
+	// Taken are the labels that nodes have with another value.
+	Taken []Taken
 	// Empty says that no node was in the pool, which is how a pool that does not exist looks.
 	Empty bool
 }
@@ -104,7 +109,7 @@ func join(p *workload.Pool, member workload.PoolNode, node *corev1.Node) Patch {
 // Leave plans to take the named nodes out of a pool. Nodes of another pool, or of none, are foreign: they
 // stay where they are, even by force. GPU types stay on the nodes.
 func Leave(pool string, nodeNames []string, nodes []corev1.Node) Plan {
-	plan := Plan{Pool: pool, Empty: isEmpty(pool, nodes)}
+	plan := Plan{Pool: pool, Leaving: true, Empty: isEmpty(pool, nodes)}
 	current := byName(nodes)
 	for _, name := range nodeNames {
 		node, ok := current[name]

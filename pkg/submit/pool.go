@@ -23,6 +23,9 @@ type MissingNodesError struct {
 }
 
 func (e *MissingNodesError) Error() string {
+	if e.Pool == "" {
+		return "nodes not found: " + strings.Join(e.Nodes, ", ")
+	}
 	return fmt.Sprintf("pool %q: nodes not found: %s", e.Pool, strings.Join(e.Nodes, ", "))
 }
 
@@ -30,6 +33,19 @@ func (e *MissingNodesError) Error() string {
 type ForeignNodesError struct {
 	Pool  string
 	Nodes []pool.Foreign
+	// Leaving says that the nodes were to leave Pool, in which they are not.
+	Leaving bool
+}
+
+// TakenError says that nodes have labels with other values.
+type TakenError struct{ Labels []pool.Taken }
+
+func (e *TakenError) Error() string {
+	labels := make([]string, len(e.Labels))
+	for i, taken := range e.Labels {
+		labels[i] = fmt.Sprintf("node %s has %s=%s", taken.Node, taken.Key, taken.Value)
+	}
+	return strings.Join(labels, ", ")
 }
 
 func (e *ForeignNodesError) Error() string {
@@ -46,10 +62,18 @@ const planAttempts = 5
 
 // PoolOptions say how to change a pool.
 type PoolOptions struct {
-	// Force takes nodes out of the pools that they are in.
+	// Force takes nodes out of the pools that they are in, and overwrites labels.
 	Force bool
 	// DryRun checks on the server, and changes nothing.
 	DryRun bool
+}
+
+// LabelNodes sets labels of nodes, and removes those whose value is nil: of all the nodes or of none. Labels that a node
+// has with another value are a [TakenError], unless the options force it.
+func (c *Client) LabelNodes(
+	ctx context.Context, nodeNames []string, labels map[string]*string, opts PoolOptions,
+) (pool.Plan, error) {
+	return c.ChangePool(ctx, func(nodes []corev1.Node) pool.Plan { return pool.Label(nodeNames, labels, nodes) }, opts)
 }
 
 // ChangePool reads the nodes, lets plan decide and carries the plan out: all its nodes or none. Nothing is patched
@@ -77,8 +101,10 @@ func checkPlan(plan pool.Plan, force bool) error {
 	switch {
 	case len(plan.Missing) > 0:
 		return &MissingNodesError{Pool: plan.Pool, Nodes: plan.Missing}
-	case len(plan.Foreign) > 0 && !force:
-		return &ForeignNodesError{Pool: plan.Pool, Nodes: plan.Foreign}
+	case len(plan.Foreign) > 0 && (plan.Leaving || !force):
+		return &ForeignNodesError{Pool: plan.Pool, Nodes: plan.Foreign, Leaving: plan.Leaving}
+	case len(plan.Taken) > 0 && !force:
+		return &TakenError{Labels: plan.Taken}
 	}
 	return nil
 }
@@ -93,7 +119,10 @@ func (c *Client) carryOut(ctx context.Context, plan pool.Plan, opts PoolOptions)
 			err = c.patchNode(ctx, patch, opts.DryRun)
 		}
 		if err != nil {
-			return c.restore(ctx, done, fmt.Errorf("pool %q: %w", plan.Pool, err))
+			if plan.Pool != "" {
+				err = fmt.Errorf("pool %q: %w", plan.Pool, err)
+			}
+			return c.restore(ctx, done, err)
 		}
 		if !opts.DryRun {
 			done = append(done, patch)

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/pool"
+	"g8s.host/gpu-scheduler/pkg/submit"
+)
+
+func newAddCmd(f *Factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "add node NODE... --pool POOL",
+		Short:   "Add nodes to a pool",
+		Example: "  gpuctl add node node-1 node-2 --pool training-pool",
+		Args:    cobra.ArbitraryArgs,
+		RunE:    needCommand,
+	}
+	o := &memberOptions{factory: f, plan: pool.Add, action: "added to"}
+	sub := o.command()
+	sub.Short = "Add nodes to a pool"
+	sub.Long = "Add nodes to a pool, which is there as soon as a node is in it. A node of another pool is taken out of it\n" +
+		"by --force only. Pods that run on a node stay on it."
+	sub.Example = "  gpuctl add node node-1 node-2 --pool training-pool"
+	sub.Flags().BoolVar(&o.force, "force", false, "Take nodes out of the pools that they are in")
+	cmd.AddCommand(sub)
+	return cmd
+}
+
+func newRemoveCmd(f *Factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "remove node NODE... --pool POOL",
+		Short:   "Remove nodes from a pool",
+		Example: "  gpuctl remove node node-1 --pool training-pool",
+		Args:    cobra.ArbitraryArgs,
+		RunE:    needCommand,
+	}
+	o := &memberOptions{factory: f, plan: pool.Leave, action: "removed from"}
+	sub := o.command()
+	sub.Short = "Remove nodes from a pool"
+	sub.Long = "Remove nodes from a pool; they are in the pool default then. Nodes that are not in that pool are refused.\n" +
+		"Pods that run on a node stay on it, and its GPU type stays, too."
+	sub.Example = "  gpuctl remove node node-1 --pool training-pool"
+	cmd.AddCommand(sub)
+	return cmd
+}
+
+// memberOptions are those of adding nodes to a pool and of removing them.
+type memberOptions struct {
+	changes
+	factory *Factory
+	pool    string
+	force   bool
+	plan    func(pool string, nodeNames []string, nodes []corev1.Node) pool.Plan
+	action  string
+}
+
+func (o *memberOptions) command() *cobra.Command {
+	o.io, o.output = o.factory.IO, changeOutput()
+	cmd := &cobra.Command{
+		Use:     "node NODE... --pool POOL",
+		Aliases: []string{"nodes"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return usagef("%s needs the names of nodes\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
+			case o.pool == "":
+				return usagef("give the pool with --pool\nSee '%s --help'", cmd.CommandPath())
+			}
+			return o.run(cmd.Context(), args)
+		},
+		ValidArgsFunction: completeNodes(o.factory),
+	}
+	cmd.Flags().StringVar(&o.pool, "pool", "", "The pool")
+	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(o.factory))
+	addDryRunFlag(cmd, &o.dryRun, dryRunServer)
+	o.output.addTo(cmd)
+	return cmd
+}
+
+func (o *memberOptions) run(ctx context.Context, nodeNames []string) error {
+	if err := checkDryRun(o.dryRun, dryRunNone, dryRunServer); err != nil {
+		return err
+	}
+	if err := checkLabelValue("the pool", o.pool); err != nil {
+		return err
+	}
+	writer, err := o.factory.writer()
+	if err != nil {
+		return err
+	}
+	plan, err := writer.ChangePool(ctx, func(nodes []corev1.Node) pool.Plan { return o.plan(o.pool, nodeNames, nodes) },
+		submit.PoolOptions{Force: o.force, DryRun: o.dryRun == dryRunServer})
+	if err != nil {
+		return err
+	}
+	o.factory.warnOfJobs(ctx, movedNodes(plan))
+	addNodeChanges(&o.changes, plan, o.action+" pool "+o.pool, "is so already")
+	return o.flush()
+}
+
+// addNodeChanges tells, for each node of a plan, what was done, or that there was nothing to do.
+func addNodeChanges(c *changes, plan pool.Plan, done, already string) {
+	for _, patch := range plan.Patches {
+		c.add(change{Kind: "node", Name: patch.Node, Action: submit.ActionConfigured, text: done})
+	}
+	for _, name := range plan.Unchanged {
+		c.add(change{Kind: "node", Name: name, Action: submit.ActionUnchanged, text: already})
+	}
+}
+
+// movedNodes are the nodes that a plan takes out of a pool.
+func movedNodes(plan pool.Plan) []string {
+	var out []string
+	for _, foreign := range plan.Foreign {
+		out = append(out, foreign.Node)
+	}
+	if plan.Leaving {
+		for _, patch := range plan.Patches {
+			out = append(out, patch.Node)
+		}
+	}
+	return out
+}
+
+// warnOfJobs names the jobs that run on nodes which have changed their pool: when their pods end, they will not come
+// back there. It only warns, so it keeps quiet if it may not know.
+func (f *Factory) warnOfJobs(ctx context.Context, moved []string) {
+	if len(moved) == 0 {
+		return
+	}
+	reader, err := f.reader()
+	if err != nil {
+		return
+	}
+	jobs, err := reader.Jobs(ctx, inventory.JobQuery{})
+	if err != nil {
+		return
+	}
+	var affected []string
+	for _, job := range jobs {
+		on := slices.DeleteFunc(slices.Clone(job.Nodes), func(node string) bool { return !slices.Contains(moved, node) })
+		if len(on) > 0 && job.Finished == nil {
+			affected = append(affected, fmt.Sprintf("%s/%s (%s)", job.Namespace, job.Name, strings.Join(on, ", ")))
+		}
+	}
+	if len(affected) > 0 {
+		fmt.Fprintf(f.IO.ErrOut, "warning: these jobs run on the nodes that changed their pool. They go on, and when their\n"+
+			"pods end they start in their own pool: %s\n", strings.Join(affected, ", "))
+	}
+}

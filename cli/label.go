@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/submit"
+)
+
+type labelOptions struct {
+	changes
+	factory                   *Factory
+	overwrite, remove, anyKey bool
+}
+
+func newLabelCmd(f *Factory) *cobra.Command {
+	o := &labelOptions{factory: f}
+	o.io, o.output = f.IO, changeOutput()
+	cmd := &cobra.Command{
+		Use:   "label [node] NODE... KEY=VALUE...",
+		Short: "Set and remove labels of nodes",
+		Long: "Set and remove labels of nodes. KEY- removes a label, as does the last argument with --delete. A key without\n" +
+			"a domain is one of " + names.GroupName + ": pool is " + names.LabelPool + ". Keys of other domains need --allow-any-key.\n" +
+			"A label that a node has with another value is changed with --overwrite only. All nodes are checked before\n" +
+			"the first is labelled.",
+		Example: "  gpuctl label node node-1 gpu-type=A100-80G\n" +
+			"  gpuctl label node node-1 node-2 rack=r7 --overwrite\n" +
+			"  gpuctl label node node-1 rack-\n" +
+			"  gpuctl label node node-1 rack --delete",
+		RunE:              func(cmd *cobra.Command, args []string) error { return runLabel(cmd, o, args) },
+		ValidArgsFunction: completeNodes(f),
+	}
+	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "Change labels that a node has with another value")
+	cmd.Flags().BoolVar(&o.remove, "delete", false, "Remove the label that the last argument names")
+	cmd.Flags().BoolVar(&o.anyKey, "allow-any-key", false, "Permit keys of other domains than "+names.GroupName)
+	addDryRunFlag(cmd, &o.dryRun, dryRunServer)
+	o.output.addTo(cmd)
+	return cmd
+}
+
+func runLabel(cmd *cobra.Command, o *labelOptions, args []string) error {
+	if err := checkDryRun(o.dryRun, dryRunNone, dryRunServer); err != nil {
+		return err
+	}
+	nodes, labels, err := parseLabels(args, o.remove)
+	if err != nil {
+		return usagef("%w\nSee '%s --help'", err, cmd.CommandPath())
+	}
+	if err := o.checkKeys(labels); err != nil {
+		return err
+	}
+	return o.label(cmd.Context(), nodes, labels)
+}
+
+func (o *labelOptions) label(ctx context.Context, nodes []string, labels map[string]*string) error {
+	writer, err := o.factory.writer()
+	if err != nil {
+		return err
+	}
+	plan, err := writer.LabelNodes(ctx, nodes, labels,
+		submit.PoolOptions{Force: o.overwrite, DryRun: o.dryRun == dryRunServer})
+	if err != nil {
+		return err
+	}
+	addNodeChanges(&o.changes, plan, "labelled", "is labelled so already")
+	return o.flush()
+}
+
+// parseLabels reads nodes and labels in any order, after an optional word node. A nil value removes the label.
+func parseLabels(args []string, remove bool) (nodes []string, labels map[string]*string, err error) {
+	if len(args) > 1 && (args[0] == "node" || args[0] == "nodes") {
+		args = args[1:]
+	}
+	labels = map[string]*string{}
+	if remove && len(args) > 0 {
+		last := len(args) - 1
+		key, _, _ := strings.Cut(args[last], "=")
+		labels[fullKey(strings.TrimSuffix(key, "-"))], args = nil, args[:last]
+	}
+	for _, arg := range args {
+		key, value, isPair := strings.Cut(arg, "=")
+		switch {
+		case isPair && remove, strings.HasSuffix(key, "-"):
+			labels[fullKey(strings.TrimSuffix(key, "-"))] = nil
+		case isPair:
+			labels[fullKey(key)] = &value
+		default:
+			nodes = append(nodes, arg)
+		}
+	}
+	switch {
+	case len(labels) == 0:
+		return nil, nil, fmt.Errorf("no label: give KEY=VALUE, or KEY- to remove one")
+	case len(nodes) == 0:
+		return nil, nil, fmt.Errorf("no node to label")
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes), labels, nil
+}
+
+// fullKey adds our domain to a key that has none.
+func fullKey(key string) string {
+	if strings.Contains(key, "/") {
+		return key
+	}
+	if key == "gpuType" || key == "gpu_type" { // as the first gpuctl wrote it
+		key = "gpu-type"
+	}
+	return names.GroupName + "/" + key
+}
+
+// checkKeys refuses what the API server would refuse, before the first node is labelled, and keys of other domains: a
+// mistyped domain would label nodes with what nothing reads.
+func (o *labelOptions) checkKeys(labels map[string]*string) error {
+	for key, value := range labels {
+		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+			return usagef("label key %q: %s", key, strings.Join(problems, "; "))
+		}
+		if value != nil {
+			if err := checkLabelValue("the value of "+key, *value); err != nil {
+				return err
+			}
+		}
+		domain, _, _ := strings.Cut(key, "/")
+		if domain != names.GroupName && !o.anyKey {
+			return usagef("label key %q is not one of %s: --allow-any-key permits it", key, names.GroupName)
+		}
+	}
+	return nil
+}
+
+func checkLabelValue(what, value string) error {
+	if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
+		return usagef("%s is %q: %s", what, value, strings.Join(problems, "; "))
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package pool
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// Add plans to bring the named nodes into a pool, with the description that the pool's nodes carry. Their GPU types stay
+// as they are.
+func Add(pool string, nodeNames []string, nodes []corev1.Node) Plan {
+	joined := &workload.Pool{Name: pool}
+	for i := range nodes {
+		if nodes[i].Labels[names.LabelPool] == pool && joined.Description == "" {
+			joined.Description = nodes[i].Annotations[names.AnnotationDescription]
+		}
+	}
+	for _, name := range nodeNames {
+		joined.Nodes = append(joined.Nodes, workload.PoolNode{Name: name})
+	}
+	return Join(joined, nodes)
+}
+
+// Taken is a label that a node has with another value.
+type Taken struct{ Node, Key, Value string }
+
+// Label plans to set labels of the named nodes, and to remove those whose value is nil. Labels that a node has with
+// another value are noted as taken.
+func Label(nodeNames []string, labels map[string]*string, nodes []corev1.Node) Plan {
+	var plan Plan
+	current := byName(nodes)
+	for _, name := range nodeNames {
+		node, ok := current[name]
+		if !ok {
+			plan.Missing = append(plan.Missing, name)
+			continue
+		}
+		patch := patchOf(node)
+		for _, key := range slices.Sorted(maps.Keys(labels)) {
+			set(patch.Labels, node.Labels, key, labels[key])
+			if change := patch.Labels[key]; change.Before != nil && change.After != nil {
+				plan.Taken = append(plan.Taken, Taken{Node: name, Key: key, Value: *change.Before})
+			}
+		}
+		plan.add(patch)
+	}
+	return plan
+}
