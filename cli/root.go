@@ -69,8 +69,8 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		newDescribeCmd(f),
 		newAddCmd(f),
 		newRemoveCmd(f),
-		newLabelCmd(f),
-		newQueueCmd(f))
+		newLabelCmd(f))
+	add(groupCluster, newQueueCmd(f), newTopCmd(f))
 	add(groupFiles, newValidateCmd(f), newRenderCmd(f))
 	root.AddCommand(newVersionCmd(f), newCompletionCmd(f))
 	for _, command := range root.Commands() {

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"g8s.host/gpu-scheduler/pkg/gpumetrics"
+	"g8s.host/gpu-scheduler/pkg/usage"
+)
+
+// envPrometheus is the environment variable that says where Prometheus is.
+const envPrometheus = "GPUCTL_PROMETHEUS"
+
+// prometheusOptions say where Prometheus is: the flag, else the environment, else the configuration file.
+type prometheusOptions struct{ address string }
+
+func (o *prometheusOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.address, "prometheus", "",
+		"Prometheus that has the metrics of the GPUs: a URL, or NAMESPACE/SERVICE:PORT through the API server")
+}
+
+// userConfig is the configuration file of gpuctl.
+type userConfig struct {
+	// Prometheus is the same as the flag --prometheus.
+	Prometheus string `json:"prometheus"`
+}
+
+// readUserConfig reads gpuctl/config.yaml in the user's configuration directory; one that is not there is empty.
+func readUserConfig() (userConfig, error) {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return userConfig{}, nil // no home directory, no configuration
+	}
+	path := filepath.Join(dir, "gpuctl", "config.yaml")
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return userConfig{}, nil
+	}
+	var config userConfig
+	if err == nil {
+		err = yaml.UnmarshalStrict(data, &config)
+	}
+	if err != nil {
+		return userConfig{}, usagef("reading %s: %w", path, err)
+	}
+	return config, nil
+}
+
+// metrics returns what reads the metrics of GPUs, nil when nothing says where they are.
+func (o *prometheusOptions) metrics(f *Factory) (usage.Metrics, error) {
+	config, err := readUserConfig()
+	if err != nil {
+		return nil, err
+	}
+	address := cmp.Or(o.address, os.Getenv(envPrometheus), config.Prometheus)
+	if address == "" {
+		return nil, nil
+	}
+	client, err := o.connect(f, address)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (gpumetrics.Samples, error) { return client.Read(ctx, f.Now()) }, nil
+}
+
+// connect makes a client for a URL, or for a service of the cluster that the API server passes requests on to.
+func (o *prometheusOptions) connect(f *Factory, address string) (*gpumetrics.Client, error) {
+	if strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://") {
+		return gpumetrics.NewClient(address, nil)
+	}
+	namespace, service, ok := strings.Cut(address, "/")
+	if !ok || namespace == "" || service == "" || strings.Contains(service, "/") {
+		return nil, usagef("the address of Prometheus is %q, want a URL such as http://prometheus:9090, or NAMESPACE/SERVICE:PORT", address)
+	}
+	config, err := f.config()
+	if err != nil {
+		return nil, err
+	}
+	url, transport, err := throughAPIServer(config, namespace, service)
+	if err != nil {
+		return nil, err
+	}
+	return gpumetrics.NewClient(url, transport)
+}
+
+// throughAPIServer returns the address of a service at the API server, and what logs in there.
+func throughAPIServer(config *rest.Config, namespace, service string) (string, http.RoundTripper, error) {
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return "", nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return "", nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	return base.JoinPath("api/v1/namespaces", namespace, "services", service, "proxy").String(), transport, nil
+}

@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+
+	"g8s.host/gpu-scheduler/pkg/usage"
+)
+
+// fromUsage reads the usage of the whole cluster, and shows a part of it.
+func fromUsage[T any](part func(usage.Usage) []T) func(context.Context, kubernetes.Interface, usage.Metrics) (topRows[T], error) {
+	return func(ctx context.Context, client kubernetes.Interface, metrics usage.Metrics) (topRows[T], error) {
+		all, unmeasured, err := usage.Read(ctx, client, metrics)
+		return topRows[T]{Items: part(all), Total: &all.Total, unmeasured: unmeasured}, err
+	}
+}
+
+// byLoad compares the utilization, the highest first; what was not measured comes last.
+func byLoad(a, b usage.Load) int {
+	switch {
+	case a.Utilization == nil && b.Utilization == nil:
+		return 0
+	case a.Utilization == nil:
+		return 1
+	case b.Utilization == nil:
+		return -1
+	}
+	return cmp.Compare(*b.Utilization, *a.Utilization)
+}
+
+func newTopNodesCmd(f *Factory) *cobra.Command {
+	type node = usage.Node
+	var pool string
+	v := &topView[node]{factory: f}
+	v.read = fromUsage(func(u usage.Usage) []node {
+		return slices.DeleteFunc(u.Nodes, func(n node) bool { return pool != "" && n.Pool != pool })
+	})
+	v.columns = []column[node]{
+		{header: "NODE", value: func(n node) string { return n.Name }},
+		{header: "POOL", value: func(n node) string { return n.Pool }},
+		{header: "GPU-TYPE", value: func(n node) string { return n.GPUType }},
+		{header: "CARDS", value: func(n node) string { return cells(n.Cells) }},
+		{header: "HELD", value: func(n node) string { return fmt.Sprintf("%d/%d", n.Used, n.GPUs) }},
+		{header: "FREE", value: func(n node) string { return strconv.FormatInt(n.Free, 10) }},
+		{header: "UTIL", value: func(n node) string { return utilization(n.Load, n.GPUs) }},
+		{header: "MEM-USED", value: func(n node) string { return memoryUsed(n.Load) }},
+	}
+	v.orderings = []ordering[node]{
+		{"name", func(a, b node) int { return cmp.Compare(a.Name, b.Name) }},
+		{"held", func(a, b node) int { return cmp.Compare(b.Used, a.Used) }},
+		{"free", func(a, b node) int { return cmp.Compare(b.Free, a.Free) }},
+		{"util", func(a, b node) int { return byLoad(a.Load, b.Load) }},
+	}
+	cmd := &cobra.Command{
+		Use: "nodes", Aliases: []string{"node", "no"}, Short: "Show the GPUs of each node",
+		Example: "  gpuctl top nodes --pool training-pool --sort free",
+	}
+	v.addFlags(cmd)
+	cmd.Flags().StringVar(&pool, "pool", "", "Only the nodes of this pool")
+	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
+	return cmd
+}
+
+// cells draws the cards of a node, a character each.
+func cells(states []usage.State) string {
+	marks := map[usage.State]string{
+		usage.Whole: "#", usage.Shared: "+", usage.Free: ".", usage.Unhealthy: "x", usage.Held: "?",
+	}
+	var out strings.Builder
+	for _, state := range states {
+		out.WriteString(marks[state])
+	}
+	return out.String()
+}
+
+func newTopGPUsCmd(f *Factory) *cobra.Command {
+	type card = usage.GPU
+	var pool, node string
+	v := &topView[card]{factory: f}
+	v.read = fromUsage(func(u usage.Usage) []card {
+		return slices.DeleteFunc(u.GPUs, func(c card) bool { return pool != "" && c.Pool != pool || node != "" && c.Node != node })
+	})
+	v.columns = []column[card]{
+		{header: "NODE", value: func(c card) string { return c.Node }},
+		{header: "GPU", value: func(c card) string { return strconv.Itoa(c.Index) }},
+		{header: "GPU-TYPE", value: func(c card) string { return c.GPUType }},
+		{header: "STATE", value: cardState},
+		{header: "UTIL", value: func(c card) string { return utilization(c.Load, 1) }},
+		{header: "MEM-USED", value: func(c card) string { return memoryUsed(c.Load) }},
+		{header: "MEMORY", value: func(c card) string { return mebibytes(c.MemoryMiB) }},
+		{header: "UUID", wide: true, value: func(c card) string { return c.UUID }},
+		{header: "HELD BY", value: func(c card) string { return heldBy(c.Holders) }},
+	}
+	v.orderings = []ordering[card]{
+		{"name", func(a, b card) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index)) }},
+		{"util", func(a, b card) int { return byLoad(a.Load, b.Load) }},
+	}
+	cmd := &cobra.Command{
+		Use: "gpus", Aliases: []string{"gpu"}, Short: "Show each GPU, who holds it and how busy it is",
+		Example: "  gpuctl top gpus --node train-01",
+	}
+	v.addFlags(cmd)
+	cmd.Flags().StringVar(&pool, "pool", "", "Only the GPUs of this pool")
+	cmd.Flags().StringVar(&node, "node", "", "Only the GPUs of this node")
+	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
+	_ = cmd.RegisterFlagCompletionFunc("node", completeNodes(f))
+	return cmd
+}
+
+func cardState(c usage.GPU) string {
+	switch c.State {
+	case usage.Shared:
+		return fmt.Sprintf("shared, %s given", mebibytes(c.SharedMiB))
+	case usage.Unhealthy:
+		return "unhealthy: " + c.Health
+	case usage.Held:
+		return "held?"
+	}
+	return string(c.State)
+}
+
+func mebibytes(mib int64) string {
+	if mib == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0fGi", float64(mib)/1024)
+}
+
+// heldBy names jobs, and pods that belong to none, each once.
+func heldBy(holders []usage.Holder) string {
+	var out []string
+	for _, holder := range holders {
+		out = append(out, holder.Namespace+"/"+cmp.Or(holder.Job, holder.Pod))
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), ", ")
+}
+
+func newTopJobsCmd(f *Factory) *cobra.Command {
+	type job = usage.Job
+	var all bool
+	v := &topView[job]{factory: f}
+	v.read = func(ctx context.Context, client kubernetes.Interface, metrics usage.Metrics) (topRows[job], error) {
+		namespace, err := f.namespace()
+		if err != nil {
+			return topRows[job]{}, err
+		}
+		if all {
+			namespace = ""
+		}
+		jobs, unmeasured, err := usage.ReadJobs(ctx, client, namespace, metrics)
+		return topRows[job]{Items: jobs, unmeasured: unmeasured}, err
+	}
+	v.columns = []column[job]{
+		{header: "NAMESPACE", value: func(j job) string { return j.Namespace }},
+		{header: "JOB", value: func(j job) string { return j.Name }},
+		{header: "KIND", value: func(j job) string { return j.Kind }},
+		{header: "POOL", value: func(j job) string { return j.Pool }},
+		{header: "GPUS", value: func(j job) string { return strconv.FormatInt(j.GPUs, 10) }},
+		{header: "UTIL", value: func(j job) string { return utilization(j.Load, j.GPUs) }},
+		{header: "MEM-USED", value: func(j job) string { return memoryUsed(j.Load) }},
+		{header: "NODES", value: func(j job) string { return strings.Join(j.Nodes, ",") }},
+	}
+	v.orderings = []ordering[job]{
+		{"name", func(a, b job) int { return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) }},
+		{"gpus", func(a, b job) int { return cmp.Compare(b.GPUs, a.GPUs) }},
+		{"util", func(a, b job) int { return byLoad(a.Load, b.Load) }},
+	}
+	cmd := &cobra.Command{
+		Use: "jobs", Aliases: []string{"job"}, Short: "Show the GPUs of each job that runs, and how busy they are",
+		Example: "  gpuctl top jobs -A --sort gpus",
+	}
+	v.addFlags(cmd)
+	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "Show the jobs of all namespaces")
+	return cmd
+}
+
+func newTopPoolsCmd(f *Factory) *cobra.Command {
+	type pool = usage.Pool
+	v := &topView[pool]{factory: f, read: fromUsage(func(u usage.Usage) []pool { return u.Pools })}
+	v.columns = []column[pool]{
+		{header: "POOL", value: func(p pool) string { return p.Name }},
+		{header: "NODES", value: func(p pool) string { return strconv.Itoa(p.Nodes) }},
+		{header: "GPUS", value: func(p pool) string { return strconv.FormatInt(p.GPUs, 10) }},
+		{header: "HELD", value: func(p pool) string { return strconv.FormatInt(p.Used, 10) }},
+		{header: "FREE", value: func(p pool) string { return strconv.FormatInt(p.Free, 10) }},
+		{header: "UTIL", value: func(p pool) string { return utilization(p.Load, p.GPUs) }},
+		{header: "MEM-USED", value: func(p pool) string { return memoryUsed(p.Load) }},
+	}
+	v.orderings = []ordering[pool]{
+		{"name", func(a, b pool) int { return cmp.Compare(a.Name, b.Name) }},
+		{"held", func(a, b pool) int { return cmp.Compare(b.Used, a.Used) }},
+		{"free", func(a, b pool) int { return cmp.Compare(b.Free, a.Free) }},
+		{"util", func(a, b pool) int { return byLoad(a.Load, b.Load) }},
+	}
+	cmd := &cobra.Command{
+		Use: "pools", Aliases: []string{"pool"}, Short: "Show the GPUs of each pool",
+		Example: "  gpuctl top pools --sort free -w",
+	}
+	v.addFlags(cmd)
+	return cmd
+}

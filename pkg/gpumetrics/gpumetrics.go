@@ -1,0 +1,152 @@
+// Package gpumetrics reads from Prometheus how busy each GPU is, as NVIDIA's DCGM exporter measures it. What was not
+// measured is unknown, never zero.
+package gpumetrics
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/api"
+	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+)
+
+// Metrics of the DCGM exporter.
+const (
+	// MetricUtilization is the share of time in which a kernel ran on the GPU, in percent.
+	MetricUtilization = "DCGM_FI_DEV_GPU_UTIL"
+	// MetricMemoryUsed is the memory of the GPU that is in use, in MiB.
+	MetricMemoryUsed = "DCGM_FI_DEV_FB_USED"
+)
+
+// Timeout bounds one reading: a slow Prometheus must not keep back what is known without it.
+const Timeout = 5 * time.Second
+
+// Sample is what was measured on one GPU.
+type Sample struct {
+	// UUID is the GPU's, as the driver names it, "" if the exporter does not say it.
+	UUID string
+	// Node is the node's name, and Index the driver's number of the GPU on it.
+	Node  string
+	Index int
+	// Utilization is 0 to 100 percent, nil if it was not measured.
+	Utilization *float64
+	// MemoryUsedMiB is nil if it was not measured.
+	MemoryUsedMiB *float64
+}
+
+// Samples are what was measured on all GPUs.
+type Samples struct {
+	byUUID  map[string]*Sample
+	byPlace map[place]*Sample
+}
+
+type place struct {
+	node  string
+	index int
+}
+
+// Of returns the sample of a GPU: that of its UUID, or else of its place on a node. It is false when nothing was
+// measured there.
+func (s Samples) Of(uuid, node string, index int) (Sample, bool) {
+	if sample := s.byUUID[uuid]; sample != nil && uuid != "" {
+		return *sample, true
+	}
+	if sample := s.byPlace[place{node, index}]; sample != nil {
+		return *sample, true
+	}
+	return Sample{}, false
+}
+
+// Client reads from one Prometheus.
+type Client struct{ api promv1.API }
+
+// NewClient returns a Client for the Prometheus at a URL. A nil transport is the usual one.
+func NewClient(url string, transport http.RoundTripper) (*Client, error) {
+	if transport == nil {
+		transport = api.DefaultRoundTripper
+	}
+	client, err := api.NewClient(api.Config{Address: url, RoundTripper: transport})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to Prometheus: %w", err)
+	}
+	return &Client{api: promv1.NewAPI(client)}, nil
+}
+
+// Read returns the newest samples. What could be read comes back together with the error about the rest.
+func (c *Client) Read(ctx context.Context, now time.Time) (Samples, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	out := Samples{byUUID: map[string]*Sample{}, byPlace: map[place]*Sample{}}
+	return out, errors.Join(
+		c.query(ctx, MetricUtilization, now, func(labels model.Metric, value float64) {
+			if value <= 100 {
+				out.sample(labels).Utilization = &value
+			}
+		}),
+		c.query(ctx, MetricMemoryUsed, now, func(labels model.Metric, value float64) {
+			out.sample(labels).MemoryUsedMiB = &value
+		}))
+}
+
+// query calls use with every value of a metric that is one.
+func (c *Client) query(ctx context.Context, metric string, now time.Time, use func(model.Metric, float64)) error {
+	value, _, err := c.api.Query(ctx, metric, now) // warnings tell what is missing, which the result shows
+	if err != nil {
+		return fmt.Errorf("reading %s from Prometheus: %w", metric, err)
+	}
+	vector, ok := value.(model.Vector)
+	if !ok {
+		return fmt.Errorf("reading %s from Prometheus: the answer is a %s, want a vector", metric, value.Type())
+	}
+	for _, sample := range vector {
+		if v := float64(sample.Value); !math.IsNaN(v) && !math.IsInf(v, 0) && v >= 0 {
+			use(sample.Metric, v)
+		}
+	}
+	return nil
+}
+
+// sample returns the sample that labels mean, made if it is the first of its GPU.
+func (s Samples) sample(labels model.Metric) *Sample {
+	uuid, at := string(labels["UUID"]), placeOf(labels)
+	found := s.byPlace[at]
+	if uuid != "" {
+		found = s.byUUID[uuid]
+	}
+	if found == nil {
+		found = &Sample{UUID: uuid, Node: at.node, Index: at.index}
+	}
+	if uuid != "" {
+		s.byUUID[uuid] = found
+	}
+	s.byPlace[at] = found
+	return found
+}
+
+// nodeLabels are the labels that may hold the node's name, the surest first: the exporter's own, then those that
+// configurations of Prometheus add.
+var nodeLabels = []model.LabelName{"Hostname", "hostname", "node", "kubernetes_node"}
+
+func placeOf(labels model.Metric) place {
+	index, err := strconv.Atoi(string(labels["gpu"]))
+	if err != nil {
+		index = -1
+	}
+	at := slices.IndexFunc(nodeLabels, func(name model.LabelName) bool { return labels[name] != "" })
+	if at >= 0 {
+		return place{string(labels[nodeLabels[at]]), index}
+	}
+	instance := string(labels["instance"])
+	host, _, _ := net.SplitHostPort(instance) // without a port it is the host itself
+	return place{cmp.Or(strings.TrimSpace(host), instance), index}
+}

@@ -1,0 +1,72 @@
+package usage
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/gpumetrics"
+)
+
+// cardsOf returns the cards of a node with who holds them, as the scheduler counts it.
+func cardsOf(node *corev1.Node, pods []*corev1.Pod, samples gpumetrics.Samples) []GPU {
+	inventory, _ := gpu.InventoryOf(node) // the error tells what was ignored, and the rest holds
+	allocator, err := gpu.NewAllocator(inventory, nil)
+	if err != nil {
+		return nil
+	}
+	out := make([]GPU, len(inventory.Cards))
+	for i, card := range inventory.Cards {
+		out[i] = newCard(node, card, inventory.Derived)
+		sample, _ := samples.Of(out[i].UUID, node.Name, card.Index)
+		out[i].Utilization, out[i].MemoryUsedMiB = sample.Utilization, sample.MemoryUsedMiB
+		if sample.Utilization != nil {
+			out[i].Measured = 1
+		}
+	}
+	var unknown int64
+	for _, pod := range pods {
+		holding, _ := allocator.HoldingOf(pod) // counted pessimistically when its annotation is wrong
+		hold(out, &holding, pod)
+		unknown += holding.Unknown.Whole + holding.Unknown.Shared
+	}
+	for i := range out {
+		if out[i].State == Free && unknown > 0 {
+			out[i].State = Held
+			unknown--
+		}
+	}
+	return out
+}
+
+func newCard(node *corev1.Node, card gpu.Card, derived bool) GPU {
+	out := GPU{
+		Node: node.Name, Index: card.Index, Pool: gpu.PoolOf(node), GPUType: gpu.TypeOf(node), MemoryMiB: card.MemoryMiB, State: Free,
+	}
+	if !derived {
+		out.UUID = card.UUID
+	}
+	if card.Health != gpu.Healthy {
+		out.State, out.Health = Unhealthy, card.Health
+	}
+	return out
+}
+
+// hold notes what a pod holds of the cards.
+func hold(cards []GPU, holding *gpu.Holding, pod *corev1.Pod) {
+	holder := Holder{Namespace: pod.Namespace, Job: pod.Labels[names.LabelJob], Pod: pod.Name}
+	for i := range cards {
+		state := Whole
+		switch {
+		case holding.Shared.Has(i):
+			state = Shared
+			cards[i].SharedMiB += holding.MemoryOn(i)
+		case !holding.Whole.Has(i):
+			continue
+		}
+		cards[i].Holders = append(cards[i].Holders, holder)
+		if cards[i].State != Unhealthy {
+			cards[i].State = state
+		}
+	}
+}

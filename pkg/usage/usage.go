@@ -1,0 +1,291 @@
+// Package usage is which GPU is held by whom, and how busy it is. What pods hold comes from Kubernetes and is always
+// known; how busy a GPU is comes from Prometheus, and is nil where nothing was measured.
+package usage
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/gpumetrics"
+)
+
+// Usage is the state of all GPUs at one moment. Every list is sorted by name.
+type Usage struct {
+	GPUs  []GPU
+	Nodes []Node
+	Pools []Pool
+	Jobs  []Job
+	Total Total
+}
+
+// State is what a GPU is given out as.
+type State string
+
+const (
+	// Free GPUs are held by nobody.
+	Free State = "free"
+	// Whole GPUs are held by one pod.
+	Whole State = "whole"
+	// Shared GPUs are held by pods that each have a part of the memory.
+	Shared State = "shared"
+	// Unhealthy GPUs are not given out. A pod may hold one all the same: it had it before.
+	Unhealthy State = "unhealthy"
+	// Held GPUs are held by a pod of which it is not known which cards it has; another free one may be meant.
+	Held State = "held"
+)
+
+// Load is how busy GPUs are. JSON keys are a contract.
+type Load struct {
+	// Utilization is the mean over the measured GPUs, in percent; nil if none was measured.
+	Utilization *float64 `json:"utilizationPercent"`
+	// MemoryUsedMiB is the sum over the measured GPUs; nil if none was measured.
+	MemoryUsedMiB *float64 `json:"memoryUsedMiB"`
+	// Measured is the number of GPUs that the utilization is the mean of.
+	Measured int `json:"measuredGPUs"`
+}
+
+// GPU is one card. JSON keys are a contract.
+type GPU struct {
+	Node    string `json:"node"`
+	Index   int    `json:"index"`
+	UUID    string `json:"uuid,omitempty"`
+	Pool    string `json:"pool"`
+	GPUType string `json:"gpuType,omitempty"`
+	State   State  `json:"state"`
+	// Health is one word for what is wrong with an unhealthy GPU.
+	Health    string `json:"health,omitempty"`
+	MemoryMiB int64  `json:"memoryMiB,omitempty"`
+	// SharedMiB is what pods hold of a shared GPU's memory.
+	SharedMiB int64    `json:"sharedMiB,omitempty"`
+	Holders   []Holder `json:"holders,omitempty"`
+	Load
+}
+
+// Holder is who holds a card: a job, or a pod that belongs to none.
+type Holder struct {
+	Namespace string `json:"namespace"`
+	Job       string `json:"job,omitempty"`
+	Pod       string `json:"pod"`
+}
+
+// Count is a number of GPUs and what is given out of them.
+type Count struct {
+	GPUs int64 `json:"gpus"`
+	// Used is how many are held, whole or in part.
+	Used int64 `json:"usedGPUs"`
+	// Free is how many a new pod could get.
+	Free int64 `json:"freeGPUs"`
+}
+
+func (c *Count) add(other Count) {
+	c.GPUs, c.Used, c.Free = c.GPUs+other.GPUs, c.Used+other.Used, c.Free+other.Free
+}
+
+// Node is the GPUs of a node. JSON keys are a contract.
+type Node struct {
+	Name    string `json:"name"`
+	Pool    string `json:"pool"`
+	GPUType string `json:"gpuType,omitempty"`
+	// Schedulable nodes take new pods; the free GPUs of others are of no use.
+	Schedulable bool `json:"schedulable"`
+	Count
+	// Cells are the states of the node's cards, in the order of their index.
+	Cells []State `json:"cells"`
+	Load
+}
+
+// Pool is the GPUs of a pool. JSON keys are a contract.
+type Pool struct {
+	Name  string `json:"name"`
+	Nodes int    `json:"nodes"`
+	Count
+	Load
+}
+
+// Job is what a job holds. JSON keys are a contract.
+type Job struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Kind      string `json:"kind,omitempty"`
+	Pool      string `json:"pool"`
+	// GPUs is how many whole GPUs or slots of shared ones its running pods hold.
+	GPUs  int64    `json:"gpus"`
+	Nodes []string `json:"nodes"`
+	Load
+}
+
+// Total is the sum of all nodes. JSON keys are a contract.
+type Total struct {
+	Nodes int `json:"nodes"`
+	Count
+	Load
+}
+
+// Build computes the usage. Without nodes, which not everybody may list, there are jobs alone.
+func Build(nodes []corev1.Node, pods []corev1.Pod, samples gpumetrics.Samples) Usage {
+	out := Usage{Jobs: buildJobs(pods, samples)}
+	onNode := map[string][]*corev1.Pod{}
+	for i := range pods {
+		if node := pods[i].Spec.NodeName; node != "" && !hasEnded(&pods[i]) {
+			onNode[node] = append(onNode[node], &pods[i])
+		}
+	}
+	for i := range nodes {
+		cards := cardsOf(&nodes[i], onNode[nodes[i].Name], samples)
+		if len(cards) > 0 {
+			out.GPUs = append(out.GPUs, cards...)
+			out.Nodes = append(out.Nodes, buildNode(&nodes[i], cards))
+		}
+	}
+	slices.SortFunc(out.GPUs, func(a, b GPU) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index)) })
+	slices.SortFunc(out.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	out.Pools = buildPools(out.Nodes, out.GPUs)
+	for _, node := range out.Nodes {
+		out.Total.Nodes++
+		out.Total.add(node.Count)
+	}
+	out.Total.Load = meanOf(out.GPUs)
+	return out
+}
+
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+func buildNode(node *corev1.Node, cards []GPU) Node {
+	out := Node{
+		Name: node.Name, Pool: gpu.PoolOf(node), GPUType: gpu.TypeOf(node), Schedulable: isSchedulable(node), Load: meanOf(cards),
+	}
+	out.GPUs = int64(len(cards))
+	for _, card := range cards {
+		out.Cells = append(out.Cells, card.State)
+		switch {
+		case card.State == Free && out.Schedulable:
+			out.Free++
+		case len(card.Holders) > 0, card.State == Held:
+			out.Used++
+		}
+	}
+	return out
+}
+
+func isSchedulable(node *corev1.Node) bool {
+	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+	return ready && !node.Spec.Unschedulable
+}
+
+func buildPools(nodes []Node, cards []GPU) []Pool {
+	byName := map[string]*Pool{}
+	for _, node := range nodes {
+		if byName[node.Pool] == nil {
+			byName[node.Pool] = &Pool{Name: node.Pool}
+		}
+		byName[node.Pool].Nodes++
+		byName[node.Pool].add(node.Count)
+	}
+	out := make([]Pool, 0, len(byName))
+	for name, pool := range byName {
+		pool.Load = meanOf(slices.DeleteFunc(slices.Clone(cards), func(card GPU) bool { return card.Pool != name }))
+		out = append(out, *pool)
+	}
+	slices.SortFunc(out, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// meanOf is the load of several cards.
+func meanOf(cards []GPU) Load {
+	var sum loadSum
+	for _, card := range cards {
+		sum.add(card.Load)
+	}
+	return sum.load()
+}
+
+// loadSum adds up the loads of cards, of which some are unknown.
+type loadSum struct {
+	utilization, memory  float64
+	measured, withMemory int
+}
+
+func (s *loadSum) add(l Load) {
+	if l.Utilization != nil {
+		s.utilization += *l.Utilization
+		s.measured++
+	}
+	if l.MemoryUsedMiB != nil {
+		s.memory += *l.MemoryUsedMiB
+		s.withMemory++
+	}
+}
+
+func (s *loadSum) load() Load {
+	out := Load{Measured: s.measured}
+	if s.measured > 0 {
+		mean := s.utilization / float64(s.measured)
+		out.Utilization = &mean
+	}
+	if s.withMemory > 0 {
+		out.MemoryUsedMiB = &s.memory
+	}
+	return out
+}
+
+// buildJobs sums up what the pods of each job hold.
+func buildJobs(pods []corev1.Pod, samples gpumetrics.Samples) []Job {
+	type jobKey struct{ namespace, kind, name string }
+	jobs, loads := map[jobKey]*Job{}, map[jobKey]*loadSum{}
+	for i := range pods {
+		pod := &pods[i]
+		request, err := gpu.RequestOf(pod)
+		if err != nil || request.Whole+request.Shared == 0 || pod.Spec.NodeName == "" || hasEnded(pod) {
+			continue
+		}
+		key := jobKey{pod.Namespace, pod.Labels[names.LabelJobType], cmp.Or(pod.Labels[names.LabelJob], pod.Name)}
+		if jobs[key] == nil {
+			jobs[key] = &Job{Namespace: key.namespace, Name: key.name, Kind: key.kind, Pool: cmp.Or(pod.Labels[names.LabelPool], gpu.PodPool(pod))}
+			loads[key] = &loadSum{}
+		}
+		jobs[key].GPUs += request.Whole + request.Shared
+		jobs[key].Nodes = append(jobs[key].Nodes, pod.Spec.NodeName)
+		for _, device := range devicesOf(pod) {
+			sample, _ := samples.Of(device.UUID, pod.Spec.NodeName, device.Index)
+			loads[key].add(Load{Utilization: sample.Utilization, MemoryUsedMiB: sample.MemoryUsedMiB})
+		}
+	}
+	out := make([]Job, 0, len(jobs))
+	for key, job := range jobs {
+		slices.Sort(job.Nodes)
+		job.Nodes = slices.Compact(job.Nodes)
+		job.Load = loads[key].load()
+		out = append(out, *job)
+	}
+	slices.SortFunc(out, func(a, b Job) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+	})
+	return out
+}
+
+// devicesOf are the cards of a pod's annotation, each once.
+func devicesOf(pod *corev1.Pod) []gpu.Device {
+	assignment, err := gpu.ParseAssignment(pod.Annotations[names.AnnotationGPUDevices])
+	if err != nil {
+		return nil // its cards are not known
+	}
+	var out []gpu.Device
+	seen := map[string]bool{}
+	for _, devices := range assignment {
+		for _, device := range devices {
+			if !seen[device.UUID] {
+				seen[device.UUID] = true
+				out = append(out, device)
+			}
+		}
+	}
+	return out
+}
