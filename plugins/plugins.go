@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 	"sigs.k8s.io/scheduler-plugins/pkg/noderesourcetopology"
 
+	"g8s.host/gpu-scheduler/pkg/backpressure"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/plugins/gpudevices"
@@ -22,6 +23,8 @@ type Dependencies struct {
 	// Epoch is the leadership that bindings are made under, and false when there is none to name. nil names
 	// none.
 	Epoch func() (string, bool)
+	// Gate is told of the bindings under way. nil counts none.
+	Gate *backpressure.Gate
 	// Explain records why pods are where they are. nil records nothing.
 	Explain *explain.Recorder
 }
@@ -31,7 +34,7 @@ type Dependencies struct {
 func Registry(deps Dependencies) runtime.Registry {
 	ledger := devices.NewLedger()
 	return runtime.Registry{
-		gpudevices.Name: gpudevices.Factory(gpudevices.Dependencies{Ledger: ledger, Epoch: deps.Epoch}),
+		gpudevices.Name: gpudevices.Factory(gpudevices.Dependencies{Ledger: ledger, Epoch: deps.Epoch, Gate: deps.Gate}),
 		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, Cards: ledger, Now: time.Now}),
 		gpufilter.Name:  gpufilter.Factory(gpufilter.Dependencies{Ledger: ledger}),
 		gpuscore.Name:   gpuscore.Factory(gpuscore.Dependencies{Explain: deps.Explain != nil, Devices: ledger}),

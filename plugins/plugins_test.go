@@ -19,6 +19,7 @@ import (
 
 	_ "g8s.host/gpu-scheduler/pkg/apis/config/scheme"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/plugins/gpuscore"
 )
@@ -49,7 +50,7 @@ func newCluster(t *testing.T, nodes ...*corev1.Node) *cluster {
 	noEvents := profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()}))
 	sched, err := scheduler.New(t.Context(), client, factory, nil, noEvents,
 		scheduler.WithProfiles(loadShipped(t).Profiles...),
-		scheduler.WithFrameworkOutOfTreeRegistry(plugins.Registry(plugins.Dependencies{})))
+		scheduler.WithFrameworkOutOfTreeRegistry(plugins.Registry(plugins.Dependencies{Explain: explain.NewRecorder(explain.DefaultLimits)})))
 	if err != nil {
 		t.Fatalf("building the scheduler: %v", err)
 	}

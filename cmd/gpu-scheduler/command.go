@@ -16,13 +16,16 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"sigs.k8s.io/controller-runtime/pkg/manager/signals"
+
+	"g8s.host/gpu-scheduler/plugins"
 )
 
 // newCommand is kube-scheduler's command put together again, because that one lets nobody in between the set-up of
 // the leader election and its start. Flags, logging, feature gates and signals are the same.
 func newCommand() *cobra.Command {
-	o, why := options.NewOptions(), newExplanations()
+	o, why, pace := options.NewOptions(), newExplanations(), &pace{}
 	why.addFlags(o.Flags.FlagSet("explanations"))
+	pace.addFlags(o.Flags.FlagSet("pace"))
 	cmd := &cobra.Command{
 		Use:   "gpu-scheduler",
 		Short: "Place pods on GPU nodes",
@@ -33,7 +36,7 @@ configuration and endpoints are those of kube-scheduler.`,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			return o.ComponentGlobalsRegistry.Set() // the feature gates
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return start(cmd, o, why) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return start(cmd, o, why, pace) },
 	}
 	addFlags(cmd, o)
 	return cmd
@@ -52,8 +55,11 @@ func addFlags(cmd *cobra.Command, o *options.Options) {
 
 // start sets up logging first, so that all that follows is logged as asked, then the scheduler, and runs it until it
 // is told to end or is the leader no more.
-func start(cmd *cobra.Command, o *options.Options, why *explanations) error {
+func start(cmd *cobra.Command, o *options.Options, why *explanations, pace *pace) error {
 	verflag.PrintAndExitIfRequested()
+	if err := pace.validate(); err != nil {
+		return err
+	}
 	gates := o.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(o.Logs, gates); err != nil {
 		return fmt.Errorf("setting up the logs: %w", err)
@@ -61,7 +67,7 @@ func start(cmd *cobra.Command, o *options.Options, why *explanations) error {
 	cliflag.PrintFlags(cmd.Flags())
 	ctx, stop := context.WithCancel(signals.SetupSignalHandler())
 	defer stop()
-	config, scheduler, err := setup(ctx, stop, o, why.recorder)
+	config, scheduler, err := setup(ctx, stop, o, plugins.Dependencies{Explain: why.recorder, Gate: pace.gate()})
 	if err != nil {
 		return err
 	}

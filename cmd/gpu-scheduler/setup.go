@@ -10,26 +10,26 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/utils/clock"
 
-	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/fence"
 	"g8s.host/gpu-scheduler/plugins"
 )
 
-// setup makes a scheduler with our plugins, whose bindings carry the epoch of its leadership and whose decisions are
-// recorded. stop ends ctx, which ends the scheduler.
+// setup makes a scheduler with our plugins, whose bindings carry the epoch of its leadership. stop ends ctx, which ends
+// the scheduler.
 func setup(
-	ctx context.Context, stop func(), o *options.Options, recorder *explain.Recorder,
+	ctx context.Context, stop func(), o *options.Options, dependencies plugins.Dependencies,
 ) (*config.CompletedConfig, *scheduler.Scheduler, error) {
 	logger := klog.FromContext(ctx)
 	leadership := fence.New(clock.RealClock{}, func() {
 		logger.Info("Another scheduler leads, this one ends")
 		stop()
 	})
-	dependencies := plugins.Dependencies{Epoch: leadership.Epoch, Explain: recorder}
+	dependencies.Epoch = leadership.Epoch
 	completed, scheduler, err := app.Setup(ctx, o, withPlugins(dependencies)...)
 	if err != nil {
 		return nil, nil, err
 	}
+	plugins.Attach(scheduler, dependencies.Gate)
 	if completed.LeaderElection == nil {
 		logger.Info("Leader election is off: where manifests/policy is installed, the API server refuses every binding (docs/failover.md)")
 		return completed, scheduler, nil

@@ -64,7 +64,7 @@ type Attempt struct {
 	NearMisses []NearMiss `json:"nearMisses,omitempty"`
 	// Node is where the pod was placed.
 	Node string `json:"node,omitempty"`
-	// Feasible is the number of nodes that could have taken a placed pod, 0 when only one was looked at.
+	// Feasible is the number of nodes with the GPUs for a placed pod, 0 when only one node was looked at.
 	Feasible int `json:"feasible,omitempty"`
 	// Candidates are the best of them by score, the best first.
 	Candidates []Candidate `json:"candidates,omitempty"`

@@ -16,6 +16,8 @@ import (
 
 // Bind binds the pod, with its cards and the leadership under which they were chosen.
 func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+	p.Gate.Begin()
+	defer p.Gate.End()
 	annotations, err := p.annotations(pod, nodeName)
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("binding to node %s: %w", nodeName, err))

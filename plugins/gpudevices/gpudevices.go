@@ -18,6 +18,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/pkg/backpressure"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
@@ -38,6 +39,8 @@ type Dependencies struct {
 	// Epoch is the leadership that bindings are made under, and false when there is none to name. nil names
 	// none.
 	Epoch func() (string, bool)
+	// Gate is told of the bindings under way. nil counts none.
+	Gate *backpressure.Gate
 }
 
 // Plugin chooses cards and binds pods for one scheduler profile.

@@ -12,6 +12,7 @@ package gpuexplain
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -124,9 +125,20 @@ func (p *Plugin) PostBind(_ context.Context, state fwk.CycleState, pod *corev1.P
 	attempt.Devices, attempt.DevicesReason = p.Cards.Chosen(pod.UID, node)
 	// There are no scores when only one node could take the pod.
 	if scores, err := cyclestate.Read[*cycle.Scores](state, cycle.ScoresKey); err == nil {
-		attempt.Feasible, attempt.Candidates = scores.Len(), scores.Best(explain.MaxCandidates)
+		attempt.Feasible, attempt.Candidates = scores.Len(), upTo(node, scores.Best(explain.MaxCandidates))
 	}
 	p.Recorder.Record(pod, attempt)
+}
+
+// upTo leaves out candidates that are better than the node chosen: a plugin that looks at more than GPUs rejected them.
+// None is left where that was so of all the best.
+func upTo(node string, candidates []explain.Candidate) []explain.Candidate {
+	at := slices.IndexFunc(candidates, func(c explain.Candidate) bool { return c.Node == node })
+	if at < 0 {
+		return nil
+	}
+	chosen := candidates[at].Score
+	return slices.DeleteFunc(candidates, func(c explain.Candidate) bool { return c.Score > chosen })
 }
 
 // forget drops the record of a pod that was deleted or has ended, which the scheduler's informer reports alike.

@@ -17,12 +17,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	"g8s.host/gpu-scheduler/pkg/cyclestate"
 	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/pkg/shortlist"
 )
 
 // Name is the plugin's name in the scheduler configuration.
@@ -41,6 +43,7 @@ var (
 type Plugin struct {
 	rules  rules
 	nodes  nodeIndex
+	cells  cells
 	ledger *devices.Ledger
 }
 
@@ -81,7 +84,7 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, ledg
 		return nil, err
 	}
 	registerMetrics()
-	return &Plugin{rules: rules{served: args.GPUTypes}, nodes: nodes, ledger: ledger}, nil
+	return &Plugin{rules: rules{served: args.GPUTypes}, nodes: nodes, cells: cells{index: nodes}, ledger: ledger}, nil
 }
 
 // Name returns the plugin's name.
@@ -100,19 +103,36 @@ func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.
 	}
 	cycle.Write(stateKey, &state{demand: demand})
 	types := p.rules.typesFor(demand)
-	candidates, err := p.nodes.candidates(demand.Pool, types)
+	cell, err := p.cells.of(demand.Pool, types)
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	candidateNodes.Observe(float64(candidates.Len()))
-	if candidates.Len() == 0 {
+	candidateNodes.Observe(float64(cell.Names.Len()))
+	if cell.Names.Len() == 0 {
 		podRejections.WithLabelValues(labelNoCandidates).Inc()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.nodes.explainNone(demand.Pool, types))
 	}
-	if candidates.Len() >= len(nodes) {
+	if first, err := p.first(cycle, &demand, cell, nodes); err != nil {
+		return nil, fwk.AsStatus(err)
+	} else if len(first) > 0 {
+		return &fwk.PreFilterResult{NodeNames: first}, nil
+	}
+	if cell.Names.Len() >= len(nodes) {
 		return nil, nil // all nodes: spare the scheduler the lookups by name
 	}
-	return &fwk.PreFilterResult{NodeNames: candidates}, nil
+	return &fwk.PreFilterResult{NodeNames: cell.Names}, nil // the scheduler does not change it
+}
+
+// first returns the nodes of the cell to look at first, where the scheduler looks at the others if need be; none to
+// look at all of them. Pods without cards are not ranked: their slices are counted by Kubernetes alone.
+func (p *Plugin) first(cycle fwk.CycleState, d *demand, cell *shortlist.Cell, nodes []fwk.NodeInfo) (sets.Set[string], error) {
+	if !d.Cards.NeedsCards() {
+		return nil, nil
+	}
+	return shortlist.Open(cycle).Take(shortlist.Question{Cell: cell, Nodes: nodes,
+		// Pods that are nominated to a node are not counted here; Filter counts them.
+		Fits: func(node fwk.NodeInfo) bool { return p.judge(d, node) == fits },
+	})
 }
 
 // PreFilterExtensions returns nil: Filter reads usage from the NodeInfo it is given, so nothing that

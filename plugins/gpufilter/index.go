@@ -41,8 +41,10 @@ func newNodeIndex(informer cache.SharedIndexInformer) (nodeIndex, error) {
 	return nodeIndex{store: store}, nil
 }
 
-// indexKeys returns the keys that a node is found by: its pool, and each of its types with and without it.
+// indexKeys returns the keys that a node is found by: its pool, and each of its types with and without it. The
+// informer calls it before each update of the index, for what was there and for what will be.
 func indexKeys(obj any) ([]string, error) {
+	indexUpdates.Add(1)
 	node, ok := obj.(*corev1.Node)
 	if !ok {
 		return nil, fmt.Errorf("indexing nodes: object is %T, want *Node", obj)

@@ -2,7 +2,7 @@
 // is absolute, 0–100, the weighted mean of three parts: utilization (how the node is filled with the pod on it, by
 // the strategy for the pod's type of job), typeMatch (how near the GPU type is to what the pod prefers) and topology
 // (NVLink for pods of several GPUs, and not for pods of one). Pods without GPUs are kept off GPU nodes. It runs at
-// PreScore and Score; its arguments are weights, strategy, strategyByJobType, targetBand and compatibleTypes, and
+// PreFilter, where it makes a short list, PreScore and Score; its arguments are weights, strategy, strategyByJobType, targetBand and compatibleTypes, and
 // policyFile, which holds all of these and is watched.
 //
 // A pod that it handles, which takes an A800 but would rather have an A100:
@@ -24,9 +24,9 @@ import (
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/cyclestate"
-	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/explain/cycle"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/shortlist"
 )
 
 // Name is the plugin's name in the scheduler configuration.
@@ -37,9 +37,10 @@ const stateKey fwk.StateKey = "PreScore" + Name
 const reasonReplicas = "the score depends on where the job's other replicas are"
 
 var (
-	_ fwk.PreScorePlugin = (*Plugin)(nil)
-	_ fwk.ScorePlugin    = (*Plugin)(nil)
-	_ fwk.SignPlugin     = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin = (*Plugin)(nil)
+	_ fwk.PreScorePlugin  = (*Plugin)(nil)
+	_ fwk.ScorePlugin     = (*Plugin)(nil)
+	_ fwk.SignPlugin      = (*Plugin)(nil)
 )
 
 // Dependencies are what the instances of all profiles share.
@@ -55,6 +56,8 @@ type Plugin struct {
 	Dependencies
 	handle fwk.Handle
 	policy atomic.Pointer[policy] // replaced when the policy file changes
+	// rankings are used by the scheduling cycle alone.
+	rankings shortlist.Rankings[kind]
 }
 
 // wants is what a pod says that a score depends on.
@@ -110,13 +113,19 @@ func newPlugin(ctx context.Context, obj runtime.Object, plugin *Plugin) (fwk.Plu
 // Name returns the plugin's name.
 func (*Plugin) Name() string { return Name }
 
-// PreScore reads the pod and the policy once for all nodes, and finds the other replicas of the pod's job.
+// PreScore reads the pod and the policy once for all nodes, and finds the other replicas of the pod's job. On a short
+// list, PreFilter has done so.
 func (p *Plugin) PreScore(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	if shortlist.Open(cs).Used() {
+		return nil
+	}
 	s, err := p.stateFor(pod)
 	if err != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	countPod(s.wants.Request)
+	if !shortlist.Repeated(cs) {
+		countPod(s.wants.Request)
+	}
 	if s.spreadsReplicas() {
 		all, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 		if err != nil {
@@ -149,10 +158,7 @@ func (p *Plugin) explain(cs fwk.CycleState, s *state, nodes int) {
 	if !p.Explain || s.wants.Request.IsZero() {
 		return
 	}
-	w := s.policy.weights
-	s.scores = cycle.NewScores(nodes, []explain.Part{ // in the order in which Score adds values
-		{Name: "utilization", Weight: w.utilization}, {Name: "typeMatch", Weight: w.typeMatch}, {Name: "topology", Weight: w.topology},
-	})
+	s.scores = cycle.NewScores(nodes, s.policy.weights.explained())
 	cs.Write(cycle.ScoresKey, s.scores)
 }
 

@@ -22,6 +22,7 @@ const maxParts = 8
 type Scores struct {
 	parts   []explain.Part // names and weights
 	used    atomic.Int64
+	weighed int // nodes, also those that are not noted
 	entries []score
 }
 
@@ -33,8 +34,11 @@ type score struct {
 
 // NewScores has room for a number of nodes. Parts name the parts of a score and their weights, at most eight.
 func NewScores(nodes int, parts []explain.Part) *Scores {
-	return &Scores{parts: parts[:min(len(parts), maxParts)], entries: make([]score, nodes)}
+	return &Scores{parts: parts[:min(len(parts), maxParts)], weighed: nodes, entries: make([]score, nodes)}
 }
+
+// Weighed tells how many nodes there were, where only the best of them are noted.
+func (s *Scores) Weighed(nodes int) { s.weighed = nodes }
 
 // Clone implements fwk.StateData. Scores belong to one cycle and are shared with its clones.
 func (s *Scores) Clone() fwk.StateData { return s }
@@ -53,19 +57,27 @@ func (s *Scores) Add(node string, total int64, values ...int64) {
 	copy(s.entries[i].values[:], values)
 }
 
-// Len returns the number of nodes noted.
+// Len returns the number of nodes that were weighed against each other.
 func (s *Scores) Len() int {
 	if s == nil {
 		return 0
 	}
-	return min(int(s.used.Load()), len(s.entries))
+	return s.weighed
+}
+
+// noted returns the scores that were added.
+func (s *Scores) noted() []score {
+	if s == nil {
+		return nil
+	}
+	return s.entries[:min(int(s.used.Load()), len(s.entries))]
 }
 
 // Best returns the candidates with the highest scores, the best first, equal ones by name. It is called when all
 // nodes are scored.
 func (s *Scores) Best(count int) []explain.Candidate {
 	var best []*score
-	for i := range s.Len() {
+	for i := range s.noted() {
 		at, _ := slices.BinarySearchFunc(best, &s.entries[i], compareScores)
 		if at < count {
 			best = slices.Insert(best, at, &s.entries[i])

@@ -1,0 +1,72 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/backpressure"
+	"g8s.host/gpu-scheduler/pkg/shortlist"
+	"g8s.host/gpu-scheduler/plugins/gpuscore"
+)
+
+// Attach does to a scheduler what plugins cannot do from within. It is called once, before the scheduler runs. It
+// changes no placement: pods are tried on a short list of nodes first (see pkg/shortlist), and are taken from the queue
+// while the gate is open.
+func Attach(sched *scheduler.Scheduler, gate *backpressure.Gate) {
+	sched.NextPod = throttled(sched.NextPod, gate)
+	if len(sched.Extenders) == 0 { // what an extender prefers may outweigh our score
+		sched.SchedulePod = listFirst(sched.SchedulePod, decidedByGPUs(sched))
+	}
+}
+
+type nextPod = func(klog.Logger) (*framework.QueuedPodInfo, error)
+
+func throttled(next nextPod, gate *backpressure.Gate) nextPod {
+	return func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+		gate.Wait()
+		return next(logger)
+	}
+}
+
+type schedulePod = func(context.Context, framework.Framework, fwk.CycleState, *corev1.Pod) (scheduler.ScheduleResult, error)
+
+// listFirst offers the plugins of some profiles to narrow the nodes down, and schedules again without if that leaves
+// no node.
+func listFirst(schedule schedulePod, profiles map[string]bool) schedulePod {
+	return func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
+		if !profiles[profile.ProfileName()] {
+			return schedule(ctx, profile, cs, pod)
+		}
+		list := shortlist.Offer(cs)
+		result, err := schedule(ctx, profile, cs, pod)
+		var unfit *framework.FitError
+		if !list.Used() || !errors.As(err, &unfit) {
+			return result, err
+		}
+		list.Withdraw()
+		return schedule(ctx, profile, cs, pod)
+	}
+}
+
+// decidedByGPUs returns the profiles in which one point of GPUScore outweighs all that other plugins can give.
+func decidedByGPUs(sched *scheduler.Scheduler) map[string]bool {
+	profiles := map[string]bool{}
+	for name, profile := range sched.Profiles {
+		var ours, others int64
+		for _, plugin := range profile.ListPlugins().Score.Enabled {
+			if plugin.Name == gpuscore.Name {
+				ours = int64(plugin.Weight)
+			} else {
+				others += int64(plugin.Weight)
+			}
+		}
+		profiles[name] = ours > others*fwk.MaxNodeScore
+	}
+	return profiles
+}

@@ -1,0 +1,93 @@
+package gpuscore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/explain/cycle"
+	"g8s.host/gpu-scheduler/pkg/shortlist"
+)
+
+// listed is how many nodes a short list has room for. One is enough as long as it can take the pod; the rest is for
+// nodes that other plugins reject, such as those that are cordoned or have no CPU left.
+const listed = 16
+
+// kind tells apart the pods that a node of a cell is not worth the same to. A score must not depend on anything else
+// but the node itself, or the ranking that is remembered is wrong.
+type kind struct {
+	cell   *shortlist.Cell
+	policy *policy
+	// wants is what the pod says, in JSON.
+	wants string
+}
+
+// PreFilter ranks nodes, where the scheduler tries the best of them first. It comes before GPUFilter, which knows the
+// nodes. Replicas that are to be spread are not ranked: what a node is worth to them depends on where others are.
+func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	list := shortlist.Open(cs)
+	if list == nil || p.Devices == nil {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	s, err := p.stateFor(pod)
+	if err != nil || s.spreadsReplicas() {
+		return nil, fwk.NewStatus(fwk.Skip) // of an error, GPUFilter tells
+	}
+	list.Rank = func(q shortlist.Question) (sets.Set[string], error) { return p.rank(cs, s, q) }
+	return nil, fwk.NewStatus(fwk.Skip)
+}
+
+// PreFilterExtensions returns nil: PreFilter keeps nothing that pods change.
+func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// rank returns the nodes worth most to the pod. What it finds out is left for Score and for the explanation.
+func (p *Plugin) rank(cs fwk.CycleState, s *state, q shortlist.Question) (sets.Set[string], error) {
+	wants, err := json.Marshal(s.wants)
+	if err != nil {
+		return nil, fmt.Errorf("writing what the pod wants: %w", err)
+	}
+	lister := p.handle.SnapshotSharedLister().NodeInfos()
+	ranking := p.rankings.Of(kind{cell: q.Cell, policy: s.policy, wants: string(wants)}, q, lister)
+	ranking.Update(func(node fwk.NodeInfo) int64 {
+		if !q.Fits(node) {
+			return shortlist.Unfit
+		}
+		return s.policy.weights.total(p.partsOf(s, node))
+	})
+	names := sets.Set[string]{}
+	for _, node := range ranking.First(listed) {
+		names.Insert(node.Node().Name)
+	}
+	if names.Len() > 0 {
+		countPod(s.wants.Request)
+		p.explainRanking(cs, s, ranking)
+		cs.Write(stateKey, s)
+	}
+	return names, nil
+}
+
+// explainRanking leaves the best nodes for the explanation, since Score does not see them all.
+func (p *Plugin) explainRanking(cs fwk.CycleState, s *state, ranking *shortlist.Ranking) {
+	if !p.Explain {
+		return
+	}
+	scores := cycle.NewScores(explain.MaxCandidates, s.policy.weights.explained())
+	scores.Weighed(ranking.Fit())
+	for _, node := range ranking.Best(explain.MaxCandidates) {
+		parts := p.partsOf(s, node)
+		scores.Add(node.Node().Name, s.policy.weights.total(parts), parts.utilization, parts.typeMatch, parts.topology)
+	}
+	cs.Write(cycle.ScoresKey, scores)
+}
+
+// explained names the parts in the order in which their values are left for the explanation.
+func (w weights) explained() []explain.Part {
+	return []explain.Part{
+		{Name: "utilization", Weight: w.utilization}, {Name: "typeMatch", Weight: w.typeMatch}, {Name: "topology", Weight: w.topology},
+	}
+}
