@@ -142,7 +142,7 @@ func (s *search) resource(out *Finding, word, field string, name corev1.Resource
 			total = all
 		}
 	}
-	asked := s.wish.requests[name]
+	asked := s.request.Resources[name]
 	out.Text = fmt.Sprintf("%s with too little %s free: a pod asks for %s, at most %s is free on one", nodeWord(out.Nodes), word, &asked, &free)
 	switch {
 	case asked.Cmp(total) > 0:

@@ -34,8 +34,8 @@ func (s *search) busy(out *Finding) {
 	} else {
 		out.Text = fmt.Sprintf("%d of %d GPUs are free on %s; a pod asks for %d", free, total, nodeWord(out.Nodes), asked)
 	}
-	if s.wish.demand.ShareMiB > 0 {
-		out.Text += fmt.Sprintf(", with %d MiB on each", s.wish.demand.ShareMiB)
+	if s.request.Demand.ShareMiB > 0 {
+		out.Text += fmt.Sprintf(", with %d MiB on each", s.request.Demand.ShareMiB)
 	}
 	out.Advice = append(out.Advice, wait(misses))
 	if most > 0 {

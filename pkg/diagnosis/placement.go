@@ -52,7 +52,8 @@ func (p *Placement) on(node *corev1.Node, pod *corev1.Pod) {
 	}
 	slices.SortFunc(p.Devices, func(a, b gpu.Device) int { return a.Index - b.Index })
 	p.Devices = slices.Compact(p.Devices)
-	allocator, _, err := cardsOf(node, nil)
+	inventory, _ := gpu.InventoryOf(node) // the error tells what was ignored, and the rest holds
+	allocator, err := gpu.NewAllocator(inventory, nil)
 	if err != nil {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
@@ -30,18 +31,15 @@ func graceful(f *Facts) time.Duration {
 
 // search looks for a place for one pod, and remembers what was in the way.
 type search struct {
-	facts *Facts
-	wish  *wish
-	// pool is where the pod belongs, "" for no pool.
-	pool  string
-	types gpu.Types
+	facts   *Facts
+	request *fit.Request
 	// judged are the nodes of its pool and type.
 	judged []judged
 }
 
 func (s *search) explain(verdict string) ([]Finding, []NearMiss) {
 	inPool := slices.DeleteFunc(slices.Clone(s.facts.Nodes), func(node corev1.Node) bool {
-		return s.pool != "" && gpu.PoolOf(&node) != s.pool
+		return s.request.Pool != "" && gpu.PoolOf(&node) != s.request.Pool
 	})
 	if len(inPool) == 0 {
 		return one(s.noSuchPool()), nil
@@ -52,8 +50,8 @@ func (s *search) explain(verdict string) ([]Finding, []NearMiss) {
 		holders[pod.Spec.NodeName] = append(holders[pod.Spec.NodeName], pod)
 	}
 	for i := range inPool {
-		if node := &inPool[i]; s.types.Match(node) {
-			s.judged = append(s.judged, s.wish.judge(node, holders[node.Name]))
+		if node := &inPool[i]; s.request.Types.Match(node) {
+			s.judged = append(s.judged, judge(s.request, node, holders[node.Name]))
 		}
 	}
 	if len(s.judged) == 0 {
@@ -69,13 +67,13 @@ func (s *search) cluster() inventory.Cluster {
 
 // where names the pool in a sentence.
 func (s *search) where() string {
-	switch s.pool {
+	switch s.request.Pool {
 	case "":
 		return "the cluster"
 	case names.DefaultPool:
 		return "pool default (the nodes without a label " + names.LabelPool + ")"
 	}
-	return "pool " + s.pool
+	return "pool " + s.request.Pool
 }
 
 func (s *search) noSuchPool() Finding {
@@ -92,7 +90,7 @@ func (s *search) noSuchPool() Finding {
 		out.Advice = []string{"have the administrators add nodes"}
 		return out
 	}
-	if near := nearest(s.pool, known); near != "" {
+	if near := nearest(s.request.Pool, known); near != "" {
 		out.Advice = append(out.Advice, fmt.Sprintf("did you mean pool %s?", near))
 	}
 	out.Advice = append(out.Advice, "name a pool that has nodes: "+listOf(shortened(listed)))
@@ -101,7 +99,7 @@ func (s *search) noSuchPool() Finding {
 
 // noSuchType explains that no node of the pool has a type that the pod takes.
 func (s *search) noSuchType(inPool []corev1.Node) Finding {
-	asked := s.types.Names()
+	asked := s.request.Types.Names()
 	here := typesOf(inPool)
 	out := Finding{Nodes: len(inPool), Text: fmt.Sprintf("no node of %s has GPU type %s", s.where(), strings.Join(asked, " or "))}
 	for _, gpuType := range asked {
@@ -134,7 +132,7 @@ func (s *search) poolsWithType(free int64) []string {
 	for i := range s.facts.Nodes {
 		node := &s.facts.Nodes[i]
 		row, ok := cluster.Node(node.Name)
-		if !ok || row.Pool == s.pool || !s.types.Match(node) {
+		if !ok || row.Pool == s.request.Pool || !s.request.Types.Match(node) {
 			continue
 		}
 		if offers[row.Pool] == nil {

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/fit"
 )
 
 // unplaced explains a pod without a node.
@@ -16,13 +16,10 @@ func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 		return one(finding), nil
 	}
 	verdict := verdictOn(pod)
-	demand, err := gpu.DemandOf(pod)
-	types, typesErr := gpu.PodTypes(pod)
+	request, err := fit.RequestOf(pod)
 	switch {
 	case err != nil:
 		return one(malformed(pod, err.Error())), nil
-	case typesErr != nil:
-		return one(malformed(pod, typesErr.Error())), nil
 	case strings.Contains(verdict, "annotation "+names.GroupName):
 		return one(malformed(pod, refusal(verdict))), nil
 	}
@@ -37,7 +34,7 @@ func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 		}
 		return out, nil
 	}
-	s := &search{facts: f, wish: wishOf(pod, demand), pool: gpu.PodPool(pod), types: types}
+	s := &search{facts: f, request: request}
 	return s.explain(verdict)
 }
 

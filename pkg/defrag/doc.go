@@ -1,0 +1,82 @@
+// Package defrag plans moves of running pods that make room for pods that wait: GPUs that are free one here and two
+// there serve nobody who needs eight on one node.
+//
+// It is one pure function, [Plan]. A move is an eviction: the pod's controller makes a new pod, which starts anew on
+// another node. So a plan has as few moves as there can be, of pods that can bear it, each to a place that is free
+// before the move, so that the moves can be made one at a time and in any number.
+//
+// What is never moved: a pod that nothing would make anew, a member of a gang, a pod whose disruption budget allows
+// none, one that has not run for a minimum of time, one of a higher priority than the pod that waits, one that carries
+// cluster-autoscaler.kubernetes.io/safe-to-evict: "false", and one whose place also depends on what a node does not
+// show: claimed volumes, required affinity between pods, a hard spread.
+package defrag
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+)
+
+// Facts is what a plan is made from.
+type Facts struct {
+	Now   time.Time
+	Nodes []corev1.Node
+	// Running are the pods that hold a place on a node.
+	Running []corev1.Pod
+	// Waiting are the pods for which the scheduler has found no node.
+	Waiting []corev1.Pod
+	Budgets []policyv1.PodDisruptionBudget
+}
+
+// Limits bound what a plan may ask for.
+type Limits struct {
+	// Moves is the most pods to move for one that waits.
+	Moves int
+	// MinRun is how long a pod must have run before it may be moved.
+	MinRun time.Duration
+}
+
+// DefaultLimits are those of gpuctl.
+var DefaultLimits = Limits{Moves: 4, MinRun: 10 * time.Minute}
+
+// Ref names a pod and the job it belongs to.
+type Ref struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	// Job and Kind are empty for a pod that belongs to no job of gpuctl.
+	Job  string `json:"job,omitempty"`
+	Kind string `json:"kind,omitempty"`
+	// GPUs is what it asks: whole GPUs, or slots on shared ones.
+	GPUs int64 `json:"gpus"`
+}
+
+// Move takes a pod from one node to another.
+type Move struct {
+	Ref
+	From string `json:"from"`
+	// To has room for it. The scheduler may choose another node that has.
+	To string `json:"to"`
+}
+
+// Proposal is what lets one pod that waits start.
+type Proposal struct {
+	Ref
+	// Node is where the pod will fit.
+	Node string `json:"node"`
+	// Moves are to be made one after another. There are none when the pod fits as things are.
+	Moves []Move `json:"moves"`
+}
+
+// Unhelped is a pod for which no moves within the limits make room, and why.
+type Unhelped struct {
+	Ref
+	Why string `json:"why"`
+}
+
+// Advice is a plan for all pods that wait, those first that the scheduler tries first. Each proposal counts on those
+// before it.
+type Advice struct {
+	Proposals []Proposal `json:"proposals"`
+	Unhelped  []Unhelped `json:"unhelped"`
+}

@@ -1,0 +1,68 @@
+package defrag
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// safeToEvict is cluster-autoscaler's annotation, by which authors keep a pod where it is.
+const safeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
+// movable reports whether a running pod can bear to be moved, whoever waits.
+func (f *Facts) movable(pod *corev1.Pod, limits Limits) bool {
+	return comesBack(pod) && !tied(pod) && f.settled(pod, limits) && f.spared(pod) &&
+		pod.Labels[names.LabelPodGroup] == "" && pod.Annotations[safeToEvict] != "false"
+}
+
+// comesBack reports whether a controller makes a new pod for one that is evicted, on whichever node.
+func comesBack(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && owner.Kind != "DaemonSet" && owner.Kind != "Node"
+}
+
+// tied reports whether the place of a pod depends on more than what a node shows.
+func tied(pod *corev1.Pod) bool {
+	if affinity := pod.Spec.Affinity; affinity != nil {
+		if affinity.PodAffinity != nil && len(affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			return true
+		}
+		if affinity.PodAntiAffinity != nil && len(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+		return c.WhenUnsatisfiable == corev1.DoNotSchedule
+	}) || slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil || v.Ephemeral != nil
+	}) || len(pod.Spec.ResourceClaims) > 0
+}
+
+// settled reports whether a pod runs, and has for long enough.
+func (f *Facts) settled(pod *corev1.Pod, limits Limits) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && pod.Status.StartTime != nil &&
+		f.Now.Sub(pod.Status.StartTime.Time) >= limits.MinRun
+}
+
+// spared reports whether every disruption budget of a pod allows one disruption. Moves are made one at a time, so one
+// is enough for any number of them.
+func (f *Facts) spared(pod *corev1.Pod) bool {
+	return !slices.ContainsFunc(f.Budgets, func(budget policyv1.PodDisruptionBudget) bool {
+		if budget.Namespace != pod.Namespace || budget.Status.DisruptionsAllowed > 0 {
+			return false
+		}
+		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+		return err != nil || selector.Matches(labels.Set(pod.Labels)) // what cannot be read protects
+	})
+}
+
+// outranks reports whether a pod has a higher priority than another.
+func outranks(a, b *corev1.Pod) bool {
+	return schedulinghelper.PodPriority(a) > schedulinghelper.PodPriority(b)
+}

@@ -1,0 +1,345 @@
+package defrag
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/fixture"
+)
+
+var now = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+// running is a pod of a Job that has run for an hour.
+func running(name, node string, gpus int64, change ...func(*corev1.Pod)) corev1.Pod {
+	pod := fixture.Pod(name).GPUs(gpus).Obj()
+	pod.Namespace, pod.Spec.NodeName = "team", node
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: name, Controller: ptr.To(true)}}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &metav1.Time{Time: now.Add(-time.Hour)}}
+	for _, c := range change {
+		c(pod)
+	}
+	return *pod
+}
+
+func waiting(name string, gpus int64, change ...func(*corev1.Pod)) corev1.Pod {
+	pod := fixture.Pod(name).GPUs(gpus).Obj()
+	pod.Namespace = "team"
+	for _, c := range change {
+		c(pod)
+	}
+	return *pod
+}
+
+func label(key, value string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Labels[key] = value }
+}
+
+func priority(value int32) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.Priority = &value }
+}
+
+// nodesOf8 are nodes with 8 GPUs each.
+func nodesOf8(names ...string) []corev1.Node {
+	out := make([]corev1.Node, len(names))
+	for i, name := range names {
+		out[i] = *fixture.Node(name).GPUs(8, "A100-80G").Obj()
+	}
+	return out
+}
+
+// summary is an advice in short: "waiting -> node: pod from -> to, ..." and "waiting: why".
+func summary(advice Advice) []string {
+	out := []string{}
+	for _, p := range advice.Proposals {
+		text := p.Pod + " -> " + p.Node
+		for _, m := range p.Moves {
+			text += fmt.Sprintf(", %s %s -> %s", m.Pod, m.From, m.To)
+		}
+		out = append(out, text)
+	}
+	for _, u := range advice.Unhelped {
+		out = append(out, u.Pod+": "+u.Why)
+	}
+	return out
+}
+
+func TestPlan(t *testing.T) {
+	gang := label(names.LabelPodGroup, "gang")
+	tests := map[string]struct {
+		facts  Facts
+		limits *Limits
+		want   []string
+	}{
+		"one small pod stands on the emptier of two nodes, and moves to the other": {
+			facts: Facts{
+				Nodes:   nodesOf8("a", "b"),
+				Running: []corev1.Pod{running("small", "a", 1), running("five", "b", 5), running("two", "b", 2)},
+				Waiting: []corev1.Pod{waiting("eight", 8)},
+			},
+			want: []string{"eight -> a, small a -> b"},
+		},
+		"fewer moves count more than fewer cards": {
+			facts: Facts{
+				Nodes: nodesOf8("a", "b", "c"),
+				Running: []corev1.Pod{running("a1", "a", 1), running("a2", "a", 1), running("b4", "b", 4),
+					running("c4", "c", 4)},
+				Waiting: []corev1.Pod{waiting("eight", 8)},
+			},
+			want: []string{"eight -> b, b4 b -> c"},
+		},
+		"among as few moves, those of fewer cards": {
+			facts: Facts{
+				Nodes:   nodesOf8("a", "b", "c"),
+				Running: []corev1.Pod{running("a3", "a", 3), running("b2", "b", 2), running("c4", "c", 4)},
+				Waiting: []corev1.Pod{waiting("eight", 8)},
+			},
+			want: []string{"eight -> b, b2 b -> c"},
+		},
+		"a pod that fits needs no moves, and takes the place for the next": {
+			facts: Facts{
+				Nodes:   nodesOf8("a", "b"),
+				Running: []corev1.Pod{running("small", "a", 1)},
+				Waiting: []corev1.Pod{waiting("eight", 8), waiting("more", 8, func(pod *corev1.Pod) { pod.Name = "more" })},
+			},
+			want: []string{"eight -> b", "more: " + whyNowhere},
+		},
+		"the higher priority is helped first, then the longer wait": {
+			facts: Facts{
+				Nodes: nodesOf8("a"),
+				Waiting: []corev1.Pod{waiting("late", 8, func(pod *corev1.Pod) { pod.CreationTimestamp.Time = now }),
+					waiting("early", 8), waiting("high", 8, priority(10), func(pod *corev1.Pod) { pod.CreationTimestamp.Time = now })},
+			},
+			want: []string{"high -> a", "early: " + whyFixed, "late: " + whyFixed},
+		},
+		"nothing is moved that would not come back": {
+			facts: Facts{
+				Nodes:   nodesOf8("a", "b"),
+				Running: []corev1.Pod{running("naked", "a", 1, func(pod *corev1.Pod) { pod.OwnerReferences = nil }), running("b", "b", 7, priority(1))},
+				Waiting: []corev1.Pod{waiting("eight", 8)},
+			},
+			want: []string{"eight: " + whyFixed},
+		},
+		"a pod of a higher priority stays": {
+			facts: Facts{
+				Nodes:   nodesOf8("a", "b"),
+				Running: []corev1.Pod{running("high", "a", 1, priority(10)), running("b", "b", 8)},
+				Waiting: []corev1.Pod{waiting("eight", 8, priority(5))},
+			},
+			want: []string{"eight: " + whyNowhere},
+		},
+		"a pod that has only started stays": {
+			facts: Facts{
+				Nodes: nodesOf8("a", "b"),
+				Running: []corev1.Pod{running("new", "a", 1, func(pod *corev1.Pod) { pod.Status.StartTime.Time = now.Add(-time.Minute) }),
+					running("b", "b", 7)},
+				Waiting: []corev1.Pod{waiting("eight", 8)},
+			},
+			want: []string{"eight -> b, b b -> a"},
+		},
+		"its author keeps a pod where it is": {
+			facts: Facts{
+				Nodes: nodesOf8("a", "b", "c"),
+				Running: []corev1.Pod{running("kept", "a", 1, func(pod *corev1.Pod) { pod.Annotations[safeToEvict] = "false" }),
+					running("free", "b", 2), running("c", "c", 6)},
+				Waiting: []corev1.Pod{waiting("eight", 8)},
+			},
+			want: []string{"eight -> b, free b -> c"},
+		},
+		"a disruption budget that allows none protects its pods": {
+			facts: Facts{
+				Nodes:   nodesOf8("a", "b", "c"),
+				Running: []corev1.Pod{running("guarded", "a", 1, label("app", "x")), running("free", "b", 2), running("c", "c", 6)},
+				Waiting: []corev1.Pod{waiting("eight", 8)},
+				Budgets: []policyv1.PodDisruptionBudget{{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "x"},
+					Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}},
+				}},
+			},
+			want: []string{"eight -> b, free b -> c"},
+		},
+		"a gang is not taken apart": {
+			facts: Facts{
+				Nodes:   nodesOf8("a", "b", "c"),
+				Running: []corev1.Pod{running("member", "a", 1, gang), running("free", "b", 2), running("c", "c", 6)},
+				Waiting: []corev1.Pod{waiting("eight", 8)},
+			},
+			want: []string{"eight -> b, free b -> c"},
+		},
+		"a gang is helped whole": {
+			facts: Facts{
+				Nodes:   nodesOf8("a", "b", "c"),
+				Running: []corev1.Pod{running("a1", "a", 1), running("b1", "b", 1), running("c4", "c", 4)},
+				Waiting: []corev1.Pod{waiting("rank-0", 8, gang), waiting("rank-1", 8, gang)},
+			},
+			want: []string{"rank-0 -> a, a1 a -> c", "rank-1 -> b, b1 b -> c"},
+		},
+		"a gang of which one pod cannot be helped is not, and what was planned for it is free again": {
+			facts: Facts{
+				Nodes:   nodesOf8("a", "b"),
+				Running: []corev1.Pod{running("a1", "a", 1), running("b7", "b", 7)},
+				Waiting: []corev1.Pod{waiting("rank-0", 8, gang, priority(1)), waiting("rank-1", 8, gang, priority(1)), waiting("single", 8)},
+			},
+			want: []string{"single -> a, a1 a -> b", "rank-0: " + whyGang, "rank-1: " + whyFixed},
+		},
+		"no more moves than the limit": {
+			facts: Facts{
+				Nodes:   nodesOf8("a", "b"),
+				Running: []corev1.Pod{running("a1", "a", 1), running("a2", "a", 1), running("a3", "a", 1), running("b", "b", 4)},
+				Waiting: []corev1.Pod{waiting("eight", 8)},
+			},
+			limits: &Limits{Moves: 0},
+			want:   []string{"eight: " + whyNowhere},
+		},
+		"what no node has is not made by moves": {
+			facts: Facts{Nodes: nodesOf8("a"), Waiting: []corev1.Pod{waiting("sixteen", 16)}},
+			want:  []string{"sixteen: " + whyNoNode},
+		},
+		"another pool is no place to go": {
+			facts: Facts{
+				Nodes:   append(nodesOf8("a"), *fixture.Node("other").Pool("other").GPUs(8, "A100-80G").Obj()),
+				Running: []corev1.Pod{running("a1", "a", 1)},
+				Waiting: []corev1.Pod{waiting("eight", 8)},
+			},
+			want: []string{"eight: " + whyNowhere},
+		},
+		"what the pod asks is malformed": {
+			facts: Facts{Nodes: nodesOf8("a"), Waiting: []corev1.Pod{waiting("bad", 1, func(pod *corev1.Pod) {
+				pod.Annotations[names.AnnotationGPUMemoryMin] = "much"
+			})}},
+			want: []string{"bad: " + whyUnreadable + `reading annotation g8s.host/gpu-memory-min: "much" is no amount of memory: write one such as 2Gi`},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			limits := DefaultLimits
+			if tc.limits != nil {
+				limits = *tc.limits
+			}
+			tc.facts.Now = now
+			got := summary(Plan(&tc.facts, limits))
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("advice (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPlanAgreesWithCounting compares the number of moves with that of a brute-force search that only counts GPUs, on
+// random clusters, and makes the moves one at a time.
+func TestPlanAgreesWithCounting(t *testing.T) {
+	random := newRandom(t)
+	helped := 0
+	for range 300 {
+		var facts Facts
+		free := map[string]int64{}
+		facts.Now = now
+		for i := range 2 + random.IntN(4) {
+			node := fmt.Sprintf("n%d", i)
+			facts.Nodes = append(facts.Nodes, nodesOf8(node)...)
+			free[node] = 8
+			for j := 0; j < 8 && random.IntN(4) > 0; j++ {
+				if gpus := int64(1 + random.IntN(3)); gpus <= free[node] {
+					facts.Running = append(facts.Running, running(fmt.Sprintf("%s-%d", node, j), node, gpus))
+					free[node] -= gpus
+				}
+			}
+		}
+		asked := int64(4 + random.IntN(5))
+		facts.Waiting = []corev1.Pod{waiting("big", asked)}
+		want := fewestMoves(&facts, free, asked)
+		advice := Plan(&facts, DefaultLimits)
+		switch {
+		case len(advice.Proposals) == 0 && want >= 0:
+			t.Errorf("%v free, %d asked: no advice, and %d moves are enough", free, asked, want)
+		case len(advice.Proposals) == 1 && len(advice.Proposals[0].Moves) != want:
+			t.Errorf("%v free, %d asked: %v, want %d moves", free, asked, summary(advice), want)
+		case len(advice.Proposals) == 1:
+			helped += len(advice.Proposals[0].Moves)
+			carryOut(t, advice.Proposals[0], free, asked)
+		}
+	}
+	if helped == 0 {
+		t.Error("no cluster needed a move")
+	}
+}
+
+// fewestMoves is the least number of pods, up to the limit, that leave one node for others so that the asked GPUs are
+// free; -1 if there is none. Each goes to the fullest node that takes it, the largest first.
+func fewestMoves(facts *Facts, free map[string]int64, asked int64) int {
+	best := -1
+	for node := range free {
+		var pods []int64
+		for i := range facts.Running {
+			if facts.Running[i].Spec.NodeName == node {
+				quantity := facts.Running[i].Spec.Containers[0].Resources.Requests[names.ResourceGPU]
+				pods = append(pods, quantity.Value())
+			}
+		}
+		for set := range 1 << len(pods) {
+			var moved []int64
+			sum := free[node]
+			for i, gpus := range pods {
+				if set>>i&1 == 1 {
+					moved, sum = append(moved, gpus), sum+gpus
+				}
+			}
+			if sum < asked || len(moved) > DefaultLimits.Moves || (best >= 0 && len(moved) >= best) {
+				continue
+			}
+			if packs(moved, free, node) {
+				best = len(moved)
+			}
+		}
+	}
+	return best
+}
+
+func packs(moved []int64, free map[string]int64, but string) bool {
+	var room []int64
+	for node, gpus := range free {
+		if node != but {
+			room = append(room, gpus)
+		}
+	}
+	slices.Sort(moved)
+	for _, gpus := range slices.Backward(moved) {
+		slices.Sort(room)
+		at := slices.IndexFunc(room, func(r int64) bool { return r >= gpus })
+		if at < 0 {
+			return false
+		}
+		room[at] -= gpus
+	}
+	return true
+}
+
+// carryOut makes the moves one at a time, and then places the pod.
+func carryOut(t *testing.T, proposal Proposal, free map[string]int64, asked int64) {
+	t.Helper()
+	for _, move := range proposal.Moves {
+		if free[move.To] -= move.GPUs; free[move.To] < 0 {
+			t.Fatalf("%s has no room for %s: %v", move.To, move.Pod, proposal)
+		}
+		free[move.From] += move.GPUs
+	}
+	if free[proposal.Node] < asked {
+		t.Fatalf("%s has %d GPUs free after the moves, want %d: %v", proposal.Node, free[proposal.Node], asked, proposal)
+	}
+}
+
+func newRandom(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, seed))
+}

@@ -1,0 +1,112 @@
+package fit
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Node is a node with the pods on it. Pods may be taken away and put there, to see what would be.
+type Node struct {
+	Object *corev1.Node
+	// Free is what the pods leave of each resource. Below zero is possible.
+	Free corev1.ResourceList
+
+	allocator *gpu.Allocator // nil when the node's cards cannot be used
+	used      gpu.Used
+	pods      map[types.NamespacedName]placed
+}
+
+// placed is a pod on a node, and what it holds of the cards.
+type placed struct {
+	pod     *corev1.Pod
+	holding gpu.Holding
+}
+
+// NewNode returns a node with the pods that are on it. Pods whose cards are not known are counted as holding any.
+func NewNode(object *corev1.Node, pods []*corev1.Pod) *Node {
+	n := &Node{Object: object, Free: object.Status.Allocatable.DeepCopy(), pods: map[types.NamespacedName]placed{}}
+	inventory, _ := gpu.InventoryOf(object) // the error tells what was ignored, and the rest holds
+	n.allocator, _ = gpu.NewAllocator(inventory, nil)
+	for _, pod := range pods {
+		var holding gpu.Holding
+		if n.allocator != nil {
+			holding, _ = n.allocator.HoldingOf(pod) // counted pessimistically when its annotation is wrong
+		}
+		n.put(pod, holding)
+	}
+	return n
+}
+
+// Pods returns the number of pods on the node.
+func (n *Node) Pods() int { return len(n.pods) }
+
+// Holding returns what a pod holds of the node's cards; nothing, if it is not there.
+func (n *Node) Holding(pod *corev1.Pod) gpu.Holding { return n.pods[keyOf(pod)].holding }
+
+// Place puts a pod on the node, on the cards that the scheduler would choose. It returns false and changes nothing
+// when something is in the way.
+func (n *Node) Place(r *Request) bool {
+	if obstacles, _ := r.Obstacles(n); len(obstacles) > 0 {
+		return false
+	}
+	var holding gpu.Holding
+	if r.Demand.NeedsCards() {
+		allocation, reason := n.allocator.Allocate(&n.used, &r.Demand)
+		if !reason.IsZero() {
+			return false
+		}
+		resolved, err := n.allocator.Resolve(&r.Demand, n.allocator.Assignment(&r.Demand, &allocation))
+		if err != nil {
+			return false
+		}
+		holding = resolved
+	}
+	n.put(r.Pod, holding)
+	return true
+}
+
+// Remove takes a pod away, and returns what puts it back on the cards it had. Where the pod is not, both do nothing.
+func (n *Node) Remove(pod *corev1.Pod) (undo func()) {
+	there, ok := n.pods[keyOf(pod)]
+	if !ok || n.used.Remove(&there.holding) != nil {
+		return func() {}
+	}
+	delete(n.pods, keyOf(pod))
+	n.count(there.pod, 1)
+	return func() { n.put(there.pod, there.holding) }
+}
+
+// FreeCards returns how many healthy cards no pod holds anything of.
+func (n *Node) FreeCards() int {
+	if n.allocator == nil {
+		return 0
+	}
+	unknown := n.used.Unknown()
+	return max(0, n.allocator.Free(&n.used).Len()-int(unknown.Whole+unknown.Shared))
+}
+
+func (n *Node) put(pod *corev1.Pod, holding gpu.Holding) {
+	n.used.Add(&holding)
+	n.pods[keyOf(pod)] = placed{pod: pod, holding: holding}
+	n.count(pod, -1)
+}
+
+func keyOf(pod *corev1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+}
+
+// count gives back what a pod asks, or with sign -1 takes it.
+func (n *Node) count(pod *corev1.Pod, sign int) {
+	for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+		left := n.Free[name]
+		if sign < 0 {
+			left.Sub(quantity)
+		} else {
+			left.Add(quantity)
+		}
+		n.Free[name] = left
+	}
+}

@@ -1,0 +1,152 @@
+package fit
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Kind is what is in the way. The set is closed.
+type Kind string
+
+// What can be in the way of a pod on a node of its pool and type.
+const (
+	Cordoned     Kind = "Cordoned"
+	NotReady     Kind = "NotReady"
+	Tainted      Kind = "Tainted"
+	NodeSelector Kind = "NodeSelector"
+	// Cards is what the reason beside the obstacles says.
+	Cards       Kind = "Cards"
+	CPUShort    Kind = "CPUShort"
+	MemoryShort Kind = "MemoryShort"
+	// ResourceShort is any other resource.
+	ResourceShort Kind = "ResourceShort"
+	PodLimit      Kind = "PodLimit"
+)
+
+// Obstacle is one thing that keeps a pod from a node.
+type Obstacle struct {
+	Kind Kind
+	// What tells obstacles of one kind apart: the taint, or the name of the resource.
+	What string
+}
+
+// Request is what a pod asks of a node.
+type Request struct {
+	Pod    *corev1.Pod
+	Demand gpu.Demand
+	Types  gpu.Types
+	// Pool is where the pod belongs, "" for no pool.
+	Pool string
+
+	// Resources is what Kubernetes counts of it.
+	Resources corev1.ResourceList
+
+	affinity nodeaffinity.RequiredNodeAffinity
+}
+
+// RequestOf reads what a pod asks. The error says which container or annotation cannot be read.
+func RequestOf(pod *corev1.Pod) (*Request, error) {
+	demand, err := gpu.DemandOf(pod)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := gpu.PodTypes(pod)
+	if err != nil {
+		return nil, err
+	}
+	return &Request{
+		Pod: pod, Demand: demand, Types: wanted, Pool: gpu.PodPool(pod),
+		Resources: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
+		affinity:  nodeaffinity.GetRequiredNodeAffinity(pod),
+	}, nil
+}
+
+// InScope reports whether a node is of the pool and of a type that the pod takes.
+func (r *Request) InScope(node *corev1.Node) bool {
+	return (r.Pool == "" || gpu.PoolOf(node) == r.Pool) && r.Types.Match(node)
+}
+
+// Obstacles returns all that keeps the pod from a node, and why its cards do not serve the pod; that reason is zero
+// when they do. Pool and type are not looked at: see [Request.InScope].
+func (r *Request) Obstacles(n *Node) (obstacles []Obstacle, cards gpu.Reason) {
+	if obstacle, ok := r.taint(n.Object); ok {
+		obstacles = append(obstacles, obstacle)
+	}
+	if ok, err := r.affinity.Match(n.Object); !ok || err != nil {
+		obstacles = append(obstacles, Obstacle{Kind: NodeSelector})
+	}
+	if cards = r.cards(n); !cards.IsZero() {
+		obstacles = append(obstacles, Obstacle{Kind: Cards})
+	}
+	if pods := n.Object.Status.Allocatable[corev1.ResourcePods]; pods.CmpInt64(int64(n.Pods())) <= 0 {
+		obstacles = append(obstacles, Obstacle{Kind: PodLimit})
+	}
+	return append(obstacles, r.shortages(n, &cards)...), cards
+}
+
+func (r *Request) taint(node *corev1.Node) (Obstacle, bool) {
+	taints := node.Spec.Taints
+	if node.Spec.Unschedulable {
+		taints = append([]corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}, taints...)
+	}
+	taint, found := schedulinghelper.FindMatchingUntoleratedTaint(klog.Logger{}, taints, r.Pod.Spec.Tolerations,
+		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }, false)
+	switch {
+	case !found:
+		return Obstacle{}, false
+	case taint.Key == corev1.TaintNodeUnschedulable:
+		return Obstacle{Kind: Cordoned}, true
+	case taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable:
+		return Obstacle{Kind: NotReady}, true
+	}
+	return Obstacle{Kind: Tainted, What: taint.ToString()}, true
+}
+
+func (r *Request) cards(n *Node) gpu.Reason {
+	if !r.Demand.NeedsCards() {
+		return gpu.Reason{}
+	}
+	if n.allocator == nil {
+		return gpu.Reason{Code: gpu.NoGPUs, Asked: max(r.Demand.Whole, r.Demand.Shared)}
+	}
+	_, reason := n.allocator.Allocate(&n.used, &r.Demand)
+	return reason
+}
+
+// shortages compares what Kubernetes counts. Where it counts GPUs that the cards seem to have, the device plugin has
+// just lost some: then cards is set.
+func (r *Request) shortages(n *Node, cards *gpu.Reason) []Obstacle {
+	var obstacles []Obstacle
+	for name, asked := range r.Resources {
+		left := n.Free[name]
+		if asked.Cmp(left) <= 0 || asked.IsZero() {
+			continue
+		}
+		switch {
+		case name == corev1.ResourceCPU:
+			obstacles = append(obstacles, Obstacle{Kind: CPUShort})
+		case name == corev1.ResourceMemory:
+			obstacles = append(obstacles, Obstacle{Kind: MemoryShort})
+		case name != names.ResourceGPU && name != names.ResourceSharedGPU:
+			obstacles = append(obstacles, Obstacle{Kind: ResourceShort, What: string(name)})
+		case cards.IsZero():
+			total := n.Object.Status.Allocatable[name]
+			*cards = gpu.Reason{Code: gpu.TooFewFree, Asked: asked.Value(), Usable: max(left.Value(), 0), Total: total.Value()}
+			if asked.Cmp(total) > 0 {
+				cards.Code = gpu.TooFewGPUs
+			}
+			obstacles = append(obstacles, Obstacle{Kind: Cards})
+		}
+	}
+	slices.SortFunc(obstacles, func(a, b Obstacle) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.What, b.What)) })
+	return obstacles
+}
