@@ -70,7 +70,7 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		newAddCmd(f),
 		newRemoveCmd(f),
 		newLabelCmd(f))
-	add(groupCluster, newQueueCmd(f), newTopCmd(f))
+	add(groupCluster, newQueueCmd(f), newTopCmd(f), newAdviseCmd(f))
 	add(groupFiles, newValidateCmd(f), newRenderCmd(f))
 	root.AddCommand(newVersionCmd(f), newCompletionCmd(f))
 	for _, command := range root.Commands() {

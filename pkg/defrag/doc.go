@@ -1,7 +1,7 @@
 // Package defrag plans moves of running pods that make room for pods that wait: GPUs that are free one here and two
-// there serve nobody who needs eight on one node.
+// there serve nobody who needs eight on one node. [Plan] is pure; [Read] gathers its facts; [Carrier] makes the moves.
 //
-// It is one pure function, [Plan]. A move is an eviction: the pod's controller makes a new pod, which starts anew on
+// A move is an eviction: the pod's controller makes a new pod, which starts anew on
 // another node. So a plan has as few moves as there can be, of pods that can bear it, each to a place that is free
 // before the move, so that the moves can be made one at a time and in any number.
 //
@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Facts is what a plan is made from.
@@ -42,8 +43,9 @@ var DefaultLimits = Limits{Moves: 4, MinRun: 10 * time.Minute}
 
 // Ref names a pod and the job it belongs to.
 type Ref struct {
-	Namespace string `json:"namespace"`
-	Pod       string `json:"pod"`
+	Namespace string    `json:"namespace"`
+	Pod       string    `json:"pod"`
+	UID       types.UID `json:"uid,omitempty"`
 	// Job and Kind are empty for a pod that belongs to no job of gpuctl.
 	Job  string `json:"job,omitempty"`
 	Kind string `json:"kind,omitempty"`

@@ -169,7 +169,12 @@ func (p *planner) roomFor(request *fit.Request, but *fit.Node) (best *fit.Node) 
 func refOf(pod *corev1.Pod) Ref {
 	request, _ := gpu.RequestOf(pod) // a pod whose request cannot be read is told so elsewhere
 	return Ref{
-		Namespace: pod.Namespace, Pod: pod.Name, Job: pod.Labels[names.LabelJob], Kind: pod.Labels[names.LabelJobType],
+		Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Job: pod.Labels[names.LabelJob], Kind: pod.Labels[names.LabelJobType],
 		GPUs: request.Whole + request.Shared,
 	}
+}
+
+// OnlyFor keeps only those that wait for a pool. Who runs stays: it is in the way of all.
+func (f *Facts) OnlyFor(pool string) {
+	f.Waiting = slices.DeleteFunc(f.Waiting, func(pod corev1.Pod) bool { return gpu.PodPool(&pod) != pool })
 }

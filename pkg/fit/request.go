@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -98,7 +98,7 @@ func (r *Request) taint(node *corev1.Node) (Obstacle, bool) {
 	if node.Spec.Unschedulable {
 		taints = append([]corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}, taints...)
 	}
-	taint, found := schedulinghelper.FindMatchingUntoleratedTaint(klog.Logger{}, taints, r.Pod.Spec.Tolerations,
+	taint, found := schedulinghelper.FindMatchingUntoleratedTaint(logr.Discard(), taints, r.Pod.Spec.Tolerations,
 		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }, false)
 	switch {
 	case !found:

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+
+	"g8s.host/gpu-scheduler/pkg/defrag"
+)
+
+func newAdviseCmd(f *Factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "advise",
+		Short: "Say what would make better use of the GPUs",
+		RunE:  needCommand,
+	}
+	cmd.AddCommand(newAdviseDefragCmd(f))
+	return cmd
+}
+
+type adviseDefragOptions struct {
+	factory *Factory
+	output  *output
+	pool    string
+	limits  defrag.Limits
+	apply   bool
+	timeout time.Duration
+}
+
+func newAdviseDefragCmd(f *Factory) *cobra.Command {
+	o := &adviseDefragOptions{factory: f, output: newOutput("", outputJSON, outputYAML), limits: defrag.DefaultLimits}
+	cmd := &cobra.Command{
+		Use:   "defrag",
+		Short: "Find the fewest moves of running pods that let waiting jobs start",
+		Long: "Find the fewest moves of running pods that let waiting jobs start: GPUs that are free one here and two there\n" +
+			"serve nobody who needs eight on one node. Nothing is changed without --apply.\n\n" +
+			"A move is an eviction: the pod ends, and its controller starts a new one on another node. Never moved are pods\n" +
+			"that nothing would start anew, members of gangs, pods of a higher priority than the one that waits, pods whose\n" +
+			"disruption budget allows none, pods with claimed volumes, and pods that carry\n" +
+			"cluster-autoscaler.kubernetes.io/safe-to-evict: \"false\".\n\n" +
+			"--apply makes the moves, one at a time: the waiting pod is nominated for the node, so that the scheduler keeps\n" +
+			"for it what becomes free; the pod that moves is evicted; and the next step waits until its controller has a pod\n" +
+			"on another node. It ends with the first step that fails.\n\n" +
+			"You must be able to read the nodes, and the pods and disruption budgets of all namespaces; for --apply, to evict\n" +
+			"pods and to change their status as well.",
+		Example: "  gpuctl advise defrag\n  gpuctl advise defrag --pool training-pool --max-moves 8\n" +
+			"  gpuctl advise defrag --min-run 1h -o json\n  gpuctl advise defrag --apply",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runAdviseDefrag(cmd.Context(), o) },
+	}
+	o.output.addTo(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&o.pool, "pool", "", "Only for jobs that wait for this pool")
+	flags.IntVar(&o.limits.Moves, "max-moves", o.limits.Moves, "The most pods to move for one that waits")
+	flags.DurationVar(&o.limits.MinRun, "min-run", o.limits.MinRun, "Move no pod that has run for less")
+	flags.BoolVar(&o.apply, "apply", false, "Make the moves")
+	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "With --apply: how long one step may take")
+	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
+	return cmd
+}
+
+func runAdviseDefrag(ctx context.Context, o *adviseDefragOptions) error {
+	if o.apply && o.output.format != "" {
+		return usagef("--apply prints its steps, want no -o")
+	}
+	if o.limits.Moves < 1 || o.limits.MinRun < 0 {
+		return usagef("--max-moves is %d and --min-run is %s, want at least one move and no negative time", o.limits.Moves, o.limits.MinRun)
+	}
+	client, err := o.factory.kubernetes()
+	if err != nil {
+		return err
+	}
+	facts, err := defrag.Read(ctx, client, o.factory.Now())
+	if err != nil {
+		return err
+	}
+	if o.pool != "" {
+		facts.OnlyFor(o.pool)
+	}
+	advice := defrag.Plan(facts, o.limits)
+	if o.output.format != "" {
+		return encode(o.factory.IO.Out, o.output.format, advice)
+	}
+	if err := writeDefrag(o.factory.IO.Out, advice, o.limits); err != nil {
+		return err
+	}
+	if !o.apply {
+		return nil
+	}
+	return carryOut(ctx, o, client, advice)
+}
+
+// carryOut makes the moves of an advice.
+func carryOut(ctx context.Context, o *adviseDefragOptions, client kubernetes.Interface, advice defrag.Advice) error {
+	out := o.factory.IO.Out
+	carrier := defrag.Carrier{Client: client, Patience: o.timeout, Report: func(text string) { fmt.Fprintln(out, text) }}
+	for _, proposal := range advice.Proposals {
+		if len(proposal.Moves) == 0 {
+			continue
+		}
+		if err := carrier.CarryOut(ctx, proposal); err != nil {
+			return fmt.Errorf("%w; what was moved stays moved, gpuctl advise defrag makes a new plan", err)
+		}
+	}
+	return nil
+}
+
+// writeDefrag puts an advice in words.
+func writeDefrag(out io.Writer, advice defrag.Advice, limits defrag.Limits) error {
+	if len(advice.Proposals)+len(advice.Unhelped) == 0 {
+		_, err := fmt.Fprintln(out, "No job waits for GPUs.")
+		return err
+	}
+	moved := slices.ContainsFunc(advice.Proposals, func(p defrag.Proposal) bool { return len(p.Moves) > 0 })
+	for _, proposal := range advice.Proposals {
+		if err := writeProposal(out, proposal); err != nil {
+			return err
+		}
+	}
+	for _, waiting := range advice.Unhelped {
+		fmt.Fprintf(out, "%s: no moves help: %s\n\n", waitsFor(waiting.Ref), waiting.Why)
+	}
+	if !moved {
+		_, err := fmt.Fprintf(out, "Nothing is to be moved (looked for at most %d moves each, of pods that have run for %s).\n",
+			limits.Moves, limits.MinRun)
+		return err
+	}
+	_, err := fmt.Fprintln(out, "A move restarts the pod: it loses what it has not saved. --apply makes the moves, one at a time.")
+	return err
+}
+
+func writeProposal(out io.Writer, p defrag.Proposal) error {
+	switch len(p.Moves) {
+	case 0:
+		fmt.Fprintf(out, "%s: it fits node %s as things are, and should start by itself\n\n", waitsFor(p.Ref), p.Node)
+		return nil
+	case 1:
+		fmt.Fprintf(out, "%s: 1 move makes room on node %s\n", waitsFor(p.Ref), p.Node)
+	default:
+		fmt.Fprintf(out, "%s: %d moves make room on node %s\n", waitsFor(p.Ref), len(p.Moves), p.Node)
+	}
+	type move = defrag.Move
+	if err := writeTable(out, p.Moves, []column[move]{
+		{header: "MOVE", value: func(m move) string { return m.Namespace + "/" + m.Pod }},
+		{header: "KIND", value: func(m move) string { return m.Kind }},
+		{header: "GPUS", value: func(m move) string { return number(m.GPUs) }},
+		{header: "FROM", value: func(m move) string { return m.From }},
+		{header: "TO", value: func(m move) string { return m.To }},
+	}, tableStyle{}); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(out)
+	return err
+}
+
+// waitsFor says who waits for how many GPUs.
+func waitsFor(r defrag.Ref) string {
+	who := "pod " + r.Pod
+	if r.Job != "" {
+		who = fmt.Sprintf("%s/%s (pod %s)", r.Kind, r.Job, r.Pod)
+	}
+	return fmt.Sprintf("%s of namespace %s waits for %s", who, r.Namespace, plural(int(r.GPUs), "GPU"))
+}
