@@ -79,7 +79,7 @@ func TestWithoutACluster(t *testing.T) {
 		"two beginnings":                              {args: []string{"logs", "x", "--since=1m", "--since-time=x"}, code: 2, stderr: "either --since or --since-time"},
 		"a time that is none":                         {args: []string{"logs", "x", "--since-time=noon"}, code: 2, stderr: "want a time such as"},
 		"an expression that is none":                  {args: []string{"logs", "x", "--grep=("}, code: 2, stderr: "--grep: error parsing regexp"},
-		"names and files at once":                     {args: []string{"delete", "x", "-f", "-"}, code: 2, stderr: "not both"},
+		"names and files at once":                     {args: []string{"delete", "x", "-f", "-"}, code: 2, stderr: "not several of them"},
 		"the version of gpuctl":                       {args: []string{"version", "--client"}, stdout: "gpuctl"},
 		"a valid file":                                {stdin: trainingYAML, args: []string{"validate", "-f", "-"}, stdout: "<stdin>: training/sft is valid\n"},
 		"a bad file": {

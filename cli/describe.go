@@ -9,14 +9,25 @@ import (
 )
 
 func newDescribeCmd(f *Factory) *cobra.Command {
+	job := &describeJobOptions{factory: f}
 	cmd := &cobra.Command{
-		Use:     "describe {job | pool | node} NAME",
-		Short:   "Show all about one job, pool or node",
-		Example: "  gpuctl describe job qwen2-sft\n  gpuctl describe pool training-pool\n  gpuctl describe node node-1 -o json",
-		Args:    cobra.ArbitraryArgs,
-		RunE:    needCommand,
+		Use:   "describe {[job] | pool | node | quota | namespace} NAME",
+		Short: "Show all about one job, pool, node, quota or namespace",
+		Example: "  gpuctl describe qwen2-sft\n" +
+			"  gpuctl describe pool training-pool\n" +
+			"  gpuctl describe node node-1 -o json",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return runDescribeJob(cmd.Context(), job, args[0]) // what is no kind is the name of a job
+			}
+			return needCommand(cmd, args)
+		},
+		ValidArgsFunction: completeJobs(f),
 	}
-	cmd.AddCommand(newDescribeJobCmd(f), newDescribePoolCmd(f), newDescribeNodeCmd(f))
+	job.output = describeOutput(cmd)
+	cmd.AddCommand(newDescribeJobCmd(f), newDescribePoolCmd(f), newDescribeNodeCmd(f), newDescribeQuotaCmd(f),
+		newDescribeNamespaceCmd(f))
 	return cmd
 }
 

@@ -13,9 +13,9 @@ import (
 
 func newGetCmd(f *Factory) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "get {jobs | pools | nodes} [NAME]...",
-		Short: "List jobs, pools or nodes",
-		Long: "List jobs, pools or nodes.\n\n" +
+		Use:   "get {jobs | pools | nodes | labels | quotas | namespaces} [NAME]...",
+		Short: "List jobs, pools, nodes, labels, quotas or namespaces",
+		Long: "List jobs, pools, nodes, labels of nodes, quotas or namespaces.\n\n" +
 			"A table has headers in a pipe too, as kubectl's; --no-headers drops them. -o json and -o yaml give\n" +
 			"{items: [...]}, or the one thing itself when exactly one was named.",
 		Example: "  gpuctl get jobs --pool training-pool\n" +
@@ -25,7 +25,8 @@ func newGetCmd(f *Factory) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: needCommand,
 	}
-	cmd.AddCommand(newGetJobsCmd(f), newGetPoolsCmd(f), newGetNodesCmd(f), newGetLabelsCmd(f))
+	cmd.AddCommand(newGetJobsCmd(f), newGetPoolsCmd(f), newGetNodesCmd(f), newGetLabelsCmd(f), newGetQuotasCmd(f),
+		newGetNamespacesCmd(f))
 	return cmd
 }
 

@@ -53,8 +53,8 @@ func newGetJobsCmd(f *Factory) *cobra.Command {
 }
 
 func runGetJobs(ctx context.Context, o *getJobsOptions) error {
-	if o.kind != "" && !slices.Contains(jobKinds(), o.kind) {
-		return usagef("unknown kind %q%s: want one of %s", o.kind, didYouMean(o.kind, jobKinds()), strings.Join(jobKinds(), ", "))
+	if err := checkKind(o.kind); err != nil {
+		return err
 	}
 	query, err := o.query()
 	if err != nil {

@@ -10,8 +10,10 @@ import (
 
 // IOStreams are the streams of a command, and what is known of the terminals behind them.
 type IOStreams struct {
-	In          io.Reader
-	Out, ErrOut io.Writer
+	In io.Reader
+	// InIsTerminal says whether a person can answer a question.
+	InIsTerminal bool
+	Out, ErrOut  io.Writer
 	// OutIsTerminal and ErrIsTerminal say whether a person looks at the stream.
 	OutIsTerminal, ErrIsTerminal bool
 	// Width is the number of columns of the terminal behind Out, 0 if there is none; ErrWidth that behind ErrOut.
@@ -23,6 +25,7 @@ type IOStreams struct {
 // SystemStreams returns the streams of the process. Colours need a terminal, and NO_COLOR unset.
 func SystemStreams() IOStreams {
 	streams := IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	streams.InIsTerminal = term.IsTerminal(int(os.Stdin.Fd()))
 	streams.OutIsTerminal = term.IsTerminal(int(os.Stdout.Fd()))
 	streams.ErrIsTerminal = term.IsTerminal(int(os.Stderr.Fd()))
 	if streams.OutIsTerminal {

@@ -63,13 +63,19 @@ type JobQuery struct {
 	Namespace string
 	// Name is the name of one job, or "" for all.
 	Name string
+	// Selector is a label selector that jobs and their pods must match, or "" for all.
+	Selector string
 }
 
 func (q JobQuery) selector() string {
+	out := names.LabelJob + "," + names.LabelJobType
 	if q.Name != "" {
-		return names.LabelJob + "=" + q.Name + "," + names.LabelJobType
+		out = names.LabelJob + "=" + q.Name + "," + names.LabelJobType
 	}
-	return names.LabelJob + "," + names.LabelJobType
+	if q.Selector != "" {
+		out += "," + q.Selector
+	}
+	return out
 }
 
 // NotFoundError says that there is no job of that name.

@@ -253,4 +253,49 @@ func TestQuotaLifecycle(t *testing.T) {
 	if gpus := hard()["requests.nvidia.com/gpu"]; gpus.Value() != 3 || hard()[corev1.ResourcePods] != (resource.Quantity{}) {
 		t.Errorf("the namespace is bounded by %v, want 3 GPUs and any number of pods", hard())
 	}
+	if got := s.expect(0, "", "", "-n", "", "get", "quotas", s.namespace+"-a", "--no-headers"); !strings.Contains(got.stdout, " 0/3 ") {
+		t.Errorf("stdout is %q", got.stdout)
+	}
+	if got := s.expect(0, "", "", "-n", "", "describe", "quota", s.namespace); !strings.Contains(got.stdout, "nvidia.com/gpu") {
+		t.Errorf("stdout is %q", got.stdout)
+	}
+	if got := s.expect(0, "", "", "describe", "namespace", s.namespace+"-a"); !strings.Contains(got.stdout, "Quota "+s.namespace) {
+		t.Errorf("stdout is %q", got.stdout)
+	}
+	s.expect(3, "", "", "describe", "quota", "nothing")
+	s.expect(3, "", "", "get", "quota", "nothing")
+
+	foreign := strings.ReplaceAll(strings.ReplaceAll(quotaYAML, "{name: NAME}", "{name: other}"), "NAME", s.namespace)
+	s.expect(4, "only one", foreign, "apply", "-f", "-")
+	s.expect(0, "", "", "delete", "quota", s.namespace)
+	if _, err := client.CoreV1().Namespaces().Get(background, s.namespace+"-a", metav1.GetOptions{}); err != nil {
+		t.Errorf("the namespace went with its quota: %v", err)
+	}
+	s.expect(3, "", "", "delete", "quota", s.namespace)
+	s.expect(0, "", yaml, "create", "-f", "-")
+	s.expect(2, "-y", "", "delete", "quota", s.namespace, "--delete-namespace")
+	s.expect(2, "-y", "", "delete", "ns", s.namespace+"-a")
+	if got := s.expect(0, "", "", "delete", "quota", s.namespace, "--delete-namespace", "-y"); !strings.Contains(got.stdout, "namespace/"+s.namespace+"-b deleted") {
+		t.Errorf("stdout is %q", got.stdout)
+	}
+	s.expect(4, "was not made by gpuctl", "", "delete", "namespace", s.namespace, "-y")
+}
+
+func TestDeleteByLabelAndAll(t *testing.T) {
+	s := newSession(t)
+	s.expect(0, "", training("a"), "create", "-f", "-")
+	s.expect(0, "", training("b")+"---\n"+notebook("c"), "create", "-f", "-")
+	s.expect(2, "-y", "", "delete", "--all")
+	s.expect(2, "not several", "", "delete", "a", "--all")
+	if got := s.expect(0, "", "", "delete", "-l", names.LabelJob+"=a", "-y"); got.stdout != "training/a deleted\n" {
+		t.Errorf("stdout is %q", got.stdout)
+	}
+	if got := s.expect(0, "", "", "delete", "jobs", "--all", "--kind", "training", "-y"); got.stdout != "training/b deleted\n" {
+		t.Errorf("stdout is %q", got.stdout)
+	}
+	s.expect(3, "", "", "delete", "training/c")
+	s.expect(0, "", "", "delete", "training/c", "--ignore-not-found")
+	s.expect(0, "", "", "describe", "c")
+	s.expect(0, "", "", "delete", "notebook/c", "--wait=false")
+	s.expect(0, "No jobs found", "", "delete", "--all", "-y")
 }

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/pool"
+	"g8s.host/gpu-scheduler/pkg/submit"
+)
+
+func (o *deleteOptions) deletePool(ctx context.Context, writer *submit.Client, name string) error {
+	if err := o.checkUnused(ctx, name); err != nil {
+		return err
+	}
+	plan, err := writer.ChangePool(ctx, func(nodes []corev1.Node) pool.Plan { return pool.Delete(name, nodes) }, submit.PoolOptions{})
+	if err != nil {
+		return err
+	}
+	if plan.Empty {
+		return &notFoundError{what: fmt.Sprintf("pool %q", name)}
+	}
+	fmt.Fprintf(o.factory.IO.Out, "pool/%s deleted\n", name)
+	return nil
+}
+
+// checkUnused refuses to delete a pool under the jobs that wait or run in it: they would never be placed again.
+func (o *deleteOptions) checkUnused(ctx context.Context, name string) error {
+	if o.force {
+		return nil
+	}
+	reader, err := o.factory.reader()
+	if err != nil {
+		return err
+	}
+	jobs, err := reader.Jobs(ctx, inventory.JobQuery{})
+	if err != nil {
+		return err
+	}
+	var users []string
+	for _, job := range jobs {
+		if job.Pool == name && job.Finished == nil {
+			users = append(users, job.Namespace+"/"+job.Name)
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	return &conflictError{what: fmt.Sprintf("pool %q is used by %s: %s\nDelete them first, or delete the pool with --force",
+		name, plural(len(users), "job"), strings.Join(users, ", "))}
+}

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/submit"
+)
+
+// class is what a thing to delete is.
+type class string
+
+const (
+	classJob       class = "job"
+	classPool      class = "pool"
+	classQuota     class = "quota"
+	classNamespace class = "namespace"
+)
+
+// classes are the words by which arguments name a class.
+var classes = map[string]class{
+	"job": classJob, "jobs": classJob,
+	"pool": classPool, "pools": classPool,
+	"quota": classQuota, "quotas": classQuota,
+	"namespace": classNamespace, "namespaces": classNamespace, "ns": classNamespace,
+}
+
+// target is one thing to delete.
+type target struct {
+	class class
+	// Ref has a namespace and a kind only if it is a job's.
+	submit.Ref
+}
+
+// targets reads what to delete from the arguments, from the files, or from the cluster.
+func (o *deleteOptions) targets(ctx context.Context, args []string) ([]target, error) {
+	byLabel := o.selector != "" || o.all
+	if len(args) == 1 && byLabel && classes[args[0]] == classJob {
+		args = nil // "delete jobs --all"
+	}
+	switch {
+	case len(args) > 0 && len(o.files) > 0, len(o.files) > 0 && byLabel, len(args) > 0 && byLabel:
+		return nil, usagef("give one of names, -f FILE, -l SELECTOR and --all, not several of them")
+	case o.kind != "" && !byLabel:
+		return nil, usagef("--kind goes with -l or --all")
+	case len(o.files) > 0:
+		return o.targetsOfFiles()
+	case byLabel:
+		return o.targetsOfCluster(ctx)
+	}
+	return o.targetsOfArgs(args)
+}
+
+func (o *deleteOptions) targetsOfArgs(args []string) ([]target, error) {
+	word := classJob
+	if len(args) > 0 {
+		if named, ok := classes[args[0]]; ok {
+			word, args = named, args[1:]
+		}
+	}
+	if len(args) == 0 {
+		return nil, usagef("nothing to delete: give names, or -f FILE")
+	}
+	var out []target
+	for _, arg := range args {
+		prefix, name, ok := strings.Cut(arg, "/")
+		named, known := classes[prefix]
+		switch {
+		case !ok && word != classJob:
+			out = append(out, target{class: word, Ref: submit.Ref{Name: arg}})
+		case ok && known && named != classJob:
+			out = append(out, target{class: named, Ref: submit.Ref{Name: name}})
+		default:
+			refs, err := o.factory.jobRefs([]string{arg})
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, target{class: classJob, Ref: refs[0]})
+		}
+	}
+	return out, nil
+}
+
+func (o *deleteOptions) targetsOfFiles() ([]target, error) {
+	docs, err := readDocuments(o.factory.IO, o.files)
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := o.factory.namespace()
+	if err != nil {
+		return nil, err
+	}
+	var out []target
+	for _, doc := range docs {
+		t := target{class: classJob, Ref: submit.Ref{Name: doc.Name}}
+		switch {
+		case doc.Pool != nil:
+			t.class = classPool
+		case doc.Quota != nil:
+			t.class = classQuota
+		default:
+			t.Kind, t.Namespace = string(doc.Kind), namespace
+			if doc.Namespace != "" {
+				t.Namespace = doc.Namespace
+			}
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// targetsOfCluster finds the jobs of the namespace that the flags choose.
+func (o *deleteOptions) targetsOfCluster(ctx context.Context) ([]target, error) {
+	if err := checkKind(o.kind); err != nil {
+		return nil, err
+	}
+	namespace, err := o.factory.namespace()
+	if err != nil {
+		return nil, err
+	}
+	reader, err := o.factory.reader()
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := reader.Jobs(ctx, inventory.JobQuery{Namespace: namespace, Selector: o.selector})
+	if err != nil {
+		return nil, err
+	}
+	var out []target
+	for _, job := range jobs {
+		if o.kind == "" || job.Kind == o.kind {
+			out = append(out, target{class: classJob, Ref: submit.Ref{Namespace: job.Namespace, Name: job.Name, Kind: job.Kind}})
+		}
+	}
+	if len(out) == 0 {
+		fmt.Fprintln(o.factory.IO.ErrOut, "No jobs found.")
+	}
+	return out, nil
+}
+
+// checkKind refuses a word that is no kind of job; "" is any kind.
+func checkKind(kind string) error {
+	if kind == "" || slices.Contains(jobKinds(), kind) {
+		return nil
+	}
+	return usagef("unknown kind %q%s: want one of %s", kind, didYouMean(kind, jobKinds()), strings.Join(jobKinds(), ", "))
+}

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+type getNamespacesOptions struct {
+	listing[inventory.Namespace]
+	factory *Factory
+}
+
+func newGetNamespacesCmd(f *Factory) *cobra.Command {
+	o := &getNamespacesOptions{factory: f}
+	cmd := &cobra.Command{
+		Use:     "namespaces [NAME]...",
+		Aliases: []string{"namespace", "ns"},
+		Short:   "List namespaces, and the quotas that bound them",
+		Example: "  gpuctl get namespaces",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.names = args
+			namespaces, err := f.namespaces(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return o.show(namespaces)
+		},
+	}
+	o.listing = listing[inventory.Namespace]{
+		io: f.IO, now: f.Now, noun: "namespace",
+		columns: namespaceColumns,
+		name:    func(n inventory.Namespace) string { return n.Name },
+		id:      func(n inventory.Namespace) string { return n.Name },
+		print:   func(n inventory.Namespace) string { return "namespace/" + n.Name },
+	}
+	o.addListFlags(cmd)
+	return cmd
+}
+
+func (f *Factory) namespaces(ctx context.Context) ([]inventory.Namespace, error) {
+	reader, err := f.reader()
+	if err != nil {
+		return nil, err
+	}
+	return reader.Namespaces(ctx)
+}
+
+func namespaceColumns(now time.Time) []column[inventory.Namespace] {
+	type namespace = inventory.Namespace
+	return []column[namespace]{
+		{header: "NAME", value: func(n namespace) string { return n.Name }},
+		{header: "STATUS", value: func(n namespace) string { return n.Status }},
+		{header: "MADE-BY-GPUCTL", value: func(n namespace) string { return strconv.FormatBool(n.Managed) }},
+		{header: "QUOTA", value: func(n namespace) string {
+			if n.Quota == nil {
+				return ""
+			}
+			return n.Quota.Name
+		}},
+		{header: "AGE", value: func(n namespace) string { return age(now, n.Created) }},
+	}
+}
+
+func newDescribeNamespaceCmd(f *Factory) *cobra.Command {
+	var o *output
+	cmd := &cobra.Command{
+		Use:     "namespace NAME",
+		Aliases: []string{"namespaces", "ns"},
+		Short:   "Show one namespace: its quota and its jobs",
+		Example: "  gpuctl describe namespace nlp-team",
+		Args:    exactlyOne("the name of one namespace"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runDescribeNamespace(cmd.Context(), f, o, args[0])
+		},
+	}
+	o = describeOutput(cmd)
+	return cmd
+}
+
+// namespaceDetail is a namespace with the jobs in it.
+type namespaceDetail struct {
+	inventory.Namespace
+	Jobs []inventory.Job `json:"jobs"`
+}
+
+func runDescribeNamespace(ctx context.Context, f *Factory, o *output, name string) error {
+	namespaces, err := f.namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(namespaces, func(n inventory.Namespace) bool { return n.Name == name })
+	if i < 0 {
+		return &notFoundError{what: fmt.Sprintf("namespace %q", name)}
+	}
+	reader, err := f.reader()
+	if err != nil {
+		return err
+	}
+	detail := namespaceDetail{Namespace: namespaces[i]}
+	if detail.Jobs, err = reader.Jobs(ctx, inventory.JobQuery{Namespace: name}); err != nil {
+		return err
+	}
+	if o.format != "" {
+		return encode(f.IO.Out, o.format, detail)
+	}
+	return describeNamespace(newDescription(f.IO), detail, f.Now())
+}
+
+func describeNamespace(d *description, namespace namespaceDetail, now time.Time) error {
+	d.line("Name", namespace.Name)
+	d.line("Status", namespace.Status)
+	d.line("Created", moment(namespace.Created, now))
+	var labels []string
+	for _, key := range slices.Sorted(maps.Keys(namespace.Labels)) {
+		labels = append(labels, key+"="+namespace.Labels[key])
+	}
+	d.line("Labels", strings.Join(labels, ", "))
+	if namespace.Quota != nil {
+		if err := describeRows(d, "Quota "+namespace.Quota.Name, namespace.Quota.Resources, boundColumns()); err != nil {
+			return err
+		}
+	}
+	return describeRows(d, "Jobs", namespace.Jobs, jobColumns(now, false))
+}

@@ -1,0 +1,114 @@
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Quota is what gpuctl bounds one namespace by.
+type Quota struct {
+	// Name is that of the quota document, which may bound several namespaces.
+	Name        string `json:"name"`
+	Namespace   string `json:"namespace"`
+	Description string `json:"description,omitempty"`
+	// Resources are the bounds, sorted by resource.
+	Resources []QuotaResource `json:"resources"`
+}
+
+// QuotaResource is one bound of a quota.
+type QuotaResource struct {
+	// Resource is what is bounded, such as nvidia.com/gpu or cpu. Kubernetes counts most as requests.<resource>.
+	Resource string `json:"resource"`
+	// Used is what the pods of the namespace have reserved; zero until Kubernetes has counted.
+	Used resource.Quantity `json:"used"`
+	Hard resource.Quantity `json:"hard"`
+}
+
+// Of returns the bound of a resource.
+func (q Quota) Of(name string) (QuotaResource, bool) {
+	return find(q.Resources, func(r QuotaResource) bool { return r.Resource == name })
+}
+
+// Quotas reads the quotas of gpuctl in a namespace, or in all of them for "": one request. They are sorted by name and
+// namespace.
+func (r *Reader) Quotas(ctx context.Context, namespace string) ([]Quota, error) {
+	list, err := r.client.CoreV1().ResourceQuotas(namespace).List(ctx, metav1.ListOptions{LabelSelector: names.LabelQuota})
+	if err != nil {
+		return nil, fmt.Errorf("listing quotas: %w", err)
+	}
+	return buildQuotas(list.Items), nil
+}
+
+func buildQuotas(quotas []corev1.ResourceQuota) []Quota {
+	out := make([]Quota, 0, len(quotas))
+	for i := range quotas {
+		quota := &quotas[i]
+		row := Quota{
+			Name: quota.Labels[names.LabelQuota], Namespace: quota.Namespace,
+			Description: quota.Annotations[names.AnnotationDescription], Resources: []QuotaResource{},
+		}
+		for name, hard := range quota.Spec.Hard {
+			row.Resources = append(row.Resources, QuotaResource{
+				Resource: strings.TrimPrefix(string(name), "requests."), Used: quota.Status.Used[name], Hard: hard,
+			})
+		}
+		slices.SortFunc(row.Resources, func(a, b QuotaResource) int { return cmp.Compare(a.Resource, b.Resource) })
+		out = append(out, row)
+	}
+	slices.SortFunc(out, func(a, b Quota) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
+	})
+	return out
+}
+
+// Namespace is a namespace with its quota.
+type Namespace struct {
+	Name string `json:"name"`
+	// Status is Active or Terminating.
+	Status string `json:"status"`
+	// Managed says whether gpuctl made the namespace, and may delete it.
+	Managed bool              `json:"managed"`
+	Created time.Time         `json:"created"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Quota   *Quota            `json:"quota,omitempty"`
+}
+
+// Namespaces reads all namespaces and their quotas, sorted by name: two requests.
+func (r *Reader) Namespaces(ctx context.Context) ([]Namespace, error) {
+	list, err := r.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing namespaces: %w", err)
+	}
+	quotas, err := r.Quotas(ctx, metav1.NamespaceAll)
+	if err != nil {
+		return nil, err
+	}
+	return buildNamespaces(list.Items, quotas), nil
+}
+
+func buildNamespaces(namespaces []corev1.Namespace, quotas []Quota) []Namespace {
+	out := make([]Namespace, 0, len(namespaces))
+	for i := range namespaces {
+		namespace := &namespaces[i]
+		row := Namespace{
+			Name: namespace.Name, Status: string(namespace.Status.Phase), Created: namespace.CreationTimestamp.Time,
+			Managed: namespace.Labels[names.LabelNamespace] == names.True, Labels: namespace.Labels,
+		}
+		if quota, ok := find(quotas, func(q Quota) bool { return q.Namespace == namespace.Name }); ok {
+			row.Quota = &quota
+		}
+		out = append(out, row)
+	}
+	slices.SortFunc(out, func(a, b Namespace) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
