@@ -39,6 +39,7 @@ configuration and endpoints are those of kube-scheduler.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return start(cmd, o, why, pace) },
 	}
 	addFlags(cmd, o)
+	cmd.AddCommand(newSimulateCommand())
 	return cmd
 }
 

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"g8s.host/gpu-scheduler/manifests"
+	"g8s.host/gpu-scheduler/pkg/simulate"
+)
+
+// shippedConfig is the configuration that production runs, within the manifests.
+const shippedConfig = "scheduler/scheduler-config.yaml"
+
+const simulateLong = `Place a workload on a cluster in memory, through the plugins and the configuration
+file of production, and say how many GPUs end up allocated and which pods fit nowhere.
+No API server is asked and nothing is changed. Equal inputs give equal results.
+
+--cluster is what "kubectl get nodes,pods -A -o yaml" prints (the pods on the nodes stay
+where they are, those without a node are placed first), or the node list of an openb
+trace as CSV. --workload is gpuctl YAML, Kubernetes YAML, or the pod list of an openb
+trace. Files may be packed with gzip. Several --config or --policy are compared.`
+
+const simulateExample = `  # Where would this job go now?
+  kubectl get nodes,pods -A -o yaml > now.yaml
+  gpu-scheduler simulate --cluster now.yaml --workload train.yaml -o json
+
+  # Which of two scoring policies leaves fewer GPUs unallocated?
+  gpu-scheduler simulate --cluster now.yaml --workload week.yaml \
+    --policy pack.yaml --policy spread.yaml --report compare.html
+
+  # The published benchmark, one seed
+  gpu-scheduler simulate --cluster nodes.csv --workload pods.csv --arrivals published --seed 42`
+
+// simulation is what the user asks for.
+type simulation struct {
+	cluster, report   string
+	workloads         []string
+	configs, policies []string
+	arrivals, output  string
+	seed              int64
+	out, progress     io.Writer
+	isTerminal        bool
+}
+
+func newSimulateCommand() *cobra.Command {
+	s := &simulation{isTerminal: term.IsTerminal(int(os.Stderr.Fd()))}
+	cmd := &cobra.Command{
+		Use:     "simulate --cluster FILE [--workload FILE]...",
+		Short:   "Replay a workload against a cluster in memory",
+		Long:    simulateLong,
+		Example: simulateExample,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cmd.SilenceUsage = true
+			s.out, s.progress = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			silenceLogs()
+			err := s.run(cmd.Context())
+			if err != nil {
+				fmt.Fprintln(s.progress, "error:", err)
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&s.cluster, "cluster", "", "Nodes, and pods on them: YAML, JSON or the CSV of a trace")
+	flags.StringArrayVar(&s.workloads, "workload", nil, "What to place: gpuctl YAML, Kubernetes YAML or the CSV of a trace (repeatable)")
+	flags.StringArrayVar(&s.configs, "config", nil, "Configuration of the scheduler (repeatable; default is the one that is shipped)")
+	flags.StringArrayVar(&s.policies, "policy", nil, "Scoring policy, in place of that of the configuration (repeatable)")
+	flags.StringVar(&s.arrivals, "arrivals", arriveListed,
+		"How the pods of a trace come: listed, timed (as recorded), or published (shuffled and inflated, as in the ATC'23 benchmark)")
+	flags.Int64Var(&s.seed, "seed", 42, "Decides what is left to chance")
+	flags.StringVarP(&s.output, "output", "o", "table", "Output: table, json, or csv (allocation by percent asked for)")
+	flags.StringVar(&s.report, "report", "", "Write plots to this file too, .html or .svg")
+	cmd.SetUsageFunc((&cobra.Command{}).UsageFunc()) // that of the parent lists the scheduler's own flags
+	cmd.SetHelpFunc((&cobra.Command{}).HelpFunc())
+	return cmd
+}
+
+func (s *simulation) run(ctx context.Context) error {
+	write, err := s.writer()
+	if err != nil {
+		return err
+	}
+	cluster, arrivals, err := s.read()
+	if err != nil {
+		return err
+	}
+	candidates, err := s.candidates()
+	if err != nil {
+		return err
+	}
+	var results []*simulate.Result
+	for _, candidate := range candidates {
+		bar := s.bar(candidate.Name, len(arrivals))
+		result, err := simulate.Run(ctx, cluster, arrivals, candidate, simulate.Options{
+			Seed: s.seed, Progress: func(int) { _ = bar.Add(1) }, // a bar that cannot be drawn is no reason to stop
+		})
+		if err != nil {
+			return fmt.Errorf("simulating %s: %w", candidate.Name, err)
+		}
+		results = append(results, result)
+	}
+	if err := write(s.out, results); err != nil {
+		return err
+	}
+	return s.writeReport(results)
+}
+
+// silenceLogs keeps what the scheduler logs out of the output. What fails is returned.
+func silenceLogs() {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+}
+
+// bar shows how far a run is, on a terminal only.
+func (s *simulation) bar(name string, total int) *progressbar.ProgressBar {
+	if !s.isTerminal {
+		return progressbar.DefaultSilent(int64(total))
+	}
+	return progressbar.NewOptions(total, progressbar.OptionSetWriter(s.progress), progressbar.OptionSetDescription(name),
+		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
+}
+
+func (s *simulation) writer() (func(io.Writer, []*simulate.Result) error, error) {
+	if s.report != "" && !slices.Contains([]string{".html", ".svg"}, filepath.Ext(s.report)) {
+		return nil, fmt.Errorf("--report is %q, want a name that ends in .html or .svg", s.report)
+	}
+	switch s.output {
+	case "table":
+		return simulate.WriteTable, nil
+	case "json":
+		return simulate.WriteJSON, nil
+	case "csv":
+		return simulate.WriteCSV, nil
+	}
+	return nil, fmt.Errorf("--output is %q, want table, json or csv", s.output)
+}
+
+func (s *simulation) writeReport(results []*simulate.Result) error {
+	if s.report == "" {
+		return nil
+	}
+	file, err := os.Create(s.report)
+	if err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	if strings.HasSuffix(s.report, ".svg") {
+		var svg []byte
+		if svg, err = simulate.AllocationSVG(results); err == nil {
+			_, err = file.Write(svg)
+		}
+	} else {
+		err = simulate.WriteHTML(file, results)
+	}
+	return errors.Join(err, file.Close())
+}
+
+// candidates are the configurations to compare: each --config with each --policy.
+func (s *simulation) candidates() ([]simulate.Candidate, error) {
+	configs := s.configs
+	if len(configs) == 0 {
+		configs = []string{""}
+	}
+	var candidates []simulate.Candidate
+	for _, path := range configs {
+		if len(s.policies) == 0 {
+			cfg, err := s.config(path)
+			if err != nil {
+				return nil, err
+			}
+			candidates = append(candidates, simulate.Candidate{Name: nameOf(path), Config: cfg})
+		}
+		for _, policy := range s.policies {
+			candidate, err := s.withPolicy(path, policy)
+			if err != nil {
+				return nil, err
+			}
+			candidates = append(candidates, candidate)
+		}
+	}
+	return candidates, nil
+}
+
+func (s *simulation) withPolicy(path, policy string) (simulate.Candidate, error) {
+	cfg, err := s.config(path)
+	if err != nil {
+		return simulate.Candidate{}, err
+	}
+	data, err := os.ReadFile(policy)
+	if err != nil {
+		return simulate.Candidate{}, fmt.Errorf("reading --policy: %w", err)
+	}
+	if err := simulate.SetPolicy(cfg, data); err != nil {
+		return simulate.Candidate{}, fmt.Errorf("reading --policy %s: %w", policy, err)
+	}
+	name := nameOf(policy)
+	if len(s.configs) > 1 {
+		name = nameOf(path) + ", " + name
+	}
+	return simulate.Candidate{Name: name, Config: cfg}, nil
+}
+
+// config reads a configuration, "" for the one that is shipped. Policies that it names are read now.
+func (s *simulation) config(path string) (*config.KubeSchedulerConfiguration, error) {
+	data, err := manifests.FS.ReadFile(shippedConfig)
+	if path != "" {
+		data, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading --config: %w", err)
+	}
+	cfg, err := simulate.ParseConfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading --config %s: %w", path, err)
+	}
+	missing, err := simulate.ReadPolicyFiles(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if path != "" && len(s.policies) == 0 {
+		for _, file := range missing {
+			fmt.Fprintf(s.progress, "%s: there is no policyFile %s here, so the other arguments apply; --policy names one\n", path, file)
+		}
+	}
+	return cfg, nil
+}
+
+func nameOf(path string) string {
+	if path == "" {
+		return "shipped"
+	}
+	return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+}

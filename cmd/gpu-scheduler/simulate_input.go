@@ -1,0 +1,103 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"g8s.host/gpu-scheduler/pkg/simulate"
+	"g8s.host/gpu-scheduler/pkg/simulate/placement"
+	"g8s.host/gpu-scheduler/pkg/simulate/tracefile"
+)
+
+// How the pods of a trace arrive.
+const (
+	arriveListed    = "listed"
+	arriveTimed     = "timed"
+	arrivePublished = "published"
+)
+
+// read returns the cluster and what comes to it.
+func (s *simulation) read() (simulate.Cluster, []simulate.Arrival, error) {
+	if s.cluster == "" {
+		return simulate.Cluster{}, nil, errors.New("--cluster is missing: name a file of nodes, such as the output of kubectl get nodes -o yaml")
+	}
+	if !slices.Contains([]string{arriveListed, arriveTimed, arrivePublished}, s.arrivals) {
+		return simulate.Cluster{}, nil, fmt.Errorf("--arrivals is %q, want listed, timed or published", s.arrivals)
+	}
+	if s.arrivals == arrivePublished {
+		return s.readPublished()
+	}
+	cluster, arrivals, err := readCluster(s.cluster)
+	if err != nil {
+		return simulate.Cluster{}, nil, fmt.Errorf("reading --cluster %s: %w", s.cluster, err)
+	}
+	for _, path := range s.workloads {
+		more, err := s.readWorkload(path, cluster)
+		if err != nil {
+			return simulate.Cluster{}, nil, fmt.Errorf("reading --workload %s: %w", path, err)
+		}
+		arrivals = append(arrivals, more...)
+	}
+	if len(arrivals) == 0 {
+		return simulate.Cluster{}, nil, errors.New("there is nothing to place: name a file with --workload, or add pods that wait to --cluster")
+	}
+	slices.SortStableFunc(arrivals, func(a, b simulate.Arrival) int { return cmp.Compare(a.At, b.At) })
+	return cluster, arrivals, nil
+}
+
+// readPublished reads one node list and one pod list, and arranges them as the published benchmark does.
+func (s *simulation) readPublished() (simulate.Cluster, []simulate.Arrival, error) {
+	if !tracefile.IsCSV(s.cluster) || len(s.workloads) != 1 || !tracefile.IsCSV(s.workloads[0]) {
+		return simulate.Cluster{}, nil, errors.New("--arrivals published needs the node list and one pod list of an openb trace, as CSV")
+	}
+	nodes, err := tracefile.Nodes(s.cluster)
+	if err != nil {
+		return simulate.Cluster{}, nil, fmt.Errorf("reading --cluster %s: %w", s.cluster, err)
+	}
+	pods, err := tracefile.Pods(s.workloads[0])
+	if err != nil {
+		return simulate.Cluster{}, nil, fmt.Errorf("reading --workload %s: %w", s.workloads[0], err)
+	}
+	arrivals := placement.Arrive(nodes, pods, placement.Inflation, s.seed)
+	return simulate.Cluster{Nodes: simulate.NodesOf(arrivals.Nodes)}, simulate.ArrivalsOf(arrivals.Pods), nil
+}
+
+func readCluster(path string) (simulate.Cluster, []simulate.Arrival, error) {
+	if tracefile.IsCSV(path) {
+		nodes, err := tracefile.Nodes(path)
+		return simulate.Cluster{Nodes: simulate.NodesOf(nodes)}, nil, err
+	}
+	data, err := tracefile.Read(path)
+	if err != nil {
+		return simulate.Cluster{}, nil, err
+	}
+	cluster, waiting, err := simulate.ParseCluster(data)
+	if err != nil {
+		return simulate.Cluster{}, nil, err
+	}
+	if len(cluster.Nodes) == 0 {
+		return simulate.Cluster{}, nil, errors.New("there is no node in it: kubectl get nodes -o yaml prints them")
+	}
+	arrivals := make([]simulate.Arrival, len(waiting))
+	for i, pod := range waiting {
+		arrivals[i] = simulate.Arrival{Pod: pod}
+	}
+	return cluster, arrivals, nil
+}
+
+func (s *simulation) readWorkload(path string, cluster simulate.Cluster) ([]simulate.Arrival, error) {
+	if tracefile.IsCSV(path) {
+		pods, err := tracefile.Pods(path)
+		if s.arrivals == arriveTimed {
+			return simulate.TimedArrivalsOf(pods), err
+		}
+		return simulate.ArrivalsOf(pods), err
+	}
+	data, err := tracefile.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	return simulate.ParseWorkload(path, data, cluster)
+}

@@ -1,0 +1,155 @@
+package simulate
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/simulate/placement"
+)
+
+// milliPerGPU is one GPU in the unit in which GPUs are counted.
+const milliPerGPU = 1000
+
+// measure counts what happens in a run.
+type measure struct {
+	result     Result
+	cards      map[string]cards // by node
+	mean       cards            // of a card, where the node is not known yet
+	asked      int64
+	allocated  int64
+	collector  placement.Collector
+	delays     []time.Duration
+	completion []time.Duration
+}
+
+// cards are what a node has.
+type cards struct{ count, memoryMiB int64 }
+
+func newMeasure(cluster Cluster, name string, seed int64) measure {
+	m := measure{result: Result{Name: name, Seed: seed, Nodes: len(cluster.Nodes)}, cards: map[string]cards{}}
+	memory, known := int64(0), int64(0)
+	for _, node := range cluster.Nodes {
+		has := cardsOf(node)
+		m.cards[node.Name] = has
+		m.collector.Capacity += has.count * milliPerGPU
+		if has.memoryMiB > 0 {
+			memory, known = memory+has.count*has.memoryMiB, known+has.count
+		}
+	}
+	if known > 0 {
+		m.mean.memoryMiB = memory / known
+	}
+	for _, pod := range cluster.Pods {
+		m.allocated += milliOf(pod, m.cards[pod.Spec.NodeName])
+	}
+	m.asked = m.allocated
+	return m
+}
+
+// cardsOf counts a node's healthy cards. Their memory is that of the first.
+func cardsOf(node *corev1.Node) cards {
+	inventory, _ := gpu.InventoryOf(node) // it is right to count either way
+	var c cards
+	for i := range inventory.Cards {
+		if inventory.Cards[i].Health == gpu.Healthy {
+			c.count++
+			if c.memoryMiB == 0 {
+				c.memoryMiB = inventory.Cards[i].MemoryMiB
+			}
+		}
+	}
+	return c
+}
+
+// milliOf is what a pod asks of GPUs, in thousandths of one: shares by their part of a card's memory.
+func milliOf(pod *corev1.Pod, card cards) int64 {
+	demand, err := gpu.DemandOf(pod)
+	if err != nil {
+		return 0 // the scheduler refuses it
+	}
+	milli := demand.Whole * milliPerGPU
+	if demand.Shared > 0 && card.memoryMiB > 0 {
+		milli += demand.Shared * min(demand.ShareMiB*milliPerGPU/card.memoryMiB, milliPerGPU)
+	}
+	return milli
+}
+
+// arrived counts an arrival and returns how many came before it.
+func (m *measure) arrived(arrival *Arrival) int {
+	m.asked += milliOf(arrival.Pod, m.mean)
+	m.result.Arrivals++
+	return m.result.Arrivals - 1
+}
+
+// placed counts an arrival that got a node.
+func (m *measure) placed(arrival *Arrival, bound *corev1.Pod, now time.Duration) {
+	m.result.Placed++
+	m.allocated += milliOf(bound, m.cards[bound.Spec.NodeName])
+	m.delays = append(m.delays, now-arrival.At)
+	if arrival.Lifetime > 0 {
+		m.completion = append(m.completion, now-arrival.At+arrival.Lifetime)
+	}
+	m.result.Decisions = append(m.result.Decisions, Decision{
+		Pod: bound.Namespace + "/" + bound.Name, Node: bound.Spec.NodeName,
+		Devices: bound.Annotations[names.AnnotationGPUDevices], At: now.Seconds(),
+	})
+}
+
+func (m *measure) ended(pod *corev1.Pod) { m.allocated -= milliOf(pod, m.cards[pod.Spec.NodeName]) }
+
+// sample notes the allocation after an arrival.
+func (m *measure) sample() { m.collector.Add(m.asked, m.allocated) }
+
+// finish returns what was measured. Some pods still wait.
+func (m *measure) finish(left []*waiting) *Result {
+	r := &m.result
+	r.GPUs = gpus(m.collector.Capacity)
+	r.AskedGPUs, r.AllocatedGPUs = gpus(m.asked), gpus(m.allocated)
+	r.UnallocatedGPUs = r.GPUs - r.AllocatedGPUs
+	if r.GPUs > 0 {
+		r.AllocatedPercent = 100 * r.AllocatedGPUs / r.GPUs
+		r.ArrivedPercent = 100 * r.AskedGPUs / r.GPUs
+	}
+	if len(m.completion) > 0 {
+		r.Delay, r.Completion = distributionOf(m.delays), distributionOf(m.completion)
+	}
+	r.series = m.collector.Series()
+	r.Refused = m.refused(left)
+	return r
+}
+
+func gpus(milli int64) float64 { return float64(milli) / milliPerGPU }
+
+// refused counts the pods without a node by what they ask for, those with the most pods first.
+func (m *measure) refused(left []*waiting) []Refusal {
+	var all []Refusal
+	at := map[string]int{}
+	for _, pod := range left {
+		asks := describe(pod.Pod)
+		i, ok := at[asks]
+		if !ok {
+			i = len(all)
+			at[asks] = i
+			all = append(all, Refusal{Asks: asks, Reasons: pod.reasons})
+		}
+		all[i].Pods++
+		all[i].GPUs += gpus(milliOf(pod.Pod, m.mean))
+	}
+	slices.SortStableFunc(all, func(a, b Refusal) int { return b.Pods - a.Pods })
+	return all
+}
+
+// distributionOf sums up durations.
+func distributionOf(all []time.Duration) *Distribution {
+	slices.Sort(all)
+	sum := 0.0
+	for _, d := range all {
+		sum += d.Seconds()
+	}
+	at := func(percent int) float64 { return all[(len(all)-1)*percent/100].Seconds() }
+	return &Distribution{Mean: sum / float64(len(all)), P50: at(50), P99: at(99), Max: at(100)}
+}

@@ -1,0 +1,186 @@
+package simulate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/render"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// ParseCluster reads nodes, and the pods on them, from YAML or JSON such as kubectl get nodes,pods -A -o yaml prints.
+// Pods that have ended are left out. Pods without a node are returned apart: they wait.
+func ParseCluster(data []byte) (cluster Cluster, waiting []*corev1.Pod, err error) {
+	objects, err := parseObjects(data)
+	if err != nil {
+		return Cluster{}, nil, err
+	}
+	for _, object := range objects {
+		switch object := object.(type) {
+		case *corev1.Node:
+			cluster.Nodes = append(cluster.Nodes, object)
+		case *corev1.Pod:
+			switch {
+			case object.Status.Phase == corev1.PodSucceeded || object.Status.Phase == corev1.PodFailed:
+			case object.Spec.NodeName == "":
+				waiting = append(waiting, object)
+			default:
+				cluster.Pods = append(cluster.Pods, object)
+			}
+		}
+	}
+	return cluster, waiting, nil
+}
+
+// ParseWorkload reads what is to be placed: gpuctl's documents, or Pods, Jobs and Deployments of Kubernetes. Pods
+// that have a node already are placed anew. All arrive at once, in order.
+func ParseWorkload(name string, data []byte, cluster Cluster) ([]Arrival, error) {
+	objects, err := parseObjects(data)
+	if errors.Is(err, errNotKubernetes) {
+		objects, err = renderJobs(name, data, cluster)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var arrivals []Arrival
+	for _, object := range objects {
+		for _, pod := range podsOf(object) {
+			arrivals = append(arrivals, Arrival{Pod: pod})
+		}
+	}
+	return arrivals, nil
+}
+
+var errNotKubernetes = errors.New("no apiVersion and kind: want Kubernetes objects")
+
+// parseObjects reads documents of YAML or JSON, and the items of lists in them.
+func parseObjects(data []byte) ([]runtime.Object, error) {
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	var objects []runtime.Object
+	for number := 1; ; number++ {
+		var raw runtime.RawExtension
+		if err := decoder.Decode(&raw); errors.Is(err, io.EOF) {
+			return objects, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("parsing document %d: %w", number, err)
+		}
+		if len(raw.Raw) == 0 || string(raw.Raw) == "null" {
+			continue
+		}
+		object, err := decodeObject(raw.Raw)
+		if err != nil {
+			return nil, fmt.Errorf("parsing document %d: %w", number, err)
+		}
+		objects = append(objects, object...)
+	}
+}
+
+func decodeObject(raw []byte) ([]runtime.Object, error) {
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
+	switch {
+	case runtime.IsMissingVersion(err) || runtime.IsMissingKind(err):
+		return nil, errNotKubernetes
+	case runtime.IsNotRegisteredError(err):
+		return nil, nil // a kind that schedules nothing, such as a custom resource
+	case err != nil:
+		return nil, err
+	case !meta.IsListType(object):
+		return []runtime.Object{object}, nil
+	}
+	items, err := meta.ExtractList(object)
+	if err != nil {
+		return nil, err
+	}
+	var objects []runtime.Object
+	for i, item := range items {
+		unknown, ok := item.(*runtime.Unknown)
+		if !ok {
+			objects = append(objects, item)
+			continue
+		}
+		decoded, err := decodeObject(unknown.Raw)
+		if err != nil {
+			return nil, fmt.Errorf("parsing item %d: %w", i, err)
+		}
+		objects = append(objects, decoded...)
+	}
+	return objects, nil
+}
+
+// renderJobs reads gpuctl's documents.
+func renderJobs(name string, data []byte, cluster Cluster) ([]runtime.Object, error) {
+	documents, problems := workload.Parse(name, data)
+	if problems.HasErrors() {
+		return nil, errors.New(problems.String())
+	}
+	options := render.Options{SharedPools: map[string]bool{}}
+	for _, node := range cluster.Nodes {
+		if node.Labels[names.LabelSharing] == names.SharingMemory {
+			options.SharedPools[gpu.PoolOf(node)] = true
+		}
+	}
+	var objects []runtime.Object
+	for _, document := range documents {
+		rendered, _, err := render.Objects(document, options)
+		if err != nil {
+			return nil, fmt.Errorf("rendering %s: %w", name, err)
+		}
+		for _, object := range rendered {
+			objects = append(objects, object)
+		}
+	}
+	return objects, nil
+}
+
+// podsOf returns the pods that an object makes, as they are before they have a node.
+func podsOf(object runtime.Object) []*corev1.Pod {
+	switch object := object.(type) {
+	case *corev1.Pod:
+		pod := object.DeepCopy()
+		pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{}
+		return named([]*corev1.Pod{pod})
+	case *batchv1.Job:
+		return named(stamp(&object.Spec.Template, object.Namespace, object.Name, ptr.Deref(object.Spec.Parallelism, 1)))
+	case *appsv1.Deployment:
+		return named(stamp(&object.Spec.Template, object.Namespace, object.Name, ptr.Deref(object.Spec.Replicas, 1)))
+	}
+	return nil
+}
+
+// stamp makes pods of a template.
+func stamp(template *corev1.PodTemplateSpec, namespace, name string, count int32) []*corev1.Pod {
+	pods := make([]*corev1.Pod, count)
+	for i := range pods {
+		pods[i] = &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+		pods[i].Namespace, pods[i].Name = namespace, fmt.Sprintf("%s-%d", name, i)
+	}
+	return pods
+}
+
+// named completes what the API server would: a namespace, and a UID, by which the scheduler tells pods apart.
+func named(pods []*corev1.Pod) []*corev1.Pod {
+	for _, pod := range pods {
+		if pod.Namespace == "" {
+			pod.Namespace = corev1.NamespaceDefault
+		}
+		if pod.UID == "" {
+			pod.UID = types.UID(pod.Namespace + "/" + pod.Name)
+		}
+		delete(pod.Annotations, names.AnnotationGPUDevices) // cards that it had before
+	}
+	return pods
+}

@@ -1,0 +1,97 @@
+package simulate
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/simulate/placement"
+)
+
+// Result is what came of a run. GPUs are counted whole; a share of one counts as its part of the card's memory.
+type Result struct {
+	// Name is that of the candidate.
+	Name string `json:"name"`
+	Seed int64  `json:"seed"`
+
+	Nodes int     `json:"nodes"`
+	GPUs  float64 `json:"gpus"`
+	// Arrivals is how many pods came, Placed how many of them got a node.
+	Arrivals int `json:"arrivals"`
+	Placed   int `json:"placed"`
+	// AskedGPUs is what pods asked for, those that ran already included.
+	AskedGPUs       float64 `json:"askedGPUs"`
+	AllocatedGPUs   float64 `json:"allocatedGPUs"`
+	UnallocatedGPUs float64 `json:"unallocatedGPUs"`
+	// ArrivedPercent and AllocatedPercent are AskedGPUs and AllocatedGPUs as shares of all GPUs, at the end.
+	ArrivedPercent   float64 `json:"arrivedPercent"`
+	AllocatedPercent float64 `json:"allocatedPercent"`
+	// Delay is how long pods waited for a node, Completion how long from arrival to end. Both are absent where no
+	// arrival has a lifetime.
+	Delay      *Distribution `json:"delaySeconds,omitempty"`
+	Completion *Distribution `json:"completionSeconds,omitempty"`
+	// Refused are the pods that still wait at the end, by what they ask for.
+	Refused []Refusal `json:"refused"`
+	// Decisions are the placements in the order in which they were made.
+	Decisions []Decision `json:"decisions,omitempty"`
+
+	series placement.Series
+}
+
+// Distribution sums up durations, in seconds.
+type Distribution struct {
+	Mean float64 `json:"mean"`
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	Max  float64 `json:"max"`
+}
+
+// Refusal is a group of pods that ask for the same and fit nowhere.
+type Refusal struct {
+	Asks string  `json:"asks"`
+	Pods int     `json:"pods"`
+	GPUs float64 `json:"gpus"`
+	// Reasons are why nodes reject one of them, the most frequent first.
+	Reasons []string `json:"reasons,omitempty"`
+}
+
+// Decision is where a pod went.
+type Decision struct {
+	Pod  string `json:"pod"`
+	Node string `json:"node"`
+	// Devices is the annotation g8s.host/gpu-devices.
+	Devices string `json:"devices,omitempty"`
+	// At is when, in seconds from the start.
+	At float64 `json:"at,omitempty"`
+}
+
+// AllocatedAt returns the share of all GPUs that was allocated, in percent, when pods had asked for so many percent of
+// them: the mean over the arrivals that round to it. ok is false where so much was never asked for.
+func (r *Result) AllocatedAt(arrivedPercent int) (allocated float64, ok bool) {
+	if arrivedPercent < 0 || arrivedPercent >= placement.Percents || float64(arrivedPercent) > r.ArrivedPercent+0.5 {
+		return 0, false
+	}
+	return r.series[arrivedPercent], true
+}
+
+// describe says in a few words what a pod asks of GPUs.
+func describe(pod *corev1.Pod) string {
+	demand, err := gpu.DemandOf(pod)
+	text := "no GPU"
+	switch {
+	case err != nil:
+		return "a request that cannot be read"
+	case demand.Shared > 0:
+		text = fmt.Sprintf("%s of %d shared GPU(s)", pod.Annotations[names.AnnotationGPUShare], demand.Shared)
+	case demand.Whole > 0:
+		text = fmt.Sprintf("%d GPU(s)", demand.Whole)
+	case demand.MIG > 0:
+		text = fmt.Sprintf("%d MIG slice(s)", demand.MIG)
+	}
+	if types := pod.Annotations[names.AnnotationGPUTypes]; types != "" {
+		text += " of type " + types
+	}
+	return text
+}
