@@ -73,6 +73,8 @@ var rules = []rule{
 		why: "the published policies are functions of a trace and a seed"},
 	{tree: "pkg/simulate/chart", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,
 		why: "a plot is a value"},
+	{tree: "pkg/simulate/queueing", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,
+		why: "a replay is a function of its inputs"},
 	{tree: "cli/...", forbidden: []string{kubernetes, ours("plugins"), ours("pkg/server"), ours("pkg/sandbox")},
 		why: "gpuctl starts in 100 ms and stays small"},
 	{tree: "cmd/gpuctl", forbidden: []string{kubernetes, ours("plugins"), ours("pkg/server"), ours("pkg/sandbox")},

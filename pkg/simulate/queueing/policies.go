@@ -1,0 +1,44 @@
+package queueing
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Named is a policy that can be asked for.
+type Named struct {
+	Name, About string
+	// New returns the policy with an empty queue, for one replay.
+	New func() Policy
+}
+
+// Policies are all that there are.
+var Policies = []Named{
+	{"fifo", "FIFO, the oldest job blocks", FIFO},
+	{"backfill", "FIFO + backfill, no reservation", Backfill},
+	{"easy", "EASY backfill, true runtimes", EASY},
+	{"easy-nodes", "EASY, reservation on nodes", EASYOnNodes},
+	{"sjf", "shortest job first, true runtimes", ShortestFirst},
+	{"pod-by-pod", "pod by pod, no gangs", PodByPod},
+	{"block-30m", "backfill until the oldest waited 30 min", func() Policy { return BackfillUntil(30 * time.Minute) }},
+}
+
+// Select returns the policies of some names, in the order of Policies, or all for none.
+func Select(names []string) ([]Named, error) {
+	known := make([]string, 0, len(Policies))
+	var selected []Named
+	for _, policy := range Policies {
+		known = append(known, policy.Name)
+		if len(names) == 0 || slices.Contains(names, policy.Name) {
+			selected = append(selected, policy)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("policy %q is unknown: use %s", name, strings.Join(known, ", "))
+		}
+	}
+	return selected, nil
+}
