@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"net/url"
 	"strings"
@@ -33,6 +34,9 @@ var hints = []struct {
 
 // message is the text of an error, with what to do next where the error itself does not know it.
 func message(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
 	text := err.Error()
 	var request *url.Error
 	if errors.As(err, &request) {

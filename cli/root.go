@@ -71,6 +71,7 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		newRemoveCmd(f),
 		newLabelCmd(f))
 	add(groupCluster, newQueueCmd(f), newTopCmd(f), newAdviseCmd(f))
+	add(groupJobs, newExecCmd(f), newShellCmd(f), newPortForwardCmd(f), newOpenCmd(f), newCpCmd(f))
 	add(groupFiles, newValidateCmd(f), newRenderCmd(f))
 	root.AddCommand(newVersionCmd(f), newCompletionCmd(f))
 	for _, command := range root.Commands() {

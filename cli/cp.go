@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
+)
+
+type cpOptions struct{ podTarget }
+
+func newCpCmd(f *Factory) *cobra.Command {
+	o := &cpOptions{podTarget{factory: f}}
+	cmd := &cobra.Command{
+		Use:   "cp {JOB:PATH LOCAL | LOCAL JOB:PATH}",
+		Short: "Copy files and directories to and from a container of a job",
+		Long: "Copy a file or a directory to or from a container of a job that runs, as cp -r does: into the target if that\n" +
+			"is a directory, else under the target's name. The image must have tar. Links are left out, and told.\n" +
+			"A local path with a colon is written with ./ before it.",
+		Example: "  gpuctl cp qwen2-sft:/outputs/checkpoint-500 .\n" +
+			"  gpuctl cp train.py qwen2-sft:/workspace/\n" +
+			"  gpuctl cp llama-pretrain:/tmp/trace.json trace-3.json --rank 3",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usagef("%s needs what to copy and where to\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE:              func(cmd *cobra.Command, args []string) error { return runCp(cmd.Context(), o, args[0], args[1]) },
+		ValidArgsFunction: completeJobs(f),
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// remotePath reads JOB:PATH. What no job can be called is a local path.
+func remotePath(text string) (job, file string, ok bool) {
+	job, file, ok = strings.Cut(text, ":")
+	return job, file, ok && len(validation.IsDNS1123Label(job)) == 0
+}
+
+// tarDir is a directory as tar takes it.
+func tarDir(dir string) string { return path.Clean(cmp.Or(dir, ".")) }
+
+func runCp(ctx context.Context, o *cpOptions, from, to string) error {
+	fromJob, fromPath, download := remotePath(from)
+	toJob, toPath, upload := remotePath(to)
+	switch {
+	case download == upload:
+		return usagef("one of %q and %q must be a path of a job, as JOB:PATH, and the other a local one", from, to)
+	case download && fromPath == "", upload && toPath == "":
+		return usagef("no path follows the colon")
+	}
+	client, err := o.factory.kubernetes()
+	if err != nil {
+		return err
+	}
+	if download {
+		return o.download(ctx, client, fromJob, copying{path.Clean(fromPath), to})
+	}
+	return o.upload(ctx, client, toJob, copying{from, toPath})
+}
+
+// copying is what to copy, and where to.
+type copying struct{ from, to string }
+
+// upload packs what is local, and has the container's tar unpack it.
+func (o *cpOptions) upload(ctx context.Context, client kubernetes.Interface, job string, c copying) error {
+	if _, err := os.Stat(c.from); err != nil {
+		return usagef("reading what to copy: %w", err)
+	}
+	where, err := o.find(ctx, client, job)
+	if err != nil {
+		return err
+	}
+	dir, name := path.Split(path.Clean(c.to))
+	into := strings.HasSuffix(c.to, "/")
+	if !into {
+		err := o.run(ctx, client, where, remoteCommand{command: []string{"test", "-d", c.to}, out: io.Discard})
+		if into = err == nil; err != nil && !errors.As(err, new(*outcomeError)) {
+			return err
+		}
+	}
+	if into {
+		full, err := filepath.Abs(c.from)
+		if err != nil {
+			return usagef("reading what to copy: %w", err)
+		}
+		dir, name = path.Clean(c.to), filepath.Base(full)
+	}
+	reader, writer := io.Pipe()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		left, err := pack(writer, c.from, name)
+		o.tell(left)
+		return errors.Join(err, writer.CloseWithError(err))
+	})
+	group.Go(func() error {
+		command := []string{"tar", "-xmf", "-", "-C", tarDir(dir)}
+		err := o.run(ctx, client, where, remoteCommand{command: command, in: reader, out: io.Discard})
+		return errors.Join(err, reader.CloseWithError(err))
+	})
+	return group.Wait()
+}
+
+// download has the container's tar pack, and unpacks here.
+func (o *cpOptions) download(ctx context.Context, client kubernetes.Interface, job string, c copying) error {
+	where, err := o.find(ctx, client, job)
+	if err != nil {
+		return err
+	}
+	dir, base := path.Split(c.from)
+	target := c.to
+	if info, err := os.Stat(target); err == nil && info.IsDir() {
+		target = filepath.Join(target, base)
+	}
+	reader, writer := io.Pipe()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		command := []string{"tar", "-cf", "-", "-C", tarDir(dir), base}
+		err := o.run(ctx, client, where, remoteCommand{command: command, out: writer})
+		return errors.Join(err, writer.CloseWithError(err))
+	})
+	group.Go(func() error {
+		left, err := unpack(reader, base, target)
+		o.tell(left)
+		_, _ = io.Copy(io.Discard, reader) // so that tar ends by itself
+		return err
+	})
+	return group.Wait()
+}
+
+// run runs a command of the copy, and says what it wrote to stderr if it fails.
+func (o *cpOptions) run(ctx context.Context, client kubernetes.Interface, where place, c remoteCommand) error {
+	var complaint bytes.Buffer
+	c.errOut = &complaint
+	err := o.execute(ctx, client, where, c)
+	if text := strings.TrimSpace(complaint.String()); err != nil && text != "" {
+		return fmt.Errorf("%w: %s", err, text)
+	}
+	return err
+}
+
+func (o *cpOptions) tell(left []string) {
+	for _, name := range left {
+		fmt.Fprintf(o.factory.IO.ErrOut, "warning: %s is neither a file nor a directory, and was left out\n", name)
+	}
+}

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// tarRecord is what tar reads at a time: with a whole number of them it ends when the archive does, and need not be
+// told that nothing follows.
+const tarRecord = 20 * 512
+
+// counter counts what is written.
+type counter struct {
+	out     io.Writer
+	written int64
+}
+
+func (c *counter) Write(data []byte) (int, error) {
+	n, err := c.out.Write(data)
+	c.written += int64(n)
+	return n, err
+}
+
+// pack writes a local file or directory as a tar archive, in which it is called name. It returns what is neither.
+func pack(out io.Writer, from, name string) (left []string, err error) {
+	counted := &counter{out: out}
+	archive := tar.NewWriter(counted)
+	err = filepath.WalkDir(from, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && file == from { // what was named is followed, as cp does
+			info, err = os.Stat(file)
+		}
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() && !info.IsDir() {
+			left = append(left, file)
+			return nil
+		}
+		inner, err := filepath.Rel(from, file)
+		if err != nil {
+			return err
+		}
+		return packOne(archive, file, info, path.Join(name, filepath.ToSlash(inner)))
+	})
+	if err != nil {
+		return left, fmt.Errorf("packing %s: %w", from, err)
+	}
+	if err := archive.Close(); err != nil {
+		return left, err
+	}
+	if rest := counted.written % tarRecord; rest > 0 {
+		_, err = out.Write(make([]byte, tarRecord-rest))
+	}
+	return left, err
+}
+
+func packOne(archive *tar.Writer, file string, info fs.FileInfo, name string) error {
+	header, err := tar.FileInfoHeader(info, "")
+	if err != nil {
+		return err
+	}
+	header.Name = name
+	header.Uid, header.Gid, header.Uname, header.Gname = 0, 0, "", "" // the container has users of its own
+	if err := archive.WriteHeader(header); err != nil || info.IsDir() {
+		return err
+	}
+	content, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(archive, content)
+	return errors.Join(err, content.Close())
+}
+
+// unpack reads a tar archive of which base is the root, and writes it as target. Nothing is ever written outside of
+// the target, whatever the archive says. It returns what is neither a file nor a directory.
+func unpack(in io.Reader, base, target string) (left []string, err error) {
+	parent, name := filepath.Split(filepath.Clean(target))
+	root, err := os.OpenRoot(filepath.Clean(parent))
+	if err != nil {
+		return nil, usagef("opening where to copy to: %w", err)
+	}
+	defer root.Close() //nolint:errcheck // it was only a handle on a directory
+	archive := tar.NewReader(in)
+	for found := false; ; found = true {
+		header, err := archive.Next()
+		switch {
+		case errors.Is(err, io.EOF) && !found:
+			return left, errors.New("the container's tar sent nothing")
+		case errors.Is(err, io.EOF):
+			return left, nil
+		case err != nil:
+			return left, fmt.Errorf("reading what the container's tar sends: %w", err)
+		}
+		inner, inside := strings.CutPrefix(path.Clean(header.Name), base)
+		if !inside || inner != "" && inner[0] != '/' || !filepath.IsLocal(filepath.FromSlash(name+inner)) {
+			return left, fmt.Errorf("the container's tar sends %q, which is not part of %s", header.Name, base)
+		}
+		switch header.Typeflag {
+		case tar.TypeReg, tar.TypeDir:
+			if err := unpackOne(root, filepath.FromSlash(name+inner), header, archive); err != nil {
+				return left, fmt.Errorf("unpacking %s: %w", header.Name, err)
+			}
+		default:
+			left = append(left, header.Name)
+		}
+	}
+}
+
+func unpackOne(root *os.Root, name string, header *tar.Header, content io.Reader) error {
+	mode := header.FileInfo().Mode().Perm()
+	if header.Typeflag == tar.TypeDir {
+		return root.MkdirAll(name, mode|0o700)
+	}
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	file, err := root.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, content)
+	return errors.Join(err, file.Close())
+}

@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/util/exec"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// podTarget is a container of a job that runs, as the flags choose it.
+type podTarget struct {
+	factory        *Factory
+	pod, container string
+	rank           int
+}
+
+func (t *podTarget) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&t.pod, "pod", "", "The pod to use (default: rank 0, or the oldest one that runs)")
+	flags.IntVar(&t.rank, "rank", -1, "The rank to use of a job of several nodes")
+	flags.StringVarP(&t.container, "container", "c", "", "The container to use of the pod (default: its first)")
+}
+
+// place is a container that runs.
+type place struct{ namespace, pod, container string }
+
+// find returns the container that the flags choose of a job, or says why none runs.
+func (t *podTarget) find(ctx context.Context, client kubernetes.Interface, name string) (place, error) {
+	namespace, err := t.factory.namespace()
+	if err != nil {
+		return place{}, err
+	}
+	job, err := inventory.NewReader(client).Job(ctx, namespace, strings.TrimPrefix(name, "job/"))
+	if err != nil {
+		return place{}, err
+	}
+	found, err := t.choose(job)
+	if err != nil && len(running(job)) == 0 {
+		if report, failed := diagnose(ctx, client, job, t.factory); failed == nil {
+			return place{}, fmt.Errorf("no pod of job %s runs: it is %s%s", job.Name, report.Status, headline(report))
+		}
+	}
+	return found, err
+}
+
+// choose picks the container from the pods of a job that run.
+func (t *podTarget) choose(job inventory.Job) (place, error) {
+	candidates := slices.DeleteFunc(running(job), func(pod inventory.Pod) bool {
+		return t.pod != "" && pod.Name != t.pod || t.rank >= 0 && (pod.Rank == nil || *pod.Rank != t.rank)
+	})
+	if len(candidates) == 0 {
+		return place{}, fmt.Errorf("job %s has no such pod that runs; those that do are: %s\nSee them all: gpuctl describe job %s",
+			job.Name, cmp.Or(strings.Join(namesOf(running(job), func(p inventory.Pod) string { return p.Name }), ", "), "none"), job.Name)
+	}
+	pod := candidates[0]
+	for _, container := range pod.Containers {
+		if container.Running && (t.container == container.Name || t.container == "" && !container.Init) {
+			return place{namespace: job.Namespace, pod: pod.Name, container: container.Name}, nil
+		}
+	}
+	return place{}, usagef("no container %q runs in pod %s", t.container, pod.Name)
+}
+
+// running returns the pods of a job that run, rank 0 first, then the oldest.
+func running(job inventory.Job) []inventory.Pod {
+	out := slices.DeleteFunc(slices.Clone(job.Pods), func(pod inventory.Pod) bool {
+		return pod.Phase != string(corev1.PodRunning) || !slices.ContainsFunc(pod.Containers, func(c inventory.ContainerState) bool { return c.Running })
+	})
+	slices.SortStableFunc(out, func(a, b inventory.Pod) int {
+		rank := func(pod inventory.Pod) int {
+			if pod.Rank == nil {
+				return 0
+			}
+			return *pod.Rank
+		}
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.Created.Compare(b.Created))
+	})
+	return out
+}
+
+// remoteCommand is a command to run in a container.
+type remoteCommand struct {
+	command     []string
+	in          io.Reader
+	out, errOut io.Writer
+	// tty gives the command a terminal, of which sizes tells the size.
+	tty   bool
+	sizes remotecommand.TerminalSizeQueue
+}
+
+// execute runs a command in a container. An exit code other than 0 is an [outcomeError] with that code.
+func (t *podTarget) execute(ctx context.Context, client kubernetes.Interface, where place, c remoteCommand) error {
+	config, err := t.factory.config()
+	if err != nil {
+		return err
+	}
+	request := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(where.namespace).Name(where.pod).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{
+			Container: where.container, Command: c.command,
+			Stdin: c.in != nil, Stdout: true, Stderr: !c.tty, TTY: c.tty,
+		}, scheme.ParameterCodec)
+	executor, err := newExecutor(config, request.URL())
+	if err != nil {
+		return fmt.Errorf("connecting to pod %s: %w", where.pod, err)
+	}
+	options := remotecommand.StreamOptions{Stdin: c.in, Stdout: c.out, Stderr: c.errOut, Tty: c.tty, TerminalSizeQueue: c.sizes}
+	if c.tty {
+		options.Stderr = nil
+	}
+	err = executor.StreamWithContext(ctx, options)
+	var ended exec.CodeExitError
+	if errors.As(err, &ended) {
+		return &outcomeError{code: ended.Code, text: fmt.Sprintf("the command ended with exit code %d", ended.Code)}
+	}
+	if err != nil {
+		return fmt.Errorf("running a command in pod %s: %w", where.pod, err)
+	}
+	return nil
+}
+
+// newExecutor speaks WebSocket, and SPDY with what does not understand that.
+func newExecutor(config *rest.Config, address *url.URL) (remotecommand.Executor, error) {
+	spdy, err := remotecommand.NewSPDYExecutor(config, http.MethodPost, address)
+	if err != nil {
+		return nil, err
+	}
+	socket, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, address.String())
+	if err != nil {
+		return nil, err
+	}
+	return remotecommand.NewFallbackExecutor(socket, spdy, isNoWebSocket)
+}
+
+func isNoWebSocket(err error) bool {
+	return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+}
+
+// terminal is the user's terminal while a command in a container has it.
+type terminal struct {
+	fd   int
+	done chan struct{}
+	last remotecommand.TerminalSize
+}
+
+// takeTerminal makes the terminal behind in pass on every key as it is. The returned function gives it back.
+func takeTerminal(in io.Reader) (*terminal, func(), error) {
+	file, ok := in.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil, nil, usagef("standard input is no terminal: leave out -t, or use exec")
+	}
+	fd := int(file.Fd())
+	before, err := term.MakeRaw(fd)
+	if err != nil {
+		return nil, nil, fmt.Errorf("preparing the terminal: %w", err)
+	}
+	t := &terminal{fd: fd, done: make(chan struct{})}
+	return t, func() {
+		close(t.done)
+		_ = term.Restore(fd, before) // there is nothing else that could be done for it
+	}, nil
+}
+
+// sizePoll is how often the size of the terminal is looked at.
+const sizePoll = 250 * time.Millisecond
+
+// Next implements remotecommand.TerminalSizeQueue: it returns when the size has changed, and nil at the end.
+func (t *terminal) Next() *remotecommand.TerminalSize {
+	for {
+		width, height, err := term.GetSize(t.fd)
+		size := remotecommand.TerminalSize{Width: uint16(width), Height: uint16(height)}
+		if err == nil && size != t.last {
+			t.last = size
+			return &size
+		}
+		select {
+		case <-t.done:
+			return nil
+		case <-time.After(sizePoll):
+		}
+	}
+}
