@@ -18,6 +18,7 @@ import (
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/plugins/gpudevices"
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
@@ -72,7 +73,7 @@ func newBed(t testing.TB) *bed {
 			{Name: gpufilter.Name, Args: &configv1.GPUFilterArgs{}}, {Name: gpuscore.Name, Args: score},
 		},
 	}
-	registry := plugins.Registry(plugins.Dependencies{})
+	registry := plugins.Registry(plugins.Dependencies{Explain: explain.NewRecorder(explain.DefaultLimits)})
 	if err := registry.Merge(inttree.NewInTreeRegistry()); err != nil {
 		t.Fatal(err)
 	}

@@ -4,9 +4,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics/testutil"
 
@@ -27,6 +32,7 @@ func TestMetrics(t *testing.T) {
 	e.waitUnschedulable("nowhere")
 
 	metrics := scrape(t)
+	compareWithDocs(t, metrics)
 	for _, want := range []struct {
 		name, label, value string
 		positive           bool
@@ -44,6 +50,29 @@ func TestMetrics(t *testing.T) {
 		if got, ok := sum(metrics, want.name, want.label, want.value); !ok || want.positive && got <= 0 {
 			t.Errorf("%s{%s=%q} is %v, there: %v", want.name, want.label, want.value, got, ok)
 		}
+	}
+}
+
+// compareWithDocs holds the table of docs/configuration.md to what the scheduler shows.
+func compareWithDocs(t *testing.T, metrics testutil.Metrics) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented, shown []string
+	for _, match := range regexp.MustCompile("(?m)^\\| `(gpu_scheduler_[a-z_]+)` \\|").FindAllStringSubmatch(string(page), -1) {
+		documented = append(documented, match[1])
+	}
+	for name := range metrics {
+		if strings.HasPrefix(name, "gpu_scheduler_") {
+			shown = append(shown, regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(name, ""))
+		}
+	}
+	slices.Sort(documented)
+	slices.Sort(shown)
+	if diff := cmp.Diff(documented, slices.Compact(shown)); diff != "" {
+		t.Errorf("metrics (-docs/configuration.md +/metrics):\n%s", diff)
 	}
 }
 
