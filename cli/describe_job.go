@@ -161,6 +161,9 @@ func eventColumns(now time.Time) []column[inventory.Event] {
 	type event = inventory.Event
 	return []column[event]{
 		{header: "AGE", value: func(e event) string {
+			if now.IsZero() {
+				return strconv.Itoa(int(e.Count))
+			}
 			if e.Count > 1 {
 				return fmt.Sprintf("%s (x%d)", age(now, e.Last), e.Count)
 			}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
 func newGetCmd(f *Factory) *cobra.Command {
@@ -41,9 +43,12 @@ type listing[T any] struct {
 	id   func(T) string
 	// print is how -o name writes a row.
 	print func(T) string
+	// quiet rows come and go without notice; names that have none are not missing.
+	quiet bool
 
 	output    *output
 	noHeaders bool
+	sortBy    string
 	watch     bool
 	names     []string
 	// widths are those of the table so far.
@@ -57,8 +62,10 @@ func (l *listing[T]) addFlags(cmd *cobra.Command) {
 
 // addListFlags adds the flags of a list that cannot be watched.
 func (l *listing[T]) addListFlags(cmd *cobra.Command) {
-	l.output = newOutput(outputTable, outputWide, outputJSON, outputYAML, outputName)
+	l.output = newOutput(outputTable, outputWide, outputJSON, outputYAML, outputName,
+		outputJSONPath+"=", outputCustomColumns+"=")
 	l.output.addTo(cmd)
+	cmd.Flags().StringVar(&l.sortBy, "sort-by", "", "Sort by this field of -o json, such as gpus or created")
 	cmd.Flags().BoolVar(&l.noHeaders, "no-headers", false, "Leave out the table's headers")
 }
 
@@ -66,10 +73,16 @@ func (l *listing[T]) addListFlags(cmd *cobra.Command) {
 // others were printed.
 func (l *listing[T]) show(rows []T) error {
 	rows, missing := l.pick(rows)
+	if l.sortBy != "" {
+		var err error
+		if rows, err = sortBy(rows, l.sortBy); err != nil {
+			return err
+		}
+	}
 	if err := l.write(rows, true); err != nil {
 		return err
 	}
-	if len(missing) > 0 {
+	if len(missing) > 0 && !l.quiet {
 		return &notFoundError{what: l.noun + " " + quoted(missing)}
 	}
 	if len(rows) == 0 {
@@ -91,13 +104,22 @@ func (l *listing[T]) pick(rows []T) (picked []T, missing []string) {
 	return slices.DeleteFunc(slices.Clone(rows), func(row T) bool { return !slices.Contains(l.names, l.name(row)) }), missing
 }
 
+// value is what -o json shows of the rows: a list of them, or the one that was named.
+func (l *listing[T]) value(rows []T) any {
+	if len(l.names) == 1 && len(rows) == 1 && !l.quiet {
+		return rows[0]
+	}
+	return list[T]{Items: append([]T{}, rows...)}
+}
+
 func (l *listing[T]) write(rows []T, headers bool) error {
 	switch l.output.format {
 	case outputJSON, outputYAML:
-		if len(l.names) == 1 && len(rows) == 1 {
-			return encode(l.io.Out, l.output.format, rows[0])
-		}
-		return encode(l.io.Out, l.output.format, list[T]{Items: append([]T{}, rows...)})
+		return encode(l.io.Out, l.output.format, l.value(rows))
+	case outputJSONPath:
+		return writeJSONPath(l.io.Out, l.output.template, l.value(rows))
+	case outputCustomColumns:
+		return l.writeCustom(rows, headers)
 	case outputName:
 		for _, row := range rows {
 			fmt.Fprintln(l.io.Out, l.print(row))
@@ -107,6 +129,23 @@ func (l *listing[T]) write(rows []T, headers bool) error {
 	if len(rows) == 0 {
 		return nil
 	}
+	return writeTable(l.io.Out, rows, l.columns(l.now()), l.style(headers))
+}
+
+// writeCustom writes the columns that the user chose.
+func (l *listing[T]) writeCustom(rows []T, headers bool) error {
+	columns, err := customColumns(l.output.template)
+	if err != nil {
+		return err
+	}
+	trees, err := treesOf(rows)
+	if err != nil {
+		return err
+	}
+	return writeTable(l.io.Out, trees, columns, l.style(headers))
+}
+
+func (l *listing[T]) style(headers bool) tableStyle {
 	style := tableStyle{
 		wide:      l.output.format == outputWide,
 		noHeaders: l.noHeaders || !headers,
@@ -114,10 +153,41 @@ func (l *listing[T]) write(rows []T, headers bool) error {
 		width:     l.io.Width,
 		least:     &l.widths,
 	}
-	if style.wide {
+	if style.wide || l.output.format == outputCustomColumns {
 		style.width = 0
 	}
-	return writeTable(l.io.Out, rows, l.columns(l.now()), style)
+	return style
+}
+
+// run shows the rows that read returns, or those that watch reports for as long as the user looks.
+func (l *listing[T]) run(
+	ctx context.Context, read func(context.Context) ([]T, error), watch func(context.Context, func([]T)) error,
+) error {
+	if !l.watch {
+		rows, err := read(ctx)
+		if err != nil {
+			return err
+		}
+		return l.show(rows)
+	}
+	return watching(ctx, func(ctx context.Context, cancel context.CancelCauseFunc) error {
+		return watch(ctx, l.follow(ctx, cancel))
+	})
+}
+
+// runFleet shows the rows that rows finds in the cluster's nodes and pools.
+func (l *listing[T]) runFleet(ctx context.Context, f *Factory, rows func(inventory.Cluster) []T) error {
+	reader, err := f.reader()
+	if err != nil {
+		return err
+	}
+	read := func(ctx context.Context) ([]T, error) {
+		cluster, err := reader.Fleet(ctx)
+		return rows(cluster), err
+	}
+	return l.run(ctx, read, func(ctx context.Context, report func([]T)) error {
+		return reader.WatchFleet(ctx, func(c inventory.Cluster) { report(rows(c)) })
+	})
 }
 
 // follow prints the rows that are new or have changed each time it is called; a row that is gone is told on stderr.
@@ -136,7 +206,7 @@ func (l *listing[T]) follow(ctx context.Context, cancel context.CancelCauseFunc)
 			}
 		}
 		for id := range seen {
-			if _, ok := left[id]; !ok {
+			if _, ok := left[id]; !ok && !l.quiet {
 				fmt.Fprintf(l.io.ErrOut, "%s is gone\n", id)
 			}
 		}

@@ -19,7 +19,10 @@ type getJobsOptions struct {
 	listing[inventory.Job]
 	factory             *Factory
 	pool, gpuType, kind string
-	allNamespaces       bool
+	status, user        string
+	selector            string
+	mine, allNamespaces bool
+	pods                podOptions
 }
 
 func newGetJobsCmd(f *Factory) *cobra.Command {
@@ -46,8 +49,14 @@ func newGetJobsCmd(f *Factory) *cobra.Command {
 	cmd.Flags().StringVar(&o.pool, "pool", "", "Only jobs of this pool")
 	cmd.Flags().StringVar(&o.gpuType, "gpu-type", "", "Only jobs that ask for this type of GPU")
 	cmd.Flags().StringVar(&o.kind, "kind", "", "Only jobs of this kind: "+strings.Join(jobKinds(), ", "))
+	cmd.Flags().StringVar(&o.status, "status", "", "Only jobs of this status: "+strings.Join(statuses(), ", "))
+	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "Only jobs that match this label selector")
+	cmd.Flags().StringVar(&o.user, "user", "", "Only jobs that this user submitted")
+	cmd.Flags().BoolVar(&o.mine, "mine", false, "Only jobs that you submitted")
+	cmd.Flags().BoolVar(&o.pods.show, "pods", false, "List the pods of the jobs, one line each")
 	cmd.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "List the jobs of all namespaces")
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
+	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(jobKinds(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -56,25 +65,33 @@ func runGetJobs(ctx context.Context, o *getJobsOptions) error {
 	if err := checkKind(o.kind); err != nil {
 		return err
 	}
+	if err := checkStatus(&o.status); err != nil {
+		return err
+	}
 	query, err := o.query()
 	if err != nil {
 		return err
+	}
+	if o.mine {
+		if o.user, err = o.factory.whoAmI(ctx); err != nil {
+			return err
+		}
 	}
 	reader, err := o.factory.reader()
 	if err != nil {
 		return err
 	}
-	if !o.watch {
+	read := func(ctx context.Context) ([]inventory.Job, error) {
 		jobs, err := reader.Jobs(ctx, query)
-		if err != nil {
-			return err
-		}
-		return o.show(o.filter(jobs))
+		return o.filter(jobs), err
 	}
-	return watching(ctx, func(ctx context.Context, cancel context.CancelCauseFunc) error {
-		report := o.follow(ctx, cancel)
+	watch := func(ctx context.Context, report func([]inventory.Job)) error {
 		return reader.WatchJobs(ctx, query, func(jobs []inventory.Job) { report(o.filter(jobs)) })
-	})
+	}
+	if o.pods.show {
+		return o.runPods(ctx, read, watch)
+	}
+	return o.run(ctx, read, watch)
 }
 
 // watching runs a watch until it fails or the user ends it, which is a success: it is how a watch ends.
@@ -92,7 +109,7 @@ func watching(ctx context.Context, watch func(context.Context, context.CancelCau
 }
 
 func (o *getJobsOptions) query() (inventory.JobQuery, error) {
-	var query inventory.JobQuery
+	query := inventory.JobQuery{Selector: o.selector}
 	if len(o.names) == 1 {
 		query.Name = o.names[0]
 	}
@@ -107,9 +124,33 @@ func (o *getJobsOptions) query() (inventory.JobQuery, error) {
 func (o *getJobsOptions) filter(jobs []inventory.Job) []inventory.Job {
 	return slices.DeleteFunc(slices.Clone(jobs), func(j inventory.Job) bool {
 		return o.pool != "" && j.Pool != o.pool ||
+			o.status != "" && string(j.Status) != o.status ||
+			o.user != "" && j.User != o.user ||
 			o.kind != "" && j.Kind != o.kind ||
 			o.gpuType != "" && !slices.Contains(j.GPUTypes, o.gpuType)
 	})
+}
+
+func statuses() []string {
+	out := make([]string, len(inventory.Statuses))
+	for i, status := range inventory.Statuses {
+		out[i] = string(status)
+	}
+	return out
+}
+
+// checkStatus refuses a word that is no status, and gives it the case that statuses have.
+func checkStatus(status *string) error {
+	if *status == "" {
+		return nil
+	}
+	for _, known := range statuses() {
+		if strings.EqualFold(known, *status) {
+			*status = known
+			return nil
+		}
+	}
+	return usagef("unknown status %q%s: want one of %s", *status, didYouMean(*status, statuses()), strings.Join(statuses(), ", "))
 }
 
 func jobKinds() []string {
@@ -131,9 +172,11 @@ func jobColumns(now time.Time, namespaces bool) []column[inventory.Job] {
 		{header: "STATUS", value: func(j job) string { return string(j.Status) }, color: statusColor},
 		{header: "READY", value: func(j job) string { return fmt.Sprintf("%d/%d", j.Ready, j.Desired) }},
 		{header: "GPUS", value: func(j job) string { return strconv.FormatInt(j.GPUs, 10) }},
-		{header: "GPU-TYPE", value: gpuTypesOf},
+		{header: "GPU-TYPE", narrow: true, value: firstGPUType},
+		{header: "GPU-TYPE", wide: true, value: gpuTypesOf},
 		{header: "POOL", value: func(j job) string { return j.Pool }},
 		{header: "PRIORITY", wide: true, value: func(j job) string { return j.Priority }},
+		{header: "USER", wide: true, value: func(j job) string { return j.User }},
 		{header: "AGE", value: func(j job) string {
 			if now.IsZero() {
 				return ""
@@ -163,6 +206,14 @@ func gpuTypeNames(types []string) string {
 		return "any"
 	}
 	return strings.Join(types, ",")
+}
+
+// firstGPUType is the type that a job prefers, and how many others it takes.
+func firstGPUType(j inventory.Job) string {
+	if len(j.GPUTypes) < 2 {
+		return gpuTypesOf(j)
+	}
+	return fmt.Sprintf("%s +%d", j.GPUTypes[0], len(j.GPUTypes)-1)
 }
 
 func placeOrReason(j inventory.Job) string {

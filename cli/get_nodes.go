@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"time"
@@ -13,12 +12,11 @@ import (
 
 type getNodesOptions struct {
 	listing[inventory.Node]
-	factory       *Factory
 	pool, gpuType string
 }
 
 func newGetNodesCmd(f *Factory) *cobra.Command {
-	o := &getNodesOptions{factory: f}
+	o := &getNodesOptions{}
 	cmd := &cobra.Command{
 		Use:     "nodes [NAME]...",
 		Aliases: []string{"node", "no"},
@@ -28,7 +26,7 @@ func newGetNodesCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl get nodes --pool training-pool\n  gpuctl get nodes --gpu-type A100-80G -o wide",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
-			return runGetNodes(cmd.Context(), o)
+			return o.runFleet(cmd.Context(), f, func(c inventory.Cluster) []inventory.Node { return o.filter(c.Nodes) })
 		},
 		ValidArgsFunction: completeNodes(f),
 	}
@@ -44,24 +42,6 @@ func newGetNodesCmd(f *Factory) *cobra.Command {
 	cmd.Flags().StringVar(&o.gpuType, "gpu-type", "", "Only nodes with this type of GPU")
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
 	return cmd
-}
-
-func runGetNodes(ctx context.Context, o *getNodesOptions) error {
-	reader, err := o.factory.reader()
-	if err != nil {
-		return err
-	}
-	if !o.watch {
-		cluster, err := reader.Fleet(ctx)
-		if err != nil {
-			return err
-		}
-		return o.show(o.filter(cluster.Nodes))
-	}
-	return watching(ctx, func(ctx context.Context, cancel context.CancelCauseFunc) error {
-		report := o.follow(ctx, cancel)
-		return reader.WatchFleet(ctx, func(c inventory.Cluster) { report(o.filter(c.Nodes)) })
-	})
 }
 
 func (o *getNodesOptions) filter(nodes []inventory.Node) []inventory.Node {
@@ -83,7 +63,7 @@ func nodeColumns() []column[inventory.Node] {
 		{header: "SHARED-FREE", wide: true, value: func(n node) string { return sharedFree(n.SharedGPUs) }},
 		{header: "MEMORY/GPU", value: func(n node) string { return n.MemoryPerGPU }},
 		{header: "LINK", value: func(n node) string { return n.Interconnect }},
-		{header: "RACK", value: func(n node) string { return n.Rack }},
+		{header: "RACK", wide: true, value: func(n node) string { return n.Rack }},
 		{header: "CPU-USED", wide: true, value: func(n node) string { return share(n.CPU) }},
 		{header: "MEM-USED", wide: true, value: func(n node) string { return share(n.Memory) }},
 		{header: "PODS", wide: true, value: func(n node) string { return strconv.Itoa(n.Pods) }},

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,12 +13,11 @@ import (
 
 type getPoolsOptions struct {
 	listing[inventory.Pool]
-	factory *Factory
 	gpuType string
 }
 
 func newGetPoolsCmd(f *Factory) *cobra.Command {
-	o := &getPoolsOptions{factory: f}
+	o := &getPoolsOptions{}
 	cmd := &cobra.Command{
 		Use:     "pools [NAME]...",
 		Aliases: []string{"pool", "p"},
@@ -29,7 +27,7 @@ func newGetPoolsCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl get pools\n  gpuctl get pools --gpu-type A100-80G",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
-			return runGetPools(cmd.Context(), o)
+			return o.runFleet(cmd.Context(), f, func(c inventory.Cluster) []inventory.Pool { return o.filter(c.Pools) })
 		},
 		ValidArgsFunction: completePools(f),
 	}
@@ -43,24 +41,6 @@ func newGetPoolsCmd(f *Factory) *cobra.Command {
 	o.addFlags(cmd)
 	cmd.Flags().StringVar(&o.gpuType, "gpu-type", "", "Only pools that have this type of GPU")
 	return cmd
-}
-
-func runGetPools(ctx context.Context, o *getPoolsOptions) error {
-	reader, err := o.factory.reader()
-	if err != nil {
-		return err
-	}
-	if !o.watch {
-		cluster, err := reader.Fleet(ctx)
-		if err != nil {
-			return err
-		}
-		return o.show(o.filter(cluster.Pools))
-	}
-	return watching(ctx, func(ctx context.Context, cancel context.CancelCauseFunc) error {
-		report := o.follow(ctx, cancel)
-		return reader.WatchFleet(ctx, func(c inventory.Cluster) { report(o.filter(c.Pools)) })
-	})
 }
 
 func (o *getPoolsOptions) filter(pools []inventory.Pool) []inventory.Pool {

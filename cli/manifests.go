@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/workload"
@@ -82,7 +84,31 @@ func (m *manifests) read(ctx context.Context) ([]creation, error) {
 		out[i] = creation{submission: doc, objects: objects}
 	}
 	slices.SortStableFunc(out, func(a, b creation) int { return cmp.Compare(rank(a), rank(b)) })
+	m.sign(ctx, out)
 	return out, nil
+}
+
+// sign notes on jobs who submits them. A cluster that does not tell who one is gets jobs without.
+func (m *manifests) sign(ctx context.Context, creations []creation) {
+	if m.offline || !slices.ContainsFunc(creations, func(c creation) bool { return c.Job != nil }) {
+		return
+	}
+	user, err := m.factory.whoAmI(ctx)
+	if err != nil {
+		return
+	}
+	for _, c := range creations {
+		if c.Job == nil {
+			continue
+		}
+		top := c.objects[0]
+		annotations := maps.Clone(top.GetAnnotations())
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[names.AnnotationUser] = user
+		top.SetAnnotations(annotations)
+	}
 }
 
 func rank(c creation) int {

@@ -26,6 +26,8 @@ const (
 type output struct {
 	format  string
 	allowed []string
+	// template is what follows a format such as jsonpath=.
+	template string
 }
 
 func newOutput(first string, others ...string) *output {
@@ -47,7 +49,12 @@ func (o *output) Type() string { return "format" }
 
 // Set implements pflag.Value.
 func (o *output) Set(format string) error {
-	if !slices.Contains(o.allowed, format) {
+	name, template, _ := strings.Cut(format, "=")
+	if slices.Contains(o.allowed, name+"=") && template != "" {
+		o.format, o.template = name, template
+		return nil
+	}
+	if !slices.Contains(o.allowed, format) || strings.HasSuffix(format, "=") {
 		return fmt.Errorf("want one of %s", strings.Join(o.allowed, ", "))
 	}
 	o.format = format

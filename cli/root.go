@@ -62,6 +62,7 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		newMoveCmd(f),
 		newExportCmd(f),
 		newLogsCmd(f),
+		newEventsCmd(f),
 		newWhyCmd(f),
 		newWaitCmd(f))
 	add(groupCluster,

@@ -34,6 +34,8 @@ type Job struct {
 	GPUTypes []string `json:"gpuTypes,omitempty"`
 	Pool     string   `json:"pool,omitempty"`
 	Priority string   `json:"priority,omitempty"`
+	// User is who submitted the job, as the API server knows them; "" if that was not noted.
+	User string `json:"user,omitempty"`
 	// Nodes are those of the pods that hold their GPUs; once the job has finished, those it ran on.
 	Nodes    []string   `json:"nodes,omitempty"`
 	Created  time.Time  `json:"created"`
@@ -156,6 +158,7 @@ func newJob(meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, pods []co
 		Namespace: meta.Namespace,
 		Kind:      meta.Labels[names.LabelJobType],
 		Priority:  meta.Labels[names.LabelPriority],
+		User:      meta.Annotations[names.AnnotationUser],
 		Pool:      cmp.Or(meta.Labels[names.LabelPool], gpu.PodPool(pod)),
 		Created:   meta.CreationTimestamp.Time,
 		Pods:      BuildPods(pods),

@@ -39,6 +39,12 @@ const (
 	StatusTerminating Status = "Terminating"
 )
 
+// Statuses are all there are, in the order of a job's life.
+var Statuses = []Status{
+	StatusPending, StatusStarting, StatusRunning, StatusDegraded, StatusFailing, StatusSuspended, StatusCancelled,
+	StatusSucceeded, StatusFailed, StatusTerminating,
+}
+
 // cancelled is the trouble of a job that a user has ended.
 var cancelled = Trouble{Reason: "Cancelled", Message: "the job was cancelled and holds no GPUs; gpuctl retry starts it over"}
 

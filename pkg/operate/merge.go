@@ -77,7 +77,8 @@ func merge(last, desired, live []byte, object client.Object) ([]byte, error) {
 
 // kept are the annotations that say what was done to a job since it was created. Applying its YAML keeps them.
 var kept = []string{
-	names.AnnotationSubmission, names.AnnotationPausedAt, names.AnnotationCancelledAt, names.AnnotationReplicas,
+	names.AnnotationSubmission, names.AnnotationUser,
+	names.AnnotationPausedAt, names.AnnotationCancelledAt, names.AnnotationReplicas,
 }
 
 // Keep gives desired what live has beside its author's YAML: who owns it, and that it is paused or cancelled. Applying
@@ -86,6 +87,7 @@ func Keep(desired, live client.Object) {
 	desired.SetOwnerReferences(live.GetOwnerReferences())
 	annotations := maps.Clone(desired.GetAnnotations())
 	for _, key := range kept {
+		delete(annotations, key)
 		if value, ok := live.GetAnnotations()[key]; ok {
 			if annotations == nil {
 				annotations = map[string]string{}

@@ -120,6 +120,9 @@ const (
 	// AnnotationSubmission, on the top object of a job, is unique to the request that created it: by it, a request whose
 	// answer was lost finds out whether it was the one that created the object.
 	AnnotationSubmission = "g8s.host/submission"
+	// AnnotationUser, on the top object of a job, is the user who submitted it, as the API server knows them. It informs
+	// people, and proves nothing.
+	AnnotationUser = "g8s.host/user"
 	// AnnotationPausedAt, on the top object of a job, is when it was paused, in RFC 3339.
 	AnnotationPausedAt = "g8s.host/paused-at"
 	// AnnotationCancelledAt, on the top object of a job, is when it was cancelled, in RFC 3339.

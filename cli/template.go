@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/client-go/util/jsonpath"
+)
+
+// Output formats that take a template after their name, as kubectl's do.
+const (
+	outputJSONPath      = "jsonpath"
+	outputCustomColumns = "custom-columns"
+)
+
+// untypedJSON returns a value as the maps and lists of its JSON, on which paths are evaluated.
+func untypedJSON(value any) (any, error) {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the result: %w", err)
+	}
+	var out any
+	if err := json.Unmarshal(data, &out); err != nil {
+		return nil, fmt.Errorf("encoding the result: %w", err)
+	}
+	return out, nil
+}
+
+// parsePath reads a JSONPath, whose braces and first dot may be left out.
+func parsePath(path string) (*jsonpath.JSONPath, error) {
+	if !strings.Contains(path, "{") {
+		path = "{." + strings.TrimPrefix(path, ".") + "}"
+	}
+	parsed := jsonpath.New("path").AllowMissingKeys(true)
+	if err := parsed.Parse(path); err != nil {
+		return nil, usagef("JSONPath %q: %w", path, err)
+	}
+	return parsed, nil
+}
+
+// writeJSONPath writes what a path finds in a value.
+func writeJSONPath(out io.Writer, path string, value any) error {
+	parsed, err := parsePath(path)
+	if err != nil {
+		return err
+	}
+	tree, err := untypedJSON(value)
+	if err != nil {
+		return err
+	}
+	if err := parsed.Execute(out, tree); err != nil {
+		return usagef("JSONPath %q: %w", path, err)
+	}
+	fmt.Fprintln(out)
+	return nil
+}
+
+// lookup returns what a path finds in the tree of a row, as text; "" if there is nothing.
+func lookup(path *jsonpath.JSONPath, tree any) (string, error) {
+	var out bytes.Buffer
+	if err := path.Execute(&out, tree); err != nil {
+		return "", usagef("evaluating a JSONPath: %w", err)
+	}
+	return out.String(), nil
+}
+
+// customColumns reads "HEADER:PATH,…" as columns of the trees of rows.
+func customColumns(spec string) ([]column[any], error) {
+	var out []column[any]
+	for part := range strings.SplitSeq(spec, ",") {
+		header, path, ok := strings.Cut(part, ":")
+		if !ok || header == "" || path == "" {
+			return nil, usagef("custom-columns: %q is not HEADER:JSONPATH", part)
+		}
+		parsed, err := parsePath(path)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, column[any]{header: header, value: func(tree any) string {
+			text, err := lookup(parsed, tree)
+			if err != nil {
+				return ""
+			}
+			return text
+		}})
+	}
+	return out, nil
+}
+
+// treesOf returns the trees of rows.
+func treesOf[T any](rows []T) ([]any, error) {
+	out := make([]any, len(rows))
+	for i, row := range rows {
+		tree, err := untypedJSON(row)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = tree
+	}
+	return out, nil
+}
+
+// sortBy sorts rows by what a path finds in them: as numbers where both are, else as texts. Equal rows keep their order.
+func sortBy[T any](rows []T, path string) ([]T, error) {
+	parsed, err := parsePath(path)
+	if err != nil {
+		return nil, err
+	}
+	trees, err := treesOf(rows)
+	if err != nil {
+		return nil, err
+	}
+	type keyed struct {
+		row T
+		key string
+	}
+	all := make([]keyed, len(rows))
+	found := false
+	for i, row := range rows {
+		key, err := lookup(parsed, trees[i])
+		if err != nil {
+			return nil, err
+		}
+		found = found || key != ""
+		all[i] = keyed{row, key}
+	}
+	if !found && len(rows) > 0 {
+		return nil, usagef("--sort-by %q: no row has that field. -o json shows the fields", path)
+	}
+	slices.SortStableFunc(all, func(a, b keyed) int { return compareTexts(a.key, b.key) })
+	out := make([]T, len(all))
+	for i := range all {
+		out[i] = all[i].row
+	}
+	return out, nil
+}
+
+func compareTexts(a, b string) int {
+	x, errX := strconv.ParseFloat(a, 64)
+	y, errY := strconv.ParseFloat(b, 64)
+	if errX == nil && errY == nil {
+		return cmp.Compare(x, y)
+	}
+	return cmp.Compare(a, b)
+}
