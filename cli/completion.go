@@ -2,9 +2,13 @@ package cli
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
@@ -96,6 +100,34 @@ func completeNodes(f *Factory) completer {
 		cluster, err := reader.Fleet(ctx)
 		return namesOf(cluster.Nodes, func(n inventory.Node) string { return n.Name }), err
 	})
+}
+
+// completeFlags completes the values of the flags that all commands have.
+func completeFlags(f *Factory, root *cobra.Command) {
+	_ = root.RegisterFlagCompletionFunc("namespace", completeNamespaces(f))
+	_ = root.RegisterFlagCompletionFunc("context", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		config, err := f.rules.Load()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+func completeNamespaces(f *Factory) completer {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		client, err := f.kubernetes()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+		defer cancel()
+		list, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return namesOf(list.Items, func(n corev1.Namespace) string { return n.Name }), cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 func namesOf[T any](rows []T, name func(T) string) []string {

@@ -39,6 +39,7 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 	root.SetErr(f.IO.ErrOut)
 	root.SetFlagErrorFunc(flagError)
 	f.bindFlags(root.PersistentFlags())
+	completeFlags(f, root)
 	root.AddGroup(
 		&cobra.Group{ID: groupJobs, Title: "Jobs:"},
 		&cobra.Group{ID: groupCluster, Title: "The cluster:"},
@@ -72,6 +73,7 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		newRemoveCmd(f),
 		newLabelCmd(f))
 	add(groupCluster, newQueueCmd(f), newTopCmd(f), newAdviseCmd(f))
+	add(groupCluster, newDoctorCmd(f))
 	add(groupJobs, newExecCmd(f), newShellCmd(f), newPortForwardCmd(f), newOpenCmd(f), newCpCmd(f))
 	add(groupFiles, newValidateCmd(f), newRenderCmd(f))
 	root.AddCommand(newVersionCmd(f), newCompletionCmd(f))

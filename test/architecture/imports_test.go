@@ -56,6 +56,8 @@ var rules = []rule{
 		why: "it talks to Prometheus, and to nothing else"},
 	{tree: "pkg/usage/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
 		why: "who holds which GPU serves CLI, API and console alike"},
+	{tree: "pkg/doctor/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
+		why: "whether a cluster is fit is told by CLI and API alike"},
 	{tree: "pkg/explain", forbidden: []string{"k8s.io/client-go", kubernetes, ours("plugins"), ours("cli")}, direct: talks,
 		why: "records are values, which gpuctl reads too"},
 	{tree: "pkg/explain/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},

@@ -1,0 +1,231 @@
+// Package doctor examines whether a cluster is fit to run jobs: what has to be installed, what has to be alive, what the
+// user may do, and what is likely a slip, such as a label with a typo. [Examine] is pure: facts in, checks out, each
+// with what to do next.
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Status is the outcome of a check.
+type Status string
+
+const (
+	// OK is as it should be.
+	OK Status = "ok"
+	// Warning works, but not for everything or everybody.
+	Warning Status = "warning"
+	// Failed keeps jobs from running.
+	Failed Status = "failed"
+	// Unknown could not be looked at: the user lacks the right.
+	Unknown Status = "unknown"
+)
+
+// Check is one thing that was examined. JSON keys are a contract.
+type Check struct {
+	Name   string `json:"name"`
+	Status Status `json:"status"`
+	Text   string `json:"text"`
+	// Advice is what to do next, "" when all is well.
+	Advice string `json:"advice,omitempty"`
+}
+
+// Facts are what is examined. What could not be read is nil, and its name is in Unread.
+type Facts struct {
+	// Server is the version of the API server, and ServerTime its clock; Now is ours at that moment.
+	Server          string
+	ServerTime, Now time.Time
+	// Groups are the API groups with their versions, such as scheduling.x-k8s.io/v1alpha1.
+	Groups []string
+	// Rights are what the user may do.
+	Rights []Right
+	// PriorityClasses are the names of those there are.
+	PriorityClasses []string
+	// Lease is that of our scheduler, nil when there is none.
+	Lease *coordinationv1.Lease
+	Nodes []corev1.Node
+	// Policies and Bindings are the names of the ValidatingAdmissionPolicies and of their bindings.
+	Policies, Bindings []string
+	// Unread are the parts that the user may not read.
+	Unread []Part
+}
+
+// Part is a part of the facts.
+type Part string
+
+// The parts that need rights of their own.
+const (
+	PartPriorityClasses Part = "priority classes"
+	PartLease           Part = "the scheduler's lease"
+	PartNodes           Part = "nodes"
+	PartPolicies        Part = "admission policies"
+)
+
+// Right is something that gpuctl needs.
+type Right struct {
+	// For is what cannot be done without it, such as "submit jobs".
+	For     string
+	Verb    string
+	Group   string
+	Kind    string // the resource, such as jobs or pods/log
+	All     bool   // in all namespaces
+	Allowed bool
+}
+
+// fence is the policy that keeps a scheduler that has lost its lease from binding pods.
+const fence = "g8s-fence"
+
+// Examine makes all checks, in the order in which their failures are to be mended.
+func Examine(f Facts) []Check {
+	checks := []Check{f.server(), f.clock()}
+	checks = append(checks, f.rights()...)
+	return append(checks, f.priorityClasses(), f.scheduler(), f.fence(), f.podGroups(), f.devicePlugin(), f.labels())
+}
+
+func (f *Facts) server() Check {
+	return Check{Name: "API server", Status: OK, Text: "it answers, version " + f.Server}
+}
+
+// mostSkew is the difference of clocks from which ages and leases look wrong. The server tells whole seconds.
+const mostSkew = 5 * time.Second
+
+func (f *Facts) clock() Check {
+	skew := f.Now.Sub(f.ServerTime).Abs().Truncate(time.Second)
+	if f.ServerTime.IsZero() || skew <= mostSkew {
+		return Check{Name: "clock", Status: OK, Text: "this machine and the API server agree"}
+	}
+	return Check{
+		Name: "clock", Status: Warning, Text: fmt.Sprintf("this machine and the API server are %s apart", skew),
+		Advice: "ages and waiting times are wrong by that: synchronise the clocks, for example with chrony",
+	}
+}
+
+func (f *Facts) rights() []Check {
+	var missing, own []string
+	for _, right := range f.Rights {
+		switch {
+		case right.Allowed:
+		case right.All:
+			missing = append(missing, fmt.Sprintf("%s (%s %s)", right.For, right.Verb, right.Kind))
+		default:
+			own = append(own, fmt.Sprintf("%s (%s %s)", right.For, right.Verb, right.Kind))
+		}
+	}
+	namespace := Check{Name: "your rights in the namespace", Status: OK, Text: "you may do all that gpuctl does with jobs"}
+	if len(own) > 0 {
+		namespace.Status, namespace.Text = Failed, "you may not "+strings.Join(own, ", ")
+		namespace.Advice = "ask the administrators for a role with these rights in the namespace, such as edit"
+	}
+	cluster := Check{Name: "your rights in the cluster", Status: OK, Text: "you may read nodes and the pods of all namespaces"}
+	if len(missing) > 0 {
+		cluster.Status, cluster.Text = Warning, "you may not "+strings.Join(missing, ", ")
+		cluster.Advice = "jobs run without it, but gpuctl why, queue and top know less: ask for a cluster role that reads nodes and pods"
+	}
+	return []Check{namespace, cluster}
+}
+
+// unread is the check of a part that may not be read.
+func (f *Facts) unread(name string, part Part) (Check, bool) {
+	if !slices.Contains(f.Unread, part) {
+		return Check{}, false
+	}
+	return Check{Name: name, Status: Unknown, Text: "you may not read " + string(part), Advice: "ask an administrator to run gpuctl doctor"}, true
+}
+
+func (f *Facts) priorityClasses() Check {
+	if check, unread := f.unread("priority classes", PartPriorityClasses); unread {
+		return check
+	}
+	var missing []string
+	for _, name := range []string{names.PriorityClassHigh, names.PriorityClassMedium, names.PriorityClassLow} {
+		if !slices.Contains(f.PriorityClasses, name) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return Check{
+			Name: "priority classes", Status: Failed, Text: "missing: " + strings.Join(missing, ", ") + "; pods of such jobs are refused",
+			Advice: "install them: kubectl apply -k manifests/scheduler",
+		}
+	}
+	return Check{Name: "priority classes", Status: OK, Text: "all three are there"}
+}
+
+// leaseGrace is how many lease durations a scheduler may be silent: two replicas take turns in less.
+const leaseGrace = 3
+
+func (f *Facts) scheduler() Check {
+	const name = "scheduler"
+	if check, unread := f.unread(name, PartLease); unread {
+		return check
+	}
+	advice := "see why it is down: kubectl -n kube-system get pods -l app.kubernetes.io/name=" + names.SchedulerName
+	if f.Lease == nil || f.Lease.Spec.RenewTime == nil {
+		return Check{
+			Name: name, Status: Failed, Text: "no gpu-scheduler has ever led in this cluster, so no job is placed",
+			Advice: "install it: kubectl apply -k manifests/scheduler",
+		}
+	}
+	holder := ""
+	if f.Lease.Spec.HolderIdentity != nil {
+		holder = *f.Lease.Spec.HolderIdentity
+	}
+	duration := 15 * time.Second
+	if f.Lease.Spec.LeaseDurationSeconds != nil {
+		duration = time.Duration(*f.Lease.Spec.LeaseDurationSeconds) * time.Second
+	}
+	silent := f.serverNow().Sub(f.Lease.Spec.RenewTime.Time)
+	switch {
+	case holder == "":
+		return Check{Name: name, Status: Failed, Text: "no replica leads, so no job is placed", Advice: advice}
+	case silent > leaseGrace*duration:
+		return Check{
+			Name: name, Status: Failed, Text: fmt.Sprintf("its leader %s was last heard of %s ago, so no job is placed", holder, silent.Truncate(time.Second)),
+			Advice: advice,
+		}
+	}
+	return Check{Name: name, Status: OK, Text: holder + " leads"}
+}
+
+// serverNow is the time by the clock that renews leases.
+func (f *Facts) serverNow() time.Time {
+	if f.ServerTime.IsZero() {
+		return f.Now
+	}
+	return f.ServerTime
+}
+
+func (f *Facts) fence() Check {
+	const name = "fence"
+	if check, unread := f.unread(name, PartPolicies); unread {
+		return check
+	}
+	if !slices.Contains(f.Policies, fence) || !slices.Contains(f.Bindings, fence) {
+		return Check{
+			Name: name, Status: Warning, Text: "the policy that fences a scheduler off which has lost its lease is not installed",
+			Advice: "install it, or two schedulers may give one GPU away: kubectl apply -k manifests/policy",
+		}
+	}
+	return Check{Name: name, Status: OK, Text: "a scheduler that has lost its lease cannot place pods"}
+}
+
+// groupPodGroup is the API that jobs of several nodes need.
+const groupPodGroup = "scheduling.x-k8s.io/v1alpha1"
+
+func (f *Facts) podGroups() Check {
+	if !slices.Contains(f.Groups, groupPodGroup) {
+		return Check{
+			Name: "PodGroup CRD", Status: Warning, Text: "it is not installed, so jobs of several nodes cannot be created",
+			Advice: "install it: kubectl apply -k manifests/crds",
+		}
+	}
+	return Check{Name: "PodGroup CRD", Status: OK, Text: "jobs of several nodes can be created"}
+}

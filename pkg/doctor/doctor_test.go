@@ -1,0 +1,156 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+func node(name, gpus string, labels map[string]string) corev1.Node {
+	return corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Status:     corev1.NodeStatus{Allocatable: corev1.ResourceList{names.ResourceGPU: resource.MustParse(gpus)}},
+	}
+}
+
+func a100(name string) corev1.Node {
+	return node(name, "8", map[string]string{names.LabelGPUType: "A100-80G", names.LabelPool: "training"})
+}
+
+// healthy are the facts of a cluster in which nothing is wrong.
+func healthy() Facts {
+	return Facts{
+		Server: "v1.35.4", ServerTime: t0, Now: t0.Add(time.Second), Groups: []string{groupPodGroup},
+		Rights:          []Right{{For: "submit jobs", Allowed: true}, {For: "see nodes", All: true, Allowed: true}},
+		PriorityClasses: []string{names.PriorityClassHigh, names.PriorityClassMedium, names.PriorityClassLow},
+		Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("a"), LeaseDurationSeconds: ptr.To[int32](3), RenewTime: &metav1.MicroTime{Time: t0},
+		}},
+		Nodes:    []corev1.Node{a100("n1"), a100("n2")},
+		Policies: []string{fence}, Bindings: []string{fence},
+	}
+}
+
+func TestExamine(t *testing.T) {
+	type finding struct {
+		Status Status
+		Text   string // a part of it
+	}
+	tests := map[string]struct {
+		change func(*Facts)
+		// want are the checks that are not ok.
+		want map[string]finding
+	}{
+		"nothing is wrong": {change: func(*Facts) {}},
+		"no scheduler was ever there": {
+			change: func(f *Facts) { f.Lease = nil },
+			want:   map[string]finding{"scheduler": {Failed, "has ever led"}},
+		},
+		"the scheduler has died": {
+			change: func(f *Facts) { f.Lease.Spec.RenewTime.Time = t0.Add(-time.Minute) },
+			want:   map[string]finding{"scheduler": {Failed, "last heard of 1m0s ago"}},
+		},
+		"the scheduler has resigned": {
+			change: func(f *Facts) { f.Lease.Spec.HolderIdentity = ptr.To("") },
+			want:   map[string]finding{"scheduler": {Failed, "no replica leads"}},
+		},
+		"our clock is wrong, the scheduler is not blamed for it": {
+			change: func(f *Facts) { f.Now = t0.Add(time.Hour) },
+			want:   map[string]finding{"clock": {Warning, "1h0m0s apart"}},
+		},
+		"a priority class is missing": {
+			change: func(f *Facts) { f.PriorityClasses = f.PriorityClasses[:2] },
+			want:   map[string]finding{"priority classes": {Failed, "missing: g8s-low"}},
+		},
+		"the user may not submit": {
+			change: func(f *Facts) {
+				f.Rights = []Right{{For: "submit jobs", Verb: "create", Kind: "jobs"}, {For: "see nodes", Verb: "list", Kind: "nodes", All: true}}
+			},
+			want: map[string]finding{
+				"your rights in the namespace": {Failed, "submit jobs (create jobs)"}, "your rights in the cluster": {Warning, "see nodes"},
+			},
+		},
+		"a policy without its binding does nothing": {
+			change: func(f *Facts) { f.Bindings = nil },
+			want:   map[string]finding{"fence": {Warning, "not installed"}},
+		},
+		"the PodGroup CRD is missing": {
+			change: func(f *Facts) { f.Groups = nil },
+			want:   map[string]finding{"PodGroup CRD": {Warning, "several nodes"}},
+		},
+		"a device plugin is down": {
+			change: func(f *Facts) {
+				f.Nodes = append(f.Nodes, node("n3", "0", map[string]string{names.LabelNVIDIACount: "8"}), node("cpu", "0", nil))
+			},
+			want: map[string]finding{"device plugin": {Failed, "offering none: n3"}},
+		},
+		"there are no GPUs at all": {
+			change: func(f *Facts) { f.Nodes = []corev1.Node{node("cpu", "0", nil)} },
+			want:   map[string]finding{"device plugin": {Failed, "no node offers"}},
+		},
+		"types that differ in case, or by a letter": {
+			change: func(f *Facts) {
+				f.Nodes = append(f.Nodes,
+					node("n3", "8", map[string]string{names.LabelGPUType: "a100-80g", names.LabelPool: "trainin"}))
+			},
+			want: map[string]finding{"labels of nodes": {Warning, `GPU type "a100-80g" may mean "A100-80G" (n3); pool "trainin" may mean "training" (n3)`}},
+		},
+		"types that differ by a number are two": {
+			change: func(f *Facts) {
+				f.Nodes = append(f.Nodes, node("n3", "8", map[string]string{names.LabelGPUType: "A100-40G", names.LabelPool: "training"}))
+			},
+		},
+		"a key of an older gpuctl, and one in camel case": {
+			change: func(f *Facts) {
+				f.Nodes = append(f.Nodes, node("n3", "8", map[string]string{"runwhere.ai/pool": "x", "g8s.host/gpuType": "y", "example.com/pool": "z"}))
+			},
+			want: map[string]finding{"labels of nodes": {Warning, "label g8s.host/gpuType is not read, g8s.host/gpu-type is (n3); label runwhere.ai/pool is not read"}},
+		},
+		"what may not be read is unknown, not missing": {
+			change: func(f *Facts) {
+				*f = Facts{Unread: []Part{PartPriorityClasses, PartLease, PartNodes, PartPolicies}, Groups: f.Groups}
+			},
+			want: map[string]finding{
+				"priority classes": {Unknown, "may not read"}, "scheduler": {Unknown, "may not read"}, "fence": {Unknown, "may not read"},
+				"device plugin": {Unknown, "may not read"}, "labels of nodes": {Unknown, "may not read"},
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			facts := healthy()
+			tc.change(&facts)
+			got := map[string]finding{}
+			for _, check := range Examine(facts) {
+				if check.Status == OK {
+					continue
+				}
+				if check.Advice == "" {
+					t.Errorf("%s does not say what to do", check.Name)
+				}
+				if want := tc.want[check.Name]; strings.Contains(check.Text, want.Text) {
+					check.Text = want.Text
+				}
+				got[check.Name] = finding{check.Status, check.Text}
+			}
+			want := tc.want
+			if want == nil {
+				want = map[string]finding{}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,173 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// devicePlugin looks for nodes whose labels promise GPUs that the node does not offer.
+func (f *Facts) devicePlugin() Check {
+	const name = "device plugin"
+	if check, unread := f.unread(name, PartNodes); unread {
+		return check
+	}
+	var silent []string
+	offering := 0
+	for i := range f.Nodes {
+		node := &f.Nodes[i]
+		switch {
+		case offersGPUs(node):
+			offering++
+		case promisesGPUs(node):
+			silent = append(silent, node.Name)
+		}
+	}
+	switch {
+	case len(silent) > 0:
+		return Check{
+			Name: name, Status: Failed, Text: fmt.Sprintf("labelled with GPUs but offering none: %s", some(silent)),
+			Advice: "the device plugin or the driver is down there: kubectl describe node " + silent[0] + " and the logs of its nvidia-device-plugin pod",
+		}
+	case offering == 0:
+		return Check{
+			Name: name, Status: Failed, Text: "no node offers " + names.ResourceGPU,
+			Advice: "install NVIDIA's device plugin or GPU operator on the GPU nodes",
+		}
+	}
+	return Check{Name: name, Status: OK, Text: fmt.Sprintf("%d nodes offer GPUs", offering)}
+}
+
+func offersGPUs(node *corev1.Node) bool {
+	for name, quantity := range node.Status.Allocatable {
+		gpus := name == names.ResourceGPU || name == names.ResourceSharedGPU || strings.HasPrefix(string(name), names.ResourceMIGPrefix)
+		if gpus && quantity.Sign() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func promisesGPUs(node *corev1.Node) bool {
+	return gpu.TypeOf(node) != "" || !slices.Contains([]string{"", "0"}, node.Labels[names.LabelNVIDIACount])
+}
+
+// mostExamples is how many names a sentence lists.
+const mostExamples = 5
+
+func some(list []string) string {
+	slices.Sort(list)
+	text := strings.Join(list[:min(len(list), mostExamples)], ", ")
+	if more := len(list) - mostExamples; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// labels looks for labels that are nearly, but not quite, one that is known.
+func (f *Facts) labels() Check {
+	const name = "labels of nodes"
+	if check, unread := f.unread(name, PartNodes); unread {
+		return check
+	}
+	suspects := slices.Concat(f.misspeltKeys(), f.misspeltValues("GPU type", gpu.TypeOf), f.misspeltValues("pool", gpu.PoolOf))
+	if len(suspects) == 0 {
+		return Check{Name: name, Status: OK, Text: "no key and no value looks like a slip"}
+	}
+	return Check{
+		Name: name, Status: Warning, Text: strings.Join(suspects, "; "),
+		Advice: "if it is a slip, correct it: gpuctl label node NAME KEY=VALUE --overwrite",
+	}
+}
+
+// nodeLabels are the labels that this project reads on nodes.
+var nodeLabels = []string{names.LabelPool, names.LabelGPUType, names.LabelRack, names.LabelSharing}
+
+// misspeltKeys finds labels that mean one of ours: in another spelling, or under the prefix of an older gpuctl.
+func (f *Facts) misspeltKeys() []string {
+	found := map[string][]string{}
+	for i := range f.Nodes {
+		for key := range f.Nodes[i].Labels {
+			if meant := meantKey(key); meant != "" {
+				text := fmt.Sprintf("label %s is not read, %s is", key, meant)
+				found[text] = append(found[text], f.Nodes[i].Name)
+			}
+		}
+	}
+	return sentences(found)
+}
+
+func meantKey(key string) string {
+	if slices.Contains(nodeLabels, key) {
+		return ""
+	}
+	prefix, name, ok := strings.Cut(key, "/")
+	if !ok || prefix != names.GroupName && prefix != "runwhere.ai" {
+		return ""
+	}
+	plain := strings.NewReplacer("-", "", "_", "")
+	for _, known := range nodeLabels {
+		_, meant, _ := strings.Cut(known, "/")
+		if strings.EqualFold(plain.Replace(name), plain.Replace(meant)) {
+			return known
+		}
+	}
+	return ""
+}
+
+// misspeltValues finds values that differ by one letter, or only in case, from one that more nodes have. Digits are
+// no slip: A100-40G and A100-80G are two types.
+func (f *Facts) misspeltValues(what string, value func(*corev1.Node) string) []string {
+	nodes := map[string][]string{}
+	for i := range f.Nodes {
+		if v := value(&f.Nodes[i]); v != "" {
+			nodes[v] = append(nodes[v], f.Nodes[i].Name)
+		}
+	}
+	values := slices.Sorted(maps.Keys(nodes))
+	found := map[string][]string{}
+	for _, rare := range values {
+		for _, common := range values {
+			if len(nodes[rare]) < len(nodes[common]) && isSlip(rare, common) {
+				found[fmt.Sprintf("%s %q may mean %q", what, rare, common)] = nodes[rare]
+				break
+			}
+		}
+	}
+	return sentences(found)
+}
+
+func isSlip(a, b string) bool {
+	if digits(a) != digits(b) {
+		return false
+	}
+	return strings.EqualFold(a, b) || min(len(a), len(b)) > 3 && levenshtein.ComputeDistance(a, b) == 1
+}
+
+func digits(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, text)
+}
+
+// sentences lists findings with the nodes they concern, those of the most nodes first.
+func sentences(found map[string][]string) []string {
+	texts := slices.SortedFunc(maps.Keys(found), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(found[b]), len(found[a])), cmp.Compare(a, b))
+	})
+	for i, text := range texts {
+		texts[i] = fmt.Sprintf("%s (%s)", text, some(found[text]))
+	}
+	return texts
+}
