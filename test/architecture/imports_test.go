@@ -4,6 +4,7 @@ package architecture
 import (
 	"bytes"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -87,20 +88,39 @@ var rules = []rule{
 		why: "plugins meet there, and know the contract, k8s.io/kube-scheduler/framework, alone"},
 	{tree: "pkg/backpressure", forbidden: []string{kubernetes, "k8s.io/client-go", ours("plugins"), ours("cli")}, direct: talks,
 		why: "it counts, and knows neither pods nor schedulers"},
-	{tree: "plugins/gpudevices", forbidden: []string{kubernetes, ours("plugins/gpufilter"), ours("plugins/gpuscore"), ours("plugins/gpuexplain"), ours("cli"), ours("pkg/sandbox")},
-		why: "plugins know the contract, k8s.io/kube-scheduler/framework, and not each other"},
-	{tree: "plugins/gpufilter", forbidden: []string{kubernetes, ours("plugins/gpuscore"), ours("cli"), ours("pkg/sandbox")},
-		why: "plugins know the contract, k8s.io/kube-scheduler/framework, and not each other"},
-	{tree: "plugins/gpuexplain", forbidden: []string{kubernetes, ours("plugins/gpufilter"), ours("plugins/gpuscore"), ours("cli"), ours("pkg/sandbox")},
-		why: "plugins know the contract, k8s.io/kube-scheduler/framework, and not each other"},
-	{tree: "plugins/gpuscore", forbidden: []string{kubernetes, ours("plugins/gpufilter"), ours("cli"), ours("pkg/sandbox")},
-		why: "plugins know the contract, k8s.io/kube-scheduler/framework, and not each other"},
+	{tree: "pkg/fence", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/devices"), ours("pkg/sandbox")},
+		why: "it knows leases and epochs, and nothing of what is bound under them"},
+	{tree: "test/oracle", forbidden: []string{kubernetes, ours("plugins"), ours("pkg/devices"), ours("cli"), ours("pkg/sandbox")},
+		why: "a judge shares no arithmetic with the scheduler, only the formats of pkg/gpu"},
 }
 
 func ours(tree string) string { return module + tree }
 
+// pluginRules keep each plugin from Kubernetes' own tree, and from every other plugin.
+func pluginRules(t *testing.T) []rule {
+	t.Helper()
+	packages := slices.DeleteFunc(list(t, "./plugins/..."), func(path string) bool {
+		return path == ours("plugins") // the list of them
+	})
+	var found []rule
+	for _, plugin := range packages {
+		forbidden := []string{kubernetes, ours("cli"), ours("pkg/server"), ours("pkg/sandbox")}
+		for _, other := range packages {
+			if _, own := under(other, []string{plugin}); !own {
+				forbidden = append(forbidden, other)
+			}
+		}
+		found = append(found, rule{tree: strings.TrimPrefix(plugin, module), forbidden: forbidden,
+			why: "plugins know the contract, k8s.io/kube-scheduler/framework, and not each other"})
+	}
+	if len(found) == 0 {
+		t.Fatal("found no plugin, so the rule about them would prove nothing")
+	}
+	return found
+}
+
 func TestImports(t *testing.T) {
-	for _, rule := range rules {
+	for _, rule := range append(pluginRules(t), rules...) {
 		t.Run(rule.tree, func(t *testing.T) {
 			for _, pkg := range list(t, rule.tree) {
 				for _, path := range list(t, "-deps", pkg) {
