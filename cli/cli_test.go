@@ -91,6 +91,10 @@ func TestWithoutACluster(t *testing.T) {
 			stdin: trainingYAML, args: []string{"create", "-f", "-", "--dry-run=client"},
 			stdout: "training/sft created (client dry run)\n",
 		},
+		"several objects are a List for kubectl": {
+			stdin: strings.Replace(trainingYAML, "training", "notebook", 1), args: []string{"render", "-f", "-", "-o", "json"},
+			stdout: "{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"List\",\n  \"items\": [",
+		},
 		"an argument too many": {args: []string{"version", "now"}, code: 2, stderr: `unexpected argument "now"`},
 		"a completion script":  {args: []string{"completion", "bash"}, stdout: "__start_gpuctl"},
 	}

@@ -125,12 +125,21 @@ func (o *createOptions) print(creations []creation) error {
 		if len(objects) == 1 {
 			return encode(o.factory.IO.Out, outputJSON, objects[0])
 		}
-		return encode(o.factory.IO.Out, outputJSON, list[client.Object]{Items: append([]client.Object{}, objects...)})
+		return encode(o.factory.IO.Out, outputJSON, kubernetesList{
+			APIVersion: "v1", Kind: "List", Items: append([]client.Object{}, objects...),
+		})
 	}
 	for _, c := range creations {
 		fmt.Fprintln(o.factory.IO.Out, c.String()+o.suffix())
 	}
 	return nil
+}
+
+// kubernetesList is the form in which kubectl reads several objects as JSON.
+type kubernetesList struct {
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Items      []client.Object `json:"items"`
 }
 
 // suffix is what follows the name of what was created: nothing for -o name, which is for programs.

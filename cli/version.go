@@ -78,14 +78,17 @@ func (o *versionOptions) serverVersion() (*buildVersion, error) {
 	return &buildVersion{Version: info.GitVersion, Commit: info.GitCommit, Go: info.GoVersion, Platform: info.Platform}, nil
 }
 
-// clientVersion is what the Go toolchain recorded when it built this binary.
+// version is that of a release, which the linker fills in: -X g8s.host/gpu-scheduler/cli.version=v1.0.0.
+var version string
+
+// clientVersion is what the Makefile and the Go toolchain recorded when they built this binary.
 func clientVersion() buildVersion {
 	out := buildVersion{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return out
 	}
-	out.Version = cmp.Or(info.Main.Version, out.Version)
+	out.Version = cmp.Or(version, info.Main.Version, out.Version)
 	for _, setting := range info.Settings {
 		if setting.Key == "vcs.revision" {
 			out.Commit = setting.Value

@@ -10,7 +10,7 @@ import (
 )
 
 // ToolsCommand is what a user runs when the programs of the control plane are missing.
-const ToolsCommand = "make tools"
+const ToolsCommand = "make tools build"
 
 // Options say what a sandbox consists of. The zero value is an API server alone, in a directory of its own.
 type Options struct {

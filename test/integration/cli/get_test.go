@@ -44,7 +44,7 @@ func TestGetJobsFiltersAndFormats(t *testing.T) {
 		t.Errorf("stdout is %q", got.stdout)
 	}
 	s.expect(3, "nothing", "", "get", "jobs", "nothing", "--pods")
-	s.expect(2, "did you mean", "", "get", "jobs", "--status", "Runing")
+	s.expect(2, "did you mean", "", "get", "jobs", "--status", "Pendin")
 	s.expect(2, "no row has that field", "", "get", "jobs", "--sort-by", "nonsense")
 	s.expect(2, "JSONPath", "", "get", "jobs", "-o", "jsonpath={.a")
 	s.expect(2, "", "", "get", "jobs", "-l", "=,=")

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) (code int, err error) {
 	for _, name := range []string{"etcd", "kube-apiserver"} {
 		if _, err := os.Stat(filepath.Join(binaries, name)); err != nil {
-			return 1, fmt.Errorf("%s is not built, run: make tools (%w)", name, err)
+			return 1, fmt.Errorf("%s is not built, run: make tools build (%w)", name, err)
 		}
 	}
 	server.Environment = &envtest.Environment{BinaryAssetsDirectory: binaries}
