@@ -16,7 +16,7 @@ RACE       := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools test chaos demo demo-down bench generate verify lint image clean
+.PHONY: help build tools test chaos demo demo-down bench bench-queueing generate verify lint image clean
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -41,6 +41,9 @@ demo-down: ## Stop the cluster of `make demo`
 
 bench: ## Run the benchmarks of the plugins and of their pure parts
 	go test -run '^$$' -bench . -benchmem ./pkg/gpu/... ./plugins/...
+
+bench-queueing: build ## Replay Philly's jobs under queueing policies, into docs/benchmarks/queueing.md; about 2 minutes
+	@hack/bench-queueing.sh
 
 generate: ## Write the generated files: deep copies, reference pages
 	@hack/generate.sh

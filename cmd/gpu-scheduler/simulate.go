@@ -51,11 +51,10 @@ type simulation struct {
 	arrivals, output  string
 	seed              int64
 	out, progress     io.Writer
-	isTerminal        bool
 }
 
 func newSimulateCommand() *cobra.Command {
-	s := &simulation{isTerminal: term.IsTerminal(int(os.Stderr.Fd()))}
+	s := &simulation{}
 	cmd := &cobra.Command{
 		Use:     "simulate --cluster FILE [--workload FILE]...",
 		Short:   "Replay a workload against a cluster in memory",
@@ -83,6 +82,7 @@ func newSimulateCommand() *cobra.Command {
 	flags.Int64Var(&s.seed, "seed", 42, "Decides what is left to chance")
 	flags.StringVarP(&s.output, "output", "o", "table", "Output: table, json, or csv (allocation by percent asked for)")
 	flags.StringVar(&s.report, "report", "", "Write plots to this file too, .html or .svg")
+	cmd.AddCommand(newQueueingCommand())
 	cmd.SetUsageFunc((&cobra.Command{}).UsageFunc()) // that of the parent lists the scheduler's own flags
 	cmd.SetHelpFunc((&cobra.Command{}).HelpFunc())
 	return cmd
@@ -103,7 +103,7 @@ func (s *simulation) run(ctx context.Context) error {
 	}
 	var results []*simulate.Result
 	for _, candidate := range candidates {
-		bar := s.bar(candidate.Name, len(arrivals))
+		bar := progress(s.progress, candidate.Name, len(arrivals))
 		result, err := simulate.Run(ctx, cluster, arrivals, candidate, simulate.Options{
 			Seed: s.seed, Progress: func(int) { _ = bar.Add(1) }, // a bar that cannot be drawn is no reason to stop
 		})
@@ -124,12 +124,12 @@ func silenceLogs() {
 	klog.SetOutput(io.Discard)
 }
 
-// bar shows how far a run is, on a terminal only.
-func (s *simulation) bar(name string, total int) *progressbar.ProgressBar {
-	if !s.isTerminal {
+// progress shows how far a run is, on a terminal only.
+func progress(w io.Writer, name string, total int) *progressbar.ProgressBar {
+	if file, ok := w.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
 		return progressbar.DefaultSilent(int64(total))
 	}
-	return progressbar.NewOptions(total, progressbar.OptionSetWriter(s.progress), progressbar.OptionSetDescription(name),
+	return progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(name),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
 }
 

@@ -2,6 +2,7 @@ package queueing
 
 import (
 	"math/bits"
+	"math/rand/v2"
 	"slices"
 )
 
@@ -14,6 +15,8 @@ type Cluster struct {
 	level [GPUsPerNode + 1]nodeSet
 	// idle is how many GPUs are free in all.
 	idle int
+	// ties, if set, decides between equal nodes.
+	ties *rand.Rand
 }
 
 // nodeSet is a set of node indices and its size.
@@ -36,6 +39,10 @@ func NewCluster(nodes, racks int) *Cluster {
 	return c
 }
 
+// BreakTies has equal nodes chosen by chance, as a seed fixes it, and not the first of them. No policy is better or worse
+// for it, so it shows how much of a difference between two policies is chance.
+func (c *Cluster) BreakTies(seed uint64) { c.ties = rand.New(rand.NewPCG(seed, seed)) }
+
 // Nodes is how many there are.
 func (c *Cluster) Nodes() int { return len(c.free) }
 
@@ -55,19 +62,20 @@ func (c *Cluster) Fits(gang Gang) bool {
 }
 
 // BestFit returns a node for each pod of a gang, or false if it does not fit: for whole pods the first
-// free nodes, for the rest the node that it leaves the fewest free GPUs on. Of equal nodes it takes the first.
+// free nodes, for the rest the node that it leaves the fewest free GPUs on. Of equal nodes it takes the first, but for
+// BreakTies.
 func (c *Cluster) BestFit(gang Gang) ([]int, bool) {
 	if !c.Fits(gang) {
 		return nil, false
 	}
 	if gang.Rest == 0 {
-		return c.wholeNodes(gang.Whole), true
+		return c.choose(GPUsPerNode, gang.Whole), true
 	}
 	level := c.tightest(gang.Rest, GPUsPerNode-1)
 	if level < 0 {
-		return c.wholeNodes(gang.Pods()), true
+		return c.choose(GPUsPerNode, gang.Pods()), true
 	}
-	return append(c.wholeNodes(gang.Whole), c.level[level].after(0)), true
+	return append(c.choose(GPUsPerNode, gang.Whole), c.choose(level, 1)...), true
 }
 
 // BestNode returns the node that a pod leaves the fewest free GPUs on, or false if it fits on none.
@@ -76,7 +84,7 @@ func (c *Cluster) BestNode(gpus int) (int, bool) {
 	if level < 0 {
 		return -1, false
 	}
-	return c.level[level].after(0), true
+	return c.choose(level, 1)[0], true
 }
 
 // tightest is the least level from low to high that has nodes, or -1.
@@ -89,13 +97,20 @@ func (c *Cluster) tightest(low, high int) int {
 	return -1
 }
 
-// wholeNodes are the first nodes that are free as a whole; there must be as many.
-func (c *Cluster) wholeNodes(count int) []int {
-	nodes := make([]int, 0, count+1) // and one for the rest of the gang
-	for node := c.level[GPUsPerNode].after(0); len(nodes) < count; node = c.level[GPUsPerNode].after(node + 1) {
+// choose returns some of the nodes with so many GPUs free, the first or those that chance has picked; there must be as
+// many.
+func (c *Cluster) choose(level, count int) []int {
+	nodes := make([]int, 0, count+1) // and one for the rest of a gang
+	for node := c.level[level].after(0); node >= 0; node = c.level[level].after(node + 1) {
+		if len(nodes) == count && c.ties == nil {
+			break
+		}
 		nodes = append(nodes, node)
 	}
-	return nodes
+	if c.ties != nil {
+		c.ties.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+	}
+	return nodes[:count]
 }
 
 // set changes how many GPUs of a node are free.

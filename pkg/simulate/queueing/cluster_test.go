@@ -43,15 +43,26 @@ func TestBestFit(t *testing.T) {
 
 // TestClusterAgreesWithALookAtEveryNode binds and frees at random, and compares each answer with the plain one.
 func TestClusterAgreesWithALookAtEveryNode(t *testing.T) {
+	t.Run("the first of equal nodes", func(t *testing.T) {
+		agree(t, NewCluster(130, 4)) // three words of the sets
+	})
+	t.Run("any of equal nodes", func(t *testing.T) {
+		c := NewCluster(130, 4)
+		c.BreakTies(7)
+		agree(t, c)
+	})
+}
+
+func agree(t *testing.T, c *Cluster) {
+	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
-	c := NewCluster(130, 4) // three words of the sets
 	free := slices.Repeat([]int{GPUsPerNode}, c.Nodes())
 	type bound struct {
 		gang  Gang
 		nodes []int
 	}
 	var all []bound
-	for range 20_000 {
+	for range 10_000 {
 		gang := GangOf([]int{1, 2, 3, 4, 7, 8, 12, 16, 20, 64}[random.IntN(10)])
 		nodes, ok := c.BestFit(gang)
 		if ok != plainFits(free, gang) || c.Fits(gang) != ok {
@@ -106,6 +117,25 @@ func checkRest(t *testing.T, free []int, gang Gang, nodes []int) {
 		if gpus >= gang.Rest && gpus < left {
 			t.Fatalf("the rest of %+v is put where %d are free, and node %d has %d", gang, left, node, gpus)
 		}
+	}
+}
+
+func TestBreakTiesChoosesAmongEqualNodesBySeed(t *testing.T) {
+	chosen := func(seed uint64) int {
+		c := clusterOf(3, 8, 8, 8, 8, 8, 8, 8)
+		c.BreakTies(seed)
+		nodes, _ := c.BestFit(GangOf(8))
+		return nodes[0]
+	}
+	seen := map[int]bool{}
+	for seed := range uint64(20) {
+		if chosen(seed) != chosen(seed) {
+			t.Errorf("seed %d chooses two nodes", seed)
+		}
+		seen[chosen(seed)] = true
+	}
+	if len(seen) < 4 || seen[0] {
+		t.Errorf("20 seeds choose the nodes %v, want several of 1 to 7", seen)
 	}
 }
 

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/simulate/queueing"
+	"g8s.host/gpu-scheduler/pkg/simulate/tracefile"
+)
+
+const queueingLong = `Replay a trace of jobs under queueing policies, in virtual time, and say how long the jobs
+waited. A job is a gang: as many pods of 8 GPUs as it needs, and one with the rest, which
+start together. The cluster is nodes of 8 GPUs; nothing but GPUs counts.
+
+The trace is the job list of Microsoft's Philly cluster (82,247 jobs, 109 days), or a CSV
+file with the columns timestamp, duration, num_gpus, gpu_time and cluster, which may be
+packed with gzip. No policy of these is what gpu-scheduler runs: they are what it has to
+be compared with. Equal inputs give equal results.
+
+Policies:
+`
+
+const queueingExample = `  # All policies on 80 nodes
+  gpu-scheduler simulate queueing
+
+  # How much do large jobs wait for a reservation, and how much of that is chance?
+  gpu-scheduler simulate queueing --nodes 64,80,96 --policy backfill,easy-nodes --ties 10
+
+  # Your own jobs, as JSON
+  gpu-scheduler simulate queueing --trace jobs.csv --nodes 12 -o json`
+
+// queueingReplay is what the user asks for.
+type queueingReplay struct {
+	study                    queueing.Study
+	policies                 []string
+	trace, reference, output string
+	out, progress            io.Writer
+}
+
+func newQueueingCommand() *cobra.Command {
+	q := &queueingReplay{}
+	cmd := &cobra.Command{
+		Use:     "queueing",
+		Short:   "Replay a trace of jobs under queueing policies",
+		Long:    queueingLong + policyList(),
+		Example: queueingExample,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cmd.SilenceUsage = true
+			q.out, q.progress = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			err := q.run(cmd.Context())
+			if err != nil {
+				fmt.Fprintln(q.progress, "error:", err)
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&q.trace, "trace", "", "Jobs as CSV (default is Philly's)")
+	flags.IntSliceVar(&q.study.Nodes, "nodes", []int{80}, "Sizes of the cluster, in nodes of 8 GPUs")
+	flags.IntVar(&q.study.Racks, "racks", 4, "Racks that the nodes are in")
+	flags.StringSliceVar(&q.policies, "policy", nil, "Policies to replay (default is all)")
+	flags.IntVar(&q.study.Ties, "ties", 0, "Replay so many times more, with chance choosing between equal nodes")
+	flags.StringVar(&q.reference, "reference", "", "Figures to compare with: CSV of nodes, policy, figure, value")
+	flags.StringVarP(&q.output, "output", "o", "table", "Output: table, markdown or json")
+	return cmd
+}
+
+func policyList() string {
+	var list bytes.Buffer
+	for _, policy := range queueing.Policies {
+		fmt.Fprintf(&list, "  %-12s%s\n", policy.Name, policy.About)
+	}
+	return list.String()
+}
+
+func (q *queueingReplay) run(ctx context.Context) error {
+	write, err := q.writer()
+	if err != nil {
+		return err
+	}
+	if q.study.Policies, err = queueing.Select(q.policies); err != nil {
+		return fmt.Errorf("reading --policy: %w", err)
+	}
+	theirs, err := q.figures()
+	if err != nil {
+		return err
+	}
+	jobs, err := q.jobs()
+	if err != nil {
+		return err
+	}
+	bar := progress(q.progress, "replaying", q.study.Replays())
+	q.study.Progress = func() { _ = bar.Add(1) } // a bar that cannot be drawn is no reason to stop
+	reports, err := q.study.Run(ctx, jobs)
+	if err != nil {
+		return err
+	}
+	return write(reports, theirs)
+}
+
+// writer writes a report in the form that was asked for.
+func (q *queueingReplay) writer() (func([]queueing.Report, []queueing.Figure) error, error) {
+	switch q.output {
+	case "table":
+		return q.writeTables(queueing.Table.WriteText), nil
+	case "markdown":
+		return q.writeTables(queueing.Table.WriteMarkdown), nil
+	case "json":
+		return q.writeJSON, nil
+	}
+	return nil, fmt.Errorf("--output is %q, want table, markdown or json", q.output)
+}
+
+func (q *queueingReplay) writeTables(write func(queueing.Table, io.Writer) error) func([]queueing.Report, []queueing.Figure) error {
+	return func(reports []queueing.Report, theirs []queueing.Figure) error {
+		for _, table := range queueing.Tables(reports, theirs) {
+			if err := write(table, q.out); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// writeJSON leaves the figures of others out: who reads JSON has them.
+func (q *queueingReplay) writeJSON(reports []queueing.Report, _ []queueing.Figure) error {
+	encoder := json.NewEncoder(q.out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(reports)
+}
+
+func (q *queueingReplay) jobs() ([]*queueing.Job, error) {
+	if q.trace == "" {
+		return queueing.Philly()
+	}
+	data, err := tracefile.Read(q.trace)
+	if err != nil {
+		return nil, fmt.Errorf("reading --trace: %w", err)
+	}
+	jobs, err := queueing.ReadTrace(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", q.trace, err)
+	}
+	return jobs, nil
+}
+
+func (q *queueingReplay) figures() ([]queueing.Figure, error) {
+	if q.reference == "" {
+		return nil, nil
+	}
+	data, err := tracefile.Read(q.reference)
+	if err != nil {
+		return nil, fmt.Errorf("reading --reference: %w", err)
+	}
+	figures, err := queueing.ReadFigures(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", q.reference, err)
+	}
+	return figures, nil
+}
