@@ -31,6 +31,7 @@ type environment struct {
 }
 
 func TestMain(m *testing.M) {
+	runAsGpuctl()
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gpuctl's integration tests:", err)
