@@ -3,9 +3,12 @@ package cli
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +21,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
+	"g8s.host/gpu-scheduler/pkg/operate"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -117,6 +121,36 @@ func TestRenderIsADryRun(t *testing.T) {
 	}
 }
 
+func TestTheHelpNamesEveryExitCode(t *testing.T) {
+	for _, code := range []int{
+		exitOK, exitFailure, exitUsage, exitNotFound, exitConflict, exitForbidden, exitQuota, exitCannotFit, exitTimeout,
+		exitUnreachable, exitJobFailed, exitNotFinished, exitCancelled, exitInterrupted,
+	} {
+		if !strings.Contains(exitCodeHelp, fmt.Sprintf("  %d ", code)) {
+			t.Errorf("the help does not name exit code %d", code)
+		}
+	}
+}
+
+func TestHintsSayWhatToDoNext(t *testing.T) {
+	tests := map[string]struct {
+		err  error
+		want string
+	}{
+		"the cluster is down":        {&url.Error{URL: "https://h:6443/api", Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, "https://h:6443"},
+		"its certificate is unknown": {&url.Error{URL: "https://h:6443/api", Err: x509.UnknownAuthorityError{}}, "certificate-authority"},
+		"a node is in another pool":  {&submit.ForeignNodesError{}, "--force moves"},
+		"it is not in that pool":     {&submit.ForeignNodesError{Leaving: true}, "Nothing was changed"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := message(fmt.Errorf("doing it: %w", tc.err)); !strings.Contains(got, tc.want) {
+				t.Errorf("message is %q, want one with %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestHelpNamesTheProgramAsItWasCalled(t *testing.T) {
 	streams, out, _ := TestIOStreams("")
 	Run(t.Context(), NewFactory(streams), []string{"/usr/bin/kubectl-gpu", "get", "jobs", "--help"})
@@ -144,6 +178,19 @@ func TestExitCodes(t *testing.T) {
 		"not logged in":            {apierrors.NewUnauthorized("x"), 5},
 		"no answer in time":        {context.DeadlineExceeded, 9},
 		"interrupted":              {context.Canceled, 130},
+		"a quota refuses it":       {apierrors.NewForbidden(resource, "x", errors.New("exceeded quota: gpus")), 6},
+		"no node could hold it":    {&cannotFitError{}, 7},
+		"waited for too long":      {&timeoutError{}, 8},
+		"the wrong state":          {&operate.StateError{}, 4},
+		"cannot change in place":   {&submit.ImmutableError{Cause: apierrors.NewInvalid(schema.GroupKind{}, "x", nil)}, 4},
+		"labels are taken":         {&submit.TakenError{}, 4},
+		"several jobs of one name": {&submit.AmbiguousError{Kinds: []string{"training"}}, 2},
+		"quota not found":          {&submit.QuotaNotFoundError{}, 3},
+		"a difference":             {errDiffers, 1},
+		"diff fails":               {&diffError{errors.New("x")}, 2},
+		"diff is forbidden":        {&diffError{apierrors.NewForbidden(resource, "x", nil)}, 5},
+		"an untrusted certificate": {&url.Error{Op: "Get", Err: x509.UnknownAuthorityError{}}, 1},
+		"nobody listens":           {&url.Error{Op: "Get", Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, 9},
 		"no job to read":           {&inventory.NotFoundError{}, 3},
 		"no such rank":             {&joblogs.SelectionError{}, 2},
 		"it took too long":         {&timeoutError{}, 8},

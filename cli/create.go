@@ -17,8 +17,10 @@ type createOptions struct {
 	manifests
 	dryRun string
 	force  bool
-	output *output
-	stay   stayOptions
+	// requireFit refuses jobs that no node could ever hold.
+	requireFit bool
+	output     *output
+	stay       stayOptions
 }
 
 func newCreateCmd(f *Factory) *cobra.Command {
@@ -40,6 +42,7 @@ func newCreateCmd(f *Factory) *cobra.Command {
 	addFilesFlag(cmd, &o.files)
 	addDryRunFlag(cmd, &o.dryRun, dryRunClient)
 	cmd.Flags().BoolVar(&o.force, "force", false, "Take nodes into a pool that are in another one")
+	cmd.Flags().BoolVar(&o.requireFit, "require-fit", false, "Refuse, with exit code 7, jobs that no node could ever hold")
 	o.output.addTo(cmd)
 	o.stay.addFlags(cmd.Flags())
 	return cmd
@@ -60,6 +63,9 @@ func runCreate(ctx context.Context, o *createOptions) error {
 	}
 	if o.dryRun == dryRunClient {
 		return o.print(creations)
+	}
+	if err := o.checkFit(ctx, creations); err != nil {
+		return err
 	}
 	writer, err := o.factory.writer()
 	if err != nil {

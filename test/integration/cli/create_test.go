@@ -15,6 +15,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 func TestCreateGetDelete(t *testing.T) {
@@ -173,6 +175,16 @@ func TestFilesAreCheckedBeforeAnythingIsCreated(t *testing.T) {
 	}
 	s.expect(0, "", "", "create", "-f", folder, "-f", s.file("c.yaml", notebook("c")))
 	s.wantObjects(3)
+}
+
+func TestAJobThatNoNodeCouldHoldIsWarnedOfOrRefused(t *testing.T) {
+	s := newSession(t)
+	s.node(s.namespace, map[string]string{names.LabelPool: "p-" + s.namespace})
+	mistyped := training("sft") + "  pool: p-" + s.namespace + "x\n"
+	s.expect(7, "did you mean", mistyped, "create", "-f", "-", "--require-fit")
+	s.wantObjects(0)
+	s.expect(0, "warning: training/sft will wait", mistyped, "create", "-f", "-")
+	s.wantObjects(1)
 }
 
 func TestServerDryRunCreatesNothing(t *testing.T) {

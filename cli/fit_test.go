@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"testing"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+func TestMisfit(t *testing.T) {
+	offers := []inventory.Offer{
+		{Pool: "default", Nodes: 1},
+		{Pool: "train", GPUType: "A100-80G", Nodes: 4, MostGPUs: 8},
+		{Pool: "train", GPUType: "L40S-48G", Nodes: 2, MostGPUs: 4},
+		{Pool: "share", GPUType: "L4", Nodes: 1, MostShared: 16},
+	}
+	tests := map[string]struct {
+		asked workload.Resources
+		want  string
+	}{
+		"a node is large enough":        {workload.Resources{Pool: "train", GPU: 8}, ""},
+		"one of the types is there":     {workload.Resources{Pool: "train", GPU: 1, GPUTypes: []string{"H100", "L40S-48G"}}, ""},
+		"shared GPUs count":             {workload.Resources{Pool: "share", GPU: 16}, ""},
+		"no GPU is asked for":           {workload.Resources{Pool: "default"}, ""},
+		"the pool is mistyped":          {workload.Resources{Pool: "trian"}, `no node is in pool "trian" (did you mean "train"?)`},
+		"the type is in no such pool":   {workload.Resources{Pool: "train", GPU: 1, GPUTypes: []string{"A100-80g"}}, `no node of pool train has GPUs of type A100-80g (did you mean "A100-80G"?); it has A100-80G, L40S-48G`},
+		"no node has so many":           {workload.Resources{Pool: "train", GPU: 9}, "a pod asks for 9 GPUs, and the largest such node of pool train has 8"},
+		"none of that type has so many": {workload.Resources{Pool: "train", GPU: 8, GPUTypes: []string{"L40S-48G"}}, "a pod asks for 8 GPUs, and the largest such node of pool train has 4"},
+		"the pool has no GPUs":          {workload.Resources{Pool: "default", GPU: 1}, "a pod asks for 1 GPU, and the largest such node of pool default has 0"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := misfit(&tc.asked, offers); got != tc.want {
+				t.Errorf("misfit is %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

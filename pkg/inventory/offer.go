@@ -1,0 +1,49 @@
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Offer is what a pool has of one type of GPU, whoever holds it now.
+type Offer struct {
+	Pool string
+	// GPUType is "" for nodes without GPUs, or whose type nothing says.
+	GPUType string
+	Nodes   int
+	// MostGPUs is the number of whole GPUs of its largest node, MostShared that of slots on shared ones.
+	MostGPUs, MostShared int64
+}
+
+// Offers reads what pools could ever give to a job, sorted by pool and type: one request.
+func (r *Reader) Offers(ctx context.Context) ([]Offer, error) {
+	list, err := r.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: fromCache})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	return buildOffers(buildNodes(list.Items, nil)), nil
+}
+
+func buildOffers(nodes []Node) []Offer {
+	var out []Offer
+	for _, node := range nodes {
+		i := slices.IndexFunc(out, func(o Offer) bool { return o.Pool == node.Pool && o.GPUType == node.GPUType })
+		if i < 0 {
+			i = len(out)
+			out = append(out, Offer{Pool: node.Pool, GPUType: node.GPUType})
+		}
+		out[i].Nodes++
+		out[i].MostGPUs = max(out[i].MostGPUs, node.GPUs.Allocatable)
+		if node.SharedGPUs != nil {
+			out[i].MostShared = max(out[i].MostShared, node.SharedGPUs.Allocatable)
+		}
+	}
+	slices.SortFunc(out, func(a, b Offer) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.GPUType, b.GPUType))
+	})
+	return out
+}
