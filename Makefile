@@ -3,7 +3,7 @@ SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-BINARIES   := gpu-scheduler gpuctl gpu-sandbox
+BINARIES   := gpu-scheduler gpuctl gpuctl-server gpu-sandbox
 REGISTRY   ?= registry.example.com/g8s
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 KUBERNETES := $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2; exit}' go.mod)

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 // Snapshot is the whole cluster at one moment, for a server that answers many from memory. It is only read.
@@ -16,8 +18,10 @@ type Snapshot struct {
 	// NodeObjects and the others are as Kubernetes has them, in no order.
 	NodeObjects []corev1.Node
 	PodObjects  []corev1.Pod
-	Namespaces  []corev1.Namespace
-	Quotas      []corev1.ResourceQuota
+	JobObjects  []batchv1.Job
+	// Namespaces are sorted by name, Quotas by name and namespace.
+	Namespaces []Namespace
+	Quotas     []Quota
 }
 
 // Mirror calls changed with the cluster as it is and then after every burst of changes, until ctx ends; changed is
@@ -27,6 +31,7 @@ func (r *Reader) Mirror(ctx context.Context, changed func(Snapshot)) error {
 	refused := func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector("reason", reasonFailedCreate).String()
 	}
+	quotas := func(o *metav1.ListOptions) { o.LabelSelector = names.LabelQuota }
 	all := func(*metav1.ListOptions) {}
 	core := r.client.CoreV1().RESTClient()
 	stores := watchAll(ctx, metav1.NamespaceAll, []source{
@@ -36,7 +41,7 @@ func (r *Reader) Mirror(ctx context.Context, changed func(Snapshot)) error {
 		{r.client.AppsV1().RESTClient(), "deployments", &appsv1.Deployment{}, labelled},
 		{core, "events", &corev1.Event{}, refused},
 		{core, "namespaces", &corev1.Namespace{}, all},
-		{core, "resourcequotas", &corev1.ResourceQuota{}, all},
+		{core, "resourcequotas", &corev1.ResourceQuota{}, quotas},
 	})
 	return stores.each(ctx, func() {
 		objects := Objects{
@@ -46,12 +51,14 @@ func (r *Reader) Mirror(ctx context.Context, changed func(Snapshot)) error {
 			Deployments: contents[appsv1.Deployment](stores.stores[3]),
 			Events:      contents[corev1.Event](stores.stores[4]),
 		}
+		quotas := buildQuotas(contents[corev1.ResourceQuota](stores.stores[6]))
 		changed(Snapshot{
 			Cluster:     Build(objects),
 			NodeObjects: objects.Nodes,
 			PodObjects:  objects.Pods,
-			Namespaces:  contents[corev1.Namespace](stores.stores[5]),
-			Quotas:      contents[corev1.ResourceQuota](stores.stores[6]),
+			JobObjects:  objects.Jobs,
+			Namespaces:  buildNamespaces(contents[corev1.Namespace](stores.stores[5]), quotas),
+			Quotas:      quotas,
 		})
 	})
 }

@@ -96,15 +96,19 @@ func (r *Reader) Namespaces(ctx context.Context) ([]Namespace, error) {
 	return buildNamespaces(list.Items, quotas), nil
 }
 
+// NamespaceOf is a namespace, its quota left out.
+func NamespaceOf(namespace *corev1.Namespace) Namespace {
+	return Namespace{
+		Name: namespace.Name, Status: string(namespace.Status.Phase), Created: namespace.CreationTimestamp.Time,
+		Managed: namespace.Labels[names.LabelNamespace] == names.True, Labels: namespace.Labels,
+	}
+}
+
 func buildNamespaces(namespaces []corev1.Namespace, quotas []Quota) []Namespace {
 	out := make([]Namespace, 0, len(namespaces))
 	for i := range namespaces {
-		namespace := &namespaces[i]
-		row := Namespace{
-			Name: namespace.Name, Status: string(namespace.Status.Phase), Created: namespace.CreationTimestamp.Time,
-			Managed: namespace.Labels[names.LabelNamespace] == names.True, Labels: namespace.Labels,
-		}
-		if quota, ok := find(quotas, func(q Quota) bool { return q.Namespace == namespace.Name }); ok {
+		row := NamespaceOf(&namespaces[i])
+		if quota, ok := find(quotas, func(q Quota) bool { return q.Namespace == row.Name }); ok {
 			row.Quota = &quota
 		}
 		out = append(out, row)

@@ -72,6 +72,9 @@ func (o *upOptions) run(ctx context.Context, progress io.Writer, ready func() er
 	if err := o.startSchedulers(ctx, s); err != nil {
 		return err
 	}
+	if err := o.startServer(ctx, s); err != nil {
+		return err
+	}
 	crashes := map[string]string{}
 	if err := o.place.write(describe(s, crashes)); err != nil {
 		return err
@@ -99,6 +102,17 @@ func (o *upOptions) startSchedulers(ctx context.Context, s *sandbox.Sandbox) err
 		}
 	}
 	return nil
+}
+
+func (o *upOptions) startServer(ctx context.Context, s *sandbox.Sandbox) error {
+	if !o.api {
+		return nil
+	}
+	if err := s.InstallServer(ctx); err != nil {
+		return err
+	}
+	_, err := s.StartServer(ctx, sandbox.ServerOptions{})
+	return err
 }
 
 // watch writes crashes into the state until ctx ends. A cluster with a crashed part is left as it is, so that

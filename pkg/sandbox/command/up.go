@@ -23,6 +23,7 @@ type upOptions struct {
 	fleetPath  string
 	schedulers int
 	noSched    bool
+	api        bool
 	hostExec   bool
 	foreground bool
 }
@@ -51,6 +52,7 @@ func (o *upOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.fleetPath, "fleet", "", "File that describes the nodes")
 	cmd.Flags().IntVar(&o.schedulers, "schedulers", 2, "Number of gpu-scheduler replicas, of which one leads")
 	cmd.Flags().BoolVar(&o.noSched, "no-scheduler", false, "Install and run no gpu-scheduler")
+	cmd.Flags().BoolVar(&o.api, "api", false, "Run gpuctl-server, the REST API, too")
 	cmd.Flags().BoolVar(&o.hostExec, "host-exec", false, "Let `kubectl exec` run commands on THIS machine; anybody with an account on it could")
 }
 
@@ -171,5 +173,6 @@ func (o *upOptions) runArgs() []string {
 		"run", "--dir", o.place.root, "--name", o.place.name,
 		"--nodes", strconv.Itoa(o.nodes), "--fleet", o.fleetPath, "--schedulers", strconv.Itoa(o.schedulers),
 		"--no-scheduler=" + strconv.FormatBool(o.noSched), "--host-exec=" + strconv.FormatBool(o.hostExec),
+		"--api=" + strconv.FormatBool(o.api),
 	}
 }

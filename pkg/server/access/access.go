@@ -1,0 +1,144 @@
+// Package access decides who calls the REST API and what they may read, by asking the cluster: a bearer token is
+// reviewed by the API server, rights are reviewed by it, and all that is done for a caller is done as the caller, by
+// impersonation. So the rights and quotas that count are the caller's, and the server adds none of its own.
+//
+// Answers of reviews are kept for some seconds, so that a list that is served from memory costs no request.
+package access
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/cache"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// DefaultTTL is how long the answers of reviews are kept: as long as a revoked right may still be seen to work.
+const DefaultTTL = 10 * time.Second
+
+// ErrUnauthenticated says that a request carries no token that the cluster accepts.
+var ErrUnauthenticated = errors.New("no valid bearer token")
+
+const (
+	reviewTimeout = 10 * time.Second
+	// maxCallers bounds the clients that are kept, each some kilobytes.
+	maxCallers = 4096
+	// idleCaller is how long the clients of a caller who is silent are kept.
+	idleCaller = 10 * time.Minute
+)
+
+// reviewBackoff retries reviews that fail for lack of a connection.
+var reviewBackoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 4}
+
+// Gate authenticates callers and gives them clients that act as they.
+type Gate struct {
+	authn  authenticator.Request
+	authz  authorizer.Authorizer
+	config *rest.Config
+	// callers holds a *Caller by its identity.
+	callers *cache.LRUExpireCache
+}
+
+// Options say how a Gate decides.
+type Options struct {
+	// TTL is how long answers of reviews are kept; 0 means [DefaultTTL].
+	TTL time.Duration
+	// Audiences are those a token must be for; none means the API server's own.
+	Audiences []string
+}
+
+// New returns a Gate that reviews and impersonates with the identity of config.
+func New(config *rest.Config, o Options) (*Gate, error) {
+	if o.TTL == 0 {
+		o.TTL = DefaultTTL
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating the client of reviews: %w", err)
+	}
+	authn, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
+		TokenAccessReviewClient:  client.AuthenticationV1(),
+		TokenAccessReviewTimeout: reviewTimeout,
+		WebhookRetryBackoff:      &reviewBackoff,
+		CacheTTL:                 o.TTL,
+		APIAudiences:             o.Audiences,
+	}.New()
+	if err != nil {
+		return nil, fmt.Errorf("setting up authentication: %w", err)
+	}
+	authz, err := authorizerfactory.DelegatingAuthorizerConfig{
+		SubjectAccessReviewClient: client.AuthorizationV1(),
+		AllowCacheTTL:             o.TTL,
+		DenyCacheTTL:              o.TTL,
+		WebhookRetryBackoff:       &reviewBackoff,
+	}.New()
+	if err != nil {
+		return nil, fmt.Errorf("setting up authorization: %w", err)
+	}
+	return &Gate{authn: authn, authz: authz, config: config, callers: cache.NewLRUExpireCache(maxCallers)}, nil
+}
+
+// Identify returns who sends a request. It returns [ErrUnauthenticated] for a request without a valid token, and
+// another error when the cluster could not be asked.
+func (g *Gate) Identify(r *http.Request) (*Caller, error) {
+	response, ok, err := g.authn.AuthenticateRequest(r)
+	switch {
+	case ok:
+		return g.caller(response.User)
+	case err == nil || isInvalidToken(err):
+		return nil, ErrUnauthenticated
+	}
+	return nil, fmt.Errorf("reviewing the token: %w", err)
+}
+
+// isInvalidToken tells a token that was refused from a review that failed. The library has no type for it.
+func isInvalidToken(err error) bool {
+	var several utilerrors.Aggregate
+	if errors.As(err, &several) {
+		return !slices.ContainsFunc(several.Errors(), func(one error) bool { return !isInvalidToken(one) })
+	}
+	return err.Error() == "invalid bearer token"
+}
+
+// caller returns the clients of a user, made on first use.
+func (g *Gate) caller(who user.Info) (*Caller, error) {
+	key := identity(who)
+	if known, ok := g.callers.Get(key); ok {
+		if c, ok := known.(*Caller); ok {
+			return c, nil
+		}
+	}
+	c, err := g.newCaller(who)
+	if err != nil {
+		return nil, err
+	}
+	g.callers.Add(key, c, idleCaller)
+	return c, nil
+}
+
+func (g *Gate) newCaller(who user.Info) (*Caller, error) {
+	config := rest.CopyConfig(g.config)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: who.GetExtra(),
+	}
+	binary := rest.CopyConfig(config)
+	binary.ContentType = runtime.ContentTypeProtobuf
+	binary.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(binary)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client that acts as %s: %w", who.GetName(), err)
+	}
+	return &Caller{User: who, Config: config, Kubernetes: client, authz: g.authz}, nil
+}

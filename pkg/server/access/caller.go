@@ -1,0 +1,161 @@
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Caller is an authenticated user, and what acts with their rights.
+type Caller struct {
+	User user.Info
+	// Config connects to the API server as the caller.
+	Config *rest.Config
+	// Kubernetes reads as the caller.
+	Kubernetes kubernetes.Interface
+
+	authz authorizer.Authorizer
+}
+
+// identity is equal for users who have the same rights.
+func identity(who user.Info) string {
+	groups := slices.Clone(who.GetGroups())
+	slices.Sort(groups)
+	// Encoding strings and maps of them cannot fail, and maps are written in the order of their keys.
+	key, _ := json.Marshal([]any{who.GetName(), who.GetUID(), groups, who.GetExtra()})
+	return string(key)
+}
+
+// Resource is a kind of object in the words of RBAC.
+type Resource struct{ Group, Resource string }
+
+func (r Resource) String() string {
+	if r.Group == "" {
+		return r.Resource
+	}
+	return r.Resource + "." + r.Group
+}
+
+// DeniedError says which right a caller lacks.
+type DeniedError struct {
+	User, Verb string
+	Resource   Resource
+	// Namespace is "" for the whole cluster.
+	Namespace string
+	// Path is that of a right to no resource, such as /metrics.
+	Path string
+}
+
+func (e *DeniedError) Error() string {
+	switch {
+	case e.Path != "":
+		return fmt.Sprintf("user %q may not %s %s", e.User, e.Verb, e.Path)
+	case e.Namespace != "":
+		return fmt.Sprintf("user %q may not %s %s in namespace %s", e.User, e.Verb, e.Resource, e.Namespace)
+	}
+	return fmt.Sprintf("user %q may not %s %s in the whole cluster", e.User, e.Verb, e.Resource)
+}
+
+// MayList returns nil if the caller may list each of the resources in a namespace, "" for the whole cluster; a
+// [DeniedError] if not; and another error when the cluster could not be asked.
+func (c *Caller) MayList(ctx context.Context, namespace string, resources ...Resource) error {
+	for _, resource := range resources {
+		allowed, err := c.allows(ctx, authorizer.AttributesRecord{
+			User: c.User, Verb: "list", Namespace: namespace, ResourceRequest: true,
+			APIGroup: resource.Group, APIVersion: "v1", Resource: resource.Resource,
+		})
+		if err != nil {
+			return err
+		}
+		if !allowed {
+			return &DeniedError{User: c.User.GetName(), Verb: "list", Resource: resource, Namespace: namespace}
+		}
+	}
+	return nil
+}
+
+// MayGet returns nil if the caller may get a path of the server, such as /metrics.
+func (c *Caller) MayGet(ctx context.Context, path string) error {
+	allowed, err := c.allows(ctx, authorizer.AttributesRecord{User: c.User, Verb: "get", Path: path})
+	if err != nil {
+		return err
+	}
+	if !allowed {
+		return &DeniedError{User: c.User.GetName(), Verb: "get", Path: path}
+	}
+	return nil
+}
+
+func (c *Caller) allows(ctx context.Context, attributes authorizer.AttributesRecord) (bool, error) {
+	decision, _, err := c.authz.Authorize(ctx, attributes)
+	if decision == authorizer.DecisionAllow {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reviewing the rights of %s: %w", c.User.GetName(), err)
+	}
+	return false, nil
+}
+
+// maxReviews is how many reviews run at a time for one request.
+const maxReviews = 16
+
+// Scope is where a caller may list something.
+type Scope struct {
+	all        bool
+	namespaces map[string]bool
+	// Denied is why the scope is not the whole cluster; nil when it is.
+	Denied error
+}
+
+// Has reports whether the scope covers a namespace.
+func (s Scope) Has(namespace string) bool { return s.all || s.namespaces[namespace] }
+
+// Empty reports whether the scope covers nothing.
+func (s Scope) Empty() bool { return !s.all && len(s.namespaces) == 0 }
+
+// Scope finds out where the caller may list all of the resources: in the whole cluster, else in which of the
+// candidates. Several reviews run at a time, and their answers are kept.
+func (c *Caller) Scope(ctx context.Context, candidates []string, resources ...Resource) (Scope, error) {
+	err := c.MayList(ctx, "", resources...)
+	if err == nil {
+		return Scope{all: true}, nil
+	}
+	if !errors.As(err, new(*DeniedError)) {
+		return Scope{}, err
+	}
+	granted := make([]bool, len(candidates))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(maxReviews)
+	for i, namespace := range candidates {
+		group.Go(func() error {
+			err := c.MayList(ctx, namespace, resources...)
+			if errors.As(err, new(*DeniedError)) {
+				return nil
+			}
+			granted[i] = err == nil
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return Scope{}, err
+	}
+	scope := Scope{namespaces: map[string]bool{}, Denied: err}
+	for i, namespace := range candidates {
+		if granted[i] {
+			scope.namespaces[namespace] = true
+		}
+	}
+	return scope, nil
+}
+
+// Only is the scope of one namespace.
+func Only(namespace string) Scope { return Scope{namespaces: map[string]bool{namespace: true}} }

@@ -1,0 +1,164 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"path"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+// Root is the path that all routes of the API begin with.
+const Root = "/api/v1"
+
+// route declares one operation: what the document says of it, and what the checks of a request follow from.
+type route struct {
+	method, path string
+	// id names the operation, and its method in generated clients.
+	id, tag string
+	// summary is one line; detail says more.
+	summary, detail string
+	// status is that of a success; 0 means 200.
+	status int
+	// fails are the statuses of failures, beside those that every route has.
+	fails []int
+	// public routes need no token, and anyone's no right.
+	public, anyone bool
+	// replies are answers that the output type does not describe, by status.
+	replies map[int]*huma.Response
+}
+
+// bearer is the name of the one way to authenticate.
+const bearer = "bearerToken"
+
+// everywhere are the failures that every route with authentication has.
+var everywhere = []int{http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable}
+
+// newAPI makes the API without routes.
+func newAPI(mux *http.ServeMux, version string) huma.API {
+	useFailures()
+	huma.DefaultArrayNullable = false
+	config := huma.DefaultConfig("gpuctl", version)
+	config.Info.Description = "Submit, watch and change GPU jobs, pools and quotas: what gpuctl does, for programs."
+	config.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
+	config.CreateHooks = nil // they add $schema to every answer
+	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
+	config.Formats = formats()
+	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{bearer: {
+		Type: "http", Scheme: "bearer",
+		Description: "A Kubernetes token, such as `kubectl create token SERVICEACCOUNT` prints. What is done is done with the rights of its owner.",
+	}}
+	config.Servers = []*huma.Server{{URL: "/"}}
+	return humago.New(mux, config)
+}
+
+// schemaName names the schema of a type in the document: one of another package of ours begins with its package, as
+// two packages may have types of one name.
+func schemaName(t reflect.Type, hint string) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	name := huma.DefaultSchemaNamer(t, hint)
+	folder, own := path.Base(t.PkgPath()), path.Base(reflect.TypeFor[route]().PkgPath())
+	if t.Name() == "" || folder == own || !strings.HasPrefix(t.PkgPath(), ourModule) {
+		return name
+	}
+	return strings.ToUpper(folder[:1]) + folder[1:] + name
+}
+
+// ourModule begins the paths of our packages.
+const ourModule = "g8s.host/gpu-scheduler/"
+
+// register adds a route. Errors of the handler become answers in [failure].
+func register[I, O any](s *Server, r route, handle func(context.Context, *I) (*O, error)) {
+	_, hasBody := reflect.TypeFor[I]().FieldByName("Body")
+	huma.Register(s.api, s.operation(r, hasBody), func(ctx context.Context, input *I) (*O, error) {
+		output, err := handle(ctx, input)
+		if err == nil {
+			return output, nil
+		}
+		failed := failure(ctx, err)
+		s.log(ctx, failed, r.id, err)
+		if failed.status == http.StatusTooManyRequests || failed.status == http.StatusServiceUnavailable {
+			return nil, huma.ErrorWithHeaders(failed, http.Header{"Retry-After": {"1"}})
+		}
+		return nil, failed
+	})
+}
+
+// log notes what is the server's failure and not the client's.
+func (s *Server) log(ctx context.Context, failed *Failure, operation string, err error) {
+	level := slog.LevelDebug
+	switch {
+	case failed.status == http.StatusServiceUnavailable:
+		level = slog.LevelWarn
+	case failed.status >= http.StatusInternalServerError:
+		level = slog.LevelError
+	}
+	s.options.Log.Log(ctx, level, "Request failed", "requestId", failed.RequestID, "operation", operation, "error", err)
+}
+
+func (s *Server) operation(r route, hasBody bool) huma.Operation {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	op := huma.Operation{
+		OperationID: r.id, Method: r.method, Path: r.path, Tags: []string{r.tag},
+		Summary: r.summary, Description: r.detail, DefaultStatus: r.status, MaxBodyBytes: s.options.MaxBody,
+		Responses: map[string]*huma.Response{},
+	}
+	if !r.public {
+		op.Security = []map[string][]string{{bearer: {}}}
+	}
+	schema := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Failure](), true, "Failure")
+	body := map[string]*huma.MediaType{jsonType: {Schema: schema}}
+	for _, status := range r.failures(hasBody) {
+		op.Responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: body}
+	}
+	op.Responses["default"] = &huma.Response{Description: "Any other failure", Content: body}
+	for status, reply := range r.replies {
+		op.Responses[strconv.Itoa(status)] = reply
+	}
+	return op
+}
+
+// failures are the statuses of failures that a route can have.
+func (r *route) failures(hasBody bool) []int {
+	fails := slices.Clone(r.fails)
+	if !r.public {
+		fails = append(fails, everywhere...)
+	}
+	if !r.public && !r.anyone {
+		fails = append(fails, http.StatusForbidden)
+	}
+	if hasBody {
+		fails = append(fails, http.StatusBadRequest, http.StatusRequestEntityTooLarge)
+	}
+	if hasBody || strings.Contains(r.path, "{") {
+		fails = append(fails, http.StatusUnprocessableEntity)
+	}
+	return fails
+}
+
+// jsonReply describes a reply of the type T in JSON, and an event stream where there is one.
+func jsonReply[T any](s *Server, description string, events ...*huma.MediaType) *huma.Response {
+	t := reflect.TypeFor[T]()
+	content := map[string]*huma.MediaType{
+		jsonType: {Schema: s.api.OpenAPI().Components.Schemas.Schema(t, true, t.Name())},
+	}
+	for _, stream := range events {
+		content[streamType] = stream
+	}
+	return &huma.Response{Description: description, Content: content}
+}
+
+// errNoCaller cannot happen behind the authentication; it keeps a route that would be in front of it from answering.
+var errNoCaller = errors.New("the request was not authenticated")

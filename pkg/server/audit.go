@@ -1,0 +1,30 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/felixge/httpsnoop"
+)
+
+// audited logs one line for each write: who, what and how it ended. Bodies, headers and queries stay out of it, as
+// they may hold secrets.
+func (s *Server) audited(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
+			next.ServeHTTP(w, r)
+			return
+		}
+		ctx := r.Context()
+		user := ""
+		if caller, err := callerOf(ctx); err == nil {
+			user = caller.User.GetName()
+		}
+		notes := &auditNotes{}
+		began := s.options.Now()
+		result := httpsnoop.CaptureMetrics(next, w, r.WithContext(withNotes(ctx, notes)))
+		s.options.Log.InfoContext(ctx, "Audit",
+			"requestId", requestID(ctx), "user", user, "address", r.RemoteAddr, "method", r.Method, "path", r.URL.Path,
+			"objects", notes.all(), "status", result.Code, "took", s.options.Now().Sub(began).Round(time.Millisecond).String())
+	})
+}

@@ -1,0 +1,103 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"g8s.host/gpu-scheduler/pkg/gpumetrics"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/server/access"
+	"g8s.host/gpu-scheduler/pkg/usage"
+)
+
+// NodeGPUs are the GPUs of a node.
+type NodeGPUs struct {
+	NodeName string    `json:"nodeName"`
+	GPUCount int       `json:"gpuCount"`
+	GPUs     []NodeGPU `json:"gpus"`
+}
+
+// NodeGPU is one GPU.
+type NodeGPU struct {
+	GPUID     string         `json:"gpuId" example:"gpu-0"`
+	UUID      string         `json:"uuid,omitempty"`
+	Type      string         `json:"type"`
+	Status    string         `json:"status" enum:"free,used,shared,unhealthy" doc:"used as well when a pod holds it or another of the node, and only the node knows which"`
+	Health    string         `json:"health,omitempty" doc:"One word for what is wrong with an unhealthy one"`
+	MemoryMiB int64          `json:"memoryMiB,omitempty"`
+	SharedMiB int64          `json:"sharedMiB,omitempty" doc:"Memory of a shared GPU that pods have"`
+	Holders   []usage.Holder `json:"holders,omitempty" doc:"The pods that have it, if you may list pods there"`
+}
+
+// NodeGPUList is a page of nodes with their GPUs.
+type NodeGPUList Page[NodeGPUs]
+
+type nodeGPUsInput struct{ Paging }
+
+type nodeGPUsOutput struct{ Body NodeGPUList }
+
+func (s *Server) listNodeGPUs(ctx context.Context, in *nodeGPUsInput) (*nodeGPUsOutput, error) {
+	view, err := s.fleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	scope, err := caller.Scope(ctx, view.jobNamespaces, podResource)
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]*inventory.Node, len(view.Nodes))
+	for i := range view.Nodes {
+		nodes[i] = &view.Nodes[i]
+	}
+	cards := view.cards()
+	list, err := cut(in.Paging, nodes, nodeKey, func(node *inventory.Node) NodeGPUs {
+		return nodeGPUs(node, cards[node.Name], scope)
+	})
+	return &nodeGPUsOutput{Body: NodeGPUList(list)}, err
+}
+
+// cards are those of all nodes, by node; found once for each view.
+func (v *view) cards() map[string][]usage.GPU {
+	v.findCards.Do(func() {
+		holders := slices.DeleteFunc(slices.Clone(v.PodObjects), func(pod corev1.Pod) bool {
+			return pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		})
+		v.nodeCards = map[string][]usage.GPU{}
+		for _, card := range usage.Build(v.NodeObjects, holders, gpumetrics.Samples{}).GPUs {
+			v.nodeCards[card.Node] = append(v.nodeCards[card.Node], card)
+		}
+	})
+	return v.nodeCards
+}
+
+func nodeGPUs(node *inventory.Node, cards []usage.GPU, scope access.Scope) NodeGPUs {
+	out := NodeGPUs{NodeName: node.Name, GPUCount: len(cards), GPUs: make([]NodeGPU, len(cards))}
+	for i, card := range cards {
+		out.GPUs[i] = NodeGPU{
+			GPUID: "gpu-" + strconv.Itoa(card.Index), UUID: card.UUID, Type: card.GPUType, Health: card.Health,
+			Status: cardStatus(card.State), MemoryMiB: card.MemoryMiB, SharedMiB: card.SharedMiB,
+		}
+		for _, holder := range card.Holders {
+			if scope.Has(holder.Namespace) {
+				out.GPUs[i].Holders = append(out.GPUs[i].Holders, holder)
+			}
+		}
+	}
+	return out
+}
+
+// cardStatus is a state in the words of the first gpuctl, as far as it had one.
+func cardStatus(state usage.State) string {
+	switch state {
+	case usage.Whole, usage.Held:
+		return "used"
+	}
+	return string(state)
+}

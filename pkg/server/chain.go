@@ -1,0 +1,197 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"g8s.host/gpu-scheduler/pkg/server/access"
+)
+
+// What a request carries in its context.
+type (
+	requestKey struct{}
+	callerKey  struct{}
+)
+
+func requestID(ctx context.Context) string {
+	id, _ := ctx.Value(requestKey{}).(string)
+	return id
+}
+
+// callerOf returns who made the request. Every route that is not public has one.
+func callerOf(ctx context.Context) (*access.Caller, error) {
+	if caller, ok := ctx.Value(callerKey{}).(*access.Caller); ok {
+		return caller, nil
+	}
+	return nil, errNoCaller
+}
+
+// build registers the routes and puts around them what every request goes through.
+func (s *Server) build() (http.Handler, error) {
+	mux := http.NewServeMux()
+	s.api = newAPI(mux, s.options.Version)
+	s.routes()
+	if err := s.addDocument(mux); err != nil {
+		return nil, err
+	}
+	limits := newLimiter(s.options.Rate, s.options.Burst)
+	keys := newKeyring(s.options.Now, s.metrics.replayed)
+	handler := http.Handler(mux)
+	handler = keys.once(handler)
+	handler = s.audited(handler)
+	handler = limits.perCaller(handler)
+	handler = s.authenticated(handler, s.publicPatterns(), mux)
+	handler = limits.perAddress(handler)
+	handler = s.bounded(handler)
+	handler = crossOrigin(handler, s.options.Origins)
+	handler = s.measured(handler, mux)
+	return s.identified(handler), nil
+}
+
+// identified gives each request an identity, and keeps a panic from ending more than its request.
+func (s *Server) identified(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := rand.Text()
+		ctx := context.WithValue(r.Context(), requestKey{}, id)
+		w.Header().Set("X-Request-Id", id)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		defer func() {
+			cause := recover()
+			if cause == nil {
+				return
+			}
+			if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+				panic(cause) //nolint:forbidigo // net/http's own way to cut a connection
+			}
+			s.options.Log.ErrorContext(ctx, "Panic", "requestId", id, "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			writeFailure(w, r.WithContext(ctx), errors.New("panic"))
+		}()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// answerTimeout bounds every answer that is no stream; a stream moves it with each message.
+const answerTimeout = time.Minute
+
+// bounded limits what a request may send, and how long its answer may take.
+func (s *Server) bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, s.options.MaxBody)
+		// A writer that knows no deadlines is that of a test.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// authenticated lets only callers through whom the cluster knows, except to public routes. An unknown route is told
+// from a known one only to them.
+func (s *Server) authenticated(next http.Handler, public map[string]bool, mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, pattern := mux.Handler(r)
+		if public[pattern] {
+			next.ServeHTTP(w, r)
+			return
+		}
+		caller, err := s.gate.Identify(r)
+		switch {
+		case errors.Is(err, access.ErrUnauthenticated):
+			w.Header().Set("WWW-Authenticate", `Bearer realm="gpuctl"`)
+			writeFailure(w, r, &refusal{status: http.StatusUnauthorized, code: "Unauthorized",
+				text: "no valid token: send the header Authorization: Bearer TOKEN with a token of this cluster"})
+			return
+		case err != nil:
+			s.options.Log.ErrorContext(r.Context(), "Authentication failed", "requestId", requestID(r.Context()), "error", err)
+			writeFailure(w, r, &unavailableError{"the cluster cannot be asked who you are: try again"})
+			return
+		}
+		ctx := context.WithValue(r.Context(), callerKey{}, caller)
+		if pattern == "" {
+			unknownRoute(w, r.WithContext(ctx), mux)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// publicPatterns are the routes that need no token, as the document says it.
+func (s *Server) publicPatterns() map[string]bool {
+	public := map[string]bool{}
+	for _, path := range documentPaths {
+		public["GET "+path] = true
+	}
+	for path, item := range s.api.OpenAPI().Paths {
+		if item.Get != nil && len(item.Get.Security) == 0 {
+			public["GET "+path] = true
+		}
+	}
+	return public
+}
+
+// unknownRoute answers for a path or a method that no route has, in the form of all failures.
+func unknownRoute(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
+	probe := &headerOnly{header: http.Header{}}
+	mux.ServeHTTP(probe, r)
+	if probe.status == http.StatusMethodNotAllowed {
+		allow := probe.header.Get("Allow")
+		w.Header().Set("Allow", allow)
+		writeFailure(w, r, &refusal{status: http.StatusMethodNotAllowed, code: "MethodNotAllowed",
+			text: fmt.Sprintf("%s is not possible here, but %s", r.Method, allow)})
+		return
+	}
+	writeFailure(w, r, notFoundf("there is no route %s %s: %s/docs lists them", r.Method, r.URL.Path, Root))
+}
+
+// headerOnly takes an answer and drops its body.
+type headerOnly struct {
+	header http.Header
+	status int
+}
+
+func (h *headerOnly) Header() http.Header         { return h.header }
+func (h *headerOnly) Write(p []byte) (int, error) { return len(p), nil }
+func (h *headerOnly) WriteHeader(status int)      { h.status = status }
+
+// writeFailure answers with an error from outside the routes.
+func writeFailure(w http.ResponseWriter, r *http.Request, err error) {
+	failed := failure(r.Context(), err)
+	w.Header().Set("Content-Type", jsonType)
+	if failed.status == http.StatusTooManyRequests || failed.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.WriteHeader(failed.status)
+	_ = encodeJSON(w, failed) // the client is gone: nobody could be told
+}
+
+// crossOrigin answers browsers: pages of the origins may call, with a token; all others may not.
+func crossOrigin(next http.Handler, origins []string) http.Handler {
+	allowed := map[string]bool{}
+	for _, origin := range origins {
+		allowed[strings.TrimSuffix(origin, "/")] = true
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		origin := r.Header.Get("Origin")
+		w.Header().Add("Vary", "Origin")
+		if origin == "" || !allowed[origin] {
+			next.ServeHTTP(w, r)
+			return
+		}
+		header := w.Header()
+		header.Set("Access-Control-Allow-Origin", origin)
+		header.Set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After, Idempotency-Replayed")
+		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			header.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
+			header.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID")
+			header.Set("Access-Control-Max-Age", "600")
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

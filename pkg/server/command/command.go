@@ -1,0 +1,165 @@
+// Package command is the command line of gpuctl-server: where it listens, how it is secured, and which cluster it
+// serves.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"g8s.host/gpu-scheduler/pkg/server"
+)
+
+type options struct {
+	kubeconfig, listen string
+	certFile, keyFile  string
+	insecure           bool
+	logFormat          string
+	drain              time.Duration
+	server             server.Options
+}
+
+// Main runs the program and returns its exit code: 0, or 1 after an error was printed.
+func Main() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := New().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		return 1
+	}
+	return 0
+}
+
+// New returns the command.
+func New() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "gpuctl-server",
+		Short: "Serve gpuctl's REST API",
+		Long: "Serve gpuctl's REST API. Callers authenticate with a Kubernetes token, and all is done with their own rights.\n" +
+			"The document of the API is at /openapi.json, and a page to read at /docs.",
+		Example: "  gpuctl-server --tls-cert-file tls.crt --tls-key-file tls.key\n" +
+			"  gpuctl-server --listen 127.0.0.1:8080 --insecure --kubeconfig ~/.kube/config",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version(),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, cmd.ErrOrStderr()) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.listen, "listen", ":8443", "Address to listen on")
+	flags.StringVar(&o.certFile, "tls-cert-file", "", "Certificate, with those of its issuers; read again when it changes")
+	flags.StringVar(&o.keyFile, "tls-key-file", "", "Key of the certificate; read again when it changes")
+	flags.BoolVar(&o.insecure, "insecure", false, "Serve without TLS; only on a loopback address, as tokens would be read on the way")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Kubeconfig of the server's own identity; without it that of its pod")
+	flags.StringVar(&o.server.Prometheus, "prometheus-url", "", "Prometheus that has DCGM's metrics of GPUs")
+	flags.StringArrayVar(&o.server.Audiences, "token-audience", nil, "Audience that tokens must be for; without it the API server's; may be repeated")
+	flags.DurationVar(&o.server.ReviewTTL, "review-ttl", 0, "How long reviews of tokens and rights are kept (default 10s)")
+	flags.StringArrayVar(&o.server.Origins, "cors-origin", nil, "Web origin whose pages may call, such as https://console.example.com; may be repeated")
+	flags.Float64Var(&o.server.Rate, "rate", server.DefaultRate, "Requests a second of each caller")
+	flags.IntVar(&o.server.Burst, "burst", server.DefaultBurst, "Requests at once of each caller")
+	flags.Int64Var(&o.server.MaxBody, "max-body", server.DefaultMaxBody, "Size of the largest request in bytes")
+	flags.DurationVar(&o.server.Grace, "shutdown-grace", server.DefaultGrace, "How long requests in flight have when the server stops")
+	flags.DurationVar(&o.drain, "shutdown-delay", 0, "How long to go on serving after SIGTERM, while load balancers take note")
+	flags.StringVar(&o.logFormat, "log-format", "json", "json or text")
+	return cmd
+}
+
+func run(ctx context.Context, o *options, stderr io.Writer) error {
+	log, err := logger(o.logFormat, stderr)
+	if err != nil {
+		return err
+	}
+	config, err := clusterConfig(o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	o.server.Log, o.server.Version = log, version()
+	api, err := server.New(config, o.server)
+	if err != nil {
+		return err
+	}
+	certificate, err := o.certificate()
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
+	if err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	if o.insecure && !isLoopback(listener.Addr()) {
+		return errors.Join(errNotLoopback, listener.Close())
+	}
+	log.Info("Serving", "address", listener.Addr().String(), "tls", !o.insecure, "version", o.server.Version)
+	return serve(ctx, api, listener, certificate, o.drain)
+}
+
+// serve runs until ctx ends. The memory and the certificate are kept up to date until the last request has ended.
+func serve(ctx context.Context, api *server.Server, listener net.Listener, certificate *certificate, drain time.Duration) error {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, background := errgroup.WithContext(background)
+	group.Go(func() error { return api.Mirror(background) })
+	group.Go(func() error { return certificate.watch(background) })
+	group.Go(func() error {
+		defer stop()
+		serving, end := context.WithCancel(background)
+		defer end()
+		defer context.AfterFunc(ctx, func() { time.AfterFunc(drain, end) })()
+		return api.Serve(serving, listener, certificate.config())
+	})
+	return group.Wait()
+}
+
+var errNotLoopback = errors.New("--insecure serves only on a loopback address, such as --listen 127.0.0.1:8080: " +
+	"give --tls-cert-file and --tls-key-file for any other")
+
+// isLoopback reports whether only this machine reaches an address.
+func isLoopback(address net.Addr) bool {
+	tcp, ok := address.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+func logger(format string, out io.Writer) (*slog.Logger, error) {
+	switch format {
+	case "json":
+		return slog.New(slog.NewJSONHandler(out, nil)), nil
+	case "text":
+		return slog.New(slog.NewTextHandler(out, nil)), nil
+	}
+	return nil, fmt.Errorf("--log-format is %q, want json or text", format)
+}
+
+// clusterConfig connects with the server's own identity. It sets no limit of requests: callers have one each, and the
+// API server shares its capacity fairly.
+func clusterConfig(kubeconfig string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster (outside of it give --kubeconfig): %w", err)
+	}
+	config.QPS = -1
+	config.UserAgent = "gpuctl-server/" + version()
+	return config, nil
+}
+
+// version is that of the build.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "unknown"
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,65 @@
+package server
+
+import (
+	_ "embed" // for the page that shows the document
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// The document as it is, and as generators that know only OpenAPI 3.0 read it; and a page for people.
+const (
+	documentPath   = "/openapi.json"
+	document30Path = "/openapi-3.0.json"
+	docsPath       = "/docs"
+	rootPath       = "/{$}"
+)
+
+// documentPaths are public: they say what there is, and nothing of the cluster.
+var documentPaths = []string{rootPath, documentPath, document30Path, docsPath, Root + documentPath, Root + document30Path, Root + docsPath}
+
+//go:embed assets/docs.html
+var docsPage []byte
+
+// docsPolicy lets the page run what is in it and ask this server, and nothing else.
+const docsPolicy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// addDocument serves the OpenAPI document, which is complete by now and never changes.
+func (s *Server) addDocument(mux *http.ServeMux) error {
+	document, err := s.Document()
+	if err != nil {
+		return err
+	}
+	document30, err := s.api.OpenAPI().Downgrade()
+	if err != nil {
+		return fmt.Errorf("writing the OpenAPI 3.0 document: %w", err)
+	}
+	root, err := json.Marshal(map[string]string{"message": "GPU Control API", "version": s.options.Version})
+	if err != nil {
+		return fmt.Errorf("writing the answer of the root: %w", err)
+	}
+	mux.HandleFunc("GET "+rootPath, static(jsonType, root))
+	for _, prefix := range []string{"", Root} {
+		mux.HandleFunc("GET "+prefix+documentPath, static("application/vnd.oai.openapi+json", document))
+		mux.HandleFunc("GET "+prefix+document30Path, static("application/vnd.oai.openapi+json", document30))
+		mux.HandleFunc("GET "+prefix+docsPath, static("text/html; charset=utf-8", docsPage))
+	}
+	return nil
+}
+
+// Document returns the OpenAPI 3.1 document of the API, in JSON.
+func (s *Server) Document() ([]byte, error) {
+	document, err := json.Marshal(s.api.OpenAPI())
+	if err != nil {
+		return nil, fmt.Errorf("writing the OpenAPI document: %w", err)
+	}
+	return document, nil
+}
+
+func static(kind string, content []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		w.Header().Set("Content-Security-Policy", docsPolicy)
+		_, _ = w.Write(content) // the client is gone: nobody could be told
+	}
+}

@@ -1,0 +1,234 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/joblogs"
+	"g8s.host/gpu-scheduler/pkg/operate"
+	"g8s.host/gpu-scheduler/pkg/server/access"
+	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// Failure is the body of every answer that is no success.
+type Failure struct {
+	Message   string   `json:"error" doc:"What went wrong, and what to do about it, for people"`
+	Code      string   `json:"code" doc:"What went wrong, in one word, for programs" example:"NotFound"`
+	Details   []Detail `json:"details,omitempty" doc:"Each problem of the request, with its place"`
+	RequestID string   `json:"requestId" doc:"The same as the header X-Request-Id, and in the server's log"`
+	status    int
+}
+
+// Detail is one problem of a request.
+type Detail struct {
+	Message string `json:"message"`
+	// Location is of a parameter or a field of the body, such as query.page.
+	Location string `json:"location,omitempty" doc:"The parameter or the field of the body" example:"query.page"`
+	// Line and the others are of a YAML document, and the same as gpuctl shows.
+	Line     int    `json:"line,omitempty" doc:"The line of the YAML, from 1"`
+	Column   int    `json:"column,omitempty" doc:"The column of the YAML, in characters, from 1"`
+	Severity string `json:"severity,omitempty" enum:"error,warning"`
+	Source   string `json:"source,omitempty" doc:"The text of the line"`
+}
+
+// Error makes a Failure an error, whose text is the message.
+func (f *Failure) Error() string { return f.Message }
+
+// GetStatus is the HTTP status, as huma asks it.
+func (f *Failure) GetStatus() int { return f.status }
+
+// useFailures makes huma answer with [Failure] wherever it refuses a request itself. The library has one form of
+// errors a process.
+var useFailures = sync.OnceFunc(func() {
+	huma.NewErrorWithContext = func(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
+		f := newFailure(status, message, errs...)
+		f.RequestID = requestID(ctx.Context())
+		return f
+	}
+	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
+		return newFailure(status, message, errs...)
+	}
+})
+
+func newFailure(status int, message string, errs ...error) *Failure {
+	f := &Failure{Message: message, Code: codeOf(status), status: status}
+	for _, err := range errs {
+		var located huma.ErrorDetailer
+		if errors.As(err, &located) {
+			detail := located.ErrorDetail()
+			f.Details = append(f.Details, Detail{Message: detail.Message, Location: detail.Location})
+		} else if err != nil {
+			f.Details = append(f.Details, Detail{Message: err.Error()})
+		}
+	}
+	if len(f.Details) == 1 {
+		f.Message = fmt.Sprintf("%s: %s", f.Message, f.Details[0].Message)
+	}
+	return f
+}
+
+// codes are the words of statuses, where no error says a better one.
+var codes = map[int]string{
+	http.StatusBadRequest: "BadRequest", http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden",
+	http.StatusNotFound: "NotFound", http.StatusMethodNotAllowed: "MethodNotAllowed", http.StatusConflict: "Conflict",
+	http.StatusRequestEntityTooLarge: "TooLarge", http.StatusUnsupportedMediaType: "UnsupportedMediaType",
+	http.StatusNotAcceptable: "NotAcceptable", http.StatusUnprocessableEntity: "Invalid",
+	http.StatusTooManyRequests: "TooManyRequests", http.StatusServiceUnavailable: "Unavailable",
+	http.StatusGatewayTimeout: "Timeout", http.StatusBadGateway: "BadGateway", http.StatusRequestTimeout: "Timeout",
+}
+
+func codeOf(status int) string {
+	if code, ok := codes[status]; ok {
+		return code
+	}
+	return "InternalError"
+}
+
+// unavailableError says that the server cannot answer now, and why.
+type unavailableError struct{ text string }
+
+func (e *unavailableError) Error() string { return e.text }
+
+// refusal is an error of a request that has a status of its own.
+type refusal struct {
+	status  int
+	code    string
+	text    string
+	details []Detail
+}
+
+func (e *refusal) Error() string { return e.text }
+
+func invalidf(format string, args ...any) error {
+	return &refusal{status: http.StatusUnprocessableEntity, code: "Invalid", text: fmt.Sprintf(format, args...)}
+}
+
+func notFoundf(format string, args ...any) error {
+	return &refusal{status: http.StatusNotFound, code: "NotFound", text: fmt.Sprintf(format, args...)}
+}
+
+func conflict(code, format string, args ...any) error {
+	return &refusal{status: http.StatusConflict, code: code, text: fmt.Sprintf(format, args...)}
+}
+
+// failure is what an error of a handler becomes for the client.
+func failure(ctx context.Context, err error) *Failure {
+	status, code := classify(err)
+	f := &Failure{Message: err.Error(), Code: code, RequestID: requestID(ctx), status: status}
+	var refused *refusal
+	if errors.As(err, &refused) {
+		f.Details = refused.details
+	}
+	var immutable *submit.ImmutableError
+	if errors.As(err, &immutable) {
+		f.Message = err.Error() + "; set replace to make the job anew"
+		f.Details = []Detail{{Message: immutable.Diff, Location: "diff"}}
+	}
+	if status == http.StatusInternalServerError {
+		f.Message = "an internal error; the server's log has it under this requestId"
+	}
+	return f
+}
+
+// classify finds the status and the code of an error, for all routes alike.
+func classify(err error) (status int, code string) {
+	var refused *refusal
+	var status503 *unavailableError
+	var api apierrors.APIStatus
+	var network net.Error
+	switch {
+	case errors.As(err, &refused):
+		return refused.status, refused.code
+	case errors.As(err, new(*access.DeniedError)):
+		return http.StatusForbidden, "Forbidden"
+	case errors.As(err, new(*submit.ForeignNamespaceError)):
+		return http.StatusForbidden, "NotManaged"
+	case errors.As(err, &status503):
+		return http.StatusServiceUnavailable, "Unavailable"
+	case isAbsent(err):
+		return http.StatusNotFound, "NotFound"
+	case isConflict(err):
+		return http.StatusConflict, conflictCode(err)
+	case isInvalid(err):
+		return http.StatusUnprocessableEntity, "Invalid"
+	case errors.As(err, &api):
+		return classifyAPI(api.Status())
+	case errors.As(err, &network):
+		return http.StatusServiceUnavailable, "Unavailable"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return http.StatusGatewayTimeout, "Timeout"
+	}
+	return http.StatusInternalServerError, "InternalError"
+}
+
+func isAbsent(err error) bool {
+	return errors.As(err, new(*submit.NotFoundError)) || errors.As(err, new(*submit.MissingNodesError)) ||
+		errors.As(err, new(*inventory.NotFoundError)) || errors.As(err, new(*submit.NamespaceNotFoundError)) ||
+		apierrors.IsNotFound(err)
+}
+
+func isInvalid(err error) bool {
+	return errors.As(err, new(*joblogs.SelectionError)) || errors.As(err, new(*joblogs.TooManyError)) ||
+		errors.As(err, new(*submit.NoReplicasError)) || errors.As(err, new(*submit.UnknownPoolError))
+}
+
+func isConflict(err error) bool {
+	return errors.As(err, new(*submit.ExistsError)) || errors.As(err, new(*submit.ForeignNodesError)) ||
+		errors.As(err, new(*submit.AmbiguousError)) || errors.As(err, new(*inventory.AmbiguousError)) ||
+		errors.As(err, new(*operate.StateError)) || errors.As(err, new(*submit.RunningError)) ||
+		errors.As(err, new(*submit.ImmutableError)) || errors.As(err, new(*submit.TakenError)) ||
+		errors.As(err, new(*submit.ForeignQuotaError)) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)
+}
+
+func conflictCode(err error) string {
+	switch {
+	case errors.As(err, new(*submit.ExistsError)), apierrors.IsAlreadyExists(err):
+		return "AlreadyExists"
+	case errors.As(err, new(*submit.ForeignNodesError)):
+		return "NodesInOtherPools"
+	case errors.As(err, new(*operate.StateError)), errors.As(err, new(*submit.RunningError)):
+		return "WrongState"
+	case errors.As(err, new(*submit.TakenError)):
+		return "LabelConflict"
+	case errors.As(err, new(*submit.ImmutableError)):
+		return "Immutable"
+	case errors.As(err, new(*submit.AmbiguousError)), errors.As(err, new(*inventory.AmbiguousError)):
+		return "Ambiguous"
+	}
+	return "Conflict"
+}
+
+// classifyAPI passes on what the API server said. That it cannot be reached, or refuses the server itself, is not
+// the client's doing.
+func classifyAPI(status metav1.Status) (int, string) {
+	switch code := int(status.Code); code {
+	case http.StatusUnauthorized, 0:
+		return http.StatusBadGateway, "BadGateway"
+	case http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests,
+		http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout, http.StatusBadRequest:
+		return code, codeOf(code)
+	}
+	return http.StatusInternalServerError, "InternalError"
+}
+
+// problems are the diagnostics of a YAML document as details.
+func problems(diagnostics workload.Diagnostics) []Detail {
+	out := make([]Detail, len(diagnostics))
+	for i, d := range diagnostics {
+		out[i] = Detail{
+			Message: d.Message, Line: d.Line, Column: d.Column, Severity: string(d.Severity), Source: d.Source,
+		}
+	}
+	return out
+}

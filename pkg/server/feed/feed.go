@@ -1,0 +1,126 @@
+// Package feed tells many watchers what changed among jobs, each from where it stopped. It keeps the last changes, so
+// that a watcher whose connection broke goes on without a gap; one that was away for too long is told to begin anew.
+package feed
+
+import (
+	"crypto/rand"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// Type is what happened to a job.
+type Type string
+
+// The types of changes.
+const (
+	Added    Type = "added"
+	Modified Type = "modified"
+	Deleted  Type = "deleted"
+)
+
+// Change is one change of one job.
+type Change struct {
+	// Seq counts changes from 1.
+	Seq  uint64
+	Type Type
+	// Job is as it became, or as it last was before it was deleted.
+	Job inventory.Job
+}
+
+// kept is how many changes are kept: minutes of a busy cluster, and some megabytes.
+const kept = 8192
+
+// Feed holds the state of all jobs and the last changes of it. Its methods may be called at the same time.
+type Feed struct {
+	// epoch tells the changes of this process from those of another one, whose numbers mean nothing here.
+	epoch string
+
+	mu      sync.Mutex
+	jobs    map[key]inventory.Job
+	changes []Change // the newest last
+	seq     uint64
+	renewed chan struct{}
+}
+
+type key struct{ namespace, kind, name string }
+
+// New returns a feed that knows no jobs.
+func New() *Feed {
+	return &Feed{epoch: rand.Text(), jobs: map[key]inventory.Job{}, renewed: make(chan struct{})}
+}
+
+// Publish makes the state of all jobs known. The difference to the state before becomes changes.
+func (f *Feed) Publish(jobs []inventory.Job) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.seq
+	now := make(map[key]inventory.Job, len(jobs))
+	for _, job := range jobs {
+		k := key{job.Namespace, job.Kind, job.Name}
+		now[k] = job
+		switch old, known := f.jobs[k]; {
+		case !known:
+			f.add(Added, job)
+		case !reflect.DeepEqual(old, job):
+			f.add(Modified, job)
+		}
+	}
+	for k, job := range f.jobs {
+		if _, there := now[k]; !there {
+			f.add(Deleted, job)
+		}
+	}
+	f.jobs = now
+	if f.seq != before {
+		close(f.renewed)
+		f.renewed = make(chan struct{})
+	}
+}
+
+func (f *Feed) add(what Type, job inventory.Job) {
+	f.seq++
+	f.changes = append(f.changes, Change{Seq: f.seq, Type: what, Job: job})
+	if len(f.changes) > 2*kept {
+		f.changes = append([]Change(nil), f.changes[len(f.changes)-kept:]...)
+	}
+}
+
+// Now returns all jobs, and the number of the last change that they contain.
+func (f *Feed) Now() ([]inventory.Job, uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	jobs := make([]inventory.Job, 0, len(f.jobs))
+	for _, job := range f.jobs {
+		jobs = append(jobs, job)
+	}
+	return jobs, f.seq
+}
+
+// Since returns the changes after a number. ok is false when some of them are no longer kept. renewed is closed when
+// there are more.
+func (f *Feed) Since(seq uint64) (changes []Change, renewed <-chan struct{}, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	missed := f.seq - seq
+	if seq > f.seq || missed > uint64(len(f.changes)) {
+		return nil, nil, false
+	}
+	return append([]Change(nil), f.changes[uint64(len(f.changes))-missed:]...), f.renewed, true
+}
+
+// ID is the identity of a change for a watcher: what a watcher shows to go on from there.
+func (f *Feed) ID(seq uint64) string { return f.epoch + "-" + strconv.FormatUint(seq, 10) }
+
+// Parse reads an identity. ok is false for those of another process, which mean nothing here.
+func (f *Feed) Parse(id string) (seq uint64, ok bool) {
+	digits, ours := strings.CutPrefix(id, f.epoch+"-")
+	if !ours {
+		return 0, false
+	}
+	seq, err := strconv.ParseUint(digits, 10, 64)
+	return seq, err == nil
+}

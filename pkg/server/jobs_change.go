@@ -1,0 +1,256 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+type applyJobInput struct {
+	Namespace string `query:"namespace" maxLength:"63" doc:"The namespace of a document that names none; default without it"`
+	Body      struct {
+		YAMLBody
+		Replace bool `json:"replace,omitempty" doc:"Make a job anew whose change Kubernetes refuses: what it has computed since its last checkpoint is lost"`
+		Force   bool `json:"force,omitempty" doc:"Take over fields that another program set to another value"`
+	}
+}
+
+// JobChanged tells what became of a job.
+type JobChanged struct {
+	JobID     string `json:"jobId"`
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Status    string `json:"status" doc:"created, configured, replaced, unchanged, paused, resumed, cancelled, retried"`
+	GPUs      int64  `json:"gpus" doc:"What the job asks altogether while it is not paused: what pausing releases"`
+	Diff      string `json:"diff,omitempty" doc:"What changed in the objects of the job"`
+	Message   string `json:"message"`
+}
+
+type changeOutput struct {
+	Status int
+	Body   JobChanged
+}
+
+type patchJobInput struct {
+	JobRef
+	Body struct {
+		Priority string `json:"priority,omitempty" enum:"high,medium,low"`
+		Pool     string `json:"pool,omitempty" maxLength:"63"`
+		Replicas *int32 `json:"replicas,omitempty" minimum:"1" maximum:"10000"`
+		Restart  bool   `json:"restart,omitempty" doc:"Permit to start a job over whose pods run: Kubernetes changes neither priority nor pool of one that does"`
+		DryRun   bool   `json:"dryRun,omitempty"`
+	}
+}
+
+type stepInput struct {
+	JobRef
+	Idempotent
+	DryRun bool `query:"dryRun" doc:"Let the API server check the change, and change nothing"`
+}
+
+type deleteJobInput struct {
+	JobRef
+	Force bool `query:"force" doc:"Accepted for old clients: a deletion never waits, and pods end within their own grace period"`
+}
+
+// JobDeleted tells of a job that is being deleted.
+type JobDeleted struct {
+	JobID     string `json:"jobId"`
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Status    string `json:"status" enum:"terminating"`
+	Message   string `json:"message"`
+}
+
+type deleteJobOutput struct{ Body JobDeleted }
+
+func (s *Server) jobWriteRoutes() {
+	s.createRoutes()
+	missing := []int{http.StatusNotFound, http.StatusConflict}
+	register(s, route{method: http.MethodPut, path: Root + "/jobs", id: "applyJob", tag: "jobs",
+		summary: "Make a job what its YAML says: create it, change it, or leave it as it is",
+		detail: "201 when the job was created, 200 else. When nothing differs nothing is written. A change that Kubernetes does not " +
+			"make in place is refused with 409 Immutable and a diff, unless `replace` is set.",
+		replies: map[int]*huma.Response{http.StatusCreated: jsonReply[JobChanged](s, "The job was created")}, fails: missing}, s.applyJob)
+	register(s, route{method: http.MethodPatch, path: Root + "/jobs/{jobId}", id: "changeJob", tag: "jobs",
+		summary: "Change the priority, the pool or the replicas of a job", fails: missing}, s.changeJob)
+	register(s, route{method: http.MethodDelete, path: Root + "/jobs/{jobId}", id: "deleteJob", tag: "jobs",
+		summary: "Delete a job with all that was made for it, and nothing else", fails: missing}, s.deleteJob)
+	for _, step := range []struct {
+		word, summary string
+		take          stepFunc
+	}{
+		{"pause", "Take the GPUs of a job away until it is resumed: its pods end", (*submit.Client).Pause},
+		{"resume", "Let a paused job wait for GPUs again", (*submit.Client).Resume},
+		{"cancel", "End a job for good and keep its record", (*submit.Client).Cancel},
+	} {
+		register(s, route{method: http.MethodPost, path: Root + "/jobs/{jobId}/" + step.word, id: step.word + "Job", tag: "jobs",
+			summary: step.summary, fails: missing}, s.stepping(step.take))
+	}
+	register(s, route{method: http.MethodPost, path: Root + "/jobs/{jobId}/retry", id: "retryJob", tag: "jobs",
+		summary: "Start a job over that has ended", fails: missing}, s.retryJob)
+}
+
+func (s *Server) applyJob(ctx context.Context, in *applyJobInput) (*changeOutput, error) {
+	doc, err := parseOne(in.Body.YAMLContent, "job", isJob)
+	if err != nil {
+		return nil, err
+	}
+	options, _, err := renderOptions(ctx, []document{doc}, in.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	objects, _, err := s.render(ctx, doc, in.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := writerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	result, err := writer.Apply(ctx, objects, submit.ApplyOptions{
+		Replace: in.Body.Replace, Force: in.Body.Force, DryRun: in.Body.DryRun, Render: options,
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := changed(ctx, result)
+	if result.Action == submit.ActionCreated && !in.Body.DryRun {
+		out.Status = http.StatusCreated
+		s.mirror.await(ctx, func(v *view) bool { return v.hasJobNamed(result.Ref) })
+	}
+	return out, nil
+}
+
+// changed is the answer to a change, and its note for the audit.
+func changed(ctx context.Context, result submit.Result) *changeOutput {
+	ref := result.Ref
+	note(ctx, strings.Join([]string{ref.Kind, ref.Namespace, ref.Name}, "/")+" "+string(result.Action))
+	return &changeOutput{Status: http.StatusOK, Body: JobChanged{
+		JobID: ref.Name, Namespace: ref.Namespace, Kind: ref.Kind, Status: string(result.Action),
+		GPUs: result.GPUs, Diff: result.Diff, Message: changeMessages[result.Action],
+	}}
+}
+
+// changeMessages say what became of a job, in the language of the answers of the first gpuctl.
+var changeMessages = map[submit.Action]string{
+	submit.ActionCreated: messageSubmitted, submit.ActionConfigured: "任务已更新", submit.ActionReplaced: "任务已重建",
+	submit.ActionUnchanged: "任务无变化", submit.ActionPaused: "任务已暂停，GPU 已释放", submit.ActionResumed: "任务已恢复排队",
+	submit.ActionCancelled: "任务已取消", submit.ActionRetried: "任务已重新提交",
+}
+
+// jobTarget finds the job of a path and what writes as the caller.
+func (s *Server) jobTarget(ctx context.Context, ref JobRef) (*submit.Client, submit.Ref, error) {
+	query, err := s.locate(ctx, ref)
+	if err != nil {
+		return nil, submit.Ref{}, err
+	}
+	writer, err := writerOf(ctx)
+	return writer, submit.Ref{Namespace: query.Namespace, Name: query.Name}, err
+}
+
+func (s *Server) changeJob(ctx context.Context, in *patchJobInput) (*changeOutput, error) {
+	edit, err := in.edit()
+	if err != nil {
+		return nil, err
+	}
+	writer, ref, err := s.jobTarget(ctx, in.JobRef)
+	if err != nil {
+		return nil, err
+	}
+	options, err := renderOptionsOf(ctx, writer, ref)
+	if err != nil {
+		return nil, err
+	}
+	result, err := edit(ctx, writer, ref, submit.EditOptions{Restart: in.Body.Restart, DryRun: in.Body.DryRun, Render: options})
+	if err != nil {
+		return nil, err
+	}
+	return changed(ctx, result), nil
+}
+
+// editFunc carries out one change of a job.
+type editFunc func(context.Context, *submit.Client, submit.Ref, submit.EditOptions) (submit.Result, error)
+
+// edit is the one change that a request asks for. Several at once could end halfway.
+func (in *patchJobInput) edit() (editFunc, error) {
+	var edits []editFunc
+	if in.Body.Priority != "" {
+		edits = append(edits, func(ctx context.Context, c *submit.Client, ref submit.Ref, o submit.EditOptions) (submit.Result, error) {
+			return c.SetPriority(ctx, ref, workload.Priority(in.Body.Priority), o)
+		})
+	}
+	if in.Body.Pool != "" {
+		edits = append(edits, func(ctx context.Context, c *submit.Client, ref submit.Ref, o submit.EditOptions) (submit.Result, error) {
+			return c.Move(ctx, ref, in.Body.Pool, o)
+		})
+	}
+	if in.Body.Replicas != nil {
+		edits = append(edits, func(ctx context.Context, c *submit.Client, ref submit.Ref, o submit.EditOptions) (submit.Result, error) {
+			return c.Scale(ctx, ref, *in.Body.Replicas, o)
+		})
+	}
+	if len(edits) != 1 {
+		return nil, invalidf("send exactly one of priority, pool and replicas; PUT %s/jobs changes several at once", Root)
+	}
+	return edits[0], nil
+}
+
+// stepFunc is one of the steps of [submit.Client].
+type stepFunc func(*submit.Client, context.Context, submit.Ref, submit.StepOptions) (submit.Result, error)
+
+// stepping is the handler of a step.
+func (s *Server) stepping(take stepFunc) func(context.Context, *stepInput) (*changeOutput, error) {
+	return func(ctx context.Context, in *stepInput) (*changeOutput, error) {
+		writer, ref, err := s.jobTarget(ctx, in.JobRef)
+		if err != nil {
+			return nil, err
+		}
+		result, err := take(writer, ctx, ref, submit.StepOptions{Now: s.options.Now(), DryRun: in.DryRun})
+		if err != nil {
+			return nil, err
+		}
+		return changed(ctx, result), nil
+	}
+}
+
+func (s *Server) retryJob(ctx context.Context, in *stepInput) (*changeOutput, error) {
+	writer, ref, err := s.jobTarget(ctx, in.JobRef)
+	if err != nil {
+		return nil, err
+	}
+	options, err := renderOptionsOf(ctx, writer, ref)
+	if err != nil {
+		return nil, err
+	}
+	result, err := writer.Retry(ctx, ref, submit.EditOptions{DryRun: in.DryRun, Render: options})
+	if err != nil {
+		return nil, err
+	}
+	return changed(ctx, result), nil
+}
+
+func (s *Server) deleteJob(ctx context.Context, in *deleteJobInput) (*deleteJobOutput, error) {
+	writer, ref, err := s.jobTarget(ctx, in.JobRef)
+	if err != nil {
+		return nil, err
+	}
+	top, err := writer.Top(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	deleted, err := writer.Delete(ctx, ref.Namespace, ref.Name, "")
+	if err != nil {
+		return nil, err
+	}
+	note(ctx, strings.Join([]string{deleted.Kind, deleted.Namespace, deleted.Name}, "/"))
+	s.mirror.await(ctx, func(v *view) bool { return !v.runs(top) })
+	return &deleteJobOutput{Body: JobDeleted{
+		JobID: deleted.Name, Namespace: deleted.Namespace, Kind: deleted.Kind, Status: "terminating", Message: messageDeleting,
+	}}, nil
+}

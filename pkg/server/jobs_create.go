@@ -1,0 +1,187 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"g8s.host/gpu-scheduler/pkg/render"
+	"g8s.host/gpu-scheduler/pkg/submit"
+)
+
+// YAMLBody is a request that brings a YAML document.
+type YAMLBody struct {
+	YAMLContent string `json:"yamlContent" minLength:"1" doc:"A document as gpuctl reads it" example:"kind: training\njob: {name: hello}\nenvironment: {image: busybox}\nresources: {gpu: 1, cpu: 1, memory: 1Gi}\n"`
+	DryRun      bool   `json:"dryRun,omitempty" doc:"Let the API server check everything, and change nothing"`
+}
+
+// Idempotent lets a client send a request again without fear. huma reads only embedded types that are exported, so
+// these are.
+type Idempotent struct {
+	Key string `header:"Idempotency-Key" maxLength:"255" doc:"A text that is new for each request. Sent again with it, the request is not carried out again: the first answer is given once more"`
+}
+
+type createJobInput struct {
+	Idempotent
+	Namespace string `query:"namespace" maxLength:"63" doc:"The namespace of a document that names none; default without it"`
+	Body      YAMLBody
+}
+
+// JobCreated tells of a job that was submitted.
+type JobCreated struct {
+	JobID     string    `json:"jobId"`
+	Name      string    `json:"name"`
+	Namespace string    `json:"namespace"`
+	Kind      string    `json:"kind"`
+	Status    string    `json:"status" enum:"pending,valid" doc:"valid after a dry run"`
+	CreatedAt time.Time `json:"createdAt"`
+	Message   string    `json:"message"`
+	Warnings  []string  `json:"warnings,omitempty" doc:"What became of fields that this cluster cannot fulfil as written"`
+}
+
+type createJobOutput struct {
+	Status   int
+	Location string `header:"Location"`
+	Body     JobCreated
+}
+
+type batchInput struct {
+	Idempotent
+	Namespace string `query:"namespace" maxLength:"63" doc:"The namespace of documents that name none; default without it"`
+	Body      struct {
+		YAMLContents []string `json:"yamlContents" minItems:"1" maxItems:"100"`
+		DryRun       bool     `json:"dryRun,omitempty"`
+	}
+}
+
+// BatchResult tells what became of each document of a batch.
+type BatchResult struct {
+	Success []JobCreated   `json:"success"`
+	Failed  []BatchFailure `json:"failed"`
+}
+
+// BatchFailure is a document of a batch that was not submitted.
+type BatchFailure struct {
+	Index   int      `json:"index" doc:"The place in yamlContents, from 0"`
+	Error   string   `json:"error"`
+	Code    string   `json:"code"`
+	Details []Detail `json:"details,omitempty"`
+}
+
+type batchOutput struct {
+	Status int
+	Body   BatchResult
+}
+
+// The words of the first gpuctl's answers, which clients compare.
+const (
+	messageSubmitted = "任务已提交至资源池"
+	messageValid     = "校验通过，未提交任务"
+	messageDeleting  = "任务删除指令已下发"
+)
+
+func (s *Server) createRoutes() {
+	register(s, route{method: http.MethodPost, path: Root + "/jobs", id: "createJob", tag: "jobs", status: http.StatusCreated,
+		summary: "Submit a job",
+		detail: "The job is created whole or not at all. Its name is taken in its namespace whatever the kind of the job: a second " +
+			"request is answered with 409 AlreadyExists. The answer to a dry run is 200.",
+		fails:   []int{http.StatusNotFound, http.StatusConflict},
+		replies: map[int]*huma.Response{http.StatusOK: jsonReply[JobCreated](s, "The job is valid, and was not created")}}, s.createJob)
+	register(s, route{method: http.MethodPost, path: Root + "/jobs/batch", id: "createJobs", tag: "jobs", status: http.StatusCreated,
+		summary: "Submit several jobs, each for itself",
+		detail:  "201 says that all were submitted, 207 that some were not: `failed` tells which, and why.",
+		anyone:  true,
+		replies: map[int]*huma.Response{http.StatusMultiStatus: jsonReply[BatchResult](s, "Some were not submitted")}}, s.createJobs)
+}
+
+func (s *Server) createJob(ctx context.Context, in *createJobInput) (*createJobOutput, error) {
+	created, err := s.submit(ctx, in.Body.YAMLContent, in.Namespace, in.Body.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	out := &createJobOutput{Status: http.StatusCreated, Body: *created}
+	if in.Body.DryRun {
+		out.Status = http.StatusOK
+		return out, nil
+	}
+	out.Location = Root + "/jobs/" + created.JobID + "?namespace=" + created.Namespace
+	return out, nil
+}
+
+func (s *Server) createJobs(ctx context.Context, in *batchInput) (*batchOutput, error) {
+	out := &batchOutput{Status: http.StatusCreated, Body: BatchResult{Success: []JobCreated{}, Failed: []BatchFailure{}}}
+	for i, content := range in.Body.YAMLContents {
+		created, err := s.submit(ctx, content, in.Namespace, in.Body.DryRun)
+		if err != nil {
+			failed := failure(ctx, err)
+			out.Status = http.StatusMultiStatus
+			out.Body.Failed = append(out.Body.Failed, BatchFailure{
+				Index: i, Error: failed.Message, Code: failed.Code, Details: failed.Details,
+			})
+			continue
+		}
+		out.Body.Success = append(out.Body.Success, *created)
+	}
+	return out, nil
+}
+
+// submit creates one job, or lets the API server check it. It returns when lists show the job.
+func (s *Server) submit(ctx context.Context, content, namespace string, dryRun bool) (*JobCreated, error) {
+	doc, err := parseOne(content, "job", isJob)
+	if err != nil {
+		return nil, err
+	}
+	objects, warnings, err := s.render(ctx, doc, namespace)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := writerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	top := objects[0]
+	created := &JobCreated{
+		JobID: doc.Name, Name: doc.Name, Namespace: top.GetNamespace(), Kind: string(doc.Kind), Warnings: warnings,
+		Status: "pending", CreatedAt: s.options.Now().UTC(), Message: messageSubmitted,
+	}
+	if dryRun {
+		created.Status, created.Message = "valid", messageValid
+		return created, writer.DryRun(ctx, objects)
+	}
+	note(ctx, strings.Join([]string{string(doc.Kind), top.GetNamespace(), doc.Name}, "/"))
+	if err := writer.Create(ctx, objects); err != nil {
+		return nil, err
+	}
+	created.CreatedAt = top.GetCreationTimestamp().Time
+	s.mirror.await(ctx, func(v *view) bool { return v.hasJob(top) })
+	return created, nil
+}
+
+// render renders a job for this cluster.
+func (s *Server) render(ctx context.Context, doc document, namespace string) ([]client.Object, []string, error) {
+	options, warnings, err := renderOptions(ctx, []document{doc}, namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	objects, more, err := render.Objects(doc, options)
+	if err != nil {
+		return nil, nil, invalidf("%v", err)
+	}
+	for _, warning := range more {
+		warnings = append(warnings, warning.String())
+	}
+	return objects, warnings, nil
+}
+
+// writerOf returns what writes as the caller.
+func writerOf(ctx context.Context) (*submit.Client, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return submit.Connect(caller.Config)
+}

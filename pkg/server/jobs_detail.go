@@ -1,0 +1,91 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/yaml"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+func jobDetail(d *inventory.JobDetail, now time.Time) JobDetail {
+	out := JobDetail{
+		JobID: d.Name, Name: d.Name, Namespace: d.Namespace, Kind: d.Kind,
+		Status: string(d.Status), Reason: d.Reason, Message: d.Message,
+		Age: duration.HumanDuration(now.Sub(d.Created)), Created: d.Created, Completed: d.Finished,
+		Priority: d.Priority, Pool: d.Pool, Description: d.Description, Ready: d.Ready, Desired: d.Desired,
+		Resources:    jobResourcesOf(d),
+		ResourceType: d.Object.Kind, Object: d.Object.Name, Nodes: d.Nodes, Container: d.Container,
+		Pods: orEmpty(d.Pods), Services: orEmpty(d.Services), Events: jobEvents(d.Events, now), AccessMethods: jobAccess(d),
+		YAMLContent: specOf(d.Submitted),
+	}
+	for i := range d.Pods {
+		if started := d.Pods[i].Started; started != nil && (out.Started == nil || started.Before(*out.Started)) {
+			out.Started = started
+		}
+	}
+	return out
+}
+
+func jobResourcesOf(d *inventory.JobDetail) JobResources {
+	out := JobResources{CPU: d.Container.Requests["cpu"], Memory: d.Container.Requests["memory"], GPUTypes: d.GPUTypes}
+	if d.Desired > 0 {
+		out.GPU = d.GPUs / int64(d.Desired)
+	}
+	return out
+}
+
+// specOf is the submitted YAML as a value. It parsed once, so that it does not now is of no interest here.
+func specOf(source string) map[string]any {
+	var out map[string]any
+	if err := yaml.Unmarshal([]byte(source), &out); err != nil {
+		return nil
+	}
+	return out
+}
+
+func jobEvents(events []inventory.Event, now time.Time) []JobEvent {
+	out := make([]JobEvent, len(events))
+	for i, e := range events {
+		out[i] = JobEvent{
+			Age: duration.HumanDuration(now.Sub(e.Last)), Type: e.Type, Reason: e.Reason, Object: e.Object,
+			Message: e.Message, Count: e.Count, LastSeen: e.Last,
+		}
+	}
+	return out
+}
+
+// jobAccess is how a service is reached; nil for a job that has none.
+func jobAccess(d *inventory.JobDetail) *JobAccess {
+	if len(d.Services) == 0 {
+		return nil
+	}
+	service, out := d.Services[0], &JobAccess{}
+	for _, pod := range d.Pods {
+		if pod.IP != "" && out.PodIP == nil {
+			out.PodIP = &PodIPAccess{PodIP: pod.IP, Port: service.Port, URL: fmt.Sprintf("http://%s:%d", pod.IP, service.Port)}
+		}
+	}
+	if service.ClusterIP != "" && service.ClusterIP != "None" {
+		out.ClusterIP = &ClusterIPAccess{
+			ClusterIP: service.ClusterIP, Port: service.Port, URL: fmt.Sprintf("http://%s:%d", service.ClusterIP, service.Port),
+		}
+	}
+	if service.NodePort != 0 {
+		out.NodePort = &NodePortAccess{NodePort: service.NodePort}
+		if len(d.Nodes) > 0 {
+			out.NodePort.Node = d.Nodes[0]
+		}
+	}
+	return out
+}
+
+// orEmpty keeps null out of JSON: a list without items is one.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

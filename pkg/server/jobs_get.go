@@ -1,0 +1,251 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/server/access"
+)
+
+// JobRef names a job in a path.
+type JobRef struct {
+	JobID     string `path:"jobId" maxLength:"253" doc:"The name of the job; that of one of its pods is taken too"`
+	Namespace string `query:"namespace" maxLength:"63" doc:"The namespace of the job; without it the one that has it, if it is the only one"`
+}
+
+// JobDetail is all about one job. Its keys are those of the first gpuctl, where they have one.
+type JobDetail struct {
+	JobID         string              `json:"job_id"`
+	Name          string              `json:"name"`
+	Namespace     string              `json:"namespace"`
+	Kind          string              `json:"kind"`
+	Status        string              `json:"status"`
+	Reason        string              `json:"reason,omitempty"`
+	Message       string              `json:"message,omitempty"`
+	Age           string              `json:"age"`
+	Created       time.Time           `json:"created"`
+	Started       *time.Time          `json:"started,omitempty" doc:"When the first pod started"`
+	Completed     *time.Time          `json:"completed,omitempty"`
+	Priority      string              `json:"priority,omitempty"`
+	Pool          string              `json:"pool,omitempty"`
+	Description   string              `json:"description,omitempty"`
+	Ready         int32               `json:"ready"`
+	Desired       int32               `json:"desired"`
+	Resources     JobResources        `json:"resources" doc:"What each pod asks"`
+	ResourceType  string              `json:"resource_type" doc:"The kind of the Kubernetes object: Job or Deployment"`
+	Object        string              `json:"object" doc:"The name of the Kubernetes object"`
+	Container     inventory.Container `json:"container"`
+	Pods          []inventory.Pod     `json:"pods"`
+	Services      []inventory.Service `json:"services"`
+	Events        []JobEvent          `json:"events"`
+	YAMLContent   map[string]any      `json:"yaml_content,omitempty" doc:"The YAML it was made from, as a value; /spec has the text"`
+	AccessMethods *JobAccess          `json:"access_methods,omitempty" doc:"How a service is reached"`
+	Nodes         []string            `json:"nodes,omitempty"`
+}
+
+// JobResources is what each pod of a job asks.
+type JobResources struct {
+	CPU      string   `json:"cpu,omitempty"`
+	Memory   string   `json:"memory,omitempty"`
+	GPU      int64    `json:"gpu"`
+	GPUTypes []string `json:"gpuTypes,omitempty"`
+}
+
+// JobEvent is one thing that happened, and how often.
+type JobEvent struct {
+	Age      string    `json:"age"`
+	Type     string    `json:"type"`
+	Reason   string    `json:"reason"`
+	Object   string    `json:"object"`
+	Message  string    `json:"message"`
+	Count    int32     `json:"count"`
+	LastSeen time.Time `json:"lastSeen"`
+}
+
+// JobAccess is how a service is reached over the network.
+type JobAccess struct {
+	PodIP     *PodIPAccess     `json:"pod_ip_access,omitempty"`
+	ClusterIP *ClusterIPAccess `json:"cluster_ip_access,omitempty"`
+	NodePort  *NodePortAccess  `json:"node_port_access,omitempty"`
+}
+
+// PodIPAccess reaches one pod from inside the cluster.
+type PodIPAccess struct {
+	PodIP string `json:"pod_ip"`
+	Port  int32  `json:"port"`
+	URL   string `json:"url"`
+}
+
+// ClusterIPAccess reaches the service from inside the cluster.
+type ClusterIPAccess struct {
+	ClusterIP string `json:"cluster_ip"`
+	Port      int32  `json:"port"`
+	URL       string `json:"url"`
+}
+
+// NodePortAccess reaches the service from outside, through any node.
+type NodePortAccess struct {
+	NodePort int32  `json:"node_port"`
+	Node     string `json:"node,omitempty" doc:"A node that runs a pod of the job"`
+}
+
+type jobDetailOutput struct{ Body JobDetail }
+
+type jobPodsOutput struct {
+	Body struct {
+		Total int             `json:"total"`
+		Items []inventory.Pod `json:"items"`
+	}
+}
+
+type jobEventsOutput struct {
+	Body struct {
+		Total int        `json:"total"`
+		Items []JobEvent `json:"items"`
+	}
+}
+
+// JobSpec is the YAML that a job was made from.
+type JobSpec struct {
+	JobID       string `json:"jobId"`
+	Namespace   string `json:"namespace"`
+	YAMLContent string `json:"yamlContent"`
+}
+
+type jobSpecOutput struct{ Body JobSpec }
+
+// locate finds the namespace and the name of a job that a path names.
+func (s *Server) locate(ctx context.Context, ref JobRef) (inventory.JobQuery, error) {
+	query := inventory.JobQuery{Namespace: ref.Namespace, Name: ref.JobID}
+	view, err := s.mirror.view()
+	if err != nil {
+		return query, err
+	}
+	candidates := candidates(view.Jobs, ref)
+	if ref.Namespace != "" {
+		if len(candidates) > 0 {
+			query.Name = candidates[0].Name
+		}
+		return query, nil
+	}
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return query, err
+	}
+	scope, err := caller.Scope(ctx, namespacesOf(candidates), jobResources...)
+	if err != nil {
+		return query, err
+	}
+	return choose(ref, candidates, scope)
+}
+
+// candidates are the jobs that a path may mean: those of the name, else those that have a pod of the name.
+func candidates(jobs []inventory.Job, ref JobRef) []*inventory.Job {
+	var named, owning []*inventory.Job
+	for i := range jobs {
+		job := &jobs[i]
+		switch {
+		case ref.Namespace != "" && job.Namespace != ref.Namespace:
+		case job.Name == ref.JobID:
+			named = append(named, job)
+		case slices.ContainsFunc(job.Pods, func(pod inventory.Pod) bool { return pod.Name == ref.JobID }):
+			owning = append(owning, job)
+		}
+	}
+	if len(named) > 0 {
+		return named
+	}
+	return owning
+}
+
+func namespacesOf(jobs []*inventory.Job) []string {
+	out := make([]string, len(jobs))
+	for i, job := range jobs {
+		out[i] = job.Namespace
+	}
+	return slices.Compact(out)
+}
+
+// choose takes the only namespace that has the job and that the caller may see. Without any it is the default one,
+// where the API server decides: the job may be newer than the memory.
+func choose(ref JobRef, candidates []*inventory.Job, scope access.Scope) (inventory.JobQuery, error) {
+	query := inventory.JobQuery{Namespace: defaultNamespace, Name: ref.JobID}
+	seen := slices.DeleteFunc(slices.Clone(candidates), func(job *inventory.Job) bool { return !scope.Has(job.Namespace) })
+	namespaces := namespacesOf(seen)
+	switch len(namespaces) {
+	case 0:
+		return query, nil
+	case 1:
+		return inventory.JobQuery{Namespace: namespaces[0], Name: seen[0].Name}, nil
+	}
+	return query, conflict("Ambiguous", "several namespaces have a job %q: %s. Choose one with ?namespace=",
+		ref.JobID, strings.Join(namespaces, ", "))
+}
+
+const defaultNamespace = "default"
+
+// detail reads a job as the caller.
+func (s *Server) detail(ctx context.Context, ref JobRef) (inventory.JobDetail, error) {
+	query, err := s.locate(ctx, ref)
+	if err != nil {
+		return inventory.JobDetail{}, err
+	}
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return inventory.JobDetail{}, err
+	}
+	details, err := inventory.NewReader(caller.Kubernetes).Details(ctx, query)
+	if err != nil {
+		return inventory.JobDetail{}, err
+	}
+	jobs := make([]inventory.Job, len(details))
+	for i := range details {
+		jobs[i] = details[i].Job
+	}
+	if _, err := query.Only(jobs); err != nil {
+		return inventory.JobDetail{}, err
+	}
+	return details[0], nil
+}
+
+func (s *Server) getJob(ctx context.Context, in *JobRef) (*jobDetailOutput, error) {
+	detail, err := s.detail(ctx, *in)
+	if err != nil {
+		return nil, err
+	}
+	return &jobDetailOutput{Body: jobDetail(&detail, s.options.Now())}, nil
+}
+
+func (s *Server) listJobPods(ctx context.Context, in *JobRef) (*jobPodsOutput, error) {
+	detail, err := s.detail(ctx, *in)
+	if err != nil {
+		return nil, err
+	}
+	out := &jobPodsOutput{}
+	out.Body.Total, out.Body.Items = len(detail.Pods), orEmpty(detail.Pods)
+	return out, nil
+}
+
+func (s *Server) listJobEvents(ctx context.Context, in *JobRef) (*jobEventsOutput, error) {
+	detail, err := s.detail(ctx, *in)
+	if err != nil {
+		return nil, err
+	}
+	out := &jobEventsOutput{}
+	out.Body.Total, out.Body.Items = len(detail.Events), jobEvents(detail.Events, s.options.Now())
+	return out, nil
+}
+
+func (s *Server) getJobSpec(ctx context.Context, in *JobRef) (*jobSpecOutput, error) {
+	detail, err := s.detail(ctx, *in)
+	if err != nil {
+		return nil, err
+	}
+	if detail.Submitted == "" {
+		return nil, notFoundf("job %q was not made by gpuctl, so the YAML it was made from is not known", detail.Name)
+	}
+	return &jobSpecOutput{Body: JobSpec{JobID: detail.Name, Namespace: detail.Namespace, YAMLContent: detail.Submitted}}, nil
+}

@@ -1,0 +1,194 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/server/access"
+)
+
+// JobItem is one job of a list: a job, not one of its pods.
+type JobItem struct {
+	JobID     string     `json:"jobId" doc:"The name, by which all other routes know the job"`
+	Name      string     `json:"name"`
+	Namespace string     `json:"namespace"`
+	Kind      string     `json:"kind" doc:"training, inference, notebook or compute"`
+	Status    string     `json:"status" doc:"Pending, Starting, Running, Degraded, Failing, Suspended, Succeeded, Failed or Terminating"`
+	Reason    string     `json:"reason,omitempty" doc:"Why it does not run, in one word"`
+	Message   string     `json:"message,omitempty" doc:"Why it does not run, in a sentence"`
+	Ready     string     `json:"ready" doc:"Pods that are ready, of those there should be" example:"1/2"`
+	Node      string     `json:"node" doc:"The first node it runs on, empty when on none"`
+	Nodes     []string   `json:"nodes,omitempty"`
+	IP        string     `json:"ip" doc:"The address of the pod, of the first of several"`
+	GPUs      int64      `json:"gpus" doc:"GPUs that all pods ask together"`
+	GPUTypes  []string   `json:"gpuTypes,omitempty" doc:"Types it takes, the preferred first; absent for any"`
+	Pool      string     `json:"pool,omitempty"`
+	Priority  string     `json:"priority,omitempty"`
+	Age       string     `json:"age" example:"13h"`
+	CreatedAt time.Time  `json:"createdAt"`
+	EndedAt   *time.Time `json:"endedAt,omitempty"`
+}
+
+// JobFilter says which jobs to list.
+type JobFilter struct {
+	Namespace string `query:"namespace" doc:"Only this namespace; without it all that you may list"`
+	Kind      string `query:"kind" enum:"training,inference,notebook,compute"`
+	Pool      string `query:"pool"`
+	Status    string `query:"status" doc:"One or more, with commas; case does not matter" example:"Pending,Failing"`
+	Priority  string `query:"priority" enum:"high,medium,low"`
+	GPUType   string `query:"gpuType" doc:"Only jobs that take this type"`
+	Name      string `query:"name" doc:"Only the jobs of this name"`
+}
+
+type jobListInput struct {
+	JobFilter
+	Paging
+	Watch  bool   `query:"watch" doc:"Answer with events: the jobs as they are, and then every change"`
+	LastID string `header:"Last-Event-ID" doc:"The id of the last event you saw, to go on after it"`
+}
+
+// JobList is a page of jobs.
+type JobList Page[JobItem]
+
+func (s *Server) jobRoutes() {
+	register(s, route{method: http.MethodGet, path: Root + "/jobs", id: "listJobs", tag: "jobs",
+		summary: "List jobs, or watch them",
+		detail: "One item for each job. With watch=true the answer is a stream of server-sent events: `added`, `modified` and " +
+			"`deleted` carry a job; `reset` says to forget all jobs, as all are sent anew; `synced` says that all have been sent. " +
+			"Events have ids; a client that comes back with Last-Event-ID goes on after it.",
+		fails: []int{http.StatusUnprocessableEntity},
+		replies: map[int]*huma.Response{http.StatusOK: jsonReply[JobList](s, "A page of jobs, or their events",
+			eventStream("Events `reset`, `synced`, `added`, `modified` and `deleted`; data of the last three is a JobItem in JSON"))},
+	}, s.listJobs)
+	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}", id: "getJob", tag: "jobs",
+		summary: "All about a job: its pods, services and events, and the YAML it was made from",
+		fails:   []int{http.StatusNotFound, http.StatusConflict}}, s.getJob)
+	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/pods", id: "listJobPods", tag: "jobs",
+		summary: "The pods of a job", fails: []int{http.StatusNotFound, http.StatusConflict}}, s.listJobPods)
+	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/events", id: "listJobEvents", tag: "jobs",
+		summary: "What happened to a job, its pods and all between them, the oldest first",
+		fails:   []int{http.StatusNotFound, http.StatusConflict}}, s.listJobEvents)
+	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/spec", id: "getJobSpec", tag: "jobs",
+		summary: "The YAML that a job was made from, as it was submitted",
+		fails:   []int{http.StatusNotFound, http.StatusConflict}}, s.getJobSpec)
+}
+
+func (s *Server) listJobs(ctx context.Context, in *jobListInput) (*huma.StreamResponse, error) {
+	view, err := s.mirror.view()
+	if err != nil {
+		return nil, err
+	}
+	scope, err := s.jobScope(ctx, view, in.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	if in.Watch {
+		return s.watchJobs(ctx, in)
+	}
+	matching := in.filter(view.Jobs, scope)
+	now := s.options.Now()
+	list, err := cut(in.Paging, matching, jobKey, func(job *inventory.Job) JobItem { return jobItem(job, now) })
+	if err != nil {
+		return nil, err
+	}
+	return s.reply(list), nil
+}
+
+// jobScope returns where the caller may see jobs: in the one namespace, else wherever they may list what jobs consist
+// of. Somebody who may see none of the jobs there are gets a refusal and not an empty list.
+func (s *Server) jobScope(ctx context.Context, v *view, namespace string) (access.Scope, error) {
+	candidates := v.jobNamespaces
+	if namespace != "" {
+		candidates = []string{namespace}
+	}
+	return scopeOf(ctx, namespace, candidates, jobResources...)
+}
+
+// scopeOf is where, of the candidates, the caller may list all of the resources. With a namespace they must.
+func scopeOf(ctx context.Context, namespace string, candidates []string, resources ...access.Resource) (access.Scope, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return access.Scope{}, err
+	}
+	if namespace != "" {
+		if err := caller.MayList(ctx, namespace, resources...); err != nil {
+			return access.Scope{}, err
+		}
+		return access.Only(namespace), nil
+	}
+	scope, err := caller.Scope(ctx, candidates, resources...)
+	if err == nil && scope.Empty() && len(candidates) > 0 {
+		err = scope.Denied
+	}
+	return scope, err
+}
+
+// filter returns the jobs that match, in the order of the list.
+func (f *JobFilter) filter(jobs []inventory.Job, scope access.Scope) []*inventory.Job {
+	var out []*inventory.Job
+	for i := range jobs {
+		if scope.Has(jobs[i].Namespace) && f.matches(&jobs[i]) {
+			out = append(out, &jobs[i])
+		}
+	}
+	return out
+}
+
+func (f *JobFilter) matches(job *inventory.Job) bool {
+	is := func(want, got string) bool { return want == "" || want == got }
+	return is(f.Namespace, job.Namespace) && is(f.Kind, job.Kind) && is(f.Pool, job.Pool) &&
+		is(f.Priority, job.Priority) && is(f.Name, job.Name) && hasStatus(f.Status, job.Status) &&
+		(f.GPUType == "" || slices.Contains(job.GPUTypes, f.GPUType))
+}
+
+func hasStatus(wanted string, status inventory.Status) bool {
+	return wanted == "" || slices.ContainsFunc(strings.Split(wanted, ","), func(one string) bool {
+		return strings.EqualFold(strings.TrimSpace(one), string(status))
+	})
+}
+
+// jobKey orders jobs as the inventory does. The separator is less than any letter of a name.
+func jobKey(job *inventory.Job) string {
+	return job.Namespace + "\x00" + job.Name + "\x00" + job.Kind
+}
+
+func jobItem(job *inventory.Job, now time.Time) JobItem {
+	item := JobItem{
+		JobID: job.Name, Name: job.Name, Namespace: job.Namespace, Kind: job.Kind,
+		Status: string(job.Status), Reason: job.Reason, Message: job.Message,
+		Ready: fmt.Sprintf("%d/%d", job.Ready, job.Desired), Nodes: job.Nodes,
+		GPUs: job.GPUs, GPUTypes: job.GPUTypes, Pool: job.Pool, Priority: job.Priority,
+		Age: duration.HumanDuration(now.Sub(job.Created)), CreatedAt: job.Created, EndedAt: job.Finished,
+	}
+	if len(job.Nodes) > 0 {
+		item.Node = job.Nodes[0]
+	}
+	for i := range job.Pods {
+		item.IP = cmp.Or(item.IP, job.Pods[i].IP)
+	}
+	return item
+}
+
+// reply writes a value as JSON on a route that can also answer with a stream.
+func (s *Server) reply(v any) *huma.StreamResponse {
+	return &huma.StreamResponse{Body: func(ctx huma.Context) {
+		kind, err := s.api.Negotiate(ctx.Header("Accept"))
+		if err != nil {
+			kind = jsonType
+		}
+		ctx.SetHeader("Content-Type", kind)
+		ctx.SetStatus(http.StatusOK)
+		if err := s.api.Marshal(ctx.BodyWriter(), kind, v); err != nil {
+			s.options.Log.Debug("Writing an answer failed", "error", err)
+		}
+	}}
+}

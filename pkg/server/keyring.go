@@ -1,0 +1,179 @@
+package server
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/cache"
+)
+
+// Bounds of what is remembered for idempotency keys.
+const (
+	keyHeader    = "Idempotency-Key"
+	replayHeader = "Idempotency-Replayed"
+	maxKeyLength = 255
+	maxKeys      = 4096
+	keyLife      = time.Hour
+	maxRemember  = 256 << 10
+)
+
+// keyring carries a POST with an Idempotency-Key out once, however often a client that lost the answer sends it: the
+// first success is remembered and given again. Requests of one key at the same time wait for the first. A failure is
+// forgotten, as it changed nothing.
+type keyring struct {
+	answers  *cache.LRUExpireCache // of *answer by ringKey
+	replayed prometheus.Counter
+
+	mu     sync.Mutex
+	active map[ringKey]chan struct{} // closed when the request of the key has ended
+}
+
+// ringKey is one caller's key of one route: nobody gets the answer to somebody else's request.
+type ringKey struct{ user, path, key string }
+
+// answer is what was replied to a request.
+type answer struct {
+	request [sha256.Size]byte
+	status  int
+	header  http.Header
+	body    []byte
+}
+
+func newKeyring(clock func() time.Time, replayed prometheus.Counter) *keyring {
+	return &keyring{
+		answers: cache.NewLRUExpireCacheWithClock(maxKeys, clockFunc(clock)), replayed: replayed,
+		active: map[ringKey]chan struct{}{},
+	}
+}
+
+// clockFunc is a function as the clock of a cache.
+type clockFunc func() time.Time
+
+func (f clockFunc) Now() time.Time { return f() }
+
+func (k *keyring) once(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		value := r.Header.Get(keyHeader)
+		caller, err := callerOf(r.Context())
+		if value == "" || r.Method != http.MethodPost || err != nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if len(value) > maxKeyLength {
+			writeFailure(w, r, invalidf("the header %s has %d characters, at most %d are allowed", keyHeader, len(value), maxKeyLength))
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			writeFailure(w, r, &refusal{status: http.StatusRequestEntityTooLarge, code: "TooLarge", text: err.Error()})
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		user := strings.Join([]string{caller.User.GetName(), caller.User.GetUID()}, "\x00")
+		k.serve(w, r, next, ringKey{user, r.URL.RequestURI(), value}, sha256.Sum256(body))
+	})
+}
+
+func (k *keyring) serve(w http.ResponseWriter, r *http.Request, next http.Handler, key ringKey, request [sha256.Size]byte) {
+	for {
+		known, wait := k.begin(key)
+		switch {
+		case wait != nil:
+			select {
+			case <-wait:
+				continue
+			case <-r.Context().Done():
+				return
+			}
+		case known == nil:
+			k.record(w, r, next, key, request)
+			return
+		case known.request != request:
+			writeFailure(w, r, invalidf("the %s %q was used for another request: take a new one for each request", keyHeader, key.key))
+			return
+		}
+		k.replayed.Inc()
+		known.replay(w)
+		return
+	}
+}
+
+// begin returns the remembered answer of a key, or what to wait for, or neither: then the request is the caller's to
+// carry out, and [keyring.end] follows.
+func (k *keyring) begin(key ringKey) (*answer, <-chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if running, ok := k.active[key]; ok {
+		return nil, running
+	}
+	if known, ok := k.answers.Get(key); ok {
+		if a, ok := known.(*answer); ok {
+			return a, nil
+		}
+	}
+	k.active[key] = make(chan struct{})
+	return nil, nil
+}
+
+func (k *keyring) end(key ringKey, a *answer) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if a != nil {
+		k.answers.Add(key, a, keyLife)
+	}
+	close(k.active[key])
+	delete(k.active, key)
+}
+
+// record carries a request out and remembers its answer, if it is a success.
+func (k *keyring) record(w http.ResponseWriter, r *http.Request, next http.Handler, key ringKey, request [sha256.Size]byte) {
+	var success *answer
+	defer func() { k.end(key, success) }()
+	recorder := &recorder{ResponseWriter: w, status: http.StatusOK}
+	next.ServeHTTP(recorder, r)
+	if recorder.status < 300 && recorder.body.Len() <= maxRemember {
+		success = &answer{
+			request: request, status: recorder.status, header: w.Header().Clone(), body: recorder.body.Bytes(),
+		}
+	}
+}
+
+// replay gives an answer again. The identity of the request stays that of this one.
+func (a *answer) replay(w http.ResponseWriter) {
+	for _, name := range []string{"Content-Type", "Location"} {
+		if value := a.header.Get(name); value != "" {
+			w.Header().Set(name, value)
+		}
+	}
+	w.Header().Set(replayHeader, "true")
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // the client is gone: nobody could be told
+}
+
+// recorder passes an answer on and keeps a copy. Answers to POST are no streams.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) WriteHeader(status int) {
+	r.status = status
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.body.Len() <= maxRemember {
+		r.body.Write(p)
+	}
+	return r.ResponseWriter.Write(p)
+}
+
+// Unwrap lets deadlines through.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

@@ -1,0 +1,283 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/submit"
+)
+
+// LabelPath is the key of a label in a path, where its slash is written %2F.
+type LabelPath struct {
+	NodeRef
+	Key string `path:"key" maxLength:"317" doc:"The key; a slash in it is written %2F" example:"g8s.host%2Fgpu-type"`
+}
+
+// LabelQuery is the key of a label in a query, where no slash needs to be escaped.
+type LabelQuery struct {
+	NodeRef
+	Key string `query:"key" required:"true" maxLength:"317" example:"g8s.host/gpu-type"`
+}
+
+type nodeLabelsOutput struct {
+	Body struct {
+		Node   string            `json:"node"`
+		Labels map[string]string `json:"labels"`
+	}
+}
+
+// NodeLabel is one label of a node.
+type NodeLabel struct {
+	NodeName string     `json:"nodeName"`
+	Label    LabelValue `json:"label"`
+}
+
+// LabelValue is a label; Kubernetes keeps no times of labels, so they are the node's.
+type LabelValue struct {
+	Key       string    `json:"key"`
+	Value     string    `json:"value"`
+	CreatedAt time.Time `json:"createdAt" doc:"When the node was registered: labels have no times of their own"`
+}
+
+type nodeLabelOutput struct{ Body NodeLabel }
+
+type addLabelInput struct {
+	NodeRef
+	Idempotent
+	Body struct {
+		Key       string `json:"key" minLength:"1" maxLength:"317"`
+		Value     string `json:"value" maxLength:"63"`
+		Overwrite bool   `json:"overwrite,omitempty" doc:"Change a label that has another value; without it that is 409 LabelConflict"`
+	}
+}
+
+type addLabelOutput struct {
+	Body struct {
+		NodeName string            `json:"nodeName"`
+		Label    map[string]string `json:"label"`
+		Message  string            `json:"message"`
+	}
+}
+
+type labelValueBody struct {
+	Value string `json:"value" minLength:"1" maxLength:"63"`
+}
+
+type setLabelInput struct {
+	LabelPath
+	Body labelValueBody
+}
+
+type setLabelQueryInput struct {
+	LabelQuery
+	Body labelValueBody
+}
+
+// LabelChanged tells what became of a label.
+type LabelChanged struct {
+	Node    string `json:"node"`
+	Label   string `json:"label" doc:"key=value, or the key of a label that was removed"`
+	Message string `json:"message"`
+}
+
+type labelChangedOutput struct{ Body LabelChanged }
+
+type batchLabelInput struct {
+	Idempotent
+	NodeNames []string `query:"nodeNames,explode" required:"true" minItems:"1" maxItems:"1000" doc:"Once for each node"`
+	Key       string   `query:"key" required:"true" maxLength:"317"`
+	Value     string   `query:"value" required:"true" maxLength:"63"`
+	Overwrite bool     `query:"overwrite"`
+}
+
+// LabelBatch tells what became of each node.
+type LabelBatch struct {
+	Success []string       `json:"success"`
+	Failed  []LabelFailure `json:"failed"`
+	Message string         `json:"message"`
+}
+
+// LabelFailure is a node that was not labelled.
+type LabelFailure struct {
+	NodeName string `json:"nodeName"`
+	Error    string `json:"error"`
+	Code     string `json:"code"`
+}
+
+type batchLabelOutput struct {
+	Status int
+	Body   LabelBatch
+}
+
+const (
+	messageLabelAdded   = "标签添加成功"
+	messageLabelUpdated = "标签更新成功"
+	messageLabelRemoved = "标签删除成功"
+	messageLabelBatch   = "批量标记节点 Label 完成"
+)
+
+func (s *Server) labelRoutes() {
+	s.labelListRoutes()
+	node := Root + "/nodes/{nodeName}/labels"
+	missing := []int{http.StatusNotFound}
+	both := []int{http.StatusNotFound, http.StatusConflict}
+	register(s, route{method: http.MethodGet, path: node, id: "listLabelsOfNode", tag: "labels",
+		summary: "The labels of a node", fails: missing}, s.listLabelsOfNode)
+	register(s, route{method: http.MethodGet, path: node + "/{key}", id: "getNodeLabel", tag: "labels",
+		summary: "One label of a node", fails: missing}, s.getNodeLabel)
+	register(s, route{method: http.MethodPost, path: node, id: "addNodeLabel", tag: "labels",
+		summary: "Label a node",
+		detail:  "Keys of Kubernetes itself (kubernetes.io, k8s.io) are refused: they are the kubelet's.", fails: both}, s.addNodeLabel)
+	register(s, route{method: http.MethodPut, path: node + "/{key}", id: "setNodeLabel", tag: "labels",
+		summary: "Set a label of a node, whatever it was", fails: both}, func(ctx context.Context, in *setLabelInput) (*labelChangedOutput, error) {
+		return s.setLabel(ctx, in.Node, in.Key, in.Body.Value)
+	})
+	register(s, route{method: http.MethodPut, path: node, id: "setNodeLabelByQuery", tag: "labels",
+		summary: "Set a label of a node, its key in the query", fails: both}, func(ctx context.Context, in *setLabelQueryInput) (*labelChangedOutput, error) {
+		return s.setLabel(ctx, in.Node, in.Key, in.Body.Value)
+	})
+	register(s, route{method: http.MethodDelete, path: node + "/{key}", id: "removeNodeLabel", tag: "labels",
+		summary: "Remove a label of a node", fails: both}, func(ctx context.Context, in *LabelPath) (*labelChangedOutput, error) {
+		return s.removeLabel(ctx, in.Node, in.Key)
+	})
+	register(s, route{method: http.MethodDelete, path: node, id: "removeNodeLabelByQuery", tag: "labels",
+		summary: "Remove a label of a node, its key in the query", fails: both}, func(ctx context.Context, in *LabelQuery) (*labelChangedOutput, error) {
+		return s.removeLabel(ctx, in.Node, in.Key)
+	})
+	register(s, route{method: http.MethodPost, path: Root + "/nodes/labels/batch", id: "labelNodes", tag: "labels",
+		summary: "Label several nodes, each for itself",
+		detail:  "200 says that all have the label, 207 that some have not: `failed` tells which, and why.",
+		anyone:  true, fails: []int{http.StatusUnprocessableEntity},
+		replies: map[int]*huma.Response{http.StatusMultiStatus: jsonReply[LabelBatch](s, "Some were not labelled")}}, s.labelNodes)
+}
+
+func (s *Server) listLabelsOfNode(ctx context.Context, in *NodeRef) (*nodeLabelsOutput, error) {
+	_, node, err := s.node(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	out := &nodeLabelsOutput{}
+	out.Body.Node, out.Body.Labels = node.Name, node.Labels
+	return out, nil
+}
+
+func (s *Server) getNodeLabel(ctx context.Context, in *LabelPath) (*nodeLabelOutput, error) {
+	_, node, err := s.node(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	value, ok := node.Labels[in.Key]
+	if !ok {
+		return nil, notFoundf("node %q has no label %q", in.Node, in.Key)
+	}
+	return &nodeLabelOutput{Body: NodeLabel{NodeName: node.Name, Label: LabelValue{
+		Key: in.Key, Value: value, CreatedAt: node.CreationTimestamp.Time,
+	}}}, nil
+}
+
+func (s *Server) addNodeLabel(ctx context.Context, in *addLabelInput) (*addLabelOutput, error) {
+	if err := s.label(ctx, in.Node, in.Body.Key, &in.Body.Value, in.Body.Overwrite); err != nil {
+		return nil, err
+	}
+	out := &addLabelOutput{}
+	out.Body.NodeName, out.Body.Message = in.Node, messageLabelAdded
+	out.Body.Label = map[string]string{in.Body.Key: in.Body.Value}
+	return out, nil
+}
+
+func (s *Server) setLabel(ctx context.Context, node, key, value string) (*labelChangedOutput, error) {
+	if err := s.label(ctx, node, key, &value, true); err != nil {
+		return nil, err
+	}
+	return &labelChangedOutput{Body: LabelChanged{Node: node, Label: key + "=" + value, Message: messageLabelUpdated}}, nil
+}
+
+func (s *Server) removeLabel(ctx context.Context, node, key string) (*labelChangedOutput, error) {
+	if err := s.label(ctx, node, key, nil, true); err != nil {
+		return nil, err
+	}
+	return &labelChangedOutput{Body: LabelChanged{Node: node, Label: key, Message: messageLabelRemoved}}, nil
+}
+
+func (s *Server) labelNodes(ctx context.Context, in *batchLabelInput) (*batchLabelOutput, error) {
+	out := &batchLabelOutput{Status: http.StatusOK, Body: LabelBatch{
+		Success: []string{}, Failed: []LabelFailure{}, Message: messageLabelBatch,
+	}}
+	for _, node := range in.NodeNames {
+		err := s.label(ctx, node, in.Key, &in.Value, in.Overwrite)
+		if err != nil {
+			failed := failure(ctx, err)
+			out.Status = http.StatusMultiStatus
+			out.Body.Failed = append(out.Body.Failed, LabelFailure{NodeName: node, Error: failed.Message, Code: failed.Code})
+			continue
+		}
+		out.Body.Success = append(out.Body.Success, node)
+	}
+	return out, nil
+}
+
+// label sets a label, or removes it for nil, and returns when lists show it. Removing one that is not there is an error.
+func (s *Server) label(ctx context.Context, node, key string, value *string, overwrite bool) error {
+	if err := checkLabel(key, value); err != nil {
+		return err
+	}
+	writer, err := writerOf(ctx)
+	if err != nil {
+		return err
+	}
+	note(ctx, "node/"+node+" "+key)
+	plan, err := writer.LabelNodes(ctx, []string{node}, map[string]*string{key: value}, submit.PoolOptions{Force: overwrite})
+	if err != nil {
+		return err
+	}
+	if value == nil && len(plan.Patches) == 0 {
+		return notFoundf("node %q has no label %q", node, key)
+	}
+	s.mirror.await(ctx, func(v *view) bool { return v.nodeHas(node, key, value) })
+	return nil
+}
+
+// nodeHas reports whether the view shows a node with a label of the value, or without the label for nil.
+func (v *view) nodeHas(name, key string, value *string) bool {
+	return slices.ContainsFunc(v.NodeObjects, func(node corev1.Node) bool {
+		got, has := node.Labels[key]
+		return node.Name == name && has == (value != nil) && (value == nil || got == *value)
+	})
+}
+
+// checkLabel refuses what Kubernetes would refuse, before a node is touched, and what is not a user's to change.
+func checkLabel(key string, value *string) error {
+	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+		return invalidf("%q is no key of a label: %s", key, strings.Join(problems, "; "))
+	}
+	if value != nil {
+		if problems := validation.IsValidLabelValue(*value); len(problems) > 0 {
+			return invalidf("%q is no value of a label: %s", *value, strings.Join(problems, "; "))
+		}
+	}
+	domain, _, _ := strings.Cut(key, "/")
+	for _, reserved := range []string{"kubernetes.io", "k8s.io"} {
+		if domain == reserved || strings.HasSuffix(domain, "."+reserved) {
+			return invalidf("labels of %s are Kubernetes' own, and not for users to change", reserved)
+		}
+	}
+	return nil
+}
+
+// isGPULabel reports whether a label says something about the GPUs of a node.
+func isGPULabel(key string) bool {
+	return slices.Contains(names.GPUTypeLabels, key) || strings.HasPrefix(key, names.GroupName+"/gpu") ||
+		strings.HasPrefix(key, "nvidia.com/") || strings.HasPrefix(key, "gpu-")
+}
+
+// poolsOf is the pool of a node, as a list for the first gpuctl's clients.
+func poolsOf(node *corev1.Node) []string { return []string{gpu.PoolOf(node)} }

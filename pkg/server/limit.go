@@ -1,0 +1,84 @@
+package server
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/util/cache"
+)
+
+// limiter bounds how many requests each caller makes, and each address before it is known who calls.
+type limiter struct {
+	rate  rate.Limit
+	burst int
+	// buckets holds a *rate.Limiter for each caller and address that was heard of lately.
+	buckets *cache.LRUExpireCache
+}
+
+const (
+	maxBuckets = 16384
+	idleBucket = 10 * time.Minute
+	// addressFactor is how much more an address may send than a caller: many callers may share one.
+	addressFactor = 10
+)
+
+func newLimiter(perSecond float64, burst int) *limiter {
+	return &limiter{rate: rate.Limit(perSecond), burst: burst, buckets: cache.NewLRUExpireCache(maxBuckets)}
+}
+
+func (l *limiter) perCaller(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller, err := callerOf(r.Context())
+		if err != nil { // a public route
+			next.ServeHTTP(w, r)
+			return
+		}
+		l.take(w, r, next, "caller "+caller.User.GetName(), 1)
+	})
+}
+
+func (l *limiter) perAddress(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.RemoteAddr)
+		if err != nil {
+			host = r.RemoteAddr
+		}
+		l.take(w, r, next, "address "+host, addressFactor)
+	})
+}
+
+func (l *limiter) take(w http.ResponseWriter, r *http.Request, next http.Handler, key string, factor int) {
+	bucket := l.bucket(key, factor)
+	reservation := bucket.Reserve()
+	delay := reservation.Delay()
+	if delay == 0 {
+		next.ServeHTTP(w, r)
+		return
+	}
+	reservation.Cancel()
+	seconds := int(math.Ceil(delay.Seconds()))
+	failed := failure(r.Context(), &refusal{status: http.StatusTooManyRequests, code: "TooManyRequests",
+		text: fmt.Sprintf("too many requests: at most %g a second, try again in %d s", float64(l.rate)*float64(factor), seconds)})
+	w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	w.Header().Set("Content-Type", jsonType)
+	w.WriteHeader(failed.status)
+	_ = encodeJSON(w, failed) // the client is gone: nobody could be told
+}
+
+// bucket returns that of a key. Two first requests at the same time may each make one, and one of them is forgotten.
+func (l *limiter) bucket(key string, factor int) *rate.Limiter {
+	if known, ok := l.buckets.Get(key); ok {
+		if bucket, ok := known.(*rate.Limiter); ok {
+			l.buckets.Add(key, bucket, idleBucket)
+			return bucket
+		}
+	}
+	bucket := rate.NewLimiter(l.rate*rate.Limit(factor), l.burst*factor)
+	l.buckets.Add(key, bucket, idleBucket)
+	return bucket
+}

@@ -1,0 +1,106 @@
+package server
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+
+	"g8s.host/gpu-scheduler/pkg/joblogs"
+)
+
+// logCursor knows how far each source of a stream of output was sent. It is written into the identity of every event,
+// so that a client that comes back, to whichever server, gets what it missed and nothing twice. A time alone would not
+// do: the sources are read side by side, and one may lag behind another.
+type logCursor struct {
+	at map[uint32]logMark
+	// skip counts, for sources that are read again, the lines of their mark's time still to be left out.
+	skip map[uint32]uint16
+	// resumed are the sources that the client has seen before, and how far.
+	resumed map[uint32]logMark
+}
+
+// logMark is the last line that was sent of a source: its time, and the number of lines of just that time.
+type logMark struct {
+	nanos int64
+	count uint16
+}
+
+// markSize is how a source is written: hash, time, count.
+const (
+	markSize = 4 + 8 + 2
+	// maxMarks bounds what is read of an identity that a client sends.
+	maxMarks = 1024
+	// slack lets sources that lagged behind begin earlier than those that were sent the furthest.
+	slack = time.Minute
+)
+
+// newLogCursor reads an identity; one that is not ours begins at the beginning.
+func newLogCursor(id string) *logCursor {
+	c := &logCursor{at: map[uint32]logMark{}, skip: map[uint32]uint16{}, resumed: map[uint32]logMark{}}
+	data, err := base64.RawURLEncoding.DecodeString(id)
+	if err != nil || len(data)%markSize != 0 || len(data) > maxMarks*markSize {
+		return c
+	}
+	for ; len(data) > 0; data = data[markSize:] {
+		mark := logMark{nanos: int64(binary.BigEndian.Uint64(data[4:])), count: binary.BigEndian.Uint16(data[12:])}
+		source := binary.BigEndian.Uint32(data)
+		c.at[source], c.resumed[source], c.skip[source] = mark, mark, mark.count
+	}
+	return c
+}
+
+// since is the time from which to read again, zero for a stream that begins.
+func (c *logCursor) since() time.Time {
+	if len(c.resumed) == 0 {
+		return time.Time{}
+	}
+	least := slices.MinFunc(slices.Collect(maps.Values(c.resumed)), func(a, b logMark) int { return int(min(max(a.nanos-b.nanos, -1), 1)) })
+	return time.Unix(0, least.nanos).Add(-slack)
+}
+
+// pass notes a line, and reports whether the client has yet to see it. A line without a time is the rest of the one
+// before it.
+func (c *logCursor) pass(line joblogs.Line) bool {
+	source := sourceHash(line.Source)
+	before := c.resumed[source]
+	nanos := line.Time.UnixNano()
+	if line.Time.IsZero() {
+		nanos = c.last(source)
+	}
+	switch {
+	case before.count > 0 && nanos < before.nanos:
+		return false
+	case before.count > 0 && nanos == before.nanos && c.skip[source] > 0:
+		c.skip[source]--
+		return false
+	}
+	mark := c.at[source]
+	if mark.nanos != nanos {
+		mark = logMark{nanos: nanos}
+	}
+	mark.count = min(mark.count, 1<<16-2) + 1
+	c.at[source] = mark
+	return true
+}
+
+func (c *logCursor) last(source uint32) int64 { return c.at[source].nanos }
+
+func sourceHash(source joblogs.Source) uint32 {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(source.Pod + "/" + source.Container)) // hashes do not fail
+	return hash.Sum32()
+}
+
+// id writes the cursor, sources in a fixed order.
+func (c *logCursor) id() string {
+	data := make([]byte, 0, len(c.at)*markSize)
+	for _, source := range slices.Sorted(maps.Keys(c.at)) {
+		data = binary.BigEndian.AppendUint32(data, source)
+		data = binary.BigEndian.AppendUint64(data, uint64(c.at[source].nanos))
+		data = binary.BigEndian.AppendUint16(data, c.at[source].count)
+	}
+	return base64.RawURLEncoding.EncodeToString(data)
+}

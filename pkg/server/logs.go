@@ -1,0 +1,199 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/joblogs"
+)
+
+type logsInput struct {
+	JobRef
+	Tail      int64  `query:"tail" minimum:"0" maximum:"5000" default:"100" doc:"The last lines of each container"`
+	Pod       string `query:"pod" maxLength:"253" doc:"Only this pod"`
+	Rank      int    `query:"rank" minimum:"-1" default:"-1" doc:"Only the pods of this rank of a job of several nodes"`
+	Container string `query:"container" maxLength:"63"`
+	Since     string `query:"since" doc:"Nothing older: a time as in RFC 3339, or a duration such as 10m"`
+	Grep      string `query:"grep" maxLength:"256" doc:"Only lines that match this regular expression (RE2)"`
+	Previous  bool   `query:"previous" doc:"The runs before the newest, of containers that restarted"`
+	Follow    bool   `query:"follow" doc:"Answer with events until the job has ended"`
+	Accept    string `header:"Accept" doc:"text/event-stream, to follow"`
+	LastID    string `header:"Last-Event-ID" doc:"The id of the last event you saw, to go on after it"`
+}
+
+// LogPage is output of a job that was read at once.
+type LogPage struct {
+	Logs          []string       `json:"logs" doc:"The lines in the order of time, of all pods"`
+	Entries       []joblogs.Line `json:"entries" doc:"The same lines, with time and pod"`
+	LastTimestamp *time.Time     `json:"lastTimestamp,omitempty"`
+	Message       string         `json:"message,omitempty" doc:"Why there is no output"`
+}
+
+// logEnd is the last event of a job that was followed to its end.
+type logEnd struct {
+	Status   string `json:"status"`
+	Reason   string `json:"reason,omitempty"`
+	Message  string `json:"message,omitempty"`
+	ExitCode *int32 `json:"exitCode,omitempty" doc:"Of the container that ended last"`
+}
+
+// maxLogPage bounds the output that is read at once; following has no bound.
+const maxLogPage = 8 << 20
+
+func (s *Server) logRoutes() {
+	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/logs", id: "getJobLogs", tag: "jobs",
+		summary: "The output of all pods of a job, at once or as it comes",
+		detail: "With follow=true the answer is a stream of server-sent events: `log` carries a line, `state` the job whenever it " +
+			"changes, `trouble` a source that cannot be read at the moment, `end` how the job ended. Pods that come later are followed, too. " +
+			"Events have ids; a client that comes back with Last-Event-ID gets every line once.",
+		fails: []int{http.StatusNotFound, http.StatusConflict, http.StatusBadRequest},
+		replies: map[int]*huma.Response{http.StatusOK: jsonReply[LogPage](s, "Lines of output, or their events",
+			eventStream("Events `log` (a line in JSON), `state`, `trouble` and `end`"))},
+	}, s.getLogs)
+}
+
+func (s *Server) getLogs(ctx context.Context, in *logsInput) (*huma.StreamResponse, error) {
+	if in.Follow && !wantsStream(in.Accept) {
+		return nil, &refusal{status: http.StatusBadRequest, code: "BadRequest",
+			text: "following answers with a stream: send Accept: text/event-stream (upstream's WebSocket became server-sent events)"}
+	}
+	options, err := in.options(s.options.Now())
+	if err != nil {
+		return nil, err
+	}
+	query, err := s.locate(ctx, in.JobRef)
+	if err != nil {
+		return nil, err
+	}
+	options.Namespace, options.Job = query.Namespace, query.Name
+	if in.Follow {
+		return s.followLogs(ctx, options, in.LastID)
+	}
+	page, err := readLogs(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	return s.reply(page), nil
+}
+
+func (in *logsInput) options(now time.Time) (joblogs.Options, error) {
+	out := joblogs.Options{
+		Follow: in.Follow, Previous: in.Previous, Tail: &in.Tail, Pod: in.Pod, Container: in.Container,
+	}
+	if in.Rank >= 0 {
+		out.Rank = &in.Rank
+	}
+	if in.Follow && in.Previous {
+		return out, invalidf("previous runs have ended and cannot be followed: leave out follow or previous")
+	}
+	var err error
+	if in.Grep != "" {
+		if out.Match, err = regexp.Compile(in.Grep); err != nil {
+			return out, invalidf("grep is no regular expression: %v", err)
+		}
+	}
+	if out.Since, err = sinceTime(in.Since, now); err != nil {
+		return out, err
+	}
+	return out, nil
+}
+
+func sinceTime(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil {
+		return now.Add(-ago), nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return at, invalidf("since is %q, want a time such as 2026-11-01T12:00:00Z or a duration such as 10m", text)
+	}
+	return at, nil
+}
+
+var errTooMuch = errors.New("more output than can be sent at once")
+
+func readLogs(ctx context.Context, options joblogs.Options) (*LogPage, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	page, size := &LogPage{Logs: []string{}, Entries: []joblogs.Line{}}, 0
+	_, err = joblogs.Stream(ctx, caller.Kubernetes, options, joblogs.Events{Line: func(line joblogs.Line) error {
+		if size += len(line.Text); size > maxLogPage {
+			return errTooMuch
+		}
+		page.Logs, page.Entries = append(page.Logs, line.Text), append(page.Entries, line)
+		return nil
+	}})
+	var none *joblogs.NoOutputError
+	switch {
+	case errors.As(err, &none):
+		page.Message = strings.TrimSpace(fmt.Sprintf("%v. %s", none, none.Job.Message))
+		return page, nil
+	case errors.Is(err, errTooMuch):
+		return nil, invalidf("the output is larger than %d bytes: ask for fewer lines with tail, or follow", maxLogPage)
+	case err != nil:
+		return nil, err
+	}
+	if last := len(page.Entries) - 1; last >= 0 && !page.Entries[last].Time.IsZero() {
+		page.LastTimestamp = &page.Entries[last].Time
+	}
+	return page, nil
+}
+
+// followLogs reads the job once before it answers, so that a job that is not there, or may not be read, is a failure
+// and no stream.
+func (s *Server) followLogs(ctx context.Context, options joblogs.Options, lastID string) (*huma.StreamResponse, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := inventory.NewReader(caller.Kubernetes).Job(ctx, options.Namespace, options.Job); err != nil {
+		return nil, err
+	}
+	cursor := newLogCursor(lastID)
+	if since := cursor.since(); !since.IsZero() {
+		options.Since, options.Tail = since, nil
+	}
+	return s.streaming(func(ctx context.Context, out *stream) error {
+		events := joblogs.Events{
+			Line: func(line joblogs.Line) error {
+				if !cursor.pass(line) {
+					return nil
+				}
+				return out.send("log", cursor.id(), line)
+			},
+			State: func(job inventory.Job) { _ = out.send("state", "", jobItem(&job, s.options.Now())) },
+			Trouble: func(source joblogs.Source, err error) {
+				_ = out.send("trouble", "", map[string]any{"pod": source.Pod, "container": source.Container, "error": err.Error()})
+			},
+		}
+		stop := out.keepAlive(ctx)
+		job, err := joblogs.Stream(ctx, caller.Kubernetes, options, events)
+		stop()
+		if err != nil {
+			return err
+		}
+		return out.send("end", "", endOf(&job))
+	}), nil
+}
+
+func endOf(job *inventory.Job) logEnd {
+	out := logEnd{Status: string(job.Status), Reason: job.Reason, Message: job.Message}
+	for i := range job.Pods {
+		if job.Pods[i].ExitCode != nil {
+			out.ExitCode = job.Pods[i].ExitCode
+		}
+	}
+	return out
+}

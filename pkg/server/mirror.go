@@ -1,0 +1,110 @@
+package server
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/server/feed"
+	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/usage"
+)
+
+// view is the cluster at one moment, with what lists need beside. What it shows never changes.
+type view struct {
+	inventory.Snapshot
+	// jobNamespaces are the namespaces that have jobs, sorted.
+	jobNamespaces []string
+	taken         time.Time
+
+	findCards sync.Once
+	nodeCards map[string][]usage.GPU
+}
+
+// mirror holds the newest view. Reading it costs nothing; a view is replaced whole.
+type mirror struct {
+	current atomic.Pointer[view]
+	jobs    *feed.Feed
+
+	mu sync.Mutex
+	// renewed is closed when there is a newer view.
+	renewed chan struct{}
+}
+
+func newMirror() *mirror { return &mirror{jobs: feed.New(), renewed: make(chan struct{})} }
+
+// put replaces the view and wakes who waits for it.
+func (m *mirror) put(snapshot inventory.Snapshot, now time.Time) {
+	namespaces := map[string]bool{}
+	for i := range snapshot.Jobs {
+		namespaces[snapshot.Jobs[i].Namespace] = true
+	}
+	m.current.Store(&view{
+		Snapshot: snapshot, jobNamespaces: slices.Sorted(maps.Keys(namespaces)), taken: now,
+	})
+	m.jobs.Publish(snapshot.Jobs)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.renewed)
+	m.renewed = make(chan struct{})
+}
+
+// view returns the newest view, or an error as long as there is none.
+func (m *mirror) view() (*view, error) {
+	if v := m.current.Load(); v != nil {
+		return v, nil
+	}
+	return nil, &unavailableError{"the server has only just started and is still reading the cluster: try again in a second"}
+}
+
+func (m *mirror) next() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.renewed
+}
+
+// showWait is how long a write waits for lists to show it.
+const showWait = 2 * time.Second
+
+// await returns when a view fulfils what is asked, or after [showWait]: who writes and then lists shall see the write,
+// but a write is not undone because the watches are late.
+func (m *mirror) await(ctx context.Context, shows func(*view) bool) {
+	ctx, cancel := context.WithTimeout(ctx, showWait)
+	defer cancel()
+	for {
+		renewed := m.next()
+		if v := m.current.Load(); v == nil || shows(v) {
+			return
+		}
+		select {
+		case <-renewed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hasJob reports whether the view shows exactly this object as a job.
+func (v *view) hasJob(top metav1.Object) bool {
+	return slices.ContainsFunc(v.Jobs, func(job inventory.Job) bool { return job.Object.UID == top.GetUID() })
+}
+
+// hasJobNamed reports whether the view shows a job.
+func (v *view) hasJobNamed(ref submit.Ref) bool {
+	return slices.ContainsFunc(v.Jobs, func(job inventory.Job) bool {
+		return job.Namespace == ref.Namespace && job.Name == ref.Name && job.Kind == ref.Kind
+	})
+}
+
+// runs reports whether the view shows the object as a job that is not on its way out.
+func (v *view) runs(top metav1.Object) bool {
+	return slices.ContainsFunc(v.Jobs, func(job inventory.Job) bool {
+		return job.Object.UID == top.GetUID() && job.Status != inventory.StatusTerminating
+	})
+}

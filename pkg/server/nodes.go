@@ -1,0 +1,184 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// NodeItem is a node of a list.
+type NodeItem struct {
+	NodeName   string          `json:"nodeName"`
+	Status     string          `json:"status" enum:"active,cordoned,not_ready"`
+	GPUTotal   int64           `json:"gpuTotal"`
+	GPUUsed    int64           `json:"gpuUsed"`
+	GPUFree    int64           `json:"gpuFree"`
+	SharedGPUs *inventory.GPUs `json:"sharedGpus,omitempty" doc:"Slots on shared GPUs"`
+	GPUType    string          `json:"gpuType"`
+	GPUMemory  string          `json:"gpuMemory,omitempty" doc:"Memory of each GPU" example:"80Gi"`
+	BoundPools []string        `json:"boundPools"`
+	CPU        string          `json:"cpu" doc:"CPUs that pods may have" example:"128"`
+	Memory     string          `json:"memory" example:"1Ti"`
+	Pods       int             `json:"pods"`
+	CreatedAt  time.Time       `json:"createdAt"`
+}
+
+// NodeDetail is all about a node.
+type NodeDetail struct {
+	NodeName     string        `json:"nodeName"`
+	Status       string        `json:"status" enum:"active,cordoned,not_ready"`
+	Resources    NodeResources `json:"resources"`
+	Labels       []Label       `json:"labels" doc:"Sorted by key"`
+	BoundPools   []string      `json:"boundPools"`
+	GPUType      string        `json:"gpuType"`
+	GPUMemory    string        `json:"gpuMemory,omitempty"`
+	Interconnect string        `json:"interconnect,omitempty"`
+	Rack         string        `json:"rack,omitempty"`
+	Pods         int           `json:"pods"`
+	CreatedAt    time.Time     `json:"createdAt"`
+}
+
+// NodeResources are what a node has and what pods asked of it.
+type NodeResources struct {
+	CPUTotal    string          `json:"cpuTotal"`
+	CPUUsed     string          `json:"cpuUsed" doc:"What pods asked, which is what schedulers count"`
+	MemoryTotal string          `json:"memoryTotal"`
+	MemoryUsed  string          `json:"memoryUsed"`
+	GPUTotal    int64           `json:"gpuTotal"`
+	GPUUsed     int64           `json:"gpuUsed"`
+	GPUFree     int64           `json:"gpuFree"`
+	SharedGPUs  *inventory.GPUs `json:"sharedGpus,omitempty"`
+}
+
+// Label is a key and its value.
+type Label struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+type nodeListInput struct {
+	Paging
+	Pool    string `query:"pool"`
+	GPUType string `query:"gpuType"`
+	Status  string `query:"status" enum:"active,cordoned,not_ready"`
+}
+
+// NodeList is a page of nodes.
+type NodeList Page[NodeItem]
+
+type nodeListOutput struct{ Body NodeList }
+
+// NodeRef names a node in a path.
+type NodeRef struct {
+	Node string `path:"nodeName" maxLength:"253"`
+}
+
+type nodeOutput struct{ Body NodeDetail }
+
+func (s *Server) nodeRoutes() {
+	register(s, route{method: http.MethodGet, path: Root + "/nodes", id: "listNodes", tag: "nodes",
+		summary: "List nodes with their GPUs", fails: []int{http.StatusUnprocessableEntity}}, s.listNodes)
+	register(s, route{method: http.MethodGet, path: Root + "/nodes/gpu-detail", id: "listNodeGPUs", tag: "nodes",
+		summary: "List every GPU of every node: its type, and who has it",
+		fails:   []int{http.StatusUnprocessableEntity}}, s.listNodeGPUs)
+	register(s, route{method: http.MethodGet, path: Root + "/nodes/{nodeName}", id: "getNode", tag: "nodes",
+		summary: "All about a node", fails: []int{http.StatusNotFound}}, s.getNode)
+}
+
+func (s *Server) listNodes(ctx context.Context, in *nodeListInput) (*nodeListOutput, error) {
+	view, err := s.fleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	created := creationTimes(view.NodeObjects)
+	var matching []*inventory.Node
+	for i := range view.Nodes {
+		if in.matches(&view.Nodes[i]) {
+			matching = append(matching, &view.Nodes[i])
+		}
+	}
+	list, err := cut(in.Paging, matching, nodeKey, func(node *inventory.Node) NodeItem {
+		return nodeItem(node, created[node.Name])
+	})
+	return &nodeListOutput{Body: NodeList(list)}, err
+}
+
+func (in *nodeListInput) matches(node *inventory.Node) bool {
+	return (in.Pool == "" || in.Pool == node.Pool) && (in.GPUType == "" || in.GPUType == node.GPUType) &&
+		(in.Status == "" || in.Status == nodeStatus(node))
+}
+
+func nodeKey(node *inventory.Node) string { return node.Name }
+
+func creationTimes(nodes []corev1.Node) map[string]time.Time {
+	out := make(map[string]time.Time, len(nodes))
+	for i := range nodes {
+		out[nodes[i].Name] = nodes[i].CreationTimestamp.Time
+	}
+	return out
+}
+
+func nodeStatus(node *inventory.Node) string {
+	switch {
+	case !node.Ready:
+		return "not_ready"
+	case node.Cordoned:
+		return "cordoned"
+	}
+	return "active"
+}
+
+func nodeItem(node *inventory.Node, created time.Time) NodeItem {
+	return NodeItem{
+		NodeName: node.Name, Status: nodeStatus(node), SharedGPUs: node.SharedGPUs,
+		GPUTotal: node.GPUs.Allocatable, GPUUsed: node.GPUs.Used, GPUFree: node.GPUs.Free,
+		GPUType: node.GPUType, GPUMemory: node.MemoryPerGPU, BoundPools: []string{node.Pool},
+		CPU: node.CPU.Allocatable.String(), Memory: node.Memory.Allocatable.String(), Pods: node.Pods, CreatedAt: created,
+	}
+}
+
+func (s *Server) getNode(ctx context.Context, in *NodeRef) (*nodeOutput, error) {
+	view, object, err := s.node(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	node, _ := view.Node(in.Node) // it is there, as its object is
+	return &nodeOutput{Body: NodeDetail{
+		NodeName: node.Name, Status: nodeStatus(&node), Labels: sortedLabels(object.Labels), BoundPools: []string{node.Pool},
+		GPUType: node.GPUType, GPUMemory: node.MemoryPerGPU, Interconnect: node.Interconnect, Rack: node.Rack, Pods: node.Pods,
+		CreatedAt: object.CreationTimestamp.Time,
+		Resources: NodeResources{
+			CPUTotal: node.CPU.Allocatable.String(), CPUUsed: node.CPU.Requested.String(),
+			MemoryTotal: node.Memory.Allocatable.String(), MemoryUsed: node.Memory.Requested.String(),
+			GPUTotal: node.GPUs.Allocatable, GPUUsed: node.GPUs.Used, GPUFree: node.GPUs.Free, SharedGPUs: node.SharedGPUs,
+		},
+	}}, nil
+}
+
+// node returns a node of the memory, to a caller who may list nodes.
+func (s *Server) node(ctx context.Context, name string) (*view, *corev1.Node, error) {
+	view, err := s.fleet(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	i := slices.IndexFunc(view.NodeObjects, func(node corev1.Node) bool { return node.Name == name })
+	if i < 0 {
+		return nil, nil, notFoundf("node %q not found", name)
+	}
+	return view, &view.NodeObjects[i], nil
+}
+
+func sortedLabels(labels map[string]string) []Label {
+	out := make([]Label, 0, len(labels))
+	for key, value := range labels {
+		out = append(out, Label{Key: key, Value: value})
+	}
+	slices.SortFunc(out, func(a, b Label) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}

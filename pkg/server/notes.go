@@ -1,0 +1,34 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// auditNotes gathers what a write was about, for its line in the log: the path alone does not say it of a POST.
+type auditNotes struct {
+	mu      sync.Mutex
+	objects []string
+}
+
+type notesKey struct{}
+
+func withNotes(ctx context.Context, notes *auditNotes) context.Context {
+	return context.WithValue(ctx, notesKey{}, notes)
+}
+
+// note adds an object to the audit line of a request, such as "training/qwen2-sft in team-a".
+func note(ctx context.Context, object string) {
+	if notes, ok := ctx.Value(notesKey{}).(*auditNotes); ok {
+		notes.mu.Lock()
+		defer notes.mu.Unlock()
+		notes.objects = append(notes.objects, object)
+	}
+}
+
+func (n *auditNotes) all() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.objects)
+}

@@ -1,0 +1,153 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// PoolItem is a pool of a list.
+type PoolItem struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	GPUTotal    int64    `json:"gpuTotal"`
+	GPUUsed     int64    `json:"gpuUsed"`
+	GPUFree     int64    `json:"gpuFree" doc:"What new pods could get: 0 on nodes that take none"`
+	GPUType     []string `json:"gpuType"`
+	Status      string   `json:"status" enum:"active,unavailable" doc:"unavailable when no node takes pods"`
+	NodeCount   int      `json:"nodeCount"`
+	ReadyNodes  int      `json:"readyNodes"`
+}
+
+// PoolDetail is a pool with its nodes. Its sums come in the spelling of the first gpuctl, too.
+type PoolDetail struct {
+	PoolItem
+	Nodes      []string                `json:"nodes"`
+	Total      int64                   `json:"gpu_total"`
+	Used       int64                   `json:"gpu_used"`
+	Free       int64                   `json:"gpu_free"`
+	Types      []string                `json:"gpu_types"`
+	ByType     []inventory.TypeSummary `json:"byType" doc:"The sums for each type of GPU"`
+	SharedGPUs *inventory.GPUs         `json:"sharedGpus,omitempty" doc:"Slots on shared GPUs"`
+	Jobs       []PoolJob               `json:"jobs" doc:"Jobs of the pool that you may see"`
+}
+
+// PoolJob is a job of a pool.
+type PoolJob struct {
+	JobID     string `json:"jobId"`
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Status    string `json:"status"`
+	GPUs      int64  `json:"gpus"`
+}
+
+type poolListOutput struct{ Body []PoolItem }
+
+type poolOutput struct{ Body PoolDetail }
+
+// PoolRef names a pool in a path.
+type PoolRef struct {
+	Pool string `path:"poolName" maxLength:"63"`
+}
+
+func (s *Server) poolRoutes() {
+	register(s, route{method: http.MethodGet, path: Root + "/pools", id: "listPools", tag: "pools",
+		summary: "List pools with their GPUs"}, s.listPools)
+	register(s, route{method: http.MethodGet, path: Root + "/pools/{poolName}", id: "getPool", tag: "pools",
+		summary: "A pool, its nodes and its jobs", fails: []int{http.StatusNotFound}}, s.getPool)
+	s.poolWriteRoutes()
+}
+
+// fleet returns the memory to a caller who may list nodes.
+func (s *Server) fleet(ctx context.Context) (*view, error) {
+	view, err := s.mirror.view()
+	if err != nil {
+		return nil, err
+	}
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return view, caller.MayList(ctx, "", nodeResource)
+}
+
+func (s *Server) listPools(ctx context.Context, _ *empty) (*poolListOutput, error) {
+	view, err := s.fleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &poolListOutput{Body: make([]PoolItem, len(view.Pools))}
+	for i := range view.Pools {
+		out.Body[i] = poolItem(&view.Pools[i], view.NodeObjects)
+	}
+	return out, nil
+}
+
+func (s *Server) getPool(ctx context.Context, in *PoolRef) (*poolOutput, error) {
+	view, err := s.fleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pool, ok := view.Pool(in.Pool)
+	if !ok {
+		return nil, notFoundf("pool %q not found: a pool without nodes does not exist", in.Pool)
+	}
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	scope, err := caller.Scope(ctx, view.jobNamespaces, jobResources...)
+	if err != nil {
+		return nil, err
+	}
+	item := poolItem(&pool, view.NodeObjects)
+	out := &poolOutput{Body: PoolDetail{
+		PoolItem: item, Nodes: pool.Nodes, Total: item.GPUTotal, Used: item.GPUUsed, Free: item.GPUFree,
+		Types: item.GPUType, ByType: orEmpty(pool.Types), SharedGPUs: pool.SharedGPUs, Jobs: []PoolJob{},
+	}}
+	filter := JobFilter{Pool: in.Pool}
+	for _, job := range filter.filter(view.Jobs, scope) {
+		out.Body.Jobs = append(out.Body.Jobs, PoolJob{
+			JobID: job.Name, Namespace: job.Namespace, Kind: job.Kind, Status: string(job.Status), GPUs: job.GPUs,
+		})
+	}
+	return out, nil
+}
+
+func poolItem(pool *inventory.Pool, nodes []corev1.Node) PoolItem {
+	item := PoolItem{
+		Name: pool.Name, Description: poolDescription(pool.Name, nodes),
+		GPUTotal: pool.GPUs.Allocatable, GPUUsed: pool.GPUs.Used, GPUFree: pool.GPUs.Free,
+		GPUType: []string{}, Status: "active", NodeCount: len(pool.Nodes), ReadyNodes: pool.ReadyNodes,
+	}
+	for _, summary := range pool.Types {
+		if summary.GPUType != "" {
+			item.GPUType = append(item.GPUType, summary.GPUType)
+		}
+	}
+	if pool.ReadyNodes == 0 {
+		item.Status = "unavailable"
+	}
+	return item
+}
+
+// poolDescription is noted on the nodes of a pool; the least of several, so that it does not change from list to list.
+func poolDescription(pool string, nodes []corev1.Node) string {
+	var all []string
+	for i := range nodes {
+		if text := nodes[i].Annotations[names.AnnotationDescription]; text != "" && gpu.PoolOf(&nodes[i]) == pool {
+			all = append(all, text)
+		}
+	}
+	if len(all) > 0 {
+		return slices.Min(all)
+	}
+	return cmp.Or(map[string]string{names.DefaultPool: "nodes that are in no other pool"}[pool], "")
+}

@@ -1,0 +1,280 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/pool"
+	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// PoolSpec is what a pool shall be.
+type PoolSpec struct {
+	Description string   `json:"description,omitempty" maxLength:"1024"`
+	Nodes       []string `json:"nodes" minItems:"1" maxItems:"5000" doc:"A pool is its nodes: without any it does not exist"`
+	GPUType     []string `json:"gpuType,omitempty" maxItems:"5000" doc:"The type of the nodes' GPUs: one for all nodes, or one for each in their order"`
+	Force       bool     `json:"force,omitempty" doc:"Take nodes out of the pools that they are in"`
+	DryRun      bool     `json:"dryRun,omitempty" doc:"Let the API server check everything, and change nothing"`
+}
+
+type createPoolInput struct {
+	Idempotent
+	Body struct {
+		Name string `json:"name" minLength:"1" maxLength:"63"`
+		PoolSpec
+	}
+}
+
+type updatePoolInput struct {
+	PoolRef
+	Body PoolSpec
+}
+
+type deletePoolInput struct {
+	PoolRef
+	Force bool `query:"force" doc:"Delete it although jobs use it: those that wait will wait for ever"`
+}
+
+// PoolChanged tells what became of a pool.
+type PoolChanged struct {
+	Name    string `json:"name"`
+	Status  string `json:"status" enum:"created,updated,unchanged,deleted,valid"`
+	Message string `json:"message"`
+	Changed int    `json:"changed" doc:"Nodes that were changed"`
+}
+
+type poolChangedOutput struct {
+	Status int
+	Body   PoolChanged
+}
+
+type joinInput struct {
+	NodeRef
+	Idempotent
+	Body struct {
+		Pool  string `json:"pool" minLength:"1" maxLength:"63"`
+		Force bool   `json:"force,omitempty" doc:"Take the node out of the pool that it is in"`
+	}
+}
+
+type leaveInput struct {
+	NodeRef
+	PoolRef
+}
+
+type memberOutput struct {
+	Body struct {
+		Node    string `json:"node"`
+		Pool    string `json:"pool"`
+		Message string `json:"message"`
+	}
+}
+
+const (
+	messagePoolCreated = "资源池创建成功"
+	messagePoolUpdated = "资源池更新成功"
+	messagePoolSame    = "资源池无变化"
+	messagePoolDeleted = "资源池删除成功"
+	messagePoolValid   = "校验通过，未修改资源池"
+	messageNodeJoined  = "节点已成功添加到资源池"
+	messageNodeLeft    = "节点已成功从资源池移除"
+)
+
+func (s *Server) poolWriteRoutes() {
+	fails := []int{http.StatusNotFound, http.StatusConflict}
+	const whole = "All nodes or none: they are checked before the first is changed, and one that cannot be changed undoes the others. " +
+		"Nodes of another pool are refused with 409 NodesInOtherPools, unless force is set."
+	register(s, route{method: http.MethodPost, path: Root + "/pools", id: "createPool", tag: "pools", status: http.StatusCreated,
+		summary: "Create a pool of nodes", detail: whole, fails: fails,
+		replies: map[int]*huma.Response{http.StatusOK: jsonReply[PoolChanged](s, "The pool is valid, and was not created")}}, s.createPool)
+	register(s, route{method: http.MethodPut, path: Root + "/pools/{poolName}", id: "updatePool", tag: "pools",
+		summary: "Make a pool exactly these nodes: others leave it", detail: whole, fails: fails}, s.updatePool)
+	register(s, route{method: http.MethodDelete, path: Root + "/pools/{poolName}", id: "deletePool", tag: "pools",
+		summary: "Take all nodes out of a pool", detail: "Refused with 409 PoolInUse while jobs use it, unless force is set.",
+		fails: fails}, s.deletePool)
+	register(s, route{method: http.MethodPost, path: Root + "/nodes/{nodeName}/pools", id: "joinPool", tag: "nodes",
+		summary: "Bring a node into a pool", fails: fails}, s.joinPool)
+	register(s, route{method: http.MethodDelete, path: Root + "/nodes/{nodeName}/pools/{poolName}", id: "leavePool", tag: "nodes",
+		summary: "Take a node out of a pool; refused if it is in another one", fails: fails}, s.leavePool)
+}
+
+// pool checks what a pool shall be.
+func (spec *PoolSpec) pool(name string) (*workload.Pool, error) {
+	if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
+		return nil, invalidf("%q is no name of a pool: %s", name, strings.Join(problems, "; "))
+	}
+	if name == names.DefaultPool {
+		return nil, invalidf("the pool %q is all nodes that are in no other: take nodes out of theirs instead", name)
+	}
+	if n := len(spec.GPUType); n > 1 && n != len(spec.Nodes) {
+		return nil, invalidf("gpuType has %d types for %d nodes: give one for all, or one for each", n, len(spec.Nodes))
+	}
+	out := &workload.Pool{Name: name, Description: spec.Description}
+	for i, node := range spec.Nodes {
+		member := workload.PoolNode{Name: node}
+		switch len(spec.GPUType) {
+		case 0:
+		case 1:
+			member.GPUType = spec.GPUType[0]
+		default:
+			member.GPUType = spec.GPUType[i]
+		}
+		if problems := validation.IsValidLabelValue(member.GPUType); len(problems) > 0 {
+			return nil, invalidf("%q is no type of GPUs: %s", member.GPUType, strings.Join(problems, "; "))
+		}
+		if slices.Contains(spec.Nodes[:i], node) {
+			return nil, invalidf("node %q is named twice", node)
+		}
+		out.Nodes = append(out.Nodes, member)
+	}
+	return out, nil
+}
+
+func (s *Server) createPool(ctx context.Context, in *createPoolInput) (*poolChangedOutput, error) {
+	wanted, err := in.Body.pool(in.Body.Name)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := s.changePool(ctx, func(nodes []corev1.Node) pool.Plan { return pool.Join(wanted, nodes) },
+		submit.PoolOptions{Force: in.Body.Force, DryRun: in.Body.DryRun})
+	if err != nil {
+		return nil, err
+	}
+	out := &poolChangedOutput{Status: http.StatusCreated, Body: PoolChanged{
+		Name: wanted.Name, Status: "created", Message: messagePoolCreated, Changed: changed,
+	}}
+	if in.Body.DryRun {
+		out.Status, out.Body.Status, out.Body.Message = http.StatusOK, "valid", messagePoolValid
+	}
+	return out, nil
+}
+
+func (s *Server) updatePool(ctx context.Context, in *updatePoolInput) (*poolChangedOutput, error) {
+	wanted, err := in.Body.pool(in.Pool)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := s.changePool(ctx, func(nodes []corev1.Node) pool.Plan { return pool.Set(wanted, nodes) },
+		submit.PoolOptions{Force: in.Body.Force, DryRun: in.Body.DryRun})
+	if err != nil {
+		return nil, err
+	}
+	out := &poolChangedOutput{Status: http.StatusOK, Body: PoolChanged{
+		Name: wanted.Name, Status: "updated", Message: messagePoolUpdated, Changed: changed,
+	}}
+	switch {
+	case in.Body.DryRun:
+		out.Body.Status, out.Body.Message = "valid", messagePoolValid
+	case changed == 0:
+		out.Body.Status, out.Body.Message = "unchanged", messagePoolSame
+	}
+	return out, nil
+}
+
+func (s *Server) deletePool(ctx context.Context, in *deletePoolInput) (*poolChangedOutput, error) {
+	view, err := s.mirror.view()
+	if err != nil {
+		return nil, err
+	}
+	if jobs := view.jobsUsing(in.Pool); len(jobs) > 0 && !in.Force {
+		return nil, conflict("PoolInUse", "%d jobs use pool %q: wait until they end, move them, or set force", len(jobs), in.Pool)
+	}
+	changed, err := s.changePool(ctx, func(nodes []corev1.Node) pool.Plan { return pool.Delete(in.Pool, nodes) }, submit.PoolOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if changed == 0 {
+		return nil, notFoundf("pool %q not found: a pool without nodes does not exist", in.Pool)
+	}
+	return &poolChangedOutput{Status: http.StatusOK, Body: PoolChanged{
+		Name: in.Pool, Status: "deleted", Message: messagePoolDeleted, Changed: changed,
+	}}, nil
+}
+
+// jobsUsing are the jobs of a pool that have not ended.
+func (v *view) jobsUsing(name string) []string {
+	var out []string
+	for i := range v.Jobs {
+		if v.Jobs[i].Pool == name && v.Jobs[i].Finished == nil {
+			out = append(out, v.Jobs[i].Name)
+		}
+	}
+	return out
+}
+
+func (s *Server) joinPool(ctx context.Context, in *joinInput) (*memberOutput, error) {
+	spec := PoolSpec{Nodes: []string{in.Node}}
+	wanted, err := spec.pool(in.Body.Pool)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.changePool(ctx, func(nodes []corev1.Node) pool.Plan {
+		return pool.Add(wanted.Name, []string{in.Node}, nodes)
+	}, submit.PoolOptions{Force: in.Body.Force})
+	if err != nil {
+		return nil, err
+	}
+	out := &memberOutput{}
+	out.Body.Node, out.Body.Pool, out.Body.Message = in.Node, in.Body.Pool, messageNodeJoined
+	return out, nil
+}
+
+func (s *Server) leavePool(ctx context.Context, in *leaveInput) (*memberOutput, error) {
+	_, err := s.changePool(ctx, func(nodes []corev1.Node) pool.Plan {
+		return pool.Leave(in.Pool, []string{in.Node}, nodes)
+	}, submit.PoolOptions{})
+	if err != nil {
+		return nil, err
+	}
+	out := &memberOutput{}
+	out.Body.Node, out.Body.Pool, out.Body.Message = in.Node, in.Pool, messageNodeLeft
+	return out, nil
+}
+
+// changePool carries a plan out as the caller, and returns how many nodes it changed, when lists show them.
+func (s *Server) changePool(ctx context.Context, plan func([]corev1.Node) pool.Plan, opts submit.PoolOptions) (int, error) {
+	writer, err := writerOf(ctx)
+	if err != nil {
+		return 0, err
+	}
+	planned, err := writer.ChangePool(ctx, plan, opts)
+	if err != nil {
+		return 0, err
+	}
+	if opts.DryRun {
+		return len(planned.Patches), nil
+	}
+	for _, patch := range planned.Patches {
+		note(ctx, "node/"+patch.Node+" pool/"+planned.Pool)
+	}
+	s.mirror.await(ctx, func(v *view) bool { return v.shows(planned) })
+	return len(planned.Patches), nil
+}
+
+// shows reports whether the view shows the pools that a plan gives its nodes.
+func (v *view) shows(plan pool.Plan) bool {
+	in := make(map[string]string, len(v.NodeObjects))
+	for i := range v.NodeObjects {
+		in[v.NodeObjects[i].Name] = gpu.PoolOf(&v.NodeObjects[i])
+	}
+	return !slices.ContainsFunc(plan.Patches, func(patch pool.Patch) bool {
+		change, moves := patch.Labels[names.LabelPool]
+		if !moves {
+			return false
+		}
+		want := names.DefaultPool
+		if change.After != nil {
+			want = *change.After
+		}
+		return in[patch.Node] != want
+	})
+}

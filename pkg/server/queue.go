@@ -1,0 +1,67 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"g8s.host/gpu-scheduler/pkg/queue"
+)
+
+type queueInput struct {
+	Paging
+	Namespace string `query:"namespace" maxLength:"63"`
+	Pool      string `query:"pool" maxLength:"63"`
+}
+
+type poolQueueInput struct {
+	PoolRef
+	Paging
+}
+
+// QueueList is a page of the jobs that wait.
+type QueueList Page[queue.Entry]
+
+type queueOutput struct{ Body QueueList }
+
+func (s *Server) queueRoutes() {
+	invalid := []int{http.StatusUnprocessableEntity}
+	const detail = "In the order in which the scheduler tries them, a line for each pool. Positions count all jobs, of which you are shown " +
+		"those that you may see. A job that fits now starts, also when one before it does not fit."
+	register(s, route{method: http.MethodGet, path: Root + "/queue", id: "listQueue", tag: "queue",
+		summary: "The jobs that wait for GPUs", detail: detail, fails: invalid}, s.listQueue)
+	register(s, route{method: http.MethodGet, path: Root + "/queue/{poolName}", id: "listPoolQueue", tag: "queue",
+		summary: "The jobs that wait for GPUs of a pool", detail: detail}, func(ctx context.Context, in *poolQueueInput) (*queueOutput, error) {
+		return s.listQueue(ctx, &queueInput{Paging: in.Paging, Pool: in.Pool})
+	})
+}
+
+func (s *Server) listQueue(ctx context.Context, in *queueInput) (*queueOutput, error) {
+	view, err := s.mirror.view()
+	if err != nil {
+		return nil, err
+	}
+	scope, err := s.jobScope(ctx, view, in.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	line := queue.Build(queue.Objects{Pods: view.PodObjects, Nodes: view.NodeObjects, Jobs: view.JobObjects}, s.options.Now())
+	var visible []queue.Entry
+	for _, entry := range line.Entries {
+		if scope.Has(entry.Namespace) && (in.Pool == "" || entry.Pool == in.Pool) && (in.Namespace == "" || entry.Namespace == in.Namespace) {
+			visible = append(visible, entry)
+		}
+	}
+	list, err := cut(in.Paging, visible, queueKey, func(entry queue.Entry) queue.Entry { return entry })
+	return &queueOutput{Body: QueueList(list)}, err
+}
+
+// queueKey orders entries as the queue does: by pool, and in it by position, written with as many digits each.
+func queueKey(entry queue.Entry) string {
+	const digits = 10
+	position := strconv.Itoa(entry.Position)
+	for len(position) < digits {
+		position = "0" + position
+	}
+	return entry.Pool + "\x00" + position
+}

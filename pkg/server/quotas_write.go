@@ -1,0 +1,203 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+type createQuotaInput struct {
+	Idempotent
+	Body YAMLBody
+}
+
+type applyQuotaInput struct {
+	Body YAMLBody
+}
+
+// QuotaCreated tells of a quota and what it is in each namespace.
+type QuotaCreated struct {
+	Message string           `json:"message"`
+	Name    string           `json:"name"`
+	Created []QuotaNamespace `json:"created"`
+}
+
+// QuotaNamespace is what a quota bounds in one namespace; what is absent is not bounded.
+type QuotaNamespace struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	CPU       string `json:"cpu,omitempty"`
+	Memory    string `json:"memory,omitempty"`
+	GPU       *int64 `json:"gpu,omitempty"`
+	Status    string `json:"status" enum:"created,configured,unchanged,valid"`
+}
+
+type quotaCreatedOutput struct {
+	Status int
+	Body   QuotaCreated
+}
+
+type deleteQuotaInput struct {
+	QuotaRef
+	Force bool `query:"force" doc:"Accepted for old clients"`
+}
+
+// QuotaDeleted tells of a quota that was deleted.
+type QuotaDeleted struct {
+	JobID   string `json:"jobId" doc:"The namespace, under the key that the first gpuctl gave it"`
+	Name    string `json:"name"`
+	Status  string `json:"status" enum:"deleted"`
+	Message string `json:"message"`
+}
+
+type quotaDeletedOutput struct{ Body QuotaDeleted }
+
+const (
+	messageQuotaCreated = "配额创建成功"
+	messageQuotaUpdated = "配额更新成功"
+	messageQuotaSame    = "配额无变化"
+	messageQuotaValid   = "校验通过，未修改配额"
+	messageQuotaDeleted = "配额删除成功"
+)
+
+func (s *Server) quotaWriteRoutes() {
+	register(s, route{method: http.MethodPost, path: Root + "/quotas", id: "createQuota", tag: "quotas", status: http.StatusCreated,
+		summary: "Create a quota, and the namespaces that are not there yet",
+		detail:  "In all its namespaces or in none. A namespace has one quota: a second is refused with 409.",
+		fails:   []int{http.StatusConflict},
+		replies: map[int]*huma.Response{http.StatusOK: jsonReply[QuotaCreated](s, "The quota is valid, and was not created")}}, s.createQuota)
+	register(s, route{method: http.MethodPut, path: Root + "/quotas", id: "applyQuota", tag: "quotas",
+		summary: "Make a quota what its YAML says", detail: "When nothing differs nothing is written.",
+		fails:   []int{http.StatusConflict},
+		replies: map[int]*huma.Response{http.StatusCreated: jsonReply[QuotaCreated](s, "The quota was created")}}, s.applyQuota)
+	register(s, route{method: http.MethodDelete, path: Root + "/quotas/{namespaceName}", id: "deleteQuota", tag: "quotas",
+		summary: "Delete the quota of a namespace; the namespace stays, and quotas that gpuctl did not make",
+		fails:   []int{http.StatusNotFound, http.StatusConflict}}, s.deleteQuota)
+}
+
+func parseQuota(content string) (*workload.Quota, error) {
+	doc, err := parseOne(content, "quota", func(doc document) bool { return doc.Quota != nil })
+	return doc.Quota, err
+}
+
+func (s *Server) createQuota(ctx context.Context, in *createQuotaInput) (*quotaCreatedOutput, error) {
+	quota, err := parseQuota(in.Body.YAMLContent)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := writerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	note(ctx, "quota/"+quota.Name)
+	if err := writer.CreateQuota(ctx, quota, submit.QuotaOptions{DryRun: in.Body.DryRun}); err != nil {
+		return nil, err
+	}
+	if in.Body.DryRun {
+		return quotaAnswer(http.StatusOK, quota, messageQuotaValid, "valid"), nil
+	}
+	s.mirror.await(ctx, func(v *view) bool { return v.bounds(quota) })
+	return quotaAnswer(http.StatusCreated, quota, messageQuotaCreated, "created"), nil
+}
+
+func (s *Server) applyQuota(ctx context.Context, in *applyQuotaInput) (*quotaCreatedOutput, error) {
+	quota, err := parseQuota(in.Body.YAMLContent)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := writerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	result, err := writer.ApplyQuota(ctx, quota, submit.QuotaOptions{DryRun: in.Body.DryRun})
+	if err != nil {
+		return nil, err
+	}
+	note(ctx, "quota/"+quota.Name+" "+string(result.Action))
+	switch {
+	case in.Body.DryRun:
+		return quotaAnswer(http.StatusOK, quota, messageQuotaValid, "valid"), nil
+	case result.Action == submit.ActionUnchanged:
+		return quotaAnswer(http.StatusOK, quota, messageQuotaSame, string(result.Action)), nil
+	}
+	s.mirror.await(ctx, func(v *view) bool { return v.bounds(quota) })
+	if result.Action == submit.ActionCreated {
+		return quotaAnswer(http.StatusCreated, quota, messageQuotaCreated, string(result.Action)), nil
+	}
+	return quotaAnswer(http.StatusOK, quota, messageQuotaUpdated, string(result.Action)), nil
+}
+
+func quotaAnswer(status int, quota *workload.Quota, message, became string) *quotaCreatedOutput {
+	out := &quotaCreatedOutput{Status: status, Body: QuotaCreated{Message: message, Name: quota.Name, Created: []QuotaNamespace{}}}
+	for i := range quota.Namespaces {
+		n := &quota.Namespaces[i]
+		item := QuotaNamespace{Name: quota.Name, Namespace: n.Namespace, GPU: n.GPU, Status: became}
+		if n.CPU != nil {
+			item.CPU = n.CPU.String()
+		}
+		if n.Memory != nil {
+			item.Memory = n.Memory.String()
+		}
+		out.Body.Created = append(out.Body.Created, item)
+	}
+	return out
+}
+
+// bounds reports whether the view shows a quota in all its namespaces.
+func (v *view) bounds(quota *workload.Quota) bool {
+	shown := map[string]bool{}
+	for i := range v.Quotas {
+		if v.Quotas[i].Name == quota.Name {
+			shown[v.Quotas[i].Namespace] = true
+		}
+	}
+	for i := range quota.Namespaces {
+		if !shown[quota.Namespaces[i].Namespace] {
+			return false
+		}
+	}
+	return true
+}
+
+// deleteQuota deletes what gpuctl made, and exactly that.
+func (s *Server) deleteQuota(ctx context.Context, in *deleteQuotaInput) (*quotaDeletedOutput, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client := caller.Kubernetes.CoreV1().ResourceQuotas(in.Namespace)
+	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: names.LabelQuota})
+	if err != nil {
+		return nil, err
+	}
+	if len(list.Items) == 0 {
+		return nil, notFoundf("namespace %q has no quota of gpuctl", in.Namespace)
+	}
+	quota := &list.Items[0]
+	note(ctx, strings.Join([]string{"quota", in.Namespace, quota.Labels[names.LabelQuota]}, "/"))
+	only := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &quota.UID}}
+	if err := client.Delete(ctx, quota.Name, only); err != nil {
+		return nil, err
+	}
+	s.mirror.await(ctx, func(v *view) bool { return !v.hasQuota(in.Namespace) })
+	return &quotaDeletedOutput{Body: QuotaDeleted{
+		JobID: in.Namespace, Name: cmp.Or(quota.Labels[names.LabelQuota], quota.Name), Status: "deleted", Message: messageQuotaDeleted,
+	}}, nil
+}
+
+func (v *view) hasQuota(namespace string) bool {
+	for i := range v.Quotas {
+		if v.Quotas[i].Namespace == namespace {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,29 @@
+package server
+
+import "g8s.host/gpu-scheduler/pkg/server/access"
+
+// routes declares the whole API.
+func (s *Server) routes() {
+	s.systemRoutes()
+	s.jobRoutes()
+	s.jobWriteRoutes()
+	s.jobInsightRoutes()
+	s.documentRoutes()
+	s.poolRoutes()
+	s.nodeRoutes()
+	s.labelRoutes()
+	s.quotaRoutes()
+	s.namespaceRoutes()
+	s.queueRoutes()
+}
+
+// Resources whose lists are served from memory.
+var (
+	podResource       = access.Resource{Resource: "pods"}
+	nodeResource      = access.Resource{Resource: "nodes"}
+	namespaceResource = access.Resource{Resource: "namespaces"}
+	quotaResource     = access.Resource{Resource: "resourcequotas"}
+	jobResources      = []access.Resource{
+		podResource, {Group: "batch", Resource: "jobs"}, {Group: "apps", Resource: "deployments"},
+	}
+)

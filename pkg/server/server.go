@@ -1,0 +1,175 @@
+// Package server is the REST API of gpuctl: what the command does, for programs, with the same YAML, the same numbers
+// and the same words. OpenAPI is its truth: routes are declared as [route] values with typed inputs and outputs, from
+// which requests are checked and the document at /openapi.json is made.
+//
+// Lists are served from memory, a [mirror] that watches keep up to date, after the caller's right to list was reviewed;
+// everything else is done with the caller's own identity (package access), so that the rights and quotas that count
+// are the caller's. What to write is decided in the packages that gpuctl uses too: workload, render, operate, submit.
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/server/access"
+)
+
+// Options say how a Server serves. The zero value of each field has a safe default.
+type Options struct {
+	// Version is what /version and the document say.
+	Version string
+	// Prometheus is the URL of the Prometheus that has the metrics of GPUs, "" for none.
+	Prometheus string
+	// Audiences are those a token must be for; none means the API server's own.
+	Audiences []string
+	// ReviewTTL is how long reviews of tokens and rights are kept; 0 means [access.DefaultTTL].
+	ReviewTTL time.Duration
+	// Origins are the web origins that browsers may call from, such as https://console.example.com; none by default.
+	Origins []string
+	// Rate is how many requests a second each caller may make, after Burst at once; 0 means [DefaultRate].
+	Rate  float64
+	Burst int
+	// MaxBody is the size of the largest request body in bytes; 0 means [DefaultMaxBody].
+	MaxBody int64
+	// Grace is how long requests in flight have when the server stops; 0 means [DefaultGrace].
+	Grace time.Duration
+	// Log gets one line for each write and for what goes wrong; nil discards.
+	Log *slog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Defaults of [Options].
+const (
+	DefaultRate    = 50
+	DefaultBurst   = 200
+	DefaultMaxBody = 2 << 20
+	DefaultGrace   = 30 * time.Second
+)
+
+func (o Options) withDefaults() Options {
+	if o.Rate <= 0 {
+		o.Rate = DefaultRate
+	}
+	if o.Burst <= 0 {
+		o.Burst = max(DefaultBurst, int(o.Rate))
+	}
+	if o.MaxBody <= 0 {
+		o.MaxBody = DefaultMaxBody
+	}
+	if o.Grace <= 0 {
+		o.Grace = DefaultGrace
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// Server serves the REST API of one cluster.
+type Server struct {
+	options Options
+	gate    *access.Gate
+	// own reads with the identity of the server: for the mirror, and for the readiness of the API server.
+	own     kubernetes.Interface
+	mirror  *mirror
+	metrics *metrics
+	api     huma.API
+	handler http.Handler
+	// streams ends when the server begins to stop: an open stream would hold it up for ever.
+	streams context.Context
+	endAll  context.CancelFunc
+}
+
+// New returns a server of the cluster that config connects to, with the identity of the server itself.
+func New(config *rest.Config, options Options) (*Server, error) {
+	options = options.withDefaults()
+	gate, err := access.New(config, access.Options{TTL: options.ReviewTTL, Audiences: options.Audiences})
+	if err != nil {
+		return nil, err
+	}
+	binary := rest.CopyConfig(config)
+	binary.ContentType = runtime.ContentTypeProtobuf
+	binary.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	own, err := kubernetes.NewForConfig(binary)
+	if err != nil {
+		return nil, fmt.Errorf("creating the client of the server: %w", err)
+	}
+	s := &Server{options: options, gate: gate, own: own, mirror: newMirror(), metrics: newMetrics()}
+	s.streams, s.endAll = context.WithCancel(context.Background())
+	if s.handler, err = s.build(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Handler answers all requests. Lists answer 503 until [Server.Mirror] has filled the memory.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Mirror keeps the memory up to date until ctx ends.
+func (s *Server) Mirror(ctx context.Context) error {
+	err := inventory.NewReader(s.own).Mirror(ctx, func(snapshot inventory.Snapshot) {
+		s.mirror.put(snapshot, s.options.Now())
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// Limits of connections. Writing has a limit for each answer instead, because streams have no end.
+const (
+	headerTimeout = 10 * time.Second
+	readTimeout   = 30 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10
+)
+
+// Serve answers requests on a listener, with TLS unless the configuration is nil, until ctx ends. Then it takes no
+// more, ends the streams, and lets requests in flight finish, so that a write that was accepted is carried out.
+func (s *Server) Serve(ctx context.Context, listener net.Listener, secure *tls.Config) error {
+	server := &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		TLSConfig:         secure,
+		ErrorLog:          slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
+	}
+	ended := make(chan error, 1)
+	go func() {
+		if secure != nil {
+			ended <- server.ServeTLS(listener, "", "")
+			return
+		}
+		ended <- server.Serve(listener)
+	}()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serving: %w", err)
+	case <-ctx.Done():
+	}
+	s.endAll()
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Grace)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		return fmt.Errorf("stopping: requests in flight did not end within %s: %w", s.options.Grace, errors.Join(err, server.Close()))
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// stream writes server-sent events. huma's own has numbers as identities of events, which cannot tell one process's
+// from another's, nor one pod's log from another's.
+type stream struct {
+	mu      sync.Mutex // held while writing
+	out     http.ResponseWriter
+	control *http.ResponseController
+}
+
+const (
+	// eventTimeout is how long a client may take to accept one event.
+	eventTimeout = 10 * time.Second
+	// heartbeat keeps proxies from cutting a stream on which nothing happens.
+	heartbeat = 15 * time.Second
+	// reconnect is what clients are told to wait before they come back.
+	reconnect = 2 * time.Second
+)
+
+// streaming answers with events until serve returns, the client goes, or the server stops.
+func (s *Server) streaming(serve func(context.Context, *stream) error) *huma.StreamResponse {
+	return &huma.StreamResponse{Body: func(hctx huma.Context) {
+		r, w := humago.Unwrap(hctx)
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(s.streams, cancel)()
+		out := &stream{out: w, control: http.NewResponseController(w)}
+		if err := out.begin(); err != nil {
+			return
+		}
+		if err := serve(ctx, out); err != nil && ctx.Err() == nil {
+			_ = out.send("error", "", failure(r.Context(), err)) // the client is gone: nobody could be told
+		}
+	}}
+}
+
+func (s *stream) begin() error {
+	s.out.Header().Set("Content-Type", streamType)
+	s.out.Header().Set("X-Accel-Buffering", "no")
+	// A test's writer knows no deadlines. On a connection the limit of reading a request would end the stream.
+	_ = s.control.SetReadDeadline(time.Time{})
+	s.out.WriteHeader(http.StatusOK)
+	return s.write([]byte(fmt.Sprintf("retry: %d\n\n", reconnect.Milliseconds())))
+}
+
+// send writes one event. Data is encoded as JSON, which has no line breaks.
+func (s *stream) send(event, id string, data any) error {
+	body, err := json.Marshal(data)
+	if err != nil {
+		return fmt.Errorf("encoding an event: %w", err)
+	}
+	var b bytes.Buffer
+	if id != "" {
+		fmt.Fprintf(&b, "id: %s\n", id)
+	}
+	fmt.Fprintf(&b, "event: %s\ndata: %s\n\n", event, body)
+	return s.write(b.Bytes())
+}
+
+// beat writes a comment, which clients ignore.
+func (s *stream) beat() error { return s.write([]byte(":\n\n")) }
+
+// keepAlive writes comments for as long as nothing else may come, until the function it returns is called.
+func (s *stream) keepAlive(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wait.UntilWithContext(ctx, func(context.Context) { _ = s.beat() }, heartbeat) // a client that is gone ends ctx
+	}()
+	return func() { cancel(); <-done }
+}
+
+func (s *stream) write(p []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.control.SetWriteDeadline(time.Now().Add(eventTimeout)) // a test's writer knows none
+	if _, err := s.out.Write(p); err != nil {
+		return fmt.Errorf("writing to the client: %w", err)
+	}
+	return s.control.Flush()
+}
+
+// wantsStream reports whether a client accepts events: by name, or because it said nothing else.
+func wantsStream(accept string) bool {
+	return accept == "" || strings.Contains(accept, streamType) || strings.Contains(accept, "*/*")
+}
+
+// eventStream describes a stream in the document: OpenAPI 3 knows no schema of its events, so they are told in words.
+func eventStream(description string) *huma.MediaType {
+	return &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: description}}
+}

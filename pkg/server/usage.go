@@ -1,0 +1,143 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	promapi "github.com/prometheus/client_golang/api"
+	prometheus "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+)
+
+type usageInput struct {
+	JobRef
+	Metric string    `query:"metric" enum:"all,gpuUtilization,memoryUsage" default:"all"`
+	Start  time.Time `query:"startTime" doc:"An hour before the end without it"`
+	End    time.Time `query:"endTime" doc:"Now without it"`
+	Step   string    `query:"step" doc:"The time between two samples, such as 30s; without it as fits 120 samples"`
+}
+
+// JobUsage is how a job used its GPUs. A series without samples is empty: a value that was not measured is no zero.
+type JobUsage struct {
+	JobID          string   `json:"jobId"`
+	Namespace      string   `json:"namespace"`
+	GPUUtilization []Sample `json:"gpuUtilization" doc:"The mean of the job's GPUs in percent"`
+	MemoryUsage    []Sample `json:"memoryUsage" doc:"The memory used on all GPUs of the job, in MiB"`
+}
+
+// Sample is a value at a time.
+type Sample struct {
+	Timestamp time.Time `json:"timestamp"`
+	Value     float64   `json:"value"`
+}
+
+type usageOutput struct{ Body JobUsage }
+
+// Bounds of a query, which keep one caller from loading Prometheus for all.
+const (
+	usageRange     = time.Hour
+	maxUsageRange  = 31 * 24 * time.Hour
+	defaultSamples = 120
+	maxSamples     = 2000
+	usageTimeout   = 20 * time.Second
+	minUsageStep   = 5 * time.Second
+)
+
+func (s *Server) usageRoutes() {
+	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/metrics", id: "getJobMetrics", tag: "jobs",
+		summary: "How a job used its GPUs, from Prometheus",
+		detail: "Asks the Prometheus that the server is configured with for what DCGM measured of the job's pods. " +
+			"503 NotConfigured says that there is none.",
+		fails: []int{http.StatusNotFound, http.StatusConflict, http.StatusBadGateway}}, s.getUsage)
+}
+
+func (s *Server) getUsage(ctx context.Context, in *usageInput) (*usageOutput, error) {
+	window, err := in.window(s.options.Now())
+	if err != nil {
+		return nil, err
+	}
+	detail, err := s.detail(ctx, in.JobRef)
+	if err != nil {
+		return nil, err
+	}
+	if s.options.Prometheus == "" {
+		return nil, &refusal{status: http.StatusServiceUnavailable, code: "NotConfigured",
+			text: "no Prometheus is configured: start gpuctl-server with --prometheus-url"}
+	}
+	pods := make([]string, len(detail.Pods))
+	for i := range detail.Pods {
+		pods[i] = regexp.QuoteMeta(detail.Pods[i].Name)
+	}
+	out := &usageOutput{Body: JobUsage{
+		JobID: detail.Name, Namespace: detail.Namespace, GPUUtilization: []Sample{}, MemoryUsage: []Sample{},
+	}}
+	if len(pods) == 0 {
+		return out, nil
+	}
+	selector := fmt.Sprintf(`namespace=%q,pod=~%q`, detail.Namespace, strings.Join(pods, "|"))
+	if in.Metric != "memoryUsage" {
+		if out.Body.GPUUtilization, err = s.sample(ctx, "avg", "DCGM_FI_DEV_GPU_UTIL", selector, window); err != nil {
+			return nil, err
+		}
+	}
+	if in.Metric != "gpuUtilization" {
+		out.Body.MemoryUsage, err = s.sample(ctx, "sum", "DCGM_FI_DEV_FB_USED", selector, window)
+	}
+	return out, err
+}
+
+func (in *usageInput) window(now time.Time) (prometheus.Range, error) {
+	out := prometheus.Range{Start: in.Start, End: in.End}
+	if out.End.IsZero() {
+		out.End = now
+	}
+	if out.Start.IsZero() {
+		out.Start = out.End.Add(-usageRange)
+	}
+	length := out.End.Sub(out.Start)
+	if length <= 0 || length > maxUsageRange {
+		return out, invalidf("startTime must be before endTime, by %s at most", maxUsageRange)
+	}
+	out.Step = max(length/defaultSamples, minUsageStep)
+	if in.Step != "" {
+		step, err := time.ParseDuration(in.Step)
+		if err != nil || step <= 0 {
+			return out, invalidf("step is %q, want a duration such as 30s", in.Step)
+		}
+		out.Step = step
+	}
+	if length/out.Step > maxSamples {
+		return out, invalidf("%d samples are too many, want at most %d: take a longer step", length/out.Step, maxSamples)
+	}
+	return out, nil
+}
+
+// sample asks Prometheus for one series of a job's pods. DCGM names a GPU's pod; where Prometheus has that overwritten
+// by the labels of the scrape, as it does by default, the names are exported_pod and exported_namespace.
+func (s *Server) sample(ctx context.Context, sum, metric, selector string, window prometheus.Range) ([]Sample, error) {
+	client, err := promapi.NewClient(promapi.Config{Address: s.options.Prometheus})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to Prometheus: %w", err)
+	}
+	exported := "exported_" + strings.Replace(selector, ",pod=", ",exported_pod=", 1)
+	query := fmt.Sprintf("%s(%s{%s} or %s{%s})", sum, metric, exported, metric, selector)
+	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
+	defer cancel()
+	value, _, err := prometheus.NewAPI(client).QueryRange(ctx, query, window)
+	if err != nil {
+		return nil, &refusal{status: http.StatusBadGateway, code: "BadGateway", text: "asking Prometheus: " + err.Error()}
+	}
+	matrix, ok := value.(model.Matrix)
+	if !ok || len(matrix) == 0 {
+		return []Sample{}, nil
+	}
+	out := make([]Sample, 0, len(matrix[0].Values))
+	for _, pair := range matrix[0].Values {
+		out = append(out, Sample{Timestamp: pair.Timestamp.Time().UTC(), Value: float64(pair.Value)})
+	}
+	return out, nil
+}
