@@ -96,3 +96,34 @@ var noRoom = map[string]reason{
 		cause: diagnosis.GPUMemory, says: []string{"20480 MiB", "ask for at most 16384 MiB"},
 	},
 }
+
+var closedNodes = map[string]reason{
+	"cordoned": {
+		script: func(e *env) {
+			node := e.node("n").GPUs(8, a100).Obj()
+			node.Spec.Unschedulable = true
+			node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
+			e.createNodes(node)
+			e.waits(e.pod(1).Obj())
+		},
+		cause: diagnosis.Cordoned, says: []string{"1 node cordoned", "ask them when the nodes come back"},
+	},
+	"not ready": {
+		script: func(e *env) {
+			node := e.node("n").GPUs(8, a100).Obj()
+			node.Status.Conditions[0].Status = corev1.ConditionFalse
+			e.createNodes(node)
+			e.waits(e.pod(1).Obj())
+		},
+		cause: diagnosis.NotReady, says: []string{"1 node not ready", "kubectl describe node"},
+	},
+	"a taint of their own": {
+		script: func(e *env) {
+			node := e.node("n").GPUs(8, a100).Obj()
+			node.Spec.Taints = []corev1.Taint{{Key: "team", Value: "vision", Effect: corev1.TaintEffectNoSchedule}}
+			e.createNodes(node)
+			e.waits(e.pod(1).Obj())
+		},
+		cause: diagnosis.Tainted, says: []string{"team=vision:NoSchedule", "resources.tolerations"},
+	},
+}
