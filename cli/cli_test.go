@@ -223,9 +223,8 @@ func someJobs() []inventory.Job {
 		{
 			Name: "qwen2-7b-sft", Namespace: "team", Kind: "training", Status: inventory.StatusPending, Desired: 1, GPUs: 64,
 			Pool: "training", Priority: "medium", Created: now.Add(-90 * time.Second),
-			Trouble: inventory.Trouble{Reason: "Unschedulable", Message: "0/64 nodes are available: 16 node(s) have fewer " +
-				"GPUs than the pod asks for, 48 node(s) didn't satisfy plugin(s) [GPUFilter]. no new claims to deallocate, " +
-				"preemption: 0/64 nodes are available: 64 Preemption is not helpful for scheduling."},
+			Trouble: inventory.Trouble{Reason: "Unschedulable", Message: "16 node(s) have fewer GPUs than the pod asks for, " +
+				"48 node(s) are in another pool or have another GPU type"},
 		},
 	}
 }

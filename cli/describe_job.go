@@ -125,7 +125,7 @@ func describeJobState(d *description, job inventory.JobDetail, now time.Time) {
 	}
 	d.line("Status", fmt.Sprintf("%s, %d of %d pods ready", status, job.Ready, job.Desired))
 	d.line("Reason", job.Reason)
-	d.line("Message", verdict(job.Message))
+	d.line("Message", job.Message)
 	d.line("GPUs", number(job.GPUs))
 	d.line("Nodes", strings.Join(job.Nodes, ", "))
 	d.line("Created", moment(job.Created, now))

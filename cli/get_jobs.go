@@ -231,23 +231,7 @@ func reasonOf(t inventory.Trouble) string {
 	if t.Message == "" {
 		return t.Reason
 	}
-	return cmp.Or(t.Reason, "Unknown") + ": " + verdict(t.Message)
-}
-
-// excludedNodes is how the scheduler counts the nodes that our plugin did not even look at.
-const excludedNodes = "didn't satisfy plugin(s) [GPUFilter]"
-
-// verdict leaves out of a scheduler's message what does not help: the count of nodes that begins it, and the
-// outcome of the search for victims that ends it.
-func verdict(message string) string {
-	message = strings.ReplaceAll(message, excludedNodes, "are in another pool or have another GPU type")
-	if _, rest, ok := strings.Cut(message, "nodes are available: "); ok {
-		message = rest
-	}
-	for _, tail := range []string{" preemption: ", " no new claims to deallocate"} {
-		message, _, _ = strings.Cut(message, tail)
-	}
-	return strings.TrimRight(message, " .,")
+	return cmp.Or(t.Reason, "Unknown") + ": " + t.Message
 }
 
 func statusColor(j inventory.Job) string {

@@ -43,7 +43,7 @@ func explainReport(d *description, report diagnosis.Report, now time.Time) error
 	}
 	if report.Verdict != "" {
 		d.section("In the scheduler's words")
-		fmt.Fprintln(d.out, indent+verdict(report.Verdict))
+		fmt.Fprintln(d.out, indent+inventory.Verdict(report.Verdict))
 	}
 	if len(report.Unread) > 0 {
 		d.section("Less exact, because you may not read")

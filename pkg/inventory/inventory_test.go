@@ -172,7 +172,7 @@ func TestJobStatus(t *testing.T) {
 			objects: Objects{Jobs: []batchv1.Job{training()}, Pods: []corev1.Pod{
 				of("sft", "training", pod("sft-1", "", "4", corev1.PodPending), unschedulable),
 			}},
-			want: state{StatusPending, "Unschedulable", "0/3 nodes are available: 3 too few", 0, 1, 4},
+			want: state{StatusPending, "Unschedulable", "3 too few", 0, 1, 4},
 		},
 		"a user has cancelled it, which Kubernetes calls a failure": {
 			objects: Objects{Jobs: []batchv1.Job{cancelledJob()}},
@@ -215,7 +215,7 @@ func TestJobStatus(t *testing.T) {
 				of("chat", "inference", pod("chat-1", "n1", "1", corev1.PodRunning), ready),
 				of("chat", "inference", pod("chat-2", "", "1", corev1.PodPending), unschedulable),
 			}},
-			want: state{StatusDegraded, "Unschedulable", "0/3 nodes are available: 3 too few", 1, 2, 2},
+			want: state{StatusDegraded, "Unschedulable", "3 too few", 1, 2, 2},
 		},
 		"a service that is scaled to zero holds no GPUs": {
 			objects: Objects{Deployments: []appsv1.Deployment{inference(0, 0)}},

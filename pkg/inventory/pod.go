@@ -110,7 +110,7 @@ func judgePod(pod *corev1.Pod) (Status, Trouble) {
 	case pod.DeletionTimestamp != nil:
 		return StatusTerminating, Trouble{}
 	case pod.Spec.NodeName == "" && scheduled.Status == corev1.ConditionFalse:
-		return StatusPending, Trouble{Reason: scheduled.Reason, Message: scheduled.Message}
+		return StatusPending, Trouble{Reason: scheduled.Reason, Message: Verdict(scheduled.Message)}
 	case pod.Spec.NodeName == "":
 		return StatusPending, Trouble{Reason: "Queued", Message: "the scheduler has not looked at the pod yet"}
 	}

@@ -1,0 +1,16 @@
+package inventory
+
+import "testing"
+
+func TestVerdictKeepsWhatHelps(t *testing.T) {
+	const told = "0/64 nodes are available: 16 node(s) have fewer GPUs than the pod asks for, 48 node(s) didn't satisfy " +
+		"plugin(s) [GPUFilter]. no new claims to deallocate, preemption: 0/64 nodes are available: 64 Preemption is not " +
+		"helpful for scheduling."
+	const want = "16 node(s) have fewer GPUs than the pod asks for, 48 node(s) are in another pool or have another GPU type"
+	if got := Verdict(told); got != want {
+		t.Errorf("verdict is %q, want %q", got, want)
+	}
+	if got := Verdict(want); got != want {
+		t.Errorf("a verdict of a verdict is %q, want it unchanged", got)
+	}
+}
