@@ -145,7 +145,11 @@ func Cancel(top client.Object, now time.Time) (Step, error) {
 	case StateCancelled:
 		return Step{GPUs: GPUs(top)}, nil
 	case StateActive, StatePaused:
-		return halt(top, names.AnnotationCancelledAt, now)
+		step, err := halt(top, names.AnnotationCancelledAt, now)
+		if StateOf(top) == StatePaused {
+			step.GPUs = 0 // it holds none that could be released
+		}
+		return step, err
 	}
 	return Step{}, refuse(top, "")
 }

@@ -33,7 +33,7 @@ type Result struct {
 	Ref Ref
 	// Action is ActionUnchanged when the job was already as it shall be, and nothing was written.
 	Action Action
-	// GPUs is what the job asks altogether while it is not paused or cancelled.
+	// GPUs is what a step releases or asks again, else what the job asks altogether while it is not paused or cancelled.
 	GPUs int64
 	// Diff shows what changed in the objects of the job, as a unified diff of YAML; "" if Action says it all.
 	Diff string
