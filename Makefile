@@ -39,7 +39,10 @@ demo: tools build ## Start a cluster of simulated GPU nodes, submit jobs to it, 
 demo-down: ## Stop the cluster of `make demo`
 	@if [ -x bin/gpu-sandbox ]; then bin/gpu-sandbox down; fi
 
-bench: ## Run the benchmarks of the plugins and of their pure parts
+bench: tools build ## Measure speed against the stock scheduler into docs/benchmarks/speed.md, hours; BENCH="--rounds 1" for less
+	go run ./test/perf/speed --out docs/benchmarks/speed.md $(BENCH)
+
+bench-plugins: ## Run the benchmarks of the plugins and of their pure parts
 	go test -run '^$$' -bench . -benchmem ./pkg/gpu/... ./plugins/...
 
 bench-queueing: build ## Replay Philly's jobs under queueing policies, into docs/benchmarks/queueing.md; about 2 minutes

@@ -27,10 +27,21 @@ import (
 	"g8s.host/gpu-scheduler/test/perf"
 )
 
-// The configurations that are compared. Each has one profile, of the same name.
+// setup is a scheduler to build.
+type setup struct {
+	// config is the path of its configuration.
+	config string
+	// list has it try the best nodes first, as gpu-scheduler does.
+	list bool
+}
+
+// The schedulers that are compared.
 var (
-	shipped = filepath.FromSlash("../../../manifests/scheduler/scheduler-config.yaml")
-	stock   = filepath.FromSlash("../testdata/stock.yaml")
+	shippedConfig = filepath.FromSlash("../../../manifests/scheduler/scheduler-config.yaml")
+
+	shipped = setup{config: shippedConfig, list: true}
+	wide    = setup{config: shippedConfig}
+	stock   = setup{config: filepath.FromSlash("../testdata/stock.yaml")}
 )
 
 // cluster is a scheduler without queue and API server: snapshot, framework and plugins are the real ones.
@@ -38,15 +49,17 @@ type cluster struct {
 	fleet     perf.Fleet
 	scheduler *scheduler.Scheduler
 	profile   framework.Framework
-	pods      int
-	assumed   []*corev1.Pod
+	// pools is how many of the fleet's pools get pods, 0 for all.
+	pools   int
+	pods    int
+	assumed []*corev1.Pod
 }
 
-func newCluster(tb testing.TB, fleet perf.Fleet, config string) *cluster {
+func newCluster(tb testing.TB, fleet perf.Fleet, s setup) *cluster {
 	tb.Helper()
-	cfg, err := options.LoadConfigFromFile(klog.Background(), config)
+	cfg, err := options.LoadConfigFromFile(klog.Background(), s.config)
 	if err != nil {
-		tb.Fatalf("loading %s: %v", config, err)
+		tb.Fatalf("loading %s: %v", s.config, err)
 	}
 	client := fake.NewClientset()
 	factory := informers.NewSharedInformerFactory(client, 0)
@@ -55,13 +68,13 @@ func newCluster(tb testing.TB, fleet perf.Fleet, config string) *cluster {
 	sched, err := scheduler.New(tb.Context(), client, factory, nil, recorders,
 		scheduler.WithProfiles(cfg.Profiles...), scheduler.WithFrameworkOutOfTreeRegistry(registry))
 	if err != nil {
-		tb.Fatalf("building the scheduler of %s: %v", config, err)
+		tb.Fatalf("building the scheduler of %s: %v", s.config, err)
 	}
 	nodes, err := fleet.NodeList()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if config == shipped {
+	if s.list {
 		plugins.Attach(sched, nil)
 	}
 	for _, node := range nodes {
@@ -76,7 +89,11 @@ func newCluster(tb testing.TB, fleet perf.Fleet, config string) *cluster {
 // place takes the next pod through what the scheduler does in its one loop: everything up to the binding, which
 // other goroutines do.
 func (c *cluster) place(ctx context.Context) error {
-	pod := c.fleet.Pod(c.pods, 1)
+	fleet := c.fleet
+	if c.pools > 0 {
+		fleet.Pools = c.pools
+	}
+	pod := fleet.Pod(c.pods, 1)
 	pod.UID = types.UID(fmt.Sprint("uid-", c.pods))
 	c.pods++
 	state := framework.NewCycleState()

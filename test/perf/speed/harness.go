@@ -25,7 +25,8 @@ func (r *report) measureHarness(ctx context.Context, progress io.Writer) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binary := filepath.Join(dir, "harness.test")
-	if err := r.command(ctx, "go", "test", "-c", "-o", binary, "."); err != nil {
+	source := filepath.Join(r.options.root, "test", "perf", "harness")
+	if _, err := r.command(ctx, source, "go", "test", "-c", "-o", binary, "."); err != nil {
 		return fmt.Errorf("building scheduler_perf: %w", err)
 	}
 	r.harness = map[string]*pair[harnessResult]{}
@@ -36,7 +37,7 @@ func (r *report) measureHarness(ctx context.Context, progress io.Writer) error {
 			scheduler = ours
 		}
 		out := filepath.Join(dir, fmt.Sprintf("%d-%s", round, scheduler.Name))
-		err := r.command(ctx, binary, "-test.run=^$", "-test.bench=PerfScheduling/"+r.options.cases, "-test.benchtime=1x",
+		_, err := r.command(ctx, source, binary, "-test.run=^$", "-test.bench=PerfScheduling/"+r.options.cases, "-test.benchtime=1x",
 			"-test.timeout=3h", "-scheduler-config="+scheduler.Config, "-data-items-dir="+out)
 		if err != nil {
 			return fmt.Errorf("running scheduler_perf with %s: %w", scheduler.Name, err)
@@ -60,12 +61,12 @@ func (r *report) measureHarness(ctx context.Context, progress io.Writer) error {
 	})
 }
 
-// command runs a program in the folder of the harness, with etcd in its path. Its output, which is large, is shown when
-// it fails, from where it tells of that.
-func (r *report) command(ctx context.Context, program string, args ...string) error {
+// command runs a program in a folder, with etcd in its path, and returns its output. That is large, so an error holds
+// the part that tells of a failure.
+func (r *report) command(ctx context.Context, dir, program string, args ...string) (string, error) {
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = filepath.Join(r.options.root, "test", "perf", "harness")
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(r.options.root, "bin", "tools")+":"+os.Getenv("PATH"))
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Run(); err != nil {
@@ -74,9 +75,9 @@ func (r *report) command(ctx context.Context, program string, args ...string) er
 		if at := strings.Index(text, "--- FAIL"); at >= 0 {
 			text = text[at:]
 		}
-		return fmt.Errorf("%w\n%s", err, text[max(len(text)-shown, 0):])
+		return "", fmt.Errorf("%w\n%s", err, text[max(len(text)-shown, 0):])
 	}
-	return nil
+	return output.String(), nil
 }
 
 // dataItems is the file that scheduler_perf writes.

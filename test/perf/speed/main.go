@@ -34,6 +34,7 @@ type options struct {
 	nodes    []int
 	pods     int
 	openLoop time.Duration
+	cycle    bool
 	harness  bool
 	cases    string
 	out      string
@@ -47,6 +48,7 @@ func parse(args []string) (options, error) {
 	flags.IntSliceVar(&o.nodes, "nodes", []int{1000, 5000}, "Numbers of nodes")
 	flags.IntVar(&o.pods, "pods", 5000, "Pods that wait for each scheduler as a process")
 	flags.DurationVar(&o.openLoop, "open-loop", 5*time.Minute, "How long pods come at a fixed rate; 0 leaves this out")
+	flags.BoolVar(&o.cycle, "cycle", true, "Also measure the scheduling cycle alone")
 	flags.BoolVar(&o.harness, "harness", true, "Also run Kubernetes' scheduler_perf")
 	flags.StringVar(&o.cases, "cases", "", "Only the cases of scheduler_perf that this regular expression matches, such as GPUPods/1000Nodes")
 	flags.StringVar(&o.out, "out", "", "File for the report; standard output if empty")
@@ -70,12 +72,19 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	if err := r.measure(ctx, progress); err != nil {
 		return err
 	}
-	text := r.markdown()
 	if o.out == "" {
-		_, err = io.WriteString(os.Stdout, text)
+		_, err := io.WriteString(os.Stdout, r.markdown())
 		return err
 	}
-	if err := os.WriteFile(o.out, []byte(text), 0o644); err != nil {
+	return r.save()
+}
+
+// save writes what is known so far: the whole takes hours, and what was measured should outlive an interruption.
+func (r *report) save() error {
+	if r.options.out == "" {
+		return nil
+	}
+	if err := os.WriteFile(r.options.out, []byte(r.markdown()), 0o644); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"g8s.host/gpu-scheduler/test/perf"
@@ -29,6 +30,7 @@ type report struct {
 	options   options
 	began     time.Time
 	backlogs  map[int]*pair[process.Result] // by number of nodes
+	cycle     []string                      // lines of go test -bench
 	rate      float64
 	openLoops pair[process.Flowed]
 	harness   map[string]*pair[harnessResult] // by case
@@ -40,16 +42,40 @@ func (r *report) schedulers() (ours, stock process.Scheduler) {
 }
 
 func (r *report) measure(ctx context.Context, progress io.Writer) error {
+	if err := r.measureCycle(ctx); err != nil {
+		return err
+	}
 	r.backlogs = map[int]*pair[process.Result]{}
 	for i, nodes := range r.options.nodes {
 		if err := r.measureProcesses(ctx, nodes, i == 0, progress); err != nil {
 			return fmt.Errorf("with %d nodes: %w", nodes, err)
+		}
+		if err := r.save(); err != nil {
+			return err
 		}
 	}
 	if !r.options.harness {
 		return nil
 	}
 	return r.measureHarness(ctx, progress)
+}
+
+// measureCycle runs the benchmarks of the scheduling cycle alone, and keeps their figures.
+func (r *report) measureCycle(ctx context.Context) error {
+	if !r.options.cycle {
+		return nil
+	}
+	output, err := r.command(ctx, r.options.root, "go", "test", "-run=^$", "-bench=.",
+		fmt.Sprintf("-benchtime=%dx", r.options.rounds), "-timeout=1h", "./test/perf/cycle")
+	if err != nil {
+		return fmt.Errorf("measuring the scheduling cycle: %w", err)
+	}
+	for line := range strings.Lines(output) {
+		if strings.HasPrefix(line, "Benchmark") {
+			r.cycle = append(r.cycle, strings.TrimSpace(line))
+		}
+	}
+	return r.save()
 }
 
 // measureProcesses measures both schedulers with a number of nodes.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,11 @@ import (
 
 	"g8s.host/gpu-scheduler/test/perf/process"
 )
+
+// intro says what is measured and why it is as it is. Figures follow.
+//
+//go:embed intro.md
+var intro string
 
 // number is any figure.
 type number interface{ ~int | ~int64 | ~float64 }
@@ -51,7 +57,7 @@ func duration(v float64) string { return fmt.Sprintf("%.2f ms", v/float64(time.M
 // markdown is the report.
 func (r *report) markdown() string {
 	var b strings.Builder
-	for _, part := range []string{r.head(), r.backlogText(), r.openLoopText(), r.harnessText()} {
+	for _, part := range []string{intro, r.head(), r.cycleText(), r.backlogText(), r.openLoopText(), r.harnessText()} {
 		b.WriteString(part)
 	}
 	return b.String()
@@ -67,6 +73,22 @@ func (r *report) head() string {
 Written by %s on %s: %s, %d CPUs, load average %s at the end, %d rounds, medians. A ratio is ours by
 the stock scheduler's.
 `, "`make bench`", r.began.UTC().Format(time.DateOnly), runtime.Version(), runtime.NumCPU(), load, r.options.rounds)
+}
+
+func (r *report) cycleText() string {
+	if len(r.cycle) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\n### The scheduling cycle alone\n\n| benchmark | figure | value |\n|---|---|---|\n")
+	for _, line := range r.cycle {
+		fields := strings.Fields(line) // name, rounds, then pairs of value and unit
+		name := strings.TrimPrefix(fields[0], "Benchmark")
+		for i := 2; i+1 < len(fields); i += 2 {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", name, fields[i+1], fields[i])
+		}
+	}
+	return b.String()
 }
 
 func (r *report) backlogText() string {
