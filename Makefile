@@ -16,7 +16,7 @@ RACE       := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools test chaos demo demo-down bench bench-queueing generate verify lint image clean
+.PHONY: help build tools test chaos demo demo-down bench bench-plugins bench-queueing generate verify lint image clean
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
