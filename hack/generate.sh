@@ -8,3 +8,9 @@ bin/tools/controller-gen object:headerFile=/dev/null paths=./pkg/apis/...
 
 # A page of docs/cli for each command of gpuctl.
 go test ./cli -run '^TestReferencePages$' -update >/dev/null
+
+# The CRD of PodGroups, from the types of the very scheduler-plugins that we build. Its others are not used here.
+crds=$(mktemp -d)
+trap 'rm -rf "$crds"' EXIT
+bin/tools/controller-gen crd paths=sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1 output:crd:dir="$crds"
+cp "$crds"/scheduling.x-k8s.io_podgroups.yaml manifests/crds/

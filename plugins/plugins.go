@@ -6,12 +6,12 @@ import (
 
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"sigs.k8s.io/scheduler-plugins/pkg/capacityscheduling"
-	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 	"sigs.k8s.io/scheduler-plugins/pkg/noderesourcetopology"
 
 	"g8s.host/gpu-scheduler/pkg/backpressure"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/plugins/coscheduling"
 	"g8s.host/gpu-scheduler/plugins/gpudevices"
 	"g8s.host/gpu-scheduler/plugins/gpuexplain"
 	"g8s.host/gpu-scheduler/plugins/gpufilter"

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"k8s.io/component-base/cli"
@@ -13,4 +14,10 @@ import (
 	_ "g8s.host/gpu-scheduler/pkg/apis/config/scheme" // for the arguments of the plugins
 )
 
-func main() { os.Exit(cli.Run(newCommand())) }
+func main() {
+	if err := setFeatureDefaults(); err != nil {
+		fmt.Fprintln(os.Stderr, "gpu-scheduler:", err)
+		os.Exit(1)
+	}
+	os.Exit(cli.Run(newCommand()))
+}

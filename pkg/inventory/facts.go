@@ -29,15 +29,15 @@ func (r *Reader) SharedPools(ctx context.Context) (map[string]bool, error) {
 	return pools, nil
 }
 
-// AliasedTypes reads which of types some node carries in an alias of [names.LabelGPUType] and not in that label
-// itself: one request for each alias, whose answers hold such nodes only.
+// AliasedTypes reads which of types are those of nodes without [names.LabelGPUType], which only an alias of it tells:
+// one request for each alias.
 func (r *Reader) AliasedTypes(ctx context.Context, types []string) (map[string]bool, error) {
 	var mu sync.Mutex
 	found := map[string]bool{}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, alias := range names.GPUTypeLabels[1:] {
 		group.Go(func() error {
-			options := metav1.ListOptions{ResourceVersion: fromCache, LabelSelector: alias + " in (" + strings.Join(types, ",") + ")"}
+			options := metav1.ListOptions{ResourceVersion: fromCache, LabelSelector: selector(alias, types)}
 			list, err := r.client.CoreV1().Nodes().List(ctx, options)
 			if err != nil {
 				return fmt.Errorf("listing the nodes with label %s: %w", alias, err)
@@ -45,15 +45,20 @@ func (r *Reader) AliasedTypes(ctx context.Context, types []string) (map[string]b
 			mu.Lock()
 			defer mu.Unlock()
 			for i := range list.Items {
-				labels := list.Items[i].Labels
-				if slices.Contains(types, labels[alias]) && labels[names.LabelGPUType] != labels[alias] {
-					found[labels[alias]] = true
+				node := &list.Items[i]
+				if gpuType := gpu.TypeOf(node); node.Labels[names.LabelGPUType] == "" && slices.Contains(types, gpuType) {
+					found[gpuType] = true
 				}
 			}
 			return nil
 		})
 	}
 	return found, group.Wait()
+}
+
+// selector matches nodes that carry one of types in an alias, and not in our label.
+func selector(alias string, types []string) string {
+	return alias + " in (" + strings.Join(types, ",") + "),!" + names.LabelGPUType
 }
 
 // HostPaths reads which paths of nodes the administrator lets jobs mount: one request. It is nil where no list is

@@ -1,7 +1,7 @@
 // Package render turns gpuctl's documents into Kubernetes objects. It is pure: the same document and options
 // always give the same objects, and nothing is read from a cluster.
 //
-// A training job becomes a Job of the job's name. The others become a Deployment inference-<name>,
+// A training job becomes a Job of the job's name, on several nodes with a Service svc-<name> and a PodGroup. The others become a Deployment inference-<name>,
 // notebook-<name> or compute-<name>, with a Service svc-<name>. Each object and each pod carries the labels
 // g8s.host/job, job-type, priority and pool, by which everything is looked up. The top object, which is the
 // first of the list, also keeps the submitted YAML in the annotation g8s.host/submitted
@@ -29,9 +29,9 @@ type Options struct {
 	// SharedPools holds the pools whose nodes share GPUs by memory. In them gpu-share asks for shared GPUs;
 	// elsewhere it is noted on the pod and the job gets whole GPUs.
 	SharedPools map[string]bool
-	// AliasedTypes holds the GPU types that some node of the cluster carries in no label but an alias of
-	// g8s.host/gpu-type, such as nvidia.com/gpu.product. A node selector would pass over such nodes, so a job that
-	// asks for such a type leaves the matching of labels to the scheduler.
+	// AliasedTypes holds the GPU types of nodes on which only an alias of g8s.host/gpu-type tells them, such as
+	// nvidia.com/gpu.product. A node selector would pass over such nodes, so a job that asks for such a type leaves
+	// the matching of labels to the scheduler.
 	AliasedTypes map[string]bool
 	// HostPaths are the paths of nodes that jobs may mount, with all that is below them. Nil allows every path, and
 	// an empty list none.
@@ -78,6 +78,9 @@ func Objects(doc workload.Document, opts Options) ([]client.Object, []Warning, e
 		}
 	} else {
 		objects = append(objects, r.trainingJob())
+		if r.job.IsGang() {
+			objects = append(objects, r.headlessService(), r.podGroup())
+		}
 	}
 	return append(objects, r.claims()...), r.warnings(), nil
 }
@@ -168,6 +171,9 @@ func (r *renderer) trainingJob() *batchv1.Job {
 		BackoffLimit:     ptr.To(r.job.Retries),
 		PodFailurePolicy: ignoreDisruptions(),
 		Template:         r.podTemplate(trainingApp, corev1.RestartPolicyNever),
+	}
+	if r.job.IsGang() {
+		r.makeGang(&spec)
 	}
 	if ttl := r.job.TTL; ttl != nil {
 		spec.TTLSecondsAfterFinished = ptr.To(int32(ttl.Seconds()))

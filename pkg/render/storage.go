@@ -147,9 +147,10 @@ func (r *renderer) claim(m mount) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// accessMode lets every replica write, wherever it runs.
+// accessMode lets every replica and every member of a gang write, wherever it runs.
 func (r *renderer) accessMode() corev1.PersistentVolumeAccessMode {
-	if s := r.job.Service; s != nil && (s.Replicas > 1 || s.Autoscaling != nil && s.Autoscaling.Max > 1) {
+	s := r.job.Service
+	if r.job.IsGang() || s != nil && (s.Replicas > 1 || s.Autoscaling != nil && s.Autoscaling.Max > 1) {
 		return corev1.ReadWriteMany
 	}
 	return corev1.ReadWriteOnce

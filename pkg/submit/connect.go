@@ -8,9 +8,12 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 // Connect returns a Client that writes with the identity of config.
@@ -34,5 +37,6 @@ func restMapper() meta.RESTMapper {
 	mapper.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
 	mapper.Add(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), meta.RESTScopeNamespace)
+	mapper.Add(schema.FromAPIVersionAndKind(names.PodGroupAPIVersion, names.PodGroupKind), meta.RESTScopeNamespace)
 	return mapper
 }

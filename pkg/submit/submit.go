@@ -107,6 +107,9 @@ func (c *Client) explain(ctx context.Context, object client.Object, err error) e
 	switch {
 	case err == nil:
 		return nil
+	case apierrors.IsNotFound(err) && object.GetObjectKind().GroupVersionKind().Kind == names.PodGroupKind:
+		return fmt.Errorf("creating %s: the cluster knows no PodGroups, without which a job cannot run on several nodes: "+
+			"have the administrators apply manifests/crds: %w", describe(object), err)
 	case !apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("creating %s: %w", describe(object), err)
 	}

@@ -14,6 +14,7 @@ import (
 func checkJob(d *decoder, j *Job) {
 	checkGPU(d, &j.Resources)
 	checkSHM(d, j)
+	checkGang(d, j)
 	for i := range j.Resources.Tolerations {
 		checkToleration(d, fmt.Sprintf("resources.tolerations[%d]", i), &j.Resources.Tolerations[i])
 	}
@@ -38,6 +39,17 @@ func checkGPU(d *decoder, r *Resources) {
 
 func isZero(d *decoder, path string) bool {
 	return d.values[path] != nil && d.values[path].Value == "0"
+}
+
+// maxGangName is the length of the longest name of a job on several nodes: its Service is called svc-<name>, and the
+// host name of the last of a thousand members is <name>-999.
+const maxGangName = 59
+
+func checkGang(d *decoder, j *Job) {
+	if j.IsGang() && len(j.Name) > maxGangName {
+		d.errorf(d.valueAt("job.name"), "job.name: %q is too long: it has %d characters, and a job on several nodes may have at most %d",
+			j.Name, len(j.Name), maxGangName)
+	}
 }
 
 func checkSHM(d *decoder, j *Job) {

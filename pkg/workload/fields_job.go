@@ -15,8 +15,10 @@ const (
 	// maxGPUs is more than any node has, and far from where sums of GPUs overflow.
 	maxGPUs     = 1024
 	maxReplicas = 1000
-	maxRetries  = 1000
-	maxPort     = 65535
+	// maxNodeCount keeps the last host name of a gang, and the list of all, within bounds.
+	maxNodeCount = 1000
+	maxRetries   = 1000
+	maxPort      = 65535
 )
 
 // headFields begin every document. They are read before the table is chosen, see findKind.
@@ -86,6 +88,9 @@ func environmentFields(e *Environment) fields {
 		{name: "args", value: texts(&e.Args), def: "those of the image", example: `["--epochs", "3"]`,
 			doc: "Arguments appended to the command."},
 		envField(e),
+		{name: "distributed", only: []Kind{KindTraining}, needs: []string{"resources.nodes"},
+			value: choice(&e.Distributed, DistributedAuto, DistributedNone), def: "auto", example: "none",
+			doc: "Whether a job on several nodes gets the variables by which torchrun, DeepSpeed, MPI and others find the other nodes; see below."},
 	}
 }
 
@@ -103,6 +108,9 @@ func resourcesFields(r *Resources) fields {
 			doc: "The pool of nodes to run in. See gpuctl get pools."},
 		{name: "gpu", typical: true, value: whole(&r.GPU, "whole number", 0, maxGPUs), def: "0", example: "4",
 			doc: "The number of GPUs of each pod; all of them are in one node."},
+		{name: "nodes", aliases: []string{"node-count"}, only: []Kind{KindTraining}, value: whole(&r.Nodes, "whole number", 1, maxNodeCount),
+			def: "1", example: "2",
+			doc: "The number of nodes that the job runs on. It gets all of what is asked on each of them, and starts on all at once or not at all."},
 		{name: "gpu-type", value: gpuTypes(r), def: "any", example: "A100-100G",
 			doc: "The model of GPU, exactly as gpuctl get nodes shows it; or a list of acceptable models, the preferred one first. See below."},
 		{name: "gpu-share", needs: []string{"gpu"}, value: optional(&r.GPUShare, "amount of memory", memory), def: "whole GPUs", example: "2Gi",

@@ -32,8 +32,8 @@ func parseOne(t *testing.T, text string) Document {
 }
 
 func TestParseFillsInDefaults(t *testing.T) {
-	environment := Environment{Image: "b"}
-	resources := Resources{Pool: "default"}
+	environment := Environment{Image: "b", Distributed: DistributedAuto}
+	resources := Resources{Pool: "default", Nodes: 1}
 	cases := map[Kind]Job{
 		KindTraining: {Retries: 3},
 		KindInference: {Retries: 3, Service: &Service{
@@ -68,7 +68,9 @@ environment:
   image-pull-secret: login
   command: [python, -c, 1e-5]
   args: [--epochs, 3, true]
+  distributed: none
 resources:
+  nodes: 2
   pool: train
   gpu: 4
   gpu-type: [A100-80G, A800-80G]
@@ -90,10 +92,10 @@ storage:
 		TTL: ptr.To(36 * time.Hour), Retries: 0,
 		Environment: Environment{
 			Image: "registry.example.com/b:1", ImagePullPolicy: corev1.PullNever, ImagePullSecret: "login",
-			Command: []string{"python", "-c", "1e-5"}, Args: []string{"--epochs", "3", "true"},
+			Command: []string{"python", "-c", "1e-5"}, Args: []string{"--epochs", "3", "true"}, Distributed: DistributedNone,
 		},
 		Resources: Resources{
-			Pool: "train", GPU: 4, GPUTypes: []string{"A100-80G", "A800-80G"}, GPUTypesListed: true, GPUShare: quantity("2Gi"),
+			Pool: "train", Nodes: 2, GPU: 4, GPUTypes: []string{"A100-80G", "A800-80G"}, GPUTypesListed: true, GPUShare: quantity("2Gi"),
 			CPU: quantity("0.5"), Memory: quantity("1536Mi"), SHM: quantity("1Gi"),
 			Tolerations: []corev1.Toleration{{
 				Key: "k", Operator: corev1.TolerationOpEqual, Value: "v",

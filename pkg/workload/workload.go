@@ -38,6 +38,11 @@ const aliasOfPool = "resource"
 // Kinds lists every kind, in the order in which documentation shows them.
 var Kinds = []Kind{KindTraining, KindInference, KindNotebook, KindCompute, KindPool, KindQuota}
 
+// IsGang says whether the job's pods are members of a gang: they are placed at once or not at all.
+func (j *Job) IsGang() bool {
+	return j.Resources.Nodes > 1
+}
+
 // IsJob says whether documents of the kind describe a job, which runs in pods.
 func (k Kind) IsJob() bool {
 	return k == KindTraining || k.IsService()
@@ -92,6 +97,16 @@ type Job struct {
 	Storage Storage
 }
 
+// Distributed says how the members of a job on several nodes learn about each other.
+type Distributed string
+
+const (
+	// DistributedAuto sets the variables by which launchers such as torchrun find the other nodes.
+	DistributedAuto Distributed = "auto"
+	// DistributedNone sets none.
+	DistributedNone Distributed = "none"
+)
+
 // Environment is what runs: an image, a command and its variables.
 type Environment struct {
 	Image string
@@ -101,12 +116,16 @@ type Environment struct {
 	Command         []string
 	Args            []string
 	Env             []corev1.EnvVar
+	// Distributed is without meaning for jobs on one node.
+	Distributed Distributed
 }
 
 // Resources is what each pod of a job asks for. Nil quantities are not asked for.
 type Resources struct {
 	// Pool is the pool of nodes to run in, [names.DefaultPool] if the document names none.
 	Pool string
+	// Nodes is the number of nodes that the job runs on at once, at least 1. It has a pod on each.
+	Nodes int32
 	// GPU is the number of GPUs of each pod.
 	GPU int64
 	// GPUTypes are the acceptable models of GPUs, the preferred one first. Empty accepts all.
@@ -247,7 +266,9 @@ func newJob(kind Kind) *Job {
 		Kind:      kind,
 		Priority:  PriorityMedium,
 		Retries:   defaultRetries,
-		Resources: Resources{Pool: names.DefaultPool},
+		Resources: Resources{Pool: names.DefaultPool, Nodes: 1},
+
+		Environment: Environment{Distributed: DistributedAuto},
 	}
 	if !kind.IsService() {
 		return job

@@ -88,6 +88,13 @@ const (
 	PolicyHostPaths = "host-paths"
 )
 
+// The objects that hold gangs together.
+const (
+	// PodGroupAPIVersion and PodGroupKind name scheduler-plugins' PodGroup.
+	PodGroupAPIVersion = "scheduling.x-k8s.io/v1alpha1"
+	PodGroupKind       = "PodGroup"
+)
+
 // Labels of what quotas consist of.
 const (
 	// LabelQuota, on a ResourceQuota, is the name of the quota document it was made from.

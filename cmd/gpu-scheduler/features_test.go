@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+)
+
+// TestMain does what main does before it makes the command.
+func TestMain(m *testing.M) {
+	if err := setFeatureDefaults(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func TestFeatureDefaultsAreOurs(t *testing.T) {
+	for feature, want := range ourFeatures {
+		if got := utilfeature.DefaultFeatureGate.Enabled(feature); got != want {
+			t.Errorf("%s is %t, want %t", feature, got, want)
+		}
+	}
+	// The last word is the administrator's.
+	for feature, ours := range ourFeatures {
+		if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(feature): !ours}); err != nil {
+			t.Fatal(err)
+		}
+		if utilfeature.DefaultFeatureGate.Enabled(feature) == ours {
+			t.Errorf("--feature-gates cannot change %s", feature)
+		}
+	}
+}

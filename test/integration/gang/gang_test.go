@@ -1,0 +1,242 @@
+package gang
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/render"
+	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/pkg/workload"
+	"g8s.host/gpu-scheduler/test/oracle"
+)
+
+// patience is how long a test waits for what takes seconds on an idle machine.
+const patience = 3 * time.Minute
+
+// env is one test's namespace.
+type env struct {
+	*testing.T
+	namespace string
+}
+
+func newEnv(t *testing.T) *env {
+	t.Helper()
+	namespace, err := client.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "gang-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &env{T: t, namespace: namespace.Name}
+	t.Cleanup(e.cleanUp)
+	return e
+}
+
+// cleanUp waits until the test's pods are gone, whose GPUs the next test needs.
+func (e *env) cleanUp() {
+	ctx := context.Background()
+	background := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
+	if err := client.BatchV1().Jobs(e.namespace).DeleteCollection(ctx, background, metav1.ListOptions{}); err != nil {
+		e.Error(err)
+	}
+	if err := client.CoreV1().Namespaces().Delete(ctx, e.namespace, metav1.DeleteOptions{}); err != nil {
+		e.Error(err)
+	}
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		running := fields.AndSelectors(fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)))
+		pods, err := client.CoreV1().Pods(e.namespace).List(ctx, metav1.ListOptions{FieldSelector: running.String()})
+		return err == nil && len(pods.Items) == 0, nil
+	})
+	if err != nil {
+		e.Errorf("the pods of %s do not go away: %v", e.namespace, err)
+	}
+}
+
+// submit creates a training job of several nodes from its YAML, whose members succeed after a while; "" is never.
+func (e *env) submit(name, runFor string, retries int, resources string) {
+	e.Helper()
+	text := fmt.Sprintf("kind: training\njob: {name: %s, retries: %d}\nenvironment: {image: busybox}\nresources: {%s}\n",
+		name, retries, resources)
+	docs, diagnostics := workload.Parse(name, []byte(text))
+	if len(diagnostics) > 0 {
+		e.Fatal(diagnostics)
+	}
+	objects, _, err := render.Objects(docs[0], render.Options{Namespace: e.namespace})
+	if err != nil {
+		e.Fatal(err)
+	}
+	if template := &objects[0].(*batchv1.Job).Spec.Template; runFor != "" {
+		template.Annotations = map[string]string{sandbox.AnnotationRunFor: runFor}
+	}
+	if err := writer.Create(e.Context(), objects); err != nil {
+		e.Fatal(err)
+	}
+}
+
+// waitJob waits until a job has a condition.
+func (e *env) waitJob(name string, kind batchv1.JobConditionType) {
+	e.Helper()
+	e.eventually("job "+name+" to be "+string(kind), func(ctx context.Context) (bool, error) {
+		job, err := client.BatchV1().Jobs(e.namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+			return c.Type == kind && c.Status == corev1.ConditionTrue
+		}), nil
+	})
+}
+
+// members returns the pods of a job that have not ended.
+func (e *env) members(name string) []corev1.Pod {
+	e.Helper()
+	list, err := client.CoreV1().Pods(e.namespace).List(e.Context(), metav1.ListOptions{LabelSelector: names.LabelJob + "=" + name})
+	if err != nil {
+		e.Fatal(err)
+	}
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || p.DeletionTimestamp != nil
+	})
+}
+
+// waitRunning waits until a job has so many members, and all of them run.
+func (e *env) waitRunning(name string, count int) []corev1.Pod {
+	e.Helper()
+	var pods []corev1.Pod
+	e.eventually(fmt.Sprintf("%d members of %s to run", count, name), func(context.Context) (bool, error) {
+		pods = e.members(name)
+		waiting := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
+		return len(pods) == count && !waiting, nil
+	})
+	return pods
+}
+
+func (e *env) eventually(what string, done wait.ConditionWithContextFunc) {
+	e.Helper()
+	if err := wait.PollUntilContextTimeout(e.Context(), 100*time.Millisecond, patience, true, done); err != nil {
+		pods, _ := client.CoreV1().Pods(e.namespace).List(context.Background(), metav1.ListOptions{})
+		var lines []string
+		for _, p := range pods.Items {
+			lines = append(lines, fmt.Sprintf("%s on %q, %s %v", p.Name, p.Spec.NodeName, p.Status.Phase, p.Status.Conditions))
+		}
+		e.Fatalf("waiting for %s: %v\n%s", what, err, strings.Join(lines, "\n"))
+	}
+}
+
+// TestTenGangsRunOneAfterTheOther submits ten jobs at once that each need the whole cluster.
+func TestTenGangsRunOneAfterTheOther(t *testing.T) {
+	e := newEnv(t)
+	recorder, err := oracle.Watch(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const jobs = 10
+	for i := range jobs {
+		e.submit(fmt.Sprintf("job-%d", i), "1s", 0, fmt.Sprintf("nodes: %d, gpu: %d", nodeCount, gpusPerNode))
+	}
+	for i := range jobs {
+		e.waitJob(fmt.Sprintf("job-%d", i), batchv1.JobComplete)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	history, err := recorder.Stop(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, violation := range oracle.Check(history) {
+		t.Error(violation)
+	}
+	checkWhole(t, history.Bindings(), jobs)
+}
+
+// checkWhole demands that the members of each gang were bound with no member of another in between, each to a node of
+// its own.
+func checkWhole(t *testing.T, bindings []oracle.Binding, jobs int) {
+	t.Helper()
+	if len(bindings) != jobs*nodeCount {
+		t.Fatalf("%d pods were bound, want %d", len(bindings), jobs*nodeCount)
+	}
+	gangOf := func(b oracle.Binding) string { // job-3-1-x7k2p
+		_, pod, _ := strings.Cut(b.Pod, "/")
+		return strings.Join(strings.Split(pod, "-")[:2], "-")
+	}
+	seen := map[string]bool{}
+	for first := range slices.Chunk(bindings, nodeCount) {
+		gang, nodes := gangOf(first[0]), map[string]bool{}
+		for _, b := range first {
+			nodes[b.Node] = true
+			if gangOf(b) != gang {
+				t.Errorf("%s was bound between the members of %s", b.Pod, gang)
+			}
+		}
+		if len(nodes) != nodeCount || seen[gang] {
+			t.Errorf("%s is on nodes %v, seen before: %t", gang, nodes, seen[gang])
+		}
+		seen[gang] = true
+	}
+}
+
+// TestAGangThatCannotFitHoldsNothing needs a third node, while a job that fits runs past it.
+func TestAGangThatCannotFitHoldsNothing(t *testing.T) {
+	e := newEnv(t)
+	e.submit("too-wide", "", 0, "nodes: 3, gpu: 8")
+	e.eventually("the scheduler to look at all members", func(context.Context) (bool, error) {
+		pods := e.members("too-wide")
+		return len(pods) == 3 && !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return len(p.Status.Conditions) == 0 }), nil
+	})
+	e.submit("fits", "1s", 0, "nodes: 2, gpu: 8")
+	e.waitJob("fits", batchv1.JobComplete)
+	for _, pod := range e.members("too-wide") {
+		if pod.Spec.NodeName != "" {
+			t.Errorf("%s is bound, though the gang does not fit", pod.Name)
+		}
+	}
+	gang := e.members("too-wide")
+	if !slices.ContainsFunc(gang, func(p corev1.Pod) bool { return strings.Contains(p.Status.Conditions[0].Message, "gang:") }) {
+		t.Errorf("no member says that it waits for the others: %v", gang[0].Status.Conditions)
+	}
+}
+
+// TestAFailureEndsTheGang lets one member fail that has no retries: the other is stopped and the job has failed.
+func TestAFailureEndsTheGang(t *testing.T) {
+	e := newEnv(t)
+	e.submit("fails", "", 0, "nodes: 2, gpu: 8")
+	e.failOne(e.waitRunning("fails", 2))
+	e.waitJob("fails", batchv1.JobFailed)
+	e.eventually("the other member to be stopped", func(context.Context) (bool, error) { return len(e.members("fails")) == 0, nil })
+}
+
+// TestAMemberThatFailedComesBack lets one member fail that has a retry: it gets its place again beside the other.
+func TestAMemberThatFailedComesBack(t *testing.T) {
+	e := newEnv(t)
+	e.submit("retries", "", 1, "nodes: 2, gpu: 8")
+	before := e.waitRunning("retries", 2)
+	e.failOne(before)
+	e.eventually("a new member to run", func(context.Context) (bool, error) {
+		pods := e.members("retries")
+		return len(pods) == 2 && pods[0].Status.Phase == corev1.PodRunning && pods[1].Status.Phase == corev1.PodRunning &&
+			!slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.UID == before[0].UID }), nil
+	})
+}
+
+// failOne ends the first of the pods, as a kubelet reports it.
+func (e *env) failOne(pods []corev1.Pod) {
+	e.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"10ms"}}}`, sandbox.AnnotationFailAfter)
+	if _, err := client.CoreV1().Pods(e.namespace).Patch(e.Context(), pods[0].Name,
+		"application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
+		e.Fatal(err)
+	}
+}
