@@ -26,7 +26,7 @@ func newCpCmd(f *Factory) *cobra.Command {
 		Use:   "cp {JOB:PATH LOCAL | LOCAL JOB:PATH}",
 		Short: "Copy files and directories to and from a container of a job",
 		Long: "Copy a file or a directory to or from a container of a job that runs, as cp -r does: into the target if that\n" +
-			"is a directory, else under the target's name. The image must have tar. Links are left out, and told.\n" +
+			"is a directory, else under the target's name. The image must have sh and tar. Links are left out, and told.\n" +
 			"A local path with a colon is written with ./ before it.",
 		Example: "  gpuctl cp qwen2-sft:/outputs/checkpoint-500 .\n" +
 			"  gpuctl cp train.py qwen2-sft:/workspace/\n" +
@@ -87,10 +87,12 @@ func (o *cpOptions) upload(ctx context.Context, client kubernetes.Interface, job
 	dir, name := path.Split(path.Clean(c.to))
 	into := strings.HasSuffix(c.to, "/")
 	if !into {
-		err := o.run(ctx, client, where, remoteCommand{command: []string{"test", "-d", c.to}, out: io.Discard})
-		if into = err == nil; err != nil && !errors.As(err, new(*outcomeError)) {
+		var answer bytes.Buffer
+		ask := []string{"sh", "-c", `if test -d "$0"; then echo directory; fi`, c.to}
+		if err := o.run(ctx, client, where, remoteCommand{command: ask, out: &answer}); err != nil {
 			return err
 		}
+		into = answer.Len() > 0
 	}
 	if into {
 		full, err := filepath.Abs(c.from)
