@@ -30,6 +30,7 @@ import (
 type engine struct {
 	scheduler *scheduler.Scheduler
 	nodes     toolscache.Indexer
+	pods      toolscache.Indexer
 	bindings  *bindings
 	random    *rand.Rand
 }
@@ -53,6 +54,7 @@ func newEngine(ctx context.Context, cfg *config.KubeSchedulerConfiguration, seed
 	return &engine{
 		scheduler: sched,
 		nodes:     factory.Core().V1().Nodes().Informer().GetIndexer(),
+		pods:      factory.Core().V1().Pods().Informer().GetIndexer(),
 		bindings:  bindings,
 		random:    rand.New(rand.NewSource(seed)), //nolint:gosec // it breaks ties, and must be the same each time
 	}, nil
@@ -78,9 +80,17 @@ func (e *engine) load(cluster Cluster) error {
 		if !known.Has(pod.Spec.NodeName) {
 			return fmt.Errorf("pod %s/%s is on node %q, which is not there", pod.Namespace, pod.Name, pod.Spec.NodeName)
 		}
-		if err := e.scheduler.Cache.AddPod(klog.Background(), pod); err != nil {
+		if err := errors.Join(e.pods.Add(pod), e.scheduler.Cache.AddPod(klog.Background(), pod)); err != nil {
 			return fmt.Errorf("adding pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
+	}
+	return nil
+}
+
+// arrive makes a pod known that waits for a node.
+func (e *engine) arrive(pod *corev1.Pod) error {
+	if err := e.pods.Add(pod); err != nil {
+		return fmt.Errorf("adding pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil
 }
@@ -107,7 +117,7 @@ func (e *engine) place(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, []str
 		}
 		bound.Annotations[key] = value
 	}
-	if err := e.scheduler.Cache.AddPod(klog.Background(), bound); err != nil {
+	if err := errors.Join(e.pods.Update(bound), e.scheduler.Cache.AddPod(klog.Background(), bound)); err != nil {
 		return nil, nil, fmt.Errorf("adding the pod to node %s: %w", node, err)
 	}
 	fw.RunPostBindPlugins(ctx, c.state, bound, node)
@@ -119,7 +129,7 @@ func (e *engine) remove(ctx context.Context, pod *corev1.Pod) error {
 	if fw, ok := e.scheduler.Profiles[pod.Spec.SchedulerName]; ok {
 		fw.RunReservePluginsUnreserve(ctx, framework.NewCycleState(), pod, pod.Spec.NodeName)
 	}
-	if err := e.scheduler.Cache.RemovePod(klog.Background(), pod); err != nil {
+	if err := errors.Join(e.pods.Delete(pod), e.scheduler.Cache.RemovePod(klog.Background(), pod)); err != nil {
 		return fmt.Errorf("removing pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil

@@ -45,6 +45,9 @@ func (r *replay) arrive(ctx context.Context, arrival *Arrival) error {
 	if err != nil {
 		return err
 	}
+	if err := r.engine.arrive(arrival.Pod); err != nil {
+		return err
+	}
 	pod := &waiting{Arrival: arrival, alike: alike, order: r.measure.arrived(arrival)}
 	placed, err := r.try(ctx, pod)
 	if err != nil {

@@ -26,13 +26,22 @@ const (
 type weights struct{ utilization, typeMatch, topology int64 }
 
 // parts are the three values of a node, each 0–100.
-type parts struct{ utilization, typeMatch, topology int64 }
+type parts struct {
+	utilization, typeMatch, topology int64
+	// inUse decides between nodes that are equal in the parts, where the strategy is LeastFragmentation.
+	inUse bool
+}
+
+// all is the sum of the weights.
+func (w weights) all() int64 { return w.utilization + w.typeMatch + w.topology }
+
+// sum is the weighted sum of the parts, which tells nodes apart that [weights.total] rounds to the same.
+func (w weights) sum(p parts) int64 {
+	return w.utilization*p.utilization + w.typeMatch*p.typeMatch + w.topology*p.topology
+}
 
 // total is the weighted mean of the parts, 0–100.
-func (w weights) total(p parts) int64 {
-	sum := w.utilization*p.utilization + w.typeMatch*p.typeMatch + w.topology*p.topology
-	return sum / (w.utilization + w.typeMatch + w.topology)
-}
+func (w weights) total(p parts) int64 { return w.sum(p) / w.all() }
 
 // shareAfter is the share of a node's GPUs that is busy once the pod is there, in basis points. Counts that
 // contradict each other, such as more used than there are, give a full or an empty node.

@@ -84,11 +84,11 @@ func TestTotal(t *testing.T) {
 	}{
 		"the best node has 100, not 150 as once":      {weights{40, 30, 30}, best, 100},
 		"weights that do not sum to 100 are scaled":   {weights{100, 100, 100}, best, 100},
-		"each part counts by its weight":              {weights{40, 30, 30}, parts{75, 100, 50}, 75},
-		"a weight of 0 drops its part":                {weights{1, 0, 0}, parts{37, 100, 100}, 37},
+		"each part counts by its weight":              {weights{40, 30, 30}, parts{utilization: 75, typeMatch: 100, topology: 50}, 75},
+		"a weight of 0 drops its part":                {weights{1, 0, 0}, parts{utilization: 37, typeMatch: 100, topology: 100}, 37},
 		"a node that suits in nothing has no points":  {weights{40, 30, 30}, parts{}, 0},
-		"the largest weights stay in range":           {weights{100, 0, 100}, parts{100, 0, 100}, 100},
-		"fractions of a point are dropped for safety": {weights{40, 30, 30}, parts{1, 1, 0}, 0},
+		"the largest weights stay in range":           {weights{100, 0, 100}, parts{utilization: 100, typeMatch: 0, topology: 100}, 100},
+		"fractions of a point are dropped for safety": {weights{40, 30, 30}, parts{utilization: 1, typeMatch: 1, topology: 0}, 0},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -34,7 +34,10 @@ const Name = "GPUScore"
 
 const stateKey fwk.StateKey = "PreScore" + Name
 
-const reasonReplicas = "the score depends on where the job's other replicas are"
+const (
+	reasonReplicas = "the score depends on where the job's other replicas are"
+	reasonForecast = "the score depends on which pods are expected"
+)
 
 var (
 	_ fwk.PreFilterPlugin = (*Plugin)(nil)
@@ -58,6 +61,8 @@ type Plugin struct {
 	policy atomic.Pointer[policy] // replaced when the policy file changes
 	// rankings are used by the scheduling cycle alone.
 	rankings shortlist.Rankings[kind]
+
+	forecaster forecaster
 }
 
 // wants is what a pod says that a score depends on.
@@ -76,7 +81,9 @@ type state struct {
 	policy   *policy
 	strategy configv1.Strategy
 	job      job
-	replicas *replicas     // nil where the strategy does not ask for them
+	replicas *replicas // nil where the strategy does not ask for them
+	ask      ask       // zero, as the forecast, where the strategy does not ask for it
+	forecast *forecast
 	scores   *cycle.Scores // nil where nobody asks for an explanation
 }
 
@@ -119,7 +126,7 @@ func (p *Plugin) PreScore(_ context.Context, cs fwk.CycleState, pod *corev1.Pod,
 	if shortlist.Open(cs).Used() {
 		return nil
 	}
-	s, err := p.stateFor(pod)
+	s, err := p.stateOf(cs, pod)
 	if err != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
@@ -133,7 +140,23 @@ func (p *Plugin) PreScore(_ context.Context, cs fwk.CycleState, pod *corev1.Pod,
 		}
 		s.replicas = findReplicas(s.job, all, nodes)
 	}
+	if err := p.foresee(cs, s, pod); err != nil {
+		return fwk.AsStatus(err)
+	}
 	p.explain(cs, s, len(nodes))
+	cs.Write(stateKey, s)
+	return nil
+}
+
+// foresee adds the forecast, once for an attempt, where the strategy asks for it. Cards that are only counted have none.
+func (p *Plugin) foresee(cs fwk.CycleState, s *state, pod *corev1.Pod) (err error) {
+	if s.strategy != configv1.LeastFragmentation || p.Devices == nil || s.forecast != nil {
+		return nil
+	}
+	s.ask = askOf(pod)
+	if s.forecast, err = p.forecaster.next(p.handle, p.Devices); err != nil {
+		return fmt.Errorf("forecasting which pods will come: %w", err)
+	}
 	cs.Write(stateKey, s)
 	return nil
 }
@@ -145,12 +168,11 @@ func (p *Plugin) Score(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, no
 		return 0, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
 	if s.wants.Request.IsZero() {
-		return scoreWithoutGPU(node), nil
+		return p.scoreWithoutGPU(s, node), nil
 	}
 	parts := p.partsOf(s, node)
-	total := s.policy.weights.total(parts)
-	s.scores.Add(node.Node().Name, total, parts.utilization, parts.typeMatch, parts.topology)
-	return total, nil
+	s.scores.Add(node.Node().Name, s.policy.weights.total(parts), parts.utilization, parts.typeMatch, parts.topology)
+	return s.worth(parts), nil
 }
 
 // explain makes room for the scores of a pod that asks for GPUs, and leaves it where the plugin that records finds it.
@@ -186,12 +208,11 @@ func (s *state) spreadsReplicas() bool {
 	return s.strategy == configv1.SpreadReplicas && s.job.name != "" && !s.wants.Request.IsZero()
 }
 
-// ScoreExtensions returns nil: scores are absolute. Stretching them over the nodes at hand would turn a
-// difference of one point into one of a hundred, and a node's score would depend on its neighbours.
-func (*Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
+// ScoreExtensions returns the plugin itself.
+func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
 // SignPod tells which pods the plugin treats alike: those that want the same, under one policy. Replicas that are to
-// be spread are not: where one goes, the next should not.
+// be spread are not: where one goes, the next should not. Neither are those whose score follows the demand.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	s, err := p.stateFor(pod)
 	if err != nil {
@@ -199,6 +220,9 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	}
 	if s.spreadsReplicas() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, reasonReplicas)
+	}
+	if s.strategy == configv1.LeastFragmentation && p.Devices != nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable, reasonForecast)
 	}
 	return []fwk.SignFragment{
 		{Key: "v1.Pod." + Name + "Wants()", Value: s.wants},

@@ -245,8 +245,11 @@ func TestScoresAreLeftForTheExplanation(t *testing.T) {
 }
 
 func TestScoresAreAbsolute(t *testing.T) {
-	if extensions := build(t, &configv1.GPUScoreArgs{}).ScoreExtensions(); extensions != nil {
-		t.Errorf("ScoreExtensions() = %v; normalising would make a score depend on the other nodes", extensions)
+	plugin, pod := build(t, &configv1.GPUScoreArgs{}), asking(names.ResourceGPU, "1").Obj()
+	scores := fwk.NodeScoreList{{Name: "a", Score: 40}, {Name: "b", Score: 41}}
+	status := plugin.ScoreExtensions().NormalizeScore(t.Context(), newCycle(t, plugin, pod), pod, scores)
+	if want := (fwk.NodeScoreList{{Name: "a", Score: 40}, {Name: "b", Score: 41}}); !status.IsSuccess() || !cmp.Equal(want, scores) {
+		t.Errorf("scores %v, %v; normalising them would make a score depend on the other nodes", scores, status)
 	}
 }
 

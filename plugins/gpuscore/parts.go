@@ -8,16 +8,24 @@ import (
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/fragmentation"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // partsOf values a node for a pod that asks for GPUs.
 func (p *Plugin) partsOf(s *state, node fwk.NodeInfo) parts {
-	return parts{
-		utilization: s.utilization(node),
-		typeMatch:   s.policy.typeMatch(&s.wants.Types, node.Node()),
-		topology:    p.topology(&s.wants, node),
+	value := parts{typeMatch: s.policy.typeMatch(&s.wants.Types, node.Node())}
+	if s.forecast == nil {
+		value.utilization, value.topology = s.utilization(node), p.topology(&s.wants, node)
+		return value
 	}
+	value.utilization, value.inUse = p.leastFragmentation(s, node)
+	if s.wants.Request.Whole > 1 {
+		value.topology = p.topology(&s.wants, node)
+	} else { // the sets of cards that a pod of one would break up are part of what it wastes
+		value.topology = byInterconnect(s.wants.Request.Whole, gpu.InterconnectOf(node.Node()))
+	}
+	return value
 }
 
 // topology values the very cards that the pod would get, where they are known, else the node's interconnect.
@@ -106,13 +114,24 @@ func migSlices(resources map[corev1.ResourceName]int64) int64 {
 	return sum
 }
 
-// scoreWithoutGPU keeps pods that need no GPU off the nodes that have some, where their CPU and memory would
-// be missing beside a free GPU. A node whose device plugin is down for a moment still has its type label.
-func scoreWithoutGPU(node fwk.NodeInfo) int64 {
-	allocatable := node.GetAllocatable().GetScalarResources()
-	if allocatable[names.ResourceGPU] > 0 || allocatable[names.ResourceSharedGPU] > 0 ||
-		migSlices(allocatable) > 0 || gpu.TypeOf(node.Node()) != "" {
+// scoreWithoutGPU keeps pods that need no GPU off the nodes that have some, where their CPU and memory would be missing
+// beside a free GPU. Where the strategy tells how much they would be missed, it decides among those nodes.
+func (p *Plugin) scoreWithoutGPU(s *state, node fwk.NodeInfo) int64 {
+	switch gpus := hasGPUs(node); {
+	case s.forecast == nil && gpus:
 		return 0
+	case s.forecast == nil:
+		return full
+	case !gpus:
+		return noGPUs
 	}
-	return full
+	points, inUse := p.leastFragmentation(s, node)
+	return fragmentation.Rank(points, inUse)
+}
+
+// hasGPUs reports whether a node is one for GPUs. One whose device plugin is down for a moment still has its type label.
+func hasGPUs(node fwk.NodeInfo) bool {
+	allocatable := node.GetAllocatable().GetScalarResources()
+	return allocatable[names.ResourceGPU] > 0 || allocatable[names.ResourceSharedGPU] > 0 ||
+		migSlices(allocatable) > 0 || gpu.TypeOf(node.Node()) != ""
 }

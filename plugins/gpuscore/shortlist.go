@@ -25,18 +25,27 @@ type kind struct {
 	policy *policy
 	// wants is what the pod says, in JSON.
 	wants string
+	// ask and forecast are those of the state.
+	ask      ask
+	forecast *forecast
 }
 
 // PreFilter ranks nodes, where the scheduler tries the best of them first. It comes before GPUFilter, which knows the
 // nodes. Replicas that are to be spread are not ranked: what a node is worth to them depends on where others are.
 func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	list := shortlist.Open(cs)
-	if list == nil || p.Devices == nil {
+	if p.Devices == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	s, err := p.stateFor(pod)
+	s, err := p.stateOf(cs, pod)
 	if err != nil || s.spreadsReplicas() {
 		return nil, fwk.NewStatus(fwk.Skip) // of an error, GPUFilter tells
+	}
+	if err := p.foresee(cs, s, pod); err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	list := shortlist.Open(cs)
+	if list == nil {
+		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	list.Rank = func(q shortlist.Question) (sets.Set[string], error) { return p.rank(cs, s, q) }
 	return nil, fwk.NewStatus(fwk.Skip)
@@ -52,12 +61,13 @@ func (p *Plugin) rank(cs fwk.CycleState, s *state, q shortlist.Question) (sets.S
 		return nil, fmt.Errorf("writing what the pod wants: %w", err)
 	}
 	lister := p.handle.SnapshotSharedLister().NodeInfos()
-	ranking := p.rankings.Of(kind{cell: q.Cell, policy: s.policy, wants: string(wants)}, q, lister)
+	of := kind{cell: q.Cell, policy: s.policy, wants: string(wants), ask: s.ask, forecast: s.forecast}
+	ranking := p.rankings.Of(of, q, lister)
 	ranking.Update(func(node fwk.NodeInfo) int64 {
 		if !q.Fits(node) {
 			return shortlist.Unfit
 		}
-		return s.policy.weights.total(p.partsOf(s, node))
+		return s.worth(p.partsOf(s, node))
 	})
 	names := sets.Set[string]{}
 	for _, node := range ranking.First(listed) {

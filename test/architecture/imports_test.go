@@ -70,6 +70,8 @@ var rules = []rule{
 	// pkg/simulate itself links k8s.io/kubernetes and the plugins: it is the scheduler, without a cluster.
 	{tree: "pkg/simulate", forbidden: []string{ours("cli"), ours("pkg/sandbox"), ours("pkg/server")},
 		why: "a simulation asks no cluster"},
+	{tree: "pkg/fragmentation", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,
+		why: "a value is a function of the demand and of what is free"},
 	{tree: "pkg/simulate/openb", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,
 		why: "a trace is a value"},
 	{tree: "pkg/simulate/placement", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,

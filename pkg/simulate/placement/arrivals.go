@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand"
 	"slices"
 
@@ -19,7 +20,7 @@ const drawsBetween = 10
 // taken. Both follow from a seed.
 type Arrivals struct {
 	Pods []openb.Pod
-	// Nodes are the nodes in order of their permuted names.
+	// Nodes are the nodes in order of their names, which begin with a random number each.
 	Nodes []openb.Node
 }
 
@@ -49,6 +50,7 @@ func Arrive(nodes []openb.Node, trace []openb.Pod, inflation float64, seed int64
 	arranged := make([]openb.Node, len(nodes))
 	for i, at := range order {
 		arranged[at] = nodes[i]
+		arranged[at].Name = fmt.Sprintf("%04d-%s", at, nodes[i].Name)
 	}
 	return Arrivals{Pods: pods, Nodes: arranged}
 }

@@ -29,7 +29,7 @@ type GPUScoreArgs struct {
 	Weights *GPUScoreWeights `json:"weights,omitempty"`
 
 	// Strategy is how the part "utilization" values a node, for pods of no type in StrategyByJobType:
-	// Pack, Spread, TargetBand, SpreadReplicas or FillHoles. Defaults to Pack.
+	// LeastFragmentation, Pack, Spread, TargetBand, SpreadReplicas or FillHoles. Defaults to Pack.
 	// +optional
 	Strategy Strategy `json:"strategy,omitempty"`
 
@@ -105,6 +105,9 @@ const (
 	// SpreadReplicas prefers the failure domain, then the node, with the fewest replicas of the pod's job, and
 	// among those packs.
 	SpreadReplicas Strategy = "SpreadReplicas"
+	// LeastFragmentation prefers the node on which the pod wastes least of what the pods to be expected could use:
+	// rests of shared GPUs, GPUs without CPU and memory beside them, types that others insist on, whole nodes.
+	LeastFragmentation Strategy = "LeastFragmentation"
 	// FillHoles prefers GPUs that larger jobs cannot use together, and among nodes that have some, packs.
 	FillHoles Strategy = "FillHoles"
 )

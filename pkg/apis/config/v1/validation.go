@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	strategies = []Strategy{Pack, Spread, TargetBandStrategy, SpreadReplicas, FillHoles}
+	strategies = []Strategy{LeastFragmentation, Pack, Spread, TargetBandStrategy, SpreadReplicas, FillHoles}
 	jobTypes   = []string{JobTypeTraining, JobTypeInference, JobTypeNotebook, JobTypeCompute}
 )
 

@@ -1,0 +1,207 @@
+package fragmentation_test
+
+import (
+	"math"
+	"math/rand"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"g8s.host/gpu-scheduler/pkg/fragmentation"
+)
+
+// sharing is a demand for shares alone, by their size.
+func sharing(pods map[int64]int64) fragmentation.Demand {
+	demand := fragmentation.Demand{}
+	for share, count := range pods {
+		demand[fragmentation.Class{Cards: 1, Share: share, MilliCPU: 1000, MemoryMiB: 1024}] = count
+	}
+	return demand
+}
+
+func TestCard(t *testing.T) {
+	tests := map[string]struct {
+		demand map[int64]int64
+		want   map[int64]float64 // by what is free
+	}{
+		"without a demand for shares only a whole card is worth anything": {nil, map[int64]float64{999: 0, 1000: 1000}},
+		"halves that come in pairs":                                       {map[int64]int64{500: 10}, map[int64]float64{499: 0, 500: 500, 999: 500, 1000: 1000}},
+		"small shares that fill up other cards anyhow are worth nothing": {
+			map[int64]int64{810: 100, 160: 10}, map[int64]float64{190: 0, 400: 0, 810: 1000, 1000: 1000},
+		},
+		"small shares that need cards of their own have a price": {
+			map[int64]int64{810: 10, 160: 100}, map[int64]float64{160: 1000. / 6, 190: 1000. / 6, 480: 500, 840: 5000. / 6},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			model := fragmentation.NewModel(sharing(tc.demand))
+			for free, want := range tc.want {
+				if got := model.Card(free); math.Abs(got-want) > 1e-6 {
+					t.Errorf("%d thousandths are worth %v, want %v", free, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestPricesAreThoseOfAnOptimum checks duality on random demands: no combination of shares that fits on a card is worth
+// more than the card, and more room is never worth less.
+func TestPricesAreThoseOfAnOptimum(t *testing.T) {
+	random := rand.New(rand.NewSource(1))
+	for range 50 {
+		pods := map[int64]int64{}
+		for range 1 + random.Intn(20) {
+			pods[1+random.Int63n(999)] = 1 + random.Int63n(1000)
+		}
+		model := fragmentation.NewModel(sharing(pods))
+		for free := int64(1); free <= fragmentation.Whole; free++ {
+			if model.Card(free) < model.Card(free-1) {
+				t.Fatalf("demand %v: %d thousandths are worth less than %d", pods, free, free-1)
+			}
+		}
+		for a := range pods {
+			for b := range pods {
+				if a+b <= fragmentation.Whole && model.Card(a)+model.Card(b) > fragmentation.Whole+1e-6 {
+					t.Fatalf("demand %v: %d and %d fit on a card and are worth more than it", pods, a, b)
+				}
+			}
+		}
+	}
+}
+
+func TestNodeIsWorthWhatItsCPUCanFeed(t *testing.T) {
+	model := fragmentation.NewModel(fragmentation.Demand{
+		{Cards: 1, Share: 1000, MilliCPU: 4000, MemoryMiB: 1}: 1, {Cards: 1, Share: 1000, MilliCPU: 12_000, MemoryMiB: 1}: 1,
+	})
+	tests := map[string]struct {
+		cards    float64
+		milliCPU int64
+		want     float64
+	}{
+		"enough for every class":                             {8000, 96_000, 8000},
+		"half of the demand can use all cards, half of them": {8000, 48_000, (8000 + 4000) / 2},
+		"too little for either":                              {8000, 12_000, (3000 + 1000) / 2},
+		"no CPU feeds no card":                               {8000, 0, 0},
+		"more is asked of the node than it has":              {8000, -5000, 0},
+		"no card needs no CPU":                               {0, 96_000, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := model.Node(tc.cards, tc.milliCPU, 1<<40); math.Abs(got-tc.want) > 1e-6 {
+				t.Errorf("worth %v, want %v", got, tc.want)
+			}
+		})
+	}
+	if got := model.Node(8000, 96_000, 4); math.Abs(got-4000) > 1e-6 {
+		t.Errorf("with memory for four pods the node is worth %v, want 4000", got)
+	}
+}
+
+func TestWaste(t *testing.T) {
+	model := fragmentation.NewModel(fragmentation.Demand{
+		{Cards: 1, Share: 500, MilliCPU: 1, MemoryMiB: 1}: 10, {Cards: 8, Share: 1000, MilliCPU: 8, MemoryMiB: 1}: 1,
+	})
+	node := func(free float64, unused int64, pressure float64) fragmentation.Node {
+		return fragmentation.Node{Free: free, MilliCPU: 1e6, MemoryMiB: 1e6, Cards: 8, Unused: unused, Pressure: pressure}
+	}
+	half, whole, most := fragmentation.Class{Cards: 1, Share: 500}, fragmentation.Class{Cards: 1, Share: 1000}, fragmentation.Class{Cards: 1, Share: 600}
+	tests := map[string]struct {
+		node  fragmentation.Node
+		class fragmentation.Class
+		after float64
+		want  float64
+	}{
+		"half of a card that is wanted in halves":     {node(4000, 4, 0), half, 3500, 0},
+		"the rest is too small for a half":            {node(4000, 4, 0), most, 3000, 0},
+		"a card of an idle node of eight":             {node(8000, 8, 0), whole, 7000, 50},
+		"all cards of it":                             {node(8000, 8, 0), fragmentation.Class{Cards: 8, Share: 1000}, 0, 0},
+		"a card of a type that others insist on":      {node(4000, 4, 2), whole, 3000, 2000},
+		"no card, and CPU that nobody misses":         {node(4000, 4, 0), fragmentation.Class{MilliCPU: 1000}, 4000, 0},
+		"no card, and the last CPU beside four cards": {node(4000, 4, 0), fragmentation.Class{MilliCPU: 1e6}, 4000, 4000},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := model.Waste(&tc.node, &tc.class, tc.after); math.Abs(got-tc.want) > 1e-6 {
+				t.Errorf("wastes %v thousandths of a card, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestPoints(t *testing.T) {
+	for waste, want := range map[float64]int64{0: 50, 99.9: 50, 100: 49, -1: 51, 1e9: 0, -1e9: 100} {
+		if got := fragmentation.Points(waste); got != want {
+			t.Errorf("Points(%v) = %d, want %d", waste, got, want)
+		}
+	}
+	if fragmentation.Rank(50, true) <= fragmentation.Rank(50, false) || fragmentation.Rank(49, true) >= fragmentation.Rank(50, false) {
+		t.Error("a node in use comes first among equals, and only there")
+	}
+}
+
+func TestPressure(t *testing.T) {
+	demand := fragmentation.Demand{
+		{Cards: 1, Share: 1000, Types: "A10"}: 10, {Cards: 1, Share: 1000, Types: "T4,V100"}: 10, {Cards: 1, Share: 1000}: 20,
+		{Cards: 1, Share: 1000, Types: "H100"}: 40,
+	}
+	got := fragmentation.Pressure(demand, map[string]int64{"A10": 10, "T4": 20, "V100": 20, "G2": 50})
+	// A10: an eighth of the demand names a tenth of the cards; T4 and V100: an eighth names two fifths.
+	if diff := cmp.Diff(map[string]float64{"A10": 1.25, "T4": 0.3125, "V100": 0.3125}, got); diff != "" {
+		t.Errorf("pressure (-want +got):\n%s", diff)
+	}
+}
+
+func TestModelsOfEqualDemandsAreEqual(t *testing.T) {
+	random := rand.New(rand.NewSource(1))
+	demand := fragmentation.Demand{}
+	for range 500 {
+		demand[fragmentation.Class{Cards: 1 + random.Int63n(8), Share: 1 + random.Int63n(1000), MilliCPU: random.Int63n(9000), MemoryMiB: random.Int63n(9000)}] = 1 + random.Int63n(9)
+	}
+	first := fragmentation.NewModel(demand)
+	for range 5 {
+		again := fragmentation.NewModel(demand)
+		if first.Card(700) != again.Card(700) || first.Node(5000, 7777, 8888) != again.Node(5000, 7777, 8888) {
+			t.Fatal("two models of one demand differ, so decisions would not be reproducible")
+		}
+	}
+}
+
+func TestPace(t *testing.T) {
+	var pace fragmentation.Pace
+	due := 0
+	for range 10_000 {
+		if pace.Due() {
+			due++
+		}
+	}
+	if due < 60 || due > 120 {
+		t.Errorf("a model is due %d times in 10,000 pods", due)
+	}
+}
+
+func BenchmarkWaste(b *testing.B) {
+	demand := fragmentation.Demand{}
+	random := rand.New(rand.NewSource(1))
+	for range 200 {
+		demand[fragmentation.Class{Cards: 1, Share: 10 * (1 + random.Int63n(100)), MilliCPU: 1000 + random.Int63n(20_000), MemoryMiB: 1 + random.Int63n(90_000)}] = 5
+	}
+	model := fragmentation.NewModel(demand)
+	node := fragmentation.Node{Free: 5400, MilliCPU: 40_000, MemoryMiB: 200_000, Cards: 8, Unused: 5}
+	class := fragmentation.Class{Cards: 1, Share: 470, MilliCPU: 8000, MemoryMiB: 8192}
+	b.ReportAllocs()
+	for b.Loop() {
+		fragmentation.Points(model.Waste(&node, &class, 4900))
+	}
+}
+
+func BenchmarkNewModel(b *testing.B) {
+	random := rand.New(rand.NewSource(1))
+	demand := fragmentation.Demand{}
+	for range 1000 {
+		demand[fragmentation.Class{Cards: 1, Share: 1 + random.Int63n(1000), MilliCPU: random.Int63n(90_000), MemoryMiB: random.Int63n(90_000)}] = 1 + random.Int63n(99)
+	}
+	for b.Loop() {
+		fragmentation.NewModel(demand)
+	}
+}

@@ -1,0 +1,67 @@
+package placement
+
+import (
+	"slices"
+	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/fragmentation"
+	"g8s.host/gpu-scheduler/pkg/simulate/openb"
+)
+
+// LeastFragmentation is the strategy of that name of our plugin GPUScore, on the nodes and pods of a trace: the same
+// formula, which learns the demand from the pods that have come, and the same rule for equals.
+type LeastFragmentation struct {
+	model    *fragmentation.Model
+	pressure map[string]float64
+	capacity map[string]int64
+	demand   fragmentation.Demand
+	pace     fragmentation.Pace
+}
+
+// NewLeastFragmentation returns the policy for a cluster. It has seen no pod yet.
+func NewLeastFragmentation(nodes []openb.Node) *LeastFragmentation {
+	p := &LeastFragmentation{capacity: map[string]int64{}, demand: fragmentation.Demand{}}
+	for i := range nodes {
+		p.capacity[nodes[i].Model] += nodes[i].GPUs
+	}
+	return p
+}
+
+// Observe implements Observer.
+func (p *LeastFragmentation) Observe(pod *openb.Pod) bool {
+	if pod.GPUs > 0 {
+		p.demand[cardClass(pod)]++
+	}
+	if !p.pace.Due() {
+		return false
+	}
+	p.model, p.pressure = fragmentation.NewModel(p.demand), fragmentation.Pressure(p.demand, p.capacity)
+	return true
+}
+
+func cardClass(pod *openb.Pod) fragmentation.Class {
+	return fragmentation.Class{
+		Cards: pod.GPUs, Share: pod.MilliGPU, MilliCPU: pod.MilliCPU, MemoryMiB: pod.MemoryMiB,
+		Types: strings.Join(slices.Sorted(slices.Values(pod.Models)), ","),
+	}
+}
+
+// Score implements Policy. The GPUs are those that our allocator takes: of shared ones the fullest.
+func (p *LeastFragmentation) Score(node *Node, pod *openb.Pod) (int64, Cards) {
+	cards := node.tightest(pod)
+	left := fragmentation.Node{
+		MilliCPU: node.MilliCPU, MemoryMiB: node.MemoryMiB, Cards: node.GPUs, Unused: node.WholeFree(),
+		Pressure: p.pressure[node.Model],
+	}
+	after := 0.0
+	for card, free := range node.Free {
+		left.Free += p.model.Card(free)
+		if cards&(1<<card) != 0 {
+			free -= pod.MilliGPU
+		}
+		after += p.model.Card(free)
+	}
+	class := cardClass(pod)
+	points := fragmentation.Points(p.model.Waste(&left, &class, after))
+	return fragmentation.Rank(points, left.Unused < left.Cards), cards
+}

@@ -1,0 +1,70 @@
+package gpuscore
+
+import (
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/fragmentation"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// leastFragmentation values a node by what the pod would waste there, 0–100, and says whether its cards are in use.
+func (p *Plugin) leastFragmentation(s *state, node fwk.NodeInfo) (points int64, inUse bool) {
+	allocator, used, _ := p.Devices.Cards(node)
+	plan, reason := allocator.Allocate(used, &s.wants.Demand)
+	if !reason.IsZero() {
+		return 0, false
+	}
+	of := model{pool: gpu.PoolOf(node.Node()), cardMiB: cardMemory(allocator)}
+	values := s.forecast.models[of]
+	if values == nil {
+		return 0, false // a node without cards, or one that came a moment ago
+	}
+	left := fragmentation.Node{
+		MilliCPU:  node.GetAllocatable().GetMilliCPU() - node.GetRequested().GetMilliCPU(),
+		MemoryMiB: (node.GetAllocatable().GetMemory() - node.GetRequested().GetMemory()) >> 20,
+		Cards:     int64(allocator.Healthy().Len()),
+		Pressure:  s.forecast.pressure[gpuType{of.pool, gpu.TypeOf(node.Node())}],
+	}
+	after := 0.0
+	unnamed := used.Unknown().Whole // cards that are held, and nobody knows which
+	for rest := allocator.Healthy(); rest != 0; rest &= rest - 1 {
+		card := rest.First()
+		free := freeOf(allocator, used, card)
+		if free == fragmentation.Whole && unnamed > 0 {
+			unnamed--
+			continue
+		}
+		if free == fragmentation.Whole {
+			left.Unused++
+		}
+		left.Free += values.Card(free)
+		after += values.Card(free - takenOf(allocator, &plan, card))
+	}
+	class := s.ask.class(of.cardMiB)
+	return fragmentation.Points(values.Waste(&left, &class, after)), left.Unused < left.Cards
+}
+
+// freeOf returns what is free of a card, in thousandths.
+func freeOf(allocator *gpu.Allocator, used *gpu.Used, card int) int64 {
+	memory := allocator.Inventory().Cards[card].MemoryMiB
+	switch {
+	case used.Whole().Has(card):
+		return 0
+	case !used.Shared().Has(card):
+		return fragmentation.Whole
+	case memory == 0:
+		return 0
+	}
+	return max(memory-used.MemoryOn(card), 0) * fragmentation.Whole / memory
+}
+
+// takenOf returns what an allocation takes of a card, in thousandths.
+func takenOf(allocator *gpu.Allocator, plan *gpu.Allocation, card int) int64 {
+	switch {
+	case plan.Whole.Has(card):
+		return fragmentation.Whole
+	case plan.Shared.Has(card):
+		return thousandths(plan.MemoryOn(card), allocator.Inventory().Cards[card].MemoryMiB)
+	}
+	return 0
+}
