@@ -14,9 +14,9 @@ LDFLAGS    := -X k8s.io/component-base/version.gitVersion=$(KUBERNETES)+g8s.$(VE
 RACE       := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools test chaos demo demo-down bench bench-plugins bench-queueing generate verify lint image clean
+.PHONY: help build tools test chaos demo demo-down bench bench-placement bench-plugins bench-queueing generate verify lint image clean
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -47,6 +47,9 @@ bench-plugins: ## Run the benchmarks of the plugins and of their pure parts
 
 bench-queueing: build ## Replay Philly's jobs under queueing policies, into docs/benchmarks/queueing.md; about 2 minutes
 	@hack/bench-queueing.sh
+
+bench-placement: ## Run the published placement benchmark; BENCH_TRACES=DIR adds traces, BENCH_SEEDS=n sets how many seeds
+	go run ./hack/bench-placement -traces "$(BENCH_TRACES)" -seeds $(or $(BENCH_SEEDS),10)
 
 generate: ## Write the generated files: deep copies, reference pages
 	@hack/generate.sh

@@ -1,0 +1,119 @@
+// Command bench-placement runs the published placement benchmark with the policies that it compares and with ours, and
+// writes docs/benchmarks/placement.md and its plot.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"g8s.host/gpu-scheduler/pkg/simulate/openb"
+	"g8s.host/gpu-scheduler/pkg/simulate/placement"
+	"g8s.host/gpu-scheduler/pkg/simulate/tracefile"
+)
+
+const (
+	firstSeed    = 42
+	kept         = "pkg/simulate/openb/testdata"
+	nodeList     = "openb_node_list_gpu_node.csv"
+	podList      = "openb_pod_list_"
+	defaultTrace = "default"
+	ours         = "LeastFragmentation"
+)
+
+// policies are those of the benchmark, ours last. Each run has one of its own.
+var policies = []struct {
+	name string
+	make func(nodes []openb.Node, trace []openb.Pod, seed int64) placement.Policy
+}{
+	{"Random", func(_ []openb.Node, _ []openb.Pod, seed int64) placement.Policy {
+		return placement.Random{Source: rand.New(rand.NewSource(seed))} //nolint:gosec // it has to be the same each time
+	}},
+	{"DotProd", func([]openb.Node, []openb.Pod, int64) placement.Policy { return placement.DotProduct{} }},
+	{"Clustering", func([]openb.Node, []openb.Pod, int64) placement.Policy { return placement.Clustering{} }},
+	{"Packing", func([]openb.Node, []openb.Pod, int64) placement.Policy { return placement.Packing{} }},
+	{"BestFit", func([]openb.Node, []openb.Pod, int64) placement.Policy { return placement.BestFit{} }},
+	{"FGD", func(_ []openb.Node, trace []openb.Pod, _ int64) placement.Policy {
+		return placement.FragmentationGradientDescent{Workload: placement.NewWorkload(trace)}
+	}},
+	{ours, func(nodes []openb.Node, _ []openb.Pod, _ int64) placement.Policy {
+		return placement.NewLeastFragmentation(nodes)
+	}},
+}
+
+// outcome is what the policies made of one trace: for each policy the series of each seed.
+type outcome struct {
+	trace  string
+	series map[string][]placement.Series
+}
+
+func main() {
+	seeds := flag.Int("seeds", 10, "How many seeds, from 42 on")
+	traces := flag.String("traces", "", "Folder with more pod lists, openb_pod_list_*.csv (default: the default trace alone)")
+	out := flag.String("out", "docs/benchmarks", "Folder to write to; - prints the tables")
+	flag.Parse()
+	if err := run(*seeds, *traces, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-placement:", err)
+		os.Exit(1)
+	}
+}
+
+func run(seeds int, folder, out string) error {
+	nodes, err := tracefile.Nodes(filepath.Join(kept, nodeList+".gz"))
+	if err != nil {
+		return fmt.Errorf("reading the nodes: %w", err)
+	}
+	paths := []string{filepath.Join(kept, podList+defaultTrace+".csv.gz")}
+	if folder != "" {
+		more, err := filepath.Glob(filepath.Join(folder, podList+"*.csv*"))
+		if err != nil {
+			return fmt.Errorf("looking for traces in %s: %w", folder, err)
+		}
+		paths = append(paths, more...)
+	}
+	var outcomes []outcome
+	done := map[string]bool{}
+	for _, path := range paths {
+		name := strings.TrimPrefix(strings.SplitN(filepath.Base(path), ".", 2)[0], podList)
+		if done[name] {
+			continue
+		}
+		done[name] = true
+		pods, err := tracefile.Pods(path)
+		if err != nil {
+			return fmt.Errorf("reading a trace: %w", err)
+		}
+		outcomes = append(outcomes, outcome{trace: name, series: replay(nodes, pods, seeds)})
+		fmt.Fprintln(os.Stderr, "replayed", name)
+	}
+	return report(outcomes, seeds, out)
+}
+
+// replay runs every policy on every seed, as many at a time as there are processors.
+func replay(nodes []openb.Node, pods []openb.Pod, seeds int) map[string][]placement.Series {
+	series := map[string][]placement.Series{}
+	for _, policy := range policies {
+		series[policy.name] = make([]placement.Series, seeds)
+	}
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var running sync.WaitGroup
+	for i := range seeds {
+		seed := int64(firstSeed + i)
+		arrivals := placement.Arrive(nodes, pods, placement.Inflation, seed)
+		for _, policy := range policies {
+			slots <- struct{}{}
+			into := series[policy.name]
+			running.Go(func() {
+				into[i] = placement.Fill(arrivals, policy.make(nodes, pods, seed))
+				<-slots
+			})
+		}
+	}
+	running.Wait()
+	return series
+}
