@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
 func newDescribeCmd(f *Factory) *cobra.Command {
@@ -36,6 +39,16 @@ func describeOutput(cmd *cobra.Command) *output {
 	o := newOutput("", outputJSON, outputYAML)
 	o.addTo(cmd)
 	return o
+}
+
+// fleet reads the nodes and pools, and returns the reader for what else there is to say of them.
+func (f *Factory) fleet(ctx context.Context) (*inventory.Reader, inventory.Cluster, error) {
+	reader, err := f.reader()
+	if err != nil {
+		return nil, inventory.Cluster{}, err
+	}
+	cluster, err := reader.Fleet(ctx)
+	return reader, cluster, err
 }
 
 // labelWidth is the column at which the values of a description begin.

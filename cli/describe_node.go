@@ -39,11 +39,7 @@ func newDescribeNodeCmd(f *Factory) *cobra.Command {
 }
 
 func runDescribeNode(ctx context.Context, o *describeNodeOptions, name string) error {
-	reader, err := o.factory.reader()
-	if err != nil {
-		return err
-	}
-	cluster, err := reader.Fleet(ctx)
+	reader, cluster, err := o.factory.fleet(ctx)
 	if err != nil {
 		return err
 	}

@@ -42,11 +42,7 @@ func newDescribePoolCmd(f *Factory) *cobra.Command {
 }
 
 func runDescribePool(ctx context.Context, o *describePoolOptions, name string) error {
-	reader, err := o.factory.reader()
-	if err != nil {
-		return err
-	}
-	cluster, err := reader.Fleet(ctx)
+	reader, cluster, err := o.factory.fleet(ctx)
 	if err != nil {
 		return err
 	}
