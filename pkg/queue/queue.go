@@ -145,7 +145,7 @@ func (e *Entry) add(pod *corev1.Pod, request gpu.Request) {
 	e.wish.add(pod, request)
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && len(condition.Message) > len(e.Message) {
-			e.Reason, e.Message = condition.Reason, condition.Message
+			e.Reason, e.Message = condition.Reason, inventory.Verdict(condition.Message)
 		}
 	}
 }
