@@ -47,7 +47,7 @@ func newAPI(mux *http.ServeMux, version string) huma.API {
 	huma.DefaultArrayNullable = false
 	config := huma.DefaultConfig("gpuctl", version)
 	config.Info.Description = "Submit, watch and change GPU jobs, pools and quotas: what gpuctl does, for programs."
-	config.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
+
 	config.CreateHooks = nil // they add $schema to every answer
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.Formats = formats()

@@ -16,6 +16,8 @@ import (
 // do: the sources are read side by side, and one may lag behind another.
 type logCursor struct {
 	at map[uint32]logMark
+	// heard is the time of the last line of each source, whether or not it was passed on.
+	heard map[uint32]int64
 	// skip counts, for sources that are read again, the lines of their mark's time still to be left out.
 	skip map[uint32]uint16
 	// resumed are the sources that the client has seen before, and how far.
@@ -39,7 +41,9 @@ const (
 
 // newLogCursor reads an identity; one that is not ours begins at the beginning.
 func newLogCursor(id string) *logCursor {
-	c := &logCursor{at: map[uint32]logMark{}, skip: map[uint32]uint16{}, resumed: map[uint32]logMark{}}
+	c := &logCursor{
+		at: map[uint32]logMark{}, heard: map[uint32]int64{}, skip: map[uint32]uint16{}, resumed: map[uint32]logMark{},
+	}
 	data, err := base64.RawURLEncoding.DecodeString(id)
 	if err != nil || len(data)%markSize != 0 || len(data) > maxMarks*markSize {
 		return c
@@ -68,8 +72,9 @@ func (c *logCursor) pass(line joblogs.Line) bool {
 	before := c.resumed[source]
 	nanos := line.Time.UnixNano()
 	if line.Time.IsZero() {
-		nanos = c.last(source)
+		nanos = c.heard[source]
 	}
+	c.heard[source] = nanos
 	switch {
 	case before.count > 0 && nanos < before.nanos:
 		return false
@@ -85,8 +90,6 @@ func (c *logCursor) pass(line joblogs.Line) bool {
 	c.at[source] = mark
 	return true
 }
-
-func (c *logCursor) last(source uint32) int64 { return c.at[source].nanos }
 
 func sourceHash(source joblogs.Source) uint32 {
 	hash := fnv.New32a()

@@ -181,7 +181,11 @@ func (s *Server) followLogs(ctx context.Context, options joblogs.Options, lastID
 		stop := out.keepAlive(ctx)
 		job, err := joblogs.Stream(ctx, caller.Kubernetes, options, events)
 		stop()
-		if err != nil {
+		var none *joblogs.NoOutputError
+		switch {
+		case errors.As(err, &none): // it ended without a line
+			job = none.Job
+		case err != nil:
 			return err
 		}
 		return out.send("end", "", endOf(&job))

@@ -181,7 +181,7 @@ func (s *Server) updatePool(ctx context.Context, in *updatePoolInput) (*poolChan
 }
 
 func (s *Server) deletePool(ctx context.Context, in *deletePoolInput) (*poolChangedOutput, error) {
-	view, err := s.mirror.view()
+	view, err := s.fleet(ctx)
 	if err != nil {
 		return nil, err
 	}

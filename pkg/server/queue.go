@@ -17,6 +17,7 @@ type queueInput struct {
 type poolQueueInput struct {
 	PoolRef
 	Paging
+	Namespace string `query:"namespace" maxLength:"63"`
 }
 
 // QueueList is a page of the jobs that wait.
@@ -32,7 +33,7 @@ func (s *Server) queueRoutes() {
 		summary: "The jobs that wait for GPUs", detail: detail, fails: invalid}, s.listQueue)
 	register(s, route{method: http.MethodGet, path: Root + "/queue/{poolName}", id: "listPoolQueue", tag: "queue",
 		summary: "The jobs that wait for GPUs of a pool", detail: detail}, func(ctx context.Context, in *poolQueueInput) (*queueOutput, error) {
-		return s.listQueue(ctx, &queueInput{Paging: in.Paging, Pool: in.Pool})
+		return s.listQueue(ctx, &queueInput{Paging: in.Paging, Namespace: in.Namespace, Pool: in.Pool})
 	})
 }
 

@@ -44,7 +44,9 @@ func (s *Server) streaming(serve func(context.Context, *stream) error) *huma.Str
 			return
 		}
 		if err := serve(ctx, out); err != nil && ctx.Err() == nil {
-			_ = out.send("error", "", failure(r.Context(), err)) // the client is gone: nobody could be told
+			failed := failure(r.Context(), err)
+			s.log(ctx, failed, hctx.Operation().OperationID, err)
+			_ = out.send("error", "", failed) // the client is gone: nobody could be told
 		}
 	}}
 }

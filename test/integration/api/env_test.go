@@ -250,6 +250,13 @@ service: {replicas: 1, port: 8000}
 `, name)
 }
 
+// create creates a job as member, and deletes it at the end.
+func (a *api) create(name, yaml string) {
+	a.Helper()
+	a.want(http.StatusCreated, request{method: http.MethodPost, path: "/api/v1/jobs", user: member, body: map[string]any{"yamlContent": yaml}})
+	a.Cleanup(func() { a.remove(name) })
+}
+
 // remove deletes a job, if it is still there.
 func (a *api) remove(name string) {
 	ctx := context.Background()

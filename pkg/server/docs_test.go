@@ -1,0 +1,78 @@
+package server
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+var update = flag.Bool("update", false, "write docs/api.md")
+
+const docsFile = "../../docs/api.md"
+
+// TestDocsListEveryRoute compares the table of docs/api.md with the document.
+func TestDocsListEveryRoute(t *testing.T) {
+	s, err := New(&rest.Config{Host: "http://127.0.0.1:1"}, Options{Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(docsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(text), "-update -->\n")
+	_, after, found := strings.Cut(rest, "<!-- end of routes -->")
+	if !found {
+		t.Fatal("the docs have no place for the routes")
+	}
+	want := before + "-update -->\n" + routesTable(t, s) + "<!-- end of routes -->" + after
+	if *update {
+		if err := os.WriteFile(docsFile, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if want != string(text) {
+		t.Error("docs/api.md is not what the document says: go test ./pkg/server -run Docs -update")
+	}
+}
+
+func routesTable(t *testing.T, s *Server) string {
+	t.Helper()
+	document, err := s.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parsed struct {
+		Paths map[string]map[string]struct {
+			Summary string
+			Tags    []string
+		}
+	}
+	if err := json.Unmarshal(document, &parsed); err != nil {
+		t.Fatal(err)
+	}
+	type row struct{ tag, path, method, summary string }
+	var rows []row
+	for path, item := range parsed.Paths {
+		for method, op := range item {
+			rows = append(rows, row{op.Tags[0], path, strings.ToUpper(method), op.Summary})
+		}
+	}
+	slices.SortFunc(rows, func(a, b row) int {
+		return cmp.Or(strings.Compare(a.tag, b.tag), strings.Compare(a.path, b.path), strings.Compare(a.method, b.method))
+	})
+	var out strings.Builder
+	out.WriteString("| method | path | what it does |\n|---|---|---|\n")
+	for _, r := range rows {
+		fmt.Fprintf(&out, "| %s | `%s` | %s |\n", r.method, r.path, r.summary)
+	}
+	return out.String()
+}
