@@ -75,7 +75,7 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 	add(groupCluster, newQueueCmd(f), newTopCmd(f), newAdviseCmd(f))
 	add(groupCluster, newDoctorCmd(f))
 	add(groupJobs, newExecCmd(f), newShellCmd(f), newPortForwardCmd(f), newOpenCmd(f), newCpCmd(f))
-	add(groupFiles, newValidateCmd(f), newRenderCmd(f))
+	add(groupFiles, newValidateCmd(f), newRenderCmd(f), newInitCmd(f), newExplainCmd(f), newSchemaCmd(f))
 	root.AddCommand(newVersionCmd(f), newCompletionCmd(f))
 	for _, command := range root.Commands() {
 		rename(command, name)

@@ -90,7 +90,7 @@ func environmentFields(e *Environment) fields {
 		envField(e),
 		{name: "distributed", only: []Kind{KindTraining}, needs: []string{"resources.nodes"},
 			value: choice(&e.Distributed, DistributedAuto, DistributedNone), def: "auto", example: "none",
-			doc: "Whether a job on several nodes gets the variables by which torchrun, DeepSpeed, MPI and others find the other nodes; see below."},
+			doc: "Whether a job on several nodes gets the variables by which torchrun, DeepSpeed, MPI and others find the other nodes; see docs/yaml.md."},
 	}
 }
 
@@ -112,7 +112,7 @@ func resourcesFields(r *Resources) fields {
 			def: "1", example: "2",
 			doc: "The number of nodes that the job runs on. It gets all of what is asked on each of them, and starts on all at once or not at all."},
 		{name: "gpu-type", value: gpuTypes(r), def: "any", example: "A100-100G",
-			doc: "The model of GPU, exactly as gpuctl get nodes shows it; or a list of acceptable models, the preferred one first. See below."},
+			doc: "The model of GPU, exactly as gpuctl get nodes shows it; or a list of acceptable models, the preferred one first. See docs/yaml.md."},
 		{name: "gpu-share", needs: []string{"gpu"}, value: optional(&r.GPUShare, "amount of memory", memory), def: "whole GPUs", example: "2Gi",
 			doc: "The memory needed on each of the GPUs. In a pool that shares its GPUs the job gets that much of each; " +
 				"in any other pool it gets whole GPUs and a warning."},

@@ -49,6 +49,6 @@ func autoscalingFields(a *Autoscaling) fields {
 			doc: "The percentage of cpu that the copies shall use on average. Needs resources.cpu."},
 		{name: "gpu-utilization", aliases: []string{"target-gpu", "targetGPU"}, needs: []string{"resources.gpu"}, value: optionalWhole(&a.GPU, "percentage", 1, 100), def: "not looked at", example: "70",
 			doc: "The percentage of the time that the GPUs of the copies shall be busy on average. Needs resources.gpu, and a " +
-				"cluster that serves the metric; see below."},
+				"cluster that serves the metric; see docs/yaml.md."},
 	}
 }

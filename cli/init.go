@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+func newInitCmd(f *Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:   "init KIND",
+		Short: "Print a YAML file to begin from",
+		Long: "Print a document of a kind to begin from: what nearly every author writes, with examples, and all other\n" +
+			"fields as comments that say what they do.",
+		Example:           "  gpuctl init training > train.yaml\n  gpuctl init quota",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeKinds,
+		RunE: func(_ *cobra.Command, args []string) error {
+			kind, _, _, err := workload.Lookup(args[0])
+			if err != nil {
+				return usagef("%w", err)
+			}
+			text, err := workload.Skeleton(kind)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(f.IO.Out, text)
+			return err
+		},
+	}
+}

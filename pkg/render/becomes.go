@@ -1,0 +1,102 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// Becomes returns the places in Kubernetes' objects that a field decides on, by its path in [workload.Fields], such as
+// "Job spec.backoffLimit". It finds them by rendering documents that differ in the field alone.
+func Becomes(kind workload.Kind, path string) ([]string, error) {
+	sample, err := workload.SampleOf(kind, path)
+	if err != nil {
+		return nil, err
+	}
+	other := sample.Without
+	if other == "" {
+		other = sample.Changed
+	}
+	with, err := leaves(sample.With)
+	if err != nil {
+		return nil, err
+	}
+	without, err := leaves(other)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for at, value := range with {
+		if was, ok := without[at]; !ok || was != value {
+			out = append(out, at.place)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// leaf is where a value stands: in which of the objects, and at which place.
+type leaf struct {
+	object int
+	place  string
+}
+
+// leaves returns the values in the objects of a text, by their places. A text with errors has none.
+func leaves(text string) (map[leaf]string, error) {
+	docs, _ := workload.Parse("sample", []byte(text))
+	out := map[leaf]string{}
+	for _, doc := range docs {
+		objects, _, err := Objects(doc, Options{})
+		if err != nil {
+			return nil, err
+		}
+		for i, object := range objects {
+			annotations := maps.Clone(object.GetAnnotations())
+			delete(annotations, names.AnnotationSubmitted)
+			object.SetAnnotations(annotations)
+			var tree map[string]any
+			data, err := json.Marshal(object)
+			if err == nil {
+				err = json.Unmarshal(data, &tree)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("encoding %s: %w", object.GetName(), err)
+			}
+			collect(out, leaf{i, object.GetObjectKind().GroupVersionKind().Kind + " "}, tree)
+		}
+	}
+	return out, nil
+}
+
+// collect puts the leaves of a tree below a place into out.
+func collect(out map[leaf]string, at leaf, node any) {
+	switch node := node.(type) {
+	case map[string]any:
+		for key, value := range node {
+			collect(out, leaf{at.object, step(at.place, key)}, value)
+		}
+	case []any:
+		for i, value := range node {
+			collect(out, leaf{at.object, fmt.Sprintf("%s[%d]", at.place, i)}, value)
+		}
+	default:
+		out[at] = fmt.Sprint(node)
+	}
+}
+
+// step adds a key to a place; one with dots, as of a label, in brackets.
+func step(place, key string) string {
+	for _, r := range key {
+		if r == '.' || r == '/' {
+			return place + "[" + key + "]"
+		}
+	}
+	if place[len(place)-1] == ' ' {
+		return place + key
+	}
+	return place + "." + key
+}

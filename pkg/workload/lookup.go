@@ -1,0 +1,44 @@
+package workload
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Lookup finds a field by a path that begins with its kind, such as training.resources.gpu-share, in any spelling and
+// without the brackets of lists. It returns the field, and the fields directly below it; the path of a kind alone gives
+// an empty field and those at the top. The error says what was meant, if something is close.
+func Lookup(path string) (kind Kind, found Field, below []Field, err error) {
+	word, rest, _ := strings.Cut(path, ".")
+	kind, ok := kindOf(word)
+	if !ok {
+		return "", Field{}, nil, fmt.Errorf("there is no kind %q%s: write one of %s", word, didYouMean(word, kindWordsOf(Kinds)), oneOf(Kinds))
+	}
+	fs, at := tableOf(kind), ""
+	for _, step := range strings.FieldsFunc(strings.NewReplacer("[]", "").Replace(rest), func(r rune) bool { return r == '.' }) {
+		f, ok := fs.find(step)
+		if !ok || !f.allows(kind) {
+			return "", Field{}, nil, fmt.Errorf("%s has no field %q%s", strings.TrimSuffix(string(kind)+"."+at, "."), step, didYouMean(step, fs.names(kind)))
+		}
+		at, fs = join(at, f.name), f.value.fields
+	}
+	prefix := ""
+	for _, f := range Fields(kind) {
+		bare := strings.ReplaceAll(f.Path, "[]", "")
+		if bare == at {
+			found, prefix = f, at+"."
+		}
+		if name, isBelow := strings.CutPrefix(bare, prefix); isBelow && name != "" && !strings.Contains(name, ".") && (prefix != "" || at == "") {
+			below = append(below, f)
+		}
+	}
+	return kind, found, below, nil
+}
+
+func kindWordsOf(kinds []Kind) []string {
+	out := make([]string, len(kinds))
+	for i, kind := range kinds {
+		out[i] = string(kind)
+	}
+	return out
+}
