@@ -9,6 +9,9 @@ bin/tools/controller-gen object:headerFile=/dev/null paths=./pkg/apis/...
 # A page of docs/cli for each command of gpuctl.
 go test ./cli -run '^TestReferencePages$' -update >/dev/null
 
+# The tables of docs/yaml.md, and the skeletons of gpuctl init, from the tables of fields.
+go test ./pkg/workload -run '^(TestDocs|TestSkeletonsAreValid)$' -update >/dev/null
+
 # The CRD of PodGroups, from the types of the very scheduler-plugins that we build. Its others are not used here.
 crds=$(mktemp -d)
 trap 'rm -rf "$crds"' EXIT

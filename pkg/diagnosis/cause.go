@@ -42,6 +42,13 @@ const (
 	TypeNotServed   Cause = "TypeNotServed"
 )
 
+// Why a gang, the pods of a job on several nodes, does not start.
+const (
+	GangWaiting    Cause = "GangWaiting"
+	GangTooLarge   Cause = "GangTooLarge"
+	GangIncomplete Cause = "GangIncomplete"
+)
+
 // What stands against a node of the right pool and type.
 const (
 	TooManyGPUs         Cause = "TooManyGPUs"

@@ -36,6 +36,20 @@ var podRules = []verdictRule{
 		"see why: kubectl describe pvc; usually no volume matches its class and size, or the storage class has no provisioner"),
 	reason(`resourceclaim "(?P<name>[^"]+)" not found`, DeviceClaim,
 		"the namespace has no ResourceClaim $name", "create it, or correct its name"),
+	reason(`gang: there is room for (?P<k>\d+) of (?P<all>\d+) members now`, GangWaiting,
+		"there is room for $k of the $all members of the job, which start together or not at all",
+		"wait until more nodes are free; the job holds no GPUs meanwhile", "or ask for fewer nodes, or fewer GPUs of each"),
+	reason(`gang: the nodes that suit it have room for (?P<k>\d+) of (?P<all>\d+) members`, GangTooLarge,
+		"the nodes that suit the job take $k of its $all members, even when they are empty",
+		"ask for fewer nodes, or fewer GPUs of each, or use a larger pool"),
+	reason(`cannot find enough sibling pods, current pods number: (?P<k>\d+), minMember of group: (?P<all>\d+)`, GangIncomplete,
+		"the job has $k of its $all members: the others have ended, or are yet to be created",
+		"wait a moment; a member that failed after others had finished cannot start alone: delete the job and submit it again"),
+	reason(`(?:optimistic rejection in PostFilter|rejection in Unreserve|gated pods in the same PodGroup|podGroup \S+ failed recently)`, GangWaiting,
+		"another member of the job found no place, and all start together or not at all",
+		"wait until more nodes are free; the job holds no GPUs meanwhile"),
+	reason(`PodGroup not found`, GangIncomplete, "the pod names a PodGroup that does not exist",
+		"create the PodGroup, or delete the job and submit it again"),
 }
 
 // nodeRules are about nodes, and about what only the scheduler knows.

@@ -45,8 +45,8 @@ func TestParseReports(t *testing.T) {
 	cases := map[string]struct {
 		text, want string
 	}{
-		"an empty file":                {"", "t: the file is empty"},
-		"a file of comments":           {"# a\n---\n# b\n", "t: the file holds only comments and no document"},
+		"an empty file":                {"", "t:1:1: the file is empty"},
+		"a file of comments":           {"# a\n---\n# b\n", "t:1:1: the file holds only comments and no document"},
 		"bytes that are no UTF-8":      {"kind: \xff\n", "t:1:7: the file is not UTF-8 text: save it with the encoding UTF-8"},
 		"a document without a kind":    {"job: {name: a}\n", "t:1:1: kind is missing: write one of training, inference, notebook, compute, pool or quota"},
 		"a kind nobody knows":          {"kind: cronjob\n", `t:1:7: unknown kind "cronjob": write one of training, inference, notebook, compute, pool or quota`},

@@ -53,9 +53,9 @@ func Parse(name string, data []byte) ([]Document, Diagnostics) {
 	return docs, src.diagnostics.sorted()
 }
 
-// refuse returns the error of a file as a whole.
+// refuse returns the error of a file as a whole, at its beginning.
 func refuse(name, message string) Diagnostics {
-	return Diagnostics{{File: name, Severity: SeverityError, Message: message}}
+	return Diagnostics{{File: name, Line: 1, Column: 1, Severity: SeverityError, Message: message}}
 }
 
 // parseDocument reads one document. It returns false after it reported at least one error.
