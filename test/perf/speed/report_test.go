@@ -1,0 +1,93 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"g8s.host/gpu-scheduler/test/perf/process"
+)
+
+func TestFiguresAreMediansAndRatios(t *testing.T) {
+	result := func(cpu time.Duration, rate float64) process.Result {
+		return process.Result{CPUPerPod: cpu, PodsPerSecond: rate, PeakMemory: 100 << 20}
+	}
+	r := report{options: options{pods: 10}, backlogs: map[int]*pair[process.Result]{1000: {
+		ours:  []process.Result{result(time.Millisecond, 300), result(9*time.Millisecond, 100), result(2*time.Millisecond, 200)},
+		stock: []process.Result{result(4*time.Millisecond, 50), result(8*time.Millisecond, 150)},
+	}}}
+	text := r.backlogText()
+	for _, want := range []string{
+		"### 10 pods waiting, 1000 nodes",
+		"| CPU of the scheduler a pod | 2.00 ms | 6.00 ms | 0.33 |",
+		"| pods a second, end to end | 200 | 100 | 2.00 |",
+		"| memory of the scheduler, peak | 100 MiB | 100 MiB | 1.00 |",
+		"| attempt, p99 | 0.00 ms | 0.00 ms | – |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestBenchmarkLinesBecomeRows(t *testing.T) {
+	r := report{cycle: []string{"BenchmarkGrowth-2   \t       3\t       217.8 cpu-us/pod-at-1000\t         1.036 growth"}}
+	text := r.cycleText()
+	for _, want := range []string{"| Growth-2 | cpu-us/pod-at-1000 | 217.8 |\n", "| Growth-2 | growth | 1.036 |\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestReadHarness(t *testing.T) {
+	const name = `"Name": "BenchmarkPerfScheduling/GPUPods/500Nodes/namespace-2"`
+	const written = `{"version": "v1", "dataItems": [
+		{"data": {"Average": 156.7, "Perc50": 134}, "unit": "pods/s", "labels": {"Metric": "SchedulingThroughput", ` + name + `}},
+		{"data": {"Perc50": 124, "Perc95": 460, "Perc99": 787}, "unit": "ms",
+			"labels": {"Metric": "scheduler_scheduling_attempt_duration_seconds", "result": "scheduled", ` + name + `}},
+		{"data": {"Perc50": 1, "Perc95": 2, "Perc99": 3}, "unit": "ms",
+			"labels": {"Metric": "scheduler_scheduling_attempt_duration_seconds", "result": "unschedulable", ` + name + `}},
+		{"data": {"Max": 284}, "unit": "MB", "labels": {"Metric": "heap_memory_usage", ` + name + `}}
+	]}`
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "out.json"), []byte(written), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readHarness(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]harnessResult{
+		"GPUPods/500Nodes": {podsPerSecond: 156.7, attempt50: 124, attempt95: 460, attempt99: 787, heap: 284},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(harnessResult{})); diff != "" {
+		t.Errorf("what scheduler_perf found (-want +got):\n%s", diff)
+	}
+	if _, err := readHarness(t.TempDir()); err == nil {
+		t.Error("a folder without results is read")
+	}
+}
+
+func TestEachSchedulerBeginsEveryOtherRound(t *testing.T) {
+	r := report{options: options{rounds: 2}}
+	var got []bool
+	if err := r.inTurns(func(_ int, ours bool) error { got = append(got, ours); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]bool{true, false, false, true}, got); diff != "" {
+		t.Errorf("turns (-want +got):\n%s", diff)
+	}
+}
+
+func TestOptionsThatMeasureNothing(t *testing.T) {
+	for _, args := range [][]string{{"--rounds", "0"}, {"--pods", "1"}, {"--unknown"}} {
+		if _, err := parse(args); err == nil {
+			t.Errorf("%v is accepted", args)
+		}
+	}
+}
