@@ -35,6 +35,7 @@ type options struct {
 	pods     int
 	openLoop time.Duration
 	cycle    bool
+	process  bool
 	harness  bool
 	cases    string
 	out      string
@@ -49,6 +50,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.pods, "pods", 5000, "Pods that wait for each scheduler as a process")
 	flags.DurationVar(&o.openLoop, "open-loop", 5*time.Minute, "How long pods come at a fixed rate; 0 leaves this out")
 	flags.BoolVar(&o.cycle, "cycle", true, "Also measure the scheduling cycle alone")
+	flags.BoolVar(&o.process, "processes", true, "Also run the schedulers as processes")
 	flags.BoolVar(&o.harness, "harness", true, "Also run Kubernetes' scheduler_perf")
 	flags.StringVar(&o.cases, "cases", "", "Only the cases of scheduler_perf that this regular expression matches, such as GPUPods/1000Nodes")
 	flags.StringVar(&o.out, "out", "", "File for the report; standard output if empty")
@@ -57,6 +59,9 @@ func parse(args []string) (options, error) {
 	}
 	if o.rounds < 1 || o.pods < 2 {
 		return o, fmt.Errorf("--rounds is %d and --pods %d, want at least 1 and 2", o.rounds, o.pods)
+	}
+	if !o.process {
+		o.nodes = nil
 	}
 	var err error
 	o.root, err = filepath.Abs(o.root)
