@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	upstream "sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -51,5 +52,27 @@ func TestMembersWaitForWhatMakesRoom(t *testing.T) {
 		}) {
 			t.Errorf("members are not tried again when %s", what)
 		}
+	}
+}
+
+// TestAGangThatHasBegunComesFirst among pods of its priority, so that no other takes the places of its siblings.
+func TestAGangThatHasBegunComesFirst(t *testing.T) {
+	queued := func(pod *corev1.Pod) fwk.QueuedPodInfo {
+		info, err := framework.NewPodInfo(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &framework.QueuedPodInfo{PodInfo: info}
+	}
+	plugin := &Plugin{}
+	begun, other := member("begun"), member("other")
+	group, _ := groupOf(begun)
+	plugin.started.begin(group)
+	if !plugin.Less(queued(begun), queued(other)) || plugin.Less(queued(other), queued(begun)) {
+		t.Error("another gang comes before the siblings of a member that has a place")
+	}
+	plugin.started.end(group)
+	if plugin.hasBegun(begun) {
+		t.Error("a gang that gave up its places is still taken to have begun")
 	}
 }
