@@ -1,10 +1,12 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -13,9 +15,36 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-var update = flag.Bool("update", false, "write docs/api.md")
+var update = flag.Bool("update", false, "write docs/api.md and docs/openapi-3.0.json")
 
-const docsFile = "../../docs/api.md"
+const (
+	docsFile     = "../../docs/api.md"
+	documentFile = "../../docs/openapi-3.0.json"
+)
+
+// TestDocsHaveTheDocument compares docs/openapi-3.0.json, from which clients are generated, with what is served.
+func TestDocsHaveTheDocument(t *testing.T) {
+	s, err := New(&rest.Config{Host: "http://127.0.0.1:1"}, Options{Version: "v0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := httptest.NewRecorder()
+	s.Handler().ServeHTTP(served, httptest.NewRequest("GET", document30Path, nil))
+	var want bytes.Buffer
+	if err := json.Indent(&want, served.Body.Bytes(), "", " "); err != nil {
+		t.Fatal(err)
+	}
+	want.WriteByte('\n')
+	if *update {
+		if err := os.WriteFile(documentFile, want.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got, err := os.ReadFile(documentFile); err != nil || !bytes.Equal(want.Bytes(), got) {
+		t.Errorf("docs/openapi-3.0.json is not what is served (%v): make generate", err)
+	}
+}
 
 // TestDocsListEveryRoute compares the table of docs/api.md with the document.
 func TestDocsListEveryRoute(t *testing.T) {

@@ -26,17 +26,21 @@ type PoolItem struct {
 	ReadyNodes  int      `json:"readyNodes"`
 }
 
-// PoolDetail is a pool with its nodes. Its sums come in the spelling of the first gpuctl, too.
+// PoolDetail is a pool with its nodes. The keys of its sums are spelt as the first gpuctl's clients know them; both
+// spellings in one answer would be one name to many a generator of clients.
 type PoolDetail struct {
-	PoolItem
-	Nodes      []string                `json:"nodes"`
-	Total      int64                   `json:"gpu_total"`
-	Used       int64                   `json:"gpu_used"`
-	Free       int64                   `json:"gpu_free"`
-	Types      []string                `json:"gpu_types"`
-	ByType     []inventory.TypeSummary `json:"byType" doc:"The sums for each type of GPU"`
-	SharedGPUs *inventory.GPUs         `json:"sharedGpus,omitempty" doc:"Slots on shared GPUs"`
-	Jobs       []PoolJob               `json:"jobs" doc:"Jobs of the pool that you may see"`
+	Name        string                  `json:"name"`
+	Description string                  `json:"description"`
+	Status      string                  `json:"status" enum:"active,unavailable" doc:"unavailable when no node takes pods"`
+	Nodes       []string                `json:"nodes"`
+	ReadyNodes  int                     `json:"readyNodes"`
+	GPUTotal    int64                   `json:"gpu_total"`
+	GPUUsed     int64                   `json:"gpu_used"`
+	GPUFree     int64                   `json:"gpu_free" doc:"What new pods could get: 0 on nodes that take none"`
+	GPUTypes    []string                `json:"gpu_types"`
+	ByType      []inventory.TypeSummary `json:"byType" doc:"The sums for each type of GPU"`
+	SharedGPUs  *inventory.GPUs         `json:"sharedGpus,omitempty" doc:"Slots on shared GPUs"`
+	Jobs        []PoolJob               `json:"jobs" doc:"Jobs of the pool that you may see"`
 }
 
 // PoolJob is a job of a pool.
@@ -109,8 +113,9 @@ func (s *Server) getPool(ctx context.Context, in *PoolRef) (*poolOutput, error) 
 	}
 	item := poolItem(&pool, view.NodeObjects)
 	out := &poolOutput{Body: PoolDetail{
-		PoolItem: item, Nodes: pool.Nodes, Total: item.GPUTotal, Used: item.GPUUsed, Free: item.GPUFree,
-		Types: item.GPUType, ByType: orEmpty(pool.Types), SharedGPUs: pool.SharedGPUs, Jobs: []PoolJob{},
+		Name: item.Name, Description: item.Description, Status: item.Status, Nodes: pool.Nodes, ReadyNodes: item.ReadyNodes,
+		GPUTotal: item.GPUTotal, GPUUsed: item.GPUUsed, GPUFree: item.GPUFree, GPUTypes: item.GPUType,
+		ByType: orEmpty(pool.Types), SharedGPUs: pool.SharedGPUs, Jobs: []PoolJob{},
 	}}
 	filter := JobFilter{Pool: in.Pool}
 	for _, job := range filter.filter(view.Jobs, scope) {

@@ -62,8 +62,8 @@ func TestAPoolIsItsNodes(t *testing.T) {
 	created := a.want(http.StatusCreated, request{method: http.MethodPost, path: pools, user: admin, body: body})
 	a.same("created", map[string]any{"name": "infer", "status": "created", "message": "资源池创建成功"}, only(created, "name", "status", "message"))
 	pool := a.want(http.StatusOK, request{path: pools + "/infer", user: member})
-	a.same("the pool", map[string]any{"nodes": []any{"node-3"}, "gpuTotal": 4.0, "gpu_total": 4.0, "description": "serving", "gpu_types": []any{"L4"}},
-		only(pool, "nodes", "gpuTotal", "gpu_total", "description", "gpu_types"))
+	a.same("the pool", map[string]any{"nodes": []any{"node-3"}, "gpu_total": 4.0, "description": "serving", "gpu_types": []any{"L4"}},
+		only(pool, "nodes", "gpu_total", "description", "gpu_types"))
 	stolen := a.want(http.StatusConflict, request{method: http.MethodPut, path: pools + "/infer", user: admin,
 		body: map[string]any{"nodes": []string{"node-3", "node-1"}}})
 	a.same("a node of another pool", "NodesInOtherPools", stolen["code"])
