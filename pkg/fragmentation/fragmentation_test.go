@@ -112,11 +112,11 @@ func TestWaste(t *testing.T) {
 		after float64
 		want  float64
 	}{
-		"half of a card that is wanted in halves":     {node(4000, 4, 0), half, 3500, 0},
-		"the rest is too small for a half":            {node(4000, 4, 0), most, 3000, 0},
-		"a card of an idle node of eight":             {node(8000, 8, 0), whole, 7000, 50},
-		"all cards of it":                             {node(8000, 8, 0), fragmentation.Class{Cards: 8, Share: 1000}, 0, 0},
-		"a card of a type that others insist on":      {node(4000, 4, 2), whole, 3000, 2000},
+		"half of a card that is wanted in halves":     {node(4000, 4, 0), half, 3500, 62.5},
+		"the rest is too small for a half":            {node(4000, 4, 0), most, 3000, 62.5},
+		"a card of an idle node of eight":             {node(8000, 8, 0), whole, 7000, 175},
+		"all cards of it":                             {node(8000, 8, 0), fragmentation.Class{Cards: 8, Share: 1000}, 0, 125},
+		"a card of a type that others insist on":      {node(4000, 4, 2), whole, 3000, 2062.5},
 		"no card, and CPU that nobody misses":         {node(4000, 4, 0), fragmentation.Class{MilliCPU: 1000}, 4000, 0},
 		"no card, and the last CPU beside four cards": {node(4000, 4, 0), fragmentation.Class{MilliCPU: 1e6}, 4000, 4000},
 	}
@@ -129,10 +129,11 @@ func TestWaste(t *testing.T) {
 	}
 }
 
-func TestPoints(t *testing.T) {
-	for waste, want := range map[float64]int64{0: 50, 99.9: 50, 100: 49, -1: 51, 1e9: 0, -1e9: 100} {
-		if got := fragmentation.Points(waste); got != want {
-			t.Errorf("Points(%v) = %d, want %d", waste, got, want)
+func TestValue(t *testing.T) {
+	const point = fragmentation.Fraction
+	for waste, want := range map[float64]int64{0: 50 * point, 19.9: 50 * point, 20: 50*point - 1, 100: 49 * point, -1: 50*point + 1, 1e9: 0, -1e9: 100 * point} {
+		if got := fragmentation.Value(waste); got != want {
+			t.Errorf("Value(%v) = %d, want %d", waste, got, want)
 		}
 	}
 	if fragmentation.Rank(50, true) <= fragmentation.Rank(50, false) || fragmentation.Rank(49, true) >= fragmentation.Rank(50, false) {
@@ -191,7 +192,7 @@ func BenchmarkWaste(b *testing.B) {
 	class := fragmentation.Class{Cards: 1, Share: 470, MilliCPU: 8000, MemoryMiB: 8192}
 	b.ReportAllocs()
 	for b.Loop() {
-		fragmentation.Points(model.Waste(&node, &class, 4900))
+		fragmentation.Value(model.Waste(&node, &class, 4900))
 	}
 }
 

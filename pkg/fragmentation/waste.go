@@ -6,17 +6,20 @@ import (
 )
 
 const (
-	// tenth is the unit of Points. Finer differences are below what the estimate of the demand knows; acting on them
-	// scatters pods over the nodes.
-	tenth = Whole / 10
+	// step is the unit of values, in thousandths of a card. Finer differences are below what the estimate of the demand
+	// knows; acting on them scatters pods over the nodes.
+	step = Whole / 50
+	// Fraction is how many units of value make a point of a node's score, which is a tenth of a card.
+	Fraction = Whole / 10 / step
 	// wakeCost is what it costs, in thousandths of a card, to take something of an idle node that could take one of
-	// the largest pods to be expected. It decides between placements that waste as much, and no more.
-	wakeCost = Whole / 20
-	// neutral is the value of a placement without waste, in Points. Values above it are for pods that make use of
-	// cards which are as good as lost.
-	neutral = 50
-	// best is the highest value.
-	best = 100
+	// the largest pods to be expected, and gatherCost to take a card where as many are unused as such a pod asks for.
+	// They decide between placements that waste much the same, and no more.
+	wakeCost   = Whole / 20
+	gatherCost = Whole / 8
+	// neutral is the value of a placement without waste, best the highest. Values above neutral are for pods that make
+	// use of cards which are as good as lost.
+	neutral = 50 * Fraction
+	best    = 100 * Fraction
 )
 
 // Node is what is left of a node.
@@ -38,6 +41,7 @@ func (m *Model) Waste(node *Node, class *Class, freeAfter float64) float64 {
 		m.Node(freeAfter, node.MilliCPU-class.MilliCPU, node.MemoryMiB-class.MemoryMiB)
 	if class.Cards > 0 {
 		loss += node.Pressure*float64(class.Cards*class.Share) - m.worth(class)
+		loss += gatherCost * min(float64(node.Unused)/float64(m.largest), 1)
 	}
 	if node.Unused == node.Cards && node.Cards >= m.largest && class.Cards < m.largest {
 		loss += wakeCost
@@ -45,9 +49,10 @@ func (m *Model) Waste(node *Node, class *Class, freeAfter float64) float64 {
 	return loss
 }
 
-// Points puts waste on the scale of node scores: 50 for none, one less for each tenth of a card, within 0 and 100.
-func Points(waste float64) int64 {
-	return int64(min(max(neutral-math.Floor(waste/tenth), 0), best))
+// Value puts waste on the scale of node scores, in units of which [Fraction] make a point: 50 points for none, one less
+// for each tenth of a card, within 0 and 100.
+func Value(waste float64) int64 {
+	return int64(min(max(neutral-math.Floor(waste/step), 0), best))
 }
 
 // Pressure tells how sought after each type of card is: the share of the demand that names it, divided by the share of
@@ -81,9 +86,9 @@ func Pressure(demand Demand, capacity map[string]int64) map[string]float64 {
 	return pressure
 }
 
-// Rank orders nodes: by points, and among equals one that is in use before one that is idle.
-func Rank(points int64, inUse bool) int64 {
-	rank := 2 * points
+// Rank orders nodes: by value, and among equals one that is in use before one that is idle.
+func Rank(value int64, inUse bool) int64 {
+	rank := 2 * value
 	if inUse {
 		rank++
 	}

@@ -21,8 +21,6 @@ import (
 	schedulercache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
-
-	"g8s.host/gpu-scheduler/plugins"
 )
 
 // engine is kube-scheduler without its queue and without an API server: its framework, its plugins and ours, its cache
@@ -46,7 +44,7 @@ func newEngine(ctx context.Context, cfg *config.KubeSchedulerConfiguration, seed
 	nobody := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	sched, err := scheduler.New(ctx, client, factory, nil, profile.NewRecorderFactory(nobody),
 		scheduler.WithProfiles(cfg.Profiles...),
-		scheduler.WithFrameworkOutOfTreeRegistry(plugins.Registry(plugins.Dependencies{})),
+		scheduler.WithFrameworkOutOfTreeRegistry(registry()),
 		scheduler.WithParallelism(1))
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/fragmentation"
 )
 
 const (
@@ -28,20 +29,24 @@ type weights struct{ utilization, typeMatch, topology int64 }
 // parts are the three values of a node, each 0–100.
 type parts struct {
 	utilization, typeMatch, topology int64
-	// inUse decides between nodes that are equal in the parts, where the strategy is LeastFragmentation.
+	// fine is utilization before rounding, in units of fragmentation.Fraction, and inUse decides between nodes that are
+	// equal in the parts. Both are for the strategy LeastFragmentation alone.
+	fine  int64
 	inUse bool
 }
 
 // all is the sum of the weights.
 func (w weights) all() int64 { return w.utilization + w.typeMatch + w.topology }
 
-// sum is the weighted sum of the parts, which tells nodes apart that [weights.total] rounds to the same.
-func (w weights) sum(p parts) int64 {
-	return w.utilization*p.utilization + w.typeMatch*p.typeMatch + w.topology*p.topology
+// total is the weighted mean of the parts, 0–100.
+func (w weights) total(p parts) int64 {
+	return (w.utilization*p.utilization + w.typeMatch*p.typeMatch + w.topology*p.topology) / w.all()
 }
 
-// total is the weighted mean of the parts, 0–100.
-func (w weights) total(p parts) int64 { return w.sum(p) / w.all() }
+// fine is the weighted sum of the parts, which tells nodes apart that [weights.total] rounds to the same.
+func (w weights) fine(p parts) int64 {
+	return w.utilization*p.fine + (w.typeMatch*p.typeMatch+w.topology*p.topology)*fragmentation.Fraction
+}
 
 // shareAfter is the share of a node's GPUs that is busy once the pod is there, in basis points. Counts that
 // contradict each other, such as more used than there are, give a full or an empty node.

@@ -7,8 +7,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// leastFragmentation values a node by what the pod would waste there, 0–100, and says whether its cards are in use.
-func (p *Plugin) leastFragmentation(s *state, node fwk.NodeInfo) (points int64, inUse bool) {
+// leastFragmentation values a node by what the pod would waste there, 0–100 points in units of fragmentation.Fraction, and
+// says whether its cards are in use.
+func (p *Plugin) leastFragmentation(s *state, node fwk.NodeInfo) (value int64, inUse bool) {
 	allocator, used, _ := p.Devices.Cards(node)
 	plan, reason := allocator.Allocate(used, &s.wants.Demand)
 	if !reason.IsZero() {
@@ -41,7 +42,7 @@ func (p *Plugin) leastFragmentation(s *state, node fwk.NodeInfo) (points int64, 
 		after += values.Card(free - takenOf(allocator, &plan, card))
 	}
 	class := s.ask.class(of.cardMiB)
-	return fragmentation.Points(values.Waste(&left, &class, after)), left.Unused < left.Cards
+	return fragmentation.Value(values.Waste(&left, &class, after)), left.Unused < left.Cards
 }
 
 // freeOf returns what is free of a card, in thousandths.

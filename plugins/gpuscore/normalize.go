@@ -11,7 +11,7 @@ import (
 
 // noGPUs is what a node without GPUs is worth to a pod that needs none, by the strategy LeastFragmentation: more than
 // any other node.
-const noGPUs = 2*full + 2
+const noGPUs = 2*full*fragmentation.Fraction + 2
 
 // worth is what a node is worth to a pod with GPUs: its score, or, where the strategy is LeastFragmentation, a number
 // that tells nodes apart more finely than 0–100 can.
@@ -19,7 +19,7 @@ func (s *state) worth(p parts) int64 {
 	if s.forecast == nil {
 		return s.policy.weights.total(p)
 	}
-	return fragmentation.Rank(s.policy.weights.sum(p), p.inUse)
+	return fragmentation.Rank(s.policy.weights.fine(p), p.inUse)
 }
 
 // NormalizeScore leaves scores as they are, since they are absolute: stretching them over the nodes at hand would turn
@@ -36,9 +36,9 @@ func (p *Plugin) NormalizeScore(_ context.Context, cs fwk.CycleState, pod *corev
 			best = i
 		}
 	}
-	scale := fragmentation.Rank(s.policy.weights.all(), false)
+	scale := fragmentation.Rank(s.policy.weights.all()*fragmentation.Fraction, false)
 	if s.wants.Request.IsZero() {
-		scale = fragmentation.Rank(1, false)
+		scale = fragmentation.Rank(fragmentation.Fraction, false)
 	}
 	highest := scores[best].Score
 	for i := range scores {

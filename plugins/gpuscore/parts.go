@@ -19,7 +19,8 @@ func (p *Plugin) partsOf(s *state, node fwk.NodeInfo) parts {
 		value.utilization, value.topology = s.utilization(node), p.topology(&s.wants, node)
 		return value
 	}
-	value.utilization, value.inUse = p.leastFragmentation(s, node)
+	value.fine, value.inUse = p.leastFragmentation(s, node)
+	value.utilization = value.fine / fragmentation.Fraction
 	if s.wants.Request.Whole > 1 {
 		value.topology = p.topology(&s.wants, node)
 	} else { // the sets of cards that a pod of one would break up are part of what it wastes
@@ -125,8 +126,7 @@ func (p *Plugin) scoreWithoutGPU(s *state, node fwk.NodeInfo) int64 {
 	case !gpus:
 		return noGPUs
 	}
-	points, inUse := p.leastFragmentation(s, node)
-	return fragmentation.Rank(points, inUse)
+	return fragmentation.Rank(p.leastFragmentation(s, node))
 }
 
 // hasGPUs reports whether a node is one for GPUs. One whose device plugin is down for a moment still has its type label.

@@ -62,6 +62,6 @@ func (p *LeastFragmentation) Score(node *Node, pod *openb.Pod) (int64, Cards) {
 		after += p.model.Card(free)
 	}
 	class := cardClass(pod)
-	points := fragmentation.Points(p.model.Waste(&left, &class, after))
-	return fragmentation.Rank(points, left.Unused < left.Cards), cards
+	value := fragmentation.Value(p.model.Waste(&left, &class, after))
+	return fragmentation.Rank(value, left.Unused < left.Cards), cards
 }
