@@ -26,7 +26,7 @@ func (r *report) measureHarness(ctx context.Context, progress io.Writer) error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	binary := filepath.Join(dir, "harness.test")
 	source := filepath.Join(r.options.root, "test", "perf", "harness")
-	if _, err := r.command(ctx, source, "go", "test", "-c", "-o", binary, "."); err != nil {
+	if _, err := r.command(ctx, source, "go", "test", "-mod=mod", "-c", "-o", binary, "."); err != nil {
 		return fmt.Errorf("building scheduler_perf: %w", err)
 	}
 	r.harness = map[string]*pair[harnessResult]{}
