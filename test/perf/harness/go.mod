@@ -6,6 +6,7 @@ go 1.26.0
 
 require (
 	g8s.host/gpu-scheduler v0.0.0
+	k8s.io/kube-scheduler v0.35.4
 	k8s.io/kubernetes v1.35.4
 	sigs.k8s.io/yaml v1.6.0
 )
@@ -136,7 +137,6 @@ require (
 	k8s.io/kube-controller-manager v0.0.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20250910181357-589584f1c912 // indirect
 	k8s.io/kube-proxy v0.0.0 // indirect
-	k8s.io/kube-scheduler v0.35.4 // indirect
 	k8s.io/kubectl v0.0.0 // indirect
 	k8s.io/kubelet v0.35.4 // indirect
 	k8s.io/metrics v0.35.4 // indirect
