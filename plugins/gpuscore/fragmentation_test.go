@@ -37,7 +37,7 @@ func share(name, node string, milli int) *corev1.Pod {
 
 // scored returns the normalised scores of the nodes for a pod by LeastFragmentation, in a cluster of these nodes and
 // pods, and the plugin.
-func scored(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node, pods ...*corev1.Pod) (map[string]int64, *Plugin) {
+func scored(t testing.TB, pod *corev1.Pod, nodes []*corev1.Node, pods ...*corev1.Pod) (map[string]int64, *Plugin) {
 	t.Helper()
 	factory := informers.NewSharedInformerFactory(nil, 0)
 	for _, other := range append(pods, pod) {
@@ -146,5 +146,18 @@ func TestForecastCountsWhoRunsAndWaitsByPool(t *testing.T) {
 	}
 	if small := (model{pool: "a", cardMiB: 400}).demand(asked); len(small) != 1 {
 		t.Errorf("demand %v on cards of 400 MiB, want the whole cards alone", small)
+	}
+}
+
+// BenchmarkLeastFragmentation is one node's score: the dry run of the allocator, and what that wastes.
+func BenchmarkLeastFragmentation(b *testing.B) {
+	pod := share("new", "", 460)
+	node := sharedNode("a", "16")
+	_, plugin := scored(b, pod, []*corev1.Node{node}, share("x", "a", 540))
+	at := info(node, share("x", "a", 540))
+	cycle := newCycle(b, plugin, pod, at)
+	b.ReportAllocs()
+	for b.Loop() {
+		plugin.Score(b.Context(), cycle, pod, at)
 	}
 }

@@ -25,8 +25,7 @@ func trace(t *testing.T) ([]openb.Node, []openb.Pod) {
 	return nodes, pods
 }
 
-// TestThePublishedFigures holds one seed of each deterministic policy against the published mean of ten, within their
-// spread. make bench-placement does it for all seeds.
+// TestThePublishedFigures holds one seed of each policy against the published mean of ten, within their spread. make bench-placement does it for all seeds.
 func TestThePublishedFigures(t *testing.T) {
 	nodes, pods := trace(t)
 	arrivals := placement.Arrive(nodes, pods, placement.Inflation, 42)
@@ -39,7 +38,8 @@ func TestThePublishedFigures(t *testing.T) {
 		"Packing":    {placement.Packing{}, 8.22},
 		"BestFit":    {placement.BestFit{}, 7.14},
 		"FGD":        {placement.FragmentationGradientDescent{Workload: placement.NewWorkload(pods)}, 4.77},
-		"Random":     {placement.Random{Source: rand.New(rand.NewSource(42))}, 13.70},
+		"ours, which is measured and not published": {placement.NewLeastFragmentation(arrivals.Nodes), 3.77},
+		"Random": {placement.Random{Source: rand.New(rand.NewSource(42))}, 13.70},
 	} {
 		t.Run(name, func(t *testing.T) {
 			series := placement.Fill(arrivals, tc.policy)
