@@ -27,10 +27,15 @@ func (o *createOptions) checkFit(ctx context.Context, creations []creation) erro
 	case err != nil:
 		return err
 	}
+	if slices.ContainsFunc(creations, func(c creation) bool { return c.Pool != nil }) {
+		return nil // a pool may give the jobs beside it the nodes that they lack
+	}
+	return o.judgeFit(creations, offers)
+}
+
+// judgeFit warns of each job that none of the nodes on offer could hold, or refuses the first.
+func (o *createOptions) judgeFit(creations []creation, offers []inventory.Offer) error {
 	for _, c := range creations {
-		if c.Pool != nil { // it may give the nodes of its file what they lack
-			return nil
-		}
 		if c.Job == nil {
 			continue
 		}

@@ -35,7 +35,7 @@ func report(outcomes []outcome, seeds int, out string) error {
 		"At130": table(outcomes, 130, true), "Published": comparison(outcomes, figures),
 	}
 	if out == "-" {
-		_, err := fmt.Printf("%s\n%s\n%s\n%s", tables["Unallocated"], tables["At95"], tables["At130"], tables["Published"])
+		_, err := fmt.Fprintf(os.Stdout, "%s\n%s\n%s\n%s", tables["Unallocated"], tables["At95"], tables["At130"], tables["Published"])
 		return err
 	}
 	var text bytes.Buffer

@@ -22,6 +22,17 @@ func (s *state) worth(p parts) int64 {
 	return fragmentation.Rank(s.policy.weights.fine(p), p.inUse)
 }
 
+// bestOf is the position of the highest score, the first by name of equals.
+func bestOf(scores fwk.NodeScoreList) int {
+	best := 0
+	for i := range scores {
+		if c := scores[i].Score - scores[best].Score; c > 0 || c == 0 && scores[i].Name < scores[best].Name {
+			best = i
+		}
+	}
+	return best
+}
+
 // NormalizeScore leaves scores as they are, since they are absolute: stretching them over the nodes at hand would turn
 // a difference of one point into one of a hundred. Only the strategy LeastFragmentation, whose finer values do not fit
 // in 0–100, decides here: the best node alone has 100, the first by name of equals, and the others at most 99.
@@ -30,12 +41,7 @@ func (p *Plugin) NormalizeScore(_ context.Context, cs fwk.CycleState, pod *corev
 	if err != nil || s.forecast == nil || len(scores) == 0 {
 		return nil // of the error, Score has told
 	}
-	best := 0
-	for i := range scores {
-		if c := scores[i].Score - scores[best].Score; c > 0 || c == 0 && scores[i].Name < scores[best].Name {
-			best = i
-		}
-	}
+	best := bestOf(scores)
 	scale := fragmentation.Rank(s.policy.weights.all()*fragmentation.Fraction, false)
 	if s.wants.Request.IsZero() {
 		scale = fragmentation.Rank(fragmentation.Fraction, false)

@@ -129,10 +129,11 @@ func TestBreakTiesChoosesAmongEqualNodesBySeed(t *testing.T) {
 	}
 	seen := map[int]bool{}
 	for seed := range uint64(20) {
-		if chosen(seed) != chosen(seed) {
-			t.Errorf("seed %d chooses two nodes", seed)
+		first, again := chosen(seed), chosen(seed)
+		if first != again {
+			t.Errorf("seed %d chooses node %d and then node %d", seed, first, again)
 		}
-		seen[chosen(seed)] = true
+		seen[first] = true
 	}
 	if len(seen) < 4 || seen[0] {
 		t.Errorf("20 seeds choose the nodes %v, want several of 1 to 7", seen)

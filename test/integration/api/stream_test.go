@@ -26,7 +26,7 @@ func (a *api) events(ctx context.Context, r request) <-chan event {
 		a.Fatal(err)
 	}
 	built.Header.Set("Accept", "text/event-stream")
-	answer, err := a.Client().Do(built)
+	answer, err := a.Client().Do(built) //nolint:bodyclose // closed by the goroutine that reads it
 	if err != nil {
 		a.Fatal(err)
 	}
