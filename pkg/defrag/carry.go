@@ -27,32 +27,41 @@ type Carrier struct {
 	Report func(text string)
 }
 
-// CarryOut makes the moves of a proposal. Before each it nominates the waiting pod for its node, so that the scheduler
-// keeps what becomes free there for it, and gives the pod that moves a place elsewhere. It ends with the first step
+// CarryOut makes the moves of a proposal. Before and during each it nominates the waiting pod for its node, so that the
+// scheduler keeps what becomes free there for it, and gives the pod that moves a place elsewhere: an attempt that finds
+// too little free takes the nomination back, so once is not enough. It ends with the first step
 // that fails: what has been moved stays moved, and a new plan counts on it.
 func (c *Carrier) CarryOut(ctx context.Context, proposal Proposal) error {
 	for i, move := range proposal.Moves {
 		if err := c.nominate(ctx, proposal); err != nil {
 			return err
 		}
-		if err := c.move(ctx, move); err != nil {
+		if err := c.move(ctx, proposal, move); err != nil {
 			return fmt.Errorf("making move %d of %d, %s/%s away from node %s: %w", i+1, len(proposal.Moves), move.Namespace, move.Pod, move.From, err)
 		}
 	}
 	return c.awaitPlaced(ctx, proposal)
 }
 
+// nominate keeps the node for the waiting pod, as long as that waits.
 func (c *Carrier) nominate(ctx context.Context, p Proposal) error {
+	pod, err := c.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Pod, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading pod %s/%s: %w", p.Namespace, p.Pod, err)
+	}
+	if pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == p.Node {
+		return nil
+	}
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"nominatedNodeName":%q}}`, p.UID, p.Node)
-	_, err := c.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = c.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil {
 		return fmt.Errorf("keeping node %s for pod %s/%s: %w", p.Node, p.Namespace, p.Pod, err)
 	}
 	return nil
 }
 
-// move evicts a pod, and waits until it is gone and its controller has as many pods on nodes as before.
-func (c *Carrier) move(ctx context.Context, move Move) error {
+// move evicts a pod, and waits until it is gone and its controller has as many pods on other nodes as before.
+func (c *Carrier) move(ctx context.Context, proposal Proposal, move Move) error {
 	pods := c.Client.CoreV1().Pods(move.Namespace)
 	pod, err := pods.Get(ctx, move.Pod, metav1.GetOptions{})
 	switch {
@@ -65,7 +74,7 @@ func (c *Carrier) move(ctx context.Context, move Move) error {
 	if owner == nil {
 		return errors.New("nothing would start the pod anew")
 	}
-	before, err := c.placedOf(ctx, move.Namespace, owner.UID)
+	before, err := c.siblings(ctx, move, owner.UID)
 	if err != nil {
 		return err
 	}
@@ -80,36 +89,57 @@ func (c *Carrier) move(ctx context.Context, move Move) error {
 		return fmt.Errorf("evicting the pod: %w", err)
 	}
 	c.Report(fmt.Sprintf("%s/%s evicted from %s", move.Namespace, move.Pod, move.From))
-	return c.awaitReplaced(ctx, move, owner, before)
+	return c.awaitReplaced(ctx, proposal, move, owner, before)
 }
 
-// placedOf counts the pods of a controller that are on nodes and not about to end.
-func (c *Carrier) placedOf(ctx context.Context, namespace string, owner types.UID) (int, error) {
-	list, err := c.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{
+// placement is where the pods of a controller are, but for the one that moves.
+type placement struct {
+	here  int // on the node that it leaves
+	there int // on other nodes
+}
+
+// siblings counts the pods of a controller that are on nodes and not about to end.
+func (c *Carrier) siblings(ctx context.Context, move Move, owner types.UID) (out placement, err error) {
+	list, err := c.Client.CoreV1().Pods(move.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", "").String(),
 	})
 	if err != nil {
-		return 0, fmt.Errorf("listing the pods of the controller: %w", err)
+		return out, fmt.Errorf("listing the pods of the controller: %w", err)
 	}
-	placed := 0
 	for i := range list.Items {
 		pod := &list.Items[i]
 		of := metav1.GetControllerOf(pod)
-		if of != nil && of.UID == owner && pod.DeletionTimestamp == nil && !ended(pod) {
-			placed++
+		switch {
+		case of == nil || of.UID != owner || pod.UID == move.UID || pod.DeletionTimestamp != nil || ended(pod):
+		case pod.Spec.NodeName == move.From:
+			out.here++
+		default:
+			out.there++
 		}
 	}
-	return placed, nil
+	return out, nil
 }
 
-func (c *Carrier) awaitReplaced(ctx context.Context, move Move, owner *metav1.OwnerReference, before int) error {
+var errCameBack = errors.New("its new pod has come back to the node")
+
+func (c *Carrier) awaitReplaced(
+	ctx context.Context, proposal Proposal, move Move, owner *metav1.OwnerReference, before placement,
+) error {
 	err := c.poll(ctx, func(ctx context.Context) (bool, error) {
 		pod, err := c.Client.CoreV1().Pods(move.Namespace).Get(ctx, move.Pod, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) && (err != nil || pod.UID == move.UID && !ended(pod)) {
 			return false, err
 		}
-		placed, err := c.placedOf(ctx, move.Namespace, owner.UID)
-		return placed >= before, err
+		now, err := c.siblings(ctx, move, owner.UID)
+		switch {
+		case err != nil:
+			return false, err
+		case now.here > before.here:
+			return false, errCameBack
+		case now.there > before.there:
+			return true, nil
+		}
+		return false, c.nominate(ctx, proposal)
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for %s %s to have its pod on another node: %w", owner.Kind, owner.Name, err)

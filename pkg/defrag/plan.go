@@ -81,8 +81,9 @@ func newPlanner(facts *Facts, limits Limits) *planner {
 		pod := &facts.Running[i]
 		pods[pod.Spec.NodeName] = append(pods[pod.Spec.NodeName], pod)
 	}
+	var topologies gpu.Topologies
 	for i := range facts.Nodes {
-		node := fit.NewNode(&facts.Nodes[i], pods[facts.Nodes[i].Name])
+		node := fit.NewNode(&facts.Nodes[i], pods[facts.Nodes[i].Name], &topologies)
 		p.nodes = append(p.nodes, node)
 		for _, pod := range pods[node.Object.Name] {
 			request, err := fit.RequestOf(pod)

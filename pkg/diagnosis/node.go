@@ -41,9 +41,9 @@ var causeOfCards = map[gpu.Code]Cause{
 }
 
 // judge finds all that keeps a pod from a node with these pods on it, where the scheduler stops at the first.
-func judge(request *fit.Request, node *corev1.Node, holders []*corev1.Pod) judged {
-	state := fit.NewNode(node, holders)
-	obstacles, cards := request.Obstacles(state)
+func (s *search) judge(node *corev1.Node, holders []*corev1.Pod) judged {
+	state := fit.NewNode(node, holders, &s.topologies)
+	obstacles, cards := s.request.Obstacles(state)
 	j := judged{node: node, holders: holders, cards: cards, free: state.Free}
 	for _, obstacle := range obstacles {
 		cause := causeOf[obstacle.Kind]

@@ -31,8 +31,9 @@ func graceful(f *Facts) time.Duration {
 
 // search looks for a place for one pod, and remembers what was in the way.
 type search struct {
-	facts   *Facts
-	request *fit.Request
+	facts      *Facts
+	request    *fit.Request
+	topologies gpu.Topologies // of all nodes
 	// judged are the nodes of its pool and type.
 	judged []judged
 }
@@ -51,7 +52,7 @@ func (s *search) explain(verdict string) ([]Finding, []NearMiss) {
 	}
 	for i := range inPool {
 		if node := &inPool[i]; s.request.Types.Match(node) {
-			s.judged = append(s.judged, judge(s.request, node, holders[node.Name]))
+			s.judged = append(s.judged, s.judge(node, holders[node.Name]))
 		}
 	}
 	if len(s.judged) == 0 {

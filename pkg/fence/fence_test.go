@@ -194,6 +194,29 @@ func TestAProcessLearnsThatItLeadsNoMore(t *testing.T) {
 	}
 }
 
+// TestALeaseOfAnotherIsNotReleased is what client-go's election does when its last renewal and read have failed: it
+// believes that it leads, reads the lease and empties it.
+func TestALeaseOfAnotherIsNotReleased(t *testing.T) {
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel() // ends the pause
+	successor := record("b", 2)
+	lease := &lease{}
+	l := protect(t, New(clocktesting.NewFakeClock(time.Unix(0, 0)), func() {}), &memoryLock{identity: "a", lease: lease})
+	if err := l.Update(cancelled, record("a", 1)); err != nil {
+		t.Fatal(err)
+	}
+	lease.record = &successor
+	if _, _, err := l.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Update(t.Context(), record("", 2)); !errors.Is(err, errNotOurs) {
+		t.Errorf("releasing: got error %v, want %v", err, errNotOurs)
+	}
+	if diff := cmp.Diff([]string{"a/1"}, lease.writes); diff != "" {
+		t.Errorf("writes of the lease (-want +got):\n%s", diff)
+	}
+}
+
 func TestProtectRefusesALeaseThatThePauseOutlasts(t *testing.T) {
 	election := leaderelection.LeaderElectionConfig{Lock: &memoryLock{}, RenewDeadline: Pause}
 	if err := New(clock.RealClock{}, func() {}).Protect(&election); err == nil {

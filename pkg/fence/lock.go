@@ -2,6 +2,7 @@ package fence
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -11,11 +12,18 @@ import (
 type lock struct {
 	resourcelock.Interface
 	fence *Fence
+	// holder is who had the lease when it was read or written last. What is written next replaces that state.
+	holder string
 }
+
+var errNotOurs = errors.New("another process has the lease: it is not ours to release")
 
 // Get reads the Lease. The election does so when its own renewal was refused.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
+	if err == nil {
+		l.holder = record.HolderIdentity
+	}
 	if _, led := l.fence.Epoch(); led && err == nil && record.HolderIdentity != l.Identity() {
 		l.fence.lost()
 	}
@@ -36,7 +44,7 @@ type writeFunc func(context.Context, resourcelock.LeaderElectionRecord) error
 
 func (l *lock) write(ctx context.Context, record *resourcelock.LeaderElectionRecord, write writeFunc) error {
 	if record.HolderIdentity != l.Identity() {
-		return write(ctx, *record) // the election releases the lease
+		return l.release(ctx, record, write)
 	}
 	epoch := epochOf(record)
 	held, leads := l.fence.Epoch()
@@ -44,12 +52,25 @@ func (l *lock) write(ctx context.Context, record *resourcelock.LeaderElectionRec
 		l.fence.lost()
 		return fmt.Errorf("taking the lease as %s after %s: %w", epoch, held, errLedBefore)
 	}
-	if err := write(ctx, *record); err != nil || leads {
+	if err := write(ctx, *record); err != nil {
 		return err
+	}
+	l.holder = record.HolderIdentity
+	if leads {
+		return nil
 	}
 	l.fence.epoch.Store(&epoch)
 	l.fence.pause(ctx)
 	return nil
+}
+
+// release empties the lease. The election reads the lease first, but decides by what it remembers whether it leads: a
+// leader that stood still, or whose last requests failed, would take the lease away from its successor.
+func (l *lock) release(ctx context.Context, record *resourcelock.LeaderElectionRecord, write writeFunc) error {
+	if l.holder != l.Identity() {
+		return errNotOurs
+	}
+	return write(ctx, *record)
 }
 
 // pause lets [Pause] go by. The election is told of its success only then, so that nothing is decided before. When the

@@ -25,11 +25,12 @@ type placed struct {
 	holding gpu.Holding
 }
 
-// NewNode returns a node with the pods that are on it. Pods whose cards are not known are counted as holding any.
-func NewNode(object *corev1.Node, pods []*corev1.Pod) *Node {
+// NewNode returns a node with the pods that are on it. Pods whose cards are not known are counted as holding any. Nodes
+// that are linked alike share what is computed of that, which is megabytes for 16 cards, through topologies.
+func NewNode(object *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies) *Node {
 	n := &Node{Object: object, Free: object.Status.Allocatable.DeepCopy(), pods: map[types.NamespacedName]placed{}}
 	inventory, _ := gpu.InventoryOf(object) // the error tells what was ignored, and the rest holds
-	n.allocator, _ = gpu.NewAllocator(inventory, nil)
+	n.allocator, _ = gpu.NewAllocator(inventory, topologies)
 	for _, pod := range pods {
 		var holding gpu.Holding
 		if n.allocator != nil {

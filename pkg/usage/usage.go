@@ -134,8 +134,9 @@ func Build(nodes []corev1.Node, pods []corev1.Pod, samples gpumetrics.Samples) U
 			onNode[node] = append(onNode[node], &pods[i])
 		}
 	}
+	var topologies gpu.Topologies
 	for i := range nodes {
-		cards := cardsOf(&nodes[i], onNode[nodes[i].Name], samples)
+		cards := cardsOf(&nodes[i], onNode[nodes[i].Name], samples, &topologies)
 		if len(cards) > 0 {
 			out.GPUs = append(out.GPUs, cards...)
 			out.Nodes = append(out.Nodes, buildNode(&nodes[i], cards))
