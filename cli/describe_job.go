@@ -191,6 +191,5 @@ func accessHints(job inventory.JobDetail, service inventory.Service) []string {
 		}
 		hints = append(hints, fmt.Sprintf("through a node:     http://%s:%d", node, service.NodePort))
 	}
-	return append(hints, fmt.Sprintf("from this machine:  kubectl -n %s port-forward service/%s %d",
-		job.Namespace, service.Name, service.Port))
+	return append(hints, fmt.Sprintf("from this machine:  gpuctl -n %s port-forward %s", job.Namespace, job.Name))
 }

@@ -65,16 +65,22 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		newLogsCmd(f),
 		newEventsCmd(f),
 		newWhyCmd(f),
-		newWaitCmd(f))
+		newWaitCmd(f),
+		newExecCmd(f),
+		newShellCmd(f),
+		newPortForwardCmd(f),
+		newOpenCmd(f),
+		newCpCmd(f))
 	add(groupCluster,
 		newGetCmd(f),
 		newDescribeCmd(f),
 		newAddCmd(f),
 		newRemoveCmd(f),
-		newLabelCmd(f))
-	add(groupCluster, newQueueCmd(f), newTopCmd(f), newAdviseCmd(f))
-	add(groupCluster, newDoctorCmd(f))
-	add(groupJobs, newExecCmd(f), newShellCmd(f), newPortForwardCmd(f), newOpenCmd(f), newCpCmd(f))
+		newLabelCmd(f),
+		newQueueCmd(f),
+		newTopCmd(f),
+		newAdviseCmd(f),
+		newDoctorCmd(f))
 	add(groupFiles, newValidateCmd(f), newRenderCmd(f), newInitCmd(f), newExplainCmd(f), newSchemaCmd(f))
 	root.AddCommand(newVersionCmd(f), newCompletionCmd(f))
 	for _, command := range root.Commands() {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
@@ -36,6 +37,9 @@ func loadShipped(t *testing.T) *config.KubeSchedulerConfiguration {
 	return cfg
 }
 
+// nowhere is an API server that does not answer. Only pods of a gang would need it, whose groups are read from there.
+var nowhere = &rest.Config{Host: "https://127.0.0.1:1"}
+
 // cluster is kube-scheduler's own algorithm with our registry and the shipped profile, on nodes and pods in
 // memory: everything but the queue and the API server.
 type cluster struct {
@@ -50,6 +54,7 @@ func newCluster(t *testing.T, nodes ...*corev1.Node) *cluster {
 	noEvents := profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()}))
 	sched, err := scheduler.New(t.Context(), client, factory, nil, noEvents,
 		scheduler.WithProfiles(loadShipped(t).Profiles...),
+		scheduler.WithKubeConfig(nowhere),
 		scheduler.WithFrameworkOutOfTreeRegistry(plugins.Registry(plugins.Dependencies{Explain: explain.NewRecorder(explain.DefaultLimits)})))
 	if err != nil {
 		t.Fatalf("building the scheduler: %v", err)

@@ -31,15 +31,10 @@ func settled(job *inventory.JobDetail) []Finding {
 func one(f Finding) []Finding { return []Finding{f} }
 
 func suspended(job *inventory.JobDetail) Finding {
-	out := Finding{Cause: Suspended, Text: job.Message}
-	switch job.Object.Kind {
-	case "Job":
-		out.Advice = []string{fmt.Sprintf("resume it: kubectl -n %s patch job %s --type=merge -p '{\"spec\":{\"suspend\":false}}'",
-			job.Namespace, job.Object.Name)}
-	case "Deployment":
-		out.Advice = []string{fmt.Sprintf("give it replicas: kubectl -n %s scale deployment %s --replicas=1", job.Namespace, job.Object.Name)}
+	return Finding{
+		Cause: Suspended, Text: job.Message,
+		Advice: []string{fmt.Sprintf("resume it: gpuctl resume %s -n %s", job.Name, job.Namespace)},
 	}
-	return out
 }
 
 func failed(job *inventory.JobDetail) Finding {
