@@ -52,7 +52,7 @@ func NewModel(demand Demand) *Model {
 	m := &Model{card: cardValues(shares(classes)), largest: 2}
 	cpu, memory := make([]hunger, len(classes)), make([]hunger, len(classes))
 	for i := range classes {
-		class, weight := &classes[i].Class, float64(classes[i].milli())
+		class, weight := &classes[i].Class, classes[i].milli()
 		m.largest = max(m.largest, class.Cards)
 		value := m.worth(class)
 		cpu[i] = hunger{weight, value / float64(max(class.MilliCPU, 1))}
@@ -68,8 +68,8 @@ type expected struct {
 	pods int64
 }
 
-// milli is what the pods of a class ask for together, in thousandths of a card.
-func (e *expected) milli() int64 { return e.pods * e.Cards * e.Share }
+// milli is what the pods of a class ask for together, in thousandths of a card. Unlike an integer it cannot wrap.
+func (e *expected) milli() float64 { return float64(e.pods) * float64(e.Cards) * float64(e.Share) }
 
 // heaviest returns the classes that ask for the most, in an order that follows from the demand alone.
 func heaviest(demand Demand) []expected {
@@ -87,11 +87,11 @@ func heaviest(demand Demand) []expected {
 }
 
 // shares counts the pods that share cards, by their share.
-func shares(classes []expected) map[int64]int64 {
-	counts := map[int64]int64{}
+func shares(classes []expected) map[int64]float64 {
+	counts := map[int64]float64{}
 	for i := range classes {
 		if _, known := counts[classes[i].Share]; classes[i].Share < Whole && (known || len(counts) < maxSizes) {
-			counts[classes[i].Share] += classes[i].pods * classes[i].Cards
+			counts[classes[i].Share] += float64(classes[i].pods) * float64(classes[i].Cards)
 		}
 	}
 	return counts

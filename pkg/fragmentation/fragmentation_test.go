@@ -131,10 +131,13 @@ func TestWaste(t *testing.T) {
 
 func TestValue(t *testing.T) {
 	const point = fragmentation.Fraction
-	for waste, want := range map[float64]int64{0: 50 * point, 19.9: 50 * point, 20: 50*point - 1, 100: 49 * point, -1: 50*point + 1, 1e9: 0, -1e9: 100 * point} {
+	for waste, want := range map[float64]int64{0: 50 * point, 19.9: 50 * point, 20: 50*point - 1, 100: 49 * point, -1: 50*point + 1, 1e9: 0, -1e9: 100 * point, math.Inf(1): 0, math.Inf(-1): 100 * point} {
 		if got := fragmentation.Value(waste); got != want {
 			t.Errorf("Value(%v) = %d, want %d", waste, got, want)
 		}
+	}
+	if got := fragmentation.Value(math.NaN()); got != 0 {
+		t.Errorf("Value(NaN) = %d, want 0", got)
 	}
 	if fragmentation.Rank(50, true) <= fragmentation.Rank(50, false) || fragmentation.Rank(49, true) >= fragmentation.Rank(50, false) {
 		t.Error("a node in use comes first among equals, and only there")
@@ -164,6 +167,40 @@ func TestModelsOfEqualDemandsAreEqual(t *testing.T) {
 		again := fragmentation.NewModel(demand)
 		if first.Card(700) != again.Card(700) || first.Node(5000, 7777, 8888) != again.Node(5000, 7777, 8888) {
 			t.Fatal("two models of one demand differ, so decisions would not be reproducible")
+		}
+	}
+}
+
+// TestPointsStayInRange has demands and nodes of any size, also such that products and sums of integers would wrap.
+func TestPointsStayInRange(t *testing.T) {
+	random := rand.New(rand.NewSource(1))
+	number := func() int64 { return random.Int63() >> random.Intn(63) }
+	for range 200 {
+		demand, class := fragmentation.Demand{}, fragmentation.Class{}
+		for range random.Intn(8) {
+			class = fragmentation.Class{Cards: number(), Share: 1 + random.Int63n(1000), MilliCPU: number(), MemoryMiB: number(), Types: "T4"}
+			demand[class] = number()
+		}
+		model := fragmentation.NewModel(demand)
+		capacity := map[string]int64{"T4": 1 + number()>>32, "A10": number() >> 32}
+		node := fragmentation.Node{
+			Free: float64(random.Intn(9000)), Cards: 8, Unused: random.Int63n(9), MilliCPU: number() - number(), MemoryMiB: number() - number(),
+			Pressure: fragmentation.Pressure(demand, capacity)["T4"],
+		}
+		waste := model.Waste(&node, &class, node.Free*random.Float64())
+		if points := fragmentation.Value(waste); math.IsNaN(waste) || points < 0 || points > 100*fragmentation.Fraction {
+			t.Fatalf("demand %v: %+v wastes %v on %+v, which is %d points", demand, class, waste, node, points)
+		}
+	}
+}
+
+func TestProportionsSurviveWhatWouldWrap(t *testing.T) {
+	for _, cards := range []int64{1 << 54, 1 << 61, math.MaxInt64} {
+		got := fragmentation.Pressure(fragmentation.Demand{
+			{Cards: cards, Share: 1000, Types: "A10"}: 3, {Cards: cards, Share: 1000}: 3,
+		}, map[string]int64{"A10": 1, "T4": 1})
+		if diff := cmp.Diff(map[string]float64{"A10": 1}, got); diff != "" {
+			t.Errorf("half of the demand, each pod %d cards, names half of the cards: pressure (-want +got):\n%s", cards, diff)
 		}
 	}
 }

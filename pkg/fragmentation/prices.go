@@ -18,7 +18,7 @@ const tolerance = 1e-9
 // solved as a linear program by column generation (Gilmore and Gomory, 1961). The pricing problem of each step is a
 // knapsack over the thousandths of one card, and its table at the optimum is the answer. A whole card is worth 1000.
 // A part into which only shares fit that fill up other cards anyhow is worth nothing.
-func cardValues(demand map[int64]int64) [Whole + 1]float64 {
+func cardValues(demand map[int64]float64) [Whole + 1]float64 {
 	p := newProgram(demand)
 	for range maxPivots {
 		p.price()
@@ -49,7 +49,7 @@ type program struct {
 }
 
 // newProgram starts with patterns of one size each.
-func newProgram(demand map[int64]int64) *program {
+func newProgram(demand map[int64]float64) *program {
 	p := &program{sizes: slices.Sorted(maps.Keys(demand))}
 	p.prices = make([]float64, len(p.sizes))
 	for i, size := range p.sizes {
@@ -57,7 +57,7 @@ func newProgram(demand map[int64]int64) *program {
 		row := make([]float64, len(p.sizes))
 		row[i] = 1 / perCard
 		p.inverse = append(p.inverse, row)
-		p.cards = append(p.cards, float64(demand[size])/perCard)
+		p.cards = append(p.cards, demand[size]/perCard)
 	}
 	return p
 }

@@ -38,9 +38,9 @@ type Node struct {
 // are worth so much with it. A pod that asks for no cards has a class of 0 of them.
 func (m *Model) Waste(node *Node, class *Class, freeAfter float64) float64 {
 	loss := m.Node(node.Free, node.MilliCPU, node.MemoryMiB) -
-		m.Node(freeAfter, node.MilliCPU-class.MilliCPU, node.MemoryMiB-class.MemoryMiB)
+		m.Node(freeAfter, rest(node.MilliCPU, class.MilliCPU), rest(node.MemoryMiB, class.MemoryMiB))
 	if class.Cards > 0 {
-		loss += node.Pressure*float64(class.Cards*class.Share) - m.worth(class)
+		loss += node.Pressure*float64(class.Cards)*float64(class.Share) - m.worth(class)
 		loss += gatherCost * min(float64(node.Unused)/float64(m.largest), 1)
 	}
 	if node.Unused == node.Cards && node.Cards >= m.largest && class.Cards < m.largest {
@@ -49,9 +49,15 @@ func (m *Model) Waste(node *Node, class *Class, freeAfter float64) float64 {
 	return loss
 }
 
+// rest is what is left when so much is taken, at least 0. Neither is below 0, so that it cannot wrap.
+func rest(left, taken int64) int64 { return max(max(left, 0)-max(taken, 0), 0) }
+
 // Value puts waste on the scale of node scores, in units of which [Fraction] make a point: 50 points for none, one less
-// for each tenth of a card, within 0 and 100.
+// for each tenth of a card, within 0 and 100. Waste that is no number is worth 0: a score out of range would fail the pod.
 func Value(waste float64) int64 {
+	if math.IsNaN(waste) {
+		return 0
+	}
 	return int64(min(max(neutral-math.Floor(waste/step), 0), best))
 }
 
@@ -66,7 +72,7 @@ func Pressure(demand Demand, capacity map[string]int64) map[string]float64 {
 	}
 	classes, asked := heaviest(demand), 0.0
 	for i := range classes {
-		asked += float64(classes[i].milli())
+		asked += classes[i].milli()
 	}
 	pressure := map[string]float64{}
 	for i := range classes {
@@ -78,7 +84,7 @@ func Pressure(demand Demand, capacity map[string]int64) map[string]float64 {
 		if classes[i].Types == "" || named == 0 {
 			continue
 		}
-		share := float64(classes[i].milli()) / asked
+		share := classes[i].milli() / asked
 		for _, name := range types {
 			pressure[name] += share * float64(all) / float64(named)
 		}

@@ -1,7 +1,6 @@
 package gpuscore
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -117,43 +116,60 @@ func (f *forecaster) count(handle fwk.Handle) map[ask]int64 {
 }
 
 func newForecast(counts map[ask]int64, nodes []fwk.NodeInfo, devices Devices) *forecast {
-	f := &forecast{models: map[model]*fragmentation.Model{}, pressure: map[gpuType]float64{}}
-	capacity := map[string]map[string]int64{} // cards by pool and type
+	pools := map[string]*pool{}
 	for _, node := range nodes {
 		allocator, _, _ := devices.Cards(node)
-		cards := allocator.Healthy().Len()
-		if cards == 0 || node.Node() == nil {
+		if allocator.Healthy() == 0 || node.Node() == nil {
 			continue
 		}
-		of := model{pool: gpu.PoolOf(node.Node()), cardMiB: cardMemory(allocator)}
-		if f.models[of] == nil {
-			f.models[of] = fragmentation.NewModel(of.demand(counts))
+		name := gpu.PoolOf(node.Node())
+		if pools[name] == nil {
+			pools[name] = &pool{name: name, capacity: map[string]int64{}, sizes: map[int64]struct{}{}}
 		}
-		if capacity[of.pool] == nil {
-			capacity[of.pool] = map[string]int64{}
-		}
-		capacity[of.pool][gpu.TypeOf(node.Node())] += int64(cards)
+		pools[name].add(node, allocator)
 	}
-	for pool, types := range capacity {
-		largest := model{pool: pool} // any size of card will do to count what names a type
-		for of := range maps.Keys(f.models) {
-			if of.pool == pool {
-				largest.cardMiB = max(largest.cardMiB, of.cardMiB)
-			}
+	f := &forecast{models: map[model]*fragmentation.Model{}, pressure: map[gpuType]float64{}}
+	for name, p := range pools {
+		largest := int64(0) // any size of card will do to count what names a type
+		for size := range p.sizes {
+			f.models[model{name, size}] = fragmentation.NewModel(p.demand(counts, size))
+			largest = max(largest, size)
 		}
-		for name, pressure := range fragmentation.Pressure(largest.demand(counts), types) {
-			f.pressure[gpuType{pool, name}] = pressure
+		for of, pressure := range fragmentation.Pressure(p.demand(counts, largest), p.capacity) {
+			f.pressure[gpuType{name, of}] = pressure
 		}
 	}
 	return f
 }
 
-// demand returns the pods of a pool, as cards of a size see them.
-func (m model) demand(counts map[ask]int64) fragmentation.Demand {
+// pool is what the nodes of a pool have.
+type pool struct {
+	name string
+	// capacity is the healthy cards by type, sizes the memory that there is of cards, in MiB.
+	capacity map[string]int64
+	sizes    map[int64]struct{}
+	// cards, milliCPU and memoryMiB are the most that one node has, each for itself.
+	cards, milliCPU, memoryMiB int64
+}
+
+func (p *pool) add(node fwk.NodeInfo, allocator *gpu.Allocator) {
+	p.capacity[gpu.TypeOf(node.Node())] += int64(allocator.Healthy().Len())
+	cards := allocator.Inventory().Cards
+	for i := range cards {
+		p.sizes[cards[i].MemoryMiB] = struct{}{}
+	}
+	p.cards = max(p.cards, int64(len(cards)))
+	p.milliCPU = max(p.milliCPU, node.GetAllocatable().GetMilliCPU())
+	p.memoryMiB = max(p.memoryMiB, node.GetAllocatable().GetMemory()>>20)
+}
+
+// demand returns the pods of the pool, as cards of a size see them. Pods that no node of the pool could hold, were it
+// empty, are none: they will not come, and one that asks for enough would outweigh all others.
+func (p *pool) demand(counts map[ask]int64, cardMiB int64) fragmentation.Demand {
 	demand := fragmentation.Demand{}
 	for asked, pods := range counts {
-		if asked.pool == m.pool {
-			if class := asked.class(m.cardMiB); class.Cards > 0 {
+		if asked.pool == p.name && p.couldHold(&asked, cardMiB) {
+			if class := asked.class(cardMiB); class.Cards > 0 {
 				demand[class] += pods
 			}
 		}
@@ -161,10 +177,8 @@ func (m model) demand(counts map[ask]int64) fragmentation.Demand {
 	return demand
 }
 
-// cardMemory is the memory of a node's first card.
-func cardMemory(allocator *gpu.Allocator) int64 {
-	if cards := allocator.Inventory().Cards; len(cards) > 0 {
-		return cards[0].MemoryMiB
-	}
-	return 0
+// couldHold reports whether the pool's largest node, with cards of a size, has as much as a pod asks for.
+func (p *pool) couldHold(a *ask, cardMiB int64) bool {
+	slots := p.cards * (cardMiB / max(a.shareMiB, 1))
+	return a.whole <= p.cards && a.shared <= slots && a.milliCPU <= p.milliCPU && a.memoryMiB <= p.memoryMiB
 }

@@ -15,7 +15,7 @@ func (p *Plugin) leastFragmentation(s *state, node fwk.NodeInfo) (value int64, i
 	if !reason.IsZero() {
 		return 0, false
 	}
-	of := model{pool: gpu.PoolOf(node.Node()), cardMiB: cardMemory(allocator)}
+	of := model{pool: gpu.PoolOf(node.Node()), cardMiB: cardMemory(allocator, plan.Whole|plan.Shared)}
 	values := s.forecast.models[of]
 	if values == nil {
 		return 0, false // a node without cards, or one that came a moment ago
@@ -26,11 +26,28 @@ func (p *Plugin) leastFragmentation(s *state, node fwk.NodeInfo) (value int64, i
 		Cards:     int64(allocator.Healthy().Len()),
 		Pressure:  s.forecast.pressure[gpuType{of.pool, gpu.TypeOf(node.Node())}],
 	}
-	after := 0.0
-	unnamed := used.Unknown().Whole // cards that are held, and nobody knows which
-	for rest := allocator.Healthy(); rest != 0; rest &= rest - 1 {
+	after := s.forecast.value(of.pool, &placement{allocator, used, &plan}, &left)
+	class := s.ask.class(of.cardMiB)
+	return fragmentation.Value(values.Waste(&left, &class, after)), left.Unused < left.Cards
+}
+
+// placement is cards chosen on a node.
+type placement struct {
+	allocator *gpu.Allocator
+	used      *gpu.Used
+	plan      *gpu.Allocation
+}
+
+// value adds the cards of a node to what is left of it, and returns what the free ones are worth afterwards. Each is
+// worth what the demand makes of cards of its size.
+func (f *forecast) value(pool string, on *placement, left *fragmentation.Node) (after float64) {
+	cards := on.allocator.Inventory().Cards
+	of := model{pool: pool, cardMiB: -1}
+	var values *fragmentation.Model
+	unnamed := on.used.Unknown().Whole // cards that are held, and nobody knows which
+	for rest := on.allocator.Healthy(); rest != 0; rest &= rest - 1 {
 		card := rest.First()
-		free := freeOf(allocator, used, card)
+		free := freeOf(on.allocator, on.used, card)
 		if free == fragmentation.Whole && unnamed > 0 {
 			unnamed--
 			continue
@@ -38,11 +55,29 @@ func (p *Plugin) leastFragmentation(s *state, node fwk.NodeInfo) (value int64, i
 		if free == fragmentation.Whole {
 			left.Unused++
 		}
-		left.Free += values.Card(free)
-		after += values.Card(free - takenOf(allocator, &plan, card))
+		if cards[card].MemoryMiB != of.cardMiB {
+			of.cardMiB = cards[card].MemoryMiB
+			values = f.models[of]
+		}
+		if values != nil { // else a size that came a moment ago
+			left.Free += values.Card(free)
+			after += values.Card(free - takenOf(on.allocator, on.plan, card))
+		}
 	}
-	class := s.ask.class(of.cardMiB)
-	return fragmentation.Value(values.Waste(&left, &class, after)), left.Unused < left.Cards
+	return after
+}
+
+// cardMemory is the memory of the first of some cards, or of the node's first if they are none. A pod whose cards
+// differ is valued as if all were like that one.
+func cardMemory(allocator *gpu.Allocator, chosen gpu.Set) int64 {
+	cards := allocator.Inventory().Cards
+	switch {
+	case len(cards) == 0:
+		return 0
+	case chosen == 0:
+		return cards[0].MemoryMiB
+	}
+	return cards[chosen.First()].MemoryMiB
 }
 
 // freeOf returns what is free of a card, in thousandths.
