@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
@@ -126,23 +127,36 @@ func carriesAny(node *corev1.Node, types []string) bool {
 	return false
 }
 
+// acceptedTypes reads the annotation. What is longer than a label can be is not quoted whole.
 func acceptedTypes(pod *corev1.Pod) ([]string, error) {
 	value, ok := pod.Annotations[names.AnnotationGPUTypes]
 	if !ok {
 		return nil, nil
 	}
+	if count := strings.Count(value, ",") + 1; count > names.MaxGPUTypes {
+		return nil, fmt.Errorf("annotation %s has %d types, want at most %d: leave it out to accept any",
+			names.AnnotationGPUTypes, count, names.MaxGPUTypes)
+	}
 	types := strings.Split(value, ",")
 	for i := range types {
 		if types[i] = strings.TrimSpace(types[i]); types[i] == "" {
-			return nil, fmt.Errorf("annotation %s is %q, want types separated by commas, such as %q",
+			return nil, fmt.Errorf("annotation %s is %.100q, want types separated by commas, such as %q",
 				names.AnnotationGPUTypes, value, "A100-80G,A800-80G")
+		}
+		if len(content.IsLabelValue(types[i])) > 0 {
+			return nil, fmt.Errorf("annotation %s has type %.100q, which no node label can hold: "+
+				"use at most %d letters, digits, '-', '_' and '.', with a letter or digit at both ends",
+				names.AnnotationGPUTypes, types[i], content.LabelValueMaxLength)
 		}
 	}
 	return types, nil
 }
 
-// requiredTypes returns the types of which a node must have one. Terms are alternatives, so a term
-// without a condition on the type admits any.
+// requiredTypes returns the types of which a node must have one. Terms are alternatives, so a term without a condition
+// on the type admits any.
+//
+// More than [names.MaxGPUTypes] in all count as any. That keeps Filter correct: these conditions only narrow the
+// candidates down, and Kubernetes' own NodeAffinity holds each node to them, whatever their number.
 func requiredTypes(terms []corev1.NodeSelectorTerm) []string {
 	var types []string
 	for i := range terms {
@@ -150,11 +164,14 @@ func requiredTypes(terms []corev1.NodeSelectorTerm) []string {
 		if len(values) == 0 {
 			return nil
 		}
-		types = append(types, values...)
+		if types = append(types, values...); len(types) > names.MaxGPUTypes {
+			return nil
+		}
 	}
 	return types
 }
 
+// preferredTypes returns the types wished for, the heaviest first, at most [names.MaxGPUTypes].
 func preferredTypes(terms []corev1.PreferredSchedulingTerm) []string {
 	byWeight := slices.Clone(terms)
 	slices.SortStableFunc(byWeight, func(a, b corev1.PreferredSchedulingTerm) int {
@@ -163,17 +180,26 @@ func preferredTypes(terms []corev1.PreferredSchedulingTerm) []string {
 	var types []string
 	for i := range byWeight {
 		types = append(types, typesIn(&byWeight[i].Preference)...)
+		if len(types) >= names.MaxGPUTypes {
+			return types[:names.MaxGPUTypes]
+		}
 	}
 	return types
 }
 
-// typesIn returns the values of a term's first condition of the form "type label In (...)".
+// typesIn returns the values of a term's first condition of the form "type label In (...)", or none if they are too
+// many, or one of them is too long to be on a node.
 func typesIn(term *corev1.NodeSelectorTerm) []string {
 	for i := range term.MatchExpressions {
 		condition := &term.MatchExpressions[i]
 		if condition.Operator == corev1.NodeSelectorOpIn && slices.Contains(names.GPUTypeLabels, condition.Key) {
+			if len(condition.Values) > names.MaxGPUTypes || slices.ContainsFunc(condition.Values, tooLong) {
+				return nil
+			}
 			return condition.Values
 		}
 	}
 	return nil
 }
+
+func tooLong(value string) bool { return len(value) > content.LabelValueMaxLength }

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -103,6 +104,14 @@ func required(terms ...corev1.NodeSelectorTerm) *corev1.Affinity {
 	}}
 }
 
+func manyTypes(count int) []string {
+	types := make([]string, count)
+	for i := range types {
+		types[i] = fmt.Sprintf("T%d", i)
+	}
+	return types
+}
+
 func TestPodTypes(t *testing.T) {
 	tests := map[string]struct {
 		annotation string
@@ -141,6 +150,29 @@ func TestPodTypes(t *testing.T) {
 			}}},
 			want: Types{Preferred: []string{"A", "B"}},
 		},
+		"the most types that the annotation may have": {
+			annotation: strings.Join(manyTypes(names.MaxGPUTypes), ","),
+			want:       Types{Accepted: manyTypes(names.MaxGPUTypes)},
+			wantNames:  manyTypes(names.MaxGPUTypes),
+		},
+		"required affinity with too many types is left to NodeAffinity": {
+			spec: corev1.PodSpec{Affinity: required(in(names.LabelGPUType, manyTypes(names.MaxGPUTypes+1)...))},
+		},
+		"so are alternatives with too many together": {
+			spec: corev1.PodSpec{Affinity: required(in(names.LabelGPUType, manyTypes(names.MaxGPUTypes)...), in(names.LabelGPUType, "B"))},
+		},
+		"and a value that no label can hold": {
+			spec: corev1.PodSpec{Affinity: required(in(names.LabelGPUType, "B", strings.Repeat("x", 64)))},
+		},
+		"of wishes only the heaviest count": {
+			spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
+					{Weight: 1, Preference: in(names.LabelGPUType, "B")},
+					{Weight: 9, Preference: in(names.LabelGPUType, manyTypes(names.MaxGPUTypes)...)},
+				},
+			}}},
+			want: Types{Preferred: manyTypes(names.MaxGPUTypes)},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -165,13 +197,30 @@ func TestPodTypes(t *testing.T) {
 	}
 }
 
-func TestPodTypesRefusesGaps(t *testing.T) {
-	for _, value := range []string{"", ",", "A100-80G,", "A,,B", "  "} {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.AnnotationGPUTypes: value}}}
-		_, err := PodTypes(pod)
-		if err == nil || !strings.Contains(err.Error(), names.AnnotationGPUTypes) {
-			t.Errorf("PodTypes with %q returned %v, want an error that names the annotation", value, err)
-		}
+func TestPodTypesRefuses(t *testing.T) {
+	tests := map[string]struct{ value, want string }{
+		"nothing":                        {"", "want types separated by commas"},
+		"gaps alone":                     {",", "want types separated by commas"},
+		"a gap at the end":               {"A100-80G,", "want types separated by commas"},
+		"a gap between":                  {"A,,B", "want types separated by commas"},
+		"blanks":                         {"  ", "want types separated by commas"},
+		"one type too many":              {strings.Join(manyTypes(names.MaxGPUTypes+1), ","), "has 33 types, want at most 32"},
+		"as many as an annotation holds": {strings.Repeat("x,", 128<<10), "has 131073 types, want at most 32"},
+		"a type with a blank":            {"A100 80G", `has type "A100 80G", which no node label can hold`},
+		"a type longer than a label":     {strings.Repeat("x", 256<<10), "which no node label can hold"},
+		"a long text of blanks":          {strings.Repeat(" ", 256<<10), "want types separated by commas"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.AnnotationGPUTypes: tc.value}}}
+			_, err := PodTypes(pod)
+			if err == nil || !strings.Contains(err.Error(), names.AnnotationGPUTypes) || !strings.Contains(err.Error(), tc.want) {
+				t.Fatalf("PodTypes returned %v, want an error that names the annotation and says %q", err, tc.want)
+			}
+			if len(err.Error()) > 400 {
+				t.Errorf("the error has %d bytes, want one that a person reads", len(err.Error()))
+			}
+		})
 	}
 }
 

@@ -112,6 +112,7 @@ func TestParseReports(t *testing.T) {
 		"a type of no gpu":                {training + "resources: {gpu-type: T4}\n", `t:4:13: warning: the job asks for a gpu-type but for no GPU: add "gpu: 1" if it needs one`},
 		"a type twice":                    {training + "resources: {gpu: 1, gpu-type: [T4, T4]}\n", `t:4:36: resources.gpu-type[1]: "T4" is in the list already`},
 		"an empty list of types":          {training + "resources: {gpu: 1, gpu-type: []}\n", "t:4:31: resources.gpu-type is an empty list: leave it out to accept any"},
+		"a type too many":                 {training + "resources:\n  gpu: 1\n  gpu-type:" + strings.Repeat("\n  - T4", 33) + "\n", "t:39:5: resources.gpu-type has 33 entries, and at most 32 are allowed: leave it out to accept any"},
 		"a type with a space":             {training + "resources: {gpu: 1, gpu-type: A100 80G}\n", `t:4:31: resources.gpu-type: "A100 80G" cannot be the value of a node label: use at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends (for example "A100-80G")`},
 		"a pool in Chinese":               {training + "resources: {pool: 训练}\n", `t:4:19: resources.pool: "训练" cannot be the value of a node label: use at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends`},
 		"a duration without a unit":       {training + "resources: {time-limit: 60}\n", `t:4:25: resources.time-limit: "60" is not a duration: write a number with its unit, such as 90s, 30m, 24h or 7d`},

@@ -5,6 +5,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 // serviceKinds are the kinds that have a service section.
@@ -131,7 +133,7 @@ func resourcesFields(r *Resources) fields {
 
 // gpuTypes is one type, or a list of them, and remembers which of the two.
 func gpuTypes(r *Resources) value {
-	v := oneOrList(&r.GPUTypes, "GPU type", labelValue)
+	v := oneOrList(&r.GPUTypes, names.MaxGPUTypes, "GPU type", labelValue)
 	types := v.decode
 	v.decode = func(d *decoder, node *yaml.Node, path string) {
 		r.GPUTypesListed = node.Kind == yaml.SequenceNode

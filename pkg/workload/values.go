@@ -59,8 +59,8 @@ func texts(to *[]string) value {
 	}}
 }
 
-// oneOrList is a scalar, or a list of different ones.
-func oneOrList(to *[]string, describe string, parse func(string) (string, error)) value {
+// oneOrList is a scalar, or a list of at most so many different ones.
+func oneOrList(to *[]string, most int, describe string, parse func(string) (string, error)) value {
 	one := func(d *decoder, node *yaml.Node, path string) {
 		var s string
 		scalar(&s, describe, parse).decode(d, node, path)
@@ -75,6 +75,9 @@ func oneOrList(to *[]string, describe string, parse func(string) (string, error)
 			one(d, node, path)
 		case len(node.Content) == 0:
 			d.errorf(node, "%s is an empty list: leave it out to accept any", path)
+		case len(node.Content) > most:
+			d.errorf(node.Content[most], "%s has %d entries, and at most %d are allowed: leave it out to accept any",
+				path, len(node.Content), most)
 		default:
 			d.list(node, path, func(_ int, entry *yaml.Node, path string) { one(d, entry, path) })
 		}

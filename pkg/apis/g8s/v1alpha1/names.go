@@ -105,9 +105,14 @@ const (
 	True = "true"
 )
 
+// MaxGPUTypes is the most types that a pod may accept. A cluster has a handful; the bound keeps one pod from making
+// the scheduler look up and compare thousands in each attempt.
+const MaxGPUTypes = 32
+
 // Annotations of pods.
 const (
-	// AnnotationGPUTypes is the ordered list of acceptable types, the preferred first: "A100-80G,A800-80G".
+	// AnnotationGPUTypes is the ordered list of acceptable types, the preferred first: "A100-80G,A800-80G". It has at
+	// most [MaxGPUTypes] of them, each a valid value of a label.
 	AnnotationGPUTypes = "g8s.host/gpu-types"
 	// AnnotationGPUShare is the memory asked on each shared GPU, such as 2Gi.
 	AnnotationGPUShare = "g8s.host/gpu-share"
