@@ -15,9 +15,9 @@ import (
 	"g8s.host/gpu-scheduler/plugins/gpuscore"
 )
 
-// Attach does to a scheduler what plugins cannot do from within. It is called once, before the scheduler runs. It
-// changes no placement: pods are tried on a short list of nodes first (see pkg/shortlist), and are taken from the queue
-// while the gate is open.
+// Attach does to a scheduler what plugins cannot do from within. It is called once, before the scheduler runs. Pods are
+// tried on a short list of nodes first (see pkg/shortlist), which places none on a node of lower GPUScore than without,
+// and are taken from the queue while the gate is open.
 func Attach(sched *scheduler.Scheduler, gate *backpressure.Gate) {
 	sched.NextPod = throttled(sched.NextPod, gate)
 	if len(sched.Extenders) == 0 { // what an extender prefers may outweigh our score
@@ -36,8 +36,8 @@ func throttled(next nextPod, gate *backpressure.Gate) nextPod {
 
 type schedulePod = func(context.Context, framework.Framework, fwk.CycleState, *corev1.Pod) (scheduler.ScheduleResult, error)
 
-// listFirst offers the plugins of some profiles to narrow the nodes down, and schedules again without if that leaves
-// no node.
+// listFirst offers the plugins of some profiles to narrow the nodes down, and schedules again without if that may be
+// why there is no node.
 func listFirst(schedule schedulePod, profiles map[string]bool) schedulePod {
 	return func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
 		if !profiles[profile.ProfileName()] {
@@ -46,12 +46,21 @@ func listFirst(schedule schedulePod, profiles map[string]bool) schedulePod {
 		list := shortlist.Offer(cs)
 		result, err := schedule(ctx, profile, cs, pod)
 		var unfit *framework.FitError
-		if !list.Used() || !errors.As(err, &unfit) {
+		if !list.Used() || !errors.As(err, &unfit) || turnedAway(unfit) {
 			return result, err
 		}
 		list.Withdraw()
 		return schedule(ctx, profile, cs, pod)
 	}
+}
+
+// turnedAway reports whether a plugin rejected the pod at PreFilter, whatever the nodes: a plugin sees none of the others'
+// choice there, so the list is not to blame, and trying again would end the same way. Then kube-scheduler gives all nodes
+// that plugin's status. The status of nodes that were left out names no plugin, neither where Filter rejected all of the
+// list nor where the list and the choice of another plugin have no node in common.
+func turnedAway(unfit *framework.FitError) bool {
+	status := unfit.Diagnosis.NodeToStatus.AbsentNodesStatus()
+	return status != nil && status.Plugin() != ""
 }
 
 // decidedByGPUs returns the profiles in which one point of GPUScore outweighs all that other plugins can give.

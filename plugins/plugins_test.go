@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
@@ -49,13 +50,24 @@ type cluster struct {
 
 func newCluster(t *testing.T, nodes ...*corev1.Node) *cluster {
 	t.Helper()
+	return newClusterWith(t, nil, nodes...)
+}
+
+// newClusterWith appends plugins to the shipped profile.
+func newClusterWith(t *testing.T, more runtime.Registry, nodes ...*corev1.Node) *cluster {
+	t.Helper()
+	profiles := loadShipped(t).Profiles
+	registry := plugins.Registry(plugins.Dependencies{Explain: explain.NewRecorder(explain.DefaultLimits)})
+	for name, factory := range more {
+		registry[name] = factory
+		profiles[0].Plugins.MultiPoint.Enabled = append(profiles[0].Plugins.MultiPoint.Enabled, config.Plugin{Name: name})
+	}
 	client := fake.NewClientset()
 	factory := informers.NewSharedInformerFactory(client, 0)
 	noEvents := profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()}))
 	sched, err := scheduler.New(t.Context(), client, factory, nil, noEvents,
-		scheduler.WithProfiles(loadShipped(t).Profiles...),
 		scheduler.WithKubeConfig(nowhere),
-		scheduler.WithFrameworkOutOfTreeRegistry(plugins.Registry(plugins.Dependencies{Explain: explain.NewRecorder(explain.DefaultLimits)})))
+		scheduler.WithProfiles(profiles...), scheduler.WithFrameworkOutOfTreeRegistry(registry))
 	if err != nil {
 		t.Fatalf("building the scheduler: %v", err)
 	}

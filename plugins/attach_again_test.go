@@ -1,0 +1,86 @@
+package plugins_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	fwkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	"g8s.host/gpu-scheduler/plugins"
+)
+
+// verdict is a plugin that says the same of every pod at PreFilter, as the plugin of gangs does of members for whom
+// there is no room.
+type verdict struct{ status *fwk.Status }
+
+func (verdict) Name() string { return "Verdict" }
+
+func (v verdict) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	return nil, v.status
+}
+
+func (verdict) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// TestAPodIsTriedAgainWhereTheListMayBeToBlame has a node that is worth most, and so many others that they are not on
+// the list.
+func TestAPodIsTriedAgainWhereTheListMayBeToBlame(t *testing.T) {
+	only := func(node string) *st.PodWrapper {
+		p := pod("p", "1", "1")
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: st.MakeNodeSelector().In("metadata.name", []string{node}, st.NodeSelectorTypeMatchFields).Obj(),
+		}}
+		return p
+	}
+	tests := map[string]struct {
+		verdict  *fwk.Status
+		pod      *st.PodWrapper
+		attempts int
+		placed   bool
+	}{
+		"the best node takes it":                       {pod: pod("p", "1", "1"), attempts: 1, placed: true},
+		"the best node has no CPU":                     {pod: pod("p", "8", "1"), attempts: 2, placed: true},
+		"the best node is not among those of the user": {pod: only("n07"), attempts: 2, placed: true},
+		"no node has the CPU":                          {pod: pod("p", "65", "1"), attempts: 2},
+		"a plugin turns it away, and eviction may help": {
+			pod: pod("p", "1", "1"), verdict: fwk.NewStatus(fwk.Unschedulable, "no room"), attempts: 1,
+		},
+		"a plugin turns it away for good": {
+			pod: pod("p", "1", "1"), verdict: fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no room"), attempts: 1,
+		},
+		"a plugin turns it away without a word": {
+			pod: pod("p", "1", "1"), verdict: fwk.NewStatus(fwk.Unschedulable), attempts: 1,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newClusterWith(t, fwkruntime.Registry{"Verdict": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+				return verdict{tc.verdict}, nil
+			}}, manyNodes()...)
+			attempts, schedule := 0, c.scheduler.SchedulePod
+			c.scheduler.SchedulePod = func(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
+				attempts++
+				return schedule(ctx, f, cs, pod)
+			}
+			plugins.Attach(c.scheduler, nil)
+			c.put(pod("x", "60", "4"), "n00")
+			if node, err := c.try(tc.pod.Obj()); (err == nil) != tc.placed || attempts != tc.attempts {
+				t.Errorf("%d attempts placed it on %q, %v; want %d attempts, placed: %v", attempts, node, err, tc.attempts, tc.placed)
+			}
+		})
+	}
+}
+
+func manyNodes() []*corev1.Node {
+	nodes := make([]*corev1.Node, 20)
+	for i := range nodes {
+		nodes[i] = gpuNode(fmt.Sprintf("n%02d", i), "pcie")
+	}
+	return nodes
+}
