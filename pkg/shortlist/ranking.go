@@ -1,6 +1,7 @@
 package shortlist
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -10,13 +11,30 @@ import (
 // Unfit is the value of a node that cannot take the pod. All other values are 0 or more.
 const Unfit int64 = -1
 
-// maxRemembered bounds the nodes in all rankings together, at about 32 bytes each.
-const maxRemembered = 1 << 19
+// Bounds of what is remembered.
+const (
+	// maxKinds bounds the kinds of pods. A cluster has some dozen at a time.
+	maxKinds = 512
+	// maxNodes bounds the nodes in the rankings of all kinds together, at 32 bytes each: 16 MiB.
+	maxNodes = 1 << 19
+)
 
-// Rankings remembers a [Ranking] for each kind of pod. The zero value is empty. It is used by one goroutine.
-type Rankings[Kind comparable] struct {
-	known map[Kind]*Ranking
+// Kind tells apart pods that a node of a cell is not worth the same to, and knows which kinds come no more.
+type Kind[K any] interface {
+	comparable
+	// Ends reports whether no more pods of another kind will come, now that there is one of this.
+	Ends(other K) bool
+}
+
+// Rankings remembers a [Ranking] for each kind of pod, those asked for last. It holds on to nothing that is out of date:
+// neither nodes of an earlier snapshot nor kinds that have ended. The zero value is empty. It is used by one goroutine.
+type Rankings[K Kind[K]] struct {
+	known map[K]*Ranking
+	// all are the nodes of the snapshot that the rankings are of. kube-scheduler makes another list whenever a node comes
+	// or goes.
+	all   []fwk.NodeInfo
 	nodes int
+	asked int64
 }
 
 // Lister finds a node of the snapshot.
@@ -24,38 +42,59 @@ type Lister interface {
 	Get(name string) (fwk.NodeInfo, error)
 }
 
-// Of returns what is remembered for pods of a kind, which must tell apart all pods that a node of the cell is not worth
-// the same to. A kind should name its cell by pointer, and what else changes a value.
-func (k *Rankings[Kind]) Of(kind Kind, q Question, lister Lister) *Ranking {
-	if r := k.known[kind]; r != nil {
-		if r.isOf(q.Nodes) {
-			return r
-		}
-		k.nodes -= len(r.nodes)
+// Of returns what is remembered for pods of a kind. A kind should name its cell, and what else changes a value.
+func (k *Rankings[K]) Of(kind K, q Question, lister Lister) *Ranking {
+	k.asked++
+	if k.known == nil || !sameList(k.all, q.Nodes) {
+		*k = Rankings[K]{known: map[K]*Ranking{}, all: q.Nodes, asked: k.asked}
 	}
-	if k.nodes > maxRemembered || k.known == nil {
-		k.known, k.nodes = map[Kind]*Ranking{}, 0
+	r := k.known[kind]
+	if r == nil {
+		r = newRanking(q, lister)
+		k.makeRoom(kind, len(r.nodes))
+		k.known[kind] = r
+		k.nodes += len(r.nodes)
 	}
-	r := newRanking(q, lister)
-	k.known[kind] = r
-	k.nodes += len(r.nodes)
+	r.asked = k.asked
 	return r
+}
+
+// makeRoom forgets the kinds that have ended, and those asked for least recently until there is room for a new one with
+// a number of nodes.
+func (k *Rankings[K]) makeRoom(kind K, nodes int) {
+	for other := range k.known {
+		if kind.Ends(other) {
+			k.forget(other)
+		}
+	}
+	for len(k.known) > 0 && (len(k.known) >= maxKinds || k.nodes+nodes > maxNodes) {
+		k.forget(slices.MinFunc(slices.Collect(maps.Keys(k.known)), func(a, b K) int {
+			return cmp.Compare(k.known[a].asked, k.known[b].asked)
+		}))
+	}
+}
+
+func (k *Rankings[K]) forget(kind K) {
+	k.nodes -= len(k.known[kind].nodes)
+	delete(k.known, kind)
+}
+
+// sameList reports whether these are one list, not whether they are equal.
+func sameList(a, b []fwk.NodeInfo) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // Ranking is what the nodes of a cell were worth to pods of one kind when they were last looked at. Looking again costs
 // a comparison a node, and a judgement of those that changed: a scheduling cycle changes one.
 type Ranking struct {
-	// nodes are in order of name. They are those of the snapshot as long as it consists of the same nodes, which its
-	// list tells: kube-scheduler makes another list whenever a node comes or goes.
-	nodes []fwk.NodeInfo
-	all   []fwk.NodeInfo
-
+	nodes       []fwk.NodeInfo // in order of name
 	generations []int64
 	values      []int64
+	asked       int64 // when, counted in questions
 }
 
 func newRanking(q Question, lister Lister) *Ranking {
-	r := &Ranking{nodes: make([]fwk.NodeInfo, 0, q.Cell.Names.Len()), all: q.Nodes}
+	r := &Ranking{nodes: make([]fwk.NodeInfo, 0, q.Cell.Names.Len())}
 	for _, name := range slices.Sorted(maps.Keys(q.Cell.Names)) {
 		// A node that is in the informer may not be in the snapshot yet.
 		if node, err := lister.Get(name); err == nil {
@@ -67,11 +106,6 @@ func newRanking(q Question, lister Lister) *Ranking {
 		r.generations[i] = -1 // which no node has
 	}
 	return r
-}
-
-// isOf reports whether these are the same list of nodes.
-func (r *Ranking) isOf(nodes []fwk.NodeInfo) bool {
-	return len(nodes) == len(r.all) && (len(nodes) == 0 || &nodes[0] == &r.all[0])
 }
 
 // Update judges the nodes that changed since the last time.

@@ -23,7 +23,14 @@ import (
 const key fwk.StateKey = "Shortlist"
 
 // Cell is the nodes of a pool and a type. It never changes: when the nodes do, there is another one.
-type Cell struct{ Names sets.Set[string] }
+type Cell struct {
+	// Key is the pool and the types: of the cells of one key, the last one holds.
+	Key   string
+	Names sets.Set[string]
+}
+
+// Replaces reports whether a cell holds in place of an earlier one.
+func (c *Cell) Replaces(earlier *Cell) bool { return c != earlier && c.Key == earlier.Key }
 
 // Question is which nodes of a cell to try first.
 type Question struct {

@@ -34,6 +34,14 @@ func (s snapshot) Get(name string) (fwk.NodeInfo, error) {
 	return nil, errors.New("not found")
 }
 
+// kind is pods of a name, in an age that ends those before it.
+type kind struct {
+	name string
+	age  int
+}
+
+func (k kind) Ends(other kind) bool { return k.age > other.age }
+
 func (s snapshot) question(names ...string) Question {
 	return Question{Cell: &Cell{Names: sets.New(names...)}, Nodes: s}
 }
@@ -70,8 +78,8 @@ func TestFirst(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			s, rankings := newSnapshot(len(tc.values)), Rankings[string]{}
-			ranking := rankings.Of("kind", s.question("n0", "n1", "n2", "n3", "n4"), s)
+			s, rankings := newSnapshot(len(tc.values)), Rankings[kind]{}
+			ranking := rankings.Of(kind{}, s.question("n0", "n1", "n2", "n3", "n4"), s)
 			ranking.Update(func(node fwk.NodeInfo) int64 { return tc.values[node.Node().Name[1]-'0'] })
 			if diff := cmp.Diff(tc.first, namesOf(ranking.First(size))); diff != "" {
 				t.Errorf("first (-want +got):\n%s", diff)
@@ -84,11 +92,11 @@ func TestFirst(t *testing.T) {
 }
 
 func TestOnlyWhatChangedIsJudgedAgain(t *testing.T) {
-	s, rankings := newSnapshot(3), Rankings[string]{}
+	s, rankings := newSnapshot(3), Rankings[kind]{}
 	q := s.question("n0", "n2", "not yet in the snapshot")
-	judged := func(kind string, nodes snapshot) (names []string) {
+	judged := func(name string, nodes snapshot) (names []string) {
 		q.Nodes = nodes
-		rankings.Of(kind, q, nodes).Update(func(node fwk.NodeInfo) int64 {
+		rankings.Of(kind{name: name}, q, nodes).Update(func(node fwk.NodeInfo) int64 {
 			names = append(names, node.Node().Name)
 			return 1
 		})
@@ -113,8 +121,57 @@ func TestOnlyWhatChangedIsJudgedAgain(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", step.why, diff)
 		}
 	}
-	if rankings.nodes != 4 {
-		t.Errorf("%d nodes are remembered, want 2 for each of 2 kinds", rankings.nodes)
+}
+
+// TestWhatIsOutOfDateIsForgotten counts what is remembered after each of some questions.
+func TestWhatIsOutOfDateIsForgotten(t *testing.T) {
+	s, rankings := newSnapshot(3), Rankings[kind]{}
+	type held struct{ Kinds, Nodes int }
+	for _, step := range []struct {
+		why   string
+		kind  kind
+		nodes snapshot
+		names []string
+		want  held
+	}{
+		{why: "the first kind", kind: kind{name: "a"}, nodes: s, names: []string{"n0", "n1"}, want: held{1, 2}},
+		{why: "another kind", kind: kind{name: "b"}, nodes: s, names: []string{"n0"}, want: held{2, 3}},
+		{why: "a known kind", kind: kind{name: "a"}, nodes: s, names: []string{"n0", "n1"}, want: held{2, 3}},
+		{why: "a kind that ends the others", kind: kind{name: "a", age: 1}, nodes: s, names: []string{"n2"}, want: held{1, 1}},
+		{why: "a kind beside it", kind: kind{name: "b", age: 1}, nodes: s, names: []string{"n0"}, want: held{2, 2}},
+		{why: "a node has gone, and no ranking keeps it", kind: kind{name: "b", age: 1}, nodes: newSnapshot(2), names: []string{"n0"}, want: held{1, 1}},
+	} {
+		rankings.Of(step.kind, step.nodes.question(step.names...), step.nodes)
+		if diff := cmp.Diff(step.want, held{len(rankings.known), rankings.nodes}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.why, diff)
+		}
+	}
+}
+
+// TestTheKindsAskedForLastAreRemembered fills the rankings by number and by nodes.
+func TestTheKindsAskedForLastAreRemembered(t *testing.T) {
+	s := newSnapshot(1)
+	q := s.question("n0")
+	rankings := Rankings[kind]{}
+	often := rankings.Of(kind{name: "often"}, q, s)
+	for i := range 2 * maxKinds {
+		rankings.Of(kind{name: fmt.Sprint(i)}, q, s)
+		if rankings.Of(kind{name: "often"}, q, s) != often {
+			t.Fatalf("after %d kinds, the one asked for all the time is forgotten", i)
+		}
+	}
+	if len(rankings.known) != maxKinds || rankings.nodes != maxKinds {
+		t.Errorf("%d kinds of one node each and %d nodes, want %d", len(rankings.known), rankings.nodes, maxKinds)
+	}
+
+	rankings = Rankings[kind]{known: map[kind]*Ranking{}, all: q.Nodes, nodes: maxNodes}
+	for i := range 2 {
+		rankings.known[kind{name: fmt.Sprint(i)}] = &Ranking{nodes: make([]fwk.NodeInfo, maxNodes/2), asked: int64(i)}
+	}
+	rankings.asked = 2
+	rankings.Of(kind{name: "one more"}, q, s)
+	if _, kept := rankings.known[kind{name: "1"}]; !kept || len(rankings.known) != 2 || rankings.nodes != maxNodes/2+1 {
+		t.Errorf("%d kinds and %d nodes, the last but one among them: %v; want only the oldest forgotten", len(rankings.known), rankings.nodes, kept)
 	}
 }
 

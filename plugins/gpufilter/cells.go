@@ -41,7 +41,7 @@ func (c *cells) of(pool string, types []string) (*shortlist.Cell, error) {
 	}
 	next := remembered{cell: last.cell, at: now}
 	if next.cell == nil || !next.cell.Names.Equal(names) {
-		next.cell = &shortlist.Cell{Names: names}
+		next.cell = &shortlist.Cell{Key: key, Names: names}
 	}
 	if c.known == nil || len(c.known) >= maxCells {
 		c.known = map[string]remembered{}

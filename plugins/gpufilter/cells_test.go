@@ -35,7 +35,7 @@ func TestACellIsTheSameWhileItsNodesAre(t *testing.T) {
 	if err := index.store.Update(gpuNode("a1", "b", "A100-80G")); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.of("a", nil); err != nil || got.Names.Has("a1") || !first.Names.Has("a1") {
-		t.Errorf("cell %v, %v, want another one without the node that moved", got, err)
+	if got, err := c.of("a", nil); err != nil || got.Names.Has("a1") || !first.Names.Has("a1") || !got.Replaces(first) {
+		t.Errorf("cell %v, %v, want another one in its place without the node that moved", got, err)
 	}
 }

@@ -2,6 +2,7 @@ package gpuscore
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 
@@ -23,11 +24,18 @@ const listed = 16
 type kind struct {
 	cell   *shortlist.Cell
 	policy *policy
-	// wants is what the pod says, in JSON.
-	wants string
+	// wants is a digest of what the pod says, which has names and may be long.
+	wants [sha256.Size]byte
 	// ask and forecast are those of the state.
 	ask      ask
 	forecast *forecast
+}
+
+// Ends implements shortlist.Kind: policies, forecasts and the cells of a pool and type follow one another. Pods that
+// need no forecast come beside those that do.
+func (k kind) Ends(other kind) bool {
+	return k.policy != other.policy || k.cell.Replaces(other.cell) ||
+		k.forecast != nil && other.forecast != nil && k.forecast != other.forecast
 }
 
 // PreFilter ranks nodes, where the scheduler tries the best of them first. It comes before GPUFilter, which knows the
@@ -61,7 +69,7 @@ func (p *Plugin) rank(cs fwk.CycleState, s *state, q shortlist.Question) (sets.S
 		return nil, fmt.Errorf("writing what the pod wants: %w", err)
 	}
 	lister := p.handle.SnapshotSharedLister().NodeInfos()
-	of := kind{cell: q.Cell, policy: s.policy, wants: string(wants), ask: s.ask, forecast: s.forecast}
+	of := kind{cell: q.Cell, policy: s.policy, wants: sha256.Sum256(wants), ask: s.ask, forecast: s.forecast}
 	ranking := p.rankings.Of(of, q, lister)
 	ranking.Update(func(node fwk.NodeInfo) int64 {
 		if !q.Fits(node) {

@@ -1,0 +1,34 @@
+package gpuscore
+
+import (
+	"testing"
+
+	"g8s.host/gpu-scheduler/pkg/shortlist"
+)
+
+// TestAKindEndsThoseOfThePast: what is remembered of a kind is dropped once no pod can be of that kind any more.
+func TestAKindEndsThoseOfThePast(t *testing.T) {
+	now := kind{
+		cell: &shortlist.Cell{Key: "pool a"}, policy: &policy{generation: 1}, wants: [32]byte{1}, forecast: &forecast{},
+	}
+	tests := map[string]struct {
+		change func(*kind)
+		want   bool
+	}{
+		"pods that want something else come beside these":  {change: func(k *kind) { k.wants = [32]byte{2} }},
+		"pods of another pool come beside these":           {change: func(k *kind) { k.cell = &shortlist.Cell{Key: "pool b"} }},
+		"pods that need no forecast come beside these":     {change: func(k *kind) { k.forecast = nil }},
+		"the nodes of a pool were others":                  {change: func(k *kind) { k.cell = &shortlist.Cell{Key: "pool a"} }, want: true},
+		"another policy was in effect":                     {change: func(k *kind) { k.policy = &policy{} }, want: true},
+		"other pods were expected when the kind was asked": {change: func(k *kind) { k.forecast = &forecast{pressure: map[gpuType]float64{}} }, want: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			other := now
+			tc.change(&other)
+			if got := now.Ends(other); got != tc.want {
+				t.Errorf("the kind of now ends it: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
