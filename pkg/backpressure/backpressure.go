@@ -4,23 +4,30 @@
 // the scheduler's queue instead, in order of priority.
 package backpressure
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
-// Gate counts the bindings under way. nil is a gate that is always open. Its methods may be called from many
-// goroutines.
+// MaxWait bounds how long bindings hold up the next pod. Bindings that hang, such as on the slow webhook of one
+// namespace, thus slow the others down to ten pods a second and do not stop them. An API server that binds 16 pods at a
+// time and takes longer than this to end any of them is not hurt by ten more a second.
+const MaxWait = 100 * time.Millisecond
+
+// Gate counts the bindings under way, and shows their number and the time waited for them on /metrics. A process has
+// one. nil is a gate that is always open. Its methods may be called from many goroutines.
 type Gate struct {
 	limit int
 
 	mu       sync.Mutex
-	room     sync.Cond
 	underway int
+	opened   chan struct{} // closed when the gate opens, nil while nobody waits
 }
 
 // NewGate returns a gate that is open while fewer bindings than limit are under way, at least one.
 func NewGate(limit int) *Gate {
-	g := &Gate{limit: max(limit, 1)}
-	g.room.L = &g.mu
-	return g
+	registerMetrics()
+	return &Gate{limit: max(limit, 1)}
 }
 
 // Begin notes that a binding has begun. It never waits: what is decided is bound.
@@ -35,19 +42,40 @@ func (g *Gate) add(n int) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.underway += n; g.underway < g.limit {
-		g.room.Signal()
+	g.underway += n
+	bindings.Set(float64(g.underway))
+	if g.underway < g.limit && g.opened != nil {
+		close(g.opened)
+		g.opened = nil
 	}
 }
 
-// Wait returns when the gate is open. Every binding ends, at the latest with the scheduler, so it always returns.
+// Wait returns when the gate is open, at the latest after [MaxWait].
 func (g *Gate) Wait() {
 	if g == nil {
 		return
 	}
+	opened := g.whenOpen()
+	if opened == nil {
+		return
+	}
+	start := time.Now()
+	select {
+	case <-opened:
+	case <-time.After(MaxWait):
+	}
+	waits.Observe(time.Since(start).Seconds())
+}
+
+// whenOpen returns what is closed once the gate opens, nil if it is open.
+func (g *Gate) whenOpen() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for g.underway >= g.limit {
-		g.room.Wait()
+	if g.underway < g.limit {
+		return nil
 	}
+	if g.opened == nil {
+		g.opened = make(chan struct{})
+	}
+	return g.opened
 }

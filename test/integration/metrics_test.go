@@ -41,6 +41,8 @@ func TestMetrics(t *testing.T) {
 		{name: "gpu_scheduler_filter_node_rejections_total", label: "reason", value: "too_small", positive: true},
 		{name: "gpu_scheduler_filter_pod_rejections_total", label: "reason", value: "no_candidates", positive: true},
 		{name: "gpu_scheduler_score_pods_total", label: "request", value: "whole", positive: true},
+		{name: "gpu_scheduler_bindings_in_flight"},
+		{name: "gpu_scheduler_binding_wait_seconds_count"},
 		{name: "gpu_scheduler_devices_malformed_inventories_total"},
 		{name: "gpu_scheduler_policy_reload_total", label: "result", value: "success"},
 		{name: "gpu_scheduler_policy_reload_total", label: "result", value: "refused"},
