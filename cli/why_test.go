@@ -44,6 +44,12 @@ func TestWhyIsWrittenForPeople(t *testing.T) {
 			Verdict: "0/64 nodes are available: 3 node(s) have too few free GPUs.",
 			Unread:  []string{diagnosis.UnreadLease},
 		},
+		"why-busy-scheduler": {
+			Job: "sft", Namespace: "team", Status: inventory.StatusPending, Cause: diagnosis.Busy,
+			Records: []explain.Record{{Name: "sft-x", Attempts: 2, Last: explain.Attempt{
+				Time: now.Add(-3 * time.Second), Result: explain.Unschedulable, Nodes: 64,
+			}}},
+		},
 		"why-running": {
 			Job: "sft", Namespace: "team", Status: inventory.StatusRunning, Cause: diagnosis.Running,
 			Placements: []diagnosis.Placement{{

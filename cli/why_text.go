@@ -134,11 +134,7 @@ func deviceList(devices []gpu.Device) string {
 // explainRecord writes what the scheduler remembers of a pod.
 func explainRecord(d *description, record explain.Record, now time.Time) error {
 	last := record.Last
-	attempt := strconv.FormatInt(record.Attempts, 10)
-	if record.Explained < record.Attempts {
-		attempt = fmt.Sprintf("%d of %d", record.Explained, record.Attempts)
-	}
-	d.section(fmt.Sprintf("Scheduler's record of pod %s (attempt %s, %s ago)", record.Name, attempt, age(now, last.Time)))
+	d.section(fmt.Sprintf("Scheduler's record of pod %s (%s, %s ago)", record.Name, whichAttempt(record), age(now, last.Time)))
 	if last.Result == explain.Placed {
 		fmt.Fprintf(d.out, "%splaced on %s", indent, last.Node)
 		if last.Feasible > 0 {
@@ -154,10 +150,24 @@ func explainRecord(d *description, record explain.Record, now time.Time) error {
 		return writeTable(&indented{out: d.out}, last.Candidates, candidateColumns(last.Candidates[0]), d.style)
 	}
 	fmt.Fprintf(d.out, "%snone of %d nodes could take it\n", indent, last.Nodes)
+	if len(last.Reasons) == 0 {
+		return nil
+	}
 	return writeTable(&indented{out: d.out}, last.Reasons, []column[explain.Reason]{
 		{header: "NODES", value: func(r explain.Reason) string { return strconv.Itoa(r.Nodes) }},
 		{header: "REASON", value: func(r explain.Reason) string { return r.Text }},
 	}, d.style)
+}
+
+// whichAttempt says which attempt the record tells of, and whether the scheduler has had time to look into it.
+func whichAttempt(record explain.Record) string {
+	switch record.Explained {
+	case 0:
+		return fmt.Sprintf("attempt %d, not looked into", record.Attempts)
+	case record.Attempts:
+		return fmt.Sprintf("attempt %d", record.Attempts)
+	}
+	return fmt.Sprintf("attempt %d of %d", record.Explained, record.Attempts)
 }
 
 // candidateColumns has a column for each part of the score.

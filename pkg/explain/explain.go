@@ -45,9 +45,9 @@ type Record struct {
 	// First is the time of the first of them.
 	First time.Time `json:"first"`
 	// Explained is which of the attempts Last is. It is not the last one of all while the scheduler is too busy to look
-	// into each.
+	// into each, and 0 as long as it has looked into none of the result that Last has: then Last has no reasons.
 	Explained int64 `json:"explained"`
-	// Last is the last attempt that was looked into.
+	// Last is the last attempt that was looked into, or the last of all where Explained is 0.
 	Last Attempt `json:"last"`
 }
 

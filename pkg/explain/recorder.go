@@ -64,11 +64,12 @@ func (r *Recorder) Record(pod *corev1.Pod, attempt Attempt) {
 	attempt.bounded()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.record(pod, attempt)
+	record := r.record(pod, attempt)
+	record.Explained = record.Attempts
 }
 
 // Count takes an attempt that nobody has looked into. It becomes the last one only where there is none of the same
-// result, of which more is known.
+// result that somebody has, of which more is known.
 func (r *Recorder) Count(pod *corev1.Pod, attempt Attempt) {
 	if r == nil {
 		return
@@ -76,15 +77,18 @@ func (r *Recorder) Count(pod *corev1.Pod, attempt Attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	element, ok := r.byUID[pod.UID]
-	if !ok || element.Value.(*entry).record.Last.Result != attempt.Result {
-		r.record(pod, attempt)
-		return
+	if ok {
+		if record := &element.Value.(*entry).record; record.Explained > 0 && record.Last.Result == attempt.Result {
+			record.Attempts++
+			r.recent.MoveToFront(element)
+			return
+		}
 	}
-	element.Value.(*entry).record.Attempts++
-	r.recent.MoveToFront(element)
+	r.record(pod, attempt).Explained = 0
 }
 
-func (r *Recorder) record(pod *corev1.Pod, attempt Attempt) {
+// record counts an attempt and makes it the last one. Who calls it says whether it was looked into.
+func (r *Recorder) record(pod *corev1.Pod, attempt Attempt) *Record {
 	size := attempt.size() + len(pod.Namespace) + len(pod.Name) + len(pod.UID)
 	element, ok := r.byUID[pod.UID]
 	if !ok {
@@ -96,12 +100,13 @@ func (r *Recorder) record(pod *corev1.Pod, attempt Attempt) {
 	}
 	e := element.Value.(*entry)
 	e.record.Attempts++
-	e.record.Explained, e.record.Last = e.record.Attempts, attempt
+	e.record.Last = attempt
 	r.bytes += size - e.size
 	e.size = size
 	r.byName[e.name()] = pod.UID
 	r.recent.MoveToFront(element)
-	r.evict()
+	r.evict() // never the one in front
+	return &e.record
 }
 
 // evict drops what was written least recently until the limits hold. The newest record stays whatever its size.

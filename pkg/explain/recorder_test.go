@@ -44,17 +44,21 @@ func TestTheLastAttemptIsKept(t *testing.T) {
 func TestAnAttemptThatIsOnlyCountedKeepsWhatIsKnown(t *testing.T) {
 	unknown := Attempt{Time: noon.Add(time.Minute), Result: Unschedulable, Nodes: 4}
 	tests := map[string]struct {
-		before []Attempt
-		want   Record
+		before, counted []Attempt
+		want            Record
 	}{
-		"of a pod that is new, little is known": {want: Record{Attempts: 1, Explained: 1, First: unknown.Time, Last: unknown}},
+		"of a pod that is new, little is known": {want: Record{Attempts: 1, First: unknown.Time, Last: unknown}},
+		"of one that was only counted before, no more": {
+			counted: []Attempt{{Time: noon, Result: Unschedulable, Nodes: 3}},
+			want:    Record{Attempts: 2, First: noon, Last: unknown},
+		},
 		"of one that waits, what was found out before": {
 			before: []Attempt{refused(noon, "full")},
 			want:   Record{Attempts: 2, Explained: 1, First: noon, Last: refused(noon, "full")},
 		},
 		"one whose binding failed is not placed any more": {
 			before: []Attempt{{Time: noon, Result: Placed, Node: "n1"}},
-			want:   Record{Attempts: 2, Explained: 2, First: noon, Last: unknown},
+			want:   Record{Attempts: 2, First: noon, Last: unknown},
 		},
 	}
 	for name, tc := range tests {
@@ -63,13 +67,24 @@ func TestAnAttemptThatIsOnlyCountedKeepsWhatIsKnown(t *testing.T) {
 			for _, attempt := range tc.before {
 				recorder.Record(pod, attempt)
 			}
-			recorder.Count(pod, unknown)
+			for _, attempt := range append(tc.counted, unknown) {
+				recorder.Count(pod, attempt)
+			}
 			got, _ := recorder.Pod("team", "a")
 			tc.want.Namespace, tc.want.Name, tc.want.UID, tc.want.Job = "team", "a", "1", "train"
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("record (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestLookingIntoAPodThatWasOnlyCountedExplainsIt(t *testing.T) {
+	recorder, pod := NewRecorder(DefaultLimits), podNamed("a", "1", "train")
+	recorder.Count(pod, Attempt{Time: noon, Result: Unschedulable, Nodes: 3})
+	recorder.Record(pod, refused(noon, "full"))
+	if got, _ := recorder.Pod("team", "a"); got.Explained != 2 || got.Attempts != 2 {
+		t.Errorf("attempt %d of %d is explained, want the second of 2", got.Explained, got.Attempts)
 	}
 }
 
