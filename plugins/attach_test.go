@@ -22,9 +22,9 @@ import (
 	"g8s.host/gpu-scheduler/plugins"
 )
 
-// TestAShortListChangesNoPlacement places random pods with and without the short list, on nodes of which some have no
+// TestAShortListCostsNoScore places random pods with and without the short list, on nodes of which some have no
 // CPU left, are cordoned, tainted or nominated. Both must find a node worth as much to GPUScore, or tell the same reason.
-func TestAShortListChangesNoPlacement(t *testing.T) {
+func TestAShortListCostsNoScore(t *testing.T) {
 	const pods = 200
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {

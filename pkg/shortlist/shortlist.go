@@ -2,8 +2,9 @@
 //
 // kube-scheduler runs every plugin on every candidate, which costs microseconds a node. Our plugins know at a small
 // part of that which candidates are worth most, and where our score outweighs all others together, the pod goes to one
-// of those if any of them can take it. So a short list of them gives the same placement as all nodes do, and when none
-// of them will do, for want of CPU or for a taint, all nodes are tried as if there had been no list.
+// of those if any of them can take it. So with a short list of them no pod goes to a node of lower score than without
+// (among equals, plugins that scale their scores by the nodes given may prefer another), and when none of them will do,
+// for want of CPU or for a taint, all nodes are tried as if there had been no list.
 //
 // One scheduling attempt, and who does what, in this order:
 //
