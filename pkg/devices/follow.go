@@ -63,13 +63,13 @@ func (l *Ledger) Follow(_ context.Context, handle fwk.Handle) (err error) {
 }
 
 func (l *Ledger) nodeGone(obj any) {
-	if node, ok := last[*corev1.Node](obj); ok {
+	if node, ok := Last[*corev1.Node](obj); ok {
 		l.dropNode(node.Name)
 	}
 }
 
 func (l *Ledger) podGone(obj any) {
-	if pod, ok := last[*corev1.Pod](obj); ok {
+	if pod, ok := Last[*corev1.Pod](obj); ok {
 		l.Forget(pod.UID)
 	}
 }
@@ -83,8 +83,9 @@ func (l *Ledger) podReplaced(before, after any) {
 	}
 }
 
-// last returns the last known state of an object that is gone.
-func last[T any](obj any) (T, bool) {
+// Last returns the last known state of an object that an informer reports as deleted, also if the watch was broken when
+// that happened, and false if it is of another type.
+func Last[T any](obj any) (T, bool) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
 	}

@@ -41,10 +41,11 @@ var (
 
 // Plugin filters nodes for one scheduler profile.
 type Plugin struct {
-	rules  rules
-	nodes  nodeIndex
-	cells  cells
-	ledger *devices.Ledger
+	rules       rules
+	nodes       nodeIndex
+	cells       cells
+	nominations *nominations
+	ledger      *devices.Ledger
 }
 
 // state holds what PreFilter read from the pod. It never changes, so clones share it.
@@ -80,11 +81,17 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, ledg
 	if err != nil {
 		return nil, err
 	}
+	nominations, err := followNominations(handle.SharedInformerFactory().Core().V1().Pods().Informer())
+	if err != nil {
+		return nil, err
+	}
 	if err := ledger.Follow(ctx, handle); err != nil {
 		return nil, err
 	}
 	registerMetrics()
-	return &Plugin{rules: rules{served: args.GPUTypes}, nodes: nodes, cells: cells{index: nodes}, ledger: ledger}, nil
+	return &Plugin{
+		rules: rules{served: args.GPUTypes}, nodes: nodes, cells: cells{index: nodes}, nominations: nominations, ledger: ledger,
+	}, nil
 }
 
 // Name returns the plugin's name.

@@ -22,13 +22,14 @@ import (
 //   - a change of annotations may bring cards of the inventory, as when one turns healthy;
 //   - a pod that leaves a node, or a nomination, gives its GPUs back. A pod that ends is reported the same
 //     way, since the scheduler's pod informer selects terminated pods away;
+//   - a pod that appears on a node leaves the other one that it was nominated to;
 //   - an update of the pod itself may change its pool or types. An update of its annotations alone is
 //     reported only to those who register the general Update.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	nodeEvents := fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeEvents}, QueueingHintFn: p.afterNodeChange},
-		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.Update}, QueueingHintFn: p.afterPodChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Delete | fwk.Update}, QueueingHintFn: p.afterPodChange},
 	}, nil
 }
 
@@ -57,6 +58,8 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	switch {
 	case after == nil && before != nil && p.frees(before, pod):
 		return fwk.Queue, nil
+	case before == nil && after != nil && p.freesOn(p.nominations.leftBy(after), after, pod):
+		return fwk.Queue, nil
 	case after == nil || before == nil:
 	case after.UID == pod.UID && demandChanged(before, after), renamed(before, after) && p.frees(before, pod):
 		return fwk.Queue, nil
@@ -66,7 +69,12 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 
 // frees reports whether a pod that is gone held GPUs that the waiting pod could use.
 func (p *Plugin) frees(gone, waiting *corev1.Pod) bool {
-	nodeName := cmp.Or(gone.Spec.NodeName, gone.Status.NominatedNodeName)
+	return p.freesOn(cmp.Or(gone.Spec.NodeName, gone.Status.NominatedNodeName), gone, waiting)
+}
+
+// freesOn reports whether a pod that is gone from a node, or was expected there, leaves GPUs that the waiting pod could
+// use. Without a name there is no such node.
+func (p *Plugin) freesOn(nodeName string, gone, waiting *corev1.Pod) bool {
 	if nodeName == "" {
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
@@ -120,6 +121,87 @@ func TestAfterPodChange(t *testing.T) {
 	}
 }
 
+// TestAfterNominatedPodIsBound has a pod nominated to a node and then bound, which clears the nomination.
+func TestAfterNominatedPodIsBound(t *testing.T) {
+	nominatedTo := func(node string) *corev1.Pod {
+		pod := podOf("a", "1").UID("other").Obj()
+		pod.Status.NominatedNodeName = node
+		return pod
+	}
+	boundTo := func(node string) *corev1.Pod { return podOf("a", "1").UID("other").Node(node).Obj() }
+	waiting := podOf("a", "2").Obj()
+	tests := map[string]struct {
+		seen    []*corev1.Pod
+		bound   *corev1.Pod
+		waiting *corev1.Pod
+		want    fwk.QueueingHint
+	}{
+		"to another node, so that the first has room":       {[]*corev1.Pod{nominatedTo("a1")}, boundTo("b1"), waiting, fwk.Queue},
+		"which the plugin hears of before the hint":         {[]*corev1.Pod{nominatedTo("a1"), boundTo("b1")}, boundTo("b1"), waiting, fwk.Queue},
+		"to that very node":                                 {[]*corev1.Pod{nominatedTo("a1")}, boundTo("a1"), waiting, fwk.QueueSkip},
+		"after it was nominated to that node instead":       {[]*corev1.Pod{nominatedTo("a1"), nominatedTo("b1")}, boundTo("b1"), waiting, fwk.QueueSkip},
+		"after its nomination was given up":                 {[]*corev1.Pod{nominatedTo("a1"), nominatedTo("")}, boundTo("b1"), waiting, fwk.QueueSkip},
+		"without having been nominated":                     {nil, boundTo("a1"), waiting, fwk.QueueSkip},
+		"leaving a node of another pool than the pod's own": {[]*corev1.Pod{nominatedTo("b1")}, boundTo("a1"), waiting, fwk.QueueSkip},
+		"while the pod that waits asks for no GPU":          {[]*corev1.Pod{nominatedTo("a1")}, boundTo("b1"), st.MakePod().Label(names.LabelPool, "a").Obj(), fwk.QueueSkip},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			plugin := newPlugin(t, &configv1.GPUFilterArgs{}, twoPools...)
+			for _, pod := range tc.seen {
+				plugin.nominations.replaced(pod, pod)
+			}
+			got, err := plugin.afterPodChange(klog.Background(), tc.waiting, nil, tc.bound)
+			if err != nil || got != tc.want {
+				t.Errorf("hint %v, %v, want %v", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestNominationsOfPodsThatAreGoneAreForgotten(t *testing.T) {
+	pod := podOf("a", "1").Obj()
+	pod.Status.NominatedNodeName = "a1"
+	successor := podOf("a", "1").UID("successor").Obj()
+	tests := map[string]func(*nominations){
+		"deleted":                            func(n *nominations) { n.gone(pod) },
+		"deleted while the watch was broken": func(n *nominations) { n.gone(cache.DeletedFinalStateUnknown{Obj: pod}) },
+		"replaced by one of its name":        func(n *nominations) { n.replaced(pod, successor) },
+	}
+	for name, forget := range tests {
+		t.Run(name, func(t *testing.T) {
+			n := newPlugin(t, &configv1.GPUFilterArgs{}, twoPools...).nominations
+			n.seen(pod)
+			if n.nodeOf(pod) != "a1" {
+				t.Fatalf("nominated to %q, want a1", n.nodeOf(pod))
+			}
+			if forget(n); len(n.to) > 0 {
+				t.Errorf("still known: %v", n.to)
+			}
+		})
+	}
+}
+
+// BenchmarkAfterPodIsBound is what each pod that is bound costs for each one that waits.
+func BenchmarkAfterPodIsBound(b *testing.B) {
+	plugin := newPlugin(b, &configv1.GPUFilterArgs{}, twoPools...)
+	bound := podOf("a", "1").UID("other").Node("b1").Obj()
+	left := podOf("a", "1").UID("left").Obj()
+	left.Status.NominatedNodeName = "a1"
+	plugin.nominations.seen(left)
+	left = podOf("a", "1").UID("left").Node("b1").Obj()
+	for name, pod := range map[string]*corev1.Pod{"never nominated": bound, "nominated elsewhere": left} {
+		b.Run(name, func(b *testing.B) {
+			waiting := podOf("a", "2").Obj()
+			for b.Loop() {
+				if _, err := plugin.afterPodChange(klog.Background(), waiting, nil, pod); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func TestHintsRetryWhatTheyCannotRead(t *testing.T) {
 	plugin, pod := newPlugin(t, &configv1.GPUFilterArgs{}), podOf("a", "1").Obj()
 	if got, err := plugin.afterNodeChange(klog.Background(), pod, nil, pod); err == nil || got != fwk.Queue {
@@ -139,7 +221,7 @@ func TestEvents(t *testing.T) {
 	}
 	want := map[fwk.EventResource]fwk.ActionType{
 		fwk.Node: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation,
-		fwk.Pod:  fwk.Delete | fwk.Update,
+		fwk.Pod:  fwk.Add | fwk.Delete | fwk.Update,
 	}
 	for _, event := range events {
 		if event.Event.ActionType != want[event.Event.Resource] || event.QueueingHintFn == nil {

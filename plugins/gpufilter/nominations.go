@@ -1,0 +1,91 @@
+package gpufilter
+
+import (
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"g8s.host/gpu-scheduler/pkg/devices"
+)
+
+// nominations remembers which node each pod was nominated to before it was bound. A nomination keeps pods of no higher
+// priority off the GPUs of its node. When its pod is bound to another node they come free, and nothing tells: the API
+// server clears the nomination with the binding, and the scheduler's event has the pod as it is after that.
+//
+// It is fed by a handler of its own, which runs beside the scheduler's. Pods are nominated at least a scheduling cycle
+// before they are bound, so it is not late; and what it knows of a pod it keeps until the pod is gone or nominated to
+// no node, so it is not early. It holds a word for each pod that was ever nominated and is still there.
+type nominations struct {
+	mu sync.RWMutex
+	to map[types.UID]string
+}
+
+// followNominations starts to remember the nominations of an informer's pods.
+func followNominations(pods cache.SharedIndexInformer) (*nominations, error) {
+	n := &nominations{to: map[types.UID]string{}}
+	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    n.seen,
+		UpdateFunc: n.replaced,
+		DeleteFunc: n.gone,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watching which pods are nominated: %w", err)
+	}
+	return n, nil
+}
+
+// seen takes down the nomination of a pod that waits. That of a pod on a node stays as it was.
+func (n *nominations) seen(obj any) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName != "" {
+		return
+	}
+	node := pod.Status.NominatedNodeName
+	if node == n.nodeOf(pod) {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if node == "" {
+		delete(n.to, pod.UID)
+		return
+	}
+	n.to[pod.UID] = node
+}
+
+// replaced also sees a pod deleted of which only its successor of the same name is reported, after a broken watch.
+func (n *nominations) replaced(before, after any) {
+	old, okOld := before.(*corev1.Pod)
+	pod, okNew := after.(*corev1.Pod)
+	if okOld && okNew && old.UID != pod.UID {
+		n.gone(old)
+	}
+	n.seen(after)
+}
+
+func (n *nominations) gone(obj any) {
+	if pod, ok := devices.Last[*corev1.Pod](obj); ok {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.to, pod.UID)
+	}
+}
+
+// nodeOf returns the node that a pod was last nominated to, or "".
+func (n *nominations) nodeOf(pod *corev1.Pod) string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.to[pod.UID]
+}
+
+// leftBy returns the node whose GPUs come free because a pod, which was nominated to it, went to another; or "".
+func (n *nominations) leftBy(pod *corev1.Pod) string {
+	node := n.nodeOf(pod)
+	if pod.Spec.NodeName == "" || node == pod.Spec.NodeName {
+		return ""
+	}
+	return node
+}
