@@ -83,7 +83,7 @@ func TestNothingIsKeptOfWhatIsGone(t *testing.T) {
 	l.podReplaced(pods[2], pod("successor", 1).Obj())
 	l.podReplaced(pods[3], pods[3])
 	l.Forget(pods[4].UID)
-	if got, _ := l.Len(); got != 4 {
+	if got, _ := l.size(); got != 4 {
 		t.Errorf("%d pods are kept, want the 4 that stayed", got)
 	}
 	for _, p := range pods {
@@ -97,7 +97,16 @@ func TestNothingIsKeptOfWhatIsGone(t *testing.T) {
 	l.Allocator(gone)
 	pods[0].Spec.NodeName = "gone"
 	l.Forget(types.UID("never seen"))
-	if gotPods, gotNodes := l.Len(); gotPods != 0 || gotNodes != 1 {
+	if gotPods, gotNodes := l.size(); gotPods != 0 || gotNodes != 1 {
 		t.Errorf("%d pods and %d nodes are kept, want none and the one in the informer", gotPods, gotNodes)
 	}
+}
+
+// size returns how many pods and nodes the ledger holds.
+func (l *Ledger) size() (pods, nodes int) {
+	l.mu.RLock()
+	pods = len(l.pods)
+	l.mu.RUnlock()
+	l.nodes.Range(func(any, any) bool { nodes++; return true })
+	return pods, nodes
 }

@@ -103,12 +103,3 @@ func (l *Ledger) keep(pod types.UID, choice *Choice) {
 		}
 	}
 }
-
-// Len returns how many pods and nodes the ledger holds.
-func (l *Ledger) Len() (pods, nodes int) {
-	l.mu.RLock()
-	pods = len(l.pods)
-	l.mu.RUnlock()
-	l.nodes.Range(func(any, any) bool { nodes++; return true })
-	return pods, nodes
-}

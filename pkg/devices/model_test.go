@@ -79,7 +79,7 @@ func TestLedgerAgreesWithAModel(t *testing.T) {
 			w.check(m)
 		}
 	}
-	if pods, nodes := w.ledger.Len(); pods != 0 || nodes > len(w.machines) {
+	if pods, nodes := w.ledger.size(); pods != 0 || nodes > len(w.machines) {
 		t.Errorf("%d pods and %d nodes are kept when all pods are gone", pods, nodes)
 	}
 	t.Logf("%d reserved, %d refused, %d asked beside nominated pods", w.accepted, w.refused, w.nominated)

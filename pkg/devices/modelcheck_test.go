@@ -193,8 +193,8 @@ func (w *world) checkChoice(m *machine, tn *tenant) {
 func (w *world) checkNominated(m *machine, expected fwk.NodeInfo, coming []*corev1.Pod) {
 	w.t.Helper()
 	now, then := &w.ledger.Node(m.info).Used, &w.ledger.Node(expected).Used
-	if then.Whole()&now.Whole() != now.Whole() || then.Conflicts() != 0 {
-		w.t.Errorf("%s: nominated pods change whole cards from %v to %v, conflicts on %v", m.name, now.Whole(), then.Whole(), then.Conflicts())
+	if both := then.Whole() & then.Shared(); then.Whole()&now.Whole() != now.Whole() || both != 0 {
+		w.t.Errorf("%s: nominated pods change whole cards from %v to %v, of which %v are shared, too", m.name, now.Whole(), then.Whole(), both)
 	}
 	got := int64(then.Whole().Len()) + then.Unknown().Whole - int64(now.Whole().Len()) - now.Unknown().Whole
 	var want count

@@ -90,3 +90,17 @@ func randomInventory(r *rand.Rand, n int) Inventory {
 	}
 	return inv
 }
+
+// conflicts returns the cards that pods hold against each other: whole by two, or whole and shared. Our
+// allocator makes none; a second scheduler on the same node can.
+func (u *Used) conflicts() Set {
+	conflicts := u.whole & u.shared
+	for rest := u.whole; rest != 0; {
+		var card int
+		card, rest = rest.pop()
+		if u.holders[card] > 1 {
+			conflicts |= only(card)
+		}
+	}
+	return conflicts
+}

@@ -325,7 +325,7 @@ func (m *model) check() {
 	if want := (Unknown{Whole: c.unnamed, Shared: c.unnamedBy, ShareMiB: c.unnamedMiB}); m.used.Unknown() != want {
 		m.t.Errorf("unknown is %+v, the model says %+v", m.used.Unknown(), want)
 	}
-	if m.used.Conflicts() != 0 {
-		m.t.Errorf("conflicts on %v", m.used.Conflicts())
+	if m.used.conflicts() != 0 {
+		m.t.Errorf("conflicts on %v", m.used.conflicts())
 	}
 }

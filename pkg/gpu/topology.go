@@ -141,8 +141,10 @@ func (t *Topology) bandwidthOf(set Set) uint32 {
 	return sum
 }
 
-// maxTopologies bounds how many topologies are kept. A cluster has a handful of node models; the bound keeps
-// agents that report nonsense from taking more than some 300 MiB. Beyond it all are forgotten and made anew.
+// maxTopologies bounds how many topologies are found again. A cluster has a handful of node models. Beyond the bound all
+// are forgotten here, and made anew for nodes to come; each stays in memory for as long as a node's allocator refers to
+// it. So what is kept for nobody stays below some 300 MiB, while nodes of 16 cards whose agents each report other
+// bandwidths take 5 MiB apiece.
 const maxTopologies = 64
 
 // Topologies keeps one [Topology] for all nodes that are built alike. The zero value is ready to use, also

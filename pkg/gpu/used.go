@@ -92,17 +92,3 @@ func (u *Used) MemoryOn(card int) int64 { return u.sharedMiB[card] }
 
 // Unknown returns what is held on cards that we cannot name.
 func (u *Used) Unknown() Unknown { return u.unknown }
-
-// Conflicts returns the cards that pods hold against each other: whole by two, or whole and shared. Our
-// allocator makes none; a second scheduler on the same node can.
-func (u *Used) Conflicts() Set {
-	conflicts := u.whole & u.shared
-	for rest := u.whole; rest != 0; {
-		var card int
-		card, rest = rest.pop()
-		if u.holders[card] > 1 {
-			conflicts |= only(card)
-		}
-	}
-	return conflicts
-}

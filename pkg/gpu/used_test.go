@@ -10,8 +10,8 @@ func TestUsedSurvivesPodsThatContradictEachOther(t *testing.T) {
 	used.Add(first)
 	used.Add(second)
 	used.Add(sharing)
-	if used.Conflicts() != only(1) {
-		t.Errorf("conflicts are %v, want 1", used.Conflicts())
+	if used.conflicts() != only(1) {
+		t.Errorf("conflicts are %v, want 1", used.conflicts())
 	}
 	if err := used.Remove(first); err != nil {
 		t.Fatal(err)
@@ -22,8 +22,8 @@ func TestUsedSurvivesPodsThatContradictEachOther(t *testing.T) {
 	if err := used.Remove(second); err != nil {
 		t.Fatal(err)
 	}
-	if used.Conflicts() != 0 || used.Shared() != only(1) {
-		t.Errorf("conflicts are %v, shared cards %v; want none, 1", used.Conflicts(), used.Shared())
+	if used.conflicts() != 0 || used.Shared() != only(1) {
+		t.Errorf("conflicts are %v, shared cards %v; want none, 1", used.conflicts(), used.Shared())
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/cyclestate"
+	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/explain/cycle"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -143,10 +144,7 @@ func upTo(node string, candidates []explain.Candidate) []explain.Candidate {
 
 // forget drops the record of a pod that was deleted or has ended, which the scheduler's informer reports alike.
 func (p *Plugin) forget(obj any) {
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
-	}
-	if pod, ok := obj.(*corev1.Pod); ok {
+	if pod, ok := devices.Last[*corev1.Pod](obj); ok {
 		p.Recorder.Forget(pod.UID)
 	}
 }
