@@ -49,22 +49,30 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 	return fwk.QueueSkip, nil
 }
 
-// afterPodChange queues the pod when its own demand changed, or when another pod left GPUs that suit it.
+// afterPodChange queues the pod when its own demand changed, or when another pod left GPUs that suit it, or went to
+// others than were held for it.
 func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := objects[*corev1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
 	switch {
-	case after == nil && before != nil && p.frees(before, pod):
-		return fwk.Queue, nil
-	case before == nil && after != nil && p.freesOn(p.nominations.leftBy(after), after, pod):
-		return fwk.Queue, nil
-	case after == nil || before == nil:
-	case after.UID == pod.UID && demandChanged(before, after), renamed(before, after) && p.frees(before, pod):
-		return fwk.Queue, nil
+	case before == nil && after == nil:
+		return fwk.QueueSkip, nil
+	case before == nil:
+		return queueIf(p.freesOn(p.nominations.leftBy(after), after, pod)), nil
+	case after == nil:
+		return queueIf(p.frees(before, pod)), nil
 	}
-	return fwk.QueueSkip, nil
+	changed := after.UID == pod.UID && demandChanged(before, after)
+	return queueIf(changed || renamed(before, after) && p.frees(before, pod)), nil
+}
+
+func queueIf(helps bool) fwk.QueueingHint {
+	if helps {
+		return fwk.Queue
+	}
+	return fwk.QueueSkip
 }
 
 // frees reports whether a pod that is gone held GPUs that the waiting pod could use.
