@@ -66,8 +66,11 @@ var wrongKind = map[string]reason{
 		cause: diagnosis.NoSuchPool, says: []string{"no node is in pool", "did you mean pool", "GPUs free"},
 	},
 	"no node without a pool label": {
-		script: func(e *env) { e.waits(fixture.Pod("p").GPUs(1).Obj()) },
-		cause:  diagnosis.NoSuchPool, says: []string{"pool default", "name a pool that has nodes"},
+		script: func(e *env) {
+			e.createNodes(e.node("n").GPUs(8, a100).Obj())
+			e.waits(fixture.Pod("p").GPUs(1).Obj())
+		},
+		cause: diagnosis.NoSuchPool, says: []string{"pool default", "name a pool that has nodes"},
 	},
 	"no such type": {
 		script: func(e *env) {
@@ -268,7 +271,7 @@ var elsewhere = map[string]reason{
 		script: func(e *env) {
 			e.create(e.pod(1).Obj(), func(spec *batchv1.JobSpec) { spec.Suspend = ptr.To(true) })
 		},
-		cause: diagnosis.Suspended, says: []string{"resume it", `"suspend":false`},
+		cause: diagnosis.Suspended, says: []string{"resume it: gpuctl resume job"},
 	},
 	"an image that cannot be pulled": {
 		script: func(e *env) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
@@ -55,6 +56,9 @@ type cluster struct {
 	assumed []*corev1.Pod
 }
 
+// nowhere is an API server that does not answer. Only pods of a gang would need it, whose groups are read from there.
+var nowhere = &rest.Config{Host: "https://127.0.0.1:1"}
+
 func newCluster(tb testing.TB, fleet perf.Fleet, s setup) *cluster {
 	tb.Helper()
 	cfg, err := options.LoadConfigFromFile(klog.Background(), s.config)
@@ -66,7 +70,7 @@ func newCluster(tb testing.TB, fleet perf.Fleet, s setup) *cluster {
 	recorders := profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()}))
 	registry := plugins.Registry(plugins.Dependencies{Explain: explain.NewRecorder(explain.DefaultLimits)})
 	sched, err := scheduler.New(tb.Context(), client, factory, nil, recorders,
-		scheduler.WithProfiles(cfg.Profiles...), scheduler.WithFrameworkOutOfTreeRegistry(registry))
+		scheduler.WithProfiles(cfg.Profiles...), scheduler.WithKubeConfig(nowhere), scheduler.WithFrameworkOutOfTreeRegistry(registry))
 	if err != nil {
 		tb.Fatalf("building the scheduler of %s: %v", s.config, err)
 	}
