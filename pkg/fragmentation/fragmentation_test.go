@@ -189,7 +189,7 @@ func TestPointsStayInRange(t *testing.T) {
 		model := fragmentation.NewModel(demand)
 		capacity := map[string]int64{"T4": 1 + number()>>32, "A10": number() >> 32}
 		node := fragmentation.Node{
-			Free: float64(random.Intn(9000)), Cards: 8, Unused: random.Int63n(9), MilliCPU: number() - number(), MemoryMiB: number() - number(),
+			Free: float64(random.Intn(9000)), Cards: 8, Unused: random.Int63n(9), MilliCPU: -number(), MemoryMiB: number(),
 			Pressure: fragmentation.Pressure(demand, capacity)["T4"],
 		}
 		waste := model.Waste(&node, &class, node.Free*random.Float64())
