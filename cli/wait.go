@@ -47,7 +47,8 @@ func (g *goal) Set(text string) error {
 
 // reached reports whether a job is as it is waited for, with the error that it never will be.
 func (g goal) reached(job inventory.Job) (bool, error) {
-	finished := job.Status == inventory.StatusSucceeded || job.Status == inventory.StatusFailed
+	cancelled := job.Status == inventory.StatusCancelled
+	finished := cancelled || job.Status == inventory.StatusSucceeded || job.Status == inventory.StatusFailed
 	switch g {
 	case goalDeleted:
 		return false, nil // a job that is gone is in no list
@@ -56,13 +57,16 @@ func (g goal) reached(job inventory.Job) (bool, error) {
 		if g == goalRunning {
 			up = up || job.Status == inventory.StatusDegraded || job.Ready > 0
 		}
-		if job.Status == inventory.StatusFailed {
+		if job.Status == inventory.StatusFailed || cancelled {
 			return false, outcomeOf(job)
 		}
 		return up, nil
 	case goalFailed:
 		if job.Status == inventory.StatusSucceeded {
 			return false, fmt.Errorf("job %s has succeeded", job.Name)
+		}
+		if cancelled {
+			return false, outcomeOf(job)
 		}
 		return finished, nil
 	}

@@ -10,6 +10,7 @@ const (
 	Failed    Cause = "Failed"
 	Deleted   Cause = "Deleted"
 	Suspended Cause = "Suspended"
+	Cancelled Cause = "Cancelled"
 )
 
 // Why there is no pod: the API server refuses it.

@@ -12,6 +12,7 @@ import (
 func isSettled(status inventory.Status) bool {
 	return slices.Contains([]inventory.Status{
 		inventory.StatusSucceeded, inventory.StatusFailed, inventory.StatusTerminating, inventory.StatusSuspended,
+		inventory.StatusCancelled,
 	}, status)
 }
 
@@ -24,6 +25,10 @@ func settled(job *inventory.JobDetail) []Finding {
 		return one(Finding{Cause: Deleted, Text: "the job is being deleted"})
 	case inventory.StatusSuspended:
 		return one(suspended(job))
+	case inventory.StatusCancelled:
+		return one(Finding{Cause: Cancelled, Text: "the job was cancelled and holds no GPUs", Advice: []string{
+			fmt.Sprintf("start it over: gpuctl retry %s -n %s", job.Name, job.Namespace),
+		}})
 	}
 	return one(failed(job))
 }
