@@ -47,25 +47,19 @@ func (g *goal) Set(text string) error {
 
 // reached reports whether a job is as it is waited for, with the error that it never will be.
 func (g goal) reached(job inventory.Job) (bool, error) {
-	cancelled := job.Status == inventory.StatusCancelled
-	finished := cancelled || job.Status == inventory.StatusSucceeded || job.Status == inventory.StatusFailed
+	finished := slices.Contains([]inventory.Status{
+		inventory.StatusSucceeded, inventory.StatusFailed, inventory.StatusCancelled,
+	}, job.Status)
 	switch g {
 	case goalDeleted:
 		return false, nil // a job that is gone is in no list
 	case goalRunning, goalReady:
-		up := job.Status == inventory.StatusRunning || job.Status == inventory.StatusSucceeded
-		if g == goalRunning {
-			up = up || job.Status == inventory.StatusDegraded || job.Ready > 0
-		}
-		if job.Status == inventory.StatusFailed || cancelled {
-			return false, outcomeOf(job)
-		}
-		return up, nil
+		return g.isUp(job)
 	case goalFailed:
-		if job.Status == inventory.StatusSucceeded {
+		switch job.Status {
+		case inventory.StatusSucceeded:
 			return false, fmt.Errorf("job %s has succeeded", job.Name)
-		}
-		if cancelled {
+		case inventory.StatusCancelled:
 			return false, outcomeOf(job)
 		}
 		return finished, nil
@@ -78,6 +72,17 @@ func (g goal) reached(job inventory.Job) (bool, error) {
 		return true, outcomeOf(job)
 	}
 	return false, nil
+}
+
+// isUp reports whether a job runs, or has, with the error that it never will.
+func (g goal) isUp(job inventory.Job) (bool, error) {
+	switch job.Status {
+	case inventory.StatusFailed, inventory.StatusCancelled:
+		return false, outcomeOf(job)
+	case inventory.StatusRunning, inventory.StatusSucceeded:
+		return true, nil
+	}
+	return g == goalRunning && (job.Status == inventory.StatusDegraded || job.Ready > 0), nil
 }
 
 type waitOptions struct {
