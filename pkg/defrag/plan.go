@@ -24,8 +24,8 @@ const (
 )
 
 // Plan finds the fewest moves for each pod that waits, in the scheduler's order: by priority, then the longest wait.
-// A gang is helped whole or not at all. Moves for one pod are the fewest of all nodes; for all of them together they
-// need not be, as each takes the place it finds.
+// A gang is helped whole or not at all. Moves for one pod are the fewest that the search finds, see maxTries; for all of
+// them together they need not be, as each takes the place it finds.
 func Plan(facts *Facts, limits Limits) Advice {
 	p := newPlanner(facts, limits)
 	advice := Advice{Proposals: []Proposal{}, Unhelped: []Unhelped{}}
