@@ -56,8 +56,13 @@ func main() {
 	seeds := flag.Int("seeds", 10, "How many seeds, from 42 on")
 	traces := flag.String("traces", "", "Folder with more pod lists, openb_pod_list_*.csv (default: the default trace alone)")
 	out := flag.String("out", "docs/benchmarks", "Folder to write to; - prints the tables")
+	departures := flag.Bool("churn", false, "Have pods leave as well, on the default trace, and print a table")
 	flag.Parse()
-	if err := run(*seeds, *traces, *out); err != nil {
+	benchmark := func() error { return run(*seeds, *traces, *out) }
+	if *departures {
+		benchmark = func() error { return churn(os.Stdout, *seeds) }
+	}
+	if err := benchmark(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-placement:", err)
 		os.Exit(1)
 	}
