@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/workload"
@@ -98,16 +96,9 @@ func (m *manifests) sign(ctx context.Context, creations []creation) {
 		return
 	}
 	for _, c := range creations {
-		if c.Job == nil {
-			continue
+		if c.Job != nil {
+			submit.Sign(c.objects[0], user)
 		}
-		top := c.objects[0]
-		annotations := maps.Clone(top.GetAnnotations())
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[names.AnnotationUser] = user
-		top.SetAnnotations(annotations)
 	}
 }
 

@@ -185,7 +185,7 @@ func nearest(word string, known []string) string {
 		if strings.EqualFold(word, candidate) {
 			return candidate
 		}
-		if d := levenshtein.ComputeDistance(strings.ToLower(word), strings.ToLower(candidate)); d < distance && d < len(candidate)/2 {
+		if d := levenshtein.ComputeDistance(strings.ToLower(word), strings.ToLower(candidate)); d < distance && 2*d < len(candidate) {
 			best, distance = candidate, d
 		}
 	}

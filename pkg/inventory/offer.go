@@ -28,6 +28,9 @@ func (r *Reader) Offers(ctx context.Context) ([]Offer, error) {
 	return buildOffers(buildNodes(list.Items, nil)), nil
 }
 
+// Offers is what the pools of the cluster could ever give to a job, sorted by pool and type.
+func (c *Cluster) Offers() []Offer { return buildOffers(c.Nodes) }
+
 func buildOffers(nodes []Node) []Offer {
 	var out []Offer
 	for _, node := range nodes {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"g8s.host/gpu-scheduler/pkg/render"
+	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 type validateInput struct {
@@ -54,13 +55,14 @@ func (s *Server) documentRoutes() {
 	register(s, route{method: http.MethodPost, path: Root + "/validate", id: "validate", tag: "documents",
 		summary: "Check YAML, and report every problem with its line and column",
 		anyone:  true,
-		detail:  "YAML with errors is no failure of the request: `valid` says it."}, s.validate)
+		detail: "YAML with errors is no failure of the request: `valid` says it. To who may list nodes, a warning tells of a job " +
+			"that no node could ever hold."}, s.validate)
 	register(s, route{method: http.MethodPost, path: Root + "/render", id: "render", tag: "documents",
 		anyone:  true,
 		summary: "The Kubernetes objects that YAML becomes in this cluster; nothing is created"}, s.renderDocuments)
 }
 
-func (s *Server) validate(_ context.Context, in *validateInput) (*validateOutput, error) {
+func (s *Server) validate(ctx context.Context, in *validateInput) (*validateOutput, error) {
 	docs, details, err := parse(in.Body.YAMLContent)
 	var refused *refusal
 	if err != nil && !errors.As(err, &refused) {
@@ -70,6 +72,11 @@ func (s *Server) validate(_ context.Context, in *validateInput) (*validateOutput
 	for _, doc := range docs {
 		out.Body.Documents = append(out.Body.Documents, DocumentItem{
 			Kind: string(doc.Kind), Name: doc.Name, Namespace: doc.Namespace, Line: doc.Line,
+		})
+	}
+	for _, misfit := range s.misfits(ctx, docs) {
+		out.Body.Diagnostics = append(out.Body.Diagnostics, Detail{
+			Message: misfit.text, Line: misfit.doc.Line, Severity: string(workload.SeverityWarning),
 		})
 	}
 	return out, nil
@@ -83,6 +90,9 @@ func (s *Server) renderDocuments(ctx context.Context, in *renderInput) (*renderO
 	options, warnings, err := renderOptions(ctx, docs, in.Namespace)
 	if err != nil {
 		return nil, err
+	}
+	for _, misfit := range s.misfits(ctx, docs) {
+		warnings = append(warnings, misfit.text)
 	}
 	out := &renderOutput{Body: Rendering{Objects: []map[string]any{}, Warnings: orEmpty(warnings)}}
 	var text bytes.Buffer

@@ -22,13 +22,14 @@ type applyJobInput struct {
 
 // JobChanged tells what became of a job.
 type JobChanged struct {
-	JobID     string `json:"jobId"`
-	Namespace string `json:"namespace"`
-	Kind      string `json:"kind"`
-	Status    string `json:"status" doc:"created, configured, replaced, unchanged, paused, resumed, cancelled, retried"`
-	GPUs      int64  `json:"gpus" doc:"What the job asks altogether while it is not paused: what pausing releases"`
-	Diff      string `json:"diff,omitempty" doc:"What changed in the objects of the job"`
-	Message   string `json:"message"`
+	JobID     string   `json:"jobId"`
+	Namespace string   `json:"namespace"`
+	Kind      string   `json:"kind"`
+	Status    string   `json:"status" doc:"created, configured, replaced, unchanged, paused, resumed, cancelled, retried"`
+	GPUs      int64    `json:"gpus" doc:"What the job asks altogether while it is not paused: what pausing releases"`
+	Diff      string   `json:"diff,omitempty" doc:"What changed in the objects of the job"`
+	Message   string   `json:"message"`
+	Warnings  []string `json:"warnings,omitempty" doc:"What this cluster cannot fulfil as written, or could never fulfil with the nodes it has"`
 }
 
 type changeOutput struct {
@@ -101,11 +102,7 @@ func (s *Server) applyJob(ctx context.Context, in *applyJobInput) (*changeOutput
 	if err != nil {
 		return nil, err
 	}
-	options, _, err := renderOptions(ctx, []document{doc}, in.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	objects, _, err := s.render(ctx, doc, in.Namespace)
+	rendered, err := s.render(ctx, doc, in.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -113,13 +110,14 @@ func (s *Server) applyJob(ctx context.Context, in *applyJobInput) (*changeOutput
 	if err != nil {
 		return nil, err
 	}
-	result, err := writer.Apply(ctx, objects, submit.ApplyOptions{
-		Replace: in.Body.Replace, Force: in.Body.Force, DryRun: in.Body.DryRun, Render: options,
+	result, err := writer.Apply(ctx, rendered.objects, submit.ApplyOptions{
+		Replace: in.Body.Replace, Force: in.Body.Force, DryRun: in.Body.DryRun, Render: rendered.options,
 	})
 	if err != nil {
 		return nil, err
 	}
 	out := changed(ctx, result)
+	out.Body.Warnings = rendered.warnings
 	if result.Action == submit.ActionCreated && !in.Body.DryRun {
 		out.Status = http.StatusCreated
 		s.mirror.await(ctx, func(v *view) bool { return v.hasJobNamed(result.Ref) })

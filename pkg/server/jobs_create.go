@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -40,7 +38,7 @@ type JobCreated struct {
 	Status    string    `json:"status" enum:"pending,valid" doc:"valid after a dry run"`
 	CreatedAt time.Time `json:"createdAt"`
 	Message   string    `json:"message"`
-	Warnings  []string  `json:"warnings,omitempty" doc:"What became of fields that this cluster cannot fulfil as written"`
+	Warnings  []string  `json:"warnings,omitempty" doc:"What this cluster cannot fulfil as written, or could never fulfil with the nodes it has"`
 }
 
 type createJobOutput struct {
@@ -135,7 +133,7 @@ func (s *Server) submit(ctx context.Context, content, namespace string, dryRun b
 	if err != nil {
 		return nil, err
 	}
-	objects, warnings, err := s.render(ctx, doc, namespace)
+	rendered, err := s.render(ctx, doc, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -143,38 +141,22 @@ func (s *Server) submit(ctx context.Context, content, namespace string, dryRun b
 	if err != nil {
 		return nil, err
 	}
-	top := objects[0]
+	top := rendered.objects[0]
 	created := &JobCreated{
-		JobID: doc.Name, Name: doc.Name, Namespace: top.GetNamespace(), Kind: string(doc.Kind), Warnings: warnings,
+		JobID: doc.Name, Name: doc.Name, Namespace: top.GetNamespace(), Kind: string(doc.Kind), Warnings: rendered.warnings,
 		Status: "pending", CreatedAt: s.options.Now().UTC(), Message: messageSubmitted,
 	}
 	if dryRun {
 		created.Status, created.Message = "valid", messageValid
-		return created, writer.DryRun(ctx, objects)
+		return created, writer.DryRun(ctx, rendered.objects)
 	}
 	note(ctx, strings.Join([]string{string(doc.Kind), top.GetNamespace(), doc.Name}, "/"))
-	if err := writer.Create(ctx, objects); err != nil {
+	if err := writer.Create(ctx, rendered.objects); err != nil {
 		return nil, err
 	}
 	created.CreatedAt = top.GetCreationTimestamp().Time
 	s.mirror.await(ctx, func(v *view) bool { return v.hasJob(top) })
 	return created, nil
-}
-
-// render renders a job for this cluster.
-func (s *Server) render(ctx context.Context, doc document, namespace string) ([]client.Object, []string, error) {
-	options, warnings, err := renderOptions(ctx, []document{doc}, namespace)
-	if err != nil {
-		return nil, nil, err
-	}
-	objects, more, err := render.Objects(doc, options)
-	if err != nil {
-		return nil, nil, invalidf("%v", err)
-	}
-	for _, warning := range more {
-		warnings = append(warnings, warning.String())
-	}
-	return objects, warnings, nil
 }
 
 // writerOf returns what writes as the caller.

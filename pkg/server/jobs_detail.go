@@ -15,7 +15,7 @@ func jobDetail(d *inventory.JobDetail, now time.Time) JobDetail {
 		JobID: d.Name, Name: d.Name, Namespace: d.Namespace, Kind: d.Kind,
 		Status: string(d.Status), Reason: d.Reason, Message: d.Message,
 		Age: duration.HumanDuration(now.Sub(d.Created)), Created: d.Created, Completed: d.Finished,
-		Priority: d.Priority, Pool: d.Pool, Description: d.Description, Ready: d.Ready, Desired: d.Desired,
+		Priority: d.Priority, Pool: d.Pool, User: d.User, Description: d.Description, Ready: d.Ready, Desired: d.Desired,
 		Resources:    jobResourcesOf(d),
 		ResourceType: d.Object.Kind, Object: d.Object.Name, Nodes: d.Nodes, Container: d.Container,
 		Pods: orEmpty(d.Pods), Services: orEmpty(d.Services), Events: jobEvents(d.Events, now), AccessMethods: jobAccess(d),

@@ -31,6 +31,7 @@ type JobDetail struct {
 	Completed     *time.Time          `json:"completed,omitempty"`
 	Priority      string              `json:"priority,omitempty"`
 	Pool          string              `json:"pool,omitempty"`
+	User          string              `json:"user,omitempty" doc:"Who submitted it, as the cluster knows them"`
 	Description   string              `json:"description,omitempty"`
 	Ready         int32               `json:"ready"`
 	Desired       int32               `json:"desired"`

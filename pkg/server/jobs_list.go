@@ -33,6 +33,7 @@ type JobItem struct {
 	GPUTypes  []string   `json:"gpuTypes,omitempty" doc:"Types it takes, the preferred first; absent for any"`
 	Pool      string     `json:"pool,omitempty"`
 	Priority  string     `json:"priority,omitempty"`
+	User      string     `json:"user,omitempty" doc:"Who submitted it, as the cluster knows them"`
 	Age       string     `json:"age" example:"13h"`
 	CreatedAt time.Time  `json:"createdAt"`
 	EndedAt   *time.Time `json:"endedAt,omitempty"`
@@ -166,7 +167,7 @@ func jobItem(job *inventory.Job, now time.Time) JobItem {
 		JobID: job.Name, Name: job.Name, Namespace: job.Namespace, Kind: job.Kind,
 		Status: string(job.Status), Reason: job.Reason, Message: job.Message,
 		Ready: fmt.Sprintf("%d/%d", job.Ready, job.Desired), Nodes: job.Nodes,
-		GPUs: job.GPUs, GPUTypes: job.GPUTypes, Pool: job.Pool, Priority: job.Priority,
+		GPUs: job.GPUs, GPUTypes: job.GPUTypes, Pool: job.Pool, Priority: job.Priority, User: job.User,
 		Age: duration.HumanDuration(now.Sub(job.Created)), CreatedAt: job.Created, EndedAt: job.Finished,
 	}
 	if len(job.Nodes) > 0 {

@@ -1,16 +1,10 @@
 package server
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/inventory"
-	"g8s.host/gpu-scheduler/pkg/render"
-	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -53,23 +47,3 @@ func parseOne(content, what string, is func(document) bool) (document, error) {
 type document = workload.Document
 
 func isJob(doc document) bool { return doc.Job != nil }
-
-// renderOptions are what the rendering of documents depends on in this cluster, as far as the caller may read it.
-func renderOptions(ctx context.Context, docs []document, namespace string) (render.Options, []string, error) {
-	caller, err := callerOf(ctx)
-	if err != nil {
-		return render.Options{}, nil, err
-	}
-	return submit.RenderOptions(ctx, inventory.NewReader(caller.Kubernetes), docs, cmp.Or(namespace, defaultNamespace))
-}
-
-// renderOptionsOf are those of a job that is there.
-func renderOptionsOf(ctx context.Context, writer *submit.Client, ref submit.Ref) (render.Options, error) {
-	top, err := writer.Top(ctx, ref)
-	if err != nil {
-		return render.Options{}, err
-	}
-	docs, _ := workload.Parse(sourceName, []byte(top.GetAnnotations()[names.AnnotationSubmitted]))
-	options, _, err := renderOptions(ctx, docs, ref.Namespace)
-	return options, err
-}

@@ -503,6 +503,9 @@ type JobChanged struct {
 
 	// Status created, configured, replaced, unchanged, paused, resumed, cancelled, retried
 	Status string `json:"status"`
+
+	// Warnings What this cluster cannot fulfil as written, or could never fulfil with the nodes it has
+	Warnings *[]string `json:"warnings,omitempty"`
 }
 
 // JobCreated defines model for JobCreated.
@@ -517,7 +520,7 @@ type JobCreated struct {
 	// Status valid after a dry run
 	Status JobCreatedStatus `json:"status"`
 
-	// Warnings What became of fields that this cluster cannot fulfil as written
+	// Warnings What this cluster cannot fulfil as written, or could never fulfil with the nodes it has
 	Warnings *[]string `json:"warnings,omitempty"`
 }
 
@@ -569,6 +572,9 @@ type JobDetail struct {
 	// Started When the first pod started
 	Started *time.Time `json:"started,omitempty"`
 	Status  string     `json:"status"`
+
+	// User Who submitted it, as the cluster knows them
+	User *string `json:"user,omitempty"`
 
 	// YamlContent The YAML it was made from, as a value; /spec has the text
 	YamlContent *map[string]interface{} `json:"yaml_content,omitempty"`
@@ -631,6 +637,9 @@ type JobItem struct {
 
 	// Status Pending, Starting, Running, Degraded, Failing, Suspended, Succeeded, Failed or Terminating
 	Status string `json:"status"`
+
+	// User Who submitted it, as the cluster knows them
+	User *string `json:"user,omitempty"`
 }
 
 // JobList defines model for JobList.

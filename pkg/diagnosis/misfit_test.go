@@ -1,4 +1,4 @@
-package cli
+package diagnosis
 
 import (
 	"testing"
@@ -30,8 +30,8 @@ func TestMisfit(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := misfit(&tc.asked, offers); got != tc.want {
-				t.Errorf("misfit is %q, want %q", got, tc.want)
+			if got := Misfit(&tc.asked, offers); got != tc.want {
+				t.Errorf("Misfit is %q, want %q", got, tc.want)
 			}
 		})
 	}

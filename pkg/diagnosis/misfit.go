@@ -1,0 +1,56 @@
+package diagnosis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// Misfit says, before a job is there, why no node could ever hold a pod that asks so much; "" if one could. Only what
+// pools, types and numbers of GPUs tell is looked at: [Diagnose] knows the rest once the job is there.
+func Misfit(asked *workload.Resources, offers []inventory.Offer) string {
+	var pools, types []string
+	var most int64
+	for _, offer := range offers {
+		pools = append(pools, offer.Pool)
+		if offer.Pool != asked.Pool {
+			continue
+		}
+		types = append(types, offer.GPUType)
+		if len(asked.GPUTypes) == 0 || slices.Contains(asked.GPUTypes, offer.GPUType) {
+			most = max(most, offer.MostGPUs, offer.MostShared)
+		}
+	}
+	switch {
+	case !slices.Contains(pools, asked.Pool):
+		return fmt.Sprintf("no node is in pool %q%s", asked.Pool, meant(asked.Pool, pools))
+	case asked.GPU == 0:
+		return ""
+	case len(asked.GPUTypes) > 0 && !slices.ContainsFunc(asked.GPUTypes, func(t string) bool { return slices.Contains(types, t) }):
+		return noSuchTypeIn(asked, slices.DeleteFunc(types, func(t string) bool { return t == "" }))
+	case most < asked.GPU:
+		return fmt.Sprintf("a pod asks for %s, and the largest such node of pool %s has %d", gpuWord(asked.GPU), asked.Pool, most)
+	}
+	return ""
+}
+
+// noSuchTypeIn says that none of the types of a pool is one of those asked for.
+func noSuchTypeIn(asked *workload.Resources, known []string) string {
+	has := "none"
+	if len(known) > 0 {
+		has = listOf(known)
+	}
+	return fmt.Sprintf("no node of pool %s has GPUs of type %s%s; it has %s",
+		asked.Pool, strings.Join(asked.GPUTypes, " or "), meant(asked.GPUTypes[0], known), has)
+}
+
+// meant is the end of a sentence about a word that nothing is called by; "" if nothing is close to it.
+func meant(word string, known []string) string {
+	if near := nearest(word, known); near != "" {
+		return fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return ""
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/render"
+	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// rendering is a job as it is written to this cluster.
+type rendering struct {
+	// objects are those of the job, signed by the caller; the first owns the others.
+	objects  []client.Object
+	options  render.Options
+	warnings []string
+}
+
+// render renders a job for this cluster. Who submits it is the caller, whatever the YAML says.
+func (s *Server) render(ctx context.Context, doc document, namespace string) (*rendering, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &rendering{}
+	if out.options, out.warnings, err = renderOptions(ctx, []document{doc}, namespace); err != nil {
+		return nil, err
+	}
+	var more []render.Warning
+	if out.objects, more, err = render.Objects(doc, out.options); err != nil {
+		return nil, invalidf("%v", err)
+	}
+	for _, warning := range more {
+		out.warnings = append(out.warnings, warning.String())
+	}
+	for _, misfit := range s.misfits(ctx, []document{doc}) {
+		out.warnings = append(out.warnings, misfit.text)
+	}
+	submit.Sign(out.objects[0], caller.User.GetName())
+	return out, nil
+}
+
+// renderOptions are what the rendering of documents depends on in this cluster, as far as the caller may read it.
+func renderOptions(ctx context.Context, docs []document, namespace string) (render.Options, []string, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return render.Options{}, nil, err
+	}
+	return submit.RenderOptions(ctx, inventory.NewReader(caller.Kubernetes), docs, cmp.Or(namespace, defaultNamespace))
+}
+
+// renderOptionsOf are those of a job that is there.
+func renderOptionsOf(ctx context.Context, writer *submit.Client, ref submit.Ref) (render.Options, error) {
+	top, err := writer.Top(ctx, ref)
+	if err != nil {
+		return render.Options{}, err
+	}
+	docs, _ := workload.Parse(sourceName, []byte(top.GetAnnotations()[names.AnnotationSubmitted]))
+	options, _, err := renderOptions(ctx, docs, ref.Namespace)
+	return options, err
+}
+
+// misfit is a job that no node of the cluster could ever hold.
+type misfit struct {
+	doc  document
+	text string
+}
+
+// misfits finds the jobs that no node could ever hold. Like gpuctl it keeps quiet where the caller may not list nodes,
+// where there are none yet, and where a pool beside the jobs may give them nodes.
+func (s *Server) misfits(ctx context.Context, docs []document) []misfit {
+	view, err := s.fleet(ctx)
+	if err != nil || slices.ContainsFunc(docs, func(doc document) bool { return doc.Pool != nil }) {
+		return nil
+	}
+	offers := view.Offers()
+	if len(offers) == 0 {
+		return nil
+	}
+	var out []misfit
+	for _, doc := range docs {
+		if doc.Job == nil {
+			continue
+		}
+		if why := diagnosis.Misfit(&doc.Job.Resources, offers); why != "" {
+			text := fmt.Sprintf("%s/%s will wait for nodes that are not there: %s", doc.Kind, doc.Name, why)
+			out = append(out, misfit{doc: doc, text: text})
+		}
+	}
+	return out
+}
