@@ -5,11 +5,9 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,26 +21,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/joblogs"
 	"g8s.host/gpu-scheduler/pkg/operate"
 	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/test/golden"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
-
-// golden compares a text with a file of testdata.
-func golden(t *testing.T, name, got string) {
+// compareGolden compares a text with a file of testdata.
+func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
+	golden.Compare(t, filepath.Join("testdata", name+".golden"), got)
 }
 
 // gpuctl runs the real command tree without any cluster.
@@ -242,7 +227,7 @@ func TestTableOfJobs(t *testing.T) {
 			if err := writeTable(&out, someJobs(), jobColumns(now, false), style); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name, out.String())
+			compareGolden(t, name, out.String())
 		})
 	}
 }
@@ -266,7 +251,7 @@ func TestDescribeJob(t *testing.T) {
 	if err := describeJob(newDescription(streams), detail, now); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "describe-job", out.String())
+	compareGolden(t, "describe-job", out.String())
 }
 
 func TestAWatchPrintsOnlyWhatChanged(t *testing.T) {
@@ -285,5 +270,5 @@ func TestAWatchPrintsOnlyWhatChanged(t *testing.T) {
 	changed[1].Status, changed[1].Trouble = inventory.StatusRunning, inventory.Trouble{}
 	report(changed)
 	report(changed[1:])
-	golden(t, "watch", out.String()+"--- stderr\n"+errOut.String())
+	compareGolden(t, "watch", out.String()+"--- stderr\n"+errOut.String())
 }

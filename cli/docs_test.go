@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"g8s.host/gpu-scheduler/test/golden"
 )
 
 // referenceFolder holds a page for each command.
@@ -20,7 +22,7 @@ func TestReferencePages(t *testing.T) {
 	streams, _, _ := TestIOStreams("")
 	want := map[string]string{}
 	collectPages(t, newRootCmd(NewFactory(streams), "gpuctl"), want)
-	if *update {
+	if golden.Update() {
 		writePages(t, want)
 	}
 	entries, err := os.ReadDir(referenceFolder)

@@ -70,7 +70,7 @@ func TestWhyIsWrittenForPeople(t *testing.T) {
 			if err := explainReport(newDescription(IOStreams{Out: out}), report, now); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name, out.String())
+			compareGolden(t, name, out.String())
 		})
 	}
 }

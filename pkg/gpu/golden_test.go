@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -11,10 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"g8s.host/gpu-scheduler/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the drawings in testdata/place anew")
 
 // TestPlacementDrawings runs the stories in testdata/place: commands, a line of dashes, and what comes of
 // them, drawn. A story goes on from paragraph to paragraph:
@@ -35,19 +32,11 @@ func TestPlacementDrawings(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
+			story, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := tell(t, string(want))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" && !*update {
-				t.Errorf("drawings (-want +got), to accept run go test -update:\n%s", diff)
-			}
+			golden.Compare(t, file, tell(t, string(story)))
 		})
 	}
 }

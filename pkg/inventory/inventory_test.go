@@ -1,9 +1,6 @@
 package inventory
 
 import (
-	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -18,9 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
@@ -64,29 +60,7 @@ func TestNodesAndPools(t *testing.T) {
 			pod("stays", "n2", "2", corev1.PodRunning),
 		},
 	})
-	golden(t, "nodes.json", got)
-}
-
-// golden compares a value, as JSON, with a file of testdata.
-func golden(t *testing.T, name string, value any) {
-	t.Helper()
-	got, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, append(got, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	golden.CompareJSON(t, filepath.Join("testdata", "nodes.json"), got)
 }
 
 func labels(job, kind string) map[string]string {

@@ -2,20 +2,17 @@ package render
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"g8s.host/gpu-scheduler/pkg/workload"
+	"g8s.host/gpu-scheduler/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestExamples renders every file of examples/ and compares it with its golden file.
 func TestExamples(t *testing.T) {
@@ -26,7 +23,7 @@ func TestExamples(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		t.Run(name, func(t *testing.T) {
-			compareGolden(t, filepath.Join("testdata", "examples", name+".golden.yaml"), renderFile(t, file))
+			golden.Compare(t, filepath.Join("testdata", "examples", name+".golden.yaml"), renderFile(t, file))
 		})
 	}
 }
@@ -64,22 +61,4 @@ func parseFile(t *testing.T, file string) []workload.Document {
 		t.Fatalf("diagnostics:\n%s", diagnostics)
 	}
 	return docs
-}
-
-// compareGolden compares got with a golden file, or rewrites it with -update.
-func compareGolden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v: run go test ./pkg/render -update", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
-	}
 }

@@ -2,17 +2,13 @@ package usage
 
 import (
 	"context"
-	"encoding/json"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,9 +16,8 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
+	"g8s.host/gpu-scheduler/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // node returns a node whose agent reported four cards, the last of them broken.
 func node(t *testing.T, name, pool string) corev1.Node {
@@ -114,34 +109,12 @@ func TestBuild(t *testing.T) {
 			pod(t, "foreign", "b", "1", names.ResourceGPU),
 			pod(t, "chat", "c", "1", names.ResourceSharedGPU, 0), pod(t, "chat", "c", "1", names.ResourceSharedGPU, 0),
 		}, measured(t))
-	golden(t, "usage.json", got)
+	golden.CompareJSON(t, filepath.Join("testdata", "usage.json"), got)
 }
 
 func TestNothingMeasuredIsNotZero(t *testing.T) {
 	got := Build([]corev1.Node{node(t, "a", "train")}, nil, gpumetrics.Samples{})
 	if got.Total.Utilization != nil || got.GPUs[0].Utilization != nil || got.Nodes[0].MemoryUsedMiB != nil {
 		t.Errorf("utilization was made up: %+v", got.Total)
-	}
-}
-
-// golden compares a value, as JSON, with a file of testdata.
-func golden(t *testing.T, name string, value any) {
-	t.Helper()
-	got, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, append(got, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

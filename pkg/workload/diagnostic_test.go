@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"g8s.host/gpu-scheduler/test/golden"
 )
 
 // TestDiagnostics compares the problems of each file in testdata/invalid with the text file beside it.
@@ -26,7 +28,7 @@ func TestDiagnostics(t *testing.T) {
 			if len(docs) > 0 {
 				t.Errorf("got %d documents of an invalid file", len(docs))
 			}
-			compareGolden(t, strings.TrimSuffix(file, ".yaml")+".txt", diagnostics.String()+"\n")
+			golden.Compare(t, strings.TrimSuffix(file, ".yaml")+".txt", diagnostics.String()+"\n")
 		})
 	}
 }

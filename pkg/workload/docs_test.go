@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"g8s.host/gpu-scheduler/test/golden"
 )
 
 const docsFile = "../../docs/yaml.md"
@@ -24,7 +26,7 @@ func TestDocs(t *testing.T) {
 		t.Fatalf("%s has no part for the tables", docsFile)
 	}
 	want := generatedPart.ReplaceAllString(string(page), "${1}"+strings.ReplaceAll(fieldTables(), "$", "$$")+"${2}")
-	compareGolden(t, docsFile, want)
+	golden.Compare(t, docsFile, want)
 }
 
 // TestDocsHaveAnExampleOfEveryField checks what the tables are made of.

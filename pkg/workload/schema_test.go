@@ -10,6 +10,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
+
+	"g8s.host/gpu-scheduler/test/golden"
 )
 
 // compileSchema compiles our schema with a validator that is not ours.
@@ -149,7 +151,7 @@ func TestSkeletonsAreValid(t *testing.T) {
 					t.Errorf("%s is not in the skeleton", f.Path)
 				}
 			}
-			compareGolden(t, filepath.Join("testdata", "skeleton", string(kind)+".yaml"), text)
+			golden.Compare(t, filepath.Join("testdata", "skeleton", string(kind)+".yaml"), text)
 		})
 	}
 }

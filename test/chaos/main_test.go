@@ -4,16 +4,14 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/kubernetes"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
 // Each round is 50 pods: with 20 rounds a test places 1,000.
@@ -30,26 +28,11 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "chaos tests:", err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	if cluster, err = sandbox.Start(ctx, sandbox.Options{Progress: os.Stderr}); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	if err := cluster.InstallScheduler(ctx); err != nil {
-		return 1, err
-	}
-	if client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+	os.Exit(sandboxtest.Main(m, sandbox.Options{}, func(ctx context.Context, s *sandbox.Sandbox) (err error) {
+		cluster = s
+		if client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
+			return err
+		}
+		return cluster.InstallScheduler(ctx)
+	}))
 }

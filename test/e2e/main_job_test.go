@@ -18,6 +18,7 @@ import (
 	"g8s.host/gpu-scheduler/manifests"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
 // root is the repository, seen from this folder.
@@ -26,33 +27,18 @@ const root = "../.."
 var cluster *sandbox.Sandbox
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "end-to-end tests:", err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
 	if _, err := os.Stat(gpuctlPath()); err != nil {
-		return 1, fmt.Errorf("missing bin/gpuctl: run %q in the repository", "make build")
+		fmt.Fprintf(os.Stderr, "missing bin/gpuctl: run %q in the repository\n", "make build")
+		os.Exit(1)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	options := sandbox.Full()
-	options.Progress = os.Stderr
-	if cluster, err = sandbox.Start(ctx, options); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	if err := cluster.InstallScheduler(ctx); err != nil {
-		return 1, err
-	}
-	if _, err := cluster.StartScheduler(ctx, sandbox.SchedulerOptions{}); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+	os.Exit(sandboxtest.Main(m, sandbox.Full(), func(ctx context.Context, s *sandbox.Sandbox) error {
+		cluster = s
+		if err := cluster.InstallScheduler(ctx); err != nil {
+			return err
+		}
+		_, err := cluster.StartScheduler(ctx, sandbox.SchedulerOptions{})
+		return err
+	}))
 }
 
 func gpuctlPath() string { return filepath.Join(root, "bin", "gpuctl") }

@@ -3,13 +3,12 @@ package integration
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
 // cluster is the API server that all tests of the package share, and scheduler the process that places their pods.
@@ -20,29 +19,24 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "integration tests:", err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(sandboxtest.Main(checked{m}, sandbox.Options{}, func(ctx context.Context, s *sandbox.Sandbox) (err error) {
+		cluster = s
+		if err := cluster.InstallScheduler(ctx); err != nil {
+			return err
+		}
+		scheduler, err = cluster.StartScheduler(ctx, sandbox.SchedulerOptions{})
+		return err
+	}))
 }
 
-func run(m *testing.M) (code int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	if cluster, err = sandbox.Start(ctx, sandbox.Options{Progress: os.Stderr}); err != nil {
-		return 1, err
+// checked are the tests, and then a look at how their pods were woken up.
+type checked struct{ tests *testing.M }
+
+func (c checked) Run() int {
+	code := c.tests.Run()
+	if err := checkWakeUps(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, "after the tests:", err)
+		return 1
 	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	if err := cluster.InstallScheduler(ctx); err != nil {
-		return 1, err
-	}
-	if scheduler, err = cluster.StartScheduler(ctx, sandbox.SchedulerOptions{}); err != nil {
-		return 1, err
-	}
-	if code = m.Run(); code != 0 {
-		return code, nil
-	}
-	return code, checkWakeUps()
+	return code
 }

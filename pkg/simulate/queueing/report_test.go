@@ -3,7 +3,6 @@ package queueing
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -12,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-var update = flag.Bool("update", false, "write the golden files")
+	"g8s.host/gpu-scheduler/test/golden"
+)
 
 func phillyJobs(t *testing.T) []*Job {
 	t.Helper()
@@ -44,24 +43,7 @@ func TestFirstJobsOfPhilly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	golden(t, "first-5000.golden", got.Bytes())
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
+	golden.Compare(t, filepath.Join("testdata", "first-5000.golden"), got.String())
 }
 
 // TestReference replays the whole trace and asks that every figure of the reference is met within 10 %, and that the
@@ -184,7 +166,7 @@ func TestMarkdownComparesOnlyWhatWasReplayed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	golden(t, "comparison.golden", got.Bytes())
+	golden.Compare(t, filepath.Join("testdata", "comparison.golden"), got.String())
 }
 
 func TestSelectKeepsTheOrderOfThePolicies(t *testing.T) {

@@ -5,11 +5,8 @@ package api
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -17,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
 // The cluster that all tests share, its administrator, and what the server connects with.
@@ -28,43 +26,30 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "tests of the REST API:", err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(sandboxtest.Main(m, sandbox.Options{ControllerManager: true}, prepare))
 }
 
-func run(m *testing.M) (code int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	if cluster, err = sandbox.Start(ctx, sandbox.Options{ControllerManager: true, Progress: os.Stderr}); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
+func prepare(ctx context.Context, s *sandbox.Sandbox) (err error) {
+	cluster = s
 	if client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
-		return 1, err
+		return err
 	}
 	if err := cluster.InstallScheduler(ctx); err != nil { // for the priority classes
-		return 1, err
+		return err
 	}
 	if err := cluster.InstallServer(ctx); err != nil {
-		return 1, err
+		return err
 	}
 	kubeconfig, err := cluster.ServiceAccountKubeconfig(ctx, metav1.NamespaceSystem, "gpuctl-server")
 	if err != nil {
-		return 1, err
+		return err
 	}
 	if own, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
-		return 1, err
+		return err
 	}
 	own.QPS = -1
 	if users, err = makeUsers(ctx); err != nil {
-		return 1, err
+		return err
 	}
-	if err := makeFleet(ctx); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+	return makeFleet(ctx)
 }

@@ -36,6 +36,7 @@ import (
 	"g8s.host/gpu-scheduler/cli"
 	"g8s.host/gpu-scheduler/manifests"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
 var update = flag.Bool("update", false, "write what the scripts expect")
@@ -60,40 +61,29 @@ func TestMain(m *testing.M) {
 }
 
 // withCluster runs the tests on a sandbox. It does not run when the binary is called as gpuctl.
-type withCluster struct{ m *testing.M }
+type withCluster struct{ tests *testing.M }
 
 func (w withCluster) Run() int {
-	code, err := w.run()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "scripts:", err)
-		return 1
-	}
-	return code
-}
-
-func (w withCluster) run() (code int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
 	nodes, err := sandbox.ParseFleet([]byte(fleet))
 	if err != nil {
-		return 1, err
+		fmt.Fprintln(os.Stderr, "parsing the fleet of the tests:", err)
+		return 1
 	}
 	options := sandbox.Full()
-	options.Fleet, options.HostExec, options.Progress = &nodes, true, os.Stderr
-	if cluster, err = sandbox.Start(ctx, options); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	options.Fleet, options.HostExec = &nodes, true
+	return sandboxtest.Main(w.tests, options, prepare)
+}
+
+func prepare(ctx context.Context, s *sandbox.Sandbox) error {
+	cluster = s
 	if err := cluster.InstallScheduler(ctx); err != nil {
-		return 1, err
+		return err
 	}
 	if err := cluster.ApplyManifests(ctx, manifests.FS, "policy"); err != nil {
-		return 1, err
+		return err
 	}
-	if _, err := cluster.StartScheduler(ctx, sandbox.SchedulerOptions{}); err != nil {
-		return 1, err
-	}
-	return w.m.Run(), nil
+	_, err := cluster.StartScheduler(ctx, sandbox.SchedulerOptions{})
+	return err
 }
 
 func TestScripts(t *testing.T) {

@@ -4,17 +4,15 @@ package why
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"os"
 	"strconv"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/kubernetes"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
 // The cluster that all tests share, and the port on which its scheduler explains itself.
@@ -26,34 +24,21 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "tests of gpuctl why:", err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(sandboxtest.Main(m, sandbox.Options{ControllerManager: true}, prepare))
 }
 
-func run(m *testing.M) (code int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	if cluster, err = sandbox.Start(ctx, sandbox.Options{ControllerManager: true, Progress: os.Stderr}); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	if err := cluster.InstallScheduler(ctx); err != nil {
-		return 1, err
-	}
+func prepare(ctx context.Context, s *sandbox.Sandbox) (err error) {
+	cluster = s
 	if client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
-		return 1, err
+		return err
 	}
 	if port, err = freePort(ctx); err != nil {
-		return 1, err
+		return err
 	}
-	if err := startScheduler(ctx); err != nil {
-		return 1, err
+	if err := cluster.InstallScheduler(ctx); err != nil {
+		return err
 	}
-	return m.Run(), nil
+	return startScheduler(ctx)
 }
 
 func startScheduler(ctx context.Context) (err error) {

@@ -2,7 +2,6 @@ package scheme_test
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,9 +17,8 @@ import (
 
 	_ "g8s.host/gpu-scheduler/pkg/apis/config/scheme"
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
+	"g8s.host/gpu-scheduler/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // plain enables both plugins and gives no arguments.
 const plain = `apiVersion: kubescheduler.config.k8s.io/v1
@@ -70,19 +68,7 @@ func TestArgumentsAreDecodedAndDefaulted(t *testing.T) {
 			if err != nil {
 				t.Fatalf("decoding: %v", err)
 			}
-			got := ours(t, cfg)
-			if *update {
-				if err := os.WriteFile(tc.golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(tc.golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("arguments (-want +got):\n%s", diff)
-			}
+			golden.Compare(t, tc.golden, ours(t, cfg))
 		})
 	}
 }
