@@ -113,7 +113,7 @@ func (r *renderer) container() corev1.Container {
 		VolumeMounts: volumeMounts(r.mounts),
 	}
 	if s := r.job.Service; s != nil && s.TargetPort != 0 {
-		c.Ports = []corev1.ContainerPort{{ContainerPort: s.TargetPort}}
+		c.Ports = []corev1.ContainerPort{{ContainerPort: s.TargetPort, Protocol: s.Protocol}}
 		setProbes(&c, s)
 	}
 	return c

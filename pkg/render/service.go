@@ -18,7 +18,7 @@ func (r *renderer) service() *corev1.Service {
 		Spec: corev1.ServiceSpec{
 			Type:     s.Type,
 			Selector: map[string]string{"app": TopName(r.job.Kind, r.job.Name)},
-			Ports:    []corev1.ServicePort{{Port: s.Port, TargetPort: intstr.FromInt32(s.TargetPort)}},
+			Ports:    []corev1.ServicePort{{Port: s.Port, TargetPort: intstr.FromInt32(s.TargetPort), Protocol: s.Protocol}},
 		},
 	}
 }

@@ -7,8 +7,11 @@ import (
 
 // checkQuota checks what concerns more than one field of a quota.
 func checkQuota(d *decoder, q *Quota) {
-	if d.has("metadata") && !d.has("default") && !d.has("namespace") && !d.has("spec") {
+	if d.has("metadata") && !d.has("default") && !d.has("namespace") && !d.has("spec") && !d.has(singleNamespace) {
 		d.errorf(d.keys["metadata"], "the quota names no namespace: write for example \"namespace: {alice: {gpu: 8}}\"")
+	}
+	if d.has(singleNamespace) && len(q.Namespaces) == 1 && d.has("spec") {
+		checkBounded(d, d.keys["spec"], "spec")
 	}
 	named := 0
 	for i := range q.Namespaces {

@@ -23,7 +23,7 @@ type field struct {
 	// required makes the absence of the field an error.
 	required bool
 	// needs names fields without which this one does nothing, and excludes those that contradict it. A name is that of
-	// a neighbour, or, with sections of its own, a path from the top of the document.
+	// a neighbour, or, with sections of its own or a dot at its beginning, a path from the top of the document.
 	needs, excludes []string
 	// def says in words what holds when the field is absent.
 	def string
@@ -131,7 +131,7 @@ func tableOf(kind Kind) fields {
 	case KindPool:
 		return poolFields(&Pool{})
 	case KindQuota:
-		return quotaFields(&Quota{})
+		return quotaFields(&Quota{}, &NamespaceQuota{})
 	default:
 		return jobFields(newJob(kind))
 	}

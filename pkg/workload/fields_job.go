@@ -25,13 +25,20 @@ const (
 
 // headFields begin every document. They are read before the table is chosen, see findKind.
 func headFields(kind Kind) fields {
-	var version string
 	return fields{
 		{name: "kind", required: true, value: value{describe: "kind", decode: func(*decoder, *yaml.Node, string) {}},
 			example: string(kind), doc: "What the document describes."},
-		{name: "version", value: choice(&version, Version), def: Version, example: Version,
-			doc: "The version of this YAML."},
+		{name: "version", value: versionValue(), def: Version, example: Version,
+			doc: "The version of this YAML; " + versionAlias + " is another name of it."},
 	}
+}
+
+// versionValue is one version under two names, so that there is only one word to choose.
+func versionValue() value {
+	var version string
+	v := choice(&version, Version, versionAlias)
+	v.words = v.words[:1]
+	return v
 }
 
 // jobFields is the table of the four kinds of jobs. It decodes into j.

@@ -1,13 +1,14 @@
 package workload
 
 // poolFields is the table of kind pool. It decodes into p. A pool may be written as metadata or pool with
-// nodes at the top, or as metadata with nodes in spec.
+// nodes at the top, or as metadata with nodes and description in spec.
 func poolFields(p *Pool) fields {
 	return append(headFields(KindPool),
 		field{name: "metadata", aliases: []string{"pool"}, required: true, value: section(poolIdentityFields(p)),
 			doc: "What the pool is called. May also be written as pool."},
 		nodesField(p, "spec.nodes"),
-		field{name: "spec", value: section(fields{nodesField(p)}), doc: "May hold nodes, instead of the top of the document."},
+		field{name: "spec", value: section(fields{nodesField(p), describedIn(&p.Description, "8-GPU machines for training", "metadata.description")}),
+			doc: "May hold nodes, instead of the top of the document, and description, instead of metadata."},
 	)
 }
 
@@ -15,9 +16,14 @@ func poolIdentityFields(p *Pool) fields {
 	return fields{
 		{name: "name", required: true, value: scalar(&p.Name, "name", labelValue), example: "training-pool",
 			doc: "The name of the pool: the value of the label g8s.host/pool of its nodes."},
-		{name: "description", value: scalar(&p.Description, "text", anyText), def: "none", example: `"8-GPU machines for training"`,
-			doc: "A sentence for your colleagues; any language."},
+		describedIn(&p.Description, "8-GPU machines for training"),
 	}
+}
+
+// describedIn is the description of a pool or quota; excludes is where else it may stand.
+func describedIn(to *string, example string, excludes ...string) field {
+	return field{name: "description", excludes: excludes, value: scalar(to, "text", anyText), def: "none",
+		example: `"` + example + `"`, doc: "A sentence for your colleagues; any language."}
 }
 
 func nodesField(p *Pool, excludes ...string) field {

@@ -11,24 +11,38 @@ const (
 	maxQuotaPods = 1_000_000
 )
 
-// quotaFields is the table of kind quota. It decodes into q. A quota may be written as metadata or quota with its
-// namespaces at the top, or as metadata with the namespaces in spec.
-func quotaFields(q *Quota) fields {
+// quotaFields is the table of kind quota. It decodes into q, and what concerns the one namespace that metadata names
+// into single. A quota may be written as metadata or quota with its namespaces at the top, as metadata with the
+// namespaces in spec, or, for one namespace, as metadata with that namespace and spec with its amounts.
+func quotaFields(q *Quota, single *NamespaceQuota) fields {
 	fs := append(headFields(KindQuota),
-		field{name: "metadata", aliases: []string{"quota"}, required: true, value: section(quotaIdentityFields(q)),
+		field{name: "metadata", aliases: []string{"quota"}, required: true, value: section(quotaIdentityFields(q, single)),
 			doc: "What the quota is called. May also be written as quota."},
 	)
 	fs = append(fs, namespacesFields(q, "spec.")...)
-	return append(fs, field{name: "spec", value: section(namespacesFields(q, "")),
-		doc: "May hold default and namespace, instead of the top of the document."})
+	spec := namespacesFields(q, "")
+	for _, f := range amountFields(single) {
+		f.needs, f.excludes = []string{singleNamespace}, severalNamespaces
+		spec = append(spec, f)
+	}
+	return append(fs, field{name: "spec", value: section(spec), example: "{gpu: 8}",
+		doc: "May hold default and namespace, instead of the top of the document, or the amounts of the one namespace in metadata."})
 }
 
-func quotaIdentityFields(q *Quota) fields {
+// singleNamespace is the field that names the only namespace of a quota, and severalNamespaces are those that it
+// excludes.
+const singleNamespace = "metadata.namespace"
+
+var severalNamespaces = []string{".default", ".namespace", "spec.default", "spec.namespace"}
+
+func quotaIdentityFields(q *Quota, single *NamespaceQuota) fields {
 	return fields{
 		{name: "name", required: true, value: scalar(&q.Name, "name", labelValue), example: "research-quota",
 			doc: "The name of the quota."},
-		{name: "description", value: scalar(&q.Description, "text", anyText), def: "none", example: `"GPUs of the research groups"`,
-			doc: "A sentence for your colleagues; any language."},
+		describedIn(&q.Description, "GPUs of the research groups"),
+		{name: "namespace", needs: []string{".spec"}, excludes: severalNamespaces, def: "none", example: "alice",
+			value: scalar(&single.Namespace, "name", dnsLabel(63)),
+			doc:   "The only namespace of the quota, whose amounts are in spec. A namespace that does not exist is made."},
 	}
 }
 

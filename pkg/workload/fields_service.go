@@ -25,6 +25,8 @@ func serviceFields(s *Service, kind Kind) fields {
 			doc: "The port of the Service."},
 		{name: "target-port", needs: needsPort, value: whole(&s.TargetPort, "port number", 1, maxPort), def: "port", example: "9000",
 			doc: "The port on which the container listens, where it is another one."},
+		{name: "protocol", needs: needsPort, value: choice(&s.Protocol, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP), def: "TCP", example: "UDP",
+			doc: "What is spoken on the port."},
 		{name: "type", needs: needsPort, value: choice(&s.Type, corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer),
 			def: types[kind], example: "LoadBalancer",
 			doc: "Who reaches the Service: ClusterIP only pods of the cluster, NodePort also every node's address, LoadBalancer the outside."},

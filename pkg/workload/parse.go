@@ -21,6 +21,9 @@ const (
 // Version is the only version of the YAML; a document may leave it out.
 const Version = "v0.1"
 
+// versionAlias is what many published examples call [Version].
+const versionAlias = "v1"
+
 // Parse reads the documents of a file; name is what diagnostics call it. The documents returned are those
 // without errors. Callers that create anything must check [Diagnostics.HasErrors] first, so that a file
 // takes effect as a whole or not at all.
@@ -106,8 +109,11 @@ func decodeDocument(src *source, root *yaml.Node) (Document, bool) {
 		d.checkRelations()
 		return Document{Kind: kind, Name: pool.Name, Pool: pool}, true
 	case KindQuota:
-		quota := &Quota{}
-		d.section(root, "", quotaFields(quota))
+		quota, single := &Quota{}, NamespaceQuota{}
+		d.section(root, "", quotaFields(quota, &single))
+		if d.has(singleNamespace) {
+			quota.Namespaces = append(quota.Namespaces, single)
+		}
 		checkQuota(d, quota)
 		d.checkRelations()
 		quota.fillDerived()

@@ -178,6 +178,7 @@ func TestParseReadsEveryFormOfPools(t *testing.T) {
 		"hosts without anything below":     "kind: pool\nmetadata: {name: p, description: d}\nnodes:\n  n1:\n    gpuType: T4\n  n2:\n",
 		"pool with a list":                 "kind: pool\npool: {name: p, description: d}\nnodes: [{name: n1, gpu-type: T4}, n2]\n",
 		"metadata and spec":                "kind: pool\nmetadata: {name: p, description: d}\nspec: {nodes: {n1: {gpu-type: T4}, n2: {}}}\n",
+		"description in spec":              "kind: pool\nversion: v1\nmetadata: {name: p}\nspec: {description: d, nodes: {n1: {gpu-type: T4}, n2: {}}}\n",
 		"kind resource":                    "kind: resource\npool: {name: p, description: d}\nnodes: {n1: {gpu-type: T4}, n2: {}}\n",
 	}
 	for name, text := range cases {
@@ -217,6 +218,22 @@ func TestParseReadsEveryFormOfQuotas(t *testing.T) {
 			}
 			if got.Kind != KindQuota || got.Name != "q" {
 				t.Errorf("got document %s %s", got.Kind, got.Name)
+			}
+		})
+	}
+}
+
+func TestParseReadsAQuotaOfOneNamespace(t *testing.T) {
+	want := &Quota{Name: "q", Namespaces: []NamespaceQuota{
+		{Namespace: "alice", GPU: ptr.To[int64](2), SharedGPU: ptr.To[int64](2), CPU: quantity("10"), Memory: quantity("20Gi")},
+	}}
+	for name, text := range map[string]string{
+		"spec after metadata":  "kind: quota\nversion: v1\nmetadata: {name: q, namespace: alice}\nspec: {cpu: 10, memory: 20Gi, gpu: 2}\n",
+		"spec before metadata": "kind: quota\nspec: {cpu: 10, memory: 20Gi, gpu: 2}\nmetadata: {name: q, namespace: alice}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(want, parseOne(t, text).Quota, equalQuantities); diff != "" {
+				t.Errorf("quota (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -32,8 +32,11 @@ func (d *decoder) checkRelations() {
 }
 
 // relative returns the path that a field of a section means by a name: that of its neighbour, or, if the name has
-// sections of its own, a path from the top of the document.
+// sections of its own or begins with a dot, a path from the top of the document.
 func relative(section, name string) string {
+	if top, ok := strings.CutPrefix(name, "."); ok {
+		return top
+	}
 	if strings.Contains(name, ".") {
 		return name
 	}

@@ -151,7 +151,9 @@ type Service struct {
 	Port int32
 	// TargetPort is the port on which the container listens.
 	TargetPort int32
-	Type       corev1.ServiceType
+	// Protocol is what is spoken on the port; empty is TCP.
+	Protocol corev1.Protocol
+	Type     corev1.ServiceType
 	// HealthCheck is the HTTP path that answers when the job is healthy; empty means no probes.
 	HealthCheck string
 	// StartupTimeout is how long the container may take until HealthCheck answers the first time.
