@@ -15,14 +15,24 @@ import (
 	"g8s.host/gpu-scheduler/plugins/gpuscore"
 )
 
+// Options of [Attach]. The zero value will do.
+type Options struct {
+	// Gate holds pods back in the queue while it is closed. nil holds none.
+	Gate *backpressure.Gate
+	// Seed decides between nodes of equal score, together with the pod. Production has 0.
+	Seed uint64
+}
+
 // Attach does to a scheduler what plugins cannot do from within. It is called once, before the scheduler runs. Pods are
 // tried on a short list of nodes first (see pkg/shortlist), which places none on a node of lower GPUScore than without,
-// and are taken from the queue while the gate is open.
-func Attach(sched *scheduler.Scheduler, gate *backpressure.Gate) {
-	sched.NextPod = throttled(sched.NextPod, gate)
+// and are taken from the queue while the gate is open. Between nodes of equal score it is not chance that decides, so
+// that what the scheduler did can be done again.
+func Attach(sched *scheduler.Scheduler, options Options) {
+	sched.NextPod = throttled(sched.NextPod, options.Gate)
 	if len(sched.Extenders) == 0 { // what an extender prefers may outweigh our score
 		sched.SchedulePod = listFirst(sched.SchedulePod, decidedByGPUs(sched))
 	}
+	sched.SchedulePod = breakTies(sched.SchedulePod, options.Seed)
 }
 
 type nextPod = func(klog.Logger) (*framework.QueuedPodInfo, error)
@@ -35,6 +45,12 @@ func throttled(next nextPod, gate *backpressure.Gate) nextPod {
 }
 
 type schedulePod = func(context.Context, framework.Framework, fwk.CycleState, *corev1.Pod) (scheduler.ScheduleResult, error)
+
+func breakTies(schedule schedulePod, seed uint64) schedulePod {
+	return func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
+		return schedule(ctx, tieBreaker{Framework: profile, seed: seed}, cs, pod)
+	}
+}
 
 // listFirst offers the plugins of some profiles to narrow the nodes down, and schedules again without if that may be
 // why there is no node.

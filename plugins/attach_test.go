@@ -31,7 +31,7 @@ func TestAShortListCostsNoScore(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			nodes := randomNodes(r, 60)
 			narrow, wide := newCluster(t, nodes...), newCluster(t, nodes...)
-			plugins.Attach(narrow.scheduler, nil)
+			plugins.Attach(narrow.scheduler, plugins.Options{})
 			failed := 0
 			for i := range pods {
 				pod := randomPod(r, i)
@@ -135,7 +135,7 @@ func randomPod(r *rand.Rand, i int) *st.PodWrapper {
 func TestTheExplanationKnowsTheWholeList(t *testing.T) {
 	nodes := []*corev1.Node{gpuNode("a", "pcie"), gpuNode("b", "pcie"), gpuNode("c", "pcie")}
 	c := newCluster(t, nodes...)
-	plugins.Attach(c.scheduler, nil)
+	plugins.Attach(c.scheduler, plugins.Options{})
 	c.put(pod("x", "64", "4"), "a") // best packed, and without a core left
 	c.put(pod("y", "1", "1"), "b")
 	state, node, err := c.attempt(pod("p", "1", "1").Obj())
@@ -164,7 +164,7 @@ func TestPodsWaitWhileBindingsAreUnderWay(t *testing.T) {
 		close(taken)
 		return nil, nil
 	}
-	plugins.Attach(c.scheduler, gate)
+	plugins.Attach(c.scheduler, plugins.Options{Gate: gate})
 	gate.Begin()
 	asked.Go(func() { _, _ = c.scheduler.NextPod(klog.Background()) })
 	select {

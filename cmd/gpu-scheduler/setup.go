@@ -29,7 +29,7 @@ func setup(
 	if err != nil {
 		return nil, nil, err
 	}
-	plugins.Attach(scheduler, dependencies.Gate)
+	plugins.Attach(scheduler, plugins.Options{Gate: dependencies.Gate})
 	if completed.LeaderElection == nil {
 		logger.Info("Leader election is off: where manifests/policy is installed, the API server refuses every binding (docs/failover.md)")
 		return completed, scheduler, nil

@@ -3,6 +3,7 @@ package gpudevices
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,16 +12,20 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/cyclestate"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Bind binds the pod, with its cards and the leadership under which they were chosen.
-func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+// Bind binds the pod, with its cards, the leadership under which they were chosen and the place of the decision.
+func (p *Plugin) Bind(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	p.Gate.Begin()
 	defer p.Gate.End()
 	annotations, err := p.annotations(pod, nodeName)
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("binding to node %s: %w", nodeName, err))
+	}
+	if place, err := cyclestate.Read[decision](cs, stateKey); err == nil {
+		annotations[names.AnnotationDecision] = strconv.FormatInt(int64(place), 10)
 	}
 	klog.FromContext(ctx).V(4).Info("Binding pod", "pod", klog.KObj(pod), "node", klog.KRef("", nodeName),
 		"devices", annotations[names.AnnotationGPUDevices])

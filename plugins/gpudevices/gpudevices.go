@@ -7,11 +7,13 @@
 //
 //	g8s.host/gpu-devices: {"version":1,"containers":{"train":[{"uuid":"GPU-5f1e","index":0},{"uuid":"GPU-9c07","index":1}]}}
 //	g8s.host/epoch: gpu-scheduler-7d9f_1b2c/4
+//	g8s.host/decision: "1042"
 package gpudevices
 
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,15 +49,26 @@ type Dependencies struct {
 type Plugin struct {
 	Dependencies
 	handle fwk.Handle
+	// decided counts the decisions of all profiles: pods are reserved one after the other.
+	decided *atomic.Int64
 }
+
+const stateKey fwk.StateKey = "Reserve" + Name
+
+// decision is the place of a pod's decision among all. Clones share it.
+type decision int64
+
+// Clone implements fwk.StateData.
+func (d decision) Clone() fwk.StateData { return d }
 
 // Factory returns what builds the plugin for each profile.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	decided := &atomic.Int64{}
 	return func(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		if err := deps.Ledger.Follow(ctx, handle); err != nil {
 			return nil, err
 		}
-		return &Plugin{Dependencies: deps, handle: handle}, nil
+		return &Plugin{Dependencies: deps, handle: handle, decided: decided}, nil
 	}
 }
 
@@ -68,7 +81,8 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 // Reserve chooses the pod's cards on the node, in memory alone: it also runs in rehearsals. GPUFilter has asked the
 // same allocator about the same node, so there are cards. If there are none the profile lacks GPUFilter, which is a
 // fault and no shortage: the pod is tried again after a back-off, and does not wait for an event.
-func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+func (p *Plugin) Reserve(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+	cs.Write(stateKey, decision(p.decided.Add(1)))
 	demand, err := gpu.DemandOf(pod)
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("reading what the pod asks for (is GPUFilter enabled?): %w", err))

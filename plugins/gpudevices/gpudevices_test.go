@@ -39,6 +39,7 @@ type bed struct {
 	*Plugin
 	client    *fake.Clientset
 	nominator *nominator
+	state     fwk.CycleState
 }
 
 func newBed(t testing.TB, epoch func() (string, bool), pods ...*corev1.Pod) *bed {
@@ -57,7 +58,7 @@ func newBed(t testing.TB, epoch func() (string, bool), pods ...*corev1.Pod) *bed
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bed{plugin.(*Plugin), client, nominated}
+	return &bed{plugin.(*Plugin), client, nominated, framework.NewCycleState()}
 }
 
 func pod(name string, gpus int) *st.PodWrapper {
@@ -68,7 +69,7 @@ func pod(name string, gpus int) *st.PodWrapper {
 // reserve returns the cards that the plugin chooses for a pod.
 func (b *bed) reserve(t testing.TB, p *corev1.Pod) gpu.Assignment {
 	t.Helper()
-	if status := b.Reserve(t.Context(), framework.NewCycleState(), p, "n"); !status.IsSuccess() {
+	if status := b.Reserve(t.Context(), b.state, p, "n"); !status.IsSuccess() {
 		t.Fatalf("Reserve: %v", status)
 	}
 	choice, _ := b.Ledger.Choice(p.UID)
@@ -155,15 +156,15 @@ func TestBind(t *testing.T) {
 		epoch func() (string, bool)
 		want  map[string]string
 	}{
-		"cards and leadership are on the Binding": {p, epoch, map[string]string{names.AnnotationGPUDevices: cards, names.AnnotationEpoch: "leader/7"}},
-		"without leader election, cards alone":    {p, off, map[string]string{names.AnnotationGPUDevices: cards}},
-		"without a fence, cards alone":            {p, nil, map[string]string{names.AnnotationGPUDevices: cards}},
+		"cards, leadership and place of the decision are on the Binding": {p, epoch, map[string]string{names.AnnotationGPUDevices: cards, names.AnnotationEpoch: "leader/7", names.AnnotationDecision: "1"}},
+		"without leader election, cards alone":    {p, off, map[string]string{names.AnnotationGPUDevices: cards, names.AnnotationDecision: "1"}},
+		"without a fence, cards alone":            {p, nil, map[string]string{names.AnnotationGPUDevices: cards, names.AnnotationDecision: "1"}},
 		"a pod without GPUs is bound and fenced too": {
-			st.MakePod().Name("p").UID("p").Namespace("ns").Obj(), epoch, map[string]string{names.AnnotationEpoch: "leader/7"},
+			st.MakePod().Name("p").UID("p").Namespace("ns").Obj(), epoch, map[string]string{names.AnnotationEpoch: "leader/7", names.AnnotationDecision: "1"},
 		},
 		"a pod of MIG slices has no cards of ours": {
 			st.MakePod().Name("p").UID("p").Namespace("ns").Req(map[corev1.ResourceName]string{names.ResourceMIGPrefix + "1g.10gb": "1"}).Obj(),
-			nil, map[string]string{},
+			nil, map[string]string{names.AnnotationDecision: "1"},
 		},
 	}
 	for name, tc := range tests {
@@ -175,7 +176,7 @@ func TestBind(t *testing.T) {
 				return true, nil, nil
 			})
 			b.reserve(t, tc.pod)
-			if status := b.Bind(t.Context(), nil, tc.pod, "n"); !status.IsSuccess() {
+			if status := b.Bind(t.Context(), b.state, tc.pod, "n"); !status.IsSuccess() {
 				t.Fatalf("Bind: %v", status)
 			}
 			want := &corev1.Binding{
@@ -191,11 +192,11 @@ func TestBind(t *testing.T) {
 
 func TestBindNeedsAChoiceOnThatNode(t *testing.T) {
 	b := newBed(t, nil)
-	if status := b.Bind(t.Context(), nil, pod("p", 1).Obj(), "n"); status.Code() != fwk.Error || !strings.Contains(status.Message(), "enable GPUDevices at reserve") {
+	if status := b.Bind(t.Context(), b.state, pod("p", 1).Obj(), "n"); status.Code() != fwk.Error || !strings.Contains(status.Message(), "enable GPUDevices at reserve") {
 		t.Errorf("Bind without Reserve: %v", status)
 	}
 	b.reserve(t, pod("p", 1).Obj())
-	if status := b.Bind(t.Context(), nil, pod("p", 1).Obj(), "elsewhere"); status.Code() != fwk.Error {
+	if status := b.Bind(t.Context(), b.state, pod("p", 1).Obj(), "elsewhere"); status.Code() != fwk.Error {
 		t.Errorf("Bind to another node than Reserve's: %v", status)
 	}
 	for _, action := range b.client.Actions() {
@@ -239,7 +240,7 @@ func TestLostAnswers(t *testing.T) {
 			p := pod("p", 1).Obj()
 			p.Spec.Containers[0].Name = "train"
 			b.reserve(t, p)
-			if got := b.Bind(t.Context(), nil, p, "n").AsError(); !errors.Is(got, tc.want) {
+			if got := b.Bind(t.Context(), b.state, p, "n").AsError(); !errors.Is(got, tc.want) {
 				t.Errorf("Bind: %v, want %v", got, tc.want)
 			}
 		})

@@ -125,6 +125,9 @@ const (
 	// AnnotationEpoch is, on a Binding, the leadership under which it was decided: "<lease holder>/<transitions>".
 	// The API server refuses a Binding of another epoch than the scheduler's lease has.
 	AnnotationEpoch = "g8s.host/epoch"
+	// AnnotationDecision is, on a Binding, the place of the decision among those that one scheduler process made: a
+	// number that grows. Bindings overtake each other on the way to the API server; by it a replay finds the order.
+	AnnotationDecision = "g8s.host/decision"
 	// AnnotationDescription is the author's description of a job or pool.
 	AnnotationDescription = "g8s.host/description"
 	// AnnotationSubmitted, on the top object of a job, is the YAML document it was made from.
