@@ -79,7 +79,7 @@ func newSimulateCommand() *cobra.Command {
 	flags.StringArrayVar(&s.policies, "policy", nil, "Scoring policy, in place of that of the configuration (repeatable)")
 	flags.StringVar(&s.arrivals, "arrivals", arriveListed,
 		"How the pods of a trace come: listed, timed (as recorded), or published (shuffled and inflated, as in the ATC'23 benchmark)")
-	flags.Int64Var(&s.seed, "seed", 42, "Decides what is left to chance")
+	flags.Int64Var(&s.seed, "seed", 0, "Decides what is left to chance: the order of published arrivals, and which of equal nodes is taken. Production has 0")
 	flags.StringVarP(&s.output, "output", "o", "table", "Output: table, json, or csv (allocation by percent asked for)")
 	flags.StringVar(&s.report, "report", "", "Write plots to this file too, .html or .svg")
 	cmd.AddCommand(newQueueingCommand())

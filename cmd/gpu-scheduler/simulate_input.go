@@ -80,11 +80,7 @@ func readCluster(path string) (simulate.Cluster, []simulate.Arrival, error) {
 	if len(cluster.Nodes) == 0 {
 		return simulate.Cluster{}, nil, errors.New("there is no node in it: kubectl get nodes -o yaml prints them")
 	}
-	arrivals := make([]simulate.Arrival, len(waiting))
-	for i, pod := range waiting {
-		arrivals[i] = simulate.Arrival{Pod: pod}
-	}
-	return cluster, arrivals, nil
+	return cluster, waiting, nil
 }
 
 func (s *simulation) readWorkload(path string, cluster simulate.Cluster) ([]simulate.Arrival, error) {

@@ -2,39 +2,116 @@ package simulate
 
 import (
 	"context"
-	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 )
 
-// withoutGangs stands in for Coscheduling, which reads PodGroups from an API server: it sorts pods as kube-scheduler
-// does by itself, and holds none back.
-type withoutGangs struct{ fwk.QueueSortPlugin }
-
-// Name returns the name of the plugin that it stands in for.
-func (withoutGangs) Name() string { return coscheduling.Name }
-
-func newWithoutGangs(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	plugin, err := queuesort.New(ctx, nil, handle)
-	if err != nil {
-		return nil, err
-	}
-	sort, ok := plugin.(fwk.QueueSortPlugin)
-	if !ok {
-		return nil, fmt.Errorf("%s is a %T, want a plugin that sorts", queuesort.Name, plugin)
-	}
-	return withoutGangs{sort}, nil
+// held is a pod with a place that waits at Permit. kube-scheduler has such a pod wait in a goroutine; here the plugin
+// that lets it go on, or has it give up, is heard at once.
+type held struct {
+	pod     *corev1.Pod
+	state   fwk.CycleState
+	fw      framework.Framework
+	verdict verdict
 }
 
-// registry is that of production, but for what only works with an API server.
-func registry() frameworkruntime.Registry {
+type verdict int
+
+const (
+	undecided verdict = iota
+	allowed
+	rejected
+)
+
+var _ fwk.WaitingPod = (*held)(nil)
+
+// GetPod implements fwk.WaitingPod.
+func (h *held) GetPod() *corev1.Pod { return h.pod }
+
+// GetPendingPlugins implements fwk.WaitingPod: one plugin alone holds pods.
+func (h *held) GetPendingPlugins() []string {
+	if h.verdict != undecided {
+		return nil
+	}
+	return []string{coscheduling.Name}
+}
+
+// Allow implements fwk.WaitingPod.
+func (h *held) Allow(string) { h.decide(allowed) }
+
+// Reject implements fwk.WaitingPod.
+func (h *held) Reject(string, string) { h.decide(rejected) }
+
+// decide keeps the first verdict, as kube-scheduler does.
+func (h *held) decide(v verdict) {
+	if h.verdict == undecided {
+		h.verdict = v
+	}
+}
+
+// handle is what the plugin of gangs sees of the scheduler: pods that wait are those of the engine.
+type handle struct {
+	fwk.Handle
+	*engine
+}
+
+// IterateOverWaitingPods implements fwk.Handle.
+func (h handle) IterateOverWaitingPods(callback func(fwk.WaitingPod)) {
+	for _, waiting := range slices.Clone(h.held) {
+		callback(waiting)
+	}
+}
+
+// registry is that of production. The plugin of gangs gets a handle of ours.
+func (e *engine) registry() frameworkruntime.Registry {
 	all := plugins.Registry(plugins.Dependencies{})
-	all[coscheduling.Name] = newWithoutGangs
+	gangs := all[coscheduling.Name]
+	all[coscheduling.Name] = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		return gangs(ctx, args, handle{h, e})
+	}
 	return all
+}
+
+// settle binds the members of gangs that have been let go, and takes the places of those that give up. What one of them
+// gives up may have others give up too.
+func (e *engine) settle(ctx context.Context, out *outcome) error {
+	for {
+		at := slices.IndexFunc(e.held, func(h *held) bool { return h.verdict != undecided })
+		if at < 0 {
+			return nil
+		}
+		h := e.held[at]
+		e.held = slices.Delete(e.held, at, at+1)
+		h.fw.RejectWaitingPod(h.pod.UID) // ends its wait, of which WaitOnPermit removes the trace
+		_ = h.fw.WaitOnPermit(ctx, h.pod)
+		if h.verdict == rejected {
+			out.released = append(out.released, h.pod.UID)
+			if err := e.giveUp(ctx, h); err != nil {
+				return err
+			}
+			continue
+		}
+		bound, err := e.bind(ctx, h)
+		if err != nil {
+			return err
+		}
+		out.bound = append(out.bound, bound)
+	}
+}
+
+// release has all members of gangs give up their places that still wait for others.
+func (e *engine) release(ctx context.Context) (outcome, error) {
+	for _, h := range e.held {
+		h.Reject(coscheduling.Name, "not all members have a place")
+	}
+	var out outcome
+	return out, e.settle(ctx, &out)
 }

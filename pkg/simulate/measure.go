@@ -87,14 +87,13 @@ func (m *measure) arrived(arrival *Arrival) int {
 
 // placed counts an arrival that got a node.
 func (m *measure) placed(arrival *Arrival, bound *corev1.Pod, now time.Duration) {
-	m.result.Placed++
 	m.allocated += milliOf(bound, m.cards[bound.Spec.NodeName])
 	m.delays = append(m.delays, now-arrival.At)
 	if arrival.Lifetime > 0 {
 		m.completion = append(m.completion, now-arrival.At+arrival.Lifetime)
 	}
 	m.result.Decisions = append(m.result.Decisions, Decision{
-		Pod: bound.Namespace + "/" + bound.Name, Node: bound.Spec.NodeName,
+		Pod: nameOf(bound).String(), Node: bound.Spec.NodeName,
 		Devices: bound.Annotations[names.AnnotationGPUDevices], At: now.Seconds(),
 	})
 }
@@ -104,9 +103,22 @@ func (m *measure) ended(pod *corev1.Pod) { m.allocated -= milliOf(pod, m.cards[p
 // sample notes the allocation after an arrival.
 func (m *measure) sample() { m.collector.Add(m.asked, m.allocated) }
 
+// evicted notes that a pod made room for another.
+func (m *measure) evicted(victim, preemptor *corev1.Pod, now time.Duration) {
+	m.result.Evictions = append(m.result.Evictions, Eviction{
+		Pod: nameOf(victim).String(), For: nameOf(preemptor).String(), At: now.Seconds(),
+	})
+}
+
 // finish returns what was measured. Some pods still wait.
-func (m *measure) finish(left []*waiting) *Result {
+func (m *measure) finish(left []*entry) *Result {
 	r := &m.result
+	r.Placed = r.Arrivals
+	for _, pod := range left {
+		if pod.order >= 0 { // those of the cluster, which were evicted, are no arrivals
+			r.Placed--
+		}
+	}
 	r.GPUs = gpus(m.collector.Capacity)
 	r.AskedGPUs, r.AllocatedGPUs = gpus(m.asked), gpus(m.allocated)
 	r.UnallocatedGPUs = r.GPUs - r.AllocatedGPUs
@@ -125,7 +137,7 @@ func (m *measure) finish(left []*waiting) *Result {
 func gpus(milli int64) float64 { return float64(milli) / milliPerGPU }
 
 // refused counts the pods without a node by what they ask for, those with the most pods first.
-func (m *measure) refused(left []*waiting) []Refusal {
+func (m *measure) refused(left []*entry) []Refusal {
 	var all []Refusal
 	at := map[string]int{}
 	for _, pod := range left {
@@ -134,7 +146,10 @@ func (m *measure) refused(left []*waiting) []Refusal {
 		if !ok {
 			i = len(all)
 			at[asks] = i
-			all = append(all, Refusal{Asks: asks, Reasons: pod.reasons})
+			all = append(all, Refusal{Asks: asks})
+		}
+		if len(pod.reasons) > 0 { // the last one of a gang was tried when all had come
+			all[i].Reasons = pod.reasons
 		}
 		all[i].Pods++
 		all[i].GPUs += gpus(milliOf(pod.Pod, m.mean))

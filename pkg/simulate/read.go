@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,12 +10,18 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/kubernetes/scheme"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
+	gangsv1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -23,8 +30,9 @@ import (
 )
 
 // ParseCluster reads nodes, and the pods on them, from YAML or JSON such as kubectl get nodes,pods -A -o yaml prints.
-// Pods that have ended are left out. Pods without a node are returned apart: they wait.
-func ParseCluster(data []byte) (cluster Cluster, waiting []*corev1.Pod, err error) {
+// Pods that have ended are left out. Pods without a node are returned apart: they wait. PodGroups, PodDisruptionBudgets
+// and PriorityClasses are kept; all else schedules nothing.
+func ParseCluster(data []byte) (cluster Cluster, waiting []Arrival, err error) {
 	objects, err := parseObjects(data)
 	if err != nil {
 		return Cluster{}, nil, err
@@ -37,10 +45,16 @@ func ParseCluster(data []byte) (cluster Cluster, waiting []*corev1.Pod, err erro
 			switch {
 			case object.Status.Phase == corev1.PodSucceeded || object.Status.Phase == corev1.PodFailed:
 			case object.Spec.NodeName == "":
-				waiting = append(waiting, object)
+				waiting = append(waiting, Arrival{Pod: object})
 			default:
 				cluster.Pods = append(cluster.Pods, object)
 			}
+		case *gangsv1.PodGroup:
+			cluster.Groups = append(cluster.Groups, object)
+		case *policyv1.PodDisruptionBudget:
+			cluster.Budgets = append(cluster.Budgets, object)
+		case *schedulingv1.PriorityClass:
+			cluster.Classes = append(cluster.Classes, object)
 		}
 	}
 	return cluster, waiting, nil
@@ -56,24 +70,42 @@ func ParseWorkload(name string, data []byte, cluster Cluster) ([]Arrival, error)
 	if err != nil {
 		return nil, err
 	}
+	groups := map[types.NamespacedName]*gangsv1.PodGroup{}
+	for _, object := range objects {
+		if group, ok := object.(*gangsv1.PodGroup); ok {
+			group.Namespace = cmp.Or(group.Namespace, corev1.NamespaceDefault)
+			groups[types.NamespacedName{Namespace: group.Namespace, Name: group.Name}] = group
+		}
+	}
 	var arrivals []Arrival
 	for _, object := range objects {
 		for _, pod := range podsOf(object) {
-			arrivals = append(arrivals, Arrival{Pod: pod})
+			if err := admit(pod, cluster.Classes); err != nil {
+				return nil, err
+			}
+			gang := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[names.LabelPodGroup]}
+			arrivals = append(arrivals, Arrival{Pod: pod, Group: groups[gang]})
 		}
 	}
 	return arrivals, nil
 }
 
+// decoder knows Kubernetes' kinds and PodGroups.
+var decoder = func() runtime.Decoder {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(errors.Join(clientscheme.AddToScheme(scheme), gangsv1.AddToScheme(scheme)))
+	return serializer.NewCodecFactory(scheme).UniversalDeserializer()
+}()
+
 var errNotKubernetes = errors.New("no apiVersion and kind: want Kubernetes objects")
 
 // parseObjects reads documents of YAML or JSON, and the items of lists in them.
 func parseObjects(data []byte) ([]runtime.Object, error) {
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
 	var objects []runtime.Object
 	for number := 1; ; number++ {
 		var raw runtime.RawExtension
-		if err := decoder.Decode(&raw); errors.Is(err, io.EOF) {
+		if err := documents.Decode(&raw); errors.Is(err, io.EOF) {
 			return objects, nil
 		} else if err != nil {
 			return nil, fmt.Errorf("parsing document %d: %w", number, err)
@@ -90,7 +122,7 @@ func parseObjects(data []byte) ([]runtime.Object, error) {
 }
 
 func decodeObject(raw []byte) ([]runtime.Object, error) {
-	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
+	object, _, err := decoder.Decode(raw, nil, nil)
 	switch {
 	case runtime.IsMissingVersion(err) || runtime.IsMissingKind(err):
 		return nil, errNotKubernetes
@@ -140,10 +172,24 @@ func renderJobs(name string, data []byte, cluster Cluster) ([]runtime.Object, er
 			return nil, fmt.Errorf("rendering %s: %w", name, err)
 		}
 		for _, object := range rendered {
-			objects = append(objects, object)
+			typed, err := typedOf(object)
+			if err != nil {
+				return nil, fmt.Errorf("rendering %s: %w", name, err)
+			}
+			objects = append(objects, typed)
 		}
 	}
 	return objects, nil
+}
+
+// typedOf returns a PodGroup, which is rendered without its Go type, with it, and all else as it is.
+func typedOf(object runtime.Object) (runtime.Object, error) {
+	untyped, ok := object.(*unstructured.Unstructured)
+	if !ok || untyped.GetKind() != names.PodGroupKind {
+		return object, nil
+	}
+	group := &gangsv1.PodGroup{}
+	return group, runtime.DefaultUnstructuredConverter.FromUnstructured(untyped.Object, group)
 }
 
 // podsOf returns the pods that an object makes, as they are before they have a node.

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,30 +9,65 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 // replay is a run: what waits, what runs, and what has been measured.
 type replay struct {
 	engine  *engine
 	measure measure
-	// waiting are the arrivals that fit nowhere yet, in the order in which they are tried.
-	waiting []*waiting
+	// waiting are the entries without a node, in the order in which they are tried.
+	waiting []*entry
+	// entries are all pods that have come, and those of the cluster.
+	entries map[types.UID]*entry
+	byName  map[types.NamespacedName]*entry
 	ending  endings
 	now     time.Duration
 }
 
-// waiting is an arrival that has no node yet.
-type waiting struct {
+// entry is a pod and what has become of it.
+type entry struct {
 	*Arrival
 	// alike is equal for pods that fit on the same nodes.
 	alike   string
 	order   int
 	reasons []string
+	// bound is the pod with its node, nil while it has none. A member of a gang that waits for others is held.
+	bound *corev1.Pod
+	held  bool
+	// starts counts how often it was placed: what was to end with an earlier start does not.
+	starts int
 }
 
 func newReplay(engine *engine, cluster Cluster, name string, options Options) *replay {
-	return &replay{engine: engine, measure: newMeasure(cluster, name, options.Seed)}
+	r := &replay{
+		engine: engine, measure: newMeasure(cluster, name, options.Seed),
+		entries: map[types.UID]*entry{}, byName: map[types.NamespacedName]*entry{},
+	}
+	for i, pod := range cluster.Pods {
+		r.know(&entry{Arrival: &Arrival{Pod: waitingAgain(pod)}, order: i - len(cluster.Pods), bound: pod})
+	}
+	return r
+}
+
+// waitingAgain is a pod as it was before it had a node.
+func waitingAgain(pod *corev1.Pod) *corev1.Pod {
+	before := pod.DeepCopy()
+	before.Spec.NodeName, before.Status = "", corev1.PodStatus{}
+	delete(before.Annotations, names.AnnotationGPUDevices)
+	return before
+}
+
+func (r *replay) know(e *entry) {
+	r.entries[e.Pod.UID], r.byName[nameOf(e.Pod)] = e, e
+}
+
+func nameOf(pod *corev1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
 // arrive lets time pass until an arrival comes, and gives it its turn.
@@ -41,23 +75,41 @@ func (r *replay) arrive(ctx context.Context, arrival *Arrival) error {
 	if err := r.advance(ctx, arrival.At); err != nil {
 		return err
 	}
-	alike, err := alikeness(arrival.Pod)
-	if err != nil {
-		return err
-	}
 	if err := r.engine.arrive(arrival.Pod); err != nil {
 		return err
 	}
-	pod := &waiting{Arrival: arrival, alike: alike, order: r.measure.arrived(arrival)}
-	placed, err := r.try(ctx, pod)
-	if err != nil {
+	pod := &entry{Arrival: arrival, order: r.measure.arrived(arrival)}
+	if err := r.wait(pod); err != nil {
 		return err
 	}
-	if !placed {
-		at, _ := slices.BinarySearchFunc(r.waiting, pod, compareWaiting)
-		r.waiting = slices.Insert(r.waiting, at, pod)
+	r.know(pod)
+	if err := r.try(ctx, pod); err != nil {
+		return err
+	}
+	if pod.held { // it may be the last of its gang to come
+		if err := r.retry(ctx, func(other *entry) bool { return sameGang(pod.Pod, other.Pod) }); err != nil {
+			return err
+		}
 	}
 	r.measure.sample()
+	return nil
+}
+
+func sameGang(a, b *corev1.Pod) bool {
+	return a.Namespace == b.Namespace && a.Labels[names.LabelPodGroup] == b.Labels[names.LabelPodGroup]
+}
+
+// wait puts a pod among those that have no node.
+func (r *replay) wait(pod *entry) (err error) {
+	if pod.alike == "" {
+		if pod.alike, err = alikeness(pod.Pod); err != nil {
+			return err
+		}
+	}
+	at, found := slices.BinarySearchFunc(r.waiting, pod, compareWaiting)
+	if !found {
+		r.waiting = slices.Insert(r.waiting, at, pod)
+	}
 	return nil
 }
 
@@ -65,33 +117,83 @@ func (r *replay) arrive(ctx context.Context, arrival *Arrival) error {
 func alikeness(pod *corev1.Pod) (string, error) {
 	text, err := json.Marshal([]any{&pod.Spec, pod.Labels, pod.Annotations})
 	if err != nil {
-		return "", fmt.Errorf("reading pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return "", fmt.Errorf("reading pod %s: %w", klog.KObj(pod), err)
 	}
 	return string(text), nil
 }
 
 // compareWaiting orders by priority, then by arrival.
-func compareWaiting(a, b *waiting) int {
+func compareWaiting(a, b *entry) int {
 	return cmp.Or(cmp.Compare(priority(b.Pod), priority(a.Pod)), cmp.Compare(a.order, b.order))
 }
 
 func priority(pod *corev1.Pod) int32 { return ptr.Deref(pod.Spec.Priority, 0) }
 
-// try gives a pod one scheduling cycle.
-func (r *replay) try(ctx context.Context, pod *waiting) (bool, error) {
-	bound, reasons, err := r.engine.place(ctx, pod.Pod)
+// try gives a pod that waits a scheduling attempt, and a second one where others were evicted for it.
+func (r *replay) try(ctx context.Context, pod *entry) error {
+	out, err := r.engine.try(ctx, pod.Pod)
 	if err != nil {
-		return false, fmt.Errorf("placing pod %s/%s: %w", pod.Pod.Namespace, pod.Pod.Name, err)
+		return fmt.Errorf("placing pod %s: %w", klog.KObj(pod.Pod), err)
 	}
-	if bound == nil {
-		pod.reasons = reasons
-		return false, nil
+	pod.held, pod.reasons = out.held, out.reasons
+	if err := r.apply(out); err != nil || out.nominated == "" {
+		return err
 	}
-	r.measure.placed(pod.Arrival, bound, r.now)
-	if pod.Lifetime > 0 {
-		heap.Push(&r.ending, ending{at: r.now + pod.Lifetime, order: pod.order, pod: bound})
+	for _, name := range out.evicted {
+		if err := r.evict(ctx, r.byName[name], pod); err != nil {
+			return err
+		}
 	}
-	return true, nil
+	nominated := pod.Pod.DeepCopy()
+	nominated.Status.NominatedNodeName = out.nominated
+	if out, err = r.engine.try(ctx, nominated); err != nil {
+		return fmt.Errorf("placing pod %s, for which others were evicted: %w", klog.KObj(pod.Pod), err)
+	}
+	pod.held, pod.reasons = out.held, out.reasons
+	return r.apply(out)
+}
+
+// apply notes who has got a node, and who has given up a place.
+func (r *replay) apply(out outcome) error {
+	for _, bound := range out.bound {
+		pod := r.entries[bound.UID]
+		pod.bound, pod.held = bound, false
+		pod.starts++
+		r.measure.placed(pod.Arrival, bound, r.now)
+		if pod.Lifetime > 0 {
+			r.ending.push(ending{at: r.now + pod.Lifetime, pod: pod, start: pod.starts})
+		}
+	}
+	for _, uid := range out.released {
+		r.entries[uid].held = false
+	}
+	r.waiting = slices.DeleteFunc(r.waiting, func(pod *entry) bool { return pod.bound != nil })
+	return nil
+}
+
+// evict takes a pod's node away. Its controller makes another, which waits from now on.
+func (r *replay) evict(ctx context.Context, victim, preemptor *entry) error {
+	if victim == nil || victim.bound == nil {
+		return nil // it was never there, or has ended
+	}
+	if err := r.end(ctx, victim); err != nil {
+		return err
+	}
+	r.measure.evicted(victim.Pod, preemptor.Pod, r.now)
+	if err := r.engine.arrive(victim.Pod); err != nil {
+		return err
+	}
+	return r.wait(victim)
+}
+
+// end takes a pod away that runs.
+func (r *replay) end(ctx context.Context, pod *entry) error {
+	if err := r.engine.remove(ctx, pod.bound); err != nil {
+		return err
+	}
+	r.measure.ended(pod.bound)
+	pod.bound = nil
+	return nil
 }
 
 // advance lets pods end until a time, and those that wait have their turn after each moment at which some did.
@@ -99,13 +201,13 @@ func (r *replay) advance(ctx context.Context, until time.Duration) error {
 	for len(r.ending) > 0 && r.ending[0].at <= until {
 		r.now = r.ending[0].at
 		for len(r.ending) > 0 && r.ending[0].at == r.now {
-			ended := heap.Pop(&r.ending).(ending)
-			if err := r.engine.remove(ctx, ended.pod); err != nil {
-				return err
+			if ended := r.ending.pop(); ended.start == ended.pod.starts && ended.pod.bound != nil {
+				if err := r.end(ctx, ended.pod); err != nil {
+					return err
+				}
 			}
-			r.measure.ended(ended.pod)
 		}
-		if err := r.retry(ctx); err != nil {
+		if err := r.retry(ctx, func(*entry) bool { return true }); err != nil {
 			return err
 		}
 	}
@@ -113,25 +215,24 @@ func (r *replay) advance(ctx context.Context, until time.Duration) error {
 	return nil
 }
 
-// retry gives all that wait a turn. When a pod fits nowhere, those after it that are alike are not tried.
-func (r *replay) retry(ctx context.Context) error {
+// retry gives those that wait, and are meant, a turn. When a pod fits nowhere, those after it that are alike are not
+// tried. Members of gangs that wait for others at the end give up their places.
+func (r *replay) retry(ctx context.Context, meant func(*entry) bool) error {
 	refused := map[string]bool{}
-	var left []*waiting
-	for _, pod := range r.waiting {
-		placed := false
-		if !refused[pod.alike] {
-			var err error
-			if placed, err = r.try(ctx, pod); err != nil {
-				return err
-			}
+	for _, pod := range slices.Clone(r.waiting) {
+		if pod.bound != nil || pod.held || refused[pod.alike] || !meant(pod) {
+			continue
 		}
-		if !placed {
-			refused[pod.alike] = true
-			left = append(left, pod)
+		if err := r.try(ctx, pod); err != nil {
+			return err
 		}
+		refused[pod.alike] = pod.bound == nil && !pod.held
 	}
-	r.waiting = left
-	return nil
+	out, err := r.engine.release(ctx)
+	if err != nil {
+		return err
+	}
+	return r.apply(out)
 }
 
 // drain lets time pass until nothing ends any more.
@@ -145,30 +246,3 @@ func (r *replay) drain(ctx context.Context) error {
 }
 
 func (r *replay) finish() *Result { return r.measure.finish(r.waiting) }
-
-// ending is a pod and when it ends.
-type ending struct {
-	at    time.Duration
-	order int
-	pod   *corev1.Pod
-}
-
-// endings is a heap of pods, the one that ends first on top.
-type endings []ending
-
-func (e endings) Len() int { return len(e) }
-func (e endings) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(e[i].at, e[j].at), cmp.Compare(e[i].order, e[j].order)) < 0
-}
-func (e endings) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-
-// Push implements heap.Interface.
-func (e *endings) Push(x any) { *e = append(*e, x.(ending)) }
-
-// Pop implements heap.Interface.
-func (e *endings) Pop() any {
-	last := len(*e) - 1
-	x := (*e)[last]
-	*e = (*e)[:last]
-	return x
-}

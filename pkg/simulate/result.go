@@ -36,6 +36,8 @@ type Result struct {
 	Refused []Refusal `json:"refused"`
 	// Decisions are the placements in the order in which they were made.
 	Decisions []Decision `json:"decisions,omitempty"`
+	// Evictions are the pods that made room for others. Each comes back at once and starts over.
+	Evictions []Eviction `json:"evictions,omitempty"`
 
 	series placement.Series
 }
@@ -94,4 +96,12 @@ func describe(pod *corev1.Pod) string {
 		text += " of type " + types
 	}
 	return text
+}
+
+// Eviction is a pod that made room for another of higher priority.
+type Eviction struct {
+	Pod string `json:"pod"`
+	For string `json:"for"`
+	// At is when, in seconds from the start.
+	At float64 `json:"at,omitempty"`
 }

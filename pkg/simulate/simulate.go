@@ -1,11 +1,12 @@
-// Package simulate replays a workload against a cluster in memory, through the plugins, the framework and the
-// configuration file that run in production. There is no API server, no clock and no chance that a seed does not fix:
-// equal inputs give equal decisions.
+// Package simulate replays a workload against a cluster in memory, through kube-scheduler's own algorithm, the plugins and
+// the configuration file that run in production. There is no API server, no clock and no chance that a seed does not
+// fix: equal inputs give equal decisions.
 //
-// Pods arrive in order and take their turn through one scheduling cycle each: PreFilter, Filter, Score, Reserve and
-// Bind, as kube-scheduler runs them. A pod that fits nowhere waits, and is tried again whenever others have left.
-// What it does not do: evict (PostFilter), hold gangs (Permit), and look at a part of the nodes only
-// (percentageOfNodesToScore). It links k8s.io/kubernetes, as the scheduler itself does.
+// Pods arrive in order and take their turn through one scheduling attempt each: PreFilter, Filter, Score, Reserve, Permit
+// and Bind, as kube-scheduler runs them, and PostFilter for a pod that fits nowhere. A pod that finds no place waits, and
+// is tried again whenever others have left. A pod that is evicted comes back at once and starts over. The members of a
+// gang wait for each other within one moment only. What is left out is the queue: its back-off, and how long an attempt
+// takes. It links k8s.io/kubernetes, as the scheduler itself does.
 package simulate
 
 import (
@@ -14,7 +15,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	gangsv1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 )
 
 // Cluster is what there is before anything arrives.
@@ -22,11 +27,17 @@ type Cluster struct {
 	Nodes []*corev1.Node
 	// Pods are those that run on the nodes already.
 	Pods []*corev1.Pod
+	// Groups are the gangs of pods, Budgets what preemption heeds, Classes the priorities that pods name.
+	Groups  []*gangsv1.PodGroup
+	Budgets []*policyv1.PodDisruptionBudget
+	Classes []*schedulingv1.PriorityClass
 }
 
 // Arrival is a pod to be placed.
 type Arrival struct {
 	Pod *corev1.Pod
+	// Group is the gang that the pod is a member of. It may be one of the cluster's, or nil.
+	Group *gangsv1.PodGroup
 	// At is when it comes, from the start of the simulation.
 	At time.Duration
 	// Lifetime is how long it runs once it is placed; 0 is to the end of the simulation.
@@ -43,7 +54,7 @@ type Candidate struct {
 
 // Options of a run. The zero value will do.
 type Options struct {
-	// Seed decides between nodes of equal score.
+	// Seed decides between nodes of equal score. Production has 0.
 	Seed int64
 	// Progress, if set, is told after each pod how many of the arrivals have had their first turn.
 	Progress func(done int)
@@ -53,12 +64,10 @@ type Options struct {
 func Run(ctx context.Context, cluster Cluster, arrivals []Arrival, candidate Candidate, options Options) (*Result, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	engine, err := newEngine(ctx, candidate.Config, options.Seed)
+	cluster.Groups = groupsOf(cluster, arrivals)
+	engine, err := newEngine(ctx, candidate.Config, cluster, options.Seed)
 	if err != nil {
 		return nil, fmt.Errorf("starting the scheduler of %s: %w", candidate.Name, err)
-	}
-	if err := engine.load(cluster); err != nil {
-		return nil, fmt.Errorf("loading the cluster: %w", err)
 	}
 	replay := newReplay(engine, cluster, candidate.Name, options)
 	for i := range arrivals {
@@ -73,4 +82,26 @@ func Run(ctx context.Context, cluster Cluster, arrivals []Arrival, candidate Can
 		return nil, err
 	}
 	return replay.finish(), nil
+}
+
+// groupsOf returns the gangs of a cluster and of what comes to it, each once.
+func groupsOf(cluster Cluster, arrivals []Arrival) []*gangsv1.PodGroup {
+	var all []*gangsv1.PodGroup
+	known := map[types.NamespacedName]bool{}
+	add := func(group *gangsv1.PodGroup) {
+		key := types.NamespacedName{Namespace: group.Namespace, Name: group.Name}
+		if !known[key] {
+			known[key] = true
+			all = append(all, group)
+		}
+	}
+	for i := range arrivals {
+		if arrivals[i].Group != nil {
+			add(arrivals[i].Group)
+		}
+	}
+	for _, group := range cluster.Groups {
+		add(group)
+	}
+	return all
 }

@@ -176,7 +176,7 @@ items:
 - {apiVersion: v1, kind: Pod, metadata: {name: ended}, spec: {nodeName: node}, status: {phase: Succeeded}}
 - {apiVersion: v1, kind: Pod, metadata: {name: waits}, status: {phase: Pending}}
 `))
-	if err != nil || len(cluster.Nodes) != 1 || len(cluster.Pods) != 1 || cluster.Pods[0].Name != "runs" || len(waiting) != 1 || waiting[0].Name != "waits" {
+	if err != nil || len(cluster.Nodes) != 1 || len(cluster.Pods) != 1 || cluster.Pods[0].Name != "runs" || len(waiting) != 1 || waiting[0].Pod.Name != "waits" {
 		t.Errorf("cluster %+v, waiting %+v, %v", cluster, waiting, err)
 	}
 }

@@ -1,0 +1,191 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	pluginnames "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// outcome is what one attempt to place a pod changed.
+type outcome struct {
+	// bound are the pods that got a node: the pod itself, and the members of its gang that waited for it.
+	bound []*corev1.Pod
+	// held says that the pod has a place and waits for the other members of its gang.
+	held bool
+	// released are members of gangs that gave up the places they had.
+	released []types.UID
+	// evicted are the pods that make room, nominated the node on which they do.
+	evicted   []types.NamespacedName
+	nominated string
+	// reasons are why the pod has no place, the most frequent first.
+	reasons []string
+}
+
+// try runs one scheduling attempt, as kube-scheduler does: PreFilter, Filter and Score, then Reserve, Permit and Bind,
+// or PostFilter where no node will do.
+func (e *engine) try(ctx context.Context, pod *corev1.Pod) (outcome, error) {
+	fw, ok := e.profileOf(pod)
+	if !ok {
+		return outcome{reasons: []string{fmt.Sprintf("the configuration has no profile for schedulerName %q", pod.Spec.SchedulerName)}}, nil
+	}
+	if len(pod.Spec.SchedulingGates) > 0 {
+		return outcome{reasons: []string{"it is held back by scheduling gate " + pod.Spec.SchedulingGates[0].Name}}, nil
+	}
+	state := newState()
+	result, err := e.scheduler.SchedulePod(ctx, fw, state, pod)
+	var unfit *framework.FitError
+	var out outcome
+	switch {
+	case errors.As(err, &unfit):
+		out, err = e.refuse(ctx, fw, state, unfit)
+	case err == nil:
+		out, err = e.take(ctx, fw, state, placedOn(pod, result.SuggestedHost))
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	return out, e.settle(ctx, &out)
+}
+
+// choose decides where a pod would go, and on which cards, and takes nothing. node is "" where it fits nowhere.
+func (e *engine) choose(ctx context.Context, pod *corev1.Pod) (node, cards string, reasons []string, err error) {
+	fw, ok := e.profileOf(pod)
+	if !ok {
+		return "", "", nil, fmt.Errorf("the configuration has no profile for schedulerName %q", pod.Spec.SchedulerName)
+	}
+	state := newState()
+	result, err := e.scheduler.SchedulePod(ctx, fw, state, pod)
+	var unfit *framework.FitError
+	if errors.As(err, &unfit) {
+		return "", "", reasonsOf(unfit), nil
+	}
+	if err != nil {
+		return "", "", nil, err
+	}
+	placed := placedOn(pod, result.SuggestedHost)
+	defer fw.RunReservePluginsUnreserve(ctx, state, placed, placed.Spec.NodeName)
+	if status := fw.RunReservePluginsReserve(ctx, state, placed, placed.Spec.NodeName); !status.IsSuccess() {
+		return "", "", nil, fmt.Errorf("reserving on node %s: %w", placed.Spec.NodeName, status.AsError())
+	}
+	if status := fw.RunBindPlugins(ctx, state, placed, placed.Spec.NodeName); !status.IsSuccess() {
+		return "", "", nil, fmt.Errorf("binding: %w", status.AsError())
+	}
+	return placed.Spec.NodeName, e.api.takeBinding()[names.AnnotationGPUDevices], nil, nil
+}
+
+// newState is what kube-scheduler begins an attempt with.
+func newState() fwk.CycleState {
+	state := framework.NewCycleState()
+	state.Write(framework.PodsToActivateKey, framework.NewPodsToActivate())
+	return state
+}
+
+func placedOn(pod *corev1.Pod, node string) *corev1.Pod {
+	placed := pod.DeepCopy()
+	placed.Spec.NodeName = node
+	return placed
+}
+
+// refuse has the plugins make room for a pod that fits nowhere, if they can.
+func (e *engine) refuse(ctx context.Context, fw framework.Framework, state fwk.CycleState, unfit *framework.FitError) (outcome, error) {
+	out := outcome{reasons: reasonsOf(unfit)}
+	result, status := fw.RunPostFilterPlugins(ctx, state, unfit.Pod, unfit.Diagnosis.NodeToStatus)
+	if status.Code() == fwk.Error {
+		return outcome{}, fmt.Errorf("running PostFilter: %w", status.AsError())
+	}
+	if !status.IsSuccess() || result == nil || result.NominatingInfo == nil || result.NominatedNodeName == "" {
+		return out, nil
+	}
+	out.nominated = result.NominatedNodeName
+	if err := waitForEvictions(ctx, fw, unfit.Pod); err != nil {
+		return outcome{}, err
+	}
+	out.evicted = e.api.takeEvicted()
+	for _, h := range e.held {
+		// Preemption tells such pods itself, but not us. At worst a gang gives up places that it gets again.
+		if h.pod.Spec.NodeName == out.nominated && priority(h.pod) < priority(unfit.Pod) {
+			h.Reject(pluginnames.DefaultPreemption, "it makes room for a pod of higher priority")
+		}
+	}
+	return out, nil
+}
+
+// waitForEvictions returns when preemption, which evicts in goroutines of its own, has done so.
+func waitForEvictions(ctx context.Context, fw framework.Framework, preemptor *corev1.Pod) error {
+	for _, plugin := range fw.PreEnqueuePlugins() {
+		if plugin.Name() != pluginnames.DefaultPreemption {
+			continue
+		}
+		for !plugin.PreEnqueue(ctx, preemptor).IsSuccess() {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(100 * time.Microsecond):
+			}
+		}
+	}
+	return nil
+}
+
+// take reserves the place of a pod, and binds it unless it has to wait for the other members of its gang.
+func (e *engine) take(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod) (outcome, error) {
+	node := pod.Spec.NodeName
+	h := &held{pod: pod, state: state, fw: fw}
+	if err := e.scheduler.Cache.AssumePod(klog.FromContext(ctx), pod); err != nil {
+		return outcome{}, fmt.Errorf("assuming pod %s on node %s: %w", klog.KObj(pod), node, err)
+	}
+	if status := fw.RunReservePluginsReserve(ctx, state, pod, node); !status.IsSuccess() {
+		return outcome{}, fmt.Errorf("reserving on node %s: %w", node, status.AsError())
+	}
+	switch status := fw.RunPermitPlugins(ctx, state, pod, node); {
+	case status.IsWait():
+		e.held = append(e.held, h)
+		return outcome{held: true}, nil
+	case status.IsRejected():
+		return outcome{reasons: status.Reasons()}, e.giveUp(ctx, h)
+	case !status.IsSuccess():
+		return outcome{}, fmt.Errorf("running Permit: %w", status.AsError())
+	}
+	bound, err := e.bind(ctx, h)
+	return outcome{bound: []*corev1.Pod{bound}}, err
+}
+
+// bind makes a reserved place final.
+func (e *engine) bind(ctx context.Context, h *held) (*corev1.Pod, error) {
+	node := h.pod.Spec.NodeName
+	if status := h.fw.RunBindPlugins(ctx, h.state, h.pod, node); !status.IsSuccess() {
+		return nil, fmt.Errorf("binding: %w", status.AsError())
+	}
+	bound := h.pod.DeepCopy()
+	for key, value := range e.api.takeBinding() {
+		if bound.Annotations == nil {
+			bound.Annotations = map[string]string{}
+		}
+		bound.Annotations[key] = value
+	}
+	if err := e.put(bound); err != nil {
+		return nil, err
+	}
+	h.fw.RunPostBindPlugins(ctx, h.state, bound, node)
+	return bound, nil
+}
+
+// giveUp takes a reserved place back.
+func (e *engine) giveUp(ctx context.Context, h *held) error {
+	h.fw.RunReservePluginsUnreserve(ctx, h.state, h.pod, h.pod.Spec.NodeName)
+	if err := e.scheduler.Cache.ForgetPod(klog.FromContext(ctx), h.pod); err != nil {
+		return fmt.Errorf("forgetting pod %s: %w", klog.KObj(h.pod), err)
+	}
+	return nil
+}
+
