@@ -14,7 +14,7 @@ import (
 
 // harnessResult is what scheduler_perf found in one case. Durations are in milliseconds, memory is in megabytes.
 type harnessResult struct {
-	podsPerSecond, attempt50, attempt95, attempt99, heap float64
+	PodsPerSecond, Attempt50, Attempt95, Attempt99, Heap float64
 }
 
 // measureHarness runs scheduler_perf in turns.
@@ -29,7 +29,6 @@ func (r *report) measureHarness(ctx context.Context, progress io.Writer) error {
 	if _, err := r.command(ctx, source, "go", "test", "-mod=mod", "-c", "-o", binary, "."); err != nil {
 		return fmt.Errorf("building scheduler_perf: %w", err)
 	}
-	r.harness = map[string]*pair[harnessResult]{}
 	ours, stock := r.schedulers()
 	return r.inTurns(func(round int, isOurs bool) error {
 		scheduler := stock
@@ -47,17 +46,17 @@ func (r *report) measureHarness(ctx context.Context, progress io.Writer) error {
 			return err
 		}
 		for name, result := range results {
-			if r.harness[name] == nil {
-				r.harness[name] = &pair[harnessResult]{}
+			if r.Harness[name] == nil {
+				r.Harness[name] = &pair[harnessResult]{}
 			}
-			results := &r.harness[name].stock
+			results := &r.Harness[name].Stock
 			if isOurs {
-				results = &r.harness[name].ours
+				results = &r.Harness[name].Ours
 			}
 			*results = append(*results, result)
 			fmt.Fprintf(progress, "scheduler_perf, round %d, %s, %s: %+v\n", round, scheduler.Name, name, result)
 		}
-		return nil
+		return r.save()
 	})
 }
 
@@ -112,11 +111,11 @@ func readHarness(dir string) (map[string]harnessResult, error) {
 		result := results[name]
 		switch metric := item.Labels["Metric"]; {
 		case metric == "SchedulingThroughput":
-			result.podsPerSecond = item.Data["Average"]
+			result.PodsPerSecond = item.Data["Average"]
 		case metric == "heap_memory_usage":
-			result.heap = item.Data["Max"]
+			result.Heap = item.Data["Max"]
 		case metric == "scheduler_scheduling_attempt_duration_seconds" && item.Labels["result"] == "scheduled":
-			result.attempt50, result.attempt95, result.attempt99 = item.Data["Perc50"], item.Data["Perc95"], item.Data["Perc99"]
+			result.Attempt50, result.Attempt95, result.Attempt99 = item.Data["Perc50"], item.Data["Perc95"], item.Data["Perc99"]
 		}
 		results[name] = result
 	}

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -39,6 +40,8 @@ type options struct {
 	harness  bool
 	cases    string
 	out      string
+	data     string
+	add      bool
 }
 
 func parse(args []string) (options, error) {
@@ -54,8 +57,13 @@ func parse(args []string) (options, error) {
 	flags.BoolVar(&o.harness, "harness", true, "Also run Kubernetes' scheduler_perf")
 	flags.StringVar(&o.cases, "cases", "", "Only the cases of scheduler_perf that this regular expression matches, such as GPUPods/1000Nodes")
 	flags.StringVar(&o.out, "out", "", "File for the report; standard output if empty")
+	flags.StringVar(&o.data, "data", "", "File for the figures of each round, as JSON")
+	flags.BoolVar(&o.add, "add", false, "Add to the figures that are in the file, rather than begin anew")
 	if err := flags.Parse(args); err != nil {
 		return o, err
+	}
+	if o.add && o.data == "" {
+		return o, errors.New("--add without --data: name the file of the figures to add to")
 	}
 	if o.rounds < 1 || o.pods < 2 {
 		return o, fmt.Errorf("--rounds is %d and --pods %d, want at least 1 and 2", o.rounds, o.pods)
@@ -73,7 +81,10 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r := report{options: o, began: time.Now()}
+	r := report{options: o}
+	if r.figures, err = begin(&o, args); err != nil {
+		return err
+	}
 	if err := r.measure(ctx, progress); err != nil {
 		return err
 	}
@@ -82,15 +93,4 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 		return err
 	}
 	return r.save()
-}
-
-// save writes what is known so far: the whole takes hours, and what was measured should outlive an interruption.
-func (r *report) save() error {
-	if r.options.out == "" {
-		return nil
-	}
-	if err := os.WriteFile(r.options.out, []byte(r.markdown()), 0o644); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	return nil
 }

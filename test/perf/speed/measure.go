@@ -23,17 +23,12 @@ const (
 )
 
 // pair is what the rounds of our scheduler and of the stock one found.
-type pair[T any] struct{ ours, stock []T }
+type pair[T any] struct{ Ours, Stock []T }
 
-// report is all that is measured.
+// report is the figures of this run and of those before it, and how to add to them.
 type report struct {
-	options   options
-	began     time.Time
-	backlogs  map[int]*pair[process.Result] // by number of nodes
-	cycle     []string                      // lines of go test -bench
-	rate      float64
-	openLoops pair[process.Flowed]
-	harness   map[string]*pair[harnessResult] // by case
+	options options
+	figures
 }
 
 func (r *report) schedulers() (ours, stock process.Scheduler) {
@@ -45,7 +40,6 @@ func (r *report) measure(ctx context.Context, progress io.Writer) error {
 	if err := r.measureCycle(ctx); err != nil {
 		return err
 	}
-	r.backlogs = map[int]*pair[process.Result]{}
 	for i, nodes := range r.options.nodes {
 		if err := r.measureProcesses(ctx, nodes, i == 0, progress); err != nil {
 			return fmt.Errorf("with %d nodes: %w", nodes, err)
@@ -70,11 +64,13 @@ func (r *report) measureCycle(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("measuring the scheduling cycle: %w", err)
 	}
+	var cycle []string
 	for line := range strings.Lines(output) {
 		if strings.HasPrefix(line, "Benchmark") {
-			r.cycle = append(r.cycle, strings.TrimSpace(line))
+			cycle = append(cycle, strings.TrimSpace(line))
 		}
 	}
+	r.Cycle = cycle
 	return r.save()
 }
 
@@ -85,13 +81,16 @@ func (r *report) measureProcesses(ctx context.Context, nodes int, openLoop bool,
 		return err
 	}
 	defer func() { err = errors.Join(err, lab.Close()) }()
-	found := &pair[process.Result]{}
-	r.backlogs[nodes] = found
+	key := backlogOf(r.options.pods, nodes)
+	if r.Backlogs[key] == nil {
+		r.Backlogs[key] = &pair[process.Result]{}
+	}
+	found := r.Backlogs[key]
 	ours, stock := r.schedulers()
 	err = r.inTurns(func(round int, isOurs bool) error {
-		scheduler, results := stock, &found.stock
+		scheduler, results := stock, &found.Stock
 		if isOurs {
-			scheduler, results = ours, &found.ours
+			scheduler, results = ours, &found.Ours
 		}
 		result, err := lab.Backlog(ctx, scheduler, r.options.pods)
 		if err != nil {
@@ -126,15 +125,14 @@ func (r *report) measureOpenLoop(ctx context.Context, lab *process.Lab, progress
 	if err != nil {
 		return fmt.Errorf("seeking the highest rate: %w", err)
 	}
-	r.rate = highest.PodsPerSecond * share
-	load := process.Load{Rate: r.rate, Duration: r.options.openLoop}
-	for scheduler, results := range map[process.Scheduler]*[]process.Flowed{ours: &r.openLoops.ours, stock: &r.openLoops.stock} {
-		flowed, err := lab.Flow(ctx, scheduler, load)
-		if err != nil {
-			return fmt.Errorf("with %.0f pods a second, %s: %w", r.rate, scheduler.Name, err)
+	found := openLoop{Nodes: r.options.nodes[0], Rate: highest.PodsPerSecond * share, Duration: r.options.openLoop}
+	load := process.Load{Rate: found.Rate, Duration: found.Duration}
+	for scheduler, result := range map[process.Scheduler]*process.Flowed{ours: &found.Ours, stock: &found.Stock} {
+		if *result, err = lab.Flow(ctx, scheduler, load); err != nil {
+			return fmt.Errorf("with %.0f pods a second, %s: %w", found.Rate, scheduler.Name, err)
 		}
-		*results = append(*results, flowed)
-		fmt.Fprintf(progress, "open loop at %.0f pods/s, %s: %+v\n", r.rate, scheduler.Name, flowed)
+		fmt.Fprintf(progress, "open loop at %.0f pods/s, %s: %+v\n", found.Rate, scheduler.Name, *result)
 	}
+	r.OpenLoops = append(r.OpenLoops, found)
 	return nil
 }

@@ -5,8 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -41,7 +39,7 @@ func medianOf[T any, N number](rounds []T, figure func(T) N) float64 {
 
 // row compares one figure.
 func row[T any, N number](what string, p *pair[T], format func(float64) string, figure func(T) N) string {
-	ours, stock := medianOf(p.ours, figure), medianOf(p.stock, figure)
+	ours, stock := medianOf(p.Ours, figure), medianOf(p.Stock, figure)
 	ratio := "–"
 	if stock > 0 {
 		ratio = fmt.Sprintf("%.2f", ours/stock)
@@ -64,24 +62,22 @@ func (r *report) markdown() string {
 }
 
 func (r *report) head() string {
-	load := "unknown"
-	if data, err := os.ReadFile("/proc/loadavg"); err == nil {
-		load = strings.Join(strings.Fields(string(data))[:3], " ")
+	var b strings.Builder
+	b.WriteString("## Figures\n\nMedians of the rounds; a ratio is ours by the stock scheduler's. They are of these runs:\n\n" +
+		"| command | on | Go, CPUs | load average before it |\n|---|---|---|---|\n")
+	for _, run := range r.Runs {
+		fmt.Fprintf(&b, "| `%s` | %s | %s, %d | %s |\n", run.Command, run.Began.Format("2006-01-02 15:04"), run.Go, run.CPUs, run.Load)
 	}
-	return fmt.Sprintf(`## Figures
-
-Written by %s on %s: %s, %d CPUs, load average %s at the end, %d rounds, medians. A ratio is ours by
-the stock scheduler's.
-`, "`make bench`", r.began.UTC().Format(time.DateOnly), runtime.Version(), runtime.NumCPU(), load, r.options.rounds)
+	return b.String()
 }
 
 func (r *report) cycleText() string {
-	if len(r.cycle) == 0 {
+	if len(r.Cycle) == 0 {
 		return ""
 	}
 	var b strings.Builder
 	b.WriteString("\n### The scheduling cycle alone\n\n| benchmark | figure | value |\n|---|---|---|\n")
-	for _, line := range r.cycle {
+	for _, line := range r.Cycle {
 		fields := strings.Fields(line) // name, rounds, then pairs of value and unit
 		name := strings.TrimPrefix(fields[0], "Benchmark")
 		for i := 2; i+1 < len(fields); i += 2 {
@@ -93,8 +89,8 @@ func (r *report) cycleText() string {
 
 func (r *report) backlogText() string {
 	var b strings.Builder
-	for _, nodes := range slices.Sorted(maps.Keys(r.backlogs)) {
-		p := r.backlogs[nodes]
+	for _, name := range slices.Sorted(maps.Keys(r.Backlogs)) {
+		p := r.Backlogs[name]
 		lines := []string{
 			row("CPU of the scheduler a pod", p, duration, func(v process.Result) time.Duration { return v.CPUPerPod }),
 			row("pods a second, end to end", p, whole, func(v process.Result) float64 { return v.PodsPerSecond }),
@@ -104,53 +100,55 @@ func (r *report) backlogText() string {
 			row("memory of the scheduler, peak", p, mib, func(v process.Result) int64 { return v.PeakMemory }),
 			row("API writes a pod", p, plain, func(v process.Result) float64 { return v.WritesPerPod }),
 		}
-		fmt.Fprintf(&b, "\n### %d pods waiting, %d nodes\n\n| | gpu-scheduler | stock | ratio |\n|---|---|---|---|\n%s\n",
-			r.options.pods, nodes, strings.Join(lines, "\n"))
+		fmt.Fprintf(&b, "\n### %s\n\n%d and %d rounds.\n\n| | gpu-scheduler | stock | ratio |\n|---|---|---|---|\n%s\n",
+			name, len(p.Ours), len(p.Stock), strings.Join(lines, "\n"))
 	}
 	return b.String()
 }
 
 func (r *report) openLoopText() string {
-	p := &r.openLoops
-	if len(p.ours) == 0 {
-		return ""
+	var b strings.Builder
+	for i := range r.OpenLoops {
+		o := &r.OpenLoops[i]
+		p := &pair[process.Flowed]{Ours: []process.Flowed{o.Ours}, Stock: []process.Flowed{o.Stock}}
+		lines := []string{
+			row("p50", p, duration, func(v process.Flowed) time.Duration { return v.P50 }),
+			row("p95", p, duration, func(v process.Flowed) time.Duration { return v.P95 }),
+			row("p99", p, duration, func(v process.Flowed) time.Duration { return v.P99 }),
+			row("the longest", p, duration, func(v process.Flowed) time.Duration { return v.Max }),
+			row("pods placed by the periodic flush alone", p, whole, func(v process.Flowed) int { return v.Flushed }),
+		}
+		fmt.Fprintf(&b, "\n### Pods that come at a fixed rate, %d nodes\n\n%.0f pods a second for %s, %d %% of the highest rate of "+
+			"gpu-scheduler; from creation to binding.\n\n| | gpu-scheduler | stock | ratio |\n|---|---|---|---|\n%s\n",
+			o.Nodes, o.Rate, o.Duration, int(share*100), strings.Join(lines, "\n"))
 	}
-	lines := []string{
-		row("p50", p, duration, func(v process.Flowed) time.Duration { return v.P50 }),
-		row("p95", p, duration, func(v process.Flowed) time.Duration { return v.P95 }),
-		row("p99", p, duration, func(v process.Flowed) time.Duration { return v.P99 }),
-		row("the longest", p, duration, func(v process.Flowed) time.Duration { return v.Max }),
-		row("pods placed by the periodic flush alone", p, whole, func(v process.Flowed) int { return v.Flushed }),
-	}
-	return fmt.Sprintf("\n### Pods that come at a fixed rate, %d nodes\n\n%.0f pods a second for %s, %d %% of the highest rate of gpu-scheduler; from creation to binding.\n\n"+
-		"| | gpu-scheduler | stock | ratio |\n|---|---|---|---|\n%s\n",
-		r.options.nodes[0], r.rate, r.options.openLoop, int(share*100), strings.Join(lines, "\n"))
+	return b.String()
 }
 
 func (r *report) harnessText() string {
-	if len(r.harness) == 0 {
+	if len(r.Harness) == 0 {
 		return ""
 	}
 	var b strings.Builder
 	b.WriteString("\n### scheduler_perf\n\n| case | pods a second | stock | ratio | attempt p50 / p95 / p99 | stock | heap of the process | stock |\n|---|---|---|---|---|---|---|---|\n")
-	for _, name := range slices.SortedFunc(maps.Keys(r.harness), cmp.Compare[string]) {
-		p := r.harness[name]
-		rate := func(v harnessResult) float64 { return v.podsPerSecond }
-		heap := func(v harnessResult) float64 { return v.heap }
-		ours, stock := medianOf(p.ours, rate), medianOf(p.stock, rate)
+	for _, name := range slices.SortedFunc(maps.Keys(r.Harness), cmp.Compare[string]) {
+		p := r.Harness[name]
+		rate := func(v harnessResult) float64 { return v.PodsPerSecond }
+		heap := func(v harnessResult) float64 { return v.Heap }
+		ours, stock := medianOf(p.Ours, rate), medianOf(p.Stock, rate)
 		ratio := "–"
-		if stock > 0 {
+		if ours > 0 && stock > 0 {
 			ratio = fmt.Sprintf("%.2f", ours/stock)
 		}
 		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %s | %s | %s | %.0f MB | %.0f MB |\n", name, ours, stock, ratio,
-			attempts(p.ours), attempts(p.stock), medianOf(p.ours, heap), medianOf(p.stock, heap))
+			attempts(p.Ours), attempts(p.Stock), medianOf(p.Ours, heap), medianOf(p.Stock, heap))
 	}
 	return b.String()
 }
 
 func attempts(rounds []harnessResult) string {
 	return fmt.Sprintf("%.0f / %.0f / %.0f ms",
-		medianOf(rounds, func(v harnessResult) float64 { return v.attempt50 }),
-		medianOf(rounds, func(v harnessResult) float64 { return v.attempt95 }),
-		medianOf(rounds, func(v harnessResult) float64 { return v.attempt99 }))
+		medianOf(rounds, func(v harnessResult) float64 { return v.Attempt50 }),
+		medianOf(rounds, func(v harnessResult) float64 { return v.Attempt95 }),
+		medianOf(rounds, func(v harnessResult) float64 { return v.Attempt99 }))
 }

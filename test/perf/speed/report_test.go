@@ -16,10 +16,10 @@ func TestFiguresAreMediansAndRatios(t *testing.T) {
 	result := func(cpu time.Duration, rate float64) process.Result {
 		return process.Result{CPUPerPod: cpu, PodsPerSecond: rate, PeakMemory: 100 << 20}
 	}
-	r := report{options: options{pods: 10}, backlogs: map[int]*pair[process.Result]{1000: {
-		ours:  []process.Result{result(time.Millisecond, 300), result(9*time.Millisecond, 100), result(2*time.Millisecond, 200)},
-		stock: []process.Result{result(4*time.Millisecond, 50), result(8*time.Millisecond, 150)},
-	}}}
+	r := report{figures: figures{Backlogs: map[string]*pair[process.Result]{backlogOf(10, 1000): {
+		Ours:  []process.Result{result(time.Millisecond, 300), result(9*time.Millisecond, 100), result(2*time.Millisecond, 200)},
+		Stock: []process.Result{result(4*time.Millisecond, 50), result(8*time.Millisecond, 150)},
+	}}}}
 	text := r.backlogText()
 	for _, want := range []string{
 		"### 10 pods waiting, 1000 nodes",
@@ -35,7 +35,7 @@ func TestFiguresAreMediansAndRatios(t *testing.T) {
 }
 
 func TestBenchmarkLinesBecomeRows(t *testing.T) {
-	r := report{cycle: []string{"BenchmarkGrowth-2   \t       3\t       217.8 cpu-us/pod-at-1000\t         1.036 growth"}}
+	r := report{figures: figures{Cycle: []string{"BenchmarkGrowth-2   \t       3\t       217.8 cpu-us/pod-at-1000\t         1.036 growth"}}}
 	text := r.cycleText()
 	for _, want := range []string{"| Growth-2 | cpu-us/pod-at-1000 | 217.8 |\n", "| Growth-2 | growth | 1.036 |\n"} {
 		if !strings.Contains(text, want) {
@@ -63,9 +63,9 @@ func TestReadHarness(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]harnessResult{
-		"GPUPods/500Nodes": {podsPerSecond: 156.7, attempt50: 124, attempt95: 460, attempt99: 787, heap: 284},
+		"GPUPods/500Nodes": {PodsPerSecond: 156.7, Attempt50: 124, Attempt95: 460, Attempt99: 787, Heap: 284},
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(harnessResult{})); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what scheduler_perf found (-want +got):\n%s", diff)
 	}
 	if _, err := readHarness(t.TempDir()); err == nil {
@@ -85,9 +85,46 @@ func TestEachSchedulerBeginsEveryOtherRound(t *testing.T) {
 }
 
 func TestOptionsThatMeasureNothing(t *testing.T) {
-	for _, args := range [][]string{{"--rounds", "0"}, {"--pods", "1"}, {"--unknown"}} {
+	for _, args := range [][]string{{"--rounds", "0"}, {"--pods", "1"}, {"--unknown"}, {"--add"}} {
 		if _, err := parse(args); err == nil {
 			t.Errorf("%v is accepted", args)
 		}
+	}
+}
+
+func TestARunAddsToTheFiguresBeforeIt(t *testing.T) {
+	o := options{data: filepath.Join(t.TempDir(), "figures.json"), add: true}
+	began := func() figures {
+		f, err := begin(&o, []string{"--rounds", "1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	first := report{options: o, figures: began()}
+	first.Backlogs[backlogOf(10, 1000)] = &pair[process.Result]{Ours: []process.Result{{PodsPerSecond: 300}}}
+	first.Harness["GPUPods/500Nodes"] = &pair[harnessResult]{Stock: []harnessResult{{Heap: 284}}}
+	if err := first.save(); err != nil {
+		t.Fatal(err)
+	}
+	second := began()
+	if diff := cmp.Diff(first.Backlogs, second.Backlogs); diff != "" {
+		t.Errorf("backlogs (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(first.Harness, second.Harness); diff != "" {
+		t.Errorf("scheduler_perf (-want +got):\n%s", diff)
+	}
+	if len(second.Runs) != 2 {
+		t.Errorf("%d runs are noted, want 2", len(second.Runs))
+	}
+	if err := os.WriteFile(o.data, []byte("no figures"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := begin(&o, nil); err == nil {
+		t.Error("a file without figures is added to, and so lost")
+	}
+	o.add = false
+	if f, err := begin(&o, nil); err != nil || len(f.Backlogs) != 0 {
+		t.Errorf("anew: %v, %v", f, err)
 	}
 }
