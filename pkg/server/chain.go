@@ -17,6 +17,8 @@ import (
 type (
 	requestKey struct{}
 	callerKey  struct{}
+	// reviewKey holds a func(context.Context) error that reviews the request's token once more.
+	reviewKey struct{}
 )
 
 func requestID(ctx context.Context) string {
@@ -99,12 +101,14 @@ func (s *Server) authenticated(next http.Handler, public map[string]bool, mux *h
 			next.ServeHTTP(w, r)
 			return
 		}
+		review := s.gate.Reviewer(r)
 		caller, err := s.gate.Identify(r)
 		switch {
 		case errors.Is(err, access.ErrUnauthenticated):
 			w.Header().Set("WWW-Authenticate", `Bearer realm="gpuctl"`)
 			writeFailure(w, r, &refusal{status: http.StatusUnauthorized, code: "Unauthorized",
-				text: "no valid token: send the header Authorization: Bearer TOKEN with a token of this cluster"})
+				text: "no valid token: send the header Authorization: Bearer TOKEN with a token of this cluster; a browser's WebSocket " +
+					"offers the subprotocols " + logProtocol + " and " + tokenProtocol + "TOKEN, that in base64url"})
 			return
 		case err != nil:
 			s.options.Log.ErrorContext(r.Context(), "Authentication failed", "requestId", requestID(r.Context()), "error", err)
@@ -112,6 +116,7 @@ func (s *Server) authenticated(next http.Handler, public map[string]bool, mux *h
 			return
 		}
 		ctx := context.WithValue(r.Context(), callerKey{}, caller)
+		ctx = context.WithValue(ctx, reviewKey{}, review)
 		if pattern == "" {
 			unknownRoute(w, r.WithContext(ctx), mux)
 			return

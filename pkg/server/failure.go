@@ -82,7 +82,7 @@ var codes = map[int]string{
 	http.StatusBadRequest: "BadRequest", http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden",
 	http.StatusNotFound: "NotFound", http.StatusMethodNotAllowed: "MethodNotAllowed", http.StatusConflict: "Conflict",
 	http.StatusRequestEntityTooLarge: "TooLarge", http.StatusUnsupportedMediaType: "UnsupportedMediaType",
-	http.StatusNotAcceptable: "NotAcceptable", http.StatusUnprocessableEntity: "Invalid",
+	http.StatusNotAcceptable: "NotAcceptable", http.StatusUpgradeRequired: "UpgradeRequired", http.StatusUnprocessableEntity: "Invalid",
 	http.StatusTooManyRequests: "TooManyRequests", http.StatusServiceUnavailable: "Unavailable",
 	http.StatusGatewayTimeout: "Timeout", http.StatusBadGateway: "BadGateway", http.StatusRequestTimeout: "Timeout",
 }

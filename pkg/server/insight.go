@@ -12,6 +12,7 @@ type explainOutput struct{ Body diagnosis.Report }
 
 func (s *Server) jobInsightRoutes() {
 	s.logRoutes()
+	s.logSocketRoutes()
 	s.usageRoutes()
 	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/explain", id: "explainJob", tag: "jobs",
 		summary: "Why a job does not run, or why it runs where it does, and what to change",

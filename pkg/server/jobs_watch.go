@@ -13,11 +13,11 @@ import (
 )
 
 // watchJobs answers with the jobs and then with every change of them.
-func (s *Server) watchJobs(_ context.Context, in *jobListInput) (*huma.StreamResponse, error) {
-	return s.streaming(func(ctx context.Context, out *stream) error {
+func (s *Server) watchJobs(ctx context.Context, in *jobListInput) (*huma.StreamResponse, error) {
+	return s.streaming(ctx, func(ctx context.Context, out *stream) error {
 		watcher := &jobWatcher{server: s, filter: in.JobFilter, out: out, shown: map[string]bool{}}
 		return watcher.run(ctx, in.LastID)
-	}), nil
+	})
 }
 
 // jobWatcher is one client's watch.

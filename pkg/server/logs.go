@@ -11,22 +11,26 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
 )
 
-type logsInput struct {
-	JobRef
+// LogSelection says which output of a job to read.
+type LogSelection struct {
 	Tail      int64  `query:"tail" minimum:"0" maximum:"5000" default:"100" doc:"The last lines of each container"`
 	Pod       string `query:"pod" maxLength:"253" doc:"Only this pod"`
 	Rank      int    `query:"rank" minimum:"-1" default:"-1" doc:"Only the pods of this rank of a job of several nodes"`
 	Container string `query:"container" maxLength:"63"`
 	Since     string `query:"since" doc:"Nothing older: a time as in RFC 3339, or a duration such as 10m"`
 	Grep      string `query:"grep" maxLength:"256" doc:"Only lines that match this regular expression (RE2)"`
-	Previous  bool   `query:"previous" doc:"The runs before the newest, of containers that restarted"`
-	Follow    bool   `query:"follow" doc:"Answer with events until the job has ended"`
-	Accept    string `header:"Accept" doc:"text/event-stream, to follow"`
-	LastID    string `header:"Last-Event-ID" doc:"The id of the last event you saw, to go on after it"`
+}
+
+type logsInput struct {
+	JobRef
+	LogSelection
+	Previous bool   `query:"previous" doc:"The runs before the newest, of containers that restarted"`
+	Follow   bool   `query:"follow" doc:"Answer with events until the job has ended"`
+	Accept   string `header:"Accept" doc:"text/event-stream, to follow"`
+	LastID   string `header:"Last-Event-ID" doc:"The id of the last event you saw, to go on after it"`
 }
 
 // LogPage is output of a job that was read at once.
@@ -35,14 +39,6 @@ type LogPage struct {
 	Entries       []joblogs.Line `json:"entries" doc:"The same lines, with time and pod"`
 	LastTimestamp *time.Time     `json:"lastTimestamp,omitempty"`
 	Message       string         `json:"message,omitempty" doc:"Why there is no output"`
-}
-
-// logEnd is the last event of a job that was followed to its end.
-type logEnd struct {
-	Status   string `json:"status"`
-	Reason   string `json:"reason,omitempty"`
-	Message  string `json:"message,omitempty"`
-	ExitCode *int32 `json:"exitCode,omitempty" doc:"Of the container that ended last"`
 }
 
 // maxLogPage bounds the output that is read at once; following has no bound.
@@ -63,7 +59,7 @@ func (s *Server) logRoutes() {
 func (s *Server) getLogs(ctx context.Context, in *logsInput) (*huma.StreamResponse, error) {
 	if in.Follow && !wantsStream(in.Accept) {
 		return nil, &refusal{status: http.StatusBadRequest, code: "BadRequest",
-			text: "following answers with a stream: send Accept: text/event-stream (upstream's WebSocket became server-sent events)"}
+			text: "following answers with a stream: send Accept: text/event-stream, or use the WebSocket beside, " + in.JobID + "/logs/ws"}
 	}
 	options, err := in.options(s.options.Now())
 	if err != nil {
@@ -73,7 +69,11 @@ func (s *Server) getLogs(ctx context.Context, in *logsInput) (*huma.StreamRespon
 	if err != nil {
 		return nil, err
 	}
-	options.Namespace, options.Job = query.Namespace, query.Name
+	options.Namespace, options.Job, options.Follow = query.Namespace, query.Name, in.Follow
+	options.Previous = in.Previous
+	if in.Follow && in.Previous {
+		return nil, invalidf("previous runs have ended and cannot be followed: leave out follow or previous")
+	}
 	if in.Follow {
 		return s.followLogs(ctx, options, in.LastID)
 	}
@@ -84,15 +84,13 @@ func (s *Server) getLogs(ctx context.Context, in *logsInput) (*huma.StreamRespon
 	return s.reply(page), nil
 }
 
-func (in *logsInput) options(now time.Time) (joblogs.Options, error) {
+// options are those of the selection, of no job yet.
+func (in *LogSelection) options(now time.Time) (joblogs.Options, error) {
 	out := joblogs.Options{
-		Follow: in.Follow, Previous: in.Previous, Tail: &in.Tail, Pod: in.Pod, Container: in.Container,
+		Tail: &in.Tail, Pod: in.Pod, Container: in.Container,
 	}
 	if in.Rank >= 0 {
 		out.Rank = &in.Rank
-	}
-	if in.Follow && in.Previous {
-		return out, invalidf("previous runs have ended and cannot be followed: leave out follow or previous")
 	}
 	var err error
 	if in.Grep != "" {
@@ -151,53 +149,13 @@ func readLogs(ctx context.Context, options joblogs.Options) (*LogPage, error) {
 	return page, nil
 }
 
-// followLogs reads the job once before it answers, so that a job that is not there, or may not be read, is a failure
-// and no stream.
 func (s *Server) followLogs(ctx context.Context, options joblogs.Options, lastID string) (*huma.StreamResponse, error) {
-	caller, err := callerOf(ctx)
+	follower, err := s.newLogFollower(ctx, options, lastID)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := inventory.NewReader(caller.Kubernetes).Job(ctx, options.Namespace, options.Job); err != nil {
-		return nil, err
-	}
-	cursor := newLogCursor(lastID)
-	if since := cursor.since(); !since.IsZero() {
-		options.Since, options.Tail = since, nil
-	}
-	return s.streaming(func(ctx context.Context, out *stream) error {
-		events := joblogs.Events{
-			Line: func(line joblogs.Line) error {
-				if !cursor.pass(line) {
-					return nil
-				}
-				return out.send("log", cursor.id(), line)
-			},
-			State: func(job inventory.Job) { _ = out.send("state", "", jobItem(&job, s.options.Now())) },
-			Trouble: func(source joblogs.Source, err error) {
-				_ = out.send("trouble", "", map[string]any{"pod": source.Pod, "container": source.Container, "error": err.Error()})
-			},
-		}
-		stop := out.keepAlive(ctx)
-		job, err := joblogs.Stream(ctx, caller.Kubernetes, options, events)
-		stop()
-		var none *joblogs.NoOutputError
-		switch {
-		case errors.As(err, &none): // it ended without a line
-			job = none.Job
-		case err != nil:
-			return err
-		}
-		return out.send("end", "", endOf(&job))
-	}), nil
-}
-
-func endOf(job *inventory.Job) logEnd {
-	out := logEnd{Status: string(job.Status), Reason: job.Reason, Message: job.Message}
-	for i := range job.Pods {
-		if job.Pods[i].ExitCode != nil {
-			out.ExitCode = job.Pods[i].ExitCode
-		}
-	}
-	return out
+	return s.streaming(ctx, func(ctx context.Context, out *stream) error {
+		defer out.keepAlive(ctx)()
+		return follower.run(ctx, out.send)
+	})
 }

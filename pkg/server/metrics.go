@@ -52,8 +52,11 @@ func (s *Server) measured(next http.Handler, mux *http.ServeMux) http.Handler {
 		s.metrics.inFlight.Inc()
 		defer s.metrics.inFlight.Dec()
 		result := httpsnoop.CaptureMetrics(next, w, r)
+		if result.Code == http.StatusOK && w.Header().Get("Upgrade") != "" {
+			result.Code = http.StatusSwitchingProtocols // that answer went past the writer
+		}
 		s.metrics.requests.WithLabelValues(methodLabel(r.Method), route, strconv.Itoa(result.Code)).Inc()
-		if w.Header().Get("Content-Type") != streamType {
+		if w.Header().Get("Content-Type") != streamType && result.Code != http.StatusSwitchingProtocols {
 			s.metrics.duration.WithLabelValues(methodLabel(r.Method), route).Observe(result.Duration.Seconds())
 		}
 	})

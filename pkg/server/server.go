@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -41,6 +42,8 @@ type Options struct {
 	// Rate is how many requests a second each caller may make, after Burst at once; 0 means [DefaultRate].
 	Rate  float64
 	Burst int
+	// Streams is how many streams each caller may have open at once; 0 means [DefaultStreams].
+	Streams int
 	// MaxBody is the size of the largest request body in bytes; 0 means [DefaultMaxBody].
 	MaxBody int64
 	// Grace is how long requests in flight have when the server stops; 0 means [DefaultGrace].
@@ -55,6 +58,7 @@ type Options struct {
 const (
 	DefaultRate    = 50
 	DefaultBurst   = 200
+	DefaultStreams = 200
 	DefaultMaxBody = 2 << 20
 	DefaultGrace   = 30 * time.Second
 )
@@ -65,6 +69,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Burst <= 0 {
 		o.Burst = max(DefaultBurst, int(o.Rate))
+	}
+	if o.Streams <= 0 {
+		o.Streams = DefaultStreams
+	}
+	if o.ReviewTTL <= 0 {
+		o.ReviewTTL = access.DefaultTTL
 	}
 	if o.MaxBody <= 0 {
 		o.MaxBody = DefaultMaxBody
@@ -91,6 +101,9 @@ type Server struct {
 	metrics *metrics
 	api     huma.API
 	handler http.Handler
+	open    *openStreams
+	// sockets are the connections that were taken from the HTTP server, which does not wait for them when it stops.
+	sockets sync.WaitGroup
 	// streams ends when the server begins to stop: an open stream would hold it up for ever.
 	streams context.Context
 	endAll  context.CancelFunc
@@ -111,6 +124,7 @@ func New(config *rest.Config, options Options) (*Server, error) {
 		return nil, fmt.Errorf("creating the client of the server: %w", err)
 	}
 	s := &Server{options: options, gate: gate, own: own, mirror: newMirror(), metrics: newMetrics()}
+	s.open = newOpenStreams(options.Streams)
 	s.streams, s.endAll = context.WithCancel(context.Background())
 	if s.handler, err = s.build(); err != nil {
 		return nil, err
@@ -168,8 +182,23 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, secure *tls.C
 	s.endAll()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Grace)
 	defer cancel()
-	if err := server.Shutdown(grace); err != nil {
+	if err := errors.Join(server.Shutdown(grace), s.waitForSockets(grace)); err != nil {
 		return fmt.Errorf("stopping: requests in flight did not end within %s: %w", s.options.Grace, errors.Join(err, server.Close()))
 	}
 	return nil
+}
+
+// waitForSockets lets sockets tell their clients that the server stops.
+func (s *Server) waitForSockets(ctx context.Context) error {
+	closed := make(chan struct{})
+	go func() {
+		s.sockets.Wait()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

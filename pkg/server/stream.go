@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -32,23 +33,40 @@ const (
 	reconnect = 2 * time.Second
 )
 
-// streaming answers with events until serve returns, the client goes, or the server stops.
-func (s *Server) streaming(serve func(context.Context, *stream) error) *huma.StreamResponse {
+// streaming answers with events until serve returns, the client goes, its token ends, or the server stops.
+func (s *Server) streaming(ctx context.Context, serve func(context.Context, *stream) error) (*huma.StreamResponse, error) {
+	leave, err := s.open.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
+		defer leave()
 		r, w := humago.Unwrap(hctx)
-		ctx, cancel := context.WithCancel(r.Context())
+		ctx, cancel := s.supervised(r.Context())
 		defer cancel()
-		defer context.AfterFunc(s.streams, cancel)()
 		out := &stream{out: w, control: http.NewResponseController(w)}
 		if err := out.begin(); err != nil {
 			return
 		}
-		if err := serve(ctx, out); err != nil && ctx.Err() == nil {
+		err := serve(ctx, out)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if isWorthTelling(err) {
 			failed := failure(r.Context(), err)
 			s.log(ctx, failed, hctx.Operation().OperationID, err)
 			_ = out.send("error", "", failed) // the client is gone: nobody could be told
 		}
-	}}
+	}}, nil
+}
+
+// errClientGone says that a client takes no more: it left, or reads too slowly.
+var errClientGone = errors.New("writing to the client")
+
+// isWorthTelling says whether a client learns something from why its stream ended. Browsers connect again by
+// themselves when a server stops.
+func isWorthTelling(err error) bool {
+	return err != nil && !errors.Is(err, errClientGone) && !errors.Is(err, context.Canceled) && !errors.Is(err, errStopping)
 }
 
 func (s *stream) begin() error {
@@ -79,11 +97,16 @@ func (s *stream) beat() error { return s.write([]byte(":\n\n")) }
 
 // keepAlive writes comments for as long as nothing else may come, until the function it returns is called.
 func (s *stream) keepAlive(ctx context.Context) (stop func()) {
+	return repeating(ctx, func() { _ = s.beat() }) // a client that is gone ends ctx
+}
+
+// repeating calls a function at every heartbeat until ctx ends or the function it returns is called.
+func repeating(ctx context.Context, do func()) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		wait.UntilWithContext(ctx, func(context.Context) { _ = s.beat() }, heartbeat) // a client that is gone ends ctx
+		wait.UntilWithContext(ctx, func(context.Context) { do() }, heartbeat)
 	}()
 	return func() { cancel(); <-done }
 }
@@ -93,9 +116,12 @@ func (s *stream) write(p []byte) error {
 	defer s.mu.Unlock()
 	_ = s.control.SetWriteDeadline(time.Now().Add(eventTimeout)) // a test's writer knows none
 	if _, err := s.out.Write(p); err != nil {
-		return fmt.Errorf("writing to the client: %w", err)
+		return fmt.Errorf("%w: %w", errClientGone, err)
 	}
-	return s.control.Flush()
+	if err := s.control.Flush(); err != nil {
+		return fmt.Errorf("%w: %w", errClientGone, err)
+	}
+	return nil
 }
 
 // wantsStream reports whether a client accepts events: by name, or because it said nothing else.

@@ -6,12 +6,16 @@
 package access
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/cache"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -49,6 +53,8 @@ type Gate struct {
 	config *rest.Config
 	// callers holds a *Caller by its identity.
 	callers *cache.LRUExpireCache
+	// audiences are those a token must be for; none means the API server's own.
+	audiences authenticator.Audiences
 }
 
 // Options say how a Gate decides.
@@ -87,29 +93,57 @@ func New(config *rest.Config, o Options) (*Gate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("setting up authorization: %w", err)
 	}
-	return &Gate{authn: authn, authz: authz, config: config, callers: cache.NewLRUExpireCache(maxCallers)}, nil
+	return &Gate{
+		authn: authn, authz: authz, config: config, callers: cache.NewLRUExpireCache(maxCallers), audiences: o.Audiences,
+	}, nil
 }
 
 // Identify returns who sends a request. It returns [ErrUnauthenticated] for a request without a valid token, and
 // another error when the cluster could not be asked.
 func (g *Gate) Identify(r *http.Request) (*Caller, error) {
+	if len(g.audiences) > 0 {
+		r = r.WithContext(authenticator.WithAudiences(r.Context(), g.audiences))
+	}
 	response, ok, err := g.authn.AuthenticateRequest(r)
 	switch {
 	case ok:
 		return g.caller(response.User)
-	case err == nil || isInvalidToken(err):
-		return nil, ErrUnauthenticated
+	case err != nil && isUnreviewed(err):
+		return nil, fmt.Errorf("reviewing the token: %w", err)
 	}
-	return nil, fmt.Errorf("reviewing the token: %w", err)
+	return nil, ErrUnauthenticated
 }
 
-// isInvalidToken tells a token that was refused from a review that failed. The library has no type for it.
-func isInvalidToken(err error) bool {
+// Reviewer returns what reviews the token of a request again later, and returns [ErrUnauthenticated] once the token is
+// not valid any more. It is made before [Gate.Identify], which takes the token off the request.
+func (g *Gate) Reviewer(r *http.Request) func(context.Context) error {
+	tokens := map[string][]string{}
+	for _, name := range []string{"Authorization", protocolHeader} {
+		tokens[name] = slices.Clone(r.Header.Values(name))
+	}
+	return func(ctx context.Context) error {
+		again := r.Clone(ctx)
+		maps.Copy(again.Header, tokens)
+		_, err := g.Identify(again)
+		return err
+	}
+}
+
+// protocolHeader carries the token of a browser's WebSocket, which can set no other header: as a protocol that is
+// offered, base64url.bearer.authorization.k8s.io.TOKEN, as the API server of Kubernetes takes it.
+const protocolHeader = "Sec-Websocket-Protocol"
+
+// isUnreviewed tells a review that did not take place from a token that was refused: for being expired, or malformed,
+// each with a text of its own and no type.
+func isUnreviewed(err error) bool {
 	var several utilerrors.Aggregate
 	if errors.As(err, &several) {
-		return !slices.ContainsFunc(several.Errors(), func(one error) bool { return !isInvalidToken(one) })
+		return slices.ContainsFunc(several.Errors(), isUnreviewed)
 	}
-	return err.Error() == "invalid bearer token"
+	var status apierrors.APIStatus
+	var network net.Error
+	return errors.As(err, &status) || errors.As(err, &network) || wait.Interrupted(err) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // caller returns the clients of a user, made on first use.

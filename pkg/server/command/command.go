@@ -71,6 +71,7 @@ func New() *cobra.Command {
 	flags.StringArrayVar(&o.server.Origins, "cors-origin", nil, "Web origin whose pages may call, such as https://console.example.com; may be repeated")
 	flags.Float64Var(&o.server.Rate, "rate", server.DefaultRate, "Requests a second of each caller")
 	flags.IntVar(&o.server.Burst, "burst", server.DefaultBurst, "Requests at once of each caller")
+	flags.IntVar(&o.server.Streams, "max-streams", server.DefaultStreams, "Streams that each caller may have open at once")
 	flags.Int64Var(&o.server.MaxBody, "max-body", server.DefaultMaxBody, "Size of the largest request in bytes")
 	flags.DurationVar(&o.server.Grace, "shutdown-grace", server.DefaultGrace, "How long requests in flight have when the server stops")
 	flags.DurationVar(&o.drain, "shutdown-delay", 0, "How long to go on serving after SIGTERM, while load balancers take note")

@@ -34,6 +34,7 @@ var samples = map[string]sample{
 	"listJobEvents": {query: "?namespace=team", may: []string{reader, member}, status: missingJob},
 	"getJobSpec":    {query: "?namespace=team", may: []string{reader, member}, status: missingJob},
 	"getJobLogs":    {query: "?namespace=team", may: []string{reader, member}, status: missingJob},
+	"followJobLogs": {query: "?namespace=team", may: []string{reader, member}, status: missingJob},
 	"getJobMetrics": {query: "?namespace=team", may: []string{reader, member}, status: missingJob},
 	"explainJob":    {query: "?namespace=team", may: []string{reader, member}, status: missingJob},
 	"listQueue":     {query: "?namespace=team", may: []string{reader, member}, status: 200},

@@ -23,8 +23,8 @@ const (
 
 // Defines values for DetailSeverity.
 const (
-	Error   DetailSeverity = "error"
-	Warning DetailSeverity = "warning"
+	DetailSeverityError   DetailSeverity = "error"
+	DetailSeverityWarning DetailSeverity = "warning"
 )
 
 // Defines values for HealthOutputBodyStatus.
@@ -41,6 +41,15 @@ const (
 // Defines values for JobDeletedStatus.
 const (
 	JobDeletedStatusTerminating JobDeletedStatus = "terminating"
+)
+
+// Defines values for LogMessageType.
+const (
+	LogMessageTypeEnd     LogMessageType = "end"
+	LogMessageTypeError   LogMessageType = "error"
+	LogMessageTypeLog     LogMessageType = "log"
+	LogMessageTypeState   LogMessageType = "state"
+	LogMessageTypeTrouble LogMessageType = "trouble"
 )
 
 // Defines values for NamespaceDeletedStatus.
@@ -759,6 +768,31 @@ type LabelValueBody struct {
 	Value string `json:"value"`
 }
 
+// LineOrigin defines model for LineOrigin.
+type LineOrigin struct {
+	Again     *bool     `json:"again,omitempty"`
+	Container string    `json:"container"`
+	Pod       string    `json:"pod"`
+	Rank      *int64    `json:"rank,omitempty"`
+	Time      time.Time `json:"time"`
+}
+
+// LogMessage defines model for LogMessage.
+type LogMessage struct {
+	// Data Of log the text of the line, of state a JobItem, of error a Failure; of trouble which pod cannot be read, and of end how the job ended
+	Data interface{} `json:"data"`
+
+	// Id Of log: what to send as lastEventId to go on after it
+	Id   *string     `json:"id,omitempty"`
+	Line *LineOrigin `json:"line,omitempty"`
+
+	// Type What the message is about
+	Type LogMessageType `json:"type"`
+}
+
+// LogMessageType What the message is about
+type LogMessageType string
+
 // LogPage defines model for LogPage.
 type LogPage struct {
 	// Entries The same lines, with time and pod
@@ -1373,6 +1407,31 @@ type GetJobLogsParams struct {
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
+// FollowJobLogsParams defines parameters for FollowJobLogs.
+type FollowJobLogsParams struct {
+	// Namespace The namespace of the job; without it the one that has it, if it is the only one
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// Tail The last lines of each container
+	Tail *int64 `form:"tail,omitempty" json:"tail,omitempty"`
+
+	// Pod Only this pod
+	Pod *string `form:"pod,omitempty" json:"pod,omitempty"`
+
+	// Rank Only the pods of this rank of a job of several nodes
+	Rank      *int64  `form:"rank,omitempty" json:"rank,omitempty"`
+	Container *string `form:"container,omitempty" json:"container,omitempty"`
+
+	// Since Nothing older: a time as in RFC 3339, or a duration such as 10m
+	Since *string `form:"since,omitempty" json:"since,omitempty"`
+
+	// Grep Only lines that match this regular expression (RE2)
+	Grep *string `form:"grep,omitempty" json:"grep,omitempty"`
+
+	// LastEventId The id of the last message you saw, to go on after it
+	LastEventId *string `form:"lastEventId,omitempty" json:"lastEventId,omitempty"`
+}
+
 // GetJobMetricsParams defines parameters for GetJobMetrics.
 type GetJobMetricsParams struct {
 	// Namespace The namespace of the job; without it the one that has it, if it is the only one
@@ -1799,6 +1858,9 @@ type ClientInterface interface {
 	// GetJobLogs request
 	GetJobLogs(ctx context.Context, jobId string, params *GetJobLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// FollowJobLogs request
+	FollowJobLogs(ctx context.Context, jobId string, params *FollowJobLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetJobMetrics request
 	GetJobMetrics(ctx context.Context, jobId string, params *GetJobMetricsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -2122,6 +2184,18 @@ func (c *Client) ExplainJob(ctx context.Context, jobId string, params *ExplainJo
 
 func (c *Client) GetJobLogs(ctx context.Context, jobId string, params *GetJobLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetJobLogsRequest(c.Server, jobId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) FollowJobLogs(ctx context.Context, jobId string, params *FollowJobLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFollowJobLogsRequest(c.Server, jobId, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3837,6 +3911,174 @@ func NewGetJobLogsRequest(server string, jobId string, params *GetJobLogsParams)
 			req.Header.Set("Last-Event-ID", headerParam1)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewFollowJobLogsRequest generates requests for FollowJobLogs
+func NewFollowJobLogsRequest(server string, jobId string, params *FollowJobLogsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithLocation("simple", false, "jobId", runtime.ParamLocationPath, jobId)
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/jobs/%s/logs/ws", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		queryValues := queryURL.Query()
+
+		if params.Namespace != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "namespace", runtime.ParamLocationQuery, *params.Namespace); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Tail != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "tail", runtime.ParamLocationQuery, *params.Tail); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Pod != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "pod", runtime.ParamLocationQuery, *params.Pod); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Rank != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "rank", runtime.ParamLocationQuery, *params.Rank); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Container != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "container", runtime.ParamLocationQuery, *params.Container); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Since != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "since", runtime.ParamLocationQuery, *params.Since); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Grep != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "grep", runtime.ParamLocationQuery, *params.Grep); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.LastEventId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "lastEventId", runtime.ParamLocationQuery, *params.LastEventId); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		queryURL.RawQuery = queryValues.Encode()
+	}
+
+	req, err := http.NewRequest("GET", queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -6670,6 +6912,9 @@ type ClientWithResponsesInterface interface {
 	// GetJobLogsWithResponse request
 	GetJobLogsWithResponse(ctx context.Context, jobId string, params *GetJobLogsParams, reqEditors ...RequestEditorFn) (*GetJobLogsResponse, error)
 
+	// FollowJobLogsWithResponse request
+	FollowJobLogsWithResponse(ctx context.Context, jobId string, params *FollowJobLogsParams, reqEditors ...RequestEditorFn) (*FollowJobLogsResponse, error)
+
 	// GetJobMetricsWithResponse request
 	GetJobMetricsWithResponse(ctx context.Context, jobId string, params *GetJobMetricsParams, reqEditors ...RequestEditorFn) (*GetJobMetricsResponse, error)
 
@@ -7154,6 +7399,38 @@ func (r GetJobLogsResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r GetJobLogsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+type FollowJobLogsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON101      *LogMessage
+	JSON400      *Failure
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON404      *Failure
+	JSON409      *Failure
+	JSON422      *Failure
+	JSON426      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r FollowJobLogsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r FollowJobLogsResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -8565,6 +8842,15 @@ func (c *ClientWithResponses) GetJobLogsWithResponse(ctx context.Context, jobId 
 		return nil, err
 	}
 	return ParseGetJobLogsResponse(rsp)
+}
+
+// FollowJobLogsWithResponse request returning *FollowJobLogsResponse
+func (c *ClientWithResponses) FollowJobLogsWithResponse(ctx context.Context, jobId string, params *FollowJobLogsParams, reqEditors ...RequestEditorFn) (*FollowJobLogsResponse, error) {
+	rsp, err := c.FollowJobLogs(ctx, jobId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFollowJobLogsResponse(rsp)
 }
 
 // GetJobMetricsWithResponse request returning *GetJobMetricsResponse
@@ -9994,6 +10280,102 @@ func ParseGetJobLogsResponse(rsp *http.Response) (*GetJobLogsResponse, error) {
 
 	case rsp.StatusCode == 200:
 		// Content-type (text/event-stream) unsupported
+
+	}
+
+	return response, nil
+}
+
+// ParseFollowJobLogsResponse parses an HTTP response from a FollowJobLogsWithResponse call
+func ParseFollowJobLogsResponse(rsp *http.Response) (*FollowJobLogsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &FollowJobLogsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 101:
+		var dest LogMessage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON101 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 426:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON426 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
 
 	}
 

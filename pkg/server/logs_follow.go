@@ -1,0 +1,79 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/joblogs"
+	"g8s.host/gpu-scheduler/pkg/server/access"
+)
+
+// sender sends one event to a client, whatever carries it.
+type sender func(event, id string, data any) error
+
+// logFollower follows the output of a job for one client.
+type logFollower struct {
+	server  *Server
+	caller  *access.Caller
+	options joblogs.Options
+	cursor  *logCursor
+}
+
+// logEnd is the last event of a job that was followed to its end.
+type logEnd struct {
+	Status   string `json:"status"`
+	Reason   string `json:"reason,omitempty"`
+	Message  string `json:"message,omitempty"`
+	ExitCode *int32 `json:"exitCode,omitempty" doc:"Of the container that ended last"`
+}
+
+// newLogFollower reads the job once, so that a job that is not there, or may not be read, is a failure and no stream.
+func (s *Server) newLogFollower(ctx context.Context, options joblogs.Options, lastID string) (*logFollower, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := inventory.NewReader(caller.Kubernetes).Job(ctx, options.Namespace, options.Job); err != nil {
+		return nil, err
+	}
+	cursor := newLogCursor(lastID)
+	if since := cursor.since(); !since.IsZero() {
+		options.Since, options.Tail = since, nil
+	}
+	return &logFollower{server: s, caller: caller, options: options, cursor: cursor}, nil
+}
+
+// run sends what happens until the job has ended, the end included.
+func (f *logFollower) run(ctx context.Context, send sender) error {
+	job, err := joblogs.Stream(ctx, f.caller.Kubernetes, f.options, joblogs.Events{
+		Line: func(line joblogs.Line) error {
+			if !f.cursor.pass(line) {
+				return nil
+			}
+			return send("log", f.cursor.id(), line)
+		},
+		State: func(job inventory.Job) { _ = send("state", "", jobItem(&job, f.server.options.Now())) },
+		Trouble: func(source joblogs.Source, err error) {
+			_ = send("trouble", "", map[string]any{"pod": source.Pod, "container": source.Container, "error": err.Error()})
+		},
+	})
+	var none *joblogs.NoOutputError
+	switch {
+	case errors.As(err, &none): // it ended without a line
+		job = none.Job
+	case err != nil:
+		return err
+	}
+	return send("end", "", endOf(&job))
+}
+
+func endOf(job *inventory.Job) logEnd {
+	out := logEnd{Status: string(job.Status), Reason: job.Reason, Message: job.Message}
+	for i := range job.Pods {
+		if job.Pods[i].ExitCode != nil {
+			out.ExitCode = job.Pods[i].ExitCode
+		}
+	}
+	return out
+}

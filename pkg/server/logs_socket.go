@@ -1,0 +1,232 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/gorilla/websocket"
+
+	"g8s.host/gpu-scheduler/pkg/joblogs"
+)
+
+// LogMessage is a message of the WebSocket of a job's output. Type and data of a line are as the first gpuctl had them.
+type LogMessage struct {
+	Type string      `json:"type" enum:"log,state,trouble,end,error" doc:"What the message is about"`
+	Data any         `json:"data" doc:"Of log the text of the line, of state a JobItem, of error a Failure; of trouble which pod cannot be read, and of end how the job ended"`
+	ID   string      `json:"id,omitempty" doc:"Of log: what to send as lastEventId to go on after it"`
+	Line *LineOrigin `json:"line,omitempty" doc:"Of log: when and from where the line is"`
+}
+
+// LineOrigin says when and from where a line of output is.
+type LineOrigin struct {
+	joblogs.Source
+	Time time.Time `json:"time"`
+}
+
+type logSocketInput struct {
+	JobRef
+	LogSelection
+	LastID string `query:"lastEventId" doc:"The id of the last message you saw, to go on after it"`
+}
+
+const (
+	// logProtocol is the WebSocket subprotocol of these messages, for clients that must name one.
+	logProtocol = "logs.g8s.host"
+	// tokenProtocol begins the subprotocol that carries a browser's token.
+	tokenProtocol = "base64url.bearer.authorization.k8s.io."
+	// silence is how long a client may answer no ping.
+	silence = 3 * heartbeat
+	// maxFromClient bounds what a client may send at once: there is nothing to say.
+	maxFromClient = 4 << 10
+	// maxReason is what the protocol leaves for why a connection is closed.
+	maxReason = 123
+	// farewell is how long a client has to agree to the end.
+	farewell = 2 * time.Second
+)
+
+func (s *Server) logSocketRoutes() {
+	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/logs/ws", id: "followJobLogs", tag: "jobs",
+		status:  http.StatusSwitchingProtocols,
+		summary: "Follow the output of all pods of a job on a WebSocket",
+		detail: "Each message is a LogMessage in JSON: `log` carries a line, `state` the job whenever it changes, `trouble` a source that " +
+			"cannot be read at the moment, `end` how the job ended; then the server closes. A browser, which can set no header, offers two " +
+			"subprotocols: " + logProtocol + ", and " + tokenProtocol + "TOKEN with the token in base64url. Its origin must be one of those " +
+			"that may call. Answered with 426 when the request is no WebSocket.",
+		fails: []int{http.StatusNotFound, http.StatusConflict, http.StatusBadRequest, http.StatusUpgradeRequired},
+		replies: map[int]*huma.Response{
+			http.StatusSwitchingProtocols: jsonReply[LogMessage](s, "A WebSocket whose messages are these"),
+		}}, s.followLogsOnSocket)
+}
+
+func (s *Server) followLogsOnSocket(ctx context.Context, in *logSocketInput) (*huma.StreamResponse, error) {
+	options, err := in.options(s.options.Now())
+	if err != nil {
+		return nil, err
+	}
+	query, err := s.locate(ctx, in.JobRef)
+	if err != nil {
+		return nil, err
+	}
+	options.Namespace, options.Job, options.Follow = query.Namespace, query.Name, true
+	follower, err := s.newLogFollower(ctx, options, in.LastID)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := s.open.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hctx huma.Context) {
+		defer leave()
+		s.sockets.Add(1)
+		defer s.sockets.Done()
+		r, w := humago.Unwrap(hctx)
+		connection, err := s.upgrader().Upgrade(w, r, nil)
+		if err != nil {
+			return // it was answered
+		}
+		w.Header().Set("Upgrade", "websocket") // for the metrics alone: the answer went past this writer
+		ctx, cancel := s.supervised(r.Context())
+		defer cancel()
+		s.serveSocket(ctx, &socket{connection: connection}, hctx.Operation().OperationID, follower)
+	}}, nil
+}
+
+// upgrader makes a WebSocket of a request, or answers it with a failure.
+func (s *Server) upgrader() *websocket.Upgrader {
+	return &websocket.Upgrader{
+		HandshakeTimeout: eventTimeout,
+		Subprotocols:     []string{logProtocol},
+		CheckOrigin:      s.mayConnect,
+		Error: func(w http.ResponseWriter, r *http.Request, status int, reason error) {
+			text := strings.TrimPrefix(reason.Error(), "websocket: ")
+			switch {
+			case status == http.StatusForbidden:
+				text = "pages of this origin may not call: --cors-origin lists those that may"
+			case !websocket.IsWebSocketUpgrade(r):
+				status = http.StatusUpgradeRequired
+				text = "this route is a WebSocket: connect with a client of such, over HTTP/1.1, or follow /logs?follow=true, " +
+					"which needs none"
+				w.Header().Set("Upgrade", "websocket")
+			}
+			writeFailure(w, r, &refusal{status: status, code: codeOf(status), text: text})
+		},
+	}
+}
+
+// mayConnect lets in programs, which have no origin, pages of this server and those of the listed origins. Browsers ask
+// nobody before they open a WebSocket, so that without this any page could.
+func (s *Server) mayConnect(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" || slices.ContainsFunc(s.options.Origins, func(o string) bool { return strings.TrimSuffix(o, "/") == origin }) {
+		return true
+	}
+	parsed, err := url.Parse(origin)
+	return err == nil && strings.EqualFold(parsed.Host, r.Host)
+}
+
+// serveSocket follows until the job has ended, and closes with the reason.
+func (s *Server) serveSocket(ctx context.Context, k *socket, operation string, follower *logFollower) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	gone := k.listen(cancel)
+	stop := k.keepAlive(ctx)
+	err := follower.run(ctx, k.send)
+	stop()
+	cause := context.Cause(ctx)
+	switch {
+	case err == nil:
+		k.close(websocket.CloseNormalClosure, "the job has ended", gone)
+	case errors.Is(cause, errStopping):
+		k.close(websocket.CloseGoingAway, errStopping.text, gone)
+	case errors.Is(cause, errTokenEnded):
+		k.close(websocket.ClosePolicyViolation, errTokenEnded.text, gone)
+	case cause != nil, errors.Is(err, errClientGone):
+		k.close(websocket.CloseNormalClosure, "", gone)
+	default:
+		failed := failure(ctx, err)
+		s.log(ctx, failed, operation, err)
+		_ = k.send("error", "", failed) // closing says the same
+		k.close(websocket.CloseInternalServerErr, failed.Message, gone)
+	}
+}
+
+// socket sends messages on a WebSocket.
+type socket struct {
+	mu         sync.Mutex // held while writing
+	connection *websocket.Conn
+}
+
+// send writes one message.
+func (k *socket) send(event, id string, data any) error {
+	message := LogMessage{Type: event, Data: data, ID: id}
+	if line, ok := data.(joblogs.Line); ok {
+		message.Data = line.Text
+		message.Line = &LineOrigin{Source: line.Source, Time: line.Time}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.connection.SetWriteDeadline(time.Now().Add(eventTimeout)); err != nil {
+		return fmt.Errorf("%w: %w", errClientGone, err)
+	}
+	if err := k.connection.WriteJSON(message); err != nil {
+		return fmt.Errorf("%w: %w", errClientGone, err)
+	}
+	return nil
+}
+
+// listen reads what a client sends, which is answers to pings and the wish to end; it calls ended when the client is
+// gone, or answers no more, and then closes what it returns.
+func (k *socket) listen(ended func()) <-chan struct{} {
+	k.connection.SetReadLimit(maxFromClient)
+	alive := func(string) error { return k.connection.SetReadDeadline(time.Now().Add(silence)) }
+	k.connection.SetPongHandler(alive)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		defer ended()
+		if alive("") != nil {
+			return
+		}
+		for {
+			_, message, err := k.connection.NextReader()
+			if err != nil {
+				return
+			}
+			if _, err := io.Copy(io.Discard, message); err != nil {
+				return
+			}
+		}
+	}()
+	return gone
+}
+
+// keepAlive pings the client until the function it returns is called.
+func (k *socket) keepAlive(ctx context.Context) (stop func()) {
+	return repeating(ctx, func() {
+		_ = k.connection.WriteControl(websocket.PingMessage, nil, time.Now().Add(eventTimeout)) // a client that is gone ends ctx
+	})
+}
+
+// close says why the connection ends, and gives the client a moment to agree, so that what was sent arrives.
+func (k *socket) close(code int, reason string, gone <-chan struct{}) {
+	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
+	deadline := time.Now().Add(farewell)
+	if k.connection.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), deadline) == nil {
+		select {
+		case <-gone:
+		case <-time.After(farewell):
+		}
+	}
+	_ = k.connection.Close() // all was said
+}
