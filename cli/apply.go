@@ -32,7 +32,7 @@ func newApplyCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl apply -f train.yaml\n" +
 			"  gpuctl apply -f jobs/ --dry-run=server\n" +
 			"  gpuctl apply -f train.yaml --replace",
-		Args: noFilesArgs,
+		Args: moreFiles,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runApply(cmd.Context(), o) },
 	}
 	addFilesFlag(cmd, &o.files)

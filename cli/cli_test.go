@@ -68,7 +68,8 @@ func TestWithoutACluster(t *testing.T) {
 		"two beginnings":                              {args: []string{"logs", "x", "--since=1m", "--since-time=x"}, code: 2, stderr: "either --since or --since-time"},
 		"a time that is none":                         {args: []string{"logs", "x", "--since-time=noon"}, code: 2, stderr: "want a time such as"},
 		"an expression that is none":                  {args: []string{"logs", "x", "--grep=("}, code: 2, stderr: "--grep: error parsing regexp"},
-		"names and files at once":                     {args: []string{"delete", "x", "-f", "-"}, code: 2, stderr: "not several of them"},
+		"names and labels at once":                    {args: []string{"delete", "x", "-l", "a=b"}, code: 2, stderr: "not several of them"},
+		"arguments after -f are files":                {args: []string{"delete", "-f", "-", "x"}, code: 2, stderr: "reading x: no such file"},
 		"the version of gpuctl":                       {args: []string{"version", "--client"}, stdout: "gpuctl"},
 		"a valid file":                                {stdin: trainingYAML, args: []string{"validate", "-f", "-"}, stdout: "<stdin>: training/sft is valid\n"},
 		"a bad file": {

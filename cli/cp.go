@@ -148,7 +148,12 @@ func (o *cpOptions) run(ctx context.Context, client kubernetes.Interface, where 
 	var complaint bytes.Buffer
 	c.errOut = &complaint
 	err := o.execute(ctx, client, where, c)
-	if text := strings.TrimSpace(complaint.String()); err != nil && text != "" {
+	text := strings.TrimSpace(complaint.String())
+	var ended *outcomeError
+	switch {
+	case errors.As(err, &ended): // that is the code of a program of ours, not of the user's
+		return fmt.Errorf("copying: %s ended with exit code %d: %s", c.command[0], ended.code, cmp.Or(text, "it does not say why"))
+	case err != nil && text != "":
 		return fmt.Errorf("%w: %s", err, text)
 	}
 	return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -36,7 +37,7 @@ func newCreateCmd(f *Factory) *cobra.Command {
 			"  cat train.yaml | gpuctl create -f -\n" +
 			"  gpuctl create -f train.yaml --attach\n" +
 			"  gpuctl create -f train.yaml --dry-run=server -o yaml",
-		Args: noFilesArgs,
+		Args: moreFiles,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCreate(cmd.Context(), o) },
 	}
 	addFilesFlag(cmd, &o.files)
@@ -169,11 +170,14 @@ func (o *createOptions) hint(created []creation) {
 	switch {
 	case last.Pool != nil:
 		command = "gpuctl get nodes --pool " + last.Name
+	case last.Quota != nil:
+		command = "gpuctl describe quota " + last.Name
 	case len(created) > 1:
 		command = "gpuctl get jobs"
 	}
-	if last.Namespace != "" {
-		command += " -n " + last.Namespace
+	namespace := cmp.Or(last.Namespace, o.factory.explicitNamespace())
+	if last.Job != nil && namespace != "" {
+		command += " -n " + namespace
 	}
 	fmt.Fprintln(o.factory.IO.ErrOut, "See how it goes: "+command)
 }

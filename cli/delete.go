@@ -12,6 +12,7 @@ import (
 )
 
 type deleteOptions struct {
+	changes
 	factory *Factory
 	files   []string
 	// selector and all choose jobs of the namespace; kind restricts both.
@@ -28,6 +29,7 @@ type deleteOptions struct {
 
 func newDeleteCmd(f *Factory) *cobra.Command {
 	o := &deleteOptions{factory: f}
+	o.io, o.output = f.IO, changeOutput()
 	cmd := &cobra.Command{
 		Use:     "delete {[job] NAME... | pool NAME... | quota NAME... | namespace NAME... | -f FILE | -l SELECTOR | --all}",
 		Aliases: []string{"rm"},
@@ -54,10 +56,11 @@ func newDeleteCmd(f *Factory) *cobra.Command {
 	flags.StringVar(&o.kind, "kind", "", "With -l or --all, only jobs of this kind: "+strings.Join(jobKinds(), ", "))
 	flags.BoolVar(&o.wait, "wait", true, "Wait until the pods have ended")
 	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long to wait")
-	flags.BoolVar(&o.force, "force", false, "Delete a pool even if jobs use it")
+	flags.BoolVar(&o.force, "force", false, "Delete a pool even if jobs use it, and do not ask for confirmation")
 	flags.BoolVar(&o.missing, "ignore-not-found", false, "Count what is not there as deleted")
 	flags.BoolVar(&o.namespaces, "delete-namespace", false, "Delete a quota's namespaces too, with all that is in them")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "Do not ask for confirmation")
+	o.output.addTo(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(jobKinds(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -67,14 +70,17 @@ func runDelete(ctx context.Context, o *deleteOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	if what := o.dangerous(targets); what != "" {
-		if err := confirm(o.factory.IO, what, o.yes); err != nil {
-			return err
-		}
-	}
 	writer, err := o.factory.writer()
 	if err != nil {
 		return err
+	}
+	if what := o.dangerous(targets); what != "" {
+		if err := o.checkNamespaces(ctx, writer, targets); err != nil {
+			return err
+		}
+		if err := confirm(o.factory.IO, what, o.yes || o.force); err != nil {
+			return err
+		}
 	}
 	failed := failures{io: o.factory.IO}
 	for _, t := range targets {
@@ -86,7 +92,28 @@ func runDelete(ctx context.Context, o *deleteOptions, args []string) error {
 			break
 		}
 	}
+	if err := o.flush(); err != nil {
+		return err
+	}
 	return failed.err()
+}
+
+// checkNamespaces refuses namespaces that cannot be deleted, so that nobody is asked whether they shall be.
+func (o *deleteOptions) checkNamespaces(ctx context.Context, writer *submit.Client, targets []target) error {
+	for _, t := range targets {
+		if t.class != classNamespace {
+			continue
+		}
+		if _, err := writer.OwnNamespace(ctx, t.Name); err != nil && !(o.missing && exitCode(err) == exitNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleted notes what is gone.
+func (o *deleteOptions) deleted(kind, namespace, name string) {
+	o.add(change{Kind: kind, Namespace: namespace, Name: name, Action: submit.ActionDeleted})
 }
 
 // dangerous says what must be confirmed, "" if nothing: what takes more along than was named.
@@ -114,14 +141,14 @@ func (o *deleteOptions) dangerous(targets []target) string {
 func (o *deleteOptions) deleteOne(ctx context.Context, writer *submit.Client, t target) error {
 	switch t.class {
 	case classPool:
-		return o.deletePool(ctx, writer, t.Name)
+		return o.deletePool(ctx, writer, t)
 	case classQuota:
 		return o.deleteQuota(ctx, writer, t.Name)
 	case classNamespace:
 		if _, err := writer.DeleteNamespace(ctx, t.Name); err != nil {
 			return err
 		}
-		fmt.Fprintf(o.factory.IO.Out, "namespace/%s deleted\n", t.Name)
+		o.deleted("namespace", "", t.Name)
 		return nil
 	}
 	return o.deleteJob(ctx, writer, t.Ref)
@@ -137,7 +164,7 @@ func (o *deleteOptions) deleteJob(ctx context.Context, writer *submit.Client, re
 			return err
 		}
 	}
-	fmt.Fprintf(o.factory.IO.Out, "%s/%s deleted\n", deleted.Kind, deleted.Name)
+	o.deleted(deleted.Kind, deleted.Namespace, deleted.Name)
 	return nil
 }
 
@@ -158,9 +185,9 @@ func (o *deleteOptions) deleteQuota(ctx context.Context, writer *submit.Client, 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.factory.IO.Out, "quota/%s deleted\n", name)
+	o.deleted("quota", "", name)
 	for _, namespace := range deleted.DeletedNamespaces {
-		fmt.Fprintf(o.factory.IO.Out, "namespace/%s deleted\n", namespace)
+		o.deleted("namespace", "", namespace)
 	}
 	return nil
 }

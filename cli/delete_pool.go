@@ -12,7 +12,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-func (o *deleteOptions) deletePool(ctx context.Context, writer *submit.Client, name string) error {
+func (o *deleteOptions) deletePool(ctx context.Context, writer *submit.Client, t target) error {
+	name := t.Name
 	if err := o.checkUnused(ctx, name); err != nil {
 		return err
 	}
@@ -20,10 +21,10 @@ func (o *deleteOptions) deletePool(ctx context.Context, writer *submit.Client, n
 	if err != nil {
 		return err
 	}
-	if plan.Empty {
+	if plan.Empty && !t.memberless {
 		return &notFoundError{what: fmt.Sprintf("pool %q", name)}
 	}
-	fmt.Fprintf(o.factory.IO.Out, "pool/%s deleted\n", name)
+	o.deleted("pool", "", name)
 	return nil
 }
 

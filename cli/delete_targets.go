@@ -31,6 +31,8 @@ var classes = map[string]class{
 // target is one thing to delete.
 type target struct {
 	class class
+	// memberless says that it is a pool whose file names no nodes. Such a pool need not be there: it is only its nodes.
+	memberless bool
 	// Ref has a namespace and a kind only if it is a job's.
 	submit.Ref
 }
@@ -41,8 +43,11 @@ func (o *deleteOptions) targets(ctx context.Context, args []string) ([]target, e
 	if len(args) == 1 && byLabel && classes[args[0]] == classJob {
 		args = nil // "delete jobs --all"
 	}
+	if len(o.files) > 0 {
+		o.files, args = append(o.files, args...), nil // as in "-f a.yaml b.yaml"
+	}
 	switch {
-	case len(args) > 0 && len(o.files) > 0, len(o.files) > 0 && byLabel, len(args) > 0 && byLabel:
+	case len(o.files) > 0 && byLabel, len(args) > 0 && byLabel:
 		return nil, usagef("give one of names, -f FILE, -l SELECTOR and --all, not several of them")
 	case o.kind != "" && !byLabel:
 		return nil, usagef("--kind goes with -l or --all")
@@ -98,7 +103,7 @@ func (o *deleteOptions) targetsOfFiles() ([]target, error) {
 		t := target{class: classJob, Ref: submit.Ref{Name: doc.Name}}
 		switch {
 		case doc.Pool != nil:
-			t.class = classPool
+			t.class, t.memberless = classPool, len(doc.Pool.Nodes) == 0
 		case doc.Quota != nil:
 			t.class = classQuota
 		default:

@@ -71,6 +71,13 @@ func (d *description) line(label, value string) {
 	}
 }
 
+// lines writes a label with several values, one below the other.
+func (d *description) lines(label string, values []string) {
+	if len(values) > 0 {
+		d.line(label, strings.Join(values, "\n"+strings.Repeat(" ", labelWidth)))
+	}
+}
+
 func (d *description) section(title string) { fmt.Fprintf(d.out, "\n%s:\n", title) }
 
 // describeRows writes a section with a table, nothing if there are no rows.

@@ -83,6 +83,8 @@ func describeJob(d *description, job inventory.JobDetail, now time.Time) error {
 	}
 	inner.line("Image", job.Container.Image)
 	inner.line("Command", strings.Join(slices.Concat(job.Container.Command, job.Container.Args), " "))
+	inner.lines("Variables", job.Container.Env)
+	inner.lines("Mounts", job.Container.Mounts)
 
 	if err := describeRows(d, "Pods", job.Pods, podColumns(now)); err != nil {
 		return err

@@ -20,7 +20,7 @@ func newDiffCmd(f *Factory) *cobra.Command {
 		Long: "Show what apply would change, as the API server would store it, and change nothing.\n\n" +
 			"The exit code is 0 when nothing differs, 1 when something does, and higher than 1 for an error.",
 		Example: "  gpuctl diff -f train.yaml\n  gpuctl diff -f train.yaml || gpuctl apply -f train.yaml",
-		Args:    noFilesArgs,
+		Args:    moreFiles,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDiff(cmd.Context(), o) },
 	}
 	addFilesFlag(cmd, &o.files)

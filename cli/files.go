@@ -25,10 +25,15 @@ func addFilesFlag(cmd *cobra.Command, files *[]string) {
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
 }
 
-// noFilesArgs refuses arguments of a command that takes files by -f only.
-func noFilesArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
+// moreFiles takes arguments as files where -f has named one, as in "-f a.yaml b.yaml", and refuses them elsewhere.
+func moreFiles(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && !cmd.Flags().Changed("filename") {
 		return usagef("unexpected argument %q: give files with -f\nSee '%s --help'", args[0], cmd.CommandPath())
+	}
+	for _, file := range args {
+		if err := cmd.Flags().Set("filename", file); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ func newLabelCmd(f *Factory) *cobra.Command {
 		Short: "Set and remove labels of nodes",
 		Long: "Set and remove labels of nodes. KEY- removes a label, as does the last argument with --delete. A key without\n" +
 			"a domain is one of " + names.GroupName + ": pool is " + names.LabelPool + ". Keys of other domains need --allow-any-key.\n" +
+			"Keys of " + strings.TrimSuffix(earlierDomain, "/") + ", as the first gpuctl wrote them, become ours.\n" +
 			"A label that a node has with another value is changed with --overwrite only. All nodes are checked before\n" +
 			"the first is labelled.",
 		Example: "  gpuctl label node node-1 gpu-type=A100-80G\n" +
@@ -37,7 +38,7 @@ func newLabelCmd(f *Factory) *cobra.Command {
 		ValidArgsFunction: completeNodes(f),
 	}
 	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "Change labels that a node has with another value")
-	cmd.Flags().BoolVar(&o.remove, "delete", false, "Remove the label that the last argument names")
+	cmd.Flags().BoolVar(&o.remove, "delete", false, "Remove the label that is named; if none looks like one, the last argument is")
 	cmd.Flags().BoolVar(&o.anyKey, "allow-any-key", false, "Permit keys of other domains than "+names.GroupName)
 	addDryRunFlag(cmd, &o.dryRun, dryRunServer)
 	o.output.addTo(cmd)
@@ -79,9 +80,9 @@ func parseLabels(args []string, remove bool) (nodes []string, labels map[string]
 	}
 	labels = map[string]*string{}
 	if remove && len(args) > 0 {
-		last := len(args) - 1
-		key, _, _ := strings.Cut(args[last], "=")
-		labels[fullKey(strings.TrimSuffix(key, "-"))], args = nil, args[:last]
+		at := removedKey(args)
+		key, _, _ := strings.Cut(args[at], "=")
+		labels[fullKey(strings.TrimSuffix(key, "-"))], args = nil, slices.Delete(slices.Clone(args), at, at+1)
 	}
 	for _, arg := range args {
 		key, value, isPair := strings.Cut(arg, "=")
@@ -104,8 +105,28 @@ func parseLabels(args []string, remove bool) (nodes []string, labels map[string]
 	return slices.Compact(nodes), labels, nil
 }
 
-// fullKey adds our domain to a key that has none.
+// removedKey is the index of the label that --delete removes: the last argument, unless it is another one that alone
+// looks like a label, as in "label node pool node-1 --delete".
+func removedKey(args []string) int {
+	isKey := func(arg string) bool {
+		return strings.ContainsAny(arg, "/=") || slices.Contains(usualKeys, fullKey(arg))
+	}
+	last := len(args) - 1
+	if at := slices.IndexFunc(args, isKey); at >= 0 && !slices.ContainsFunc(args[at+1:], isKey) {
+		return at
+	}
+	return last
+}
+
+// usualKeys are the labels of ours that nodes have.
+var usualKeys = []string{names.LabelPool, names.LabelGPUType, names.LabelRack, names.LabelSharing}
+
+// earlierDomain is that of the labels of the first gpuctl.
+const earlierDomain = "runwhere.ai/"
+
+// fullKey adds our domain to a key that has none, or the one that the first gpuctl gave it.
 func fullKey(key string) string {
+	key = strings.TrimPrefix(key, earlierDomain)
 	if strings.Contains(key, "/") {
 		return key
 	}

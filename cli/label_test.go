@@ -33,6 +33,12 @@ func TestParseLabels(t *testing.T) {
 		"the last argument goes with --delete": {
 			args: []string{"n1", "n2", "rack"}, remove: true, nodes: []string{"n1", "n2"}, labels: map[string]*string{"g8s.host/rack": nil},
 		},
+		"the label goes that stands before the node": {
+			args: []string{"node", "pool", "n1"}, remove: true, nodes: []string{"n1"}, labels: map[string]*string{"g8s.host/pool": nil},
+		},
+		"a key of the first gpuctl's domain": {
+			args: []string{"node", "runwhere.ai/gpuType=a100-80g", "n1"}, nodes: []string{"n1"}, labels: map[string]*string{"g8s.host/gpu-type": ptr.To("a100-80g")},
+		},
 		"a value does not matter when a label goes": {
 			args: []string{"n1", "rack=r1"}, remove: true, nodes: []string{"n1"}, labels: map[string]*string{"g8s.host/rack": nil},
 		},

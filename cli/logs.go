@@ -27,10 +27,11 @@ type logsOptions struct {
 	match     string
 
 	timestamps, noPrefix, exitCode bool
+	output                         *output
 }
 
 func newLogsCmd(f *Factory) *cobra.Command {
-	o := &logsOptions{factory: f}
+	o := &logsOptions{factory: f, output: newOutput("", outputJSON)}
 	cmd := &cobra.Command{
 		Use:   "logs JOB",
 		Short: "Print the output of a job, of all its pods",
@@ -38,7 +39,8 @@ func newLogsCmd(f *Factory) *cobra.Command {
 			"begins with the rank or the name of its pod, and lines come in the order of their time.\n\n" +
 			"With -f it goes on until the job has ended, and follows pods that come later. A job that has not started\n" +
 			"is waited for; what it waits for is told on standard error. With --exit-code the exit code is then that of\n" +
-			"the container which failed first, 0 if the job succeeded.",
+			"the container which failed first, 0 if the job succeeded.\n\n" +
+			"-o json gives {items: [...]}, with -f a line of JSON for each line of output.",
 		Example: "  gpuctl logs qwen2-sft -f\n" +
 			"  gpuctl logs qwen2-sft --since 10m --grep 'loss|error'\n" +
 			"  gpuctl logs llama-pretrain --rank 3 --tail 100\n" +
@@ -51,6 +53,7 @@ func newLogsCmd(f *Factory) *cobra.Command {
 		ValidArgsFunction: completeJobs(f),
 	}
 	o.addFlags(cmd.Flags())
+	o.output.addTo(cmd)
 	return cmd
 }
 
@@ -144,9 +147,12 @@ func (o *logsOptions) run(ctx context.Context) error {
 // print copies the output of the job to stdout, and on stderr says what the job waits for.
 func (o *logsOptions) print(ctx context.Context, client kubernetes.Interface) (inventory.Job, error) {
 	printer := &logPrinter{io: o.factory.IO, timestamps: o.timestamps, noPrefix: o.noPrefix}
+	if o.output != nil && o.output.format == outputJSON {
+		printer.json = &jsonLines{out: o.factory.IO.Out, list: !o.stream.Follow}
+	}
 	story := newNarrator(o.factory, client)
 	defer story.end()
-	return joblogs.Stream(ctx, client, o.stream, joblogs.Events{
+	job, err := joblogs.Stream(ctx, client, o.stream, joblogs.Events{
 		Line: func(line joblogs.Line) error {
 			story.end()
 			return printer.print(line)
@@ -161,6 +167,7 @@ func (o *logsOptions) print(ctx context.Context, client kubernetes.Interface) (i
 			fmt.Fprintf(o.factory.IO.ErrOut, "%s: %v\n", source.Pod, err)
 		},
 	})
+	return job, errors.Join(err, printer.end(err))
 }
 
 // noOutput says why there is nothing to print, and what to do.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -19,6 +20,8 @@ type logPrinter struct {
 	// several is set as soon as there is more than one pod, and stays so.
 	several bool
 	colors  map[string]string
+	// json takes the lines instead, if it is set.
+	json *jsonLines
 }
 
 // expect prepares for the pods of a job, those to come included.
@@ -27,6 +30,9 @@ func (p *logPrinter) expect(job inventory.Job) {
 }
 
 func (p *logPrinter) print(line joblogs.Line) error {
+	if p.json != nil {
+		return p.json.print(line)
+	}
 	text := line.Text + "\n"
 	if p.timestamps && !line.Time.IsZero() {
 		text = line.Time.Format(time.RFC3339Nano) + " " + text
@@ -60,4 +66,49 @@ func (p *logPrinter) prefix(source joblogs.Source) string {
 		p.colors[name] = color
 	}
 	return color + name + colorReset + " "
+}
+
+// end ends what was printed, after the error that cut it short, if one did.
+func (p *logPrinter) end(cause error) error {
+	if p.json == nil {
+		return nil
+	}
+	return p.json.end(cause)
+}
+
+// jsonLines writes lines as JSON while they come: as the items of one list, or one after the other.
+type jsonLines struct {
+	out   io.Writer
+	list  bool
+	count int
+}
+
+func (j *jsonLines) print(line joblogs.Line) error {
+	data, err := json.Marshal(line)
+	if err != nil {
+		return fmt.Errorf("encoding a line of output: %w", err)
+	}
+	before, after := "", "\n"
+	if j.list {
+		before, after = ",\n", ""
+		if j.count == 0 {
+			before = `{"items": [` + "\n"
+		}
+	}
+	j.count++
+	_, err = io.WriteString(j.out, before+string(data)+after)
+	return err
+}
+
+// end closes the list. Of output that could not be read at all there is no list.
+func (j *jsonLines) end(cause error) error {
+	if !j.list || cause != nil && j.count == 0 {
+		return nil
+	}
+	text := "\n]}\n"
+	if j.count == 0 {
+		text = `{"items": []}` + "\n"
+	}
+	_, err := io.WriteString(j.out, text)
+	return err
 }

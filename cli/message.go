@@ -62,7 +62,7 @@ func hintExists(err error) string {
 	if !errors.As(err, &exists) || exists.Name == "" {
 		return ""
 	}
-	return "Choose another name, or delete that job first: gpuctl delete " + exists.Name + " -n " + exists.Namespace
+	return "Choose another name, change that job with gpuctl apply, or delete it first: gpuctl delete " + exists.Name + " -n " + exists.Namespace
 }
 
 func hintImmutable(err error) string {

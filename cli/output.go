@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,8 +35,13 @@ func newOutput(first string, others ...string) *output {
 	return &output{format: first, allowed: append([]string{first}, others...)}
 }
 
-// addTo adds -o to a command, with completion of the formats.
+// addTo adds -o to a command, with completion of the formats. Where there is JSON, --json is short for it, as scripts
+// of the first gpuctl have it.
 func (o *output) addTo(cmd *cobra.Command) {
+	if slices.Contains(o.allowed, outputJSON) {
+		short := cmd.Flags().VarPF(jsonFlag{o}, outputJSON, "", "Short for -o json")
+		short.NoOptDefVal, short.Hidden = "true", true
+	}
 	cmd.Flags().VarP(o, "output", "o", "Output format: "+strings.Join(slices.DeleteFunc(
 		slices.Clone(o.allowed), func(s string) bool { return s == "" }), ", "))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(o.allowed, cobra.ShellCompDirectiveNoFileComp))
@@ -59,6 +65,27 @@ func (o *output) Set(format string) error {
 	}
 	o.format = format
 	return nil
+}
+
+// jsonFlag is a switch that chooses JSON.
+type jsonFlag struct{ output *output }
+
+// String implements pflag.Value.
+func (f jsonFlag) String() string { return "false" }
+
+// Type implements pflag.Value.
+func (f jsonFlag) Type() string { return "bool" }
+
+// IsBoolFlag lets the flag stand without a value.
+func (f jsonFlag) IsBoolFlag() bool { return true }
+
+// Set implements pflag.Value.
+func (f jsonFlag) Set(text string) error {
+	on, err := strconv.ParseBool(text)
+	if err == nil && on {
+		f.output.format = outputJSON
+	}
+	return err
 }
 
 // encode writes a value as JSON or YAML.

@@ -67,8 +67,7 @@ func (t *podTarget) choose(job inventory.Job) (place, error) {
 		return t.pod != "" && pod.Name != t.pod || t.rank >= 0 && (pod.Rank == nil || *pod.Rank != t.rank)
 	})
 	if len(candidates) == 0 {
-		return place{}, fmt.Errorf("job %s has no such pod that runs; those that do are: %s\nSee them all: gpuctl describe job %s",
-			job.Name, cmp.Or(strings.Join(namesOf(running(job), func(p inventory.Pod) string { return p.Name }), ", "), "none"), job.Name)
+		return place{}, t.noSuchPod(job)
 	}
 	pod := candidates[0]
 	for _, container := range pod.Containers {
@@ -77,6 +76,15 @@ func (t *podTarget) choose(job inventory.Job) (place, error) {
 		}
 	}
 	return place{}, usagef("no container %q runs in pod %s", t.container, pod.Name)
+}
+
+// noSuchPod says that no pod runs which the flags name. Where some run, the flags are wrong.
+func (t *podTarget) noSuchPod(job inventory.Job) error {
+	names := strings.Join(namesOf(running(job), func(p inventory.Pod) string { return p.Name }), ", ")
+	if names == "" {
+		return fmt.Errorf("no pod of job %s runs\nSee them all: gpuctl describe job %s", job.Name, job.Name)
+	}
+	return usagef("job %s has no such pod that runs; those that do are: %s\nSee them all: gpuctl describe job %s", job.Name, names, job.Name)
 }
 
 // running returns the pods of a job that run, rank 0 first, then the oldest.

@@ -18,7 +18,7 @@ func newValidateCmd(f *Factory) *cobra.Command {
 		Short: "Check YAML files, and report every error with its line",
 		Example: "  gpuctl validate -f train.yaml\n" +
 			"  gpuctl validate -f jobs/",
-		Args: noFilesArgs,
+		Args: moreFiles,
 		RunE: func(*cobra.Command, []string) error { return runValidate(o) },
 	}
 	addFilesFlag(cmd, &o.files)

@@ -34,6 +34,10 @@ type Container struct {
 	Args    []string `json:"args,omitempty"`
 	// Requests are quantities by resource name.
 	Requests map[string]string `json:"requests,omitempty"`
+	// Env are the variables, as NAME=value or as NAME with where the value comes from.
+	Env []string `json:"env,omitempty"`
+	// Mounts are the paths that are mounted, each with what stands behind it.
+	Mounts []string `json:"mounts,omitempty"`
 }
 
 // Service is how a job is reached over the network.
@@ -150,6 +154,7 @@ func buildContainer(pod *corev1.PodSpec) Container {
 	}
 	first := &pod.Containers[0]
 	out := Container{Image: first.Image, Command: first.Command, Args: first.Args, Requests: map[string]string{}}
+	out.Env, out.Mounts = variables(first), mounts(pod, first)
 	for name, quantity := range first.Resources.Requests {
 		out.Requests[string(name)] = quantity.String()
 	}

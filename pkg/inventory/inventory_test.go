@@ -138,7 +138,7 @@ func TestJobStatus(t *testing.T) {
 		},
 		"pods are refused, so the event says why": {
 			objects: Objects{Jobs: []batchv1.Job{training()}, Events: []corev1.Event{{
-				Reason: "FailedCreate", Message: "exceeded quota: gpus", InvolvedObject: corev1.ObjectReference{UID: "uid-sft"},
+				Reason: "FailedCreate", Message: `Error creating: pods "sft-x7q2p" is forbidden: exceeded quota: gpus`, InvolvedObject: corev1.ObjectReference{UID: "uid-sft"},
 			}}},
 			want: state{StatusPending, "FailedCreate", "exceeded quota: gpus", 0, 1, 4},
 		},

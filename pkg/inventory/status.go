@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -175,11 +176,14 @@ func creationFailures(events []corev1.Event) map[types.UID]Trouble {
 	out := map[types.UID]Trouble{}
 	for i := range sorted {
 		if sorted[i].Reason == reasonFailedCreate {
-			out[sorted[i].InvolvedObject.UID] = Trouble{Reason: reasonFailedCreate, Message: sorted[i].Message}
+			out[sorted[i].InvolvedObject.UID] = Trouble{Reason: reasonFailedCreate, Message: refusal.ReplaceAllString(sorted[i].Message, "")}
 		}
 	}
 	return out
 }
+
+// refusal begins the message of such an event, with the name of a pod that is another one at each attempt.
+var refusal = regexp.MustCompile(`^Error creating: pods "[^"]*" is forbidden: `)
 
 // reasonFailedCreate is the reason of the events that controllers emit when the API server refuses their pods.
 const reasonFailedCreate = "FailedCreate"

@@ -16,8 +16,8 @@ import (
 
 const nameControllerManager = "kube-controller-manager"
 
-// controllers are those that workloads and nodes depend on here. The others wait for a cloud, for volumes or
-// for certificates of kubelets, and only take time.
+// controllers are those that workloads and nodes depend on here. The others wait for a cloud, for disks
+// to attach or for certificates of kubelets, and only take time.
 var controllers = []string{
 	"clusterrole-aggregation-controller",
 	"cronjob-controller",
@@ -30,6 +30,9 @@ var controllers = []string{
 	"job-controller",
 	"namespace-controller",
 	"node-lifecycle-controller",
+	"persistentvolume-binder-controller",
+	"persistentvolume-protection-controller",
+	"persistentvolumeclaim-protection-controller",
 	"pod-garbage-collector-controller",
 	"replicaset-controller",
 	"resourcequota-controller",

@@ -49,7 +49,14 @@ func (s *Sandbox) startKwok(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config, err := kwokConfig(s.podLog(), s.options.HostExec)
+	if s.kwokPort, err = s.portOfKwok(); err != nil {
+		return err
+	}
+	podPort, err := s.startPodServer()
+	if err != nil {
+		return err
+	}
+	config, err := kwokConfig(s.podLog(), podPort)
 	if err != nil {
 		return err
 	}
@@ -63,34 +70,45 @@ func (s *Sandbox) startKwok(ctx context.Context) error {
 	if _, err = s.StartProcess(ctx, ProcessSpec{
 		Name:  nameKwok,
 		Path:  filepath.Join(s.options.BinDir, nameKwok),
-		Args:  kwokArgs(kubeconfig, configPath, s.kubeletPort),
-		Port:  s.kubeletPort,
-		Ready: httpReady(fmt.Sprintf("http://127.0.0.1:%d/healthz", s.kubeletPort)),
+		Args:  kwokArgs(kubeconfig, configPath, s.kwokPort, s.kubeletPort),
+		Port:  s.kwokPort,
+		Ready: httpReady(fmt.Sprintf("http://127.0.0.1:%d/healthz", s.kwokPort)),
 	}); err != nil {
 		return err
 	}
 	s.progress("kwok is ready")
+	if s.options.HostExec {
+		return s.startKubelet()
+	}
 	return nil
 }
 
-func kwokArgs(kubeconfig, config string, port int) []string {
+// portOfKwok is the nodes' own port, unless something stands before kwok.
+func (s *Sandbox) portOfKwok() (int, error) {
+	if s.options.HostExec {
+		return freePort()
+	}
+	return s.kubeletPort, nil
+}
+
+func kwokArgs(kubeconfig, config string, port, nodePort int) []string {
 	return []string{
 		"--kubeconfig=" + kubeconfig,
 		"--config=" + config,
 		"--manage-nodes-with-annotation-selector=" + annotationSimulated + "=" + annotationSimulatedValue,
 		"--server-address=127.0.0.1:" + strconv.Itoa(port),
 		"--node-ip=127.0.0.1",
-		"--node-port=" + strconv.Itoa(port),
+		"--node-port=" + strconv.Itoa(nodePort),
 		"--node-lease-duration-seconds=" + strconv.Itoa(nodeLeaseSeconds),
 		"--cidr=10.244.0.0/16",
 	}
 }
 
-// kwokConfig is the stages, the options, and where logs and exec of all pods lead.
-func kwokConfig(podLog string, exec bool) ([]byte, error) {
+// kwokConfig is the stages, the options, and where logs and ports of all pods lead.
+func kwokConfig(podLog string, podPort int) ([]byte, error) {
 	objects := []map[string]any{
 		kwokObject("KwokConfiguration", "config.kwok.x-k8s.io/v1alpha1", "options", map[string]any{
-			"enableDebuggingHandlers":  true, // logs and exec
+			"enableDebuggingHandlers":  true, // logs and port-forward
 			"podPlayStageParallelism":  16,
 			"nodePlayStageParallelism": 16,
 			"nodeLeaseParallelism":     16,
@@ -98,11 +116,9 @@ func kwokConfig(podLog string, exec bool) ([]byte, error) {
 		kwokObject("ClusterLogs", "kwok.x-k8s.io/v1alpha1", "spec", map[string]any{
 			"logs": []any{map[string]any{"logsFile": podLog, "previousLogsFile": podLog}},
 		}),
-	}
-	if exec {
-		objects = append(objects, kwokObject("ClusterExec", "kwok.x-k8s.io/v1alpha1", "spec", map[string]any{
-			"execs": []any{map[string]any{"local": map[string]any{"workDir": os.TempDir()}}},
-		}))
+		kwokObject("ClusterPortForward", "kwok.x-k8s.io/v1alpha1", "spec", map[string]any{
+			"forwards": []any{map[string]any{"target": map[string]any{"address": "127.0.0.1", "port": podPort}}},
+		}),
 	}
 	buf := bytes.NewBuffer(bytes.Clone(kwokStages))
 	for _, object := range objects {

@@ -26,7 +26,7 @@ type Options struct {
 	ControllerManager bool
 	// Kwok runs kwok, which keeps nodes alive and runs the pods bound to them.
 	Kwok bool
-	// HostExec lets `kubectl exec` into a simulated pod run the command ON THIS MACHINE, as this user. kwok's
+	// HostExec lets `kubectl exec` into a simulated pod run the command ON THIS MACHINE, as this user. The kubelets'
 	// port has no authentication: anybody with an account on this machine could use it.
 	HostExec bool
 	// Fleet is created before Start returns. nil means no nodes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,14 +28,16 @@ type Sandbox struct {
 	plane    *envtest.ControlPlane
 	config   *rest.Config
 	errs     chan error
-	// kubeletPort is where kwok answers for logs. It is chosen before kwok runs, because nodes carry it.
-	kubeletPort int
+	// kubeletPort is where the API server asks for logs, ports and commands. It is chosen before anything listens there,
+	// because nodes carry it. kwokPort is kwok's own.
+	kubeletPort, kwokPort int
 
 	progressMu sync.Mutex // held while writing to options.Progress
 	usersMu    sync.Mutex // held while adding a user: envtest's authority numbers certificates without a lock
 
 	mu        sync.Mutex
 	processes []*Process // in the order of their start
+	servers   []*http.Server
 
 	stop    sync.Once
 	stopErr error
@@ -119,7 +122,7 @@ func (s *Sandbox) stopAll() error {
 			g.Go(p.Stop)
 		}
 	}
-	err := errors.Join(g.Wait(), s.stopControlPlane(), s.watchdog.release())
+	err := errors.Join(g.Wait(), s.closeServers(), s.stopControlPlane(), s.watchdog.release())
 	if err := errors.Join(err, os.RemoveAll(s.dir)); err != nil {
 		return fmt.Errorf("stopping the sandbox: %w", err)
 	}

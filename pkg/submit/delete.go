@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,33 +34,48 @@ func (e *NotFoundError) Error() string {
 }
 
 // Delete deletes a job that gpuctl made, with all that belongs to it; objects without gpuctl's labels stay. A kind
-// other than "" spares jobs of the same name and another kind. Kubernetes ends the pods in its own time: see
-// [Client.WaitGone].
+// other than "" spares jobs of the same name and another kind. Of a job whose own object is gone, what is left of it
+// goes. Kubernetes ends the pods in its own time: see [Client.WaitGone].
 func (c *Client) Delete(ctx context.Context, namespace, name, kind string) (Deleted, error) {
-	found, err := c.tops(ctx, namespace, name)
+	found, err := c.belonging(ctx, Ref{Namespace: namespace, Name: name, Kind: kind}, topKinds...)
 	if err != nil {
 		return Deleted{}, err
 	}
-	found = slices.DeleteFunc(found, func(object client.Object) bool {
-		return kind != "" && object.GetLabels()[names.LabelJobType] != kind
-	})
+	others := []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Service")}
 	if len(found) == 0 {
+		others = append(others, corev1.SchemeGroupVersion.WithKind("Pod"))
+	}
+	rest, err := c.belonging(ctx, Ref{Namespace: namespace, Name: name, Kind: kind}, others...)
+	if err != nil {
+		return Deleted{}, err
+	}
+	if len(found)+len(rest) == 0 {
 		return Deleted{}, &NotFoundError{Namespace: namespace, Name: name, Kind: kind}
 	}
-	deleted := Deleted{Namespace: namespace, Name: name, Kind: found[0].GetLabels()[names.LabelJobType]}
-	services, err := c.list(ctx, corev1.SchemeGroupVersion.WithKind("Service"), namespace, name)
-	if err != nil {
-		return Deleted{}, err
-	}
-	services = slices.DeleteFunc(services, func(object client.Object) bool {
-		return kind != "" && object.GetLabels()[names.LabelJobType] != kind
-	})
-	for _, object := range append(services, found...) {
+	all := append(rest, found...)
+	for _, object := range all {
 		if err := c.remove(ctx, object); err != nil {
 			return Deleted{}, err
 		}
 	}
-	return deleted, nil
+	return Deleted{Namespace: namespace, Name: name, Kind: kindOf(all[len(all)-1])}, nil
+}
+
+// belonging finds the objects of these kinds that belong to a job.
+func (c *Client) belonging(ctx context.Context, ref Ref, kinds ...schema.GroupVersionKind) ([]client.Object, error) {
+	var out []client.Object
+	for _, kind := range kinds {
+		found, err := c.list(ctx, kind, ref.Namespace, ref.Name)
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range found {
+			if ref.Kind == "" || kindOf(object) == ref.Kind {
+				out = append(out, object)
+			}
+		}
+	}
+	return out, nil
 }
 
 // gonePoll is how often WaitGone looks.

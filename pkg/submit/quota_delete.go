@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
@@ -64,20 +65,30 @@ func (e *ForeignNamespaceError) Error() string {
 	return fmt.Sprintf("namespace %q was not made by gpuctl. Delete it with kubectl if you mean it", e.Name)
 }
 
-// DeleteNamespace deletes a namespace that gpuctl made, with all that is in it.
+// DeleteNamespace deletes a namespace that gpuctl made, with all that is in it. Its errors are those of OwnNamespace.
 func (c *Client) DeleteNamespace(ctx context.Context, name string) (deleted bool, err error) {
+	found, err := c.OwnNamespace(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	return true, c.remove(ctx, found)
+}
+
+// OwnNamespace reads a namespace that gpuctl made: a [NamespaceNotFoundError] if there is none of that name, and a
+// [ForeignNamespaceError] if gpuctl did not make it.
+func (c *Client) OwnNamespace(ctx context.Context, name string) (client.Object, error) {
 	like := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	typed(like, corev1.SchemeGroupVersion.WithKind("Namespace"))
 	found, err := c.read(ctx, like)
 	switch {
 	case err != nil:
-		return false, err
+		return nil, err
 	case found == nil:
-		return false, &NamespaceNotFoundError{Name: name}
+		return nil, &NamespaceNotFoundError{Name: name}
 	case !isOurs(found) || found.GetLabels()[names.LabelNamespace] != names.True:
-		return false, &ForeignNamespaceError{Name: name}
+		return nil, &ForeignNamespaceError{Name: name}
 	}
-	return true, c.remove(ctx, found)
+	return found, nil
 }
 
 // NamespaceNotFoundError says that there is no such namespace.

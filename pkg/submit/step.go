@@ -18,6 +18,7 @@ type Action string
 // The actions.
 const (
 	ActionCreated    Action = "created"
+	ActionDeleted    Action = "deleted"
 	ActionConfigured Action = "configured"
 	ActionReplaced   Action = "replaced"
 	ActionUnchanged  Action = "unchanged"

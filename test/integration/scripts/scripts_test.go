@@ -5,32 +5,31 @@
 //
 //	code N COMMAND...      runs a command that must end with exit code N
 //	eventually COMMAND...  runs a command again and again until it succeeds
-//	terminal N COMMAND...  runs a command on a terminal of 100 columns, to end with exit code N; its screen is in stdout
+//	terminal N COMMAND...  runs a command on a terminal of 100 columns, to end with exit code N, and writes its screen to
+//	                       the file screen; what the file typed holds is typed on it
+//	json                   fails unless stdout is one JSON value and nothing else
+//	through JOB PORT FILE  sends a file through gpuctl port-forward, and fails unless it comes back
+//	visit 'REGEXP' JOB     fails unless what gpuctl open shows in a browser matches
 //	norm FILE              writes stdout to a file, with what differs from run to run replaced
 //	kubectl ARG...         runs kubectl in the script's namespace
+//
+// A section of a script that begins with a name of catalog_test.go, such as "# case 7: ", shows what that name stands
+// for; TestTheCatalogIsCovered fails when one is missing.
 //
 // Each script has a namespace of its own, s-<name of the script>; the nodes they share.
 package scripts
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/creack/pty"
 	"github.com/rogpeppe/go-internal/testscript"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"g8s.host/gpu-scheduler/cli"
@@ -51,7 +50,7 @@ const fleet = `
 groups:
 - {namePrefix: train, count: 2, pool: training-pool, gpuType: A100-80G, gpusPerNode: 8, gpuMemory: 80Gi, interconnect: nvlink, cpu: "64", memory: 512Gi}
 - {namePrefix: infer, count: 2, pool: inference-pool, gpuType: L40S-48G, gpusPerNode: 4, gpuMemory: 48Gi, interconnect: pcie, cpu: "32", memory: 256Gi}
-- {namePrefix: node, count: 4, gpuType: T4-16G, gpusPerNode: 4, gpuMemory: 16Gi, interconnect: pcie, cpu: "32", memory: 256Gi}
+- {namePrefix: node, count: 10, gpuType: T4-16G, gpusPerNode: 4, gpuMemory: 16Gi, interconnect: pcie, cpu: "32", memory: 256Gi}
 `
 
 func TestMain(m *testing.M) {
@@ -90,7 +89,8 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", Setup: setUp, UpdateScripts: *update, RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code": code, "eventually": eventually, "terminal": terminal, "norm": norm, "kubectl": kubectl,
+			"code": code, "eventually": eventually, "terminal": terminal, "norm": norm, "kubectl": kubectl, "json": isJSON,
+			"through": through, "visit": visit,
 		},
 	})
 }
@@ -117,130 +117,4 @@ func setUp(env *testscript.Env) error {
 		_, _ = cluster.Kubectl(context.Background(), "delete", "namespace", namespace, "--wait=false") // the sandbox ends anyway
 	})
 	return clientcmd.WriteToFile(*config, path)
-}
-
-func code(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: code N COMMAND [ARG]...")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	if got := exitCode(ts, ts.Exec(args[1], args[2:]...)); got != want {
-		ts.Fatalf("exit code %d, want %d\n%s%s", got, want, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
-	}
-}
-
-func exitCode(ts *testscript.TestScript, err error) int {
-	var ended *exec.ExitError
-	if err != nil && !errors.As(err, &ended) {
-		ts.Fatalf("running it: %v", err)
-	}
-	if err != nil {
-		return ended.ExitCode()
-	}
-	return 0
-}
-
-func eventually(ts *testscript.TestScript, neg bool, args []string) {
-	for deadline := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
-		if failed := ts.Exec(args[0], args[1:]...) != nil; failed == neg {
-			return
-		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("it did not get there in %s\n%s%s", patience, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
-		}
-	}
-}
-
-// kubectl runs kubectl; what it prints can be inspected like the output of exec.
-func kubectl(ts *testscript.TestScript, neg bool, args []string) {
-	path, err := sandbox.FindTools()
-	ts.Check(err)
-	if failed := ts.Exec(filepath.Join(path, "kubectl"), args...) != nil; failed != neg {
-		ts.Fatalf("kubectl %s: unexpected result\n%s", strings.Join(args, " "), ts.ReadFile("stderr"))
-	}
-}
-
-// terminal runs a command on a pseudo-terminal and writes its screen to the file "screen", as norm writes it.
-func terminal(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: terminal N COMMAND [ARG]...")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	path := ""
-	for dir := range strings.SplitSeq(ts.Getenv("PATH"), string(os.PathListSeparator)) {
-		if file := filepath.Join(dir, args[1]); path == "" {
-			if _, err := os.Stat(file); err == nil {
-				path = file
-			}
-		}
-	}
-	command := exec.Command(path, args[2:]...)
-	command.Dir = ts.MkAbs(".")
-	command.Env = []string{"TERM=xterm-256color"}
-	for _, name := range []string{"PATH", "KUBECONFIG", "HOME", "XDG_CONFIG_HOME", "NO_COLOR"} {
-		if value := ts.Getenv(name); value != "" {
-			command.Env = append(command.Env, name+"="+value)
-		}
-	}
-	screen, err := pty.StartWithSize(command, &pty.Winsize{Rows: 30, Cols: 100})
-	ts.Check(err)
-	text, _ := io.ReadAll(screen) // the end of a terminal is an error on Linux
-	if got := exitCode(ts, command.Wait()); got != want {
-		ts.Fatalf("exit code %d, want %d\n%s", got, want, text)
-	}
-	ts.Check(screen.Close())
-	visible := strings.NewReplacer("\r\n", "\n", "\x1b", "^[", "\r", "^M").Replace(string(text))
-	ts.Check(os.WriteFile(ts.MkAbs("screen"), []byte(normalized(visible)), 0o644))
-}
-
-func norm(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: norm FILE")
-	}
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(normalized(ts.ReadFile("stdout"))), 0o644))
-}
-
-// varying is what differs from run to run.
-var varying = []struct {
-	pattern *regexp.Regexp
-	by      string
-}{
-	{regexp.MustCompile(`\b(?:train|infer|node)-\d\d\b`), "NODE"},
-	{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT[0-9:.]+Z`), "TIME"},
-	{regexp.MustCompile(`(^|[ (])(?:\d+h)?(?:\d+m)?\d+(?:s|ms|m)\b`), "${1}AGE"},
-	{regexp.MustCompile(` {2,}`), "  "},
-}
-
-func normalized(text string) string {
-	for _, v := range varying {
-		text = v.pattern.ReplaceAllString(text, v.by)
-	}
-	return text
-}
-
-// TestEveryCommandHasAScript fails when a command is in no script.
-func TestEveryCommandHasAScript(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	called := sets.New[string]()
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(text)) {
-			if _, arguments, ok := strings.Cut(line, "gpuctl "); ok && !strings.HasPrefix(line, "#") {
-				called.Insert(arguments)
-			}
-		}
-	}
-	for _, path := range cli.CommandPaths() {
-		if !slices.ContainsFunc(called.UnsortedList(), func(arguments string) bool { return strings.HasPrefix(arguments, path) }) {
-			t.Errorf("no script runs gpuctl %s", path)
-		}
-	}
 }

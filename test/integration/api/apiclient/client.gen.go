@@ -434,7 +434,9 @@ type HealthOutputBodyStatus string
 type InventoryContainer struct {
 	Args     *[]string          `json:"args,omitempty"`
 	Command  *[]string          `json:"command,omitempty"`
+	Env      *[]string          `json:"env,omitempty"`
 	Image    string             `json:"image"`
+	Mounts   *[]string          `json:"mounts,omitempty"`
 	Requests *map[string]string `json:"requests,omitempty"`
 }
 
