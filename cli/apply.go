@@ -6,9 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 
-	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -101,30 +99,9 @@ func (o *applyOptions) showRefused(err error) {
 func (o *applyOptions) applyPool(
 	ctx context.Context, writer *submit.Client, c creation, opts submit.PoolOptions,
 ) (submit.Result, error) {
-	plan, err := writer.ChangePool(ctx, func(nodes []corev1.Node) pool.Plan { return pool.Apply(c.Pool, nodes) }, opts)
+	result, plan, err := writer.ApplyPool(ctx, c.Pool, opts)
 	if err == nil {
 		o.factory.warnOfJobs(ctx, movedNodes(plan))
 	}
-	result := submit.Result{Ref: submit.Ref{Name: c.Name, Kind: string(c.Kind)}, Diff: poolDiff(plan)}
-	switch {
-	case len(plan.Patches) == 0:
-		result.Action = submit.ActionUnchanged
-	case plan.Empty:
-		result.Action = submit.ActionCreated
-	default:
-		result.Action = submit.ActionConfigured
-	}
 	return result, err
-}
-
-// poolDiff shows the labels that change, a line for each node.
-func poolDiff(plan pool.Plan) string {
-	if len(plan.Patches) == 0 {
-		return ""
-	}
-	out := "pool " + plan.Pool + "\n"
-	for _, patch := range plan.Patches {
-		out += "  " + patch.String() + "\n"
-	}
-	return out
 }

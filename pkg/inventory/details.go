@@ -20,9 +20,11 @@ type JobDetail struct {
 	Job
 	Description string `json:"description,omitempty"`
 	// Submitted is the YAML that the job was made from, "" when it was not made by gpuctl.
-	Submitted string    `json:"-"`
-	Container Container `json:"container"`
-	Services  []Service `json:"services,omitempty"`
+	Submitted string `json:"-"`
+	// Meta is that of the job's object, nil when only pods of the job are left.
+	Meta      *metav1.ObjectMeta `json:"-"`
+	Container Container          `json:"container"`
+	Services  []Service          `json:"services,omitempty"`
 	// Events are those of the job's object, its pods and all between them, the oldest first.
 	Events []Event `json:"events,omitempty"`
 }
@@ -133,6 +135,7 @@ func BuildDetails(objects Objects, services []corev1.Service, sets []appsv1.Repl
 func (d *JobDetail) describe(objects Objects) {
 	for i := range objects.Jobs {
 		if job := &objects.Jobs[i]; job.UID == d.Object.UID {
+			d.Meta = &job.ObjectMeta
 			d.Description = job.Annotations[names.AnnotationDescription]
 			d.Submitted = job.Annotations[names.AnnotationSubmitted]
 			d.Container = buildContainer(&job.Spec.Template.Spec)
@@ -140,6 +143,7 @@ func (d *JobDetail) describe(objects Objects) {
 	}
 	for i := range objects.Deployments {
 		if deployment := &objects.Deployments[i]; deployment.UID == d.Object.UID {
+			d.Meta = &deployment.ObjectMeta
 			d.Description = deployment.Annotations[names.AnnotationDescription]
 			d.Submitted = deployment.Annotations[names.AnnotationSubmitted]
 			d.Container = buildContainer(&deployment.Spec.Template.Spec)

@@ -52,23 +52,27 @@ func (r *Reader) Quotas(ctx context.Context, namespace string) ([]Quota, error) 
 func buildQuotas(quotas []corev1.ResourceQuota) []Quota {
 	out := make([]Quota, 0, len(quotas))
 	for i := range quotas {
-		quota := &quotas[i]
-		row := Quota{
-			Name: quota.Labels[names.LabelQuota], Namespace: quota.Namespace,
-			Description: quota.Annotations[names.AnnotationDescription], Resources: []QuotaResource{},
-		}
-		for name, hard := range quota.Spec.Hard {
-			row.Resources = append(row.Resources, QuotaResource{
-				Resource: strings.TrimPrefix(string(name), "requests."), Used: quota.Status.Used[name], Hard: hard,
-			})
-		}
-		slices.SortFunc(row.Resources, func(a, b QuotaResource) int { return cmp.Compare(a.Resource, b.Resource) })
-		out = append(out, row)
+		out = append(out, QuotaOf(&quotas[i]))
 	}
 	slices.SortFunc(out, func(a, b Quota) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 	})
 	return out
+}
+
+// QuotaOf is what an object of gpuctl bounds its namespace by.
+func QuotaOf(quota *corev1.ResourceQuota) Quota {
+	row := Quota{
+		Name: quota.Labels[names.LabelQuota], Namespace: quota.Namespace,
+		Description: quota.Annotations[names.AnnotationDescription], Resources: []QuotaResource{},
+	}
+	for name, hard := range quota.Spec.Hard {
+		row.Resources = append(row.Resources, QuotaResource{
+			Resource: strings.TrimPrefix(string(name), "requests."), Used: quota.Status.Used[name], Hard: hard,
+		})
+	}
+	slices.SortFunc(row.Resources, func(a, b QuotaResource) int { return cmp.Compare(a.Resource, b.Resource) })
+	return row
 }
 
 // Namespace is a namespace with its quota.

@@ -39,6 +39,18 @@ type Plan struct {
 	Empty bool
 }
 
+// Diff shows the labels that change, a line for each node; "" for none.
+func (p *Plan) Diff() string {
+	if len(p.Patches) == 0 {
+		return ""
+	}
+	out := "pool " + p.Pool + "\n"
+	for _, patch := range p.Patches {
+		out += "  " + patch.String() + "\n"
+	}
+	return out
+}
+
 // Foreign is a node in another pool than the plan's.
 type Foreign struct {
 	Node string

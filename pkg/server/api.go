@@ -139,6 +139,9 @@ func (r *route) failures(hasBody bool) []int {
 	if !r.public && !r.anyone {
 		fails = append(fails, http.StatusForbidden)
 	}
+	if slices.Contains([]string{http.MethodPut, http.MethodPatch, http.MethodDelete}, r.method) {
+		fails = append(fails, http.StatusPreconditionFailed)
+	}
 	if hasBody {
 		fails = append(fails, http.StatusBadRequest, http.StatusRequestEntityTooLarge)
 	}

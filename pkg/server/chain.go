@@ -189,10 +189,10 @@ func crossOrigin(next http.Handler, origins []string) http.Handler {
 		}
 		header := w.Header()
 		header.Set("Access-Control-Allow-Origin", origin)
-		header.Set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After, Idempotency-Replayed")
+		header.Set("Access-Control-Expose-Headers", "X-Request-Id, ETag, Retry-After, Idempotency-Replayed")
 		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 			header.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
-			header.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID")
+			header.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID")
 			header.Set("Access-Control-Max-Age", "600")
 			w.WriteHeader(http.StatusNoContent)
 			return

@@ -81,6 +81,7 @@ func newFailure(status int, message string, errs ...error) *Failure {
 var codes = map[int]string{
 	http.StatusBadRequest: "BadRequest", http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden",
 	http.StatusNotFound: "NotFound", http.StatusMethodNotAllowed: "MethodNotAllowed", http.StatusConflict: "Conflict",
+	http.StatusPreconditionFailed:    "PreconditionFailed",
 	http.StatusRequestEntityTooLarge: "TooLarge", http.StatusUnsupportedMediaType: "UnsupportedMediaType",
 	http.StatusNotAcceptable: "NotAcceptable", http.StatusUpgradeRequired: "UpgradeRequired", http.StatusUnprocessableEntity: "Invalid",
 	http.StatusTooManyRequests: "TooManyRequests", http.StatusServiceUnavailable: "Unavailable",

@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -12,6 +14,7 @@ import (
 )
 
 type applyJobInput struct {
+	IfMatch
 	Namespace string `query:"namespace" maxLength:"63" doc:"The namespace of a document that names none; default without it"`
 	Body      struct {
 		YAMLBody
@@ -39,6 +42,7 @@ type changeOutput struct {
 
 type patchJobInput struct {
 	JobRef
+	IfMatch
 	Body struct {
 		Priority string `json:"priority,omitempty" enum:"high,medium,low"`
 		Pool     string `json:"pool,omitempty" maxLength:"63"`
@@ -51,11 +55,13 @@ type patchJobInput struct {
 type stepInput struct {
 	JobRef
 	Idempotent
+	IfMatch
 	DryRun bool `query:"dryRun" doc:"Let the API server check the change, and change nothing"`
 }
 
 type deleteJobInput struct {
 	JobRef
+	IfMatch
 	Force bool `query:"force" doc:"Accepted for old clients: a deletion never waits, and pods end within their own grace period"`
 }
 
@@ -73,6 +79,7 @@ type deleteJobOutput struct{ Body JobDeleted }
 func (s *Server) jobWriteRoutes() {
 	s.createRoutes()
 	missing := []int{http.StatusNotFound, http.StatusConflict}
+	changing := append(slices.Clone(missing), http.StatusPreconditionFailed)
 	register(s, route{method: http.MethodPut, path: Root + "/jobs", id: "applyJob", tag: "jobs",
 		summary: "Make a job what its YAML says: create it, change it, or leave it as it is",
 		detail: "201 when the job was created, 200 else. When nothing differs nothing is written. A change that Kubernetes does not " +
@@ -91,10 +98,10 @@ func (s *Server) jobWriteRoutes() {
 		{"cancel", "End a job for good and keep its record", (*submit.Client).Cancel},
 	} {
 		register(s, route{method: http.MethodPost, path: Root + "/jobs/{jobId}/" + step.word, id: step.word + "Job", tag: "jobs",
-			summary: step.summary, fails: missing}, s.stepping(step.take))
+			summary: step.summary, fails: changing}, s.stepping(step.take))
 	}
 	register(s, route{method: http.MethodPost, path: Root + "/jobs/{jobId}/retry", id: "retryJob", tag: "jobs",
-		summary: "Start a job over that has ended", fails: missing}, s.retryJob)
+		summary: "Start a job over that has ended", fails: changing}, s.retryJob)
 }
 
 func (s *Server) applyJob(ctx context.Context, in *applyJobInput) (*changeOutput, error) {
@@ -110,7 +117,7 @@ func (s *Server) applyJob(ctx context.Context, in *applyJobInput) (*changeOutput
 	if err != nil {
 		return nil, err
 	}
-	result, err := writer.Apply(ctx, rendered.objects, submit.ApplyOptions{
+	result, err := in.guard(writer, fmt.Sprintf("job %q", doc.Name)).Apply(ctx, rendered.objects, submit.ApplyOptions{
 		Replace: in.Body.Replace, Force: in.Body.Force, DryRun: in.Body.DryRun, Render: rendered.options,
 	})
 	if err != nil {
@@ -142,14 +149,17 @@ var changeMessages = map[submit.Action]string{
 	submit.ActionCancelled: "任务已取消", submit.ActionRetried: "任务已重新提交",
 }
 
-// jobTarget finds the job of a path and what writes as the caller.
-func (s *Server) jobTarget(ctx context.Context, ref JobRef) (*submit.Client, submit.Ref, error) {
+// jobTarget finds the job of a path and what writes as the caller, as long as the job is what they have seen.
+func (s *Server) jobTarget(ctx context.Context, ref JobRef, match IfMatch) (*submit.Client, submit.Ref, error) {
 	query, err := s.locate(ctx, ref)
 	if err != nil {
 		return nil, submit.Ref{}, err
 	}
 	writer, err := writerOf(ctx)
-	return writer, submit.Ref{Namespace: query.Namespace, Name: query.Name}, err
+	if err != nil {
+		return nil, submit.Ref{}, err
+	}
+	return match.guard(writer, fmt.Sprintf("job %q", query.Name)), submit.Ref{Namespace: query.Namespace, Name: query.Name}, nil
 }
 
 func (s *Server) changeJob(ctx context.Context, in *patchJobInput) (*changeOutput, error) {
@@ -157,7 +167,7 @@ func (s *Server) changeJob(ctx context.Context, in *patchJobInput) (*changeOutpu
 	if err != nil {
 		return nil, err
 	}
-	writer, ref, err := s.jobTarget(ctx, in.JobRef)
+	writer, ref, err := s.jobTarget(ctx, in.JobRef, in.IfMatch)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +215,7 @@ type stepFunc func(*submit.Client, context.Context, submit.Ref, submit.StepOptio
 // stepping is the handler of a step.
 func (s *Server) stepping(take stepFunc) func(context.Context, *stepInput) (*changeOutput, error) {
 	return func(ctx context.Context, in *stepInput) (*changeOutput, error) {
-		writer, ref, err := s.jobTarget(ctx, in.JobRef)
+		writer, ref, err := s.jobTarget(ctx, in.JobRef, in.IfMatch)
 		if err != nil {
 			return nil, err
 		}
@@ -218,7 +228,7 @@ func (s *Server) stepping(take stepFunc) func(context.Context, *stepInput) (*cha
 }
 
 func (s *Server) retryJob(ctx context.Context, in *stepInput) (*changeOutput, error) {
-	writer, ref, err := s.jobTarget(ctx, in.JobRef)
+	writer, ref, err := s.jobTarget(ctx, in.JobRef, in.IfMatch)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +244,7 @@ func (s *Server) retryJob(ctx context.Context, in *stepInput) (*changeOutput, er
 }
 
 func (s *Server) deleteJob(ctx context.Context, in *deleteJobInput) (*deleteJobOutput, error) {
-	writer, ref, err := s.jobTarget(ctx, in.JobRef)
+	writer, ref, err := s.jobTarget(ctx, in.JobRef, in.IfMatch)
 	if err != nil {
 		return nil, err
 	}

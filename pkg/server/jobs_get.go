@@ -93,7 +93,10 @@ type NodePortAccess struct {
 	Node     string `json:"node,omitempty" doc:"A node that runs a pod of the job"`
 }
 
-type jobDetailOutput struct{ Body JobDetail }
+type jobDetailOutput struct {
+	ETagged
+	Body JobDetail
+}
 
 type jobPodsOutput struct {
 	Body struct {
@@ -116,7 +119,10 @@ type JobSpec struct {
 	YAMLContent string `json:"yamlContent"`
 }
 
-type jobSpecOutput struct{ Body JobSpec }
+type jobSpecOutput struct {
+	ETagged
+	Body JobSpec
+}
 
 // locate finds the namespace and the name of a job that a path names.
 func (s *Server) locate(ctx context.Context, ref JobRef) (inventory.JobQuery, error) {
@@ -217,7 +223,7 @@ func (s *Server) getJob(ctx context.Context, in *JobRef) (*jobDetailOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	return &jobDetailOutput{Body: jobDetail(&detail, s.options.Now())}, nil
+	return &jobDetailOutput{ETagged: jobETag(&detail), Body: jobDetail(&detail, s.options.Now())}, nil
 }
 
 func (s *Server) listJobPods(ctx context.Context, in *JobRef) (*jobPodsOutput, error) {
@@ -248,5 +254,14 @@ func (s *Server) getJobSpec(ctx context.Context, in *JobRef) (*jobSpecOutput, er
 	if detail.Submitted == "" {
 		return nil, notFoundf("job %q was not made by gpuctl, so the YAML it was made from is not known", detail.Name)
 	}
-	return &jobSpecOutput{Body: JobSpec{JobID: detail.Name, Namespace: detail.Namespace, YAMLContent: detail.Submitted}}, nil
+	return &jobSpecOutput{ETagged: jobETag(&detail), Body: JobSpec{
+		JobID: detail.Name, Namespace: detail.Namespace, YAMLContent: detail.Submitted,
+	}}, nil
+}
+
+func jobETag(detail *inventory.JobDetail) ETagged {
+	if detail.Meta == nil { // only its pods are left
+		return ETagged{}
+	}
+	return ETagged{etag(detail.Meta)}
 }

@@ -13,6 +13,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -29,6 +30,7 @@ type LabelQuery struct {
 }
 
 type nodeLabelsOutput struct {
+	ETagged
 	Body struct {
 		Node   string            `json:"node"`
 		Labels map[string]string `json:"labels"`
@@ -48,7 +50,10 @@ type LabelValue struct {
 	CreatedAt time.Time `json:"createdAt" doc:"When the node was registered: labels have no times of their own"`
 }
 
-type nodeLabelOutput struct{ Body NodeLabel }
+type nodeLabelOutput struct {
+	ETagged
+	Body NodeLabel
+}
 
 type addLabelInput struct {
 	NodeRef
@@ -74,12 +79,24 @@ type labelValueBody struct {
 
 type setLabelInput struct {
 	LabelPath
+	IfMatch
 	Body labelValueBody
 }
 
 type setLabelQueryInput struct {
 	LabelQuery
+	IfMatch
 	Body labelValueBody
+}
+
+type removeLabelInput struct {
+	LabelPath
+	IfMatch
+}
+
+type removeLabelQueryInput struct {
+	LabelQuery
+	IfMatch
 }
 
 // LabelChanged tells what became of a label.
@@ -139,19 +156,19 @@ func (s *Server) labelRoutes() {
 		detail:  "Keys of Kubernetes itself (kubernetes.io, k8s.io) are refused: they are the kubelet's.", fails: both}, s.addNodeLabel)
 	register(s, route{method: http.MethodPut, path: node + "/{key}", id: "setNodeLabel", tag: "labels",
 		summary: "Set a label of a node, whatever it was", fails: both}, func(ctx context.Context, in *setLabelInput) (*labelChangedOutput, error) {
-		return s.setLabel(ctx, in.Node, in.Key, in.Body.Value)
+		return s.setLabel(ctx, labelChange{in.Node, in.Key, &in.Body.Value, in.IfMatch})
 	})
 	register(s, route{method: http.MethodPut, path: node, id: "setNodeLabelByQuery", tag: "labels",
 		summary: "Set a label of a node, its key in the query", fails: both}, func(ctx context.Context, in *setLabelQueryInput) (*labelChangedOutput, error) {
-		return s.setLabel(ctx, in.Node, in.Key, in.Body.Value)
+		return s.setLabel(ctx, labelChange{in.Node, in.Key, &in.Body.Value, in.IfMatch})
 	})
 	register(s, route{method: http.MethodDelete, path: node + "/{key}", id: "removeNodeLabel", tag: "labels",
-		summary: "Remove a label of a node", fails: both}, func(ctx context.Context, in *LabelPath) (*labelChangedOutput, error) {
-		return s.removeLabel(ctx, in.Node, in.Key)
+		summary: "Remove a label of a node", fails: both}, func(ctx context.Context, in *removeLabelInput) (*labelChangedOutput, error) {
+		return s.removeLabel(ctx, labelChange{in.Node, in.Key, nil, in.IfMatch})
 	})
 	register(s, route{method: http.MethodDelete, path: node, id: "removeNodeLabelByQuery", tag: "labels",
-		summary: "Remove a label of a node, its key in the query", fails: both}, func(ctx context.Context, in *LabelQuery) (*labelChangedOutput, error) {
-		return s.removeLabel(ctx, in.Node, in.Key)
+		summary: "Remove a label of a node, its key in the query", fails: both}, func(ctx context.Context, in *removeLabelQueryInput) (*labelChangedOutput, error) {
+		return s.removeLabel(ctx, labelChange{in.Node, in.Key, nil, in.IfMatch})
 	})
 	register(s, route{method: http.MethodPost, path: Root + "/nodes/labels/batch", id: "labelNodes", tag: "labels",
 		summary: "Label several nodes, each for itself",
@@ -165,7 +182,7 @@ func (s *Server) listLabelsOfNode(ctx context.Context, in *NodeRef) (*nodeLabels
 	if err != nil {
 		return nil, err
 	}
-	out := &nodeLabelsOutput{}
+	out := &nodeLabelsOutput{ETagged: ETagged{etag(node)}}
 	out.Body.Node, out.Body.Labels = node.Name, node.Labels
 	return out, nil
 }
@@ -179,13 +196,14 @@ func (s *Server) getNodeLabel(ctx context.Context, in *LabelPath) (*nodeLabelOut
 	if !ok {
 		return nil, notFoundf("node %q has no label %q", in.Node, in.Key)
 	}
-	return &nodeLabelOutput{Body: NodeLabel{NodeName: node.Name, Label: LabelValue{
+	return &nodeLabelOutput{ETagged: ETagged{labelETag(node, in.Key)}, Body: NodeLabel{NodeName: node.Name, Label: LabelValue{
 		Key: in.Key, Value: value, CreatedAt: node.CreationTimestamp.Time,
 	}}}, nil
 }
 
 func (s *Server) addNodeLabel(ctx context.Context, in *addLabelInput) (*addLabelOutput, error) {
-	if err := s.label(ctx, in.Node, in.Body.Key, &in.Body.Value, in.Body.Overwrite); err != nil {
+	change := labelChange{node: in.Node, key: in.Body.Key, value: &in.Body.Value}
+	if err := s.label(ctx, change, in.Body.Overwrite); err != nil {
 		return nil, err
 	}
 	out := &addLabelOutput{}
@@ -194,18 +212,20 @@ func (s *Server) addNodeLabel(ctx context.Context, in *addLabelInput) (*addLabel
 	return out, nil
 }
 
-func (s *Server) setLabel(ctx context.Context, node, key, value string) (*labelChangedOutput, error) {
-	if err := s.label(ctx, node, key, &value, true); err != nil {
+func (s *Server) setLabel(ctx context.Context, change labelChange) (*labelChangedOutput, error) {
+	if err := s.label(ctx, change, true); err != nil {
 		return nil, err
 	}
-	return &labelChangedOutput{Body: LabelChanged{Node: node, Label: key + "=" + value, Message: messageLabelUpdated}}, nil
+	return &labelChangedOutput{Body: LabelChanged{
+		Node: change.node, Label: change.key + "=" + *change.value, Message: messageLabelUpdated,
+	}}, nil
 }
 
-func (s *Server) removeLabel(ctx context.Context, node, key string) (*labelChangedOutput, error) {
-	if err := s.label(ctx, node, key, nil, true); err != nil {
+func (s *Server) removeLabel(ctx context.Context, change labelChange) (*labelChangedOutput, error) {
+	if err := s.label(ctx, change, true); err != nil {
 		return nil, err
 	}
-	return &labelChangedOutput{Body: LabelChanged{Node: node, Label: key, Message: messageLabelRemoved}}, nil
+	return &labelChangedOutput{Body: LabelChanged{Node: change.node, Label: change.key, Message: messageLabelRemoved}}, nil
 }
 
 func (s *Server) labelNodes(ctx context.Context, in *batchLabelInput) (*batchLabelOutput, error) {
@@ -213,7 +233,7 @@ func (s *Server) labelNodes(ctx context.Context, in *batchLabelInput) (*batchLab
 		Success: []string{}, Failed: []LabelFailure{}, Message: messageLabelBatch,
 	}}
 	for _, node := range in.NodeNames {
-		err := s.label(ctx, node, in.Key, &in.Value, in.Overwrite)
+		err := s.label(ctx, labelChange{node: node, key: in.Key, value: &in.Value}, in.Overwrite)
 		if err != nil {
 			failed := failure(ctx, err)
 			out.Status = http.StatusMultiStatus
@@ -225,33 +245,30 @@ func (s *Server) labelNodes(ctx context.Context, in *batchLabelInput) (*batchLab
 	return out, nil
 }
 
-// label sets a label, or removes it for nil, and returns when lists show it. Removing one that is not there is an error.
-func (s *Server) label(ctx context.Context, node, key string, value *string, overwrite bool) error {
-	if err := checkLabel(key, value); err != nil {
-		return err
-	}
-	writer, err := writerOf(ctx)
-	if err != nil {
-		return err
-	}
-	note(ctx, "node/"+node+" "+key)
-	plan, err := writer.LabelNodes(ctx, []string{node}, map[string]*string{key: value}, submit.PoolOptions{Force: overwrite})
-	if err != nil {
-		return err
-	}
-	if value == nil && len(plan.Patches) == 0 {
-		return notFoundf("node %q has no label %q", node, key)
-	}
-	s.mirror.await(ctx, func(v *view) bool { return v.nodeHas(node, key, value) })
-	return nil
+// labelChange is a label of a node as it shall be: removed for a nil value.
+type labelChange struct {
+	node, key string
+	value     *string
+	match     IfMatch
 }
 
-// nodeHas reports whether the view shows a node with a label of the value, or without the label for nil.
-func (v *view) nodeHas(name, key string, value *string) bool {
-	return slices.ContainsFunc(v.NodeObjects, func(node corev1.Node) bool {
-		got, has := node.Labels[key]
-		return node.Name == name && has == (value != nil) && (value == nil || got == *value)
-	})
+// label sets a label, or removes it, and returns when lists show it. Removing one that is not there is an error.
+func (s *Server) label(ctx context.Context, change labelChange, overwrite bool) error {
+	if err := checkLabel(change.key, change.value); err != nil {
+		return err
+	}
+	note(ctx, "node/"+change.node+" "+change.key)
+	plan, err := changeNodes(ctx, change.match.whileNode(change.node, change.key, func(nodes []corev1.Node) pool.Plan {
+		return pool.Label([]string{change.node}, map[string]*string{change.key: change.value}, nodes)
+	}), submit.PoolOptions{Force: overwrite})
+	if err != nil {
+		return err
+	}
+	if change.value == nil && len(plan.Patches) == 0 {
+		return notFoundf("node %q has no label %q", change.node, change.key)
+	}
+	s.mirror.await(ctx, func(v *view) bool { return v.shows(plan) })
+	return nil
 }
 
 // checkLabel refuses what Kubernetes would refuse, before a node is touched, and what is not a user's to change.

@@ -44,10 +44,14 @@ type NamespaceRef struct {
 	Name string `path:"namespaceName" maxLength:"63"`
 }
 
-type namespaceOutput struct{ Body NamespaceDetail }
+type namespaceOutput struct {
+	ETagged
+	Body NamespaceDetail
+}
 
 type deleteNamespaceInput struct {
 	NamespaceRef
+	IfMatch
 	Force bool `query:"force" doc:"Accepted for old clients"`
 }
 
@@ -133,11 +137,13 @@ func (s *Server) getNamespace(ctx context.Context, in *NamespaceRef) (*namespace
 		return nil, err
 	}
 	row := inventory.NamespaceOf(found)
-	out := &namespaceOutput{Body: NamespaceDetail{NamespaceItem: namespaceItem(&row, s.options.Now()), Labels: map[string]string{}}}
+	out := &namespaceOutput{ETagged: ETagged{etag(found)}, Body: NamespaceDetail{NamespaceItem: namespaceItem(&row, s.options.Now()), Labels: map[string]string{}}}
 	maps.Copy(out.Body.Labels, row.Labels)
 	if caller.MayList(ctx, in.Name, quotaResource) == nil {
-		if quota, err := quotaOf(ctx, in.Name); err == nil {
-			out.Body.Quota = quota
+		if object, err := quotaOf(ctx, in.Name); err == nil {
+			quota := inventory.QuotaOf(object)
+			item := quotaItem(&quota)
+			out.Body.Quota = &item
 		}
 	}
 	return out, nil
@@ -149,7 +155,7 @@ func (s *Server) deleteNamespace(ctx context.Context, in *deleteNamespaceInput) 
 		return nil, err
 	}
 	note(ctx, "namespace/"+in.Name)
-	if _, err := writer.DeleteNamespace(ctx, in.Name); err != nil {
+	if _, err := in.guard(writer, fmt.Sprintf("namespace %q", in.Name)).DeleteNamespace(ctx, in.Name); err != nil {
 		return nil, err
 	}
 	return &namespaceDeletedOutput{Body: NamespaceDeleted{

@@ -79,7 +79,10 @@ type NodeRef struct {
 	Node string `path:"nodeName" maxLength:"253"`
 }
 
-type nodeOutput struct{ Body NodeDetail }
+type nodeOutput struct {
+	ETagged
+	Body NodeDetail
+}
 
 func (s *Server) nodeRoutes() {
 	register(s, route{method: http.MethodGet, path: Root + "/nodes", id: "listNodes", tag: "nodes",
@@ -149,7 +152,7 @@ func (s *Server) getNode(ctx context.Context, in *NodeRef) (*nodeOutput, error) 
 		return nil, err
 	}
 	node, _ := view.Node(in.Node) // it is there, as its object is
-	return &nodeOutput{Body: NodeDetail{
+	return &nodeOutput{ETagged: ETagged{etag(object)}, Body: NodeDetail{
 		NodeName: node.Name, Status: nodeStatus(&node), Labels: sortedLabels(object.Labels), BoundPools: []string{node.Pool},
 		GPUType: node.GPUType, GPUMemory: node.MemoryPerGPU, Interconnect: node.Interconnect, Rack: node.Rack, Pods: node.Pods,
 		CreatedAt: object.CreationTimestamp.Time,

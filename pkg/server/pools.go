@@ -54,7 +54,10 @@ type PoolJob struct {
 
 type poolListOutput struct{ Body []PoolItem }
 
-type poolOutput struct{ Body PoolDetail }
+type poolOutput struct {
+	ETagged
+	Body PoolDetail
+}
 
 // PoolRef names a pool in a path.
 type PoolRef struct {
@@ -112,7 +115,7 @@ func (s *Server) getPool(ctx context.Context, in *PoolRef) (*poolOutput, error) 
 		return nil, err
 	}
 	item := poolItem(&pool, view.NodeObjects)
-	out := &poolOutput{Body: PoolDetail{
+	out := &poolOutput{ETagged: ETagged{poolETag(in.Pool, view.NodeObjects)}, Body: PoolDetail{
 		Name: item.Name, Description: item.Description, Status: item.Status, Nodes: pool.Nodes, ReadyNodes: item.ReadyNodes,
 		GPUTotal: item.GPUTotal, GPUUsed: item.GPUUsed, GPUFree: item.GPUFree, GPUTypes: item.GPUType,
 		ByType: orEmpty(pool.Types), SharedGPUs: pool.SharedGPUs, Jobs: []PoolJob{},

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/workload"
@@ -36,11 +35,13 @@ type createPoolInput struct {
 
 type updatePoolInput struct {
 	PoolRef
+	IfMatch
 	Body PoolSpec
 }
 
 type deletePoolInput struct {
 	PoolRef
+	IfMatch
 	Force bool `query:"force" doc:"Delete it although jobs use it: those that wait will wait for ever"`
 }
 
@@ -69,6 +70,7 @@ type joinInput struct {
 type leaveInput struct {
 	NodeRef
 	PoolRef
+	IfMatch
 }
 
 type memberOutput struct {
@@ -144,7 +146,7 @@ func (s *Server) createPool(ctx context.Context, in *createPoolInput) (*poolChan
 	if err != nil {
 		return nil, err
 	}
-	changed, err := s.changePool(ctx, func(nodes []corev1.Node) pool.Plan { return pool.Join(wanted, nodes) },
+	changed, err := s.changePool(ctx, always(func(nodes []corev1.Node) pool.Plan { return pool.Join(wanted, nodes) }),
 		submit.PoolOptions{Force: in.Body.Force, DryRun: in.Body.DryRun})
 	if err != nil {
 		return nil, err
@@ -163,7 +165,7 @@ func (s *Server) updatePool(ctx context.Context, in *updatePoolInput) (*poolChan
 	if err != nil {
 		return nil, err
 	}
-	changed, err := s.changePool(ctx, func(nodes []corev1.Node) pool.Plan { return pool.Set(wanted, nodes) },
+	changed, err := s.changePool(ctx, in.whilePool(in.Pool, func(nodes []corev1.Node) pool.Plan { return pool.Set(wanted, nodes) }),
 		submit.PoolOptions{Force: in.Body.Force, DryRun: in.Body.DryRun})
 	if err != nil {
 		return nil, err
@@ -188,7 +190,9 @@ func (s *Server) deletePool(ctx context.Context, in *deletePoolInput) (*poolChan
 	if jobs := view.jobsUsing(in.Pool); len(jobs) > 0 && !in.Force {
 		return nil, conflict("PoolInUse", "%d jobs use pool %q: wait until they end, move them, or set force", len(jobs), in.Pool)
 	}
-	changed, err := s.changePool(ctx, func(nodes []corev1.Node) pool.Plan { return pool.Delete(in.Pool, nodes) }, submit.PoolOptions{})
+	changed, err := s.changePool(ctx, in.whilePool(in.Pool, func(nodes []corev1.Node) pool.Plan {
+		return pool.Delete(in.Pool, nodes)
+	}), submit.PoolOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -217,9 +221,9 @@ func (s *Server) joinPool(ctx context.Context, in *joinInput) (*memberOutput, er
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.changePool(ctx, func(nodes []corev1.Node) pool.Plan {
+	_, err = s.changePool(ctx, always(func(nodes []corev1.Node) pool.Plan {
 		return pool.Add(wanted.Name, []string{in.Node}, nodes)
-	}, submit.PoolOptions{Force: in.Body.Force})
+	}), submit.PoolOptions{Force: in.Body.Force})
 	if err != nil {
 		return nil, err
 	}
@@ -229,9 +233,9 @@ func (s *Server) joinPool(ctx context.Context, in *joinInput) (*memberOutput, er
 }
 
 func (s *Server) leavePool(ctx context.Context, in *leaveInput) (*memberOutput, error) {
-	_, err := s.changePool(ctx, func(nodes []corev1.Node) pool.Plan {
+	_, err := s.changePool(ctx, in.whileNode(in.Node, "", func(nodes []corev1.Node) pool.Plan {
 		return pool.Leave(in.Pool, []string{in.Node}, nodes)
-	}, submit.PoolOptions{})
+	}), submit.PoolOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -241,12 +245,8 @@ func (s *Server) leavePool(ctx context.Context, in *leaveInput) (*memberOutput, 
 }
 
 // changePool carries a plan out as the caller, and returns how many nodes it changed, when lists show them.
-func (s *Server) changePool(ctx context.Context, plan func([]corev1.Node) pool.Plan, opts submit.PoolOptions) (int, error) {
-	writer, err := writerOf(ctx)
-	if err != nil {
-		return 0, err
-	}
-	planned, err := writer.ChangePool(ctx, plan, opts)
+func (s *Server) changePool(ctx context.Context, plan nodePlan, opts submit.PoolOptions) (int, error) {
+	planned, err := changeNodes(ctx, plan, opts)
 	if err != nil {
 		return 0, err
 	}
@@ -260,21 +260,45 @@ func (s *Server) changePool(ctx context.Context, plan func([]corev1.Node) pool.P
 	return len(planned.Patches), nil
 }
 
-// shows reports whether the view shows the pools that a plan gives its nodes.
+// changeNodes carries a plan out as the caller. One that is refused changes nothing.
+func changeNodes(ctx context.Context, plan nodePlan, opts submit.PoolOptions) (pool.Plan, error) {
+	writer, err := writerOf(ctx)
+	if err != nil {
+		return pool.Plan{}, err
+	}
+	var refused error
+	planned, err := writer.ChangePool(ctx, func(nodes []corev1.Node) pool.Plan {
+		var out pool.Plan
+		if out, refused = plan(nodes); refused != nil {
+			return pool.Plan{}
+		}
+		return out
+	}, opts)
+	if refused != nil {
+		return pool.Plan{}, refused
+	}
+	return planned, err
+}
+
+// shows reports whether the view shows the nodes of a plan as it makes them.
 func (v *view) shows(plan pool.Plan) bool {
-	in := make(map[string]string, len(v.NodeObjects))
+	nodes := make(map[string]*corev1.Node, len(v.NodeObjects))
 	for i := range v.NodeObjects {
-		in[v.NodeObjects[i].Name] = gpu.PoolOf(&v.NodeObjects[i])
+		nodes[v.NodeObjects[i].Name] = &v.NodeObjects[i]
 	}
 	return !slices.ContainsFunc(plan.Patches, func(patch pool.Patch) bool {
-		change, moves := patch.Labels[names.LabelPool]
-		if !moves {
+		node := nodes[patch.Node]
+		return node == nil || !areAfter(patch.Labels, node.Labels) || !areAfter(patch.Annotations, node.Annotations)
+	})
+}
+
+// areAfter reports whether labels or annotations are as changes make them.
+func areAfter(changes map[string]pool.Change, current map[string]string) bool {
+	for key, change := range changes {
+		value, has := current[key]
+		if has != (change.After != nil) || has && value != *change.After {
 			return false
 		}
-		want := names.DefaultPool
-		if change.After != nil {
-			want = *change.After
-		}
-		return in[patch.Node] != want
-	})
+	}
+	return true
 }

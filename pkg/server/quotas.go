@@ -6,6 +6,10 @@ import (
 	"net/http"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
@@ -41,7 +45,10 @@ type QuotaRef struct {
 	Namespace string `path:"namespaceName" maxLength:"63"`
 }
 
-type quotaOutput struct{ Body QuotaItem }
+type quotaOutput struct {
+	ETagged
+	Body QuotaItem
+}
 
 func (s *Server) quotaRoutes() {
 	register(s, route{method: http.MethodGet, path: Root + "/quotas", id: "listQuotas", tag: "quotas",
@@ -99,26 +106,26 @@ func quotaItem(quota *inventory.Quota) QuotaItem {
 }
 
 func (s *Server) getQuota(ctx context.Context, in *QuotaRef) (*quotaOutput, error) {
-	quota, err := quotaOf(ctx, in.Namespace)
+	object, err := quotaOf(ctx, in.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	return &quotaOutput{Body: *quota}, nil
+	quota := inventory.QuotaOf(object)
+	return &quotaOutput{ETagged: ETagged{etag(object)}, Body: quotaItem(&quota)}, nil
 }
 
 // quotaOf reads, as the caller, the quota of a namespace.
-func quotaOf(ctx context.Context, namespace string) (*QuotaItem, error) {
+func quotaOf(ctx context.Context, namespace string) (*corev1.ResourceQuota, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	quotas, err := inventory.NewReader(caller.Kubernetes).Quotas(ctx, namespace)
+	list, err := caller.Kubernetes.CoreV1().ResourceQuotas(namespace).List(ctx, metav1.ListOptions{LabelSelector: names.LabelQuota})
 	if err != nil {
 		return nil, err
 	}
-	if len(quotas) == 0 {
+	if len(list.Items) == 0 {
 		return nil, notFoundf("namespace %q has no quota of gpuctl", namespace)
 	}
-	item := quotaItem(&quotas[0])
-	return &item, nil
+	return &list.Items[0], nil
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -20,6 +21,7 @@ type createQuotaInput struct {
 }
 
 type applyQuotaInput struct {
+	IfMatch
 	Body YAMLBody
 }
 
@@ -47,6 +49,7 @@ type quotaCreatedOutput struct {
 
 type deleteQuotaInput struct {
 	QuotaRef
+	IfMatch
 	Force bool `query:"force" doc:"Accepted for old clients"`
 }
 
@@ -75,7 +78,7 @@ func (s *Server) quotaWriteRoutes() {
 		fails:   []int{http.StatusConflict},
 		replies: map[int]*huma.Response{http.StatusOK: jsonReply[QuotaCreated](s, "The quota is valid, and was not created")}}, s.createQuota)
 	register(s, route{method: http.MethodPut, path: Root + "/quotas", id: "applyQuota", tag: "quotas",
-		summary: "Make a quota what its YAML says", detail: "When nothing differs nothing is written.",
+		summary: "Make a quota what its YAML says", detail: "When nothing differs nothing is written. If-Match needs the ETags of its parts in all namespaces.",
 		fails:   []int{http.StatusConflict},
 		replies: map[int]*huma.Response{http.StatusCreated: jsonReply[QuotaCreated](s, "The quota was created")}}, s.applyQuota)
 	register(s, route{method: http.MethodDelete, path: Root + "/quotas/{namespaceName}", id: "deleteQuota", tag: "quotas",
@@ -117,7 +120,7 @@ func (s *Server) applyQuota(ctx context.Context, in *applyQuotaInput) (*quotaCre
 	if err != nil {
 		return nil, err
 	}
-	result, err := writer.ApplyQuota(ctx, quota, submit.QuotaOptions{DryRun: in.Body.DryRun})
+	result, err := in.guard(writer, fmt.Sprintf("quota %q", quota.Name)).ApplyQuota(ctx, quota, submit.QuotaOptions{DryRun: in.Body.DryRun})
 	if err != nil {
 		return nil, err
 	}
@@ -173,18 +176,19 @@ func (s *Server) deleteQuota(ctx context.Context, in *deleteQuotaInput) (*quotaD
 	if err != nil {
 		return nil, err
 	}
-	client := caller.Kubernetes.CoreV1().ResourceQuotas(in.Namespace)
-	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: names.LabelQuota})
+	quota, err := quotaOf(ctx, in.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	if len(list.Items) == 0 {
-		return nil, notFoundf("namespace %q has no quota of gpuctl", in.Namespace)
+	if err := in.check(fmt.Sprintf("the quota of namespace %q", in.Namespace), etag(quota)); err != nil {
+		return nil, err
 	}
-	quota := &list.Items[0]
 	note(ctx, strings.Join([]string{"quota", in.Namespace, quota.Labels[names.LabelQuota]}, "/"))
 	only := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &quota.UID}}
-	if err := client.Delete(ctx, quota.Name, only); err != nil {
+	if in.Match != "" {
+		only.Preconditions.ResourceVersion = &quota.ResourceVersion
+	}
+	if err := caller.Kubernetes.CoreV1().ResourceQuotas(in.Namespace).Delete(ctx, quota.Name, only); err != nil {
 		return nil, err
 	}
 	s.mirror.await(ctx, func(v *view) bool { return !v.hasQuota(in.Namespace) })

@@ -85,6 +85,9 @@ func (c *Client) applyOnce(ctx context.Context, objects []client.Object, opts Ap
 	live, err := c.Top(ctx, Ref{Namespace: desired[0].GetNamespace(), Name: jobOf(desired[0])})
 	switch {
 	case isNotFound(err):
+		if err := c.checkAbsent(); err != nil {
+			return Result{}, err
+		}
 		return c.applyNew(ctx, desired, result, opts)
 	case err != nil:
 		return Result{}, err
@@ -93,6 +96,9 @@ func (c *Client) applyOnce(ctx context.Context, objects []client.Object, opts Ap
 	}
 	plan, err := c.plan(ctx, live, desired, opts.Render)
 	if err != nil {
+		return Result{}, err
+	}
+	if err := c.checkPlanned(plan); err != nil {
 		return Result{}, err
 	}
 	if result.Diff, err = plan.diff(); err != nil || !plan.changes() {
@@ -166,6 +172,9 @@ func (c *Client) write(
 			return nil // its namespace is yet to be made
 		}
 		return err
+	}
+	if i == 0 || plan.live == nil {
+		c.hold(object, plan.before[i])
 	}
 	return c.serverSideApply(ctx, object, dryRun, opts.Force || opts.DryRun)
 }

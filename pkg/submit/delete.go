@@ -37,6 +37,15 @@ func (e *NotFoundError) Error() string {
 // other than "" spares jobs of the same name and another kind. Of a job whose own object is gone, what is left of it
 // goes. Kubernetes ends the pods in its own time: see [Client.WaitGone].
 func (c *Client) Delete(ctx context.Context, namespace, name, kind string) (Deleted, error) {
+	for attempt := 1; ; attempt++ {
+		deleted, err := c.deleteOnce(ctx, namespace, name, kind)
+		if !c.again(err, attempt) {
+			return deleted, err
+		}
+	}
+}
+
+func (c *Client) deleteOnce(ctx context.Context, namespace, name, kind string) (Deleted, error) {
 	found, err := c.belonging(ctx, Ref{Namespace: namespace, Name: name, Kind: kind}, topKinds...)
 	if err != nil {
 		return Deleted{}, err
@@ -52,13 +61,15 @@ func (c *Client) Delete(ctx context.Context, namespace, name, kind string) (Dele
 	if len(found)+len(rest) == 0 {
 		return Deleted{}, &NotFoundError{Namespace: namespace, Name: name, Kind: kind}
 	}
-	all := append(rest, found...)
-	for _, object := range all {
-		if err := c.remove(ctx, object); err != nil {
+	if err := c.checkAll(found); err != nil {
+		return Deleted{}, err
+	}
+	for _, object := range c.order(rest, found) {
+		if err := c.removeIf(ctx, object, c.only(object)); err != nil {
 			return Deleted{}, err
 		}
 	}
-	return Deleted{Namespace: namespace, Name: name, Kind: kindOf(all[len(all)-1])}, nil
+	return Deleted{Namespace: namespace, Name: name, Kind: kindOf(append(found, rest...)[0])}, nil
 }
 
 // belonging finds the objects of these kinds that belong to a job.
@@ -76,6 +87,15 @@ func (c *Client) belonging(ctx context.Context, ref Ref, kinds ...schema.GroupVe
 		}
 	}
 	return out, nil
+}
+
+// order is that of deletions: what belongs to a job first, so that whoever is interrupted finds the job again; under a
+// condition the job first, as its refusal must leave all as it is.
+func (c *Client) order(rest, tops []client.Object) []client.Object {
+	if c.is != nil {
+		return slices.Concat(tops, rest)
+	}
+	return slices.Concat(rest, tops)
 }
 
 // gonePoll is how often WaitGone looks.

@@ -43,7 +43,7 @@ func (r Ref) labels() client.MatchingLabels {
 }
 
 // Top reads the one object, a Job or a Deployment, that a job of gpuctl is. It returns a [NotFoundError] or an
-// [AmbiguousError] if there is not exactly one.
+// [AmbiguousError] if there is not exactly one, and the condition's error if that refuses it.
 func (c *Client) Top(ctx context.Context, ref Ref) (client.Object, error) {
 	var jobs batchv1.JobList
 	var deployments appsv1.DeploymentList
@@ -63,6 +63,9 @@ func (c *Client) Top(ctx context.Context, ref Ref) (client.Object, error) {
 	case 0:
 		return nil, &NotFoundError{Namespace: ref.Namespace, Name: ref.Name, Kind: ref.Kind}
 	case 1:
+		if err := c.check(found[0]); err != nil {
+			return nil, err
+		}
 		return found[0], nil
 	}
 	ambiguous := &AmbiguousError{Ref: ref}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"g8s.host/gpu-scheduler/pkg/pool"
+	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // MissingNodesError says that a plan names nodes that the cluster does not have.
@@ -95,6 +96,19 @@ func (c *Client) ChangePool(
 			return planned, err
 		}
 	}
+}
+
+// ApplyPool makes the nodes of p the pool's, and no others. The plan that it returns tells which nodes changed.
+func (c *Client) ApplyPool(ctx context.Context, p *workload.Pool, opts PoolOptions) (Result, pool.Plan, error) {
+	plan, err := c.ChangePool(ctx, func(nodes []corev1.Node) pool.Plan { return pool.Apply(p, nodes) }, opts)
+	result := Result{Ref: Ref{Name: p.Name, Kind: string(workload.KindPool)}, Action: ActionConfigured, Diff: plan.Diff()}
+	switch {
+	case len(plan.Patches) == 0:
+		result.Action = ActionUnchanged
+	case plan.Empty:
+		result.Action = ActionCreated
+	}
+	return result, plan, err
 }
 
 func checkPlan(plan pool.Plan, force bool) error {

@@ -76,6 +76,9 @@ func (c *Client) ApplyQuota(ctx context.Context, quota *workload.Quota, opts Quo
 	if err != nil {
 		return Result{}, err
 	}
+	if err := c.checkAll(pointers(present)); err != nil {
+		return Result{}, err
+	}
 	plan := &jobPlan{}
 	for _, object := range render.Quota(quota) {
 		if err := c.planQuota(ctx, plan, object); err != nil {
@@ -99,6 +102,14 @@ func (c *Client) ApplyQuota(ctx context.Context, quota *workload.Quota, opts Quo
 		result.Action = ActionCreated
 	}
 	return result, c.carryOutJob(ctx, plan, ApplyOptions{Force: true, DryRun: opts.DryRun})
+}
+
+func pointers(quotas []corev1.ResourceQuota) []client.Object {
+	out := make([]client.Object, len(quotas))
+	for i := range quotas {
+		out[i] = &quotas[i]
+	}
+	return out
 }
 
 // planQuota compares one object of a quota with what is there. A namespace that is there stays as it is.

@@ -71,7 +71,10 @@ func (c *Client) DeleteNamespace(ctx context.Context, name string) (deleted bool
 	if err != nil {
 		return false, err
 	}
-	return true, c.remove(ctx, found)
+	if err := c.check(found); err != nil {
+		return false, err
+	}
+	return true, c.removeIf(ctx, found, c.only(found))
 }
 
 // OwnNamespace reads a namespace that gpuctl made: a [NamespaceNotFoundError] if there is none of that name, and a

@@ -41,7 +41,11 @@ func (e *ExistsError) Error() string {
 }
 
 // Client writes jobs and pools with the identity of its API client.
-type Client struct{ api client.Client }
+type Client struct {
+	api client.Client
+	// is must agree to a change; nil agrees to all. See [Client.If].
+	is func(metav1.Object) error
+}
 
 // fieldOwner is the name under which the API server notes who set the fields of an object.
 const fieldOwner = "gpuctl"
@@ -189,11 +193,14 @@ func (c *Client) rollback(ctx context.Context, made []client.Object, cause error
 
 // remove deletes exactly this object, not one of the same name made since; that it is gone already is fine.
 func (c *Client) remove(ctx context.Context, object client.Object) error {
+	uid := object.GetUID()
+	return c.removeIf(ctx, object, client.Preconditions{UID: &uid})
+}
+
+func (c *Client) removeIf(ctx context.Context, object client.Object, only client.Preconditions) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	uid := object.GetUID()
-	err := c.api.Delete(ctx, object,
-		client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &uid})
+	err := c.api.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground), only)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %s: %w", describe(object), err)
 	}

@@ -1319,6 +1319,9 @@ type CreateJobParams struct {
 type ApplyJobParams struct {
 	// Namespace The namespace of a document that names none; default without it
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // CreateJobsParams defines parameters for CreateJobs.
@@ -1337,6 +1340,9 @@ type DeleteJobParams struct {
 
 	// Force Accepted for old clients: a deletion never waits, and pods end within their own grace period
 	Force *bool `form:"force,omitempty" json:"force,omitempty"`
+
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // GetJobParams defines parameters for GetJob.
@@ -1349,6 +1355,9 @@ type GetJobParams struct {
 type ChangeJobParams struct {
 	// Namespace The namespace of the job; without it the one that has it, if it is the only one
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // CancelJobParams defines parameters for CancelJob.
@@ -1361,6 +1370,9 @@ type CancelJobParams struct {
 
 	// IdempotencyKey A text that is new for each request. Sent again with it, the request is not carried out again: the first answer is given once more
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ListJobEventsParams defines parameters for ListJobEvents.
@@ -1463,6 +1475,9 @@ type PauseJobParams struct {
 
 	// IdempotencyKey A text that is new for each request. Sent again with it, the request is not carried out again: the first answer is given once more
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ListJobPodsParams defines parameters for ListJobPods.
@@ -1481,6 +1496,9 @@ type ResumeJobParams struct {
 
 	// IdempotencyKey A text that is new for each request. Sent again with it, the request is not carried out again: the first answer is given once more
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // RetryJobParams defines parameters for RetryJob.
@@ -1493,6 +1511,9 @@ type RetryJobParams struct {
 
 	// IdempotencyKey A text that is new for each request. Sent again with it, the request is not carried out again: the first answer is given once more
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // GetJobSpecParams defines parameters for GetJobSpec.
@@ -1520,6 +1541,9 @@ type ListNamespacesParams struct {
 type DeleteNamespaceParams struct {
 	// Force Accepted for old clients
 	Force *bool `form:"force,omitempty" json:"force,omitempty"`
+
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ListNodesParams defines parameters for ListNodes.
@@ -1606,6 +1630,9 @@ type LabelNodesParams struct {
 // RemoveNodeLabelByQueryParams defines parameters for RemoveNodeLabelByQuery.
 type RemoveNodeLabelByQueryParams struct {
 	Key string `form:"key" json:"key"`
+
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // AddNodeLabelParams defines parameters for AddNodeLabel.
@@ -1617,12 +1644,33 @@ type AddNodeLabelParams struct {
 // SetNodeLabelByQueryParams defines parameters for SetNodeLabelByQuery.
 type SetNodeLabelByQueryParams struct {
 	Key string `form:"key" json:"key"`
+
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// RemoveNodeLabelParams defines parameters for RemoveNodeLabel.
+type RemoveNodeLabelParams struct {
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// SetNodeLabelParams defines parameters for SetNodeLabel.
+type SetNodeLabelParams struct {
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // JoinPoolParams defines parameters for JoinPool.
 type JoinPoolParams struct {
 	// IdempotencyKey A text that is new for each request. Sent again with it, the request is not carried out again: the first answer is given once more
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// LeavePoolParams defines parameters for LeavePool.
+type LeavePoolParams struct {
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // CreatePoolParams defines parameters for CreatePool.
@@ -1635,6 +1683,15 @@ type CreatePoolParams struct {
 type DeletePoolParams struct {
 	// Force Delete it although jobs use it: those that wait will wait for ever
 	Force *bool `form:"force,omitempty" json:"force,omitempty"`
+
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// UpdatePoolParams defines parameters for UpdatePool.
+type UpdatePoolParams struct {
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ListQueueParams defines parameters for ListQueue.
@@ -1692,10 +1749,19 @@ type CreateQuotaParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ApplyQuotaParams defines parameters for ApplyQuota.
+type ApplyQuotaParams struct {
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
 // DeleteQuotaParams defines parameters for DeleteQuota.
 type DeleteQuotaParams struct {
 	// Force Accepted for old clients
 	Force *bool `form:"force,omitempty" json:"force,omitempty"`
+
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // RenderParams defines parameters for Render.
@@ -1928,15 +1994,15 @@ type ClientInterface interface {
 	SetNodeLabelByQuery(ctx context.Context, nodeName string, params *SetNodeLabelByQueryParams, body SetNodeLabelByQueryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RemoveNodeLabel request
-	RemoveNodeLabel(ctx context.Context, nodeName string, key string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RemoveNodeLabel(ctx context.Context, nodeName string, key string, params *RemoveNodeLabelParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetNodeLabel request
 	GetNodeLabel(ctx context.Context, nodeName string, key string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SetNodeLabelWithBody request with any body
-	SetNodeLabelWithBody(ctx context.Context, nodeName string, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	SetNodeLabelWithBody(ctx context.Context, nodeName string, key string, params *SetNodeLabelParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	SetNodeLabel(ctx context.Context, nodeName string, key string, body SetNodeLabelJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	SetNodeLabel(ctx context.Context, nodeName string, key string, params *SetNodeLabelParams, body SetNodeLabelJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// JoinPoolWithBody request with any body
 	JoinPoolWithBody(ctx context.Context, nodeName string, params *JoinPoolParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1944,7 +2010,7 @@ type ClientInterface interface {
 	JoinPool(ctx context.Context, nodeName string, params *JoinPoolParams, body JoinPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// LeavePool request
-	LeavePool(ctx context.Context, nodeName string, poolName string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	LeavePool(ctx context.Context, nodeName string, poolName string, params *LeavePoolParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListPools request
 	ListPools(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1961,9 +2027,9 @@ type ClientInterface interface {
 	GetPool(ctx context.Context, poolName string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdatePoolWithBody request with any body
-	UpdatePoolWithBody(ctx context.Context, poolName string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdatePoolWithBody(ctx context.Context, poolName string, params *UpdatePoolParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	UpdatePool(ctx context.Context, poolName string, body UpdatePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdatePool(ctx context.Context, poolName string, params *UpdatePoolParams, body UpdatePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListQueue request
 	ListQueue(ctx context.Context, params *ListQueueParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1980,9 +2046,9 @@ type ClientInterface interface {
 	CreateQuota(ctx context.Context, params *CreateQuotaParams, body CreateQuotaJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ApplyQuotaWithBody request with any body
-	ApplyQuotaWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ApplyQuotaWithBody(ctx context.Context, params *ApplyQuotaParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	ApplyQuota(ctx context.Context, body ApplyQuotaJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ApplyQuota(ctx context.Context, params *ApplyQuotaParams, body ApplyQuotaJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteQuota request
 	DeleteQuota(ctx context.Context, namespaceName string, params *DeleteQuotaParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2472,8 +2538,8 @@ func (c *Client) SetNodeLabelByQuery(ctx context.Context, nodeName string, param
 	return c.Client.Do(req)
 }
 
-func (c *Client) RemoveNodeLabel(ctx context.Context, nodeName string, key string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRemoveNodeLabelRequest(c.Server, nodeName, key)
+func (c *Client) RemoveNodeLabel(ctx context.Context, nodeName string, key string, params *RemoveNodeLabelParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveNodeLabelRequest(c.Server, nodeName, key, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2496,8 +2562,8 @@ func (c *Client) GetNodeLabel(ctx context.Context, nodeName string, key string, 
 	return c.Client.Do(req)
 }
 
-func (c *Client) SetNodeLabelWithBody(ctx context.Context, nodeName string, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSetNodeLabelRequestWithBody(c.Server, nodeName, key, contentType, body)
+func (c *Client) SetNodeLabelWithBody(ctx context.Context, nodeName string, key string, params *SetNodeLabelParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetNodeLabelRequestWithBody(c.Server, nodeName, key, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2508,8 +2574,8 @@ func (c *Client) SetNodeLabelWithBody(ctx context.Context, nodeName string, key 
 	return c.Client.Do(req)
 }
 
-func (c *Client) SetNodeLabel(ctx context.Context, nodeName string, key string, body SetNodeLabelJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSetNodeLabelRequest(c.Server, nodeName, key, body)
+func (c *Client) SetNodeLabel(ctx context.Context, nodeName string, key string, params *SetNodeLabelParams, body SetNodeLabelJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetNodeLabelRequest(c.Server, nodeName, key, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2544,8 +2610,8 @@ func (c *Client) JoinPool(ctx context.Context, nodeName string, params *JoinPool
 	return c.Client.Do(req)
 }
 
-func (c *Client) LeavePool(ctx context.Context, nodeName string, poolName string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewLeavePoolRequest(c.Server, nodeName, poolName)
+func (c *Client) LeavePool(ctx context.Context, nodeName string, poolName string, params *LeavePoolParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLeavePoolRequest(c.Server, nodeName, poolName, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2616,8 +2682,8 @@ func (c *Client) GetPool(ctx context.Context, poolName string, reqEditors ...Req
 	return c.Client.Do(req)
 }
 
-func (c *Client) UpdatePoolWithBody(ctx context.Context, poolName string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewUpdatePoolRequestWithBody(c.Server, poolName, contentType, body)
+func (c *Client) UpdatePoolWithBody(ctx context.Context, poolName string, params *UpdatePoolParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdatePoolRequestWithBody(c.Server, poolName, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2628,8 +2694,8 @@ func (c *Client) UpdatePoolWithBody(ctx context.Context, poolName string, conten
 	return c.Client.Do(req)
 }
 
-func (c *Client) UpdatePool(ctx context.Context, poolName string, body UpdatePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewUpdatePoolRequest(c.Server, poolName, body)
+func (c *Client) UpdatePool(ctx context.Context, poolName string, params *UpdatePoolParams, body UpdatePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdatePoolRequest(c.Server, poolName, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2700,8 +2766,8 @@ func (c *Client) CreateQuota(ctx context.Context, params *CreateQuotaParams, bod
 	return c.Client.Do(req)
 }
 
-func (c *Client) ApplyQuotaWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewApplyQuotaRequestWithBody(c.Server, contentType, body)
+func (c *Client) ApplyQuotaWithBody(ctx context.Context, params *ApplyQuotaParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApplyQuotaRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2712,8 +2778,8 @@ func (c *Client) ApplyQuotaWithBody(ctx context.Context, contentType string, bod
 	return c.Client.Do(req)
 }
 
-func (c *Client) ApplyQuota(ctx context.Context, body ApplyQuotaJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewApplyQuotaRequest(c.Server, body)
+func (c *Client) ApplyQuota(ctx context.Context, params *ApplyQuotaParams, body ApplyQuotaJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApplyQuotaRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3232,6 +3298,21 @@ func NewApplyJobRequestWithBody(server string, params *ApplyJobParams, contentTy
 
 	req.Header.Add("Content-Type", contentType)
 
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
@@ -3381,6 +3462,21 @@ func NewDeleteJobRequest(server string, jobId string, params *DeleteJobParams) (
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
@@ -3506,6 +3602,21 @@ func NewChangeJobRequestWithBody(server string, jobId string, params *ChangeJobP
 
 	req.Header.Add("Content-Type", contentType)
 
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
@@ -3589,6 +3700,17 @@ func NewCancelJobRequest(server string, jobId string, params *CancelJobParams) (
 			}
 
 			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
 		}
 
 	}
@@ -4288,6 +4410,17 @@ func NewPauseJobRequest(server string, jobId string, params *PauseJobParams) (*h
 			req.Header.Set("Idempotency-Key", headerParam0)
 		}
 
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
+		}
+
 	}
 
 	return req, nil
@@ -4431,6 +4564,17 @@ func NewResumeJobRequest(server string, jobId string, params *ResumeJobParams) (
 			req.Header.Set("Idempotency-Key", headerParam0)
 		}
 
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
+		}
+
 	}
 
 	return req, nil
@@ -4516,6 +4660,17 @@ func NewRetryJobRequest(server string, jobId string, params *RetryJobParams) (*h
 			}
 
 			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
 		}
 
 	}
@@ -4754,6 +4909,21 @@ func NewDeleteNamespaceRequest(server string, namespaceName string, params *Dele
 	req, err := http.NewRequest("DELETE", queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -5424,6 +5594,21 @@ func NewRemoveNodeLabelByQueryRequest(server string, nodeName string, params *Re
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
@@ -5585,11 +5770,26 @@ func NewSetNodeLabelByQueryRequestWithBody(server string, nodeName string, param
 
 	req.Header.Add("Content-Type", contentType)
 
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewRemoveNodeLabelRequest generates requests for RemoveNodeLabel
-func NewRemoveNodeLabelRequest(server string, nodeName string, key string) (*http.Request, error) {
+func NewRemoveNodeLabelRequest(server string, nodeName string, key string, params *RemoveNodeLabelParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -5624,6 +5824,21 @@ func NewRemoveNodeLabelRequest(server string, nodeName string, key string) (*htt
 	req, err := http.NewRequest("DELETE", queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -5671,18 +5886,18 @@ func NewGetNodeLabelRequest(server string, nodeName string, key string) (*http.R
 }
 
 // NewSetNodeLabelRequest calls the generic SetNodeLabel builder with application/json body
-func NewSetNodeLabelRequest(server string, nodeName string, key string, body SetNodeLabelJSONRequestBody) (*http.Request, error) {
+func NewSetNodeLabelRequest(server string, nodeName string, key string, params *SetNodeLabelParams, body SetNodeLabelJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewSetNodeLabelRequestWithBody(server, nodeName, key, "application/json", bodyReader)
+	return NewSetNodeLabelRequestWithBody(server, nodeName, key, params, "application/json", bodyReader)
 }
 
 // NewSetNodeLabelRequestWithBody generates requests for SetNodeLabel with any type of body
-func NewSetNodeLabelRequestWithBody(server string, nodeName string, key string, contentType string, body io.Reader) (*http.Request, error) {
+func NewSetNodeLabelRequestWithBody(server string, nodeName string, key string, params *SetNodeLabelParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -5720,6 +5935,21 @@ func NewSetNodeLabelRequestWithBody(server string, nodeName string, key string, 
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -5787,7 +6017,7 @@ func NewJoinPoolRequestWithBody(server string, nodeName string, params *JoinPool
 }
 
 // NewLeavePoolRequest generates requests for LeavePool
-func NewLeavePoolRequest(server string, nodeName string, poolName string) (*http.Request, error) {
+func NewLeavePoolRequest(server string, nodeName string, poolName string, params *LeavePoolParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -5822,6 +6052,21 @@ func NewLeavePoolRequest(server string, nodeName string, poolName string) (*http
 	req, err := http.NewRequest("DELETE", queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -5962,6 +6207,21 @@ func NewDeletePoolRequest(server string, poolName string, params *DeletePoolPara
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
@@ -6000,18 +6260,18 @@ func NewGetPoolRequest(server string, poolName string) (*http.Request, error) {
 }
 
 // NewUpdatePoolRequest calls the generic UpdatePool builder with application/json body
-func NewUpdatePoolRequest(server string, poolName string, body UpdatePoolJSONRequestBody) (*http.Request, error) {
+func NewUpdatePoolRequest(server string, poolName string, params *UpdatePoolParams, body UpdatePoolJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewUpdatePoolRequestWithBody(server, poolName, "application/json", bodyReader)
+	return NewUpdatePoolRequestWithBody(server, poolName, params, "application/json", bodyReader)
 }
 
 // NewUpdatePoolRequestWithBody generates requests for UpdatePool with any type of body
-func NewUpdatePoolRequestWithBody(server string, poolName string, contentType string, body io.Reader) (*http.Request, error) {
+func NewUpdatePoolRequestWithBody(server string, poolName string, params *UpdatePoolParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -6042,6 +6302,21 @@ func NewUpdatePoolRequestWithBody(server string, poolName string, contentType st
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -6464,18 +6739,18 @@ func NewCreateQuotaRequestWithBody(server string, params *CreateQuotaParams, con
 }
 
 // NewApplyQuotaRequest calls the generic ApplyQuota builder with application/json body
-func NewApplyQuotaRequest(server string, body ApplyQuotaJSONRequestBody) (*http.Request, error) {
+func NewApplyQuotaRequest(server string, params *ApplyQuotaParams, body ApplyQuotaJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewApplyQuotaRequestWithBody(server, "application/json", bodyReader)
+	return NewApplyQuotaRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewApplyQuotaRequestWithBody generates requests for ApplyQuota with any type of body
-func NewApplyQuotaRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewApplyQuotaRequestWithBody(server string, params *ApplyQuotaParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -6499,6 +6774,21 @@ func NewApplyQuotaRequestWithBody(server string, contentType string, body io.Rea
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -6554,6 +6844,21 @@ func NewDeleteQuotaRequest(server string, namespaceName string, params *DeleteQu
 	req, err := http.NewRequest("DELETE", queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -6982,15 +7287,15 @@ type ClientWithResponsesInterface interface {
 	SetNodeLabelByQueryWithResponse(ctx context.Context, nodeName string, params *SetNodeLabelByQueryParams, body SetNodeLabelByQueryJSONRequestBody, reqEditors ...RequestEditorFn) (*SetNodeLabelByQueryResponse, error)
 
 	// RemoveNodeLabelWithResponse request
-	RemoveNodeLabelWithResponse(ctx context.Context, nodeName string, key string, reqEditors ...RequestEditorFn) (*RemoveNodeLabelResponse, error)
+	RemoveNodeLabelWithResponse(ctx context.Context, nodeName string, key string, params *RemoveNodeLabelParams, reqEditors ...RequestEditorFn) (*RemoveNodeLabelResponse, error)
 
 	// GetNodeLabelWithResponse request
 	GetNodeLabelWithResponse(ctx context.Context, nodeName string, key string, reqEditors ...RequestEditorFn) (*GetNodeLabelResponse, error)
 
 	// SetNodeLabelWithBodyWithResponse request with any body
-	SetNodeLabelWithBodyWithResponse(ctx context.Context, nodeName string, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetNodeLabelResponse, error)
+	SetNodeLabelWithBodyWithResponse(ctx context.Context, nodeName string, key string, params *SetNodeLabelParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetNodeLabelResponse, error)
 
-	SetNodeLabelWithResponse(ctx context.Context, nodeName string, key string, body SetNodeLabelJSONRequestBody, reqEditors ...RequestEditorFn) (*SetNodeLabelResponse, error)
+	SetNodeLabelWithResponse(ctx context.Context, nodeName string, key string, params *SetNodeLabelParams, body SetNodeLabelJSONRequestBody, reqEditors ...RequestEditorFn) (*SetNodeLabelResponse, error)
 
 	// JoinPoolWithBodyWithResponse request with any body
 	JoinPoolWithBodyWithResponse(ctx context.Context, nodeName string, params *JoinPoolParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*JoinPoolResponse, error)
@@ -6998,7 +7303,7 @@ type ClientWithResponsesInterface interface {
 	JoinPoolWithResponse(ctx context.Context, nodeName string, params *JoinPoolParams, body JoinPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*JoinPoolResponse, error)
 
 	// LeavePoolWithResponse request
-	LeavePoolWithResponse(ctx context.Context, nodeName string, poolName string, reqEditors ...RequestEditorFn) (*LeavePoolResponse, error)
+	LeavePoolWithResponse(ctx context.Context, nodeName string, poolName string, params *LeavePoolParams, reqEditors ...RequestEditorFn) (*LeavePoolResponse, error)
 
 	// ListPoolsWithResponse request
 	ListPoolsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListPoolsResponse, error)
@@ -7015,9 +7320,9 @@ type ClientWithResponsesInterface interface {
 	GetPoolWithResponse(ctx context.Context, poolName string, reqEditors ...RequestEditorFn) (*GetPoolResponse, error)
 
 	// UpdatePoolWithBodyWithResponse request with any body
-	UpdatePoolWithBodyWithResponse(ctx context.Context, poolName string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdatePoolResponse, error)
+	UpdatePoolWithBodyWithResponse(ctx context.Context, poolName string, params *UpdatePoolParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdatePoolResponse, error)
 
-	UpdatePoolWithResponse(ctx context.Context, poolName string, body UpdatePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdatePoolResponse, error)
+	UpdatePoolWithResponse(ctx context.Context, poolName string, params *UpdatePoolParams, body UpdatePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdatePoolResponse, error)
 
 	// ListQueueWithResponse request
 	ListQueueWithResponse(ctx context.Context, params *ListQueueParams, reqEditors ...RequestEditorFn) (*ListQueueResponse, error)
@@ -7034,9 +7339,9 @@ type ClientWithResponsesInterface interface {
 	CreateQuotaWithResponse(ctx context.Context, params *CreateQuotaParams, body CreateQuotaJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateQuotaResponse, error)
 
 	// ApplyQuotaWithBodyWithResponse request with any body
-	ApplyQuotaWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyQuotaResponse, error)
+	ApplyQuotaWithBodyWithResponse(ctx context.Context, params *ApplyQuotaParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyQuotaResponse, error)
 
-	ApplyQuotaWithResponse(ctx context.Context, body ApplyQuotaJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyQuotaResponse, error)
+	ApplyQuotaWithResponse(ctx context.Context, params *ApplyQuotaParams, body ApplyQuotaJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyQuotaResponse, error)
 
 	// DeleteQuotaWithResponse request
 	DeleteQuotaWithResponse(ctx context.Context, namespaceName string, params *DeleteQuotaParams, reqEditors ...RequestEditorFn) (*DeleteQuotaResponse, error)
@@ -7141,6 +7446,7 @@ type ApplyJobResponse struct {
 	JSON403      *Failure
 	JSON404      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON413      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
@@ -7202,6 +7508,7 @@ type DeleteJobResponse struct {
 	JSON403      *Failure
 	JSON404      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
 	JSON503      *Failure
@@ -7263,6 +7570,7 @@ type ChangeJobResponse struct {
 	JSON403      *Failure
 	JSON404      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON413      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
@@ -7294,6 +7602,7 @@ type CancelJobResponse struct {
 	JSON403      *Failure
 	JSON404      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
 	JSON503      *Failure
@@ -7478,6 +7787,7 @@ type PauseJobResponse struct {
 	JSON403      *Failure
 	JSON404      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
 	JSON503      *Failure
@@ -7538,6 +7848,7 @@ type ResumeJobResponse struct {
 	JSON403      *Failure
 	JSON404      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
 	JSON503      *Failure
@@ -7568,6 +7879,7 @@ type RetryJobResponse struct {
 	JSON403      *Failure
 	JSON404      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
 	JSON503      *Failure
@@ -7683,6 +7995,7 @@ type DeleteNamespaceResponse struct {
 	JSON403      *Failure
 	JSON404      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
 	JSON503      *Failure
@@ -7911,6 +8224,7 @@ type RemoveNodeLabelByQueryResponse struct {
 	JSON403      *Failure
 	JSON404      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
 	JSON503      *Failure
@@ -8003,6 +8317,7 @@ type SetNodeLabelByQueryResponse struct {
 	JSON403      *Failure
 	JSON404      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON413      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
@@ -8034,6 +8349,7 @@ type RemoveNodeLabelResponse struct {
 	JSON403      *Failure
 	JSON404      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
 	JSON503      *Failure
@@ -8094,6 +8410,7 @@ type SetNodeLabelResponse struct {
 	JSON403      *Failure
 	JSON404      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON413      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
@@ -8157,6 +8474,7 @@ type LeavePoolResponse struct {
 	JSON403      *Failure
 	JSON404      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
 	JSON503      *Failure
@@ -8247,6 +8565,7 @@ type DeletePoolResponse struct {
 	JSON403      *Failure
 	JSON404      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
 	JSON503      *Failure
@@ -8307,6 +8626,7 @@ type UpdatePoolResponse struct {
 	JSON403      *Failure
 	JSON404      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON413      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
@@ -8456,6 +8776,7 @@ type ApplyQuotaResponse struct {
 	JSON401      *Failure
 	JSON403      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON413      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
@@ -8487,6 +8808,7 @@ type DeleteQuotaResponse struct {
 	JSON403      *Failure
 	JSON404      *Failure
 	JSON409      *Failure
+	JSON412      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
 	JSON503      *Failure
@@ -9052,8 +9374,8 @@ func (c *ClientWithResponses) SetNodeLabelByQueryWithResponse(ctx context.Contex
 }
 
 // RemoveNodeLabelWithResponse request returning *RemoveNodeLabelResponse
-func (c *ClientWithResponses) RemoveNodeLabelWithResponse(ctx context.Context, nodeName string, key string, reqEditors ...RequestEditorFn) (*RemoveNodeLabelResponse, error) {
-	rsp, err := c.RemoveNodeLabel(ctx, nodeName, key, reqEditors...)
+func (c *ClientWithResponses) RemoveNodeLabelWithResponse(ctx context.Context, nodeName string, key string, params *RemoveNodeLabelParams, reqEditors ...RequestEditorFn) (*RemoveNodeLabelResponse, error) {
+	rsp, err := c.RemoveNodeLabel(ctx, nodeName, key, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9070,16 +9392,16 @@ func (c *ClientWithResponses) GetNodeLabelWithResponse(ctx context.Context, node
 }
 
 // SetNodeLabelWithBodyWithResponse request with arbitrary body returning *SetNodeLabelResponse
-func (c *ClientWithResponses) SetNodeLabelWithBodyWithResponse(ctx context.Context, nodeName string, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetNodeLabelResponse, error) {
-	rsp, err := c.SetNodeLabelWithBody(ctx, nodeName, key, contentType, body, reqEditors...)
+func (c *ClientWithResponses) SetNodeLabelWithBodyWithResponse(ctx context.Context, nodeName string, key string, params *SetNodeLabelParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetNodeLabelResponse, error) {
+	rsp, err := c.SetNodeLabelWithBody(ctx, nodeName, key, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
 	return ParseSetNodeLabelResponse(rsp)
 }
 
-func (c *ClientWithResponses) SetNodeLabelWithResponse(ctx context.Context, nodeName string, key string, body SetNodeLabelJSONRequestBody, reqEditors ...RequestEditorFn) (*SetNodeLabelResponse, error) {
-	rsp, err := c.SetNodeLabel(ctx, nodeName, key, body, reqEditors...)
+func (c *ClientWithResponses) SetNodeLabelWithResponse(ctx context.Context, nodeName string, key string, params *SetNodeLabelParams, body SetNodeLabelJSONRequestBody, reqEditors ...RequestEditorFn) (*SetNodeLabelResponse, error) {
+	rsp, err := c.SetNodeLabel(ctx, nodeName, key, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9104,8 +9426,8 @@ func (c *ClientWithResponses) JoinPoolWithResponse(ctx context.Context, nodeName
 }
 
 // LeavePoolWithResponse request returning *LeavePoolResponse
-func (c *ClientWithResponses) LeavePoolWithResponse(ctx context.Context, nodeName string, poolName string, reqEditors ...RequestEditorFn) (*LeavePoolResponse, error) {
-	rsp, err := c.LeavePool(ctx, nodeName, poolName, reqEditors...)
+func (c *ClientWithResponses) LeavePoolWithResponse(ctx context.Context, nodeName string, poolName string, params *LeavePoolParams, reqEditors ...RequestEditorFn) (*LeavePoolResponse, error) {
+	rsp, err := c.LeavePool(ctx, nodeName, poolName, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9157,16 +9479,16 @@ func (c *ClientWithResponses) GetPoolWithResponse(ctx context.Context, poolName 
 }
 
 // UpdatePoolWithBodyWithResponse request with arbitrary body returning *UpdatePoolResponse
-func (c *ClientWithResponses) UpdatePoolWithBodyWithResponse(ctx context.Context, poolName string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdatePoolResponse, error) {
-	rsp, err := c.UpdatePoolWithBody(ctx, poolName, contentType, body, reqEditors...)
+func (c *ClientWithResponses) UpdatePoolWithBodyWithResponse(ctx context.Context, poolName string, params *UpdatePoolParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdatePoolResponse, error) {
+	rsp, err := c.UpdatePoolWithBody(ctx, poolName, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
 	return ParseUpdatePoolResponse(rsp)
 }
 
-func (c *ClientWithResponses) UpdatePoolWithResponse(ctx context.Context, poolName string, body UpdatePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdatePoolResponse, error) {
-	rsp, err := c.UpdatePool(ctx, poolName, body, reqEditors...)
+func (c *ClientWithResponses) UpdatePoolWithResponse(ctx context.Context, poolName string, params *UpdatePoolParams, body UpdatePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdatePoolResponse, error) {
+	rsp, err := c.UpdatePool(ctx, poolName, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9218,16 +9540,16 @@ func (c *ClientWithResponses) CreateQuotaWithResponse(ctx context.Context, param
 }
 
 // ApplyQuotaWithBodyWithResponse request with arbitrary body returning *ApplyQuotaResponse
-func (c *ClientWithResponses) ApplyQuotaWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyQuotaResponse, error) {
-	rsp, err := c.ApplyQuotaWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) ApplyQuotaWithBodyWithResponse(ctx context.Context, params *ApplyQuotaParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyQuotaResponse, error) {
+	rsp, err := c.ApplyQuotaWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
 	return ParseApplyQuotaResponse(rsp)
 }
 
-func (c *ClientWithResponses) ApplyQuotaWithResponse(ctx context.Context, body ApplyQuotaJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyQuotaResponse, error) {
-	rsp, err := c.ApplyQuota(ctx, body, reqEditors...)
+func (c *ClientWithResponses) ApplyQuotaWithResponse(ctx context.Context, params *ApplyQuotaParams, body ApplyQuotaJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyQuotaResponse, error) {
+	rsp, err := c.ApplyQuota(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9568,6 +9890,13 @@ func ParseApplyJobResponse(rsp *http.Response) (*ApplyJobResponse, error) {
 		}
 		response.JSON409 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -9738,6 +10067,13 @@ func ParseDeleteJobResponse(rsp *http.Response) (*DeleteJobResponse, error) {
 			return nil, err
 		}
 		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure
@@ -9910,6 +10246,13 @@ func ParseChangeJobResponse(rsp *http.Response) (*ChangeJobResponse, error) {
 		}
 		response.JSON409 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -9998,6 +10341,13 @@ func ParseCancelJobResponse(rsp *http.Response) (*CancelJobResponse, error) {
 			return nil, err
 		}
 		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure
@@ -10522,6 +10872,13 @@ func ParsePauseJobResponse(rsp *http.Response) (*PauseJobResponse, error) {
 		}
 		response.JSON409 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -10686,6 +11043,13 @@ func ParseResumeJobResponse(rsp *http.Response) (*ResumeJobResponse, error) {
 		}
 		response.JSON409 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -10767,6 +11131,13 @@ func ParseRetryJobResponse(rsp *http.Response) (*RetryJobResponse, error) {
 			return nil, err
 		}
 		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure
@@ -11060,6 +11431,13 @@ func ParseDeleteNamespaceResponse(rsp *http.Response) (*DeleteNamespaceResponse,
 			return nil, err
 		}
 		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure
@@ -11633,6 +12011,13 @@ func ParseRemoveNodeLabelByQueryResponse(rsp *http.Response) (*RemoveNodeLabelBy
 		}
 		response.JSON409 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -11893,6 +12278,13 @@ func ParseSetNodeLabelByQueryResponse(rsp *http.Response) (*SetNodeLabelByQueryR
 		}
 		response.JSON409 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -11981,6 +12373,13 @@ func ParseRemoveNodeLabelResponse(rsp *http.Response) (*RemoveNodeLabelResponse,
 			return nil, err
 		}
 		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure
@@ -12145,6 +12544,13 @@ func ParseSetNodeLabelResponse(rsp *http.Response) (*SetNodeLabelResponse, error
 			return nil, err
 		}
 		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest Failure
@@ -12330,6 +12736,13 @@ func ParseLeavePoolResponse(rsp *http.Response) (*LeavePoolResponse, error) {
 			return nil, err
 		}
 		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure
@@ -12577,6 +12990,13 @@ func ParseDeletePoolResponse(rsp *http.Response) (*DeletePoolResponse, error) {
 		}
 		response.JSON409 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -12740,6 +13160,13 @@ func ParseUpdatePoolResponse(rsp *http.Response) (*UpdatePoolResponse, error) {
 			return nil, err
 		}
 		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest Failure
@@ -13144,6 +13571,13 @@ func ParseApplyQuotaResponse(rsp *http.Response) (*ApplyQuotaResponse, error) {
 		}
 		response.JSON409 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -13232,6 +13666,13 @@ func ParseDeleteQuotaResponse(rsp *http.Response) (*DeleteQuotaResponse, error) 
 			return nil, err
 		}
 		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure

@@ -1,0 +1,140 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/pool"
+	"g8s.host/gpu-scheduler/pkg/submit"
+)
+
+// IfMatch lets a client change only what it has seen. huma reads only embedded types that are exported, so this is.
+type IfMatch struct {
+	Match string `header:"If-Match" maxLength:"4096" doc:"The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there"`
+}
+
+// ETagged is the version of an answer's object, as far as it can be written: it does not change with its state.
+type ETagged struct {
+	ETag string `header:"ETag" doc:"The version of what can be changed of it, for If-Match. It stays the same while only its state changes"`
+}
+
+// check refuses a change of something whose version is none of those that the client has seen; "" is the version of
+// what is not there. Several versions are those of things that each stand for it.
+func (m IfMatch) check(what string, versions ...string) error {
+	versions = slices.DeleteFunc(versions, func(version string) bool { return version == "" })
+	if m.Match == "" {
+		return nil
+	}
+	for seen := range strings.SplitSeq(m.Match, ",") {
+		seen = strings.TrimSpace(seen)
+		if seen == "*" && len(versions) > 0 || slices.Contains(versions, seen) {
+			return nil
+		}
+	}
+	text := fmt.Sprintf("%s is not what If-Match says, and was left as it is: read it again, and decide anew", what)
+	if len(versions) == 0 {
+		text = fmt.Sprintf("%s is not there, as If-Match says it is", what)
+	}
+	return &refusal{status: http.StatusPreconditionFailed, code: "PreconditionFailed", text: text}
+}
+
+// guard is a writer that changes only what the client has seen.
+func (m IfMatch) guard(writer *submit.Client, what string) *submit.Client {
+	if m.Match == "" {
+		return writer
+	}
+	return writer.If(func(object metav1.Object) error { return m.check(what, etag(object)) })
+}
+
+// nodePlan plans a change of nodes, or refuses it.
+type nodePlan func([]corev1.Node) (pool.Plan, error)
+
+// whilePool lets a plan through while a pool is what the client has seen.
+func (m IfMatch) whilePool(name string, plan func([]corev1.Node) pool.Plan) nodePlan {
+	return func(nodes []corev1.Node) (pool.Plan, error) {
+		return plan(nodes), m.check(fmt.Sprintf("pool %q", name), poolETag(name, nodes))
+	}
+}
+
+// whileNode lets a plan through while a node, or its label of a key unless that is "", is what the client has seen.
+func (m IfMatch) whileNode(name, key string, plan func([]corev1.Node) pool.Plan) nodePlan {
+	return func(nodes []corev1.Node) (pool.Plan, error) {
+		i := slices.IndexFunc(nodes, func(node corev1.Node) bool { return node.Name == name })
+		if i < 0 {
+			return plan(nodes), nil // it says that the node is missing
+		}
+		return plan(nodes), m.check(fmt.Sprintf("node %q", name), etag(&nodes[i]), labelETag(&nodes[i], key))
+	}
+}
+
+// always is a plan that depends on nothing that a client has seen.
+func always(plan func([]corev1.Node) pool.Plan) nodePlan {
+	return func(nodes []corev1.Node) (pool.Plan, error) { return plan(nodes), nil }
+}
+
+// written are the annotations that change with what is written of an object. Others, such as a node's inventory, are
+// state.
+var written = []string{
+	names.AnnotationSubmitted, names.AnnotationDescription,
+	names.AnnotationPausedAt, names.AnnotationCancelledAt, names.AnnotationReplicas,
+}
+
+// etag is the version of an object; "" for nil.
+func etag(object metav1.Object) string {
+	if object == nil {
+		return ""
+	}
+	parts := []any{object.GetUID(), object.GetGeneration(), object.GetLabels()}
+	for _, key := range written {
+		parts = append(parts, object.GetAnnotations()[key])
+	}
+	if quota, ok := object.(*corev1.ResourceQuota); ok { // whose generation stays the same
+		parts = append(parts, quota.Spec)
+	}
+	return hashed(parts...)
+}
+
+// poolETag is the version of a pool: which nodes are in it, and how they are described. It is "" for a pool without
+// nodes, which does not exist.
+func poolETag(name string, nodes []corev1.Node) string {
+	var members []string
+	for i := range nodes {
+		node := &nodes[i]
+		if gpu.PoolOf(node) == name {
+			members = append(members, strings.Join([]string{
+				node.Name, string(node.UID), node.Labels[names.LabelGPUType], node.Annotations[names.AnnotationDescription],
+			}, "\x00"))
+		}
+	}
+	if len(members) == 0 {
+		return ""
+	}
+	slices.Sort(members)
+	return hashed(name, members)
+}
+
+// labelETag is the version of a label of a node, "" if the node has none.
+func labelETag(node *corev1.Node, key string) string {
+	value, has := node.Labels[key]
+	if !has {
+		return ""
+	}
+	return hashed(node.UID, key, value)
+}
+
+// hashed is a strong ETag of values that JSON can hold.
+func hashed(parts ...any) string {
+	data, _ := json.Marshal(parts) // strings, numbers and what Kubernetes itself encodes
+	sum := sha256.Sum256(data)
+	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+}

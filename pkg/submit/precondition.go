@@ -1,0 +1,78 @@
+package submit
+
+import (
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// If returns a Client that changes and deletes jobs, quotas and namespaces only while is agrees to what they are: it is
+// asked with the object, or with nil for one that is not there, and its error ends the change. An object that changes
+// after it was asked about is not written to: it is asked about again.
+//
+// A job that is made anew is asked about just before the old one is deleted.
+func (c *Client) If(is func(metav1.Object) error) *Client {
+	return &Client{api: c.api, is: is}
+}
+
+// check asks whether an object may be changed.
+func (c *Client) check(object metav1.Object) error {
+	if c.is == nil {
+		return nil
+	}
+	return c.is(object)
+}
+
+// checkAbsent asks whether an object that is not there may be made.
+func (c *Client) checkAbsent() error {
+	if c.is == nil {
+		return nil
+	}
+	return c.is(nil)
+}
+
+// checkAll asks about all objects of a job or a quota, of which there may be none.
+func (c *Client) checkAll(objects []client.Object) error {
+	if len(objects) == 0 {
+		return c.checkAbsent()
+	}
+	for _, object := range objects {
+		if err := c.check(object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkPlanned asks about a job once more, as the plan to change it has read it.
+func (c *Client) checkPlanned(plan *jobPlan) error {
+	if plan.before[0] == nil {
+		return c.checkAbsent()
+	}
+	return c.check(plan.before[0])
+}
+
+// hold lets a write of an object that was asked about fail with a conflict if the object changed since. Without a
+// condition writes do not depend on what others do to other fields.
+func (c *Client) hold(object, seen client.Object) {
+	if c.is != nil && seen != nil {
+		object.SetResourceVersion(seen.GetResourceVersion())
+	}
+}
+
+// only are the preconditions of deleting exactly this object, and under a condition exactly this version of it. What
+// belongs to another object goes with that.
+func (c *Client) only(object metav1.Object) client.Preconditions {
+	uid := object.GetUID()
+	out := client.Preconditions{UID: &uid}
+	if c.is != nil && len(object.GetOwnerReferences()) == 0 {
+		version := object.GetResourceVersion()
+		out.ResourceVersion = &version
+	}
+	return out
+}
+
+// again reports whether what was asked about has changed meanwhile, so that it is to be asked about again.
+func (c *Client) again(err error, attempt int) bool {
+	return c.is != nil && apierrors.IsConflict(err) && attempt < stepAttempts
+}
