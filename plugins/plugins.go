@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/scheduler-plugins/pkg/capacityscheduling"
 	"sigs.k8s.io/scheduler-plugins/pkg/noderesourcetopology"
 
+	"g8s.host/gpu-scheduler/pkg/attempt"
 	"g8s.host/gpu-scheduler/pkg/backpressure"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/explain"
@@ -27,17 +28,26 @@ type Dependencies struct {
 	Gate *backpressure.Gate
 	// Explain records why pods are where they are. nil records nothing.
 	Explain *explain.Recorder
+	// Attempts numbers scheduling attempts, from 1 if it is nil. A replay sets it.
+	Attempts *attempt.Counter
 }
 
 // Registry returns our plugins, and those of scheduler-plugins that GPU clusters use. None runs until a
 // profile enables it.
 func Registry(deps Dependencies) runtime.Registry {
 	ledger := devices.NewLedger()
+	if deps.Attempts == nil {
+		deps.Attempts = &attempt.Counter{}
+	}
 	return runtime.Registry{
-		gpudevices.Name: gpudevices.Factory(gpudevices.Dependencies{Ledger: ledger, Epoch: deps.Epoch, Gate: deps.Gate}),
+		gpudevices.Name: gpudevices.Factory(gpudevices.Dependencies{
+			Ledger: ledger, Epoch: deps.Epoch, Gate: deps.Gate, Attempts: deps.Attempts,
+		}),
 		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, Cards: ledger, Now: time.Now}),
 		gpufilter.Name:  gpufilter.Factory(gpufilter.Dependencies{Ledger: ledger}),
-		gpuscore.Name:   gpuscore.Factory(gpuscore.Dependencies{Explain: deps.Explain != nil, Devices: ledger}),
+		gpuscore.Name: gpuscore.Factory(gpuscore.Dependencies{
+			Explain: deps.Explain != nil, Devices: ledger, Attempts: deps.Attempts,
+		}),
 
 		capacityscheduling.Name:   capacityscheduling.New,
 		coscheduling.Name:         coscheduling.New,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -20,8 +21,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/simulate"
 )
 
-// shippedConfig is the configuration that production runs, within the manifests.
-const shippedConfig = "scheduler/scheduler-config.yaml"
+// What production runs, within the manifests.
+const (
+	shippedConfig = "scheduler/scheduler-config.yaml"
+	shippedPolicy = "scheduler/score-policy.yaml"
+)
 
 const simulateLong = `Place a workload on a cluster in memory, through the plugins and the configuration
 file of production, and say how many GPUs end up allocated and which pods fit nowhere.
@@ -40,12 +44,17 @@ const simulateExample = `  # Where would this job go now?
   gpu-scheduler simulate --cluster now.yaml --workload week.yaml \
     --policy pack.yaml --policy spread.yaml --report compare.html
 
+  # What would these weights have done to last week's jobs?
+  gpu-scheduler simulate --recording week.jsonl.gz \
+    --policy today.yaml --policy proposed.yaml --report compare.html
+
   # The published benchmark, one seed
   gpu-scheduler simulate --cluster nodes.csv --workload pods.csv --arrivals published --seed 42`
 
 // simulation is what the user asks for.
 type simulation struct {
 	cluster, report   string
+	recording         string
 	workloads         []string
 	configs, policies []string
 	arrivals, output  string
@@ -62,30 +71,31 @@ func newSimulateCommand() *cobra.Command {
 		Example: simulateExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cmd.SilenceUsage = true
 			s.out, s.progress = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			silenceLogs()
-			err := s.run(cmd.Context())
-			if err != nil {
-				fmt.Fprintln(s.progress, "error:", err)
-			}
-			return err
+			return told(cmd, s.run(cmd.Context()))
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&s.cluster, "cluster", "", "Nodes, and pods on them: YAML, JSON or the CSV of a trace")
 	flags.StringArrayVar(&s.workloads, "workload", nil, "What to place: gpuctl YAML, Kubernetes YAML or the CSV of a trace (repeatable)")
-	flags.StringArrayVar(&s.configs, "config", nil, "Configuration of the scheduler (repeatable; default is the one that is shipped)")
-	flags.StringArrayVar(&s.policies, "policy", nil, "Scoring policy, in place of that of the configuration (repeatable)")
+	flags.StringVar(&s.recording, "recording", "", "In place of both: what gpu-scheduler simulate record wrote")
+	s.addConfigFlags(flags)
 	flags.StringVar(&s.arrivals, "arrivals", arriveListed,
 		"How the pods of a trace come: listed, timed (as recorded), or published (shuffled and inflated, as in the ATC'23 benchmark)")
-	flags.Int64Var(&s.seed, "seed", 0, "Decides what is left to chance: the order of published arrivals, and which of equal nodes is taken. Production has 0")
 	flags.StringVarP(&s.output, "output", "o", "table", "Output: table, json, or csv (allocation by percent asked for)")
 	flags.StringVar(&s.report, "report", "", "Write plots to this file too, .html or .svg")
-	cmd.AddCommand(newQueueingCommand())
+	cmd.AddCommand(newQueueingCommand(), newRecordCommand(), newVerifyCommand())
 	cmd.SetUsageFunc((&cobra.Command{}).UsageFunc()) // that of the parent lists the scheduler's own flags
 	cmd.SetHelpFunc((&cobra.Command{}).HelpFunc())
 	return cmd
+}
+
+// addConfigFlags adds the flags that say what is to be tried.
+func (s *simulation) addConfigFlags(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&s.configs, "config", nil, "Configuration of the scheduler (repeatable; default is the one that is shipped)")
+	flags.StringArrayVar(&s.policies, "policy", nil, "Scoring policy, in place of that of the configuration (repeatable)")
+	flags.Int64Var(&s.seed, "seed", 0, "Decides what is left to chance: the order of published arrivals, and which of equal nodes is taken. Production has 0")
 }
 
 func (s *simulation) run(ctx context.Context) error {
@@ -93,11 +103,11 @@ func (s *simulation) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cluster, arrivals, err := s.read()
+	candidates, err := s.candidates()
 	if err != nil {
 		return err
 	}
-	candidates, err := s.candidates()
+	cluster, arrivals, err := s.read(candidates)
 	if err != nil {
 		return err
 	}
@@ -225,11 +235,18 @@ func (s *simulation) config(path string) (*config.KubeSchedulerConfiguration, er
 	if err != nil {
 		return nil, fmt.Errorf("reading --config %s: %w", path, err)
 	}
+	if path == "" {
+		policy, err := manifests.FS.ReadFile(shippedPolicy)
+		if err != nil {
+			return nil, fmt.Errorf("reading the scoring policy: %w", err)
+		}
+		return cfg, simulate.SetPolicy(cfg, policy)
+	}
 	missing, err := simulate.ReadPolicyFiles(cfg)
 	if err != nil {
 		return nil, err
 	}
-	if path != "" && len(s.policies) == 0 {
+	if len(s.policies) == 0 {
 		for _, file := range missing {
 			fmt.Fprintf(s.progress, "%s: there is no policyFile %s here, so the other arguments apply; --policy names one\n", path, file)
 		}

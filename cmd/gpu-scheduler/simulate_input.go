@@ -18,8 +18,11 @@ const (
 	arrivePublished = "published"
 )
 
-// read returns the cluster and what comes to it.
-func (s *simulation) read() (simulate.Cluster, []simulate.Arrival, error) {
+// read returns the cluster and what comes to it, for the schedulers of some candidates.
+func (s *simulation) read(candidates []simulate.Candidate) (simulate.Cluster, []simulate.Arrival, error) {
+	if s.recording != "" {
+		return s.readHistory(candidates)
+	}
 	if s.cluster == "" {
 		return simulate.Cluster{}, nil, errors.New("--cluster is missing: name a file of nodes, such as the output of kubectl get nodes -o yaml")
 	}
@@ -44,6 +47,28 @@ func (s *simulation) read() (simulate.Cluster, []simulate.Arrival, error) {
 		return simulate.Cluster{}, nil, errors.New("there is nothing to place: name a file with --workload, or add pods that wait to --cluster")
 	}
 	slices.SortStableFunc(arrivals, func(a, b simulate.Arrival) int { return cmp.Compare(a.At, b.At) })
+	return cluster, arrivals, nil
+}
+
+// readHistory reads who came to a cluster while it was recorded.
+func (s *simulation) readHistory(candidates []simulate.Candidate) (simulate.Cluster, []simulate.Arrival, error) {
+	if s.cluster != "" || len(s.workloads) > 0 {
+		return simulate.Cluster{}, nil, errors.New("--recording has nodes and pods of its own: leave out --cluster and --workload")
+	}
+	rec, err := s.readRecording()
+	if err != nil {
+		return simulate.Cluster{}, nil, err
+	}
+	var schedulers []string
+	for _, candidate := range candidates {
+		for i := range candidate.Config.Profiles {
+			schedulers = append(schedulers, candidate.Config.Profiles[i].SchedulerName)
+		}
+	}
+	cluster, arrivals := simulate.FromRecording(rec, schedulers)
+	if len(arrivals) == 0 {
+		return simulate.Cluster{}, nil, fmt.Errorf("nobody came in --recording %s whom a scheduler named %s would place", s.recording, schedulers[0])
+	}
 	return cluster, arrivals, nil
 }
 

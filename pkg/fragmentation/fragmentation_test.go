@@ -223,6 +223,18 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// TestPaceIsOfNumbersAlone asks two at other numbers, one of which joins late.
+func TestPaceIsOfNumbersAlone(t *testing.T) {
+	var all, late fragmentation.Pace
+	late.DueAt(5000)
+	for number := range int64(10_000) {
+		due := all.DueAt(number + 1)
+		if number >= 5000 && late.DueAt(number+1) != due {
+			t.Fatalf("at pod %d a model is due for one and not for the other", number+1)
+		}
+	}
+}
+
 func BenchmarkWaste(b *testing.B) {
 	demand := fragmentation.Demand{}
 	random := rand.New(rand.NewSource(1))

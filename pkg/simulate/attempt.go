@@ -57,30 +57,33 @@ func (e *engine) try(ctx context.Context, pod *corev1.Pod) (outcome, error) {
 	return out, e.settle(ctx, &out)
 }
 
-// choose decides where a pod would go, and on which cards, and takes nothing. node is "" where it fits nowhere.
-func (e *engine) choose(ctx context.Context, pod *corev1.Pod) (node, cards string, reasons []string, err error) {
+// choose decides where a pod would go, and on which cards, and takes nothing. The node is "" where it fits nowhere.
+func (e *engine) choose(ctx context.Context, pod *corev1.Pod) (Decision, []string, error) {
+	decision := Decision{Pod: nameOf(pod).String()}
 	fw, ok := e.profileOf(pod)
 	if !ok {
-		return "", "", nil, fmt.Errorf("the configuration has no profile for schedulerName %q", pod.Spec.SchedulerName)
+		return decision, nil, fmt.Errorf("the configuration has no profile for schedulerName %q", pod.Spec.SchedulerName)
 	}
 	state := newState()
 	result, err := e.scheduler.SchedulePod(ctx, fw, state, pod)
 	var unfit *framework.FitError
 	if errors.As(err, &unfit) {
-		return "", "", reasonsOf(unfit), nil
+		return decision, reasonsOf(unfit), nil
 	}
 	if err != nil {
-		return "", "", nil, err
+		return decision, nil, err
 	}
-	placed := placedOn(pod, result.SuggestedHost)
-	defer fw.RunReservePluginsUnreserve(ctx, state, placed, placed.Spec.NodeName)
-	if status := fw.RunReservePluginsReserve(ctx, state, placed, placed.Spec.NodeName); !status.IsSuccess() {
-		return "", "", nil, fmt.Errorf("reserving on node %s: %w", placed.Spec.NodeName, status.AsError())
+	node := result.SuggestedHost
+	placed := placedOn(pod, node)
+	defer fw.RunReservePluginsUnreserve(ctx, state, placed, node)
+	if status := fw.RunReservePluginsReserve(ctx, state, placed, node); !status.IsSuccess() {
+		return decision, nil, fmt.Errorf("reserving on node %s: %w", node, status.AsError())
 	}
-	if status := fw.RunBindPlugins(ctx, state, placed, placed.Spec.NodeName); !status.IsSuccess() {
-		return "", "", nil, fmt.Errorf("binding: %w", status.AsError())
+	if status := fw.RunBindPlugins(ctx, state, placed, node); !status.IsSuccess() {
+		return decision, nil, fmt.Errorf("binding: %w", status.AsError())
 	}
-	return placed.Spec.NodeName, e.api.takeBinding()[names.AnnotationGPUDevices], nil, nil
+	decision.Node, decision.Devices = node, e.api.takeBinding()[names.AnnotationGPUDevices]
+	return decision, nil, nil
 }
 
 // newState is what kube-scheduler begins an attempt with.
@@ -188,4 +191,3 @@ func (e *engine) giveUp(ctx context.Context, h *held) error {
 	}
 	return nil
 }
-

@@ -13,6 +13,9 @@ type ending struct {
 	start int
 }
 
+// leaves is the start of a pod that leaves whenever it was started, or was not.
+const leaves = -1
+
 // endings is a heap of pods, the one that ends first on top.
 type endings []ending
 

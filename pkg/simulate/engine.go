@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/pkg/attempt"
 	"g8s.host/gpu-scheduler/plugins"
 )
 
@@ -31,6 +32,9 @@ type engine struct {
 	nodes     toolscache.Indexer
 	pods      toolscache.Indexer
 	api       *apiServer
+	attempts  attempt.Counter
+	// nominations are of pods for whom others make room.
+	nominations *nominations
 	// held are the members of gangs that have a place and wait for the others, in order of their decisions.
 	held []*held
 }
@@ -39,7 +43,7 @@ type engine struct {
 const address = "http://simulation.invalid"
 
 func newEngine(ctx context.Context, cfg *config.KubeSchedulerConfiguration, cluster Cluster, seed int64) (*engine, error) {
-	e := &engine{api: newAPIServer(cluster.Groups)}
+	e := &engine{api: newAPIServer(cluster.Groups), nominations: newNominations()}
 	restConfig := &rest.Config{Host: address, QPS: -1, Transport: e.api}
 	client, err := kubernetes.NewForConfigAndClient(restConfig, &http.Client{Transport: e.api})
 	if err != nil {
@@ -54,6 +58,9 @@ func newEngine(ctx context.Context, cfg *config.KubeSchedulerConfiguration, clus
 		scheduler.WithParallelism(1))
 	if err != nil {
 		return nil, err
+	}
+	for _, profile := range e.scheduler.Profiles {
+		profile.SetPodNominator(e.nominations)
 	}
 	plugins.Attach(e.scheduler, plugins.Options{Seed: uint64(seed)}) //nolint:gosec // any bits will do
 	e.nodes, e.pods = e.informers.Core().V1().Nodes().Informer().GetIndexer(), e.informers.Core().V1().Pods().Informer().GetIndexer()

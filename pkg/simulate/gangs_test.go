@@ -148,4 +148,3 @@ func TestAnUnknownPriorityIsAnError(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
-

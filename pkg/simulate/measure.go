@@ -103,6 +103,12 @@ func (m *measure) ended(pod *corev1.Pod) { m.allocated -= milliOf(pod, m.cards[p
 // sample notes the allocation after an arrival.
 func (m *measure) sample() { m.collector.Add(m.asked, m.allocated) }
 
+// withdrawn counts an arrival that left before it had a node.
+func (m *measure) withdrawn(arrival *Arrival) {
+	m.asked -= milliOf(arrival.Pod, m.mean)
+	m.result.Withdrawn++
+}
+
 // evicted notes that a pod made room for another.
 func (m *measure) evicted(victim, preemptor *corev1.Pod, now time.Duration) {
 	m.result.Evictions = append(m.result.Evictions, Eviction{
@@ -113,7 +119,7 @@ func (m *measure) evicted(victim, preemptor *corev1.Pod, now time.Duration) {
 // finish returns what was measured. Some pods still wait.
 func (m *measure) finish(left []*entry) *Result {
 	r := &m.result
-	r.Placed = r.Arrivals
+	r.Placed = r.Arrivals - r.Withdrawn
 	for _, pod := range left {
 		if pod.order >= 0 { // those of the cluster, which were evicted, are no arrivals
 			r.Placed--

@@ -83,8 +83,7 @@ func ParseWorkload(name string, data []byte, cluster Cluster) ([]Arrival, error)
 			if err := admit(pod, cluster.Classes); err != nil {
 				return nil, err
 			}
-			gang := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[names.LabelPodGroup]}
-			arrivals = append(arrivals, Arrival{Pod: pod, Group: groups[gang]})
+			arrivals = append(arrivals, Arrival{Pod: pod, Group: groups[groupOf(pod)]})
 		}
 	}
 	return arrivals, nil

@@ -49,7 +49,11 @@ func newReplay(engine *engine, cluster Cluster, name string, options Options) *r
 		entries: map[types.UID]*entry{}, byName: map[types.NamespacedName]*entry{},
 	}
 	for i, pod := range cluster.Pods {
-		r.know(&entry{Arrival: &Arrival{Pod: waitingAgain(pod)}, order: i - len(cluster.Pods), bound: pod})
+		there := &entry{Arrival: &Arrival{Pod: waitingAgain(pod)}, order: i - len(cluster.Pods), bound: pod}
+		r.know(there)
+		if at, ends := cluster.Ends[pod.UID]; ends {
+			r.ending.push(ending{at: at, pod: there})
+		}
 	}
 	return r
 }
@@ -64,6 +68,11 @@ func waitingAgain(pod *corev1.Pod) *corev1.Pod {
 
 func (r *replay) know(e *entry) {
 	r.entries[e.Pod.UID], r.byName[nameOf(e.Pod)] = e, e
+}
+
+// groupOf is the name of a pod's gang.
+func groupOf(pod *corev1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[names.LabelPodGroup]}
 }
 
 func nameOf(pod *corev1.Pod) types.NamespacedName {
@@ -83,20 +92,19 @@ func (r *replay) arrive(ctx context.Context, arrival *Arrival) error {
 		return err
 	}
 	r.know(pod)
+	if arrival.Until > 0 {
+		r.ending.push(ending{at: arrival.Until, pod: pod, start: leaves})
+	}
 	if err := r.try(ctx, pod); err != nil {
 		return err
 	}
 	if pod.held { // it may be the last of its gang to come
-		if err := r.retry(ctx, func(other *entry) bool { return sameGang(pod.Pod, other.Pod) }); err != nil {
+		if err := r.retry(ctx, func(other *entry) bool { return groupOf(other.Pod) == groupOf(pod.Pod) }); err != nil {
 			return err
 		}
 	}
 	r.measure.sample()
 	return nil
-}
-
-func sameGang(a, b *corev1.Pod) bool {
-	return a.Namespace == b.Namespace && a.Labels[names.LabelPodGroup] == b.Labels[names.LabelPodGroup]
 }
 
 // wait puts a pod among those that have no node.
@@ -196,15 +204,27 @@ func (r *replay) end(ctx context.Context, pod *entry) error {
 	return nil
 }
 
+// over ends a pod, if what was to end is still there.
+func (r *replay) over(ctx context.Context, ended ending) error {
+	pod := ended.pod
+	switch {
+	case pod.bound != nil && (ended.start == pod.starts || ended.start == leaves):
+		return r.end(ctx, pod)
+	case pod.bound == nil && ended.start == leaves:
+		r.waiting = slices.DeleteFunc(r.waiting, func(other *entry) bool { return other == pod })
+		r.measure.withdrawn(pod.Arrival)
+		return r.engine.pods.Delete(pod.Pod)
+	}
+	return nil
+}
+
 // advance lets pods end until a time, and those that wait have their turn after each moment at which some did.
 func (r *replay) advance(ctx context.Context, until time.Duration) error {
 	for len(r.ending) > 0 && r.ending[0].at <= until {
 		r.now = r.ending[0].at
 		for len(r.ending) > 0 && r.ending[0].at == r.now {
-			if ended := r.ending.pop(); ended.start == ended.pod.starts && ended.pod.bound != nil {
-				if err := r.end(ctx, ended.pod); err != nil {
-					return err
-				}
+			if err := r.over(ctx, r.ending.pop()); err != nil {
+				return err
 			}
 		}
 		if err := r.retry(ctx, func(*entry) bool { return true }); err != nil {

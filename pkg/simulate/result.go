@@ -21,6 +21,8 @@ type Result struct {
 	// Arrivals is how many pods came, Placed how many of them got a node.
 	Arrivals int `json:"arrivals"`
 	Placed   int `json:"placed"`
+	// Withdrawn is how many left before they got one.
+	Withdrawn int `json:"withdrawn,omitempty"`
 	// AskedGPUs is what pods asked for, those that ran already included.
 	AskedGPUs       float64 `json:"askedGPUs"`
 	AllocatedGPUs   float64 `json:"allocatedGPUs"`

@@ -27,6 +27,8 @@ type Cluster struct {
 	Nodes []*corev1.Node
 	// Pods are those that run on the nodes already.
 	Pods []*corev1.Pod
+	// Ends is when pods that run already end, by UID, from the start of the simulation. Others stay.
+	Ends map[types.UID]time.Duration
 	// Groups are the gangs of pods, Budgets what preemption heeds, Classes the priorities that pods name.
 	Groups  []*gangsv1.PodGroup
 	Budgets []*policyv1.PodDisruptionBudget
@@ -42,6 +44,8 @@ type Arrival struct {
 	At time.Duration
 	// Lifetime is how long it runs once it is placed; 0 is to the end of the simulation.
 	Lifetime time.Duration
+	// Until is when it leaves whether it was placed or not, from the start of the simulation; 0 is never.
+	Until time.Duration
 }
 
 // Candidate is one configuration to try.

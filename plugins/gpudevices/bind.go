@@ -3,7 +3,6 @@ package gpudevices
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,7 +24,7 @@ func (p *Plugin) Bind(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 		return fwk.AsStatus(fmt.Errorf("binding to node %s: %w", nodeName, err))
 	}
 	if place, err := cyclestate.Read[decision](cs, stateKey); err == nil {
-		annotations[names.AnnotationDecision] = strconv.FormatInt(int64(place), 10)
+		annotations[names.AnnotationDecision] = string(place)
 	}
 	klog.FromContext(ctx).V(4).Info("Binding pod", "pod", klog.KObj(pod), "node", klog.KRef("", nodeName),
 		"devices", annotations[names.AnnotationGPUDevices])

@@ -7,19 +7,20 @@
 //
 //	g8s.host/gpu-devices: {"version":1,"containers":{"train":[{"uuid":"GPU-5f1e","index":0},{"uuid":"GPU-9c07","index":1}]}}
 //	g8s.host/epoch: gpu-scheduler-7d9f_1b2c/4
-//	g8s.host/decision: "1042"
+//	g8s.host/decision: 1042/778216
 package gpudevices
 
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/pkg/attempt"
 	"g8s.host/gpu-scheduler/pkg/backpressure"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -43,32 +44,37 @@ type Dependencies struct {
 	Epoch func() (string, bool)
 	// Gate is told of the bindings under way. nil counts none.
 	Gate *backpressure.Gate
+	// Attempts numbers scheduling attempts. nil has numbers of its own.
+	Attempts *attempt.Counter
 }
 
 // Plugin chooses cards and binds pods for one scheduler profile.
 type Plugin struct {
 	Dependencies
 	handle fwk.Handle
-	// decided counts the decisions of all profiles: pods are reserved one after the other.
-	decided *atomic.Int64
+	// pods knows how far the scheduler is with what happens to pods.
+	pods cache.SharedIndexInformer
 }
 
 const stateKey fwk.StateKey = "Reserve" + Name
 
-// decision is the place of a pod's decision among all. Clones share it.
-type decision int64
+// decision is when a pod was decided about, as it is written. Clones share it.
+type decision string
 
 // Clone implements fwk.StateData.
 func (d decision) Clone() fwk.StateData { return d }
 
 // Factory returns what builds the plugin for each profile.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-	decided := &atomic.Int64{}
+	if deps.Attempts == nil {
+		deps.Attempts = &attempt.Counter{}
+	}
 	return func(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		if err := deps.Ledger.Follow(ctx, handle); err != nil {
 			return nil, err
 		}
-		return &Plugin{Dependencies: deps, handle: handle, decided: decided}, nil
+		pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()
+		return &Plugin{Dependencies: deps, handle: handle, pods: pods}, nil
 	}
 }
 
@@ -82,7 +88,7 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 // same allocator about the same node, so there are cards. If there are none the profile lacks GPUFilter, which is a
 // fault and no shortage: the pod is tried again after a back-off, and does not wait for an event.
 func (p *Plugin) Reserve(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
-	cs.Write(stateKey, decision(p.decided.Add(1)))
+	cs.Write(stateKey, decision(fmt.Sprintf("%d/%s", p.Attempts.Of(cs), p.pods.LastSyncResourceVersion())))
 	demand, err := gpu.DemandOf(pod)
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("reading what the pod asks for (is GPUFilter enabled?): %w", err))

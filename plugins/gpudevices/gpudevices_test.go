@@ -156,15 +156,15 @@ func TestBind(t *testing.T) {
 		epoch func() (string, bool)
 		want  map[string]string
 	}{
-		"cards, leadership and place of the decision are on the Binding": {p, epoch, map[string]string{names.AnnotationGPUDevices: cards, names.AnnotationEpoch: "leader/7", names.AnnotationDecision: "1"}},
-		"without leader election, cards alone":    {p, off, map[string]string{names.AnnotationGPUDevices: cards, names.AnnotationDecision: "1"}},
-		"without a fence, cards alone":            {p, nil, map[string]string{names.AnnotationGPUDevices: cards, names.AnnotationDecision: "1"}},
+		"cards, leadership and place of the decision are on the Binding": {p, epoch, map[string]string{names.AnnotationGPUDevices: cards, names.AnnotationEpoch: "leader/7", names.AnnotationDecision: "1/"}},
+		"without leader election, cards alone":                           {p, off, map[string]string{names.AnnotationGPUDevices: cards, names.AnnotationDecision: "1/"}},
+		"without a fence, cards alone":                                   {p, nil, map[string]string{names.AnnotationGPUDevices: cards, names.AnnotationDecision: "1/"}},
 		"a pod without GPUs is bound and fenced too": {
-			st.MakePod().Name("p").UID("p").Namespace("ns").Obj(), epoch, map[string]string{names.AnnotationEpoch: "leader/7", names.AnnotationDecision: "1"},
+			st.MakePod().Name("p").UID("p").Namespace("ns").Obj(), epoch, map[string]string{names.AnnotationEpoch: "leader/7", names.AnnotationDecision: "1/"},
 		},
 		"a pod of MIG slices has no cards of ours": {
 			st.MakePod().Name("p").UID("p").Namespace("ns").Req(map[corev1.ResourceName]string{names.ResourceMIGPrefix + "1g.10gb": "1"}).Obj(),
-			nil, map[string]string{names.AnnotationDecision: "1"},
+			nil, map[string]string{names.AnnotationDecision: "1/"},
 		},
 	}
 	for name, tc := range tests {

@@ -79,11 +79,11 @@ type forecaster struct {
 	asks    map[types.UID]ask // what the pods of the last time ask for
 }
 
-// next returns the forecast for a pod's attempt. It is made anew every so many attempts.
-func (f *forecaster) next(handle fwk.Handle, devices Devices) (*forecast, error) {
+// next returns the forecast for the attempt of some number. It is made anew every so many of them.
+func (f *forecaster) next(handle fwk.Handle, devices Devices, number int64) (*forecast, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.pace.Due() && f.current != nil {
+	if !f.pace.DueAt(number) && f.current != nil {
 		return f.current, nil
 	}
 	nodes, err := handle.SnapshotSharedLister().NodeInfos().List()

@@ -23,6 +23,7 @@ import (
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/attempt"
 	"g8s.host/gpu-scheduler/pkg/cyclestate"
 	"g8s.host/gpu-scheduler/pkg/explain/cycle"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -52,6 +53,8 @@ type Dependencies struct {
 	Explain bool
 	// Devices is nil where cards are only counted; then labels say how they are connected.
 	Devices Devices
+	// Attempts numbers scheduling attempts. nil has numbers of its own.
+	Attempts *attempt.Counter
 }
 
 // Plugin scores nodes for one scheduler profile.
@@ -92,6 +95,9 @@ func (s *state) Clone() fwk.StateData { return s }
 
 // Factory returns what builds the plugin for each profile.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	if deps.Attempts == nil {
+		deps.Attempts = &attempt.Counter{}
+	}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		return newPlugin(ctx, obj, &Plugin{Dependencies: deps, handle: handle})
 	}
@@ -154,7 +160,7 @@ func (p *Plugin) foresee(cs fwk.CycleState, s *state, pod *corev1.Pod) (err erro
 		return nil
 	}
 	s.ask = askOf(pod)
-	if s.forecast, err = p.forecaster.next(p.handle, p.Devices); err != nil {
+	if s.forecast, err = p.forecaster.next(p.handle, p.Devices, p.Attempts.Of(cs)); err != nil {
 		return fmt.Errorf("forecasting which pods will come: %w", err)
 	}
 	cs.Write(stateKey, s)

@@ -41,6 +41,7 @@ func (k kind) Ends(other kind) bool {
 // PreFilter ranks nodes, where the scheduler tries the best of them first. It comes before GPUFilter, which knows the
 // nodes. Replicas that are to be spread are not ranked: what a node is worth to them depends on where others are.
 func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	p.Attempts.Of(cs) // counts it, whatever becomes of it
 	if p.Devices == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}

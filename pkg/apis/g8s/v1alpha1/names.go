@@ -125,8 +125,9 @@ const (
 	// AnnotationEpoch is, on a Binding, the leadership under which it was decided: "<lease holder>/<transitions>".
 	// The API server refuses a Binding of another epoch than the scheduler's lease has.
 	AnnotationEpoch = "g8s.host/epoch"
-	// AnnotationDecision is, on a Binding, the place of the decision among those that one scheduler process made: a
-	// number that grows. Bindings overtake each other on the way to the API server; by it a replay finds the order.
+	// AnnotationDecision is, on a Binding, when it was decided: "<number>/<revision>". The number is that of the attempt
+	// among all of the scheduler process, the revision that of the last change of a pod that it had been told of. Bindings
+	// overtake each other on the way to the API server; by this a replay finds the order.
 	AnnotationDecision = "g8s.host/decision"
 	// AnnotationDescription is the author's description of a job or pool.
 	AnnotationDescription = "g8s.host/description"

@@ -1,0 +1,98 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/simulate/recording"
+)
+
+// made is a decision of a recording: where a pod was put, as its binding tells, and when that was decided.
+type made struct {
+	pod *corev1.Pod
+	// number is that of the attempt among all of the scheduler, seen the last change of a pod that the scheduler knew
+	// of. Between decision and binding, others are decided and pods leave.
+	number, seen int64
+}
+
+// decisionsOf returns the decisions of a recording in the order in which they were made. Those of schedulers that do
+// not tell are taken for made when the pod was bound.
+func decisionsOf(rec *recording.Recording) []made {
+	var all []made
+	known := map[types.UID]bool{}
+	for _, pod := range rec.Pods {
+		known[pod.UID] = pod.Spec.NodeName != ""
+	}
+	for i := range rec.Events {
+		event := &rec.Events[i]
+		if event.Pod == nil || event.Pod.Spec.NodeName == "" || known[event.Pod.UID] {
+			continue
+		}
+		known[event.Pod.UID] = true
+		number, seen, _ := strings.Cut(event.Pod.Annotations[names.AnnotationDecision], "/")
+		decision := made{pod: event.Pod, seen: event.Revision - 1}
+		decision.number, _ = strconv.ParseInt(number, 10, 64) // 0 where it does not tell
+		if revision, err := strconv.ParseInt(seen, 10, 64); err == nil {
+			decision.seen = min(revision, decision.seen)
+		}
+		all = append(all, decision)
+	}
+	slices.SortStableFunc(all, func(a, b made) int { return cmp.Or(cmp.Compare(a.seen, b.seen), cmp.Compare(a.number, b.number)) })
+	return all
+}
+
+// underWay is how many changes may come between a refusal and its report.
+const underWay = 16
+
+// departure is a pod that left with an event.
+type departure struct {
+	pod   *corev1.Pod
+	event int
+}
+
+// refuse tries a pod that was refused. What left just before that was known may still have been there.
+func (v *verifier) refuse(ctx context.Context, pod *corev1.Pod) error {
+	if _, ours := v.engine.profileOf(pod); !ours {
+		return nil
+	}
+	v.result.Refusals++
+	got, _, err := v.engine.choose(ctx, pod)
+	if err == nil && got.Node != "" {
+		if again, _, retryErr := v.chooseBeside(ctx, pod); again.Node == "" {
+			got, err = again, retryErr
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case got.Node == "":
+		v.result.SameRefusals++
+	default:
+		v.result.Differences = append(v.result.Differences, Difference{Pod: got.Pod, Recorded: Decision{Pod: got.Pod}, Simulated: got})
+	}
+	return nil
+}
+
+// chooseBeside decides about a pod as if those who left last were still there.
+func (v *verifier) chooseBeside(ctx context.Context, pod *corev1.Pod) (Decision, []string, error) {
+	v.departed = slices.DeleteFunc(v.departed, func(d departure) bool { return d.event < v.event-underWay })
+	for _, d := range v.departed {
+		if err := v.engine.put(d.pod); err != nil {
+			return Decision{}, nil, err
+		}
+	}
+	got, reasons, err := v.engine.choose(ctx, pod)
+	for _, d := range v.departed {
+		if err := v.engine.remove(ctx, d.pod); err != nil {
+			return Decision{}, nil, err
+		}
+	}
+	return got, reasons, err
+}

@@ -1,0 +1,269 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/simulate/recording"
+)
+
+// Comparison is how many decisions of a recording a simulation makes alike, each of them on what the cluster was like
+// then: a difference does not lead to others.
+type Comparison struct {
+	// Name is that of the candidate.
+	Name string `json:"name"`
+	// Placements is how many pods the scheduler placed, SameNode on how many of them the simulation agrees about the node,
+	// and SamePlace about the node and every card.
+	Placements int `json:"placements"`
+	SameNode   int `json:"sameNode"`
+	SamePlace  int `json:"samePlace"`
+	// Refusals is how often the scheduler found no place for a pod, SameRefusals how often the simulation finds none either.
+	Refusals     int `json:"refusals"`
+	SameRefusals int `json:"sameRefusals"`
+	// ReproducedPercent is the share of placements and refusals that are the same.
+	ReproducedPercent float64 `json:"reproducedPercent"`
+
+	Differences []Difference `json:"differences"`
+}
+
+// Difference is a decision that comes out otherwise.
+type Difference struct {
+	Pod       string   `json:"pod"`
+	Recorded  Decision `json:"recorded"`
+	Simulated Decision `json:"simulated"`
+	// Reasons are why the simulation finds no node, if it does not.
+	Reasons []string `json:"reasons,omitempty"`
+}
+
+// Verify makes the decisions of a recording again. Pods of other schedulers are placed as recorded.
+func Verify(ctx context.Context, rec *recording.Recording, candidate Candidate, options Options) (*Comparison, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	cluster, waiting := clusterOf(rec)
+	engine, err := newEngine(ctx, candidate.Config, cluster, options.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("starting the scheduler of %s: %w", candidate.Name, err)
+	}
+	v := &verifier{
+		engine: engine, result: Comparison{Name: candidate.Name, Differences: []Difference{}}, decisions: decisionsOf(rec),
+		waiting: map[types.UID]*corev1.Pod{}, running: map[types.UID]*corev1.Pod{},
+	}
+	for _, pod := range cluster.Pods {
+		v.running[pod.UID] = pod
+	}
+	for _, pod := range waiting {
+		if err := v.arrive(pod); err != nil {
+			return nil, err
+		}
+	}
+	for i := range rec.Events {
+		v.event = i
+		if err := v.catchUp(ctx, rec.Events[i].Revision); err != nil {
+			return nil, err
+		}
+		if err := v.happen(ctx, &rec.Events[i]); err != nil {
+			return nil, err
+		}
+		if options.Progress != nil {
+			options.Progress(i + 1)
+		}
+	}
+	return v.finish(), nil
+}
+
+// verifier follows a recording.
+type verifier struct {
+	engine *engine
+	result Comparison
+	// decisions are those still to be made.
+	decisions []made
+	waiting   map[types.UID]*corev1.Pod
+	running   map[types.UID]*corev1.Pod
+	// event is the one at hand, departed who left with the last ones.
+	event    int
+	departed []departure
+}
+
+// catchUp makes the decisions that were made before a revision was known to the scheduler.
+func (v *verifier) catchUp(ctx context.Context, revision int64) error {
+	for len(v.decisions) > 0 && v.decisions[0].seen < revision {
+		decision := v.decisions[0]
+		v.decisions = v.decisions[1:]
+		if decision.number > 0 { // what is tried beside, or was and is not recorded
+			v.engine.attempts.Set(decision.number - 1)
+		}
+		if err := v.decide(ctx, decision.pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// happen takes in one event.
+func (v *verifier) happen(ctx context.Context, event *recording.Event) error {
+	switch {
+	case event.Node != nil:
+		return v.engine.changeNode(event.Type, event.Node)
+	case event.Pod == nil:
+		return nil // PodGroups are known from the beginning
+	}
+	pod := event.Pod
+	waited, isWaiting := v.waiting[pod.UID]
+	_, isRunning := v.running[pod.UID]
+	switch {
+	case event.Type == watch.Deleted || ended(pod):
+		return v.leave(ctx, pod.UID)
+	case isRunning:
+		return nil
+	case pod.Spec.NodeName == "" && !isWaiting:
+		return v.arrive(pod)
+	case pod.Spec.NodeName == "":
+		return v.change(ctx, waited, pod)
+	case !isWaiting:
+		return v.place(pod) // it came with a node
+	}
+	return nil
+}
+
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+func (v *verifier) arrive(pod *corev1.Pod) error {
+	v.waiting[pod.UID] = pod
+	v.engine.nominations.set(pod)
+	return v.engine.arrive(pod)
+}
+
+// place puts a pod where it was put.
+func (v *verifier) place(pod *corev1.Pod) error {
+	v.engine.nominations.DeleteNominatedPodIfExists(pod)
+	delete(v.waiting, pod.UID)
+	v.running[pod.UID] = pod
+	return v.engine.put(pod)
+}
+
+// leave takes a pod away, wherever it is.
+func (v *verifier) leave(ctx context.Context, uid types.UID) error {
+	if pod, ok := v.running[uid]; ok {
+		delete(v.running, uid)
+		v.departed = append(v.departed, departure{pod, v.event})
+		return v.engine.remove(ctx, pod)
+	}
+	if pod, ok := v.waiting[uid]; ok {
+		delete(v.waiting, uid)
+		v.engine.nominations.DeleteNominatedPodIfExists(pod)
+		return v.engine.pods.Delete(pod)
+	}
+	return nil
+}
+
+// change takes in what became of a pod that waits: it is another one now, was nominated for a node, or was refused.
+func (v *verifier) change(ctx context.Context, before, pod *corev1.Pod) error {
+	v.waiting[pod.UID] = pod
+	v.engine.nominations.set(pod)
+	if err := v.engine.arrive(pod); err != nil {
+		return err
+	}
+	if now := refusalOf(pod); now == "" || now == refusalOf(before) {
+		return nil
+	}
+	return v.refuse(ctx, before)
+}
+
+// refusalOf tells refusals apart; "" is none.
+func refusalOf(pod *corev1.Pod) string {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Reason == corev1.PodReasonUnschedulable {
+			return condition.Message
+		}
+	}
+	return ""
+}
+
+// decide makes the decision about a pod again, and takes the one of the recording.
+func (v *verifier) decide(ctx context.Context, recorded *corev1.Pod) error {
+	pod, ok := v.waiting[recorded.UID]
+	if !ok {
+		return nil // it was deleted before it was bound
+	}
+	if _, ours := v.engine.profileOf(pod); !ours {
+		return v.place(recorded)
+	}
+	got, reasons, err := v.engine.choose(ctx, pod)
+	if err != nil {
+		return fmt.Errorf("deciding about pod %s: %w", klog.KObj(pod), err)
+	}
+	want := decisionOf(recorded)
+	v.result.Placements++
+	if got.Node == want.Node {
+		v.result.SameNode++
+	}
+	if got == want {
+		v.result.SamePlace++
+	} else {
+		v.result.Differences = append(v.result.Differences, Difference{Pod: want.Pod, Recorded: want, Simulated: got, Reasons: reasons})
+	}
+	return v.place(recorded)
+}
+
+func decisionOf(pod *corev1.Pod) Decision {
+	return Decision{Pod: nameOf(pod).String(), Node: pod.Spec.NodeName, Devices: pod.Annotations[names.AnnotationGPUDevices]}
+}
+
+func (v *verifier) finish() *Comparison {
+	r := &v.result
+	if all := r.Placements + r.Refusals; all > 0 {
+		r.ReproducedPercent = 100 * float64(r.SamePlace+r.SameRefusals) / float64(all)
+	}
+	return r
+}
+
+// changeNode takes in what became of a node.
+func (e *engine) changeNode(kind watch.EventType, node *corev1.Node) error {
+	before, exists, err := e.nodes.GetByKey(node.Name)
+	if err != nil {
+		return fmt.Errorf("changing node %s: %w", node.Name, err)
+	}
+	old, _ := before.(*corev1.Node)
+	switch {
+	case kind == watch.Deleted:
+		if !exists {
+			return nil
+		}
+		return errors.Join(e.nodes.Delete(old), e.scheduler.Cache.RemoveNode(klog.Background(), old))
+	case !exists:
+		return e.addNode(node)
+	}
+	e.scheduler.Cache.UpdateNode(klog.Background(), old, node)
+	return e.nodes.Update(node)
+}
+
+// clusterOf returns what there was when a recording began, and who waited.
+func clusterOf(rec *recording.Recording) (Cluster, []*corev1.Pod) {
+	cluster := Cluster{Nodes: rec.Nodes, Groups: slices.Clone(rec.Groups)}
+	for i := range rec.Events {
+		if group := rec.Events[i].Group; group != nil && rec.Events[i].Type == watch.Added {
+			cluster.Groups = append(cluster.Groups, group)
+		}
+	}
+	var waiting []*corev1.Pod
+	for _, pod := range rec.Pods {
+		switch {
+		case ended(pod):
+		case pod.Spec.NodeName == "":
+			waiting = append(waiting, pod)
+		default:
+			cluster.Pods = append(cluster.Pods, pod)
+		}
+	}
+	return cluster, waiting
+}
