@@ -9,6 +9,8 @@ func (s *Server) routes() {
 	s.jobWriteRoutes()
 	s.jobInsightRoutes()
 	s.documentRoutes()
+	s.diffRoutes()
+	s.authRoutes()
 	s.poolRoutes()
 	s.nodeRoutes()
 	s.labelRoutes()

@@ -67,16 +67,21 @@ func (e *DeniedError) Error() string {
 // MayList returns nil if the caller may list each of the resources in a namespace, "" for the whole cluster; a
 // [DeniedError] if not; and another error when the cluster could not be asked.
 func (c *Caller) MayList(ctx context.Context, namespace string, resources ...Resource) error {
+	return c.May(ctx, "list", namespace, resources...)
+}
+
+// May is like [Caller.MayList] for any verb.
+func (c *Caller) May(ctx context.Context, verb, namespace string, resources ...Resource) error {
 	for _, resource := range resources {
 		allowed, err := c.allows(ctx, authorizer.AttributesRecord{
-			User: c.User, Verb: "list", Namespace: namespace, ResourceRequest: true,
+			User: c.User, Verb: verb, Namespace: namespace, ResourceRequest: true,
 			APIGroup: resource.Group, APIVersion: "v1", Resource: resource.Resource,
 		})
 		if err != nil {
 			return err
 		}
 		if !allowed {
-			return &DeniedError{User: c.User.GetName(), Verb: "list", Resource: resource, Namespace: namespace}
+			return &DeniedError{User: c.User.GetName(), Verb: verb, Resource: resource, Namespace: namespace}
 		}
 	}
 	return nil

@@ -52,6 +52,11 @@ var samples = map[string]sample{
 	"validate":   {body: yamlOf(training("matrix")), may: everyone, status: 200},
 	"render":     {body: yamlOf(training("matrix")), may: everyone, status: 200},
 
+	"diff": {body: yamlOf(training("matrix")), may: []string{member}, status: 200},
+
+	"getSelf":     {may: everyone, status: 200},
+	"checkAccess": {body: map[string]any{"resource": "jobs", "action": "read"}, may: everyone, status: 200},
+
 	"listPools":  {may: []string{member}, status: 200},
 	"getPool":    {path: map[string]string{"poolName": "train"}, may: []string{member}, status: 200},
 	"createPool": {body: map[string]any{"name": "new", "nodes": []string{"node-3"}, "dryRun": true}, status: 200},

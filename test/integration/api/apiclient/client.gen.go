@@ -27,6 +27,13 @@ const (
 	DetailSeverityWarning DetailSeverity = "warning"
 )
 
+// Defines values for DocumentChangeStatus.
+const (
+	DocumentChangeStatusConfigured DocumentChangeStatus = "configured"
+	DocumentChangeStatusCreated    DocumentChangeStatus = "created"
+	DocumentChangeStatusUnchanged  DocumentChangeStatus = "unchanged"
+)
+
 // Defines values for HealthOutputBodyStatus.
 const (
 	Healthy HealthOutputBodyStatus = "healthy"
@@ -50,6 +57,25 @@ const (
 	LogMessageTypeLog     LogMessageType = "log"
 	LogMessageTypeState   LogMessageType = "state"
 	LogMessageTypeTrouble LogMessageType = "trouble"
+)
+
+// Defines values for MayInputBodyAction.
+const (
+	Create MayInputBodyAction = "create"
+	Delete MayInputBodyAction = "delete"
+	Read   MayInputBodyAction = "read"
+	Update MayInputBodyAction = "update"
+)
+
+// Defines values for MayInputBodyResource.
+const (
+	Jobs       MayInputBodyResource = "jobs"
+	Labels     MayInputBodyResource = "labels"
+	Namespaces MayInputBodyResource = "namespaces"
+	Nodes      MayInputBodyResource = "nodes"
+	Pools      MayInputBodyResource = "pools"
+	Queue      MayInputBodyResource = "queue"
+	Quotas     MayInputBodyResource = "quotas"
 )
 
 // Defines values for NamespaceDeletedStatus.
@@ -131,10 +157,10 @@ const (
 
 // Defines values for QuotaNamespaceStatus.
 const (
-	Configured QuotaNamespaceStatus = "configured"
-	Created    QuotaNamespaceStatus = "created"
-	Unchanged  QuotaNamespaceStatus = "unchanged"
-	Valid      QuotaNamespaceStatus = "valid"
+	QuotaNamespaceStatusConfigured QuotaNamespaceStatus = "configured"
+	QuotaNamespaceStatusCreated    QuotaNamespaceStatus = "created"
+	QuotaNamespaceStatusUnchanged  QuotaNamespaceStatus = "unchanged"
+	QuotaNamespaceStatusValid      QuotaNamespaceStatus = "valid"
 )
 
 // Defines values for ReadyOutputBodyStatus.
@@ -319,6 +345,39 @@ type DiagnosisReport struct {
 	Unread     *[]string             `json:"unread,omitempty"`
 	Verdict    *string               `json:"verdict,omitempty"`
 }
+
+// DiffInputBody defines model for DiffInputBody.
+type DiffInputBody struct {
+	// YamlContent One or more documents as gpuctl reads them
+	YamlContent string `json:"yamlContent"`
+}
+
+// Difference defines model for Difference.
+type Difference struct {
+	// Diff All that would change, as gpuctl diff prints it
+	Diff      string           `json:"diff"`
+	Differs   bool             `json:"differs"`
+	Documents []DocumentChange `json:"documents"`
+
+	// Warnings What this cluster cannot fulfil as written, or could never fulfil with the nodes it has
+	Warnings []string `json:"warnings"`
+}
+
+// DocumentChange defines model for DocumentChange.
+type DocumentChange struct {
+	// Diff A unified diff of YAML; of a pool, the labels of nodes
+	Diff      string  `json:"diff"`
+	Kind      string  `json:"kind"`
+	Name      string  `json:"name"`
+	Namespace *string `json:"namespace,omitempty"`
+
+	// Replace Kubernetes does not make this change in place: only apply with replace makes it, and the job starts over
+	Replace *bool                `json:"replace,omitempty"`
+	Status  DocumentChangeStatus `json:"status"`
+}
+
+// DocumentChangeStatus defines model for DocumentChange.Status.
+type DocumentChangeStatus string
 
 // DocumentItem defines model for DocumentItem.
 type DocumentItem struct {
@@ -808,6 +867,24 @@ type LogPage struct {
 	Message *string `json:"message,omitempty"`
 }
 
+// MayInputBody defines model for MayInputBody.
+type MayInputBody struct {
+	Action MayInputBodyAction `json:"action"`
+
+	// Namespace The namespace of jobs and quotas; the whole cluster without it
+	Namespace *string `json:"namespace,omitempty"`
+
+	// Pool Accepted for old clients: pools are labels of nodes, and have no rights of their own
+	Pool     *string              `json:"pool,omitempty"`
+	Resource MayInputBodyResource `json:"resource"`
+}
+
+// MayInputBodyAction defines model for MayInputBody.Action.
+type MayInputBodyAction string
+
+// MayInputBodyResource defines model for MayInputBody.Resource.
+type MayInputBodyResource string
+
 // MemberOutputBody defines model for MemberOutputBody.
 type MemberOutputBody struct {
 	Message string `json:"message"`
@@ -1005,6 +1082,14 @@ type PatchJobInputBody struct {
 
 // PatchJobInputBodyPriority defines model for PatchJobInputBody.Priority.
 type PatchJobInputBodyPriority string
+
+// Permission defines model for Permission.
+type Permission struct {
+	Allowed bool `json:"allowed"`
+
+	// Message Which right is missing, if one is
+	Message string `json:"message"`
+}
 
 // PodIPAccess defines model for PodIPAccess.
 type PodIPAccess struct {
@@ -1217,10 +1302,41 @@ type Rendering struct {
 	Yaml string `json:"yaml"`
 }
 
+// Rule defines model for Rule.
+type Rule struct {
+	ApiGroups *[]string `json:"apiGroups,omitempty"`
+	Paths     *[]string `json:"paths,omitempty"`
+
+	// ResourceNames Only the objects of these names
+	ResourceNames *[]string `json:"resourceNames,omitempty"`
+	Resources     *[]string `json:"resources,omitempty"`
+	Verbs         []string  `json:"verbs"`
+}
+
 // Sample defines model for Sample.
 type Sample struct {
 	Timestamp time.Time `json:"timestamp"`
 	Value     float64   `json:"value"`
+}
+
+// Self defines model for Self.
+type Self struct {
+	Groups []string `json:"groups"`
+
+	// Incomplete There may be more rights than these: ask for one with POST
+	Incomplete *bool `json:"incomplete,omitempty"`
+
+	// Message Why the rules are incomplete
+	Message *string `json:"message,omitempty"`
+
+	// Namespace The namespace that rules are about; those of the whole cluster are among them
+	Namespace string `json:"namespace"`
+
+	// Paths Rights to paths, such as /metrics
+	Paths []Rule  `json:"paths"`
+	Rules []Rule  `json:"rules"`
+	Uid   *string `json:"uid,omitempty"`
+	User  string  `json:"user"`
 }
 
 // UsageHolder defines model for UsageHolder.
@@ -1262,6 +1378,18 @@ type YAMLBody struct {
 
 	// YamlContent A document as gpuctl reads it
 	YamlContent string `json:"yamlContent"`
+}
+
+// GetSelfParams defines parameters for GetSelf.
+type GetSelfParams struct {
+	// Namespace The namespace to tell the rights in
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+}
+
+// DiffParams defines parameters for Diff.
+type DiffParams struct {
+	// Namespace The namespace of documents that name none; default without it
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
 }
 
 // ListJobsParams defines parameters for ListJobs.
@@ -1770,6 +1898,12 @@ type RenderParams struct {
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
 }
 
+// CheckAccessJSONRequestBody defines body for CheckAccess for application/json ContentType.
+type CheckAccessJSONRequestBody = MayInputBody
+
+// DiffJSONRequestBody defines body for Diff for application/json ContentType.
+type DiffJSONRequestBody = DiffInputBody
+
 // CreateJobJSONRequestBody defines body for CreateJob for application/json ContentType.
 type CreateJobJSONRequestBody = YAMLBody
 
@@ -1885,6 +2019,19 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 
 // The interface specification for the client above.
 type ClientInterface interface {
+	// GetSelf request
+	GetSelf(ctx context.Context, params *GetSelfParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CheckAccessWithBody request with any body
+	CheckAccessWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	CheckAccess(ctx context.Context, body CheckAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DiffWithBody request with any body
+	DiffWithBody(ctx context.Context, params *DiffParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	Diff(ctx context.Context, params *DiffParams, body DiffJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListJobs request
 	ListJobs(ctx context.Context, params *ListJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -2080,6 +2227,66 @@ type ClientInterface interface {
 
 	// GetVersion request
 	GetVersion(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+func (c *Client) GetSelf(ctx context.Context, params *GetSelfParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSelfRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) CheckAccessWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckAccessRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) CheckAccess(ctx context.Context, body CheckAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckAccessRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) DiffWithBody(ctx context.Context, params *DiffParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiffRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) Diff(ctx context.Context, params *DiffParams, body DiffJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiffRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
 }
 
 func (c *Client) ListJobs(ctx context.Context, params *ListJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2920,6 +3127,157 @@ func (c *Client) GetVersion(ctx context.Context, reqEditors ...RequestEditorFn) 
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// NewGetSelfRequest generates requests for GetSelf
+func NewGetSelfRequest(server string, params *GetSelfParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/auth/check")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		queryValues := queryURL.Query()
+
+		if params.Namespace != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "namespace", runtime.ParamLocationQuery, *params.Namespace); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		queryURL.RawQuery = queryValues.Encode()
+	}
+
+	req, err := http.NewRequest("GET", queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCheckAccessRequest calls the generic CheckAccess builder with application/json body
+func NewCheckAccessRequest(server string, body CheckAccessJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCheckAccessRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCheckAccessRequestWithBody generates requests for CheckAccess with any type of body
+func NewCheckAccessRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/auth/check")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest("POST", queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDiffRequest calls the generic Diff builder with application/json body
+func NewDiffRequest(server string, params *DiffParams, body DiffJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDiffRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewDiffRequestWithBody generates requests for Diff with any type of body
+func NewDiffRequestWithBody(server string, params *DiffParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/diff")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		queryValues := queryURL.Query()
+
+		if params.Namespace != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "namespace", runtime.ParamLocationQuery, *params.Namespace); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		queryURL.RawQuery = queryValues.Encode()
+	}
+
+	req, err := http.NewRequest("POST", queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
 }
 
 // NewListJobsRequest generates requests for ListJobs
@@ -7178,6 +7536,19 @@ func WithBaseURL(baseURL string) ClientOption {
 
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
+	// GetSelfWithResponse request
+	GetSelfWithResponse(ctx context.Context, params *GetSelfParams, reqEditors ...RequestEditorFn) (*GetSelfResponse, error)
+
+	// CheckAccessWithBodyWithResponse request with any body
+	CheckAccessWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CheckAccessResponse, error)
+
+	CheckAccessWithResponse(ctx context.Context, body CheckAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*CheckAccessResponse, error)
+
+	// DiffWithBodyWithResponse request with any body
+	DiffWithBodyWithResponse(ctx context.Context, params *DiffParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiffResponse, error)
+
+	DiffWithResponse(ctx context.Context, params *DiffParams, body DiffJSONRequestBody, reqEditors ...RequestEditorFn) (*DiffResponse, error)
+
 	// ListJobsWithResponse request
 	ListJobsWithResponse(ctx context.Context, params *ListJobsParams, reqEditors ...RequestEditorFn) (*ListJobsResponse, error)
 
@@ -7373,6 +7744,93 @@ type ClientWithResponsesInterface interface {
 
 	// GetVersionWithResponse request
 	GetVersionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetVersionResponse, error)
+}
+
+type GetSelfResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *Self
+	JSON401      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSelfResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSelfResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+type CheckAccessResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *Permission
+	JSON400      *Failure
+	JSON401      *Failure
+	JSON413      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r CheckAccessResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CheckAccessResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+type DiffResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *Difference
+	JSON400      *Failure
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON404      *Failure
+	JSON409      *Failure
+	JSON413      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r DiffResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DiffResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
 }
 
 type ListJobsResponse struct {
@@ -9037,6 +9495,49 @@ func (r GetVersionResponse) StatusCode() int {
 	return 0
 }
 
+// GetSelfWithResponse request returning *GetSelfResponse
+func (c *ClientWithResponses) GetSelfWithResponse(ctx context.Context, params *GetSelfParams, reqEditors ...RequestEditorFn) (*GetSelfResponse, error) {
+	rsp, err := c.GetSelf(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSelfResponse(rsp)
+}
+
+// CheckAccessWithBodyWithResponse request with arbitrary body returning *CheckAccessResponse
+func (c *ClientWithResponses) CheckAccessWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CheckAccessResponse, error) {
+	rsp, err := c.CheckAccessWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckAccessResponse(rsp)
+}
+
+func (c *ClientWithResponses) CheckAccessWithResponse(ctx context.Context, body CheckAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*CheckAccessResponse, error) {
+	rsp, err := c.CheckAccess(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckAccessResponse(rsp)
+}
+
+// DiffWithBodyWithResponse request with arbitrary body returning *DiffResponse
+func (c *ClientWithResponses) DiffWithBodyWithResponse(ctx context.Context, params *DiffParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiffResponse, error) {
+	rsp, err := c.DiffWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDiffResponse(rsp)
+}
+
+func (c *ClientWithResponses) DiffWithResponse(ctx context.Context, params *DiffParams, body DiffJSONRequestBody, reqEditors ...RequestEditorFn) (*DiffResponse, error) {
+	rsp, err := c.Diff(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDiffResponse(rsp)
+}
+
 // ListJobsWithResponse request returning *ListJobsResponse
 func (c *ClientWithResponses) ListJobsWithResponse(ctx context.Context, params *ListJobsParams, reqEditors ...RequestEditorFn) (*ListJobsResponse, error) {
 	rsp, err := c.ListJobs(ctx, params, reqEditors...)
@@ -9651,6 +10152,231 @@ func (c *ClientWithResponses) GetVersionWithResponse(ctx context.Context, reqEdi
 		return nil, err
 	}
 	return ParseGetVersionResponse(rsp)
+}
+
+// ParseGetSelfResponse parses an HTTP response from a GetSelfWithResponse call
+func ParseGetSelfResponse(rsp *http.Response) (*GetSelfResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSelfResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Self
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCheckAccessResponse parses an HTTP response from a CheckAccessWithResponse call
+func ParseCheckAccessResponse(rsp *http.Response) (*CheckAccessResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CheckAccessResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Permission
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDiffResponse parses an HTTP response from a DiffWithResponse call
+func ParseDiffResponse(rsp *http.Response) (*DiffResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DiffResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Difference
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
 }
 
 // ParseListJobsResponse parses an HTTP response from a ListJobsWithResponse call
