@@ -5,6 +5,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"g8s.host/gpu-scheduler/pkg/simulate/openb"
 	"g8s.host/gpu-scheduler/pkg/simulate/placement"
 	"g8s.host/gpu-scheduler/pkg/simulate/tracefile"
 )
@@ -18,13 +19,9 @@ const (
 // churn prints what the policies make of the default trace when pods also leave, as many being asked for as there are
 // GPUs.
 func churn(out io.Writer, seeds int) error {
-	nodes, err := tracefile.Nodes(filepath.Join(kept, nodeList+".gz"))
+	nodes, pods, err := readDefault()
 	if err != nil {
-		return fmt.Errorf("reading the nodes: %w", err)
-	}
-	pods, err := tracefile.Pods(filepath.Join(kept, podList+defaultTrace+".csv.gz"))
-	if err != nil {
-		return fmt.Errorf("reading a trace: %w", err)
+		return err
 	}
 	fmt.Fprintln(out, "| policy | allocated % | accepted % of the pods of 8 GPUs |\n|---|---|---|")
 	for _, policy := range policies {
@@ -38,4 +35,17 @@ func churn(out io.Writer, seeds int) error {
 		fmt.Fprintf(out, "| %s | %.2f | %.1f |\n", policy.name, sum.Allocated, sum.Accepted)
 	}
 	return nil
+}
+
+// readDefault reads the nodes and the default trace.
+func readDefault() ([]openb.Node, []openb.Pod, error) {
+	nodes, err := tracefile.Nodes(filepath.Join(kept, nodeList+".gz"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the nodes: %w", err)
+	}
+	pods, err := tracefile.Pods(filepath.Join(kept, podList+defaultTrace+".csv.gz"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading a trace: %w", err)
+	}
+	return nodes, pods, nil
 }

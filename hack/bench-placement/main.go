@@ -27,10 +27,7 @@ const (
 )
 
 // policies are those of the benchmark, ours last. Each run has one of its own.
-var policies = []struct {
-	name string
-	make func(nodes []openb.Node, trace []openb.Pod, seed int64) placement.Policy
-}{
+var policies = []policy{
 	{"Random", func(_ []openb.Node, _ []openb.Pod, seed int64) placement.Policy {
 		return placement.Random{Source: rand.New(rand.NewSource(seed))} //nolint:gosec // it has to be the same each time
 	}},
@@ -46,6 +43,11 @@ var policies = []struct {
 	}},
 }
 
+type policy struct {
+	name string
+	make func(nodes []openb.Node, trace []openb.Pod, seed int64) placement.Policy
+}
+
 // outcome is what the policies made of one trace: for each policy the series of each seed.
 type outcome struct {
 	trace  string
@@ -57,10 +59,14 @@ func main() {
 	traces := flag.String("traces", "", "Folder with more pod lists, openb_pod_list_*.csv (default: the default trace alone)")
 	out := flag.String("out", "docs/benchmarks", "Folder to write to; - prints the tables")
 	departures := flag.Bool("churn", false, "Have pods leave as well, on the default trace, and print a table")
+	moves := flag.Bool("moves", false, "With -churn: without and with moves of running pods, and what they take")
 	flag.Parse()
 	benchmark := func() error { return run(*seeds, *traces, *out) }
 	if *departures {
 		benchmark = func() error { return churn(os.Stdout, *seeds) }
+	}
+	if *departures && *moves {
+		benchmark = func() error { return churnWithMoves(os.Stdout, *seeds) }
 	}
 	if err := benchmark(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-placement:", err)

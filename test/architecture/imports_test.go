@@ -47,6 +47,8 @@ var rules = []rule{
 		why: "what keeps a pod from a node follows from the two alone"},
 	{tree: "pkg/defrag/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
 		why: "advice serves CLI, API and console alike"},
+	{tree: "pkg/defrag/moves", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,
+		why: "the search knows nodes and pods by an interface alone"},
 	{tree: "pkg/diagnosis/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
 		why: "a diagnosis serves CLI, API and console alike"},
 	{tree: "pkg/joblogs/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},

@@ -14,6 +14,8 @@ type Churn struct {
 	// WarmUp is how long the run goes before anything is measured, Measured how long it is measured.
 	WarmUp, Measured float64
 	Seed             int64
+	// Moves, if set, has running pods moved to make room for those that ask for several GPUs and fit nowhere.
+	Moves *Moves
 }
 
 // ChurnResult is what came of it.
@@ -22,14 +24,14 @@ type ChurnResult struct {
 	Allocated float64
 	// Accepted is the share of the pods of 8 GPUs that got a node, in percent.
 	Accepted float64
+	// Moved is what was moved for it.
+	Moved Moved
 }
 
 // leaving is a pod and when it leaves.
 type leaving struct {
-	time  float64
-	pod   *openb.Pod
-	at    int
-	cards Cards
+	time float64
+	*tenant
 }
 
 type departures []leaving
@@ -52,44 +54,80 @@ func (d *departures) Pop() any {
 // Run lets pods drawn from a trace arrive at random moments (a Poisson process), and stay for random times (exponential,
 // of mean 1). A pod that fits nowhere is lost.
 func (c Churn) Run(nodes []openb.Node, trace []openb.Pod, policy Policy) ChurnResult {
-	random := rand.New(rand.NewSource(c.Seed)) //nolint:gosec // it has to be the same each time
-	cluster, capacity := NewCluster(nodes, policy), Capacity(nodes)
+	run := churning{
+		Churn: c, random: rand.New(rand.NewSource(c.Seed)), //nolint:gosec // it has to be the same each time
+		cluster: newTenants(nodes, policy), budget: budget{Moves: c.Moves},
+	}
 	asked := int64(0)
 	for i := range trace {
 		asked += trace[i].TotalMilliGPU()
 	}
-	rate := c.Load * float64(capacity) * float64(len(trace)) / float64(asked)
-	var gone departures
-	now, allocated, area, large, accepted := 0.0, int64(0), 0.0, 0, 0
-	elapse := func(until float64) {
-		area += float64(allocated) * max(0, until-max(now, c.WarmUp))
-		now = until
+	capacity, end := float64(Capacity(nodes)), c.WarmUp+c.Measured
+	rate := c.Load * capacity * float64(len(trace)) / float64(asked)
+	for {
+		next := run.now + run.random.ExpFloat64()/rate
+		run.depart(min(next, end))
+		if next >= end {
+			return run.result(capacity)
+		}
+		run.arrive(&trace[run.random.Intn(len(trace))])
 	}
-	for end := c.WarmUp + c.Measured; ; {
-		next := now + random.ExpFloat64()/rate
-		for len(gone) > 0 && gone[0].time < min(next, end) {
-			left := heap.Pop(&gone).(leaving)
-			elapse(left.time)
-			cluster.Remove(left.pod, left.at, left.cards)
-			allocated -= left.pod.TotalMilliGPU()
-		}
-		if elapse(min(next, end)); next >= end {
-			break
-		}
-		pod := &trace[random.Intn(len(trace))]
-		at, cards := cluster.Place(pod)
-		if at >= 0 {
-			allocated += pod.TotalMilliGPU()
-			heap.Push(&gone, leaving{now + random.ExpFloat64(), pod, at, cards})
-		}
-		if pod.GPUs == MaxGPUs && now >= c.WarmUp {
-			if large++; at >= 0 {
-				accepted++
-			}
+}
+
+// churning is a run.
+type churning struct {
+	Churn
+	random    *rand.Rand
+	cluster   *tenants
+	budget    budget
+	gone      departures
+	now, area float64
+	allocated int64
+	// large is how many pods of the most GPUs have come, accepted how many of them got a node.
+	large, accepted int
+}
+
+// elapse lets time pass in which nothing happens.
+func (r *churning) elapse(until float64) {
+	r.area += float64(r.allocated) * max(0, until-max(r.now, r.WarmUp))
+	r.now = until
+}
+
+// depart lets time pass, and the pods leave whose time has come.
+func (r *churning) depart(until float64) {
+	for len(r.gone) > 0 && r.gone[0].time < until {
+		left := heap.Pop(&r.gone).(leaving)
+		r.elapse(left.time)
+		r.cluster.leave(left.tenant)
+		r.allocated -= left.pod.TotalMilliGPU()
+	}
+	r.elapse(until)
+}
+
+// arrive places a pod if it fits, or if moves are allowed that make room for it.
+func (r *churning) arrive(pod *openb.Pod) {
+	arrived := r.cluster.arrive(pod)
+	if !arrived.placed() && r.budget.allows(pod, r.now, len(r.gone)) {
+		plan := r.cluster.makeRoom(arrived, r.budget.limits())
+		r.budget.spend(pod, &plan)
+	}
+	if arrived.placed() {
+		r.allocated += pod.TotalMilliGPU()
+		heap.Push(&r.gone, leaving{r.now + r.random.ExpFloat64(), arrived})
+	}
+	if r.now < r.WarmUp {
+		r.budget.moved = Moved{}
+	} else if pod.GPUs == MaxGPUs {
+		if r.large++; arrived.placed() {
+			r.accepted++
 		}
 	}
+}
+
+func (r *churning) result(capacity float64) ChurnResult {
 	return ChurnResult{
-		Allocated: 100 * area / c.Measured / float64(capacity),
-		Accepted:  100 * float64(accepted) / float64(max(large, 1)),
+		Allocated: 100 * r.area / r.Measured / capacity,
+		Accepted:  100 * float64(r.accepted) / float64(max(r.large, 1)),
+		Moved:     r.budget.moved.during(r.Measured, len(r.gone)),
 	}
 }

@@ -63,11 +63,7 @@ func (c *Cluster) Place(pod *openb.Pod) (int, Cards) {
 	if observer, ok := c.policy.(Observer); ok && observer.Observe(pod) {
 		c.epoch++
 	}
-	choose := c.best
-	if picker, ok := c.policy.(Picker); ok {
-		choose = func(pod *openb.Pod) (int, Cards) { return c.pick(picker, pod) }
-	}
-	at, cards := choose(pod)
+	at, cards := c.choose(pod, nowhere)
 	if at >= 0 {
 		c.Nodes[at].place(pod, cards)
 	}
@@ -77,27 +73,40 @@ func (c *Cluster) Place(pod *openb.Pod) (int, Cards) {
 // Remove takes a pod away that Place put somewhere.
 func (c *Cluster) Remove(pod *openb.Pod, at int, cards Cards) { c.Nodes[at].remove(pod, cards) }
 
-func (c *Cluster) best(pod *openb.Pod) (int, Cards) {
+// nowhere is the position of no node.
+const nowhere = -1
+
+// choose returns the position of the node that the policy prefers, of all but one, and the GPUs there.
+func (c *Cluster) choose(pod *openb.Pod, but int) (int, Cards) {
+	if picker, ok := c.policy.(Picker); ok {
+		return c.pick(picker, pod, but)
+	}
+	choices := c.choices(pod)
+	best, bestScore := nowhere, int64(math.MinInt64)
+	for i := range c.Nodes {
+		known := &choices[i]
+		if known.version != c.Nodes[i].Version || known.epoch != c.epoch {
+			*known = c.ask(&c.Nodes[i], pod)
+		}
+		if known.fits && known.score > bestScore && i != but {
+			best, bestScore = i, known.score
+		}
+	}
+	if best < 0 {
+		return nowhere, 0
+	}
+	return best, choices[best].cards
+}
+
+// choices returns what is remembered of a pod and each node.
+func (c *Cluster) choices(pod *openb.Pod) []choice {
 	of := classOf(pod)
 	choices := c.known[of]
 	if choices == nil {
 		choices = make([]choice, len(c.Nodes))
 		c.known[of] = choices
 	}
-	best, bestScore := -1, int64(math.MinInt64)
-	for i := range c.Nodes {
-		known := &choices[i]
-		if known.version != c.Nodes[i].Version || known.epoch != c.epoch {
-			*known = c.ask(&c.Nodes[i], pod)
-		}
-		if known.fits && known.score > bestScore {
-			best, bestScore = i, known.score
-		}
-	}
-	if best < 0 {
-		return -1, 0
-	}
-	return best, choices[best].cards
+	return choices
 }
 
 func (c *Cluster) ask(node *Node, pod *openb.Pod) choice {
@@ -108,16 +117,16 @@ func (c *Cluster) ask(node *Node, pod *openb.Pod) choice {
 	return answer
 }
 
-func (c *Cluster) pick(picker Picker, pod *openb.Pod) (int, Cards) {
+func (c *Cluster) pick(picker Picker, pod *openb.Pod, but int) (int, Cards) {
 	var fitting []*Node
 	var positions []int
 	for i := range c.Nodes {
-		if c.Nodes[i].Fits(pod) {
+		if i != but && c.Nodes[i].Fits(pod) {
 			fitting, positions = append(fitting, &c.Nodes[i]), append(positions, i)
 		}
 	}
 	if len(fitting) == 0 {
-		return -1, 0
+		return nowhere, 0
 	}
 	i, cards := picker.Pick(fitting, pod)
 	return positions[i], cards

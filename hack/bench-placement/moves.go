@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"g8s.host/gpu-scheduler/pkg/simulate/openb"
+	"g8s.host/gpu-scheduler/pkg/simulate/placement"
+)
+
+// What may be moved: the share of the running pods in an hour, and how many for one that waits.
+const (
+	movedInAnHour = 0.01
+	movesForOne   = 16
+)
+
+// churnWithMoves prints what FGD and ours make of the default trace when pods also leave, without moves and with them.
+func churnWithMoves(out io.Writer, seeds int) error {
+	nodes, pods, err := readDefault()
+	if err != nil {
+		return err
+	}
+	lifetime := meanLifetime(pods)
+	fmt.Fprintf(out, "The mean lifetime is %.1f h.\n\n", lifetime.Hours())
+	fmt.Fprintln(out, "| policy | moves | allocated % | accepted % of the pods of 8 GPUs | pods helped in a lifetime | "+
+		"moves for one | GPUs moved for each that started | moved % of the running pods in an hour |\n|---|---|---|---|---|---|---|---|")
+	for _, name := range []string{"FGD", ours} {
+		allowed := &placement.Moves{PerPod: movesForOne, Share: movedInAnHour, Period: time.Hour.Hours() / lifetime.Hours()}
+		for _, moves := range []*placement.Moves{nil, allowed} {
+			mean := meanOf(nodes, pods, name, seeds, moves)
+			fmt.Fprintf(out, "| %s | %s |%s\n", name, map[bool]string{false: "no", true: "yes"}[moves != nil], mean.row(lifetime))
+		}
+	}
+	return nil
+}
+
+// meanLifetime is that of the pods of a trace.
+func meanLifetime(pods []openb.Pod) time.Duration {
+	sum := time.Duration(0)
+	for i := range pods {
+		sum += (pods[i].Deleted - pods[i].Created) / time.Duration(len(pods))
+	}
+	return sum
+}
+
+// churned is what came of several seeds together.
+type churned struct {
+	seeds               float64
+	allocated, accepted float64
+	moved               placement.Moved
+}
+
+func meanOf(nodes []openb.Node, pods []openb.Pod, name string, seeds int, moves *placement.Moves) churned {
+	policy := policies[slices.IndexFunc(policies, func(p policy) bool { return p.name == name })]
+	mean := churned{seeds: float64(seeds)}
+	for seed := int64(firstSeed); seed < firstSeed+int64(seeds); seed++ {
+		run := placement.Churn{Load: 1, WarmUp: warmUp, Measured: measured, Seed: seed, Moves: moves}
+		result := run.Run(nodes, pods, policy.make(nodes, pods, seed))
+		mean.allocated += result.Allocated / mean.seeds
+		mean.accepted += result.Accepted / mean.seeds
+		mean.moved.Pods += result.Moved.Pods
+		mean.moved.GPUs += result.Moved.GPUs
+		mean.moved.Moves += result.Moved.Moves
+		mean.moved.Milli += result.Moved.Milli
+		mean.moved.Share += result.Moved.Share / mean.seeds
+	}
+	return mean
+}
+
+func (c *churned) row(lifetime time.Duration) string {
+	text := fmt.Sprintf(" %.2f | %.1f |", c.allocated, c.accepted)
+	if c.moved.Pods == 0 {
+		return text + " – | – | – | – |"
+	}
+	pods := float64(c.moved.Pods)
+	return text + fmt.Sprintf(" %.0f | %.1f | %.2f | %.2f |", pods/c.seeds/measured, float64(c.moved.Moves)/pods,
+		float64(c.moved.Milli)/openb.MilliPerGPU/float64(c.moved.GPUs), 100*c.moved.Share/lifetime.Hours())
+}
