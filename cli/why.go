@@ -58,7 +58,7 @@ func runWhy(ctx context.Context, o *whyOptions, name string) error {
 	}
 	reports := make([]diagnosis.Report, len(facts))
 	for i := range facts {
-		if facts[i].Records, err = o.records(ctx, &facts[i]); err != nil {
+		if err := o.records(ctx, &facts[i]); err != nil {
 			return err
 		}
 		reports[i] = diagnosis.Diagnose(facts[i])

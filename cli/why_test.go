@@ -2,22 +2,12 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
-	"encoding/pem"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"k8s.io/client-go/rest"
-
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/explain"
-	"g8s.host/gpu-scheduler/pkg/explain/serve"
+	"g8s.host/gpu-scheduler/pkg/explain/ask"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
@@ -75,66 +65,12 @@ func TestWhyIsWrittenForPeople(t *testing.T) {
 	}
 }
 
-func TestRecordsOfTheScheduler(t *testing.T) {
-	records := []explain.Record{{Namespace: "team", Name: "sft-x", UID: "1", Attempts: 3}}
-	tests := map[string]struct {
-		status int
-		body   any
-		want   []explain.Record
-		says   string
-	}{
-		"the leader answers":      {status: http.StatusOK, body: serve.List{Items: records}, want: records},
-		"a standby names it":      {status: http.StatusServiceUnavailable, body: serve.Failure{Error: "ask the leader", Leader: "b_1"}, says: "which is b_1"},
-		"the user may not ask":    {status: http.StatusForbidden, body: "no", says: "g8s:explain-reader"},
-		"the server is something": {status: http.StatusTeapot, body: "no", says: "418"},
-		"the answer is something": {status: http.StatusOK, body: "no", says: "reading the scheduler's answer"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			var path, token string
-			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				path, token = r.URL.String(), r.Header.Get("Authorization")
-				w.WriteHeader(tc.status)
-				_ = json.NewEncoder(w).Encode(tc.body)
-			}))
-			defer server.Close()
-			authority := filepath.Join(t.TempDir(), "ca.crt")
-			block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-			if err := os.WriteFile(authority, block, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			config := &rest.Config{Host: "https://apiserver", BearerToken: "token", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("another")}}
-			options := schedulerOptions{address: server.URL, ca: authority}
-			got, err := options.get(t.Context(), config, "/explain/v1/pods/team/?job=sft")
-			if tc.says != "" {
-				if err == nil || !strings.Contains(err.Error(), tc.says) {
-					t.Errorf("error %v, want it to say %q", err, tc.says)
-				}
-				return
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
-				t.Errorf("records (-want +got), %v:\n%s", err, diff)
-			}
-			if path != "/explain/v1/pods/team/?job=sft" || token != "Bearer token" {
-				t.Errorf("asked for %s with %q", path, token)
-			}
-		})
-	}
-}
-
-func TestCredentialsGoNowhereUnproven(t *testing.T) {
-	asked := false
-	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
-	defer server.Close()
-	options := schedulerOptions{address: server.URL}
-	if _, err := options.get(t.Context(), &rest.Config{BearerToken: "token", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, "/"); err == nil || asked {
-		t.Errorf("a scheduler with an unknown certificate got the token: %v", err)
-	}
-	for name, options := range map[string]schedulerOptions{
-		"no encryption": {address: "http://localhost:10260"}, "no address": {address: "localhost"},
-		"a contradiction": {address: "https://localhost", ca: "ca.crt", insecure: true},
+func TestSchedulersAreNamedByAnAddressThatIsSafe(t *testing.T) {
+	for name, options := range map[string]ask.Options{
+		"no encryption": {Address: "http://localhost:10260"}, "no address": {Address: "localhost"},
+		"a contradiction": {Address: "https://localhost", CA: "ca.crt", Insecure: true},
 	} {
-		if err := options.validate(); exitCode(err) != exitUsage {
+		if err := (&schedulerOptions{options}).validate(); exitCode(err) != exitUsage {
 			t.Errorf("%s: error %v, want a usage error", name, err)
 		}
 	}

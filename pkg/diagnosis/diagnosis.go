@@ -35,6 +35,18 @@ type Facts struct {
 	Now     time.Time
 }
 
+// Record adds those of a scheduler's records that are of the job's pods, and not of pods of the same name before them.
+func (f *Facts) Record(records []explain.Record) {
+	for _, record := range records {
+		if slices.ContainsFunc(f.Pods, func(pod corev1.Pod) bool { return pod.UID == record.UID }) {
+			f.Records = append(f.Records, record)
+		}
+	}
+}
+
+// Hide says that the user may not read something.
+func (f *Facts) Hide(what string) { f.Unread = append(slices.Clone(f.Unread), what) }
+
 // mayRead reports whether a list is empty because there is nothing, and not for lack of a right.
 func (f *Facts) mayRead(what string) bool { return !slices.Contains(f.Unread, what) }
 
@@ -43,6 +55,8 @@ const (
 	UnreadNodes = "nodes"
 	UnreadPods  = "pods of all namespaces"
 	UnreadLease = "the scheduler's lease"
+	// UnreadRecords are the scheduler's own.
+	UnreadRecords = "the scheduler's records"
 )
 
 // Report is the answer. JSON keys are a contract.

@@ -2,10 +2,14 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"time"
 
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/explain/ask"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/server/access"
 )
 
 type explainOutput struct{ Body diagnosis.Report }
@@ -16,8 +20,9 @@ func (s *Server) jobInsightRoutes() {
 	s.usageRoutes()
 	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/explain", id: "explainJob", tag: "jobs",
 		summary: "Why a job does not run, or why it runs where it does, and what to change",
-		detail:  "What you may not read is listed in `unread`, and not guessed.",
-		fails:   []int{http.StatusNotFound, http.StatusConflict}}, s.explainJob)
+		detail: "What you may not read is listed in `unread`, and not guessed. `records` are the scheduler's own of its attempts: to " +
+			"who may get /explain/v1/pods/NAMESPACE/ of the scheduler, as with the ClusterRole g8s:explain-reader.",
+		fails: []int{http.StatusNotFound, http.StatusConflict}}, s.explainJob)
 }
 
 func (s *Server) explainJob(ctx context.Context, in *JobRef) (*explainOutput, error) {
@@ -40,5 +45,41 @@ func (s *Server) explainJob(ctx context.Context, in *JobRef) (*explainOutput, er
 	if _, err := query.Only(jobs); err != nil {
 		return nil, err
 	}
+	if err := s.record(ctx, &facts[0]); err != nil {
+		return nil, err
+	}
 	return &explainOutput{Body: diagnosis.Diagnose(facts[0])}, nil
+}
+
+// recordsTimeout is how long the scheduler has to answer.
+const recordsTimeout = 3 * time.Second
+
+// record adds the scheduler's records to what is known of a job, to a caller who could read them there. A scheduler
+// that does not answer is no reason to say nothing.
+func (s *Server) record(ctx context.Context, facts *diagnosis.Facts) error {
+	if s.scheduler == nil {
+		return nil
+	}
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return err
+	}
+	err = caller.MayGet(ctx, ask.Path(facts.Job.Namespace, ""))
+	if errors.As(err, new(*access.DeniedError)) {
+		facts.Hide(diagnosis.UnreadRecords)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, recordsTimeout)
+	defer cancel()
+	records, err := s.scheduler.Job(ctx, facts.Job.Namespace, facts.Job.Name)
+	if err != nil {
+		s.options.Log.WarnContext(ctx, "Reading the scheduler's records failed", "requestId", requestID(ctx), "error", err)
+		facts.Hide(diagnosis.UnreadRecords)
+		return nil
+	}
+	facts.Record(records)
+	return nil
 }

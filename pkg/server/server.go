@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"g8s.host/gpu-scheduler/pkg/explain/ask"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/server/access"
 )
@@ -33,6 +34,8 @@ type Options struct {
 	Version string
 	// Prometheus is the URL of the Prometheus that has the metrics of GPUs, "" for none.
 	Prometheus string
+	// Scheduler is where the scheduler serves its records; no Address for none.
+	Scheduler ask.Options
 	// Audiences are those a token must be for; none means the API server's own.
 	Audiences []string
 	// ReviewTTL is how long reviews of tokens and rights are kept; 0 means [access.DefaultTTL].
@@ -96,12 +99,14 @@ type Server struct {
 	options Options
 	gate    *access.Gate
 	// own reads with the identity of the server: for the mirror, and for the readiness of the API server.
-	own     kubernetes.Interface
-	mirror  *mirror
-	metrics *metrics
-	api     huma.API
-	handler http.Handler
-	open    *openStreams
+	own kubernetes.Interface
+	// scheduler reads its records with the identity of the server; nil if it is not known where they are.
+	scheduler *ask.Client
+	mirror    *mirror
+	metrics   *metrics
+	api       huma.API
+	handler   http.Handler
+	open      *openStreams
 	// sockets are the connections that were taken from the HTTP server, which does not wait for them when it stops.
 	sockets sync.WaitGroup
 	// streams ends when the server begins to stop: an open stream would hold it up for ever.
@@ -125,6 +130,11 @@ func New(config *rest.Config, options Options) (*Server, error) {
 	}
 	s := &Server{options: options, gate: gate, own: own, mirror: newMirror(), metrics: newMetrics()}
 	s.open = newOpenStreams(options.Streams)
+	if options.Scheduler.Address != "" {
+		if s.scheduler, err = ask.New(config, options.Scheduler); err != nil {
+			return nil, err
+		}
+	}
 	s.streams, s.endAll = context.WithCancel(context.Background())
 	if s.handler, err = s.build(); err != nil {
 		return nil, err

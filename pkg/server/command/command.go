@@ -66,6 +66,11 @@ func New() *cobra.Command {
 	flags.BoolVar(&o.insecure, "insecure", false, "Serve without TLS; only on a loopback address, as tokens would be read on the way")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Kubeconfig of the server's own identity; without it that of its pod")
 	flags.StringVar(&o.server.Prometheus, "prometheus-url", "", "Prometheus that has DCGM's metrics of GPUs")
+	scheduler := &o.server.Scheduler
+	flags.StringVar(&scheduler.Address, "scheduler", "", "Where the scheduler explains itself, such as https://gpu-scheduler.kube-system.svc:10260; "+
+		"of a name with several addresses, all are asked")
+	flags.StringVar(&scheduler.CA, "scheduler-ca", "", "File with the certificate that the scheduler's is signed by")
+	flags.BoolVar(&scheduler.Insecure, "scheduler-insecure-skip-tls-verify", false, "Accept any certificate of the scheduler: whoever answers gets this server's token")
 	flags.StringArrayVar(&o.server.Audiences, "token-audience", nil, "Audience that tokens must be for; without it the API server's; may be repeated")
 	flags.DurationVar(&o.server.ReviewTTL, "review-ttl", 0, "How long reviews of tokens and rights are kept (default 10s)")
 	flags.StringArrayVar(&o.server.Origins, "cors-origin", nil, "Web origin whose pages may call, such as https://console.example.com; may be repeated")

@@ -1,0 +1,142 @@
+// Package ask reads the records of schedulers, which package serve serves, for those who explain placements to users.
+//
+// Only the leader has records, and nothing tells from outside which process that is: all that are known are asked.
+package ask
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"k8s.io/client-go/rest"
+
+	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/explain/serve"
+)
+
+// Options say where schedulers serve their records.
+type Options struct {
+	// Address is a URL such as https://gpu-scheduler.kube-system.svc:10260. Where its host is the name of several
+	// processes, each is asked.
+	Address string
+	// CA is a file with the certificate that the scheduler's is signed by, "" for the system's.
+	CA string
+	// Insecure accepts any certificate, so that whoever answers gets the credentials.
+	Insecure bool
+}
+
+// Validate says what is wrong with the options.
+func (o *Options) Validate() error {
+	if parsed, err := url.Parse(o.Address); err != nil || parsed.Scheme != "https" || parsed.Host == "" {
+		return fmt.Errorf("the scheduler's address is %q, want one such as https://localhost:10260", o.Address)
+	}
+	if o.CA != "" && o.Insecure {
+		return errors.New("a certificate authority of the scheduler, and accepting any certificate, contradict each other")
+	}
+	return nil
+}
+
+// Client asks schedulers.
+type Client struct {
+	address *url.URL
+	http    *http.Client
+}
+
+// New returns a client that asks with the credentials of config, which are for the API server of the same cluster.
+func New(config *rest.Config, o Options) (*Client, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	address, err := url.Parse(o.Address)
+	if err != nil {
+		return nil, fmt.Errorf("reading the scheduler's address: %w", err)
+	}
+	own := rest.CopyConfig(config)
+	own.Host = o.Address
+	// The certificate authority of the API server says nothing about the scheduler's certificate.
+	own.CAFile, own.CAData, own.Insecure = o.CA, nil, o.Insecure
+	// Each process is asked by its address, and proves that it is the one of the name.
+	own.ServerName = address.Hostname()
+	client, err := rest.HTTPClientFor(own)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the scheduler: %w", err)
+	}
+	return &Client{address: address, http: client}, nil
+}
+
+// Path is where the records of a job's pods are; of all pods of a namespace for the job "". The right to get it is the
+// right to read them.
+func Path(namespace, job string) string {
+	path := serve.Root + "pods/" + url.PathEscape(namespace) + "/"
+	if job != "" {
+		path += "?job=" + url.QueryEscape(job)
+	}
+	return path
+}
+
+// Job reads the records of a job's pods.
+func (c *Client) Job(ctx context.Context, namespace, job string) ([]explain.Record, error) {
+	hosts, err := net.DefaultResolver.LookupHost(ctx, c.address.Hostname())
+	if err != nil {
+		return nil, fmt.Errorf("finding the scheduler: %w", err)
+	}
+	var failures []error
+	for _, host := range hosts {
+		records, err := c.get(ctx, host, Path(namespace, job))
+		if err == nil {
+			return records, nil
+		}
+		failures = append(failures, err)
+	}
+	return nil, errors.Join(failures...)
+}
+
+// get asks one process.
+func (c *Client) get(ctx context.Context, host, path string) ([]explain.Record, error) {
+	base := *c.address
+	if base.Host = host; strings.Contains(host, ":") {
+		base.Host = "[" + host + "]"
+	}
+	if port := c.address.Port(); port != "" {
+		base.Host = net.JoinHostPort(host, port)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base.String(), "/")+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("asking the scheduler: %w", err)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("asking the scheduler: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }() // it was read
+	return decode(response)
+}
+
+// mostRead bounds what is read of an answer.
+const mostRead = 64 << 20
+
+func decode(response *http.Response) ([]explain.Record, error) {
+	body := json.NewDecoder(io.LimitReader(response.Body, mostRead))
+	switch response.StatusCode {
+	case http.StatusOK:
+		var answer serve.List
+		if err := body.Decode(&answer); err != nil {
+			return nil, fmt.Errorf("reading the scheduler's answer: %w", err)
+		}
+		return answer.Items, nil
+	case http.StatusServiceUnavailable:
+		var failure serve.Failure
+		if err := body.Decode(&failure); err == nil && failure.Leader != "" {
+			return nil, fmt.Errorf("%s, which is %s", failure.Error, failure.Leader)
+		}
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, fmt.Errorf("you may not read %s* there: ask the administrators for the ClusterRole g8s:explain-reader", serve.Root)
+	}
+	return nil, fmt.Errorf("the scheduler answers %s", response.Status)
+}
