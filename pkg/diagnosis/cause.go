@@ -11,6 +11,8 @@ const (
 	Deleted   Cause = "Deleted"
 	Suspended Cause = "Suspended"
 	Cancelled Cause = "Cancelled"
+	// Incomplete is a job of which objects are missing.
+	Incomplete Cause = "Incomplete"
 )
 
 // Why there is no pod: the API server refuses it.

@@ -127,6 +127,8 @@ func Diagnose(f Facts) Report {
 		return report
 	case isSettled(f.Job.Status):
 		report.Findings = settled(&f.Job)
+	case f.Job.Reason == inventory.ReasonIncomplete:
+		report.Findings = one(incomplete(&f.Job))
 	case pod == nil:
 		report.Findings = notCreated(&f.Job)
 	case pod.Spec.NodeName == "":

@@ -250,7 +250,8 @@ func TestCreationAndContainers(t *testing.T) {
 		want  Cause
 		says  string
 	}{
-		"no controller": {facts: job(inventory.StatusPending, "NoPods", ""), want: WaitingForControllers, says: "not created"},
+		"a creation that was cut short": {facts: job(inventory.StatusPending, inventory.ReasonIncomplete, ""), want: Incomplete, says: "not all objects"},
+		"no controller":                 {facts: job(inventory.StatusPending, "NoPods", ""), want: WaitingForControllers, says: "not created"},
 		"a limit range": {facts: job(inventory.StatusPending, "FailedCreate",
 			`pods "x" is forbidden: maximum cpu usage per Container is 2, but limit is 4`), want: LimitRangeViolated, says: "2, but limit is 4"},
 		"pod security": {facts: job(inventory.StatusPending, "FailedCreate",

@@ -35,6 +35,17 @@ func settled(job *inventory.JobDetail) []Finding {
 
 func one(f Finding) []Finding { return []Finding{f} }
 
+// incomplete tells of a job whose creation was cut short. Whatever else stands against it may come from that.
+func incomplete(job *inventory.JobDetail) Finding {
+	return Finding{
+		Cause: Incomplete, Text: "not all objects of the job were created: its creation was cut short, or goes on",
+		Advice: []string{
+			"complete it: gpuctl create with the same file once more",
+			fmt.Sprintf("or delete what there is of it: gpuctl delete %s -n %s", job.Name, job.Namespace),
+		},
+	}
+}
+
 func suspended(job *inventory.JobDetail) Finding {
 	return Finding{
 		Cause: Suspended, Text: job.Message,

@@ -21,6 +21,7 @@ import (
 var needed = []Right{
 	{For: "submit jobs", Verb: "create", Group: "batch", Kind: "jobs"},
 	{For: "submit services", Verb: "create", Group: "apps", Kind: "deployments"},
+	{For: "keep names of jobs apart", Verb: "create", Group: "coordination.k8s.io", Kind: "leases"},
 	{For: "list jobs", Verb: "list", Group: "batch", Kind: "jobs"},
 	{For: "list pods", Verb: "list", Kind: "pods"},
 	{For: "read output", Verb: "get", Kind: "pods/log"},

@@ -84,6 +84,12 @@ func cancelledJob() batchv1.Job {
 	return job
 }
 
+func incompleteJob() batchv1.Job {
+	job := training()
+	job.Annotations = map[string]string{names.AnnotationIncomplete: names.True}
+	return job
+}
+
 func inference(replicas, ready int32) appsv1.Deployment {
 	return appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "inference-chat", Namespace: "team", UID: "uid-chat", Labels: labels("chat", "inference")},
@@ -141,6 +147,12 @@ func TestJobStatus(t *testing.T) {
 				Reason: "FailedCreate", Message: `Error creating: pods "sft-x7q2p" is forbidden: exceeded quota: gpus`, InvolvedObject: corev1.ObjectReference{UID: "uid-sft"},
 			}}},
 			want: state{StatusPending, "FailedCreate", "exceeded quota: gpus", 0, 1, 4},
+		},
+		"objects of it are missing, which comes before all else": {
+			objects: Objects{Jobs: []batchv1.Job{incompleteJob()}, Pods: []corev1.Pod{
+				of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), ready),
+			}},
+			want: state{StatusDegraded, "Incomplete", "not all of its objects were created; creating it again completes it, and deleting it removes all of it", 1, 1, 4},
 		},
 		"the scheduler found no node": {
 			objects: Objects{Jobs: []batchv1.Job{training()}, Pods: []corev1.Pod{

@@ -52,8 +52,8 @@ type ObjectRef struct {
 	UID        types.UID `json:"uid,omitempty"`
 }
 
-// jobKey identifies a job. The type is part of it because nothing on the server keeps a training and a notebook of
-// one name apart from each other.
+// jobKey identifies a job. The type is part of it because a training and a notebook of one name can be there, if others
+// than gpuctl made them.
 type jobKey struct{ namespace, kind, name string }
 
 func keyOf(meta *metav1.ObjectMeta) (jobKey, bool) {
@@ -102,6 +102,7 @@ func fromBatchJob(job *batchv1.Job, pods []corev1.Pod, creation map[types.UID]Tr
 		return p.Ready || p.Phase == string(corev1.PodSucceeded)
 	}))
 	out.Status, out.Trouble = judgeBatchJob(job, out.Pods, creation[job.UID])
+	out.judgeWhole(job)
 	if out.Status == StatusSucceeded {
 		out.Ready = out.Desired // its pods may be gone by now
 	}
@@ -132,6 +133,7 @@ func fromDeployment(deployment *appsv1.Deployment, pods []corev1.Pod) Job {
 	out.GPUs *= int64(out.Desired)
 	out.Ready = deployment.Status.ReadyReplicas
 	out.Status, out.Trouble = judgeDeployment(deployment, out.Pods)
+	out.judgeWhole(deployment)
 	out.Nodes = nodesOf(out.Pods, false)
 	return out
 }

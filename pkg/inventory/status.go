@@ -53,6 +53,26 @@ func isCancelled(top metav1.Object) bool {
 	return top.GetAnnotations()[names.AnnotationCancelledAt] != ""
 }
 
+// ReasonIncomplete is the reason of a job that lacks objects because its creation was cut short, or goes on.
+const ReasonIncomplete = "Incomplete"
+
+// judgeWhole corrects the judgement of a job whose objects are not all there, unless it waits for nothing any more.
+func (j *Job) judgeWhole(top metav1.Object) {
+	if top.GetAnnotations()[names.AnnotationIncomplete] == "" {
+		return
+	}
+	switch j.Status {
+	case StatusSuspended, StatusCancelled, StatusSucceeded, StatusFailed, StatusTerminating:
+		return
+	case StatusRunning:
+		j.Status = StatusDegraded
+	}
+	j.Trouble = Trouble{
+		Reason:  ReasonIncomplete,
+		Message: "not all of its objects were created; creating it again completes it, and deleting it removes all of it",
+	}
+}
+
 func judgeBatchJob(job *batchv1.Job, pods []Pod, creation Trouble) (Status, Trouble) {
 	for _, condition := range job.Status.Conditions {
 		if condition.Status != corev1.ConditionTrue {

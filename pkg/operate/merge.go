@@ -77,7 +77,7 @@ func merge(last, desired, live []byte, object client.Object) ([]byte, error) {
 
 // kept are the annotations that say what was done to a job since it was created. Applying its YAML keeps them.
 var kept = []string{
-	names.AnnotationSubmission, names.AnnotationUser,
+	names.AnnotationSubmission, names.AnnotationUser, names.AnnotationIncomplete,
 	names.AnnotationPausedAt, names.AnnotationCancelledAt, names.AnnotationReplicas,
 }
 

@@ -132,6 +132,11 @@ func (c *Client) applyNew(ctx context.Context, desired []client.Object, result R
 // carryOutJob writes a plan, after the API server has agreed to every part of it.
 func (c *Client) carryOutJob(ctx context.Context, plan *jobPlan, opts ApplyOptions) error {
 	if !opts.DryRun {
+		if plan.unreserved {
+			if _, err := c.reserve(ctx, plan.live); err != nil {
+				return err
+			}
+		}
 		if err := c.takeOver(ctx, plan); err != nil {
 			return err
 		}
@@ -153,6 +158,9 @@ func (c *Client) carryOutJob(ctx context.Context, plan *jobPlan, opts ApplyOptio
 		if err := c.remove(ctx, object); err != nil {
 			return err
 		}
+	}
+	if plan.live != nil && isIncomplete(plan.live) {
+		return c.markComplete(ctx, plan.live)
 	}
 	return nil
 }

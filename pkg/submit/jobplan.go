@@ -33,11 +33,16 @@ type jobPlan struct {
 	changed []bool
 	// obsolete are the objects that the job had and has not any more.
 	obsolete []*unstructured.Unstructured
+	// unreserved says that the job has not its name for itself yet.
+	unreserved bool
 }
 
 func (p *jobPlan) changes() bool {
-	return p.fresh || len(p.obsolete) > 0 || slices.Contains(p.changed, true)
+	return p.fresh || len(p.obsolete) > 0 || slices.Contains(p.changed, true) || p.incomplete()
 }
+
+// incomplete says whether something of the creation of the job is still to be done, which no diff shows.
+func (p *jobPlan) incomplete() bool { return p.unreserved || p.live != nil && isIncomplete(p.live) }
 
 // diff shows all that changes.
 func (p *jobPlan) diff() (string, error) {
@@ -99,7 +104,11 @@ func (c *Client) plan(
 		plan.before, plan.after = append(plan.before, before), append(plan.after, after)
 		plan.changed = append(plan.changed, changed)
 	}
-	var err error
+	reserved, err := c.isReserved(ctx, live)
+	if err != nil {
+		return nil, err
+	}
+	plan.unreserved = !reserved
 	plan.obsolete, err = c.obsolete(ctx, live, last, desired)
 	return plan, err
 }

@@ -38,8 +38,16 @@ func (c *Client) replace(ctx context.Context, plan *jobPlan, dryRun bool) error 
 	if err := c.exchange(ctx, plan, fresh); err != nil {
 		return err
 	}
+	if _, err := c.reserve(ctx, fresh); err != nil {
+		return err
+	}
 	if err := c.adopt(ctx, plan, fresh); err != nil {
 		return err
+	}
+	if isIncomplete(fresh) {
+		if err := c.markComplete(ctx, fresh); err != nil {
+			return err
+		}
 	}
 	if err := c.waitForPods(ctx, plan.live); err != nil {
 		return fmt.Errorf("%w\nThe new job is there, and paused: resume it when the pods of the old one have ended", err)

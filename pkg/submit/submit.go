@@ -59,20 +59,28 @@ func NewClient(api client.Client) *Client {
 // or ctx ends on the way, those already made are deleted again and the error says so. An [ExistsError] tells that the
 // name is taken, by a job of any kind; then nothing was touched.
 //
-// Two concurrent calls for jobs of one name and kind cannot both succeed: the API server decides.
+// Two concurrent calls for jobs of one name cannot both succeed, whatever their kinds: the API server decides.
+//
+// Whoever is killed on the way leaves a job that says it is not whole. Creating the same job again completes it.
 func (c *Client) Create(ctx context.Context, objects []client.Object) error {
-	if err := c.checkFree(ctx, objects[0]); err != nil {
+	top, rest := objects[0], objects[1:]
+	live, err := c.unfinished(ctx, top)
+	if err != nil {
 		return err
 	}
-	var made []client.Object
-	for _, object := range objects {
-		if len(made) > 0 {
-			own(made[0], object)
-		}
-		if err := c.createOne(ctx, object); err != nil {
-			return c.rollback(ctx, made, err)
-		}
-		made = append(made, object)
+	if live != nil {
+		_, err := c.finish(ctx, live, rest)
+		return err
+	}
+	if len(rest) > 0 {
+		markIncomplete(top)
+	}
+	if err := c.createOne(ctx, top); err != nil {
+		return err
+	}
+	made, err := c.finish(ctx, top, rest)
+	if err != nil {
+		return c.rollback(ctx, append([]client.Object{top}, made...), err)
 	}
 	return nil
 }

@@ -6,9 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,22 +58,6 @@ func TestANameIsTakenByAJobOfAnyKind(t *testing.T) {
 	s.expect(4, "notebook-lab", training("lab"), "create", "-f", "-")
 	s.expect(4, "already exists", notebook("lab"), "create", "-f", "-", "--dry-run=server")
 	s.wantObjects(before)
-}
-
-func TestOneOfTwoConcurrentCreatesWins(t *testing.T) {
-	s := newSession(t)
-	const racers = 8
-	codes := make([]int, racers)
-	var wait sync.WaitGroup
-	for i := range racers {
-		wait.Go(func() { codes[i] = s.gpuctl(training("race"), "create", "-f", "-").code })
-	}
-	wait.Wait()
-	slices.Sort(codes)
-	if want := append([]int{0}, slices.Repeat([]int{4}, racers-1)...); !slices.Equal(codes, want) {
-		t.Errorf("exit codes are %v, want %v", codes, want)
-	}
-	s.wantObjects(1)
 }
 
 func TestAJobIsTakenBackWhenItsServiceIsRefused(t *testing.T) {

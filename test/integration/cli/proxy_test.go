@@ -62,6 +62,11 @@ func isCreationOf(plural string, r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/"+plural) && r.URL.Query().Get("dryRun") == ""
 }
 
+// isPatchOf recognises the patch of an object, as plural/name.
+func isPatchOf(object string, r *http.Request) bool {
+	return r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/"+object)
+}
+
 // lost carries a request out and breaks the connection instead of answering.
 func lost(r *http.Request, next http.Handler) {
 	next.ServeHTTP(httptest.NewRecorder(), r)

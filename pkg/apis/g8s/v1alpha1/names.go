@@ -136,6 +136,8 @@ const (
 	// AnnotationSubmission, on the top object of a job, is unique to the request that created it: by it, a request whose
 	// answer was lost finds out whether it was the one that created the object.
 	AnnotationSubmission = "g8s.host/submission"
+	// AnnotationIncomplete, on the top object of a job, says that not all objects of the job were created yet.
+	AnnotationIncomplete = "g8s.host/incomplete"
 	// AnnotationUser, on the top object of a job, is the user who submitted it, as the API server knows them. It informs
 	// people, and proves nothing.
 	AnnotationUser = "g8s.host/user"

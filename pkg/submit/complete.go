@@ -1,0 +1,119 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// A job that is not whole is left for five seconds to whoever creates it at this moment.
+const (
+	completionPoll  = 250 * time.Millisecond
+	completionLooks = 20
+)
+
+// markIncomplete notes on the top object of a job, which is created first, that there is more to create. Whoever finds
+// the note later knows that the creation was cut short.
+func markIncomplete(top client.Object) {
+	annotations := maps.Clone(top.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[names.AnnotationIncomplete] = names.True
+	top.SetAnnotations(annotations)
+}
+
+func isIncomplete(top metav1.Object) bool {
+	return top.GetAnnotations()[names.AnnotationIncomplete] != ""
+}
+
+// finish creates what belongs to a job beside its top object, and takes the note away. It returns what it made.
+func (c *Client) finish(ctx context.Context, top client.Object, rest []client.Object) (made []client.Object, err error) {
+	lease, err := c.reserve(ctx, top)
+	if err != nil {
+		return nil, err
+	}
+	if lease != nil {
+		made = append(made, lease)
+	}
+	for _, object := range rest {
+		fresh, err := c.createPart(ctx, top, object)
+		if err != nil {
+			return made, err
+		}
+		if fresh {
+			made = append(made, object)
+		}
+	}
+	if !isIncomplete(top) {
+		return made, nil
+	}
+	return made, c.markComplete(ctx, top)
+}
+
+func (c *Client) markComplete(ctx context.Context, top client.Object) error {
+	return c.patch(ctx, top, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, names.AnnotationIncomplete), false)
+}
+
+// createPart creates an object that belongs to a job. One that is the job's already, because somebody else completed the
+// job meanwhile, is not made again.
+func (c *Client) createPart(ctx context.Context, top, object client.Object) (made bool, err error) {
+	own(top, object)
+	err = c.createOne(ctx, object)
+	if !errors.As(err, new(*ExistsError)) {
+		return err == nil, err
+	}
+	found, readErr := c.read(ctx, object)
+	if readErr == nil && found != nil && isOwned(found, top) {
+		return false, nil
+	}
+	return false, err
+}
+
+// unfinished looks for a job of the name of top, of any kind, and returns it if it is the very job to create and was not
+// created wholly; an [ExistsError] if it is another one; nil if the name is free.
+func (c *Client) unfinished(ctx context.Context, top client.Object) (client.Object, error) {
+	found, err := c.tops(ctx, top.GetNamespace(), jobOf(top))
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	var live *unstructured.Unstructured
+	looks := 0
+	err = wait.PollUntilContextCancel(ctx, completionPoll, true, func(ctx context.Context) (bool, error) {
+		current, err := c.read(ctx, top)
+		if err != nil {
+			return true, err
+		}
+		live = current
+		switch {
+		case live == nil:
+			return true, nil
+		case len(found) > 1, !isIncomplete(live), !isSame(live, top):
+			return true, existsError(found[0])
+		}
+		looks++
+		return looks == completionLooks, nil // until then it may be under way
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case live == nil:
+		return nil, c.checkFree(ctx, top)
+	}
+	return live, nil
+}
+
+// isSame says whether two top objects are of the same job, made from the same YAML.
+func isSame(a, b client.Object) bool {
+	return isOurs(a) && kindOf(a) == kindOf(b) &&
+		a.GetAnnotations()[names.AnnotationSubmitted] == b.GetAnnotations()[names.AnnotationSubmitted]
+}
