@@ -65,6 +65,7 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		newLogsCmd(f),
 		newEventsCmd(f),
 		newWhyCmd(f),
+		newSimulateCmd(f),
 		newWaitCmd(f),
 		newExecCmd(f),
 		newShellCmd(f),

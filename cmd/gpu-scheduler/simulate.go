@@ -85,7 +85,7 @@ func newSimulateCommand() *cobra.Command {
 		"How the pods of a trace come: listed, timed (as recorded), or published (shuffled and inflated, as in the ATC'23 benchmark)")
 	flags.StringVarP(&s.output, "output", "o", "table", "Output: table, json, or csv (allocation by percent asked for)")
 	flags.StringVar(&s.report, "report", "", "Write plots to this file too, .html or .svg")
-	cmd.AddCommand(newQueueingCommand(), newRecordCommand(), newVerifyCommand())
+	cmd.AddCommand(newQueueingCommand(), newRecordCommand(), newVerifyCommand(), newAnswerCommand())
 	cmd.SetUsageFunc((&cobra.Command{}).UsageFunc()) // that of the parent lists the scheduler's own flags
 	cmd.SetHelpFunc((&cobra.Command{}).HelpFunc())
 	return cmd

@@ -58,6 +58,19 @@ func (r *Reader) Read(ctx context.Context, namespace, name string, now time.Time
 	return out, nil
 }
 
+// Around returns what lies around jobs: nodes, who is on them, and the scheduler's lease. What may not be read is listed
+// in [Facts].Unread.
+func (r *Reader) Around(ctx context.Context, now time.Time) (Facts, error) {
+	facts := Facts{Now: now}
+	group, inner := errgroup.WithContext(ctx)
+	unread := r.outside(inner, group, &facts)
+	if err := group.Wait(); err != nil {
+		return Facts{}, err
+	}
+	facts.Unread = unread()
+	return facts, nil
+}
+
 // outside starts to read what lies outside the job's namespace. The function it returns tells, after the group's
 // end, what may not be read.
 func (r *Reader) outside(ctx context.Context, group *errgroup.Group, facts *Facts) func() []string {

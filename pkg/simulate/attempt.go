@@ -29,6 +29,8 @@ type outcome struct {
 	nominated string
 	// reasons are why the pod has no place, the most frequent first.
 	reasons []string
+	// verdict is the same in the words that kube-scheduler writes on the pod.
+	verdict string
 }
 
 // try runs one scheduling attempt, as kube-scheduler does: PreFilter, Filter and Score, then Reserve, Permit and Bind,
@@ -106,6 +108,8 @@ func (e *engine) refuse(ctx context.Context, fw framework.Framework, state fwk.C
 	if status.Code() == fwk.Error {
 		return outcome{}, fmt.Errorf("running PostFilter: %w", status.AsError())
 	}
+	unfit.Diagnosis.PostFilterMsg = status.Message()
+	out.verdict = unfit.Error()
 	if !status.IsSuccess() || result == nil || result.NominatingInfo == nil || result.NominatedNodeName == "" {
 		return out, nil
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/attempt"
+	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/plugins"
 )
 
@@ -33,6 +34,7 @@ type engine struct {
 	pods      toolscache.Indexer
 	api       *apiServer
 	attempts  attempt.Counter
+	explain   *explain.Recorder // nil records nothing
 	// nominations are of pods for whom others make room.
 	nominations *nominations
 	// held are the members of gangs that have a place and wait for the others, in order of their decisions.
@@ -42,8 +44,8 @@ type engine struct {
 // address is where the simulated API server is said to be. Nobody looks it up.
 const address = "http://simulation.invalid"
 
-func newEngine(ctx context.Context, cfg *config.KubeSchedulerConfiguration, cluster Cluster, seed int64) (*engine, error) {
-	e := &engine{api: newAPIServer(cluster.Groups), nominations: newNominations()}
+func newEngine(ctx context.Context, cfg *config.KubeSchedulerConfiguration, cluster Cluster, options Options) (*engine, error) {
+	e := &engine{api: newAPIServer(cluster.Groups), nominations: newNominations(), explain: options.Explain}
 	restConfig := &rest.Config{Host: address, QPS: -1, Transport: e.api}
 	client, err := kubernetes.NewForConfigAndClient(restConfig, &http.Client{Transport: e.api})
 	if err != nil {
@@ -62,7 +64,7 @@ func newEngine(ctx context.Context, cfg *config.KubeSchedulerConfiguration, clus
 	for _, profile := range e.scheduler.Profiles {
 		profile.SetPodNominator(e.nominations)
 	}
-	plugins.Attach(e.scheduler, plugins.Options{Seed: uint64(seed)}) //nolint:gosec // any bits will do
+	plugins.Attach(e.scheduler, plugins.Options{Seed: uint64(options.Seed)}) //nolint:gosec // any bits will do
 	e.nodes, e.pods = e.informers.Core().V1().Nodes().Informer().GetIndexer(), e.informers.Core().V1().Pods().Informer().GetIndexer()
 	return e, e.load(cluster)
 }

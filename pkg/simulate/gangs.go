@@ -72,7 +72,7 @@ func (h handle) IterateOverWaitingPods(callback func(fwk.WaitingPod)) {
 
 // registry is that of production. The plugin of gangs gets a handle of ours.
 func (e *engine) registry() frameworkruntime.Registry {
-	all := plugins.Registry(plugins.Dependencies{Attempts: &e.attempts})
+	all := plugins.Registry(plugins.Dependencies{Attempts: &e.attempts, Explain: e.explain})
 	gangs := all[coscheduling.Name]
 	all[coscheduling.Name] = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		return gangs(ctx, args, handle{h, e})

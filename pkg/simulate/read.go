@@ -70,6 +70,11 @@ func ParseWorkload(name string, data []byte, cluster Cluster) ([]Arrival, error)
 	if err != nil {
 		return nil, err
 	}
+	return arrivalsOf(objects, cluster)
+}
+
+// arrivalsOf returns the pods that objects make.
+func arrivalsOf(objects []runtime.Object, cluster Cluster) ([]Arrival, error) {
 	groups := map[types.NamespacedName]*gangsv1.PodGroup{}
 	for _, object := range objects {
 		if group, ok := object.(*gangsv1.PodGroup); ok {

@@ -36,6 +36,7 @@ type entry struct {
 	alike   string
 	order   int
 	reasons []string
+	verdict string
 	// bound is the pod with its node, nil while it has none. A member of a gang that waits for others is held.
 	bound *corev1.Pod
 	held  bool
@@ -143,7 +144,7 @@ func (r *replay) try(ctx context.Context, pod *entry) error {
 	if err != nil {
 		return fmt.Errorf("placing pod %s: %w", klog.KObj(pod.Pod), err)
 	}
-	pod.held, pod.reasons = out.held, out.reasons
+	pod.held, pod.reasons, pod.verdict = out.held, out.reasons, out.verdict
 	if err := r.apply(out); err != nil || out.nominated == "" {
 		return err
 	}
@@ -157,7 +158,7 @@ func (r *replay) try(ctx context.Context, pod *entry) error {
 	if out, err = r.engine.try(ctx, nominated); err != nil {
 		return fmt.Errorf("placing pod %s, for which others were evicted: %w", klog.KObj(pod.Pod), err)
 	}
-	pod.held, pod.reasons = out.held, out.reasons
+	pod.held, pod.reasons, pod.verdict = out.held, out.reasons, out.verdict
 	return r.apply(out)
 }
 

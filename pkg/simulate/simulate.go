@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	gangsv1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	"g8s.host/gpu-scheduler/pkg/explain"
 )
 
 // Cluster is what there is before anything arrives.
@@ -62,6 +64,8 @@ type Options struct {
 	Seed int64
 	// Progress, if set, is told after each pod how many of the arrivals have had their first turn.
 	Progress func(done int)
+	// Explain, if set, records why pods are where they are.
+	Explain *explain.Recorder
 }
 
 // Run places arrivals, which must be in order of time, on a cluster. Neither is changed.
@@ -69,7 +73,7 @@ func Run(ctx context.Context, cluster Cluster, arrivals []Arrival, candidate Can
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	cluster.Groups = groupsOf(cluster, arrivals)
-	engine, err := newEngine(ctx, candidate.Config, cluster, options.Seed)
+	engine, err := newEngine(ctx, candidate.Config, cluster, options)
 	if err != nil {
 		return nil, fmt.Errorf("starting the scheduler of %s: %w", candidate.Name, err)
 	}

@@ -48,7 +48,7 @@ func Verify(ctx context.Context, rec *recording.Recording, candidate Candidate, 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	cluster, waiting := clusterOf(rec)
-	engine, err := newEngine(ctx, candidate.Config, cluster, options.Seed)
+	engine, err := newEngine(ctx, candidate.Config, cluster, options)
 	if err != nil {
 		return nil, fmt.Errorf("starting the scheduler of %s: %w", candidate.Name, err)
 	}

@@ -74,6 +74,8 @@ var rules = []rule{
 		why: "a simulation asks no cluster"},
 	{tree: "pkg/fragmentation", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,
 		why: "a value is a function of the demand and of what is free"},
+	{tree: "pkg/whatif", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox"), ours("pkg/simulate")},
+		why: "gpuctl and the server ask, and do not link the scheduler"},
 	{tree: "pkg/simulate/recording", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
 		why: "a recording is of what the API server tells, whoever scheduled"},
 	{tree: "pkg/simulate/openb", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/whatif"
+)
+
+type simulateOptions struct {
+	manifests
+	output *output
+}
+
+func newSimulateCmd(f *Factory) *cobra.Command {
+	o := &simulateOptions{manifests: manifests{factory: f}}
+	cmd := &cobra.Command{
+		Use:   "simulate -f FILE",
+		Short: "Say where jobs would go if you created them now, or why they would wait",
+		Long: "Say where jobs would go if you created them now: on which nodes and GPUs, and what other nodes were worth; or\n" +
+			"why they would wait, and what to change. Nothing is created. All jobs of the files are placed one after the\n" +
+			"other, before those that wait already; a gang is placed whole or not at all.\n\n" +
+			"The scheduler's own code decides, by its policy: the program gpu-scheduler must be beside gpuctl or in the PATH.\n" +
+			"It asks nobody and disturbs no scheduler at work.\n\n" +
+			"You must be able to list nodes, and the pods of all namespaces; without the right to read the scheduler's\n" +
+			"policy, the one that is shipped decides.",
+		Example: "  gpuctl simulate -f train.yaml\n  gpuctl simulate -f jobs/ -o json",
+		Args:    moreFiles,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runSimulate(cmd.Context(), o) },
+	}
+	addFilesFlag(cmd, &o.files)
+	o.output = describeOutput(cmd)
+	return cmd
+}
+
+func runSimulate(ctx context.Context, o *simulateOptions) error {
+	creations, err := o.read(ctx)
+	if err != nil {
+		return err
+	}
+	var objects []client.Object
+	for _, c := range jobsOf(creations) {
+		objects = append(objects, c.objects...)
+	}
+	if len(objects) == 0 {
+		return usagef("there is no job in the files: gpuctl simulate says where jobs would go")
+	}
+	reader, err := o.factory.kubernetes()
+	if err != nil {
+		return err
+	}
+	stop := startProgress(o.factory.IO, "Simulating")
+	answer, err := whatif.Where(ctx, reader, objects, o.factory.Now())
+	stop()
+	if err != nil {
+		return err
+	}
+	if o.output.format != "" {
+		return encode(o.factory.IO.Out, o.output.format, answer)
+	}
+	return writeAnswer(newDescription(o.factory.IO), &answer, o.factory.Now())
+}
+
+// writeAnswer writes what would become of jobs for a person.
+func writeAnswer(d *description, answer *whatif.Answer, now time.Time) error {
+	for i := range answer.Jobs {
+		if i > 0 {
+			fmt.Fprintln(d.out)
+		}
+		if err := writeJobAnswer(d, &answer.Jobs[i], now); err != nil {
+			return err
+		}
+	}
+	if len(answer.Evicted) > 0 {
+		d.section("Would be evicted to make room")
+		fmt.Fprintln(d.out, indent+strings.Join(answer.Evicted, ", "))
+	}
+	if answer.Policy == whatif.PolicyShipped {
+		d.section("By the policy that is shipped, because you may not read that of the cluster, or it has none")
+	}
+	return nil
+}
+
+func writeJobAnswer(d *description, job *whatif.Job, now time.Time) error {
+	name := job.Kind + "/" + job.Job
+	if job.Starts {
+		fmt.Fprintf(d.out, "%s would start now\n", name)
+		if err := describeRows(d, "Where it would be", job.Placements, placementColumns()); err != nil {
+			return err
+		}
+		return whyThere(d, job.Records)
+	}
+	report := job.Report
+	fmt.Fprintf(d.out, "%s would wait%s\n", name, headline(report))
+	if len(report.Findings) > 0 {
+		d.advise("What to do", report.Findings[0].Advice)
+	}
+	if err := describeRows(d, "Nearest nodes", report.NearMisses, nearMissColumns()); err != nil {
+		return err
+	}
+	for _, record := range report.Records {
+		if record.Last.Result == explain.Unschedulable {
+			return explainRecord(d, record, now) // its other pods ask for the same
+		}
+	}
+	return nil
+}
+
+// whyThere writes what the best nodes were worth to each pod that had a choice.
+func whyThere(d *description, records []explain.Record) error {
+	for _, record := range records {
+		candidates := record.Last.Candidates
+		if len(candidates) == 0 {
+			continue
+		}
+		title := fmt.Sprintf("Scores for pod %s, the best of %s that could take it", record.Name, plural(record.Last.Feasible, "node"))
+		if err := describeRows(d, title, candidates, candidateColumns(candidates[0])); err != nil {
+			return err
+		}
+	}
+	return nil
+}

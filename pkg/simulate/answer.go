@@ -1,0 +1,85 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/whatif"
+)
+
+// Answer decides where a workload would go if it came now, in order, before all others that wait.
+func Answer(ctx context.Context, question *whatif.Question, candidate Candidate) (*whatif.Outcome, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	cluster := Cluster{}
+	for i := range question.Nodes {
+		cluster.Nodes = append(cluster.Nodes, &question.Nodes[i])
+	}
+	for i := range question.Pods {
+		cluster.Pods = append(cluster.Pods, &question.Pods[i])
+	}
+	var objects []runtime.Object
+	for i, raw := range question.Workload {
+		decoded, err := decodeObject(raw)
+		if err != nil {
+			return nil, fmt.Errorf("reading object %d of the workload: %w", i, err)
+		}
+		objects = append(objects, decoded...)
+	}
+	arrivals, err := arrivalsOf(objects, cluster)
+	if err != nil {
+		return nil, err
+	}
+	cluster.Groups = groupsOf(cluster, arrivals)
+	options := Options{Explain: explain.NewRecorder(explain.DefaultLimits)}
+	engine, err := newEngine(ctx, candidate.Config, cluster, options)
+	if err != nil {
+		return nil, fmt.Errorf("starting the scheduler: %w", err)
+	}
+	for i := range arrivals { // the members of a gang are there before the first has its turn
+		if err := engine.arrive(arrivals[i].Pod); err != nil {
+			return nil, err
+		}
+	}
+	replay := newReplay(engine, cluster, candidate.Name, options)
+	for i := range arrivals {
+		if err := replay.arrive(ctx, &arrivals[i]); err != nil {
+			return nil, err
+		}
+	}
+	return replay.outcome(arrivals, options.Explain), nil
+}
+
+// outcome says what became of arrivals.
+func (r *replay) outcome(arrivals []Arrival, records *explain.Recorder) *whatif.Outcome {
+	out := &whatif.Outcome{Pods: []corev1.Pod{}, Records: []explain.Record{}}
+	for i := range arrivals {
+		pod := r.entries[arrivals[i].Pod.UID]
+		if pod.bound != nil {
+			out.Pods = append(out.Pods, *pod.bound)
+		} else {
+			out.Pods = append(out.Pods, *refused(pod))
+		}
+		if record, ok := records.Pod(pod.Pod.Namespace, pod.Pod.Name); ok {
+			out.Records = append(out.Records, record)
+		}
+	}
+	for _, eviction := range r.measure.result.Evictions {
+		out.Evicted = append(out.Evicted, eviction.Pod)
+	}
+	return out
+}
+
+// refused is a pod without a node as kube-scheduler leaves it.
+func refused(pod *entry) *corev1.Pod {
+	waits := pod.Pod.DeepCopy()
+	waits.Status.Phase = corev1.PodPending
+	waits.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: pod.verdict,
+	}}
+	return waits
+}

@@ -1,0 +1,54 @@
+package whatif
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// program is who answers.
+const program = "gpu-scheduler"
+
+// ErrNoSimulator tells that there is no gpu-scheduler here to ask.
+var ErrNoSimulator = errors.New("this needs the program " + program + " beside the one you run, or in the PATH: " +
+	"\"make build\" builds both, and the image of the scheduler has it")
+
+// Find returns the path of the program that answers: beside the running one, else in the PATH.
+func Find() (string, error) {
+	if self, err := os.Executable(); err == nil {
+		if beside, err := exec.LookPath(filepath.Join(filepath.Dir(self), program)); err == nil {
+			return beside, nil
+		}
+	}
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return "", ErrNoSimulator
+	}
+	return path, nil
+}
+
+// Ask has a program decide. It ends with ctx.
+func Ask(ctx context.Context, path string, question *Question) (*Outcome, error) {
+	input, err := json.Marshal(question)
+	if err != nil {
+		return nil, fmt.Errorf("writing what to simulate: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, path, "simulate", "answer")
+	var said bytes.Buffer
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), &said
+	output, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("simulating with %s: %w: %s", path, err, strings.TrimSpace(said.String()))
+	}
+	outcome := &Outcome{}
+	if err := json.Unmarshal(output, outcome); err != nil {
+		return nil, fmt.Errorf("reading what %s says: %w", path, err)
+	}
+	return outcome, nil
+}
