@@ -6,9 +6,12 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w ${LDFLAGS}" -o /binary ./cmd/${BINARY}
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w ${LDFLAGS}" -o /out/app ./cmd/${BINARY}
+# gpuctl and its server run the scheduler's code as a process of its own, to say where a job would go.
+RUN case "${BINARY}" in gpuctl*) \
+      CGO_ENABLED=0 go build -trimpath -ldflags "-s -w ${LDFLAGS}" -o /out/gpu-scheduler ./cmd/gpu-scheduler;; esac
 
 FROM gcr.io/distroless/static:nonroot
-COPY --from=build /binary /usr/local/bin/app
+COPY --from=build /out/ /usr/local/bin/
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/app"]

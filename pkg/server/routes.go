@@ -9,6 +9,7 @@ func (s *Server) routes() {
 	s.jobWriteRoutes()
 	s.jobInsightRoutes()
 	s.documentRoutes()
+	s.simulateRoutes()
 	s.diffRoutes()
 	s.authRoutes()
 	s.poolRoutes()

@@ -103,10 +103,12 @@ type Server struct {
 	// scheduler reads its records with the identity of the server; nil if it is not known where they are.
 	scheduler *ask.Client
 	mirror    *mirror
-	metrics   *metrics
-	api       huma.API
-	handler   http.Handler
-	open      *openStreams
+	// simulating has a place for each simulation that may run.
+	simulating chan struct{}
+	metrics    *metrics
+	api        huma.API
+	handler    http.Handler
+	open       *openStreams
 	// sockets are the connections that were taken from the HTTP server, which does not wait for them when it stops.
 	sockets sync.WaitGroup
 	// streams ends when the server begins to stop: an open stream would hold it up for ever.
@@ -128,7 +130,7 @@ func New(config *rest.Config, options Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of the server: %w", err)
 	}
-	s := &Server{options: options, gate: gate, own: own, mirror: newMirror(), metrics: newMetrics()}
+	s := &Server{options: options, gate: gate, own: own, mirror: newMirror(), metrics: newMetrics(), simulating: make(chan struct{}, simulations)}
 	s.open = newOpenStreams(options.Streams)
 	if options.Scheduler.Address != "" {
 		if s.scheduler, err = ask.New(config, options.Scheduler); err != nil {

@@ -6,6 +6,7 @@ package api
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,14 @@ func TestMain(m *testing.M) {
 
 func prepare(ctx context.Context, s *sandbox.Sandbox) (err error) {
 	cluster = s
+	tools, err := sandbox.FindTools()
+	if err != nil {
+		return err
+	}
+	// The server looks for gpu-scheduler there.
+	if err := os.Setenv("PATH", filepath.Dir(tools)+string(os.PathListSeparator)+os.Getenv("PATH")); err != nil {
+		return err
+	}
 	if client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
 		return err
 	}

@@ -52,6 +52,9 @@ var samples = map[string]sample{
 	"validate":   {body: yamlOf(training("matrix")), may: everyone, status: 200},
 	"render":     {body: yamlOf(training("matrix")), may: everyone, status: 200},
 
+	// Who else holds GPUs must be seen, so pods of one namespace will not do.
+	"simulate": {body: yamlOf(training("matrix")), status: 200},
+
 	"diff": {body: yamlOf(training("matrix")), may: []string{member}, status: 200},
 
 	"getSelf":     {may: everyone, status: 200},

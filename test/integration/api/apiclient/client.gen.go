@@ -1339,6 +1339,12 @@ type Self struct {
 	User  string  `json:"user"`
 }
 
+// SimulateInputBody defines model for SimulateInputBody.
+type SimulateInputBody struct {
+	// YamlContent One or more jobs as gpuctl reads them
+	YamlContent string `json:"yamlContent"`
+}
+
 // UsageHolder defines model for UsageHolder.
 type UsageHolder struct {
 	Job       *string `json:"job,omitempty"`
@@ -1369,6 +1375,30 @@ type VersionOutputBody struct {
 	// Kubernetes The version of the API server, when it can be reached
 	Kubernetes *string `json:"kubernetes,omitempty"`
 	Version    string  `json:"version"`
+}
+
+// WhatifAnswer defines model for WhatifAnswer.
+type WhatifAnswer struct {
+	Evicted *[]string   `json:"evicted,omitempty"`
+	Jobs    []WhatifJob `json:"jobs"`
+	Policy  string      `json:"policy"`
+}
+
+// WhatifJob defines model for WhatifJob.
+type WhatifJob struct {
+	Cause      string                `json:"cause"`
+	Findings   *[]DiagnosisFinding   `json:"findings,omitempty"`
+	Job        string                `json:"job"`
+	Kind       string                `json:"kind"`
+	Namespace  string                `json:"namespace"`
+	NearMisses *[]DiagnosisNearMiss  `json:"nearMisses,omitempty"`
+	Placements *[]DiagnosisPlacement `json:"placements,omitempty"`
+	Pod        *string               `json:"pod,omitempty"`
+	Records    *[]ExplainRecord      `json:"records,omitempty"`
+	Starts     bool                  `json:"starts"`
+	Status     string                `json:"status"`
+	Unread     *[]string             `json:"unread,omitempty"`
+	Verdict    *string               `json:"verdict,omitempty"`
 }
 
 // YAMLBody defines model for YAMLBody.
@@ -1898,6 +1928,12 @@ type RenderParams struct {
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
 }
 
+// SimulateParams defines parameters for Simulate.
+type SimulateParams struct {
+	// Namespace The namespace of documents that name none; default without it
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+}
+
 // CheckAccessJSONRequestBody defines body for CheckAccess for application/json ContentType.
 type CheckAccessJSONRequestBody = MayInputBody
 
@@ -1942,6 +1978,9 @@ type ApplyQuotaJSONRequestBody = YAMLBody
 
 // RenderJSONRequestBody defines body for Render for application/json ContentType.
 type RenderJSONRequestBody = RenderInputBody
+
+// SimulateJSONRequestBody defines body for Simulate for application/json ContentType.
+type SimulateJSONRequestBody = SimulateInputBody
 
 // ValidateJSONRequestBody defines body for Validate for application/json ContentType.
 type ValidateJSONRequestBody = ValidateInputBody
@@ -2207,6 +2246,11 @@ type ClientInterface interface {
 	RenderWithBody(ctx context.Context, params *RenderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	Render(ctx context.Context, params *RenderParams, body RenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SimulateWithBody request with any body
+	SimulateWithBody(ctx context.Context, params *SimulateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	Simulate(ctx context.Context, params *SimulateParams, body SimulateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ValidateWithBody request with any body
 	ValidateWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3035,6 +3079,30 @@ func (c *Client) RenderWithBody(ctx context.Context, params *RenderParams, conte
 
 func (c *Client) Render(ctx context.Context, params *RenderParams, body RenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRenderRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) SimulateWithBody(ctx context.Context, params *SimulateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSimulateRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) Simulate(ctx context.Context, params *SimulateParams, body SimulateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSimulateRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -7318,6 +7386,68 @@ func NewRenderRequestWithBody(server string, params *RenderParams, contentType s
 	return req, nil
 }
 
+// NewSimulateRequest calls the generic Simulate builder with application/json body
+func NewSimulateRequest(server string, params *SimulateParams, body SimulateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSimulateRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSimulateRequestWithBody generates requests for Simulate with any type of body
+func NewSimulateRequestWithBody(server string, params *SimulateParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/simulate")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		queryValues := queryURL.Query()
+
+		if params.Namespace != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "namespace", runtime.ParamLocationQuery, *params.Namespace); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		queryURL.RawQuery = queryValues.Encode()
+	}
+
+	req, err := http.NewRequest("POST", queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewValidateRequest calls the generic Validate builder with application/json body
 func NewValidateRequest(server string, body ValidateJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -7724,6 +7854,11 @@ type ClientWithResponsesInterface interface {
 	RenderWithBodyWithResponse(ctx context.Context, params *RenderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RenderResponse, error)
 
 	RenderWithResponse(ctx context.Context, params *RenderParams, body RenderJSONRequestBody, reqEditors ...RequestEditorFn) (*RenderResponse, error)
+
+	// SimulateWithBodyWithResponse request with any body
+	SimulateWithBodyWithResponse(ctx context.Context, params *SimulateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SimulateResponse, error)
+
+	SimulateWithResponse(ctx context.Context, params *SimulateParams, body SimulateJSONRequestBody, reqEditors ...RequestEditorFn) (*SimulateResponse, error)
 
 	// ValidateWithBodyWithResponse request with any body
 	ValidateWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ValidateResponse, error)
@@ -9347,6 +9482,36 @@ func (r RenderResponse) StatusCode() int {
 	return 0
 }
 
+type SimulateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *WhatifAnswer
+	JSON400      *Failure
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON413      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r SimulateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SimulateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 type ValidateResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -10090,6 +10255,23 @@ func (c *ClientWithResponses) RenderWithResponse(ctx context.Context, params *Re
 		return nil, err
 	}
 	return ParseRenderResponse(rsp)
+}
+
+// SimulateWithBodyWithResponse request with arbitrary body returning *SimulateResponse
+func (c *ClientWithResponses) SimulateWithBodyWithResponse(ctx context.Context, params *SimulateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SimulateResponse, error) {
+	rsp, err := c.SimulateWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSimulateResponse(rsp)
+}
+
+func (c *ClientWithResponses) SimulateWithResponse(ctx context.Context, params *SimulateParams, body SimulateJSONRequestBody, reqEditors ...RequestEditorFn) (*SimulateResponse, error) {
+	rsp, err := c.Simulate(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSimulateResponse(rsp)
 }
 
 // ValidateWithBodyWithResponse request with arbitrary body returning *ValidateResponse
@@ -14542,6 +14724,88 @@ func ParseRenderResponse(rsp *http.Response) (*RenderResponse, error) {
 			return nil, err
 		}
 		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSimulateResponse parses an HTTP response from a SimulateWithResponse call
+func ParseSimulateResponse(rsp *http.Response) (*SimulateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SimulateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WhatifAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest Failure
