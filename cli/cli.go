@@ -12,10 +12,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -35,12 +37,48 @@ func Main(args []string, streams IOStreams) int {
 // Run runs gpuctl with what the factory gives it.
 func Run(ctx context.Context, f *Factory, args []string) int {
 	root := newRootCmd(f, programName(args[0]))
-	root.SetArgs(args[1:])
+	root.SetArgs(splitTypes(root, args[1:]))
 	err := root.ExecuteContext(ctx)
 	if err != nil && !errors.As(err, new(*quietError)) {
 		fmt.Fprintln(f.IO.ErrOut, "error: "+message(err))
 	}
 	return exitCode(err)
+}
+
+// splitTypes reads kubectl's TYPE/NAME after get and describe: "get pool/a pool/b" is "get pool a b". Kinds of jobs are
+// types, too.
+func splitTypes(root *cobra.Command, args []string) []string {
+	at := slices.IndexFunc(args, func(arg string) bool {
+		return slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == arg || c.HasAlias(arg) })
+	})
+	if at < 0 || args[at] != "get" && args[at] != "describe" {
+		return args
+	}
+	named := false
+	out := slices.Clone(args[:at+1])
+	for _, arg := range args[at+1:] {
+		word, name, _ := strings.Cut(arg, "/")
+		isKind := slices.Contains(jobKinds(), word)
+		if !isKind && !slices.Contains(typeWords, word) || name == "" {
+			named = named || slices.Contains(typeWords, arg)
+			out = append(out, arg)
+			continue
+		}
+		if isKind {
+			word = "job"
+		}
+		if !named {
+			out = append(out, word)
+		}
+		named = true
+		out = append(out, name)
+	}
+	return out
+}
+
+// typeWords are what may stand before the slash.
+var typeWords = []string{
+	"job", "jobs", "pool", "pools", "node", "nodes", "quota", "quotas", "namespace", "namespaces", "ns",
 }
 
 // programName is what the user typed: gpuctl, or kubectl gpu when kubectl runs us as its plugin.

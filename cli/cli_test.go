@@ -215,6 +215,27 @@ func someJobs() []inventory.Job {
 	}
 }
 
+func TestTypesAreSplitFromNames(t *testing.T) {
+	for line, want := range map[string]string{
+		"get training/sft":                  "get job sft",
+		"get -n team training/a notebook/b": "get -n team job a b",
+		"get jobs training/sft -o json":     "get jobs sft -o json",
+		"get pool/a pool/b":                 "get pool a b",
+		"describe node/n1":                  "describe node n1",
+		"get labels --key g8s.host/pool":    "get labels --key g8s.host/pool",
+		"get jobs -l a/b=c":                 "get jobs -l a/b=c",
+		"delete training/sft":               "delete training/sft",
+		"get training/":                     "get training/",
+		"exec sft -- cat job/x":             "exec sft -- cat job/x",
+		"exec sft -- kubectl get job/x":     "exec sft -- kubectl get job/x",
+	} {
+		root := newRootCmd(NewFactory(IOStreams{}), "gpuctl")
+		if got := strings.Join(splitTypes(root, strings.Fields(line)), " "); got != want {
+			t.Errorf("%q becomes %q, want %q", line, got, want)
+		}
+	}
+}
+
 func TestTableOfJobs(t *testing.T) {
 	tests := map[string]tableStyle{
 		"jobs-pipe":       {},

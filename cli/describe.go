@@ -22,7 +22,7 @@ func newDescribeCmd(f *Factory) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				return runDescribeJob(cmd.Context(), job, args[0]) // what is no kind is the name of a job
+				return runDescribeJob(cmd.Context(), job, jobName(args[0])) // what is no kind is the name of a job
 			}
 			return needCommand(cmd, args)
 		},

@@ -29,7 +29,7 @@ func newDescribeJobCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl describe job qwen2-sft",
 		Args:    exactlyOne("the name of one job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runDescribeJob(cmd.Context(), o, args[0])
+			return runDescribeJob(cmd.Context(), o, jobName(args[0]))
 		},
 		ValidArgsFunction: completeJobs(f),
 	}

@@ -34,7 +34,7 @@ func newEventsCmd(f *Factory) *cobra.Command {
 			"pods and its service, merged. Kubernetes keeps events for an hour.",
 		Example: "  gpuctl events qwen2-sft\n  gpuctl events -w",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.names = args
+			o.names = jobNames(args)
 			return runEvents(cmd.Context(), o)
 		},
 		ValidArgsFunction: completeJobs(f),

@@ -62,7 +62,7 @@ func (l *listing[T]) addFlags(cmd *cobra.Command) {
 
 // addListFlags adds the flags of a list that cannot be watched.
 func (l *listing[T]) addListFlags(cmd *cobra.Command) {
-	l.output = newOutput(outputTable, outputWide, outputJSON, outputYAML, outputName,
+	l.output = newOutput(outputTable, outputWide, outputJSON, outputYAML, outputName, outputCSV,
 		outputJSONPath+"=", outputCustomColumns+"=")
 	l.output.addTo(cmd)
 	cmd.Flags().StringVar(&l.sortBy, "sort-by", "", "Sort by this field of -o json, such as gpus or created")
@@ -120,6 +120,8 @@ func (l *listing[T]) write(rows []T, headers bool) error {
 		return writeJSONPath(l.io.Out, l.output.template, l.value(rows))
 	case outputCustomColumns:
 		return l.writeCustom(rows, headers)
+	case outputCSV:
+		return writeCSV(l.io.Out, rows, l.columns(l.now()), !l.noHeaders && headers)
 	case outputName:
 		for _, row := range rows {
 			fmt.Fprintln(l.io.Out, l.print(row))

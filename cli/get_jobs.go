@@ -33,7 +33,7 @@ func newGetJobsCmd(f *Factory) *cobra.Command {
 		Short:   "List jobs, one line each, with the reason when one does not run",
 		Example: "  gpuctl get jobs -A\n  gpuctl get jobs --pool training-pool --kind training\n  gpuctl get job qwen2-sft -w",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.names = args
+			o.names = jobNames(args)
 			return runGetJobs(cmd.Context(), o)
 		},
 		ValidArgsFunction: completeJobs(f),

@@ -37,6 +37,23 @@ func (f *Factory) jobRefs(args []string) ([]submit.Ref, error) {
 	return out, nil
 }
 
+// jobName is the name of a job in an argument such as sft, job/sft or training/sft.
+func jobName(arg string) string {
+	kind, name, ok := strings.Cut(arg, "/")
+	if ok && (classes[kind] == classJob || slices.Contains(jobKinds(), kind)) {
+		return name
+	}
+	return arg
+}
+
+func jobNames(args []string) []string {
+	out := make([]string, len(args))
+	for i, arg := range args {
+		out[i] = jobName(arg)
+	}
+	return out
+}
+
 // renderOptionsOf asks the cluster what rendering the YAML of a job anew depends on.
 func (f *Factory) renderOptionsOf(ctx context.Context, writer *submit.Client, ref submit.Ref) (render.Options, error) {
 	doc, err := writer.Document(ctx, ref)

@@ -47,7 +47,7 @@ func newLogsCmd(f *Factory) *cobra.Command {
 			"  gpuctl logs qwen2-sft -f --exit-code && echo trained",
 		Args: exactlyOne("the name of one job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.stream.Job = strings.TrimPrefix(args[0], "job/")
+			o.stream.Job = jobName(args[0])
 			return runLogs(cmd.Context(), o)
 		},
 		ValidArgsFunction: completeJobs(f),

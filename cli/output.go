@@ -21,6 +21,7 @@ const (
 	outputJSON  = "json"
 	outputYAML  = "yaml"
 	outputName  = "name"
+	outputCSV   = "csv"
 )
 
 // output is the value of a flag -o; it accepts only the formats it was made with.

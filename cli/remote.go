@@ -48,7 +48,7 @@ func (t *podTarget) find(ctx context.Context, client kubernetes.Interface, name 
 	if err != nil {
 		return place{}, err
 	}
-	job, err := inventory.NewReader(client).Job(ctx, namespace, strings.TrimPrefix(name, "job/"))
+	job, err := inventory.NewReader(client).Job(ctx, namespace, jobName(name))
 	if err != nil {
 		return place{}, err
 	}

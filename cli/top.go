@@ -71,7 +71,7 @@ func (v *topView[T]) addFlags(cmd *cobra.Command) {
 	for i, order := range v.orderings {
 		orders[i] = order.name
 	}
-	v.output = newOutput(outputTable, outputWide, outputJSON, outputYAML)
+	v.output = newOutput(outputTable, outputWide, outputJSON, outputYAML, outputCSV)
 	v.output.addTo(cmd)
 	v.prometheus.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&v.noHeaders, "no-headers", false, "Leave out the table's headers, and the total")
@@ -136,6 +136,9 @@ func (v *topView[T]) write(rows topRows[T]) error {
 	if v.output.format == outputJSON || v.output.format == outputYAML {
 		rows.Items = append([]T{}, rows.Items...)
 		return encode(io.Out, v.output.format, rows)
+	}
+	if v.output.format == outputCSV {
+		return writeCSV(io.Out, rows.Items, v.columns, !v.noHeaders)
 	}
 	style := tableStyle{wide: v.output.format == outputWide, noHeaders: v.noHeaders, color: io.Color, width: io.Width}
 	if style.wide {

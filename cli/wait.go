@@ -110,9 +110,7 @@ func newWaitCmd(f *Factory) *cobra.Command {
 			"  gpuctl delete qwen2-sft --wait=false; gpuctl wait qwen2-sft --for=deleted",
 		Args: atLeastOne("the names of jobs"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, arg := range args {
-				o.names = append(o.names, strings.TrimPrefix(arg, "job/"))
-			}
+			o.names = jobNames(args)
 			return runWait(cmd.Context(), o)
 		},
 		ValidArgsFunction: completeJobs(f),

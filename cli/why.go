@@ -28,7 +28,7 @@ func newWhyCmd(f *Factory) *cobra.Command {
 			"  gpuctl why qwen2-sft --scheduler https://localhost:10260 --scheduler-ca ca.crt",
 		Args: exactlyOne("the name of one job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runWhy(cmd.Context(), o, args[0])
+			return runWhy(cmd.Context(), o, jobName(args[0]))
 		},
 		ValidArgsFunction: completeJobs(f),
 	}

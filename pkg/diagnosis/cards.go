@@ -80,7 +80,7 @@ func (s *search) unsuited(out *Finding) {
 	switch out.Cause {
 	case TooManyGPUs:
 		out.Text = fmt.Sprintf("%s with %d GPUs at most; a pod asks for %d on one node", count, best.Total, best.Asked)
-		out.Advice = []string{fmt.Sprintf("ask for at most %s per pod; split the job over several pods if it needs more", gpuWord(best.Total))}
+		out.Advice = []string{fmt.Sprintf("ask for at most %s per pod; a training job that needs more runs on several nodes with resources.nodes", gpuWord(best.Total))}
 	case NoGPUs:
 		out.Text = count + " without GPUs"
 		out.Advice = []string{"use a pool whose nodes have GPUs: gpuctl get pools", "if they should have some, the device plugin is down: tell the administrators"}

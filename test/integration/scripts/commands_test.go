@@ -121,14 +121,20 @@ func norm(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(normalized(ts.ReadFile("stdout"))), 0o644))
 }
 
+// safe are the letters of the names that Kubernetes makes up.
+const safe = "[bcdfghjklmnpqrstvwxz2456789]"
+
 // varying is what differs from run to run.
 var varying = []struct {
 	pattern *regexp.Regexp
 	by      string
 }{
 	{regexp.MustCompile(`\b(?:train|infer|node)-\d\d\b`), "NODE"},
+	{regexp.MustCompile(`(?:-` + safe + `{6,10})?-` + safe + `{5}\b`), "-POD"},
+	{regexp.MustCompile(`(?m)^Cluster: .*`), "Cluster: TOTAL"},
+	{regexp.MustCompile(`\b10\.244\.\d+\.\d+\b`), "ADDRESS"},
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT[0-9:.]+Z`), "TIME"},
-	{regexp.MustCompile(`(^|[ (])(?:\d+h)?(?:\d+m)?\d+(?:s|ms|m)\b`), "${1}AGE"},
+	{regexp.MustCompile(`(^|[ (,])(?:\d+h)?(?:\d+m)?\d+(?:s|ms|m)\b`), "${1}AGE"},
 	{regexp.MustCompile(` {2,}`), "  "},
 }
 
