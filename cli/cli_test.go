@@ -54,6 +54,11 @@ func TestWithoutACluster(t *testing.T) {
 		stdout, stderr string
 	}{
 		"a misspelt command":                          {args: []string{"crate"}, code: 2, stderr: `did you mean "create"?`},
+		"a misspelt command with flags":               {args: []string{"creat", "-f", "x"}, code: 2, stderr: `did you mean "create"?`},
+		"a misspelt resource with flags":              {args: []string{"get", "jbos", "--pool=x"}, code: 2, stderr: `did you mean "jobs"?`},
+		"pods, as kubectl has them":                   {args: []string{"get", "pods", "-A"}, code: 2, stderr: "gpuctl get jobs --pods"},
+		"help on what is not there":                   {args: []string{"help", "get", "jbos"}, code: 2, stderr: `did you mean "jobs"?`},
+		"the pool that cannot go":                     {args: []string{"delete", "pool", "default"}, code: 2, stderr: "it cannot be deleted"},
 		"a misspelt resource":                         {args: []string{"get", "jbos"}, code: 2, stderr: `did you mean "jobs"?`},
 		"a misspelt flag":                             {args: []string{"get", "jobs", "--pol=x"}, code: 2, stderr: `did you mean "--pool"?`},
 		"a misspelt kind":                             {args: []string{"get", "jobs", "--kind=training2"}, code: 2, stderr: `did you mean "training"?`},

@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -69,6 +71,9 @@ func runDelete(ctx context.Context, o *deleteOptions, args []string) error {
 	targets, err := o.targets(ctx, args)
 	if err != nil {
 		return err
+	}
+	if slices.ContainsFunc(targets, func(t target) bool { return t.class == classPool && t.Name == names.DefaultPool }) {
+		return usagef("pool %s is the nodes that are in no other pool: it cannot be deleted", names.DefaultPool)
 	}
 	writer, err := o.factory.writer()
 	if err != nil {

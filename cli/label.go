@@ -141,7 +141,7 @@ func fullKey(key string) string {
 func (o *labelOptions) checkKeys(labels map[string]*string) error {
 	for key, value := range labels {
 		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-			return usagef("label key %q: %s", key, strings.Join(problems, "; "))
+			return usagef("label key %q: %s", key, plainly(problems))
 		}
 		if value != nil {
 			if err := checkLabelValue("the value of "+key, *value); err != nil {
@@ -158,7 +158,16 @@ func (o *labelOptions) checkKeys(labels map[string]*string) error {
 
 func checkLabelValue(what, value string) error {
 	if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
-		return usagef("%s is %q: %s", what, value, strings.Join(problems, "; "))
+		return usagef("%s is %q: %s", what, value, plainly(problems))
 	}
 	return nil
+}
+
+// plainly joins what Kubernetes says of a name, without the regular expressions.
+func plainly(problems []string) string {
+	out := make([]string, len(problems))
+	for i, problem := range problems {
+		out[i], _, _ = strings.Cut(problem, " (e.g.")
+	}
+	return strings.Join(out, "; ")
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
@@ -84,6 +85,7 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		newDoctorCmd(f))
 	add(groupFiles, newValidateCmd(f), newRenderCmd(f), newInitCmd(f), newExplainCmd(f), newSchemaCmd(f))
 	root.AddCommand(newVersionCmd(f), newCompletionCmd(f))
+	root.SetHelpCommand(newHelpCmd())
 	for _, command := range root.Commands() {
 		rename(command, name)
 	}
@@ -113,17 +115,42 @@ func needCommand(cmd *cobra.Command, args []string) error {
 		}
 		return nil
 	}
+	return unknownCommand(cmd, args[0])
+}
+
+func unknownCommand(cmd *cobra.Command, word string) error {
+	if cmd.Name() == "get" && slices.Contains([]string{"pod", "pods", "po"}, word) {
+		return usagef("pods are listed by job: %s jobs --pods", cmd.CommandPath())
+	}
 	var known []string
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {
 			known = append(append(known, sub.Name()), sub.Aliases...)
 		}
 	}
-	return usagef("unknown command %q%s\nSee '%s --help'", cmd.CommandPath()+" "+args[0],
-		didYouMean(args[0], known), cmd.CommandPath())
+	return usagef("unknown command %q%s\nSee '%s --help'", cmd.CommandPath()+" "+word, didYouMean(word, known), cmd.CommandPath())
+}
+
+// newHelpCmd is cobra's, but that it is an error to ask about what is not there.
+func newHelpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]...",
+		Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return unknownCommand(found, rest[0])
+			}
+			return found.Help()
+		},
+	}
 }
 
 func flagError(cmd *cobra.Command, err error) error {
+	// A misspelt command has none of the flags that follow it. A name of a job may follow describe.
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 && cmd.Name() != "describe" {
+		return unknownCommand(cmd, words[0])
+	}
 	text := err.Error()
 	if name, ok := strings.CutPrefix(text, "unknown flag: "); ok {
 		text += didYouMean(name, flagNames(cmd))
