@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -94,54 +91,4 @@ func TestListsCostNoRequests(t *testing.T) {
 	if requests := count.Load() - before; requests > 10 {
 		t.Errorf("%d lists cost %d requests", clients*len(lists), requests)
 	}
-}
-
-// BenchmarkLists reports the 99th percentile of lists of 200 clients at once, each asking again as soon as it has its
-// answer, against a server in this process: server and clients share the machine.
-func BenchmarkLists(b *testing.B) {
-	s, err := server.New(own, server.Options{Rate: 1e9, Burst: 1e9, ReviewTTL: time.Hour})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(b.Context())
-	defer cancel()
-	go func() { _ = s.Mirror(ctx) }()
-	web := httptest.NewServer(s.Handler())
-	defer web.Close()
-	client := many()
-	for list(ctx, client, web.URL, lists[0], member) != nil {
-		time.Sleep(50 * time.Millisecond)
-	}
-	// think is what a client waits between two requests: 200 clients make 400 requests a second.
-	const think = 500 * time.Millisecond
-	var mu sync.Mutex
-	var took []time.Duration
-	b.ResetTimer()
-	var group sync.WaitGroup
-	var left atomic.Int64
-	left.Store(int64(b.N))
-	for i := range clients {
-		group.Go(func() {
-			time.Sleep(think * time.Duration(i) / clients)
-			for left.Add(-1) >= 0 {
-				began := time.Now()
-				if err := list(ctx, client, web.URL, lists[i%len(lists)], member); err != nil {
-					b.Error(err)
-					return
-				}
-				mu.Lock()
-				took = append(took, time.Since(began))
-				mu.Unlock()
-				time.Sleep(think)
-			}
-		})
-	}
-	group.Wait()
-	if len(took) == 0 {
-		return
-	}
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
-	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
-	fmt.Fprintf(os.Stderr, "%d lists of %d clients: p50 %s, p99 %s\n", len(took), clients, took[len(took)/2], took[len(took)*99/100])
 }
