@@ -57,7 +57,9 @@ func newAPI(mux *http.ServeMux, version string) huma.API {
 		Description: "A Kubernetes token, such as `kubectl create token SERVICEACCOUNT` prints. What is done is done with the rights of its owner.",
 	}}
 	config.Servers = []*huma.Server{{URL: "/"}}
-	return humago.New(mux, config)
+	api := humago.New(mux, config)
+	api.UseMiddleware(onlyKnownQuery(api))
+	return api
 }
 
 // schemaName names the schema of a type in the document: one of another package of ours begins with its package, as
@@ -98,6 +100,7 @@ func register[I, O any](s *Server, r route, handle func(context.Context, *I) (*O
 func (s *Server) log(ctx context.Context, failed *Failure, operation string, err error) {
 	level := slog.LevelDebug
 	switch {
+	case errors.Is(ctx.Err(), context.Canceled): // the client did not wait for the answer
 	case failed.status == http.StatusServiceUnavailable:
 		level = slog.LevelWarn
 	case failed.status >= http.StatusInternalServerError:
@@ -145,7 +148,7 @@ func (r *route) failures(hasBody bool) []int {
 	if hasBody {
 		fails = append(fails, http.StatusBadRequest, http.StatusRequestEntityTooLarge)
 	}
-	if hasBody || strings.Contains(r.path, "{") {
+	if !r.public {
 		fails = append(fails, http.StatusUnprocessableEntity)
 	}
 	return fails

@@ -36,7 +36,7 @@ type Rule struct {
 }
 
 type selfInput struct {
-	Namespace string `query:"namespace" maxLength:"63" default:"default" doc:"The namespace to tell the rights in"`
+	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$" default:"default" doc:"The namespace to tell the rights in"`
 }
 
 type selfOutput struct{ Body Self }

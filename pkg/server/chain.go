@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	"g8s.host/gpu-scheduler/pkg/server/access"
 )
 
@@ -101,18 +103,26 @@ func (s *Server) authenticated(next http.Handler, public map[string]bool, mux *h
 			next.ServeHTTP(w, r)
 			return
 		}
+		if header := impersonation(r.Header); header != "" {
+			writeFailure(w, r, &refusal{status: http.StatusBadRequest, code: "BadRequest",
+				text: header + " has no effect here, where all is done as the owner of the token: leave it out"})
+			return
+		}
 		review := s.gate.Reviewer(r)
 		caller, err := s.gate.Identify(r)
 		switch {
 		case errors.Is(err, access.ErrUnauthenticated):
 			w.Header().Set("WWW-Authenticate", `Bearer realm="gpuctl"`)
-			writeFailure(w, r, &refusal{status: http.StatusUnauthorized, code: "Unauthorized",
-				text: "no valid token: send the header Authorization: Bearer TOKEN with a token of this cluster; a browser's WebSocket " +
-					"offers the subprotocols " + logProtocol + " and " + tokenProtocol + "TOKEN, that in base64url"})
+			text := "no valid token: send the header Authorization: Bearer TOKEN with a token of this cluster"
+			if websocket.IsWebSocketUpgrade(r) {
+				text += "; browsers offer the subprotocols " + logProtocol + " and " + tokenProtocol + "TOKEN, that in base64url"
+			}
+			writeFailure(w, r, &refusal{status: http.StatusUnauthorized, code: "Unauthorized", text: text})
 			return
 		case err != nil:
-			s.options.Log.ErrorContext(r.Context(), "Authentication failed", "requestId", requestID(r.Context()), "error", err)
-			writeFailure(w, r, &unavailableError{"the cluster cannot be asked who you are: try again"})
+			unavailable := &unavailableError{"the cluster cannot be asked who you are: try again"}
+			s.log(r.Context(), failure(r.Context(), unavailable), "authentication", err)
+			writeFailure(w, r, unavailable)
 			return
 		}
 		ctx := context.WithValue(r.Context(), callerKey{}, caller)
@@ -123,6 +133,17 @@ func (s *Server) authenticated(next http.Handler, public map[string]bool, mux *h
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// impersonation is the header by which a client of Kubernetes asks to act as somebody else, "" for none. One that were
+// ignored would let more be done than who sends it means.
+func impersonation(header http.Header) string {
+	for name := range header {
+		if strings.HasPrefix(name, "Impersonate-") {
+			return name
+		}
+	}
+	return ""
 }
 
 // publicPatterns are the routes that need no token, as the document says it.

@@ -36,7 +36,7 @@ type DocumentItem struct {
 type validateOutput struct{ Body Validation }
 
 type renderInput struct {
-	Namespace string `query:"namespace" maxLength:"63" doc:"The namespace of documents that name none; default without it"`
+	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$" doc:"The namespace of documents that name none; default without it"`
 	Body      struct {
 		YAMLContent string `json:"yamlContent" minLength:"1" doc:"One or more documents as gpuctl reads them"`
 	}

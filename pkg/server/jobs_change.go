@@ -15,7 +15,7 @@ import (
 
 type applyJobInput struct {
 	IfMatch
-	Namespace string `query:"namespace" maxLength:"63" doc:"The namespace of a document that names none; default without it"`
+	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$" doc:"The namespace of a document that names none; default without it"`
 	Body      struct {
 		YAMLBody
 		Replace bool `json:"replace,omitempty" doc:"Make a job anew whose change Kubernetes refuses: what it has computed since its last checkpoint is lost"`

@@ -25,7 +25,7 @@ type Idempotent struct {
 
 type createJobInput struct {
 	Idempotent
-	Namespace string `query:"namespace" maxLength:"63" doc:"The namespace of a document that names none; default without it"`
+	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$" doc:"The namespace of a document that names none; default without it"`
 	Body      YAMLBody
 }
 
@@ -49,7 +49,7 @@ type createJobOutput struct {
 
 type batchInput struct {
 	Idempotent
-	Namespace string `query:"namespace" maxLength:"63" doc:"The namespace of documents that name none; default without it"`
+	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$" doc:"The namespace of documents that name none; default without it"`
 	Body      struct {
 		YAMLContents []string `json:"yamlContents" minItems:"1" maxItems:"100"`
 		DryRun       bool     `json:"dryRun,omitempty"`

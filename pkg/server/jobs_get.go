@@ -12,8 +12,8 @@ import (
 
 // JobRef names a job in a path.
 type JobRef struct {
-	JobID     string `path:"jobId" maxLength:"253" doc:"The name of the job; that of one of its pods is taken too"`
-	Namespace string `query:"namespace" maxLength:"63" doc:"The namespace of the job; without it the one that has it, if it is the only one"`
+	JobID     string `path:"jobId" maxLength:"253" pattern:"^[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$" doc:"The name of the job; that of one of its pods is taken too"`
+	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$" doc:"The namespace of the job; without it the one that has it, if it is the only one"`
 }
 
 // JobDetail is all about one job. Its keys are those of the first gpuctl, where they have one.

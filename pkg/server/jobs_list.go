@@ -41,7 +41,7 @@ type JobItem struct {
 
 // JobFilter says which jobs to list.
 type JobFilter struct {
-	Namespace string `query:"namespace" doc:"Only this namespace; without it all that you may list"`
+	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$" doc:"Only this namespace; without it all that you may list"`
 	Kind      string `query:"kind" enum:"training,inference,notebook,compute"`
 	Pool      string `query:"pool"`
 	Status    string `query:"status" doc:"One or more, with commas; case does not matter" example:"Pending,Failing"`

@@ -41,7 +41,7 @@ type namespaceListOutput struct{ Body NamespaceList }
 
 // NamespaceRef names a namespace in a path.
 type NamespaceRef struct {
-	Name string `path:"namespaceName" maxLength:"63"`
+	Name string `path:"namespaceName" maxLength:"63" pattern:"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
 }
 
 type namespaceOutput struct {

@@ -10,14 +10,14 @@ import (
 
 type queueInput struct {
 	Paging
-	Namespace string `query:"namespace" maxLength:"63"`
+	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"`
 	Pool      string `query:"pool" maxLength:"63"`
 }
 
 type poolQueueInput struct {
 	PoolRef
 	Paging
-	Namespace string `query:"namespace" maxLength:"63"`
+	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"`
 }
 
 // QueueList is a page of the jobs that wait.

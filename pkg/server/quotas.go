@@ -35,14 +35,14 @@ type QuotaList struct {
 
 type quotaListInput struct {
 	Paging
-	Namespace string `query:"namespace" maxLength:"63"`
+	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"`
 }
 
 type quotaListOutput struct{ Body QuotaList }
 
 // QuotaRef names the namespace of a quota in a path.
 type QuotaRef struct {
-	Namespace string `path:"namespaceName" maxLength:"63"`
+	Namespace string `path:"namespaceName" maxLength:"63" pattern:"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
 }
 
 type quotaOutput struct {

@@ -48,7 +48,7 @@ func TestWhoSubmittedAJobIsTheCaller(t *testing.T) {
 	a.same("the user of a submitted job", who, a.item(reader, "signed")["user"])
 	a.Cleanup(func() { a.remove("signed-apply") })
 	a.want(http.StatusCreated, request{method: http.MethodPut, path: jobs, user: member, body: yamlOf(inference("signed-apply")),
-		header: map[string]string{"Impersonate-User": "somebody-else", "X-Remote-User": "somebody-else"}})
+		header: map[string]string{"X-Remote-User": "somebody-else"}})
 	a.same("the user of an applied job", who, a.want(http.StatusOK, request{path: jobs + "/signed-apply?namespace=team", user: reader})["user"])
 	changed := strings.Replace(inference("signed-apply"), "replicas: 1", "replicas: 2", 1)
 	a.want(http.StatusOK, request{method: http.MethodPut, path: jobs, user: admin, body: yamlOf(changed)})

@@ -7886,6 +7886,7 @@ type GetSelfResponse struct {
 	HTTPResponse *http.Response
 	JSON200      *Self
 	JSON401      *Failure
+	JSON422      *Failure
 	JSON429      *Failure
 	JSON503      *Failure
 	JSONDefault  *Failure
@@ -8531,6 +8532,7 @@ type ListLabelsResponse struct {
 	JSON200      *map[string][]string
 	JSON401      *Failure
 	JSON403      *Failure
+	JSON422      *Failure
 	JSON429      *Failure
 	JSON503      *Failure
 	JSONDefault  *Failure
@@ -9096,6 +9098,7 @@ type ListPoolsResponse struct {
 	JSON200      *[]PoolItem
 	JSON401      *Failure
 	JSON403      *Failure
+	JSON422      *Failure
 	JSON429      *Failure
 	JSON503      *Failure
 	JSONDefault  *Failure
@@ -9592,6 +9595,7 @@ type GetMetricsResponse struct {
 	HTTPResponse *http.Response
 	JSON401      *Failure
 	JSON403      *Failure
+	JSON422      *Failure
 	JSON429      *Failure
 	JSON503      *Failure
 	JSONDefault  *Failure
@@ -10363,6 +10367,13 @@ func ParseGetSelfResponse(rsp *http.Response) (*GetSelfResponse, error) {
 			return nil, err
 		}
 		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest Failure
@@ -12197,6 +12208,13 @@ func ParseListLabelsResponse(rsp *http.Response) (*ListLabelsResponse, error) {
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -13720,6 +13738,13 @@ func ParseListPoolsResponse(rsp *http.Response) (*ListPoolsResponse, error) {
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -15015,6 +15040,13 @@ func ParseGetMetricsResponse(rsp *http.Response) (*GetMetricsResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest Failure
