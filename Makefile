@@ -16,7 +16,7 @@ RACE       := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools test chaos demo demo-down bench bench-placement bench-plugins bench-queueing generate verify lint image clean
+.PHONY: help build tools test chaos demo demo-down bench bench-placement bench-plugins bench-queueing bench-strategies generate verify lint image clean
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -44,6 +44,9 @@ bench: tools build ## Measure speed against the stock scheduler into docs/benchm
 
 bench-plugins: ## Run the benchmarks of the plugins and of their pure parts
 	go test -run '^$$' -bench . -benchmem ./pkg/gpu/... ./plugins/...
+
+bench-strategies: ## Compare the strategies of GPUScore on whole GPUs, into docs/benchmarks/strategies.md; minutes
+	go run ./hack/bench-strategies
 
 bench-queueing: build ## Replay Philly's jobs under queueing policies, into docs/benchmarks/queueing.md; about 2 minutes
 	@hack/bench-queueing.sh

@@ -84,7 +84,7 @@ func newSimulateCommand() *cobra.Command {
 	flags.StringVar(&s.arrivals, "arrivals", arriveListed,
 		"How the pods of a trace come: listed, timed (as recorded), or published (shuffled and inflated, as in the ATC'23 benchmark)")
 	flags.StringVarP(&s.output, "output", "o", "table", "Output: table, json, or csv (allocation by percent asked for)")
-	flags.StringVar(&s.report, "report", "", "Write plots to this file too, .html or .svg")
+	flags.StringVar(&s.report, "report", "", "Write a page with plots to this file too, .html, or the plot of the allocation alone, .svg")
 	cmd.AddCommand(newQueueingCommand(), newRecordCommand(), newVerifyCommand(), newAnswerCommand())
 	cmd.SetUsageFunc((&cobra.Command{}).UsageFunc()) // that of the parent lists the scheduler's own flags
 	cmd.SetHelpFunc((&cobra.Command{}).HelpFunc())
@@ -167,9 +167,9 @@ func (s *simulation) writeReport(results []*simulate.Result) error {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	if strings.HasSuffix(s.report, ".svg") {
-		var svg []byte
-		if svg, err = simulate.AllocationSVG(results); err == nil {
-			_, err = file.Write(svg)
+		var plots [][]byte
+		if plots, err = simulate.Plots(results); err == nil {
+			_, err = file.Write(plots[0]) // the allocation; a page has all of them
 		}
 	} else {
 		err = simulate.WriteHTML(file, results)

@@ -45,7 +45,7 @@ func Answer(ctx context.Context, question *whatif.Question, candidate Candidate)
 			return nil, err
 		}
 	}
-	replay := newReplay(engine, cluster, candidate.Name, options)
+	replay := newReplay(engine, cluster, arrivals, candidate.Name, options)
 	for i := range arrivals {
 		if err := replay.arrive(ctx, &arrivals[i]); err != nil {
 			return nil, err

@@ -22,6 +22,8 @@ type measure struct {
 	asked      int64
 	allocated  int64
 	collector  placement.Collector
+	fragments  *fragments
+	timeline   timeline
 	delays     []time.Duration
 	completion []time.Duration
 }
@@ -29,8 +31,11 @@ type measure struct {
 // cards are what a node has.
 type cards struct{ count, memoryMiB int64 }
 
-func newMeasure(cluster Cluster, name string, seed int64) measure {
-	m := measure{result: Result{Name: name, Seed: seed, Nodes: len(cluster.Nodes)}, cards: map[string]cards{}}
+func newMeasure(cluster Cluster, name string, seed int64, workload []*corev1.Pod) measure {
+	m := measure{
+		fragments: newFragments(cluster.Nodes, slices.Concat(cluster.Pods, workload)),
+		result:    Result{Name: name, Seed: seed, Nodes: len(cluster.Nodes)}, cards: map[string]cards{},
+	}
 	memory, known := int64(0), int64(0)
 	for _, node := range cluster.Nodes {
 		has := cardsOf(node)
@@ -45,6 +50,7 @@ func newMeasure(cluster Cluster, name string, seed int64) measure {
 	}
 	for _, pod := range cluster.Pods {
 		m.allocated += milliOf(pod, m.cards[pod.Spec.NodeName])
+		m.fragments.add(pod)
 	}
 	m.asked = m.allocated
 	return m
@@ -86,22 +92,40 @@ func (m *measure) arrived(arrival *Arrival) int {
 }
 
 // placed counts an arrival that got a node.
-func (m *measure) placed(arrival *Arrival, bound *corev1.Pod, now time.Duration) {
+func (m *measure) placed(arrival *entry, bound *corev1.Pod, now time.Duration) {
 	m.allocated += milliOf(bound, m.cards[bound.Spec.NodeName])
+	m.fragments.add(bound)
 	m.delays = append(m.delays, now-arrival.At)
 	if arrival.Lifetime > 0 {
 		m.completion = append(m.completion, now-arrival.At+arrival.Lifetime)
 	}
 	m.result.Decisions = append(m.result.Decisions, Decision{
-		Pod: nameOf(bound).String(), Node: bound.Spec.NodeName,
+		Pod: nameOf(bound).String(), Node: bound.Spec.NodeName, Arrival: arrival.order,
 		Devices: bound.Annotations[names.AnnotationGPUDevices], At: now.Seconds(),
 	})
 }
 
-func (m *measure) ended(pod *corev1.Pod) { m.allocated -= milliOf(pod, m.cards[pod.Spec.NodeName]) }
+func (m *measure) ended(pod *corev1.Pod) {
+	m.allocated -= milliOf(pod, m.cards[pod.Spec.NodeName])
+	m.fragments.remove(pod)
+}
 
-// sample notes the allocation after an arrival.
-func (m *measure) sample() { m.collector.Add(m.asked, m.allocated) }
+// sample notes how things are after an arrival.
+func (m *measure) sample(now time.Duration) {
+	m.collector.Add(m.asked, m.allocated)
+	m.note(now)
+}
+
+// note notes how things are.
+func (m *measure) note(now time.Duration) {
+	if m.collector.Capacity == 0 {
+		return
+	}
+	of := 100 / float64(m.collector.Capacity)
+	m.timeline.samples = append(m.timeline.samples, sample{
+		at: now, asked: of * float64(m.asked), allocated: of * float64(m.allocated), fragmented: of * m.fragments.total,
+	})
+}
 
 // withdrawn counts an arrival that left before it had a node.
 func (m *measure) withdrawn(arrival *Arrival) {
@@ -131,11 +155,13 @@ func (m *measure) finish(left []*entry) *Result {
 	if r.GPUs > 0 {
 		r.AllocatedPercent = 100 * r.AllocatedGPUs / r.GPUs
 		r.ArrivedPercent = 100 * r.AskedGPUs / r.GPUs
+		r.FragmentedPercent = max(0, 100*m.fragments.total/float64(m.collector.Capacity))
 	}
-	if len(m.completion) > 0 {
+	if m.timeline.timed = len(m.completion) > 0; m.timeline.timed {
+		m.timeline.delays = sorted(m.delays)
 		r.Delay, r.Completion = distributionOf(m.delays), distributionOf(m.completion)
 	}
-	r.series = m.collector.Series()
+	r.series, r.timeline = m.collector.Series(), m.timeline
 	r.Refused = m.refused(left)
 	return r
 }

@@ -44,9 +44,9 @@ type entry struct {
 	starts int
 }
 
-func newReplay(engine *engine, cluster Cluster, name string, options Options) *replay {
+func newReplay(engine *engine, cluster Cluster, arrivals []Arrival, name string, options Options) *replay {
 	r := &replay{
-		engine: engine, measure: newMeasure(cluster, name, options.Seed),
+		engine: engine, measure: newMeasure(cluster, name, options.Seed, podsOfArrivals(arrivals)),
 		entries: map[types.UID]*entry{}, byName: map[types.NamespacedName]*entry{},
 	}
 	for i, pod := range cluster.Pods {
@@ -57,6 +57,14 @@ func newReplay(engine *engine, cluster Cluster, name string, options Options) *r
 		}
 	}
 	return r
+}
+
+func podsOfArrivals(arrivals []Arrival) []*corev1.Pod {
+	pods := make([]*corev1.Pod, len(arrivals))
+	for i := range arrivals {
+		pods[i] = arrivals[i].Pod
+	}
+	return pods
 }
 
 // waitingAgain is a pod as it was before it had a node.
@@ -104,7 +112,7 @@ func (r *replay) arrive(ctx context.Context, arrival *Arrival) error {
 			return err
 		}
 	}
-	r.measure.sample()
+	r.measure.sample(r.now)
 	return nil
 }
 
@@ -168,7 +176,7 @@ func (r *replay) apply(out outcome) error {
 		pod := r.entries[bound.UID]
 		pod.bound, pod.held = bound, false
 		pod.starts++
-		r.measure.placed(pod.Arrival, bound, r.now)
+		r.measure.placed(pod, bound, r.now)
 		if pod.Lifetime > 0 {
 			r.ending.push(ending{at: r.now + pod.Lifetime, pod: pod, start: pod.starts})
 		}
@@ -231,6 +239,7 @@ func (r *replay) advance(ctx context.Context, until time.Duration) error {
 		if err := r.retry(ctx, func(*entry) bool { return true }); err != nil {
 			return err
 		}
+		r.measure.note(r.now)
 	}
 	r.now = max(r.now, until)
 	return nil

@@ -15,14 +15,14 @@ const mostRefusals = 5
 // WriteTable writes results for people: one row each, then what was refused.
 func WriteTable(to io.Writer, results []*Result) error {
 	table := tabwriter.NewWriter(to, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "CONFIGURATION\tPODS\tPLACED\tGPUS\tASKED\tALLOCATED\tUNALLOCATED\tDELAY MEAN\tDELAY P99")
+	fmt.Fprintln(table, "CONFIGURATION\tPODS\tPLACED\tGPUS\tASKED\tALLOCATED\tFREE\tFRAGMENTED\tMEAN WAIT\tP50\tP99")
 	for _, r := range results {
-		mean, p99 := "-", "-"
+		mean, median, p99 := "-", "-", "-"
 		if r.Delay != nil {
-			mean, p99 = seconds(r.Delay.Mean), seconds(r.Delay.P99)
+			mean, median, p99 = durationText(r.Delay.Mean), durationText(r.Delay.P50), durationText(r.Delay.P99)
 		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%.0f\t%.2f %%\t%.2f %%\t%.1f GPUs\t%s\t%s\n", r.Name, r.Arrivals, r.Placed, r.GPUs,
-			r.ArrivedPercent, r.AllocatedPercent, r.UnallocatedGPUs, mean, p99)
+		fmt.Fprintf(table, "%s\t%d\t%d\t%.0f\t%.2f %%\t%.2f %%\t%.1f GPUs\t%.2f %%\t%s\t%s\t%s\n", r.Name, r.Arrivals, r.Placed, r.GPUs,
+			r.ArrivedPercent, r.AllocatedPercent, r.UnallocatedGPUs, r.FragmentedPercent, mean, median, p99)
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("writing the table: %w", err)
@@ -54,8 +54,6 @@ func writeRefusals(to io.Writer, r *Result) error {
 	}
 	return nil
 }
-
-func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 1, 64) + " s" }
 
 // WriteJSON writes all that is known of the results.
 func WriteJSON(to io.Writer, results []*Result) error {

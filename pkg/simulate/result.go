@@ -30,6 +30,8 @@ type Result struct {
 	// ArrivedPercent and AllocatedPercent are AskedGPUs and AllocatedGPUs as shares of all GPUs, at the end.
 	ArrivedPercent   float64 `json:"arrivedPercent"`
 	AllocatedPercent float64 `json:"allocatedPercent"`
+	// FragmentedPercent is how much of all GPUs is free and of no use to the pods of the workload, on average.
+	FragmentedPercent float64 `json:"fragmentedPercent"`
 	// Delay is how long pods waited for a node, Completion how long from arrival to end. Both are absent where no
 	// arrival has a lifetime.
 	Delay      *Distribution `json:"delaySeconds,omitempty"`
@@ -41,7 +43,8 @@ type Result struct {
 	// Evictions are the pods that made room for others. Each comes back at once and starts over.
 	Evictions []Eviction `json:"evictions,omitempty"`
 
-	series placement.Series
+	series   placement.Series
+	timeline timeline
 }
 
 // Distribution sums up durations, in seconds.
@@ -65,6 +68,8 @@ type Refusal struct {
 type Decision struct {
 	Pod  string `json:"pod"`
 	Node string `json:"node"`
+	// Arrival is the place of the pod among the arrivals, from 0; below 0 for a pod of the cluster that was evicted.
+	Arrival int `json:"-"`
 	// Devices is the annotation g8s.host/gpu-devices.
 	Devices string `json:"devices,omitempty"`
 	// At is when, in seconds from the start.

@@ -77,7 +77,7 @@ func Run(ctx context.Context, cluster Cluster, arrivals []Arrival, candidate Can
 	if err != nil {
 		return nil, fmt.Errorf("starting the scheduler of %s: %w", candidate.Name, err)
 	}
-	replay := newReplay(engine, cluster, candidate.Name, options)
+	replay := newReplay(engine, cluster, arrivals, candidate.Name, options)
 	for i := range arrivals {
 		if err := replay.arrive(ctx, &arrivals[i]); err != nil {
 			return nil, err

@@ -209,7 +209,7 @@ func TestReports(t *testing.T) {
 		write func(*bytes.Buffer) error
 		want  []string
 	}{
-		"table": {func(b *bytes.Buffer) error { return simulate.WriteTable(b, []*simulate.Result{result}) }, []string{"50.00 %", "1.0 GPUs", "1 x 2 GPU(s): node(s) have too few free GPUs"}},
+		"table": {func(b *bytes.Buffer) error { return simulate.WriteTable(b, []*simulate.Result{result}) }, []string{"50.00 %", "1.0 GPUs", "25.00 %", "1 x 2 GPU(s): node(s) have too few free GPUs"}},
 		"json":  {func(b *bytes.Buffer) error { return simulate.WriteJSON(b, []*simulate.Result{result}) }, []string{`"allocatedGPUs": 1`, `"asks": "2 GPU(s)"`}},
 		"csv":   {func(b *bytes.Buffer) error { return simulate.WriteCSV(b, []*simulate.Result{result}) }, []string{"configuration,arrived_percent,allocated_percent", "a<b,50,50.000"}},
 		"html":  {func(b *bytes.Buffer) error { return simulate.WriteHTML(b, []*simulate.Result{result}) }, []string{"<td>a&lt;b</td>", "<svg", "</svg>"}},
