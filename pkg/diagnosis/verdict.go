@@ -44,7 +44,7 @@ var podRules = []verdictRule{
 		"ask for fewer nodes, or fewer GPUs of each, or use a larger pool"),
 	reason(`cannot find enough sibling pods, current pods number: (?P<k>\d+), minMember of group: (?P<all>\d+)`, GangIncomplete,
 		"the job has $k of its $all members: the others have ended, or are yet to be created",
-		"wait a moment; a member that failed after others had finished cannot start alone: delete the job and submit it again"),
+		"wait a moment; if it lasts, delete the job and submit it again"),
 	reason(`(?:optimistic rejection in PostFilter|rejection in Unreserve|gated pods in the same PodGroup|podGroup \S+ failed recently)`, GangWaiting,
 		"another member of the job found no place, and all start together or not at all",
 		"wait until more nodes are free; the job holds no GPUs meanwhile"),

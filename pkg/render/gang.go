@@ -25,7 +25,8 @@ const MasterPort = 29500
 //
 // Kubernetes starts a member that failed again, alone. The others notice that it is gone, fail in turn and are started
 // again as well, so that a failure of the gang costs each member one of its retries. A member that has none left ends
-// the whole Job.
+// the whole Job. One that fails after others have succeeded is started again alone: it either needs them no more, or gives
+// up waiting for them, until it has no retries left.
 func (r *renderer) makeGang(spec *batchv1.JobSpec) {
 	members := r.job.Resources.Nodes
 	spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)

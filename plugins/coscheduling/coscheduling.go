@@ -4,8 +4,9 @@
 //
 // What is added lets it run beside other pods and beside our plugins. A gang of which some members have a place comes
 // first among its equals, or gangs would take places from each other for ever, none of them whole. Members that gave up
-// their places are tried again as soon as there may be room, instead of after five minutes. It signs pods, without which
-// kube-scheduler would place no pods in batches any more. And it keeps silent about pods of no group.
+// their places are tried again as soon as there may be room, instead of after five minutes. A member that is started again
+// after others have succeeded does not wait for those. It signs pods, without which kube-scheduler would place no pods in
+// batches any more. And it keeps silent about pods of no group.
 package coscheduling
 
 import (
@@ -44,8 +45,9 @@ var (
 // Plugin holds gangs together for one scheduler profile.
 type Plugin struct {
 	*upstream.Coscheduling
-	started started
-	pods    listersv1.PodLister
+	started  started
+	finished finished
+	pods     listersv1.PodLister
 	// groups reads PodGroups from a cache.
 	groups client.Reader
 }
@@ -68,7 +70,12 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 	if err != nil {
 		return nil, fmt.Errorf("reading PodGroups: %w", err)
 	}
-	return &Plugin{Coscheduling: inner, pods: handle.SharedInformerFactory().Core().V1().Pods().Lister(), groups: groups}, nil
+	finished, err := watchFinished(ctx, handle.ClientSet())
+	if err != nil {
+		return nil, err
+	}
+	pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
+	return &Plugin{Coscheduling: inner, finished: finished, pods: pods, groups: groups}, nil
 }
 
 // groupOf returns the PodGroup of a pod, and false if it is in none.
@@ -97,8 +104,11 @@ func (p *Plugin) hasBegun(pod *corev1.Pod) bool {
 // PreFilter turns a member away while there is no room for all of a gang. Without that gangs would take places and give
 // them up again without end, and wake each other up each time. A gang that has begun goes on.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	result, status := p.Coscheduling.PreFilter(ctx, state, pod, nodes)
 	group, ok := groupOf(pod)
+	if ok && p.finished.before(pod) {
+		return nil, nil
+	}
+	result, status := p.Coscheduling.PreFilter(ctx, state, pod, nodes)
 	if !ok || !status.IsSuccess() || p.started.has(group) {
 		return result, status
 	}
@@ -133,6 +143,9 @@ func (p *Plugin) roomForAll(ctx context.Context, pod *corev1.Pod, group types.Na
 
 // Permit lets a member wait until all have a place.
 func (p *Plugin) Permit(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (*fwk.Status, time.Duration) {
+	if _, ok := groupOf(pod); ok && p.finished.before(pod) {
+		return nil, 0
+	}
 	status, timeout := p.Coscheduling.Permit(ctx, state, pod, node)
 	if group, ok := groupOf(pod); ok {
 		if status.IsWait() {

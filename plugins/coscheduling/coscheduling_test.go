@@ -6,8 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
 	upstream "sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -30,6 +33,46 @@ func TestSignPod(t *testing.T) {
 	}
 	if _, status := (&Plugin{}).SignPod(t.Context(), member("g")); status.Code() != fwk.Unschedulable {
 		t.Errorf("a member: %v, want a refusal, for its fate hangs on the others", status)
+	}
+}
+
+// TestAMemberWaitsForNoSiblingThatHasSucceeded of its own Job: those of an earlier one of the same name do not count.
+func TestAMemberWaitsForNoSiblingThatHasSucceeded(t *testing.T) {
+	of := func(owner types.UID) *corev1.Pod {
+		pod := member("g")
+		pod.Name, pod.Spec.NodeName = "of-"+string(owner), "n1"
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", UID: owner, Controller: ptr.To(true)}}
+		return pod
+	}
+	kept, err := onlyOwners(of("now"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byController: controllerKeys})
+	if err := members.Add(kept); err != nil {
+		t.Fatal(err)
+	}
+	plugin := &Plugin{finished: finished{members: members}}
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"a sibling has succeeded":                {of("now"), true},
+		"one of an earlier job of the same name": {of("later"), false},
+		"nobody made the pod":                    {member("g"), false},
+	} {
+		if got := plugin.finished.before(tc.pod); got != tc.want {
+			t.Errorf("%s: %t, want %t", name, got, tc.want)
+		}
+	}
+	if _, status := plugin.PreFilter(t.Context(), nil, of("now"), nil); !status.IsSuccess() {
+		t.Errorf("PreFilter: %v", status)
+	}
+	if status, wait := plugin.Permit(t.Context(), nil, of("now"), "n1"); !status.IsSuccess() || wait != 0 {
+		t.Errorf("Permit: %v, %v", status, wait)
+	}
+	if pod := kept.(*corev1.Pod); pod.Spec.NodeName != "" || len(pod.Labels) > 0 {
+		t.Errorf("too much is kept of a pod that has finished: %+v", pod)
 	}
 }
 

@@ -231,11 +231,34 @@ func TestAMemberThatFailedComesBack(t *testing.T) {
 	})
 }
 
+// TestAMemberThatFailsAfterOthersHaveSucceededComesBackAlone has one member succeed and the other fail, which has a retry:
+// it does not wait for the one that will not come back, and the job ends.
+func TestAMemberThatFailsAfterOthersHaveSucceededComesBackAlone(t *testing.T) {
+	e := newEnv(t)
+	e.submit("alone", "", 1, "nodes: 2, gpu: 8")
+	pods := e.waitRunning("alone", 2)
+	e.annotate(pods[0], sandbox.AnnotationRunFor, "10ms")
+	e.eventually("one member to have succeeded", func(context.Context) (bool, error) { return len(e.members("alone")) == 1, nil })
+	e.annotate(pods[1], sandbox.AnnotationFailAfter, "10ms")
+	e.eventually("the other to be there again, and to run", func(context.Context) (bool, error) {
+		left := e.members("alone")
+		return len(left) == 1 && left[0].UID != pods[1].UID && left[0].Status.Phase == corev1.PodRunning, nil
+	})
+	e.annotate(e.members("alone")[0], sandbox.AnnotationRunFor, "10ms")
+	e.waitJob("alone", batchv1.JobComplete)
+}
+
 // failOne ends the first of the pods, as a kubelet reports it.
 func (e *env) failOne(pods []corev1.Pod) {
 	e.Helper()
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"10ms"}}}`, sandbox.AnnotationFailAfter)
-	if _, err := client.CoreV1().Pods(e.namespace).Patch(e.Context(), pods[0].Name,
+	e.annotate(pods[0], sandbox.AnnotationFailAfter, "10ms")
+}
+
+// annotate says what becomes of a pod.
+func (e *env) annotate(pod corev1.Pod, key, value string) {
+	e.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	if _, err := client.CoreV1().Pods(e.namespace).Patch(e.Context(), pod.Name,
 		"application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
 		e.Fatal(err)
 	}
