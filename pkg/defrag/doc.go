@@ -3,10 +3,11 @@
 //
 // A move is an eviction: the pod's controller makes a new pod, which starts anew on
 // another node. So a plan has as few moves as there can be, of pods that can bear it, each to a place that is free
-// before the move, so that the moves can be made one at a time and in any number.
+// before the move, so that the moves can be made one at a time. What the moves are is searched for in pkg/defrag/moves.
 //
 // What is never moved: a pod that nothing would make anew, a member of a gang, a pod whose disruption budget allows
-// none, one that has not run for a minimum of time, one of a higher priority than the pod that waits, one that carries
+// none, one that has not run for a minimum of time, one of a higher priority than the pod that waits, one of another
+// scheduler, which would not know what is kept for whom, one that carries
 // cluster-autoscaler.kubernetes.io/safe-to-evict: "false", and one whose place also depends on what a node does not
 // show: claimed volumes, required affinity between pods, a hard spread.
 package defrag
@@ -39,7 +40,7 @@ type Limits struct {
 }
 
 // DefaultLimits are those of gpuctl.
-var DefaultLimits = Limits{Moves: 4, MinRun: 10 * time.Minute}
+var DefaultLimits = Limits{Moves: 16, MinRun: 10 * time.Minute}
 
 // Ref names a pod and the job it belongs to.
 type Ref struct {
@@ -64,9 +65,9 @@ type Move struct {
 // Proposal is what lets one pod that waits start.
 type Proposal struct {
 	Ref
-	// Node is where the pod will fit.
+	// Node is where the pod will fit. A move from another node makes room there for one from this.
 	Node string `json:"node"`
-	// Moves are to be made one after another. There are none when the pod fits as things are.
+	// Moves are to be made one after another, in this order. There are none when the pod fits as things are.
 	Moves []Move `json:"moves"`
 }
 

@@ -17,7 +17,7 @@ const safeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 // movable reports whether a running pod can bear to be moved, whoever waits.
 func (f *Facts) movable(pod *corev1.Pod, limits Limits) bool {
-	return comesBack(pod) && !tied(pod) && f.settled(pod, limits) && f.spared(pod) &&
+	return comesBack(pod) && !tied(pod) && f.settled(pod, limits) && f.spared(pod) && pod.Spec.SchedulerName == names.SchedulerName &&
 		pod.Labels[names.LabelPodGroup] == "" && pod.Annotations[safeToEvict] != "false"
 }
 

@@ -2,13 +2,13 @@ package defrag
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/defrag/moves"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
@@ -24,10 +24,10 @@ const (
 )
 
 // Plan finds the fewest moves for each pod that waits, in the scheduler's order: by priority, then the longest wait.
-// A gang is helped whole or not at all. Moves for one pod are the fewest that the search finds, see maxTries; for all of
-// them together they need not be, as each takes the place it finds.
+// A gang is helped whole or not at all. Moves for one pod are the fewest that [moves.Find] finds; for all of them together
+// they need not be, as each takes the place it finds.
 func Plan(facts *Facts, limits Limits) Advice {
-	p := newPlanner(facts, limits)
+	p := &planner{cluster: newCluster(facts, limits), limits: limits, hopeless: map[likeness]string{}}
 	advice := Advice{Proposals: []Proposal{}, Unhelped: []Unhelped{}}
 	for _, group := range units(facts.Waiting) {
 		proposals, unhelped := p.help(group)
@@ -66,47 +66,25 @@ func inQueue(waiting []corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-// planner is the cluster as it will be after the proposals made so far.
+// planner makes proposals, each on the cluster that those before it leave.
 type planner struct {
+	*cluster
 	limits Limits
-	nodes  []*fit.Node // sorted by name
-	// movable are the pods of a node that can bear to be moved and have not been, those that hold most first.
-	movable map[*fit.Node][]*fit.Request
+	// hopeless are those that nothing helped, and why. Others that are alike are not looked at before something moves.
+	hopeless map[likeness]string
 }
 
-func newPlanner(facts *Facts, limits Limits) *planner {
-	p := &planner{limits: limits, movable: map[*fit.Node][]*fit.Request{}}
-	pods := map[string][]*corev1.Pod{}
-	for i := range facts.Running {
-		pod := &facts.Running[i]
-		pods[pod.Spec.NodeName] = append(pods[pod.Spec.NodeName], pod)
-	}
-	var topologies gpu.Topologies
-	for i := range facts.Nodes {
-		node := fit.NewNode(&facts.Nodes[i], pods[facts.Nodes[i].Name], &topologies)
-		p.nodes = append(p.nodes, node)
-		for _, pod := range pods[node.Object.Name] {
-			request, err := fit.RequestOf(pod)
-			if err == nil && request.Demand.NeedsCards() && facts.movable(pod, limits) {
-				p.movable[node] = append(p.movable[node], request)
-			}
-		}
-		slices.SortFunc(p.movable[node], func(a, b *fit.Request) int {
-			return cmp.Or(cmp.Compare(asked(b), asked(a)), cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name))
-		})
-	}
-	slices.SortFunc(p.nodes, func(a, b *fit.Node) int { return cmp.Compare(a.Object.Name, b.Object.Name) })
-	return p
+// likeness is equal for pods that are helped by the same moves.
+type likeness struct {
+	kind     int
+	priority int32
 }
-
-// asked is how many cards a pod asks for, whole or shared.
-func asked(r *fit.Request) int64 { return max(r.Demand.Whole, r.Demand.Shared) }
 
 // help plans for one pod or one gang.
 func (p *planner) help(group []*corev1.Pod) ([]Proposal, []Unhelped) {
 	var proposals []Proposal
 	var undo []func()
-	before := maps.Clone(p.movable)
+	before := slices.Clone(p.movable)
 	for i, pod := range group {
 		proposal, back, why := p.helpOne(pod)
 		if why == "" {
@@ -117,6 +95,7 @@ func (p *planner) help(group []*corev1.Pod) ([]Proposal, []Unhelped) {
 			back()
 		}
 		p.movable = before
+		clear(p.hopeless)
 		return nil, unhelped(group, i, why)
 	}
 	return proposals, nil
@@ -132,6 +111,9 @@ func unhelped(group []*corev1.Pod, first int, why string) []Unhelped {
 	return out
 }
 
+// maxTries bounds the time that is spent on one pod, to seconds.
+const maxTries = 1 << 16
+
 // helpOne finds a place for one pod, and takes it. The function it returns undoes that. why is "" on success.
 func (p *planner) helpOne(pod *corev1.Pod) (proposal Proposal, undo func(), why string) {
 	request, err := fit.RequestOf(pod)
@@ -141,31 +123,46 @@ func (p *planner) helpOne(pod *corev1.Pod) (proposal Proposal, undo func(), why 
 	case tied(pod):
 		return proposal, nil, whyTied
 	}
+	p.meet(request, 0)
 	proposal.Ref, proposal.Moves = refOf(pod), []Move{}
-	if node := p.roomFor(request, nil); node != nil {
-		proposal.Node = node.Object.Name
-		node.Place(request)
-		return proposal, func() { node.Remove(pod) }, ""
+	if rooms := p.rooms(request, -1); len(rooms) > 0 {
+		proposal.Node = p.name(rooms[0])
+		return proposal, p.put(request, rooms[0]), ""
 	}
-	best, why := p.clear(request)
-	if best == nil {
+	alike := likeness{p.known[pod].kind, schedulinghelper.PodPriority(pod)}
+	if why, known := p.hopeless[alike]; known {
 		return proposal, nil, why
 	}
-	return p.take(best, request, proposal)
+	plan, ok := moves.Find(&candidates{p.cluster, request}, request, moves.Limits{Moves: p.limits.Moves, Tries: maxTries})
+	if !ok {
+		p.hopeless[alike] = p.whyNot(request)
+		return proposal, nil, p.hopeless[alike]
+	}
+	clear(p.hopeless)
+	undo = p.make(&plan, request)
+	proposal.Node = p.name(plan.Node)
+	for _, move := range plan.Moves {
+		proposal.Moves = append(proposal.Moves, Move{Ref: refOf(move.Pod.Pod), From: p.name(move.From), To: p.name(move.To)})
+	}
+	return proposal, undo, ""
 }
 
-// roomFor returns the node on which a pod fits as things are and fewest cards are left over, but not on one.
-func (p *planner) roomFor(request *fit.Request, but *fit.Node) (best *fit.Node) {
-	for _, node := range p.nodes {
-		if node == but || !request.InScope(node.Object) || (best != nil && node.FreeCards() >= best.FreeCards()) {
-			continue
-		}
-		if obstacles, _ := request.Obstacles(node); len(obstacles) == 0 {
-			best = node
+// make makes the moves of a plan, and puts the pod in their place. Who has been moved stays where it is then.
+func (p *planner) make(plan *moves.Plan[*fit.Request], request *fit.Request) (undo func()) {
+	var done []func()
+	for _, move := range plan.Moves {
+		p.movable[move.From] = slices.DeleteFunc(slices.Clone(p.movable[move.From]), func(r *fit.Request) bool { return r == move.Pod })
+		done = append(done, p.take(move.Pod, move.From), p.put(move.Pod, move.To))
+	}
+	done = append(done, p.put(request, plan.Node))
+	return func() {
+		for _, back := range slices.Backward(done) {
+			back()
 		}
 	}
-	return best
 }
+
+func (p *planner) name(node int) string { return p.nodes[node].Object.Name }
 
 func refOf(pod *corev1.Pod) Ref {
 	request, _ := gpu.RequestOf(pod) // a pod whose request cannot be read is told so elsewhere

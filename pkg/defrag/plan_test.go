@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -46,6 +47,19 @@ func label(key, value string) func(*corev1.Pod) {
 
 func priority(value int32) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.Priority = &value }
+}
+
+// smallNode is a node with a GPU and 2 cores.
+func smallNode(name string) corev1.Node {
+	node := fixture.Node(name).GPUs(1, "A100-80G").Obj()
+	node.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("2")
+	return *node
+}
+
+func cpu(cores int64) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewQuantity(cores, resource.DecimalSI)
+	}
 }
 
 // nodesOf8 are nodes with 8 GPUs each.
@@ -204,6 +218,32 @@ func TestPlan(t *testing.T) {
 			facts: Facts{Nodes: nodesOf8("a"), Waiting: []corev1.Pod{waiting("sixteen", 16)}},
 			want:  []string{"sixteen: " + whyNoNode},
 		},
+		"a pod of another scheduler would come back": {
+			facts: Facts{
+				Nodes: nodesOf8("a", "b", "c"),
+				Running: []corev1.Pod{running("foreign", "a", 1, func(pod *corev1.Pod) { pod.Spec.SchedulerName = "default-scheduler" }),
+					running("free", "b", 2), running("c", "c", 6)},
+				Waiting: []corev1.Pod{waiting("eight", 8)},
+			},
+			want: []string{"eight -> b, free b -> c"},
+		},
+		"a pod without GPUs is moved when CPU is short": {
+			facts: Facts{
+				Nodes:   append(nodesOf8("a"), *fixture.Node("plain").Obj()),
+				Running: []corev1.Pod{running("cpu", "a", 0, cpu(60))},
+				Waiting: []corev1.Pod{waiting("eight", 8, cpu(100))},
+			},
+			want: []string{"eight -> a, cpu a -> plain"},
+		},
+		"a pod takes the place of another, which goes first": {
+			facts: Facts{
+				Nodes: append(nodesOf8("a", "b", "c"), smallNode("d")),
+				Running: []corev1.Pod{running("thirsty", "a", 1, cpu(100)), running("modest", "b", 1, cpu(1)),
+					running("rest-b", "b", 7, cpu(4), priority(1)), running("rest-c", "c", 8, cpu(4), priority(1))},
+				Waiting: []corev1.Pod{waiting("eight", 8, cpu(64))},
+			},
+			want: []string{"eight -> a, modest b -> d, thirsty a -> b"},
+		},
 		"another pool is no place to go": {
 			facts: Facts{
 				Nodes:   append(nodesOf8("a"), *fixture.Node("other").Pool("other").GPUs(8, "A100-80G").Obj()),
@@ -234,8 +274,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanAgreesWithCounting compares the number of moves with that of a brute-force search that only counts GPUs, on
-// random clusters, and makes the moves one at a time.
+// TestPlanAgreesWithCounting compares the number of moves with that of a brute-force search that only counts GPUs, and
+// has nobody displaced, on random clusters. It makes the moves one at a time.
 func TestPlanAgreesWithCounting(t *testing.T) {
 	random := newRandom(t)
 	helped := 0
@@ -261,7 +301,7 @@ func TestPlanAgreesWithCounting(t *testing.T) {
 		switch {
 		case len(advice.Proposals) == 0 && want >= 0:
 			t.Errorf("%v free, %d asked: no advice, and %d moves are enough", free, asked, want)
-		case len(advice.Proposals) == 1 && len(advice.Proposals[0].Moves) != want:
+		case len(advice.Proposals) == 1 && want >= 0 && len(advice.Proposals[0].Moves) > want:
 			t.Errorf("%v free, %d asked: %v, want %d moves", free, asked, summary(advice), want)
 		case len(advice.Proposals) == 1:
 			helped += len(advice.Proposals[0].Moves)

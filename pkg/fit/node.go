@@ -22,6 +22,7 @@ type Node struct {
 // placed is a pod on a node, and what it holds of the cards.
 type placed struct {
 	pod     *corev1.Pod
+	asks    corev1.ResourceList
 	holding gpu.Holding
 }
 
@@ -76,8 +77,8 @@ func (n *Node) Remove(pod *corev1.Pod) (undo func()) {
 		return func() {}
 	}
 	delete(n.pods, keyOf(pod))
-	n.count(there.pod, 1)
-	return func() { n.put(there.pod, there.holding) }
+	n.count(there.asks, 1)
+	return func() { n.hold(&there) }
 }
 
 // FreeCards returns how many healthy cards no pod holds anything of.
@@ -90,9 +91,13 @@ func (n *Node) FreeCards() int {
 }
 
 func (n *Node) put(pod *corev1.Pod, holding gpu.Holding) {
-	n.used.Add(&holding)
-	n.pods[keyOf(pod)] = placed{pod: pod, holding: holding}
-	n.count(pod, -1)
+	n.hold(&placed{pod: pod, asks: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), holding: holding})
+}
+
+func (n *Node) hold(p *placed) {
+	n.used.Add(&p.holding)
+	n.pods[keyOf(p.pod)] = *p
+	n.count(p.asks, -1)
 }
 
 func keyOf(pod *corev1.Pod) types.NamespacedName {
@@ -100,8 +105,8 @@ func keyOf(pod *corev1.Pod) types.NamespacedName {
 }
 
 // count gives back what a pod asks, or with sign -1 takes it.
-func (n *Node) count(pod *corev1.Pod, sign int) {
-	for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+func (n *Node) count(asks corev1.ResourceList, sign int) {
+	for name, quantity := range asks {
 		left := n.Free[name]
 		if sign < 0 {
 			left.Sub(quantity)

@@ -10,6 +10,9 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
+// MilliPerCard is all of one card in the unit of [Demand.Milli].
+const MilliPerCard = 1000
+
 // MaxContainers is the most containers of one pod that may ask for cards.
 const MaxContainers = 32
 
@@ -73,6 +76,16 @@ func specDemand(pod *corev1.Pod) (Demand, error) {
 		return Demand{Request: refused()}, err
 	}
 	return Demand{Request: request, Containers: containers}, nil
+}
+
+// Milli returns what the pod asks of cards of a memory in MiB, in thousandths of a card: a share by its part of the memory,
+// and as all of a card where that is unknown.
+func (d *Demand) Milli(cardMiB int64) int64 {
+	share := int64(MilliPerCard)
+	if cardMiB > 0 {
+		share = min(d.ShareMiB*MilliPerCard/cardMiB, MilliPerCard)
+	}
+	return min(d.Whole, MaxCards)*MilliPerCard + min(d.Shared, MaxCards)*share
 }
 
 // NeedsCards reports whether the pod asks for cards. One that only asks for MIG slices does not.

@@ -20,6 +20,8 @@ type Cluster[P comparable] interface {
 	Put(pod P, node int) (undo func())
 	// Take takes a pod away from its node.
 	Take(pod P, node int) (undo func())
+	// Free is what is free of a node's GPUs, in thousandths of one. It may be more than that, and never less.
+	Free(node int) int64
 	// Milli is what a pod holds of GPUs, in thousandths of one.
 	Milli(pod P) int64
 	// Kind is equal for pods that fit on the same nodes.

@@ -98,13 +98,18 @@ func newSearch[P comparable](cluster Cluster[P], pod P, limits Limits) *search[P
 	return s
 }
 
-// clearings returns the sets of pods that could leave a node for others, the most promising first.
+// clearings returns the sets of pods that could leave a node for others, the most promising first. Whoever displaces
+// whom, all other nodes together must have what they hold.
 func (s *search[P]) clearings() []clearing[P] {
 	var all []clearing[P]
+	free := int64(0)
 	for node := range s.movable {
+		free += s.Free(node)
 		all = append(all, s.clear(node, s.pod, s.limits.Moves)...)
 	}
-	return sorted(all)
+	return sorted(slices.DeleteFunc(all, func(c clearing[P]) bool {
+		return c.least > s.limits.Moves || c.milli > free-s.Free(c.node)
+	}))
 }
 
 // sorted sorts those first that take the fewest moves, and then those that hold least.

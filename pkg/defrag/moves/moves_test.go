@@ -106,6 +106,8 @@ func (s *shelves) Take(b *box, node int) func() {
 	return func() { s.count(b, node, -1) }
 }
 
+func (s *shelves) Free(node int) int64 { return int64(s.gpus[node]) * 1000 }
+
 func (s *shelves) Milli(b *box) int64 { return int64(b.gpus) * 1000 }
 
 func (s *shelves) Kind(b *box) int { return b.gpus<<8 | b.cpu }

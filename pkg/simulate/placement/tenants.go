@@ -119,6 +119,9 @@ func (c *tenants) Take(t *tenant, node int) (undo func()) {
 	}
 }
 
+// Free is what is free of a node's GPUs.
+func (c *tenants) Free(node int) int64 { return c.Cluster.Nodes[node].FreeGPU() }
+
 // Milli is what a pod holds.
 func (c *tenants) Milli(t *tenant) int64 { return t.pod.TotalMilliGPU() }
 

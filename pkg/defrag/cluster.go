@@ -1,0 +1,194 @@
+package defrag
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/defrag/moves"
+	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// cluster is the cluster as it will be after the proposals made so far. It is what [moves.Find] searches on.
+type cluster struct {
+	nodes []*fit.Node // sorted by name
+	// movable are the pods of a node that can bear to be moved and have not been, those that hold most first.
+	movable [][]*fit.Request
+	known   map[*corev1.Pod]*pod
+	kinds   map[string]int
+	marks   *rand.Rand
+	// state is of a node, and equal only when it is as it was: the marks of all that has changed, added up.
+	state    []uint64
+	verdicts [][]verdict // by kind and node
+}
+
+var _ moves.Cluster[*fit.Request] = &candidates{}
+
+// pod is what is known of a pod.
+type pod struct {
+	kind  int
+	milli int64
+	mark  uint64 // of its being away
+}
+
+// verdict is a remembered answer.
+type verdict struct {
+	state       uint64
+	known, fits bool
+}
+
+func newCluster(facts *Facts, limits Limits) *cluster {
+	c := &cluster{known: map[*corev1.Pod]*pod{}, kinds: map[string]int{}, marks: rand.New(rand.NewPCG(1, 1))} //nolint:gosec // no secrets
+	on := map[string][]*corev1.Pod{}
+	for i := range facts.Running {
+		pod := &facts.Running[i]
+		on[pod.Spec.NodeName] = append(on[pod.Spec.NodeName], pod)
+	}
+	var topologies gpu.Topologies
+	for i := range facts.Nodes {
+		c.nodes = append(c.nodes, fit.NewNode(&facts.Nodes[i], on[facts.Nodes[i].Name], &topologies))
+	}
+	slices.SortFunc(c.nodes, func(a, b *fit.Node) int { return cmp.Compare(a.Object.Name, b.Object.Name) })
+	c.state, c.movable = make([]uint64, len(c.nodes)), make([][]*fit.Request, len(c.nodes))
+	for at, node := range c.nodes {
+		for _, pod := range on[node.Object.Name] {
+			request, err := fit.RequestOf(pod)
+			if err == nil && facts.movable(pod, limits) {
+				c.movable[at] = append(c.movable[at], request)
+				c.meet(request, cardMemory(node.Object))
+			}
+		}
+		slices.SortFunc(c.movable[at], c.byDemand)
+	}
+	return c
+}
+
+// cardMemory is the memory of the first card of a node in MiB, 0 where that is unknown.
+func cardMemory(node *corev1.Node) int64 {
+	inventory, _ := gpu.InventoryOf(node) // what is known of it does
+	if len(inventory.Cards) == 0 {
+		return 0
+	}
+	return inventory.Cards[0].MemoryMiB
+}
+
+// meet makes a pod known.
+func (c *cluster) meet(r *fit.Request, cardMiB int64) {
+	key := alikeness(r)
+	if _, known := c.kinds[key]; !known {
+		c.kinds[key] = len(c.kinds)
+		c.verdicts = append(c.verdicts, make([]verdict, len(c.nodes)))
+	}
+	c.known[r.Pod] = &pod{kind: c.kinds[key], milli: r.Demand.Milli(cardMiB), mark: c.marks.Uint64()}
+}
+
+// alikeness is equal for pods that fit on the same nodes.
+func alikeness(r *fit.Request) string {
+	spec := &r.Pod.Spec
+	text, err := json.Marshal([]any{&r.Demand, &r.Types, r.Pool, r.Resources, spec.NodeSelector, spec.Affinity, spec.Tolerations})
+	if err != nil {
+		return string(r.Pod.UID) + r.Pod.Namespace + "/" + r.Pod.Name // alike to itself alone
+	}
+	return string(text)
+}
+
+// byDemand sorts those first that hold the most GPUs.
+func (c *cluster) byDemand(a, b *fit.Request) int {
+	return cmp.Or(cmp.Compare(c.known[b.Pod].milli, c.known[a.Pod].milli), cmp.Compare(a.Pod.Namespace, b.Pod.Namespace),
+		cmp.Compare(a.Pod.Name, b.Pod.Name))
+}
+
+// fits reports whether a pod fits on a node of its pool and type.
+func (c *cluster) fits(r *fit.Request, node int) bool {
+	known := &c.verdicts[c.known[r.Pod].kind][node]
+	if !known.known || known.state != c.state[node] {
+		*known = verdict{state: c.state[node], known: true}
+		if r.InScope(c.nodes[node].Object) {
+			obstacles, _ := r.Obstacles(c.nodes[node])
+			known.fits = len(obstacles) == 0
+		}
+	}
+	return known.fits
+}
+
+// rooms returns the nodes but one on which a pod fits, those with the fewest free cards first.
+func (c *cluster) rooms(r *fit.Request, but int) []int {
+	var rooms []int
+	for node := range c.nodes {
+		if node != but && c.fits(r, node) {
+			rooms = append(rooms, node)
+		}
+	}
+	slices.SortStableFunc(rooms, func(a, b int) int { return cmp.Compare(c.nodes[a].FreeCards(), c.nodes[b].FreeCards()) })
+	return rooms
+}
+
+// put puts a pod on a node on which it fits.
+func (c *cluster) put(r *fit.Request, node int) (undo func()) {
+	if !c.nodes[node].Place(r) {
+		return func() {}
+	}
+	mark := c.marks.Uint64()
+	c.state[node] += mark
+	return func() {
+		c.nodes[node].Remove(r.Pod)
+		c.state[node] -= mark
+	}
+}
+
+// take takes a pod away from the node on which it runs.
+func (c *cluster) take(r *fit.Request, node int) (undo func()) {
+	back, mark := c.nodes[node].Remove(r.Pod), c.known[r.Pod].mark
+	c.state[node] += mark
+	return func() {
+		back()
+		c.state[node] -= mark
+	}
+}
+
+// candidates is a cluster as a pod that waits may change it.
+type candidates struct {
+	*cluster
+	waiting *fit.Request
+}
+
+// Nodes implements [moves.Cluster], as do the methods below.
+func (c *candidates) Nodes() int { return len(c.nodes) }
+
+// Movable leaves out pods of a higher priority than the one that waits.
+func (c *candidates) Movable(node int) []*fit.Request {
+	return slices.DeleteFunc(slices.Clone(c.movable[node]), func(r *fit.Request) bool { return outranks(r.Pod, c.waiting.Pod) })
+}
+
+// Fits reports whether a pod fits on a node.
+func (c *candidates) Fits(r *fit.Request, node int) bool { return c.fits(r, node) }
+
+// Rooms returns the nodes on which a pod fits.
+func (c *candidates) Rooms(r *fit.Request, but int) []int { return c.rooms(r, but) }
+
+// Put puts a pod on a node.
+func (c *candidates) Put(r *fit.Request, node int) (undo func()) { return c.put(r, node) }
+
+// Take takes a pod away from its node.
+func (c *candidates) Take(r *fit.Request, node int) (undo func()) { return c.take(r, node) }
+
+// Free is what is free of a node's GPUs. Of those that are shared nothing is known: what a pod takes of another node's
+// cards depends on their memory.
+func (c *candidates) Free(node int) int64 {
+	if c.nodes[node].Object.Labels[names.LabelSharing] != "" {
+		return math.MaxInt32
+	}
+	return int64(c.nodes[node].FreeCards()) * gpu.MilliPerCard
+}
+
+// Milli is what a pod holds of GPUs.
+func (c *candidates) Milli(r *fit.Request) int64 { return c.known[r.Pod].milli }
+
+// Kind is equal for pods that fit on the same nodes.
+func (c *candidates) Kind(r *fit.Request) int { return c.known[r.Pod].kind }
