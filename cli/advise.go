@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/defrag"
 )
 
@@ -37,17 +39,18 @@ func newAdviseDefragCmd(f *Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "defrag",
 		Short: "Find the fewest moves of running pods that let waiting jobs start",
-		Long: "Find the fewest moves of running pods that let waiting jobs start: GPUs that are free one here and two there\n" +
-			"serve nobody who needs eight on one node. Nothing is changed without --apply.\n\n" +
-			"A move is an eviction: the pod ends, and its controller starts a new one on another node. Never moved are pods\n" +
-			"that nothing would start anew, members of gangs, pods of a higher priority than the one that waits, pods whose\n" +
-			"disruption budget allows none, pods with claimed volumes, and pods that carry\n" +
-			"cluster-autoscaler.kubernetes.io/safe-to-evict: \"false\".\n\n" +
-			"--apply makes the moves, one at a time: the waiting pod is nominated for the node, so that the scheduler keeps\n" +
-			"for it what becomes free; the pod that moves is evicted; and the next step waits until its controller has a pod\n" +
-			"on another node. It ends with the first step that fails.\n\n" +
-			"You must be able to read the nodes, and the pods and disruption budgets of all namespaces; for --apply, to evict\n" +
-			"pods and to change their status as well.",
+		Long: "Find the fewest moves of running pods that let waiting jobs start: GPUs that are free one here and\n" +
+			"two there serve nobody who needs eight on one node. Nothing is changed without --apply.\n\n" +
+			"A move is an eviction: the pod ends, and its controller starts a new one on another node. Never\n" +
+			"moved are pods that nothing would start anew, members of gangs, pods of a higher priority than the\n" +
+			"one that waits, pods of another scheduler, pods whose disruption budget allows none, pods with\n" +
+			"claimed volumes, and pods that carry cluster-autoscaler.kubernetes.io/safe-to-evict: \"false\".\n\n" +
+			"--apply makes the moves, one at a time: the node is closed by the taint " + names.TaintMoving + ", the pod\n" +
+			"that moves is evicted, and the next step waits until its controller has a pod on another node. In\n" +
+			"the end the waiting pod is nominated for the node, and the node is opened. It ends with the first\n" +
+			"step that fails, and makes a new plan when the cluster has changed meanwhile.\n\n" +
+			"You must be able to read the nodes, and the pods and disruption budgets of all namespaces; for\n" +
+			"--apply, to evict pods, and to change their status and the taints of nodes as well.",
 		Example: "  gpuctl advise defrag\n  gpuctl advise defrag --pool training-pool --max-moves 8\n" +
 			"  gpuctl advise defrag --min-run 1h -o json\n  gpuctl advise defrag --apply",
 		Args: cobra.NoArgs,
@@ -75,14 +78,18 @@ func runAdviseDefrag(ctx context.Context, o *adviseDefragOptions) error {
 	if err != nil {
 		return err
 	}
-	facts, err := defrag.Read(ctx, client, o.factory.Now())
+	carrier := &defrag.Carrier{
+		Client: client, Patience: o.timeout, Now: o.factory.Now, Report: func(text string) { fmt.Fprintln(o.factory.IO.Out, text) },
+	}
+	if o.apply {
+		if err := carrier.OpenNodes(ctx); err != nil {
+			return err
+		}
+	}
+	advice, err := o.plan(ctx, client)
 	if err != nil {
 		return err
 	}
-	if o.pool != "" {
-		facts.OnlyFor(o.pool)
-	}
-	advice := defrag.Plan(facts, o.limits)
 	if o.output.format != "" {
 		return encode(o.factory.IO.Out, o.output.format, advice)
 	}
@@ -92,19 +99,53 @@ func runAdviseDefrag(ctx context.Context, o *adviseDefragOptions) error {
 	if !o.apply {
 		return nil
 	}
-	return carryOut(ctx, o, client, advice)
+	return o.carryOut(ctx, carrier, advice)
 }
 
+// plan makes an advice for the cluster as it is now.
+func (o *adviseDefragOptions) plan(ctx context.Context, client kubernetes.Interface) (defrag.Advice, error) {
+	facts, err := defrag.Read(ctx, client, o.factory.Now())
+	if err != nil {
+		return defrag.Advice{}, err
+	}
+	if o.pool != "" {
+		facts.OnlyFor(o.pool)
+	}
+	return defrag.Plan(facts, o.limits), nil
+}
+
+// maxPlans bounds how often a plan is made anew because the one before is out of date.
+const maxPlans = 8
+
 // carryOut makes the moves of an advice.
-func carryOut(ctx context.Context, o *adviseDefragOptions, client kubernetes.Interface, advice defrag.Advice) error {
+func (o *adviseDefragOptions) carryOut(ctx context.Context, carrier *defrag.Carrier, advice defrag.Advice) error {
 	out := o.factory.IO.Out
-	carrier := defrag.Carrier{Client: client, Patience: o.timeout, Report: func(text string) { fmt.Fprintln(out, text) }}
+	for plans := 1; ; plans++ {
+		err := carryOutAll(ctx, carrier, advice)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, defrag.ErrOutdated) || plans == maxPlans {
+			return fmt.Errorf("%w; what was moved stays moved, gpuctl advise defrag makes a new plan", err)
+		}
+		if advice, err = o.plan(ctx, carrier.Client); err != nil {
+			return err
+		}
+		fmt.Fprint(out, "The cluster has changed since the plan was made. The new plan:\n\n")
+		if err := writeDefrag(out, advice, o.limits); err != nil {
+			return err
+		}
+	}
+}
+
+// carryOutAll makes the moves of the proposals, one after another, until one fails.
+func carryOutAll(ctx context.Context, carrier *defrag.Carrier, advice defrag.Advice) error {
 	for _, proposal := range advice.Proposals {
 		if len(proposal.Moves) == 0 {
 			continue
 		}
 		if err := carrier.CarryOut(ctx, proposal); err != nil {
-			return fmt.Errorf("%w; what was moved stays moved, gpuctl advise defrag makes a new plan", err)
+			return err
 		}
 	}
 	return nil

@@ -6,17 +6,18 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 )
 
-const pollInterval = 250 * time.Millisecond
+const (
+	pollInterval = 250 * time.Millisecond
+	// openPatience is for opening nodes in the end, when the caller may have no more.
+	openPatience = 5 * time.Second
+)
 
 // Carrier makes the moves of proposals, one at a time.
 type Carrier struct {
@@ -25,22 +26,49 @@ type Carrier struct {
 	Patience time.Duration
 	// Report is told of each step.
 	Report func(text string)
+	// Now is the time.
+	Now func() time.Time
 }
 
-// CarryOut makes the moves of a proposal. Before and during each it nominates the waiting pod for its node, so that the
-// scheduler keeps what becomes free there for it, and gives the pod that moves a place elsewhere: an attempt that finds
-// too little free takes the nomination back, so once is not enough. It ends with the first step
-// that fails: what has been moved stays moved, and a new plan counts on it.
+// ErrOutdated says that the cluster is not what the plan was made for: it is time for a new one.
+var ErrOutdated = errors.New("the plan is out of date")
+
+// CarryOut makes the moves of a proposal. Each closes the node that a pod leaves, so that it goes elsewhere and nobody
+// takes its place; the node that has been cleared stays closed until all have left it, and is then kept for the pod that
+// waits by nominating that. CarryOut ends with the first step that fails: what has been moved stays moved, a new plan
+// counts on it, and all nodes are open again.
 func (c *Carrier) CarryOut(ctx context.Context, proposal Proposal) error {
+	err := c.makeAll(ctx, proposal)
+	if err == nil {
+		return c.awaitPlaced(ctx, proposal)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openPatience)
+	defer cancel()
+	for _, move := range proposal.Moves {
+		err = errors.Join(err, c.openNode(ctx, move.From))
+	}
+	return err
+}
+
+// makeAll makes the moves, and opens each node once its place can be taken.
+func (c *Carrier) makeAll(ctx context.Context, proposal Proposal) error {
 	for i, move := range proposal.Moves {
-		if err := c.nominate(ctx, proposal); err != nil {
-			return err
+		to, err := c.move(ctx, move)
+		if err == nil && to != move.To && i+1 < len(proposal.Moves) {
+			err = fmt.Errorf("%w: the new pod is on node %s", ErrOutdated, to)
 		}
-		if err := c.move(ctx, proposal, move); err != nil {
-			return fmt.Errorf("making move %d of %d, %s/%s away from node %s: %w", i+1, len(proposal.Moves), move.Namespace, move.Pod, move.From, err)
+		if err == nil && move.From != proposal.Node {
+			err = c.openNode(ctx, move.From)
+		}
+		if err != nil {
+			return fmt.Errorf("making move %d of %d, %s/%s from node %s to %s: %w",
+				i+1, len(proposal.Moves), move.Namespace, move.Pod, move.From, move.To, err)
 		}
 	}
-	return c.awaitPlaced(ctx, proposal)
+	if err := c.nominate(ctx, proposal); err != nil {
+		return err
+	}
+	return c.openNode(ctx, proposal.Node)
 }
 
 // nominate keeps the node for the waiting pod, as long as that waits.
@@ -60,97 +88,35 @@ func (c *Carrier) nominate(ctx context.Context, p Proposal) error {
 	return nil
 }
 
-// move evicts a pod, and waits until it is gone and its controller has as many pods on other nodes as before.
-func (c *Carrier) move(ctx context.Context, proposal Proposal, move Move) error {
-	pods := c.Client.CoreV1().Pods(move.Namespace)
-	pod, err := pods.Get(ctx, move.Pod, metav1.GetOptions{})
+// move closes the node of a pod and evicts it, waits until it is gone and its controller has one more on another node, and
+// returns that node.
+func (c *Carrier) move(ctx context.Context, move Move) (to string, err error) {
+	pod, err := c.Client.CoreV1().Pods(move.Namespace).Get(ctx, move.Pod, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) || (err == nil && (pod.UID != move.UID || pod.Spec.NodeName != move.From)):
-		return errors.New("the pod has ended since the plan was made: make a new one")
+		return "", fmt.Errorf("%w: the pod has ended", ErrOutdated)
 	case err != nil:
-		return fmt.Errorf("reading the pod: %w", err)
+		return "", fmt.Errorf("reading the pod: %w", err)
 	}
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
-		return errors.New("nothing would start the pod anew")
+		return "", errors.New("nothing would start the pod anew")
+	}
+	if err := c.checkRoom(ctx, pod, move.To); err != nil {
+		return "", err
 	}
 	before, err := c.siblings(ctx, move, owner.UID)
 	if err != nil {
-		return err
+		return "", err
 	}
-	err = c.Client.PolicyV1().Evictions(move.Namespace).Evict(ctx, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: move.Namespace, Name: move.Pod},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(move.UID))},
-	})
-	if apierrors.IsTooManyRequests(err) {
-		return fmt.Errorf("its disruption budget allows none at the moment: %w", err)
+	if err := c.closeNode(ctx, move.From); err != nil {
+		return "", err
 	}
-	if err != nil {
-		return fmt.Errorf("evicting the pod: %w", err)
+	if err := c.evict(ctx, move); err != nil {
+		return "", err
 	}
 	c.Report(fmt.Sprintf("%s/%s evicted from %s", move.Namespace, move.Pod, move.From))
-	return c.awaitReplaced(ctx, proposal, move, owner, before)
-}
-
-// placement is where the pods of a controller are, but for the one that moves.
-type placement struct {
-	here  int // on the node that it leaves
-	there int // on other nodes
-}
-
-// siblings counts the pods of a controller that are on nodes and not about to end.
-func (c *Carrier) siblings(ctx context.Context, move Move, owner types.UID) (out placement, err error) {
-	list, err := c.Client.CoreV1().Pods(move.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", "").String(),
-	})
-	if err != nil {
-		return out, fmt.Errorf("listing the pods of the controller: %w", err)
-	}
-	for i := range list.Items {
-		pod := &list.Items[i]
-		of := metav1.GetControllerOf(pod)
-		switch {
-		case of == nil || of.UID != owner || pod.UID == move.UID || pod.DeletionTimestamp != nil || ended(pod):
-		case pod.Spec.NodeName == move.From:
-			out.here++
-		default:
-			out.there++
-		}
-	}
-	return out, nil
-}
-
-var errCameBack = errors.New("its new pod has come back to the node")
-
-func (c *Carrier) awaitReplaced(
-	ctx context.Context, proposal Proposal, move Move, owner *metav1.OwnerReference, before placement,
-) error {
-	err := c.poll(ctx, func(ctx context.Context) (bool, error) {
-		pod, err := c.Client.CoreV1().Pods(move.Namespace).Get(ctx, move.Pod, metav1.GetOptions{})
-		if !apierrors.IsNotFound(err) && (err != nil || pod.UID == move.UID && !ended(pod)) {
-			return false, err
-		}
-		now, err := c.siblings(ctx, move, owner.UID)
-		switch {
-		case err != nil:
-			return false, err
-		case now.here > before.here:
-			return false, errCameBack
-		case now.there > before.there:
-			return true, nil
-		}
-		return false, c.nominate(ctx, proposal)
-	})
-	if err != nil {
-		return fmt.Errorf("waiting for %s %s to have its pod on another node: %w", owner.Kind, owner.Name, err)
-	}
-	c.Report(fmt.Sprintf("%s %s has its pod on another node", owner.Kind, owner.Name))
-	return nil
-}
-
-// ended reports whether a pod holds its place no more.
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	return c.awaitReplaced(ctx, move, owner, before)
 }
 
 func (c *Carrier) awaitPlaced(ctx context.Context, p Proposal) error {

@@ -54,6 +54,10 @@ const (
 // AnnotationInventory is, on a node, the JSON inventory of its GPUs, written by the node agent.
 const AnnotationInventory = "g8s.host/gpu-inventory"
 
+// TaintMoving is, with the effect NoSchedule, on a node from which a pod is being moved, so that it does not come back. Its
+// value is the Unix time in seconds by which it will have been taken away.
+const TaintMoving = "g8s.host/moving"
+
 // Resource names, as nodes offer and containers ask them.
 const (
 	// ResourceGPU counts whole GPUs.

@@ -1,0 +1,126 @@
+package defrag
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+
+	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// checkRoom makes sure that a node still has the room that a pod is to move to: minutes may have passed since the plan.
+func (c *Carrier) checkRoom(ctx context.Context, pod *corev1.Pod, node string) error {
+	object, err := c.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w: node %s is gone", ErrOutdated, node)
+	}
+	if err != nil {
+		return fmt.Errorf("reading node %s: %w", node, err)
+	}
+	list, err := c.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: inventory.HoldsNode + "," + fields.OneTermEqualSelector("spec.nodeName", node).String(),
+	})
+	if err != nil {
+		return fmt.Errorf("listing the pods on node %s: %w", node, err)
+	}
+	there := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		there[i] = &list.Items[i]
+	}
+	request, err := fit.RequestOf(pod)
+	if err != nil {
+		return fmt.Errorf("reading what the pod asks: %w", err)
+	}
+	if obstacles, _ := request.Obstacles(fit.NewNode(object, there, nil)); len(obstacles) > 0 {
+		return fmt.Errorf("%w: node %s has no room for the pod any more", ErrOutdated, node)
+	}
+	return nil
+}
+
+func (c *Carrier) evict(ctx context.Context, move Move) error {
+	err := c.Client.PolicyV1().Evictions(move.Namespace).Evict(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: move.Namespace, Name: move.Pod},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(move.UID))},
+	})
+	if apierrors.IsTooManyRequests(err) {
+		return fmt.Errorf("its disruption budget allows none at the moment: %w", err)
+	}
+	if err != nil {
+		return fmt.Errorf("evicting the pod: %w", err)
+	}
+	return nil
+}
+
+// placement is how many pods of a controller are on each node, but for the one that moves.
+type placement map[string]int
+
+// siblings counts the pods of a controller that are on nodes and not about to end.
+func (c *Carrier) siblings(ctx context.Context, move Move, owner types.UID) (placement, error) {
+	list, err := c.Client.CoreV1().Pods(move.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", "").String(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the pods of the controller: %w", err)
+	}
+	out := placement{}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		of := metav1.GetControllerOf(pod)
+		if of != nil && of.UID == owner && pod.UID != move.UID && pod.DeletionTimestamp == nil && !ended(pod) {
+			out[pod.Spec.NodeName]++
+		}
+	}
+	return out, nil
+}
+
+// newOn returns the node, but for one, that has more pods than before; the expected one, if it is among several.
+func (p placement) newOn(before placement, but, expected string) string {
+	found := ""
+	for node, count := range p {
+		if count > before[node] && node != but && (found == "" || node == expected || node < found && found != expected) {
+			found = node
+		}
+	}
+	return found
+}
+
+// errCameBack ends a move of a pod that goes to closed nodes.
+var errCameBack = errors.New("its new pod has come back to the node, as it tolerates all taints")
+
+func (c *Carrier) awaitReplaced(ctx context.Context, move Move, owner *metav1.OwnerReference, before placement) (to string, err error) {
+	err = c.poll(ctx, func(ctx context.Context) (bool, error) {
+		pod, err := c.Client.CoreV1().Pods(move.Namespace).Get(ctx, move.Pod, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) && (err != nil || pod.UID == move.UID && !ended(pod)) {
+			return false, err
+		}
+		now, err := c.siblings(ctx, move, owner.UID)
+		if err != nil {
+			return false, err
+		}
+		if to = now.newOn(before, move.From, move.To); to != "" {
+			return true, nil
+		}
+		if now[move.From] > before[move.From] {
+			return false, errCameBack
+		}
+		return false, nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("waiting for %s %s to have its pod on another node: %w", owner.Kind, owner.Name, err)
+	}
+	c.Report(fmt.Sprintf("%s %s has its pod on %s", owner.Kind, owner.Name, to))
+	return to, nil
+}
+
+// ended reports whether a pod holds its place no more.
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
