@@ -14,14 +14,20 @@ type schema map[string]any
 const schemaDraft = "http://json-schema.org/draft-07/schema#"
 
 // JSONSchema returns the JSON Schema (draft 7) of documents of the kinds, by which editors complete and check the
-// YAML while it is written. It describes the form of a document: that fields go together is left to [Parse].
+// YAML while it is written. It describes the form of a document, and which fields need and exclude each other; what
+// depends on their values is left to [Parse].
 func JSONSchema(kinds ...Kind) map[string]any {
 	words := []string{}
 	definitions, cases := schema{}, []any{}
 	for _, kind := range kinds {
 		ours := kindWords(kind)
 		words = append(words, ours...)
-		definitions[string(kind)] = sectionSchema(tableOf(kind), kind)
+		definition := sectionSchema(tableOf(kind), kind)
+		if relations := relationsOf(kind); len(relations) > 0 {
+			required, _ := definition["allOf"].([]any)
+			definition["allOf"] = append(required, relations...)
+		}
+		definitions[string(kind)] = definition
 		cases = append(cases, schema{
 			"if":   schema{"properties": schema{"kind": schema{"enum": ours}}},
 			"then": schema{"$ref": "#/definitions/" + string(kind)},

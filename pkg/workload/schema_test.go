@@ -112,15 +112,22 @@ func TestSchemaAgreesWithTheParser(t *testing.T) {
 func TestSchemaRefuses(t *testing.T) {
 	schema := compileSchema(t, Kinds...)
 	cases := map[string]string{
-		"an unknown kind":         "kind: cronjob\n",
-		"a document without kind": "job: {name: a}\n",
-		"a missing field":         "kind: training\njob: {name: a}\n",
-		"a word for a number":     training + "resources: {gpu: many}\n",
-		"a number out of range":   inference + "service: {port: 70000}\n",
-		"a word not in the list":  "kind: training\njob: {name: a, priority: urgent}\nenvironment: {image: b}\n",
-		"another kind's field":    training + "service: {port: 1}\n",
-		"text for a list":         "kind: training\njob: {name: a}\nenvironment: {image: b, command: python x.py}\n",
-		"a duration without unit": training + "resources: {time-limit: soon}\n",
+		"an unknown kind":                        "kind: cronjob\n",
+		"a document without kind":                "job: {name: a}\n",
+		"a missing field":                        "kind: training\njob: {name: a}\n",
+		"a word for a number":                    training + "resources: {gpu: many}\n",
+		"a number out of range":                  inference + "service: {port: 70000}\n",
+		"a word not in the list":                 "kind: training\njob: {name: a, priority: urgent}\nenvironment: {image: b}\n",
+		"another kind's field":                   training + "service: {port: 1}\n",
+		"text for a list":                        "kind: training\njob: {name: a}\nenvironment: {image: b, command: python x.py}\n",
+		"a field without what it needs":          inference + "service: {startup-timeout: 5m}\n",
+		"that, in another spelling":              inference + "service: {startup_timeout: 5m}\n",
+		"a need of another section":              inference + "service: {autoscaling: {max: 4, gpu-utilization: 70}}\n",
+		"a need that is 0":                       inference + "resources: {gpu: 0}\nservice: {autoscaling: {max: 4, gpu-utilization: 70}}\n",
+		"neighbours that exclude each other":     inference + "resources: {cpu: 1}\nservice: {replicas: 2, autoscaling: {max: 4, cpu-utilization: 80}}\n",
+		"sections that exclude each other":       "kind: pool\nmetadata: {name: p}\nnodes: [n]\nspec: {nodes: [m]}\n",
+		"amounts of a quota without a namespace": "kind: quota\nmetadata: {name: q}\nspec: {gpu: 1}\n",
+		"a duration without unit":                training + "resources: {time-limit: soon}\n",
 	}
 	for name, document := range cases {
 		t.Run(name, func(t *testing.T) {

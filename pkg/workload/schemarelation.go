@@ -1,0 +1,51 @@
+package workload
+
+import (
+	"slices"
+	"strings"
+)
+
+// relationsOf returns the parts of a kind's JSON Schema which say that fields need or exclude each other. Fields in lists
+// and under names that authors choose have no such parts: the schema has no word for their place.
+func relationsOf(kind Kind) []any {
+	table := tableOf(kind)
+	var out []any
+	walk(table, kind, "", func(path string, f field) {
+		section, _ := splitPath(path)
+		if strings.ContainsAny(path, "[<") {
+			return
+		}
+		for _, name := range f.needs {
+			out = append(out, schema{"if": present(table, path, false), "then": present(table, relative(section, name), true)})
+		}
+		for _, name := range f.excludes {
+			out = append(out, schema{"if": present(table, path, false), "then": schema{"not": present(table, relative(section, name), false)}})
+		}
+	})
+	return out
+}
+
+// present is the schema of documents that have the field at a path, in one of its spellings. A field that counts must
+// not be 0.
+func present(fs fields, path string, counts bool) schema {
+	name, rest, deeper := strings.Cut(path, ".")
+	i := slices.IndexFunc(fs, func(f field) bool { return f.name == name })
+	if i < 0 {
+		return schema{"required": []string{name}}
+	}
+	var ways []schema
+	for _, spelling := range fs[i].spellings() {
+		way := schema{"required": []string{spelling}}
+		switch {
+		case deeper:
+			way["properties"] = schema{spelling: present(fs[i].value.fields, rest, counts)}
+		case counts:
+			way["properties"] = schema{spelling: schema{"not": schema{"enum": []any{0, "0"}}}}
+		}
+		ways = append(ways, way)
+	}
+	if len(ways) == 1 {
+		return ways[0]
+	}
+	return schema{"anyOf": ways}
+}
