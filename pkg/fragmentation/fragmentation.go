@@ -35,8 +35,12 @@ type Demand map[Class]int64
 type Model struct {
 	card        [Whole + 1]float64
 	cpu, memory feed
-	// largest is how many cards the largest pod to be expected asks for, at least 2.
+	// largest is how many cards the largest pod to be expected asks for, at least 2, and large the share of all cards
+	// asked for that pods of that size ask for.
 	largest int64
+	large   float64
+	// turnover is how many pods leave for each that comes, 0–1.
+	turnover float64
 }
 
 // Bounds of what a model keeps of a demand: the classes that ask for the most cards together, and of these the sizes
@@ -46,10 +50,11 @@ const (
 	maxSizes   = 48
 )
 
-// NewModel returns the model of a demand. An empty demand is one for whole cards alone.
-func NewModel(demand Demand) *Model {
+// NewModel returns the model of a demand, where so many pods leave for each that comes (see [Turnover]). An empty
+// demand is one for whole cards alone.
+func NewModel(demand Demand, turnover float64) *Model {
 	classes := heaviest(demand)
-	m := &Model{card: cardValues(shares(classes)), largest: 2}
+	m := &Model{card: cardValues(shares(classes)), largest: 2, turnover: min(max(turnover, 0), 1)}
 	cpu, memory := make([]hunger, len(classes)), make([]hunger, len(classes))
 	for i := range classes {
 		class, weight := &classes[i].Class, classes[i].milli()
@@ -59,7 +64,20 @@ func NewModel(demand Demand) *Model {
 		memory[i] = hunger{weight, value / float64(max(class.MemoryMiB, 1))}
 	}
 	m.cpu, m.memory = newFeed(cpu), newFeed(memory)
+	m.large = shareOf(classes, m.largest)
 	return m
+}
+
+// shareOf is the share of all cards asked for that pods of so many ask for.
+func shareOf(classes []expected, cards int64) float64 {
+	all, these := 0.0, 0.0
+	for i := range classes {
+		all += classes[i].milli()
+		if classes[i].Cards == cards {
+			these += classes[i].milli()
+		}
+	}
+	return these / max(all, 1)
 }
 
 // expected is a class and how many pods of it are expected.

@@ -35,7 +35,7 @@ func TestCard(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			model := fragmentation.NewModel(sharing(tc.demand))
+			model := fragmentation.NewModel(sharing(tc.demand), 0)
 			for free, want := range tc.want {
 				if got := model.Card(free); math.Abs(got-want) > 1e-6 {
 					t.Errorf("%d thousandths are worth %v, want %v", free, got, want)
@@ -54,7 +54,7 @@ func TestPricesAreThoseOfAnOptimum(t *testing.T) {
 		for range 1 + random.Intn(20) {
 			pods[1+random.Int63n(999)] = 1 + random.Int63n(1000)
 		}
-		model := fragmentation.NewModel(sharing(pods))
+		model := fragmentation.NewModel(sharing(pods), 0)
 		for free := int64(1); free <= fragmentation.Whole; free++ {
 			if model.Card(free) < model.Card(free-1) {
 				t.Fatalf("demand %v: %d thousandths are worth less than %d", pods, free, free-1)
@@ -73,7 +73,7 @@ func TestPricesAreThoseOfAnOptimum(t *testing.T) {
 func TestNodeIsWorthWhatItsCPUCanFeed(t *testing.T) {
 	model := fragmentation.NewModel(fragmentation.Demand{
 		{Cards: 1, Share: 1000, MilliCPU: 4000, MemoryMiB: 1}: 1, {Cards: 1, Share: 1000, MilliCPU: 12_000, MemoryMiB: 1}: 1,
-	})
+	}, 0)
 	tests := map[string]struct {
 		cards    float64
 		milliCPU int64
@@ -99,29 +99,38 @@ func TestNodeIsWorthWhatItsCPUCanFeed(t *testing.T) {
 }
 
 func TestWaste(t *testing.T) {
-	model := fragmentation.NewModel(fragmentation.Demand{
-		{Cards: 1, Share: 500, MilliCPU: 1, MemoryMiB: 1}: 10, {Cards: 8, Share: 1000, MilliCPU: 8, MemoryMiB: 1}: 1,
-	})
+	demand := fragmentation.Demand{
+		{Cards: 1, Share: 500, MilliCPU: 1, MemoryMiB: 1}: 8, {Cards: 8, Share: 1000, MilliCPU: 8, MemoryMiB: 1}: 2,
+	}
 	node := func(free float64, unused int64, pressure float64) fragmentation.Node {
 		return fragmentation.Node{Free: free, MilliCPU: 1e6, MemoryMiB: 1e6, Cards: 8, Unused: unused, Pressure: pressure}
 	}
-	half, whole, most := fragmentation.Class{Cards: 1, Share: 500}, fragmentation.Class{Cards: 1, Share: 1000}, fragmentation.Class{Cards: 1, Share: 600}
+	after := func(free float64, rest int64) fragmentation.After { return fragmentation.After{Free: free, Rest: rest} }
+	half, most := fragmentation.Class{Cards: 1, Share: 500}, fragmentation.Class{Cards: 1, Share: 600}
+	whole, eight := fragmentation.Class{Cards: 1, Share: 1000}, fragmentation.Class{Cards: 8, Share: 1000}
 	tests := map[string]struct {
-		node  fragmentation.Node
-		class fragmentation.Class
-		after float64
-		want  float64
+		node     fragmentation.Node
+		class    fragmentation.Class
+		after    fragmentation.After
+		turnover float64
+		want     float64
 	}{
-		"half of a card that is wanted in halves":     {node(4000, 4, 0), half, 3500, 62.5},
-		"the rest is too small for a half":            {node(4000, 4, 0), most, 3000, 62.5},
-		"a card of an idle node of eight":             {node(8000, 8, 0), whole, 7000, 175},
-		"all cards of it":                             {node(8000, 8, 0), fragmentation.Class{Cards: 8, Share: 1000}, 0, 125},
-		"a card of a type that others insist on":      {node(4000, 4, 2), whole, 3000, 2062.5},
-		"no card, and CPU that nobody misses":         {node(4000, 4, 0), fragmentation.Class{MilliCPU: 1000}, 4000, 0},
-		"no card, and the last CPU beside four cards": {node(4000, 4, 0), fragmentation.Class{MilliCPU: 1e6}, 4000, 4000},
+		"half of an unused card, half of the cards unused":     {node(4000, 4, 0), half, after(3500, 500), 0, 50 + 35},
+		"the other half of a card":                             {node(500, 0, 0), half, after(0, 0), 0, 0},
+		"more, so that the rest is too small for a half":       {node(4000, 4, 0), most, after(3000, 400), 0, 50 + 28},
+		"a card of an idle node of eight":                      {node(8000, 8, 0), whole, after(7000, 0), 0, 100 + 60 + 80},
+		"all cards of it":                                      {node(8000, 8, 0), eight, after(0, 0), 0, 100},
+		"a card of a node in use, to which all ever came":      {node(7000, 7, 0), whole, after(6000, 0), 0, 87.5},
+		"a card of a node in use, which may be idle soon":      {node(7000, 7, 0), whole, after(6000, 0), 1, 87.5 + 140*0.7},
+		"and of one that may be idle later":                    {node(6000, 6, 0), whole, after(5000, 0), 1, 75 + 140*0.7*0.7},
+		"a card of a type that others insist on":               {node(4000, 4, 2), whole, after(3000, 0), 0, 50 + 2000},
+		"no card, and CPU that nobody misses":                  {node(4000, 4, 0), fragmentation.Class{MilliCPU: 1000}, after(4000, 0), 0, 0},
+		"no card, and the last CPU beside four cards":          {node(4000, 4, 0), fragmentation.Class{MilliCPU: 1e6}, after(4000, 0), 0, 4000},
+		"a rest that no pod fits in, and that soon comes back": {node(1000, 0, 0), half, after(100, 0), 1, 400./16 + 140*math.Pow(0.7, 8)},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
+			model := fragmentation.NewModel(demand, tc.turnover)
 			if got := model.Waste(&tc.node, &tc.class, tc.after); math.Abs(got-tc.want) > 1e-6 {
 				t.Errorf("wastes %v thousandths of a card, want %v", got, tc.want)
 			}
@@ -131,7 +140,7 @@ func TestWaste(t *testing.T) {
 
 func TestValue(t *testing.T) {
 	const point = fragmentation.Fraction
-	for waste, want := range map[float64]int64{0: 50 * point, 19.9: 50 * point, 20: 50*point - 1, 100: 49 * point, -1: 50*point + 1, 1e9: 0, -1e9: 100 * point, math.Inf(1): 0, math.Inf(-1): 100 * point} {
+	for waste, want := range map[float64]int64{0: 50 * point, 1e-9: 50 * point, -1e-9: 50 * point, 1: 50*point - 1, 100: 49 * point, -1: 50*point + 1, 1e9: 0, -1e9: 100 * point, math.Inf(1): 0, math.Inf(-1): 100 * point} {
 		if got := fragmentation.Value(waste); got != want {
 			t.Errorf("Value(%v) = %d, want %d", waste, got, want)
 		}
@@ -162,9 +171,9 @@ func TestModelsOfEqualDemandsAreEqual(t *testing.T) {
 	for range 500 {
 		demand[fragmentation.Class{Cards: 1 + random.Int63n(8), Share: 1 + random.Int63n(1000), MilliCPU: random.Int63n(9000), MemoryMiB: random.Int63n(9000)}] = 1 + random.Int63n(9)
 	}
-	first := fragmentation.NewModel(demand)
+	first := fragmentation.NewModel(demand, 0)
 	for range 5 {
-		again := fragmentation.NewModel(demand)
+		again := fragmentation.NewModel(demand, 0)
 		if first.Card(700) != again.Card(700) || first.Node(5000, 7777, 8888) != again.Node(5000, 7777, 8888) {
 			t.Fatal("two models of one demand differ, so decisions would not be reproducible")
 		}
@@ -186,13 +195,13 @@ func TestPointsStayInRange(t *testing.T) {
 			class = fragmentation.Class{Cards: number(), Share: 1 + random.Int63n(1000), MilliCPU: number(), MemoryMiB: number(), Types: "T4"}
 			demand[class] = number()
 		}
-		model := fragmentation.NewModel(demand)
+		model := fragmentation.NewModel(demand, random.Float64())
 		capacity := map[string]int64{"T4": 1 + number()>>32, "A10": number() >> 32}
 		node := fragmentation.Node{
 			Free: float64(random.Intn(9000)), Cards: 8, Unused: random.Int63n(9), MilliCPU: -number(), MemoryMiB: number(),
 			Pressure: fragmentation.Pressure(demand, capacity)["T4"],
 		}
-		waste := model.Waste(&node, &class, node.Free*random.Float64())
+		waste := model.Waste(&node, &class, fragmentation.After{Free: node.Free * random.Float64(), Rest: random.Int63n(1000)})
 		if points := fragmentation.Value(waste); math.IsNaN(waste) || points < 0 || points > 100*fragmentation.Fraction {
 			t.Fatalf("demand %v: %+v wastes %v on %+v, which is %d points", demand, class, waste, node, points)
 		}
@@ -241,12 +250,12 @@ func BenchmarkWaste(b *testing.B) {
 	for range 200 {
 		demand[fragmentation.Class{Cards: 1, Share: 10 * (1 + random.Int63n(100)), MilliCPU: 1000 + random.Int63n(20_000), MemoryMiB: 1 + random.Int63n(90_000)}] = 5
 	}
-	model := fragmentation.NewModel(demand)
+	model := fragmentation.NewModel(demand, 0)
 	node := fragmentation.Node{Free: 5400, MilliCPU: 40_000, MemoryMiB: 200_000, Cards: 8, Unused: 5}
 	class := fragmentation.Class{Cards: 1, Share: 470, MilliCPU: 8000, MemoryMiB: 8192}
 	b.ReportAllocs()
 	for b.Loop() {
-		fragmentation.Value(model.Waste(&node, &class, 4900))
+		fragmentation.Value(model.Waste(&node, &class, fragmentation.After{Free: 4900}))
 	}
 }
 
@@ -257,6 +266,38 @@ func BenchmarkNewModel(b *testing.B) {
 		demand[fragmentation.Class{Cards: 1, Share: 1 + random.Int63n(1000), MilliCPU: random.Int63n(90_000), MemoryMiB: random.Int63n(90_000)}] = 1 + random.Int63n(99)
 	}
 	for b.Loop() {
-		fragmentation.NewModel(demand)
+		fragmentation.NewModel(demand, 0)
+	}
+}
+
+func TestTurnover(t *testing.T) {
+	tests := map[string]struct {
+		flows [][2]int64 // came and left, a model each
+		want  float64
+	}{
+		"pods only come":     {[][2]int64{{16, 0}, {16, 0}}, 0},
+		"half as many leave": {[][2]int64{{16, 0}, {16, 16}}, 0.5},
+		"more leave than come, which is no more than all": {[][2]int64{{16, 16}, {0, 100}}, 1},
+		"nothing happened":               {[][2]int64{{0, 0}}, 0},
+		"what was long ago is forgotten": {[][2]int64{{999, 0}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}}, 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var turnover fragmentation.Turnover
+			got := 0.0
+			for _, flow := range tc.flows {
+				got = turnover.Next(flow[0], flow[1])
+			}
+			if got != tc.want {
+				t.Errorf("%v leave for each that comes, want %v", got, tc.want)
+			}
+		})
+	}
+	var quiet fragmentation.Turnover
+	if quiet.Next(0, 0); !quiet.Idle() {
+		t.Error("nothing came or left, and yet it is not idle")
+	}
+	if quiet.Next(0, 1); quiet.Idle() {
+		t.Error("a pod left, and yet it is idle")
 	}
 }

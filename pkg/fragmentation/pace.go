@@ -32,3 +32,28 @@ func (p *Pace) DueAt(number int64) bool {
 	}
 	return true
 }
+
+// remembered is how many models the pods that came and left count for.
+const remembered = 8
+
+// Turnover learns how many pods leave for each that comes: 0 while a cluster only fills, 1 once it is as full as it
+// gets. It knows the last models alone, so that two who join at different times soon agree. The zero value has seen none.
+type Turnover struct {
+	came, left [remembered]int64
+	at         int
+}
+
+// Next counts the pods that came and that left since the last model, and returns how many leave for each that comes.
+func (t *Turnover) Next(came, left int64) float64 {
+	t.came[t.at], t.left[t.at] = came, left
+	t.at = (t.at + 1) % remembered
+	came, left = 0, 0
+	for i := range remembered {
+		came += t.came[i]
+		left += t.left[i]
+	}
+	return min(float64(left)/float64(max(came, 1)), 1)
+}
+
+// Idle reports whether no pod came or left lately.
+func (t *Turnover) Idle() bool { return t.came == [remembered]int64{} && t.left == [remembered]int64{} }

@@ -6,16 +6,24 @@ import (
 )
 
 const (
-	// step is the unit of values, in thousandths of a card. Finer differences are below what the estimate of the demand
-	// knows; acting on them scatters pods over the nodes.
-	step = Whole / 50
+	// step is the unit of values, in thousandths of a card.
+	step = Whole / 1000
 	// Fraction is how many units of value make a point of a node's score, which is a tenth of a card.
 	Fraction = Whole / 10 / step
-	// wakeCost is what it costs, in thousandths of a card, to take something of an idle node that could take one of
-	// the largest pods to be expected, and gatherCost to take a card where as many are unused as such a pod asks for.
-	// They decide between placements that waste much the same, and no more.
-	wakeCost   = Whole / 20
-	gatherCost = Whole / 8
+	// gatherCost is what it costs, in thousandths of a card, to take a card where as many are unused as the largest pod
+	// to be expected asks for, and looseCost to leave all but nothing of a shared card unused. wakeCost is what it costs
+	// to take something of an idle node that could take such a pod, and largeCost what that costs more if nothing but
+	// such pods were expected. They decide between placements that waste much the same.
+	gatherCost = Whole / 10
+	looseCost  = 70
+	wakeCost   = 60
+	largeCost  = Whole / 10
+	// regained is how much less waste counts where a pod leaves for each that comes. Waste comes to an end when a
+	// neighbour leaves, which it does soon there, whereas a whole node only comes back when all its pods have left.
+	regained = 15
+	// vacated is how likely a card that is in use is free before its node is broken into, where a pod leaves for each
+	// that comes.
+	vacated = 0.7
 	// neutral is the value of a placement without waste, best the highest. Values above neutral are for pods that make
 	// use of cards which are as good as lost.
 	neutral = 50 * Fraction
@@ -34,19 +42,37 @@ type Node struct {
 	Pressure float64
 }
 
-// Waste is what a pod of a class costs on a node beyond what it is worth, in thousandths of a card, when the free cards
-// are worth so much with it. A pod that asks for no cards has a class of 0 of them.
-func (m *Model) Waste(node *Node, class *Class, freeAfter float64) float64 {
-	loss := m.Node(node.Free, node.MilliCPU, node.MemoryMiB) -
-		m.Node(freeAfter, rest(node.MilliCPU, class.MilliCPU), rest(node.MemoryMiB, class.MemoryMiB))
+// After is what a pod leaves of a node's cards.
+type After struct {
+	// Free is the value of the free cards.
+	Free float64
+	// Rest is what is left of the cards that the pod is on, in thousandths of a card.
+	Rest int64
+}
+
+// Waste is what a pod of a class costs on a node beyond what it is worth, in thousandths of a card, when it leaves so
+// much of the cards. A pod that asks for no cards has a class of 0 of them.
+func (m *Model) Waste(node *Node, class *Class, after After) float64 {
+	waste := m.Node(node.Free, node.MilliCPU, node.MemoryMiB) -
+		m.Node(after.Free, rest(node.MilliCPU, class.MilliCPU), rest(node.MemoryMiB, class.MemoryMiB))
 	if class.Cards > 0 {
-		loss += node.Pressure*float64(class.Cards)*float64(class.Share) - m.worth(class)
-		loss += gatherCost * min(float64(node.Unused)/float64(m.largest), 1)
+		waste -= m.worth(class)
 	}
-	if node.Unused == node.Cards && node.Cards >= m.largest && class.Cards < m.largest {
-		loss += wakeCost
+	return waste/(1+regained*m.turnover) + m.structure(node, class, after.Rest)
+}
+
+// structure is what a pod of a class costs by the cards that it takes, whatever the expected shares make of them.
+func (m *Model) structure(node *Node, class *Class, rest int64) float64 {
+	cost := 0.0
+	if class.Cards > 0 {
+		cost += node.Pressure * float64(class.Cards) * float64(class.Share)
+		cost += gatherCost * min(float64(node.Unused)/float64(m.largest), 1)
+		cost += looseCost * float64(rest) / Whole
 	}
-	return loss
+	if node.Cards >= m.largest && class.Cards < m.largest {
+		cost += (wakeCost + largeCost*m.large) * math.Pow(vacated*m.turnover, float64(node.Cards-node.Unused))
+	}
+	return cost
 }
 
 // rest is what is left when so much is taken, at least 0. Neither is below 0, so that it cannot wrap.
@@ -58,7 +84,7 @@ func Value(waste float64) int64 {
 	if math.IsNaN(waste) {
 		return 0
 	}
-	return int64(min(max(neutral-math.Floor(waste/step), 0), best))
+	return int64(min(max(neutral-math.Round(waste/step), 0), best))
 }
 
 // Pressure tells how sought after each type of card is: the share of the demand that names it, divided by the share of

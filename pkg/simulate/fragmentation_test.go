@@ -1,12 +1,16 @@
 package simulate_test
 
 import (
+	"math/rand"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"g8s.host/gpu-scheduler/pkg/simulate"
+	"g8s.host/gpu-scheduler/pkg/simulate/openb"
 	"g8s.host/gpu-scheduler/pkg/simulate/placement"
 	"g8s.host/gpu-scheduler/pkg/simulate/tracefile"
 )
@@ -17,6 +21,75 @@ const leastFragmentation = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: GP
 // shipped configuration, and by the policy that the benchmark runs. Each pod has to go to the same node, so that what
 // the benchmark finds out about the policy holds for the plugin.
 func TestTheBenchmarkMeasuresThePlugin(t *testing.T) {
+	nodes, pods := trace(t)
+	for i := range pods {
+		if i%3 == 0 && pods[i].GPUs > 0 { // the trace has no pods that name a model
+			pods[i].Models = []string{"P100", "T4"}
+		}
+	}
+	arrivals := placement.Arrive(everyFortieth(nodes), pods, 0.95, 42)
+	policy := placement.NewCluster(arrivals.Nodes, placement.NewLeastFragmentation(arrivals.Nodes))
+	var want []string
+	for i := range arrivals.Pods {
+		if at, _ := policy.Place(&arrivals.Pods[i]); at >= 0 {
+			want = append(want, arrivals.Pods[i].Name+" on "+policy.Nodes[at].Name)
+		}
+	}
+	got := decided(t, arrivals.Nodes, simulate.ArrivalsOf(arrivals.Pods))
+	if len(want) < 150 {
+		t.Errorf("%d pods were placed, too few to prove anything", len(want))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("placements (-policy +plugin):\n%.3000s", diff)
+	}
+}
+
+// TestTheBenchmarkMeasuresThePluginWherePodsLeave does the same where pods leave, so that both learn that they do.
+func TestTheBenchmarkMeasuresThePluginWherePodsLeave(t *testing.T) {
+	nodes, pods := trace(t)
+	pods = slices.DeleteFunc(pods, func(pod openb.Pod) bool { return pod.GPUs > 4 }) // those may find no room
+	arrivals := placement.Arrive(everyFortieth(nodes), pods, 3, 42)
+	random := rand.New(rand.NewSource(1))
+	for i := range arrivals.Pods {
+		pod := &arrivals.Pods[i]
+		pod.Created = time.Duration(i+1) * time.Second
+		// They stay for as long as 120 others take to come, on average, which leaves room for all, and for longer than from
+		// one model to the next, since the plugin knows nothing of pods between. None comes or leaves at the same time.
+		stays := time.Duration(40+random.Intn(160)) * time.Second
+		pod.Deleted = pod.Created + stays + 500*time.Millisecond
+	}
+	cluster := placement.NewCluster(arrivals.Nodes, placement.NewLeastFragmentation(arrivals.Nodes))
+	var want []string
+	type tenant struct {
+		pod   *openb.Pod
+		at    int
+		cards placement.Cards
+	}
+	var running []tenant
+	for i := range arrivals.Pods {
+		pod := &arrivals.Pods[i]
+		running = slices.DeleteFunc(running, func(r tenant) bool {
+			if r.pod.Deleted > pod.Created {
+				return false
+			}
+			cluster.Remove(r.pod, r.at, r.cards)
+			cluster.Left(r.pod)
+			return true
+		})
+		at, cards := cluster.Place(pod)
+		if at < 0 {
+			t.Fatalf("there is no room for %s, so that the plugin would keep it waiting", pod.Name)
+		}
+		want = append(want, pod.Name+" on "+cluster.Nodes[at].Name)
+		running = append(running, tenant{pod, at, cards})
+	}
+	if diff := cmp.Diff(want, decided(t, arrivals.Nodes, simulate.TimedArrivalsOf(arrivals.Pods))); diff != "" {
+		t.Errorf("placements (-policy +plugin):\n%.3000s", diff)
+	}
+}
+
+func trace(t *testing.T) ([]openb.Node, []openb.Pod) {
+	t.Helper()
 	nodes, err := tracefile.Nodes("openb/testdata/openb_node_list_gpu_node.csv.gz")
 	if err != nil {
 		t.Fatal(err)
@@ -25,29 +98,25 @@ func TestTheBenchmarkMeasuresThePlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range pods {
-		if i%3 == 0 && pods[i].GPUs > 0 { // the trace has no pods that name a model
-			pods[i].Models = []string{"P100", "T4"}
-		}
-	}
+	return nodes, pods
+}
+
+func everyFortieth(nodes []openb.Node) []openb.Node {
 	some := nodes[:0:0]
 	for i := 0; i < len(nodes); i += 40 {
 		some = append(some, nodes[i])
 	}
-	arrivals := placement.Arrive(some, pods, 0.95, 42)
-	policy := placement.NewCluster(arrivals.Nodes, placement.NewLeastFragmentation(arrivals.Nodes))
-	var want []string
-	for i := range arrivals.Pods {
-		if at, _ := policy.Place(&arrivals.Pods[i]); at >= 0 {
-			want = append(want, arrivals.Pods[i].Name+" on "+policy.Nodes[at].Name)
-		}
-	}
+	return some
+}
+
+// decided returns where the plugins put the pods, with the shipped configuration and LeastFragmentation.
+func decided(t *testing.T, nodes []openb.Node, arrivals []simulate.Arrival) []string {
+	t.Helper()
 	candidate := shipped(t)
 	if err := simulate.SetPolicy(candidate.Config, []byte(leastFragmentation)); err != nil {
 		t.Fatal(err)
 	}
-	result, err := simulate.Run(t.Context(), simulate.Cluster{Nodes: simulate.NodesOf(arrivals.Nodes)},
-		simulate.ArrivalsOf(arrivals.Pods), candidate, simulate.Options{})
+	result, err := simulate.Run(t.Context(), simulate.Cluster{Nodes: simulate.NodesOf(nodes)}, arrivals, candidate, simulate.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,10 +124,5 @@ func TestTheBenchmarkMeasuresThePlugin(t *testing.T) {
 	for _, decision := range result.Decisions {
 		got = append(got, strings.TrimPrefix(decision.Pod, "trace/")+" on "+decision.Node)
 	}
-	if len(want) < 150 {
-		t.Errorf("%d pods were placed, too few to prove anything", len(want))
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("placements (-policy +plugin):\n%.3000s", diff)
-	}
+	return got
 }

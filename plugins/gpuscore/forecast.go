@@ -50,6 +50,9 @@ func (a *ask) class(cardMiB int64) fragmentation.Class {
 	return class
 }
 
+// none reports whether an ask is for no cards.
+func (a *ask) none() bool { return a.whole <= 0 && a.shared <= 0 }
+
 // thousandths is a part of a card, rounded up.
 func thousandths(memoryMiB, cardMiB int64) int64 {
 	return (memoryMiB*fragmentation.Whole + cardMiB - 1) / cardMiB
@@ -71,12 +74,22 @@ func askOf(pod *corev1.Pod) ask {
 }
 
 // forecaster makes a forecast from all pods that run or wait: what there is of each kind now is what is expected to
-// come. So nothing need be kept over a restart, and nothing grows with time.
+// come. So nothing need be kept over a restart, and nothing grows with time. How many pods leave for each that comes it
+// learns anew.
 type forecaster struct {
-	mu      sync.Mutex
-	pace    fragmentation.Pace
-	current *forecast
-	asks    map[types.UID]ask // what the pods of the last time ask for
+	mu       sync.Mutex
+	pace     fragmentation.Pace
+	current  *forecast
+	asks     map[types.UID]ask // what the pods of the last time ask for, nil before the first
+	turnover map[string]*fragmentation.Turnover
+}
+
+// census is the pods that run or wait.
+type census struct {
+	// pods are their numbers by what they ask for.
+	pods map[ask]int64
+	// turnover is how many leave for each that comes, by pool.
+	turnover map[string]float64
 }
 
 // next returns the forecast for the attempt of some number. It is made anew every so many of them.
@@ -90,13 +103,14 @@ func (f *forecaster) next(handle fwk.Handle, devices Devices, number int64) (*fo
 	if err != nil {
 		return nil, err
 	}
-	f.current = newForecast(f.count(handle), nodes, devices)
+	f.current = newForecast(f.census(handle), nodes, devices)
 	return f.current, nil
 }
 
-// count counts the pods that run or wait by what they ask for. Pods that have ended are not in the informer.
-func (f *forecaster) count(handle fwk.Handle) map[ask]int64 {
-	counts, asks := map[ask]int64{}, make(map[types.UID]ask, len(f.asks))
+// census counts the pods that run or wait. Pods that have ended are not in the informer.
+func (f *forecaster) census(handle fwk.Handle) census {
+	c, asks := census{pods: map[ask]int64{}}, make(map[types.UID]ask, len(f.asks))
+	came, left := map[string]int64{}, map[string]int64{}
 	for _, obj := range handle.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().List() {
 		pod, ok := obj.(*corev1.Pod)
 		if !ok {
@@ -107,15 +121,48 @@ func (f *forecaster) count(handle fwk.Handle) map[ask]int64 {
 			asked = askOf(pod)
 		}
 		asks[pod.UID] = asked
-		if asked.whole > 0 || asked.shared > 0 {
-			counts[asked]++
+		if asked.none() {
+			continue
+		}
+		c.pods[asked]++
+		if !known && f.asks != nil {
+			came[asked.pool]++
+		}
+	}
+	for uid, asked := range f.asks {
+		if _, here := asks[uid]; !here && !asked.none() {
+			left[asked.pool]++
 		}
 	}
 	f.asks = asks
-	return counts
+	c.turnover = f.turn(came, left)
+	return c
 }
 
-func newForecast(counts map[ask]int64, nodes []fwk.NodeInfo, devices Devices) *forecast {
+// turn returns how many pods leave for each that comes, by pool, when so many came and left since the last time. A pool
+// in which nothing came or left for long is forgotten.
+func (f *forecaster) turn(came, left map[string]int64) map[string]float64 {
+	if f.turnover == nil {
+		f.turnover = map[string]*fragmentation.Turnover{}
+	}
+	for _, changes := range []map[string]int64{came, left} {
+		for pool := range changes {
+			if f.turnover[pool] == nil {
+				f.turnover[pool] = &fragmentation.Turnover{}
+			}
+		}
+	}
+	rates := map[string]float64{}
+	for pool, turnover := range f.turnover {
+		rates[pool] = turnover.Next(came[pool], left[pool])
+		if turnover.Idle() {
+			delete(f.turnover, pool)
+		}
+	}
+	return rates
+}
+
+func newForecast(c census, nodes []fwk.NodeInfo, devices Devices) *forecast {
 	pools := map[string]*pool{}
 	for _, node := range nodes {
 		allocator, _, _ := devices.Cards(node)
@@ -132,10 +179,10 @@ func newForecast(counts map[ask]int64, nodes []fwk.NodeInfo, devices Devices) *f
 	for name, p := range pools {
 		largest := int64(0) // any size of card will do to count what names a type
 		for size := range p.sizes {
-			f.models[model{name, size}] = fragmentation.NewModel(p.demand(counts, size))
+			f.models[model{name, size}] = fragmentation.NewModel(p.demand(c.pods, size), c.turnover[name])
 			largest = max(largest, size)
 		}
-		for of, pressure := range fragmentation.Pressure(p.demand(counts, largest), p.capacity) {
+		for of, pressure := range fragmentation.Pressure(p.demand(c.pods, largest), p.capacity) {
 			f.pressure[gpuType{name, of}] = pressure
 		}
 	}

@@ -40,7 +40,7 @@ type placement struct {
 
 // value adds the cards of a node to what is left of it, and returns what the free ones are worth afterwards. Each is
 // worth what the demand makes of cards of its size.
-func (f *forecast) value(pool string, on *placement, left *fragmentation.Node) (after float64) {
+func (f *forecast) value(pool string, on *placement, left *fragmentation.Node) (after fragmentation.After) {
 	cards := on.allocator.Inventory().Cards
 	of := model{pool: pool, cardMiB: -1}
 	var values *fragmentation.Model
@@ -59,9 +59,13 @@ func (f *forecast) value(pool string, on *placement, left *fragmentation.Node) (
 			of.cardMiB = cards[card].MemoryMiB
 			values = f.models[of]
 		}
+		taken := takenOf(on.allocator, on.plan, card)
+		if taken > 0 {
+			after.Rest += free - taken
+		}
 		if values != nil { // else a size that came a moment ago
 			left.Free += values.Card(free)
-			after += values.Card(free - takenOf(on.allocator, on.plan, card))
+			after.Free += values.Card(free - taken)
 		}
 	}
 	return after

@@ -199,7 +199,7 @@ func TestUnequalCardsAreEachValuedBySize(t *testing.T) {
 		`{"index":0,"uuid":"small","memoryMiB":600,"health":"Healthy"},{"index":1,"uuid":"large","memoryMiB":1000,"health":"Healthy"}]}`}
 	ledger := devices.NewLedger()
 	counts := map[ask]int64{{pool: names.DefaultPool, shared: 1, shareMiB: 500}: 10}
-	forecast := newForecast(counts, []fwk.NodeInfo{info(unequal)}, ledger)
+	forecast := newForecast(census{pods: counts}, []fwk.NodeInfo{info(unequal)}, ledger)
 	allocator, used, _ := ledger.Cards(info(unequal))
 	plan, reason := allocator.Allocate(used, &gpu.Demand{})
 	if !reason.IsZero() {

@@ -99,6 +99,7 @@ func (r *churning) depart(until float64) {
 		left := heap.Pop(&r.gone).(leaving)
 		r.elapse(left.time)
 		r.cluster.leave(left.tenant)
+		r.cluster.Left(left.pod)
 		r.allocated -= left.pod.TotalMilliGPU()
 	}
 	r.elapse(until)
@@ -114,6 +115,8 @@ func (r *churning) arrive(pod *openb.Pod) {
 	if arrived.placed() {
 		r.allocated += pod.TotalMilliGPU()
 		heap.Push(&r.gone, leaving{r.now + r.random.ExpFloat64(), arrived})
+	} else {
+		r.cluster.Left(pod)
 	}
 	if r.now < r.WarmUp {
 		r.budget.moved = Moved{}

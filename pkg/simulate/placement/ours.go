@@ -16,6 +16,9 @@ type LeastFragmentation struct {
 	capacity map[string]int64
 	demand   fragmentation.Demand
 	pace     fragmentation.Pace
+	turnover fragmentation.Turnover
+	// came and left are the pods with GPUs since the last model.
+	came, left int64
 }
 
 // NewLeastFragmentation returns the policy for a cluster. It has seen no pod yet.
@@ -27,16 +30,29 @@ func NewLeastFragmentation(nodes []openb.Node) *LeastFragmentation {
 	return p
 }
 
-// Observe implements Observer.
+// Observe implements Observer. Like our plugin, it counts who comes from its first pod on.
 func (p *LeastFragmentation) Observe(pod *openb.Pod) bool {
 	if pod.GPUs > 0 {
 		p.demand[cardClass(pod)]++
+		if p.model != nil {
+			p.came++
+		}
 	}
 	if !p.pace.Due() {
 		return false
 	}
-	p.model, p.pressure = fragmentation.NewModel(p.demand), fragmentation.Pressure(p.demand, p.capacity)
+	p.model = fragmentation.NewModel(p.demand, p.turnover.Next(p.came, p.left))
+	p.pressure = fragmentation.Pressure(p.demand, p.capacity)
+	p.came, p.left = 0, 0
 	return true
+}
+
+// Left implements Observer: what runs or waits is what is expected.
+func (p *LeastFragmentation) Left(pod *openb.Pod) {
+	if pod.GPUs > 0 {
+		p.demand[cardClass(pod)]--
+		p.left++
+	}
 }
 
 func cardClass(pod *openb.Pod) fragmentation.Class {
@@ -53,13 +69,14 @@ func (p *LeastFragmentation) Score(node *Node, pod *openb.Pod) (int64, Cards) {
 		MilliCPU: node.MilliCPU, MemoryMiB: node.MemoryMiB, Cards: node.GPUs, Unused: node.WholeFree(),
 		Pressure: p.pressure[node.Model],
 	}
-	after := 0.0
+	after := fragmentation.After{}
 	for card, free := range node.Free {
 		left.Free += p.model.Card(free)
 		if cards&(1<<card) != 0 {
 			free -= pod.MilliGPU
+			after.Rest += free
 		}
-		after += p.model.Card(free)
+		after.Free += p.model.Card(free)
 	}
 	class := cardClass(pod)
 	value := fragmentation.Value(p.model.Waste(&left, &class, after))

@@ -18,6 +18,8 @@ type Policy interface {
 type Observer interface {
 	// Observe sees each pod before it is placed, and says whether scores have changed.
 	Observe(pod *openb.Pod) bool
+	// Left sees each pod that Observe saw and that has gone, whether or not it was placed.
+	Left(pod *openb.Pod)
 }
 
 // Picker is a policy that leaves to chance which node is taken.
@@ -72,6 +74,13 @@ func (c *Cluster) Place(pod *openb.Pod) (int, Cards) {
 
 // Remove takes a pod away that Place put somewhere.
 func (c *Cluster) Remove(pod *openb.Pod, at int, cards Cards) { c.Nodes[at].remove(pod, cards) }
+
+// Left tells the policy of a pod that has gone for good: one that was removed, or that was placed nowhere and is lost.
+func (c *Cluster) Left(pod *openb.Pod) {
+	if observer, ok := c.policy.(Observer); ok {
+		observer.Left(pod)
+	}
+}
 
 // nowhere is the position of no node.
 const nowhere = -1
