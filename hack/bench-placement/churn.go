@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"path/filepath"
+	"math"
+	"strings"
 
 	"g8s.host/gpu-scheduler/pkg/simulate/openb"
 	"g8s.host/gpu-scheduler/pkg/simulate/placement"
-	"g8s.host/gpu-scheduler/pkg/simulate/tracefile"
 )
 
 // How long a run with departures goes, in mean lifetimes: the cluster is as full as it gets after about three.
@@ -16,36 +16,111 @@ const (
 	measured = 5
 )
 
-// churn prints what the policies make of the default trace when pods also leave, as many being asked for as there are
-// GPUs.
-func churn(out io.Writer, seeds int) error {
+// churnSeeds is how many seeds the page has of a trace, and uniformSeeds of the uniform cluster, which is small.
+const (
+	churnSeeds   = 5
+	uniformSeeds = 100
+)
+
+// packing is compared where pods ask for whole GPUs, for which it is meant.
+var packing = policy{"Pack", func([]openb.Node, []openb.Pod, int64) placement.Policy { return placement.Pack{} }}
+
+// departures are the tables of what comes of it when pods also leave: by policy, and where all pods ask for whole GPUs.
+type departures struct{ published, whole string }
+
+// workload is pods drawn from a trace, on some nodes.
+type workload struct {
+	nodes []openb.Node
+	pods  []openb.Pod
+	seeds int
+	// warmUp is how many mean lifetimes pass before anything is measured.
+	warmUp float64
+}
+
+// run returns what a policy makes of the workload on average, when pods also leave, and the standard error of the share
+// of pods of 8 GPUs that are accepted.
+func (w *workload) run(p policy, load float64) (mean placement.ChurnResult, deviation float64) {
+	accepted := make([]float64, w.seeds)
+	for i := range accepted {
+		seed := int64(firstSeed + i)
+		run := placement.Churn{Load: load, WarmUp: w.warmUp, Measured: measured, Seed: seed}
+		result := run.Run(w.nodes, w.pods, p.make(w.nodes, w.pods, seed))
+		mean.Allocated += result.Allocated / float64(w.seeds)
+		accepted[i] = result.Accepted
+	}
+	mean.Accepted, deviation = spread(accepted)
+	return mean, deviation / math.Sqrt(float64(w.seeds))
+}
+
+// churn prints what the policies make of the default trace when pods also leave, and of pods that ask for whole GPUs.
+func churn(out io.Writer, seeds int, after float64) error {
 	nodes, pods, err := readDefault()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "| policy | allocated % | accepted % of the pods of 8 GPUs |\n|---|---|---|")
-	for _, policy := range policies {
-		var sum placement.ChurnResult
-		for seed := int64(firstSeed); seed < firstSeed+int64(seeds); seed++ {
-			run := placement.Churn{Load: 1, WarmUp: warmUp, Measured: measured, Seed: seed}
-			result := run.Run(nodes, pods, policy.make(nodes, pods, seed))
-			sum.Allocated += result.Allocated / float64(seeds)
-			sum.Accepted += result.Accepted / float64(seeds)
-		}
-		fmt.Fprintf(out, "| %s | %.2f | %.1f |\n", policy.name, sum.Allocated, sum.Accepted)
-	}
-	return nil
+	tables := leave(&workload{nodes, pods, seeds, after})
+	_, err = fmt.Fprintf(out, "%s\n%s", tables.published, tables.whole)
+	return err
 }
 
-// readDefault reads the nodes and the default trace.
-func readDefault() ([]openb.Node, []openb.Pod, error) {
-	nodes, err := tracefile.Nodes(filepath.Join(kept, nodeList+".gz"))
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading the nodes: %w", err)
+func leave(trace *workload) departures { return departures{churnTable(trace), wholeTable(trace)} }
+
+// churnTable shows what the policies make of a trace, with as many GPUs asked for as there are.
+func churnTable(trace *workload) string {
+	var text strings.Builder
+	text.WriteString("| policy | allocated % | accepted % of the pods of 8 GPUs |\n|---|---|---|\n")
+	for _, policy := range policies {
+		result, deviation := trace.run(policy, 1)
+		fmt.Fprintf(&text, "| %s | %.2f | %.1f ± %.1f |\n", policy.name, result.Allocated, result.Accepted, deviation)
 	}
-	pods, err := tracefile.Pods(filepath.Join(kept, podList+defaultTrace+".csv.gz"))
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading a trace: %w", err)
+	return text.String()
+}
+
+// wholeTable shows how many pods of 8 GPUs find no node where all ask for whole GPUs: those of a trace, on its nodes, and
+// pods of 1, 2, 4 and 8 GPUs on nodes that are all alike.
+func wholeTable(trace *workload) string {
+	var whole []openb.Pod
+	for i := range trace.pods {
+		if trace.pods[i].MilliGPU == openb.MilliPerGPU {
+			whole = append(whole, trace.pods[i])
+		}
 	}
-	return nodes, pods, nil
+	workloads := []struct {
+		name string
+		workload
+	}{{"of the trace", workload{trace.nodes, whole, trace.seeds, trace.warmUp}},
+		{"alike", workload{alike(), powersOfTwo(), uniformSeeds, trace.warmUp}}}
+	var text strings.Builder
+	text.WriteString("| load % | nodes | Pack | " + ours + " |\n|---|---|---|---|\n")
+	for _, load := range []float64{0.92, 0.97, 1, 1.05} {
+		for i := range workloads {
+			pack, packError := workloads[i].run(packing, load)
+			least, leastError := workloads[i].run(policies[len(policies)-1], load)
+			fmt.Fprintf(&text, "| %.0f | %s | %.1f ± %.1f | %.1f ± %.1f |\n", 100*load, workloads[i].name,
+				100-pack.Accepted, packError, 100-least.Accepted, leastError)
+		}
+	}
+	return text.String()
+}
+
+// alike returns 80 nodes of 8 GPUs.
+func alike() []openb.Node {
+	nodes := make([]openb.Node, 80)
+	for i := range nodes {
+		nodes[i] = openb.Node{Name: fmt.Sprintf("node-%02d", i), GPUs: placement.MaxGPUs, MilliCPU: 96_000, MemoryMiB: 768 << 10}
+	}
+	return nodes
+}
+
+// powersOfTwo returns pods of which each size asks for as many GPUs, and CPU and memory as it has a share of a node.
+func powersOfTwo() []openb.Pod {
+	var pods []openb.Pod
+	for gpus := int64(1); gpus <= placement.MaxGPUs; gpus *= 2 {
+		for range placement.MaxGPUs / gpus {
+			pods = append(pods, openb.Pod{
+				GPUs: gpus, MilliGPU: openb.MilliPerGPU, MilliCPU: gpus * 12_000, MemoryMiB: gpus * 96 << 10,
+			})
+		}
+	}
+	return pods
 }

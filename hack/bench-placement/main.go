@@ -26,7 +26,13 @@ const (
 	ours         = "LeastFragmentation"
 )
 
-// policies are those of the benchmark, ours last. Each run has one of its own.
+// policy is one that is compared. Each run has one of its own.
+type policy struct {
+	name string
+	make func(nodes []openb.Node, trace []openb.Pod, seed int64) placement.Policy
+}
+
+// policies are those of the benchmark, ours last.
 var policies = []policy{
 	{"Random", func(_ []openb.Node, _ []openb.Pod, seed int64) placement.Policy {
 		return placement.Random{Source: rand.New(rand.NewSource(seed))} //nolint:gosec // it has to be the same each time
@@ -43,11 +49,6 @@ var policies = []policy{
 	}},
 }
 
-type policy struct {
-	name string
-	make func(nodes []openb.Node, trace []openb.Pod, seed int64) placement.Policy
-}
-
 // outcome is what the policies made of one trace: for each policy the series of each seed.
 type outcome struct {
 	trace  string
@@ -58,14 +59,15 @@ func main() {
 	seeds := flag.Int("seeds", 10, "How many seeds, from 42 on")
 	traces := flag.String("traces", "", "Folder with more pod lists, openb_pod_list_*.csv (default: the default trace alone)")
 	out := flag.String("out", "docs/benchmarks", "Folder to write to; - prints the tables")
-	departures := flag.Bool("churn", false, "Have pods leave as well, on the default trace, and print a table")
+	leaving := flag.Bool("churn", false, "Print only the tables of what comes of it when pods also leave")
 	moves := flag.Bool("moves", false, "With -churn: without and with moves of running pods, and what they take")
+	after := flag.Float64("warm-up", warmUp, "How many mean lifetimes to let pass before measuring, with -churn")
 	flag.Parse()
 	benchmark := func() error { return run(*seeds, *traces, *out) }
-	if *departures {
-		benchmark = func() error { return churn(os.Stdout, *seeds) }
+	if *leaving {
+		benchmark = func() error { return churn(os.Stdout, *seeds, *after) }
 	}
-	if *departures && *moves {
+	if *leaving && *moves {
 		benchmark = func() error { return churnWithMoves(os.Stdout, *seeds) }
 	}
 	if err := benchmark(); err != nil {
@@ -74,21 +76,32 @@ func main() {
 	}
 }
 
-func run(seeds int, folder, out string) error {
+// readDefault reads the nodes and the trace that the repository has.
+func readDefault() ([]openb.Node, []openb.Pod, error) {
 	nodes, err := tracefile.Nodes(filepath.Join(kept, nodeList+".gz"))
 	if err != nil {
-		return fmt.Errorf("reading the nodes: %w", err)
+		return nil, nil, fmt.Errorf("reading the nodes: %w", err)
 	}
-	paths := []string{filepath.Join(kept, podList+defaultTrace+".csv.gz")}
+	pods, err := tracefile.Pods(filepath.Join(kept, podList+defaultTrace+".csv.gz"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading a trace: %w", err)
+	}
+	return nodes, pods, nil
+}
+
+func run(seeds int, folder, out string) error {
+	nodes, pods, err := readDefault()
+	if err != nil {
+		return err
+	}
+	outcomes := []outcome{{defaultTrace, replay(nodes, pods, seeds)}}
+	var paths []string
 	if folder != "" {
-		more, err := filepath.Glob(filepath.Join(folder, podList+"*.csv*"))
-		if err != nil {
+		if paths, err = filepath.Glob(filepath.Join(folder, podList+"*.csv*")); err != nil {
 			return fmt.Errorf("looking for traces in %s: %w", folder, err)
 		}
-		paths = append(paths, more...)
 	}
-	var outcomes []outcome
-	done := map[string]bool{}
+	done := map[string]bool{defaultTrace: true}
 	for _, path := range paths {
 		name := strings.TrimPrefix(strings.SplitN(filepath.Base(path), ".", 2)[0], podList)
 		if done[name] {
@@ -99,10 +112,12 @@ func run(seeds int, folder, out string) error {
 		if err != nil {
 			return fmt.Errorf("reading a trace: %w", err)
 		}
-		outcomes = append(outcomes, outcome{trace: name, series: replay(nodes, pods, seeds)})
+		outcomes = append(outcomes, outcome{name, replay(nodes, pods, seeds)})
 		fmt.Fprintln(os.Stderr, "replayed", name)
 	}
-	return report(outcomes, seeds, out)
+	fmt.Fprintln(os.Stderr, "letting pods leave")
+	departures := leave(&workload{nodes, pods, churnSeeds, warmUp})
+	return report(outcomes, &departures, seeds, out)
 }
 
 // replay runs every policy on every seed, as many at a time as there are processors.

@@ -25,7 +25,7 @@ var published string
 var page string
 
 // report writes the page and its plot.
-func report(outcomes []outcome, seeds int, out string) error {
+func report(outcomes []outcome, churn *departures, seeds int, out string) error {
 	figures, err := parsePublished()
 	if err != nil {
 		return err
@@ -33,9 +33,11 @@ func report(outcomes []outcome, seeds int, out string) error {
 	tables := map[string]string{
 		"Seeds": strconv.Itoa(seeds), "Unallocated": table(outcomes, 100, true), "At95": table(outcomes, 95, false),
 		"At130": table(outcomes, 130, true), "Published": comparison(outcomes, figures),
+		"ChurnSeeds": strconv.Itoa(churnSeeds), "Churn": churn.published, "UniformSeeds": strconv.Itoa(uniformSeeds), "Whole": churn.whole,
 	}
 	if out == "-" {
-		_, err := fmt.Fprintf(os.Stdout, "%s\n%s\n%s\n%s", tables["Unallocated"], tables["At95"], tables["At130"], tables["Published"])
+		_, err := fmt.Fprintf(os.Stdout, "%s\n%s\n%s\n%s\n%s\n%s", tables["Unallocated"], tables["At95"], tables["At130"],
+			tables["Churn"], tables["Whole"], tables["Published"])
 		return err
 	}
 	var text bytes.Buffer
@@ -115,13 +117,22 @@ func comparison(outcomes []outcome, figures map[string]map[string]float64) strin
 
 // statistics returns the mean over the seeds, and their standard deviation.
 func statistics(series []placement.Series, percent int) (mean, deviation float64) {
+	values := make([]float64, len(series))
 	for i := range series {
-		mean += series[i][percent] / float64(len(series))
+		values[i] = series[i][percent]
 	}
-	for i := range series {
-		deviation += (series[i][percent] - mean) * (series[i][percent] - mean)
+	return spread(values)
+}
+
+// spread returns the mean of some values, and their standard deviation.
+func spread(values []float64) (mean, deviation float64) {
+	for _, value := range values {
+		mean += value / float64(len(values))
 	}
-	return mean, math.Sqrt(deviation / float64(max(len(series)-1, 1)))
+	for _, value := range values {
+		deviation += (value - mean) * (value - mean)
+	}
+	return mean, math.Sqrt(deviation / float64(max(len(values)-1, 1)))
 }
 
 // plot draws the first trace.

@@ -103,7 +103,12 @@ func TestWaste(t *testing.T) {
 		{Cards: 1, Share: 500, MilliCPU: 1, MemoryMiB: 1}: 8, {Cards: 8, Share: 1000, MilliCPU: 8, MemoryMiB: 1}: 2,
 	}
 	node := func(free float64, unused int64, pressure float64) fragmentation.Node {
-		return fragmentation.Node{Free: free, MilliCPU: 1e6, MemoryMiB: 1e6, Cards: 8, Unused: unused, Pressure: pressure}
+		return fragmentation.Node{Free: free, MilliCPU: 1e6, MemoryMiB: 1e6, Cards: 8, Unused: unused, Pressure: pressure, Scarcity: 1}
+	}
+	scarce := func(scarcity float64) fragmentation.Node {
+		idle := node(8000, 8, 0)
+		idle.Scarcity = scarcity
+		return idle
 	}
 	after := func(free float64, rest int64) fragmentation.After { return fragmentation.After{Free: free, Rest: rest} }
 	half, most := fragmentation.Class{Cards: 1, Share: 500}, fragmentation.Class{Cards: 1, Share: 600}
@@ -115,18 +120,21 @@ func TestWaste(t *testing.T) {
 		turnover float64
 		want     float64
 	}{
-		"half of an unused card, half of the cards unused":     {node(4000, 4, 0), half, after(3500, 500), 0, 50 + 35},
-		"the other half of a card":                             {node(500, 0, 0), half, after(0, 0), 0, 0},
-		"more, so that the rest is too small for a half":       {node(4000, 4, 0), most, after(3000, 400), 0, 50 + 28},
-		"a card of an idle node of eight":                      {node(8000, 8, 0), whole, after(7000, 0), 0, 100 + 60 + 80},
-		"all cards of it":                                      {node(8000, 8, 0), eight, after(0, 0), 0, 100},
-		"a card of a node in use, to which all ever came":      {node(7000, 7, 0), whole, after(6000, 0), 0, 87.5},
-		"a card of a node in use, which may be idle soon":      {node(7000, 7, 0), whole, after(6000, 0), 1, 87.5 + 140*0.7},
-		"and of one that may be idle later":                    {node(6000, 6, 0), whole, after(5000, 0), 1, 75 + 140*0.7*0.7},
-		"a card of a type that others insist on":               {node(4000, 4, 2), whole, after(3000, 0), 0, 50 + 2000},
-		"no card, and CPU that nobody misses":                  {node(4000, 4, 0), fragmentation.Class{MilliCPU: 1000}, after(4000, 0), 0, 0},
-		"no card, and the last CPU beside four cards":          {node(4000, 4, 0), fragmentation.Class{MilliCPU: 1e6}, after(4000, 0), 0, 4000},
-		"a rest that no pod fits in, and that soon comes back": {node(1000, 0, 0), half, after(100, 0), 1, 400./16 + 140*math.Pow(0.7, 8)},
+		"half of an unused card, half of the cards unused":                          {node(4000, 4, 0), half, after(3500, 500), 0, 50 + 35},
+		"the other half of a card":                                                  {node(500, 0, 0), half, after(0, 0), 0, 0},
+		"more, so that the rest is too small for a half":                            {node(4000, 4, 0), most, after(3000, 400), 0, 50 + 28},
+		"a card of an idle node of eight":                                           {node(8000, 8, 0), whole, after(7000, 0), 0, 100 + 60 + 80},
+		"all cards of it":                                                           {node(8000, 8, 0), eight, after(0, 0), 0, 100},
+		"a card of a node in use, to which all ever came":                           {node(7000, 7, 0), whole, after(6000, 0), 0, 87.5},
+		"a card of a node in use, which may be idle soon":                           {node(7000, 7, 0), whole, after(6000, 0), 1, 87.5 + 140*0.7},
+		"and of one that may be idle later":                                         {node(6000, 6, 0), whole, after(5000, 0), 1, 75 + 140*0.7*0.7},
+		"a card of an idle node on which large pods depend, to which all ever came": {scarce(2), whole, after(7000, 0), 0, 100 + 60 + 80},
+		"the same where pods leave":                                                 {scarce(2), whole, after(7000, 0), 1, 100 + 2*140},
+		"and of an idle node that is of no use to large pods":                       {scarce(0), whole, after(7000, 0), 1, 100},
+		"a card of a type that others insist on":                                    {node(4000, 4, 2), whole, after(3000, 0), 0, 50 + 2000},
+		"no card, and CPU that nobody misses":                                       {node(4000, 4, 0), fragmentation.Class{MilliCPU: 1000}, after(4000, 0), 0, 0},
+		"no card, and the last CPU beside four cards":                               {node(4000, 4, 0), fragmentation.Class{MilliCPU: 1e6}, after(4000, 0), 0, 4000},
+		"a rest that no pod fits in, and that soon comes back":                      {node(1000, 0, 0), half, after(100, 0), 1, 400./16 + 140*math.Pow(0.7, 8)},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -196,10 +204,12 @@ func TestPointsStayInRange(t *testing.T) {
 			demand[class] = number()
 		}
 		model := fragmentation.NewModel(demand, random.Float64())
+		shape := fragmentation.Shape{Cards: number(), MilliCPU: number(), MemoryMiB: number(), Type: "T4"}
 		capacity := map[string]int64{"T4": 1 + number()>>32, "A10": number() >> 32}
 		node := fragmentation.Node{
 			Free: float64(random.Intn(9000)), Cards: 8, Unused: random.Int63n(9), MilliCPU: -number(), MemoryMiB: number(),
 			Pressure: fragmentation.Pressure(demand, capacity)["T4"],
+			Scarcity: fragmentation.Scarcity(demand, map[fragmentation.Shape]int64{shape: number()})[shape],
 		}
 		waste := model.Waste(&node, &class, fragmentation.After{Free: node.Free * random.Float64(), Rest: random.Int63n(1000)})
 		if points := fragmentation.Value(waste); math.IsNaN(waste) || points < 0 || points > 100*fragmentation.Fraction {
@@ -215,31 +225,6 @@ func TestProportionsSurviveWhatWouldWrap(t *testing.T) {
 		}, map[string]int64{"A10": 1, "T4": 1})
 		if diff := cmp.Diff(map[string]float64{"A10": 1}, got); diff != "" {
 			t.Errorf("half of the demand, each pod %d cards, names half of the cards: pressure (-want +got):\n%s", cards, diff)
-		}
-	}
-}
-
-func TestPace(t *testing.T) {
-	var pace fragmentation.Pace
-	due := 0
-	for range 10_000 {
-		if pace.Due() {
-			due++
-		}
-	}
-	if due < 60 || due > 120 {
-		t.Errorf("a model is due %d times in 10,000 pods", due)
-	}
-}
-
-// TestPaceIsOfNumbersAlone asks two at other numbers, one of which joins late.
-func TestPaceIsOfNumbersAlone(t *testing.T) {
-	var all, late fragmentation.Pace
-	late.DueAt(5000)
-	for number := range int64(10_000) {
-		due := all.DueAt(number + 1)
-		if number >= 5000 && late.DueAt(number+1) != due {
-			t.Fatalf("at pod %d a model is due for one and not for the other", number+1)
 		}
 	}
 }
@@ -267,37 +252,5 @@ func BenchmarkNewModel(b *testing.B) {
 	}
 	for b.Loop() {
 		fragmentation.NewModel(demand, 0)
-	}
-}
-
-func TestTurnover(t *testing.T) {
-	tests := map[string]struct {
-		flows [][2]int64 // came and left, a model each
-		want  float64
-	}{
-		"pods only come":     {[][2]int64{{16, 0}, {16, 0}}, 0},
-		"half as many leave": {[][2]int64{{16, 0}, {16, 16}}, 0.5},
-		"more leave than come, which is no more than all": {[][2]int64{{16, 16}, {0, 100}}, 1},
-		"nothing happened":               {[][2]int64{{0, 0}}, 0},
-		"what was long ago is forgotten": {[][2]int64{{999, 0}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}}, 1},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			var turnover fragmentation.Turnover
-			got := 0.0
-			for _, flow := range tc.flows {
-				got = turnover.Next(flow[0], flow[1])
-			}
-			if got != tc.want {
-				t.Errorf("%v leave for each that comes, want %v", got, tc.want)
-			}
-		})
-	}
-	var quiet fragmentation.Turnover
-	if quiet.Next(0, 0); !quiet.Idle() {
-		t.Error("nothing came or left, and yet it is not idle")
-	}
-	if quiet.Next(0, 1); quiet.Idle() {
-		t.Error("a pod left, and yet it is idle")
 	}
 }

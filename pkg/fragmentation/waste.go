@@ -24,6 +24,9 @@ const (
 	// vacated is how likely a card that is in use is free before its node is broken into, where a pod leaves for each
 	// that comes.
 	vacated = 0.7
+	// churning is the turnover from which on it counts in full how many of the largest pods depend on a node. While a
+	// cluster only fills it does not: there are nodes enough then until there are none.
+	churning = 1. / 3
 	// neutral is the value of a placement without waste, best the highest. Values above neutral are for pods that make
 	// use of cards which are as good as lost.
 	neutral = 50 * Fraction
@@ -38,8 +41,8 @@ type Node struct {
 	MilliCPU, MemoryMiB int64
 	// Cards is how many cards it has, Unused how many of them nobody uses.
 	Cards, Unused int64
-	// Pressure is that of the type of its cards: see [Pressure].
-	Pressure float64
+	// Pressure is that of the type of its cards, Scarcity that of its shape: see [Pressure] and [Scarcity].
+	Pressure, Scarcity float64
 }
 
 // After is what a pod leaves of a node's cards.
@@ -70,9 +73,14 @@ func (m *Model) structure(node *Node, class *Class, rest int64) float64 {
 		cost += looseCost * float64(rest) / Whole
 	}
 	if node.Cards >= m.largest && class.Cards < m.largest {
-		cost += (wakeCost + largeCost*m.large) * math.Pow(vacated*m.turnover, float64(node.Cards-node.Unused))
+		cost += m.wake(node) * math.Pow(vacated*m.turnover, float64(node.Cards-node.Unused))
 	}
 	return cost
+}
+
+// wake is what it costs to take something of a node, were it idle, that has the cards for one of the largest pods.
+func (m *Model) wake(node *Node) float64 {
+	return (wakeCost + largeCost*m.large) * (1 + min(m.turnover/churning, 1)*(node.Scarcity-1))
 }
 
 // rest is what is left when so much is taken, at least 0. Neither is below 0, so that it cannot wrap.

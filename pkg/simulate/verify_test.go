@@ -131,8 +131,8 @@ func TestVerify(t *testing.T) {
 		"another node than ours": {
 			nodes: 2, same: [2]int{1, 0}, all: [2]int{2, 0},
 			record: func(h *history) {
-				h.bound(h.comes("a", 2), "n1", "1/1", 0, 1)
-				h.bound(h.comes("b", 2), "n1", "2/3", 0, 1) // which is full
+				h.bound(h.comes("a", 2), "n0", "1/1", 0, 1)
+				h.bound(h.comes("b", 2), "n0", "2/3", 0, 1) // which is full
 			},
 		},
 		"a place that is kept for a nominated pod": {

@@ -69,7 +69,7 @@ func TestTopologyOfTheCardsThatAreChosen(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			plugin := build(t, &configv1.GPUScoreArgs{Weights: only("topology")})
+			plugin := build(t, &configv1.GPUScoreArgs{Weights: only("topology"), Strategy: configv1.Pack})
 			plugin.Devices = newBox(t, tc.links, tc.taken)
 			node := info(offering(names.ResourceGPU, "8").Obj())
 			if got := score(t, plugin, asking(names.ResourceGPU, tc.gpus).Obj(), node); got != tc.want {
@@ -81,7 +81,7 @@ func TestTopologyOfTheCardsThatAreChosen(t *testing.T) {
 
 // TestScatteredCardsAreWorthLess leaves two cards of different NUMA nodes: the node has better pairs, but not now.
 func TestScatteredCardsAreWorthLess(t *testing.T) {
-	plugin := build(t, &configv1.GPUScoreArgs{Weights: only("topology")})
+	plugin := build(t, &configv1.GPUScoreArgs{Weights: only("topology"), Strategy: configv1.Pack})
 	node, pod := info(offering(names.ResourceGPU, "8").Obj()), asking(names.ResourceGPU, "2").Obj()
 	plugin.Devices = newBox(t, nil, 0)
 	near := score(t, plugin, pod, node)
@@ -92,7 +92,7 @@ func TestScatteredCardsAreWorthLess(t *testing.T) {
 }
 
 func TestLabelsDecideWhereCardsAreNotKnown(t *testing.T) {
-	plugin := build(t, &configv1.GPUScoreArgs{Weights: only("topology")})
+	plugin := build(t, &configv1.GPUScoreArgs{Weights: only("topology"), Strategy: configv1.Pack})
 	node := info(offering(names.ResourceGPU, "8").Label(names.LabelInterconnect, names.InterconnectNVLink).Obj())
 	full := newBox(t, nil, 0b1111_1111)
 	for name, devices := range map[string]*box{"no cards are known": {}, "the cards were taken meanwhile": full} {
@@ -108,7 +108,7 @@ func BenchmarkScoreByCards(b *testing.B) {
 	for _, count := range []int{1000, 5000} {
 		for _, gpus := range []string{"1", "4"} {
 			b.Run(fmt.Sprintf("nodes=%d/gpus=%s", count, gpus), func(b *testing.B) {
-				plugin := build(b, &configv1.GPUScoreArgs{})
+				plugin := build(b, &configv1.GPUScoreArgs{Strategy: configv1.Pack})
 				plugin.Devices = newBox(b, nvswitch, 0b0000_0011)
 				benchmarkScore(b, plugin, asking(names.ResourceGPU, gpus).Obj(), count)
 			})

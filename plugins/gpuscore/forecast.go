@@ -18,6 +18,7 @@ import (
 type forecast struct {
 	models   map[model]*fragmentation.Model
 	pressure map[gpuType]float64
+	scarcity map[gpuShape]float64
 }
 
 // model tells apart cards on which the same pods leave different rests.
@@ -29,6 +30,12 @@ type model struct {
 
 // gpuType is a type of GPU in one pool.
 type gpuType struct{ pool, name string }
+
+// gpuShape is a shape of node in one pool.
+type gpuShape struct {
+	pool string
+	fragmentation.Shape
+}
 
 // ask is what a pod asks for, as far as others are concerned that may come.
 type ask struct {
@@ -171,11 +178,15 @@ func newForecast(c census, nodes []fwk.NodeInfo, devices Devices) *forecast {
 		}
 		name := gpu.PoolOf(node.Node())
 		if pools[name] == nil {
-			pools[name] = &pool{name: name, capacity: map[string]int64{}, sizes: map[int64]struct{}{}}
+			pools[name] = &pool{
+				name: name, capacity: map[string]int64{}, sizes: map[int64]struct{}{}, shapes: map[fragmentation.Shape]int64{},
+			}
 		}
 		pools[name].add(node, allocator)
 	}
-	f := &forecast{models: map[model]*fragmentation.Model{}, pressure: map[gpuType]float64{}}
+	f := &forecast{
+		models: map[model]*fragmentation.Model{}, pressure: map[gpuType]float64{}, scarcity: map[gpuShape]float64{},
+	}
 	for name, p := range pools {
 		largest := int64(0) // any size of card will do to count what names a type
 		for size := range p.sizes {
@@ -184,6 +195,9 @@ func newForecast(c census, nodes []fwk.NodeInfo, devices Devices) *forecast {
 		}
 		for of, pressure := range fragmentation.Pressure(p.demand(c.pods, largest), p.capacity) {
 			f.pressure[gpuType{name, of}] = pressure
+		}
+		for of, scarcity := range fragmentation.Scarcity(p.demand(c.pods, largest), p.shapes) {
+			f.scarcity[gpuShape{name, of}] = scarcity
 		}
 	}
 	return f
@@ -195,11 +209,14 @@ type pool struct {
 	// capacity is the healthy cards by type, sizes the memory that there is of cards, in MiB.
 	capacity map[string]int64
 	sizes    map[int64]struct{}
+	// shapes is how many nodes there are of each.
+	shapes map[fragmentation.Shape]int64
 	// cards, milliCPU and memoryMiB are the most that one node has, each for itself.
 	cards, milliCPU, memoryMiB int64
 }
 
 func (p *pool) add(node fwk.NodeInfo, allocator *gpu.Allocator) {
+	p.shapes[shapeOf(node, allocator)]++
 	p.capacity[gpu.TypeOf(node.Node())] += int64(allocator.Healthy().Len())
 	cards := allocator.Inventory().Cards
 	for i := range cards {
@@ -208,6 +225,14 @@ func (p *pool) add(node fwk.NodeInfo, allocator *gpu.Allocator) {
 	p.cards = max(p.cards, int64(len(cards)))
 	p.milliCPU = max(p.milliCPU, node.GetAllocatable().GetMilliCPU())
 	p.memoryMiB = max(p.memoryMiB, node.GetAllocatable().GetMemory()>>20)
+}
+
+func shapeOf(node fwk.NodeInfo, allocator *gpu.Allocator) fragmentation.Shape {
+	return fragmentation.Shape{
+		Cards:    int64(allocator.Healthy().Len()),
+		MilliCPU: node.GetAllocatable().GetMilliCPU(), MemoryMiB: node.GetAllocatable().GetMemory() >> 20,
+		Type: gpu.TypeOf(node.Node()),
+	}
 }
 
 // demand returns the pods of the pool, as cards of a size see them. Pods that no node of the pool could hold, were it

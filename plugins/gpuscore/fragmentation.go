@@ -20,11 +20,13 @@ func (p *Plugin) leastFragmentation(s *state, node fwk.NodeInfo) (value int64, i
 	if values == nil {
 		return 0, false // a node without cards, or one that came a moment ago
 	}
+	shape := shapeOf(node, allocator)
 	left := fragmentation.Node{
-		MilliCPU:  node.GetAllocatable().GetMilliCPU() - node.GetRequested().GetMilliCPU(),
+		MilliCPU:  shape.MilliCPU - node.GetRequested().GetMilliCPU(),
 		MemoryMiB: (node.GetAllocatable().GetMemory() - node.GetRequested().GetMemory()) >> 20,
-		Cards:     int64(allocator.Healthy().Len()),
-		Pressure:  s.forecast.pressure[gpuType{of.pool, gpu.TypeOf(node.Node())}],
+		Cards:     shape.Cards,
+		Pressure:  s.forecast.pressure[gpuType{of.pool, shape.Type}],
+		Scarcity:  s.forecast.scarcity[gpuShape{of.pool, shape}],
 	}
 	after := s.forecast.value(of.pool, &placement{allocator, used, &plan}, &left)
 	class := s.ask.class(of.cardMiB)

@@ -13,7 +13,9 @@ import (
 type LeastFragmentation struct {
 	model    *fragmentation.Model
 	pressure map[string]float64
+	scarcity map[fragmentation.Shape]float64
 	capacity map[string]int64
+	shapes   map[fragmentation.Shape]int64
 	demand   fragmentation.Demand
 	pace     fragmentation.Pace
 	turnover fragmentation.Turnover
@@ -23,9 +25,12 @@ type LeastFragmentation struct {
 
 // NewLeastFragmentation returns the policy for a cluster. It has seen no pod yet.
 func NewLeastFragmentation(nodes []openb.Node) *LeastFragmentation {
-	p := &LeastFragmentation{capacity: map[string]int64{}, demand: fragmentation.Demand{}}
+	p := &LeastFragmentation{
+		capacity: map[string]int64{}, shapes: map[fragmentation.Shape]int64{}, demand: fragmentation.Demand{},
+	}
 	for i := range nodes {
 		p.capacity[nodes[i].Model] += nodes[i].GPUs
+		p.shapes[shapeOf(&nodes[i])]++
 	}
 	return p
 }
@@ -43,6 +48,7 @@ func (p *LeastFragmentation) Observe(pod *openb.Pod) bool {
 	}
 	p.model = fragmentation.NewModel(p.demand, p.turnover.Next(p.came, p.left))
 	p.pressure = fragmentation.Pressure(p.demand, p.capacity)
+	p.scarcity = fragmentation.Scarcity(p.demand, p.shapes)
 	p.came, p.left = 0, 0
 	return true
 }
@@ -53,6 +59,10 @@ func (p *LeastFragmentation) Left(pod *openb.Pod) {
 		p.demand[cardClass(pod)]--
 		p.left++
 	}
+}
+
+func shapeOf(node *openb.Node) fragmentation.Shape {
+	return fragmentation.Shape{Cards: node.GPUs, MilliCPU: node.MilliCPU, MemoryMiB: node.MemoryMiB, Type: node.Model}
 }
 
 func cardClass(pod *openb.Pod) fragmentation.Class {
@@ -67,7 +77,7 @@ func (p *LeastFragmentation) Score(node *Node, pod *openb.Pod) (int64, Cards) {
 	cards := node.tightest(pod)
 	left := fragmentation.Node{
 		MilliCPU: node.MilliCPU, MemoryMiB: node.MemoryMiB, Cards: node.GPUs, Unused: node.WholeFree(),
-		Pressure: p.pressure[node.Model],
+		Pressure: p.pressure[node.Model], Scarcity: p.scarcity[shapeOf(node.Node)],
 	}
 	after := fragmentation.After{}
 	for card, free := range node.Free {
@@ -81,4 +91,18 @@ func (p *LeastFragmentation) Score(node *Node, pod *openb.Pod) (int64, Cards) {
 	class := cardClass(pod)
 	value := fragmentation.Value(p.model.Waste(&left, &class, after))
 	return fragmentation.Rank(value, left.Unused < left.Cards), cards
+}
+
+// Pack is the strategy of that name of our plugin GPUScore: it prefers the node that the pod fills most.
+type Pack struct{}
+
+// Score implements Policy.
+func (Pack) Score(node *Node, pod *openb.Pod) (int64, Cards) {
+	cards := node.tightest(pod)
+	capacity := node.GPUs * openb.MilliPerGPU
+	if pod.GPUs == 0 || capacity == 0 {
+		return 0, cards
+	}
+	const basisPoints = 10_000
+	return basisPoints * (capacity - node.FreeGPU() + pod.TotalMilliGPU()) / capacity, cards
 }

@@ -8,17 +8,17 @@ const (
 	DefaultTypeMatchWeight   int32 = 30
 	DefaultTopologyWeight    int32 = 30
 
-	DefaultStrategy = Pack
+	DefaultStrategy = LeastFragmentation
 
 	DefaultTargetBandLow  int32 = 60
 	DefaultTargetBandHigh int32 = 80
 )
 
-// DefaultStrategyByJobType is what the types of job want: training whole nodes, inference to outlive the loss of a
-// node or rack, notebooks whatever is left.
+// DefaultStrategyByJobType is what the types of job want: training to leave room for others, inference to outlive the
+// loss of a node or rack, notebooks whatever is left.
 func DefaultStrategyByJobType() []JobTypeStrategy {
 	return []JobTypeStrategy{
-		{JobType: JobTypeTraining, Strategy: Pack},
+		{JobType: JobTypeTraining, Strategy: LeastFragmentation},
 		{JobType: JobTypeInference, Strategy: SpreadReplicas},
 		{JobType: JobTypeNotebook, Strategy: FillHoles},
 	}

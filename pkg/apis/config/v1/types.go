@@ -29,13 +29,13 @@ type GPUScoreArgs struct {
 	Weights *GPUScoreWeights `json:"weights,omitempty"`
 
 	// Strategy is how the part "utilization" values a node, for pods of no type in StrategyByJobType:
-	// LeastFragmentation, Pack, Spread, TargetBand, SpreadReplicas or FillHoles. Defaults to Pack.
+	// LeastFragmentation, Pack, Spread, TargetBand, SpreadReplicas or FillHoles. Defaults to LeastFragmentation.
 	// +optional
 	Strategy Strategy `json:"strategy,omitempty"`
 
 	// StrategyByJobType is the strategy for pods by their label g8s.host/job-type. Each type appears once.
-	// Defaults to training: Pack, inference: SpreadReplicas, notebook: FillHoles. A list that is given
-	// replaces all of it; with an empty one, Strategy holds for every pod.
+	// Defaults to training: LeastFragmentation, inference: SpreadReplicas, notebook: FillHoles. A list that
+	// is given replaces all of it; with an empty one, Strategy holds for every pod.
 	// +listType=map
 	// +listMapKey=jobType
 	// +optional
@@ -106,7 +106,8 @@ const (
 	// among those packs.
 	SpreadReplicas Strategy = "SpreadReplicas"
 	// LeastFragmentation prefers the node on which the pod wastes least of what the pods to be expected could use:
-	// rests of shared GPUs, GPUs without CPU and memory beside them, types that others insist on, whole nodes.
+	// rests of shared GPUs, GPUs without CPU and memory beside them, types that others insist on, whole nodes. Where
+	// GPUs are only counted, it is Pack.
 	LeastFragmentation Strategy = "LeastFragmentation"
 	// FillHoles prefers GPUs that larger jobs cannot use together, and among nodes that have some, packs.
 	FillHoles Strategy = "FillHoles"

@@ -1,0 +1,64 @@
+package fragmentation_test
+
+import (
+	"testing"
+
+	"g8s.host/gpu-scheduler/pkg/fragmentation"
+)
+
+func TestPace(t *testing.T) {
+	var pace fragmentation.Pace
+	due := 0
+	for range 10_000 {
+		if pace.Due() {
+			due++
+		}
+	}
+	if due < 60 || due > 120 {
+		t.Errorf("a model is due %d times in 10,000 pods", due)
+	}
+}
+
+// TestPaceIsOfNumbersAlone asks two at other numbers, one of which joins late.
+func TestPaceIsOfNumbersAlone(t *testing.T) {
+	var all, late fragmentation.Pace
+	late.DueAt(5000)
+	for number := range int64(10_000) {
+		due := all.DueAt(number + 1)
+		if number >= 5000 && late.DueAt(number+1) != due {
+			t.Fatalf("at pod %d a model is due for one and not for the other", number+1)
+		}
+	}
+}
+
+func TestTurnover(t *testing.T) {
+	tests := map[string]struct {
+		flows [][2]int64 // came and left, a model each
+		want  float64
+	}{
+		"pods only come":     {[][2]int64{{16, 0}, {16, 0}}, 0},
+		"half as many leave": {[][2]int64{{16, 0}, {16, 16}}, 0.5},
+		"more leave than come, which is no more than all": {[][2]int64{{16, 16}, {0, 100}}, 1},
+		"nothing happened":               {[][2]int64{{0, 0}}, 0},
+		"what was long ago is forgotten": {[][2]int64{{999, 0}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}}, 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var turnover fragmentation.Turnover
+			got := 0.0
+			for _, flow := range tc.flows {
+				got = turnover.Next(flow[0], flow[1])
+			}
+			if got != tc.want {
+				t.Errorf("%v leave for each that comes, want %v", got, tc.want)
+			}
+		})
+	}
+	var quiet fragmentation.Turnover
+	if quiet.Next(0, 0); !quiet.Idle() {
+		t.Error("nothing came or left, and yet it is not idle")
+	}
+	if quiet.Next(0, 1); quiet.Idle() {
+		t.Error("a pod left, and yet it is idle")
+	}
+}

@@ -1,0 +1,73 @@
+package fragmentation
+
+import (
+	"slices"
+	"strings"
+)
+
+// Shape is what a node has when nothing runs on it.
+type Shape struct {
+	Cards, MilliCPU, MemoryMiB int64
+	// Type is that of its cards.
+	Type string
+}
+
+// maxLargest bounds the classes of the largest pods that Scarcity looks at: those that ask for the most together.
+const maxLargest = 64
+
+// Scarcity tells how much the largest pods to be expected depend on nodes of each shape: 1 where each such pod could
+// run on each node that has the cards, more where some of them can run on few others, 0 where none can run.
+//
+//	scarcity(shape) = sum over the classes that fit, of the share of the class × all nodes with the cards / those that fit it
+func Scarcity(demand Demand, nodes map[Shape]int64) map[Shape]float64 {
+	largest, asked := largestOf(demand)
+	cards, all := int64(2), int64(0)
+	if len(largest) > 0 {
+		cards = largest[0].Cards
+	}
+	for shape, count := range nodes {
+		if shape.Cards >= cards {
+			all += count
+		}
+	}
+	scarcity := map[Shape]float64{}
+	for shape := range nodes {
+		if len(largest) == 0 && shape.Cards >= cards {
+			scarcity[shape] = 1
+		}
+	}
+	for i := range largest {
+		class, fit := &largest[i], int64(0)
+		for shape, count := range nodes {
+			if shape.holds(&class.Class) {
+				fit += count
+			}
+		}
+		for shape := range nodes {
+			if shape.holds(&class.Class) {
+				scarcity[shape] += class.milli() / asked * float64(all) / float64(fit)
+			}
+		}
+	}
+	return scarcity
+}
+
+// largestOf returns the classes of the pods that ask for the most cards each, and what they ask for together.
+func largestOf(demand Demand) (largest []expected, asked float64) {
+	classes, cards := heaviest(demand), int64(2)
+	for i := range classes {
+		cards = max(cards, classes[i].Cards)
+	}
+	largest = slices.DeleteFunc(classes, func(e expected) bool { return e.Cards < cards })
+	largest = largest[:min(len(largest), maxLargest)]
+	for i := range largest {
+		asked += largest[i].milli()
+	}
+	return largest, asked
+}
+
+// holds reports whether an empty node has room for a pod of a class.
+func (s Shape) holds(class *Class) bool {
+	return s.Cards >= class.Cards && s.MilliCPU >= class.MilliCPU && s.MemoryMiB >= class.MemoryMiB &&
+		(class.Types == "" || slices.Contains(strings.Split(class.Types, ","), s.Type))
+}
