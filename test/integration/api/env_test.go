@@ -22,7 +22,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/server"
-	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 // patience is how long a test waits for what comes at once on an idle machine.
@@ -90,20 +89,6 @@ func roleRef(name string) rbacv1.RoleRef {
 
 func subject(name string) []rbacv1.Subject {
 	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "users", Name: name}}
-}
-
-// makeFleet registers the nodes: two of the pool train with 8 GPUs each, one of no pool with 4.
-func makeFleet(ctx context.Context) error {
-	for _, node := range []*corev1.Node{
-		fixture.Node("node-1").Pool("train").GPUs(8, "A100-80G").Obj(),
-		fixture.Node("node-2").Pool("train").GPUs(8, "A100-80G").Obj(),
-		fixture.Node("node-3").GPUs(4, "L4").Obj(),
-	} {
-		if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // api is a server, and what its log says.

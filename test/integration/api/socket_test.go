@@ -27,18 +27,21 @@ type socket struct {
 	connection *websocket.Conn
 }
 
-// connect opens a WebSocket, or returns the answer that refuses it.
-func (a *api) connect(ctx context.Context, path string, header http.Header) (*socket, *http.Response) {
+// connect opens a WebSocket, or returns none and the answer that refuses it.
+func (a *api) connect(ctx context.Context, path string, header http.Header) (*socket, response) {
 	a.Helper()
 	connection, answer, err := websocket.DefaultDialer.DialContext(ctx, "ws"+strings.TrimPrefix(a.URL, "http")+path, header)
+	if answer == nil {
+		a.Fatal(err)
+	}
+	got := response{status: answer.StatusCode, header: answer.Header}
 	if err != nil {
-		if answer == nil {
-			a.Fatal(err)
-		}
-		return nil, answer
+		got.body, _ = io.ReadAll(answer.Body) // the library has read it
+		_ = answer.Body.Close()
+		return nil, got
 	}
 	a.Cleanup(func() { _ = connection.Close() })
-	return &socket{api: a, connection: connection}, answer
+	return &socket{api: a, connection: connection}, got
 }
 
 // dial opens a WebSocket as a program does, with a header.
@@ -46,8 +49,7 @@ func (a *api) dial(ctx context.Context, path, user string) *socket {
 	a.Helper()
 	opened, answer := a.connect(ctx, path, http.Header{"Authorization": {"Bearer " + users[user]}})
 	if opened == nil {
-		body, _ := io.ReadAll(answer.Body)
-		a.Fatalf("%s: status %d: %s", path, answer.StatusCode, body)
+		a.Fatalf("%s: status %d: %s", path, answer.status, answer.body)
 	}
 	return opened
 }
@@ -127,18 +129,17 @@ func TestWhoMayOpenAWebSocket(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			opened, answer := a.connect(t.Context(), tc.path, tc.header)
-			if answer.StatusCode != tc.want {
-				t.Errorf("status %d, want %d", answer.StatusCode, tc.want)
+			if answer.status != tc.want {
+				t.Errorf("status %d, want %d", answer.status, tc.want)
 			}
-			if got := answer.Header.Get(named); got != tc.protocol {
+			if got := answer.header.Get(named); got != tc.protocol {
 				t.Errorf("the subprotocol is %q, want %q", got, tc.protocol)
 			}
 			if opened != nil {
 				a.same("the state of the job", "socket", dataOf(opened.until("state"))["jobId"])
 				return
 			}
-			body, _ := io.ReadAll(answer.Body)
-			if !strings.Contains(string(body), tc.says) || !strings.Contains(string(body), `"requestId"`) {
+			if body := string(answer.body); !strings.Contains(body, tc.says) || !strings.Contains(body, `"requestId"`) {
 				t.Errorf("the answer is not a failure that says %q: %s", tc.says, body)
 			}
 		})
@@ -252,7 +253,7 @@ func TestACallerHasSoManyStreams(t *testing.T) {
 	refused := a.want(http.StatusTooManyRequests, watch)
 	a.same("the code", "TooManyRequests", refused["code"])
 	_, answer := a.connect(t.Context(), jobs+"/streams/logs/ws?namespace=team", http.Header{"Authorization": {"Bearer " + users[reader]}})
-	a.same("the status of a WebSocket more", http.StatusTooManyRequests, answer.StatusCode)
+	a.same("the status of a WebSocket more", http.StatusTooManyRequests, answer.status)
 	a.until(a.events(t.Context(), request{path: watch.path, user: member}), "synced", "")
 	hangUp()
 	a.eventually("the place of a stream that ended", func() bool {
