@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -130,8 +131,7 @@ func (s *simulation) run(ctx context.Context) error {
 
 // silenceLogs keeps what the scheduler logs out of the output. What fails is returned.
 func silenceLogs() {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	klog.SetLogger(logr.Discard())
 }
 
 // progress shows how far a run is, on a terminal only.

@@ -110,6 +110,10 @@ func readCluster(path string) (simulate.Cluster, []simulate.Arrival, error) {
 
 func (s *simulation) readWorkload(path string, cluster simulate.Cluster) ([]simulate.Arrival, error) {
 	if tracefile.IsCSV(path) {
+		jobs, err := tracefile.Jobs(path)
+		if err != nil || jobs != nil {
+			return simulate.ArrivalsOfJobs(jobs), err
+		}
 		pods, err := tracefile.Pods(path)
 		if s.arrivals == arriveTimed {
 			return simulate.TimedArrivalsOf(pods), err

@@ -8,11 +8,11 @@ import (
 	_ "embed"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"text/template"
 
+	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
 	"g8s.host/gpu-scheduler/manifests"
@@ -46,8 +46,7 @@ func main() {
 	seeds := flag.Int("seeds", 5, "How many seeds, from 42 on")
 	out := flag.String("out", "docs/benchmarks/strategies.md", "File to write; - prints it")
 	flag.Parse()
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	klog.SetLogger(logr.Discard()) // what fails is returned
 	if err := run(context.Background(), *seeds, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-strategies:", err)
 		os.Exit(1)

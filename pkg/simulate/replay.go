@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -119,7 +120,7 @@ func (r *replay) arrive(ctx context.Context, arrival *Arrival) error {
 // wait puts a pod among those that have no node.
 func (r *replay) wait(pod *entry) (err error) {
 	if pod.alike == "" {
-		if pod.alike, err = alikeness(pod.Pod); err != nil {
+		if pod.alike, err = alikeness(pod.Arrival); err != nil {
 			return err
 		}
 	}
@@ -130,9 +131,14 @@ func (r *replay) wait(pod *entry) (err error) {
 	return nil
 }
 
-// alikeness is equal for pods that the scheduler cannot tell apart but by name.
-func alikeness(pod *corev1.Pod) (string, error) {
-	text, err := json.Marshal([]any{&pod.Spec, pod.Labels, pod.Annotations})
+// alikeness is equal for pods that the scheduler cannot tell apart but by name, and by the name of their gang.
+func alikeness(arrival *Arrival) (string, error) {
+	pod, labels, members := arrival.Pod, maps.Clone(arrival.Pod.Labels), int32(0)
+	if arrival.Group != nil {
+		members = arrival.Group.Spec.MinMember
+		delete(labels, names.LabelPodGroup)
+	}
+	text, err := json.Marshal([]any{&pod.Spec, labels, pod.Annotations, members})
 	if err != nil {
 		return "", fmt.Errorf("reading pod %s: %w", klog.KObj(pod), err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"g8s.host/gpu-scheduler/pkg/simulate/openb"
+	"g8s.host/gpu-scheduler/pkg/simulate/queueing"
 )
 
 const packed = ".gz"
@@ -38,6 +39,22 @@ func Nodes(path string) ([]openb.Node, error) { return parse(path, openb.ReadNod
 
 // Pods reads a pod list of an openb trace.
 func Pods(path string) ([]openb.Pod, error) { return parse(path, openb.ReadPods) }
+
+// Jobs reads a list of jobs in the form of Philly's. It returns none for a list of another form.
+func Jobs(path string) ([]*queueing.Job, error) {
+	data, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.HasPrefix(data, []byte("timestamp,duration,")) {
+		return nil, nil
+	}
+	jobs, err := queueing.ReadTrace(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return jobs, nil
+}
 
 func parse[T any](path string, read func(io.Reader) ([]T, error)) ([]T, error) {
 	data, err := Read(path)
