@@ -109,6 +109,12 @@ func setUp(env *testscript.Env) error {
 	for _, context := range config.Contexts {
 		context.Namespace = namespace
 	}
+	tools, err := sandbox.FindTools()
+	if err != nil {
+		return err
+	}
+	// Our other programs, behind the gpuctl of the tests.
+	env.Setenv("PATH", env.Getenv("PATH")+string(filepath.ListSeparator)+filepath.Dir(tools))
 	path := filepath.Join(env.WorkDir, ".kubeconfig")
 	env.Setenv("KUBECONFIG", path)
 	env.Setenv("NS", namespace)
