@@ -131,27 +131,20 @@ func (c *Client) applyNew(ctx context.Context, desired []client.Object, result R
 
 // carryOutJob writes a plan, after the API server has agreed to every part of it.
 func (c *Client) carryOutJob(ctx context.Context, plan *jobPlan, opts ApplyOptions) error {
-	if !opts.DryRun {
-		if plan.unreserved {
-			if _, err := c.reserve(ctx, plan.live); err != nil {
-				return err
-			}
-		}
-		if err := c.takeOver(ctx, plan); err != nil {
+	if opts.DryRun {
+		return c.writeAll(ctx, plan, true, opts)
+	}
+	if plan.unreserved {
+		if _, err := c.reserve(ctx, plan.live); err != nil {
 			return err
 		}
 	}
+	if err := c.takeOver(ctx, plan); err != nil {
+		return err
+	}
 	for _, dryRun := range []bool{true, false} {
-		if opts.DryRun && !dryRun {
-			return nil
-		}
-		for i, object := range plan.desired {
-			if !plan.changed[i] {
-				continue
-			}
-			if err := c.write(ctx, plan, i, object, dryRun, opts); err != nil {
-				return err
-			}
+		if err := c.writeAll(ctx, plan, dryRun, opts); err != nil {
+			return err
 		}
 	}
 	for _, object := range plan.obsolete {
@@ -161,6 +154,19 @@ func (c *Client) carryOutJob(ctx context.Context, plan *jobPlan, opts ApplyOptio
 	}
 	if plan.live != nil && isIncomplete(plan.live) {
 		return c.markComplete(ctx, plan.live)
+	}
+	return nil
+}
+
+// writeAll writes the objects of a plan that change.
+func (c *Client) writeAll(ctx context.Context, plan *jobPlan, dryRun bool, opts ApplyOptions) error {
+	for i, object := range plan.desired {
+		if !plan.changed[i] {
+			continue
+		}
+		if err := c.write(ctx, plan, i, object, dryRun, opts); err != nil {
+			return err
+		}
 	}
 	return nil
 }
