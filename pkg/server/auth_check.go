@@ -44,7 +44,7 @@ type selfOutput struct{ Body Self }
 type mayInput struct {
 	Body struct {
 		Resource  string `json:"resource" enum:"jobs,queue,pools,nodes,labels,quotas,namespaces"`
-		Action    string `json:"action" enum:"read,create,update,delete"`
+		Action    string `json:"action" enum:"read,get,list,create,update,delete" doc:"get and list are read"`
 		Namespace string `json:"namespace,omitempty" maxLength:"63" doc:"The namespace of jobs and quotas; the whole cluster without it"`
 		Pool      string `json:"pool,omitempty" maxLength:"63" doc:"Accepted for old clients: pools are labels of nodes, and have no rights of their own"`
 	}
@@ -133,14 +133,18 @@ func (s *Server) checkAccess(ctx context.Context, in *mayInput) (*mayOutput, err
 	if err != nil {
 		return nil, err
 	}
-	if in.Body.Resource == "queue" && in.Body.Action != "read" {
+	action := in.Body.Action
+	if action == "get" || action == "list" {
+		action = "read"
+	}
+	if in.Body.Resource == "queue" && action != "read" {
 		return nil, invalidf("the queue is only read: what is done to it is done to jobs")
 	}
-	need, namespace := behind(in.Body.Resource, in.Body.Action), in.Body.Namespace
+	need, namespace := behind(in.Body.Resource, action), in.Body.Namespace
 	if need.whole {
 		namespace = ""
 	}
-	for _, verb := range need.verbs[in.Body.Action] {
+	for _, verb := range need.verbs[action] {
 		err := caller.May(ctx, verb, namespace, need.resources...)
 		var denied *access.DeniedError
 		switch {

@@ -2,11 +2,13 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +32,11 @@ type socket struct {
 // connect opens a WebSocket, or returns none and the answer that refuses it.
 func (a *api) connect(ctx context.Context, path string, header http.Header) (*socket, response) {
 	a.Helper()
-	connection, answer, err := websocket.DefaultDialer.DialContext(ctx, "ws"+strings.TrimPrefix(a.URL, "http")+path, header)
+	dialer := &websocket.Dialer{HandshakeTimeout: patience}
+	if transport, ok := a.Client().Transport.(*http.Transport); ok && transport.TLSClientConfig != nil {
+		dialer.TLSClientConfig = &tls.Config{RootCAs: transport.TLSClientConfig.RootCAs}
+	}
+	connection, answer, err := dialer.DialContext(ctx, "ws"+strings.TrimPrefix(a.URL, "http")+path, header)
 	if answer == nil {
 		a.Fatal(err)
 	}
@@ -211,7 +217,8 @@ func bindingOf(t *testing.T, user string) string {
 	return ""
 }
 
-// TestAServerThatStopsSaysSo to its WebSockets, which net/http does not know of, before it ends.
+// TestAServerThatStopsSaysSo to its WebSockets, which net/http does not know of, before it ends. They come over TLS, where
+// HTTP/2 is spoken too, which has none.
 func TestAServerThatStopsSaysSo(t *testing.T) {
 	s, err := server.New(own, server.Options{})
 	if err != nil {
@@ -225,11 +232,16 @@ func TestAServerThatStopsSaysSo(t *testing.T) {
 	defer stop()
 	ended := make(chan error, 2)
 	go func() { ended <- s.Mirror(ctx) }()
-	go func() { ended <- s.Serve(ctx, listener, nil) }()
-	a := start(t, server.Options{})
-	a.create("stopping", training("stopping"))
-	a.URL = "http://" + listener.Addr().String()
+	certified := httptest.NewUnstartedServer(http.NotFoundHandler())
+	certified.EnableHTTP2 = true
+	certified.StartTLS()
+	defer certified.Close()
+	go func() { ended <- s.Serve(ctx, listener, certified.TLS.Clone()) }()
+	start(t, server.Options{}).create("stopping", training("stopping"))
+	certified.URL = "https://" + listener.Addr().String()
+	a := &api{T: t, Server: certified, log: &lockedBuffer{}}
 	a.eventually("the server to be ready", func() bool { return a.do(request{path: "/readyz"}).status == http.StatusOK })
+	a.want(http.StatusUpgradeRequired, request{path: jobs + "/stopping/logs/ws?namespace=team", user: reader})
 	followed := a.dial(t.Context(), jobs+"/stopping/logs/ws?namespace=team", reader)
 	followed.until("state")
 	stop()

@@ -63,6 +63,8 @@ const (
 const (
 	Create MayInputBodyAction = "create"
 	Delete MayInputBodyAction = "delete"
+	Get    MayInputBodyAction = "get"
+	List   MayInputBodyAction = "list"
 	Read   MayInputBodyAction = "read"
 	Update MayInputBodyAction = "update"
 )
@@ -869,6 +871,7 @@ type LogPage struct {
 
 // MayInputBody defines model for MayInputBody.
 type MayInputBody struct {
+	// Action get and list are read
 	Action MayInputBodyAction `json:"action"`
 
 	// Namespace The namespace of jobs and quotas; the whole cluster without it
@@ -879,7 +882,7 @@ type MayInputBody struct {
 	Resource MayInputBodyResource `json:"resource"`
 }
 
-// MayInputBodyAction defines model for MayInputBody.Action.
+// MayInputBodyAction get and list are read
 type MayInputBodyAction string
 
 // MayInputBodyResource defines model for MayInputBody.Resource.
