@@ -37,6 +37,7 @@ func TestSimulate(t *testing.T) {
 		"now.yaml": nodeYAML, "train.yaml": jobYAML,
 		"nodes.csv":   "sn,cpu_milli,memory_mib,gpu,model\na,8000,1000,2,T4\n",
 		"pods.csv":    "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1000,10,1,500\n",
+		"jobs.csv":    "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:00:00,60,2,120,a\n",
 		"policy.yaml": "apiVersion: kubescheduler.config.k8s.io/v1\nkind: GPUScoreArgs\nstrategy: Spread\n",
 	}
 	tests := map[string]struct {
@@ -46,6 +47,7 @@ func TestSimulate(t *testing.T) {
 		"a job of gpuctl on a live cluster":  {[]string{"--cluster=now.yaml", "--workload=train.yaml"}, []string{"shipped", "75.00 %", "1.0 GPUs"}},
 		"where it went, as JSON":             {[]string{"--cluster=now.yaml", "--workload=train.yaml", "-o=json"}, []string{`"node": "node-a"`, `"pod": "default/train-0"`}},
 		"a trace":                            {[]string{"--cluster=nodes.csv", "--workload=pods.csv"}, []string{"25.00 %"}},
+		"a list of jobs, which run and end":  {[]string{"--cluster=nodes.csv", "--workload=jobs.csv"}, []string{"0.0 s"}},
 		"a trace as published, inflated":     {[]string{"--cluster=nodes.csv", "--workload=pods.csv", "--arrivals=published"}, []string{"100.00 %"}},
 		"a policy beside the configuration":  {[]string{"--cluster=nodes.csv", "--workload=pods.csv", "--policy=policy.yaml"}, []string{"policy"}},
 		"the allocation by load, for a plot": {[]string{"--cluster=nodes.csv", "--workload=pods.csv", "-o=csv"}, []string{"shipped,25,25.000"}},
@@ -90,6 +92,42 @@ func TestSimulateRefuses(t *testing.T) {
 			stdout, stderr, err := simulateWith(t, files, tc.args...)
 			if err == nil || !strings.Contains(stderr, tc.want) {
 				t.Errorf("stdout %q, stderr %q, want %q", stdout, stderr, tc.want)
+			}
+		})
+	}
+}
+
+// recorded is a cluster of one node, at which a pod comes, is placed and ends.
+const recorded = `{"at":"2026-03-02T09:00:00Z","type":"ADDED","object":{"kind":"Node","metadata":{"name":"a","resourceVersion":"1"},"status":{"allocatable":{"cpu":"64","memory":"256Gi","pods":"110","nvidia.com/gpu":"4"}}}}
+{"at":"2026-03-02T09:00:01Z","type":"BOOKMARK","object":null}
+{"at":"2026-03-02T09:00:02Z","type":"ADDED","object":{"kind":"Pod","metadata":{"name":"p","namespace":"n","uid":"u","resourceVersion":"2"},"spec":{"schedulerName":"gpu-scheduler","containers":[{"name":"c","resources":{"requests":{"nvidia.com/gpu":"1"}}}]}}}
+{"at":"2026-03-02T09:00:03Z","type":"MODIFIED","object":{"kind":"Pod","metadata":{"name":"p","namespace":"n","uid":"u","resourceVersion":"3","annotations":{"g8s.host/decision":"1/2","g8s.host/gpu-devices":"{\"version\":1,\"containers\":{\"c\":[{\"uuid\":\"index-0\",\"index\":0}]}}"}},"spec":{"nodeName":"a","schedulerName":"gpu-scheduler","containers":[{"name":"c","resources":{"requests":{"nvidia.com/gpu":"1"}}}]}}}
+{"at":"2026-03-02T09:00:13Z","type":"DELETED","object":{"kind":"Pod","metadata":{"name":"p","namespace":"n","uid":"u","resourceVersion":"4"},"spec":{"nodeName":"a"}}}
+`
+
+func TestSimulateRecordings(t *testing.T) {
+	files := map[string]string{"run.jsonl": recorded, "cut.jsonl": "", "now.yaml": nodeYAML}
+	tests := map[string]struct {
+		args      []string
+		out, fail string
+	}{
+		"its decisions come out the same": {args: []string{"verify", "--recording=run.jsonl"}, out: "100.00 % of the decisions"},
+		"the same, for programs":          {args: []string{"verify", "--recording=run.jsonl", "-o=json"}, out: `"samePlace": 1`},
+		"its pods come again":             {args: []string{"--recording=run.jsonl"}, out: "0.0 s"},
+		"no recording":                    {args: []string{"verify"}, fail: "--recording is missing"},
+		"an output that it cannot do":     {args: []string{"verify", "--recording=run.jsonl", "-o=csv"}, fail: "want table or json"},
+		"a recording that has not begun":  {args: []string{"verify", "--recording=cut.jsonl"}, fail: "record again"},
+		"two clusters":                    {args: []string{"--recording=run.jsonl", "--cluster=now.yaml"}, fail: "leave out --cluster"},
+		"a cluster that is not there":     {args: []string{"record", "--kubeconfig=none"}, fail: "give --kubeconfig"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			stdout, stderr, err := simulateWith(t, files, tc.args...)
+			if tc.fail != "" && (err == nil || !strings.Contains(stderr, tc.fail)) {
+				t.Errorf("%v, %q, want %q", err, stderr, tc.fail)
+			}
+			if tc.fail == "" && (err != nil || !strings.Contains(stdout, tc.out)) {
+				t.Errorf("%v, %q, want %q", err, stdout, tc.out)
 			}
 		})
 	}

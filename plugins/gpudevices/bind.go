@@ -23,8 +23,8 @@ func (p *Plugin) Bind(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("binding to node %s: %w", nodeName, err))
 	}
-	if place, err := cyclestate.Read[decision](cs, stateKey); err == nil {
-		annotations[names.AnnotationDecision] = string(place)
+	if place, err := cyclestate.Read[*decision](cs, stateKey); err == nil {
+		annotations[names.AnnotationDecision] = place.String()
 	}
 	klog.FromContext(ctx).V(4).Info("Binding pod", "pod", klog.KObj(pod), "node", klog.KRef("", nodeName),
 		"devices", annotations[names.AnnotationGPUDevices])

@@ -13,6 +13,7 @@ package gpudevices
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -58,11 +59,17 @@ type Plugin struct {
 
 const stateKey fwk.StateKey = "Reserve" + Name
 
-// decision is when a pod was decided about, as it is written. Clones share it.
-type decision string
+// decision is when a pod was decided about: in which attempt, and after which change of a pod. Clones share it.
+type decision struct {
+	attempt int64
+	seen    string
+}
 
 // Clone implements fwk.StateData.
-func (d decision) Clone() fwk.StateData { return d }
+func (d *decision) Clone() fwk.StateData { return d }
+
+// String is what is written on the Binding.
+func (d *decision) String() string { return strconv.FormatInt(d.attempt, 10) + "/" + d.seen }
 
 // Factory returns what builds the plugin for each profile.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
@@ -88,7 +95,7 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 // same allocator about the same node, so there are cards. If there are none the profile lacks GPUFilter, which is a
 // fault and no shortage: the pod is tried again after a back-off, and does not wait for an event.
 func (p *Plugin) Reserve(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
-	cs.Write(stateKey, decision(fmt.Sprintf("%d/%s", p.Attempts.Of(cs), p.pods.LastSyncResourceVersion())))
+	cs.Write(stateKey, &decision{attempt: p.Attempts.Of(cs), seen: p.pods.LastSyncResourceVersion()})
 	demand, err := gpu.DemandOf(pod)
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("reading what the pod asks for (is GPUFilter enabled?): %w", err))
