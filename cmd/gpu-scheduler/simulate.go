@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/schollz/progressbar/v3"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"g8s.host/gpu-scheduler/manifests"
+	"g8s.host/gpu-scheduler/pkg/defrag"
 	"g8s.host/gpu-scheduler/pkg/simulate"
 )
 
@@ -49,6 +51,9 @@ const simulateExample = `  # Where would this job go now?
   gpu-scheduler simulate --recording week.jsonl.gz \
     --policy today.yaml --policy proposed.yaml --report compare.html
 
+  # Which moves of running pods would let waiting ones start?
+  gpu-scheduler simulate --cluster now.yaml --moves 16
+
   # The published benchmark, one seed
   gpu-scheduler simulate --cluster nodes.csv --workload pods.csv --arrivals published --seed 42`
 
@@ -60,6 +65,8 @@ type simulation struct {
 	configs, policies []string
 	arrivals, output  string
 	seed              int64
+	moves             int
+	movesEvery        time.Duration
 	out, progress     io.Writer
 }
 
@@ -84,6 +91,8 @@ func newSimulateCommand() *cobra.Command {
 	s.addConfigFlags(flags)
 	flags.StringVar(&s.arrivals, "arrivals", arriveListed,
 		"How the pods of a trace come: listed, timed (as recorded), or published (shuffled and inflated, as in the ATC'23 benchmark)")
+	flags.IntVar(&s.moves, "moves", 0, "Move at most so many running pods for one that waits, as gpuctl advise defrag --apply does (default none)")
+	flags.DurationVar(&s.movesEvery, "moves-every", time.Hour, "With --moves: how long from one advice to the next, in simulated time")
 	flags.StringVarP(&s.output, "output", "o", "table", "Output: table, json, or csv (allocation by percent asked for)")
 	flags.StringVar(&s.report, "report", "", "Write a page with plots to this file too, .html, or the plot of the allocation alone, .svg")
 	cmd.AddCommand(newQueueingCommand(), newRecordCommand(), newVerifyCommand(), newAnswerCommand())
@@ -104,6 +113,10 @@ func (s *simulation) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	moves, err := s.allowedMoves()
+	if err != nil {
+		return err
+	}
 	candidates, err := s.candidates()
 	if err != nil {
 		return err
@@ -117,6 +130,7 @@ func (s *simulation) run(ctx context.Context) error {
 		bar := progress(s.progress, candidate.Name, len(arrivals))
 		result, err := simulate.Run(ctx, cluster, arrivals, candidate, simulate.Options{
 			Seed: s.seed, Progress: func(int) { _ = bar.Add(1) }, // a bar that cannot be drawn is no reason to stop
+			Moves: moves,
 		})
 		if err != nil {
 			return fmt.Errorf("simulating %s: %w", candidate.Name, err)
@@ -127,6 +141,17 @@ func (s *simulation) run(ctx context.Context) error {
 		return err
 	}
 	return s.writeReport(results)
+}
+
+// allowedMoves says what may be moved, nil for nothing.
+func (s *simulation) allowedMoves() (*simulate.Moves, error) {
+	if s.moves < 0 || s.movesEvery <= 0 {
+		return nil, fmt.Errorf("--moves is %d and --moves-every is %s, want no negative number, and some time", s.moves, s.movesEvery)
+	}
+	if s.moves == 0 {
+		return nil, nil
+	}
+	return &simulate.Moves{Limits: defrag.Limits{Moves: s.moves, MinRun: defrag.DefaultLimits.MinRun}, Every: s.movesEvery}, nil
 }
 
 // silenceLogs keeps what the scheduler logs out of the output. What fails is returned.

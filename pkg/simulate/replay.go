@@ -28,6 +28,7 @@ type replay struct {
 	byName  map[types.NamespacedName]*entry
 	ending  endings
 	now     time.Duration
+	mover   mover
 }
 
 // entry is a pod and what has become of it.
@@ -43,15 +44,17 @@ type entry struct {
 	held  bool
 	// starts counts how often it was placed: what was to end with an earlier start does not.
 	starts int
+	// since is when it was placed last.
+	since time.Duration
 }
 
 func newReplay(engine *engine, cluster Cluster, arrivals []Arrival, name string, options Options) *replay {
 	r := &replay{
 		engine: engine, measure: newMeasure(cluster, name, options.Seed, podsOfArrivals(arrivals)),
-		entries: map[types.UID]*entry{}, byName: map[types.NamespacedName]*entry{},
+		entries: map[types.UID]*entry{}, byName: map[types.NamespacedName]*entry{}, mover: newMover(options.Moves, cluster),
 	}
 	for i, pod := range cluster.Pods {
-		there := &entry{Arrival: &Arrival{Pod: waitingAgain(pod)}, order: i - len(cluster.Pods), bound: pod}
+		there := &entry{Arrival: &Arrival{Pod: waitingAgain(pod)}, order: i - len(cluster.Pods), bound: pod, since: longAgo}
 		r.know(there)
 		if at, ends := cluster.Ends[pod.UID]; ends {
 			r.ending.push(ending{at: at, pod: there})
@@ -167,9 +170,15 @@ func (r *replay) try(ctx context.Context, pod *entry) error {
 			return err
 		}
 	}
+	return r.tryOn(ctx, pod, out.nominated)
+}
+
+// tryOn gives a pod an attempt for which others have made room on a node.
+func (r *replay) tryOn(ctx context.Context, pod *entry, node string) error {
 	nominated := pod.Pod.DeepCopy()
-	nominated.Status.NominatedNodeName = out.nominated
-	if out, err = r.engine.try(ctx, nominated); err != nil {
+	nominated.Status.NominatedNodeName = node
+	out, err := r.engine.try(ctx, nominated)
+	if err != nil {
 		return fmt.Errorf("placing pod %s, for which others were evicted: %w", klog.KObj(pod.Pod), err)
 	}
 	pod.held, pod.reasons, pod.verdict = out.held, out.reasons, out.verdict
@@ -182,6 +191,7 @@ func (r *replay) apply(out outcome) error {
 		pod := r.entries[bound.UID]
 		pod.bound, pod.held = bound, false
 		pod.starts++
+		pod.since = r.now
 		r.measure.placed(pod, bound, r.now)
 		if pod.Lifetime > 0 {
 			r.ending.push(ending{at: r.now + pod.Lifetime, pod: pod, start: pod.starts})
@@ -243,6 +253,9 @@ func (r *replay) advance(ctx context.Context, until time.Duration) error {
 			}
 		}
 		if err := r.retry(ctx, func(*entry) bool { return true }); err != nil {
+			return err
+		}
+		if err := r.advise(ctx, false); err != nil {
 			return err
 		}
 		r.measure.note(r.now)

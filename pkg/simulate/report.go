@@ -28,6 +28,7 @@ func WriteTable(to io.Writer, results []*Result) error {
 		return fmt.Errorf("writing the table: %w", err)
 	}
 	for _, r := range results {
+		writeMoves(to, r)
 		if err := writeRefusals(to, r); err != nil {
 			return fmt.Errorf("writing the table: %w", err)
 		}

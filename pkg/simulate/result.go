@@ -42,6 +42,8 @@ type Result struct {
 	Decisions []Decision `json:"decisions,omitempty"`
 	// Evictions are the pods that made room for others. Each comes back at once and starts over.
 	Evictions []Eviction `json:"evictions,omitempty"`
+	// Moves are the pods that were moved to make room, see [Moves].
+	Moves []Move `json:"moves,omitempty"`
 
 	series   placement.Series
 	timeline timeline

@@ -66,6 +66,8 @@ type Options struct {
 	Progress func(done int)
 	// Explain, if set, records why pods are where they are.
 	Explain *explain.Recorder
+	// Moves, if set, has running pods moved to make room for those that wait.
+	Moves *Moves
 }
 
 // Run places arrivals, which must be in order of time, on a cluster. Neither is changed.
@@ -87,6 +89,9 @@ func Run(ctx context.Context, cluster Cluster, arrivals []Arrival, candidate Can
 		}
 	}
 	if err := replay.drain(ctx); err != nil {
+		return nil, err
+	}
+	if err := replay.advise(ctx, true); err != nil {
 		return nil, err
 	}
 	return replay.finish(), nil

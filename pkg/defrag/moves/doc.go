@@ -16,7 +16,8 @@ type Cluster[P comparable] interface {
 	Fits(pod P, node int) bool
 	// Rooms returns nodes but one on which a pod fits as things are and would be put, the most likely first.
 	Rooms(pod P, but int) []int
-	// Put puts a pod on a node on which it fits. Both it and Take return what undoes that.
+	// Put puts a pod on a node on which it fits. Both it and Take return what undoes that; it is called in the reverse
+	// order, but while the pods of one node are taken away and put back to see who fits, and Rooms is not asked.
 	Put(pod P, node int) (undo func())
 	// Take takes a pod away from its node.
 	Take(pod P, node int) (undo func())
@@ -32,8 +33,8 @@ type Cluster[P comparable] interface {
 type Limits struct {
 	// Moves is the most moves of a plan.
 	Moves int
-	// Tries is how many times the search may look whether a pod fits in the place of another or try it in a room. It
-	// decides how long a search takes that finds nothing.
+	// Tries is how many times the search may look whether a pod fits in the place of another or try it in a room, before
+	// and after it knows some plan. It decides how long a search takes that finds nothing.
 	Tries int
 }
 

@@ -11,8 +11,8 @@ import (
 // First it lists, for each node, the smallest sets of pods without which the pod fits there. Each set has a least number
 // of moves: its pods, and one more for each of them that finds no room as things are. Then it looks for places, three
 // times: without displacing anyone, which is quick; displacing single pods that find room themselves, as many as may be,
-// which finds some plan even where next to nothing is free; and, with what is left of the tries, every way with one move,
-// with two, and so on, up to the best plan known by then.
+// which finds some plan even where next to nothing is free; and every way with one move, with two, and so on, up to the
+// best plan known by then.
 func Find[P comparable](cluster Cluster[P], pod P, limits Limits) (Plan[P], bool) {
 	s := newSearch(cluster, pod, limits)
 	clearings := s.clearings()
@@ -20,13 +20,17 @@ func Find[P comparable](cluster Cluster[P], pod P, limits Limits) (Plan[P], bool
 	s.sweep(clearings, func(c *clearing[P]) manner {
 		return manner{extra: s.most() - len(c.leaving), single: true, tries: singleTries}
 	})
-	for total := 1; total <= s.most() && s.tries < limits.Tries; total++ {
+	s.tries, s.limits.Tries = 0, limits.Tries/improvingShare
+	for total := 1; total <= s.most() && s.tries < s.limits.Tries; total++ {
 		s.sweep(clearings, func(c *clearing[P]) manner {
-			return manner{extra: min(total, s.most()) - len(c.leaving), tries: limits.Tries / attemptShare}
+			return manner{extra: min(total, s.most()) - len(c.leaving), tries: s.limits.Tries / attemptShare}
 		})
 	}
 	return s.best, s.found
 }
+
+// improvingShare is the part of the tries that goes on when some plan may be known.
+const improvingShare = 4
 
 // manner is how places are looked for.
 type manner struct {

@@ -23,6 +23,9 @@ type tenants struct {
 	*Cluster
 	on    [][]*tenant // by node
 	kinds map[class]int
+	// versions is the last one that a node was given. None is given twice, so that a node whose change was undone can have
+	// the one from before, with what is remembered of that.
+	versions int
 }
 
 var _ moves.Cluster[*tenant] = &tenants{}
@@ -40,13 +43,21 @@ func (c *tenants) arrive(pod *openb.Pod) *tenant {
 	t := &tenant{pod: pod, kind: c.kinds[of]}
 	if t.at, t.cards = c.Place(pod); t.placed() {
 		c.on[t.at] = append(c.on[t.at], t)
+		c.renew(t.at)
 	}
 	return t
+}
+
+// renew gives a node that has changed a version of its own.
+func (c *tenants) renew(node int) {
+	c.versions++
+	c.Cluster.Nodes[node].Version = c.versions
 }
 
 // leave takes a pod away.
 func (c *tenants) leave(t *tenant) {
 	c.Remove(t.pod, t.at, t.cards)
+	c.renew(t.at)
 	c.on[t.at] = slices.DeleteFunc(c.on[t.at], func(other *tenant) bool { return other == t })
 	t.at = nowhere
 }
@@ -103,19 +114,27 @@ func (c *tenants) Rooms(t *tenant, but int) []int {
 
 // Put puts a pod on the GPUs that the policy chooses on a node.
 func (c *tenants) Put(t *tenant, node int) (undo func()) {
-	_, t.cards = c.policy.Score(&c.Cluster.Nodes[node], t.pod)
-	c.Cluster.Nodes[node].place(t.pod, t.cards)
-	cards := t.cards
-	return func() { c.Cluster.Nodes[node].remove(t.pod, cards) }
+	there := &c.Cluster.Nodes[node]
+	_, t.cards = c.policy.Score(there, t.pod)
+	cards, version := t.cards, there.Version
+	there.place(t.pod, cards)
+	c.renew(node)
+	return func() {
+		there.remove(t.pod, cards)
+		there.Version = version
+	}
 }
 
 // Take takes a pod off its GPUs.
 func (c *tenants) Take(t *tenant, node int) (undo func()) {
-	cards := t.cards
-	c.Cluster.Nodes[node].remove(t.pod, cards)
+	there := &c.Cluster.Nodes[node]
+	cards, version := t.cards, there.Version
+	there.remove(t.pod, cards)
+	c.renew(node)
 	return func() {
 		t.cards = cards
-		c.Cluster.Nodes[node].place(t.pod, cards)
+		there.place(t.pod, cards)
+		there.Version = version
 	}
 }
 

@@ -1,0 +1,244 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/defrag"
+)
+
+// Moves has the advice of pkg/defrag applied, as gpuctl advise defrag --apply does.
+type Moves struct {
+	Limits defrag.Limits
+	// Every is how much time goes by between one advice and the next, if any pod waits. There is a last one as long after
+	// the end.
+	Every time.Duration
+}
+
+// Move is a pod that was moved so that another could start. It came back at once, where the scheduler put it.
+type Move struct {
+	Pod  string `json:"pod"`
+	From string `json:"from"`
+	// To is empty when the pod found no place.
+	To string `json:"to"`
+	// For is the pod for which room was made, and MadeRoom whether it has started then.
+	For      string `json:"for"`
+	MadeRoom bool   `json:"madeRoom"`
+	// At is when, in seconds from the start.
+	At float64 `json:"at,omitempty"`
+
+	asks string // of the pod that started
+}
+
+// mover applies advice in a run.
+type mover struct {
+	*Moves
+	budgets []policyv1.PodDisruptionBudget
+	next    time.Duration
+}
+
+func newMover(options *Moves, cluster Cluster) mover {
+	m := mover{Moves: options}
+	for _, budget := range cluster.Budgets {
+		m.budgets = append(m.budgets, *budget)
+	}
+	return m
+}
+
+// epoch is when a simulation begins, for those who want a date.
+var epoch = time.Unix(0, 0)
+
+// longAgo is when the pods of the cluster started, before the simulation.
+const longAgo = -365 * 24 * time.Hour
+
+// advise has pods moved for those that wait, when it is time.
+func (r *replay) advise(ctx context.Context, last bool) error {
+	if r.mover.Moves == nil || len(r.waiting) == 0 || r.now < r.mover.next && !last {
+		return nil
+	}
+	r.mover.next = r.now + r.mover.Every
+	at := r.now
+	if last {
+		at = r.mover.next
+	}
+	advice := defrag.Plan(r.facts(at), r.mover.Limits)
+	for i := range advice.Proposals {
+		if proposal := &advice.Proposals[i]; len(proposal.Moves) > 0 {
+			if err := r.makeRoom(ctx, proposal); err != nil {
+				return fmt.Errorf("moving pods for %s/%s: %w", proposal.Namespace, proposal.Pod, err)
+			}
+		}
+	}
+	return nil
+}
+
+// facts are what a plan is made from at a time.
+func (r *replay) facts(at time.Duration) *defrag.Facts {
+	facts := &defrag.Facts{Now: epoch.Add(at), Budgets: r.mover.budgets}
+	for _, object := range r.engine.nodes.List() {
+		if node, ok := object.(*corev1.Node); ok {
+			facts.Nodes = append(facts.Nodes, *node)
+		}
+	}
+	for _, e := range slices.SortedFunc(maps.Values(r.entries), compareWaiting) {
+		switch {
+		case e.bound != nil:
+			facts.Running = append(facts.Running, *running(e))
+		case !e.held:
+			facts.Waiting = append(facts.Waiting, *e.Pod)
+		}
+	}
+	return facts
+}
+
+// running is a pod as it would be in a cluster. An arrival has a controller: it comes back when it is evicted.
+func running(e *entry) *corev1.Pod {
+	pod := e.bound.DeepCopy()
+	pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &metav1.Time{Time: epoch.Add(e.since)}
+	if e.order >= 0 && metav1.GetControllerOf(pod) == nil {
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: pod.Name, Controller: ptr.To(true)}}
+	}
+	return pod
+}
+
+// makeRoom makes the moves of a proposal, as long as the pods find places, and then places the pod that waits. Each node
+// that a pod leaves is closed until its place can be taken.
+func (r *replay) makeRoom(ctx context.Context, p *defrag.Proposal) error {
+	waiting := r.byName[types.NamespacedName{Namespace: p.Namespace, Name: p.Pod}]
+	first, moved := len(r.measure.result.Moves), true
+	for _, move := range p.Moves {
+		if err := r.engine.close(move.From); err != nil {
+			return err
+		}
+		var err error
+		if moved, err = r.move(ctx, move, waiting); err != nil {
+			return err
+		}
+		if move.From == p.Node && moved {
+			continue
+		}
+		if err := r.engine.open(move.From); err != nil {
+			return err
+		}
+		if !moved {
+			break
+		}
+	}
+	if err := r.engine.open(p.Node); err != nil {
+		return err
+	}
+	if moved && waiting.bound == nil {
+		if err := r.tryOn(ctx, waiting, p.Node); err != nil {
+			return err
+		}
+	}
+	for i := range r.measure.result.Moves[first:] {
+		move := &r.measure.result.Moves[first+i]
+		move.MadeRoom, move.asks = waiting.bound != nil || waiting.held, describe(waiting.Pod)
+	}
+	return nil
+}
+
+// move evicts a pod, which comes back at once, and reports whether it found a place.
+func (r *replay) move(ctx context.Context, m defrag.Move, waiting *entry) (bool, error) {
+	pod := r.byName[types.NamespacedName{Namespace: m.Namespace, Name: m.Pod}]
+	if pod == nil || pod.bound == nil || pod.bound.Spec.NodeName != m.From {
+		return false, nil // it is gone since the plan was made
+	}
+	if err := r.end(ctx, pod); err != nil {
+		return false, err
+	}
+	if err := r.engine.arrive(pod.Pod); err != nil {
+		return false, err
+	}
+	if err := r.wait(pod); err != nil {
+		return false, err
+	}
+	if err := r.try(ctx, pod); err != nil {
+		return false, err
+	}
+	to := ""
+	if pod.bound != nil {
+		to = pod.bound.Spec.NodeName
+	}
+	r.measure.result.Moves = append(r.measure.result.Moves, Move{
+		Pod: nameOf(pod.Pod).String(), From: m.From, To: to, For: nameOf(waiting.Pod).String(), At: r.now.Seconds(),
+	})
+	return to != "", nil
+}
+
+// close keeps pods from a node, open lets them go there again.
+func (e *engine) close(name string) error {
+	return e.retaint(name, func(node *corev1.Node) {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: names.TaintMoving, Effect: corev1.TaintEffectNoSchedule})
+	})
+}
+
+func (e *engine) open(name string) error {
+	return e.retaint(name, func(node *corev1.Node) {
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == names.TaintMoving })
+	})
+}
+
+func (e *engine) retaint(name string, change func(*corev1.Node)) error {
+	object, found, err := e.nodes.GetByKey(name)
+	old, ok := object.(*corev1.Node)
+	if err != nil || !found || !ok {
+		return fmt.Errorf("changing node %s, which is not there: %w", name, err)
+	}
+	node := old.DeepCopy()
+	change(node)
+	if err := e.nodes.Update(node); err != nil {
+		return fmt.Errorf("changing node %s: %w", name, err)
+	}
+	e.scheduler.Cache.UpdateNode(klog.Background(), old, node)
+	return nil
+}
+
+// mostMoved is how many kinds of pods that were helped the table shows.
+const mostMoved = 5
+
+// writeMoves says for whom how many moves made room.
+func writeMoves(to io.Writer, r *Result) {
+	if len(r.Moves) == 0 {
+		return
+	}
+	helped, needed, lost := map[string]map[string]bool{}, map[string]int{}, 0
+	for _, move := range r.Moves {
+		if !move.MadeRoom {
+			lost++
+			continue
+		}
+		if helped[move.asks] == nil {
+			helped[move.asks] = map[string]bool{}
+		}
+		helped[move.asks][move.For] = true
+		needed[move.asks]++
+	}
+	fmt.Fprintf(to, "\n%s: moves that made room\n", r.Name)
+	for i, asks := range slices.SortedFunc(maps.Keys(needed), func(a, b string) int {
+		return cmp.Or(cmp.Compare(needed[b], needed[a]), cmp.Compare(a, b))
+	}) {
+		if i == mostMoved {
+			fmt.Fprintf(to, "  and for %d more kinds, see -o json\n", len(needed)-i)
+			break
+		}
+		fmt.Fprintf(to, "  %4d for %d x %s\n", needed[asks], len(helped[asks]), asks)
+	}
+	if lost > 0 {
+		fmt.Fprintf(to, "  %4d in vain: the scheduler put a pod elsewhere than planned\n", lost)
+	}
+}
