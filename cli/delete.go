@@ -79,13 +79,8 @@ func runDelete(ctx context.Context, o *deleteOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	if what := o.dangerous(targets); what != "" {
-		if err := o.checkNamespaces(ctx, writer, targets); err != nil {
-			return err
-		}
-		if err := confirm(o.factory.IO, what, o.yes || o.force); err != nil {
-			return err
-		}
+	if err := o.confirm(ctx, writer, targets); err != nil {
+		return err
 	}
 	failed := failures{io: o.factory.IO}
 	for _, t := range targets {
@@ -103,13 +98,29 @@ func runDelete(ctx context.Context, o *deleteOptions, args []string) error {
 	return failed.err()
 }
 
+// confirm asks about what takes more along than was named.
+func (o *deleteOptions) confirm(ctx context.Context, writer *submit.Client, targets []target) error {
+	what := o.dangerous(targets)
+	if what == "" {
+		return nil
+	}
+	if err := o.checkNamespaces(ctx, writer, targets); err != nil {
+		return err
+	}
+	return confirm(o.factory.IO, what, o.yes || o.force)
+}
+
 // checkNamespaces refuses namespaces that cannot be deleted, so that nobody is asked whether they shall be.
 func (o *deleteOptions) checkNamespaces(ctx context.Context, writer *submit.Client, targets []target) error {
 	for _, t := range targets {
 		if t.class != classNamespace {
 			continue
 		}
-		if _, err := writer.OwnNamespace(ctx, t.Name); err != nil && !(o.missing && exitCode(err) == exitNotFound) {
+		_, err := writer.OwnNamespace(ctx, t.Name)
+		if o.missing && exitCode(err) == exitNotFound {
+			continue
+		}
+		if err != nil {
 			return err
 		}
 	}
