@@ -23,7 +23,7 @@ export KUBECONFIG
 title "The pools of this cluster"
 show gpuctl get pools
 
-title "Three jobs, a dozen lines of YAML each, and one that asks for what is not there"
+title "Three jobs, some thirty lines of YAML each, and one that asks for what is not there"
 # A demo that is run again starts afresh.
 gpuctl delete -f examples/demo --ignore-not-found --timeout 30s >/dev/null
 show gpuctl create -f examples/demo
@@ -44,11 +44,14 @@ cat <<TEXT
 
 == What to type next
   export KUBECONFIG=$KUBECONFIG
-  export PATH=$PWD/bin:\$PATH
+  export PATH=$PWD/bin:$PWD/bin/tools:\$PATH
   gpuctl describe job qwen2-7b-llamafactory-sft     all about one job
   gpuctl logs llama3-8b-inference                   what its pods print
   gpuctl get nodes --pool training-pool             the nodes of a pool and their free GPUs
   gpuctl delete too-big                             give it up
+  kubectl annotate pods -l g8s.host/job=qwen2-7b-llamafactory-sft sandbox.g8s.host/run-for=20s
+                                                    simulated pods run for ever: let these end in 20 s
+  gpuctl wait qwen2-7b-llamafactory-sft             returns when it has ended
   gpuctl create -f your.yaml                        docs/yaml.md says what may stand in it
   make demo-down                                    stop the cluster
 TEXT

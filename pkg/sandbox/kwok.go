@@ -140,10 +140,11 @@ func kwokObject(kind, apiVersion, field string, value any) map[string]any {
 
 var podLogIntroduction = []string{
 	"This pod runs on a simulated node (kwok): it was really submitted and scheduled, but no container runs.",
-	"Every simulated pod shows this log. What the pod does is set by annotations on it:",
-	"  " + AnnotationRunFor + ": 90s        it succeeds after that time (default: it runs for ever)",
-	"  " + AnnotationFailAfter + ": 90s     it fails after that time",
-	"  " + AnnotationStartDelay + ": 5s     it takes that time to start",
+	"Every simulated pod shows this log. What the pod does is set by annotations on it, also while it runs",
+	"(kubectl annotate pod NAME ANNOTATION=VALUE):",
+	"  " + AnnotationRunFor + "=90s        it succeeds after that time (default: it runs for ever)",
+	"  " + AnnotationFailAfter + "=90s     it fails after that time",
+	"  " + AnnotationStartDelay + "=5s     it takes that time to start",
 }
 
 func (s *Sandbox) podLog() string { return filepath.Join(s.dir, "logs", "pods.log") }
