@@ -15,10 +15,10 @@ import (
 	"g8s.host/gpu-scheduler/manifests"
 )
 
-// serverName is the name of the binary, of its Deployment and of its service account in the manifests; manifests/server
-// is its folder.
+// ServerName is the name of the REST server's process, of its binary, of its Deployment and of its service account in the
+// manifests; manifests/server is its folder.
 const (
-	serverName   = "gpuctl-server"
+	ServerName   = "gpuctl-server"
 	serverFolder = "server"
 )
 
@@ -49,8 +49,8 @@ func (s *Sandbox) InstallServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: serverName, Namespace: metav1.NamespaceSystem}}
-	_, err = client.AppsV1().Deployments(metav1.NamespaceSystem).UpdateScale(ctx, serverName, scale, metav1.UpdateOptions{})
+	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: ServerName, Namespace: metav1.NamespaceSystem}}
+	_, err = client.AppsV1().Deployments(metav1.NamespaceSystem).UpdateScale(ctx, ServerName, scale, metav1.UpdateOptions{})
 	if err != nil {
 		return fmt.Errorf("scaling the server's Deployment to 0: %w", err)
 	}
@@ -61,12 +61,12 @@ func (s *Sandbox) InstallServer(ctx context.Context) error {
 // until it is ready. Its certificate is made for this sandbox.
 func (s *Sandbox) StartServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	if o.Binary == "" {
-		o.Binary = filepath.Join(filepath.Dir(s.options.BinDir), serverName)
+		o.Binary = filepath.Join(filepath.Dir(s.options.BinDir), ServerName)
 	}
 	if _, err := os.Stat(o.Binary); err != nil {
 		return nil, fmt.Errorf("finding the server (run \"make build\" in the repository): %w", err)
 	}
-	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, metav1.NamespaceSystem, serverName)
+	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, metav1.NamespaceSystem, ServerName)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (s *Sandbox) StartServer(ctx context.Context, o ServerOptions) (*Server, er
 	}
 	url := fmt.Sprintf("https://127.0.0.1:%d", o.Port)
 	p, err := s.StartProcess(ctx, ProcessSpec{
-		Name: serverName, Path: o.Binary, Port: o.Port,
+		Name: ServerName, Path: o.Binary, Port: o.Port,
 		Args: append([]string{
 			"--kubeconfig=" + kubeconfig,
 			"--listen=127.0.0.1:" + strconv.Itoa(o.Port),
@@ -93,14 +93,14 @@ func (s *Sandbox) StartServer(ctx context.Context, o ServerOptions) (*Server, er
 	if err != nil {
 		return nil, err
 	}
-	s.progress("%s is ready at %s", serverName, url)
+	s.progress("%s is ready at %s", ServerName, url)
 	return &Server{Process: p, URL: url, CAFile: certFile}, nil
 }
 
 // serverCertificate makes a certificate for this machine, once for each sandbox.
 func (s *Sandbox) serverCertificate() (certFile, keyFile string, err error) {
-	certFile = filepath.Join(s.dir, "certs", serverName+".crt")
-	keyFile = filepath.Join(s.dir, "certs", serverName+".key")
+	certFile = filepath.Join(s.dir, "certs", ServerName+".crt")
+	keyFile = filepath.Join(s.dir, "certs", ServerName+".key")
 	if _, err := os.Stat(keyFile); err == nil {
 		return certFile, keyFile, nil
 	}

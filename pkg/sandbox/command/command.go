@@ -27,14 +27,14 @@ func Main() int {
 // New returns the command and its subcommands.
 func New() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:           "gpu-sandbox",
+		Use:           programName,
 		Short:         "Run a Kubernetes cluster with simulated GPU nodes on this machine",
 		Long:          "A real control plane (etcd, kube-apiserver, kube-controller-manager, gpu-scheduler) as processes of\nthis user, with nodes simulated by kwok. No Docker, no root.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	var place place
-	cmd.PersistentFlags().StringVar(&place.name, "name", "default", "Name of the sandbox")
+	cmd.PersistentFlags().StringVar(&place.name, "name", defaultName, "Name of the sandbox")
 	cmd.PersistentFlags().StringVar(&place.root, "dir", "", "Directory that holds all sandboxes (default: gpu-sandbox in the user's cache directory)")
 	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return place.complete() }
 	cmd.AddCommand(newUpCmd(&place), newRunCmd(&place), newDownCmd(&place), newStatusCmd(&place),

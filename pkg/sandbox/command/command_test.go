@@ -46,15 +46,18 @@ func program(t *testing.T, root string, args ...string) (stdout, stderr string, 
 // TestLifeOfACluster goes through all commands, twice where they must bear it.
 func TestLifeOfACluster(t *testing.T) {
 	root := t.TempDir()
+	ends := "`gpu-sandbox down --dir " + root + "`"
 	steps := []struct {
 		args               []string
 		wantCode           int
 		wantOut, wantError string
 	}{
-		{args: []string{"status"}, wantCode: 1, wantError: "not running"},
+		{args: []string{"status", "--name", "zzz"}, wantCode: 1, wantError: "start it with `gpu-sandbox up --name zzz --dir " + root + "`"},
 		{args: []string{"down"}, wantError: "is not running"},
 		{args: []string{"up", "--no-scheduler", "--nodes", "8"}, wantOut: "kubeconfig\n", wantError: "8 nodes are ready"},
-		{args: []string{"up", "--no-scheduler"}, wantOut: "kubeconfig\n", wantError: "is running already"},
+		{args: []string{"up", "--no-scheduler"}, wantOut: "kubeconfig\n",
+			wantError: "is running already: " + ends + " ends it\n\nThe cluster runs until " + ends},
+		{args: []string{"up", "--api"}, wantCode: 1, wantError: `runs without --api, which cannot be added to it: ` + ends + ", then"},
 		{args: []string{"kubeconfig"}, wantOut: filepath.Join(root, "default", "kubeconfig")},
 		{args: []string{"status"}, wantOut: "training-pool"},
 		{args: []string{"status", "-o", "json"}, wantOut: `"name": "etcd"`},
@@ -105,6 +108,44 @@ func TestUpRefusesBeforeItStartsAnything(t *testing.T) {
 			}
 			if _, err := os.Stat(root); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("something was started in %s: %v", root, err)
+			}
+		})
+	}
+}
+
+func TestWhatIsToBeTypedReachesTheSandboxThatIsMeant(t *testing.T) {
+	tests := map[string]struct {
+		place place
+		want  string
+	}{
+		"the default one needs no flags":          {place{name: defaultName}, "`gpu-sandbox down`"},
+		"a name is said again":                    {place{name: "nc2"}, "`gpu-sandbox down --name nc2`"},
+		"a folder of the user's own is said, too": {place{name: "nc2", root: "/x", ownRoot: true}, "`gpu-sandbox down --name nc2 --dir /x`"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.place.command("down")); diff != "" {
+				t.Errorf("command (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestARunningClusterThatLacksWhatIsAskedForIsAnError(t *testing.T) {
+	o := &upOptions{place: &place{name: "a"}, api: true, hostExec: true}
+	tests := map[string]struct {
+		state state
+		want  string
+	}{
+		"it has neither": {state{}, "down --name a`, then `gpu-sandbox up --api --host-exec --name a`"},
+		"it has the API": {state{Components: []component{{Name: sandbox.ServerName}}}, "`gpu-sandbox up --host-exec --name a`"},
+		"it has both":    {state{Components: []component{{Name: sandbox.ServerName}}, HostExec: true}, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := o.lacks(tc.state)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
 	}

@@ -18,6 +18,25 @@ import (
 type place struct {
 	root string
 	name string
+	// ownRoot says that the user named root.
+	ownRoot bool
+}
+
+const (
+	programName = "gpu-sandbox"
+	defaultName = "default"
+)
+
+// command is what a user types for a verb to reach this sandbox and no other.
+func (p *place) command(verb string) string {
+	text := programName + " " + verb
+	if p.name != defaultName {
+		text += " --name " + p.name
+	}
+	if p.ownRoot {
+		text += " --dir " + p.root
+	}
+	return "`" + text + "`"
 }
 
 // complete fills in and checks what the flags left open.
@@ -25,12 +44,13 @@ func (p *place) complete() error {
 	if msgs := validation.IsDNS1123Label(p.name); len(msgs) > 0 {
 		return fmt.Errorf("reading --name %q: %s", p.name, strings.Join(msgs, "; "))
 	}
-	if p.root == "" {
+	p.ownRoot = p.root != ""
+	if !p.ownRoot {
 		cache, err := os.UserCacheDir()
 		if err != nil {
 			return fmt.Errorf("finding the cache directory (set --dir): %w", err)
 		}
-		p.root = filepath.Join(cache, "gpu-sandbox")
+		p.root = filepath.Join(cache, programName)
 	}
 	root, err := filepath.Abs(p.root)
 	if err != nil {

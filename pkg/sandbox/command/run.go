@@ -76,13 +76,19 @@ func (o *upOptions) run(ctx context.Context, progress io.Writer, ready func() er
 		return err
 	}
 	crashes := map[string]string{}
-	if err := o.place.write(describe(s, crashes)); err != nil {
+	if err := o.writeState(s, crashes); err != nil {
 		return err
 	}
 	if err := ready(); err != nil {
 		return err
 	}
 	return o.watch(ctx, s, crashes)
+}
+
+func (o *upOptions) writeState(s *sandbox.Sandbox, crashes map[string]string) error {
+	st := describe(s, crashes)
+	st.HostExec = o.hostExec
+	return o.place.write(st)
 }
 
 func (o *upOptions) startSchedulers(ctx context.Context, s *sandbox.Sandbox) error {
@@ -128,7 +134,7 @@ func (o *upOptions) watch(ctx context.Context, s *sandbox.Sandbox, crashes map[s
 			if errors.As(err, &exit) {
 				crashes[exit.Name] = exit.Reason
 			}
-			if err := o.place.write(describe(s, crashes)); err != nil {
+			if err := o.writeState(s, crashes); err != nil {
 				return err
 			}
 		}

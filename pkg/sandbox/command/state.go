@@ -23,6 +23,8 @@ type state struct {
 	Kubeconfig string `json:"kubeconfig"`
 	// Components are the processes in the order of their start.
 	Components []component `json:"components"`
+	// HostExec says that commands in pods run on this machine.
+	HostExec bool `json:"hostExec,omitempty"`
 }
 
 type component struct {
@@ -72,7 +74,7 @@ var errDown = errors.New("not running")
 func (p *place) read() (state, error) {
 	lock, err := p.lock()
 	if err == nil {
-		return state{}, errors.Join(fmt.Errorf("sandbox %q is %w: start it with `gpu-sandbox up`", p.name, errDown), p.release(lock))
+		return state{}, errors.Join(fmt.Errorf("sandbox %q is %w: start it with %s", p.name, errDown, p.command("up")), p.release(lock))
 	}
 	if !errors.Is(err, errLocked) {
 		return state{}, err

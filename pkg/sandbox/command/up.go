@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -106,10 +108,13 @@ func (o *upOptions) up(ctx context.Context, stdout, stderr io.Writer) error {
 
 // alreadyUp waits for a cluster that another up started.
 func (o *upOptions) alreadyUp(ctx context.Context, stdout, stderr io.Writer) error {
-	fmt.Fprintf(stderr, "sandbox %q is running already: `gpu-sandbox down` ends it\n", o.place.name)
+	fmt.Fprintf(stderr, "sandbox %q is running already: %s ends it\n", o.place.name, o.place.command("down"))
 	for {
 		st, err := o.place.read()
 		if err == nil && st.Ready {
+			if err := o.lacks(st); err != nil {
+				return err
+			}
 			return o.announce(stdout, stderr)
 		}
 		if errors.Is(err, errDown) {
@@ -123,6 +128,23 @@ func (o *upOptions) alreadyUp(ctx context.Context, stdout, stderr io.Writer) err
 	}
 }
 
+// lacks returns an error when a cluster that runs has not what the flags ask for, and tells how to get it.
+func (o *upOptions) lacks(st state) error {
+	var flags []string
+	if o.api && !slices.ContainsFunc(st.Components, func(c component) bool { return c.Name == sandbox.ServerName }) {
+		flags = append(flags, "--api")
+	}
+	if o.hostExec && !st.HostExec {
+		flags = append(flags, "--host-exec")
+	}
+	if len(flags) == 0 {
+		return nil
+	}
+	asked := strings.Join(flags, " ")
+	return fmt.Errorf("sandbox %q runs without %s, which cannot be added to it: %s, then %s",
+		o.place.name, asked, o.place.command("down"), o.place.command("up "+asked))
+}
+
 // announce prints the kubeconfig's path, alone on standard output, and what to do with it.
 func (o *upOptions) announce(stdout, stderr io.Writer) error {
 	st, err := o.place.read()
@@ -130,7 +152,7 @@ func (o *upOptions) announce(stdout, stderr io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(stdout, st.Kubeconfig)
-	fmt.Fprintf(stderr, "\nThe cluster runs until `gpu-sandbox down`. Use it with\n\n  export KUBECONFIG=%s\n", st.Kubeconfig)
+	fmt.Fprintf(stderr, "\nThe cluster runs until %s. Use it with\n\n  export KUBECONFIG=%s\n", o.place.command("down"), st.Kubeconfig)
 	return nil
 }
 
