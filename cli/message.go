@@ -27,7 +27,6 @@ var hints = []struct {
 	{isA[*submit.TakenError], always("Nothing was changed. --overwrite changes labels that are there")},
 	{isUntrusted, always("The API server was reached, but its certificate or yours is not accepted: check the server's address,\n" +
 		"certificate-authority and the client certificate in this kubeconfig")},
-	{isSimulated, always("The node is simulated, and runs no commands: gpu-sandbox up --host-exec runs them on that machine")},
 	{isA[*url.Error], hintUnreachable},
 	{apierrors.IsForbidden, always("Ask the administrators of the cluster for this right, or choose another --context or --namespace")},
 	{apierrors.IsUnauthorized, always("The credentials of this kubeconfig are not accepted: log in again")},
@@ -89,9 +88,6 @@ func hintUnreachable(err error) string {
 	}
 	return "Is the cluster of this kubeconfig up? Its API server is " + serverOf(request.URL)
 }
-
-// isSimulated recognises the answer of a sandbox's nodes to a command.
-func isSimulated(err error) bool { return strings.Contains(err.Error(), "no exec found for container") }
 
 // isFieldConflict says whether another program set a field that is to be set.
 func isFieldConflict(err error) bool {

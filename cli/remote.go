@@ -138,10 +138,19 @@ func (t *podTarget) execute(ctx context.Context, client kubernetes.Interface, wh
 	if errors.As(err, &ended) {
 		return &outcomeError{code: ended.Code, text: fmt.Sprintf("the command ended with exit code %d", ended.Code)}
 	}
-	if err != nil {
-		return fmt.Errorf("running a command in pod %s: %w", where.pod, err)
+	return remoteError(where.pod, err)
+}
+
+// remoteError is why a command could not be run. What a sandbox's node says, which runs none, is told with what to do.
+func remoteError(pod string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case strings.Contains(err.Error(), "no exec found for container"):
+		return fmt.Errorf("pod %s is on a simulated node, which runs no commands\n"+
+			"Run them on your own machine in its stead: gpu-sandbox down, then gpu-sandbox up --host-exec", pod)
 	}
-	return nil
+	return fmt.Errorf("running a command in pod %s: %w", pod, err)
 }
 
 // newExecutor speaks WebSocket, and SPDY with what does not understand that.

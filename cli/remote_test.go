@@ -3,6 +3,7 @@ package cli
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,6 +50,19 @@ func TestWhichPodACommandRunsIn(t *testing.T) {
 				t.Errorf("chose %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestACommandOnASimulatedNodeSaysHowToRunIt(t *testing.T) {
+	got := message(remoteError("sft-0", errors.New(`unable to upgrade connection: no exec found for container "main"`)))
+	want := "pod sft-0 is on a simulated node, which runs no commands\n" +
+		"Run them on your own machine in its stead: gpu-sandbox down, then gpu-sandbox up --host-exec"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("message (-want +got):\n%s", diff)
+	}
+	other := errors.New("broken")
+	if got := remoteError("sft-0", other); !errors.Is(got, other) {
+		t.Errorf("got %v, want it to wrap %v", got, other)
 	}
 }
 
