@@ -40,7 +40,7 @@ func newDeleteCmd(f *Factory) *cobra.Command {
 			"Of a job, all goes that gpuctl made for it, and nothing else; the command returns when its pods have ended\n" +
 			"and the GPUs are free. Of a pool, the label goes from its nodes; the nodes stay, in the pool default. Of a\n" +
 			"quota, the bounds go; its namespaces stay, and all that is in them, unless --delete-namespace says otherwise.\n" +
-			"Only namespaces go that gpuctl made.",
+			"Only namespaces go that gpuctl made. If one of several names is not there, nothing is deleted.",
 		Example: "  gpuctl delete qwen2-sft\n" +
 			"  gpuctl delete training/qwen2-sft pool/training-pool\n" +
 			"  gpuctl delete -f train.yaml\n" +
@@ -77,6 +77,9 @@ func runDelete(ctx context.Context, o *deleteOptions, args []string) error {
 	}
 	writer, err := o.factory.writer()
 	if err != nil {
+		return err
+	}
+	if err := o.checkThere(ctx, writer, targets, args); err != nil {
 		return err
 	}
 	if err := o.confirm(ctx, writer, targets); err != nil {

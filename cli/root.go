@@ -163,16 +163,21 @@ const furthest = 3
 
 // didYouMean returns " (did you mean "x"?)" for the known word that is nearest to word, or "".
 func didYouMean(word string, known []string) string {
+	if near := nearWord(word, known); near != "" {
+		return fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return ""
+}
+
+// nearWord returns the known word that is nearest to word, "" if none is near.
+func nearWord(word string, known []string) string {
 	best, distance := "", furthest
 	for _, candidate := range known {
 		if d := levenshtein.ComputeDistance(word, candidate); d < distance && d < len(candidate) {
 			best, distance = candidate, d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %q?)", best)
+	return best
 }
 
 func flagNames(cmd *cobra.Command) []string {

@@ -46,20 +46,9 @@ func (c *Client) Delete(ctx context.Context, namespace, name, kind string) (Dele
 }
 
 func (c *Client) deleteOnce(ctx context.Context, namespace, name, kind string) (Deleted, error) {
-	found, err := c.belonging(ctx, Ref{Namespace: namespace, Name: name, Kind: kind}, topKinds...)
+	found, rest, err := c.parts(ctx, Ref{Namespace: namespace, Name: name, Kind: kind})
 	if err != nil {
 		return Deleted{}, err
-	}
-	others := []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Service")}
-	if len(found) == 0 {
-		others = append(others, corev1.SchemeGroupVersion.WithKind("Pod"))
-	}
-	rest, err := c.belonging(ctx, Ref{Namespace: namespace, Name: name, Kind: kind}, others...)
-	if err != nil {
-		return Deleted{}, err
-	}
-	if len(found)+len(rest) == 0 {
-		return Deleted{}, &NotFoundError{Namespace: namespace, Name: name, Kind: kind}
 	}
 	if err := c.checkAll(found); err != nil {
 		return Deleted{}, err
@@ -70,6 +59,30 @@ func (c *Client) deleteOnce(ctx context.Context, namespace, name, kind string) (
 		}
 	}
 	return Deleted{Namespace: namespace, Name: name, Kind: kindOf(append(found, rest...)[0])}, nil
+}
+
+// Exists is nil if there is something that [Client.Delete] would delete, else its [NotFoundError].
+func (c *Client) Exists(ctx context.Context, ref Ref) error {
+	_, _, err := c.parts(ctx, ref)
+	return err
+}
+
+// parts finds the objects that a job is, and the rest of it: its Services, and its pods if its own object is gone.
+func (c *Client) parts(ctx context.Context, ref Ref) (tops, rest []client.Object, err error) {
+	if tops, err = c.belonging(ctx, ref, topKinds...); err != nil {
+		return nil, nil, err
+	}
+	others := []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Service")}
+	if len(tops) == 0 {
+		others = append(others, corev1.SchemeGroupVersion.WithKind("Pod"))
+	}
+	if rest, err = c.belonging(ctx, ref, others...); err != nil {
+		return nil, nil, err
+	}
+	if len(tops)+len(rest) == 0 {
+		return nil, nil, &NotFoundError{Namespace: ref.Namespace, Name: ref.Name, Kind: ref.Kind}
+	}
+	return tops, rest, nil
 }
 
 // belonging finds the objects of these kinds that belong to a job.

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/submit"
+)
+
+// checkThere refuses to delete anything when one of several things named on the command line is not there: it may be
+// misspelt, or no name at all, such as pods in "delete pods etl".
+func (o *deleteOptions) checkThere(ctx context.Context, writer *submit.Client, targets []target, args []string) error {
+	if len(args) < 2 || len(targets) < 2 || o.missing || len(o.files) > 0 {
+		return nil
+	}
+	missing := failures{io: o.factory.IO}
+	for _, t := range targets {
+		err := o.there(ctx, writer, t)
+		if err != nil && exitCode(err) != exitNotFound {
+			return err
+		}
+		missing.add(err)
+	}
+	if missing.none() {
+		return nil
+	}
+	if len(targets) == len(args) && exitCode(o.there(ctx, writer, targets[0])) == exitNotFound {
+		if err := notAClass(args[0], args[1:]); err != nil {
+			return err
+		}
+	}
+	last := &missing.errs[len(missing.errs)-1]
+	*last = fmt.Errorf("%w\nNothing was deleted", *last)
+	return missing.err()
+}
+
+// there is the error that a thing to delete is not there, nil if it is.
+func (o *deleteOptions) there(ctx context.Context, writer *submit.Client, t target) error {
+	switch t.class {
+	case classPool:
+		reader, err := o.factory.reader()
+		if err != nil {
+			return err
+		}
+		offers, err := reader.Offers(ctx)
+		if err == nil && !slices.ContainsFunc(offers, func(offer inventory.Offer) bool { return offer.Pool == t.Name }) {
+			return &notFoundError{what: fmt.Sprintf("pool %q", t.Name)}
+		}
+		return err
+	case classQuota:
+		quotas, err := writer.Quotas(ctx, t.Name)
+		if err == nil && len(quotas) == 0 {
+			return &submit.QuotaNotFoundError{Name: t.Name}
+		}
+		return err
+	case classNamespace:
+		_, err := writer.OwnNamespace(ctx, t.Name)
+		return err
+	}
+	return writer.Exists(ctx, t.Ref)
+}
+
+// notAClass explains a first word that is no job, and looks like what kubectl would delete, or like a class misspelt;
+// nil if it looks like neither.
+func notAClass(word string, rest []string) error {
+	job := "gpuctl delete job " + strings.Join(rest, " ")
+	switch strings.ToLower(word) {
+	case "node", "nodes", "no":
+		return usagef("nodes are not deleted. Take them out of their pools: gpuctl remove node %s --pool POOL\nNothing was deleted", strings.Join(rest, " "))
+	case "pod", "pods", "po":
+		return usagef("pods are deleted by job: did you mean %s?\nNothing was deleted", job)
+	case "deployment", "deployments", "deploy", "service", "services", "svc":
+		return usagef("unknown resource type %q: did you mean %s?\nNothing was deleted", word, job)
+	}
+	var known []string
+	for name := range classes {
+		if len(name) > 2 { // every word is close to "ns"
+			known = append(known, name)
+		}
+	}
+	slices.Sort(known)
+	near := nearWord(word, known)
+	if near == "" {
+		return nil
+	}
+	return usagef("no job is named %q: did you mean gpuctl delete %s %s?\nNothing was deleted", word, near, strings.Join(rest, " "))
+}
