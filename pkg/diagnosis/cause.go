@@ -93,7 +93,9 @@ const (
 	OutOfMemory     Cause = "OutOfMemory"
 	VolumeMount     Cause = "VolumeMount"
 	Starting        Cause = "Starting"
-	ProbeFailing    Cause = "ProbeFailing"
+	// Retrying is a job whose pod has failed, and whose next one Kubernetes creates after a while.
+	Retrying     Cause = "Retrying"
+	ProbeFailing Cause = "ProbeFailing"
 )
 
 // Unknown is what nothing above explains.

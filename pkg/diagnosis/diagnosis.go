@@ -129,6 +129,8 @@ func Diagnose(f Facts) Report {
 		report.Findings = settled(&f.Job)
 	case f.Job.Reason == inventory.ReasonIncomplete:
 		report.Findings = one(incomplete(&f.Job))
+	case retries(&f, pod):
+		report.Findings = one(retrying(&f.Job))
 	case pod == nil:
 		report.Findings = notCreated(&f.Job)
 	case pod.Spec.NodeName == "":
@@ -152,7 +154,9 @@ func concerned(pods []corev1.Pod) *corev1.Pod {
 		switch {
 		case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil:
 			return 0
-		case pod.Spec.NodeName == "" && conditionOf(pod, corev1.PodScheduled).Message != "":
+		case pod.Spec.NodeName == "" && verdictOn(pod) != "" && !isStale(pod):
+			return 5
+		case pod.Spec.NodeName == "" && verdictOn(pod) != "":
 			return 4
 		case pod.Spec.NodeName == "":
 			return 3

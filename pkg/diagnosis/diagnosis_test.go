@@ -245,11 +245,18 @@ func TestCreationAndContainers(t *testing.T) {
 	mounting := container(waiting("ContainerCreating"), nil).with(func(f *Facts) {
 		f.Job.Events = []inventory.Event{{Reason: "FailedMount", Message: "no such path /data"}}
 	})
+	retried := job(inventory.StatusFailing, "Error", "").with(func(f *Facts) {
+		f.Job.Retries = ptr.To[int32](3)
+		f.Job.Pods = []inventory.Pod{
+			{Name: "train-1", Phase: "Failed", Created: noon, Trouble: inventory.Trouble{Message: "container main ended with exit code 7"}},
+		}
+	})
 	tests := map[string]struct {
 		facts Facts
 		want  Cause
 		says  string
 	}{
+		"between two attempts":          {facts: retried, want: Retrying, says: "container main ended with exit code 7; retry 1 of 3"},
 		"a creation that was cut short": {facts: job(inventory.StatusPending, inventory.ReasonIncomplete, ""), want: Incomplete, says: "not all objects"},
 		"no controller":                 {facts: job(inventory.StatusPending, "NoPods", ""), want: WaitingForControllers, says: "not created"},
 		"a limit range": {facts: job(inventory.StatusPending, "FailedCreate",

@@ -1,9 +1,16 @@
 package diagnosis
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 func TestGangsAreExplained(t *testing.T) {
@@ -23,10 +30,6 @@ func TestGangsAreExplained(t *testing.T) {
 			"0/2 nodes are available: gang: the nodes that suit it have room for 2 of 3 members, even when they are empty.",
 			said{GangTooLarge, "the nodes that suit the job take 2 of its 3 members, even when they are empty"},
 		},
-		"a member is missing": {
-			"0/2 nodes are available: pre-filter pod a-1-x cannot find enough sibling pods, current pods number: 1, minMember of group: 2.",
-			said{GangIncomplete, "the job has 1 of its 2 members: the others have ended, or are yet to be created"},
-		},
 		"another member found no place": {
 			"0/1 nodes are available: 1 optimistic rejection in PostFilter.",
 			said{GangWaiting, "another member of the job found no place, and all start together or not at all"},
@@ -43,6 +46,55 @@ func TestGangsAreExplained(t *testing.T) {
 			}
 			if len(found[0].Advice) == 0 {
 				t.Error("there is no advice")
+			}
+		})
+	}
+}
+
+// TestThePodsOfAGangAreBelieved more than a verdict from the time when they were still being created.
+func TestThePodsOfAGangAreBelieved(t *testing.T) {
+	const gathering = "0/2 nodes are available: pre-filter pod a-1-x cannot find enough sibling pods, current pods number: 1, minMember of group: 2."
+	member := func(i int, verdict string) corev1.Pod {
+		pod := refused(fixture.Pod(fmt.Sprint("a-", i)).GPUs(8).Pool("p"), verdict)
+		pod.Labels[names.LabelPodGroup] = "a"
+		return pod
+	}
+	gang := func(age time.Duration, pods ...corev1.Pod) Facts {
+		return factsOf(pods[0], node("n1", "p", 8), node("n2", "p", 8)).with(func(f *Facts) {
+			f.Pods, f.Job.Created = pods, noon.Add(-age)
+		})
+	}
+	ended := member(1, "")
+	ended.Status.Phase = corev1.PodFailed
+	tests := map[string]struct {
+		facts   Facts
+		want    Cause
+		text    string
+		deletes bool
+	}{
+		"all are there, and the nodes are free": {
+			facts: gang(5*time.Second, member(0, gathering), member(1, gathering)), want: WaitingForTurn, text: "all 2 members",
+		},
+		"all are there, and the nodes are held by others": {
+			facts: gang(time.Hour, member(0, gathering), member(1, gathering)).with(func(f *Facts) {
+				f.Holders = []corev1.Pod{on("n1", 8, "other"), on("n2", 8, "other")}
+			}),
+			want: Busy,
+		},
+		"the verdict on another member is newer": {
+			facts: gang(time.Hour, member(0, gathering),
+				member(1, "0/2 nodes are available: gang: there is room for 1 of 2 members now, and all start at once.")),
+			want: GangWaiting, text: "room for 1 of the 2",
+		},
+		"the second is being created": {facts: gang(5*time.Second, member(0, gathering)), want: GangIncomplete, text: "yet to be created"},
+		"the second has ended":        {facts: gang(time.Hour, member(0, gathering), ended), want: GangIncomplete, text: "have ended", deletes: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			report := Diagnose(tc.facts)
+			advice := strings.Join(report.Findings[0].Advice, "; ")
+			if report.Cause != tc.want || !strings.Contains(report.Findings[0].Text, tc.text) || strings.Contains(advice, "delete the job") != tc.deletes {
+				t.Errorf("cause %s, %+v; want %s with %q", report.Cause, report.Findings, tc.want, tc.text)
 			}
 		})
 	}

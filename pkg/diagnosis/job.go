@@ -54,12 +54,18 @@ func suspended(job *inventory.JobDetail) Finding {
 }
 
 func failed(job *inventory.JobDetail) Finding {
-	out := Finding{Cause: Failed, Text: job.Reason + ": " + job.Message}
-	if strings.Contains(job.Message, "OOMKilled") || job.Reason == "OOMKilled" {
-		out.Advice = append(out.Advice, "ask for more memory in resources.memory, or use less")
+	return Finding{
+		Cause: Failed, Text: job.Reason + ": " + job.Message,
+		Advice: append(memoryAdvice(job.Trouble), logsAdvice(job)),
 	}
-	out.Advice = append(out.Advice, "see what it wrote: gpuctl logs "+job.Name+" -n "+job.Namespace)
-	return out
+}
+
+// memoryAdvice is what to do about a container that was killed for its memory, nothing about any other.
+func memoryAdvice(trouble inventory.Trouble) []string {
+	if strings.Contains(trouble.Message, "OOMKilled") || trouble.Reason == "OOMKilled" {
+		return []string{"ask for more memory in resources.memory, or use less"}
+	}
+	return nil
 }
 
 // notCreated explains a job of which no pod exists.

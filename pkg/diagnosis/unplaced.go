@@ -8,6 +8,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
 // unplaced explains a pod without a node.
@@ -23,9 +24,19 @@ func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	case strings.Contains(verdict, "annotation "+names.GroupName):
 		return one(malformed(pod, refusal(verdict))), nil
 	}
+	_, members, gang := inventory.MissingMembers(verdict)
+	if gang {
+		if finding, ok := gathering(f, pod, members); ok {
+			return one(finding), nil
+		}
+	}
 	out := findings(verdict, podRules)
 	if len(out) > 0 {
 		return out, nil
+	}
+	s := &search{facts: f, request: request}
+	if gang {
+		return s.gathered(members)
 	}
 	if !f.mayRead(UnreadNodes) || !f.mayRead(UnreadPods) {
 		out = append(findings(verdict, nodeRules), findings(verdict, plainRules)...)
@@ -34,7 +45,6 @@ func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 		}
 		return out, nil
 	}
-	s := &search{facts: f, request: request}
 	return s.explain(verdict)
 }
 

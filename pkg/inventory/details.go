@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,9 +23,12 @@ type JobDetail struct {
 	// Submitted is the YAML that the job was made from, "" when it was not made by gpuctl.
 	Submitted string `json:"-"`
 	// Meta is that of the job's object, nil when only pods of the job are left.
-	Meta      *metav1.ObjectMeta `json:"-"`
-	Container Container          `json:"container"`
-	Services  []Service          `json:"services,omitempty"`
+	Meta *metav1.ObjectMeta `json:"-"`
+	// Retries is how often a pod that fails is replaced, of a job on several nodes each of its ranks; nil for a job that
+	// goes on for ever.
+	Retries   *int32    `json:"-"`
+	Container Container `json:"container"`
+	Services  []Service `json:"services,omitempty"`
 	// Events are those of the job's object, its pods and all between them, the oldest first.
 	Events []Event `json:"events,omitempty"`
 }
@@ -136,6 +140,7 @@ func (d *JobDetail) describe(objects Objects) {
 	for i := range objects.Jobs {
 		if job := &objects.Jobs[i]; job.UID == d.Object.UID {
 			d.Meta = &job.ObjectMeta
+			d.Retries = cmp.Or(job.Spec.BackoffLimitPerIndex, job.Spec.BackoffLimit)
 			d.Description = job.Annotations[names.AnnotationDescription]
 			d.Submitted = job.Annotations[names.AnnotationSubmitted]
 			d.Container = buildContainer(&job.Spec.Template.Spec)

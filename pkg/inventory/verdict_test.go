@@ -14,3 +14,12 @@ func TestVerdictKeepsWhatHelps(t *testing.T) {
 		t.Errorf("a verdict of a verdict is %q, want it unchanged", got)
 	}
 }
+
+func TestAGangThatIsNotWholeIsToldInWords(t *testing.T) {
+	const told = "0/16 nodes are available: pre-filter pod a-1-x cannot find enough sibling pods, current pods number: 1, " +
+		"minMember of group: 20. preemption: 0/16 nodes are available: 16 No preemption victims found."
+	const want = "1 of the 20 members of the job were there when the scheduler looked"
+	if got := Verdict(told); got != want {
+		t.Errorf("verdict is %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,48 @@
+package diagnosis
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// retries reports whether a job waits for nothing but its next attempt: a pod has failed, those that are left run, and
+// Kubernetes creates another one after a back-off that grows with each failure.
+func retries(f *Facts, pod *corev1.Pod) bool {
+	if f.Job.Retries == nil || f.Job.Reason == "FailedCreate" || pod != nil && conditionOf(pod, corev1.PodReady).Status != corev1.ConditionTrue {
+		return false
+	}
+	_, failed := lastFailed(&f.Job)
+	return failed
+}
+
+// lastFailed returns the pod of a job that failed last.
+func lastFailed(job *inventory.JobDetail) (inventory.Pod, bool) {
+	failed := slices.DeleteFunc(slices.Clone(job.Pods), func(pod inventory.Pod) bool { return pod.Phase != string(corev1.PodFailed) })
+	if len(failed) == 0 {
+		return inventory.Pod{}, false
+	}
+	return slices.MaxFunc(failed, func(a, b inventory.Pod) int { return a.Created.Compare(b.Created) }), true
+}
+
+func retrying(job *inventory.JobDetail) Finding {
+	last, _ := lastFailed(job)
+	var times int32
+	for _, pod := range job.Pods {
+		sameRank := pod.Rank == nil || last.Rank == nil || *pod.Rank == *last.Rank
+		if pod.Phase == string(corev1.PodFailed) && sameRank {
+			times++
+		}
+	}
+	next := "it is not tried again"
+	if times <= *job.Retries {
+		next = fmt.Sprintf("retry %d of %d comes after a pause", times, *job.Retries)
+	}
+	out := Finding{Cause: Retrying, Text: sentence("pod "+last.Name+" has failed", last.Message) + "; " + next}
+	out.Advice = append(memoryAdvice(last.Trouble), logsAdvice(job),
+		fmt.Sprintf("if it cannot succeed, end it: gpuctl cancel %s -n %s", job.Name, job.Namespace))
+	return out
+}
