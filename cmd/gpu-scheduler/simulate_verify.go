@@ -85,6 +85,9 @@ func writeComparisons(to io.Writer, comparisons []*simulate.Comparison) error {
 		fmt.Fprintf(&out, "%s: %.2f %% of the decisions come out the same\n", c.Name, c.ReproducedPercent)
 		fmt.Fprintf(&out, "  %d of %d placements, on the same node and cards; the node is the same for %d\n", c.SamePlace, c.Placements, c.SameNode)
 		fmt.Fprintf(&out, "  %d of %d refusals\n", c.SameRefusals, c.Refusals)
+		if c.JustLeft > 0 {
+			fmt.Fprintf(&out, "  %d of all these only beside pods that had just left, of which the scheduler had not heard yet\n", c.JustLeft)
+		}
 		for i, d := range c.Differences {
 			if i == mostDifferences {
 				fmt.Fprintf(&out, "  and %d more differences, see -o json\n", len(c.Differences)-i)

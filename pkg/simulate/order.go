@@ -48,7 +48,8 @@ func decisionsOf(rec *recording.Recording) []made {
 	return all
 }
 
-// underWay is how many changes may come between a refusal and its report.
+// underWay is how many changes may come between a refusal and its report, and between what the API server has told the
+// scheduler and what that has taken in.
 const underWay = 16
 
 // departure is a pod that left with an event.
@@ -67,6 +68,7 @@ func (v *verifier) refuse(ctx context.Context, pod *corev1.Pod) error {
 	if err == nil && got.Node != "" {
 		if again, _, retryErr := v.chooseBeside(ctx, pod); again.Node == "" {
 			got, err = again, retryErr
+			v.result.JustLeft++
 		}
 	}
 	switch {
