@@ -54,7 +54,7 @@ const (
 // demand is one for whole cards alone.
 func NewModel(demand Demand, turnover float64) *Model {
 	classes := heaviest(demand)
-	m := &Model{card: cardValues(shares(classes)), largest: 2, turnover: min(max(turnover, 0), 1)}
+	m := &Model{card: cardValues(shares(classes)), largest: minLargest, turnover: min(max(turnover, 0), 1)}
 	cpu, memory := make([]hunger, len(classes)), make([]hunger, len(classes))
 	for i := range classes {
 		class, weight := &classes[i].Class, classes[i].milli()

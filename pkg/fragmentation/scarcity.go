@@ -15,46 +15,46 @@ type Shape struct {
 // maxLargest bounds the classes of the largest pods that Scarcity looks at: those that ask for the most together.
 const maxLargest = 64
 
+// minLargest is how many cards the largest pod to be expected is taken to ask for where all ask for fewer.
+const minLargest = 2
+
 // Scarcity tells how much the largest pods to be expected depend on nodes of each shape: 1 where each such pod could
 // run on each node that has the cards, more where some of them can run on few others, 0 where none can run.
 //
 //	scarcity(shape) = sum over the classes that fit, of the share of the class × all nodes with the cards / those that fit it
 func Scarcity(demand Demand, nodes map[Shape]int64) map[Shape]float64 {
 	largest, asked := largestOf(demand)
-	cards, all := int64(2), int64(0)
-	if len(largest) > 0 {
-		cards = largest[0].Cards
+	if len(largest) == 0 { // then nothing is known of them but that they ask for several cards
+		largest, asked = []expected{{Class{Cards: minLargest, Share: Whole}, 1}}, minLargest*Whole
 	}
-	for shape, count := range nodes {
-		if shape.Cards >= cards {
-			all += count
-		}
-	}
+	all := holding(nodes, &Class{Cards: largest[0].Cards})
 	scarcity := map[Shape]float64{}
-	for shape := range nodes {
-		if len(largest) == 0 && shape.Cards >= cards {
-			scarcity[shape] = 1
-		}
-	}
 	for i := range largest {
-		class, fit := &largest[i], int64(0)
-		for shape, count := range nodes {
-			if shape.holds(&class.Class) {
-				fit += count
-			}
-		}
+		class := &largest[i]
+		fit := holding(nodes, &class.Class)
 		for shape := range nodes {
 			if shape.holds(&class.Class) {
-				scarcity[shape] += class.milli() / asked * float64(all) / float64(fit)
+				scarcity[shape] += class.milli() / asked * all / fit
 			}
 		}
 	}
 	return scarcity
 }
 
+// holding counts the nodes that would have room for a pod of a class, were they empty.
+func holding(nodes map[Shape]int64, class *Class) float64 {
+	sum := int64(0)
+	for shape, count := range nodes {
+		if shape.holds(class) {
+			sum += count
+		}
+	}
+	return float64(sum)
+}
+
 // largestOf returns the classes of the pods that ask for the most cards each, and what they ask for together.
 func largestOf(demand Demand) (largest []expected, asked float64) {
-	classes, cards := heaviest(demand), int64(2)
+	classes, cards := heaviest(demand), int64(minLargest)
 	for i := range classes {
 		cards = max(cards, classes[i].Cards)
 	}
