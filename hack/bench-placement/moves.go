@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"g8s.host/gpu-scheduler/pkg/simulate/openb"
@@ -52,21 +54,37 @@ type churned struct {
 	moved               placement.Moved
 }
 
+// meanOf runs all seeds, as many at a time as there are processors.
 func meanOf(nodes []openb.Node, pods []openb.Pod, name string, seeds int, moves *placement.Moves) churned {
 	policy := policies[slices.IndexFunc(policies, func(p policy) bool { return p.name == name })]
+	results := make([]placement.ChurnResult, seeds)
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var running sync.WaitGroup
+	for i := range results {
+		slots <- struct{}{}
+		running.Go(func() {
+			seed := int64(firstSeed + i)
+			run := placement.Churn{Load: 1, WarmUp: warmUp, Measured: measured, Seed: seed, Moves: moves}
+			results[i] = run.Run(nodes, pods, policy.make(nodes, pods, seed))
+			<-slots
+		})
+	}
+	running.Wait()
 	mean := churned{seeds: float64(seeds)}
-	for seed := int64(firstSeed); seed < firstSeed+int64(seeds); seed++ {
-		run := placement.Churn{Load: 1, WarmUp: warmUp, Measured: measured, Seed: seed, Moves: moves}
-		result := run.Run(nodes, pods, policy.make(nodes, pods, seed))
-		mean.allocated += result.Allocated / mean.seeds
-		mean.accepted += result.Accepted / mean.seeds
-		mean.moved.Pods += result.Moved.Pods
-		mean.moved.GPUs += result.Moved.GPUs
-		mean.moved.Moves += result.Moved.Moves
-		mean.moved.Milli += result.Moved.Milli
-		mean.moved.Share += result.Moved.Share / mean.seeds
+	for i := range results {
+		mean.add(&results[i])
 	}
 	return mean
+}
+
+func (c *churned) add(result *placement.ChurnResult) {
+	c.allocated += result.Allocated / c.seeds
+	c.accepted += result.Accepted / c.seeds
+	c.moved.Pods += result.Moved.Pods
+	c.moved.GPUs += result.Moved.GPUs
+	c.moved.Moves += result.Moved.Moves
+	c.moved.Milli += result.Moved.Milli
+	c.moved.Share += result.Moved.Share / c.seeds
 }
 
 func (c *churned) row(lifetime time.Duration) string {
