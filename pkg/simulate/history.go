@@ -26,36 +26,53 @@ func FromRecording(rec *recording.Recording, schedulers []string) (Cluster, []Ar
 			cluster.Ends[pod.UID] = stay.left.Sub(rec.Start)
 		}
 	}
-	groups := map[types.NamespacedName]*gangsv1.PodGroup{}
+	h := comers{start: rec.Start, schedulers: schedulers, stays: stays, known: map[types.UID]bool{}, groups: map[types.NamespacedName]*gangsv1.PodGroup{}}
 	for _, group := range cluster.Groups {
-		groups[types.NamespacedName{Namespace: group.Namespace, Name: group.Name}] = group
+		h.groups[types.NamespacedName{Namespace: group.Namespace, Name: group.Name}] = group
 	}
-	var arrivals []Arrival
-	come := func(pod *corev1.Pod, at time.Time) {
-		if !slices.Contains(schedulers, pod.Spec.SchedulerName) {
-			return
-		}
-		arrivals = append(arrivals, Arrival{Pod: waitingAgain(pod), Group: groups[groupOf(pod)], At: at.Sub(rec.Start)}.staying(stays[pod.UID], rec.Start))
-	}
-	known := map[types.UID]bool{}
 	for _, pod := range waiting {
-		known[pod.UID] = true
-		come(pod, rec.Start)
+		h.come(pod, rec.Start)
 	}
 	for i := range rec.Events {
 		event := &rec.Events[i]
 		switch {
-		case event.Node != nil && event.Type == watch.Added:
-			if !slices.ContainsFunc(cluster.Nodes, func(n *corev1.Node) bool { return n.Name == event.Node.Name }) {
-				cluster.Nodes = append(slices.Clip(cluster.Nodes), event.Node)
-			}
-		case event.Pod != nil && event.Type == watch.Added && event.Pod.Spec.NodeName == "" && !known[event.Pod.UID]:
-			known[event.Pod.UID] = true
-			come(event.Pod, event.At)
+		case event.Type != watch.Added:
+		case event.Node != nil:
+			cluster.Nodes = withNode(cluster.Nodes, event.Node)
+		case event.Pod != nil && event.Pod.Spec.NodeName == "":
+			h.come(event.Pod, event.At)
 		}
 	}
-	slices.SortStableFunc(arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
-	return cluster, arrivals
+	slices.SortStableFunc(h.arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
+	return cluster, h.arrivals
+}
+
+// withNode adds a node to a list that may be shared, unless one of its name is there.
+func withNode(nodes []*corev1.Node, node *corev1.Node) []*corev1.Node {
+	if slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return n.Name == node.Name }) {
+		return nodes
+	}
+	return append(slices.Clip(nodes), node)
+}
+
+// comers are the pods that come in a recording.
+type comers struct {
+	start      time.Time
+	schedulers []string
+	groups     map[types.NamespacedName]*gangsv1.PodGroup
+	stays      map[types.UID]stay
+	known      map[types.UID]bool
+	arrivals   []Arrival
+}
+
+// come adds a pod that one of the schedulers is to place, once.
+func (c *comers) come(pod *corev1.Pod, at time.Time) {
+	if c.known[pod.UID] || !slices.Contains(c.schedulers, pod.Spec.SchedulerName) {
+		return
+	}
+	c.known[pod.UID] = true
+	arrival := Arrival{Pod: waitingAgain(pod), Group: c.groups[groupOf(pod)], At: at.Sub(c.start)}
+	c.arrivals = append(c.arrivals, arrival.staying(c.stays[pod.UID], c.start))
 }
 
 // stay is when a pod got its node, and when it ended or was deleted. Zero is never.
