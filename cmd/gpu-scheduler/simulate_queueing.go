@@ -51,13 +51,8 @@ func newQueueingCommand() *cobra.Command {
 		Example: queueingExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cmd.SilenceUsage = true
 			q.out, q.progress = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			err := q.run(cmd.Context())
-			if err != nil {
-				fmt.Fprintln(q.progress, "error:", err)
-			}
-			return err
+			return told(cmd, q.run(cmd.Context()))
 		},
 	}
 	flags := cmd.Flags()

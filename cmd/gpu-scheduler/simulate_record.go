@@ -57,11 +57,12 @@ func newRecordCommand() *cobra.Command {
 	return cmd
 }
 
-// told prints an error of a subcommand, of which kube-scheduler's command does not tell.
+// told prints an error of a subcommand, in place of the line of log that kube-scheduler's command makes of it.
 func told(cmd *cobra.Command, err error) error {
 	cmd.SilenceUsage = true
 	if err != nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), "error:", err)
+		silenceLogs()
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -168,20 +169,27 @@ func (m *measure) finish(left []*entry) *Result {
 
 func gpus(milli int64) float64 { return float64(milli) / milliPerGPU }
 
-// refused counts the pods without a node by what they ask for, those with the most pods first.
+// refused counts the pods without a node by what they ask for and what stands first against it, those with the most pods
+// first.
 func (m *measure) refused(left []*entry) []Refusal {
 	var all []Refusal
-	at := map[string]int{}
+	type kind struct{ asks, reason string }
+	at := map[kind]int{}
+	ofGangs := reasonsOfGangs(left)
 	for _, pod := range left {
-		asks := describe(pod.Pod)
-		i, ok := at[asks]
+		reasons := pod.reasons
+		if gang := gangOf(pod.Pod); gang.Name != "" {
+			reasons = ofGangs[gang]
+		}
+		group := kind{asks: describe(pod.Pod)}
+		if len(reasons) > 0 {
+			group.reason = reasons[0]
+		}
+		i, ok := at[group]
 		if !ok {
 			i = len(all)
-			at[asks] = i
-			all = append(all, Refusal{Asks: asks})
-		}
-		if len(pod.reasons) > 0 { // the last one of a gang was tried when all had come
-			all[i].Reasons = pod.reasons
+			at[group] = i
+			all = append(all, Refusal{Asks: group.asks, Reasons: reasons})
 		}
 		all[i].Pods++
 		all[i].GPUs += gpus(milliOf(pod.Pod, m.mean))
@@ -199,4 +207,20 @@ func distributionOf(all []time.Duration) *Distribution {
 	}
 	at := func(percent int) float64 { return all[(len(all)-1)*percent/100].Seconds() }
 	return &Distribution{Mean: sum / float64(len(all)), P50: at(50), P99: at(99), Max: at(100)}
+}
+
+// reasonsOfGangs returns why each gang waits: what was said of its last member, which was tried when all had come.
+func reasonsOfGangs(left []*entry) map[types.NamespacedName][]string {
+	out := map[types.NamespacedName][]string{}
+	for _, pod := range left {
+		if gang := gangOf(pod.Pod); gang.Name != "" && len(pod.reasons) > 0 {
+			out[gang] = pod.reasons
+		}
+	}
+	return out
+}
+
+// gangOf names the gang of a pod; the name is "" for a pod that is in none.
+func gangOf(pod *corev1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[names.LabelPodGroup]}
 }

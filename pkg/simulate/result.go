@@ -36,7 +36,7 @@ type Result struct {
 	// arrival has a lifetime.
 	Delay      *Distribution `json:"delaySeconds,omitempty"`
 	Completion *Distribution `json:"completionSeconds,omitempty"`
-	// Refused are the pods that still wait at the end, by what they ask for.
+	// Refused are the pods that still wait at the end, by what they ask for and why they wait.
 	Refused []Refusal `json:"refused"`
 	// Decisions are the placements in the order in which they were made.
 	Decisions []Decision `json:"decisions,omitempty"`
@@ -57,7 +57,7 @@ type Distribution struct {
 	Max  float64 `json:"max"`
 }
 
-// Refusal is a group of pods that ask for the same and fit nowhere.
+// Refusal is a group of pods that ask for the same and fit nowhere for the same first reason.
 type Refusal struct {
 	Asks string  `json:"asks"`
 	Pods int     `json:"pods"`

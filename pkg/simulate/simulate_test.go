@@ -73,6 +73,25 @@ func TestPodsGoThroughTheRealPlugins(t *testing.T) {
 	}
 }
 
+func TestRefusedPodsOfOneSizeHaveEachTheirReason(t *testing.T) {
+	large := asking("large", 1, 1000)
+	large.MemoryMiB = 9 << 20
+	other := asking("other", 1, 1000)
+	other.Models = []string{"A10"}
+	arrivals := simulate.ArrivalsOf([]openb.Pod{large, other})
+	for _, arrival := range simulate.ArrivalsOf([]openb.Pod{asking("p", 1, 1000), asking("q", 1, 1000)}) {
+		arrival.Pod.Spec.NodeSelector = map[string]string{names.LabelPool: "nopool"}
+		arrivals = append(arrivals, arrival)
+	}
+	got := map[string]int{}
+	for _, refusal := range run(t, simulate.Cluster{Nodes: simulate.NodesOf(machines(1, 2))}, arrivals).Refused {
+		got[refusal.Reasons[0]] += refusal.Pods
+	}
+	if len(got) != 3 || got[`no node is in GPU pool "nopool" (pools: default)`] != 2 {
+		t.Errorf("got %v, want three reasons, one of them of two pods", got)
+	}
+}
+
 func TestAModelIsACondition(t *testing.T) {
 	other := asking("a", 1, 1000)
 	other.Models = []string{"A10"}
