@@ -117,6 +117,12 @@ func TestExamine(t *testing.T) {
 			},
 			want: map[string]finding{"labels of nodes": {Warning, "label g8s.host/gpuType is not read, g8s.host/gpu-type is (n3); label runwhere.ai/pool is not read"}},
 		},
+		"keys with a letter too few, too many or another": {
+			change: func(f *Facts) {
+				f.Nodes = append(f.Nodes, node("n3", "8", map[string]string{"g8s.host/gpu-typ": "x", "g8s.host/pol": "y", "g8s.host/team": "z"}))
+			},
+			want: map[string]finding{"labels of nodes": {Warning, "label g8s.host/gpu-typ is not read, g8s.host/gpu-type is (n3); label g8s.host/pol is not read, g8s.host/pool is (n3)"}},
+		},
 		"what may not be read is unknown, not missing": {
 			change: func(f *Facts) {
 				*f = Facts{Unread: []Part{PartPriorityClasses, PartLease, PartNodes, PartPolicies}, Groups: f.Groups}

@@ -91,7 +91,7 @@ func (f *Facts) labels() Check {
 // nodeLabels are the labels that this project reads on nodes.
 var nodeLabels = []string{names.LabelPool, names.LabelGPUType, names.LabelRack, names.LabelSharing}
 
-// misspeltKeys finds labels that mean one of ours: in another spelling, or under the prefix of an older gpuctl.
+// misspeltKeys finds labels that mean one of ours: in another spelling, with a slip, or under the prefix of an older gpuctl.
 func (f *Facts) misspeltKeys() []string {
 	found := map[string][]string{}
 	for i := range f.Nodes {
@@ -116,11 +116,17 @@ func meantKey(key string) string {
 	plain := strings.NewReplacer("-", "", "_", "")
 	for _, known := range nodeLabels {
 		_, meant, _ := strings.Cut(known, "/")
-		if strings.EqualFold(plain.Replace(name), plain.Replace(meant)) {
+		if isKeySlip(plain.Replace(name), plain.Replace(meant)) {
 			return known
 		}
 	}
 	return ""
+}
+
+// isKeySlip reports whether a name is a known one in another case, or is one letter off it, two off a long one.
+func isKeySlip(name, known string) bool {
+	name, known = strings.ToLower(name), strings.ToLower(known)
+	return levenshtein.ComputeDistance(name, known) <= max(1, len(known)/4)
 }
 
 // misspeltValues finds values that differ by one letter, or only in case, from one that more nodes have. Digits are
