@@ -93,7 +93,7 @@ func runAdviseDefrag(ctx context.Context, o *adviseDefragOptions) error {
 	if o.output.format != "" {
 		return encode(o.factory.IO.Out, o.output.format, advice)
 	}
-	if err := writeDefrag(o.factory.IO.Out, advice, o.limits); err != nil {
+	if err := o.write(o.factory.IO.Out, advice); err != nil {
 		return err
 	}
 	if !o.apply {
@@ -132,7 +132,7 @@ func (o *adviseDefragOptions) carryOut(ctx context.Context, carrier *defrag.Carr
 			return err
 		}
 		fmt.Fprint(out, "The cluster has changed since the plan was made. The new plan:\n\n")
-		if err := writeDefrag(out, advice, o.limits); err != nil {
+		if err := o.write(out, advice); err != nil {
 			return err
 		}
 	}
@@ -151,8 +151,8 @@ func carryOutAll(ctx context.Context, carrier *defrag.Carrier, advice defrag.Adv
 	return nil
 }
 
-// writeDefrag puts an advice in words.
-func writeDefrag(out io.Writer, advice defrag.Advice, limits defrag.Limits) error {
+// write puts an advice in words.
+func (o *adviseDefragOptions) write(out io.Writer, advice defrag.Advice) error {
 	if len(advice.Proposals)+len(advice.Unhelped) == 0 {
 		_, err := fmt.Fprintln(out, "No job waits for GPUs.")
 		return err
@@ -163,16 +163,50 @@ func writeDefrag(out io.Writer, advice defrag.Advice, limits defrag.Limits) erro
 			return err
 		}
 	}
-	for _, waiting := range advice.Unhelped {
-		fmt.Fprintf(out, "%s: no moves help: %s\n\n", waitsFor(waiting.Ref), waiting.Why)
+	for _, job := range byJob(advice.Unhelped) {
+		fmt.Fprintf(out, "%s: no moves help: %s\n\n", jobWaitsFor(job), defrag.WhyOf(job))
 	}
 	if !moved {
 		_, err := fmt.Fprintf(out, "Nothing is to be moved (looked for at most %d moves each, of pods that have run for %s).\n",
-			limits.Moves, limits.MinRun)
+			o.limits.Moves, o.limits.MinRun)
 		return err
 	}
-	_, err := fmt.Fprintln(out, "A move restarts the pod: it loses what it has not saved. --apply makes the moves, one at a time.")
+	text := "A move restarts the pod: it loses what it has not saved."
+	if !o.apply {
+		text += " --apply makes the moves, one at a time."
+	}
+	_, err := fmt.Fprintln(out, text)
 	return err
+}
+
+// byJob puts the pods of a job together, in the order in which the jobs come.
+func byJob(pods []defrag.Unhelped) [][]defrag.Unhelped {
+	var out [][]defrag.Unhelped
+	at := map[[2]string]int{}
+	for _, pod := range pods {
+		key := [2]string{pod.Namespace, pod.Job}
+		i, known := at[key]
+		if !known || pod.Job == "" {
+			at[key] = len(out)
+			out = append(out, []defrag.Unhelped{pod})
+			continue
+		}
+		out[i] = append(out[i], pod)
+	}
+	return out
+}
+
+// jobWaitsFor says which job waits, with how many pods, for how many GPUs.
+func jobWaitsFor(pods []defrag.Unhelped) string {
+	first := pods[0].Ref
+	if len(pods) == 1 {
+		return waitsFor(first)
+	}
+	total := int64(0)
+	for _, pod := range pods {
+		total += pod.GPUs
+	}
+	return fmt.Sprintf("%s/%s (%d pods) of namespace %s waits for %s", first.Kind, first.Job, len(pods), first.Namespace, plural(int(total), "GPU"))
 }
 
 func writeProposal(out io.Writer, p defrag.Proposal) error {

@@ -20,9 +20,11 @@ type cluster struct {
 	nodes []*fit.Node // sorted by name
 	// movable are the pods of a node that can bear to be moved and have not been, those that hold most first.
 	movable [][]*fit.Request
-	known   map[*corev1.Pod]*pod
-	kinds   map[string]int
-	marks   *rand.Rand
+	// young are the pods of a node that only have not run for long enough to be moved.
+	young [][]*fit.Request
+	known map[*corev1.Pod]*pod
+	kinds map[string]int
+	marks *rand.Rand
 	// state is of a node, and equal only when it is as it was: the marks of all that has changed, added up.
 	state    []uint64
 	verdicts [][]verdict // by kind and node
@@ -55,13 +57,18 @@ func newCluster(facts *Facts, limits Limits) *cluster {
 		c.nodes = append(c.nodes, fit.NewNode(&facts.Nodes[i], on[facts.Nodes[i].Name], &topologies))
 	}
 	slices.SortFunc(c.nodes, func(a, b *fit.Node) int { return cmp.Compare(a.Object.Name, b.Object.Name) })
-	c.state, c.movable = make([]uint64, len(c.nodes)), make([][]*fit.Request, len(c.nodes))
+	c.state = make([]uint64, len(c.nodes))
+	c.movable, c.young = make([][]*fit.Request, len(c.nodes)), make([][]*fit.Request, len(c.nodes))
 	for at, node := range c.nodes {
 		for _, pod := range on[node.Object.Name] {
 			request, err := fit.RequestOf(pod)
-			if err == nil && facts.movable(pod, limits) {
+			switch {
+			case err != nil:
+			case facts.movable(pod, limits):
 				c.movable[at] = append(c.movable[at], request)
 				c.meet(request, cardMemory(node.Object))
+			case facts.movable(pod, Limits{}):
+				c.young[at] = append(c.young[at], request)
 			}
 		}
 		slices.SortFunc(c.movable[at], c.byDemand)
@@ -163,7 +170,7 @@ func (c *candidates) Nodes() int { return len(c.nodes) }
 
 // Movable leaves out pods of a higher priority than the one that waits.
 func (c *candidates) Movable(node int) []*fit.Request {
-	return slices.DeleteFunc(slices.Clone(c.movable[node]), func(r *fit.Request) bool { return outranks(r.Pod, c.waiting.Pod) })
+	return below(c.waiting, c.movable[node])
 }
 
 // Fits reports whether a pod fits on a node.

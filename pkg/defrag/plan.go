@@ -18,6 +18,7 @@ const (
 	whyUnreadable = "what it asks cannot be read: "
 	whyTied       = "its place depends on more than nodes show: claimed volumes, affinity between pods or a hard spread"
 	whyNoNode     = "no node of its pool and type could hold it, were the node empty"
+	whyYoung      = "only pods are in the way that have run for less than --min-run"
 	whyFixed      = "too much of what is in the way cannot be moved"
 	whyNowhere    = "what is in the way has no other place to go, or would take too many moves"
 	whyGang       = "not all pods of its gang can be helped"
@@ -109,6 +110,17 @@ func unhelped(group []*corev1.Pod, first int, why string) []Unhelped {
 	}
 	out[first].Why = why
 	return out
+}
+
+// WhyOf returns the reason that stands for several pods of one job: that of its pod that cannot be helped, on which the
+// others of a gang wait.
+func WhyOf(pods []Unhelped) string {
+	for _, pod := range pods {
+		if pod.Why != whyGang {
+			return pod.Why
+		}
+	}
+	return whyGang
 }
 
 // maxTries bounds the time that is spent on one pod, to seconds.

@@ -158,6 +158,22 @@ func TestPlan(t *testing.T) {
 			},
 			want: []string{"eight -> b, b b -> a"},
 		},
+		"what only --min-run keeps is told": {
+			facts: Facts{
+				Nodes:   nodesOf8("a", "b"),
+				Running: []corev1.Pod{running("new", "a", 1, func(pod *corev1.Pod) { pod.Status.StartTime.Time = now.Add(-time.Minute) }), running("b", "b", 8, priority(1))},
+				Waiting: []corev1.Pod{waiting("eight", 8)},
+			},
+			want: []string{"eight: " + whyYoung},
+		},
+		"more cores than any node has are no matter of what is in the way": {
+			facts: Facts{
+				Nodes:   nodesOf8("a"),
+				Running: []corev1.Pod{running("a1", "a", 1)},
+				Waiting: []corev1.Pod{waiting("eight", 8, cpu(9000))},
+			},
+			want: []string{"eight: " + whyNoNode},
+		},
 		"its author keeps a pod where it is": {
 			facts: Facts{
 				Nodes: nodesOf8("a", "b", "c"),

@@ -4,42 +4,45 @@ import (
 	"slices"
 
 	"g8s.host/gpu-scheduler/pkg/fit"
-	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // whyNot says why no moves make room for a pod: what is in the way on the node that comes closest.
 func (p *planner) whyNot(request *fit.Request) string {
 	why := whyNoNode
-	view := candidates{p.cluster, request}
 	for at, node := range p.nodes {
 		if !request.InScope(node.Object) {
 			continue
 		}
-		var undo []func()
-		for _, pod := range view.Movable(at) {
-			undo = append(undo, p.take(pod, at))
-		}
-		obstacles, cards := request.Obstacles(node)
-		for _, back := range slices.Backward(undo) {
-			back()
-		}
-		if len(obstacles) == 0 {
+		movable, young := below(request, p.movable[at]), below(request, p.young[at])
+		switch {
+		case fitsWithout(request, node, movable):
 			return whyNowhere
-		}
-		if !slices.ContainsFunc(obstacles, func(o fit.Obstacle) bool { return !heals(o, cards) }) {
+		case fitsWithout(request, node, slices.Concat(movable, young)):
+			why = whyYoung
+		case why == whyNoNode && fitsEmpty(request, node):
 			why = whyFixed
 		}
 	}
 	return why
 }
 
-// heals reports whether pods that leave take an obstacle away.
-func heals(o fit.Obstacle, cards gpu.Reason) bool {
-	switch o.Kind {
-	case fit.Cards:
-		return cards.IsShortage()
-	case fit.CPUShort, fit.MemoryShort, fit.ResourceShort, fit.PodLimit:
-		return true
+// fitsWithout reports whether a pod would fit on a node that some pods have left.
+func fitsWithout(request *fit.Request, node *fit.Node, left []*fit.Request) bool {
+	for _, pod := range left {
+		back := node.Remove(pod.Pod)
+		defer back() // the last one first
 	}
-	return false
+	obstacles, _ := request.Obstacles(node)
+	return len(obstacles) == 0
+}
+
+// fitsEmpty reports whether a pod would fit on a node on which no pod is.
+func fitsEmpty(request *fit.Request, node *fit.Node) bool {
+	obstacles, _ := request.Obstacles(fit.NewNode(node.Object, nil, nil))
+	return len(obstacles) == 0
+}
+
+// below leaves out the pods that outrank the one that waits.
+func below(request *fit.Request, pods []*fit.Request) []*fit.Request {
+	return slices.DeleteFunc(slices.Clone(pods), func(r *fit.Request) bool { return outranks(r.Pod, request.Pod) })
 }
