@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -256,6 +257,32 @@ func TestTableOfJobs(t *testing.T) {
 			}
 			compareGolden(t, name, out.String())
 		})
+	}
+}
+
+func TestATerminalTooNarrowForAllColumnsGetsRowsThatFit(t *testing.T) {
+	jobs := someJobs()
+	jobs[0].Name, jobs[0].Pool, jobs[0].Nodes = "qwen2-7b-llamafactory-sft", "inference-pool", []string{"infer-a100-02", "infer-a100-03"}
+	var widths []int
+	for range 2 { // the second table of a watch has the columns of the first
+		var out bytes.Buffer
+		if err := writeTable(&out, jobs, jobColumns(now, false), tableStyle{width: 100, least: &widths}); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if len(line) > 101 || strings.Contains(line, "GPU-TYPE") {
+				t.Errorf("%d columns: %s", len(line)-1, line)
+			}
+		}
+		jobs[0].Name = "x"
+	}
+}
+
+func TestAccessOfRanksIsNoPage(t *testing.T) {
+	job := inventory.JobDetail{Job: inventory.Job{Name: "dist", Namespace: "team"}}
+	got := accessHints(job, inventory.Service{Name: "svc-dist", ClusterIP: corev1.ClusterIPNone, Port: 29500})
+	if diff := cmp.Diff([]string{"between its pods:   svc-dist.team:29500"}, got); diff != "" {
+		t.Errorf("hints (-want +got):\n%s", diff)
 	}
 }
 

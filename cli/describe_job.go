@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
@@ -185,6 +186,9 @@ func eventColumns(now time.Time) []column[inventory.Event] {
 
 // accessHints tells how to reach a service from inside the cluster, from outside, and from the user's own machine.
 func accessHints(job inventory.JobDetail, service inventory.Service) []string {
+	if service.ClusterIP == corev1.ClusterIPNone { // the ranks of a job find each other by it; it is no page to open
+		return []string{fmt.Sprintf("between its pods:   %s.%s:%d", service.Name, job.Namespace, service.Port)}
+	}
 	hints := []string{fmt.Sprintf("in the cluster:     http://%s.%s:%d", service.Name, job.Namespace, service.Port)}
 	if service.NodePort != 0 {
 		node := "NODE"

@@ -172,7 +172,7 @@ func jobColumns(now time.Time, namespaces bool) []column[inventory.Job] {
 		{header: "STATUS", value: func(j job) string { return string(j.Status) }, color: statusColor},
 		{header: "READY", value: func(j job) string { return fmt.Sprintf("%d/%d", j.Ready, j.Desired) }},
 		{header: "GPUS", value: func(j job) string { return strconv.FormatInt(j.GPUs, 10) }},
-		{header: "GPU-TYPE", narrow: true, value: firstGPUType},
+		{header: "GPU-TYPE", narrow: true, spare: true, value: firstGPUType},
 		{header: "GPU-TYPE", wide: true, value: gpuTypesOf},
 		{header: "POOL", value: func(j job) string { return j.Pool }},
 		{header: "PRIORITY", wide: true, value: func(j job) string { return j.Priority }},

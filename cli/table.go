@@ -15,6 +15,8 @@ type column[T any] struct {
 	wide, narrow bool
 	// spill puts the part of a cell after ": " below its row when the terminal is too narrow for the whole.
 	spill bool
+	// spare columns are left out where the terminal is too narrow for all.
+	spare bool
 	// color returns the colour of a cell, "" for none; nil never colours.
 	color func(T) string
 }
@@ -42,20 +44,10 @@ const (
 // writeTable writes rows below each other, with aligned columns.
 func writeTable[T any](out io.Writer, rows []T, columns []column[T], style tableStyle) error {
 	shown := shownColumns(columns, style.wide)
-	cells := make([][]string, 0, len(rows)+1)
-	if !style.noHeaders {
-		header := make([]string, len(shown))
-		for i, c := range shown {
-			header[i] = c.header
-		}
-		cells = append(cells, header)
-	}
-	for _, row := range rows {
-		line := make([]string, len(shown))
-		for i, c := range shown {
-			line[i] = oneLine(c.value(row))
-		}
-		cells = append(cells, line)
+	cells := tableCells(rows, shown, style)
+	if tooNarrow(cells, shown, style) {
+		shown = slices.DeleteFunc(shown, func(c column[T]) bool { return c.spare })
+		cells = tableCells(rows, shown, style)
 	}
 	widths := columnWidths(cells, style)
 	var text strings.Builder
@@ -76,6 +68,50 @@ func writeTable[T any](out io.Writer, rows []T, columns []column[T], style table
 	}
 	_, err := io.WriteString(out, text.String())
 	return err
+}
+
+// tableCells are the texts of a table, with those of its header.
+func tableCells[T any](rows []T, shown []column[T], style tableStyle) [][]string {
+	cells := make([][]string, 0, len(rows)+1)
+	if !style.noHeaders {
+		header := make([]string, len(shown))
+		for i, c := range shown {
+			header[i] = c.header
+		}
+		cells = append(cells, header)
+	}
+	for _, row := range rows {
+		line := make([]string, len(shown))
+		for i, c := range shown {
+			line[i] = oneLine(c.value(row))
+		}
+		cells = append(cells, line)
+	}
+	return cells
+}
+
+// tooNarrow reports whether the terminal is too narrow for what cannot be put below the rows. A watch keeps to the
+// columns of its first table.
+func tooNarrow[T any](cells [][]string, shown []column[T], style tableStyle) bool {
+	if style.width == 0 || len(cells) == 0 {
+		return false
+	}
+	if style.least != nil && len(*style.least) > 0 {
+		return len(*style.least) < len(shown)
+	}
+	need := len(columnGap) * (len(shown) - 1)
+	for j, c := range shown {
+		widest := 0
+		for _, line := range cells {
+			cell := line[j]
+			if c.spill {
+				cell, _, _ = strings.Cut(cell, ": ")
+			}
+			widest = max(widest, utf8.RuneCountInString(cell))
+		}
+		need += widest
+	}
+	return need > style.width
 }
 
 func shownColumns[T any](columns []column[T], wide bool) []column[T] {
