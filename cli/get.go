@@ -188,7 +188,9 @@ func (l *listing[T]) runFleet(ctx context.Context, f *Factory, rows func(invento
 		return rows(cluster), err
 	}
 	return l.run(ctx, read, func(ctx context.Context, report func([]T)) error {
-		return reader.WatchFleet(ctx, func(c inventory.Cluster) { report(rows(c)) })
+		return f.watched(ctx, func(ctx context.Context) error {
+			return reader.WatchFleet(ctx, func(c inventory.Cluster) { report(rows(c)) })
+		})
 	})
 }
 

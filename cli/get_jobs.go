@@ -86,7 +86,9 @@ func runGetJobs(ctx context.Context, o *getJobsOptions) error {
 		return o.filter(jobs), err
 	}
 	watch := func(ctx context.Context, report func([]inventory.Job)) error {
-		return reader.WatchJobs(ctx, query, func(jobs []inventory.Job) { report(o.filter(jobs)) })
+		return o.factory.watched(ctx, func(ctx context.Context) error {
+			return reader.WatchJobs(ctx, query, func(jobs []inventory.Job) { report(o.filter(jobs)) })
+		})
 	}
 	if o.pods.show {
 		return o.runPods(ctx, read, watch)

@@ -152,7 +152,7 @@ func (o *logsOptions) print(ctx context.Context, client kubernetes.Interface) (i
 	}
 	story := newNarrator(o.factory, client)
 	defer story.end()
-	job, err := joblogs.Stream(ctx, client, o.stream, joblogs.Events{
+	events := joblogs.Events{
 		Line: func(line joblogs.Line) error {
 			story.end()
 			return printer.print(line)
@@ -166,7 +166,18 @@ func (o *logsOptions) print(ctx context.Context, client kubernetes.Interface) (i
 		Trouble: func(source joblogs.Source, err error) {
 			fmt.Fprintf(o.factory.IO.ErrOut, "%s: %v\n", source.Pod, err)
 		},
-	})
+	}
+	var job inventory.Job
+	stream := func(ctx context.Context) (err error) {
+		job, err = joblogs.Stream(ctx, client, o.stream, events)
+		return err
+	}
+	var err error
+	if o.stream.Follow {
+		err = o.factory.watched(ctx, stream)
+	} else {
+		err = stream(ctx)
+	}
 	return job, errors.Join(err, printer.end(err))
 }
 

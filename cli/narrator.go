@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -40,6 +41,14 @@ func (n *narrator) tell(ctx context.Context, job inventory.Job) {
 		n.line.set(text)
 	}
 	n.told = about
+}
+
+// vigil looks after the watch that tells of the job.
+func (n *narrator) vigil() *vigil {
+	before := ""
+	lost := func(text string) { before = n.line.set(text) }
+	back := func() { n.line.set(cmp.Or(before, "The cluster answers again")) }
+	return newVigil(n.client, lost, back)
 }
 
 func (n *narrator) end() { n.line.end() }

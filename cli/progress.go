@@ -45,23 +45,30 @@ func newStatusLine(streams IOStreams) *statusLine {
 	return l
 }
 
-// set changes what the line says.
-func (l *statusLine) set(text string) {
+// set changes what the line says, and returns what it said before.
+func (l *statusLine) set(text string) (before string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if text == l.text || l.ended {
-		return
+	before = l.text
+	if text == before || l.ended {
+		return before
 	}
 	l.text, l.since = text, time.Now()
 	if !l.io.ErrIsTerminal {
 		fmt.Fprintln(l.io.ErrOut, text)
-		return
+		return before
 	}
 	l.draw()
+	return before
 }
 
 // end takes the line off a terminal. What is set later is not shown.
-func (l *statusLine) end() {
+func (l *statusLine) end() { l.endWith("") }
+
+// leave ends the line, and leaves what it said last on a terminal: in full, as nothing is drawn over it.
+func (l *statusLine) leave() { l.endWith(l.text + "\n") }
+
+func (l *statusLine) endWith(last string) {
 	l.mu.Lock()
 	ended := l.ended
 	l.ended = true
@@ -72,7 +79,7 @@ func (l *statusLine) end() {
 	close(l.done)
 	l.idle.Wait()
 	if l.io.ErrIsTerminal && l.text != "" {
-		fmt.Fprint(l.io.ErrOut, clearRow)
+		fmt.Fprint(l.io.ErrOut, clearRow+last)
 	}
 }
 

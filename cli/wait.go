@@ -189,28 +189,37 @@ func (w *waiter) wait(ctx context.Context) error {
 	}
 	story := newNarrator(w.factory, client)
 	defer story.end()
-	err = inventory.NewReader(client).WatchJobs(ctx, query, func(jobs []inventory.Job) {
-		finished, err := w.look(jobs)
-		switch {
-		case err != nil:
-			cancel(err)
-		case finished:
-			cancel(cmp.Or(w.failure, errDone))
-		default:
-			w.tell(ctx, story, jobs)
-		}
+	err = story.vigil().over(ctx, func(ctx context.Context) error {
+		return inventory.NewReader(client).WatchJobs(ctx, query, func(jobs []inventory.Job) {
+			finished, err := w.look(jobs)
+			switch {
+			case err != nil:
+				cancel(err)
+			case finished:
+				cancel(cmp.Or(w.failure, errDone))
+			default:
+				w.tell(ctx, story, jobs)
+			}
+		})
 	})
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	if errors.Is(err, errDone) {
+	switch {
+	case errors.Is(err, errDone):
 		return nil
+	case isA[*timeoutError](err):
+		story.line.leave()
 	}
 	return err
 }
 
 func (w *waiter) late() string {
-	return fmt.Sprintf("after %s, %s not %s", w.timeout, listed("job", w.names), w.goal)
+	see := "gpuctl get jobs"
+	if len(w.names) == 1 {
+		see = "gpuctl why " + w.names[0]
+	}
+	return fmt.Sprintf("after %s, %s not %s\nSee: %s -n %s", w.timeout, listed("job", w.names), w.goal, see, w.namespace)
 }
 
 // listed names one thing or several.

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -81,5 +83,22 @@ func TestWaitingForSeveralJobs(t *testing.T) {
 	_, _ = w.look([]inventory.Job{job("a", inventory.StatusPending)})
 	if _, err := w.look(nil); exitCode(err) != exitNotFinished {
 		t.Errorf("a job that was deleted meanwhile: %v", err)
+	}
+}
+
+func TestALateWaitLeavesTheReason(t *testing.T) {
+	streams, _, stderr := TestIOStreams("")
+	streams.ErrIsTerminal, streams.ErrWidth = true, 20
+	line := newStatusLine(streams)
+	line.set("big is Pending: no node of the pool has so many GPUs")
+	line.leave()
+	line.end()
+	const want = "big is Pending: no node of the pool has so many GPUs\n"
+	if got := stderr.String(); !strings.HasSuffix(got, clearRow+want) {
+		t.Errorf("the terminal shows %q, want %q at the end", got, want)
+	}
+	w := &waiter{namespace: "team", names: []string{"big"}, goal: goalDone, timeout: time.Minute}
+	if got, want := w.late(), "after 1m0s, job big is not done\nSee: gpuctl why big -n team"; got != want {
+		t.Errorf("late is %q, want %q", got, want)
 	}
 }
