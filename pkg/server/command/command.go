@@ -3,6 +3,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,11 +162,14 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-// version is that of the build.
+// release is what the linker fills in: -X g8s.host/gpu-scheduler/pkg/server/command.release=v1.0.0.
+var release string
+
+// version is what the Makefile, or else the Go toolchain, recorded when it built this binary.
 func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "unknown"
+	recorded := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		recorded = info.Main.Version
 	}
-	return info.Main.Version
+	return cmp.Or(release, recorded, "unknown")
 }

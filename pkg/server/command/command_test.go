@@ -56,3 +56,20 @@ func TestAnInsecureServerOnLoopbackEndsInOrder(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 }
+
+func TestTheVersionIsThatOfTheMakefile(t *testing.T) {
+	before := release
+	t.Cleanup(func() { release = before })
+	release = "v1.2.3"
+	if got := version(); got != release {
+		t.Errorf("got %q, want %q", got, release)
+	}
+	makefile, err := os.ReadFile("../../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const flag = "-X g8s.host/gpu-scheduler/pkg/server/command.release=$(VERSION)"
+	if !strings.Contains(string(makefile), flag) {
+		t.Errorf("the Makefile does not set it by %s", flag)
+	}
+}
