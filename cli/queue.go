@@ -28,7 +28,8 @@ func newQueueCmd(f *Factory) *cobra.Command {
 			"time they have waited. Each pool has a line of its own. Positions count the jobs of all namespaces, also\n" +
 			"of those not shown. A job that fits now starts, also when one before it does not fit.\n\n" +
 			"STARTS is when a job starts if every job before it uses all of its time-limit, and \"unknown\" when one of\n" +
-			"them has none. Jobs that wait for a quota have no pods yet, and are in no line: see gpuctl why.",
+			"them has none; \"never\" when the nodes of the pool could not hold it even if they were empty: see gpuctl why.\n" +
+			"Jobs that wait for a quota have no pods yet, and are in no line.",
 		Example: "  gpuctl queue\n  gpuctl queue -A --pool training-pool\n  gpuctl queue -w\n  gpuctl queue -o json",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runQueue(cmd.Context(), o) },
@@ -128,7 +129,7 @@ func queueColumns(now time.Time) []column[queue.Entry] {
 		}},
 		{header: "JOBS AHEAD", value: func(e entry) string { return strconv.Itoa(e.JobsAhead) }},
 		{header: "GPUS AHEAD", value: func(e entry) string { return strconv.FormatInt(e.GPUsAhead, 10) }},
-		{header: "STARTS", value: func(e entry) string { return startsIn(now, e.ETA) }},
+		{header: "STARTS", value: func(e entry) string { return startsIn(now, e) }},
 		{header: "REASON", spill: true, value: func(e entry) string { return reasonOf(e.Trouble) }},
 	}
 }
@@ -141,8 +142,11 @@ func priorityOf(e queue.Entry) string {
 }
 
 // startsIn is when a job starts, as far as that is known.
-func startsIn(now time.Time, eta *time.Time) string {
+func startsIn(now time.Time, e queue.Entry) string {
+	eta := e.ETA
 	switch {
+	case e.Never:
+		return "never"
 	case eta == nil:
 		return "unknown"
 	case now.IsZero():

@@ -16,12 +16,14 @@ type wish struct {
 	perPod []int64
 	// owner is the controller of the pods.
 	owner types.UID
+	pods  []*corev1.Pod
 	// unknown wishes are not estimated: slots of shared GPUs.
 	unknown bool
 }
 
 func (w *wish) add(pod *corev1.Pod, request gpu.Request) {
 	w.owner = ownerOf(pod)
+	w.pods = append(w.pods, pod)
 	w.perPod = append(w.perPod, request.Whole)
 	w.unknown = w.unknown || request.Shared > 0
 }
@@ -51,6 +53,9 @@ func estimate(entries []Entry, objects Objects, now time.Time) {
 			end++
 		}
 		line := &line{entries: entries[start:end], machines: machinesOf(objects.Nodes, entries[start].Pool)}
+		if len(objects.Nodes) > 0 {
+			line.judge(newEmptied(objects.Nodes, entries[start].Pool))
+		}
 		line.occupy(objects.Pods, limits, now)
 		line.play(limits)
 		start = end
@@ -95,6 +100,13 @@ type line struct {
 	machines map[string]*machine
 	releases []release
 	now      time.Time
+}
+
+// judge notes which entries no node could ever hold.
+func (l *line) judge(nodes *emptied) {
+	for i := range l.entries {
+		l.entries[i].Never = !nodes.canHold(l.entries[i].wish.pods)
+	}
 }
 
 // occupy takes what running pods hold, and notes when those with a limit give it back.
@@ -157,6 +169,8 @@ func (l *line) play(limits map[types.UID]time.Time) {
 func (l *line) place(entry *Entry, limits map[types.UID]time.Time) bool {
 	end, limited := limits[entry.wish.owner]
 	switch {
+	case entry.Never:
+		return true
 	case entry.wish.unknown:
 		return false
 	case limited && !end.After(l.now), !l.everFits(entry):

@@ -43,6 +43,8 @@ type Entry struct {
 	inventory.Trouble
 	// ETA is when the job starts if every job before it uses all of its time limit; nil when that is unknown.
 	ETA *time.Time `json:"eta,omitempty"`
+	// Never says that the nodes of the pool could not hold the job even if they were empty. See gpuctl why.
+	Never bool `json:"never,omitempty"`
 
 	wish wish
 }

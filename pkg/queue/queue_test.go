@@ -51,8 +51,10 @@ func node(name, gpus string) corev1.Node {
 	return corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{names.LabelPool: "train", names.LabelGPUType: "A100"}},
 		Status: corev1.NodeStatus{
-			Allocatable: corev1.ResourceList{names.ResourceGPU: resource.MustParse(gpus)},
-			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			Allocatable: corev1.ResourceList{
+				names.ResourceGPU: resource.MustParse(gpus), corev1.ResourcePods: resource.MustParse("110"), corev1.ResourceMemory: resource.MustParse("1Ti"),
+			},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 		},
 	}
 }
@@ -170,5 +172,48 @@ func TestEstimates(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestNever(t *testing.T) {
+	nodes := []corev1.Node{node("n1", "8"), node("n2", "8")}
+	nodes[1].Spec.Unschedulable = true
+	memory := change(asks("a", "1", 5, 0), func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("9Ti")
+	})
+	gang := func(members int, gpus string) []corev1.Pod {
+		var out []corev1.Pod
+		for i := range members {
+			out = append(out, change(asks("a", gpus, 5, 0), func(p *corev1.Pod) {
+				p.Name = fmt.Sprint("a-", i)
+				p.Labels[names.LabelPodGroup] = "a"
+			}))
+		}
+		return out
+	}
+	tests := map[string]struct {
+		pods []corev1.Pod
+		want bool
+	}{
+		"GPUs that others hold come free":     {pods: []corev1.Pod{on("n1", asks("runs", "8", 5, 0)), asks("a", "8", 5, 0)}},
+		"no node has so many GPUs":            {pods: []corev1.Pod{asks("a", "9", 5, 0)}, want: true},
+		"no node has so much memory":          {pods: []corev1.Pod{memory}, want: true},
+		"a gang that the nodes hold if empty": {pods: gang(4, "4")},
+		"a gang with a member too many":       {pods: gang(3, "8"), want: true},
+		"replicas need not all run":           {pods: []corev1.Pod{asks("a", "8", 5, 0), asks("a", "8", 5, 0), asks("a", "8", 5, 0)}},
+		"a pool without nodes has none to wait for": {pods: []corev1.Pod{change(asks("a", "1", 5, 0), func(p *corev1.Pod) {
+			p.Spec.NodeSelector[names.LabelPool] = "nowhere"
+		})}, want: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			entry := Build(Objects{Nodes: nodes, Pods: tc.pods}, t0).Entries[0]
+			if entry.Never != tc.want || tc.want && entry.ETA != nil {
+				t.Errorf("never is %t and the start %v, want never %t", entry.Never, entry.ETA, tc.want)
+			}
+		})
+	}
+	if Build(Objects{Pods: tests["no node has so many GPUs"].pods}, t0).Entries[0].Never {
+		t.Error("never is said without the right to read nodes")
 	}
 }

@@ -1196,6 +1196,7 @@ type QueueEntry struct {
 	Message       *string    `json:"message,omitempty"`
 	Name          string     `json:"name"`
 	Namespace     string     `json:"namespace"`
+	Never         *bool      `json:"never,omitempty"`
 	Pods          int64      `json:"pods"`
 	Pool          string     `json:"pool"`
 	Position      int64      `json:"position"`
