@@ -50,6 +50,9 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := o.checkFit(ctx, creations, false); err != nil {
+		return err
+	}
 	writer, err := o.factory.writer()
 	if err != nil {
 		return err

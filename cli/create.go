@@ -65,7 +65,7 @@ func runCreate(ctx context.Context, o *createOptions) error {
 	if o.dryRun == dryRunClient {
 		return o.print(creations)
 	}
-	if err := o.checkFit(ctx, creations); err != nil {
+	if err := o.checkFit(ctx, creations, o.requireFit); err != nil {
 		return err
 	}
 	writer, err := o.factory.writer()

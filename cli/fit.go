@@ -7,21 +7,22 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
 // checkFit tells, before anything is created, which jobs no node of the cluster could ever hold: it warns of them, or
 // refuses them if that is required. It keeps quiet where the user may not list nodes, and where there are none yet.
-func (o *createOptions) checkFit(ctx context.Context, creations []creation) error {
-	if o.offline || !slices.ContainsFunc(creations, func(c creation) bool { return c.Job != nil }) {
+func (m *manifests) checkFit(ctx context.Context, creations []creation, require bool) error {
+	if m.offline || !slices.ContainsFunc(creations, func(c creation) bool { return c.Job != nil }) {
 		return nil
 	}
-	reader, err := o.factory.reader()
+	reader, err := m.factory.reader()
 	if err != nil {
 		return err
 	}
 	offers, err := reader.Offers(ctx)
 	switch {
-	case exitCode(err) == exitForbidden && !o.requireFit, err == nil && len(offers) == 0 && !o.requireFit:
+	case exitCode(err) == exitForbidden && !require, err == nil && len(offers) == 0 && !require:
 		return nil
 	case err != nil:
 		return err
@@ -29,11 +30,11 @@ func (o *createOptions) checkFit(ctx context.Context, creations []creation) erro
 	if slices.ContainsFunc(creations, func(c creation) bool { return c.Pool != nil }) {
 		return nil // a pool may give the jobs beside it the nodes that they lack
 	}
-	return o.judgeFit(creations, offers)
+	return m.judgeFit(creations, offers, require)
 }
 
 // judgeFit warns of each job that none of the nodes on offer could hold, or refuses the first.
-func (o *createOptions) judgeFit(creations []creation, offers []inventory.Offer) error {
+func (m *manifests) judgeFit(creations []creation, offers []inventory.Offer, require bool) error {
 	for _, c := range creations {
 		if c.Job == nil {
 			continue
@@ -41,11 +42,40 @@ func (o *createOptions) judgeFit(creations []creation, offers []inventory.Offer)
 		why := diagnosis.Misfit(&c.Job.Resources, offers)
 		switch {
 		case why == "":
-		case o.requireFit:
+		case require:
 			return &cannotFitError{what: fmt.Sprintf("%s can never run: %s\nNothing was created", c, why)}
 		default:
-			fmt.Fprintf(o.factory.IO.ErrOut, "%s:%d: warning: %s will wait for nodes that are not there: %s\n", c.file, c.Line, c, why)
+			fmt.Fprintf(m.factory.IO.ErrOut, "%s:%d: warning: %s\n", c.file, c.Line, willWait(c.String(), why))
 		}
+	}
+	return nil
+}
+
+func willWait(job, why string) string {
+	return fmt.Sprintf("%s will wait for nodes that are not there: %s", job, why)
+}
+
+// warnOfMove says so if no node of a pool could ever hold a job. Whoever may not list nodes is not warned.
+func (f *Factory) warnOfMove(ctx context.Context, writer *submit.Client, ref submit.Ref, pool string) error {
+	doc, err := writer.Document(ctx, ref)
+	if err != nil || doc.Job == nil {
+		return err
+	}
+	reader, err := f.reader()
+	if err != nil {
+		return err
+	}
+	offers, err := reader.Offers(ctx)
+	switch {
+	case exitCode(err) == exitForbidden:
+		return nil
+	case err != nil:
+		return err
+	}
+	asked := doc.Job.Resources
+	asked.Pool = pool
+	if why := diagnosis.Misfit(&asked, offers); why != "" {
+		fmt.Fprintln(f.IO.ErrOut, "warning: "+willWait(string(doc.Kind)+"/"+doc.Name, why))
 	}
 	return nil
 }

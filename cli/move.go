@@ -27,7 +27,11 @@ func newMoveCmd(f *Factory) *cobra.Command {
 			return submit.Result{}, err
 		}
 		options.Restart = restart
-		return c.Move(ctx, ref, pool, options)
+		result, err := c.Move(ctx, ref, pool, options)
+		if err == nil && result.Action != submit.ActionUnchanged {
+			err = f.warnOfMove(ctx, c, ref, pool)
+		}
+		return result, err
 	}
 	cmd := v.addTo(&cobra.Command{
 		Use:     "move JOB... --pool POOL",

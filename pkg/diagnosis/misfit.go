@@ -9,11 +9,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// Misfit says, before a job is there, why no node could ever hold a pod that asks so much; "" if one could. Only what
-// pools, types and numbers of GPUs tell is looked at: [Diagnose] knows the rest once the job is there.
+// Misfit says, before a job is there, why no node could ever hold a pod that asks so much, or the nodes together all
+// the members of a gang; "" if they could. Only what pools, types and numbers of GPUs tell is looked at: [Diagnose]
+// knows the rest once the job is there.
 func Misfit(asked *workload.Resources, offers []inventory.Offer) string {
 	var pools, types []string
-	var most int64
+	var most, members int64
 	for _, offer := range offers {
 		pools = append(pools, offer.Pool)
 		if offer.Pool != asked.Pool {
@@ -22,6 +23,7 @@ func Misfit(asked *workload.Resources, offers []inventory.Offer) string {
 		types = append(types, offer.GPUType)
 		if len(asked.GPUTypes) == 0 || slices.Contains(asked.GPUTypes, offer.GPUType) {
 			most = max(most, offer.MostGPUs, offer.MostShared)
+			members += membersOn(offer, asked.GPU)
 		}
 	}
 	switch {
@@ -33,8 +35,20 @@ func Misfit(asked *workload.Resources, offers []inventory.Offer) string {
 		return noSuchTypeIn(asked, slices.DeleteFunc(types, func(t string) bool { return t == "" }))
 	case most < asked.GPU:
 		return fmt.Sprintf("a pod asks for %s, and the largest such node of pool %s has %d", gpuWord(asked.GPU), asked.Pool, most)
+	case asked.Nodes > 1 && members < int64(asked.Nodes):
+		return fmt.Sprintf("its %d pods start together, and the nodes of pool %s have room for %d of them, even when they are empty",
+			asked.Nodes, asked.Pool, members)
 	}
 	return ""
+}
+
+// membersOn is how many pods of so many GPUs the nodes of an offer hold when they are empty.
+func membersOn(offer inventory.Offer, gpus int64) int64 {
+	var out int64
+	for _, size := range offer.Sizes {
+		out += size / max(gpus, 1)
+	}
+	return out
 }
 
 // noSuchTypeIn says that none of the types of a pool is one of those asked for.

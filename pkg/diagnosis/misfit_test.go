@@ -10,8 +10,8 @@ import (
 func TestMisfit(t *testing.T) {
 	offers := []inventory.Offer{
 		{Pool: "default", Nodes: 1},
-		{Pool: "train", GPUType: "A100-80G", Nodes: 4, MostGPUs: 8},
-		{Pool: "train", GPUType: "L40S-48G", Nodes: 2, MostGPUs: 4},
+		{Pool: "train", GPUType: "A100-80G", Nodes: 4, MostGPUs: 8, Sizes: []int64{8, 8, 8, 8}},
+		{Pool: "train", GPUType: "L40S-48G", Nodes: 2, MostGPUs: 4, Sizes: []int64{4, 4}},
 		{Pool: "share", GPUType: "L4", Nodes: 1, MostShared: 16},
 	}
 	tests := map[string]struct {
@@ -26,6 +26,8 @@ func TestMisfit(t *testing.T) {
 		"the type is in no such pool":   {workload.Resources{Pool: "train", GPU: 1, GPUTypes: []string{"A100-80g"}}, `no node of pool train has GPUs of type A100-80g (did you mean "A100-80G"?); it has A100-80G, L40S-48G`},
 		"no node has so many":           {workload.Resources{Pool: "train", GPU: 9}, "a pod asks for 9 GPUs, and the largest such node of pool train has 8"},
 		"none of that type has so many": {workload.Resources{Pool: "train", GPU: 8, GPUTypes: []string{"L40S-48G"}}, "a pod asks for 8 GPUs, and the largest such node of pool train has 4"},
+		"a gang that fits":              {workload.Resources{Pool: "train", GPU: 4, Nodes: 10}, ""},
+		"a gang of one member too many": {workload.Resources{Pool: "train", GPU: 8, Nodes: 5}, "its 5 pods start together, and the nodes of pool train have room for 4 of them, even when they are empty"},
 		"the pool has no GPUs":          {workload.Resources{Pool: "default", GPU: 1}, "a pod asks for 1 GPU, and the largest such node of pool default has 0"},
 	}
 	for name, tc := range tests {

@@ -17,6 +17,8 @@ type Offer struct {
 	Nodes   int
 	// MostGPUs is the number of whole GPUs of its largest node, MostShared that of slots on shared ones.
 	MostGPUs, MostShared int64
+	// Sizes is what each of its nodes has: whole GPUs, or slots of shared ones where there are more of them.
+	Sizes []int64
 }
 
 // Offers reads what pools could ever give to a job, sorted by pool and type: one request.
@@ -40,10 +42,13 @@ func buildOffers(nodes []Node) []Offer {
 			out = append(out, Offer{Pool: node.Pool, GPUType: node.GPUType})
 		}
 		out[i].Nodes++
+		size := node.GPUs.Allocatable
 		out[i].MostGPUs = max(out[i].MostGPUs, node.GPUs.Allocatable)
 		if node.SharedGPUs != nil {
 			out[i].MostShared = max(out[i].MostShared, node.SharedGPUs.Allocatable)
+			size = max(size, node.SharedGPUs.Allocatable)
 		}
+		out[i].Sizes = append(out[i].Sizes, size)
 	}
 	slices.SortFunc(out, func(a, b Offer) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.GPUType, b.GPUType))
