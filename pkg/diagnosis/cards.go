@@ -41,6 +41,9 @@ func (s *search) busy(out *Finding) {
 	if most > 0 {
 		out.Advice = append(out.Advice, fmt.Sprintf("or ask for at most %s per pod, which node %s has now", gpuWord(most), on))
 	}
+	if out.Cause == Fragmented {
+		out.Advice = append(out.Advice, "or see which moves of other jobs would make room: gpuctl advise defrag")
+	}
 	if elsewhere := s.poolsWithType(asked); len(elsewhere) > 0 {
 		out.Advice = append(out.Advice, "or use another pool: "+listOf(shortened(elsewhere)))
 	}

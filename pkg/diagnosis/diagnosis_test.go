@@ -306,3 +306,30 @@ func TestSpeed(t *testing.T) {
 		t.Logf("1000 nodes and 4000 pods took %v", took)
 	}
 }
+
+// TestWrongNames is about pools and types that are written wrongly, and the command that mends it.
+func TestWrongNames(t *testing.T) {
+	nodes := []*fixture.NodeBuilder{node("n1", "training-pool", 8), node("n2", "inference-pool", 8)}
+	tests := map[string]struct {
+		pod  *fixture.PodBuilder
+		want []Cause
+		says string
+	}{
+		"letters are missing":       {fixture.Pod("p").GPUs(1).Pool("train-pool"), []Cause{NoSuchPool}, "did you mean pool training-pool? Move the job there: gpuctl move train -n team --pool training-pool"},
+		"a letter is wrong":         {fixture.Pod("p").GPUs(1).Pool("inferense-pool"), []Cause{NoSuchPool}, "did you mean pool inference-pool?"},
+		"nothing is near":           {fixture.Pod("p").GPUs(1).Pool("x"), []Cause{NoSuchPool}, "gpuctl move train -n team --pool POOL"},
+		"the type is wrong as well": {fixture.Pod("p").GPUs(1).Pool("train-pool").Type("A100-80g"), []Cause{NoSuchPool, TypeMisspelt}, "did you mean A100-80G?"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got []Cause
+			var advice []string
+			for _, finding := range Diagnose(factsOf(refused(tc.pod, busy), nodes...)).Findings {
+				got, advice = append(got, finding.Cause), append(advice, finding.Advice...)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || !strings.Contains(strings.Join(advice, "\n"), tc.says) {
+				t.Errorf("advice is %q, want %q; causes (-want +got):\n%s", advice, tc.says, diff)
+			}
+		})
+	}
+}

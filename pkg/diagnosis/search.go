@@ -43,7 +43,7 @@ func (s *search) explain(verdict string) ([]Finding, []NearMiss) {
 		return s.request.Pool != "" && gpu.PoolOf(&node) != s.request.Pool
 	})
 	if len(inPool) == 0 {
-		return one(s.noSuchPool()), nil
+		return s.wrongPool(), nil
 	}
 	holders := map[string][]*corev1.Pod{}
 	for i := range s.facts.Holders {
@@ -77,6 +77,23 @@ func (s *search) where() string {
 	return "pool " + s.request.Pool
 }
 
+// wrongPool explains that the job's pool has no nodes, and what to mend beside: a type that no node has either.
+func (s *search) wrongPool() []Finding {
+	out := one(s.noSuchPool())
+	everywhere := *s.request
+	everywhere.Pool = ""
+	if len(s.facts.Nodes) > 0 && !slices.ContainsFunc(s.facts.Nodes, func(node corev1.Node) bool { return everywhere.InScope(&node) }) {
+		anywhere := &search{facts: s.facts, request: &everywhere}
+		out = append(out, anywhere.noSuchType(s.facts.Nodes))
+	}
+	return out
+}
+
+// moveTo is the command that moves the job.
+func (s *search) moveTo(pool string) string {
+	return fmt.Sprintf("gpuctl move %s -n %s --pool %s", s.facts.Job.Name, s.facts.Job.Namespace, pool)
+}
+
 func (s *search) noSuchPool() Finding {
 	pools := s.cluster().Pools
 	known := make([]string, len(pools))
@@ -92,9 +109,12 @@ func (s *search) noSuchPool() Finding {
 		return out
 	}
 	if near := nearest(s.request.Pool, known); near != "" {
-		out.Advice = append(out.Advice, fmt.Sprintf("did you mean pool %s?", near))
+		out.Advice = append(out.Advice, fmt.Sprintf("did you mean pool %s? Move the job there: %s", near, s.moveTo(near)))
 	}
 	out.Advice = append(out.Advice, "name a pool that has nodes: "+listOf(shortened(listed)))
+	if len(out.Advice) == 1 {
+		out.Advice = append(out.Advice, "move the job there: "+s.moveTo("POOL"))
+	}
 	return out
 }
 
@@ -112,7 +132,7 @@ func (s *search) noSuchType(inPool []corev1.Node) Finding {
 	elsewhere := s.poolsWithType(0)
 	if len(elsewhere) > 0 {
 		out.Cause = cmp.Or(out.Cause, TypeInOtherPool)
-		out.Advice = append(out.Advice, "use a pool that has it: "+listOf(shortened(elsewhere)))
+		out.Advice = append(out.Advice, "use a pool that has it: "+listOf(shortened(elsewhere)), "move the job there: "+s.moveTo("POOL"))
 	}
 	if len(here) > 0 {
 		out.Advice = append(out.Advice, fmt.Sprintf("ask for a type that %s has: %s", s.where(), listOf(shortened(here))))
@@ -175,17 +195,19 @@ func shortened(values []string) []string {
 	return values
 }
 
-// furthest is the number of wrong letters up to which another name may be meant.
-const furthest = 2
+// furthest is the number of wrong letters up to which another name may be meant: more in a long one, as in train-pool
+// for training-pool.
+func furthest(name string) int { return max(2, len(name)/4) }
 
 // nearest returns the known word that is probably meant, "" if none is.
 func nearest(word string, known []string) string {
-	best, distance := "", furthest+1
+	best, distance := "", len(word)+1
 	for _, candidate := range known {
 		if strings.EqualFold(word, candidate) {
 			return candidate
 		}
-		if d := levenshtein.ComputeDistance(strings.ToLower(word), strings.ToLower(candidate)); d < distance && 2*d < len(candidate) {
+		d := levenshtein.ComputeDistance(strings.ToLower(word), strings.ToLower(candidate))
+		if d < distance && d <= furthest(candidate) && 2*d < len(candidate) {
 			best, distance = candidate, d
 		}
 	}
