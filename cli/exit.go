@@ -88,6 +88,14 @@ func (e *quietError) Unwrap() error { return e.err }
 var errNoCluster = errors.New("no cluster is configured: " +
 	"set KUBECONFIG or give --kubeconfig FILE (a sandbox prints its own: gpu-sandbox kubeconfig)")
 
+// noConfigError says that the file of KUBECONFIG is not there.
+type noConfigError struct{ file string }
+
+func (e *noConfigError) Error() string {
+	return fmt.Sprintf("KUBECONFIG names %s, which is not there: correct it, or give --kubeconfig FILE "+
+		"(a sandbox prints its own: gpu-sandbox kubeconfig)", e.file)
+}
+
 // exitCodes are the kinds of errors with their exit codes, in the order in which they are tried.
 var exitCodes = []struct {
 	code int
@@ -165,6 +173,6 @@ func isUntrusted(err error) bool {
 }
 
 func isUnreachable(err error) bool {
-	return errors.Is(err, errNoCluster) || clientcmd.IsEmptyConfig(err) || isA[net.Error](err) ||
+	return errors.Is(err, errNoCluster) || isA[*noConfigError](err) || clientcmd.IsEmptyConfig(err) || isA[net.Error](err) ||
 		errors.Is(err, context.DeadlineExceeded) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err)
 }

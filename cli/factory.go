@@ -3,6 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,7 +66,7 @@ const (
 func (f *Factory) loadConfig() (*rest.Config, error) {
 	config, err := f.clientConfig().ClientConfig()
 	if err != nil {
-		return nil, configError(err)
+		return nil, f.configError(err)
 	}
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.UserAgent = "gpuctl/" + clientVersion().Version
@@ -76,14 +79,21 @@ func (f *Factory) loadConfig() (*rest.Config, error) {
 func (f *Factory) namespace() (string, error) {
 	namespace, _, err := f.clientConfig().Namespace()
 	if err != nil {
-		return "", configError(err)
+		return "", f.configError(err)
 	}
 	return namespace, nil
 }
 
 // configError tells a kubeconfig that is not there from one that is wrong.
-func configError(err error) error {
-	if errors.Is(err, rest.ErrNotInCluster) || clientcmd.IsEmptyConfig(err) {
+func (f *Factory) configError(err error) error {
+	empty := errors.Is(err, rest.ErrNotInCluster) || clientcmd.IsEmptyConfig(err)
+	if named := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); named != "" && empty && f.rules.ExplicitPath == "" {
+		there := func(file string) bool { _, err := os.Stat(file); return err == nil }
+		if !slices.ContainsFunc(filepath.SplitList(named), there) {
+			return &noConfigError{file: named}
+		}
+	}
+	if empty {
 		return errNoCluster
 	}
 	return usagef("reading the kubeconfig: %w", err)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,7 @@ func newInitCmd(f *Factory) *cobra.Command {
 		Long: "Print a document of a kind to begin from: what nearly every author writes, with examples, and all other\n" +
 			"fields as comments that say what they do.",
 		Example:           "  gpuctl init training > train.yaml\n  gpuctl init quota",
-		Args:              cobra.ExactArgs(1),
+		Args:              exactlyOne("one of the kinds " + strings.Join(kindNames(), ", ")),
 		ValidArgsFunction: completeKinds,
 		RunE: func(_ *cobra.Command, args []string) error {
 			kind, _, _, err := workload.Lookup(args[0])
@@ -30,4 +31,12 @@ func newInitCmd(f *Factory) *cobra.Command {
 			return err
 		},
 	}
+}
+
+func kindNames() []string {
+	out := make([]string, len(workload.Kinds))
+	for i, kind := range workload.Kinds {
+		out[i] = string(kind)
+	}
+	return out
 }

@@ -118,9 +118,19 @@ func needCommand(cmd *cobra.Command, args []string) error {
 	return unknownCommand(cmd, args[0])
 }
 
+// habits are what other programs call our commands.
+var habits = map[string]string{
+	"list": "get jobs", "ls": "get jobs", "ps": "get jobs", "submit": "create -f FILE", "run": "create -f FILE",
+	"status": "describe JOB", "show": "describe JOB", "scale": "apply -f FILE, with another number of replicas in it",
+	"stop": "pause JOB, or cancel JOB", "kill": "cancel JOB", "edit": "export JOB, then apply -f FILE",
+}
+
 func unknownCommand(cmd *cobra.Command, word string) error {
 	if cmd.Name() == "get" && slices.Contains([]string{"pod", "pods", "po"}, word) {
 		return usagef("pods are listed by job: %s jobs --pods", cmd.CommandPath())
+	}
+	if other := habits[word]; other != "" && !cmd.HasParent() {
+		return usagef("unknown command %q: use %s %s\nSee '%s --help'", cmd.CommandPath()+" "+word, cmd.CommandPath(), other, cmd.CommandPath())
 	}
 	var known []string
 	for _, sub := range cmd.Commands() {
