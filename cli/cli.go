@@ -40,7 +40,7 @@ func Run(ctx context.Context, f *Factory, args []string) int {
 	root.SetArgs(splitTypes(root, args[1:]))
 	err := root.ExecuteContext(ctx)
 	if err != nil && !errors.As(err, new(*quietError)) {
-		fmt.Fprintln(f.IO.ErrOut, "error: "+message(err))
+		fmt.Fprintln(f.IO.ErrOut, "error: "+message(err)+f.nearJob(ctx, err))
 	}
 	return exitCode(err)
 }

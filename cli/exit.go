@@ -51,9 +51,13 @@ func (e *usageError) Unwrap() error { return e.err }
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
 // notFoundError says that something the user named is not there.
-type notFoundError struct{ what string }
+type notFoundError struct {
+	what string
+	// near is a line that names what was meant, if anything was.
+	near string
+}
 
-func (e *notFoundError) Error() string { return e.what + " not found" }
+func (e *notFoundError) Error() string { return e.what + " not found" + e.near }
 
 // conflictError says that what is there stands against what was asked.
 type conflictError struct{ what string }

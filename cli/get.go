@@ -72,6 +72,10 @@ func (l *listing[T]) addListFlags(cmd *cobra.Command) {
 // show prints the rows that the arguments name, all if they name none. A name without a row is an error, after the
 // others were printed.
 func (l *listing[T]) show(rows []T) error {
+	known := make([]string, len(rows))
+	for i, row := range rows {
+		known[i] = l.name(row)
+	}
 	rows, missing := l.pick(rows)
 	if l.sortBy != "" {
 		var err error
@@ -83,7 +87,7 @@ func (l *listing[T]) show(rows []T) error {
 		return err
 	}
 	if len(missing) > 0 && !l.quiet {
-		return &notFoundError{what: l.noun + " " + quoted(missing)}
+		return &notFoundError{what: l.noun + " " + quoted(missing), near: meant(missing[0], known)}
 	}
 	if len(rows) == 0 {
 		fmt.Fprintf(l.io.ErrOut, "No %ss found.\n", l.noun)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
 type whyOptions struct {
@@ -54,7 +55,7 @@ func runWhy(ctx context.Context, o *whyOptions, name string) error {
 		return err
 	}
 	if len(facts) == 0 {
-		return &notFoundError{what: fmt.Sprintf("job %q in namespace %s", name, namespace)}
+		return &inventory.NotFoundError{Namespace: namespace, Name: name}
 	}
 	reports := make([]diagnosis.Report, len(facts))
 	for i := range facts {
