@@ -58,11 +58,13 @@ const labelWidth = 13
 type description struct {
 	out   io.Writer
 	style tableStyle
+	// width is that of the terminal at which sentences are wrapped, 0 for none.
+	width int
 }
 
 func newDescription(streams IOStreams) *description {
 	// Nothing is cut: a description is read, not scanned.
-	return &description{out: streams.Out, style: tableStyle{color: streams.Color}}
+	return &description{out: streams.Out, style: tableStyle{color: streams.Color}, width: streams.Width}
 }
 
 func (d *description) line(label, value string) {

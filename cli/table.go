@@ -63,7 +63,9 @@ func writeTable[T any](out io.Writer, rows []T, columns []column[T], style table
 				cell, below, _ = strings.Cut(cell, ": ")
 			}
 			writeCell(&text, cell, cellStyle{width: widths[j], last: j == len(line)-1, paint: paint})
-			text.WriteString(wrap(below, style.width))
+			if below != "" {
+				text.WriteString(wrap(spillIndent+below, style.width, len(spillIndent)) + "\n")
+			}
 		}
 	}
 	_, err := io.WriteString(out, text.String())
@@ -177,29 +179,6 @@ func writeCell(text *strings.Builder, cell string, style cellStyle) {
 
 // spillIndent is where text below a row begins.
 const spillIndent = "    "
-
-// wrap breaks text into indented lines of at most width columns.
-func wrap(text string, width int) string {
-	var out strings.Builder
-	length := 0
-	for _, word := range strings.Fields(text) {
-		switch n := utf8.RuneCountInString(word); {
-		case length == 0:
-			out.WriteString(spillIndent + word)
-			length = len(spillIndent) + n
-		case length+1+n > width:
-			out.WriteString("\n" + spillIndent + word)
-			length = len(spillIndent) + n
-		default:
-			out.WriteString(" " + word)
-			length += 1 + n
-		}
-	}
-	if length > 0 {
-		out.WriteByte('\n')
-	}
-	return out.String()
-}
 
 // oneLine keeps a cell on its line, and an empty one visible.
 func oneLine(cell string) string {

@@ -14,7 +14,7 @@ import (
 
 // explainReport writes a diagnosis for a person: the cause first, then what to do, then all the rest.
 func explainReport(d *description, report diagnosis.Report, now time.Time) error {
-	fmt.Fprintf(d.out, "Job %s is %s%s\n", report.Job, d.paint(report), headline(report))
+	d.text(fmt.Sprintf("Job %s is %s%s", report.Job, d.paint(report), headline(report)), len(indent))
 	if len(report.Findings) > 0 {
 		d.advise("What to do", report.Findings[0].Advice)
 	}
@@ -25,9 +25,9 @@ func explainReport(d *description, report diagnosis.Report, now time.Time) error
 		if i == 1 {
 			d.section("Also")
 		}
-		fmt.Fprintf(d.out, "%s%s: %s%s\n", indent, finding.Cause, finding.Text, examples(finding))
+		d.text(fmt.Sprintf("%s%s: %s%s", indent, finding.Cause, finding.Text, examples(finding)), 2*len(indent))
 		for _, advice := range finding.Advice {
-			fmt.Fprintf(d.out, "%s%s- %s\n", indent, indent, advice)
+			d.text(indent+indent+"- "+advice, 3*len(indent))
 		}
 	}
 	if err := describeRows(d, "Nearest nodes", report.NearMisses, nearMissColumns()); err != nil {
@@ -43,7 +43,7 @@ func explainReport(d *description, report diagnosis.Report, now time.Time) error
 	}
 	if report.Verdict != "" {
 		d.section("In the scheduler's words")
-		fmt.Fprintln(d.out, indent+inventory.Verdict(report.Verdict))
+		d.text(indent+inventory.Verdict(report.Verdict), len(indent))
 	}
 	if len(report.Unread) > 0 {
 		d.section("Less exact, because you may not read")
@@ -88,7 +88,7 @@ func (d *description) advise(title string, advice []string) {
 	}
 	d.section(title)
 	for _, line := range advice {
-		fmt.Fprintf(d.out, "%s- %s\n", indent, line)
+		d.text(indent+"- "+line, 2*len(indent))
 	}
 }
 
