@@ -118,24 +118,10 @@ func running(e *entry) *corev1.Pod {
 // that a pod leaves is closed until its place can be taken.
 func (r *replay) makeRoom(ctx context.Context, p *defrag.Proposal) error {
 	waiting := r.byName[types.NamespacedName{Namespace: p.Namespace, Name: p.Pod}]
-	first, moved := len(r.measure.result.Moves), true
-	for _, move := range p.Moves {
-		if err := r.engine.close(move.From); err != nil {
-			return err
-		}
-		var err error
-		if moved, err = r.move(ctx, move, waiting); err != nil {
-			return err
-		}
-		if move.From == p.Node && moved {
-			continue
-		}
-		if err := r.engine.open(move.From); err != nil {
-			return err
-		}
-		if !moved {
-			break
-		}
+	first := len(r.measure.result.Moves)
+	moved, err := r.moveAll(ctx, p, waiting)
+	if err != nil {
+		return err
 	}
 	if err := r.engine.open(p.Node); err != nil {
 		return err
@@ -150,6 +136,27 @@ func (r *replay) makeRoom(ctx context.Context, p *defrag.Proposal) error {
 		move.MadeRoom, move.asks = waiting.bound != nil || waiting.held, describe(waiting.Pod)
 	}
 	return nil
+}
+
+// moveAll makes the moves of a proposal until one fails, and reports whether all were made. The node that is cleared
+// stays closed.
+func (r *replay) moveAll(ctx context.Context, p *defrag.Proposal, waiting *entry) (bool, error) {
+	for _, move := range p.Moves {
+		if err := r.engine.close(move.From); err != nil {
+			return false, err
+		}
+		moved, err := r.move(ctx, move, waiting)
+		if err != nil {
+			return false, err
+		}
+		if move.From != p.Node || !moved {
+			err = r.engine.open(move.From)
+		}
+		if err != nil || !moved {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // move evicts a pod, which comes back at once, and reports whether it found a place.

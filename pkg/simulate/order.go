@@ -66,7 +66,7 @@ func (v *verifier) refuse(ctx context.Context, pod *corev1.Pod) error {
 	v.result.Refusals++
 	got, _, err := v.engine.choose(ctx, pod)
 	if err == nil && got.Node != "" {
-		if again, _, retryErr := v.chooseBeside(ctx, pod); again.Node == "" {
+		if again, retryErr := v.chooseBeside(ctx, pod); again.Node == "" {
 			got, err = again, retryErr
 			v.result.JustLeft++
 		}
@@ -83,18 +83,18 @@ func (v *verifier) refuse(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // chooseBeside decides about a pod as if those who left last were still there.
-func (v *verifier) chooseBeside(ctx context.Context, pod *corev1.Pod) (Decision, []string, error) {
+func (v *verifier) chooseBeside(ctx context.Context, pod *corev1.Pod) (Decision, error) {
 	v.departed = slices.DeleteFunc(v.departed, func(d departure) bool { return d.event < v.event-underWay })
 	for _, d := range v.departed {
 		if err := v.engine.put(d.pod); err != nil {
-			return Decision{}, nil, err
+			return Decision{}, err
 		}
 	}
-	got, reasons, err := v.engine.choose(ctx, pod)
+	got, _, err := v.engine.choose(ctx, pod)
 	for _, d := range v.departed {
 		if err := v.engine.remove(ctx, d.pod); err != nil {
-			return Decision{}, nil, err
+			return Decision{}, err
 		}
 	}
-	return got, reasons, err
+	return got, err
 }

@@ -207,7 +207,7 @@ func (v *verifier) decide(ctx context.Context, recorded *corev1.Pod) error {
 	}
 	want := decisionOf(recorded)
 	if got != want {
-		if beside, _, err := v.chooseBeside(ctx, pod); err == nil && beside == want {
+		if beside, err := v.chooseBeside(ctx, pod); err == nil && beside == want {
 			got = want
 			v.result.JustLeft++
 		}

@@ -110,6 +110,12 @@ func (a *attempt[P]) place(rest []leaver[P], extra int) bool {
 			return true
 		}
 	}
+	return a.placeForOthers(rest, extra)
+}
+
+// placeForOthers has the first pod, for which there is no room, take the place of one other pod, or of several.
+func (a *attempt[P]) placeForOthers(rest []leaver[P], extra int) bool {
+	first := rest[0]
 	switch {
 	case extra == 0 || len(first.via) == maxChain || a.single && len(first.via) > 0:
 		return false
