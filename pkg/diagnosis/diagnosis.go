@@ -150,27 +150,29 @@ func Diagnose(f Facts) Report {
 // else one that does not run.
 func concerned(pods []corev1.Pod) *corev1.Pod {
 	var best *corev1.Pod
-	rank := func(pod *corev1.Pod) int {
-		switch {
-		case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil:
-			return 0
-		case pod.Spec.NodeName == "" && verdictOn(pod) != "" && !isStale(pod):
-			return 5
-		case pod.Spec.NodeName == "" && verdictOn(pod) != "":
-			return 4
-		case pod.Spec.NodeName == "":
-			return 3
-		case conditionOf(pod, corev1.PodReady).Status != corev1.ConditionTrue:
-			return 2
-		}
-		return 1
-	}
 	for i := range pods {
 		if rank(&pods[i]) > 0 && (best == nil || rank(&pods[i]) > rank(best)) {
 			best = &pods[i]
 		}
 	}
 	return best
+}
+
+// rank says how much a pod tells of why the job does not run, 0 for nothing.
+func rank(pod *corev1.Pod) int {
+	switch {
+	case !lives(pod):
+		return 0
+	case pod.Spec.NodeName == "" && verdictOn(pod) != "" && !isStale(pod):
+		return 5
+	case pod.Spec.NodeName == "" && verdictOn(pod) != "":
+		return 4
+	case pod.Spec.NodeName == "":
+		return 3
+	case conditionOf(pod, corev1.PodReady).Status != corev1.ConditionTrue:
+		return 2
+	}
+	return 1
 }
 
 func verdictOn(pod *corev1.Pod) string { return conditionOf(pod, corev1.PodScheduled).Message }
