@@ -151,29 +151,11 @@ func Diagnose(f Facts) Report {
 func concerned(pods []corev1.Pod) *corev1.Pod {
 	var best *corev1.Pod
 	for i := range pods {
-		if urgency(&pods[i]) > 0 && (best == nil || urgency(&pods[i]) > urgency(best)) {
+		if rank(&pods[i]) > 0 && (best == nil || rank(&pods[i]) > rank(best)) {
 			best = &pods[i]
 		}
 	}
 	return best
-}
-
-// urgency ranks pods by how much they tell of why a job does not run; 0 is nothing.
-func urgency(pod *corev1.Pod) int {
-	placed, told := pod.Spec.NodeName != "", verdictOn(pod) != ""
-	switch {
-	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil:
-		return 0
-	case !placed && told && !isStale(pod):
-		return 5
-	case !placed && told:
-		return 4
-	case !placed:
-		return 3
-	case conditionOf(pod, corev1.PodReady).Status != corev1.ConditionTrue:
-		return 2
-	}
-	return 1
 }
 
 // rank says how much a pod tells of why the job does not run, 0 for nothing.
