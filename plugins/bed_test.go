@@ -48,7 +48,7 @@ type nominator struct {
 
 func (n nominator) NominatedPodsForNode(string) []fwk.PodInfo { return n.nominated }
 
-func newBed(t testing.TB) *bed {
+func newBed(t testing.TB, change ...func(*configv1.GPUScoreArgs)) *bed {
 	t.Helper()
 	metrics.Register()
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
@@ -61,6 +61,9 @@ func newBed(t testing.TB) *bed {
 	}
 	score := &configv1.GPUScoreArgs{}
 	score.SetDefaults()
+	for _, change := range change {
+		change(score)
+	}
 	profile := &config.KubeSchedulerProfile{
 		SchedulerName: names.SchedulerName,
 		Plugins: &config.Plugins{

