@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,8 +35,8 @@ type Carrier struct {
 var ErrOutdated = errors.New("the plan is out of date")
 
 // CarryOut makes the moves of a proposal. Each closes the node that a pod leaves, so that it goes elsewhere and nobody
-// takes its place; the node that has been cleared stays closed until all have left it, and is then kept for the pod that
-// waits by nominating that. CarryOut ends with the first step that fails: what has been moved stays moved, a new plan
+// takes its place; the node that is cleared is closed from the first move on until all have left it, and is then kept for
+// the pod that waits by nominating that. CarryOut ends with the first step that fails: what has been moved stays moved, a new plan
 // counts on it, and all nodes are open again.
 func (c *Carrier) CarryOut(ctx context.Context, proposal Proposal) error {
 	err := c.makeAll(ctx, proposal)
@@ -53,7 +54,7 @@ func (c *Carrier) CarryOut(ctx context.Context, proposal Proposal) error {
 // makeAll makes the moves, and opens each node once its place can be taken.
 func (c *Carrier) makeAll(ctx context.Context, proposal Proposal) error {
 	for i, move := range proposal.Moves {
-		to, err := c.move(ctx, move)
+		to, err := c.move(ctx, proposal.Node, move)
 		if err == nil && to != move.To && i+1 < len(proposal.Moves) {
 			err = fmt.Errorf("%w: the new pod is on node %s", ErrOutdated, to)
 		}
@@ -88,9 +89,9 @@ func (c *Carrier) nominate(ctx context.Context, p Proposal) error {
 	return nil
 }
 
-// move closes the node of a pod and evicts it, waits until it is gone and its controller has one more on another node, and
-// returns that node.
-func (c *Carrier) move(ctx context.Context, move Move) (to string, err error) {
+// move closes the node of a pod, and the one that is cleared, and evicts the pod. It waits until that is gone and its
+// controller has one more on another node, and returns that node.
+func (c *Carrier) move(ctx context.Context, cleared string, move Move) (to string, err error) {
 	pod, err := c.Client.CoreV1().Pods(move.Namespace).Get(ctx, move.Pod, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) || (err == nil && (pod.UID != move.UID || pod.Spec.NodeName != move.From)):
@@ -109,8 +110,10 @@ func (c *Carrier) move(ctx context.Context, move Move) (to string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := c.closeNode(ctx, move.From); err != nil {
-		return "", err
+	for _, node := range slices.Compact([]string{cleared, move.From}) {
+		if err := c.closeNode(ctx, node); err != nil {
+			return "", err
+		}
 	}
 	if err := c.evict(ctx, move); err != nil {
 		return "", err

@@ -138,18 +138,23 @@ func (r *replay) makeRoom(ctx context.Context, p *defrag.Proposal) error {
 	return nil
 }
 
-// moveAll makes the moves of a proposal until one fails, and reports whether all were made. The node that is cleared
-// stays closed.
+// moveAll makes the moves of a proposal until one fails, and reports whether all were made. The node that is cleared is
+// closed from the beginning, and stays so.
 func (r *replay) moveAll(ctx context.Context, p *defrag.Proposal, waiting *entry) (bool, error) {
+	if err := r.engine.close(p.Node); err != nil {
+		return false, err
+	}
 	for _, move := range p.Moves {
-		if err := r.engine.close(move.From); err != nil {
-			return false, err
+		if move.From != p.Node {
+			if err := r.engine.close(move.From); err != nil {
+				return false, err
+			}
 		}
 		moved, err := r.move(ctx, move, waiting)
 		if err != nil {
 			return false, err
 		}
-		if move.From != p.Node || !moved {
+		if move.From != p.Node {
 			err = r.engine.open(move.From)
 		}
 		if err != nil || !moved {

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -72,7 +73,8 @@ func TestGPUPodsArePacked(t *testing.T) {
 }
 
 // TestDefaultScorersDoNotUndoOurs has every stock scorer that knows a reason to prefer the empty node say so: the packed
-// one is short of cores, is tainted PreferNoSchedule and lacks the label that the pods wish for.
+// one is short of cores, is tainted PreferNoSchedule and lacks the label that the pods wish for. Notebooks fill nodes up;
+// LeastFragmentation itself may leave a node alone that is short of cores.
 func TestDefaultScorersDoNotUndoOurs(t *testing.T) {
 	e := newEnv(t)
 	e.createNodes(
@@ -81,7 +83,7 @@ func TestDefaultScorersDoNotUndoOurs(t *testing.T) {
 	first := fixture.Pod("first").GPUs(1).CPU(90).Pool("p").Select(corev1.LabelHostname, "packed").Obj()
 	pods := []*corev1.Pod{first}
 	for i := range 6 {
-		pods = append(pods, fixture.Pod(fmt.Sprintf("pod-%d", i)).GPUs(1).CPU(5).Pool("p").Prefer("wished", "yes").Obj())
+		pods = append(pods, fixture.Pod(fmt.Sprintf("pod-%d", i)).GPUs(1).CPU(5).Pool("p").Prefer("wished", "yes").Label(names.LabelJobType, configv1.JobTypeNotebook).Obj())
 	}
 	for i, node := range e.runOneByOne(pods...) {
 		if node != "packed" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -147,6 +148,13 @@ func (e *env) cordon(node string, closed bool) {
 	if _, err := client.CoreV1().Nodes().Patch(e.Context(), node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		e.Fatal(err)
 	}
+	// A controller sets the taint of a closed node and takes it away, a moment later.
+	e.wait(e.Context(), node+" to be tainted as it should be", func(ctx context.Context) (bool, error) {
+		read, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		return err == nil && closed == slices.ContainsFunc(read.Spec.Taints, func(taint corev1.Taint) bool {
+			return taint.Key == corev1.TaintNodeUnschedulable
+		}), err
+	})
 }
 
 // pod returns the pod of an app that is not about to end, nil if there is none.
