@@ -20,3 +20,21 @@ func TestAnAttemptIsCountedOnce(t *testing.T) {
 		t.Errorf("number %d, want 1, as before", n)
 	}
 }
+
+func TestWhatWasSeenStaysSeen(t *testing.T) {
+	var counter Counter
+	for i, step := range []struct {
+		told []string
+		want string
+	}{
+		{nil, ""},
+		{[]string{"", "0", "none"}, ""},
+		{[]string{"99", ""}, "99"},
+		{[]string{"99", "100"}, "100"},
+		{[]string{"99", "98"}, "100"},
+	} {
+		if got := counter.Seen(step.told...); got != step.want {
+			t.Errorf("step %d: %q was seen after %q, want %q", i, got, step.told, step.want)
+		}
+	}
+}

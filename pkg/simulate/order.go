@@ -26,26 +26,38 @@ type made struct {
 // not tell are taken for made when the pod was bound.
 func decisionsOf(rec *recording.Recording) []made {
 	var all []made
-	known := map[types.UID]bool{}
+	placed, came := map[types.UID]bool{}, map[types.UID]int64{}
 	for _, pod := range rec.Pods {
-		known[pod.UID] = pod.Spec.NodeName != ""
+		placed[pod.UID], came[pod.UID] = pod.Spec.NodeName != "", 0
 	}
 	for i := range rec.Events {
 		event := &rec.Events[i]
-		if event.Pod == nil || event.Pod.Spec.NodeName == "" || known[event.Pod.UID] {
+		if event.Pod == nil {
 			continue
 		}
-		known[event.Pod.UID] = true
-		number, seen, _ := strings.Cut(event.Pod.Annotations[names.AnnotationDecision], "/")
-		decision := made{pod: event.Pod, seen: event.Revision - 1}
-		decision.number, _ = strconv.ParseInt(number, 10, 64) // 0 where it does not tell
-		if revision, err := strconv.ParseInt(seen, 10, 64); err == nil {
-			decision.seen = min(revision, decision.seen)
+		uid := event.Pod.UID
+		if _, known := came[uid]; !known {
+			came[uid] = event.Revision
 		}
-		all = append(all, decision)
+		if event.Pod.Spec.NodeName != "" && !placed[uid] {
+			placed[uid] = true
+			all = append(all, decisionAbout(event, came[uid]))
+		}
 	}
 	slices.SortStableFunc(all, func(a, b made) int { return cmp.Or(cmp.Compare(a.seen, b.seen), cmp.Compare(a.number, b.number)) })
 	return all
+}
+
+// decisionAbout returns the decision that a binding came of, about a pod that came with a revision.
+func decisionAbout(binding *recording.Event, came int64) made {
+	decision := made{pod: binding.Pod, seen: binding.Revision - 1}
+	number, seen, _ := strings.Cut(binding.Pod.Annotations[names.AnnotationDecision], "/")
+	decision.number, _ = strconv.ParseInt(number, 10, 64) // 0 where it does not tell
+	if revision, err := strconv.ParseInt(seen, 10, 64); err == nil {
+		// Whoever decides about a pod knows that it is there, even if what it says of that lags behind.
+		decision.seen = min(max(revision, came), decision.seen)
+	}
+	return decision
 }
 
 // underWay is how many changes may come between a refusal and its report, and between what the API server has told the

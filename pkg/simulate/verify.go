@@ -126,14 +126,12 @@ func (v *verifier) happen(ctx context.Context, event *recording.Event) error {
 		return v.leave(ctx, pod.UID)
 	case isRunning:
 		return nil
-	case pod.Spec.NodeName == "" && !isWaiting:
-		return v.arrive(pod)
-	case pod.Spec.NodeName == "":
+	case pod.Spec.NodeName != "":
+		return v.place(pod) // nobody decided about it: it came with a node
+	case isWaiting:
 		return v.change(ctx, waited, pod)
-	case !isWaiting:
-		return v.place(pod) // it came with a node
 	}
-	return nil
+	return v.arrive(pod)
 }
 
 func ended(pod *corev1.Pod) bool {
@@ -196,7 +194,7 @@ func refusalOf(pod *corev1.Pod) string {
 func (v *verifier) decide(ctx context.Context, recorded *corev1.Pod) error {
 	pod, ok := v.waiting[recorded.UID]
 	if !ok {
-		return nil // it was deleted before it was bound
+		return nil // it came with a node, and is placed when it comes
 	}
 	if _, ours := v.engine.profileOf(pod); !ours {
 		return v.place(recorded)

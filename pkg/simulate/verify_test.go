@@ -89,6 +89,22 @@ func TestVerify(t *testing.T) {
 				h.bound(a, "n0", "", 0)
 			},
 		},
+		"a decision that lags behind the coming of its pod": {
+			nodes: 1, same: [2]int{2, 0}, all: [2]int{2, 0},
+			record: func(h *history) {
+				h.bound(h.comes("a", 1), "n0", "1/0", 0)
+				h.bound(h.comes("b", 1), "n0", "2/2", 1) // the first card is taken
+			},
+		},
+		"a pod that came with a node holds its cards": {
+			nodes: 1, same: [2]int{1, 0}, all: [2]int{1, 0},
+			record: func(h *history) {
+				a := h.comes("a", 1)
+				h.Events = nil
+				h.bound(a, "n0", "1/0", 0)
+				h.bound(h.comes("b", 1), "n0", "2/2", 1)
+			},
+		},
 		"a pod left after the decision and before the binding": {
 			nodes: 1, same: [2]int{2, 0}, all: [2]int{2, 0},
 			record: func(h *history) {

@@ -45,7 +45,7 @@ type Dependencies struct {
 	Epoch func() (string, bool)
 	// Gate is told of the bindings under way. nil counts none.
 	Gate *backpressure.Gate
-	// Attempts numbers scheduling attempts. nil has numbers of its own.
+	// Attempts numbers scheduling attempts, and keeps what they have seen. nil has numbers of its own.
 	Attempts *attempt.Counter
 }
 
@@ -95,7 +95,7 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 // same allocator about the same node, so there are cards. If there are none the profile lacks GPUFilter, which is a
 // fault and no shortage: the pod is tried again after a back-off, and does not wait for an event.
 func (p *Plugin) Reserve(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
-	cs.Write(stateKey, &decision{attempt: p.Attempts.Of(cs), seen: p.pods.LastSyncResourceVersion()})
+	cs.Write(stateKey, &decision{attempt: p.Attempts.Of(cs), seen: p.seen(pod)})
 	demand, err := gpu.DemandOf(pod)
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("reading what the pod asks for (is GPUFilter enabled?): %w", err))
@@ -117,6 +117,12 @@ func (p *Plugin) Reserve(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, 
 			nodeName, reason.Code, reason.Detail()))
 	}
 	return nil
+}
+
+// seen returns the last change of a pod that the scheduler has been told of. An informer says so only after it has passed
+// the change on: by then a pod that has just come may have been decided about.
+func (p *Plugin) seen(pod *corev1.Pod) string {
+	return p.Attempts.Seen(p.pods.LastSyncResourceVersion(), pod.ResourceVersion)
 }
 
 // withNominated returns the node with the pods on it that are nominated to come there before this one, as Filter was

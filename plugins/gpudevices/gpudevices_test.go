@@ -166,6 +166,9 @@ func TestBind(t *testing.T) {
 			st.MakePod().Name("p").UID("p").Namespace("ns").Req(map[corev1.ResourceName]string{names.ResourceMIGPrefix + "1g.10gb": "1"}).Obj(),
 			nil, map[string]string{names.AnnotationDecision: "1/"},
 		},
+		"who decides about a pod knows its last change, before the informer says so": {
+			st.MakePod().Name("p").UID("p").Namespace("ns").ResourceVersion("7").Obj(), nil, map[string]string{names.AnnotationDecision: "1/7"},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
