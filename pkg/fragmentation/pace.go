@@ -7,19 +7,24 @@ const (
 )
 
 // Pace tells when a model is to be made anew: after a sixteenth more pods than before, so that the first pods of an
-// empty cluster teach quickly, and after 256 at the latest. At how many pods that is does not depend on when it is asked,
-// so that two who count the same pods make their models at the same ones. The zero value is due at once.
-type Pace struct{ seen, next int64 }
+// empty cluster teach quickly, and after 256 at the latest. Where more pods than that are there from the beginning, as
+// after a restart, those that come change as little as late ones do, and it waits for a sixteenth of them. At how many
+// pods that is does not depend on when it is asked, so that two who count the same pods make their models at the same
+// ones. The zero value is due at once.
+type Pace struct {
+	// seen is the last number, next the one at which a model may be due, made that for which it was due.
+	seen, next, made int64
+}
 
-// Due counts a pod, and reports whether a model is due before it is placed.
+// Due counts a pod that comes to an empty cluster, and reports whether a model is due before it is placed.
 func (p *Pace) Due() bool {
 	p.seen++
-	return p.DueAt(p.seen)
+	return p.DueAt(p.seen, p.seen)
 }
 
 // DueAt reports whether a model is due before the pod of some number, from 1, is placed, where pods are counted
-// elsewhere. A number less than the last one is of another count, which begins anew.
-func (p *Pace) DueAt(number int64) bool {
+// elsewhere, and as many are known. A number less than the last one is of another count, which begins anew.
+func (p *Pace) DueAt(number, known int64) bool {
 	if number < p.seen {
 		*p = Pace{}
 	}
@@ -27,10 +32,26 @@ func (p *Pace) DueAt(number int64) bool {
 	if number < p.next {
 		return false
 	}
+	first, point := p.next == 0, int64(0)
 	for p.next = max(p.next, 1); p.next <= number; {
+		point = p.next
 		p.next += min(max(minPace, p.next/minPace), maxPace)
 	}
+	if stride := strideOf(known); !first && point/stride == p.made/stride {
+		return false
+	}
+	p.made = point
 	return true
+}
+
+// strideOf is how many pods lie between two models where so many are known: a sixteenth, as a power of two, so that a
+// few pods more or less seldom change it.
+func strideOf(known int64) int64 {
+	stride := int64(minPace)
+	for stride*2 <= min(known/minPace, maxPace) {
+		stride *= 2
+	}
+	return stride
 }
 
 // remembered is how many models the pods that came and left count for.

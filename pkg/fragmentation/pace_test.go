@@ -21,12 +21,30 @@ func TestPace(t *testing.T) {
 
 // TestPaceIsOfNumbersAlone asks two at other numbers, one of which joins late.
 func TestPaceIsOfNumbersAlone(t *testing.T) {
-	var all, late fragmentation.Pace
-	late.DueAt(5000)
-	for number := range int64(10_000) {
-		due := all.DueAt(number + 1)
-		if number >= 5000 && late.DueAt(number+1) != due {
-			t.Fatalf("at pod %d a model is due for one and not for the other", number+1)
+	for _, known := range []int64{0, 1000, 3000, 100_000} {
+		for join := int64(1); join < 6000; join += 37 {
+			var all, late fragmentation.Pace
+			for number := int64(1); number < 7000; number++ {
+				due := all.DueAt(number, known)
+				if number >= join && late.DueAt(number, known) != due && number > join {
+					t.Fatalf("%d pods: at pod %d a model is due for one and not for the other, which joined at %d", known, number, join)
+				}
+			}
+		}
+	}
+}
+
+func TestPaceWaitsForASixteenthOfThePodsThatAreKnown(t *testing.T) {
+	for known, want := range map[int64]int{0: 63, 1000: 51, 2000: 39, 5000: 16, 1_000_000: 16} {
+		var pace fragmentation.Pace
+		due := 0
+		for number := range int64(4096) {
+			if pace.DueAt(number+1, known) {
+				due++
+			}
+		}
+		if due != want {
+			t.Errorf("where %d pods are known, a model is due at %d of 4,096, want %d", known, due, want)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -87,86 +86,23 @@ type forecaster struct {
 	mu       sync.Mutex
 	pace     fragmentation.Pace
 	current  *forecast
-	asks     map[types.UID]ask // what the pods of the last time ask for, nil before the first
-	turnover map[string]*fragmentation.Turnover
-}
-
-// census is the pods that run or wait.
-type census struct {
-	// pods are their numbers by what they ask for.
-	pods map[ask]int64
-	// turnover is how many leave for each that comes, by pool.
-	turnover map[string]float64
+	register register
 }
 
 // next returns the forecast for the attempt of some number. It is made anew every so many of them.
 func (f *forecaster) next(handle fwk.Handle, devices Devices, number int64) (*forecast, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.pace.DueAt(number) && f.current != nil {
+	if !f.pace.DueAt(number, int64(len(f.register.residents))) && f.current != nil {
 		return f.current, nil
 	}
 	nodes, err := handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, err
 	}
-	f.current = newForecast(f.census(handle), nodes, devices)
+	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().List()
+	f.current = newForecast(f.register.count(pods), nodes, devices)
 	return f.current, nil
-}
-
-// census counts the pods that run or wait. Pods that have ended are not in the informer.
-func (f *forecaster) census(handle fwk.Handle) census {
-	c, asks := census{pods: map[ask]int64{}}, make(map[types.UID]ask, len(f.asks))
-	came, left := map[string]int64{}, map[string]int64{}
-	for _, obj := range handle.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().List() {
-		pod, ok := obj.(*corev1.Pod)
-		if !ok {
-			continue
-		}
-		asked, known := f.asks[pod.UID]
-		if !known {
-			asked = askOf(pod)
-		}
-		asks[pod.UID] = asked
-		if asked.none() {
-			continue
-		}
-		c.pods[asked]++
-		if !known && f.asks != nil {
-			came[asked.pool]++
-		}
-	}
-	for uid, asked := range f.asks {
-		if _, here := asks[uid]; !here && !asked.none() {
-			left[asked.pool]++
-		}
-	}
-	f.asks = asks
-	c.turnover = f.turn(came, left)
-	return c
-}
-
-// turn returns how many pods leave for each that comes, by pool, when so many came and left since the last time. A pool
-// in which nothing came or left for long is forgotten.
-func (f *forecaster) turn(came, left map[string]int64) map[string]float64 {
-	if f.turnover == nil {
-		f.turnover = map[string]*fragmentation.Turnover{}
-	}
-	for _, changes := range []map[string]int64{came, left} {
-		for pool := range changes {
-			if f.turnover[pool] == nil {
-				f.turnover[pool] = &fragmentation.Turnover{}
-			}
-		}
-	}
-	rates := map[string]float64{}
-	for pool, turnover := range f.turnover {
-		rates[pool] = turnover.Next(came[pool], left[pool])
-		if turnover.Idle() {
-			delete(f.turnover, pool)
-		}
-	}
-	return rates
 }
 
 func newForecast(c census, nodes []fwk.NodeInfo, devices Devices) *forecast {
