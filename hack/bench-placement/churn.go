@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"g8s.host/gpu-scheduler/pkg/simulate/openb"
@@ -24,6 +25,9 @@ const (
 
 // packing is compared where pods ask for whole GPUs, for which it is meant.
 var packing = policy{"Pack", func([]openb.Node, []openb.Pod, int64) placement.Policy { return placement.Pack{} }}
+
+// keepsNone is ours where each pod that fits is placed, as the other policies place them.
+var keepsNone = policy{ours + ", keeps none whole", leastFragmentation(0)}
 
 // departures are the tables of what comes of it when pods also leave: by policy, and where all pods ask for whole GPUs.
 type departures struct{ published, whole string }
@@ -46,6 +50,7 @@ func (w *workload) run(p policy, load float64) (mean placement.ChurnResult, devi
 		run := placement.Churn{Load: load, WarmUp: w.warmUp, Measured: measured, Seed: seed}
 		result := run.Run(w.nodes, w.pods, p.make(w.nodes, w.pods, seed))
 		mean.Allocated += result.Allocated / float64(w.seeds)
+		mean.Refused += result.Refused / float64(w.seeds)
 		accepted[i] = result.Accepted
 	}
 	mean.Accepted, deviation = spread(accepted)
@@ -68,10 +73,11 @@ func leave(trace *workload) departures { return departures{churnTable(trace), wh
 // churnTable shows what the policies make of a trace, with as many GPUs asked for as there are.
 func churnTable(trace *workload) string {
 	var text strings.Builder
-	text.WriteString("| policy | allocated % | accepted % of the pods of 8 GPUs |\n|---|---|---|\n")
-	for _, policy := range policies {
+	text.WriteString("| policy | allocated % | accepted % of the pods of 8 GPUs | refused % of all pods, though they fit |\n" +
+		"|---|---|---|---|\n")
+	for _, policy := range append(slices.Clip(policies), keepsNone) {
 		result, deviation := trace.run(policy, 1)
-		fmt.Fprintf(&text, "| %s | %.2f | %.1f ± %.1f |\n", policy.name, result.Allocated, result.Accepted, deviation)
+		fmt.Fprintf(&text, "| %s | %.2f | %.1f ± %.1f | %.2f |\n", policy.name, result.Allocated, result.Accepted, deviation, result.Refused)
 	}
 	return text.String()
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	"g8s.host/gpu-scheduler/pkg/simulate/openb"
 	"g8s.host/gpu-scheduler/pkg/simulate/placement"
 	"g8s.host/gpu-scheduler/pkg/simulate/tracefile"
@@ -44,9 +45,14 @@ var policies = []policy{
 	{"FGD", func(_ []openb.Node, trace []openb.Pod, _ int64) placement.Policy {
 		return placement.FragmentationGradientDescent{Workload: placement.NewWorkload(trace)}
 	}},
-	{ours, func(nodes []openb.Node, _ []openb.Pod, _ int64) placement.Policy {
-		return placement.NewLeastFragmentation(nodes)
-	}},
+	{ours, leastFragmentation(int64(configv1.DefaultKeepWholePerMille))},
+}
+
+// leastFragmentation is ours, with so many in a thousand of the nodes for the largest pods kept whole.
+func leastFragmentation(perMille int64) func([]openb.Node, []openb.Pod, int64) placement.Policy {
+	return func(nodes []openb.Node, _ []openb.Pod, _ int64) placement.Policy {
+		return placement.NewLeastFragmentation(nodes, perMille)
+	}
 }
 
 // outcome is what the policies made of one trace: for each policy the series of each seed.

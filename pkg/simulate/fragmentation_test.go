@@ -1,6 +1,7 @@
 package simulate_test
 
 import (
+	"fmt"
 	"math/rand"
 	"slices"
 	"strings"
@@ -15,7 +16,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/simulate/tracefile"
 )
 
-const leastFragmentation = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: GPUScoreArgs\nstrategy: LeastFragmentation\n"
+// keepMost is the most that can be kept whole, since there are few nodes here.
+const keepMost = 100
+
+// keepsMost is a scoring policy with that.
+var keepsMost = fmt.Sprintf("apiVersion: kubescheduler.config.k8s.io/v1\nkind: GPUScoreArgs\nkeepWholePerMille: %d\n", keepMost)
 
 // TestTheBenchmarkMeasuresThePlugin places a part of the trace twice: through the framework and our plugins with the
 // shipped configuration, and by the policy that the benchmark runs. Each pod has to go to the same node, so that what
@@ -28,14 +33,14 @@ func TestTheBenchmarkMeasuresThePlugin(t *testing.T) {
 		}
 	}
 	arrivals := placement.Arrive(everyFortieth(nodes), pods, 0.95, 42)
-	policy := placement.NewCluster(arrivals.Nodes, placement.NewLeastFragmentation(arrivals.Nodes))
+	policy := placement.NewCluster(arrivals.Nodes, placement.NewLeastFragmentation(arrivals.Nodes, keepMost))
 	var want []string
 	for i := range arrivals.Pods {
 		if at, _ := policy.Place(&arrivals.Pods[i]); at >= 0 {
 			want = append(want, arrivals.Pods[i].Name+" on "+policy.Nodes[at].Name)
 		}
 	}
-	got := decided(t, arrivals.Nodes, simulate.ArrivalsOf(arrivals.Pods))
+	got := decided(t, arrivals.Nodes, simulate.ArrivalsOf(arrivals.Pods), keepsMost)
 	if len(want) < 150 {
 		t.Errorf("%d pods were placed, too few to prove anything", len(want))
 	}
@@ -49,17 +54,70 @@ func TestTheBenchmarkMeasuresThePluginWherePodsLeave(t *testing.T) {
 	nodes, pods := trace(t)
 	pods = slices.DeleteFunc(pods, func(pod openb.Pod) bool { return pod.GPUs > 4 }) // those may find no room
 	arrivals := placement.Arrive(everyFortieth(nodes), pods, 3, 42)
-	random := rand.New(rand.NewSource(1))
-	for i := range arrivals.Pods {
-		pod := &arrivals.Pods[i]
-		pod.Created = time.Duration(i+1) * time.Second
-		// They stay for as long as 120 others take to come, on average, which leaves room for all, and for longer than from
-		// one model to the next, since the plugin knows nothing of pods between. None comes or leaves at the same time.
-		stays := time.Duration(40+random.Intn(160)) * time.Second
-		pod.Deleted = pod.Created + stays + 500*time.Millisecond
+	comeAndGo(arrivals.Pods)
+	want := placed(t, arrivals, keepMost)
+	if diff := cmp.Diff(want, decided(t, arrivals.Nodes, simulate.TimedArrivalsOf(arrivals.Pods), keepsMost)); diff != "" {
+		t.Errorf("placements (-policy +plugin):\n%.3000s", diff)
 	}
-	cluster := placement.NewCluster(arrivals.Nodes, placement.NewLeastFragmentation(arrivals.Nodes))
-	var want []string
+}
+
+// TestTheBenchmarkMeasuresThePluginThatKeepsNodesWhole does the same where the last idle nodes would be broken into: for
+// pods that have another place, on cards that they leave to others if they may.
+func TestTheBenchmarkMeasuresThePluginThatKeepsNodesWhole(t *testing.T) {
+	nodes, pods := twoTypes()
+	arrivals := placement.Arrive(nodes, pods, 8, 44)
+	comeAndGo(arrivals.Pods)
+	want := placed(t, arrivals, keepMost)
+	if cmp.Equal(want, placed(t, arrivals, 0)) {
+		t.Error("it makes no difference that nodes are kept whole, so this proves nothing")
+	}
+	if diff := cmp.Diff(want, decided(t, arrivals.Nodes, simulate.TimedArrivalsOf(arrivals.Pods), keepsMost)); diff != "" {
+		t.Errorf("placements (-policy +plugin):\n%.3000s", diff)
+	}
+}
+
+// twoTypes returns nodes that few pods take as a whole, and smaller ones of a type that some pods insist on.
+func twoTypes() ([]openb.Node, []openb.Pod) {
+	var nodes []openb.Node
+	for i := range 20 {
+		nodes = append(nodes, openb.Node{Name: fmt.Sprintf("large-%02d", i), GPUs: 8, MilliCPU: 96_000, MemoryMiB: 384 << 10, Model: "G2"})
+	}
+	for i := range 10 {
+		nodes = append(nodes, openb.Node{Name: fmt.Sprintf("small-%02d", i), GPUs: 4, MilliCPU: 48_000, MemoryMiB: 192 << 10, Model: "T4"})
+	}
+	var pods []openb.Pod
+	for i := range 100 {
+		pod := openb.Pod{Name: fmt.Sprintf("pod-%02d", i), GPUs: 1, MilliGPU: 1000, MilliCPU: 4000, MemoryMiB: 8 << 10}
+		switch {
+		case i%33 == 0:
+			pod.GPUs, pod.MilliCPU = 8, 32_000
+		case i%8 == 1:
+			pod.Models = []string{"T4"}
+		case i%8 == 2:
+			pod.MilliGPU = 400
+		}
+		pods = append(pods, pod)
+	}
+	return nodes, pods
+}
+
+// comeAndGo has a pod come each second. They stay for as long as 120 others take to come, on average, which leaves room
+// for all, and for longer than from one model to the next, since the plugin knows nothing of pods between. None comes or
+// leaves at the same time.
+func comeAndGo(pods []openb.Pod) {
+	random := rand.New(rand.NewSource(1))
+	for i := range pods {
+		pods[i].Created = time.Duration(i+1) * time.Second
+		stays := time.Duration(40+random.Intn(160)) * time.Second
+		pods[i].Deleted = pods[i].Created + stays + 500*time.Millisecond
+	}
+}
+
+// placed returns where the policy puts pods that come and go.
+func placed(t *testing.T, arrivals placement.Arrivals, perMille int64) []string {
+	t.Helper()
+	cluster := placement.NewCluster(arrivals.Nodes, placement.NewLeastFragmentation(arrivals.Nodes, perMille))
+	var decisions []string
 	type tenant struct {
 		pod   *openb.Pod
 		at    int
@@ -80,12 +138,10 @@ func TestTheBenchmarkMeasuresThePluginWherePodsLeave(t *testing.T) {
 		if at < 0 {
 			t.Fatalf("there is no room for %s, so that the plugin would keep it waiting", pod.Name)
 		}
-		want = append(want, pod.Name+" on "+cluster.Nodes[at].Name)
+		decisions = append(decisions, pod.Name+" on "+cluster.Nodes[at].Name)
 		running = append(running, tenant{pod, at, cards})
 	}
-	if diff := cmp.Diff(want, decided(t, arrivals.Nodes, simulate.TimedArrivalsOf(arrivals.Pods))); diff != "" {
-		t.Errorf("placements (-policy +plugin):\n%.3000s", diff)
-	}
+	return decisions
 }
 
 func trace(t *testing.T) ([]openb.Node, []openb.Pod) {
@@ -109,11 +165,11 @@ func everyFortieth(nodes []openb.Node) []openb.Node {
 	return some
 }
 
-// decided returns where the plugins put the pods, with the shipped configuration and LeastFragmentation.
-func decided(t *testing.T, nodes []openb.Node, arrivals []simulate.Arrival) []string {
+// decided returns where the plugins put the pods, with the shipped configuration and a scoring policy.
+func decided(t *testing.T, nodes []openb.Node, arrivals []simulate.Arrival, policy string) []string {
 	t.Helper()
 	candidate := shipped(t)
-	if err := simulate.SetPolicy(candidate.Config, []byte(leastFragmentation)); err != nil {
+	if err := simulate.SetPolicy(candidate.Config, []byte(policy)); err != nil {
 		t.Fatal(err)
 	}
 	result, err := simulate.Run(t.Context(), simulate.Cluster{Nodes: simulate.NodesOf(nodes)}, arrivals, candidate, simulate.Options{})

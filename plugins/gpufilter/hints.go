@@ -3,7 +3,6 @@ package gpufilter
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"reflect"
 	"slices"
 
@@ -13,6 +12,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
 // EventsToRegister names the events that can make room for a pod that this plugin rejected:
@@ -35,7 +35,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 
 // afterNodeChange queues the pod when the node begins to suit it, or gets more of what it asks for.
 func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	before, after, err := objects[*corev1.Node](oldObj, newObj)
+	before, after, err := hint.Objects[*corev1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
@@ -52,7 +52,7 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 // afterPodChange queues the pod when its own demand changed, or when another pod left GPUs that suit it, or went to
 // others than were held for it.
 func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	before, after, err := objects[*corev1.Pod](oldObj, newObj)
+	before, after, err := hint.Objects[*corev1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
@@ -60,19 +60,12 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	case before == nil && after == nil:
 		return fwk.QueueSkip, nil
 	case before == nil:
-		return queueIf(p.freesOn(p.nominations.leftBy(after), after, pod)), nil
+		return hint.QueueIf(p.freesOn(p.nominations.leftBy(after), after, pod)), nil
 	case after == nil:
-		return queueIf(p.frees(before, pod)), nil
+		return hint.QueueIf(p.frees(before, pod)), nil
 	}
 	changed := after.UID == pod.UID && demandChanged(before, after)
-	return queueIf(changed || renamed(before, after) && p.frees(before, pod)), nil
-}
-
-func queueIf(helps bool) fwk.QueueingHint {
-	if helps {
-		return fwk.Queue
-	}
-	return fwk.QueueSkip
+	return hint.QueueIf(changed || renamed(before, after) && p.frees(before, pod)), nil
 }
 
 // frees reports whether a pod that is gone held GPUs that the waiting pod could use.
@@ -157,25 +150,4 @@ func offersMore(d *demand, before, after *corev1.Node) bool {
 func offered(node *corev1.Node, name corev1.ResourceName) int64 {
 	quantity := node.Status.Allocatable[name]
 	return quantity.Value()
-}
-
-// objects gives the two objects of an event their type. Either may be nil.
-func objects[T any](oldObj, newObj any) (before, after T, err error) {
-	if oldObj != nil {
-		if before, err = object[T](oldObj); err != nil {
-			return before, after, err
-		}
-	}
-	if newObj != nil {
-		after, err = object[T](newObj)
-	}
-	return before, after, err
-}
-
-func object[T any](obj any) (T, error) {
-	typed, ok := obj.(T)
-	if !ok {
-		return typed, fmt.Errorf("reading an event: object is %T, want %T", obj, typed)
-	}
-	return typed, nil
 }

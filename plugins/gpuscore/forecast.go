@@ -18,6 +18,7 @@ type forecast struct {
 	models   map[model]*fragmentation.Model
 	pressure map[gpuType]float64
 	scarcity map[gpuShape]float64
+	kept     map[string]fragmentation.Kept // by pool
 }
 
 // model tells apart cards on which the same pods leave different rests.
@@ -122,6 +123,7 @@ func newForecast(c census, nodes []fwk.NodeInfo, devices Devices) *forecast {
 	}
 	f := &forecast{
 		models: map[model]*fragmentation.Model{}, pressure: map[gpuType]float64{}, scarcity: map[gpuShape]float64{},
+		kept: map[string]fragmentation.Kept{},
 	}
 	for name, p := range pools {
 		largest := int64(0) // any size of card will do to count what names a type
@@ -129,12 +131,14 @@ func newForecast(c census, nodes []fwk.NodeInfo, devices Devices) *forecast {
 			f.models[model{name, size}] = fragmentation.NewModel(p.demand(c.pods, size), c.turnover[name])
 			largest = max(largest, size)
 		}
-		for of, pressure := range fragmentation.Pressure(p.demand(c.pods, largest), p.capacity) {
+		demand := p.demand(c.pods, largest)
+		for of, pressure := range fragmentation.Pressure(demand, p.capacity) {
 			f.pressure[gpuType{name, of}] = pressure
 		}
-		for of, scarcity := range fragmentation.Scarcity(p.demand(c.pods, largest), p.shapes) {
+		for of, scarcity := range fragmentation.Scarcity(demand, p.shapes) {
 			f.scarcity[gpuShape{name, of}] = scarcity
 		}
+		f.kept[name] = fragmentation.Keep(demand, p.shapes, c.turnover[name])
 	}
 	return f
 }

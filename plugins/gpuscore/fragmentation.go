@@ -22,15 +22,20 @@ func (p *Plugin) leastFragmentation(s *state, node fwk.NodeInfo) (value int64, i
 	}
 	shape := shapeOf(node, allocator)
 	left := fragmentation.Node{
-		MilliCPU:  shape.MilliCPU - node.GetRequested().GetMilliCPU(),
-		MemoryMiB: (node.GetAllocatable().GetMemory() - node.GetRequested().GetMemory()) >> 20,
-		Cards:     shape.Cards,
-		Pressure:  s.forecast.pressure[gpuType{of.pool, shape.Type}],
-		Scarcity:  s.forecast.scarcity[gpuShape{of.pool, shape}],
+		Cards:    shape.Cards,
+		Pressure: s.forecast.pressure[gpuType{of.pool, shape.Type}],
+		Scarcity: s.forecast.scarcity[gpuShape{of.pool, shape}],
 	}
+	left.MilliCPU, left.MemoryMiB = leftOf(node)
 	after := s.forecast.value(of.pool, &placement{allocator, used, &plan}, &left)
 	class := s.ask.class(of.cardMiB)
 	return fragmentation.Value(values.Waste(&left, &class, after)), left.Unused < left.Cards
+}
+
+// leftOf is the CPU and the memory of a node that no pod has asked for.
+func leftOf(node fwk.NodeInfo) (milliCPU, memoryMiB int64) {
+	all, asked := node.GetAllocatable(), node.GetRequested()
+	return all.GetMilliCPU() - asked.GetMilliCPU(), (all.GetMemory() - asked.GetMemory()) >> 20
 }
 
 // placement is cards chosen on a node.

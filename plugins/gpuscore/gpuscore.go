@@ -2,8 +2,9 @@
 // is absolute, 0–100, the weighted mean of three parts: utilization (how the node is filled with the pod on it, by
 // the strategy for the pod's type of job), typeMatch (how near the GPU type is to what the pod prefers) and topology
 // (NVLink for pods of several GPUs, and not for pods of one). Pods without GPUs are kept off GPU nodes. It runs at
-// PreFilter, where it makes a short list, PreScore and Score; its arguments are weights, strategy, strategyByJobType, targetBand and compatibleTypes, and
-// policyFile, which holds all of these and is watched.
+// PreFilter, where it makes a short list, Filter, where it keeps the last idle nodes whole for the pods that take a whole
+// one, PreScore and Score; its arguments are weights, strategy, strategyByJobType, targetBand, keepWholePerMille and
+// compatibleTypes, and policyFile, which holds all of these and is watched.
 //
 // A pod that it handles, which takes an A800 but would rather have an A100:
 //
@@ -14,6 +15,7 @@ package gpuscore
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,10 +43,12 @@ const (
 )
 
 var (
-	_ fwk.PreFilterPlugin = (*Plugin)(nil)
-	_ fwk.PreScorePlugin  = (*Plugin)(nil)
-	_ fwk.ScorePlugin     = (*Plugin)(nil)
-	_ fwk.SignPlugin      = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
+	_ fwk.FilterPlugin      = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+	_ fwk.PreScorePlugin    = (*Plugin)(nil)
+	_ fwk.ScorePlugin       = (*Plugin)(nil)
+	_ fwk.SignPlugin        = (*Plugin)(nil)
 )
 
 // Dependencies are what the instances of all profiles share.
@@ -80,14 +84,16 @@ type wants struct {
 // state holds what PreScore read. Only scores grow, which is safe from many goroutines, so clones share it, and one
 // scheduling cycle has one policy.
 type state struct {
-	wants    wants
-	policy   *policy
-	strategy configv1.Strategy
-	job      job
-	replicas *replicas // nil where the strategy does not ask for them
-	ask      ask       // zero, as the forecast, where the strategy does not ask for it
-	forecast *forecast
-	scores   *cycle.Scores // nil where nobody asks for an explanation
+	wants     wants
+	policy    *policy
+	strategy  configv1.Strategy
+	job       job
+	replicas  *replicas // nil where the strategy does not ask for them
+	ask       ask       // zero, as the forecast, where the strategy does not ask for it
+	forecast  *forecast
+	keep      *keep         // nil where no node is kept from the pod
+	countKept sync.Once     // counts the pod
+	scores    *cycle.Scores // nil where nobody asks for an explanation
 }
 
 // Clone implements fwk.StateData.

@@ -24,6 +24,13 @@ var scoredPods = metrics.NewCounterVec(&metrics.CounterOpts{
 	StabilityLevel: metrics.ALPHA,
 }, []string{"request"})
 
+// keptPods counts attempts, whether or not they found another node.
+var keptPods = metrics.NewCounterVec(&metrics.CounterOpts{
+	Name:           "gpu_scheduler_score_kept_whole_pods_total",
+	Help:           "Scheduling attempts in which idle nodes were kept from a pod that takes a part of one, by pool.",
+	StabilityLevel: metrics.ALPHA,
+}, []string{"pool"})
+
 // Values of the label result of policyReloads.
 const (
 	labelInEffect = "success"
@@ -69,7 +76,7 @@ func countReload(profile string, o outcome) {
 
 // registerMetrics shows the metrics on the scheduler's /metrics, once for all profiles.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(scoredPods, policyReloads, policyGeneration, policyLastReloadSuccessful)
+	legacyregistry.MustRegister(scoredPods, keptPods, policyReloads, policyGeneration, policyLastReloadSuccessful)
 	for _, label := range []string{labelNoGPU, labelWhole, labelShared, labelMIG} {
 		scoredPods.WithLabelValues(label)
 	}

@@ -12,6 +12,8 @@ type policy struct {
 	strategy   configv1.Strategy
 	byJobType  map[string]configv1.Strategy
 	target     band
+	// keepWhole is how many nodes to keep whole, in a thousand of those worth keeping.
+	keepWhole  int64
 	compatible map[string][]string
 }
 
@@ -28,6 +30,7 @@ func newPolicy(args *configv1.GPUScoreArgs, generation int64) *policy {
 		strategy:   args.Strategy,
 		byJobType:  make(map[string]configv1.Strategy, len(args.StrategyByJobType)),
 		target:     band{low: int64(*args.TargetBand.Low) * percent, high: int64(*args.TargetBand.High) * percent},
+		keepWhole:  int64(*args.KeepWholePerMille),
 		compatible: make(map[string][]string, len(args.CompatibleTypes)),
 	}
 	for _, entry := range args.StrategyByJobType {

@@ -38,8 +38,9 @@ func (k kind) Ends(other kind) bool {
 		k.forecast != nil && other.forecast != nil && k.forecast != other.forecast
 }
 
-// PreFilter ranks nodes, where the scheduler tries the best of them first. It comes before GPUFilter, which knows the
-// nodes. Replicas that are to be spread are not ranked: what a node is worth to them depends on where others are.
+// PreFilter ranks nodes, where the scheduler tries the best of them first, and finds out whether Filter has to keep any
+// from the pod. It comes before GPUFilter, which knows the nodes. Replicas that are to be spread are not ranked: what a
+// node is worth to them depends on where others are.
 func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	p.Attempts.Of(cs) // counts it, whatever becomes of it
 	if p.Devices == nil {
@@ -52,12 +53,13 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 	if err := p.foresee(cs, s, pod); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	list := shortlist.Open(cs)
-	if list == nil {
+	if list := shortlist.Open(cs); list != nil {
+		list.Rank = func(q shortlist.Question) (sets.Set[string], error) { return p.rank(cs, s, q) }
+	}
+	if s.keep = keepFrom(s, pod); s.keep == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	list.Rank = func(q shortlist.Question) (sets.Set[string], error) { return p.rank(cs, s, q) }
-	return nil, fwk.NewStatus(fwk.Skip)
+	return nil, nil
 }
 
 // PreFilterExtensions returns nil: PreFilter keeps nothing that pods change.

@@ -96,6 +96,8 @@ var rules = []rule{
 		why: "gpuctl starts in 100 ms and stays small"},
 	{tree: "pkg/devices", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
 		why: "plugins share it, and know the contract, k8s.io/kube-scheduler/framework, alone"},
+	{tree: "pkg/hint", forbidden: []string{kubernetes, ours("plugins"), ours("cli")},
+		why: "it is what the queueing hints of plugins share"},
 	{tree: "pkg/shortlist", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/devices")},
 		why: "plugins meet there, and know the contract, k8s.io/kube-scheduler/framework, alone"},
 	{tree: "pkg/attempt", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/devices")}, direct: talks,

@@ -24,6 +24,8 @@ type ChurnResult struct {
 	Allocated float64
 	// Accepted is the share of the pods of 8 GPUs that got a node, in percent.
 	Accepted float64
+	// Refused is the share of all pods that were lost although they fitted on a node, which was kept whole, in percent.
+	Refused float64
 	// Moved is what was moved for it.
 	Moved Moved
 }
@@ -83,6 +85,8 @@ type churning struct {
 	gone      departures
 	now, area float64
 	allocated int64
+	// arrived is how many pods have come, refused how many of them got no node though they fitted on one.
+	arrived, refused int
 	// large is how many pods of the most GPUs have come, accepted how many of them got a node.
 	large, accepted int
 }
@@ -120,10 +124,21 @@ func (r *churning) arrive(pod *openb.Pod) {
 	}
 	if r.now < r.WarmUp {
 		r.budget.moved = Moved{}
-	} else if pod.GPUs == MaxGPUs {
-		if r.large++; arrived.placed() {
-			r.accepted++
-		}
+		return
+	}
+	r.count(pod, arrived.placed())
+}
+
+// count notes what became of a pod.
+func (r *churning) count(pod *openb.Pod, placed bool) {
+	if r.arrived++; !placed && r.cluster.Cluster.Fits(pod) {
+		r.refused++
+	}
+	if pod.GPUs != MaxGPUs {
+		return
+	}
+	if r.large++; placed {
+		r.accepted++
 	}
 }
 
@@ -131,6 +146,7 @@ func (r *churning) result(capacity float64) ChurnResult {
 	return ChurnResult{
 		Allocated: 100 * r.area / r.Measured / capacity,
 		Accepted:  100 * float64(r.accepted) / float64(max(r.large, 1)),
+		Refused:   100 * float64(r.refused) / float64(max(r.arrived, 1)),
 		Moved:     r.budget.moved.during(r.Measured, len(r.gone)),
 	}
 }

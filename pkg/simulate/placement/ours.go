@@ -14,6 +14,7 @@ type LeastFragmentation struct {
 	model    *fragmentation.Model
 	pressure map[string]float64
 	scarcity map[fragmentation.Shape]float64
+	kept     fragmentation.Kept
 	capacity map[string]int64
 	shapes   map[fragmentation.Shape]int64
 	demand   fragmentation.Demand
@@ -21,12 +22,15 @@ type LeastFragmentation struct {
 	turnover fragmentation.Turnover
 	// came and left are the pods with GPUs since the last model.
 	came, left int64
+	// perMille of the nodes for the largest pods are kept whole.
+	perMille int64
 }
 
-// NewLeastFragmentation returns the policy for a cluster. It has seen no pod yet.
-func NewLeastFragmentation(nodes []openb.Node) *LeastFragmentation {
+// NewLeastFragmentation returns the policy for a cluster, that keeps so many whole in a thousand of the nodes for the
+// largest pods. It has seen no pod yet.
+func NewLeastFragmentation(nodes []openb.Node, perMille int64) *LeastFragmentation {
 	p := &LeastFragmentation{
-		capacity: map[string]int64{}, shapes: map[fragmentation.Shape]int64{}, demand: fragmentation.Demand{},
+		perMille: perMille, capacity: map[string]int64{}, shapes: map[fragmentation.Shape]int64{}, demand: fragmentation.Demand{},
 	}
 	for i := range nodes {
 		p.capacity[nodes[i].Model] += nodes[i].GPUs
@@ -46,9 +50,11 @@ func (p *LeastFragmentation) Observe(pod *openb.Pod) bool {
 	if !p.pace.Due() {
 		return false
 	}
-	p.model = fragmentation.NewModel(p.demand, p.turnover.Next(p.came, p.left))
+	turnover := p.turnover.Next(p.came, p.left)
+	p.model = fragmentation.NewModel(p.demand, turnover)
 	p.pressure = fragmentation.Pressure(p.demand, p.capacity)
 	p.scarcity = fragmentation.Scarcity(p.demand, p.shapes)
+	p.kept = fragmentation.Keep(p.demand, p.shapes, turnover)
 	p.came, p.left = 0, 0
 	return true
 }
@@ -59,6 +65,24 @@ func (p *LeastFragmentation) Left(pod *openb.Pod) {
 		p.demand[cardClass(pod)]--
 		p.left++
 	}
+}
+
+// KeptFrom implements Keeper.
+func (p *LeastFragmentation) KeptFrom(pod *openb.Pod) int64 {
+	switch {
+	case pod.GPUs == 0:
+		return 0
+	case pod.MilliGPU < fragmentation.Whole:
+		return p.kept.From(0, p.perMille)
+	}
+	return p.kept.From(pod.GPUs, p.perMille)
+}
+
+// Covers implements Keeper.
+func (p *LeastFragmentation) Covers(node *Node) bool {
+	left := shapeOf(node.Node)
+	left.MilliCPU, left.MemoryMiB = node.MilliCPU, node.MemoryMiB
+	return p.kept.Covers(left)
 }
 
 func shapeOf(node *openb.Node) fragmentation.Shape {

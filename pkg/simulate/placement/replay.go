@@ -60,7 +60,8 @@ func NewCluster(nodes []openb.Node, policy Policy) *Cluster {
 	return &Cluster{Nodes: newCluster(nodes), policy: policy, known: map[class][]choice{}, epoch: 1}
 }
 
-// Place puts a pod on the best node, the first of equals, and returns its position and GPUs, or -1 if it fits on none.
+// Place puts a pod on the best node, the first of equals, and returns its position and GPUs, or -1 if it fits on none
+// that is not kept from it.
 func (c *Cluster) Place(pod *openb.Pod) (int, Cards) {
 	if observer, ok := c.policy.(Observer); ok && observer.Observe(pod) {
 		c.epoch++
@@ -90,14 +91,14 @@ func (c *Cluster) choose(pod *openb.Pod, but int) (int, Cards) {
 	if picker, ok := c.policy.(Picker); ok {
 		return c.pick(picker, pod, but)
 	}
-	choices := c.choices(pod)
+	choices, keeper := c.choices(pod), c.keeper(pod)
 	best, bestScore := nowhere, int64(math.MinInt64)
 	for i := range c.Nodes {
 		known := &choices[i]
 		if known.version != c.Nodes[i].Version || known.epoch != c.epoch {
 			*known = c.ask(&c.Nodes[i], pod)
 		}
-		if known.fits && known.score > bestScore && i != but {
+		if known.fits && known.score > bestScore && i != but && !keeps(keeper, &c.Nodes[i]) {
 			best, bestScore = i, known.score
 		}
 	}

@@ -12,6 +12,8 @@ const (
 
 	DefaultTargetBandLow  int32 = 60
 	DefaultTargetBandHigh int32 = 80
+
+	DefaultKeepWholePerMille int32 = 4
 )
 
 // DefaultStrategyByJobType is what the types of job want: training to leave room for others, inference to outlive the
@@ -43,6 +45,7 @@ func (args *GPUScoreArgs) SetDefaults() {
 	}
 	setDefault(&args.TargetBand.Low, DefaultTargetBandLow)
 	setDefault(&args.TargetBand.High, DefaultTargetBandHigh)
+	setDefault(&args.KeepWholePerMille, DefaultKeepWholePerMille)
 }
 
 func setDefault(field **int32, value int32) {

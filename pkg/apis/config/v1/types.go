@@ -46,6 +46,13 @@ type GPUScoreArgs struct {
 	// +optional
 	TargetBand *TargetBand `json:"targetBand,omitempty"`
 
+	// KeepWholePerMille is how many nodes the strategy LeastFragmentation keeps whole, in a thousand of those of a pool that
+	// the largest pods expected there would take as a whole, rounded down. While no more than that are idle, pods that ask
+	// for less do not get them. It counts once pods leave about as fast as they come, and not for pods that may preempt. 0
+	// keeps none. 0–100. Defaults to 4.
+	// +optional
+	KeepWholePerMille *int32 `json:"keepWholePerMille,omitempty"`
+
 	// CompatibleTypes lists, for types that pods only wish for, which other types come near.
 	// Each type appears once. Defaults to empty.
 	// +listType=map

@@ -26,6 +26,7 @@ func (args *GPUScoreArgs) Validate(path *field.Path) field.ErrorList {
 	errs = append(errs, validateStrategy(path.Child("strategy"), args.Strategy)...)
 	errs = append(errs, validateByJobType(path.Child("strategyByJobType"), args.StrategyByJobType)...)
 	errs = append(errs, validateBand(path.Child("targetBand"), args.TargetBand)...)
+	errs = append(errs, validate0To100(path.Child("keepWholePerMille"), *args.KeepWholePerMille)...)
 	errs = append(errs, validateCompatible(path.Child("compatibleTypes"), args.CompatibleTypes)...)
 	if args.PolicyFile != "" && !filepath.IsAbs(args.PolicyFile) {
 		errs = append(errs, field.Invalid(path.Child("policyFile"), args.PolicyFile, "must be an absolute path"))
@@ -67,7 +68,7 @@ func validateWeights(path *field.Path, weights *GPUScoreWeights) field.ErrorList
 	var errs field.ErrorList
 	positive := false
 	for _, part := range parts {
-		errs = append(errs, validatePercent(path.Child(part.name), *part.value)...)
+		errs = append(errs, validate0To100(path.Child(part.name), *part.value)...)
 		positive = positive || *part.value > 0
 	}
 	if len(errs) == 0 && !positive {
@@ -77,15 +78,15 @@ func validateWeights(path *field.Path, weights *GPUScoreWeights) field.ErrorList
 }
 
 func validateBand(path *field.Path, band *TargetBand) field.ErrorList {
-	errs := validatePercent(path.Child("low"), *band.Low)
-	errs = append(errs, validatePercent(path.Child("high"), *band.High)...)
+	errs := validate0To100(path.Child("low"), *band.Low)
+	errs = append(errs, validate0To100(path.Child("high"), *band.High)...)
 	if len(errs) == 0 && *band.Low > *band.High {
 		errs = append(errs, field.Invalid(path.Child("low"), *band.Low, "must not be above targetBand.high"))
 	}
 	return errs
 }
 
-func validatePercent(path *field.Path, value int32) field.ErrorList {
+func validate0To100(path *field.Path, value int32) field.ErrorList {
 	if value < 0 || value > 100 {
 		return field.ErrorList{field.Invalid(path, value, "must be from 0 to 100")}
 	}

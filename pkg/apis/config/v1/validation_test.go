@@ -104,6 +104,15 @@ func TestGPUScoreArgsValidate(t *testing.T) {
 			args: GPUScoreArgs{TargetBand: &TargetBand{High: ptr.To[int32](101)}},
 			want: []problem{{"args.targetBand.high", field.ErrorTypeInvalid, int32(101)}},
 		},
+		"no nodes kept whole": {args: GPUScoreArgs{KeepWholePerMille: ptr.To[int32](0)}},
+		"more nodes kept whole than anybody means": {
+			args: GPUScoreArgs{KeepWholePerMille: ptr.To[int32](101)},
+			want: []problem{{"args.keepWholePerMille", field.ErrorTypeInvalid, int32(101)}},
+		},
+		"fewer nodes kept whole than none": {
+			args: GPUScoreArgs{KeepWholePerMille: ptr.To[int32](-1)},
+			want: []problem{{"args.keepWholePerMille", field.ErrorTypeInvalid, int32(-1)}},
+		},
 		"compatible types without a type, without a stand-in, and twice": {
 			args: GPUScoreArgs{CompatibleTypes: []CompatibleTypes{
 				{Accepts: []string{"A"}}, {Type: "T4"}, {Type: "T4", Accepts: []string{"A", "A"}},

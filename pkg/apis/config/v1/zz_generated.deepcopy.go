@@ -76,6 +76,11 @@ func (in *GPUScoreArgs) DeepCopyInto(out *GPUScoreArgs) {
 		*out = new(TargetBand)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.KeepWholePerMille != nil {
+		in, out := &in.KeepWholePerMille, &out.KeepWholePerMille
+		*out = new(int32)
+		**out = **in
+	}
 	if in.CompatibleTypes != nil {
 		in, out := &in.CompatibleTypes, &out.CompatibleTypes
 		*out = make([]CompatibleTypes, len(*in))

@@ -1,0 +1,38 @@
+// Package hint is what the queueing hints of our plugins have in common: a hint tells kube-scheduler whether an event may
+// make room for a pod that waits.
+package hint
+
+import (
+	"fmt"
+
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// QueueIf queues the pod if an event helps it.
+func QueueIf(helps bool) fwk.QueueingHint {
+	if helps {
+		return fwk.Queue
+	}
+	return fwk.QueueSkip
+}
+
+// Objects gives the two objects of an event their type. Either may be nil.
+func Objects[T any](oldObj, newObj any) (before, after T, err error) {
+	if oldObj != nil {
+		if before, err = object[T](oldObj); err != nil {
+			return before, after, err
+		}
+	}
+	if newObj != nil {
+		after, err = object[T](newObj)
+	}
+	return before, after, err
+}
+
+func object[T any](obj any) (T, error) {
+	typed, ok := obj.(T)
+	if !ok {
+		return typed, fmt.Errorf("reading an event: object is %T, want %T", obj, typed)
+	}
+	return typed, nil
+}

@@ -1,0 +1,58 @@
+package placement_test
+
+import (
+	"testing"
+
+	"g8s.host/gpu-scheduler/pkg/simulate/openb"
+	"g8s.host/gpu-scheduler/pkg/simulate/placement"
+)
+
+// TestNothingThatFitsIsRefusedWhileAClusterFills lets pods come that never leave, with as many nodes kept whole as can be.
+func TestNothingThatFitsIsRefusedWhileAClusterFills(t *testing.T) {
+	nodes, pods := trace(t)
+	arrivals := placement.Arrive(nodes, pods, placement.Inflation, 42)
+	cluster := placement.NewCluster(arrivals.Nodes, placement.NewLeastFragmentation(arrivals.Nodes, 100))
+	lost := 0
+	for i := range arrivals.Pods {
+		pod := &arrivals.Pods[i]
+		if at, _ := cluster.Place(pod); at >= 0 {
+			continue
+		}
+		if lost++; cluster.Fits(pod) {
+			t.Fatalf("pod %d, %+v, is refused, and fits", i, *pod)
+		}
+	}
+	if lost == 0 {
+		t.Error("no pod was lost, so that this proves nothing")
+	}
+}
+
+// TestKeptNodes lets pods of one GPU and of eight come and go, without and with nodes that are kept whole.
+func TestKeptNodes(t *testing.T) {
+	nodes := make([]openb.Node, 20)
+	for i := range nodes {
+		nodes[i] = openb.Node{Name: "n", GPUs: 8, MilliCPU: 64_000}
+	}
+	trace := []openb.Pod{{Name: "eight", GPUs: 8, MilliGPU: 1000, MilliCPU: 32_000}}
+	for range 40 {
+		trace = append(trace, openb.Pod{Name: "one", GPUs: 1, MilliGPU: 1000, MilliCPU: 2000})
+	}
+	churn := placement.Churn{Load: 0.95, WarmUp: 5, Measured: 100, Seed: 1}
+	run := func(trace []openb.Pod, perMille int64) placement.ChurnResult {
+		return churn.Run(nodes, trace, placement.NewLeastFragmentation(nodes, perMille))
+	}
+	without := run(trace, 0)
+	if without.Refused != 0 {
+		t.Errorf("%.2f %% of the pods are refused, though none is to be kept", without.Refused)
+	}
+	if few := run(trace, 49); few != without {
+		t.Errorf("with less than one node to be kept %+v, want what there is without, %+v", few, without)
+	}
+	with := run(trace, 100)
+	if with.Refused == 0 || with.Accepted < without.Accepted+5 {
+		t.Errorf("two nodes kept: %+v, want pods refused, and more of eight GPUs accepted than %.1f %%", with, without.Accepted)
+	}
+	if small := run(trace[1:], 100); small.Refused != 0 {
+		t.Errorf("%.2f %% of the pods are refused, and there are none that would take a whole node", small.Refused)
+	}
+}

@@ -1,0 +1,64 @@
+package gpuscore
+
+import (
+	"context"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/hint"
+)
+
+// EventsToRegister names the events after which a node may be kept no longer from a pod, since more of them are idle, or
+// since no pods are left that would take a whole one:
+//   - a node of the pod's pool comes, or changes what a pod can have of it;
+//   - a pod with cards leaves the pool, from a node or from the queue;
+//   - the pod itself asks for something else.
+//
+// What makes room on other nodes, the plugins know that rejected those.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	nodeEvents := fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation | fwk.UpdateNodeTaint
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeEvents}, QueueingHintFn: afterNodeChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.Update}, QueueingHintFn: afterPodChange},
+	}, nil
+}
+
+func afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := hint.Objects[*corev1.Node](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if after == nil || gpu.PoolOf(after) != gpu.PodPool(pod) {
+		return fwk.QueueSkip, nil
+	}
+	return hint.QueueIf(before == nil || offersOther(before, after)), nil
+}
+
+// offersOther reports whether a node changed in what its pool, its cards, its size and its being closed follow from.
+func offersOther(before, after *corev1.Node) bool {
+	return before.Spec.Unschedulable != after.Spec.Unschedulable ||
+		before.Annotations[names.AnnotationInventory] != after.Annotations[names.AnnotationInventory] ||
+		!reflect.DeepEqual(before.Labels, after.Labels) || !reflect.DeepEqual(before.Spec.Taints, after.Spec.Taints) ||
+		!reflect.DeepEqual(before.Status.Allocatable, after.Status.Allocatable)
+}
+
+func afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := hint.Objects[*corev1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	switch {
+	case before == nil:
+		return fwk.QueueSkip, nil
+	case after == nil:
+		gone := askOf(before)
+		return hint.QueueIf(!gone.none() && gone.pool == gpu.PodPool(pod)), nil
+	}
+	changed := before.Labels[names.LabelJobType] != after.Labels[names.LabelJobType] || askOf(before) != askOf(after)
+	return hint.QueueIf(after.UID == pod.UID && changed), nil
+}

@@ -1,0 +1,123 @@
+package gpuscore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/cyclestate"
+	"g8s.host/gpu-scheduler/pkg/fragmentation"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// reasonKept is why Filter rejects a node. It is constant, because the scheduler sums up nodes by equal reasons.
+const reasonKept = "node(s) are kept whole for pods that take a whole node"
+
+// keep is what keeps idle nodes from a pod while it is scheduled.
+type keep struct {
+	worth fragmentation.Kept
+	pool  string
+	// most is how many nodes are kept.
+	most int
+
+	// nodes are the names of those that are, found out when the first node is in question: none if there are more than
+	// most, which is as many as the pods that take a whole node need.
+	once  sync.Once
+	nodes sets.Set[string]
+	err   error
+}
+
+// keepFrom returns what keeps nodes from a pod, nil if there is none to keep: the pod takes a whole node or no card, or it
+// may preempt, and would evict somebody while a node is idle.
+func keepFrom(s *state, pod *corev1.Pod) *keep {
+	if s.forecast == nil || s.ask.none() || mayPreempt(pod) {
+		return nil
+	}
+	worth := s.forecast.kept[s.ask.pool]
+	most := worth.From(s.ask.whole, s.policy.keepWhole)
+	if most == 0 {
+		return nil
+	}
+	return &keep{worth: worth, pool: s.ask.pool, most: int(most)}
+}
+
+// mayPreempt reports whether a pod can evict others. Those without a priority class have priority 0.
+func mayPreempt(pod *corev1.Pod) bool {
+	return ptr.Deref(pod.Spec.Priority, 0) > 0 &&
+		ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) != corev1.PreemptNever
+}
+
+// Filter rejects an idle node that is kept whole. It judges the nodes of the snapshot: one that is idle only in a dry run
+// of preemption is not kept, nor is one that was promised to the pod.
+func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if cardsInUse(node) {
+		return nil
+	}
+	s, err := cyclestate.Read[*state](cs, stateKey)
+	if err != nil || s.keep == nil || pod.Status.NominatedNodeName == node.Node().Name || !p.worthKeeping(s.keep, node) {
+		return nil
+	}
+	s.keep.once.Do(func() { s.keep.nodes, s.keep.err = p.kept(s.keep, pod) })
+	if s.keep.err != nil {
+		return fwk.AsStatus(s.keep.err)
+	}
+	if !s.keep.nodes.Has(node.Node().Name) {
+		return nil
+	}
+	s.countKept.Do(func() { keptPods.WithLabelValues(s.keep.pool).Inc() })
+	return fwk.NewStatus(fwk.Unschedulable, reasonKept)
+}
+
+// kept returns the nodes that are kept, none if there are more than have to be. A node that the pod does not tolerate, or
+// that is cordoned, is left out: it may serve nobody.
+func (p *Plugin) kept(k *keep, pod *corev1.Pod) (sets.Set[string], error) {
+	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return nil, fmt.Errorf("listing the nodes of the snapshot: %w", err)
+	}
+	idle := sets.Set[string]{}
+	for _, node := range nodes {
+		if cardsInUse(node) || !p.worthKeeping(k, node) || !tolerates(pod, node.Node()) {
+			continue
+		}
+		if idle.Insert(node.Node().Name); idle.Len() > k.most {
+			return nil, nil
+		}
+	}
+	return idle, nil
+}
+
+// worthKeeping reports whether a node, none of whose cards is in use, could take one of the pods that nodes are kept for.
+func (p *Plugin) worthKeeping(k *keep, node fwk.NodeInfo) bool {
+	if node.Node() == nil || gpu.PoolOf(node.Node()) != k.pool {
+		return false
+	}
+	allocator, _, _ := p.Devices.Cards(node)
+	left := shapeOf(node, allocator)
+	left.MilliCPU, left.MemoryMiB = leftOf(node)
+	return k.worth.Covers(left)
+}
+
+// cardsInUse reports whether any card of a node is in use.
+func cardsInUse(node fwk.NodeInfo) bool {
+	requested := node.GetRequested().GetScalarResources()
+	return requested[names.ResourceGPU] > 0 || requested[names.ResourceSharedGPU] > 0
+}
+
+// tolerates reports whether no taint keeps a pod from a node.
+func tolerates(pod *corev1.Pod, node *corev1.Node) bool {
+	if node.Spec.Unschedulable {
+		return false
+	}
+	_, found := schedulinghelper.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, pod.Spec.Tolerations,
+		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }, false)
+	return !found
+}
