@@ -37,24 +37,31 @@ type workload struct {
 	nodes []openb.Node
 	pods  []openb.Pod
 	seeds int
+	// first is the first seed.
+	first int64
 	// warmUp is how many mean lifetimes pass before anything is measured.
 	warmUp float64
 }
 
-// run returns what a policy makes of the workload on average, when pods also leave, and the standard error of the share
-// of pods of 8 GPUs that are accepted.
-func (w *workload) run(p policy, load float64) (mean placement.ChurnResult, deviation float64) {
-	accepted := make([]float64, w.seeds)
-	for i := range accepted {
-		seed := int64(firstSeed + i)
+// run returns what a policy makes of the workload on average, when pods also leave, and the standard errors.
+func (w *workload) run(p policy, load float64) (mean, deviation placement.ChurnResult) {
+	var allocated, accepted, refused []float64
+	for i := range w.seeds {
+		seed := w.first + int64(i)
 		run := placement.Churn{Load: load, WarmUp: w.warmUp, Measured: measured, Seed: seed}
 		result := run.Run(w.nodes, w.pods, p.make(w.nodes, w.pods, seed))
-		mean.Allocated += result.Allocated / float64(w.seeds)
-		mean.Refused += result.Refused / float64(w.seeds)
-		accepted[i] = result.Accepted
+		allocated, accepted, refused = append(allocated, result.Allocated), append(accepted, result.Accepted), append(refused, result.Refused)
 	}
-	mean.Accepted, deviation = spread(accepted)
-	return mean, deviation / math.Sqrt(float64(w.seeds))
+	mean.Allocated, deviation.Allocated = standardError(allocated)
+	mean.Accepted, deviation.Accepted = standardError(accepted)
+	mean.Refused, deviation.Refused = standardError(refused)
+	return mean, deviation
+}
+
+// standardError returns the mean of some values, and how far it may be off.
+func standardError(values []float64) (mean, off float64) {
+	mean, deviation := spread(values)
+	return mean, deviation / math.Sqrt(float64(len(values)))
 }
 
 // churn prints what the policies make of the default trace when pods also leave, and of pods that ask for whole GPUs.
@@ -63,7 +70,7 @@ func churn(out io.Writer, seeds int, after float64) error {
 	if err != nil {
 		return err
 	}
-	tables := leave(&workload{nodes, pods, seeds, after})
+	tables := leave(&workload{nodes, pods, seeds, firstSeed, after})
 	_, err = fmt.Fprintf(out, "%s\n%s", tables.published, tables.whole)
 	return err
 }
@@ -77,7 +84,8 @@ func churnTable(trace *workload) string {
 		"|---|---|---|---|\n")
 	for _, policy := range append(slices.Clip(policies), keepsNone) {
 		result, deviation := trace.run(policy, 1)
-		fmt.Fprintf(&text, "| %s | %.2f | %.1f ± %.1f | %.2f |\n", policy.name, result.Allocated, result.Accepted, deviation, result.Refused)
+		fmt.Fprintf(&text, "| %s | %.2f | %.1f ± %.1f | %.2f |\n", policy.name,
+			result.Allocated, result.Accepted, deviation.Accepted, result.Refused)
 	}
 	return text.String()
 }
@@ -94,8 +102,8 @@ func wholeTable(trace *workload) string {
 	workloads := []struct {
 		name string
 		workload
-	}{{"of the trace", workload{trace.nodes, whole, trace.seeds, trace.warmUp}},
-		{"alike", workload{alike(), powersOfTwo(), uniformSeeds, trace.warmUp}}}
+	}{{"of the trace", workload{trace.nodes, whole, trace.seeds, firstSeed, trace.warmUp}},
+		{"alike", workload{alike(), powersOfTwo(), uniformSeeds, firstSeed, trace.warmUp}}}
 	var text strings.Builder
 	text.WriteString("| load % | nodes | Pack | " + ours + " |\n|---|---|---|---|\n")
 	for _, load := range []float64{0.92, 0.97, 1, 1.05} {
@@ -103,7 +111,7 @@ func wholeTable(trace *workload) string {
 			pack, packError := workloads[i].run(packing, load)
 			least, leastError := workloads[i].run(policies[len(policies)-1], load)
 			fmt.Fprintf(&text, "| %.0f | %s | %.1f ± %.1f | %.1f ± %.1f |\n", 100*load, workloads[i].name,
-				100-pack.Accepted, packError, 100-least.Accepted, leastError)
+				100-pack.Accepted, packError.Accepted, 100-least.Accepted, leastError.Accepted)
 		}
 	}
 	return text.String()

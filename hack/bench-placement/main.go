@@ -68,10 +68,17 @@ func main() {
 	leaving := flag.Bool("churn", false, "Print only the tables of what comes of it when pods also leave")
 	moves := flag.Bool("moves", false, "With -churn: without and with moves of running pods, and what they take")
 	after := flag.Float64("warm-up", warmUp, "How many mean lifetimes to let pass before measuring, with -churn")
+	keep := flag.String("keep", "", "With -churn: ours alone, on each trace, by keepWholePerMille, such as 0,4")
+	first := flag.Int64("first-seed", firstSeed, "The first seed, with -churn -keep")
 	flag.Parse()
 	benchmark := func() error { return run(*seeds, *traces, *out) }
 	if *leaving {
 		benchmark = func() error { return churn(os.Stdout, *seeds, *after) }
+	}
+	if *leaving && *keep != "" {
+		benchmark = func() error {
+			return keepSettings(os.Stdout, *traces, *keep, workload{seeds: *seeds, first: *first, warmUp: *after})
+		}
 	}
 	if *leaving && *moves {
 		benchmark = func() error { return churnWithMoves(os.Stdout, *seeds) }
@@ -95,16 +102,23 @@ func readDefault() ([]openb.Node, []openb.Pod, error) {
 	return nodes, pods, nil
 }
 
-func run(seeds int, folder, out string) error {
+// trace is a list of pods, and what it is called.
+type trace struct {
+	name string
+	pods []openb.Pod
+}
+
+// readTraces reads the nodes, the default trace, and the others in a folder, if one is given.
+func readTraces(folder string) ([]openb.Node, []trace, error) {
 	nodes, pods, err := readDefault()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	outcomes := []outcome{{defaultTrace, replay(nodes, pods, seeds)}}
+	traces := []trace{{defaultTrace, pods}}
 	var paths []string
 	if folder != "" {
 		if paths, err = filepath.Glob(filepath.Join(folder, podList+"*.csv*")); err != nil {
-			return fmt.Errorf("looking for traces in %s: %w", folder, err)
+			return nil, nil, fmt.Errorf("looking for traces in %s: %w", folder, err)
 		}
 	}
 	done := map[string]bool{defaultTrace: true}
@@ -114,15 +128,26 @@ func run(seeds int, folder, out string) error {
 			continue
 		}
 		done[name] = true
-		pods, err := tracefile.Pods(path)
-		if err != nil {
-			return fmt.Errorf("reading a trace: %w", err)
+		if pods, err = tracefile.Pods(path); err != nil {
+			return nil, nil, fmt.Errorf("reading a trace: %w", err)
 		}
-		outcomes = append(outcomes, outcome{name, replay(nodes, pods, seeds)})
-		fmt.Fprintln(os.Stderr, "replayed", name)
+		traces = append(traces, trace{name, pods})
+	}
+	return nodes, traces, nil
+}
+
+func run(seeds int, folder, out string) error {
+	nodes, traces, err := readTraces(folder)
+	if err != nil {
+		return err
+	}
+	var outcomes []outcome
+	for _, trace := range traces {
+		outcomes = append(outcomes, outcome{trace.name, replay(nodes, trace.pods, seeds)})
+		fmt.Fprintln(os.Stderr, "replayed", trace.name)
 	}
 	fmt.Fprintln(os.Stderr, "letting pods leave")
-	departures := leave(&workload{nodes, pods, churnSeeds, warmUp})
+	departures := leave(&workload{nodes, traces[0].pods, churnSeeds, firstSeed, warmUp})
 	return report(outcomes, &departures, seeds, out)
 }
 

@@ -83,6 +83,8 @@ const (
 	VolumeElsewhere Cause = "VolumeElsewhere"
 	VolumeLimit     Cause = "VolumeLimit"
 	DeviceClaim     Cause = "DeviceClaim"
+	// KeptWhole is about idle nodes that only pods which take a whole one get.
+	KeptWhole Cause = "KeptWhole"
 )
 
 // Why a pod that has a node does not run.

@@ -94,6 +94,13 @@ func TestOrder(t *testing.T) {
 				"0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."), node("n1", "p", 8)),
 			want: []Cause{PodAntiAffinity},
 		},
+		"an idle node that is kept for others is nearer than those that are full": {
+			facts: factsOf(refused(fixture.Pod("p").GPUs(1).Pool("p"), "0/2 nodes are available: 1 node(s) are kept whole for pods "+
+				"that take a whole node, 1 node(s) have too few free GPUs."), node("n1", "p", 8), node("n2", "p", 8)).with(func(f *Facts) {
+				f.Holders = []corev1.Pod{on("n1", 8, "other")}
+			}),
+			want: []Cause{KeptWhole, Busy},
+		},
 		"a reason that nobody here knows is told as it is": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), "0/1 nodes are available: 1 moon not full."), node("n1", "p", 8)),
 			want:  []Cause{RejectedByScheduler},

@@ -27,7 +27,7 @@ var scoredPods = metrics.NewCounterVec(&metrics.CounterOpts{
 // keptPods counts attempts, whether or not they found another node.
 var keptPods = metrics.NewCounterVec(&metrics.CounterOpts{
 	Name:           "gpu_scheduler_score_kept_whole_pods_total",
-	Help:           "Scheduling attempts in which idle nodes were kept from a pod that takes a part of one, by pool.",
+	Help:           "Scheduling attempts in which an idle node was kept whole from a pod that would have fitted there, by pool.",
 	StabilityLevel: metrics.ALPHA,
 }, []string{"pool"})
 

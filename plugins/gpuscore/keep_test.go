@@ -1,0 +1,162 @@
+package gpuscore
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+	"k8s.io/utils/ptr"
+
+	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/devices"
+)
+
+// taking is a pod that takes both cards of a node.
+func taking(name, node string) *corev1.Pod { return onNode(name, node, "2") }
+
+// onNode is a pod with some cards of a node, or that waits for them on "".
+func onNode(name, node, gpus string) *corev1.Pod {
+	return st.MakePod().Name(name).UID(name).Node(node).Req(map[corev1.ResourceName]string{"cpu": "2", names.ResourceGPU: gpus}).Obj()
+}
+
+// poolWith returns twelve nodes of two cards, of which the first are idle and the others taken as a whole.
+func poolWith(idle int) (nodes []*corev1.Node, pods []*corev1.Pod) {
+	for i := range 12 {
+		nodes = append(nodes, sharedNode(fmt.Sprintf("n%d", i), "16"))
+		if i >= idle {
+			pods = append(pods, taking(fmt.Sprintf("w%d", i), nodes[i].Name))
+		}
+	}
+	return nodes, pods
+}
+
+// keeper is a plugin that keeps one of twelve nodes whole, and the state of a pod in a cluster where a pod leaves for each
+// that comes.
+func keeper(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node, pods []*corev1.Pod) (*Plugin, *state) {
+	t.Helper()
+	handle, err := frameworkruntime.NewFramework(t.Context(), nil, nil,
+		frameworkruntime.WithSnapshotSharedLister(cache.NewSnapshot(pods, nodes)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := Factory(Dependencies{Devices: devices.NewLedger()})(t.Context(), &configv1.GPUScoreArgs{KeepWholePerMille: ptr.To[int32](100)}, handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin := built.(*Plugin)
+	s, err := plugin.stateFor(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	infos, err := handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[ask]int64{}
+	for _, other := range pods {
+		if asked := askOf(other); !asked.none() {
+			counts[asked]++
+		}
+	}
+	s.ask = askOf(pod)
+	s.forecast = newForecast(census{pods: counts, turnover: map[string]float64{names.DefaultPool: 1}}, infos, plugin.Devices)
+	s.keep = keepFrom(s, pod)
+	return plugin, s
+}
+
+func TestFilterKeepsTheLastIdleNodesWhole(t *testing.T) {
+	one := func() *st.PodWrapper {
+		return st.MakePod().Name("p").UID("p").Req(map[corev1.ResourceName]string{"cpu": "1", names.ResourceGPU: "1"})
+	}
+	cordon := func(node *corev1.Node, _ *[]*corev1.Pod) { node.Spec.Unschedulable = true }
+	tests := map[string]struct {
+		pod  *corev1.Pod
+		idle int
+		// change is made to the second node, or adds pods.
+		change func(*corev1.Node, *[]*corev1.Pod)
+		want   bool // whether the first node is kept from the pod
+	}{
+		"the last one is kept from a pod of a part of it": {pod: one().Obj(), idle: 1, want: true},
+		"and from one that shares a card":                 {pod: share("p", "", 300), idle: 1, want: true},
+		"not from a pod that takes it as a whole":         {pod: taking("p", ""), idle: 1},
+		"not from a pod without GPUs":                     {pod: st.MakePod().Req(map[corev1.ResourceName]string{"cpu": "1"}).Obj(), idle: 1},
+		"not from a pod that would evict others instead":  {pod: one().Priority(10).Obj(), idle: 1},
+		"from one of priority that may not evict": {
+			pod: one().Priority(10).PreemptionPolicy(corev1.PreemptNever).Obj(), idle: 1, want: true,
+		},
+		"not from the pod that is nominated to it": {pod: one().NominatedNodeName("n0").Obj(), idle: 1},
+		"another nomination does not help":         {pod: one().NominatedNodeName("n1").Obj(), idle: 1, want: true},
+		"not while there are two":                  {pod: one().Obj(), idle: 2},
+		"one that is cordoned is none":             {pod: one().Obj(), idle: 2, change: cordon, want: true},
+		"nor is one that the pod does not tolerate": {pod: one().Obj(), idle: 2, want: true, change: func(node *corev1.Node, _ *[]*corev1.Pod) {
+			node.Spec.Taints = []corev1.Taint{{Key: "team", Effect: corev1.TaintEffectNoSchedule}}
+		}},
+		"a taint that the pod tolerates makes no difference": {
+			pod: one().Toleration("team").Obj(), idle: 2, change: func(node *corev1.Node, _ *[]*corev1.Pod) {
+				node.Spec.Taints = []corev1.Taint{{Key: "team", Effect: corev1.TaintEffectNoSchedule}}
+			},
+		},
+		"nor is one of another pool": {pod: one().Obj(), idle: 2, want: true, change: func(node *corev1.Node, _ *[]*corev1.Pod) {
+			node.Labels[names.LabelPool] = "other"
+		}},
+		"nor is one without the CPU that a whole one takes": {pod: one().Obj(), idle: 2, want: true, change: func(_ *corev1.Node, pods *[]*corev1.Pod) {
+			*pods = append(*pods, st.MakePod().Name("c").UID("c").Node("n1").Req(map[corev1.ResourceName]string{"cpu": "15"}).Obj())
+		}},
+		"a strategy that does not ask what pods are expected": {pod: one().Label(names.LabelJobType, configv1.JobTypeNotebook).Obj(), idle: 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, pods := poolWith(tc.idle)
+			if tc.change != nil {
+				tc.change(nodes[1], &pods)
+			}
+			plugin, s := keeper(t, tc.pod, nodes, pods)
+			if s.strategy != configv1.LeastFragmentation {
+				s.forecast = nil
+				s.keep = keepFrom(s, tc.pod)
+			}
+			status := filtered(t, plugin, s, tc.pod, info(nodes[0]))
+			if got := status.Code() == fwk.Unschedulable && status.Message() == reasonKept; got != tc.want || !got && !status.IsSuccess() {
+				t.Errorf("Filter: %v, want it kept: %t", status, tc.want)
+			}
+		})
+	}
+}
+
+// TestANodeThatOnlyADryRunMakesIdleIsNotKept has preemption try what happens when the pods of a node are gone.
+func TestANodeThatOnlyADryRunMakesIdleIsNotKept(t *testing.T) {
+	nodes, pods := poolWith(1)
+	pod := onNode("p", "", "1")
+	plugin, s := keeper(t, pod, nodes, pods)
+	if status := filtered(t, plugin, s, pod, info(nodes[5])); !status.IsSuccess() {
+		t.Errorf("a node without its victims: %v, want it not kept", status)
+	}
+	if status := filtered(t, plugin, s, pod, info(nodes[0])); status.IsSuccess() {
+		t.Error("the idle node is not kept")
+	}
+}
+
+// TestAReloadedSettingHoldsAtOnce changes the setting between two attempts under one forecast.
+func TestAReloadedSettingHoldsAtOnce(t *testing.T) {
+	nodes, pods := poolWith(1)
+	pod := onNode("p", "", "1")
+	_, s := keeper(t, pod, nodes, pods)
+	off := *s.policy
+	off.keepWhole = 0
+	if s.policy = &off; keepFrom(s, pod) != nil {
+		t.Error("nodes are kept after the setting was turned off")
+	}
+}
+
+func filtered(t *testing.T, plugin *Plugin, s *state, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	t.Helper()
+	cycle := framework.NewCycleState()
+	cycle.Write(stateKey, s)
+	return plugin.Filter(t.Context(), cycle, pod, node)
+}
