@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/attempt"
 	"g8s.host/gpu-scheduler/pkg/backpressure"
 	"g8s.host/gpu-scheduler/pkg/shortlist"
 	"g8s.host/gpu-scheduler/plugins/gpuscore"
@@ -19,6 +20,9 @@ import (
 type Options struct {
 	// Gate holds pods back in the queue while it is closed. nil holds none.
 	Gate *backpressure.Gate
+	// Attempts is told which changes of pods each attempt could see, so that a replay decides on the same. nil is told
+	// nothing.
+	Attempts *attempt.Counter
 	// Seed decides between nodes of equal score, together with the pod. Production has 0.
 	Seed uint64
 }
@@ -28,6 +32,9 @@ type Options struct {
 // and are taken from the queue while the gate is open. Between nodes of equal score it is not chance that decides, so
 // that what the scheduler did can be done again.
 func Attach(sched *scheduler.Scheduler, options Options) {
+	if options.Attempts != nil {
+		watchHorizon(sched, &options.Attempts.Seen)
+	}
 	sched.NextPod = throttled(sched.NextPod, options.Gate)
 	if len(sched.Extenders) == 0 { // what an extender prefers may outweigh our score
 		sched.SchedulePod = listFirst(sched.SchedulePod, decidedByGPUs(sched))

@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/utils/clock"
 
+	"g8s.host/gpu-scheduler/pkg/attempt"
 	"g8s.host/gpu-scheduler/pkg/fence"
 	"g8s.host/gpu-scheduler/plugins"
 )
@@ -24,12 +25,12 @@ func setup(
 		logger.Info("Another scheduler leads, this one ends")
 		stop()
 	})
-	dependencies.Epoch = leadership.Epoch
+	dependencies.Epoch, dependencies.Attempts = leadership.Epoch, &attempt.Counter{}
 	completed, scheduler, err := app.Setup(ctx, o, withPlugins(dependencies)...)
 	if err != nil {
 		return nil, nil, err
 	}
-	plugins.Attach(scheduler, plugins.Options{Gate: dependencies.Gate})
+	plugins.Attach(scheduler, plugins.Options{Gate: dependencies.Gate, Attempts: dependencies.Attempts})
 	if completed.LeaderElection == nil {
 		logger.Info("Leader election is off: where manifests/policy is installed, the API server refuses every binding (docs/failover.md)")
 		return completed, scheduler, nil

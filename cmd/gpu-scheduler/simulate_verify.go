@@ -86,7 +86,7 @@ func writeComparisons(to io.Writer, comparisons []*simulate.Comparison) error {
 		fmt.Fprintf(&out, "  %d of %d placements, on the same node and cards; the node is the same for %d\n", c.SamePlace, c.Placements, c.SameNode)
 		fmt.Fprintf(&out, "  %d of %d refusals\n", c.SameRefusals, c.Refusals)
 		if c.JustLeft > 0 {
-			fmt.Fprintf(&out, "  %d of all these only beside pods that had just left, of which the scheduler had not heard yet\n", c.JustLeft)
+			fmt.Fprintf(&out, "  %d of these only beside pods that left before the refusal was reported\n", c.JustLeft)
 		}
 		for i, d := range c.Differences {
 			if i == mostDifferences {

@@ -18,9 +18,8 @@ const key fwk.StateKey = "Attempt"
 // Counter counts attempts. The zero value has counted none. It may be used by many goroutines.
 type Counter struct {
 	last atomic.Int64
-
-	mu   sync.Mutex
-	seen string
+	// Seen is what of the changes of pods the attempts could know.
+	Seen Horizon
 }
 
 // number is that of one attempt. Clones share it.
@@ -42,19 +41,30 @@ func (c *Counter) Of(cs fwk.CycleState) int64 {
 // Set has the next attempt follow on one of a number.
 func (c *Counter) Set(last int64) { c.last.Store(last) }
 
-// Seen returns the highest of some resource versions of pods and of those that it was told of before; "" where there is
-// none. What one attempt has seen the next ones have, too.
-func (c *Counter) Seen(versions ...string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, version := range versions {
-		// What is no version compares with none, not even with itself.
-		if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
-			continue
-		}
-		if order, err := resourceversion.CompareResourceVersion(version, c.seen); err != nil || order > 0 {
-			c.seen = version
-		}
+// Horizon is how far somebody is with what happens to pods: the highest resource version of those reached. The zero
+// value has reached none. It may be used by many goroutines.
+type Horizon struct {
+	mu      sync.Mutex
+	version string
+}
+
+// Reach moves the horizon on to the resource version of a pod. One that is passed already, or none at all, changes
+// nothing.
+func (h *Horizon) Reach(version string) {
+	// What is no version compares with none, not even with itself.
+	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
+		return
 	}
-	return c.seen
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if order, err := resourceversion.CompareResourceVersion(version, h.version); err != nil || order > 0 {
+		h.version = version
+	}
+}
+
+// Version returns the highest version reached, "" before the first.
+func (h *Horizon) Version() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.version
 }

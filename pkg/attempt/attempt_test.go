@@ -21,20 +21,20 @@ func TestAnAttemptIsCountedOnce(t *testing.T) {
 	}
 }
 
-func TestWhatWasSeenStaysSeen(t *testing.T) {
-	var counter Counter
-	for i, step := range []struct {
-		told []string
-		want string
-	}{
-		{nil, ""},
-		{[]string{"", "0", "none"}, ""},
-		{[]string{"99", ""}, "99"},
-		{[]string{"99", "100"}, "100"},
-		{[]string{"99", "98"}, "100"},
+func TestAHorizonOnlyMovesOn(t *testing.T) {
+	var horizon Horizon
+	for i, step := range []struct{ reach, want string }{
+		{"", ""},
+		{"0", ""},
+		{"none", ""},
+		{"99", "99"},
+		{"100", "100"},
+		{"98", "100"},
+		{"", "100"},
 	} {
-		if got := counter.Seen(step.told...); got != step.want {
-			t.Errorf("step %d: %q was seen after %q, want %q", i, got, step.told, step.want)
+		horizon.Reach(step.reach)
+		if got := horizon.Version(); got != step.want {
+			t.Errorf("step %d: %q after %q, want %q", i, got, step.reach, step.want)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 // made is a decision of a recording: where a pod was put, as its binding tells, and when that was decided.
 type made struct {
 	pod *corev1.Pod
-	// number is that of the attempt among all of the scheduler, seen the last change of a pod that the scheduler knew
-	// of. Between decision and binding, others are decided and pods leave.
+	// number is that of the attempt among all of the scheduler, seen the last change of a pod that it knew of. Between
+	// decision and binding, others are decided and pods leave.
 	number, seen int64
 }
 
@@ -54,14 +54,13 @@ func decisionAbout(binding *recording.Event, came int64) made {
 	number, seen, _ := strings.Cut(binding.Pod.Annotations[names.AnnotationDecision], "/")
 	decision.number, _ = strconv.ParseInt(number, 10, 64) // 0 where it does not tell
 	if revision, err := strconv.ParseInt(seen, 10, 64); err == nil {
-		// Whoever decides about a pod knows that it is there, even if what it says of that lags behind.
+		// Whoever decides about a pod knows that it is there, whatever else it knows.
 		decision.seen = min(max(revision, came), decision.seen)
 	}
 	return decision
 }
 
-// underWay is how many changes may come between a refusal and its report, and between what the API server has told the
-// scheduler and what that has taken in.
+// underWay is how many changes may come between a refusal and its report.
 const underWay = 16
 
 // departure is a pod that left with an event.

@@ -17,7 +17,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
@@ -45,7 +44,8 @@ type Dependencies struct {
 	Epoch func() (string, bool)
 	// Gate is told of the bindings under way. nil counts none.
 	Gate *backpressure.Gate
-	// Attempts numbers scheduling attempts, and keeps what they have seen. nil has numbers of its own.
+	// Attempts numbers scheduling attempts, and knows what of the changes of pods they could see. nil has numbers of its
+	// own, and sees the pod alone.
 	Attempts *attempt.Counter
 }
 
@@ -53,8 +53,6 @@ type Dependencies struct {
 type Plugin struct {
 	Dependencies
 	handle fwk.Handle
-	// pods knows how far the scheduler is with what happens to pods.
-	pods cache.SharedIndexInformer
 }
 
 const stateKey fwk.StateKey = "Reserve" + Name
@@ -80,8 +78,7 @@ func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle
 		if err := deps.Ledger.Follow(ctx, handle); err != nil {
 			return nil, err
 		}
-		pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()
-		return &Plugin{Dependencies: deps, handle: handle, pods: pods}, nil
+		return &Plugin{Dependencies: deps, handle: handle}, nil
 	}
 }
 
@@ -95,7 +92,8 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 // same allocator about the same node, so there are cards. If there are none the profile lacks GPUFilter, which is a
 // fault and no shortage: the pod is tried again after a back-off, and does not wait for an event.
 func (p *Plugin) Reserve(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
-	cs.Write(stateKey, &decision{attempt: p.Attempts.Of(cs), seen: p.seen(pod)})
+	p.Attempts.Seen.Reach(pod.ResourceVersion)
+	cs.Write(stateKey, &decision{attempt: p.Attempts.Of(cs), seen: p.Attempts.Seen.Version()})
 	demand, err := gpu.DemandOf(pod)
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("reading what the pod asks for (is GPUFilter enabled?): %w", err))
@@ -117,12 +115,6 @@ func (p *Plugin) Reserve(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, 
 			nodeName, reason.Code, reason.Detail()))
 	}
 	return nil
-}
-
-// seen returns the last change of a pod that the scheduler has been told of. An informer says so only after it has passed
-// the change on: by then a pod that has just come may have been decided about.
-func (p *Plugin) seen(pod *corev1.Pod) string {
-	return p.Attempts.Seen(p.pods.LastSyncResourceVersion(), pod.ResourceVersion)
 }
 
 // withNominated returns the node with the pods on it that are nominated to come there before this one, as Filter was

@@ -57,7 +57,7 @@ func TestASimulationReproducesARecording(t *testing.T) {
 			recording := e.recordCrowd()
 			got := verify(t, recording, policy)
 			t.Logf("%.2f %% of the decisions come out the same: %d of %d placements (%d on the same node) and %d of %d refusals, "+
-				"%d of them beside pods that had just left", got.ReproducedPercent, got.SamePlace, got.Placements, got.SameNode,
+				"%d of these beside pods that left before the report", got.ReproducedPercent, got.SamePlace, got.Placements, got.SameNode,
 				got.SameRefusals, got.Refusals, got.JustLeft)
 			for _, difference := range got.Differences {
 				t.Logf("%s", difference)
@@ -144,10 +144,7 @@ func mixedPod(r *rand.Rand, i int) *corev1.Pod {
 	default:
 		b.GPUs(16).Pool("training") // no node has as many
 	}
-	pod := b.Obj()
-	pod.Spec.PriorityClassName = []string{names.PriorityClassLow, names.PriorityClassMedium, names.PriorityClassMedium, names.PriorityClassHigh}[r.IntN(4)]
-	pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0) // there is no kubelet to end it
-	return pod
+	return withClass(b, []string{names.PriorityClassLow, names.PriorityClassMedium, names.PriorityClassMedium, names.PriorityClassHigh}[r.IntN(4)])
 }
 
 // removePod deletes a pod that may have been evicted.

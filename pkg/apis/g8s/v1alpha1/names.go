@@ -130,7 +130,7 @@ const (
 	// The API server refuses a Binding of another epoch than the scheduler's lease has.
 	AnnotationEpoch = "g8s.host/epoch"
 	// AnnotationDecision is, on a Binding, when it was decided: "<number>/<revision>". The number is that of the attempt
-	// among all of the scheduler process, the revision that of the last change of a pod that it had been told of. Bindings
+	// among all of the scheduler process, the revision that of the last change of a pod that it knew of. Bindings
 	// overtake each other on the way to the API server; by this a replay finds the order.
 	AnnotationDecision = "g8s.host/decision"
 	// AnnotationDescription is the author's description of a job or pool.
