@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -51,12 +51,14 @@ type world struct {
 	store    cache.Store
 	machines []*machine
 	pods     int
+	// deleted are pods that left while they were being bound: that is about to fail.
+	deleted []types.UID
 
 	accepted, refused, nominated int
 }
 
 // TestLedgerAgreesWithAModel takes a few nodes through a million random steps of what befalls a scheduler: pods are
-// reserved, bound, unreserved, nominated and deleted, other schedulers place theirs, cards turn bad and good, agents
+// reserved, bound, unreserved, nominated and deleted, also while they are being bound, other schedulers place theirs, cards turn bad and good, agents
 // lose their inventories and find them again, nodes vanish and return, and the scheduler restarts. After each step the
 // ledger's view of the node is held against a count of all its pods. No card is ever given twice, and at the end, when
 // all pods are gone, nothing is left.
@@ -78,6 +80,9 @@ func TestLedgerAgreesWithAModel(t *testing.T) {
 			w.remove(m)
 			w.check(m)
 		}
+	}
+	for len(w.deleted) > 0 {
+		w.failLate()
 	}
 	if pods, nodes := w.ledger.size(); pods != 0 || nodes > len(w.machines) {
 		t.Errorf("%d pods and %d nodes are kept when all pods are gone", pods, nodes)
@@ -109,8 +114,12 @@ func (w *world) step(m *machine) {
 		w.remove(m)
 	case n < 780:
 		w.bind(m)
-	case n < 820:
+	case n < 810:
 		w.fail(m)
+	case n < 820:
+		w.deleteEarly(m)
+	case n < 830:
+		w.failLate()
 	case n < 840:
 		w.foreign(m)
 	case n < 900:
@@ -201,46 +210,6 @@ func (w *world) bind(m *machine) {
 	tn.pod, tn.annotated = bound, true
 }
 
-// fail has a binding fail: Unreserve comes first, and the pod leaves the cache after that.
-func (w *world) fail(m *machine) {
-	tn := w.anyOf(m, func(tn *tenant) bool { return tn.chosen && !tn.annotated })
-	if tn != nil {
-		w.drop(m, tn)
-	}
-}
-
-// remove has a pod deleted, whichever handler of the event comes first.
-func (w *world) remove(m *machine) {
-	tn := w.anyOf(m, func(*tenant) bool { return true })
-	if tn == nil {
-		return
-	}
-	if w.r.IntN(2) == 0 {
-		w.drop(m, tn)
-		return
-	}
-	w.leave(m, tn)
-	m.tenants = without(m.tenants, tn)
-	w.check(m)
-	w.ledger.podGone(tn.pod)
-}
-
-// drop takes the choice away first, and then the pod.
-func (w *world) drop(m *machine, tn *tenant) {
-	w.ledger.Forget(tn.pod.UID)
-	tn.chosen = false
-	w.check(m)
-	w.leave(m, tn)
-	m.tenants = without(m.tenants, tn)
-}
-
-// leave takes a pod out of the cache.
-func (w *world) leave(m *machine, tn *tenant) {
-	if err := m.info.RemovePod(klog.Background(), tn.pod); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 // nominate asks about a node with pods that are to come there. Whoever fits beside them leaves them their cards.
 func (w *world) nominate(m *machine) {
 	if !m.up {
@@ -309,6 +278,7 @@ func (w *world) refresh(m *machine) {
 func (w *world) restart() {
 	w.ledger = NewLedger()
 	w.ledger.sink.cluster.Store(&cluster{nodes: w.store})
+	w.deleted = nil
 	for _, m := range w.machines {
 		m.tenants = slices.DeleteFunc(m.tenants, func(tn *tenant) bool { return tn.chosen && !tn.annotated })
 		m.info = framework.NewNodeInfo()
@@ -318,21 +288,4 @@ func (w *world) restart() {
 		}
 		w.refresh(m)
 	}
-}
-
-func (w *world) anyOf(m *machine, suits func(*tenant) bool) *tenant {
-	var found []*tenant
-	for _, tn := range m.tenants {
-		if suits(tn) {
-			found = append(found, tn)
-		}
-	}
-	if len(found) == 0 {
-		return nil
-	}
-	return found[w.r.IntN(len(found))]
-}
-
-func without(tenants []*tenant, gone *tenant) []*tenant {
-	return slices.DeleteFunc(tenants, func(tn *tenant) bool { return tn == gone })
 }
