@@ -47,7 +47,9 @@ func (o *deleteOptions) there(ctx context.Context, writer *submit.Client, t targ
 		}
 		offers, err := reader.Offers(ctx)
 		if err == nil && !slices.ContainsFunc(offers, func(offer inventory.Offer) bool { return offer.Pool == t.Name }) {
-			return &notFoundError{what: fmt.Sprintf("pool %q", t.Name)}
+			return &notFoundError{
+				what: fmt.Sprintf("pool %q", t.Name), near: meantBy(t.Name, offers, func(o *inventory.Offer) string { return o.Pool }),
+			}
 		}
 		return err
 	case classQuota:

@@ -52,7 +52,7 @@ func runDescribeJob(ctx context.Context, o *describeJobOptions, name string) err
 		return err
 	}
 	if len(details) == 0 {
-		return &notFoundError{what: fmt.Sprintf("job %q in namespace %s", name, namespace)}
+		return &inventory.NotFoundError{Namespace: namespace, Name: name}
 	}
 	if o.output.format != "" {
 		if len(details) == 1 {

@@ -45,7 +45,9 @@ func runDescribeNode(ctx context.Context, o *describeNodeOptions, name string) e
 	}
 	node, ok := cluster.Node(name)
 	if !ok {
-		return &notFoundError{what: fmt.Sprintf("node %q", name)}
+		return &notFoundError{
+			what: fmt.Sprintf("node %q", name), near: meantBy(name, cluster.Nodes, func(n *inventory.Node) string { return n.Name }),
+		}
 	}
 	pods, err := reader.NodePods(ctx, name)
 	if err != nil {

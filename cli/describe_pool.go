@@ -48,7 +48,9 @@ func runDescribePool(ctx context.Context, o *describePoolOptions, name string) e
 	}
 	pool, ok := cluster.Pool(name)
 	if !ok {
-		return &notFoundError{what: fmt.Sprintf("pool %q", name)}
+		return &notFoundError{
+			what: fmt.Sprintf("pool %q", name), near: meantBy(name, cluster.Pools, func(p *inventory.Pool) string { return p.Name }),
+		}
 	}
 	jobs, err := reader.Jobs(ctx, inventory.JobQuery{})
 	if err != nil {

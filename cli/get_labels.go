@@ -68,7 +68,7 @@ func runGetLabels(ctx context.Context, o *getLabelsOptions) error {
 	}
 	for _, name := range o.names {
 		if !slices.Contains(nodes, name) {
-			return &notFoundError{what: fmt.Sprintf("node %q", name)}
+			return &notFoundError{what: fmt.Sprintf("node %q", name), near: meant(name, nodes)}
 		}
 	}
 	shown := slices.DeleteFunc(all, func(l inventory.NodeLabel) bool { return !o.shows(l.Key) })

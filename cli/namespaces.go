@@ -99,7 +99,9 @@ func runDescribeNamespace(ctx context.Context, f *Factory, o *output, name strin
 	}
 	i := slices.IndexFunc(namespaces, func(n inventory.Namespace) bool { return n.Name == name })
 	if i < 0 {
-		return &notFoundError{what: fmt.Sprintf("namespace %q", name)}
+		return &notFoundError{
+			what: fmt.Sprintf("namespace %q", name), near: meantBy(name, namespaces, func(n *inventory.Namespace) string { return n.Name }),
+		}
 	}
 	reader, err := f.reader()
 	if err != nil {

@@ -51,6 +51,15 @@ func missingJob(err error) (namespace, name string) {
 	return "", ""
 }
 
+// meantBy is as meant for things that have names.
+func meantBy[T any](name string, known []T, nameOf func(*T) string) string {
+	names := make([]string, len(known))
+	for i := range known {
+		names[i] = nameOf(&known[i])
+	}
+	return meant(name, names)
+}
+
 // meant is a line that names what is near to a name, or begins with it; "" if nothing does.
 func meant(name string, known []string) string {
 	near := nearWord(name, known)

@@ -77,7 +77,9 @@ func (f *Factory) quotas(ctx context.Context) ([]inventory.Quota, error) {
 func pickQuotas(quotas []inventory.Quota, wanted []string) ([]inventory.Quota, error) {
 	for _, word := range wanted {
 		if !slices.ContainsFunc(quotas, func(q inventory.Quota) bool { return word == q.Name || word == q.Namespace }) {
-			return nil, &notFoundError{what: fmt.Sprintf("quota %q", word)}
+			return nil, &notFoundError{
+				what: fmt.Sprintf("quota %q", word), near: meantBy(word, quotas, func(q *inventory.Quota) string { return q.Name }),
+			}
 		}
 	}
 	return slices.DeleteFunc(quotas, func(q inventory.Quota) bool {
