@@ -1,14 +1,17 @@
 package fragmentation
 
-// Bounds of how many pods may come between two models.
+// Bounds of how many pods may come between two models. Where there are more than maxPace × manyPods of them, maxPace are
+// too few to change a model, and counting all would be what a pod costs most.
 const (
-	minPace = 16
-	maxPace = 256
+	minPace  = 16
+	maxPace  = 256
+	manyPods = 64
 )
 
 // Pace tells when a model is to be made anew: after a sixteenth more pods than before, so that the first pods of an
-// empty cluster teach quickly, and after 256 at the latest. Where more pods than that are there from the beginning, as
-// after a restart, those that come change as little as late ones do, and it waits for a sixteenth of them. At how many
+// empty cluster teach quickly, and after 256. Where more pods than that are there from the beginning, as after a restart,
+// those that come change as little as late ones do, and it waits for a sixteenth of them; in a large cluster, for a
+// sixty-fourth if that is more than 256. At how many
 // pods that is does not depend on when it is asked, so that two who count the same pods make their models at the same
 // ones. The zero value is due at once.
 type Pace struct {
@@ -16,10 +19,10 @@ type Pace struct {
 	seen, next, made int64
 }
 
-// Due counts a pod that comes to an empty cluster, and reports whether a model is due before it is placed.
-func (p *Pace) Due() bool {
+// Due counts a pod, and reports whether a model is due before it is placed, where as many are known.
+func (p *Pace) Due(known int64) bool {
 	p.seen++
-	return p.DueAt(p.seen, p.seen)
+	return p.DueAt(p.seen, known)
 }
 
 // DueAt reports whether a model is due before the pod of some number, from 1, is placed, where pods are counted
@@ -48,7 +51,7 @@ func (p *Pace) DueAt(number, known int64) bool {
 // few pods more or less seldom change it.
 func strideOf(known int64) int64 {
 	stride := int64(minPace)
-	for stride*2 <= min(known/minPace, maxPace) {
+	for stride*2 <= min(known/minPace, max(maxPace, known/manyPods)) {
 		stride *= 2
 	}
 	return stride

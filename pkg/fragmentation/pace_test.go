@@ -9,8 +9,8 @@ import (
 func TestPace(t *testing.T) {
 	var pace fragmentation.Pace
 	due := 0
-	for range 10_000 {
-		if pace.Due() {
+	for known := range int64(10_000) {
+		if pace.Due(known) {
 			due++
 		}
 	}
@@ -35,7 +35,7 @@ func TestPaceIsOfNumbersAlone(t *testing.T) {
 }
 
 func TestPaceWaitsForASixteenthOfThePodsThatAreKnown(t *testing.T) {
-	for known, want := range map[int64]int{0: 63, 1000: 51, 2000: 39, 5000: 16, 1_000_000: 16} {
+	for known, want := range map[int64]int{0: 63, 1000: 51, 2000: 39, 5000: 16, 20_000: 16, 100_000: 4, 1_000_000: 1} {
 		var pace fragmentation.Pace
 		due := 0
 		for number := range int64(4096) {

@@ -7,20 +7,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 )
 
-// census is the pods that run or wait.
-type census struct {
-	// pods are their numbers by what they ask for.
-	pods map[ask]int64
-	// turnover is how many leave for each that comes, by pool.
-	turnover map[string]float64
-}
-
-// register takes a census by what has changed since the last one: what a pod asks for is read once. The zero value has
-// seen no pod.
+// register knows which pods run or wait. It takes a census by what has changed since the last one: what a pod asks for
+// is read once. The zero value has seen no pod.
 type register struct {
 	residents map[types.UID]*resident // nil before the first census
-	pods      map[ask]int64
-	turnover  map[string]*fragmentation.Turnover
+	pools     map[string]*population
 	round     int64
 }
 
@@ -30,12 +21,24 @@ type resident struct {
 	round int64
 }
 
+// population is the pods of a pool that ask for cards.
+type population struct {
+	// pods are their numbers by what they ask for.
+	pods map[ask]int64
+	// rate is how many of them leave for each that comes.
+	rate float64
+	// version is another one whenever any of this is.
+	version int64
+
+	turnover   fragmentation.Turnover
+	came, left int64 // since the last census
+}
+
 // count takes a census of the pods of an informer's store. Pods that have ended are not in it.
-func (r *register) count(store []any) census {
-	came, left := map[string]int64{}, map[string]int64{}
+func (r *register) count(store []any) {
 	first := r.residents == nil
 	if first {
-		r.residents, r.pods, r.turnover = map[types.UID]*resident{}, map[ask]int64{}, map[string]*fragmentation.Turnover{}
+		r.residents, r.pools = map[types.UID]*resident{}, map[string]*population{}
 	}
 	r.round++
 	here := 0
@@ -46,10 +49,7 @@ func (r *register) count(store []any) census {
 		}
 		known := r.residents[pod.UID]
 		if known == nil {
-			known = r.add(pod)
-			if !first && !known.none() {
-				came[known.pool]++
-			}
+			known = r.add(pod, first)
 		}
 		if known.round != r.round {
 			known.round = r.round
@@ -57,22 +57,37 @@ func (r *register) count(store []any) census {
 		}
 	}
 	if here < len(r.residents) {
-		r.strike(left)
+		r.strike()
 	}
-	return census{pods: r.pods, turnover: r.turn(came, left)}
+	for pool, in := range r.pools {
+		if in.turn(); len(in.pods) == 0 && in.turnover.Idle() {
+			delete(r.pools, pool)
+		}
+	}
 }
 
-func (r *register) add(pod *corev1.Pod) *resident {
+// add files a pod. Those of the first census are not new, they were there before.
+func (r *register) add(pod *corev1.Pod, first bool) *resident {
 	known := &resident{ask: askOf(pod)}
 	r.residents[pod.UID] = known
-	if !known.none() {
-		r.pods[known.ask]++
+	if known.none() {
+		return known
+	}
+	in := r.pools[known.pool]
+	if in == nil {
+		in = &population{pods: map[ask]int64{}}
+		r.pools[known.pool] = in
+	}
+	in.version++
+	in.pods[known.ask]++
+	if !first {
+		in.came++
 	}
 	return known
 }
 
-// strike takes out who is no longer there, and counts them by pool.
-func (r *register) strike(left map[string]int64) {
+// strike takes out who is no longer there.
+func (r *register) strike() {
 	for uid, known := range r.residents {
 		if known.round == r.round {
 			continue
@@ -81,29 +96,21 @@ func (r *register) strike(left map[string]int64) {
 		if known.none() {
 			continue
 		}
-		left[known.pool]++
-		if r.pods[known.ask]--; r.pods[known.ask] == 0 {
-			delete(r.pods, known.ask)
+		in := r.pools[known.pool]
+		in.version++
+		in.left++
+		if in.pods[known.ask]--; in.pods[known.ask] == 0 {
+			delete(in.pods, known.ask)
 		}
 	}
 }
 
-// turn returns how many pods leave for each that comes, by pool, when so many came and left since the last time. A pool
-// in which nothing came or left for long is forgotten.
-func (r *register) turn(came, left map[string]int64) map[string]float64 {
-	for _, changes := range []map[string]int64{came, left} {
-		for pool := range changes {
-			if r.turnover[pool] == nil {
-				r.turnover[pool] = &fragmentation.Turnover{}
-			}
-		}
+// turn ends a census.
+func (p *population) turn() {
+	rate := p.turnover.Next(p.came, p.left)
+	if rate != p.rate {
+		p.rate = rate
+		p.version++
 	}
-	rates := map[string]float64{}
-	for pool, turnover := range r.turnover {
-		rates[pool] = turnover.Next(came[pool], left[pool])
-		if turnover.Idle() {
-			delete(r.turnover, pool)
-		}
-	}
-	return rates
+	p.came, p.left = 0, 0
 }

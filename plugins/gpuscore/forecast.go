@@ -13,28 +13,62 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// forecast is which pods are to be expected, and what that makes of free cards. It never changes.
+// forecast is which pods are to be expected in each pool, and what that makes of free cards. It never changes.
 type forecast struct {
-	models   map[model]*fragmentation.Model
-	pressure map[gpuType]float64
-	scarcity map[gpuShape]float64
-	kept     map[string]fragmentation.Kept // by pool
+	pools map[string]*outlook
+	// made is how many forecasts there have been.
+	made int64
 }
 
-// model tells apart cards on which the same pods leave different rests.
-type model struct {
-	pool string
-	// cardMiB is the memory of a card, 0 if it is unknown.
-	cardMiB int64
+// outlook is the forecast for a pool. It is made when it is asked for, since most pools are not between two forecasts.
+type outlook struct {
+	// made is the forecast that it was new in.
+	made int64
+	// nodes and pods are what it is made from, and version that of the pods.
+	nodes   *pool
+	pods    *population
+	version int64
+
+	once sync.Once
+	// models are by the memory of a card, 0 if it is unknown: the same pods leave different rests on others.
+	models   map[int64]*fragmentation.Model
+	pressure map[string]float64 // by type
+	scarcity map[fragmentation.Shape]float64
+	kept     fragmentation.Kept
 }
 
-// gpuType is a type of GPU in one pool.
-type gpuType struct{ pool, name string }
+// of returns the outlook for a pool, nil for one without cards.
+func (f *forecast) of(pool string) *outlook {
+	o := f.pools[pool]
+	if o != nil {
+		o.once.Do(o.make)
+	}
+	return o
+}
 
-// gpuShape is a shape of node in one pool.
-type gpuShape struct {
-	pool string
-	fragmentation.Shape
+// generation is of what nodes are worth to pods of a pool, or of none: another one when that may have changed.
+func (f *forecast) generation(pool string) int64 {
+	if o := f.pools[pool]; o != nil {
+		return o.made
+	}
+	return f.made
+}
+
+func (o *outlook) make() {
+	pods, rate := map[ask]int64(nil), 0.
+	if o.pods != nil {
+		pods, rate = o.pods.pods, o.pods.rate
+	}
+	o.models = map[int64]*fragmentation.Model{}
+	largest := int64(0) // any size of card will do to count what names a type
+	for size := range o.nodes.sizes {
+		o.models[size] = fragmentation.NewModel(o.nodes.demand(pods, size), rate)
+		largest = max(largest, size)
+	}
+	demand := o.nodes.demand(pods, largest)
+	o.pressure = fragmentation.Pressure(demand, o.nodes.capacity)
+	o.scarcity = fragmentation.Scarcity(demand, o.nodes.shapes)
+	o.kept = fragmentation.Keep(demand, o.nodes.shapes, rate)
 }
 
 // ask is what a pod asks for, as far as others are concerned that may come.
@@ -87,10 +121,12 @@ type forecaster struct {
 	mu       sync.Mutex
 	pace     fragmentation.Pace
 	current  *forecast
+	fleet    fleet
 	register register
 }
 
-// next returns the forecast for the attempt of some number. It is made anew every so many of them.
+// next returns the forecast for the attempt of some number. It is made anew every so many of them, and of it the pools
+// in which something has changed.
 func (f *forecaster) next(handle fwk.Handle, devices Devices, number int64) (*forecast, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -101,96 +137,29 @@ func (f *forecaster) next(handle fwk.Handle, devices Devices, number int64) (*fo
 	if err != nil {
 		return nil, err
 	}
-	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().List()
-	f.current = newForecast(f.register.count(pods), nodes, devices)
+	f.fleet.update(nodes, devices)
+	f.register.count(handle.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().List())
+	f.current = f.current.next(f.fleet.pools, f.register.pools)
 	return f.current, nil
 }
 
-func newForecast(c census, nodes []fwk.NodeInfo, devices Devices) *forecast {
-	pools := map[string]*pool{}
-	for _, node := range nodes {
-		allocator, _, _ := devices.Cards(node)
-		if allocator.Healthy() == 0 || node.Node() == nil {
-			continue
+// next returns the forecast after one, or the first one, with the outlooks of it that still hold.
+func (f *forecast) next(nodes map[string]*pool, pods map[string]*population) *forecast {
+	next := &forecast{pools: make(map[string]*outlook, len(nodes)), made: 1}
+	if f != nil {
+		next.made = f.made + 1
+	}
+	for name := range nodes {
+		o := &outlook{made: next.made, nodes: nodes[name], pods: pods[name]}
+		if o.pods != nil {
+			o.version = o.pods.version
 		}
-		name := gpu.PoolOf(node.Node())
-		if pools[name] == nil {
-			pools[name] = &pool{
-				name: name, capacity: map[string]int64{}, sizes: map[int64]struct{}{}, shapes: map[fragmentation.Shape]int64{},
+		if f != nil {
+			if last := f.pools[name]; last != nil && last.nodes == o.nodes && last.pods == o.pods && last.version == o.version {
+				o = last
 			}
 		}
-		pools[name].add(node, allocator)
+		next.pools[name] = o
 	}
-	f := &forecast{
-		models: map[model]*fragmentation.Model{}, pressure: map[gpuType]float64{}, scarcity: map[gpuShape]float64{},
-		kept: map[string]fragmentation.Kept{},
-	}
-	for name, p := range pools {
-		largest := int64(0) // any size of card will do to count what names a type
-		for size := range p.sizes {
-			f.models[model{name, size}] = fragmentation.NewModel(p.demand(c.pods, size), c.turnover[name])
-			largest = max(largest, size)
-		}
-		demand := p.demand(c.pods, largest)
-		for of, pressure := range fragmentation.Pressure(demand, p.capacity) {
-			f.pressure[gpuType{name, of}] = pressure
-		}
-		for of, scarcity := range fragmentation.Scarcity(demand, p.shapes) {
-			f.scarcity[gpuShape{name, of}] = scarcity
-		}
-		f.kept[name] = fragmentation.Keep(demand, p.shapes, c.turnover[name])
-	}
-	return f
-}
-
-// pool is what the nodes of a pool have.
-type pool struct {
-	name string
-	// capacity is the healthy cards by type, sizes the memory that there is of cards, in MiB.
-	capacity map[string]int64
-	sizes    map[int64]struct{}
-	// shapes is how many nodes there are of each.
-	shapes map[fragmentation.Shape]int64
-	// cards, milliCPU and memoryMiB are the most that one node has, each for itself.
-	cards, milliCPU, memoryMiB int64
-}
-
-func (p *pool) add(node fwk.NodeInfo, allocator *gpu.Allocator) {
-	p.shapes[shapeOf(node, allocator)]++
-	p.capacity[gpu.TypeOf(node.Node())] += int64(allocator.Healthy().Len())
-	cards := allocator.Inventory().Cards
-	for i := range cards {
-		p.sizes[cards[i].MemoryMiB] = struct{}{}
-	}
-	p.cards = max(p.cards, int64(len(cards)))
-	p.milliCPU = max(p.milliCPU, node.GetAllocatable().GetMilliCPU())
-	p.memoryMiB = max(p.memoryMiB, node.GetAllocatable().GetMemory()>>20)
-}
-
-func shapeOf(node fwk.NodeInfo, allocator *gpu.Allocator) fragmentation.Shape {
-	return fragmentation.Shape{
-		Cards:    int64(allocator.Healthy().Len()),
-		MilliCPU: node.GetAllocatable().GetMilliCPU(), MemoryMiB: node.GetAllocatable().GetMemory() >> 20,
-		Type: gpu.TypeOf(node.Node()),
-	}
-}
-
-// demand returns the pods of the pool, as cards of a size see them. Pods that no node of the pool could hold, were it
-// empty, are none: they will not come, and one that asks for enough would outweigh all others.
-func (p *pool) demand(counts map[ask]int64, cardMiB int64) fragmentation.Demand {
-	demand := fragmentation.Demand{}
-	for asked, pods := range counts {
-		if asked.pool == p.name && p.couldHold(&asked, cardMiB) {
-			if class := asked.class(cardMiB); class.Cards > 0 {
-				demand[class] += pods
-			}
-		}
-	}
-	return demand
-}
-
-// couldHold reports whether the pool's largest node, with cards of a size, has as much as a pod asks for.
-func (p *pool) couldHold(a *ask, cardMiB int64) bool {
-	slots := p.cards * (cardMiB / max(a.shareMiB, 1))
-	return a.whole <= p.cards && a.shared <= slots && a.milliCPU <= p.milliCPU && a.memoryMiB <= p.memoryMiB
+	return next
 }

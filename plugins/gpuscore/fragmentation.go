@@ -15,20 +15,22 @@ func (p *Plugin) leastFragmentation(s *state, node fwk.NodeInfo) (value int64, i
 	if !reason.IsZero() {
 		return 0, false
 	}
-	of := model{pool: gpu.PoolOf(node.Node()), cardMiB: cardMemory(allocator, plan.Whole|plan.Shared)}
-	values := s.forecast.models[of]
+	expected := s.forecast.of(gpu.PoolOf(node.Node()))
+	if expected == nil {
+		return 0, false // a node without cards, or the first of its pool, which came a moment ago
+	}
+	cardMiB := cardMemory(allocator, plan.Whole|plan.Shared)
+	values := expected.models[cardMiB]
 	if values == nil {
-		return 0, false // a node without cards, or one that came a moment ago
+		return 0, false // cards of another size than others of the pool, which came a moment ago
 	}
 	shape := shapeOf(node, allocator)
 	left := fragmentation.Node{
-		Cards:    shape.Cards,
-		Pressure: s.forecast.pressure[gpuType{of.pool, shape.Type}],
-		Scarcity: s.forecast.scarcity[gpuShape{of.pool, shape}],
+		Cards: shape.Cards, Pressure: expected.pressure[shape.Type], Scarcity: expected.scarcity[shape],
 	}
 	left.MilliCPU, left.MemoryMiB = leftOf(node)
-	after := s.forecast.value(of.pool, &placement{allocator, used, &plan}, &left)
-	class := s.ask.class(of.cardMiB)
+	after := expected.value(&placement{allocator, used, &plan}, &left)
+	class := s.ask.class(cardMiB)
 	return fragmentation.Value(values.Waste(&left, &class, after)), left.Unused < left.Cards
 }
 
@@ -47,9 +49,9 @@ type placement struct {
 
 // value adds the cards of a node to what is left of it, and returns what the free ones are worth afterwards. Each is
 // worth what the demand makes of cards of its size.
-func (f *forecast) value(pool string, on *placement, left *fragmentation.Node) (after fragmentation.After) {
+func (o *outlook) value(on *placement, left *fragmentation.Node) (after fragmentation.After) {
 	cards := on.allocator.Inventory().Cards
-	of := model{pool: pool, cardMiB: -1}
+	cardMiB := int64(-1)
 	var values *fragmentation.Model
 	unnamed := on.used.Unknown().Whole // cards that are held, and nobody knows which
 	for rest := on.allocator.Healthy(); rest != 0; rest &= rest - 1 {
@@ -62,9 +64,9 @@ func (f *forecast) value(pool string, on *placement, left *fragmentation.Node) (
 		if free == fragmentation.Whole {
 			left.Unused++
 		}
-		if cards[card].MemoryMiB != of.cardMiB {
-			of.cardMiB = cards[card].MemoryMiB
-			values = f.models[of]
+		if cards[card].MemoryMiB != cardMiB {
+			cardMiB = cards[card].MemoryMiB
+			values = o.models[cardMiB]
 		}
 		taken := takenOf(on.allocator, on.plan, card)
 		if taken > 0 {

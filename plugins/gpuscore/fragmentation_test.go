@@ -135,9 +135,9 @@ func TestPodsThatFollowTheDemandAreNotPlacedInBatches(t *testing.T) {
 	}
 }
 
-func TestForecastCountsWhoRunsAndWaitsByPool(t *testing.T) {
+func TestForecastCountsWhoRunsAndWaits(t *testing.T) {
 	asked := map[ask]int64{
-		{pool: "a", shared: 1, shareMiB: 500, milliCPU: 1000}: 3, {pool: "a", whole: 2, types: "T4"}: 1, {pool: "b", whole: 1}: 5,
+		{pool: "a", shared: 1, shareMiB: 500, milliCPU: 1000}: 3, {pool: "a", whole: 2, types: "T4"}: 1,
 	}
 	nodes := &pool{name: "a", cards: 2, milliCPU: 1000, memoryMiB: 1}
 	got := map[int64]int64{} // pods by share
@@ -199,21 +199,22 @@ func TestUnequalCardsAreEachValuedBySize(t *testing.T) {
 		`{"index":0,"uuid":"small","memoryMiB":600,"health":"Healthy"},{"index":1,"uuid":"large","memoryMiB":1000,"health":"Healthy"}]}`}
 	ledger := devices.NewLedger()
 	counts := map[ask]int64{{pool: names.DefaultPool, shared: 1, shareMiB: 500}: 10}
-	forecast := newForecast(census{pods: counts}, []fwk.NodeInfo{info(unequal)}, ledger)
+	var nodes fleet
+	nodes.update([]fwk.NodeInfo{info(unequal)}, ledger)
+	expected := (*forecast)(nil).next(nodes.pools, map[string]*population{names.DefaultPool: {pods: counts}}).of(names.DefaultPool)
 	allocator, used, _ := ledger.Cards(info(unequal))
 	plan, reason := allocator.Allocate(used, &gpu.Demand{})
 	if !reason.IsZero() {
 		t.Fatal(reason)
 	}
 	left := fragmentation.Node{}
-	forecast.value(names.DefaultPool, &placement{allocator, used, &plan}, &left)
+	expected.value(&placement{allocator, used, &plan}, &left)
 	if left.Free != 2*fragmentation.Whole || left.Unused != 2 {
 		t.Errorf("left is %+v, want two whole cards", left)
 	}
-	small := forecast.models[model{names.DefaultPool, 600}]
-	large := forecast.models[model{names.DefaultPool, 1000}]
+	small, large := expected.models[600], expected.models[1000]
 	if small == nil || large == nil {
-		t.Fatalf("models %v, want one for each size of card", forecast.models)
+		t.Fatalf("models %v, want one for each size of card", expected.models)
 	}
 	if small.Card(500) != 0 || large.Card(500) != fragmentation.Whole/2 {
 		t.Errorf("half a card is worth %v of the small one and %v of the large one, want 0 and 500", small.Card(500), large.Card(500))

@@ -41,7 +41,11 @@ func keepFrom(s *state, pod *corev1.Pod) *keep {
 	if s.forecast == nil || s.ask.none() || mayPreempt(pod) {
 		return nil
 	}
-	worth := s.forecast.kept[s.ask.pool]
+	expected := s.forecast.of(s.ask.pool)
+	if expected == nil {
+		return nil
+	}
+	worth := expected.kept
 	most := worth.From(s.ask.whole, s.policy.keepWhole)
 	if most == 0 {
 		return nil

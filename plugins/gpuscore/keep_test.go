@@ -58,14 +58,16 @@ func keeper(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node, pods []*corev1.
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := map[ask]int64{}
+	expected := &population{pods: map[ask]int64{}, rate: 1}
 	for _, other := range pods {
 		if asked := askOf(other); !asked.none() {
-			counts[asked]++
+			expected.pods[asked]++
 		}
 	}
 	s.ask = askOf(pod)
-	s.forecast = newForecast(census{pods: counts, turnover: map[string]float64{names.DefaultPool: 1}}, infos, plugin.Devices)
+	var there fleet
+	there.update(infos, plugin.Devices)
+	s.forecast = (*forecast)(nil).next(there.pools, map[string]*population{names.DefaultPool: expected})
 	s.keep = keepFrom(s, pod)
 	return plugin, s
 }

@@ -26,16 +26,16 @@ type kind struct {
 	policy *policy
 	// wants is a digest of what the pod says, which has names and may be long.
 	wants [sha256.Size]byte
-	// ask and forecast are those of the state.
-	ask      ask
-	forecast *forecast
+	// ask is that of the state, and generation that of the forecast for the pod's pool, 0 without one.
+	ask        ask
+	generation int64
 }
 
-// Ends implements shortlist.Kind: policies, forecasts and the cells of a pool and type follow one another. Pods that
-// need no forecast come beside those that do.
+// Ends implements shortlist.Kind: policies, forecasts for a pool and the cells of a pool and type follow one another. Pods
+// that need no forecast come beside those that do.
 func (k kind) Ends(other kind) bool {
 	return k.policy != other.policy || k.cell.Replaces(other.cell) ||
-		k.forecast != nil && other.forecast != nil && k.forecast != other.forecast
+		k.generation > 0 && other.generation > 0 && k.ask.pool == other.ask.pool && k.generation != other.generation
 }
 
 // PreFilter ranks nodes, where the scheduler tries the best of them first, and finds out whether Filter has to keep any
@@ -72,7 +72,10 @@ func (p *Plugin) rank(cs fwk.CycleState, s *state, q shortlist.Question) (sets.S
 		return nil, fmt.Errorf("writing what the pod wants: %w", err)
 	}
 	lister := p.handle.SnapshotSharedLister().NodeInfos()
-	of := kind{cell: q.Cell, policy: s.policy, wants: sha256.Sum256(wants), ask: s.ask, forecast: s.forecast}
+	of := kind{cell: q.Cell, policy: s.policy, wants: sha256.Sum256(wants), ask: s.ask}
+	if s.forecast != nil {
+		of.generation = s.forecast.generation(s.ask.pool)
+	}
 	ranking := p.rankings.Of(of, q, lister)
 	ranking.Update(func(node fwk.NodeInfo) int64 {
 		if !q.Fits(node) {

@@ -20,8 +20,8 @@ type LeastFragmentation struct {
 	demand   fragmentation.Demand
 	pace     fragmentation.Pace
 	turnover fragmentation.Turnover
-	// came and left are the pods with GPUs since the last model.
-	came, left int64
+	// present are the pods with GPUs that run or wait, came and left those that have since the last model.
+	present, came, left int64
 	// perMille of the nodes for the largest pods are kept whole.
 	perMille int64
 }
@@ -43,11 +43,12 @@ func NewLeastFragmentation(nodes []openb.Node, perMille int64) *LeastFragmentati
 func (p *LeastFragmentation) Observe(pod *openb.Pod) bool {
 	if pod.GPUs > 0 {
 		p.demand[cardClass(pod)]++
+		p.present++
 		if p.model != nil {
 			p.came++
 		}
 	}
-	if !p.pace.Due() {
+	if !p.pace.Due(p.present) {
 		return false
 	}
 	turnover := p.turnover.Next(p.came, p.left)
@@ -63,6 +64,7 @@ func (p *LeastFragmentation) Observe(pod *openb.Pod) bool {
 func (p *LeastFragmentation) Left(pod *openb.Pod) {
 	if pod.GPUs > 0 {
 		p.demand[cardClass(pod)]--
+		p.present--
 		p.left++
 	}
 }

@@ -1,0 +1,82 @@
+package gpuscore
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/devices"
+)
+
+// TestFleetFollowsTheSnapshot changes nodes, and compares what the fleet has followed with what another one
+// reads afresh. A pool in which nothing has changed has to be the same one.
+func TestFleetFollowsTheSnapshot(t *testing.T) {
+	ledger := devices.NewLedger()
+	node := func(name, pool, cpu string) fwk.NodeInfo {
+		made := sharedNode(name, cpu)
+		made.Labels[names.LabelPool] = pool
+		return info(made)
+	}
+	plain := func(name string) fwk.NodeInfo {
+		return info(&corev1.Node{ObjectMeta: sharedNode(name, "1").ObjectMeta})
+	}
+	nodes := []fwk.NodeInfo{node("a0", "a", "8"), node("a1", "a", "8"), node("b0", "b", "8"), plain("p0")}
+	var f fleet
+	f.update(nodes, ledger)
+	steps := []struct {
+		why     string
+		change  func()
+		changed []string
+	}{
+		{"nothing", func() {}, nil},
+		{"a node is larger", func() { nodes[0] = node("a0", "a", "16") }, []string{"a"}},
+		{"a node is written again, with nothing else in it", func() { nodes[0] = node("a0", "a", "16") }, nil},
+		{"a node moves", func() { nodes[1] = node("a1", "b", "8") }, []string{"a", "b"}},
+		{"a node comes first, and all others stand elsewhere", func() { nodes = slices.Insert(nodes, 0, node("c0", "c", "8")) }, []string{"c"}},
+		{"a node without cards gets some", func() { nodes[4] = node("p0", "c", "8") }, []string{"c"}},
+		{"and loses them", func() { nodes[4] = plain("p0") }, []string{"c"}},
+		{"the last nodes leave", func() { nodes = nodes[:2] }, []string{"b"}},
+		{"all leave", func() { nodes = nil }, []string{"a", "c"}},
+	}
+	for _, step := range steps {
+		before := f.pools
+		step.change()
+		f.update(nodes, ledger)
+		var afresh fleet
+		afresh.update(nodes, ledger)
+		if diff := cmp.Diff(afresh.pools, f.pools, cmp.AllowUnexported(pool{}), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: pools (-read afresh +followed):\n%s", step.why, diff)
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			if same := before[name] == f.pools[name]; same == slices.Contains(step.changed, name) {
+				t.Errorf("%s: pool %s is the same: %t", step.why, name, same)
+			}
+		}
+	}
+}
+
+func TestAnOutlookHoldsUntilItsPoolChanges(t *testing.T) {
+	nodes := map[string]*pool{"a": {name: "a"}, "b": {name: "b"}, "c": {name: "c"}}
+	pods := map[string]*population{"a": {version: 1}, "b": {version: 1}}
+	first := (*forecast)(nil).next(nodes, pods)
+	pods["a"].version++
+	nodes = map[string]*pool{"a": nodes["a"], "b": nodes["b"], "c": {name: "c", cards: 1}, "d": {name: "d"}}
+	second := first.next(nodes, pods)
+	for name, want := range map[string]int64{"a": 2, "b": 1, "c": 2, "d": 2, "gone": 2} {
+		if got := second.generation(name); got != want {
+			t.Errorf("pool %s is of forecast %d, want %d", name, got, want)
+		}
+	}
+	if third := second.next(nodes, pods); third.generation("") != 3 || third.pools["a"] != second.pools["a"] {
+		t.Error("a third forecast, for which nothing has changed, has other outlooks")
+	}
+	if fmt.Sprint(first.of("gone"), second.of("gone")) != "<nil> <nil>" {
+		t.Error("there is an outlook for a pool without nodes")
+	}
+}
