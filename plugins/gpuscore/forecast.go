@@ -140,6 +140,9 @@ func (f *forecaster) next(handle fwk.Handle, devices Devices, number int64) (*fo
 	f.fleet.update(nodes, devices)
 	f.register.count(handle.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().List())
 	f.current = f.current.next(f.fleet.pools, f.register.pools)
+	for pool := range f.current.pools {
+		keptPods.WithLabelValues(pool) // shown before it counts anything: a rate begins at 0
+	}
 	return f.current, nil
 }
 
