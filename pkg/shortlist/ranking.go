@@ -45,7 +45,7 @@ type Lister interface {
 // Of returns what is remembered for pods of a kind. A kind should name its cell, and what else changes a value.
 func (k *Rankings[K]) Of(kind K, q Question, lister Lister) *Ranking {
 	k.asked++
-	if k.known == nil || !sameList(k.all, q.Nodes) {
+	if k.known == nil || !SameList(k.all, q.Nodes) {
 		*k = Rankings[K]{known: map[K]*Ranking{}, all: q.Nodes, asked: k.asked}
 	}
 	r := k.known[kind]
@@ -79,8 +79,8 @@ func (k *Rankings[K]) forget(kind K) {
 	delete(k.known, kind)
 }
 
-// sameList reports whether these are one list, not whether they are equal.
-func sameList(a, b []fwk.NodeInfo) bool {
+// SameList reports whether these are one list of a snapshot, not whether they are equal.
+func SameList(a, b []fwk.NodeInfo) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 

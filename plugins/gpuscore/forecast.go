@@ -11,6 +11,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/shortlist"
 )
 
 // forecast is which pods are to be expected in each pool, and what that makes of free cards. It never changes.
@@ -123,22 +124,29 @@ type forecaster struct {
 	current  *forecast
 	fleet    fleet
 	register register
+	// nodes is the list of the snapshot that the fleet was last read from. kube-scheduler makes another whenever a node
+	// comes or goes.
+	nodes []fwk.NodeInfo
 }
 
-// next returns the forecast for the attempt of some number. It is made anew every so many of them, and of it the pools
-// in which something has changed.
+// next returns the forecast for the attempt of some number. It is made anew every so many of them, and when nodes come or
+// go, since nothing is known of a pool without a node; and of it the pools in which something has changed.
 func (f *forecaster) next(handle fwk.Handle, devices Devices, number int64) (*forecast, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.pace.DueAt(number, int64(len(f.register.residents))) && f.current != nil {
-		return f.current, nil
-	}
 	nodes, err := handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, err
 	}
+	due := f.pace.DueAt(number, int64(len(f.register.residents))) || f.current == nil
+	if !due && shortlist.SameList(nodes, f.nodes) {
+		return f.current, nil
+	}
+	f.nodes = nodes
 	f.fleet.update(nodes, devices)
-	f.register.count(handle.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().List())
+	if due {
+		f.register.count(handle.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().List())
+	}
 	f.current = f.current.next(f.fleet.pools, f.register.pools)
 	for pool := range f.current.pools {
 		keptPods.WithLabelValues(pool) // shown before it counts anything: a rate begins at 0
