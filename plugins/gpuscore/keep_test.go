@@ -26,8 +26,10 @@ func onNode(name, node, gpus string) *corev1.Pod {
 }
 
 // poolWith returns twelve nodes of two cards, of which the first are idle and the others taken as a whole.
-func poolWith(idle int) (nodes []*corev1.Node, pods []*corev1.Pod) {
-	for i := range 12 {
+func poolWith(idle int) (nodes []*corev1.Node, pods []*corev1.Pod) { return poolOf(12, idle) }
+
+func poolOf(count, idle int) (nodes []*corev1.Node, pods []*corev1.Pod) {
+	for i := range count {
 		nodes = append(nodes, sharedNode(fmt.Sprintf("n%d", i), "16"))
 		if i >= idle {
 			pods = append(pods, taking(fmt.Sprintf("w%d", i), nodes[i].Name))
@@ -38,7 +40,7 @@ func poolWith(idle int) (nodes []*corev1.Node, pods []*corev1.Pod) {
 
 // keeper is a plugin that keeps one of twelve nodes whole, and the state of a pod in a cluster where a pod leaves for each
 // that comes.
-func keeper(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node, pods []*corev1.Pod) (*Plugin, *state) {
+func keeper(t testing.TB, pod *corev1.Pod, nodes []*corev1.Node, pods []*corev1.Pod) (*Plugin, *state) {
 	t.Helper()
 	handle, err := frameworkruntime.NewFramework(t.Context(), nil, nil,
 		frameworkruntime.WithSnapshotSharedLister(cache.NewSnapshot(pods, nodes)))
@@ -156,9 +158,33 @@ func TestAReloadedSettingHoldsAtOnce(t *testing.T) {
 	}
 }
 
-func filtered(t *testing.T, plugin *Plugin, s *state, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+func filtered(t testing.TB, plugin *Plugin, s *state, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	t.Helper()
 	cycle := framework.NewCycleState()
 	cycle.Write(stateKey, s)
 	return plugin.Filter(t.Context(), cycle, pod, node)
+}
+
+// BenchmarkFilter is what a node costs, where a node of the pool is kept: one that is in use, and the first idle one of an
+// attempt, for which the idle ones among 5,000 are counted.
+func BenchmarkFilter(b *testing.B) {
+	nodes, pods := poolOf(5000, 1)
+	pod := onNode("p", "", "1")
+	plugin, s := keeper(b, pod, nodes, pods)
+	b.Run("in use", func(b *testing.B) {
+		node, cycle := info(nodes[1], pods[0]), framework.NewCycleState()
+		cycle.Write(stateKey, s)
+		for b.Loop() {
+			plugin.Filter(b.Context(), cycle, pod, node)
+		}
+	})
+	b.Run("first idle", func(b *testing.B) {
+		node := info(nodes[0])
+		for b.Loop() {
+			s.keep = keepFrom(s, pod)
+			if status := filtered(b, plugin, s, pod, node); status.IsSuccess() {
+				b.Fatal("the node is not kept")
+			}
+		}
+	})
 }
