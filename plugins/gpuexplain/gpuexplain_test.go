@@ -154,8 +154,8 @@ func TestPostBind(t *testing.T) {
 	parts := []explain.Part{{Name: "utilization", Weight: 40}}
 	scored := framework.NewCycleState()
 	scores := cycle.NewScores(2, parts)
-	scores.Add("n1", 30, 30)
-	scores.Add("n2", 60, 60)
+	scores.Add("n1", 30, 30, 30)
+	scores.Add("n2", 60, 60, 60)
 	scored.Write(cycle.ScoresKey, scores)
 	tests := map[string]struct {
 		state *framework.CycleState
@@ -307,7 +307,7 @@ func BenchmarkPostBind(b *testing.B) {
 	for b.Loop() {
 		state, scores := framework.NewCycleState(), cycle.NewScores(len(names), parts)
 		for i, name := range names {
-			scores.Add(name, int64(i%100), int64(i%100), 100, 50)
+			scores.Add(name, int64(i%100), int64(i%100), int64(i%100), 100, 50)
 		}
 		state.Write(cycle.ScoresKey, scores)
 		plugin.PostBind(ctx, state, pod, names[0])

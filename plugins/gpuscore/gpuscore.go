@@ -183,7 +183,7 @@ func (p *Plugin) Score(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, no
 		return p.scoreWithoutGPU(s, node), nil
 	}
 	parts := p.partsOf(s, node)
-	s.scores.Add(node.Node().Name, s.policy.weights.total(parts), parts.utilization, parts.typeMatch, parts.topology)
+	s.scores.Add(node.Node().Name, s.worth(parts), s.policy.weights.total(parts), parts.utilization, parts.typeMatch, parts.topology)
 	return s.worth(parts), nil
 }
 

@@ -104,7 +104,7 @@ func (p *Plugin) explainRanking(cs fwk.CycleState, s *state, ranking *shortlist.
 	scores.Weighed(ranking.Fit())
 	for _, node := range ranking.Best(explain.MaxCandidates) {
 		parts := p.partsOf(s, node)
-		scores.Add(node.Node().Name, s.policy.weights.total(parts), parts.utilization, parts.typeMatch, parts.topology)
+		scores.Add(node.Node().Name, s.worth(parts), s.policy.weights.total(parts), parts.utilization, parts.typeMatch, parts.topology)
 	}
 	cs.Write(cycle.ScoresKey, scores)
 }

@@ -3,6 +3,7 @@
 package cycle
 
 import (
+	"cmp"
 	"slices"
 	"sync/atomic"
 
@@ -27,9 +28,9 @@ type Scores struct {
 }
 
 type score struct {
-	node   string
-	total  int64
-	values [maxParts]int64
+	node        string
+	rank, total int64
+	values      [maxParts]int64
 }
 
 // NewScores has room for a number of nodes. Parts name the parts of a score and their weights, at most eight.
@@ -43,9 +44,9 @@ func (s *Scores) Weighed(nodes int) { s.weighed = nodes }
 // Clone implements fwk.StateData. Scores belong to one cycle and are shared with its clones.
 func (s *Scores) Clone() fwk.StateData { return s }
 
-// Add notes the score of a node and the values of its parts, in the order of the parts. Nodes beyond the room that
-// was made are not noted.
-func (s *Scores) Add(node string, total int64, values ...int64) {
+// Add notes the score of a node in points and the values of its parts, in the order of the parts. Rank is what nodes are
+// compared by, which may tell those apart that have the same points. Nodes beyond the room that was made are not noted.
+func (s *Scores) Add(node string, rank, total int64, values ...int64) {
 	if s == nil {
 		return
 	}
@@ -53,7 +54,7 @@ func (s *Scores) Add(node string, total int64, values ...int64) {
 	if i >= int64(len(s.entries)) {
 		return
 	}
-	s.entries[i].node, s.entries[i].total = node, total
+	s.entries[i].node, s.entries[i].rank, s.entries[i].total = node, rank, total
 	copy(s.entries[i].values[:], values)
 }
 
@@ -73,8 +74,8 @@ func (s *Scores) noted() []score {
 	return s.entries[:min(int(s.used.Load()), len(s.entries))]
 }
 
-// Best returns the candidates with the highest scores, the best first, equal ones by name. It is called when all
-// nodes are scored.
+// Best returns the candidates of the highest ranks, the best first, equal ones by name. It is called when all nodes are
+// scored.
 func (s *Scores) Best(count int) []explain.Candidate {
 	var best []*score
 	for i := range s.noted() {
@@ -95,11 +96,5 @@ func (s *Scores) Best(count int) []explain.Candidate {
 }
 
 func compareScores(a, b *score) int {
-	switch {
-	case a.total != b.total && a.total > b.total, a.total == b.total && a.node < b.node:
-		return -1
-	case a.total == b.total && a.node == b.node:
-		return 0
-	}
-	return 1
+	return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(a.node, b.node))
 }

@@ -14,10 +14,10 @@ var parts = []explain.Part{{Name: "utilization", Weight: 40}, {Name: "topology",
 
 func TestBest(t *testing.T) {
 	scores := NewScores(4, parts)
-	scores.Add("c", 50, 100, 17)
-	scores.Add("b", 70, 40, 90)
-	scores.Add("a", 50, 30, 63)
-	scores.Add("d", 10, 10, 10)
+	scores.Add("c", 50, 50, 100, 17)
+	scores.Add("b", 70, 70, 40, 90)
+	scores.Add("a", 50, 50, 30, 63)
+	scores.Add("d", 10, 99, 10, 10) // its rank counts, not its points
 	got := scores.Best(3)
 	want := []explain.Candidate{
 		{Node: "b", Score: 70, Parts: []explain.Part{{Name: "utilization", Value: 40, Weight: 40}, {Name: "topology", Value: 90, Weight: 60}}},
@@ -33,7 +33,7 @@ func TestBestDoesNotDependOnTheOrderOfScoring(t *testing.T) {
 	scores := NewScores(100, nil)
 	var wait sync.WaitGroup
 	for i := range 100 {
-		wait.Go(func() { scores.Add(fmt.Sprintf("n%02d", i), int64(i/10)) })
+		wait.Go(func() { scores.Add(fmt.Sprintf("n%02d", i), int64(i/10), 0) })
 	}
 	wait.Wait()
 	var got []string
@@ -47,8 +47,8 @@ func TestBestDoesNotDependOnTheOrderOfScoring(t *testing.T) {
 
 func TestScoresHaveARoom(t *testing.T) {
 	scores := NewScores(1, nil)
-	scores.Add("a", 1)
-	scores.Add("b", 2)
+	scores.Add("a", 1, 1)
+	scores.Add("b", 2, 2)
 	if got := scores.Best(5); len(got) != 1 || got[0].Node != "a" || scores.Len() != 1 {
 		t.Errorf("got %v and %d nodes, want a alone", got, scores.Len())
 	}
@@ -56,7 +56,7 @@ func TestScoresHaveARoom(t *testing.T) {
 
 func TestNilGathersNothing(t *testing.T) {
 	var scores *Scores
-	scores.Add("a", 1)
+	scores.Add("a", 1, 1)
 	if scores.Len() != 0 || len(scores.Best(5)) != 0 {
 		t.Error("nil scores hold a node")
 	}
@@ -72,7 +72,7 @@ func BenchmarkThousandNodes(b *testing.B) {
 	for b.Loop() {
 		scores := NewScores(len(nodes), parts)
 		for i, node := range nodes {
-			scores.Add(node, int64(i%100), int64(i%100), 50)
+			scores.Add(node, int64(i%100), int64(i%100), int64(i%100), 50)
 		}
 		scores.Best(explain.MaxCandidates)
 	}
