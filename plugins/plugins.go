@@ -30,6 +30,8 @@ type Dependencies struct {
 	Explain *explain.Recorder
 	// Attempts numbers scheduling attempts, from 1 if it is nil. A replay sets it.
 	Attempts *attempt.Counter
+	// Now is the clock of decisions, time.Now if it is nil. A replay has one that stands still.
+	Now func() time.Time
 }
 
 // Registry returns our plugins, and those of scheduler-plugins that GPU clusters use. None runs until a
@@ -46,7 +48,7 @@ func Registry(deps Dependencies) runtime.Registry {
 		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, Cards: ledger, Now: time.Now}),
 		gpufilter.Name:  gpufilter.Factory(gpufilter.Dependencies{Ledger: ledger}),
 		gpuscore.Name: gpuscore.Factory(gpuscore.Dependencies{
-			Explain: deps.Explain != nil, Devices: ledger, Attempts: deps.Attempts,
+			Explain: deps.Explain != nil, Devices: ledger, Attempts: deps.Attempts, Now: deps.Now,
 		}),
 
 		capacityscheduling.Name:   capacityscheduling.New,

@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -72,7 +73,9 @@ func (h handle) IterateOverWaitingPods(callback func(fwk.WaitingPod)) {
 
 // registry is that of production. The plugin of gangs gets a handle of ours.
 func (e *engine) registry() frameworkruntime.Registry {
-	all := plugins.Registry(plugins.Dependencies{Attempts: &e.attempts, Explain: e.explain})
+	all := plugins.Registry(plugins.Dependencies{
+		Attempts: &e.attempts, Explain: e.explain, Now: func() time.Time { return time.Time{} },
+	})
 	gangs := all[coscheduling.Name]
 	all[coscheduling.Name] = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		return gangs(ctx, args, handle{h, e})

@@ -75,7 +75,7 @@ func (v *verifier) refuse(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	}
 	v.result.Refusals++
-	got, _, err := v.engine.choose(ctx, pod)
+	got, err := v.chooseNext(ctx, pod)
 	if err == nil && got.Node != "" {
 		if again, retryErr := v.chooseBeside(ctx, pod); again.Node == "" {
 			got, err = again, retryErr
@@ -93,6 +93,14 @@ func (v *verifier) refuse(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
+// chooseNext decides about a pod in the attempt after the last recorded one. How many attempts found no node in between is
+// not recorded, and numbers beyond that of the next decision would have the learner of the demand begin anew.
+func (v *verifier) chooseNext(ctx context.Context, pod *corev1.Pod) (Decision, error) {
+	v.engine.attempts.Set(v.number)
+	got, _, err := v.engine.choose(ctx, pod)
+	return got, err
+}
+
 // chooseBeside decides about a pod as if those who left last were still there.
 func (v *verifier) chooseBeside(ctx context.Context, pod *corev1.Pod) (Decision, error) {
 	v.departed = slices.DeleteFunc(v.departed, func(d departure) bool { return d.event < v.event-underWay })
@@ -101,7 +109,7 @@ func (v *verifier) chooseBeside(ctx context.Context, pod *corev1.Pod) (Decision,
 			return Decision{}, err
 		}
 	}
-	got, _, err := v.engine.choose(ctx, pod)
+	got, err := v.chooseNext(ctx, pod)
 	for _, d := range v.departed {
 		if err := v.engine.remove(ctx, d.pod); err != nil {
 			return Decision{}, err

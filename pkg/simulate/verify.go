@@ -86,8 +86,9 @@ func Verify(ctx context.Context, rec *recording.Recording, candidate Candidate, 
 type verifier struct {
 	engine *engine
 	result Comparison
-	// decisions are those still to be made.
+	// decisions are those still to be made, and number is that of the last one.
 	decisions []made
+	number    int64
 	waiting   map[types.UID]*corev1.Pod
 	running   map[types.UID]*corev1.Pod
 	// event is the one at hand, departed who left with the last ones.
@@ -102,6 +103,7 @@ func (v *verifier) catchUp(ctx context.Context, revision int64) error {
 		v.decisions = v.decisions[1:]
 		if decision.number > 0 { // what is tried beside, or was and is not recorded
 			v.engine.attempts.Set(decision.number - 1)
+			v.number = decision.number
 		}
 		if err := v.decide(ctx, decision.pod); err != nil {
 			return err

@@ -12,7 +12,9 @@ import (
 type register struct {
 	residents map[types.UID]*resident // nil before the first census
 	pools     map[string]*population
-	round     int64
+	// asking is how many pods ask for cards.
+	asking int64
+	round  int64
 }
 
 // resident is a pod, which asks for cards or not, and the last census that found it there.
@@ -23,12 +25,13 @@ type resident struct {
 
 // population is the pods of a pool that ask for cards.
 type population struct {
-	// pods are their numbers by what they ask for.
+	// pods are their numbers by what they ask for, all is how many there are together.
 	pods map[ask]int64
+	all  int64
 	// rate is how many of them leave for each that comes.
 	rate float64
-	// version is another one whenever any of this is.
-	version int64
+	// changes is how many have ever come or left.
+	changes int64
 
 	turnover   fragmentation.Turnover
 	came, left int64 // since the last census
@@ -60,7 +63,9 @@ func (r *register) count(store []any) {
 		r.strike()
 	}
 	for pool, in := range r.pools {
-		if in.turn(); len(in.pods) == 0 && in.turnover.Idle() {
+		in.rate = in.turnover.Next(in.came, in.left)
+		in.came, in.left = 0, 0
+		if in.all == 0 && in.turnover.Idle() {
 			delete(r.pools, pool)
 		}
 	}
@@ -78,7 +83,9 @@ func (r *register) add(pod *corev1.Pod, first bool) *resident {
 		in = &population{pods: map[ask]int64{}}
 		r.pools[known.pool] = in
 	}
-	in.version++
+	r.asking++
+	in.all++
+	in.changes++
 	in.pods[known.ask]++
 	if !first {
 		in.came++
@@ -96,21 +103,13 @@ func (r *register) strike() {
 		if known.none() {
 			continue
 		}
+		r.asking--
 		in := r.pools[known.pool]
-		in.version++
+		in.all--
+		in.changes++
 		in.left++
 		if in.pods[known.ask]--; in.pods[known.ask] == 0 {
 			delete(in.pods, known.ask)
 		}
 	}
-}
-
-// turn ends a census.
-func (p *population) turn() {
-	rate := p.turnover.Next(p.came, p.left)
-	if rate != p.rate {
-		p.rate = rate
-		p.version++
-	}
-	p.came, p.left = 0, 0
 }

@@ -50,14 +50,14 @@ func TestCensusFollowsWhoComesAndLeaves(t *testing.T) {
 	for i, step := range steps {
 		before := map[string]int64{}
 		for pool, there := range r.pools {
-			before[pool] = there.version
+			before[pool] = there.changes
 		}
 		r.count(step.pods)
 		got, changed := map[string]in{}, []string(nil)
 		for _, pool := range slices.Sorted(maps.Keys(r.pools)) {
 			there := r.pools[pool]
 			got[pool] = in{there.pods, there.rate}
-			if there.version != before[pool] {
+			if there.changes != before[pool] {
 				changed = append(changed, pool)
 			}
 		}

@@ -54,8 +54,9 @@ func offerOf(node fwk.NodeInfo, devices Devices) offer {
 	return o
 }
 
-// update reads the nodes that have changed. A pool that has is another one afterwards, the others are the same.
-func (f *fleet) update(nodes []fwk.NodeInfo, devices Devices) {
+// update reads the nodes that have changed, and reports whether any has. A pool that has is another one afterwards, the
+// others are the same.
+func (f *fleet) update(nodes []fwk.NodeInfo, devices Devices) bool {
 	changed := sets.Set[string]{}
 	for _, gone := range f.members[min(len(nodes), len(f.members)):] {
 		changed.Insert(gone.pool)
@@ -76,6 +77,7 @@ func (f *fleet) update(nodes []fwk.NodeInfo, devices Devices) {
 		}
 	}
 	f.count(changed)
+	return changed.Len() > 0
 }
 
 // count sums up the pools whose nodes may be others.

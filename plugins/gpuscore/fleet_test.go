@@ -1,7 +1,6 @@
 package gpuscore
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -58,25 +57,5 @@ func TestFleetFollowsTheSnapshot(t *testing.T) {
 				t.Errorf("%s: pool %s is the same: %t", step.why, name, same)
 			}
 		}
-	}
-}
-
-func TestAnOutlookHoldsUntilItsPoolChanges(t *testing.T) {
-	nodes := map[string]*pool{"a": {name: "a"}, "b": {name: "b"}, "c": {name: "c"}}
-	pods := map[string]*population{"a": {version: 1}, "b": {version: 1}}
-	first := (*forecast)(nil).next(nodes, pods)
-	pods["a"].version++
-	nodes = map[string]*pool{"a": nodes["a"], "b": nodes["b"], "c": {name: "c", cards: 1}, "d": {name: "d"}}
-	second := first.next(nodes, pods)
-	for name, want := range map[string]int64{"a": 2, "b": 1, "c": 2, "d": 2, "gone": 2} {
-		if got := second.generation(name); got != want {
-			t.Errorf("pool %s is of forecast %d, want %d", name, got, want)
-		}
-	}
-	if third := second.next(nodes, pods); third.generation("") != 3 || third.pools["a"] != second.pools["a"] {
-		t.Error("a third forecast, for which nothing has changed, has other outlooks")
-	}
-	if fmt.Sprint(first.of("gone"), second.of("gone")) != "<nil> <nil>" {
-		t.Error("there is an outlook for a pool without nodes")
 	}
 }

@@ -1,6 +1,7 @@
 package gpuscore
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -25,10 +26,11 @@ type forecast struct {
 type outlook struct {
 	// made is the forecast that it was new in.
 	made int64
-	// nodes and pods are what it is made from, and version that of the pods.
+	// nodes and pods are what it is made from, and rate and changes were those of the pods.
 	nodes   *pool
 	pods    *population
-	version int64
+	rate    float64
+	changes int64
 
 	once sync.Once
 	// models are by the memory of a card, 0 if it is unknown: the same pods leave different rests on others.
@@ -56,20 +58,20 @@ func (f *forecast) generation(pool string) int64 {
 }
 
 func (o *outlook) make() {
-	pods, rate := map[ask]int64(nil), 0.
+	pods := map[ask]int64(nil)
 	if o.pods != nil {
-		pods, rate = o.pods.pods, o.pods.rate
+		pods = o.pods.pods
 	}
 	o.models = map[int64]*fragmentation.Model{}
 	largest := int64(0) // any size of card will do to count what names a type
 	for size := range o.nodes.sizes {
-		o.models[size] = fragmentation.NewModel(o.nodes.demand(pods, size), rate)
+		o.models[size] = fragmentation.NewModel(o.nodes.demand(pods, size), o.rate)
 		largest = max(largest, size)
 	}
 	demand := o.nodes.demand(pods, largest)
 	o.pressure = fragmentation.Pressure(demand, o.nodes.capacity)
 	o.scarcity = fragmentation.Scarcity(demand, o.nodes.shapes)
-	o.kept = fragmentation.Keep(demand, o.nodes.shapes, rate)
+	o.kept = fragmentation.Keep(demand, o.nodes.shapes, o.rate)
 }
 
 // ask is what a pod asks for, as far as others are concerned that may come.
@@ -129,28 +131,34 @@ type forecaster struct {
 	nodes []fwk.NodeInfo
 }
 
-// next returns the forecast for the attempt of some number. It is made anew every so many of them, and when nodes come or
-// go, since nothing is known of a pool without a node; and of it the pools in which something has changed.
-func (f *forecaster) next(handle fwk.Handle, devices Devices, number int64) (*forecast, error) {
+// occasion is the attempt that a forecast is for.
+type occasion struct {
+	number int64
+	// pool is that of the pod, "" if it is in none.
+	pool string
+}
+
+// next returns the forecast for an attempt. It is made anew every so many of them, and when nodes come or go, or nothing is
+// known of the pod's pool, whose first cards may have come a moment ago; and of it the pools that have changed.
+func (f *forecaster) next(handle fwk.Handle, devices Devices, now occasion) (*forecast, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	nodes, err := handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, err
 	}
-	due := f.pace.DueAt(number, int64(len(f.register.residents))) || f.current == nil
-	if !due && shortlist.SameList(nodes, f.nodes) {
+	due := f.pace.DueAt(now.number, f.register.asking) || f.current == nil
+	if !due && shortlist.SameList(nodes, f.nodes) && (now.pool == "" || f.current.pools[now.pool] != nil) {
 		return f.current, nil
 	}
 	f.nodes = nodes
-	f.fleet.update(nodes, devices)
+	if changed := f.fleet.update(nodes, devices); !due && !changed {
+		return f.current, nil
+	}
 	if due {
 		f.register.count(handle.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().List())
 	}
 	f.current = f.current.next(f.fleet.pools, f.register.pools)
-	for pool := range f.current.pools {
-		keptPods.WithLabelValues(pool) // shown before it counts anything: a rate begins at 0
-	}
 	return f.current, nil
 }
 
@@ -163,14 +171,32 @@ func (f *forecast) next(nodes map[string]*pool, pods map[string]*population) *fo
 	for name := range nodes {
 		o := &outlook{made: next.made, nodes: nodes[name], pods: pods[name]}
 		if o.pods != nil {
-			o.version = o.pods.version
+			o.rate, o.changes = o.pods.rate, o.pods.changes
 		}
-		if f != nil {
-			if last := f.pools[name]; last != nil && last.nodes == o.nodes && last.pods == o.pods && last.version == o.version {
-				o = last
-			}
+		if f != nil && f.pools[name].holds(o) {
+			o = f.pools[name]
 		}
 		next.pools[name] = o
 	}
 	return next
+}
+
+// Bounds of what may change in a pool before its outlook does: a share of its pods, as [fragmentation.Pace] has it of all
+// pods, and how many leave for each that comes. An outlook that changes costs a look at each node of the pool.
+const (
+	fewChanges  = 16 // one in so many
+	mostChanges = 256
+	sameRate    = 0.05
+)
+
+// holds reports whether an outlook is still good where another one would be made.
+func (o *outlook) holds(next *outlook) bool {
+	if o == nil || o.nodes != next.nodes || o.pods != next.pods {
+		return false
+	}
+	if o.pods == nil {
+		return true
+	}
+	few := max(1, min(next.pods.all/fewChanges, mostChanges))
+	return next.changes-o.changes < few && math.Abs(next.rate-o.rate) < sameRate
 }

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -59,6 +60,8 @@ type Dependencies struct {
 	Devices Devices
 	// Attempts numbers scheduling attempts. nil has numbers of its own.
 	Attempts *attempt.Counter
+	// Now is the clock, time.Now if it is nil.
+	Now func() time.Time
 }
 
 // Plugin scores nodes for one scheduler profile.
@@ -70,6 +73,7 @@ type Plugin struct {
 	rankings shortlist.Rankings[kind]
 
 	forecaster forecaster
+	vacancies  vacancies
 }
 
 // wants is what a pod says that a score depends on.
@@ -103,6 +107,9 @@ func (s *state) Clone() fwk.StateData { return s }
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	if deps.Attempts == nil {
 		deps.Attempts = &attempt.Counter{}
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
 	}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		return newPlugin(ctx, obj, &Plugin{Dependencies: deps, handle: handle})
@@ -166,7 +173,7 @@ func (p *Plugin) foresee(cs fwk.CycleState, s *state, pod *corev1.Pod) (err erro
 		return nil
 	}
 	s.ask = askOf(pod)
-	if s.forecast, err = p.forecaster.next(p.handle, p.Devices, p.Attempts.Of(cs)); err != nil {
+	if s.forecast, err = p.forecaster.next(p.handle, p.Devices, occasion{p.Attempts.Of(cs), s.ask.pool}); err != nil {
 		return fmt.Errorf("forecasting which pods will come: %w", err)
 	}
 	cs.Write(stateKey, s)

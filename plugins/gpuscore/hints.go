@@ -13,13 +13,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
-// EventsToRegister names the events after which a node may be kept no longer from a pod, since more of them are idle, or
-// since no pods are left that would take a whole one:
+// EventsToRegister names the events after which a node may be kept no longer from a pod:
 //   - a node of the pod's pool comes, or changes what a pod can have of it;
-//   - a pod with cards leaves the pool, from a node or from the queue;
+//   - a pod with cards leaves a node of the pool;
 //   - the pod itself asks for something else.
 //
-// What makes room on other nodes, the plugins know that rejected those.
+// What makes room on other nodes, the plugins know that rejected those. kube-scheduler tells nobody of a pod that leaves
+// the queue, the last one perhaps that would have taken a whole node: after [patience] the periodic flush finds that.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	nodeEvents := fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation | fwk.UpdateNodeTaint
 	return []fwk.ClusterEventWithHint{

@@ -3,6 +3,7 @@ package gpuscore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -36,9 +37,9 @@ type keep struct {
 }
 
 // keepFrom returns what keeps nodes from a pod, nil if there is none to keep: the pod takes a whole node or no card, or it
-// may preempt, and would evict somebody while a node is idle.
+// is urgent, or one of a gang, whose other members would take places and give them up again for want of this one.
 func keepFrom(s *state, pod *corev1.Pod) *keep {
-	if s.forecast == nil || s.ask.none() || mayPreempt(pod) {
+	if s.forecast == nil || s.ask.none() || pod.Labels[names.LabelPodGroup] != "" || mayPreempt(pod, 0) {
 		return nil
 	}
 	expected := s.forecast.of(s.ask.pool)
@@ -53,16 +54,16 @@ func keepFrom(s *state, pod *corev1.Pod) *keep {
 	return &keep{worth: worth, pool: s.ask.pool, most: int(most)}
 }
 
-// mayPreempt reports whether a pod can evict others. Those without a priority class have priority 0.
-func mayPreempt(pod *corev1.Pod) bool {
-	return ptr.Deref(pod.Spec.Priority, 0) > 0 &&
+// mayPreempt reports whether a pod can evict others of a priority. Those without a priority class have priority 0.
+func mayPreempt(pod *corev1.Pod, priority int32) bool {
+	return ptr.Deref(pod.Spec.Priority, 0) > priority &&
 		ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) != corev1.PreemptNever
 }
 
 // Filter rejects an idle node that is kept whole. It judges the nodes of the snapshot: one that is idle only in a dry run
 // of preemption is not kept, nor is one that was promised to the pod.
 func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if cardsInUse(node) {
+	if node.Node() == nil || cardsInUse(node) {
 		return nil
 	}
 	s, err := cyclestate.Read[*state](cs, stateKey)
@@ -80,8 +81,8 @@ func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 	return fwk.NewStatus(fwk.Unschedulable, reasonKept)
 }
 
-// kept returns the nodes that are kept, none if there are more than have to be. A node that the pod does not tolerate, or
-// that is cordoned, is left out: it may serve nobody.
+// kept returns the nodes that are kept, none if there are more than have to be, or if the pod could evict somebody
+// instead. A node that the pod does not tolerate, or that is cordoned, is left out: it may serve nobody.
 func (p *Plugin) kept(k *keep, pod *corev1.Pod) (sets.Set[string], error) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -89,19 +90,37 @@ func (p *Plugin) kept(k *keep, pod *corev1.Pod) (sets.Set[string], error) {
 	}
 	idle := sets.Set[string]{}
 	for _, node := range nodes {
-		if cardsInUse(node) || !p.worthKeeping(k, node) || !tolerates(pod, node.Node()) {
+		if node.Node() == nil || gpu.PoolOf(node.Node()) != k.pool {
+			continue
+		}
+		if cardsInUse(node) {
+			if holdsAVictim(pod, node) {
+				return nil, nil
+			}
+			continue
+		}
+		if !p.worthKeeping(k, node) || !tolerates(pod, node.Node()) {
 			continue
 		}
 		if idle.Insert(node.Node().Name); idle.Len() > k.most {
+			p.vacancies.forget(k.pool)
 			return nil, nil
 		}
 	}
+	p.vacancies.expire(k.pool, idle, p.Now())
 	return idle, nil
+}
+
+// holdsAVictim reports whether a pod could evict one of those on a node.
+func holdsAVictim(pod *corev1.Pod, node fwk.NodeInfo) bool {
+	return slices.ContainsFunc(node.GetPods(), func(other fwk.PodInfo) bool {
+		return mayPreempt(pod, ptr.Deref(other.GetPod().Spec.Priority, 0))
+	})
 }
 
 // worthKeeping reports whether a node, none of whose cards is in use, could take one of the pods that nodes are kept for.
 func (p *Plugin) worthKeeping(k *keep, node fwk.NodeInfo) bool {
-	if node.Node() == nil || gpu.PoolOf(node.Node()) != k.pool {
+	if gpu.PoolOf(node.Node()) != k.pool {
 		return false
 	}
 	allocator, _, _ := p.Devices.Cards(node)

@@ -3,6 +3,7 @@ package gpuscore
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -94,6 +95,10 @@ func TestFilterKeepsTheLastIdleNodesWhole(t *testing.T) {
 		"from one of priority that may not evict": {
 			pod: one().Priority(10).PreemptionPolicy(corev1.PreemptNever).Obj(), idle: 1, want: true,
 		},
+		"nor from one that would evict pods of no worth": {pod: one().Obj(), idle: 1, change: func(_ *corev1.Node, pods *[]*corev1.Pod) {
+			(*pods)[3].Spec.Priority = ptr.To[int32](-10)
+		}},
+		"nor from one of a gang":                   {pod: one().Label(names.LabelPodGroup, "gang").Obj(), idle: 1},
 		"not from the pod that is nominated to it": {pod: one().NominatedNodeName("n0").Obj(), idle: 1},
 		"another nomination does not help":         {pod: one().NominatedNodeName("n1").Obj(), idle: 1, want: true},
 		"not while there are two":                  {pod: one().Obj(), idle: 2},
@@ -143,6 +148,37 @@ func TestANodeThatOnlyADryRunMakesIdleIsNotKept(t *testing.T) {
 	}
 	if status := filtered(t, plugin, s, pod, info(nodes[0])); status.IsSuccess() {
 		t.Error("the idle node is not kept")
+	}
+}
+
+// TestANodeIsNotKeptForEver lets time pass in which nobody takes the idle node.
+func TestANodeIsNotKeptForEver(t *testing.T) {
+	nodes, pods := poolWith(1)
+	pod := onNode("p", "", "1")
+	plugin, s := keeper(t, pod, nodes, pods)
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	plugin.Now = func() time.Time { return now }
+	kept := func() bool {
+		t.Helper()
+		s.keep = keepFrom(s, pod)
+		return !filtered(t, plugin, s, pod, info(nodes[0])).IsSuccess()
+	}
+	if !kept() {
+		t.Fatal("the idle node is not kept")
+	}
+	now = now.Add(patience - time.Second)
+	if !kept() {
+		t.Error("the node is not kept for as long as there is patience")
+	}
+	now = now.Add(time.Second)
+	for range 2 { // it does not begin anew with the next pod
+		if kept() {
+			t.Error("the node is kept for longer")
+		}
+	}
+	plugin.vacancies.forget(names.DefaultPool) // as when more nodes are idle
+	if !kept() {
+		t.Error("the node is not kept when it has become one of the last idle ones again")
 	}
 }
 
