@@ -75,7 +75,7 @@ var nodeRules = []verdictRule{
 		"the devices that the job's ResourceClaim asks for are not free", "wait, or ask for fewer devices"),
 	reason(`node\(s\) are kept whole for pods that take a whole node`, KeptWhole,
 		"the last idle nodes of the pool are kept for pods that take a whole one, and no other node has room",
-		"wait: it starts when GPUs of another node are free, or when more nodes are idle",
+		"wait: it starts when GPUs of another node are free, when more nodes are idle, or when one has been for 30 minutes",
 		"or ask for all GPUs of a node, if the job can use them",
 		"or use priority high, from which no node is kept, or another pool",
 		"the administrators set how many nodes are kept: keepWholePerMille of GPUScore"),

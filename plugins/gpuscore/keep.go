@@ -54,11 +54,13 @@ func keepFrom(s *state, pod *corev1.Pod) *keep {
 	return &keep{worth: worth, pool: s.ask.pool, most: int(most)}
 }
 
-// mayPreempt reports whether a pod can evict others of a priority. Those without a priority class have priority 0.
+// mayPreempt reports whether a pod can evict others of a priority.
 func mayPreempt(pod *corev1.Pod, priority int32) bool {
-	return ptr.Deref(pod.Spec.Priority, 0) > priority &&
-		ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) != corev1.PreemptNever
+	return ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) != corev1.PreemptNever && priorityOf(pod) > priority
 }
+
+// priorityOf is the priority of a pod. Those without a priority class have 0.
+func priorityOf(pod *corev1.Pod) int32 { return ptr.Deref(pod.Spec.Priority, 0) }
 
 // Filter rejects an idle node that is kept whole. It judges the nodes of the snapshot: one that is idle only in a dry run
 // of preemption is not kept, nor is one that was promised to the pod.
@@ -114,7 +116,7 @@ func (p *Plugin) kept(k *keep, pod *corev1.Pod) (sets.Set[string], error) {
 // holdsAVictim reports whether a pod could evict one of those on a node.
 func holdsAVictim(pod *corev1.Pod, node fwk.NodeInfo) bool {
 	return slices.ContainsFunc(node.GetPods(), func(other fwk.PodInfo) bool {
-		return mayPreempt(pod, ptr.Deref(other.GetPod().Spec.Priority, 0))
+		return mayPreempt(pod, priorityOf(other.GetPod()))
 	})
 }
 

@@ -10,16 +10,22 @@
 package harness
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	kuberuntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
 	kubeschedulerconfigv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	benchmark "k8s.io/kubernetes/test/integration/scheduler_perf"
 	"k8s.io/kubernetes/test/utils/ktesting"
 	"sigs.k8s.io/yaml"
@@ -54,13 +60,35 @@ func BenchmarkPerfScheduling(b *testing.B) {
 		b.Skip("no -scheduler-config")
 	}
 	policy := filepath.Join(b.TempDir(), "policy.yaml")
-	benchmark.RunBenchmarkPerfScheduling(b, casesFor(b, policy), "gpu", plugins.Registry(plugins.Dependencies{}),
+	benchmark.RunBenchmarkPerfScheduling(b, casesFor(b, policy), "gpu", forEachScheduler(),
 		benchmark.WithPrepareFn(func(tCtx ktesting.TContext) error {
 			if strings.Contains(tCtx.Name(), hotReload) {
 				go keepChanging(tCtx, policy)
 			}
 			return nil
 		}))
+}
+
+// forEachScheduler returns our plugins, with a ledger of cards for each scheduler: scheduler_perf starts one for each case,
+// and a ledger follows the nodes of the first that it is given to.
+func forEachScheduler() runtime.Registry {
+	var (
+		mu      sync.Mutex
+		of      informers.SharedInformerFactory
+		current runtime.Registry
+		all     = runtime.Registry{}
+	)
+	for name := range plugins.Registry(plugins.Dependencies{}) {
+		all[name] = func(ctx context.Context, args kuberuntime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if handle.SharedInformerFactory() != of {
+				of, current = handle.SharedInformerFactory(), plugins.Registry(plugins.Dependencies{})
+			}
+			return current[name](ctx, args, handle)
+		}
+	}
+	return all
 }
 
 // casesFor writes the cases with the configuration that is to be measured, and returns the path.
