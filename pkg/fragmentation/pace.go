@@ -57,6 +57,10 @@ func strideOf(known int64) int64 {
 	return stride
 }
 
+// Few is how many of so many pods have to come or leave before it is worth while to make their model anew: a sixteenth, at
+// most 256, at least one.
+func Few(pods int64) int64 { return max(1, min(pods/minPace, maxPace)) }
+
 // remembered is how many models the pods that came and left count for.
 const remembered = 8
 

@@ -184,15 +184,11 @@ func (f *forecast) next(nodes map[string]*pool, pods map[string]*population) *fo
 	return next
 }
 
-// Bounds of what may change in a pool before its outlook does: a share of its pods, as [fragmentation.Pace] has it of all
-// pods, and how many leave for each that comes. An outlook that changes costs a look at each node of the pool.
-const (
-	fewChanges  = 16 // one in so many
-	mostChanges = 256
-	sameRate    = 0.05
-)
+// sameRate is how much the rate at which pods leave a pool may change before its outlook does.
+const sameRate = 0.05
 
-// holds reports whether an outlook is still good where another one would be made.
+// holds reports whether an outlook is still good where another one would be made, which costs a look at each node of the
+// pool.
 func (o *outlook) holds(next *outlook) bool {
 	if o == nil || o.nodes != next.nodes || o.pods != next.pods {
 		return false
@@ -200,6 +196,5 @@ func (o *outlook) holds(next *outlook) bool {
 	if o.pods == nil {
 		return true
 	}
-	few := max(1, min(next.pods.all/fewChanges, mostChanges))
-	return next.changes-o.changes < few && math.Abs(next.rate-o.rate) < sameRate
+	return next.changes-o.changes < fragmentation.Few(next.pods.all) && math.Abs(next.rate-o.rate) < sameRate
 }

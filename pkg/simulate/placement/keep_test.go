@@ -29,14 +29,7 @@ func TestNothingThatFitsIsRefusedWhileAClusterFills(t *testing.T) {
 
 // TestKeptNodes lets pods of one GPU and of eight come and go, without and with nodes that are kept whole.
 func TestKeptNodes(t *testing.T) {
-	nodes := make([]openb.Node, 20)
-	for i := range nodes {
-		nodes[i] = openb.Node{Name: "n", GPUs: 8, MilliCPU: 64_000}
-	}
-	trace := []openb.Pod{{Name: "eight", GPUs: 8, MilliGPU: 1000, MilliCPU: 32_000}}
-	for range 40 {
-		trace = append(trace, openb.Pod{Name: "one", GPUs: 1, MilliGPU: 1000, MilliCPU: 2000})
-	}
+	nodes, trace := onesAndEights()
 	churn := placement.Churn{Load: 0.95, WarmUp: 5, Measured: 100, Seed: 1}
 	run := func(trace []openb.Pod, perMille int64) placement.ChurnResult {
 		return churn.Run(nodes, trace, placement.NewLeastFragmentation(nodes, perMille))

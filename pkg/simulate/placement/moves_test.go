@@ -7,16 +7,21 @@ import (
 	"g8s.host/gpu-scheduler/pkg/simulate/placement"
 )
 
-// TestMovesMakeRoom lets pods of one GPU and of eight come and go with and without moves, and with too few of them.
-func TestMovesMakeRoom(t *testing.T) {
-	nodes := make([]openb.Node, 20)
-	for i := range nodes {
-		nodes[i] = openb.Node{Name: "n", GPUs: 8, MilliCPU: 64_000}
+// onesAndEights returns nodes of eight GPUs, and pods of which one in 41 asks for all of a node and the others for one GPU.
+func onesAndEights() (nodes []openb.Node, trace []openb.Pod) {
+	for range 20 {
+		nodes = append(nodes, openb.Node{Name: "n", GPUs: 8, MilliCPU: 64_000})
 	}
-	trace := []openb.Pod{{Name: "eight", GPUs: 8, MilliGPU: 1000, MilliCPU: 32_000}}
+	trace = []openb.Pod{{Name: "eight", GPUs: 8, MilliGPU: 1000, MilliCPU: 32_000}}
 	for range 40 {
 		trace = append(trace, openb.Pod{Name: "one", GPUs: 1, MilliGPU: 1000, MilliCPU: 2000})
 	}
+	return nodes, trace
+}
+
+// TestMovesMakeRoom lets pods of one GPU and of eight come and go with and without moves, and with too few of them.
+func TestMovesMakeRoom(t *testing.T) {
+	nodes, trace := onesAndEights()
 	churn := placement.Churn{Load: 0.9, WarmUp: 3, Measured: 100, Seed: 1}
 	run := func(moves *placement.Moves) placement.ChurnResult {
 		churn.Moves = moves
