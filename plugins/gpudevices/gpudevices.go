@@ -78,6 +78,7 @@ func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle
 		if err := deps.Ledger.Follow(ctx, handle); err != nil {
 			return nil, err
 		}
+		registerMetrics()
 		return &Plugin{Dependencies: deps, handle: handle}, nil
 	}
 }

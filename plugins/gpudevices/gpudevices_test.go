@@ -1,17 +1,14 @@
 package gpudevices
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -204,49 +201,6 @@ func TestBindNeedsAChoiceOnThatNode(t *testing.T) {
 	}
 	for _, action := range b.client.Actions() {
 		t.Errorf("the API server was asked to %s %s", action.GetVerb(), action.GetResource().Resource)
-	}
-}
-
-// TestLostAnswers: a Binding of which the answer was lost may be stored. To take the cards back would give them twice.
-func TestLostAnswers(t *testing.T) {
-	lost := errors.New("connection reset by peer")
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods/binding"}, "p", errors.New("stale epoch"))
-	chosen := map[string]string{names.AnnotationGPUDevices: `{"version":1,"containers":{"train":[{"uuid":"index-0","index":0}]}}`}
-	stored := func(node, uid string, annotations map[string]string) *corev1.Pod {
-		p := pod("p", 1).UID(uid).Node(node).Obj()
-		p.Annotations = annotations
-		return p
-	}
-	tests := map[string]struct {
-		answer error
-		stored *corev1.Pod
-		want   error
-	}{
-		"it was stored":                             {lost, stored("n", "p", chosen), nil},
-		"it was not":                                {lost, stored("", "p", nil), lost},
-		"the pod is gone":                           {lost, nil, lost},
-		"another pod of that name has the node":     {lost, stored("n", "q", chosen), lost},
-		"another scheduler bound it, to other GPUs": {lost, stored("n", "p", nil), lost},
-		"a refusal is an answer":                    {forbidden, stored("n", "p", chosen), forbidden},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			b := newBed(t, nil)
-			b.client.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-				return true, nil, tc.answer
-			})
-			if tc.stored != nil {
-				if err := b.client.Tracker().Add(tc.stored); err != nil {
-					t.Fatal(err)
-				}
-			}
-			p := pod("p", 1).Obj()
-			p.Spec.Containers[0].Name = "train"
-			b.reserve(t, p)
-			if got := b.Bind(t.Context(), b.state, p, "n").AsError(); !errors.Is(got, tc.want) {
-				t.Errorf("Bind: %v, want %v", got, tc.want)
-			}
-		})
 	}
 }
 
