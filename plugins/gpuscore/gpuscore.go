@@ -128,6 +128,9 @@ func newPlugin(ctx context.Context, obj runtime.Object, plugin *Plugin) (fwk.Plu
 	if errs := args.Validate(path); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
+	if err := plugin.vacancies.follow(plugin.handle.SharedInformerFactory()); err != nil {
+		return nil, err
+	}
 	registerMetrics()
 	plugin.policy.Store(newPolicy(args, 0))
 	if args.PolicyFile != "" {

@@ -90,6 +90,7 @@ func (p *Plugin) kept(k *keep, pod *corev1.Pod) (sets.Set[string], error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing the nodes of the snapshot: %w", err)
 	}
+	p.vacancies.sweep(p.isVacant)
 	idle := sets.Set[string]{}
 	for _, node := range nodes {
 		if node.Node() == nil || gpu.PoolOf(node.Node()) != k.pool {
@@ -105,12 +106,17 @@ func (p *Plugin) kept(k *keep, pod *corev1.Pod) (sets.Set[string], error) {
 			continue
 		}
 		if idle.Insert(node.Node().Name); idle.Len() > k.most {
-			p.vacancies.forget(k.pool)
 			return nil, nil
 		}
 	}
-	p.vacancies.expire(k.pool, idle, p.Now())
+	p.vacancies.expire(idle, p.Now())
 	return idle, nil
+}
+
+// isVacant reports whether there is such a node, and nobody uses its cards.
+func (p *Plugin) isVacant(name string) bool {
+	node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(name)
+	return err == nil && node.Node() != nil && !cardsInUse(node)
 }
 
 // holdsAVictim reports whether a pod could evict one of those on a node.

@@ -2,10 +2,18 @@ package gpuscore
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	toolscache "k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -176,9 +184,101 @@ func TestANodeIsNotKeptForEver(t *testing.T) {
 			t.Error("the node is kept for longer")
 		}
 	}
-	plugin.vacancies.forget(names.DefaultPool) // as when more nodes are idle
+	plugin.vacancies.stop(nodes[0].Name)
 	if !kept() {
-		t.Error("the node is not kept when it has become one of the last idle ones again")
+		t.Error("the node is not kept when somebody has used it since")
+	}
+}
+
+// TestPodsOfTwoKindsLookAtOneClock has two idle nodes kept, of which one is tainted: A tolerates that and B does not. A
+// waits, and B is tried in between.
+func TestPodsOfTwoKindsLookAtOneClock(t *testing.T) {
+	nodes, pods := poolOf(24, 2)
+	nodes[1].Spec.Taints = []corev1.Taint{{Key: "team", Effect: corev1.TaintEffectNoSchedule}}
+	req := map[corev1.ResourceName]string{"cpu": "1", names.ResourceGPU: "1"}
+	a := st.MakePod().Name("a").UID("a").Req(req).Toleration("team").Obj()
+	b := st.MakePod().Name("b").UID("b").Req(req).Obj()
+	plugin, forA := keeper(t, a, nodes, pods)
+	_, forB := keeper(t, b, nodes, pods)
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	now := start
+	plugin.Now = func() time.Time { return now }
+	for ; now.Sub(start) < patience; now = now.Add(patience / 3) {
+		forA.keep, forB.keep = keepFrom(forA, a), keepFrom(forB, b)
+		if filtered(t, plugin, forA, a, info(nodes[1])).IsSuccess() {
+			t.Fatalf("the tainted node is given to A after %s", now.Sub(start))
+		}
+		filtered(t, plugin, forB, b, info(nodes[0]))
+	}
+	if forA.keep = keepFrom(forA, a); !filtered(t, plugin, forA, a, info(nodes[1])).IsSuccess() {
+		t.Errorf("the tainted node is not given to A after %s", now.Sub(start))
+	}
+}
+
+// TestTheClockOfANodeBeginsAnewWhenItIsUsed has the clocks of two nodes run, and perhaps one of the nodes used.
+func TestTheClockOfANodeBeginsAnewWhenItIsUsed(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	tests := map[string]struct {
+		use  func(*vacancies)
+		want sets.Set[string] // that are kept
+	}{
+		"nobody used them": {func(*vacancies) {}, sets.New[string]()},
+		"a pod left it":    {func(v *vacancies) { v.left(onNode("x", "used", "1")) }, sets.New("used")},
+		"a pod left it while the watch was broken": {func(v *vacancies) {
+			v.left(toolscache.DeletedFinalStateUnknown{Obj: onNode("x", "used", "1")})
+		}, sets.New("used")},
+		"a pod left that used no card": {func(v *vacancies) { v.left(st.MakePod().Node("used").Obj()) }, sets.New[string]()},
+		"a pod left that had no node":  {func(v *vacancies) { v.left(onNode("x", "", "1")) }, sets.New[string]()},
+		"an attempt sees a pod on it":  {func(v *vacancies) { v.sweep(func(node string) bool { return node != "used" }) }, sets.New("used")},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			v := &vacancies{}
+			v.expire(sets.New("idle", "used"), start)
+			tc.use(v)
+			idle := sets.New("idle", "used")
+			if v.expire(idle, start.Add(patience)); !idle.Equal(tc.want) {
+				t.Errorf("kept: %v, want %v", sets.List(idle), sets.List(tc.want))
+			}
+		})
+	}
+}
+
+// TestClocksAreOnlyOfVacantNodes has an attempt find nodes in use and gone.
+func TestClocksAreOnlyOfVacantNodes(t *testing.T) {
+	nodes, pods := poolWith(1)
+	pod := onNode("p", "", "1")
+	plugin, s := keeper(t, pod, nodes, pods)
+	plugin.vacancies.expire(sets.New(nodes[0].Name, nodes[5].Name, "gone"), time.Now())
+	filtered(t, plugin, s, pod, info(nodes[0]))
+	if got := slices.Sorted(maps.Keys(plugin.vacancies.since)); len(got) != 1 || got[0] != nodes[0].Name {
+		t.Errorf("clocks run for %v, want %s alone", got, nodes[0].Name)
+	}
+}
+
+// TestThePluginHearsOfPodsThatLeave deletes a pod that the plugin's informer has seen.
+func TestThePluginHearsOfPodsThatLeave(t *testing.T) {
+	client := fake.NewClientset(onNode("x", "used", "1"))
+	factory := informers.NewSharedInformerFactory(client, 0)
+	v := &vacancies{since: map[string]time.Time{"used": time.Now()}}
+	if err := v.follow(factory); err != nil {
+		t.Fatal(err)
+	}
+	factory.Start(t.Context().Done())
+	factory.WaitForCacheSync(t.Context().Done())
+	runs := func() bool {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		return len(v.since) > 0
+	}
+	for deadline := time.Now().Add(10 * time.Second); runs() && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		err := client.CoreV1().Pods("").Delete(t.Context(), "x", metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+	}
+	if runs() {
+		t.Error("the clock of a node runs on after a pod left it")
 	}
 }
 
