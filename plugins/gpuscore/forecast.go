@@ -158,10 +158,9 @@ func (f *forecaster) next(handle fwk.Handle, devices Devices, now occasion) (*fo
 	if due {
 		f.register.count(handle.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().List())
 	}
-	f.current = f.current.next(f.fleet.pools, f.register.pools)
-	for pool := range f.current.pools {
-		keptPods.WithLabelValues(pool) // shown before it counts anything: a rate begins at 0
-	}
+	last := f.current
+	f.current = last.next(f.fleet.pools, f.register.pools)
+	showPools(last, f.current)
 	return f.current, nil
 }
 

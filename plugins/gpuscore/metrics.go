@@ -31,6 +31,21 @@ var keptPods = metrics.NewCounterVec(&metrics.CounterOpts{
 	StabilityLevel: metrics.ALPHA,
 }, []string{"pool"})
 
+// showPools has a value of keptPods for each pool there is, before it counts anything: a rate begins at 0. That of a pool
+// which is gone is dropped, or the values would be those of all pools that ever were.
+func showPools(last, now *forecast) {
+	if last != nil {
+		for pool := range last.pools {
+			if now.pools[pool] == nil {
+				keptPods.Delete(map[string]string{"pool": pool})
+			}
+		}
+	}
+	for pool := range now.pools {
+		keptPods.WithLabelValues(pool)
+	}
+}
+
 // Values of the label result of policyReloads.
 const (
 	labelInEffect = "success"
