@@ -35,6 +35,7 @@ func Attach(sched *scheduler.Scheduler, options Options) {
 	if options.Attempts != nil {
 		watchHorizon(sched, &options.Attempts.Seen)
 	}
+	sched.SchedulingQueue = cardQueue{sched.SchedulingQueue}
 	sched.NextPod = throttled(sched.NextPod, options.Gate)
 	if len(sched.Extenders) == 0 { // what an extender prefers may outweigh our score
 		sched.SchedulePod = listFirst(sched.SchedulePod, decidedByGPUs(sched))

@@ -30,7 +30,7 @@ import (
 // shippedConfig is the configuration that production runs.
 const shippedConfig = "../manifests/scheduler/scheduler-config.yaml"
 
-func loadShipped(t *testing.T) *config.KubeSchedulerConfiguration {
+func loadShipped(t testing.TB) *config.KubeSchedulerConfiguration {
 	t.Helper()
 	cfg, err := options.LoadConfigFromFile(klog.Background(), shippedConfig)
 	if err != nil {
@@ -45,17 +45,17 @@ var nowhere = &rest.Config{Host: "https://127.0.0.1:1"}
 // cluster is kube-scheduler's own algorithm with our registry and the shipped profile, on nodes and pods in
 // memory: everything but the queue and the API server.
 type cluster struct {
-	t         *testing.T
+	t         testing.TB
 	scheduler *scheduler.Scheduler
 }
 
-func newCluster(t *testing.T, nodes ...*corev1.Node) *cluster {
+func newCluster(t testing.TB, nodes ...*corev1.Node) *cluster {
 	t.Helper()
 	return newClusterWith(t, nil, nodes...)
 }
 
 // newClusterWith appends plugins to the shipped profile.
-func newClusterWith(t *testing.T, more runtime.Registry, nodes ...*corev1.Node) *cluster {
+func newClusterWith(t testing.TB, more runtime.Registry, nodes ...*corev1.Node) *cluster {
 	t.Helper()
 	profiles := loadShipped(t).Profiles
 	registry := plugins.Registry(plugins.Dependencies{Explain: explain.NewRecorder(explain.DefaultLimits)})

@@ -25,11 +25,15 @@ import (
 //   - a pod that appears on a node leaves the other one that it was nominated to;
 //   - an update of the pod itself may change its pool or types. An update of its annotations alone is
 //     reported only to those who register the general Update.
+//
+// An update of a pod on a node changes none of this, but if it names other cards; plugins.Attach reports that as the pod
+// leaving.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	nodeEvents := fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeEvents}, QueueingHintFn: p.afterNodeChange},
-		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Delete | fwk.Update}, QueueingHintFn: p.afterPodChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Delete}, QueueingHintFn: p.afterPodChange},
+		{Event: fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, QueueingHintFn: p.afterPodChange},
 	}, nil
 }
 
@@ -50,7 +54,7 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 }
 
 // afterPodChange queues the pod when its own demand changed, or when another pod left GPUs that suit it, or went to
-// others than were held for it.
+// another node than it was nominated to.
 func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := hint.Objects[*corev1.Pod](oldObj, newObj)
 	if err != nil {
@@ -64,8 +68,7 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	case after == nil:
 		return hint.QueueIf(p.frees(before, pod)), nil
 	}
-	changed := after.UID == pod.UID && demandChanged(before, after)
-	return hint.QueueIf(changed || renamed(before, after) && p.frees(before, pod)), nil
+	return hint.QueueIf(after.UID == pod.UID && demandChanged(before, after)), nil
 }
 
 // frees reports whether a pod that is gone held GPUs that the waiting pod could use.
@@ -89,13 +92,6 @@ func (p *Plugin) freesOn(nodeName string, gone, waiting *corev1.Pod) bool {
 	}
 	node := p.nodes.node(nodeName)
 	return node != nil && p.suits(&d, node)
-}
-
-// renamed reports whether a pod on a node names other cards than before. While it names none, it counts as the worst
-// that it can hold.
-func renamed(before, after *corev1.Pod) bool {
-	return before.Spec.NodeName != "" &&
-		before.Annotations[names.AnnotationGPUDevices] != after.Annotations[names.AnnotationGPUDevices]
 }
 
 // demandChanged reports whether an update of a pod changed what this plugin reads, for something readable.

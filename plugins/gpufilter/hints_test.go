@@ -11,6 +11,7 @@ import (
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
 func TestAfterNodeChange(t *testing.T) {
@@ -106,7 +107,6 @@ func TestAfterPodChange(t *testing.T) {
 		"the pod's annotation becomes malformed":            {before: waiting, after: podOf("a", "2").Annotation(names.AnnotationGPUTypes, ",").Obj()},
 		"only the pod's status changes":                     {before: waiting, after: podOf("a", "2").Condition("x", "True", "y").Obj()},
 		"the author takes back cards that he named himself": {before: podOf("a", "2").Annotation(names.AnnotationGPUDevices, "{}").Obj(), after: waiting, want: fwk.Queue},
-		"a pod on a node names its cards":                   {before: onNode("a1", podOf("a", "2")), after: onNode("a1", podOf("a", "2").Annotation(names.AnnotationGPUDevices, "{}")), want: fwk.Queue},
 		"another pod is updated":                            {before: nominated, after: other},
 		"a pod that overflowed held whole GPUs, surely":     {before: onNode("a1", podOf("a", "9223372036854775807").Req(gpus("1"))), want: fwk.Queue},
 	}
@@ -220,8 +220,9 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[fwk.EventResource]fwk.ActionType{
-		fwk.Node: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation,
-		fwk.Pod:  fwk.Add | fwk.Delete | fwk.Update,
+		fwk.Node:        fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation,
+		fwk.Pod:         fwk.Add | fwk.Delete,
+		hint.WaitingPod: fwk.Update,
 	}
 	for _, event := range events {
 		if event.Event.ActionType != want[event.Event.Resource] || event.QueueingHintFn == nil {

@@ -1,0 +1,34 @@
+package plugins
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// cardQueue is the scheduler's queue. To the pods that wait it reports a pod on a node that names other cards than before
+// as one that leaves, so that no plugin has to register for each update of each running pod to hear of this one.
+type cardQueue struct{ queue.SchedulingQueue }
+
+// MoveAllToActiveOrBackoffQueue implements queue.SchedulingQueue. kube-scheduler calls it after an event has reached its cache.
+func (q cardQueue) MoveAllToActiveOrBackoffQueue(
+	logger klog.Logger, event fwk.ClusterEvent, before, after any, preCheck queue.PreEnqueueCheck,
+) {
+	q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, event, before, after, preCheck)
+	if renamed(before, after) {
+		q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, framework.EventAssignedPodDelete, before, nil, preCheck)
+	}
+}
+
+// renamed reports whether a pod on a node names other cards than before. While it names none, it counts as the worst that
+// it can hold.
+func renamed(before, after any) bool {
+	then, okThen := before.(*corev1.Pod)
+	now, okNow := after.(*corev1.Pod)
+	return okThen && okNow && then.Spec.NodeName != "" &&
+		then.Annotations[names.AnnotationGPUDevices] != now.Annotations[names.AnnotationGPUDevices]
+}
