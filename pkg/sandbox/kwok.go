@@ -32,6 +32,12 @@ const (
 	AnnotationExitCode = "sandbox.g8s.host/exit-code"
 	// AnnotationFailReason is the reason shown for a failed pod's containers. Default: Error.
 	AnnotationFailReason = "sandbox.g8s.host/fail-reason"
+	// AnnotationStopAfter is how long the containers of a deleted pod take to end. Default: no time. Those that take as
+	// long as the pod's grace period are killed at its end, with exit code 137.
+	AnnotationStopAfter = "sandbox.g8s.host/stop-after"
+	// AnnotationStopExitCode is the exit code of containers that end because their pod is deleted. Default: 143, that of
+	// a program that SIGTERM ends. With 0 the pod has succeeded.
+	AnnotationStopExitCode = "sandbox.g8s.host/stop-exit-code"
 )
 
 // annotationSimulated, on a node, makes it kwok's.
