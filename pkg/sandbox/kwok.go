@@ -102,6 +102,7 @@ func kwokArgs(kubeconfig, config string, port, nodePort int) []string {
 		"--kubeconfig=" + kubeconfig,
 		"--config=" + config,
 		"--manage-nodes-with-annotation-selector=" + annotationSimulated + "=" + annotationSimulatedValue,
+		"--manage-nodes-with-label-selector=" + LabelKubelet + "!=" + KubeletStopped,
 		"--server-address=127.0.0.1:" + strconv.Itoa(port),
 		"--node-ip=127.0.0.1",
 		"--node-port=" + strconv.Itoa(nodePort),

@@ -94,13 +94,9 @@ func printStatus(ctx context.Context, out io.Writer, st state, now time.Time) er
 }
 
 func listNodes(ctx context.Context, kubeconfig string) ([]corev1.Node, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	client, err := connect(kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("creating a client: %w", err)
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
@@ -109,6 +105,19 @@ func listNodes(ctx context.Context, kubeconfig string) ([]corev1.Node, error) {
 		return nil, err
 	}
 	return list.Items, nil
+}
+
+// connect returns a client of the cluster that a kubeconfig names.
+func connect(kubeconfig string) (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	return client, nil
 }
 
 // poolRow sums up the nodes of a pool.
