@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
+	"g8s.host/gpu-scheduler/pkg/safeyaml"
 	"g8s.host/gpu-scheduler/pkg/usage"
 )
 
@@ -49,7 +49,7 @@ func readUserConfig() (userConfig, error) {
 	}
 	var config userConfig
 	if err == nil {
-		err = yaml.UnmarshalStrict(data, &config)
+		err = safeyaml.UnmarshalStrict(data, &config, safeyaml.Configuration)
 	}
 	if err != nil {
 		return userConfig{}, usagef("reading %s: %w", path, err)

@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"g8s.host/gpu-scheduler/pkg/safeyaml"
+	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // sourceIndent is the number of blanks by which a section of a job's YAML is indented.
@@ -14,6 +17,9 @@ const sourceIndent = 2
 // SetField returns the YAML document of a job with one field changed to a string or a number, comments kept. The path
 // is one of section and key, such as resources.pool; a section or key that the document has not is added.
 func SetField(source, path string, value any) (string, error) {
+	if err := safeyaml.Check([]byte(source), workload.Unfolded); err != nil {
+		return "", fmt.Errorf("reading the job's YAML: %w", err)
+	}
 	var root yaml.Node
 	if err := yaml.Unmarshal([]byte(source), &root); err != nil {
 		return "", fmt.Errorf("reading the job's YAML: %w", err)

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/yaml"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/safeyaml"
 )
 
 //go:embed assets/fleet.yaml
@@ -70,7 +70,7 @@ func DefaultFleet() Fleet {
 // ParseFleet reads a fleet from YAML. Unknown fields are errors; so are all invalid values, each with its path.
 func ParseFleet(data []byte) (Fleet, error) {
 	var fleet Fleet
-	if err := yaml.UnmarshalStrict(data, &fleet); err != nil {
+	if err := safeyaml.UnmarshalStrict(data, &fleet, safeyaml.Configuration); err != nil {
 		return Fleet{}, fmt.Errorf("parsing the fleet: %w", err)
 	}
 	fleet = fleet.withDefaults()

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"g8s.host/gpu-scheduler/manifests"
+	"g8s.host/gpu-scheduler/pkg/safeyaml"
 )
 
 // schedulerPaths are the files that are elsewhere outside of a cluster.
@@ -55,7 +56,7 @@ func writeSchedulerConfig(path, from string, paths schedulerPaths) error {
 // the rest, also what is wrong with it.
 func withPaths(data []byte, paths schedulerPaths) ([]byte, error) {
 	var config map[string]any
-	if err := yaml.Unmarshal(data, &config); err != nil {
+	if err := safeyaml.Unmarshal(data, &config, safeyaml.Configuration); err != nil {
 		return nil, err
 	}
 	if config == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -38,7 +39,7 @@ type Detail struct {
 	Line     int    `json:"line,omitempty" doc:"The line of the YAML, from 1"`
 	Column   int    `json:"column,omitempty" doc:"The column of the YAML, in characters, from 1"`
 	Severity string `json:"severity,omitempty" enum:"error,warning"`
-	Source   string `json:"source,omitempty" doc:"The text of the line"`
+	Source   string `json:"source,omitempty" doc:"The text of the line, or the beginning of a long one"`
 }
 
 // Error makes a Failure an error, whose text is the message.
@@ -228,8 +229,19 @@ func problems(diagnostics workload.Diagnostics) []Detail {
 	out := make([]Detail, len(diagnostics))
 	for i, d := range diagnostics {
 		out[i] = Detail{
-			Message: d.Message, Line: d.Line, Column: d.Column, Severity: string(d.Severity), Source: d.Source,
+			Message: d.Message, Line: d.Line, Column: d.Column, Severity: string(d.Severity), Source: clipped(d.Source),
 		}
 	}
 	return out
+}
+
+// maxSource is how much of a line a detail shows: a line may be as long as a document, and there is a detail for each of
+// many problems of it.
+const maxSource = 400
+
+func clipped(line string) string {
+	if len(line) <= maxSource {
+		return line
+	}
+	return strings.ToValidUTF8(line[:maxSource], "") + "…"
 }

@@ -5,9 +5,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
-	"sigs.k8s.io/yaml"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/safeyaml"
+	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 func jobDetail(d *inventory.JobDetail, now time.Time) JobDetail {
@@ -37,10 +38,11 @@ func jobResourcesOf(d *inventory.JobDetail) JobResources {
 	return out
 }
 
-// specOf is the submitted YAML as a value. It parsed once, so that it does not now is of no interest here.
+// specOf is the submitted YAML as a value. Whoever may change the job may have written anything there, so it is read
+// within the limits of a document; what is none is not shown, and /spec has the text.
 func specOf(source string) map[string]any {
 	var out map[string]any
-	if err := yaml.Unmarshal([]byte(source), &out); err != nil {
+	if err := safeyaml.Unmarshal([]byte(source), &out, workload.Unfolded); err != nil {
 		return nil
 	}
 	return out

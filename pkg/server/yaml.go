@@ -13,7 +13,7 @@ const sourceName = "yamlContent"
 
 // parse reads the documents of a request, or returns a refusal with every error and its place.
 func parse(content string) ([]document, []Detail, error) {
-	docs, diagnostics := workload.Parse(sourceName, []byte(content))
+	docs, diagnostics := workload.ParseWithoutAliases(sourceName, []byte(content))
 	details := problems(diagnostics)
 	if !diagnostics.HasErrors() {
 		return docs, details, nil

@@ -26,6 +26,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/render"
+	"g8s.host/gpu-scheduler/pkg/safeyaml"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -103,8 +104,16 @@ var decoder = func() runtime.Decoder {
 
 var errNotKubernetes = errors.New("no apiVersion and kind: want Kubernetes objects")
 
+// maxUnfolded is by how many bytes aliases may make a file larger. Programs such as kubectl write none.
+const maxUnfolded = 1 << 20
+
 // parseObjects reads documents of YAML or JSON, and the items of lists in them.
 func parseObjects(data []byte) ([]runtime.Object, error) {
+	if !yaml.IsJSONBuffer(data) {
+		if err := safeyaml.CheckAliases(data, safeyaml.Limits{Bytes: len(data) + maxUnfolded}); err != nil {
+			return nil, fmt.Errorf("parsing: %w", err)
+		}
+	}
 	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
 	var objects []runtime.Object
 	for number := 1; ; number++ {

@@ -124,8 +124,11 @@ func (d *decoder) unknown(key *yaml.Node, path string, fs fields) {
 	case key.Value == "<<":
 		d.errorf(key, "merge keys (<<) are not supported: write the fields out")
 	default:
-		hint := didYouMean(key.Value, fs.names(d.kind))
-		if hint == "" {
+		hint := ""
+		if len(d.source.diagnostics) < maxDiagnostics { // no more are shown, and looking for a hint is dear
+			hint = didYouMean(key.Value, fs.names(d.kind))
+		}
+		if hint == "" && len(d.source.diagnostics) < maxDiagnostics {
 			hint = d.elsewhere(key.Value, path)
 		}
 		d.errorf(key, "unknown field %q in %s%s", clip(key.Value), pathOrDocument(path), hint)

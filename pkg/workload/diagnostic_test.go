@@ -223,6 +223,7 @@ func TestParseRefusesWhatIsTooLarge(t *testing.T) {
 		"a document of 200 KB":            {training + "#" + strings.Repeat("x", 200_000), "the document is too large"},
 		"a thousand and one documents":    {strings.Repeat("---\na\n", 1001), "the file holds 1001 documents, and at most 1000 are read"},
 		"aliases that unfold to billions": {bomb, "the document has more than 20000 values, with its aliases unfolded"},
+		"a long text and many aliases":    {"kind: training\njob:\n  name: a\n  description: &d " + strings.Repeat("x", 10_000) + "\nenvironment: {command: [" + strings.Repeat("*d, ", 3000) + "]}\n", "the document has more than 122880 bytes, with its aliases unfolded"},
 		"an alias of itself":              {"a: &a [*a]\n", "the document is nested deeper than 40 levels"},
 		"a depth of 50":                   {strings.Repeat("[", 50) + strings.Repeat("]", 50), "the document is nested deeper than 40 levels"},
 		"a depth of 100,000":              {strings.Repeat("[", 100_000), "invalid YAML: "},
@@ -248,6 +249,15 @@ func TestParseReportsAtMostFiftyProblems(t *testing.T) {
 	}
 	if !diagnostics.HasErrors() {
 		t.Error("the cut list has no errors")
+	}
+}
+
+// TestAliasesAreRefusedWithTheirPlace where text comes over the network.
+func TestAliasesAreRefusedWithTheirPlace(t *testing.T) {
+	docs, diagnostics := ParseWithoutAliases("t", []byte(training+"resources:\n  cpu: &n 4\n  gpu: *n\n"))
+	want := "t:6:8: the alias *n is not accepted here: write out what it stands for"
+	if len(docs) != 0 || len(diagnostics) != 1 || !strings.HasPrefix(diagnostics[0].String(), want) {
+		t.Errorf("got %d documents and:\n%s", len(docs), diagnostics)
 	}
 }
 

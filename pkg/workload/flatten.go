@@ -4,45 +4,40 @@ import (
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
+
+	"g8s.host/gpu-scheduler/pkg/safeyaml"
 )
 
-// Limits of what a document may unfold to. A real document has some hundred nodes and a depth of ten; a few
-// hundred bytes of anchors and aliases can unfold to billions ("YAML bomb").
-const (
-	maxNodes = 20_000
-	maxDepth = 40
-)
+// Unfolded is what a document may unfold to. A real document has some hundred values and a depth of ten; a few hundred
+// bytes of anchors and aliases can unfold to billions ("YAML bomb"). Unfolded it may be as large as one that is written
+// out.
+var Unfolded = safeyaml.Limits{Bytes: MaxDocumentSize, Values: 20_000, Depth: 40}
 
-// flattener replaces aliases by what they stand for, within the limits.
-type flattener struct {
-	source *source
-	nodes  int
-}
-
-// flatten returns whether node, with its aliases replaced, stays within the limits; it reports why not.
-func (f *flattener) flatten(node *yaml.Node, depth int) bool {
-	f.nodes++
-	switch {
-	case f.nodes > maxNodes:
-		return f.refuse(node, fmt.Sprintf("the document has more than %d values, with its aliases unfolded", maxNodes))
-	case depth > maxDepth:
-		return f.refuse(node, fmt.Sprintf("the document is nested deeper than %d levels", maxDepth))
-	case node.Style&yaml.TaggedStyle != 0:
-		return f.refuse(node, fmt.Sprintf("YAML tags such as %s are not supported", clip(node.Tag)))
+// flatten replaces the aliases below root by what they stand for. It returns false after it reported why not.
+func flatten(src *source, root *yaml.Node) bool {
+	limits := Unfolded
+	limits.NoAliases = src.noAliases
+	if problem := safeyaml.Unfold(root, limits); problem != nil {
+		src.report(SeverityError, problem.Line, problem.Column, problem.Message)
+		return false
 	}
-	for i, child := range node.Content {
-		if child.Kind == yaml.AliasNode {
-			child = child.Alias
-			node.Content[i] = child
-		}
-		if !f.flatten(child, depth+1) {
-			return false
-		}
+	if tagged := findTagged(root); tagged != nil {
+		message := fmt.Sprintf("YAML tags such as %s are not supported", clip(tagged.Tag))
+		src.report(SeverityError, tagged.Line, tagged.Column, message)
+		return false
 	}
 	return true
 }
 
-func (f *flattener) refuse(at *yaml.Node, message string) bool {
-	f.source.report(SeverityError, at.Line, at.Column, message)
-	return false
+// findTagged returns the first node that has a tag. It is called on what is known to be small.
+func findTagged(node *yaml.Node) *yaml.Node {
+	if node.Style&yaml.TaggedStyle != 0 {
+		return node
+	}
+	for _, child := range node.Content {
+		if tagged := findTagged(child); tagged != nil {
+			return tagged
+		}
+	}
+	return nil
 }

@@ -28,11 +28,22 @@ const versionAlias = "v1"
 // without errors. Callers that create anything must check [Diagnostics.HasErrors] first, so that a file
 // takes effect as a whole or not at all.
 func Parse(name string, data []byte) ([]Document, Diagnostics) {
+	return parse(&source{file: name}, data)
+}
+
+// ParseWithoutAliases is [Parse] for text that came over the network: an alias is an error there, as few write any by
+// hand and those who attack do.
+func ParseWithoutAliases(name string, data []byte) ([]Document, Diagnostics) {
+	return parse(&source{file: name, noAliases: true}, data)
+}
+
+func parse(src *source, data []byte) ([]Document, Diagnostics) {
+	name := src.file
 	if len(data) > MaxFileSize {
 		return nil, refuse(name, fmt.Sprintf("the file is too large: it has %d bytes, and at most %d (1 MiB) are read",
 			len(data), MaxFileSize))
 	}
-	src := &source{file: name, lines: splitLines(strings.TrimPrefix(string(data), "\ufeff"))}
+	src.lines = splitLines(strings.TrimPrefix(string(data), "\ufeff"))
 	if line, column := invalidUTF8(src.lines); line > 0 {
 		src.report(SeverityError, line, column, "the file is not UTF-8 text: save it with the encoding UTF-8")
 		return nil, src.diagnostics
@@ -76,7 +87,7 @@ func parseDocument(src *source, c chunk) (Document, bool) {
 	if root == nil || len(root.Content) == 0 {
 		return Document{}, false
 	}
-	if flat := (&flattener{source: src}); !flat.flatten(root, 0) {
+	if !flatten(src, root) {
 		return Document{}, false
 	}
 	doc, ok := decodeDocument(src, root.Content[0])

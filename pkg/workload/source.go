@@ -12,6 +12,10 @@ type source struct {
 	// first is the index in lines of the current document's first line.
 	first       int
 	diagnostics Diagnostics
+	// noAliases refuses aliases.
+	noAliases bool
+	// probed is how many bytes were parsed to find the lines of syntax errors.
+	probed int
 }
 
 // report adds a problem; line counts from 1 in the current document, column in characters from 1.
@@ -53,24 +57,28 @@ type chunk struct{ first, end int }
 // out. YAML allows a marker's text nowhere else at the beginning of a line, not even in a block of text.
 func splitDocuments(lines []string) []chunk {
 	var chunks []chunk
-	current := chunk{}
+	current, blank, directive := chunk{}, true, false
 	cut := func(at, next int) {
 		current.end = at
-		if !isBlank(lines[current.first:at]) {
+		if !blank {
 			chunks = append(chunks, current)
 		}
-		current.first = next
+		current.first, blank, directive = next, true, false
 	}
 	for i, line := range lines {
 		switch {
 		case isMarker(line, "..."):
 			cut(i, i+1)
+			continue
 		case !isMarker(line, "---"):
-		case strings.TrimSpace(line) == "---" && !hasDirective(lines[current.first:i]):
+		case strings.TrimSpace(line) == "---" && !directive:
 			cut(i, i+1)
-		case !isBlank(lines[current.first:i]):
+			continue
+		case !blank:
 			cut(i, i)
 		}
+		blank = blank && isBlank(line)
+		directive = directive || strings.HasPrefix(line, "%")
 	}
 	cut(len(lines), len(lines))
 	return chunks
@@ -81,22 +89,8 @@ func isMarker(line, marker string) bool {
 	return ok && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n"))
 }
 
-// isBlank says whether lines hold nothing but space, comments and directives.
-func isBlank(lines []string) bool {
-	for _, line := range lines {
-		text := strings.TrimSpace(line)
-		if text != "" && text[0] != '#' && line[0] != '%' && text != "---" {
-			return false
-		}
-	}
-	return true
-}
-
-func hasDirective(lines []string) bool {
-	for _, line := range lines {
-		if strings.HasPrefix(line, "%") {
-			return true
-		}
-	}
-	return false
+// isBlank says whether a line holds nothing but space, a comment, a directive or a marker.
+func isBlank(line string) bool {
+	text := strings.TrimSpace(line)
+	return text == "" || text[0] == '#' || line[0] == '%' || text == "---"
 }

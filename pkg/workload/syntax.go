@@ -17,7 +17,7 @@ func parseYAML(src *source, lines []string) *yaml.Node {
 	if err == nil {
 		return &root
 	}
-	line, message := locate(lines, err)
+	line, message := locate(src, lines, err)
 	column := 1
 	if line <= len(lines) {
 		text := lines[line-1]
@@ -50,7 +50,7 @@ var parserLine = regexp.MustCompile(`^(?:line (\d+): )?(.*)$`)
 
 // locate finds the line of a syntax error. The parser names the line where the broken section or list began,
 // often far above; the line that broke it is the first one with which the text no longer parses.
-func locate(lines []string, err error) (line int, message string) {
+func locate(src *source, lines []string, err error) (line int, message string) {
 	parts := parserLine.FindStringSubmatch(strings.TrimPrefix(err.Error(), "yaml: "))
 	line, _ = strconv.Atoi(parts[1])
 	line = max(line, 1)
@@ -58,27 +58,34 @@ func locate(lines []string, err error) (line int, message string) {
 	if words, ok := wording[message]; ok {
 		message = words
 	}
-	if broken := firstBroken(lines); broken > 0 {
+	if broken := firstBroken(src, lines); broken > 0 {
 		line = broken
 	}
 	return line, "invalid YAML: " + message
 }
 
-// maxProbes bounds how many lines firstBroken tries one by one.
-const maxProbes = 300
+// Bounds of what finding lines costs: how many lines firstBroken tries one by one, and how many bytes are parsed again
+// for all syntax errors of a file. A file that needs more is told the line that the parser names.
+const (
+	maxProbes     = 300
+	maxProbeBytes = 3 << 20
+)
 
 // firstBroken returns the number of the first line that no longer parses with those above it, or 0 if that
 // is too costly to find. A text cut before a top-level key is complete, so there bisection is right; the
 // lines of the broken top-level entry are then tried from its end, because text that spans lines is
 // incomplete in between.
-func firstBroken(lines []string) int {
+func firstBroken(src *source, lines []string) int {
 	starts := []int{0}
 	for i, line := range lines {
 		if i > 0 && strings.TrimSpace(line) != "" && !strings.ContainsAny(line[:1], " \t#-]}") {
 			starts = append(starts, i)
 		}
 	}
-	broken := sort.Search(len(starts), func(i int) bool { return !parses(lines[:starts[i]]) })
+	broken := sort.Search(len(starts), func(i int) bool { return !src.parses(lines[:starts[i]]) })
+	if src.probed > maxProbeBytes {
+		return 0
+	}
 	first, last := starts[broken-1], len(lines)
 	if broken < len(starts) {
 		last = starts[broken]
@@ -87,16 +94,25 @@ func firstBroken(lines []string) int {
 		return 0
 	}
 	for n := last; n > first; n-- {
-		if parses(lines[:n]) {
+		if src.parses(lines[:n]) {
 			return min(n+1, len(lines))
+		}
+		if src.probed > maxProbeBytes {
+			return 0
 		}
 	}
 	return first + 1
 }
 
-func parses(lines []string) bool {
+// parses reports whether lines are YAML. Once the file has cost too much, it no longer looks.
+func (s *source) parses(lines []string) bool {
+	if s.probed > maxProbeBytes {
+		return false
+	}
+	text := strings.Join(lines, "")
+	s.probed += len(text)
 	var node yaml.Node
-	return yaml.Unmarshal([]byte(strings.Join(lines, "")), &node) == nil
+	return yaml.Unmarshal([]byte(text), &node) == nil
 }
 
 // invalidUTF8 returns the line and column of the first byte that is no UTF-8, both from 1, or 0.

@@ -37,6 +37,8 @@ var rules = []rule{
 		why: "the core is values in, values out"},
 	{tree: "pkg/workload/...", forbidden: []string{"k8s.io/client-go", kubernetes, ours("plugins"), ours("cli")}, direct: talks,
 		why: "parsing needs no cluster"},
+	{tree: "pkg/safeyaml", forbidden: []string{"k8s.io", ours("plugins"), ours("cli"), ours("pkg/workload")}, direct: talks,
+		why: "everything that reads YAML shares it"},
 	{tree: "pkg/pool/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli")}, direct: talks,
 		why: "a plan is a value"},
 	{tree: "pkg/render/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli")}, direct: talks,

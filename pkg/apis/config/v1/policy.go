@@ -6,6 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"g8s.host/gpu-scheduler/pkg/safeyaml"
 )
 
 // policyDecoder refuses unknown and repeated fields, as kube-scheduler does in its configuration.
@@ -24,6 +26,9 @@ var policyDecoder = func() runtime.Decoder {
 //
 // What is left out has its default. An error names the path and the value of all that is wrong.
 func ParseScorePolicy(data []byte) (*GPUScoreArgs, error) {
+	if err := safeyaml.CheckAliases(data, safeyaml.Configuration); err != nil {
+		return nil, fmt.Errorf("parsing a scoring policy: %w", err)
+	}
 	obj, _, err := policyDecoder.Decode(data, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("parsing a scoring policy: %w", err)

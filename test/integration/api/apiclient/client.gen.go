@@ -290,7 +290,7 @@ type Detail struct {
 	Message  string          `json:"message"`
 	Severity *DetailSeverity `json:"severity,omitempty"`
 
-	// Source The text of the line
+	// Source The text of the line, or the beginning of a long one
 	Source *string `json:"source,omitempty"`
 }
 
