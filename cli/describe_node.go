@@ -86,7 +86,11 @@ func describeNode(d *description, node inventory.Node, pods []inventory.NodePod)
 }
 
 func gpuSentence(g inventory.GPUs) string {
-	return fmt.Sprintf("%d, %d used, %d free", g.Allocatable, g.Used, g.Free)
+	text := fmt.Sprintf("%d, %d used, %d free", g.Allocatable, g.Used, g.Free)
+	if g.Unhealthy > 0 {
+		text += fmt.Sprintf(", %d unhealthy", g.Unhealthy)
+	}
+	return text
 }
 
 func capacitySentence(c inventory.Capacity) string {

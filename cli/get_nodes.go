@@ -22,7 +22,8 @@ func newGetNodesCmd(f *Factory) *cobra.Command {
 		Aliases: []string{"node", "no"},
 		Short:   "List nodes and their GPUs",
 		Long: "List nodes and their GPUs. USED counts the GPUs of every pod on the node, whoever made it; FREE is what\n" +
-			"a new pod could get, so it is 0 on a node that is not ready or cordoned.",
+			"a new pod could get, so it is 0 on a node that is not ready or cordoned, and leaves out GPUs that are\n" +
+			"not healthy.",
 		Example: "  gpuctl get nodes --pool training-pool\n  gpuctl get nodes --gpu-type A100-80G -o wide",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
@@ -60,6 +61,7 @@ func nodeColumns() []column[inventory.Node] {
 		{header: "GPUS", value: func(n node) string { return number(n.GPUs.Allocatable) }},
 		{header: "USED", value: func(n node) string { return number(n.GPUs.Used) }},
 		{header: "FREE", value: func(n node) string { return number(n.GPUs.Free) }},
+		{header: "UNHEALTHY", wide: true, value: func(n node) string { return number(n.GPUs.Unhealthy) }},
 		{header: "SHARED-FREE", wide: true, value: func(n node) string { return sharedFree(n.SharedGPUs) }},
 		{header: "MEMORY/GPU", value: func(n node) string { return n.MemoryPerGPU }},
 		{header: "LINK", value: func(n node) string { return n.Interconnect }},

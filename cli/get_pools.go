@@ -23,7 +23,7 @@ func newGetPoolsCmd(f *Factory) *cobra.Command {
 		Aliases: []string{"pool", "p"},
 		Short:   "List pools and their GPUs",
 		Long: "List pools and their GPUs. A node that is in no named pool is in the pool default. FREE leaves out the\n" +
-			"GPUs of nodes that take no pods.",
+			"GPUs of nodes that take no pods, and those that are not healthy.",
 		Example: "  gpuctl get pools\n  gpuctl get pools --gpu-type A100-80G",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
@@ -57,6 +57,7 @@ func poolColumns() []column[inventory.Pool] {
 		{header: "GPUS", value: func(p pool) string { return number(p.GPUs.Allocatable) }},
 		{header: "USED", value: func(p pool) string { return number(p.GPUs.Used) }},
 		{header: "FREE", value: func(p pool) string { return number(p.GPUs.Free) }},
+		{header: "UNHEALTHY", wide: true, value: func(p pool) string { return number(p.GPUs.Unhealthy) }},
 		{header: "SHARED-FREE", wide: true, value: func(p pool) string { return sharedFree(p.SharedGPUs) }},
 		{header: "GPU-TYPES (FREE/ALL)", value: func(p pool) string { return strings.Join(poolTypes(p), ", ") }},
 	}

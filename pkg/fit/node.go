@@ -1,6 +1,8 @@
 package fit
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -29,8 +31,9 @@ type placed struct {
 // NewNode returns a node with the pods that are on it. Pods whose cards are not known are counted as holding any. Nodes
 // that are linked alike share what is computed of that, which is megabytes for 16 cards, through topologies.
 func NewNode(object *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies) *Node {
-	n := &Node{Object: object, Free: object.Status.Allocatable.DeepCopy(), pods: map[types.NamespacedName]placed{}}
-	inventory, _ := gpu.InventoryOf(object) // the error tells what was ignored, and the rest holds
+	n := &Node{Object: object, Free: corev1.ResourceList{}, pods: map[types.NamespacedName]placed{}}
+	maps.Copy(n.Free, object.Status.Allocatable) // a node that has just registered has none
+	inventory, _ := gpu.InventoryOf(object)      // the error tells what was ignored, and the rest holds
 	n.allocator, _ = gpu.NewAllocator(inventory, topologies)
 	for _, pod := range pods {
 		var holding gpu.Holding
@@ -79,15 +82,6 @@ func (n *Node) Remove(pod *corev1.Pod) (undo func()) {
 	delete(n.pods, keyOf(pod))
 	n.count(there.asks, 1)
 	return func() { n.hold(&there) }
-}
-
-// FreeCards returns how many healthy cards no pod holds anything of.
-func (n *Node) FreeCards() int {
-	if n.allocator == nil {
-		return 0
-	}
-	unknown := n.used.Unknown()
-	return max(0, n.allocator.Free(&n.used).Len()-int(unknown.Whole+unknown.Shared))
 }
 
 func (n *Node) put(pod *corev1.Pod, holding gpu.Holding) {

@@ -35,7 +35,7 @@ func InventoryOf(node *corev1.Node) (Inventory, error) {
 
 func derive(node *corev1.Node) (Inventory, error) {
 	count, countErr := cardCount(node)
-	memory, memoryErr := cardMemory(node)
+	memory, memoryErr := LabelledMemory(node)
 	inventory := Inventory{Cards: make([]Card, count), Derived: true}
 	indices := make([]int, count)
 	for i := range inventory.Cards {
@@ -63,8 +63,9 @@ func cardCount(node *corev1.Node) (int, error) {
 	return int(count), err
 }
 
-// cardMemory returns the memory of each card in MiB, 0 when no label tells.
-func cardMemory(node *corev1.Node) (int64, error) {
+// LabelledMemory returns the memory of each card in MiB as the labels of a node tell it, 0 when none does. What was
+// measured, [names.LabelNVIDIAMemory], comes before what somebody wrote, [names.LabelMemory].
+func LabelledMemory(node *corev1.Node) (int64, error) {
 	memory, err := firstNumber(node, maxMemoryMiB, names.LabelNVIDIAMemory)
 	if memory > 0 {
 		return memory, nil

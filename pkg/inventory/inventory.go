@@ -42,8 +42,11 @@ type GPUs struct {
 	Allocatable int64 `json:"allocatable"`
 	// Used is what pods hold, whoever made them. It exceeds Allocatable when GPUs vanished under running pods.
 	Used int64 `json:"used"`
-	// Free is what a new pod could get: 0 on a node that takes no pods.
+	// Free is what a new pod could get, as the scheduler judges it: 0 on a node that takes no pods, and nothing of cards
+	// that are not healthy.
 	Free int64 `json:"free"`
+	// Unhealthy is how many cards are given to no new pod because they are not healthy.
+	Unhealthy int64 `json:"unhealthy,omitempty"`
 }
 
 func (g GPUs) plus(other GPUs) GPUs {
@@ -51,6 +54,7 @@ func (g GPUs) plus(other GPUs) GPUs {
 		Allocatable: addSaturating(g.Allocatable, other.Allocatable),
 		Used:        addSaturating(g.Used, other.Used),
 		Free:        addSaturating(g.Free, other.Free),
+		Unhealthy:   addSaturating(g.Unhealthy, other.Unhealthy),
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,6 +11,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
@@ -24,7 +24,7 @@ type Node struct {
 	GPUs    GPUs   `json:"gpus"`
 	// SharedGPUs counts the slots on shared GPUs; nil on a node that offers none.
 	SharedGPUs *GPUs `json:"sharedGPUs,omitempty"`
-	// MemoryPerGPU is a quantity such as 80Gi, "" when no label says it.
+	// MemoryPerGPU is a quantity such as 80Gi, of the largest if they differ, "" when nothing says it.
 	MemoryPerGPU string `json:"memoryPerGPU,omitempty"`
 	Interconnect string `json:"interconnect,omitempty"`
 	Rack         string `json:"rack,omitempty"`
@@ -57,19 +57,21 @@ func buildNodes(nodes []corev1.Node, pods []corev1.Pod) []Node {
 		}
 	}
 	out := make([]Node, 0, len(nodes))
+	var topologies gpu.Topologies
 	for i := range nodes {
-		out = append(out, buildNode(&nodes[i], podsOf[nodes[i].Name]))
+		out = append(out, buildNode(&nodes[i], podsOf[nodes[i].Name], &topologies))
 	}
 	slices.SortFunc(out, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
-func buildNode(node *corev1.Node, pods []*corev1.Pod) Node {
+func buildNode(node *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies) Node {
+	judged := fit.NewNode(node, pods, topologies)
 	out := Node{
 		Name:         node.Name,
 		Pool:         gpu.PoolOf(node),
 		GPUType:      gpu.TypeOf(node),
-		MemoryPerGPU: memoryPerGPU(node.Labels),
+		MemoryPerGPU: memoryPerGPU(judged.CardMemory()),
 		Interconnect: gpu.InterconnectOf(node),
 		Rack:         node.Labels[names.LabelRack],
 		Ready:        nodeReady(node),
@@ -94,9 +96,9 @@ func buildNode(node *corev1.Node, pods []*corev1.Pod) Node {
 		shared.Used = addSaturating(shared.Used, request.Shared)
 	}
 	if out.Schedulable() {
-		out.GPUs.Free = max(0, out.GPUs.Allocatable-out.GPUs.Used)
-		shared.Free = max(0, shared.Allocatable-shared.Used)
+		out.GPUs.Free, shared.Free = judged.FreeGPUs(), judged.FreeSlots()
 	}
+	out.GPUs.Unhealthy = judged.UnhealthyCards()
 	if !shared.isZero() {
 		out.SharedGPUs = &shared
 	}
@@ -126,13 +128,9 @@ func nodeReady(node *corev1.Node) bool {
 	return false
 }
 
-// memoryPerGPU reads our label, then that of GPU feature discovery, which counts MiB.
-func memoryPerGPU(labels map[string]string) string {
-	if quantity, err := resource.ParseQuantity(labels[names.LabelMemory]); err == nil {
-		return quantity.String()
-	}
-	mib, err := strconv.ParseInt(labels[names.LabelNVIDIAMemory], 10, 32)
-	if err != nil {
+// memoryPerGPU writes MiB as a quantity.
+func memoryPerGPU(mib int64) string {
+	if mib == 0 {
 		return ""
 	}
 	return resource.NewQuantity(mib<<20, resource.BinarySI).String()

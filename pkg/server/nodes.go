@@ -18,7 +18,8 @@ type NodeItem struct {
 	Status     string          `json:"status" enum:"active,cordoned,not_ready"`
 	GPUTotal   int64           `json:"gpuTotal"`
 	GPUUsed    int64           `json:"gpuUsed"`
-	GPUFree    int64           `json:"gpuFree"`
+	GPUFree    int64           `json:"gpuFree" doc:"What new pods could get: 0 on nodes that take none, and no unhealthy GPU"`
+	Unhealthy  int64           `json:"gpuUnhealthy,omitempty" doc:"GPUs that no new pod gets because they are not healthy"`
 	SharedGPUs *inventory.GPUs `json:"sharedGpus,omitempty" doc:"Slots on shared GPUs"`
 	GPUType    string          `json:"gpuType"`
 	GPUMemory  string          `json:"gpuMemory,omitempty" doc:"Memory of each GPU" example:"80Gi"`
@@ -52,7 +53,8 @@ type NodeResources struct {
 	MemoryUsed  string          `json:"memoryUsed"`
 	GPUTotal    int64           `json:"gpuTotal"`
 	GPUUsed     int64           `json:"gpuUsed"`
-	GPUFree     int64           `json:"gpuFree"`
+	GPUFree     int64           `json:"gpuFree" doc:"What new pods could get: 0 on nodes that take none, and no unhealthy GPU"`
+	Unhealthy   int64           `json:"gpuUnhealthy,omitempty" doc:"GPUs that no new pod gets because they are not healthy"`
 	SharedGPUs  *inventory.GPUs `json:"sharedGpus,omitempty"`
 }
 
@@ -140,7 +142,7 @@ func nodeStatus(node *inventory.Node) string {
 func nodeItem(node *inventory.Node, created time.Time) NodeItem {
 	return NodeItem{
 		NodeName: node.Name, Status: nodeStatus(node), SharedGPUs: node.SharedGPUs,
-		GPUTotal: node.GPUs.Allocatable, GPUUsed: node.GPUs.Used, GPUFree: node.GPUs.Free,
+		GPUTotal: node.GPUs.Allocatable, GPUUsed: node.GPUs.Used, GPUFree: node.GPUs.Free, Unhealthy: node.GPUs.Unhealthy,
 		GPUType: node.GPUType, GPUMemory: node.MemoryPerGPU, BoundPools: []string{node.Pool},
 		CPU: node.CPU.Allocatable.String(), Memory: node.Memory.Allocatable.String(), Pods: node.Pods, CreatedAt: created,
 	}
@@ -159,7 +161,7 @@ func (s *Server) getNode(ctx context.Context, in *NodeRef) (*nodeOutput, error) 
 		Resources: NodeResources{
 			CPUTotal: node.CPU.Allocatable.String(), CPUUsed: node.CPU.Requested.String(),
 			MemoryTotal: node.Memory.Allocatable.String(), MemoryUsed: node.Memory.Requested.String(),
-			GPUTotal: node.GPUs.Allocatable, GPUUsed: node.GPUs.Used, GPUFree: node.GPUs.Free, SharedGPUs: node.SharedGPUs,
+			GPUTotal: node.GPUs.Allocatable, GPUUsed: node.GPUs.Used, GPUFree: node.GPUs.Free, Unhealthy: node.GPUs.Unhealthy, SharedGPUs: node.SharedGPUs,
 		},
 	}}, nil
 }

@@ -19,7 +19,8 @@ type PoolItem struct {
 	Description string   `json:"description"`
 	GPUTotal    int64    `json:"gpuTotal"`
 	GPUUsed     int64    `json:"gpuUsed"`
-	GPUFree     int64    `json:"gpuFree" doc:"What new pods could get: 0 on nodes that take none"`
+	Unhealthy   int64    `json:"gpuUnhealthy,omitempty" doc:"GPUs that no new pod gets because they are not healthy"`
+	GPUFree     int64    `json:"gpuFree" doc:"What new pods could get: 0 on nodes that take none, and no unhealthy GPU"`
 	GPUType     []string `json:"gpuType"`
 	Status      string   `json:"status" enum:"active,unavailable" doc:"unavailable when no node takes pods"`
 	NodeCount   int      `json:"nodeCount"`
@@ -36,7 +37,8 @@ type PoolDetail struct {
 	ReadyNodes  int                     `json:"readyNodes"`
 	GPUTotal    int64                   `json:"gpu_total"`
 	GPUUsed     int64                   `json:"gpu_used"`
-	GPUFree     int64                   `json:"gpu_free" doc:"What new pods could get: 0 on nodes that take none"`
+	Unhealthy   int64                   `json:"gpu_unhealthy,omitempty" doc:"GPUs that no new pod gets because they are not healthy"`
+	GPUFree     int64                   `json:"gpu_free" doc:"What new pods could get: 0 on nodes that take none, and no unhealthy GPU"`
 	GPUTypes    []string                `json:"gpu_types"`
 	ByType      []inventory.TypeSummary `json:"byType" doc:"The sums for each type of GPU"`
 	SharedGPUs  *inventory.GPUs         `json:"sharedGpus,omitempty" doc:"Slots on shared GPUs"`
@@ -117,7 +119,7 @@ func (s *Server) getPool(ctx context.Context, in *PoolRef) (*poolOutput, error) 
 	item := poolItem(&pool, view.NodeObjects)
 	out := &poolOutput{ETagged: ETagged{poolETag(in.Pool, view.NodeObjects)}, Body: PoolDetail{
 		Name: item.Name, Description: item.Description, Status: item.Status, Nodes: pool.Nodes, ReadyNodes: item.ReadyNodes,
-		GPUTotal: item.GPUTotal, GPUUsed: item.GPUUsed, GPUFree: item.GPUFree, GPUTypes: item.GPUType,
+		GPUTotal: item.GPUTotal, GPUUsed: item.GPUUsed, GPUFree: item.GPUFree, Unhealthy: item.Unhealthy, GPUTypes: item.GPUType,
 		ByType: orEmpty(pool.Types), SharedGPUs: pool.SharedGPUs, Jobs: []PoolJob{},
 	}}
 	filter := JobFilter{Pool: in.Pool}
@@ -132,7 +134,7 @@ func (s *Server) getPool(ctx context.Context, in *PoolRef) (*poolOutput, error) 
 func poolItem(pool *inventory.Pool, nodes []corev1.Node) PoolItem {
 	item := PoolItem{
 		Name: pool.Name, Description: poolDescription(pool.Name, nodes),
-		GPUTotal: pool.GPUs.Allocatable, GPUUsed: pool.GPUs.Used, GPUFree: pool.GPUs.Free,
+		GPUTotal: pool.GPUs.Allocatable, GPUUsed: pool.GPUs.Used, GPUFree: pool.GPUs.Free, Unhealthy: pool.GPUs.Unhealthy,
 		GPUType: []string{}, Status: "active", NodeCount: len(pool.Nodes), ReadyNodes: pool.ReadyNodes,
 	}
 	for _, summary := range pool.Types {

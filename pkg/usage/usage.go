@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
 )
@@ -136,10 +137,11 @@ func Build(nodes []corev1.Node, pods []corev1.Pod, samples gpumetrics.Samples) U
 	}
 	var topologies gpu.Topologies
 	for i := range nodes {
-		cards := cardsOf(&nodes[i], onNode[nodes[i].Name], samples, &topologies)
+		pods := onNode[nodes[i].Name]
+		cards := cardsOf(&nodes[i], pods, samples, &topologies)
 		if len(cards) > 0 {
 			out.GPUs = append(out.GPUs, cards...)
-			out.Nodes = append(out.Nodes, buildNode(&nodes[i], cards))
+			out.Nodes = append(out.Nodes, buildNode(fit.NewNode(&nodes[i], pods, &topologies), cards))
 		}
 	}
 	slices.SortFunc(out.GPUs, func(a, b GPU) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index)) })
@@ -157,21 +159,31 @@ func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-func buildNode(node *corev1.Node, cards []GPU) Node {
+func buildNode(judged *fit.Node, cards []GPU) Node {
+	node := judged.Object
 	out := Node{
 		Name: node.Name, Pool: gpu.PoolOf(node), GPUType: gpu.TypeOf(node), Schedulable: isSchedulable(node), Load: meanOf(cards),
 	}
 	out.GPUs = int64(len(cards))
 	for _, card := range cards {
 		out.Cells = append(out.Cells, card.State)
-		switch {
-		case card.State == Free && out.Schedulable:
-			out.Free++
-		case len(card.Holders) > 0, card.State == Held:
+		if len(card.Holders) > 0 || card.State == Held {
 			out.Used++
 		}
 	}
+	if out.Schedulable {
+		out.Free = freeOf(judged)
+	}
 	return out
+}
+
+// freeOf is how many cards a new pod could get: whole ones, or on a node that only shares its cards those which nobody
+// has a part of.
+func freeOf(node *fit.Node) int64 {
+	if whole := node.Object.Status.Allocatable[names.ResourceGPU]; whole.IsZero() {
+		return int64(node.FreeCards())
+	}
+	return node.FreeGPUs()
 }
 
 func isSchedulable(node *corev1.Node) bool {

@@ -514,9 +514,10 @@ type InventoryContainerState struct {
 
 // InventoryGPUs defines model for InventoryGPUs.
 type InventoryGPUs struct {
-	Allocatable int64 `json:"allocatable"`
-	Free        int64 `json:"free"`
-	Used        int64 `json:"used"`
+	Allocatable int64  `json:"allocatable"`
+	Free        int64  `json:"free"`
+	Unhealthy   *int64 `json:"unhealthy,omitempty"`
+	Used        int64  `json:"used"`
 }
 
 // InventoryPod defines model for InventoryPod.
@@ -1012,18 +1013,23 @@ type NodeItem struct {
 	// Cpu CPUs that pods may have
 	Cpu       string    `json:"cpu"`
 	CreatedAt time.Time `json:"createdAt"`
-	GpuFree   int64     `json:"gpuFree"`
+
+	// GpuFree What new pods could get: 0 on nodes that take none, and no unhealthy GPU
+	GpuFree int64 `json:"gpuFree"`
 
 	// GpuMemory Memory of each GPU
-	GpuMemory  *string        `json:"gpuMemory,omitempty"`
-	GpuTotal   int64          `json:"gpuTotal"`
-	GpuType    string         `json:"gpuType"`
-	GpuUsed    int64          `json:"gpuUsed"`
-	Memory     string         `json:"memory"`
-	NodeName   string         `json:"nodeName"`
-	Pods       int64          `json:"pods"`
-	SharedGpus *InventoryGPUs `json:"sharedGpus,omitempty"`
-	Status     NodeItemStatus `json:"status"`
+	GpuMemory *string `json:"gpuMemory,omitempty"`
+	GpuTotal  int64   `json:"gpuTotal"`
+	GpuType   string  `json:"gpuType"`
+
+	// GpuUnhealthy GPUs that no new pod gets because they are not healthy
+	GpuUnhealthy *int64         `json:"gpuUnhealthy,omitempty"`
+	GpuUsed      int64          `json:"gpuUsed"`
+	Memory       string         `json:"memory"`
+	NodeName     string         `json:"nodeName"`
+	Pods         int64          `json:"pods"`
+	SharedGpus   *InventoryGPUs `json:"sharedGpus,omitempty"`
+	Status       NodeItemStatus `json:"status"`
 }
 
 // NodeItemStatus defines model for NodeItem.Status.
@@ -1063,13 +1069,18 @@ type NodeResources struct {
 	CpuTotal string `json:"cpuTotal"`
 
 	// CpuUsed What pods asked, which is what schedulers count
-	CpuUsed     string         `json:"cpuUsed"`
-	GpuFree     int64          `json:"gpuFree"`
-	GpuTotal    int64          `json:"gpuTotal"`
-	GpuUsed     int64          `json:"gpuUsed"`
-	MemoryTotal string         `json:"memoryTotal"`
-	MemoryUsed  string         `json:"memoryUsed"`
-	SharedGpus  *InventoryGPUs `json:"sharedGpus,omitempty"`
+	CpuUsed string `json:"cpuUsed"`
+
+	// GpuFree What new pods could get: 0 on nodes that take none, and no unhealthy GPU
+	GpuFree  int64 `json:"gpuFree"`
+	GpuTotal int64 `json:"gpuTotal"`
+
+	// GpuUnhealthy GPUs that no new pod gets because they are not healthy
+	GpuUnhealthy *int64         `json:"gpuUnhealthy,omitempty"`
+	GpuUsed      int64          `json:"gpuUsed"`
+	MemoryTotal  string         `json:"memoryTotal"`
+	MemoryUsed   string         `json:"memoryUsed"`
+	SharedGpus   *InventoryGPUs `json:"sharedGpus,omitempty"`
 }
 
 // PatchJobInputBody defines model for PatchJobInputBody.
@@ -1119,11 +1130,14 @@ type PoolDetail struct {
 	ByType      []InventoryTypeSummary `json:"byType"`
 	Description string                 `json:"description"`
 
-	// GpuFree What new pods could get: 0 on nodes that take none
+	// GpuFree What new pods could get: 0 on nodes that take none, and no unhealthy GPU
 	GpuFree  int64    `json:"gpu_free"`
 	GpuTotal int64    `json:"gpu_total"`
 	GpuTypes []string `json:"gpu_types"`
-	GpuUsed  int64    `json:"gpu_used"`
+
+	// GpuUnhealthy GPUs that no new pod gets because they are not healthy
+	GpuUnhealthy *int64 `json:"gpu_unhealthy,omitempty"`
+	GpuUsed      int64  `json:"gpu_used"`
 
 	// Jobs Jobs of the pool that you may see
 	Jobs       []PoolJob      `json:"jobs"`
@@ -1143,14 +1157,17 @@ type PoolDetailStatus string
 type PoolItem struct {
 	Description string `json:"description"`
 
-	// GpuFree What new pods could get: 0 on nodes that take none
-	GpuFree    int64    `json:"gpuFree"`
-	GpuTotal   int64    `json:"gpuTotal"`
-	GpuType    []string `json:"gpuType"`
-	GpuUsed    int64    `json:"gpuUsed"`
-	Name       string   `json:"name"`
-	NodeCount  int64    `json:"nodeCount"`
-	ReadyNodes int64    `json:"readyNodes"`
+	// GpuFree What new pods could get: 0 on nodes that take none, and no unhealthy GPU
+	GpuFree  int64    `json:"gpuFree"`
+	GpuTotal int64    `json:"gpuTotal"`
+	GpuType  []string `json:"gpuType"`
+
+	// GpuUnhealthy GPUs that no new pod gets because they are not healthy
+	GpuUnhealthy *int64 `json:"gpuUnhealthy,omitempty"`
+	GpuUsed      int64  `json:"gpuUsed"`
+	Name         string `json:"name"`
+	NodeCount    int64  `json:"nodeCount"`
+	ReadyNodes   int64  `json:"readyNodes"`
 
 	// Status unavailable when no node takes pods
 	Status PoolItemStatus `json:"status"`

@@ -1,0 +1,61 @@
+package fit
+
+import (
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// FreeCards returns how many healthy cards no pod holds anything of.
+func (n *Node) FreeCards() int {
+	if n.allocator == nil {
+		return 0
+	}
+	unknown := n.used.Unknown()
+	return max(0, n.allocator.Free(&n.used).Len()-int(unknown.Whole+unknown.Shared))
+}
+
+// FreeGPUs returns how many whole GPUs a new pod could get: healthy cards that no pod holds anything of, and no more
+// than the node offers beyond what pods ask. Whether the node takes new pods is not looked at.
+func (n *Node) FreeGPUs() int64 {
+	left := n.Free[names.ResourceGPU]
+	return max(0, min(left.Value(), int64(n.FreeCards())))
+}
+
+// FreeSlots returns how many slots on shared GPUs a new pod could get. Slots of cards that are not healthy are none.
+func (n *Node) FreeSlots() int64 {
+	cards := n.cards()
+	if cards == 0 {
+		return 0
+	}
+	left, all := n.Free[names.ResourceSharedGPU], n.Object.Status.Allocatable[names.ResourceSharedGPU]
+	return max(0, left.Value()-all.Value()/cards*n.UnhealthyCards())
+}
+
+// UnhealthyCards returns how many cards are not given out because they are not healthy, whoever holds them.
+func (n *Node) UnhealthyCards() int64 {
+	if n.allocator == nil {
+		return 0
+	}
+	return n.cards() - int64(n.allocator.Healthy().Len())
+}
+
+// CardMemory returns the memory in MiB of the largest card, 0 where nothing tells. Of a node that offers no cards it is
+// what the labels promise.
+func (n *Node) CardMemory() int64 {
+	if n.cards() == 0 {
+		labelled, _ := gpu.LabelledMemory(n.Object) // a label that cannot be read tells nothing
+		return labelled
+	}
+	most := int64(0)
+	for _, card := range n.allocator.Inventory().Cards {
+		most = max(most, card.MemoryMiB)
+	}
+	return most
+}
+
+func (n *Node) cards() int64 {
+	if n.allocator == nil {
+		return 0
+	}
+	return int64(len(n.allocator.Inventory().Cards))
+}
