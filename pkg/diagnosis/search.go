@@ -19,16 +19,6 @@ import (
 
 const second = time.Second
 
-// graceful is how long after its last sign of life the scheduler is taken to be alive: twice its lease, for clocks
-// that differ.
-func graceful(f *Facts) time.Duration {
-	seconds := int32(15)
-	if f.Lease.Spec.LeaseDurationSeconds != nil {
-		seconds = *f.Lease.Spec.LeaseDurationSeconds
-	}
-	return 2 * time.Duration(seconds) * time.Second
-}
-
 // search looks for a place for one pod, and remembers what was in the way.
 type search struct {
 	facts      *Facts

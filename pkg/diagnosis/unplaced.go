@@ -103,14 +103,14 @@ func schedulerState(f *Facts) Finding {
 	case !f.mayRead(UnreadLease):
 		turn.Advice = append(turn.Advice, "if it lasts, ask the administrators whether "+names.SchedulerName+" is running")
 		return turn
-	case f.Lease == nil || f.Lease.Spec.RenewTime == nil || f.Lease.Spec.HolderIdentity == nil || *f.Lease.Spec.HolderIdentity == "":
-		return down("no " + names.SchedulerName + " is running")
 	}
-	renewed := f.Lease.Spec.RenewTime.Time
-	if silent := f.Now.Sub(renewed); silent > graceful(f) {
-		return down(fmt.Sprintf("no %s has been running for %s", names.SchedulerName, silent.Round(second)))
+	switch leader := inventory.LeaderOf(f.Lease, f.Now); {
+	case leader.Places():
+		return turn
+	case leader.State == inventory.LeaderDead:
+		return down(fmt.Sprintf("no %s has been running for %s", names.SchedulerName, leader.Silent.Round(second)))
 	}
-	return turn
+	return down("no " + names.SchedulerName + " is running")
 }
 
 func down(text string) Finding {

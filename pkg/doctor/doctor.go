@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
 // Status is the outcome of a check.
@@ -159,40 +160,34 @@ func (f *Facts) priorityClasses() Check {
 	return Check{Name: "priority classes", Status: OK, Text: "all three are there"}
 }
 
-// leaseGrace is how many lease durations a scheduler may be silent: two replicas take turns in less.
-const leaseGrace = 3
-
 func (f *Facts) scheduler() Check {
 	const name = "scheduler"
 	if check, unread := f.unread(name, PartLease); unread {
 		return check
 	}
 	advice := "see why it is down: kubectl -n kube-system get pods -l app.kubernetes.io/name=" + names.SchedulerName
-	if f.Lease == nil || f.Lease.Spec.RenewTime == nil {
+	switch leader := inventory.LeaderOf(f.Lease, f.serverNow()); leader.State {
+	case inventory.NeverLed:
 		return Check{
 			Name: name, Status: Failed, Text: "no gpu-scheduler has ever led in this cluster, so no job is placed",
 			Advice: "install it: kubectl apply -k manifests/scheduler",
 		}
-	}
-	holder := ""
-	if f.Lease.Spec.HolderIdentity != nil {
-		holder = *f.Lease.Spec.HolderIdentity
-	}
-	duration := 15 * time.Second
-	if f.Lease.Spec.LeaseDurationSeconds != nil {
-		duration = time.Duration(*f.Lease.Spec.LeaseDurationSeconds) * time.Second
-	}
-	silent := f.serverNow().Sub(f.Lease.Spec.RenewTime.Time)
-	switch {
-	case holder == "":
+	case inventory.NobodyLeads:
 		return Check{Name: name, Status: Failed, Text: "no replica leads, so no job is placed", Advice: advice}
-	case silent > leaseGrace*duration:
+	case inventory.LeaderDead:
 		return Check{
-			Name: name, Status: Failed, Text: fmt.Sprintf("its leader %s was last heard of %s ago, so no job is placed", holder, silent.Truncate(time.Second)),
-			Advice: advice,
+			Name: name, Status: Failed, Advice: advice,
+			Text: fmt.Sprintf("its leader %s was last heard of %s ago, so no job is placed", leader.Name, leader.Silent.Truncate(time.Second)),
 		}
+	case inventory.LeaderLate:
+		return Check{
+			Name: name, Status: Warning, Advice: "ask again in some seconds: if no standby leads by then, " + advice,
+			Text: fmt.Sprintf("its leader %s was last heard of %s ago, and its lease of %s has run out: no job is placed until a standby takes over",
+				leader.Name, leader.Silent.Truncate(time.Second), leader.Lease),
+		}
+	default:
+		return Check{Name: name, Status: OK, Text: leader.Name + " leads"}
 	}
-	return Check{Name: name, Status: OK, Text: holder + " leads"}
 }
 
 // serverNow is the time by the clock that renews leases.

@@ -61,6 +61,14 @@ func TestExamine(t *testing.T) {
 			change: func(f *Facts) { f.Lease.Spec.RenewTime.Time = t0.Add(-time.Minute) },
 			want:   map[string]finding{"scheduler": {Failed, "last heard of 1m0s ago"}},
 		},
+		"the scheduler has died eight seconds ago, its lease lasts for three": {
+			change: func(f *Facts) { f.Lease.Spec.RenewTime.Time = t0.Add(-8 * time.Second) },
+			want:   map[string]finding{"scheduler": {Failed, "last heard of 8s ago"}},
+		},
+		"the lease has run out, a standby may take over": {
+			change: func(f *Facts) { f.Lease.Spec.RenewTime.Time = t0.Add(-4 * time.Second) },
+			want:   map[string]finding{"scheduler": {Warning, "last heard of 4s ago, and its lease of 3s has run out"}},
+		},
 		"the scheduler has resigned": {
 			change: func(f *Facts) { f.Lease.Spec.HolderIdentity = ptr.To("") },
 			want:   map[string]finding{"scheduler": {Failed, "no replica leads"}},

@@ -1,0 +1,64 @@
+package inventory
+
+import (
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+)
+
+// Leader is which replica of the scheduler leads, by their lease.
+type Leader struct {
+	State LeaderState
+	// Name is the replica, "" when none has the lease.
+	Name string
+	// Silent is how long ago it renewed the lease, which lasts for Lease.
+	Silent, Lease time.Duration
+}
+
+// LeaderState is what a lease says of its holder. The set is closed.
+type LeaderState string
+
+const (
+	// NeverLed says that there is no lease: no scheduler was ever there.
+	NeverLed LeaderState = "NeverLed"
+	// NobodyLeads says that the last leader has given the lease back.
+	NobodyLeads LeaderState = "NobodyLeads"
+	// Leads says that the lease holds: jobs are placed.
+	Leads LeaderState = "Leads"
+	// LeaderLate says that the lease has run out, so that a standby takes over now, if there is one.
+	LeaderLate LeaderState = "LeaderLate"
+	// LeaderDead says that the lease has run out for so long that no standby is there.
+	LeaderDead LeaderState = "LeaderDead"
+)
+
+// stockLease is how long a lease lasts that does not say it.
+const stockLease = 15 * time.Second
+
+// deadAfter is how many leases a leader is silent before it counts as dead: in the second a standby would have taken over.
+const deadAfter = 2
+
+// LeaderOf reads a lease, nil for none. now is best the API server's time: this machine's clock may differ.
+func LeaderOf(lease *coordinationv1.Lease, now time.Time) Leader {
+	if lease == nil || lease.Spec.RenewTime == nil {
+		return Leader{State: NeverLed}
+	}
+	out := Leader{State: Leads, Silent: max(0, now.Sub(lease.Spec.RenewTime.Time)), Lease: stockLease}
+	if seconds := lease.Spec.LeaseDurationSeconds; seconds != nil && *seconds > 0 {
+		out.Lease = time.Duration(*seconds) * time.Second
+	}
+	if lease.Spec.HolderIdentity != nil {
+		out.Name = *lease.Spec.HolderIdentity
+	}
+	switch {
+	case out.Name == "":
+		out.State = NobodyLeads
+	case out.Silent > deadAfter*out.Lease:
+		out.State = LeaderDead
+	case out.Silent > out.Lease:
+		out.State = LeaderLate
+	}
+	return out
+}
+
+// Places reports whether jobs are placed, or will be in a moment.
+func (l Leader) Places() bool { return l.State == Leads || l.State == LeaderLate }
