@@ -88,8 +88,8 @@ func (o *memberOptions) run(ctx context.Context, nodeNames []string) error {
 	if err := checkDryRun(o.dryRun, dryRunNone, dryRunServer); err != nil {
 		return err
 	}
-	if err := checkLabelValue("the pool", o.pool); err != nil {
-		return err
+	if err := pool.CheckLabelValue("the pool", o.pool); err != nil {
+		return &usageError{err}
 	}
 	writer, err := o.factory.writer()
 	if err != nil {

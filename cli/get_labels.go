@@ -11,6 +11,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/pool"
 )
 
 type getLabelsOptions struct {
@@ -73,7 +74,7 @@ func runGetLabels(ctx context.Context, o *getLabelsOptions) error {
 	}
 	shown := slices.DeleteFunc(all, func(l inventory.NodeLabel) bool { return !o.shows(l.Key) })
 	if o.key != "" {
-		o.noun = "node with label " + fullKey(o.key)
+		o.noun = "node with label " + pool.LabelKey(o.key, false)
 		return o.show(shown)
 	}
 	picked, _ := o.pick(shown) // a node without labels of ours is there all the same
@@ -83,7 +84,7 @@ func runGetLabels(ctx context.Context, o *getLabelsOptions) error {
 
 func (o *getLabelsOptions) shows(key string) bool {
 	if o.key != "" {
-		return key == fullKey(o.key)
+		return key == o.key || key == pool.LabelKey(o.key, false)
 	}
 	return o.all || strings.HasPrefix(key, names.GroupName+"/") || slices.Contains(readLabels, key)
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -26,8 +26,10 @@ func newLabelCmd(f *Factory) *cobra.Command {
 		Use:   "label [node] NODE... KEY=VALUE...",
 		Short: "Set and remove labels of nodes",
 		Long: "Set and remove labels of nodes. KEY- removes a label, as does the last argument with --delete. A key without\n" +
-			"a domain is one of " + names.GroupName + ": pool is " + names.LabelPool + ". Keys of other domains need --allow-any-key.\n" +
-			"Keys of " + strings.TrimSuffix(earlierDomain, "/") + ", as the first gpuctl wrote them, become ours.\n" +
+			"a domain is one of " + names.GroupName + ": pool is " + names.LabelPool + ". What the scheduler reads without a domain has none:\n" +
+			"accelerator, gpu-memory, gpu-count and gpu-interconnect. Other keys need --allow-any-key, which takes them\n" +
+			"as they are. Keys of " + strings.TrimSuffix(pool.EarlierDomain, "/") + ", as the first gpuctl wrote them, become ours. Those of kubernetes.io are\n" +
+			"the kubelet's, and refused.\n" +
 			"A label that a node has with another value is changed with --overwrite only. All nodes are checked before\n" +
 			"the first is labelled.",
 		Example: "  gpuctl label node node-1 gpu-type=A100-80G\n" +
@@ -39,7 +41,7 @@ func newLabelCmd(f *Factory) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "Change labels that a node has with another value")
 	cmd.Flags().BoolVar(&o.remove, "delete", false, "Remove the label that is named; if none looks like one, the last argument is")
-	cmd.Flags().BoolVar(&o.anyKey, "allow-any-key", false, "Permit keys of other domains than "+names.GroupName)
+	cmd.Flags().BoolVar(&o.anyKey, "allow-any-key", false, "Permit any key, and take one without a domain as it is")
 	addDryRunFlag(cmd, &o.dryRun, dryRunServer)
 	o.output.addTo(cmd)
 	return cmd
@@ -49,11 +51,11 @@ func runLabel(cmd *cobra.Command, o *labelOptions, args []string) error {
 	if err := checkDryRun(o.dryRun, dryRunNone, dryRunServer); err != nil {
 		return err
 	}
-	nodes, labels, err := parseLabels(args, o.remove)
+	nodes, labels, err := o.parse(args)
 	if err != nil {
 		return usagef("%w\nSee '%s --help'", err, cmd.CommandPath())
 	}
-	if err := o.checkKeys(labels); err != nil {
+	if err := o.checkLabels(labels); err != nil {
 		return err
 	}
 	return o.label(cmd.Context(), nodes, labels)
@@ -73,13 +75,14 @@ func (o *labelOptions) label(ctx context.Context, nodes []string, labels map[str
 	return o.flush()
 }
 
-// parseLabels reads nodes and labels in any order, after an optional word node. A nil value removes the label.
-func parseLabels(args []string, remove bool) (nodes []string, labels map[string]*string, err error) {
+// parse reads nodes and labels in any order, after an optional word node. A nil value removes the label.
+func (o *labelOptions) parse(args []string) (nodes []string, labels map[string]*string, err error) {
+	fullKey := func(word string) string { return pool.LabelKey(word, o.anyKey) }
 	if len(args) > 1 && (args[0] == "node" || args[0] == "nodes") {
 		args = args[1:]
 	}
 	labels = map[string]*string{}
-	if remove && len(args) > 0 {
+	if o.remove && len(args) > 0 {
 		at := removedKey(args)
 		key, _, _ := strings.Cut(args[at], "=")
 		labels[fullKey(strings.TrimSuffix(key, "-"))], args = nil, slices.Delete(slices.Clone(args), at, at+1)
@@ -87,7 +90,7 @@ func parseLabels(args []string, remove bool) (nodes []string, labels map[string]
 	for _, arg := range args {
 		key, value, isPair := strings.Cut(arg, "=")
 		switch {
-		case isPair && remove, strings.HasSuffix(key, "-"):
+		case isPair && o.remove, strings.HasSuffix(key, "-"):
 			labels[fullKey(strings.TrimSuffix(key, "-"))] = nil
 		case isPair:
 			labels[fullKey(key)] = &value
@@ -109,7 +112,7 @@ func parseLabels(args []string, remove bool) (nodes []string, labels map[string]
 // looks like a label, as in "label node pool node-1 --delete".
 func removedKey(args []string) int {
 	isKey := func(arg string) bool {
-		return strings.ContainsAny(arg, "/=") || slices.Contains(usualKeys, fullKey(arg))
+		return strings.ContainsAny(arg, "/=") || slices.Contains(usualKeys, pool.LabelKey(arg, false))
 	}
 	last := len(args) - 1
 	if at := slices.IndexFunc(args, isKey); at >= 0 && !slices.ContainsFunc(args[at+1:], isKey) {
@@ -118,56 +121,22 @@ func removedKey(args []string) int {
 	return last
 }
 
-// usualKeys are the labels of ours that nodes have.
-var usualKeys = []string{names.LabelPool, names.LabelGPUType, names.LabelRack, names.LabelSharing}
+// usualKeys are the labels that nodes have for us.
+var usualKeys = []string{names.LabelPool, names.LabelGPUType, names.LabelRack, names.LabelSharing, names.LabelAccelerator}
 
-// earlierDomain is that of the labels of the first gpuctl.
-const earlierDomain = "runwhere.ai/"
-
-// fullKey adds our domain to a key that has none, or the one that the first gpuctl gave it.
-func fullKey(key string) string {
-	key = strings.TrimPrefix(key, earlierDomain)
-	if strings.Contains(key, "/") {
-		return key
-	}
-	if key == "gpuType" || key == "gpu_type" { // as the first gpuctl wrote it
-		key = "gpu-type"
-	}
-	return names.GroupName + "/" + key
-}
-
-// checkKeys refuses what the API server would refuse, before the first node is labelled, and keys of other domains: a
-// mistyped domain would label nodes with what nothing reads.
-func (o *labelOptions) checkKeys(labels map[string]*string) error {
+// checkLabels refuses what the API server would refuse, before the first node is labelled, and keys of other domains.
+func (o *labelOptions) checkLabels(labels map[string]*string) error {
 	for key, value := range labels {
-		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-			return usagef("label key %q: %s", key, plainly(problems))
+		err := pool.CheckLabelKey(key, o.anyKey)
+		if isA[*pool.ForeignKeyError](err) {
+			return usagef("%w: --allow-any-key permits it", err)
 		}
-		if value != nil {
-			if err := checkLabelValue("the value of "+key, *value); err != nil {
-				return err
-			}
+		if err == nil && value != nil {
+			err = pool.CheckLabelValue("the value of "+key, *value)
 		}
-		domain, _, _ := strings.Cut(key, "/")
-		if domain != names.GroupName && !o.anyKey {
-			return usagef("label key %q is not one of %s: --allow-any-key permits it", key, names.GroupName)
+		if err != nil {
+			return &usageError{err}
 		}
 	}
 	return nil
-}
-
-func checkLabelValue(what, value string) error {
-	if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
-		return usagef("%s is %q: %s", what, value, plainly(problems))
-	}
-	return nil
-}
-
-// plainly joins what Kubernetes says of a name, without the regular expressions.
-func plainly(problems []string) string {
-	out := make([]string, len(problems))
-	for i, problem := range problems {
-		out[i], _, _ = strings.Cut(problem, " (e.g.")
-	}
-	return strings.Join(out, "; ")
 }

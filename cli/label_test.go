@@ -11,6 +11,7 @@ func TestParseLabels(t *testing.T) {
 	tests := map[string]struct {
 		args   []string
 		remove bool
+		anyKey bool
 		nodes  []string
 		labels map[string]*string
 		err    string
@@ -25,6 +26,18 @@ func TestParseLabels(t *testing.T) {
 		},
 		"a key with a domain stays as it is": {
 			args: []string{"n1", "nvidia.com/gpu.count=8"}, nodes: []string{"n1"}, labels: map[string]*string{"nvidia.com/gpu.count": ptr.To("8")},
+		},
+		"a label that the scheduler reads without a domain has none": {
+			args: []string{"n1", "accelerator=nvidia-tesla-v100", "gpu-memory=16Gi"}, nodes: []string{"n1"},
+			labels: map[string]*string{"accelerator": ptr.To("nvidia-tesla-v100"), "gpu-memory": ptr.To("16Gi")},
+		},
+		"any key is taken as it is, if that is permitted": {
+			args: []string{"n1", "team=x", "accelerator=L4"}, anyKey: true, nodes: []string{"n1"},
+			labels: map[string]*string{"team": ptr.To("x"), "accelerator": ptr.To("L4")},
+		},
+		"but for those of ours": {
+			args: []string{"n1", "pool=x", "gpuType=L4"}, anyKey: true, nodes: []string{"n1"},
+			labels: map[string]*string{"g8s.host/pool": ptr.To("x"), "g8s.host/gpu-type": ptr.To("L4")},
 		},
 		"the first gpuctl's spelling": {
 			args: []string{"n1", "gpuType=L4"}, nodes: []string{"n1"}, labels: map[string]*string{"g8s.host/gpu-type": ptr.To("L4")},
@@ -49,7 +62,7 @@ func TestParseLabels(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			nodes, labels, err := parseLabels(tc.args, tc.remove)
+			nodes, labels, err := (&labelOptions{remove: tc.remove, anyKey: tc.anyKey}).parse(tc.args)
 			if got := errorText(err); got != tc.err {
 				t.Fatalf("error is %q, want %q", got, tc.err)
 			}

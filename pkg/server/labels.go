@@ -9,7 +9,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -153,22 +152,23 @@ func (s *Server) labelRoutes() {
 		summary: "One label of a node", fails: missing}, s.getNodeLabel)
 	register(s, route{method: http.MethodPost, path: node, id: "addNodeLabel", tag: "labels",
 		summary: "Label a node",
-		detail:  "Keys of Kubernetes itself (kubernetes.io, k8s.io) are refused: they are the kubelet's.", fails: both}, s.addNodeLabel)
+		detail: "Keys are read as `gpuctl label --allow-any-key` reads them: `pool` is `g8s.host/pool`, `accelerator` is what it is. " +
+			"Keys of Kubernetes itself (kubernetes.io, k8s.io) are refused: they are the kubelet's.", fails: both}, s.addNodeLabel)
 	register(s, route{method: http.MethodPut, path: node + "/{key}", id: "setNodeLabel", tag: "labels",
 		summary: "Set a label of a node, whatever it was", fails: both}, func(ctx context.Context, in *setLabelInput) (*labelChangedOutput, error) {
-		return s.setLabel(ctx, labelChange{in.Node, in.Key, &in.Body.Value, in.IfMatch})
+		return s.setLabel(ctx, labelChange{in.Node, labelKey(in.Key), &in.Body.Value, in.IfMatch})
 	})
 	register(s, route{method: http.MethodPut, path: node, id: "setNodeLabelByQuery", tag: "labels",
 		summary: "Set a label of a node, its key in the query", fails: both}, func(ctx context.Context, in *setLabelQueryInput) (*labelChangedOutput, error) {
-		return s.setLabel(ctx, labelChange{in.Node, in.Key, &in.Body.Value, in.IfMatch})
+		return s.setLabel(ctx, labelChange{in.Node, labelKey(in.Key), &in.Body.Value, in.IfMatch})
 	})
 	register(s, route{method: http.MethodDelete, path: node + "/{key}", id: "removeNodeLabel", tag: "labels",
 		summary: "Remove a label of a node", fails: both}, func(ctx context.Context, in *removeLabelInput) (*labelChangedOutput, error) {
-		return s.removeLabel(ctx, labelChange{in.Node, in.Key, nil, in.IfMatch})
+		return s.removeLabel(ctx, labelChange{in.Node, labelKey(in.Key), nil, in.IfMatch})
 	})
 	register(s, route{method: http.MethodDelete, path: node, id: "removeNodeLabelByQuery", tag: "labels",
 		summary: "Remove a label of a node, its key in the query", fails: both}, func(ctx context.Context, in *removeLabelQueryInput) (*labelChangedOutput, error) {
-		return s.removeLabel(ctx, labelChange{in.Node, in.Key, nil, in.IfMatch})
+		return s.removeLabel(ctx, labelChange{in.Node, labelKey(in.Key), nil, in.IfMatch})
 	})
 	register(s, route{method: http.MethodPost, path: Root + "/nodes/labels/batch", id: "labelNodes", tag: "labels",
 		summary: "Label several nodes, each for itself",
@@ -192,23 +192,24 @@ func (s *Server) getNodeLabel(ctx context.Context, in *LabelPath) (*nodeLabelOut
 	if err != nil {
 		return nil, err
 	}
-	value, ok := node.Labels[in.Key]
+	key := labelKey(in.Key)
+	value, ok := node.Labels[key]
 	if !ok {
-		return nil, notFoundf("node %q has no label %q", in.Node, in.Key)
+		return nil, notFoundf("node %q has no label %q", in.Node, key)
 	}
-	return &nodeLabelOutput{ETagged: ETagged{labelETag(node, in.Key)}, Body: NodeLabel{NodeName: node.Name, Label: LabelValue{
-		Key: in.Key, Value: value, CreatedAt: node.CreationTimestamp.Time,
+	return &nodeLabelOutput{ETagged: ETagged{labelETag(node, key)}, Body: NodeLabel{NodeName: node.Name, Label: LabelValue{
+		Key: key, Value: value, CreatedAt: node.CreationTimestamp.Time,
 	}}}, nil
 }
 
 func (s *Server) addNodeLabel(ctx context.Context, in *addLabelInput) (*addLabelOutput, error) {
-	change := labelChange{node: in.Node, key: in.Body.Key, value: &in.Body.Value}
+	change := labelChange{node: in.Node, key: labelKey(in.Body.Key), value: &in.Body.Value}
 	if err := s.label(ctx, change, in.Body.Overwrite); err != nil {
 		return nil, err
 	}
 	out := &addLabelOutput{}
 	out.Body.NodeName, out.Body.Message = in.Node, messageLabelAdded
-	out.Body.Label = map[string]string{in.Body.Key: in.Body.Value}
+	out.Body.Label = map[string]string{change.key: in.Body.Value}
 	return out, nil
 }
 
@@ -233,7 +234,7 @@ func (s *Server) labelNodes(ctx context.Context, in *batchLabelInput) (*batchLab
 		Success: []string{}, Failed: []LabelFailure{}, Message: messageLabelBatch,
 	}}
 	for _, node := range in.NodeNames {
-		err := s.label(ctx, labelChange{node: node, key: in.Key, value: &in.Value}, in.Overwrite)
+		err := s.label(ctx, labelChange{node: node, key: labelKey(in.Key), value: &in.Value}, in.Overwrite)
 		if err != nil {
 			failed := failure(ctx, err)
 			out.Status = http.StatusMultiStatus
@@ -271,21 +272,17 @@ func (s *Server) label(ctx context.Context, change labelChange, overwrite bool) 
 	return nil
 }
 
+// labelKey is the key that a word means, as for gpuctl label --allow-any-key.
+func labelKey(word string) string { return pool.LabelKey(word, true) }
+
 // checkLabel refuses what Kubernetes would refuse, before a node is touched, and what is not a user's to change.
 func checkLabel(key string, value *string) error {
-	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-		return invalidf("%q is no key of a label: %s", key, strings.Join(problems, "; "))
+	err := pool.CheckLabelKey(key, true)
+	if err == nil && value != nil {
+		err = pool.CheckLabelValue("the value of "+key, *value)
 	}
-	if value != nil {
-		if problems := validation.IsValidLabelValue(*value); len(problems) > 0 {
-			return invalidf("%q is no value of a label: %s", *value, strings.Join(problems, "; "))
-		}
-	}
-	domain, _, _ := strings.Cut(key, "/")
-	for _, reserved := range []string{"kubernetes.io", "k8s.io"} {
-		if domain == reserved || strings.HasSuffix(domain, "."+reserved) {
-			return invalidf("labels of %s are Kubernetes' own, and not for users to change", reserved)
-		}
+	if err != nil {
+		return invalidf("%v", err)
 	}
 	return nil
 }

@@ -70,12 +70,13 @@ func (s *Server) findLabels(ctx context.Context, in *labelSearchInput) (*labelSe
 	if err != nil {
 		return nil, err
 	}
+	key := labelKey(in.Key)
 	nodes := slices.DeleteFunc(view.nodesByName(), func(node *corev1.Node) bool {
-		_, has := node.Labels[in.Key]
+		_, has := node.Labels[key]
 		return !has
 	})
 	list, err := cut(in.Paging, nodes, nameOfNode, func(node *corev1.Node) LabelOfNode {
-		return LabelOfNode{NodeName: node.Name, LabelKey: in.Key, LabelValue: node.Labels[in.Key]}
+		return LabelOfNode{NodeName: node.Name, LabelKey: key, LabelValue: node.Labels[key]}
 	})
 	return &labelSearchOutput{Body: LabelOfNodeList(list)}, err
 }
