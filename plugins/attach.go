@@ -12,6 +12,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/attempt"
 	"g8s.host/gpu-scheduler/pkg/backpressure"
+	"g8s.host/gpu-scheduler/pkg/liveness"
 	"g8s.host/gpu-scheduler/pkg/shortlist"
 	"g8s.host/gpu-scheduler/plugins/gpuscore"
 )
@@ -23,6 +24,8 @@ type Options struct {
 	// Attempts is told which changes of pods each attempt could see, so that a replay decides on the same. nil is told
 	// nothing.
 	Attempts *attempt.Counter
+	// Loop is told when the scheduling loop asks for a pod, and gets one. nil is told nothing.
+	Loop *liveness.Loop
 	// Seed decides between nodes of equal score, together with the pod. Production has 0.
 	Seed uint64
 }
@@ -36,7 +39,7 @@ func Attach(sched *scheduler.Scheduler, options Options) {
 		watchHorizon(sched, &options.Attempts.Seen)
 	}
 	sched.SchedulingQueue = cardQueue{sched.SchedulingQueue}
-	sched.NextPod = throttled(sched.NextPod, options.Gate)
+	sched.NextPod = throttled(told(sched.NextPod, options.Loop), options.Gate)
 	if len(sched.Extenders) == 0 { // what an extender prefers may outweigh our score
 		sched.SchedulePod = listFirst(sched.SchedulePod, decidedByGPUs(sched))
 	}
@@ -49,6 +52,27 @@ func throttled(next nextPod, gate *backpressure.Gate) nextPod {
 	return func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 		gate.Wait()
 		return next(logger)
+	}
+}
+
+// told tells a loop of its turns. Whatever happens between two calls is the cycle of the pod that the first returned.
+func told(next nextPod, loop *liveness.Loop) nextPod {
+	return func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+		loop.Asks()
+		pod, err := next(logger)
+		if err == nil && pod != nil && pod.PodInfo != nil {
+			loop.Takes(klog.KObj(pod.Pod).String())
+		}
+		return pod, err
+	}
+}
+
+// Waiting returns what reports whether the active queue of a scheduler has pods. It asks for both of the queue's locks, and
+// does not return while somebody holds one of them.
+func Waiting(sched *scheduler.Scheduler) func() bool {
+	return func() bool {
+		sched.SchedulingQueue.GetPod("", "")
+		return len(sched.SchedulingQueue.PodsInActiveQ()) > 0
 	}
 }
 

@@ -6,13 +6,17 @@ import (
 	"testing"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/cli"
 )
 
-// TestMain does what main does before it makes the command.
+// TestMain does what main does before it makes the command, or all that main does, with a plugin that blocks.
 func TestMain(m *testing.M) {
 	if err := setFeatureDefaults(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+	if pod := os.Getenv(blockerEnv); pod != "" {
+		os.Exit(cli.Run(newCommand(withBlocker(pod))))
 	}
 	os.Exit(m.Run())
 }

@@ -12,13 +12,14 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/attempt"
 	"g8s.host/gpu-scheduler/pkg/fence"
+	"g8s.host/gpu-scheduler/pkg/liveness"
 	"g8s.host/gpu-scheduler/plugins"
 )
 
 // setup makes a scheduler with our plugins, whose bindings carry the epoch of its leadership. stop ends ctx, which ends
 // the scheduler.
 func setup(
-	ctx context.Context, stop func(), o *options.Options, dependencies plugins.Dependencies,
+	ctx context.Context, stop func(), o *options.Options, stall *stall, dependencies plugins.Dependencies, more []app.Option,
 ) (*config.CompletedConfig, *scheduler.Scheduler, error) {
 	logger := klog.FromContext(ctx)
 	leadership := fence.New(clock.RealClock{}, func() {
@@ -26,11 +27,13 @@ func setup(
 		stop()
 	})
 	dependencies.Epoch, dependencies.Attempts = leadership.Epoch, &attempt.Counter{}
-	completed, scheduler, err := app.Setup(ctx, o, withPlugins(dependencies)...)
+	completed, scheduler, err := app.Setup(ctx, o, append(withPlugins(dependencies), more...)...)
 	if err != nil {
 		return nil, nil, err
 	}
-	plugins.Attach(scheduler, plugins.Options{Gate: dependencies.Gate, Attempts: dependencies.Attempts})
+	loop := &liveness.Loop{}
+	plugins.Attach(scheduler, plugins.Options{Gate: dependencies.Gate, Attempts: dependencies.Attempts, Loop: loop})
+	stall.watch(ctx, stop, scheduler, loop)
 	if completed.LeaderElection == nil {
 		logger.Info("Leader election is off: where manifests/policy is installed, the API server refuses every binding (docs/failover.md)")
 		return completed, scheduler, nil

@@ -106,6 +106,8 @@ var rules = []rule{
 		why: "plugins share it, and know the contract, k8s.io/kube-scheduler/framework, alone"},
 	{tree: "pkg/backpressure", forbidden: []string{kubernetes, "k8s.io/client-go", ours("plugins"), ours("cli")}, direct: talks,
 		why: "it counts, and knows neither pods nor schedulers"},
+	{tree: "pkg/liveness", forbidden: []string{"k8s.io", ours("plugins"), ours("cli"), ours("pkg/devices")}, direct: talks,
+		why: "it counts the turns of a loop, and knows neither pods nor schedulers"},
 	{tree: "pkg/fence", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/devices"), ours("pkg/sandbox")},
 		why: "it knows leases and epochs, and nothing of what is bound under them"},
 	{tree: "test/oracle", forbidden: []string{kubernetes, ours("plugins"), ours("pkg/devices"), ours("cli"), ours("pkg/sandbox")},
