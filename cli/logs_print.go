@@ -33,7 +33,10 @@ func (p *logPrinter) print(line joblogs.Line) error {
 	if p.json != nil {
 		return p.json.print(line)
 	}
-	text := line.Text + "\n"
+	text := line.Text
+	if !line.Cut || p.several { // what is cut goes on right behind, where nothing comes between
+		text += "\n"
+	}
 	if p.timestamps && !line.Time.IsZero() {
 		text = line.Time.Format(time.RFC3339Nano) + " " + text
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,20 @@ import (
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
 )
+
+// TestALongLineIsPrintedWhole though it comes in pieces.
+func TestALongLineIsPrintedWhole(t *testing.T) {
+	var out strings.Builder
+	printer := logPrinter{io: IOStreams{Out: &out}}
+	for _, line := range []joblogs.Line{{Text: "be", Cut: true}, {Text: "gin", Cut: true}, {Text: "ning"}, {Text: "end"}} {
+		if err := printer.print(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "beginning\nend\n"; out.String() != want {
+		t.Errorf("printed %q, want %q", out.String(), want)
+	}
+}
 
 func TestLinesNameTheirPodWhenThereAreSeveral(t *testing.T) {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 5, time.UTC)

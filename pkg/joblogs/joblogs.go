@@ -68,10 +68,16 @@ type Source struct {
 // Line is one line of output. JSON keys are a contract.
 type Line struct {
 	Source
-	// Time is when the node read the line. It is zero for the rest of a line that the node had to cut.
+	// Time is when the node read the line. It is zero for the rest of a line that had to be cut.
 	Time time.Time `json:"time"`
 	Text string    `json:"text"`
+	// Cut says that the line is longer than [MaxLine], and goes on in the next one of its source.
+	Cut bool `json:"cut,omitempty"`
 }
+
+// MaxLine is the size in bytes at which a line is cut in pieces, its time included: a container can print gigabytes
+// without ever ending a line. Nothing is left out.
+const MaxLine = 16 << 10
 
 // Events receives what happens. Nil functions are not called; no two are called at the same time.
 type Events struct {

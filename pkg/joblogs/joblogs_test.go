@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
@@ -267,8 +271,89 @@ func TestCancellingEndsFollowing(t *testing.T) {
 	}
 }
 
+// TestALineWithoutEndTakesNoMemory though a container can print gigabytes of it.
+func TestALineWithoutEndTakesNoMemory(t *testing.T) {
+	const size = 3 * (20 << 20) // of whole letters
+	log := io.MultiReader(strings.NewReader(t0.Format(time.RFC3339Nano)+" "), io.LimitReader(&endless{}, size), strings.NewReader("\nlast\n"))
+	var got, most, cuts int
+	var last string
+	var before, after runtime.MemStats
+	peak := uint64(0)
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	err := eachLine(log, func(text string, _, cut bool) error {
+		got, most, last = got+len(text), max(most, len(text)), text
+		if !utf8.ValidString(text) {
+			t.Fatalf("a letter was cut: %q", text[len(text)-4:])
+		}
+		if cut {
+			cuts++
+		}
+		if cuts%500 == 0 {
+			runtime.ReadMemStats(&after)
+			peak = max(peak, after.HeapAlloc)
+		}
+		return nil
+	})
+	if err != nil || last != "last" || got < size || most > MaxLine+utf8.UTFMax || cuts < size/MaxLine-1 {
+		t.Errorf("got %d bytes, pieces of up to %d, %d of them cut, the last %q, error %v", got, most, cuts, last, err)
+	}
+	if peak > before.HeapAlloc+32<<20 {
+		t.Errorf("it held %d MiB", (peak-before.HeapAlloc)>>20)
+	}
+}
+
+// endless is a text without any end of a line, of letters of three bytes.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = "\u8bad"[(e.read+i)%3]
+	}
+	e.read += len(p)
+	return len(p), nil
+}
+
+// TestALineThatBreaksOffIsReadAgain, and not taken for one that ended there.
+func TestALineThatBreaksOffIsReadAgain(t *testing.T) {
+	broken := errors.New("connection reset")
+	var got []string
+	err := eachLine(io.MultiReader(strings.NewReader("whole\nhal"), iotest.ErrReader(broken)), func(text string, _, _ bool) error {
+		got = append(got, text)
+		return nil
+	})
+	if diff := cmp.Diff([]string{"whole"}, got); diff != "" || !errors.Is(err, broken) {
+		t.Errorf("error %v, lines (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestPiecesComeOnce though the log breaks off in the middle of a line and is read again from its beginning.
+func TestPiecesComeOnce(t *testing.T) {
+	at := func(n int) time.Time { return t0.Add(time.Duration(n) * time.Second) }
+	piece := time.Time{}
+	c := &cursor{}
+	read := func(times ...time.Time) (news []bool) {
+		for _, at := range times {
+			news = append(news, c.advance(at))
+		}
+		return news
+	}
+	if diff := cmp.Diff([]bool{true, true, true, true}, read(at(1), piece, at(2), piece)); diff != "" {
+		t.Error(diff)
+	}
+	c.reopen()
+	want := []bool{false, false, false, false, true, true, true}
+	if diff := cmp.Diff(want, read(at(1), piece, at(2), piece, piece, at(3), piece)); diff != "" {
+		t.Errorf("after it was opened again (-want +got):\n%s", diff)
+	}
+	c.reopen()
+	if diff := cmp.Diff([]bool{false, false, true}, read(at(3), piece, at(3))); diff != "" {
+		t.Errorf("after it was opened once more (-want +got):\n%s", diff)
+	}
+}
+
 func TestALineSplitByTheNode(t *testing.T) {
-	got := parseLine(Source{Pod: "a"}, "2026-11-01T12:00:00.000000001Z loss  0.1\n")
+	got := parseLine(Source{Pod: "a"}, "2026-11-01T12:00:00.000000001Z loss  0.1")
 	want := Line{Source: Source{Pod: "a"}, Time: t0.Add(1), Text: "loss  0.1"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

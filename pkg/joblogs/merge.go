@@ -8,14 +8,18 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ahead is how many lines of each log are read before they are wanted.
-const ahead = 64
+// Lines that are read before they are wanted: at most so many of each log, and of all logs together.
+const (
+	aheadOfEach = 64
+	aheadOfAll  = 1024
+)
 
 // merge reads logs that are there and passes on their lines in the order of time. A log that cannot be read does not
 // keep back the others; it is an error only if there is no other.
 func (r *reader) merge(ctx context.Context, runs []run) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	ahead := max(1, min(aheadOfEach, aheadOfAll/max(1, len(runs))))
 	heads := make([]*head, len(runs))
 	var group errgroup.Group
 	for i, source := range runs {

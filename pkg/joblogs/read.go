@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,26 +83,72 @@ func (r *reader) lines(ctx context.Context, source run, how opening, pass func(L
 		return fmt.Errorf("reading the log of pod %s: %w", source.Pod, err)
 	}
 	defer stream.Close() //nolint:errcheck // it was only read
-	buffer := bufio.NewReader(stream)
-	for {
-		text, err := buffer.ReadString('\n')
-		if text != "" {
-			if err := pass(parseLine(source.Source, text)); err != nil {
-				return err
+	err = eachLine(stream, func(text string, rest, cut bool) error {
+		line := Line{Source: source.Source, Text: text}
+		if !rest {
+			line = parseLine(source.Source, text)
+		}
+		line.Cut = cut
+		return pass(line)
+	})
+	var refused *passError
+	switch {
+	case errors.As(err, &refused):
+		return refused.error
+	case err != nil:
+		return fmt.Errorf("reading the log of pod %s: %w", source.Pod, err)
+	}
+	return nil
+}
+
+// passError is an error of the one to whom lines are passed, and not of the log.
+type passError struct{ error }
+
+// eachLine passes on the lines of a log without their ends. One that is longer than [MaxLine] comes in pieces: cut says
+// that more of it follows, and rest that some of it came before. What was read of a line when the connection broke is
+// not passed on: it is read again.
+func eachLine(log io.Reader, pass func(text string, rest, cut bool) error) error {
+	buffer := bufio.NewReaderSize(log, MaxLine)
+	begun := make([]byte, 0, utf8.UTFMax) // the first bytes of a letter that the last piece would have cut
+	for rest := false; ; {
+		data, err := buffer.ReadSlice('\n')
+		cut := errors.Is(err, bufio.ErrBufferFull)
+		if err != nil && !cut && !errors.Is(err, io.EOF) {
+			return err
+		}
+		whole := len(data)
+		if cut {
+			whole = wholeLetters(data)
+		}
+		text := strings.TrimSuffix(string(begun)+string(data[:whole]), "\n")
+		begun = append(begun[:0], data[whole:]...)
+		if len(data) > 0 || text != "" {
+			if err := pass(text, rest, cut); err != nil {
+				return &passError{err}
 			}
 		}
-		switch {
-		case errors.Is(err, io.EOF):
+		if errors.Is(err, io.EOF) {
 			return nil
-		case err != nil:
-			return fmt.Errorf("reading the log of pod %s: %w", source.Pod, err)
+		}
+		rest = cut
+	}
+}
+
+// wholeLetters is how much of a text there is before a letter at its end of which bytes are missing.
+func wholeLetters(text []byte) int {
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		if last := text[len(text)-back:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				return len(text) - back
+			}
+			break
 		}
 	}
+	return len(text)
 }
 
 // parseLine takes off the time with which the node begins each line.
 func parseLine(source Source, text string) Line {
-	text = strings.TrimSuffix(text, "\n")
 	stamp, rest, _ := strings.Cut(text, " ")
 	at, err := time.Parse(time.RFC3339Nano, stamp)
 	if err != nil {

@@ -133,31 +133,50 @@ func isOver(job inventory.Job) bool {
 	return gone && !slices.ContainsFunc(job.Pods, func(pod inventory.Pod) bool { return pod.Phase == string(corev1.PodRunning) })
 }
 
-// cursor is how far a log was read: up to the last line's time, and how many lines have that very time.
+// cursor is how far a log was read: up to the last line's time, how many lines have that very time, and how many pieces
+// of the last one came after its beginning.
 type cursor struct {
-	last  time.Time
-	count int
-	// skip is how many lines of that time are still to be passed over after the log was opened again.
-	skip int
+	last          time.Time
+	count, pieces int
+	// skip and skipPieces are how many of them are still to be passed over after the log was opened again.
+	skip, skipPieces int
+	// passedOver says that the line before was, so that its pieces are too.
+	passedOver bool
 }
 
 // reopen prepares for reading the log again from the cursor's time on.
-func (c *cursor) reopen() { c.skip = c.count }
+func (c *cursor) reopen() { c.skip, c.skipPieces, c.passedOver = c.count, c.pieces, false }
 
 // advance reports whether a line is new, and moves the cursor onto it.
 func (c *cursor) advance(at time.Time) bool {
 	switch {
-	case at.IsZero(): // the rest of a line that was cut belongs to the line before it
-		return c.skip == 0
+	case at.IsZero():
+		return c.advancePiece()
 	case at.Before(c.last):
+		c.passedOver = true
 		return false
 	case at.Equal(c.last) && c.skip > 0:
 		c.skip--
+		c.passedOver = c.skip > 0
 		return false
 	case at.Equal(c.last):
 		c.count++
-		return true
+	default:
+		c.last, c.count, c.skip = at, 1, 0
 	}
-	c.last, c.count, c.skip = at, 1, 0
+	c.pieces, c.skipPieces, c.passedOver = 0, 0, false
+	return true
+}
+
+// advancePiece is advance for the rest of a line that was cut, which belongs to the line before it.
+func (c *cursor) advancePiece() bool {
+	switch {
+	case c.passedOver:
+		return false
+	case c.skipPieces > 0:
+		c.skipPieces--
+		return false
+	}
+	c.pieces++
 	return true
 }
