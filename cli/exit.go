@@ -160,7 +160,7 @@ func isNotFound(err error) bool {
 func isConflict(err error) bool {
 	return isA[*conflictError](err) || isA[*submit.ExistsError](err) || isA[*submit.ForeignNodesError](err) ||
 		isA[*submit.ImmutableError](err) || isA[*submit.TakenError](err) || isA[*submit.NoSourceError](err) || isA[*submit.RunningError](err) || isA[*submit.ForeignQuotaError](err) ||
-		isA[*submit.ForeignNamespaceError](err) || isA[*operate.StateError](err) ||
+		isA[*submit.ForeignNamespaceError](err) || isA[*submit.ForeignJobError](err) || isA[*operate.StateError](err) ||
 		apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,12 +32,39 @@ func (f *Factory) nearJob(ctx context.Context, err error) string {
 	if err != nil {
 		return ""
 	}
-	known := make([]string, len(jobs))
-	for i, job := range jobs {
-		known[i] = job.Name
+	if near := meantBy(name, jobs, func(job *inventory.Job) string { return job.Name }); near != "" {
+		return near
 	}
-	return meant(name, known)
+	elsewhere, err := reader.Jobs(ctx, inventory.JobQuery{Name: name})
+	if err != nil {
+		return ""
+	}
+	return inNamespaces(elsewhere, namespace)
 }
+
+// inNamespaces is a line that tells in which other namespaces jobs are; "" if in none.
+func inNamespaces(jobs []inventory.Job, here string) string {
+	var others []string
+	for _, job := range jobs {
+		if job.Namespace != here {
+			others = append(others, job.Namespace)
+		}
+	}
+	slices.Sort(others)
+	others = slices.Compact(others)
+	switch {
+	case len(others) == 0:
+		return ""
+	case len(others) == 1:
+		return fmt.Sprintf("\nThere is one in namespace %s: add -n %s", others[0], others[0])
+	case len(others) > maxOthers:
+		others = append(others[:maxOthers], fmt.Sprintf("%d more", len(others)-maxOthers))
+	}
+	return "\nThere are such in other namespaces: " + strings.Join(others, ", ")
+}
+
+// maxOthers is how many namespaces a line names.
+const maxOthers = 5
 
 // missingJob is the job that an error says is not there, "" if it says something else.
 func missingJob(err error) (namespace, name string) {
@@ -60,8 +88,12 @@ func meantBy[T any](name string, known []T, nameOf func(*T) string) string {
 	return meant(name, names)
 }
 
-// meant is a line that names what is near to a name, or begins with it; "" if nothing does.
+// meant is a line that names what is near to a name, or begins with it; "" if nothing does. The name itself is never
+// meant: whoever asks has looked for it, and not for want of the right word.
 func meant(name string, known []string) string {
+	if slices.Contains(known, name) {
+		return ""
+	}
 	near := nearWord(name, known)
 	for _, candidate := range known {
 		if near == "" && len(name) > 2 && strings.HasPrefix(candidate, name) {

@@ -14,6 +14,7 @@ func TestNamesThatWereMeant(t *testing.T) {
 		"the beginning of a name": {"qwen2", "\nDid you mean qwen2-sft?"},
 		"a letter is missing":     {"train-1", "\nDid you mean train-01?"},
 		"nothing is near":         {"lab", ""},
+		"the name itself":         {"chat", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

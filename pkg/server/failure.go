@@ -153,7 +153,7 @@ func classify(err error) (status int, code string) {
 		return refused.status, refused.code
 	case errors.As(err, new(*access.DeniedError)):
 		return http.StatusForbidden, "Forbidden"
-	case errors.As(err, new(*submit.ForeignNamespaceError)):
+	case errors.As(err, new(*submit.ForeignNamespaceError)), errors.As(err, new(*submit.ForeignJobError)):
 		return http.StatusForbidden, "NotManaged"
 	case errors.As(err, &status503):
 		return http.StatusServiceUnavailable, "Unavailable"

@@ -84,7 +84,7 @@ func (c *Client) applyOnce(ctx context.Context, objects []client.Object, opts Ap
 	result := resultOf(desired[0], ActionUnchanged)
 	live, err := c.Top(ctx, Ref{Namespace: desired[0].GetNamespace(), Name: jobOf(desired[0])})
 	switch {
-	case isNotFound(err):
+	case isNotFound(err) || errors.As(err, new(*ForeignJobError)):
 		if err := c.checkAbsent(); err != nil {
 			return Result{}, err
 		}

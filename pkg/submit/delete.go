@@ -18,21 +18,6 @@ import (
 // Deleted is a job that was deleted.
 type Deleted struct{ Namespace, Name, Kind string }
 
-// NotFoundError says that there is no such job.
-type NotFoundError struct {
-	Namespace, Name string
-	// Kind is the kind that was asked for, "" for any.
-	Kind string
-}
-
-func (e *NotFoundError) Error() string {
-	kind := "job"
-	if e.Kind != "" {
-		kind = e.Kind + " job"
-	}
-	return fmt.Sprintf("%s %q not found in namespace %s", kind, e.Name, e.Namespace)
-}
-
 // Delete deletes a job that gpuctl made, with all that belongs to it; objects without gpuctl's labels stay. A kind
 // other than "" spares jobs of the same name and another kind. Of a job whose own object is gone, what is left of it
 // goes. Kubernetes ends the pods in its own time: see [Client.WaitGone].
@@ -80,7 +65,7 @@ func (c *Client) parts(ctx context.Context, ref Ref) (tops, rest []client.Object
 		return nil, nil, err
 	}
 	if len(tops)+len(rest) == 0 {
-		return nil, nil, &NotFoundError{Namespace: ref.Namespace, Name: ref.Name, Kind: ref.Kind}
+		return nil, nil, c.absent(ctx, ref)
 	}
 	return tops, rest, nil
 }

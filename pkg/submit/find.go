@@ -61,7 +61,7 @@ func (c *Client) Top(ctx context.Context, ref Ref) (client.Object, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, &NotFoundError{Namespace: ref.Namespace, Name: ref.Name, Kind: ref.Kind}
+		return nil, c.absent(ctx, ref)
 	case 1:
 		if err := c.check(found[0]); err != nil {
 			return nil, err

@@ -1,0 +1,74 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// NotFoundError says that there is no such job.
+type NotFoundError struct {
+	Namespace, Name string
+	// Kind is the kind that was asked for, "" for any.
+	Kind string
+	// OtherKinds are those of the jobs that have the name.
+	OtherKinds []string
+}
+
+func (e *NotFoundError) Error() string {
+	kind := "job"
+	if e.Kind != "" {
+		kind = e.Kind + " job"
+	}
+	text := fmt.Sprintf("%s %q not found in namespace %s", kind, e.Name, e.Namespace)
+	if len(e.OtherKinds) > 0 {
+		text += fmt.Sprintf(": the job of that name is %s/%s", strings.Join(e.OtherKinds, " and "), e.Name)
+	}
+	return text
+}
+
+// ForeignJobError says that others than gpuctl made a job, so that it is not for gpuctl to change or delete.
+type ForeignJobError struct {
+	Namespace, Name string
+	// Kind and Object are the kind and the name of the object in Kubernetes.
+	Kind, Object string
+}
+
+func (e *ForeignJobError) Error() string {
+	kind := strings.ToLower(e.Kind)
+	return fmt.Sprintf("job %q in namespace %s was not made by gpuctl: its %s %s lacks the label %s=%s\n"+
+		"Change or delete it with what made it, or by hand: kubectl -n %s delete %s %s",
+		e.Name, e.Namespace, kind, e.Object, names.LabelManagedBy, names.ManagedByGpuctl, e.Namespace, kind, e.Object)
+}
+
+// absent says why there is no job for gpuctl to change: there is none of that name, there is one of another kind, or
+// others than gpuctl made it.
+func (c *Client) absent(ctx context.Context, ref Ref) error {
+	out := &NotFoundError{Namespace: ref.Namespace, Name: ref.Name, Kind: ref.Kind}
+	for _, kind := range append(slices.Clone(topKinds), corev1.SchemeGroupVersion.WithKind("Pod")) {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if c.api.List(ctx, list, client.InNamespace(ref.Namespace), client.MatchingLabels{names.LabelJob: ref.Name}) != nil {
+			return out // that it is not there is known all the same
+		}
+		for i := range list.Items {
+			object := &list.Items[i]
+			switch {
+			case ref.Kind != "" && kindOf(object) != ref.Kind:
+				out.OtherKinds = append(out.OtherKinds, kindOf(object))
+			case !isOurs(object):
+				return &ForeignJobError{Namespace: ref.Namespace, Name: ref.Name, Kind: kind.Kind, Object: object.Name}
+			}
+		}
+	}
+	slices.Sort(out.OtherKinds)
+	out.OtherKinds = slices.DeleteFunc(slices.Compact(out.OtherKinds), func(kind string) bool { return kind == "" })
+	return out
+}
