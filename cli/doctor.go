@@ -17,8 +17,9 @@ func newDoctorCmd(f *Factory) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check whether the cluster is fit to run jobs, and say what to do where it is not",
 		Long: "Check whether the cluster is fit to run jobs: the API server and its clock, your rights, the priority\n" +
-			"classes, the scheduler and its fence, the CRDs, the device plugins, and labels of nodes that look like a\n" +
-			"slip. The exit code is 1 when a check failed; a warning is none.",
+			"classes, the scheduler and its fence, the CRDs, the namespaces, nodes and pools, the device plugins, GPUs\n" +
+			"that are not healthy, inventories that cannot be read, and labels that look like a slip.\n" +
+			"The exit code is 1 when a check failed; a warning is none.",
 		Example: "  gpuctl doctor\n  gpuctl doctor -n team-a -o json",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), f, format.format) },
@@ -58,15 +59,16 @@ func writeChecks(io IOStreams, checks []doctor.Check, format string) error {
 	if format != "" {
 		return encode(io.Out, format, list[doctor.Check]{Items: checks})
 	}
+	d := newDescription(io)
 	colors := map[doctor.Status]string{doctor.OK: colorGreen, doctor.Warning: colorYellow, doctor.Failed: colorRed, doctor.Unknown: colorYellow}
 	for _, check := range checks {
 		status := fmt.Sprintf("%-8s", check.Status)
 		if io.Color {
 			status = colors[check.Status] + status + colorReset
 		}
-		fmt.Fprintf(io.Out, "%s %s: %s\n", status, check.Name, check.Text)
+		d.text(fmt.Sprintf("%s %s: %s", status, check.Name, check.Text), 9)
 		if check.Advice != "" {
-			fmt.Fprintf(io.Out, "%9s-> %s\n", "", check.Advice)
+			d.text(fmt.Sprintf("%9s-> %s", "", check.Advice), 12)
 		}
 	}
 	return nil

@@ -28,7 +28,7 @@ func Misfit(asked *workload.Resources, offers []inventory.Offer) string {
 	}
 	switch {
 	case !slices.Contains(pools, asked.Pool):
-		return fmt.Sprintf("no node is in pool %q%s", asked.Pool, meant(asked.Pool, pools))
+		return fmt.Sprintf("no node is in pool %q%s", asked.Pool, meant(nearest(asked.Pool, pools)))
 	case asked.GPU == 0:
 		return ""
 	case len(asked.GPUTypes) > 0 && !slices.ContainsFunc(asked.GPUTypes, func(t string) bool { return slices.Contains(types, t) }):
@@ -58,12 +58,12 @@ func noSuchTypeIn(asked *workload.Resources, known []string) string {
 		has = listOf(known)
 	}
 	return fmt.Sprintf("no node of pool %s has GPUs of type %s%s; it has %s",
-		asked.Pool, strings.Join(asked.GPUTypes, " or "), meant(asked.GPUTypes[0], known), has)
+		asked.Pool, strings.Join(asked.GPUTypes, " or "), meant(nearestType(asked.GPUTypes[0], known)), has)
 }
 
-// meant is the end of a sentence about a word that nothing is called by; "" if nothing is close to it.
-func meant(word string, known []string) string {
-	if near := nearest(word, known); near != "" {
+// meant is the end of a sentence about a word that nothing is called by; "" if nothing is near to it.
+func meant(near string) string {
+	if near != "" {
 		return fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	return ""

@@ -23,6 +23,7 @@ func TestMisfit(t *testing.T) {
 		"shared GPUs count":             {workload.Resources{Pool: "share", GPU: 16}, ""},
 		"no GPU is asked for":           {workload.Resources{Pool: "default"}, ""},
 		"the pool is mistyped":          {workload.Resources{Pool: "trian"}, `no node is in pool "trian" (did you mean "train"?)`},
+		"the type is another model":     {workload.Resources{Pool: "train", GPU: 1, GPUTypes: []string{"V100-80G"}}, `no node of pool train has GPUs of type V100-80G; it has A100-80G, L40S-48G`},
 		"the type is in no such pool":   {workload.Resources{Pool: "train", GPU: 1, GPUTypes: []string{"A100-80g"}}, `no node of pool train has GPUs of type A100-80g (did you mean "A100-80G"?); it has A100-80G, L40S-48G`},
 		"no node has so many":           {workload.Resources{Pool: "train", GPU: 9}, "a pod asks for 9 GPUs, and the largest such node of pool train has 8"},
 		"none of that type has so many": {workload.Resources{Pool: "train", GPU: 8, GPUTypes: []string{"L40S-48G"}}, "a pod asks for 8 GPUs, and the largest such node of pool train has 4"},

@@ -114,7 +114,7 @@ func (s *search) noSuchType(inPool []corev1.Node) Finding {
 	here := typesOf(inPool)
 	out := Finding{Nodes: len(inPool), Text: fmt.Sprintf("no node of %s has GPU type %s", s.where(), strings.Join(asked, " or "))}
 	for _, gpuType := range asked {
-		if near := nearest(gpuType, here); near != "" {
+		if near := nearestType(gpuType, here); near != "" {
 			out.Cause = TypeMisspelt
 			out.Advice = append(out.Advice, fmt.Sprintf("did you mean %s? Types are matched exactly, also in upper and lower case", near))
 		}
@@ -188,6 +188,11 @@ func shortened(values []string) []string {
 // furthest is the number of wrong letters up to which another name may be meant: more in a long one, as in train-pool
 // for training-pool.
 func furthest(name string) int { return max(2, len(name)/4) }
+
+// nearestType returns the known GPU type that is probably meant, "" if none is: never that of another model.
+func nearestType(asked string, known []string) string {
+	return nearest(asked, slices.DeleteFunc(slices.Clone(known), func(t string) bool { return !gpu.SameModel(asked, t) }))
+}
 
 // nearest returns the known word that is probably meant, "" if none is.
 func nearest(word string, known []string) string {

@@ -53,6 +53,9 @@ type Facts struct {
 	// Lease is that of our scheduler, nil when there is none.
 	Lease *coordinationv1.Lease
 	Nodes []corev1.Node
+	// Namespace is the user's, and Namespaces are all there are, or that one where the user may read no other.
+	Namespace  string
+	Namespaces []corev1.Namespace
 	// Policies and Bindings are the names of the ValidatingAdmissionPolicies and of their bindings.
 	Policies, Bindings []string
 	// Unread are the parts that the user may not read.
@@ -68,6 +71,7 @@ const (
 	PartLease           Part = "the scheduler's lease"
 	PartNodes           Part = "nodes"
 	PartPolicies        Part = "admission policies"
+	PartNamespaces      Part = "namespaces"
 )
 
 // Right is something that gpuctl needs.
@@ -88,7 +92,8 @@ const fence = "g8s-fence"
 func Examine(f Facts) []Check {
 	checks := []Check{f.server(), f.clock()}
 	checks = append(checks, f.rights()...)
-	return append(checks, f.priorityClasses(), f.scheduler(), f.fence(), f.podGroups(), f.devicePlugin(), f.labels())
+	return append(checks, f.priorityClasses(), f.scheduler(), f.fence(), f.podGroups(), f.namespaces(),
+		f.ready(), f.pools(), f.devicePlugin(), f.health(), f.inventories(), f.labels())
 }
 
 func (f *Facts) server() Check {

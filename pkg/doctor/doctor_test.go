@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -20,7 +21,10 @@ var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 func node(name, gpus string, labels map[string]string) corev1.Node {
 	return corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
-		Status:     corev1.NodeStatus{Allocatable: corev1.ResourceList{names.ResourceGPU: resource.MustParse(gpus)}},
+		Status: corev1.NodeStatus{
+			Allocatable: corev1.ResourceList{names.ResourceGPU: resource.MustParse(gpus)},
+			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
 	}
 }
 
@@ -39,6 +43,7 @@ func healthy() Facts {
 		}},
 		Nodes:    []corev1.Node{a100("n1"), a100("n2")},
 		Policies: []string{fence}, Bindings: []string{fence},
+		Namespace: "team", Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "team"}}},
 	}
 }
 
@@ -119,6 +124,71 @@ func TestExamine(t *testing.T) {
 				f.Nodes = append(f.Nodes, node("n3", "8", map[string]string{names.LabelGPUType: "A100-40G", names.LabelPool: "training"}))
 			},
 		},
+		"models that a letter tells apart are two": {
+			change: func(f *Facts) {
+				f.Nodes = append(f.Nodes,
+					node("n3", "8", map[string]string{names.LabelAccelerator: "nvidia-tesla-a100", names.LabelPool: "team-a"}),
+					node("n4", "8", map[string]string{names.LabelAccelerator: "nvidia-tesla-v100", names.LabelPool: "team-b"}),
+					node("n5", "8", map[string]string{names.LabelAccelerator: "nvidia-tesla-v100", names.LabelPool: "team-b"}))
+			},
+		},
+		"what was measured is no slip": {
+			change: func(f *Facts) {
+				f.Nodes = append(f.Nodes, node("n3", "8", map[string]string{names.LabelNVIDIAProduct: "a100-80g", names.LabelPool: "training"}))
+			},
+		},
+		"a node is down": {
+			change: func(f *Facts) { f.Nodes[1].Status.Conditions = nil },
+			want:   map[string]finding{"nodes": {Warning, "1 of 2 nodes with GPUs are not ready: n2"}},
+		},
+		"all nodes are down": {
+			change: func(f *Facts) { f.Nodes[0].Status.Conditions, f.Nodes[1].Status.Conditions = nil, nil },
+			want: map[string]finding{
+				"nodes": {Failed, "2 of 2 nodes with GPUs are not ready: n1, n2"}, "pools": {Warning, "pool training: 2 of 2 nodes not ready"},
+			},
+		},
+		"a pool is cordoned": {
+			change: func(f *Facts) { f.Nodes[0].Spec.Unschedulable, f.Nodes[1].Spec.Unschedulable = true, true },
+			want:   map[string]finding{"pools": {Warning, "no job starts in pool training: 2 of 2 nodes cordoned"}},
+		},
+		"half a pool is cordoned, and half of it has a taint": {
+			change: func(f *Facts) {
+				f.Nodes[0].Spec.Unschedulable = true
+				f.Nodes[1].Spec.Taints = []corev1.Taint{{Key: "owner", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
+			},
+			want: map[string]finding{"pools": {Warning, "1 of 2 nodes cordoned, 1 of 2 nodes with the taint owner=x:NoSchedule"}},
+		},
+		"a pool with a node that takes jobs is open": {change: func(f *Facts) { f.Nodes[0].Spec.Unschedulable = true }},
+		"GPUs are not healthy": {
+			change: func(f *Facts) {
+				f.Nodes[1].Annotations = map[string]string{names.AnnotationInventory: fixture.Cards("n2", 1, 1, 1).Unhealthy(0, 2).Annotation(t)}
+			},
+			want: map[string]finding{"GPU health": {Warning, "2 GPUs are not healthy, which no job gets: n2 (0 "}},
+		},
+		"an inventory cannot be read": {
+			change: func(f *Facts) { f.Nodes[1].Annotations = map[string]string{names.AnnotationInventory: "{"} },
+			want:   map[string]finding{"GPU inventories": {Warning, "what 1 node says of its GPUs cannot be read"}},
+		},
+		"a label about GPUs cannot be read": {
+			change: func(f *Facts) { f.Nodes[1].Labels[names.LabelMemory] = "80GB" },
+			want:   map[string]finding{"GPU inventories": {Warning, "reading label gpu-memory"}},
+		},
+		"the user's namespace is being deleted": {
+			change: func(f *Facts) { f.Namespaces[0].Status.Phase = corev1.NamespaceTerminating },
+			want:   map[string]finding{"namespaces": {Failed, "namespace team is being deleted: nothing can be created in it"}},
+		},
+		"the user's namespace is not there": {
+			change: func(f *Facts) { f.Namespaces = nil },
+			want:   map[string]finding{"namespaces": {Failed, "there is no namespace team"}},
+		},
+		"another namespace is being deleted": {
+			change: func(f *Facts) {
+				f.Namespaces = append(f.Namespaces, corev1.Namespace{
+					ObjectMeta: metav1.ObjectMeta{Name: "old"}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceTerminating},
+				})
+			},
+			want: map[string]finding{"namespaces": {Warning, "1 is being deleted: old"}},
+		},
 		"a key of an older gpuctl, and one in camel case": {
 			change: func(f *Facts) {
 				f.Nodes = append(f.Nodes, node("n3", "8", map[string]string{"runwhere.ai/pool": "x", "g8s.host/gpuType": "y", "example.com/pool": "z"}))
@@ -133,11 +203,13 @@ func TestExamine(t *testing.T) {
 		},
 		"what may not be read is unknown, not missing": {
 			change: func(f *Facts) {
-				*f = Facts{Unread: []Part{PartPriorityClasses, PartLease, PartNodes, PartPolicies}, Groups: f.Groups}
+				*f = Facts{Unread: []Part{PartPriorityClasses, PartLease, PartNodes, PartPolicies, PartNamespaces}, Groups: f.Groups}
 			},
 			want: map[string]finding{
 				"priority classes": {Unknown, "may not read"}, "scheduler": {Unknown, "may not read"}, "fence": {Unknown, "may not read"},
-				"device plugin": {Unknown, "may not read"}, "labels of nodes": {Unknown, "may not read"},
+				"device plugin": {Unknown, "may not read"}, "labels of nodes": {Unknown, "may not read"}, "namespaces": {Unknown, "may not read"},
+				"nodes": {Unknown, "may not read"}, "pools": {Unknown, "may not read"}, "GPU health": {Unknown, "may not read"},
+				"GPU inventories": {Unknown, "may not read"},
 			},
 		},
 	}

@@ -78,13 +78,14 @@ func (f *Facts) labels() Check {
 	if check, unread := f.unread(name, PartNodes); unread {
 		return check
 	}
-	suspects := slices.Concat(f.misspeltKeys(), f.misspeltValues("GPU type", gpu.TypeOf), f.misspeltValues("pool", gpu.PoolOf))
+	suspects := slices.Concat(f.misspeltKeys(), f.misspeltValues("GPU type", writtenType), f.misspeltValues("pool", gpu.PoolOf))
 	if len(suspects) == 0 {
 		return Check{Name: name, Status: OK, Text: "no key and no value looks like a slip"}
 	}
 	return Check{
 		Name: name, Status: Warning, Text: strings.Join(suspects, "; "),
-		Advice: "if it is a slip, correct it: gpuctl label node NAME KEY=VALUE --overwrite",
+		Advice: "look at the node first (gpuctl describe node NAME): if its owner confirms the slip, correct it with " +
+			"gpuctl label node NAME KEY=VALUE --overwrite; jobs that name the old value then wait",
 	}
 }
 
@@ -129,8 +130,7 @@ func isKeySlip(name, known string) bool {
 	return levenshtein.ComputeDistance(name, known) <= max(1, len(known)/4)
 }
 
-// misspeltValues finds values that differ by one letter, or only in case, from one that more nodes have. Digits are
-// no slip: A100-40G and A100-80G are two types.
+// misspeltValues finds values that may be slips of one that more nodes have: see [isSlip].
 func (f *Facts) misspeltValues(what string, value func(*corev1.Node) string) []string {
 	nodes := map[string][]string{}
 	for i := range f.Nodes {
@@ -151,20 +151,12 @@ func (f *Facts) misspeltValues(what string, value func(*corev1.Node) string) []s
 	return sentences(found)
 }
 
-func isSlip(a, b string) bool {
-	if digits(a) != digits(b) {
-		return false
+// writtenType is the type of a node's GPUs where somebody wrote it. What was measured is no slip.
+func writtenType(node *corev1.Node) string {
+	if node.Labels[names.LabelGPUType] == "" && node.Labels[names.LabelAccelerator] == "" {
+		return ""
 	}
-	return strings.EqualFold(a, b) || min(len(a), len(b)) > 3 && levenshtein.ComputeDistance(a, b) == 1
-}
-
-func digits(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' {
-			return r
-		}
-		return -1
-	}, text)
+	return gpu.TypeOf(node)
 }
 
 // sentences lists findings with the nodes they concern, those of the most nodes first.

@@ -45,7 +45,7 @@ func NewReader(client kubernetes.Interface, config *rest.Config) *Reader {
 
 // Read gathers the facts as they concern a user of a namespace. now is our clock.
 func (r *Reader) Read(ctx context.Context, namespace string, now func() time.Time) (Facts, error) {
-	f := Facts{Rights: make([]Right, len(needed))}
+	f := Facts{Rights: make([]Right, len(needed)), Namespace: namespace}
 	if err := r.server(ctx, &f, now); err != nil {
 		return f, err
 	}
@@ -58,6 +58,7 @@ func (r *Reader) Read(ctx context.Context, namespace string, now func() time.Tim
 	group.Go(func() error { return r.part(&f, PartLease, r.lease(ctx, &f)) })
 	group.Go(func() error { return r.part(&f, PartNodes, r.nodes(ctx, &f)) })
 	group.Go(func() error { return r.part(&f, PartPolicies, r.policies(ctx, &f)) })
+	group.Go(func() error { return r.part(&f, PartNamespaces, r.namespaces(ctx, &f)) })
 	return f, group.Wait()
 }
 
@@ -167,6 +168,25 @@ func (r *Reader) nodes(ctx context.Context, f *Facts) error {
 	list, err := r.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: fromCache})
 	if err == nil {
 		f.Nodes = list.Items
+	}
+	return err
+}
+
+// namespaces reads all namespaces, or that of the user alone, with the right for that.
+func (r *Reader) namespaces(ctx context.Context, f *Facts) error {
+	list, err := r.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err == nil {
+		f.Namespaces = list.Items
+	}
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	own, err := r.client.CoreV1().Namespaces().Get(ctx, f.Namespace, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err == nil:
+		f.Namespaces = append(f.Namespaces, *own)
 	}
 	return err
 }

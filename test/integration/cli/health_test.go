@@ -25,6 +25,10 @@ func (s *session) gpuNode(name, pool string, unhealthy ...int) {
 			s.Error(err)
 		}
 	})
+	created.Spec.Taints = nil // without controllers nobody else takes away that it is not ready
+	if created, err = client.CoreV1().Nodes().Update(s.Context(), created, metav1.UpdateOptions{}); err != nil {
+		s.Fatal(err)
+	}
 	created.Status = node.Status
 	if _, err := client.CoreV1().Nodes().UpdateStatus(s.Context(), created, metav1.UpdateOptions{}); err != nil {
 		s.Fatal(err)

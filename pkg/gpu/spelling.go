@@ -1,0 +1,30 @@
+package gpu
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// words are the parts of a type's name between its separators.
+var words = regexp.MustCompile(`[\pL\pN]+`)
+
+// memorySize is a part that tells the memory of a card, such as 80G.
+var memorySize = regexp.MustCompile(`^[0-9]+(?:g|gb|gi|gib)$`)
+
+// SameModel reports whether two names of GPU types may be spellings of one model: nobody who writes nvidia-tesla-a100
+// means nvidia-tesla-v100, though a letter alone is between them. The parts of a name with a digit are its model, but
+// for one that tells the memory; a name that leaves some of them out may be the other.
+func SameModel(a, b string) bool {
+	one, other := modelOf(a), modelOf(b)
+	if len(one) > len(other) {
+		one, other = other, one
+	}
+	return !slices.ContainsFunc(one, func(part string) bool { return !slices.Contains(other, part) })
+}
+
+func modelOf(name string) []string {
+	return slices.DeleteFunc(words.FindAllString(strings.ToLower(name), -1), func(part string) bool {
+		return !strings.ContainsAny(part, "0123456789") || memorySize.MatchString(part)
+	})
+}
