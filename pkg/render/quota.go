@@ -35,6 +35,9 @@ func namespace(name string) *corev1.Namespace {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 			names.LabelManagedBy: names.ManagedByGpuctl,
 			names.LabelNamespace: names.True,
+			// Only at birth: administrators may lower it, and it is never written to a namespace that is there.
+			names.LabelPodSecurityEnforce: names.PodSecurityBaseline,
+			names.LabelPodSecurityWarn:    names.PodSecurityBaseline,
 		}},
 	}
 }

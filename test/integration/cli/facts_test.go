@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/kubernetes/scheme"
 	controllerclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -25,7 +27,7 @@ func mounting(name, path string) string {
 	return training(name) + "storage: {workdirs: [{path: " + path + "}]}\n"
 }
 
-// TestHostPathPolicy applies manifests/policy/hostpaths: gpuctl refuses a job that mounts another path, and the API
+// TestHostPathPolicy applies the policy on paths of nodes: gpuctl refuses a job that mounts another path, and the API
 // server refuses whoever does not ask gpuctl.
 func TestHostPathPolicy(t *testing.T) {
 	s := newSession(t)
@@ -35,7 +37,7 @@ func TestHostPathPolicy(t *testing.T) {
 			return s.dryRunPod("/etc") == nil, nil
 		})
 	})
-	apply(t, "policy/hostpaths/allowed.yaml", "policy/hostpaths/policy.yaml")
+	apply(t, "policy/allowed.yaml", "policy/hostpaths.yaml")
 
 	s.expect(2, "does not allow jobs to mount /etc of the node", mounting("refused", "/etc"), "create", "-f", "-")
 	s.expect(0, "", mounting("allowed", "/datasets/alpaca"), "create", "-f", "-")
@@ -60,8 +62,14 @@ func TestHostPathPolicy(t *testing.T) {
 	}
 }
 
-// dryRunPod asks the API server whether it would take a pod that mounts a path of its node.
+// dryRunPod asks the API server whether it would take a pod that mounts a path of its node from a controller.
 func (s *session) dryRunPod(path string) error {
+	config := rest.CopyConfig(admin)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:kube-system:job-controller"}
+	controller, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "by-hand-"},
 		Spec: corev1.PodSpec{
@@ -71,7 +79,7 @@ func (s *session) dryRunPod(path string) error {
 			}}},
 		},
 	}
-	_, err := client.CoreV1().Pods(s.namespace).Create(background, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err = controller.CoreV1().Pods(s.namespace).Create(background, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	return err
 }
 

@@ -92,6 +92,22 @@ const (
 	PolicyHostPaths = "host-paths"
 )
 
+// LabelPolicy, on a namespace, frees its pods with the value [PolicyExempt] from what manifests/policy forbids. Only who
+// may do so can set it.
+const (
+	LabelPolicy  = "g8s.host/policy"
+	PolicyExempt = "exempt"
+)
+
+// Pod Security, which Kubernetes enforces by labels of the namespace.
+const (
+	// LabelPodSecurityEnforce names the level that pods must meet, LabelPodSecurityWarn that of which authors are warned.
+	LabelPodSecurityEnforce = "pod-security.kubernetes.io/enforce"
+	LabelPodSecurityWarn    = "pod-security.kubernetes.io/warn"
+	// PodSecurityBaseline is the level of the namespaces that gpuctl makes.
+	PodSecurityBaseline = "baseline"
+)
+
 // The objects that hold gangs together.
 const (
 	// PodGroupAPIVersion and PodGroupKind name scheduler-plugins' PodGroup.

@@ -1,0 +1,108 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// restrict changes what administrators allow, until the test ends, and waits until the API server holds pods to it.
+func restrict(t *testing.T, lists map[string]string) {
+	t.Helper()
+	shipped, err := admin.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), names.PolicyConfigMap, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after := map[string]any{}, map[string]any{}
+	for key, value := range lists {
+		before[key], after[key] = nil, value
+		if was, ok := shipped.Data[key]; ok {
+			before[key] = was
+		}
+	}
+	patchLists(t, after)
+	t.Cleanup(func() { patchLists(t, before) })
+}
+
+// patchLists changes the lists and, with them, one that tells when the API server knows.
+func patchLists(t *testing.T, data map[string]any) {
+	t.Helper()
+	for _, canary := range []struct{ value, want string }{{"nobody", "pool canary is not"}, {"*", ""}} {
+		data["pools.canary"] = canary.value
+		patch, err := json.Marshal(map[string]any{"data": data})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := admin.CoreV1().ConfigMaps(metav1.NamespaceSystem).Patch(context.Background(), names.PolicyConfigMap,
+			types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		awaitPool(t, "canary", canary.want)
+	}
+}
+
+func awaitPool(t *testing.T, pool, want string) {
+	t.Helper()
+	controller := as(jobController)
+	eventually(t, "the lists to hold", func(context.Context) bool {
+		pod := plain()
+		of(pool)(pod)
+		_, err := controller.CoreV1().Pods("default").Create(context.Background(), pod, dryRun)
+		return (err == nil) == (want == "") && (err == nil || strings.Contains(err.Error(), want))
+	})
+}
+
+// reservedClass makes a priority class that some may use.
+func reservedClass(t *testing.T) {
+	t.Helper()
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "reserved"}, Value: 2_000_000}
+	if _, err := admin.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+}
+
+func TestWhoMayUseWhat(t *testing.T) {
+	mine, other := team(t, nil), team(t, nil)
+	none := func(*corev1.Pod) {}
+	tests := map[string]struct {
+		lists  map[string]string
+		change func(*corev1.Pod)
+		want   string
+	}{
+		"a pool whose list names the namespace":               {map[string]string{"pools.gold-pool": other + "\n" + mine + "\n"}, of("gold-pool"), ""},
+		"a list on one line":                                  {map[string]string{"pools.gold-pool": "  " + other + " " + mine + " "}, of("gold-pool"), ""},
+		"a pool whose list names another namespace":           {map[string]string{"pools.gold-pool": other}, of("gold-pool"), "pool gold-pool is not for namespace " + mine},
+		"a namespace whose name begins like one of the list":  {map[string]string{"pools.gold-pool": mine + "-2"}, of("gold-pool"), "pool gold-pool is not"},
+		"a pool whose list is empty":                          {map[string]string{"pools.gold-pool": ""}, of("gold-pool"), "pool gold-pool is not"},
+		"a pool for everybody":                                {map[string]string{"pools.gold-pool": "*"}, of("gold-pool"), ""},
+		"a pool without a list":                               {map[string]string{"pools.gold-pool": other}, of("training-pool"), ""},
+		"a pool without a list, where that is not enough":     {map[string]string{"pools": other}, of("training-pool"), "pool training-pool is not"},
+		"a pool with a list, where others need one":           {map[string]string{"pools": "", "pools.gold-pool": mine}, of("gold-pool"), ""},
+		"no pool, which is the pool default":                  {map[string]string{"pools.default": other}, none, "pool default is not"},
+		"no pool and no GPUs":                                 {map[string]string{"pools.default": other}, withoutGPUs, ""},
+		"priority high, where it is for others":               {map[string]string{"priorities.g8s-high": other}, priority("g8s-high"), "take a lower one (job.priority in gpuctl's YAML)"},
+		"priority high, where it is for the namespace":        {map[string]string{"priorities.g8s-high": other + " " + mine}, priority("g8s-high"), ""},
+		"priority medium, where high is for others":           {map[string]string{"priorities.g8s-high": other}, priority("g8s-medium"), ""},
+		"a priority without a list, where that is not enough": {map[string]string{"priorities": other}, priority("g8s-medium"), "priority class g8s-medium is not"},
+		"another scheduler, where no pool is closed":          {map[string]string{}, scheduledBy("volcano"), ""},
+		"another scheduler, where a pool is closed to it":     {map[string]string{"pools.gold-pool": other}, scheduledBy("volcano"), "set schedulerName: gpu-scheduler"},
+		"another scheduler, where all pools are open to it":   {map[string]string{"pools.gold-pool": mine}, scheduledBy("volcano"), ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			restrict(t, test.lists)
+			pod := plain()
+			test.change(pod)
+			checkRefusal(t, makePod(t, jobController, mine, pod), test.want)
+		})
+	}
+}
