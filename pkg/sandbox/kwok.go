@@ -119,6 +119,8 @@ func kwokConfig(podLog string, podPort int) ([]byte, error) {
 			"podPlayStageParallelism":  16,
 			"nodePlayStageParallelism": 16,
 			"nodeLeaseParallelism":     16,
+			// Without these workers kwok does not look at the pods of a node that is back until they change.
+			"podsOnNodeSyncParallelism": 4,
 		}),
 		kwokObject("ClusterLogs", "kwok.x-k8s.io/v1alpha1", "spec", map[string]any{
 			"logs": []any{map[string]any{"logsFile": podLog, "previousLogsFile": podLog}},

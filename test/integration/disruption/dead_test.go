@@ -1,0 +1,128 @@
+package disruption
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/pkg/sandbox"
+)
+
+// die stops the kubelet of a node, and waits until Kubernetes has marked it.
+func (e *env) die(node string) {
+	e.Helper()
+	if err := sandbox.StopKubelet(e.Context(), client, node, true); err != nil {
+		e.Fatal(err)
+	}
+	e.eventually(node+" to be marked as unreachable", func(ctx context.Context) (bool, error) {
+		read, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		return err == nil && tainted(read, corev1.TaintNodeUnreachable), err
+	})
+}
+
+// TestAJobOfADeadNodeWaitsForCertainty stops the kubelet of a job's node. Kubernetes wants to know that the pod has ended
+// before it starts another one, for two must not write to one folder: the job waits until somebody says so, in one of the
+// ways that docs/disruptions.md names.
+func TestAJobOfADeadNodeWaitsForCertainty(t *testing.T) {
+	tests := map[string]struct {
+		// confirm tells Kubernetes that the pod has ended.
+		confirm func(*env, *corev1.Pod)
+		// most is how long it takes from then on until the job runs again.
+		most time.Duration
+		// by is the reason of the condition DisruptionTarget.
+		by string
+	}{
+		"the node comes back": {
+			confirm: func(e *env, pod *corev1.Pod) {
+				if err := sandbox.StartKubelet(e.Context(), client, pod.Spec.NodeName); err != nil {
+					e.Fatal(err)
+				}
+			},
+			most: soon, by: "DeletionByTaintManager",
+		},
+		"an administrator says that the node is out of service": {
+			confirm: func(e *env, pod *corev1.Pod) {
+				e.kubectl("taint", "node", pod.Spec.NodeName, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
+			},
+			most: 20*time.Second + soon, by: "DeletionByTaintManager",
+		},
+		"an administrator deletes the node": {
+			confirm: func(e *env, pod *corev1.Pod) { e.kubectl("delete", "node", pod.Spec.NodeName) },
+			most:    60*time.Second + soon, by: "DeletionByPodGC",
+		},
+		"an administrator says that the pod has failed": {
+			confirm: func(e *env, pod *corev1.Pod) {
+				e.kubectl("patch", "pod", "-n", e.namespace, pod.Name, "--subresource=status", "-p", `{"status":{"phase":"Failed"}}`)
+			},
+			most: soon, by: "DeletionByTaintManager",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			pod := e.start(job{name: "sft", gpus: 4, leaves: ptr.To(1)})
+			e.die(pod.Spec.NodeName)
+			e.eventually("Kubernetes to delete the pod", func(context.Context) (bool, error) {
+				return e.history.of(pod.UID).pod.DeletionTimestamp != nil, nil
+			})
+			e.stays("the job waits", 3*time.Second, func() bool {
+				return len(e.history.ofJob("sft")) == 1 && e.history.of(pod.UID).ended.IsZero()
+			})
+			tc.confirm(e, pod)
+			e.againWithin("sft", pod, time.Now(), tc.most)
+			lost, _ := e.ended(pod)
+			e.disrupted(lost, tc.by)
+			if status := e.status("sft"); status.Failed != 0 {
+				t.Errorf("the job has failed %d times", status.Failed)
+			}
+		})
+	}
+}
+
+// TestForceDoesNotConfirm deletes the pod of a dead node by force: the Job holds it, and goes on waiting.
+func TestForceDoesNotConfirm(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	pod := e.start(job{name: "sft", gpus: 4, leaves: ptr.To(1)})
+	e.die(pod.Spec.NodeName)
+	e.kubectl("delete", "pod", "-n", e.namespace, pod.Name, "--force", "--wait=false")
+	e.stays("the job waits", 15*time.Second, func() bool { return len(e.history.ofJob("sft")) == 1 })
+}
+
+// TestAShortAbsenceIsNone has a kubelet be away for less long than a job stays: nothing happens to it.
+func TestAShortAbsenceIsNone(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	pod := e.start(job{name: "sft", gpus: 4, leaves: ptr.To(600)})
+	e.die(pod.Spec.NodeName)
+	if err := sandbox.StartKubelet(t.Context(), client, pod.Spec.NodeName); err != nil {
+		t.Fatal(err)
+	}
+	e.stays("the pod runs", 8*time.Second, func() bool {
+		seen := e.history.of(pod.UID)
+		return seen.pod.DeletionTimestamp == nil && seen.ended.IsZero()
+	})
+}
+
+// TestAJobLeavesADeadNodeAfterItsTime looks at Kubernetes' own default, which is five minutes.
+func TestAJobLeavesADeadNodeAfterItsTime(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	pod := e.start(job{name: "sft", gpus: 1})
+	stays := map[string]int64{}
+	for _, toleration := range pod.Spec.Tolerations {
+		if toleration.Effect == corev1.TaintEffectNoExecute {
+			stays[toleration.Key] = ptr.Deref(toleration.TolerationSeconds, -1)
+		}
+	}
+	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		if stays[key] != 300 {
+			t.Errorf("the job stays %d s on a node with the taint %s, want 300", stays[key], key)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package disruption
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/pkg/sandbox"
+)
+
+// TestAGangThatLosesAMemberIsWholeAgain takes one of two pods of a job away: its place is filled, the other runs on.
+func TestAGangThatLosesAMemberIsWholeAgain(t *testing.T) {
+	tests := map[string]struct {
+		lose func(*env, *corev1.Pod)
+		by   string
+		// most is how long it takes until the pod has ended.
+		most time.Duration
+	}{
+		"an eviction": {lose: (*env).evict, by: "EvictionByEvictionAPI", most: soon},
+		"kubectl drain": {
+			lose: func(e *env, pod *corev1.Pod) {
+				e.kubectl("drain", pod.Spec.NodeName, "--delete-emptydir-data", "--ignore-daemonsets")
+			},
+			by: "EvictionByEvictionAPI", most: soon,
+		},
+		"a node that is gone": {
+			lose: func(e *env, pod *corev1.Pod) {
+				e.die(pod.Spec.NodeName)
+				e.kubectl("taint", "node", pod.Spec.NodeName, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
+			},
+			by: "DeletionByTaintManager", most: time.Minute,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			e.start(job{name: "pretrain", gpus: 8, nodes: 2, leaves: ptr.To(1), retries: ptr.To(0)})
+			members := e.running("pretrain", 2)
+			tc.lose(e, members[1])
+			lost, room := e.ended(members[1])
+			e.disrupted(lost, tc.by)
+			e.again("pretrain", members[1], room)
+			if seen := e.history.of(members[0].UID); !seen.ended.IsZero() || seen.pod.DeletionTimestamp != nil {
+				t.Error("the other member was ended, too")
+			}
+			if status := e.status("pretrain"); status.Failed != 0 || status.FailedIndexes != nil && *status.FailedIndexes != "" {
+				t.Errorf("the job has failed: %+v", status)
+			}
+		})
+	}
+}
+
+// TestAGangWhoseMembersFollowOneAnother has the second member fail because it misses the first, as torchrun does: that is
+// a failure, and costs the member a retry.
+func TestAGangWhoseMembersFollowOneAnother(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.start(job{name: "pretrain", gpus: 8, nodes: 2, retries: ptr.To(1)})
+	members := e.running("pretrain", 2)
+	e.evict(members[0])
+	e.kubectl("annotate", "pod", "-n", e.namespace, members[1].Name, sandbox.AnnotationFailAfter+"=0s")
+	_, room := e.ended(members[0])
+	e.again("pretrain", members[0], room)
+	_, room = e.ended(members[1])
+	e.again("pretrain", members[1], room)
+	e.eventually("one failure to be counted", func(context.Context) (bool, error) {
+		return e.status("pretrain").Failed == 1, nil
+	})
+}
+
+// TestAPreemptedGangRunsAgain has a job of high priority take the place of a member.
+func TestAPreemptedGangRunsAgain(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.start(job{name: "pretrain", priority: "low", gpus: 8, nodes: 3})
+	e.submit(job{name: "urgent", priority: "high", gpus: 8})
+	urgent := e.running("urgent", 1)[0]
+	_, victim := e.victim([]string{"pretrain"})
+	e.disrupted(victim, "PreemptionByScheduler")
+	e.cancel("urgent")
+	_, room := e.ended(urgent)
+	e.again("pretrain", victim, room)
+	if status := e.status("pretrain"); status.Failed != 0 {
+		t.Errorf("the job has failed %d times", status.Failed)
+	}
+}
