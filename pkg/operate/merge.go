@@ -99,6 +99,28 @@ func Keep(desired, live client.Object) {
 	keepHalted(desired, live)
 }
 
+// Inherit gives desired, which takes the place of another object, what others have written on that: the labels and
+// annotations that merged has, the outcome of [Merge], and desired does not set. What was done to the job is for desired
+// to say.
+func Inherit(desired client.Object, merged metav1.Object) {
+	labels := maps.Clone(merged.GetLabels())
+	annotations := maps.Clone(merged.GetAnnotations())
+	for _, key := range kept {
+		delete(annotations, key)
+	}
+	desired.SetLabels(union(labels, desired.GetLabels()))
+	desired.SetAnnotations(union(annotations, desired.GetAnnotations()))
+}
+
+// union adds the second of two maps to the first, either of which may be nil.
+func union(out, wins map[string]string) map[string]string {
+	if out == nil {
+		return wins
+	}
+	maps.Copy(out, wins)
+	return out
+}
+
 // keepHalted keeps the pods of a paused or cancelled job from coming back.
 func keepHalted(desired, live client.Object) {
 	state := StateOf(live)

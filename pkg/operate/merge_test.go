@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 const liveService = `apiVersion: v1
@@ -76,4 +78,27 @@ func TestMerge(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestInherit(t *testing.T) {
+	merged := &metav1.ObjectMeta{
+		Labels: map[string]string{"g8s.host/job": "sft", "team": "a"},
+		Annotations: map[string]string{
+			names.AnnotationSubmitted: "the old YAML", names.AnnotationCancelledAt: "then", names.AnnotationSubmission: "the old one",
+			names.AnnotationUser: "eve", "ticket": "17",
+		},
+	}
+	desired := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Labels:      map[string]string{"g8s.host/job": "sft", "g8s.host/priority": "high"},
+		Annotations: map[string]string{names.AnnotationSubmitted: "the new YAML", names.AnnotationUser: "alice"},
+	}}
+	Inherit(desired, merged)
+	want := metav1.ObjectMeta{
+		Labels:      map[string]string{"g8s.host/job": "sft", "g8s.host/priority": "high", "team": "a"},
+		Annotations: map[string]string{names.AnnotationSubmitted: "the new YAML", names.AnnotationUser: "alice", "ticket": "17"},
+	}
+	if diff := cmp.Diff(want, desired.ObjectMeta); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	Inherit(&corev1.Pod{}, &metav1.ObjectMeta{}) // neither has any
 }

@@ -3,6 +3,7 @@ package submit
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,7 +56,13 @@ func (c *Client) Retry(ctx context.Context, ref Ref, opts EditOptions) (Result, 
 // startedOver is a top object without the traces of having been paused or cancelled.
 func startedOver(top client.Object) client.Object {
 	out := top.DeepCopyObject().(client.Object)
-	out.SetAnnotations(nil)
+	annotations := maps.Clone(out.GetAnnotations())
+	for _, key := range []string{
+		names.AnnotationPausedAt, names.AnnotationCancelledAt, names.AnnotationReplicas, names.AnnotationIncomplete,
+	} {
+		delete(annotations, key)
+	}
+	out.SetAnnotations(annotations)
 	if job, ok := isBatchJob(out); ok {
 		job.Spec.Suspend = nil
 	}

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"g8s.host/gpu-scheduler/pkg/operate"
 )
 
 // replaceTimeout bounds the time in which a job is not there while it is replaced. It takes milliseconds, unless
@@ -30,6 +32,7 @@ func (c *Client) replace(ctx context.Context, plan *jobPlan, dryRun bool) error 
 		return fmt.Errorf("replacing %s: only a Job can be made anew", describe(plan.live))
 	}
 	fresh.OwnerReferences = nil
+	operate.Inherit(fresh, plan.after[0])
 	if err := c.checkCreatable(ctx, fresh); err != nil || dryRun {
 		return err
 	}
