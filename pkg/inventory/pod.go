@@ -35,6 +35,8 @@ type Pod struct {
 	Containers []ContainerState `json:"containers,omitempty"`
 	Trouble
 	status Status
+	// disrupted pods have lost their place, and were not at fault.
+	disrupted bool
 }
 
 // Trouble says why something does not run: a CamelCase word for programs, and a sentence for people.
@@ -80,6 +82,7 @@ func buildPod(pod *corev1.Pod) Pod {
 		out.ExitCode = &ended.ExitCode
 	}
 	out.status, out.Trouble = judgePod(pod)
+	out.disrupted = disruption(pod).Reason != ""
 	return out
 }
 
@@ -108,7 +111,9 @@ func judgePod(pod *corev1.Pod) (Status, Trouble) {
 	case pod.Status.Phase == corev1.PodFailed:
 		return StatusFailed, failure(pod)
 	case pod.DeletionTimestamp != nil:
-		return StatusTerminating, Trouble{}
+		return StatusTerminating, leaving(pod)
+	case isLost(pod):
+		return StatusFailing, lost(pod)
 	case pod.Spec.NodeName == "" && scheduled.Status == corev1.ConditionFalse:
 		return StatusPending, Trouble{Reason: scheduled.Reason, Message: Verdict(scheduled.Message)}
 	case pod.Spec.NodeName == "":
@@ -141,8 +146,12 @@ func judgeContainers(pod *corev1.Pod) (Status, Trouble) {
 	return StatusStarting, Trouble{Reason: "ContainerCreating", Message: "the node is preparing the containers"}
 }
 
-// failure is why a pod that will not run again has failed: its own reason, such as Evicted, else a container's.
+// failure is why a pod that will not run again has failed: who took its place, else its own reason, such as Evicted, else a
+// container's.
 func failure(pod *corev1.Pod) Trouble {
+	if by := disruption(pod); by.Reason != "" {
+		return by
+	}
 	if pod.Status.Reason != "" {
 		return Trouble{Reason: pod.Status.Reason, Message: pod.Status.Message}
 	}

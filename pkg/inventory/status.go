@@ -26,7 +26,7 @@ const (
 	StatusRunning Status = "Running"
 	// StatusDegraded runs, but not with every pod it wants.
 	StatusDegraded Status = "Degraded"
-	// StatusFailing has containers that crash or cannot start; Kubernetes keeps trying.
+	// StatusFailing has containers that crash or cannot start, or whose node does not answer; Kubernetes keeps trying.
 	StatusFailing Status = "Failing"
 	// StatusSuspended was paused and holds no GPUs.
 	StatusSuspended Status = "Suspended"
@@ -96,14 +96,18 @@ func judgeBatchJob(job *batchv1.Job, pods []Pod, creation Trouble) (Status, Trou
 	case job.Spec.Suspend != nil && *job.Spec.Suspend:
 		return StatusSuspended, Trouble{Reason: "Suspended", Message: "the job is paused and holds no GPUs"}
 	}
-	return judgePods(pods, desiredPods(job), creation)
+	status, trouble := judgePods(pods, desiredPods(job), creation)
+	if next := backOff(job); len(pods) == 0 && trouble.Reason == reasonNoPods && next.Reason != "" {
+		trouble = next
+	}
+	return status, trouble
 }
 
 // jobFailure adds the last pod's end to the condition: "Job has reached the specified backoff limit" tells nobody
 // what to mend.
 func jobFailure(condition batchv1.JobCondition, pods []Pod) Trouble {
 	out := Trouble{Reason: condition.Reason, Message: condition.Message}
-	failed := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.status != StatusFailed })
+	failed := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.status != StatusFailed || p.disrupted })
 	if len(failed) == 0 {
 		return out
 	}
@@ -141,9 +145,9 @@ func judgeDeployment(deployment *appsv1.Deployment, pods []Pod) (Status, Trouble
 
 // judgePods decides the status of a job from its pods. A failed pod is history: its controller makes another one.
 func judgePods(pods []Pod, desired int32, creation Trouble) (Status, Trouble) {
-	alive := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool {
-		return p.status == StatusFailed || p.status == StatusTerminating
-	})
+	goes := func(p Pod) bool { return p.status == StatusFailed || p.status == StatusTerminating }
+	alive := slices.DeleteFunc(slices.Clone(pods), goes)
+	gone := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return !goes(p) })
 	up := count32(alive, func(p Pod) bool { return p.status == StatusRunning || p.status == StatusSucceeded })
 	if up >= desired {
 		return StatusRunning, Trouble{}
@@ -153,6 +157,9 @@ func judgePods(pods []Pod, desired int32, creation Trouble) (Status, Trouble) {
 		status, trouble = StatusPending, creation
 	}
 	switch {
+	case up > 0 && trouble.Reason == "" && len(gone) > 0:
+		_, trouble = lastFailure(gone)
+		return StatusDegraded, trouble
 	case up > 0:
 		return StatusDegraded, trouble
 	case len(alive) > 0 || creation.Reason != "":
@@ -160,17 +167,23 @@ func judgePods(pods []Pod, desired int32, creation Trouble) (Status, Trouble) {
 	case len(pods) > 0:
 		return lastFailure(pods)
 	}
-	return StatusPending, Trouble{Reason: "NoPods", Message: "Kubernetes has not created the pods yet"}
+	return StatusPending, Trouble{Reason: reasonNoPods, Message: "Kubernetes has not created the pods yet"}
 }
 
 // lastFailure is the state between the end of a pod and the start of the one that replaces it.
 func lastFailure(pods []Pod) (Status, Trouble) {
 	last := slices.MaxFunc(pods, func(a, b Pod) int { return a.Created.Compare(b.Created) })
-	if last.status == StatusFailed {
+	switch {
+	case last.status == StatusFailed && !last.disrupted:
 		return StatusFailing, last.Trouble
+	case last.Reason != "":
+		return StatusPending, last.Trouble
 	}
-	return StatusPending, Trouble{Reason: "NoPods", Message: "the pods end, their replacements are not there yet"}
+	return StatusPending, Trouble{Reason: reasonNoPods, Message: "the pods end, their replacements are not there yet"}
 }
+
+// reasonNoPods is the reason of a job that has none.
+const reasonNoPods = "NoPods"
 
 // troubleOrder ranks the statuses of pods by what a user must know first.
 var troubleOrder = []Status{StatusFailing, StatusPending, StatusStarting}
