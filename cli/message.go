@@ -25,6 +25,7 @@ var hints = []struct {
 	{isQuota, always("See what is left: gpuctl get quotas")},
 	{isA[*submit.ForeignNodesError], hintForeign},
 	{isA[*submit.TakenError], always("Nothing was changed. --overwrite changes labels that are there")},
+	{isRefusedByPolicy, hintPolicy},
 	{isUntrusted, always("The API server was reached, but its certificate or yours is not accepted: check the server's address,\n" +
 		"certificate-authority and the client certificate in this kubeconfig")},
 	{isA[*url.Error], hintUnreachable},
@@ -38,6 +39,9 @@ func message(err error) string {
 		return "interrupted"
 	}
 	text := err.Error()
+	if _, said, ok := submit.PolicyRefusal(err); ok {
+		text = said
+	}
 	var request *url.Error
 	if errors.As(err, &request) {
 		text = strings.ReplaceAll(text, request.Error(), request.Err.Error())
@@ -71,6 +75,17 @@ func hintImmutable(err error) string {
 		return "The change is shown above. --replace makes the job anew with it; it then starts over"
 	}
 	return "The change is shown above. Delete the job, and create it anew"
+}
+
+// isRefusedByPolicy says whether a policy of the cluster refused what was to be written. It tells itself what to do.
+func isRefusedByPolicy(err error) bool {
+	_, _, ok := submit.PolicyRefusal(err)
+	return ok
+}
+
+func hintPolicy(err error) string {
+	policy, _, _ := submit.PolicyRefusal(err)
+	return "It is the policy " + policy + " of the cluster that refuses this"
 }
 
 func hintForeign(err error) string {

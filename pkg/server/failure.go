@@ -136,6 +136,9 @@ func failure(ctx context.Context, err error) *Failure {
 		f.Message = err.Error() + "; set replace to make the job anew"
 		f.Details = []Detail{{Message: immutable.Diff, Location: "diff"}}
 	}
+	if policy, said, ok := submit.PolicyRefusal(err); ok {
+		f.Message = said + " (policy " + policy + ")"
+	}
 	if status == http.StatusInternalServerError {
 		f.Message = "an internal error; the server's log has it under this requestId"
 	}
