@@ -17,8 +17,11 @@ chmod 644 docs/api.md docs/openapi-3.0.json
 (cd hack/tools/openapi && go tool oapi-codegen -generate types,client -package apiclient \
   -o ../../../test/integration/api/apiclient/client.gen.go ../../../docs/openapi-3.0.json)
 
-# The CRD of PodGroups, from the types of the very scheduler-plugins that we build. Its others are not used here.
+# The CRD of PodGroups, from the types of the very scheduler-plugins that we build, within bounds. Its others are not used
+# here.
+[ -x bin/tools/kubectl ] || make --no-print-directory tools
 crds=$(mktemp -d)
 trap 'rm -rf "$crds"' EXIT
 bin/tools/controller-gen crd paths=sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1 output:crd:dir="$crds"
-cp "$crds"/scheduling.x-k8s.io_podgroups.yaml manifests/crds/
+{ echo ---; bin/tools/kubectl patch --local --type json --patch-file hack/podgroup-bounds.yaml -o yaml \
+  -f "$crds"/scheduling.x-k8s.io_podgroups.yaml; } >manifests/crds/scheduling.x-k8s.io_podgroups.yaml
