@@ -52,7 +52,7 @@ func Registry(deps Dependencies) runtime.Registry {
 		}),
 
 		capacityscheduling.Name:   capacityscheduling.New,
-		coscheduling.Name:         coscheduling.New,
+		coscheduling.Name:         coscheduling.Factory(coscheduling.Dependencies{Ledger: ledger, Now: deps.Now}),
 		noderesourcetopology.Name: noderesourcetopology.New,
 	}
 }

@@ -30,6 +30,18 @@ func TestGangsAreExplained(t *testing.T) {
 			"0/2 nodes are available: gang: the nodes that suit it have room for 2 of 3 members, even when they are empty.",
 			said{GangTooLarge, "the nodes that suit the job take 2 of its 3 members, even when they are empty"},
 		},
+		"the PodGroup cannot be read": {
+			`0/2 nodes are available: gang: the PodGroup cannot be used: spec.minResources.cpu is "1e1.5", want an amount such as 500m, 8 or 64Gi. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.`,
+			said{GangIncomplete, `the PodGroup of the job cannot be used: spec.minResources.cpu is "1e1.5", want an amount such as 500m, 8 or 64Gi`},
+		},
+		"a member is another scheduler's": {
+			"0/2 nodes are available: gang: members that have no place yet name another scheduler: give all members of the PodGroup the same schedulerName.",
+			said{GangIncomplete, "pods of the job wait for another scheduler, and all start together or not at all"},
+		},
+		"the PodGroup asks for more than is free": {
+			"0/2 nodes are available: gang: the nodes have less nvidia.com/gpu free than spec.minResources of the PodGroup asks for.",
+			said{GangWaiting, "the nodes have less nvidia.com/gpu free than spec.minResources of the job's PodGroup asks for"},
+		},
 		"another member found no place": {
 			"0/1 nodes are available: 1 optimistic rejection in PostFilter.",
 			said{GangWaiting, "another member of the job found no place, and all start together or not at all"},

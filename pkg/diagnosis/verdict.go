@@ -42,11 +42,19 @@ var podRules = []verdictRule{
 	reason(`gang: the nodes that suit it have room for (?P<k>\d+) of (?P<all>\d+) members`, GangTooLarge,
 		"the nodes that suit the job take $k of its $all members, even when they are empty",
 		"ask for fewer nodes, or fewer GPUs of each, or use a larger pool"),
-	reason(`(?:optimistic rejection in PostFilter|rejection in Unreserve|gated pods in the same PodGroup|podGroup \S+ failed recently)`, GangWaiting,
+	reason(`(?:optimistic rejection in PostFilter|rejection in Unreserve|gated pods in the same PodGroup|a member found no place a moment ago)`, GangWaiting,
 		"another member of the job found no place, and all start together or not at all",
 		"wait until more nodes are free; the job holds no GPUs meanwhile"),
 	reason(`PodGroup not found`, GangIncomplete, "the pod names a PodGroup that does not exist",
 		"create the PodGroup, or delete the job and submit it again"),
+	reason(`gang: the PodGroup cannot be used: (?P<what>.+?)\.?(?: no new claims to deallocate.*)?$`, GangIncomplete,
+		"the PodGroup of the job cannot be used: $what", "correct that field of the PodGroup: kubectl edit podgroup; the job starts by itself then"),
+	reason(`gang: members that have no place yet name another scheduler`, GangIncomplete,
+		"pods of the job wait for another scheduler, and all start together or not at all",
+		"give all pods of the PodGroup the same schedulerName"),
+	reason(`gang: the nodes have less (?P<what>\S+) free than spec.minResources of the PodGroup asks for`, GangWaiting,
+		"the nodes have less $what free than spec.minResources of the job's PodGroup asks for",
+		"wait until more is free, or ask for less in spec.minResources of the PodGroup"),
 }
 
 // nodeRules are about nodes, and about what only the scheduler knows.

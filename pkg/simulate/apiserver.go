@@ -13,29 +13,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	gangsv1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 )
 
-// apiServer stands where the API server would. It knows what plugins ask of one: PodGroups, which never change; that
-// pods be bound, of which it keeps the annotations, where our plugin writes the cards; and that pods be evicted.
-// All else is refused.
+// apiServer stands where the API server would. It knows what plugins ask of one: that pods be bound, of which it keeps the
+// annotations, where our plugin writes the cards; and that pods be evicted. All else is refused.
 type apiServer struct {
-	groups gangsv1.PodGroupList
-
 	mu      sync.Mutex // preemption evicts in goroutines
 	binding map[string]string
 	evicted []types.NamespacedName
-}
-
-func newAPIServer(groups []*gangsv1.PodGroup) *apiServer {
-	s := &apiServer{groups: gangsv1.PodGroupList{
-		TypeMeta: metav1.TypeMeta{APIVersion: gangsv1.SchemeGroupVersion.String(), Kind: "PodGroupList"},
-		ListMeta: metav1.ListMeta{ResourceVersion: "1"},
-	}}
-	for _, group := range groups {
-		s.groups.Items = append(s.groups.Items, *group)
-	}
-	return s
 }
 
 // takeBinding returns the annotations of the last Binding.
@@ -64,12 +49,6 @@ func (s *apiServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	path := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
 	switch {
-	case request.URL.Path == "/api":
-		return answer(request, http.StatusOK, &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
-	case request.URL.Path == "/apis":
-		return answer(request, http.StatusOK, apiGroups())
-	case strings.HasPrefix(request.URL.Path, "/apis/"+gangsv1.SchemeGroupVersion.String()):
-		return s.podGroups(request, path)
 	case len(path) < 6 || path[0] != "api" || path[4] != "pods":
 	case request.Method == http.MethodPost && path[len(path)-1] == "binding":
 		return s.bind(request)
@@ -86,16 +65,6 @@ func (s *apiServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("a simulation has no API server to ask: %s %s", request.Method, request.URL.Path)
 }
 
-func apiGroups() *metav1.APIGroupList {
-	version := metav1.GroupVersionForDiscovery{GroupVersion: gangsv1.SchemeGroupVersion.String(), Version: gangsv1.SchemeGroupVersion.Version}
-	return &metav1.APIGroupList{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"},
-		Groups: []metav1.APIGroup{{
-			Name: gangsv1.SchemeGroupVersion.Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version,
-		}},
-	}
-}
-
 func (s *apiServer) bind(request *http.Request) (*http.Response, error) {
 	var binding corev1.Binding
 	if err := json.NewDecoder(request.Body).Decode(&binding); err != nil {
@@ -105,34 +74,6 @@ func (s *apiServer) bind(request *http.Request) (*http.Response, error) {
 	s.binding = binding.Annotations
 	s.mu.Unlock()
 	return succeed(request)
-}
-
-// podGroups answers what a client with a cache asks: which resources there are, all of them, and what changes: nothing.
-func (s *apiServer) podGroups(request *http.Request, path []string) (*http.Response, error) {
-	query := request.URL.Query()
-	switch {
-	case len(path) == 3:
-		return answer(request, http.StatusOK, &metav1.APIResourceList{
-			TypeMeta:     metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"},
-			GroupVersion: gangsv1.SchemeGroupVersion.String(),
-			APIResources: []metav1.APIResource{{
-				Name: "podgroups", SingularName: "podgroup", Namespaced: true, Kind: "PodGroup", Verbs: []string{"get", "list", "watch"},
-			}},
-		})
-	case query.Get("sendInitialEvents") != "": // the client lists instead
-		return answer(request, http.StatusUnprocessableEntity, &metav1.Status{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
-			Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity,
-		})
-	case query.Get("watch") != "":
-		quiet, end := io.Pipe()
-		go func() {
-			<-request.Context().Done()
-			_ = end.Close()
-		}()
-		return respond(request, http.StatusOK, quiet), nil
-	}
-	return answer(request, http.StatusOK, &s.groups)
 }
 
 func succeed(request *http.Request) (*http.Response, error) {
@@ -146,12 +87,8 @@ func answer(request *http.Request, status int, object any) (*http.Response, erro
 	if err != nil {
 		return nil, fmt.Errorf("answering %s %s: %w", request.Method, request.URL.Path, err)
 	}
-	return respond(request, status, io.NopCloser(bytes.NewReader(body))), nil
-}
-
-func respond(request *http.Request, status int, body io.ReadCloser) *http.Response {
 	return &http.Response{
 		StatusCode: status, Request: request, ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: body,
-	}
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)),
+	}, nil
 }

@@ -23,6 +23,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/attempt"
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/plugins"
+	"g8s.host/gpu-scheduler/plugins/coscheduling"
 )
 
 // engine is kube-scheduler without its queue and without an API server: its algorithm, its framework, its plugins and
@@ -45,13 +46,16 @@ type engine struct {
 const address = "http://simulation.invalid"
 
 func newEngine(ctx context.Context, cfg *config.KubeSchedulerConfiguration, cluster Cluster, options Options) (*engine, error) {
-	e := &engine{api: newAPIServer(cluster.Groups), nominations: newNominations(), explain: options.Explain}
+	e := &engine{api: &apiServer{}, nominations: newNominations(), explain: options.Explain}
 	restConfig := &rest.Config{Host: address, QPS: -1, Transport: e.api}
 	client, err := kubernetes.NewForConfigAndClient(restConfig, &http.Client{Transport: e.api})
 	if err != nil {
 		return nil, fmt.Errorf("building the client: %w", err)
 	}
 	e.informers = informers.NewSharedInformerFactory(client, 0)
+	if err := coscheduling.Know(e.informers, cluster.Groups); err != nil {
+		return nil, err
+	}
 	nobody := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	e.scheduler, err = scheduler.New(ctx, client, e.informers, nil, profile.NewRecorderFactory(nobody),
 		scheduler.WithProfiles(allNodes(cfg.Profiles)...),

@@ -1,12 +1,15 @@
-// Package coscheduling runs scheduler-plugins' Coscheduling, under its name and with its arguments, which holds the
-// pods of a PodGroup back until all of them have a place. Nothing else in this project knows it: gangs are pods with the
-// label scheduling.x-k8s.io/pod-group and a PodGroup, whoever places them.
+// Package coscheduling holds the pods of a PodGroup back until all of them have a place. It is what scheduler-plugins'
+// Coscheduling is, under its name, with its arguments and its PodGroups; nothing else in this project knows it: gangs are
+// pods with the label scheduling.x-k8s.io/pod-group and a PodGroup, whoever places them.
 //
-// What is added lets it run beside other pods and beside our plugins. A gang of which some members have a place comes
-// first among its equals, or gangs would take places from each other for ever, none of them whole. Members that gave up
-// their places are tried again as soon as there may be room, instead of after five minutes. A member that is started again
-// after others have succeeded does not wait for those. It signs pods, without which kube-scheduler would place no pods in
-// batches any more. And it keeps silent about pods of no group.
+// It decides from memory alone. What users write is read one object at a time and within bounds, so that a PodGroup which
+// cannot be read is one gang that waits, with a reason. Members are counted anew at each decision from the pods that are
+// there, not from events, so that a scheduler that has just become the leader knows the gangs of the one before it: the
+// live pods of one controller count, those of a job that is being deleted do not.
+//
+// A gang begins only while there seems to be room for all of it, and comes first among its equals then, or gangs would take
+// places from each other for ever, none of them whole. Nobody is evicted for a member of a gang that does not run yet. A
+// member that is started again after others have succeeded does not wait for those.
 package coscheduling
 
 import (
@@ -15,191 +18,124 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	listersv1 "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
-	upstream "sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
-	"sigs.k8s.io/scheduler-plugins/pkg/util"
+	"sigs.k8s.io/scheduler-plugins/apis/config"
+	"sigs.k8s.io/scheduler-plugins/apis/config/validation"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/devices"
 )
 
 // Name is the plugin's name in the scheduler configuration: that of scheduler-plugins.
-const Name = upstream.Name
+const Name = "Coscheduling"
 
 var (
-	_ fwk.QueueSortPlugin   = (*Plugin)(nil)
-	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
-	_ fwk.PostFilterPlugin  = (*Plugin)(nil)
-	_ fwk.ReservePlugin     = (*Plugin)(nil)
-	_ fwk.PermitPlugin      = (*Plugin)(nil)
-	_ fwk.EnqueueExtensions = (*Plugin)(nil)
-	_ fwk.SignPlugin        = (*Plugin)(nil)
+	_ fwk.QueueSortPlugin     = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin     = (*Plugin)(nil)
+	_ fwk.PreFilterExtensions = (*Plugin)(nil)
+	_ fwk.FilterPlugin        = (*Plugin)(nil)
+	_ fwk.PostFilterPlugin    = (*Plugin)(nil)
+	_ fwk.ReservePlugin       = (*Plugin)(nil)
+	_ fwk.PermitPlugin        = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions   = (*Plugin)(nil)
+	_ fwk.SignPlugin          = (*Plugin)(nil)
 )
 
 // Plugin holds gangs together for one scheduler profile.
 type Plugin struct {
-	*upstream.Coscheduling
-	started  started
+	args     args
+	handle   fwk.Handle
+	groups   groups
+	pods     cache.Indexer
+	nodes    listersv1.NodeLister
 	finished finished
-	pods     listersv1.PodLister
-	// groups reads PodGroups from a cache.
-	groups client.Reader
+	cards    *devices.Ledger
+	now      func() time.Time
+	places   places
 }
 
-// New builds the plugin from scheduler-plugins' CoschedulingArgs.
-func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	plugin, err := upstream.New(ctx, args, handle)
+// args are those of scheduler-plugins, in the units of this package.
+type args struct {
+	// timeout is how long members wait for the others, if their PodGroup says nothing.
+	timeout time.Duration
+	// backoff is how long no member is tried after one found no place.
+	backoff time.Duration
+	// tolerance is the share of members, in percent, that may be missing while the others keep their places.
+	tolerance int
+}
+
+// Dependencies are what the instances of all profiles share.
+type Dependencies struct {
+	// Ledger knows which cards are free.
+	Ledger *devices.Ledger
+	// Now is the clock of decisions, time.Now if it is nil.
+	Now func() time.Time
+}
+
+// Factory returns what builds the plugin for each profile, from scheduler-plugins' CoschedulingArgs.
+func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		return forProfile(ctx, obj, handle, deps)
+	}
+}
+
+// forProfile asks no API server: the scheduler's informers, of which PodGroups are one now, start later.
+func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps Dependencies) (fwk.Plugin, error) {
+	args, err := readArgs(obj)
 	if err != nil {
 		return nil, err
 	}
-	inner, ok := plugin.(*upstream.Coscheduling)
+	factory := handle.SharedInformerFactory()
+	pods := factory.Core().V1().Pods().Informer()
+	if err := indexByGroup(pods); err != nil {
+		return nil, err
+	}
+	groups, err := groupsOf(factory, clientFor(handle.KubeConfig()))
+	if err != nil {
+		return nil, err
+	}
+	finished, err := followFinished(factory)
+	if err != nil {
+		return nil, err
+	}
+	if err := deps.Ledger.Follow(ctx, handle); err != nil {
+		return nil, err
+	}
+	plugin := &Plugin{
+		args: args, handle: handle, groups: groups, pods: pods.GetIndexer(), nodes: factory.Core().V1().Nodes().Lister(),
+		finished: finished, cards: deps.Ledger, now: deps.Now,
+	}
+	if plugin.now == nil {
+		plugin.now = time.Now
+	}
+	return plugin, plugin.follow(pods)
+}
+
+func readArgs(obj runtime.Object) (args, error) {
+	given, ok := obj.(*config.CoschedulingArgs)
 	if !ok {
-		return nil, fmt.Errorf("scheduler-plugins' %s is a %T", Name, plugin)
+		return args{}, fmt.Errorf("arguments of %s are %T, want *CoschedulingArgs", Name, obj)
 	}
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("registering PodGroups: %w", err)
+	if err := validation.ValidateCoschedulingArgs(given, nil); err != nil {
+		return args{}, fmt.Errorf("checking the arguments of %s: %w", Name, err)
 	}
-	groups, _, err := util.NewClientWithCachedReader(ctx, handle.KubeConfig(), scheme)
-	if err != nil {
-		return nil, fmt.Errorf("reading PodGroups: %w", err)
-	}
-	finished, err := watchFinished(ctx, handle.ClientSet())
-	if err != nil {
-		return nil, err
-	}
-	pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	return &Plugin{Coscheduling: inner, finished: finished, pods: pods, groups: groups}, nil
+	return args{
+		timeout:   seconds(given.PermitWaitingTimeSeconds),
+		backoff:   seconds(given.PodGroupBackoffSeconds),
+		tolerance: int(given.PodGroupRejectPercentage),
+	}, nil
 }
 
-// groupOf returns the PodGroup of a pod, and false if it is in none.
-func groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
-	name := pod.Labels[names.LabelPodGroup]
-	return types.NamespacedName{Namespace: pod.Namespace, Name: name}, name != ""
+// seconds is a duration of at most a year: more would overflow.
+func seconds(count int64) time.Duration {
+	const most = 365 * 24 * 60 * 60
+	return time.Duration(min(count, most)) * time.Second
 }
 
-// Less sorts pods by priority, then members of gangs that have begun to take places, then as scheduler-plugins does:
-// by the time of the pod or of its group.
-func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
-	first, second := a.GetPodInfo().GetPod(), b.GetPodInfo().GetPod()
-	if ptr.Deref(first.Spec.Priority, 0) == ptr.Deref(second.Spec.Priority, 0) {
-		if begun := p.hasBegun(first); begun != p.hasBegun(second) {
-			return begun
-		}
-	}
-	return p.Coscheduling.Less(a, b)
-}
-
-func (p *Plugin) hasBegun(pod *corev1.Pod) bool {
-	group, ok := groupOf(pod)
-	return ok && p.started.has(group)
-}
-
-// PreFilter turns a member away while there is no room for all of a gang. Without that gangs would take places and give
-// them up again without end, and wake each other up each time. A gang that has begun goes on.
-func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	group, ok := groupOf(pod)
-	if ok && p.finished.before(pod) {
-		return nil, nil
-	}
-	result, status := p.Coscheduling.PreFilter(ctx, state, pod, nodes)
-	if !ok || !status.IsSuccess() || p.started.has(group) {
-		return result, status
-	}
-	if status := p.roomForAll(ctx, pod, group, nodes); status != nil {
-		return nil, status
-	}
-	return result, status
-}
-
-// roomForAll says why there is no room for all members, nil when there may be: also when the members are not alike,
-// which would have to be planned one by one.
-func (p *Plugin) roomForAll(ctx context.Context, pod *corev1.Pod, group types.NamespacedName, nodes []fwk.NodeInfo) *fwk.Status {
-	var podGroup v1alpha1.PodGroup
-	if err := p.groups.Get(ctx, group, &podGroup); err != nil {
-		return nil // Permit asks for the group again
-	}
-	members, err := p.pods.Pods(group.Namespace).List(labels.SelectorFromSet(labels.Set{names.LabelPodGroup: group.Name}))
-	if err != nil {
-		return fwk.AsStatus(fmt.Errorf("listing the members of gang %s: %w", group, err))
-	}
-	for _, member := range members {
-		if !alike(pod, member) {
-			return nil
-		}
-	}
-	found, err := roomFor(pod, group, nodes)
-	if err != nil {
-		return nil // GPUFilter tells what is wrong with the pod
-	}
-	return found.verdict(int(podGroup.Spec.MinMember))
-}
-
-// Permit lets a member wait until all have a place.
-func (p *Plugin) Permit(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (*fwk.Status, time.Duration) {
-	if _, ok := groupOf(pod); ok && p.finished.before(pod) {
-		return nil, 0
-	}
-	status, timeout := p.Coscheduling.Permit(ctx, state, pod, node)
-	if group, ok := groupOf(pod); ok {
-		if status.IsWait() {
-			p.started.begin(group)
-		} else {
-			p.started.end(group)
-		}
-	}
-	return status, timeout
-}
-
-// Unreserve has all members give up their places when one does.
-func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
-	if group, ok := groupOf(pod); ok {
-		p.started.end(group)
-	}
-	p.Coscheduling.Unreserve(ctx, state, pod, node)
-}
-
-// reasonWhole is told of each member for which there is no place.
-const reasonWhole = "gang: the other members give up their places until all fit at once"
-
-// PostFilter has the members that wait give up their places when one finds none, so that no part of a gang keeps GPUs
-// from others.
-func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	group, ok := groupOf(pod)
-	if !ok {
-		return nil, fwk.NewStatus(fwk.Unschedulable)
-	}
-	begun := p.started.has(group)
-	p.started.end(group)
-	result, status := p.Coscheduling.PostFilter(ctx, state, pod, nodes)
-	switch {
-	case status.Code() != fwk.Unschedulable:
-		return result, status
-	case begun:
-		return result, fwk.NewStatus(fwk.Unschedulable, reasonWhole)
-	}
-	return result, fwk.NewStatus(fwk.Unschedulable) // PreFilter has said why
-}
-
-// EventsToRegister adds what makes room. Only members whom this plugin turned away wait for it: those that had a place
-// while another one had none.
-func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
-	events, err := p.Coscheduling.EventsToRegister(ctx)
-	if err != nil {
-		return nil, err
-	}
-	nodeChanges := fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint
-	return append(events,
-		fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}},
-		fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeChanges}},
-	), nil
-}
+// Name returns the plugin's name.
+func (*Plugin) Name() string { return Name }
 
 // SignPod refuses members: whether one is let through depends on the others. All other pods are alike to this plugin.
 func (*Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
@@ -207,4 +143,38 @@ func (*Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, 
 		return nil, fwk.NewStatus(fwk.Unschedulable, "the pod is a member of a gang")
 	}
 	return nil, nil
+}
+
+// membersOf gathers the gang of a pod.
+func (p *Plugin) membersOf(pod *corev1.Pod, group *podGroup) members {
+	return membersOf(pod, group, p.podsOf(group), p.placeOf)
+}
+
+// podsOf returns the live pods of a PodGroup.
+func (p *Plugin) podsOf(group *podGroup) []*corev1.Pod {
+	objects, err := p.pods.ByIndex(byGroup, group.Namespace+"/"+group.Name)
+	if err != nil {
+		return nil // there is the index
+	}
+	pods := make([]*corev1.Pod, 0, len(objects))
+	for _, object := range objects {
+		if pod, ok := object.(*corev1.Pod); ok {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// placeOf says where a member stands. What is bound to a node that is gone runs nowhere.
+func (p *Plugin) placeOf(pod *corev1.Pod) place {
+	if pod.Spec.NodeName != "" {
+		if _, err := p.nodes.Get(pod.Spec.NodeName); err == nil {
+			return bound
+		}
+		return gone
+	}
+	if p.places.holds(pod.UID) {
+		return held
+	}
+	return none
 }

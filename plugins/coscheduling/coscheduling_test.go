@@ -1,29 +1,33 @@
 package coscheduling
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/utils/ptr"
-	upstream "sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/fixture"
 )
-
-func member(group string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{names.LabelPodGroup: group}}}
-}
 
 func TestPodsOfNoGroupHearNothing(t *testing.T) {
 	result, status := (&Plugin{}).PostFilter(t.Context(), nil, &corev1.Pod{}, nil)
 	if result != nil || status.Code() != fwk.Unschedulable || len(status.Reasons()) > 0 {
 		t.Errorf("got %v and %v, want no result and no reason", result, status)
+	}
+	if _, status := (&Plugin{}).PreFilter(t.Context(), nil, &corev1.Pod{}, nil); !status.IsSkip() {
+		t.Errorf("PreFilter: %v, want a skip", status)
+	}
+	if status, _ := (&Plugin{}).Permit(t.Context(), nil, &corev1.Pod{}, "n"); !status.IsSuccess() {
+		t.Errorf("Permit: %v", status)
 	}
 }
 
@@ -31,91 +35,293 @@ func TestSignPod(t *testing.T) {
 	if fragments, status := (&Plugin{}).SignPod(t.Context(), &corev1.Pod{}); !status.IsSuccess() || len(fragments) > 0 {
 		t.Errorf("a pod of no group: %v and %v, want nothing, so that alike pods are placed in batches", fragments, status)
 	}
-	if _, status := (&Plugin{}).SignPod(t.Context(), member("g")); status.Code() != fwk.Unschedulable {
+	if _, status := (&Plugin{}).SignPod(t.Context(), newLab(t, 0).member("m")); status.Code() != fwk.Unschedulable {
 		t.Errorf("a member: %v, want a refusal, for its fate hangs on the others", status)
 	}
 }
 
-// TestAMemberWaitsForNoSiblingThatHasSucceeded of its own Job: those of an earlier one of the same name do not count.
-func TestAMemberWaitsForNoSiblingThatHasSucceeded(t *testing.T) {
-	of := func(owner types.UID) *corev1.Pod {
-		pod := member("g")
-		pod.Name, pod.Spec.NodeName = "of-"+string(owner), "n1"
-		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", UID: owner, Controller: ptr.To(true)}}
-		return pod
-	}
-	kept, err := onlyOwners(of("now"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	members := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byController: controllerKeys})
-	if err := members.Add(kept); err != nil {
-		t.Fatal(err)
-	}
-	plugin := &Plugin{finished: finished{members: members}}
-	for name, tc := range map[string]struct {
-		pod  *corev1.Pod
-		want bool
+// TestWhoCounts has the last member of a gang of three tried beside others. The gang starts if they count.
+func TestWhoCounts(t *testing.T) {
+	three := map[string]any{"minMember": int64(3)}
+	type change = func(*corev1.Pod)
+	tests := map[string]struct {
+		others [2][]change
+		group  func(*unstructured.Unstructured)
+		starts bool
+		// reason is why it is turned away, "" if it gets a place and waits.
+		reason string
 	}{
-		"a sibling has succeeded":                {of("now"), true},
-		"one of an earlier job of the same name": {of("later"), false},
-		"nobody made the pod":                    {member("g"), false},
-	} {
-		if got := plugin.finished.before(tc.pod); got != tc.want {
-			t.Errorf("%s: %t, want %t", name, got, tc.want)
-		}
+		"both are bound by the leader before this one":  {others: [2][]change{{boundTo("n0")}, {boundTo("n1")}}, starts: true},
+		"one is bound, one is still to come":            {others: [2][]change{{boundTo("n0")}, nil}},
+		"both are still to come":                        {},
+		"one leaves":                                    {others: [2][]change{{boundTo("n0")}, {boundTo("n1"), leaving}}, reason: "current pods number: 2, minMember of group: 3"},
+		"both leave, of a job of the same name":         {others: [2][]change{{boundTo("n0"), ownedBy("old"), leaving}, {boundTo("n1"), ownedBy("old"), leaving}}, reason: "current pods number: 1"},
+		"both run still, of a job that is deleted":      {others: [2][]change{{boundTo("n0"), ownedBy("old")}, {boundTo("n1"), ownedBy("old")}}, reason: "current pods number: 1"},
+		"a pod that nobody made has the label":          {others: [2][]change{{boundTo("n0")}, {boundTo("n1"), func(p *corev1.Pod) { p.OwnerReferences = nil }}}, reason: "current pods number: 2"},
+		"one is of another group":                       {others: [2][]change{{boundTo("n0")}, {boundTo("n1"), func(p *corev1.Pod) { p.Labels[names.LabelPodGroup] = "h" }}}, reason: "current pods number: 2"},
+		"one is of another namespace":                   {others: [2][]change{{boundTo("n0")}, {boundTo("n1"), func(p *corev1.Pod) { p.Namespace = "other" }}}, reason: "current pods number: 2"},
+		"one has failed":                                {others: [2][]change{{boundTo("n0")}, {boundTo("n1"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }}}, reason: "current pods number: 2"},
+		"one is bound to a node that is gone":           {others: [2][]change{{boundTo("n0")}, {boundTo("no-more")}}, reason: "current pods number: 2"},
+		"one is held back by a gate":                    {others: [2][]change{{boundTo("n0")}, {func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "q"}} }}}, reason: reasonGated},
+		"one is another scheduler's":                    {others: [2][]change{{boundTo("n0")}, {func(p *corev1.Pod) { p.Spec.SchedulerName = "x" }}}, reason: reasonForeign},
+		"one was bound by another scheduler":            {others: [2][]change{{boundTo("n0")}, {boundTo("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "x" }}}, starts: true},
+		"they have other controllers, as an MPIJob has": {others: [2][]change{{boundTo("n0"), ownedBy("launcher")}, {boundTo("n1")}}, reason: "current pods number: 2"},
+		"they have, and the PodGroup says so": {
+			others: [2][]change{{boundTo("n0"), ownedBy("launcher")}, {boundTo("n1")}}, starts: true,
+			group: func(g *unstructured.Unstructured) {
+				g.SetAnnotations(map[string]string{names.AnnotationSeveralOwners: names.True})
+			},
+		},
+		"one asks for another pool, which is there":      {others: [2][]change{nil, {func(p *corev1.Pod) { p.Labels[names.LabelPool] = "default" }}}},
+		"one asks for another pool, which no node is in": {others: [2][]change{nil, {func(p *corev1.Pod) { p.Labels[names.LabelPool] = "x" }}}, reason: "room for 2 of 3 members, even when they are empty"},
 	}
-	if _, status := plugin.PreFilter(t.Context(), nil, of("now"), nil); !status.IsSuccess() {
-		t.Errorf("PreFilter: %v", status)
-	}
-	if status, wait := plugin.Permit(t.Context(), nil, of("now"), "n1"); !status.IsSuccess() || wait != 0 {
-		t.Errorf("Permit: %v, %v", status, wait)
-	}
-	if pod := kept.(*corev1.Pod); pod.Spec.NodeName != "" || len(pod.Labels) > 0 {
-		t.Errorf("too much is kept of a pod that has finished: %+v", pod)
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, 3)
+			var changes []func(*unstructured.Unstructured)
+			if tc.group != nil {
+				changes = append(changes, tc.group)
+			}
+			l.group("g", three, changes...)
+			for i, changes := range tc.others {
+				l.member(fmt.Sprint("other-", i), changes...)
+			}
+			reason, waits := l.try(l.member("last"))
+			if started := reason == "" && !waits; started != tc.starts || (tc.reason == "") != (reason == "") || !strings.Contains(reason, tc.reason) {
+				t.Errorf("turned away with %q, waits: %t; want it to start: %t, turned away with %q", reason, waits, tc.starts, tc.reason)
+			}
+		})
 	}
 }
 
-func TestMembersWaitForWhatMakesRoom(t *testing.T) {
-	plugin := &Plugin{Coscheduling: &upstream.Coscheduling{}}
-	events, err := plugin.EventsToRegister(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, event := range map[string]fwk.ClusterEvent{
-		"a pod has left":            {Resource: fwk.Pod, ActionType: fwk.Delete},
-		"a node has come":           {Resource: fwk.Node, ActionType: fwk.Add},
-		"a node has more GPUs":      {Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable},
-		"a node joined the pool":    {Resource: fwk.Node, ActionType: fwk.UpdateNodeLabel},
-		"a sibling has come":        {Resource: fwk.Pod, ActionType: fwk.Add},
-		"the group itself has come": {Resource: "podgroups.v1alpha1.scheduling.x-k8s.io", ActionType: fwk.Add},
-	} {
-		if !slices.ContainsFunc(events, func(e fwk.ClusterEventWithHint) bool {
-			return e.Event.Resource == event.Resource && e.Event.ActionType&event.ActionType != 0
-		}) {
-			t.Errorf("members are not tried again when %s", what)
+// TestMembersWaitForEachOther until the last has a place, and give theirs up together.
+func TestMembersWaitForEachOther(t *testing.T) {
+	l := newLab(t, 3)
+	l.group("g", map[string]any{"minMember": int64(3)})
+	pods := []*corev1.Pod{l.member("a"), l.member("b"), l.member("c")}
+	for i, pod := range pods[:2] {
+		if reason, waits := l.try(pod); !waits {
+			t.Fatalf("member %d does not wait: %q", i, reason)
 		}
+	}
+	slices.Sort(l.activated)
+	if got := strings.Join(l.activated, " "); got != "ns/b ns/c" {
+		t.Errorf("activated %q, want the others, when the first has its place", got)
+	}
+	g := gangOf(pods[0], l.groups.get(mustGroup(pods[0])))
+	if !l.places.begun(g, 3) {
+		t.Error("the gang has not begun")
+	}
+	if _, status := l.PostFilter(t.Context(), nil, pods[2], nil); status.Message() != reasonWhole {
+		t.Errorf("PostFilter: %v, want %q", status, reasonWhole)
+	}
+	for _, held := range l.held {
+		if held.refused == "" {
+			t.Errorf("%s keeps its place, though a sibling found none", held.pod.Name)
+		}
+	}
+	if l.places.begun(g, 3) || l.places.failed(g).IsZero() {
+		t.Error("the gang gave up its places, and counts as begun, or as one that never failed")
+	}
+	l.held = nil
+	for _, pod := range pods {
+		l.try(pod)
+	}
+	for _, held := range l.held {
+		if !held.allowed {
+			t.Errorf("%s waits, though all have a place", held.pod.Name)
+		}
+	}
+	if len(l.held) != 2 || l.places.waitingOf(g) != 0 || !l.places.failed(g).IsZero() {
+		t.Errorf("%d were held, %d wait still; the gang that started failed at %v", len(l.held), l.places.waitingOf(g), l.places.failed(g))
 	}
 }
 
-// TestAGangThatHasBegunComesFirst among pods of its priority, so that no other takes the places of its siblings.
+// TestOneThatLosesItsPlaceTakesTheOthersAlong while they wait, and not when they were let go.
+func TestOneThatLosesItsPlaceTakesTheOthersAlong(t *testing.T) {
+	l := newLab(t, 3)
+	l.group("g", map[string]any{"minMember": int64(3)})
+	a, b := l.member("a"), l.member("b")
+	l.member("c")
+	l.try(a)
+	l.try(b)
+	l.Unreserve(t.Context(), nil, a, "n0")
+	if l.held[1].refused != reasonLost {
+		t.Error("b keeps its place")
+	}
+	if reason, waits := l.try(l.member("c")); !waits {
+		t.Errorf("c does not count a and b as gone: %q", reason)
+	}
+}
+
+// TestWhatIsKeptShrinks: names of gangs that users made up are forgotten with their pods.
+func TestWhatIsKeptShrinks(t *testing.T) {
+	l := newLab(t, 1)
+	for i := range 100 {
+		name := fmt.Sprint("g", i)
+		l.group(name, map[string]any{"minMember": int64(2)})
+		of := func(p *corev1.Pod) { p.Labels[names.LabelPodGroup] = name }
+		a, b := l.member("a-"+name, of), l.member("b-"+name, of, boundTo("n0"))
+		l.podChanged(b)
+		l.try(a)
+		l.PostFilter(t.Context(), nil, a, nil)
+		for _, pod := range []*corev1.Pod{a, b} {
+			l.must(l.pods.Delete(pod))
+			l.podGone(pod)
+		}
+		l.PostFilter(t.Context(), nil, a, nil) // its cycle was still under way
+	}
+	if len(l.places.gangs)+len(l.places.pods) > 0 {
+		t.Errorf("%d gangs and %d pods are kept after all have gone", len(l.places.gangs), len(l.places.pods))
+	}
+}
+
+// TestMembersGoOnWhenTheirGangBecomesWholeElsewhere: they are not woken by a cycle of their own.
+func TestMembersGoOnWhenTheirGangBecomesWholeElsewhere(t *testing.T) {
+	changes := map[string]func(*lab, *corev1.Pod){
+		"a sibling was bound by the leader before": func(l *lab, sibling *corev1.Pod) {
+			there := sibling.DeepCopy()
+			boundTo("n1")(there)
+			l.must(l.pods.Update(there))
+			l.podChanged(there)
+		},
+		"the PodGroup asks for fewer": func(l *lab, _ *corev1.Pod) {
+			before := l.groups.get(mustGroup(l.held[0].pod))
+			l.group("g", map[string]any{"minMember": int64(1)})
+			l.groupChanged(before, l.groups.get(mustGroup(l.held[0].pod)))
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, 2)
+			l.group("g", map[string]any{"minMember": int64(2)})
+			sibling := l.member("b")
+			if _, waits := l.try(l.member("a")); !waits {
+				t.Fatal("the first does not wait")
+			}
+			change(l, sibling)
+			if !l.held[0].allowed {
+				t.Error("the first waits still")
+			}
+		})
+	}
+}
+
+// TestNobodyIsEvictedForAMember has preemption try a member on a node from which pods were taken away.
+func TestNobodyIsEvictedForAMember(t *testing.T) {
+	l := newLab(t, 2)
+	l.group("g", map[string]any{"minMember": int64(2)})
+	l.member("b")
+	pod, state := l.member("a"), framework.NewCycleState()
+	if _, status := l.PreFilter(t.Context(), state, pod, l.infos); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	trial := state.Clone()
+	if status := l.RemovePod(t.Context(), trial, pod, nil, nil); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if status := l.Filter(t.Context(), trial, pod, nil); !status.IsRejected() {
+		t.Errorf("on a node whose pods are evicted: %v, want a rejection", status)
+	}
+	if status := l.Filter(t.Context(), state, pod, nil); !status.IsSuccess() {
+		t.Errorf("on a node as it is: %v", status)
+	}
+}
+
+func TestTimeouts(t *testing.T) {
+	tests := map[string]struct {
+		group any
+		args  args
+		want  time.Duration
+	}{
+		"the PodGroup's":                       {int64(7), args{timeout: 30 * time.Second}, 7 * time.Second},
+		"the profile's":                        {nil, args{timeout: 30 * time.Second}, 30 * time.Second},
+		"zero is the profile's":                {int64(0), args{timeout: 30 * time.Second}, 30 * time.Second},
+		"that of scheduler-plugins":            {nil, args{}, time.Minute},
+		"more than kube-scheduler lets it be":  {int64(3_000_000_000), args{}, 15 * time.Minute},
+		"more than fits in Go's own durations": {int64(1) << 62, args{}, 15 * time.Minute},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, 2)
+			l.args = tc.args
+			l.group("g", map[string]any{"minMember": int64(2), "scheduleTimeoutSeconds": tc.group})
+			l.member("b")
+			if _, got := l.Permit(t.Context(), nil, l.member("a"), "n0"); got != tc.want {
+				t.Errorf("waits for %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestArgumentsOfSchedulerPlugins mean here what they mean there.
+func TestArgumentsOfSchedulerPlugins(t *testing.T) {
+	two := map[string]any{"minMember": int64(2)}
+	t.Run("podGroupBackoffSeconds", func(t *testing.T) {
+		l := newLab(t, 2)
+		l.args.backoff = time.Minute
+		l.group("g", two)
+		a := l.member("a")
+		l.member("b")
+		l.PostFilter(t.Context(), nil, a, nil)
+		if reason, _ := l.try(a); reason != reasonBackoff {
+			t.Errorf("turned away with %q, want %q", reason, reasonBackoff)
+		}
+	})
+	t.Run("podGroupRejectPercentage", func(t *testing.T) {
+		l := newLab(t, 2)
+		l.args.tolerance = 50
+		l.group("g", two)
+		b := l.member("b")
+		l.try(l.member("a"))
+		l.PostFilter(t.Context(), nil, b, nil)
+		if l.held[0].refused != "" {
+			t.Error("a gives up its place, though no more than half of the members are missing")
+		}
+	})
+}
+
+// TestAGangThatHasBegunComesFirst among pods of its priority, so that no other takes the places of its siblings: also where
+// another leader bound the first of them.
 func TestAGangThatHasBegunComesFirst(t *testing.T) {
-	queued := func(pod *corev1.Pod) fwk.QueuedPodInfo {
+	queued := func(pod *corev1.Pod, at time.Time) fwk.QueuedPodInfo {
 		info, err := framework.NewPodInfo(pod)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &framework.QueuedPodInfo{PodInfo: info}
+		return &framework.QueuedPodInfo{PodInfo: info, InitialAttemptTimestamp: &at}
 	}
-	plugin := &Plugin{}
-	begun, other := member("begun"), member("other")
-	group, _ := groupOf(begun)
-	plugin.started.begin(group)
-	if !plugin.Less(queued(begun), queued(other)) || plugin.Less(queued(other), queued(begun)) {
-		t.Error("another gang comes before the siblings of a member that has a place")
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for name, bound := range map[string]bool{"by this process": false, "by another leader": true} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, 2)
+			l.group("g", map[string]any{"minMember": int64(2)}, func(g *unstructured.Unstructured) {
+				g.SetCreationTimestamp(metav1.NewTime(noon))
+			})
+			other := queued(fixture.Pod("other").Obj(), noon.Add(-time.Hour))
+			first, second := l.member("a"), queued(l.member("b"), noon)
+			if l.Less(second, other) {
+				t.Error("a later gang comes before it has begun")
+			}
+			if bound {
+				first = l.member("a", boundTo("n0"))
+				l.podChanged(first)
+			} else {
+				l.try(first)
+			}
+			if !l.Less(second, other) || l.Less(other, second) {
+				t.Error("another pod comes before the sibling of a member that has a place")
+			}
+			l.must(l.pods.Delete(first))
+			l.podGone(first)
+			if l.Less(second, other) {
+				t.Error("a gang without any place is still taken to have begun")
+			}
+		})
 	}
-	plugin.started.end(group)
-	if plugin.hasBegun(begun) {
-		t.Error("a gang that gave up its places is still taken to have begun")
-	}
+}
+
+func mustGroup(pod *corev1.Pod) types.NamespacedName {
+	name, _ := groupOf(pod)
+	return name
 }

@@ -2,110 +2,209 @@ package coscheduling
 
 import (
 	"fmt"
-	"maps"
 	"math"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// room is how many members of a gang have a place, and how many more the nodes have room for: free now, and on empty
-// nodes. Both are upper bounds. They count what a node offers in whole members, and know nothing of cards, volumes or
-// affinity.
+// room is how many members of a gang have a place, and how many of those without one the nodes have room for: free now,
+// and on empty nodes. Both are upper bounds: they know nothing of volumes, ports, or affinity between pods.
 type room struct{ placed, free, empty int }
 
-// roomFor counts the room for members like pod.
-func roomFor(pod *corev1.Pod, group types.NamespacedName, nodes []fwk.NodeInfo) (room, error) {
-	request, err := gpu.RequestOf(pod)
-	if err != nil {
-		return room{}, fmt.Errorf("reading what the pod asks for: %w", err)
-	}
-	accepted, err := gpu.PodTypes(pod)
-	if err != nil {
-		return room{}, fmt.Errorf("reading which GPU types the pod accepts: %w", err)
-	}
-	pool, asks := gpu.PodPool(pod), countable(request, pod)
-	var r room
-	for _, node := range nodes {
-		r.placed += membersOn(node, group)
-		if node.Node() == nil || node.Node().Spec.Unschedulable || (pool != "" && gpu.PoolOf(node.Node()) != pool) || !accepted.Match(node.Node()) {
-			continue
+// roomFor counts the room for pods of some kinds, each as if the others were not there.
+func roomFor(waiting []kind, placed int, nodes []fwk.NodeInfo, cards *devices.Ledger) (room, error) {
+	r := room{placed: placed}
+	for _, kind := range waiting {
+		seat, err := seatOf(kind.pod)
+		if err != nil {
+			return room{}, err
 		}
-		free, empty := math.MaxInt32, math.MaxInt32
-		for name, amount := range asks {
-			offered, taken := amountOf(node.GetAllocatable(), name), amountOf(node.GetRequested(), name)
-			free = min(free, int(max(0, offered-taken)/amount))
-			empty = min(empty, int(offered/amount))
+		free, empty := 0, 0
+		for _, node := range nodes {
+			if free >= kind.count {
+				break
+			}
+			now, then := seat.on(node, cards, kind.count)
+			free += now
+			empty += then
 		}
-		r.free += free
-		r.empty += empty
+		r.free += min(free, kind.count)
+		r.empty += min(max(free, empty), kind.count)
 	}
 	return r, nil
 }
 
-// amountOf returns the amount of a resource in the unit of countable.
-func amountOf(of fwk.Resource, name corev1.ResourceName) int64 {
+// seat is all that the room for a pod depends on.
+type seat struct {
+	pod    *corev1.Pod
+	demand gpu.Demand
+	types  gpu.Types
+	pool   string
+	nodes  nodeaffinity.RequiredNodeAffinity
+	asks   []ask
+}
+
+// ask is an amount of one resource, in the scheduler's unit.
+type ask struct {
+	resource corev1.ResourceName
+	amount   int64
+}
+
+// seatOf reads a pod. The error says what of it cannot be read.
+func seatOf(pod *corev1.Pod) (seat, error) {
+	demand, err := gpu.DemandOf(pod)
+	if err != nil {
+		return seat{}, fmt.Errorf("reading what the pod asks for: %w", err)
+	}
+	types, err := gpu.PodTypes(pod)
+	if err != nil {
+		return seat{}, fmt.Errorf("reading which GPU types the pod accepts: %w", err)
+	}
+	s := seat{pod: pod, demand: demand, types: types, pool: gpu.PodPool(pod), nodes: nodeaffinity.GetRequiredNodeAffinity(pod)}
+	s.asks = append(s.asks, ask{corev1.ResourcePods, 1})
+	for name, amount := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+		units := amount.Value()
+		if name == corev1.ResourceCPU {
+			units = amount.MilliValue()
+		}
+		if units > 0 {
+			s.asks = append(s.asks, ask{name, units})
+		}
+	}
+	return s, nil
+}
+
+// on is how many such pods a node has room for now, and when it is empty and open; never more than a limit.
+func (s *seat) on(info fwk.NodeInfo, cards *devices.Ledger, limit int) (free, empty int) {
+	access := s.accessTo(info.Node())
+	if access == never {
+		return 0, 0
+	}
+	free, empty = limit, limit
+	for _, ask := range s.asks {
+		offered, taken := amountOf(info, ask.resource)
+		free = within(max(0, offered-max(0, taken))/ask.amount, free)
+		empty = within(max(0, offered)/ask.amount, empty)
+	}
+	if empty > 0 && s.demand.NeedsCards() {
+		view := cards.Node(info)
+		free = within(view.Allocator.Room(&view.Used, &s.demand), free)
+		empty = within(view.Allocator.Room(&gpu.Used{}, &s.demand), empty)
+	}
+	if access == later {
+		free = 0
+	}
+	return free, empty
+}
+
+// within is an amount, but a limit at most.
+func within(amount int64, limit int) int { return int(min(amount, int64(limit))) }
+
+// access is whether a pod may go to a node.
+type access int
+
+const (
+	never access = iota
+	later        // when the node is ready again, or is not cordoned any more
+	now
+)
+
+// accessTo reads the node's pool and type, its labels and its taints.
+func (s *seat) accessTo(node *corev1.Node) access {
+	if node == nil || (s.pool != "" && gpu.PoolOf(node) != s.pool) || !s.types.Match(node) {
+		return never
+	}
+	if fits, err := s.nodes.Match(node); err == nil && !fits { // what is wrong with the affinity, NodeAffinity tells
+		return never
+	}
+	taints := node.Spec.Taints
+	if node.Spec.Unschedulable {
+		taints = append(slices.Clip(taints), corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+	}
+	access := now
+	for i := range taints {
+		taint := &taints[i]
+		switch {
+		case taint.Effect == corev1.TaintEffectPreferNoSchedule,
+			corev1helpers.TolerationsTolerateTaint(klog.Background(), s.pod.Spec.Tolerations, taint, false):
+		case strings.HasPrefix(taint.Key, ofKubernetes):
+			access = later
+		default:
+			return never
+		}
+	}
+	return access
+}
+
+// ofKubernetes begins the taints by which Kubernetes says that a node is not ready, under pressure, or cordoned: they go
+// away again.
+const ofKubernetes = "node.kubernetes.io/"
+
+// amountOf returns how much of a resource a node offers and how much of it is taken, CPU in thousandths.
+func amountOf(info fwk.NodeInfo, name corev1.ResourceName) (offered, taken int64) {
+	all, used := info.GetAllocatable(), info.GetRequested()
 	switch name {
+	case corev1.ResourcePods:
+		return int64(all.GetAllowedPodNumber()), int64(len(info.GetPods()))
 	case corev1.ResourceCPU:
-		return of.GetMilliCPU()
+		return all.GetMilliCPU(), used.GetMilliCPU()
 	case corev1.ResourceMemory:
-		return of.GetMemory()
+		return all.GetMemory(), used.GetMemory()
+	case corev1.ResourceEphemeralStorage:
+		return all.GetEphemeralStorage(), used.GetEphemeralStorage()
 	}
-	return of.GetScalarResources()[name]
+	return all.GetScalarResources()[name], used.GetScalarResources()[name]
 }
 
-// countable returns how much a pod asks for of GPUs, CPU (in thousandths) and memory (in bytes), where it does.
-func countable(request gpu.Request, pod *corev1.Pod) map[corev1.ResourceName]int64 {
-	all := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
-	out := map[corev1.ResourceName]int64{
-		names.ResourceGPU: request.Whole, names.ResourceSharedGPU: request.Shared,
-		corev1.ResourceCPU: all.Cpu().MilliValue(), corev1.ResourceMemory: all.Memory().Value(),
-	}
-	maps.DeleteFunc(out, func(_ corev1.ResourceName, amount int64) bool { return amount <= 0 })
-	return out
-}
-
-// membersOn counts the members of a group on a node.
-func membersOn(node fwk.NodeInfo, group types.NamespacedName) int {
-	count := 0
-	for _, info := range node.GetPods() {
-		if other, ok := groupOf(info.GetPod()); ok && other == group {
-			count++
-		}
-	}
-	return count
-}
-
-// alike reports whether pods ask for the same, so that the room for one is the room for the other.
-func alike(a, b *corev1.Pod) bool {
-	if len(a.Spec.Containers) != len(b.Spec.Containers) {
-		return false
-	}
-	for i := range a.Spec.Containers {
-		if !apiequality.Semantic.DeepEqual(a.Spec.Containers[i].Resources, b.Spec.Containers[i].Resources) {
-			return false
-		}
-	}
-	return apiequality.Semantic.DeepEqual(a.Spec.NodeSelector, b.Spec.NodeSelector) &&
-		a.Annotations[names.AnnotationGPUTypes] == b.Annotations[names.AnnotationGPUTypes]
-}
-
-// verdict decides whether a gang of so many members may begin to take places, and tells why not. Eviction can help
-// where the members would fit on empty nodes.
-func (r room) verdict(members int) *fwk.Status {
-	missing := members - r.placed
+// verdict tells why a gang of so many members may not begin to take places, "" if it may. Nobody is evicted for a gang:
+// that would be decided for one member at a time, with no knowledge of how many are missing.
+func (r room) verdict(members int) string {
 	switch {
-	case missing <= r.free:
-		return nil
-	case missing <= r.empty:
-		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("gang: there is room for %d of %d members now, and all start at once", r.placed+r.free, members))
+	case members <= r.placed+r.free:
+		return ""
+	case members <= r.placed+r.empty:
+		return fmt.Sprintf("gang: there is room for %d of %d members now, and all start at once", r.placed+r.free, members)
 	}
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-		fmt.Sprintf("gang: the nodes that suit it have room for %d of %d members, even when they are empty", r.placed+r.empty, members))
+	return fmt.Sprintf("gang: the nodes that suit it have room for %d of %d members, even when they are empty", r.placed+r.empty, members)
+}
+
+// lacking returns a resource of minResources of which the nodes have too little free, with what the members hold that
+// have a place; "" for none.
+func lacking(want map[corev1.ResourceName]float64, placed []*corev1.Pod, nodes []fwk.NodeInfo) corev1.ResourceName {
+	if len(want) == 0 {
+		return ""
+	}
+	free := map[corev1.ResourceName]float64{}
+	for _, member := range placed {
+		for name, amount := range resourcehelper.PodRequests(member, resourcehelper.PodResourcesOptions{}) {
+			free[name] += amount.AsApproximateFloat64()
+		}
+	}
+	for _, node := range nodes {
+		for name := range want {
+			offered, taken := amountOf(node, name)
+			unit := 1.0
+			if name == corev1.ResourceCPU {
+				unit = 1000
+			}
+			free[name] += math.Max(0, float64(offered-taken)/unit)
+		}
+	}
+	missing := corev1.ResourceName("")
+	for name, amount := range want {
+		if free[name] < amount && (missing == "" || name < missing) {
+			missing = name
+		}
+	}
+	return missing
 }

@@ -1,86 +1,144 @@
 package coscheduling
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
-// nodeInfo is a node with pods on it.
-func nodeInfo(node *corev1.Node, pods ...*corev1.Pod) fwk.NodeInfo {
-	info := framework.NewNodeInfo(pods...)
-	info.SetNode(node)
-	return info
-}
-
 func TestRoomForGangs(t *testing.T) {
-	group := types.NamespacedName{Namespace: "ns", Name: "g"}
-	of := func(pod *corev1.Pod, group string) *corev1.Pod {
-		pod.Namespace = "ns"
-		pod.Labels = map[string]string{names.LabelPodGroup: group}
-		return pod
+	wants := func(gpus int64) *corev1.Pod { return fixture.Pod("p").GPUs(gpus).Obj() }
+	node := func(name string) *fixture.NodeBuilder { return fixture.Node(name).GPUs(8, "T4") }
+	changed := func(node *corev1.Node, change func(*corev1.Node)) *corev1.Node { change(node); return node }
+	tainted := func(key string, effect corev1.TaintEffect) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: key, Effect: effect}} }
 	}
-	wants := func(gpus int64) *corev1.Pod { return of(fixture.Pod("p").GPUs(gpus).Obj(), "g") }
-	cordoned := fixture.Node("c").GPUs(8, "T4").Obj()
-	cordoned.Spec.Unschedulable = true
+	sick := func(cards int) string {
+		text := `{"version":1,"gpus":[`
+		for i := range 8 {
+			health := "Healthy"
+			if i < cards {
+				health = "Unhealthy"
+			}
+			text += fmt.Sprintf(`{"uuid":"GPU-%d","index":%d,"memoryMiB":16384,"health":%q},`, i, i, health)
+		}
+		return text[:len(text)-1] + "]}"
+	}
+	// One card of 16 GiB, that may be shared 20 times.
+	shared := func(name string) *corev1.Node {
+		return fixture.Node(name).Label(names.LabelGPUType, "T4").SharedGPUs(1, 20).Label(names.LabelMemory, "16Gi").Obj()
+	}
+	const (
+		fits  = ""
+		short = "gang: there is room for %d of %d members now, and all start at once"
+		small = "gang: the nodes that suit it have room for %d of %d members, even when they are empty"
+	)
 	tests := map[string]struct {
 		pod     *corev1.Pod
 		members int
+		placed  int
 		nodes   []fwk.NodeInfo
-		want    fwk.Code
+		want    string
 	}{
-		"room for all": {
-			wants(8), 2, []fwk.NodeInfo{nodeInfo(fixture.Node("a").GPUs(8, "T4").Obj()), nodeInfo(fixture.Node("b").GPUs(8, "T4").Obj())}, fwk.Success,
-		},
-		"two on one node": {wants(4), 2, []fwk.NodeInfo{nodeInfo(fixture.Node("a").GPUs(8, "T4").Obj())}, fwk.Success},
+		"room for all":    {wants(8), 2, 0, infos(node("a").Obj(), node("b").Obj()), fits},
+		"two on one node": {wants(4), 2, 0, infos(node("a").Obj()), fits},
 		"room for one of two, as another pod is in the way": {
-			wants(8), 2, []fwk.NodeInfo{
-				nodeInfo(fixture.Node("a").GPUs(8, "T4").Obj()),
-				nodeInfo(fixture.Node("b").GPUs(8, "T4").Obj(), fixture.Pod("x").GPUs(1).Obj()),
-			}, fwk.Unschedulable,
+			wants(8), 2, 0, []fwk.NodeInfo{nodeInfo(node("a").Obj()), nodeInfo(node("b").Obj(), fixture.Pod("x").GPUs(1).Obj())}, fmt.Sprintf(short, 1, 2),
 		},
 		"members that have a place need none": {
-			wants(8), 2, []fwk.NodeInfo{
-				nodeInfo(fixture.Node("a").GPUs(8, "T4").Obj(), wants(8)), nodeInfo(fixture.Node("b").GPUs(8, "T4").Obj()),
-			}, fwk.Success,
+			wants(8), 2, 1, []fwk.NodeInfo{nodeInfo(node("a").Obj(), wants(8)), nodeInfo(node("b").Obj())}, fits,
 		},
-		"members of another gang have the place": {
-			wants(8), 2, []fwk.NodeInfo{
-				nodeInfo(fixture.Node("a").GPUs(8, "T4").Obj(), of(fixture.Pod("x").GPUs(8).Obj(), "h")), nodeInfo(fixture.Node("b").GPUs(8, "T4").Obj()),
-			}, fwk.Unschedulable,
-		},
-		"too few nodes even when empty, so eviction cannot help": {
-			wants(8), 2, []fwk.NodeInfo{nodeInfo(fixture.Node("a").GPUs(8, "T4").Obj())}, fwk.UnschedulableAndUnresolvable,
-		},
+		"too few nodes even when empty": {wants(8), 2, 0, infos(node("a").Obj()), fmt.Sprintf(small, 1, 2)},
 		"nodes of another pool are no room": {
-			wants(8), 2, []fwk.NodeInfo{
-				nodeInfo(fixture.Node("a").GPUs(8, "T4").Obj()), nodeInfo(fixture.Node("b").Pool("other").GPUs(8, "T4").Obj()),
-			}, fwk.UnschedulableAndUnresolvable,
+			wants(8), 2, 0, infos(node("a").Obj(), node("b").Pool("other").Obj()), fmt.Sprintf(small, 1, 2),
 		},
 		"nodes of another type are no room": {
-			of(fixture.Pod("p").GPUs(8).Type("T4").Obj(), "g"), 2, []fwk.NodeInfo{
-				nodeInfo(fixture.Node("a").GPUs(8, "T4").Obj()), nodeInfo(fixture.Node("b").GPUs(8, "A10").Obj()),
-			}, fwk.UnschedulableAndUnresolvable,
+			fixture.Pod("p").GPUs(8).Type("T4").Obj(), 2, 0, infos(node("a").Obj(), fixture.Node("b").GPUs(8, "A10").Obj()), fmt.Sprintf(small, 1, 2),
 		},
-		"cordoned nodes are no room": {
-			wants(8), 2, []fwk.NodeInfo{nodeInfo(fixture.Node("a").GPUs(8, "T4").Obj()), nodeInfo(cordoned)}, fwk.UnschedulableAndUnresolvable,
+		"nodes that the pod's affinity leaves out are no room": {
+			fixture.Pod("p").GPUs(8).Require("zone", "z1").Obj(), 2, 0, infos(node("a").Label("zone", "z1").Obj(), node("b").Label("zone", "z2").Obj()), fmt.Sprintf(small, 1, 2),
 		},
-		"without GPUs there is always room": {of(fixture.Pod("p").Obj(), "g"), 99, []fwk.NodeInfo{nodeInfo(fixture.Node("a").Obj())}, fwk.Success},
+		"a cordoned node is no room now": {
+			wants(8), 2, 0, infos(node("a").Obj(), changed(node("b").Obj(), func(n *corev1.Node) { n.Spec.Unschedulable = true })), fmt.Sprintf(short, 1, 2),
+		},
+		"an empty node that is not ready is no room now": {
+			wants(8), 2, 0, infos(node("a").Obj(), changed(node("b").Obj(), tainted(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule))), fmt.Sprintf(short, 1, 2),
+		},
+		"a node that is kept for others is none at all": {
+			wants(8), 2, 0, infos(node("a").Obj(), changed(node("b").Obj(), tainted("team", corev1.TaintEffectNoExecute))), fmt.Sprintf(small, 1, 2),
+		},
+		"a taint that only asks to stay away is room": {wants(8), 2, 0, infos(node("a").Obj(), node("b").AvoidIfPossible().Obj()), fits},
+		"a taint that the pods tolerate is room": {
+			func() *corev1.Pod {
+				p := wants(8)
+				p.Spec.Tolerations = []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}
+				return p
+			}(), 2, 0, infos(node("a").Obj(), changed(node("b").Obj(), tainted("team", corev1.TaintEffectNoSchedule))), fits,
+		},
+		"a node with a card that is not healthy has one less": {
+			wants(8), 2, 0, infos(node("a").Obj(), node("b").Annotate(names.AnnotationInventory, sick(1)).Obj()), fmt.Sprintf(small, 1, 2),
+		},
+		"and has room for those who need less": {wants(4), 3, 0, infos(node("a").Obj(), node("b").Annotate(names.AnnotationInventory, sick(4)).Obj()), fits},
+		"slots are not memory": {
+			fixture.Pod("p").SharedGPUs(1, "10Gi").Obj(), 3, 0, infos(shared("a"), shared("b")), fmt.Sprintf(small, 2, 3),
+		},
+		"shares of one card": {fixture.Pod("p").SharedGPUs(1, "5Gi").Obj(), 6, 0, infos(shared("a"), shared("b")), fits},
+		"no room for more pods": {
+			wants(0), 3, 0, infos(changed(node("a").Obj(), func(n *corev1.Node) {
+				n.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("2")
+			})), fmt.Sprintf(small, 2, 3),
+		},
+		"without GPUs there is nearly always room": {fixture.Pod("p").Obj(), 99, 0, infos(fixture.Node("a").Obj()), fits},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			found, err := roomFor(tc.pod, group, tc.nodes)
+			found, err := roomFor([]kind{{tc.pod, tc.members - tc.placed}}, tc.placed, tc.nodes, devices.NewLedger())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := found.verdict(tc.members); got.Code() != tc.want {
-				t.Errorf("got %v of %+v, want %v", got, found, tc.want)
+			if got := found.verdict(tc.members); got != tc.want {
+				t.Errorf("got %q of %+v, want %q", got, found, tc.want)
+			}
+		})
+	}
+}
+
+func infos(nodes ...*corev1.Node) (all []fwk.NodeInfo) {
+	for _, node := range nodes {
+		all = append(all, nodeInfo(node))
+	}
+	return all
+}
+
+func TestMinResources(t *testing.T) {
+	nodes := infos(fixture.Node("a").GPUs(8, "T4").Obj(), fixture.Node("b").GPUs(8, "T4").Obj())
+	member := fixture.Pod("m").GPUs(8).Obj()
+	member.Spec.NodeName = "a"
+	tests := map[string]struct {
+		want   map[corev1.ResourceName]float64
+		placed []*corev1.Pod
+		nodes  []fwk.NodeInfo
+		lacks  corev1.ResourceName
+	}{
+		"none are asked for":                  {nodes: nodes},
+		"the nodes have them":                 {want: map[corev1.ResourceName]float64{names.ResourceGPU: 16, "cpu": 256}, nodes: nodes},
+		"there are too few GPUs":              {want: map[corev1.ResourceName]float64{names.ResourceGPU: 17}, nodes: nodes, lacks: names.ResourceGPU},
+		"nobody offers it":                    {want: map[corev1.ResourceName]float64{"x.io/y": 1}, nodes: nodes, lacks: "x.io/y"},
+		"others hold some":                    {want: map[corev1.ResourceName]float64{names.ResourceGPU: 16}, nodes: []fwk.NodeInfo{nodes[0], nodeInfo(nodes[1].Node(), member)}, lacks: names.ResourceGPU},
+		"it is the gang's own that hold them": {want: map[corev1.ResourceName]float64{names.ResourceGPU: 16}, placed: []*corev1.Pod{member}, nodes: []fwk.NodeInfo{nodes[0], nodeInfo(nodes[1].Node(), member)}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := lacking(tc.want, tc.placed, tc.nodes); got != tc.lacks {
+				t.Errorf("lacks %q, want %q", got, tc.lacks)
 			}
 		})
 	}
@@ -91,13 +149,91 @@ func TestAlike(t *testing.T) {
 	if !alike(worker, fixture.Pod("b").GPUs(8).Obj()) {
 		t.Error("two workers are not alike")
 	}
+	tolerant := fixture.Pod("b").GPUs(8).Obj()
+	tolerant.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	for what, other := range map[string]*corev1.Pod{
 		"a launcher without GPUs": fixture.Pod("b").Obj(), "a worker in another pool": fixture.Pod("b").GPUs(8).Pool("x").Obj(),
-		"a worker of another type": fixture.Pod("b").GPUs(8).Annotate(names.AnnotationGPUTypes, "T4").Obj(),
-		"a worker with a helper":   fixture.Pod("b").GPUs(8).Container("c", 1).Obj(),
+		"a worker of another type":                 fixture.Pod("b").GPUs(8).Annotate(names.AnnotationGPUTypes, "T4").Obj(),
+		"a worker with a helper":                   fixture.Pod("b").GPUs(8).Container("c", 1).Obj(),
+		"a worker that asks for more memory of it": fixture.Pod("b").GPUs(8).Annotate(names.AnnotationGPUMemoryMin, "40Gi").Obj(),
+		"a worker in one zone":                     fixture.Pod("b").GPUs(8).Require("zone", "z1").Obj(),
+		"a worker that tolerates all":              tolerant,
 	} {
 		if alike(worker, other) {
 			t.Errorf("a worker is taken to be like %s", what)
 		}
+	}
+}
+
+// TestKindsAreBounded: who writes pods of a megabyte, or a thousand that all differ, does not have all of it compared in
+// each cycle.
+func TestKindsAreBounded(t *testing.T) {
+	huge := fixture.Pod("p").Require("zone", "z").Obj()
+	values := make([]string, 50_000)
+	huge.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values = values
+	for name, pod := range map[string]func(int) *corev1.Pod{
+		"pods that all differ": func(i int) *corev1.Pod { return fixture.Pod("p").CPU(int64(i + 1)).Obj() },
+		"pods of a megabyte":   func(int) *corev1.Pod { return huge.DeepCopy() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var k kinds
+			for i := range 20 {
+				k.add(pod(i))
+			}
+			if !k.varied || len(k.of) > maxKinds || k.compared > maxCompared+2*len(values) {
+				t.Errorf("%d kinds, %d compared, varied: %t", len(k.of), k.compared, k.varied)
+			}
+		})
+	}
+}
+
+// TestTheRoomIsCountedOnceForAGang while nothing changes, and again when something has.
+func TestTheRoomIsCountedOnceForAGang(t *testing.T) {
+	l := newLab(t, 1)
+	l.group("g", map[string]any{"minMember": int64(2)})
+	a, b := l.member("a"), l.member("b")
+	first, _ := l.try(a)
+	g := gangOf(a, l.groups.get(mustGroup(a)))
+	l.places.record(g).refusal.reason = "kept"
+	if again, _ := l.try(b); again != "kept" {
+		t.Errorf("the second member is told %q, want what was kept", again)
+	}
+	changes := map[string]func(){
+		"a node has come": func() { l.infos = append(l.infos, nodeInfo(fixture.Node("new").Obj())) },
+		"a pod has come to a node": func() {
+			l.infos[0].AddPodInfo(podInfo(t, fixture.Pod("x").Obj()))
+		},
+		"the PodGroup was changed": func() {
+			l.group("g", map[string]any{"minMember": int64(2)}, func(g *unstructured.Unstructured) { g.SetResourceVersion("2") })
+		},
+		"a member asks for other": func() { l.member("b", func(p *corev1.Pod) { p.Labels[names.LabelPool] = "x" }) },
+	}
+	for name, change := range changes {
+		l.places.record(g).refusal.reason = "kept"
+		change()
+		if again, _ := l.try(a); again == "kept" || again == "" {
+			t.Errorf("%s: the member is told %q, want what is true now, as %q was", name, again, first)
+		}
+	}
+}
+
+func BenchmarkRoomFor(b *testing.B) {
+	for _, count := range []int{1000, 5000} {
+		var nodes []fwk.NodeInfo
+		for i := range count {
+			var pods []*corev1.Pod
+			for j := range 30 {
+				pods = append(pods, fixture.Pod(fmt.Sprintf("p-%d-%d", i, j)).Label("app", "x").Label("b", "c").Obj())
+			}
+			nodes = append(nodes, nodeInfo(fixture.Node(fmt.Sprint("n", i)).GPUs(8, "T4").Obj(), pods...))
+		}
+		pod, ledger := fixture.Pod("m").GPUs(9).Obj(), devices.NewLedger()
+		b.Run(fmt.Sprint("nodes=", count), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := roomFor([]kind{{pod, 8}}, 0, nodes, ledger); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

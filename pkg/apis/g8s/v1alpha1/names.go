@@ -113,6 +113,9 @@ const (
 	// PodGroupAPIVersion and PodGroupKind name scheduler-plugins' PodGroup.
 	PodGroupAPIVersion = "scheduling.x-k8s.io/v1alpha1"
 	PodGroupKind       = "PodGroup"
+	// AnnotationSeveralOwners, on a PodGroup, with the value [True], makes one gang of pods that have different
+	// controllers, such as the launcher and the workers of an MPIJob. Without it each controller's pods are a gang.
+	AnnotationSeveralOwners = "g8s.host/several-owners"
 )
 
 // Labels of what quotas consist of.

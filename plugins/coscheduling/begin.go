@@ -1,0 +1,144 @@
+package coscheduling
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+const (
+	// reasonNoGroup is told of a pod whose PodGroup is not there.
+	reasonNoGroup = "PodGroup not found"
+	// reasonBackoff is told while podGroupBackoffSeconds run.
+	reasonBackoff = "gang: a member found no place a moment ago"
+	// reasonUnread begins what is told of a PodGroup that cannot be read.
+	reasonUnread = "gang: the PodGroup cannot be used: "
+)
+
+// PreFilter turns a member away while there is no room for all of a gang. Without that gangs would take places and give
+// them up again without end, and wake each other up each time. A gang that has begun goes on. No status of it lets others
+// be evicted: what is missing is room for several.
+//
+// Pods of no gang are skipped, and those whose gang runs without them: they are placed like any other.
+func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	name, ok := groupOf(pod)
+	if !ok || p.finished.before(pod) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	group := p.groups.get(name)
+	if reason := unusable(group); reason != "" {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
+	}
+	m := p.membersOf(pod, group)
+	if m.bound+1 >= group.minMember {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	if reason := p.refuse(gangOf(pod, group), group, &m, nodes); reason != "" {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
+	}
+	state.Write(stateKey, &dryRun{})
+	return nil, nil
+}
+
+// unusable says why no gang can be made of a PodGroup, "" if one can.
+func unusable(group *podGroup) string {
+	switch {
+	case group == nil:
+		return reasonNoGroup
+	case group.problem != "":
+		return reasonUnread + group.problem
+	}
+	return ""
+}
+
+// refuse says why a gang may not begin, "" if it may.
+func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInfo) string {
+	if reason := m.missing(group.minMember); reason != "" {
+		return reason
+	}
+	if p.args.backoff > 0 && p.now().Before(p.places.failed(g).Add(p.args.backoff)) {
+		return reasonBackoff
+	}
+	if len(m.placed) > m.bound { // this process found room for all, and has given some of it to others
+		return ""
+	}
+	on := basisOf(nodes, group, m)
+	if reason := p.places.refused(g, on, m.kinds.of); reason != "" {
+		return reason
+	}
+	reason := p.withoutRoom(group, m, nodes)
+	if reason != "" {
+		p.places.refuse(g, refusal{on: on, kinds: m.kinds.of, reason: reason})
+	}
+	return reason
+}
+
+// withoutRoom says why there is no room for all members, "" when there may be: also when they are too many kinds, which
+// would have to be planned one by one.
+func (p *Plugin) withoutRoom(group *podGroup, m *members, nodes []fwk.NodeInfo) string {
+	if name := lacking(group.minResources, m.placed, nodes); name != "" {
+		return fmt.Sprintf("gang: the nodes have less %s free than spec.minResources of the PodGroup asks for", name)
+	}
+	if m.kinds.varied {
+		return ""
+	}
+	found, err := roomFor(m.kinds.of, len(m.placed), nodes, p.cards)
+	if err != nil {
+		return "" // GPUFilter tells what is wrong with the pod
+	}
+	return found.verdict(group.minMember)
+}
+
+// basisOf is what a verdict on the room rests on. Every change of a node gives its NodeInfo the next generation.
+func basisOf(nodes []fwk.NodeInfo, group *podGroup, m *members) basis {
+	on := basis{nodes: len(nodes), group: string(group.UID) + "/" + group.ResourceVersion, placed: len(m.placed)}
+	for _, node := range nodes {
+		on.generation = max(on.generation, node.GetGeneration())
+	}
+	return on
+}
+
+// dryRun is the state of a cycle of a member. Evicting is set in the copies of it with which preemption tries what would be
+// if some pods were gone.
+type dryRun struct{ evicting bool }
+
+const stateKey fwk.StateKey = "PreFilter" + Name
+
+// Clone implements fwk.StateData.
+func (d *dryRun) Clone() fwk.StateData { clone := *d; return &clone }
+
+// PreFilterExtensions returns the plugin: it wants to know when pods are taken away.
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
+
+// AddPod changes nothing.
+func (*Plugin) AddPod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo, fwk.NodeInfo) *fwk.Status {
+	return nil
+}
+
+// RemovePod notes that a pod is taken off a node, which preemption alone does.
+func (*Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
+	if data, err := state.Read(stateKey); err == nil {
+		if run, ok := data.(*dryRun); ok {
+			run.evicting = true
+		}
+	}
+	return nil
+}
+
+// reasonNoEviction is what preemption is told of each node that it could make room on.
+const reasonNoEviction = "gang: nobody is evicted for one member of it"
+
+// Filter lets no member have others evicted: each would evict for itself alone, so that a gang for which one node is
+// missing evicted once a member, and one that cannot start for another reason did so over and over.
+func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
+	data, err := state.Read(stateKey)
+	if err != nil {
+		return nil
+	}
+	if run, ok := data.(*dryRun); ok && run.evicting {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNoEviction)
+	}
+	return nil
+}

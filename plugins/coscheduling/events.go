@@ -1,0 +1,191 @@
+package coscheduling
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/hint"
+)
+
+// EventsToRegister names what can make room for a gang, and what can make it whole. Only members whom this plugin turned
+// away wait for it. PodGroups are not among them: kube-scheduler would follow them with an informer of its own, for which
+// it waits at its start, also where there are none. What follow does takes its place.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	nodeEvents := fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint | fwk.UpdateNodeAnnotation
+	podEvents := fwk.Add | fwk.Delete | fwk.UpdatePodLabel | fwk.UpdatePodScaleDown | fwk.UpdatePodToleration
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeEvents}, QueueingHintFn: afterNodeChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: podEvents}, QueueingHintFn: p.afterPodChange},
+	}, nil
+}
+
+// afterNodeChange queues a member when a node of its pool has come or changed. Of annotations the inventory alone says what
+// there is room for.
+func afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := hint.Objects[*corev1.Node](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if pool := gpu.PodPool(pod); after == nil || pool != "" && gpu.PoolOf(after) != pool {
+		return fwk.QueueSkip, nil
+	}
+	return hint.QueueIf(before == nil || !sameOffer(before, after)), nil
+}
+
+// sameOffer reports whether nothing changed of what room counts.
+func sameOffer(before, after *corev1.Node) bool {
+	return before.Annotations[names.AnnotationInventory] == after.Annotations[names.AnnotationInventory] &&
+		maps.Equal(before.Labels, after.Labels) && sameAmounts(before.Status.Allocatable, after.Status.Allocatable) &&
+		before.Spec.Unschedulable == after.Spec.Unschedulable && slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value })
+}
+
+// afterPodChange queues a member when a pod leaves a node, or asks for less there; when a sibling has come or has got a
+// place, and when the pod itself was changed.
+func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := hint.Objects[*corev1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	switch {
+	case before == nil && after == nil:
+		return fwk.QueueSkip, nil
+	case after == nil:
+		return hint.QueueIf(p.leavesRoom(before, pod) && !(sameGroup(before, pod) && p.gaveUp(before))), nil
+	case before == nil:
+		return hint.QueueIf(sameGroup(after, pod)), nil
+	}
+	return hint.QueueIf(after.UID == pod.UID || sameGroup(after, pod) || p.leavesRoom(after, pod)), nil
+}
+
+func sameGroup(a, b *corev1.Pod) bool {
+	first, ok := groupOf(a)
+	second, _ := groupOf(b)
+	return ok && first == second
+}
+
+// leavesRoom reports whether a pod had a place in the pool of a member.
+func (p *Plugin) leavesRoom(gone, member *corev1.Pod) bool {
+	if gone.Spec.NodeName == "" {
+		return false
+	}
+	node, err := p.nodes.Get(gone.Spec.NodeName)
+	pool := gpu.PodPool(member)
+	return err == nil && (pool == "" || gpu.PoolOf(node) == pool)
+}
+
+// gaveUp reports whether a pod is there still that is said to have left its node: it only lost its place in this
+// scheduler. To its siblings that is no news, and they would wake each other up for ever.
+func (p *Plugin) gaveUp(pod *corev1.Pod) bool {
+	object, found, err := p.pods.GetByKey(pod.Namespace + "/" + pod.Name)
+	there, ok := object.(*corev1.Pod)
+	return err == nil && found && ok && there.UID == pod.UID && there.Spec.NodeName == ""
+}
+
+// follow keeps in step with pods that get their places from others, and with PodGroups.
+func (p *Plugin) follow(pods cache.SharedIndexInformer) error {
+	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { p.podChanged(object) },
+		UpdateFunc: func(_, object any) { p.podChanged(object) },
+		DeleteFunc: p.podGone,
+	})
+	if err != nil {
+		return fmt.Errorf("following pods: %w", err)
+	}
+	_, err = p.groups.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) { p.groupChanged(nil, object) },
+		UpdateFunc: func(old, object any) {
+			before, _ := old.(*podGroup)
+			p.groupChanged(before, object)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("following PodGroups: %w", err)
+	}
+	return nil
+}
+
+// podChanged notes a member that is bound, whoever bound it: the gang may be whole by that.
+func (p *Plugin) podChanged(object any) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	name, ok := groupOf(pod)
+	if !ok || pod.Spec.NodeName == "" {
+		return
+	}
+	if !lives(pod) {
+		p.forget(pod)
+		return
+	}
+	if group := p.groups.get(name); group != nil {
+		p.places.bind(gangOf(pod, group), pod.UID)
+		p.reconsider(pod, group)
+	}
+}
+
+func (p *Plugin) podGone(object any) {
+	if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = last.Obj
+	}
+	if pod, ok := object.(*corev1.Pod); ok {
+		p.forget(pod)
+	}
+}
+
+// forget drops what is kept of a member that is gone, and of its gang with the last.
+func (p *Plugin) forget(pod *corev1.Pod) {
+	if _, ok := groupOf(pod); !ok {
+		return
+	}
+	if g, ok := p.places.forget(pod.UID); ok {
+		p.tidy(g)
+	}
+}
+
+// groupChanged has a member tried that waited for the PodGroup, or for what it says now. If it gets a place, that has the
+// others tried.
+func (p *Plugin) groupChanged(before *podGroup, object any) {
+	group, ok := object.(*podGroup)
+	if !ok || before != nil && before.sameRules(group) {
+		return
+	}
+	seen := map[gang]bool{}
+	for _, pod := range p.podsOf(group) {
+		if g := gangOf(pod, group); !seen[g] && p.placeOf(pod) == none && len(pod.Spec.SchedulingGates) == 0 {
+			seen[g] = true
+			p.handle.Activate(klog.Background(), map[string]*corev1.Pod{
+				types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}.String(): pod,
+			})
+			p.reconsider(pod, group)
+		}
+	}
+}
+
+// reconsider lets those go on that wait, if by what has happened meanwhile their gang is whole.
+func (p *Plugin) reconsider(pod *corev1.Pod, group *podGroup) {
+	g := gangOf(pod, group)
+	if p.places.waitingOf(g) == 0 || group.problem != "" {
+		return
+	}
+	if m := p.membersOf(pod, group); len(m.placed)+here(p.placeOf(pod)) >= group.minMember {
+		p.letGo(g)
+	}
+}
+
+func here(at place) int {
+	if at == held || at == bound {
+		return 1
+	}
+	return 0
+}

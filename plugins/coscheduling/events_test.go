@@ -1,0 +1,105 @@
+package coscheduling
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/fixture"
+)
+
+func podInfo(t *testing.T, pod *corev1.Pod) fwk.PodInfo {
+	t.Helper()
+	info, err := framework.NewPodInfo(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+func TestMembersWaitForWhatMakesRoom(t *testing.T) {
+	l := newLab(t, 1)
+	events, err := l.EventsToRegister(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := l.member("waiting", func(p *corev1.Pod) { p.Labels[names.LabelPool] = "default" })
+	sibling := l.member("sibling")
+	running := fixture.Pod("x").GPUs(1).Obj()
+	running.Spec.NodeName = "n0"
+	there := fixture.Node("n0").GPUs(8, "T4").Obj()
+	with := func(change func(*corev1.Node)) *corev1.Node { n := there.DeepCopy(); change(n); return n }
+	tests := map[string]struct {
+		event       fwk.ClusterEvent
+		before, now any
+		wakes       bool
+	}{
+		"a pod has left its node":              {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, running, nil, true},
+		"a pod that had none was deleted":      {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, fixture.Pod("y").Obj(), nil, false},
+		"a sibling gave up its place":          {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, placed(sibling, "n0"), nil, false},
+		"a sibling was deleted":                {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, placed(renamedTo(sibling, "gone"), "n0"), nil, true},
+		"a member of another gang gave it up":  {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, placed(l.member("h", func(p *corev1.Pod) { p.Labels[names.LabelPodGroup] = "h" }), "n0"), nil, true},
+		"a pod asks for less":                  {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodScaleDown}, running, running, true},
+		"the pod itself tolerates more":        {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodToleration}, waiting, waiting, true},
+		"a sibling has come":                   {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add}, nil, sibling, true},
+		"another pod has come":                 {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add}, nil, running, false},
+		"a node has come":                      {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, there, true},
+		"a node of another pool has come":      {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, fixture.Node("o").Pool("other").Obj(), false},
+		"a node has more GPUs":                 {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}, fixture.Node("n0").Obj(), there, true},
+		"a node joined the pool":               {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeLabel}, fixture.Node("n0").Pool("other").GPUs(8, "T4").Obj(), there, true},
+		"a node is ready again":                {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}, with(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} }), there, true},
+		"a card is healthy again":              {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAnnotation}, with(func(n *corev1.Node) { n.Annotations = map[string]string{names.AnnotationInventory: "x"} }), there, true},
+		"a node has an annotation of somebody": {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAnnotation}, with(func(n *corev1.Node) { n.Annotations = map[string]string{"x": "y"} }), there, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			at := slices.IndexFunc(events, func(e fwk.ClusterEventWithHint) bool {
+				return e.Event.Resource == tc.event.Resource && e.Event.ActionType&tc.event.ActionType != 0
+			})
+			if at < 0 {
+				t.Fatal("members do not hear of it")
+			}
+			if got, err := events[at].QueueingHintFn(klog.Background(), waiting, tc.before, tc.now); err != nil || (got == fwk.Queue) != tc.wakes {
+				t.Errorf("%v, %v; want it to wake the member: %t", got, err, tc.wakes)
+			}
+		})
+	}
+}
+
+func placed(pod *corev1.Pod, node string) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.Spec.NodeName = node
+	return pod
+}
+
+func renamedTo(pod *corev1.Pod, name string) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.Name, pod.UID = name, "other"
+	return pod
+}
+
+// TestAPodGroupWakesOneMember of each gang, however many there are: who changes it all the time has no other pods tried.
+func TestAPodGroupWakesOneMember(t *testing.T) {
+	l := newLab(t, 2)
+	for _, name := range []string{"a", "b", "c"} {
+		l.member(name)
+	}
+	l.member("running", boundTo("n0"))
+	l.member("other-owner", ownedBy("other"))
+	l.group("g", map[string]any{"minMember": int64(2)})
+	group := l.groups.get(mustGroup(l.member("a")))
+	l.groupChanged(nil, group)
+	if len(l.activated) != 2 || slices.Contains(l.activated, "ns/running") {
+		t.Errorf("activated %v, want one member of each owner that waits", l.activated)
+	}
+	l.activated = nil
+	l.groupChanged(group, group)
+	if len(l.activated) > 0 {
+		t.Errorf("activated %v, though the PodGroup says the same", l.activated)
+	}
+}

@@ -1,0 +1,139 @@
+package coscheduling
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// gang is the name of a gang: the pods with the label of one PodGroup that one controller made. The pods of a job that is
+// gone, or of another one, are no members, whatever their label says.
+type gang struct {
+	group types.NamespacedName
+	// owner is the pods' controller, "" for pods without one, and where the PodGroup gathers those of several.
+	owner types.UID
+}
+
+// groupOf returns the PodGroup of a pod, and false if it is in none.
+func groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	name := pod.Labels[names.LabelPodGroup]
+	return types.NamespacedName{Namespace: pod.Namespace, Name: name}, name != ""
+}
+
+func gangOf(pod *corev1.Pod, group *podGroup) gang {
+	g := gang{group: types.NamespacedName{Namespace: group.Namespace, Name: group.Name}}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && !group.severalOwners {
+		g.owner = owner.UID
+	}
+	return g
+}
+
+// lives says whether a pod counts: one that leaves or has ended holds no place for the others.
+func lives(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// byGroup is the index of pods by their PodGroup.
+const byGroup = "scheduling.x-k8s.io/pod-group"
+
+// indexByGroup adds the index to an informer of pods, once for all profiles.
+func indexByGroup(pods cache.SharedIndexInformer) error {
+	if _, ok := pods.GetIndexer().GetIndexers()[byGroup]; ok {
+		return nil
+	}
+	if err := pods.AddIndexers(cache.Indexers{byGroup: groupKeys}); err != nil {
+		return fmt.Errorf("indexing pods by their PodGroup: %w", err)
+	}
+	return nil
+}
+
+func groupKeys(object any) ([]string, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return nil, nil
+	}
+	if group, ok := groupOf(pod); ok && lives(pod) {
+		return []string{group.String()}, nil
+	}
+	return nil, nil
+}
+
+// members are the live pods of a gang, as one of them sees it that is to be placed.
+type members struct {
+	// placed are the others that have a place: bound, or on their way to it. bound are those that the API server knows of.
+	placed []*corev1.Pod
+	bound  int
+	// waiting is how many this scheduler is to place, the pod itself among them, kinds are those by what they ask.
+	waiting int
+	kinds   kinds
+	// gated are held back, foreign are another scheduler's to place.
+	gated, foreign int
+}
+
+// place is where a pod stands.
+type place int
+
+const (
+	none place = iota
+	held       // it has a place by a decision of this process, which the API server may not know yet
+	bound
+	gone // with its node
+)
+
+// membersOf gathers the gang of a pod from the pods of its PodGroup.
+func membersOf(pod *corev1.Pod, group *podGroup, pods []*corev1.Pod, placeOf func(*corev1.Pod) place) members {
+	own := gangOf(pod, group)
+	var m members
+	m.add(pod)
+	for _, other := range pods {
+		if other.UID == pod.UID || !lives(other) || gangOf(other, group) != own {
+			continue
+		}
+		switch at := placeOf(other); {
+		case at == gone:
+		case at != none:
+			m.placed = append(m.placed, other)
+			if at == bound {
+				m.bound++
+			}
+		case other.Spec.SchedulerName != pod.Spec.SchedulerName:
+			m.foreign++
+		case len(other.Spec.SchedulingGates) > 0:
+			m.gated++
+		default:
+			m.add(other)
+		}
+	}
+	return m
+}
+
+func (m *members) add(pod *corev1.Pod) {
+	m.waiting++
+	m.kinds.add(pod)
+}
+
+const (
+	// reasonGated is told where members have scheduling gates.
+	reasonGated = "gang: gated pods in the same PodGroup"
+	// reasonForeign is told where members name another scheduler.
+	reasonForeign = "gang: members that have no place yet name another scheduler: give all members of the PodGroup the same schedulerName"
+)
+
+// missing says which members are not there to be placed, "" if there are enough. gpuctl reads the numbers.
+func (m *members) missing(want int) string {
+	ready := len(m.placed) + m.waiting
+	switch all := ready + m.gated + m.foreign; {
+	case ready >= want:
+		return ""
+	case all < want:
+		return fmt.Sprintf("cannot find enough sibling pods, current pods number: %d, minMember of group: %d", all, want)
+	case ready+m.gated < want:
+		return reasonForeign
+	}
+	return reasonGated
+}

@@ -1,0 +1,165 @@
+package coscheduling
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// The bounds of a PodGroup, which are those of the CRD in manifests/crds, too. A cluster may have a CRD without them, so
+// they are held here as well.
+const (
+	// maxMembers is twice the nodes of the largest cluster that Kubernetes is made for.
+	maxMembers = 10_000
+	// maxTimeout is the longest that kube-scheduler lets a pod wait in Permit.
+	maxTimeout = 15 * time.Minute
+	// maxResources is how many resources one may name: each is added up over all nodes.
+	maxResources = 16
+	// maxNameLength is that of a resource's name, with its prefix.
+	maxNameLength = 316
+)
+
+// podGroup is what a PodGroup says, and all that is kept of one. A PodGroup that cannot be read has a problem and is kept
+// like any other, so that it is one gang that waits, with a reason.
+type podGroup struct {
+	metav1.ObjectMeta
+
+	minMember int
+	// timeout is how long members wait for the others, 0 for the profile's default.
+	timeout time.Duration
+	// minResources are in cores, bytes and pieces.
+	minResources map[corev1.ResourceName]float64
+	// severalOwners says that pods of different controllers are members of one gang.
+	severalOwners bool
+	// problem says which field cannot be used and what to write instead; "" is none.
+	problem string
+}
+
+// sameRules says whether two states of a PodGroup ask for the same of the scheduler.
+func (g *podGroup) sameRules(other *podGroup) bool {
+	return g.minMember == other.minMember && g.timeout == other.timeout && g.severalOwners == other.severalOwners &&
+		g.problem == other.problem && maps.Equal(g.minResources, other.minResources)
+}
+
+// readPodGroup reads what users wrote, without their types: whatever it holds, there is a result.
+func readPodGroup(object *unstructured.Unstructured) *podGroup {
+	g := &podGroup{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
+			ResourceVersion: object.GetResourceVersion(), CreationTimestamp: object.GetCreationTimestamp(),
+		},
+		minMember:     1,
+		severalOwners: object.GetAnnotations()[names.AnnotationSeveralOwners] == names.True,
+	}
+	spec, ok := object.Object["spec"].(map[string]any)
+	if !ok && object.Object["spec"] != nil {
+		g.problem = "spec is no object"
+		return g
+	}
+	g.problem = g.readSpec(spec)
+	return g
+}
+
+// readSpec returns what is wrong with a spec, "" for nothing.
+func (g *podGroup) readSpec(spec map[string]any) string {
+	if value := spec["minMember"]; value != nil {
+		members, ok := value.(int64)
+		if !ok || members < 1 || members > maxMembers {
+			return fmt.Sprintf("spec.minMember is %s, want a whole number from 1 to %d", shown(value), maxMembers)
+		}
+		g.minMember = int(members)
+	}
+	if value := spec["scheduleTimeoutSeconds"]; value != nil {
+		seconds, ok := value.(int64)
+		if !ok || seconds < 0 {
+			return fmt.Sprintf("spec.scheduleTimeoutSeconds is %s, want a whole number from 0 to %d", shown(value), int(maxTimeout.Seconds()))
+		}
+		// More was of no effect at any time: kube-scheduler cuts it off.
+		g.timeout = time.Duration(min(seconds, int64(maxTimeout.Seconds()))) * time.Second
+	}
+	return g.readResources(spec["minResources"])
+}
+
+func (g *podGroup) readResources(value any) string {
+	if value == nil {
+		return ""
+	}
+	resources, ok := value.(map[string]any)
+	if !ok {
+		return "spec.minResources is " + shown(value) + ", want resources and amounts, such as nvidia.com/gpu: 16"
+	}
+	if len(resources) > maxResources {
+		return fmt.Sprintf("spec.minResources has %d resources, want at most %d", len(resources), maxResources)
+	}
+	g.minResources = make(map[corev1.ResourceName]float64, len(resources))
+	for _, name := range slices.Sorted(maps.Keys(resources)) {
+		if len(name) > maxNameLength {
+			return fmt.Sprintf("spec.minResources names a resource of %d characters, want at most %d", len(name), maxNameLength)
+		}
+		amount, ok := quantity(resources[name])
+		if !ok {
+			return fmt.Sprintf("spec.minResources.%s is %s, want an amount such as 500m, 8 or 64Gi", name, shown(resources[name]))
+		}
+		g.minResources[corev1.ResourceName(name)] = amount
+	}
+	return ""
+}
+
+// writtenQuantity is how an amount may be written: as Kubernetes reads it, of a bounded length and with an exponent of two
+// digits at most. Kubernetes' own arithmetic has no bounds; 1e99 is 0 to it.
+var writtenQuantity = regexp.MustCompile(`^\+?([0-9]{1,18}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]{1,2}))?$`)
+
+// units are the factors of Kubernetes' suffixes.
+var units = map[string]float64{
+	"": 1, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60,
+}
+
+// quantity reads an amount that is not negative.
+func quantity(value any) (float64, bool) {
+	switch value := value.(type) {
+	case int64:
+		return float64(value), value >= 0
+	case string:
+		match := writtenQuantity.FindStringSubmatch(value)
+		if match == nil {
+			return 0, false
+		}
+		number, err := strconv.ParseFloat(match[1], 64)
+		if err != nil {
+			return 0, false
+		}
+		exponent := 0
+		if match[3] != "" {
+			exponent, err = strconv.Atoi(match[3])
+		}
+		return number * units[match[2]] * math.Pow10(exponent), err == nil
+	}
+	return 0, false
+}
+
+// shownLength bounds what of a user's value is repeated to the user: it is written on each member.
+const shownLength = 40
+
+// shown writes a value of any size for a message.
+func shown(value any) string {
+	switch value := value.(type) {
+	case string:
+		return fmt.Sprintf("%.*q", shownLength, value)
+	case int64, float64, bool:
+		return fmt.Sprint(value)
+	case []any:
+		return "a list"
+	}
+	return "an object"
+}

@@ -1,0 +1,98 @@
+package coscheduling
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestPodGroupsAreReadWhateverTheyHold(t *testing.T) {
+	many := map[string]any{}
+	for i := range maxResources + 1 {
+		many[fmt.Sprint("r", i)] = "1"
+	}
+	long := strings.Repeat("x", 1<<20)
+	tests := map[string]struct {
+		spec    any
+		want    podGroup
+		problem string
+	}{
+		"nothing is one member": {nil, podGroup{minMember: 1}, ""},
+		"all there is": {
+			map[string]any{"minMember": int64(4), "scheduleTimeoutSeconds": int64(20), "minResources": map[string]any{"cpu": "500m", "memory": "64Gi", "nvidia.com/gpu": int64(32), "x": "1e3"}},
+			podGroup{minMember: 4, timeout: 20 * time.Second, minResources: map[corev1.ResourceName]float64{"cpu": .5, "memory": 64 << 30, "nvidia.com/gpu": 32, "x": 1000}}, "",
+		},
+		"the most members":                    {map[string]any{"minMember": int64(10_000)}, podGroup{minMember: 10_000}, ""},
+		"one more":                            {map[string]any{"minMember": int64(10_001)}, podGroup{}, "spec.minMember is 10001, want a whole number from 1 to 10000"},
+		"a million members":                   {map[string]any{"minMember": int64(1_000_000)}, podGroup{}, "spec.minMember is 1000000"},
+		"more members than fit in 32 bits":    {map[string]any{"minMember": int64(3_000_000_000)}, podGroup{}, "spec.minMember is 3000000000"},
+		"more than fit in 64":                 {map[string]any{"minMember": 1e30}, podGroup{}, "spec.minMember is 1e+30"},
+		"no member":                           {map[string]any{"minMember": int64(0)}, podGroup{}, "spec.minMember is 0"},
+		"less than none":                      {map[string]any{"minMember": int64(-1)}, podGroup{}, "spec.minMember is -1"},
+		"a text for a number":                 {map[string]any{"minMember": long}, podGroup{}, `spec.minMember is "xxx`},
+		"a list for a number":                 {map[string]any{"minMember": []any{long}}, podGroup{}, "spec.minMember is a list"},
+		"a spec that is none":                 {"x", podGroup{}, "spec is no object"},
+		"a timeout that fits nowhere":         {map[string]any{"scheduleTimeoutSeconds": int64(3_000_000_000)}, podGroup{minMember: 1, timeout: 15 * time.Minute}, ""},
+		"a timeout in the past":               {map[string]any{"scheduleTimeoutSeconds": int64(-1)}, podGroup{}, "spec.scheduleTimeoutSeconds is -1, want a whole number from 0 to 900"},
+		"an amount that Kubernetes refuses":   {map[string]any{"minResources": map[string]any{"cpu": "1e1.5"}}, podGroup{}, `spec.minResources.cpu is "1e1.5", want an amount such as 500m, 8 or 64Gi`},
+		"an amount without end":               {map[string]any{"minResources": map[string]any{"cpu": "1e999999999"}}, podGroup{}, `spec.minResources.cpu is "1e999999999"`},
+		"a negative amount":                   {map[string]any{"minResources": map[string]any{"cpu": "-1"}}, podGroup{}, `spec.minResources.cpu is "-1"`},
+		"a negative number":                   {map[string]any{"minResources": map[string]any{"cpu": int64(-1)}}, podGroup{}, `spec.minResources.cpu is -1`},
+		"an amount of a megabyte":             {map[string]any{"minResources": map[string]any{"cpu": strings.Repeat("1", 1<<20)}}, podGroup{}, `spec.minResources.cpu is "111`},
+		"more resources than can be added up": {map[string]any{"minResources": many}, podGroup{}, "spec.minResources has 17 resources, want at most 16"},
+		"a name of a megabyte":                {map[string]any{"minResources": map[string]any{long: "1"}}, podGroup{}, "a resource of 1048576 characters"},
+		"resources that are a list":           {map[string]any{"minResources": []any{}}, podGroup{}, "spec.minResources is a list"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := readPodGroup(&unstructured.Unstructured{Object: map[string]any{"spec": tc.spec}})
+			if len(got.problem) > 500 || (tc.problem == "") != (got.problem == "") || !strings.Contains(got.problem, tc.problem) {
+				t.Fatalf("problem %.600q, want %q", got.problem, tc.problem)
+			}
+			if tc.problem != "" {
+				return
+			}
+			if diff := cmp.Diff(&tc.want, got, cmp.AllowUnexported(podGroup{}), cmpopts.IgnoreTypes(metav1.ObjectMeta{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestLittleIsKeptOfAPodGroup, so that who writes a megabyte into each does not fill the scheduler.
+func TestLittleIsKeptOfAPodGroup(t *testing.T) {
+	object := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"phase": strings.Repeat("x", 1<<20)}}}
+	object.SetAnnotations(map[string]string{"a": strings.Repeat("x", 1<<20)})
+	kept, err := keepRules(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := len(fmt.Sprintf("%+v", kept)); size > 2000 {
+		t.Errorf("%d bytes are kept", size)
+	}
+}
+
+// TestAnUnreadablePodGroupIsOneGangThatWaits with what to change, and no other gang hears of it.
+func TestAnUnreadablePodGroupIsOneGangThatWaits(t *testing.T) {
+	l := newLab(t, 2)
+	l.group("bad", map[string]any{"minMember": int64(3_000_000_000)})
+	l.group("g", map[string]any{"minMember": int64(1)})
+	bad := l.member("bad", func(p *corev1.Pod) { p.Labels["scheduling.x-k8s.io/pod-group"] = "bad" })
+	if reason, _ := l.try(bad); reason != "gang: the PodGroup cannot be used: spec.minMember is 3000000000, want a whole number from 1 to 10000" {
+		t.Errorf("its member is told %q", reason)
+	}
+	if reason, waits := l.try(l.member("good")); reason != "" || waits {
+		t.Errorf("the member of another gang: %q, waits: %t", reason, waits)
+	}
+	missing := l.member("missing", func(p *corev1.Pod) { p.Labels["scheduling.x-k8s.io/pod-group"] = "none" })
+	if reason, _ := l.try(missing); reason != reasonNoGroup {
+		t.Errorf("a member without a PodGroup is told %q, want %q", reason, reasonNoGroup)
+	}
+}

@@ -1,0 +1,144 @@
+package coscheduling
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// defaultTimeout is how long members wait where neither the profile nor the PodGroup says, as in scheduler-plugins.
+const defaultTimeout = time.Minute
+
+const (
+	// reasonWhole is told of each member for which there is no place.
+	reasonWhole = "gang: the other members give up their places until all fit at once"
+	// What members are told that give up their places: another one found none, or lost its own.
+	reasonSibling = "optimistic rejection in PostFilter"
+	reasonLost    = "rejection in Unreserve"
+)
+
+// Permit lets a member wait until all have a place. It counts those who have one: the live members that are bound, whoever
+// bound them, and those that this process holds.
+func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
+	name, ok := groupOf(pod)
+	if !ok || p.finished.before(pod) {
+		return nil, 0
+	}
+	group := p.groups.get(name)
+	if reason := unusable(group); reason != "" { // it was changed since PreFilter
+		return fwk.NewStatus(fwk.Unschedulable, reason), 0
+	}
+	g, m := gangOf(pod, group), p.membersOf(pod, group)
+	switch placed := len(m.placed) + 1; {
+	case placed < group.minMember:
+		if p.places.waitingOf(g) == 0 { // the first has the others tried, and they need nobody to be
+			p.activate(pod, group)
+		}
+		p.places.wait(g, pod.UID)
+		return fwk.NewStatus(fwk.Wait), cmp.Or(group.timeout, p.args.timeout, defaultTimeout)
+	case placed == group.minMember: // those that are more than it takes may have a place now
+		p.activate(pod, group)
+	}
+	p.places.pass(g, pod.UID)
+	p.places.succeed(g)
+	p.letGo(g)
+	return nil, 0
+}
+
+// letGo lets the members of a gang go on that wait for the others.
+func (p *Plugin) letGo(g gang) {
+	waiting := p.places.takeWaiting(g)
+	if waiting.Len() == 0 {
+		return
+	}
+	for pod := range waiting {
+		p.places.pass(g, pod)
+	}
+	p.handle.IterateOverWaitingPods(func(held fwk.WaitingPod) {
+		if waiting.Has(held.GetPod().UID) {
+			held.Allow(Name)
+		}
+	})
+}
+
+// giveUp has the members of a gang give up their places that wait for the others, so that no part of a gang keeps GPUs
+// from others.
+func (p *Plugin) giveUp(g gang, reason string) {
+	waiting := p.places.takeWaiting(g)
+	if waiting.Len() == 0 {
+		return
+	}
+	p.handle.IterateOverWaitingPods(func(held fwk.WaitingPod) {
+		if waiting.Has(held.GetPod().UID) {
+			held.Reject(Name, reason)
+		}
+	})
+}
+
+// activate has the members tried that wait in the queue.
+func (p *Plugin) activate(pod *corev1.Pod, group *podGroup) {
+	siblings := map[string]*corev1.Pod{}
+	own := gangOf(pod, group)
+	for _, other := range p.podsOf(group) {
+		if other.UID != pod.UID && gangOf(other, group) == own && p.placeOf(other) == none {
+			siblings[types.NamespacedName{Namespace: other.Namespace, Name: other.Name}.String()] = other
+		}
+	}
+	if len(siblings) > 0 {
+		p.handle.Activate(klog.Background(), siblings)
+	}
+}
+
+// Reserve does nothing: Permit counts the place.
+func (*Plugin) Reserve(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status { return nil }
+
+// Unreserve has all members give up their places that wait, when one loses its own.
+func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	g, ok := p.places.forget(pod.UID)
+	if !ok {
+		return // it had none, or gave it up with the others
+	}
+	p.places.fail(g, p.now())
+	p.giveUp(g, reasonLost)
+	p.tidy(g)
+}
+
+// PostFilter has the members that wait give up their places when one finds none.
+func (p *Plugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	name, ok := groupOf(pod)
+	if !ok {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	group := p.groups.get(name)
+	if unusable(group) != "" {
+		return nil, fwk.NewStatus(fwk.Unschedulable) // PreFilter has said why
+	}
+	g, m := gangOf(pod, group), p.membersOf(pod, group)
+	if len(m.placed) >= group.minMember || p.tolerates(group.minMember-len(m.placed), group.minMember) {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	p.places.fail(g, p.now())
+	waited := p.places.waitingOf(g) > 0
+	p.giveUp(g, reasonSibling)
+	p.tidy(g)
+	if waited {
+		return nil, fwk.NewStatus(fwk.Unschedulable, reasonWhole)
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+// tolerates says whether so few members are missing that the others keep their places for a while.
+func (p *Plugin) tolerates(missing, want int) bool { return missing*100 <= p.args.tolerance*want }
+
+// tidy forgets a gang of which no pod is left, so that names that users made up do not add up.
+func (p *Plugin) tidy(g gang) {
+	keys, err := p.pods.IndexKeys(byGroup, g.group.String())
+	if err == nil && len(keys) == 0 {
+		p.places.drop(g)
+	}
+}

@@ -1,0 +1,136 @@
+package coscheduling
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// kinds are pods gathered by what they ask, so that the room for one of a kind is the room for each of it.
+type kinds struct {
+	of []kind
+	// varied says that there are too many kinds, or pods that say too much to be compared. Then nothing can be told of
+	// the room for all, and each pod has to look for itself.
+	varied bool
+	// compared is how much has been compared.
+	compared int
+}
+
+// kind is how many pods ask for the same as one of them.
+type kind struct {
+	pod   *corev1.Pod
+	count int
+}
+
+// The bounds of what is compared for one pod in one cycle. The pods of a job are of one kind, or two with a launcher. Who
+// writes pods of a megabyte must not have the scheduler read all of them in each cycle.
+const (
+	maxKinds    = 8
+	maxCompared = 100_000
+)
+
+func (k *kinds) add(pod *corev1.Pod) {
+	if k.varied {
+		return
+	}
+	for i := range k.of {
+		if k.compared += weight(pod); k.compared > maxCompared {
+			k.varied = true
+			return
+		}
+		if alike(k.of[i].pod, pod) {
+			k.of[i].count++
+			return
+		}
+	}
+	if len(k.of) == maxKinds {
+		k.varied = true
+		return
+	}
+	k.of = append(k.of, kind{pod: pod, count: 1})
+}
+
+// sameKinds reports whether the same is asked by as many pods, in any order.
+func sameKinds(a, b []kind) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(one kind) bool {
+		return !slices.ContainsFunc(b, func(other kind) bool { return one.count == other.count && alike(one.pod, other.pod) })
+	})
+}
+
+// weight is how much there is to compare of a pod.
+func weight(pod *corev1.Pod) int {
+	weight := 1 + len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + len(pod.Spec.NodeSelector) + len(pod.Spec.Tolerations)
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
+		return weight
+	}
+	if required := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
+		for i := range required.NodeSelectorTerms {
+			term := &required.NodeSelectorTerms[i]
+			weight += 1 + len(term.MatchFields)
+			for j := range term.MatchExpressions {
+				weight += 1 + len(term.MatchExpressions[j].Values)
+			}
+		}
+	}
+	return weight
+}
+
+// alike reports whether pods ask for the same, so that the room for one is the room for the other.
+func alike(a, b *corev1.Pod) bool {
+	return sameContainers(a.Spec.Containers, b.Spec.Containers) && sameContainers(a.Spec.InitContainers, b.Spec.InitContainers) &&
+		sameAmounts(a.Spec.Overhead, b.Spec.Overhead) &&
+		maps.Equal(a.Spec.NodeSelector, b.Spec.NodeSelector) &&
+		a.Labels[names.LabelPool] == b.Labels[names.LabelPool] &&
+		a.Annotations[names.AnnotationGPUTypes] == b.Annotations[names.AnnotationGPUTypes] &&
+		a.Annotations[names.AnnotationGPUShare] == b.Annotations[names.AnnotationGPUShare] &&
+		a.Annotations[names.AnnotationGPUMemoryMin] == b.Annotations[names.AnnotationGPUMemoryMin] &&
+		slices.EqualFunc(a.Spec.Tolerations, b.Spec.Tolerations, sameToleration) &&
+		sameAffinity(a.Spec.Affinity, b.Spec.Affinity)
+}
+
+func sameContainers(a, b []corev1.Container) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !sameAmounts(a[i].Resources.Requests, b[i].Resources.Requests) || !sameAmounts(a[i].Resources.Limits, b[i].Resources.Limits) ||
+			!ptr.Equal(a[i].RestartPolicy, b[i].RestartPolicy) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameAmounts(a, b corev1.ResourceList) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, amount := range a {
+		other, ok := b[name]
+		if !ok || amount.Cmp(other) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func sameToleration(a, b corev1.Toleration) bool {
+	return a.Key == b.Key && a.Operator == b.Operator && a.Value == b.Value && a.Effect == b.Effect
+}
+
+// sameAffinity compares what nodes a pod requires.
+func sameAffinity(a, b *corev1.Affinity) bool {
+	return apiequality.Semantic.DeepEqual(requiredNodes(a), requiredNodes(b))
+}
+
+func requiredNodes(affinity *corev1.Affinity) *corev1.NodeSelector {
+	if affinity == nil || affinity.NodeAffinity == nil {
+		return nil
+	}
+	return affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+}

@@ -1,0 +1,159 @@
+package coscheduling
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	listersv1 "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/test/fixture"
+)
+
+// lab is the plugin with what it reads in memory, and what the framework does around it: pods that it holds wait here.
+type lab struct {
+	*testing.T
+	*Plugin
+	infos     []fwk.NodeInfo
+	held      []*heldPod
+	activated []string
+}
+
+// handle is what the plugin asks of the framework.
+type handle struct {
+	fwk.Handle
+	*lab
+}
+
+func (h handle) IterateOverWaitingPods(visit func(fwk.WaitingPod)) {
+	for _, held := range slices.Clone(h.held) {
+		visit(held)
+	}
+}
+
+func (h handle) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
+	for name := range pods {
+		h.activated = append(h.activated, name)
+	}
+}
+
+// heldPod waits in Permit.
+type heldPod struct {
+	lab     *lab
+	pod     *corev1.Pod
+	allowed bool
+	refused string
+}
+
+func (h *heldPod) GetPod() *corev1.Pod         { return h.pod }
+func (h *heldPod) GetPendingPlugins() []string { return []string{Name} }
+func (h *heldPod) Allow(string)                { h.allowed = true }
+func (h *heldPod) Reject(_, reason string) {
+	h.refused = reason
+	h.lab.Unreserve(h.lab.Context(), nil, h.pod, h.pod.Spec.NodeName)
+}
+
+// newLab has nodes with 8 cards each.
+func newLab(t *testing.T, nodes int) *lab {
+	t.Helper()
+	l := &lab{T: t}
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	l.Plugin = &Plugin{
+		handle:   handle{lab: l},
+		groups:   groups{cache.NewSharedIndexInformer(&podGroupsOrNone{}, &unstructured.Unstructured{}, 0, cache.Indexers{})},
+		pods:     cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byGroup: groupKeys}),
+		nodes:    listersv1.NewNodeLister(indexer),
+		finished: finished{cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byController: controllerKeys})},
+		cards:    devices.NewLedger(),
+		now:      time.Now,
+	}
+	for i := range nodes {
+		node := fixture.Node(fmt.Sprint("n", i)).GPUs(8, "T4").Obj()
+		l.must(indexer.Add(node))
+		l.infos = append(l.infos, nodeInfo(node))
+	}
+	return l
+}
+
+func (l *lab) must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+// group makes a PodGroup of a spec.
+func (l *lab) group(name string, spec map[string]any, change ...func(*unstructured.Unstructured)) {
+	l.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	object.SetNamespace("ns")
+	object.SetName(name)
+	for _, change := range change {
+		change(object)
+	}
+	l.must(l.groups.informer.GetIndexer().Add(readPodGroup(object)))
+}
+
+// member makes a pod with 8 GPUs of gang g that a Job made.
+func (l *lab) member(name string, change ...func(*corev1.Pod)) *corev1.Pod {
+	l.Helper()
+	pod := fixture.Pod(name).GPUs(8).Label(names.LabelPodGroup, "g").Obj()
+	pod.Namespace, pod.UID = "ns", types.UID(name)
+	ownedBy("job")(pod)
+	for _, change := range change {
+		change(pod)
+	}
+	l.must(l.pods.Add(pod))
+	return pod
+}
+
+func ownedBy(owner types.UID) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: string(owner), UID: owner, Controller: ptr.To(true)}}
+	}
+}
+
+func boundTo(node string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.NodeName = node }
+}
+
+func leaving(pod *corev1.Pod) { pod.DeletionTimestamp = ptr.To(metav1.Now()) }
+
+// try takes a pod through PreFilter and Permit, on a node of its own. It returns why it is turned away, and whether it
+// waits.
+func (l *lab) try(pod *corev1.Pod) (reason string, waits bool) {
+	l.Helper()
+	if _, status := l.PreFilter(l.Context(), framework.NewCycleState(), pod, l.infos); status.IsRejected() {
+		if status.Code() != fwk.UnschedulableAndUnresolvable {
+			l.Errorf("PreFilter: %v, which lets others be evicted", status)
+		}
+		return status.Message(), false
+	}
+	status, timeout := l.Permit(l.Context(), nil, pod, "n0")
+	if status.IsWait() {
+		if timeout <= 0 {
+			l.Errorf("%s waits for %s", pod.Name, timeout)
+		}
+		l.held = append(l.held, &heldPod{lab: l, pod: pod})
+		return "", true
+	}
+	return status.Message(), false
+}
+
+func nodeInfo(node *corev1.Node, pods ...*corev1.Pod) fwk.NodeInfo {
+	info := framework.NewNodeInfo(pods...)
+	info.SetNode(node)
+	return info
+}

@@ -1,0 +1,207 @@
+package coscheduling
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// places is who of which gang has a place, as far as this process decided it or was told, and what came of the gang's last
+// attempt. It holds an entry for each gang with live pods and no longer.
+type places struct {
+	mu    sync.RWMutex
+	gangs map[gang]*record
+	pods  map[types.UID]gang
+}
+
+// record is what is kept of one gang.
+type record struct {
+	// waiting have a place and wait in Permit for the others, passed were let go and are on their way to their nodes. bound
+	// are those that the API server has told of.
+	waiting, passed, bound sets.Set[types.UID]
+	// failed is when a member found no place last.
+	failed time.Time
+	// refusal is the last one for want of room.
+	refusal refusal
+}
+
+// refusal is a verdict that there is no room, and what it was found on.
+type refusal struct {
+	on     basis
+	kinds  []kind
+	reason string
+}
+
+// basis is, beside the members themselves, all that a verdict on the room for a gang depends on.
+type basis struct {
+	// nodes and generation are the state of all nodes: how many, and the last change of one.
+	nodes      int
+	generation int64
+	// group is the PodGroup's revision.
+	group  string
+	placed int
+}
+
+func (p *places) wait(g gang, pod types.UID) {
+	p.put(g, pod, func(r *record) sets.Set[types.UID] { return r.waiting })
+}
+func (p *places) pass(g gang, pod types.UID) {
+	p.put(g, pod, func(r *record) sets.Set[types.UID] { return r.passed })
+}
+func (p *places) bind(g gang, pod types.UID) {
+	p.put(g, pod, func(r *record) sets.Set[types.UID] { return r.bound })
+}
+
+// put moves a pod to one of the sets of its gang.
+func (p *places) put(g gang, pod types.UID, set func(*record) sets.Set[types.UID]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.remove(pod)
+	set(p.record(g)).Insert(pod)
+	if p.pods == nil {
+		p.pods = map[types.UID]gang{}
+	}
+	p.pods[pod] = g
+}
+
+// record returns the entry of a gang, a new one if there is none.
+func (p *places) record(g gang) *record {
+	if r, ok := p.gangs[g]; ok {
+		return r
+	}
+	r := &record{waiting: sets.New[types.UID](), passed: sets.New[types.UID](), bound: sets.New[types.UID]()}
+	if p.gangs == nil {
+		p.gangs = map[gang]*record{}
+	}
+	p.gangs[g] = r
+	return r
+}
+
+// forget takes a pod's place away. It returns the pod's gang, and false if it had no place.
+func (p *places) forget(pod types.UID) (gang, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.remove(pod)
+}
+
+func (p *places) remove(pod types.UID) (gang, bool) {
+	g, ok := p.pods[pod]
+	if !ok {
+		return gang{}, false
+	}
+	delete(p.pods, pod)
+	r := p.gangs[g]
+	r.waiting.Delete(pod)
+	r.passed.Delete(pod)
+	r.bound.Delete(pod)
+	return g, true
+}
+
+// takeWaiting ends the wait of all members of a gang, and returns them. Each is returned once, so that of many that give
+// up one after the other only the first looks for the others.
+func (p *places) takeWaiting(g gang) sets.Set[types.UID] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, ok := p.gangs[g]
+	if !ok {
+		return nil
+	}
+	taken := r.waiting
+	r.waiting = sets.New[types.UID]()
+	for pod := range taken {
+		delete(p.pods, pod)
+	}
+	return taken
+}
+
+// holds says whether a pod has a place by a decision of this process.
+func (p *places) holds(pod types.UID) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	_, ok := p.pods[pod]
+	return ok
+}
+
+// waitingOf is how many members of a gang wait for the others.
+func (p *places) waitingOf(g gang) int {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if r, ok := p.gangs[g]; ok {
+		return r.waiting.Len()
+	}
+	return 0
+}
+
+// begun says whether some members of a gang have a place, and fewer than it needs.
+func (p *places) begun(g gang, want int) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	r, ok := p.gangs[g]
+	if !ok {
+		return false
+	}
+	placed := r.waiting.Len() + r.passed.Len() + r.bound.Len()
+	return placed > 0 && placed < want
+}
+
+// fail notes when a member found no place.
+func (p *places) fail(g gang, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.record(g).failed = at
+}
+
+// succeed forgets that the gang ever failed.
+func (p *places) succeed(g gang) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r, ok := p.gangs[g]; ok {
+		r.failed, r.refusal = time.Time{}, refusal{}
+	}
+}
+
+// failed returns when a member found no place last, the zero time for never.
+func (p *places) failed(g gang) time.Time {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if r, ok := p.gangs[g]; ok {
+		return r.failed
+	}
+	return time.Time{}
+}
+
+// refuse keeps a verdict for the other members.
+func (p *places) refuse(g gang, r refusal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.record(g).refusal = r
+}
+
+// refused returns the verdict that another member got on the same grounds, "" for none.
+func (p *places) refused(g gang, on basis, waiting []kind) string {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	r, ok := p.gangs[g]
+	if !ok || r.refusal.on != on || !sameKinds(r.refusal.kinds, waiting) {
+		return ""
+	}
+	return r.refusal.reason
+}
+
+// drop forgets a gang of which no pod is left.
+func (p *places) drop(g gang) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, ok := p.gangs[g]
+	if !ok {
+		return
+	}
+	for _, set := range []sets.Set[types.UID]{r.waiting, r.passed, r.bound} {
+		for pod := range set {
+			delete(p.pods, pod)
+		}
+	}
+	delete(p.gangs, g)
+}
