@@ -31,8 +31,8 @@ test: tools build ## Run all tests, unit and integration, the latter on a real c
 	go test $(RACE) ./cli/... ./manifests/... ./pkg/... ./plugins/...
 	go test -count=1 -timeout 15m ./cmd/... ./test/...
 
-chaos: tools build ## Kill and stop the leading scheduler 20 times each while it places pods; about 4 minutes
-	go test ./test/chaos -count=1 -v -timeout 30m -kills 20 -stops 20
+chaos: tools build ## Kill and stop the leading scheduler 20 times each while it places pods, and lose answers; about 8 minutes
+	go test ./test/chaos -count=1 -v -timeout 30m -kills 20 -stops 20 -losses 20
 
 demo: tools build ## Start a cluster of simulated GPU nodes, submit jobs to it, show where they land and why
 	@hack/demo.sh

@@ -25,10 +25,10 @@ import (
 // the leader election and its start. Flags, logging, feature gates and signals are the same, and so are the options, which
 // add plugins to ours.
 func newCommand(more ...app.Option) *cobra.Command {
-	o, why, pace, stall := options.NewOptions(), newExplanations(), &pace{}, &stall{}
+	o, why, pace, leading := options.NewOptions(), newExplanations(), &pace{}, &leading{}
 	why.addFlags(o.Flags.FlagSet("explanations"))
 	pace.addFlags(o.Flags.FlagSet("pace"))
-	stall.addFlags(o.Flags.FlagSet("liveness"))
+	leading.addFlags(o.Flags.FlagSet("leading"))
 	cmd := &cobra.Command{
 		Use:   "gpu-scheduler",
 		Short: "Place pods on GPU nodes",
@@ -39,7 +39,7 @@ configuration and endpoints are those of kube-scheduler.`,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			return o.ComponentGlobalsRegistry.Set() // the feature gates
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return start(cmd, o, why, pace, stall, more) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return start(cmd, o, why, pace, leading, more) },
 	}
 	addFlags(cmd, o)
 	cmd.AddCommand(newSimulateCommand())
@@ -59,9 +59,9 @@ func addFlags(cmd *cobra.Command, o *options.Options) {
 
 // start sets up logging first, so that all that follows is logged as asked, then the scheduler, and runs it until it
 // is told to end or is the leader no more.
-func start(cmd *cobra.Command, o *options.Options, why *explanations, pace *pace, stall *stall, more []app.Option) error {
+func start(cmd *cobra.Command, o *options.Options, why *explanations, pace *pace, leading *leading, more []app.Option) error {
 	verflag.PrintAndExitIfRequested()
-	if err := errors.Join(pace.validate(), stall.validate()); err != nil {
+	if err := errors.Join(pace.validate(), leading.validate()); err != nil {
 		return err
 	}
 	gates := o.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
@@ -71,7 +71,7 @@ func start(cmd *cobra.Command, o *options.Options, why *explanations, pace *pace
 	cliflag.PrintFlags(cmd.Flags())
 	ctx, stop := context.WithCancel(signals.SetupSignalHandler())
 	defer stop()
-	config, scheduler, err := setup(ctx, stop, o, stall, plugins.Dependencies{Explain: why.recorder, Gate: pace.gate()}, more)
+	config, scheduler, err := setup(ctx, stop, o, leading, plugins.Dependencies{Explain: why.recorder, Gate: pace.gate()}, more)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
 
+	"g8s.host/gpu-scheduler/pkg/fence"
 	"g8s.host/gpu-scheduler/pkg/liveness"
 	"g8s.host/gpu-scheduler/plugins"
 )
@@ -19,17 +21,28 @@ import (
 // hold what an orderly end needs.
 const endWithin = 10 * time.Second
 
-// stall is how long the scheduling loop may stand still.
-type stall struct{ limit time.Duration }
+// leading is when a leader has to make way for another one.
+type leading struct {
+	// stall is how long the scheduling loop may stand still.
+	stall time.Duration
+	// takeover is how long those who stand by wait for a sign of the leader.
+	takeover time.Duration
+}
 
-func (s *stall) addFlags(flags *pflag.FlagSet) {
-	flags.DurationVar(&s.limit, "stall-limit", liveness.DefaultLimit,
+func (l *leading) addFlags(flags *pflag.FlagSet) {
+	flags.DurationVar(&l.takeover, "takeover-after", 3*time.Second,
+		"How long another process waits for a sign of the leader before it takes over, in whole seconds. Longer than leaseDuration "+
+			"or 0 is as long as that. The leader itself tries for renewDeadline to renew")
+	flags.DurationVar(&l.stall, "stall-limit", liveness.DefaultLimit,
 		"How long the scheduling loop may stand still while pods wait. After that /livez fails and the process ends, so that "+
 			"another one leads. 0 sets no limit")
 }
 
-func (s *stall) validate() error {
-	if s.limit != 0 && s.limit < 2*time.Second {
+func (l *leading) validate() error {
+	if l.takeover < 0 || l.takeover%time.Second != 0 || l.takeover != 0 && l.takeover <= fence.Pause {
+		return fmt.Errorf("--takeover-after is %s, want whole seconds and more than %s, or 0 for leaseDuration", l.takeover, fence.Pause)
+	}
+	if l.stall != 0 && l.stall < 2*time.Second {
 		return errors.New("--stall-limit is less than 2s: the loop is looked at once a second; give more, or 0 for no limit")
 	}
 	return nil
@@ -37,12 +50,12 @@ func (s *stall) validate() error {
 
 // watch watches the loop of a scheduler. When it stands still, /livez fails and stop is called, which ends the process in
 // good order: it releases the lease, and the next leader need not wait for it to run out.
-func (s *stall) watch(ctx context.Context, stop func(), sched *scheduler.Scheduler, loop *liveness.Loop) {
-	if s.limit == 0 {
+func (l *leading) watch(ctx context.Context, stop func(), sched *scheduler.Scheduler, loop *liveness.Loop) {
+	if l.stall == 0 {
 		return
 	}
 	logger := klog.FromContext(ctx)
-	watch := &liveness.Watch{Loop: loop, Waiting: plugins.Waiting(sched), Limit: s.limit, Stalled: func(err error) {
+	watch := &liveness.Watch{Loop: loop, Waiting: plugins.Waiting(sched), Limit: l.stall, Stalled: func(err error) {
 		logger.Error(err, "This scheduler ends, another one may lead")
 		stop()
 		time.AfterFunc(endWithin, func() {

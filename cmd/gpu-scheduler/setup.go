@@ -19,7 +19,7 @@ import (
 // setup makes a scheduler with our plugins, whose bindings carry the epoch of its leadership. stop ends ctx, which ends
 // the scheduler.
 func setup(
-	ctx context.Context, stop func(), o *options.Options, stall *stall, dependencies plugins.Dependencies, more []app.Option,
+	ctx context.Context, stop func(), o *options.Options, leading *leading, dependencies plugins.Dependencies, more []app.Option,
 ) (*config.CompletedConfig, *scheduler.Scheduler, error) {
 	logger := klog.FromContext(ctx)
 	leadership := fence.New(clock.RealClock{}, func() {
@@ -33,12 +33,12 @@ func setup(
 	}
 	loop := &liveness.Loop{}
 	plugins.Attach(scheduler, plugins.Options{Gate: dependencies.Gate, Attempts: dependencies.Attempts, Loop: loop})
-	stall.watch(ctx, stop, scheduler, loop)
+	leading.watch(ctx, stop, scheduler, loop)
 	if completed.LeaderElection == nil {
 		logger.Info("Leader election is off: where manifests/policy is installed, the API server refuses every binding (docs/failover.md)")
 		return completed, scheduler, nil
 	}
-	if err := leadership.Protect(completed.LeaderElection); err != nil {
+	if err := leadership.Protect(completed.LeaderElection, leading.takeover); err != nil {
 		return nil, nil, err
 	}
 	return completed, scheduler, nil

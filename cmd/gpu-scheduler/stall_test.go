@@ -172,11 +172,21 @@ func TestLivezFailsWithTheLoop(t *testing.T) {
 
 func TestStallLimit(t *testing.T) {
 	for limit, good := range map[time.Duration]bool{0: true, 2 * time.Second: true, time.Hour: true, time.Second: false, -time.Second: false} {
-		if err := (&stall{limit}).validate(); (err == nil) != good {
+		if err := (&leading{stall: limit}).validate(); (err == nil) != good {
 			t.Errorf("--stall-limit=%s: %v", limit, err)
 		}
 	}
 	if got := newCommand().Flags().Lookup("stall-limit").DefValue; got != "30s" {
 		t.Errorf("--stall-limit is %s by default, want 30s", got)
+	}
+}
+
+func TestTakeoverAfter(t *testing.T) {
+	for takeover, good := range map[time.Duration]bool{
+		0: true, 3 * time.Second: true, time.Minute: true, time.Second: false, 2500 * time.Millisecond: false, -time.Second: false,
+	} {
+		if err := (&leading{takeover: takeover}).validate(); (err == nil) != good {
+			t.Errorf("--takeover-after=%s: %v", takeover, err)
+		}
 	}
 }

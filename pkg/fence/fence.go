@@ -56,12 +56,22 @@ func (f *Fence) Epoch() (epoch string, ok bool) {
 // Protect makes an election tell the fence of its outcome, wait [Pause] before its winner starts, and release the
 // lease when the process is told to end. Call it before the election starts. It is an error if the lease could run
 // out during the pause.
-func (f *Fence) Protect(election *leaderelection.LeaderElectionConfig) error {
-	if election.RenewDeadline <= Pause {
-		return fmt.Errorf("protecting the leader election: renewDeadline is %s, want more than the %s that a new leader waits",
-			election.RenewDeadline, Pause)
+//
+// takeover is how long those who stand by wait for a sign of the leader, in whole seconds; 0 and all that is longer than the
+// election's LeaseDuration are as long as that. It may be much
+// shorter than RenewDeadline, for which a leader tries to renew: that two believe to lead does no harm here, as the API
+// server lets one bind. So a crash costs as little as takeover, and an API server that does not answer for longer than that
+// still deposes nobody: time in which those who stand by get no answer does not count either.
+func (f *Fence) Protect(election *leaderelection.LeaderElectionConfig, takeover time.Duration) error {
+	if takeover == 0 || takeover > election.LeaseDuration {
+		takeover = election.LeaseDuration
 	}
-	election.Lock = &lock{Interface: election.Lock, fence: f}
+	for name, duration := range map[string]time.Duration{"renewDeadline": election.RenewDeadline, "the time after which another takes over": takeover} {
+		if duration <= Pause {
+			return fmt.Errorf("protecting the leader election: %s is %s, want more than the %s that a new leader waits", name, duration, Pause)
+		}
+	}
+	election.Lock = &lock{Interface: election.Lock, fence: f, takeover: takeover}
 	election.ReleaseOnCancel = true
 	return nil
 }

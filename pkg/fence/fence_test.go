@@ -29,13 +29,28 @@ type lease struct {
 	record *resourcelock.LeaderElectionRecord
 	err    error // what the next write returns
 	writes []string
+	silent func(ctx context.Context) error // what happens to each request, nil for nothing
+}
+
+// reach is a request on its way.
+func (l *lease) reach(ctx context.Context) error {
+	l.mu.Lock()
+	silent := l.silent
+	l.mu.Unlock()
+	if silent != nil {
+		return silent(ctx)
+	}
+	return nil
 }
 
 func (l *memoryLock) Identity() string   { return l.identity }
 func (l *memoryLock) Describe() string   { return "memory" }
 func (l *memoryLock) RecordEvent(string) {}
 
-func (l *memoryLock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+func (l *memoryLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	if err := l.lease.reach(ctx); err != nil {
+		return nil, nil, err
+	}
 	l.lease.mu.Lock()
 	defer l.lease.mu.Unlock()
 	if l.lease.record == nil {
@@ -49,7 +64,10 @@ func (l *memoryLock) Create(ctx context.Context, record resourcelock.LeaderElect
 	return l.Update(ctx, record)
 }
 
-func (l *memoryLock) Update(_ context.Context, record resourcelock.LeaderElectionRecord) error {
+func (l *memoryLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if err := l.lease.reach(ctx); err != nil {
+		return err
+	}
 	l.lease.mu.Lock()
 	defer l.lease.mu.Unlock()
 	if err := l.lease.err; err != nil {
@@ -67,8 +85,8 @@ func record(holder string, transitions int) resourcelock.LeaderElectionRecord {
 
 func protect(t *testing.T, f *Fence, inner resourcelock.Interface) resourcelock.Interface {
 	t.Helper()
-	election := leaderelection.LeaderElectionConfig{Lock: inner, RenewDeadline: 2 * time.Second}
-	if err := f.Protect(&election); err != nil {
+	election := leaderelection.LeaderElectionConfig{Lock: inner, LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second}
+	if err := f.Protect(&election, 0); err != nil {
 		t.Fatal(err)
 	}
 	return election.Lock
@@ -217,26 +235,52 @@ func TestALeaseOfAnotherIsNotReleased(t *testing.T) {
 	}
 }
 
-func TestProtectRefusesALeaseThatThePauseOutlasts(t *testing.T) {
-	election := leaderelection.LeaderElectionConfig{Lock: &memoryLock{}, RenewDeadline: Pause}
-	if err := New(clock.RealClock{}, func() {}).Protect(&election); err == nil {
-		t.Error("got no error")
+func TestProtectRefusesTimesThatCannotHold(t *testing.T) {
+	tests := map[string]struct{ lease, renew, takeover time.Duration }{
+		"the pause outlasts the renewal":            {3 * time.Second, Pause, 0},
+		"the pause outlasts the patience of others": {15 * time.Second, 10 * time.Second, Pause},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			election := leaderelection.LeaderElectionConfig{Lock: &memoryLock{}, LeaseDuration: tc.lease, RenewDeadline: tc.renew}
+			if err := New(clock.RealClock{}, func() {}).Protect(&election, tc.takeover); err == nil {
+				t.Error("got no error")
+			}
+		})
 	}
 }
 
 // contend runs client-go's elector until ctx ends, and reports when it starts to lead.
 func contend(ctx context.Context, t *testing.T, lease *lease, identity string) (f *Fence, started, ended chan struct{}) {
 	t.Helper()
+	return contendWithin(ctx, t, lease, identity, classic)
+}
+
+// retry is how often the lease is renewed.
+const retry = 200 * time.Millisecond
+
+// times are those of an election.
+type times struct{ lease, renew, takeover time.Duration }
+
+var (
+	classic = times{3 * time.Second, 2 * time.Second, 0}
+	longer  = times{4 * time.Second, 3 * time.Second, 0}
+	shipped = times{15 * time.Second, 10 * time.Second, 3 * time.Second} // a test compares
+	stock   = times{15 * time.Second, 10 * time.Second, 0}
+)
+
+func contendWithin(ctx context.Context, t *testing.T, lease *lease, identity string, in times) (f *Fence, started, ended chan struct{}) {
+	t.Helper()
 	f, started, ended = New(clock.RealClock{}, func() {}), make(chan struct{}), make(chan struct{})
 	election := leaderelection.LeaderElectionConfig{
 		Lock:          &memoryLock{identity: identity, lease: lease},
-		LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 200 * time.Millisecond,
+		LeaseDuration: in.lease, RenewDeadline: in.renew, RetryPeriod: retry,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { close(started) },
 			OnStoppedLeading: func() { close(ended) },
 		},
 	}
-	if err := f.Protect(&election); err != nil {
+	if err := f.Protect(&election, in.takeover); err != nil {
 		t.Fatal(err)
 	}
 	elector, err := leaderelection.NewLeaderElector(election)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
@@ -12,22 +14,45 @@ import (
 type lock struct {
 	resourcelock.Interface
 	fence *Fence
+	// takeover is how long others wait for a sign of the leader.
+	takeover time.Duration
 	// holder is who had the lease when it was read or written last. What is written next replaces that state.
 	holder string
+	// read is when the lease was read last, and silences is how often there was no answer for too long before that.
+	read     time.Time
+	silences int
 }
+
+// patience is how long a request may take, and how long none need be answered before those who stand by begin to wait anew.
+// It leaves a leader that has heard nothing for so long the time for another try before others take over.
+func (l *lock) patience() time.Duration { return l.takeover * 2 / 3 }
 
 var errNotOurs = errors.New("another process has the lease: it is not ours to release")
 
 // Get reads the Lease. The election does so when its own renewal was refused.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.patience())
+	defer cancel()
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil {
 		l.holder = record.HolderIdentity
+		raw = l.asSeen(raw)
 	}
 	if _, led := l.fence.Epoch(); led && err == nil && record.HolderIdentity != l.Identity() {
 		l.fence.lost()
 	}
 	return record, raw, err
+}
+
+// asSeen returns a record as the election is to see it. An election takes a record that has not changed for too long for
+// that of a dead leader. After a silence of the API server the leader could not have changed it: then it is another one.
+func (l *lock) asSeen(raw []byte) []byte {
+	now := l.fence.clock.Now()
+	if !l.read.IsZero() && now.Sub(l.read) > l.patience() {
+		l.silences++
+	}
+	l.read = now
+	return fmt.Appendf(slices.Clone(raw), " silences: %d", l.silences)
 }
 
 // Create writes a new Lease.
@@ -52,7 +77,9 @@ func (l *lock) write(ctx context.Context, record *resourcelock.LeaderElectionRec
 		l.fence.lost()
 		return fmt.Errorf("taking the lease as %s after %s: %w", epoch, held, errLedBefore)
 	}
-	if err := write(ctx, *record); err != nil {
+	// Those who stand by go by what the record says.
+	record.LeaseDurationSeconds = min(record.LeaseDurationSeconds, int(l.takeover/time.Second))
+	if err := l.within(ctx, record, write); err != nil {
 		return err
 	}
 	l.holder = record.HolderIdentity
@@ -64,13 +91,20 @@ func (l *lock) write(ctx context.Context, record *resourcelock.LeaderElectionRec
 	return nil
 }
 
+// within bounds a write, so that there is time for another one.
+func (l *lock) within(ctx context.Context, record *resourcelock.LeaderElectionRecord, write writeFunc) error {
+	ctx, cancel := context.WithTimeout(ctx, l.patience())
+	defer cancel()
+	return write(ctx, *record)
+}
+
 // release empties the lease. The election reads the lease first, but decides by what it remembers whether it leads: a
 // leader that stood still, or whose last requests failed, would take the lease away from its successor.
 func (l *lock) release(ctx context.Context, record *resourcelock.LeaderElectionRecord, write writeFunc) error {
 	if l.holder != l.Identity() {
 		return errNotOurs
 	}
-	return write(ctx, *record)
+	return l.within(ctx, record, write)
 }
 
 // pause lets [Pause] go by. The election is told of its success only then, so that nothing is decided before. When the

@@ -18,7 +18,11 @@ import (
 var (
 	kills = flag.Int("kills", 3, "how often the leader is killed")
 	stops = flag.Int("stops", 3, "how often the leader is stopped past its lease and continued")
+	// Each round is 40 pods.
+	losses = flag.Int("losses", shortLosses, "how often the API server is away while answers are lost")
 )
+
+const shortLosses = 2
 
 // The cluster that all tests share. Each places its pods in a namespace of its own.
 var (

@@ -18,10 +18,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 )
 
-// What the scheduler logs when it has become the leader, and when the fence has refused a binding of its.
+// What the scheduler logs when it has become the leader, when the fence has refused a binding of its, and when it asks what
+// became of one.
 const (
 	logLeads   = "Successfully acquired lease"
 	logRefused = "another scheduler leads"
+	logInsists = "Nobody told whether the pod is bound"
 )
 
 // started numbers the processes of all tests, so that each has a log of its own.
@@ -31,12 +33,13 @@ var started int
 type replicas struct {
 	*testing.T
 	processes []*sandbox.Process
+	args      []string // of each process
 }
 
-// startReplicas starts a leader and one that stands by.
-func startReplicas(t *testing.T) *replicas {
+// startReplicas starts a leader and one that stands by, with more flags.
+func startReplicas(t *testing.T, args ...string) *replicas {
 	t.Helper()
-	r := &replicas{T: t}
+	r := &replicas{T: t, args: args}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(r.logs())
@@ -60,7 +63,7 @@ func (r *replicas) start() error {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	started++
-	process, err := cluster.StartScheduler(ctx, sandbox.SchedulerOptions{Name: "gpu-scheduler-" + strconv.Itoa(started)})
+	process, err := cluster.StartScheduler(ctx, sandbox.SchedulerOptions{Name: "gpu-scheduler-" + strconv.Itoa(started), Args: r.args})
 	if err != nil {
 		return err
 	}
