@@ -3,11 +3,15 @@ package sandbox
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
@@ -30,10 +34,48 @@ func StopKubelet(ctx context.Context, client kubernetes.Interface, node string, 
 	if !noticed {
 		return nil
 	}
-	if err := setConditions(ctx, client, node, unknownConditions(time.Now())); err != nil {
+	if err := errors.Join(
+		setConditions(ctx, client, node, unknownConditions(time.Now())),
+		markPods(ctx, client, node, corev1.ConditionTrue, corev1.ConditionFalse),
+	); err != nil {
 		return fmt.Errorf("stopping the kubelet of node %s: %w", node, err)
 	}
 	return nil
+}
+
+// markPods calls the pods of a node ready that were not, or the other way round, without saying why: so does the node
+// lifecycle controller when it notices that a node is lost.
+func markPods(ctx context.Context, client kubernetes.Interface, node string, from, to corev1.ConditionStatus) error {
+	pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
+	})
+	if err != nil {
+		return fmt.Errorf("listing its pods: %w", err)
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.PodCondition{
+		{Type: corev1.PodReady, Status: to, LastTransitionTime: metav1.Now()},
+	}}})
+	if err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !runsMarked(pod, from) {
+			continue
+		}
+		_, err := client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("marking pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+	}
+	return nil
+}
+
+// runsMarked says whether a pod runs and is called ready, or not ready, without a reason: with one it is its own doing.
+func runsMarked(pod *corev1.Pod, status corev1.ConditionStatus) bool {
+	return pod.Status.Phase == corev1.PodRunning && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == status && c.Reason == ""
+	})
 }
 
 // StartKubelet starts the kubelet of a simulated node again: the node is ready, and pods that were deleted meanwhile end.
@@ -41,7 +83,10 @@ func StartKubelet(ctx context.Context, client kubernetes.Interface, node string)
 	if err := setKubelet(ctx, client, node, nil); err != nil {
 		return fmt.Errorf("starting the kubelet of node %s: %w", node, err)
 	}
-	if err := setConditions(ctx, client, node, nodeConditions(time.Now())); err != nil {
+	if err := errors.Join(
+		setConditions(ctx, client, node, nodeConditions(time.Now())),
+		markPods(ctx, client, node, corev1.ConditionFalse, corev1.ConditionTrue),
+	); err != nil {
 		return fmt.Errorf("starting the kubelet of node %s: %w", node, err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 )
 
@@ -28,6 +29,7 @@ func (e *env) die(node string) {
 // before it starts another one, for two must not write to one folder: the job waits until somebody says so, in one of the
 // ways that docs/disruptions.md names.
 func TestAJobOfADeadNodeWaitsForCertainty(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		// confirm tells Kubernetes that the pod has ended.
 		confirm func(*env, *corev1.Pod)
@@ -70,6 +72,7 @@ func TestAJobOfADeadNodeWaitsForCertainty(t *testing.T) {
 			e.eventually("Kubernetes to delete the pod", func(context.Context) (bool, error) {
 				return e.history.of(pod.UID).pod.DeletionTimestamp != nil, nil
 			})
+			e.shows("sft", inventory.StatusPending, inventory.ReasonNodeNotReady)
 			e.stays("the job waits", 3*time.Second, func() bool {
 				return len(e.history.ofJob("sft")) == 1 && e.history.of(pod.UID).ended.IsZero()
 			})
@@ -100,9 +103,11 @@ func TestAShortAbsenceIsNone(t *testing.T) {
 	e := newEnv(t)
 	pod := e.start(job{name: "sft", gpus: 4, leaves: ptr.To(600)})
 	e.die(pod.Spec.NodeName)
+	e.shows("sft", inventory.StatusFailing, inventory.ReasonNodeNotReady)
 	if err := sandbox.StartKubelet(t.Context(), client, pod.Spec.NodeName); err != nil {
 		t.Fatal(err)
 	}
+	e.shows("sft", inventory.StatusRunning, "")
 	e.stays("the pod runs", 8*time.Second, func() bool {
 		seen := e.history.of(pod.UID)
 		return seen.pod.DeletionTimestamp == nil && seen.ended.IsZero()

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -149,6 +150,25 @@ func (e *env) status(name string) batchv1.JobStatus {
 		e.Fatal(err)
 	}
 	return found.Status
+}
+
+// shown is what `gpuctl get jobs` shows of a job.
+func (e *env) shown(name string) inventory.Job {
+	e.Helper()
+	found, err := inventory.NewReader(client).Job(e.Context(), e.namespace, name)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return found
+}
+
+// shows waits until `gpuctl get jobs` shows a job with a status and a reason.
+func (e *env) shows(name string, status inventory.Status, reason string) {
+	e.Helper()
+	e.eventually(fmt.Sprintf("%s to be shown as %s (%s)", name, status, reason), func(context.Context) (bool, error) {
+		shown := e.shown(name)
+		return shown.Status == status && shown.Reason == reason, nil
+	})
 }
 
 // again waits until another pod runs in the place of one that was lost, and returns it. room is when there was room for

@@ -13,6 +13,7 @@ import (
 
 // TestAGangThatLosesAMemberIsWholeAgain takes one of two pods of a job away: its place is filled, the other runs on.
 func TestAGangThatLosesAMemberIsWholeAgain(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		lose func(*env, *corev1.Pod)
 		by   string

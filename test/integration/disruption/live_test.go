@@ -14,6 +14,7 @@ import (
 // TestAJobThatLosesItsPodRunsAgain takes the pod of a job away on a node that lives, in every way that there is. There is
 // room all the time.
 func TestAJobThatLosesItsPodRunsAgain(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		lose func(*env, *corev1.Pod)
 		// by is the reason of the condition DisruptionTarget, "" where Kubernetes knows of none.

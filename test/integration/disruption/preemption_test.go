@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"g8s.host/gpu-scheduler/pkg/defrag"
+	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 )
 
@@ -23,7 +24,20 @@ func TestAPreemptedJobRunsAgain(t *testing.T) {
 	}
 	began := time.Now()
 	e.submit(job{name: "urgent", priority: "high", gpus: 8})
+	var shown inventory.Job
+	e.eventually("a job to be shown as preempted", func(context.Context) (bool, error) {
+		for _, name := range small {
+			if job := e.shown(name); job.Reason == "Preempted" {
+				shown = job
+			}
+		}
+		return shown.Name != "", nil
+	})
+	if shown.Status != inventory.StatusPending {
+		t.Errorf("a job that is preempted is %s", shown.Status)
+	}
 	urgent := e.running("urgent", 1)[0]
+	e.shows(shown.Name, inventory.StatusPending, "NoPods") // until Kubernetes makes the next one
 	e.Logf("the job of high priority runs after %.1f s, of which its victim took 2 to end", e.history.of(urgent.UID).running.Sub(began).Seconds())
 	if took := e.history.of(urgent.UID).running.Sub(began); took > soon+slack {
 		t.Errorf("the job of high priority took %s to run", took)

@@ -14,6 +14,7 @@ import (
 
 // TestServicesRunAgainAtOnce takes the pods of Deployments away: Kubernetes makes the new one while the old one ends.
 func TestServicesRunAgainAtOnce(t *testing.T) {
+	t.Parallel()
 	tests := map[string]func(*env, *corev1.Pod){
 		"an eviction":        (*env).evict,
 		"kubectl delete pod": func(e *env, pod *corev1.Pod) { e.remove(pod, nil) },
@@ -41,6 +42,7 @@ func TestServicesRunAgainAtOnce(t *testing.T) {
 // TestServicesLeaveADeadNode stops the kubelet of a service's node: Kubernetes starts it elsewhere without knowing whether
 // the old pod has ended.
 func TestServicesLeaveADeadNode(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []workload.Kind{workload.KindInference, workload.KindNotebook} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
