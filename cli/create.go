@@ -68,6 +68,9 @@ func runCreate(ctx context.Context, o *createOptions) error {
 	if err := o.checkFit(ctx, creations, o.requireFit); err != nil {
 		return err
 	}
+	if err := o.checkQuotas(ctx, creations, o.requireFit); err != nil {
+		return err
+	}
 	writer, err := o.factory.writer()
 	if err != nil {
 		return err

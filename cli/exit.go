@@ -69,6 +69,11 @@ type cannotFitError struct{ what string }
 
 func (e *cannotFitError) Error() string { return e.what }
 
+// overQuotaError says that a quota would never let a job in.
+type overQuotaError struct{ what string }
+
+func (e *overQuotaError) Error() string { return e.what }
+
 // outcomeError is what has come of a job, or of a command in one of its pods, which decides the exit code.
 type outcomeError struct {
 	code int
@@ -166,7 +171,7 @@ func isConflict(err error) bool {
 
 // isQuota says whether a quota refused an object, which the API server answers with Forbidden.
 func isQuota(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+	return isA[*overQuotaError](err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
 // isUntrusted says whether the API server was reached, and is not the one that the kubeconfig means.

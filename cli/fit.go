@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/quota"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -27,10 +30,44 @@ func (m *manifests) checkFit(ctx context.Context, creations []creation, require 
 	case err != nil:
 		return err
 	}
-	if slices.ContainsFunc(creations, func(c creation) bool { return c.Pool != nil }) {
-		return nil // a pool may give the jobs beside it the nodes that they lack
+	if !slices.ContainsFunc(creations, func(c creation) bool { return c.Pool != nil }) { // it may give the jobs the nodes that they lack
+		if err := m.judgeFit(creations, offers, require); err != nil {
+			return err
+		}
 	}
-	return m.judgeFit(creations, offers, require)
+	return nil
+}
+
+// checkQuotas tells, before anything is created, which jobs a quota of their namespace keeps out: it warns of them, or
+// refuses those that it would never let in if that is required. It keeps quiet where the user may not list quotas.
+func (m *manifests) checkQuotas(ctx context.Context, creations []creation, require bool) error {
+	jobs := jobsOf(creations)
+	bounded := slices.ContainsFunc(creations, func(c creation) bool { return c.Quota != nil }) // it may be another one then
+	if m.offline || bounded || len(jobs) == 0 {
+		return nil
+	}
+	reader, err := m.factory.reader()
+	if err != nil {
+		return err
+	}
+	quotas := map[string][]corev1.ResourceQuota{}
+	for _, c := range jobs {
+		namespace := c.objects[0].GetNamespace()
+		if _, read := quotas[namespace]; !read {
+			if quotas[namespace], err = reader.Bounds(ctx, namespace); err != nil {
+				return err
+			}
+		}
+		over := quota.OverFor(quotas[namespace], c.objects[0])
+		switch {
+		case over == nil:
+		case require && over.Never:
+			return &overQuotaError{what: fmt.Sprintf("%s %s\nNothing was created", c, over)}
+		default:
+			fmt.Fprintf(m.factory.IO.ErrOut, "%s:%d: warning: %s %s\n", c.file, c.Line, c, over.Warning())
+		}
+	}
+	return nil
 }
 
 // judgeFit warns of each job that none of the nodes on offer could hold, or refuses the first.

@@ -28,8 +28,10 @@ func newQueueCmd(f *Factory) *cobra.Command {
 			"time they have waited. Each pool has a line of its own. Positions count the jobs of all namespaces, also\n" +
 			"of those not shown. A job that fits now starts, also when one before it does not fit.\n\n" +
 			"STARTS is when a job starts if every job before it uses all of its time-limit, and \"unknown\" when one of\n" +
-			"them has none; \"never\" when the nodes of the pool could not hold it even if they were empty: see gpuctl why.\n" +
-			"Jobs that wait for a quota have no pods yet, and are in no line.",
+			"them has none; \"blocked\" when something else than room is in its way, which REASON names, such as closed\n" +
+			"nodes, a missing volume, or a scheduler that is down; \"never\" when the nodes of the pool could not hold it\n" +
+			"even if they were empty, or its quota is too small: see gpuctl why. Jobs whose pods a quota keeps out come\n" +
+			"last: they have no place in the line.",
 		Example: "  gpuctl queue\n  gpuctl queue -A --pool training-pool\n  gpuctl queue -w\n  gpuctl queue -o json",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runQueue(cmd.Context(), o) },
@@ -114,7 +116,7 @@ func queueColumns(now time.Time) []column[queue.Entry] {
 	type entry = queue.Entry
 	return []column[entry]{
 		{header: "POOL", value: func(e entry) string { return e.Pool }},
-		{header: "#", value: func(e entry) string { return strconv.Itoa(e.Position) }},
+		{header: "#", value: func(e entry) string { return inLine(e, int64(e.Position)) }},
 		{header: "NAMESPACE", value: func(e entry) string { return e.Namespace }},
 		{header: "JOB", value: func(e entry) string { return e.Name }},
 		{header: "KIND", wide: true, value: func(e entry) string { return e.Kind }},
@@ -127,11 +129,19 @@ func queueColumns(now time.Time) []column[queue.Entry] {
 			}
 			return age(now, e.Since)
 		}},
-		{header: "JOBS AHEAD", value: func(e entry) string { return strconv.Itoa(e.JobsAhead) }},
-		{header: "GPUS AHEAD", value: func(e entry) string { return strconv.FormatInt(e.GPUsAhead, 10) }},
+		{header: "JOBS AHEAD", value: func(e entry) string { return inLine(e, int64(e.JobsAhead)) }},
+		{header: "GPUS AHEAD", value: func(e entry) string { return inLine(e, e.GPUsAhead) }},
 		{header: "STARTS", value: func(e entry) string { return startsIn(now, e) }},
 		{header: "REASON", spill: true, value: func(e entry) string { return reasonOf(e.Trouble) }},
 	}
+}
+
+// inLine is a number that only jobs have which are in a line.
+func inLine(e queue.Entry, value int64) string {
+	if e.Position == 0 {
+		return "-"
+	}
+	return strconv.FormatInt(value, 10)
 }
 
 func priorityOf(e queue.Entry) string {
@@ -147,6 +157,8 @@ func startsIn(now time.Time, e queue.Entry) string {
 	switch {
 	case e.Never:
 		return "never"
+	case e.Cause != "":
+		return "blocked"
 	case eta == nil:
 		return "unknown"
 	case now.IsZero():

@@ -2,7 +2,6 @@ package defrag
 
 import (
 	"cmp"
-	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -87,22 +86,12 @@ func cardMemory(node *corev1.Node) int64 {
 
 // meet makes a pod known.
 func (c *cluster) meet(r *fit.Request, cardMiB int64) {
-	key := alikeness(r)
+	key := r.Alikeness()
 	if _, known := c.kinds[key]; !known {
 		c.kinds[key] = len(c.kinds)
 		c.verdicts = append(c.verdicts, make([]verdict, len(c.nodes)))
 	}
 	c.known[r.Pod] = &pod{kind: c.kinds[key], milli: r.Demand.Milli(cardMiB), mark: c.marks.Uint64()}
-}
-
-// alikeness is equal for pods that fit on the same nodes.
-func alikeness(r *fit.Request) string {
-	spec := &r.Pod.Spec
-	text, err := json.Marshal([]any{&r.Demand, &r.Types, r.Pool, r.Resources, spec.NodeSelector, spec.Affinity, spec.Tolerations})
-	if err != nil {
-		return string(r.Pod.UID) + r.Pod.Namespace + "/" + r.Pod.Name // alike to itself alone
-	}
-	return string(text)
 }
 
 // byDemand sorts those first that hold the most GPUs.

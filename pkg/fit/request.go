@@ -2,6 +2,7 @@ package fit
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 
 	"github.com/go-logr/logr"
@@ -68,6 +69,16 @@ func RequestOf(pod *corev1.Pod) (*Request, error) {
 		Resources: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
 		affinity:  nodeaffinity.GetRequiredNodeAffinity(pod),
 	}, nil
+}
+
+// Alikeness is equal for pods that fit on the same nodes.
+func (r *Request) Alikeness() string {
+	spec := &r.Pod.Spec
+	text, err := json.Marshal([]any{&r.Demand, &r.Types, r.Pool, r.Resources, spec.NodeSelector, spec.Affinity, spec.Tolerations})
+	if err != nil {
+		return string(r.Pod.UID) + r.Pod.Namespace + "/" + r.Pod.Name // alike to itself alone
+	}
+	return string(text)
 }
 
 // InScope reports whether a node is of the pool and of a type that the pod takes.

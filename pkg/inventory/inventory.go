@@ -20,6 +20,9 @@ type Objects struct {
 	Deployments []appsv1.Deployment
 	// Events are looked at for jobs whose pods could not even be created.
 	Events []corev1.Event
+	// Quotas are those of the jobs' namespaces, nil where they were not read. They tell why pods are not created better
+	// than events, which may be of a quota that is gone.
+	Quotas []corev1.ResourceQuota
 }
 
 // Cluster is the state of a cluster at one moment. Every list is sorted by name.

@@ -121,6 +121,16 @@ func container(state corev1.ContainerState) func(*corev1.PodStatus) {
 	}
 }
 
+// gpuQuota bounds the GPUs of the jobs' namespace.
+func gpuQuota(used, hard string) corev1.ResourceQuota {
+	const gpus = "requests." + names.ResourceGPU
+	return corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "gpus", Namespace: "team"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{gpus: resource.MustParse(hard)}},
+		Status:     corev1.ResourceQuotaStatus{Used: corev1.ResourceList{gpus: resource.MustParse(used)}},
+	}
+}
+
 func TestJobStatus(t *testing.T) {
 	ready := condition(corev1.PodReady, corev1.ConditionTrue, "", "")
 	unschedulable := condition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable", "0/3 nodes are available: 3 too few")
@@ -141,6 +151,35 @@ func TestJobStatus(t *testing.T) {
 		"no pod yet": {
 			objects: Objects{Jobs: []batchv1.Job{training()}},
 			want:    state{StatusPending, "NoPods", "Kubernetes has not created the pods yet", 0, 1, 4},
+		},
+		"a quota is too small for the job": {
+			objects: Objects{Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{gpuQuota("0", "2")}},
+			want:    state{StatusPending, "QuotaExceeded", "asks 4 GPUs, the namespace may have 2 (quota gpus): it never fits", 0, 1, 4},
+		},
+		"a quota is in use": {
+			objects: Objects{Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{gpuQuota("6", "8")}},
+			want:    state{StatusPending, "QuotaExceeded", "asks 4 GPUs, and 6 of 8 are in use (quota gpus)", 0, 1, 4},
+		},
+		"a quota of another namespace": {
+			objects: Objects{Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Namespace: "other"}}}},
+			want:    state{StatusPending, "NoPods", "Kubernetes has not created the pods yet", 0, 1, 4},
+		},
+		"an event of a quota that has room by now": {
+			objects: Objects{Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{gpuQuota("0", "8")}, Events: []corev1.Event{{
+				Reason: "FailedCreate", Message: `Error creating: pods "sft-x7q2p" is forbidden: exceeded quota: gpus`, InvolvedObject: corev1.ObjectReference{UID: "uid-sft"},
+			}}},
+			want: state{StatusPending, "NoPods", "a quota refused the pods, and has room by now: Kubernetes tries again by itself", 0, 1, 4},
+		},
+		"a job whose pods are there does not ask for more": {
+			objects: Objects{
+				Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{gpuQuota("4", "4")},
+				Pods: []corev1.Pod{of("sft", "training", pod("sft-0", "n1", "4", corev1.PodRunning), ready)},
+			},
+			want: state{StatusRunning, "", "", 1, 1, 4},
+		},
+		"a replica that the quota does not let in": {
+			objects: Objects{Deployments: []appsv1.Deployment{inference(8, 0)}, Quotas: []corev1.ResourceQuota{gpuQuota("8", "8")}},
+			want:    state{StatusPending, "QuotaExceeded", "asks 1 GPU, and 8 of 8 are in use (quota gpus)", 0, 8, 8},
 		},
 		"pods are refused, so the event says why": {
 			objects: Objects{Jobs: []batchv1.Job{training()}, Events: []corev1.Event{{

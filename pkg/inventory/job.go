@@ -13,6 +13,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/quota"
 )
 
 // Job is one job, whatever Kubernetes runs it as. It is found by its labels, never by guessing from names.
@@ -41,7 +42,9 @@ type Job struct {
 	Created  time.Time  `json:"created"`
 	Finished *time.Time `json:"finished,omitempty"`
 	Object   ObjectRef  `json:"object"`
-	Pods     []Pod      `json:"pods,omitempty"`
+	// Excess is what a quota of the namespace has too little of, so that pods of the job cannot be created.
+	Excess *quota.Excess `json:"-"`
+	Pods   []Pod         `json:"pods,omitempty"`
 }
 
 // ObjectRef is the Kubernetes object that a job is. It is zero when only pods of the job are left.
@@ -68,17 +71,21 @@ func buildJobs(objects Objects) []Job {
 			pods[key] = append(pods[key], objects.Pods[i])
 		}
 	}
-	creation := creationFailures(objects.Events)
+	creation, quotas := creationFailures(objects.Events), newQuotasOf(objects.Quotas)
 	out := make([]Job, 0, len(objects.Jobs)+len(objects.Deployments))
 	for i := range objects.Jobs {
 		if key, ok := keyOf(&objects.Jobs[i].ObjectMeta); ok {
-			out = append(out, fromBatchJob(&objects.Jobs[i], pods[key], creation))
+			job := fromBatchJob(&objects.Jobs[i], pods[key], creation)
+			quotas.judgeBatchJob(&job, &objects.Jobs[i])
+			out = append(out, job)
 			delete(pods, key)
 		}
 	}
 	for i := range objects.Deployments {
 		if key, ok := keyOf(&objects.Deployments[i].ObjectMeta); ok {
-			out = append(out, fromDeployment(&objects.Deployments[i], pods[key]))
+			job := fromDeployment(&objects.Deployments[i], pods[key])
+			quotas.judgeDeployment(&job, &objects.Deployments[i])
+			out = append(out, job)
 			delete(pods, key)
 		}
 	}
@@ -154,7 +161,7 @@ func fromPods(key jobKey, pods []corev1.Pod) Job {
 
 // newJob fills in what every kind has. GPUs is that of one pod.
 func newJob(meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, pods []corev1.Pod) Job {
-	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod := podOf(template)
 	out := Job{
 		Name:      meta.Labels[names.LabelJob],
 		Namespace: meta.Namespace,

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -31,7 +32,6 @@ func (r *Reader) Mirror(ctx context.Context, changed func(Snapshot)) error {
 	refused := func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector("reason", reasonFailedCreate).String()
 	}
-	quotas := func(o *metav1.ListOptions) { o.LabelSelector = names.LabelQuota }
 	all := func(*metav1.ListOptions) {}
 	core := r.client.CoreV1().RESTClient()
 	stores := watchAll(ctx, metav1.NamespaceAll, []source{
@@ -41,7 +41,7 @@ func (r *Reader) Mirror(ctx context.Context, changed func(Snapshot)) error {
 		{r.client.AppsV1().RESTClient(), "deployments", &appsv1.Deployment{}, labelled},
 		{core, "events", &corev1.Event{}, refused},
 		{core, "namespaces", &corev1.Namespace{}, all},
-		{core, "resourcequotas", &corev1.ResourceQuota{}, quotas},
+		{core, "resourcequotas", &corev1.ResourceQuota{}, all},
 	})
 	return stores.each(ctx, func() {
 		objects := Objects{
@@ -50,8 +50,11 @@ func (r *Reader) Mirror(ctx context.Context, changed func(Snapshot)) error {
 			Jobs:        contents[batchv1.Job](stores.stores[2]),
 			Deployments: contents[appsv1.Deployment](stores.stores[3]),
 			Events:      contents[corev1.Event](stores.stores[4]),
+			Quotas:      contents[corev1.ResourceQuota](stores.stores[6]),
 		}
-		quotas := buildQuotas(contents[corev1.ResourceQuota](stores.stores[6]))
+		quotas := buildQuotas(slices.DeleteFunc(slices.Clone(objects.Quotas), func(quota corev1.ResourceQuota) bool {
+			return quota.Labels[names.LabelQuota] == ""
+		}))
 		changed(Snapshot{
 			Cluster:     Build(objects),
 			NodeObjects: objects.Nodes,

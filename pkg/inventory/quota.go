@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -47,6 +48,19 @@ func (r *Reader) Quotas(ctx context.Context, namespace string) ([]Quota, error) 
 		return nil, fmt.Errorf("listing quotas: %w", err)
 	}
 	return buildQuotas(list.Items), nil
+}
+
+// Bounds reads all quotas of a namespace, whoever made them, as they bound pods: one request. It is nil for a user who may
+// not read them.
+func (r *Reader) Bounds(ctx context.Context, namespace string) ([]corev1.ResourceQuota, error) {
+	list, err := r.client.CoreV1().ResourceQuotas(namespace).List(ctx, metav1.ListOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("listing quotas: %w", err)
+	}
+	return append([]corev1.ResourceQuota{}, list.Items...), nil
 }
 
 func buildQuotas(quotas []corev1.ResourceQuota) []Quota {

@@ -120,7 +120,7 @@ func (q JobQuery) Only(jobs []Job) (Job, error) {
 	return Job{}, &AmbiguousError{Namespace: q.Namespace, Name: q.Name, Kinds: kinds}
 }
 
-// Jobs reads jobs and their pods: three requests, and a fourth when a job has fewer pods than it should have.
+// Jobs reads jobs and their pods: three requests, and two more when a job has fewer pods than it should have.
 // It reads what is committed, so that a job is listed as soon as its creation has returned.
 func (r *Reader) Jobs(ctx context.Context, query JobQuery) ([]Job, error) {
 	objects, err := r.jobObjects(ctx, query)
@@ -131,13 +131,29 @@ func (r *Reader) Jobs(ctx context.Context, query JobQuery) ([]Job, error) {
 	if !anyShort(jobs) {
 		return jobs, nil
 	}
-	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("reason", reasonFailedCreate).String()}
-	events, err := r.client.CoreV1().Events(query.Namespace).List(ctx, options)
-	if err != nil {
-		return nil, fmt.Errorf("listing events: %w", err)
+	if err := r.refusals(ctx, query.Namespace, &objects); err != nil {
+		return nil, err
 	}
-	objects.Events = events.Items
 	return Build(objects).Jobs, nil
+}
+
+// refusals reads what may keep pods from being created: the events that say so, and the quotas, if the user may.
+func (r *Reader) refusals(ctx context.Context, namespace string, objects *Objects) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("reason", reasonFailedCreate).String()}
+		events, err := r.client.CoreV1().Events(namespace).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("listing events: %w", err)
+		}
+		objects.Events = events.Items
+		return nil
+	})
+	group.Go(func() (err error) {
+		objects.Quotas, err = r.Bounds(ctx, namespace)
+		return err
+	})
+	return group.Wait()
 }
 
 // anyShort reports whether some job waits for pods that do not exist.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -8,56 +9,58 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// wish is what an entry needs on nodes: so many whole GPUs for each pod.
+// wish is what an entry needs of nodes.
 type wish struct {
-	perPod []int64
+	requests []*fit.Request
 	// owner is the controller of the pods.
 	owner types.UID
-	pods  []*corev1.Pod
-	// unknown wishes are not estimated: slots of shared GPUs.
-	unknown bool
+	// beyond is what keeps the pods from starting that no node shows, by the scheduler's last verdict.
+	beyond *diagnosis.Finding
 }
 
-func (w *wish) add(pod *corev1.Pod, request gpu.Request) {
-	w.owner = ownerOf(pod)
-	w.pods = append(w.pods, pod)
-	w.perPod = append(w.perPod, request.Whole)
-	w.unknown = w.unknown || request.Shared > 0
-}
-
-// machine is a node as far as an estimate goes.
+// machine is a node that is played forward.
 type machine struct {
-	gpuType string
-	total   int64
-	free    int64
+	*fit.Node
+	free int64
 }
 
-// release is GPUs that a running pod gives back, at the latest.
+func (m *machine) place(request *fit.Request) bool {
+	placed := m.Place(request)
+	m.free = m.FreeGPUs()
+	return placed
+}
+
+func (m *machine) remove(pod *corev1.Pod) {
+	m.Remove(pod)
+	m.free = m.FreeGPUs()
+}
+
+// release is a pod that gives back what it holds, at the latest.
 type release struct {
 	at   time.Time
 	node string
-	gpus int64
+	pod  *corev1.Pod
 }
 
 // estimate fills in when entries start. It plays the lines forward: at each end of a job that has a time limit, the
-// entries are tried in their order. What ends at no known time is never given back, so whatever depends on it stays
-// unknown; an estimate is not made up. That a job also needs CPU and volumes is left out.
+// entries are tried in their order, by the judgement that gpuctl why and the scheduler share. What ends at no known time
+// is never given back, so whatever depends on it stays unknown; an estimate is not made up.
 func estimate(entries []Entry, objects Objects, now time.Time) {
 	limits := ends(objects.Jobs)
+	var topologies gpu.Topologies
 	for start := 0; start < len(entries); {
 		end := start
 		for end < len(entries) && entries[end].Pool == entries[start].Pool {
 			end++
 		}
-		line := &line{entries: entries[start:end], machines: machinesOf(objects.Nodes, entries[start].Pool)}
 		if len(objects.Nodes) > 0 {
-			line.judge(newEmptied(objects.Nodes, entries[start].Pool))
+			newLine(entries[start:end], objects, now, &topologies).play(limits)
 		}
-		line.occupy(objects.Pods, limits, now)
-		line.play(limits)
 		start = end
 	}
 }
@@ -75,19 +78,6 @@ func ends(jobs []batchv1.Job) map[types.UID]time.Time {
 	return out
 }
 
-func machinesOf(nodes []corev1.Node, pool string) map[string]*machine {
-	out := map[string]*machine{}
-	for i := range nodes {
-		if gpu.PoolOf(&nodes[i]) != pool || nodes[i].Spec.Unschedulable || !isReady(&nodes[i]) {
-			continue
-		}
-		inventory, _ := gpu.InventoryOf(&nodes[i]) // what is unreadable was left out of it
-		total := int64(len(inventory.Cards))
-		out[nodes[i].Name] = &machine{gpuType: gpu.TypeOf(&nodes[i]), total: total, free: total}
-	}
-	return out
-}
-
 func isReady(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
@@ -97,34 +87,55 @@ func isReady(node *corev1.Node) bool {
 // line is the line of one pool, played forward.
 type line struct {
 	entries  []Entry
+	pool     *pool
 	machines map[string]*machine
 	releases []release
-	now      time.Time
+	// start is when it is played, now how far.
+	start, now time.Time
 }
 
-// judge notes which entries no node could ever hold.
-func (l *line) judge(nodes *emptied) {
-	for i := range l.entries {
-		l.entries[i].Never = !nodes.canHold(l.entries[i].wish.pods)
+func newLine(entries []Entry, objects Objects, now time.Time, topologies *gpu.Topologies) *line {
+	l := &line{
+		entries: entries, pool: newPool(objects.Nodes, entries[0].Pool, topologies), machines: map[string]*machine{}, start: now, now: now,
 	}
+	on := map[string][]*corev1.Pod{}
+	for i := range objects.Pods {
+		if pod := &objects.Pods[i]; pod.Spec.NodeName != "" && !hasEnded(pod) {
+			on[pod.Spec.NodeName] = append(on[pod.Spec.NodeName], pod)
+		}
+	}
+	limits := ends(objects.Jobs)
+	for i := range l.pool.nodes {
+		node := &l.pool.nodes[i]
+		l.machines[node.Name] = &machine{Node: fit.NewNode(node, on[node.Name], topologies)}
+		l.machines[node.Name].free = l.machines[node.Name].FreeGPUs()
+		for _, pod := range on[node.Name] {
+			if end, ok := limits[ownerOf(pod)]; ok {
+				l.release(release{at: end, node: node.Name, pod: pod})
+			}
+		}
+	}
+	for i := range entries {
+		l.judge(&entries[i])
+	}
+	return l
 }
 
-// occupy takes what running pods hold, and notes when those with a limit give it back.
-func (l *line) occupy(pods []corev1.Pod, limits map[types.UID]time.Time, now time.Time) {
-	l.now = now
-	for i := range pods {
-		pod := &pods[i]
-		machine := l.machines[pod.Spec.NodeName]
-		if machine == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-			continue
-		}
-		request, err := gpu.RequestOf(pod)
-		if err != nil || request.Whole == 0 {
-			continue
-		}
-		machine.free -= request.Whole
-		if end, ok := limits[ownerOf(pod)]; ok {
-			l.release(release{at: end, node: pod.Spec.NodeName, gpus: request.Whole})
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// judge notes which entries no node could ever hold, and which start on no node as things are.
+func (l *line) judge(entry *Entry) {
+	switch {
+	case entry.Never, entry.Cause != "":
+	case !l.pool.couldHold(entry.wish.requests):
+		entry.Never = true
+	case entry.wish.beyond != nil && entry.wish.beyond.Nodes == 0 && entry.wish.beyond.Cause != diagnosis.RejectedByScheduler:
+		entry.block(*entry.wish.beyond)
+	default:
+		if closed, ok := l.pool.closedTo(entry.wish.requests[0]); ok {
+			entry.block(closed)
 		}
 	}
 }
@@ -157,70 +168,66 @@ func (l *line) play(limits map[types.UID]time.Time) {
 		}
 		first := l.releases[0]
 		l.releases = l.releases[1:]
-		l.machines[first.node].free += first.gpus
+		l.machines[first.node].remove(first.pod)
 		if first.at.After(l.now) {
 			l.now = first.at
 		}
 	}
 }
 
-// place puts all pods of an entry on machines, or none, and notes when. One that never starts is passed over: its own
-// limit has ended by then, or no machine is large enough.
+// place puts all pods of an entry on machines, or none, and notes when. One that does not start as things are is passed
+// over: no node could hold it, something else than room is in its way, or its own limit has ended by then.
 func (l *line) place(entry *Entry, limits map[types.UID]time.Time) bool {
 	end, limited := limits[entry.wish.owner]
-	switch {
-	case entry.Never:
-		return true
-	case entry.wish.unknown:
-		return false
-	case limited && !end.After(l.now), !l.everFits(entry):
+	if entry.Never || entry.Cause != "" || limited && !end.After(l.now) {
 		return true
 	}
-	taken := map[string]int64{}
-	for _, need := range entry.wish.perPod {
-		name := l.tightest(entry.GPUTypes, need, taken)
-		if name == "" {
+	var placed []release
+	for _, request := range entry.wish.requests {
+		on := l.tightest(request)
+		if on == nil {
+			l.undo(placed)
 			return false
 		}
-		taken[name] += need
+		placed = append(placed, release{at: end, node: on.Object.Name, pod: request.Pod})
+	}
+	if beyond := entry.wish.beyond; beyond != nil && l.now.Equal(l.start) { // the scheduler has tried, and refused
+		l.undo(placed)
+		entry.block(*beyond)
+		return true
 	}
 	at := l.now
 	entry.ETA = &at
-	for name, gpus := range taken {
-		l.machines[name].free -= gpus
-		if limited {
-			l.release(release{at: end, node: name, gpus: gpus})
+	if limited {
+		for _, r := range placed {
+			l.release(r)
 		}
 	}
 	return true
 }
 
-// everFits reports whether each pod of an entry has a machine that would do if it were empty.
-func (l *line) everFits(entry *Entry) bool {
-	most := slices.Max(entry.wish.perPod)
-	for _, machine := range l.machines {
-		if machine.total >= most && isOfType(machine, entry.GPUTypes) {
-			return true
-		}
+func (l *line) undo(placed []release) {
+	for _, r := range placed {
+		l.machines[r.node].remove(r.pod)
 	}
-	return false
 }
 
-func isOfType(m *machine, gpuTypes []string) bool {
-	return len(gpuTypes) == 0 || slices.Contains(gpuTypes, m.gpuType)
-}
-
-// tightest returns the machine of the types, any if there are none, that has the fewest GPUs left beyond the need.
-func (l *line) tightest(gpuTypes []string, need int64, taken map[string]int64) string {
-	best, left := "", int64(0)
-	for name, machine := range l.machines {
-		free := machine.free - taken[name] - need
-		if free < 0 || !isOfType(machine, gpuTypes) {
-			continue
-		}
-		if best == "" || free < left || free == left && name < best {
-			best, left = name, free
+// tightest puts a pod on the machine that has the fewest GPUs left then, nil if it fits none.
+func (l *line) tightest(request *fit.Request) *machine {
+	need := request.Demand.Whole
+	var fitting []*machine
+	for _, name := range l.pool.open(request) {
+		if m := l.machines[name]; m.free >= need {
+			fitting = append(fitting, m)
 		}
 	}
-	return best
+	slices.SortFunc(fitting, func(a, b *machine) int {
+		return cmp.Or(cmp.Compare(a.free, b.free), cmp.Compare(a.Object.Name, b.Object.Name))
+	})
+	for _, m := range fitting {
+		if m.place(request) {
+			return m
+		}
+	}
+	return nil
 }

@@ -14,13 +14,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
 // Entry is a job that waits, or a pod that belongs to none. JSON keys are a contract.
 type Entry struct {
-	// Position is the place in the pool's line, from 1.
+	// Position is the place in the pool's line, from 1. It is 0 for a job that is in none: a quota keeps its pods from
+	// being created.
 	Position  int    `json:"position"`
 	Namespace string `json:"namespace"`
 	// Name and Kind are the job's. A pod that belongs to no job has its own name, and no kind.
@@ -41,12 +44,22 @@ type Entry struct {
 	GPUsAhead int64 `json:"gpusAhead"`
 	// Trouble is what the scheduler said when it tried last.
 	inventory.Trouble
+	// Cause is why the job does not start whatever room there is, in a word of gpuctl why; Trouble then says it. Empty for
+	// a job that waits for room alone.
+	Cause diagnosis.Cause `json:"cause,omitempty"`
 	// ETA is when the job starts if every job before it uses all of its time limit; nil when that is unknown.
 	ETA *time.Time `json:"eta,omitempty"`
-	// Never says that the nodes of the pool could not hold the job even if they were empty. See gpuctl why.
+	// Never says that the nodes of the pool could not hold the job even if they were empty, that its request cannot be
+	// read, or that its quota is too small. See gpuctl why.
 	Never bool `json:"never,omitempty"`
 
 	wish wish
+}
+
+// block notes what keeps an entry from starting that room does not mend.
+func (e *Entry) block(finding diagnosis.Finding) {
+	e.Cause, e.ETA = finding.Cause, nil
+	e.Trouble = inventory.Trouble{Reason: string(finding.Cause), Message: finding.Text}
 }
 
 // Queue is the lines of all pools. JSON keys are a contract.
@@ -62,6 +75,10 @@ type Objects struct {
 	Pods  []corev1.Pod
 	Nodes []corev1.Node
 	Jobs  []batchv1.Job
+	// Refused are jobs whose pods a quota keeps from being created; others are left out.
+	Refused []inventory.Job
+	// Leader is who leads the scheduler, nil where that may not be read.
+	Leader *inventory.Leader
 }
 
 // key is what belongs together: the pods of one job, or one pod.
@@ -104,7 +121,23 @@ func Build(objects Objects, now time.Time) Queue {
 		}
 	}
 	estimate(entries, objects, now)
+	if objects.Leader != nil && !objects.Leader.Places() {
+		stop(entries)
+	}
+	entries = append(entries, refused(objects.Refused)...)
+	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Pool, b.Pool) })
 	return Queue{Entries: entries}
+}
+
+// stop notes that nobody places jobs.
+func stop(entries []Entry) {
+	for i := range entries {
+		if !entries[i].Never {
+			entries[i].block(diagnosis.Finding{
+				Cause: diagnosis.SchedulerDown, Text: "no " + names.SchedulerName + " is running, so nothing starts: tell the administrators",
+			})
+		}
+	}
 }
 
 // inOrder is the order of the scheduler: the higher priority first, then who has waited longer, then the name.
@@ -144,10 +177,25 @@ func (e *Entry) add(pod *corev1.Pod, request gpu.Request) {
 	if created := pod.CreationTimestamp.Time; created.Before(e.Since) {
 		e.Since = created
 	}
-	e.wish.add(pod, request)
+	e.wish.owner = ownerOf(pod)
+	wanted, err := fit.RequestOf(pod)
+	if err != nil {
+		e.Never = true
+		e.block(diagnosis.Finding{Cause: diagnosis.MalformedRequest, Text: "the request of pod " + pod.Name + " cannot be read: " + err.Error()})
+		return
+	}
+	e.wish.requests = append(e.wish.requests, wanted)
+	if e.Never {
+		return // what is wrong with another pod says more
+	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && len(condition.Message) > len(e.Message) {
 			e.Reason, e.Message = condition.Reason, inventory.Verdict(condition.Message)
+			if beyond, ok := diagnosis.Beyond(condition.Message); ok {
+				e.wish.beyond = &beyond
+			} else {
+				e.wish.beyond = nil
+			}
 		}
 	}
 }

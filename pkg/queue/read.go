@@ -13,9 +13,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
-// Reader gathers what a queue is built from: three requests.
+// Reader gathers what a queue is built from, in a number of requests that does not grow with the cluster.
 type Reader struct{ client kubernetes.Interface }
 
 // NewReader returns a Reader that reads with client's identity.
@@ -56,9 +57,15 @@ func (r *Reader) Read(ctx context.Context, namespace string, now time.Time) (Que
 		nodes = list.Items
 		return nil
 	})
+	var leader *inventory.Leader
+	group.Go(func() (err error) {
+		leader, err = ReadLeader(inner, r.client, now)
+		return err
+	})
 	if err := group.Wait(); err != nil {
 		return Queue{}, err
 	}
+	objects.Leader = leader
 	if !partial { // who holds the nodes is known only with the pods of all namespaces
 		objects.Nodes = nodes
 	}
@@ -87,5 +94,24 @@ func (r *Reader) work(ctx context.Context, namespace string) (Objects, error) {
 		out.Jobs = list.Items
 		return nil
 	})
+	group.Go(func() (err error) {
+		out.Refused, err = inventory.NewReader(r.client).Jobs(ctx, inventory.JobQuery{Namespace: namespace})
+		return err
+	})
 	return out, group.Wait()
+}
+
+// ReadLeader reads who leads the scheduler, nil for a user who may not.
+func ReadLeader(ctx context.Context, client kubernetes.Interface, now time.Time) (*inventory.Leader, error) {
+	lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, names.SchedulerName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, nil
+	case apierrors.IsNotFound(err):
+		return &inventory.Leader{State: inventory.NeverLed}, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the scheduler's lease: %w", err)
+	}
+	leader := inventory.LeaderOf(lease, now)
+	return &leader, nil
 }

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/quota"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -142,9 +145,14 @@ func (s *Server) submit(ctx context.Context, content, namespace string, dryRun b
 		return nil, err
 	}
 	top := rendered.objects[0]
+	warnings, err := quotaWarnings(ctx, top)
+	if err != nil {
+		return nil, err
+	}
 	created := &JobCreated{
-		JobID: doc.Name, Name: doc.Name, Namespace: top.GetNamespace(), Kind: string(doc.Kind), Warnings: rendered.warnings,
-		Status: "pending", CreatedAt: s.options.Now().UTC(), Message: messageSubmitted,
+		JobID: doc.Name, Name: doc.Name, Namespace: top.GetNamespace(), Kind: string(doc.Kind),
+		Warnings: append(rendered.warnings, warnings...),
+		Status:   "pending", CreatedAt: s.options.Now().UTC(), Message: messageSubmitted,
 	}
 	if dryRun {
 		created.Status, created.Message = "valid", messageValid
@@ -157,6 +165,22 @@ func (s *Server) submit(ctx context.Context, content, namespace string, dryRun b
 	created.CreatedAt = top.GetCreationTimestamp().Time
 	s.mirror.await(ctx, func(v *view) bool { return v.hasJob(top) })
 	return created, nil
+}
+
+// quotaWarnings tell what quotas of its namespace have too little of for a job, as far as the caller may read them.
+func quotaWarnings(ctx context.Context, top client.Object) ([]string, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	quotas, err := inventory.NewReader(caller.Kubernetes).Bounds(ctx, top.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	if over := quota.OverFor(quotas, top); over != nil {
+		return []string{"it " + over.Warning()}, nil
+	}
+	return nil, nil
 }
 
 // writerOf returns what writes as the caller.

@@ -2,8 +2,9 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
-	"strconv"
+	"strings"
 
 	"g8s.host/gpu-scheduler/pkg/queue"
 )
@@ -28,7 +29,8 @@ type queueOutput struct{ Body QueueList }
 func (s *Server) queueRoutes() {
 	invalid := []int{http.StatusUnprocessableEntity}
 	const detail = "In the order in which the scheduler tries them, a line for each pool. Positions count all jobs, of which you are shown " +
-		"those that you may see. A job that fits now starts, also when one before it does not fit."
+		"those that you may see. A job that fits now starts, also when one before it does not fit. `cause` says what else than room " +
+		"keeps a job from starting. A job whose pods a quota does not let in has position 0: it is in no line."
 	register(s, route{method: http.MethodGet, path: Root + "/queue", id: "listQueue", tag: "queue",
 		summary: "The jobs that wait for GPUs", detail: detail, fails: invalid}, s.listQueue)
 	register(s, route{method: http.MethodGet, path: Root + "/queue/{poolName}", id: "listPoolQueue", tag: "queue",
@@ -46,7 +48,17 @@ func (s *Server) listQueue(ctx context.Context, in *queueInput) (*queueOutput, e
 	if err != nil {
 		return nil, err
 	}
-	line := queue.Build(queue.Objects{Pods: view.PodObjects, Nodes: view.NodeObjects, Jobs: view.JobObjects}, s.options.Now())
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leader, err := queue.ReadLeader(ctx, caller.Kubernetes, s.options.Now())
+	if err != nil {
+		return nil, err
+	}
+	line := queue.Build(queue.Objects{
+		Pods: view.PodObjects, Nodes: view.NodeObjects, Jobs: view.JobObjects, Refused: view.Jobs, Leader: leader,
+	}, s.options.Now())
 	var visible []queue.Entry
 	for _, entry := range line.Entries {
 		if scope.Has(entry.Namespace) && (in.Pool == "" || entry.Pool == in.Pool) && (in.Namespace == "" || entry.Namespace == in.Namespace) {
@@ -57,12 +69,11 @@ func (s *Server) listQueue(ctx context.Context, in *queueInput) (*queueOutput, e
 	return &queueOutput{Body: QueueList(list)}, err
 }
 
-// queueKey orders entries as the queue does: by pool, and in it by position, written with as many digits each.
+// queueKey orders entries as the queue does: by pool, and in it by position, written with as many digits each. Those that
+// are in no line come last.
 func queueKey(entry queue.Entry) string {
-	const digits = 10
-	position := strconv.Itoa(entry.Position)
-	for len(position) < digits {
-		position = "0" + position
+	if entry.Position == 0 {
+		return strings.Join([]string{entry.Pool, "last", fmt.Sprintf("%020d", entry.Since.UnixNano()), entry.Namespace, entry.Name, entry.Kind}, "\x00")
 	}
-	return entry.Pool + "\x00" + position
+	return fmt.Sprintf("%s\x00%010d", entry.Pool, entry.Position)
 }

@@ -47,6 +47,8 @@ var rules = []rule{
 		why: "the read model serves CLI, API and console alike"},
 	{tree: "pkg/fit/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli")}, direct: talks,
 		why: "what keeps a pod from a node follows from the two alone"},
+	{tree: "pkg/quota/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli")}, direct: talks,
+		why: "what a quota has too little of follows from it and the pods alone"},
 	{tree: "pkg/defrag/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
 		why: "advice serves CLI, API and console alike"},
 	{tree: "pkg/defrag/moves", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,

@@ -54,7 +54,7 @@ func TestDoctorSeesTheFleet(t *testing.T) {
 	s.gpuNode("doc-1", "doc-pool")
 	s.gpuNode("doc-2", "doc-other")
 	healthy := s.doctor()
-	for _, name := range []string{"nodes", "pools", "GPU health", "GPU inventories", "namespaces", "labels of nodes"} {
+	for _, name := range []string{"nodes", "pools", "GPU health", "GPU inventories", "labels of nodes"} {
 		if healthy[name].Status != doctor.OK {
 			t.Errorf("nothing is wrong, and of %s it says %+v", name, healthy[name])
 		}

@@ -1204,6 +1204,7 @@ type PoolSpec struct {
 
 // QueueEntry defines model for QueueEntry.
 type QueueEntry struct {
+	Cause         *string    `json:"cause,omitempty"`
 	Eta           *time.Time `json:"eta,omitempty"`
 	GpuTypes      *[]string  `json:"gpuTypes,omitempty"`
 	Gpus          int64      `json:"gpus"`

@@ -1,0 +1,26 @@
+package diagnosis
+
+import (
+	"slices"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// Beyond is what keeps a pod from starting by the scheduler's verdict, and no node shows: its volumes, other pods, or what
+// the scheduler keeps to. It reports false for a verdict on what nodes themselves show, which may have changed since. A
+// finding with a number of nodes is about these, and others may take the pod.
+func Beyond(verdict string) (Finding, bool) {
+	if there, all, ok := inventory.MissingMembers(verdict); ok && there < all {
+		return Finding{Cause: GangIncomplete, Text: inventory.Verdict(verdict)}, true
+	}
+	known := slices.Concat(findings(verdict, podRules), findings(verdict, nodeRules))
+	// Whether there is room for a gang, the nodes show.
+	known = slices.DeleteFunc(known, func(f Finding) bool { return f.Cause == GangWaiting || f.Cause == GangTooLarge })
+	switch {
+	case len(known) > 0:
+		return known[0], true
+	case verdict == "" || len(findings(verdict, slices.Concat(podRules, plainRules))) > 0:
+		return Finding{}, false
+	}
+	return rejected(verdict), true
+}

@@ -1,0 +1,75 @@
+package inventory
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"g8s.host/gpu-scheduler/pkg/quota"
+)
+
+// quotasOf are the quotas by their namespace; nil where they were not read, and nothing is concluded from them.
+type quotasOf map[string][]corev1.ResourceQuota
+
+func newQuotasOf(quotas []corev1.ResourceQuota) quotasOf {
+	if quotas == nil {
+		return nil
+	}
+	out := quotasOf{}
+	for i := range quotas {
+		out[quotas[i].Namespace] = append(out[quotas[i].Namespace], quotas[i])
+	}
+	return out
+}
+
+// judgeBatchJob notes what quotas have too little of, for a job that lacks pods: all of them start together.
+func (q quotasOf) judgeBatchJob(out *Job, job *batchv1.Job) {
+	lacking := out.lacking()
+	if q == nil || lacking == 0 {
+		return
+	}
+	pod := podOf(&job.Spec.Template)
+	over := quota.Never(quota.Over(q[job.Namespace], pod, int64(out.Desired)))
+	if len(over) == 0 {
+		over = quota.Over(q[job.Namespace], pod, lacking)
+	}
+	out.refuse(over)
+}
+
+// judgeDeployment notes what quotas have too little of for the next pod.
+func (q quotasOf) judgeDeployment(out *Job, deployment *appsv1.Deployment) {
+	if q == nil || out.lacking() == 0 {
+		return
+	}
+	out.refuse(quota.Over(q[deployment.Namespace], podOf(&deployment.Spec.Template), 1))
+}
+
+// lacking is how many pods Kubernetes should have created and has not.
+func (j *Job) lacking() int64 {
+	if j.Status != StatusPending && j.Status != StatusDegraded || j.Reason == ReasonIncomplete {
+		return 0
+	}
+	there := count32(j.Pods, func(p Pod) bool { return p.status != StatusFailed && p.status != StatusTerminating })
+	return int64(max(0, j.Desired-there))
+}
+
+// refuse says of which quota's resource there is too little now. What an event said of a quota that lets the pods in by
+// now is over.
+func (j *Job) refuse(over []quota.Excess) {
+	switch {
+	case len(over) > 0:
+		j.Excess = &over[0]
+		j.Trouble = Trouble{Reason: quota.Reason, Message: over[0].String()}
+	case strings.Contains(j.Message, exceededQuota):
+		j.Trouble = Trouble{Reason: "NoPods", Message: "a quota refused the pods, and has room by now: Kubernetes tries again by itself"}
+	}
+}
+
+// exceededQuota is what the API server says of pods that a quota does not let in.
+const exceededQuota = "exceeded quota"
+
+func podOf(template *corev1.PodTemplateSpec) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+}

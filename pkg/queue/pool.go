@@ -1,0 +1,179 @@
+package queue
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// pool is the nodes of a pool without the pods on them: what they could hold if those were gone. What is computed for a
+// pod holds for all that are alike.
+type pool struct {
+	name  string
+	nodes []corev1.Node
+	// mended are the nodes as if all of them took pods and all their cards were healthy: what is closed opens again.
+	mended, bare []*fit.Node
+	topologies   *gpu.Topologies
+	able         map[string]bool
+	shapes       map[string]*shape
+}
+
+// shape is what pods that are alike find.
+type shape struct {
+	// open are the names of the nodes that take them when they are empty.
+	open []string
+	// closed are the nodes that would, by what keeps the pods away.
+	closed map[diagnosis.Cause]int
+}
+
+func newPool(nodes []corev1.Node, name string, topologies *gpu.Topologies) *pool {
+	own := slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool { return gpu.PoolOf(&node) != name })
+	return &pool{
+		name: name, nodes: own, mended: make([]*fit.Node, len(own)), bare: make([]*fit.Node, len(own)), topologies: topologies,
+		able: map[string]bool{}, shapes: map[string]*shape{},
+	}
+}
+
+// mendedNode is made when it is first looked at.
+func (p *pool) mendedNode(i int) *fit.Node {
+	if p.mended[i] == nil {
+		object := p.nodes[i].DeepCopy()
+		object.Spec.Unschedulable, object.Spec.Taints = false, nil
+		heal(object)
+		p.mended[i] = fit.NewNode(object, nil, p.topologies)
+	}
+	return p.mended[i]
+}
+
+// heal makes all cards of a node healthy.
+func heal(node *corev1.Node) {
+	inventory, err := gpu.InventoryOf(node)
+	if err != nil || inventory.Derived {
+		return
+	}
+	inventory.Cards = slices.Clone(inventory.Cards)
+	for i := range inventory.Cards {
+		inventory.Cards[i].Health = gpu.Healthy
+	}
+	if text, err := inventory.Encode(); err == nil {
+		node.Annotations[names.AnnotationInventory] = text
+	}
+}
+
+// couldHold reports whether the nodes could hold one pod of a job, and all of them if they are a gang, if they were empty
+// and nothing kept pods away: that comes and goes.
+func (p *pool) couldHold(requests []*fit.Request) bool {
+	if requests[0].Pod.Labels[names.LabelPodGroup] != "" {
+		return p.holdsAll(requests)
+	}
+	key := requests[0].Alikeness()
+	able, known := p.able[key]
+	if !known {
+		able = p.holdsAll(requests[:1])
+		p.able[key] = able
+	}
+	return able
+}
+
+func (p *pool) holdsAll(requests []*fit.Request) bool {
+	var undo []func()
+	defer func() {
+		for _, back := range undo {
+			back()
+		}
+	}()
+	at := 0 // pods of a job ask alike: a node that one finds full is full for the next
+	for _, request := range requests {
+		for at < len(p.nodes) && (!request.InScope(&p.nodes[at]) || !p.mendedNode(at).Place(request)) {
+			at++
+		}
+		if at == len(p.nodes) {
+			return false
+		}
+		node := p.mendedNode(at)
+		undo = append(undo, func() { node.Remove(request.Pod) })
+	}
+	return true
+}
+
+// shapeOf looks at every node for pods like this one, once.
+func (p *pool) shapeOf(request *fit.Request) *shape {
+	key := request.Alikeness()
+	if p.shapes[key] == nil {
+		out := &shape{closed: map[diagnosis.Cause]int{}}
+		for i := range p.nodes {
+			if !request.InScope(&p.nodes[i]) {
+				continue
+			}
+			switch cause, takes := p.look(request, i); {
+			case takes:
+				out.open = append(out.open, p.nodes[i].Name)
+			case cause != "":
+				out.closed[cause]++
+			}
+		}
+		p.shapes[key] = out
+	}
+	return p.shapes[key]
+}
+
+// look tells whether an empty node takes a pod, and if it does not, what is in the way that may be mended.
+func (p *pool) look(request *fit.Request, i int) (cause diagnosis.Cause, takes bool) {
+	if !isReady(&p.nodes[i]) {
+		return diagnosis.NotReady, false
+	}
+	if p.bare[i] == nil {
+		p.bare[i] = fit.NewNode(&p.nodes[i], nil, p.topologies)
+	}
+	obstacles, cards := request.Obstacles(p.bare[i])
+	for _, obstacle := range obstacles {
+		switch {
+		case obstacle.Kind == fit.Cards && cards.Code == gpu.TooFewHealthy:
+			cause = diagnosis.UnhealthyGPUs
+		case obstacle.Kind == fit.Cordoned, obstacle.Kind == fit.NotReady, obstacle.Kind == fit.Tainted:
+			cause = diagnosis.Cause(obstacle.Kind)
+		default:
+			return "", false // it is of the wrong kind, or too small
+		}
+	}
+	return cause, len(obstacles) == 0
+}
+
+// open are the names of the nodes that take pods like this one, if they have room.
+func (p *pool) open(request *fit.Request) []string { return p.shapeOf(request).open }
+
+// closedTo tells why no node takes pods like this one now, however empty it is, and that nodes would but for that.
+func (p *pool) closedTo(request *fit.Request) (diagnosis.Finding, bool) {
+	found := p.shapeOf(request)
+	if len(found.open) > 0 || len(found.closed) == 0 {
+		return diagnosis.Finding{}, false
+	}
+	causes := make([]diagnosis.Cause, 0, len(found.closed))
+	for cause := range found.closed {
+		causes = append(causes, cause)
+	}
+	slices.SortFunc(causes, func(a, b diagnosis.Cause) int {
+		return cmp.Or(cmp.Compare(found.closed[b], found.closed[a]), cmp.Compare(a, b))
+	})
+	parts := make([]string, len(causes))
+	for i, cause := range causes {
+		parts[i] = fmt.Sprintf("%d %s", found.closed[cause], closedWords[cause])
+	}
+	return diagnosis.Finding{
+		Cause: causes[0], Text: fmt.Sprintf("no node of pool %s takes it now, however empty: %s", p.name, strings.Join(parts, ", ")),
+	}, true
+}
+
+// closedWords say what keeps pods from nodes.
+var closedWords = map[diagnosis.Cause]string{
+	diagnosis.Cordoned: "cordoned", diagnosis.NotReady: "not ready", diagnosis.Tainted: "with a taint",
+	diagnosis.UnhealthyGPUs: "with too few healthy GPUs",
+}

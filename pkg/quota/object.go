@@ -1,0 +1,50 @@
+package quota
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// OverFor returns what quotas have too little of for a job that is yet to be created: for all pods of a Job, which start
+// together, or for the first of a Deployment, which come one by one. It is nil when there is enough.
+func OverFor(quotas []corev1.ResourceQuota, top runtime.Object) *Excess {
+	template, pods := podsOf(top)
+	if template == nil || pods == 0 {
+		return nil
+	}
+	over := Over(quotas, &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}, pods)
+	if len(over) == 0 {
+		return nil
+	}
+	return &over[0]
+}
+
+// podsOf is what the pods of a job are made from, and how many come at once.
+func podsOf(top runtime.Object) (*corev1.PodTemplateSpec, int64) {
+	switch job := top.(type) {
+	case *batchv1.Job:
+		if job.Spec.Suspend != nil && *job.Spec.Suspend {
+			return &job.Spec.Template, 0
+		}
+		if job.Spec.Parallelism != nil {
+			return &job.Spec.Template, int64(*job.Spec.Parallelism)
+		}
+		return &job.Spec.Template, 1
+	case *appsv1.Deployment:
+		if job.Spec.Replicas != nil && *job.Spec.Replicas == 0 {
+			return &job.Spec.Template, 0
+		}
+		return &job.Spec.Template, 1
+	}
+	return nil, 0
+}
+
+// Warning is what to say of it before the job is created.
+func (e Excess) Warning() string {
+	if e.Never {
+		return e.String()
+	}
+	return e.String() + ": it waits until that is free"
+}

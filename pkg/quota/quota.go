@@ -1,0 +1,132 @@
+// Package quota tells what ResourceQuotas have too little of for pods, as Kubernetes counts it: before pods are created,
+// and while they are refused. It is pure: quotas as they are now, and pods as they would be.
+package quota
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Reason is the word for a job whose pods a quota does not let in.
+const Reason = "QuotaExceeded"
+
+// Excess is a resource of which a quota has too little.
+type Excess struct {
+	// Quota is the name of the ResourceQuota, Resource what it bounds, such as requests.nvidia.com/gpu.
+	Quota    string
+	Resource corev1.ResourceName
+	// Asked is what the pods ask together, Used and Hard what the quota says.
+	Asked, Used, Hard resource.Quantity
+	// Never says that there would be too little even if nobody else used anything.
+	Never bool
+}
+
+// Over returns what quotas have too little of for some more pods that are all alike; of one quota and resource at most
+// one. GPUs come first, and what never fits before what others use.
+func Over(quotas []corev1.ResourceQuota, pod *corev1.Pod, pods int64) []Excess {
+	var out []Excess
+	for i := range quotas {
+		quota := &quotas[i]
+		if !covers(quota, pod) {
+			continue
+		}
+		for name, hard := range quota.Spec.Hard {
+			asked := times(counted(pod, name), pods)
+			used := quota.Status.Used[name]
+			sum := used.DeepCopy()
+			sum.Add(asked)
+			if asked.Sign() > 0 && sum.Cmp(hard) > 0 {
+				out = append(out, Excess{
+					Quota: quota.Name, Resource: name, Asked: asked, Used: used, Hard: hard, Never: asked.Cmp(hard) > 0,
+				})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Excess) int {
+		return cmp.Or(-compareBools(a.Never, b.Never), -compareBools(isGPU(a.Resource), isGPU(b.Resource)),
+			cmp.Compare(a.Quota, b.Quota), cmp.Compare(a.Resource, b.Resource))
+	})
+	return out
+}
+
+// Never returns what never fits.
+func Never(over []Excess) []Excess {
+	return slices.DeleteFunc(slices.Clone(over), func(e Excess) bool { return !e.Never })
+}
+
+// String says it in a sentence without a subject.
+func (e Excess) String() string {
+	if e.Never {
+		return fmt.Sprintf("asks %s, the namespace may have %s (quota %s): it never fits", amount(e.Asked, e.Resource), &e.Hard, e.Quota)
+	}
+	return fmt.Sprintf("asks %s, and %s of %s are in use (quota %s)", amount(e.Asked, e.Resource), &e.Used, &e.Hard, e.Quota)
+}
+
+// amount is a quantity with what it is of, as people say it.
+func amount(quantity resource.Quantity, name corev1.ResourceName) string {
+	word := string(plain(name))
+	switch plain(name) {
+	case names.ResourceGPU:
+		word = "GPU"
+	case names.ResourceSharedGPU:
+		word = "shared GPU"
+	case corev1.ResourcePods, "count/pods":
+		word = "pod"
+	case corev1.ResourceCPU:
+		word = "CPU"
+	default:
+		return quantity.String() + " " + word
+	}
+	if quantity.CmpInt64(1) != 0 {
+		word += "s"
+	}
+	return quantity.String() + " " + word
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+func isGPU(name corev1.ResourceName) bool {
+	return plain(name) == names.ResourceGPU || plain(name) == names.ResourceSharedGPU
+}
+
+// plain is a resource without how it is counted.
+func plain(name corev1.ResourceName) corev1.ResourceName {
+	return corev1.ResourceName(strings.TrimPrefix(strings.TrimPrefix(string(name), "requests."), "limits."))
+}
+
+// counted is what a pod uses of what a quota bounds, zero where that is nothing of a pod's.
+func counted(pod *corev1.Pod, name corev1.ResourceName) resource.Quantity {
+	options := resourcehelper.PodResourcesOptions{}
+	switch text := string(name); {
+	case name == corev1.ResourcePods || text == "count/pods":
+		return *resource.NewQuantity(1, resource.DecimalSI)
+	case strings.HasPrefix(text, "limits."):
+		return resourcehelper.PodLimits(pod, options)[plain(name)]
+	case strings.HasPrefix(text, "requests."), name == corev1.ResourceCPU, name == corev1.ResourceMemory:
+		return resourcehelper.PodRequests(pod, options)[plain(name)]
+	}
+	return resource.Quantity{}
+}
+
+// times is a quantity several times. A sum beyond what a quantity holds stays what one pod asks: that is too much already.
+func times(quantity resource.Quantity, count int64) resource.Quantity {
+	out := quantity.DeepCopy()
+	out.Mul(count)
+	return out
+}

@@ -1,0 +1,69 @@
+package quota
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"g8s.host/gpu-scheduler/test/fixture"
+)
+
+// bounds makes a quota of pairs of a resource and what is used of what it may be, such as "2/4".
+func bounds(name string, used, hard map[corev1.ResourceName]string) corev1.ResourceQuota {
+	out := corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	out.Spec.Hard, out.Status.Used = corev1.ResourceList{}, corev1.ResourceList{}
+	for resourceName, value := range hard {
+		out.Spec.Hard[resourceName] = resource.MustParse(value)
+	}
+	for resourceName, value := range used {
+		out.Status.Used[resourceName] = resource.MustParse(value)
+	}
+	return out
+}
+
+func TestOver(t *testing.T) {
+	const gpus = "requests.nvidia.com/gpu"
+	type list = map[corev1.ResourceName]string
+	scoped := bounds("scoped", nil, list{gpus: "1"})
+	scoped.Spec.ScopeSelector = &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{
+		{ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{"g8s-high"}},
+	}}
+	strange := bounds("strange", nil, list{gpus: "1"})
+	strange.Spec.Scopes = []corev1.ResourceQuotaScope{"Tomorrow"}
+	high := fixture.Pod("p").GPUs(4).Obj()
+	high.Spec.PriorityClassName = "g8s-high"
+	tests := map[string]struct {
+		quotas []corev1.ResourceQuota
+		pod    *corev1.Pod
+		pods   int64
+		want   []string
+	}{
+		"there is room":            {[]corev1.ResourceQuota{bounds("q", list{gpus: "4"}, list{gpus: "8"})}, fixture.Pod("p").GPUs(4).Obj(), 1, nil},
+		"a quota without counts":   {[]corev1.ResourceQuota{bounds("q", nil, list{gpus: "8"})}, fixture.Pod("p").GPUs(4).Obj(), 1, nil},
+		"others use what is asked": {[]corev1.ResourceQuota{bounds("q", list{gpus: "6"}, list{gpus: "8"})}, fixture.Pod("p").GPUs(4).Obj(), 1, []string{"asks 4 GPUs, and 6 of 8 are in use (quota q)"}},
+		"more than there may be":   {[]corev1.ResourceQuota{bounds("q", nil, list{gpus: "2"})}, fixture.Pod("p").GPUs(4).Obj(), 1, []string{"asks 4 GPUs, the namespace may have 2 (quota q): it never fits"}},
+		"several pods together":    {[]corev1.ResourceQuota{bounds("q", nil, list{gpus: "8"})}, fixture.Pod("p").GPUs(8).Obj(), 2, []string{"asks 16 GPUs, the namespace may have 8 (quota q): it never fits"}},
+		"several resources, what never fits first": {
+			[]corev1.ResourceQuota{bounds("q", list{gpus: "4"}, list{gpus: "4", "requests.cpu": "2", "pods": "9", "services": "0"})}, fixture.Pod("p").GPUs(4).CPU(4).Obj(), 1,
+			[]string{"asks 4 CPUs, the namespace may have 2 (quota q): it never fits", "asks 4 GPUs, and 4 of 4 are in use (quota q)"},
+		},
+		"too many pods":                          {[]corev1.ResourceQuota{bounds("q", list{"pods": "3"}, list{"pods": "3"})}, fixture.Pod("p").Obj(), 1, []string{"asks 1 pod, and 3 of 3 are in use (quota q)"}},
+		"a quota for another priority":           {[]corev1.ResourceQuota{scoped}, fixture.Pod("p").GPUs(4).Obj(), 1, nil},
+		"a quota for its priority":               {[]corev1.ResourceQuota{scoped}, high, 1, []string{"asks 4 GPUs, the namespace may have 1 (quota scoped): it never fits"}},
+		"a quota of which not all is understood": {[]corev1.ResourceQuota{strange}, fixture.Pod("p").GPUs(4).Obj(), 1, nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, excess := range Over(tc.quotas, tc.pod, tc.pods) {
+				got = append(got, excess.String())
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

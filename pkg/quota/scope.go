@@ -1,0 +1,56 @@
+package quota
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// covers reports whether a quota counts a pod: all its scopes must match. One with a scope that is not known here counts
+// nothing, so that nothing is said which may be wrong.
+func covers(quota *corev1.ResourceQuota, pod *corev1.Pod) bool {
+	var scopes []corev1.ScopedResourceSelectorRequirement
+	for _, scope := range quota.Spec.Scopes {
+		scopes = append(scopes, corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists})
+	}
+	if quota.Spec.ScopeSelector != nil {
+		scopes = append(scopes, quota.Spec.ScopeSelector.MatchExpressions...)
+	}
+	return !slices.ContainsFunc(scopes, func(scope corev1.ScopedResourceSelectorRequirement) bool { return !matches(scope, pod) })
+}
+
+func matches(scope corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bool {
+	switch scope.ScopeName {
+	case corev1.ResourceQuotaScopeTerminating:
+		return pod.Spec.ActiveDeadlineSeconds != nil
+	case corev1.ResourceQuotaScopeNotTerminating:
+		return pod.Spec.ActiveDeadlineSeconds == nil
+	case corev1.ResourceQuotaScopeBestEffort:
+		return isBestEffort(pod)
+	case corev1.ResourceQuotaScopeNotBestEffort:
+		return !isBestEffort(pod)
+	case corev1.ResourceQuotaScopePriorityClass:
+		return selects(scope, pod.Spec.PriorityClassName)
+	}
+	return false
+}
+
+// isBestEffort reports whether a pod asks for neither CPU nor memory.
+func isBestEffort(pod *corev1.Pod) bool {
+	options := resourcehelper.PodResourcesOptions{}
+	requests, limits := resourcehelper.PodRequests(pod, options), resourcehelper.PodLimits(pod, options)
+	return requests.Cpu().IsZero() && requests.Memory().IsZero() && limits.Cpu().IsZero() && limits.Memory().IsZero()
+}
+
+func selects(scope corev1.ScopedResourceSelectorRequirement, class string) bool {
+	switch scope.Operator {
+	case corev1.ScopeSelectorOpIn:
+		return slices.Contains(scope.Values, class)
+	case corev1.ScopeSelectorOpNotIn:
+		return !slices.Contains(scope.Values, class)
+	case corev1.ScopeSelectorOpDoesNotExist:
+		return class == ""
+	}
+	return class != ""
+}
