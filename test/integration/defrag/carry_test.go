@@ -44,9 +44,10 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestThePodComesBack moves a pod that goes to closed nodes, and stays beside a certain other one.
+// TestThePodComesBack moves a pod that goes to closed nodes, and stays beside a certain other one. Policies forbid jobs to
+// go there, but for exempt namespaces.
 func TestThePodComesBack(t *testing.T) {
-	e := newEnv(t)
+	e := newEnvIn(t, map[string]string{names.LabelPolicy: names.PolicyExempt})
 	e.fill("other", first, 1, 1)
 	e.deploy("one", first, 1, 1, beside("other"), toleratesAll)
 	e.fill("most-of-second", second, 7, 1)
