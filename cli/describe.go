@@ -67,8 +67,12 @@ func newDescription(streams IOStreams) *description {
 	return &description{out: streams.Out, style: tableStyle{color: streams.Color}, width: streams.Width}
 }
 
-func (d *description) line(label, value string) {
+func (d *description) line(label, value string) { d.painted(label, escaped(value)) }
+
+// painted is line for a value with our own colours in it. A value of several lines cannot pass for other labels.
+func (d *description) painted(label, value string) {
 	if value != "" {
+		value = strings.ReplaceAll(value, "\n", "\n"+strings.Repeat(" ", labelWidth))
 		fmt.Fprintf(d.out, "%-*s %s\n", labelWidth-1, label+":", value)
 	}
 }
@@ -76,7 +80,7 @@ func (d *description) line(label, value string) {
 // lines writes a label with several values, one below the other.
 func (d *description) lines(label string, values []string) {
 	if len(values) > 0 {
-		d.line(label, strings.Join(values, "\n"+strings.Repeat(" ", labelWidth)))
+		d.line(label, strings.Join(values, "\n"))
 	}
 }
 

@@ -126,7 +126,7 @@ func describeJobState(d *description, job inventory.JobDetail, now time.Time) {
 	if paint := statusColor(job.Job); d.style.color {
 		status = paint + status + colorReset
 	}
-	d.line("Status", fmt.Sprintf("%s, %d of %d pods ready", status, job.Ready, job.Desired))
+	d.painted("Status", fmt.Sprintf("%s, %d of %d pods ready", status, job.Ready, job.Desired))
 	d.line("Reason", job.Reason)
 	d.line("Message", job.Message)
 	d.line("GPUs", number(job.GPUs))

@@ -86,6 +86,7 @@ func paintDiff(text string, color bool) string {
 	}
 	lines := strings.SplitAfter(text, "\n")
 	for i, line := range lines {
+		line = escaped(line)
 		switch {
 		case strings.HasPrefix(line, "+"):
 			lines[i] = colorGreen + strings.TrimSuffix(line, "\n") + colorReset + "\n"

@@ -66,7 +66,7 @@ func runExec(ctx context.Context, o *execOptions, job string, command []string) 
 		return err
 	}
 	io := o.factory.IO
-	c := remoteCommand{command: command, out: io.Out, errOut: io.ErrOut, tty: o.tty}
+	c := remoteCommand{command: command, out: behind(io.Out), errOut: behind(io.ErrOut), tty: o.tty}
 	if o.stdin || o.tty {
 		c.in = io.In
 	}

@@ -33,6 +33,7 @@ type Factory struct {
 
 // NewFactory returns a factory that finds the cluster as kubectl does.
 func NewFactory(streams IOStreams) *Factory {
+	streams.Out, streams.ErrOut = guarded(streams.Out, streams.Color), guarded(streams.ErrOut, false)
 	f := &Factory{
 		IO:        streams,
 		Now:       time.Now,

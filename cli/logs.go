@@ -40,6 +40,8 @@ func newLogsCmd(f *Factory) *cobra.Command {
 			"With -f it goes on until the job has ended, and follows pods that come later. A job that has not started\n" +
 			"is waited for; what it waits for is told on standard error. With --exit-code the exit code is then that of\n" +
 			"the container which failed first, 0 if the job succeeded.\n\n" +
+			"A terminal gets the colours of the output, and written out what else it would obey; a pipe gets what the\n" +
+			"programs printed: gpuctl logs JOB | cat.\n\n" +
 			"-o json gives {items: [...]}, with -f a line of JSON for each line of output.",
 		Example: "  gpuctl logs qwen2-sft -f\n" +
 			"  gpuctl logs qwen2-sft --since 10m --grep 'loss|error'\n" +

@@ -33,7 +33,10 @@ func (p *logPrinter) print(line joblogs.Line) error {
 	if p.json != nil {
 		return p.json.print(line)
 	}
-	text := line.Text
+	out, text := behind(p.io.Out), line.Text
+	if p.io.OutIsTerminal {
+		text = forTerminal(text)
+	}
 	if !line.Cut || p.several { // what is cut goes on right behind, where nothing comes between
 		text += "\n"
 	}
@@ -43,7 +46,7 @@ func (p *logPrinter) print(line joblogs.Line) error {
 	if p.several && !p.noPrefix {
 		text = p.prefix(line.Source) + text
 	}
-	_, err := io.WriteString(p.io.Out, text)
+	_, err := io.WriteString(out, text)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -92,7 +93,8 @@ func (f jsonFlag) Set(text string) error {
 // encode writes a value as JSON or YAML.
 func encode(out io.Writer, format string, value any) error {
 	data, err := json.MarshalIndent(value, "", "  ")
-	if err == nil && format == outputYAML {
+	// JSON is YAML, too: controls that YAML would print as they are, the guard can write out in JSON without changing them.
+	if err == nil && format == outputYAML && !bytes.ContainsFunc(data, isControl) {
 		data, err = yaml.JSONToYAML(data)
 	}
 	if err != nil {

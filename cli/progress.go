@@ -79,7 +79,7 @@ func (l *statusLine) endWith(last string) {
 	close(l.done)
 	l.idle.Wait()
 	if l.io.ErrIsTerminal && l.text != "" {
-		fmt.Fprint(l.io.ErrOut, clearRow+last)
+		fmt.Fprint(behind(l.io.ErrOut), clearRow+escaped(last))
 	}
 }
 
@@ -104,7 +104,7 @@ func (l *statusLine) draw() {
 		return
 	}
 	elapsed := " " + time.Since(l.since).Truncate(time.Second).String()
-	fmt.Fprint(l.io.ErrOut, clearRow+cut(l.text, l.io.ErrWidth-len(elapsed)-1)+elapsed)
+	fmt.Fprint(behind(l.io.ErrOut), clearRow+cut(oneLine(l.text), l.io.ErrWidth-len(elapsed)-1)+elapsed)
 }
 
 // cut shortens a text to a width, if there is one.

@@ -180,9 +180,10 @@ func writeCell(text *strings.Builder, cell string, style cellStyle) {
 // spillIndent is where text below a row begins.
 const spillIndent = "    "
 
-// oneLine keeps a cell on its line, and an empty one visible.
+// oneLine keeps a cell on its line, and an empty one visible. What a terminal would obey is written out before columns
+// are counted.
 func oneLine(cell string) string {
-	cell = strings.Join(strings.Fields(cell), " ")
+	cell = escaped(strings.Join(strings.Fields(cell), " "))
 	if cell == "" {
 		return "-"
 	}

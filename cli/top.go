@@ -126,7 +126,7 @@ func (v *topView[T]) again(ctx context.Context, once func(context.Context) error
 		separator = clearScreen
 	}
 	if v.output.format == outputTable || v.output.format == outputWide {
-		fmt.Fprint(v.factory.IO.Out, separator)
+		fmt.Fprint(behind(v.factory.IO.Out), separator)
 	}
 	return once(ctx)
 }

@@ -171,6 +171,38 @@ func TestParseReadsEveryFormOfVariables(t *testing.T) {
 	}
 }
 
+// TestControlsAreRefused: what people are shown of a job must be what it says.
+func TestControlsAreRefused(t *testing.T) {
+	const want = "contains the control character "
+	cases := map[string]struct{ yaml, want string }{
+		"a title of the terminal, as a description": {`job: {name: a, description: "\e]0;x\a"}`, want + "U+001B"},
+		"eight bits, as a description":              {`job: {name: a, description: "\u009b2J"}`, want + "U+009B: leave it out"},
+		"text that turns around":                    {`job: {name: a, description: "x\u202egnp.exe"}`, want + "U+202E"},
+		"a wipe, as a variable":                     {`{job: {name: a}, environment: {image: b, env: {A: "\e[2J"}}}`, want + "U+001B"},
+		"a wipe, as a variable of a list":           {`{job: {name: a}, environment: {image: b, env: [{name: A, value: "\e[2J"}]}}`, want + "U+001B"},
+		"a NUL, as a command":                       {`{job: {name: a}, environment: {image: b, command: [sh, "\0"]}}`, want + "U+0000"},
+		"a path that turns around":                  {`{job: {name: a}, environment: {image: b}, storage: {workdirs: [{path: "/\u2066"}]}}`, "contains a control character"},
+		"an image with a control":                   {`{job: {name: a}, environment: {image: "b\e[2J"}}`, want + "U+001B"},
+		"lines, tabs and other scripts":             {`{job: {name: a, description: "说明\n\tעברית"}, environment: {image: b, command: [sh, -c, "a\r\nb\n"]}}`, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			text := tc.yaml
+			if !strings.Contains(text, "environment") {
+				text = "{" + text + ", environment: {image: b}}"
+			}
+			_, diagnostics := Parse("<stdin>", []byte(strings.Replace(text, "{", "{kind: training, ", 1)))
+			got := diagnostics.String()
+			if strings.ContainsFunc(got, func(r rune) bool { return r != '\n' && isControl(r) }) {
+				t.Errorf("the diagnostics have controls themselves: %q", got)
+			}
+			if (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestParseReadsEveryFormOfPools(t *testing.T) {
 	want := &Pool{Name: "p", Description: "d", Nodes: []PoolNode{{Name: "n1", GPUType: "T4"}, {Name: "n2"}}}
 	cases := map[string]string{

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/distribution/reference"
 	"go.yaml.in/yaml/v3"
@@ -84,8 +85,19 @@ func oneOrList(to *[]string, most int, describe string, parse func(string) (stri
 	}}
 }
 
+// anyText accepts text that can be shown to people: not what a terminal obeys, or what makes text read other than it is.
 func anyText(s string) (string, error) {
+	for _, r := range s {
+		if isControl(r) && r != '\n' && r != '\t' && r != '\r' {
+			return "", fmt.Errorf("contains the control character %U: leave it out", r)
+		}
+	}
 	return s, nil
+}
+
+// isControl tells whether a rune is a control of a terminal (C0, DEL, C1) or sets the direction of text.
+func isControl(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
 // choice is a scalar that is exactly one of the given words.
@@ -238,6 +250,9 @@ func imageName(s string) (string, error) {
 	if s == "" {
 		return "", errors.New("is empty")
 	}
+	if _, err := anyText(s); err != nil {
+		return "", err // the library's error would show it
+	}
 	if _, err := reference.ParseNormalizedNamed(s); err != nil {
 		return "", fmt.Errorf("is not the name of an image: %w", err)
 	}
@@ -251,7 +266,7 @@ func absolutePath(s string) (string, error) {
 		return "", errors.New("is not an absolute path: begin it with /")
 	case slices.Contains(strings.Split(s, "/"), ".."):
 		return "", errors.New(`must not contain ".."`)
-	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):
+	case strings.ContainsFunc(s, isControl):
 		return "", errors.New("contains a control character")
 	case len(s) > maxPath:
 		return "", fmt.Errorf("is longer than %d characters", maxPath)
