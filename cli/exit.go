@@ -118,6 +118,7 @@ var exitCodes = []struct {
 	{exitQuota, isQuota},
 	{exitCannotFit, isA[*cannotFitError]},
 	{exitForbidden, func(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }},
+	{exitForbidden, isPlugin},
 	{exitFailure, isUntrusted},
 	{exitUnreachable, isUnreachable},
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +29,8 @@ var hints = []struct {
 	{isRefusedByPolicy, hintPolicy},
 	{isUntrusted, always("The API server was reached, but its certificate or yours is not accepted: check the server's address,\n" +
 		"certificate-authority and the client certificate in this kubeconfig")},
+	{isPlugin, always("The program that this kubeconfig gets credentials from (users, exec) has failed: log in again, or mend it")},
+	{isPlaintext, always("The API server speaks TLS: write https:// in the server of this kubeconfig")},
 	{isA[*url.Error], hintUnreachable},
 	{apierrors.IsForbidden, always("Ask the administrators of the cluster for this right, or choose another --context or --namespace")},
 	{apierrors.IsUnauthorized, always("The credentials of this kubeconfig are not accepted: log in again")},
@@ -102,6 +105,20 @@ func hintUnreachable(err error) string {
 		return ""
 	}
 	return "Is the cluster of this kubeconfig up? Its API server is " + serverOf(request.URL)
+}
+
+// isPlugin says whether the program of the kubeconfig that gets credentials failed. client-go has no type for that.
+func isPlugin(err error) bool { return strings.Contains(err.Error(), "getting credentials: ") }
+
+// isPlaintext says whether a server that speaks TLS was spoken to without. Go's says so in the body of its answer.
+func isPlaintext(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(cause metav1.StatusCause) bool {
+		return strings.Contains(cause.Message, "HTTP request to an HTTPS server")
+	})
 }
 
 // isFieldConflict says whether another program set a field that is to be set.
