@@ -35,7 +35,9 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	if m.bound+1 >= group.minMember {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if reason := p.refuse(gangOf(pod, group), group, &m, nodes); reason != "" {
+	g := gangOf(pod, group)
+	if reason := p.refuse(g, group, &m, nodes); reason != "" {
+		p.places.turnAway(g, pod)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}
 	state.Write(stateKey, &dryRun{})
@@ -64,27 +66,27 @@ func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInf
 	if len(m.placed) > m.bound { // this process found room for all, and has given some of it to others
 		return ""
 	}
-	on := basisOf(nodes, group, m)
-	if reason := p.places.refused(g, on, m.kinds.of); reason != "" {
+	on, waiting := basisOf(nodes, group, m), kindsOf(m.waiting)
+	if reason := p.places.refused(g, on, waiting.of); reason != "" {
 		return reason
 	}
-	reason := p.withoutRoom(group, m, nodes)
+	reason := p.withoutRoom(group, m.placed, waiting, nodes)
 	if reason != "" {
-		p.places.refuse(g, refusal{on: on, kinds: m.kinds.of, reason: reason})
+		p.places.refuse(g, refusal{on: on, kinds: waiting.of, reason: reason})
 	}
 	return reason
 }
 
 // withoutRoom says why there is no room for all members, "" when there may be: also when they are too many kinds, which
 // would have to be planned one by one.
-func (p *Plugin) withoutRoom(group *podGroup, m *members, nodes []fwk.NodeInfo) string {
-	if name := lacking(group.minResources, m.placed, nodes); name != "" {
+func (p *Plugin) withoutRoom(group *podGroup, placed []*corev1.Pod, waiting kinds, nodes []fwk.NodeInfo) string {
+	if name := lacking(group.minResources, placed, nodes); name != "" {
 		return fmt.Sprintf("gang: the nodes have less %s free than spec.minResources of the PodGroup asks for", name)
 	}
-	if m.kinds.varied {
+	if waiting.varied {
 		return ""
 	}
-	found, err := roomFor(m.kinds.of, len(m.placed), nodes, p.cards)
+	found, err := roomFor(waiting.of, len(placed), nodes, p.cards)
 	if err != nil {
 		return "" // GPUFilter tells what is wrong with the pod
 	}

@@ -24,14 +24,14 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	nodeEvents := fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint | fwk.UpdateNodeAnnotation
 	podEvents := fwk.Add | fwk.Delete | fwk.UpdatePodLabel | fwk.UpdatePodScaleDown | fwk.UpdatePodToleration
 	return []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeEvents}, QueueingHintFn: afterNodeChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeEvents}, QueueingHintFn: p.afterNodeChange},
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: podEvents}, QueueingHintFn: p.afterPodChange},
 	}, nil
 }
 
 // afterNodeChange queues a member when a node of its pool has come or changed. Of annotations the inventory alone says what
 // there is room for.
-func afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := hint.Objects[*corev1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -39,7 +39,35 @@ func afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.Qu
 	if pool := gpu.PodPool(pod); after == nil || pool != "" && gpu.PoolOf(after) != pool {
 		return fwk.QueueSkip, nil
 	}
-	return hint.QueueIf(before == nil || !sameOffer(before, after)), nil
+	return hint.QueueIf((before == nil || !sameOffer(before, after)) && p.goesAhead(pod)), nil
+}
+
+// goesAhead reports whether a member is the one of its gang that is tried when there may be room. If it gets a place, that
+// has the others tried. So it costs others no more to have a large gang wait than a small one. Where that member has been
+// deleted, or got a place, all are tried. A gang whose PodGroup is missing or cannot be read waits for its PodGroup.
+func (p *Plugin) goesAhead(pod *corev1.Pod) bool {
+	name, ok := groupOf(pod)
+	if !ok {
+		return true
+	}
+	group := p.groups.get(name)
+	if unusable(group) != "" {
+		return false
+	}
+	g := gangOf(pod, group)
+	scout := p.places.scoutOf(g)
+	return scout == nameOf(pod) || !p.waits(scout, g, group)
+}
+
+// waits reports whether a pod is a member of a gang and has no place yet.
+func (p *Plugin) waits(name types.NamespacedName, g gang, group *podGroup) bool {
+	object, found, err := p.pods.GetByKey(name.String())
+	pod, ok := object.(*corev1.Pod)
+	if err != nil || !found || !ok {
+		return false
+	}
+	of, ok := groupOf(pod)
+	return ok && of == g.group && lives(pod) && gangOf(pod, group) == g && p.placeOf(pod) == none
 }
 
 // sameOffer reports whether nothing changed of what room counts.
@@ -60,11 +88,11 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	case before == nil && after == nil:
 		return fwk.QueueSkip, nil
 	case after == nil:
-		return hint.QueueIf(p.leavesRoom(before, pod) && !(sameGroup(before, pod) && p.gaveUp(before))), nil
+		return hint.QueueIf(p.leavesRoom(before, pod) && !(sameGroup(before, pod) && p.gaveUp(before)) && p.goesAhead(pod)), nil
 	case before == nil:
-		return hint.QueueIf(sameGroup(after, pod)), nil
+		return hint.QueueIf(sameGroup(after, pod) && p.goesAhead(pod)), nil
 	}
-	return hint.QueueIf(after.UID == pod.UID || sameGroup(after, pod) || p.leavesRoom(after, pod)), nil
+	return hint.QueueIf(after.UID == pod.UID || (sameGroup(after, pod) || p.leavesRoom(after, pod)) && p.goesAhead(pod)), nil
 }
 
 func sameGroup(a, b *corev1.Pod) bool {
@@ -153,22 +181,29 @@ func (p *Plugin) forget(pod *corev1.Pod) {
 	}
 }
 
-// groupChanged has a member tried that waited for the PodGroup, or for what it says now. If it gets a place, that has the
-// others tried.
+// groupChanged has the members tried that waited for the PodGroup, or for what it says now.
 func (p *Plugin) groupChanged(before *podGroup, object any) {
 	group, ok := object.(*podGroup)
 	if !ok || before != nil && before.sameRules(group) {
 		return
 	}
-	seen := map[gang]bool{}
+	waiting := map[gang][]*corev1.Pod{}
 	for _, pod := range p.podsOf(group) {
-		if g := gangOf(pod, group); !seen[g] && p.placeOf(pod) == none && len(pod.Spec.SchedulingGates) == 0 {
-			seen[g] = true
-			p.handle.Activate(klog.Background(), map[string]*corev1.Pod{
-				types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}.String(): pod,
-			})
-			p.reconsider(pod, group)
+		if p.placeOf(pod) == none && len(pod.Spec.SchedulingGates) == 0 {
+			g := gangOf(pod, group)
+			waiting[g] = append(waiting[g], pod)
 		}
+	}
+	for g, pods := range waiting {
+		if !p.places.mayWake(g, len(pods), p.now()) {
+			pods = pods[:1]
+		}
+		tried := map[string]*corev1.Pod{}
+		for _, pod := range pods {
+			tried[nameOf(pod).String()] = pod
+		}
+		p.handle.Activate(klog.Background(), tried)
+		p.reconsider(pods[0], group)
 	}
 }
 

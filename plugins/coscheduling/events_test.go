@@ -3,6 +3,7 @@ package coscheduling
 import (
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -28,6 +29,7 @@ func TestMembersWaitForWhatMakesRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.group("g", map[string]any{"minMember": int64(2)})
 	waiting := l.member("waiting", func(p *corev1.Pod) { p.Labels[names.LabelPool] = "default" })
 	sibling := l.member("sibling")
 	running := fixture.Pod("x").GPUs(1).Obj()
@@ -83,23 +85,63 @@ func renamedTo(pod *corev1.Pod, name string) *corev1.Pod {
 	return pod
 }
 
-// TestAPodGroupWakesOneMember of each gang, however many there are: who changes it all the time has no other pods tried.
-func TestAPodGroupWakesOneMember(t *testing.T) {
+// TestAPodGroupThatChangesWakesItsMembers, all of them at first, and then one each time: who changes it all the time has not
+// all of them tried.
+func TestAPodGroupThatChangesWakesItsMembers(t *testing.T) {
 	l := newLab(t, 2)
+	clock := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	l.now = func() time.Time { return clock }
 	for _, name := range []string{"a", "b", "c"} {
 		l.member(name)
 	}
 	l.member("running", boundTo("n0"))
 	l.member("other-owner", ownedBy("other"))
-	l.group("g", map[string]any{"minMember": int64(2)})
-	group := l.groups.get(mustGroup(l.member("a")))
-	l.groupChanged(nil, group)
-	if len(l.activated) != 2 || slices.Contains(l.activated, "ns/running") {
-		t.Errorf("activated %v, want one member of each owner that waits", l.activated)
+	changes := []struct {
+		members int64
+		after   time.Duration
+		woken   int
+	}{{2, 0, 4}, {2, 0, 0}, {3, 10 * time.Millisecond, 2}, {2, 50 * time.Millisecond, 4}}
+	var before *podGroup
+	for i, change := range changes {
+		clock, l.activated = clock.Add(change.after), nil
+		l.group("g", map[string]any{"minMember": change.members})
+		now := l.groups.get(mustGroup(l.member("a")))
+		l.groupChanged(before, now)
+		if len(l.activated) != change.woken || slices.Contains(l.activated, "ns/running") {
+			t.Errorf("change %d wakes %v, want %d that wait", i, l.activated, change.woken)
+		}
+		before = now
 	}
-	l.activated = nil
-	l.groupChanged(group, group)
-	if len(l.activated) > 0 {
-		t.Errorf("activated %v, though the PodGroup says the same", l.activated)
+}
+
+// TestOneMemberIsTriedForAll when there may be room, so that who submits a gang of thousands has no thousands of pods tried.
+func TestOneMemberIsTriedForAll(t *testing.T) {
+	l := newLab(t, 1)
+	l.group("g", map[string]any{"minMember": int64(3)})
+	a, b, c := l.member("a"), l.member("b"), l.member("c")
+	running := placed(fixture.Pod("x").Obj(), "n0")
+	woken := func() (names string) {
+		for _, pod := range []*corev1.Pod{a, b, c} {
+			if got, _ := l.afterPodChange(klog.Background(), pod, running, nil); got == fwk.Queue {
+				names += pod.Name
+			}
+		}
+		return names
+	}
+	if got := woken(); got != "abc" {
+		t.Errorf("before any was tried, %q are woken, want all", got)
+	}
+	l.try(a)
+	l.try(b)
+	if got := woken(); got != "b" {
+		t.Errorf("%q are woken, want the one that was turned away last", got)
+	}
+	l.must(l.pods.Delete(b))
+	if got := woken(); got != "abc" {
+		t.Errorf("when that one is gone, %q are woken, want all", got)
+	}
+	l.must(l.groups.informer.GetIndexer().Delete(l.groups.get(mustGroup(a))))
+	if got := woken(); got != "" {
+		t.Errorf("without a PodGroup, %q are woken, want none: they wait for it", got)
 	}
 }

@@ -33,6 +33,10 @@ func gangOf(pod *corev1.Pod, group *podGroup) gang {
 	return g
 }
 
+func nameOf(pod *corev1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+}
+
 // lives says whether a pod counts: one that leaves or has ended holds no place for the others.
 func lives(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
@@ -68,9 +72,8 @@ type members struct {
 	// placed are the others that have a place: bound, or on their way to it. bound are those that the API server knows of.
 	placed []*corev1.Pod
 	bound  int
-	// waiting is how many this scheduler is to place, the pod itself among them, kinds are those by what they ask.
-	waiting int
-	kinds   kinds
+	// waiting are those that this scheduler is to place, the pod itself first.
+	waiting []*corev1.Pod
 	// gated are held back, foreign are another scheduler's to place.
 	gated, foreign int
 }
@@ -87,9 +90,7 @@ const (
 
 // membersOf gathers the gang of a pod from the pods of its PodGroup.
 func membersOf(pod *corev1.Pod, group *podGroup, pods []*corev1.Pod, placeOf func(*corev1.Pod) place) members {
-	own := gangOf(pod, group)
-	var m members
-	m.add(pod)
+	own, m := gangOf(pod, group), members{waiting: []*corev1.Pod{pod}}
 	for _, other := range pods {
 		if other.UID == pod.UID || !lives(other) || gangOf(other, group) != own {
 			continue
@@ -106,15 +107,10 @@ func membersOf(pod *corev1.Pod, group *podGroup, pods []*corev1.Pod, placeOf fun
 		case len(other.Spec.SchedulingGates) > 0:
 			m.gated++
 		default:
-			m.add(other)
+			m.waiting = append(m.waiting, other)
 		}
 	}
 	return m
-}
-
-func (m *members) add(pod *corev1.Pod) {
-	m.waiting++
-	m.kinds.add(pod)
 }
 
 const (
@@ -126,7 +122,7 @@ const (
 
 // missing says which members are not there to be placed, "" if there are enough. gpuctl reads the numbers.
 func (m *members) missing(want int) string {
-	ready := len(m.placed) + m.waiting
+	ready := len(m.placed) + len(m.waiting)
 	switch all := ready + m.gated + m.foreign; {
 	case ready >= want:
 		return ""

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -86,7 +85,7 @@ func (p *Plugin) activate(pod *corev1.Pod, group *podGroup) {
 	own := gangOf(pod, group)
 	for _, other := range p.podsOf(group) {
 		if other.UID != pod.UID && gangOf(other, group) == own && p.placeOf(other) == none {
-			siblings[types.NamespacedName{Namespace: other.Namespace, Name: other.Name}.String()] = other
+			siblings[nameOf(other).String()] = other
 		}
 	}
 	if len(siblings) > 0 {

@@ -34,6 +34,14 @@ const (
 	maxCompared = 100_000
 )
 
+// kindsOf gathers pods.
+func kindsOf(pods []*corev1.Pod) (k kinds) {
+	for _, pod := range pods {
+		k.add(pod)
+	}
+	return k
+}
+
 func (k *kinds) add(pod *corev1.Pod) {
 	if k.varied {
 		return
@@ -125,7 +133,11 @@ func sameToleration(a, b corev1.Toleration) bool {
 
 // sameAffinity compares what nodes a pod requires.
 func sameAffinity(a, b *corev1.Affinity) bool {
-	return apiequality.Semantic.DeepEqual(requiredNodes(a), requiredNodes(b))
+	first, second := requiredNodes(a), requiredNodes(b)
+	if first == nil || second == nil {
+		return first == second
+	}
+	return apiequality.Semantic.DeepEqual(first, second)
 }
 
 func requiredNodes(affinity *corev1.Affinity) *corev1.NodeSelector {

@@ -24,7 +24,7 @@ import (
 
 // lab is the plugin with what it reads in memory, and what the framework does around it: pods that it holds wait here.
 type lab struct {
-	*testing.T
+	testing.TB
 	*Plugin
 	infos     []fwk.NodeInfo
 	held      []*heldPod
@@ -66,9 +66,9 @@ func (h *heldPod) Reject(_, reason string) {
 }
 
 // newLab has nodes with 8 cards each.
-func newLab(t *testing.T, nodes int) *lab {
+func newLab(t testing.TB, nodes int) *lab {
 	t.Helper()
-	l := &lab{T: t}
+	l := &lab{TB: t}
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	l.Plugin = &Plugin{
 		handle:   handle{lab: l},

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
@@ -25,6 +26,10 @@ type record struct {
 	failed time.Time
 	// refusal is the last one for want of room.
 	refusal refusal
+	// scout is the member that was turned away last, and is tried for all when there may be room.
+	scout types.NamespacedName
+	// woken is when all members were tried last since their PodGroup had changed.
+	woken time.Time
 }
 
 // refusal is a verdict that there is no room, and what it was found on.
@@ -188,6 +193,40 @@ func (p *places) refused(g gang, on basis, waiting []kind) string {
 		return ""
 	}
 	return r.refusal.reason
+}
+
+// turnAway makes a member the scout of its gang.
+func (p *places) turnAway(g gang, pod *corev1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.record(g).scout = nameOf(pod)
+}
+
+// restPerMember is how long a gang is left alone for each of its members, before another change of its PodGroup has all of
+// them tried again: some ten times as long as trying them takes.
+const restPerMember = 10 * time.Millisecond
+
+// mayWake reports whether all of so many members may be tried since their PodGroup has changed, and notes that they are. Who
+// changes it all the time has one member tried each time.
+func (p *places) mayWake(g gang, members int, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.record(g)
+	if now.Before(r.woken.Add(time.Duration(members) * restPerMember)) {
+		return false
+	}
+	r.woken = now
+	return true
+}
+
+// scoutOf returns the member that is tried for all of a gang, "" if there is none.
+func (p *places) scoutOf(g gang) types.NamespacedName {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if r, ok := p.gangs[g]; ok {
+		return r.scout
+	}
+	return types.NamespacedName{}
 }
 
 // drop forgets a gang of which no pod is left.

@@ -237,3 +237,25 @@ func BenchmarkRoomFor(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkALargeGang is what one attempt of a member costs that is turned away: while members are missing, and when there
+// is no room for all.
+func BenchmarkALargeGang(b *testing.B) {
+	for name, missing := range map[string]int{"a member is missing": 1, "there is no room": 0} {
+		for _, count := range []int{100, 2000, 10_000} {
+			b.Run(fmt.Sprintf("%s/members=%d", name, count), func(b *testing.B) {
+				l := newLab(b, 2)
+				l.group("g", map[string]any{"minMember": int64(count)})
+				for i := range count - missing {
+					l.member(fmt.Sprint("m-", i))
+				}
+				pod := l.member("m-0")
+				for b.Loop() {
+					if reason, _ := l.try(pod); reason == "" {
+						b.Fatal("it has a place")
+					}
+				}
+			})
+		}
+	}
+}
