@@ -79,6 +79,10 @@ func TestStatusOfDisruptedJobs(t *testing.T) {
 			}},
 			state{StatusPending, "NodeNotReady", "node n1 does not answer, and Kubernetes waits until it is certain that the pod has ended"},
 		},
+		"it was deleted, and its node does not answer": {
+			Objects{Pods: []corev1.Pod{deleted(of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), lost))}},
+			state{StatusTerminating, "NodeNotReady", "node n1 does not answer, and Kubernetes waits until it is certain that the pod has ended"},
+		},
 		"a probe fails, which is not the node's fault": {
 			Objects{Deployments: []appsv1.Deployment{inference(1, 0)}, Pods: []corev1.Pod{
 				of("chat", "inference", pod("chat-1", "n1", "1", corev1.PodRunning), condition(corev1.PodReady, corev1.ConditionFalse, "ContainersNotReady", "it loads")),

@@ -155,6 +155,11 @@ func fromPods(key jobKey, pods []corev1.Pod) Job {
 	out.Ready = count32(out.Pods, func(p Pod) bool { return p.Ready })
 	out.Status = StatusTerminating
 	out.Trouble = Trouble{Reason: "Orphaned", Message: "the job is gone, its pods are still there"}
+	for _, pod := range out.Pods {
+		if pod.Reason == ReasonNodeNotReady {
+			out.Trouble = pod.Trouble
+		}
+	}
 	out.Nodes = nodesOf(out.Pods, false)
 	return out
 }
