@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/config"
@@ -10,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/utils/clock"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	"g8s.host/gpu-scheduler/pkg/attempt"
 	"g8s.host/gpu-scheduler/pkg/fence"
 	"g8s.host/gpu-scheduler/pkg/liveness"
@@ -31,6 +36,9 @@ func setup(
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := boundAmounts(completed.InformerFactory); err != nil {
+		return nil, nil, err
+	}
 	loop := &liveness.Loop{}
 	plugins.Attach(scheduler, plugins.Options{Gate: dependencies.Gate, Attempts: dependencies.Attempts, Loop: loop})
 	leading.watch(ctx, stop, scheduler, loop)
@@ -50,4 +58,25 @@ func withPlugins(dependencies plugins.Dependencies) []app.Option {
 		options = append(options, app.WithPlugin(name, factory))
 	}
 	return options
+}
+
+// boundAmounts has no object reach the scheduler, nor any plugin of Kubernetes, with an amount that no arithmetic comes to
+// an end with. It is called before the informers start.
+func boundAmounts(factory informers.SharedInformerFactory) error {
+	core := factory.Core().V1()
+	for _, informer := range []cache.SharedIndexInformer{
+		core.Pods().Informer(), core.Nodes().Informer(), core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer(),
+	} {
+		err := informer.SetTransform(func(object any) (any, error) {
+			if accessor, err := meta.Accessor(object); err == nil {
+				accessor.SetManagedFields(nil) // as kube-scheduler's own transform does, in whose place this one is
+			}
+			amounts.Bound(object)
+			return object, nil
+		})
+		if err != nil {
+			return fmt.Errorf("bounding the amounts of objects: %w", err)
+		}
+	}
+	return nil
 }

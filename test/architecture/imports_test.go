@@ -108,6 +108,8 @@ var rules = []rule{
 		why: "plugins share it, and know the contract, k8s.io/kube-scheduler/framework, alone"},
 	{tree: "pkg/backpressure", forbidden: []string{kubernetes, "k8s.io/client-go", ours("plugins"), ours("cli")}, direct: talks,
 		why: "it counts, and knows neither pods nor schedulers"},
+	{tree: "pkg/amounts", forbidden: []string{"k8s.io/client-go", kubernetes, ours("plugins"), ours("cli"), ours("pkg/gpu")}, direct: talks,
+		why: "it bounds what objects say before anybody reads them"},
 	{tree: "pkg/liveness", forbidden: []string{"k8s.io", ours("plugins"), ours("cli"), ours("pkg/devices")}, direct: talks,
 		why: "it counts the turns of a loop, and knows neither pods nor schedulers"},
 	{tree: "pkg/fence", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/devices"), ours("pkg/sandbox")},

@@ -1,0 +1,88 @@
+// Package amounts takes amounts out of objects that Kubernetes' arithmetic does not come to an end with. A user may ask for
+// 1e9999999 CPUs: the API server stores it, and each comparison of it takes a second and a half, in the one loop that
+// schedules the pods of everybody. No pod, node or volume has as much as [Most].
+package amounts
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Most is what stands in place of an amount beyond all bounds, and -Most of a negative one. In thousandths it still fits in
+// 63 bits.
+const Most = math.MaxInt64 / 1000
+
+// mostDigits and mostExponent are how long an amount may be written. 63 bits take 19 digits.
+const mostDigits, mostExponent = 32, 24
+
+// Bound replaces, in a pod, a node or a volume, all amounts beyond bounds. Other objects stay as they are.
+func Bound(object any) {
+	switch object := object.(type) {
+	case *corev1.Pod:
+		boundPod(object)
+	case *corev1.Node:
+		bound(object.Status.Capacity)
+		bound(object.Status.Allocatable)
+	case *corev1.PersistentVolume:
+		bound(object.Spec.Capacity)
+	case *corev1.PersistentVolumeClaim:
+		bound(object.Spec.Resources.Requests)
+		bound(object.Spec.Resources.Limits)
+		bound(object.Status.Capacity)
+		bound(object.Status.AllocatedResources)
+	}
+}
+
+func boundPod(pod *corev1.Pod) {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			boundRequirements(&containers[i].Resources)
+		}
+	}
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			bound(statuses[i].AllocatedResources)
+			boundRequirements(statuses[i].Resources)
+		}
+	}
+	boundRequirements(pod.Spec.Resources)
+	bound(pod.Spec.Overhead)
+	bound(pod.Status.AllocatedResources)
+	boundRequirements(pod.Status.Resources)
+}
+
+func boundRequirements(resources *corev1.ResourceRequirements) {
+	if resources != nil {
+		bound(resources.Requests)
+		bound(resources.Limits)
+	}
+}
+
+func bound(list corev1.ResourceList) {
+	for name, amount := range list {
+		if amount.IsZero() {
+			// 0e999999999 is nothing as well, and costs a second to say so.
+			list[name] = resource.Quantity{Format: amount.Format}
+		} else if beyond(&amount) {
+			list[name] = *resource.NewQuantity(int64(amount.Sign())*Most, amount.Format)
+		}
+	}
+}
+
+// beyond reports whether an amount is written longer, or with a larger exponent, than anybody means. It does no arithmetic.
+func beyond(amount *resource.Quantity) bool {
+	if _, ok := amount.AsInt64(); ok {
+		return false
+	}
+	text := amount.String()
+	digits, exponent, found := strings.Cut(text, "e")
+	if len(digits) > mostDigits {
+		return true
+	}
+	power, err := strconv.Atoi(exponent)
+	return found && (err != nil || power > mostExponent || power < -mostExponent)
+}
