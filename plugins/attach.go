@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"g8s.host/gpu-scheduler/pkg/attempt"
 	"g8s.host/gpu-scheduler/pkg/backpressure"
@@ -38,6 +39,7 @@ func Attach(sched *scheduler.Scheduler, options Options) {
 	if options.Attempts != nil {
 		watchHorizon(sched, &options.Attempts.Seen)
 	}
+	sched.FailureHandler = quietly(sched.FailureHandler, clock.RealClock{})
 	sched.SchedulingQueue = cardQueue{sched.SchedulingQueue}
 	sched.NextPod = throttled(told(sched.NextPod, options.Loop), options.Gate)
 	if len(sched.Extenders) == 0 { // what an extender prefers may outweigh our score
