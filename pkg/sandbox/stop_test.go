@@ -68,6 +68,10 @@ func TestDeletedPodsEndAsUnderAKubelet(t *testing.T) {
 				},
 				Spec: corev1.PodSpec{
 					NodeName: "node-01", RestartPolicy: tc.policy,
+					InitContainers: []corev1.Container{
+						{Name: "init", Image: "none"},
+						{Name: "sidecar", Image: "none", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)},
+					},
 					Containers: []corev1.Container{{Name: "main", Image: "none"}},
 				},
 			}, metav1.CreateOptions{})
@@ -88,6 +92,12 @@ func TestDeletedPodsEndAsUnderAKubelet(t *testing.T) {
 			ended := pod.Status.ContainerStatuses[0].State.Terminated
 			if ended == nil || ended.ExitCode != tc.exitCode || ended.Reason != tc.reason || ended.FinishedAt.IsZero() {
 				t.Errorf("the container ended with %+v, want exit code %d and reason %s", ended, tc.exitCode, tc.reason)
+			}
+			for _, init := range pod.Status.InitContainerStatuses {
+				want := map[string]int32{"sidecar": tc.exitCode}[init.Name]
+				if init.State.Terminated == nil || init.State.Terminated.ExitCode != want {
+					t.Errorf("the container %s is %+v, want that it has ended with exit code %d", init.Name, init.State, want)
+				}
 			}
 			release := []byte(`{"metadata":{"finalizers":null}}`)
 			if _, err := client.Patch(t.Context(), pod.Name, types.MergePatchType, release, metav1.PatchOptions{}); err != nil {

@@ -54,6 +54,7 @@ func TestLifeOfACluster(t *testing.T) {
 	}{
 		{args: []string{"status", "--name", "zzz"}, wantCode: 1, wantError: "start it with `gpu-sandbox up --name zzz --dir " + root + "`"},
 		{args: []string{"down"}, wantError: "is not running"},
+		{args: []string{"node", "stop", "train-01"}, wantCode: 1, wantError: "start it with"},
 		{args: []string{"up", "--no-scheduler", "--nodes", "8"}, wantOut: "kubeconfig\n", wantError: "8 nodes are ready"},
 		{args: []string{"up", "--no-scheduler"}, wantOut: "kubeconfig\n",
 			wantError: "is running already: " + ends + " ends it\n\nThe cluster runs until " + ends},
@@ -61,6 +62,10 @@ func TestLifeOfACluster(t *testing.T) {
 		{args: []string{"kubeconfig"}, wantOut: filepath.Join(root, "default", "kubeconfig")},
 		{args: []string{"status"}, wantOut: "training-pool"},
 		{args: []string{"status", "-o", "json"}, wantOut: `"name": "etcd"`},
+		{args: []string{"node", "stop", "--at-once", "train-01"}, wantOut: "node/train-01: its kubelet is stopped\n"},
+		{args: []string{"node", "stop", "train-01"}, wantOut: "stopped"},
+		{args: []string{"node", "stop", "nobody"}, wantCode: 1, wantError: `nodes "nobody" not found`},
+		{args: []string{"node", "start", "train-01"}, wantOut: "node/train-01: its kubelet runs\n"},
 		{args: []string{"logs"}, wantOut: "kube-apiserver"},
 		{args: []string{"logs", "kwok"}, wantOut: "Watch nodes"},
 		{args: []string{"logs", "kubelet"}, wantCode: 1, wantError: `no component "kubelet"`},
