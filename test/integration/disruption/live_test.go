@@ -47,6 +47,14 @@ func TestAJobThatLosesItsPodRunsAgain(t *testing.T) {
 			},
 			by: "TerminationByKubelet", exitCode: 143,
 		},
+		"a crash of its node, which is back before Kubernetes gives it up": {
+			lose: func(e *env, pod *corev1.Pod) {
+				e.report(pod, `{"phase":"Failed","conditions":[{"type":"Ready","status":"False","reason":"PodFailed"}],
+					"containerStatuses":[{"name":"main","image":"busybox","imageID":"","ready":false,"restartCount":0,
+						"state":{"terminated":{"exitCode":255,"reason":"Unknown","finishedAt":"`+time.Now().UTC().Format(time.RFC3339)+`"}}}]}`)
+			},
+			costs: 1, exitCode: 255,
+		},
 		// Kubernetes does not tell a deletion by hand from a failure.
 		"kubectl delete pod": {
 			lose:  func(e *env, pod *corev1.Pod) { e.kubectl("delete", "pod", "-n", e.namespace, pod.Name, "--wait=false") },
