@@ -133,3 +133,19 @@ func TestStatusOfDisruptedJobs(t *testing.T) {
 		})
 	}
 }
+
+// TestTheFirstFailureIsTheJobsOwn has a member of a job lose its place before another one fails.
+func TestTheFirstFailureIsTheJobsOwn(t *testing.T) {
+	ended := func(code int32, after time.Duration) func(*corev1.PodStatus) {
+		return container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: code, Reason: "Error", FinishedAt: metav1.NewTime(t0.Add(after)),
+		}})
+	}
+	disrupted := of("sft", "training", pod("sft-1", "n1", "4", corev1.PodFailed), ended(143, time.Minute))
+	condition(corev1.DisruptionTarget, corev1.ConditionTrue, "TerminationByKubelet", "")(&disrupted.Status)
+	failed := of("sft", "training", pod("sft-2", "n1", "4", corev1.PodFailed), ended(3, time.Hour))
+	job := Build(Objects{Jobs: []batchv1.Job{training()}, Pods: []corev1.Pod{disrupted, failed}}).Jobs[0]
+	if first, ok := job.FirstFailure(); !ok || first.Pod != "sft-2" || first.ExitCode != 3 {
+		t.Errorf("the first failure is %+v, want that of sft-2", first)
+	}
+}

@@ -8,11 +8,15 @@ type Failure struct {
 }
 
 // FirstFailure returns the container that ended badly before all others: it is the one to look at. When one rank of
-// a job of several nodes fails, the others are killed, and their exit codes say nothing.
+// a job of several nodes fails, the others are killed, and their exit codes say nothing. Nor do those of pods that were
+// told to leave their places.
 func (j Job) FirstFailure() (Failure, bool) {
 	var first Failure
 	var earliest ContainerState
 	for _, pod := range j.Pods {
+		if pod.disrupted {
+			continue
+		}
 		for _, container := range pod.Containers {
 			if container.Ended == nil || container.ExitCode == nil || *container.ExitCode == 0 {
 				continue

@@ -189,7 +189,10 @@ func (r *renderer) trainingJob() *batchv1.Job {
 }
 
 // ignoreDisruptions keeps preemption, drains and lost nodes from using up the retries of a job: they are not
-// failures of the job.
+// failures of the job. Kubernetes demands podReplacementPolicy Failed with it, and sets that: the next pod is made when the
+// one before has ended, not when it is told to. We would ask for it anyway, since two runs must not write to one folder.
+//
+// There is no rule for the exit codes of SIGTERM: which of them a program ends with says nothing of who sent it.
 func ignoreDisruptions() *batchv1.PodFailurePolicy {
 	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 		Action: batchv1.PodFailurePolicyActionIgnore,

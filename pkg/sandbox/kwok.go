@@ -154,6 +154,7 @@ var podLogIntroduction = []string{
 	"  " + AnnotationRunFor + "=90s        it succeeds after that time (default: it runs for ever)",
 	"  " + AnnotationFailAfter + "=90s     it fails after that time",
 	"  " + AnnotationStartDelay + "=5s     it takes that time to start",
+	"  " + AnnotationStopAfter + "=10s     it takes that time to end when it is deleted (default: none)",
 }
 
 func (s *Sandbox) podLog() string { return filepath.Join(s.dir, "logs", "pods.log") }
