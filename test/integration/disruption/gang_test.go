@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 )
 
@@ -88,4 +89,43 @@ func TestAPreemptedGangRunsAgain(t *testing.T) {
 	if status := e.status("pretrain"); status.Failed != 0 {
 		t.Errorf("the job has failed %d times", status.Failed)
 	}
+}
+
+// TestAGangThatLosesSeveralMembersIsWholeAgain takes two and all of three members away at once.
+func TestAGangThatLosesSeveralMembersIsWholeAgain(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string]int{"two of three": 2, "all": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			e.start(job{name: "pretrain", gpus: 8, nodes: 3, retries: ptr.To(0)})
+			members := e.running("pretrain", 3)
+			for _, member := range members[:lost] {
+				e.evict(member)
+			}
+			for _, member := range members[:lost] {
+				_, room := e.ended(member)
+				e.again("pretrain", member, room)
+			}
+			if status := e.status("pretrain"); status.Failed != 0 {
+				t.Errorf("the job has failed %d times", status.Failed)
+			}
+		})
+	}
+}
+
+// TestAGangWithoutRoomWaitsForIt evicts a member whose node is closed, with nowhere else to go: the others run on, and it
+// comes back when the node is open again.
+func TestAGangWithoutRoomWaitsForIt(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.start(job{name: "pretrain", gpus: 8, nodes: 3})
+	members := e.running("pretrain", 3)
+	e.cordon(members[2].Spec.NodeName, true)
+	e.evict(members[2])
+	e.ended(members[2])
+	e.shows("pretrain", inventory.StatusDegraded, corev1.PodReasonUnschedulable)
+	e.stays("the others run on", 3*time.Second, func() bool { return len(e.history.running("pretrain")) == 2 })
+	e.cordon(members[2].Spec.NodeName, false)
+	e.againWithin("pretrain", members[2], time.Now(), 2*time.Second)
 }
