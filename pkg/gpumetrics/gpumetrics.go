@@ -72,10 +72,7 @@ type Client struct{ api promv1.API }
 
 // NewClient returns a Client for the Prometheus at a URL. A nil transport is the usual one.
 func NewClient(url string, transport http.RoundTripper) (*Client, error) {
-	if transport == nil {
-		transport = api.DefaultRoundTripper
-	}
-	client, err := api.NewClient(api.Config{Address: url, RoundTripper: transport})
+	client, err := api.NewClient(api.Config{Address: url, Client: HTTPClient(transport, MaxAnswer)})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to Prometheus: %w", err)
 	}

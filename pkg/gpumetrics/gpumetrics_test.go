@@ -1,6 +1,7 @@
 package gpumetrics
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -101,5 +102,35 @@ func TestSamples(t *testing.T) {
 func TestAnAddressThatIsNone(t *testing.T) {
 	if _, err := NewClient("://", nil); err == nil {
 		t.Error("it is accepted")
+	}
+}
+
+// TestAnAnswerIsReadUpToALimit, and where it sends the client to is not gone to.
+func TestAnAnswerIsReadUpToALimit(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it went where it was sent") }))
+	defer elsewhere.Close()
+	tests := map[string]struct {
+		answer http.HandlerFunc
+		large  bool
+	}{
+		"an answer without end": {answer: func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+					return
+				}
+			}
+		}, large: true},
+		"an answer that sends elsewhere": {answer: func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			client := prometheus(t, map[string]http.HandlerFunc{MetricUtilization: tc.answer, MetricMemoryUsed: tc.answer})
+			_, err := client.Read(t.Context(), time.Now())
+			if err == nil || errors.Is(err, ErrTooLarge) != tc.large {
+				t.Errorf("error %v", err)
+			}
+		})
 	}
 }
