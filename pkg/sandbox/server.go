@@ -20,6 +20,8 @@ import (
 const (
 	ServerName   = "gpuctl-server"
 	serverFolder = "server"
+	// ServerNamespace is where the manifests put it, and nothing else.
+	ServerNamespace = "gpuctl-server"
 )
 
 // ServerOptions say which gpuctl-server to run. The zero value is the one built beside the tools, on a free port.
@@ -49,8 +51,8 @@ func (s *Sandbox) InstallServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: ServerName, Namespace: metav1.NamespaceSystem}}
-	_, err = client.AppsV1().Deployments(metav1.NamespaceSystem).UpdateScale(ctx, ServerName, scale, metav1.UpdateOptions{})
+	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: ServerName, Namespace: ServerNamespace}}
+	_, err = client.AppsV1().Deployments(ServerNamespace).UpdateScale(ctx, ServerName, scale, metav1.UpdateOptions{})
 	if err != nil {
 		return fmt.Errorf("scaling the server's Deployment to 0: %w", err)
 	}
@@ -66,7 +68,7 @@ func (s *Sandbox) StartServer(ctx context.Context, o ServerOptions) (*Server, er
 	if _, err := os.Stat(o.Binary); err != nil {
 		return nil, fmt.Errorf("finding the server (run \"make build\" in the repository): %w", err)
 	}
-	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, metav1.NamespaceSystem, ServerName)
+	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, ServerNamespace, ServerName)
 	if err != nil {
 		return nil, err
 	}

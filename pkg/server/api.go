@@ -83,6 +83,9 @@ const ourModule = "g8s.host/gpu-scheduler/"
 func register[I, O any](s *Server, r route, handle func(context.Context, *I) (*O, error)) {
 	_, hasBody := reflect.TypeFor[I]().FieldByName("Body")
 	huma.Register(s.api, s.operation(r, hasBody), func(ctx context.Context, input *I) (*O, error) {
+		decoded(ctx)
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
 		output, err := handle(ctx, input)
 		if err == nil {
 			return output, nil

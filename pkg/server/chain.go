@@ -48,6 +48,7 @@ func (s *Server) build() (http.Handler, error) {
 	keys := newKeyring(s.options.Now, s.metrics.replayed)
 	handler := http.Handler(mux)
 	handler = keys.once(handler)
+	handler = s.weighed(handler)
 	handler = s.audited(handler)
 	handler = limits.perCaller(handler)
 	handler = s.authenticated(handler, s.publicPatterns(), mux)
@@ -118,6 +119,9 @@ func (s *Server) authenticated(next http.Handler, public map[string]bool, mux *h
 				text += "; browsers offer the subprotocols " + logProtocol + " and " + tokenProtocol + "TOKEN, that in base64url"
 			}
 			writeFailure(w, r, &refusal{status: http.StatusUnauthorized, code: "Unauthorized", text: text})
+			return
+		case errors.As(err, new(*access.ActingError)):
+			writeFailure(w, r, err)
 			return
 		case err != nil:
 			unavailable := &unavailableError{"the cluster cannot be asked who you are: try again"}

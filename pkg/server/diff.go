@@ -44,7 +44,7 @@ func (s *Server) diffRoutes() {
 }
 
 func (s *Server) diff(ctx context.Context, in *diffInput) (*diffOutput, error) {
-	docs, _, err := parse(in.Body.YAMLContent)
+	docs, err := s.parseSome(ctx, in.Body.YAMLContent)
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func (s *Server) documentRoutes() {
 }
 
 func (s *Server) validate(ctx context.Context, in *validateInput) (*validateOutput, error) {
-	docs, details, err := parse(in.Body.YAMLContent)
+	docs, details, err := s.parse(ctx, in.Body.YAMLContent)
 	var refused *refusal
 	if err != nil && !errors.As(err, &refused) {
 		return nil, err
@@ -83,7 +83,7 @@ func (s *Server) validate(ctx context.Context, in *validateInput) (*validateOutp
 }
 
 func (s *Server) renderDocuments(ctx context.Context, in *renderInput) (*renderOutput, error) {
-	docs, _, err := parse(in.Body.YAMLContent)
+	docs, err := s.parseSome(ctx, in.Body.YAMLContent)
 	if err != nil {
 		return nil, err
 	}

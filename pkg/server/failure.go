@@ -17,6 +17,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/joblogs"
 	"g8s.host/gpu-scheduler/pkg/operate"
 	"g8s.host/gpu-scheduler/pkg/server/access"
+	"g8s.host/gpu-scheduler/pkg/server/fair"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -154,7 +155,9 @@ func classify(err error) (status int, code string) {
 	switch {
 	case errors.As(err, &refused):
 		return refused.status, refused.code
-	case errors.As(err, new(*access.DeniedError)):
+	case errors.As(err, new(*fair.FullError)):
+		return http.StatusTooManyRequests, "TooManyRequests"
+	case errors.As(err, new(*access.DeniedError)), errors.As(err, new(*access.ActingError)):
 		return http.StatusForbidden, "Forbidden"
 	case errors.As(err, new(*submit.ForeignNamespaceError)), errors.As(err, new(*submit.ForeignJobError)):
 		return http.StatusForbidden, "NotManaged"

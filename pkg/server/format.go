@@ -3,11 +3,12 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
+	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"g8s.host/gpu-scheduler/pkg/safeyaml"
@@ -32,31 +33,37 @@ func formats() map[string]huma.Format {
 		},
 		Unmarshal: decodeYAML,
 	}
-	asJSON := huma.Format{Marshal: encodeJSON, Unmarshal: json.Unmarshal}
+	asJSON := huma.Format{Marshal: encodeJSON, Unmarshal: decodeJSON}
 	return map[string]huma.Format{jsonType: asJSON, "json": asJSON, yamlType: asYAML, "yaml": asYAML}
 }
 
-// yamlBody is what a request in YAML may hold: more values than any route takes, and no aliases.
-var yamlBody = safeyaml.Limits{Values: 20_000, Depth: 40, NoAliases: true}
+// yamlBody is what a request in YAML may hold: no aliases, above all.
+var yamlBody = safeyaml.Limits{Values: maxValues, Depth: maxDepth, NoAliases: true}
 
 // maxSeparators bounds what a parser makes of a request in YAML before anything can be counted: each value is some
 // hundred times the memory of its text. Ordinary lines are longer than the fourteen bytes that are left for each.
 const maxSeparators = 150_000
 
-// oneYAML lets one request in YAML be parsed at a time.
-var oneYAML sync.Mutex
-
-func decodeYAML(data []byte, v any) error {
-	separators := 0
+// separators is how many values a text in YAML may have.
+func separators(text []byte) int {
+	n := 0
 	for _, separator := range []string{"\n", ",", "[", "{"} {
-		separators += bytes.Count(data, []byte(separator))
+		n += bytes.Count(text, []byte(separator))
 	}
-	if separators > maxSeparators {
-		return fmt.Errorf("the body has %d lines, commas and brackets, at most %d are read as YAML: send JSON", separators, maxSeparators)
+	return n
+}
+
+func decodeYAML(data []byte, v any) error { return safeyaml.UnmarshalStrict(data, v, yamlBody) }
+
+// decodeJSON reads JSON, in which a name that is given twice is an error: one of the two would be left out. huma reads
+// each body into a value of any type first, where that is found.
+func decodeJSON(data []byte, v any) error {
+	into, any := v.(*any)
+	if !any {
+		return json.Unmarshal(data, v)
 	}
-	oneYAML.Lock()
-	defer oneYAML.Unlock()
-	return safeyaml.Unmarshal(data, v, yamlBody)
+	problems, err := strictjson.UnmarshalStrict(data, into, strictjson.DisallowDuplicateFields)
+	return errors.Join(append(problems, err)...)
 }
 
 func encodeJSON(w io.Writer, v any) error {

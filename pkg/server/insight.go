@@ -34,6 +34,11 @@ func (s *Server) explainJob(ctx context.Context, in *JobRef) (*explainOutput, er
 	if err != nil {
 		return nil, err
 	}
+	leave, err := take(ctx, s.budgets.reading, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	facts, err := diagnosis.NewReader(caller.Kubernetes).Read(ctx, query.Namespace, query.Name, s.options.Now())
 	if err != nil {
 		return nil, err

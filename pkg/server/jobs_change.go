@@ -105,7 +105,7 @@ func (s *Server) jobWriteRoutes() {
 }
 
 func (s *Server) applyJob(ctx context.Context, in *applyJobInput) (*changeOutput, error) {
-	doc, err := parseOne(in.Body.YAMLContent, "job", isJob)
+	doc, err := s.parseOne(ctx, in.Body.YAMLContent, "job", isJob)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -11,7 +12,9 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/quota"
+	"g8s.host/gpu-scheduler/pkg/server/access"
 	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // YAMLBody is a request that brings a YAML document.
@@ -132,8 +135,11 @@ func (s *Server) createJobs(ctx context.Context, in *batchInput) (*batchOutput, 
 
 // submit creates one job, or lets the API server check it. It returns when lists show the job.
 func (s *Server) submit(ctx context.Context, content, namespace string, dryRun bool) (*JobCreated, error) {
-	doc, err := parseOne(content, "job", isJob)
+	doc, err := s.parseOne(ctx, content, "job", isJob)
 	if err != nil {
+		return nil, err
+	}
+	if err := mayCreate(ctx, doc, namespace); err != nil {
 		return nil, err
 	}
 	rendered, err := s.render(ctx, doc, namespace)
@@ -181,6 +187,20 @@ func quotaWarnings(ctx context.Context, top client.Object) ([]string, error) {
 		return []string{"it " + over.Warning()}, nil
 	}
 	return nil, nil
+}
+
+// mayCreate asks for the right to create a job before anything else is asked of the cluster. The answer is kept for some
+// seconds, so that a batch asks once.
+func mayCreate(ctx context.Context, doc document, namespace string) error {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return err
+	}
+	resource := access.Resource{Group: "apps", Resource: "deployments"}
+	if doc.Kind == workload.KindTraining {
+		resource = access.Resource{Group: "batch", Resource: "jobs"}
+	}
+	return caller.May(ctx, "create", cmp.Or(doc.Namespace, namespace, defaultNamespace), resource)
 }
 
 // writerOf returns what writes as the caller.

@@ -19,7 +19,7 @@ func jobDetail(d *inventory.JobDetail, now time.Time) JobDetail {
 		Priority: d.Priority, Pool: d.Pool, User: d.User, Description: d.Description, Ready: d.Ready, Desired: d.Desired,
 		Resources:    jobResourcesOf(d),
 		ResourceType: d.Object.Kind, Object: d.Object.Name, Nodes: d.Nodes, Container: d.Container,
-		Pods: orEmpty(d.Pods), Services: orEmpty(d.Services), Events: jobEvents(d.Events, now), AccessMethods: jobAccess(d),
+		Pods: orEmpty(d.Pods), Services: orEmpty(d.Services), Events: jobEvents(newest(d.Events, maxDetailEvents), now), AccessMethods: jobAccess(d),
 		YAMLContent: specOf(d.Submitted),
 	}
 	for i := range d.Pods {
@@ -47,6 +47,12 @@ func specOf(source string) map[string]any {
 	}
 	return out
 }
+
+// maxDetailEvents is how many events are shown with a job.
+const maxDetailEvents = 100
+
+// newest are the last of a list.
+func newest[T any](list []T, most int) []T { return list[max(0, len(list)-most):] }
 
 func jobEvents(events []inventory.Event, now time.Time) []JobEvent {
 	out := make([]JobEvent, len(events))

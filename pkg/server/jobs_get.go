@@ -41,7 +41,7 @@ type JobDetail struct {
 	Container     inventory.Container `json:"container"`
 	Pods          []inventory.Pod     `json:"pods"`
 	Services      []inventory.Service `json:"services"`
-	Events        []JobEvent          `json:"events"`
+	Events        []JobEvent          `json:"events" doc:"The newest 100; /events has all, by pages"`
 	YAMLContent   map[string]any      `json:"yaml_content,omitempty" doc:"The YAML it was made from, as a value; /spec has the text"`
 	AccessMethods *JobAccess          `json:"access_methods,omitempty" doc:"How a service is reached"`
 	Nodes         []string            `json:"nodes,omitempty"`
@@ -105,12 +105,15 @@ type jobPodsOutput struct {
 	}
 }
 
-type jobEventsOutput struct {
-	Body struct {
-		Total int        `json:"total"`
-		Items []JobEvent `json:"items"`
-	}
+type jobEventsInput struct {
+	JobRef
+	Paging
 }
+
+// JobEventList is a page of events.
+type JobEventList Page[JobEvent]
+
+type jobEventsOutput struct{ Body JobEventList }
 
 // JobSpec is the YAML that a job was made from.
 type JobSpec struct {
@@ -132,15 +135,16 @@ func (s *Server) locate(ctx context.Context, ref JobRef) (inventory.JobQuery, er
 		return query, err
 	}
 	candidates := candidates(view.Jobs, ref)
-	if ref.Namespace != "" {
-		if len(candidates) > 0 {
-			query.Name = candidates[0].Name
-		}
-		return query, nil
-	}
 	caller, err := callerOf(ctx)
 	if err != nil {
 		return query, err
+	}
+	if ref.Namespace != "" {
+		// What job a pod is of is told only to who may list both: to others the API server answers about the name they gave.
+		if len(candidates) > 0 && candidates[0].Name != ref.JobID && caller.MayList(ctx, ref.Namespace, jobResources...) == nil {
+			query.Name = candidates[0].Name
+		}
+		return query, nil
 	}
 	scope, err := caller.Scope(ctx, namespacesOf(candidates), jobResources...)
 	if err != nil {
@@ -236,14 +240,23 @@ func (s *Server) listJobPods(ctx context.Context, in *JobRef) (*jobPodsOutput, e
 	return out, nil
 }
 
-func (s *Server) listJobEvents(ctx context.Context, in *JobRef) (*jobEventsOutput, error) {
-	detail, err := s.detail(ctx, *in)
+func (s *Server) listJobEvents(ctx context.Context, in *jobEventsInput) (*jobEventsOutput, error) {
+	detail, err := s.detail(ctx, in.JobRef)
 	if err != nil {
 		return nil, err
 	}
-	out := &jobEventsOutput{}
-	out.Body.Total, out.Body.Items = len(detail.Events), jobEvents(detail.Events, s.options.Now())
-	return out, nil
+	events := jobEvents(detail.Events, s.options.Now())
+	slices.SortStableFunc(events, func(a, b JobEvent) int { return strings.Compare(eventKey(a), eventKey(b)) })
+	page, err := cut(in.Paging, events, eventKey, func(e JobEvent) JobEvent { return e })
+	if err != nil {
+		return nil, err
+	}
+	return &jobEventsOutput{Body: JobEventList(page)}, nil
+}
+
+// eventKey orders events by time.
+func eventKey(e JobEvent) string {
+	return strings.Join([]string{e.LastSeen.UTC().Format("2006-01-02T15:04:05.000000000"), e.Object, e.Reason, e.Message}, "\x00")
 }
 
 func (s *Server) getJobSpec(ctx context.Context, in *JobRef) (*jobSpecOutput, error) {

@@ -14,8 +14,13 @@ import (
 
 // watchJobs answers with the jobs and then with every change of them.
 func (s *Server) watchJobs(ctx context.Context, in *jobListInput) (*huma.StreamResponse, error) {
-	return s.streaming(ctx, func(ctx context.Context, out *stream) error {
-		watcher := &jobWatcher{server: s, filter: in.JobFilter, out: out, shown: map[string]bool{}}
+	watcher := &jobWatcher{server: s, filter: in.JobFilter, shown: map[string]bool{}}
+	may := func(ctx context.Context) error {
+		_, err := watcher.visible(ctx)
+		return err
+	}
+	return s.streaming(ctx, may, func(ctx context.Context, out *stream) error {
+		watcher.out = out
 		return watcher.run(ctx, in.LastID)
 	})
 }
@@ -33,8 +38,8 @@ type jobWatcher struct {
 	resuming bool
 }
 
-// run sends what the client missed, or else everything, and then goes on until ctx ends. The rights of the caller are
-// reviewed again with every burst of changes: a right that was taken ends the stream.
+// run sends what the client missed, or else everything, and then goes on until ctx ends. What the caller may see is
+// asked again with every burst of changes.
 func (w *jobWatcher) run(ctx context.Context, lastID string) error {
 	w.seq, w.resuming = w.server.mirror.jobs.Parse(lastID)
 	if !w.resuming {
@@ -70,13 +75,13 @@ func (w *jobWatcher) begin(ctx context.Context) error {
 	if err := w.out.send("reset", "", struct{}{}); err != nil {
 		return err
 	}
-	slices.SortFunc(jobs, func(a, b inventory.Job) int { return strings.Compare(jobKey(&a), jobKey(&b)) })
-	for i := range jobs {
-		if !visible(&jobs[i]) || !w.filter.matches(&jobs[i]) {
+	slices.SortFunc(jobs, func(a, b *inventory.Job) int { return strings.Compare(jobKey(a), jobKey(b)) })
+	for _, job := range jobs {
+		if !visible(job) || !w.filter.matches(job) {
 			continue
 		}
-		w.shown[jobKey(&jobs[i])] = true
-		if err := w.out.send(string(feed.Added), "", jobItem(&jobs[i], w.server.options.Now())); err != nil {
+		w.shown[jobKey(job)] = true
+		if err := w.out.send(string(feed.Added), "", jobItem(job, w.server.options.Now())); err != nil {
 			return err
 		}
 	}
@@ -96,11 +101,11 @@ func (w *jobWatcher) sendChanges(ctx context.Context, changes []feed.Change) err
 	}
 	for _, change := range changes {
 		w.seq = change.Seq
-		what := w.judge(&change, visible(&change.Job))
+		what := w.judge(&change, visible(change.Job))
 		if what == "" {
 			continue
 		}
-		item := jobItem(&change.Job, w.server.options.Now())
+		item := jobItem(change.Job, w.server.options.Now())
 		if err := w.out.send(string(what), w.server.mirror.jobs.ID(change.Seq), item); err != nil {
 			return err
 		}
@@ -110,9 +115,9 @@ func (w *jobWatcher) sendChanges(ctx context.Context, changes []feed.Change) err
 
 // judge is what a change is to this client: a job that begins to match is added, one that ceases to is deleted.
 func (w *jobWatcher) judge(change *feed.Change, visible bool) feed.Type {
-	key := jobKey(&change.Job)
+	key := jobKey(change.Job)
 	before := w.shown[key] || w.resuming && change.Type != feed.Added
-	now := visible && w.filter.matches(&change.Job) && change.Type != feed.Deleted
+	now := visible && w.filter.matches(change.Job) && change.Type != feed.Deleted
 	w.shown[key] = now
 	switch {
 	case now && before && change.Type != feed.Added:
@@ -131,9 +136,9 @@ func (w *jobWatcher) judge(change *feed.Change, visible bool) feed.Type {
 func (w *jobWatcher) assumeShown() {
 	w.resuming = false
 	jobs, _ := w.server.mirror.jobs.Now()
-	for i := range jobs {
-		if w.filter.matches(&jobs[i]) {
-			w.shown[jobKey(&jobs[i])] = true
+	for _, job := range jobs {
+		if w.filter.matches(job) {
+			w.shown[jobKey(job)] = true
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/util/cache"
 )
 
 // Bounds of what is remembered for idempotency keys.
@@ -18,7 +17,6 @@ const (
 	keyHeader    = "Idempotency-Key"
 	replayHeader = "Idempotency-Replayed"
 	maxKeyLength = 255
-	maxKeys      = 4096
 	keyLife      = time.Hour
 	maxRemember  = 256 << 10
 )
@@ -27,11 +25,12 @@ const (
 // first success is remembered and given again. Requests of one key at the same time wait for the first. A failure is
 // forgotten, as it changed nothing.
 type keyring struct {
-	answers  *cache.LRUExpireCache // of *answer by ringKey
+	now      func() time.Time
 	replayed prometheus.Counter
 
-	mu     sync.Mutex
-	active map[ringKey]chan struct{} // closed when the request of the key has ended
+	mu      sync.Mutex
+	answers *remembered
+	active  map[ringKey]chan struct{} // closed when the request of the key has ended
 }
 
 // ringKey is one caller's key of one route: nobody gets the answer to somebody else's request.
@@ -40,22 +39,20 @@ type ringKey struct{ user, path, key string }
 // answer is what was replied to a request.
 type answer struct {
 	request [sha256.Size]byte
+	at      time.Time
 	status  int
-	header  http.Header
-	body    []byte
+	// kind and location are the headers of these names that were sent with it.
+	kind, location string
+	body           []byte
+	// keyed is the length of its key.
+	keyed int
 }
 
 func newKeyring(clock func() time.Time, replayed prometheus.Counter) *keyring {
 	return &keyring{
-		answers: cache.NewLRUExpireCacheWithClock(maxKeys, clockFunc(clock)), replayed: replayed,
-		active: map[ringKey]chan struct{}{},
+		now: clock, replayed: replayed, answers: newRemembered(maxRemembered, maxRememberedEach), active: map[ringKey]chan struct{}{},
 	}
 }
-
-// clockFunc is a function as the clock of a cache.
-type clockFunc func() time.Time
-
-func (f clockFunc) Now() time.Time { return f() }
 
 func (k *keyring) once(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -112,10 +109,8 @@ func (k *keyring) begin(key ringKey) (*answer, <-chan struct{}) {
 	if running, ok := k.active[key]; ok {
 		return nil, running
 	}
-	if known, ok := k.answers.Get(key); ok {
-		if a, ok := known.(*answer); ok {
-			return a, nil
-		}
+	if known := k.answers.get(key, k.now()); known != nil {
+		return known, nil
 	}
 	k.active[key] = make(chan struct{})
 	return nil, nil
@@ -125,7 +120,7 @@ func (k *keyring) end(key ringKey, a *answer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if a != nil {
-		k.answers.Add(key, a, keyLife)
+		k.answers.put(key, a)
 	}
 	close(k.active[key])
 	delete(k.active, key)
@@ -139,17 +134,17 @@ func (k *keyring) record(w http.ResponseWriter, r *http.Request, next http.Handl
 	next.ServeHTTP(recorder, r)
 	if recorder.status < 300 && recorder.body.Len() <= maxRemember {
 		success = &answer{
-			request: request, status: recorder.status, header: w.Header().Clone(), body: recorder.body.Bytes(),
+			request: request, at: k.now(), status: recorder.status, body: bytes.Clone(recorder.body.Bytes()),
+			kind: w.Header().Get("Content-Type"), location: w.Header().Get("Location"),
 		}
 	}
 }
 
 // replay gives an answer again. The identity of the request stays that of this one.
 func (a *answer) replay(w http.ResponseWriter) {
-	for _, name := range []string{"Content-Type", "Location"} {
-		if value := a.header.Get(name); value != "" {
-			w.Header().Set(name, value)
-		}
+	w.Header().Set("Content-Type", a.kind)
+	if a.location != "" {
+		w.Header().Set("Location", a.location)
 	}
 	w.Header().Set(replayHeader, "true")
 	w.WriteHeader(a.status)

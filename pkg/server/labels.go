@@ -172,8 +172,8 @@ func (s *Server) labelRoutes() {
 	})
 	register(s, route{method: http.MethodPost, path: Root + "/nodes/labels/batch", id: "labelNodes", tag: "labels",
 		summary: "Label several nodes, each for itself",
-		detail:  "200 says that all have the label, 207 that some have not: `failed` tells which, and why.",
-		anyone:  true, fails: []int{http.StatusUnprocessableEntity},
+		detail:  "200 says that all have the label, 207 that some have not: `failed` tells which, and why. You must be able to patch all nodes.",
+		fails:   []int{http.StatusUnprocessableEntity},
 		replies: map[int]*huma.Response{http.StatusMultiStatus: jsonReply[LabelBatch](s, "Some were not labelled")}}, s.labelNodes)
 }
 
@@ -233,16 +233,41 @@ func (s *Server) labelNodes(ctx context.Context, in *batchLabelInput) (*batchLab
 	out := &batchLabelOutput{Status: http.StatusOK, Body: LabelBatch{
 		Success: []string{}, Failed: []LabelFailure{}, Message: messageLabelBatch,
 	}}
+	key := labelKey(in.Key)
+	if err := checkLabel(key, &in.Value); err != nil {
+		return nil, err
+	}
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := caller.May(ctx, "patch", "", nodeResource); err != nil {
+		return nil, err
+	}
+	writer, err := writerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := writer.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var done []pool.Plan
 	for _, node := range in.NodeNames {
-		err := s.label(ctx, labelChange{node: node, key: labelKey(in.Key), value: &in.Value}, in.Overwrite)
+		note(ctx, "node/"+node+" "+key)
+		labelled, err := writer.ChangeNodes(ctx, nodes, func(nodes []corev1.Node) pool.Plan {
+			return pool.Label([]string{node}, map[string]*string{key: &in.Value}, nodes)
+		}, submit.PoolOptions{Force: in.Overwrite})
 		if err != nil {
 			failed := failure(ctx, err)
 			out.Status = http.StatusMultiStatus
 			out.Body.Failed = append(out.Body.Failed, LabelFailure{NodeName: node, Error: failed.Message, Code: failed.Code})
 			continue
 		}
+		done = append(done, labelled)
 		out.Body.Success = append(out.Body.Success, node)
 	}
+	s.mirror.await(ctx, func(v *view) bool { return !slices.ContainsFunc(done, func(p pool.Plan) bool { return !v.shows(p) }) })
 	return out, nil
 }
 
@@ -259,7 +284,7 @@ func (s *Server) label(ctx context.Context, change labelChange, overwrite bool) 
 		return err
 	}
 	note(ctx, "node/"+change.node+" "+change.key)
-	plan, err := changeNodes(ctx, change.match.whileNode(change.node, change.key, func(nodes []corev1.Node) pool.Plan {
+	plan, err := changeNodes(ctx, change.node, change.match.whileNode(change.node, change.key, func(nodes []corev1.Node) pool.Plan {
 		return pool.Label([]string{change.node}, map[string]*string{change.key: change.value}, nodes)
 	}), submit.PoolOptions{Force: overwrite})
 	if err != nil {

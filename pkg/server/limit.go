@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -44,11 +43,7 @@ func (l *limiter) perCaller(next http.Handler) http.Handler {
 
 func (l *limiter) perAddress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.RemoteAddr)
-		if err != nil {
-			host = r.RemoteAddr
-		}
-		l.take(w, r, next, "address "+host, addressFactor)
+		l.take(w, r, next, "address "+hostOf(r.RemoteAddr), addressFactor)
 	})
 }
 

@@ -41,8 +41,20 @@ type LogPage struct {
 	Message       string         `json:"message,omitempty" doc:"Why there is no output"`
 }
 
-// maxLogPage bounds the output that is read at once; following has no bound.
+// maxLogPage bounds what is answered of output that is read at once, in bytes; following has no bound.
 const maxLogPage = 8 << 20
+
+// answered is about what a line takes in an answer, where it is written twice: a control character is written in six
+// bytes, and around the text is where it is from.
+func answered(line joblogs.Line) int {
+	size := len(line.Text)
+	for i := range len(line.Text) {
+		if line.Text[i] < ' ' {
+			size += 5
+		}
+	}
+	return 2*size + len(line.Pod) + len(line.Container) + 100
+}
 
 func (s *Server) logRoutes() {
 	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/logs", id: "getJobLogs", tag: "jobs",
@@ -77,11 +89,20 @@ func (s *Server) getLogs(ctx context.Context, in *logsInput) (*huma.StreamRespon
 	if in.Follow {
 		return s.followLogs(ctx, options, in.LastID)
 	}
-	page, err := readLogs(ctx, options)
+	leave, err := take(ctx, s.budgets.reading, 1)
 	if err != nil {
 		return nil, err
 	}
-	return s.reply(page), nil
+	page, err := readLogs(ctx, options)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	reply := s.reply(page)
+	return &huma.StreamResponse{Body: func(hctx huma.Context) {
+		defer leave() // the page is in memory until it is sent
+		reply.Body(hctx)
+	}}, nil
 }
 
 // options are those of the selection, of no job yet.
@@ -126,8 +147,8 @@ func readLogs(ctx context.Context, options joblogs.Options) (*LogPage, error) {
 		return nil, err
 	}
 	page, size := &LogPage{Logs: []string{}, Entries: []joblogs.Line{}}, 0
-	_, err = joblogs.Stream(ctx, caller.Kubernetes, options, joblogs.Events{Line: func(line joblogs.Line) error {
-		if size += len(line.Text); size > maxLogPage {
+	_, err = joblogs.Stream(ctx, caller.Streams, options, joblogs.Events{Line: func(line joblogs.Line) error {
+		if size += answered(line); size > maxLogPage {
 			return errTooMuch
 		}
 		page.Logs, page.Entries = append(page.Logs, line.Text), append(page.Entries, line)
@@ -139,7 +160,7 @@ func readLogs(ctx context.Context, options joblogs.Options) (*LogPage, error) {
 		page.Message = strings.TrimSpace(fmt.Sprintf("%v. %s", none, none.Job.Message))
 		return page, nil
 	case errors.Is(err, errTooMuch):
-		return nil, invalidf("the output is larger than %d bytes: ask for fewer lines with tail, or follow", maxLogPage)
+		return nil, invalidf("the answer would be larger than %d bytes: ask for fewer lines with tail, or follow", maxLogPage)
 	case err != nil:
 		return nil, err
 	}
@@ -154,7 +175,7 @@ func (s *Server) followLogs(ctx context.Context, options joblogs.Options, lastID
 	if err != nil {
 		return nil, err
 	}
-	return s.streaming(ctx, func(ctx context.Context, out *stream) error {
+	return s.streaming(ctx, follower.may, func(ctx context.Context, out *stream) error {
 		defer out.keepAlive(ctx)()
 		return follower.run(ctx, out.send)
 	})

@@ -34,19 +34,37 @@ func (s *Server) newLogFollower(ctx context.Context, options joblogs.Options, la
 	if err != nil {
 		return nil, err
 	}
+	follower := &logFollower{server: s, caller: caller, cursor: newLogCursor(lastID)}
+	if err := mayReadLogs(ctx, caller, options.Namespace); err != nil {
+		return nil, err
+	}
 	if _, err := inventory.NewReader(caller.Kubernetes).Job(ctx, options.Namespace, options.Job); err != nil {
 		return nil, err
 	}
-	cursor := newLogCursor(lastID)
-	if since := cursor.since(); !since.IsZero() {
+	if since := follower.cursor.since(); !since.IsZero() {
 		options.Since, options.Tail = since, nil
 	}
-	return &logFollower{server: s, caller: caller, options: options, cursor: cursor}, nil
+	follower.options = options
+	return follower, nil
+}
+
+// may asks for the rights to what is followed.
+func (f *logFollower) may(ctx context.Context) error {
+	return mayReadLogs(ctx, f.caller, f.options.Namespace)
+}
+
+// mayReadLogs asks for the rights to the jobs of a namespace and to the output of its pods. The API server asks for them
+// when a log is opened, and never again.
+func mayReadLogs(ctx context.Context, caller *access.Caller, namespace string) error {
+	if err := caller.MayList(ctx, namespace, jobResources...); err != nil {
+		return err
+	}
+	return caller.May(ctx, "get", namespace, logResource)
 }
 
 // run sends what happens until the job has ended, the end included.
 func (f *logFollower) run(ctx context.Context, send sender) error {
-	job, err := joblogs.Stream(ctx, f.caller.Kubernetes, f.options, joblogs.Events{
+	job, err := joblogs.Stream(ctx, f.caller.Streams, f.options, joblogs.Events{
 		Line: func(line joblogs.Line) error {
 			if !f.cursor.pass(line) {
 				return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"g8s.host/gpu-scheduler/pkg/joblogs"
+	"g8s.host/gpu-scheduler/pkg/server/access"
 )
 
 // LogMessage is a message of the WebSocket of a job's output. Type and data of a line are as the first gpuctl had them.
@@ -96,7 +97,7 @@ func (s *Server) followLogsOnSocket(ctx context.Context, in *logSocketInput) (*h
 			return // it was answered
 		}
 		w.Header().Set("Upgrade", "websocket") // for the metrics alone: the answer went past this writer
-		ctx, cancel := s.supervised(r.Context())
+		ctx, cancel := s.supervised(r.Context(), follower.may)
 		defer cancel()
 		s.serveSocket(ctx, &socket{connection: connection}, hctx.Operation().OperationID, follower)
 	}}, nil
@@ -149,8 +150,8 @@ func (s *Server) serveSocket(ctx context.Context, k *socket, operation string, f
 		k.close(websocket.CloseNormalClosure, "the job has ended", gone)
 	case errors.Is(cause, errStopping):
 		k.close(websocket.CloseGoingAway, errStopping.text, gone)
-	case errors.Is(cause, errTokenEnded):
-		k.close(websocket.ClosePolicyViolation, errTokenEnded.text, gone)
+	case errors.Is(cause, errTokenEnded), errors.As(cause, new(*access.DeniedError)):
+		k.close(websocket.ClosePolicyViolation, cause.Error(), gone)
 	case cause != nil, errors.Is(err, errClientGone):
 		k.close(websocket.CloseNormalClosure, "", gone)
 	default:

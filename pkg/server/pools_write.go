@@ -120,6 +120,7 @@ func (spec *PoolSpec) pool(name string) (*workload.Pool, error) {
 	if n := len(spec.GPUType); n > 1 && n != len(spec.Nodes) {
 		return nil, invalidf("gpuType has %d types for %d nodes: give one for all, or one for each", n, len(spec.Nodes))
 	}
+	named := map[string]bool{}
 	out := &workload.Pool{Name: name, Description: spec.Description}
 	for i, node := range spec.Nodes {
 		member := workload.PoolNode{Name: node}
@@ -133,9 +134,10 @@ func (spec *PoolSpec) pool(name string) (*workload.Pool, error) {
 		if problems := validation.IsValidLabelValue(member.GPUType); len(problems) > 0 {
 			return nil, invalidf("%q is no type of GPUs: %s", member.GPUType, strings.Join(problems, "; "))
 		}
-		if slices.Contains(spec.Nodes[:i], node) {
+		if named[node] {
 			return nil, invalidf("node %q is named twice", node)
 		}
+		named[node] = true
 		out.Nodes = append(out.Nodes, member)
 	}
 	return out, nil
@@ -146,7 +148,7 @@ func (s *Server) createPool(ctx context.Context, in *createPoolInput) (*poolChan
 	if err != nil {
 		return nil, err
 	}
-	changed, err := s.changePool(ctx, always(func(nodes []corev1.Node) pool.Plan { return pool.Join(wanted, nodes) }),
+	changed, err := s.changePool(ctx, "", always(func(nodes []corev1.Node) pool.Plan { return pool.Join(wanted, nodes) }),
 		submit.PoolOptions{Force: in.Body.Force, DryRun: in.Body.DryRun})
 	if err != nil {
 		return nil, err
@@ -165,7 +167,7 @@ func (s *Server) updatePool(ctx context.Context, in *updatePoolInput) (*poolChan
 	if err != nil {
 		return nil, err
 	}
-	changed, err := s.changePool(ctx, in.whilePool(in.Pool, func(nodes []corev1.Node) pool.Plan { return pool.Set(wanted, nodes) }),
+	changed, err := s.changePool(ctx, "", in.whilePool(in.Pool, func(nodes []corev1.Node) pool.Plan { return pool.Set(wanted, nodes) }),
 		submit.PoolOptions{Force: in.Body.Force, DryRun: in.Body.DryRun})
 	if err != nil {
 		return nil, err
@@ -190,7 +192,7 @@ func (s *Server) deletePool(ctx context.Context, in *deletePoolInput) (*poolChan
 	if jobs := view.jobsUsing(in.Pool); len(jobs) > 0 && !in.Force {
 		return nil, conflict("PoolInUse", "%d jobs use pool %q: wait until they end, move them, or set force", len(jobs), in.Pool)
 	}
-	changed, err := s.changePool(ctx, in.whilePool(in.Pool, func(nodes []corev1.Node) pool.Plan {
+	changed, err := s.changePool(ctx, "", in.whilePool(in.Pool, func(nodes []corev1.Node) pool.Plan {
 		return pool.Delete(in.Pool, nodes)
 	}), submit.PoolOptions{})
 	if err != nil {
@@ -221,7 +223,7 @@ func (s *Server) joinPool(ctx context.Context, in *joinInput) (*memberOutput, er
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.changePool(ctx, always(func(nodes []corev1.Node) pool.Plan {
+	_, err = s.changePool(ctx, in.Node, always(func(nodes []corev1.Node) pool.Plan {
 		return pool.Add(wanted.Name, []string{in.Node}, nodes)
 	}), submit.PoolOptions{Force: in.Body.Force})
 	if err != nil {
@@ -233,7 +235,7 @@ func (s *Server) joinPool(ctx context.Context, in *joinInput) (*memberOutput, er
 }
 
 func (s *Server) leavePool(ctx context.Context, in *leaveInput) (*memberOutput, error) {
-	_, err := s.changePool(ctx, in.whileNode(in.Node, "", func(nodes []corev1.Node) pool.Plan {
+	_, err := s.changePool(ctx, in.Node, in.whileNode(in.Node, "", func(nodes []corev1.Node) pool.Plan {
 		return pool.Leave(in.Pool, []string{in.Node}, nodes)
 	}), submit.PoolOptions{})
 	if err != nil {
@@ -245,8 +247,8 @@ func (s *Server) leavePool(ctx context.Context, in *leaveInput) (*memberOutput, 
 }
 
 // changePool carries a plan out as the caller, and returns how many nodes it changed, when lists show them.
-func (s *Server) changePool(ctx context.Context, plan nodePlan, opts submit.PoolOptions) (int, error) {
-	planned, err := changeNodes(ctx, plan, opts)
+func (s *Server) changePool(ctx context.Context, node string, plan nodePlan, opts submit.PoolOptions) (int, error) {
+	planned, err := changeNodes(ctx, node, plan, opts)
 	if err != nil {
 		return 0, err
 	}
@@ -260,8 +262,16 @@ func (s *Server) changePool(ctx context.Context, plan nodePlan, opts submit.Pool
 	return len(planned.Patches), nil
 }
 
-// changeNodes carries a plan out as the caller. One that is refused changes nothing.
-func changeNodes(ctx context.Context, plan nodePlan, opts submit.PoolOptions) (pool.Plan, error) {
+// changeNodes carries a plan out as the caller, who must be able to patch the one node of a name, or all nodes without
+// it, even where there turns out to be nothing to change. A plan that is refused changes nothing.
+func changeNodes(ctx context.Context, node string, plan nodePlan, opts submit.PoolOptions) (pool.Plan, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return pool.Plan{}, err
+	}
+	if err := caller.MayNamed(ctx, "patch", "", node, nodeResource); err != nil {
+		return pool.Plan{}, err
+	}
 	writer, err := writerOf(ctx)
 	if err != nil {
 		return pool.Plan{}, err

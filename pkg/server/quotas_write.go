@@ -86,13 +86,13 @@ func (s *Server) quotaWriteRoutes() {
 		fails:   []int{http.StatusNotFound, http.StatusConflict}}, s.deleteQuota)
 }
 
-func parseQuota(content string) (*workload.Quota, error) {
-	doc, err := parseOne(content, "quota", func(doc document) bool { return doc.Quota != nil })
+func (s *Server) parseQuota(ctx context.Context, content string) (*workload.Quota, error) {
+	doc, err := s.parseOne(ctx, content, "quota", func(doc document) bool { return doc.Quota != nil })
 	return doc.Quota, err
 }
 
 func (s *Server) createQuota(ctx context.Context, in *createQuotaInput) (*quotaCreatedOutput, error) {
-	quota, err := parseQuota(in.Body.YAMLContent)
+	quota, err := s.parseQuota(ctx, in.Body.YAMLContent)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (s *Server) createQuota(ctx context.Context, in *createQuotaInput) (*quotaC
 }
 
 func (s *Server) applyQuota(ctx context.Context, in *applyQuotaInput) (*quotaCreatedOutput, error) {
-	quota, err := parseQuota(in.Body.YAMLContent)
+	quota, err := s.parseQuota(ctx, in.Body.YAMLContent)
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ func (s *Server) routes() {
 // Resources whose lists are served from memory.
 var (
 	podResource       = access.Resource{Resource: "pods"}
+	logResource       = access.Resource{Resource: "pods/log"}
 	nodeResource      = access.Resource{Resource: "nodes"}
 	namespaceResource = access.Resource{Resource: "namespaces"}
 	quotaResource     = access.Resource{Resource: "resourcequotas"}

@@ -38,7 +38,8 @@ type Options struct {
 	Scheduler ask.Options
 	// Audiences are those a token must be for; none means the API server's own.
 	Audiences []string
-	// ReviewTTL is how long reviews of tokens and rights are kept; 0 means [access.DefaultTTL].
+	// ReviewTTL is how long a token or a right may still be seen to work after the cluster takes it away, in requests and
+	// in streams; 0 means [DefaultReviewTTL].
 	ReviewTTL time.Duration
 	// Origins are the web origins that browsers may call from, such as https://console.example.com; none by default.
 	Origins []string
@@ -64,6 +65,8 @@ const (
 	DefaultStreams = 200
 	DefaultMaxBody = 2 << 20
 	DefaultGrace   = 30 * time.Second
+	// DefaultReviewTTL is short enough for a right that was taken away, and long enough for lists from memory.
+	DefaultReviewTTL = 10 * time.Second
 )
 
 func (o Options) withDefaults() Options {
@@ -77,7 +80,7 @@ func (o Options) withDefaults() Options {
 		o.Streams = DefaultStreams
 	}
 	if o.ReviewTTL <= 0 {
-		o.ReviewTTL = access.DefaultTTL
+		o.ReviewTTL = DefaultReviewTTL
 	}
 	if o.MaxBody <= 0 {
 		o.MaxBody = DefaultMaxBody
@@ -103,12 +106,11 @@ type Server struct {
 	// scheduler reads its records with the identity of the server; nil if it is not known where they are.
 	scheduler *ask.Client
 	mirror    *mirror
-	// simulating has a place for each simulation that may run.
-	simulating chan struct{}
-	metrics    *metrics
-	api        huma.API
-	handler    http.Handler
-	open       *openStreams
+	budgets   *budgets
+	metrics   *metrics
+	api       huma.API
+	handler   http.Handler
+	open      *openStreams
 	// sockets are the connections that were taken from the HTTP server, which does not wait for them when it stops.
 	sockets sync.WaitGroup
 	// streams ends when the server begins to stop: an open stream would hold it up for ever.
@@ -119,7 +121,7 @@ type Server struct {
 // New returns a server of the cluster that config connects to, with the identity of the server itself.
 func New(config *rest.Config, options Options) (*Server, error) {
 	options = options.withDefaults()
-	gate, err := access.New(config, access.Options{TTL: options.ReviewTTL, Audiences: options.Audiences})
+	gate, err := access.New(config, access.Options{TTL: options.ReviewTTL / 2, Audiences: options.Audiences})
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +132,7 @@ func New(config *rest.Config, options Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of the server: %w", err)
 	}
-	s := &Server{options: options, gate: gate, own: own, mirror: newMirror(), metrics: newMetrics(), simulating: make(chan struct{}, simulations)}
+	s := &Server{options: options, gate: gate, own: own, mirror: newMirror(), metrics: newMetrics(), budgets: newBudgets()}
 	s.open = newOpenStreams(options.Streams)
 	if options.Scheduler.Address != "" {
 		if s.scheduler, err = ask.New(config, options.Scheduler); err != nil {
@@ -164,6 +166,10 @@ const (
 	readTimeout   = 30 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
+	// maxParallel is how many requests one connection of HTTP/2 carries at a time, and maxUnread how much of them is
+	// taken in before it is read.
+	maxParallel = 100
+	maxUnread   = 256 << 10
 )
 
 // Serve answers requests on a listener, with TLS unless the configuration is nil, until ctx ends. Then it takes no
@@ -175,8 +181,12 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, secure *tls.C
 		ReadTimeout:       readTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		TLSConfig:         secure,
-		ErrorLog:          slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
+		ConnState:         newConnections(maxConnections).changed,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxParallel, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread,
+		},
+		TLSConfig: secure,
+		ErrorLog:  slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan error, 1)
 	go func() {

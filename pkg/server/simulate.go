@@ -3,16 +3,25 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/whatif"
 )
 
-// simulations is how many run at a time: each takes a core and some hundred megabytes for a second.
-const simulations = 2
+const (
+	// maxSimulated is how many pods are placed in one simulation.
+	maxSimulated = 500
+	// simulationTimeout is how long one may take: others wait for its place.
+	simulationTimeout = 15 * time.Second
+)
 
 type simulateInput struct {
 	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$" doc:"The namespace of documents that name none; default without it"`
@@ -28,12 +37,12 @@ func (s *Server) simulateRoutes() {
 		summary: "Where jobs would go if they were created now, or why they would wait; nothing is created",
 		detail: "The scheduler's own code decides, in a process beside the server. You must be able to list nodes, and the pods " +
 			"of all namespaces: with less, jobs would be put where others are. `policy` says whether the cluster's scoring policy " +
-			"decided, which you must be able to read, or the one that is shipped. 503 where the server has no gpu-scheduler to run."},
+			"decided, which you must be able to read, or the one that is shipped. At most 500 pods are placed at once. 503 where the server has no gpu-scheduler to run."},
 		s.simulate)
 }
 
 func (s *Server) simulate(ctx context.Context, in *simulateInput) (*simulateOutput, error) {
-	docs, _, err := parse(in.Body.YAMLContent)
+	docs, err := s.parseSome(ctx, in.Body.YAMLContent)
 	if err != nil {
 		return nil, err
 	}
@@ -52,17 +61,25 @@ func (s *Server) simulate(ctx context.Context, in *simulateInput) (*simulateOutp
 		}
 		objects = append(objects, rendered...)
 	}
+	if n := podsOf(objects); n > maxSimulated {
+		return nil, invalidf("the jobs have %d pods, at most %d are simulated at once: ask about fewer, or use gpuctl simulate", n, maxSimulated)
+	}
 	caller, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case s.simulating <- struct{}{}:
-		defer func() { <-s.simulating }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	leave, err := take(ctx, s.budgets.simulating, 1)
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, simulationTimeout)
+	defer cancel()
 	answer, err := whatif.Where(ctx, caller.Kubernetes, objects, s.options.Now())
+	if ctx.Err() != nil {
+		return nil, &refusal{status: http.StatusGatewayTimeout, code: "Timeout",
+			text: fmt.Sprintf("the simulation took longer than %s and was ended: ask about fewer pods, or use gpuctl simulate", simulationTimeout)}
+	}
 	if errors.Is(err, whatif.ErrNoSimulator) {
 		return nil, &unavailableError{text: "this server cannot simulate: it needs the program gpu-scheduler beside it, or in its PATH"}
 	}
@@ -70,4 +87,18 @@ func (s *Server) simulate(ctx context.Context, in *simulateInput) (*simulateOutp
 		return nil, err
 	}
 	return &simulateOutput{Body: answer}, nil
+}
+
+// podsOf is how many pods objects make at once.
+func podsOf(objects []client.Object) int {
+	pods := 0
+	for _, object := range objects {
+		switch object := object.(type) {
+		case *batchv1.Job:
+			pods += int(ptr.Deref(object.Spec.Parallelism, 1))
+		case *appsv1.Deployment:
+			pods += int(ptr.Deref(object.Spec.Replicas, 1))
+		}
+	}
+	return pods
 }

@@ -33,8 +33,8 @@ const (
 	reconnect = 2 * time.Second
 )
 
-// streaming answers with events until serve returns, the client goes, its token ends, or the server stops.
-func (s *Server) streaming(ctx context.Context, serve func(context.Context, *stream) error) (*huma.StreamResponse, error) {
+// streaming answers with events until serve returns, the client goes, its token or its rights end, or the server stops.
+func (s *Server) streaming(ctx context.Context, may rights, serve func(context.Context, *stream) error) (*huma.StreamResponse, error) {
 	leave, err := s.open.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (s *Server) streaming(ctx context.Context, serve func(context.Context, *str
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		defer leave()
 		r, w := humago.Unwrap(hctx)
-		ctx, cancel := s.supervised(r.Context())
+		ctx, cancel := s.supervised(r.Context(), may)
 		defer cancel()
 		out := &stream{out: w, control: http.NewResponseController(w)}
 		if err := out.begin(); err != nil {

@@ -18,6 +18,9 @@ var (
 		text: "the token has expired or was revoked: connect again with a new one"}
 )
 
+// rights asks whether the caller may still read what a stream is of.
+type rights func(context.Context) error
+
 // openStreams counts the streams of each caller. Each holds connections to the API server for as long as it lasts, so
 // that the rate of requests alone does not bound them.
 type openStreams struct {
@@ -54,31 +57,37 @@ func (o *openStreams) leave(user string) {
 	}
 }
 
-// supervised is the context of a stream. It ends with [errStopping] when the server stops, and with [errTokenEnded]
-// when the token with which the stream was opened is not valid any more: no answer outlives it.
-func (s *Server) supervised(parent context.Context) (context.Context, context.CancelFunc) {
+// supervised is the context of a stream. It ends with [errStopping] when the server stops, with [errTokenEnded] when the
+// token with which the stream was opened is not valid any more, and with an [access.DeniedError] when the caller may not
+// read any more what it is of: no answer outlives its rights.
+func (s *Server) supervised(parent context.Context, may rights) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	unhook := context.AfterFunc(s.streams, func() { cancel(errStopping) })
-	go s.reviewAgain(ctx, cancel)
+	go s.reviewAgain(ctx, cancel, may)
 	return ctx, func() { unhook(); cancel(nil) }
 }
 
-// reviewAgain asks from time to time whether the token of a request is still valid. That the cluster cannot be asked
-// ends nothing: the token was valid.
-func (s *Server) reviewAgain(ctx context.Context, cancel context.CancelCauseFunc) {
+// reviewAgain asks from time to time whether the token of a request is still valid, and its owner may still do what they
+// do. That the cluster cannot be asked ends nothing: they could. Answers are kept for half of [Options.ReviewTTL], and
+// this asks as often, so that together it is as long as that.
+func (s *Server) reviewAgain(ctx context.Context, cancel context.CancelCauseFunc, may rights) {
 	review, ok := ctx.Value(reviewKey{}).(func(context.Context) error)
 	if !ok {
 		return
 	}
-	tick := time.NewTicker(s.options.ReviewTTL)
+	tick := time.NewTicker(s.options.ReviewTTL / 2)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if errors.Is(review(ctx), access.ErrUnauthenticated) {
+			if err := review(ctx); errors.Is(err, access.ErrUnauthenticated) {
 				cancel(errTokenEnded)
+				return
+			}
+			if err := may(ctx); errors.As(err, new(*access.DeniedError)) {
+				cancel(err)
 				return
 			}
 		}

@@ -23,8 +23,6 @@ type healthOutput struct {
 type readyOutput struct {
 	Body struct {
 		Status string `json:"status" enum:"ready"`
-		// Jobs tells at a glance that the memory is filled.
-		Jobs int `json:"jobs" doc:"Jobs in the memory of the server"`
 	}
 }
 
@@ -66,8 +64,7 @@ func (s *Server) health(context.Context, *empty) (*healthOutput, error) {
 }
 
 func (s *Server) ready(ctx context.Context, _ *empty) (*readyOutput, error) {
-	view, err := s.mirror.view()
-	if err != nil {
+	if _, err := s.mirror.view(); err != nil {
 		return nil, err
 	}
 	if s.streams.Err() != nil {
@@ -79,7 +76,7 @@ func (s *Server) ready(ctx context.Context, _ *empty) (*readyOutput, error) {
 		return nil, &unavailableError{"the API server of Kubernetes cannot be reached"}
 	}
 	out := &readyOutput{}
-	out.Body.Status, out.Body.Jobs = "ready", len(view.Jobs)
+	out.Body.Status = "ready"
 	return out, nil
 }
 

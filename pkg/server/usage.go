@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -11,6 +12,8 @@ import (
 	promapi "github.com/prometheus/client_golang/api"
 	prometheus "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
+
+	"g8s.host/gpu-scheduler/pkg/gpumetrics"
 )
 
 type usageInput struct {
@@ -45,6 +48,8 @@ const (
 	maxSamples     = 2000
 	usageTimeout   = 20 * time.Second
 	minUsageStep   = 5 * time.Second
+	// maxUsageAnswer is far more than the samples of one series take.
+	maxUsageAnswer = 1 << 20
 )
 
 func (s *Server) usageRoutes() {
@@ -119,7 +124,12 @@ func (in *usageInput) window(now time.Time) (prometheus.Range, error) {
 // sample asks Prometheus for one series of a job's pods. DCGM names a GPU's pod; where Prometheus has that overwritten
 // by the labels of the scrape, as it does by default, the names are exported_pod and exported_namespace.
 func (s *Server) sample(ctx context.Context, sum, metric, selector string, window prometheus.Range) ([]Sample, error) {
-	client, err := promapi.NewClient(promapi.Config{Address: s.options.Prometheus})
+	leave, err := take(ctx, s.budgets.asking, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	client, err := promapi.NewClient(promapi.Config{Address: s.options.Prometheus, Client: gpumetrics.HTTPClient(nil, maxUsageAnswer)})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to Prometheus: %w", err)
 	}
@@ -129,7 +139,8 @@ func (s *Server) sample(ctx context.Context, sum, metric, selector string, windo
 	defer cancel()
 	value, _, err := prometheus.NewAPI(client).QueryRange(ctx, query, window)
 	if err != nil {
-		return nil, &refusal{status: http.StatusBadGateway, code: "BadGateway", text: "asking Prometheus: " + err.Error()}
+		s.options.Log.WarnContext(ctx, "Asking Prometheus failed", "requestId", requestID(ctx), "error", err)
+		return nil, &refusal{status: http.StatusBadGateway, code: "BadGateway", text: prometheusTrouble(err)}
 	}
 	matrix, ok := value.(model.Matrix)
 	if !ok || len(matrix) == 0 {
@@ -140,4 +151,19 @@ func (s *Server) sample(ctx context.Context, sum, metric, selector string, windo
 		out = append(out, Sample{Timestamp: pair.Timestamp.Time().UTC(), Value: float64(pair.Value)})
 	}
 	return out, nil
+}
+
+// prometheusTrouble says what became of a question without saying where Prometheus is, which is for the log alone.
+func prometheusTrouble(err error) string {
+	const tell = ": tell the administrators, whose log has this requestId"
+	var said *prometheus.Error
+	switch {
+	case errors.Is(err, gpumetrics.ErrTooLarge):
+		return "Prometheus answers with more than one series can be" + tell
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("Prometheus does not answer within %s: try again later", usageTimeout)
+	case errors.As(err, &said):
+		return fmt.Sprintf("Prometheus refuses the question (%s)%s", said.Type, tell)
+	}
+	return "Prometheus cannot be reached" + tell
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,8 +12,16 @@ import (
 // sourceName is what diagnostics call a YAML document of a request.
 const sourceName = "yamlContent"
 
-// parse reads the documents of a request, or returns a refusal with every error and its place.
-func parse(content string) ([]document, []Detail, error) {
+// parse reads the documents of a request, or returns a refusal with every error and its place. A long text waits for its
+// turn.
+func (s *Server) parse(ctx context.Context, content string) ([]document, []Detail, error) {
+	if len(content) > smallBody {
+		leave, err := take(ctx, s.budgets.thinking, 1)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer leave()
+	}
 	docs, diagnostics := workload.ParseWithoutAliases(sourceName, []byte(content))
 	details := problems(diagnostics)
 	if !diagnostics.HasErrors() {
@@ -28,8 +37,8 @@ func parse(content string) ([]document, []Detail, error) {
 }
 
 // parseOne reads a request's only document, which must be a job or whatever is asked for.
-func parseOne(content, what string, is func(document) bool) (document, error) {
-	docs, _, err := parse(content)
+func (s *Server) parseOne(ctx context.Context, content, what string, is func(document) bool) (document, error) {
+	docs, _, err := s.parse(ctx, content)
 	switch {
 	case err != nil:
 		return document{}, err
@@ -41,6 +50,15 @@ func parseOne(content, what string, is func(document) bool) (document, error) {
 			docs[0].Kind, what, Root, Root)
 	}
 	return docs[0], nil
+}
+
+// parseSome reads documents about each of which the cluster is asked.
+func (s *Server) parseSome(ctx context.Context, content string) ([]document, error) {
+	docs, _, err := s.parse(ctx, content)
+	if err == nil && len(docs) > maxDocuments {
+		return nil, invalidf("the YAML holds %d documents, at most %d are taken at once", len(docs), maxDocuments)
+	}
+	return docs, err
 }
 
 // document is one document of a request.

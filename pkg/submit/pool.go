@@ -82,18 +82,37 @@ func (c *Client) LabelNodes(
 func (c *Client) ChangePool(
 	ctx context.Context, plan func([]corev1.Node) pool.Plan, opts PoolOptions,
 ) (pool.Plan, error) {
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return pool.Plan{}, err
+	}
+	return c.ChangeNodes(ctx, nodes, plan, opts)
+}
+
+// Nodes are all nodes.
+func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {
+	var nodes corev1.NodeList
+	if err := c.api.List(ctx, &nodes); err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	return nodes.Items, nil
+}
+
+// ChangeNodes is [Client.ChangePool] for who has read the nodes already, to make several changes.
+func (c *Client) ChangeNodes(
+	ctx context.Context, nodes []corev1.Node, plan func([]corev1.Node) pool.Plan, opts PoolOptions,
+) (pool.Plan, error) {
 	for attempt := 1; ; attempt++ {
-		var nodes corev1.NodeList
-		if err := c.api.List(ctx, &nodes); err != nil {
-			return pool.Plan{}, fmt.Errorf("listing nodes: %w", err)
-		}
-		planned := plan(nodes.Items)
+		planned := plan(nodes)
 		if err := checkPlan(planned, opts.Force); err != nil {
 			return planned, err
 		}
 		err := c.carryOut(ctx, planned, opts)
 		if !apierrors.IsConflict(err) || attempt == planAttempts {
 			return planned, err
+		}
+		if nodes, err = c.Nodes(ctx); err != nil {
+			return pool.Plan{}, err
 		}
 	}
 }

@@ -30,7 +30,7 @@ import (
 )
 
 // DefaultTTL is how long the answers of reviews are kept: as long as a revoked right may still be seen to work.
-const DefaultTTL = 10 * time.Second
+const DefaultTTL = 5 * time.Second
 
 // ErrUnauthenticated says that a request carries no token that the cluster accepts.
 var ErrUnauthenticated = errors.New("no valid bearer token")
@@ -51,6 +51,7 @@ type Gate struct {
 	authn  authenticator.Request
 	authz  authorizer.Authorizer
 	config *rest.Config
+	own    kubernetes.Interface
 	// callers holds a *Caller by its identity.
 	callers *cache.LRUExpireCache
 	// audiences are those a token must be for; none means the API server's own.
@@ -94,12 +95,12 @@ func New(config *rest.Config, o Options) (*Gate, error) {
 		return nil, fmt.Errorf("setting up authorization: %w", err)
 	}
 	return &Gate{
-		authn: authn, authz: authz, config: config, callers: cache.NewLRUExpireCache(maxCallers), audiences: o.Audiences,
+		authn: authn, authz: authz, config: config, own: client, callers: cache.NewLRUExpireCache(maxCallers), audiences: o.Audiences,
 	}, nil
 }
 
-// Identify returns who sends a request. It returns [ErrUnauthenticated] for a request without a valid token, and
-// another error when the cluster could not be asked.
+// Identify returns who sends a request. It returns [ErrUnauthenticated] for a request without a valid token, an
+// [ActingError] for one of somebody for whom the server may not act, and another error when the cluster could not be asked.
 func (g *Gate) Identify(r *http.Request) (*Caller, error) {
 	if len(g.audiences) > 0 {
 		r = r.WithContext(authenticator.WithAudiences(r.Context(), g.audiences))
@@ -107,7 +108,7 @@ func (g *Gate) Identify(r *http.Request) (*Caller, error) {
 	response, ok, err := g.authn.AuthenticateRequest(r)
 	switch {
 	case ok:
-		return g.caller(response.User)
+		return g.caller(r.Context(), response.User)
 	case err != nil && isUnreviewed(err):
 		return nil, fmt.Errorf("reviewing the token: %w", err)
 	}
@@ -147,14 +148,14 @@ func isUnreviewed(err error) bool {
 }
 
 // caller returns the clients of a user, made on first use.
-func (g *Gate) caller(who user.Info) (*Caller, error) {
+func (g *Gate) caller(ctx context.Context, who user.Info) (*Caller, error) {
 	key := identity(who)
 	if known, ok := g.callers.Get(key); ok {
 		if c, ok := known.(*Caller); ok {
 			return c, nil
 		}
 	}
-	c, err := g.newCaller(who)
+	c, err := g.newCaller(ctx, who)
 	if err != nil {
 		return nil, err
 	}
@@ -162,11 +163,16 @@ func (g *Gate) caller(who user.Info) (*Caller, error) {
 	return c, nil
 }
 
-func (g *Gate) newCaller(who user.Info) (*Caller, error) {
-	config := rest.CopyConfig(g.config)
-	config.Impersonate = rest.ImpersonationConfig{
-		UserName: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: who.GetExtra(),
+func (g *Gate) newCaller(ctx context.Context, who user.Info) (*Caller, error) {
+	acting, needed, err := actAs(who)
+	if err != nil {
+		return nil, err
 	}
+	if err := mayAct(ctx, g.own, needed); err != nil {
+		return nil, err
+	}
+	config := rest.CopyConfig(g.config)
+	config.Impersonate = acting
 	binary := rest.CopyConfig(config)
 	binary.ContentType = runtime.ContentTypeProtobuf
 	binary.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -174,5 +180,11 @@ func (g *Gate) newCaller(who user.Info) (*Caller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a client that acts as %s: %w", who.GetName(), err)
 	}
-	return &Caller{User: who, Config: config, Kubernetes: client, authz: g.authz}, nil
+	endless := rest.CopyConfig(config)
+	endless.NextProtos = []string{"http/1.1"}
+	streams, err := kubernetes.NewForConfig(endless)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client that reads streams as %s: %w", who.GetName(), err)
+	}
+	return &Caller{User: who, Config: config, Kubernetes: client, Streams: streams, authz: g.authz}, nil
 }

@@ -4,8 +4,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
@@ -25,6 +28,8 @@ type cluster struct {
 	refusals map[string]string
 	// may says whether a user may list in a namespace, "" for the whole cluster.
 	may func(user, namespace string) bool
+	// unactable is the name for which the server may not act.
+	unactable string
 	// broken answers reviews with 500.
 	broken bool
 
@@ -73,6 +78,13 @@ func (c *cluster) serve(w http.ResponseWriter, r *http.Request) {
 			namespace = review.Spec.ResourceAttributes.Namespace
 		}
 		review.Status.Allowed = c.may != nil && c.may(review.Spec.User, namespace)
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(review)
+	case "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
+		var review authorizationv1.SelfSubjectAccessReview
+		body, _ := io.ReadAll(r.Body)
+		_, _, _ = scheme.Codecs.UniversalDeserializer().Decode(body, nil, &review)
+		review.Status.Allowed = review.Spec.ResourceAttributes.Name != c.unactable
 		w.WriteHeader(http.StatusCreated)
 		_ = json.NewEncoder(w).Encode(review)
 	default:
@@ -209,7 +221,7 @@ func TestCallersActAsThemselves(t *testing.T) {
 	got := c.headers[0]
 	for name, want := range map[string][]string{
 		"Authorization": {"Bearer own"}, "Impersonate-User": {"ada"}, "Impersonate-Uid": {"7"},
-		"Impersonate-Group": {"b", "a", "system:authenticated"},
+		"Impersonate-Group": {"b", "a"}, // and system:authenticated, which the API server adds
 		"Impersonate-Extra-Authentication.kubernetes.io%2fpod-Name": {"p"},
 	} {
 		if diff := cmp.Diff(want, got.Values(name)); diff != "" {
@@ -309,5 +321,69 @@ func TestDeniedErrorsSayWhichRightIsMissing(t *testing.T) {
 				t.Errorf("text (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestForWhomTheServerActs: those for whom it has a right, and nobody who is Kubernetes' own.
+func TestForWhomTheServerActs(t *testing.T) {
+	robot := user.DefaultInfo{Name: "system:serviceaccount:team-a:ci", UID: "7",
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:team-a", "system:authenticated"}}
+	with := func(who user.DefaultInfo, groups ...string) *user.DefaultInfo {
+		who.Groups = append(append([]string{}, who.Groups...), groups...)
+		return &who
+	}
+	tests := map[string]struct {
+		who    user.Info
+		groups []string
+		needs  []string
+		says   string
+	}{
+		"a ServiceAccount, whose groups follow from its name": {who: &robot, needs: []string{"serviceaccounts team-a/ci"}},
+		"a ServiceAccount that is in a group of more":         {who: with(robot, "ml"), groups: []string{"ml"}, needs: []string{"serviceaccounts team-a/ci", "groups /ml"}},
+		"a person": {who: &user.DefaultInfo{Name: "ada", Groups: []string{"ml", "system:authenticated"}},
+			groups: []string{"ml"}, needs: []string{"users /ada", "groups /ml"}},
+		"a ServiceAccount in the group of administrators":     {who: with(robot, "system:masters"), says: `"system:masters"`},
+		"a ServiceAccount in the groups of another namespace": {who: with(robot, "system:serviceaccounts:kube-system"), says: `"system:serviceaccounts:kube-system"`},
+		"a person in the group of nodes":                      {who: &user.DefaultInfo{Name: "ada", Groups: []string{"system:nodes"}}, says: `"system:nodes"`},
+		"the controller manager":                              {who: &user.DefaultInfo{Name: "system:kube-controller-manager"}, says: "Kubernetes' own"},
+		"a node":                                              {who: &user.DefaultInfo{Name: "system:node:a", Groups: []string{"system:nodes"}}, says: `"system:node:a"`},
+		"nobody":                                              {who: &user.DefaultInfo{Name: "system:anonymous"}, says: "Kubernetes' own"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			config, needed, err := actAs(tc.who)
+			if tc.says != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("error %v, want one that says %s", err, tc.says)
+				}
+				return
+			}
+			var needs []string
+			for _, right := range needed {
+				needs = append(needs, right.Resource+" "+right.Namespace+"/"+right.Name)
+			}
+			if diff := cmp.Diff(tc.needs, needs); diff != "" || err != nil {
+				t.Errorf("error %v, rights (-want +got):\n%s", err, diff)
+			}
+			if diff := cmp.Diff(tc.groups, config.Groups); diff != "" {
+				t.Errorf("groups (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestWhoTheServerMayNotActForIsToldSo, whatever they ask.
+func TestWhoTheServerMayNotActForIsToldSo(t *testing.T) {
+	c := newCluster(t)
+	c.unactable = "ada"
+	gate, err := New(&rest.Config{Host: c.URL}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Authorization", "Bearer good")
+	var acting *ActingError
+	if _, err := gate.Identify(r); !errors.As(err, &acting) || acting.Kind != "users" || acting.Name != "ada" {
+		t.Errorf("error %v", err)
 	}
 }

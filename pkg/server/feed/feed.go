@@ -5,9 +5,11 @@ package feed
 import (
 	"crypto/rand"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
@@ -27,12 +29,17 @@ type Change struct {
 	// Seq counts changes from 1.
 	Seq  uint64
 	Type Type
-	// Job is as it became, or as it last was before it was deleted.
-	Job inventory.Job
+	// Job is as it became, or as it last was before it was deleted; of its pods only one, and of that only its address.
+	Job *inventory.Job
 }
 
-// kept is how many changes are kept: minutes of a busy cluster, and some megabytes.
-const kept = 8192
+const (
+	// kept is how many changes are kept, and keptBytes about how much memory they take at most: minutes of a busy cluster.
+	kept      = 8192
+	keptBytes = 16 << 20
+	// atOnce is how many changes are given at once: who reads them slowly holds no more.
+	atOnce = 256
+)
 
 // Feed holds the state of all jobs and the last changes of it. Its methods may be called at the same time.
 type Feed struct {
@@ -40,8 +47,9 @@ type Feed struct {
 	epoch string
 
 	mu      sync.Mutex
-	jobs    map[key]inventory.Job
+	jobs    map[key]*inventory.Job
 	changes []Change // the newest last
+	bytes   int      // of the changes
 	seq     uint64
 	renewed chan struct{}
 }
@@ -50,7 +58,7 @@ type key struct{ namespace, kind, name string }
 
 // New returns a feed that knows no jobs.
 func New() *Feed {
-	return &Feed{epoch: rand.Text(), jobs: map[key]inventory.Job{}, renewed: make(chan struct{})}
+	return &Feed{epoch: rand.Text(), jobs: map[key]*inventory.Job{}, renewed: make(chan struct{})}
 }
 
 // Publish makes the state of all jobs known. The difference to the state before becomes changes.
@@ -58,16 +66,19 @@ func (f *Feed) Publish(jobs []inventory.Job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before := f.seq
-	now := make(map[key]inventory.Job, len(jobs))
-	for _, job := range jobs {
+	now := make(map[key]*inventory.Job, len(jobs))
+	for i := range jobs {
+		job := outline(&jobs[i])
 		k := key{job.Namespace, job.Kind, job.Name}
-		now[k] = job
 		switch old, known := f.jobs[k]; {
 		case !known:
 			f.add(Added, job)
-		case !reflect.DeepEqual(old, job):
+		case reflect.DeepEqual(old, job):
+			job = old // one is enough
+		default:
 			f.add(Modified, job)
 		}
+		now[k] = job
 	}
 	for k, job := range f.jobs {
 		if _, there := now[k]; !there {
@@ -81,27 +92,58 @@ func (f *Feed) Publish(jobs []inventory.Job) {
 	}
 }
 
-func (f *Feed) add(what Type, job inventory.Job) {
-	f.seq++
-	f.changes = append(f.changes, Change{Seq: f.seq, Type: what, Job: job})
-	if len(f.changes) > 2*kept {
-		f.changes = append([]Change(nil), f.changes[len(f.changes)-kept:]...)
+// outline is a job without what lists of jobs do not show: hundreds of pods would be kept for each change of one.
+func outline(job *inventory.Job) *inventory.Job {
+	out := *job
+	out.Pods = nil
+	if i := slices.IndexFunc(job.Pods, func(pod inventory.Pod) bool { return pod.IP != "" }); i >= 0 {
+		out.Pods = []inventory.Pod{{IP: job.Pods[i].IP}}
 	}
+	return &out
 }
 
-// Now returns all jobs, and the number of the last change that they contain.
-func (f *Feed) Now() ([]inventory.Job, uint64) {
+// sizeOf is about how much memory an outline takes.
+func sizeOf(job *inventory.Job) int {
+	size := int(unsafe.Sizeof(*job)) + len(job.Pods)*int(unsafe.Sizeof(inventory.Pod{})) + len(job.Message) + len(job.Reason)
+	for _, texts := range [][]string{job.Nodes, job.GPUTypes, {job.Name, job.Namespace, job.User, job.Pool, job.Object.Name}} {
+		for _, text := range texts {
+			size += int(unsafe.Sizeof(text)) + len(text)
+		}
+	}
+	return size
+}
+
+func (f *Feed) add(what Type, job *inventory.Job) {
+	f.seq++
+	f.changes = append(f.changes, Change{Seq: f.seq, Type: what, Job: job})
+	f.bytes += sizeOf(job)
+	if len(f.changes) <= 2*kept && f.bytes <= 2*keptBytes {
+		return
+	}
+	first := max(0, len(f.changes)-kept)
+	for i := range f.changes {
+		if i >= first && f.bytes <= keptBytes {
+			break
+		}
+		f.bytes -= sizeOf(f.changes[i].Job)
+		first = max(first, i+1)
+	}
+	f.changes = slices.Clone(f.changes[first:])
+}
+
+// Now returns all jobs, and the number of the last change that they contain. They are not to be changed.
+func (f *Feed) Now() ([]*inventory.Job, uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	jobs := make([]inventory.Job, 0, len(f.jobs))
+	jobs := make([]*inventory.Job, 0, len(f.jobs))
 	for _, job := range f.jobs {
 		jobs = append(jobs, job)
 	}
 	return jobs, f.seq
 }
 
-// Since returns the changes after a number. ok is false when some of them are no longer kept. renewed is closed when
-// there are more.
+// Since returns the first changes after a number. ok is false when some of them are no longer kept. renewed is closed
+// when there are more.
 func (f *Feed) Since(seq uint64) (changes []Change, renewed <-chan struct{}, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,8 +151,19 @@ func (f *Feed) Since(seq uint64) (changes []Change, renewed <-chan struct{}, ok 
 	if seq > f.seq || missed > uint64(len(f.changes)) {
 		return nil, nil, false
 	}
-	return append([]Change(nil), f.changes[uint64(len(f.changes))-missed:]...), f.renewed, true
+	after := f.changes[uint64(len(f.changes))-missed:]
+	if len(after) > atOnce {
+		return slices.Clone(after[:atOnce]), more, true
+	}
+	return slices.Clone(after), f.renewed, true
 }
+
+// more is what is renewed already.
+var more = func() <-chan struct{} {
+	closed := make(chan struct{})
+	close(closed)
+	return closed
+}()
 
 // ID is the identity of a change for a watcher: what a watcher shows to go on from there.
 func (f *Feed) ID(seq uint64) string { return f.epoch + "-" + strconv.FormatUint(seq, 10) }

@@ -2,6 +2,8 @@ package feed
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -77,6 +79,78 @@ func TestIdentitiesOfAnotherProcessMeanNothing(t *testing.T) {
 	for _, id := range []string{"", "7", New().ID(7), f.ID(7) + "x"} {
 		if _, ok := f.Parse(id); ok {
 			t.Errorf("%q was accepted", id)
+		}
+	}
+}
+
+// scaled is a job of so many pods, as it is after it was scaled for the nth time.
+func scaled(n, pods int) inventory.Job {
+	out := job("large", "Running")
+	out.Ready, out.Message = int32(n), strings.Repeat("m", 200)
+	for i := range pods {
+		name := fmt.Sprintf("a-node-with-a-name-%d-%d", n, i)
+		out.Nodes = append(out.Nodes, name)
+		out.Pods = append(out.Pods, inventory.Pod{Name: name, Node: name, IP: "10.0.0.1", Containers: []inventory.ContainerState{{Name: strings.Repeat("m", 200)}}})
+	}
+	return out
+}
+
+// TestChangesTakeSoMuchMemory and no more, however large the job is that changes.
+func TestChangesTakeSoMuchMemory(t *testing.T) {
+	f := New()
+	heap := func() int {
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return int(stats.HeapAlloc)
+	}
+	before := heap()
+	for n := range 180 {
+		f.Publish([]inventory.Job{scaled(n, 300)})
+	}
+	if grown := heap() - before; grown > 8<<20 {
+		t.Errorf("180 changes of a job of 300 pods take %d MiB", grown>>20)
+	}
+	for n := range 3000 {
+		f.Publish([]inventory.Job{scaled(n, 300)})
+	}
+	if grown := heap() - before; grown > 3*keptBytes {
+		t.Errorf("all changes take %d MiB", grown>>20)
+	}
+	sum := 0
+	for _, change := range f.changes {
+		sum += sizeOf(change.Job)
+	}
+	if sum != f.bytes || sum > 2*keptBytes {
+		t.Errorf("the changes have %d bytes, counted were %d", sum, f.bytes)
+	}
+	if _, _, ok := f.Since(f.seq - 10); !ok {
+		t.Error("the last changes are gone")
+	}
+}
+
+// TestManyChangesComeInParts, so that each of many slow readers holds few.
+func TestManyChangesComeInParts(t *testing.T) {
+	f := New()
+	for n := range 2*atOnce + 1 {
+		f.Publish([]inventory.Job{job("a", inventory.Status(fmt.Sprint(n)))})
+	}
+	seq := uint64(0)
+	for _, want := range []int{atOnce, atOnce, 1} {
+		changes, renewed, ok := f.Since(seq)
+		if !ok || len(changes) != want {
+			t.Fatalf("got %d changes, want %d", len(changes), want)
+		}
+		seq = changes[len(changes)-1].Seq
+		select {
+		case <-renewed:
+			if want == 1 {
+				t.Error("there are more, it says, than there are")
+			}
+		default:
+			if want != 1 {
+				t.Error("that there are more is not said")
+			}
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/server"
 )
 
@@ -49,6 +50,12 @@ func makeUsers(ctx context.Context) (map[string]string, error) {
 		if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 			return nil, err
 		}
+	}
+	if _, err := client.RbacV1().RoleBindings("users").Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: sandbox.ServerName}, RoleRef: roleRef("g8s:gpuctl-server-callers"),
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: sandbox.ServerNamespace, Name: sandbox.ServerName}},
+	}, metav1.CreateOptions{}); err != nil {
+		return nil, err
 	}
 	inTeam := map[string][]string{reader: {"g8s:reader"}, member: {"g8s:reader", "g8s:user"}}
 	inAll := map[string][]string{member: {"g8s:fleet-reader"}, admin: {"g8s:reader", "g8s:user", "g8s:admin"}}

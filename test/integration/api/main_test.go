@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -49,7 +48,7 @@ func prepare(ctx context.Context, s *sandbox.Sandbox) (err error) {
 	if err := cluster.InstallServer(ctx); err != nil {
 		return err
 	}
-	kubeconfig, err := cluster.ServiceAccountKubeconfig(ctx, metav1.NamespaceSystem, "gpuctl-server")
+	kubeconfig, err := cluster.ServiceAccountKubeconfig(ctx, sandbox.ServerNamespace, sandbox.ServerName)
 	if err != nil {
 		return err
 	}

@@ -621,13 +621,15 @@ type JobDetail struct {
 	Created       time.Time          `json:"created"`
 	Description   *string            `json:"description,omitempty"`
 	Desired       int32              `json:"desired"`
-	Events        []JobEvent         `json:"events"`
-	JobId         string             `json:"job_id"`
-	Kind          string             `json:"kind"`
-	Message       *string            `json:"message,omitempty"`
-	Name          string             `json:"name"`
-	Namespace     string             `json:"namespace"`
-	Nodes         *[]string          `json:"nodes,omitempty"`
+
+	// Events The newest 100; /events has all, by pages
+	Events    []JobEvent `json:"events"`
+	JobId     string     `json:"job_id"`
+	Kind      string     `json:"kind"`
+	Message   *string    `json:"message,omitempty"`
+	Name      string     `json:"name"`
+	Namespace string     `json:"namespace"`
+	Nodes     *[]string  `json:"nodes,omitempty"`
 
 	// Object The name of the Kubernetes object
 	Object   string         `json:"object"`
@@ -664,10 +666,14 @@ type JobEvent struct {
 	Type     string    `json:"type"`
 }
 
-// JobEventsOutputBody defines model for JobEventsOutputBody.
-type JobEventsOutputBody struct {
-	Items []JobEvent `json:"items"`
-	Total int64      `json:"total"`
+// JobEventList defines model for JobEventList.
+type JobEventList struct {
+	// Continue Send it back to get the items that follow; absent on the last page
+	Continue *string    `json:"continue,omitempty"`
+	Items    []JobEvent `json:"items"`
+
+	// Total How many items match, on all pages
+	Total int64 `json:"total"`
 }
 
 // JobItem defines model for JobItem.
@@ -761,6 +767,7 @@ type JobUsage struct {
 type JoblogsLine struct {
 	Again     *bool     `json:"again,omitempty"`
 	Container string    `json:"container"`
+	Cut       *bool     `json:"cut,omitempty"`
 	Pod       string    `json:"pod"`
 	Rank      *int64    `json:"rank,omitempty"`
 	Text      string    `json:"text"`
@@ -1298,8 +1305,6 @@ type QuotaNamespaceStatus string
 
 // ReadyOutputBody defines model for ReadyOutputBody.
 type ReadyOutputBody struct {
-	// Jobs Jobs in the memory of the server
-	Jobs   int64                 `json:"jobs"`
 	Status ReadyOutputBodyStatus `json:"status"`
 }
 
@@ -1559,6 +1564,18 @@ type CancelJobParams struct {
 type ListJobEventsParams struct {
 	// Namespace The namespace of the job; without it the one that has it, if it is the only one
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// Page The page, from 1
+	Page *int64 `form:"page,omitempty" json:"page,omitempty"`
+
+	// PageSize Items on a page
+	PageSize *int64 `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+
+	// Limit Items at most; page and pageSize are then ignored
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Continue The continue of the answer before, to go on after it
+	Continue *string `form:"continue,omitempty" json:"continue,omitempty"`
 }
 
 // ExplainJobParams defines parameters for ExplainJob.
@@ -4198,6 +4215,70 @@ func NewListJobEventsRequest(server string, jobId string, params *ListJobEventsP
 		if params.Namespace != nil {
 
 			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "namespace", runtime.ParamLocationQuery, *params.Namespace); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "page", runtime.ParamLocationQuery, *params.Page); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "pageSize", runtime.ParamLocationQuery, *params.PageSize); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "limit", runtime.ParamLocationQuery, *params.Limit); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Continue != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "continue", runtime.ParamLocationQuery, *params.Continue); err != nil {
 				return nil, err
 			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
 				return nil, err
@@ -8244,7 +8325,7 @@ func (r CancelJobResponse) StatusCode() int {
 type ListJobEventsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
-	JSON200      *JobEventsOutputBody
+	JSON200      *JobEventList
 	JSON401      *Failure
 	JSON403      *Failure
 	JSON404      *Failure
@@ -8782,6 +8863,7 @@ type LabelNodesResponse struct {
 	JSON200      *LabelBatch
 	JSON207      *LabelBatch
 	JSON401      *Failure
+	JSON403      *Failure
 	JSON422      *Failure
 	JSON429      *Failure
 	JSON503      *Failure
@@ -11338,7 +11420,7 @@ func ParseListJobEventsResponse(rsp *http.Response) (*ListJobEventsResponse, err
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest JobEventsOutputBody
+		var dest JobEventList
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -12801,6 +12883,13 @@ func ParseLabelNodesResponse(rsp *http.Response) (*LabelNodesResponse, error) {
 			return nil, err
 		}
 		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"time"
+)
+
+// What is remembered of answers, in bytes. Nobody's answers are forgotten for those of somebody who has more.
+const (
+	maxRemembered     = 32 << 20
+	maxRememberedEach = 2 << 20
+	// rememberedBeside is what an answer takes beside its body: its key, and places in maps.
+	rememberedBeside = 1 << 10
+)
+
+// remembered holds answers for [keyLife], within so many bytes of each caller and of all. When it is full, the oldest
+// answers of whoever has the most go. It is not for use at the same time.
+type remembered struct {
+	total, each int
+	bytes       int
+	answers     map[ringKey]*answer
+	// owners have their answers in order, the oldest first.
+	owners map[string]*owner
+}
+
+type owner struct {
+	bytes int
+	keys  []ringKey
+}
+
+func newRemembered(total, each int) *remembered {
+	return &remembered{total: total, each: each, answers: map[ringKey]*answer{}, owners: map[string]*owner{}}
+}
+
+func (m *remembered) get(key ringKey, now time.Time) *answer {
+	m.dropOld(key.user, now)
+	return m.answers[key]
+}
+
+// put remembers the answer of a key that has none.
+func (m *remembered) put(key ringKey, a *answer) {
+	a.keyed = len(key.user) + len(key.path) + len(key.key)
+	if m.answers[key] != nil || a.size() > m.each {
+		return
+	}
+	own := m.owners[key.user]
+	if own == nil {
+		own = &owner{}
+		m.owners[key.user] = own
+	}
+	own.keys = append(own.keys, key)
+	m.answers[key] = a
+	m.count(own, a.size())
+	m.dropOld(key.user, a.at)
+	for own.bytes > m.each {
+		m.dropOldest(key.user)
+	}
+	for m.bytes > m.total {
+		m.dropOldest(m.largest())
+	}
+}
+
+func (m *remembered) count(own *owner, size int) {
+	own.bytes += size
+	m.bytes += size
+}
+
+// largest is who has the most.
+func (m *remembered) largest() string {
+	most, found := -1, ""
+	for user, own := range m.owners {
+		if own.bytes > most {
+			most, found = own.bytes, user
+		}
+	}
+	return found
+}
+
+// dropOld forgets what a caller's life is over of.
+func (m *remembered) dropOld(user string, now time.Time) {
+	for {
+		own := m.owners[user]
+		if own == nil || now.Sub(m.answers[own.keys[0]].at) < keyLife {
+			return
+		}
+		m.dropOldest(user)
+	}
+}
+
+func (m *remembered) dropOldest(user string) {
+	own := m.owners[user]
+	oldest := own.keys[0]
+	m.count(own, -m.answers[oldest].size())
+	delete(m.answers, oldest)
+	if own.keys = own.keys[1:]; len(own.keys) == 0 {
+		delete(m.owners, user)
+	}
+}
+
+// size is what an answer takes of memory, and its key, which is kept twice.
+func (a *answer) size() int { return len(a.body) + len(a.location) + 2*a.keyed + rememberedBeside }
