@@ -123,7 +123,10 @@ func (s *Server) applyJob(ctx context.Context, in *applyJobInput) (*changeOutput
 	if err != nil {
 		return nil, err
 	}
-	out := changed(ctx, result)
+	out, err := changed(ctx, result)
+	if err != nil {
+		return nil, err
+	}
 	out.Body.Warnings = rendered.warnings
 	if result.Action == submit.ActionCreated && !in.Body.DryRun {
 		out.Status = http.StatusCreated
@@ -132,14 +135,20 @@ func (s *Server) applyJob(ctx context.Context, in *applyJobInput) (*changeOutput
 	return out, nil
 }
 
-// changed is the answer to a change, and its note for the audit.
-func changed(ctx context.Context, result submit.Result) *changeOutput {
+// changed is the answer to a change, and its note for the audit. Where nothing was to change, and so nothing was written,
+// the right to change it is asked for here.
+func changed(ctx context.Context, result submit.Result) (*changeOutput, error) {
 	ref := result.Ref
+	if result.Action == submit.ActionUnchanged {
+		if err := mayChange(ctx, "patch", ref.Namespace, jobResource(workload.Kind(ref.Kind))); err != nil {
+			return nil, err
+		}
+	}
 	note(ctx, strings.Join([]string{ref.Kind, ref.Namespace, ref.Name}, "/")+" "+string(result.Action))
 	return &changeOutput{Status: http.StatusOK, Body: JobChanged{
 		JobID: ref.Name, Namespace: ref.Namespace, Kind: ref.Kind, Status: string(result.Action),
 		GPUs: result.GPUs, Diff: result.Diff, Message: changeMessages[result.Action],
-	}}
+	}}, nil
 }
 
 // changeMessages say what became of a job, in the language of the answers of the first gpuctl.
@@ -179,7 +188,7 @@ func (s *Server) changeJob(ctx context.Context, in *patchJobInput) (*changeOutpu
 	if err != nil {
 		return nil, err
 	}
-	return changed(ctx, result), nil
+	return changed(ctx, result)
 }
 
 // editFunc carries out one change of a job.
@@ -223,7 +232,7 @@ func (s *Server) stepping(take stepFunc) func(context.Context, *stepInput) (*cha
 		if err != nil {
 			return nil, err
 		}
-		return changed(ctx, result), nil
+		return changed(ctx, result)
 	}
 }
 
@@ -240,7 +249,7 @@ func (s *Server) retryJob(ctx context.Context, in *stepInput) (*changeOutput, er
 	if err != nil {
 		return nil, err
 	}
-	return changed(ctx, result), nil
+	return changed(ctx, result)
 }
 
 func (s *Server) deleteJob(ctx context.Context, in *deleteJobInput) (*deleteJobOutput, error) {

@@ -192,15 +192,24 @@ func quotaWarnings(ctx context.Context, top client.Object) ([]string, error) {
 // mayCreate asks for the right to create a job before anything else is asked of the cluster. The answer is kept for some
 // seconds, so that a batch asks once.
 func mayCreate(ctx context.Context, doc document, namespace string) error {
+	return mayChange(ctx, "create", cmp.Or(doc.Namespace, namespace, defaultNamespace), jobResource(doc.Kind))
+}
+
+// mayChange asks whether the caller may do something to the objects of a namespace.
+func mayChange(ctx context.Context, verb, namespace string, resource access.Resource) error {
 	caller, err := callerOf(ctx)
 	if err != nil {
 		return err
 	}
-	resource := access.Resource{Group: "apps", Resource: "deployments"}
-	if doc.Kind == workload.KindTraining {
-		resource = access.Resource{Group: "batch", Resource: "jobs"}
+	return caller.May(ctx, verb, namespace, resource)
+}
+
+// jobResource is what a job of a kind is in Kubernetes.
+func jobResource(kind workload.Kind) access.Resource {
+	if kind == workload.KindTraining {
+		return access.Resource{Group: "batch", Resource: "jobs"}
 	}
-	return caller.May(ctx, "create", cmp.Or(doc.Namespace, namespace, defaultNamespace), resource)
+	return access.Resource{Group: "apps", Resource: "deployments"}
 }
 
 // writerOf returns what writes as the caller.

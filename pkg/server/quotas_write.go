@@ -125,6 +125,14 @@ func (s *Server) applyQuota(ctx context.Context, in *applyQuotaInput) (*quotaCre
 		return nil, err
 	}
 	note(ctx, "quota/"+quota.Name+" "+string(result.Action))
+	for i := range quota.Namespaces {
+		if result.Action != submit.ActionUnchanged { // else nobody has asked for the right yet
+			break
+		}
+		if err := mayChange(ctx, "patch", quota.Namespaces[i].Namespace, quotaResource); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case in.Body.DryRun:
 		return quotaAnswer(http.StatusOK, quota, messageQuotaValid, "valid"), nil
