@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -98,13 +99,36 @@ func nearMissColumns() []column[diagnosis.NearMiss] {
 		{header: "NODE", value: func(m miss) string { return m.Node }},
 		{header: "GPUS", value: func(m miss) string { return m.Detail }},
 		{header: "HELD BY", value: func(m miss) string {
-			held := make([]string, len(m.Holders))
+			held := make([]string, 0, mostHolders+1)
 			for i, holder := range m.Holders {
-				held[i] = holder.String()
+				if i == mostHolders {
+					held = append(held, fmt.Sprintf("%d more", len(m.Holders)-i))
+					break
+				}
+				held = append(held, inShort(holder))
 			}
-			return strings.Join(held, "; ")
+			return strings.Join(held, ", ")
 		}},
 	}
+}
+
+// mostHolders is how many of those who hold a node's GPUs a row names.
+const mostHolders = 3
+
+// inShort names who holds how many GPUs in the width of a column.
+func inShort(h diagnosis.Holder) string {
+	out := fmt.Sprintf("%s/%s %d", h.Namespace, cmp.Or(h.Job, h.Pod), h.GPUs)
+	var more []string
+	if h.Priority != "" {
+		more = append(more, h.Priority)
+	}
+	if h.Ending {
+		more = append(more, "ending")
+	}
+	if len(more) > 0 {
+		out += " (" + strings.Join(more, ", ") + ")"
+	}
+	return out
 }
 
 func placementColumns() []column[diagnosis.Placement] {

@@ -3,17 +3,20 @@ package diagnosis
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
 // precedence orders causes that stand against equally many nodes: first what time heals, then what an administrator
 // can undo, then what only another request can.
 var precedence = []Cause{
 	Fragmented, Busy, CPUShort, MemoryShort, ResourceShort, PodLimit,
-	Cordoned, NotReady, Tainted, UnhealthyGPUs, NodeSelector, GPUMemory, TooManyGPUs, NoGPUs,
+	Cordoned, NotReady, Tainted, BadInventory, UnhealthyGPUs, NodeSelector, GPUMemory, NotShared, TooManyGPUs, NoGPUs,
 }
 
 // group is one blocker and the nodes that it stands against.
@@ -55,14 +58,23 @@ func (s *search) beyondNodes(verdict string, fewest int) []Finding {
 	if len(out) > 0 || fewest > 0 {
 		return out
 	}
-	if known := findings(verdict, plainRules); len(known) == 0 && verdict != "" {
+	if !known(verdict) {
 		return one(rejected(verdict))
 	}
 	i := slices.IndexFunc(s.judged, func(j judged) bool { return len(j.blockers) == 0 })
 	return one(Finding{
 		Cause: RoomNow, Text: fmt.Sprintf("node %s has room by now, which it had not when the scheduler tried", s.judged[i].node.Name),
-		Advice: []string{"wait some seconds: the scheduler tries again by itself"},
+		Steps: []Step{waiting("wait some seconds: the scheduler tries again by itself")},
 	})
+}
+
+// known reports whether a verdict holds nothing but what the cluster shows too.
+func known(verdict string) bool {
+	if verdict == "" || len(findings(verdict, slices.Concat(plainRules, claimRules, gangRules, podRules))) > 0 {
+		return true
+	}
+	_, _, missing := inventory.MissingMembers(verdict)
+	return missing
 }
 
 func ordered(groups map[blocker]*group) []*group {
@@ -87,69 +99,141 @@ func (s *search) finding(g *group) Finding {
 	switch g.cause {
 	case Busy:
 		s.busy(&out)
-	case TooManyGPUs, NoGPUs, GPUMemory, UnhealthyGPUs:
+	case TooManyGPUs, NoGPUs, GPUMemory, UnhealthyGPUs, BadInventory, NotShared:
 		s.unsuited(&out)
 	case CPUShort, MemoryShort, ResourceShort, PodLimit:
 		s.resources(&out, g.what)
 	default:
-		closed(&out, g.what)
+		s.closed(&out, g.what)
 	}
 	return out
 }
 
 // closed is about nodes that take no pod like this one, whatever is free on them.
-func closed(out *Finding, what string) {
-	count := nodeWord(out.Nodes)
+func (s *search) closed(out *Finding, what string) {
+	count, first := nodeWord(out.Nodes), out.Examples[0]
 	switch out.Cause {
 	case Cordoned:
 		out.Text = count + " cordoned: the administrators keep new pods away"
-		out.Advice = []string{"ask them when the nodes come back, or use another pool"}
+		out.Steps = append(out.Steps, Step{Action: Uncordon, Kind: "Node", Name: first, Command: "kubectl uncordon " + first,
+			Text: "ask them when the nodes come back: kubectl uncordon " + first + " opens the first"})
 	case NotReady:
 		out.Text = count + " not ready: the node is down or cut off"
-		out.Advice = []string{"tell the administrators: kubectl describe node " + out.Examples[0]}
+		out.Steps = append(out.Steps, Step{Action: MendNode, Kind: "Node", Name: first, Command: "kubectl describe node " + first,
+			Text: "tell the administrators: kubectl describe node " + first})
 	case Tainted:
 		out.Text = fmt.Sprintf("%s with the taint %s, which the job does not tolerate", count, what)
-		out.Advice = []string{"if the job may run there, tolerate it in resources.tolerations; else use another pool"}
+		out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldTolerations, Value: what,
+			Text: fmt.Sprintf("if the job may run there, tolerate %s in resources.tolerations", what)})
 	case NodeSelector:
-		out.Text = count + " without the labels that the job's node selector or node affinity asks for"
-		out.Advice = []string{"correct the selector: gpuctl describe node " + out.Examples[0] + " and kubectl get node --show-labels show what there is"}
+		out.Text = count + " without the labels that the job's node selector or node affinity asks for" + s.unmet()
+		out.Steps = []Step{{Action: Resubmit, Field: "spec.nodeSelector", Command: command("delete", &s.facts.Job),
+			Text: "delete the job, correct the selector, and submit it again: kubectl get node --show-labels shows what there is"}}
+		return
 	}
+	out.Steps = append(out.Steps, s.elsewherePools(true)...)
+}
+
+// unmet names the labels that the job selects and no node of its pool and type has.
+func (s *search) unmet() string {
+	var out []string
+	selector := s.request.Pod.Spec.NodeSelector
+	for _, key := range slices.Sorted(maps.Keys(selector)) {
+		if !slices.ContainsFunc(s.judged, func(j judged) bool { return j.node.Labels[key] == selector[key] }) {
+			out = append(out, key+"="+selector[key])
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return ": none has " + listOf(out)
 }
 
 // resources is about what Kubernetes counts beside GPUs.
 func (s *search) resources(out *Finding, name string) {
 	switch out.Cause {
 	case CPUShort:
-		s.resource(out, "CPU", "resources.cpu", corev1.ResourceCPU)
+		s.resource(out, "CPU", fieldCPU, corev1.ResourceCPU)
 	case MemoryShort:
-		s.resource(out, "memory", "resources.memory", corev1.ResourceMemory)
+		s.resource(out, "memory", fieldMemory, corev1.ResourceMemory)
 	case ResourceShort:
-		s.resource(out, name, name, corev1.ResourceName(name))
+		s.resource(out, name, "", corev1.ResourceName(name))
 	case PodLimit:
 		out.Text = nodeWord(out.Nodes) + " with as many pods as a node takes"
-		out.Advice = []string{"wait until other pods end, or use another pool"}
+		out.Steps = append([]Step{s.waitForResource(PodLimit)}, s.elsewherePools(true)...)
 	}
 }
 
-// resource tells what no node has from what is in use.
+// resource tells what no node has from what is in use. What it advises to ask for is what a node has on which nothing
+// else is short.
 func (s *search) resource(out *Finding, word, field string, name corev1.ResourceName) {
-	var free, total resource.Quantity
+	var free, total, enough, largest resource.Quantity
 	for i := range s.judged {
-		if left := s.judged[i].free[name]; s.judged[i].has(out.Cause) && left.Cmp(free) > 0 {
+		j := &s.judged[i]
+		all := j.node.Status.Allocatable[name]
+		if all.Cmp(total) > 0 {
+			total = all
+		}
+		if left := j.free[name]; j.has(out.Cause) && left.Cmp(free) > 0 {
 			free = left
 		}
-		if all := s.judged[i].node.Status.Allocatable[name]; all.Cmp(total) > 0 {
-			total = all
+		if len(j.blockers) != 1 || !j.has(out.Cause) {
+			continue
+		}
+		if left := j.free[name]; left.Cmp(enough) > 0 {
+			enough = left
+		}
+		if all.Cmp(largest) > 0 {
+			largest = all
 		}
 	}
 	asked := s.request.Resources[name]
 	out.Text = fmt.Sprintf("%s with too little %s free: a pod asks for %s, at most %s is free on one", nodeWord(out.Nodes), word, &asked, &free)
-	switch {
-	case asked.Cmp(total) > 0:
-		out.Advice = []string{fmt.Sprintf("ask for at most %s in %s: no node has more", &total, field)}
-	case free.Sign() > 0:
-		out.Advice = []string{fmt.Sprintf("ask for at most %s in %s, or wait until other pods end", &free, field)}
-	default:
-		out.Advice = []string{"wait until other pods end"}
+	if asked.Cmp(total) <= 0 {
+		out.Steps = append(out.Steps, s.waitForResource(out.Cause))
+	} else {
+		out.Text += fmt.Sprintf(", and no node has more than %s", &total)
 	}
+	if enough.Sign() > 0 && field != "" {
+		out.Steps = append(out.Steps, Step{Action: SetField, Field: field, Value: enough.String(), Text: fmt.Sprintf("ask for at most %s in %s", &enough, field)})
+	}
+	out.Steps = append(out.Steps, s.elsewherePools(true)...)
+	if len(out.Steps) == 0 {
+		out.Steps = []Step{{Action: AddNodes, Text: fmt.Sprintf("ask the administrators for nodes with more %s, or ask for less", word)}}
+	}
+}
+
+// waitForResource names who holds a node on which nothing else is short.
+func (s *search) waitForResource(cause Cause) Step {
+	for i := range s.judged {
+		j := &s.judged[i]
+		if len(j.blockers) != 1 || !j.has(cause) {
+			continue
+		}
+		holders := s.holdersOfAny(j.holders)
+		if len(holders) > 0 {
+			return Step{Action: Wait, Holders: holders, Text: fmt.Sprintf("wait until other pods end; node %s has those of %s", j.node.Name, namesOf(holders))}
+		}
+	}
+	return waiting("wait until other pods end")
+}
+
+// holdersOfAny are the jobs and pods on a node, whether they hold GPUs or not.
+func (s *search) holdersOfAny(pods []*corev1.Pod) []Holder {
+	var out []Holder
+	for _, pod := range pods {
+		holder := holderOf(pod)
+		if !slices.Contains(out, holder) {
+			out = append(out, holder)
+		}
+	}
+	return out
+}
+
+func namesOf(holders []Holder) string {
+	texts := make([]string, 0, len(holders))
+	for _, holder := range holders {
+		texts = append(texts, holder.name())
+	}
+	return listOf(shortened(texts))
 }

@@ -4,29 +4,29 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // busy tells GPUs that are all in use from GPUs that are free, but not together.
 func (s *search) busy(out *Finding) {
 	var free, total, most, asked int64
-	var on string
 	for i := range s.judged {
 		if !s.judged[i].has(Busy) {
 			continue
 		}
 		cards := s.judged[i].cards
 		free, total, asked = free+cards.Usable, total+cards.Total, max(asked, cards.Asked)
-		if cards.Usable > most {
-			most, on = cards.Usable, s.judged[i].node.Name
-		}
+		most = max(most, cards.Usable)
 	}
-	misses := s.nearMisses()
 	if free >= asked && most < asked {
 		out.Cause = Fragmented
 		out.Text = fmt.Sprintf("%d GPUs are free on %s, but at most %d on one; a pod asks for %d on one node",
@@ -37,38 +37,102 @@ func (s *search) busy(out *Finding) {
 	if s.request.Demand.ShareMiB > 0 {
 		out.Text += fmt.Sprintf(", with %d MiB on each", s.request.Demand.ShareMiB)
 	}
-	out.Advice = append(out.Advice, wait(misses))
-	if most > 0 {
-		out.Advice = append(out.Advice, fmt.Sprintf("or ask for at most %s per pod, which node %s has now", gpuWord(most), on))
+	out.Steps = append(out.Steps, wait(s.nearMisses()))
+	if count, node := s.fewer(); count > 0 {
+		out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldGPU, Value: strconv.FormatInt(count, 10),
+			Text: fmt.Sprintf("ask for at most %s per pod in %s, which node %s has now", gpuWord(count), fieldGPU, node)})
 	}
+	step, why := s.byForce()
+	if step != nil {
+		out.Steps = append(out.Steps, *step)
+	}
+	if why != "" {
+		out.Text += "; " + why
+	}
+	out.Steps = append(out.Steps, s.elsewherePools(true)...)
 	if out.Cause == Fragmented {
-		out.Advice = append(out.Advice, "or see which moves of other jobs would make room: gpuctl advise defrag")
-	}
-	if elsewhere := s.poolsWithType(asked); len(elsewhere) > 0 {
-		out.Advice = append(out.Advice, "or use another pool: "+listOf(shortened(elsewhere)))
+		out.Steps = append(out.Steps, inspecting("or see which moves of other jobs would make room", "gpuctl advise defrag"))
 	}
 }
 
-// wait says what the job waits for.
-func wait(misses []NearMiss) string {
+// fewer is the most GPUs, fewer than the pod asks for, with which a node would take it now; 0 if none would.
+func (s *search) fewer() (count int64, node string) {
+	if s.facts.Job.Desired > 1 || len(s.request.Pod.Spec.Containers) != 1 {
+		return 0, ""
+	}
+	for i := range s.judged {
+		j := &s.judged[i]
+		if len(j.blockers) != 1 {
+			continue
+		}
+		for asks := min(j.cards.Usable, j.cards.Asked-1); asks > count; asks-- {
+			if s.fitsWith(j, asks) {
+				count, node = asks, j.node.Name
+			}
+		}
+	}
+	return count, node
+}
+
+// fitsWith reports whether a node would take the pod now if it asked for so many GPUs.
+func (s *search) fitsWith(j *judged, gpus int64) bool {
+	request, err := fit.RequestOf(withGPUs(s.request.Pod, gpus))
+	if err != nil {
+		return false
+	}
+	obstacles, _ := request.Obstacles(fit.NewNode(j.node, j.holders, &s.topologies))
+	return len(obstacles) == 0
+}
+
+// withGPUs is a pod that asks for another number of GPUs, of the kind that it asks for.
+func withGPUs(pod *corev1.Pod, gpus int64) *corev1.Pod {
+	out := pod.DeepCopy()
+	resources := &out.Spec.Containers[0].Resources
+	for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {
+		for _, name := range []corev1.ResourceName{names.ResourceGPU, names.ResourceSharedGPU} {
+			if _, ok := list[name]; ok {
+				list[name] = *resource.NewQuantity(gpus, resource.DecimalSI)
+			}
+		}
+	}
+	return out
+}
+
+// wait says what the job waits for: for those to end who hold what the nearest node is short of.
+func wait(misses []NearMiss) Step {
 	if len(misses) == 0 {
-		return "wait until other jobs end"
+		return waiting("wait until other jobs end")
 	}
 	near := misses[0]
 	text := fmt.Sprintf("wait: node %s is %s short", near.Node, gpuWord(near.Short))
-	if len(near.Holders) == 0 {
-		return text
+	var enough []Holder
+	for held, i := int64(0), 0; held < near.Short && i < len(near.Holders); i++ {
+		enough = append(enough, near.Holders[i])
+		held += near.Holders[i].GPUs
 	}
-	return text + "; " + near.Holders[0].String() + " there"
+	if len(enough) > 0 {
+		text += "; " + holdersText(enough) + " there"
+	}
+	return Step{Action: Wait, Kind: "Node", Name: near.Node, Holders: enough, Text: text}
 }
 
 // String says who holds how many GPUs.
 func (h Holder) String() string {
-	who := "pod " + h.Pod
-	if h.Job != "" {
-		who = "job " + h.Job
+	out := fmt.Sprintf("%s holds %d", h.name(), h.GPUs)
+	if h.Priority != "" {
+		out += ", priority " + h.Priority
 	}
-	return fmt.Sprintf("%s of namespace %s holds %d", who, h.Namespace, h.GPUs)
+	if h.Ending {
+		out += ", and is ending"
+	}
+	return out
+}
+
+func (h Holder) name() string {
+	if h.Job != "" {
+		return fmt.Sprintf("job %s of namespace %s", h.Job, h.Namespace)
+	}
+	return fmt.Sprintf("pod %s of namespace %s", h.Pod, h.Namespace)
 }
 
 // unsuited is about nodes whose cards cannot serve the pod, however free they are.
@@ -79,24 +143,92 @@ func (s *search) unsuited(out *Finding) {
 			best = s.judged[i].cards
 		}
 	}
-	count := nodeWord(out.Nodes)
+	count, first := nodeWord(out.Nodes), out.Examples[0]
 	switch out.Cause {
 	case TooManyGPUs:
 		out.Text = fmt.Sprintf("%s with %d GPUs at most; a pod asks for %d on one node", count, best.Total, best.Asked)
-		out.Advice = []string{fmt.Sprintf("ask for at most %s per pod; a training job that needs more runs on several nodes with resources.nodes", gpuWord(best.Total))}
+		out.Steps = append(s.askFor(best.Total), s.elsewherePools(false)...)
 	case NoGPUs:
 		out.Text = count + " without GPUs"
-		out.Advice = []string{"use a pool whose nodes have GPUs: gpuctl get pools", "if they should have some, the device plugin is down: tell the administrators"}
+		out.Steps = append(s.elsewherePools(false), Step{Action: MendNode, Kind: "Node", Name: first,
+			Text: "if they should have some, the device plugin is down: tell the administrators"})
+	case NotShared:
+		s.notShared(out, count)
 	case GPUMemory:
 		out.Text = fmt.Sprintf("%s: %s", count, best.Detail())
-		out.Advice = []string{fmt.Sprintf("ask for at most %d MiB on each GPU, or use a pool with larger ones", best.LargestMiB)}
+		out.Steps = append(s.lessMemory(best), s.elsewherePools(false)...)
+	case BadInventory:
+		out.Text = fmt.Sprintf("%s whose annotation %s cannot be read, so that its labels are believed: %s", count, names.AnnotationInventory, best.Detail())
+		out.Steps = append([]Step{{Action: CorrectNode, Kind: "Node", Name: first, Field: names.AnnotationInventory,
+			Text: fmt.Sprintf("tell the administrators: the annotation %s of node %s is malformed; its agent has to write it anew", names.AnnotationInventory, first)}},
+			s.elsewherePools(false)...)
 	case UnhealthyGPUs:
 		out.Text = fmt.Sprintf("%s: %s", count, best.Detail())
-		out.Advice = []string{
-			fmt.Sprintf("ask for at most %s per pod until the others are mended", gpuWord(best.Usable)),
-			"tell the administrators: gpuctl describe node " + out.Examples[0],
+		out.Steps = append(s.askFor(best.Usable), Step{Action: MendGPUs, Kind: "Node", Name: first, Command: "gpuctl describe node " + first,
+			Text: "tell the administrators that cards need mending: gpuctl describe node " + first})
+		out.Steps = append(out.Steps, s.elsewherePools(false)...)
+	}
+	if len(out.Steps) == 0 {
+		out.Steps = []Step{{Action: AddNodes, Text: fmt.Sprintf("ask the administrators: no pool has nodes that could take the job, and %s would need other ones", s.where())}}
+	}
+}
+
+// askFor advises to ask for fewer GPUs, if a node would take the pod then, or would when it is empty.
+func (s *search) askFor(gpus int64) []Step {
+	if gpus <= 0 || len(s.request.Pod.Spec.Containers) != 1 {
+		return nil
+	}
+	request, err := fit.RequestOf(withGPUs(s.request.Pod, gpus))
+	if err != nil {
+		return nil
+	}
+	for i := range s.judged {
+		if obstacles, _ := request.Obstacles(fit.NewNode(s.judged[i].node, nil, &s.topologies)); len(obstacles) == 0 {
+			return []Step{{Action: SetField, Field: fieldGPU, Value: strconv.FormatInt(gpus, 10), Text: fmt.Sprintf(
+				"ask for at most %s per pod in %s; a training job that needs more runs on several nodes with %s", gpuWord(gpus), fieldGPU, fieldNodes)}}
 		}
 	}
+	return nil
+}
+
+// lessMemory advises to ask for as much memory of each card as enough of them have.
+func (s *search) lessMemory(best gpu.Reason) []Step {
+	if best.LargestMiB <= 0 || best.Asked > best.Total {
+		return nil
+	}
+	value := fmt.Sprintf("%dMi", best.LargestMiB)
+	pod := s.request.Pod.DeepCopy()
+	step := Step{Action: SetField, Field: fieldShare, Value: value, Text: fmt.Sprintf("ask for at most %d MiB on each GPU: %s in %s", best.LargestMiB, value, fieldShare)}
+	if pod.Annotations[names.AnnotationGPUMemoryMin] != "" {
+		pod.Annotations[names.AnnotationGPUMemoryMin] = value
+		step.Action, step.Field, step.Command = Resubmit, names.AnnotationGPUMemoryMin, command("delete", &s.facts.Job)
+		step.Text = fmt.Sprintf("ask for at most %d MiB on each GPU, in the annotation %s: delete the job, and submit it again", best.LargestMiB, names.AnnotationGPUMemoryMin)
+	} else {
+		pod.Annotations[names.AnnotationGPUShare] = value
+	}
+	request, err := fit.RequestOf(pod)
+	if err != nil {
+		return nil
+	}
+	for i := range s.judged {
+		if obstacles, _ := request.Obstacles(fit.NewNode(s.judged[i].node, nil, &s.topologies)); len(obstacles) == 0 {
+			return []Step{step}
+		}
+	}
+	return nil
+}
+
+// notShared is about a pod that asks for shares of GPUs on nodes that give whole ones, or the other way round.
+func (s *search) notShared(out *Finding, count string) {
+	if s.request.Demand.Shared > 0 {
+		out.Text = count + " whose GPUs are not shared; the pod asks for a share of one"
+		out.Steps = append(out.Steps, Step{Action: CreateAgain, Command: command("delete", &s.facts.Job),
+			Text: "delete the job and create it again from its file: in this pool it gets whole GPUs then"})
+	} else {
+		out.Text = count + " whose GPUs are shared by memory; the pod asks for whole ones"
+		out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldShare, Text: "say in resources.gpu-share how much memory of a GPU the job needs"})
+	}
+	out.Steps = append(out.Steps, s.elsewherePools(false)...)
 }
 
 // nearMisses returns the nodes that only lack free cards, those that lack the fewest first.
@@ -108,14 +240,35 @@ func (s *search) nearMisses() []NearMiss {
 			continue
 		}
 		out = append(out, NearMiss{
-			NearMiss: explain.NearMiss{Node: j.node.Name, Short: j.cards.Short(), Detail: j.cards.Detail()},
+			NearMiss: explain.NearMiss{Node: j.node.Name, Short: j.cards.Short(), Detail: detailOf(j.cards)},
 			Holders:  holdersOf(j.holders),
 		})
 	}
-	slices.SortFunc(out, func(a, b NearMiss) int {
+	return nearestOf(out)
+}
+
+// detailOf is a shortage in numbers. That some pods hold cards which they do not name helps nobody to mend it.
+func detailOf(cards gpu.Reason) string {
+	cards.Unknown = 0
+	return cards.Detail()
+}
+
+// nearestOf sorts misses, and keeps the nearest.
+func nearestOf(misses []NearMiss) []NearMiss {
+	slices.SortFunc(misses, func(a, b NearMiss) int {
 		return cmp.Or(cmp.Compare(a.Short, b.Short), cmp.Compare(a.Node, b.Node))
 	})
-	return out[:min(len(out), explain.MaxNearMisses)]
+	return misses[:min(len(misses), explain.MaxNearMisses)]
+}
+
+// holderOf names who a pod is of.
+func holderOf(pod *corev1.Pod) Holder {
+	out := Holder{Namespace: pod.Namespace, Job: pod.Labels[names.LabelJob], Ending: pod.DeletionTimestamp != nil,
+		Priority: strings.TrimPrefix(pod.Spec.PriorityClassName, "g8s-")}
+	if out.Job == "" {
+		out.Pod = pod.Name
+	}
+	return out
 }
 
 // holdersOf sums up by job what the pods of a node hold, the most first.
@@ -124,11 +277,7 @@ func holdersOf(pods []*corev1.Pod) []Holder {
 	for _, pod := range pods {
 		request, err := gpu.RequestOf(pod)
 		if count := request.Whole + request.Shared; err == nil && count > 0 {
-			key := Holder{Namespace: pod.Namespace, Job: pod.Labels[names.LabelJob]}
-			if key.Job == "" {
-				key.Pod = pod.Name
-			}
-			held[key] += count
+			held[holderOf(pod)] += count
 		}
 	}
 	out := make([]Holder, 0, len(held))

@@ -13,6 +13,13 @@ const (
 	Cancelled Cause = "Cancelled"
 	// Incomplete is a job of which objects are missing.
 	Incomplete Cause = "Incomplete"
+	// NodeLost is a job on a node that is not ready or gone, so that nobody knows whether it still runs.
+	NodeLost Cause = "NodeLost"
+	// Preempted is a job that a pod of higher priority has pushed aside, Evicted one whose pod was told to leave.
+	Preempted Cause = "Preempted"
+	Evicted   Cause = "Evicted"
+	// Replacing is a job whose pod was deleted and is still ending.
+	Replacing Cause = "Replacing"
 )
 
 // Why there is no pod: the API server refuses it.
@@ -25,6 +32,10 @@ const (
 	RefusedByPolicy       Cause = "RefusedByPolicy"
 	RefusedByAPIServer    Cause = "RefusedByAPIServer"
 	WaitingForControllers Cause = "WaitingForControllers"
+	// NamespaceTerminating is a namespace that is being deleted, in which nothing starts any more.
+	NamespaceTerminating Cause = "NamespaceTerminating"
+	// WebhookFailing is an admission webhook that does not answer.
+	WebhookFailing Cause = "WebhookFailing"
 )
 
 // Why the scheduler does not look at the pod.
@@ -34,6 +45,8 @@ const (
 	SchedulerDown    Cause = "SchedulerDown"
 	WaitingForTurn   Cause = "WaitingForTurn"
 	MalformedRequest Cause = "MalformedRequest"
+	// Preempting is a pod for which others were told to leave a node, and it waits until they have.
+	Preempting Cause = "Preempting"
 )
 
 // Why no node is of the right kind.
@@ -50,6 +63,8 @@ const (
 	GangWaiting    Cause = "GangWaiting"
 	GangTooLarge   Cause = "GangTooLarge"
 	GangIncomplete Cause = "GangIncomplete"
+	// GangUnreadable is a PodGroup that the scheduler can make no gang of.
+	GangUnreadable Cause = "GangUnreadable"
 )
 
 // What stands against a node of the right pool and type.
@@ -58,6 +73,8 @@ const (
 	NoGPUs              Cause = "NoGPUs"
 	GPUMemory           Cause = "GPUMemory"
 	UnhealthyGPUs       Cause = "UnhealthyGPUs"
+	BadInventory        Cause = "BadInventory"
+	NotShared           Cause = "NotShared"
 	Busy                Cause = "Busy"
 	Fragmented          Cause = "Fragmented"
 	NotReady            Cause = "NotReady"
@@ -91,10 +108,12 @@ const (
 const (
 	ImagePull       Cause = "ImagePull"
 	ContainerConfig Cause = "ContainerConfig"
-	Crashing        Cause = "Crashing"
-	OutOfMemory     Cause = "OutOfMemory"
-	VolumeMount     Cause = "VolumeMount"
-	Starting        Cause = "Starting"
+	// ContainerStart is a container whose program the node cannot start.
+	ContainerStart Cause = "ContainerStart"
+	Crashing       Cause = "Crashing"
+	OutOfMemory    Cause = "OutOfMemory"
+	VolumeMount    Cause = "VolumeMount"
+	Starting       Cause = "Starting"
 	// Retrying is a job whose pod has failed, and whose next one Kubernetes creates after a while.
 	Retrying     Cause = "Retrying"
 	ProbeFailing Cause = "ProbeFailing"

@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,7 +13,8 @@ import (
 )
 
 // notStarted explains a pod that has its node and its GPUs, and does not run.
-func notStarted(job *inventory.JobDetail, pod *corev1.Pod) []Finding {
+func notStarted(f *Facts, pod *corev1.Pod) []Finding {
+	job := &f.Job
 	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 	for i := range statuses {
 		if waiting := statuses[i].State.Waiting; waiting != nil {
@@ -21,43 +23,66 @@ func notStarted(job *inventory.JobDetail, pod *corev1.Pod) []Finding {
 			}
 		}
 	}
-	if event, ok := lastEvent(job.Events, "FailedMount", "FailedAttachVolume"); ok {
+	starts := pod.Status.Phase == corev1.PodPending || pod.Status.Phase == ""
+	if event, ok := eventOf(job.Events, pod, "FailedMount", "FailedAttachVolume"); ok && starts {
 		return one(Finding{
-			Cause: VolumeMount, Text: fmt.Sprintf("node %s cannot mount a volume: %s", pod.Spec.NodeName, event.Message),
-			Advice: []string{"check that the paths of workdirs exist on the node, and the volumes in the cluster"},
+			Cause: VolumeMount, Text: fmt.Sprintf("node %s cannot mount a volume: %s (last tried %s)", pod.Spec.NodeName, event.Message, f.since(event.Last)),
+			Steps: []Step{
+				{Action: SetField, Field: fieldWorkdirs, Text: "check that the paths of storage.workdirs exist on the node, and correct them"},
+				inspecting("see the volumes", "kubectl describe pod "+pod.Name+" -n "+pod.Namespace)},
 		})
 	}
-	if event, ok := lastEvent(job.Events, "Unhealthy"); ok && pod.Status.Phase == corev1.PodRunning {
+	if event, ok := eventOf(job.Events, pod, "Unhealthy"); ok && pod.Status.Phase == corev1.PodRunning {
 		return one(Finding{
-			Cause: ProbeFailing, Text: "the containers run, and are not ready: " + event.Message,
-			Advice: []string{"check service.health-check and service.port against what the program serves", logsAdvice(job)},
+			Cause: ProbeFailing, Text: fmt.Sprintf("the containers run, and are not ready: %s (%s)", event.Message, f.since(event.Last)),
+			Steps: []Step{{Action: SetField, Field: "service.health-check",
+				Text: "check service.health-check and service.port against what the program serves"}, seeLogs(job)},
 		})
 	}
-	return one(Finding{
+	out := Finding{
 		Cause: Starting, Text: fmt.Sprintf("node %s prepares the containers: %s", pod.Spec.NodeName, cmp.Or(job.Message, "images and volumes")),
-		Advice: []string{"wait: a large image takes minutes to pull"},
-	})
+		Steps: []Step{waiting("wait: a large image takes minutes to pull")},
+	}
+	if pod.Status.Phase == corev1.PodRunning {
+		out.Text = fmt.Sprintf("the containers on node %s run, and are not ready yet: %s", pod.Spec.NodeName, cmp.Or(job.Message, "their probe has not succeeded"))
+		out.Steps = []Step{waiting("wait: loading a large model takes minutes"), seeLogs(job)}
+	}
+	return one(out)
 }
 
-func logsAdvice(job *inventory.JobDetail) string {
-	return "see what it wrote: gpuctl logs " + job.Name + " -n " + job.Namespace
+func seeLogs(job *inventory.JobDetail) Step {
+	return inspecting("see what it wrote", command("logs", job))
 }
+
+// missingObject is how kubelets name what a container refers to and the namespace does not have.
+var missingObject = regexp.MustCompile(`(?i)(secret|configmap) "([^"]+)" not found`)
+
+// missingKey is how they name a key that such an object lacks.
+var missingKey = regexp.MustCompile(`couldn't find key (\S+) in (Secret|ConfigMap) \S+/(\S+)`)
 
 // waitingContainer explains a container that cannot start. It reports false for one on its way up.
 func waitingContainer(job *inventory.JobDetail, status *corev1.ContainerStatus, waiting *corev1.ContainerStateWaiting) (Finding, bool) {
 	switch waiting.Reason {
-	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable":
+	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
+		"SignatureValidationFailed":
 		return Finding{
 			Cause: ImagePull, Text: sentence(fmt.Sprintf("image %s cannot be pulled", status.Image), waiting.Message),
-			Advice: []string{
-				"check the image's name and tag in environment.image",
-				"if the registry is private, name a secret of the namespace in environment.image-pull-secret",
+			Steps: []Step{
+				{Action: SetField, Field: fieldImage, Text: "check the image's name and tag, and correct them in environment.image"},
+				{Action: SetField, Field: "environment.image-pull-secret",
+					Text: "if the registry is private, name a secret of the namespace in environment.image-pull-secret"},
 			},
 		}, true
-	case "CreateContainerConfigError", "CreateContainerError":
+	case "CreateContainerConfigError":
+		return unconfigured(status, waiting), true
+	case "CreateContainerError", "RunContainerError", "StartError", "RunInitContainerError", "PostStartHookError", "PreCreateHookError",
+		"PreStartHookError", "CreatePodSandboxError", "ContainerStatusUnknown":
 		return Finding{
-			Cause: ContainerConfig, Text: sentence(fmt.Sprintf("container %s cannot be created", status.Name), waiting.Message),
-			Advice: []string{"create the Secret or ConfigMap that the message names, or correct its name in the job"},
+			Cause: ContainerStart, Text: sentence(fmt.Sprintf("the node cannot start container %s (%s)", status.Name, waiting.Reason), crashedWith(waiting.Message, status)),
+			Steps: []Step{
+				{Action: SetField, Field: "environment.command", Text: "check that the image has the program, and correct environment.command"},
+				{Action: AskAdministrators, Text: "if the message names a device or the runtime, tell the administrators about the node"},
+			},
 		}, true
 	case "CrashLoopBackOff":
 		return crashing(job, status), true
@@ -65,22 +90,65 @@ func waitingContainer(job *inventory.JobDetail, status *corev1.ContainerStatus, 
 	return Finding{}, false
 }
 
+// unconfigured explains a container that refers to what is not there.
+func unconfigured(status *corev1.ContainerStatus, waiting *corev1.ContainerStateWaiting) Finding {
+	out := Finding{Cause: ContainerConfig, Text: sentence(fmt.Sprintf("container %s cannot be created", status.Name), waiting.Message)}
+	kinds := map[string]string{"secret": "Secret", "configmap": "ConfigMap"}
+	correct := Step{Action: SetField, Field: "environment.env", Text: "correct its name in environment.env of the job"}
+	if m := missingObject.FindStringSubmatch(waiting.Message); m != nil {
+		kind := kinds[strings.ToLower(m[1])]
+		out.Steps = []Step{{Action: CreateObject, Kind: kind, Name: m[2], Text: fmt.Sprintf("create the %s %s in this namespace", kind, m[2])}, correct}
+		return out
+	}
+	if m := missingKey.FindStringSubmatch(waiting.Message); m != nil {
+		out.Steps = []Step{{Action: CreateObject, Kind: m[2], Name: m[3], Field: m[1], Text: fmt.Sprintf("add the key %s to the %s %s", m[1], m[2], m[3])}, correct}
+		return out
+	}
+	correct.Text = "create the Secret or ConfigMap that the message names, or correct its name in the job"
+	out.Steps = []Step{correct}
+	return out
+}
+
+// crashedWith adds how the container ended last to a message.
+func crashedWith(message string, status *corev1.ContainerStatus) string {
+	last := status.LastTerminationState.Terminated
+	if message != "" || last == nil {
+		return message
+	}
+	return last.Message
+}
+
 func crashing(job *inventory.JobDetail, status *corev1.ContainerStatus) Finding {
 	ended := status.LastTerminationState.Terminated
 	if ended == nil {
-		return Finding{Cause: Crashing, Text: fmt.Sprintf("container %s keeps ending", status.Name), Advice: []string{logsAdvice(job)}}
+		return Finding{Cause: Crashing, Text: fmt.Sprintf("container %s keeps ending", status.Name), Steps: []Step{seeLogs(job)}}
 	}
-	if ended.Reason == "OOMKilled" {
+	switch ended.Reason {
+	case "OOMKilled":
 		return Finding{
-			Cause: OutOfMemory, Text: fmt.Sprintf("container %s used more memory than it asked for, and was killed %d times", status.Name, status.RestartCount),
-			Advice: []string{"ask for more memory in resources.memory, or use less"},
+			Cause: OutOfMemory, Text: fmt.Sprintf("container %s used more memory than it asked for, and was killed %s", status.Name, times(status.RestartCount)),
+			Steps: []Step{moreMemory()},
+		}
+	case "StartError", "ContainerCannotRun":
+		return Finding{
+			Cause: ContainerStart, Text: sentence(fmt.Sprintf("the node cannot start container %s", status.Name), ended.Message),
+			Steps: []Step{{Action: SetField, Field: "environment.command", Text: "check that the image has the program, and correct environment.command"}},
 		}
 	}
+	look := seeLogs(job)
 	return Finding{
-		Cause:  Crashing,
-		Text:   fmt.Sprintf("container %s ended %d times, the last time with exit code %d", status.Name, status.RestartCount, ended.ExitCode),
-		Advice: []string{logsAdvice(job)},
+		Cause: Crashing,
+		Text: sentence(fmt.Sprintf("container %s ended %s, the last time with exit code %d", status.Name, times(status.RestartCount), ended.ExitCode),
+			ended.Message),
+		Steps: []Step{{Action: SetField, Field: "environment.command", Text: "mend the program or its arguments in environment.command or environment.image"}, look},
 	}
+}
+
+func times(count int32) string {
+	if count == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", count)
 }
 
 func sentence(what, detail string) string {
@@ -90,10 +158,10 @@ func sentence(what, detail string) string {
 	return what + ": " + strings.TrimSpace(detail)
 }
 
-// lastEvent returns the newest event with one of the reasons.
-func lastEvent(events []inventory.Event, reasons ...string) (inventory.Event, bool) {
+// eventOf returns the newest event of a pod with one of the reasons. Those of pods before it say nothing of this one.
+func eventOf(events []inventory.Event, pod *corev1.Pod, reasons ...string) (inventory.Event, bool) {
 	for _, event := range slices.Backward(events) {
-		if slices.Contains(reasons, event.Reason) {
+		if slices.Contains(reasons, event.Reason) && event.Object == "Pod/"+pod.Name {
 			return event, true
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/inventory"
@@ -30,9 +31,32 @@ type Facts struct {
 	Lease *coordinationv1.Lease
 	// Unread says what the user may not read, such as "nodes". What is missing for it is not guessed.
 	Unread []string
+	// Space is what the job's namespace holds beside it.
+	Space Space
 	// Records are the scheduler's own, by pod; empty where they cannot be had.
 	Records []explain.Record
-	Now     time.Time
+	// Simulated says that the pods are not in the cluster, so that no scheduler has to look at them.
+	Simulated bool
+	Now       time.Time
+}
+
+// Space is what of a job's namespace, and of what it refers to, decides whether its pods are let in. What the user may
+// not read is not there, and nothing is concluded from that.
+type Space struct {
+	Namespace *corev1.Namespace
+	Quotas    Listed[corev1.ResourceQuota]
+	Limits    Listed[corev1.LimitRange]
+	Claims    Listed[corev1.PersistentVolumeClaim]
+	// Volumes are those that the job's claims are bound to.
+	Volumes []corev1.PersistentVolume
+	Classes Listed[schedulingv1.PriorityClass]
+}
+
+// Listed is a list that the user may not be allowed to read.
+type Listed[T any] struct {
+	Items []T
+	// Read says that Items are all there are.
+	Read bool
 }
 
 // Record adds those of a scheduler's records that are of the job's pods, and not of pods of the same name before them.
@@ -92,7 +116,9 @@ type Finding struct {
 	Nodes int `json:"nodes,omitempty"`
 	// Examples are some of these nodes.
 	Examples []string `json:"examples,omitempty"`
-	// Advice is what to do, each a sentence.
+	// Steps are what to do: alternatives, the best first.
+	Steps []Step `json:"steps,omitempty"`
+	// Advice is the steps in words, each a sentence.
 	Advice []string `json:"advice,omitempty"`
 }
 
@@ -109,6 +135,10 @@ type Holder struct {
 	Job  string `json:"job,omitempty"`
 	Pod  string `json:"pod,omitempty"`
 	GPUs int64  `json:"gpus"`
+	// Priority is high, medium or low, or the name of another priority class; "" if the pod has none.
+	Priority string `json:"priority,omitempty"`
+	// Ending says that the pod was told to end.
+	Ending bool `json:"ending,omitempty"`
 }
 
 // Diagnose finds out why a job is where it is.
@@ -120,30 +150,92 @@ func Diagnose(f Facts) Report {
 	pod := concerned(f.Pods)
 	if pod != nil {
 		report.Pod = pod.Name
+		if pod.Spec.NodeName == "" && !isSettled(f.Job.Status) {
+			report.Verdict = verdictOn(pod)
+		}
+	}
+	report.Findings, report.NearMisses = explained(&f, pod)
+	for i := range report.Findings {
+		report.Findings[i].Advice = advice(report.Findings[i].Steps)
 	}
 	switch {
+	case len(report.Findings) > 0:
+		report.Cause = report.Findings[0].Cause
 	case f.Job.Status == inventory.StatusRunning:
 		report.Cause = Running
-		return report
-	case isSettled(f.Job.Status):
-		report.Findings = settled(&f.Job)
-	case f.Job.Reason == inventory.ReasonIncomplete:
-		report.Findings = one(incomplete(&f.Job))
-	case retries(&f, pod):
-		report.Findings = one(retrying(&f.Job))
-	case pod == nil:
-		report.Findings = notCreated(&f.Job)
-	case pod.Spec.NodeName == "":
-		report.Verdict = verdictOn(pod)
-		report.Findings, report.NearMisses = unplaced(&f, pod)
 	default:
-		report.Findings = notStarted(&f.Job, pod)
-	}
-	report.Cause = Unknown
-	if len(report.Findings) > 0 {
-		report.Cause = report.Findings[0].Cause
+		report.Cause = Unknown
 	}
 	return report
+}
+
+// explained collects all that stands against a job. First comes what has to be mended first: what keeps its pods from
+// being there, then what keeps anybody from looking at them, then what keeps them from a node, then from running.
+func explained(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
+	job := &f.Job
+	switch {
+	case isClosing(f):
+		return one(closing(f)), nil
+	case isSettled(job.Status):
+		return one(settled(job)), nil
+	case job.Reason == inventory.ReasonIncomplete:
+		return one(incomplete(job)), nil
+	}
+	lost := lostNodes(f)
+	switch {
+	case job.Status == inventory.StatusRunning:
+		return lost, nil
+	case retries(f, pod):
+		return append(lost, retrying(job)), nil
+	case pod == nil:
+		return uncreated(f, lost)
+	case pod.Spec.NodeName == "":
+		return withoutNode(f, pod, lost)
+	case len(lost) > 0:
+		return lost, nil
+	}
+	return append(keptOut(f), notStarted(f, pod)...), nil
+}
+
+// uncreated explains a job none of whose pods will run: those that it has are leaving, or it has none.
+func uncreated(f *Facts, lost []Finding) ([]Finding, []NearMiss) {
+	out := append(lost, keptOut(f)...)
+	if left, ok := leaving(f); ok && len(lost) == 0 {
+		out = append(out, left)
+	}
+	if len(out) == 0 {
+		out = one(notCreated(f))
+	}
+	template := podOf(f)
+	if template == nil || f.Job.Desired > 1 {
+		return out, nil
+	}
+	// What is refused now has to find a node as well.
+	s, err := newSearch(f, template)
+	if err != nil || !f.mayRead(UnreadNodes) || !f.mayRead(UnreadPods) {
+		return out, nil
+	}
+	also, _ := s.explain("")
+	return append(out, standing(also)...), nil
+}
+
+// withoutNode explains a pod that no node has been found for.
+func withoutNode(f *Facts, pod *corev1.Pod, lost []Finding) ([]Finding, []NearMiss) {
+	out, misses := unplaced(f, pod)
+	if asideFirst, ok := pushedAside(f); ok {
+		if asideFirst.holds && len(out) > 0 && slices.Contains([]Cause{Busy, Fragmented}, out[0].Cause) {
+			asideFirst.Steps = out[0].Steps
+			out = slices.Insert(out, 0, asideFirst.Finding)
+		} else {
+			out = append(out, asideFirst.Finding)
+		}
+	}
+	return slices.Concat(lost, keptOut(f), out), misses
+}
+
+// standing leaves out of what stands against nodes that there is room.
+func standing(findings []Finding) []Finding {
+	return slices.DeleteFunc(findings, func(f Finding) bool { return f.Cause == RoomNow || f.Cause == WaitingForTurn })
 }
 
 // concerned returns the pod to look at: one without a node, on which the scheduler has spoken if there is such a one,

@@ -151,11 +151,11 @@ func TestNearMisses(t *testing.T) {
 		f.Holders[1].Labels = nil // a pod of no job
 	})
 	want := []NearMiss{
-		{NearMiss: explain.NearMiss{Node: "n2", Short: 2, Detail: "6 of 8 free, 2 short; 2 are held by pods that do not name theirs"},
+		{NearMiss: explain.NearMiss{Node: "n2", Short: 2, Detail: "6 of 8 free, 2 short"},
 			Holders: []Holder{{Namespace: "team", Pod: "b-n2", GPUs: 1}, {Namespace: "team", Job: "c", GPUs: 1}}},
-		{NearMiss: explain.NearMiss{Node: "n1", Short: 3, Detail: "5 of 8 free, 3 short; 3 are held by pods that do not name theirs"},
+		{NearMiss: explain.NearMiss{Node: "n1", Short: 3, Detail: "5 of 8 free, 3 short"},
 			Holders: []Holder{{Namespace: "team", Job: "a", GPUs: 3}}},
-		{NearMiss: explain.NearMiss{Node: "n3", Short: 8, Detail: "0 of 8 free, 8 short; 8 are held by pods that do not name theirs"},
+		{NearMiss: explain.NearMiss{Node: "n3", Short: 8, Detail: "0 of 8 free, 8 short"},
 			Holders: []Holder{{Namespace: "team", Job: "d", GPUs: 8}}},
 	}
 	if diff := cmp.Diff(want, Diagnose(facts).NearMisses); diff != "" {
@@ -244,13 +244,15 @@ func TestCreationAndContainers(t *testing.T) {
 			Name: "main", Image: "image", RestartCount: 3, State: state,
 			LastTerminationState: corev1.ContainerState{Terminated: last},
 		}}
-		return job(inventory.StatusFailing, "", "").with(func(f *Facts) { f.Pods = []corev1.Pod{pod} })
+		return job(inventory.StatusFailing, "", "").with(func(f *Facts) {
+			f.Pods, f.Nodes = []corev1.Pod{pod}, []corev1.Node{*node("n1", "p", 8).Obj()}
+		})
 	}
 	waiting := func(reason string) corev1.ContainerState {
 		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "because"}}
 	}
 	mounting := container(waiting("ContainerCreating"), nil).with(func(f *Facts) {
-		f.Job.Events = []inventory.Event{{Reason: "FailedMount", Message: "no such path /data"}}
+		f.Job.Events = []inventory.Event{{Reason: "FailedMount", Object: "Pod/train-n1", Message: "no such path /data"}}
 	})
 	retried := job(inventory.StatusFailing, "Error", "").with(func(f *Facts) {
 		f.Job.Retries = ptr.To[int32](3)
@@ -322,7 +324,7 @@ func TestWrongNames(t *testing.T) {
 	}{
 		"letters are missing":       {fixture.Pod("p").GPUs(1).Pool("train-pool"), []Cause{NoSuchPool}, "did you mean pool training-pool? Move the job there: gpuctl move train -n team --pool training-pool"},
 		"a letter is wrong":         {fixture.Pod("p").GPUs(1).Pool("inferense-pool"), []Cause{NoSuchPool}, "did you mean pool inference-pool?"},
-		"nothing is near":           {fixture.Pod("p").GPUs(1).Pool("x"), []Cause{NoSuchPool}, "gpuctl move train -n team --pool POOL"},
+		"nothing is near":           {fixture.Pod("p").GPUs(1).Pool("x"), []Cause{NoSuchPool}, "gpuctl move train -n team --pool inference-pool"},
 		"the type is wrong as well": {fixture.Pod("p").GPUs(1).Pool("train-pool").Type("A100-80g"), []Cause{NoSuchPool, TypeMisspelt}, "did you mean A100-80G?"},
 	}
 	for name, tc := range tests {

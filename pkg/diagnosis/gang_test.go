@@ -49,14 +49,14 @@ func TestGangsAreExplained(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			found := findings(tc.verdict, podRules)
+			found := findings(tc.verdict, gangRules)
 			if len(found) != 1 {
 				t.Fatalf("got %d findings, want 1: %v", len(found), found)
 			}
 			if diff := cmp.Diff(tc.want, said{found[0].Cause, found[0].Text}); diff != "" {
 				t.Errorf("finding (-want +got):\n%s", diff)
 			}
-			if len(found[0].Advice) == 0 {
+			if len(found[0].Steps) == 0 {
 				t.Error("there is no advice")
 			}
 		})
@@ -95,8 +95,14 @@ func TestThePodsOfAGangAreBelieved(t *testing.T) {
 		},
 		"the verdict on another member is newer": {
 			facts: gang(time.Hour, member(0, gathering),
-				member(1, "0/2 nodes are available: gang: there is room for 1 of 2 members now, and all start at once.")),
+				member(1, "0/2 nodes are available: gang: there is room for 1 of 2 members now, and all start at once.")).with(func(f *Facts) {
+				f.Holders = []corev1.Pod{on("n1", 3, "other")}
+			}),
 			want: GangWaiting, text: "room for 1 of the 2",
+		},
+		"the verdict is older than the room": {
+			facts: gang(time.Hour, member(0, "0/2 nodes are available: gang: there is room for 1 of 2 members now, and all start at once."), member(1, "")),
+			want:  WaitingForTurn, text: "all 2 members",
 		},
 		"the second is being created": {facts: gang(5*time.Second, member(0, gathering)), want: GangIncomplete, text: "yet to be created"},
 		"the second has ended":        {facts: gang(time.Hour, member(0, gathering), ended), want: GangIncomplete, text: "have ended", deletes: true},

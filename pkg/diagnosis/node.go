@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
@@ -48,11 +49,38 @@ func (s *search) judge(node *corev1.Node, holders []*corev1.Pod) judged {
 	for _, obstacle := range obstacles {
 		cause := causeOf[obstacle.Kind]
 		if obstacle.Kind == fit.Cards {
-			cause = causeOfCards[cards.Code]
+			cause = s.causeOfCards(node, cards)
 		}
 		j.blockers = append(j.blockers, blocker{cause, obstacle.What})
 	}
 	return j
+}
+
+// causeOfCards names the cause for what the allocator says. An inventory that cannot be read, and a node that shares its
+// cards or does not, where the pod wants it otherwise, explain its numbers.
+func (s *search) causeOfCards(node *corev1.Node, cards gpu.Reason) Cause {
+	cause := causeOfCards[cards.Code]
+	if cards.IsShortage() {
+		return cause
+	}
+	shares := node.Labels[names.LabelSharing] == names.SharingMemory
+	if wants := s.request.Demand.Shared > 0; cause != GPUMemory && shares != wants && s.request.Demand.Whole+s.request.Demand.Shared > 0 && offers(node, !wants) {
+		return NotShared
+	}
+	if _, err := gpu.InventoryOf(node); err != nil && node.Annotations[names.AnnotationInventory] != "" {
+		return BadInventory
+	}
+	return cause
+}
+
+// offers reports whether a node has GPUs, shared or whole.
+func offers(node *corev1.Node, shared bool) bool {
+	name := corev1.ResourceName(names.ResourceGPU)
+	if shared {
+		name = names.ResourceSharedGPU
+	}
+	count := node.Status.Allocatable[name]
+	return count.Sign() > 0
 }
 
 // has reports whether a cause is among a node's blockers.

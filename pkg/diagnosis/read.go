@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -48,14 +49,122 @@ func (r *Reader) Read(ctx context.Context, namespace, name string, now time.Time
 	}
 	shared.Unread = outside()
 	out := make([]Facts, len(jobs))
+	var err error
 	for i := range jobs {
 		out[i] = shared
 		out[i].Job = jobs[i]
 		out[i].Pods = slices.DeleteFunc(slices.Clone(pods.Items), func(pod corev1.Pod) bool {
 			return pod.Labels[names.LabelJobType] != jobs[i].Kind
 		})
+		if jobs[i].Status == inventory.StatusRunning || isEnded(jobs[i].Status) {
+			continue // nothing waits to be let in
+		}
+		if out[i].Space, err = r.space(ctx, namespace, claimsOf(&out[i])); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
+}
+
+func isEnded(status inventory.Status) bool {
+	return status == inventory.StatusSucceeded || status == inventory.StatusFailed || status == inventory.StatusCancelled
+}
+
+// claimsOf returns the names of the claims that a job's pods mount.
+func claimsOf(f *Facts) []string {
+	pods := slices.Clone(f.Pods)
+	if template := podOf(f); template != nil {
+		pods = append(pods, *template)
+	}
+	var out []string
+	for i := range pods {
+		for _, volume := range pods[i].Spec.Volumes {
+			if volume.PersistentVolumeClaim != nil {
+				out = append(out, volume.PersistentVolumeClaim.ClaimName)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// mostVolumes is how many volumes of a job are read.
+const mostVolumes = 8
+
+// space reads what the namespace of a job holds beside it, as far as the user may: five requests, and one for each of the
+// first volumes that the job's claims are bound to.
+func (r *Reader) space(ctx context.Context, namespace string, claims []string) (Space, error) {
+	var out Space
+	core := r.client.CoreV1()
+	group, inner := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		got, err := core.Namespaces().Get(inner, namespace, metav1.GetOptions{})
+		if err == nil {
+			out.Namespace = got
+		}
+		return unlessForbidden(err, "reading the namespace")
+	})
+	group.Go(func() error {
+		list, err := core.ResourceQuotas(namespace).List(inner, metav1.ListOptions{})
+		if err == nil {
+			out.Quotas = Listed[corev1.ResourceQuota]{Items: list.Items, Read: true}
+		}
+		return unlessForbidden(err, "listing quotas")
+	})
+	group.Go(func() error {
+		list, err := core.LimitRanges(namespace).List(inner, metav1.ListOptions{})
+		if err == nil {
+			out.Limits = Listed[corev1.LimitRange]{Items: list.Items, Read: true}
+		}
+		return unlessForbidden(err, "listing limit ranges")
+	})
+	group.Go(func() error {
+		list, err := r.client.SchedulingV1().PriorityClasses().List(inner, metav1.ListOptions{})
+		if err == nil {
+			out.Classes = Listed[schedulingv1.PriorityClass]{Items: list.Items, Read: true}
+		}
+		return unlessForbidden(err, "listing priority classes")
+	})
+	if len(claims) > 0 {
+		group.Go(func() (err error) {
+			out.Claims, out.Volumes, err = r.claims(inner, namespace, claims)
+			return err
+		})
+	}
+	return out, group.Wait()
+}
+
+// claims reads the claims of a namespace, and the volumes that some of them are bound to.
+func (r *Reader) claims(ctx context.Context, namespace string, used []string) (Listed[corev1.PersistentVolumeClaim], []corev1.PersistentVolume, error) {
+	list, err := r.client.CoreV1().PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return Listed[corev1.PersistentVolumeClaim]{}, nil, unlessForbidden(err, "listing claims of volumes")
+	}
+	var volumes []corev1.PersistentVolume
+	for i := range list.Items {
+		claim := &list.Items[i]
+		if claim.Spec.VolumeName == "" || !slices.Contains(used, claim.Name) || len(volumes) == mostVolumes {
+			continue
+		}
+		volume, err := r.client.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			volumes = append(volumes, *volume)
+		case !apierrors.IsNotFound(err):
+			if err := unlessForbidden(err, "reading volume "+claim.Spec.VolumeName); err != nil {
+				return Listed[corev1.PersistentVolumeClaim]{}, nil, err
+			}
+		}
+	}
+	return Listed[corev1.PersistentVolumeClaim]{Items: list.Items, Read: true}, volumes, nil
+}
+
+// unlessForbidden lets what the user may not read be unknown, and what is not there.
+func unlessForbidden(err error, doing string) error {
+	if err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, err)
 }
 
 // Around returns what lies around jobs: nodes, who is on them, and the scheduler's lease. What may not be read is listed

@@ -42,7 +42,12 @@ func retrying(job *inventory.JobDetail) Finding {
 		next = fmt.Sprintf("retry %d of %d comes after a pause", times, *job.Retries)
 	}
 	out := Finding{Cause: Retrying, Text: sentence("pod "+last.Name+" has failed", last.Message) + "; " + next}
-	out.Advice = append(memoryAdvice(last.Trouble), logsAdvice(job),
-		fmt.Sprintf("if it cannot succeed, end it: gpuctl cancel %s -n %s", job.Name, job.Namespace))
+	if isOutOfMemory(last.Trouble) {
+		out.Steps = append(out.Steps, moreMemory())
+	} else {
+		out.Steps = append(out.Steps, waiting("wait for the next try"))
+	}
+	out.Steps = append(out.Steps, seeLogs(job), Step{Action: Cancel, Command: command("cancel", job),
+		Text: "if it cannot succeed, end it: " + command("cancel", job)})
 	return out
 }

@@ -3,7 +3,6 @@ package diagnosis
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,31 +23,52 @@ type search struct {
 	facts      *Facts
 	request    *fit.Request
 	topologies gpu.Topologies // of all nodes
+	// holders are the pods on each node.
+	holders map[string][]*corev1.Pod
 	// judged are the nodes of its pool and type.
 	judged []judged
 }
 
+// newSearch returns a search for a place for a pod. The error says what of its request cannot be read.
+func newSearch(f *Facts, pod *corev1.Pod) (*search, error) {
+	request, err := fit.RequestOf(pod)
+	if err != nil {
+		return nil, err
+	}
+	s := &search{facts: f, request: request, holders: map[string][]*corev1.Pod{}}
+	for i := range f.Holders {
+		holder := &f.Holders[i]
+		s.holders[holder.Spec.NodeName] = append(s.holders[holder.Spec.NodeName], holder)
+	}
+	return s, nil
+}
+
+// explain tells what stands against the nodes.
 func (s *search) explain(verdict string) ([]Finding, []NearMiss) {
+	if out := s.look(); len(out) > 0 {
+		return out, nil
+	}
+	return s.blockers(verdict), s.nearMisses()
+}
+
+// look judges the nodes of the pod's pool and type. It returns why there are none.
+func (s *search) look() []Finding {
 	inPool := slices.DeleteFunc(slices.Clone(s.facts.Nodes), func(node corev1.Node) bool {
 		return s.request.Pool != "" && gpu.PoolOf(&node) != s.request.Pool
 	})
 	if len(inPool) == 0 {
-		return s.wrongPool(), nil
+		return s.wrongPool()
 	}
-	holders := map[string][]*corev1.Pod{}
-	for i := range s.facts.Holders {
-		pod := &s.facts.Holders[i]
-		holders[pod.Spec.NodeName] = append(holders[pod.Spec.NodeName], pod)
-	}
+	s.judged = nil
 	for i := range inPool {
 		if node := &inPool[i]; s.request.Types.Match(node) {
-			s.judged = append(s.judged, s.judge(node, holders[node.Name]))
+			s.judged = append(s.judged, s.judge(node, s.holders[node.Name]))
 		}
 	}
 	if len(s.judged) == 0 {
-		return one(s.noSuchType(inPool)), nil
+		return one(s.noSuchType(inPool))
 	}
-	return s.blockers(verdict), s.nearMisses()
+	return nil
 }
 
 // cluster sums up the nodes, for what there is elsewhere.
@@ -95,15 +115,20 @@ func (s *search) noSuchPool() Finding {
 	out := Finding{Cause: NoSuchPool, Text: "no node is in " + s.where()}
 	if len(pools) == 0 {
 		out.Text = "the cluster has no nodes"
-		out.Advice = []string{"have the administrators add nodes"}
+		out.Steps = []Step{{Action: AddNodes, Text: "have the administrators add nodes"}}
 		return out
 	}
 	if near := nearest(s.request.Pool, known); near != "" {
-		out.Advice = append(out.Advice, fmt.Sprintf("did you mean pool %s? Move the job there: %s", near, s.moveTo(near)))
+		out.Steps = append(out.Steps, Step{Action: Move, Value: near, Command: s.moveTo(near),
+			Text: fmt.Sprintf("did you mean pool %s? Move the job there: %s", near, s.moveTo(near))})
 	}
-	out.Advice = append(out.Advice, "name a pool that has nodes: "+listOf(shortened(listed)))
-	if len(out.Advice) == 1 {
-		out.Advice = append(out.Advice, "move the job there: "+s.moveTo("POOL"))
+	if able := s.otherPools(false); len(able) > 0 {
+		best := able[0].pool
+		out.Steps = append(out.Steps, Step{Action: Move, Value: best, Command: s.moveTo(best),
+			Text: fmt.Sprintf("name a pool that has nodes for it: %s; %s moves the job there", listOf(shortened(texts(able))), s.moveTo(best))})
+	} else {
+		out.Steps = append(out.Steps, Step{Action: Move, Command: s.moveTo("POOL"),
+			Text: fmt.Sprintf("name a pool that has nodes: %s; %s moves the job there", listOf(shortened(listed)), s.moveTo("POOL"))})
 	}
 	return out
 }
@@ -116,52 +141,139 @@ func (s *search) noSuchType(inPool []corev1.Node) Finding {
 	for _, gpuType := range asked {
 		if near := nearestType(gpuType, here); near != "" {
 			out.Cause = TypeMisspelt
-			out.Advice = append(out.Advice, fmt.Sprintf("did you mean %s? Types are matched exactly, also in upper and lower case", near))
+			out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldType, Value: near, Text: fmt.Sprintf(
+				"did you mean %s? Write it in %s; types are matched exactly, also in upper and lower case", near, fieldType)})
 		}
 	}
-	elsewhere := s.poolsWithType(0)
+	elsewhere := s.elsewherePools(false)
 	if len(elsewhere) > 0 {
 		out.Cause = cmp.Or(out.Cause, TypeInOtherPool)
-		out.Advice = append(out.Advice, "use a pool that has it: "+listOf(shortened(elsewhere)), "move the job there: "+s.moveTo("POOL"))
+		out.Steps = append(out.Steps, elsewhere...)
 	}
 	if len(here) > 0 {
-		out.Advice = append(out.Advice, fmt.Sprintf("ask for a type that %s has: %s", s.where(), listOf(shortened(here))))
+		out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldType, Value: here[0],
+			Text: fmt.Sprintf("ask for a type that %s has, in %s: %s", s.where(), fieldType, listOf(shortened(here)))})
+	}
+	if len(out.Steps) == 0 {
+		out.Steps = []Step{{Action: AddNodes, Text: "ask the administrators: the nodes there have no GPU type at all"}}
 	}
 	out.Cause = cmp.Or(out.Cause, NoSuchType)
 	return out
 }
 
-// poolsWithType lists the other pools that have nodes of a type that the pod takes, of which one has a number of GPUs
-// free; the most free first.
-func (s *search) poolsWithType(free int64) []string {
-	type offer struct {
-		pool              string
-		free, total, most int64
+// offer is what another pool has for the pod.
+type offer struct {
+	pool string
+	// able is the number of its nodes that would take the pod when they are empty, ready of those that would now.
+	able, ready int
+	free, total int64
+}
+
+func texts(offers []offer) []string {
+	out := make([]string, len(offers))
+	for i, o := range offers {
+		out[i] = fmt.Sprintf("%s (%d of %d such GPUs free)", o.pool, o.free, o.total)
 	}
+	return out
+}
+
+// elsewherePools is the step into another pool: one that takes the pod now, or that could when it is empty.
+func (s *search) elsewherePools(now bool) []Step {
+	able := s.otherPools(now)
+	if len(able) == 0 {
+		return nil
+	}
+	best := able[0].pool
+	return []Step{{Action: Move, Value: best, Command: s.moveTo(best),
+		Text: fmt.Sprintf("use a pool that has it: %s; %s moves the job there", listOf(shortened(texts(able))), s.moveTo(best))}}
+}
+
+// otherPools lists the other pools with nodes that could take the pod, those that take it now first. A pool that takes
+// fewer pods than the job has is left out.
+func (s *search) otherPools(now bool) []offer {
 	offers := map[string]*offer{}
 	cluster := s.cluster()
 	for i := range s.facts.Nodes {
 		node := &s.facts.Nodes[i]
-		row, ok := cluster.Node(node.Name)
-		if !ok || row.Pool == s.request.Pool || !s.request.Types.Match(node) {
+		if !s.isOtherPool(node) || !s.neverBlocked(node) {
 			continue
 		}
-		if offers[row.Pool] == nil {
-			offers[row.Pool] = &offer{pool: row.Pool}
+		name := gpu.PoolOf(node)
+		if offers[name] == nil {
+			offers[name] = &offer{pool: name}
 		}
-		o := offers[row.Pool]
-		o.free, o.total, o.most = o.free+row.GPUs.Free, o.total+row.GPUs.Allocatable, max(o.most, row.GPUs.Free)
+		o := offers[name]
+		o.able++
+		if obstacles, _ := s.onNode(node).Obstacles(fit.NewNode(node, s.holders[node.Name], &s.topologies)); len(obstacles) == 0 {
+			o.ready++
+		}
+		if row, ok := cluster.Node(node.Name); ok {
+			gpus := row.GPUs
+			if row.SharedGPUs != nil && s.onNode(node).Demand.Shared > 0 {
+				gpus = *row.SharedGPUs
+			}
+			o.free, o.total = o.free+gpus.Free, o.total+gpus.Allocatable
+		}
 	}
-	sorted := slices.SortedFunc(maps.Values(offers), func(a, b *offer) int {
-		return cmp.Or(cmp.Compare(b.free, a.free), cmp.Compare(a.pool, b.pool))
-	})
-	var out []string
-	for _, o := range sorted {
-		if o.most >= free && o.total > 0 {
-			out = append(out, fmt.Sprintf("%s (%d of %d such GPUs free)", o.pool, o.free, o.total))
+	var out []offer
+	for _, o := range offers {
+		if !now || o.ready > 0 {
+			out = append(out, *o)
 		}
+	}
+	slices.SortFunc(out, func(a, b offer) int {
+		return cmp.Or(-cmp.Compare(min(a.ready, 1), min(b.ready, 1)), -cmp.Compare(a.free, b.free), cmp.Compare(a.pool, b.pool))
+	})
+	if s.request.Pod.Labels[names.LabelPodGroup] != "" {
+		all := s.poolsForAll(int(s.facts.Job.Desired))
+		out = slices.DeleteFunc(out, func(o offer) bool { return !slices.Contains(all, o.pool) })
 	}
 	return out
+}
+
+// isOtherPool reports whether a node is of another pool than the pod's, and of a type that the pod takes.
+func (s *search) isOtherPool(node *corev1.Node) bool {
+	return gpu.PoolOf(node) != s.request.Pool && s.request.Types.Match(node)
+}
+
+// neverBlocked reports whether a node would take the pod if it were empty, and in the pod's pool.
+func (s *search) neverBlocked(node *corev1.Node) bool {
+	obstacles, _ := s.onNode(node).Obstacles(fit.NewNode(node, nil, &s.topologies))
+	return len(obstacles) == 0
+}
+
+// onNode is what the pod would ask for in the pool of a node: moving a job there changes how it selects its nodes, and
+// whether it gets shares of GPUs or whole ones.
+func (s *search) onNode(node *corev1.Node) *fit.Request {
+	pod := s.request.Pod.DeepCopy()
+	delete(pod.Spec.NodeSelector, names.LabelPool)
+	if s.request.Pool == names.DefaultPool && pod.Spec.Affinity != nil {
+		pod.Spec.Affinity.NodeAffinity = nil // what keeps jobs of the default pool off all others
+	}
+	if pod.Annotations[names.AnnotationGPUShare] != "" {
+		shares := node.Labels[names.LabelSharing] == names.SharingMemory
+		for i := range pod.Spec.Containers {
+			convert(pod.Spec.Containers[i].Resources.Requests, shares)
+			convert(pod.Spec.Containers[i].Resources.Limits, shares)
+		}
+	}
+	request, err := fit.RequestOf(pod)
+	if err != nil {
+		return s.request
+	}
+	return request
+}
+
+// convert asks for shares of GPUs instead of whole ones, or the other way round.
+func convert(list corev1.ResourceList, shares bool) {
+	from, to := corev1.ResourceName(names.ResourceSharedGPU), corev1.ResourceName(names.ResourceGPU)
+	if shares {
+		from, to = to, from
+	}
+	if count, ok := list[from]; ok {
+		delete(list, from)
+		list[to] = count
+	}
 }
 
 func typesOf(nodes []corev1.Node) []string {

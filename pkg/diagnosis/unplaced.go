@@ -2,50 +2,112 @@ package diagnosis
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
-// unplaced explains a pod without a node.
+// unplaced explains a pod without a node: first what keeps the scheduler from looking at it, then what the pod itself
+// lacks, then what stands against the nodes.
 func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
-	if finding, ok := notTried(f, pod); ok {
-		return one(finding), nil
+	condition := conditionOf(pod, corev1.PodScheduled)
+	switch {
+	case condition.Reason == corev1.PodReasonSchedulingGated || len(pod.Spec.SchedulingGates) > 0:
+		return one(gated(pod)), nil
+	case pod.Spec.SchedulerName != names.SchedulerName && condition.Reason == "":
+		return one(otherScheduler(f, pod)), nil
 	}
+	out, misses := searched(f, pod)
+	if down, ok := schedulerDown(f, pod); ok {
+		return append(one(down), standing(out)...), misses
+	}
+	if condition.Reason == "" && !f.Simulated && !waitsForVolume(out) {
+		return append(one(turn(f)), standing(out)...), misses
+	}
+	return out, misses
+}
+
+// searched explains a pod that a scheduler looks at, by the cluster as it is now; of what the user may not read, and of
+// what the scheduler alone knows, by its verdict.
+func searched(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	verdict := verdictOn(pod)
-	request, err := fit.RequestOf(pod)
+	s, err := newSearch(f, pod)
 	switch {
 	case err != nil:
 		return one(malformed(pod, err.Error())), nil
 	case strings.Contains(verdict, "annotation "+names.GroupName):
 		return one(malformed(pod, refusal(verdict))), nil
 	}
-	_, members, gang := inventory.MissingMembers(verdict)
-	if gang {
+	if finding, ok := s.preempting(); ok {
+		return one(finding), nil
+	}
+	_, members, gathers := inventory.MissingMembers(verdict)
+	if gathers {
 		if finding, ok := gathering(f, pod, members); ok {
 			return one(finding), nil
 		}
 	}
 	out := findings(verdict, podRules)
-	if len(out) > 0 {
-		return out, nil
-	}
-	s := &search{facts: f, request: request}
-	if gang {
-		return s.gathered(members)
+	if claims, being := s.claims(); f.Space.Claims.Read {
+		if being {
+			return append(out, claims...), nil
+		}
+		out = append(out, claims...)
+	} else {
+		out = append(out, findings(verdict, claimRules)...)
 	}
 	if !f.mayRead(UnreadNodes) || !f.mayRead(UnreadPods) {
-		out = append(findings(verdict, nodeRules), findings(verdict, plainRules)...)
-		if len(out) == 0 {
-			out = one(rejected(verdict))
-		}
+		return slices.Concat(out, unread(verdict, len(out) > 0)), nil
+	}
+	also, misses := s.onNodes(verdict)
+	if len(out) > 0 {
+		also = standing(also)
+	}
+	return append(out, also...), misses
+}
+
+// unread is what the verdict alone tells of nodes and gangs.
+func unread(verdict string, explained bool) []Finding {
+	out := slices.Concat(findings(verdict, gangRules), findings(verdict, nodeRules), findings(verdict, plainRules))
+	if len(out) == 0 && !explained {
+		return one(rejected(verdict))
+	}
+	return out
+}
+
+// onNodes tells what stands against the nodes: for a member of a gang, against the next one that has no place.
+func (s *search) onNodes(verdict string) ([]Finding, []NearMiss) {
+	if out := s.look(); len(out) > 0 {
 		return out, nil
 	}
-	return s.explain(verdict)
+	blocked := s.blockers(verdict)
+	pod := s.request.Pod
+	if pod.Labels[names.LabelPodGroup] == "" {
+		return blocked, s.nearMisses()
+	}
+	if out, misses, ok := s.gang(pod); ok {
+		also := slices.DeleteFunc(standing(blocked), func(f Finding) bool {
+			return f.Cause == Busy || f.Cause == Fragmented || f.Cause == RejectedByScheduler
+		})
+		return append(out, also...), misses
+	}
+	if len(blocked) > 0 && blocked[0].Cause == RoomNow {
+		all := max(len(membersOf(s.facts, pod)), int(s.facts.Job.Desired))
+		return one(Finding{
+			Cause: WaitingForTurn, Text: fmt.Sprintf("all %d members of the job are there, and the scheduler looks for their places", all),
+			Steps: []Step{waiting("wait some seconds: the scheduler tries again by itself")},
+		}), nil
+	}
+	return blocked, s.nearMisses()
+}
+
+// waitsForVolume reports whether the scheduler has chosen a node already.
+func waitsForVolume(findings []Finding) bool {
+	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Cause == VolumeUnbound || f.Cause == MalformedRequest })
 }
 
 // refusal is the part of a verdict that says what is wrong with the pod itself.
@@ -58,28 +120,21 @@ func refusal(verdict string) string {
 }
 
 func malformed(pod *corev1.Pod, text string) Finding {
+	deletion := "gpuctl delete " + pod.Labels[names.LabelJob] + " -n " + pod.Namespace
 	return Finding{
 		Cause: MalformedRequest, Text: "the pod's request cannot be read: " + text,
-		Advice: []string{"correct it, then delete the job and submit it again: gpuctl delete " + pod.Labels[names.LabelJob] +
-			" -n " + pod.Namespace},
+		Steps: []Step{{Action: Resubmit, Field: "metadata.annotations", Command: deletion,
+			Text: "correct it, then delete the job and submit it again: " + deletion}},
 	}
 }
 
-// notTried explains a pod that no scheduler has looked at.
-func notTried(f *Facts, pod *corev1.Pod) (Finding, bool) {
-	condition := conditionOf(pod, corev1.PodScheduled)
-	switch {
-	case condition.Reason == corev1.PodReasonSchedulingGated || len(pod.Spec.SchedulingGates) > 0:
-		return gated(pod), true
-	case condition.Reason != "":
-		return Finding{}, false
-	case pod.Spec.SchedulerName != names.SchedulerName:
-		return Finding{
-			Cause: OtherScheduler, Text: fmt.Sprintf("the pod waits for a scheduler named %q, which has not looked at it", pod.Spec.SchedulerName),
-			Advice: []string{fmt.Sprintf("set schedulerName: %s, as gpuctl create does, or see that the other scheduler runs", names.SchedulerName)},
-		}, true
+func otherScheduler(f *Facts, pod *corev1.Pod) Finding {
+	return Finding{
+		Cause: OtherScheduler, Text: fmt.Sprintf("the pod waits for a scheduler named %q, which has not looked at it", pod.Spec.SchedulerName),
+		Steps: []Step{{Action: Resubmit, Field: "spec.schedulerName", Value: names.SchedulerName, Command: command("delete", &f.Job),
+			Text: fmt.Sprintf("delete the job, set schedulerName: %s, as gpuctl create does, and submit it again", names.SchedulerName)},
+			{Action: AskAdministrators, Text: "see that the other scheduler runs"}},
 	}
-	return schedulerState(f), true
 }
 
 func gated(pod *corev1.Pod) Finding {
@@ -89,33 +144,50 @@ func gated(pod *corev1.Pod) Finding {
 	}
 	return Finding{
 		Cause: SchedulingGated, Text: "the pod is held back by scheduling gate " + listOf(gates),
-		Advice: []string{"wait until what set the gate takes it away, such as a queue or quota system; ask who runs it"},
+		Steps: []Step{{Action: OpenGate, Name: listOf(gates),
+			Text: "wait until what set the gate takes it away, such as a queue or quota system; ask who runs it"}},
 	}
 }
 
-// schedulerState tells a scheduler that is busy from one that is not there, by its lease.
-func schedulerState(f *Facts) Finding {
-	turn := Finding{
+// turn explains a pod that the scheduler has not come to yet.
+func turn(f *Facts) Finding {
+	out := Finding{
 		Cause: WaitingForTurn, Text: "the scheduler has not looked at the pod yet",
-		Advice: []string{"wait: pods of higher priority, and older ones, come first"},
+		Steps: []Step{waiting("wait: pods of higher priority, and older ones, come first")},
 	}
+	if !f.mayRead(UnreadLease) {
+		out.Steps = append(out.Steps, Step{Action: AskAdministrators, Text: "if it lasts, ask the administrators whether " + names.SchedulerName + " is running"})
+	}
+	return out
+}
+
+// schedulerDown tells a scheduler that is not there, by its lease. Whatever a scheduler said before it died, nobody
+// looks at the pod again. One that runs alone may do without a lease: then a pod that nobody has looked at for a while
+// shows that there is none.
+func schedulerDown(f *Facts, pod *corev1.Pod) (Finding, bool) {
 	switch {
-	case !f.mayRead(UnreadLease):
-		turn.Advice = append(turn.Advice, "if it lasts, ask the administrators whether "+names.SchedulerName+" is running")
-		return turn
+	case !f.mayRead(UnreadLease) || f.Simulated:
+		return Finding{}, false
+	case f.Lease == nil && (verdictOn(pod) != "" || f.Now.Sub(pod.CreationTimestamp.Time) < slowScheduler):
+		return Finding{}, false
 	}
 	switch leader := inventory.LeaderOf(f.Lease, f.Now); {
 	case leader.Places():
-		return turn
+		return Finding{}, false
 	case leader.State == inventory.LeaderDead:
-		return down(fmt.Sprintf("no %s has been running for %s", names.SchedulerName, leader.Silent.Round(second)))
+		return down(fmt.Sprintf("no %s has been running for %s", names.SchedulerName, span(leader.Silent))), true
 	}
-	return down("no " + names.SchedulerName + " is running")
+	return down("no " + names.SchedulerName + " is running"), true
 }
+
+// slowScheduler is how long a scheduler without a lease may take to look at a pod.
+const slowScheduler = 5 * second
 
 func down(text string) Finding {
 	return Finding{
 		Cause: SchedulerDown, Text: text + ", so nobody looks at the pod",
-		Advice: []string{"have the administrators start it: kubectl -n kube-system get deployment " + names.SchedulerName},
+		Steps: []Step{{Action: StartScheduler, Kind: "Deployment", Name: names.SchedulerName,
+			Command: "kubectl -n kube-system get deployment " + names.SchedulerName,
+			Text:    "have the administrators start it: kubectl -n kube-system get deployment " + names.SchedulerName}},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
@@ -31,6 +33,14 @@ type JobDetail struct {
 	Services  []Service `json:"services,omitempty"`
 	// Events are those of the job's object, its pods and all between them, the oldest first.
 	Events []Event `json:"events,omitempty"`
+	// Past are the events of pods of the job that are gone.
+	Past []Event `json:"-"`
+	// Template is what the job's pods are made from, nil when only pods of the job are left.
+	Template *corev1.PodTemplateSpec `json:"-"`
+	// TimeLimit is how long the job may run, 0 for ever.
+	TimeLimit time.Duration `json:"-"`
+	// Noticed says that a controller of Kubernetes has looked at the job.
+	Noticed bool `json:"-"`
 }
 
 // Container is what each pod of a job runs and asks.
@@ -63,6 +73,8 @@ type Event struct {
 	Message string    `json:"message"`
 	Count   int32     `json:"count"`
 	Last    time.Time `json:"last"`
+	// Related is the pod that an event is about beside its object, as namespace/name: who preempted a pod.
+	Related string `json:"-"`
 }
 
 // Details reads all about the jobs of a query: three requests more than [Reader.Jobs] has. The query names a job and
@@ -130,6 +142,7 @@ func BuildDetails(objects Objects, services []corev1.Service, sets []appsv1.Repl
 			}
 		}
 		out[i].Events = buildEvents(objects.Events, uids)
+		out[i].Past = pastEvents(objects.Events, out[i].Events, uids)
 		out[i].describe(objects)
 	}
 	return out
@@ -144,6 +157,9 @@ func (d *JobDetail) describe(objects Objects) {
 			d.Description = job.Annotations[names.AnnotationDescription]
 			d.Submitted = job.Annotations[names.AnnotationSubmitted]
 			d.Container = buildContainer(&job.Spec.Template.Spec)
+			d.Template = &job.Spec.Template
+			d.TimeLimit = time.Duration(ptr.Deref(job.Spec.ActiveDeadlineSeconds, 0)) * time.Second
+			d.Noticed = job.Status.StartTime != nil || len(job.Status.Conditions) > 0
 		}
 	}
 	for i := range objects.Deployments {
@@ -152,6 +168,8 @@ func (d *JobDetail) describe(objects Objects) {
 			d.Description = deployment.Annotations[names.AnnotationDescription]
 			d.Submitted = deployment.Annotations[names.AnnotationSubmitted]
 			d.Container = buildContainer(&deployment.Spec.Template.Spec)
+			d.Template = &deployment.Spec.Template
+			d.Noticed = deployment.Status.ObservedGeneration >= deployment.Generation
 		}
 	}
 }
@@ -190,6 +208,29 @@ func buildEvents(events []corev1.Event, uids map[types.UID]bool) []Event {
 	return out
 }
 
+// createdPod is how the controllers of Kubernetes note that they have made a pod.
+const createdPod = "Created pod: "
+
+// pastEvents returns the events of pods that the controllers of a job have made, as known events say, and that are not
+// there any more.
+func pastEvents(events []corev1.Event, known []Event, uids map[types.UID]bool) []Event {
+	made := map[string]bool{}
+	for _, event := range known {
+		if name, ok := strings.CutPrefix(event.Message, createdPod); ok && event.Reason == "SuccessfulCreate" {
+			made[name] = true
+		}
+	}
+	var out []Event
+	for i := range events {
+		object := events[i].InvolvedObject
+		if object.Kind == "Pod" && made[object.Name] && !uids[object.UID] {
+			out = append(out, buildEvent(&events[i]))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Event) int { return a.Last.Compare(b.Last) })
+	return out
+}
+
 // buildEvent reads both forms of an event: the old one counts in itself, the new one in its series.
 func buildEvent(e *corev1.Event) Event {
 	out := Event{
@@ -199,6 +240,9 @@ func buildEvent(e *corev1.Event) Event {
 		Message: e.Message,
 		Count:   max(1, e.Count),
 		Last:    e.LastTimestamp.Time,
+	}
+	if e.Related != nil {
+		out.Related = e.Related.Namespace + "/" + e.Related.Name
 	}
 	if e.Series != nil {
 		out.Count, out.Last = e.Series.Count, e.Series.LastObservedTime.Time

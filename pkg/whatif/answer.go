@@ -16,7 +16,7 @@ func NewAnswer(around diagnosis.Facts, outcome *Outcome, policy string) Answer {
 	answer := Answer{Jobs: []Job{}, Evicted: outcome.Evicted, Policy: policy}
 	for _, pods := range byJob(outcome.Pods) {
 		facts := around
-		facts.Pods = pods
+		facts.Pods, facts.Simulated = pods, true
 		facts.Job.Namespace, facts.Job.Name = pods[0].Namespace, pods[0].Labels[names.LabelJob]
 		facts.Job.Kind = pods[0].Labels[names.LabelJobType]
 		facts.Job.Status = inventory.StatusPending

@@ -1,0 +1,160 @@
+package diagnosis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// aside is that a pod of the job was told to leave its node.
+type aside struct {
+	Finding
+	// holds says that who took its place is still there.
+	holds bool
+}
+
+// disruption is one pod of the job that was told to leave.
+type disruption struct {
+	pod, node string
+	at        time.Time
+	// reason is that of the pod's condition DisruptionTarget.
+	reason string
+	// by is the pod that takes its place, as namespace/name; "" if that is not known.
+	by string
+	// message is Kubernetes' own.
+	message string
+}
+
+// pushedAside tells of the pod that was told to leave last, if that is why the job has to start anew. The pod shows it
+// by its condition; once it is gone, the event that it left behind does.
+func pushedAside(f *Facts) (aside, bool) {
+	last, ok := lastDisruption(f)
+	if !ok {
+		return aside{}, false
+	}
+	out := aside{}
+	where := ""
+	if last.node != "" {
+		where = " on node " + last.node
+	}
+	switch last.reason {
+	case corev1.PodReasonPreemptionByScheduler:
+		who, holds := f.whoIs(last.by)
+		out.Cause, out.holds = Preempted, holds
+		out.Text = fmt.Sprintf("preempted by %s, %s: pod %s had to leave%s for a job of higher priority", who, f.since(last.at), last.pod, where)
+		out.Steps = []Step{waiting("wait until that job ends: the job starts again by itself")}
+	default:
+		out.Cause = Evicted
+		out.Text = fmt.Sprintf("pod %s was told to leave%s, %s: %s", last.pod, where, f.since(last.at), whyLeft(last))
+		out.Steps = []Step{waiting("wait: Kubernetes makes another pod, which starts where there is room")}
+	}
+	return out, true
+}
+
+// whyLeft says who told a pod to leave.
+func whyLeft(last disruption) string {
+	switch last.reason {
+	case "DeletionByTaintManager":
+		return "its node was not ready for too long, or got a taint that it does not tolerate"
+	case "EvictionByEvictionAPI":
+		return "it was evicted, as kubectl drain and gpuctl advise defrag do"
+	case "DeletionByPodGC":
+		return "its node is gone"
+	case corev1.PodReasonTerminationByKubelet:
+		return "its node ran short of memory or disk, or was shut down"
+	}
+	return strings.TrimRight(cmp.Or(last.message, last.reason), " .")
+}
+
+// lastDisruption finds the pod of the job that was told to leave last.
+func lastDisruption(f *Facts) (disruption, bool) {
+	var all []disruption
+	for i := range f.Pods {
+		pod := &f.Pods[i]
+		condition := conditionOf(pod, corev1.DisruptionTarget)
+		if condition.Status == corev1.ConditionTrue && !lives(pod) {
+			all = append(all, disruption{pod: pod.Name, node: pod.Spec.NodeName, at: condition.LastTransitionTime.Time,
+				reason: condition.Reason, message: condition.Message, by: preemptorIn(f.Job.Events, pod.Name)})
+		}
+	}
+	for _, event := range f.Job.Past {
+		switch event.Reason {
+		case "Preempted":
+			all = append(all, disruption{pod: podIn(event), at: event.Last, reason: corev1.PodReasonPreemptionByScheduler, by: event.Related})
+		case "TaintManagerEviction":
+			all = append(all, disruption{pod: podIn(event), at: event.Last, reason: "DeletionByTaintManager"})
+		}
+	}
+	if len(all) == 0 {
+		return disruption{}, false
+	}
+	return slices.MaxFunc(all, func(a, b disruption) int { return a.at.Compare(b.at) }), true
+}
+
+func podIn(event inventory.Event) string { return strings.TrimPrefix(event.Object, "Pod/") }
+
+func preemptorIn(events []inventory.Event, pod string) string {
+	for _, event := range slices.Backward(events) {
+		if event.Reason == "Preempted" && podIn(event) == pod {
+			return event.Related
+		}
+	}
+	return ""
+}
+
+// whoIs names the job of a pod, and says whether the pod still holds its place.
+func (f *Facts) whoIs(pod string) (who string, holds bool) {
+	if pod == "" {
+		return "a pod of higher priority", false
+	}
+	namespace, name, _ := strings.Cut(pod, "/")
+	for i := range f.Holders {
+		holder := &f.Holders[i]
+		if holder.Namespace == namespace && holder.Name == name {
+			if job := holder.Labels[names.LabelJob]; job != "" {
+				return fmt.Sprintf("job %s of namespace %s", job, namespace), true
+			}
+			return fmt.Sprintf("pod %s of namespace %s", name, namespace), true
+		}
+	}
+	return fmt.Sprintf("pod %s of namespace %s", name, namespace), false
+}
+
+// leaving explains a job whose pods all leave, or have just left: the next ones are made when they are gone.
+func leaving(f *Facts) (Finding, bool) {
+	var going []*corev1.Pod
+	for i := range f.Pods {
+		if pod := &f.Pods[i]; pod.DeletionTimestamp != nil && !ended(pod) {
+			going = append(going, pod)
+		}
+	}
+	if told, ok := pushedAside(f); ok {
+		if len(going) > 0 {
+			told.Text += fmt.Sprintf("; it has until %s to end, then Kubernetes makes another one",
+				going[0].DeletionTimestamp.In(f.Now.Location()).Format("15:04:05"))
+		}
+		return told.Finding, true
+	}
+	if len(going) == 0 {
+		return Finding{}, false
+	}
+	return Finding{
+		Cause: Replacing, Text: fmt.Sprintf("pod %s was deleted and is ending, %s; Kubernetes makes another one when it is gone",
+			going[0].Name, f.since(going[0].DeletionTimestamp.Add(-grace(going[0])))),
+		Steps: []Step{waiting("wait until it has ended")},
+	}, true
+}
+
+func grace(pod *corev1.Pod) time.Duration {
+	if pod.DeletionGracePeriodSeconds == nil {
+		return 0
+	}
+	return time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+}

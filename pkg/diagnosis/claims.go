@@ -1,0 +1,163 @@
+package diagnosis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+const kindClaim = "PersistentVolumeClaim"
+
+// selectedNode is where the scheduler notes for which node a volume has to be made.
+const selectedNode = "volume.kubernetes.io/selected-node"
+
+// missingClaim is what to do about a claim that is not there.
+func missingClaim(name string) []Step {
+	return []Step{
+		{Action: CreateObject, Kind: kindClaim, Name: name, Text: fmt.Sprintf("create the claim %s in this namespace", name)},
+		{Action: SetField, Field: fieldWorkdirs, Text: "correct its name in the job, in pvc of storage.workdirs"},
+	}
+}
+
+// claims tells which of the pod's claims have no volume, or one out of reach, as they are now. being says that the
+// scheduler has chosen a node and waits for the volume to be made there.
+func (s *search) claims() (out []Finding, being bool) {
+	if !s.facts.Space.Claims.Read {
+		return nil, false
+	}
+	for _, volume := range s.request.Pod.Spec.Volumes {
+		if volume.PersistentVolumeClaim == nil {
+			continue
+		}
+		name := volume.PersistentVolumeClaim.ClaimName
+		at := slices.IndexFunc(s.facts.Space.Claims.Items, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name })
+		if at < 0 {
+			out = append(out, Finding{Cause: VolumeMissing, Text: "the namespace has no PersistentVolumeClaim " + name, Steps: missingClaim(name)})
+			continue
+		}
+		claim := &s.facts.Space.Claims.Items[at]
+		finding, ok := s.claim(claim)
+		if ok {
+			out = append(out, finding)
+			being = being || claim.Annotations[selectedNode] != ""
+		}
+	}
+	return out, being
+}
+
+// claim tells what is wrong with one claim.
+func (s *search) claim(claim *corev1.PersistentVolumeClaim) (Finding, bool) {
+	switch {
+	case claim.DeletionTimestamp != nil:
+		return Finding{Cause: VolumeMissing, Text: fmt.Sprintf("the PersistentVolumeClaim %s is being deleted", claim.Name),
+			Steps: missingClaim(claim.Name)[1:]}, true
+	case claim.Status.Phase == corev1.ClaimLost:
+		return Finding{Cause: VolumeMissing, Text: fmt.Sprintf("the volume %s of the PersistentVolumeClaim %s is gone", claim.Spec.VolumeName, claim.Name),
+			Steps: []Step{{Action: CreateObject, Kind: kindClaim, Name: claim.Name, Text: fmt.Sprintf("create the claim %s anew", claim.Name)}}}, true
+	case claim.Spec.VolumeName == "" && claim.Annotations[selectedNode] != "":
+		return Finding{Cause: VolumeUnbound, Text: fmt.Sprintf("the scheduler has chosen node %s, and waits for the volume of claim %s to be made there%s",
+			claim.Annotations[selectedNode], claim.Name, ofClass(claim)),
+			Steps: []Step{waiting("wait some minutes: the provisioner makes the volume"),
+				inspecting("if it lasts, see why", "kubectl describe pvc "+claim.Name+" -n "+claim.Namespace)}}, true
+	case claim.Spec.VolumeName == "" && s.says("unbound immediate PersistentVolumeClaims", "didn't find available persistent volumes"):
+		return unbound(claim), true
+	case claim.Spec.VolumeName != "":
+		return s.elsewhere(claim)
+	}
+	return Finding{}, false
+}
+
+// says reports whether the scheduler's verdict on the pod contains one of the texts, which are kube-scheduler's.
+func (s *search) says(texts ...string) bool {
+	verdict := verdictOn(s.request.Pod)
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(verdict, text) })
+}
+
+func unbound(claim *corev1.PersistentVolumeClaim) Finding {
+	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	describe := "kubectl describe pvc " + claim.Name + " -n " + claim.Namespace
+	return Finding{
+		Cause: VolumeUnbound, Text: fmt.Sprintf("claim %s is not bound: no volume of %s%s is there for it", claim.Name, &size, ofClass(claim)),
+		Steps: []Step{
+			{Action: CreateObject, Kind: "PersistentVolume", Name: claim.Name, Field: className(claim), Value: size.String(),
+				Text: fmt.Sprintf("ask the administrators for a volume of at least %s%s, or for a provisioner that makes it; see %s", &size, ofClass(claim), describe)},
+			{Action: SetField, Field: fieldWorkdirs, Text: "use another claim, in pvc of storage.workdirs"},
+		},
+	}
+}
+
+func className(claim *corev1.PersistentVolumeClaim) string {
+	if claim.Spec.StorageClassName == nil {
+		return ""
+	}
+	return *claim.Spec.StorageClassName
+}
+
+func ofClass(claim *corev1.PersistentVolumeClaim) string {
+	if class := className(claim); class != "" {
+		return " of storage class " + class
+	}
+	return " without a storage class"
+}
+
+// elsewhere tells that none of the pod's nodes reaches the claim's volume, and which pools do.
+func (s *search) elsewhere(claim *corev1.PersistentVolumeClaim) (Finding, bool) {
+	at := slices.IndexFunc(s.facts.Space.Volumes, func(v corev1.PersistentVolume) bool { return v.Name == claim.Spec.VolumeName })
+	if at < 0 || s.facts.Space.Volumes[at].Spec.NodeAffinity == nil || s.facts.Space.Volumes[at].Spec.NodeAffinity.Required == nil {
+		return Finding{}, false
+	}
+	volume := &s.facts.Space.Volumes[at]
+	reach, err := nodeaffinity.NewNodeSelector(volume.Spec.NodeAffinity.Required)
+	if err != nil {
+		return Finding{}, false
+	}
+	var pools []string
+	near, far := 0, 0
+	for i := range s.facts.Nodes {
+		node := &s.facts.Nodes[i]
+		switch in, reached := s.request.InScope(node), reach.Match(node); {
+		case in && reached:
+			near++
+		case in:
+			far++
+		case reached && s.neverBlocked(node):
+			pools = append(pools, gpu.PoolOf(node))
+		}
+	}
+	if near > 0 || far == 0 {
+		return Finding{}, false
+	}
+	slices.Sort(pools)
+	pools = slices.Compact(pools)
+	out := Finding{Cause: VolumeElsewhere, Nodes: far, Text: fmt.Sprintf("claim %s is bound to volume %s, which only nodes with %s reach, and %s has none of them",
+		claim.Name, volume.Name, selectorText(volume.Spec.NodeAffinity.Required), s.where())}
+	if len(pools) > 0 {
+		out.Steps = append(out.Steps, Step{Action: Move, Value: pools[0], Command: s.moveTo(pools[0]),
+			Text: fmt.Sprintf("move the job to a pool there (%s): %s", listOf(shortened(pools)), s.moveTo(pools[0]))})
+	}
+	out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldWorkdirs, Text: "use another claim, whose volume the pool reaches, in pvc of storage.workdirs"})
+	return out, true
+}
+
+// selectorText puts in words which nodes a volume is for.
+func selectorText(selector *corev1.NodeSelector) string {
+	var terms []string
+	for _, term := range selector.NodeSelectorTerms {
+		var all []string
+		for _, e := range slices.Concat(term.MatchExpressions, term.MatchFields) {
+			switch e.Operator {
+			case corev1.NodeSelectorOpIn:
+				all = append(all, e.Key+"="+strings.Join(e.Values, "|"))
+			default:
+				all = append(all, strings.TrimSpace(e.Key+" "+string(e.Operator)+" "+strings.Join(e.Values, "|")))
+			}
+		}
+		terms = append(terms, strings.Join(all, ", "))
+	}
+	return strings.Join(terms, " or ")
+}

@@ -1,0 +1,236 @@
+package diagnosis
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// levelLabel is the label by which a namespace enforces Pod Security.
+const levelLabel = "pod-security.kubernetes.io/enforce"
+
+// isClosing reports whether the job's namespace is being deleted.
+func isClosing(f *Facts) bool {
+	return f.Space.Namespace != nil && f.Space.Namespace.DeletionTimestamp != nil
+}
+
+func closing(f *Facts) Finding {
+	out := Finding{
+		Cause: NamespaceTerminating,
+		Text: fmt.Sprintf("namespace %s is being deleted, since %s, and nothing starts in it any more",
+			f.Job.Namespace, f.since(f.Space.Namespace.DeletionTimestamp.Time)),
+		Steps: []Step{{Action: UseNamespace, Command: command("export", &f.Job),
+			Text: "create the job in another namespace: " + command("export", &f.Job) + " writes its YAML"}},
+	}
+	for _, condition := range f.Space.Namespace.Status.Conditions {
+		if condition.Type == corev1.NamespaceFinalizersRemaining && condition.Status == corev1.ConditionTrue {
+			out.Text += "; its deletion is held up: " + strings.TrimRight(condition.Message, ".")
+		}
+	}
+	return out
+}
+
+// isShort reports whether the job has fewer pods than it wants.
+func isShort(f *Facts) bool {
+	alive := int32(0)
+	for i := range f.Pods {
+		if lives(&f.Pods[i]) || f.Pods[i].Status.Phase == corev1.PodSucceeded {
+			alive++
+		}
+	}
+	return alive < max(f.Job.Desired, 1)
+}
+
+// keptOut tells what keeps the API server from letting in the pods that the job lacks. Quotas and limit ranges are
+// looked at as they are now. What else the API server said when a controller last tried counts as long as the cluster
+// does not show that it has changed since.
+func keptOut(f *Facts) []Finding {
+	if !isShort(f) || f.Simulated {
+		return nil
+	}
+	if over := overQuota(f); len(over) > 0 {
+		return over
+	}
+	if over := beyondLimits(f); len(over) > 0 {
+		return over
+	}
+	if f.Job.Reason != "FailedCreate" {
+		return nil
+	}
+	said, ok := refusalOf(f)
+	if !ok {
+		return nil
+	}
+	return one(said)
+}
+
+// refusalOf puts in words what the API server said last, unless the cluster shows that this is over.
+func refusalOf(f *Facts) (Finding, bool) {
+	for _, rule := range creationRules {
+		match := rule.pattern.FindStringSubmatch(f.Job.Message)
+		if match == nil {
+			continue
+		}
+		finding := rule.finding(f, match)
+		if rule.over != nil && rule.over(f, match) {
+			return again(f, finding), true
+		}
+		finding.Text += f.refusedAt()
+		return finding, true
+	}
+	return Finding{
+		Cause: RefusedByAPIServer, Text: "the API server refuses the job's pods: " + f.Job.Message + f.refusedAt(),
+		Steps: []Step{{Action: AskAdministrators, Text: "change the job as the message says, or ask the administrators of the cluster"}},
+	}, true
+}
+
+// refusedAt says when the API server refused the last time.
+func (f *Facts) refusedAt() string {
+	if event, ok := lastEvent(f.Job.Events, "FailedCreate"); ok {
+		return " (refused " + f.since(event.Last) + ")"
+	}
+	return ""
+}
+
+// again tells that what kept the pods out is over, and that Kubernetes will try again.
+func again(f *Facts, before Finding) Finding {
+	return Finding{
+		Cause: WaitingForControllers,
+		Text:  "Kubernetes could not create the job's pods, and nothing stands against them any more. Before: " + before.Text + f.refusedAt(),
+		Steps: []Step{waiting("wait: Kubernetes tries again by itself, within a minute for a job that ends, and within 17 minutes for one that serves")},
+	}
+}
+
+// creationRule recognises one refusal of the API server.
+type creationRule struct {
+	pattern *regexp.Regexp
+	finding func(f *Facts, match []string) Finding
+	// over reports whether the cluster shows that the refusal does not hold any more; nil where nothing can show it.
+	over func(f *Facts, match []string) bool
+}
+
+var creationRules = []creationRule{
+	{regexp.MustCompile(`exceeded quota: ([^,]+), requested: (\S+), used: (\S+), limited: (\S+)`), quotaRefused,
+		func(f *Facts, _ []string) bool { return f.Space.Quotas.Read && f.Job.Template != nil }},
+	{regexp.MustCompile(`failed quota: ([^:]+): must specify (.*)`), quotaUnspecified, quotaGone},
+	{regexp.MustCompile(`no PriorityClass with name (\S+) was found`), noPriorityClass,
+		func(f *Facts, m []string) bool {
+			return slices.ContainsFunc(f.Space.Classes.Items, func(c priorityClass) bool { return c.Name == m[1] })
+		}},
+	{regexp.MustCompile(`serviceaccount "([^"]+)" not found`), noServiceAccount, nil},
+	{regexp.MustCompile(`((?:maximum|minimum) \S+ usage per (?:Container|Pod) is .*)$`), limitRefused,
+		func(f *Facts, _ []string) bool { return f.Space.Limits.Read && f.Job.Template != nil }},
+	{regexp.MustCompile(`violates PodSecurity "([^":]+)(?::[^"]*)?": (.*)$`), insecure, func(f *Facts, m []string) bool {
+		return f.Space.Namespace != nil && f.Space.Namespace.Labels[levelLabel] != m[1]
+	}},
+	{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)$`), policyRefused, nil},
+	{regexp.MustCompile(`failed calling webhook "([^"]+)": (.*)$`), webhookSilent, nil},
+	{regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: (.*))?$`), webhookRefused, nil},
+}
+
+func noPriorityClass(f *Facts, m []string) Finding {
+	out := Finding{Cause: NoSuchPriorityClass, Text: "there is no PriorityClass " + m[1], Steps: []Step{{
+		Action: InstallPriorityClasses, Kind: "PriorityClass", Name: m[1],
+		Text: "have the administrators install the priority classes: kubectl apply -k manifests/scheduler",
+	}}}
+	if !slices.Contains([]string{names.PriorityClassHigh, names.PriorityClassMedium, names.PriorityClassLow}, m[1]) {
+		out.Steps = []Step{{Action: Resubmit, Field: "spec.priorityClassName", Command: command("delete", &f.Job),
+			Text: "delete the job, give it priority high, medium or low, and submit it again"}, {
+			Action: InstallPriorityClasses, Kind: "PriorityClass", Name: m[1], Text: "have the administrators create the class " + m[1],
+		}}
+	}
+	return out
+}
+
+func noServiceAccount(_ *Facts, m []string) Finding {
+	return Finding{Cause: NoSuchServiceAccount, Text: "the namespace has no service account " + m[1], Steps: []Step{{
+		Action: CreateObject, Kind: "ServiceAccount", Name: m[1], Text: "create it: kubectl create serviceaccount " + m[1],
+	}}}
+}
+
+// insecure explains Pod Security to the end: which level, what of the pod it forbids, and what can be done with a YAML
+// that knows no security context.
+func insecure(f *Facts, m []string) Finding {
+	level, forbidden := m[1], m[2]
+	out := Finding{Cause: PodSecurityViolated, Text: fmt.Sprintf("the namespace enforces Pod Security %q: %s", level, forbidden)}
+	if strings.Contains(forbidden, "hostPath") {
+		out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldWorkdirs,
+			Text: "leave out the workdirs that are paths of the node; mount a claim instead, with pvc or size"})
+	}
+	if level == "restricted" {
+		out.Text += ". A job of gpuctl cannot meet this level: its YAML sets no security context"
+		out.Steps = append(out.Steps, Step{Action: UseNamespace, Command: command("export", &f.Job),
+			Text: "use a namespace of level baseline: " + command("export", &f.Job) + " writes the job's YAML"})
+	}
+	relaxed := map[string]string{"restricted": "baseline", "baseline": "privileged"}[level]
+	label := fmt.Sprintf("kubectl label namespace %s %s=%s --overwrite", f.Job.Namespace, levelLabel, cmp.Or(relaxed, "privileged"))
+	out.Steps = append(out.Steps, Step{Action: LabelNamespace, Field: levelLabel, Value: relaxed, Kind: "Namespace", Name: f.Job.Namespace,
+		Command: label, Text: "have the administrators relax it: " + label})
+	return out
+}
+
+func policyRefused(f *Facts, m []string) Finding {
+	return Finding{
+		Cause: RefusedByPolicy, Text: fmt.Sprintf("policy %s of the cluster refuses the job's pods: %s", m[1], strings.TrimRight(m[2], " .")),
+		Steps: []Step{
+			{Action: Resubmit, Kind: "ValidatingAdmissionPolicy", Name: m[1], Command: command("delete", &f.Job),
+				Text: "change the job as the policy says, then delete it and submit it again"},
+			{Action: ChangePolicy, Kind: "ValidatingAdmissionPolicy", Name: m[1], Text: "ask the administrators for an exemption from policy " + m[1]},
+		},
+	}
+}
+
+func webhookRefused(f *Facts, m []string) Finding {
+	return Finding{
+		Cause: RefusedByAPIServer, Text: sentence(fmt.Sprintf("the admission webhook %s of the cluster refuses the job's pods", m[1]), m[2]),
+		Steps: []Step{
+			{Action: Resubmit, Kind: "Webhook", Name: m[1], Command: command("delete", &f.Job),
+				Text: "change the job as the message says, then delete it and submit it again"},
+			{Action: MendWebhook, Kind: "Webhook", Name: m[1], Text: "ask the administrators who runs " + m[1]},
+		},
+	}
+}
+
+func webhookSilent(_ *Facts, m []string) Finding {
+	return Finding{
+		Cause: WebhookFailing, Text: fmt.Sprintf("the admission webhook %s does not answer, and the API server creates no pod without it: %s", m[1], m[2]),
+		Steps: []Step{{Action: MendWebhook, Kind: "Webhook", Name: m[1],
+			Text: fmt.Sprintf("tell the administrators: webhook %s has to answer again, or to be removed; then Kubernetes creates the pods by itself", m[1])}},
+	}
+}
+
+// notCreated explains a job of which no pod exists, though nothing is known to stand against them.
+func notCreated(f *Facts) Finding {
+	age := f.Now.Sub(f.Job.Created)
+	out := Finding{Cause: WaitingForControllers, Text: "Kubernetes has not created the job's pods",
+		Steps: []Step{waiting("wait a moment: Kubernetes creates them")}}
+	switch {
+	case f.Job.Noticed:
+		out.Text += " yet, though its job controller has seen the job"
+	case age > slowController:
+		out.Text += fmt.Sprintf(": no controller has looked at the job, which was created %s ago", span(age))
+		out.Steps = []Step{{Action: StartControllers, Kind: "Deployment", Name: "kube-controller-manager",
+			Text: "tell the administrators: kube-controller-manager is not running, or far behind"}}
+	}
+	return out
+}
+
+// slowController is how long a healthy controller may take to notice a job.
+const slowController = 5 * second
+
+// lastEvent returns the newest event with one of the reasons.
+func lastEvent(events []inventory.Event, reasons ...string) (inventory.Event, bool) {
+	for _, event := range slices.Backward(events) {
+		if slices.Contains(reasons, event.Reason) {
+			return event, true
+		}
+	}
+	return inventory.Event{}, false
+}

@@ -1,0 +1,120 @@
+package diagnosis
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// lostNodes tells of pods on nodes that are not ready, or not there. Kubernetes goes on showing them as running for
+// minutes, and nobody knows whether they do.
+func lostNodes(f *Facts) []Finding {
+	if !f.mayRead(UnreadNodes) || f.Simulated {
+		return nil
+	}
+	var out []Finding
+	var told []string
+	for i := range f.Pods {
+		pod := &f.Pods[i]
+		name := pod.Spec.NodeName
+		if name == "" || ended(pod) || slices.Contains(told, name) {
+			continue
+		}
+		told = append(told, name)
+		at := slices.IndexFunc(f.Nodes, func(node corev1.Node) bool { return node.Name == name })
+		if at < 0 {
+			out = append(out, noSuchNode(f, pod))
+			continue
+		}
+		if ready := readyOf(&f.Nodes[at]); ready.Status != corev1.ConditionTrue {
+			out = append(out, notReadyUnder(f, pod, ready))
+		}
+	}
+	return out
+}
+
+// noSuchNode tells of a pod on a node that does not exist: it was deleted, or the pod was made for it.
+func noSuchNode(f *Facts, pod *corev1.Pod) Finding {
+	name := pod.Spec.NodeName
+	if template := podOf(f); template != nil && template.Spec.NodeName == name {
+		return Finding{
+			Cause: NodeLost, Text: fmt.Sprintf("the job names its node itself, with nodeName: %s, and there is no such node", name),
+			Steps: []Step{{Action: Resubmit, Field: "spec.nodeName", Command: command("delete", &f.Job),
+				Text: "delete the job, leave nodeName out so that the scheduler chooses, and submit it again"}},
+		}
+	}
+	return Finding{
+		Cause: NodeLost, Text: fmt.Sprintf("node %s, on which pod %s was, has been deleted", name, pod.Name), Nodes: 1, Examples: []string{name},
+		Steps: []Step{waiting("wait: within a minute or two Kubernetes removes the pod, and makes another one")},
+	}
+}
+
+func notReadyUnder(f *Facts, pod *corev1.Pod, ready corev1.NodeCondition) Finding {
+	text := fmt.Sprintf("node %s, on which pod %s is, has not been ready", pod.Spec.NodeName, pod.Name)
+	if at := ready.LastTransitionTime; !at.IsZero() {
+		text += " for " + span(f.Now.Sub(at.Time))
+	}
+	text += ": whether the pod still runs is not known"
+	out := Finding{Cause: NodeLost, Text: text, Nodes: 1, Examples: []string{pod.Spec.NodeName}}
+	mend := Step{Action: MendNode, Kind: "Node", Name: pod.Spec.NodeName, Command: "kubectl describe node " + pod.Spec.NodeName}
+	switch until, evicts := leavesAt(pod, f); {
+	case pod.DeletionTimestamp != nil:
+		mend.Text = fmt.Sprintf("tell the administrators: the pod leaves once the node answers again, or is deleted: kubectl delete node %s", pod.Spec.NodeName)
+	case evicts:
+		mend.Text = fmt.Sprintf("tell the administrators: kubectl describe node %s. If it stays away, Kubernetes tells the pod to leave in %s, "+
+			"and it is replaced once the node is back, or deleted", pod.Spec.NodeName, span(until))
+	default:
+		mend.Text = "tell the administrators: kubectl describe node " + pod.Spec.NodeName
+	}
+	out.Steps = []Step{mend}
+	return out
+}
+
+// leavesAt is how long it takes until a pod is told to leave its lost node; false if it never is.
+func leavesAt(pod *corev1.Pod, f *Facts) (time.Duration, bool) {
+	at := slices.IndexFunc(f.Nodes, func(node corev1.Node) bool { return node.Name == pod.Spec.NodeName })
+	for _, taint := range f.Nodes[at].Spec.Taints {
+		lost := taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable
+		if !lost || taint.Effect != corev1.TaintEffectNoExecute || taint.TimeAdded == nil {
+			continue
+		}
+		for _, toleration := range pod.Spec.Tolerations {
+			if toleration.Key == taint.Key && toleration.TolerationSeconds != nil {
+				return max(0, taint.TimeAdded.Add(time.Duration(*toleration.TolerationSeconds)*time.Second).Sub(f.Now)), true
+			}
+		}
+	}
+	return 0, false
+}
+
+func readyOf(node *corev1.Node) corev1.NodeCondition {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition
+		}
+	}
+	return corev1.NodeCondition{}
+}
+
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// podOf is a pod as the job's controller makes it, nil where the job's object may not be read or is gone.
+func podOf(f *Facts) *corev1.Pod {
+	template := f.Job.Template
+	if template == nil {
+		return nil
+	}
+	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+	pod.Namespace, pod.Name = f.Job.Namespace, f.Job.Name
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.Labels[names.LabelJob] = f.Job.Name
+	return pod
+}

@@ -1,0 +1,343 @@
+package diagnosis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+	corehelpers "k8s.io/component-helpers/scheduling/corev1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// overQuota tells which quotas of the namespace have no room for another pod of the job, as they stand now.
+func overQuota(f *Facts) []Finding {
+	pod := podOf(f)
+	if pod == nil || !f.Space.Quotas.Read {
+		return nil
+	}
+	var out []Finding
+	for i := range f.Space.Quotas.Items {
+		quota := &f.Space.Quotas.Items[i]
+		if !covers(quota, pod) {
+			continue
+		}
+		for _, name := range sortedNames(quota.Spec.Hard) {
+			asked, used, hard := counts(pod, name), quota.Status.Used[name], quota.Spec.Hard[name]
+			sum := used.DeepCopy()
+			sum.Add(asked)
+			if asked.Sign() > 0 && sum.Cmp(hard) > 0 {
+				out = append(out, f.exceeded(quota, name, pod))
+			}
+		}
+	}
+	return out
+}
+
+func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
+	var out []corev1.ResourceName
+	for name := range list {
+		out = append(out, name)
+	}
+	slices.SortFunc(out, func(a, b corev1.ResourceName) int { return -cmp.Compare(rankOfResource(a), rankOfResource(b)) })
+	return out
+}
+
+// rankOfResource puts GPUs first.
+func rankOfResource(name corev1.ResourceName) string {
+	if isGPU(plain(name)) {
+		return "~" + string(name)
+	}
+	return string(name)
+}
+
+// plain is what a quota counts, without how.
+func plain(name corev1.ResourceName) corev1.ResourceName {
+	text := strings.TrimPrefix(strings.TrimPrefix(string(name), "requests."), "limits.")
+	return corev1.ResourceName(text)
+}
+
+func isGPU(name corev1.ResourceName) bool {
+	return name == names.ResourceGPU || name == names.ResourceSharedGPU
+}
+
+// counts is what a pod uses of a quota's resource, zero where the quota counts something else than pods.
+func counts(pod *corev1.Pod, name corev1.ResourceName) resource.Quantity {
+	switch text := string(name); {
+	case name == corev1.ResourcePods || text == "count/pods":
+		return *resource.NewQuantity(1, resource.DecimalSI)
+	case strings.HasPrefix(text, "limits."):
+		return resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})[plain(name)]
+	case strings.HasPrefix(text, "requests."), name == corev1.ResourceCPU, name == corev1.ResourceMemory:
+		return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})[plain(name)]
+	}
+	return resource.Quantity{}
+}
+
+// covers reports whether a quota counts a pod: all its scopes must match it.
+func covers(quota *corev1.ResourceQuota, pod *corev1.Pod) bool {
+	scopes := []corev1.ScopedResourceSelectorRequirement{}
+	for _, scope := range quota.Spec.Scopes {
+		scopes = append(scopes, corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists})
+	}
+	if quota.Spec.ScopeSelector != nil {
+		scopes = append(scopes, quota.Spec.ScopeSelector.MatchExpressions...)
+	}
+	return !slices.ContainsFunc(scopes, func(scope corev1.ScopedResourceSelectorRequirement) bool { return !inScope(scope, pod) })
+}
+
+func inScope(scope corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bool {
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	switch scope.ScopeName {
+	case corev1.ResourceQuotaScopeTerminating:
+		return pod.Spec.ActiveDeadlineSeconds != nil
+	case corev1.ResourceQuotaScopeNotTerminating:
+		return pod.Spec.ActiveDeadlineSeconds == nil
+	case corev1.ResourceQuotaScopeBestEffort:
+		return requests.Cpu().IsZero() && requests.Memory().IsZero()
+	case corev1.ResourceQuotaScopeNotBestEffort:
+		return !requests.Cpu().IsZero() || !requests.Memory().IsZero()
+	case corev1.ResourceQuotaScopePriorityClass:
+		return selects(scope, pod.Spec.PriorityClassName)
+	}
+	return false
+}
+
+func selects(scope corev1.ScopedResourceSelectorRequirement, class string) bool {
+	switch scope.Operator {
+	case corev1.ScopeSelectorOpIn:
+		return slices.Contains(scope.Values, class)
+	case corev1.ScopeSelectorOpNotIn:
+		return !slices.Contains(scope.Values, class)
+	case corev1.ScopeSelectorOpDoesNotExist:
+		return class == ""
+	}
+	return class != ""
+}
+
+// exceeded explains one resource of a quota that has no room for a pod of the job.
+func (f *Facts) exceeded(quota *corev1.ResourceQuota, name corev1.ResourceName, pod *corev1.Pod) Finding {
+	asked, used, hard := counts(pod, name), quota.Status.Used[name], quota.Spec.Hard[name]
+	word := wordFor(name)
+	pods := int64(max(f.Job.Desired, 1))
+	out := Finding{Cause: QuotaExceeded, Text: fmt.Sprintf("quota %s of the namespace is exceeded: a pod asks for %s %s, %s of %s are in use",
+		quota.Name, &asked, word, &used, &hard)}
+	all := *resource.NewMilliQuantity(asked.MilliValue()*pods, asked.Format)
+	never := all.Cmp(hard) > 0
+	if pods > 1 {
+		out.Text += fmt.Sprintf(", and the job has %d pods", pods)
+	}
+	if never {
+		out.Text += ": it never fits"
+	}
+	class := scopedClass(quota, pod)
+	if class != "" {
+		out.Text += fmt.Sprintf(". It counts only pods of priority class %s", class)
+	}
+	if !never {
+		out.Steps = append(out.Steps, f.waitForQuota(quota, name))
+	}
+	if step, ok := f.withinQuota(quota, name, pods); ok {
+		out.Steps = append(out.Steps, step)
+	}
+	if step, ok := f.outOfScope(class); ok {
+		out.Steps = append(out.Steps, step)
+	}
+	used.Sub(f.ownUse(quota, name))
+	used.Add(all)
+	out.Steps = append(out.Steps, Step{Action: RaiseQuota, Kind: "ResourceQuota", Name: quota.Name, Field: string(name), Value: used.String(),
+		Text: fmt.Sprintf("ask the administrators for a higher quota: %s of %s lets the job in", &used, word)})
+	return out
+}
+
+// wordFor is what people call a resource of a quota.
+func wordFor(name corev1.ResourceName) string {
+	switch plain(name) {
+	case names.ResourceGPU:
+		return "GPUs (" + string(name) + ")"
+	case names.ResourceSharedGPU:
+		return "shared GPUs (" + string(name) + ")"
+	}
+	return string(name)
+}
+
+// fieldFor is the field of the YAML that asks for a resource, "" for none.
+func fieldFor(name corev1.ResourceName) string {
+	return map[corev1.ResourceName]string{
+		names.ResourceGPU: fieldGPU, names.ResourceSharedGPU: fieldGPU, corev1.ResourceCPU: fieldCPU, corev1.ResourceMemory: fieldMemory,
+	}[plain(name)]
+}
+
+// ownUse is what the job's own pods use of a quota already.
+func (f *Facts) ownUse(quota *corev1.ResourceQuota, name corev1.ResourceName) resource.Quantity {
+	var out resource.Quantity
+	for i := range f.Pods {
+		if !ended(&f.Pods[i]) && covers(quota, &f.Pods[i]) {
+			out.Add(counts(&f.Pods[i], name))
+		}
+	}
+	return out
+}
+
+// withinQuota is how much each pod of the job may ask for now.
+func (f *Facts) withinQuota(quota *corev1.ResourceQuota, name corev1.ResourceName, pods int64) (Step, bool) {
+	field := fieldFor(name)
+	left, used := quota.Spec.Hard[name], quota.Status.Used[name]
+	left = left.DeepCopy()
+	left.Sub(used)
+	left.Add(f.ownUse(quota, name))
+	each := *resource.NewMilliQuantity(left.MilliValue()/pods, left.Format)
+	if isGPU(plain(name)) {
+		each = *resource.NewQuantity(left.Value()/pods, left.Format)
+	}
+	if field == "" || each.Sign() <= 0 {
+		return Step{}, false
+	}
+	return Step{Action: SetField, Field: field, Value: each.String(), Text: fmt.Sprintf("ask for at most %s in %s", &each, field)}, true
+}
+
+// waitForQuota names the jobs of the namespace that use a quota.
+func (f *Facts) waitForQuota(quota *corev1.ResourceQuota, name corev1.ResourceName) Step {
+	var users []*corev1.Pod
+	for i := range f.Holders {
+		pod := &f.Holders[i]
+		if pod.Namespace == f.Job.Namespace && pod.Labels[names.LabelJob] != f.Job.Name && covers(quota, pod) && isGPU(plain(name)) {
+			users = append(users, pod)
+		}
+	}
+	holders := holdersOf(users)
+	if len(holders) == 0 {
+		return Step{Action: Wait, Text: "wait until jobs of this namespace end, or end one that is not needed"}
+	}
+	return Step{Action: Wait, Holders: holders, Text: "wait until jobs of this namespace end, or end one that is not needed: " + holdersText(holders)}
+}
+
+// scopedClass is the priority class of the pod, if the quota counts it for that.
+func scopedClass(quota *corev1.ResourceQuota, pod *corev1.Pod) string {
+	if quota.Spec.ScopeSelector == nil {
+		return ""
+	}
+	for _, scope := range quota.Spec.ScopeSelector.MatchExpressions {
+		if scope.ScopeName == corev1.ResourceQuotaScopePriorityClass && selects(scope, pod.Spec.PriorityClassName) {
+			return pod.Spec.PriorityClassName
+		}
+	}
+	return ""
+}
+
+// outOfScope is a priority that the quota does not count.
+func (f *Facts) outOfScope(class string) (Step, bool) {
+	if class == "" {
+		return Step{}, false
+	}
+	for _, priority := range []string{"medium", "low", "high"} {
+		pod := podOf(f)
+		pod.Spec.PriorityClassName = "g8s-" + priority
+		free := !slices.ContainsFunc(f.Space.Quotas.Items, func(quota corev1.ResourceQuota) bool {
+			return scopedClass(&quota, pod) != ""
+		})
+		if free && class != pod.Spec.PriorityClassName {
+			return Step{Action: SetPriority, Value: priority, Command: fmt.Sprintf("gpuctl set priority %s %s -n %s", f.Job.Name, priority, f.Job.Namespace),
+				Text: fmt.Sprintf("give it a priority that the quota does not count: gpuctl set priority %s %s -n %s", f.Job.Name, priority, f.Job.Namespace)}, true
+		}
+	}
+	return Step{}, false
+}
+
+// quotaRefused is what the API server says of a quota, where the quotas may not be read.
+func quotaRefused(_ *Facts, m []string) Finding {
+	return Finding{
+		Cause: QuotaExceeded,
+		Text:  fmt.Sprintf("quota %s of the namespace is exceeded: a pod asks for %s, %s is in use, the limit is %s", m[1], m[2], m[3], m[4]),
+		Steps: []Step{waiting("ask for less, delete a job of this namespace that is not needed, or ask for a higher quota")},
+	}
+}
+
+func quotaUnspecified(_ *Facts, m []string) Finding {
+	return Finding{
+		Cause: QuotaExceeded, Text: fmt.Sprintf("quota %s of the namespace wants every pod to specify %s", m[1], m[2]),
+		Steps: []Step{{Action: SetField, Field: unspecified(m[2]), Text: "name these resources in the job: " + unspecified(m[2])}},
+	}
+}
+
+// unspecified names the fields of the YAML for the resources that a quota wants, such as "limits.cpu for: main; ...".
+func unspecified(wanted string) string {
+	var out []string
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if strings.Contains(wanted, string(name)) {
+			out = append(out, fieldFor(name))
+		}
+	}
+	return listOf(out)
+}
+
+func quotaGone(f *Facts, m []string) bool {
+	return f.Space.Quotas.Read && !slices.ContainsFunc(f.Space.Quotas.Items, func(q corev1.ResourceQuota) bool { return q.Name == m[1] })
+}
+
+// beyondLimits tells what of the job's containers a limit range of the namespace does not allow.
+func beyondLimits(f *Facts) []Finding {
+	pod := podOf(f)
+	if pod == nil {
+		return nil
+	}
+	var out []Finding
+	for i := range f.Space.Limits.Items {
+		limits := &f.Space.Limits.Items[i]
+		for _, item := range limits.Spec.Limits {
+			for _, name := range sortedNames(item.Max) {
+				most := item.Max[name]
+				if asked := mostIn(pod, item.Type, name); asked.Cmp(most) > 0 {
+					out = append(out, limited(limits.Name, name, "at most", asked, most))
+				}
+			}
+			for _, name := range sortedNames(item.Min) {
+				least := item.Min[name]
+				if asked := mostIn(pod, item.Type, name); asked.Sign() > 0 && asked.Cmp(least) < 0 {
+					out = append(out, limited(limits.Name, name, "at least", asked, least))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// mostIn is what a pod, or the container of it that may use the most, is limited to.
+func mostIn(pod *corev1.Pod, kind corev1.LimitType, name corev1.ResourceName) resource.Quantity {
+	if kind == corev1.LimitTypePod {
+		return resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})[name]
+	}
+	var out resource.Quantity
+	if kind != corev1.LimitTypeContainer {
+		return out
+	}
+	for i := range pod.Spec.Containers {
+		if limit := pod.Spec.Containers[i].Resources.Limits[name]; limit.Cmp(out) > 0 {
+			out = limit
+		}
+	}
+	return out
+}
+
+func limited(name string, what corev1.ResourceName, bound string, asked, allowed resource.Quantity) Finding {
+	out := Finding{Cause: LimitRangeViolated, Text: fmt.Sprintf("limit range %s of the namespace allows %s %s of %s, and the job asks for %s",
+		name, bound, &allowed, what, &asked)}
+	if field := fieldFor(what); field != "" {
+		out.Steps = append(out.Steps, Step{Action: SetField, Field: field, Value: allowed.String(), Text: fmt.Sprintf("ask for %s %s in %s", bound, &allowed, field)})
+	}
+	out.Steps = append(out.Steps, Step{Action: RaiseLimit, Kind: "LimitRange", Name: name, Field: string(what), Value: asked.String(),
+		Text: fmt.Sprintf("ask the administrators to let the namespace have %s of %s", &asked, what)})
+	return out
+}
+
+func limitRefused(_ *Facts, m []string) Finding {
+	return Finding{Cause: LimitRangeViolated, Text: "a limit range of the namespace: " + m[1],
+		Steps: []Step{{Action: SetField, Text: "ask for an amount within the limit"}}}
+}
+
+// priorityOf is the priority of a pod.
+func priorityOf(pod *corev1.Pod) int32 { return corehelpers.PodPriority(pod) }

@@ -1,0 +1,106 @@
+package diagnosis
+
+// Action is what a step does. The set is closed.
+type Action string
+
+// What time does, and what the job's owner can do.
+const (
+	// Wait does nothing: what the step names ends or heals by itself.
+	Wait Action = "Wait"
+	// SetField writes Value into Field of the job's YAML, and applies it.
+	SetField Action = "SetField"
+	// Move moves the job into the pool Value.
+	Move Action = "Move"
+	// SetPriority gives the job the priority Value.
+	SetPriority Action = "SetPriority"
+	// Resume lets a paused job go on, Retry starts one over that has ended, Cancel ends one that cannot succeed.
+	Resume Action = "Resume"
+	Retry  Action = "Retry"
+	Cancel Action = "Cancel"
+	// Resubmit deletes the job, corrects what Field names of its pods, and submits it again.
+	Resubmit Action = "Resubmit"
+	// CreateAgain creates the job from the same file once more, which completes it.
+	CreateAgain Action = "CreateAgain"
+	// UseNamespace submits the job in another namespace.
+	UseNamespace Action = "UseNamespace"
+	// CreateObject creates the object of Kind and Name in the job's namespace.
+	CreateObject Action = "CreateObject"
+	// Inspect looks at what only the user can judge, with Command.
+	Inspect Action = "Inspect"
+)
+
+// What only administrators can do.
+const (
+	// Uncordon opens the node Name again, MendNode brings it back or deletes it, MendGPUs mends its cards.
+	Uncordon Action = "Uncordon"
+	MendNode Action = "MendNode"
+	MendGPUs Action = "MendGPUs"
+	// CorrectNode corrects the annotation or label Field of the node Name.
+	CorrectNode Action = "CorrectNode"
+	AddNodes    Action = "AddNodes"
+	// RaiseQuota lets the quota Name have Value of Field.
+	RaiseQuota Action = "RaiseQuota"
+	// RaiseLimit lets the limit range Name allow Value of Field.
+	RaiseLimit Action = "RaiseLimit"
+	// LabelNamespace sets the label Field of the job's namespace to Value.
+	LabelNamespace         Action = "LabelNamespace"
+	StartScheduler         Action = "StartScheduler"
+	StartControllers       Action = "StartControllers"
+	InstallPriorityClasses Action = "InstallPriorityClasses"
+	// ChangePolicy makes an exemption in the admission policy Name, MendWebhook has the webhook Name answer.
+	ChangePolicy Action = "ChangePolicy"
+	MendWebhook  Action = "MendWebhook"
+	// OpenGate takes the scheduling gate Name away.
+	OpenGate Action = "OpenGate"
+	// AskAdministrators is anything else that only they can do.
+	AskAdministrators Action = "AskAdministrators"
+)
+
+// Step is one thing to do about a finding. The steps of a finding are alternatives, the best first; one that has Then
+// set belongs to the one before it. Text says all that the other fields do.
+type Step struct {
+	Action Action `json:"action"`
+	// Field is the field of the job's YAML that Value belongs into, or what else of an object the step is about.
+	Field string `json:"field,omitempty"`
+	// Value is what to set, "" where only the user knows it.
+	Value string `json:"value,omitempty"`
+	// Kind and Name are of the object that the step is about.
+	Kind string `json:"kind,omitempty"`
+	Name string `json:"name,omitempty"`
+	// Command is a command line that carries the step out, or shows what there is to know.
+	Command string `json:"command,omitempty"`
+	// Holders are who would have to end for a [Wait] to be over; empty where it is over by itself.
+	Holders []Holder `json:"holders,omitempty"`
+	// Then says that the step follows the one before it.
+	Then bool `json:"then,omitempty"`
+	// Text is the step in words.
+	Text string `json:"text"`
+}
+
+// advice puts the steps of a finding in words.
+func advice(steps []Step) []string {
+	out := make([]string, len(steps))
+	for i, step := range steps {
+		switch {
+		case i == 0 || step.Then || step.Action == Inspect:
+			out[i] = step.Text
+		default:
+			out[i] = "or " + step.Text
+		}
+	}
+	return out
+}
+
+// waiting is a step that time takes.
+func waiting(text string) Step { return Step{Action: Wait, Text: text} }
+
+// inspecting is a look that the user has to take.
+func inspecting(text, command string) Step {
+	return Step{Action: Inspect, Command: command, Text: text + ": " + command}
+}
+
+// then has a step follow the one before it.
+func then(step Step) Step {
+	step.Then = true
+	return step
+}

@@ -1,0 +1,222 @@
+package situations
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/test/fixture"
+)
+
+// wrongNodes have no place for the job, however empty they are.
+var wrongNodes = map[string]situation{
+	"a pool is misspelt": {
+		make: func(w *world) {
+			w.add(w.node("a", 8))
+			w.submit("resources.pool", w.pool+"x")
+		},
+		want: diagnosis.NoSuchPool, says: []string{"no node is in pool", "did you mean pool"},
+	},
+	"a pool that nothing is called like": {
+		make: func(w *world) {
+			w.add(w.node("a", 8))
+			w.submit("resources.pool", "q")
+		},
+		want: diagnosis.NoSuchPool, says: []string{"name a pool that has nodes for it: pool-"}, never: []string{"did you mean"},
+	},
+	"a type in lower case": {
+		make: func(w *world) {
+			w.add(w.node("a", 8))
+			w.submit("resources.gpu-type", "x-"+w.namespace)
+		},
+		want: diagnosis.TypeMisspelt, says: []string{"did you mean X-"},
+	},
+	"a type that nobody has": {
+		make: func(w *world) {
+			w.add(w.node("a", 8))
+			w.submit("resources.gpu-type", "H900-7G")
+		},
+		want: diagnosis.NoSuchType, says: []string{"no node of pool", "H900-7G", "ask for a type that"},
+	},
+	"a type of another pool": {
+		make: func(w *world) {
+			w.add(w.node("a", 8).Label(names.LabelGPUType, "OTHER-GPU"), w.node("b", 4).Pool(w.pool+"-b"))
+			w.submit()
+		},
+		want: diagnosis.TypeInOtherPool, says: []string{"-b (4 of 4 such GPUs free)"},
+	},
+	"a pool and a type are wrong": {
+		make: func(w *world) {
+			w.add(w.node("a", 8))
+			w.submit("resources.pool", w.pool+"x", "resources.gpu-type", "x-"+w.namespace)
+		},
+		want: diagnosis.NoSuchPool, also: []diagnosis.Cause{diagnosis.TypeMisspelt}, says: []string{"did you mean pool"},
+	},
+	"more GPUs than a node has": {
+		make: func(w *world) {
+			w.add(w.node("a", 8), w.node("b", 4))
+			w.submit("resources.gpu", 16)
+		},
+		want: diagnosis.TooManyGPUs, says: []string{"2 nodes with 8 GPUs at most; a pod asks for 16", "ask for at most 8 GPUs per pod"},
+	},
+	"a card is not healthy": {
+		make: func(w *world) {
+			w.add(w.node("a", 2).Annotate(names.AnnotationInventory, fixture.Cards("a", 81920, 81920).Unhealthy(1).Annotation(w)))
+			w.submit("resources.gpu", 2)
+		},
+		want: diagnosis.UnhealthyGPUs, says: []string{"1 of 2 healthy, 1 short", "ask for at most 1 GPU per pod"},
+	},
+	"a card is not healthy, and is mended": {
+		make: func(w *world) {
+			w.add(w.node("a", 2).Annotate(names.AnnotationInventory, fixture.Cards("a", 81920, 81920).Unhealthy(1).Annotation(w)))
+			w.knows[string(diagnosis.MendGPUs)] = fixture.Cards("a", 81920, 81920).Annotation(w)
+			w.submit("resources.gpu", 2)
+		},
+		want: diagnosis.UnhealthyGPUs, says: []string{"tell the administrators that cards need mending"}, follow: diagnosis.MendGPUs,
+	},
+	"an inventory is malformed": {
+		make: func(w *world) {
+			node := fixture.Node(w.name("a")).Pool(w.pool).GPUs(2, w.gpuType).Annotate("kwok.x-k8s.io/node", "fake")
+			w.add(node.Annotate(names.AnnotationInventory, `{"version":1,"cards":`))
+			w.knows[string(diagnosis.CorrectNode)] = fixture.Cards("a", 81920, 81920).Annotation(w)
+			w.raw = func(job *batchv1.Job, _ string) {
+				job.Spec.Template.Annotations = map[string]string{names.AnnotationGPUMemoryMin: "40Gi"}
+			}
+			w.submit()
+		},
+		want: diagnosis.BadInventory, says: []string{"annotation g8s.host/gpu-inventory cannot be read", "has to write it anew"},
+	},
+	"a share larger than a card": {
+		make: func(w *world) {
+			w.add(sharing(w, "a", 2, "16Gi"))
+			w.submit("resources.gpu-share", "20Gi")
+		},
+		want: diagnosis.GPUMemory, says: []string{"0 of 2 large enough for 20480 MiB", "ask for at most 16384 MiB on each GPU: 16384Mi in resources.gpu-share"},
+		never: []string{"ask for at most 2 GPUs"},
+	},
+	"a share larger than a card, and a pool with larger ones": {
+		make: func(w *world) {
+			w.add(sharing(w, "a", 2, "16Gi"), sharing(w, "b", 2, "8Gi").Pool(w.pool+"-small"), sharing(w, "c", 2, "48Gi").Pool(w.pool+"-large"))
+			w.submit("resources.gpu-share", "20Gi")
+		},
+		want: diagnosis.GPUMemory, says: []string{"-large ("}, never: []string{"-small"}, follow: diagnosis.Move,
+	},
+	"a share where GPUs are whole": {
+		make: func(w *world) {
+			w.add(w.node("a", 2))
+			w.raw = func(job *batchv1.Job, _ string) {
+				resources := &job.Spec.Template.Spec.Containers[0].Resources
+				for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {
+					delete(list, names.ResourceGPU)
+					list[names.ResourceSharedGPU] = resource.MustParse("1")
+				}
+			}
+			w.submit("resources.gpu-share", "20Gi")
+		},
+		want: diagnosis.NotShared, says: []string{"whose GPUs are not shared", "gets whole GPUs"},
+	},
+	"whole GPUs where they are shared": {
+		make: func(w *world) {
+			w.add(sharing(w, "a", 2, "16Gi"))
+			w.knows["resources.gpu-share"] = "8Gi"
+			w.submit()
+		},
+		want: diagnosis.NotShared, says: []string{"whose GPUs are shared by memory; the pod asks for whole ones", "resources.gpu-share"},
+	},
+}
+
+// sharing is a node that shares its cards by memory.
+func sharing(w *world, name string, cards int, memory string) *fixture.NodeBuilder {
+	return fixture.Node(w.name(name)).Pool(w.pool).SharedGPUs(cards, 100).Label(names.LabelGPUType, w.gpuType).
+		Label(names.LabelMemory, memory).Annotate("kwok.x-k8s.io/node", "fake")
+}
+
+// closedNodes take no pods, or not this one.
+var closedNodes = map[string]situation{
+	"cordoned": {
+		make: func(w *world) {
+			w.add(w.node("a", 8))
+			w.patchNode(w.name("a"), `{"spec":{"unschedulable":true}}`)
+			w.submit()
+		},
+		want: diagnosis.Cordoned, says: []string{"1 node cordoned", "kubectl uncordon"},
+	},
+	"cordoned, and another pool is open": {
+		make: func(w *world) {
+			w.add(w.node("a", 8), w.node("b", 8).Pool(w.pool+"-b"))
+			w.patchNode(w.name("a"), `{"spec":{"unschedulable":true}}`)
+			w.submit()
+		},
+		want: diagnosis.Cordoned, says: []string{"use a pool that has it: "}, follow: diagnosis.Move,
+	},
+	"tainted": {
+		make: func(w *world) {
+			w.add(w.node("a", 8))
+			w.patchNode(w.name("a"), `{"spec":{"taints":[{"key":"team","value":"vision","effect":"NoSchedule"}]}}`)
+			w.submit()
+		},
+		want: diagnosis.Tainted, says: []string{"team=vision:NoSchedule", "resources.tolerations"},
+	},
+	"not ready": {
+		make: func(w *world) {
+			node := w.node("a", 8).Obj()
+			delete(node.Annotations, "kwok.x-k8s.io/node")
+			node.Status.Conditions[0].Status = corev1.ConditionFalse
+			w.addNode(node)
+			w.submit()
+		},
+		want: diagnosis.NotReady, says: []string{"1 node not ready", "tell the administrators: kubectl describe node"},
+	},
+	"a pod is pinned to a node that is not there": {
+		make: func(w *world) {
+			w.add(w.node("a", 8))
+			w.raw = func(job *batchv1.Job, corrected string) {
+				if corrected == "" {
+					job.Spec.Template.Spec.NodeSelector[corev1.LabelHostname] = "gone-7"
+				}
+			}
+			w.submit()
+		},
+		want: diagnosis.NodeSelector, says: []string{"none has kubernetes.io/hostname=gone-7"},
+	},
+	"one is cordoned, and the other one busy": {
+		make: func(w *world) {
+			w.add(w.node("a", 8), w.node("b", 8))
+			w.patchNode(w.name("a"), `{"spec":{"unschedulable":true}}`)
+			w.hold("other", "b", 8)
+			w.submit()
+		},
+		want: diagnosis.Busy, also: []diagnosis.Cause{diagnosis.Cordoned}, says: []string{"job other of namespace", "1 node cordoned"},
+	},
+}
+
+// cannotBeRead asks for what is not well-formed.
+var cannotBeRead = map[string]situation{
+	"the list of types": {
+		make: func(w *world) {
+			w.add(w.node("a", 8))
+			w.raw = annotated(names.AnnotationGPUTypes, "A100,,")
+			w.submit()
+		},
+		want: diagnosis.MalformedRequest, says: []string{names.AnnotationGPUTypes, `"A100,,"`, "correct it, then delete the job and submit it again"},
+	},
+	"the least memory of a card": {
+		make: func(w *world) {
+			w.add(w.node("a", 8))
+			w.raw = annotated(names.AnnotationGPUMemoryMin, "much")
+			w.submit()
+		},
+		want: diagnosis.MalformedRequest, says: []string{names.AnnotationGPUMemoryMin, "much"},
+	},
+}
+
+// annotated has the job's pods carry an annotation until it is corrected.
+func annotated(name, value string) func(*batchv1.Job, string) {
+	return func(job *batchv1.Job, corrected string) {
+		if corrected == "" {
+			job.Spec.Template.Annotations = map[string]string{name: value}
+		}
+	}
+}
