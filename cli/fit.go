@@ -92,27 +92,27 @@ func willWait(job, why string) string {
 	return fmt.Sprintf("%s will wait for nodes that are not there: %s", job, why)
 }
 
-// warnOfMove says so if no node of a pool could ever hold a job. Whoever may not list nodes is not warned.
-func (f *Factory) warnOfMove(ctx context.Context, writer *submit.Client, ref submit.Ref, pool string) error {
+// cannotMove says why no node of a pool could ever hold a job, "" if one could, or whoever asks may not list nodes.
+func (f *Factory) cannotMove(ctx context.Context, writer *submit.Client, ref submit.Ref, pool string) (string, error) {
 	doc, err := writer.Document(ctx, ref)
 	if err != nil || doc.Job == nil {
-		return err
+		return "", err
 	}
 	reader, err := f.reader()
 	if err != nil {
-		return err
+		return "", err
 	}
 	offers, err := reader.Offers(ctx)
 	switch {
 	case exitCode(err) == exitForbidden:
-		return nil
+		return "", nil
 	case err != nil:
-		return err
+		return "", err
+	}
+	if !slices.ContainsFunc(offers, func(o inventory.Offer) bool { return o.Pool == pool }) {
+		return "", nil // moving there says that it has no nodes
 	}
 	asked := doc.Job.Resources
 	asked.Pool = pool
-	if why := diagnosis.Misfit(&asked, offers); why != "" {
-		fmt.Fprintln(f.IO.ErrOut, "warning: "+willWait(string(doc.Kind)+"/"+doc.Name, why))
-	}
-	return nil
+	return diagnosis.Misfit(&asked, offers), nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -19,7 +20,7 @@ const editHelp = "A job that waits or is paused is changed at once; it queues an
 func newMoveCmd(f *Factory) *cobra.Command {
 	v := &jobVerb{factory: f, already: "is in that pool already"}
 	var pool string
-	var restart bool
+	var restart, force bool
 	v.says = func(submit.Result) string { return "moved to pool " + pool }
 	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		options, err := v.editOptions(ctx, c, ref)
@@ -27,16 +28,23 @@ func newMoveCmd(f *Factory) *cobra.Command {
 			return submit.Result{}, err
 		}
 		options.Restart = restart
-		result, err := c.Move(ctx, ref, pool, options)
-		if err == nil && result.Action != submit.ActionUnchanged {
-			err = f.warnOfMove(ctx, c, ref, pool)
+		why, err := f.cannotMove(ctx, c, ref, pool)
+		switch {
+		case err != nil:
+			return submit.Result{}, err
+		case why != "" && !force:
+			return submit.Result{}, &cannotFitError{what: fmt.Sprintf(
+				"%s can never run in pool %s: %s\nNothing was changed. Give --force to move it all the same", ref.Name, pool, why)}
+		case why != "":
+			fmt.Fprintln(f.IO.ErrOut, "warning: "+willWait(ref.Name, why))
 		}
-		return result, err
+		return c.Move(ctx, ref, pool, options)
 	}
 	cmd := v.addTo(&cobra.Command{
-		Use:     "move JOB... --pool POOL",
-		Short:   "Move jobs into another pool",
-		Long:    "Move jobs into another pool.\n\n" + editHelp,
+		Use:   "move JOB... --pool POOL",
+		Short: "Move jobs into another pool",
+		Long: "Move jobs into another pool. A job that no node of that pool could ever hold is refused, unless --force\n" +
+			"is given.\n\n" + editHelp,
 		Example: "  gpuctl move qwen2-sft --pool training-pool",
 		Args:    needJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,6 +57,7 @@ func newMoveCmd(f *Factory) *cobra.Command {
 	cmd.Flags().StringVar(&pool, "pool", "", "The pool to move to")
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
 	cmd.Flags().BoolVar(&restart, "restart", false, "Start jobs over whose pods run")
+	cmd.Flags().BoolVar(&force, "force", false, "Move jobs also where no node could ever hold them")
 	return cmd
 }
 

@@ -24,7 +24,9 @@ func newWhyCmd(f *Factory) *cobra.Command {
 		Long: "Say why a job does not run, with the numbers, and what to change so that it does. Of a job that runs, say\n" +
 			"where, on which GPUs and how they are connected.\n\n" +
 			"The answer comes from what you can read of the cluster. With --scheduler it has the scheduler's own records\n" +
-			"too: the reasons by number of nodes at its last attempt, and the scores of the candidates by part.",
+			"too: the reasons by number of nodes at its last attempt, and the scores of the candidates by part.\n\n" +
+			"What has to be mended first comes first, the rest under \"Also\". Of the things to do, one is enough. The exit\n" +
+			"code is 0 whatever the answer is, and 3 if there is no such job.",
 		Example: "  gpuctl why qwen2-sft\n  gpuctl why qwen2-sft -o json\n" +
 			"  gpuctl why qwen2-sft --scheduler https://localhost:10260 --scheduler-ca ca.crt",
 		Args: exactlyOne("the name of one job"),

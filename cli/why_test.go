@@ -43,7 +43,7 @@ func TestWhyIsWrittenForPeople(t *testing.T) {
 		"why-running": {
 			Job: "sft", Namespace: "team", Status: inventory.StatusRunning, Cause: diagnosis.Running,
 			Placements: []diagnosis.Placement{{
-				Pod: "sft-x", Node: "n1", Pool: "training", Type: "A100-80G", Connection: "NVLink, 100 % of the best that 2 GPUs of this node can have",
+				Pod: "sft-x", Node: "n1", Pool: "training", Type: "A100-80G", Connection: "NVLink, 100 % of the node's best",
 				Devices: []gpu.Device{{UUID: "a", Index: 0}, {UUID: "b", Index: 3, MemoryMiB: 2048}},
 			}},
 			Records: []explain.Record{{Name: "sft-x", Attempts: 1, Explained: 1, Last: explain.Attempt{

@@ -143,14 +143,26 @@ func placementColumns() []column[diagnosis.Placement] {
 	}
 }
 
-// deviceList names cards by index, and the memory of those that are shared.
+// deviceList names cards by index, those in a row as 0-3, and the memory of those that are shared.
 func deviceList(devices []gpu.Device) string {
-	out := make([]string, len(devices))
-	for i, device := range devices {
-		out[i] = strconv.Itoa(device.Index)
-		if device.MemoryMiB > 0 {
-			out[i] += fmt.Sprintf(" (%d MiB)", device.MemoryMiB)
+	var out []string
+	for i := 0; i < len(devices); {
+		if devices[i].MemoryMiB > 0 {
+			out = append(out, fmt.Sprintf("%d (%d MiB)", devices[i].Index, devices[i].MemoryMiB))
+			i++
+			continue
 		}
+		first, last := i, i
+		for last+1 < len(devices) && devices[last+1].Index == devices[last].Index+1 && devices[last+1].MemoryMiB == 0 {
+			last++
+		}
+		if last-first < 2 { // two are not worth a row
+			last = first
+			out = append(out, strconv.Itoa(devices[first].Index))
+		} else {
+			out = append(out, fmt.Sprintf("%d-%d", devices[first].Index, devices[last].Index))
+		}
+		i = last + 1
 	}
 	return strings.Join(out, ", ")
 }

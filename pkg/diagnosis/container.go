@@ -41,7 +41,7 @@ func notStarted(f *Facts, pod *corev1.Pod) []Finding {
 	}
 	out := Finding{
 		Cause: Starting, Text: fmt.Sprintf("node %s prepares the containers: %s", pod.Spec.NodeName, cmp.Or(job.Message, "images and volumes")),
-		Steps: []Step{waiting("wait: a large image takes minutes to pull")},
+		Steps: []Step{waiting("wait: the node fetches the image and mounts the volumes, which may take minutes")},
 	}
 	if pod.Status.Phase == corev1.PodRunning {
 		out.Text = fmt.Sprintf("the containers on node %s run, and are not ready yet: %s", pod.Spec.NodeName, cmp.Or(job.Message, "their probe has not succeeded"))

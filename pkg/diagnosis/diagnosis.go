@@ -50,6 +50,8 @@ type Space struct {
 	// Volumes are those that the job's claims are bound to.
 	Volumes []corev1.PersistentVolume
 	Classes Listed[schedulingv1.PriorityClass]
+	// Groups are the names of the PodGroups.
+	Groups Listed[string]
 }
 
 // Listed is a list that the user may not be allowed to read.
@@ -235,7 +237,7 @@ func withoutNode(f *Facts, pod *corev1.Pod, lost []Finding) ([]Finding, []NearMi
 
 // standing leaves out of what stands against nodes that there is room.
 func standing(findings []Finding) []Finding {
-	return slices.DeleteFunc(findings, func(f Finding) bool { return f.Cause == RoomNow || f.Cause == WaitingForTurn })
+	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Cause == RoomNow || f.Cause == WaitingForTurn })
 }
 
 // concerned returns the pod to look at: one without a node, on which the scheduler has spoken if there is such a one,

@@ -221,7 +221,7 @@ func TestPlacements(t *testing.T) {
 	report := Diagnose(facts)
 	want := []Placement{
 		{Pod: "train-n1", Node: "n1", Pool: "p", Type: "A100-80G", Devices: devices,
-			Connection: "NVLink, 100 % of the best that 2 GPUs of this node can have"},
+			Connection: "NVLink, 100 % of the node's best"},
 		{Pod: "train-n1", Node: "n1", Pool: "p", Type: "A100-80G"},
 	}
 	if diff := cmp.Diff(want, report.Placements); diff != "" {

@@ -18,6 +18,18 @@ import (
 // young is the age up to which the pods of a job may still be on their way.
 const young = time.Minute
 
+// groupMissing explains a member of a gang whose PodGroup is not there, as the cluster shows it.
+func groupMissing(f *Facts, pod *corev1.Pod) (Finding, bool) {
+	name := pod.Labels[names.LabelPodGroup]
+	if name == "" || !f.Space.Groups.Read || slices.Contains(f.Space.Groups.Items, name) {
+		return Finding{}, false
+	}
+	return Finding{
+		Cause: GangIncomplete, Text: fmt.Sprintf("the job's pods start together by the PodGroup %s, which does not exist", name),
+		Steps: []Step{{Action: CreateAgain, Text: "complete the job: gpuctl apply with the same file makes the PodGroup anew"}},
+	}, true
+}
+
 // gathering explains a pod that the scheduler refused because members of its gang were missing. It believes the pods
 // that are there, not the verdict, which may be older than they are: when all are there, it reports false.
 func gathering(f *Facts, pod *corev1.Pod, all int) (Finding, bool) {
@@ -51,8 +63,8 @@ func membersOf(f *Facts, pod *corev1.Pod) []*corev1.Pod {
 }
 
 // gang explains a pod that starts together with others: how many of them have a place now, and what is missing for the
-// next one. It reports false when all of them have.
-func (s *search) gang(pod *corev1.Pod) ([]Finding, []NearMiss, bool) {
+// next one. blocked is what stands against the nodes one by one. It reports false when all members have a place, or none.
+func (s *search) gang(pod *corev1.Pod, blocked []Finding) ([]Finding, []NearMiss, bool) {
 	members := membersOf(s.facts, pod)
 	all := max(len(members), int(s.facts.Job.Desired))
 	placed := 0
@@ -61,26 +73,48 @@ func (s *search) gang(pod *corev1.Pod) ([]Finding, []NearMiss, bool) {
 			placed++
 		}
 	}
-	room, states, on := s.placeable(all-placed, false)
+	room, states, on := s.placeable(all-placed, func(j *judged) *fit.Node { return fit.NewNode(j.node, j.holders, &s.topologies) })
 	if placed+room >= all {
 		return nil, nil, false
 	}
-	if empty, _, _ := s.placeable(all, true); empty < all {
-		return one(s.gangTooLarge(all, empty)), nil, true
-	}
-	if placed+room == 0 {
+	empty, _, _ := s.placeable(all, func(j *judged) *fit.Node { return fit.NewNode(j.node, nil, &s.topologies) })
+	opened, _, _ := s.placeable(all, func(j *judged) *fit.Node { return fit.NewNode(opened(j.node), nil, &s.topologies) })
+	also := slices.DeleteFunc(standing(blocked), func(f Finding) bool {
+		return f.Cause == Busy || f.Cause == Fragmented || f.Cause == RejectedByScheduler
+	})
+	switch {
+	case opened < all:
+		return append(one(s.gangTooLarge(all, opened)), also...), nil, true
+	case placed+room == 0 && empty >= all:
 		return nil, nil, false // what stands against one stands against all
 	}
 	misses := s.missesOn(states, on)
+	waits := s.gangWaiting(all, placed+room, misses)
+	if empty < all { // the nodes that are closed are needed
+		return append(also, waits), misses, true
+	}
+	return append(one(waits), also...), misses, true
+}
+
+// opened is a node that nobody is kept away from.
+func opened(node *corev1.Node) *corev1.Node {
+	out := node.DeepCopy()
+	out.Spec.Unschedulable, out.Spec.Taints = false, nil
+	return out
+}
+
+func (s *search) gangWaiting(all, room int, misses []NearMiss) Finding {
 	out := Finding{Cause: GangWaiting, Nodes: len(s.judged),
-		Text: fmt.Sprintf("there is room for %d of the %d members of the job, which start together or not at all", placed+room, all)}
+		Text: fmt.Sprintf("there is room for %d of the %d members of the job, which start together or not at all", room, all)}
 	out.Steps = append(out.Steps, wait(misses))
-	out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldNodes, Value: strconv.Itoa(placed + room),
-		Text: fmt.Sprintf("ask for %s in %s, for which there is room now", nodeWord(placed+room), fieldNodes)})
+	if room > 0 {
+		out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldNodes, Value: strconv.Itoa(room),
+			Text: fmt.Sprintf("ask for %s in %s, for which there is room now", nodeWord(room), fieldNodes)})
+	}
 	if _, why := s.byForce(); why != "" {
 		out.Text += "; " + why
 	}
-	return one(out), misses, true
+	return out
 }
 
 func (s *search) gangTooLarge(all, empty int) Finding {
@@ -98,26 +132,21 @@ func (s *search) gangTooLarge(all, empty int) Finding {
 	return out
 }
 
-// placeable places members on the nodes, as they are or empty, and returns how many it could, the nodes then, and how
-// many are on each.
-func (s *search) placeable(members int, empty bool) (int, []*fit.Node, []int) {
-	states := make([]*fit.Node, len(s.judged))
+// placeable places members on nodes that are made of those judged, and returns how many it could, the nodes then, and
+// how many are on each.
+func (s *search) placeable(members int, make func(*judged) *fit.Node) (placed int, states []*fit.Node, on []int) {
 	for i := range s.judged {
-		holders := s.judged[i].holders
-		if empty {
-			holders = nil
-		}
-		states[i] = fit.NewNode(s.judged[i].node, holders, &s.topologies)
+		states = append(states, make(&s.judged[i]))
 	}
-	placed, on := s.place(members, states)
+	placed, on = place(s.request, members, states)
 	return placed, states, on
 }
 
 // place puts up to so many members on nodes, and returns how many it did, and how many on each.
-func (s *search) place(members int, states []*fit.Node) (placed int, on []int) {
+func place(request *fit.Request, members int, states []*fit.Node) (placed int, on []int) {
 	on = make([]int, len(states))
 	for i, state := range states {
-		for placed < members && state.Place(s.member(placed)) {
+		for placed < members && state.Place(member(request, placed)) {
 			placed++
 			on[i]++
 		}
@@ -125,9 +154,9 @@ func (s *search) place(members int, states []*fit.Node) (placed int, on []int) {
 	return placed, on
 }
 
-// member is the request of another pod like this one.
-func (s *search) member(i int) *fit.Request {
-	request := *s.request
+// member is the request of another pod like one.
+func member(like *fit.Request, i int) *fit.Request {
+	request := *like
 	request.Pod = request.Pod.DeepCopy()
 	request.Pod.Name += "-" + strconv.Itoa(i)
 	return &request
@@ -135,16 +164,18 @@ func (s *search) member(i int) *fit.Request {
 
 // poolsForAll lists the other pools that would take all members when they are empty.
 func (s *search) poolsForAll(members int) []string {
-	pools := map[string][]*fit.Node{}
+	takes := map[string]int{}
 	for i := range s.facts.Nodes {
-		if node := &s.facts.Nodes[i]; s.isOtherPool(node) && s.neverBlocked(node) {
-			name := gpu.PoolOf(node)
-			pools[name] = append(pools[name], fit.NewNode(node, nil, &s.topologies))
+		node := &s.facts.Nodes[i]
+		if !s.isOtherPool(node) || !s.neverBlocked(node) {
+			continue
 		}
+		placed, _ := place(s.onNode(node), members, []*fit.Node{fit.NewNode(node, nil, &s.topologies)})
+		takes[gpu.PoolOf(node)] += placed
 	}
 	var out []string
-	for name, states := range pools {
-		if placed, _ := s.place(members, states); placed >= members {
+	for name, count := range takes {
+		if count >= members {
 			out = append(out, name)
 		}
 	}
@@ -157,8 +188,8 @@ func (s *search) missesOn(states []*fit.Node, on []int) []NearMiss {
 	var out []NearMiss
 	for i, state := range states {
 		obstacles, cards := s.request.Obstacles(state)
-		if len(obstacles) != 1 || !cards.IsShortage() {
-			continue
+		if len(obstacles) != 1 || !cards.IsShortage() || on[i] > 0 && len(s.judged[i].holders) == 0 {
+			continue // or what is missing there is held by the members themselves
 		}
 		detail := detailOf(cards)
 		if on[i] > 0 {

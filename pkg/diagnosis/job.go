@@ -65,7 +65,8 @@ func failed(job *inventory.JobDetail) Finding {
 			out.Text += " of " + span(job.TimeLimit)
 		}
 		out.Steps = []Step{
-			{Action: SetField, Field: fieldTimeLimit, Text: "raise resources.time-limit in its YAML, delete the job, and create it again"},
+			{Action: Resubmit, Field: fieldTimeLimit, Command: command("delete", job),
+				Text: "raise resources.time-limit in its YAML, delete the job, and create it again"},
 			inspecting("see how far it came", command("logs", job)),
 		}
 		return out

@@ -5,25 +5,28 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // Misfit says, before a job is there, why no node could ever hold a pod that asks so much, or the nodes together all
-// the members of a gang; "" if they could. Only what pools, types and numbers of GPUs tell is looked at: [Diagnose]
-// knows the rest once the job is there.
+// the members of a gang; "" if they could. Only what pools, types, numbers and memory of GPUs tell is looked at:
+// [Diagnose] knows the rest once the job is there.
 func Misfit(asked *workload.Resources, offers []inventory.Offer) string {
 	var pools, types []string
-	var most, members int64
+	var all []inventory.Offer // of the pool, of a type that is asked for
+	shares := false           // as the pool does, so that a share is one
 	for _, offer := range offers {
 		pools = append(pools, offer.Pool)
 		if offer.Pool != asked.Pool {
 			continue
 		}
 		types = append(types, offer.GPUType)
+		shares = shares || offer.MostShared > 0
 		if len(asked.GPUTypes) == 0 || slices.Contains(asked.GPUTypes, offer.GPUType) {
-			most = max(most, offer.MostGPUs, offer.MostShared)
-			members += membersOn(offer, asked.GPU)
+			all = append(all, offer)
 		}
 	}
 	switch {
@@ -31,8 +34,47 @@ func Misfit(asked *workload.Resources, offers []inventory.Offer) string {
 		return fmt.Sprintf("no node is in pool %q%s", asked.Pool, meant(nearest(asked.Pool, pools)))
 	case asked.GPU == 0:
 		return ""
-	case len(asked.GPUTypes) > 0 && !slices.ContainsFunc(asked.GPUTypes, func(t string) bool { return slices.Contains(types, t) }):
+	case len(all) == 0:
 		return noSuchTypeIn(asked, slices.DeleteFunc(types, func(t string) bool { return t == "" }))
+	case shares && asked.GPUShare != nil:
+		return tooLargeAShare(asked, all)
+	}
+	return tooManyGPUs(asked, all, shares)
+}
+
+// tooLargeAShare is about a job that shares GPUs with others.
+func tooLargeAShare(asked *workload.Resources, offers []inventory.Offer) string {
+	var largest resource.Quantity
+	var most int64
+	for _, offer := range offers {
+		if offer.CardMemory.Cmp(largest) > 0 {
+			largest = offer.CardMemory
+		}
+		if offer.CardMemory.Cmp(*asked.GPUShare) >= 0 {
+			most = max(most, offer.MostShared)
+		}
+	}
+	switch {
+	case largest.IsZero():
+		return "" // the scheduler may know more of the cards
+	case largest.Cmp(*asked.GPUShare) < 0:
+		return fmt.Sprintf("a pod asks for %s of a GPU, and the largest GPU of pool %s has %s", asked.GPUShare, asked.Pool, &largest)
+	case most < asked.GPU:
+		return fmt.Sprintf("a pod asks for shares of %s, and the largest such node of pool %s has %d", gpuWord(asked.GPU), asked.Pool, most)
+	}
+	return ""
+}
+
+// tooManyGPUs is about a job that gets whole GPUs.
+func tooManyGPUs(asked *workload.Resources, offers []inventory.Offer, shares bool) string {
+	var most, members int64
+	for _, offer := range offers {
+		most = max(most, offer.MostGPUs)
+		members += membersOn(offer, asked.GPU)
+	}
+	switch {
+	case most == 0 && shares:
+		return fmt.Sprintf("pool %s shares its GPUs by memory, and the job asks for whole ones: say in resources.gpu-share how much of each it needs", asked.Pool)
 	case most < asked.GPU:
 		return fmt.Sprintf("a pod asks for %s, and the largest such node of pool %s has %d", gpuWord(asked.GPU), asked.Pool, most)
 	case asked.Nodes > 1 && members < int64(asked.Nodes):

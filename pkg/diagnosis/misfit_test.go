@@ -3,6 +3,9 @@ package diagnosis
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -12,15 +15,19 @@ func TestMisfit(t *testing.T) {
 		{Pool: "default", Nodes: 1},
 		{Pool: "train", GPUType: "A100-80G", Nodes: 4, MostGPUs: 8, Sizes: []int64{8, 8, 8, 8}},
 		{Pool: "train", GPUType: "L40S-48G", Nodes: 2, MostGPUs: 4, Sizes: []int64{4, 4}},
-		{Pool: "share", GPUType: "L4", Nodes: 1, MostShared: 16},
+		{Pool: "share", GPUType: "L4", Nodes: 1, MostShared: 16, CardMemory: resource.MustParse("16Gi")},
 	}
+	share := func(text string) *resource.Quantity { return ptr.To(resource.MustParse(text)) }
 	tests := map[string]struct {
 		asked workload.Resources
 		want  string
 	}{
 		"a node is large enough":        {workload.Resources{Pool: "train", GPU: 8}, ""},
 		"one of the types is there":     {workload.Resources{Pool: "train", GPU: 1, GPUTypes: []string{"H100", "L40S-48G"}}, ""},
-		"shared GPUs count":             {workload.Resources{Pool: "share", GPU: 16}, ""},
+		"a share that a card has":       {workload.Resources{Pool: "share", GPU: 16, GPUShare: share("16Gi")}, ""},
+		"a share that no card has":      {workload.Resources{Pool: "share", GPU: 1, GPUShare: share("20Gi")}, "a pod asks for 20Gi of a GPU, and the largest GPU of pool share has 16Gi"},
+		"a share where GPUs are whole":  {workload.Resources{Pool: "train", GPU: 8, GPUShare: share("20Gi")}, ""},
+		"whole GPUs where all share":    {workload.Resources{Pool: "share", GPU: 1}, "pool share shares its GPUs by memory, and the job asks for whole ones: say in resources.gpu-share how much of each it needs"},
 		"no GPU is asked for":           {workload.Resources{Pool: "default"}, ""},
 		"the pool is mistyped":          {workload.Resources{Pool: "trian"}, `no node is in pool "trian" (did you mean "train"?)`},
 		"the type is another model":     {workload.Resources{Pool: "train", GPU: 1, GPUTypes: []string{"V100-80G"}}, `no node of pool train has GPUs of type V100-80G; it has A100-80G, L40S-48G`},

@@ -63,7 +63,6 @@ func (p *Placement) on(node *corev1.Node, pod *corev1.Pod) {
 	}
 	holding, err := allocator.Resolve(&demand, assignment)
 	if cards := holding.Whole | holding.Shared; err == nil && cards.Len() > 1 {
-		p.Connection = fmt.Sprintf("%s, %d %% of the best that %d GPUs of this node can have",
-			allocator.SlowestPath(cards), allocator.SetValue(cards), cards.Len())
+		p.Connection = fmt.Sprintf("%s, %d %% of the node's best", allocator.SlowestPath(cards), allocator.SetValue(cards))
 	}
 }

@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -61,6 +62,11 @@ func (r *Reader) Read(ctx context.Context, namespace, name string, now time.Time
 		}
 		if out[i].Space, err = r.space(ctx, namespace, claimsOf(&out[i])); err != nil {
 			return nil, err
+		}
+		if template := podOf(&out[i]); template != nil && template.Labels[names.LabelPodGroup] != "" {
+			if out[i].Space.Groups, err = r.groups(ctx, namespace); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return out, nil
@@ -157,6 +163,25 @@ func (r *Reader) claims(ctx context.Context, namespace string, used []string) (L
 		}
 	}
 	return Listed[corev1.PersistentVolumeClaim]{Items: list.Items, Read: true}, volumes, nil
+}
+
+// groups reads the names of the PodGroups of a namespace. They have no Go type here: that would bind gpuctl to one
+// scheduler.
+func (r *Reader) groups(ctx context.Context, namespace string) (Listed[string], error) {
+	path := "/apis/" + names.PodGroupAPIVersion + "/namespaces/" + namespace + "/podgroups"
+	text, err := r.client.CoreV1().RESTClient().Get().AbsPath(path).DoRaw(ctx)
+	if err != nil {
+		return Listed[string]{}, unlessForbidden(err, "listing PodGroups")
+	}
+	var list metav1.PartialObjectMetadataList
+	if err := json.Unmarshal(text, &list); err != nil {
+		return Listed[string]{}, fmt.Errorf("reading the PodGroups: %w", err)
+	}
+	out := Listed[string]{Read: true}
+	for i := range list.Items {
+		out.Items = append(out.Items, list.Items[i].Name)
+	}
+	return out, nil
 }
 
 // unlessForbidden lets what the user may not read be unknown, and what is not there.

@@ -52,6 +52,12 @@ func searched(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 		}
 	}
 	out := findings(verdict, podRules)
+	if f.Space.Groups.Read { // it is there or not, whatever was so before
+		out = slices.DeleteFunc(out, func(f Finding) bool { return f.Cause == GangIncomplete })
+		if missing, ok := groupMissing(f, pod); ok {
+			out = append(out, missing)
+		}
+	}
 	if claims, being := s.claims(); f.Space.Claims.Read {
 		if being {
 			return append(out, claims...), nil
@@ -89,11 +95,8 @@ func (s *search) onNodes(verdict string) ([]Finding, []NearMiss) {
 	if pod.Labels[names.LabelPodGroup] == "" {
 		return blocked, s.nearMisses()
 	}
-	if out, misses, ok := s.gang(pod); ok {
-		also := slices.DeleteFunc(standing(blocked), func(f Finding) bool {
-			return f.Cause == Busy || f.Cause == Fragmented || f.Cause == RejectedByScheduler
-		})
-		return append(out, also...), misses
+	if out, misses, ok := s.gang(pod, blocked); ok {
+		return out, misses
 	}
 	if len(blocked) > 0 && blocked[0].Cause == RoomNow {
 		all := max(len(membersOf(s.facts, pod)), int(s.facts.Job.Desired))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -17,6 +18,8 @@ type Offer struct {
 	Nodes   int
 	// MostGPUs is the number of whole GPUs of its largest node, MostShared that of slots on shared ones.
 	MostGPUs, MostShared int64
+	// CardMemory is the memory of its largest card, zero where no label tells.
+	CardMemory resource.Quantity
 	// Sizes is what each of its nodes has: whole GPUs, or slots of shared ones where there are more of them.
 	Sizes []int64
 }
@@ -47,6 +50,9 @@ func buildOffers(nodes []Node) []Offer {
 		if node.SharedGPUs != nil {
 			out[i].MostShared = max(out[i].MostShared, node.SharedGPUs.Allocatable)
 			size = max(size, node.SharedGPUs.Allocatable)
+		}
+		if memory, err := resource.ParseQuantity(node.MemoryPerGPU); err == nil && memory.Cmp(out[i].CardMemory) > 0 {
+			out[i].CardMemory = memory
 		}
 		out[i].Sizes = append(out[i].Sizes, size)
 	}

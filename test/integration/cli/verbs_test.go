@@ -127,7 +127,11 @@ func TestPriorityAndPoolChangeWhileAJobWaits(t *testing.T) {
 		t.Errorf("stdout is %q", got.stdout)
 	}
 	s.expect(3, "no nodes", "", "move", "sft", "--pool", "nowhere")
-	s.expect(0, "", "", "move", "sft", "--pool", pool)
+	s.expect(7, "the largest such node of pool "+pool+" has 0\nNothing was changed", "", "move", "sft", "--pool", pool) // without GPUs
+	if job := s.job("sft"); job.Spec.Template.Labels[names.LabelPool] == pool {
+		t.Error("a move that was refused has moved the job")
+	}
+	s.expect(0, "warning: ", "", "move", "sft", "--pool", pool, "--force")
 	job := s.job("sft")
 	template := job.Spec.Template
 	if template.Spec.PriorityClassName != names.PriorityClassHigh || template.Spec.NodeSelector[names.LabelPool] != pool ||

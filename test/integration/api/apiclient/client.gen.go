@@ -299,19 +299,22 @@ type DetailSeverity string
 
 // DiagnosisFinding defines model for DiagnosisFinding.
 type DiagnosisFinding struct {
-	Advice   *[]string `json:"advice,omitempty"`
-	Cause    string    `json:"cause"`
-	Examples *[]string `json:"examples,omitempty"`
-	Nodes    *int64    `json:"nodes,omitempty"`
-	Text     string    `json:"text"`
+	Advice   *[]string        `json:"advice,omitempty"`
+	Cause    string           `json:"cause"`
+	Examples *[]string        `json:"examples,omitempty"`
+	Nodes    *int64           `json:"nodes,omitempty"`
+	Steps    *[]DiagnosisStep `json:"steps,omitempty"`
+	Text     string           `json:"text"`
 }
 
 // DiagnosisHolder defines model for DiagnosisHolder.
 type DiagnosisHolder struct {
+	Ending    *bool   `json:"ending,omitempty"`
 	Gpus      int64   `json:"gpus"`
 	Job       *string `json:"job,omitempty"`
 	Namespace string  `json:"namespace"`
 	Pod       *string `json:"pod,omitempty"`
+	Priority  *string `json:"priority,omitempty"`
 }
 
 // DiagnosisNearMiss defines model for DiagnosisNearMiss.
@@ -346,6 +349,19 @@ type DiagnosisReport struct {
 	Status     string                `json:"status"`
 	Unread     *[]string             `json:"unread,omitempty"`
 	Verdict    *string               `json:"verdict,omitempty"`
+}
+
+// DiagnosisStep defines model for DiagnosisStep.
+type DiagnosisStep struct {
+	Action  string             `json:"action"`
+	Command *string            `json:"command,omitempty"`
+	Field   *string            `json:"field,omitempty"`
+	Holders *[]DiagnosisHolder `json:"holders,omitempty"`
+	Kind    *string            `json:"kind,omitempty"`
+	Name    *string            `json:"name,omitempty"`
+	Text    string             `json:"text"`
+	Then    *bool              `json:"then,omitempty"`
+	Value   *string            `json:"value,omitempty"`
 }
 
 // DiffInputBody defines model for DiffInputBody.

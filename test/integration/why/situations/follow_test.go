@@ -61,7 +61,6 @@ func (w *world) administer(step diagnosis.Step) {
 		w.patchNode(step.Name, `{"spec":{"unschedulable":false}}`)
 	case diagnosis.MendNode:
 		w.patchNode(step.Name, `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady"}]}}`, "status")
-		w.patchNode(step.Name, `{"metadata":{"annotations":{"kwok.x-k8s.io/node":"fake"}}}`)
 	case diagnosis.MendGPUs, diagnosis.CorrectNode:
 		w.patchNode(step.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, names.AnnotationInventory, w.knows[string(step.Action)]))
 	case diagnosis.AddNodes:
@@ -174,7 +173,11 @@ func (w *world) resubmit(step diagnosis.Step) {
 		return apierrors.IsNotFound(err) && len(w.pods(ctx)) == 0
 	})
 	if w.raw == nil {
-		w.corrects()
+		if value, known := w.knows[step.Field]; known {
+			w.set(step.Field, value)
+		} else {
+			w.corrects()
+		}
 		w.gpuctl("create", "-f", w.file())
 		return
 	}

@@ -162,7 +162,6 @@ var closedNodes = map[string]situation{
 	"not ready": {
 		make: func(w *world) {
 			node := w.node("a", 8).Obj()
-			delete(node.Annotations, "kwok.x-k8s.io/node")
 			node.Status.Conditions[0].Status = corev1.ConditionFalse
 			w.addNode(node)
 			w.submit()

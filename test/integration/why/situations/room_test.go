@@ -186,7 +186,7 @@ var severalNodes = map[string]situation{
 			w.submit("resources.gpu", 2, "resources.nodes", 2)
 			w.withoutGroup()
 		},
-		want: diagnosis.GangIncomplete, also: []diagnosis.Cause{diagnosis.Busy}, says: []string{"names a PodGroup that does not exist", "gpuctl create with the same file"},
+		want: diagnosis.GangIncomplete, also: []diagnosis.Cause{diagnosis.Busy}, says: []string{"which does not exist", "gpuctl apply with the same file"},
 	},
 }
 
