@@ -87,16 +87,23 @@ func (s *search) where() string {
 	return "pool " + s.request.Pool
 }
 
-// wrongPool explains that the job's pool has no nodes, and what to mend beside: a type that no node has either.
+// wrongPool explains that the job's pool has no nodes, and what to mend beside: a type that no node has either. Then
+// moving the job is refused, as it would not run, and its YAML has to change.
 func (s *search) wrongPool() []Finding {
 	out := one(s.noSuchPool())
 	everywhere := *s.request
 	everywhere.Pool = ""
-	if len(s.facts.Nodes) > 0 && !slices.ContainsFunc(s.facts.Nodes, func(node corev1.Node) bool { return everywhere.InScope(&node) }) {
-		anywhere := &search{facts: s.facts, request: &everywhere}
-		out = append(out, anywhere.noSuchType(s.facts.Nodes))
+	if len(s.facts.Nodes) == 0 || slices.ContainsFunc(s.facts.Nodes, func(node corev1.Node) bool { return everywhere.InScope(&node) }) {
+		return out
 	}
-	return out
+	for i, step := range out[0].Steps {
+		out[0].Steps[i] = Step{Action: SetField, Field: fieldPool, Value: step.Value, Text: "name a pool that has nodes, in " + fieldPool}
+		if step.Value != "" {
+			out[0].Steps[i].Text = fmt.Sprintf("did you mean pool %s? Write it in %s", step.Value, fieldPool)
+		}
+	}
+	anywhere := &search{facts: s.facts, request: &everywhere, holders: s.holders}
+	return append(out, anywhere.noSuchType(s.facts.Nodes))
 }
 
 // moveTo is the command that moves the job.

@@ -141,6 +141,7 @@ var plainRules = []verdictRule{
 
 // Fields of the job's YAML that steps name.
 const (
+	fieldPool        = "resources.pool"
 	fieldGPU         = "resources.gpu"
 	fieldNodes       = "resources.nodes"
 	fieldType        = "resources.gpu-type"
@@ -150,7 +151,6 @@ const (
 	fieldTolerations = "resources.tolerations"
 	fieldTimeLimit   = "resources.time-limit"
 	fieldImage       = "environment.image"
-	fieldPriority    = "job.priority"
 	fieldWorkdirs    = "storage.workdirs"
 )
 

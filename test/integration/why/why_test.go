@@ -247,7 +247,7 @@ var elsewhere = map[string]reason{
 			e.submit(e.pod(4).Obj())
 			e.refused()
 		},
-		cause: diagnosis.QuotaExceeded, says: []string{"a pod asks for requests.nvidia.com/gpu=4", "the limit is requests.nvidia.com/gpu=2", "higher quota"},
+		cause: diagnosis.QuotaExceeded, says: []string{"a pod asks for 4 GPUs (requests.nvidia.com/gpu)", "0 of 2 are in use", "higher quota"},
 	},
 	"a priority class that does not exist": {
 		script: func(e *env) {
@@ -256,7 +256,7 @@ var elsewhere = map[string]reason{
 			e.submit(pod)
 			e.refused()
 		},
-		cause: diagnosis.NoSuchPriorityClass, says: []string{"no PriorityClass urgent", "manifests/scheduler"},
+		cause: diagnosis.NoSuchPriorityClass, says: []string{"no PriorityClass urgent", "priority high, medium or low"},
 	},
 	"a service account that does not exist": {
 		script: func(e *env) {

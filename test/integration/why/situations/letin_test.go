@@ -2,6 +2,7 @@ package situations
 
 import (
 	"context"
+	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -224,10 +225,13 @@ func (w *world) limitCPU(most string) {
 }
 
 // enforce sets the namespace's level of Pod Security.
-func (w *world) enforce(level string) {
+func (w *world) enforce(level string) { w.label("pod-security.kubernetes.io/enforce", level) }
+
+// label labels the namespace.
+func (w *world) label(key, value string) {
 	w.Helper()
 	_, err := client.CoreV1().Namespaces().Patch(w.Context(), w.namespace, types.StrategicMergePatchType,
-		[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"`+level+`"}}}`), metav1.PatchOptions{})
+		fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value), metav1.PatchOptions{})
 	w.must(err)
 }
 

@@ -283,6 +283,7 @@ var doesNotGoOn = map[string]situation{
 					job.Spec.Template.Spec.NodeName = "gone-7"
 				}
 			}
+			w.label(names.GroupName+"/policy", "exempt") // elsewhere a policy forbids it
 			w.submit()
 		},
 		want: diagnosis.NodeLost, says: []string{"nodeName: gone-7, and there is no such node"}, never: []string{"takes minutes to pull"},
