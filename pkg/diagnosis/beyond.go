@@ -13,13 +13,12 @@ func Beyond(verdict string) (Finding, bool) {
 	if there, all, ok := inventory.MissingMembers(verdict); ok && there < all {
 		return Finding{Cause: GangIncomplete, Text: inventory.Verdict(verdict)}, true
 	}
-	known := slices.Concat(findings(verdict, podRules), findings(verdict, nodeRules))
-	// Whether there is room for a gang, the nodes show.
-	known = slices.DeleteFunc(known, func(f Finding) bool { return f.Cause == GangWaiting || f.Cause == GangTooLarge })
+	known := slices.Concat(findings(verdict, podRules), findings(verdict, claimRules), findings(verdict, nodeRules))
+	known = slices.DeleteFunc(known, func(f Finding) bool { return f.Cause == GangWaiting }) // nodes show how much is free
 	switch {
 	case len(known) > 0:
 		return known[0], true
-	case verdict == "" || len(findings(verdict, slices.Concat(podRules, plainRules))) > 0:
+	case verdict == "" || len(findings(verdict, slices.Concat(podRules, gangRules, plainRules))) > 0:
 		return Finding{}, false
 	}
 	return rejected(verdict), true

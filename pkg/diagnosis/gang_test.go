@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,15 +33,15 @@ func TestGangsAreExplained(t *testing.T) {
 		},
 		"the PodGroup cannot be read": {
 			`0/2 nodes are available: gang: the PodGroup cannot be used: spec.minResources.cpu is "1e1.5", want an amount such as 500m, 8 or 64Gi. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.`,
-			said{GangIncomplete, `the PodGroup of the job cannot be used: spec.minResources.cpu is "1e1.5", want an amount such as 500m, 8 or 64Gi`},
+			said{GangUnreadable, `the PodGroup of the job cannot be used: spec.minResources.cpu is "1e1.5", want an amount such as 500m, 8 or 64Gi`},
 		},
 		"a member is another scheduler's": {
 			"0/2 nodes are available: gang: members that have no place yet name another scheduler: give all members of the PodGroup the same schedulerName.",
-			said{GangIncomplete, "pods of the job wait for another scheduler, and all start together or not at all"},
+			said{OtherScheduler, "members of the job name another scheduler, and all start together or not at all"},
 		},
 		"the PodGroup asks for more than is free": {
 			"0/2 nodes are available: gang: the nodes have less nvidia.com/gpu free than spec.minResources of the PodGroup asks for.",
-			said{GangWaiting, "the nodes have less nvidia.com/gpu free than spec.minResources of the job's PodGroup asks for"},
+			said{GangWaiting, "the nodes have less nvidia.com/gpu free than the PodGroup of the job asks for in spec.minResources"},
 		},
 		"another member found no place": {
 			"0/1 nodes are available: 1 optimistic rejection in PostFilter.",
@@ -49,7 +50,7 @@ func TestGangsAreExplained(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			found := findings(tc.verdict, gangRules)
+			found := findings(tc.verdict, slices.Concat(podRules, gangRules))
 			if len(found) != 1 {
 				t.Fatalf("got %d findings, want 1: %v", len(found), found)
 			}
