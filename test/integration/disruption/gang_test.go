@@ -129,3 +129,21 @@ func TestAGangWithoutRoomWaitsForIt(t *testing.T) {
 	e.cordon(members[2].Spec.NodeName, false)
 	e.againWithin("pretrain", members[2], time.Now(), 2*time.Second)
 }
+
+// TestAMemberComesBackUnderANewLeader kills the scheduler that has placed a gang, and evicts a member: the next scheduler
+// knows of the members only what the cluster says.
+func TestAMemberComesBackUnderANewLeader(t *testing.T) { // not beside the others, who need a scheduler
+	e := newEnv(t)
+	e.start(job{name: "pretrain", gpus: 8, nodes: 2})
+	members := e.running("pretrain", 2)
+	if err := scheduler.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if scheduler, err = cluster.StartScheduler(t.Context(), sandbox.SchedulerOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.evict(members[1])
+	_, room := e.ended(members[1])
+	e.again("pretrain", members[1], room)
+}

@@ -22,9 +22,10 @@ import (
 // The cluster that all tests share. Each test has a pool of its own in it, so that they run side by side: most of their
 // time they wait for Kubernetes.
 var (
-	cluster *sandbox.Sandbox
-	client  kubernetes.Interface
-	writer  *submit.Client
+	cluster   *sandbox.Sandbox
+	client    kubernetes.Interface
+	writer    *submit.Client
+	scheduler *sandbox.Process
 )
 
 const (
@@ -63,6 +64,6 @@ func prepare(ctx context.Context, s *sandbox.Sandbox) (err error) {
 	if err := cluster.InstallScheduler(ctx); err != nil {
 		return err
 	}
-	_, err = cluster.StartScheduler(ctx, sandbox.SchedulerOptions{})
+	scheduler, err = cluster.StartScheduler(ctx, sandbox.SchedulerOptions{})
 	return err
 }
