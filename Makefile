@@ -17,7 +17,7 @@ RACE       := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools test chaos demo demo-down bench bench-placement bench-plugins bench-queueing bench-strategies generate verify lint image clean
+.PHONY: help build tools test chaos abuse demo demo-down bench bench-placement bench-plugins bench-queueing bench-strategies generate verify lint image clean
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -33,6 +33,9 @@ test: tools build ## Run all tests, unit and integration, the latter on a real c
 
 chaos: tools build ## Kill and stop the leading scheduler 20 times each while it places pods, and lose answers; about 8 minutes
 	go test ./test/chaos -count=1 -v -timeout 30m -kills 20 -stops 20 -losses 20
+
+abuse: tools build ## Do to the programs all that hostile users can, every round of it; half an hour. ABUSE_SEED=n repeats one
+	ABUSE=all go test ./test/abuse/... -count=1 -p 1 -v -timeout 60m
 
 demo: tools build ## Start a cluster of simulated GPU nodes, submit jobs to it, show where they land and why
 	@hack/demo.sh
