@@ -31,8 +31,9 @@ test: tools build ## Run all tests, unit and integration, the latter on a real c
 	go test $(RACE) ./cli/... ./manifests/... ./pkg/... ./plugins/...
 	go test -count=1 -timeout 15m ./cmd/... ./test/...
 
-chaos: tools build ## Kill and stop the leading scheduler 20 times each while it places pods, and lose answers; about 8 minutes
+chaos: tools build ## Kill and stop the leading scheduler 20 times each while it places pods, and lose answers; about 10 minutes
 	go test ./test/chaos -count=1 -v -timeout 30m -kills 20 -stops 20 -losses 20
+	go test ./test/chaos -count=1 -v -timeout 30m -kills 5 -losses 5 -without-policies
 
 abuse: tools build ## Do to the programs all that hostile users can, every round of it; half an hour. ABUSE_SEED=n repeats one
 	ABUSE=all go test ./test/abuse/... -count=1 -p 1 -v -timeout 60m

@@ -69,6 +69,7 @@ func check(t *testing.T, waits []time.Duration, limit time.Duration) {
 // every other round while the new leader still waits, which is when a late binding would be seen in time, and else
 // while both want to place the same pods.
 func TestStoppedLeader(t *testing.T) {
+	needsPolicies(t)
 	replicas, load := startReplicas(t), newLoad(t)
 	var waits, ends []time.Duration
 	refused := 0

@@ -102,7 +102,7 @@ func (l *load) submitting(count int) (wait func()) {
 	done := make(chan error, 1)
 	go func() {
 		for range count {
-			created, err := client.CoreV1().Pods(l.namespace).Create(l.Context(), pod(len(l.submitted)), metav1.CreateOptions{})
+			created, err := user.CoreV1().Pods(l.namespace).Create(l.Context(), pod(len(l.submitted)), metav1.CreateOptions{})
 			if err != nil {
 				done <- err
 				return

@@ -8,7 +8,10 @@ import (
 	"os"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/test/sandboxtest"
@@ -24,10 +27,16 @@ var (
 
 const shortLosses = 2
 
-// The cluster that all tests share. Each places its pods in a namespace of its own.
+// withoutPolicies runs what has to hold on a cluster whose administrator has not installed manifests/policy. What the
+// fence is for does not hold there.
+var withoutPolicies = flag.Bool("without-policies", false, "take the admission policies away first")
+
+// The cluster that all tests share. Each places its pods in a namespace of its own. Pods are a user's: most policies do
+// not hold for administrators.
 var (
 	cluster *sandbox.Sandbox
 	client  kubernetes.Interface
+	user    kubernetes.Interface
 )
 
 func TestMain(m *testing.M) {
@@ -37,6 +46,39 @@ func TestMain(m *testing.M) {
 		if client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
 			return err
 		}
-		return cluster.InstallScheduler(ctx)
+		if err := cluster.InstallScheduler(ctx); err != nil {
+			return err
+		}
+		if *withoutPolicies {
+			bindings := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+			if err := bindings.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+				return err
+			}
+		}
+		user, err = newUser(ctx, "alice")
+		return err
 	}))
+}
+
+// needsPolicies skips a test of what the policies do.
+func needsPolicies(t *testing.T) {
+	t.Helper()
+	if *withoutPolicies {
+		t.Skip("without policies the old leader's bindings are not refused")
+	}
+}
+
+// newUser returns a client of a user who may do everything, and is no administrator by group.
+func newUser(ctx context.Context, name string) (kubernetes.Interface, error) {
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
+	}
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	config := cluster.RESTConfig()
+	config.Impersonate = rest.ImpersonationConfig{UserName: name}
+	return kubernetes.NewForConfig(config)
 }

@@ -2,20 +2,24 @@ package chaos
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
+	"g8s.host/gpu-scheduler/manifests"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -31,23 +35,6 @@ func asScheduler(t *testing.T) kubernetes.Interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return clientOf(t, config)
-}
-
-// asUser returns a client of a user who may do everything, and is no administrator by group.
-func asUser(t *testing.T) kubernetes.Interface {
-	t.Helper()
-	const user = "alice"
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}
-	if _, err := client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	config := cluster.RESTConfig()
-	config.Impersonate = rest.ImpersonationConfig{UserName: user}
 	return clientOf(t, config)
 }
 
@@ -141,7 +128,62 @@ func checkError(t *testing.T, err error, want string) {
 	}
 }
 
+// TestThePoliciesAreOn holds what is bound in this cluster against what we ship: the tests of this package prove nothing
+// about clusters that have the policies, if this one has not.
+func TestThePoliciesAreOn(t *testing.T) {
+	needsPolicies(t)
+	shipped := shippedPolicies(t)
+	bindings, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bound []string
+	for _, binding := range bindings.Items {
+		if slices.Contains(binding.Spec.ValidationActions, admissionregistrationv1.Deny) {
+			bound = append(bound, binding.Name)
+		}
+	}
+	slices.Sort(shipped)
+	slices.Sort(bound)
+	if diff := cmp.Diff(slices.Compact(shipped), bound); diff != "" || len(bound) < 2 {
+		t.Errorf("policies that deny (-shipped +bound):\n%s", diff)
+	}
+}
+
+// shippedPolicies are the names of the bindings in manifests/policy.
+func shippedPolicies(t *testing.T) []string {
+	t.Helper()
+	read := func(path string) []byte {
+		file, err := manifests.FS.ReadFile("policy/" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	var list struct{ Resources []string }
+	if err := yaml.Unmarshal(read("kustomization.yaml"), &list); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, path := range list.Resources {
+		for document := range strings.SplitSeq(string(read(path)), "\n---\n") {
+			var object struct {
+				Kind     string
+				Metadata metav1.ObjectMeta
+			}
+			if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+				t.Fatal(err)
+			}
+			if object.Kind == "ValidatingAdmissionPolicyBinding" {
+				names = append(names, object.Metadata.Name)
+			}
+		}
+	}
+	return names
+}
+
 func TestTheFenceLetsOnlyTheLeaderBind(t *testing.T) {
+	needsPolicies(t)
 	scheduler := asScheduler(t)
 	removeLease(t)
 	t.Run("nobody leads", func(t *testing.T) {
@@ -185,9 +227,10 @@ const (
 )
 
 func TestOnlyTheSchedulerSaysWhichCardsAPodHas(t *testing.T) {
+	needsPolicies(t)
 	setLease(t, "b", 10)
 	defer removeLease(t)
-	scheduler, user := asScheduler(t), asUser(t)
+	scheduler := asScheduler(t)
 	placed := func(t *testing.T) *corev1.Pod {
 		pod := waitingPod(t)
 		checkError(t, bind(t, scheduler, pod, map[string]string{names.AnnotationEpoch: "b/10", names.AnnotationGPUDevices: cards}), "")
