@@ -2,6 +2,7 @@ package devices
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -9,6 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // longestNote keeps an event's text below the 1,024 characters that the API server takes.
@@ -35,10 +38,17 @@ func (s *sink) knows(node string) bool {
 // report tells the node's owners what of its inventory is ignored.
 func (s *sink) report(node *corev1.Node, err error) {
 	malformedInventories.Inc()
-	if c := s.cluster.Load(); c != nil && c.recorder != nil {
-		c.recorder.Eventf(node, nil, corev1.EventTypeWarning, "MalformedInventory", "Scheduling",
-			"%.*s; what is known without it is used", longestNote, err.Error())
+	c := s.cluster.Load()
+	if c == nil || c.recorder == nil {
+		return
 	}
+	var tooMany *gpu.TooManyError
+	if errors.As(err, &tooMany) {
+		c.recorder.Eventf(node, nil, corev1.EventTypeWarning, "TooManyGPUs", "Scheduling", "%.*s", longestNote, err.Error())
+		return
+	}
+	c.recorder.Eventf(node, nil, corev1.EventTypeWarning, "MalformedInventory", "Scheduling",
+		"%.*s; what is known without it is used", longestNote, err.Error())
 }
 
 // Follow drops pods and nodes when the cluster does, and reports malformed inventories as events. The first call

@@ -16,6 +16,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // followed returns a ledger that follows informers with the nodes, and the events that it writes.
@@ -68,6 +69,28 @@ func TestAMalformedInventoryIsToldOnceAndReplaced(t *testing.T) {
 	l.Allocator(worse)
 	if len(recorder.Events) != 1 {
 		t.Errorf("%d events for another malformed inventory, want one", len(recorder.Events))
+	}
+}
+
+// TestMoreCardsThanCanBeToldApartAreTold: those beyond are given to nobody, which looks like a node that is full.
+func TestMoreCardsThanCanBeToldApartAreTold(t *testing.T) {
+	many := counted(gpu.MaxCards + 16)
+	l, recorder := followed(t, many)
+	if got := len(l.Allocator(many).Inventory().Cards); got != gpu.MaxCards {
+		t.Errorf("%d cards, want %d", got, gpu.MaxCards)
+	}
+	if len(recorder.Events) != 1 {
+		t.Fatalf("%d events, want 1", len(recorder.Events))
+	}
+	event := <-recorder.Events
+	for _, part := range []string{"Warning TooManyGPUs", "offers 80 GPUs", "16 stay idle", "time-slicing", "fewer of each"} {
+		if !strings.Contains(event, part) {
+			t.Errorf("the event lacks %q: %s", part, event)
+		}
+	}
+	l.Allocator(counted(gpu.MaxCards))
+	if len(recorder.Events) != 0 {
+		t.Errorf("as many as can be told apart are told of: %s", <-recorder.Events)
 	}
 }
 

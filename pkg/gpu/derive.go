@@ -33,6 +33,15 @@ func InventoryOf(node *corev1.Node) (Inventory, error) {
 	return inventory, errors.Join(malformed, err)
 }
 
+// TooManyError tells that a node offers more GPUs than [MaxCards]. The others are given to nobody.
+type TooManyError struct{ Offered int64 }
+
+// Error says what to do.
+func (e *TooManyError) Error() string {
+	return fmt.Sprintf("the node offers %d GPUs: only the first %d are used, and %d stay idle. No machine has so many: where they are "+
+		"slices of fewer GPUs (time-slicing), let the device plugin offer fewer of each", e.Offered, MaxCards, e.Offered-MaxCards)
+}
+
 func derive(node *corev1.Node) (Inventory, error) {
 	count, countErr := cardCount(node)
 	memory, memoryErr := LabelledMemory(node)
@@ -58,7 +67,7 @@ func cardCount(node *corev1.Node) (int, error) {
 		count, err = firstNumber(node, maxIndex, names.LabelNVIDIACount, names.LabelCount)
 	}
 	if count > MaxCards {
-		return MaxCards, fmt.Errorf("the node offers %d GPUs: only the first %d are used", count, MaxCards)
+		return MaxCards, &TooManyError{Offered: count}
 	}
 	return int(count), err
 }
