@@ -30,8 +30,8 @@ type ServerOptions struct {
 	Binary string
 	// Port is where it listens on 127.0.0.1; 0 is a free one.
 	Port int
-	// Args are more flags.
-	Args []string
+	// Args are more flags, and Env more variables.
+	Args, Env []string
 }
 
 // Server is a running gpuctl-server.
@@ -83,7 +83,7 @@ func (s *Sandbox) StartServer(ctx context.Context, o ServerOptions) (*Server, er
 	}
 	url := fmt.Sprintf("https://127.0.0.1:%d", o.Port)
 	p, err := s.StartProcess(ctx, ProcessSpec{
-		Name: ServerName, Path: o.Binary, Port: o.Port,
+		Name: ServerName, Path: o.Binary, Port: o.Port, Env: o.Env,
 		Args: append([]string{
 			"--kubeconfig=" + kubeconfig,
 			"--listen=127.0.0.1:" + strconv.Itoa(o.Port),

@@ -41,8 +41,8 @@ func formats() map[string]huma.Format {
 var yamlBody = safeyaml.Limits{Values: maxValues, Depth: maxDepth, NoAliases: true}
 
 // maxSeparators bounds what a parser makes of a request in YAML before anything can be counted: each value is some
-// hundred times the memory of its text. Ordinary lines are longer than the fourteen bytes that are left for each.
-const maxSeparators = 150_000
+// hundred times the memory of its text. Ordinary lines are as long as the 35 bytes that are left for each of a large body.
+const maxSeparators = 60_000
 
 // separators is how many values a text in YAML may have.
 func separators(text []byte) int {

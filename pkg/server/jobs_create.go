@@ -103,7 +103,11 @@ func (s *Server) createRoutes() {
 }
 
 func (s *Server) createJob(ctx context.Context, in *createJobInput) (*createJobOutput, error) {
-	created, err := s.submit(ctx, in.Body.YAMLContent, in.Namespace, in.Body.DryRun)
+	doc, err := s.parseOne(ctx, in.Body.YAMLContent, "job", isJob)
+	if err != nil {
+		return nil, err
+	}
+	created, err := s.submit(ctx, doc, in.Namespace, in.Body.DryRun)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +122,15 @@ func (s *Server) createJob(ctx context.Context, in *createJobInput) (*createJobO
 
 func (s *Server) createJobs(ctx context.Context, in *batchInput) (*batchOutput, error) {
 	out := &batchOutput{Status: http.StatusCreated, Body: BatchResult{Success: []JobCreated{}, Failed: []BatchFailure{}}}
-	for i, content := range in.Body.YAMLContents {
-		created, err := s.submit(ctx, content, in.Namespace, in.Body.DryRun)
+	jobs, err := s.parseEach(ctx, in.Body.YAMLContents)
+	if err != nil {
+		return nil, err
+	}
+	for i, job := range jobs {
+		created, err := (*JobCreated)(nil), job.err
+		if err == nil {
+			created, err = s.submit(ctx, job.document, in.Namespace, in.Body.DryRun)
+		}
 		if err != nil {
 			failed := failure(ctx, err)
 			out.Status = http.StatusMultiStatus
@@ -133,12 +144,32 @@ func (s *Server) createJobs(ctx context.Context, in *batchInput) (*batchOutput, 
 	return out, nil
 }
 
-// submit creates one job, or lets the API server check it. It returns when lists show the job.
-func (s *Server) submit(ctx context.Context, content, namespace string, dryRun bool) (*JobCreated, error) {
-	doc, err := s.parseOne(ctx, content, "job", isJob)
+// parsed is a document of a batch, or what is wrong with it.
+type parsed struct {
+	document document
+	err      error
+}
+
+// parseEach reads the documents of a batch in one turn, however short each is.
+func (s *Server) parseEach(ctx context.Context, contents []string) ([]parsed, error) {
+	leave, err := take(ctx, s.budgets.thinking, 1)
 	if err != nil {
 		return nil, err
 	}
+	defer leave()
+	out := make([]parsed, len(contents))
+	for i, content := range contents {
+		docs, _, err := parse(content)
+		if err == nil {
+			out[i].document, err = only(docs, "job", isJob)
+		}
+		out[i].err = err
+	}
+	return out, nil
+}
+
+// submit creates one job, or lets the API server check it. It returns when lists show the job.
+func (s *Server) submit(ctx context.Context, doc document, namespace string, dryRun bool) (*JobCreated, error) {
 	if err := mayCreate(ctx, doc, namespace); err != nil {
 		return nil, err
 	}

@@ -12,16 +12,24 @@ import (
 // sourceName is what diagnostics call a YAML document of a request.
 const sourceName = "yamlContent"
 
+// smallText is what nearly every job is smaller than, so that reading it waits for nobody.
+const smallText = 4 << 10
+
 // parse reads the documents of a request, or returns a refusal with every error and its place. A long text waits for its
 // turn.
 func (s *Server) parse(ctx context.Context, content string) ([]document, []Detail, error) {
-	if len(content) > smallBody {
+	if len(content) > smallText {
 		leave, err := take(ctx, s.budgets.thinking, 1)
 		if err != nil {
 			return nil, nil, err
 		}
 		defer leave()
 	}
+	return parse(content)
+}
+
+// parse is [Server.parse] for whose turn it is.
+func parse(content string) ([]document, []Detail, error) {
 	docs, diagnostics := workload.ParseWithoutAliases(sourceName, []byte(content))
 	details := problems(diagnostics)
 	if !diagnostics.HasErrors() {
@@ -39,9 +47,15 @@ func (s *Server) parse(ctx context.Context, content string) ([]document, []Detai
 // parseOne reads a request's only document, which must be a job or whatever is asked for.
 func (s *Server) parseOne(ctx context.Context, content, what string, is func(document) bool) (document, error) {
 	docs, _, err := s.parse(ctx, content)
-	switch {
-	case err != nil:
+	if err != nil {
 		return document{}, err
+	}
+	return only(docs, what, is)
+}
+
+// only is the one document that there must be.
+func only(docs []document, what string, is func(document) bool) (document, error) {
+	switch {
 	case len(docs) != 1:
 		return document{}, invalidf("the YAML holds %d documents, want one %s: send several to %s/jobs/batch",
 			len(docs), what, Root)

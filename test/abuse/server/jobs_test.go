@@ -1,0 +1,91 @@
+package server
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/fixture"
+)
+
+// makeJobs makes the jobs that calls are about: one of the neighbour's; one of the attacker's whose submitted YAML
+// unfolds to gigabytes; and the pod of one that prints a line without end.
+func makeJobs(t *testing.T) {
+	t.Helper()
+	bomb := "kind: training\na: &a " + strings.Repeat("x", 100<<10) + "\nb: [" + strings.TrimSuffix(strings.Repeat("*a,", 3000), ",") + "]\n"
+	for name, submitted := range map[string]string{"quiet": training("quiet"), "stored": bomb} {
+		if _, err := client.BatchV1().Jobs(team).Create(t.Context(), suspended(name, submitted), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node := endlessKubelet(t)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "printing-0", Labels: labels("printing")},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "busybox"}}},
+	}
+	made, err := client.CoreV1().Pods(team).Create(t.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Status.Phase = corev1.PodRunning
+	made.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", Ready: true,
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}}
+	if _, err := client.CoreV1().Pods(team).UpdateStatus(t.Context(), made, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func labels(job string) map[string]string {
+	return map[string]string{names.LabelJob: job, names.LabelJobType: "training"}
+}
+
+func suspended(name, submitted string) *batchv1.Job {
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels(name), Annotations: map[string]string{names.AnnotationSubmitted: submitted}},
+		Spec: batchv1.JobSpec{Suspend: ptr.To(true), Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels(name)},
+			Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "main", Image: "busybox"}}},
+		}},
+	}
+}
+
+// endlessKubelet registers a node whose pods have printed 280 MiB without ending a line, and go on when they are followed.
+func endlessKubelet(t *testing.T) (node string) {
+	t.Helper()
+	chunk := bytes.Repeat([]byte("\x01\x02z"), 1<<18)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(time.Now().UTC().Format(time.RFC3339Nano) + " "))
+		for sent := 0; sent < 280<<20 || r.URL.Query().Get("follow") == "true"; sent += len(chunk) {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	host, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.ParseInt(port, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	printing := fixture.Node("endless").Obj()
+	printing.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: host}}
+	printing.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(number)
+	if _, err := client.CoreV1().Nodes().Create(t.Context(), printing, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return printing.Name
+}
