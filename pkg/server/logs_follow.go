@@ -9,6 +9,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/server/access"
 )
 
+// Bytes of output a second that are followed by each caller, on all their streams together: a container can print as
+// fast as it is read.
+const (
+	outputRate  = 4 << 20
+	outputBurst = 1 << 20
+)
+
 // sender sends one event to a client, whatever carries it.
 type sender func(event, id string, data any) error
 
@@ -68,6 +75,9 @@ func (f *logFollower) run(ctx context.Context, send sender) error {
 		Line: func(line joblogs.Line) error {
 			if !f.cursor.pass(line) {
 				return nil
+			}
+			if err := f.server.output.bucket(f.caller.User.GetName(), 1).WaitN(ctx, min(answered(line), outputBurst)); err != nil {
+				return err //nolint:wrapcheck // ctx has ended, and says why
 			}
 			return send("log", f.cursor.id(), line)
 		},

@@ -111,6 +111,8 @@ type Server struct {
 	api       huma.API
 	handler   http.Handler
 	open      *openStreams
+	// output bounds the bytes that are followed of each caller.
+	output *limiter
 	// sockets are the connections that were taken from the HTTP server, which does not wait for them when it stops.
 	sockets sync.WaitGroup
 	// streams ends when the server begins to stop: an open stream would hold it up for ever.
@@ -134,6 +136,7 @@ func New(config *rest.Config, options Options) (*Server, error) {
 	}
 	s := &Server{options: options, gate: gate, own: own, mirror: newMirror(), metrics: newMetrics(), budgets: newBudgets()}
 	s.open = newOpenStreams(options.Streams)
+	s.output = newLimiter(outputRate, outputBurst)
 	if options.Scheduler.Address != "" {
 		if s.scheduler, err = ask.New(config, options.Scheduler); err != nil {
 			return nil, err

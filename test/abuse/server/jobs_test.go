@@ -12,6 +12,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -24,14 +25,23 @@ import (
 func makeJobs(t *testing.T) {
 	t.Helper()
 	bomb := "kind: training\na: &a " + strings.Repeat("x", 100<<10) + "\nb: [" + strings.TrimSuffix(strings.Repeat("*a,", 3000), ",") + "]\n"
-	for name, submitted := range map[string]string{"quiet": training("quiet"), "stored": bomb} {
-		if _, err := client.BatchV1().Jobs(team).Create(t.Context(), suspended(name, submitted), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	node := endlessKubelet(t)
+	makeSuspended(t, "quiet", training("quiet"))
+	makeSuspended(t, "stored", bomb)
+	makePrinting(t, "printing")
+}
+
+// makeEndless makes the pod of a job that prints for ever.
+func makeEndless(t *testing.T) {
+	t.Helper()
+	makeSuspended(t, "quiet", training("quiet"))
+	makePrinting(t, "endless")
+}
+
+func makePrinting(t *testing.T, job string) {
+	t.Helper()
+	node := endlessKubelet(t, job)
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "printing-0", Labels: labels("printing")},
+		ObjectMeta: metav1.ObjectMeta{Name: job + "-0", Labels: labels(job)},
 		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "busybox"}}},
 	}
 	made, err := client.CoreV1().Pods(team).Create(t.Context(), pod, metav1.CreateOptions{})
@@ -50,6 +60,15 @@ func labels(job string) map[string]string {
 	return map[string]string{names.LabelJob: job, names.LabelJobType: "training"}
 }
 
+// makeSuspended makes a job that has no pods, unless it is there.
+func makeSuspended(t *testing.T, name, submitted string) {
+	t.Helper()
+	_, err := client.BatchV1().Jobs(team).Create(t.Context(), suspended(name, submitted), metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+}
+
 func suspended(name, submitted string) *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels(name), Annotations: map[string]string{names.AnnotationSubmitted: submitted}},
@@ -61,7 +80,7 @@ func suspended(name, submitted string) *batchv1.Job {
 }
 
 // endlessKubelet registers a node whose pods have printed 280 MiB without ending a line, and go on when they are followed.
-func endlessKubelet(t *testing.T) (node string) {
+func endlessKubelet(t *testing.T, name string) (node string) {
 	t.Helper()
 	chunk := bytes.Repeat([]byte("\x01\x02z"), 1<<18)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -81,7 +100,7 @@ func endlessKubelet(t *testing.T) (node string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	printing := fixture.Node("endless").Obj()
+	printing := fixture.Node(name).Obj()
 	printing.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: host}}
 	printing.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(number)
 	if _, err := client.CoreV1().Nodes().Create(t.Context(), printing, metav1.CreateOptions{}); err != nil {

@@ -3,10 +3,10 @@
 //
 // The limit is GOMEMLIMIT as in manifests/server, and what counts is the highest resident size that Linux has seen of the
 // process (VmHWM): a limit of a cgroup would need rights that not everybody who runs tests has, and would only end the
-// program. Each caller's rate is set out of the way, so that every request is carried out.
+// program. Requests are sent as fast as the server takes them of one caller, and sixteen at a time.
 //
 // As a part of all tests each kind of request is sent some dozen times; ABUSE=all sends a thousand of each, and holds the
-// neighbour's latency to twice what it is on an idle server.
+// neighbour's latency to twice what it is on an idle server. That needs a machine that does nothing else.
 package server
 
 import (

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"g8s.host/gpu-scheduler/pkg/server"
 )
 
 // hostile is one kind of request of the attacker.
@@ -101,7 +103,7 @@ func TestNoRequestTakesTheServerFromOthers(t *testing.T) {
 	t.Cleanup(func() { flood.CloseClientConnections(); flood.Close() })
 	makeJobs(t)
 	g := launch(t, "--prometheus-url="+flood.URL)
-	idle := g.latency(600, closed())
+	idle := g.latency(300, closed())
 	t.Logf("idle: the neighbour waits %s at the 99th percentile, the server takes %d MiB", idle, g.resident("VmRSS")>>20)
 	kinds := hostiles()
 	names := make([]string, 0, len(kinds))
@@ -151,10 +153,12 @@ func (g *target) attack(kind hostile, idle time.Duration) {
 
 // bombard sends requests, sixteen at a time, and counts what they get.
 func (g *target) bombard(kind hostile, count int) map[int]int {
-	browser := g.browser()
+	browser := g.browser(attacker)
 	defer browser.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(g.Context(), 8*time.Minute)
 	defer cancel()
+	pace := time.NewTicker(time.Second / server.DefaultRate)
+	defer pace.Stop()
 	var next atomic.Int64
 	var mu sync.Mutex
 	statuses := map[int]int{}
@@ -162,6 +166,7 @@ func (g *target) bombard(kind hostile, count int) map[int]int {
 	for range 16 {
 		group.Go(func() {
 			for n := next.Add(1); int(n) <= count; n = next.Add(1) {
+				<-pace.C
 				status, text, err := g.send(ctx, browser, attacker, kind.call(int(n)))
 				if err != nil && strings.Contains(err.Error(), "write: ") { // it was refused before all of it was sent
 					status, err = http.StatusRequestEntityTooLarge, nil

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"regexp"
@@ -21,6 +22,7 @@ import (
 
 	"g8s.host/gpu-scheduler/manifests"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/pkg/server"
 )
 
 // maxResident is what the server may ever take of memory, in bytes.
@@ -38,7 +40,7 @@ func launch(t *testing.T, args ...string) *target {
 	t.Helper()
 	process, err := cluster.StartServer(t.Context(), sandbox.ServerOptions{
 		Binary: program(t, sandbox.ServerName), Env: []string{"GOMEMLIMIT=" + memoryLimit(t)},
-		Args: append([]string{"--rate=1000000", "--burst=1000000"}, args...),
+		Args: args,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -88,9 +90,18 @@ func (g *target) resident(field string) int {
 	return kib << 10
 }
 
+// addresses are where callers come from: what the server bounds of an address is not the neighbour's.
+var addresses = map[string]string{attacker: "127.0.0.2", neighbour: "127.0.0.3"}
+
+// from makes connections come from the address of a caller.
+func from(caller string) *net.Dialer {
+	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addresses[caller])}}
+}
+
 // browser is a client with connections of its own.
-func (g *target) browser() *http.Client {
+func (g *target) browser(caller string) *http.Client {
 	return &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{
+		DialContext:     from(caller).DialContext,
 		TLSClientConfig: &tls.Config{RootCAs: g.ca}, MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64,
 	}}
 }
@@ -115,7 +126,9 @@ func (g *target) send(ctx context.Context, browser *http.Client, caller string, 
 	if err != nil {
 		return 0, "", err
 	}
-	request.Header.Set("Authorization", "Bearer "+tokens[caller])
+	if caller != "" {
+		request.Header.Set("Authorization", "Bearer "+tokens[caller])
+	}
 	if c.kind == "" {
 		c.kind = "application/json"
 	}
@@ -151,7 +164,7 @@ func (g *target) latency(least int, done <-chan struct{}) time.Duration {
 	var group sync.WaitGroup
 	for range 2 {
 		group.Go(func() {
-			browser := g.browser()
+			browser := g.browser(neighbour)
 			defer browser.CloseIdleConnections()
 			for i := 0; ; i++ {
 				select {
@@ -170,7 +183,7 @@ func (g *target) latency(least int, done <-chan struct{}) time.Duration {
 				mu.Lock()
 				took = append(took, time.Since(began))
 				mu.Unlock()
-				time.Sleep(5 * time.Millisecond)
+				time.Sleep(2 * time.Second / server.DefaultRate)
 			}
 		})
 	}
