@@ -20,6 +20,8 @@ var (
 	cluster *sandbox.Sandbox
 	client  kubernetes.Interface
 	writer  *submit.Client
+	// scheduler is the one that leads.
+	scheduler *sandbox.Process
 )
 
 const (
@@ -46,6 +48,6 @@ func prepare(ctx context.Context, s *sandbox.Sandbox) (err error) {
 	if err := cluster.InstallScheduler(ctx); err != nil {
 		return err
 	}
-	_, err = cluster.StartScheduler(ctx, sandbox.SchedulerOptions{})
+	scheduler, err = cluster.StartScheduler(ctx, sandbox.SchedulerOptions{})
 	return err
 }

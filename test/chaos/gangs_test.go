@@ -1,0 +1,233 @@
+package chaos
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/fixture"
+	"g8s.host/gpu-scheduler/test/oracle"
+)
+
+const (
+	// A gang takes four of the 40 nodes. In each round five come, five run, and eight pods of one GPU are in their way.
+	gangSize      = 4
+	gangsPerRound = 5
+	singles       = 8
+	// halfPlaced is how long a gang may have some of its places and not all of them: until the next leader binds, and some
+	// seconds for a busy machine.
+	halfPlaced = afterCrash + 10*time.Second
+)
+
+// gangs are the gangs of one test, beside the load's other pods.
+type gangs struct {
+	*load
+	groups dynamic.ResourceInterface
+	names  []string
+	ended  int // of the gangs, in order
+	lone   int
+}
+
+func newGangs(t *testing.T) *gangs {
+	t.Helper()
+	untyped, err := dynamic.NewForConfig(cluster.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLoad(t)
+	resource := schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
+	return &gangs{load: l, groups: untyped.Resource(resource).Namespace(l.namespace)}
+}
+
+// TestGangsOutliveTheirLeaders ends the leader while it binds gangs, by a kill in one round and by a stop in the next, from
+// which it wakes up when another leads. Every gang is placed whole, and none stays half placed.
+func TestGangsOutliveTheirLeaders(t *testing.T) {
+	replicas, g := startReplicas(t), newGangs(t)
+	for round := range *kills + *stops {
+		g.round(replicas, round%2 == 1)
+	}
+	g.end(len(g.names))
+	g.gang("all-nodes", 40) // no GPU is lost
+	g.whole()
+	g.judge()
+	g.judgeGangs()
+}
+
+// round has gangs come, ends the leader when the first of their members is bound, and waits until all gangs are whole.
+func (g *gangs) round(replicas *replicas, stop bool) {
+	g.Helper()
+	leader, old := replicas.leader(), epoch(g.T)
+	before := len(g.recorder.History().Bindings())
+	submitted := make(chan error, 1)
+	go func() { submitted <- g.submit() }()
+	g.await("a member to be bound", func(bindings []oracle.Binding) bool { return len(bindings) > before+g.offset() })
+	if stop {
+		g.must(leader.Signal(syscall.SIGSTOP))
+		awaitOtherEpoch(g.T, old)
+		g.boundAfter(old)
+		g.must(leader.Signal(syscall.SIGCONT))
+		awaitEnd(g.T, leader)
+	} else {
+		g.must(leader.Kill())
+	}
+	g.must(<-submitted)
+	g.must(replicas.start())
+	g.boundAfter(old)
+	g.end(len(g.names) - gangsPerRound)
+	g.whole()
+}
+
+// offset makes the leader end at another moment in each round.
+func (g *gangs) offset() int { return len(g.names) % (gangSize + 1) }
+
+func (g *gangs) must(err error) {
+	g.Helper()
+	if err != nil {
+		g.Fatal(err)
+	}
+}
+
+// submit creates the gangs and pods of a round.
+func (g *gangs) submit() error {
+	for range gangsPerRound {
+		if err := g.create(fmt.Sprint("gang-", len(g.names)), gangSize); err != nil {
+			return err
+		}
+	}
+	for range singles {
+		if err := g.createPod(fixture.Pod(fmt.Sprint("lone-", g.lone)).Pool(pool).GPUs(1).Obj()); err != nil {
+			return err
+		}
+		g.lone++
+	}
+	return nil
+}
+
+func (g *gangs) gang(name string, members int) {
+	g.Helper()
+	g.must(g.create(name, members))
+}
+
+// create makes a PodGroup and its members, which one controller made.
+func (g *gangs) create(name string, members int) error {
+	group := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"minMember": int64(members)}}}
+	group.SetAPIVersion(names.PodGroupAPIVersion)
+	group.SetKind(names.PodGroupKind)
+	group.SetName(name)
+	if _, err := g.groups.Create(g.Context(), group, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	g.names = append(g.names, name)
+	for i := range members {
+		pod := fixture.Pod(fmt.Sprintf("%s-member-%d", name, i)).Pool(pool).GPUs(8).Label(names.LabelPodGroup, name).Obj()
+		pod.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "batch/v1", Kind: "Job", Name: name, UID: types.UID(g.namespace + name), Controller: ptr.To(true),
+		}}
+		if err := g.createPod(pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *gangs) createPod(pod *corev1.Pod) error {
+	created, err := client.CoreV1().Pods(g.namespace).Create(g.Context(), pod, metav1.CreateOptions{})
+	if err == nil {
+		g.submitted = append(g.submitted, created)
+	}
+	return err
+}
+
+// end ends the first of the gangs, whole, and the pods of one GPU.
+func (g *gangs) end(count int) {
+	g.Helper()
+	patch := fmt.Appendf(nil, `{"status":{"phase":%q}}`, corev1.PodSucceeded)
+	finish := map[string]bool{}
+	for ; g.ended < count; g.ended++ {
+		finish[g.names[g.ended]] = true
+	}
+	for _, binding := range g.recorder.History().Bindings() {
+		name := strings.TrimPrefix(binding.Pod, g.namespace+"/")
+		if gang, _, member := strings.Cut(name, "-member-"); member && !finish[gang] {
+			continue
+		}
+		_, err := client.CoreV1().Pods(g.namespace).Patch(g.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		g.must(err)
+	}
+}
+
+// whole waits until all pods are bound.
+func (g *gangs) whole() {
+	g.Helper()
+	for deadline := time.Now().Add(patience); len(g.recorder.History().Bindings()) < len(g.submitted); time.Sleep(poll) {
+		if time.Now().After(deadline) {
+			g.Fatalf("not all gangs are whole after %s\n%s", patience, g.waiting())
+		}
+	}
+}
+
+// await waits for something to happen to the bindings, and ends no pod meanwhile: a gang of which one has ended is none.
+func (g *gangs) await(what string, done func([]oracle.Binding) bool) {
+	g.Helper()
+	for deadline := time.Now().Add(patience); !done(g.recorder.History().Bindings()); time.Sleep(poll) {
+		if time.Now().After(deadline) {
+			g.Fatalf("waited %s for %s\n%s", patience, what, g.waiting())
+		}
+	}
+}
+
+// boundAfter waits for the first binding of another leadership than epoch.
+func (g *gangs) boundAfter(epoch string) {
+	g.Helper()
+	g.await("the next leader to bind a pod", func(bindings []oracle.Binding) bool {
+		for _, binding := range bindings {
+			if binding.Epoch != "" && termOf(g.T, binding.Epoch) > termOf(g.T, epoch) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// judgeGangs demands of the history that no gang was half placed for long. It logs how many were when their leader ended.
+func (g *gangs) judgeGangs() {
+	g.Helper()
+	type places struct {
+		first, last time.Time
+		epochs      map[string]bool
+	}
+	all := map[string]*places{}
+	for _, binding := range g.recorder.History().Bindings() {
+		gang, _, member := strings.Cut(binding.Pod, "-member-")
+		if !member {
+			continue
+		}
+		if all[gang] == nil {
+			all[gang] = &places{first: binding.Seen, epochs: map[string]bool{}}
+		}
+		all[gang].last = binding.Seen
+		all[gang].epochs[binding.Epoch] = true
+	}
+	shared, longest := 0, time.Duration(0)
+	for gang, at := range all {
+		took := at.last.Sub(at.first)
+		if longest = max(longest, took); took > halfPlaced {
+			g.Errorf("%s was half placed for %s, want at most %s", gang, took.Round(time.Millisecond), halfPlaced)
+		}
+		if len(at.epochs) > 1 {
+			shared++
+		}
+	}
+	g.Logf("%d gangs, of which two leaders bound %d; the longest was half placed for %s", len(all), shared, longest.Round(time.Millisecond))
+}
