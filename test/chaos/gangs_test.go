@@ -21,9 +21,11 @@ import (
 )
 
 const (
-	// A gang takes four of the 40 nodes. In each round five come, five run, and eight pods of one GPU are in their way.
-	gangSize      = 4
-	gangsPerRound = 5
+	// A gang takes 60 of the 320 GPUs. In each round three come and three run, which is more than there is room for, and eight
+	// pods of one GPU are in their way. Its bindings take so long that a leader can end in the middle of them.
+	gangSize      = 30
+	gangGPUs      = 2
+	gangsPerRound = 3
 	singles       = 8
 	// halfPlaced is how long a gang may have some of its places and not all of them: until the next leader binds, and some
 	// seconds for a busy machine.
@@ -58,7 +60,7 @@ func TestGangsOutliveTheirLeaders(t *testing.T) {
 		g.round(replicas, round%2 == 1)
 	}
 	g.end(len(g.names))
-	g.gang("all-nodes", 40) // no GPU is lost
+	g.must(g.create("all-nodes", 40, 8)) // no GPU is lost
 	g.whole()
 	g.judge()
 	g.judgeGangs()
@@ -70,8 +72,9 @@ func (g *gangs) round(replicas *replicas, stop bool) {
 	leader, old := replicas.leader(), epoch(g.T)
 	before := len(g.recorder.History().Bindings())
 	submitted := make(chan error, 1)
+	offset := g.offset()
 	go func() { submitted <- g.submit() }()
-	g.await("a member to be bound", func(bindings []oracle.Binding) bool { return len(bindings) > before+g.offset() })
+	g.await("a member to be bound", func(bindings []oracle.Binding) bool { return len(bindings) > before+offset })
 	if stop {
 		g.must(leader.Signal(syscall.SIGSTOP))
 		awaitOtherEpoch(g.T, old)
@@ -88,8 +91,8 @@ func (g *gangs) round(replicas *replicas, stop bool) {
 	g.whole()
 }
 
-// offset makes the leader end at another moment in each round.
-func (g *gangs) offset() int { return len(g.names) % (gangSize + 1) }
+// offset makes the leader end at another moment in each round: when so many members of the first gang are bound.
+func (g *gangs) offset() int { return 7 * len(g.names) % (gangSize / 2) }
 
 func (g *gangs) must(err error) {
 	g.Helper()
@@ -101,7 +104,7 @@ func (g *gangs) must(err error) {
 // submit creates the gangs and pods of a round.
 func (g *gangs) submit() error {
 	for range gangsPerRound {
-		if err := g.create(fmt.Sprint("gang-", len(g.names)), gangSize); err != nil {
+		if err := g.create(fmt.Sprint("gang-", len(g.names)), gangSize, gangGPUs); err != nil {
 			return err
 		}
 	}
@@ -114,13 +117,8 @@ func (g *gangs) submit() error {
 	return nil
 }
 
-func (g *gangs) gang(name string, members int) {
-	g.Helper()
-	g.must(g.create(name, members))
-}
-
 // create makes a PodGroup and its members, which one controller made.
-func (g *gangs) create(name string, members int) error {
+func (g *gangs) create(name string, members int, gpus int64) error {
 	group := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"minMember": int64(members)}}}
 	group.SetAPIVersion(names.PodGroupAPIVersion)
 	group.SetKind(names.PodGroupKind)
@@ -130,7 +128,7 @@ func (g *gangs) create(name string, members int) error {
 	}
 	g.names = append(g.names, name)
 	for i := range members {
-		pod := fixture.Pod(fmt.Sprintf("%s-member-%d", name, i)).Pool(pool).GPUs(8).Label(names.LabelPodGroup, name).Obj()
+		pod := fixture.Pod(fmt.Sprintf("%s-member-%d", name, i)).Pool(pool).GPUs(gpus).Label(names.LabelPodGroup, name).Obj()
 		pod.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: "batch/v1", Kind: "Job", Name: name, UID: types.UID(g.namespace + name), Controller: ptr.To(true),
 		}}
@@ -180,7 +178,7 @@ func (g *gangs) whole() {
 // await waits for something to happen to the bindings, and ends no pod meanwhile: a gang of which one has ended is none.
 func (g *gangs) await(what string, done func([]oracle.Binding) bool) {
 	g.Helper()
-	for deadline := time.Now().Add(patience); !done(g.recorder.History().Bindings()); time.Sleep(poll) {
+	for deadline := time.Now().Add(patience); !done(g.recorder.History().Bindings()); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			g.Fatalf("waited %s for %s\n%s", patience, what, g.waiting())
 		}
@@ -228,6 +226,9 @@ func (g *gangs) judgeGangs() {
 		if len(at.epochs) > 1 {
 			shared++
 		}
+	}
+	if shared == 0 {
+		g.Error("no gang was bound by two leaders, so nothing shows that the second knows the members of the first")
 	}
 	g.Logf("%d gangs, of which two leaders bound %d; the longest was half placed for %s", len(all), shared, longest.Round(time.Millisecond))
 }
