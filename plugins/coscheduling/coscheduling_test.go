@@ -292,7 +292,11 @@ func TestAGangThatHasBegunComesFirst(t *testing.T) {
 		return &framework.QueuedPodInfo{PodInfo: info, InitialAttemptTimestamp: &at}
 	}
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	for name, bound := range map[string]bool{"by this process": false, "by another leader": true} {
+	for name, tell := range map[string]func(*lab, *corev1.Pod){
+		"by this process":   nil,
+		"by another leader": func(l *lab, first *corev1.Pod) { l.podChanged(first) },
+		"by another leader, before its PodGroup is known": func(l *lab, first *corev1.Pod) { l.groupChanged(nil, l.groups.get(mustGroup(first))) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, 2)
 			l.group("g", map[string]any{"minMember": int64(2)}, func(g *unstructured.Unstructured) {
@@ -303,9 +307,9 @@ func TestAGangThatHasBegunComesFirst(t *testing.T) {
 			if l.Less(second, other) {
 				t.Error("a later gang comes before it has begun")
 			}
-			if bound {
+			if tell != nil {
 				first = l.member("a", boundTo("n0"))
-				l.podChanged(first)
+				tell(l, first)
 			} else {
 				l.try(first)
 			}

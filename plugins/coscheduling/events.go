@@ -189,8 +189,11 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 	}
 	waiting := map[gang][]*corev1.Pod{}
 	for _, pod := range p.podsOf(group) {
-		if p.placeOf(pod) == none && len(pod.Spec.SchedulingGates) == 0 {
-			g := gangOf(pod, group)
+		g := gangOf(pod, group)
+		switch at := p.placeOf(pod); {
+		case at == bound:
+			p.places.bind(g, pod.UID) // it may be older than its PodGroup
+		case at == none && len(pod.Spec.SchedulingGates) == 0:
 			waiting[g] = append(waiting[g], pod)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 )
@@ -101,6 +102,8 @@ type podGroupsOrNone struct {
 	// seen is set when PodGroups could be listed once. From then on a refusal is a fault of the API server's that passes,
 	// such as one that starts and does not know the roles yet.
 	seen atomic.Bool
+	// told is set while the log says that there are none.
+	told atomic.Bool
 }
 
 // lookAgain is how long a cluster is taken to know no PodGroups.
@@ -125,7 +128,11 @@ func (p *podGroupsOrNone) ListWithContext(ctx context.Context, options metav1.Li
 	switch {
 	case err == nil:
 		p.seen.Store(true)
+		p.told.Store(false)
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && !p.seen.Load():
+		if !p.told.Swap(true) {
+			klog.FromContext(ctx).Info("There are no PodGroups to read, so the pods of gangs wait", "err", err)
+		}
 		none := &unstructured.UnstructuredList{}
 		none.SetResourceVersion(resourceVersionOfNone)
 		return none, nil

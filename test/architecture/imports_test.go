@@ -130,7 +130,7 @@ func pluginRules(t *testing.T) []rule {
 	for _, plugin := range packages {
 		forbidden := []string{kubernetes, ours("cli"), ours("pkg/server"), ours("pkg/sandbox")}
 		if plugin == ours("plugins/coscheduling") {
-			forbidden = forbidden[1:] // scheduler-plugins, which it wraps, reaches it
+			forbidden = forbidden[1:] // the arguments of scheduler-plugins, which it reads, reach it
 		}
 		for _, other := range packages {
 			if _, own := under(other, []string{plugin}); !own {
