@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -75,19 +76,20 @@ func TestAClusterWithoutPodGroupsIsNoFault(t *testing.T) {
 
 // TestWhereThereAreNoneItIsLookedAgain, by a watch that ends as one that is out of date.
 func TestWhereThereAreNoneItIsLookedAgain(t *testing.T) {
-	t.Parallel()
-	changes, err := (&podGroupsOrNone{}).Watch(metav1.ListOptions{ResourceVersion: resourceVersionOfNone})
-	if err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	event := <-changes.ResultChan()
-	if err := apierrors.FromObject(event.Object); event.Type != watch.Error || !apierrors.IsResourceExpired(err) {
-		t.Errorf("the watch ends with %v", event)
-	}
-	if took := time.Since(began); took < lookAgain {
-		t.Errorf("it is looked again after %s, want %s", took, lookAgain)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		changes, err := (&podGroupsOrNone{}).Watch(metav1.ListOptions{ResourceVersion: resourceVersionOfNone})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		event := <-changes.ResultChan()
+		if err := apierrors.FromObject(event.Object); event.Type != watch.Error || !apierrors.IsResourceExpired(err) {
+			t.Errorf("the watch ends with %v", event)
+		}
+		if took := time.Since(began); took != lookAgain {
+			t.Errorf("it is looked again after %s, want %s", took, lookAgain)
+		}
+	})
 }
 
 // TestASimulationKnowsItsPodGroups without an API server, and without informers that run.
