@@ -66,27 +66,28 @@ func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInf
 	if len(m.placed) > m.bound { // this process found room for all, and has given some of it to others
 		return ""
 	}
-	on, waiting := basisOf(nodes, group, m), kindsOf(m.waiting)
-	if reason := p.places.refused(g, on, waiting.of); reason != "" {
+	on := basisOf(nodes, group, m)
+	if reason := p.places.refused(g, on); reason != "" {
 		return reason
 	}
-	reason := p.withoutRoom(group, m.placed, waiting, nodes)
+	reason := p.withoutRoom(group, m, nodes)
 	if reason != "" {
-		p.places.refuse(g, refusal{on: on, kinds: waiting.of, reason: reason})
+		p.places.refuse(g, refusal{on: on, reason: reason})
 	}
 	return reason
 }
 
 // withoutRoom says why there is no room for all members, "" when there may be: also when they are too many kinds, which
 // would have to be planned one by one.
-func (p *Plugin) withoutRoom(group *podGroup, placed []*corev1.Pod, waiting kinds, nodes []fwk.NodeInfo) string {
-	if name := lacking(group.minResources, placed, nodes); name != "" {
+func (p *Plugin) withoutRoom(group *podGroup, m *members, nodes []fwk.NodeInfo) string {
+	if name := lacking(group.minResources, m.placed, nodes); name != "" {
 		return fmt.Sprintf("gang: the nodes have less %s free than spec.minResources of the PodGroup asks for", name)
 	}
+	waiting := kindsOf(m.waiting)
 	if waiting.varied {
 		return ""
 	}
-	found, err := roomFor(waiting.of, len(placed), nodes, p.cards)
+	found, err := roomFor(waiting.of, len(m.placed), nodes, p.cards)
 	if err != nil {
 		return "" // GPUFilter tells what is wrong with the pod
 	}
@@ -95,7 +96,7 @@ func (p *Plugin) withoutRoom(group *podGroup, placed []*corev1.Pod, waiting kind
 
 // basisOf is what a verdict on the room rests on. Every change of a node gives its NodeInfo the next generation.
 func basisOf(nodes []fwk.NodeInfo, group *podGroup, m *members) basis {
-	on := basis{nodes: len(nodes), group: string(group.UID) + "/" + group.ResourceVersion, placed: len(m.placed)}
+	on := basis{members: fingerprint(m.waiting), nodes: len(nodes), group: string(group.UID) + "/" + group.ResourceVersion, placed: len(m.placed)}
 	for _, node := range nodes {
 		on.generation = max(on.generation, node.GetGeneration())
 	}

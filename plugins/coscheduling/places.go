@@ -35,12 +35,14 @@ type record struct {
 // refusal is a verdict that there is no room, and what it was found on.
 type refusal struct {
 	on     basis
-	kinds  []kind
 	reason string
 }
 
-// basis is, beside the members themselves, all that a verdict on the room for a gang depends on.
+// basis is all that a verdict on the room for a gang depends on.
 type basis struct {
+	// members is the fingerprint of those that wait.
+	members uint64
+
 	// nodes and generation are the state of all nodes: how many, and the last change of one.
 	nodes      int
 	generation int64
@@ -185,11 +187,11 @@ func (p *places) refuse(g gang, r refusal) {
 }
 
 // refused returns the verdict that another member got on the same grounds, "" for none.
-func (p *places) refused(g gang, on basis, waiting []kind) string {
+func (p *places) refused(g gang, on basis) string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	r, ok := p.gangs[g]
-	if !ok || r.refusal.on != on || !sameKinds(r.refusal.kinds, waiting) {
+	if !ok || r.refusal.on != on {
 		return ""
 	}
 	return r.refusal.reason
