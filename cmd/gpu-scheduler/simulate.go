@@ -192,10 +192,7 @@ func (s *simulation) writeReport(results []*simulate.Result) error {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	if strings.HasSuffix(s.report, ".svg") {
-		var plots [][]byte
-		if plots, err = simulate.Plots(results); err == nil {
-			_, err = file.Write(plots[0]) // the allocation; a page has all of them
-		}
+		_, err = file.Write(simulate.Plots(results)[0]) // the allocation; a page has all of them
 	} else {
 		err = simulate.WriteHTML(file, results)
 	}

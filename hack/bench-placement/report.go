@@ -44,10 +44,7 @@ func report(outcomes []outcome, churn *departures, seeds int, out string) error 
 	if err := template.Must(template.New("page").Parse(page)).Execute(&text, tables); err != nil {
 		return fmt.Errorf("writing the page: %w", err)
 	}
-	svg, err := plot(outcomes[0])
-	if err != nil {
-		return err
-	}
+	svg := plot(outcomes[0])
 	if err := os.MkdirAll(out, 0o755); err != nil { //nolint:gosec // documentation is for everyone
 		return fmt.Errorf("writing the page: %w", err)
 	}
@@ -136,7 +133,7 @@ func spread(values []float64) (mean, deviation float64) {
 }
 
 // plot draws the first trace.
-func plot(first outcome) ([]byte, error) {
+func plot(first outcome) []byte {
 	lines := chart.Lines{
 		Title: "Trace " + first.trace + ": GPUs allocated as pods arrive", X: "GPUs asked for (% of all)", Y: "GPUs allocated (% of all)",
 		MinX: 70, MinY: 70,

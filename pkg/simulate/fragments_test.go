@@ -59,9 +59,8 @@ func TestPlots(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			results := []*simulate.Result{run(t, cluster, tc.arrivals)}
-			plots, err := simulate.Plots(results)
-			if err != nil || len(plots) != tc.plots {
-				t.Fatalf("%d plots, %v, want %d", len(plots), err, tc.plots)
+			if plots := simulate.Plots(results); len(plots) != tc.plots {
+				t.Fatalf("%d plots, want %d", len(plots), tc.plots)
 			}
 			var out bytes.Buffer
 			if err := simulate.WriteHTML(&out, results); err != nil {

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -16,10 +15,7 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{"duration
 
 // WriteHTML writes a page with the results and the plots.
 func WriteHTML(to io.Writer, results []*Result) error {
-	drawn, err := Plots(results)
-	if err != nil {
-		return err
-	}
+	drawn := Plots(results)
 	plots := make([]template.HTML, len(drawn))
 	for i, svg := range drawn {
 		plots[i] = inline(svg)
@@ -34,9 +30,9 @@ func WriteHTML(to io.Writer, results []*Result) error {
 	return nil
 }
 
-// inline embeds an image that we drew ourselves, without the XML header before it.
+// inline embeds an image that we drew ourselves.
 func inline(svg []byte) template.HTML {
-	return template.HTML(svg[max(0, bytes.Index(svg, []byte("<svg"))):]) //nolint:gosec // names in it are escaped by the plotter
+	return template.HTML(svg) //nolint:gosec // package chart escapes the names in it
 }
 
 // durationText writes seconds in the unit that suits them.

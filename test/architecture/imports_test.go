@@ -98,6 +98,8 @@ var rules = []rule{
 		why: "gpuctl starts in 100 ms and stays small"},
 	{tree: "cmd/gpuctl", forbidden: []string{kubernetes, ours("plugins"), ours("pkg/server"), ours("pkg/sandbox")},
 		why: "gpuctl starts in 100 ms and stays small"},
+	{tree: "cmd/gpu-scheduler", forbidden: []string{"gonum.org/v1/plot", "codeberg.org", "git.sr.ht", "golang.org/x/image", "github.com/ajstarks"},
+		why: "what runs with the rights of a scheduler draws no plots and links no fonts"},
 	{tree: "pkg/devices", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
 		why: "plugins share it, and know the contract, k8s.io/kube-scheduler/framework, alone"},
 	{tree: "pkg/hint", forbidden: []string{kubernetes, ours("plugins"), ours("cli")},

@@ -1,17 +1,15 @@
 // Package chart draws the plots of simulations and benchmarks as SVG, which browsers and Markdown show.
+//
+// It is our own because gpu-scheduler links it: the libraries for plots bring fonts, PDF and TIFF along, a dozen modules
+// that a program with the rights of a scheduler is better without. Lines over two axes are all that is drawn.
 package chart
 
 import (
 	"bytes"
+	"encoding/xml"
 	"fmt"
-	"image/color"
 	"math"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
+	"strings"
 )
 
 // Point is one value.
@@ -28,7 +26,7 @@ type Lines struct {
 	Title, X, Y string
 	// MinX and MinY are where the axes begin.
 	MinX, MinY float64
-	// LogX has the X axis grow by factors. All values must be above 0 then.
+	// LogX has the X axis grow by factors, from 1 to a power of 10. Values of 0 and less are not drawn then.
 	LogX   bool
 	Legend Corner
 	Lines  []Line
@@ -43,77 +41,71 @@ const (
 	BottomRight
 )
 
+// The size of a plot and the room around its axes, in pixels.
 const (
-	width  = 18 * vg.Centimeter
-	height = 11 * vg.Centimeter
+	width, height            = 680, 420
+	left, right, top, bottom = 70, 20, 40, 55
+	fontSize                 = 13
+	legendLine               = 18
+	legendThumb              = 36
 )
 
 // palette are colours that people with any colour vision tell apart (Okabe and Ito).
-var palette = []color.RGBA{
-	{R: 0xd5, G: 0x5e, A: 0xff}, {G: 0x72, B: 0xb2, A: 0xff}, {G: 0x9e, B: 0x73, A: 0xff}, {R: 0xcc, G: 0x79, B: 0xa7, A: 0xff},
-	{R: 0xe6, G: 0x9f, A: 0xff}, {R: 0x56, G: 0xb4, B: 0xe9, A: 0xff}, {A: 0xff}, {R: 0x99, G: 0x99, B: 0x99, A: 0xff},
-}
+var palette = []string{"#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999"}
 
 // dashes tell lines apart in black and white. There are fewer than colours by one, so that no pair returns early.
-var dashes = [][]vg.Length{
-	nil,
-	{vg.Points(6), vg.Points(3)},
-	{vg.Points(1.5), vg.Points(2)},
-	{vg.Points(8), vg.Points(2), vg.Points(1.5), vg.Points(2)},
-	{vg.Points(3), vg.Points(1.5)},
-	{vg.Points(10), vg.Points(4)},
-	{vg.Points(4), vg.Points(1.5), vg.Points(1), vg.Points(1.5), vg.Points(1), vg.Points(1.5)},
-}
+var dashes = []string{"", "8 4", "2 3", "11 3 2 3", "4 2", "13 5", "5 2 1 2 1 2"}
 
 // SVG draws the plot.
-func (l *Lines) SVG() ([]byte, error) {
-	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = l.Title, l.X, l.Y
-	p.BackgroundColor = color.White
-	p.Legend.Left, p.Legend.Top = l.Legend == TopLeft, l.Legend == TopLeft
-	p.Legend.Padding, p.Legend.ThumbnailWidth = vg.Points(2), vg.Points(30)
-	p.Legend.XOffs, p.Legend.YOffs = vg.Points(6), vg.Points(-6)
-	if l.Legend == BottomRight {
-		p.Legend.XOffs, p.Legend.YOffs = vg.Points(-6), vg.Points(6)
-	}
-	p.Add(plotter.NewGrid())
+func (l *Lines) SVG() []byte {
+	d := &drawing{x: axis{from: l.MinX, log: l.LogX}, y: axis{from: l.MinY}}
+	drawn := make([][]Point, len(l.Lines))
 	for i, line := range l.Lines {
-		points := make(plotter.XYs, 0, len(line.Points))
 		for _, point := range line.Points {
-			if point.X >= l.MinX && (!l.LogX || point.X > 0) {
-				points = append(points, plotter.XY{X: point.X, Y: point.Y})
+			if finite(point) && point.X >= l.MinX && (!l.LogX || point.X > 0) {
+				drawn[i] = append(drawn[i], point)
+				d.x.to, d.y.to = max(d.x.to, point.X), max(d.y.to, point.Y)
 			}
 		}
-		drawn, err := plotter.NewLine(points)
-		if err != nil {
-			return nil, fmt.Errorf("drawing %s: %w", line.Name, err)
-		}
-		drawn.Color, drawn.Width, drawn.Dashes = palette[i%len(palette)], vg.Points(1.5), dashes[i%len(dashes)]
-		p.Add(drawn)
-		p.Legend.Add(line.Name, drawn)
 	}
-	p.X.Min, p.Y.Min = l.MinX, l.MinY
-	p.Y.Max = max(p.Y.Max, l.MinY+1) // a line at the bottom needs a scale, too
-	if l.Legend == TopLeft && l.crowded(p.X.Max, p.Y.Max) {
-		p.Y.Max = l.MinY + 1.25*(p.Y.Max-l.MinY)
+	d.scale(l, drawn)
+	fmt.Fprintf(&d.out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="sans-serif" font-size="%d">`+"\n",
+		width, height, width, height, fontSize)
+	fmt.Fprintf(&d.out, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", width, height)
+	d.axes(l)
+	for i, points := range drawn {
+		d.line(points, i)
 	}
-	if l.LogX {
-		logarithmic(&p.X)
-	}
-	canvas := vgsvg.New(width, height)
-	p.Draw(draw.New(canvas))
-	var out bytes.Buffer
-	if _, err := canvas.WriteTo(&out); err != nil {
-		return nil, fmt.Errorf("drawing %s: %w", l.Title, err)
-	}
-	return out.Bytes(), nil
+	d.legend(l)
+	d.out.WriteString("</svg>\n")
+	return d.out.Bytes()
 }
 
-// crowded reports whether a line runs where the legend stands, for axes that end at maxX and maxY.
-func (l *Lines) crowded(maxX, maxY float64) bool {
-	for _, line := range l.Lines {
-		for _, point := range line.Points {
-			if point.X >= l.MinX && point.X < l.MinX+(maxX-l.MinX)/4 && point.Y > l.MinY+3*(maxY-l.MinY)/4 {
+func finite(p Point) bool { return !math.IsNaN(p.X+p.Y) && !math.IsInf(p.X+p.Y, 0) }
+
+// drawing is a plot on its way to SVG.
+type drawing struct {
+	out  bytes.Buffer
+	x, y axis
+}
+
+// scale decides where the axes end.
+func (d *drawing) scale(l *Lines, drawn [][]Point) {
+	d.x.to = max(d.x.to, l.MinX+1)
+	d.y.to = max(d.y.to, l.MinY+1) // a line at the bottom needs a scale, too
+	if l.LogX {
+		d.x.from, d.x.to = 1, math.Pow(10, math.Ceil(math.Log10(max(d.x.to, 10))))
+	}
+	if l.Legend == TopLeft && crowded(drawn, d.x, d.y) {
+		d.y.to = l.MinY + 1.25*(d.y.to-l.MinY)
+	}
+}
+
+// crowded reports whether a line runs where the legend stands.
+func crowded(drawn [][]Point, x, y axis) bool {
+	for _, points := range drawn {
+		for _, point := range points {
+			if x.share(point.X) < 0.25 && y.share(point.Y) > 0.75 {
 				return true
 			}
 		}
@@ -121,8 +113,68 @@ func (l *Lines) crowded(maxX, maxY float64) bool {
 	return false
 }
 
-// logarithmic has an axis run from 1 to a power of 10.
-func logarithmic(axis *plot.Axis) {
-	axis.Min, axis.Max = 1, math.Pow(10, math.Ceil(math.Log10(max(axis.Max, 10))))
-	axis.Scale, axis.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+func (d *drawing) at(p Point) (x, y float64) {
+	return left + d.x.share(p.X)*(width-left-right), height - bottom - d.y.share(p.Y)*(height-top-bottom)
+}
+
+// axes draws the grid with its numbers, and what the axes are.
+func (d *drawing) axes(l *Lines) {
+	const grid = `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#cccccc"/>` + "\n"
+	for _, tick := range d.x.ticks() {
+		x, y := d.at(Point{tick, d.y.from})
+		fmt.Fprintf(&d.out, grid, x, y, x, float64(top))
+		d.text(x, y+fontSize+6, "middle", number(tick))
+	}
+	for _, tick := range d.y.ticks() {
+		x, y := d.at(Point{d.x.from, tick})
+		fmt.Fprintf(&d.out, grid, x, y, float64(width-right), y)
+		d.text(x-8, y+fontSize/3, "end", number(tick))
+	}
+	fmt.Fprintf(&d.out, `<path d="M%d %d V%d H%d" fill="none" stroke="#000000"/>`+"\n", left, top, height-bottom, width-right)
+	middle := float64(left+width-right) / 2
+	d.text(middle, top-16, "middle", l.Title)
+	d.text(middle, height-14, "middle", l.X)
+	fmt.Fprintf(&d.out, `<g transform="translate(18 %.1f) rotate(-90)">`, float64(top+height-bottom)/2)
+	d.text(0, 0, "middle", l.Y)
+	d.out.WriteString("</g>\n")
+}
+
+func (d *drawing) text(x, y float64, anchor, text string) {
+	fmt.Fprintf(&d.out, `<text x="%.1f" y="%.1f" text-anchor="%s">`, x, y, anchor)
+	_ = xml.EscapeText(&d.out, []byte(text)) // a buffer takes everything
+	d.out.WriteString("</text>\n")
+}
+
+func (d *drawing) line(points []Point, number int) {
+	if len(points) == 0 {
+		return
+	}
+	var corners strings.Builder
+	for _, point := range points {
+		x, y := d.at(point)
+		fmt.Fprintf(&corners, "%.1f,%.1f ", x, min(max(y, top), height-bottom))
+	}
+	fmt.Fprintf(&d.out, `<polyline points="%s" fill="none" %s/>`+"\n", strings.TrimSpace(corners.String()), stroke(number))
+}
+
+func stroke(number int) string {
+	out := fmt.Sprintf(`stroke="%s" stroke-width="2"`, palette[number%len(palette)])
+	if dash := dashes[number%len(dashes)]; dash != "" {
+		out += fmt.Sprintf(` stroke-dasharray="%s"`, dash)
+	}
+	return out
+}
+
+func (d *drawing) legend(l *Lines) {
+	y, thumb, text, anchor := float64(top+legendLine), float64(left+10), float64(left+10+legendThumb+6), "start"
+	if l.Legend == BottomRight {
+		y = float64(height - bottom - legendLine*len(l.Lines))
+		thumb = width - right - 10 - legendThumb
+		text, anchor = thumb-6, "end"
+	}
+	for i, line := range l.Lines {
+		fmt.Fprintf(&d.out, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" %s/>`+"\n", thumb, y-fontSize/3, thumb+legendThumb, y-fontSize/3, stroke(i))
+		d.text(text, y, anchor, line.Name)
+		y += legendLine
+	}
 }
