@@ -17,7 +17,7 @@ RACE       := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools test chaos abuse demo demo-down bench bench-placement bench-plugins bench-queueing bench-strategies generate verify lint image clean
+.PHONY: help build tools test chaos abuse demo demo-down bench bench-placement bench-plugins bench-queueing bench-strategies generate verify vulncheck lint image clean
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -65,12 +65,19 @@ generate: ## Write the generated files: deep copies, reference pages
 lint: bin/tools/golangci-lint ## Run golangci-lint
 	bin/tools/golangci-lint run ./...
 
-verify: generate lint ## Fail if generated files, formatting or modules are not up to date
+verify: generate lint vulncheck ## Fail if generated files, formatting or modules are not up to date, or code is known to be vulnerable
 	@hack/verify.sh
 
-image: ## Build the container images (needs Docker)
+vulncheck: bin/tools/govulncheck ## Look for known vulnerabilities that our programs reach; VULNCHECK=required fails without a network
+	@hack/vulncheck.sh
+
+image: ## Build the container images (needs Docker); BUILD_IMAGE and BASE_IMAGE name others to build on, by digest
+	@case "$(BUILD_IMAGE)$(BASE_IMAGE)" in *@sha256:*@sha256:*) ;; \
+		*) echo "warning: the images are built on tags, which can change: set BUILD_IMAGE and BASE_IMAGE to NAME@sha256:DIGEST" >&2;; esac
 	@for binary in $(filter-out gpu-sandbox,$(BINARIES)); do \
-		docker build --build-arg BINARY=$$binary --build-arg LDFLAGS="$(LDFLAGS)" -t $(REGISTRY)/$$binary:$(VERSION) .; done
+		docker build --build-arg BINARY=$$binary --build-arg LDFLAGS="$(LDFLAGS)" \
+			$(if $(BUILD_IMAGE),--build-arg BUILD_IMAGE=$(BUILD_IMAGE)) $(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE)) \
+			-t $(REGISTRY)/$$binary:$(VERSION) .; done
 
 clean: demo-down ## Remove what was built
 	rm -rf bin
