@@ -253,8 +253,9 @@ func TestKubeconfigsThatDoNotWork(t *testing.T) {
 			cluster.Server = strings.Replace(cluster.Server, "https://", "http://", 1)
 			*user = clientcmdapi.AuthInfo{Token: "secret-token"}
 		}, 2, "write https:// in the server of this kubeconfig"},
-		"an address of another program": {func(t *testing.T, cluster *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
+		"an address of another program, which gets no credentials": {func(t *testing.T, cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) {
 			cluster.Server = otherProgram(t)
+			*user = clientcmdapi.AuthInfo{Token: "secret-token"}
 		}, 1, ""},
 		"nobody listens": {func(_ *testing.T, cluster *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
 			cluster.Server = "https://127.0.0.1:1"
@@ -314,10 +315,13 @@ func expired(t *testing.T) (certificate, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret})
 }
 
-// otherProgram is a web server that is no API server.
+// otherProgram is a web server that is no API server, and without TLS. It must not be sent any credentials.
 func otherProgram(t *testing.T) string {
 	t.Helper()
-	b := &between{meddle: func(w http.ResponseWriter, _ *http.Request, _ http.Handler) bool {
+	b := &between{meddle: func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+		if got := r.Header.Get("Authorization"); got != "" {
+			t.Errorf("the request carries %q", got)
+		}
 		fmt.Fprint(w, "<html>\x1b[2JIt works!</html>")
 		return true
 	}}
