@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,6 +53,58 @@ func TestThePoliciesKnowTheSchedulerAndItsAnnotations(t *testing.T) {
 		for _, part := range parts {
 			if !strings.Contains(expressions.String(), part) {
 				t.Errorf("%s does not look at %s", file, part)
+			}
+		}
+	}
+}
+
+// TestThePoliciesOnPodsExemptTheSame: a namespace is exempt from all of them or from none, and what they look for is what
+// the scheduler goes by.
+func TestThePoliciesOnPodsExemptTheSame(t *testing.T) {
+	var first *metav1.LabelSelector
+	for _, file := range []string{"policy/pods.yaml", "policy/hostpaths.yaml", "policy/access.yaml"} {
+		var policy admissionregistrationv1.ValidatingAdmissionPolicy
+		read(t, file, 0, &policy)
+		var binding admissionregistrationv1.ValidatingAdmissionPolicyBinding
+		read(t, file, 1, &binding)
+		if binding.Spec.PolicyName != policy.Name || len(binding.Spec.ValidationActions) != 1 || binding.Spec.ValidationActions[0] != admissionregistrationv1.Deny {
+			t.Errorf("%s binds %s with %v, want %s with Deny", file, binding.Spec.PolicyName, binding.Spec.ValidationActions, policy.Name)
+		}
+		selector := binding.Spec.MatchResources.NamespaceSelector
+		if first == nil {
+			first = selector
+		}
+		if diff := cmp.Diff(first, selector); diff != "" {
+			t.Errorf("%s exempts others than the first (-first +this):\n%s", file, diff)
+		}
+		exempt := metav1.LabelSelectorRequirement{
+			Key: names.LabelPolicy, Operator: metav1.LabelSelectorOpNotIn, Values: []string{names.PolicyExempt},
+		}
+		if !slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return cmp.Equal(r, exempt) }) {
+			t.Errorf("%s does not exempt %s=%s", file, names.LabelPolicy, names.PolicyExempt)
+		}
+		if param := binding.Spec.ParamRef; param != nil &&
+			(param.Name != names.PolicyConfigMap || *param.ParameterNotFoundAction != admissionregistrationv1.DenyAction) {
+			t.Errorf("%s reads %s, and without it %s, want %s and Deny", file, param.Name, *param.ParameterNotFoundAction, names.PolicyConfigMap)
+		}
+	}
+}
+
+func TestThePoliciesKnowOurNames(t *testing.T) {
+	for file, parts := range map[string][]string{
+		"policy/pods.yaml":       {names.ResourceGPU, names.ResourceSharedGPU, names.ResourceMIGPrefix, names.TaintMoving},
+		"policy/hostpaths.yaml":  {names.PolicyHostPaths, names.LabelPodSecurityEnforce},
+		"policy/access.yaml":     {names.LabelPool, names.DefaultPool, names.SchedulerName, names.ResourceGPU, names.ResourceSharedGPU, names.ResourceMIGPrefix},
+		"policy/nodes.yaml":      {names.GroupName + "/"},
+		"policy/namespaces.yaml": {names.LabelPolicy},
+	} {
+		text, err := FS.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range parts {
+			if !strings.Contains(string(text), `"`+part+`"`) {
+				t.Errorf("%s does not look at %q", file, part)
 			}
 		}
 	}

@@ -152,7 +152,7 @@ func gpuTypes(r *Resources) value {
 func tolerationFields(t *corev1.Toleration) fields {
 	return fields{
 		{name: "key", value: scalar(&t.Key, "text", taintKey), def: "every taint", example: "dedicated",
-			doc: "The key of the taint."},
+			doc: "The key of the taint. To tolerate every taint is refused by the cluster's policies, but for exempt namespaces (docs/security.md)."},
 		{name: "operator", value: choice(&t.Operator, corev1.TolerationOpExists, corev1.TolerationOpEqual), def: "Equal", example: "Exists",
 			doc: "Exists accepts every value of the key; Equal only the value given."},
 		{name: "value", value: scalar(&t.Value, "text", taintValue), def: "empty", example: "research",
