@@ -110,6 +110,16 @@ func TestOnlyThoseWhoMayExempt(t *testing.T) {
 			checkRefusal(t, err, want)
 		}
 	})
+	t.Run("by a name that is exempt", func(t *testing.T) {
+		for who, want := range map[string]string{"grace": refused, "oscar": ""} {
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "monitoring"}}
+			_, err := as(user(who)).CoreV1().Namespaces().Create(t.Context(), namespace, dryRun)
+			checkRefusal(t, err, want)
+			namespace.Name = "monitoring-2"
+			_, err = as(user(who)).CoreV1().Namespaces().Create(t.Context(), namespace, dryRun)
+			checkRefusal(t, err, "")
+		}
+	})
 	t.Run("by the status and the end of the namespace", func(t *testing.T) {
 		role := clusterRole(t, rbacv1.PolicyRule{
 			APIGroups: []string{""}, Resources: []string{"namespaces", "namespaces/status", "namespaces/finalize"}, Verbs: []string{"*"},

@@ -146,6 +146,7 @@ var attacks = map[string]attack{
 	"all cards, from a field": {change: func(p *corev1.Pod) {
 		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
 	}, want: "the scheduler chooses the cards"},
+	"all cards, by an annotation":               {change: both(annotated("nvidia.cdi.k8s.io/container.main", "nvidia.com/gpu=all"), withoutGPUs), want: "nvidia.cdi.k8s.io/container.main would give a container those of others"},
 	"no cards, by the environment":              {change: both(env("NVIDIA_VISIBLE_DEVICES", "none"), withoutGPUs)},
 	"an order of one's own cards":               {change: env("CUDA_VISIBLE_DEVICES", "0")},
 	"what the driver offers":                    {change: env("NVIDIA_DRIVER_CAPABILITIES", "compute,video,utility")},
