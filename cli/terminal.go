@@ -5,6 +5,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -65,6 +66,8 @@ type guard struct {
 	out io.Writer
 	// color lets our own colours pass.
 	color bool
+
+	mu sync.Mutex // several goroutines of a command may write, as to a file
 	// part is what a write left of a character, or of a line break, that the next one completes.
 	part string
 }
@@ -79,6 +82,8 @@ func guarded(out io.Writer, color bool) io.Writer {
 
 // Write implements io.Writer.
 func (g *guard) Write(data []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	text := g.part + string(data)
 	whole := len(text)
 	if strings.HasSuffix(text, "\r") {

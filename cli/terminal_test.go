@@ -3,6 +3,9 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
@@ -44,6 +47,24 @@ func TestTheGuardWritesControlsOut(t *testing.T) {
 				t.Errorf("got %q, want %q", got.String(), test.want)
 			}
 		})
+	}
+}
+
+// TestTheGuardTakesWritesAtOnce is for the race detector: warnings come while a command prints.
+func TestTheGuardTakesWritesAtOnce(t *testing.T) {
+	var got bytes.Buffer
+	out := guarded(&got, false)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 100 {
+				_, _ = io.WriteString(out, "a\x1b\n")
+			}
+		})
+	}
+	all.Wait()
+	if want := strings.Repeat(`a\u001b`+"\n", 800); got.String() != want {
+		t.Errorf("got %d bytes, want %d", got.Len(), len(want))
 	}
 }
 
