@@ -46,16 +46,16 @@ func patchLists(t *testing.T, data map[string]any) {
 			types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		awaitPool(t, "canary", canary.want)
+		awaitCanary(t, canary.want)
 	}
 }
 
-func awaitPool(t *testing.T, pool, want string) {
+func awaitCanary(t *testing.T, want string) {
 	t.Helper()
 	controller := as(jobController)
 	eventually(t, "the lists to hold", func(context.Context) bool {
 		pod := plain()
-		of(pool)(pod)
+		of("canary")(pod)
 		_, err := controller.CoreV1().Pods("default").Create(context.Background(), pod, dryRun)
 		return (err == nil) == (want == "") && (err == nil || strings.Contains(err.Error(), want))
 	})

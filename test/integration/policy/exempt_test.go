@@ -154,7 +154,7 @@ func TestWhatWasThereBeforeGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bind(t, namespace, "edit", "ana")
+	bind(t, namespace, "edit")
 	patch := []byte(`{"metadata":{"labels":{"` + names.LabelPolicy + `":null}}}`)
 	if _, err := admin.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func TestWhatWasThereBeforeGoesOn(t *testing.T) {
 // TestDebugContainersAreHeldToIt: they are added to pods that are there.
 func TestDebugContainersAreHeldToIt(t *testing.T) {
 	namespace := team(t, nil)
-	bind(t, namespace, "edit", "ana")
+	bind(t, namespace, "edit")
 	bindEverywhere(t, clusterRole(t, rbacv1.PolicyRule{
 		APIGroups: []string{""}, Resources: []string{"pods/ephemeralcontainers"}, Verbs: []string{"update", "patch"},
 	}), "ana")

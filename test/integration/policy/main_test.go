@@ -126,17 +126,18 @@ func team(t *testing.T, labels map[string]string) string {
 		t.Fatal(err)
 	}
 	for _, role := range []string{"g8s:reader", "g8s:user"} {
-		bind(t, namespace.Name, role, "ana")
+		bind(t, namespace.Name, role)
 	}
 	return namespace.Name
 }
 
-func bind(t *testing.T, namespace, role, to string) {
+// bind gives ana a ClusterRole in a namespace.
+func bind(t *testing.T, namespace, role string) {
 	t.Helper()
 	_, err := admin.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: to}},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "ana"}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -60,7 +60,7 @@ func TestKubeletsPutNoNodeIntoAPool(t *testing.T) {
 
 // TestTheLeaseOfTheScheduler: who may delete it or write another holder stops all GPU scheduling.
 func TestTheLeaseOfTheScheduler(t *testing.T) {
-	bind(t, team(t, nil), "g8s:user", "ana")
+	bind(t, team(t, nil), "g8s:user")
 	for _, role := range []string{"g8s:admin", "g8s:fleet-reader", "g8s:policy-admin"} {
 		bindEverywhere(t, role, "grace")
 	}

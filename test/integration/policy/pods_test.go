@@ -35,6 +35,25 @@ func privileged(pod *corev1.Pod) {
 	pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
 }
 
+func privilegedAtFirst(pod *corev1.Pod) {
+	first := *pod.Spec.Containers[0].DeepCopy()
+	first.Name = "init"
+	pod.Spec.InitContainers = []corev1.Container{first}
+	pod.Spec.InitContainers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+}
+
+func modest(pod *corev1.Pod) {
+	pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{
+		Privileged: ptr.To(false), AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
+func cardsFromAField(pod *corev1.Pod) {
+	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"},
+	}}}
+}
+
 func capable(name corev1.Capability) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{
@@ -126,14 +145,12 @@ var attacks = map[string]attack{
 		p.Spec.InitContainers, p.Spec.Containers = p.Spec.Containers, plain().Spec.Containers
 		p.Spec.InitContainers[0].Name = "init"
 	}, want: "(init): leave securityContext.privileged out"},
-	"the processes of the node":              {change: func(p *corev1.Pod) { p.Spec.HostPID = true }, want: "(hostPID)"},
-	"the network and the memory of the node": {change: func(p *corev1.Pod) { p.Spec.HostNetwork, p.Spec.HostIPC = true, true }, want: "(hostIPC, hostNetwork)"},
-	"the capability to do anything":          {change: capable("SYS_ADMIN"), want: "may not add capabilities"},
-	"every capability":                       {change: capable("ALL"), want: "may not add capabilities"},
-	"locked memory, for RDMA":                {change: capable("IPC_LOCK")},
-	"not privileged, and says so": {change: func(p *corev1.Pod) {
-		p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(false), AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}
-	}},
+	"the processes of the node":                {change: func(p *corev1.Pod) { p.Spec.HostPID = true }, want: "(hostPID)"},
+	"the network and the memory of the node":   {change: func(p *corev1.Pod) { p.Spec.HostNetwork, p.Spec.HostIPC = true, true }, want: "(hostIPC, hostNetwork)"},
+	"the capability to do anything":            {change: capable("SYS_ADMIN"), want: "may not add capabilities"},
+	"every capability":                         {change: capable("ALL"), want: "may not add capabilities"},
+	"locked memory, for RDMA":                  {change: capable("IPC_LOCK")},
+	"not privileged, and says so":              {change: modest},
 	"the priority of what runs the nodes":      {change: priority("system-node-critical"), want: "priority class system-node-critical is for what runs the cluster"},
 	"the priority of what runs the cluster":    {change: priority("system-cluster-critical"), want: "take g8s-high, g8s-medium or g8s-low"},
 	"the highest priority of jobs":             {change: priority("g8s-high")},
@@ -146,14 +163,14 @@ var attacks = map[string]attack{
 	"all cards, from a field": {change: func(p *corev1.Pod) {
 		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
 	}, want: "the scheduler chooses the cards"},
-	"all cards, by an annotation":               {change: both(annotated("nvidia.cdi.k8s.io/container.main", "nvidia.com/gpu=all"), withoutGPUs), want: "nvidia.cdi.k8s.io/container.main would give a container those of others"},
+	"all cards, by an annotation":               {change: both(annotated("nvidia.cdi.k8s.io/container.main", "nvidia.com/gpu=all"), withoutGPUs), want: "cdi.k8s.io/container.main would give"},
 	"no cards, by the environment":              {change: both(env("NVIDIA_VISIBLE_DEVICES", "none"), withoutGPUs)},
 	"an order of one's own cards":               {change: env("CUDA_VISIBLE_DEVICES", "0")},
 	"what the driver offers":                    {change: env("NVIDIA_DRIVER_CAPABILITIES", "compute,video,utility")},
 	"a library for NVIDIA's runtime":            {change: env("LD_PRELOAD", "/proc/self/cwd/poc.so"), want: "Set them in the command"},
 	"a library for a program without GPUs":      {change: both(env("LD_PRELOAD", "/usr/lib/libjemalloc.so"), withoutGPUs)},
 	"every taint":                               {change: tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists}), want: "tolerates every taint"},
-	"the taint of a node that is being emptied": {change: tolerates(corev1.Toleration{Key: names.TaintMoving, Operator: corev1.TolerationOpExists}), want: "tolerates every taint (a toleration without key), or g8s.host/moving"},
+	"the taint of a node that is being emptied": {change: tolerates(corev1.Toleration{Key: names.TaintMoving, Operator: corev1.TolerationOpExists}), want: "or g8s.host/moving"},
 	"the taint of GPU nodes":                    {change: tolerates(corev1.Toleration{Key: names.ResourceGPU, Operator: corev1.TolerationOpExists})},
 	"a pool":                                    {change: of("training-pool")},
 	"a pool for others":                         {change: of("gold-pool"), want: "pool gold-pool is not for namespace"},
