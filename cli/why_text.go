@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,9 @@ func explainReport(d *description, report diagnosis.Report, now time.Time) error
 	d.text(fmt.Sprintf("Job %s is %s%s", report.Job, d.paint(report), headline(report)), len(indent))
 	if len(report.Findings) > 0 {
 		d.advise("What to do", report.Findings[0].Advice)
+		if changesFile(report.Findings) {
+			d.text(indent+"(a field of its YAML: change it in the file, then gpuctl apply -f FILE --replace)", len(indent)+1)
+		}
 	}
 	for i, finding := range report.Findings {
 		if i == 0 {
@@ -81,6 +85,13 @@ func examples(finding diagnosis.Finding) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return " (" + text + ")"
+}
+
+// changesFile says whether some advice is to change the job's YAML.
+func changesFile(findings []diagnosis.Finding) bool {
+	return slices.ContainsFunc(findings, func(finding diagnosis.Finding) bool {
+		return slices.ContainsFunc(finding.Steps, func(step diagnosis.Step) bool { return step.Action == diagnosis.SetField })
+	})
 }
 
 func (d *description) advise(title string, advice []string) {

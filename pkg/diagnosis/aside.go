@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
@@ -42,17 +41,17 @@ func pushedAside(f *Facts) (aside, bool) {
 	out := aside{}
 	where := ""
 	if last.node != "" {
-		where = " on node " + last.node
+		where = " node " + last.node
 	}
 	switch last.reason {
 	case corev1.PodReasonPreemptionByScheduler:
 		who, holds := f.whoIs(last.by)
 		out.Cause, out.holds = Preempted, holds
-		out.Text = fmt.Sprintf("preempted by %s, %s: pod %s had to leave%s for a job of higher priority", who, f.since(last.at), last.pod, where)
+		out.Text = fmt.Sprintf("preempted by %s %s: pod %s had to leave%s for a job of higher priority", who, f.since(last.at), last.pod, where)
 		out.Steps = []Step{waiting("wait until that job ends: the job starts again by itself")}
 	default:
 		out.Cause = Evicted
-		out.Text = fmt.Sprintf("pod %s was told to leave%s, %s: %s", last.pod, where, f.since(last.at), whyLeft(last))
+		out.Text = fmt.Sprintf("pod %s was told to leave%s %s: %s", last.pod, where, f.since(last.at), whyLeft(last))
 		out.Steps = []Step{waiting("wait: Kubernetes makes another pod, which starts where there is room")}
 	}
 	return out, true
@@ -115,16 +114,13 @@ func (f *Facts) whoIs(pod string) (who string, holds bool) {
 		return "a pod of higher priority", false
 	}
 	namespace, name, _ := strings.Cut(pod, "/")
-	for i := range f.Holders {
-		holder := &f.Holders[i]
-		if holder.Namespace == namespace && holder.Name == name {
-			if job := holder.Labels[names.LabelJob]; job != "" {
-				return fmt.Sprintf("job %s of namespace %s", job, namespace), true
-			}
-			return fmt.Sprintf("pod %s of namespace %s", name, namespace), true
-		}
+	is := func(other corev1.Pod) bool { return other.Namespace == namespace && other.Name == name }
+	holds = slices.ContainsFunc(f.Holders, is)
+	all := slices.Concat(f.Holders, f.Preemptors)
+	if at := slices.IndexFunc(all, is); at >= 0 {
+		return holderOf(&all[at]).name(), holds
 	}
-	return fmt.Sprintf("pod %s of namespace %s", name, namespace), false
+	return fmt.Sprintf("pod %s of namespace %s", name, namespace), holds
 }
 
 // leaving explains a job whose pods all leave, or have just left: the next ones are made when they are gone.

@@ -47,7 +47,7 @@ func (s *search) busy(out *Finding) {
 		out.Steps = append(out.Steps, *step)
 	}
 	if why != "" {
-		out.Text += "; " + why
+		out.Steps[0].Text += "; " + why
 	}
 	out.Steps = append(out.Steps, s.elsewherePools(true)...)
 	if out.Cause == Fragmented {
@@ -119,11 +119,15 @@ func wait(misses []NearMiss) Step {
 // String says who holds how many GPUs.
 func (h Holder) String() string {
 	out := fmt.Sprintf("%s holds %d", h.name(), h.GPUs)
+	var more []string
 	if h.Priority != "" {
-		out += ", priority " + h.Priority
+		more = append(more, "priority "+h.Priority)
 	}
 	if h.Ending {
-		out += ", and is ending"
+		more = append(more, "ending")
+	}
+	if len(more) > 0 {
+		out += " (" + listOf(more) + ")"
 	}
 	return out
 }
@@ -155,7 +159,7 @@ func (s *search) unsuited(out *Finding) {
 	case NotShared:
 		s.notShared(out, count)
 	case GPUMemory:
-		out.Text = fmt.Sprintf("%s: %s", count, best.Detail())
+		out.Text = fmt.Sprintf("%s whose GPUs have too little memory: %s", count, best.Detail())
 		out.Steps = append(s.lessMemory(best), s.elsewherePools(false)...)
 	case BadInventory:
 		out.Text = fmt.Sprintf("%s whose annotation %s cannot be read, so that its labels are believed: %s", count, names.AnnotationInventory, best.Detail())
@@ -163,7 +167,7 @@ func (s *search) unsuited(out *Finding) {
 			Text: fmt.Sprintf("tell the administrators: the annotation %s of node %s is malformed; its agent has to write it anew", names.AnnotationInventory, first)}},
 			s.elsewherePools(false)...)
 	case UnhealthyGPUs:
-		out.Text = fmt.Sprintf("%s: %s", count, best.Detail())
+		out.Text = fmt.Sprintf("%s with too few healthy GPUs: %s", count, best.Detail())
 		out.Steps = append(s.askFor(best.Usable), Step{Action: MendGPUs, Kind: "Node", Name: first, Command: "gpuctl describe node " + first,
 			Text: "tell the administrators that cards need mending: gpuctl describe node " + first})
 		out.Steps = append(out.Steps, s.elsewherePools(false)...)

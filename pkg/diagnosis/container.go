@@ -26,7 +26,7 @@ func notStarted(f *Facts, pod *corev1.Pod) []Finding {
 	starts := pod.Status.Phase == corev1.PodPending || pod.Status.Phase == ""
 	if event, ok := eventOf(job.Events, pod, "FailedMount", "FailedAttachVolume"); ok && starts {
 		return one(Finding{
-			Cause: VolumeMount, Text: fmt.Sprintf("node %s cannot mount a volume: %s (last tried %s)", pod.Spec.NodeName, event.Message, f.since(event.Last)),
+			Cause: VolumeMount, Text: fmt.Sprintf("node %s cannot mount a volume: %s; tried %s", pod.Spec.NodeName, event.Message, f.since(event.Last)),
 			Steps: []Step{
 				{Action: SetField, Field: fieldWorkdirs, Text: "check that the paths of storage.workdirs exist on the node, and correct them"},
 				inspecting("see the volumes", "kubectl describe pod "+pod.Name+" -n "+pod.Namespace)},
@@ -34,7 +34,7 @@ func notStarted(f *Facts, pod *corev1.Pod) []Finding {
 	}
 	if event, ok := eventOf(job.Events, pod, "Unhealthy"); ok && pod.Status.Phase == corev1.PodRunning {
 		return one(Finding{
-			Cause: ProbeFailing, Text: fmt.Sprintf("the containers run, and are not ready: %s (%s)", event.Message, f.since(event.Last)),
+			Cause: ProbeFailing, Text: fmt.Sprintf("the containers run, and are not ready: %s; last %s", event.Message, f.since(event.Last)),
 			Steps: []Step{{Action: SetField, Field: "service.health-check",
 				Text: "check service.health-check and service.port against what the program serves"}, seeLogs(job)},
 		})

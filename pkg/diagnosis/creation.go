@@ -24,7 +24,7 @@ func isClosing(f *Facts) bool {
 func closing(f *Facts) Finding {
 	out := Finding{
 		Cause: NamespaceTerminating,
-		Text: fmt.Sprintf("namespace %s is being deleted, since %s, and nothing starts in it any more",
+		Text: fmt.Sprintf("namespace %s is being deleted, told so %s, and nothing starts in it any more",
 			f.Job.Namespace, f.since(f.Space.Namespace.DeletionTimestamp.Time)),
 		Steps: []Step{{Action: UseNamespace, Command: command("export", &f.Job),
 			Text: "create the job in another namespace: " + command("export", &f.Job) + " writes its YAML"}},
@@ -94,7 +94,7 @@ func refusalOf(f *Facts) (Finding, bool) {
 // refusedAt says when the API server refused the last time.
 func (f *Facts) refusedAt() string {
 	if event, ok := lastEvent(f.Job.Events, "FailedCreate"); ok {
-		return " (refused " + f.since(event.Last) + ")"
+		return "; refused " + f.since(event.Last)
 	}
 	return ""
 }

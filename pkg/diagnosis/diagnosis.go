@@ -27,6 +27,8 @@ type Facts struct {
 	// Nodes are all nodes, and Holders all pods that hold a place on one.
 	Nodes   []corev1.Node
 	Holders []corev1.Pod
+	// Preemptors are pods for which some of the job had to leave, as far as they are still there.
+	Preemptors []corev1.Pod
 	// Lease is that of our scheduler, nil when there is none.
 	Lease *coordinationv1.Lease
 	// Unread says what the user may not read, such as "nodes". What is missing for it is not guessed.
@@ -203,7 +205,7 @@ func explained(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 func uncreated(f *Facts, lost []Finding) ([]Finding, []NearMiss) {
 	out := append(lost, keptOut(f)...)
 	if left, ok := leaving(f); ok && len(lost) == 0 {
-		out = append(out, left)
+		return append(out, left), nil // what room there is shows when they have left
 	}
 	if len(out) == 0 {
 		out = one(notCreated(f))

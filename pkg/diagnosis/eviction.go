@@ -107,8 +107,11 @@ func (s *search) evictFrom(j *judged, priority int32) (gone []*corev1.Pod, enoug
 func (s *search) byForce() (step *Step, sentence string) {
 	pod := s.request.Pod
 	own := priorityOf(pod)
-	if pod.Labels[names.LabelPodGroup] != "" {
+	switch {
+	case pod.Labels[names.LabelPodGroup] != "":
 		return nil, "a job on several nodes stops no others, whatever its priority"
+	case pod.Spec.Priority == nil:
+		return nil, "" // its class may not be read
 	}
 	if s.mayEvict() {
 		if node, victims, ok := s.victims(own); ok {

@@ -90,8 +90,11 @@ func (s *search) gang(pod *corev1.Pod, blocked []Finding) ([]Finding, []NearMiss
 	}
 	misses := s.missesOn(states, on)
 	waits := s.gangWaiting(all, placed+room, misses)
-	if empty < all { // the nodes that are closed are needed
+	switch {
+	case empty < all && len(misses) > 0: // the nodes that are closed are needed, and more
 		return append(also, waits), misses, true
+	case empty < all:
+		return also, nil, true
 	}
 	return append(one(waits), also...), misses, true
 }
@@ -112,7 +115,7 @@ func (s *search) gangWaiting(all, room int, misses []NearMiss) Finding {
 			Text: fmt.Sprintf("ask for %s in %s, for which there is room now", nodeWord(room), fieldNodes)})
 	}
 	if _, why := s.byForce(); why != "" {
-		out.Text += "; " + why
+		out.Steps[0].Text += "; " + why
 	}
 	return out
 }

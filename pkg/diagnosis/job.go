@@ -72,7 +72,9 @@ func failed(job *inventory.JobDetail) Finding {
 		return out
 	}
 	if isOutOfMemory(job.Trouble) {
-		out.Steps = append(out.Steps, moreMemory(), then(retry(job)))
+		again := retry(job)
+		again.Text = "let it use less, and " + again.Text
+		out.Steps = append(out.Steps, moreMemory(), again)
 	} else {
 		out.Steps = append(out.Steps, retry(job))
 		out.Steps[0].Text = "mend what made it fail, then start it over: " + command("retry", job)
@@ -87,5 +89,5 @@ func isOutOfMemory(trouble inventory.Trouble) bool {
 
 // moreMemory is what to do about a container that was killed for its memory.
 func moreMemory() Step {
-	return Step{Action: SetField, Field: fieldMemory, Text: "ask for more memory in resources.memory, or use less"}
+	return Step{Action: SetField, Field: fieldMemory, Text: "ask for more memory in resources.memory"}
 }

@@ -116,5 +116,10 @@ func podOf(f *Facts) *corev1.Pod {
 		pod.Labels = map[string]string{}
 	}
 	pod.Labels[names.LabelJob] = f.Job.Name
+	for _, class := range f.Space.Classes.Items { // as admission would
+		if class.Name == pod.Spec.PriorityClassName {
+			pod.Spec.Priority, pod.Spec.PreemptionPolicy = &class.Value, class.PreemptionPolicy
+		}
+	}
 	return pod
 }

@@ -122,7 +122,7 @@ func selects(scope corev1.ScopedResourceSelectorRequirement, class string) bool 
 // exceeded explains one resource of a quota that has no room for a pod of the job.
 func (f *Facts) exceeded(quota *corev1.ResourceQuota, name corev1.ResourceName, pod *corev1.Pod) Finding {
 	asked, used, hard := counts(pod, name), quota.Status.Used[name], quota.Spec.Hard[name]
-	word := wordFor(name)
+	word := wordFor(name, asked.Value())
 	pods := int64(max(f.Job.Desired, 1))
 	out := Finding{Cause: QuotaExceeded, Text: fmt.Sprintf("quota %s of the namespace is exceeded: a pod asks for %s %s, %s of %s are in use",
 		quota.Name, &asked, word, &used, &hard)}
@@ -150,17 +150,21 @@ func (f *Facts) exceeded(quota *corev1.ResourceQuota, name corev1.ResourceName, 
 	used.Sub(f.ownUse(quota, name))
 	used.Add(all)
 	out.Steps = append(out.Steps, Step{Action: RaiseQuota, Kind: "ResourceQuota", Name: quota.Name, Field: string(name), Value: used.String(),
-		Text: fmt.Sprintf("ask the administrators for a higher quota: %s of %s lets the job in", &used, word)})
+		Text: fmt.Sprintf("ask the administrators for a higher quota: %s=%s lets the job in", name, &used)})
 	return out
 }
 
 // wordFor is what people call a resource of a quota.
-func wordFor(name corev1.ResourceName) string {
+func wordFor(name corev1.ResourceName, count int64) string {
+	word := "GPUs"
+	if count == 1 {
+		word = "GPU"
+	}
 	switch plain(name) {
 	case names.ResourceGPU:
-		return "GPUs (" + string(name) + ")"
+		return word + " (" + string(name) + ")"
 	case names.ResourceSharedGPU:
-		return "shared GPUs (" + string(name) + ")"
+		return "shared " + word + " (" + string(name) + ")"
 	}
 	return string(name)
 }

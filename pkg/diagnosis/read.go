@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -45,12 +46,15 @@ func (r *Reader) Read(ctx context.Context, namespace, name string, now time.Time
 		return nil
 	})
 	outside := r.outside(inner, group, &shared)
-	if err := group.Wait(); err != nil {
+	err := group.Wait()
+	if err != nil {
 		return nil, err
 	}
 	shared.Unread = outside()
+	if shared.Preemptors, err = r.preemptors(ctx, jobs); err != nil {
+		return nil, err
+	}
 	out := make([]Facts, len(jobs))
-	var err error
 	for i := range jobs {
 		out[i] = shared
 		out[i].Job = jobs[i]
@@ -66,6 +70,30 @@ func (r *Reader) Read(ctx context.Context, namespace, name string, now time.Time
 		if template := podOf(&out[i]); template != nil && template.Labels[names.LabelPodGroup] != "" {
 			if out[i].Space.Groups, err = r.groups(ctx, namespace); err != nil {
 				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// mostPreemptors is how many pods are read for which others had to leave: those that did it last.
+const mostPreemptors = 3
+
+// preemptors reads the pods for which pods of the jobs had to leave, as far as the user may.
+func (r *Reader) preemptors(ctx context.Context, jobs []inventory.JobDetail) ([]corev1.Pod, error) {
+	var out []corev1.Pod
+	for i := range jobs {
+		for _, event := range slices.Backward(slices.Concat(jobs[i].Past, jobs[i].Events)) {
+			namespace, name, ok := strings.Cut(event.Related, "/")
+			if !ok || event.Reason != "Preempted" || len(out) == mostPreemptors {
+				continue
+			}
+			pod, err := r.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err := unlessForbidden(err, "reading pod "+event.Related); err != nil {
+				return nil, err
+			}
+			if err == nil {
+				out = append(out, *pod)
 			}
 		}
 	}

@@ -129,11 +129,15 @@ func (s *search) noSuchPool() Finding {
 		out.Steps = append(out.Steps, Step{Action: Move, Value: near, Command: s.moveTo(near),
 			Text: fmt.Sprintf("did you mean pool %s? Move the job there: %s", near, s.moveTo(near))})
 	}
-	if able := s.otherPools(false); len(able) > 0 {
+	able := slices.DeleteFunc(s.otherPools(false), func(o offer) bool { // which has been named
+		return len(out.Steps) > 0 && o.pool == out.Steps[0].Value
+	})
+	switch {
+	case len(able) > 0:
 		best := able[0].pool
 		out.Steps = append(out.Steps, Step{Action: Move, Value: best, Command: s.moveTo(best),
 			Text: fmt.Sprintf("name a pool that has nodes for it: %s; %s moves the job there", listOf(shortened(texts(able))), s.moveTo(best))})
-	} else {
+	case len(out.Steps) == 0:
 		out.Steps = append(out.Steps, Step{Action: Move, Command: s.moveTo("POOL"),
 			Text: fmt.Sprintf("name a pool that has nodes: %s; %s moves the job there", listOf(shortened(listed)), s.moveTo("POOL"))})
 	}
@@ -174,12 +178,18 @@ type offer struct {
 	// able is the number of its nodes that would take the pod when they are empty, ready of those that would now.
 	able, ready int
 	free, total int64
+	// shares says that what is free are slots on shared GPUs.
+	shares bool
 }
 
 func texts(offers []offer) []string {
 	out := make([]string, len(offers))
 	for i, o := range offers {
-		out[i] = fmt.Sprintf("%s (%d of %d such GPUs free)", o.pool, o.free, o.total)
+		what := "such GPUs"
+		if o.shares {
+			what = "slots on shared GPUs"
+		}
+		out[i] = fmt.Sprintf("%s (%d of %d %s free)", o.pool, o.free, o.total, what)
 	}
 	return out
 }
@@ -217,7 +227,7 @@ func (s *search) otherPools(now bool) []offer {
 		if row, ok := cluster.Node(node.Name); ok {
 			gpus := row.GPUs
 			if row.SharedGPUs != nil && s.onNode(node).Demand.Shared > 0 {
-				gpus = *row.SharedGPUs
+				gpus, o.shares = *row.SharedGPUs, true
 			}
 			o.free, o.total = o.free+gpus.Free, o.total+gpus.Allocatable
 		}

@@ -98,7 +98,7 @@ func TestCausesComeFromStateNow(t *testing.T) {
 			facts: unborn("", func(f *Facts) { f.Space.Quotas = quota("2", "0") }), want: []Cause{QuotaExceeded}, says: "it never fits",
 		},
 		"quotas that may not be read are believed, with their age": {
-			facts: unborn(quotaSaid, func(*Facts) {}), want: []Cause{QuotaExceeded}, says: "refused at 11:57 (3m ago)",
+			facts: unborn(quotaSaid, func(*Facts) {}), want: []Cause{QuotaExceeded}, says: "refused at 11:57, 3m ago",
 		},
 		"a job that runs was refused before": {
 			facts: running(*node("n1", "p", 8).Obj()).with(func(f *Facts) {
@@ -109,7 +109,7 @@ func TestCausesComeFromStateNow(t *testing.T) {
 			facts: unborn("", func(f *Facts) {
 				f.Space.Namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: noon.Add(-time.Minute)}}}
 			}),
-			want: []Cause{NamespaceTerminating}, says: "since at 11:59", never: "kube-controller-manager",
+			want: []Cause{NamespaceTerminating}, says: "told so at 11:59", never: "kube-controller-manager",
 		},
 		"no controller looks": {
 			facts: unborn("", func(f *Facts) { f.Job.Noticed = false }), want: []Cause{WaitingForControllers}, says: "no controller has looked",
@@ -120,14 +120,14 @@ func TestCausesComeFromStateNow(t *testing.T) {
 				f.Job.Events = []inventory.Event{{Reason: "Preempted", Object: "Pod/train-n1", Related: "team/urgent-eval-n1", Last: noon}}
 				f.Holders = []corev1.Pod{urgent}
 			}),
-			want: []Cause{Preempted, Busy}, says: "preempted by job urgent-eval of namespace team, at 11:59 (10s ago)", never: "kube-controller-manager",
+			want: []Cause{Preempted}, says: "preempted by job urgent-eval of namespace team at 11:59, 10s ago", never: "kube-controller-manager",
 		},
 		"a pod that left for another one, which is there": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) {
 				f.Job.Past = []inventory.Event{{Reason: "Preempted", Object: "Pod/train-old", Related: "team/urgent-eval-n1", Last: noon.Add(-time.Hour)}}
 				f.Holders = []corev1.Pod{urgent}
 			}),
-			want: []Cause{Preempted, Busy}, says: "preempted by job urgent-eval of namespace team, at 11:00 (60m ago)",
+			want: []Cause{Preempted, Busy}, says: "preempted by job urgent-eval of namespace team at 11:00, 60m ago",
 		},
 		"a pod that left for another one, which is gone": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) {

@@ -98,9 +98,3 @@ func waiting(text string) Step { return Step{Action: Wait, Text: text} }
 func inspecting(text, command string) Step {
 	return Step{Action: Inspect, Command: command, Text: text + ": " + command}
 }
-
-// then has a step follow the one before it.
-func then(step Step) Step {
-	step.Then = true
-	return step
-}

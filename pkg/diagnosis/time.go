@@ -19,5 +19,5 @@ func (f *Facts) since(at time.Time) string {
 	if ago >= 24*time.Hour {
 		return span(ago) + " ago"
 	}
-	return fmt.Sprintf("at %s (%s ago)", at.In(f.Now.Location()).Format("15:04"), span(ago))
+	return fmt.Sprintf("at %s, %s ago", at.In(f.Now.Location()).Format("15:04"), span(ago))
 }

@@ -41,12 +41,14 @@ type kubelet struct {
 	nodes map[string]bool
 	// gone are pods that may end at last, by namespace.
 	gone map[string]bool
+	// mended are namespaces in which the bad program runs by now.
+	mended map[string]bool
 	// tries counts the restarts of a pod.
 	tries map[types.UID]int32
 }
 
 func newKubelet(client kubernetes.Interface) *kubelet {
-	return &kubelet{client: client, nodes: map[string]bool{}, gone: map[string]bool{}, tries: map[types.UID]int32{}}
+	return &kubelet{client: client, nodes: map[string]bool{}, gone: map[string]bool{}, mended: map[string]bool{}, tries: map[types.UID]int32{}}
 }
 
 // serve looks after a node from now on, or no more.
@@ -61,6 +63,19 @@ func (k *kubelet) letGo(namespace string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.gone[namespace] = true
+}
+
+// mend has the bad program run in a namespace.
+func (k *kubelet) mend(namespace string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mended[namespace] = true
+}
+
+func (k *kubelet) isMended(namespace string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.mended[namespace]
 }
 
 func (k *kubelet) serves(node string) bool {
@@ -207,7 +222,7 @@ func (k *kubelet) judge(ctx context.Context, pod *corev1.Pod) (corev1.PodStatus,
 	case program == noProgram:
 		return waiting("RunContainerError", fmt.Sprintf("failed to create containerd task: failed to create shim task: OCI runtime create failed: "+
 			"runc create failed: unable to start container process: exec: %q: stat %s: no such file or directory: unknown", program, program))
-	case program == badProgram:
+	case program == badProgram && !k.isMended(pod.Namespace):
 		return k.died(pod, container, corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}), nil
 	case needs(container) != nil && container.Resources.Limits.Memory().Cmp(*needs(container)) < 0:
 		return k.died(pod, container, corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}), nil

@@ -33,7 +33,7 @@ var notLetIn = map[string]situation{
 			w.quota("team", gpusOf("2"))
 			w.submit("resources.gpu", 4)
 		},
-		want: diagnosis.QuotaExceeded, says: []string{"it never fits", "ask for at most 2 in resources.gpu", "4 of GPUs (requests.nvidia.com/gpu) lets the job in"},
+		want: diagnosis.QuotaExceeded, says: []string{"it never fits", "ask for at most 2 in resources.gpu", "requests.nvidia.com/gpu=4 lets the job in"},
 		never: []string{"wait until"},
 	},
 	"a namespace may have no GPUs": {
@@ -42,7 +42,7 @@ var notLetIn = map[string]situation{
 			w.quota("team", gpusOf("0"))
 			w.submit()
 		},
-		want: diagnosis.QuotaExceeded, says: []string{"0 of 0 are in use", "it never fits"}, never: []string{"ask for at most"},
+		want: diagnosis.QuotaExceeded, says: []string{"a pod asks for 1 GPU (requests", "0 of 0 are in use", "it never fits"}, never: []string{"ask for at most"},
 	},
 	"a quota counts one priority": {
 		make: func(w *world) {
@@ -147,7 +147,7 @@ var notLetIn = map[string]situation{
 			})
 			w.must(client.CoreV1().Namespaces().Delete(w.Context(), w.namespace, metav1.DeleteOptions{}))
 		},
-		want: diagnosis.NamespaceTerminating, says: []string{"is being deleted, since", "gpuctl export train"}, never: []string{"kube-controller-manager"},
+		want: diagnosis.NamespaceTerminating, says: []string{"is being deleted, told so at", "gpuctl export train"}, never: []string{"kube-controller-manager"},
 	},
 	"no such priority class": {
 		make: func(w *world) {

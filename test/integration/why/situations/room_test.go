@@ -23,7 +23,7 @@ var noRoom = map[string]situation{
 			w.submit("resources.gpu", 4, "job.priority", "high")
 		},
 		want:  diagnosis.Busy,
-		says:  []string{"2 of 8 GPUs are free", "is 2 GPUs short", "holds 6, priority high", "nobody of lower priority", "can stop nobody"},
+		says:  []string{"2 of 8 GPUs are free", "is 2 GPUs short", "holds 6 (priority high)", "nobody of lower priority", "can stop nobody"},
 		never: []string{"give it priority"},
 	},
 	"the job could do with fewer GPUs": {
@@ -41,7 +41,7 @@ var noRoom = map[string]situation{
 			w.submit("resources.gpu", 4)
 		},
 		want: diagnosis.Busy, follow: diagnosis.SetPriority,
-		says: []string{"holds 6, priority low", "give it priority high, which would stop others", "at its own priority it stops nobody"},
+		says: []string{"holds 6 (priority low)", "give it priority high, which would stop others", "at its own priority it stops nobody"},
 	},
 	"a job of high priority holds the GPUs": {
 		make: func(w *world) {
@@ -169,7 +169,7 @@ var severalNodes = map[string]situation{
 			w.submit("resources.gpu", 8, "resources.nodes", 2)
 		},
 		want: diagnosis.QuotaExceeded, also: []diagnosis.Cause{diagnosis.GangIncomplete}, follow: diagnosis.RaiseQuota,
-		says: []string{"the job has 2 pods: it never fits", "16 of GPUs (requests.nvidia.com/gpu) lets the job in", "ask for at most 4 in resources.gpu"},
+		says: []string{"the job has 2 pods: it never fits", "requests.nvidia.com/gpu=16 lets the job in", "ask for at most 4 in resources.gpu"},
 	},
 	"all its nodes are cordoned": {
 		make: func(w *world) {
@@ -177,7 +177,7 @@ var severalNodes = map[string]situation{
 			w.patchNode(w.name("a"), `{"spec":{"unschedulable":true}}`)
 			w.submit("resources.gpu", 2, "resources.nodes", 2)
 		},
-		want: diagnosis.Cordoned, says: []string{"1 node cordoned"},
+		want: diagnosis.Cordoned, says: []string{"1 node cordoned"}, never: []string{"wait until other jobs end"},
 	},
 	"its PodGroup is gone": {
 		make: func(w *world) {

@@ -161,9 +161,8 @@ var doesNotStart = map[string]situation{
 	"a job fails, and is tried again": {
 		make: func(w *world) {
 			w.addOwn(w.node("a", 8))
-			w.knows["environment.command"] = []any{"run"}
 			w.submit("environment.command", []any{badProgram})
-			w.does[diagnosis.Wait] = func(diagnosis.Step) { w.set("environment.command", []any{"run"}); w.recreate() } // what the logs told the user
+			w.does[diagnosis.Wait] = func(diagnosis.Step) { kubelets.mend(w.namespace) } // as what it needs comes back
 		},
 		want: diagnosis.Retrying, says: []string{"exit code 3", "of 3 comes after a pause", "gpuctl logs train"},
 	},
@@ -172,8 +171,8 @@ var doesNotStart = map[string]situation{
 			w.addOwn(w.node("a", 8))
 			w.submit("environment.command", []any{badProgram}, "job.retries", 0)
 			w.does[diagnosis.Retry] = func(step diagnosis.Step) {
-				w.set("environment.command", []any{"run"})
-				w.recreate() // which is what mending it takes, and starts it over
+				kubelets.mend(w.namespace) // "mend what made it fail", then
+				w.command(step)
 			}
 		},
 		want: diagnosis.Failed, says: []string{"exit code 3", "mend what made it fail", "gpuctl retry train", "gpuctl logs train"},
@@ -182,7 +181,6 @@ var doesNotStart = map[string]situation{
 		make: func(w *world) {
 			w.addOwn(w.node("a", 8))
 			w.knows["resources.memory"] = "8Gi"
-			w.does[diagnosis.Retry] = func(diagnosis.Step) {} // applying what it asks has started it over
 			w.submit("environment.env", []any{map[string]any{"name": needsMemory, "value": "4Gi"}}, "job.retries", 0)
 		},
 		want: diagnosis.Failed, says: []string{"OOMKilled", "ask for more memory in resources.memory"},
@@ -223,7 +221,7 @@ var doesNotGoOn = map[string]situation{
 			w.urgent()
 		},
 		want: diagnosis.Preempted, also: []diagnosis.Cause{diagnosis.Busy},
-		says:  []string{"preempted by job urgent of namespace", "ago)", "job urgent of namespace"},
+		says:  []string{"preempted by job urgent of namespace", "ago: pod train-", "job urgent of namespace"},
 		never: []string{"kube-controller-manager"},
 	},
 	"a job of higher priority takes its place": {
@@ -237,7 +235,7 @@ var doesNotGoOn = map[string]situation{
 				w.end(diagnosis.Holder{Namespace: w.namespace, Job: "urgent"}) // that job ends, as the step says
 			}
 		},
-		want: diagnosis.Preempted, says: []string{"preempted by", "it has until"}, never: []string{"kube-controller-manager"},
+		want: diagnosis.Preempted, says: []string{"preempted by job urgent", "it has until"}, never: []string{"kube-controller-manager", "can stop nobody"},
 	},
 	"its pod was evicted": {
 		make: func(w *world) {
