@@ -107,12 +107,11 @@ func ofClass(claim *corev1.PersistentVolumeClaim) string {
 
 // elsewhere tells that none of the pod's nodes reaches the claim's volume, and which pools do.
 func (s *search) elsewhere(claim *corev1.PersistentVolumeClaim) (Finding, bool) {
-	at := slices.IndexFunc(s.facts.Space.Volumes, func(v corev1.PersistentVolume) bool { return v.Name == claim.Spec.VolumeName })
-	if at < 0 || s.facts.Space.Volumes[at].Spec.NodeAffinity == nil || s.facts.Space.Volumes[at].Spec.NodeAffinity.Required == nil {
+	within := s.facts.boundTo(claim.Spec.VolumeName)
+	if within == nil {
 		return Finding{}, false
 	}
-	volume := &s.facts.Space.Volumes[at]
-	reach, err := nodeaffinity.NewNodeSelector(volume.Spec.NodeAffinity.Required)
+	reach, err := nodeaffinity.NewNodeSelector(within)
 	if err != nil {
 		return Finding{}, false
 	}
@@ -135,13 +134,22 @@ func (s *search) elsewhere(claim *corev1.PersistentVolumeClaim) (Finding, bool) 
 	slices.Sort(pools)
 	pools = slices.Compact(pools)
 	out := Finding{Cause: VolumeElsewhere, Nodes: far, Text: fmt.Sprintf("claim %s is bound to volume %s, which only nodes with %s reach, and %s has none of them",
-		claim.Name, volume.Name, selectorText(volume.Spec.NodeAffinity.Required), s.where())}
+		claim.Name, claim.Spec.VolumeName, selectorText(within), s.where())}
 	if len(pools) > 0 {
 		out.Steps = append(out.Steps, Step{Action: Move, Value: pools[0], Command: s.moveTo(pools[0]),
 			Text: fmt.Sprintf("move the job to a pool there (%s): %s", listOf(shortened(pools)), s.moveTo(pools[0]))})
 	}
 	out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldWorkdirs, Text: "use another claim, whose volume the pool reaches, in pvc of storage.workdirs"})
 	return out, true
+}
+
+// boundTo returns which nodes a volume is for, nil for all of them.
+func (f *Facts) boundTo(volume string) *corev1.NodeSelector {
+	at := slices.IndexFunc(f.Space.Volumes, func(v corev1.PersistentVolume) bool { return v.Name == volume })
+	if at < 0 || f.Space.Volumes[at].Spec.NodeAffinity == nil {
+		return nil
+	}
+	return f.Space.Volumes[at].Spec.NodeAffinity.Required
 }
 
 // selectorText puts in words which nodes a volume is for.

@@ -52,7 +52,7 @@ type Space struct {
 	// Volumes are those that the job's claims are bound to.
 	Volumes []corev1.PersistentVolume
 	Classes Listed[schedulingv1.PriorityClass]
-	// Groups are the names of the PodGroups.
+	// Groups is the name of the job's PodGroup, if it is there.
 	Groups Listed[string]
 }
 

@@ -15,6 +15,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
+// mostMembers is up to which size of a gang its members are placed one by one. Anyone can ask for more.
+const mostMembers = 2048
+
 // young is the age up to which the pods of a job may still be on their way.
 const young = time.Minute
 
@@ -72,6 +75,10 @@ func (s *search) gang(pod *corev1.Pod, blocked []Finding) ([]Finding, []NearMiss
 		if member.Spec.NodeName != "" {
 			placed++
 		}
+	}
+	if all > mostMembers {
+		out := findings(verdictOn(pod), gangRules)
+		return out, nil, len(out) > 0
 	}
 	room, states, on := s.placeable(all-placed, func(j *judged) *fit.Node { return fit.NewNode(j.node, j.holders, &s.topologies) })
 	if placed+room >= all {
@@ -159,9 +166,9 @@ func place(request *fit.Request, members int, states []*fit.Node) (placed int, o
 
 // member is the request of another pod like one.
 func member(like *fit.Request, i int) *fit.Request {
-	request := *like
-	request.Pod = request.Pod.DeepCopy()
-	request.Pod.Name += "-" + strconv.Itoa(i)
+	request, pod := *like, *like.Pod // what they share is only read
+	pod.Name += "-" + strconv.Itoa(i)
+	request.Pod = &pod
 	return &request
 }
 

@@ -31,17 +31,21 @@ func TestGangsAreExplained(t *testing.T) {
 			"0/2 nodes are available: gang: the nodes that suit it have room for 2 of 3 members, even when they are empty.",
 			said{GangTooLarge, "the nodes that suit the job take 2 of its 3 members, even when they are empty"},
 		},
-		"the PodGroup cannot be read": {
-			`0/2 nodes are available: gang: the PodGroup cannot be used: spec.minResources.cpu is "1e1.5", want an amount such as 500m, 8 or 64Gi. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.`,
-			said{GangUnreadable, `the PodGroup of the job cannot be used: spec.minResources.cpu is "1e1.5", want an amount such as 500m, 8 or 64Gi`},
+		"a PodGroup that makes no sense": {
+			"0/2 nodes are available: gang: the PodGroup cannot be used: spec.minMember is 3000000000, want 1 to 100000. preemption: 0/2 nodes are available: 2 x.",
+			said{GangUnreadable, "the PodGroup of the job cannot be used: spec.minMember is 3000000000, want 1 to 100000"},
 		},
-		"a member is another scheduler's": {
+		"members are gated": {
+			"0/2 nodes are available: gang: gated pods in the same PodGroup.",
+			said{SchedulingGated, "other members of the job are held back by a scheduling gate, and all start together or not at all"},
+		},
+		"members name another scheduler": {
 			"0/2 nodes are available: gang: members that have no place yet name another scheduler: give all members of the PodGroup the same schedulerName.",
 			said{OtherScheduler, "members of the job name another scheduler, and all start together or not at all"},
 		},
 		"the PodGroup asks for more than is free": {
-			"0/2 nodes are available: gang: the nodes have less nvidia.com/gpu free than spec.minResources of the PodGroup asks for.",
-			said{GangWaiting, "the nodes have less nvidia.com/gpu free than the PodGroup of the job asks for in spec.minResources"},
+			"0/2 nodes are available: gang: the nodes have less cpu free than spec.minResources of the PodGroup asks for.",
+			said{GangWaiting, "the nodes have less cpu free than the PodGroup of the job asks for in spec.minResources"},
 		},
 		"another member found no place": {
 			"0/1 nodes are available: 1 optimistic rejection in PostFilter.",
@@ -50,7 +54,7 @@ func TestGangsAreExplained(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			found := findings(tc.verdict, slices.Concat(podRules, gangRules))
+			found := findings(tc.verdict, slices.Concat(gangRules, podRules))
 			if len(found) != 1 {
 				t.Fatalf("got %d findings, want 1: %v", len(found), found)
 			}

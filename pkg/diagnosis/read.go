@@ -2,7 +2,7 @@ package diagnosis
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,13 +64,8 @@ func (r *Reader) Read(ctx context.Context, namespace, name string, now time.Time
 		if jobs[i].Status == inventory.StatusRunning || isEnded(jobs[i].Status) {
 			continue // nothing waits to be let in
 		}
-		if out[i].Space, err = r.space(ctx, namespace, claimsOf(&out[i])); err != nil {
+		if out[i].Space, err = r.space(ctx, namespace, &out[i]); err != nil {
 			return nil, err
-		}
-		if template := podOf(&out[i]); template != nil && template.Labels[names.LabelPodGroup] != "" {
-			if out[i].Space.Groups, err = r.groups(ctx, namespace); err != nil {
-				return nil, err
-			}
 		}
 	}
 	return out, nil
@@ -125,10 +120,11 @@ func claimsOf(f *Facts) []string {
 // mostVolumes is how many volumes of a job are read.
 const mostVolumes = 8
 
-// space reads what the namespace of a job holds beside it, as far as the user may: five requests, and one for each of the
-// first volumes that the job's claims are bound to.
-func (r *Reader) space(ctx context.Context, namespace string, claims []string) (Space, error) {
+// space reads what the namespace of a job holds beside it, as far as the user may: up to six requests, and one for each
+// of the first volumes that the job's claims are bound to.
+func (r *Reader) space(ctx context.Context, namespace string, f *Facts) (Space, error) {
 	var out Space
+	claims := claimsOf(f)
 	core := r.client.CoreV1()
 	group, inner := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -159,6 +155,12 @@ func (r *Reader) space(ctx context.Context, namespace string, claims []string) (
 		}
 		return unlessForbidden(err, "listing priority classes")
 	})
+	if template := podOf(f); template != nil && template.Labels[names.LabelPodGroup] != "" {
+		group.Go(func() (err error) {
+			out.Groups, err = r.group(inner, namespace, template.Labels[names.LabelPodGroup])
+			return err
+		})
+	}
 	if len(claims) > 0 {
 		group.Go(func() (err error) {
 			out.Claims, out.Volumes, err = r.claims(inner, namespace, claims)
@@ -193,23 +195,18 @@ func (r *Reader) claims(ctx context.Context, namespace string, used []string) (L
 	return Listed[corev1.PersistentVolumeClaim]{Items: list.Items, Read: true}, volumes, nil
 }
 
-// groups reads the names of the PodGroups of a namespace. They have no Go type here: that would bind gpuctl to one
-// scheduler.
-func (r *Reader) groups(ctx context.Context, namespace string) (Listed[string], error) {
-	path := "/apis/" + names.PodGroupAPIVersion + "/namespaces/" + namespace + "/podgroups"
-	text, err := r.client.CoreV1().RESTClient().Get().AbsPath(path).DoRaw(ctx)
-	if err != nil {
-		return Listed[string]{}, unlessForbidden(err, "listing PodGroups")
+// group looks for a PodGroup. It has no Go type here: that would bind gpuctl to one scheduler.
+func (r *Reader) group(ctx context.Context, namespace, name string) (Listed[string], error) {
+	path := "/apis/" + names.PodGroupAPIVersion + "/namespaces/" + namespace + "/podgroups/" + name
+	err := r.client.CoreV1().RESTClient().Get().AbsPath(path).Do(ctx).Error()
+	var answer apierrors.APIStatus
+	switch {
+	case err == nil:
+		return Listed[string]{Read: true, Items: []string{name}}, nil
+	case apierrors.IsNotFound(err) && errors.As(err, &answer) && answer.Status().Details != nil && answer.Status().Details.Name == name:
+		return Listed[string]{Read: true}, nil // and not that the cluster knows no PodGroups
 	}
-	var list metav1.PartialObjectMetadataList
-	if err := json.Unmarshal(text, &list); err != nil {
-		return Listed[string]{}, fmt.Errorf("reading the PodGroups: %w", err)
-	}
-	out := Listed[string]{Read: true}
-	for i := range list.Items {
-		out.Items = append(out.Items, list.Items[i].Name)
-	}
-	return out, nil
+	return Listed[string]{}, unlessForbidden(err, "reading PodGroup "+name)
 }
 
 // unlessForbidden lets what the user may not read be unknown, and what is not there.

@@ -27,6 +27,8 @@ type search struct {
 	holders map[string][]*corev1.Pod
 	// judged are the nodes of its pool and type.
 	judged []judged
+	// offers are the other pools that could take it, nil until somebody asks.
+	offers []offer
 }
 
 // newSearch returns a search for a place for a pod. The error says what of its request cannot be read.
@@ -208,6 +210,13 @@ func (s *search) elsewherePools(now bool) []Step {
 // otherPools lists the other pools with nodes that could take the pod, those that take it now first. A pool that takes
 // fewer pods than the job has is left out.
 func (s *search) otherPools(now bool) []offer {
+	if s.offers == nil {
+		s.offers = s.lookElsewhere()
+	}
+	return slices.DeleteFunc(slices.Clone(s.offers), func(o offer) bool { return now && o.ready == 0 })
+}
+
+func (s *search) lookElsewhere() []offer {
 	offers := map[string]*offer{}
 	cluster := s.cluster()
 	for i := range s.facts.Nodes {
@@ -221,22 +230,21 @@ func (s *search) otherPools(now bool) []offer {
 		}
 		o := offers[name]
 		o.able++
-		if obstacles, _ := s.onNode(node).Obstacles(fit.NewNode(node, s.holders[node.Name], &s.topologies)); len(obstacles) == 0 {
+		request := s.onNode(node)
+		if obstacles, _ := request.Obstacles(fit.NewNode(node, s.holders[node.Name], &s.topologies)); len(obstacles) == 0 {
 			o.ready++
 		}
 		if row, ok := cluster.Node(node.Name); ok {
 			gpus := row.GPUs
-			if row.SharedGPUs != nil && s.onNode(node).Demand.Shared > 0 {
+			if row.SharedGPUs != nil && request.Demand.Shared > 0 {
 				gpus, o.shares = *row.SharedGPUs, true
 			}
 			o.free, o.total = o.free+gpus.Free, o.total+gpus.Allocatable
 		}
 	}
-	var out []offer
+	out := []offer{}
 	for _, o := range offers {
-		if !now || o.ready > 0 {
-			out = append(out, *o)
-		}
+		out = append(out, *o)
 	}
 	slices.SortFunc(out, func(a, b offer) int {
 		return cmp.Or(-cmp.Compare(min(a.ready, 1), min(b.ready, 1)), -cmp.Compare(a.free, b.free), cmp.Compare(a.pool, b.pool))

@@ -168,7 +168,7 @@ func (k *kubelet) end(ctx context.Context, pod *corev1.Pod) {
 func (k *kubelet) patch(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) {
 	patch, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
-		panic(err) // of plain values
+		return // which no plain value is
 	}
 	_, _ = k.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 }
@@ -200,27 +200,29 @@ func (k *kubelet) record(ctx context.Context, pod *corev1.Pod, event *corev1.Eve
 // judge decides what becomes of the pod's first container.
 func (k *kubelet) judge(ctx context.Context, pod *corev1.Pod) (corev1.PodStatus, *corev1.Event) {
 	container := &pod.Spec.Containers[0]
-	waiting := func(reason, message string) (corev1.PodStatus, *corev1.Event) {
-		return pending(container, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}), nil
-	}
 	if path := missingVolume(pod); path != "" {
-		status, _ := waiting("ContainerCreating", "")
+		status, _ := waits(container, "ContainerCreating", "")
 		return status, &corev1.Event{Reason: "FailedMount",
 			Message: fmt.Sprintf("MountVolume.SetUp failed for volume %q : hostPath type check failed: %s is not a directory", pod.Spec.Volumes[0].Name, path)}
 	}
 	if container.Image == missingImage {
-		return waiting("ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: ErrImagePull: failed to resolve reference: not found", container.Image))
+		return waits(container, "ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: ErrImagePull: failed to resolve reference: not found", container.Image))
 	}
 	if missing := k.missingReference(ctx, pod.Namespace, container); missing != "" {
-		return waiting("CreateContainerConfigError", missing)
+		return waits(container, "CreateContainerConfigError", missing)
 	}
+	return k.start(pod, container)
+}
+
+// start decides what becomes of the container's program.
+func (k *kubelet) start(pod *corev1.Pod, container *corev1.Container) (corev1.PodStatus, *corev1.Event) {
 	program := ""
 	if len(container.Command) > 0 {
 		program = container.Command[0]
 	}
 	switch {
 	case program == noProgram:
-		return waiting("RunContainerError", fmt.Sprintf("failed to create containerd task: failed to create shim task: OCI runtime create failed: "+
+		return waits(container, "RunContainerError", fmt.Sprintf("failed to create containerd task: failed to create shim task: OCI runtime create failed: "+
 			"runc create failed: unable to start container process: exec: %q: stat %s: no such file or directory: unknown", program, program))
 	case program == badProgram && !k.isMended(pod.Namespace):
 		return k.died(pod, container, corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}), nil
@@ -236,6 +238,11 @@ func (k *kubelet) judge(ctx context.Context, pod *corev1.Pod) (corev1.PodStatus,
 		return status, &corev1.Event{Reason: "Unhealthy", Message: "Readiness probe failed: HTTP probe failed with statuscode: 404"}
 	}
 	return running(container), nil
+}
+
+// waits is a container that has not started.
+func waits(container *corev1.Container, reason, message string) (corev1.PodStatus, *corev1.Event) {
+	return pending(container, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}), nil
 }
 
 // died is a container that has ended: for good where it is not started again, else on its way to the next try.
