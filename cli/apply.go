@@ -63,6 +63,9 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		result, err := o.applyOne(ctx, writer, c)
 		stop()
 		if err == nil {
+			for _, sentence := range result.Unasked {
+				fmt.Fprintf(o.factory.IO.ErrOut, "%s:%d: note: %s\n", c.file, c.Line, sentence)
+			}
 			o.add(changeOf(result))
 			continue
 		}

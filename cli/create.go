@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -43,7 +44,7 @@ func newCreateCmd(f *Factory) *cobra.Command {
 	addFilesFlag(cmd, &o.files)
 	addDryRunFlag(cmd, &o.dryRun, dryRunClient)
 	cmd.Flags().BoolVar(&o.force, "force", false, "Take nodes into a pool that are in another one")
-	cmd.Flags().BoolVar(&o.requireFit, "require-fit", false, "Refuse, with exit code 7, jobs that no node could ever hold")
+	cmd.Flags().BoolVar(&o.requireFit, "require-fit", false, "Refuse jobs that no node could ever hold, with exit code 7, or that a quota or a policy never lets in")
 	o.output.addTo(cmd)
 	o.stay.addFlags(cmd.Flags())
 	return cmd
@@ -118,9 +119,36 @@ func (o *createOptions) createOne(ctx context.Context, writer *submit.Client, c 
 	case c.Quota != nil:
 		return writer.CreateQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun})
 	case dryRun:
-		return writer.DryRun(ctx, c.objects)
+		unasked, err := writer.DryRun(ctx, c.objects)
+		o.note(c, unasked)
+		return err
+	case o.requireFit && c.Job != nil:
+		if err := o.requireAdmission(ctx, writer, c); err != nil {
+			return err
+		}
 	}
 	return writer.Create(ctx, c.objects)
+}
+
+// requireAdmission refuses a job whose pods the API server would refuse, for another reason than that a quota is in use.
+func (o *createOptions) requireAdmission(ctx context.Context, writer *submit.Client, c creation) error {
+	verdict, err := writer.Admit(ctx, c.objects)
+	if err != nil {
+		return err
+	}
+	o.note(c, verdict.Unasked)
+	var short *submit.QuotaError
+	if errors.As(verdict.Refused, &short) && !short.Excess.Never {
+		return nil // there was a warning, and the quota may have room soon
+	}
+	return verdict.Refused
+}
+
+// note tells what could not be asked of the API server.
+func (o *createOptions) note(c creation, unasked []string) {
+	for _, sentence := range unasked {
+		fmt.Fprintf(o.factory.IO.ErrOut, "%s:%d: note: %s\n", c.file, c.Line, sentence)
+	}
 }
 
 func (o *createOptions) print(creations []creation) error {

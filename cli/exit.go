@@ -172,7 +172,7 @@ func isConflict(err error) bool {
 
 // isQuota says whether a quota refused an object, which the API server answers with Forbidden.
 func isQuota(err error) bool {
-	return isA[*overQuotaError](err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+	return isA[*overQuotaError](err) || isA[*submit.QuotaError](err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
 // isUntrusted says whether the API server was reached, and is not the one that the kubeconfig means.

@@ -24,6 +24,7 @@ var hints = []struct {
 	{isA[*submit.ImmutableError], hintImmutable},
 	{isFieldConflict, always("--force-conflicts takes these fields over")},
 	{isQuota, always("See what is left: gpuctl get quotas")},
+	{isA[*submit.PodsRefusedError], always("Change the job as the message says, or ask the administrators of the cluster")},
 	{isA[*submit.ForeignNodesError], hintForeign},
 	{isA[*submit.TakenError], always("Nothing was changed. --overwrite changes labels that are there")},
 	{isRefusedByPolicy, hintPolicy},

@@ -26,10 +26,11 @@ func newSimulateCmd(f *Factory) *cobra.Command {
 		Long: "Say where jobs would go if you created them now: on which nodes and GPUs, and what other nodes were worth; or\n" +
 			"why they would wait, and what to change. Nothing is created. All jobs of the files are placed one after the\n" +
 			"other, before those that wait already; a gang is placed whole or not at all.\n\n" +
-			"The scheduler's own code decides, by its policy: the program gpu-scheduler must be beside gpuctl or in the PATH.\n" +
-			"It asks nobody and disturbs no scheduler at work.\n\n" +
-			"You must be able to list nodes, and the pods of all namespaces; without the right to read the scheduler's\n" +
-			"policy, the one that is shipped decides.",
+			"The API server is asked whether it would let the jobs and their pods in: quotas, limit ranges, Pod Security and\n" +
+			"policies. Then the scheduler's own code decides, by its policy: the program gpu-scheduler must be beside gpuctl\n" +
+			"or in the PATH. It disturbs no scheduler at work.\n\n" +
+			"You must be able to list nodes, and the pods of all namespaces. What you may not create is not asked about,\n" +
+			"which is said; without the right to read the scheduler's policy, the one that is shipped decides.",
 		Example: "  gpuctl simulate -f train.yaml\n  gpuctl simulate -f jobs/ -o json",
 		Args:    moreFiles,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runSimulate(cmd.Context(), o) },
@@ -44,19 +45,23 @@ func runSimulate(ctx context.Context, o *simulateOptions) error {
 	if err != nil {
 		return err
 	}
-	var objects []client.Object
+	var jobs [][]client.Object
 	for _, c := range jobsOf(creations) {
-		objects = append(objects, c.objects...)
+		jobs = append(jobs, c.objects)
 	}
-	if len(objects) == 0 {
+	if len(jobs) == 0 {
 		return usagef("there is no job in the files: gpuctl simulate says where jobs would go")
 	}
 	reader, err := o.factory.kubernetes()
 	if err != nil {
 		return err
 	}
+	writer, err := o.factory.writer()
+	if err != nil {
+		return err
+	}
 	stop := startProgress(o.factory.IO, "Simulating")
-	answer, err := whatif.Where(ctx, reader, objects, o.factory.Now())
+	answer, err := whatif.Where(ctx, reader, writer, jobs, o.factory.Now())
 	stop()
 	if err != nil {
 		return err
@@ -80,6 +85,10 @@ func writeAnswer(d *description, answer *whatif.Answer, now time.Time) error {
 	if len(answer.Evicted) > 0 {
 		d.section("Would be evicted to make room")
 		fmt.Fprintln(d.out, indent+strings.Join(answer.Evicted, ", "))
+	}
+	for _, sentence := range answer.Unasked {
+		fmt.Fprintln(d.out)
+		d.text("Note: "+sentence, 2)
 	}
 	if answer.Policy == whatif.PolicyShipped {
 		d.section("By the policy that is shipped, because you may not read that of the cluster, or it has none")

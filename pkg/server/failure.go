@@ -161,6 +161,8 @@ func classify(err error) (status int, code string) {
 		return http.StatusForbidden, "Forbidden"
 	case errors.As(err, new(*submit.ForeignNamespaceError)), errors.As(err, new(*submit.ForeignJobError)):
 		return http.StatusForbidden, "NotManaged"
+	case errors.As(err, new(*submit.QuotaError)):
+		return http.StatusForbidden, "Forbidden"
 	case errors.As(err, &status503):
 		return http.StatusServiceUnavailable, "Unavailable"
 	case isAbsent(err):

@@ -193,7 +193,9 @@ func (s *Server) submit(ctx context.Context, doc document, namespace string, dry
 	}
 	if dryRun {
 		created.Status, created.Message = "valid", messageValid
-		return created, writer.DryRun(ctx, rendered.objects)
+		unasked, err := writer.DryRun(ctx, rendered.objects)
+		created.Warnings = append(created.Warnings, unasked...)
+		return created, err
 	}
 	note(ctx, strings.Join([]string{string(doc.Kind), top.GetNamespace(), doc.Name}, "/"))
 	if err := writer.Create(ctx, rendered.objects); err != nil {

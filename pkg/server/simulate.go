@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -35,7 +36,8 @@ type simulateOutput struct{ Body whatif.Answer }
 func (s *Server) simulateRoutes() {
 	register(s, route{method: http.MethodPost, path: Root + "/simulate", id: "simulate", tag: "documents",
 		summary: "Where jobs would go if they were created now, or why they would wait; nothing is created",
-		detail: "The scheduler's own code decides, in a process beside the server. You must be able to list nodes, and the pods " +
+		detail: "The API server is asked whether it would let the jobs and their pods in, as far as you may create such: `unasked` says " +
+			"what could not be asked. Then the scheduler's own code decides, in a process beside the server. You must be able to list nodes, and the pods " +
 			"of all namespaces: with less, jobs would be put where others are. `policy` says whether the cluster's scoring policy " +
 			"decided, which you must be able to read, or the one that is shipped. At most 500 pods are placed at once. 503 where the server has no gpu-scheduler to run."},
 		s.simulate)
@@ -50,7 +52,7 @@ func (s *Server) simulate(ctx context.Context, in *simulateInput) (*simulateOutp
 	if err != nil {
 		return nil, err
 	}
-	var objects []client.Object
+	var jobs [][]client.Object
 	for _, doc := range docs {
 		if doc.Job == nil {
 			return nil, invalidf("a %s goes to no node: give jobs", doc.Kind)
@@ -59,12 +61,16 @@ func (s *Server) simulate(ctx context.Context, in *simulateInput) (*simulateOutp
 		if err != nil {
 			return nil, invalidf("%v", err)
 		}
-		objects = append(objects, rendered...)
+		jobs = append(jobs, rendered)
 	}
-	if n := podsOf(objects); n > maxSimulated {
+	if n := podsOf(slices.Concat(jobs...)); n > maxSimulated {
 		return nil, invalidf("the jobs have %d pods, at most %d are simulated at once: ask about fewer, or use gpuctl simulate", n, maxSimulated)
 	}
 	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := writerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +81,7 @@ func (s *Server) simulate(ctx context.Context, in *simulateInput) (*simulateOutp
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, simulationTimeout)
 	defer cancel()
-	answer, err := whatif.Where(ctx, caller.Kubernetes, objects, s.options.Now())
+	answer, err := whatif.Where(ctx, caller.Kubernetes, writer, jobs, s.options.Now())
 	if ctx.Err() != nil {
 		return nil, &refusal{status: http.StatusGatewayTimeout, code: "Timeout",
 			text: fmt.Sprintf("the simulation took longer than %s and was ended: ask about fewer pods, or use gpuctl simulate", simulationTimeout)}

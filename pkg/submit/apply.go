@@ -124,7 +124,8 @@ func (c *Client) applyNew(ctx context.Context, desired []client.Object, result R
 		return Result{}, err
 	}
 	if opts.DryRun {
-		return result, c.DryRun(ctx, desired)
+		result.Unasked, err = c.DryRun(ctx, desired)
+		return result, err
 	}
 	return result, c.Create(ctx, desired)
 }

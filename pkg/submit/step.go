@@ -38,6 +38,8 @@ type Result struct {
 	GPUs int64
 	// Diff shows what changed in the objects of the job, as a unified diff of YAML; "" if Action says it all.
 	Diff string
+	// Unasked are what a dry run could not ask for want of rights, each a sentence.
+	Unasked []string
 }
 
 // StepOptions are those of [Client.Pause], [Client.Resume] and [Client.Cancel].

@@ -85,17 +85,26 @@ func (c *Client) Create(ctx context.Context, objects []client.Object) error {
 	return nil
 }
 
-// DryRun asks the API server whether it would create the objects, and fills in what it would store.
-func (c *Client) DryRun(ctx context.Context, objects []client.Object) error {
+// DryRun asks the API server whether it would create the objects, and fills in what it would store; then, whether it
+// would create the pods that come of them. What could not be asked for want of rights is returned, each a sentence.
+func (c *Client) DryRun(ctx context.Context, objects []client.Object) (unasked []string, err error) {
 	if err := c.checkFree(ctx, objects[0]); err != nil {
-		return err
+		return nil, err
 	}
 	for _, object := range objects {
 		if err := c.api.Create(ctx, object, client.DryRunAll); err != nil {
-			return c.explain(ctx, object, err)
+			return nil, c.explain(ctx, object, err)
 		}
 	}
-	return nil
+	verdict, err := c.admitPods(ctx, objects[0])
+	if err != nil {
+		return nil, err
+	}
+	var short *QuotaError
+	if errors.As(verdict.Refused, &short) && !short.Excess.Never {
+		return verdict.Unasked, nil // the job would be created, and wait
+	}
+	return verdict.Unasked, verdict.Refused
 }
 
 func (c *Client) createOne(ctx context.Context, object client.Object) error {

@@ -44,13 +44,16 @@ type Answer struct {
 	Evicted []string `json:"evicted,omitempty"`
 	// Policy says which scoring policy decided: that of the cluster, or the one that is shipped.
 	Policy string `json:"policy"`
+	// Unasked are what could not be asked of the API server for want of rights, each a sentence.
+	Unasked []string `json:"unasked,omitempty"`
 }
 
 // Job is what would become of one job.
 type Job struct {
-	// Starts says whether all its pods have a place now.
+	// Starts says whether the API server lets it in, and all its pods have a place now.
 	Starts bool `json:"starts"`
-	// Report says where its pods would be, or what stands against it and what to change.
+	// Report says where its pods would be, or what stands against it and what to change. A job that the API server does
+	// not let in is not looked for a place for.
 	diagnosis.Report
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,6 +16,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
 // Where the scheduler's policy is, see manifests/scheduler.
@@ -23,10 +25,12 @@ const (
 	policyKey       = "score-policy.yaml"
 )
 
-// Where returns what would become of objects if they were created now, as gpuctl renders them. The caller must be able
-// to list nodes, and the pods of all namespaces: with less, the simulation would put jobs where others are. Without the
-// right to read the scheduler's policy, the one that is shipped decides.
-func Where(ctx context.Context, reader kubernetes.Interface, objects []client.Object, now time.Time) (Answer, error) {
+// Where returns what would become of jobs if they were created now, each the objects that gpuctl renders. The API server
+// is asked whether it would let them in, their pods included, as far as the caller may create such; those that it does
+// not are left out when places are looked for. The caller must be able to list nodes, and the pods of all namespaces: with
+// less, the simulation would put jobs where others are. Without the right to read the scheduler's policy, the one that is
+// shipped decides.
+func Where(ctx context.Context, reader kubernetes.Interface, writer *submit.Client, jobs [][]client.Object, now time.Time) (Answer, error) {
 	simulator, err := Find()
 	if err != nil {
 		return Answer{}, err
@@ -44,19 +48,41 @@ func Where(ctx context.Context, reader kubernetes.Interface, objects []client.Ob
 	if err != nil {
 		return Answer{}, err
 	}
-	question := &Question{Nodes: facts.Nodes, Pods: facts.Holders, Policy: policy}
-	for _, object := range objects {
-		raw, err := json.Marshal(object)
-		if err != nil {
-			return Answer{}, fmt.Errorf("writing %s: %w", object.GetName(), err)
+	verdicts := make([]submit.Verdict, len(jobs))
+	for i := range jobs {
+		if verdicts[i], err = writer.Admit(ctx, jobs[i]); err != nil {
+			return Answer{}, err
 		}
-		question.Workload = append(question.Workload, raw)
 	}
-	outcome, err := Ask(ctx, simulator, question)
-	if err != nil {
-		return Answer{}, err
+	question := &Question{Nodes: facts.Nodes, Pods: onThese(facts.Nodes, facts.Holders), Policy: policy}
+	for i, objects := range jobs {
+		if verdicts[i].Refused != nil {
+			continue
+		}
+		for _, object := range objects {
+			raw, err := json.Marshal(object)
+			if err != nil {
+				return Answer{}, fmt.Errorf("writing %s: %w", object.GetName(), err)
+			}
+			question.Workload = append(question.Workload, raw)
+		}
 	}
-	return NewAnswer(facts, outcome, of), nil
+	outcome := &Outcome{}
+	if len(question.Workload) > 0 {
+		if outcome, err = Ask(ctx, simulator, question); err != nil {
+			return Answer{}, err
+		}
+	}
+	return NewAnswer(facts, outcome, of).judged(jobs, verdicts), nil
+}
+
+// onThese are the pods whose node is there: one that was deleted leaves its pods for a while, and they hold nothing.
+func onThese(nodes []corev1.Node, pods []corev1.Pod) []corev1.Pod {
+	there := map[string]bool{}
+	for i := range nodes {
+		there[nodes[i].Name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return !there[pod.Spec.NodeName] })
 }
 
 // missingRight says what a caller may not list.

@@ -54,6 +54,15 @@ func TestNewAnswer(t *testing.T) {
 	}
 }
 
+// TestPodsOfNodesThatAreGone hold nothing: a simulation would refuse them.
+func TestPodsOfNodesThatAreGone(t *testing.T) {
+	nodes := []corev1.Node{*fixture.Node("n").Obj()}
+	got := onThese(nodes, []corev1.Pod{member("a", "a-0", "n"), member("b", "b-0", "gone")})
+	if len(got) != 1 || got[0].Name != "a-0" {
+		t.Errorf("kept %v", got)
+	}
+}
+
 // TestAsk has a script stand in for the scheduler.
 func TestAsk(t *testing.T) {
 	tests := map[string]struct{ script, want string }{

@@ -1,11 +1,15 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"g8s.host/gpu-scheduler/cli"
@@ -55,6 +59,50 @@ func TestALabelIsTheSameByBothSurfaces(t *testing.T) {
 		a.want(http.StatusUnprocessableEntity, request{method: http.MethodPost, path: "/api/v1/nodes/node-2/labels", user: admin,
 			body: map[string]any{"key": word, "value": "x", "overwrite": true}})
 	}
+}
+
+// TestTheAPIServerIsAskedByBothSurfaces has a job for which there is room, and a quota that never lets it in.
+func TestTheAPIServerIsAskedByBothSurfaces(t *testing.T) {
+	a := start(t, server.Options{})
+	bound := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "tight"}, Spec: corev1.ResourceQuotaSpec{
+		Hard: corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("0")},
+	}}
+	if _, err := client.CoreV1().ResourceQuotas(other).Create(t.Context(), bound, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = client.CoreV1().ResourceQuotas(other).Delete(context.Background(), "tight", metav1.DeleteOptions{})
+	})
+	const never = "the namespace may have 0 (quota tight): it never fits"
+	a.eventually("the quota to be counted", func() bool {
+		got, err := client.CoreV1().ResourceQuotas(other).Get(t.Context(), "tight", metav1.GetOptions{})
+		return err == nil && len(got.Status.Hard) > 0
+	})
+	yaml := strings.ReplaceAll(training("held"), "namespace: "+team, "namespace: "+other)
+	answer := a.want(http.StatusOK, request{method: http.MethodPost, path: "/api/v1/simulate?namespace=" + other, user: admin, body: yamlOf(yaml)})
+	job := answer["jobs"].([]any)[0].(map[string]any)
+	a.same("the cause", "QuotaExceeded", job["cause"])
+	a.same("whether it starts", false, job["starts"])
+	refused := a.want(http.StatusForbidden, request{method: http.MethodPost, path: jobs + "?namespace=" + other, user: admin,
+		body: map[string]any{"yamlContent": yaml, "dryRun": true}})
+	if text, _ := refused["error"].(string); !strings.Contains(text, never) {
+		t.Errorf("the dry run says %q, want %q", text, never)
+	}
+	created := a.want(http.StatusCreated, request{method: http.MethodPost, path: jobs + "?namespace=" + other, user: admin, body: yamlOf(yaml)})
+	if text := fmt.Sprint(created["warnings"]); !strings.Contains(text, never) {
+		t.Errorf("the warnings are %s, want %q", text, never)
+	}
+	a.eventually("the queue to show the job", func() bool {
+		list := a.want(http.StatusOK, request{path: "/api/v1/queue?namespace=" + other, user: admin})
+		for _, item := range list["items"].([]any) {
+			entry := item.(map[string]any)
+			if entry["name"] == "held" {
+				return entry["position"] == 0.0 && entry["never"] == true && entry["cause"] == "QuotaExceeded"
+			}
+		}
+		return false
+	})
+	a.do(request{method: http.MethodDelete, path: jobs + "/held?namespace=" + other, user: admin})
 }
 
 func escaped(key string) string {

@@ -171,6 +171,8 @@ func TestAJobThatNoNodeCouldHoldIsWarnedOfOrRefused(t *testing.T) {
 
 func TestServerDryRunCreatesNothing(t *testing.T) {
 	s := newSession(t)
+	s.expect(5, "no PriorityClass with name g8s-medium was found", notebook("lab"), "create", "-f", "-", "--dry-run=server")
+	apply(t, "scheduler/priorityclasses.yaml")
 	s.expect(0, "", notebook("lab"), "create", "-f", "-", "--dry-run=server")
 	s.wantObjects(0)
 }

@@ -1425,6 +1425,7 @@ type WhatifAnswer struct {
 	Evicted *[]string   `json:"evicted,omitempty"`
 	Jobs    []WhatifJob `json:"jobs"`
 	Policy  string      `json:"policy"`
+	Unasked *[]string   `json:"unasked,omitempty"`
 }
 
 // WhatifJob defines model for WhatifJob.

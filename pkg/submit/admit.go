@@ -1,0 +1,184 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"g8s.host/gpu-scheduler/pkg/quota"
+)
+
+// Verdict is whether the API server would let a job in, its pods included: quotas, limit ranges, Pod Security and the
+// policies of the cluster judge the pods, which controllers create only later.
+type Verdict struct {
+	// Refused is why it would not, nil if nothing stands against the job.
+	Refused error
+	// Unasked are what could not be asked for want of rights, each a sentence.
+	Unasked []string
+}
+
+// PodsRefusedError says that the API server would take a job, and none of its pods.
+type PodsRefusedError struct {
+	Job   string
+	Cause error
+}
+
+func (e *PodsRefusedError) Error() string {
+	return fmt.Sprintf("the pods of job %s would be refused: %v", e.Job, e.Cause)
+}
+
+func (e *PodsRefusedError) Unwrap() error { return e.Cause }
+
+// QuotaError says that a quota has too little for all pods of a job.
+type QuotaError struct{ Excess quota.Excess }
+
+func (e *QuotaError) Error() string { return e.Excess.String() }
+
+// Admit asks the API server whether it would create the objects of a job, and its pods. Nothing is created, and what is
+// asked is not changed. That the name is taken does not count: whoever asks may mean to replace the job. The error says
+// that the API server could not be asked.
+func (c *Client) Admit(ctx context.Context, objects []client.Object) (Verdict, error) {
+	var verdict Verdict
+	top := objects[0]
+	for _, object := range objects {
+		may, err := c.mayCreate(ctx, object.GetObjectKind().GroupVersionKind(), object.GetNamespace())
+		if err != nil {
+			return Verdict{}, err
+		}
+		if !may {
+			verdict.Unasked = append(verdict.Unasked, unaskable(describe(object), object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace()))
+			continue
+		}
+		err = c.api.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll)
+		switch {
+		case err == nil || apierrors.IsAlreadyExists(err):
+		case isUnanswered(err):
+			return Verdict{}, fmt.Errorf("asking whether %s would be created: %w", describe(object), err)
+		default:
+			verdict.Refused = c.explain(ctx, object, err)
+			return verdict, nil
+		}
+	}
+	pods, err := c.admitPods(ctx, top)
+	if err != nil {
+		return Verdict{}, err
+	}
+	pods.Unasked = slices.Concat(verdict.Unasked, pods.Unasked)
+	return pods, nil
+}
+
+// admitPods asks whether the API server would create the pods of a job: one of them, as they are all alike, and all of
+// them by the quotas.
+func (c *Client) admitPods(ctx context.Context, top client.Object) (Verdict, error) {
+	pod := podOf(top)
+	if pod == nil {
+		return Verdict{}, nil
+	}
+	over, err := c.overQuota(ctx, top)
+	if err != nil {
+		return Verdict{}, err
+	}
+	refused := func(cause error) *PodsRefusedError {
+		if over != nil && (cause == nil || isOverQuota(cause)) {
+			cause = &QuotaError{Excess: *over}
+		}
+		return &PodsRefusedError{Job: jobOf(top), Cause: cause}
+	}
+	may, err := c.mayCreate(ctx, pod.GroupVersionKind(), pod.Namespace)
+	if err != nil {
+		return Verdict{}, err
+	}
+	var verdict Verdict
+	if may {
+		err := c.api.Create(ctx, pod, client.DryRunAll)
+		if isUnanswered(err) {
+			return Verdict{}, fmt.Errorf("asking whether the pods of job %s would be created: %w", jobOf(top), err)
+		}
+		if err != nil {
+			verdict.Refused = refused(err)
+			return verdict, nil
+		}
+	} else {
+		verdict.Unasked = append(verdict.Unasked, unaskable("the pods of job "+jobOf(top), "Pod", pod.Namespace))
+	}
+	if over != nil {
+		verdict.Refused = refused(nil)
+	}
+	return verdict, nil
+}
+
+// isOverQuota reports whether a quota has refused an object.
+func isOverQuota(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+}
+
+// overQuota is what a quota has too little of for all pods of a job together, as far as the quotas may be read.
+func (c *Client) overQuota(ctx context.Context, top client.Object) (*quota.Excess, error) {
+	var list corev1.ResourceQuotaList
+	err := c.api.List(ctx, &list, client.InNamespace(top.GetNamespace()))
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("listing quotas: %w", err)
+	}
+	return quota.OverFor(list.Items, top), nil
+}
+
+func unaskable(what, kind, namespace string) string {
+	return fmt.Sprintf("whether the API server would take %s could not be asked: you may not create objects of kind %s in namespace %s",
+		what, kind, namespace)
+}
+
+// mayCreate asks whether the user may create objects of a kind.
+func (c *Client) mayCreate(ctx context.Context, kind schema.GroupVersionKind, namespace string) (bool, error) {
+	mapping, err := c.api.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return true, nil // the API server will say that it does not know the kind
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: "create", Group: kind.Group, Resource: mapping.Resource.Resource,
+		},
+	}}
+	if err := c.api.Create(ctx, review); err != nil {
+		return false, fmt.Errorf("asking for your rights: %w", err)
+	}
+	return review.Status.Allowed, nil
+}
+
+// isUnanswered reports whether an error is no answer of the API server, or one of which nothing follows.
+func isUnanswered(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) || apierrors.IsUnauthorized(err)
+}
+
+// podOf is a pod of a job as its controller would create it, nil for a job that wants none.
+func podOf(top client.Object) *corev1.Pod {
+	var template corev1.PodTemplateSpec
+	switch job := top.(type) {
+	case *batchv1.Job:
+		template = job.Spec.Template
+	case *appsv1.Deployment:
+		template = job.Spec.Template
+	default:
+		return nil
+	}
+	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	pod.Namespace, pod.GenerateName = top.GetNamespace(), top.GetName()+"-"
+	return pod
+}

@@ -1,0 +1,67 @@
+package whatif
+
+import (
+	"cmp"
+	"errors"
+	"regexp"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/submit"
+)
+
+// judged adds the jobs that the API server does not let in, and brings all into the order in which they were asked about.
+func (a Answer) judged(jobs [][]client.Object, verdicts []submit.Verdict) Answer {
+	order := map[[3]string]int{}
+	for i, objects := range jobs {
+		top := objects[0]
+		order[keyOf(top.GetNamespace(), top.GetLabels()[names.LabelJobType], top.GetLabels()[names.LabelJob])] = i
+		if verdicts[i].Refused != nil {
+			a.Jobs = append(a.Jobs, Job{Report: refusal(top, verdicts[i].Refused)})
+		}
+		a.Unasked = append(a.Unasked, verdicts[i].Unasked...)
+	}
+	slices.SortStableFunc(a.Jobs, func(x, y Job) int {
+		return cmp.Compare(order[keyOf(x.Namespace, x.Kind, x.Job)], order[keyOf(y.Namespace, y.Kind, y.Job)])
+	})
+	return a
+}
+
+func keyOf(namespace, kind, name string) [3]string { return [3]string{namespace, kind, name} }
+
+// refusal explains why the API server does not let a job in, as gpuctl why would once the job is there.
+func refusal(top client.Object, refused error) diagnosis.Report {
+	facts := diagnosis.Facts{}
+	facts.Job.Namespace, facts.Job.Name = top.GetNamespace(), top.GetLabels()[names.LabelJob]
+	facts.Job.Kind, facts.Job.Status = top.GetLabels()[names.LabelJobType], inventory.StatusPending
+	facts.Job.Trouble = inventory.Trouble{Reason: "FailedCreate", Message: plain(refused)}
+	report := diagnosis.Diagnose(facts)
+	report.Unread = nil // nothing was left out for want of rights
+	var short *submit.QuotaError
+	if errors.As(refused, &short) {
+		finding := diagnosis.Finding{Cause: diagnosis.QuotaExceeded, Text: "it " + short.Excess.String()}
+		finding.Advice = []string{"ask for less, or for a higher quota: gpuctl get quotas -n " + top.GetNamespace()}
+		if !short.Excess.Never {
+			finding.Advice = append([]string{"wait until jobs of this namespace end, or end one that is not needed"}, finding.Advice...)
+		}
+		report.Cause, report.Findings = finding.Cause, []diagnosis.Finding{finding}
+	}
+	return report
+}
+
+// ofAPod begins a refusal with the name of a pod that there will never be.
+var ofAPod = regexp.MustCompile(`^(?:pods|Pod) "[^"]*" is (?:forbidden|invalid): `)
+
+// plain is what the API server says, without what it was asked.
+func plain(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return ofAPod.ReplaceAllString(status.Status().Message, "")
+	}
+	return err.Error()
+}
