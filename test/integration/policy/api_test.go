@@ -28,10 +28,13 @@ func TestTheAPISaysWhatIsRefused(t *testing.T) {
 	t.Cleanup(func() { _ = server.Stop() })
 	restrict(t, map[string]string{"pools.gold-pool": "research"})
 	namespace := team(t, nil)
-	account := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "default", Namespace: namespace}}
-	for _, role := range []string{"g8s:reader", "g8s:user"} {
+	caller := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "default", Namespace: namespace}
+	itself := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: sandbox.ServerName, Namespace: sandbox.ServerName}
+	for role, subject := range map[string]rbacv1.Subject{
+		"g8s:reader": caller, "g8s:user": caller, "g8s:gpuctl-server-callers": itself, // it may act for these accounts
+	} {
 		if _, err := admin.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, Subjects: account,
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, Subjects: []rbacv1.Subject{subject},
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)

@@ -69,7 +69,7 @@ func TestTheLeaseOfTheScheduler(t *testing.T) {
 		return err == nil
 	})
 	for who, config := range map[string]rest.ImpersonationConfig{
-		"a user of jobs": user("ana"), "who runs pools": user("grace"), "the server": serviceAccount("gpuctl-server"),
+		"a user of jobs": user("ana"), "who runs pools": user("grace"), "the server": {UserName: "system:serviceaccount:gpuctl-server:gpuctl-server"},
 		"a pod of a job": {UserName: "system:serviceaccount:team:default", Groups: []string{"system:serviceaccounts", "system:authenticated"}},
 	} {
 		t.Run(who, func(t *testing.T) {
