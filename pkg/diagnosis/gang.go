@@ -174,6 +174,9 @@ func member(like *fit.Request, i int) *fit.Request {
 
 // poolsForAll lists the other pools that would take all members when they are empty.
 func (s *search) poolsForAll(members int) []string {
+	if members > mostMembers {
+		return nil
+	}
 	takes := map[string]int{}
 	for i := range s.facts.Nodes {
 		node := &s.facts.Nodes[i]

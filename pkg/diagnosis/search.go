@@ -250,7 +250,7 @@ func (s *search) lookElsewhere() []offer {
 		return cmp.Or(-cmp.Compare(min(a.ready, 1), min(b.ready, 1)), -cmp.Compare(a.free, b.free), cmp.Compare(a.pool, b.pool))
 	})
 	if s.request.Pod.Labels[names.LabelPodGroup] != "" {
-		all := s.poolsForAll(int(s.facts.Job.Desired))
+		all := s.poolsForAll(max(1, int(s.facts.Job.Desired)))
 		out = slices.DeleteFunc(out, func(o offer) bool { return !slices.Contains(all, o.pool) })
 	}
 	return out
