@@ -63,7 +63,7 @@ var wrongKind = map[string]reason{
 			e.createNodes(e.node("n").GPUs(8, a100).Obj())
 			e.waits(fixture.Pod("p").GPUs(1).Pool(e.pool + "x").Obj())
 		},
-		cause: diagnosis.NoSuchPool, says: []string{"no node is in pool", "did you mean pool", "GPUs free"},
+		cause: diagnosis.NoSuchPool, says: []string{"no node is in pool", "did you mean pool", "gpuctl move job"},
 	},
 	"no node without a pool label": {
 		script: func(e *env) {
