@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -126,7 +127,7 @@ func (o *adviseDefragOptions) carryOut(ctx context.Context, carrier *defrag.Carr
 			return nil
 		}
 		if !errors.Is(err, defrag.ErrOutdated) || plans == maxPlans {
-			return fmt.Errorf("%w; what was moved stays moved, gpuctl advise defrag makes a new plan", err)
+			return fmt.Errorf("%w\n%s", err, howFar(err))
 		}
 		if advice, err = o.plan(ctx, carrier.Client); err != nil {
 			return err
@@ -136,6 +137,27 @@ func (o *adviseDefragOptions) carryOut(ctx context.Context, carrier *defrag.Carr
 			return err
 		}
 	}
+}
+
+// howFar says what was moved, what was not, and how to go on.
+func howFar(err error) string {
+	const goOn = "What was moved stays moved, and all nodes are open again. gpuctl advise defrag --apply makes a new plan, and goes on"
+	var stopped *defrag.StoppedError
+	if !errors.As(err, &stopped) {
+		return goOn
+	}
+	return fmt.Sprintf("Moved: %s. Not moved: %s.\n%s; --timeout gives each step more time", podsOf(stopped.Made), podsOf(stopped.Left), goOn)
+}
+
+func podsOf(moves []defrag.Move) string {
+	if len(moves) == 0 {
+		return "nothing"
+	}
+	names := make([]string, len(moves))
+	for i, move := range moves {
+		names[i] = move.Namespace + "/" + move.Pod
+	}
+	return strings.Join(names, ", ")
 }
 
 // carryOutAll makes the moves of the proposals, one after another, until one fails.

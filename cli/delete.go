@@ -11,6 +11,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
 type deleteOptions struct {
@@ -190,13 +191,10 @@ func (o *deleteOptions) deleteJob(ctx context.Context, writer *submit.Client, re
 func (o *deleteOptions) waitGone(ctx context.Context, writer *submit.Client, job submit.Deleted) error {
 	stop := startProgress(o.factory.IO, "Waiting for the pods of "+job.Name+" to end")
 	defer stop()
-	waiting, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
-	err := writer.WaitGone(waiting, job)
-	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-		return &timeoutError{what: fmt.Sprintf("job %s is deleted, but after %s its pods have not ended", job.Name, o.timeout)}
-	}
-	return err
+	waiting, stopTimer := timelimit.With(ctx, o.timeout, fmt.Sprintf("the pods of job %s have not ended; it is deleted, and they go by themselves\n"+
+		"See them: gpuctl get pods %s -n %s", job.Name, job.Name, job.Namespace))
+	defer stopTimer()
+	return timelimit.Explain(waiting, writer.WaitGone(waiting, job))
 }
 
 func (o *deleteOptions) deleteQuota(ctx context.Context, writer *submit.Client, name string) error {

@@ -16,6 +16,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/joblogs"
 	"g8s.host/gpu-scheduler/pkg/operate"
 	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
 // Exit codes. They are documented in the help of the root command.
@@ -110,7 +111,7 @@ var exitCodes = []struct {
 	code int
 	is   func(error) bool
 }{
-	{exitTimeout, isA[*timeoutError]},
+	{exitTimeout, func(err error) bool { return isA[*timeoutError](err) || isA[*timelimit.Error](err) }},
 	{exitUsage, isUsage},
 	{exitInterrupted, func(err error) bool { return errors.Is(err, context.Canceled) }},
 	{exitNotFound, isNotFound},

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
 const (
@@ -34,27 +36,43 @@ type Carrier struct {
 // ErrOutdated says that the cluster is not what the plan was made for: it is time for a new one.
 var ErrOutdated = errors.New("the plan is out of date")
 
+// StoppedError says how far moves came, and why no further.
+type StoppedError struct {
+	// Made are the moves that were made, Left those that were not.
+	Made, Left []Move
+	Cause      error
+}
+
+func (e *StoppedError) Error() string { return e.Cause.Error() }
+func (e *StoppedError) Unwrap() error { return e.Cause }
+
 // CarryOut makes the moves of a proposal. Each closes the node that a pod leaves, so that it goes elsewhere and nobody
 // takes its place; the node that is cleared is closed from the first move on until all have left it, and is then kept for
 // the pod that waits by nominating that. CarryOut ends with the first step that fails: what has been moved stays moved, a new plan
 // counts on it, and all nodes are open again.
 func (c *Carrier) CarryOut(ctx context.Context, proposal Proposal) error {
-	err := c.makeAll(ctx, proposal)
+	made, err := c.makeAll(ctx, proposal)
 	if err == nil {
-		return c.awaitPlaced(ctx, proposal)
+		if err := c.awaitPlaced(ctx, proposal); err != nil {
+			return &StoppedError{Made: proposal.Moves, Cause: err}
+		}
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openPatience)
 	defer cancel()
 	for _, move := range proposal.Moves {
 		err = errors.Join(err, c.openNode(ctx, move.From))
 	}
-	return err
+	return &StoppedError{Made: proposal.Moves[:made], Left: proposal.Moves[made:], Cause: err}
 }
 
-// makeAll makes the moves, and opens each node once its place can be taken.
-func (c *Carrier) makeAll(ctx context.Context, proposal Proposal) error {
+// makeAll makes the moves, and opens each node once its place can be taken. It returns how many were made.
+func (c *Carrier) makeAll(ctx context.Context, proposal Proposal) (made int, err error) {
 	for i, move := range proposal.Moves {
 		to, err := c.move(ctx, proposal.Node, move)
+		if err == nil {
+			made++
+		}
 		if err == nil && to != move.To && i+1 < len(proposal.Moves) {
 			err = fmt.Errorf("%w: the new pod is on node %s", ErrOutdated, to)
 		}
@@ -62,14 +80,14 @@ func (c *Carrier) makeAll(ctx context.Context, proposal Proposal) error {
 			err = c.openNode(ctx, move.From)
 		}
 		if err != nil {
-			return fmt.Errorf("making move %d of %d, %s/%s from node %s to %s: %w",
+			return made, fmt.Errorf("making move %d of %d, %s/%s from node %s to %s: %w",
 				i+1, len(proposal.Moves), move.Namespace, move.Pod, move.From, move.To, err)
 		}
 	}
 	if err := c.nominate(ctx, proposal); err != nil {
-		return err
+		return made, err
 	}
-	return c.openNode(ctx, proposal.Node)
+	return made, c.openNode(ctx, proposal.Node)
 }
 
 // nominate keeps the node for the waiting pod, as long as that waits.
@@ -124,7 +142,8 @@ func (c *Carrier) move(ctx context.Context, cleared string, move Move) (to strin
 
 func (c *Carrier) awaitPlaced(ctx context.Context, p Proposal) error {
 	var node string
-	err := c.poll(ctx, func(ctx context.Context) (bool, error) {
+	awaited := fmt.Sprintf("pod %s/%s is not placed, though node %s was cleared and is kept for it", p.Namespace, p.Pod, p.Node)
+	err := c.poll(ctx, awaited, func(ctx context.Context) (bool, error) {
 		pod, err := c.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Pod, metav1.GetOptions{})
 		if err == nil {
 			node = pod.Spec.NodeName
@@ -138,6 +157,9 @@ func (c *Carrier) awaitPlaced(ctx context.Context, p Proposal) error {
 	return nil
 }
 
-func (c *Carrier) poll(ctx context.Context, done wait.ConditionWithContextFunc) error {
-	return wait.PollUntilContextTimeout(ctx, pollInterval, c.Patience, true, done)
+// poll asks again and again until something is done. What had not come when patience ends is the error.
+func (c *Carrier) poll(ctx context.Context, awaited string, done wait.ConditionWithContextFunc) error {
+	ctx, stop := timelimit.With(ctx, c.Patience, awaited)
+	defer stop()
+	return timelimit.Explain(ctx, wait.PollUntilContextCancel(ctx, pollInterval, true, done))
 }

@@ -96,7 +96,8 @@ func (p placement) newOn(before placement, but, expected string) string {
 var errCameBack = errors.New("its new pod has come back to the node, as it tolerates all taints")
 
 func (c *Carrier) awaitReplaced(ctx context.Context, move Move, owner *metav1.OwnerReference, before placement) (to string, err error) {
-	err = c.poll(ctx, func(ctx context.Context) (bool, error) {
+	awaited := fmt.Sprintf("%s %s has no pod on another node yet", owner.Kind, owner.Name)
+	err = c.poll(ctx, awaited, func(ctx context.Context) (bool, error) {
 		pod, err := c.Client.CoreV1().Pods(move.Namespace).Get(ctx, move.Pod, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) && (err != nil || pod.UID == move.UID && !ended(pod)) {
 			return false, err

@@ -19,6 +19,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/server/access"
 	"g8s.host/gpu-scheduler/pkg/server/fair"
 	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/timelimit"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -175,7 +176,7 @@ func classify(err error) (status int, code string) {
 		return classifyAPI(api.Status())
 	case errors.As(err, &network):
 		return http.StatusServiceUnavailable, "Unavailable"
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.As(err, new(*timelimit.Error)):
 		return http.StatusGatewayTimeout, "Timeout"
 	}
 	return http.StatusInternalServerError, "InternalError"

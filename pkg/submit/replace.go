@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"g8s.host/gpu-scheduler/pkg/operate"
+	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
 // replaceTimeout bounds the time in which a job is not there while it is replaced. It takes milliseconds, unless
@@ -76,8 +77,7 @@ func (c *Client) exchange(ctx context.Context, plan *jobPlan, fresh *batchv1.Job
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTimeout)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	for i, before := range plan.before[1:] {
 		if before == nil {
 			continue
@@ -122,10 +122,13 @@ func asNew(old *batchv1.Job) *batchv1.Job {
 
 // waitForName waits until the name of a deleted object is free.
 func (c *Client) waitForName(ctx context.Context, deleted client.Object) error {
-	err := wait.PollUntilContextCancel(ctx, gonePoll, true, func(ctx context.Context) (bool, error) {
+	ctx, stop := timelimit.With(ctx, replaceTimeout, "the old one is deleted and has not gone yet, so that the new one was not created: "+
+		"create the job again in a moment")
+	defer stop()
+	err := timelimit.Explain(ctx, wait.PollUntilContextCancel(ctx, gonePoll, true, func(ctx context.Context) (bool, error) {
 		found, err := c.read(ctx, deleted)
 		return found == nil || found.GetUID() != deleted.GetUID(), err
-	})
+	}))
 	if err != nil {
 		return fmt.Errorf("waiting for %s to go: %w", describe(deleted), err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/defrag"
+	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
 // soon is how long a step may take that is to fail.
@@ -93,7 +94,8 @@ func TestThePodFindsNoPlace(t *testing.T) {
 	e.fill("rest-of-third", third, 8, 1)
 	eight := e.waits(1)
 	err := e.carry(t.Context(), proposal(eight, first, move(e.running("one"), second)), soon, nil)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "to have its pod on another node") {
+	var late *timelimit.Error
+	if !errors.As(err, &late) || !strings.Contains(err.Error(), "has no pod on another node yet") || strings.Contains(err.Error(), "rate") {
 		t.Errorf("the error is %v, want it to say that the pod finds no place", err)
 	}
 	if node := e.running("one").Spec.NodeName; node != first {

@@ -9,13 +9,18 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
-// client is that of the cluster that all tests share: three nodes with 8 GPUs and 64 cores each.
-var client kubernetes.Interface
+// client is that of the cluster that all tests share: three nodes with 8 GPUs and 64 cores each. admin is what it
+// connects with.
+var (
+	client kubernetes.Interface
+	admin  *rest.Config
+)
 
 const (
 	first  = "node-01"
@@ -32,7 +37,8 @@ func TestMain(m *testing.M) {
 }
 
 func prepare(ctx context.Context, cluster *sandbox.Sandbox) (err error) {
-	if client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
+	admin = cluster.RESTConfig()
+	if client, err = kubernetes.NewForConfig(admin); err != nil {
 		return err
 	}
 	if err := cluster.InstallScheduler(ctx); err != nil {

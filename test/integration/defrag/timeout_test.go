@@ -1,0 +1,104 @@
+package defrag
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"g8s.host/gpu-scheduler/cli"
+)
+
+// TestAStepThatTakesTooLong moves a pod in whose place none may be created, with an API server that answers at once and with one that is
+// slow: what was done is said, what was not, how to go on, and the exit code is that of a timeout.
+func TestAStepThatTakesTooLong(t *testing.T) {
+	for name, slow := range map[string]time.Duration{"at once": 0, "slowly": 400 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			e.waitsForOne()
+			one := e.running("one")
+			lift := e.noMorePods()
+			streams, stdout, stderr := cli.TestIOStreams("")
+			args := []string{"gpuctl", "--kubeconfig", e.slowed(slow), "advise", "defrag", "--apply", "--min-run", "0s", "--timeout", "3s"}
+			code := cli.Run(t.Context(), cli.NewFactory(streams), args)
+			said := stderr.String()
+			for _, want := range []string{
+				"after 3s", "has no pod on another node yet", "Moved: nothing. Not moved: " + e.namespace + "/" + one.Name,
+				"all nodes are open again", "gpuctl advise defrag --apply makes a new plan",
+			} {
+				if !strings.Contains(said, want) {
+					t.Errorf("it does not say %q", want)
+				}
+			}
+			if code != 8 || strings.Contains(said, "rate") || strings.Contains(said, "context") {
+				t.Errorf("exit code %d, want 8\n%s\n%s", code, stdout, said)
+			}
+			if closed := e.closed(); len(closed) > 0 {
+				t.Errorf("the nodes %v are still closed", closed)
+			}
+			lift()
+			e.running("one")
+		})
+	}
+}
+
+// noMorePods has the namespace take no pod more, until it is lifted.
+func (e *env) noMorePods() (lift func()) {
+	e.Helper()
+	quotas := client.CoreV1().ResourceQuotas(e.namespace)
+	_, err := quotas.Create(e.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "full"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.wait(e.Context(), "the quota to be counted", func(ctx context.Context) (bool, error) {
+		got, err := quotas.Get(ctx, "full", metav1.GetOptions{})
+		return err == nil && len(got.Status.Hard) > 0, err
+	})
+	return func() {
+		if err := quotas.Delete(e.Context(), "full", metav1.DeleteOptions{}); err != nil {
+			e.Error(err)
+		}
+	}
+}
+
+// slowed is a kubeconfig of the cluster by way of somebody who takes a while to pass anything on.
+func (e *env) slowed(by time.Duration) string {
+	e.Helper()
+	target, err := url.Parse(admin.Host)
+	if err != nil {
+		e.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	if proxy.Transport, err = rest.TransportFor(admin); err != nil {
+		e.Fatal(err)
+	}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(by)
+		proxy.ServeHTTP(w, r)
+	}))
+	e.Cleanup(front.Close)
+	config := clientcmdapi.NewConfig()
+	config.Clusters["front"] = &clientcmdapi.Cluster{Server: front.URL}
+	config.Contexts["front"] = &clientcmdapi.Context{Cluster: "front"}
+	config.CurrentContext = "front"
+	path := filepath.Join(e.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		e.Fatal(err)
+	}
+	return path
+}
