@@ -113,6 +113,12 @@ func (s *Server) readBody(ctx context.Context, r *http.Request) (body []byte, le
 		return nil, leave, &refusal{status: http.StatusUnsupportedMediaType, code: "UnsupportedMediaType",
 			text: fmt.Sprintf("the body has the Content-Encoding %q: send it as it is", encoding)}
 	}
+	if kind := r.Header.Get("Content-Type"); kind != "" {
+		if _, _, err := mime.ParseMediaType(kind); err != nil {
+			return nil, leave, &refusal{status: http.StatusUnsupportedMediaType, code: "UnsupportedMediaType",
+				text: fmt.Sprintf("the Content-Type %q is none: send application/json", kind)}
+		}
+	}
 	body, err = io.ReadAll(io.LimitReader(r.Body, smallBody+1))
 	if err == nil && len(body) > smallBody {
 		size := s.options.MaxBody

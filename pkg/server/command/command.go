@@ -73,7 +73,7 @@ func New() *cobra.Command {
 	flags.StringVar(&scheduler.CA, "scheduler-ca", "", "File with the certificate that the scheduler's is signed by")
 	flags.BoolVar(&scheduler.Insecure, "scheduler-insecure-skip-tls-verify", false, "Accept any certificate of the scheduler: whoever answers gets this server's token")
 	flags.StringArrayVar(&o.server.Audiences, "token-audience", nil, "Audience that tokens must be for; without it the API server's; may be repeated")
-	flags.DurationVar(&o.server.ReviewTTL, "review-ttl", 0, "How long reviews of tokens and rights are kept (default 10s)")
+	flags.DurationVar(&o.server.ReviewTTL, "review-ttl", 0, "How long a token or a right still works after it was taken away, in streams too (default 10s)")
 	flags.StringArrayVar(&o.server.Origins, "cors-origin", nil, "Web origin whose pages may call, such as https://console.example.com; may be repeated")
 	flags.Float64Var(&o.server.Rate, "rate", server.DefaultRate, "Requests a second of each caller")
 	flags.IntVar(&o.server.Burst, "burst", server.DefaultBurst, "Requests at once of each caller")

@@ -1,0 +1,75 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"testing"
+)
+
+// named is a connection from an address, and whether it was closed.
+type named struct {
+	net.Conn
+	from   string
+	closed bool
+}
+
+func (n *named) RemoteAddr() net.Addr { return text(n.from + ":1") }
+func (n *named) Close() error         { n.closed = true; return nil }
+
+type text string
+
+func (t text) Network() string { return "tcp" }
+func (t text) String() string  { return string(t) }
+
+// TestWhoOpensManyConnectionsLosesTheirOwn: idle ones first, and never those of others.
+func TestWhoOpensManyConnectionsLosesTheirOwn(t *testing.T) {
+	c := newConnections(10)
+	open := func(from string, states ...http.ConnState) *named {
+		one := &named{from: from}
+		for _, state := range append([]http.ConnState{http.StateNew}, states...) {
+			c.changed(one, state)
+		}
+		return one
+	}
+	quiet := open("10.0.0.1", http.StateActive, http.StateIdle)
+	busy := open("10.0.0.2", http.StateActive)
+	var greedy []*named
+	for range 30 {
+		one := open("10.0.0.2")
+		greedy = append(greedy, one)
+		for _, known := range greedy { // the server tells of those that are closed
+			if known.closed {
+				c.changed(known, http.StateClosed)
+			}
+		}
+	}
+	late := open("10.0.0.3")
+	closed := 0
+	for _, one := range greedy {
+		if one.closed {
+			closed++
+			c.changed(one, http.StateClosed)
+		}
+	}
+	if quiet.closed || busy.closed || late.closed || closed != 23 || c.count != 10 {
+		t.Errorf("closed are the quiet one: %t, the busy one: %t, the late one: %t, of the greedy %d; %d are counted",
+			quiet.closed, busy.closed, late.closed, closed, c.count)
+	}
+	c.changed(quiet, http.StateClosed)
+	c.changed(quiet, http.StateClosed)
+	if c.count != 9 || len(c.open) != 2 {
+		t.Errorf("%d connections of %d addresses are counted", c.count, len(c.open))
+	}
+}
+
+// TestOneThatComesWhileAllAreBusyIsClosed itself.
+func TestOneThatComesWhileAllAreBusyIsClosed(t *testing.T) {
+	c := newConnections(1)
+	busy, late := &named{from: "a"}, &named{from: "a"}
+	c.changed(busy, http.StateNew)
+	c.changed(busy, http.StateActive)
+	c.changed(late, http.StateNew)
+	if busy.closed || !late.closed {
+		t.Errorf("closed are the busy one: %t, the late one: %t", busy.closed, late.closed)
+	}
+}
