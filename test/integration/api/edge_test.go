@@ -143,7 +143,8 @@ func TestTheDocsPageNeedsNobodyElse(t *testing.T) {
 	if got.status != http.StatusOK || strings.Contains(string(got.body), "http://") || strings.Contains(string(got.body), "https://") {
 		t.Errorf("status %d; the page names another server", got.status)
 	}
-	if policy := got.header.Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self'") {
+	if policy := got.header.Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self'") ||
+		strings.Contains(policy, "unsafe") || strings.Count(policy, "'sha256-") != strings.Count(string(got.body), "<script>")+strings.Count(string(got.body), "<style>") {
 		t.Errorf("the policy is %q", policy)
 	}
 }

@@ -5,20 +5,24 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gorilla/websocket"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/server"
 )
 
@@ -113,10 +117,13 @@ func TestOutputNeedsItsOwnRight(t *testing.T) {
 // TestTheServerReachesNothingOfKubernetesItself with its own token, whoever has it: no group and no user of Kubernetes', and
 // no ServiceAccount but those of the namespaces that were bound.
 func TestTheServerReachesNothingOfKubernetesItself(t *testing.T) {
+	bindPeople(t)
 	tests := map[string]struct {
 		as      rest.ImpersonationConfig
 		allowed bool
 	}{
+		"a person who is named":                         {as: rest.ImpersonationConfig{UserName: "ada@example.com", Groups: []string{"ml-team"}}, allowed: true},
+		"a person who is named, as an administrator":    {as: rest.ImpersonationConfig{UserName: "ada@example.com", Groups: []string{"system:masters"}}},
 		"a ServiceAccount of a namespace that is bound": {as: rest.ImpersonationConfig{UserName: "system:serviceaccount:users:admin"}, allowed: true},
 		"with the group of administrators":              {as: rest.ImpersonationConfig{UserName: "system:serviceaccount:users:admin", Groups: []string{"system:masters"}}},
 		"with the groups of another namespace":          {as: rest.ImpersonationConfig{UserName: "system:serviceaccount:users:admin", Groups: []string{"system:serviceaccounts:kube-system"}}},
@@ -147,6 +154,56 @@ func TestTheServerReachesNothingOfKubernetesItself(t *testing.T) {
 	}
 	if _, err := ownClient.CoreV1().Secrets(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("the server may list secrets: %v", err)
+	}
+}
+
+// bindPeople gives the server the role for people that docs/api.md shows, and those people the right to list nodes.
+func bindPeople(t *testing.T) {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(page), "```yaml\napiVersion: rbac")
+	block, _, _ = strings.Cut("apiVersion: rbac"+block, "```")
+	var role rbacv1.ClusterRole
+	if err := yaml.UnmarshalStrict([]byte(block), &role); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.RbacV1().ClusterRoles().Create(t.Context(), &role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = client.RbacV1().ClusterRoles().Delete(context.Background(), role.Name, metav1.DeleteOptions{})
+	})
+	for name, to := range map[string]rbacv1.Subject{
+		role.Name:          {Kind: rbacv1.ServiceAccountKind, Namespace: sandbox.ServerNamespace, Name: sandbox.ServerName},
+		"g8s:fleet-reader": {Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "ml-team"},
+	} {
+		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{GenerateName: "people-"}, RoleRef: roleRef(name), Subjects: []rbacv1.Subject{to}}
+		made, err := client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = client.RbacV1().ClusterRoleBindings().Delete(context.Background(), made.Name, metav1.DeleteOptions{})
+		})
+	}
+	acting, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for { // until the role is in force
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "groups", Name: "ml-team"}}}
+		answer, err := acting.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Status.Allowed {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
