@@ -48,7 +48,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestEveryAmountOfAnObjectIsBound fills all lists of amounts that the scheduler reads, by reflection over none of them: a
+// TestEveryAmountOfAnObjectIsBound fills all lists of amounts that the scheduler reads: a
 // list that is forgotten is one that a user finds.
 func TestEveryAmountOfAnObjectIsBound(t *testing.T) {
 	list := func() corev1.ResourceList { return corev1.ResourceList{"x": resource.MustParse("1e9999999")} }
