@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
 
@@ -23,8 +24,8 @@ import (
 const (
 	// A gang takes 60 of the 320 GPUs. In each round three come and three run, which is more than there is room for, and eight
 	// pods of one GPU are in their way. Its bindings take so long that a leader can end in the middle of them.
-	gangSize      = 30
-	gangGPUs      = 2
+	gangSize      = 60
+	gangGPUs      = 1
 	gangsPerRound = 3
 	singles       = 8
 	// halfPlaced is how long a gang may have some of its places and not all of them: until the next leader binds, and some
@@ -70,11 +71,13 @@ func TestGangsOutliveTheirLeaders(t *testing.T) {
 func (g *gangs) round(replicas *replicas, stop bool) {
 	g.Helper()
 	leader, old := replicas.leader(), epoch(g.T)
-	before := len(g.recorder.History().Bindings())
-	submitted := make(chan error, 1)
 	offset := g.offset()
+	changes, err := client.CoreV1().Pods(g.namespace).Watch(g.Context(), metav1.ListOptions{LabelSelector: names.LabelPodGroup})
+	g.must(err)
+	defer changes.Stop()
+	submitted := make(chan error, 1)
 	go func() { submitted <- g.submit() }()
-	g.await("a member to be bound", func(bindings []oracle.Binding) bool { return len(bindings) > before+offset })
+	g.bind(changes, offset+1)
 	if stop {
 		g.must(leader.Signal(syscall.SIGSTOP))
 		awaitOtherEpoch(g.T, old)
@@ -89,6 +92,22 @@ func (g *gangs) round(replicas *replicas, stop bool) {
 	g.boundAfter(old)
 	g.end(len(g.names) - gangsPerRound)
 	g.whole()
+}
+
+// bind waits until so many members are bound, by a watch of its own: a gang's bindings take some hundredths of a second.
+func (g *gangs) bind(changes watch.Interface, count int) {
+	g.Helper()
+	timeout := time.After(patience)
+	for bound := map[types.UID]bool{}; len(bound) < count; {
+		select {
+		case event := <-changes.ResultChan():
+			if pod, ok := event.Object.(*corev1.Pod); ok && event.Type == watch.Modified && pod.Spec.NodeName != "" {
+				bound[pod.UID] = true
+			}
+		case <-timeout:
+			g.Fatalf("waited %s for %d members to be bound, and %d are\n%s", patience, count, len(bound), g.waiting())
+		}
+	}
 }
 
 // offset makes the leader end at another moment in each round: when so many members of the first gang are bound.
