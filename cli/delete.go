@@ -192,7 +192,7 @@ func (o *deleteOptions) waitGone(ctx context.Context, writer *submit.Client, job
 	stop := startProgress(o.factory.IO, "Waiting for the pods of "+job.Name+" to end")
 	defer stop()
 	waiting, stopTimer := timelimit.With(ctx, o.timeout, fmt.Sprintf("the pods of job %s have not ended; it is deleted, and they go by themselves\n"+
-		"See them: gpuctl get pods %s -n %s", job.Name, job.Name, job.Namespace))
+		"See them: gpuctl get jobs %s --pods -n %s", job.Name, job.Name, job.Namespace))
 	defer stopTimer()
 	return timelimit.Explain(waiting, writer.WaitGone(waiting, job))
 }

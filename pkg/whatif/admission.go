@@ -3,6 +3,7 @@ package whatif
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 
@@ -42,6 +43,12 @@ func refusal(top client.Object, refused error) diagnosis.Report {
 	facts.Job.Trouble = inventory.Trouble{Reason: "FailedCreate", Message: plain(refused)}
 	report := diagnosis.Diagnose(facts)
 	report.Unread = nil // nothing was left out for want of rights
+	if isWithoutNamespace(refused) {
+		report.Findings = []diagnosis.Finding{{
+			Cause: report.Cause, Text: fmt.Sprintf("there is no namespace %s", top.GetNamespace()),
+			Advice: []string{"choose one that is there with -n, or have it made: kubectl create namespace " + top.GetNamespace()},
+		}}
+	}
 	var short *submit.QuotaError
 	if errors.As(refused, &short) {
 		finding := diagnosis.Finding{Cause: diagnosis.QuotaExceeded, Text: "it " + short.Excess.String()}
@@ -52,6 +59,16 @@ func refusal(top client.Object, refused error) diagnosis.Report {
 		report.Cause, report.Findings = finding.Cause, []diagnosis.Finding{finding}
 	}
 	return report
+}
+
+// isWithoutNamespace reports whether an object was refused because its namespace is not there.
+func isWithoutNamespace(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Kind == "namespaces"
 }
 
 // ofAPod begins a refusal with the name of a pod that there will never be.

@@ -47,7 +47,7 @@ func TestTheAPIServerIsAsked(t *testing.T) {
 		},
 		"a namespace that is not there": {
 			bound: func(e *env) { e.namespace = "nowhere-" + e.namespace },
-			cause: diagnosis.RefusedByAPIServer, says: `" not found`, code: 3,
+			cause: diagnosis.RefusedByAPIServer, says: "nowhere-", code: 3,
 		},
 	}
 	for name, tc := range tests {
