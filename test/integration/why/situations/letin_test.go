@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 )
 
@@ -111,6 +112,7 @@ var notLetIn = map[string]situation{
 	"Pod Security baseline and a path of the node": {
 		make: func(w *world) {
 			w.add(w.node("a", 8))
+			w.label(names.GroupName+"/policy", "exempt") // elsewhere a policy refuses the job itself
 			w.enforce("baseline")
 			w.knows["storage.workdirs"] = nil
 			w.submit("storage.workdirs", []any{map[string]any{"path": "/datasets/x"}})
