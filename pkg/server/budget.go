@@ -92,10 +92,21 @@ func (s *Server) weighed(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		if len(body) <= smallBody || !isYAML(r.Header.Get("Content-Type")) {
+		r.ContentLength = int64(len(body))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// inTurn waits for the caller's turn before a large body in YAML is taken apart. It comes after [keyring.once]: a
+// request that waits there for another of its key must not hold the turn that the other needs.
+func (s *Server) inTurn(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := callerOf(r.Context()); err != nil || r.ContentLength <= smallBody || !isYAML(r.Header.Get("Content-Type")) {
 			next.ServeHTTP(w, r)
 			return
 		}
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
 		think, err := take(ctx, s.budgets.thinking, 1)
 		if err != nil {
 			writeFailure(w, r, err)

@@ -45,10 +45,7 @@ func (s *Server) build() (http.Handler, error) {
 		return nil, err
 	}
 	limits := newLimiter(s.options.Rate, s.options.Burst)
-	keys := newKeyring(s.options.Now, s.metrics.replayed)
-	handler := http.Handler(mux)
-	handler = keys.once(handler)
-	handler = s.weighed(handler)
+	handler := s.withKeys(mux)
 	handler = s.audited(handler)
 	handler = limits.perCaller(handler)
 	handler = s.authenticated(handler, s.publicPatterns(), mux)
@@ -57,6 +54,12 @@ func (s *Server) build() (http.Handler, error) {
 	handler = crossOrigin(handler, s.options.Origins)
 	handler = s.measured(handler, mux)
 	return s.identified(handler), nil
+}
+
+// withKeys reads a body within its bounds, carries it out once for its key, and in the turn of the caller.
+func (s *Server) withKeys(next http.Handler) http.Handler {
+	keys := newKeyring(s.options.Now, s.metrics.replayed)
+	return s.weighed(keys.once(s.inTurn(next)))
 }
 
 // identified gives each request an identity, and keeps a panic from ending more than its request.

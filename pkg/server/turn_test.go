@@ -1,0 +1,63 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"g8s.host/gpu-scheduler/pkg/server/access"
+)
+
+// TestARetryDoesNotHoldTheTurnOfWhatItWaitsFor: a client that sends a large request in YAML again, while the first of
+// the same key is carried out, waits for its answer. The first reads the YAML in it in a turn of its own, which it never
+// got while the second had it: both hung for half a minute, and on two cores every other caller with them.
+func TestARetryDoesNotHoldTheTurnOfWhatItWaitsFor(t *testing.T) {
+	s := &Server{options: Options{}.withDefaults(), metrics: newMetrics(), budgets: newBudgets()}
+	began, second := make(chan struct{}), make(chan struct{})
+	var carriedOut atomic.Int32
+	handler := s.withKeys(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		decoded(r.Context()) // as every route does before it begins
+		if carriedOut.Add(1) == 1 {
+			close(began)
+			<-second
+		}
+		leave, err := take(r.Context(), s.budgets.thinking, 1)
+		if err != nil {
+			writeFailure(w, r, err)
+			return
+		}
+		defer leave()
+		w.WriteHeader(http.StatusCreated)
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	ctx = context.WithValue(ctx, callerKey{}, &access.Caller{User: &user.DefaultInfo{Name: "ml"}})
+	send := func(status chan<- int) {
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/v1/jobs", strings.NewReader("yamlContent: "+strings.Repeat("x", 2*smallBody)))
+		r.Header.Set("Content-Type", yamlType)
+		r.Header.Set(keyHeader, "key-1")
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		status <- w.Code
+	}
+	statuses := make(chan int, 2)
+	go send(statuses)
+	<-began
+	go send(statuses)
+	time.Sleep(100 * time.Millisecond) // the second waits for the first
+	close(second)
+	for range 2 {
+		if got := <-statuses; got != http.StatusCreated {
+			t.Errorf("answered with %d, want %d", got, http.StatusCreated)
+		}
+	}
+	if n := carriedOut.Load(); n != 1 {
+		t.Errorf("carried out %d times", n)
+	}
+}
