@@ -29,6 +29,7 @@ func overQuota(f *Facts) []Finding {
 		for _, name := range sortedNames(quota.Spec.Hard) {
 			asked, used, hard := counts(pod, name), quota.Status.Used[name], quota.Spec.Hard[name]
 			sum := used.DeepCopy()
+			sum.Sub(f.leavingUse(quota, name))
 			sum.Add(asked)
 			if asked.Sign() > 0 && sum.Cmp(hard) > 0 {
 				out = append(out, f.exceeded(quota, name, pod))
@@ -182,6 +183,19 @@ func (f *Facts) ownUse(quota *corev1.ResourceQuota, name corev1.ResourceName) re
 	for i := range f.Pods {
 		if !ended(&f.Pods[i]) && covers(quota, &f.Pods[i]) {
 			out.Add(counts(&f.Pods[i], name))
+		}
+	}
+	return out
+}
+
+// leavingUse is what pods of a Job that are ending still use of a quota. It makes the next ones when they have ended, in
+// their place, where a Deployment makes them at once.
+func (f *Facts) leavingUse(quota *corev1.ResourceQuota, name corev1.ResourceName) resource.Quantity {
+	var out resource.Quantity
+	for i := range f.Pods {
+		pod := &f.Pods[i]
+		if f.Job.Object.Kind == "Job" && pod.DeletionTimestamp != nil && !ended(pod) && covers(quota, pod) {
+			out.Add(counts(pod, name))
 		}
 	}
 	return out

@@ -136,6 +136,24 @@ func TestCausesComeFromStateNow(t *testing.T) {
 			}),
 			want: []Cause{Busy, Preempted},
 		},
+		"a pod that leaves, whose place in the quota the next one takes": {
+			facts: unborn("", func(f *Facts) {
+				f.Job.Object.Kind = "Job"
+				f.Pods = []corev1.Pod{leavingPod("EvictionByEvictionAPI")}
+				f.Job.Template = template(8)
+				f.Space.Quotas = quota("8", "8")
+			}),
+			want: []Cause{Evicted}, never: "exceeded",
+		},
+		"a pod that leaves, and a quota that was lowered below it": {
+			facts: unborn("", func(f *Facts) {
+				f.Job.Object.Kind = "Job"
+				f.Pods = []corev1.Pod{leavingPod("EvictionByEvictionAPI")}
+				f.Job.Template = template(8)
+				f.Space.Quotas = quota("4", "8")
+			}),
+			want: []Cause{QuotaExceeded, Evicted}, says: "it never fits",
+		},
 		"a pod that was drained": {
 			facts: unborn("", func(f *Facts) { f.Pods = []corev1.Pod{leavingPod("EvictionByEvictionAPI")} }),
 			want:  []Cause{Evicted}, says: "kubectl drain",

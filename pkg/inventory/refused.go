@@ -32,10 +32,16 @@ func (q quotasOf) judgeBatchJob(out *Job, job *batchv1.Job) {
 	}
 	pod := podOf(&job.Spec.Template)
 	over := quota.Never(quota.Over(q[job.Namespace], pod, int64(out.Desired)))
-	if len(over) == 0 {
+	// Each pod that leaves is counted until it has ended, and only then comes the next, in its place.
+	if lacking -= out.leaving(); len(over) == 0 && lacking > 0 {
 		over = quota.Over(q[job.Namespace], pod, lacking)
 	}
 	out.refuse(over)
+}
+
+// leaving is how many pods were told to end, and have not.
+func (j *Job) leaving() int64 {
+	return int64(count32(j.Pods, func(p Pod) bool { return p.status == StatusTerminating }))
 }
 
 // judgeDeployment notes what quotas have too little of for the next pod.
