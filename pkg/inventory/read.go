@@ -156,10 +156,10 @@ func (r *Reader) refusals(ctx context.Context, namespace string, objects *Object
 	return group.Wait()
 }
 
-// anyShort reports whether some job waits for pods that do not exist.
+// anyShort reports whether some job waits for pods that do not exist: one that has ended stands for none.
 func anyShort(jobs []Job) bool {
 	_, short := find(jobs, func(j Job) bool {
-		return (j.Status == StatusPending || j.Status == StatusDegraded) && len(j.Pods) < int(j.Desired)
+		return (j.Status == StatusPending || j.Status == StatusDegraded) && len(j.Pods) < int(j.Desired) || j.lacking() > 0
 	})
 	return short
 }

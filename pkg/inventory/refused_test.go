@@ -43,3 +43,28 @@ func TestAPodThatLeavesGivesItsPlaceInTheQuota(t *testing.T) {
 		})
 	}
 }
+
+// TestAPodThatHasEndedIsNotThere: a quota may keep out the one that comes after it, which is to be looked at.
+func TestAPodThatHasEndedIsNotThere(t *testing.T) {
+	job := training()
+	job.Status.StartTime = &metav1.Time{Time: t0}
+	evicted := of("sft", "training", pod("sft-1", "n1", "4", corev1.PodFailed),
+		condition(corev1.DisruptionTarget, corev1.ConditionTrue, "EvictionByEvictionAPI", ""))
+	waits := of("sft", "training", pod("sft-2", "", "4", corev1.PodPending), func(*corev1.PodStatus) {})
+	tests := map[string]struct {
+		pods []corev1.Pod
+		want bool
+	}{
+		"none is there":                    {nil, true},
+		"one was evicted, and has ended":   {[]corev1.Pod{evicted}, true},
+		"the next one is there":            {[]corev1.Pod{evicted, waits}, false},
+		"the first one waits for its node": {[]corev1.Pod{waits}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := anyShort(Build(Objects{Jobs: []batchv1.Job{job}, Pods: tc.pods}).Jobs); got != tc.want {
+				t.Errorf("pods are missing: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
