@@ -149,9 +149,10 @@ func noPriorityClass(f *Facts, m []string) Finding {
 	return out
 }
 
-func noServiceAccount(_ *Facts, m []string) Finding {
+func noServiceAccount(f *Facts, m []string) Finding {
+	create := "kubectl create serviceaccount " + m[1] + " -n " + f.Job.Namespace
 	return Finding{Cause: NoSuchServiceAccount, Text: "the namespace has no service account " + m[1], Steps: []Step{{
-		Action: CreateObject, Kind: "ServiceAccount", Name: m[1], Text: "create it: kubectl create serviceaccount " + m[1],
+		Action: CreateObject, Kind: "ServiceAccount", Name: m[1], Command: create, Text: "create it: " + create,
 	}}}
 }
 

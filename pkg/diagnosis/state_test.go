@@ -105,6 +105,10 @@ func TestCausesComeFromStateNow(t *testing.T) {
 				f.Job.Trouble = inventory.Trouble{Reason: "FailedCreate", Message: quotaSaid}
 			}),
 		},
+		"a service account is missing, and made in the job's namespace": {
+			facts: unborn(`error looking up service account team/robot: serviceaccount "robot" not found`, func(*Facts) {}),
+			want:  []Cause{NoSuchServiceAccount}, says: "kubectl create serviceaccount robot -n team",
+		},
 		"a namespace that goes": {
 			facts: unborn("", func(f *Facts) {
 				f.Space.Namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: noon.Add(-time.Minute)}}}
