@@ -40,6 +40,8 @@ type Facts struct {
 	// Simulated says that the pods are not in the cluster, so that no scheduler has to look at them.
 	Simulated bool
 	Now       time.Time
+	// ServerTime is the API server's time, by which the lease is read; zero for Now.
+	ServerTime time.Time
 }
 
 // Space is what of a job's namespace, and of what it refers to, decides whether its pods are let in. What the user may

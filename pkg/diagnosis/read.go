@@ -255,6 +255,9 @@ func (r *Reader) outside(ctx context.Context, group *errgroup.Group, facts *Fact
 	group.Go(func() error {
 		lease, err := r.lease(ctx)
 		facts.Lease = lease
+		if lease != nil {
+			facts.ServerTime = inventory.ServerTime(ctx, r.client, facts.Now)
+		}
 		return forbidden(err, "reading the scheduler's lease", UnreadLease, &refused[2])
 	})
 	return func() []string {

@@ -175,6 +175,12 @@ func TestCausesComeFromStateNow(t *testing.T) {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) { f.Lease = dead(47 * time.Second) }),
 			want:  []Cause{SchedulerDown}, says: "no gpu-scheduler has been running for 47s", never: "tries again by itself",
 		},
+		"a scheduler that leads, looked at from a machine whose clock is ahead": {
+			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) {
+				f.Lease, f.ServerTime = dead(47*time.Second), noon.Add(-46*time.Second)
+			}),
+			want: []Cause{RoomNow}, never: "SchedulerDown",
+		},
 		"a claim is missing, and the GPUs are in use": {
 			facts: factsOf(claiming(), node("n1", "p", 8)).with(func(f *Facts) {
 				f.Space.Claims.Read, f.Holders = true, []corev1.Pod{on("n1", 8, "other")}

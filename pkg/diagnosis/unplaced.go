@@ -174,7 +174,11 @@ func schedulerDown(f *Facts, pod *corev1.Pod) (Finding, bool) {
 	case f.Lease == nil && (verdictOn(pod) != "" || f.Now.Sub(pod.CreationTimestamp.Time) < slowScheduler):
 		return Finding{}, false
 	}
-	switch leader := inventory.LeaderOf(f.Lease, f.Now); {
+	now := f.ServerTime
+	if now.IsZero() {
+		now = f.Now
+	}
+	switch leader := inventory.LeaderOf(f.Lease, now); {
 	case leader.Places():
 		return Finding{}, false
 	case leader.State == inventory.LeaderDead:

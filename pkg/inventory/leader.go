@@ -1,9 +1,13 @@
 package inventory
 
 import (
+	"context"
+	"net/http"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // Leader is which replica of the scheduler leads, by their lease.
@@ -58,6 +62,28 @@ func LeaderOf(lease *coordinationv1.Lease, now time.Time) Leader {
 		out.State = LeaderLate
 	}
 	return out
+}
+
+// ServerTime asks the API server what time it is, to the second. Leases are read by it: the clock of the machine that asks
+// may be minutes off, and a scheduler counts as dead after some seconds. Where there is no answer it is now.
+func ServerTime(ctx context.Context, client kubernetes.Interface, now time.Time) time.Time {
+	api, ok := client.CoreV1().RESTClient().(*rest.RESTClient)
+	if !ok || api == nil || api.Client == nil {
+		return now
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, api.Get().AbsPath("/version").URL().String(), nil)
+	if err != nil {
+		return now
+	}
+	response, err := api.Client.Do(request)
+	if err != nil {
+		return now
+	}
+	defer response.Body.Close() //nolint:errcheck // it has none
+	if at, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+		return at
+	}
+	return now
 }
 
 // Places reports whether jobs are placed, or will be in a moment.

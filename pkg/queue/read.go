@@ -112,6 +112,6 @@ func ReadLeader(ctx context.Context, client kubernetes.Interface, now time.Time)
 	case err != nil:
 		return nil, fmt.Errorf("reading the scheduler's lease: %w", err)
 	}
-	leader := inventory.LeaderOf(lease, now)
+	leader := inventory.LeaderOf(lease, inventory.ServerTime(ctx, client, now))
 	return &leader, nil
 }
