@@ -65,7 +65,7 @@ func (s *Server) documentRoutes() {
 func (s *Server) validate(ctx context.Context, in *validateInput) (*validateOutput, error) {
 	docs, details, err := s.parse(ctx, in.Body.YAMLContent)
 	var refused *refusal
-	if err != nil && !errors.As(err, &refused) {
+	if err != nil && (!errors.As(err, &refused) || refused.code != codeInvalidYAML) {
 		return nil, err
 	}
 	out := &validateOutput{Body: Validation{Valid: err == nil, Documents: []DocumentItem{}, Diagnostics: details}}

@@ -61,3 +61,25 @@ func TestARetryDoesNotHoldTheTurnOfWhatItWaitsFor(t *testing.T) {
 		t.Errorf("carried out %d times", n)
 	}
 }
+
+// TestWhatIsNotReadIsNotInvalid: a text whose turn does not come is refused for that, and not called invalid.
+func TestWhatIsNotReadIsNotInvalid(t *testing.T) {
+	s := &Server{options: Options{}.withDefaults(), metrics: newMetrics(), budgets: newBudgets(), mirror: newMirror()}
+	ctx := context.WithValue(t.Context(), callerKey{}, &access.Caller{User: &user.DefaultInfo{Name: "ml"}})
+	leave, err := take(ctx, s.budgets.thinking, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	in := &validateInput{}
+	in.Body.YAMLContent = "# " + strings.Repeat("x", smallText) + "\nkind: pool\n"
+	out, err := s.validate(ctx, in)
+	if err == nil {
+		t.Fatalf("it answers %+v", out.Body)
+	}
+	if failed := failure(ctx, err); failed.status != http.StatusTooManyRequests {
+		t.Errorf("status %d: %v", failed.status, err)
+	}
+}

@@ -12,6 +12,9 @@ import (
 // sourceName is what diagnostics call a YAML document of a request.
 const sourceName = "yamlContent"
 
+// codeInvalidYAML is the code of a refusal of what the YAML says; one of a caller who sends too much has another.
+const codeInvalidYAML = "InvalidYAML"
+
 // smallText is what nearly every job is smaller than, so that reading it waits for nobody.
 const smallText = 4 << 10
 
@@ -39,7 +42,7 @@ func parse(content string) ([]document, []Detail, error) {
 		return d.Severity == workload.SeverityError
 	})]
 	return nil, details, &refusal{
-		status: http.StatusUnprocessableEntity, code: "InvalidYAML", details: details,
+		status: http.StatusUnprocessableEntity, code: codeInvalidYAML, details: details,
 		text: fmt.Sprintf("the YAML is not valid: line %d, column %d: %s", first.Line, first.Column, first.Message),
 	}
 }
