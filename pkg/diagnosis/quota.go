@@ -12,6 +12,7 @@ import (
 	corehelpers "k8s.io/component-helpers/scheduling/corev1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	quotas "g8s.host/gpu-scheduler/pkg/quota"
 )
 
 // overQuota tells which quotas of the namespace have no room for another pod of the job, as they stand now.
@@ -23,11 +24,11 @@ func overQuota(f *Facts) []Finding {
 	var out []Finding
 	for i := range f.Space.Quotas.Items {
 		quota := &f.Space.Quotas.Items[i]
-		if !covers(quota, pod) {
+		if !quotas.Covers(quota, pod) {
 			continue
 		}
 		for _, name := range sortedNames(quota.Spec.Hard) {
-			asked, used, hard := counts(pod, name), quota.Status.Used[name], quota.Spec.Hard[name]
+			asked, used, hard := quotas.Asked(pod, name), quota.Status.Used[name], quota.Spec.Hard[name]
 			sum := used.DeepCopy()
 			sum.Sub(f.leavingUse(quota, name))
 			sum.Add(asked)
@@ -50,79 +51,15 @@ func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
 
 // rankOfResource puts GPUs first.
 func rankOfResource(name corev1.ResourceName) string {
-	if isGPU(plain(name)) {
+	if quotas.IsGPU(name) {
 		return "~" + string(name)
 	}
 	return string(name)
 }
 
-// plain is what a quota counts, without how.
-func plain(name corev1.ResourceName) corev1.ResourceName {
-	text := strings.TrimPrefix(strings.TrimPrefix(string(name), "requests."), "limits.")
-	return corev1.ResourceName(text)
-}
-
-func isGPU(name corev1.ResourceName) bool {
-	return name == names.ResourceGPU || name == names.ResourceSharedGPU
-}
-
-// counts is what a pod uses of a quota's resource, zero where the quota counts something else than pods.
-func counts(pod *corev1.Pod, name corev1.ResourceName) resource.Quantity {
-	switch text := string(name); {
-	case name == corev1.ResourcePods || text == "count/pods":
-		return *resource.NewQuantity(1, resource.DecimalSI)
-	case strings.HasPrefix(text, "limits."):
-		return resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})[plain(name)]
-	case strings.HasPrefix(text, "requests."), name == corev1.ResourceCPU, name == corev1.ResourceMemory:
-		return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})[plain(name)]
-	}
-	return resource.Quantity{}
-}
-
-// covers reports whether a quota counts a pod: all its scopes must match it.
-func covers(quota *corev1.ResourceQuota, pod *corev1.Pod) bool {
-	scopes := []corev1.ScopedResourceSelectorRequirement{}
-	for _, scope := range quota.Spec.Scopes {
-		scopes = append(scopes, corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists})
-	}
-	if quota.Spec.ScopeSelector != nil {
-		scopes = append(scopes, quota.Spec.ScopeSelector.MatchExpressions...)
-	}
-	return !slices.ContainsFunc(scopes, func(scope corev1.ScopedResourceSelectorRequirement) bool { return !inScope(scope, pod) })
-}
-
-func inScope(scope corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bool {
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
-	switch scope.ScopeName {
-	case corev1.ResourceQuotaScopeTerminating:
-		return pod.Spec.ActiveDeadlineSeconds != nil
-	case corev1.ResourceQuotaScopeNotTerminating:
-		return pod.Spec.ActiveDeadlineSeconds == nil
-	case corev1.ResourceQuotaScopeBestEffort:
-		return requests.Cpu().IsZero() && requests.Memory().IsZero()
-	case corev1.ResourceQuotaScopeNotBestEffort:
-		return !requests.Cpu().IsZero() || !requests.Memory().IsZero()
-	case corev1.ResourceQuotaScopePriorityClass:
-		return selects(scope, pod.Spec.PriorityClassName)
-	}
-	return false
-}
-
-func selects(scope corev1.ScopedResourceSelectorRequirement, class string) bool {
-	switch scope.Operator {
-	case corev1.ScopeSelectorOpIn:
-		return slices.Contains(scope.Values, class)
-	case corev1.ScopeSelectorOpNotIn:
-		return !slices.Contains(scope.Values, class)
-	case corev1.ScopeSelectorOpDoesNotExist:
-		return class == ""
-	}
-	return class != ""
-}
-
 // exceeded explains one resource of a quota that has no room for a pod of the job.
 func (f *Facts) exceeded(quota *corev1.ResourceQuota, name corev1.ResourceName, pod *corev1.Pod) Finding {
-	asked, used, hard := counts(pod, name), quota.Status.Used[name], quota.Spec.Hard[name]
+	asked, used, hard := quotas.Asked(pod, name), quota.Status.Used[name], quota.Spec.Hard[name]
 	word := wordFor(name, asked.Value())
 	pods := int64(max(f.Job.Desired, 1))
 	out := Finding{Cause: QuotaExceeded, Text: fmt.Sprintf("quota %s of the namespace is exceeded: a pod asks for %s %s, %s of %s are in use",
@@ -161,7 +98,7 @@ func wordFor(name corev1.ResourceName, count int64) string {
 	if count == 1 {
 		word = "GPU"
 	}
-	switch plain(name) {
+	switch quotas.Plain(name) {
 	case names.ResourceGPU:
 		return word + " (" + string(name) + ")"
 	case names.ResourceSharedGPU:
@@ -174,15 +111,15 @@ func wordFor(name corev1.ResourceName, count int64) string {
 func fieldFor(name corev1.ResourceName) string {
 	return map[corev1.ResourceName]string{
 		names.ResourceGPU: fieldGPU, names.ResourceSharedGPU: fieldGPU, corev1.ResourceCPU: fieldCPU, corev1.ResourceMemory: fieldMemory,
-	}[plain(name)]
+	}[quotas.Plain(name)]
 }
 
 // ownUse is what the job's own pods use of a quota already.
 func (f *Facts) ownUse(quota *corev1.ResourceQuota, name corev1.ResourceName) resource.Quantity {
 	var out resource.Quantity
 	for i := range f.Pods {
-		if !ended(&f.Pods[i]) && covers(quota, &f.Pods[i]) {
-			out.Add(counts(&f.Pods[i], name))
+		if !ended(&f.Pods[i]) && quotas.Covers(quota, &f.Pods[i]) {
+			out.Add(quotas.Asked(&f.Pods[i], name))
 		}
 	}
 	return out
@@ -194,8 +131,8 @@ func (f *Facts) leavingUse(quota *corev1.ResourceQuota, name corev1.ResourceName
 	var out resource.Quantity
 	for i := range f.Pods {
 		pod := &f.Pods[i]
-		if f.Job.Object.Kind == "Job" && pod.DeletionTimestamp != nil && !ended(pod) && covers(quota, pod) {
-			out.Add(counts(pod, name))
+		if f.Job.Object.Kind == "Job" && pod.DeletionTimestamp != nil && !ended(pod) && quotas.Covers(quota, pod) {
+			out.Add(quotas.Asked(pod, name))
 		}
 	}
 	return out
@@ -209,7 +146,7 @@ func (f *Facts) withinQuota(quota *corev1.ResourceQuota, name corev1.ResourceNam
 	left.Sub(used)
 	left.Add(f.ownUse(quota, name))
 	each := *resource.NewMilliQuantity(left.MilliValue()/pods, left.Format)
-	if isGPU(plain(name)) {
+	if quotas.IsGPU(name) {
 		each = *resource.NewQuantity(left.Value()/pods, left.Format)
 	}
 	if field == "" || each.Sign() <= 0 {
@@ -223,7 +160,7 @@ func (f *Facts) waitForQuota(quota *corev1.ResourceQuota, name corev1.ResourceNa
 	var users []*corev1.Pod
 	for i := range f.Holders {
 		pod := &f.Holders[i]
-		if pod.Namespace == f.Job.Namespace && pod.Labels[names.LabelJob] != f.Job.Name && covers(quota, pod) && isGPU(plain(name)) {
+		if pod.Namespace == f.Job.Namespace && pod.Labels[names.LabelJob] != f.Job.Name && quotas.Covers(quota, pod) && quotas.IsGPU(name) {
 			users = append(users, pod)
 		}
 	}
@@ -240,7 +177,7 @@ func scopedClass(quota *corev1.ResourceQuota, pod *corev1.Pod) string {
 		return ""
 	}
 	for _, scope := range quota.Spec.ScopeSelector.MatchExpressions {
-		if scope.ScopeName == corev1.ResourceQuotaScopePriorityClass && selects(scope, pod.Spec.PriorityClassName) {
+		if scope.ScopeName == corev1.ResourceQuotaScopePriorityClass && quotas.Selects(scope, pod.Spec.PriorityClassName) {
 			return pod.Spec.PriorityClassName
 		}
 	}

@@ -94,6 +94,15 @@ func TestCausesComeFromStateNow(t *testing.T) {
 		"a quota that refused the job has room": {
 			facts: unborn(quotaSaid, func(f *Facts) { f.Space.Quotas = quota("8", "0") }), want: []Cause{WaitingForControllers},
 		},
+		"a quota that is too small for a pod that says only its limits": {
+			facts: unborn("", func(f *Facts) {
+				f.Space.Quotas = quota("2", "0")
+				f.Job.Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{
+					Limits: corev1.ResourceList{names.ResourceGPU: resource.MustParse("4")},
+				}
+			}),
+			want: []Cause{QuotaExceeded}, says: "asks for 4 GPUs",
+		},
 		"a quota that is too small, whatever was said": {
 			facts: unborn("", func(f *Facts) { f.Space.Quotas = quota("2", "0") }), want: []Cause{QuotaExceeded}, says: "it never fits",
 		},

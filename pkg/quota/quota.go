@@ -35,11 +35,11 @@ func Over(quotas []corev1.ResourceQuota, pod *corev1.Pod, pods int64) []Excess {
 	var out []Excess
 	for i := range quotas {
 		quota := &quotas[i]
-		if !covers(quota, pod) {
+		if !Covers(quota, pod) {
 			continue
 		}
 		for name, hard := range quota.Spec.Hard {
-			asked := times(counted(pod, name), pods)
+			asked := times(Asked(pod, name), pods)
 			used := quota.Status.Used[name]
 			sum := used.DeepCopy()
 			sum.Add(asked)
@@ -51,7 +51,7 @@ func Over(quotas []corev1.ResourceQuota, pod *corev1.Pod, pods int64) []Excess {
 		}
 	}
 	slices.SortFunc(out, func(a, b Excess) int {
-		return cmp.Or(-compareBools(a.Never, b.Never), -compareBools(isGPU(a.Resource), isGPU(b.Resource)),
+		return cmp.Or(-compareBools(a.Never, b.Never), -compareBools(IsGPU(a.Resource), IsGPU(b.Resource)),
 			cmp.Compare(a.Quota, b.Quota), cmp.Compare(a.Resource, b.Resource))
 	})
 	return out
@@ -72,8 +72,8 @@ func (e Excess) String() string {
 
 // amount is a quantity with what it is of, as people say it.
 func amount(quantity resource.Quantity, name corev1.ResourceName) string {
-	word := string(plain(name))
-	switch plain(name) {
+	word := string(Plain(name))
+	switch Plain(name) {
 	case names.ResourceGPU:
 		word = "GPU"
 	case names.ResourceSharedGPU:
@@ -101,27 +101,49 @@ func compareBools(a, b bool) int {
 	return -1
 }
 
-func isGPU(name corev1.ResourceName) bool {
-	return plain(name) == names.ResourceGPU || plain(name) == names.ResourceSharedGPU
+// IsGPU reports whether a quota bounds GPUs by a name: whole ones, or shares.
+func IsGPU(name corev1.ResourceName) bool {
+	return Plain(name) == names.ResourceGPU || Plain(name) == names.ResourceSharedGPU
 }
 
-// plain is a resource without how it is counted.
-func plain(name corev1.ResourceName) corev1.ResourceName {
+// Plain is a resource without how it is counted.
+func Plain(name corev1.ResourceName) corev1.ResourceName {
 	return corev1.ResourceName(strings.TrimPrefix(strings.TrimPrefix(string(name), "requests."), "limits."))
 }
 
-// counted is what a pod uses of what a quota bounds, zero where that is nothing of a pod's.
-func counted(pod *corev1.Pod, name corev1.ResourceName) resource.Quantity {
+// Asked is what a pod uses of what a quota bounds, zero where that is nothing of a pod's.
+func Asked(pod *corev1.Pod, name corev1.ResourceName) resource.Quantity {
 	options := resourcehelper.PodResourcesOptions{}
 	switch text := string(name); {
 	case name == corev1.ResourcePods || text == "count/pods":
 		return *resource.NewQuantity(1, resource.DecimalSI)
 	case strings.HasPrefix(text, "limits."):
-		return resourcehelper.PodLimits(pod, options)[plain(name)]
+		return resourcehelper.PodLimits(pod, options)[Plain(name)]
 	case strings.HasPrefix(text, "requests."), name == corev1.ResourceCPU, name == corev1.ResourceMemory:
-		return resourcehelper.PodRequests(pod, options)[plain(name)]
+		return resourcehelper.PodRequests(completed(pod), options)[Plain(name)]
 	}
 	return resource.Quantity{}
+}
+
+// completed is a pod whose containers ask for what they are limited to where they do not say what they ask, as the API
+// server fills in. It does so in pods, and not in what they are made from.
+func completed(pod *corev1.Pod) *corev1.Pod {
+	out := pod.DeepCopy()
+	for _, containers := range [][]corev1.Container{out.Spec.InitContainers, out.Spec.Containers} {
+		for i := range containers {
+			resources := &containers[i].Resources
+			for name, limit := range resources.Limits {
+				if _, says := resources.Requests[name]; says {
+					continue
+				}
+				if resources.Requests == nil {
+					resources.Requests = corev1.ResourceList{}
+				}
+				resources.Requests[name] = limit
+			}
+		}
+	}
+	return out
 }
 
 // times is a quantity several times. A sum beyond what a quantity holds stays what one pod asks: that is too much already.

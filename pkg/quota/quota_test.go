@@ -67,3 +67,19 @@ func TestOver(t *testing.T) {
 		})
 	}
 }
+
+// TestAPodThatSaysOnlyItsLimits asks for as much, as the API server fills in when the pod is created, and not before.
+func TestAPodThatSaysOnlyItsLimits(t *testing.T) {
+	const gpus = corev1.ResourceName("requests.nvidia.com/gpu")
+	list := func(count string) corev1.ResourceList { return corev1.ResourceList{gpus: resource.MustParse(count)} }
+	quotas := []corev1.ResourceQuota{{Spec: corev1.ResourceQuotaSpec{Hard: list("2")}}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+		Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("4")},
+	}}}}}
+	if over := Over(quotas, pod, 1); len(over) != 1 || over[0].Asked.Value() != 4 || !over[0].Never {
+		t.Errorf("it is over by %+v, want 4 GPUs of 2", over)
+	}
+	if pod.Spec.Containers[0].Resources.Requests != nil {
+		t.Error("the pod was changed")
+	}
+}

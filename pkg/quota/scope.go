@@ -7,9 +7,9 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// covers reports whether a quota counts a pod: all its scopes must match. One with a scope that is not known here counts
+// Covers reports whether a quota counts a pod: all its scopes must match. One with a scope that is not known here counts
 // nothing, so that nothing is said which may be wrong.
-func covers(quota *corev1.ResourceQuota, pod *corev1.Pod) bool {
+func Covers(quota *corev1.ResourceQuota, pod *corev1.Pod) bool {
 	var scopes []corev1.ScopedResourceSelectorRequirement
 	for _, scope := range quota.Spec.Scopes {
 		scopes = append(scopes, corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists})
@@ -31,7 +31,7 @@ func matches(scope corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bo
 	case corev1.ResourceQuotaScopeNotBestEffort:
 		return !isBestEffort(pod)
 	case corev1.ResourceQuotaScopePriorityClass:
-		return selects(scope, pod.Spec.PriorityClassName)
+		return Selects(scope, pod.Spec.PriorityClassName)
 	}
 	return false
 }
@@ -43,7 +43,8 @@ func isBestEffort(pod *corev1.Pod) bool {
 	return requests.Cpu().IsZero() && requests.Memory().IsZero() && limits.Cpu().IsZero() && limits.Memory().IsZero()
 }
 
-func selects(scope corev1.ScopedResourceSelectorRequirement, class string) bool {
+// Selects reports whether a scope for priority classes is for one of them.
+func Selects(scope corev1.ScopedResourceSelectorRequirement, class string) bool {
 	switch scope.Operator {
 	case corev1.ScopeSelectorOpIn:
 		return slices.Contains(scope.Values, class)
