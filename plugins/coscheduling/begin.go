@@ -60,7 +60,7 @@ func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInf
 	if reason := m.missing(group.minMember); reason != "" {
 		return reason
 	}
-	if p.args.backoff > 0 && p.now().Before(p.places.failed(g).Add(p.args.backoff)) {
+	if p.backsOff(g, p.now()) {
 		return reasonBackoff
 	}
 	if len(m.placed) > m.bound { // this process found room for all, and has given some of it to others

@@ -19,6 +19,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	listersv1 "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -147,12 +148,12 @@ func (*Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, 
 
 // membersOf gathers the gang of a pod.
 func (p *Plugin) membersOf(pod *corev1.Pod, group *podGroup) members {
-	return membersOf(pod, group, p.podsOf(group), p.placeOf)
+	return membersOf(pod, group, p.podsOf(gangOf(pod, group).group), p.placeOf)
 }
 
 // podsOf returns the live pods of a PodGroup.
-func (p *Plugin) podsOf(group *podGroup) []*corev1.Pod {
-	objects, err := p.pods.ByIndex(byGroup, group.Namespace+"/"+group.Name)
+func (p *Plugin) podsOf(group types.NamespacedName) []*corev1.Pod {
+	objects, err := p.pods.ByIndex(byGroup, group.String())
 	if err != nil {
 		return nil // there is the index
 	}

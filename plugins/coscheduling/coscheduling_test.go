@@ -176,6 +176,43 @@ func TestWhatIsKeptShrinks(t *testing.T) {
 	}
 }
 
+// TestGangsThatNeverHadAPlaceAreForgotten, too: who makes and deletes gangs for which there is no room must not fill the memory.
+func TestGangsThatNeverHadAPlaceAreForgotten(t *testing.T) {
+	tests := map[string]struct {
+		owner func(i int) types.UID
+		stays bool // a pod of another controller has the same label
+		want  int
+	}{
+		"pods that are all deleted":                    {func(int) types.UID { return "job" }, false, 0},
+		"pods of Jobs that one CronJob makes in turn":  {func(i int) types.UID { return types.UID(fmt.Sprint("job-", i)) }, true, 1},
+		"pods that nobody made":                        {func(int) types.UID { return "" }, false, 0},
+		"pods that nobody made, beside those of a Job": {func(int) types.UID { return "" }, true, 2},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, 1)
+			l.group("g", map[string]any{"minMember": int64(2)})
+			if test.stays {
+				l.try(l.member("stays", ownedBy("other")))
+			}
+			for i := range 10 {
+				pod := l.member(fmt.Sprint("p", i), ownedBy(test.owner(i)))
+				if test.owner(i) == "" {
+					pod.OwnerReferences = nil
+				}
+				if reason, _ := l.try(pod); reason == "" {
+					t.Fatal("one of two begins")
+				}
+				l.must(l.pods.Delete(pod))
+				l.podGone(pod)
+			}
+			if got := len(l.places.gangs); got != test.want {
+				t.Errorf("%d gangs are kept, want %d", got, test.want)
+			}
+		})
+	}
+}
+
 // TestMembersGoOnWhenTheirGangBecomesWholeElsewhere: they are not woken by a cycle of their own.
 func TestMembersGoOnWhenTheirGangBecomesWholeElsewhere(t *testing.T) {
 	changes := map[string]func(*lab, *corev1.Pod){
@@ -268,6 +305,23 @@ func TestArgumentsOfSchedulerPlugins(t *testing.T) {
 			t.Errorf("turned away with %q, want %q", reason, reasonBackoff)
 		}
 	})
+	t.Run("podGroupBackoffSeconds, with members that are tried all the while", func(t *testing.T) {
+		l := newLab(t, 2)
+		now := time.Now()
+		l.args.backoff, l.now = time.Minute, func() time.Time { return now }
+		l.group("g", two)
+		a := l.member("a")
+		l.member("b")
+		l.PostFilter(t.Context(), nil, a, nil)
+		for range 6 {
+			now = now.Add(11 * time.Second)
+			if reason, _ := l.try(a); reason == "" {
+				return
+			}
+			l.PostFilter(t.Context(), nil, a, nil) // kube-scheduler calls it for a pod that was turned away, too
+		}
+		t.Error("the gang backs off for longer than podGroupBackoffSeconds")
+	})
 	t.Run("podGroupRejectPercentage", func(t *testing.T) {
 		l := newLab(t, 2)
 		l.args.tolerance = 50
@@ -322,6 +376,22 @@ func TestAGangThatHasBegunComesFirst(t *testing.T) {
 				t.Error("a gang without any place is still taken to have begun")
 			}
 		})
+	}
+}
+
+// TestSiblingsAreQueuedAsThoseOfAGangThatHasBegun: the queue sorts a pod when it is put there, and not again.
+func TestSiblingsAreQueuedAsThoseOfAGangThatHasBegun(t *testing.T) {
+	l := newLab(t, 2)
+	l.group("g", map[string]any{"minMember": int64(2)})
+	a := l.member("a")
+	l.member("b")
+	begun := false
+	l.onActivate = func() { begun = l.places.begun(gang{group: mustGroup(a), owner: "job"}, 2) }
+	if _, waits := l.try(a); !waits {
+		t.Fatal("the first does not wait")
+	}
+	if len(l.activated) != 1 || !begun {
+		t.Errorf("%v are queued, begun: %t", l.activated, begun)
 	}
 }
 

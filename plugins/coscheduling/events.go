@@ -171,14 +171,18 @@ func (p *Plugin) podGone(object any) {
 	}
 }
 
-// forget drops what is kept of a member that is gone, and of its gang with the last.
+// forget drops what is kept of a member that is gone, and of its gang with the last: also of one that never had a place.
+// Whether its gang has one owner is not asked, as its PodGroup may be gone before it.
 func (p *Plugin) forget(pod *corev1.Pod) {
-	if _, ok := groupOf(pod); !ok {
+	name, ok := groupOf(pod)
+	if !ok {
 		return
 	}
 	if g, ok := p.places.forget(pod.UID); ok {
 		p.tidy(g)
 	}
+	p.tidy(gang{group: name})
+	p.tidy(gang{group: name, owner: ownerOf(pod)})
 }
 
 // groupChanged has the members tried that waited for the PodGroup, or for what it says now.
@@ -188,7 +192,7 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 		return
 	}
 	waiting := map[gang][]*corev1.Pod{}
-	for _, pod := range p.podsOf(group) {
+	for _, pod := range p.podsOf(types.NamespacedName{Namespace: group.Namespace, Name: group.Name}) {
 		g := gangOf(pod, group)
 		switch at := p.placeOf(pod); {
 		case at == bound:

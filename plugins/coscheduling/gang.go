@@ -27,10 +27,18 @@ func groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 
 func gangOf(pod *corev1.Pod, group *podGroup) gang {
 	g := gang{group: types.NamespacedName{Namespace: group.Namespace, Name: group.Name}}
-	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && !group.severalOwners {
-		g.owner = owner.UID
+	if !group.severalOwners {
+		g.owner = ownerOf(pod)
 	}
 	return g
+}
+
+// ownerOf returns the controller of a pod, "" if it has none.
+func ownerOf(pod *corev1.Pod) types.UID {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		return owner.UID
+	}
+	return ""
 }
 
 func nameOf(pod *corev1.Pod) types.NamespacedName {

@@ -35,10 +35,11 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 	g, m := gangOf(pod, group), p.membersOf(pod, group)
 	switch placed := len(m.placed) + 1; {
 	case placed < group.minMember:
-		if p.places.waitingOf(g) == 0 { // the first has the others tried, and they need nobody to be
+		first := p.places.waitingOf(g) == 0
+		p.places.wait(g, pod.UID)
+		if first { // it has the others tried, now that the queue sorts them as those of a gang that has begun
 			p.activate(pod, group)
 		}
-		p.places.wait(g, pod.UID)
 		return fwk.NewStatus(fwk.Wait), cmp.Or(group.timeout, p.args.timeout, defaultTimeout)
 	case placed == group.minMember: // those that are more than it takes may have a place now
 		p.activate(pod, group)
@@ -83,7 +84,7 @@ func (p *Plugin) giveUp(g gang, reason string) {
 func (p *Plugin) activate(pod *corev1.Pod, group *podGroup) {
 	siblings := map[string]*corev1.Pod{}
 	own := gangOf(pod, group)
-	for _, other := range p.podsOf(group) {
+	for _, other := range p.podsOf(own.group) {
 		if other.UID != pod.UID && gangOf(other, group) == own && p.placeOf(other) == none {
 			siblings[nameOf(other).String()] = other
 		}
@@ -102,7 +103,7 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 	if !ok {
 		return // it had none, or gave it up with the others
 	}
-	p.places.fail(g, p.now())
+	p.fail(g)
 	p.giveUp(g, reasonLost)
 	p.tidy(g)
 }
@@ -121,7 +122,7 @@ func (p *Plugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod
 	if len(m.placed) >= group.minMember || p.tolerates(group.minMember-len(m.placed), group.minMember) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	p.places.fail(g, p.now())
+	p.fail(g)
 	waited := p.places.waitingOf(g) > 0
 	p.giveUp(g, reasonSibling)
 	p.tidy(g)
@@ -134,10 +135,29 @@ func (p *Plugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod
 // tolerates says whether so few members are missing that the others keep their places for a while.
 func (p *Plugin) tolerates(missing, want int) bool { return missing*100 <= p.args.tolerance*want }
 
-// tidy forgets a gang of which no pod is left, so that names that users made up do not add up.
+// tidy forgets a gang of which no pod is left, so that names that users made up do not add up, nor the Jobs that come one
+// after the other with the same label.
 func (p *Plugin) tidy(g gang) {
-	keys, err := p.pods.IndexKeys(byGroup, g.group.String())
-	if err == nil && len(keys) == 0 {
-		p.places.drop(g)
+	if !p.places.knows(g) {
+		return
 	}
+	for _, pod := range p.podsOf(g.group) {
+		if g.owner == "" || g.owner == ownerOf(pod) {
+			return
+		}
+	}
+	p.places.drop(g)
+}
+
+// fail notes that a member found no place. To be turned away for an earlier failure is none, or a gang whose members are
+// tried all the while would back off for ever.
+func (p *Plugin) fail(g gang) {
+	if now := p.now(); !p.backsOff(g, now) {
+		p.places.fail(g, now)
+	}
+}
+
+// backsOff reports whether a member found no place a moment ago.
+func (p *Plugin) backsOff(g gang, now time.Time) bool {
+	return p.args.backoff > 0 && now.Before(p.places.failed(g).Add(p.args.backoff))
 }

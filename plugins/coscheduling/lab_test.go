@@ -29,6 +29,8 @@ type lab struct {
 	infos     []fwk.NodeInfo
 	held      []*heldPod
 	activated []string
+	// onActivate, if there is one, is called when pods are queued.
+	onActivate func()
 }
 
 // handle is what the plugin asks of the framework.
@@ -46,6 +48,9 @@ func (h handle) IterateOverWaitingPods(visit func(fwk.WaitingPod)) {
 func (h handle) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	for name := range pods {
 		h.activated = append(h.activated, name)
+	}
+	if h.onActivate != nil {
+		h.onActivate()
 	}
 }
 

@@ -231,6 +231,14 @@ func (p *places) scoutOf(g gang) types.NamespacedName {
 	return types.NamespacedName{}
 }
 
+// knows says whether anything is kept of a gang.
+func (p *places) knows(g gang) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	_, ok := p.gangs[g]
+	return ok
+}
+
 // drop forgets a gang of which no pod is left.
 func (p *places) drop(g gang) {
 	p.mu.Lock()
