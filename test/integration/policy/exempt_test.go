@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
@@ -35,15 +36,20 @@ func TestWhoIsNotHeldToIt(t *testing.T) {
 		"one who may do everything":                            {user("oscar"), governed, everything, "ValidatingAdmissionPolicy"},
 		"one who may do everything, and calls it a mirror":     {user("oscar"), governed, both(everything, mirror), "ValidatingAdmissionPolicy"},
 		"a kubelet, for a static pod":                          {kubelet("train-01"), governed, both(mounts("/"), priority("system-node-critical"), onNode, mirror), ""},
-		"a DaemonSet, which tolerates everything":              {daemonSetController, governed, tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists}), ""},
-		"an old DaemonSet controller, which names the node":    {daemonSetController, governed, onNode, ""},
+		"a DaemonSet, which tolerates everything":              {daemonSetController, governed, both(tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists}), ofA("DaemonSet")), ""},
+		"an old DaemonSet controller, which names the node":    {daemonSetController, governed, both(onNode, ofA("DaemonSet")), ""},
+		"one name for all controllers, a DaemonSet":            {controllerManager, governed, both(onNode, ofA("DaemonSet")), ""},
+		"one name for all controllers, a ReplicaSet":           {controllerManager, governed, both(onNode, ofA("ReplicaSet")), "past the scheduler"},
+		"one name for all controllers, every taint":            {controllerManager, governed, both(tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists}), ofA("ReplicaSet")), "tolerates every taint"},
 		"a DaemonSet with the node's root":                     {daemonSetController, governed, mounts("/"), "may not mount / of the node"},
 		"a DaemonSet that is privileged":                       {daemonSetController, governed, privileged, "privileged containers"},
 		"a namespace that says exempt in another way":          {jobController, team(t, map[string]string{names.LabelPolicy: "true"}), privileged, "privileged containers"},
 		"the scheduler's own pods":                             {serviceAccount("replicaset-controller"), metav1.NamespaceSystem, priority("system-cluster-critical"), ""},
 		"a namespace with the label of those that gpuctl made": {jobController, team(t, map[string]string{names.LabelNamespace: names.True}), mounts("/"), "may not mount /"},
 	}
-	bindEverywhere(t, podMaker(t), "system:node:train-01") // the authorizer of nodes is off here
+	maker := podMaker(t)
+	bindEverywhere(t, maker, "system:node:train-01") // the authorizer of nodes is off here
+	bindEverywhere(t, maker, "system:kube-controller-manager")
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			pod := plain()
@@ -51,6 +57,35 @@ func TestWhoIsNotHeldToIt(t *testing.T) {
 			checkRefusal(t, makePod(t, test.who, test.namespace, pod), test.want)
 		})
 	}
+}
+
+// ofA says what a pod is of, as its controller does.
+func ofA(kind string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "a", UID: "a", Controller: ptr.To(true)}}
+	}
+}
+
+// TestADaemonSetNamesNoNode: its controller would make pods there past the scheduler.
+func TestADaemonSetNamesNoNode(t *testing.T) {
+	namespace := team(t, nil)
+	bindEverywhere(t, "cluster-admin", "oscar")
+	sets := as(user("oscar")).AppsV1().DaemonSets(namespace)
+	set := &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"},
+		Spec:       appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}, Template: templateOf(plain())},
+	}
+	set.Spec.Template.Spec.NodeSelector = map[string]string{"nowhere": "true"}
+	set, err := sets.Create(t.Context(), set, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = sets.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"spec":{"template":{"spec":{"nodeName":"train-01"}}}}`), metav1.PatchOptions{})
+	checkRefusal(t, err, "past the scheduler")
+	set.ObjectMeta = metav1.ObjectMeta{Name: "b"}
+	set.Spec.Template.Spec.NodeName = "train-01"
+	_, err = sets.Create(t.Context(), set, metav1.CreateOptions{})
+	checkRefusal(t, err, "past the scheduler")
 }
 
 // podMaker makes a role that may make pods.

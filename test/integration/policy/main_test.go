@@ -91,6 +91,7 @@ var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 var (
 	jobController       = serviceAccount("job-controller")
 	daemonSetController = serviceAccount("daemon-set-controller")
+	controllerManager   = rest.ImpersonationConfig{UserName: "system:kube-controller-manager", Groups: []string{"system:authenticated"}}
 	masters             = rest.ImpersonationConfig{UserName: "root", Groups: []string{"system:masters"}}
 )
 
