@@ -107,6 +107,12 @@ func basisOf(nodes []fwk.NodeInfo, group *podGroup, m *members) basis {
 // if some pods were gone.
 type dryRun struct{ evicting bool }
 
+// begins says whether PreFilter has let a member begin in this cycle.
+func begins(state fwk.CycleState) bool {
+	_, err := state.Read(stateKey)
+	return err == nil
+}
+
 const stateKey fwk.StateKey = "PreFilter" + Name
 
 // Clone implements fwk.StateData.

@@ -19,7 +19,7 @@ import (
 )
 
 func TestPodsOfNoGroupHearNothing(t *testing.T) {
-	result, status := (&Plugin{}).PostFilter(t.Context(), nil, &corev1.Pod{}, nil)
+	result, status := (&Plugin{}).PostFilter(t.Context(), framework.NewCycleState(), &corev1.Pod{}, nil)
 	if result != nil || status.Code() != fwk.Unschedulable || len(status.Reasons()) > 0 {
 		t.Errorf("got %v and %v, want no result and no reason", result, status)
 	}
@@ -112,7 +112,7 @@ func TestMembersWaitForEachOther(t *testing.T) {
 	if !l.places.begun(g, 3) {
 		t.Error("the gang has not begun")
 	}
-	if _, status := l.PostFilter(t.Context(), nil, pods[2], nil); status.Message() != reasonWhole {
+	if _, status := l.PostFilter(t.Context(), framework.NewCycleState(), pods[2], nil); status.Message() != reasonWhole {
 		t.Errorf("PostFilter: %v, want %q", status, reasonWhole)
 	}
 	for _, held := range l.held {
@@ -164,12 +164,12 @@ func TestWhatIsKeptShrinks(t *testing.T) {
 		a, b := l.member("a-"+name, of), l.member("b-"+name, of, boundTo("n0"))
 		l.podChanged(b)
 		l.try(a)
-		l.PostFilter(t.Context(), nil, a, nil)
+		l.PostFilter(t.Context(), framework.NewCycleState(), a, nil)
 		for _, pod := range []*corev1.Pod{a, b} {
 			l.must(l.pods.Delete(pod))
 			l.podGone(pod)
 		}
-		l.PostFilter(t.Context(), nil, a, nil) // its cycle was still under way
+		l.PostFilter(t.Context(), framework.NewCycleState(), a, nil) // its cycle was still under way
 	}
 	if len(l.places.gangs)+len(l.places.pods) > 0 {
 		t.Errorf("%d gangs and %d pods are kept after all have gone", len(l.places.gangs), len(l.places.pods))
@@ -300,7 +300,7 @@ func TestArgumentsOfSchedulerPlugins(t *testing.T) {
 		l.group("g", two)
 		a := l.member("a")
 		l.member("b")
-		l.PostFilter(t.Context(), nil, a, nil)
+		l.PostFilter(t.Context(), framework.NewCycleState(), a, nil)
 		if reason, _ := l.try(a); reason != reasonBackoff {
 			t.Errorf("turned away with %q, want %q", reason, reasonBackoff)
 		}
@@ -312,13 +312,13 @@ func TestArgumentsOfSchedulerPlugins(t *testing.T) {
 		l.group("g", two)
 		a := l.member("a")
 		l.member("b")
-		l.PostFilter(t.Context(), nil, a, nil)
+		l.PostFilter(t.Context(), framework.NewCycleState(), a, nil)
 		for range 6 {
 			now = now.Add(11 * time.Second)
 			if reason, _ := l.try(a); reason == "" {
 				return
 			}
-			l.PostFilter(t.Context(), nil, a, nil) // kube-scheduler calls it for a pod that was turned away, too
+			l.PostFilter(t.Context(), framework.NewCycleState(), a, nil) // kube-scheduler calls it for a pod that was turned away, too
 		}
 		t.Error("the gang backs off for longer than podGroupBackoffSeconds")
 	})
@@ -328,7 +328,7 @@ func TestArgumentsOfSchedulerPlugins(t *testing.T) {
 		l.group("g", two)
 		b := l.member("b")
 		l.try(l.member("a"))
-		l.PostFilter(t.Context(), nil, b, nil)
+		l.PostFilter(t.Context(), framework.NewCycleState(), b, nil)
 		if l.held[0].refused != "" {
 			t.Error("a gives up its place, though no more than half of the members are missing")
 		}

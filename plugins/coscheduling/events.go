@@ -26,7 +26,18 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeEvents}, QueueingHintFn: p.afterNodeChange},
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: podEvents}, QueueingHintFn: p.afterPodChange},
+		{Event: fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, QueueingHintFn: afterOwnChange},
 	}, nil
+}
+
+// afterOwnChange queues a member that asks for something else than before, also by an annotation, of which kube-scheduler
+// tells in no other way.
+func afterOwnChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := hint.Objects[*corev1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	return hint.QueueIf(before != nil && after != nil && after.UID == pod.UID && !alike(before, after)), nil
 }
 
 // afterNodeChange queues a member when a node of its pool has come or changed. Of annotations the inventory alone says what

@@ -1,6 +1,7 @@
 package coscheduling
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/hint"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -48,6 +50,9 @@ func TestMembersWaitForWhatMakesRoom(t *testing.T) {
 		"a member of another gang gave it up":  {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, placed(l.member("h", func(p *corev1.Pod) { p.Labels[names.LabelPodGroup] = "h" }), "n0"), nil, true},
 		"a pod asks for less":                  {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodScaleDown}, running, running, true},
 		"the pod itself tolerates more":        {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodToleration}, waiting, waiting, true},
+		"the pod itself takes other GPUs":      {fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, waiting, annotatedWith(waiting, names.AnnotationGPUTypes, "T4"), true},
+		"the pod itself is told why it waits":  {fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, waiting, annotatedWith(waiting, "x", "y"), false},
+		"a sibling takes other GPUs":           {fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, sibling, annotatedWith(sibling, names.AnnotationGPUTypes, "T4"), false},
 		"a sibling has come":                   {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add}, nil, sibling, true},
 		"another pod has come":                 {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add}, nil, running, false},
 		"a node has come":                      {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, there, true},
@@ -76,6 +81,15 @@ func TestMembersWaitForWhatMakesRoom(t *testing.T) {
 func placed(pod *corev1.Pod, node string) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = node
+	return pod
+}
+
+func annotatedWith(pod *corev1.Pod, key, value string) *corev1.Pod {
+	pod = pod.DeepCopy()
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[key] = value
 	return pod
 }
 
@@ -143,5 +157,38 @@ func TestOneMemberIsTriedForAll(t *testing.T) {
 	l.must(l.groups.informer.GetIndexer().Delete(l.groups.get(mustGroup(a))))
 	if got := woken(); got != "" {
 		t.Errorf("without a PodGroup, %q are woken, want none: they wait for it", got)
+	}
+}
+
+// TestAMemberThatFitsNowhereSpeaksForNobodyElse where the gang is whole without it: the others are tried themselves.
+func TestAMemberThatFitsNowhereSpeaksForNobodyElse(t *testing.T) {
+	for name, test := range map[string]struct {
+		minMember int64
+		wakes     fwk.QueueingHint
+	}{
+		"the gang can do without it": {2, fwk.Queue},
+		"the gang needs it":          {3, fwk.QueueSkip},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, 1)
+			l.group("g", map[string]any{"minMember": test.minMember})
+			scout, sibling := l.member("a"), l.member("b")
+			l.member("c")
+			if reason, _ := l.try(scout); reason == "" {
+				t.Fatal("it begins without room")
+			}
+			for i := range 2 { // now there is room, but its own volume is elsewhere
+				node := fixture.Node(fmt.Sprint("more", i)).GPUs(8, "T4").Obj()
+				l.infos = append(l.infos, nodeInfo(node))
+			}
+			state := framework.NewCycleState()
+			if _, status := l.PreFilter(t.Context(), state, scout, l.infos); !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			l.PostFilter(t.Context(), state, scout, nil)
+			if got, _ := l.afterPodChange(klog.Background(), sibling, placed(fixture.Pod("x").Obj(), "n0"), nil); got != test.wakes {
+				t.Errorf("a sibling hears %v, want %v", got, test.wakes)
+			}
+		})
 	}
 }

@@ -109,7 +109,7 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 }
 
 // PostFilter has the members that wait give up their places when one finds none.
-func (p *Plugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	name, ok := groupOf(pod)
 	if !ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -121,6 +121,9 @@ func (p *Plugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod
 	g, m := gangOf(pod, group), p.membersOf(pod, group)
 	if len(m.placed) >= group.minMember || p.tolerates(group.minMember-len(m.placed), group.minMember) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	if spare := len(m.placed)+len(m.waiting) > group.minMember; spare && begins(state) {
+		p.places.dismiss(g, nameOf(pod))
 	}
 	p.fail(g)
 	waited := p.places.waitingOf(g) > 0

@@ -204,6 +204,16 @@ func (p *places) turnAway(g gang, pod *corev1.Pod) {
 	p.record(g).scout = nameOf(pod)
 }
 
+// dismiss has all members tried again if a pod is the scout, whom another plugin turns away: the others may be a gang
+// without it, and what keeps it from its place need not keep them.
+func (p *places) dismiss(g gang, pod types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r, ok := p.gangs[g]; ok && r.scout == pod {
+		r.scout = types.NamespacedName{}
+	}
+}
+
 // restPerMember is how long a gang is left alone for each of its members, before another change of its PodGroup has all of
 // them tried again: some ten times as long as trying them takes.
 const restPerMember = 10 * time.Millisecond
