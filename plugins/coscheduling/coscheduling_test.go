@@ -65,7 +65,7 @@ func TestWhoCounts(t *testing.T) {
 		"one is held back by a gate":                    {others: [2][]change{{boundTo("n0")}, {func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "q"}} }}}, reason: reasonGated},
 		"one is another scheduler's":                    {others: [2][]change{{boundTo("n0")}, {func(p *corev1.Pod) { p.Spec.SchedulerName = "x" }}}, reason: reasonForeign},
 		"one was bound by another scheduler":            {others: [2][]change{{boundTo("n0")}, {boundTo("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "x" }}}, starts: true},
-		"they have other controllers, as an MPIJob has": {others: [2][]change{{boundTo("n0"), ownedBy("launcher")}, {boundTo("n1")}}, reason: "current pods number: 2"},
+		"they have other controllers, as an MPIJob has": {others: [2][]change{{boundTo("n0"), ownedBy("launcher")}, {boundTo("n1")}}, reason: "minMember of group: 3; the 1 of other owners with its label would make it whole: if they belong to it, give the PodGroup the annotation g8s.host/several-owners=true"},
 		"they have, and the PodGroup says so": {
 			others: [2][]change{{boundTo("n0"), ownedBy("launcher")}, {boundTo("n1")}}, starts: true,
 			group: func(g *unstructured.Unstructured) {

@@ -84,6 +84,8 @@ type members struct {
 	waiting []*corev1.Pod
 	// gated are held back, foreign are another scheduler's to place.
 	gated, foreign int
+	// strangers are no members: they have the label, and another owner.
+	strangers int
 }
 
 // place is where a pod stands.
@@ -100,7 +102,11 @@ const (
 func membersOf(pod *corev1.Pod, group *podGroup, pods []*corev1.Pod, placeOf func(*corev1.Pod) place) members {
 	own, m := gangOf(pod, group), members{waiting: []*corev1.Pod{pod}}
 	for _, other := range pods {
-		if other.UID == pod.UID || !lives(other) || gangOf(other, group) != own {
+		if other.UID == pod.UID || !lives(other) {
+			continue
+		}
+		if gangOf(other, group) != own {
+			m.strangers++
 			continue
 		}
 		switch at := placeOf(other); {
@@ -135,7 +141,12 @@ func (m *members) missing(want int) string {
 	case ready >= want:
 		return ""
 	case all < want:
-		return fmt.Sprintf("cannot find enough sibling pods, current pods number: %d, minMember of group: %d", all, want)
+		reason := fmt.Sprintf("cannot find enough sibling pods, current pods number: %d, minMember of group: %d", all, want)
+		if all+m.strangers >= want { // such as the launcher of an MPIJob, or the old pods while a Deployment rolls
+			reason += fmt.Sprintf("; the %d of other owners with its label would make it whole: if they belong to it, give the PodGroup "+
+				"the annotation %s=%s", m.strangers, names.AnnotationSeveralOwners, names.True)
+		}
+		return reason
 	case ready+m.gated < want:
 		return reasonForeign
 	}
