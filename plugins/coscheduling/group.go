@@ -16,8 +16,8 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// The bounds of a PodGroup, which are those of the CRD in manifests/crds, too. A cluster may have a CRD without them, so
-// they are held here as well.
+// The bounds of a PodGroup, which the CRD in manifests/crds holds, too, but for maxTimeout: what is beyond that is of no
+// other effect. A cluster may have a CRD without them, so they are held here as well.
 const (
 	// maxMembers is twice the nodes of the largest cluster that Kubernetes is made for.
 	maxMembers = 10_000

@@ -32,8 +32,8 @@ func TestTheCRDRefusesWhatCannotBeRead(t *testing.T) {
 		"less than none":                   {map[string]any{"minMember": int64(-1)}, "greater than or equal to 1"},
 		"nothing":                          {map[string]any{}, ""},
 		"the longest timeout":              {map[string]any{"scheduleTimeoutSeconds": int64(900)}, ""},
-		"a longer one":                     {map[string]any{"scheduleTimeoutSeconds": int64(901)}, "less than or equal to 900"},
-		"one that does not fit in 32 bits": {map[string]any{"scheduleTimeoutSeconds": int64(3_000_000_000)}, "less than or equal to 900"},
+		"a longer one, of an operator":     {map[string]any{"scheduleTimeoutSeconds": int64(3600)}, ""},
+		"one that does not fit in 32 bits": {map[string]any{"scheduleTimeoutSeconds": int64(3_000_000_000)}, "less than or equal to 2147483647"},
 		"one in the past":                  {map[string]any{"scheduleTimeoutSeconds": int64(-1)}, "greater than or equal to 0"},
 		"half a core":                      {amounts("500m"), ""},
 		"eight cores":                      {amounts(int64(8)), ""},
@@ -67,6 +67,7 @@ func TestTheStatusHasBounds(t *testing.T) {
 		refused bool
 	}{
 		"what a controller writes":       {`{"status":{"phase":"Running","running":3,"occupiedBy":"team/job"}}`, false},
+		"long names of owners":           {`{"status":{"occupiedBy":"` + strings.Repeat("x", 63) + "/" + strings.Repeat("x", 253) + `"}}`, false},
 		"more than fit in 32 bits":       {`{"status":{"running":3000000000}}`, true},
 		"less than none":                 {`{"status":{"failed":-1}}`, true},
 		"a megabyte of phase":            {`{"status":{"phase":"` + strings.Repeat("x", 1<<20) + `"}}`, true},
