@@ -240,3 +240,16 @@ func TestExamine(t *testing.T) {
 		})
 	}
 }
+
+// TestANodeThatIsClosedForMovesIsOpenedWithoutMoves: what is advised for it evicts nobody.
+func TestANodeThatIsClosedForMovesIsOpenedWithoutMoves(t *testing.T) {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "a1"},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: names.TaintMoving, Effect: corev1.TaintEffectNoSchedule}}},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}
+	_, advice := shut(node)
+	if !strings.Contains(advice, "kubectl taint node a1 "+names.TaintMoving+"-") || strings.Contains(advice, "--apply opens") {
+		t.Errorf("the advice is %q", advice)
+	}
+}

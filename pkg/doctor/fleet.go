@@ -114,7 +114,7 @@ func shut(node *corev1.Node) (reason, advice string) {
 		}
 		advice = "jobs that may run there tolerate the taint in resources.tolerations"
 		if taint.Key == names.TaintMoving {
-			advice = "gpuctl advise defrag --apply opens nodes again whose moves never ended"
+			advice = "if no gpuctl advise defrag --apply is at work there, open it: kubectl taint node " + node.Name + " " + names.TaintMoving + "-"
 		}
 		return "with the taint " + taint.ToString(), advice
 	}
