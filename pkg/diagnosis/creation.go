@@ -1,7 +1,6 @@
 package diagnosis
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -156,6 +155,9 @@ func noServiceAccount(f *Facts, m []string) Finding {
 	}}}
 }
 
+// onlyPaths matches what Pod Security forbids of a pod that mounts paths of its node and asks for nothing worse.
+var onlyPaths = regexp.MustCompile(`^hostPath volumes \([^)]*\)$`)
+
 // insecure explains Pod Security to the end: which level, what of the pod it forbids, and what can be done with a YAML
 // that knows no security context.
 func insecure(f *Facts, m []string) Finding {
@@ -170,8 +172,15 @@ func insecure(f *Facts, m []string) Finding {
 		out.Steps = append(out.Steps, Step{Action: UseNamespace, Command: command("export", &f.Job),
 			Text: "use a namespace of level baseline: " + command("export", &f.Job) + " writes the job's YAML"})
 	}
-	relaxed := map[string]string{"restricted": "baseline", "baseline": "privileged"}[level]
-	label := fmt.Sprintf("kubectl label namespace %s %s=%s --overwrite", f.Job.Namespace, levelLabel, cmp.Or(relaxed, "privileged"))
+	relaxed := "privileged"
+	if level == "restricted" {
+		relaxed = "baseline"
+	} else if !onlyPaths.MatchString(forbidden) { // it would open the nodes to all pods of the namespace
+		out.Steps = append(out.Steps, Step{Action: Resubmit, Command: command("delete", &f.Job),
+			Text: "delete the job, leave out what the level forbids, and submit it again: " + command("delete", &f.Job)})
+		return out
+	}
+	label := fmt.Sprintf("kubectl label namespace %s %s=%s --overwrite", f.Job.Namespace, levelLabel, relaxed)
 	out.Steps = append(out.Steps, Step{Action: LabelNamespace, Field: levelLabel, Value: relaxed, Kind: "Namespace", Name: f.Job.Namespace,
 		Command: label, Text: "have the administrators relax it: " + label})
 	return out

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -294,6 +295,21 @@ func TestCreationAndContainers(t *testing.T) {
 				t.Errorf("cause %s, %+v; want %s with %q", report.Cause, report.Findings, tc.want, tc.says)
 			}
 		})
+	}
+}
+
+// TestNobodyIsToldToOpenTheNodes to all pods of a namespace because one asks for more than a path.
+func TestNobodyIsToldToOpenTheNodes(t *testing.T) {
+	for forbidden, opens := range map[string]bool{
+		`hostPath volumes (volume "data")`:                                  true,
+		`host namespaces (hostPID=true), hostPath volumes (volume "data")`:  false,
+		`hostPath volumes (volume "data"), privileged (container "main" …)`: false,
+	} {
+		finding := insecure(&Facts{}, []string{"", "baseline", forbidden})
+		told := slices.ContainsFunc(finding.Steps, func(s Step) bool { return s.Action == LabelNamespace })
+		if told != opens || len(finding.Steps) == 0 {
+			t.Errorf("%s: told to relax the namespace: %t, want %t: %+v", forbidden, told, opens, finding.Steps)
+		}
 	}
 }
 
