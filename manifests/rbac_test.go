@@ -20,7 +20,7 @@ type grant struct {
 }
 
 // TestTheSchedulersRightsAreItsOwn reads every binding of manifests/scheduler: each role goes to the scheduler's account
-// and to nobody else, and in no more namespaces than it must.
+// and to nobody else, and in no more namespaces than it must. What everybody may do is to see who leads.
 func TestTheSchedulersRightsAreItsOwn(t *testing.T) {
 	role := func(kind, name string) rbacv1.RoleRef {
 		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
@@ -29,6 +29,10 @@ func TestTheSchedulersRightsAreItsOwn(t *testing.T) {
 	want := map[string]grant{
 		"g8s:gpu-scheduler (ClusterRoleBinding)": {role("ClusterRole", "g8s:gpu-scheduler"), "", account},
 		"g8s:gpu-scheduler (RoleBinding)":        {role("Role", "g8s:gpu-scheduler"), metav1.NamespaceSystem, account},
+		"g8s:gpu-scheduler-lease-reader (RoleBinding)": {
+			role("Role", "g8s:gpu-scheduler-lease-reader"), metav1.NamespaceSystem,
+			[]rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:authenticated"}},
+		},
 		"g8s:gpu-scheduler:authentication-reader (RoleBinding)": {
 			role("Role", "extension-apiserver-authentication-reader"), metav1.NamespaceSystem, account,
 		},
