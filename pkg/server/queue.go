@@ -48,11 +48,7 @@ func (s *Server) listQueue(ctx context.Context, in *queueInput) (*queueOutput, e
 	if err != nil {
 		return nil, err
 	}
-	caller, err := callerOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	leader, err := queue.ReadLeader(ctx, caller.Kubernetes, s.options.Now())
+	leader, err := s.leader.read(ctx, s.own, s.options.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -106,6 +106,7 @@ type Server struct {
 	// scheduler reads its records with the identity of the server; nil if it is not known where they are.
 	scheduler *ask.Client
 	mirror    *mirror
+	leader    leaderOfScheduler
 	budgets   *budgets
 	metrics   *metrics
 	api       huma.API

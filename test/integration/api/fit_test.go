@@ -37,7 +37,8 @@ func TestAJobThatNoNodeCouldEverHoldIsWarnedOf(t *testing.T) {
 	silent := a.want(http.StatusOK, request{method: http.MethodPost, path: "/api/v1/validate", user: nobody, body: yamlOf(tooLarge("large"))})
 	a.same("what nobody is told of nodes", []any{}, silent["diagnostics"])
 	fits := a.want(http.StatusOK, request{method: http.MethodPost, path: jobs, user: member, body: dry(training("fits"))})
-	a.same("the warnings of a job that fits", nil, fits["warnings"])
+	const unasked = "whether the API server would take the pods of job fits could not be asked: you may not create objects of kind Pod in namespace team"
+	a.same("the warnings of a job that fits", []any{unasked}, fits["warnings"])
 }
 
 // TestWhoSubmittedAJobIsTheCaller, whatever the YAML or the request says.
