@@ -136,15 +136,16 @@ func TestMembersThatAnotherBoundCount(t *testing.T) {
 // TestANewJobDoesNotStartOnMembersThatLeave has a pod of a job of the same name end slowly, on one of the two nodes.
 func TestANewJobDoesNotStartOnMembersThatLeave(t *testing.T) {
 	e := newEnv(t)
-	of := func(uid string, finalizers ...string) func(*corev1.Pod) {
+	of := func(uid string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
-			p.Finalizers = finalizers
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "x/v1", Kind: "Job", Name: "job", UID: types.UID(uid), Controller: ptr.To(true)}}
-			p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0)
 		}
 	}
 	e.group("g", 1)
-	e.member("g", "old", of("old", "test.g8s.host/slow"))
+	e.member("g", "old", of("old"), func(p *corev1.Pod) {
+		p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](3600)
+		p.Annotations = map[string]string{sandbox.AnnotationStopAfter: "30m"}
+	})
 	e.waitBound("old")
 	if err := client.CoreV1().Pods(e.namespace).Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -155,7 +156,7 @@ func TestANewJobDoesNotStartOnMembersThatLeave(t *testing.T) {
 	}
 	e.waitTold("new-2", "room for 1 of 2 members now")
 	e.staysUnbound("new-1", "new-2")
-	e.release("old", `{"metadata":{"finalizers":null}}`)
+	e.release("old", fmt.Sprintf(`{"metadata":{"annotations":{%q:"0s"}}}`, sandbox.AnnotationStopAfter))
 	e.waitBound("new-1")
 	e.waitBound("new-2")
 }
