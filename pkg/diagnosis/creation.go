@@ -63,15 +63,11 @@ func keptOut(f *Facts) []Finding {
 	if f.Job.Reason != "FailedCreate" {
 		return nil
 	}
-	said, ok := refusalOf(f)
-	if !ok {
-		return nil
-	}
-	return one(said)
+	return one(refusalOf(f))
 }
 
 // refusalOf puts in words what the API server said last, unless the cluster shows that this is over.
-func refusalOf(f *Facts) (Finding, bool) {
+func refusalOf(f *Facts) Finding {
 	for _, rule := range creationRules {
 		match := rule.pattern.FindStringSubmatch(f.Job.Message)
 		if match == nil {
@@ -79,15 +75,15 @@ func refusalOf(f *Facts) (Finding, bool) {
 		}
 		finding := rule.finding(f, match)
 		if rule.over != nil && rule.over(f, match) {
-			return again(f, finding), true
+			return again(f, finding)
 		}
 		finding.Text += f.refusedAt()
-		return finding, true
+		return finding
 	}
 	return Finding{
 		Cause: RefusedByAPIServer, Text: "the API server refuses the job's pods: " + f.Job.Message + f.refusedAt(),
 		Steps: []Step{{Action: AskAdministrators, Text: "change the job as the message says, or ask the administrators of the cluster"}},
-	}, true
+	}
 }
 
 // refusedAt says when the API server refused the last time.

@@ -205,7 +205,7 @@ func explained(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 
 // uncreated explains a job none of whose pods will run: those that it has are leaving, or it has none.
 func uncreated(f *Facts, lost []Finding) ([]Finding, []NearMiss) {
-	out := append(lost, keptOut(f)...)
+	out := slices.Concat(lost, keptOut(f))
 	if left, ok := leaving(f); ok && len(lost) == 0 {
 		return append(out, left), nil // what room there is shows when they have left
 	}

@@ -104,12 +104,17 @@ func (c *Client) applyOnce(ctx context.Context, objects []client.Object, opts Ap
 	if result.Diff, err = plan.diff(); err != nil || !plan.changes() {
 		return result, err
 	}
+	return c.change(ctx, plan, result, opts)
+}
+
+// change carries out a plan, or replaces a job whose change Kubernetes refuses, if the options say so.
+func (c *Client) change(ctx context.Context, plan *jobPlan, result Result, opts ApplyOptions) (Result, error) {
 	result.Action = ActionConfigured
-	err = c.carryOutJob(ctx, plan, opts)
+	err := c.carryOutJob(ctx, plan, opts)
 	if !apierrors.IsInvalid(err) {
 		return result, err
 	}
-	_, isJob := isBatchJob(live)
+	_, isJob := isBatchJob(plan.live)
 	if !isJob || !opts.Replace {
 		return result, &ImmutableError{Ref: result.Ref, Diff: result.Diff, Replaceable: isJob, Cause: err}
 	}

@@ -55,17 +55,8 @@ func Where(ctx context.Context, reader kubernetes.Interface, writer *submit.Clie
 		}
 	}
 	question := &Question{Nodes: facts.Nodes, Pods: onThese(facts.Nodes, facts.Holders), Policy: policy}
-	for i, objects := range jobs {
-		if verdicts[i].Refused != nil {
-			continue
-		}
-		for _, object := range objects {
-			raw, err := json.Marshal(object)
-			if err != nil {
-				return Answer{}, fmt.Errorf("writing %s: %w", object.GetName(), err)
-			}
-			question.Workload = append(question.Workload, raw)
-		}
+	if question.Workload, err = workloadOf(jobs, verdicts); err != nil {
+		return Answer{}, err
 	}
 	outcome := &Outcome{}
 	if len(question.Workload) > 0 {
@@ -74,6 +65,24 @@ func Where(ctx context.Context, reader kubernetes.Interface, writer *submit.Clie
 		}
 	}
 	return NewAnswer(facts, outcome, of).judged(jobs, verdicts), nil
+}
+
+// workloadOf are the objects of the jobs that the API server would let in.
+func workloadOf(jobs [][]client.Object, verdicts []submit.Verdict) ([]json.RawMessage, error) {
+	var out []json.RawMessage
+	for i, objects := range jobs {
+		if verdicts[i].Refused != nil {
+			continue
+		}
+		for _, object := range objects {
+			raw, err := json.Marshal(object)
+			if err != nil {
+				return nil, fmt.Errorf("writing %s: %w", object.GetName(), err)
+			}
+			out = append(out, raw)
+		}
+	}
+	return out, nil
 }
 
 // onThese are the pods whose node is there: one that was deleted leaves its pods for a while, and they hold nothing.

@@ -99,7 +99,7 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	case before == nil && after == nil:
 		return fwk.QueueSkip, nil
 	case after == nil:
-		return hint.QueueIf(p.leavesRoom(before, pod) && !(sameGroup(before, pod) && p.gaveUp(before)) && p.goesAhead(pod)), nil
+		return hint.QueueIf(p.leavesRoom(before, pod) && (!sameGroup(before, pod) || !p.gaveUp(before)) && p.goesAhead(pod)), nil
 	case before == nil:
 		return hint.QueueIf(sameGroup(after, pod) && p.goesAhead(pod)), nil
 	}

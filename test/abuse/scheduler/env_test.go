@@ -166,12 +166,12 @@ func (e *env) placeOne(ctx context.Context, name string) (time.Duration, error) 
 	pod := fixture.Pod(name).Pool(others).GPUs(1).Obj()
 	pod.Spec.Tolerations = []corev1.Toleration{{Key: taint.Key, Operator: corev1.TolerationOpExists}}
 	pods := client.CoreV1().Pods(e.namespace)
-	created, err := pods.Create(ctx, pod, metav1.CreateOptions{})
-	if err != nil {
+	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return 0, err
 	}
 	for began := time.Now(); ; time.Sleep(poll) {
-		if created, err = pods.Get(ctx, name, metav1.GetOptions{}); err != nil {
+		created, err := pods.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
 			return 0, err
 		}
 		if created.Spec.NodeName != "" {

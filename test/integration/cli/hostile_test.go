@@ -78,9 +78,9 @@ func TestVariablesOfAJob(t *testing.T) {
 func TestAPoolThatIsNotThere(t *testing.T) {
 	s := newSession(t)
 	s.node("somewhere", map[string]string{names.LabelPool: "training-pool"})
-	yaml := training("sft") + "  pool: trianing-pool\n"
-	s.expect(0, `no node is in pool "trianing-pool"`, yaml, "create", "-f", "-")
-	s.expect(7, `no node is in pool "trianing-pool"`, strings.Replace(yaml, "sft", "two", 1), "create", "-f", "-", "--require-fit")
+	yaml := training("sft") + "  pool: no-such-pool\n"
+	s.expect(0, `no node is in pool "no-such-pool"`, yaml, "create", "-f", "-")
+	s.expect(7, `no node is in pool "no-such-pool"`, strings.Replace(yaml, "sft", "two", 1), "create", "-f", "-", "--require-fit")
 	s.wantObjects(1)
 	s.expect(2, "pool", training("sft")+"  pool: \"a pool\"\n", "create", "-f", "-")
 }

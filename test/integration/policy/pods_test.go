@@ -35,23 +35,10 @@ func privileged(pod *corev1.Pod) {
 	pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
 }
 
-func privilegedAtFirst(pod *corev1.Pod) {
-	first := *pod.Spec.Containers[0].DeepCopy()
-	first.Name = "init"
-	pod.Spec.InitContainers = []corev1.Container{first}
-	pod.Spec.InitContainers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
-}
-
 func modest(pod *corev1.Pod) {
 	pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{
 		Privileged: ptr.To(false), AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
-}
-
-func cardsFromAField(pod *corev1.Pod) {
-	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", ValueFrom: &corev1.EnvVarSource{
-		FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"},
-	}}}
 }
 
 func capable(name corev1.Capability) func(*corev1.Pod) {
