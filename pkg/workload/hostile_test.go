@@ -103,7 +103,7 @@ func processorTime(t *testing.T) time.Duration {
 
 // Bounds of what one file may cost. The race detector makes everything several times as dear.
 const (
-	mostTime   = 2 * time.Second
+	mostTime   = raceFactor * 2 * time.Second
 	mostMemory = 384 << 20
 )
 
