@@ -13,6 +13,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	quotas "g8s.host/gpu-scheduler/pkg/quota"
+	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // overQuota tells which quotas of the namespace have no room for another pod of the job, as they stand now.
@@ -69,7 +70,10 @@ func (f *Facts) exceeded(quota *corev1.ResourceQuota, name corev1.ResourceName, 
 	if pods > 1 {
 		out.Text += fmt.Sprintf(", and the job has %d pods", pods)
 	}
-	if never {
+	switch {
+	case never && f.Job.Kind != string(workload.KindTraining) && asked.Cmp(hard) <= 0: // replicas run without each other
+		out.Text += fmt.Sprintf(": at most %d of them fit", hard.MilliValue()/asked.MilliValue())
+	case never:
 		out.Text += ": it never fits"
 	}
 	class := scopedClass(quota, pod)

@@ -106,6 +106,13 @@ func TestCausesComeFromStateNow(t *testing.T) {
 		"a quota that is too small, whatever was said": {
 			facts: unborn("", func(f *Facts) { f.Space.Quotas = quota("2", "0") }), want: []Cause{QuotaExceeded}, says: "it never fits",
 		},
+		"a quota that has room for one of two replicas": {
+			facts: unborn("", func(f *Facts) {
+				f.Space.Quotas = quota("5", "4")
+				f.Job.Kind, f.Job.Desired = "inference", 2
+			}),
+			want: []Cause{QuotaExceeded}, says: "the job has 2 pods: at most 1 of them fit",
+		},
 		"quotas that may not be read are believed, with their age": {
 			facts: unborn(quotaSaid, func(*Facts) {}), want: []Cause{QuotaExceeded}, says: "refused at 11:57, 3m ago",
 		},
