@@ -61,6 +61,7 @@ func (m *manifests) checkQuotas(ctx context.Context, creations []creation, requi
 		over := quota.OverFor(quotas[namespace], c.objects[0])
 		switch {
 		case over == nil:
+			quotas[namespace] = quota.With(quotas[namespace], c.objects[0]) // those that come after it have the rest
 		case require && over.Never:
 			return &overQuotaError{what: fmt.Sprintf("%s %s\nNothing was created", c, over)}
 		default:

@@ -21,6 +21,35 @@ func OverFor(quotas []corev1.ResourceQuota, top runtime.Object) *Excess {
 	return &over[0]
 }
 
+// With are quotas as they would be with the pods of a job beside what they count now, for the job that comes after it.
+func With(quotas []corev1.ResourceQuota, top runtime.Object) []corev1.ResourceQuota {
+	template, pods := podsOf(top)
+	if template == nil || pods == 0 {
+		return quotas
+	}
+	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	out := make([]corev1.ResourceQuota, len(quotas))
+	for i := range quotas {
+		out[i] = *quotas[i].DeepCopy()
+		if Covers(&out[i], pod) {
+			add(&out[i], pod, pods)
+		}
+	}
+	return out
+}
+
+// add counts some more pods that are all alike.
+func add(quota *corev1.ResourceQuota, pod *corev1.Pod, pods int64) {
+	if quota.Status.Used == nil {
+		quota.Status.Used = corev1.ResourceList{}
+	}
+	for name := range quota.Spec.Hard {
+		used := quota.Status.Used[name]
+		used.Add(times(Asked(pod, name), pods))
+		quota.Status.Used[name] = used
+	}
+}
+
 // podsOf is what the pods of a job are made from, and how many come at once.
 func podsOf(top runtime.Object) (*corev1.PodTemplateSpec, int64) {
 	switch job := top.(type) {

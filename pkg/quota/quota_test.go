@@ -4,9 +4,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -81,5 +83,23 @@ func TestAPodThatSaysOnlyItsLimits(t *testing.T) {
 	}
 	if pod.Spec.Containers[0].Resources.Requests != nil {
 		t.Error("the pod was changed")
+	}
+}
+
+// TestWith has two jobs ask for what is there for one.
+func TestWith(t *testing.T) {
+	const gpus = "requests.nvidia.com/gpu"
+	pod := fixture.Pod("p").GPUs(4).Obj()
+	job := &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](2), Template: corev1.PodTemplateSpec{Spec: pod.Spec}}}
+	before := []corev1.ResourceQuota{bounds("q", nil, map[corev1.ResourceName]string{gpus: "8"})}
+	if over := OverFor(before, job); over != nil {
+		t.Errorf("the first: %s, want room", over)
+	}
+	over := OverFor(With(before, job), job)
+	if want := "asks 8 GPUs, and 8 of 8 are in use (quota q)"; over == nil || over.String() != want {
+		t.Errorf("the second: %v, want %q", over, want)
+	}
+	if over := OverFor(before, job); over != nil {
+		t.Errorf("the quotas themselves were changed: %s", over)
 	}
 }

@@ -46,9 +46,10 @@ type QuotaError struct{ Excess quota.Excess }
 func (e *QuotaError) Error() string { return e.Excess.String() }
 
 // Admit asks the API server whether it would create the objects of a job, and its pods. Nothing is created, and what is
-// asked is not changed. That the name is taken does not count: whoever asks may mean to replace the job. The error says
-// that the API server could not be asked.
-func (c *Client) Admit(ctx context.Context, objects []client.Object) (Verdict, error) {
+// asked is not changed. That the name is taken does not count: whoever asks may mean to replace the job. By the quotas the
+// pods come beside those of the jobs before it, whose first objects are given: they would be created together. The error
+// says that the API server could not be asked.
+func (c *Client) Admit(ctx context.Context, objects []client.Object, before ...client.Object) (Verdict, error) {
 	var verdict Verdict
 	top := objects[0]
 	for _, object := range objects {
@@ -70,7 +71,7 @@ func (c *Client) Admit(ctx context.Context, objects []client.Object) (Verdict, e
 			return verdict, nil
 		}
 	}
-	pods, err := c.admitPods(ctx, top)
+	pods, err := c.admitPods(ctx, top, before)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -80,12 +81,12 @@ func (c *Client) Admit(ctx context.Context, objects []client.Object) (Verdict, e
 
 // admitPods asks whether the API server would create the pods of a job: one of them, as they are all alike, and all of
 // them by the quotas.
-func (c *Client) admitPods(ctx context.Context, top client.Object) (Verdict, error) {
+func (c *Client) admitPods(ctx context.Context, top client.Object, before []client.Object) (Verdict, error) {
 	pod := podOf(top)
 	if pod == nil {
 		return Verdict{}, nil
 	}
-	over, err := c.overQuota(ctx, top)
+	over, err := c.overQuota(ctx, top, before)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -123,8 +124,9 @@ func isOverQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
-// overQuota is what a quota has too little of for all pods of a job together, as far as the quotas may be read.
-func (c *Client) overQuota(ctx context.Context, top client.Object) (*quota.Excess, error) {
+// overQuota is what a quota has too little of for all pods of a job together, beside those of the jobs before it, as far as
+// the quotas may be read.
+func (c *Client) overQuota(ctx context.Context, top client.Object, before []client.Object) (*quota.Excess, error) {
 	var list corev1.ResourceQuotaList
 	err := c.api.List(ctx, &list, client.InNamespace(top.GetNamespace()))
 	switch {
@@ -133,7 +135,13 @@ func (c *Client) overQuota(ctx context.Context, top client.Object) (*quota.Exces
 	case err != nil:
 		return nil, fmt.Errorf("listing quotas: %w", err)
 	}
-	return quota.OverFor(list.Items, top), nil
+	quotas := list.Items
+	for _, other := range before {
+		if other.GetNamespace() == top.GetNamespace() {
+			quotas = quota.With(quotas, other)
+		}
+	}
+	return quota.OverFor(quotas, top), nil
 }
 
 func unaskable(what, kind, namespace string) string {

@@ -96,7 +96,7 @@ func (c *Client) DryRun(ctx context.Context, objects []client.Object) (unasked [
 			return nil, c.explain(ctx, object, err)
 		}
 	}
-	verdict, err := c.admitPods(ctx, objects[0])
+	verdict, err := c.admitPods(ctx, objects[0], nil)
 	if err != nil {
 		return nil, err
 	}

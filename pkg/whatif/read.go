@@ -48,11 +48,9 @@ func Where(ctx context.Context, reader kubernetes.Interface, writer *submit.Clie
 	if err != nil {
 		return Answer{}, err
 	}
-	verdicts := make([]submit.Verdict, len(jobs))
-	for i := range jobs {
-		if verdicts[i], err = writer.Admit(ctx, jobs[i]); err != nil {
-			return Answer{}, err
-		}
+	verdicts, err := admitted(ctx, writer, jobs)
+	if err != nil {
+		return Answer{}, err
 	}
 	question := &Question{Nodes: facts.Nodes, Pods: onThese(facts.Nodes, facts.Holders), Policy: policy}
 	if question.Workload, err = workloadOf(jobs, verdicts); err != nil {
@@ -65,6 +63,22 @@ func Where(ctx context.Context, reader kubernetes.Interface, writer *submit.Clie
 		}
 	}
 	return NewAnswer(facts, outcome, of).judged(jobs, verdicts), nil
+}
+
+// admitted asks for each job whether the API server would let it in, beside those before it that it would.
+func admitted(ctx context.Context, writer *submit.Client, jobs [][]client.Object) ([]submit.Verdict, error) {
+	verdicts := make([]submit.Verdict, len(jobs))
+	var before []client.Object
+	for i, objects := range jobs {
+		var err error
+		if verdicts[i], err = writer.Admit(ctx, objects, before...); err != nil {
+			return nil, err
+		}
+		if verdicts[i].Refused == nil {
+			before = append(before, objects[0])
+		}
+	}
+	return verdicts, nil
 }
 
 // workloadOf are the objects of the jobs that the API server would let in.
