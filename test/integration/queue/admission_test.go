@@ -95,6 +95,20 @@ func TestAQuotaInUseIsNoReasonToRefuse(t *testing.T) {
 	}
 }
 
+// TestJobsOfOneFileShareTheQuota that has room for one of them: nodes have room for both.
+func TestJobsOfOneFileShareTheQuota(t *testing.T) {
+	withSimulator(t)
+	e := newEnv(t)
+	e.createNode(eight(func(*corev1.Node) {})(e.node("n")))
+	e.bound("team", "4")
+	both := e.job("first", 4, 1) + "---\n" + e.job("second", 4, 1)
+	answer := e.simulated(both)
+	if !answer.Jobs[0].Starts || answer.Jobs[1].Starts || answer.Jobs[1].Cause != diagnosis.QuotaExceeded {
+		t.Errorf("got %+v, want the first to start and the second to wait for the quota", answer.Jobs)
+	}
+	e.expect(0, "training/second asks 4 GPUs, and 4 of 4 are in use (quota team): it waits until that is free", both, "create", "-f", "-")
+}
+
 // TestWhatCouldNotBeAskedIsSaid is of a user who may create jobs, and no pods.
 func TestWhatCouldNotBeAskedIsSaid(t *testing.T) {
 	withSimulator(t)
@@ -120,7 +134,7 @@ func (e *env) simulated(yaml string) whatif.Answer {
 	e.Helper()
 	code, stdout, stderr := e.gpuctl(yaml, "simulate", "-f", "-", "-o", "json")
 	var answer whatif.Answer
-	if err := json.Unmarshal([]byte(stdout), &answer); err != nil || len(answer.Jobs) != 1 {
+	if err := json.Unmarshal([]byte(stdout), &answer); err != nil || len(answer.Jobs) != strings.Count(yaml, "kind: ") {
 		e.Fatalf("gpuctl simulate ends with %d: %v\n%s%s", code, err, stdout, stderr)
 	}
 	return answer
