@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -59,11 +61,7 @@ func (p *Plugin) letGo(g gang) {
 	for pod := range waiting {
 		p.places.pass(g, pod)
 	}
-	p.handle.IterateOverWaitingPods(func(held fwk.WaitingPod) {
-		if waiting.Has(held.GetPod().UID) {
-			held.Allow(Name)
-		}
-	})
+	p.tell(waiting, firstLook, func(held fwk.WaitingPod) { held.Allow(Name) })
 }
 
 // giveUp has the members of a gang give up their places that wait for the others, so that no part of a gang keeps GPUs
@@ -73,11 +71,27 @@ func (p *Plugin) giveUp(g gang, reason string) {
 	if waiting.Len() == 0 {
 		return
 	}
+	p.tell(waiting, firstLook, func(held fwk.WaitingPod) { held.Reject(Name, reason) })
+}
+
+// A member that is not among the waiting pods yet is looked for again after a moment, and after twice that, up to so long
+// that it cannot have come back from the queue meanwhile, which backs off for a second.
+const firstLook, lastLook = time.Millisecond, 128 * time.Millisecond
+
+// tell tells members what was decided of them. The framework knows of one that waits a moment after Permit has returned:
+// what an informer or another member's binding decides in between would be lost on it, and it would hold its place until
+// its time is over.
+func (p *Plugin) tell(members sets.Set[types.UID], again time.Duration, what func(fwk.WaitingPod)) {
+	missing := members.Clone()
 	p.handle.IterateOverWaitingPods(func(held fwk.WaitingPod) {
-		if waiting.Has(held.GetPod().UID) {
-			held.Reject(Name, reason)
+		if uid := held.GetPod().UID; missing.Has(uid) {
+			missing.Delete(uid)
+			what(held)
 		}
 	})
+	if missing.Len() > 0 && again <= lastLook {
+		time.AfterFunc(again, func() { p.tell(missing, 2*again, what) })
+	}
 }
 
 // activate has the members tried that wait in the queue.
