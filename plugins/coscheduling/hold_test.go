@@ -29,10 +29,10 @@ func TestADecisionReachesAMemberThatIsAboutToWait(t *testing.T) {
 				}
 				name, _ := groupOf(pod)
 				tc.decide(l, gangOf(pod, l.groups.get(name)))
-				held := &heldPod{lab: l, pod: pod}
-				l.held = append(l.held, held)
+				held := l.hold(pod)
 				time.Sleep(time.Second)
-				synctest.Wait()
+				l.mu.Lock()
+				defer l.mu.Unlock()
 				if held.allowed != tc.want.allowed || held.refused != tc.want.refused {
 					t.Errorf("allowed: %t, refused: %q; want %t, %q", held.allowed, held.refused, tc.want.allowed, tc.want.refused)
 				}

@@ -3,6 +3,7 @@ package coscheduling
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,7 +27,9 @@ import (
 type lab struct {
 	testing.TB
 	*Plugin
-	infos     []fwk.NodeInfo
+	infos []fwk.NodeInfo
+	// mu guards held and what was decided of those in it: decisions come from timers, too.
+	mu        sync.Mutex
 	held      []*heldPod
 	activated []string
 	// onActivate, if there is one, is called when pods are queued.
@@ -40,7 +43,10 @@ type handle struct {
 }
 
 func (h handle) IterateOverWaitingPods(visit func(fwk.WaitingPod)) {
-	for _, held := range slices.Clone(h.held) {
+	h.mu.Lock()
+	all := slices.Clone(h.held)
+	h.mu.Unlock()
+	for _, held := range all {
 		visit(held)
 	}
 }
@@ -64,10 +70,25 @@ type heldPod struct {
 
 func (h *heldPod) GetPod() *corev1.Pod         { return h.pod }
 func (h *heldPod) GetPendingPlugins() []string { return []string{Name} }
-func (h *heldPod) Allow(string)                { h.allowed = true }
+func (h *heldPod) Allow(string)                { h.decide(true, "") }
 func (h *heldPod) Reject(_, reason string) {
-	h.refused = reason
+	h.decide(false, reason)
 	h.lab.Unreserve(h.lab.Context(), nil, h.pod, h.pod.Spec.NodeName)
+}
+
+func (h *heldPod) decide(allowed bool, refused string) {
+	h.lab.mu.Lock()
+	defer h.lab.mu.Unlock()
+	h.allowed, h.refused = allowed, refused
+}
+
+// hold has the framework know of a pod that waits.
+func (l *lab) hold(pod *corev1.Pod) *heldPod {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := &heldPod{lab: l, pod: pod}
+	l.held = append(l.held, held)
+	return held
 }
 
 // newLab has nodes with 8 cards each.
@@ -151,7 +172,7 @@ func (l *lab) try(pod *corev1.Pod) (reason string, waits bool) {
 		if timeout <= 0 {
 			l.Errorf("%s waits for %s", pod.Name, timeout)
 		}
-		l.held = append(l.held, &heldPod{lab: l, pod: pod})
+		l.hold(pod)
 		return "", true
 	}
 	return status.Message(), false
