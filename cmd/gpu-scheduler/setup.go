@@ -63,9 +63,10 @@ func withPlugins(dependencies plugins.Dependencies) []app.Option {
 // boundAmounts has no object reach the scheduler, nor any plugin of Kubernetes, with an amount that no arithmetic comes to
 // an end with. It is called before the informers start.
 func boundAmounts(factory informers.SharedInformerFactory) error {
-	core := factory.Core().V1()
+	core, devices := factory.Core().V1(), factory.Resource().V1()
 	for _, informer := range []cache.SharedIndexInformer{
 		core.Pods().Informer(), core.Nodes().Informer(), core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer(),
+		devices.ResourceClaims().Informer(), devices.ResourceSlices().Informer(), factory.Storage().V1().CSIStorageCapacities().Informer(),
 	} {
 		err := informer.SetTransform(func(object any) (any, error) {
 			if accessor, err := meta.Accessor(object); err == nil {

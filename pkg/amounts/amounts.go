@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -19,7 +21,8 @@ const Most = math.MaxInt64 / 1000
 // mostDigits and mostExponent are how long an amount may be written. 63 bits take 19 digits.
 const mostDigits, mostExponent = 32, 24
 
-// Bound replaces, in a pod, a node or a volume, all amounts beyond bounds. Other objects stay as they are.
+// Bound replaces all amounts beyond bounds: in a pod, a node, a volume or the claim of one, what storage has left, a claim
+// of devices, and what devices there are. Other objects stay as they are.
 func Bound(object any) {
 	switch object := object.(type) {
 	case *corev1.Pod:
@@ -34,6 +37,13 @@ func Bound(object any) {
 		bound(object.Spec.Resources.Limits)
 		bound(object.Status.Capacity)
 		bound(object.Status.AllocatedResources)
+	case *storagev1.CSIStorageCapacity:
+		boundOne(object.Capacity)
+		boundOne(object.MaximumVolumeSize)
+	case *resourcev1.ResourceClaim:
+		boundClaim(object)
+	case *resourcev1.ResourceSlice:
+		boundSlice(object)
 	}
 }
 
@@ -62,15 +72,29 @@ func boundRequirements(resources *corev1.ResourceRequirements) {
 	}
 }
 
-func bound(list corev1.ResourceList) {
+// bound bounds the amounts of a list, whatever names them.
+func bound[List ~map[Name]resource.Quantity, Name ~string](list List) {
 	for name, amount := range list {
-		if amount.IsZero() {
-			// 0e999999999 is nothing as well, and costs a second to say so.
-			list[name] = resource.Quantity{Format: amount.Format}
-		} else if beyond(&amount) {
-			list[name] = *resource.NewQuantity(int64(amount.Sign())*Most, amount.Format)
+		if boundOne(&amount) {
+			list[name] = amount
 		}
 	}
+}
+
+// boundOne bounds an amount, if there is one, and reports whether it is another one now.
+func boundOne(amount *resource.Quantity) bool {
+	switch {
+	case amount == nil:
+		return false
+	case amount.IsZero():
+		// 0e999999999 is nothing as well, and costs a second to say so.
+		*amount = resource.Quantity{Format: amount.Format}
+		return true
+	case beyond(amount):
+		*amount = *resource.NewQuantity(int64(amount.Sign())*Most, amount.Format)
+		return true
+	}
+	return false
 }
 
 // beyond reports whether an amount is written longer, or with a larger exponent, than anybody means. It does no arithmetic.

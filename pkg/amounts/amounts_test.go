@@ -2,12 +2,17 @@ package amounts
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 func TestBound(t *testing.T) {
@@ -90,6 +95,63 @@ func TestEveryAmountOfAnObjectIsBound(t *testing.T) {
 	}
 	Bound(nil)
 	Bound(&corev1.Service{})
+}
+
+// TestEveryAmountOfDevicesAndStorageIsBound fills each field there is of kinds of which the scheduler reads all: a field
+// that a new version of Kubernetes has is tried as well.
+func TestEveryAmountOfDevicesAndStorageIsBound(t *testing.T) {
+	for name, object := range map[string]any{
+		"claim": &resourcev1.ResourceClaim{}, "slice": &resourcev1.ResourceSlice{}, "storage": &storagev1.CSIStorageCapacity{},
+	} {
+		t.Run(name, func(t *testing.T) {
+			Bound(object) // with nothing in it
+			if filled := fill(reflect.ValueOf(object).Elem()); filled < 2 {
+				t.Fatalf("%d amounts to bound", filled)
+			}
+			Bound(object)
+			text, err := json.Marshal(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), "e9999999") || !strings.Contains(string(text), "9223372036854775") {
+				t.Errorf("amounts are left:\n%s", text)
+			}
+		})
+	}
+}
+
+// fill puts one element into each list and map of a value, and an amount beyond all bounds wherever one can be. It
+// returns how many.
+func fill(v reflect.Value) (filled int) {
+	if v.Type() == reflect.TypeFor[resource.Quantity]() {
+		v.Set(reflect.ValueOf(resource.MustParse("1e9999999")))
+		return 1
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		return fill(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		return fill(v.Index(0))
+	case reflect.Map:
+		element := reflect.New(v.Type().Elem()).Elem()
+		filled = fill(element)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.Zero(v.Type().Key()), element)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			switch field.Type {
+			case reflect.TypeFor[metav1.ObjectMeta](), reflect.TypeFor[metav1.TypeMeta](), reflect.TypeFor[metav1.Time](), reflect.TypeFor[*runtime.RawExtension](), reflect.TypeFor[runtime.RawExtension]():
+				continue // they hold no amounts
+			}
+			if field.IsExported() {
+				filled += fill(v.Field(i))
+			}
+		}
+	}
+	return filled
 }
 
 func BenchmarkBound(b *testing.B) {

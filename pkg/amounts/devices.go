@@ -1,0 +1,69 @@
+package amounts
+
+import (
+	resourcev1 "k8s.io/api/resource/v1"
+)
+
+// boundClaim bounds what users ask of devices, and what of it was allocated.
+func boundClaim(claim *resourcev1.ResourceClaim) {
+	requests := claim.Spec.Devices.Requests
+	for i := range requests {
+		if exactly := requests[i].Exactly; exactly != nil {
+			boundCapacity(exactly.Capacity)
+		}
+		for j := range requests[i].FirstAvailable {
+			boundCapacity(requests[i].FirstAvailable[j].Capacity)
+		}
+	}
+	if allocation := claim.Status.Allocation; allocation != nil {
+		for i := range allocation.Devices.Results {
+			bound(allocation.Devices.Results[i].ConsumedCapacity)
+		}
+	}
+}
+
+func boundCapacity(capacity *resourcev1.CapacityRequirements) {
+	if capacity != nil {
+		bound(capacity.Requests)
+	}
+}
+
+// boundSlice bounds what a driver says that the devices of a node have.
+func boundSlice(slice *resourcev1.ResourceSlice) {
+	for i := range slice.Spec.SharedCounters {
+		boundCounters(slice.Spec.SharedCounters[i].Counters)
+	}
+	for i := range slice.Spec.Devices {
+		device := &slice.Spec.Devices[i]
+		for j := range device.ConsumesCounters {
+			boundCounters(device.ConsumesCounters[j].Counters)
+		}
+		for name, capacity := range device.Capacity {
+			boundOne(&capacity.Value)
+			boundPolicy(capacity.RequestPolicy)
+			device.Capacity[name] = capacity
+		}
+	}
+}
+
+func boundCounters(counters map[string]resourcev1.Counter) {
+	for name, counter := range counters {
+		boundOne(&counter.Value)
+		counters[name] = counter
+	}
+}
+
+func boundPolicy(policy *resourcev1.CapacityRequestPolicy) {
+	if policy == nil {
+		return
+	}
+	boundOne(policy.Default)
+	for i := range policy.ValidValues {
+		boundOne(&policy.ValidValues[i])
+	}
+	if valid := policy.ValidRange; valid != nil {
+		boundOne(valid.Min)
+		boundOne(valid.Max)
+		boundOne(valid.Step)
+	}
+}
