@@ -61,7 +61,9 @@ func (f *Fence) Epoch() (epoch string, ok bool) {
 // election's LeaseDuration are as long as that. It may be much
 // shorter than RenewDeadline, for which a leader tries to renew: that two believe to lead does no harm here, as the API
 // server lets one bind. So a crash costs as little as takeover, and an API server that does not answer for longer than that
-// still deposes nobody: time in which those who stand by get no answer does not count either.
+// still deposes nobody: time in which those who stand by get no answer does not count either, up to two times. On an API
+// server that takes longer than two thirds of takeover for an answer, and up to half of RenewDeadline, which is also how
+// long kube-scheduler's client waits, taking over takes some answers more.
 func (f *Fence) Protect(election *leaderelection.LeaderElectionConfig, takeover time.Duration) error {
 	if takeover == 0 || takeover > election.LeaseDuration {
 		takeover = election.LeaseDuration
@@ -71,7 +73,9 @@ func (f *Fence) Protect(election *leaderelection.LeaderElectionConfig, takeover 
 			return fmt.Errorf("protecting the leader election: %s is %s, want more than the %s that a new leader waits", name, duration, Pause)
 		}
 	}
-	election.Lock = &lock{Interface: election.Lock, fence: f, takeover: takeover}
+	mine := &lock{Interface: election.Lock, fence: f, takeover: takeover}
+	mine.longest = max(mine.patience(), election.RenewDeadline/2)
+	election.Lock = mine
 	election.ReleaseOnCancel = true
 	return nil
 }

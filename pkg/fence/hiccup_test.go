@@ -169,3 +169,80 @@ func TestACrashCostsTheTakeover(t *testing.T) {
 		})
 	}
 }
+
+// slow is an API server that takes so long for each answer.
+func slow(answer time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error {
+		select {
+		case <-time.After(answer):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// TestASlowAPIServerGetsALeader has the leader vanish, and every answer to the one that stands by take long.
+func TestASlowAPIServerGetsALeader(t *testing.T) {
+	for answer, most := range map[time.Duration]time.Duration{
+		500 * time.Millisecond:  8 * time.Second,
+		1900 * time.Millisecond: 20 * time.Second, // and each pause between two reads makes it a silence
+		2500 * time.Millisecond: 25 * time.Second,
+		4500 * time.Millisecond: 45 * time.Second,
+	} {
+		t.Run(answer.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dead := record("a", 7)
+				dead.LeaseDurationSeconds = int(shipped.takeover.Seconds())
+				theirs := &lease{record: &dead, silent: slow(answer)}
+				ctx, stop := context.WithCancel(t.Context())
+				began := time.Now()
+				f, started, ended := contendWithin(ctx, t, theirs, "b", shipped)
+				select {
+				case <-started:
+				case <-time.After(5 * time.Minute):
+					t.Error("nobody leads after 5 minutes")
+				}
+				if took := time.Since(began); took > most {
+					t.Errorf("another leads after %s, want at most %s", took, most)
+				}
+				time.Sleep(5 * time.Minute)
+				select {
+				case <-ended:
+					t.Error("it has not kept the lease")
+				default:
+				}
+				if epoch, _ := f.Epoch(); epoch != "b/8" {
+					t.Errorf("the epoch is %q, want b/8", epoch)
+				}
+				stop()
+				<-ended
+			})
+		})
+	}
+}
+
+// TestASlowAPIServerKeepsItsLeader has every answer to both take long: who leads goes on to lead.
+func TestASlowAPIServerKeepsItsLeader(t *testing.T) {
+	for _, answer := range []time.Duration{1900 * time.Millisecond, 2500 * time.Millisecond, 4500 * time.Millisecond} {
+		t.Run(answer.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mine := &lease{silent: slow(answer)}
+				ctx, stop := context.WithCancel(t.Context())
+				_, started, ended := contendWithin(ctx, t, mine, "a", shipped)
+				<-started
+				_, startedB, endedB := contendWithin(ctx, t, mine, "b", shipped)
+				select {
+				case <-startedB:
+					t.Error("the one that stands by has taken over")
+				case <-ended:
+					t.Error("the leader has given up")
+				case <-time.After(10 * time.Minute):
+				}
+				stop()
+				<-ended
+				<-endedB
+			})
+		})
+	}
+}

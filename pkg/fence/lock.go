@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,22 +19,37 @@ type lock struct {
 	takeover time.Duration
 	// holder is who had the lease when it was read or written last. What is written next replaces that state.
 	holder string
-	// read is when the lease was read last, and silences is how often there was no answer for too long before that.
+	// longest is how long a request may take at most.
+	longest time.Duration
+	// within is how long the next request may take, 0 for patience.
+	within time.Duration
+	// read is when the lease was read last, and seen what it was. silences is how often, since it was that first, there was
+	// no answer for too long.
 	read     time.Time
+	seen     []byte
 	silences int
 }
 
-// patience is how long a request may take, and how long none need be answered before those who stand by begin to wait anew.
-// It leaves a leader that has heard nothing for so long the time for another try before others take over.
+// patience is how long a request may take on an API server that answers quickly, and how long none need be answered before
+// those who stand by begin to wait again. It leaves a leader that has heard nothing for so long the time for another try
+// before others take over.
 func (l *lock) patience() time.Duration { return l.takeover * 2 / 3 }
+
+// mostSilences is how often those who stand by begin to wait again for the same state of the lease. A leader that has not
+// renewed it between so many silences is dead, or can write as little as if it were: on an API server that takes longer
+// than patience for each answer there is such a silence before each, and nobody would ever take over.
+const mostSilences = 2
 
 var errNotOurs = errors.New("another process has the lease: it is not ours to release")
 
 // Get reads the Lease. The election does so when its own renewal was refused.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.patience())
-	defer cancel()
-	record, raw, err := l.Interface.Get(ctx)
+	var record *resourcelock.LeaderElectionRecord
+	var raw []byte
+	err := l.timed(ctx, func(ctx context.Context) (err error) {
+		record, raw, err = l.Interface.Get(ctx)
+		return err //nolint:wrapcheck // the election reads its kind
+	})
 	if err == nil {
 		l.holder = record.HolderIdentity
 		raw = l.asSeen(raw)
@@ -45,10 +61,14 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 }
 
 // asSeen returns a record as the election is to see it. An election takes a record that has not changed for too long for
-// that of a dead leader. After a silence of the API server the leader could not have changed it: then it is another one.
+// that of a dead leader. After a silence of the API server the leader could not have changed it: then it is another one,
+// but not for ever.
 func (l *lock) asSeen(raw []byte) []byte {
 	now := l.fence.clock.Now()
-	if !l.read.IsZero() && now.Sub(l.read) > l.patience() {
+	switch {
+	case !bytes.Equal(raw, l.seen):
+		l.seen, l.silences = slices.Clone(raw), 0
+	case now.Sub(l.read) > l.patience() && l.silences < mostSilences:
 		l.silences++
 	}
 	l.read = now
@@ -79,7 +99,7 @@ func (l *lock) write(ctx context.Context, record *resourcelock.LeaderElectionRec
 	}
 	// Those who stand by go by what the record says.
 	record.LeaseDurationSeconds = min(record.LeaseDurationSeconds, int(l.takeover/time.Second))
-	if err := l.within(ctx, record, write); err != nil {
+	if err := l.timed(ctx, func(ctx context.Context) error { return write(ctx, *record) }); err != nil {
 		return err
 	}
 	l.holder = record.HolderIdentity
@@ -91,11 +111,27 @@ func (l *lock) write(ctx context.Context, record *resourcelock.LeaderElectionRec
 	return nil
 }
 
-// within bounds a write, so that there is time for another one.
-func (l *lock) within(ctx context.Context, record *resourcelock.LeaderElectionRecord, write writeFunc) error {
-	ctx, cancel := context.WithTimeout(ctx, l.patience())
+// timed bounds a request. An API server that is slow gets twice as long as its last answer took; who stands by, and so has
+// nobody waiting for a request, finds out how slow it is by waiting twice as long after each that was not answered. A
+// leader gives up early instead, to have the time for another try.
+func (l *lock) timed(ctx context.Context, request func(context.Context) error) error {
+	limit := max(l.within, l.patience())
+	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return write(ctx, *record)
+	began := l.fence.clock.Now()
+	err := request(bounded)
+	switch took := l.fence.clock.Since(began); {
+	case err == nil:
+		l.within = min(2*took, l.longest)
+	case bounded.Err() != nil && ctx.Err() == nil && !l.leads():
+		l.within = min(2*limit, l.longest)
+	}
+	return err
+}
+
+func (l *lock) leads() bool {
+	_, leads := l.fence.Epoch()
+	return leads
 }
 
 // release empties the lease. The election reads the lease first, but decides by what it remembers whether it leads: a
@@ -104,7 +140,7 @@ func (l *lock) release(ctx context.Context, record *resourcelock.LeaderElectionR
 	if l.holder != l.Identity() {
 		return errNotOurs
 	}
-	return l.within(ctx, record, write)
+	return l.timed(ctx, func(ctx context.Context) error { return write(ctx, *record) })
 }
 
 // pause lets [Pause] go by. The election is told of its success only then, so that nothing is decided before. When the
