@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
-	"g8s.host/gpu-scheduler/pkg/explain/ask"
+	explainclient "g8s.host/gpu-scheduler/pkg/explain/client"
 )
 
 // schedulerOptions say where the scheduler serves its records.
-type schedulerOptions struct{ ask.Options }
+type schedulerOptions struct{ explainclient.Options }
 
 func (o *schedulerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Address, "scheduler", "", "Address of the scheduler's explanations, such as https://localhost:10260. "+
@@ -40,7 +40,7 @@ func (o *whyOptions) records(ctx context.Context, facts *diagnosis.Facts) error 
 	if err != nil {
 		return err
 	}
-	scheduler, err := ask.New(config, o.scheduler.Options)
+	scheduler, err := explainclient.New(config, o.scheduler.Options)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/explain"
-	"g8s.host/gpu-scheduler/pkg/explain/ask"
+	explainclient "g8s.host/gpu-scheduler/pkg/explain/client"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
@@ -66,7 +66,7 @@ func TestWhyIsWrittenForPeople(t *testing.T) {
 }
 
 func TestSchedulersAreNamedByAnAddressThatIsSafe(t *testing.T) {
-	for name, options := range map[string]ask.Options{
+	for name, options := range map[string]explainclient.Options{
 		"no encryption": {Address: "http://localhost:10260"}, "no address": {Address: "localhost"},
 		"a contradiction": {Address: "https://localhost", CA: "ca.crt", Insecure: true},
 	} {

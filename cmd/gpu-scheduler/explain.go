@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/explain"
-	"g8s.host/gpu-scheduler/pkg/explain/serve"
+	explainserver "g8s.host/gpu-scheduler/pkg/explain/server"
 )
 
 // explanations are the records of why pods are where they are, and where they are served. kube-scheduler lets nobody
@@ -57,7 +57,7 @@ func (e *explanations) serve(ctx context.Context, cc *config.CompletedConfig) er
 	}
 	serving := *cc.SecureServing
 	serving.Listener = listener
-	handler := guarded(serve.Handler(e.recorder, leaderOf(cc)), cc)
+	handler := guarded(explainserver.Handler(e.recorder, leaderOf(cc)), cc)
 	if _, _, err := serving.Serve(handler, shutdownTimeout, ctx.Done()); err != nil {
 		return fmt.Errorf("serving explanations: %w", err)
 	}
@@ -77,7 +77,7 @@ func guarded(handler http.Handler, cc *config.CompletedConfig) http.Handler {
 
 // leaderOf asks the lease who leads. It is asked only when there is no record to give. The lock of the election would
 // remember what it reads, and is the election's alone.
-func leaderOf(cc *config.CompletedConfig) serve.Leader {
+func leaderOf(cc *config.CompletedConfig) explainserver.Leader {
 	if cc.LeaderElection == nil {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
-	"g8s.host/gpu-scheduler/pkg/explain/ask"
+	explainclient "g8s.host/gpu-scheduler/pkg/explain/client"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/server/access"
 )
@@ -69,7 +69,7 @@ func (s *Server) record(ctx context.Context, facts *diagnosis.Facts) error {
 	if err != nil {
 		return err
 	}
-	err = caller.MayGet(ctx, ask.Path(facts.Job.Namespace, ""))
+	err = caller.MayGet(ctx, explainclient.Path(facts.Job.Namespace, ""))
 	if errors.As(err, new(*access.DeniedError)) {
 		facts.Hide(diagnosis.UnreadRecords)
 		return nil

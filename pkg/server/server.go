@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"g8s.host/gpu-scheduler/pkg/explain/ask"
+	explainclient "g8s.host/gpu-scheduler/pkg/explain/client"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/server/access"
 )
@@ -35,7 +35,7 @@ type Options struct {
 	// Prometheus is the URL of the Prometheus that has the metrics of GPUs, "" for none.
 	Prometheus string
 	// Scheduler is where the scheduler serves its records; no Address for none.
-	Scheduler ask.Options
+	Scheduler explainclient.Options
 	// Audiences are those a token must be for; none means the API server's own.
 	Audiences []string
 	// ReviewTTL is how long a token or a right may still be seen to work after the cluster takes it away, in requests and
@@ -104,7 +104,7 @@ type Server struct {
 	// own reads with the identity of the server: for the mirror, and for the readiness of the API server.
 	own kubernetes.Interface
 	// scheduler reads its records with the identity of the server; nil if it is not known where they are.
-	scheduler *ask.Client
+	scheduler *explainclient.Client
 	mirror    *mirror
 	leader    leaderOfScheduler
 	budgets   *budgets
@@ -139,7 +139,7 @@ func New(config *rest.Config, options Options) (*Server, error) {
 	s.open = newOpenStreams(options.Streams)
 	s.output = newLimiter(outputRate, outputBurst)
 	if options.Scheduler.Address != "" {
-		if s.scheduler, err = ask.New(config, options.Scheduler); err != nil {
+		if s.scheduler, err = explainclient.New(config, options.Scheduler); err != nil {
 			return nil, err
 		}
 	}

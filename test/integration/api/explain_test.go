@@ -15,22 +15,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"g8s.host/gpu-scheduler/pkg/explain"
-	"g8s.host/gpu-scheduler/pkg/explain/ask"
-	"g8s.host/gpu-scheduler/pkg/explain/serve"
+	explainclient "g8s.host/gpu-scheduler/pkg/explain/client"
+	explainserver "g8s.host/gpu-scheduler/pkg/explain/server"
 	"g8s.host/gpu-scheduler/pkg/server"
 )
 
 // TestExplainHasTheSchedulersRecords of the job's own pods, for callers who could read them from the scheduler.
 func TestExplainHasTheSchedulersRecords(t *testing.T) {
 	recorder := explain.NewRecorder(explain.DefaultLimits)
-	scheduler := httptest.NewTLSServer(serve.Handler(recorder, nil))
+	scheduler := httptest.NewTLSServer(explainserver.Handler(recorder, nil))
 	defer scheduler.Close()
 	authority := filepath.Join(t.TempDir(), "ca.crt")
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: scheduler.Certificate().Raw})
 	if err := os.WriteFile(authority, block, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a := start(t, server.Options{Scheduler: ask.Options{Address: scheduler.URL, CA: authority}})
+	a := start(t, server.Options{Scheduler: explainclient.Options{Address: scheduler.URL, CA: authority}})
 	a.create("explained", training("explained"))
 	var pod *corev1.Pod
 	a.eventually("the pod of the job", func() bool {

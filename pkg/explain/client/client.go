@@ -1,7 +1,7 @@
-// Package ask reads the records of schedulers, which package serve serves, for those who explain placements to users.
+// Package client reads the records of schedulers, which package server serves, for those who explain placements to users.
 //
 // Only the leader has records, and nothing tells from outside which process that is: all that are known are asked.
-package ask
+package client
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"g8s.host/gpu-scheduler/pkg/explain"
-	"g8s.host/gpu-scheduler/pkg/explain/serve"
+	"g8s.host/gpu-scheduler/pkg/explain/server"
 )
 
 // Options say where schedulers serve their records.
@@ -73,7 +73,7 @@ func New(config *rest.Config, o Options) (*Client, error) {
 // Path is where the records of a job's pods are; of all pods of a namespace for the job "". The right to get it is the
 // right to read them.
 func Path(namespace, job string) string {
-	path := serve.Root + "pods/" + url.PathEscape(namespace) + "/"
+	path := server.Root + "pods/" + url.PathEscape(namespace) + "/"
 	if job != "" {
 		path += "?job=" + url.QueryEscape(job)
 	}
@@ -125,18 +125,18 @@ func decode(response *http.Response) ([]explain.Record, error) {
 	body := json.NewDecoder(io.LimitReader(response.Body, mostRead))
 	switch response.StatusCode {
 	case http.StatusOK:
-		var answer serve.List
+		var answer server.List
 		if err := body.Decode(&answer); err != nil {
 			return nil, fmt.Errorf("reading the scheduler's answer: %w", err)
 		}
 		return answer.Items, nil
 	case http.StatusServiceUnavailable:
-		var failure serve.Failure
+		var failure server.Failure
 		if err := body.Decode(&failure); err == nil && failure.Leader != "" {
 			return nil, fmt.Errorf("%s, which is %s", failure.Error, failure.Leader)
 		}
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, fmt.Errorf("you may not read %s* there: ask the administrators for the ClusterRole g8s:explain-reader", serve.Root)
+		return nil, fmt.Errorf("you may not read %s* there: ask the administrators for the ClusterRole g8s:explain-reader", server.Root)
 	}
 	return nil, fmt.Errorf("the scheduler answers %s", response.Status)
 }

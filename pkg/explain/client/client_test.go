@@ -1,4 +1,4 @@
-package ask
+package client
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"g8s.host/gpu-scheduler/pkg/explain"
-	"g8s.host/gpu-scheduler/pkg/explain/serve"
+	"g8s.host/gpu-scheduler/pkg/explain/server"
 )
 
 func TestJob(t *testing.T) {
@@ -25,8 +25,8 @@ func TestJob(t *testing.T) {
 		want   []explain.Record
 		says   string
 	}{
-		"the leader answers":      {status: http.StatusOK, body: serve.List{Items: records}, want: records},
-		"a standby names it":      {status: http.StatusServiceUnavailable, body: serve.Failure{Error: "ask the leader", Leader: "b_1"}, says: "which is b_1"},
+		"the leader answers":      {status: http.StatusOK, body: server.List{Items: records}, want: records},
+		"a standby names it":      {status: http.StatusServiceUnavailable, body: server.Failure{Error: "ask the leader", Leader: "b_1"}, says: "which is b_1"},
 		"the user may not ask":    {status: http.StatusForbidden, body: "no", says: "g8s:explain-reader"},
 		"the server is something": {status: http.StatusTeapot, body: "no", says: "418"},
 		"the answer is something": {status: http.StatusOK, body: "no", says: "reading the scheduler's answer"},

@@ -1,4 +1,4 @@
-// Package serve answers questions about placements over HTTP, in JSON:
+// Package server answers questions about placements over HTTP, in JSON:
 //
 //	GET /explain/v1/pods/{namespace}/{name}      the record of one pod
 //	GET /explain/v1/pods/{namespace}/?job={job}  those of a job, or of the namespace: {"items": [...]}
@@ -6,7 +6,7 @@
 // Only the leader places pods, so only the leader has records. A standby answers 503 and names the leader. The path
 // has the namespace first, so that a nonResourceURL such as /explain/v1/pods/team-a/* grants those of one namespace.
 // Who asks, and whether they may, is decided before the handler.
-package serve
+package server
 
 import (
 	"context"
@@ -35,34 +35,34 @@ type List struct {
 	Items []explain.Record `json:"items"`
 }
 
-type server struct {
+type handler struct {
 	recorder *explain.Recorder
 	leader   Leader
 }
 
 // Handler serves the records of a recorder. A nil leader means that there is no election, and this process leads.
 func Handler(recorder *explain.Recorder, leader Leader) http.Handler {
-	s := &server{recorder: recorder, leader: leader}
+	h := &handler{recorder: recorder, leader: leader}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+Root+"pods/{namespace}/{name}", s.pod)
-	mux.HandleFunc("GET "+Root+"pods/{namespace}/{$}", s.list)
+	mux.HandleFunc("GET "+Root+"pods/{namespace}/{name}", h.pod)
+	mux.HandleFunc("GET "+Root+"pods/{namespace}/{$}", h.list)
 	return mux
 }
 
-func (s *server) pod(w http.ResponseWriter, r *http.Request) {
+func (h *handler) pod(w http.ResponseWriter, r *http.Request) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
-	record, ok := s.recorder.Pod(namespace, name)
+	record, ok := h.recorder.Pod(namespace, name)
 	if !ok {
-		s.missing(w, r, fmt.Sprintf("no attempt to place pod %s/%s is on record", namespace, name))
+		h.missing(w, r, fmt.Sprintf("no attempt to place pod %s/%s is on record", namespace, name))
 		return
 	}
 	reply(w, http.StatusOK, record)
 }
 
-func (s *server) list(w http.ResponseWriter, r *http.Request) {
-	items := s.recorder.Pods(r.PathValue("namespace"), r.URL.Query().Get("job"))
+func (h *handler) list(w http.ResponseWriter, r *http.Request) {
+	items := h.recorder.Pods(r.PathValue("namespace"), r.URL.Query().Get("job"))
 	if len(items) == 0 {
-		if identity, here := s.leading(r); !here {
+		if identity, here := h.leading(r); !here {
 			standby(w, identity)
 			return
 		}
@@ -72,8 +72,8 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) {
 }
 
 // missing tells a pod that is not known from a process that cannot know any.
-func (s *server) missing(w http.ResponseWriter, r *http.Request, text string) {
-	if identity, here := s.leading(r); !here {
+func (h *handler) missing(w http.ResponseWriter, r *http.Request, text string) {
+	if identity, here := h.leading(r); !here {
 		standby(w, identity)
 		return
 	}
@@ -81,11 +81,11 @@ func (s *server) missing(w http.ResponseWriter, r *http.Request, text string) {
 }
 
 // leading takes a process that cannot ask who leads for a standby: it could not place pods either.
-func (s *server) leading(r *http.Request) (identity string, here bool) {
-	if s.leader == nil {
+func (h *handler) leading(r *http.Request) (identity string, here bool) {
+	if h.leader == nil {
 		return "", true
 	}
-	identity, here, err := s.leader(r.Context())
+	identity, here, err := h.leader(r.Context())
 	return identity, here && err == nil
 }
 
