@@ -13,8 +13,7 @@ import (
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/cyclestate"
-	"g8s.host/gpu-scheduler/pkg/explain/cycle"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -111,7 +110,7 @@ func exampleScores(t *testing.T, gpus int64) []string {
 	if _, status := bed.RunScorePlugins(t.Context(), state, pod, list); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	scores, err := cyclestate.Read[*cycle.Scores](state, cycle.ScoresKey)
+	scores, err := cycle.Read[*cycle.Scores](state, cycle.ScoresKey)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func churned(t *testing.T, small ...*corev1.Node) *cluster {
 		nodes = append(nodes, gpuNode(fmt.Sprintf("n%03d", i), "pcie"))
 	}
 	c := newCluster(t, nodes...)
-	plugins.Attach(c.scheduler, plugins.Options{})
+	plugins.Wrap(c.scheduler, plugins.Options{})
 	informer := c.scheduler.Profiles[names.SchedulerName].SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer()
 	settle := func(generation int) {
 		for i, node := range nodes {

@@ -21,7 +21,7 @@ import (
 func withWaiting(t testing.TB, count int) *cluster {
 	t.Helper()
 	c := newCluster(t, gpuNode("a", "pcie"))
-	plugins.Attach(c.scheduler, plugins.Options{})
+	plugins.Wrap(c.scheduler, plugins.Options{})
 	q, logger := c.scheduler.SchedulingQueue, klog.Background()
 	for i := range count {
 		q.Add(logger, pod(fmt.Sprint("w", i), "1", "4").SchedulerName(names.SchedulerName).UID(fmt.Sprint("w", i)).Obj())

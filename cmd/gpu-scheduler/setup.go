@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"g8s.host/gpu-scheduler/pkg/amounts"
-	"g8s.host/gpu-scheduler/pkg/attempt"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/fence"
 	"g8s.host/gpu-scheduler/pkg/liveness"
 	"g8s.host/gpu-scheduler/plugins"
@@ -31,7 +31,7 @@ func setup(
 		logger.Info("Another scheduler leads, this one ends")
 		stop()
 	})
-	dependencies.Epoch, dependencies.Attempts = leadership.Epoch, &attempt.Counter{}
+	dependencies.Epoch, dependencies.Attempts = leadership.Epoch, &cycle.Attempts{}
 	completed, scheduler, err := app.Setup(ctx, o, append(withPlugins(dependencies), more...)...)
 	if err != nil {
 		return nil, nil, err
@@ -40,7 +40,7 @@ func setup(
 		return nil, nil, err
 	}
 	loop := &liveness.Loop{}
-	plugins.Attach(scheduler, plugins.Options{Gate: dependencies.Gate, Attempts: dependencies.Attempts, Loop: loop})
+	plugins.Wrap(scheduler, plugins.Options{Gate: dependencies.Gate, Attempts: dependencies.Attempts, Loop: loop})
 	leading.watch(ctx, stop, scheduler, loop)
 	if completed.LeaderElection == nil {
 		logger.Info("Leader election is off: where manifests/policy is installed, the API server refuses every binding (docs/failover.md)")

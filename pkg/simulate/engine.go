@@ -20,7 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 	"k8s.io/utils/ptr"
 
-	"g8s.host/gpu-scheduler/pkg/attempt"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
@@ -34,7 +34,7 @@ type engine struct {
 	nodes     toolscache.Indexer
 	pods      toolscache.Indexer
 	api       *apiServer
-	attempts  attempt.Counter
+	attempts  cycle.Attempts
 	explain   *explain.Recorder // nil records nothing
 	// nominations are of pods for whom others make room.
 	nominations *nominations
@@ -68,7 +68,7 @@ func newEngine(ctx context.Context, cfg *config.KubeSchedulerConfiguration, clus
 	for _, profile := range e.scheduler.Profiles {
 		profile.SetPodNominator(e.nominations)
 	}
-	plugins.Attach(e.scheduler, plugins.Options{Seed: uint64(options.Seed)}) //nolint:gosec // any bits will do
+	plugins.Wrap(e.scheduler, plugins.Options{Seed: uint64(options.Seed)}) //nolint:gosec // any bits will do
 	e.nodes, e.pods = e.informers.Core().V1().Nodes().Informer().GetIndexer(), e.informers.Core().V1().Pods().Informer().GetIndexer()
 	return e, e.load(cluster)
 }

@@ -10,7 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/cyclestate"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
@@ -20,7 +20,7 @@ func (p *Plugin) Bind(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("binding to node %s: %w", nodeName, err))
 	}
-	if place, err := cyclestate.Read[*decision](cs, stateKey); err == nil {
+	if place, err := cycle.Read[*decision](cs, stateKey); err == nil {
 		annotations[names.AnnotationDecision] = place.String()
 	}
 	klog.FromContext(ctx).V(4).Info("Binding pod", "pod", klog.KObj(pod), "node", klog.KRef("", nodeName),

@@ -20,8 +20,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
-	"g8s.host/gpu-scheduler/pkg/attempt"
 	"g8s.host/gpu-scheduler/pkg/backpressure"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
@@ -46,7 +46,7 @@ type Dependencies struct {
 	Gate *backpressure.Gate
 	// Attempts numbers scheduling attempts, and knows what of the changes of pods they could see. nil has numbers of its
 	// own, and sees the pod alone.
-	Attempts *attempt.Counter
+	Attempts *cycle.Attempts
 }
 
 // Plugin chooses cards and binds pods for one scheduler profile.
@@ -72,7 +72,7 @@ func (d *decision) String() string { return strconv.FormatInt(d.attempt, 10) + "
 // Factory returns what builds the plugin for each profile.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	if deps.Attempts == nil {
-		deps.Attempts = &attempt.Counter{}
+		deps.Attempts = &cycle.Attempts{}
 	}
 	return func(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		if err := deps.Ledger.Follow(ctx, handle); err != nil {

@@ -22,10 +22,9 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"g8s.host/gpu-scheduler/pkg/cyclestate"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/explain"
-	"g8s.host/gpu-scheduler/pkg/explain/cycle"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
@@ -125,7 +124,7 @@ func (p *Plugin) PostBind(_ context.Context, state fwk.CycleState, pod *corev1.P
 	attempt := explain.Attempt{Time: p.Now(), Result: explain.Placed, Node: node}
 	attempt.Devices, attempt.DevicesReason = p.Cards.Chosen(pod.UID, node)
 	// There are no scores when only one node could take the pod.
-	if scores, err := cyclestate.Read[*cycle.Scores](state, cycle.ScoresKey); err == nil {
+	if scores, err := cycle.Read[*cycle.Scores](state, cycle.ScoresKey); err == nil {
 		attempt.Feasible, attempt.Candidates = scores.Len(), upTo(node, scores.Best(explain.MaxCandidates))
 	}
 	p.Recorder.Record(pod, attempt)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"g8s.host/gpu-scheduler/pkg/shortlist"
+	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 )
 
 // indexUpdates counts the updates of indices of nodes. It is one for all informers of the process, since an index

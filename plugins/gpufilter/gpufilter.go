@@ -22,9 +22,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
-	"g8s.host/gpu-scheduler/pkg/cyclestate"
+	"g8s.host/gpu-scheduler/pkg/cycle"
+	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 	"g8s.host/gpu-scheduler/pkg/devices"
-	"g8s.host/gpu-scheduler/pkg/shortlist"
 )
 
 // Name is the plugin's name in the scheduler configuration.
@@ -99,7 +99,7 @@ func (*Plugin) Name() string { return Name }
 
 // PreFilter reads the pod once and returns the nodes of its pool and type. It skips pods that neither ask
 // for GPUs nor name a pool or type, and refuses a pod whose request cannot be read.
-func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	demand, err := demandOf(pod)
 	if err != nil {
 		podRejections.WithLabelValues(labelMalformed).Inc()
@@ -108,7 +108,7 @@ func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.
 	if demand.isEmpty() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	cycle.Write(stateKey, &state{demand: demand})
+	cs.Write(stateKey, &state{demand: demand})
 	types := p.rules.typesFor(demand)
 	cell, err := p.cells.of(demand.Pool, types)
 	if err != nil {
@@ -119,7 +119,7 @@ func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.
 		podRejections.WithLabelValues(labelNoCandidates).Inc()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.nodes.explainNone(demand.Pool, types))
 	}
-	if first, err := p.first(cycle, &demand, cell, nodes); err != nil {
+	if first, err := p.first(cs, &demand, cell, nodes); err != nil {
 		return nil, fwk.AsStatus(err)
 	} else if len(first) > 0 {
 		return &fwk.PreFilterResult{NodeNames: first}, nil
@@ -132,11 +132,11 @@ func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.
 
 // first returns the nodes of the cell to look at first, where the scheduler looks at the others if need be; none to
 // look at all of them. Pods without cards are not ranked: their slices are counted by Kubernetes alone.
-func (p *Plugin) first(cycle fwk.CycleState, d *demand, cell *shortlist.Cell, nodes []fwk.NodeInfo) (sets.Set[string], error) {
+func (p *Plugin) first(cs fwk.CycleState, d *demand, cell *shortlist.Cell, nodes []fwk.NodeInfo) (sets.Set[string], error) {
 	if !d.Cards.NeedsCards() {
 		return nil, nil
 	}
-	return shortlist.Open(cycle).Take(shortlist.Question{Cell: cell, Nodes: nodes,
+	return shortlist.Open(cs).Take(shortlist.Question{Cell: cell, Nodes: nodes,
 		// Pods that are nominated to a node are not counted here; Filter counts them.
 		Fits: func(node fwk.NodeInfo) bool { return p.judge(d, node) == fits },
 	})
@@ -147,8 +147,8 @@ func (p *Plugin) first(cycle fwk.CycleState, d *demand, cell *shortlist.Cell, no
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter rejects a node that is not of the pod's pool and type, or has not the cards for it.
-func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	s, err := stateOf(cycle, pod)
+func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	s, err := stateOf(cs, pod)
 	if err != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
@@ -162,8 +162,8 @@ func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod
 
 // stateOf returns what PreFilter read from the pod. The classic configuration enables the plugin at filter
 // alone; then there is no such state, and the pod is read anew for each node.
-func stateOf(cycle fwk.CycleState, pod *corev1.Pod) (*state, error) {
-	if s, err := cyclestate.Read[*state](cycle, stateKey); err == nil {
+func stateOf(cs fwk.CycleState, pod *corev1.Pod) (*state, error) {
+	if s, err := cycle.Read[*state](cs, stateKey); err == nil {
 		return s, nil
 	}
 	demand, err := demandOf(pod)

@@ -26,7 +26,7 @@ import (
 //   - an update of the pod itself may change its pool or types. An update of its annotations alone is
 //     reported only to those who register the general Update.
 //
-// An update of a pod on a node changes none of this, but if it names other cards; plugins.Attach reports that as the pod
+// An update of a pod on a node changes none of this, but if it names other cards; plugins.Wrap reports that as the pod
 // leaving.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	nodeEvents := fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation

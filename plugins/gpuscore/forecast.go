@@ -10,9 +10,9 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 	"g8s.host/gpu-scheduler/pkg/gpu"
-	"g8s.host/gpu-scheduler/pkg/shortlist"
 )
 
 // forecast is which pods are to be expected in each pool, and what that makes of free cards. It never changes.
@@ -148,7 +148,7 @@ func (f *forecaster) next(handle fwk.Handle, devices Devices, now occasion) (*fo
 		return nil, err
 	}
 	due := f.pace.DueAt(now.number, f.register.asking) || f.current == nil
-	if !due && shortlist.SameList(nodes, f.nodes) && (now.pool == "" || f.current.pools[now.pool] != nil) {
+	if !due && cycle.SameNodes(nodes, f.nodes) && (now.pool == "" || f.current.pools[now.pool] != nil) {
 		return f.current, nil
 	}
 	f.nodes = nodes

@@ -26,11 +26,9 @@ import (
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/attempt"
-	"g8s.host/gpu-scheduler/pkg/cyclestate"
-	"g8s.host/gpu-scheduler/pkg/explain/cycle"
+	"g8s.host/gpu-scheduler/pkg/cycle"
+	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 	"g8s.host/gpu-scheduler/pkg/gpu"
-	"g8s.host/gpu-scheduler/pkg/shortlist"
 )
 
 // Name is the plugin's name in the scheduler configuration.
@@ -59,7 +57,7 @@ type Dependencies struct {
 	// Devices is nil where cards are only counted; then labels say how they are connected.
 	Devices Devices
 	// Attempts numbers scheduling attempts. nil has numbers of its own.
-	Attempts *attempt.Counter
+	Attempts *cycle.Attempts
 	// Now is the clock, time.Now if it is nil.
 	Now func() time.Time
 }
@@ -106,7 +104,7 @@ func (s *state) Clone() fwk.StateData { return s }
 // Factory returns what builds the plugin for each profile.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	if deps.Attempts == nil {
-		deps.Attempts = &attempt.Counter{}
+		deps.Attempts = &cycle.Attempts{}
 	}
 	if deps.Now == nil {
 		deps.Now = time.Now
@@ -209,7 +207,7 @@ func (p *Plugin) explain(cs fwk.CycleState, s *state, nodes int) {
 // stateOf returns what PreScore read. The classic configuration enables the plugin at score alone; then there is no
 // such state, and the pod is read anew for each node.
 func (p *Plugin) stateOf(cs fwk.CycleState, pod *corev1.Pod) (*state, error) {
-	if s, err := cyclestate.Read[*state](cs, stateKey); err == nil {
+	if s, err := cycle.Read[*state](cs, stateKey); err == nil {
 		return s, nil
 	}
 	return p.stateFor(pod)

@@ -16,9 +16,8 @@ import (
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/cyclestate"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/explain"
-	"g8s.host/gpu-scheduler/pkg/explain/cycle"
 )
 
 func newHandle(t testing.TB) fwk.Handle {
@@ -223,7 +222,7 @@ func TestScoresAreLeftForTheExplanation(t *testing.T) {
 		if _, status := plugin.(*Plugin).Score(t.Context(), cs, pod, node); !status.IsSuccess() {
 			t.Fatal(status)
 		}
-		scores, err := cyclestate.Read[*cycle.Scores](cs, cycle.ScoresKey)
+		scores, err := cycle.Read[*cycle.Scores](cs, cycle.ScoresKey)
 		if err != nil {
 			return nil
 		}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/cyclestate"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
@@ -68,7 +68,7 @@ func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 	if node.Node() == nil || cardsInUse(node) {
 		return nil
 	}
-	s, err := cyclestate.Read[*state](cs, stateKey)
+	s, err := cycle.Read[*state](cs, stateKey)
 	if err != nil || s.keep == nil || pod.Status.NominatedNodeName == node.Node().Name || !p.worthKeeping(s.keep, node) {
 		return nil
 	}

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/cycle"
+	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 	"g8s.host/gpu-scheduler/pkg/explain"
-	"g8s.host/gpu-scheduler/pkg/explain/cycle"
-	"g8s.host/gpu-scheduler/pkg/shortlist"
 )
 
 // listed is how many nodes a short list has room for. One is enough as long as it can take the pod; the rest is for

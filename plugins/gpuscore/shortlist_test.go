@@ -3,7 +3,7 @@ package gpuscore
 import (
 	"testing"
 
-	"g8s.host/gpu-scheduler/pkg/shortlist"
+	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 )
 
 // TestAKindEndsThoseOfThePast: what is remembered of a kind is dropped once no pod can be of that kind any more.

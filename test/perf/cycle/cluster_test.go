@@ -79,7 +79,7 @@ func newCluster(tb testing.TB, fleet perf.Fleet, s setup) *cluster {
 		tb.Fatal(err)
 	}
 	if s.list {
-		plugins.Attach(sched, plugins.Options{})
+		plugins.Wrap(sched, plugins.Options{})
 	}
 	for _, node := range nodes {
 		if err := factory.Core().V1().Nodes().Informer().GetIndexer().Add(node); err != nil {

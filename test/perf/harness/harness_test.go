@@ -5,7 +5,7 @@
 //		../../../manifests/scheduler/scheduler-config.yaml -data-items-dir /tmp/out
 //
 // scheduler_perf runs the API server and the scheduler in one process, and builds the scheduler itself: what
-// cmd/gpu-scheduler adds to one (plugins.Attach) is not in its figures, the plugins are. `make bench` runs it for both
+// cmd/gpu-scheduler adds to one (plugins.Wrap) is not in its figures, the plugins are. `make bench` runs it for both
 // configurations in turns and reports what it wrote.
 package harness
 

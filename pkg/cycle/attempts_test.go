@@ -1,4 +1,4 @@
-package attempt
+package cycle
 
 import (
 	"testing"
@@ -7,22 +7,22 @@ import (
 )
 
 func TestAnAttemptIsCountedOnce(t *testing.T) {
-	var counter Counter
+	var attempts Attempts
 	first, second := framework.NewCycleState(), framework.NewCycleState()
-	if a, again, b := counter.Of(first), counter.Of(first.Clone()), counter.Of(second); a != 1 || again != 1 || b != 2 {
+	if a, again, b := attempts.Of(first), attempts.Of(first.Clone()), attempts.Of(second); a != 1 || again != 1 || b != 2 {
 		t.Errorf("numbers %d, %d and %d, want 1, 1 and 2", a, again, b)
 	}
-	counter.Set(41)
-	if n := counter.Of(framework.NewCycleState()); n != 42 {
+	attempts.Set(41)
+	if n := attempts.Of(framework.NewCycleState()); n != 42 {
 		t.Errorf("number %d, want 42", n)
 	}
-	if n := counter.Of(first); n != 1 {
+	if n := attempts.Of(first); n != 1 {
 		t.Errorf("number %d, want 1, as before", n)
 	}
 }
 
-func TestAHorizonOnlyMovesOn(t *testing.T) {
-	var horizon Horizon
+func TestARevisionOnlyMovesOn(t *testing.T) {
+	var revision Revision
 	for i, step := range []struct{ reach, want string }{
 		{"", ""},
 		{"0", ""},
@@ -32,8 +32,8 @@ func TestAHorizonOnlyMovesOn(t *testing.T) {
 		{"98", "100"},
 		{"", "100"},
 	} {
-		horizon.Reach(step.reach)
-		if got := horizon.Version(); got != step.want {
+		revision.Reach(step.reach)
+		if got := revision.Version(); got != step.want {
 			t.Errorf("step %d: %q after %q, want %q", i, got, step.reach, step.want)
 		}
 	}

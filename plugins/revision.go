@@ -9,14 +9,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 
-	"g8s.host/gpu-scheduler/pkg/attempt"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
-// watchHorizon has a scheduler note, with each snapshot that it decides on, the last change of a pod that is in it. What
+// watchRevision has a scheduler note, with each snapshot that it decides on, the last change of a pod that is in it. What
 // the informer says of itself will not do: it hands changes on before it counts them, and the scheduler takes them in
 // when it comes to it, on a busy machine dozens later. One goroutine feeds both cache and queue, in order.
-func watchHorizon(sched *scheduler.Scheduler, snapshot *attempt.Horizon) {
-	taken := &attempt.Horizon{}
+func watchRevision(sched *scheduler.Scheduler, snapshot *cycle.Revision) {
+	taken := &cycle.Revision{}
 	sched.Cache = &watchedCache{Cache: sched.Cache, taken: taken, snapshot: snapshot}
 	sched.SchedulingQueue = watchedQueue{SchedulingQueue: sched.SchedulingQueue, taken: taken}
 }
@@ -24,7 +24,7 @@ func watchHorizon(sched *scheduler.Scheduler, snapshot *attempt.Horizon) {
 // watchedCache knows the last change of a pod on a node that it was told of.
 type watchedCache struct {
 	cache.Cache
-	taken, snapshot *attempt.Horizon
+	taken, snapshot *cycle.Revision
 	// mu keeps a snapshot from coming between a change and its note.
 	mu sync.Mutex
 }
@@ -65,7 +65,7 @@ func (c *watchedCache) UpdateSnapshot(logger klog.Logger, snapshot *cache.Snapsh
 // while it looks through those who wait.
 type watchedQueue struct {
 	queue.SchedulingQueue
-	taken *attempt.Horizon
+	taken *cycle.Revision
 }
 
 // Add implements queue.SchedulingQueue.

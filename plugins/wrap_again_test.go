@@ -68,7 +68,7 @@ func TestAPodIsTriedAgainWhereTheListMayBeToBlame(t *testing.T) {
 				attempts++
 				return schedule(ctx, f, cs, pod)
 			}
-			plugins.Attach(c.scheduler, plugins.Options{})
+			plugins.Wrap(c.scheduler, plugins.Options{})
 			c.put(pod("x", "60", "4"), "n00")
 			if node, err := c.try(tc.pod.Obj()); (err == nil) != tc.placed || attempts != tc.attempts {
 				t.Errorf("%d attempts placed it on %q, %v; want %d attempts, placed: %v", attempts, node, err, tc.attempts, tc.placed)

@@ -16,9 +16,8 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/backpressure"
-	"g8s.host/gpu-scheduler/pkg/cyclestate"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/explain"
-	"g8s.host/gpu-scheduler/pkg/explain/cycle"
 	"g8s.host/gpu-scheduler/plugins"
 )
 
@@ -31,7 +30,7 @@ func TestAShortListCostsNoScore(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			nodes := randomNodes(r, 60)
 			narrow, wide := newCluster(t, nodes...), newCluster(t, nodes...)
-			plugins.Attach(narrow.scheduler, plugins.Options{})
+			plugins.Wrap(narrow.scheduler, plugins.Options{})
 			failed := 0
 			for i := range pods {
 				pod := randomPod(r, i)
@@ -68,7 +67,7 @@ func (c *cluster) attempt(pod *corev1.Pod) (fwk.CycleState, string, error) {
 // values returns what each node that can take the pod is worth to it, none if there is but one.
 func values(state fwk.CycleState) map[string]int64 {
 	values := map[string]int64{}
-	if scores, err := cyclestate.Read[*cycle.Scores](state, cycle.ScoresKey); err == nil {
+	if scores, err := cycle.Read[*cycle.Scores](state, cycle.ScoresKey); err == nil {
 		for _, candidate := range scores.Best(scores.Len()) {
 			values[candidate.Node] = candidate.Score
 		}
@@ -135,14 +134,14 @@ func randomPod(r *rand.Rand, i int) *st.PodWrapper {
 func TestTheExplanationKnowsTheWholeList(t *testing.T) {
 	nodes := []*corev1.Node{gpuNode("a", "pcie"), gpuNode("b", "pcie"), gpuNode("c", "pcie")}
 	c := newCluster(t, nodes...)
-	plugins.Attach(c.scheduler, plugins.Options{})
+	plugins.Wrap(c.scheduler, plugins.Options{})
 	c.put(pod("x", "64", "4"), "a") // best packed, and without a core left
 	c.put(pod("y", "1", "1"), "b")
 	state, node, err := c.attempt(pod("p", "1", "1").Obj())
 	if err != nil || node != "b" {
 		t.Fatalf("the pod went to %q, %v, want b", node, err)
 	}
-	scores, err := cyclestate.Read[*cycle.Scores](state, cycle.ScoresKey)
+	scores, err := cycle.Read[*cycle.Scores](state, cycle.ScoresKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +163,7 @@ func TestPodsWaitWhileBindingsAreUnderWay(t *testing.T) {
 		close(taken)
 		return nil, nil
 	}
-	plugins.Attach(c.scheduler, plugins.Options{Gate: gate})
+	plugins.Wrap(c.scheduler, plugins.Options{Gate: gate})
 	gate.Begin()
 	asked.Go(func() { _, _ = c.scheduler.NextPod(klog.Background()) })
 	select {

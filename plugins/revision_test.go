@@ -6,15 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
-	"g8s.host/gpu-scheduler/pkg/attempt"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/plugins"
 )
 
 // TestAnAttemptKnowsWhatItsSnapshotHolds feeds cache and queue as the scheduler's event handlers do.
 func TestAnAttemptKnowsWhatItsSnapshotHolds(t *testing.T) {
-	var attempts attempt.Counter
+	var attempts cycle.Attempts
 	c := newCluster(t, gpuNode("n", "pcie"))
-	plugins.Attach(c.scheduler, plugins.Options{Attempts: &attempts})
+	plugins.Wrap(c.scheduler, plugins.Options{Attempts: &attempts})
 	logger, cache, queue := klog.Background(), c.scheduler.Cache, c.scheduler.SchedulingQueue
 	version := func(name, node, version string) *corev1.Pod {
 		return pod(name, "1", "1").Node(node).ResourceVersion(version).Obj()

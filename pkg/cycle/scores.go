@@ -1,5 +1,3 @@
-// Package cycle carries what the explanation of a placement needs from the plugin that scores nodes to the one that
-// records, through the state of the scheduling cycle. Plugins do not import each other; both know this package.
 package cycle
 
 import (

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
 // Unfit is the value of a node that cannot take the pod. All other values are 0 or more.
@@ -30,8 +32,7 @@ type Kind[K any] interface {
 // neither nodes of an earlier snapshot nor kinds that have ended. The zero value is empty. It is used by one goroutine.
 type Rankings[K Kind[K]] struct {
 	known map[K]*Ranking
-	// all are the nodes of the snapshot that the rankings are of. kube-scheduler makes another list whenever a node comes
-	// or goes.
+	// all are the nodes of the snapshot that the rankings are of.
 	all   []fwk.NodeInfo
 	nodes int
 	asked int64
@@ -45,7 +46,7 @@ type Lister interface {
 // Of returns what is remembered for pods of a kind. A kind should name its cell, and what else changes a value.
 func (k *Rankings[K]) Of(kind K, q Question, lister Lister) *Ranking {
 	k.asked++
-	if k.known == nil || !SameList(k.all, q.Nodes) {
+	if k.known == nil || !cycle.SameNodes(k.all, q.Nodes) {
 		*k = Rankings[K]{known: map[K]*Ranking{}, all: q.Nodes, asked: k.asked}
 	}
 	r := k.known[kind]
@@ -77,11 +78,6 @@ func (k *Rankings[K]) makeRoom(kind K, nodes int) {
 func (k *Rankings[K]) forget(kind K) {
 	k.nodes -= len(k.known[kind].nodes)
 	delete(k.known, kind)
-}
-
-// SameList reports whether these are one list of a snapshot, not whether they are equal.
-func SameList(a, b []fwk.NodeInfo) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // Ranking is what the nodes of a cell were worth to pods of one kind when they were last looked at. Looking again costs

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"g8s.host/gpu-scheduler/pkg/cyclestate"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
 const key fwk.StateKey = "Shortlist"
@@ -74,7 +74,7 @@ func Offer(cs fwk.CycleState) *List {
 
 // Open returns the list that is on offer, nil if there is none.
 func Open(cs fwk.CycleState) *List {
-	l, err := cyclestate.Read[*List](cs, key)
+	l, err := cycle.Read[*List](cs, key)
 	if err != nil || l.withdrawn {
 		return nil
 	}
@@ -83,7 +83,7 @@ func Open(cs fwk.CycleState) *List {
 
 // Repeated reports whether the attempt is the second one of a pod, after a list that was no good.
 func Repeated(cs fwk.CycleState) bool {
-	l, err := cyclestate.Read[*List](cs, key)
+	l, err := cycle.Read[*List](cs, key)
 	return err == nil && l.withdrawn
 }
 

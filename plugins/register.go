@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/scheduler-plugins/pkg/capacityscheduling"
 	"sigs.k8s.io/scheduler-plugins/pkg/noderesourcetopology"
 
-	"g8s.host/gpu-scheduler/pkg/attempt"
 	"g8s.host/gpu-scheduler/pkg/backpressure"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
@@ -29,7 +29,7 @@ type Dependencies struct {
 	// Explain records why pods are where they are. nil records nothing.
 	Explain *explain.Recorder
 	// Attempts numbers scheduling attempts, from 1 if it is nil. A replay sets it.
-	Attempts *attempt.Counter
+	Attempts *cycle.Attempts
 	// Now is the clock of decisions, time.Now if it is nil. A replay has one that stands still.
 	Now func() time.Time
 }
@@ -39,7 +39,7 @@ type Dependencies struct {
 func Registry(deps Dependencies) runtime.Registry {
 	ledger := devices.NewLedger()
 	if deps.Attempts == nil {
-		deps.Attempts = &attempt.Counter{}
+		deps.Attempts = &cycle.Attempts{}
 	}
 	return runtime.Registry{
 		gpudevices.Name: gpudevices.Factory(gpudevices.Dependencies{

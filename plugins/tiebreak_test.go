@@ -20,7 +20,7 @@ func TestEqualNodesAreChosenByThePod(t *testing.T) {
 			nodes[i] = st.MakeNode().Name(fmt.Sprintf("n%d", i)).Capacity(map[corev1.ResourceName]string{"cpu": "64", "pods": "110"}).Obj()
 		}
 		c := newCluster(t, nodes...)
-		plugins.Attach(c.scheduler, plugins.Options{Seed: seed})
+		plugins.Wrap(c.scheduler, plugins.Options{Seed: seed})
 		chosen := make([]string, pods)
 		for i := range chosen {
 			name := fmt.Sprintf("p%d", i)

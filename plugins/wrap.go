@@ -11,33 +11,33 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
-	"g8s.host/gpu-scheduler/pkg/attempt"
 	"g8s.host/gpu-scheduler/pkg/backpressure"
+	"g8s.host/gpu-scheduler/pkg/cycle"
+	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 	"g8s.host/gpu-scheduler/pkg/liveness"
-	"g8s.host/gpu-scheduler/pkg/shortlist"
 	"g8s.host/gpu-scheduler/plugins/gpuscore"
 )
 
-// Options of [Attach]. The zero value will do.
+// Options of [Wrap]. The zero value will do.
 type Options struct {
 	// Gate holds pods back in the queue while it is closed. nil holds none.
 	Gate *backpressure.Gate
 	// Attempts is told which changes of pods each attempt could see, so that a replay decides on the same. nil is told
 	// nothing.
-	Attempts *attempt.Counter
+	Attempts *cycle.Attempts
 	// Loop is told when the scheduling loop asks for a pod, and gets one. nil is told nothing.
 	Loop *liveness.Loop
 	// Seed decides between nodes of equal score, together with the pod. Production has 0.
 	Seed uint64
 }
 
-// Attach does to a scheduler what plugins cannot do from within. It is called once, before the scheduler runs. Pods are
-// tried on a short list of nodes first (see pkg/shortlist), which places none on a node of lower GPUScore than without,
+// Wrap does to a scheduler what plugins cannot do from within. It is called once, before the scheduler runs. Pods are
+// tried on a short list of nodes first (see pkg/cycle/shortlist), which places none on a node of lower GPUScore than without,
 // and are taken from the queue while the gate is open. Between nodes of equal score it is not chance that decides, so
 // that what the scheduler did can be done again.
-func Attach(sched *scheduler.Scheduler, options Options) {
+func Wrap(sched *scheduler.Scheduler, options Options) {
 	if options.Attempts != nil {
-		watchHorizon(sched, &options.Attempts.Seen)
+		watchRevision(sched, &options.Attempts.Seen)
 	}
 	sched.FailureHandler = quietly(sched.FailureHandler, clock.RealClock{})
 	sched.SchedulingQueue = cardQueue{sched.SchedulingQueue}
