@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -141,23 +140,12 @@ func (o *adviseDefragOptions) carryOut(ctx context.Context, carrier *defrag.Carr
 
 // howFar says what was moved, what was not, and how to go on.
 func howFar(err error) string {
-	const goOn = "What was moved stays moved, and all nodes are open again. gpuctl advise defrag --apply makes a new plan, and goes on"
+	const goOn = "gpuctl advise defrag --apply makes a new plan, and goes on; --timeout gives each step more time"
 	var stopped *defrag.StoppedError
 	if !errors.As(err, &stopped) {
 		return goOn
 	}
-	return fmt.Sprintf("Moved: %s. Not moved: %s.\n%s; --timeout gives each step more time", podsOf(stopped.Made), podsOf(stopped.Left), goOn)
-}
-
-func podsOf(moves []defrag.Move) string {
-	if len(moves) == 0 {
-		return "nothing"
-	}
-	names := make([]string, len(moves))
-	for i, move := range moves {
-		names[i] = move.Namespace + "/" + move.Pod
-	}
-	return strings.Join(names, ", ")
+	return stopped.HowFar() + "\n" + goOn
 }
 
 // carryOutAll makes the moves of the proposals, one after another, until one fails.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -36,42 +37,46 @@ type Carrier struct {
 // ErrOutdated says that the cluster is not what the plan was made for: it is time for a new one.
 var ErrOutdated = errors.New("the plan is out of date")
 
-// StoppedError says how far moves came, and why no further.
-type StoppedError struct {
-	// Made are the moves that were made, Left those that were not.
-	Made, Left []Move
-	Cause      error
-}
-
-func (e *StoppedError) Error() string { return e.Cause.Error() }
-func (e *StoppedError) Unwrap() error { return e.Cause }
-
 // CarryOut makes the moves of a proposal. Each closes the node that a pod leaves, so that it goes elsewhere and nobody
 // takes its place; the node that is cleared is closed from the first move on until all have left it, and is then kept for
-// the pod that waits by nominating that. CarryOut ends with the first step that fails: what has been moved stays moved, a new plan
-// counts on it, and all nodes are open again.
+// the pod that waits by nominating that. CarryOut ends with the first step that fails, with a [StoppedError]: what has been
+// moved stays moved, a new plan counts on it, and all nodes are opened again that can be.
 func (c *Carrier) CarryOut(ctx context.Context, proposal Proposal) error {
-	made, err := c.makeAll(ctx, proposal)
+	made, evicted, err := c.makeAll(ctx, proposal)
 	if err == nil {
 		if err := c.awaitPlaced(ctx, proposal); err != nil {
 			return &StoppedError{Made: proposal.Moves, Cause: err}
 		}
 		return nil
 	}
+	stopped := &StoppedError{Made: proposal.Moves[:made], Left: proposal.Moves[made:]}
+	if evicted {
+		stopped.Evicted, stopped.Left = stopped.Left[:1], stopped.Left[1:]
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openPatience)
 	defer cancel()
+	nodes := map[string]bool{proposal.Node: true}
 	for _, move := range proposal.Moves {
-		err = errors.Join(err, c.openNode(ctx, move.From))
+		nodes[move.From] = true
 	}
-	return &StoppedError{Made: proposal.Moves[:made], Left: proposal.Moves[made:], Cause: err}
+	for _, node := range slices.Sorted(maps.Keys(nodes)) {
+		if failed := c.openNode(ctx, node); failed != nil {
+			stopped.Closed = append(stopped.Closed, node)
+			err = errors.Join(err, failed)
+		}
+	}
+	stopped.Cause = err
+	return stopped
 }
 
-// makeAll makes the moves, and opens each node once its place can be taken. It returns how many were made.
-func (c *Carrier) makeAll(ctx context.Context, proposal Proposal) (made int, err error) {
+// makeAll makes the moves, and opens each node once its place can be taken. It returns how many were made, and whether the
+// pod of the next one is evicted.
+func (c *Carrier) makeAll(ctx context.Context, proposal Proposal) (made int, evicted bool, err error) {
 	for i, move := range proposal.Moves {
-		to, err := c.move(ctx, proposal.Node, move)
-		if err == nil {
+		var to string
+		if to, evicted, err = c.move(ctx, proposal.Node, move); err == nil {
 			made++
+			evicted = false
 		}
 		if err == nil && to != move.To && i+1 < len(proposal.Moves) {
 			err = fmt.Errorf("%w: the new pod is on node %s", ErrOutdated, to)
@@ -80,14 +85,14 @@ func (c *Carrier) makeAll(ctx context.Context, proposal Proposal) (made int, err
 			err = c.openNode(ctx, move.From)
 		}
 		if err != nil {
-			return made, fmt.Errorf("making move %d of %d, %s/%s from node %s to %s: %w",
+			return made, evicted, fmt.Errorf("making move %d of %d, %s/%s from node %s to %s: %w",
 				i+1, len(proposal.Moves), move.Namespace, move.Pod, move.From, move.To, err)
 		}
 	}
 	if err := c.nominate(ctx, proposal); err != nil {
-		return made, err
+		return made, false, err
 	}
-	return made, c.openNode(ctx, proposal.Node)
+	return made, false, c.openNode(ctx, proposal.Node)
 }
 
 // nominate keeps the node for the waiting pod, as long as that waits.
@@ -108,36 +113,38 @@ func (c *Carrier) nominate(ctx context.Context, p Proposal) error {
 }
 
 // move closes the node of a pod, and the one that is cleared, and evicts the pod. It waits until that is gone and its
-// controller has one more on another node, and returns that node.
-func (c *Carrier) move(ctx context.Context, cleared string, move Move) (to string, err error) {
+// controller has one more on another node, and returns that node. evicted says of one that failed whether the pod has left
+// for good: it is evicted, and none in its place is back.
+func (c *Carrier) move(ctx context.Context, cleared string, move Move) (to string, evicted bool, err error) {
 	pod, err := c.Client.CoreV1().Pods(move.Namespace).Get(ctx, move.Pod, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) || (err == nil && (pod.UID != move.UID || pod.Spec.NodeName != move.From)):
-		return "", fmt.Errorf("%w: the pod has ended", ErrOutdated)
+		return "", false, fmt.Errorf("%w: the pod has ended", ErrOutdated)
 	case err != nil:
-		return "", fmt.Errorf("reading the pod: %w", err)
+		return "", false, fmt.Errorf("reading the pod: %w", err)
 	}
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
-		return "", errors.New("nothing would start the pod anew")
+		return "", false, errors.New("nothing would start the pod anew")
 	}
 	if err := c.checkRoom(ctx, pod, move.To); err != nil {
-		return "", err
+		return "", false, err
 	}
 	before, err := c.siblings(ctx, move, owner.UID)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	for _, node := range slices.Compact([]string{cleared, move.From}) {
 		if err := c.closeNode(ctx, node); err != nil {
-			return "", err
+			return "", false, err
 		}
 	}
 	if err := c.evict(ctx, move); err != nil {
-		return "", err
+		return "", false, err
 	}
 	c.Report(fmt.Sprintf("%s/%s evicted from %s", move.Namespace, move.Pod, move.From))
-	return c.awaitReplaced(ctx, move, owner, before)
+	to, err = c.awaitReplaced(ctx, move, owner, before)
+	return to, !errors.Is(err, errCameBack), err
 }
 
 func (c *Carrier) awaitPlaced(ctx context.Context, p Proposal) error {
