@@ -68,11 +68,23 @@ func needsPolicies(t *testing.T) {
 	}
 }
 
-// newUser returns a client of a user who may do everything, and is no administrator by group.
+// newUser returns a client of a user who may do everything with pods, and nothing to the policies.
 func newUser(ctx context.Context, name string) (kubernetes.Interface, error) {
-	binding := &rbacv1.ClusterRoleBinding{
+	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods", "pods/*", "bindings"}, Verbs: []string{"*"}}},
+	}
+	if _, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	return userWith(ctx, name, role.Name)
+}
+
+// userWith returns a client of somebody who has a ClusterRole everywhere.
+func userWith(ctx context.Context, name, role string) (kubernetes.Interface, error) {
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 	}
 	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {

@@ -236,9 +236,19 @@ func TestOnlyTheSchedulerSaysWhichCardsAPodHas(t *testing.T) {
 		checkError(t, bind(t, scheduler, pod, map[string]string{names.AnnotationEpoch: "b/10", names.AnnotationGPUDevices: cards}), "")
 		return pod
 	}
-	patch := func(t *testing.T, pod *corev1.Pod, body string, subresources ...string) error {
-		_, err := user.CoreV1().Pods(pod.Namespace).Patch(t.Context(), pod.Name, types.MergePatchType, []byte(body), metav1.PatchOptions{}, subresources...)
+	patchAs := func(t *testing.T, as kubernetes.Interface, pod *corev1.Pod, body string, subresources ...string) error {
+		_, err := as.CoreV1().Pods(pod.Namespace).Patch(t.Context(), pod.Name, types.MergePatchType, []byte(body), metav1.PatchOptions{}, subresources...)
 		return err
+	}
+	patch := func(t *testing.T, pod *corev1.Pod, body string, subresources ...string) error {
+		return patchAs(t, user, pod, body, subresources...)
+	}
+	administrator := func(t *testing.T, name string) kubernetes.Interface {
+		as, err := userWith(t.Context(), name, "cluster-admin")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return as
 	}
 	annotation := func(key, value string) string { return `{"metadata":{"annotations":{"` + key + `":` + value + `}}}` }
 	tests := map[string]struct {
@@ -269,6 +279,12 @@ func TestOnlyTheSchedulerSaysWhichCardsAPodHas(t *testing.T) {
 			return bind(t, user, waitingPod(t), map[string]string{names.AnnotationGPUDevices: otherCards})
 		}},
 		"a user binds a pod without": {try: func(t *testing.T) error { return bind(t, user, waitingPod(t), nil) }},
+		"an administrator, who could remove the policy, mends a pod": {try: func(t *testing.T) error {
+			return patchAs(t, administrator(t, "oscar"), placed(t), annotation(names.AnnotationGPUDevices, "null"))
+		}},
+		"a ServiceAccount of an administrator's rights restores a pod": {want: notYours, try: func(t *testing.T) error {
+			return patchAs(t, administrator(t, "system:serviceaccount:backup:backup"), waitingPod(t), annotation(names.AnnotationGPUDevices, `"x"`))
+		}},
 		"a user annotates a pod that has cards": {try: func(t *testing.T) error {
 			return patch(t, placed(t), annotation("note", `"mine"`))
 		}},

@@ -19,7 +19,12 @@ import (
 // TestWhoIsNotHeldToIt: what runs the cluster must go on to do so.
 func TestWhoIsNotHeldToIt(t *testing.T) {
 	governed, exempt := team(t, nil), team(t, map[string]string{names.LabelPolicy: names.PolicyExempt})
-	bindEverywhere(t, "cluster-admin", "oscar") // may do everything, and is not of system:masters
+	bindEverywhere(t, "cluster-admin", "oscar")      // may do everything, and is not of system:masters
+	bindEverywhere(t, "g8s:policy-admin", "pauline") // could exempt the namespace, too
+	bindGroupEverywhere(t, "cluster-admin", "kubeadm:cluster-admins")
+	kubeadm := rest.ImpersonationConfig{UserName: "kubernetes-admin", Groups: []string{"kubeadm:cluster-admins"}}
+	operator := rest.ImpersonationConfig{UserName: "system:serviceaccount:operators:operator"}
+	bindEverywhere(t, "cluster-admin", operator.UserName)
 	everything := both(privileged, mounts("/"), priority("system-node-critical"), onNode, env("NVIDIA_VISIBLE_DEVICES", "all"),
 		tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists}), func(p *corev1.Pod) { p.Spec.HostPID = true })
 	mirror := annotated(corev1.MirrorPodAnnotationKey, "a")
@@ -33,8 +38,12 @@ func TestWhoIsNotHeldToIt(t *testing.T) {
 		"a controller, in an exempt one":                       {jobController, exempt, everything, ""},
 		"a controller, in kube-system":                         {jobController, metav1.NamespaceSystem, everything, ""},
 		"an administrator of the cluster":                      {masters, governed, everything, ""},
-		"one who may do everything":                            {user("oscar"), governed, everything, "ValidatingAdmissionPolicy"},
-		"one who may do everything, and calls it a mirror":     {user("oscar"), governed, both(everything, mirror), "ValidatingAdmissionPolicy"},
+		"an administrator as kubeadm names them":               {kubeadm, governed, everything, ""},
+		"one who may do everything":                            {user("oscar"), governed, everything, ""},
+		"one who may exempt the namespace":                     {user("pauline"), governed, everything, ""},
+		"one who may only make pods":                           {user("ana"), governed, everything, "ValidatingAdmissionPolicy"},
+		"one who may only make pods, and calls it a mirror":    {user("ana"), governed, both(everything, mirror), "ValidatingAdmissionPolicy"},
+		"an operator that may do everything, for its users":    {operator, governed, everything, "ValidatingAdmissionPolicy"},
 		"a kubelet, for a static pod":                          {kubelet("train-01"), governed, both(mounts("/"), priority("system-node-critical"), onNode, mirror), ""},
 		"a DaemonSet, which tolerates everything":              {daemonSetController, governed, both(tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists}), ofA("DaemonSet")), ""},
 		"an old DaemonSet controller, which names the node":    {daemonSetController, governed, both(onNode, ofA("DaemonSet")), ""},
@@ -49,7 +58,9 @@ func TestWhoIsNotHeldToIt(t *testing.T) {
 	}
 	maker := podMaker(t)
 	bindEverywhere(t, maker, "system:node:train-01") // the authorizer of nodes is off here
-	bindEverywhere(t, maker, "system:kube-controller-manager")
+	for _, name := range []string{"system:kube-controller-manager", "pauline", "ana"} {
+		bindEverywhere(t, maker, name)
+	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			pod := plain()

@@ -145,13 +145,24 @@ func bind(t *testing.T, namespace, role string) {
 	}
 }
 
-// bindEverywhere gives somebody a ClusterRole in the whole cluster.
-func bindEverywhere(t *testing.T, role, to string) {
+// bindEverywhere gives a user a ClusterRole in the whole cluster.
+func bindEverywhere(t *testing.T, role, user string) {
+	t.Helper()
+	bindSubjectEverywhere(t, role, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user})
+}
+
+// bindGroupEverywhere gives a group a ClusterRole in the whole cluster.
+func bindGroupEverywhere(t *testing.T, role, group string) {
+	t.Helper()
+	bindSubjectEverywhere(t, role, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: group})
+}
+
+func bindSubjectEverywhere(t *testing.T, role string, to rbacv1.Subject) {
 	t.Helper()
 	binding, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: to}},
+		Subjects:   []rbacv1.Subject{to},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
