@@ -25,6 +25,8 @@ type budgets struct {
 	simulating *fair.Gate
 	// reading is for answers of many megabytes that are put together in memory: output, and what explains a job.
 	reading *fair.Gate
+	// sending are bytes of output that was read, until the client has taken them: it may be slow.
+	sending *fair.Gate
 	// asking is for questions to Prometheus.
 	asking *fair.Gate
 }
@@ -35,6 +37,7 @@ func newBudgets() *budgets {
 		thinking:   fair.New(fair.Limits{Total: max(1, runtime.GOMAXPROCS(0)-1), Each: 1, Waiting: 64}),
 		simulating: fair.New(fair.Limits{Total: 2, Each: 1, Waiting: 2}),
 		reading:    fair.New(fair.Limits{Total: 8, Each: 2, Waiting: 32}),
+		sending:    fair.New(fair.Limits{Total: 48 << 20, Each: 2 * maxLogPage, Waiting: 32}),
 		asking:     fair.New(fair.Limits{Total: 8, Each: 2, Waiting: 32}),
 	}
 }
@@ -48,7 +51,7 @@ const (
 	maxDocuments = 100
 )
 
-// take waits for the caller's turn, and returns what gives it back. What waits to no avail is 429: the caller sends more
+// take waits for the caller's turn, and returns what gives it back before the request ends. What waits to no avail is 429: the caller sends more
 // than is carried out.
 func take(ctx context.Context, gate *fair.Gate, size int) (leave func(), err error) {
 	caller, err := callerOf(ctx)
@@ -60,7 +63,18 @@ func take(ctx context.Context, gate *fair.Gate, size int) (leave func(), err err
 		return nil, &refusal{status: http.StatusTooManyRequests, code: "TooManyRequests",
 			text: "requests of yours that take long are carried out one after the other, and too many wait: send this one again later"}
 	}
+	if err == nil {
+		untilTheEnd(ctx, leave)
+	}
 	return leave, err
+}
+
+// takeToRead waits for the caller's turn to read a text in YAML, if that is so long that it takes a while.
+func (s *Server) takeToRead(ctx context.Context, text string) (leave func(), err error) {
+	if len(text) <= smallText {
+		return func() {}, nil
+	}
+	return take(ctx, s.budgets.thinking, 1)
 }
 
 type decodedKey struct{}

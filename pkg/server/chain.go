@@ -56,10 +56,11 @@ func (s *Server) build() (http.Handler, error) {
 	return s.identified(handler), nil
 }
 
-// withKeys reads a body within its bounds, carries it out once for its key, and in the turn of the caller.
+// withKeys reads a body within its bounds, carries it out once for its key, and in the turn of the caller. It gives back
+// whatever of that was taken.
 func (s *Server) withKeys(next http.Handler) http.Handler {
 	keys := newKeyring(s.options.Now, s.metrics.replayed)
-	return s.weighed(keys.once(s.inTurn(next)))
+	return givingBack(s.weighed(keys.once(s.inTurn(next))))
 }
 
 // identified gives each request an identity, and keeps a panic from ending more than its request.

@@ -24,8 +24,15 @@ func newConnections(most int) *connections {
 	return &connections{most: most, open: map[string]map[net.Conn]bool{}}
 }
 
-// changed is told of every connection, as [http.Server.ConnState].
+// changed is told of every connection, as [http.Server.ConnState]: of a new one by the loop that accepts all others.
 func (c *connections) changed(connection net.Conn, state http.ConnState) {
+	if chosen := c.note(connection, state); chosen != nil {
+		hangUp(chosen)
+	}
+}
+
+// note counts a connection by its state, and returns which connection to close, if one is too many.
+func (c *connections) note(connection net.Conn, state http.ConnState) (chosen net.Conn) {
 	host := hostOf(connection.RemoteAddr().String())
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,7 +47,7 @@ func (c *connections) changed(connection net.Conn, state http.ConnState) {
 		if len(known) == 0 {
 			delete(c.open, host)
 		}
-		return
+		return nil
 	case http.StateNew:
 		if known == nil {
 			known = map[net.Conn]bool{}
@@ -49,31 +56,41 @@ func (c *connections) changed(connection net.Conn, state http.ConnState) {
 		c.count++
 	default:
 		if !counted {
-			return
+			return nil
 		}
 	}
 	known[connection] = state != http.StateActive
-	if c.count > c.most {
-		c.closeIdle(connection)
+	if c.count <= c.most {
+		return nil
 	}
+	return c.choose(connection)
 }
 
-// closeIdle closes an idle connection other than the one that came, or that one if there is no other.
-func (c *connections) closeIdle(newest net.Conn) {
+// choose returns an idle connection other than the one that came, or that one if there is no other. It is counted until the
+// server tells that it is closed, and is not idle any more.
+func (c *connections) choose(newest net.Conn) net.Conn {
 	var fullest map[net.Conn]bool
 	for _, known := range c.open {
 		if len(known) > len(fullest) {
 			fullest = known
 		}
 	}
-	chosen := newest
 	for connection, idle := range fullest {
 		if idle && connection != newest {
-			chosen = connection
-			break
+			fullest[connection] = false
+			return connection
 		}
 	}
-	_ = chosen.Close() // the server notices, and tells changed
+	return newest
+}
+
+// hangUp closes a connection; the server notices, and tells changed. TLS would say so first, and wait up to five seconds for a
+// client that reads nothing, so it is not asked to.
+func hangUp(connection net.Conn) {
+	if secure, ok := connection.(interface{ NetConn() net.Conn }); ok {
+		connection = secure.NetConn()
+	}
+	_ = connection.Close() // the client gets nothing that an error could have spared it
 }
 
 // hostOf is an address without its port.

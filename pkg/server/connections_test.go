@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"time"
 )
 
 // named is a connection from an address, and whether it was closed.
@@ -71,5 +72,32 @@ func TestOneThatComesWhileAllAreBusyIsClosed(t *testing.T) {
 	c.changed(late, http.StateNew)
 	if busy.closed || !late.closed {
 		t.Errorf("closed are the busy one: %t, the late one: %t", busy.closed, late.closed)
+	}
+}
+
+// lingering is a TLS connection whose client reads nothing: to close it takes as long as its answer is waited for.
+type lingering struct{ named }
+
+func (l *lingering) NetConn() net.Conn { return &l.named }
+func (*lingering) Close() error        { select {} }
+
+// TestClosingAConnectionKeepsNobodyWaiting: it is the loop that accepts all others that closes it.
+func TestClosingAConnectionKeepsNobodyWaiting(t *testing.T) {
+	c := newConnections(1)
+	quiet, late := &lingering{named{from: "a"}}, &named{from: "b"}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.changed(quiet, http.StateNew)
+		c.changed(quiet, http.StateIdle)
+		c.changed(late, http.StateNew)
+	}()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Second):
+		t.Fatal("it waits for the client")
+	}
+	if !quiet.closed || late.closed {
+		t.Errorf("closed are the quiet one: %t, the late one: %t", quiet.closed, late.closed)
 	}
 }

@@ -180,7 +180,7 @@ func (s *Server) changeJob(ctx context.Context, in *patchJobInput) (*changeOutpu
 	if err != nil {
 		return nil, err
 	}
-	options, err := renderOptionsOf(ctx, writer, ref)
+	options, err := s.renderOptionsOf(ctx, writer, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +241,7 @@ func (s *Server) retryJob(ctx context.Context, in *stepInput) (*changeOutput, er
 	if err != nil {
 		return nil, err
 	}
-	options, err := renderOptionsOf(ctx, writer, ref)
+	options, err := s.renderOptionsOf(ctx, writer, ref)
 	if err != nil {
 		return nil, err
 	}

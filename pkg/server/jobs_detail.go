@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-func jobDetail(d *inventory.JobDetail, now time.Time) JobDetail {
+// jobDetail is what is told of a job. spec is the YAML that it was made from, as a value.
+func jobDetail(d *inventory.JobDetail, spec map[string]any, now time.Time) JobDetail {
 	out := JobDetail{
 		JobID: d.Name, Name: d.Name, Namespace: d.Namespace, Kind: d.Kind,
 		Status: string(d.Status), Reason: d.Reason, Message: d.Message,
@@ -20,7 +22,7 @@ func jobDetail(d *inventory.JobDetail, now time.Time) JobDetail {
 		Resources:    jobResourcesOf(d),
 		ResourceType: d.Object.Kind, Object: d.Object.Name, Nodes: d.Nodes, Container: d.Container,
 		Pods: orEmpty(d.Pods), Services: orEmpty(d.Services), Events: jobEvents(newest(d.Events, maxDetailEvents), now), AccessMethods: jobAccess(d),
-		YAMLContent: specOf(d.Submitted),
+		YAMLContent: spec,
 	}
 	for i := range d.Pods {
 		if started := d.Pods[i].Started; started != nil && (out.Started == nil || started.Before(*out.Started)) {
@@ -39,13 +41,18 @@ func jobResourcesOf(d *inventory.JobDetail) JobResources {
 }
 
 // specOf is the submitted YAML as a value. Whoever may change the job may have written anything there, so it is read
-// within the limits of a document; what is none is not shown, and /spec has the text.
-func specOf(source string) map[string]any {
+// within the limits of a document, and in the turn of the caller; what is none is not shown, and /spec has the text.
+func (s *Server) specOf(ctx context.Context, source string) (map[string]any, error) {
+	leave, err := s.takeToRead(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	var out map[string]any
 	if err := safeyaml.Unmarshal([]byte(source), &out, workload.Unfolded); err != nil {
-		return nil
+		return nil, nil
 	}
-	return out
+	return out, nil
 }
 
 // maxDetailEvents is how many events are shown with a job.

@@ -227,7 +227,11 @@ func (s *Server) getJob(ctx context.Context, in *JobRef) (*jobDetailOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	return &jobDetailOutput{ETagged: jobETag(&detail), Body: jobDetail(&detail, s.options.Now())}, nil
+	spec, err := s.specOf(ctx, detail.Submitted)
+	if err != nil {
+		return nil, err
+	}
+	return &jobDetailOutput{ETagged: jobETag(&detail), Body: jobDetail(&detail, spec, s.options.Now())}, nil
 }
 
 func (s *Server) listJobPods(ctx context.Context, in *JobRef) (*jobPodsOutput, error) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -182,14 +183,30 @@ func jobItem(job *inventory.Job, now time.Time) JobItem {
 // reply writes a value as JSON on a route that can also answer with a stream.
 func (s *Server) reply(v any) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
-		kind, err := s.api.Negotiate(ctx.Header("Accept"))
-		if err != nil {
-			kind = jsonType
-		}
+		kind := s.accepted(ctx.Header("Accept"))
 		ctx.SetHeader("Content-Type", kind)
 		ctx.SetStatus(http.StatusOK)
 		if err := s.api.Marshal(ctx.BodyWriter(), kind, v); err != nil {
 			s.options.Log.Debug("Writing an answer failed", "error", err)
 		}
 	}}
+}
+
+// encode writes a value in a form that a client accepts.
+func (s *Server) encode(accept string, v any) (kind string, body []byte, err error) {
+	var b bytes.Buffer
+	kind = s.accepted(accept)
+	if err := s.api.Marshal(&b, kind, v); err != nil {
+		return "", nil, fmt.Errorf("encoding an answer: %w", err)
+	}
+	return kind, b.Bytes(), nil
+}
+
+// accepted is the form of an answer that a client accepts, JSON if there is none.
+func (s *Server) accepted(accept string) string {
+	kind, err := s.api.Negotiate(accept)
+	if err != nil {
+		return jsonType
+	}
+	return kind
 }

@@ -89,19 +89,34 @@ func (s *Server) getLogs(ctx context.Context, in *logsInput) (*huma.StreamRespon
 	if in.Follow {
 		return s.followLogs(ctx, options, in.LastID)
 	}
+	return s.sendLogs(ctx, options, in.Accept)
+}
+
+// sendLogs reads output in the turn of the caller, and sends it in their share of what is being sent: a client that is slow
+// keeps nobody from reading, and what it has not taken yet is counted.
+func (s *Server) sendLogs(ctx context.Context, options joblogs.Options, accept string) (*huma.StreamResponse, error) {
 	leave, err := take(ctx, s.budgets.reading, 1)
 	if err != nil {
 		return nil, err
 	}
+	defer leave()
 	page, err := readLogs(ctx, options)
 	if err != nil {
-		leave()
 		return nil, err
 	}
-	reply := s.reply(page)
+	kind, body, err := s.encode(accept, page)
+	if err != nil {
+		return nil, err
+	}
+	sent, err := take(ctx, s.budgets.sending, len(body))
+	if err != nil {
+		return nil, err
+	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
-		defer leave() // the page is in memory until it is sent
-		reply.Body(hctx)
+		defer sent()
+		hctx.SetHeader("Content-Type", kind)
+		hctx.SetStatus(http.StatusOK)
+		_, _ = hctx.BodyWriter().Write(body) // the client is gone: nobody could be told
 	}}, nil
 }
 

@@ -150,7 +150,7 @@ func (s *Server) serveSocket(ctx context.Context, k *socket, operation string, f
 		k.close(websocket.CloseNormalClosure, "the job has ended", gone)
 	case errors.Is(cause, errStopping):
 		k.close(websocket.CloseGoingAway, errStopping.text, gone)
-	case errors.Is(cause, errTokenEnded), errors.As(cause, new(*access.DeniedError)):
+	case errors.Is(cause, errTokenEnded), errors.As(cause, new(*access.DeniedError)), errors.As(cause, new(*access.ActingError)):
 		k.close(websocket.ClosePolicyViolation, cause.Error(), gone)
 	case cause != nil, errors.Is(err, errClientGone):
 		k.close(websocket.CloseNormalClosure, "", gone)

@@ -58,14 +58,28 @@ func renderOptions(ctx context.Context, docs []document, namespace string) (rend
 }
 
 // renderOptionsOf are those of a job that is there.
-func renderOptionsOf(ctx context.Context, writer *submit.Client, ref submit.Ref) (render.Options, error) {
+func (s *Server) renderOptionsOf(ctx context.Context, writer *submit.Client, ref submit.Ref) (render.Options, error) {
 	top, err := writer.Top(ctx, ref)
 	if err != nil {
 		return render.Options{}, err
 	}
-	docs, _ := workload.Parse(sourceName, []byte(top.GetAnnotations()[names.AnnotationSubmitted]))
+	docs, err := s.storedDocuments(ctx, top.GetAnnotations()[names.AnnotationSubmitted])
+	if err != nil {
+		return render.Options{}, err
+	}
 	options, _, err := renderOptions(ctx, docs, ref.Namespace)
 	return options, err
+}
+
+// storedDocuments reads the YAML that a job was made from, as far as it is valid, in the turn of the caller.
+func (s *Server) storedDocuments(ctx context.Context, text string) ([]document, error) {
+	leave, err := s.takeToRead(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	docs, _ := workload.Parse(sourceName, []byte(text))
+	return docs, nil
 }
 
 // misfit is a job that no node of the cluster could ever hold.

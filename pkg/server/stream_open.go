@@ -46,7 +46,9 @@ func (o *openStreams) enter(ctx context.Context) (leave func(), err error) {
 			text: fmt.Sprintf("you have %d streams open, and may have no more: close one first", o.max)}
 	}
 	o.open[user]++
-	return sync.OnceFunc(func() { o.leave(user) }), nil
+	leave = sync.OnceFunc(func() { o.leave(user) })
+	untilTheEnd(ctx, leave)
+	return leave, nil
 }
 
 func (o *openStreams) leave(user string) {
@@ -58,8 +60,9 @@ func (o *openStreams) leave(user string) {
 }
 
 // supervised is the context of a stream. It ends with [errStopping] when the server stops, with [errTokenEnded] when the
-// token with which the stream was opened is not valid any more, and with an [access.DeniedError] when the caller may not
-// read any more what it is of: no answer outlives its rights.
+// token with which the stream was opened is not valid any more, with an [access.ActingError] when the server may not act
+// for the caller any more, and with an [access.DeniedError] when the caller may not read any more what it is of: no answer
+// outlives its rights.
 func (s *Server) supervised(parent context.Context, may rights) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	unhook := context.AfterFunc(s.streams, func() { cancel(errStopping) })
@@ -82,8 +85,13 @@ func (s *Server) reviewAgain(ctx context.Context, cancel context.CancelCauseFunc
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if err := review(ctx); errors.Is(err, access.ErrUnauthenticated) {
+			err := review(ctx)
+			switch {
+			case errors.Is(err, access.ErrUnauthenticated):
 				cancel(errTokenEnded)
+				return
+			case errors.As(err, new(*access.ActingError)):
+				cancel(err)
 				return
 			}
 			if err := may(ctx); errors.As(err, new(*access.DeniedError)) {

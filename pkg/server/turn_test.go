@@ -83,3 +83,26 @@ func TestWhatIsNotReadIsNotInvalid(t *testing.T) {
 		t.Errorf("status %d: %v", failed.status, err)
 	}
 }
+
+// TestWhatIsStoredIsReadInTurn: who may change a job may have written anything there, up to the size of an object.
+func TestWhatIsStoredIsReadInTurn(t *testing.T) {
+	s := &Server{options: Options{}.withDefaults(), metrics: newMetrics(), budgets: newBudgets()}
+	ctx := asCaller(t.Context(), "ml")
+	leave, err := take(ctx, s.budgets.thinking, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	long := "# " + strings.Repeat("x", smallText) + "\nkind: training\n"
+	if spec, err := s.specOf(ctx, "kind: training"); err != nil || spec["kind"] != "training" {
+		t.Errorf("a short text waits: %v, error %v", spec, err)
+	}
+	if spec, err := s.specOf(ctx, long); err == nil {
+		t.Errorf("a long text is read at once: %v", spec)
+	}
+	if docs, err := s.storedDocuments(ctx, long); err == nil {
+		t.Errorf("a long text of a job that is changed is read at once: %v", docs)
+	}
+}

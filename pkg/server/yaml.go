@@ -21,13 +21,11 @@ const smallText = 4 << 10
 // parse reads the documents of a request, or returns a refusal with every error and its place. A long text waits for its
 // turn.
 func (s *Server) parse(ctx context.Context, content string) ([]document, []Detail, error) {
-	if len(content) > smallText {
-		leave, err := take(ctx, s.budgets.thinking, 1)
-		if err != nil {
-			return nil, nil, err
-		}
-		defer leave()
+	leave, err := s.takeToRead(ctx, content)
+	if err != nil {
+		return nil, nil, err
 	}
+	defer leave()
 	return parse(content)
 }
 

@@ -52,8 +52,9 @@ type Gate struct {
 	authz  authorizer.Authorizer
 	config *rest.Config
 	own    kubernetes.Interface
-	// callers holds a *Caller by its identity.
-	callers *cache.LRUExpireCache
+	// callers holds a *Caller by its identity, and acting what came of asking whether to act for it, an error or nil.
+	callers, acting *cache.LRUExpireCache
+	ttl             time.Duration
 	// audiences are those a token must be for; none means the API server's own.
 	audiences authenticator.Audiences
 }
@@ -95,7 +96,8 @@ func New(config *rest.Config, o Options) (*Gate, error) {
 		return nil, fmt.Errorf("setting up authorization: %w", err)
 	}
 	return &Gate{
-		authn: authn, authz: authz, config: config, own: client, callers: cache.NewLRUExpireCache(maxCallers), audiences: o.Audiences,
+		authn: authn, authz: authz, config: config, own: client, audiences: o.Audiences, ttl: o.TTL,
+		callers: cache.NewLRUExpireCache(maxCallers), acting: cache.NewLRUExpireCache(maxCallers),
 	}, nil
 }
 
@@ -116,7 +118,7 @@ func (g *Gate) Identify(r *http.Request) (*Caller, error) {
 }
 
 // Reviewer returns what reviews the token of a request again later, and returns [ErrUnauthenticated] once the token is
-// not valid any more. It is made before [Gate.Identify], which takes the token off the request.
+// not valid any more, and an [ActingError] once the server may not act for its owner any more. It is made before [Gate.Identify], which takes the token off the request.
 func (g *Gate) Reviewer(r *http.Request) func(context.Context) error {
 	tokens := map[string][]string{}
 	for _, name := range []string{"Authorization", protocolHeader} {
@@ -147,15 +149,19 @@ func isUnreviewed(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// caller returns the clients of a user, made on first use.
+// caller returns the clients of a user, made on first use, as long as the server may act for them.
 func (g *Gate) caller(ctx context.Context, who user.Info) (*Caller, error) {
 	key := identity(who)
+	acting, err := g.mayAct(ctx, key, who)
+	if err != nil {
+		return nil, err
+	}
 	if known, ok := g.callers.Get(key); ok {
 		if c, ok := known.(*Caller); ok {
 			return c, nil
 		}
 	}
-	c, err := g.newCaller(ctx, who)
+	c, err := g.newCaller(acting, who)
 	if err != nil {
 		return nil, err
 	}
@@ -163,14 +169,24 @@ func (g *Gate) caller(ctx context.Context, who user.Info) (*Caller, error) {
 	return c, nil
 }
 
-func (g *Gate) newCaller(ctx context.Context, who user.Info) (*Caller, error) {
+// mayAct returns how to act as a user, or an [ActingError]. What the cluster said of it is kept as long as its other reviews.
+func (g *Gate) mayAct(ctx context.Context, key string, who user.Info) (rest.ImpersonationConfig, error) {
 	acting, needed, err := actAs(who)
 	if err != nil {
-		return nil, err
+		return acting, err
 	}
-	if err := mayAct(ctx, g.own, needed); err != nil {
-		return nil, err
+	if kept, ok := g.acting.Get(key); ok {
+		err, _ = kept.(error)
+		return acting, err
 	}
+	err = mayAct(ctx, g.own, needed)
+	if err == nil || errors.As(err, new(*ActingError)) {
+		g.acting.Add(key, err, g.ttl)
+	}
+	return acting, err
+}
+
+func (g *Gate) newCaller(acting rest.ImpersonationConfig, who user.Info) (*Caller, error) {
 	config := rest.CopyConfig(g.config)
 	config.Impersonate = acting
 	binary := rest.CopyConfig(config)

@@ -35,6 +35,7 @@ type cluster struct {
 
 	mu      sync.Mutex
 	reviews int
+	acting  int // reviews of for whom the server may act
 	asked   []authenticationv1.TokenReviewSpec
 	headers []http.Header
 }
@@ -84,6 +85,7 @@ func (c *cluster) serve(w http.ResponseWriter, r *http.Request) {
 		var review authorizationv1.SelfSubjectAccessReview
 		body, _ := io.ReadAll(r.Body)
 		_, _, _ = scheme.Codecs.UniversalDeserializer().Decode(body, nil, &review)
+		c.acting++
 		review.Status.Allowed = review.Spec.ResourceAttributes.Name != c.unactable
 		w.WriteHeader(http.StatusCreated)
 		_ = json.NewEncoder(w).Encode(review)
@@ -380,10 +382,43 @@ func TestWhoTheServerMayNotActForIsToldSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	r.Header.Set("Authorization", "Bearer good")
 	var acting *ActingError
-	if _, err := gate.Identify(r); !errors.As(err, &acting) || acting.Kind != "users" || acting.Name != "ada" {
-		t.Errorf("error %v", err)
+	for range 3 {
+		if _, err := gate.Identify(withToken("good")); !errors.As(err, &acting) || acting.Kind != "users" || acting.Name != "ada" {
+			t.Errorf("error %v", err)
+		}
+	}
+	if c.acting != 1 {
+		t.Errorf("the cluster was asked %d times, want once", c.acting)
+	}
+}
+
+// TestTheServerActsForNobodyLongerThanItMay: what an administrator takes back, or gives, holds as soon as all other rights.
+func TestTheServerActsForNobodyLongerThanItMay(t *testing.T) {
+	c := newCluster(t)
+	const ttl = 300 * time.Millisecond
+	gate := c.gate(t, Options{TTL: ttl})
+	say := func(unactable string) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.unactable = unactable
+	}
+	review := gate.Reviewer(withToken("good"))
+	first, err := gate.Identify(withToken("good"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	say("ada")
+	time.Sleep(2 * ttl)
+	if _, err := gate.Identify(withToken("good")); !errors.As(err, new(*ActingError)) {
+		t.Errorf("a new request: error %v", err)
+	}
+	if err := review(t.Context()); !errors.As(err, new(*ActingError)) {
+		t.Errorf("a stream: error %v", err)
+	}
+	say("")
+	time.Sleep(2 * ttl)
+	if again, err := gate.Identify(withToken("good")); err != nil || again != first {
+		t.Errorf("error %v, other clients than before: %t", err, again != first)
 	}
 }
