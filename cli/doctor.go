@@ -33,15 +33,11 @@ func runDoctor(ctx context.Context, f *Factory, format string) error {
 	if err != nil {
 		return err
 	}
-	config, err := f.config()
-	if err != nil {
-		return err
-	}
 	client, err := f.kubernetes()
 	if err != nil {
 		return err
 	}
-	facts, err := doctor.NewReader(client, config).Read(ctx, namespace, f.Now)
+	facts, err := doctor.Read(ctx, client, namespace, f.Now)
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (n *narrator) sentence(ctx context.Context, job inventory.Job) (text, about
 
 // diagnose finds out why one job is where it is, from what the cluster shows.
 func diagnose(ctx context.Context, client kubernetes.Interface, job inventory.Job, f *Factory) (diagnosis.Report, error) {
-	facts, err := diagnosis.NewReader(client).Read(ctx, job.Namespace, job.Name, f.Now())
+	facts, err := diagnosis.Read(ctx, client, job.Namespace, job.Name, f.Now())
 	if err != nil {
 		return diagnosis.Report{}, err
 	}

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"g8s.host/gpu-scheduler/pkg/queue"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 type queueOptions struct {
@@ -62,17 +64,16 @@ func runQueue(ctx context.Context, o *queueOptions) error {
 	if err != nil {
 		return err
 	}
-	reader := queue.NewReader(client)
-	read := func(ctx context.Context) ([]queue.Entry, bool, error) {
-		line, err := reader.Read(ctx, namespace, o.factory.Now())
-		return o.filter(line.Entries, namespace), line.Partial, err
+	read := func(ctx context.Context) (entries []queue.Entry, warning string, err error) {
+		line, err := queue.Read(ctx, client, namespace, o.factory.Now())
+		return o.filter(line.Entries, namespace), incomplete(line, namespace), err
 	}
-	entries, partial, err := read(ctx)
+	entries, warning, err := read(ctx)
 	if err != nil {
 		return err
 	}
-	if partial {
-		fmt.Fprintf(o.factory.IO.ErrOut, "warning: you may not list the pods of all namespaces: positions count those of %s alone\n", namespace)
+	if warning != "" {
+		fmt.Fprintln(o.factory.IO.ErrOut, "warning: "+warning)
 	}
 	if !o.watch {
 		return o.show(entries)
@@ -88,6 +89,28 @@ func runQueue(ctx context.Context, o *queueOptions) error {
 			return err
 		})
 	})
+}
+
+// incomplete says what is missing in the lines because the user may not read it, "" if nothing is.
+func incomplete(line queue.Queue, namespace string) string {
+	if line.Partial {
+		return fmt.Sprintf("you may not list the pods of all namespaces: positions count those of %s alone", namespace)
+	}
+	var missing []string
+	for _, part := range line.Unread {
+		switch part {
+		case snapshot.PartNodes:
+			missing = append(missing, "nodes: when jobs start is not known")
+		case snapshot.PartJobs:
+			missing = append(missing, "Jobs of all namespaces: when those of others end is not known")
+		case snapshot.PartDeployments, snapshot.PartQuotas:
+			missing = append(missing, fmt.Sprintf("%s of all namespaces: jobs that a quota keeps out are shown of %s alone", part, namespace))
+		}
+	}
+	if len(missing) == 0 {
+		return ""
+	}
+	return "you may not list " + strings.Join(missing, "; nor ")
 }
 
 // polling calls a function at intervals until it fails or ctx ends.

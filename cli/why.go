@@ -52,7 +52,7 @@ func runWhy(ctx context.Context, o *whyOptions, name string) error {
 	if err != nil {
 		return err
 	}
-	facts, err := diagnosis.NewReader(client).Read(ctx, namespace, name, o.factory.Now())
+	facts, err := diagnosis.Read(ctx, client, namespace, name, o.factory.Now())
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	explainclient "g8s.host/gpu-scheduler/pkg/explain/client"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 func TestWhyIsWrittenForPeople(t *testing.T) {
@@ -32,7 +33,7 @@ func TestWhyIsWrittenForPeople(t *testing.T) {
 					{Text: "node(s) are in another GPU pool", Nodes: 52}, {Text: "node(s) have too few free GPUs", Plugin: "GPUFilter", Nodes: 3},
 				}}}},
 			Verdict: "0/64 nodes are available: 3 node(s) have too few free GPUs.",
-			Unread:  []string{diagnosis.UnreadLease},
+			Unread:  []snapshot.Part{snapshot.PartLease},
 		},
 		"why-busy-scheduler": {
 			Job: "sft", Namespace: "team", Status: inventory.StatusPending, Cause: diagnosis.Busy,

@@ -52,9 +52,18 @@ func explainReport(d *description, report diagnosis.Report, now time.Time) error
 	}
 	if len(report.Unread) > 0 {
 		d.section("Less exact, because you may not read")
-		fmt.Fprintln(d.out, indent+strings.Join(report.Unread, ", "))
+		fmt.Fprintln(d.out, indent+joined(report.Unread))
 	}
 	return nil
+}
+
+// joined is a list of words in a line.
+func joined[T ~string](words []T) string {
+	out := make([]string, len(words))
+	for i, word := range words {
+		out[i] = string(word)
+	}
+	return strings.Join(out, ", ")
 }
 
 func (d *description) paint(report diagnosis.Report) string {

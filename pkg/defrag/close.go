@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // closeNode keeps pods from a node. A nomination alone would not: an attempt to place the pod that waits takes it back,
@@ -39,13 +40,13 @@ func (c *Carrier) openNode(ctx context.Context, name string) error {
 
 // OpenNodes opens the nodes that somebody closed who was killed before opening them again.
 func (c *Carrier) OpenNodes(ctx context.Context) error {
-	nodes, err := c.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	read, err := snapshot.Read(ctx, c.Client, snapshot.Nodes(snapshot.Scope{}))
 	if err != nil {
-		return fmt.Errorf("listing nodes: %w", err)
+		return err
 	}
 	now := c.Now().Unix()
-	for i := range nodes.Items {
-		node := &nodes.Items[i]
+	for i := range read.Nodes {
+		node := &read.Nodes[i]
 		at := slices.IndexFunc(node.Spec.Taints, isMoving)
 		if at < 0 {
 			continue

@@ -2,64 +2,41 @@ package defrag
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
-	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // Read gathers the facts, in four requests. Its caller must be able to read nodes, and pods and disruption budgets of
 // all namespaces.
 func Read(ctx context.Context, client kubernetes.Interface, now time.Time) (*Facts, error) {
-	const fromCache = "0" // some milliseconds old, and read from memory
-	facts := &Facts{Now: now}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: fromCache})
-		if err != nil {
-			return fmt.Errorf("listing nodes: %w", err)
+	cached := snapshot.Scope{Cached: true}
+	read, err := snapshot.Read(ctx, client, snapshot.Nodes(cached), snapshot.Pods(snapshot.Scope{Fields: snapshot.Living, Cached: true}),
+		snapshot.Budgets(cached), snapshot.Clock(now))
+	if err != nil {
+		return nil, err
+	}
+	return FactsOf(read), nil
+}
+
+// FactsOf sorts the pods of a snapshot into those that hold a place, and those for which the scheduler has found none.
+func FactsOf(s *snapshot.Snapshot) *Facts {
+	facts := &Facts{Now: s.Now, Nodes: s.Nodes, Budgets: s.Budgets}
+	for i := range s.Pods {
+		switch pod := &s.Pods[i]; {
+		case pod.Spec.NodeName != "":
+			facts.Running = append(facts.Running, *pod)
+		case waits(pod):
+			facts.Waiting = append(facts.Waiting, *pod)
 		}
-		facts.Nodes = list.Items
-		return nil
-	})
-	group.Go(func() error {
-		list, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-			ResourceVersion: fromCache, FieldSelector: inventory.HoldsNode,
-		})
-		if err != nil {
-			return fmt.Errorf("listing the pods on nodes: %w", err)
-		}
-		facts.Running = list.Items
-		return nil
-	})
-	group.Go(func() error {
-		list, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-			ResourceVersion: fromCache, FieldSelector: fields.OneTermEqualSelector("spec.nodeName", "").String(),
-		})
-		if err != nil {
-			return fmt.Errorf("listing the pods that wait: %w", err)
-		}
-		facts.Waiting = slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !waits(&pod) })
-		return nil
-	})
-	group.Go(func() error {
-		list, err := client.PolicyV1().PodDisruptionBudgets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: fromCache})
-		if err != nil {
-			return fmt.Errorf("listing pod disruption budgets: %w", err)
-		}
-		facts.Budgets = list.Items
-		return nil
-	})
-	return facts, group.Wait()
+	}
+	return facts
 }
 
 // waits reports whether our scheduler has found no node for a pod that asks for GPUs.

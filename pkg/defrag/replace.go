@@ -9,11 +9,10 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
 	"g8s.host/gpu-scheduler/pkg/fit"
-	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // checkRoom makes sure that a node still has the room that a pod is to move to: minutes may have passed since the plan.
@@ -25,15 +24,13 @@ func (c *Carrier) checkRoom(ctx context.Context, pod *corev1.Pod, node string) e
 	if err != nil {
 		return fmt.Errorf("reading node %s: %w", node, err)
 	}
-	list, err := c.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-		FieldSelector: inventory.HoldsNode + "," + fields.OneTermEqualSelector("spec.nodeName", node).String(),
-	})
+	on, err := snapshot.Read(ctx, c.Client, snapshot.Pods(snapshot.Scope{Fields: snapshot.On(node)}))
 	if err != nil {
-		return fmt.Errorf("listing the pods on node %s: %w", node, err)
+		return err
 	}
-	there := make([]*corev1.Pod, len(list.Items))
-	for i := range list.Items {
-		there[i] = &list.Items[i]
+	there := make([]*corev1.Pod, len(on.Pods))
+	for i := range on.Pods {
+		there[i] = &on.Pods[i]
 	}
 	request, err := fit.RequestOf(pod)
 	if err != nil {
@@ -64,17 +61,15 @@ type placement map[string]int
 
 // siblings counts the pods of a controller that are on nodes and not about to end.
 func (c *Carrier) siblings(ctx context.Context, move Move, owner types.UID) (placement, error) {
-	list, err := c.Client.CoreV1().Pods(move.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", "").String(),
-	})
+	read, err := snapshot.Read(ctx, c.Client, snapshot.Pods(snapshot.Scope{Namespace: move.Namespace, Fields: snapshot.Holding}))
 	if err != nil {
-		return nil, fmt.Errorf("listing the pods of the controller: %w", err)
+		return nil, err
 	}
 	out := placement{}
-	for i := range list.Items {
-		pod := &list.Items[i]
+	for i := range read.Pods {
+		pod := &read.Pods[i]
 		of := metav1.GetControllerOf(pod)
-		if of != nil && of.UID == owner && pod.UID != move.UID && pod.DeletionTimestamp == nil && !ended(pod) {
+		if of != nil && of.UID == owner && pod.UID != move.UID && pod.DeletionTimestamp == nil {
 			out[pod.Spec.NodeName]++
 		}
 	}

@@ -115,8 +115,8 @@ func (f *Facts) whoIs(pod string) (who string, holds bool) {
 	}
 	namespace, name, _ := strings.Cut(pod, "/")
 	is := func(other corev1.Pod) bool { return other.Namespace == namespace && other.Name == name }
-	holds = slices.ContainsFunc(f.Holders, is)
-	all := slices.Concat(f.Holders, f.Preemptors)
+	holds = slices.ContainsFunc(f.Cluster.Pods, is)
+	all := slices.Concat(f.Cluster.Pods, f.Preemptors)
 	if at := slices.IndexFunc(all, is); at >= 0 {
 		return holderOf(&all[at]).name(), holds
 	}
@@ -134,7 +134,7 @@ func leaving(f *Facts) (Finding, bool) {
 	if told, ok := pushedAside(f); ok {
 		if len(going) > 0 {
 			told.Text += fmt.Sprintf("; it has until %s to end, then Kubernetes makes another one",
-				going[0].DeletionTimestamp.In(f.Now.Location()).Format("15:04:05"))
+				going[0].DeletionTimestamp.In(f.Cluster.Now.Location()).Format("15:04:05"))
 		}
 		return told.Finding, true
 	}

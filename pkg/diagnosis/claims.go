@@ -9,6 +9,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 const kindClaim = "PersistentVolumeClaim"
@@ -27,7 +28,7 @@ func missingClaim(name string) []Step {
 // claims tells which of the pod's claims have no volume, or one out of reach, as they are now. being says that the
 // scheduler has chosen a node and waits for the volume to be made there.
 func (s *search) claims() (out []Finding, being bool) {
-	if !s.facts.Space.Claims.Read {
+	if !s.facts.Space.Has(snapshot.PartClaims) {
 		return nil, false
 	}
 	for _, volume := range s.request.Pod.Spec.Volumes {
@@ -35,12 +36,12 @@ func (s *search) claims() (out []Finding, being bool) {
 			continue
 		}
 		name := volume.PersistentVolumeClaim.ClaimName
-		at := slices.IndexFunc(s.facts.Space.Claims.Items, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name })
+		at := slices.IndexFunc(s.facts.Space.Claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name })
 		if at < 0 {
 			out = append(out, Finding{Cause: VolumeMissing, Text: "the namespace has no PersistentVolumeClaim " + name, Steps: missingClaim(name)})
 			continue
 		}
-		claim := &s.facts.Space.Claims.Items[at]
+		claim := &s.facts.Space.Claims[at]
 		finding, ok := s.claim(claim)
 		if ok {
 			out = append(out, finding)
@@ -117,8 +118,8 @@ func (s *search) elsewhere(claim *corev1.PersistentVolumeClaim) (Finding, bool) 
 	}
 	var pools []string
 	near, far := 0, 0
-	for i := range s.facts.Nodes {
-		node := &s.facts.Nodes[i]
+	for i := range s.facts.Cluster.Nodes {
+		node := &s.facts.Cluster.Nodes[i]
 		switch in, reached := s.request.InScope(node), reach.Match(node); {
 		case in && reached:
 			near++

@@ -10,6 +10,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // levelLabel is the label by which a namespace enforces Pod Security.
@@ -17,18 +18,28 @@ const levelLabel = "pod-security.kubernetes.io/enforce"
 
 // isClosing reports whether the job's namespace is being deleted.
 func isClosing(f *Facts) bool {
-	return f.Space.Namespace != nil && f.Space.Namespace.DeletionTimestamp != nil
+	namespace := namespaceOf(f)
+	return namespace != nil && namespace.DeletionTimestamp != nil
+}
+
+// namespaceOf is the job's namespace, nil where it was not read.
+func namespaceOf(f *Facts) *corev1.Namespace {
+	if f.Space == nil || len(f.Space.Namespaces) == 0 {
+		return nil
+	}
+	return &f.Space.Namespaces[0]
 }
 
 func closing(f *Facts) Finding {
+	namespace := namespaceOf(f)
 	out := Finding{
 		Cause: NamespaceTerminating,
 		Text: fmt.Sprintf("namespace %s is being deleted, told so %s, and nothing starts in it any more",
-			f.Job.Namespace, f.since(f.Space.Namespace.DeletionTimestamp.Time)),
+			f.Job.Namespace, f.since(namespace.DeletionTimestamp.Time)),
 		Steps: []Step{{Action: UseNamespace, Command: command("export", &f.Job),
 			Text: "create the job in another namespace: " + command("export", &f.Job) + " writes its YAML"}},
 	}
-	for _, condition := range f.Space.Namespace.Status.Conditions {
+	for _, condition := range namespace.Status.Conditions {
 		if condition.Type == corev1.NamespaceFinalizersRemaining && condition.Status == corev1.ConditionTrue {
 			out.Text += "; its deletion is held up: " + strings.TrimRight(condition.Message, ".")
 		}
@@ -113,17 +124,18 @@ type creationRule struct {
 
 var creationRules = []creationRule{
 	{regexp.MustCompile(`exceeded quota: ([^,]+), requested: (\S+), used: (\S+), limited: (\S+)`), quotaRefused,
-		func(f *Facts, _ []string) bool { return f.Space.Quotas.Read && f.Job.Template != nil }},
+		func(f *Facts, _ []string) bool { return f.Space.Has(snapshot.PartQuotas) && f.Job.Template != nil }},
 	{regexp.MustCompile(`failed quota: ([^:]+): must specify (.*)`), quotaUnspecified, quotaGone},
 	{regexp.MustCompile(`no PriorityClass with name (\S+) was found`), noPriorityClass,
 		func(f *Facts, m []string) bool {
-			return slices.ContainsFunc(f.Space.Classes.Items, func(c priorityClass) bool { return c.Name == m[1] })
+			return slices.ContainsFunc(f.priorityClasses(), func(c priorityClass) bool { return c.Name == m[1] })
 		}},
 	{regexp.MustCompile(`serviceaccount "([^"]+)" not found`), noServiceAccount, nil},
 	{regexp.MustCompile(`((?:maximum|minimum) \S+ usage per (?:Container|Pod) is .*)$`), limitRefused,
-		func(f *Facts, _ []string) bool { return f.Space.Limits.Read && f.Job.Template != nil }},
+		func(f *Facts, _ []string) bool { return f.Space.Has(snapshot.PartLimitRanges) && f.Job.Template != nil }},
 	{regexp.MustCompile(`violates PodSecurity "([^":]+)(?::[^"]*)?": (.*)$`), insecure, func(f *Facts, m []string) bool {
-		return f.Space.Namespace != nil && f.Space.Namespace.Labels[levelLabel] != m[1]
+		namespace := namespaceOf(f)
+		return namespace != nil && namespace.Labels[levelLabel] != m[1]
 	}},
 	{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)$`), policyRefused, nil},
 	{regexp.MustCompile(`failed calling webhook "([^"]+)": (.*)$`), webhookSilent, nil},
@@ -214,7 +226,7 @@ func webhookSilent(_ *Facts, m []string) Finding {
 
 // notCreated explains a job of which no pod exists, though nothing is known to stand against them.
 func notCreated(f *Facts) Finding {
-	age := f.Now.Sub(f.Job.Created)
+	age := f.Cluster.Now.Sub(f.Job.Created)
 	out := Finding{Cause: WaitingForControllers, Text: "Kubernetes has not created the job's pods",
 		Steps: []Step{waiting("wait a moment: Kubernetes creates them")}}
 	switch {

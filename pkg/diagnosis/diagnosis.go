@@ -9,14 +9,13 @@ package diagnosis
 
 import (
 	"slices"
-	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // Facts are what a diagnosis is made from.
@@ -24,45 +23,17 @@ type Facts struct {
 	Job inventory.JobDetail
 	// Pods are those of the job.
 	Pods []corev1.Pod
-	// Nodes are all nodes, and Holders all pods that hold a place on one.
-	Nodes   []corev1.Node
-	Holders []corev1.Pod
+	// Cluster is what lies around the job, as [Around] names it: its pods are those that hold a place on a node.
+	Cluster snapshot.Snapshot
 	// Preemptors are pods for which some of the job had to leave, as far as they are still there.
 	Preemptors []corev1.Pod
-	// Lease is that of our scheduler, nil when there is none.
-	Lease *coordinationv1.Lease
-	// Unread says what the user may not read, such as "nodes". What is missing for it is not guessed.
-	Unread []string
-	// Space is what the job's namespace holds beside it.
-	Space Space
+	// Space is what of the job's namespace, and of what it refers to, decides whether its pods are let in; nil where it was
+	// not read.
+	Space *snapshot.Snapshot
 	// Records are the scheduler's own, by pod; empty where they cannot be had.
 	Records []explain.Record
 	// Simulated says that the pods are not in the cluster, so that no scheduler has to look at them.
 	Simulated bool
-	Now       time.Time
-	// ServerTime is the API server's time, by which the lease is read; zero for Now.
-	ServerTime time.Time
-}
-
-// Space is what of a job's namespace, and of what it refers to, decides whether its pods are let in. What the user may
-// not read is not there, and nothing is concluded from that.
-type Space struct {
-	Namespace *corev1.Namespace
-	Quotas    Listed[corev1.ResourceQuota]
-	Limits    Listed[corev1.LimitRange]
-	Claims    Listed[corev1.PersistentVolumeClaim]
-	// Volumes are those that the job's claims are bound to.
-	Volumes []corev1.PersistentVolume
-	Classes Listed[schedulingv1.PriorityClass]
-	// Groups is the name of the job's PodGroup, if it is there.
-	Groups Listed[string]
-}
-
-// Listed is a list that the user may not be allowed to read.
-type Listed[T any] struct {
-	Items []T
-	// Read says that Items are all there are.
-	Read bool
 }
 
 // Record adds those of a scheduler's records that are of the job's pods, and not of pods of the same name before them.
@@ -74,20 +45,23 @@ func (f *Facts) Record(records []explain.Record) {
 	}
 }
 
-// Hide says that the user may not read something.
-func (f *Facts) Hide(what string) { f.Unread = append(slices.Clone(f.Unread), what) }
+// unknownSpace is a namespace of which nothing was read.
+var unknownSpace = snapshot.Snapshot{Unread: []snapshot.Part{
+	snapshot.PartNamespace, snapshot.PartQuotas, snapshot.PartLimitRanges, snapshot.PartClaims, snapshot.PartPriorityClasses, snapshot.PartPodGroups,
+}}
 
-// mayRead reports whether a list is empty because there is nothing, and not for lack of a right.
-func (f *Facts) mayRead(what string) bool { return !slices.Contains(f.Unread, what) }
+// seesNodes reports whether the user may read nodes and who is on them.
+func (f *Facts) seesNodes() bool {
+	return f.Cluster.Has(snapshot.PartNodes) && f.Cluster.Has(snapshot.PartAllPods)
+}
 
-// What [Facts].Unread may name.
-const (
-	UnreadNodes = "nodes"
-	UnreadPods  = "pods of all namespaces"
-	UnreadLease = "the scheduler's lease"
-	// UnreadRecords are the scheduler's own.
-	UnreadRecords = "the scheduler's records"
-)
+// priorityClasses are those there are, as far as that was read.
+func (f *Facts) priorityClasses() []schedulingv1.PriorityClass {
+	if f.Space == nil {
+		return nil
+	}
+	return f.Space.PriorityClasses
+}
 
 // Report is the answer. JSON keys are a contract.
 type Report struct {
@@ -108,7 +82,7 @@ type Report struct {
 	// Verdict is what the scheduler wrote on the pod, in its own words.
 	Verdict string `json:"verdict,omitempty"`
 	// Unread says what the user may not read, so that the answer is less exact.
-	Unread []string `json:"unread,omitempty"`
+	Unread []snapshot.Part `json:"unread,omitempty"`
 	// Records are the scheduler's own.
 	Records []explain.Record `json:"records,omitempty"`
 }
@@ -149,9 +123,12 @@ type Holder struct {
 
 // Diagnose finds out why a job is where it is.
 func Diagnose(f Facts) Report {
+	if f.Space == nil {
+		f.Space = &unknownSpace
+	}
 	report := Report{
 		Job: f.Job.Name, Namespace: f.Job.Namespace, Kind: f.Job.Kind, Status: f.Job.Status,
-		Unread: f.Unread, Records: f.Records, Placements: placements(&f),
+		Unread: f.Cluster.Unread, Records: f.Records, Placements: placements(&f),
 	}
 	pod := concerned(f.Pods)
 	if pod != nil {
@@ -218,7 +195,7 @@ func uncreated(f *Facts, lost []Finding) ([]Finding, []NearMiss) {
 	}
 	// What is refused now has to find a node as well.
 	s, err := newSearch(f, template)
-	if err != nil || !f.mayRead(UnreadNodes) || !f.mayRead(UnreadPods) {
+	if err != nil || !f.seesNodes() {
 		return out, nil
 	}
 	also, _ := s.explain("")

@@ -17,6 +17,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -41,11 +42,11 @@ func on(node string, gpus int64, job string) corev1.Pod {
 
 // factsOf is a waiting job of one pod in a cluster of these nodes.
 func factsOf(pod corev1.Pod, nodes ...*fixture.NodeBuilder) Facts {
-	facts := Facts{Now: noon, Pods: []corev1.Pod{pod}, Job: inventory.JobDetail{Job: inventory.Job{
+	facts := Facts{Cluster: snapshot.Snapshot{Now: noon}, Pods: []corev1.Pod{pod}, Job: inventory.JobDetail{Job: inventory.Job{
 		Name: "train", Namespace: "team", Kind: "training", Status: inventory.StatusPending,
 	}}}
 	for _, node := range nodes {
-		facts.Nodes = append(facts.Nodes, *node.Obj())
+		facts.Cluster.Nodes = append(facts.Cluster.Nodes, *node.Obj())
 	}
 	return facts
 }
@@ -71,22 +72,22 @@ func TestOrder(t *testing.T) {
 	}{
 		"what time heals comes before what an administrator must undo": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) {
-				f.Nodes = append(f.Nodes, *cordoned)
-				f.Holders = []corev1.Pod{on("n1", 1, "other")}
+				f.Cluster.Nodes = append(f.Cluster.Nodes, *cordoned)
+				f.Cluster.Pods = []corev1.Pod{on("n1", 1, "other")}
 			}),
 			want: []Cause{Busy, Cordoned},
 		},
 		"a node that two things stand against is further away": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy), node("n1", "p", 4)).with(func(f *Facts) {
-				f.Nodes = append(f.Nodes, *cordoned)
-				f.Nodes[1].Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
-				f.Holders = []corev1.Pod{on("n2", 1, "other")}
+				f.Cluster.Nodes = append(f.Cluster.Nodes, *cordoned)
+				f.Cluster.Nodes[1].Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
+				f.Cluster.Pods = []corev1.Pod{on("n2", 1, "other")}
 			}),
 			want: []Cause{TooManyGPUs, Busy, Cordoned},
 		},
 		"nodes of other pools say nothing, however free": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy), node("n1", "p", 8), node("n2", "q", 8)).with(func(f *Facts) {
-				f.Holders = []corev1.Pod{on("n1", 6, "other")}
+				f.Cluster.Pods = []corev1.Pod{on("n1", 6, "other")}
 			}),
 			want: []Cause{Busy},
 		},
@@ -98,7 +99,7 @@ func TestOrder(t *testing.T) {
 		"an idle node that is kept for others is nearer than those that are full": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(1).Pool("p"), "0/2 nodes are available: 1 node(s) are kept whole for pods "+
 				"that take a whole node, 1 node(s) have too few free GPUs."), node("n1", "p", 8), node("n2", "p", 8)).with(func(f *Facts) {
-				f.Holders = []corev1.Pod{on("n1", 8, "other")}
+				f.Cluster.Pods = []corev1.Pod{on("n1", 8, "other")}
 			}),
 			want: []Cause{KeptWhole, Busy},
 		},
@@ -111,7 +112,7 @@ func TestOrder(t *testing.T) {
 			want:  []Cause{RoomNow},
 		},
 		"without the right to read nodes the verdict speaks": {
-			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy)).with(func(f *Facts) { f.Unread = []string{UnreadNodes} }),
+			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy)).with(func(f *Facts) { f.Cluster.Unread = []snapshot.Part{snapshot.PartNodes} }),
 			want:  []Cause{Busy},
 		},
 		"a verdict on an annotation": {
@@ -148,8 +149,8 @@ func TestOrder(t *testing.T) {
 
 func TestNearMisses(t *testing.T) {
 	facts := factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy), node("n1", "p", 8), node("n2", "p", 8), node("n3", "p", 8)).with(func(f *Facts) {
-		f.Holders = []corev1.Pod{on("n1", 3, "a"), on("n2", 1, "b"), on("n2", 1, "c"), on("n3", 8, "d")}
-		f.Holders[1].Labels = nil // a pod of no job
+		f.Cluster.Pods = []corev1.Pod{on("n1", 3, "a"), on("n2", 1, "b"), on("n2", 1, "c"), on("n3", 8, "d")}
+		f.Cluster.Pods[1].Labels = nil // a pod of no job
 	})
 	want := []NearMiss{
 		{NearMiss: explain.NearMiss{Node: "n2", Short: 2, Detail: "6 of 8 free, 2 short"},
@@ -173,7 +174,7 @@ func TestSchedulerState(t *testing.T) {
 	}
 	tests := map[string]struct {
 		lease  *coordinationv1.Lease
-		unread []string
+		unread []snapshot.Part
 		want   Cause
 	}{
 		"there never was a scheduler":            {want: SchedulerDown},
@@ -181,11 +182,11 @@ func TestSchedulerState(t *testing.T) {
 		"it died without a word":                 {lease: lease("a", time.Minute), want: SchedulerDown},
 		"it is alive and has not come to it yet": {lease: lease("a", time.Second), want: WaitingForTurn},
 		"one clock is some seconds off":          {lease: lease("a", 7*time.Second), want: WaitingForTurn},
-		"the lease may not be read":              {unread: []string{UnreadLease}, want: WaitingForTurn},
+		"the lease may not be read":              {unread: []snapshot.Part{snapshot.PartLease}, want: WaitingForTurn},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			facts := factsOf(*unseen).with(func(f *Facts) { f.Lease, f.Unread = tc.lease, tc.unread })
+			facts := factsOf(*unseen).with(func(f *Facts) { f.Cluster.Lease, f.Cluster.Unread = tc.lease, tc.unread })
 			if got := Diagnose(facts).Cause; got != tc.want {
 				t.Errorf("the cause is %s, want %s", got, tc.want)
 			}
@@ -216,7 +217,7 @@ func TestPlacements(t *testing.T) {
 
 	facts := factsOf(running).with(func(f *Facts) {
 		f.Job.Status = inventory.StatusRunning
-		f.Nodes = []corev1.Node{*host}
+		f.Cluster.Nodes = []corev1.Node{*host}
 		f.Pods = append(f.Pods, forged)
 	})
 	report := Diagnose(facts)
@@ -235,7 +236,7 @@ func TestPlacements(t *testing.T) {
 
 func TestCreationAndContainers(t *testing.T) {
 	job := func(status inventory.Status, reason, message string) Facts {
-		return Facts{Now: noon, Job: inventory.JobDetail{Job: inventory.Job{
+		return Facts{Cluster: snapshot.Snapshot{Now: noon}, Job: inventory.JobDetail{Job: inventory.Job{
 			Name: "train", Namespace: "team", Status: status, Trouble: inventory.Trouble{Reason: reason, Message: message},
 		}}}
 	}
@@ -246,7 +247,7 @@ func TestCreationAndContainers(t *testing.T) {
 			LastTerminationState: corev1.ContainerState{Terminated: last},
 		}}
 		return job(inventory.StatusFailing, "", "").with(func(f *Facts) {
-			f.Pods, f.Nodes = []corev1.Pod{pod}, []corev1.Node{*node("n1", "p", 8).Obj()}
+			f.Pods, f.Cluster.Nodes = []corev1.Pod{pod}, []corev1.Node{*node("n1", "p", 8).Obj()}
 		})
 	}
 	waiting := func(reason string) corev1.ContainerState {
@@ -318,9 +319,9 @@ func BenchmarkDiagnose(b *testing.B) {
 	facts := factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy))
 	for i := range 1000 {
 		name := "n" + resource.NewQuantity(int64(i), resource.DecimalSI).String()
-		facts.Nodes = append(facts.Nodes, *node(name, "p", 8).Obj())
+		facts.Cluster.Nodes = append(facts.Cluster.Nodes, *node(name, "p", 8).Obj())
 		for range 4 {
-			facts.Holders = append(facts.Holders, on(name, 1, "other"))
+			facts.Cluster.Pods = append(facts.Cluster.Pods, on(name, 1, "other"))
 		}
 	}
 	for b.Loop() {

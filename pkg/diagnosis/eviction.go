@@ -32,7 +32,7 @@ func (s *search) preempting() (Finding, bool) {
 	}
 	last := slices.MaxFunc(going, func(a, b *corev1.Pod) int { return a.DeletionTimestamp.Compare(b.DeletionTimestamp.Time) })
 	left := "they have had their time to end, so the node is slow or lost"
-	if rest := last.DeletionTimestamp.Sub(s.facts.Now); rest > 0 {
+	if rest := last.DeletionTimestamp.Sub(s.facts.Cluster.Now); rest > 0 {
 		left = fmt.Sprintf("they have at most %s left to end", span(rest))
 	}
 	pods, them := "1 pod", "it leaves"
@@ -120,11 +120,11 @@ func (s *search) byForce() (step *Step, sentence string) {
 		}
 		return nil, "nobody of lower priority holds enough there, so the job can stop nobody"
 	}
-	high := slices.IndexFunc(s.facts.Space.Classes.Items, func(c priorityClass) bool { return c.Name == names.PriorityClassHigh })
+	high := slices.IndexFunc(s.facts.priorityClasses(), func(c priorityClass) bool { return c.Name == names.PriorityClassHigh })
 	if high < 0 {
 		return nil, ""
 	}
-	node, victims, ok := s.victims(s.facts.Space.Classes.Items[high].Value)
+	node, victims, ok := s.victims(s.facts.priorityClasses()[high].Value)
 	if !ok {
 		return nil, "nobody there has a priority below high, so the job can stop nobody"
 	}

@@ -13,6 +13,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // mostMembers is up to which size of a gang its members are placed one by one. Anyone can ask for more.
@@ -24,7 +25,7 @@ const young = time.Minute
 // groupMissing explains a member of a gang whose PodGroup is not there, as the cluster shows it.
 func groupMissing(f *Facts, pod *corev1.Pod) (Finding, bool) {
 	name := pod.Labels[names.LabelPodGroup]
-	if name == "" || !f.Space.Groups.Read || slices.Contains(f.Space.Groups.Items, name) {
+	if name == "" || !f.Space.Has(snapshot.PartPodGroups) || slices.Contains(f.Space.PodGroups, name) {
 		return Finding{}, false
 	}
 	return Finding{
@@ -41,7 +42,7 @@ func gathering(f *Facts, pod *corev1.Pod, all int) (Finding, bool) {
 		return Finding{}, false
 	}
 	out := Finding{Cause: GangIncomplete}
-	if f.Now.Sub(f.Job.Created) < young {
+	if f.Cluster.Now.Sub(f.Job.Created) < young {
 		out.Text = fmt.Sprintf("%d of the job's %d members are there, the others are yet to be created", there, all)
 		out.Steps = []Step{waiting("wait a moment: Kubernetes creates the others")}
 		return out, true
@@ -178,8 +179,8 @@ func (s *search) poolsForAll(members int) []string {
 		return nil
 	}
 	takes := map[string]int{}
-	for i := range s.facts.Nodes {
-		node := &s.facts.Nodes[i]
+	for i := range s.facts.Cluster.Nodes {
+		node := &s.facts.Cluster.Nodes[i]
 		if !s.isOtherPool(node) || !s.neverBlocked(node) {
 			continue
 		}

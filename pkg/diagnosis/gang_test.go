@@ -94,14 +94,14 @@ func TestThePodsOfAGangAreBelieved(t *testing.T) {
 		},
 		"all are there, and the nodes are held by others": {
 			facts: gang(time.Hour, member(0, gathering), member(1, gathering)).with(func(f *Facts) {
-				f.Holders = []corev1.Pod{on("n1", 8, "other"), on("n2", 8, "other")}
+				f.Cluster.Pods = []corev1.Pod{on("n1", 8, "other"), on("n2", 8, "other")}
 			}),
 			want: Busy,
 		},
 		"the verdict on another member is newer": {
 			facts: gang(time.Hour, member(0, gathering),
 				member(1, "0/2 nodes are available: gang: there is room for 1 of 2 members now, and all start at once.")).with(func(f *Facts) {
-				f.Holders = []corev1.Pod{on("n1", 3, "other")}
+				f.Cluster.Pods = []corev1.Pod{on("n1", 3, "other")}
 			}),
 			want: GangWaiting, text: "room for 1 of the 2",
 		},

@@ -8,12 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // lostNodes tells of pods on nodes that are not ready, or not there. Kubernetes goes on showing them as running for
 // minutes, and nobody knows whether they do.
 func lostNodes(f *Facts) []Finding {
-	if !f.mayRead(UnreadNodes) || f.Simulated {
+	if !f.Cluster.Has(snapshot.PartNodes) || f.Simulated {
 		return nil
 	}
 	var out []Finding
@@ -25,12 +26,12 @@ func lostNodes(f *Facts) []Finding {
 			continue
 		}
 		told = append(told, name)
-		at := slices.IndexFunc(f.Nodes, func(node corev1.Node) bool { return node.Name == name })
+		at := slices.IndexFunc(f.Cluster.Nodes, func(node corev1.Node) bool { return node.Name == name })
 		if at < 0 {
 			out = append(out, noSuchNode(f, pod))
 			continue
 		}
-		if ready := readyOf(&f.Nodes[at]); ready.Status != corev1.ConditionTrue {
+		if ready := readyOf(&f.Cluster.Nodes[at]); ready.Status != corev1.ConditionTrue {
 			out = append(out, notReadyUnder(f, pod, ready))
 		}
 	}
@@ -56,7 +57,7 @@ func noSuchNode(f *Facts, pod *corev1.Pod) Finding {
 func notReadyUnder(f *Facts, pod *corev1.Pod, ready corev1.NodeCondition) Finding {
 	text := fmt.Sprintf("node %s, on which pod %s is, has not been ready", pod.Spec.NodeName, pod.Name)
 	if at := ready.LastTransitionTime; !at.IsZero() {
-		text += " for " + span(f.Now.Sub(at.Time))
+		text += " for " + span(f.Cluster.Now.Sub(at.Time))
 	}
 	text += ": whether the pod still runs is not known"
 	out := Finding{Cause: NodeLost, Text: text, Nodes: 1, Examples: []string{pod.Spec.NodeName}}
@@ -76,15 +77,15 @@ func notReadyUnder(f *Facts, pod *corev1.Pod, ready corev1.NodeCondition) Findin
 
 // leavesAt is how long it takes until a pod is told to leave its lost node; false if it never is.
 func leavesAt(pod *corev1.Pod, f *Facts) (time.Duration, bool) {
-	at := slices.IndexFunc(f.Nodes, func(node corev1.Node) bool { return node.Name == pod.Spec.NodeName })
-	for _, taint := range f.Nodes[at].Spec.Taints {
+	at := slices.IndexFunc(f.Cluster.Nodes, func(node corev1.Node) bool { return node.Name == pod.Spec.NodeName })
+	for _, taint := range f.Cluster.Nodes[at].Spec.Taints {
 		lost := taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable
 		if !lost || taint.Effect != corev1.TaintEffectNoExecute || taint.TimeAdded == nil {
 			continue
 		}
 		for _, toleration := range pod.Spec.Tolerations {
 			if toleration.Key == taint.Key && toleration.TolerationSeconds != nil {
-				return max(0, taint.TimeAdded.Add(time.Duration(*toleration.TolerationSeconds)*time.Second).Sub(f.Now)), true
+				return max(0, taint.TimeAdded.Add(time.Duration(*toleration.TolerationSeconds)*time.Second).Sub(f.Cluster.Now)), true
 			}
 		}
 	}
@@ -116,7 +117,7 @@ func podOf(f *Facts) *corev1.Pod {
 		pod.Labels = map[string]string{}
 	}
 	pod.Labels[names.LabelJob] = f.Job.Name
-	for _, class := range f.Space.Classes.Items { // as admission would
+	for _, class := range f.priorityClasses() { // as admission would
 		if class.Name == pod.Spec.PriorityClassName {
 			pod.Spec.Priority, pod.Spec.PreemptionPolicy = &class.Value, class.PreemptionPolicy
 		}

@@ -31,9 +31,9 @@ func placements(f *Facts) []Placement {
 			continue
 		}
 		placement := Placement{Pod: pod.Name, Node: pod.Spec.NodeName}
-		at := slices.IndexFunc(f.Nodes, func(node corev1.Node) bool { return node.Name == pod.Spec.NodeName })
+		at := slices.IndexFunc(f.Cluster.Nodes, func(node corev1.Node) bool { return node.Name == pod.Spec.NodeName })
 		if at >= 0 {
-			placement.on(&f.Nodes[at], pod)
+			placement.on(&f.Cluster.Nodes[at], pod)
 		}
 		out = append(out, placement)
 	}

@@ -13,18 +13,19 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	quotas "g8s.host/gpu-scheduler/pkg/quota"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // overQuota tells which quotas of the namespace have no room for another pod of the job, as they stand now.
 func overQuota(f *Facts) []Finding {
 	pod := podOf(f)
-	if pod == nil || !f.Space.Quotas.Read {
+	if pod == nil || !f.Space.Has(snapshot.PartQuotas) {
 		return nil
 	}
 	var out []Finding
-	for i := range f.Space.Quotas.Items {
-		quota := &f.Space.Quotas.Items[i]
+	for i := range f.Space.Quotas {
+		quota := &f.Space.Quotas[i]
 		if !quotas.Covers(quota, pod) {
 			continue
 		}
@@ -162,8 +163,8 @@ func (f *Facts) withinQuota(quota *corev1.ResourceQuota, name corev1.ResourceNam
 // waitForQuota names the jobs of the namespace that use a quota.
 func (f *Facts) waitForQuota(quota *corev1.ResourceQuota, name corev1.ResourceName) Step {
 	var users []*corev1.Pod
-	for i := range f.Holders {
-		pod := &f.Holders[i]
+	for i := range f.Cluster.Pods {
+		pod := &f.Cluster.Pods[i]
 		if pod.Namespace == f.Job.Namespace && pod.Labels[names.LabelJob] != f.Job.Name && quotas.Covers(quota, pod) && quotas.IsGPU(name) {
 			users = append(users, pod)
 		}
@@ -196,7 +197,7 @@ func (f *Facts) outOfScope(class string) (Step, bool) {
 	for _, priority := range []string{"medium", "low", "high"} {
 		pod := podOf(f)
 		pod.Spec.PriorityClassName = "g8s-" + priority
-		free := !slices.ContainsFunc(f.Space.Quotas.Items, func(quota corev1.ResourceQuota) bool {
+		free := !slices.ContainsFunc(f.Space.Quotas, func(quota corev1.ResourceQuota) bool {
 			return scopedClass(&quota, pod) != ""
 		})
 		if free && class != pod.Spec.PriorityClassName {
@@ -235,7 +236,7 @@ func unspecified(wanted string) string {
 }
 
 func quotaGone(f *Facts, m []string) bool {
-	return f.Space.Quotas.Read && !slices.ContainsFunc(f.Space.Quotas.Items, func(q corev1.ResourceQuota) bool { return q.Name == m[1] })
+	return f.Space.Has(snapshot.PartQuotas) && !slices.ContainsFunc(f.Space.Quotas, func(q corev1.ResourceQuota) bool { return q.Name == m[1] })
 }
 
 // beyondLimits tells what of the job's containers a limit range of the namespace does not allow.
@@ -245,8 +246,8 @@ func beyondLimits(f *Facts) []Finding {
 		return nil
 	}
 	var out []Finding
-	for i := range f.Space.Limits.Items {
-		limits := &f.Space.Limits.Items[i]
+	for i := range f.Space.LimitRanges {
+		limits := &f.Space.LimitRanges[i]
 		for _, item := range limits.Spec.Limits {
 			for _, name := range sortedNames(item.Max) {
 				most := item.Max[name]

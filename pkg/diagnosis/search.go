@@ -38,8 +38,8 @@ func newSearch(f *Facts, pod *corev1.Pod) (*search, error) {
 		return nil, err
 	}
 	s := &search{facts: f, request: request, holders: map[string][]*corev1.Pod{}}
-	for i := range f.Holders {
-		holder := &f.Holders[i]
+	for i := range f.Cluster.Pods {
+		holder := &f.Cluster.Pods[i]
 		s.holders[holder.Spec.NodeName] = append(s.holders[holder.Spec.NodeName], holder)
 	}
 	return s, nil
@@ -55,7 +55,7 @@ func (s *search) explain(verdict string) ([]Finding, []NearMiss) {
 
 // look judges the nodes of the pod's pool and type. It returns why there are none.
 func (s *search) look() []Finding {
-	inPool := slices.DeleteFunc(slices.Clone(s.facts.Nodes), func(node corev1.Node) bool {
+	inPool := slices.DeleteFunc(slices.Clone(s.facts.Cluster.Nodes), func(node corev1.Node) bool {
 		return s.request.Pool != "" && gpu.PoolOf(&node) != s.request.Pool
 	})
 	if len(inPool) == 0 {
@@ -75,7 +75,7 @@ func (s *search) look() []Finding {
 
 // cluster sums up the nodes, for what there is elsewhere.
 func (s *search) cluster() inventory.Cluster {
-	return inventory.Build(inventory.Objects{Nodes: s.facts.Nodes, Pods: s.facts.Holders})
+	return inventory.Build(&s.facts.Cluster)
 }
 
 // where names the pool in a sentence.
@@ -95,7 +95,7 @@ func (s *search) wrongPool() []Finding {
 	out := one(s.noSuchPool())
 	everywhere := *s.request
 	everywhere.Pool = ""
-	if len(s.facts.Nodes) == 0 || slices.ContainsFunc(s.facts.Nodes, func(node corev1.Node) bool { return everywhere.InScope(&node) }) {
+	if len(s.facts.Cluster.Nodes) == 0 || slices.ContainsFunc(s.facts.Cluster.Nodes, func(node corev1.Node) bool { return everywhere.InScope(&node) }) {
 		return out
 	}
 	for i, step := range out[0].Steps {
@@ -105,7 +105,7 @@ func (s *search) wrongPool() []Finding {
 		}
 	}
 	anywhere := &search{facts: s.facts, request: &everywhere, holders: s.holders}
-	return append(out, anywhere.noSuchType(s.facts.Nodes))
+	return append(out, anywhere.noSuchType(s.facts.Cluster.Nodes))
 }
 
 // moveTo is the command that moves the job.
@@ -219,8 +219,8 @@ func (s *search) otherPools(now bool) []offer {
 func (s *search) lookElsewhere() []offer {
 	offers := map[string]*offer{}
 	cluster := s.cluster()
-	for i := range s.facts.Nodes {
-		node := &s.facts.Nodes[i]
+	for i := range s.facts.Cluster.Nodes {
+		node := &s.facts.Cluster.Nodes[i]
 		if !s.isOtherPool(node) || !s.neverBlocked(node) {
 			continue
 		}

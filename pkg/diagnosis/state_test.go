@@ -15,6 +15,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -28,7 +29,7 @@ func template(gpus int64) *corev1.PodTemplateSpec {
 
 // unborn is a job without a pod, which the API server has refused before.
 func unborn(refusal string, change func(*Facts)) Facts {
-	f := Facts{Now: noon, Nodes: []corev1.Node{*node("n1", "p", 8).Obj()}}
+	f := Facts{Cluster: snapshot.Snapshot{Now: noon, Nodes: []corev1.Node{*node("n1", "p", 8).Obj()}}}
 	f.Job = inventory.JobDetail{Template: template(4), Noticed: true, Job: inventory.Job{
 		Name: "train", Namespace: "team", Kind: "training", Status: inventory.StatusPending, Desired: 1, Created: noon.Add(-time.Hour),
 	}}
@@ -39,11 +40,12 @@ func unborn(refusal string, change func(*Facts)) Facts {
 	return f.with(change)
 }
 
-func quota(hard, used string) Listed[corev1.ResourceQuota] {
+// quota is what is read of a namespace that has one.
+func quota(hard, used string) *snapshot.Snapshot {
 	list := func(count string) corev1.ResourceList {
 		return corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse(count)}
 	}
-	return Listed[corev1.ResourceQuota]{Read: true, Items: []corev1.ResourceQuota{{
+	return &snapshot.Snapshot{Quotas: []corev1.ResourceQuota{{
 		ObjectMeta: metav1.ObjectMeta{Name: "team"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: list(hard)}, Status: corev1.ResourceQuotaStatus{Hard: list(hard), Used: list(used)},
 	}}}
@@ -74,7 +76,7 @@ func TestCausesComeFromStateNow(t *testing.T) {
 	running := func(nodes ...corev1.Node) Facts {
 		pod := on("n1", 8, "train")
 		pod.Status.Phase = corev1.PodRunning
-		return factsOf(pod).with(func(f *Facts) { f.Job.Status, f.Nodes, f.Job.Desired = inventory.StatusRunning, nodes, 1 })
+		return factsOf(pod).with(func(f *Facts) { f.Job.Status, f.Cluster.Nodes, f.Job.Desired = inventory.StatusRunning, nodes, 1 })
 	}
 	victim := on("n1", 4, "victim")
 	victim.DeletionTimestamp = &metav1.Time{Time: noon.Add(12 * time.Second)}
@@ -88,15 +90,15 @@ func TestCausesComeFromStateNow(t *testing.T) {
 		never string
 	}{
 		"a quota that refused the job is gone": {
-			facts: unborn(quotaSaid, func(f *Facts) { f.Space.Quotas.Read = true }),
+			facts: unborn(quotaSaid, func(f *Facts) { f.Space = &snapshot.Snapshot{} }),
 			want:  []Cause{WaitingForControllers}, says: "nothing stands against them any more",
 		},
 		"a quota that refused the job has room": {
-			facts: unborn(quotaSaid, func(f *Facts) { f.Space.Quotas = quota("8", "0") }), want: []Cause{WaitingForControllers},
+			facts: unborn(quotaSaid, func(f *Facts) { f.Space = quota("8", "0") }), want: []Cause{WaitingForControllers},
 		},
 		"a quota that is too small for a pod that says only its limits": {
 			facts: unborn("", func(f *Facts) {
-				f.Space.Quotas = quota("2", "0")
+				f.Space = quota("2", "0")
 				f.Job.Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{
 					Limits: corev1.ResourceList{names.ResourceGPU: resource.MustParse("4")},
 				}
@@ -104,11 +106,11 @@ func TestCausesComeFromStateNow(t *testing.T) {
 			want: []Cause{QuotaExceeded}, says: "asks for 4 GPUs",
 		},
 		"a quota that is too small, whatever was said": {
-			facts: unborn("", func(f *Facts) { f.Space.Quotas = quota("2", "0") }), want: []Cause{QuotaExceeded}, says: "it never fits",
+			facts: unborn("", func(f *Facts) { f.Space = quota("2", "0") }), want: []Cause{QuotaExceeded}, says: "it never fits",
 		},
 		"a quota that has room for one of two replicas": {
 			facts: unborn("", func(f *Facts) {
-				f.Space.Quotas = quota("5", "4")
+				f.Space = quota("5", "4")
 				f.Job.Kind, f.Job.Desired = "inference", 2
 			}),
 			want: []Cause{QuotaExceeded}, says: "the job has 2 pods: at most 1 of them fit",
@@ -127,7 +129,9 @@ func TestCausesComeFromStateNow(t *testing.T) {
 		},
 		"a namespace that goes": {
 			facts: unborn("", func(f *Facts) {
-				f.Space.Namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: noon.Add(-time.Minute)}}}
+				f.Space = &snapshot.Snapshot{Namespaces: []corev1.Namespace{
+					{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: noon.Add(-time.Minute)}}},
+				}}
 			}),
 			want: []Cause{NamespaceTerminating}, says: "told so at 11:59", never: "kube-controller-manager",
 		},
@@ -138,21 +142,21 @@ func TestCausesComeFromStateNow(t *testing.T) {
 			facts: unborn("", func(f *Facts) {
 				f.Pods = []corev1.Pod{leavingPod(corev1.PodReasonPreemptionByScheduler)}
 				f.Job.Events = []inventory.Event{{Reason: "Preempted", Object: "Pod/train-n1", Related: "team/urgent-eval-n1", Last: noon}}
-				f.Holders = []corev1.Pod{urgent}
+				f.Cluster.Pods = []corev1.Pod{urgent}
 			}),
 			want: []Cause{Preempted}, says: "preempted by job urgent-eval of namespace team at 11:59, 10s ago", never: "kube-controller-manager",
 		},
 		"a pod that left for another one, which is there": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) {
 				f.Job.Past = []inventory.Event{{Reason: "Preempted", Object: "Pod/train-old", Related: "team/urgent-eval-n1", Last: noon.Add(-time.Hour)}}
-				f.Holders = []corev1.Pod{urgent}
+				f.Cluster.Pods = []corev1.Pod{urgent}
 			}),
 			want: []Cause{Preempted, Busy}, says: "preempted by job urgent-eval of namespace team at 11:00, 60m ago",
 		},
 		"a pod that left for another one, which is gone": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) {
 				f.Job.Past = []inventory.Event{{Reason: "Preempted", Object: "Pod/train-old", Related: "team/urgent-eval-n1", Last: noon.Add(-time.Hour)}}
-				f.Holders = []corev1.Pod{on("n1", 8, "other")}
+				f.Cluster.Pods = []corev1.Pod{on("n1", 8, "other")}
 			}),
 			want: []Cause{Busy, Preempted},
 		},
@@ -161,7 +165,7 @@ func TestCausesComeFromStateNow(t *testing.T) {
 				f.Job.Object.Kind = "Job"
 				f.Pods = []corev1.Pod{leavingPod("EvictionByEvictionAPI")}
 				f.Job.Template = template(8)
-				f.Space.Quotas = quota("8", "8")
+				f.Space = quota("8", "8")
 			}),
 			want: []Cause{Evicted}, never: "exceeded",
 		},
@@ -170,7 +174,7 @@ func TestCausesComeFromStateNow(t *testing.T) {
 				f.Job.Object.Kind = "Job"
 				f.Pods = []corev1.Pod{leavingPod("EvictionByEvictionAPI")}
 				f.Job.Template = template(8)
-				f.Space.Quotas = quota("4", "8")
+				f.Space = quota("4", "8")
 			}),
 			want: []Cause{QuotaExceeded, Evicted}, says: "it never fits",
 		},
@@ -179,33 +183,33 @@ func TestCausesComeFromStateNow(t *testing.T) {
 			want:  []Cause{Evicted}, says: "kubectl drain",
 		},
 		"others leave for the pod": {
-			facts: factsOf(preemptor, node("n1", "p", 8)).with(func(f *Facts) { f.Holders = []corev1.Pod{victim} }),
+			facts: factsOf(preemptor, node("n1", "p", 8)).with(func(f *Facts) { f.Cluster.Pods = []corev1.Pod{victim} }),
 			want:  []Cause{Preempting}, says: "waits for 1 pod to leave n1", never: "Fragmented",
 		},
 		"a node that is not ready for minutes": {
 			facts: running(*lost), want: []Cause{NodeLost}, says: "has not been ready for 3m",
 		},
 		"a node that is gone":      {facts: running(), want: []Cause{NodeLost}, says: "has been deleted"},
-		"a node that nobody shows": {facts: running().with(func(f *Facts) { f.Unread = []string{UnreadNodes} })},
+		"a node that nobody shows": {facts: running().with(func(f *Facts) { f.Cluster.Unread = []snapshot.Part{snapshot.PartNodes} })},
 		"a scheduler that died after it spoke": {
-			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) { f.Lease = dead(47 * time.Second) }),
+			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) { f.Cluster.Lease = dead(47 * time.Second) }),
 			want:  []Cause{SchedulerDown}, says: "no gpu-scheduler has been running for 47s", never: "tries again by itself",
 		},
 		"a scheduler that leads, looked at from a machine whose clock is ahead": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) {
-				f.Lease, f.ServerTime = dead(47*time.Second), noon.Add(-46*time.Second)
+				f.Cluster.Lease, f.Cluster.Now = dead(47*time.Second), noon.Add(-46*time.Second)
 			}),
 			want: []Cause{RoomNow}, never: "SchedulerDown",
 		},
 		"a claim is missing, and the GPUs are in use": {
 			facts: factsOf(claiming(), node("n1", "p", 8)).with(func(f *Facts) {
-				f.Space.Claims.Read, f.Holders = true, []corev1.Pod{on("n1", 8, "other")}
+				f.Space, f.Cluster.Pods = &snapshot.Snapshot{}, []corev1.Pod{on("n1", 8, "other")}
 			}),
 			want: []Cause{VolumeMissing, Busy},
 		},
 		"a claim that was missing is there": {
 			facts: factsOf(claiming(), node("n1", "p", 8)).with(func(f *Facts) {
-				f.Space.Claims = Listed[corev1.PersistentVolumeClaim]{Read: true, Items: []corev1.PersistentVolumeClaim{{
+				f.Space = &snapshot.Snapshot{Claims: []corev1.PersistentVolumeClaim{{
 					ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"},
 				}}}
 			}),
@@ -242,7 +246,7 @@ func claiming() corev1.Pod {
 
 // TestWhoCouldBeStopped is about holders of lower priority: whether the job could take their place, and if not, why.
 func TestWhoCouldBeStopped(t *testing.T) {
-	classes := Listed[schedulingv1.PriorityClass]{Read: true, Items: []schedulingv1.PriorityClass{
+	classes := &snapshot.Snapshot{PodGroups: []string{"train"}, PriorityClasses: []schedulingv1.PriorityClass{
 		{ObjectMeta: metav1.ObjectMeta{Name: names.PriorityClassHigh}, Value: 1000},
 	}}
 	holder := func(priority int32) corev1.Pod {
@@ -273,7 +277,7 @@ func TestWhoCouldBeStopped(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			report := Diagnose(factsOf(tc.pod, node("n1", "p", 8)).with(func(f *Facts) {
-				f.Holders, f.Space.Classes = []corev1.Pod{tc.holder}, classes
+				f.Cluster.Pods, f.Space = []corev1.Pod{tc.holder}, classes
 			}))
 			if len(report.Findings) == 0 || report.Cause != Busy {
 				t.Fatalf("the report is %+v, want %s", report, Busy)
@@ -299,7 +303,7 @@ func TestAGangHasItsNearestNodes(t *testing.T) {
 	facts := factsOf(members[0], node("a", "p", 8), node("b", "p", 8), node("c", "p", 8)).with(func(f *Facts) {
 		f.Pods, f.Job.Desired = members, 3
 		f.Pods[0].Status.Conditions[0].Message = "0/3 nodes are available: gang: there is room for 2 of 3 members now, and all start at once."
-		f.Holders = []corev1.Pod{on("c", 2, "other")}
+		f.Cluster.Pods = []corev1.Pod{on("c", 2, "other")}
 	})
 	report := Diagnose(facts)
 	if report.Cause != GangWaiting || len(report.NearMisses) != 1 || report.NearMisses[0].Node != "c" || report.NearMisses[0].Short != 2 {

@@ -15,9 +15,9 @@ func (f *Facts) since(at time.Time) string {
 	if at.IsZero() {
 		return "at a time that is not known"
 	}
-	ago := f.Now.Sub(at)
+	ago := f.Cluster.Now.Sub(at)
 	if ago >= 24*time.Hour {
 		return span(ago) + " ago"
 	}
-	return fmt.Sprintf("at %s, %s ago", at.In(f.Now.Location()).Format("15:04"), span(ago))
+	return fmt.Sprintf("at %s, %s ago", at.In(f.Cluster.Now.Location()).Format("15:04"), span(ago))
 }

@@ -9,6 +9,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // unplaced explains a pod without a node: first what keeps the scheduler from looking at it, then what the pod itself
@@ -52,13 +53,13 @@ func searched(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 		}
 	}
 	out := findings(verdict, podRules)
-	if f.Space.Groups.Read { // it is there or not, whatever was so before
+	if f.Space.Has(snapshot.PartPodGroups) { // it is there or not, whatever was so before
 		out = slices.DeleteFunc(out, func(f Finding) bool { return f.Cause == GangIncomplete })
 		if missing, ok := groupMissing(f, pod); ok {
 			out = append(out, missing)
 		}
 	}
-	if claims, being := s.claims(); f.Space.Claims.Read {
+	if claims, being := s.claims(); f.Space.Has(snapshot.PartClaims) {
 		if being {
 			return append(out, claims...), nil
 		}
@@ -66,7 +67,7 @@ func searched(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	} else {
 		out = append(out, findings(verdict, claimRules)...)
 	}
-	if !f.mayRead(UnreadNodes) || !f.mayRead(UnreadPods) {
+	if !f.seesNodes() {
 		return slices.Concat(out, unread(verdict, len(out) > 0)), nil
 	}
 	also, misses := s.onNodes(verdict)
@@ -158,7 +159,7 @@ func turn(f *Facts) Finding {
 		Cause: WaitingForTurn, Text: "the scheduler has not looked at the pod yet",
 		Steps: []Step{waiting("wait: pods of higher priority, and older ones, come first")},
 	}
-	if !f.mayRead(UnreadLease) {
+	if !f.Cluster.Has(snapshot.PartLease) {
 		out.Steps = append(out.Steps, Step{Action: AskAdministrators, Text: "if it lasts, ask the administrators whether " + names.SchedulerName + " is running"})
 	}
 	return out
@@ -169,19 +170,15 @@ func turn(f *Facts) Finding {
 // shows that there is none.
 func schedulerDown(f *Facts, pod *corev1.Pod) (Finding, bool) {
 	switch {
-	case !f.mayRead(UnreadLease) || f.Simulated:
+	case !f.Cluster.Has(snapshot.PartLease) || f.Simulated:
 		return Finding{}, false
-	case f.Lease == nil && (verdictOn(pod) != "" || f.Now.Sub(pod.CreationTimestamp.Time) < slowScheduler):
+	case f.Cluster.Lease == nil && (verdictOn(pod) != "" || f.Cluster.Now.Sub(pod.CreationTimestamp.Time) < slowScheduler):
 		return Finding{}, false
 	}
-	now := f.ServerTime
-	if now.IsZero() {
-		now = f.Now
-	}
-	switch leader := inventory.LeaderOf(f.Lease, now); {
+	switch leader := f.Cluster.Leader(); {
 	case leader.Places():
 		return Finding{}, false
-	case leader.State == inventory.LeaderDead:
+	case leader.State == snapshot.LeaderDead:
 		return down(fmt.Sprintf("no %s has been running for %s", names.SchedulerName, span(leader.Silent))), true
 	}
 	return down("no " + names.SchedulerName + " is running"), true

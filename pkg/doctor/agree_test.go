@@ -22,7 +22,7 @@ func TestTheSchedulerIsDeadForBothOrNone(t *testing.T) {
 			facts := healthy()
 			facts.Lease.Spec.RenewTime.Time = t0.Add(-silent)
 			report := diagnosis.Diagnose(diagnosis.Facts{
-				Job: inventory.JobDetail{Job: inventory.Job{Status: inventory.StatusPending}}, Pods: []corev1.Pod{*pod}, Lease: facts.Lease, Now: t0,
+				Job: inventory.JobDetail{Job: inventory.Job{Status: inventory.StatusPending}}, Pods: []corev1.Pod{*pod}, Cluster: facts.Snapshot,
 			})
 			doctorSays, whySays := facts.scheduler().Status == Failed, report.Cause == diagnosis.SchedulerDown
 			if doctorSays != whySays {

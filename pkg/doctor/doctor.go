@@ -9,11 +9,10 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // Status is the outcome of a check.
@@ -39,40 +38,22 @@ type Check struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-// Facts are what is examined. What could not be read is nil, and its name is in Unread.
+// Facts are what is examined: nodes, namespaces, priority classes and the scheduler's lease, and what is known beside.
 type Facts struct {
-	// Server is the version of the API server, and ServerTime its clock; Now is ours at that moment.
-	Server          string
-	ServerTime, Now time.Time
+	// Namespaces are all there are, or the user's where the user may read no other.
+	snapshot.Snapshot
+	// Server is the version of the API server, and Local this machine's clock when the server told its time.
+	Server string
+	Local  time.Time
 	// Groups are the API groups with their versions, such as scheduling.x-k8s.io/v1alpha1.
 	Groups []string
 	// Rights are what the user may do.
 	Rights []Right
-	// PriorityClasses are the names of those there are.
-	PriorityClasses []string
-	// Lease is that of our scheduler, nil when there is none.
-	Lease *coordinationv1.Lease
-	Nodes []corev1.Node
-	// Namespace is the user's, and Namespaces are all there are, or that one where the user may read no other.
-	Namespace  string
-	Namespaces []corev1.Namespace
+	// Namespace is the user's.
+	Namespace string
 	// Policies and Bindings are the names of the ValidatingAdmissionPolicies and of their bindings.
 	Policies, Bindings []string
-	// Unread are the parts that the user may not read.
-	Unread []Part
 }
-
-// Part is a part of the facts.
-type Part string
-
-// The parts that need rights of their own.
-const (
-	PartPriorityClasses Part = "priority classes"
-	PartLease           Part = "the scheduler's lease"
-	PartNodes           Part = "nodes"
-	PartPolicies        Part = "admission policies"
-	PartNamespaces      Part = "namespaces"
-)
 
 // Right is something that gpuctl needs.
 type Right struct {
@@ -104,8 +85,8 @@ func (f *Facts) server() Check {
 const mostSkew = 5 * time.Second
 
 func (f *Facts) clock() Check {
-	skew := f.Now.Sub(f.ServerTime).Abs().Truncate(time.Second)
-	if f.ServerTime.IsZero() || skew <= mostSkew {
+	skew := f.Local.Sub(f.Now).Abs().Truncate(time.Second)
+	if !f.ClockTold || skew <= mostSkew {
 		return Check{Name: "clock", Status: OK, Text: "this machine and the API server agree"}
 	}
 	return Check{
@@ -139,20 +120,20 @@ func (f *Facts) rights() []Check {
 }
 
 // unread is the check of a part that may not be read.
-func (f *Facts) unread(name string, part Part) (Check, bool) {
-	if !slices.Contains(f.Unread, part) {
+func (f *Facts) unread(name string, part snapshot.Part) (Check, bool) {
+	if f.Has(part) {
 		return Check{}, false
 	}
 	return Check{Name: name, Status: Unknown, Text: "you may not read " + string(part), Advice: "ask an administrator to run gpuctl doctor"}, true
 }
 
 func (f *Facts) priorityClasses() Check {
-	if check, unread := f.unread("priority classes", PartPriorityClasses); unread {
+	if check, unread := f.unread("priority classes", snapshot.PartPriorityClasses); unread {
 		return check
 	}
 	var missing []string
 	for _, name := range []string{names.PriorityClassHigh, names.PriorityClassMedium, names.PriorityClassLow} {
-		if !slices.Contains(f.PriorityClasses, name) {
+		if !slices.ContainsFunc(f.PriorityClasses, func(c schedulingv1.PriorityClass) bool { return c.Name == name }) {
 			missing = append(missing, name)
 		}
 	}
@@ -167,24 +148,24 @@ func (f *Facts) priorityClasses() Check {
 
 func (f *Facts) scheduler() Check {
 	const name = "scheduler"
-	if check, unread := f.unread(name, PartLease); unread {
+	if check, unread := f.unread(name, snapshot.PartLease); unread {
 		return check
 	}
 	advice := "see why it is down: kubectl -n kube-system get pods -l app.kubernetes.io/name=" + names.SchedulerName
-	switch leader := inventory.LeaderOf(f.Lease, f.serverNow()); leader.State {
-	case inventory.NeverLed:
+	switch leader := f.Leader(); leader.State {
+	case snapshot.NeverLed:
 		return Check{
 			Name: name, Status: Failed, Text: "no gpu-scheduler has ever led in this cluster, so no job is placed",
 			Advice: "install it: kubectl apply -k manifests/scheduler",
 		}
-	case inventory.NobodyLeads:
+	case snapshot.NobodyLeads:
 		return Check{Name: name, Status: Failed, Text: "no replica leads, so no job is placed", Advice: advice}
-	case inventory.LeaderDead:
+	case snapshot.LeaderDead:
 		return Check{
 			Name: name, Status: Failed, Advice: advice,
 			Text: fmt.Sprintf("its leader %s was last heard of %s ago, so no job is placed", leader.Name, leader.Silent.Truncate(time.Second)),
 		}
-	case inventory.LeaderLate:
+	case snapshot.LeaderLate:
 		return Check{
 			Name: name, Status: Warning, Advice: "ask again in some seconds: if no standby leads by then, " + advice,
 			Text: fmt.Sprintf("its leader %s was last heard of %s ago, and its lease of %s has run out: no job is placed until a standby takes over",
@@ -195,17 +176,9 @@ func (f *Facts) scheduler() Check {
 	}
 }
 
-// serverNow is the time by the clock that renews leases.
-func (f *Facts) serverNow() time.Time {
-	if f.ServerTime.IsZero() {
-		return f.Now
-	}
-	return f.ServerTime
-}
-
 func (f *Facts) fence() Check {
 	const name = "fence"
-	if check, unread := f.unread(name, PartPolicies); unread {
+	if check, unread := f.unread(name, snapshot.PartPolicies); unread {
 		return check
 	}
 	if !slices.Contains(f.Policies, fence) || !slices.Contains(f.Bindings, fence) {

@@ -8,11 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -34,16 +36,22 @@ func a100(name string) corev1.Node {
 
 // healthy are the facts of a cluster in which nothing is wrong.
 func healthy() Facts {
+	var classes []schedulingv1.PriorityClass
+	for _, name := range []string{names.PriorityClassHigh, names.PriorityClassMedium, names.PriorityClassLow} {
+		classes = append(classes, schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
 	return Facts{
-		Server: "v1.35.4", ServerTime: t0, Now: t0.Add(time.Second), Groups: []string{groupPodGroup},
-		Rights:          []Right{{For: "submit jobs", Allowed: true}, {For: "see nodes", All: true, Allowed: true}},
-		PriorityClasses: []string{names.PriorityClassHigh, names.PriorityClassMedium, names.PriorityClassLow},
-		Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("a"), LeaseDurationSeconds: ptr.To[int32](3), RenewTime: &metav1.MicroTime{Time: t0},
-		}},
-		Nodes:    []corev1.Node{a100("n1"), a100("n2")},
-		Policies: []string{fence}, Bindings: []string{fence},
-		Namespace: "team", Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "team"}}},
+		Snapshot: snapshot.Snapshot{
+			Now: t0, ClockTold: true, PriorityClasses: classes,
+			Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: ptr.To("a"), LeaseDurationSeconds: ptr.To[int32](3), RenewTime: &metav1.MicroTime{Time: t0},
+			}},
+			Nodes:      []corev1.Node{a100("n1"), a100("n2")},
+			Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "team"}}},
+		},
+		Server: "v1.35.4", Local: t0.Add(time.Second), Groups: []string{groupPodGroup},
+		Rights:   []Right{{For: "submit jobs", Allowed: true}, {For: "see nodes", All: true, Allowed: true}},
+		Policies: []string{fence}, Bindings: []string{fence}, Namespace: "team",
 	}
 }
 
@@ -79,7 +87,7 @@ func TestExamine(t *testing.T) {
 			want:   map[string]finding{"scheduler": {Failed, "no replica leads"}},
 		},
 		"our clock is wrong, the scheduler is not blamed for it": {
-			change: func(f *Facts) { f.Now = t0.Add(time.Hour) },
+			change: func(f *Facts) { f.Local = t0.Add(time.Hour) },
 			want:   map[string]finding{"clock": {Warning, "1h0m0s apart"}},
 		},
 		"a priority class is missing": {
@@ -203,7 +211,12 @@ func TestExamine(t *testing.T) {
 		},
 		"what may not be read is unknown, not missing": {
 			change: func(f *Facts) {
-				*f = Facts{Unread: []Part{PartPriorityClasses, PartLease, PartNodes, PartPolicies, PartNamespaces}, Groups: f.Groups}
+				*f = Facts{Groups: f.Groups}
+				for _, part := range []snapshot.Part{
+					snapshot.PartPriorityClasses, snapshot.PartLease, snapshot.PartNodes, snapshot.PartPolicies, snapshot.PartNamespace,
+				} {
+					f.Hide(part)
+				}
 			},
 			want: map[string]finding{
 				"priority classes": {Unknown, "may not read"}, "scheduler": {Unknown, "may not read"}, "fence": {Unknown, "may not read"},

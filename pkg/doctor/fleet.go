@@ -11,6 +11,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // hasGPUs reports whether a node offers GPUs, or its labels promise some.
@@ -25,7 +26,7 @@ func isReady(node *corev1.Node) bool {
 // ready looks for nodes with GPUs that are down or cut off.
 func (f *Facts) ready() Check {
 	const name = "nodes"
-	if check, unread := f.unread(name, PartNodes); unread {
+	if check, unread := f.unread(name, snapshot.PartNodes); unread {
 		return check
 	}
 	var lost []string
@@ -56,7 +57,7 @@ func (f *Facts) ready() Check {
 // pools looks for pools of which every node is closed to new pods, or to those that tolerate nothing.
 func (f *Facts) pools() Check {
 	const name = "pools"
-	if check, unread := f.unread(name, PartNodes); unread {
+	if check, unread := f.unread(name, snapshot.PartNodes); unread {
 		return check
 	}
 	members := map[string][]*corev1.Node{}
@@ -129,7 +130,7 @@ func isOfNotReady(taint corev1.Taint) bool {
 // health looks for GPUs that the agents found to be broken: the scheduler gives them to nobody.
 func (f *Facts) health() Check {
 	const name = "GPU health"
-	if check, unread := f.unread(name, PartNodes); unread {
+	if check, unread := f.unread(name, snapshot.PartNodes); unread {
 		return check
 	}
 	var sick []string
@@ -166,7 +167,7 @@ func counted(count int, one, several string) string {
 // inventories looks for what nodes say of their GPUs and cannot be read, so that less is known of them.
 func (f *Facts) inventories() Check {
 	const name = "GPU inventories"
-	if check, unread := f.unread(name, PartNodes); unread {
+	if check, unread := f.unread(name, snapshot.PartNodes); unread {
 		return check
 	}
 	var broken []string
@@ -206,7 +207,7 @@ func shortened(text string) string {
 // namespaces looks for namespaces that are on their way out, the user's own above all.
 func (f *Facts) namespaces() Check {
 	const name = "namespaces"
-	if check, unread := f.unread(name, PartNamespaces); unread {
+	if check, unread := f.unread(name, snapshot.PartNamespace); unread {
 		return check
 	}
 	own := slices.IndexFunc(f.Namespaces, func(n corev1.Namespace) bool { return n.Name == f.Namespace })

@@ -12,12 +12,13 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // devicePlugin looks for nodes whose labels promise GPUs that the node does not offer.
 func (f *Facts) devicePlugin() Check {
 	const name = "device plugin"
-	if check, unread := f.unread(name, PartNodes); unread {
+	if check, unread := f.unread(name, snapshot.PartNodes); unread {
 		return check
 	}
 	var silent []string
@@ -75,7 +76,7 @@ func some(list []string) string {
 // labels looks for labels that are nearly, but not quite, one that is known.
 func (f *Facts) labels() Check {
 	const name = "labels of nodes"
-	if check, unread := f.unread(name, PartNodes); unread {
+	if check, unread := f.unread(name, snapshot.PartNodes); unread {
 		return check
 	}
 	suspects := slices.Concat(f.misspeltKeys(), f.misspeltValues("GPU type", writtenType), f.misspeltValues("pool", gpu.PoolOf))

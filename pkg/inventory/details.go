@@ -2,20 +2,17 @@ package inventory
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // JobDetail is a job with all that is known of it.
@@ -77,48 +74,9 @@ type Event struct {
 	Related string `json:"-"`
 }
 
-// Details reads all about the jobs of a query: three requests more than [Reader.Jobs] has. The query names a job and
-// a namespace; more than one detail comes back only for jobs of one name and different kinds.
-func (r *Reader) Details(ctx context.Context, query JobQuery) ([]JobDetail, error) {
-	objects, err := r.jobObjects(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	var services *corev1.ServiceList
-	var sets *appsv1.ReplicaSetList
-	options := metav1.ListOptions{LabelSelector: query.selector()}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		services, err = r.client.CoreV1().Services(query.Namespace).List(ctx, options)
-		return wrap("listing services", err)
-	})
-	group.Go(func() (err error) {
-		sets, err = r.client.AppsV1().ReplicaSets(query.Namespace).List(ctx, options)
-		return wrap("listing replica sets", err)
-	})
-	group.Go(func() error {
-		events, err := r.client.CoreV1().Events(query.Namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return wrap("listing events", err)
-		}
-		objects.Events = events.Items
-		return nil
-	})
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	return BuildDetails(objects, services.Items, sets.Items), nil
-}
-
-func wrap(doing string, err error) error {
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	return nil
-}
-
 // BuildDetails computes the details of the jobs that the objects describe.
-func BuildDetails(objects Objects, services []corev1.Service, sets []appsv1.ReplicaSet) []JobDetail {
+func BuildDetails(objects *snapshot.Snapshot) []JobDetail {
+	services, sets := objects.Services, objects.ReplicaSets
 	jobs := buildJobs(objects)
 	out := make([]JobDetail, len(jobs))
 	for i, job := range jobs {
@@ -149,7 +107,7 @@ func BuildDetails(objects Objects, services []corev1.Service, sets []appsv1.Repl
 }
 
 // describe fills in what the job's own object says.
-func (d *JobDetail) describe(objects Objects) {
+func (d *JobDetail) describe(objects *snapshot.Snapshot) {
 	for i := range objects.Jobs {
 		if job := &objects.Jobs[i]; job.UID == d.Object.UID {
 			d.Meta = &job.ObjectMeta

@@ -9,6 +9,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // TestStatusOfDisruptedJobs looks at jobs whose pods lose their places, at each step until they run again.
@@ -39,27 +41,27 @@ func TestStatusOfDisruptedJobs(t *testing.T) {
 		Message string
 	}
 	tests := map[string]struct {
-		objects Objects
+		objects *snapshot.Snapshot
 		want    state
 	}{
 		"it is preempted, and its pod ends": {
-			Objects{Jobs: []batchv1.Job{started()}, Pods: []corev1.Pod{
+			&snapshot.Snapshot{Jobs: []batchv1.Job{started()}, Pods: []corev1.Pod{
 				deleted(of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), disruptedBy("PreemptionByScheduler", ready))),
 			}},
 			state{StatusPending, "Preempted", "a job of higher priority takes its place"},
 		},
 		"its pod has ended, which is no failure of its own": {
-			Objects{Jobs: []batchv1.Job{started()}, Pods: []corev1.Pod{
+			&snapshot.Snapshot{Jobs: []batchv1.Job{started()}, Pods: []corev1.Pod{
 				of("sft", "training", pod("sft-1", "n1", "4", corev1.PodFailed), disruptedBy("EvictionByEvictionAPI", ended)),
 			}},
 			state{StatusPending, "Evicted", "it was told to leave its node"},
 		},
 		"Kubernetes waits before it makes the next pod": {
-			Objects{Jobs: []batchv1.Job{started()}},
+			&snapshot.Snapshot{Jobs: []batchv1.Job{started()}},
 			state{StatusPending, "NoPods", "its pod has ended, and Kubernetes starts the next one after a while: 10 seconds at first, then twice as long each time"},
 		},
 		"a disruption that was called off is none": {
-			Objects{Jobs: []batchv1.Job{started()}, Pods: []corev1.Pod{
+			&snapshot.Snapshot{Jobs: []batchv1.Job{started()}, Pods: []corev1.Pod{
 				of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), func(s *corev1.PodStatus) {
 					condition(corev1.DisruptionTarget, corev1.ConditionFalse, "PreemptionByScheduler", "")(s)
 					ready(s)
@@ -68,50 +70,50 @@ func TestStatusOfDisruptedJobs(t *testing.T) {
 			state{Status: StatusRunning},
 		},
 		"its node does not answer": {
-			Objects{Jobs: []batchv1.Job{started()}, Pods: []corev1.Pod{
+			&snapshot.Snapshot{Jobs: []batchv1.Job{started()}, Pods: []corev1.Pod{
 				of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), lost),
 			}},
 			state{StatusFailing, "NodeNotReady", "node n1 does not answer, and whether the pod still runs is not known"},
 		},
 		"it was told to leave a node that does not answer": {
-			Objects{Jobs: []batchv1.Job{started()}, Pods: []corev1.Pod{
+			&snapshot.Snapshot{Jobs: []batchv1.Job{started()}, Pods: []corev1.Pod{
 				deleted(of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), disruptedBy("DeletionByTaintManager", lost))),
 			}},
 			state{StatusPending, "NodeNotReady", "node n1 does not answer, and Kubernetes waits until it is certain that the pod has ended"},
 		},
 		"it was deleted, and its node does not answer": {
-			Objects{Pods: []corev1.Pod{deleted(of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), lost))}},
+			&snapshot.Snapshot{Pods: []corev1.Pod{deleted(of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), lost))}},
 			state{StatusTerminating, "NodeNotReady", "node n1 does not answer, and Kubernetes waits until it is certain that the pod has ended"},
 		},
 		"a probe fails, which is not the node's fault": {
-			Objects{Deployments: []appsv1.Deployment{inference(1, 0)}, Pods: []corev1.Pod{
+			&snapshot.Snapshot{Deployments: []appsv1.Deployment{inference(1, 0)}, Pods: []corev1.Pod{
 				of("chat", "inference", pod("chat-1", "n1", "1", corev1.PodRunning), condition(corev1.PodReady, corev1.ConditionFalse, "ContainersNotReady", "it loads")),
 			}},
 			state{StatusStarting, "NotReady", "it loads"},
 		},
 		"one of two replicas is on a node that does not answer": {
-			Objects{Deployments: []appsv1.Deployment{inference(2, 1)}, Pods: []corev1.Pod{
+			&snapshot.Snapshot{Deployments: []appsv1.Deployment{inference(2, 1)}, Pods: []corev1.Pod{
 				of("chat", "inference", pod("chat-1", "n1", "1", corev1.PodRunning), ready),
 				of("chat", "inference", pod("chat-2", "n2", "1", corev1.PodRunning), lost),
 			}},
 			state{StatusDegraded, "NodeNotReady", "node n2 does not answer, and whether the pod still runs is not known"},
 		},
 		"one of two replicas ends, and the next is not there yet": {
-			Objects{Deployments: []appsv1.Deployment{inference(2, 1)}, Pods: []corev1.Pod{
+			&snapshot.Snapshot{Deployments: []appsv1.Deployment{inference(2, 1)}, Pods: []corev1.Pod{
 				of("chat", "inference", pod("chat-1", "n1", "1", corev1.PodRunning), ready),
 				deleted(of("chat", "inference", pod("chat-2", "n2", "1", corev1.PodRunning), disruptedBy("PreemptionByScheduler", ready))),
 			}},
 			state{StatusDegraded, "Preempted", "a job of higher priority takes its place"},
 		},
 		"it waits for a place again": {
-			Objects{Jobs: []batchv1.Job{started()}, Pods: []corev1.Pod{
+			&snapshot.Snapshot{Jobs: []batchv1.Job{started()}, Pods: []corev1.Pod{
 				of("sft", "training", pod("sft-1", "n1", "4", corev1.PodFailed), disruptedBy("PreemptionByScheduler", ended)),
 				of("sft", "training", pod("sft-2", "", "4", corev1.PodPending), condition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable", "no room")),
 			}},
 			state{StatusPending, "Unschedulable", "no room"},
 		},
 		"a job that failed tells of its failure, and not of a disruption after it": {
-			Objects{
+			&snapshot.Snapshot{
 				Jobs: []batchv1.Job{training(batchv1.JobCondition{
 					Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: batchv1.JobReasonBackoffLimitExceeded, Message: "no retries left",
 				})},
@@ -144,7 +146,7 @@ func TestTheFirstFailureIsTheJobsOwn(t *testing.T) {
 	disrupted := of("sft", "training", pod("sft-1", "n1", "4", corev1.PodFailed), ended(143, time.Minute))
 	condition(corev1.DisruptionTarget, corev1.ConditionTrue, "TerminationByKubelet", "")(&disrupted.Status)
 	failed := of("sft", "training", pod("sft-2", "n1", "4", corev1.PodFailed), ended(3, time.Hour))
-	job := Build(Objects{Jobs: []batchv1.Job{training()}, Pods: []corev1.Pod{disrupted, failed}}).Jobs[0]
+	job := Build(&snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Pods: []corev1.Pod{disrupted, failed}}).Jobs[0]
 	if first, ok := job.FirstFailure(); !ok || first.Pod != "sft-2" || first.ExitCode != 3 {
 		t.Errorf("the first failure is %+v, want that of sft-2", first)
 	}

@@ -1,29 +1,11 @@
 // Package inventory is the cluster as one value: nodes and pools with their GPUs, and jobs with what keeps them from
 // running. It is the read model of every surface that shows the cluster, so that all of them show the same numbers.
 //
-// [Build] is pure: typed objects in, a [Cluster] out. [Reader] gathers the objects, in a number of requests that does
-// not grow with the cluster, and [Reader.Watch] does it again whenever something changes. JSON keys are a contract.
+// [Build] is a pure function of a snapshot. [Reader] says which snapshot each answer is built from. JSON keys are a
+// contract.
 package inventory
 
-import (
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-)
-
-// Objects is what a cluster is built from. A list that was not read stays empty, and the part of the cluster that
-// comes from it too: jobs need no Nodes, nodes and pools need no Jobs.
-type Objects struct {
-	Nodes       []corev1.Node
-	Pods        []corev1.Pod
-	Jobs        []batchv1.Job
-	Deployments []appsv1.Deployment
-	// Events are looked at for jobs whose pods could not even be created.
-	Events []corev1.Event
-	// Quotas are those of the jobs' namespaces, nil where they were not read. They tell why pods are not created better
-	// than events, which may be of a quota that is gone.
-	Quotas []corev1.ResourceQuota
-}
+import "g8s.host/gpu-scheduler/pkg/snapshot"
 
 // Cluster is the state of a cluster at one moment. Every list is sorted by name.
 type Cluster struct {
@@ -32,9 +14,10 @@ type Cluster struct {
 	Jobs  []Job  `json:"jobs"`
 }
 
-// Build computes the cluster that the objects describe. It never fails: an object that cannot be understood is
-// reported on the row it belongs to.
-func Build(objects Objects) Cluster {
+// Build computes the cluster that the objects describe: jobs need no nodes, nodes and pools need no jobs. It never fails:
+// an object that cannot be understood is reported on the row it belongs to. Events tell why pods could not be created,
+// and quotas, where they were read, tell it better: an event may be of a quota that is gone.
+func Build(objects *snapshot.Snapshot) Cluster {
 	nodes := buildNodes(objects.Nodes, objects.Pods)
 	return Cluster{Nodes: nodes, Pools: buildPools(nodes), Jobs: buildJobs(objects)}
 }

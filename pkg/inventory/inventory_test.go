@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/test/golden"
 )
 
@@ -46,7 +47,7 @@ func TestNodesAndPools(t *testing.T) {
 	cordoned.Spec.Unschedulable = true
 	lost := node("n3", "4", map[string]string{names.LabelAccelerator: "L4", names.LabelNVIDIAMemory: "23034"})
 	lost.Status.Conditions = nil
-	got := Build(Objects{
+	got := Build(&snapshot.Snapshot{
 		Nodes: []corev1.Node{
 			lost, cordoned,
 			node("n1", "8", map[string]string{names.LabelPool: "train", names.LabelGPUType: "A100-80G", names.LabelMemory: "80Gi"}),
@@ -145,66 +146,66 @@ func TestJobStatus(t *testing.T) {
 		GPUs           int64
 	}
 	tests := map[string]struct {
-		objects Objects
+		objects *snapshot.Snapshot
 		want    state
 	}{
 		"no pod yet": {
-			objects: Objects{Jobs: []batchv1.Job{training()}},
+			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}},
 			want:    state{StatusPending, "NoPods", "Kubernetes has not created the pods yet", 0, 1, 4},
 		},
 		"a quota is too small for the job": {
-			objects: Objects{Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{gpuQuota("0", "2")}},
+			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{gpuQuota("0", "2")}},
 			want:    state{StatusPending, "QuotaExceeded", "asks 4 GPUs, the namespace may have 2 (quota gpus): it never fits", 0, 1, 4},
 		},
 		"a quota is in use": {
-			objects: Objects{Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{gpuQuota("6", "8")}},
+			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{gpuQuota("6", "8")}},
 			want:    state{StatusPending, "QuotaExceeded", "asks 4 GPUs, and 6 of 8 are in use (quota gpus)", 0, 1, 4},
 		},
 		"a quota of another namespace": {
-			objects: Objects{Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Namespace: "other"}}}},
+			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Namespace: "other"}}}},
 			want:    state{StatusPending, "NoPods", "Kubernetes has not created the pods yet", 0, 1, 4},
 		},
 		"an event of a quota that has room by now": {
-			objects: Objects{Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{gpuQuota("0", "8")}, Events: []corev1.Event{{
+			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{gpuQuota("0", "8")}, Events: []corev1.Event{{
 				Reason: "FailedCreate", Message: `Error creating: pods "sft-x7q2p" is forbidden: exceeded quota: gpus`, InvolvedObject: corev1.ObjectReference{UID: "uid-sft"},
 			}}},
 			want: state{StatusPending, "NoPods", "a quota refused the pods, and has room by now: Kubernetes tries again by itself", 0, 1, 4},
 		},
 		"a job whose pods are there does not ask for more": {
-			objects: Objects{
+			objects: &snapshot.Snapshot{
 				Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{gpuQuota("4", "4")},
 				Pods: []corev1.Pod{of("sft", "training", pod("sft-0", "n1", "4", corev1.PodRunning), ready)},
 			},
 			want: state{StatusRunning, "", "", 1, 1, 4},
 		},
 		"a replica that the quota does not let in": {
-			objects: Objects{Deployments: []appsv1.Deployment{inference(8, 0)}, Quotas: []corev1.ResourceQuota{gpuQuota("8", "8")}},
+			objects: &snapshot.Snapshot{Deployments: []appsv1.Deployment{inference(8, 0)}, Quotas: []corev1.ResourceQuota{gpuQuota("8", "8")}},
 			want:    state{StatusPending, "QuotaExceeded", "asks 1 GPU, and 8 of 8 are in use (quota gpus)", 0, 8, 8},
 		},
 		"pods are refused, so the event says why": {
-			objects: Objects{Jobs: []batchv1.Job{training()}, Events: []corev1.Event{{
+			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Events: []corev1.Event{{
 				Reason: "FailedCreate", Message: `Error creating: pods "sft-x7q2p" is forbidden: exceeded quota: gpus`, InvolvedObject: corev1.ObjectReference{UID: "uid-sft"},
 			}}},
 			want: state{StatusPending, "FailedCreate", "exceeded quota: gpus", 0, 1, 4},
 		},
 		"objects of it are missing, which comes before all else": {
-			objects: Objects{Jobs: []batchv1.Job{incompleteJob()}, Pods: []corev1.Pod{
+			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{incompleteJob()}, Pods: []corev1.Pod{
 				of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), ready),
 			}},
 			want: state{StatusDegraded, "Incomplete", "not all of its objects were created; creating it again completes it, and deleting it removes all of it", 1, 1, 4},
 		},
 		"the scheduler found no node": {
-			objects: Objects{Jobs: []batchv1.Job{training()}, Pods: []corev1.Pod{
+			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Pods: []corev1.Pod{
 				of("sft", "training", pod("sft-1", "", "4", corev1.PodPending), unschedulable),
 			}},
 			want: state{StatusPending, "Unschedulable", "3 too few", 0, 1, 4},
 		},
 		"a user has cancelled it, which Kubernetes calls a failure": {
-			objects: Objects{Jobs: []batchv1.Job{cancelledJob()}},
+			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{cancelledJob()}},
 			want:    state{StatusCancelled, "Cancelled", "the job was cancelled and holds no GPUs; gpuctl retry starts it over", 0, 1, 4},
 		},
 		"the image cannot be pulled": {
-			objects: Objects{Jobs: []batchv1.Job{training()}, Pods: []corev1.Pod{
+			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Pods: []corev1.Pod{
 				of("sft", "training", pod("sft-1", "n1", "4", corev1.PodPending), container(corev1.ContainerState{
 					Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such tag"},
 				})),
@@ -212,14 +213,14 @@ func TestJobStatus(t *testing.T) {
 			want: state{StatusFailing, "ImagePullBackOff", "no such tag", 0, 1, 4},
 		},
 		"it runs; the pod that failed before it is history": {
-			objects: Objects{Jobs: []batchv1.Job{training()}, Pods: []corev1.Pod{
+			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Pods: []corev1.Pod{
 				of("sft", "training", pod("sft-1", "n1", "4", corev1.PodFailed), killed),
 				of("sft", "training", pod("sft-2", "n1", "4", corev1.PodRunning), ready),
 			}},
 			want: state{StatusRunning, "", "", 1, 1, 4},
 		},
 		"a job that failed tells how its last pod ended": {
-			objects: Objects{
+			objects: &snapshot.Snapshot{
 				Jobs: []batchv1.Job{training(batchv1.JobCondition{
 					Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: done,
 					Reason: batchv1.JobReasonBackoffLimitExceeded, Message: "Job has reached the specified backoff limit",
@@ -230,24 +231,24 @@ func TestJobStatus(t *testing.T) {
 				"container main ended with exit code 137 (OOMKilled); Job has reached the specified backoff limit", 0, 1, 4},
 		},
 		"a job that succeeded is whole, though its pods are gone": {
-			objects: Objects{Jobs: []batchv1.Job{training(batchv1.JobCondition{
+			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training(batchv1.JobCondition{
 				Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: done,
 			})}},
 			want: state{StatusSucceeded, "", "", 1, 1, 4},
 		},
 		"one replica of two runs": {
-			objects: Objects{Deployments: []appsv1.Deployment{inference(2, 1)}, Pods: []corev1.Pod{
+			objects: &snapshot.Snapshot{Deployments: []appsv1.Deployment{inference(2, 1)}, Pods: []corev1.Pod{
 				of("chat", "inference", pod("chat-1", "n1", "1", corev1.PodRunning), ready),
 				of("chat", "inference", pod("chat-2", "", "1", corev1.PodPending), unschedulable),
 			}},
 			want: state{StatusDegraded, "Unschedulable", "3 too few", 1, 2, 2},
 		},
 		"a service that is scaled to zero holds no GPUs": {
-			objects: Objects{Deployments: []appsv1.Deployment{inference(0, 0)}},
+			objects: &snapshot.Snapshot{Deployments: []appsv1.Deployment{inference(0, 0)}},
 			want:    state{StatusSuspended, "ScaledToZero", "the job has no replicas and holds no GPUs", 0, 0, 0},
 		},
 		"only pods are left": {
-			objects: Objects{Pods: []corev1.Pod{of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), ready)}},
+			objects: &snapshot.Snapshot{Pods: []corev1.Pod{of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), ready)}},
 			want:    state{StatusTerminating, "Orphaned", "the job is gone, its pods are still there", 1, 1, 4},
 		},
 	}
@@ -271,7 +272,7 @@ func TestJobsAreFoundByLabelAndNeverByName(t *testing.T) {
 	stranger.Labels = nil
 	notebook := inference(1, 0)
 	notebook.Labels = labels("sft", "notebook")
-	jobs := Build(Objects{
+	jobs := Build(&snapshot.Snapshot{
 		Jobs:        []batchv1.Job{training(), stranger},
 		Deployments: []appsv1.Deployment{notebook},
 		Pods:        []corev1.Pod{pod("sft-abcde", "n1", "1", corev1.PodRunning)},
@@ -294,14 +295,15 @@ func TestEventsOfTheWholeJobAreMerged(t *testing.T) {
 		}
 	}
 	set := appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", UID: "set", Labels: labels("chat", "inference")}}
-	details := BuildDetails(Objects{
+	details := BuildDetails(&snapshot.Snapshot{
 		Deployments: []appsv1.Deployment{inference(1, 0)},
 		Pods:        []corev1.Pod{of("chat", "inference", pod("chat-1", "", "1", corev1.PodPending), nil)},
 		Events: []corev1.Event{
 			event("chat-1", "FailedScheduling", at(3)), event("other", "Killing", at(2)),
 			event("uid-chat", "ScalingReplicaSet", at(1)), event("set", "SuccessfulCreate", at(2)),
 		},
-	}, nil, []appsv1.ReplicaSet{set})
+		ReplicaSets: []appsv1.ReplicaSet{set},
+	})
 	var got []string
 	for _, e := range details[0].Events {
 		got = append(got, e.Reason)

@@ -14,6 +14,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/quota"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // Job is one job, whatever Kubernetes runs it as. It is found by its labels, never by guessing from names.
@@ -64,7 +65,7 @@ func keyOf(meta *metav1.ObjectMeta) (jobKey, bool) {
 	return key, key.kind != "" && key.name != ""
 }
 
-func buildJobs(objects Objects) []Job {
+func buildJobs(objects *snapshot.Snapshot) []Job {
 	pods := map[jobKey][]corev1.Pod{}
 	for i := range objects.Pods {
 		if key, ok := keyOf(&objects.Pods[i].ObjectMeta); ok {

@@ -7,13 +7,14 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 // TestUnhealthyCardsAreNotFree has cards that the scheduler gives to nobody.
 func TestUnhealthyCardsAreNotFree(t *testing.T) {
 	cards := fixture.Cards("n", 1000, 1000, 1000, 1000).Unhealthy(0, 3).Annotation(t)
-	cluster := Build(Objects{
+	cluster := Build(&snapshot.Snapshot{
 		Nodes: []corev1.Node{*fixture.Node("n").GPUs(4, "A").Annotate(names.AnnotationInventory, cards).Obj()},
 		Pods:  []corev1.Pod{pod("a", "n", "1", corev1.PodRunning)},
 	})
@@ -42,7 +43,7 @@ func TestMemoryIsReadAsTheSchedulerReadsIt(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := Build(Objects{Nodes: []corev1.Node{*tc.node}}).Nodes[0].MemoryPerGPU; got != tc.want {
+			if got := Build(&snapshot.Snapshot{Nodes: []corev1.Node{*tc.node}}).Nodes[0].MemoryPerGPU; got != tc.want {
 				t.Errorf("memory %q, want %q", got, tc.want)
 			}
 			cards, _ := gpu.InventoryOf(tc.node)

@@ -2,12 +2,9 @@ package inventory
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Offer is what a pool has of one type of GPU, whoever holds it now.
@@ -22,15 +19,6 @@ type Offer struct {
 	CardMemory resource.Quantity
 	// Sizes is what each of its nodes has: whole GPUs, or slots of shared ones where there are more of them.
 	Sizes []int64
-}
-
-// Offers reads what pools could ever give to a job, sorted by pool and type: one request.
-func (r *Reader) Offers(ctx context.Context) ([]Offer, error) {
-	list, err := r.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: fromCache})
-	if err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
-	}
-	return buildOffers(buildNodes(list.Items, nil)), nil
 }
 
 // Offers is what the pools of the cluster could ever give to a job, sorted by pool and type.

@@ -2,16 +2,12 @@ package inventory
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
@@ -40,27 +36,9 @@ func (q Quota) Of(name string) (QuotaResource, bool) {
 	return find(q.Resources, func(r QuotaResource) bool { return r.Resource == name })
 }
 
-// Quotas reads the quotas of gpuctl in a namespace, or in all of them for "": one request. They are sorted by name and
-// namespace.
-func (r *Reader) Quotas(ctx context.Context, namespace string) ([]Quota, error) {
-	list, err := r.client.CoreV1().ResourceQuotas(namespace).List(ctx, metav1.ListOptions{LabelSelector: names.LabelQuota})
-	if err != nil {
-		return nil, fmt.Errorf("listing quotas: %w", err)
-	}
-	return buildQuotas(list.Items), nil
-}
-
-// Bounds reads all quotas of a namespace, whoever made them, as they bound pods: one request. It is nil for a user who may
-// not read them.
-func (r *Reader) Bounds(ctx context.Context, namespace string) ([]corev1.ResourceQuota, error) {
-	list, err := r.client.CoreV1().ResourceQuotas(namespace).List(ctx, metav1.ListOptions{})
-	switch {
-	case apierrors.IsForbidden(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("listing quotas: %w", err)
-	}
-	return append([]corev1.ResourceQuota{}, list.Items...), nil
+// ofGpuctl are the quotas that gpuctl has made.
+func ofGpuctl(quotas []corev1.ResourceQuota) []corev1.ResourceQuota {
+	return slices.DeleteFunc(slices.Clone(quotas), func(quota corev1.ResourceQuota) bool { return quota.Labels[names.LabelQuota] == "" })
 }
 
 func buildQuotas(quotas []corev1.ResourceQuota) []Quota {
@@ -99,19 +77,6 @@ type Namespace struct {
 	Created time.Time         `json:"created"`
 	Labels  map[string]string `json:"labels,omitempty"`
 	Quota   *Quota            `json:"quota,omitempty"`
-}
-
-// Namespaces reads all namespaces and their quotas, sorted by name: two requests.
-func (r *Reader) Namespaces(ctx context.Context) ([]Namespace, error) {
-	list, err := r.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing namespaces: %w", err)
-	}
-	quotas, err := r.Quotas(ctx, metav1.NamespaceAll)
-	if err != nil {
-		return nil, err
-	}
-	return buildNamespaces(list.Items, quotas), nil
 }
 
 // NamespaceOf is a namespace, its quota left out.

@@ -3,79 +3,181 @@ package inventory
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// Reader reads the cluster through the API server. The number of requests of each method is constant.
+// Reader reads what its answers are built from, and no more. The number of requests of each method is constant.
 type Reader struct{ client kubernetes.Interface }
 
 // NewReader returns a Reader that reads with client's identity.
 func NewReader(client kubernetes.Interface) *Reader { return &Reader{client: client} }
 
-// fromCache lets the API server answer from memory: a listing may be some milliseconds old.
-const fromCache = "0"
-
-// HoldsNode is the field selector of the pods that hold a place on a node.
-var HoldsNode = fields.AndSelectors(
-	fields.OneTermNotEqualSelector("spec.nodeName", ""),
-	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
-	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
-).String()
+// fleet is what nodes and pools are built from.
+func fleet() []snapshot.Want {
+	return []snapshot.Want{
+		snapshot.Nodes(snapshot.Scope{Cached: true}), snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding, Cached: true}),
+	}
+}
 
 // Fleet reads the nodes and pools: two requests.
 func (r *Reader) Fleet(ctx context.Context) (Cluster, error) {
-	var objects Objects
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		list, err := r.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: fromCache})
-		if err != nil {
-			return fmt.Errorf("listing nodes: %w", err)
-		}
-		objects.Nodes = list.Items
-		return nil
-	})
-	group.Go(func() error {
-		options := metav1.ListOptions{ResourceVersion: fromCache, FieldSelector: HoldsNode}
-		list, err := r.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("listing pods: %w", err)
-		}
-		objects.Pods = list.Items
-		return nil
-	})
-	if err := group.Wait(); err != nil {
+	read, err := snapshot.Read(ctx, r.client, fleet()...)
+	if err != nil {
 		return Cluster{}, err
 	}
-	return Build(objects), nil
+	return Build(read), nil
 }
 
-// JobQuery says which jobs to read. The zero value reads all jobs of all namespaces.
-type JobQuery struct {
-	// Namespace is one namespace, or "" for all.
-	Namespace string
-	// Name is the name of one job, or "" for all.
-	Name string
-	// Selector is a label selector that jobs and their pods must match, or "" for all.
-	Selector string
+// WatchFleet calls changed with the nodes and pools, as WatchJobs does with jobs.
+func (r *Reader) WatchFleet(ctx context.Context, changed func(Cluster)) error {
+	cluster, err := r.Fleet(ctx)
+	if err != nil {
+		return err
+	}
+	changed(cluster)
+	return snapshot.Watch(ctx, r.client, func(now *snapshot.Snapshot) { changed(Build(now)) }, fleet()...)
 }
 
-func (q JobQuery) selector() string {
-	out := names.LabelJob + "," + names.LabelJobType
-	if q.Name != "" {
-		out = names.LabelJob + "=" + q.Name + "," + names.LabelJobType
+// Offers reads what pools could ever give to a job, sorted by pool and type: one request.
+func (r *Reader) Offers(ctx context.Context) ([]Offer, error) {
+	read, err := snapshot.Read(ctx, r.client, snapshot.Nodes(snapshot.Scope{Cached: true}))
+	if err != nil {
+		return nil, err
 	}
-	if q.Selector != "" {
-		out += "," + q.Selector
+	return buildOffers(buildNodes(read.Nodes, nil)), nil
+}
+
+// NodeLabels reads the labels of all nodes, sorted by node and key, and the names of the nodes, of which some may have
+// none: one request.
+func (r *Reader) NodeLabels(ctx context.Context) (labels []NodeLabel, nodes []string, err error) {
+	read, err := snapshot.Read(ctx, r.client, snapshot.Nodes(snapshot.Scope{}))
+	if err != nil {
+		return nil, nil, err
 	}
-	return out
+	for i := range read.Nodes {
+		nodes = append(nodes, read.Nodes[i].Name)
+	}
+	return buildNodeLabels(read.Nodes), nodes, nil
+}
+
+// NodePods reads the pods that hold a place on a node: one request. Pods of jobs come with the job's labels.
+func (r *Reader) NodePods(ctx context.Context, node string) ([]NodePod, error) {
+	read, err := snapshot.Read(ctx, r.client, snapshot.Pods(snapshot.Scope{Fields: snapshot.On(node)}))
+	if err != nil {
+		return nil, err
+	}
+	return buildNodePods(read.Pods), nil
+}
+
+// SharedPools reads the pools that have nodes which share their GPUs by memory: one request.
+func (r *Reader) SharedPools(ctx context.Context) (map[string]bool, error) {
+	read, err := snapshot.Read(ctx, r.client, snapshot.Nodes(snapshot.Scope{Labels: names.LabelSharing + "=" + names.SharingMemory}))
+	if err != nil {
+		return nil, err
+	}
+	pools := map[string]bool{}
+	for i := range read.Nodes {
+		pools[gpu.PoolOf(&read.Nodes[i])] = true
+	}
+	return pools, nil
+}
+
+// AliasedTypes reads which of types are those of nodes without [names.LabelGPUType], which only an alias of it tells:
+// one request for each alias.
+func (r *Reader) AliasedTypes(ctx context.Context, types []string) (map[string]bool, error) {
+	found := map[string]bool{}
+	for _, alias := range names.GPUTypeLabels[1:] {
+		selector := alias + " in (" + strings.Join(types, ",") + "),!" + names.LabelGPUType
+		read, err := snapshot.Read(ctx, r.client, snapshot.Nodes(snapshot.Scope{Labels: selector, Cached: true}))
+		if err != nil {
+			return nil, err
+		}
+		for i := range read.Nodes {
+			if gpuType := gpu.TypeOf(&read.Nodes[i]); slices.Contains(types, gpuType) {
+				found[gpuType] = true
+			}
+		}
+	}
+	return found, nil
+}
+
+// HostPaths reads which paths of nodes the administrator lets jobs mount: one request. It is nil where no list is
+// kept, or none for this user to read; the policy in the cluster, if there is one, then decides alone.
+func (r *Reader) HostPaths(ctx context.Context) ([]string, error) {
+	list, err := r.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, names.PolicyConfigMap, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading ConfigMap %s: %w", names.PolicyConfigMap, err)
+	}
+	allowed := []string{}
+	for line := range strings.Lines(list.Data[names.PolicyHostPaths]) {
+		if line = strings.TrimSpace(line); line != "" {
+			allowed = append(allowed, line)
+		}
+	}
+	return allowed, nil
+}
+
+// Quotas reads the quotas of gpuctl in a namespace, or in all of them for "": one request. They are sorted by name and
+// namespace.
+func (r *Reader) Quotas(ctx context.Context, namespace string) ([]Quota, error) {
+	read, err := snapshot.Read(ctx, r.client, snapshot.Quotas(snapshot.Scope{Namespace: namespace, Labels: names.LabelQuota}))
+	if err != nil {
+		return nil, err
+	}
+	return buildQuotas(read.Quotas), nil
+}
+
+// Bounds reads all quotas of a namespace, whoever made them, as they bound pods: one request. It is nil for a user who may
+// not read them.
+func (r *Reader) Bounds(ctx context.Context, namespace string) ([]corev1.ResourceQuota, error) {
+	read, err := snapshot.Read(ctx, r.client, snapshot.Quotas(snapshot.Scope{Namespace: namespace}).IfAllowed())
+	if err != nil {
+		return nil, err
+	}
+	return read.Quotas, nil
+}
+
+// Namespaces reads all namespaces and their quotas, sorted by name: two requests.
+func (r *Reader) Namespaces(ctx context.Context) ([]Namespace, error) {
+	read, err := snapshot.Read(ctx, r.client, snapshot.Namespaces(), snapshot.Quotas(snapshot.Scope{Labels: names.LabelQuota}))
+	if err != nil {
+		return nil, err
+	}
+	return buildNamespaces(read.Namespaces, buildQuotas(read.Quotas)), nil
+}
+
+// State is the whole cluster at one moment, for a server that answers many from memory. It is only read.
+type State struct {
+	Cluster
+	// Objects are as Kubernetes has them.
+	Objects *snapshot.Snapshot
+	// Namespaces are sorted by name, Quotas by name and namespace.
+	Namespaces []Namespace
+	Quotas     []Quota
+}
+
+// Mirror calls changed with the cluster as it is and then after every burst of changes, until ctx ends; changed is
+// never called twice at a time. Beside the watches it makes no requests.
+func (r *Reader) Mirror(ctx context.Context, changed func(State)) error {
+	jobs := JobQuery{}.scope()
+	return snapshot.Watch(ctx, r.client, func(now *snapshot.Snapshot) {
+		quotas := buildQuotas(ofGpuctl(now.Quotas))
+		changed(State{Cluster: Build(now), Objects: now, Namespaces: buildNamespaces(now.Namespaces, quotas), Quotas: quotas})
+	}, snapshot.Nodes(snapshot.Scope{}), snapshot.Pods(snapshot.Scope{}), snapshot.Jobs(jobs), snapshot.Deployments(jobs),
+		refusals(""), snapshot.Namespaces(), snapshot.Quotas(snapshot.Scope{}))
 }
 
 // NotFoundError says that there is no job of that name.
@@ -93,114 +195,4 @@ type AmbiguousError struct {
 
 func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%s has several jobs named %q: %s", e.Namespace, e.Name, strings.Join(e.Kinds, ", "))
-}
-
-// Job reads the one job of a name: a [NotFoundError] if there is none, an [AmbiguousError] if there are several.
-func (r *Reader) Job(ctx context.Context, namespace, name string) (Job, error) {
-	query := JobQuery{Namespace: namespace, Name: name}
-	jobs, err := r.Jobs(ctx, query)
-	if err != nil {
-		return Job{}, err
-	}
-	return query.Only(jobs)
-}
-
-// Only returns the only job of a list that was read with this query, which names one.
-func (q JobQuery) Only(jobs []Job) (Job, error) {
-	switch len(jobs) {
-	case 0:
-		return Job{}, &NotFoundError{Namespace: q.Namespace, Name: q.Name}
-	case 1:
-		return jobs[0], nil
-	}
-	kinds := make([]string, len(jobs))
-	for i := range jobs {
-		kinds[i] = jobs[i].Kind
-	}
-	return Job{}, &AmbiguousError{Namespace: q.Namespace, Name: q.Name, Kinds: kinds}
-}
-
-// Jobs reads jobs and their pods: three requests, and two more when a job has fewer pods than it should have.
-// It reads what is committed, so that a job is listed as soon as its creation has returned.
-func (r *Reader) Jobs(ctx context.Context, query JobQuery) ([]Job, error) {
-	objects, err := r.jobObjects(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	jobs := Build(objects).Jobs
-	if !anyShort(jobs) {
-		return jobs, nil
-	}
-	if err := r.refusals(ctx, query.Namespace, &objects); err != nil {
-		return nil, err
-	}
-	return Build(objects).Jobs, nil
-}
-
-// refusals reads what may keep pods from being created: the events that say so, and the quotas, if the user may.
-func (r *Reader) refusals(ctx context.Context, namespace string, objects *Objects) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("reason", reasonFailedCreate).String()}
-		events, err := r.client.CoreV1().Events(namespace).List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("listing events: %w", err)
-		}
-		objects.Events = events.Items
-		return nil
-	})
-	group.Go(func() (err error) {
-		objects.Quotas, err = r.Bounds(ctx, namespace)
-		return err
-	})
-	return group.Wait()
-}
-
-// anyShort reports whether some job waits for pods that do not exist: one that has ended stands for none.
-func anyShort(jobs []Job) bool {
-	_, short := find(jobs, func(j Job) bool {
-		return (j.Status == StatusPending || j.Status == StatusDegraded) && len(j.Pods) < int(j.Desired) || j.lacking() > 0
-	})
-	return short
-}
-
-func (r *Reader) jobObjects(ctx context.Context, query JobQuery) (Objects, error) {
-	var objects Objects
-	options := metav1.ListOptions{LabelSelector: query.selector()}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		list, err := r.client.BatchV1().Jobs(query.Namespace).List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("listing jobs: %w", err)
-		}
-		objects.Jobs = list.Items
-		return nil
-	})
-	group.Go(func() error {
-		list, err := r.client.AppsV1().Deployments(query.Namespace).List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("listing deployments: %w", err)
-		}
-		objects.Deployments = list.Items
-		return nil
-	})
-	group.Go(func() error {
-		list, err := r.client.CoreV1().Pods(query.Namespace).List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("listing pods: %w", err)
-		}
-		objects.Pods = list.Items
-		return nil
-	})
-	return objects, group.Wait()
-}
-
-// NodePods reads the pods that hold a place on a node: one request. Pods of jobs come with the job's labels.
-func (r *Reader) NodePods(ctx context.Context, node string) ([]NodePod, error) {
-	selector := fields.AndSelectors(fields.ParseSelectorOrDie(HoldsNode), fields.OneTermEqualSelector("spec.nodeName", node))
-	list, err := r.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: selector.String()})
-	if err != nil {
-		return nil, fmt.Errorf("listing the pods of node %s: %w", node, err)
-	}
-	return buildNodePods(list.Items), nil
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"g8s.host/gpu-scheduler/pkg/quota"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // TestAPodThatLeavesGivesItsPlaceInTheQuota: a Job makes the next pod when the one before has ended, which is counted
@@ -33,7 +34,7 @@ func TestAPodThatLeavesGivesItsPlaceInTheQuota(t *testing.T) {
 				condition(corev1.DisruptionTarget, corev1.ConditionTrue, "EvictionByEvictionAPI", ""))
 			leaves.DeletionTimestamp = &metav1.Time{Time: t0.Add(time.Minute)}
 			job.Spec.Template.Spec = leaves.Spec
-			built := Build(Objects{Jobs: []batchv1.Job{job}, Pods: []corev1.Pod{leaves}, Quotas: []corev1.ResourceQuota{{
+			built := Build(&snapshot.Snapshot{Jobs: []batchv1.Job{job}, Pods: []corev1.Pod{leaves}, Quotas: []corev1.ResourceQuota{{
 				ObjectMeta: metav1.ObjectMeta{Name: "team", Namespace: job.Namespace},
 				Spec:       corev1.ResourceQuotaSpec{Hard: list(tc.hard)}, Status: corev1.ResourceQuotaStatus{Used: list(tc.used)},
 			}}}).Jobs[0]
@@ -62,7 +63,7 @@ func TestAPodThatHasEndedIsNotThere(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := anyShort(Build(Objects{Jobs: []batchv1.Job{job}, Pods: tc.pods}).Jobs); got != tc.want {
+			if got := anyShort(Build(&snapshot.Snapshot{Jobs: []batchv1.Job{job}, Pods: tc.pods}).Jobs); got != tc.want {
 				t.Errorf("pods are missing: %t, want %t", got, tc.want)
 			}
 		})

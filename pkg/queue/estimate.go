@@ -12,6 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // wish is what an entry needs of nodes.
@@ -50,7 +51,7 @@ type release struct {
 // estimate fills in when entries start. It plays the lines forward: at each end of a job that has a time limit, the
 // entries are tried in their order, by the judgement that gpuctl why and the scheduler share. What ends at no known time
 // is never given back, so whatever depends on it stays unknown; an estimate is not made up.
-func estimate(entries []Entry, objects Objects, now time.Time) {
+func estimate(entries []Entry, objects *snapshot.Snapshot, now time.Time) {
 	limits := ends(objects.Jobs)
 	var topologies gpu.Topologies
 	for start := 0; start < len(entries); {
@@ -94,7 +95,7 @@ type line struct {
 	start, now time.Time
 }
 
-func newLine(entries []Entry, objects Objects, now time.Time, topologies *gpu.Topologies) *line {
+func newLine(entries []Entry, objects *snapshot.Snapshot, now time.Time, topologies *gpu.Topologies) *line {
 	l := &line{
 		entries: entries, pool: newPool(objects.Nodes, entries[0].Pool, topologies), machines: map[string]*machine{}, start: now, now: now,
 	}

@@ -2,7 +2,7 @@
 // then by time, the pods of a job together. Each pool has a line of its own, because only jobs of one pool compete.
 //
 // The order says who is tried first, not who starts first: a job that fits now starts, also when one before it does
-// not fit. [Build] is pure; [Reader] gathers what it needs.
+// not fit. [Build] is pure; [Read] gathers what it needs.
 package queue
 
 import (
@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -18,6 +17,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // Entry is a job that waits, or a pod that belongs to none. JSON keys are a contract.
@@ -68,17 +68,8 @@ type Queue struct {
 	Entries []Entry `json:"items"`
 	// Partial says that pods of other namespaces may not be read, so that positions count those of one alone.
 	Partial bool `json:"partial,omitempty"`
-}
-
-// Objects is what a queue is built from.
-type Objects struct {
-	Pods  []corev1.Pod
-	Nodes []corev1.Node
-	Jobs  []batchv1.Job
-	// Refused are jobs whose pods a quota keeps from being created; others are left out.
-	Refused []inventory.Job
-	// Leader is who leads the scheduler, nil where that may not be read.
-	Leader *inventory.Leader
+	// Unread is what may not be read of all namespaces, or not at all.
+	Unread []snapshot.Part `json:"-"`
 }
 
 // key is what belongs together: the pods of one job, or one pod.
@@ -91,8 +82,9 @@ func keyOf(pod *corev1.Pod) key {
 	return key{namespace: pod.Namespace, name: pod.Name}
 }
 
-// Build computes the lines at a time.
-func Build(objects Objects, now time.Time) Queue {
+// Build computes the lines at a time, from the pods, nodes and Jobs of a cluster. jobs are those of the cluster, of which
+// a quota may refuse some; leader is who leads the scheduler, nil where that is not known.
+func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Leader, now time.Time) Queue {
 	byKey := map[key]*Entry{}
 	for i := range objects.Pods {
 		pod := &objects.Pods[i]
@@ -121,10 +113,10 @@ func Build(objects Objects, now time.Time) Queue {
 		}
 	}
 	estimate(entries, objects, now)
-	if objects.Leader != nil && !objects.Leader.Places() {
+	if leader != nil && !leader.Places() {
 		stop(entries)
 	}
-	entries = append(entries, refused(objects.Refused)...)
+	entries = append(entries, refused(jobs)...)
 	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Pool, b.Pool) })
 	return Queue{Entries: entries}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -70,7 +71,7 @@ func limited(job string, length time.Duration) batchv1.Job {
 
 func TestOrder(t *testing.T) {
 	other := change(asks("other", "2", 9, time.Hour), func(p *corev1.Pod) { p.Spec.NodeSelector[names.LabelPool] = "infer" })
-	queue := Build(Objects{Pods: []corev1.Pod{
+	queue := Build(&snapshot.Snapshot{Pods: []corev1.Pod{
 		asks("new", "1", 5, time.Minute), asks("old", "2", 5, time.Hour), asks("urgent", "4", 9, time.Second),
 		asks("old", "2", 5, 2*time.Minute), // the second pod of a job stands with the first
 		other,
@@ -81,7 +82,7 @@ func TestOrder(t *testing.T) {
 		change(asks("stock", "1", 9, 0), func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }),
 		change(asks("cpu-only", "0", 9, 0), func(p *corev1.Pod) { p.Spec.Containers[0].Resources = corev1.ResourceRequirements{} }),
 		change(asks("broken", "-1", 9, 0), func(*corev1.Pod) {}),
-	}}, t0)
+	}}, nil, nil, t0)
 	var got []string
 	for _, e := range queue.Entries {
 		got = append(got, fmt.Sprintf("%s %d. %s: %d pods, %d GPUs, behind %d jobs with %d GPUs, waited %s",
@@ -102,66 +103,66 @@ func TestOrder(t *testing.T) {
 
 func TestEstimates(t *testing.T) {
 	tests := map[string]struct {
-		objects Objects
+		objects *snapshot.Snapshot
 		// want is the minutes until each entry starts, -1 if that is unknown.
 		want []int
 	}{
 		"there is room": {
-			Objects{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{asks("a", "8", 5, 0)}}, []int{0},
+			&snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{asks("a", "8", 5, 0)}}, []int{0},
 		},
 		"the job that is in the way has a limit": {
-			Objects{
+			&snapshot.Snapshot{
 				Nodes: []corev1.Node{node("n1", "8")}, Jobs: []batchv1.Job{limited("runs", time.Hour)},
 				Pods: []corev1.Pod{on("n1", asks("runs", "4", 5, 0)), asks("a", "8", 5, 0)},
 			}, []int{60},
 		},
 		"the job that is in the way has none": {
-			Objects{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{on("n1", asks("runs", "4", 5, 0)), asks("a", "8", 5, 0)}}, []int{-1},
+			&snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{on("n1", asks("runs", "4", 5, 0)), asks("a", "8", 5, 0)}}, []int{-1},
 		},
 		"free GPUs on two nodes are no room for one pod": {
-			Objects{
+			&snapshot.Snapshot{
 				Nodes: []corev1.Node{node("n1", "8"), node("n2", "8")},
 				Pods:  []corev1.Pod{on("n1", asks("r", "4", 5, 0)), on("n2", asks("s", "4", 5, 0)), asks("a", "8", 5, 0)},
 			}, []int{-1},
 		},
 		"one after the other, as the limits end": {
-			Objects{
+			&snapshot.Snapshot{
 				Nodes: []corev1.Node{node("n1", "8")}, Jobs: []batchv1.Job{limited("runs", time.Hour), limited("a", 2*time.Hour)},
 				Pods: []corev1.Pod{on("n1", asks("runs", "8", 5, 0)), asks("a", "8", 5, time.Minute), asks("b", "8", 5, 0)},
 			}, []int{60, 120},
 		},
 		"behind one of which nothing is known nothing is known": {
-			Objects{
+			&snapshot.Snapshot{
 				Nodes: []corev1.Node{node("n1", "8"), node("n2", "1")},
 				Pods:  []corev1.Pod{on("n1", asks("runs", "8", 5, 0)), asks("a", "8", 5, time.Minute), asks("b", "1", 5, 0)},
 			}, []int{-1, -1},
 		},
 		"one that no node could ever take holds nobody up": {
-			Objects{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{asks("a", "9", 5, time.Minute), asks("b", "8", 5, 0)}}, []int{-1, 0},
+			&snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{asks("a", "9", 5, time.Minute), asks("b", "8", 5, 0)}}, []int{-1, 0},
 		},
 		"a job whose own limit ends in the line never starts": {
-			Objects{
+			&snapshot.Snapshot{
 				Nodes: []corev1.Node{node("n1", "8")}, Jobs: []batchv1.Job{limited("runs", time.Hour), limited("a", time.Minute)},
 				Pods: []corev1.Pod{on("n1", asks("runs", "8", 5, 0)), asks("a", "8", 5, time.Minute), asks("b", "8", 5, 0)},
 			}, []int{-1, 60},
 		},
 		"another type is no room": {
-			Objects{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{change(asks("a", "8", 5, 0), func(p *corev1.Pod) {
+			&snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{change(asks("a", "8", 5, 0), func(p *corev1.Pod) {
 				p.Spec.NodeSelector[names.LabelGPUType] = "H100"
 			})}}, []int{-1},
 		},
 		"all pods of a job or none": {
-			Objects{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{asks("a", "8", 5, 0), asks("a", "8", 5, 0)}}, []int{-1},
+			&snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{asks("a", "8", 5, 0), asks("a", "8", 5, 0)}}, []int{-1},
 		},
 		"a cordoned node is no room": {
-			Objects{Nodes: []corev1.Node{func() corev1.Node { n := node("n1", "8"); n.Spec.Unschedulable = true; return n }()}, Pods: []corev1.Pod{asks("a", "1", 5, 0)}},
+			&snapshot.Snapshot{Nodes: []corev1.Node{func() corev1.Node { n := node("n1", "8"); n.Spec.Unschedulable = true; return n }()}, Pods: []corev1.Pod{asks("a", "1", 5, 0)}},
 			[]int{-1},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []int
-			for _, e := range Build(tc.objects, t0).Entries {
+			for _, e := range Build(tc.objects, nil, nil, t0).Entries {
 				minutes := -1
 				if e.ETA != nil {
 					minutes = int(e.ETA.Sub(t0).Minutes())
@@ -207,13 +208,13 @@ func TestNever(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			entry := Build(Objects{Nodes: nodes, Pods: tc.pods}, t0).Entries[0]
+			entry := Build(&snapshot.Snapshot{Nodes: nodes, Pods: tc.pods}, nil, nil, t0).Entries[0]
 			if entry.Never != tc.want || tc.want && entry.ETA != nil {
 				t.Errorf("never is %t and the start %v, want never %t", entry.Never, entry.ETA, tc.want)
 			}
 		})
 	}
-	if Build(Objects{Pods: tests["no node has so many GPUs"].pods}, t0).Entries[0].Never {
+	if Build(&snapshot.Snapshot{Pods: tests["no node has so many GPUs"].pods}, nil, nil, t0).Entries[0].Never {
 		t.Error("never is said without the right to read nodes")
 	}
 }

@@ -2,116 +2,37 @@ package queue
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// Reader gathers what a queue is built from, in a number of requests that does not grow with the cluster.
-type Reader struct{ client kubernetes.Interface }
-
-// NewReader returns a Reader that reads with client's identity.
-func NewReader(client kubernetes.Interface) *Reader { return &Reader{client: client} }
-
-// fromCache lets the API server answer from memory: a listing may be some milliseconds old.
-const fromCache = "0"
-
-// living are the pods that wait or hold a place.
-var living = fields.AndSelectors(
-	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
-	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
-).String()
-
-// Read returns the lines of all pools. A user who may not read the pods of all namespaces gets those of one, and
-// [Queue].Partial says so; without the right to list nodes there are no estimates.
-func (r *Reader) Read(ctx context.Context, namespace string, now time.Time) (Queue, error) {
-	var objects Objects
-	partial := false
-	group, inner := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		scope := metav1.NamespaceAll
-		if objects, err = r.work(inner, scope); apierrors.IsForbidden(err) {
-			partial = true
-			objects, err = r.work(inner, namespace)
-		}
-		return err
-	})
-	var nodes []corev1.Node
-	group.Go(func() error {
-		list, err := r.client.CoreV1().Nodes().List(inner, metav1.ListOptions{ResourceVersion: fromCache})
-		switch {
-		case apierrors.IsForbidden(err):
-			return nil
-		case err != nil:
-			return fmt.Errorf("listing nodes: %w", err)
-		}
-		nodes = list.Items
-		return nil
-	})
-	var leader *inventory.Leader
-	group.Go(func() (err error) {
-		leader, err = ReadLeader(inner, r.client, now)
-		return err
-	})
-	if err := group.Wait(); err != nil {
+// Read returns the lines of all pools, in seven requests. A user who may not read the pods of all namespaces gets those
+// of one, and [Queue].Partial says so; what else may not be read of all namespaces is read of that one, and is in
+// [Queue].Unread. Without the right to list nodes there are no estimates.
+func Read(ctx context.Context, client kubernetes.Interface, namespace string, now time.Time) (Queue, error) {
+	// Pods that have ended are read, too: a job has had them.
+	all, own := snapshot.Scope{Cached: true}, snapshot.Scope{Namespace: namespace, Cached: true}
+	jobs, ownJobs := all, own
+	jobs.Labels, ownJobs.Labels = names.LabelJob, names.LabelJob
+	read, err := snapshot.Read(ctx, client,
+		snapshot.Pods(all).Or(snapshot.Pods(own)),
+		snapshot.Jobs(jobs).Or(snapshot.Jobs(ownJobs)),
+		snapshot.Deployments(jobs).Or(snapshot.Deployments(ownJobs)),
+		snapshot.Quotas(all).Or(snapshot.Quotas(own).IfAllowed()),
+		snapshot.Nodes(all).IfAllowed(), snapshot.Lease().IfAllowed(), snapshot.Clock(now))
+	if err != nil {
 		return Queue{}, err
 	}
-	objects.Leader = leader
-	if !partial { // who holds the nodes is known only with the pods of all namespaces
-		objects.Nodes = nodes
+	partial := !read.Has(snapshot.PartAllPods)
+	if partial { // who holds the nodes is known only with the pods of all namespaces
+		read.Nodes = nil
 	}
-	out := Build(objects, now)
-	out.Partial = partial
+	out := Build(read, inventory.Build(read).Jobs, read.Leader(), read.Now)
+	out.Partial, out.Unread = partial, read.Unread
 	return out, nil
-}
-
-// work reads the pods and jobs of a namespace, "" for all.
-func (r *Reader) work(ctx context.Context, namespace string) (Objects, error) {
-	var out Objects
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		list, err := r.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{ResourceVersion: fromCache, FieldSelector: living})
-		if err != nil {
-			return fmt.Errorf("listing pods: %w", err)
-		}
-		out.Pods = list.Items
-		return nil
-	})
-	group.Go(func() error {
-		list, err := r.client.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{ResourceVersion: fromCache, LabelSelector: names.LabelJob})
-		if err != nil {
-			return fmt.Errorf("listing jobs: %w", err)
-		}
-		out.Jobs = list.Items
-		return nil
-	})
-	group.Go(func() (err error) {
-		out.Refused, err = inventory.NewReader(r.client).Jobs(ctx, inventory.JobQuery{Namespace: namespace})
-		return err
-	})
-	return out, group.Wait()
-}
-
-// ReadLeader reads who leads the scheduler, nil for a user who may not.
-func ReadLeader(ctx context.Context, client kubernetes.Interface, now time.Time) (*inventory.Leader, error) {
-	lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, names.SchedulerName, metav1.GetOptions{})
-	switch {
-	case apierrors.IsForbidden(err):
-		return nil, nil
-	case apierrors.IsNotFound(err):
-		return &inventory.Leader{State: inventory.NeverLed}, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading the scheduler's lease: %w", err)
-	}
-	leader := inventory.LeaderOf(lease, inventory.ServerTime(ctx, client, now))
-	return &leader, nil
 }

@@ -13,6 +13,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/quota"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -38,74 +39,75 @@ func TestStartsOnlyWhatCan(t *testing.T) {
 		}
 	}
 	idle, pinned := node("n1", "8"), func(p *corev1.Pod) { p.Spec.NodeSelector["disk"] = "fast" }
-	dead := inventory.Leader{State: inventory.LeaderDead}
+	dead := snapshot.Leader{State: snapshot.LeaderDead}
 	tests := map[string]struct {
-		objects Objects
+		objects *snapshot.Snapshot
+		leader  *snapshot.Leader
 		never   bool
 		cause   diagnosis.Cause
 		says    string
 	}{
-		"there is room": {objects: Objects{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{asks("a", "8", 5, 0)}}},
+		"there is room": {objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{asks("a", "8", 5, 0)}}},
 		"a request that cannot be read": {
-			objects: Objects{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{change(asks("a", "1", 5, 0), func(p *corev1.Pod) {
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{change(asks("a", "1", 5, 0), func(p *corev1.Pod) {
 				p.Annotations = map[string]string{names.AnnotationGPUMemoryMin: "much"}
 			})}},
 			never: true, cause: diagnosis.MalformedRequest, says: "cannot be read",
 		},
 		"a pool that is cordoned": {
-			objects: Objects{Nodes: []corev1.Node{changed(idle, func(n *corev1.Node) { n.Spec.Unschedulable = true })}, Pods: []corev1.Pod{asks("a", "1", 5, 0)}},
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{changed(idle, func(n *corev1.Node) { n.Spec.Unschedulable = true })}, Pods: []corev1.Pod{asks("a", "1", 5, 0)}},
 			cause:   diagnosis.Cordoned, says: "no node of pool train takes it now, however empty: 1 cordoned",
 		},
 		"a pool with a taint": {
-			objects: Objects{Nodes: []corev1.Node{changed(idle, func(n *corev1.Node) {
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{changed(idle, func(n *corev1.Node) {
 				n.Spec.Taints = []corev1.Taint{{Key: "owner", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
 			})}, Pods: []corev1.Pod{asks("a", "1", 5, 0)}},
 			cause: diagnosis.Tainted, says: "1 with a taint",
 		},
 		"a node that is down": {
-			objects: Objects{Nodes: []corev1.Node{changed(idle, func(n *corev1.Node) { n.Status.Conditions = nil })}, Pods: []corev1.Pod{asks("a", "1", 5, 0)}},
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{changed(idle, func(n *corev1.Node) { n.Status.Conditions = nil })}, Pods: []corev1.Pod{asks("a", "1", 5, 0)}},
 			cause:   diagnosis.NotReady, says: "1 not ready",
 		},
 		"the scheduler is dead": {
-			objects: Objects{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{asks("a", "1", 5, 0)}, Leader: &dead},
-			cause:   diagnosis.SchedulerDown, says: "no gpu-scheduler is running",
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{asks("a", "1", 5, 0)}}, leader: &dead,
+			cause: diagnosis.SchedulerDown, says: "no gpu-scheduler is running",
 		},
 		"a volume that is not there": {
-			objects: Objects{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith(`0/1 nodes are available: persistentvolumeclaim "data" not found.`, asks("a", "1", 5, 0))}},
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith(`0/1 nodes are available: persistentvolumeclaim "data" not found.`, asks("a", "1", 5, 0))}},
 			cause:   diagnosis.VolumeMissing, says: "no PersistentVolumeClaim data",
 		},
 		"a volume in another zone": {
-			objects: Objects{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith("0/1 nodes are available: 1 node(s) had volume node affinity conflict.", asks("a", "1", 5, 0))}},
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith("0/1 nodes are available: 1 node(s) had volume node affinity conflict.", asks("a", "1", 5, 0))}},
 			cause:   diagnosis.VolumeElsewhere, says: "bound to other nodes or another zone",
 		},
 		"a node that is kept whole": {
-			objects: Objects{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith("0/1 nodes are available: 1 node(s) are kept whole for pods that take a whole node.", asks("a", "1", 5, 0))}},
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith("0/1 nodes are available: 1 node(s) are kept whole for pods that take a whole node.", asks("a", "1", 5, 0))}},
 			cause:   diagnosis.KeptWhole, says: "the last idle nodes of the pool are kept",
 		},
 		"pinned to a node that is cordoned": {
-			objects: Objects{Nodes: []corev1.Node{idle, changed(node("n2", "8"), func(n *corev1.Node) {
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle, changed(node("n2", "8"), func(n *corev1.Node) {
 				n.Labels["disk"] = "fast"
 				n.Spec.Unschedulable = true
 			})}, Pods: []corev1.Pod{change(asks("a", "1", 5, 0), pinned)}},
 			cause: diagnosis.Cordoned, says: "1 cordoned",
 		},
 		"pinned to a node that is full": {
-			objects: Objects{Nodes: []corev1.Node{idle, changed(node("n2", "8"), func(n *corev1.Node) { n.Labels["disk"] = "fast" })},
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle, changed(node("n2", "8"), func(n *corev1.Node) { n.Labels["disk"] = "fast" })},
 				Pods: []corev1.Pod{on("n2", asks("runs", "8", 5, 0)), change(asks("a", "1", 5, 0), pinned)}},
 			says: "",
 		},
 		"pinned to no node that is there": {
-			objects: Objects{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{change(asks("a", "1", 5, 0), pinned)}}, never: true,
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{change(asks("a", "1", 5, 0), pinned)}}, never: true,
 		},
 		"too few healthy cards": {
-			objects: Objects{Nodes: []corev1.Node{changed(idle, sick(0, 1))}, Pods: []corev1.Pod{asks("a", "8", 5, 0)}},
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{changed(idle, sick(0, 1))}, Pods: []corev1.Pod{asks("a", "8", 5, 0)}},
 			cause:   diagnosis.UnhealthyGPUs, says: "1 with too few healthy GPUs",
 		},
 		"the cards that are free are not healthy": {
-			objects: Objects{Nodes: []corev1.Node{changed(idle, sick(0, 1))}, Pods: []corev1.Pod{on("n1", asks("runs", "6", 5, 0)), asks("a", "1", 5, 0)}},
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{changed(idle, sick(0, 1))}, Pods: []corev1.Pod{on("n1", asks("runs", "6", 5, 0)), asks("a", "1", 5, 0)}},
 		},
 		"GPUs are free, and CPU is not": {
-			objects: Objects{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{change(on("n1", asks("runs", "1", 5, 0)), func(p *corev1.Pod) {
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{change(on("n1", asks("runs", "1", 5, 0)), func(p *corev1.Pod) {
 				p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("1Ti")
 			}), change(asks("a", "1", 5, 0), func(p *corev1.Pod) {
 				p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("1Gi")
@@ -114,7 +116,7 @@ func TestStartsOnlyWhatCan(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			entry := Build(tc.objects, t0).Entries[0]
+			entry := Build(tc.objects, nil, tc.leader, t0).Entries[0]
 			if starts := entry.ETA != nil; starts != (name == "there is room") {
 				t.Errorf("it starts: %v", starts)
 			}
@@ -128,7 +130,7 @@ func TestStartsOnlyWhatCan(t *testing.T) {
 // TestWhatIsBlockedHoldsNobodyUp has a job behind one that does not start whatever room there is.
 func TestWhatIsBlockedHoldsNobodyUp(t *testing.T) {
 	missing := refusedWith(`0/1 nodes are available: persistentvolumeclaim "data" not found.`, asks("a", "8", 5, time.Minute))
-	entries := Build(Objects{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{missing, asks("b", "8", 5, 0)}}, t0).Entries
+	entries := Build(&snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{missing, asks("b", "8", 5, 0)}}, nil, nil, t0).Entries
 	if entries[0].ETA != nil || entries[1].ETA == nil {
 		t.Errorf("they start %v and %v, want never and now", entries[0].ETA, entries[1].ETA)
 	}
@@ -138,11 +140,11 @@ func TestWhatIsBlockedHoldsNobodyUp(t *testing.T) {
 func TestAVerdictOnSomeNodesIsNoneOnTheOthers(t *testing.T) {
 	waits := refusedWith("0/2 nodes are available: 1 node(s) didn't have free ports for the requested pod ports, 1 node(s) have too few free GPUs.",
 		asks("a", "8", 5, 0))
-	full := Objects{
+	full := &snapshot.Snapshot{
 		Nodes: []corev1.Node{node("n1", "8")}, Jobs: []batchv1.Job{limited("runs", time.Hour)},
 		Pods: []corev1.Pod{on("n1", asks("runs", "8", 5, 0)), waits},
 	}
-	if entry := Build(full, t0).Entries[0]; entry.Cause != "" || entry.ETA == nil || !entry.ETA.Equal(t0.Add(time.Hour)) {
+	if entry := Build(full, nil, nil, t0).Entries[0]; entry.Cause != "" || entry.ETA == nil || !entry.ETA.Equal(t0.Add(time.Hour)) {
 		t.Errorf("it starts at %v for cause %q, want in an hour", entry.ETA, entry.Cause)
 	}
 }
@@ -154,9 +156,9 @@ func TestRefusedJobsAreShown(t *testing.T) {
 		Trouble: inventory.Trouble{Reason: quota.Reason, Message: "asks 4 GPUs"}, Excess: &quota.Excess{Never: true},
 	}
 	other := inventory.Job{Name: "other", Namespace: "team", Pool: "train", GPUs: 4}
-	entries := Build(Objects{
-		Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{asks("a", "8", 5, 0)}, Refused: []inventory.Job{job, other},
-	}, t0).Entries
+	entries := Build(&snapshot.Snapshot{
+		Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{asks("a", "8", 5, 0)},
+	}, []inventory.Job{job, other}, nil, t0).Entries
 	if len(entries) != 2 || entries[0].Position != 1 || entries[0].JobsAhead != 0 {
 		t.Fatalf("entries %+v", entries)
 	}

@@ -10,6 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/server/access"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/usage"
 )
 
@@ -66,11 +67,11 @@ func (s *Server) listNodeGPUs(ctx context.Context, in *nodeGPUsInput) (*nodeGPUs
 // cards are those of all nodes, by node; found once for each view.
 func (v *view) cards() map[string][]usage.GPU {
 	v.findCards.Do(func() {
-		holders := slices.DeleteFunc(slices.Clone(v.PodObjects), func(pod corev1.Pod) bool {
+		holders := slices.DeleteFunc(slices.Clone(v.Objects.Pods), func(pod corev1.Pod) bool {
 			return pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 		})
 		v.nodeCards = map[string][]usage.GPU{}
-		for _, card := range usage.Build(v.NodeObjects, holders, gpumetrics.Samples{}).GPUs {
+		for _, card := range usage.Build(&snapshot.Snapshot{Nodes: v.Objects.Nodes, Pods: holders}, gpumetrics.Samples{}).GPUs {
 			v.nodeCards[card.Node] = append(v.nodeCards[card.Node], card)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	explainclient "g8s.host/gpu-scheduler/pkg/explain/client"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/server/access"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 type explainOutput struct{ Body diagnosis.Report }
@@ -39,7 +40,7 @@ func (s *Server) explainJob(ctx context.Context, in *JobRef) (*explainOutput, er
 		return nil, err
 	}
 	defer leave()
-	facts, err := diagnosis.NewReader(caller.Kubernetes).Read(ctx, query.Namespace, query.Name, s.options.Now())
+	facts, err := diagnosis.Read(ctx, caller.Kubernetes, query.Namespace, query.Name, s.options.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (s *Server) record(ctx context.Context, facts *diagnosis.Facts) error {
 	}
 	err = caller.MayGet(ctx, explainclient.Path(facts.Job.Namespace, ""))
 	if errors.As(err, new(*access.DeniedError)) {
-		facts.Hide(diagnosis.UnreadRecords)
+		facts.Cluster.Hide(snapshot.PartRecords)
 		return nil
 	}
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *Server) record(ctx context.Context, facts *diagnosis.Facts) error {
 	records, err := s.scheduler.Job(ctx, facts.Job.Namespace, facts.Job.Name)
 	if err != nil {
 		s.options.Log.WarnContext(ctx, "Reading the scheduler's records failed", "requestId", requestID(ctx), "error", err)
-		facts.Hide(diagnosis.UnreadRecords)
+		facts.Cluster.Hide(snapshot.PartRecords)
 		return nil
 	}
 	facts.Record(records)

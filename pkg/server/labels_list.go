@@ -55,9 +55,9 @@ func (s *Server) labelListRoutes() {
 
 // nodesByName are the nodes of the memory in the order of their names.
 func (v *view) nodesByName() []*corev1.Node {
-	out := make([]*corev1.Node, len(v.NodeObjects))
-	for i := range v.NodeObjects {
-		out[i] = &v.NodeObjects[i]
+	out := make([]*corev1.Node, len(v.Objects.Nodes))
+	for i := range v.Objects.Nodes {
+		out[i] = &v.Objects.Nodes[i]
 	}
 	slices.SortFunc(out, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return out
@@ -99,8 +99,8 @@ func (s *Server) listLabels(ctx context.Context, _ *empty) (*allLabelsOutput, er
 		return nil, err
 	}
 	values := map[string]map[string]bool{}
-	for i := range view.NodeObjects {
-		for key, value := range view.NodeObjects[i].Labels {
+	for i := range view.Objects.Nodes {
+		for key, value := range view.Objects.Nodes[i].Labels {
 			if values[key] == nil {
 				values[key] = map[string]bool{}
 			}

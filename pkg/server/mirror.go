@@ -18,7 +18,7 @@ import (
 
 // view is the cluster at one moment, with what lists need beside. What it shows never changes.
 type view struct {
-	inventory.Snapshot
+	inventory.State
 	// jobNamespaces are the namespaces that have jobs, sorted.
 	jobNamespaces []string
 	taken         time.Time
@@ -40,15 +40,15 @@ type mirror struct {
 func newMirror() *mirror { return &mirror{jobs: feed.New(), renewed: make(chan struct{})} }
 
 // put replaces the view and wakes who waits for it.
-func (m *mirror) put(snapshot inventory.Snapshot, now time.Time) {
+func (m *mirror) put(state inventory.State, now time.Time) {
 	namespaces := map[string]bool{}
-	for i := range snapshot.Jobs {
-		namespaces[snapshot.Jobs[i].Namespace] = true
+	for i := range state.Jobs {
+		namespaces[state.Jobs[i].Namespace] = true
 	}
 	m.current.Store(&view{
-		Snapshot: snapshot, jobNamespaces: slices.Sorted(maps.Keys(namespaces)), taken: now,
+		State: state, jobNamespaces: slices.Sorted(maps.Keys(namespaces)), taken: now,
 	})
-	m.jobs.Publish(snapshot.Jobs)
+	m.jobs.Publish(state.Jobs)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	close(m.renewed)

@@ -101,7 +101,7 @@ func (s *Server) listNodes(ctx context.Context, in *nodeListInput) (*nodeListOut
 	if err != nil {
 		return nil, err
 	}
-	created := creationTimes(view.NodeObjects)
+	created := creationTimes(view.Objects.Nodes)
 	var matching []*inventory.Node
 	for i := range view.Nodes {
 		if in.matches(&view.Nodes[i]) {
@@ -172,11 +172,11 @@ func (s *Server) node(ctx context.Context, name string) (*view, *corev1.Node, er
 	if err != nil {
 		return nil, nil, err
 	}
-	i := slices.IndexFunc(view.NodeObjects, func(node corev1.Node) bool { return node.Name == name })
+	i := slices.IndexFunc(view.Objects.Nodes, func(node corev1.Node) bool { return node.Name == name })
 	if i < 0 {
 		return nil, nil, notFoundf("node %q not found", name)
 	}
-	return view, &view.NodeObjects[i], nil
+	return view, &view.Objects.Nodes[i], nil
 }
 
 func sortedLabels(labels map[string]string) []Label {

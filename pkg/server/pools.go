@@ -94,7 +94,7 @@ func (s *Server) listPools(ctx context.Context, _ *empty) (*poolListOutput, erro
 	}
 	out := &poolListOutput{Body: make([]PoolItem, len(view.Pools))}
 	for i := range view.Pools {
-		out.Body[i] = poolItem(&view.Pools[i], view.NodeObjects)
+		out.Body[i] = poolItem(&view.Pools[i], view.Objects.Nodes)
 	}
 	return out, nil
 }
@@ -116,8 +116,8 @@ func (s *Server) getPool(ctx context.Context, in *PoolRef) (*poolOutput, error) 
 	if err != nil {
 		return nil, err
 	}
-	item := poolItem(&pool, view.NodeObjects)
-	out := &poolOutput{ETagged: ETagged{poolETag(in.Pool, view.NodeObjects)}, Body: PoolDetail{
+	item := poolItem(&pool, view.Objects.Nodes)
+	out := &poolOutput{ETagged: ETagged{poolETag(in.Pool, view.Objects.Nodes)}, Body: PoolDetail{
 		Name: item.Name, Description: item.Description, Status: item.Status, Nodes: pool.Nodes, ReadyNodes: item.ReadyNodes,
 		GPUTotal: item.GPUTotal, GPUUsed: item.GPUUsed, GPUFree: item.GPUFree, Unhealthy: item.Unhealthy, GPUTypes: item.GPUType,
 		ByType: orEmpty(pool.Types), SharedGPUs: pool.SharedGPUs, Jobs: []PoolJob{},

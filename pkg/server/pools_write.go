@@ -292,9 +292,9 @@ func changeNodes(ctx context.Context, node string, plan nodePlan, opts submit.Po
 
 // shows reports whether the view shows the nodes of a plan as it makes them.
 func (v *view) shows(plan pool.Plan) bool {
-	nodes := make(map[string]*corev1.Node, len(v.NodeObjects))
-	for i := range v.NodeObjects {
-		nodes[v.NodeObjects[i].Name] = &v.NodeObjects[i]
+	nodes := make(map[string]*corev1.Node, len(v.Objects.Nodes))
+	for i := range v.Objects.Nodes {
+		nodes[v.Objects.Nodes[i].Name] = &v.Objects.Nodes[i]
 	}
 	return !slices.ContainsFunc(plan.Patches, func(patch pool.Patch) bool {
 		node := nodes[patch.Node]

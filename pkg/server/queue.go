@@ -52,9 +52,7 @@ func (s *Server) listQueue(ctx context.Context, in *queueInput) (*queueOutput, e
 	if err != nil {
 		return nil, err
 	}
-	line := queue.Build(queue.Objects{
-		Pods: view.PodObjects, Nodes: view.NodeObjects, Jobs: view.JobObjects, Refused: view.Jobs, Leader: leader,
-	}, s.options.Now())
+	line := queue.Build(view.Objects, view.Jobs, leader, s.options.Now())
 	var visible []queue.Entry
 	for _, entry := range line.Entries {
 		if scope.Has(entry.Namespace) && (in.Pool == "" || entry.Pool == in.Pool) && (in.Namespace == "" || entry.Namespace == in.Namespace) {

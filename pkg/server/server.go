@@ -155,8 +155,8 @@ func (s *Server) Handler() http.Handler { return s.handler }
 
 // Mirror keeps the memory up to date until ctx ends.
 func (s *Server) Mirror(ctx context.Context) error {
-	err := inventory.NewReader(s.own).Mirror(ctx, func(snapshot inventory.Snapshot) {
-		s.mirror.put(snapshot, s.options.Now())
+	err := inventory.NewReader(s.own).Mirror(ctx, func(state inventory.State) {
+		s.mirror.put(state, s.options.Now())
 	})
 	if ctx.Err() != nil {
 		return nil

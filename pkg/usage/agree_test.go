@@ -9,6 +9,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -35,8 +36,8 @@ func TestOneAnswer(t *testing.T) {
 	for name, node := range nodes {
 		for _, pods := range [][]corev1.Pod{nil, {*held}} {
 			t.Run(fmt.Sprintf("%s, %d pods", name, len(pods)), func(t *testing.T) {
-				top := Build([]corev1.Node{*node}, pods, gpumetrics.Samples{})
-				cluster := inventory.Build(inventory.Objects{Nodes: []corev1.Node{*node}, Pods: pods})
+				read := &snapshot.Snapshot{Nodes: []corev1.Node{*node}, Pods: pods}
+				top, cluster := Build(read, gpumetrics.Samples{}), inventory.Build(read)
 				free := cluster.Nodes[0].GPUs.Free
 				if top.Nodes[0].Free != free || top.Pools[0].Free != free || top.Total.Free != free || cluster.Pools[0].GPUs.Free != free {
 					t.Errorf("free: top nodes says %d, top pools %d, top %d, get nodes %d, get pools %d",

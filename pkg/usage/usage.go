@@ -12,6 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // Usage is the state of all GPUs at one moment. Every list is sorted by name.
@@ -127,7 +128,8 @@ type Total struct {
 }
 
 // Build computes the usage. Without nodes, which not everybody may list, there are jobs alone.
-func Build(nodes []corev1.Node, pods []corev1.Pod, samples gpumetrics.Samples) Usage {
+func Build(cluster *snapshot.Snapshot, samples gpumetrics.Samples) Usage {
+	nodes, pods := cluster.Nodes, cluster.Pods
 	out := Usage{Jobs: buildJobs(pods, samples)}
 	onNode := map[string][]*corev1.Pod{}
 	for i := range pods {

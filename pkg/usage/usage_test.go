@@ -16,6 +16,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/test/golden"
 )
 
@@ -102,18 +103,19 @@ func TestBuild(t *testing.T) {
 	cordoned.Spec.Unschedulable = true
 	ended := pod(t, "over", "a", "1", names.ResourceGPU, 2)
 	ended.Status.Phase = corev1.PodSucceeded
-	got := Build(
-		[]corev1.Node{cordoned, node(t, "a", "train"), node(t, "c", "infer"), {ObjectMeta: metav1.ObjectMeta{Name: "cpu"}}},
-		[]corev1.Pod{
+	got := Build(&snapshot.Snapshot{
+		Nodes: []corev1.Node{cordoned, node(t, "a", "train"), node(t, "c", "infer"), {ObjectMeta: metav1.ObjectMeta{Name: "cpu"}}},
+		Pods: []corev1.Pod{
 			pod(t, "sft", "a", "2", names.ResourceGPU, 0, 1), ended,
 			pod(t, "foreign", "b", "1", names.ResourceGPU),
 			pod(t, "chat", "c", "1", names.ResourceSharedGPU, 0), pod(t, "chat", "c", "1", names.ResourceSharedGPU, 0),
-		}, measured(t))
+		},
+	}, measured(t))
 	golden.CompareJSON(t, filepath.Join("testdata", "usage.json"), got)
 }
 
 func TestNothingMeasuredIsNotZero(t *testing.T) {
-	got := Build([]corev1.Node{node(t, "a", "train")}, nil, gpumetrics.Samples{})
+	got := Build(&snapshot.Snapshot{Nodes: []corev1.Node{node(t, "a", "train")}}, gpumetrics.Samples{})
 	if got.Total.Utilization != nil || got.GPUs[0].Utilization != nil || got.Nodes[0].MemoryUsedMiB != nil {
 		t.Errorf("utilization was made up: %+v", got.Total)
 	}

@@ -9,14 +9,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // NewAnswer puts what was decided in terms of jobs, with what is known of the cluster.
-func NewAnswer(around diagnosis.Facts, outcome *Outcome, policy string) Answer {
+func NewAnswer(cluster *snapshot.Snapshot, outcome *Outcome, policy string) Answer {
 	answer := Answer{Jobs: []Job{}, Evicted: outcome.Evicted, Policy: policy}
 	for _, pods := range byJob(outcome.Pods) {
-		facts := around
-		facts.Pods, facts.Simulated = pods, true
+		facts := diagnosis.Facts{Cluster: *cluster, Pods: pods, Simulated: true}
 		facts.Job.Namespace, facts.Job.Name = pods[0].Namespace, pods[0].Labels[names.LabelJob]
 		facts.Job.Kind = pods[0].Labels[names.LabelJobType]
 		facts.Job.Status = inventory.StatusPending

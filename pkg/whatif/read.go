@@ -16,6 +16,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -35,12 +36,12 @@ func Where(ctx context.Context, reader kubernetes.Interface, writer *submit.Clie
 	if err != nil {
 		return Answer{}, err
 	}
-	facts, err := diagnosis.NewReader(reader).Around(ctx, now)
+	cluster, err := snapshot.Read(ctx, reader, diagnosis.Around(now)...)
 	if err != nil {
 		return Answer{}, err
 	}
-	for _, needed := range []string{diagnosis.UnreadNodes, diagnosis.UnreadPods} {
-		if slices.Contains(facts.Unread, needed) {
+	for _, needed := range []snapshot.Part{snapshot.PartNodes, snapshot.PartAllPods} {
+		if !cluster.Has(needed) {
 			return Answer{}, missingRight(needed)
 		}
 	}
@@ -52,7 +53,7 @@ func Where(ctx context.Context, reader kubernetes.Interface, writer *submit.Clie
 	if err != nil {
 		return Answer{}, err
 	}
-	question := &Question{Nodes: facts.Nodes, Pods: onThese(facts.Nodes, facts.Holders), Policy: policy}
+	question := &Question{Nodes: cluster.Nodes, Pods: onThese(cluster.Nodes, cluster.Pods), Policy: policy}
 	if question.Workload, err = workloadOf(jobs, verdicts); err != nil {
 		return Answer{}, err
 	}
@@ -62,7 +63,7 @@ func Where(ctx context.Context, reader kubernetes.Interface, writer *submit.Clie
 			return Answer{}, err
 		}
 	}
-	return NewAnswer(facts, outcome, of).judged(jobs, verdicts), nil
+	return NewAnswer(cluster, outcome, of).judged(jobs, verdicts), nil
 }
 
 // admitted asks for each job whether the API server would let it in, beside those before it that it would.
@@ -109,11 +110,11 @@ func onThese(nodes []corev1.Node, pods []corev1.Pod) []corev1.Pod {
 }
 
 // missingRight says what a caller may not list.
-func missingRight(what string) error {
+func missingRight(what snapshot.Part) error {
 	resource := "pods"
 	advice := "who else holds GPUs cannot be seen; ask the administrators for the right to list pods of all namespaces, " +
 		"such as ClusterRole g8s:reader bound in the whole cluster"
-	if what == diagnosis.UnreadNodes {
+	if what == snapshot.PartNodes {
 		resource, advice = "nodes", "ask the administrators for ClusterRole g8s:fleet-reader"
 	}
 	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", fmt.Errorf("you may not list %s: %s", what, advice))

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -32,13 +32,13 @@ func member(job, name, node string) corev1.Pod {
 // TestNewAnswer has a job that fits beside one of which a pod does not.
 func TestNewAnswer(t *testing.T) {
 	node := fixture.Node("n").GPUs(8, "A100-80G").Obj()
-	facts := diagnosis.Facts{Nodes: []corev1.Node{*node}, Now: time.Unix(0, 0)}
+	cluster := &snapshot.Snapshot{Nodes: []corev1.Node{*node}, Now: time.Unix(0, 0)}
 	outcome := &Outcome{
 		Pods:    []corev1.Pod{member("fits", "fits-0", "n"), member("half", "half-0", "n"), member("half", "half-1", "")},
 		Evicted: []string{"team/low-0"},
 		Records: []explain.Record{{Namespace: "team", Name: "half-1"}, {Namespace: "other", Name: "fits-0"}},
 	}
-	answer := NewAnswer(facts, outcome, PolicyShipped)
+	answer := NewAnswer(cluster, outcome, PolicyShipped)
 	got := []string{}
 	for _, job := range answer.Jobs {
 		got = append(got, job.Job, map[bool]string{true: "starts", false: "waits"}[job.Starts], string(job.Status))

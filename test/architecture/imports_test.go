@@ -43,6 +43,8 @@ var rules = []rule{
 		why: "a plan is a value"},
 	{tree: "pkg/render/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli")}, direct: talks,
 		why: "rendering needs no cluster"},
+	{tree: "pkg/snapshot", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/inventory"), ours("pkg/gpu"), ours("pkg/sandbox")},
+		why: "it reads, and judges nothing"},
 	{tree: "pkg/inventory/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
 		why: "the read model serves CLI, API and console alike"},
 	{tree: "pkg/fit/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli")}, direct: talks,

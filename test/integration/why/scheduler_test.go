@@ -21,6 +21,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // ask returns the flags with which gpuctl finds the scheduler.
@@ -171,8 +172,8 @@ func TestRightsOnOneNamespace(t *testing.T) {
 	if err := clientcmd.WriteToFile(*config, e.kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	e.want(diagnosis.Busy, "Less exact", diagnosis.UnreadNodes, diagnosis.UnreadPods)
-	if slices.Contains(e.why().Unread, diagnosis.UnreadLease) {
+	e.want(diagnosis.Busy, "Less exact", string(snapshot.PartNodes), string(snapshot.PartAllPods))
+	if slices.Contains(e.why().Unread, snapshot.PartLease) {
 		t.Error("who waits may not see whether a scheduler leads")
 	}
 }

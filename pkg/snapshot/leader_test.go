@@ -1,4 +1,4 @@
-package inventory
+package snapshot
 
 import (
 	"testing"
@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
+
+var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 func TestLeaderOf(t *testing.T) {
 	held := func(holder string, silent time.Duration) *coordinationv1.Lease {

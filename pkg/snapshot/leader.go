@@ -1,13 +1,9 @@
-package inventory
+package snapshot
 
 import (
-	"context"
-	"net/http"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 )
 
 // Leader is which replica of the scheduler leads, by their lease.
@@ -41,7 +37,7 @@ const stockLease = 15 * time.Second
 // deadAfter is how many leases a leader is silent before it counts as dead: in the second a standby would have taken over.
 const deadAfter = 2
 
-// LeaderOf reads a lease, nil for none. now is best the API server's time: this machine's clock may differ.
+// LeaderOf reads a lease, nil for none, at a time of the API server's clock: this machine's may differ.
 func LeaderOf(lease *coordinationv1.Lease, now time.Time) Leader {
 	if lease == nil || lease.Spec.RenewTime == nil {
 		return Leader{State: NeverLed}
@@ -64,27 +60,14 @@ func LeaderOf(lease *coordinationv1.Lease, now time.Time) Leader {
 	return out
 }
 
-// ServerTime asks the API server what time it is, to the second. Leases are read by it: the clock of the machine that asks
-// may be minutes off, and a scheduler counts as dead after some seconds. Where there is no answer it is now.
-func ServerTime(ctx context.Context, client kubernetes.Interface, now time.Time) time.Time {
-	api, ok := client.CoreV1().RESTClient().(*rest.RESTClient)
-	if !ok || api == nil || api.Client == nil {
-		return now
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodHead, api.Get().AbsPath("/version").URL().String(), nil)
-	if err != nil {
-		return now
-	}
-	response, err := api.Client.Do(request)
-	if err != nil {
-		return now
-	}
-	defer response.Body.Close() //nolint:errcheck // it has none
-	if at, err := http.ParseTime(response.Header.Get("Date")); err == nil {
-		return at
-	}
-	return now
-}
-
 // Places reports whether jobs are placed, or will be in a moment.
 func (l Leader) Places() bool { return l.State == Leads || l.State == LeaderLate }
+
+// Leader returns who leads the scheduler, by the lease and the clock that were read; nil where the lease may not be read.
+func (s *Snapshot) Leader() *Leader {
+	if !s.Has(PartLease) {
+		return nil
+	}
+	leader := LeaderOf(s.Lease, s.Now)
+	return &leader
+}

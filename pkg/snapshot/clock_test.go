@@ -1,7 +1,6 @@
-package queue
+package snapshot
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -14,8 +13,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
-
-	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
 // TestTheLeaseIsReadByTheClockOfTheAPIServer: a machine whose clock is off sees neither a dead scheduler in one that
@@ -25,13 +22,13 @@ func TestTheLeaseIsReadByTheClockOfTheAPIServer(t *testing.T) {
 	tests := map[string]struct {
 		// silent is how long ago the lease was renewed, ahead how far this machine's clock is ahead.
 		silent, ahead time.Duration
-		want          inventory.LeaderState
+		want          LeaderState
 	}{
-		"the clocks agree":                          {time.Second, 0, inventory.Leads},
-		"this clock is ahead of a scheduler":        {time.Second, time.Minute, inventory.Leads},
-		"this clock is behind one that is dead":     {time.Minute, -5 * time.Minute, inventory.LeaderDead},
-		"this clock is ahead, and it is dead, too":  {time.Minute, time.Minute, inventory.LeaderDead},
-		"this clock is behind a scheduler by hours": {time.Second, -2 * time.Hour, inventory.Leads},
+		"the clocks agree":                          {time.Second, 0, Leads},
+		"this clock is ahead of a scheduler":        {time.Second, time.Minute, Leads},
+		"this clock is behind one that is dead":     {time.Minute, -5 * time.Minute, LeaderDead},
+		"this clock is ahead, and it is dead, too":  {time.Minute, time.Minute, LeaderDead},
+		"this clock is behind a scheduler by hours": {time.Second, -2 * time.Hour, Leads},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -53,9 +50,9 @@ func TestTheLeaseIsReadByTheClockOfTheAPIServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			leader, err := ReadLeader(context.Background(), client, server.Add(tc.ahead))
-			if err != nil || leader.State != tc.want {
-				t.Errorf("the leader is %+v, error %v, want %s", leader, err, tc.want)
+			read, err := Read(t.Context(), client, Lease(), Clock(server.Add(tc.ahead)))
+			if err != nil || read.Leader().State != tc.want {
+				t.Errorf("the leader is %+v, error %v, want %s", read.Leader(), err, tc.want)
 			}
 		})
 	}

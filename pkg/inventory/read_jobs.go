@@ -1,0 +1,118 @@
+package inventory
+
+import (
+	"context"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
+
+// JobQuery says which jobs to read. The zero value reads all jobs of all namespaces.
+type JobQuery struct {
+	// Namespace is one namespace, or "" for all.
+	Namespace string
+	// Name is the name of one job, or "" for all.
+	Name string
+	// Selector is a label selector that jobs and their pods must match, or "" for all.
+	Selector string
+}
+
+func (q JobQuery) scope() snapshot.Scope {
+	labels := names.LabelJob + "," + names.LabelJobType
+	if q.Name != "" {
+		labels = names.LabelJob + "=" + q.Name + "," + names.LabelJobType
+	}
+	if q.Selector != "" {
+		labels += "," + q.Selector
+	}
+	return snapshot.Scope{Namespace: q.Namespace, Labels: labels}
+}
+
+// wants is what the jobs of a query are built from.
+func (q JobQuery) wants() []snapshot.Want {
+	return []snapshot.Want{snapshot.Jobs(q.scope()), snapshot.Deployments(q.scope()), snapshot.Pods(q.scope())}
+}
+
+// refusals are the events that say why pods could not be created.
+func refusals(namespace string) snapshot.Want {
+	return snapshot.Events(snapshot.Scope{Namespace: namespace, Fields: snapshot.Reason(reasonFailedCreate)})
+}
+
+// Job reads the one job of a name: a [NotFoundError] if there is none, an [AmbiguousError] if there are several.
+func (r *Reader) Job(ctx context.Context, namespace, name string) (Job, error) {
+	query := JobQuery{Namespace: namespace, Name: name}
+	jobs, err := r.Jobs(ctx, query)
+	if err != nil {
+		return Job{}, err
+	}
+	return query.Only(jobs)
+}
+
+// Only returns the only job of a list that was read with this query, which names one.
+func (q JobQuery) Only(jobs []Job) (Job, error) {
+	switch len(jobs) {
+	case 0:
+		return Job{}, &NotFoundError{Namespace: q.Namespace, Name: q.Name}
+	case 1:
+		return jobs[0], nil
+	}
+	kinds := make([]string, len(jobs))
+	for i := range jobs {
+		kinds[i] = jobs[i].Kind
+	}
+	return Job{}, &AmbiguousError{Namespace: q.Namespace, Name: q.Name, Kinds: kinds}
+}
+
+// Jobs reads jobs and their pods: three requests, and two more when a job has fewer pods than it should have: what may
+// keep them from being created. It reads what is committed, so that a job is listed as soon as its creation has returned.
+func (r *Reader) Jobs(ctx context.Context, query JobQuery) ([]Job, error) {
+	read, err := snapshot.Read(ctx, r.client, query.wants()...)
+	if err != nil {
+		return nil, err
+	}
+	jobs := Build(read).Jobs
+	if !anyShort(jobs) {
+		return jobs, nil
+	}
+	why, err := snapshot.Read(ctx, r.client, refusals(query.Namespace), snapshot.Quotas(snapshot.Scope{Namespace: query.Namespace}).IfAllowed())
+	if err != nil {
+		return nil, err
+	}
+	read.Events, read.Quotas = why.Events, why.Quotas
+	return Build(read).Jobs, nil
+}
+
+// anyShort reports whether some job waits for pods that do not exist: one that has ended stands for none.
+func anyShort(jobs []Job) bool {
+	_, short := find(jobs, func(j Job) bool {
+		return (j.Status == StatusPending || j.Status == StatusDegraded) && len(j.Pods) < int(j.Desired) || j.lacking() > 0
+	})
+	return short
+}
+
+// WatchJobs calls changed with all jobs of the query, first as they are and then after every change, until ctx ends.
+// It reads before it watches, so that a missing right is an error and not silence.
+func (r *Reader) WatchJobs(ctx context.Context, query JobQuery, changed func([]Job)) error {
+	jobs, err := r.Jobs(ctx, query)
+	if err != nil {
+		return err
+	}
+	changed(jobs)
+	return snapshot.Watch(ctx, r.client, func(now *snapshot.Snapshot) { changed(Build(now).Jobs) },
+		append(query.wants(), refusals(query.Namespace))...)
+}
+
+// Details reads all about the jobs of a query: three requests more than [Reader.Jobs] has. The query names a job and
+// a namespace; more than one detail comes back only for jobs of one name and different kinds.
+func (r *Reader) Details(ctx context.Context, query JobQuery) ([]JobDetail, error) {
+	read, err := snapshot.Read(ctx, r.client, query.Details()...)
+	if err != nil {
+		return nil, err
+	}
+	return BuildDetails(read), nil
+}
+
+// Details is what [BuildDetails] needs of the jobs of a query.
+func (q JobQuery) Details() []snapshot.Want {
+	return append(q.wants(), snapshot.Services(q.scope()), snapshot.ReplicaSets(q.scope()), snapshot.Events(snapshot.Scope{Namespace: q.Namespace}))
+}

@@ -1,0 +1,120 @@
+// Package snapshot is the only reader of the cluster. A [Snapshot] is what was asked for of it, as Kubernetes has it at one
+// moment; whoever shows or judges the cluster is a pure function of such a value. [Read] lists each part once, and
+// [Watch] keeps all of them up to date: the values are the same.
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Snapshot is a part of the cluster at one moment, each list in no order. It is only read. A list that was not asked for
+// is nil, and nothing follows from that.
+type Snapshot struct {
+	Nodes           []corev1.Node
+	Pods            []corev1.Pod
+	Jobs            []batchv1.Job
+	Deployments     []appsv1.Deployment
+	ReplicaSets     []appsv1.ReplicaSet
+	Services        []corev1.Service
+	Events          []corev1.Event
+	Namespaces      []corev1.Namespace
+	Quotas          []corev1.ResourceQuota
+	LimitRanges     []corev1.LimitRange
+	Claims          []corev1.PersistentVolumeClaim
+	Volumes         []corev1.PersistentVolume
+	PriorityClasses []schedulingv1.PriorityClass
+	Budgets         []policyv1.PodDisruptionBudget
+	// PodGroups are names: a Go type would bind gpuctl to one scheduler.
+	PodGroups []string
+	// Lease is that of our scheduler, nil where there is none.
+	Lease *coordinationv1.Lease
+	// Now is the time by the API server's clock, to the second; ClockTold says that it did tell it, and that Now is not the
+	// clock of this machine. What Kubernetes has written times on is reckoned by it: clocks may be minutes apart.
+	Now       time.Time
+	ClockTold bool
+	// Unread are the parts that the user may not read, or that this cluster does not know. What is missing for it is not
+	// guessed.
+	Unread []Part
+}
+
+// Part is a part of a snapshot, in words that users read.
+type Part string
+
+// The parts.
+const (
+	PartNodes           Part = "nodes"
+	PartPods            Part = "pods"
+	PartAllPods         Part = "pods of all namespaces"
+	PartJobs            Part = "jobs"
+	PartDeployments     Part = "deployments"
+	PartReplicaSets     Part = "replica sets"
+	PartServices        Part = "services"
+	PartEvents          Part = "events"
+	PartNamespaces      Part = "namespaces"
+	PartNamespace       Part = "the namespace"
+	PartQuotas          Part = "quotas"
+	PartLimitRanges     Part = "limit ranges"
+	PartClaims          Part = "claims of volumes"
+	PartVolumes         Part = "volumes"
+	PartPriorityClasses Part = "priority classes"
+	PartBudgets         Part = "pod disruption budgets"
+	PartPodGroups       Part = "PodGroups"
+	PartLease           Part = "the scheduler's lease"
+	// PartPolicies and PartRecords are read elsewhere, and hidden like the others.
+	PartPolicies Part = "admission policies"
+	PartRecords  Part = "the scheduler's records"
+)
+
+// Has reports whether a part is known, of a snapshot that was asked for it: what is not there then does not exist.
+func (s *Snapshot) Has(part Part) bool { return s != nil && !slices.Contains(s.Unread, part) }
+
+// Hide notes that the user may not read a part.
+func (s *Snapshot) Hide(part Part) {
+	if !slices.Contains(s.Unread, part) {
+		s.Unread = append(slices.Clone(s.Unread), part)
+		slices.Sort(s.Unread)
+	}
+}
+
+// Read reads what is wanted, all at once. The error is the first; what may be missing is in [Snapshot.Unread].
+func Read(ctx context.Context, client kubernetes.Interface, wants ...Want) (*Snapshot, error) {
+	out := &Snapshot{}
+	var mu sync.Mutex // held while hiding a part
+	group, ctx := errgroup.WithContext(ctx)
+	for _, want := range wants {
+		group.Go(func() error {
+			for {
+				err := want.read(ctx, client, out)
+				refused := apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
+				switch {
+				case err == nil:
+					return nil
+				case !refused || !want.optional && want.instead == nil:
+					return fmt.Errorf("reading %s: %w", want.part, err)
+				}
+				mu.Lock()
+				out.Hide(want.part)
+				mu.Unlock()
+				if want.instead == nil {
+					return nil
+				}
+				want = *want.instead
+			}
+		})
+	}
+	return out, group.Wait()
+}

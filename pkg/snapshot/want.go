@@ -1,0 +1,282 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Scope narrows a list. The zero value is all there is, as it is committed.
+type Scope struct {
+	// Namespace is one namespace, "" for all.
+	Namespace string
+	// Labels and Fields are selectors.
+	Labels, Fields string
+	// Cached lets the API server answer from memory: the list may be some milliseconds old.
+	Cached bool
+}
+
+func (s Scope) narrow(options *metav1.ListOptions) {
+	options.LabelSelector, options.FieldSelector = s.Labels, s.Fields
+}
+
+// Field selectors of pods.
+var (
+	// Living are the pods that wait or hold a place.
+	Living = fields.AndSelectors(
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+	).String()
+	// Holding are the pods that hold a place on a node.
+	Holding = fields.OneTermNotEqualSelector("spec.nodeName", "").String() + "," + Living
+)
+
+// On is the field selector of the pods that hold a place on one node.
+func On(node string) string {
+	return fields.OneTermEqualSelector("spec.nodeName", node).String() + "," + Living
+}
+
+// Reason is the field selector of the events with one reason.
+func Reason(reason string) string { return fields.OneTermEqualSelector("reason", reason).String() }
+
+// Want is one thing to read.
+type Want struct {
+	part     Part
+	optional bool
+	// instead is what to read where this may not be read, nil for nothing.
+	instead *Want
+	read    func(context.Context, kubernetes.Interface, *Snapshot) error
+	// follow keeps a list up to date, nil for what cannot be watched.
+	follow func(ctx context.Context, client kubernetes.Interface, changed func()) followed
+}
+
+// IfAllowed wants something of which a user without the right for it, or a cluster without such objects, knows nothing.
+func (w Want) IfAllowed() Want {
+	w.optional = true
+	return w
+}
+
+// Or wants less where the user may not read all of it. The part then counts as unread.
+func (w Want) Or(less Want) Want {
+	w.instead = &less
+	return w
+}
+
+// api lists and watches one kind of object.
+type api[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// listed wants the objects of one kind.
+func listed[T any, L runtime.Object](
+	part Part, scope Scope, of func(kubernetes.Interface) api[L], items func(L) []T, field func(*Snapshot) *[]T,
+) Want {
+	return Want{
+		part: part,
+		read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
+			var options metav1.ListOptions
+			scope.narrow(&options)
+			if scope.Cached {
+				options.ResourceVersion = "0"
+			}
+			list, err := of(client).List(ctx, options)
+			if err == nil {
+				*field(s) = append([]T{}, items(list)...) // an empty list may come as nil
+			}
+			return err
+		},
+		follow: func(ctx context.Context, client kubernetes.Interface, changed func()) followed {
+			return follow[T](ctx, listerWatcher(client, of(client), scope), field, changed)
+		},
+	}
+}
+
+// Nodes wants nodes.
+func Nodes(scope Scope) Want {
+	return listed(PartNodes, scope, func(c kubernetes.Interface) api[*corev1.NodeList] { return c.CoreV1().Nodes() },
+		func(l *corev1.NodeList) []corev1.Node { return l.Items }, func(s *Snapshot) *[]corev1.Node { return &s.Nodes })
+}
+
+// Pods wants pods.
+func Pods(scope Scope) Want {
+	part := PartPods
+	if scope.Namespace == metav1.NamespaceAll {
+		part = PartAllPods
+	}
+	return listed(part, scope, func(c kubernetes.Interface) api[*corev1.PodList] { return c.CoreV1().Pods(scope.Namespace) },
+		func(l *corev1.PodList) []corev1.Pod { return l.Items }, func(s *Snapshot) *[]corev1.Pod { return &s.Pods })
+}
+
+// Jobs wants Jobs of Kubernetes.
+func Jobs(scope Scope) Want {
+	return listed(PartJobs, scope, func(c kubernetes.Interface) api[*batchv1.JobList] { return c.BatchV1().Jobs(scope.Namespace) },
+		func(l *batchv1.JobList) []batchv1.Job { return l.Items }, func(s *Snapshot) *[]batchv1.Job { return &s.Jobs })
+}
+
+// Deployments wants Deployments.
+func Deployments(scope Scope) Want {
+	return listed(PartDeployments, scope,
+		func(c kubernetes.Interface) api[*appsv1.DeploymentList] {
+			return c.AppsV1().Deployments(scope.Namespace)
+		},
+		func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items },
+		func(s *Snapshot) *[]appsv1.Deployment { return &s.Deployments })
+}
+
+// ReplicaSets wants ReplicaSets.
+func ReplicaSets(scope Scope) Want {
+	return listed(PartReplicaSets, scope,
+		func(c kubernetes.Interface) api[*appsv1.ReplicaSetList] {
+			return c.AppsV1().ReplicaSets(scope.Namespace)
+		},
+		func(l *appsv1.ReplicaSetList) []appsv1.ReplicaSet { return l.Items },
+		func(s *Snapshot) *[]appsv1.ReplicaSet { return &s.ReplicaSets })
+}
+
+// Services wants Services.
+func Services(scope Scope) Want {
+	return listed(PartServices, scope,
+		func(c kubernetes.Interface) api[*corev1.ServiceList] { return c.CoreV1().Services(scope.Namespace) },
+		func(l *corev1.ServiceList) []corev1.Service { return l.Items },
+		func(s *Snapshot) *[]corev1.Service { return &s.Services })
+}
+
+// Events wants events.
+func Events(scope Scope) Want {
+	return listed(PartEvents, scope,
+		func(c kubernetes.Interface) api[*corev1.EventList] { return c.CoreV1().Events(scope.Namespace) },
+		func(l *corev1.EventList) []corev1.Event { return l.Items },
+		func(s *Snapshot) *[]corev1.Event { return &s.Events })
+}
+
+// Namespace wants one namespace. One that is not there is no error.
+func Namespace(name string) Want {
+	return Want{part: PartNamespace, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
+		got, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err == nil:
+			s.Namespaces = []corev1.Namespace{*got}
+		}
+		return err
+	}}
+}
+
+// Namespaces wants all namespaces.
+func Namespaces() Want {
+	return listed(PartNamespaces, Scope{},
+		func(c kubernetes.Interface) api[*corev1.NamespaceList] { return c.CoreV1().Namespaces() },
+		func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items },
+		func(s *Snapshot) *[]corev1.Namespace { return &s.Namespaces })
+}
+
+// Quotas wants the quotas of namespaces, whoever made them.
+func Quotas(scope Scope) Want {
+	return listed(PartQuotas, scope,
+		func(c kubernetes.Interface) api[*corev1.ResourceQuotaList] {
+			return c.CoreV1().ResourceQuotas(scope.Namespace)
+		},
+		func(l *corev1.ResourceQuotaList) []corev1.ResourceQuota { return l.Items },
+		func(s *Snapshot) *[]corev1.ResourceQuota { return &s.Quotas })
+}
+
+// LimitRanges wants LimitRanges.
+func LimitRanges(scope Scope) Want {
+	return listed(PartLimitRanges, scope,
+		func(c kubernetes.Interface) api[*corev1.LimitRangeList] {
+			return c.CoreV1().LimitRanges(scope.Namespace)
+		},
+		func(l *corev1.LimitRangeList) []corev1.LimitRange { return l.Items },
+		func(s *Snapshot) *[]corev1.LimitRange { return &s.LimitRanges })
+}
+
+// Claims wants the claims of volumes.
+func Claims(scope Scope) Want {
+	return listed(PartClaims, scope,
+		func(c kubernetes.Interface) api[*corev1.PersistentVolumeClaimList] {
+			return c.CoreV1().PersistentVolumeClaims(scope.Namespace)
+		},
+		func(l *corev1.PersistentVolumeClaimList) []corev1.PersistentVolumeClaim { return l.Items },
+		func(s *Snapshot) *[]corev1.PersistentVolumeClaim { return &s.Claims })
+}
+
+// Volumes wants volumes of these names. One that is gone is left out.
+func Volumes(volumes ...string) Want {
+	return Want{part: PartVolumes, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
+		for _, name := range volumes {
+			volume, err := client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+			switch {
+			case err == nil:
+				s.Volumes = append(s.Volumes, *volume)
+			case !apierrors.IsNotFound(err):
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// PriorityClasses wants the PriorityClasses.
+func PriorityClasses() Want {
+	return listed(PartPriorityClasses, Scope{},
+		func(c kubernetes.Interface) api[*schedulingv1.PriorityClassList] {
+			return c.SchedulingV1().PriorityClasses()
+		},
+		func(l *schedulingv1.PriorityClassList) []schedulingv1.PriorityClass { return l.Items },
+		func(s *Snapshot) *[]schedulingv1.PriorityClass { return &s.PriorityClasses })
+}
+
+// Budgets wants PodDisruptionBudgets.
+func Budgets(scope Scope) Want {
+	return listed(PartBudgets, scope,
+		func(c kubernetes.Interface) api[*policyv1.PodDisruptionBudgetList] {
+			return c.PolicyV1().PodDisruptionBudgets(scope.Namespace)
+		},
+		func(l *policyv1.PodDisruptionBudgetList) []policyv1.PodDisruptionBudget { return l.Items },
+		func(s *Snapshot) *[]policyv1.PodDisruptionBudget { return &s.Budgets })
+}
+
+// PodGroup wants to know whether there is a PodGroup of a name.
+func PodGroup(namespace, name string) Want {
+	return Want{part: PartPodGroups, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
+		path := "/apis/" + names.PodGroupAPIVersion + "/namespaces/" + namespace + "/podgroups/" + name
+		err := client.CoreV1().RESTClient().Get().AbsPath(path).Do(ctx).Error()
+		var answer apierrors.APIStatus
+		switch {
+		case err == nil:
+			s.PodGroups = []string{name}
+		case apierrors.IsNotFound(err) && errors.As(err, &answer) && answer.Status().Details != nil && answer.Status().Details.Name == name:
+			return nil // and not that the cluster knows no PodGroups
+		}
+		return err
+	}}
+}
+
+// Lease wants the lease of our scheduler. That there is none is an answer.
+func Lease() Want {
+	return Want{part: PartLease, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
+		lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, names.SchedulerName, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err == nil:
+			s.Lease = lease
+		}
+		return err
+	}}
+}
