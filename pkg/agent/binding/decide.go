@@ -1,0 +1,237 @@
+package binding
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"g8s.host/gpu-scheduler/pkg/agent/checkpoint"
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Decide returns what to record before a container with these slots of a resource may be created.
+//
+// Containers of one pod can have the same slots one after the other: an init container, then those that start after it.
+// kubelet does not say which of them is about to start, so there is a record for each.
+func (s *Situation) Decide(resource string, slots []string) ([]Record, *Refusal) {
+	claims, refusal := s.claimsOf(resource, slots)
+	if refusal != nil {
+		return nil, refusal
+	}
+	pod, refusal := s.podOf(claims)
+	if refusal != nil {
+		return nil, refusal
+	}
+	d := decision{Situation: s, uid: claims[0].Pod, pod: pod}
+	var records []Record
+	var inUse *Refusal
+	for i := range claims {
+		record, refusal := d.record(&claims[i])
+		if refusal != nil {
+			return nil, refusal
+		}
+		if refusal := d.heldByPod(&record, claims); refusal != nil {
+			inUse = refusal
+			continue
+		}
+		records = append(records, record)
+	}
+	if len(records) == 0 {
+		return nil, inUse
+	}
+	return records, nil
+}
+
+// claimsOf returns the containers with exactly these slots. They are all of one pod.
+func (s *Situation) claimsOf(resource string, slots []string) ([]checkpoint.Claim, *Refusal) {
+	slots = slices.Sorted(slices.Values(slots))
+	var claims []checkpoint.Claim
+	for i := range s.Claims {
+		if s.Claims[i].Resource == resource && slices.Equal(s.Claims[i].Slots, slots) {
+			claims = append(claims, s.Claims[i])
+		}
+	}
+	if len(claims) == 0 {
+		return nil, refuse(UnknownSlots, "kubelet's checkpoint knows no container with the slots %v of %s", slots, resource)
+	}
+	for i := range s.Claims {
+		other := &s.Claims[i]
+		if other.Resource == resource && other.Pod != claims[0].Pod && overlap(other.Slots, slots) {
+			return nil, refuse(SlotsTwice, "kubelet gave slots of %v of %s to two pods, %s and %s: delete one of them", slots, resource,
+				s.describe(claims[0].Pod), s.describe(other.Pod))
+		}
+	}
+	for i := range claims {
+		if claims[i].Name == "" {
+			return nil, refuse(OtherPlugin, "another device plugin gave out %s of container %s of %s: delete the pod, so that it starts "+
+				"over with cards of the scheduler", resource, claims[i].Container, s.describe(claims[i].Pod))
+		}
+	}
+	return claims, nil
+}
+
+// podOf returns the pod of some claims. One that the API server does not tell of, since it does not answer, is known by its
+// own records where it has run on this node before.
+func (s *Situation) podOf(claims []checkpoint.Claim) (Pod, *Refusal) {
+	uid := claims[0].Pod
+	if pod, ok := s.Pods[uid]; ok {
+		return pod, nil
+	}
+	for i := range claims {
+		if s.recordOf(&claims[i]) == nil {
+			return Pod{}, refuse(UnknownPod, "the API server has not told of the pod %s that kubelet is starting", uid)
+		}
+	}
+	record := s.recordOf(&claims[0])
+	return Pod{Namespace: record.Namespace, Name: record.PodName}, nil
+}
+
+// recordOf returns what a container got when it was created before, nil for nothing.
+func (s *Situation) recordOf(claim *checkpoint.Claim) *Record {
+	i := slices.IndexFunc(s.Records, func(r Record) bool { return r.Name == claim.Name && r.Pod == claim.Pod })
+	if i < 0 {
+		return nil
+	}
+	return &s.Records[i]
+}
+
+func (s *Situation) describe(uid types.UID) string {
+	if pod, ok := s.Pods[uid]; ok {
+		return "pod " + pod.Namespace + "/" + pod.Name
+	}
+	for i := range s.Records {
+		if s.Records[i].Pod == uid {
+			return "pod " + s.Records[i].Namespace + "/" + s.Records[i].PodName
+		}
+	}
+	return "pod " + string(uid)
+}
+
+func overlap(a, b []string) bool {
+	return slices.ContainsFunc(a, func(slot string) bool { return slices.Contains(b, slot) })
+}
+
+// decision is about one pod.
+type decision struct {
+	*Situation
+	uid types.UID
+	pod Pod
+}
+
+// record returns what a container is to hold.
+func (d *decision) record(claim *checkpoint.Claim) (Record, *Refusal) {
+	devices, all, refusal := d.devices(claim)
+	if refusal != nil {
+		return Record{}, refusal
+	}
+	for i := range devices {
+		if refusal := d.check(claim, &devices[i]); refusal != nil {
+			return Record{}, refusal
+		}
+	}
+	return Record{
+		Name: claim.Name, Pod: claim.Pod, Namespace: d.pod.Namespace, PodName: d.pod.Name, Container: claim.Container,
+		Resource: claim.Resource, Devices: devices, All: all,
+	}, nil
+}
+
+// devices returns the cards of a container: of the resource, and of all its resources.
+func (d *decision) devices(claim *checkpoint.Claim) (devices []gpu.Device, all []string, refusal *Refusal) {
+	_, known := d.Pods[d.uid]
+	switch before := d.recordOf(claim); {
+	case before != nil && (!known || d.pod.Assignment == "" || isMIG(claim.Resource)):
+		return before.Devices, before.All, nil
+	case isMIG(claim.Resource):
+		// The scheduler counts slices and chooses none.
+		return d.choose(claim)
+	case d.pod.Assignment != "":
+		return d.assigned(claim)
+	case d.Unassigned == GiveFree && claim.Resource == names.ResourceGPU:
+		return d.choose(claim)
+	}
+	return nil, nil, refuse(Unassigned, "pod %s/%s has no annotation %s, so another scheduler than %s put it on this node, and no card "+
+		"is meant for it: set its schedulerName to %[4]s", d.pod.Namespace, d.pod.Name, names.AnnotationGPUDevices, names.SchedulerName)
+}
+
+// assigned returns the cards of the scheduler's choice.
+func (d *decision) assigned(claim *checkpoint.Claim) ([]gpu.Device, []string, *Refusal) {
+	assignment, err := gpu.ParseAssignment(d.pod.Assignment)
+	if err != nil {
+		return nil, nil, refuse(BadAssignment, "pod %s/%s: annotation %s: %v", d.pod.Namespace, d.pod.Name, names.AnnotationGPUDevices, err)
+	}
+	shared := claim.Resource == names.ResourceSharedGPU
+	var devices []gpu.Device
+	for _, device := range assignment[claim.Container] {
+		if (device.MemoryMiB > 0) == shared {
+			devices = append(devices, device)
+		}
+	}
+	if len(devices) != len(claim.Slots) {
+		return nil, nil, refuse(BadAssignment, "pod %s/%s: container %s has %d %s of kubelet and %d cards of the scheduler", d.pod.Namespace,
+			d.pod.Name, claim.Container, len(claim.Slots), claim.Resource, len(devices))
+	}
+	return devices, uuidsOf(assignment[claim.Container]), nil
+}
+
+// check tells why a container may not have a card.
+func (d *decision) check(claim *checkpoint.Claim, device *gpu.Device) *Refusal {
+	card, ok := d.Cards[device.UUID]
+	switch {
+	case !ok:
+		return refuse(UnknownCard, "pod %s/%s is to have card %s, which this node does not have", d.pod.Namespace, d.pod.Name, device.UUID)
+	case card.Resource != claim.Resource && card.Shared != claim.Resource:
+		return refuse(BadAssignment, "pod %s/%s is to have card %s as %s, which this node gives out as %s", d.pod.Namespace, d.pod.Name,
+			device.UUID, claim.Resource, card.Resource)
+	case card.Health != gpu.Healthy:
+		return refuse(SickCard, "pod %s/%s is to have card %s (number %d), which must not be used: %s", d.pod.Namespace, d.pod.Name,
+			device.UUID, card.Index, card.Health)
+	}
+	return d.heldByOthers(device, card.MemoryMiB)
+}
+
+// heldByOthers tells which other pod holds a card, or too much of it.
+func (d *decision) heldByOthers(device *gpu.Device, memoryMiB int64) *Refusal {
+	left := memoryMiB
+	for i := range d.Records {
+		record := &d.Records[i]
+		if _, live := d.Live[record.Pod]; !live || record.Pod == d.uid {
+			continue
+		}
+		for j := range record.Devices {
+			held := &record.Devices[j]
+			if held.UUID != device.UUID {
+				continue
+			}
+			left -= held.MemoryMiB
+			if held.MemoryMiB == 0 || device.MemoryMiB == 0 || left < device.MemoryMiB {
+				return refuse(HeldCard, "card %s of pod %s/%s is still with pod %s/%s, whose containers the runtime has not ended", device.UUID,
+					d.pod.Namespace, d.pod.Name, record.Namespace, record.PodName)
+			}
+		}
+	}
+	return nil
+}
+
+// heldByPod tells which other container of the same pod runs and has a whole card of the record. Those that can be about to
+// start with the same slots do not count: only one of them is there at a time.
+func (d *decision) heldByPod(record *Record, claims []checkpoint.Claim) *Refusal {
+	for i := range d.Records {
+		other := &d.Records[i]
+		if other.Pod != d.uid || !d.Live[d.uid][other.Container] || other.Resource != record.Resource ||
+			slices.ContainsFunc(claims, func(c checkpoint.Claim) bool { return c.Container == other.Container }) {
+			continue
+		}
+		for j := range other.Devices {
+			if other.Devices[j].MemoryMiB == 0 && slices.Contains(record.UUIDs(), other.Devices[j].UUID) {
+				return refuse(HeldCard, "card %s of container %s of pod %s/%s is with its container %s, which runs", other.Devices[j].UUID,
+					record.Container, d.pod.Namespace, d.pod.Name, other.Container)
+			}
+		}
+	}
+	return nil
+}
+
+func isMIG(resource string) bool {
+	return len(resource) > len(names.ResourceMIGPrefix) && resource[:len(names.ResourceMIGPrefix)] == names.ResourceMIGPrefix
+}

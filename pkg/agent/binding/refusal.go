@@ -1,0 +1,64 @@
+package binding
+
+import "fmt"
+
+// Reason is why a container must not start, in one word. There are few, so that they can be counted.
+type Reason string
+
+// The reasons.
+const (
+	// UnknownSlots: kubelet's checkpoint has no container with these slots.
+	UnknownSlots Reason = "unknown-slots"
+	// SlotsTwice: kubelet gave a slot to two pods.
+	SlotsTwice Reason = "slots-twice"
+	// OtherPlugin: another device plugin had given out the devices.
+	OtherPlugin Reason = "other-plugin"
+	// UnknownPod: the API server has told of no such pod.
+	UnknownPod Reason = "unknown-pod"
+	// Unassigned: the scheduler chose no cards for the pod.
+	Unassigned Reason = "unassigned"
+	// BadAssignment: the scheduler's choice does not fit the container.
+	BadAssignment Reason = "bad-assignment"
+	// UnknownCard: the node has no such card.
+	UnknownCard Reason = "unknown-card"
+	// SickCard: the card must not be used.
+	SickCard Reason = "sick-card"
+	// HeldCard: another pod holds the card.
+	HeldCard Reason = "held-card"
+	// NoFreeCard: the agent is to choose and no card is free.
+	NoFreeCard Reason = "no-free-card"
+	// Unreadable: what must be known could not be found out.
+	Unreadable Reason = "unreadable"
+	// Unwritable: the spec could not be written.
+	Unwritable Reason = "unwritable"
+)
+
+// Reasons are all of them, for metrics that begin at 0.
+var Reasons = []Reason{
+	UnknownSlots, SlotsTwice, OtherPlugin, UnknownPod, Unassigned, BadAssignment, UnknownCard, SickCard, HeldCard, NoFreeCard,
+	Unreadable, Unwritable,
+}
+
+// Refusal is why a container must not start.
+type Refusal struct {
+	Reason Reason
+	// Text is for whoever reads the pod's status.
+	Text string
+}
+
+// Error returns the text.
+func (r *Refusal) Error() string { return r.Text }
+
+// Passes reports whether the reason usually goes away within seconds, without anybody's doing: then it is worth waiting
+// for, since kubelet tries again after some ten seconds only.
+func (r *Refusal) Passes() bool {
+	switch r.Reason {
+	case UnknownSlots, UnknownPod, HeldCard, NoFreeCard, Unreadable:
+		return true
+	}
+	return false
+}
+
+func refuse(reason Reason, format string, args ...any) *Refusal {
+	return &Refusal{Reason: reason, Text: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,146 @@
+// Package cdi writes what containers get, as specs of the Container Device Interface, which the runtime reads when it
+// creates a container. The specs are the agent's only memory: a record of which container holds which cards.
+//
+// Each container has a file of its own, named after its CDI device. A file appears whole or not at all: it is written
+// beside its place, in the same folder, since the runtime's watch misses files that are moved in from elsewhere.
+package cdi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"g8s.host/gpu-scheduler/pkg/agent/binding"
+)
+
+// Kind is the vendor and class of our devices.
+const Kind = "g8s.host/gpu"
+
+const (
+	// version is the first one with annotations.
+	version = "0.6.0"
+	// prefix and suffix make a file's name of a device's. The runtime reads files with this suffix alone.
+	prefix, suffix = "g8s.host-gpu-", ".json"
+	// recordAnnotation holds the record. Annotations of a spec are nothing to the container.
+	recordAnnotation = "g8s.host/record"
+)
+
+// namePattern is what the runtime takes for a device's name, and what is safe as a file's.
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
+
+// Folder is a folder of CDI specs, such as /var/run/cdi.
+type Folder struct{ Path string }
+
+// Write makes a container's cards known to the runtime. Writing the same again changes nothing.
+func (f Folder) Write(record *binding.Record, edits *specs.ContainerEdits) error {
+	if !namePattern.MatchString(record.Name) {
+		return fmt.Errorf("%.80q is no name of a CDI device", record.Name)
+	}
+	text, err := json.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("writing a CDI spec: %w", err)
+	}
+	data, err := json.MarshalIndent(specs.Spec{
+		Version: version, Kind: Kind, Annotations: map[string]string{recordAnnotation: string(text)},
+		Devices: []specs.Device{{Name: record.Name, ContainerEdits: *edits}},
+	}, "", " ")
+	if err != nil {
+		return fmt.Errorf("writing a CDI spec: %w", err)
+	}
+	path := f.path(record.Name)
+	if before, err := os.ReadFile(path); err == nil && string(before) == string(data) {
+		return nil
+	}
+	return replace(path, data)
+}
+
+// replace writes a file whole or not at all.
+func replace(path string, data []byte) error {
+	temporary := path + ".new"
+	if err := writeAndRename(temporary, path, data); err != nil {
+		return fmt.Errorf("writing a CDI spec: %w", errors.Join(err, removed(temporary)))
+	}
+	return nil
+}
+
+func writeAndRename(temporary, path string, data []byte) error {
+	// Everyone may read it: it says what the container sees anyway.
+	if err := os.WriteFile(temporary, data, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(temporary, path)
+}
+
+// Records returns all records, by name. A file that is not ours to read is an error that names it: what it holds is not
+// known, so no card is known to be free.
+func (f Folder) Records() ([]binding.Record, error) {
+	entries, err := os.ReadDir(f.Path)
+	if err != nil {
+		return nil, fmt.Errorf("reading CDI specs: %w", err)
+	}
+	var records []binding.Record
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), prefix) || !strings.HasSuffix(entry.Name(), suffix) {
+			continue
+		}
+		record, err := read(filepath.Join(f.Path, entry.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed since
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading CDI specs: %s says not what it holds; remove it when no container uses it: %w", entry.Name(), err)
+		}
+		records = append(records, record)
+	}
+	return records, nil
+}
+
+func read(path string) (binding.Record, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return binding.Record{}, err
+	}
+	var spec specs.Spec
+	if err := json.Unmarshal(data, &spec); err != nil {
+		return binding.Record{}, err
+	}
+	var record binding.Record
+	if err := json.Unmarshal([]byte(spec.Annotations[recordAnnotation]), &record); err != nil {
+		return binding.Record{}, fmt.Errorf("annotation %s: %w", recordAnnotation, err)
+	}
+	if prefix+record.Name+suffix != filepath.Base(path) || record.Pod == "" || len(record.Devices) == 0 {
+		return binding.Record{}, fmt.Errorf("annotation %s is of another file", recordAnnotation)
+	}
+	return record, nil
+}
+
+// Remove forgets a container. That it is forgotten already is no error.
+func (f Folder) Remove(name string) error {
+	return removed(f.path(name))
+}
+
+func (f Folder) path(name string) string { return filepath.Join(f.Path, prefix+name+suffix) }
+
+func removed(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// SweepTemporary removes what writers left that were killed.
+func (f Folder) SweepTemporary() error {
+	left, err := filepath.Glob(filepath.Join(f.Path, prefix+"*.new"))
+	var errs []error
+	for _, path := range left {
+		errs = append(errs, removed(path))
+	}
+	return errors.Join(append(errs, err)...)
+}

@@ -1,0 +1,98 @@
+// Package checkpoint reads what kubelet's device manager remembers: which container has which devices of device plugins,
+// and what the plugin answered when they were given out.
+//
+// The file is internal to kubelet. Nothing else says whose slots a call of PreStartContainer is about: kubelet's
+// PodResources have neither plain init containers nor UIDs, nor the plugin's answer. So its format is pinned by a test
+// against kubelet's own code, and what does not look like it is an error, never an empty answer.
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/types"
+	deviceplugin "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// FileName is the file's name in kubelet's folder of device plugins.
+const FileName = "kubelet_internal_checkpoint"
+
+// Claim is what one container has of one resource.
+type Claim struct {
+	Pod       types.UID
+	Container string
+	Resource  string
+	// Slots are the devices that kubelet gave to the container, sorted.
+	Slots []string
+	// Name is the CDI device that the plugin answered with, less the kind; "" where it answered with none of that kind, as
+	// another device plugin would.
+	Name string
+}
+
+type file struct {
+	Data *struct {
+		PodDeviceEntries []entry
+	}
+}
+
+type entry struct {
+	PodUID        string
+	ContainerName string
+	ResourceName  string
+	// DeviceIDs are by NUMA node, -1 where the plugin names none.
+	DeviceIDs map[string][]string
+	// AllocResp is a ContainerAllocateResponse in protobuf.
+	AllocResp []byte
+}
+
+// Parse returns the claims of some resources. kind is the CDI kind of the names to look for, such as g8s.host/gpu.
+func Parse(data []byte, kind string, resources ...string) ([]Claim, error) {
+	var parsed file
+	if err := json.Unmarshal(data, &parsed); err != nil {
+		return nil, fmt.Errorf("reading kubelet's checkpoint: %w", err)
+	}
+	if parsed.Data == nil {
+		return nil, errors.New("reading kubelet's checkpoint: it has no Data: this version of kubelet writes another format")
+	}
+	var claims []Claim
+	for i := range parsed.Data.PodDeviceEntries {
+		entry := &parsed.Data.PodDeviceEntries[i]
+		if entry.ResourceName == "" {
+			return nil, errors.New("reading kubelet's checkpoint: an entry without a resource: this version of kubelet writes another format")
+		}
+		if !slices.Contains(resources, entry.ResourceName) {
+			continue
+		}
+		claim, err := entry.claim(kind)
+		if err != nil {
+			return nil, fmt.Errorf("reading kubelet's checkpoint: pod %s, container %s: %w", entry.PodUID, entry.ContainerName, err)
+		}
+		claims = append(claims, claim)
+	}
+	return claims, nil
+}
+
+func (e *entry) claim(kind string) (Claim, error) {
+	claim := Claim{Pod: types.UID(e.PodUID), Container: e.ContainerName, Resource: e.ResourceName}
+	for _, ids := range e.DeviceIDs {
+		claim.Slots = append(claim.Slots, ids...)
+	}
+	slices.Sort(claim.Slots)
+	if claim.Pod == "" || claim.Container == "" || len(claim.Slots) == 0 {
+		return Claim{}, errors.New("an entry without a pod, a container or devices: this version of kubelet writes another format")
+	}
+	var answer deviceplugin.ContainerAllocateResponse
+	if err := proto.Unmarshal(e.AllocResp, &answer); err != nil {
+		return Claim{}, fmt.Errorf("the answer of Allocate: %w", err)
+	}
+	for _, device := range answer.CdiDevices {
+		if name, ok := strings.CutPrefix(device.Name, kind+"="); ok {
+			claim.Name = name
+		}
+	}
+	return claim, nil
+}

@@ -1,0 +1,76 @@
+package checkpoint
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	deviceplugin "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	kubelet "k8s.io/kubernetes/pkg/kubelet/cm/devicemanager/checkpoint"
+)
+
+const kind = "g8s.host/gpu"
+
+// TestKubeletsOwnFormat reads what the code of kubelet itself writes, in the version that go.mod names.
+func TestKubeletsOwnFormat(t *testing.T) {
+	answer := func(names ...string) []byte {
+		response := &deviceplugin.ContainerAllocateResponse{Envs: map[string]string{"A": "B"}}
+		for _, name := range names {
+			response.CdiDevices = append(response.CdiDevices, &deviceplugin.CDIDevice{Name: name})
+		}
+		data, err := proto.Marshal(response)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	data, err := kubelet.New([]kubelet.PodDevicesEntry{
+		{PodUID: "u1", ContainerName: "main", ResourceName: "nvidia.com/gpu", DeviceIDs: kubelet.DevicesPerNUMA{-1: {"slot-10", "slot-2"}}, AllocResp: answer(kind + "=N1")},
+		{PodUID: "u2", ContainerName: "main", ResourceName: "nvidia.com/gpu", DeviceIDs: kubelet.DevicesPerNUMA{0: {"slot-3"}, 1: {"slot-1"}}, AllocResp: answer("nvidia.com/gpu=0")},
+		{PodUID: "u2", ContainerName: "main", ResourceName: "example.com/fpga", DeviceIDs: kubelet.DevicesPerNUMA{-1: {"f"}}, AllocResp: answer()},
+	}, map[string][]string{"nvidia.com/gpu": {"slot-1"}}).MarshalCheckpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, err := Parse(data, kind, "nvidia.com/gpu", "g8s.host/shared-gpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Claim{
+		{Pod: "u1", Container: "main", Resource: "nvidia.com/gpu", Slots: []string{"slot-10", "slot-2"}, Name: "N1"},
+		{Pod: "u2", Container: "main", Resource: "nvidia.com/gpu", Slots: []string{"slot-1", "slot-3"}},
+	}
+	if diff := cmp.Diff(want, claims); diff != "" {
+		t.Errorf("claims (-want +got):\n%s", diff)
+	}
+}
+
+// TestOtherFormats: a file that is not understood is never taken for one without claims.
+func TestOtherFormats(t *testing.T) {
+	for name, tc := range map[string]struct{ data, want string }{
+		"nothing":                 {"", "unexpected end"},
+		"half a file":             {`{"Data":{"PodDeviceEntries":[{"PodUID":"u`, "unexpected end"},
+		"no data":                 {`{"v3":{"Entries":[]},"Checksum":1}`, "another format"},
+		"devices as a list":       {`{"Data":{"PodDeviceEntries":[{"PodUID":"u","ContainerName":"c","ResourceName":"r","DeviceIDs":["d"]}]}}`, "cannot unmarshal"},
+		"renamed devices":         {`{"Data":{"PodDeviceEntries":[{"PodUID":"u","ContainerName":"c","ResourceName":"r","Devices":{"-1":["d"]}}]}}`, "another format"},
+		"a renamed resource":      {`{"Data":{"PodDeviceEntries":[{"PodUID":"u","ContainerName":"c","Resource":"r","DeviceIDs":{"-1":["d"]}}]}}`, "another format"},
+		"a renamed pod":           {`{"Data":{"PodDeviceEntries":[{"Pod":"u","ContainerName":"c","ResourceName":"r","DeviceIDs":{"-1":["d"]}}]}}`, "another format"},
+		"an answer of no meaning": {`{"Data":{"PodDeviceEntries":[{"PodUID":"u","ContainerName":"c","ResourceName":"r","DeviceIDs":{"-1":["d"]},"AllocResp":"/////w=="}]}}`, "the answer of Allocate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claims, err := Parse([]byte(tc.data), kind, "r")
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("claims %v, error %v; want an error with %q", claims, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestEmpty: a kubelet that has given nothing out yet.
+func TestEmpty(t *testing.T) {
+	claims, err := Parse([]byte(`{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":3027544413}`), kind, "r")
+	if err != nil || len(claims) != 0 {
+		t.Errorf("claims %v, error %v; want none", claims, err)
+	}
+}

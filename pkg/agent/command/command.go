@@ -1,0 +1,133 @@
+// Package command is the command line of gpu-agent.
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"g8s.host/gpu-scheduler/pkg/agent"
+	"g8s.host/gpu-scheduler/pkg/agent/binding"
+	"g8s.host/gpu-scheduler/pkg/agent/hardware"
+	"g8s.host/gpu-scheduler/pkg/agent/hardware/fake"
+)
+
+type options struct {
+	agent                          agent.Options
+	kubeconfig, nvml, mockConfig   string
+	unassigned, metrics, logFormat string
+}
+
+// Main runs the program and returns its exit code: 0, or 1 after an error was printed.
+func Main() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := New().ExecuteContext(ctx); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		return 1
+	}
+	return 0
+}
+
+// New returns the command.
+func New() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "gpu-agent",
+		Short: "Give containers the cards that gpu-scheduler chose",
+		Long: "Give containers of this node the cards that gpu-scheduler chose for their pods, and tell the cluster which cards\n" +
+			"there are and how they are. It runs as root on every node with GPUs, beside kubelet.",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version(),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, cmd.ErrOrStderr()) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.agent.NodeName, "node-name", os.Getenv("NODE_NAME"), "Name of this node; the environment's NODE_NAME without it")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Kubeconfig of the agent's own identity; without it that of its pod")
+	flags.StringVar(&o.agent.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "Folder of kubelet, with device-plugins and pod-resources")
+	flags.StringVar(&o.agent.CDIDir, "cdi-dir", "/var/run/cdi", "Folder of CDI specs that the container runtime watches")
+	flags.StringVar(&o.agent.RuntimeEndpoint, "runtime-endpoint", "unix:///run/containerd/containerd.sock", "Socket of the container runtime")
+	flags.StringVar(&o.nvml, "nvml", "auto", "auto for NVIDIA's driver, mock for the cards of --mock-config")
+	flags.StringVar(&o.mockConfig, "mock-config", "", "File with cards that do not exist, read again when it changes")
+	flags.IntVar(&o.agent.SlotsPerCard, "slots-per-card", 24, "How many containers can share a card at the most, on nodes labelled g8s.host/gpu-sharing=memory")
+	flags.StringVar(&o.unassigned, "unassigned", string(binding.Refuse), "What becomes of pods that another scheduler placed: refuse, or free to give them free cards")
+	flags.StringVar(&o.metrics, "metrics-address", "", "Address for /metrics and /healthz, such as :10262")
+	flags.StringVar(&o.logFormat, "log-format", "json", "json or text")
+	return cmd
+}
+
+func run(ctx context.Context, o *options, stderr io.Writer) error {
+	if err := o.complete(stderr); err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("finding the cluster (outside of it give --kubeconfig): %w", err)
+	}
+	config.UserAgent = "gpu-agent/" + version()
+	if o.agent.Library, err = o.library(); err != nil {
+		return err
+	}
+	o.agent.Log.Info("Starting", "version", version(), "node", o.agent.NodeName, "library", o.agent.Library.Version())
+	return agent.Run(ctx, config, &o.agent)
+}
+
+// complete checks the flags.
+func (o *options) complete(stderr io.Writer) error {
+	switch o.logFormat {
+	case "json":
+		o.agent.Log = slog.New(slog.NewJSONHandler(stderr, nil))
+	case "text":
+		o.agent.Log = slog.New(slog.NewTextHandler(stderr, nil))
+	default:
+		return fmt.Errorf("--log-format is %q, want json or text", o.logFormat)
+	}
+	o.agent.Unassigned = binding.Policy(o.unassigned)
+	switch {
+	case o.agent.NodeName == "":
+		return errors.New("--node-name is missing: give the name of this node")
+	case o.agent.Unassigned != binding.Refuse && o.agent.Unassigned != binding.GiveFree:
+		return fmt.Errorf("--unassigned is %q, want %s or %s", o.unassigned, binding.Refuse, binding.GiveFree)
+	case o.agent.SlotsPerCard < 1 || o.agent.SlotsPerCard > agent.MaxSlotsPerCard:
+		return fmt.Errorf("--slots-per-card is %d, want 1 to %d", o.agent.SlotsPerCard, agent.MaxSlotsPerCard)
+	}
+	return nil
+}
+
+func (o *options) library() (hardware.Library, error) {
+	switch {
+	case o.nvml != "mock" && o.nvml != "auto":
+		return nil, fmt.Errorf("--nvml is %q, want auto or mock", o.nvml)
+	case o.nvml == "mock" && o.mockConfig == "":
+		return nil, errors.New("--nvml=mock needs --mock-config")
+	case o.nvml == "auto" && o.mockConfig != "":
+		return nil, errors.New("--mock-config is for --nvml=mock")
+	case o.nvml == "mock":
+		return fake.Open(o.mockConfig)
+	}
+	return nil, errors.New("this build has no NVML: it was built without cgo")
+}
+
+// release is what the linker fills in: -X g8s.host/gpu-scheduler/pkg/agent/command.release=v1.0.0.
+var release string
+
+// version is what the Makefile, or else the Go toolchain, recorded when it built this binary.
+func version() string {
+	recorded := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		recorded = info.Main.Version
+	}
+	return cmp.Or(release, recorded, "unknown")
+}

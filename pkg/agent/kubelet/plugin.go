@@ -1,0 +1,191 @@
+// Package kubelet is the agent's side of kubelet's interfaces: the device plugin that offers slots, and the PodResources
+// that others read.
+package kubelet
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	deviceplugin "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// Slot is what kubelet counts: a device that stands for no card.
+type Slot struct {
+	ID      string
+	Healthy bool
+}
+
+// Slots are the slots of one resource as they are now. changed is closed when they are others.
+type Slots func() (slots []Slot, changed <-chan struct{})
+
+// Start is asked before kubelet creates a container with some slots of a resource. An error keeps it from starting.
+type Start func(ctx context.Context, resource string, slots []string) error
+
+// Plugin offers the slots of one resource.
+type Plugin struct {
+	deviceplugin.UnimplementedDevicePluginServer
+
+	// Resource is the resource's name.
+	Resource string
+	// Kind is the CDI kind of the names that containers are promised.
+	Kind string
+	// Folder is kubelet's folder of device plugins.
+	Folder string
+	Slots  Slots
+	Start  Start
+	Log    *slog.Logger
+}
+
+var _ deviceplugin.DevicePluginServer = (*Plugin)(nil)
+
+func (*Plugin) options() *deviceplugin.DevicePluginOptions {
+	return &deviceplugin.DevicePluginOptions{PreStartRequired: true}
+}
+
+// GetDevicePluginOptions asks for PreStartContainer.
+func (p *Plugin) GetDevicePluginOptions(context.Context, *deviceplugin.Empty) (*deviceplugin.DevicePluginOptions, error) {
+	return p.options(), nil
+}
+
+// ListAndWatch tells kubelet the slots, and tells them again when they change.
+func (p *Plugin) ListAndWatch(_ *deviceplugin.Empty, stream grpc.ServerStreamingServer[deviceplugin.ListAndWatchResponse]) error {
+	for {
+		slots, changed := p.Slots()
+		devices := make([]*deviceplugin.Device, len(slots))
+		for i, slot := range slots {
+			devices[i] = &deviceplugin.Device{ID: slot.ID, Health: deviceplugin.Unhealthy}
+			if slot.Healthy {
+				devices[i].Health = deviceplugin.Healthy
+			}
+		}
+		if err := stream.Send(&deviceplugin.ListAndWatchResponse{Devices: devices}); err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-stream.Context().Done():
+			return nil
+		}
+	}
+}
+
+// Allocate promises each container a CDI device that means nothing yet. It never fails: an error here ends a pod for good,
+// while one of PreStartContainer is tried again.
+func (p *Plugin) Allocate(_ context.Context, request *deviceplugin.AllocateRequest) (*deviceplugin.AllocateResponse, error) {
+	response := &deviceplugin.AllocateResponse{}
+	for range request.ContainerRequests {
+		response.ContainerResponses = append(response.ContainerResponses, &deviceplugin.ContainerAllocateResponse{
+			CdiDevices: []*deviceplugin.CDIDevice{{Name: p.Kind + "=" + rand.Text()}},
+		})
+	}
+	return response, nil
+}
+
+// PreStartContainer gives the promise its meaning.
+func (p *Plugin) PreStartContainer(ctx context.Context, request *deviceplugin.PreStartContainerRequest) (*deviceplugin.PreStartContainerResponse, error) {
+	if err := p.Start(ctx, p.Resource, request.DevicesIds); err != nil {
+		return nil, err
+	}
+	return &deviceplugin.PreStartContainerResponse{}, nil
+}
+
+const (
+	// look is how often the plugin looks whether kubelet has restarted.
+	look = 500 * time.Millisecond
+	// pause is how long it waits after kubelet did not take it.
+	pause = time.Second
+	// registerTimeout is how long kubelet may take to answer.
+	registerTimeout = 5 * time.Second
+)
+
+// Run offers the slots until ctx ends. kubelet empties its folder when it starts: then the plugin serves and registers
+// again. As long as there is no kubelet it waits for one.
+func (p *Plugin) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := p.session(ctx); err != nil && ctx.Err() == nil {
+			p.Log.Warn("Offering slots to kubelet", "resource", p.Resource, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+	return nil
+}
+
+// session serves kubelet until it restarts, or takes another plugin for the resource.
+func (p *Plugin) session(ctx context.Context) error {
+	socket := filepath.Join(p.Folder, p.endpoint())
+	if err := os.RemoveAll(socket); err != nil {
+		return fmt.Errorf("removing the socket of an agent before: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", socket)
+	if err != nil {
+		return fmt.Errorf("listening; kubelet has not started yet?: %w", err)
+	}
+	server := grpc.NewServer()
+	deviceplugin.RegisterDevicePluginServer(server, p)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	defer server.Stop()
+	kubelet, err := os.Stat(p.kubeletSocket())
+	if err != nil {
+		return fmt.Errorf("finding kubelet: %w", err)
+	}
+	if err := p.register(ctx); err != nil {
+		return fmt.Errorf("registering with kubelet: %w", err)
+	}
+	p.Log.Info("Registered with kubelet", "resource", p.Resource)
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-served:
+			return fmt.Errorf("serving kubelet: %w", err)
+		case <-ticker.C:
+		}
+		if now, err := os.Stat(p.kubeletSocket()); err != nil || !sameSocket(kubelet, now) {
+			return nil
+		}
+		if _, err := os.Stat(socket); err != nil {
+			return nil
+		}
+	}
+}
+
+// sameSocket reports whether a socket is still the one it was. A new one can have the old one's inode.
+func sameSocket(before, now os.FileInfo) bool {
+	return os.SameFile(before, now) && before.ModTime().Equal(now.ModTime())
+}
+
+func (p *Plugin) kubeletSocket() string { return filepath.Join(p.Folder, "kubelet.sock") }
+
+// endpoint is the socket's name in kubelet's folder.
+func (p *Plugin) endpoint() string {
+	return "g8s-" + strings.NewReplacer("/", "-", ".", "-").Replace(p.Resource) + ".sock"
+}
+
+func (p *Plugin) register(ctx context.Context) error {
+	conn, err := grpc.NewClient("unix://"+p.kubeletSocket(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
+	defer cancel()
+	_, err = deviceplugin.NewRegistrationClient(conn).Register(ctx, &deviceplugin.RegisterRequest{
+		Version: deviceplugin.Version, Endpoint: p.endpoint(), ResourceName: p.Resource, Options: p.options(),
+	})
+	return err
+}

@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"g8s.host/gpu-scheduler/pkg/agent/cdi"
+	"g8s.host/gpu-scheduler/pkg/agent/kubelet"
+)
+
+// plugins offers slots of every resource that the node's cards have.
+type plugins struct {
+	starter *Starter
+	cards   *Cards
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	slots   map[string][]kubelet.Slot
+	changed chan struct{}
+}
+
+// run keeps the slots up to date, and a plugin for each resource, until ctx ends. A resource that is no more keeps its
+// plugin, which offers none: kubelet would keep what it was told for minutes.
+func (p *plugins) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	running := map[string]bool{}
+	for {
+		view, changed := p.cards.Now()
+		p.count(&view)
+		for _, resource := range view.Resources() {
+			if !running[resource] {
+				running[resource] = true
+				group.Go(func() error { return p.plugin(resource).Run(ctx) })
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return group.Wait()
+		case <-changed:
+		}
+	}
+}
+
+// count makes the slots of all resources from the view.
+func (p *plugins) count(view *View) {
+	claims, err := p.starter.Claims()
+	if err != nil {
+		p.log.Info("Counting slots without kubelet's checkpoint", "error", err)
+	}
+	records, err := p.starter.Folder.Records()
+	if err != nil {
+		p.log.Warn("Counting slots without records", "error", err)
+	}
+	offers := view.offers()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := map[string][]kubelet.Slot{}
+	for resource, offer := range offers {
+		next[resource] = offer.slots(resource, p.slots[resource], claims, records)
+	}
+	same := len(next) == len(p.slots)
+	for resource := range next {
+		same = same && slices.Equal(next[resource], p.slots[resource])
+	}
+	if same {
+		return
+	}
+	p.slots = next
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *plugins) plugin(resource string) *kubelet.Plugin {
+	return &kubelet.Plugin{
+		Resource: resource, Kind: cdi.Kind, Folder: p.starter.DevicePlugins, Start: p.starter.Start, Log: p.log,
+		Slots: func() ([]kubelet.Slot, <-chan struct{}) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.slots[resource], p.changed
+		},
+	}
+}

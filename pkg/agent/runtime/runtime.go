@@ -1,0 +1,124 @@
+// Package runtime asks the container runtime, through the CRI, which pods it has not ended. Its word is what counts where
+// the question is whether somebody still uses a card.
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// timeout is how long a runtime may take to answer. One that is stopped takes for ever.
+const timeout = 5 * time.Second
+
+// maxMessage is the most that the runtime may answer with, as kubelet has it.
+const maxMessage = 16 << 20
+
+// Labels that kubelet gives to containers.
+const (
+	labelPod       = "io.kubernetes.pod.uid"
+	labelContainer = "io.kubernetes.container.name"
+)
+
+// Client talks to the runtime's socket. It connects when it is first asked, and again after the runtime restarted.
+type Client struct {
+	conn *grpc.ClientConn
+	cri  cri.RuntimeServiceClient
+}
+
+// New returns a client of an endpoint such as unix:///run/containerd/containerd.sock.
+func New(endpoint string) (*Client, error) {
+	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the container runtime at %s: %w", endpoint, err)
+	}
+	return &Client{conn: conn, cri: cri.NewRuntimeServiceClient(conn)}, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Live returns the pods that have not ended, with the containers of each that run. A pod counts as long as its sandbox is
+// ready or a container of it is not known to have ended: kubelet makes the sandbox before the first container, and stops it
+// after the last.
+func (c *Client) Live(ctx context.Context) (map[types.UID]map[string]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	sandboxes, err := c.cri.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("asking the container runtime for its pods: %w", err)
+	}
+	containers, err := c.cri.ListContainers(ctx, &cri.ListContainersRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("asking the container runtime for its containers: %w", err)
+	}
+	live := map[types.UID]map[string]bool{}
+	add := func(uid types.UID) map[string]bool {
+		if live[uid] == nil {
+			live[uid] = map[string]bool{}
+		}
+		return live[uid]
+	}
+	for _, sandbox := range sandboxes.Items {
+		if sandbox.State == cri.PodSandboxState_SANDBOX_READY && sandbox.Metadata != nil {
+			add(types.UID(sandbox.Metadata.Uid))
+		}
+	}
+	for _, container := range containers.Containers {
+		if uid := types.UID(container.Labels[labelPod]); uid != "" && container.State != cri.ContainerState_CONTAINER_EXITED {
+			add(uid)[container.Labels[labelContainer]] = container.State == cri.ContainerState_CONTAINER_RUNNING
+		}
+	}
+	return live, nil
+}
+
+// Unfit returns why containers of this runtime cannot get cards, "" when they can. The error tells that it did not answer.
+func (c *Client) Unfit(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	answer, err := c.cri.Version(ctx, &cri.VersionRequest{})
+	if err != nil {
+		return "", fmt.Errorf("asking the container runtime for its version: %w", err)
+	}
+	if reason := tooOld(answer.RuntimeName, answer.RuntimeVersion); reason != "" {
+		return reason, nil
+	}
+	status, err := c.cri.Status(ctx, &cri.StatusRequest{Verbose: true})
+	if err != nil {
+		return "", fmt.Errorf("asking the container runtime for its configuration: %w", err)
+	}
+	return switchedOff(answer.RuntimeName, status.Info["config"]), nil
+}
+
+// oldest are the first versions that know the Container Device Interface by the CRI. Older ones take the names of
+// devices and do nothing, so that containers would start without cards.
+var oldest = map[string]string{"containerd": "1.7.0", "cri-o": "1.23.0"}
+
+func tooOld(name, text string) string {
+	want, known := oldest[name]
+	if !known {
+		return "" // a runtime that we do not know fails where it does not know a device
+	}
+	have, err := version.ParseGeneric(text)
+	if err != nil || have.AtLeast(version.MustParseGeneric(want)) {
+		return ""
+	}
+	return fmt.Sprintf("%s %s ignores CDI devices, so that containers would start without cards: want %s or later", name, text, want)
+}
+
+// switchedOff reads containerd's answer to a verbose Status.
+func switchedOff(name, config string) string {
+	var parsed struct{ EnableCDI *bool }
+	if name != "containerd" || json.Unmarshal([]byte(config), &parsed) != nil || parsed.EnableCDI == nil || *parsed.EnableCDI {
+		return ""
+	}
+	return "CDI is switched off in containerd, so that containers would start without cards: set enable_cdi = true"
+}

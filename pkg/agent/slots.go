@@ -1,0 +1,76 @@
+package agent
+
+import (
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"g8s.host/gpu-scheduler/pkg/agent/binding"
+	"g8s.host/gpu-scheduler/pkg/agent/checkpoint"
+	"g8s.host/gpu-scheduler/pkg/agent/kubelet"
+)
+
+// offer is what there is of one resource.
+type offer struct {
+	// units are the cards or slices, and whether each may be given out.
+	units map[string]bool
+	// perUnit is how many slots each has.
+	perUnit int
+}
+
+// slots returns the slots of a resource. A slot stands for no card, but a sick card has to take its slots with it, so that
+// kubelet counts less: those of the containers that hold the card, which cannot go on, else free ones, those of before
+// first. Slots of containers with other cards are left alone: a kubelet that restarts ends pods whose slots are sick.
+func (o *offer) slots(resource string, before []kubelet.Slot, claims []checkpoint.Claim, records []binding.Record) []kubelet.Slot {
+	slots := make([]kubelet.Slot, len(o.units)*o.perUnit)
+	for i := range slots {
+		slots[i] = kubelet.Slot{ID: "slot-" + strconv.Itoa(i), Healthy: true}
+	}
+	sick := 0
+	for _, healthy := range o.units {
+		if !healthy {
+			sick += o.perUnit
+		}
+	}
+	if sick == 0 {
+		return slots
+	}
+	claimed, lost := o.claimed(resource, claims, records)
+	for _, slot := range before {
+		if !slot.Healthy && !claimed.Has(slot.ID) && lost.Len() < sick {
+			lost.Insert(slot.ID)
+		}
+	}
+	for i := len(slots) - 1; i >= 0 && lost.Len() < sick; i-- {
+		if !claimed.Has(slots[i].ID) {
+			lost.Insert(slots[i].ID)
+		}
+	}
+	for i := range slots {
+		slots[i].Healthy = !lost.Has(slots[i].ID)
+	}
+	return slots
+}
+
+// claimed returns the slots that containers have, and those of them that stand for a sick card.
+func (o *offer) claimed(resource string, claims []checkpoint.Claim, records []binding.Record) (claimed, lost sets.Set[string]) {
+	claimed, lost = sets.New[string](), sets.New[string]()
+	held := map[string]*binding.Record{}
+	for i := range records {
+		held[records[i].Name] = &records[i]
+	}
+	for i := range claims {
+		claim := &claims[i]
+		if claim.Resource != resource {
+			continue
+		}
+		claimed.Insert(claim.Slots...)
+		record := held[claim.Name]
+		for j := 0; record != nil && j < min(len(claim.Slots), len(record.Devices)); j++ {
+			if healthy, ok := o.units[record.Devices[j].UUID]; ok && !healthy {
+				lost.Insert(claim.Slots[j])
+			}
+		}
+	}
+	return claimed, lost
+}
