@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,7 +41,7 @@ const (
 
 // answerOf reads the answer to a POST. A conflict, and a pod that is not there, say only that the pod is not free to be
 // bound: by whom it is bound, perhaps by an earlier request of ours, is to be read. An error of the server, a time-out and
-// a broken connection leave everything open.
+// a broken connection leave everything open, but for one: admission comes before anything is stored.
 func answerOf(err error) answer {
 	if err == nil {
 		return bound
@@ -49,6 +50,9 @@ func answerOf(err error) answer {
 	if !errors.As(err, &status) {
 		return unknown
 	}
+	if notAdmitted(status.Status().Message) {
+		return refused
+	}
 	switch code := status.Status().Code; {
 	case code == http.StatusNotFound, code == http.StatusConflict, code == http.StatusRequestTimeout:
 		return unknown
@@ -56,6 +60,14 @@ func answerOf(err error) answer {
 		return refused
 	}
 	return unknown
+}
+
+// notAdmitted tells the answers of an API server whose admission webhooks refused a request, with a status of their own
+// choice, or could not be asked, which is an InternalError. Its type says no more, and its text is the API server's own
+// (k8s.io/apiserver: ErrCallingWebhook in pkg/util/webhook, ToStatusErr in pkg/admission/plugin/webhook/errors).
+func notAdmitted(message string) bool {
+	return strings.HasPrefix(message, "Internal error occurred: failed calling webhook ") ||
+		strings.HasPrefix(message, "admission webhook ") && strings.Contains(message, " denied the request")
 }
 
 // bind binds a pod, or returns an error when it is certain that nothing has. The one other way to end is that of ctx, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
+	"k8s.io/apiserver/pkg/util/webhook"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
@@ -26,7 +29,9 @@ var (
 	podBinding = schema.GroupResource{Resource: "pods/binding"}
 	errDenied  = apierrors.NewForbidden(podBinding, "p", errors.New("denied"))
 	errTaken   = apierrors.NewConflict(podBinding, "p", errors.New("pod p is already assigned to node"))
-	errBroken  = apierrors.NewInternalError(errors.New("failed calling webhook"))
+	errBroken  = apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
+	errWebhook = apierrors.NewInternalError(&webhook.ErrCallingWebhook{WebhookName: "w", Reason: errDown})
+	errVetoed  = webhookerrors.ToStatusErr("w", &metav1.Status{Code: http.StatusServiceUnavailable, Message: "later"})
 	errGone    = apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p")
 	errBusy    = apierrors.NewTooManyRequests("later", 0)
 )
@@ -119,7 +124,10 @@ func TestABindingOfWhichNobodyTold(t *testing.T) {
 		"after a denial the earlier request may be on its way": {
 			posts: []reply{{errLost, nil}, {errDenied, nil}}, want: errDenied, atLeast: answerWithin, atMost: answerWithin + 2*longestRetry,
 		},
-		"a webhook that never answers costs two minutes": {
+		"after a webhook that fails the earlier request may be on its way": {
+			posts: []reply{{errLost, nil}, {errWebhook, nil}}, want: errWebhook, atLeast: answerWithin, atMost: answerWithin + 2*longestRetry,
+		},
+		"a store that never answers costs two minutes": {
 			posts: []reply{{errBroken, nil}}, want: errBroken, atLeast: answerWithin, atMost: insistFor + answerWithin + 3*longestRetry,
 		},
 	}
@@ -186,6 +194,8 @@ func TestAnswersThatNeedNoSecondLook(t *testing.T) {
 		"no such user":   apierrors.NewUnauthorized("who?"),
 		"invalid":        apierrors.NewInvalid(schema.GroupKind{Kind: "Binding"}, "p", nil),
 		"not understood": apierrors.NewBadRequest("what?"),
+		"a webhook that cannot be asked, which comes before all is stored": errWebhook,
+		"a webhook that denies it with an error of the server's":           errVetoed,
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, p := newBed(t, nil), pod("p", 1).Annotation(names.AnnotationGPUTypes, "A").Obj()
