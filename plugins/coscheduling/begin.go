@@ -3,8 +3,10 @@ package coscheduling
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 
 	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -61,16 +63,19 @@ func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInf
 		return reason
 	}
 	if p.backsOff(g, p.now()) {
+		p.tryLater(g, group)
 		return reasonBackoff
 	}
 	if len(m.placed) > m.bound { // this process found room for all, and has given some of it to others
 		return ""
 	}
+	b := bearing{nodes: nodes, cards: p.cards}
 	on := basisOf(nodes, group, m)
+	b.kept, on.nominated = p.keptFor(g, group, m, nodes)
 	if reason := p.places.refused(g, on); reason != "" {
 		return reason
 	}
-	reason := p.withoutRoom(group, m, nodes)
+	reason := withoutRoom(group, m, b)
 	if reason != "" {
 		p.places.refuse(g, refusal{on: on, reason: reason})
 	}
@@ -79,19 +84,44 @@ func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInf
 
 // withoutRoom says why there is no room for all members, "" when there may be: also when they are too many kinds, which
 // would have to be planned one by one.
-func (p *Plugin) withoutRoom(group *podGroup, m *members, nodes []fwk.NodeInfo) string {
-	if name := lacking(group.minResources, m.placed, nodes); name != "" {
+func withoutRoom(group *podGroup, m *members, b bearing) string {
+	waiting := kindsOf(m.waiting)
+	var seats []seat
+	unread := error(nil)
+	if !waiting.varied {
+		seats, unread = seatsOf(waiting.of)
+	}
+	if name := lacking(group.minResources, m.placed, seats, b.nodes); name != "" {
 		return fmt.Sprintf("gang: the nodes have less %s free than spec.minResources of the PodGroup asks for", name)
 	}
-	waiting := kindsOf(m.waiting)
-	if waiting.varied {
+	if waiting.varied || unread != nil { // GPUFilter tells what is wrong with the pod
 		return ""
 	}
-	found, err := roomFor(waiting.of, len(m.placed), nodes, p.cards)
-	if err != nil {
-		return "" // GPUFilter tells what is wrong with the pod
+	return b.roomFor(waiting.of, seats, len(m.placed)).verdict(group.minMember)
+}
+
+// keptFor returns what is kept on nodes for pods that come before the members of a gang: those that preemption or
+// gpuctl advise defrag nominated, of the gang's priority or a higher one. Filter has them on the nodes, too, so that members
+// would begin and find no place. The second value is a fingerprint of these pods.
+func (p *Plugin) keptFor(g gang, group *podGroup, m *members, nodes []fwk.NodeInfo) (kept map[string][]ask, of uint64) {
+	least := corev1helpers.PodPriority(m.waiting[0])
+	for _, node := range nodes {
+		if node.Node() == nil {
+			continue
+		}
+		for _, info := range p.handle.NominatedPodsForNode(node.Node().Name) {
+			pod := info.GetPod()
+			if name, ok := groupOf(pod); corev1helpers.PodPriority(pod) < least || ok && name == g.group && gangOf(pod, group) == g {
+				continue
+			}
+			if kept == nil {
+				kept = map[string][]ask{}
+			}
+			kept[node.Node().Name] = append(kept[node.Node().Name], asksOf(pod)...)
+			of += fingerprint([]*corev1.Pod{pod}) ^ maphash.String(seed, node.Node().Name)
+		}
 	}
-	return found.verdict(group.minMember)
+	return kept, of
 }
 
 // basisOf is what a verdict on the room rests on. Every change of a node gives its NodeInfo the next generation.

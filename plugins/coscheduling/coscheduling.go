@@ -34,6 +34,7 @@ const Name = "Coscheduling"
 
 var (
 	_ fwk.QueueSortPlugin     = (*Plugin)(nil)
+	_ fwk.PreEnqueuePlugin    = (*Plugin)(nil)
 	_ fwk.PreFilterPlugin     = (*Plugin)(nil)
 	_ fwk.PreFilterExtensions = (*Plugin)(nil)
 	_ fwk.FilterPlugin        = (*Plugin)(nil)

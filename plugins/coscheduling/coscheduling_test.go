@@ -338,14 +338,6 @@ func TestArgumentsOfSchedulerPlugins(t *testing.T) {
 // TestAGangThatHasBegunComesFirst among pods of its priority, so that no other takes the places of its siblings: also where
 // another leader bound the first of them.
 func TestAGangThatHasBegunComesFirst(t *testing.T) {
-	queued := func(pod *corev1.Pod, at time.Time) fwk.QueuedPodInfo {
-		info, err := framework.NewPodInfo(pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &framework.QueuedPodInfo{PodInfo: info, InitialAttemptTimestamp: &at}
-	}
-	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	for name, tell := range map[string]func(*lab, *corev1.Pod){
 		"by this process":   nil,
 		"by another leader": func(l *lab, first *corev1.Pod) { l.podChanged(first) },
@@ -356,8 +348,9 @@ func TestAGangThatHasBegunComesFirst(t *testing.T) {
 			l.group("g", map[string]any{"minMember": int64(2)}, func(g *unstructured.Unstructured) {
 				g.SetCreationTimestamp(metav1.NewTime(noon))
 			})
-			other := queued(fixture.Pod("other").Obj(), noon.Add(-time.Hour))
-			first, second := l.member("a"), queued(l.member("b"), noon)
+			other := queued(t, fixture.Pod("other").Obj(), noon.Add(-time.Hour))
+			first, second := l.member("a"), queued(t, l.member("b"), noon)
+			l.PreEnqueue(t.Context(), second.GetPodInfo().GetPod())
 			if l.Less(second, other) {
 				t.Error("a later gang comes before it has begun")
 			}
@@ -367,11 +360,16 @@ func TestAGangThatHasBegunComesFirst(t *testing.T) {
 			} else {
 				l.try(first)
 			}
+			if l.Less(second, other) {
+				t.Error("a pod that is in the queue changes its place there")
+			}
+			l.PreEnqueue(t.Context(), second.GetPodInfo().GetPod())
 			if !l.Less(second, other) || l.Less(other, second) {
 				t.Error("another pod comes before the sibling of a member that has a place")
 			}
 			l.must(l.pods.Delete(first))
 			l.podGone(first)
+			l.PreEnqueue(t.Context(), second.GetPodInfo().GetPod())
 			if l.Less(second, other) {
 				t.Error("a gang without any place is still taken to have begun")
 			}

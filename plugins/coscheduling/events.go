@@ -1,6 +1,7 @@
 package coscheduling
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -112,12 +113,13 @@ func sameGroup(a, b *corev1.Pod) bool {
 	return ok && first == second
 }
 
-// leavesRoom reports whether a pod had a place in the pool of a member.
+// leavesRoom reports whether a pod had a place in the pool of a member, or one was kept for it there.
 func (p *Plugin) leavesRoom(gone, member *corev1.Pod) bool {
-	if gone.Spec.NodeName == "" {
+	at := cmp.Or(gone.Spec.NodeName, gone.Status.NominatedNodeName)
+	if at == "" {
 		return false
 	}
-	node, err := p.nodes.Get(gone.Spec.NodeName)
+	node, err := p.nodes.Get(at)
 	pool := gpu.PodPool(member)
 	return err == nil && (pool == "" || gpu.PoolOf(node) == pool)
 }
@@ -163,6 +165,7 @@ func (p *Plugin) podChanged(object any) {
 	if !ok || pod.Spec.NodeName == "" {
 		return
 	}
+	p.places.leave(pod.UID)
 	if !lives(pod) {
 		p.forget(pod)
 		return
@@ -189,6 +192,7 @@ func (p *Plugin) forget(pod *corev1.Pod) {
 	if !ok {
 		return
 	}
+	p.places.leave(pod.UID)
 	if g, ok := p.places.forget(pod.UID); ok {
 		p.tidy(g)
 	}

@@ -2,7 +2,9 @@ package coscheduling
 
 import (
 	"fmt"
+	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,7 +17,8 @@ import (
 // gone, or of another one, are no members, whatever their label says.
 type gang struct {
 	group types.NamespacedName
-	// owner is the pods' controller, "" for pods without one, and where the PodGroup gathers those of several.
+	// owner is the pods' controller, or the Deployment of that; "" for pods without one, and where the PodGroup gathers those
+	// of several.
 	owner types.UID
 }
 
@@ -33,12 +36,21 @@ func gangOf(pod *corev1.Pod, group *podGroup) gang {
 	return g
 }
 
-// ownerOf returns the controller of a pod, "" if it has none.
+// ownerOf names the controller of a pod, "" if it has none. Of a ReplicaSet that a Deployment made that is the Deployment: while
+// one rolls, the new pods belong to the old ones, of which only some leave for them. Such a ReplicaSet is named
+// "<deployment>-<pod-template-hash>", with the hash that its pods have as a label. So it is read from the pod alone, and a
+// ReplicaSet that the scheduler does not know yet, or no more, changes nothing.
 func ownerOf(pod *corev1.Pod) types.UID {
-	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
-		return owner.UID
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return ""
 	}
-	return ""
+	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; owner.Kind == "ReplicaSet" && hash != "" {
+		if deployment, ok := strings.CutSuffix(owner.Name, "-"+hash); ok {
+			return types.UID("Deployment/" + deployment)
+		}
+	}
+	return owner.UID
 }
 
 func nameOf(pod *corev1.Pod) types.NamespacedName {
@@ -142,7 +154,7 @@ func (m *members) missing(want int) string {
 		return ""
 	case all < want:
 		reason := fmt.Sprintf("cannot find enough sibling pods, current pods number: %d, minMember of group: %d", all, want)
-		if all+m.strangers >= want { // such as the launcher of an MPIJob, or the old pods while a Deployment rolls
+		if all+m.strangers >= want { // such as the launcher of an MPIJob
 			reason += fmt.Sprintf("; the %d of other owners with its label would make it whole: if they belong to it, give the PodGroup "+
 				"the annotation %s=%s", m.strangers, names.AnnotationSeveralOwners, names.True)
 		}

@@ -174,6 +174,26 @@ func (p *Plugin) fail(g gang) {
 	}
 }
 
+// tryLater has the members tried when their gang does not back off any more: nothing that happens in the cluster tells of
+// that, and they would wait until kube-scheduler empties its queue, after five minutes.
+func (p *Plugin) tryLater(g gang, group *podGroup) {
+	if !p.places.alarm(g) {
+		return
+	}
+	time.AfterFunc(p.places.failed(g).Add(p.args.backoff).Sub(p.now()), func() {
+		p.places.done(g)
+		waiting := map[string]*corev1.Pod{}
+		for _, pod := range p.podsOf(g.group) {
+			if gangOf(pod, group) == g && p.placeOf(pod) == none && len(pod.Spec.SchedulingGates) == 0 {
+				waiting[nameOf(pod).String()] = pod
+			}
+		}
+		if len(waiting) > 0 {
+			p.handle.Activate(klog.Background(), waiting)
+		}
+	})
+}
+
 // backsOff reports whether a member found no place a moment ago.
 func (p *Plugin) backsOff(g gang, now time.Time) bool {
 	return p.args.backoff > 0 && now.Before(p.places.failed(g).Add(p.args.backoff))

@@ -32,6 +32,8 @@ type lab struct {
 	mu        sync.Mutex
 	held      []*heldPod
 	activated []string
+	// nominated are pods for which room is kept, by node.
+	nominated map[string][]fwk.PodInfo
 	// onActivate, if there is one, is called when pods are queued.
 	onActivate func()
 }
@@ -51,10 +53,14 @@ func (h handle) IterateOverWaitingPods(visit func(fwk.WaitingPod)) {
 	}
 }
 
+func (h handle) NominatedPodsForNode(node string) []fwk.PodInfo { return h.nominated[node] }
+
 func (h handle) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
+	h.mu.Lock()
 	for name := range pods {
 		h.activated = append(h.activated, name)
 	}
+	h.mu.Unlock()
 	if h.onActivate != nil {
 		h.onActivate()
 	}

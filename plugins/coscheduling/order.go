@@ -2,8 +2,10 @@ package coscheduling
 
 import (
 	"cmp"
+	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -11,6 +13,9 @@ import (
 // Less sorts pods by priority, then members of gangs that have begun to take places, so that nobody takes those of their
 // siblings. Then by time: of a pod its own, of a member its PodGroup's, so that gangs stand together, or that of the last
 // attempt, so that a gang without room does not keep others waiting behind it.
+//
+// The queue is a heap, which is out of order for good once what it compares changes for a pod that is in it. So what can
+// change of a gang counts as it was when the pod was put there.
 func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
 	first, second := p.rankOf(a), p.rankOf(b)
 	if first.priority != second.priority {
@@ -22,33 +27,56 @@ func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
 	return cmp.Or(first.at.Compare(second.at), cmp.Compare(first.namespace, second.namespace), cmp.Compare(first.name, second.name)) < 0
 }
 
+// PreEnqueue notes how the gang of a member stands that is put in the queue, and keeps none from it.
+func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	if _, ok := groupOf(pod); ok {
+		p.places.enqueue(pod.UID, p.turnOf(pod))
+	}
+	return nil
+}
+
+// turn is what of a pod's position in the queue depends on its gang.
+type turn struct {
+	begun bool
+	// at is the gang's time, zero for that of the pod.
+	at time.Time
+}
+
+// turnOf is how the gang of a pod stands now.
+func (p *Plugin) turnOf(pod *corev1.Pod) turn {
+	name, ok := groupOf(pod)
+	if !ok {
+		return turn{}
+	}
+	group := p.groups.get(name)
+	if unusable(group) != "" {
+		return turn{}
+	}
+	g := gangOf(pod, group)
+	t := turn{begun: p.places.begun(g, group.minMember), at: group.CreationTimestamp.Time}
+	if failed := p.places.failed(g); !failed.IsZero() {
+		t.at = failed
+	}
+	return t
+}
+
 // rank is a pod's position in the queue.
 type rank struct {
+	turn
 	priority        int32
-	begun           bool
-	at              time.Time
 	namespace, name string
 }
 
 func (p *Plugin) rankOf(info fwk.QueuedPodInfo) rank {
 	pod := info.GetPodInfo().GetPod()
 	r := rank{priority: corev1helpers.PodPriority(pod), namespace: pod.Namespace, name: pod.Name}
-	if at := info.GetInitialAttemptTimestamp(); at != nil {
+	if _, ok := groupOf(pod); ok {
+		if r.turn, ok = p.places.turn(pod.UID); !ok { // a profile that names this plugin for queueSort alone
+			r.turn = p.turnOf(pod)
+		}
+	}
+	if at := info.GetInitialAttemptTimestamp(); at != nil && r.at.IsZero() {
 		r.at = *at
-	}
-	name, ok := groupOf(pod)
-	if !ok {
-		return r
-	}
-	group := p.groups.get(name)
-	if group == nil || group.problem != "" {
-		return r
-	}
-	g := gangOf(pod, group)
-	r.begun = p.places.begun(g, group.minMember)
-	r.at = group.CreationTimestamp.Time
-	if failed := p.places.failed(g); !failed.IsZero() {
-		r.at = failed
 	}
 	return r
 }

@@ -15,6 +15,8 @@ type places struct {
 	mu    sync.RWMutex
 	gangs map[gang]*record
 	pods  map[types.UID]gang
+	// turns are those of members as they were put in the queue, until they are bound or gone.
+	turns map[types.UID]turn
 }
 
 // record is what is kept of one gang.
@@ -30,6 +32,8 @@ type record struct {
 	scout types.NamespacedName
 	// woken is when all members were tried last since their PodGroup had changed.
 	woken time.Time
+	// alarmed is set while a timer runs that has the members tried again.
+	alarmed bool
 }
 
 // refusal is a verdict that there is no room, and what it was found on.
@@ -42,10 +46,11 @@ type refusal struct {
 type basis struct {
 	// members is the fingerprint of those that wait.
 	members uint64
-
 	// nodes and generation are the state of all nodes: how many, and the last change of one.
 	nodes      int
 	generation int64
+	// nominated is the fingerprint of the pods for which room is kept.
+	nominated uint64
 	// group is the PodGroup's revision.
 	group  string
 	placed int
@@ -84,6 +89,49 @@ func (p *places) record(g gang) *record {
 	}
 	p.gangs[g] = r
 	return r
+}
+
+// enqueue notes the turn of a pod that is put in the queue.
+func (p *places) enqueue(pod types.UID, t turn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.turns == nil {
+		p.turns = map[types.UID]turn{}
+	}
+	p.turns[pod] = t
+}
+
+// turn returns that of a pod as it was put in the queue.
+func (p *places) turn(pod types.UID) (turn, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	t, ok := p.turns[pod]
+	return t, ok
+}
+
+// leave forgets the turn of a pod that comes to the queue no more.
+func (p *places) leave(pod types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.turns, pod)
+}
+
+// alarm reports whether a timer is to be started for a gang, and notes that it is. done notes that it has ended.
+func (p *places) alarm(g gang) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.record(g)
+	first := !r.alarmed
+	r.alarmed = true
+	return first
+}
+
+func (p *places) done(g gang) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r, ok := p.gangs[g]; ok {
+		r.alarmed = false
+	}
 }
 
 // forget takes a pod's place away. It returns the pod's gang, and false if it had no place.

@@ -21,27 +21,32 @@ import (
 // and on empty nodes. Both are upper bounds: they know nothing of volumes, ports, or affinity between pods.
 type room struct{ placed, free, empty int }
 
+// bearing is what of the cluster the room for a gang depends on.
+type bearing struct {
+	nodes []fwk.NodeInfo
+	// kept is what is kept on nodes, by name, for pods that are to come there before the gang.
+	kept  map[string][]ask
+	cards *devices.Ledger
+}
+
 // roomFor counts the room for pods of some kinds, each as if the others were not there.
-func roomFor(waiting []kind, placed int, nodes []fwk.NodeInfo, cards *devices.Ledger) (room, error) {
+func (b bearing) roomFor(waiting []kind, seats []seat, placed int) room {
 	r := room{placed: placed}
-	for _, kind := range waiting {
-		seat, err := seatOf(kind.pod)
-		if err != nil {
-			return room{}, err
-		}
+	for i, kind := range waiting {
+		seat := &seats[i]
 		free, empty := 0, 0
-		for _, node := range nodes {
+		for _, node := range b.nodes {
 			if free >= kind.count {
 				break
 			}
-			now, then := seat.on(node, cards, kind.count)
+			now, then := seat.on(node, b, kind.count)
 			free += now
 			empty += then
 		}
 		r.free += min(free, kind.count)
 		r.empty += min(max(free, empty), kind.count)
 	}
-	return r, nil
+	return r
 }
 
 // seat is all that the room for a pod depends on.
@@ -60,6 +65,18 @@ type ask struct {
 	amount   int64
 }
 
+// seatsOf reads the pods of each kind.
+func seatsOf(waiting []kind) ([]seat, error) {
+	seats := make([]seat, len(waiting))
+	for i := range waiting {
+		var err error
+		if seats[i], err = seatOf(waiting[i].pod); err != nil {
+			return nil, err
+		}
+	}
+	return seats, nil
+}
+
 // seatOf reads a pod. The error says what of it cannot be read.
 func seatOf(pod *corev1.Pod) (seat, error) {
 	demand, err := gpu.DemandOf(pod)
@@ -71,33 +88,45 @@ func seatOf(pod *corev1.Pod) (seat, error) {
 		return seat{}, fmt.Errorf("reading which GPU types the pod accepts: %w", err)
 	}
 	s := seat{pod: pod, demand: demand, types: types, pool: gpu.PodPool(pod), nodes: nodeaffinity.GetRequiredNodeAffinity(pod)}
-	s.asks = append(s.asks, ask{corev1.ResourcePods, 1})
+	s.asks = asksOf(pod)
+	return s, nil
+}
+
+// asksOf is what a pod asks of its node.
+func asksOf(pod *corev1.Pod) []ask {
+	asks := []ask{{corev1.ResourcePods, 1}}
 	for name, amount := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
 		units := amount.Value()
 		if name == corev1.ResourceCPU {
 			units = amount.MilliValue()
 		}
 		if units > 0 {
-			s.asks = append(s.asks, ask{name, units})
+			asks = append(asks, ask{name, units})
 		}
 	}
-	return s, nil
+	return asks
 }
 
 // on is how many such pods a node has room for now, and when it is empty and open; never more than a limit.
-func (s *seat) on(info fwk.NodeInfo, cards *devices.Ledger, limit int) (free, empty int) {
+func (s *seat) on(info fwk.NodeInfo, b bearing, limit int) (free, empty int) {
 	access := s.accessTo(info.Node())
 	if access == never {
 		return 0, 0
 	}
 	free, empty = limit, limit
+	kept := b.kept[info.Node().Name]
 	for _, ask := range s.asks {
 		offered, taken := amountOf(info, ask.resource)
+		for _, other := range kept {
+			if other.resource == ask.resource {
+				taken += min(other.amount, math.MaxInt64-max(0, taken))
+			}
+		}
 		free = within(max(0, offered-max(0, taken))/ask.amount, free)
 		empty = within(max(0, offered)/ask.amount, empty)
 	}
 	if empty > 0 && s.demand.NeedsCards() {
-		view := cards.Node(info)
+		view := b.cards.Node(info)
 		free = within(view.Allocator.Room(&view.Used, &s.demand), free)
 		empty = within(view.Allocator.Room(&gpu.Used{}, &s.demand), empty)
 	}
@@ -178,9 +207,9 @@ func (r room) verdict(members int) string {
 	return fmt.Sprintf("gang: the nodes that suit it have room for %d of %d members, even when they are empty", r.placed+r.empty, members)
 }
 
-// lacking returns a resource of minResources of which the nodes have too little free, with what the members hold that
-// have a place; "" for none.
-func lacking(want map[corev1.ResourceName]float64, placed []*corev1.Pod, nodes []fwk.NodeInfo) corev1.ResourceName {
+// lacking returns a resource of minResources of which the nodes that members may go to have too little free, with what the
+// members hold that have a place; "" for none. Without seats all nodes count.
+func lacking(want map[corev1.ResourceName]float64, placed []*corev1.Pod, seats []seat, nodes []fwk.NodeInfo) corev1.ResourceName {
 	if len(want) == 0 {
 		return ""
 	}
@@ -191,6 +220,9 @@ func lacking(want map[corev1.ResourceName]float64, placed []*corev1.Pod, nodes [
 		}
 	}
 	for _, node := range nodes {
+		if len(seats) > 0 && !slices.ContainsFunc(seats, func(s seat) bool { return s.accessTo(node.Node()) == now }) {
+			continue
+		}
 		for name := range want {
 			offered, taken := amountOf(node, name)
 			unit := 1.0

@@ -100,10 +100,12 @@ func TestRoomForGangs(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			found, err := roomFor([]kind{{tc.pod, tc.members - tc.placed}}, tc.placed, tc.nodes, devices.NewLedger())
+			waiting := []kind{{tc.pod, tc.members - tc.placed}}
+			seats, err := seatsOf(waiting)
 			if err != nil {
 				t.Fatal(err)
 			}
+			found := bearing{nodes: tc.nodes, cards: devices.NewLedger()}.roomFor(waiting, seats, tc.placed)
 			if got := found.verdict(tc.members); got != tc.want {
 				t.Errorf("got %q of %+v, want %q", got, found, tc.want)
 			}
@@ -120,24 +122,36 @@ func infos(nodes ...*corev1.Node) (all []fwk.NodeInfo) {
 
 func TestMinResources(t *testing.T) {
 	nodes := infos(fixture.Node("a").GPUs(8, "T4").Obj(), fixture.Node("b").GPUs(8, "T4").Obj())
+	pools := infos(fixture.Node("a").Pool("gold").GPUs(8, "T4").Obj(), fixture.Node("b").Pool("silver").GPUs(8, "T4").Obj())
+	seatsIn := func(pool string) []seat {
+		seats, err := seatsOf([]kind{{fixture.Pod("m").Pool(pool).GPUs(8).Obj(), 2}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seats
+	}
 	member := fixture.Pod("m").GPUs(8).Obj()
 	member.Spec.NodeName = "a"
 	tests := map[string]struct {
 		want   map[corev1.ResourceName]float64
 		placed []*corev1.Pod
+		seats  []seat
 		nodes  []fwk.NodeInfo
 		lacks  corev1.ResourceName
 	}{
-		"none are asked for":                  {nodes: nodes},
-		"the nodes have them":                 {want: map[corev1.ResourceName]float64{names.ResourceGPU: 16, "cpu": 256}, nodes: nodes},
-		"there are too few GPUs":              {want: map[corev1.ResourceName]float64{names.ResourceGPU: 17}, nodes: nodes, lacks: names.ResourceGPU},
-		"nobody offers it":                    {want: map[corev1.ResourceName]float64{"x.io/y": 1}, nodes: nodes, lacks: "x.io/y"},
-		"others hold some":                    {want: map[corev1.ResourceName]float64{names.ResourceGPU: 16}, nodes: []fwk.NodeInfo{nodes[0], nodeInfo(nodes[1].Node(), member)}, lacks: names.ResourceGPU},
-		"it is the gang's own that hold them": {want: map[corev1.ResourceName]float64{names.ResourceGPU: 16}, placed: []*corev1.Pod{member}, nodes: []fwk.NodeInfo{nodes[0], nodeInfo(nodes[1].Node(), member)}},
+		"none are asked for":                             {nodes: nodes},
+		"the nodes have them":                            {want: map[corev1.ResourceName]float64{names.ResourceGPU: 16, "cpu": 256}, nodes: nodes},
+		"there are too few GPUs":                         {want: map[corev1.ResourceName]float64{names.ResourceGPU: 17}, nodes: nodes, lacks: names.ResourceGPU},
+		"nobody offers it":                               {want: map[corev1.ResourceName]float64{"x.io/y": 1}, nodes: nodes, lacks: "x.io/y"},
+		"others hold some":                               {want: map[corev1.ResourceName]float64{names.ResourceGPU: 16}, nodes: []fwk.NodeInfo{nodes[0], nodeInfo(nodes[1].Node(), member)}, lacks: names.ResourceGPU},
+		"members may use one pool, and another has them": {want: map[corev1.ResourceName]float64{names.ResourceGPU: 9}, seats: seatsIn("gold"), nodes: pools, lacks: names.ResourceGPU},
+		"the pool of the members has them":               {want: map[corev1.ResourceName]float64{names.ResourceGPU: 8}, seats: seatsIn("gold"), nodes: pools},
+		"members of two kinds may use two pools":         {want: map[corev1.ResourceName]float64{names.ResourceGPU: 16}, seats: append(seatsIn("gold"), seatsIn("silver")...), nodes: pools},
+		"it is the gang's own that hold them":            {want: map[corev1.ResourceName]float64{names.ResourceGPU: 16}, placed: []*corev1.Pod{member}, nodes: []fwk.NodeInfo{nodes[0], nodeInfo(nodes[1].Node(), member)}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := lacking(tc.want, tc.placed, tc.nodes); got != tc.lacks {
+			if got := lacking(tc.want, tc.placed, tc.seats, tc.nodes); got != tc.lacks {
 				t.Errorf("lacks %q, want %q", got, tc.lacks)
 			}
 		})
@@ -228,11 +242,14 @@ func BenchmarkRoomFor(b *testing.B) {
 			nodes = append(nodes, nodeInfo(fixture.Node(fmt.Sprint("n", i)).GPUs(8, "T4").Obj(), pods...))
 		}
 		pod, ledger := fixture.Pod("m").GPUs(9).Obj(), devices.NewLedger()
+		waiting := []kind{{pod, 8}}
+		seats, err := seatsOf(waiting)
+		if err != nil {
+			b.Fatal(err)
+		}
 		b.Run(fmt.Sprint("nodes=", count), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := roomFor([]kind{{pod, 8}}, 0, nodes, ledger); err != nil {
-					b.Fatal(err)
-				}
+				bearing{nodes: nodes, cards: ledger}.roomFor(waiting, seats, 0)
 			}
 		})
 	}
