@@ -11,7 +11,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/plugins"
-	"g8s.host/gpu-scheduler/plugins/gpuscore"
+	"g8s.host/gpu-scheduler/plugins/gpureserve"
 )
 
 // keptNodes is how many nodes of a pool it takes for one of them to be kept whole, by default.
@@ -107,7 +107,7 @@ func TestAShortListOfKeptNodesIsNotTheEnd(t *testing.T) {
 // TestKeepingComesLast holds that a node is kept only from pods that would fit there, so that its reason is why they wait.
 func TestKeepingComesLast(t *testing.T) {
 	enabled := newCluster(t).scheduler.Profiles[names.SchedulerName].ListPlugins().Filter.Enabled
-	if last := enabled[len(enabled)-1].Name; last != gpuscore.Name {
-		t.Errorf("the last plugin at Filter is %s, want %s", last, gpuscore.Name)
+	if last := enabled[len(enabled)-1].Name; last != gpureserve.Name {
+		t.Errorf("the last plugin at Filter is %s, want %s", last, gpureserve.Name)
 	}
 }

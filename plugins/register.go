@@ -16,6 +16,7 @@ import (
 	"g8s.host/gpu-scheduler/plugins/gpudevices"
 	"g8s.host/gpu-scheduler/plugins/gpuexplain"
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
+	"g8s.host/gpu-scheduler/plugins/gpureserve"
 	"g8s.host/gpu-scheduler/plugins/gpuscore"
 )
 
@@ -48,8 +49,9 @@ func Registry(deps Dependencies) runtime.Registry {
 		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, Cards: ledger, Now: time.Now}),
 		gpufilter.Name:  gpufilter.Factory(gpufilter.Dependencies{Ledger: ledger}),
 		gpuscore.Name: gpuscore.Factory(gpuscore.Dependencies{
-			Explain: deps.Explain != nil, Devices: ledger, Attempts: deps.Attempts, Now: deps.Now,
+			Explain: deps.Explain != nil, Devices: ledger, Attempts: deps.Attempts,
 		}),
+		gpureserve.Name: gpureserve.Factory(gpureserve.Dependencies{Devices: ledger, Now: deps.Now}),
 
 		capacityscheduling.Name:   capacityscheduling.New,
 		coscheduling.Name:         coscheduling.Factory(coscheduling.Dependencies{Ledger: ledger, Now: deps.Now}),

@@ -1,17 +1,6 @@
 package gpuscore
 
-import (
-	fwk "k8s.io/kube-scheduler/framework"
-
-	"g8s.host/gpu-scheduler/pkg/gpu"
-)
-
-// Devices knows the cards of nodes.
-type Devices interface {
-	// Cards returns a node's cards and what of them is taken, as Reserve will see them, and false where only their
-	// number is known. Neither may be changed.
-	Cards(node fwk.NodeInfo) (*gpu.Allocator, *gpu.Used, bool)
-}
+import "g8s.host/gpu-scheduler/pkg/gpu"
 
 // Costs of losing a set, for a pod of one card: that of the smallest, and more for each size above it.
 const (

@@ -4,6 +4,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
+	"g8s.host/gpu-scheduler/pkg/fragmentation/observe"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
@@ -15,69 +16,25 @@ func (p *Plugin) leastFragmentation(s *state, node fwk.NodeInfo) (value int64, i
 	if !reason.IsZero() {
 		return 0, false
 	}
-	expected := s.forecast.of(gpu.PoolOf(node.Node()))
+	expected := s.forecasts.Of(gpu.PoolOf(node.Node()))
 	if expected == nil {
 		return 0, false // a node without cards, or the first of its pool, which came a moment ago
 	}
-	cardMiB := cardMemory(allocator, plan.Whole|plan.Shared)
-	values := expected.models[cardMiB]
-	if values == nil {
-		return 0, false // cards of another size than others of the pool, which came a moment ago
-	}
-	shape := shapeOf(node, allocator)
-	left := fragmentation.Node{
-		Cards: shape.Cards, Pressure: expected.pressure[shape.Type], Scarcity: expected.scarcity[shape],
-	}
-	left.MilliCPU, left.MemoryMiB = leftOf(node)
-	after := expected.value(&placement{allocator, used, &plan}, &left)
-	class := s.ask.class(cardMiB)
-	return fragmentation.Value(values.Waste(&left, &class, after)), left.Unused < left.Cards
-}
-
-// leftOf is the CPU and the memory of a node that no pod has asked for.
-func leftOf(node fwk.NodeInfo) (milliCPU, memoryMiB int64) {
-	all, asked := node.GetAllocatable(), node.GetRequested()
-	return all.GetMilliCPU() - asked.GetMilliCPU(), (all.GetMemory() - asked.GetMemory()) >> 20
-}
-
-// placement is cards chosen on a node.
-type placement struct {
-	allocator *gpu.Allocator
-	used      *gpu.Used
-	plan      *gpu.Allocation
-}
-
-// value adds the cards of a node to what is left of it, and returns what the free ones are worth afterwards. Each is
-// worth what the demand makes of cards of its size.
-func (o *outlook) value(on *placement, left *fragmentation.Node) (after fragmentation.After) {
-	cards := on.allocator.Inventory().Cards
-	cardMiB := int64(-1)
-	var values *fragmentation.Model
-	unnamed := on.used.Unknown().Whole // cards that are held, and nobody knows which
-	for rest := on.allocator.Healthy(); rest != 0; rest &= rest - 1 {
+	shape := observe.ShapeOf(node, allocator)
+	milliCPU, memoryMiB := observe.LeftOf(node)
+	on := expected.On(&shape, milliCPU, memoryMiB)
+	cards := allocator.Inventory().Cards
+	unnamed := used.Unknown().Whole // cards that are held, and nobody knows which
+	for rest := allocator.Healthy(); rest != 0; rest &= rest - 1 {
 		card := rest.First()
-		free := freeOf(on.allocator, on.used, card)
+		free := freeOf(allocator, used, card)
 		if free == fragmentation.Whole && unnamed > 0 {
 			unnamed--
 			continue
 		}
-		if free == fragmentation.Whole {
-			left.Unused++
-		}
-		if cards[card].MemoryMiB != cardMiB {
-			cardMiB = cards[card].MemoryMiB
-			values = o.models[cardMiB]
-		}
-		taken := takenOf(on.allocator, on.plan, card)
-		if taken > 0 {
-			after.Rest += free - taken
-		}
-		if values != nil { // else a size that came a moment ago
-			left.Free += values.Card(free)
-			after.Free += values.Card(free - taken)
-		}
+		on.Card(cards[card].MemoryMiB, free, takenOf(allocator, &plan, card))
 	}
-	return after
+	return on.Value(&s.ask, cardMemory(allocator, plan.Whole|plan.Shared))
 }
 
 // cardMemory is the memory of the first of some cards, or of the node's first if they are none. A pod whose cards
@@ -113,7 +70,7 @@ func takenOf(allocator *gpu.Allocator, plan *gpu.Allocation, card int) int64 {
 	case plan.Whole.Has(card):
 		return fragmentation.Whole
 	case plan.Shared.Has(card):
-		return thousandths(plan.MemoryOn(card), allocator.Inventory().Cards[card].MemoryMiB)
+		return fragmentation.Thousandths(plan.MemoryOn(card), allocator.Inventory().Cards[card].MemoryMiB)
 	}
 	return 0
 }

@@ -17,8 +17,6 @@ import (
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/devices"
-	"g8s.host/gpu-scheduler/pkg/fragmentation"
-	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // sharedNode has two cards of 1000 MiB, to be had whole or shared.
@@ -135,48 +133,6 @@ func TestPodsThatFollowTheDemandAreNotPlacedInBatches(t *testing.T) {
 	}
 }
 
-func TestForecastCountsWhoRunsAndWaits(t *testing.T) {
-	asked := map[ask]int64{
-		{pool: "a", shared: 1, shareMiB: 500, milliCPU: 1000}: 3, {pool: "a", whole: 2, types: "T4"}: 1,
-	}
-	nodes := &pool{name: "a", cards: 2, milliCPU: 1000, memoryMiB: 1}
-	got := map[int64]int64{} // pods by share
-	for class, pods := range nodes.demand(asked, 1000) {
-		got[class.Share] += pods
-	}
-	if diff := cmp.Diff(map[int64]int64{500: 3, 1000: 1}, got); diff != "" {
-		t.Errorf("demand (-want +got):\n%s", diff)
-	}
-	if small := nodes.demand(asked, 400); len(small) != 1 {
-		t.Errorf("demand %v on cards of 400 MiB, want the whole cards alone", small)
-	}
-}
-
-func TestPodsThatNoNodeCouldHoldAreNotExpected(t *testing.T) {
-	nodes := &pool{name: "a", cards: 8, milliCPU: 64_000, memoryMiB: 4096}
-	tests := map[string]struct {
-		ask  ask
-		want bool
-	}{
-		"as much as the largest node has": {ask{whole: 8, milliCPU: 64_000, memoryMiB: 4096}, true},
-		"a card more":                     {ask{whole: 9}, false},
-		"a number of cards that wraps when it is put in thousandths": {ask{whole: 1 << 61}, false},
-		"two shares of each card":                                    {ask{shared: 16, shareMiB: 500}, true},
-		"a share more":                                               {ask{shared: 17, shareMiB: 500}, false},
-		"a share of more than a card":                                {ask{shared: 1, shareMiB: 1001}, false},
-		"more CPU":                                                   {ask{whole: 1, milliCPU: 64_001}, false},
-		"more memory":                                                {ask{whole: 1, memoryMiB: 4097}, false},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			tc.ask.pool = "a"
-			if got := len(nodes.demand(map[ask]int64{tc.ask: 1}, 1000)) > 0; got != tc.want {
-				t.Errorf("%+v is expected: %t, want %t", tc.ask, got, tc.want)
-			}
-		})
-	}
-}
-
 // TestPodsThatNeverFitChangeNoScore lets pods wait that ask for what no node has, some so much that sums would wrap.
 func TestPodsThatNeverFitChangeNoScore(t *testing.T) {
 	nodes := []*corev1.Node{sharedNode("a", "16"), sharedNode("b", "4"), sharedNode("c", "16")}
@@ -188,36 +144,6 @@ func TestPodsThatNeverFitChangeNoScore(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("while a pod waits for %s GPUs, scores (-want +got):\n%s", gpus, diff)
 		}
-	}
-}
-
-// TestUnequalCardsAreEachValuedBySize has a node with a small and a large card, the small one first. Shares are expected
-// of which only the large one holds two.
-func TestUnequalCardsAreEachValuedBySize(t *testing.T) {
-	unequal := sharedNode("unequal", "16")
-	unequal.Annotations = map[string]string{names.AnnotationInventory: `{"version":1,"gpus":[` +
-		`{"index":0,"uuid":"small","memoryMiB":600,"health":"Healthy"},{"index":1,"uuid":"large","memoryMiB":1000,"health":"Healthy"}]}`}
-	ledger := devices.NewLedger()
-	counts := map[ask]int64{{pool: names.DefaultPool, shared: 1, shareMiB: 500}: 10}
-	var nodes fleet
-	nodes.update([]fwk.NodeInfo{info(unequal)}, ledger)
-	expected := (*forecast)(nil).next(nodes.pools, map[string]*population{names.DefaultPool: {pods: counts}}).of(names.DefaultPool)
-	allocator, used, _ := ledger.Cards(info(unequal))
-	plan, reason := allocator.Allocate(used, &gpu.Demand{})
-	if !reason.IsZero() {
-		t.Fatal(reason)
-	}
-	left := fragmentation.Node{}
-	expected.value(&placement{allocator, used, &plan}, &left)
-	if left.Free != 2*fragmentation.Whole || left.Unused != 2 {
-		t.Errorf("left is %+v, want two whole cards", left)
-	}
-	small, large := expected.models[600], expected.models[1000]
-	if small == nil || large == nil {
-		t.Fatalf("models %v, want one for each size of card", expected.models)
-	}
-	if small.Card(500) != 0 || large.Card(500) != fragmentation.Whole/2 {
-		t.Errorf("half a card is worth %v of the small one and %v of the large one, want 0 and 500", small.Card(500), large.Card(500))
 	}
 }
 

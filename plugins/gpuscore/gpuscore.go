@@ -2,8 +2,7 @@
 // is absolute, 0–100, the weighted mean of three parts: utilization (how the node is filled with the pod on it, by
 // the strategy for the pod's type of job), typeMatch (how near the GPU type is to what the pod prefers) and topology
 // (NVLink for pods of several GPUs, and not for pods of one). Pods without GPUs are kept off GPU nodes. It runs at
-// PreFilter, where it makes a short list, Filter, where it keeps the last idle nodes whole for the pods that take a whole
-// one, PreScore and Score; its arguments are weights, strategy, strategyByJobType, targetBand, keepWholePerMille and
+// PreFilter, where it makes a short list and tells GPUReserve which pods are to be expected, PreScore and Score; its arguments are weights, strategy, strategyByJobType, targetBand, keepWholePerMille and
 // compatibleTypes, and policyFile, which holds all of these and is watched.
 //
 // A pod that it handles, which takes an A800 but would rather have an A100:
@@ -15,9 +14,7 @@ package gpuscore
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,6 +25,8 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
+	"g8s.host/gpu-scheduler/pkg/fragmentation"
+	"g8s.host/gpu-scheduler/pkg/fragmentation/observe"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
@@ -43,7 +42,6 @@ const (
 
 var (
 	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
-	_ fwk.FilterPlugin      = (*Plugin)(nil)
 	_ fwk.EnqueueExtensions = (*Plugin)(nil)
 	_ fwk.PreScorePlugin    = (*Plugin)(nil)
 	_ fwk.ScorePlugin       = (*Plugin)(nil)
@@ -55,11 +53,9 @@ type Dependencies struct {
 	// Explain leaves the scores in the cycle state, for the plugin that records them.
 	Explain bool
 	// Devices is nil where cards are only counted; then labels say how they are connected.
-	Devices Devices
+	Devices observe.Devices
 	// Attempts numbers scheduling attempts. nil has numbers of its own.
 	Attempts *cycle.Attempts
-	// Now is the clock, time.Now if it is nil.
-	Now func() time.Time
 }
 
 // Plugin scores nodes for one scheduler profile.
@@ -68,10 +64,8 @@ type Plugin struct {
 	handle fwk.Handle
 	policy atomic.Pointer[policy] // replaced when the policy file changes
 	// rankings are used by the scheduling cycle alone.
-	rankings shortlist.Rankings[kind]
-
-	forecaster forecaster
-	vacancies  vacancies
+	rankings   shortlist.Rankings[kind]
+	forecaster observe.Forecaster
 }
 
 // wants is what a pod says that a score depends on.
@@ -90,11 +84,9 @@ type state struct {
 	policy    *policy
 	strategy  configv1.Strategy
 	job       job
-	replicas  *replicas // nil where the strategy does not ask for them
-	ask       ask       // zero, as the forecast, where the strategy does not ask for it
-	forecast  *forecast
-	keep      *keep         // nil where no node is kept from the pod
-	countKept sync.Once     // counts the pod
+	replicas  *replicas         // nil where the strategy does not ask for them
+	ask       fragmentation.Ask // zero, as the forecasts, where the strategy does not ask for them
+	forecasts *fragmentation.Forecasts
 	scores    *cycle.Scores // nil where nobody asks for an explanation
 }
 
@@ -105,9 +97,6 @@ func (s *state) Clone() fwk.StateData { return s }
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	if deps.Attempts == nil {
 		deps.Attempts = &cycle.Attempts{}
-	}
-	if deps.Now == nil {
-		deps.Now = time.Now
 	}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		return newPlugin(ctx, obj, &Plugin{Dependencies: deps, handle: handle})
@@ -125,9 +114,6 @@ func newPlugin(ctx context.Context, obj runtime.Object, plugin *Plugin) (fwk.Plu
 	path := field.NewPath("pluginConfig").Key(Name).Child("args")
 	if errs := args.Validate(path); len(errs) > 0 {
 		return nil, errs.ToAggregate()
-	}
-	if err := plugin.vacancies.follow(plugin.handle.SharedInformerFactory()); err != nil {
-		return nil, err
 	}
 	registerMetrics()
 	plugin.policy.Store(newPolicy(args, 0))
@@ -168,31 +154,19 @@ func (p *Plugin) PreScore(_ context.Context, cs fwk.CycleState, pod *corev1.Pod,
 	return nil
 }
 
-// foresee adds the forecast, once for an attempt, where the strategy asks for it. Cards that are only counted have none.
+// foresee adds the forecasts, once for an attempt, where the strategy asks for it. Cards that are only counted have none.
 func (p *Plugin) foresee(cs fwk.CycleState, s *state, pod *corev1.Pod) (err error) {
-	if s.strategy != configv1.LeastFragmentation || p.Devices == nil || s.forecast != nil {
+	if s.strategy != configv1.LeastFragmentation || p.Devices == nil || s.forecasts != nil {
 		return nil
 	}
-	s.ask = askOf(pod)
-	if s.forecast, err = p.forecaster.next(p.handle, p.Devices, occasion{p.Attempts.Of(cs), s.ask.pool}); err != nil {
+	s.ask = observe.AskOf(pod)
+	now := observe.Occasion{Attempt: p.Attempts.Of(cs), Pool: s.ask.Pool}
+	if s.forecasts, err = p.forecaster.Next(p.handle, p.Devices, now); err != nil {
 		return fmt.Errorf("forecasting which pods will come: %w", err)
 	}
+	cycle.Expect(cs, &cycle.Expectation{Forecasts: s.forecasts, Asked: s.ask, KeepPerMille: s.policy.keepWhole})
 	cs.Write(stateKey, s)
 	return nil
-}
-
-// Score values a node for the pod, 0–100, whatever the other nodes are worth.
-func (p *Plugin) Score(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	s, err := p.stateOf(cs, pod)
-	if err != nil {
-		return 0, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
-	}
-	if s.wants.Request.IsZero() {
-		return p.scoreWithoutGPU(s, node), nil
-	}
-	parts := p.partsOf(s, node)
-	s.scores.Add(node.Node().Name, s.worth(parts), s.policy.weights.total(parts), parts.utilization, parts.typeMatch, parts.topology)
-	return s.worth(parts), nil
 }
 
 // explain makes room for the scores of a pod that asks for GPUs, and leaves it where the plugin that records finds it.
@@ -227,9 +201,6 @@ func (p *Plugin) stateFor(pod *corev1.Pod) (*state, error) {
 func (s *state) spreadsReplicas() bool {
 	return s.strategy == configv1.SpreadReplicas && s.job.name != "" && !s.wants.Request.IsZero()
 }
-
-// ScoreExtensions returns the plugin itself.
-func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
 // SignPod tells which pods the plugin treats alike: those that want the same, under one policy. Replicas that are to
 // be spread are not: where one goes, the next should not. Neither are those whose score follows the demand.

@@ -24,28 +24,6 @@ var scoredPods = metrics.NewCounterVec(&metrics.CounterOpts{
 	StabilityLevel: metrics.ALPHA,
 }, []string{"request"})
 
-// keptPods counts attempts, whether or not they found another node.
-var keptPods = metrics.NewCounterVec(&metrics.CounterOpts{
-	Name:           "gpu_scheduler_score_kept_whole_pods_total",
-	Help:           "Scheduling attempts in which an idle node was kept whole from a pod that would have fitted there, by pool.",
-	StabilityLevel: metrics.ALPHA,
-}, []string{"pool"})
-
-// showPools has a value of keptPods for each pool there is, before it counts anything: a rate begins at 0. That of a pool
-// which is gone is dropped, or the values would be those of all pools that ever were.
-func showPools(last, now *forecast) {
-	if last != nil {
-		for pool := range last.pools {
-			if now.pools[pool] == nil {
-				keptPods.Delete(map[string]string{"pool": pool})
-			}
-		}
-	}
-	for pool := range now.pools {
-		keptPods.WithLabelValues(pool)
-	}
-}
-
 // Values of the label result of policyReloads.
 const (
 	labelInEffect = "success"
@@ -91,7 +69,7 @@ func countReload(profile string, o outcome) {
 
 // registerMetrics shows the metrics on the scheduler's /metrics, once for all profiles.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(scoredPods, keptPods, policyReloads, policyGeneration, policyLastReloadSuccessful)
+	legacyregistry.MustRegister(scoredPods, policyReloads, policyGeneration, policyLastReloadSuccessful)
 	for _, label := range []string{labelNoGPU, labelWhole, labelShared, labelMIG} {
 		scoredPods.WithLabelValues(label)
 	}

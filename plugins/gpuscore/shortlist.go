@@ -13,6 +13,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/fragmentation"
 )
 
 // listed is how many nodes a short list has room for. One is enough as long as it can take the pod; the rest is for
@@ -27,7 +28,7 @@ type kind struct {
 	// wants is a digest of what the pod says, which has names and may be long.
 	wants [sha256.Size]byte
 	// ask is that of the state, and generation that of the forecast for the pod's pool, 0 without one.
-	ask        ask
+	ask        fragmentation.Ask
 	generation int64
 }
 
@@ -35,12 +36,12 @@ type kind struct {
 // that need no forecast come beside those that do.
 func (k kind) Ends(other kind) bool {
 	return k.policy != other.policy || k.cell.Replaces(other.cell) ||
-		k.generation > 0 && other.generation > 0 && k.ask.pool == other.ask.pool && k.generation != other.generation
+		k.generation > 0 && other.generation > 0 && k.ask.Pool == other.ask.Pool && k.generation != other.generation
 }
 
-// PreFilter ranks nodes, where the scheduler tries the best of them first, and finds out whether Filter has to keep any
-// from the pod. It comes before GPUFilter, which knows the nodes. Replicas that are to be spread are not ranked: what a
-// node is worth to them depends on where others are.
+// PreFilter ranks nodes, where the scheduler tries the best of them first. It comes before GPUFilter, which knows the
+// nodes, and before GPUReserve, which is told which pods are to be expected. Replicas that are to be spread are not
+// ranked: what a node is worth to them depends on where others are.
 func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	p.Attempts.Of(cs) // counts it, whatever becomes of it
 	if p.Devices == nil {
@@ -56,14 +57,15 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 	if list := shortlist.Open(cs); list != nil {
 		list.Rank = func(q shortlist.Question) (sets.Set[string], error) { return p.rank(cs, s, q) }
 	}
-	if s.keep = keepFrom(s, pod); s.keep == nil {
-		return nil, fwk.NewStatus(fwk.Skip)
-	}
-	return nil, nil
+	return nil, fwk.NewStatus(fwk.Skip) // there is nothing to do at Filter
 }
 
 // PreFilterExtensions returns nil: PreFilter keeps nothing that pods change.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// EventsToRegister returns none: the plugin rejects no pod. Without saying so, a plugin at PreFilter would be asked about
+// each event of the cluster.
+func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) { return nil, nil }
 
 // rank returns the nodes worth most to the pod. What it finds out is left for Score and for the explanation.
 func (p *Plugin) rank(cs fwk.CycleState, s *state, q shortlist.Question) (sets.Set[string], error) {
@@ -73,8 +75,8 @@ func (p *Plugin) rank(cs fwk.CycleState, s *state, q shortlist.Question) (sets.S
 	}
 	lister := p.handle.SnapshotSharedLister().NodeInfos()
 	of := kind{cell: q.Cell, policy: s.policy, wants: sha256.Sum256(wants), ask: s.ask}
-	if s.forecast != nil {
-		of.generation = s.forecast.generation(s.ask.pool)
+	if s.forecasts != nil {
+		of.generation = s.forecasts.Generation(s.ask.Pool)
 	}
 	ranking := p.rankings.Of(of, q, lister)
 	ranking.Update(func(node fwk.NodeInfo) int64 {

@@ -80,6 +80,8 @@ var rules = []rule{
 		why: "a simulation asks no cluster"},
 	{tree: "pkg/fragmentation", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,
 		why: "a value is a function of the demand and of what is free"},
+	{tree: "pkg/fragmentation/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli")}, direct: talks,
+		why: "plugins share it, and know the contract, k8s.io/kube-scheduler/framework, alone"},
 	{tree: "pkg/whatif", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox"), ours("pkg/simulate")},
 		why: "gpuctl and the server ask, and do not link the scheduler"},
 	{tree: "pkg/simulate/recording", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},

@@ -9,114 +9,89 @@ import (
 )
 
 // LeastFragmentation is the strategy of that name of our plugin GPUScore, on the nodes and pods of a trace: the same
-// formula, which learns the demand from the pods that have come, and the same rule for equals.
+// forecast, which learns the demand from the pods that have come, the same value, and the same rule for equals.
 type LeastFragmentation struct {
-	model    *fragmentation.Model
-	pressure map[string]float64
-	scarcity map[fragmentation.Shape]float64
-	kept     fragmentation.Kept
-	capacity map[string]int64
-	shapes   map[fragmentation.Shape]int64
-	demand   fragmentation.Demand
+	forecast *fragmentation.Forecast
+	nodes    fragmentation.Pool
+	pods     fragmentation.PodCount
 	pace     fragmentation.Pace
-	turnover fragmentation.Turnover
-	// present are the pods with GPUs that run or wait, came and left those that have since the last model.
-	present, came, left int64
 	// perMille of the nodes for the largest pods are kept whole.
 	perMille int64
 }
 
+// cardMiB is the memory of all GPUs: shares are given in thousandths.
+const cardMiB = openb.MilliPerGPU
+
 // NewLeastFragmentation returns the policy for a cluster, that keeps so many whole in a thousand of the nodes for the
 // largest pods. It has seen no pod yet.
 func NewLeastFragmentation(nodes []openb.Node, perMille int64) *LeastFragmentation {
-	p := &LeastFragmentation{
-		perMille: perMille, capacity: map[string]int64{}, shapes: map[fragmentation.Shape]int64{}, demand: fragmentation.Demand{},
-	}
+	p := &LeastFragmentation{perMille: perMille}
 	for i := range nodes {
-		p.capacity[nodes[i].Model] += nodes[i].GPUs
-		p.shapes[shapeOf(&nodes[i])]++
+		shape := shapeOf(&nodes[i])
+		p.nodes.Add(&fragmentation.Offer{Shape: shape, Cards: shape.Cards, Sizes: []int64{cardMiB}})
 	}
 	return p
 }
 
 // Observe implements Observer. Like our plugin, it counts who comes from its first pod on.
 func (p *LeastFragmentation) Observe(pod *openb.Pod) bool {
-	if pod.GPUs > 0 {
-		p.demand[cardClass(pod)]++
-		p.present++
-		if p.model != nil {
-			p.came++
-		}
-	}
-	if !p.pace.Due(p.present) {
+	p.pods.Add(askOf(pod))
+	if !p.pace.Due(p.pods.Len()) {
 		return false
 	}
-	turnover := p.turnover.Next(p.came, p.left)
-	p.model = fragmentation.NewModel(p.demand, turnover)
-	p.pressure = fragmentation.Pressure(p.demand, p.capacity)
-	p.scarcity = fragmentation.Scarcity(p.demand, p.shapes)
-	p.kept = fragmentation.Keep(p.demand, p.shapes, turnover)
-	p.came, p.left = 0, 0
+	p.pods.Turn()
+	p.forecast = fragmentation.NewForecast("", &p.nodes, &p.pods)
 	return true
 }
 
 // Left implements Observer: what runs or waits is what is expected.
-func (p *LeastFragmentation) Left(pod *openb.Pod) {
-	if pod.GPUs > 0 {
-		p.demand[cardClass(pod)]--
-		p.present--
-		p.left++
-	}
-}
+func (p *LeastFragmentation) Left(pod *openb.Pod) { p.pods.Remove(askOf(pod)) }
 
 // KeptFrom implements Keeper.
 func (p *LeastFragmentation) KeptFrom(pod *openb.Pod) int64 {
-	switch {
-	case pod.GPUs == 0:
+	asked := askOf(pod)
+	if asked.NoCards() {
 		return 0
-	case pod.MilliGPU < fragmentation.Whole:
-		return p.kept.From(0, p.perMille)
 	}
-	return p.kept.From(pod.GPUs, p.perMille)
+	return p.forecast.Kept().From(asked.Whole, p.perMille)
 }
 
 // Covers implements Keeper.
 func (p *LeastFragmentation) Covers(node *Node) bool {
 	left := shapeOf(node.Node)
 	left.MilliCPU, left.MemoryMiB = node.MilliCPU, node.MemoryMiB
-	return p.kept.Covers(left)
+	return p.forecast.Kept().Covers(left)
 }
 
 func shapeOf(node *openb.Node) fragmentation.Shape {
 	return fragmentation.Shape{Cards: node.GPUs, MilliCPU: node.MilliCPU, MemoryMiB: node.MemoryMiB, Type: node.Model}
 }
 
-func cardClass(pod *openb.Pod) fragmentation.Class {
-	return fragmentation.Class{
-		Cards: pod.GPUs, Share: pod.MilliGPU, MilliCPU: pod.MilliCPU, MemoryMiB: pod.MemoryMiB,
-		Types: strings.Join(slices.Sorted(slices.Values(pod.Models)), ","),
+// askOf is what a pod asks for, in the one pool that there is.
+func askOf(pod *openb.Pod) fragmentation.Ask {
+	asked := fragmentation.Ask{
+		MilliCPU: pod.MilliCPU, MemoryMiB: pod.MemoryMiB, Types: strings.Join(slices.Sorted(slices.Values(pod.Models)), ","),
 	}
+	if pod.MilliGPU < openb.MilliPerGPU {
+		asked.Shared, asked.ShareMiB = pod.GPUs, pod.MilliGPU
+	} else {
+		asked.Whole = pod.GPUs
+	}
+	return asked
 }
 
 // Score implements Policy. The GPUs are those that our allocator takes: of shared ones the fullest.
 func (p *LeastFragmentation) Score(node *Node, pod *openb.Pod) (int64, Cards) {
-	cards := node.tightest(pod)
-	left := fragmentation.Node{
-		MilliCPU: node.MilliCPU, MemoryMiB: node.MemoryMiB, Cards: node.GPUs, Unused: node.WholeFree(),
-		Pressure: p.pressure[node.Model], Scarcity: p.scarcity[shapeOf(node.Node)],
-	}
-	after := fragmentation.After{}
-	for card, free := range node.Free {
-		left.Free += p.model.Card(free)
+	cards, shape, asked := node.tightest(pod), shapeOf(node.Node), askOf(pod)
+	on := p.forecast.On(&shape, node.MilliCPU, node.MemoryMiB)
+	for card, free := range node.Free[:min(node.GPUs, MaxGPUs)] {
+		taken := int64(0)
 		if cards&(1<<card) != 0 {
-			free -= pod.MilliGPU
-			after.Rest += free
+			taken = pod.MilliGPU
 		}
-		after.Free += p.model.Card(free)
+		on.Card(cardMiB, free, taken)
 	}
-	class := cardClass(pod)
-	value := fragmentation.Value(p.model.Waste(&left, &class, after))
-	return fragmentation.Rank(value, left.Unused < left.Cards), cards
+	return fragmentation.Rank(on.Value(&asked, cardMiB)), cards
 }
 
 // Pack is the strategy of that name of our plugin GPUScore: it prefers the node that the pod fills most.

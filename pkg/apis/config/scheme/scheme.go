@@ -6,6 +6,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	kubeschedulerv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	defaults "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
 
 	// The arguments of the plugins that we register from scheduler-plugins.
 	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme"
@@ -18,4 +19,17 @@ import (
 func init() {
 	utilruntime.Must(configv1.AddToScheme(scheme.Scheme))
 	kubeschedulerv1.SchemeBuilder.Register(configv1.AddToScheme)
+	scheme.Scheme.AddTypeDefaultingFunc(&kubeschedulerv1.KubeSchedulerConfiguration{}, setDefaults)
+}
+
+// setDefaults takes the place of kube-scheduler's own defaults, which it sets last.
+func setDefaults(obj any) {
+	cfg, ok := obj.(*kubeschedulerv1.KubeSchedulerConfiguration)
+	if !ok {
+		return
+	}
+	for i := range cfg.Profiles {
+		addReserve(cfg.Profiles[i].Plugins)
+	}
+	defaults.SetObjectDefaults_KubeSchedulerConfiguration(cfg)
 }

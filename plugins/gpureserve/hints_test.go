@@ -1,4 +1,4 @@
-package gpuscore
+package gpureserve
 
 import (
 	"testing"

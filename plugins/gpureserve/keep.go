@@ -1,7 +1,6 @@
-package gpuscore
+package gpureserve
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -16,15 +15,13 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
+	"g8s.host/gpu-scheduler/pkg/fragmentation/observe"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// reasonKept is why Filter rejects a node. It is constant, because the scheduler sums up nodes by equal reasons.
-const reasonKept = "node(s) are kept whole for pods that take a whole node"
-
-// keep is what keeps idle nodes from a pod while it is scheduled.
+// keep is what keeps idle nodes from a pod while it is scheduled. Clones of the cycle share it.
 type keep struct {
-	worth fragmentation.Kept
+	worth *fragmentation.Kept
 	pool  string
 	// most is how many nodes are kept.
 	most int
@@ -34,87 +31,65 @@ type keep struct {
 	once  sync.Once
 	nodes sets.Set[string]
 	err   error
+	// counted counts the pod.
+	counted sync.Once
 }
+
+// Clone implements fwk.StateData.
+func (k *keep) Clone() fwk.StateData { return k }
 
 // keepFrom returns what keeps nodes from a pod, nil if there is none to keep: the pod takes a whole node or no card, or it
 // is urgent, or one of a gang, whose other members would take places and give them up again for want of this one.
-func keepFrom(s *state, pod *corev1.Pod) *keep {
-	if s.forecast == nil || s.ask.none() || pod.Labels[names.LabelPodGroup] != "" || mayPreempt(pod, 0) {
+func keepFrom(expected *cycle.Expectation, pod *corev1.Pod) *keep {
+	asked := &expected.Asked
+	if asked.NoCards() || pod.Labels[names.LabelPodGroup] != "" || mayPreempt(pod, 0) {
 		return nil
 	}
-	expected := s.forecast.of(s.ask.pool)
-	if expected == nil {
+	forecast := expected.Forecasts.Of(asked.Pool)
+	if forecast == nil {
 		return nil
 	}
-	worth := expected.kept
-	most := worth.From(s.ask.whole, s.policy.keepWhole)
+	most := forecast.Kept().From(asked.Whole, expected.KeepPerMille)
 	if most == 0 {
 		return nil
 	}
-	return &keep{worth: worth, pool: s.ask.pool, most: int(most)}
+	return &keep{worth: forecast.Kept(), pool: asked.Pool, most: int(most)}
 }
 
 // mayPreempt reports whether a pod can evict others of a priority.
 func mayPreempt(pod *corev1.Pod, priority int32) bool {
-	return ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) != corev1.PreemptNever && priorityOf(pod) > priority
+	return ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) != corev1.PreemptNever &&
+		schedulinghelper.PodPriority(pod) > priority
 }
 
-// priorityOf is the priority of a pod. Those without a priority class have 0.
-func priorityOf(pod *corev1.Pod) int32 { return ptr.Deref(pod.Spec.Priority, 0) }
-
-// Filter rejects an idle node that is kept whole. It judges the nodes of the snapshot: one that is idle only in a dry run
-// of preemption is not kept, nor is one that was promised to the pod.
-func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if node.Node() == nil || cardsInUse(node) {
-		return nil
-	}
-	s, err := cycle.Read[*state](cs, stateKey)
-	if err != nil || s.keep == nil || pod.Status.NominatedNodeName == node.Node().Name || !p.worthKeeping(s.keep, node) {
-		return nil
-	}
-	s.keep.once.Do(func() { s.keep.nodes, s.keep.err = p.kept(s.keep, pod) })
-	if s.keep.err != nil {
-		return fwk.AsStatus(s.keep.err)
-	}
-	if !s.keep.nodes.Has(node.Node().Name) {
-		return nil
-	}
-	s.countKept.Do(func() { keptPods.WithLabelValues(s.keep.pool).Inc() })
-	return fwk.NewStatus(fwk.Unschedulable, reasonKept)
-}
-
-// kept returns the nodes that are kept, none if there are more than have to be, or if the pod could evict somebody
+// nodesToKeep returns the nodes that are kept, none if there are more than have to be, or if the pod could evict somebody
 // instead. A node that the pod does not tolerate, or that is cordoned, is left out: it may serve nobody.
-func (p *Plugin) kept(k *keep, pod *corev1.Pod) (sets.Set[string], error) {
+func (p *Plugin) nodesToKeep(k *keep, pod *corev1.Pod) (sets.Set[string], error) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, fmt.Errorf("listing the nodes of the snapshot: %w", err)
 	}
-	p.vacancies.sweep(p.isVacant)
+	p.idle.sweep(p.isIdle)
 	idle := sets.Set[string]{}
 	for _, node := range nodes {
-		if node.Node() == nil || gpu.PoolOf(node.Node()) != k.pool {
-			continue
-		}
-		if cardsInUse(node) {
+		switch {
+		case node.Node() == nil || gpu.PoolOf(node.Node()) != k.pool:
+		case cardsInUse(node):
 			if holdsAVictim(pod, node) {
 				return nil, nil
 			}
-			continue
-		}
-		if !p.worthKeeping(k, node) || !tolerates(pod, node.Node()) {
-			continue
-		}
-		if idle.Insert(node.Node().Name); idle.Len() > k.most {
-			return nil, nil
+		case p.worthKeeping(k, node) && tolerates(pod, node.Node()):
+			if idle.Insert(node.Node().Name); idle.Len() > k.most {
+				return nil, nil
+			}
 		}
 	}
-	p.vacancies.expire(idle, p.Now())
+	p.idle.expire(idle, p.Now())
 	return idle, nil
 }
 
-// isVacant reports whether there is such a node, and nobody uses its cards.
-func (p *Plugin) isVacant(name string) bool {
+// isIdle reports whether there is such a node, and nobody uses its cards.
+func (p *Plugin) isIdle(name string) bool {
 	node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(name)
 	return err == nil && node.Node() != nil && !cardsInUse(node)
 }
@@ -122,7 +97,7 @@ func (p *Plugin) isVacant(name string) bool {
 // holdsAVictim reports whether a pod could evict one of those on a node.
 func holdsAVictim(pod *corev1.Pod, node fwk.NodeInfo) bool {
 	return slices.ContainsFunc(node.GetPods(), func(other fwk.PodInfo) bool {
-		return mayPreempt(pod, priorityOf(other.GetPod()))
+		return mayPreempt(pod, schedulinghelper.PodPriority(other.GetPod()))
 	})
 }
 
@@ -132,8 +107,8 @@ func (p *Plugin) worthKeeping(k *keep, node fwk.NodeInfo) bool {
 		return false
 	}
 	allocator, _, _ := p.Devices.Cards(node)
-	left := shapeOf(node, allocator)
-	left.MilliCPU, left.MemoryMiB = leftOf(node)
+	left := observe.ShapeOf(node, allocator)
+	left.MilliCPU, left.MemoryMiB = observe.LeftOf(node)
 	return k.worth.Covers(left)
 }
 

@@ -1,4 +1,4 @@
-package gpuscore
+package gpureserve
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/fragmentation/observe"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/hint"
 )
@@ -57,9 +58,9 @@ func afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.Que
 	case before == nil:
 		return fwk.QueueSkip, nil
 	case after == nil:
-		gone := askOf(before)
-		return hint.QueueIf(!gone.none() && gone.pool == gpu.PodPool(pod)), nil
+		gone := observe.AskOf(before)
+		return hint.QueueIf(!gone.NoCards() && gone.Pool == gpu.PodPool(pod)), nil
 	}
-	changed := before.Labels[names.LabelJobType] != after.Labels[names.LabelJobType] || askOf(before) != askOf(after)
+	changed := before.Labels[names.LabelJobType] != after.Labels[names.LabelJobType] || observe.AskOf(before) != observe.AskOf(after)
 	return hint.QueueIf(after.UID == pod.UID && changed), nil
 }

@@ -1,4 +1,4 @@
-package gpuscore
+package gpureserve
 
 import (
 	"fmt"
@@ -21,10 +21,25 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	"k8s.io/utils/ptr"
 
-	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/pkg/fragmentation"
+	"g8s.host/gpu-scheduler/pkg/fragmentation/observe"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 )
+
+// sharedNode has two cards of 1000 MiB, to be had whole or shared.
+func sharedNode(name, cpu string) *corev1.Node {
+	return st.MakeNode().Name(name).Label(names.LabelGPUType, "T4").Label(names.LabelNVIDIAMemory, "1000").
+		Capacity(map[corev1.ResourceName]string{"cpu": cpu, "memory": "64Gi", names.ResourceGPU: "2", names.ResourceSharedGPU: "2000"}).Obj()
+}
+
+func info(node *corev1.Node, pods ...*corev1.Pod) fwk.NodeInfo {
+	nodeInfo := framework.NewNodeInfo(pods...)
+	nodeInfo.SetNode(node)
+	return nodeInfo
+}
 
 // taking is a pod that takes both cards of a node.
 func taking(name, node string) *corev1.Pod { return onNode(name, node, "2") }
@@ -47,40 +62,67 @@ func poolOf(count, idle int) (nodes []*corev1.Node, pods []*corev1.Pod) {
 	return nodes, pods
 }
 
-// keeper is a plugin that keeps one of twelve nodes whole, and the state of a pod in a cluster where a pod leaves for each
-// that comes.
-func keeper(t testing.TB, pod *corev1.Pod, nodes []*corev1.Node, pods []*corev1.Pod) (*Plugin, *state) {
+// scene is a plugin that keeps a tenth of the nodes whole, and what is expected by a pod in a cluster where a pod leaves
+// for each that comes.
+type scene struct {
+	*Plugin
+	pod      *corev1.Pod
+	expected *cycle.Expectation
+}
+
+func newScene(t testing.TB, pod *corev1.Pod, nodes []*corev1.Node, pods []*corev1.Pod) *scene {
 	t.Helper()
 	handle, err := frameworkruntime.NewFramework(t.Context(), nil, nil,
 		frameworkruntime.WithSnapshotSharedLister(cache.NewSnapshot(pods, nodes)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := Factory(Dependencies{Devices: devices.NewLedger()})(t.Context(), &configv1.GPUScoreArgs{KeepWholePerMille: ptr.To[int32](100)}, handle)
+	built, err := Factory(Dependencies{Devices: devices.NewLedger()})(t.Context(), nil, handle)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plugin := built.(*Plugin)
-	s, err := plugin.stateFor(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	infos, err := handle.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		t.Fatal(err)
-	}
-	expected := &population{pods: map[ask]int64{}, rate: 1}
-	for _, other := range pods {
-		if asked := askOf(other); !asked.none() {
-			expected.pods[asked]++
+	s := &scene{Plugin: built.(*Plugin), pod: pod}
+	s.expected = &cycle.Expectation{Forecasts: forecasts(nodes, pods), Asked: observe.AskOf(pod), KeepPerMille: 100}
+	return s
+}
+
+// forecasts are of a cluster in which the last of the pods left and came again.
+func forecasts(nodes []*corev1.Node, pods []*corev1.Pod) *fragmentation.Forecasts {
+	pools := map[string]*fragmentation.Pool{}
+	for _, node := range nodes {
+		allocator, _, _ := devices.NewLedger().Cards(info(node))
+		shape := observe.ShapeOf(info(node), allocator)
+		pool := gpu.PoolOf(node)
+		if pools[pool] == nil {
+			pools[pool] = &fragmentation.Pool{}
 		}
+		pools[pool].Add(&fragmentation.Offer{Pool: pool, Shape: shape, Cards: shape.Cards, Sizes: []int64{1000}})
 	}
-	s.ask = askOf(pod)
-	var there fleet
-	there.update(infos, plugin.Devices)
-	s.forecast = (*forecast)(nil).next(there.pools, map[string]*population{names.DefaultPool: expected})
-	s.keep = keepFrom(s, pod)
-	return plugin, s
+	var count fragmentation.PodCount
+	for _, pod := range pods {
+		count.Add(observe.AskOf(pod))
+	}
+	count.Turn()
+	again := observe.AskOf(pods[0])
+	count.Remove(again)
+	count.Add(again)
+	count.Turn()
+	return (*fragmentation.Forecasts)(nil).Next(pools, &count)
+}
+
+// filter has the pod pass PreFilter, as in an attempt of its own, and Filter for a node.
+func (s *scene) filter(t testing.TB, node fwk.NodeInfo) *fwk.Status {
+	t.Helper()
+	cs := framework.NewCycleState()
+	if s.expected != nil {
+		cycle.Expect(cs, s.expected)
+	}
+	if _, status := s.PreFilter(t.Context(), cs, s.pod, nil); status.IsSkip() {
+		return nil
+	} else if !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	return s.Filter(t.Context(), cs, s.pod, node)
 }
 
 func TestFilterKeepsTheLastIdleNodesWhole(t *testing.T) {
@@ -96,10 +138,11 @@ func TestFilterKeepsTheLastIdleNodesWhole(t *testing.T) {
 		want   bool // whether the first node is kept from the pod
 	}{
 		"the last one is kept from a pod of a part of it": {pod: one().Obj(), idle: 1, want: true},
-		"and from one that shares a card":                 {pod: share("p", "", 300), idle: 1, want: true},
-		"not from a pod that takes it as a whole":         {pod: taking("p", ""), idle: 1},
-		"not from a pod without GPUs":                     {pod: st.MakePod().Req(map[corev1.ResourceName]string{"cpu": "1"}).Obj(), idle: 1},
-		"not from a pod that would evict others instead":  {pod: one().Priority(10).Obj(), idle: 1},
+		"and from one that shares a card": {idle: 1, want: true, pod: st.MakePod().Annotation(names.AnnotationGPUShare, "300Mi").
+			Req(map[corev1.ResourceName]string{"cpu": "1", names.ResourceSharedGPU: "1"}).Obj()},
+		"not from a pod that takes it as a whole":        {pod: taking("p", ""), idle: 1},
+		"not from a pod without GPUs":                    {pod: st.MakePod().Req(map[corev1.ResourceName]string{"cpu": "1"}).Obj(), idle: 1},
+		"not from a pod that would evict others instead": {pod: one().Priority(10).Obj(), idle: 1},
 		"from one of priority that may not evict": {
 			pod: one().Priority(10).PreemptionPolicy(corev1.PreemptNever).Obj(), idle: 1, want: true,
 		},
@@ -125,7 +168,6 @@ func TestFilterKeepsTheLastIdleNodesWhole(t *testing.T) {
 		"nor is one without the CPU that a whole one takes": {pod: one().Obj(), idle: 2, want: true, change: func(_ *corev1.Node, pods *[]*corev1.Pod) {
 			*pods = append(*pods, st.MakePod().Name("c").UID("c").Node("n1").Req(map[corev1.ResourceName]string{"cpu": "15"}).Obj())
 		}},
-		"a strategy that does not ask what pods are expected": {pod: one().Label(names.LabelJobType, configv1.JobTypeNotebook).Obj(), idle: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -133,12 +175,7 @@ func TestFilterKeepsTheLastIdleNodesWhole(t *testing.T) {
 			if tc.change != nil {
 				tc.change(nodes[1], &pods)
 			}
-			plugin, s := keeper(t, tc.pod, nodes, pods)
-			if s.strategy != configv1.LeastFragmentation {
-				s.forecast = nil
-				s.keep = keepFrom(s, tc.pod)
-			}
-			status := filtered(t, plugin, s, tc.pod, info(nodes[0]))
+			status := newScene(t, tc.pod, nodes, pods).filter(t, info(nodes[0]))
 			if got := status.Code() == fwk.Unschedulable && status.Message() == reasonKept; got != tc.want || !got && !status.IsSuccess() {
 				t.Errorf("Filter: %v, want it kept: %t", status, tc.want)
 			}
@@ -150,26 +187,25 @@ func TestFilterKeepsTheLastIdleNodesWhole(t *testing.T) {
 func TestANodeThatOnlyADryRunMakesIdleIsNotKept(t *testing.T) {
 	nodes, pods := poolWith(1)
 	pod := onNode("p", "", "1")
-	plugin, s := keeper(t, pod, nodes, pods)
-	if status := filtered(t, plugin, s, pod, info(nodes[5])); !status.IsSuccess() {
+	s := newScene(t, pod, nodes, pods)
+	if status := s.filter(t, info(nodes[5])); !status.IsSuccess() {
 		t.Errorf("a node without its victims: %v, want it not kept", status)
 	}
-	if status := filtered(t, plugin, s, pod, info(nodes[0])); status.IsSuccess() {
+	if status := s.filter(t, info(nodes[0])); status.IsSuccess() {
 		t.Error("the idle node is not kept")
 	}
 }
 
-// TestANodeIsNotKeptForEver lets time pass in which nobody takes the idle node.
-func TestANodeIsNotKeptForEver(t *testing.T) {
+// TestANodeIsNotKeptForever lets time pass in which nobody takes the idle node.
+func TestANodeIsNotKeptForever(t *testing.T) {
 	nodes, pods := poolWith(1)
 	pod := onNode("p", "", "1")
-	plugin, s := keeper(t, pod, nodes, pods)
+	s := newScene(t, pod, nodes, pods)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	plugin.Now = func() time.Time { return now }
+	s.Now = func() time.Time { return now }
 	kept := func() bool {
 		t.Helper()
-		s.keep = keepFrom(s, pod)
-		return !filtered(t, plugin, s, pod, info(nodes[0])).IsSuccess()
+		return !s.filter(t, info(nodes[0])).IsSuccess()
 	}
 	if !kept() {
 		t.Fatal("the idle node is not kept")
@@ -179,12 +215,12 @@ func TestANodeIsNotKeptForEver(t *testing.T) {
 		t.Error("the node is not kept for as long as there is patience")
 	}
 	now = now.Add(time.Second)
-	for range 2 { // it does not begin anew with the next pod
+	for range 2 { // it does not begin again with the next pod
 		if kept() {
 			t.Error("the node is kept for longer")
 		}
 	}
-	plugin.vacancies.stop(nodes[0].Name)
+	s.idle.stop(nodes[0].Name)
 	if !kept() {
 		t.Error("the node is not kept when somebody has used it since")
 	}
@@ -198,60 +234,59 @@ func TestPodsOfTwoKindsLookAtOneClock(t *testing.T) {
 	req := map[corev1.ResourceName]string{"cpu": "1", names.ResourceGPU: "1"}
 	a := st.MakePod().Name("a").UID("a").Req(req).Toleration("team").Obj()
 	b := st.MakePod().Name("b").UID("b").Req(req).Obj()
-	plugin, forA := keeper(t, a, nodes, pods)
-	_, forB := keeper(t, b, nodes, pods)
+	forA, forB := newScene(t, a, nodes, pods), newScene(t, b, nodes, pods)
+	forB.Plugin = forA.Plugin
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := start
-	plugin.Now = func() time.Time { return now }
+	forA.Now = func() time.Time { return now }
 	for ; now.Sub(start) < patience; now = now.Add(patience / 3) {
-		forA.keep, forB.keep = keepFrom(forA, a), keepFrom(forB, b)
-		if filtered(t, plugin, forA, a, info(nodes[1])).IsSuccess() {
+		if forA.filter(t, info(nodes[1])).IsSuccess() {
 			t.Fatalf("the tainted node is given to A after %s", now.Sub(start))
 		}
-		filtered(t, plugin, forB, b, info(nodes[0]))
+		forB.filter(t, info(nodes[0]))
 	}
-	if forA.keep = keepFrom(forA, a); !filtered(t, plugin, forA, a, info(nodes[1])).IsSuccess() {
+	if !forA.filter(t, info(nodes[1])).IsSuccess() {
 		t.Errorf("the tainted node is not given to A after %s", now.Sub(start))
 	}
 }
 
-// TestTheClockOfANodeBeginsAnewWhenItIsUsed has the clocks of two nodes run, and perhaps one of the nodes used.
-func TestTheClockOfANodeBeginsAnewWhenItIsUsed(t *testing.T) {
+// TestTheClockOfANodeBeginsAgainWhenItIsUsed has the clocks of two nodes run, and perhaps one of the nodes used.
+func TestTheClockOfANodeBeginsAgainWhenItIsUsed(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	tests := map[string]struct {
-		use  func(*vacancies)
+		use  func(*idleTimeouts)
 		want sets.Set[string] // that are kept
 	}{
-		"nobody used them": {func(*vacancies) {}, sets.New[string]()},
-		"a pod left it":    {func(v *vacancies) { v.left(onNode("x", "used", "1")) }, sets.New("used")},
-		"a pod left it while the watch was broken": {func(v *vacancies) {
-			v.left(toolscache.DeletedFinalStateUnknown{Obj: onNode("x", "used", "1")})
+		"nobody used them": {func(*idleTimeouts) {}, sets.New[string]()},
+		"a pod left it":    {func(c *idleTimeouts) { c.left(onNode("x", "used", "1")) }, sets.New("used")},
+		"a pod left it while the watch was broken": {func(c *idleTimeouts) {
+			c.left(toolscache.DeletedFinalStateUnknown{Obj: onNode("x", "used", "1")})
 		}, sets.New("used")},
-		"a pod left that used no card": {func(v *vacancies) { v.left(st.MakePod().Node("used").Obj()) }, sets.New[string]()},
-		"a pod left that had no node":  {func(v *vacancies) { v.left(onNode("x", "", "1")) }, sets.New[string]()},
-		"an attempt sees a pod on it":  {func(v *vacancies) { v.sweep(func(node string) bool { return node != "used" }) }, sets.New("used")},
+		"a pod left that used no card": {func(c *idleTimeouts) { c.left(st.MakePod().Node("used").Obj()) }, sets.New[string]()},
+		"a pod left that had no node":  {func(c *idleTimeouts) { c.left(onNode("x", "", "1")) }, sets.New[string]()},
+		"an attempt sees a pod on it":  {func(c *idleTimeouts) { c.sweep(func(node string) bool { return node != "used" }) }, sets.New("used")},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			v := &vacancies{}
-			v.expire(sets.New("idle", "used"), start)
-			tc.use(v)
+			c := &idleTimeouts{}
+			c.expire(sets.New("idle", "used"), start)
+			tc.use(c)
 			idle := sets.New("idle", "used")
-			if v.expire(idle, start.Add(patience)); !idle.Equal(tc.want) {
+			if c.expire(idle, start.Add(patience)); !idle.Equal(tc.want) {
 				t.Errorf("kept: %v, want %v", sets.List(idle), sets.List(tc.want))
 			}
 		})
 	}
 }
 
-// TestClocksAreOnlyOfVacantNodes has an attempt find nodes in use and gone.
-func TestClocksAreOnlyOfVacantNodes(t *testing.T) {
+// TestClocksAreOnlyOfIdleNodes has an attempt find nodes in use and gone.
+func TestClocksAreOnlyOfIdleNodes(t *testing.T) {
 	nodes, pods := poolWith(1)
 	pod := onNode("p", "", "1")
-	plugin, s := keeper(t, pod, nodes, pods)
-	plugin.vacancies.expire(sets.New(nodes[0].Name, nodes[5].Name, "gone"), time.Now())
-	filtered(t, plugin, s, pod, info(nodes[0]))
-	if got := slices.Sorted(maps.Keys(plugin.vacancies.since)); len(got) != 1 || got[0] != nodes[0].Name {
+	s := newScene(t, pod, nodes, pods)
+	s.idle.expire(sets.New(nodes[0].Name, nodes[5].Name, "gone"), time.Now())
+	s.filter(t, info(nodes[0]))
+	if got := slices.Sorted(maps.Keys(s.idle.since)); len(got) != 1 || got[0] != nodes[0].Name {
 		t.Errorf("clocks run for %v, want %s alone", got, nodes[0].Name)
 	}
 }
@@ -260,16 +295,16 @@ func TestClocksAreOnlyOfVacantNodes(t *testing.T) {
 func TestThePluginHearsOfPodsThatLeave(t *testing.T) {
 	client := fake.NewClientset(onNode("x", "used", "1"))
 	factory := informers.NewSharedInformerFactory(client, 0)
-	v := &vacancies{since: map[string]time.Time{"used": time.Now()}}
-	if err := v.follow(factory); err != nil {
+	c := &idleTimeouts{since: map[string]time.Time{"used": time.Now()}}
+	if err := c.follow(factory); err != nil {
 		t.Fatal(err)
 	}
 	factory.Start(t.Context().Done())
 	factory.WaitForCacheSync(t.Context().Done())
 	runs := func() bool {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		return len(v.since) > 0
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.since) > 0
 	}
 	for deadline := time.Now().Add(10 * time.Second); runs() && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		err := client.CoreV1().Pods("").Delete(t.Context(), "x", metav1.DeleteOptions{})
@@ -282,23 +317,18 @@ func TestThePluginHearsOfPodsThatLeave(t *testing.T) {
 	}
 }
 
-// TestAReloadedSettingHoldsAtOnce changes the setting between two attempts under one forecast.
-func TestAReloadedSettingHoldsAtOnce(t *testing.T) {
+// TestNothingIsKeptUnlessPodsAreExpected has strategies that do not ask which pods are expected, and a setting that is 0.
+func TestNothingIsKeptUnlessPodsAreExpected(t *testing.T) {
 	nodes, pods := poolWith(1)
-	pod := onNode("p", "", "1")
-	_, s := keeper(t, pod, nodes, pods)
-	off := *s.policy
-	off.keepWhole = 0
-	if s.policy = &off; keepFrom(s, pod) != nil {
-		t.Error("nodes are kept after the setting was turned off")
+	s := newScene(t, onNode("p", "", "1"), nodes, pods)
+	off := *s.expected
+	off.KeepPerMille = 0
+	for name, expected := range map[string]*cycle.Expectation{"nobody tells": nil, "none is to be kept": &off} {
+		s.expected = expected
+		if status := s.filter(t, info(nodes[0])); !status.IsSuccess() {
+			t.Errorf("%s: %v, want nothing kept", name, status)
+		}
 	}
-}
-
-func filtered(t testing.TB, plugin *Plugin, s *state, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	t.Helper()
-	cycle := framework.NewCycleState()
-	cycle.Write(stateKey, s)
-	return plugin.Filter(t.Context(), cycle, pod, node)
 }
 
 // BenchmarkFilter is what a node costs, where a node of the pool is kept: one that is in use, and the first idle one of an
@@ -306,19 +336,19 @@ func filtered(t testing.TB, plugin *Plugin, s *state, pod *corev1.Pod, node fwk.
 func BenchmarkFilter(b *testing.B) {
 	nodes, pods := poolOf(5000, 1)
 	pod := onNode("p", "", "1")
-	plugin, s := keeper(b, pod, nodes, pods)
+	s := newScene(b, pod, nodes, pods)
 	b.Run("in use", func(b *testing.B) {
-		node, cycle := info(nodes[1], pods[0]), framework.NewCycleState()
-		cycle.Write(stateKey, s)
+		node, cs := info(nodes[1], pods[0]), framework.NewCycleState()
+		cycle.Expect(cs, s.expected)
+		s.PreFilter(b.Context(), cs, pod, nil)
 		for b.Loop() {
-			plugin.Filter(b.Context(), cycle, pod, node)
+			s.Filter(b.Context(), cs, pod, node)
 		}
 	})
 	b.Run("first idle", func(b *testing.B) {
 		node := info(nodes[0])
 		for b.Loop() {
-			s.keep = keepFrom(s, pod)
-			if status := filtered(b, plugin, s, pod, node); status.IsSuccess() {
+			if status := s.filter(b, node); status.IsSuccess() {
 				b.Fatal("the node is not kept")
 			}
 		}

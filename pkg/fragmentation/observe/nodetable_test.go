@@ -1,4 +1,4 @@
-package gpuscore
+package observe
 
 import (
 	"slices"
@@ -8,14 +8,29 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/pkg/fragmentation"
 )
 
-// TestFleetFollowsTheSnapshot changes nodes, and compares what the fleet has followed with what another one
+// sharedNode has two cards of 1000 MiB, to be had whole or shared.
+func sharedNode(name, cpu string) *corev1.Node {
+	return st.MakeNode().Name(name).Label(names.LabelGPUType, "T4").Label(names.LabelNVIDIAMemory, "1000").
+		Capacity(map[corev1.ResourceName]string{"cpu": cpu, "memory": "64Gi", names.ResourceGPU: "2", names.ResourceSharedGPU: "2000"}).Obj()
+}
+
+func info(node *corev1.Node) fwk.NodeInfo {
+	nodeInfo := framework.NewNodeInfo()
+	nodeInfo.SetNode(node)
+	return nodeInfo
+}
+
+// TestNodesFollowTheSnapshot changes nodes, and compares what the table has followed with what another one
 // reads afresh. A pool in which nothing has changed has to be the same one.
-func TestFleetFollowsTheSnapshot(t *testing.T) {
+func TestNodesFollowTheSnapshot(t *testing.T) {
 	ledger := devices.NewLedger()
 	node := func(name, pool, cpu string) fwk.NodeInfo {
 		made := sharedNode(name, cpu)
@@ -26,8 +41,11 @@ func TestFleetFollowsTheSnapshot(t *testing.T) {
 		return info(&corev1.Node{ObjectMeta: sharedNode(name, "1").ObjectMeta})
 	}
 	nodes := []fwk.NodeInfo{node("a0", "a", "8"), node("a1", "a", "8"), node("b0", "b", "8"), plain("p0")}
-	var f fleet
-	f.update(nodes, ledger)
+	var followed nodeTable
+	followed.update(nodes, ledger)
+	same := func(name string, before map[string]*fragmentation.Pool) bool {
+		return before[name] == followed.pools[name]
+	}
 	steps := []struct {
 		why     string
 		change  func()
@@ -40,21 +58,23 @@ func TestFleetFollowsTheSnapshot(t *testing.T) {
 		{"a node comes first, and all others stand elsewhere", func() { nodes = slices.Insert(nodes, 0, node("c0", "c", "8")) }, []string{"c"}},
 		{"a node without cards gets some", func() { nodes[4] = node("p0", "c", "8") }, []string{"c"}},
 		{"and loses them", func() { nodes[4] = plain("p0") }, []string{"c"}},
+		{"all nodes stand elsewhere", func() { slices.Reverse(nodes) }, nil},
+		{"and again as before", func() { slices.Reverse(nodes) }, nil},
 		{"the last nodes leave", func() { nodes = nodes[:2] }, []string{"b"}},
 		{"all leave", func() { nodes = nil }, []string{"a", "c"}},
 	}
 	for _, step := range steps {
-		before := f.pools
+		before := followed.pools
 		step.change()
-		f.update(nodes, ledger)
-		var afresh fleet
+		followed.update(nodes, ledger)
+		var afresh nodeTable
 		afresh.update(nodes, ledger)
-		if diff := cmp.Diff(afresh.pools, f.pools, cmp.AllowUnexported(pool{}), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(afresh.pools, followed.pools, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: pools (-read afresh +followed):\n%s", step.why, diff)
 		}
 		for _, name := range []string{"a", "b", "c"} {
-			if same := before[name] == f.pools[name]; same == slices.Contains(step.changed, name) {
-				t.Errorf("%s: pool %s is the same: %t", step.why, name, same)
+			if same(name, before) == slices.Contains(step.changed, name) {
+				t.Errorf("%s: pool %s is the same: %t", step.why, name, same(name, before))
 			}
 		}
 	}

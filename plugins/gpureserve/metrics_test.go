@@ -1,4 +1,4 @@
-package gpuscore
+package gpureserve
 
 import (
 	"slices"
@@ -7,17 +7,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"g8s.host/gpu-scheduler/pkg/fragmentation"
 )
 
 // TestMetricsOfPoolsThatAreGoneAreDropped has pools come and go, which would otherwise add up.
 func TestMetricsOfPoolsThatAreGoneAreDropped(t *testing.T) {
 	registerMetrics()
-	pools := func(names ...string) *forecast {
-		f := &forecast{pools: map[string]*outlook{}}
+	pools := func(names ...string) *fragmentation.Forecasts {
+		pools := map[string]*fragmentation.Pool{}
 		for _, name := range names {
-			f.pools[name] = &outlook{}
+			pools[name] = &fragmentation.Pool{}
 		}
-		return f
+		return (*fragmentation.Forecasts)(nil).Next(pools, &fragmentation.PodCount{})
 	}
 	first, second := pools("metrics-a", "metrics-b"), pools("metrics-b", "metrics-c")
 	showPools(nil, first)

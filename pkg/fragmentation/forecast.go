@@ -1,0 +1,178 @@
+package fragmentation
+
+import (
+	"iter"
+	"maps"
+	"math"
+	"sync"
+)
+
+// Forecasts are the forecasts for all pools at one moment. They never change: when pods or nodes have, [Forecasts.Next]
+// returns others. nil are those of no pool.
+type Forecasts struct {
+	pools map[string]*Forecast
+	// made is how many of them there have been, one after another.
+	made int64
+}
+
+// Next returns the forecasts after these, with those of them that still hold.
+func (f *Forecasts) Next(nodes map[string]*Pool, pods *PodCount) *Forecasts {
+	next := &Forecasts{pools: make(map[string]*Forecast, len(nodes)), made: 1}
+	if f != nil {
+		next.made = f.made + 1
+	}
+	for name, pool := range nodes {
+		forecast := newForecast(pool, pods.pools[name], next.made)
+		if f != nil && f.pools[name].holds(forecast) {
+			forecast = f.pools[name]
+		}
+		next.pools[name] = forecast
+	}
+	return next
+}
+
+// Of returns the forecast for a pool, nil for one without cards.
+func (f *Forecasts) Of(pool string) *Forecast {
+	forecast := f.pools[pool]
+	if forecast != nil {
+		forecast.once.Do(forecast.make)
+	}
+	return forecast
+}
+
+// Has reports whether there is a forecast for a pool. It makes none.
+func (f *Forecasts) Has(pool string) bool { return f != nil && f.pools[pool] != nil }
+
+// Pools are the names of the pools that there are forecasts for.
+func (f *Forecasts) Pools() iter.Seq[string] {
+	if f == nil {
+		return maps.Keys(map[string]*Forecast(nil))
+	}
+	return maps.Keys(f.pools)
+}
+
+// Generation is of what nodes are worth to pods of a pool, or of none: another one when that may have changed.
+func (f *Forecasts) Generation(pool string) int64 {
+	if forecast := f.pools[pool]; forecast != nil {
+		return forecast.generation
+	}
+	return f.made
+}
+
+// Forecast is which pods are to be expected in a pool, and what that makes of its cards. It is made when it is asked
+// for, since most pools are not between two forecasts.
+type Forecast struct {
+	generation int64
+	// nodes and pods are what it is made from, and rate and changes were those of the pods. pods is nil without any.
+	nodes   *Pool
+	pods    *population
+	rate    float64
+	changes int64
+
+	once sync.Once
+	// models are by the memory of a card, 0 if it is unknown: the same pods leave different rests on others.
+	models   map[int64]*Model
+	pressure map[string]float64 // by type
+	scarcity map[Shape]float64
+	kept     Kept
+}
+
+// NewForecast returns the forecast for one pool alone.
+func NewForecast(pool string, nodes *Pool, pods *PodCount) *Forecast {
+	forecast := newForecast(nodes, pods.pools[pool], 1)
+	forecast.once.Do(forecast.make)
+	return forecast
+}
+
+func newForecast(nodes *Pool, pods *population, generation int64) *Forecast {
+	f := &Forecast{generation: generation, nodes: nodes, pods: pods}
+	if pods != nil {
+		f.rate, f.changes = pods.rate, pods.changes
+	}
+	return f
+}
+
+func (f *Forecast) make() {
+	var pods map[Ask]int64
+	if f.pods != nil {
+		pods = f.pods.pods
+	}
+	f.models = map[int64]*Model{}
+	largest := int64(0) // any size of card will do to count what names a type
+	for size := range f.nodes.sizes {
+		f.models[size] = NewModel(f.nodes.demand(pods, size), f.rate)
+		largest = max(largest, size)
+	}
+	demand := f.nodes.demand(pods, largest)
+	f.pressure = Pressure(demand, f.nodes.capacity)
+	f.scarcity = Scarcity(demand, f.nodes.shapes)
+	f.kept = Keep(demand, f.nodes.shapes, f.rate)
+}
+
+// sameRate is how much the rate at which pods leave a pool may change before its forecast does.
+const sameRate = 0.05
+
+// holds reports whether a forecast is still good where another one would be made, which costs a look at each node of
+// the pool.
+func (f *Forecast) holds(next *Forecast) bool {
+	if f == nil || f.nodes != next.nodes || f.pods != next.pods {
+		return false
+	}
+	if f.pods == nil {
+		return true
+	}
+	return next.changes-f.changes < Few(next.pods.all) && math.Abs(next.rate-f.rate) < sameRate
+}
+
+// Kept tells which nodes of the pool are worth keeping whole.
+func (f *Forecast) Kept() *Kept { return &f.kept }
+
+// Placement values a pod on a node: it sums up the node's cards, one after another, and what the pod takes of each.
+type Placement struct {
+	forecast *Forecast
+	node     Node
+	after    After
+	// model is that of the cards of a size, nil for a size that came a moment ago.
+	model   *Model
+	cardMiB int64
+}
+
+// On begins the placement of a pod on a node of a shape, of whose CPU and memory so much is left.
+func (f *Forecast) On(shape *Shape, milliCPU, memoryMiB int64) Placement {
+	return Placement{
+		forecast: f, cardMiB: -1,
+		node: Node{
+			MilliCPU: milliCPU, MemoryMiB: memoryMiB, Cards: shape.Cards,
+			Pressure: f.pressure[shape.Type], Scarcity: f.scarcity[*shape],
+		},
+	}
+}
+
+// Card adds a card of a size, of which so many thousandths are free and so many of these are taken. It is worth what the
+// demand makes of cards of its size.
+func (p *Placement) Card(cardMiB, free, taken int64) {
+	if cardMiB != p.cardMiB {
+		p.cardMiB, p.model = cardMiB, p.forecast.models[cardMiB]
+	}
+	if free == Whole {
+		p.node.Unused++
+	}
+	if taken > 0 {
+		p.after.Rest += free - taken
+	}
+	if p.model != nil {
+		p.node.Free += p.model.Card(free)
+		p.after.Free += p.model.Card(free - taken)
+	}
+}
+
+// Value is what the node is worth to the pod, which gets cards of a size: 0–100 points in units of [Fraction]. inUse
+// is whether any card of the node is. Cards of a size that came a moment ago are worth nothing yet.
+func (p *Placement) Value(asked *Ask, cardMiB int64) (value int64, inUse bool) {
+	model := p.forecast.models[cardMiB]
+	if model == nil {
+		return 0, false
+	}
+	class := asked.Class(cardMiB)
+	return Value(model.Waste(&p.node, &class, p.after)), p.node.Unused < p.node.Cards
+}

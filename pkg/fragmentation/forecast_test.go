@@ -1,0 +1,162 @@
+package fragmentation
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAForecastHoldsUntilItsPoolChanges(t *testing.T) {
+	there := func() (map[string]*Pool, map[string]*population) {
+		return map[string]*Pool{"a": {cards: 1}, "b": {cards: 1}},
+			map[string]*population{"a": {all: 32, changes: 40, rate: 0.5}, "b": {all: 5000, changes: 6000, rate: 0.5}}
+	}
+	tests := map[string]struct {
+		change func(map[string]*Pool, map[string]*population)
+		want   []string // the pools that are looked at again
+	}{
+		"nothing":                             {func(map[string]*Pool, map[string]*population) {}, nil},
+		"a pod of 32":                         {func(_ map[string]*Pool, pods map[string]*population) { pods["a"].changes++ }, nil},
+		"two of 32":                           {func(_ map[string]*Pool, pods map[string]*population) { pods["a"].changes += 2 }, []string{"a"}},
+		"255 of 5,000":                        {func(_ map[string]*Pool, pods map[string]*population) { pods["b"].changes += 255 }, nil},
+		"256 of 5,000":                        {func(_ map[string]*Pool, pods map[string]*population) { pods["b"].changes += 256 }, []string{"b"}},
+		"pods leave no longer":                {func(_ map[string]*Pool, pods map[string]*population) { pods["b"].rate = 0.4 }, []string{"b"}},
+		"a node":                              {func(nodes map[string]*Pool, _ map[string]*population) { nodes["a"] = &Pool{cards: 1} }, []string{"a"}},
+		"the first pods came":                 {func(_ map[string]*Pool, pods map[string]*population) { pods["a"] = &population{} }, []string{"a"}},
+		"the last pods have left":             {func(_ map[string]*Pool, pods map[string]*population) { delete(pods, "a") }, []string{"a"}},
+		"the last node has left, for another": {func(nodes map[string]*Pool, _ map[string]*population) { delete(nodes, "a"); nodes["c"] = &Pool{} }, []string{"c"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, pods := there()
+			first := (*Forecasts)(nil).Next(nodes, &PodCount{pools: pods})
+			tc.change(nodes, pods)
+			second := first.Next(nodes, &PodCount{pools: pods})
+			for _, pool := range slices.Sorted(maps.Keys(nodes)) {
+				again := second.Generation(pool) == 2
+				if again != slices.Contains(tc.want, pool) || again == (second.pools[pool] == first.pools[pool]) {
+					t.Errorf("pool %s is looked at again: %t", pool, again)
+				}
+			}
+		})
+	}
+}
+
+// TestRatesFollowFromTurns has pods come and leave. Those before the first turn have not come, they were there.
+func TestRatesFollowFromTurns(t *testing.T) {
+	ones, twos, elsewhere := Ask{Pool: "a", Whole: 1}, Ask{Pool: "a", Whole: 2}, Ask{Pool: "b", Shared: 1, ShareMiB: 500}
+	type in struct {
+		Pods map[Ask]int64
+		Rate float64
+	}
+	steps := []struct {
+		why        string
+		came, left []Ask
+		want       map[string]in
+	}{
+		{"those that were there before are not new", []Ask{ones, twos}, nil, map[string]in{"a": {map[Ask]int64{ones: 1, twos: 1}, 0}}},
+		{"nothing changed", nil, nil, map[string]in{"a": {map[Ask]int64{ones: 1, twos: 1}, 0}}},
+		{"two come, one leaves", []Ask{twos, twos}, []Ask{ones}, map[string]in{"a": {map[Ask]int64{twos: 3}, 0.5}}},
+		{"pods without cards are nobody", []Ask{{Pool: "a", MilliCPU: 1}}, []Ask{{Pool: "a", MilliCPU: 1}}, map[string]in{"a": {map[Ask]int64{twos: 3}, 0.5}}},
+		{"one leaves, another comes elsewhere", []Ask{elsewhere}, []Ask{twos},
+			map[string]in{"a": {map[Ask]int64{twos: 2}, 1}, "b": {map[Ask]int64{elsewhere: 1}, 0}}},
+		{"all leave", nil, []Ask{twos, twos, elsewhere}, map[string]in{"a": {map[Ask]int64{}, 1}, "b": {map[Ask]int64{}, 1}}},
+	}
+	var c PodCount
+	for _, step := range steps {
+		for _, asked := range step.came {
+			c.Add(asked)
+		}
+		for _, asked := range step.left {
+			c.Remove(asked)
+		}
+		c.Turn()
+		got, all := map[string]in{}, int64(0)
+		for pool, there := range c.pools {
+			got[pool] = in{there.pods, there.rate}
+			all += there.all
+		}
+		if diff := cmp.Diff(step.want, got); diff != "" || all != c.Len() {
+			t.Errorf("%s: %d pods, of which pools have %d (-want +got):\n%s", step.why, c.Len(), all, diff)
+		}
+	}
+	for range 20 {
+		c.Turn()
+	}
+	if len(c.pools) > 0 {
+		t.Errorf("pools %v are remembered, long after all pods have left", c.pools)
+	}
+}
+
+func TestDemandIsBySizeOfCard(t *testing.T) {
+	asked := map[Ask]int64{
+		{Pool: "a", Shared: 1, ShareMiB: 500, MilliCPU: 1000}: 3, {Pool: "a", Whole: 2, Types: "T4"}: 1,
+	}
+	nodes := &Pool{cards: 2, milliCPU: 1000, memoryMiB: 1}
+	got := map[int64]int64{} // pods by share
+	for class, pods := range nodes.demand(asked, 1000) {
+		got[class.Share] += pods
+	}
+	if diff := cmp.Diff(map[int64]int64{500: 3, 1000: 1}, got); diff != "" {
+		t.Errorf("demand (-want +got):\n%s", diff)
+	}
+	if small := nodes.demand(asked, 400); len(small) != 1 {
+		t.Errorf("demand %v on cards of 400 MiB, want the whole cards alone", small)
+	}
+}
+
+func TestPodsThatNoNodeCouldHoldAreNotExpected(t *testing.T) {
+	nodes := &Pool{cards: 8, milliCPU: 64_000, memoryMiB: 4096}
+	tests := map[string]struct {
+		ask  Ask
+		want bool
+	}{
+		"as much as the largest node has": {Ask{Whole: 8, MilliCPU: 64_000, MemoryMiB: 4096}, true},
+		"a card more":                     {Ask{Whole: 9}, false},
+		"a number of cards that wraps when it is put in thousandths": {Ask{Whole: 1 << 61}, false},
+		"two shares of each card":                                    {Ask{Shared: 16, ShareMiB: 500}, true},
+		"a share more":                                               {Ask{Shared: 17, ShareMiB: 500}, false},
+		"a share of more than a card":                                {Ask{Shared: 1, ShareMiB: 1001}, false},
+		"more CPU":                                                   {Ask{Whole: 1, MilliCPU: 64_001}, false},
+		"more memory":                                                {Ask{Whole: 1, MemoryMiB: 4097}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			tc.ask.Pool = "a"
+			if got := len(nodes.demand(map[Ask]int64{tc.ask: 1}, 1000)) > 0; got != tc.want {
+				t.Errorf("%+v is expected: %t, want %t", tc.ask, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestUnequalCardsAreEachValuedBySize has a node with a small and a large card. Shares are expected of which only the
+// large one holds two.
+func TestUnequalCardsAreEachValuedBySize(t *testing.T) {
+	var pool Pool
+	offer := Offer{Pool: "a", Shape: Shape{Cards: 2}, Cards: 2, Sizes: []int64{600, 1000}}
+	pool.Add(&offer)
+	var pods PodCount
+	for range 10 {
+		pods.Add(Ask{Pool: "a", Shared: 1, ShareMiB: 500})
+	}
+	forecast := NewForecast("a", &pool, &pods)
+	small, large := forecast.models[600], forecast.models[1000]
+	if small == nil || large == nil {
+		t.Fatalf("models %v, want one for each size of card", forecast.models)
+	}
+	if small.Card(500) != 0 || large.Card(500) != Whole/2 {
+		t.Errorf("half a card is worth %v of the small one and %v of the large one, want 0 and 500", small.Card(500), large.Card(500))
+	}
+	on := forecast.On(&offer.Shape, 0, 0)
+	on.Card(600, Whole, 0)
+	on.Card(1000, Whole, Whole/2)
+	if on.node.Free != 2*Whole || on.after.Free != Whole+Whole/2 || on.node.Unused != 2 || on.after.Rest != Whole/2 {
+		t.Errorf("left are %+v and then %+v, want two whole cards and then one and a half", on.node, on.after)
+	}
+	if value, inUse := on.Value(&Ask{Pool: "a", Shared: 1, ShareMiB: 500}, 800); value != 0 || inUse {
+		t.Errorf("cards of a size that came a moment ago are worth %d, in use: %t", value, inUse)
+	}
+}

@@ -1,0 +1,68 @@
+// Package observe reads, for package fragmentation, what pods ask for and what nodes offer, and makes the forecasts of
+// the scheduling attempts of a profile: from the pods that the scheduler's informer knows and the nodes of its snapshot.
+package observe
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/fragmentation"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Devices knows the cards of nodes.
+type Devices interface {
+	// Cards returns a node's cards and what of them is taken, as Reserve will see them, and false where only their
+	// number is known. Neither may be changed.
+	Cards(node fwk.NodeInfo) (*gpu.Allocator, *gpu.Used, bool)
+}
+
+// AskOf reads a pod. An error of its GPUs is told elsewhere; here such a pod asks for none.
+func AskOf(pod *corev1.Pod) fragmentation.Ask {
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	a := fragmentation.Ask{MilliCPU: requests.Cpu().MilliValue(), MemoryMiB: requests.Memory().Value() >> 20}
+	demand, err := gpu.DemandOf(pod)
+	if err != nil || !demand.NeedsCards() {
+		return a
+	}
+	a.Pool, a.Whole, a.Shared, a.ShareMiB = gpu.PodPool(pod), demand.Whole, demand.Shared, demand.ShareMiB
+	if accepted, err := gpu.PodTypes(pod); err == nil {
+		a.Types = strings.Join(slices.Sorted(slices.Values(accepted.Names())), ",")
+	}
+	return a
+}
+
+// ShapeOf is what a node with these cards has when nothing runs on it.
+func ShapeOf(node fwk.NodeInfo, allocator *gpu.Allocator) fragmentation.Shape {
+	all := node.GetAllocatable()
+	return fragmentation.Shape{
+		Cards: int64(allocator.Healthy().Len()), MilliCPU: all.GetMilliCPU(), MemoryMiB: all.GetMemory() >> 20,
+		Type: gpu.TypeOf(node.Node()),
+	}
+}
+
+// LeftOf is the CPU and the memory of a node that no pod has asked for.
+func LeftOf(node fwk.NodeInfo) (milliCPU, memoryMiB int64) {
+	all, asked := node.GetAllocatable(), node.GetRequested()
+	return all.GetMilliCPU() - asked.GetMilliCPU(), (all.GetMemory() - asked.GetMemory()) >> 20
+}
+
+// offerOf reads a node.
+func offerOf(node fwk.NodeInfo, devices Devices) fragmentation.Offer {
+	allocator, _, _ := devices.Cards(node)
+	if allocator.Healthy() == 0 {
+		return fragmentation.Offer{}
+	}
+	cards := allocator.Inventory().Cards
+	o := fragmentation.Offer{Pool: gpu.PoolOf(node.Node()), Shape: ShapeOf(node, allocator), Cards: int64(len(cards))}
+	for i := range cards {
+		if !slices.Contains(o.Sizes, cards[i].MemoryMiB) {
+			o.Sizes = append(o.Sizes, cards[i].MemoryMiB)
+		}
+	}
+	return o
+}

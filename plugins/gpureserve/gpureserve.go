@@ -1,0 +1,121 @@
+// Package gpureserve keeps the last idle nodes of a pool whole, for the pods that take a whole one: it rejects them for
+// smaller pods that would fit there. It runs at PreFilter, after GPUScore, which tells which pods are to be expected and
+// how many nodes to keep (its argument keepWholePerMille), and at Filter, after all others, so that its reason is why a
+// pod waits. Where GPUScore tells nothing, as by other strategies than LeastFragmentation, it keeps nothing. It has no
+// arguments. docs/fragmentation.md has the rule.
+//
+// A pod that it keeps the last idle nodes of eight GPUs from:
+//
+//	spec: {containers: [{resources: {limits: {nvidia.com/gpu: 2}}}]}
+package gpureserve
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/cycle"
+	"g8s.host/gpu-scheduler/pkg/fragmentation"
+	"g8s.host/gpu-scheduler/pkg/fragmentation/observe"
+)
+
+// Name is the plugin's name in the scheduler configuration.
+const Name = "GPUReserve"
+
+const stateKey fwk.StateKey = "PreFilter" + Name
+
+// reasonKept is why Filter rejects a node. It is constant, because the scheduler sums up nodes by equal reasons.
+const reasonKept = "node(s) are kept whole for pods that take a whole node"
+
+var (
+	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
+	_ fwk.FilterPlugin      = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+	_ fwk.SignPlugin        = (*Plugin)(nil)
+)
+
+// Dependencies are what the instances of all profiles share.
+type Dependencies struct {
+	// Devices knows the cards of nodes.
+	Devices observe.Devices
+	// Now is the clock, time.Now if it is nil.
+	Now func() time.Time
+}
+
+// Plugin keeps nodes for one scheduler profile.
+type Plugin struct {
+	Dependencies
+	handle fwk.Handle
+	idle   idleTimeouts
+	// shown are the forecasts whose pools the metrics show.
+	shown atomic.Pointer[fragmentation.Forecasts]
+}
+
+// Factory returns what builds the plugin for each profile.
+func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	return func(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		plugin := &Plugin{Dependencies: deps, handle: handle}
+		if err := plugin.idle.follow(handle.SharedInformerFactory()); err != nil {
+			return nil, err
+		}
+		registerMetrics()
+		return plugin, nil
+	}
+}
+
+// Name returns the plugin's name.
+func (*Plugin) Name() string { return Name }
+
+// PreFilter finds out whether Filter has to keep any node from the pod, and skips the pod if not.
+func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	expected := cycle.Expected(cs)
+	if expected == nil {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	if before := p.shown.Swap(expected.Forecasts); before != expected.Forecasts {
+		showPools(before, expected.Forecasts)
+	}
+	k := keepFrom(expected, pod)
+	if k == nil {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	cs.Write(stateKey, k)
+	return nil, nil
+}
+
+// PreFilterExtensions returns nil: what PreFilter found out does not depend on the pods of a node.
+func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// Filter rejects an idle node that is kept whole. It judges the nodes of the snapshot: one that is idle only in a dry run
+// of preemption is not kept, nor is one that was promised to the pod.
+func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if node.Node() == nil || cardsInUse(node) {
+		return nil
+	}
+	k, err := cycle.Read[*keep](cs, stateKey)
+	if err != nil || pod.Status.NominatedNodeName == node.Node().Name || !p.worthKeeping(k, node) {
+		return nil // without what PreFilter found out, nothing is kept
+	}
+	k.once.Do(func() { k.nodes, k.err = p.nodesToKeep(k, pod) })
+	if k.err != nil {
+		return fwk.AsStatus(k.err)
+	}
+	if !k.nodes.Has(node.Node().Name) {
+		return nil
+	}
+	k.counted.Do(func() { keptPods.WithLabelValues(k.pool).Inc() })
+	return fwk.NewStatus(fwk.Unschedulable, reasonKept)
+}
+
+// SignPod has nothing to tell apart: nodes are only kept from pods whose score follows from which pods are expected, and
+// those GPUScore does not sign.
+func (*Plugin) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	return nil, nil
+}

@@ -1,0 +1,289 @@
+package gpuscore
+
+import (
+	"context"
+	"math/bits"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/fragmentation"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+const (
+	full = fwk.MaxNodeScore
+
+	// compatible is the value of a type that only comes near the one wished for.
+	compatible = 70
+	// unsuited is the value of an interconnect that works, but would serve another pod better.
+	unsuited = 50
+
+	// whole is all of a node's GPUs in basis points, the unit of shares: fine enough that rounding does not
+	// make unequal nodes equal.
+	whole = 10_000
+
+	// noGPUs is what a node without GPUs is worth to a pod that needs none, by the strategy LeastFragmentation: more
+	// than any other node.
+	noGPUs = 2*full*fragmentation.Fraction + 2
+)
+
+// weights say how much each part counts. Their sum is positive.
+type weights struct{ utilization, typeMatch, topology int64 }
+
+// parts are the three values of a node, each 0–100.
+type parts struct {
+	utilization, typeMatch, topology int64
+	// fine is utilization before rounding, in units of fragmentation.Fraction, and inUse decides between nodes that are
+	// equal in the parts. Both are for the strategy LeastFragmentation alone.
+	fine  int64
+	inUse bool
+}
+
+// all is the sum of the weights.
+func (w weights) all() int64 { return w.utilization + w.typeMatch + w.topology }
+
+// total is the weighted mean of the parts, 0–100.
+func (w weights) total(p parts) int64 {
+	return (w.utilization*p.utilization + w.typeMatch*p.typeMatch + w.topology*p.topology) / w.all()
+}
+
+// fine is the weighted sum of the parts, which tells nodes apart that [weights.total] rounds to the same.
+func (w weights) fine(p parts) int64 {
+	return w.utilization*p.fine + (w.typeMatch*p.typeMatch+w.topology*p.topology)*fragmentation.Fraction
+}
+
+// worth is what a node is worth to a pod with GPUs: its score, or, where the strategy is LeastFragmentation, a number
+// that tells nodes apart more finely than 0–100 can.
+func (s *state) worth(p parts) int64 {
+	if s.forecasts == nil {
+		return s.policy.weights.total(p)
+	}
+	return fragmentation.Rank(s.policy.weights.fine(p), p.inUse)
+}
+
+// Score values a node for the pod, 0–100, whatever the other nodes are worth; by the strategy LeastFragmentation more
+// finely, which NormalizeScore puts right.
+func (p *Plugin) Score(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	s, err := p.stateOf(cs, pod)
+	if err != nil {
+		return 0, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
+	}
+	if s.wants.Request.IsZero() {
+		return p.scoreWithoutGPU(s, node), nil
+	}
+	parts := p.partsOf(s, node)
+	s.scores.Add(node.Node().Name, s.worth(parts), s.policy.weights.total(parts), parts.utilization, parts.typeMatch, parts.topology)
+	return s.worth(parts), nil
+}
+
+// ScoreExtensions returns the plugin itself.
+func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
+
+// NormalizeScore leaves scores as they are, since they are absolute: stretching them over the nodes at hand would turn
+// a difference of one point into one of a hundred. Only the strategy LeastFragmentation, whose finer values do not fit
+// in 0–100, decides here: the best node alone has 100, the first by name of equals, and the others at most 99.
+func (p *Plugin) NormalizeScore(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+	s, err := p.stateOf(cs, pod)
+	if err != nil || s.forecasts == nil || len(scores) == 0 {
+		return nil // of the error, Score has told
+	}
+	needsNone, point := s.wants.Request.IsZero(), fragmentation.Rank(s.policy.weights.all()*fragmentation.Fraction, false)
+	if needsNone {
+		point = fragmentation.Rank(fragmentation.Fraction, false)
+	}
+	best := bestOf(scores)
+	for i := range scores {
+		if i == best || needsNone && scores[i].Score == noGPUs { // nodes without GPUs are equal to us
+			scores[i].Score = full
+		} else {
+			scores[i].Score = min(scores[i].Score/point, full-1)
+		}
+	}
+	return nil
+}
+
+// bestOf is the position of the highest score, the first by name of equals.
+func bestOf(scores fwk.NodeScoreList) int {
+	best := 0
+	for i := range scores {
+		if c := scores[i].Score - scores[best].Score; c > 0 || c == 0 && scores[i].Name < scores[best].Name {
+			best = i
+		}
+	}
+	return best
+}
+
+// partsOf values a node for a pod that asks for GPUs.
+func (p *Plugin) partsOf(s *state, node fwk.NodeInfo) parts {
+	value := parts{typeMatch: s.policy.typeMatch(&s.wants.Types, node.Node())}
+	if s.forecasts == nil {
+		value.utilization, value.topology = s.utilization(node), p.topology(&s.wants, node)
+		return value
+	}
+	value.fine, value.inUse = p.leastFragmentation(s, node)
+	value.utilization = value.fine / fragmentation.Fraction
+	if s.wants.Request.Whole > 1 {
+		value.topology = p.topology(&s.wants, node)
+	} else { // the sets of cards that a pod of one would break up are part of what it wastes
+		value.topology = byInterconnect(s.wants.Request.Whole, gpu.InterconnectOf(node.Node()))
+	}
+	return value
+}
+
+// topology values the very cards that the pod would get, where they are known, else the node's interconnect.
+func (p *Plugin) topology(w *wants, node fwk.NodeInfo) int64 {
+	if p.Devices != nil && w.Demand.NeedsCards() {
+		if allocator, used, ok := p.Devices.Cards(node); ok {
+			if value, ok := byCards(allocator, used, &w.Demand); ok {
+				return value
+			}
+		}
+	}
+	return byInterconnect(w.Request.Whole, gpu.InterconnectOf(node.Node()))
+}
+
+// utilization values how a node is filled, by the pod's strategy.
+func (s *state) utilization(node fwk.NodeInfo) int64 {
+	used, asked, capacity := usage(s.wants.Request, node)
+	share := shareAfter(used, asked, capacity)
+	switch {
+	case s.strategy == configv1.SpreadReplicas:
+		bestDomain, bestNode := s.standing(node)
+		return spreadReplicas(bestDomain, bestNode, share)
+	case s.strategy == configv1.FillHoles && s.wants.Request.Whole > 0:
+		return fillHoles(capacity-max(used, 0), asked, share)
+	}
+	return byShare(s.strategy, s.policy.target, share)
+}
+
+// standing says how a node stands among those that the pod's job may have a replica on. A pod of no job stands
+// equally well everywhere. Without PreScore only the node itself is known.
+func (s *state) standing(node fwk.NodeInfo) (bestDomain, bestNode bool) {
+	switch {
+	case s.job.name == "":
+		return true, true
+	case s.replicas == nil:
+		none := s.job.replicasOn(node) == 0
+		return none, none
+	}
+	return s.replicas.standing(node.Node())
+}
+
+// typeMatch values a node's type. The pod's ordered list decides, else its wishes. Without either, a node that
+// passed the filters is all the pod asked for.
+func (p *policy) typeMatch(types *gpu.Types, node *corev1.Node) int64 {
+	switch {
+	case len(types.Accepted) > 0:
+		return typeByRank(types.Accepted, gpu.TypeOf(node))
+	case len(types.Preferred) > 0:
+		return p.bestWish(types.Preferred, node)
+	}
+	return full
+}
+
+// bestWish values the type label that comes nearest: a wish names the label it means, as a selector does.
+func (p *policy) bestWish(wished []string, node *corev1.Node) int64 {
+	var best int64
+	for _, label := range names.GPUTypeLabels {
+		if gpuType := node.Labels[label]; gpuType != "" {
+			best = max(best, typeByWish(wished, p.compatible, gpuType))
+		}
+	}
+	return best
+}
+
+// usage counts what the pod asks for in the unit it asks for: whole GPUs, else slots on shared ones, else
+// MIG slices of all profiles.
+func usage(request gpu.Request, node fwk.NodeInfo) (used, asked, capacity int64) {
+	allocatable, requested := node.GetAllocatable().GetScalarResources(), node.GetRequested().GetScalarResources()
+	switch {
+	case request.Whole > 0:
+		return requested[names.ResourceGPU], request.Whole, allocatable[names.ResourceGPU]
+	case request.Shared > 0:
+		return requested[names.ResourceSharedGPU], request.Shared, allocatable[names.ResourceSharedGPU]
+	}
+	return migSlices(requested), request.MIG, migSlices(allocatable)
+}
+
+// migSlices sums the slices of every MIG profile.
+func migSlices(resources map[corev1.ResourceName]int64) int64 {
+	var sum int64
+	for name, count := range resources {
+		if strings.HasPrefix(string(name), names.ResourceMIGPrefix) {
+			sum += count
+		}
+	}
+	return sum
+}
+
+// scoreWithoutGPU keeps pods that need no GPU off the nodes that have some, where their CPU and memory would be missing
+// beside a free GPU. Where the strategy tells how much they would be missed, it decides among those nodes.
+func (p *Plugin) scoreWithoutGPU(s *state, node fwk.NodeInfo) int64 {
+	switch gpus := hasGPUs(node); {
+	case s.forecasts == nil && gpus:
+		return 0
+	case s.forecasts == nil:
+		return full
+	case !gpus:
+		return noGPUs
+	}
+	return fragmentation.Rank(p.leastFragmentation(s, node))
+}
+
+// hasGPUs reports whether a node is one for GPUs. One whose device plugin is down for a moment still has its type label.
+func hasGPUs(node fwk.NodeInfo) bool {
+	allocatable := node.GetAllocatable().GetScalarResources()
+	return allocatable[names.ResourceGPU] > 0 || allocatable[names.ResourceSharedGPU] > 0 ||
+		migSlices(allocatable) > 0 || gpu.TypeOf(node.Node()) != ""
+}
+
+// shareAfter is the share of a node's GPUs that is busy once the pod is there, in basis points. Counts that
+// contradict each other, such as more used than there are, give a full or an empty node.
+func shareAfter(used, asked, capacity int64) int64 {
+	if capacity <= 0 {
+		return whole
+	}
+	used = min(max(used, 0), capacity)
+	busy := used + min(max(asked, 0), capacity-used)
+	high, low := bits.Mul64(uint64(busy), whole)
+	share, _ := bits.Div64(high, low, uint64(capacity))
+	return int64(share)
+}
+
+// typeByRank values the i-th of n types that a pod accepts, in its order: full for the first, then
+// evenly less. A type that is not in the list is worth nothing.
+func typeByRank(accepted []string, gpuType string) int64 {
+	i := slices.Index(accepted, gpuType)
+	if i < 0 {
+		return 0
+	}
+	return full - full*int64(i)/int64(len(accepted))
+}
+
+// typeByWish values a type for a pod that only wishes for some: full for its first wish, less for later
+// ones but always more than for a type that merely is compatible with one.
+func typeByWish(wished []string, compatibleTypes map[string][]string, gpuType string) int64 {
+	if i := slices.Index(wished, gpuType); i >= 0 {
+		return full - (full-compatible)*int64(i)/int64(len(wished))
+	}
+	for _, wish := range wished {
+		if slices.Contains(compatibleTypes[wish], gpuType) {
+			return compatible
+		}
+	}
+	return 0
+}
+
+// byInterconnect values an interconnect for a number of whole GPUs: pods of several prefer NVLink, and pods of
+// one leave it to them.
+func byInterconnect(gpus int64, interconnect string) int64 {
+	if (gpus > 1) == (interconnect == names.InterconnectNVLink) {
+		return full
+	}
+	return unsuited
+}
