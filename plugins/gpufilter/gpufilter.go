@@ -17,13 +17,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
-	"g8s.host/gpu-scheduler/pkg/cycle"
-	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 	"g8s.host/gpu-scheduler/pkg/devices"
 )
 
@@ -43,7 +40,7 @@ var (
 type Plugin struct {
 	rules       rules
 	nodes       nodeIndex
-	cells       cells
+	cache       candidateCache
 	nominations *nominations
 	ledger      *devices.Ledger
 }
@@ -90,88 +87,12 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, ledg
 	}
 	registerMetrics()
 	return &Plugin{
-		rules: rules{served: args.GPUTypes}, nodes: nodes, cells: cells{index: nodes}, nominations: nominations, ledger: ledger,
+		rules: rules{served: args.GPUTypes}, nodes: nodes, cache: candidateCache{index: nodes}, nominations: nominations, ledger: ledger,
 	}, nil
 }
 
 // Name returns the plugin's name.
 func (*Plugin) Name() string { return Name }
-
-// PreFilter reads the pod once and returns the nodes of its pool and type. It skips pods that neither ask
-// for GPUs nor name a pool or type, and refuses a pod whose request cannot be read.
-func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	demand, err := demandOf(pod)
-	if err != nil {
-		podRejections.WithLabelValues(labelMalformed).Inc()
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
-	}
-	if demand.isEmpty() {
-		return nil, fwk.NewStatus(fwk.Skip)
-	}
-	cs.Write(stateKey, &state{demand: demand})
-	types := p.rules.typesFor(demand)
-	cell, err := p.cells.of(demand.Pool, types)
-	if err != nil {
-		return nil, fwk.AsStatus(err)
-	}
-	candidateNodes.Observe(float64(cell.Names.Len()))
-	if cell.Names.Len() == 0 {
-		podRejections.WithLabelValues(labelNoCandidates).Inc()
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.nodes.explainNone(demand.Pool, types))
-	}
-	if first, err := p.first(cs, &demand, cell, nodes); err != nil {
-		return nil, fwk.AsStatus(err)
-	} else if len(first) > 0 {
-		return &fwk.PreFilterResult{NodeNames: first}, nil
-	}
-	if cell.Names.Len() >= len(nodes) {
-		return nil, nil // all nodes: spare the scheduler the lookups by name
-	}
-	return &fwk.PreFilterResult{NodeNames: cell.Names}, nil // the scheduler does not change it
-}
-
-// first returns the nodes of the cell to look at first, where the scheduler looks at the others if need be; none to
-// look at all of them. Pods without cards are not ranked: their slices are counted by Kubernetes alone.
-func (p *Plugin) first(cs fwk.CycleState, d *demand, cell *shortlist.Cell, nodes []fwk.NodeInfo) (sets.Set[string], error) {
-	if !d.Cards.NeedsCards() {
-		return nil, nil
-	}
-	return shortlist.Open(cs).Take(shortlist.Question{Cell: cell, Nodes: nodes,
-		// Pods that are nominated to a node are not counted here; Filter counts them.
-		Fits: func(node fwk.NodeInfo) bool { return p.judge(d, node) == fits },
-	})
-}
-
-// PreFilterExtensions returns nil: Filter reads usage from the NodeInfo it is given, so nothing that
-// PreFilter computed changes when pods come and go.
-func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
-
-// Filter rejects a node that is not of the pod's pool and type, or has not the cards for it.
-func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	s, err := stateOf(cs, pod)
-	if err != nil {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
-	}
-	verdict := p.judge(&s.demand, node)
-	if verdict == fits {
-		return nil
-	}
-	nodeRejections[verdict].Inc()
-	return verdict.status()
-}
-
-// stateOf returns what PreFilter read from the pod. The classic configuration enables the plugin at filter
-// alone; then there is no such state, and the pod is read anew for each node.
-func stateOf(cs fwk.CycleState, pod *corev1.Pod) (*state, error) {
-	if s, err := cycle.Read[*state](cs, stateKey); err == nil {
-		return s, nil
-	}
-	demand, err := demandOf(pod)
-	if err != nil {
-		return nil, err
-	}
-	return &state{demand: demand}, nil
-}
 
 // SignPod tells which pods the plugin treats alike: those with the same demand, container by container. Whether there
 // are cards is a function of the demand and the node, so such pods have the same candidates. Which cards they get

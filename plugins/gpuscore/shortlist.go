@@ -20,11 +20,11 @@ import (
 // nodes that other plugins reject, such as those that are cordoned or have no CPU left.
 const listed = 16
 
-// kind tells apart the pods that a node of a cell is not worth the same to. A score must not depend on anything else
+// kind tells apart the pods that a candidate is not worth the same to. A score must not depend on anything else
 // but the node itself, or the ranking that is remembered is wrong.
 type kind struct {
-	cell   *shortlist.Cell
-	policy *policy
+	candidates *shortlist.Candidates
+	policy     *policy
 	// wants is a digest of what the pod says, which has names and may be long.
 	wants [sha256.Size]byte
 	// ask is that of the state, and generation that of the forecast for the pod's pool, 0 without one.
@@ -32,10 +32,10 @@ type kind struct {
 	generation int64
 }
 
-// Ends implements shortlist.Kind: policies, forecasts for a pool and the cells of a pool and type follow one another. Pods
+// Ends implements shortlist.Kind: policies, forecasts for a pool and the candidates of a pool and type follow one another. Pods
 // that need no forecast come beside those that do.
 func (k kind) Ends(other kind) bool {
-	return k.policy != other.policy || k.cell.Replaces(other.cell) ||
+	return k.policy != other.policy || k.candidates.Replaces(other.candidates) ||
 		k.generation > 0 && other.generation > 0 && k.ask.Pool == other.ask.Pool && k.generation != other.generation
 }
 
@@ -74,7 +74,7 @@ func (p *Plugin) rank(cs fwk.CycleState, s *state, q shortlist.Question) (sets.S
 		return nil, fmt.Errorf("writing what the pod wants: %w", err)
 	}
 	lister := p.handle.SnapshotSharedLister().NodeInfos()
-	of := kind{cell: q.Cell, policy: s.policy, wants: sha256.Sum256(wants), ask: s.ask}
+	of := kind{candidates: q.Candidates, policy: s.policy, wants: sha256.Sum256(wants), ask: s.ask}
 	if s.forecasts != nil {
 		of.generation = s.forecasts.Generation(s.ask.Pool)
 	}

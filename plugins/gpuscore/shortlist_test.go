@@ -10,7 +10,7 @@ import (
 // TestAKindEndsThoseOfThePast: what is remembered of a kind is dropped once no pod can be of that kind any more.
 func TestAKindEndsThoseOfThePast(t *testing.T) {
 	now := kind{
-		cell: &shortlist.Cell{Key: "pool a"}, policy: &policy{generation: 1}, wants: [32]byte{1},
+		candidates: &shortlist.Candidates{Key: "pool a"}, policy: &policy{generation: 1}, wants: [32]byte{1},
 		ask: fragmentation.Ask{Pool: "a", Whole: 1}, generation: 5,
 	}
 	tests := map[string]struct {
@@ -18,9 +18,9 @@ func TestAKindEndsThoseOfThePast(t *testing.T) {
 		want   bool
 	}{
 		"pods that want something else come beside these":  {change: func(k *kind) { k.wants = [32]byte{2} }},
-		"pods of another pool come beside these":           {change: func(k *kind) { k.cell = &shortlist.Cell{Key: "pool b"} }},
+		"pods of another pool come beside these":           {change: func(k *kind) { k.candidates = &shortlist.Candidates{Key: "pool b"} }},
 		"pods that need no forecast come beside these":     {change: func(k *kind) { k.ask, k.generation = fragmentation.Ask{}, 0 }},
-		"the nodes of a pool were others":                  {change: func(k *kind) { k.cell = &shortlist.Cell{Key: "pool a"} }, want: true},
+		"the nodes of a pool were others":                  {change: func(k *kind) { k.candidates = &shortlist.Candidates{Key: "pool a"} }, want: true},
 		"another policy was in effect":                     {change: func(k *kind) { k.policy = &policy{} }, want: true},
 		"other pods were expected when the kind was asked": {change: func(k *kind) { k.generation = 4 }, want: true},
 		"and in another pool, where that may hold still":   {change: func(k *kind) { k.ask.Pool, k.generation = "b", 4 }},

@@ -21,7 +21,7 @@ const (
 	maxNodes = 1 << 19
 )
 
-// Kind tells apart pods that a node of a cell is not worth the same to, and knows which kinds come no more.
+// Kind tells apart pods that a candidate is not worth the same to, and knows which kinds come no more.
 type Kind[K any] interface {
 	comparable
 	// Ends reports whether no more pods of another kind will come, now that there is one of this.
@@ -43,7 +43,7 @@ type Lister interface {
 	Get(name string) (fwk.NodeInfo, error)
 }
 
-// Of returns what is remembered for pods of a kind. A kind should name its cell, and what else changes a value.
+// Of returns what is remembered for pods of a kind. A kind should name its candidates, and what else changes a value.
 func (k *Rankings[K]) Of(kind K, q Question, lister Lister) *Ranking {
 	k.asked++
 	if k.known == nil || !cycle.SameNodes(k.all, q.Nodes) {
@@ -80,7 +80,7 @@ func (k *Rankings[K]) forget(kind K) {
 	delete(k.known, kind)
 }
 
-// Ranking is what the nodes of a cell were worth to pods of one kind when they were last looked at. Looking again costs
+// Ranking is what candidates were worth to pods of one kind when they were last looked at. Looking again costs
 // a comparison a node, and a judgement of those that changed: a scheduling cycle changes one.
 type Ranking struct {
 	nodes       []fwk.NodeInfo // in order of name
@@ -90,8 +90,8 @@ type Ranking struct {
 }
 
 func newRanking(q Question, lister Lister) *Ranking {
-	r := &Ranking{nodes: make([]fwk.NodeInfo, 0, q.Cell.Names.Len())}
-	for _, name := range slices.Sorted(maps.Keys(q.Cell.Names)) {
+	r := &Ranking{nodes: make([]fwk.NodeInfo, 0, q.Candidates.Names.Len())}
+	for _, name := range slices.Sorted(maps.Keys(q.Candidates.Names)) {
 		// A node that is in the informer may not be in the snapshot yet.
 		if node, err := lister.Get(name); err == nil {
 			r.nodes = append(r.nodes, node)

@@ -23,19 +23,19 @@ import (
 
 const key fwk.StateKey = "Shortlist"
 
-// Cell is the nodes of a pool and a type. It never changes: when the nodes do, there is another one.
-type Cell struct {
-	// Key is the pool and the types: of the cells of one key, the last one holds.
+// Candidates are the nodes of a pool and a type. They never change: when the nodes do, there are others.
+type Candidates struct {
+	// Key is the pool and the types: of those of one key, the last hold.
 	Key   string
 	Names sets.Set[string]
 }
 
-// Replaces reports whether a cell holds in place of an earlier one.
-func (c *Cell) Replaces(earlier *Cell) bool { return c != earlier && c.Key == earlier.Key }
+// Replaces reports whether candidates hold in place of earlier ones.
+func (c *Candidates) Replaces(earlier *Candidates) bool { return c != earlier && c.Key == earlier.Key }
 
-// Question is which nodes of a cell to try first.
+// Question is which of the candidates to try first.
 type Question struct {
-	Cell *Cell
+	Candidates *Candidates
 	// Nodes are all nodes of the snapshot.
 	Nodes []fwk.NodeInfo
 	// Fits reports whether a node has what the pod asks of its GPUs.

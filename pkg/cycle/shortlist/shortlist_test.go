@@ -43,7 +43,7 @@ type kind struct {
 func (k kind) Ends(other kind) bool { return k.age > other.age }
 
 func (s snapshot) question(names ...string) Question {
-	return Question{Cell: &Cell{Names: sets.New(names...)}, Nodes: s}
+	return Question{Candidates: &Candidates{Names: sets.New(names...)}, Nodes: s}
 }
 
 func namesOf(nodes []fwk.NodeInfo) []string {

@@ -1,6 +1,7 @@
 package gpufilter
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -8,8 +9,36 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
+
+// Filter rejects a node that is not of the pod's pool and type, or has not the cards for it.
+func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	s, err := stateOf(cs, pod)
+	if err != nil {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
+	}
+	verdict := p.judge(&s.demand, node)
+	if verdict == fits {
+		return nil
+	}
+	nodeRejections[verdict].Inc()
+	return verdict.status()
+}
+
+// stateOf returns what PreFilter read from the pod. The classic configuration enables the plugin at filter
+// alone; then there is no such state, and the pod is read anew for each node.
+func stateOf(cs fwk.CycleState, pod *corev1.Pod) (*state, error) {
+	if s, err := cycle.Read[*state](cs, stateKey); err == nil {
+		return s, nil
+	}
+	demand, err := demandOf(pod)
+	if err != nil {
+		return nil, err
+	}
+	return &state{demand: demand}, nil
+}
 
 // demand is all that a pod says about where its GPUs must come from.
 type demand struct {

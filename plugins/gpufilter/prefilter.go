@@ -1,0 +1,60 @@
+package gpufilter
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
+)
+
+// PreFilter reads the pod once and returns the nodes of its pool and type. It skips pods that neither ask
+// for GPUs nor name a pool or type, and refuses a pod whose request cannot be read.
+func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	demand, err := demandOf(pod)
+	if err != nil {
+		podRejections.WithLabelValues(labelMalformed).Inc()
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
+	}
+	if demand.isEmpty() {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	cs.Write(stateKey, &state{demand: demand})
+	types := p.rules.typesFor(demand)
+	candidates, err := p.cache.of(demand.Pool, types)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	candidateNodes.Observe(float64(candidates.Names.Len()))
+	if candidates.Names.Len() == 0 {
+		podRejections.WithLabelValues(labelNoCandidates).Inc()
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.nodes.explainNone(demand.Pool, types))
+	}
+	if first, err := p.first(cs, &demand, candidates, nodes); err != nil {
+		return nil, fwk.AsStatus(err)
+	} else if len(first) > 0 {
+		return &fwk.PreFilterResult{NodeNames: first}, nil
+	}
+	if candidates.Names.Len() >= len(nodes) {
+		return nil, nil // all nodes: spare the scheduler the lookups by name
+	}
+	return &fwk.PreFilterResult{NodeNames: candidates.Names}, nil // the scheduler does not change it
+}
+
+// first returns the candidates to look at first, where the scheduler looks at the others if need be; none to
+// look at all of them. Pods without cards are not ranked: their slices are counted by Kubernetes alone.
+func (p *Plugin) first(cs fwk.CycleState, d *demand, candidates *shortlist.Candidates, nodes []fwk.NodeInfo) (sets.Set[string], error) {
+	if !d.Cards.NeedsCards() {
+		return nil, nil
+	}
+	return shortlist.Open(cs).Take(shortlist.Question{Candidates: candidates, Nodes: nodes,
+		// Pods that are nominated to a node are not counted here; Filter counts them.
+		Fits: func(node fwk.NodeInfo) bool { return p.judge(d, node) == fits },
+	})
+}
+
+// PreFilterExtensions returns nil: Filter reads usage from the NodeInfo it is given, so nothing that
+// PreFilter computed changes when pods come and go.
+func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
