@@ -8,14 +8,14 @@ const (
 	manyPods = 64
 )
 
-// Pace tells when a model is to be made anew: after a sixteenth more pods than before, so that the first pods of an
-// empty cluster teach quickly, and after 256. Where more pods than that are there from the beginning, as after a restart,
-// those that come change as little as late ones do, and it waits for a sixteenth of them; in a large cluster, for a
-// sixty-fourth if that is more than 256. At how many
-// pods that is does not depend on when it is asked, so that two who count the same pods make their models at the same
-// ones. The zero value is due at once.
+// Pace tells when a model is to be made again. It may be due at certain numbers of pods, the points: each a sixteenth
+// after the last, so that the first pods of an empty cluster teach quickly, and at most 256. Where more pods than that are
+// there from the beginning, as after a restart, those that come change as little as late ones do: then it is due where a
+// stride ends, a sixteenth of the pods that are known; in a large cluster, a sixty-fourth if that is more than 256. Neither
+// depends on when it is asked, so that two who count the same pods make their models at the same ones. The zero value
+// is due at once.
 type Pace struct {
-	// seen is the last number, next the one at which a model may be due, made that for which it was due.
+	// seen is the last number, next the next point, made the point at which a model was last due.
 	seen, next, made int64
 }
 
@@ -26,7 +26,7 @@ func (p *Pace) Due(known int64) bool {
 }
 
 // DueAt reports whether a model is due before the pod of some number, from 1, is placed, where pods are counted
-// elsewhere, and as many are known. A number less than the last one is of another count, which begins anew.
+// elsewhere, and as many are known. A number less than the last one is of another count, which begins again.
 func (p *Pace) DueAt(number, known int64) bool {
 	if number < p.seen {
 		*p = Pace{}
@@ -35,17 +35,20 @@ func (p *Pace) DueAt(number, known int64) bool {
 	if number < p.next {
 		return false
 	}
-	first, point := p.next == 0, int64(0)
-	for p.next = max(p.next, 1); p.next <= number; {
-		point = p.next
-		p.next += min(max(minPace, p.next/minPace), maxPace)
+	first, last := p.next == 0, max(p.next, 1)
+	for pointAfter(last) <= number {
+		last = pointAfter(last)
 	}
-	if stride := strideOf(known); !first && point/stride == p.made/stride {
+	p.next = pointAfter(last)
+	if stride := strideOf(known); !first && last/stride == p.made/stride {
 		return false
 	}
-	p.made = point
+	p.made = last
 	return true
 }
+
+// pointAfter is the next number after one at which a model may be due.
+func pointAfter(point int64) int64 { return point + min(max(minPace, point/minPace), maxPace) }
 
 // strideOf is how many pods lie between two models where so many are known: a sixteenth, as a power of two, so that a
 // few pods more or less seldom change it.
@@ -57,7 +60,7 @@ func strideOf(known int64) int64 {
 	return stride
 }
 
-// Few is how many of so many pods have to come or leave before it is worth while to make their model anew: a sixteenth, at
+// Few is how many of so many pods have to come or leave before it is worth while to make their model again: a sixteenth, at
 // most 256, at least one.
 func Few(pods int64) int64 { return max(1, min(pods/minPace, maxPace)) }
 

@@ -64,16 +64,19 @@ func (m *Model) Waste(node *Node, class *Class, after After) float64 {
 	return waste/(1+regained*m.turnover) + m.structure(node, class, after.Rest)
 }
 
-// structure is what a pod of a class costs by the cards that it takes, whatever the expected shares make of them.
+// structure is what a pod of a class costs by the cards that it takes, whatever the expected shares make of them: cards of
+// a type that others insist on, cards that lay together, what is left of a shared one, and a node for a large pod.
 func (m *Model) structure(node *Node, class *Class, rest int64) float64 {
 	cost := 0.0
 	if class.Cards > 0 {
-		cost += node.Pressure * float64(class.Cards) * float64(class.Share)
-		cost += gatherCost * min(float64(node.Unused)/float64(m.largest), 1)
-		cost += looseCost * float64(rest) / Whole
+		insisted := node.Pressure * float64(class.Cards) * float64(class.Share)
+		scattered := gatherCost * min(float64(node.Unused)/float64(m.largest), 1)
+		loose := looseCost * float64(rest) / Whole
+		cost = insisted + scattered + loose
 	}
-	if node.Cards >= m.largest && class.Cards < m.largest {
-		cost += m.wake(node) * math.Pow(vacated*m.turnover, float64(node.Cards-node.Unused))
+	if node.Cards >= m.largest && class.Cards < m.largest { // one of the largest pods might have had the node
+		busy := float64(node.Cards - node.Unused)
+		cost += m.wake(node) * math.Pow(vacated*m.turnover, busy) // 1 for an idle node, also where no pod leaves
 	}
 	return cost
 }

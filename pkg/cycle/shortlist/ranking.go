@@ -3,6 +3,7 @@ package shortlist
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 
 	fwk "k8s.io/kube-scheduler/framework"
@@ -127,25 +128,23 @@ func (r *Ranking) Fit() int {
 // First returns the nodes to try first, in no order: all those of the highest value, and those of lower ones as long
 // as that makes no more than size nodes. Equals stay together, since other plugins decide among them.
 func (r *Ranking) First(size int) []fwk.NodeInfo {
-	least, count := r.highest(nil)
-	if count == 0 {
-		return nil
-	}
+	least, count := int64(math.MaxInt64), 0
 	for {
-		next, more := r.highest(&least)
-		if more == 0 || count+more > size {
+		next, more := r.highestBelow(least)
+		if more == 0 || count > 0 && count+more > size {
 			return r.atLeast(least, count)
 		}
 		least, count = next, count+more
 	}
 }
 
-// highest returns the highest value, below a bound if there is one, and how many nodes have it.
-func (r *Ranking) highest(below *int64) (value int64, count int) {
+// highestBelow returns the highest value below a bound, and how many nodes have it: none, where there is no such value.
+func (r *Ranking) highestBelow(bound int64) (value int64, count int) {
+	value = Unfit
 	for _, v := range r.values {
 		switch {
-		case v == Unfit || below != nil && v >= *below:
-		case count == 0 || v > value:
+		case v >= bound || v == Unfit:
+		case v > value:
 			value, count = v, 1
 		case v == value:
 			count++
@@ -154,6 +153,7 @@ func (r *Ranking) highest(below *int64) (value int64, count int) {
 	return value, count
 }
 
+// atLeast returns the nodes of a value and of higher ones, which are so many.
 func (r *Ranking) atLeast(value int64, count int) []fwk.NodeInfo {
 	nodes := make([]fwk.NodeInfo, 0, count)
 	for i, v := range r.values {
@@ -166,19 +166,16 @@ func (r *Ranking) atLeast(value int64, count int) []fwk.NodeInfo {
 
 // Best returns the nodes of the highest values, at most count of them, the best first and equal ones by name.
 func (r *Ranking) Best(count int) []fwk.NodeInfo {
-	best := make([]int, 0, count+1)
+	var best []int // positions
 	for i, value := range r.values {
-		if value == Unfit || len(best) == count && value <= r.values[best[count-1]] {
-			continue
+		at := len(best)
+		for at > 0 && value > r.values[best[at-1]] { // equals that were found before come first by name
+			at--
 		}
-		at, _ := slices.BinarySearchFunc(best, value, func(other int, value int64) int {
-			if value > r.values[other] {
-				return 1
-			}
-			return -1 // equals that were found before come first by name
-		})
-		best = slices.Insert(best, at, i)
-		best = best[:min(len(best), count)]
+		if value != Unfit && at < count {
+			best = slices.Insert(best, at, i)
+			best = best[:min(len(best), count)]
+		}
 	}
 	nodes := make([]fwk.NodeInfo, len(best))
 	for i := range best {
