@@ -46,7 +46,7 @@ demo-down: ## Stop the cluster of `make demo`
 	@if [ -x bin/gpu-sandbox ]; then bin/gpu-sandbox down; fi
 
 bench: tools build ## Measure speed against the stock scheduler into docs/benchmarks/speed.md, hours; BENCH="--rounds 1" for less
-	go run ./test/perf/speed --out docs/benchmarks/speed.md --data docs/benchmarks/speed.json $(BENCH)
+	go run ./test/bench/load/speed --out docs/benchmarks/speed.md --data docs/benchmarks/speed.json $(BENCH)
 
 bench-plugins: ## Run the benchmarks of the plugins and of their pure parts
 	go test -run '^$$' -bench . -benchmem ./pkg/gpu/... ./plugins/...

@@ -1,6 +1,6 @@
 // Module harness runs Kubernetes' own scheduler_perf with our plugins. It is a module of its own so that the API server,
 // which that runs in the same process, does not reach the modules of what we ship.
-module g8s.host/gpu-scheduler/test/perf/harness
+module g8s.host/gpu-scheduler/test/bench/load/harness
 
 go 1.26.0
 
@@ -151,7 +151,7 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.2-0.20260122202528-d9cc6641c482 // indirect
 )
 
-replace g8s.host/gpu-scheduler => ../../..
+replace g8s.host/gpu-scheduler => ../../../..
 
 replace (
 	k8s.io/api => k8s.io/api v0.35.4

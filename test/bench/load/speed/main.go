@@ -1,7 +1,7 @@
 // Command speed measures our scheduler against the stock kube-scheduler and writes what it finds as Markdown. It is what
 // `make bench` runs. Both schedulers are measured in turns, on the same machine, nodes and pods; figures are medians.
 //
-//	go run ./test/perf/speed --rounds 1 --nodes 1000 --open-loop 30s --harness=false
+//	go run ./test/bench/load/speed --rounds 1 --nodes 1000 --open-loop 30s --harness=false
 package main
 
 import (

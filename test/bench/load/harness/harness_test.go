@@ -1,8 +1,8 @@
 // Package harness runs Kubernetes' own scheduler_perf with our plugins, or with none of them:
 //
-//	cd test/perf/harness
-//	PATH=$PWD/../../../bin/tools:$PATH go test -run '^$' -bench PerfScheduling -benchtime 1x -scheduler-config \
-//		../../../manifests/scheduler/scheduler-config.yaml -data-items-dir /tmp/out
+//	cd test/bench/load/harness
+//	PATH=$PWD/../../../../bin/tools:$PATH go test -run '^$' -bench PerfScheduling -benchtime 1x -scheduler-config \
+//		../../../../manifests/scheduler/scheduler-config.yaml -data-items-dir /tmp/out
 //
 // scheduler_perf runs the API server and the scheduler in one process, and builds the scheduler itself: what
 // cmd/gpu-scheduler adds to one (plugins.Wrap) is not in its figures, the plugins are. `make bench` runs it for both

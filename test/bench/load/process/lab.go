@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
-	"g8s.host/gpu-scheduler/test/perf"
+	"g8s.host/gpu-scheduler/test/bench/load"
 )
 
 const (
@@ -35,11 +35,11 @@ type Lab struct {
 	sandbox *sandbox.Sandbox
 	config  *rest.Config
 	client  kubernetes.Interface
-	fleet   perf.Fleet
+	fleet   load.Fleet
 }
 
 // NewLab starts a control plane and registers the nodes. Progress gets a line for each step.
-func NewLab(ctx context.Context, fleet perf.Fleet, progress io.Writer) (*Lab, error) {
+func NewLab(ctx context.Context, fleet load.Fleet, progress io.Writer) (*Lab, error) {
 	s, err := sandbox.Start(ctx, sandbox.Options{Progress: progress})
 	if err != nil {
 		return nil, err

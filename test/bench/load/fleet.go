@@ -1,7 +1,7 @@
-// Package perf describes the load under which our scheduler is measured against the stock kube-scheduler: nodes in
+// Package load describes the load under which our scheduler is measured against the stock kube-scheduler: nodes in
 // pools of several GPU types, and pods that each name one pool and one type. Both schedulers get the same objects.
 //
-//   - cycle/ measures the scheduling cycle alone, in memory: go test -bench . ./test/perf/cycle
+//   - cycle/ takes pods through the scheduling cycle alone, in memory: go test -bench . ./test/bench/load/cycle
 //   - harness/ runs Kubernetes' own scheduler_perf, with an API server in the same process
 //   - process/ runs the schedulers as processes of their own against a whole control plane
 //   - speed/ is the program of `make bench`: it runs the two last in alternating rounds, and writes
@@ -9,7 +9,7 @@
 //
 // Figures are ratios of medians of rounds that alternate between the two schedulers, since absolute ones say more
 // about the machine. Where the machine is shared, CPU time is the one to trust.
-package perf
+package load
 
 import (
 	"fmt"
@@ -40,7 +40,7 @@ func (f Fleet) NodeList() ([]*corev1.Node, error) {
 	for i := range nodes {
 		pool, gpuType := f.cell(i)
 		name, nvlink := fmt.Sprintf("node-%05d", i), gpuType != types[len(types)-1]
-		inventory, err := inventoryOf(name, nvlink)
+		inventory, err := Inventory(name, 81920, nvlink)
 		if err != nil {
 			return nil, fmt.Errorf("writing the inventory of %s: %w", name, err)
 		}
@@ -54,14 +54,15 @@ func (f Fleet) NodeList() ([]*corev1.Node, error) {
 	return nodes, nil
 }
 
-// inventoryOf is a board of two processors with two PCIe switches each, and with an NVSwitch or without.
-func inventoryOf(node string, nvlink bool) (string, error) {
+// Inventory is what the agent reports of a board with two processors and two PCIe switches each, and with an NVSwitch or
+// without. All cards have one size.
+func Inventory(node string, memoryMiB int64, nvlink bool) (string, error) {
 	var inventory gpu.Inventory
 	all := make([]int, GPUsPerNode)
 	for i := range GPUsPerNode {
 		all[i] = i
 		inventory.Cards = append(inventory.Cards, gpu.Card{
-			UUID: fmt.Sprintf("GPU-%s-%d", node, i), Index: i, MemoryMiB: 81920, Health: gpu.Healthy,
+			UUID: fixture.UUID(node, i), Index: i, MemoryMiB: memoryMiB, Health: gpu.Healthy,
 			NUMANode: ptr.To(i / 4), PCIeSwitch: fmt.Sprintf("0000:%02d:00.0", i/2),
 		})
 	}

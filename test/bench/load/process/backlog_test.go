@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"g8s.host/gpu-scheduler/test/perf"
+	"g8s.host/gpu-scheduler/test/bench/load"
 )
 
 // TestOursIsNoSlowerThanHalfOfStock runs both schedulers once as processes and fails on a loss far outside of noise.
 // `make bench` measures in earnest.
 func TestOursIsNoSlowerThanHalfOfStock(t *testing.T) {
 	const pods = 600
-	lab, err := NewLab(t.Context(), perf.Fleet{Nodes: 500, Pools: 4}, t.Output())
+	lab, err := NewLab(t.Context(), load.Fleet{Nodes: 500, Pools: 4}, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}

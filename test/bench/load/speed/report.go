@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"g8s.host/gpu-scheduler/test/perf/process"
+	"g8s.host/gpu-scheduler/test/bench/load/process"
 )
 
 // intro says what is measured and why it is as it is. Figures follow.

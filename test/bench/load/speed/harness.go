@@ -25,7 +25,7 @@ func (r *report) measureHarness(ctx context.Context, progress io.Writer) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binary := filepath.Join(dir, "harness.test")
-	source := filepath.Join(r.options.root, "test", "perf", "harness")
+	source := filepath.Join(r.options.root, "test", "bench", "load", "harness")
 	if _, err := r.command(ctx, source, "go", "test", "-mod=mod", "-c", "-o", binary, "."); err != nil {
 		return fmt.Errorf("building scheduler_perf: %w", err)
 	}

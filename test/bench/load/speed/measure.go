@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"g8s.host/gpu-scheduler/test/perf"
-	"g8s.host/gpu-scheduler/test/perf/process"
+	"g8s.host/gpu-scheduler/test/bench/load"
+	"g8s.host/gpu-scheduler/test/bench/load/process"
 )
 
 // pools is how many pools the nodes are in.
@@ -33,7 +33,7 @@ type report struct {
 
 func (r *report) schedulers() (ours, stock process.Scheduler) {
 	return process.Scheduler{Name: "gpu-scheduler", Config: filepath.Join(r.options.root, "manifests", "scheduler", "scheduler-config.yaml")},
-		process.Scheduler{Name: "stock", Config: filepath.Join(r.options.root, "test", "perf", "testdata", "stock.yaml")}
+		process.Scheduler{Name: "stock", Config: filepath.Join(r.options.root, "test", "bench", "load", "testdata", "stock.yaml")}
 }
 
 func (r *report) measure(ctx context.Context, progress io.Writer) error {
@@ -60,7 +60,7 @@ func (r *report) measureCycle(ctx context.Context) error {
 		return nil
 	}
 	output, err := r.command(ctx, r.options.root, "go", "test", "-run=^$", "-bench=.",
-		fmt.Sprintf("-benchtime=%dx", r.options.rounds), "-timeout=1h", "./test/perf/cycle")
+		fmt.Sprintf("-benchtime=%dx", r.options.rounds), "-timeout=1h", "./test/bench/load/cycle")
 	if err != nil {
 		return fmt.Errorf("measuring the scheduling cycle: %w", err)
 	}
@@ -76,7 +76,7 @@ func (r *report) measureCycle(ctx context.Context) error {
 
 // measureProcesses measures both schedulers with a number of nodes.
 func (r *report) measureProcesses(ctx context.Context, nodes int, openLoop bool, progress io.Writer) (err error) {
-	lab, err := process.NewLab(ctx, perf.Fleet{Nodes: nodes, Pools: pools}, io.Discard)
+	lab, err := process.NewLab(ctx, load.Fleet{Nodes: nodes, Pools: pools}, io.Discard)
 	if err != nil {
 		return err
 	}

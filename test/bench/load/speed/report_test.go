@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"g8s.host/gpu-scheduler/test/perf/process"
+	"g8s.host/gpu-scheduler/test/bench/load/process"
 )
 
 func TestFiguresAreMediansAndRatios(t *testing.T) {

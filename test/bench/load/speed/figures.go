@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"g8s.host/gpu-scheduler/test/perf/process"
+	"g8s.host/gpu-scheduler/test/bench/load/process"
 )
 
 // figures is all that was measured, in one run or in several. It is kept as JSON, for the whole takes hours and its
@@ -73,7 +73,7 @@ func begin(o *options, args []string) (figures, error) {
 		load = strings.Join(strings.Fields(string(data))[:3], " ")
 	}
 	f.Runs = append(f.Runs, runInfo{
-		Command: strings.Join(append([]string{"go run ./test/perf/speed"}, args...), " "),
+		Command: strings.Join(append([]string{"go run ./test/bench/load/speed"}, args...), " "),
 		Began:   time.Now().UTC().Truncate(time.Second), Go: runtime.Version(), CPUs: runtime.NumCPU(), Load: load,
 	})
 	return f, nil
