@@ -18,7 +18,7 @@ RACE       := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools test chaos abuse demo demo-down bench bench-placement bench-plugins bench-queueing bench-strategies generate verify vulncheck lint image clean
+.PHONY: help build tools test chaos abuse demo demo-down bench bench-matrix bench-placement bench-plugins bench-queueing bench-strategies generate verify vulncheck lint image clean
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -47,6 +47,9 @@ demo-down: ## Stop the cluster of `make demo`
 
 bench: tools build ## Measure speed against the stock scheduler into docs/benchmarks/speed.md, hours; BENCH="--rounds 1" for less
 	go run ./test/bench/load/speed --out docs/benchmarks/speed.md --data docs/benchmarks/speed.json $(BENCH)
+
+bench-matrix: ## Measure what a pod costs over shapes of pods and states of clusters, into docs/benchmarks/matrix.md; half an hour
+	go run ./test/bench/load/matrix $(BENCH)
 
 bench-plugins: ## Run the benchmarks of the plugins and of their pure parts
 	go test -run '^$$' -bench . -benchmem ./pkg/gpu/... ./plugins/...

@@ -2,6 +2,7 @@
 // pools of several GPU types, and pods that each name one pool and one type. Both schedulers get the same objects.
 //
 //   - cycle/ takes pods through the scheduling cycle alone, in memory: go test -bench . ./test/bench/load/cycle
+//   - matrix/ compares both over shapes of pods and states of clusters, and writes docs/benchmarks/matrix.md
 //   - harness/ runs Kubernetes' own scheduler_perf, with an API server in the same process
 //   - process/ runs the schedulers as processes of their own against a whole control plane
 //   - speed/ is the program of `make bench`: it runs the two last in alternating rounds, and writes
