@@ -184,6 +184,36 @@ func TestSlowReadersHoldLittle(t *testing.T) {
 	}
 }
 
+// TestAPageThatIsNotTakenHoldsNoPlace: who asks for as many large pages of output as may be read at once, and takes none of
+// them, can read all else, and so can everybody.
+func TestAPageThatIsNotTakenHoldsNoPlace(t *testing.T) {
+	makeSuspended(t, "quiet", training("quiet"))
+	makePrinting(t, "pages", aPage)
+	g := launch(t)
+	for range 2 {
+		connection, err := g.dial("http/1.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = connection.Close() })
+		if tcp, ok := connection.NetConn().(*net.TCPConn); !ok || tcp.SetReadBuffer(4<<10) != nil {
+			t.Fatal("the connection takes in more than it should")
+		}
+		_, _ = fmt.Fprintf(connection, "GET /api/v1/jobs/pages/logs?namespace=team&tail=5000 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", tokens[attacker])
+		first := make([]byte, 1)
+		if _, err := connection.Read(first); err != nil || string(first) != "H" {
+			t.Fatalf("no answer begins: %q, error %v", first, err)
+		}
+	}
+	browser := g.browser(attacker)
+	defer browser.CloseIdleConnections()
+	began := time.Now()
+	status, text, err := g.send(t.Context(), browser, attacker, call{path: "/api/v1/jobs/quiet/explain?namespace=team"})
+	if took := time.Since(began); err != nil || status != http.StatusOK || took > 10*time.Second {
+		t.Errorf("status %d after %s, error %v: %.200s", status, took, err, text)
+	}
+}
+
 // TestNothingIsServedButTheAPI, whoever asks: no profiles, no variables, and metrics only to who may read them.
 func TestNothingIsServedButTheAPI(t *testing.T) {
 	g := launch(t)

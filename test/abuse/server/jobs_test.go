@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -27,19 +29,20 @@ func makeJobs(t *testing.T) {
 	bomb := "kind: training\na: &a " + strings.Repeat("x", 100<<10) + "\nb: [" + strings.TrimSuffix(strings.Repeat("*a,", 3000), ",") + "]\n"
 	makeSuspended(t, "quiet", training("quiet"))
 	makeSuspended(t, "stored", bomb)
-	makePrinting(t, "printing")
+	makePrinting(t, "printing", withoutEnd)
 }
 
 // makeEndless makes the pod of a job that prints for ever.
 func makeEndless(t *testing.T) {
 	t.Helper()
 	makeSuspended(t, "quiet", training("quiet"))
-	makePrinting(t, "endless")
+	makePrinting(t, "endless", withoutEnd)
 }
 
-func makePrinting(t *testing.T, job string) {
+// makePrinting makes a pod that has printed what a function writes, and goes on when it is followed.
+func makePrinting(t *testing.T, job string, output func(w io.Writer, follow bool)) {
 	t.Helper()
-	node := endlessKubelet(t, job)
+	node := printingKubelet(t, job, output)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: job + "-0", Labels: labels(job)},
 		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "busybox"}}},
@@ -79,17 +82,31 @@ func suspended(name, submitted string) *batchv1.Job {
 	}
 }
 
-// endlessKubelet registers a node whose pods have printed 280 MiB without ending a line, and go on when they are followed.
-func endlessKubelet(t *testing.T, name string) (node string) {
-	t.Helper()
+// withoutEnd is 280 MiB without the end of a line, and more when it is followed.
+func withoutEnd(w io.Writer, follow bool) {
 	chunk := bytes.Repeat([]byte("\x01\x02z"), 1<<18)
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write([]byte(time.Now().UTC().Format(time.RFC3339Nano) + " "))
-		for sent := 0; sent < 280<<20 || r.URL.Query().Get("follow") == "true"; sent += len(chunk) {
-			if _, err := w.Write(chunk); err != nil {
-				return
-			}
+	_, _ = io.WriteString(w, stamp())
+	for sent := 0; sent < 280<<20 || follow; sent += len(chunk) {
+		if _, err := w.Write(chunk); err != nil {
+			return
 		}
+	}
+}
+
+// aPage is nearly as much as is answered at once.
+func aPage(w io.Writer, _ bool) {
+	for range 3500 {
+		_, _ = fmt.Fprintf(w, "%s%s\n", stamp(), strings.Repeat("z", 1000))
+	}
+}
+
+func stamp() string { return time.Now().UTC().Format(time.RFC3339Nano) + " " }
+
+// printingKubelet registers a node whose pods have printed what a function writes.
+func printingKubelet(t *testing.T, name string, output func(w io.Writer, follow bool)) (node string) {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		output(w, r.URL.Query().Get("follow") == "true")
 	}))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	host, port, err := net.SplitHostPort(server.Listener.Addr().String())

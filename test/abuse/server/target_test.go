@@ -113,8 +113,21 @@ type call struct {
 	header             map[string]string
 }
 
+// answer is what came of a call, with the beginning of its text.
+type answer struct {
+	status int
+	header http.Header
+	text   string
+}
+
 // send returns the status and what of the answer is worth telling.
 func (g *target) send(ctx context.Context, browser *http.Client, caller string, c call) (int, string, error) {
+	got, err := g.ask(ctx, browser, caller, c)
+	return got.status, got.text, err
+}
+
+// ask sends a call and reads its answer to the end.
+func (g *target) ask(ctx context.Context, browser *http.Client, caller string, c call) (answer, error) {
 	var body io.Reader
 	if c.body != "" {
 		body = strings.NewReader(c.body)
@@ -124,7 +137,7 @@ func (g *target) send(ctx context.Context, browser *http.Client, caller string, 
 	}
 	request, err := http.NewRequestWithContext(ctx, c.method, g.URL+c.path, body)
 	if err != nil {
-		return 0, "", err
+		return answer{}, err
 	}
 	if caller != "" {
 		request.Header.Set("Authorization", "Bearer "+tokens[caller])
@@ -136,17 +149,17 @@ func (g *target) send(ctx context.Context, browser *http.Client, caller string, 
 	for name, value := range c.header {
 		request.Header.Set(name, value)
 	}
-	answer, err := browser.Do(request)
+	response, err := browser.Do(request)
 	if err != nil {
-		return 0, "", err
+		return answer{}, err
 	}
-	defer func() { _ = answer.Body.Close() }()
-	start, err := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
+	defer func() { _ = response.Body.Close() }()
+	start, err := io.ReadAll(io.LimitReader(response.Body, 4<<10))
 	if err != nil {
-		return 0, "", err
+		return answer{}, err
 	}
-	_, err = io.Copy(io.Discard, answer.Body)
-	return answer.StatusCode, string(start), err
+	_, err = io.Copy(io.Discard, response.Body)
+	return answer{status: response.StatusCode, header: response.Header, text: string(start)}, err
 }
 
 // neighbourCalls are what others do meanwhile: a list from memory, a job as the API server has it, and YAML.
