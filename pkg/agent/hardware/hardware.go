@@ -70,14 +70,14 @@ type Slice struct {
 type Signs struct {
 	// Lost tells that the card does not answer.
 	Lost bool
-	// Recovery is what the driver asks for, where it knows: "", Reset or Reboot. It is the verdict that XID 154 announces.
-	Recovery Recovery
+	// Recovery is what the driver asks for. It is the verdict that XID 154 announces. RecoveryKnown tells whether the driver
+	// has one; drivers before 570 do not.
+	Recovery      Recovery
+	RecoveryKnown bool
 	// RowRemapFailed tells that memory went bad and no spare row was left.
 	RowRemapFailed bool
 	// RowRemapPending tells that a bad row is replaced at the next reset. The card works until then.
 	RowRemapPending bool
-	// UncorrectedECC counts uncorrected memory errors since the driver was loaded.
-	UncorrectedECC uint64
 	// ThermalSlowdown tells that the hardware slows the card down because it is too hot.
 	ThermalSlowdown bool
 	// LinksDown is the number of NVLinks that should be up and are not.

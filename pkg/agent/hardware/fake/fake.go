@@ -47,20 +47,24 @@ type Config struct {
 
 // Card is a card of the file. Fields that are not given are those that [Config.Count] makes.
 type Card struct {
-	Index      int               `json:"index"`
-	UUID       string            `json:"uuid,omitempty"`
-	MemoryMiB  int64             `json:"memoryMiB,omitempty"`
-	NUMANode   *int              `json:"numaNode,omitempty"`
-	PCIeSwitch string            `json:"pcieSwitch,omitempty"`
-	Absent     bool              `json:"absent,omitempty"`
-	Slices     []Slice           `json:"slices,omitempty"`
-	Processes  []Process         `json:"processes,omitempty"`
-	Lost       bool              `json:"lost,omitempty"`
-	Recovery   hardware.Recovery `json:"recovery,omitempty"`
-	Remap      string            `json:"remap,omitempty"` // failed or pending
-	ECC        uint64            `json:"uncorrectedECC,omitempty"`
-	Hot        bool              `json:"thermalSlowdown,omitempty"`
-	LinksDown  int               `json:"linksDown,omitempty"`
+	Index      int    `json:"index"`
+	UUID       string `json:"uuid,omitempty"`
+	MemoryMiB  int64  `json:"memoryMiB,omitempty"`
+	NUMANode   *int   `json:"numaNode,omitempty"`
+	PCIeSwitch string `json:"pcieSwitch,omitempty"`
+	// Absent cards are not there, as one that fell off the bus is after the driver was loaded again.
+	Absent bool `json:"absent,omitempty"`
+	// Slices put the card into MIG mode.
+	Slices    []Slice   `json:"slices,omitempty"`
+	Processes []Process `json:"processes,omitempty"`
+	// The rest are the card's signs.
+	Lost            bool `json:"lost,omitempty"`
+	RowRemapFailed  bool `json:"rowRemapFailed,omitempty"`
+	RowRemapPending bool `json:"rowRemapPending,omitempty"`
+	ThermalSlowdown bool `json:"thermalSlowdown,omitempty"`
+	LinksDown       int  `json:"linksDown,omitempty"`
+	// Recovery is the driver's verdict: None, Reset or Reboot; a driver without it says nothing.
+	Recovery string `json:"recovery,omitempty"`
 }
 
 // Slice is a MIG slice of a card; a card with any is in MIG mode.

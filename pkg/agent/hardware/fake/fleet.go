@@ -67,8 +67,11 @@ func (c *Card) over(card hardware.Card) hardware.Card {
 		card.Slices = append(card.Slices, hardware.Slice(slice))
 	}
 	card.Signs = hardware.Signs{
-		Lost: c.Lost, Recovery: c.Recovery, RowRemapFailed: c.Remap == "failed", RowRemapPending: c.Remap == "pending",
-		UncorrectedECC: c.ECC, ThermalSlowdown: c.Hot, LinksDown: c.LinksDown,
+		Lost: c.Lost, RowRemapFailed: c.RowRemapFailed, RowRemapPending: c.RowRemapPending, ThermalSlowdown: c.ThermalSlowdown,
+		LinksDown: c.LinksDown, RecoveryKnown: c.Recovery != "",
+	}
+	if c.Recovery != "None" {
+		card.Signs.Recovery = hardware.Recovery(c.Recovery)
 	}
 	return card
 }

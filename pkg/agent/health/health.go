@@ -1,0 +1,172 @@
+// Package health decides which cards may be given out, from what the driver reports of them. It is pure: events, signs and
+// the time go in.
+//
+// A card is taken out at once, and given back late: when nothing has been wrong with it for a while. So a card that fails
+// again and again goes out once, and not each time.
+package health
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"g8s.host/gpu-scheduler/pkg/agent/hardware"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// hotFor is how long a card must be slowed down by heat, without a break, to be taken out. Peaks are normal.
+const hotFor = 30 * time.Second
+
+// Words for what is wrong, beside Xid and a number.
+const (
+	Lost           = "Lost"
+	ResetRequired  = "ResetRequired"
+	RebootRequired = "RebootRequired"
+	RowRemapFailed = "RowRemapFailed"
+	NVLinkDown     = "NVLinkDown"
+	TooHot         = "TooHot"
+)
+
+// Tracker remembers what is wrong with each card. It is not safe for concurrent use.
+type Tracker struct {
+	// quiet is how long a card must be well before it is given out again.
+	quiet time.Duration
+	cards map[string]*card
+}
+
+type card struct {
+	faults map[string]*fault
+	// hotSince is when the card was first seen slowed down by heat, zero while it is not.
+	hotSince time.Time
+}
+
+type fault struct {
+	// begun orders the faults of a card.
+	begun time.Time
+	// seen is when the fault was last there.
+	seen time.Time
+	// lasting faults were announced by an XID, and no sign tells when they are over: the driver's verdict does, where it
+	// has one, else a restart of the machine.
+	lasting bool
+}
+
+// NewTracker returns a tracker of cards that are well.
+func NewTracker(quiet time.Duration) *Tracker {
+	return &Tracker{quiet: quiet, cards: map[string]*card{}}
+}
+
+func (t *Tracker) card(uuid string) *card {
+	if t.cards[uuid] == nil {
+		t.cards[uuid] = &card{faults: map[string]*fault{}}
+	}
+	return t.cards[uuid]
+}
+
+func (c *card) see(word string, now time.Time, lasting bool) {
+	f := c.faults[word]
+	if f == nil {
+		f = &fault{begun: now}
+		c.faults[word] = f
+	}
+	f.seen, f.lasting = now, f.lasting || lasting
+}
+
+// Event takes note of an error. It returns the error's class.
+func (t *Tracker) Event(event hardware.Event, now time.Time) Class {
+	class := ClassOf(event.XID)
+	if !class.takesOut() {
+		return class
+	}
+	word := fmt.Sprintf("Xid%d", event.XID)
+	if event.UUID != "" {
+		t.card(event.UUID).see(word, now, true)
+		return class
+	}
+	for _, card := range t.cards {
+		card.see(word, now, true)
+	}
+	return class
+}
+
+// Observe takes note of how all cards are.
+func (t *Tracker) Observe(cards []hardware.Card, now time.Time) {
+	for i := range cards {
+		c := t.card(cards[i].UUID)
+		for _, word := range c.words(&cards[i].Signs, now) {
+			c.see(word, now, false)
+		}
+		c.forget(&cards[i].Signs, now, t.quiet)
+	}
+}
+
+// words returns what the signs say is wrong.
+func (c *card) words(signs *hardware.Signs, now time.Time) []string {
+	var words []string
+	say := func(wrong bool, word string) {
+		if wrong {
+			words = append(words, word)
+		}
+	}
+	say(signs.Lost, Lost)
+	say(signs.Recovery == hardware.RecoveryReset, ResetRequired)
+	say(signs.Recovery == hardware.RecoveryReboot, RebootRequired)
+	say(signs.RowRemapFailed, RowRemapFailed)
+	say(signs.LinksDown > 0, NVLinkDown)
+	switch {
+	case !signs.ThermalSlowdown:
+		c.hotSince = time.Time{}
+	case c.hotSince.IsZero():
+		c.hotSince = now
+	}
+	say(signs.ThermalSlowdown && now.Sub(c.hotSince) >= hotFor, TooHot)
+	return words
+}
+
+// forget drops faults that are over and have been for long enough.
+func (c *card) forget(signs *hardware.Signs, now time.Time, quiet time.Duration) {
+	for word, f := range c.faults {
+		if f.lasting && signs.RecoveryKnown && signs.Recovery == hardware.RecoveryNone && !signs.Lost {
+			f.lasting, f.seen = false, now
+		}
+		if !f.lasting && !f.seen.Equal(now) && now.Sub(f.seen) >= quiet {
+			delete(c.faults, word)
+		}
+	}
+}
+
+// Of returns [gpu.Healthy], or one word for what was first wrong with a card.
+func (t *Tracker) Of(uuid string) string {
+	c := t.cards[uuid]
+	if c == nil || len(c.faults) == 0 {
+		return gpu.Healthy
+	}
+	words := slices.SortedFunc(maps.Keys(c.faults), func(a, b string) int {
+		return cmp.Or(c.faults[a].begun.Compare(c.faults[b].begun), cmp.Compare(a, b))
+	})
+	return words[0]
+}
+
+// Faults returns the lasting faults, by UUID: what a new process must know, as no sign tells of them.
+func (t *Tracker) Faults() map[string][]string {
+	faults := map[string][]string{}
+	for uuid, c := range t.cards {
+		for word, f := range c.faults {
+			if f.lasting {
+				faults[uuid] = append(faults[uuid], word)
+			}
+		}
+		slices.Sort(faults[uuid])
+	}
+	return faults
+}
+
+// Restore takes over the lasting faults of a process before.
+func (t *Tracker) Restore(faults map[string][]string, now time.Time) {
+	for uuid, words := range faults {
+		for _, word := range words {
+			t.card(uuid).see(word, now, true)
+		}
+	}
+}
