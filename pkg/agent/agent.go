@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
@@ -39,7 +41,11 @@ type Options struct {
 	// SlotsPerCard is how many containers can share a card at the most, on nodes that share.
 	SlotsPerCard int
 	Unassigned   binding.Policy
-	Log          *slog.Logger
+	// HealthyAfter is how long a card must be well before it is given out again.
+	HealthyAfter time.Duration
+	// MetricsAddress is where /metrics and /healthz are served, "" for nowhere.
+	MetricsAddress string
+	Log            *slog.Logger
 }
 
 // Run is the agent. It ends when ctx does, or with the error of what it cannot do without.
@@ -54,42 +60,67 @@ func Run(ctx context.Context, config *rest.Config, o *Options) error {
 		return err
 	}
 	defer release()
-	starter, err := newStarter(config, o)
+	a, err := assemble(config, o)
 	if err != nil {
 		return err
 	}
-	if err := starter.Folder.SweepTemporary(); err != nil {
+	if err := a.starter.Folder.SweepTemporary(); err != nil {
 		return fmt.Errorf("removing what an agent left before: %w", err)
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return starter.Pods.Run(ctx) })
-	group.Go(func() error { return starter.Cards.Run(ctx) })
-	group.Go(func() error { return starter.sweepUntil(ctx) })
-	group.Go(func() error {
-		p := &plugins{starter: starter, cards: starter.Cards, log: o.Log, changed: make(chan struct{})}
-		return p.run(ctx)
-	})
-	return group.Wait()
+	return a.run(ctx)
 }
 
-func newStarter(config *rest.Config, o *Options) (*Starter, error) {
-	client, err := metadata.NewForConfig(config)
+// agent is the parts, put together.
+type agent struct {
+	pods      *Pods
+	cards     *Cards
+	fitness   *Fitness
+	publisher *Publisher
+	runtime   *runtime.Client
+	starter   *Starter
+	plugins   *plugins
+	metrics   *Metrics
+	address   string
+}
+
+func assemble(config *rest.Config, o *Options) (*agent, error) {
+	meta, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
-	pods, err := NewPods(client, o.NodeName)
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
+		return nil, fmt.Errorf("connecting to the API server: %w", err)
+	}
+	a := &agent{metrics: NewMetrics(), fitness: newFitness(o.Log), address: o.MetricsAddress}
+	a.cards = newCards(o, a.metrics)
+	if a.pods, err = NewPods(meta, o.NodeName); err != nil {
 		return nil, err
 	}
-	cri, err := runtime.New(o.RuntimeEndpoint)
-	if err != nil {
+	if a.runtime, err = runtime.New(o.RuntimeEndpoint); err != nil {
 		return nil, err
 	}
-	return &Starter{
-		DevicePlugins: filepath.Join(o.KubeletDir, "device-plugins"), Folder: cdi.Folder{Path: o.CDIDir}, Runtime: cri, Pods: pods,
-		Cards: NewCards(o.Library, o.Log), Unassigned: o.Unassigned, Log: o.Log,
-		Observe: func(time.Duration, *binding.Refusal) {},
-	}, nil
+	if a.publisher, err = newPublisher(client, o, a.cards, a.fitness, a.metrics); err != nil {
+		return nil, err
+	}
+	a.starter = &Starter{
+		DevicePlugins: filepath.Join(o.KubeletDir, "device-plugins"), Folder: cdi.Folder{Path: o.CDIDir}, Runtime: a.runtime, Pods: a.pods,
+		Cards: a.cards, Fitness: a.fitness, Unassigned: o.Unassigned, Log: o.Log, Observe: a.metrics.started,
+	}
+	a.plugins = &plugins{starter: a.starter, cards: a.cards, fitness: a.fitness, metrics: a.metrics, log: o.Log, changed: make(chan struct{})}
+	return a, nil
+}
+
+func (a *agent) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.pods.Run(ctx) })
+	group.Go(func() error { return a.cards.Run(ctx) })
+	group.Go(func() error { return a.fitness.Run(ctx, a.runtime.Unfit) })
+	group.Go(func() error { return a.publisher.Run(ctx) })
+	group.Go(func() error { return a.starter.sweepUntil(ctx) })
+	group.Go(func() error { return a.plugins.run(ctx) })
+	group.Go(func() error { return a.metrics.serve(ctx, a.address) })
+	return errors.Join(group.Wait(), a.runtime.Close())
 }
 
 func (s *Starter) sweepUntil(ctx context.Context) error {

@@ -5,49 +5,69 @@ import (
 	"log/slog"
 	"maps"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
-	"g8s.host/gpu-scheduler/pkg/agent/binding"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/agent/health"
 )
 
-// poll is how often the driver is asked for all cards.
-const poll = time.Second
+const (
+	// poll is how often the driver is asked for all cards.
+	poll = time.Second
+	// driverPatience is how long the driver may fail before all cards are taken for lost.
+	driverPatience = 10 * time.Second
+	// retry is how long to wait after the driver failed to report events.
+	retry = time.Second
+)
 
-// View is the node's cards at one moment.
-type View struct {
-	Fleet hardware.Fleet
-	// Health is [gpu.Healthy] or one word for what is wrong, by UUID of the card.
-	Health map[string]string
-	// SlotsPerCard is how many slots a shared card has, 0 where cards are not shared.
-	SlotsPerCard int
-}
-
-// Cards keeps the view up to date.
+// Cards keeps a [View] of the node's cards up to date. It is safe for concurrent use.
 type Cards struct {
 	library hardware.Library
+	faults  faultFile
+	metrics *Metrics
 	log     *slog.Logger
 
 	mu      sync.Mutex
+	tracker *health.Tracker
+	saved   map[string][]string
 	view    View
 	changed chan struct{}
 }
 
-// NewCards returns the cards of a library, none before Run.
-func NewCards(library hardware.Library, log *slog.Logger) *Cards {
-	return &Cards{library: library, log: log, changed: make(chan struct{})}
+// newCards returns the cards of a library, none before Run. Those that a process before found broken are broken still.
+func newCards(o *Options, metrics *Metrics) *Cards {
+	c := &Cards{
+		library: o.Library, faults: faultsIn(o.CDIDir), metrics: metrics, log: o.Log,
+		tracker: health.NewTracker(o.HealthyAfter), changed: make(chan struct{}),
+	}
+	saved, err := c.faults.read()
+	if err != nil {
+		o.Log.Warn("Reading the faults that an agent before found", "error", err)
+	}
+	c.saved = saved
+	c.tracker.Restore(saved, time.Now())
+	return c
 }
 
-// Run asks the driver until ctx ends. One that does not answer leaves the view as it is.
+// Run asks the driver until ctx ends. One that fails for a moment leaves the view as it is.
 func (c *Cards) Run(ctx context.Context) error {
+	go c.listen(ctx)
+	answered := time.Now()
 	for {
-		if err := c.refresh(); err != nil {
+		fleet, err := c.library.Read()
+		now := time.Now()
+		switch {
+		case err == nil:
+			answered = now
+			c.observe(fleet, now)
+		case now.Sub(answered) > driverPatience:
+			c.observe(hardware.Fleet{}, now) // all are lost
+			fallthrough
+		default:
+			c.metrics.libraryErrors.Inc()
 			c.log.Warn("Reading the cards", "error", err)
 		}
 		select {
@@ -58,38 +78,100 @@ func (c *Cards) Run(ctx context.Context) error {
 	}
 }
 
-func (c *Cards) refresh() error {
-	fleet, err := c.library.Read()
-	if err != nil {
-		return err
-	}
-	health := map[string]string{}
-	for i := range fleet.Cards {
-		health[fleet.Cards[i].UUID] = gpu.Healthy
-		if fleet.Cards[i].Signs.Lost {
-			health[fleet.Cards[i].UUID] = "Lost"
+// listen waits for errors that the driver reports.
+func (c *Cards) listen(ctx context.Context) {
+	for ctx.Err() == nil {
+		event, err := c.library.Wait(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			c.metrics.libraryErrors.Inc()
+			c.log.Warn("Waiting for errors of the cards", "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(retry):
+			}
+		default:
+			c.event(event, time.Now())
 		}
 	}
-	c.update(func(view *View) { view.Fleet, view.Health = fleet, health })
-	return nil
+}
+
+func (c *Cards) event(event hardware.Event, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	class := c.tracker.Event(event, now)
+	c.metrics.xids.WithLabelValues(string(class)).Inc()
+	c.log.Warn("A card reports an error", "card", event.UUID, "xid", event.XID, "class", class)
+	c.refresh(func(*View) {})
+}
+
+// observe takes over what the driver said. A card that it has named before and names no more is lost.
+func (c *Cards) observe(fleet hardware.Fleet, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fleet.Cards = withLost(fleet.Cards, c.view.Fleet.Cards)
+	c.tracker.Observe(fleet.Cards, now)
+	c.refresh(func(view *View) { view.Fleet = fleet })
+}
+
+// withLost returns the cards with those of before that are missing.
+func withLost(now, before []hardware.Card) []hardware.Card {
+	known, indices := map[string]bool{}, map[int]bool{}
+	for i := range now {
+		known[now[i].UUID], indices[now[i].Index] = true, true
+	}
+	for i := range before {
+		// Where another card has taken its number, it has been exchanged.
+		if card := before[i]; !known[card.UUID] && !indices[card.Index] {
+			card.Signs = hardware.Signs{Lost: true}
+			now = append(now, card)
+		}
+	}
+	return byIndex(now)
 }
 
 // Share says how many slots each card has for those who share it, 0 for none.
 func (c *Cards) Share(slotsPerCard int) {
-	c.update(func(view *View) { view.SlotsPerCard = slotsPerCard })
-}
-
-func (c *Cards) update(change func(*View)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.refresh(func(view *View) { view.SlotsPerCard = slotsPerCard })
+}
+
+// refresh makes the view anew. The caller holds the lock.
+func (c *Cards) refresh(change func(*View)) {
 	next := c.view
 	change(&next)
+	next.Health = map[string]string{}
+	for i := range next.Fleet.Cards {
+		uuid := next.Fleet.Cards[i].UUID
+		next.Health[uuid] = c.tracker.Of(uuid)
+	}
+	c.save()
 	if reflect.DeepEqual(next, c.view) {
 		return
 	}
+	if !maps.Equal(next.Health, c.view.Health) {
+		c.log.Info("The health of cards is", "health", next.Health)
+	}
+	c.metrics.health(&next)
 	c.view = next
 	close(c.changed)
 	c.changed = make(chan struct{})
+}
+
+// save keeps lasting faults for the next process. The caller holds the lock.
+func (c *Cards) save() {
+	faults := c.tracker.Faults()
+	if reflect.DeepEqual(faults, c.saved) || len(faults)+len(c.saved) == 0 {
+		return
+	}
+	if err := c.faults.write(faults); err != nil {
+		c.log.Warn("Keeping the faults of cards: an agent that restarts now will not know them", "error", err)
+		return
+	}
+	c.saved = faults
 }
 
 // Now returns the view, and a channel that is closed when there is another. The view must not be changed.
@@ -101,46 +183,3 @@ func (c *Cards) Now() (View, <-chan struct{}) {
 
 // Edits returns what makes cards usable in a container.
 func (c *Cards) Edits(uuids []string) (specs.ContainerEdits, error) { return c.library.Edits(uuids) }
-
-// Offered returns what can be given out, by UUID.
-func (v *View) Offered() map[string]binding.Card {
-	offered := map[string]binding.Card{}
-	for i := range v.Fleet.Cards {
-		card := &v.Fleet.Cards[i]
-		if card.MIG {
-			for _, slice := range card.Slices {
-				offered[slice.UUID] = binding.Card{
-					Resource: names.ResourceMIGPrefix + slice.Profile, Index: card.Index, MemoryMiB: slice.MemoryMiB, Health: v.Health[card.UUID],
-				}
-			}
-			continue
-		}
-		one := binding.Card{Resource: names.ResourceGPU, Index: card.Index, MemoryMiB: card.MemoryMiB, Health: v.Health[card.UUID]}
-		if v.SlotsPerCard > 0 {
-			one.Shared = names.ResourceSharedGPU
-		}
-		offered[card.UUID] = one
-	}
-	return offered
-}
-
-// offers returns what there is of each resource.
-func (v *View) offers() map[string]*offer {
-	offers := map[string]*offer{}
-	add := func(resource, uuid string, perUnit int, healthy bool) {
-		if offers[resource] == nil {
-			offers[resource] = &offer{units: map[string]bool{}, perUnit: perUnit}
-		}
-		offers[resource].units[uuid] = healthy
-	}
-	for uuid, card := range v.Offered() {
-		add(card.Resource, uuid, 1, card.Health == gpu.Healthy)
-		if card.Shared != "" {
-			add(card.Shared, uuid, v.SlotsPerCard, card.Health == gpu.Healthy)
-		}
-	}
-	return offers
-}
-
-// Resources returns the names of all that is offered, sorted.
-func (v *View) Resources() []string { return slices.Sorted(maps.Keys(v.offers())) }

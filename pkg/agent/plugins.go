@@ -16,6 +16,8 @@ import (
 type plugins struct {
 	starter *Starter
 	cards   *Cards
+	fitness *Fitness
+	metrics *Metrics
 	log     *slog.Logger
 
 	mu      sync.Mutex
@@ -24,14 +26,20 @@ type plugins struct {
 }
 
 // run keeps the slots up to date, and a plugin for each resource, until ctx ends. A resource that is no more keeps its
-// plugin, which offers none: kubelet would keep what it was told for minutes.
+// plugin, which offers none: kubelet would keep what it was told for minutes. So does every resource while the node is
+// unfit.
 func (p *plugins) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	running := map[string]bool{}
 	for {
 		view, changed := p.cards.Now()
-		p.count(&view)
-		for _, resource := range view.Resources() {
+		unfit, _, fitChanged := p.fitness.Now()
+		offers := view.offers()
+		if unfit != "" {
+			clear(offers)
+		}
+		p.count(offers)
+		for resource := range offers {
 			if !running[resource] {
 				running[resource] = true
 				group.Go(func() error { return p.plugin(resource).Run(ctx) })
@@ -41,12 +49,13 @@ func (p *plugins) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return group.Wait()
 		case <-changed:
+		case <-fitChanged:
 		}
 	}
 }
 
-// count makes the slots of all resources from the view.
-func (p *plugins) count(view *View) {
+// count makes the slots of all resources.
+func (p *plugins) count(offers map[string]*offer) {
 	claims, err := p.starter.Claims()
 	if err != nil {
 		p.log.Info("Counting slots without kubelet's checkpoint", "error", err)
@@ -55,7 +64,6 @@ func (p *plugins) count(view *View) {
 	if err != nil {
 		p.log.Warn("Counting slots without records", "error", err)
 	}
-	offers := view.offers()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	next := map[string][]kubelet.Slot{}
@@ -77,6 +85,7 @@ func (p *plugins) count(view *View) {
 func (p *plugins) plugin(resource string) *kubelet.Plugin {
 	return &kubelet.Plugin{
 		Resource: resource, Kind: cdi.Kind, Folder: p.starter.DevicePlugins, Start: p.starter.Start, Log: p.log,
+		Registered: p.metrics.registrations.WithLabelValues(resource).Inc,
 		Slots: func() ([]kubelet.Slot, <-chan struct{}) {
 			p.mu.Lock()
 			defer p.mu.Unlock()

@@ -33,6 +33,11 @@ type Runtime interface {
 	Live(ctx context.Context) (map[types.UID]map[string]bool, error)
 }
 
+// Bound are the pods that the API server has bound to the node, and a channel that is closed when they are others.
+type Bound interface {
+	Known() (map[types.UID]binding.Pod, <-chan struct{})
+}
+
 // Starter writes down what containers get, just before they are created. It looks at everything afresh each time, and
 // remembers nothing but what it wrote.
 type Starter struct {
@@ -40,8 +45,9 @@ type Starter struct {
 	DevicePlugins string
 	Folder        cdi.Folder
 	Runtime       Runtime
-	Pods          *Pods
+	Pods          Bound
 	Cards         *Cards
+	Fitness       *Fitness
 	Unassigned    binding.Policy
 	Log           *slog.Logger
 	Observe       func(took time.Duration, refusal *binding.Refusal)
@@ -92,6 +98,11 @@ func sleep(ctx context.Context, changed <-chan struct{}) bool {
 func (s *Starter) try(ctx context.Context, resource string, slots []string) ([]binding.Record, *binding.Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if unfit, known, _ := s.Fitness.Now(); !known {
+		return nil, &binding.Refusal{Reason: binding.Unreadable, Text: "the container runtime has not said what it can"}
+	} else if unfit != "" {
+		return nil, &binding.Refusal{Reason: binding.Unfit, Text: unfit}
+	}
 	situation, err := s.look(ctx)
 	if err != nil {
 		return nil, &binding.Refusal{Reason: binding.Unreadable, Text: err.Error()}

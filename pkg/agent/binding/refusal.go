@@ -27,6 +27,8 @@ const (
 	HeldCard Reason = "held-card"
 	// NoFreeCard: the agent is to choose and no card is free.
 	NoFreeCard Reason = "no-free-card"
+	// Unfit: the node's kubelet or runtime cannot give out cards.
+	Unfit Reason = "unfit"
 	// Unreadable: what must be known could not be found out.
 	Unreadable Reason = "unreadable"
 	// Unwritable: the spec could not be written.
@@ -36,7 +38,7 @@ const (
 // Reasons are all of them, for metrics that begin at 0.
 var Reasons = []Reason{
 	UnknownSlots, SlotsTwice, OtherPlugin, UnknownPod, Unassigned, BadAssignment, UnknownCard, SickCard, HeldCard, NoFreeCard,
-	Unreadable, Unwritable,
+	Unfit, Unreadable, Unwritable,
 }
 
 // Refusal is why a container must not start.

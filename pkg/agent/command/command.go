@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
@@ -23,9 +24,9 @@ import (
 )
 
 type options struct {
-	agent                          agent.Options
-	kubeconfig, nvml, mockConfig   string
-	unassigned, metrics, logFormat string
+	agent                        agent.Options
+	kubeconfig, nvml, mockConfig string
+	unassigned, logFormat        string
 }
 
 // Main runs the program and returns its exit code: 0, or 1 after an error was printed.
@@ -62,8 +63,9 @@ func New() *cobra.Command {
 	flags.StringVar(&o.nvml, "nvml", "auto", "auto for NVIDIA's driver, mock for the cards of --mock-config")
 	flags.StringVar(&o.mockConfig, "mock-config", "", "File with cards that do not exist, read again when it changes")
 	flags.IntVar(&o.agent.SlotsPerCard, "slots-per-card", 24, "How many containers can share a card at the most, on nodes labelled g8s.host/gpu-sharing=memory")
+	flags.DurationVar(&o.agent.HealthyAfter, "healthy-after", 10*time.Minute, "How long a card must be well before it is given out again")
 	flags.StringVar(&o.unassigned, "unassigned", string(binding.Refuse), "What becomes of pods that another scheduler placed: refuse, or free to give them free cards")
-	flags.StringVar(&o.metrics, "metrics-address", "", "Address for /metrics and /healthz, such as :10262")
+	flags.StringVar(&o.agent.MetricsAddress, "metrics-address", "", "Address for /metrics and /healthz, such as :10262")
 	flags.StringVar(&o.logFormat, "log-format", "json", "json or text")
 	return cmd
 }
@@ -100,6 +102,8 @@ func (o *options) complete(stderr io.Writer) error {
 		return errors.New("--node-name is missing: give the name of this node")
 	case o.agent.Unassigned != binding.Refuse && o.agent.Unassigned != binding.GiveFree:
 		return fmt.Errorf("--unassigned is %q, want %s or %s", o.unassigned, binding.Refuse, binding.GiveFree)
+	case o.agent.HealthyAfter < 0:
+		return fmt.Errorf("--healthy-after is %s, want 0 or more", o.agent.HealthyAfter)
 	case o.agent.SlotsPerCard < 1 || o.agent.SlotsPerCard > agent.MaxSlotsPerCard:
 		return fmt.Errorf("--slots-per-card is %d, want 1 to %d", o.agent.SlotsPerCard, agent.MaxSlotsPerCard)
 	}

@@ -5,6 +5,7 @@ package kubelet
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -42,7 +43,12 @@ type Plugin struct {
 	Folder string
 	Slots  Slots
 	Start  Start
-	Log    *slog.Logger
+	// Registered is called each time that kubelet has taken the plugin.
+	Registered func()
+	Log        *slog.Logger
+
+	// dropped is told when kubelet no longer watches.
+	dropped chan struct{}
 }
 
 var _ deviceplugin.DevicePluginServer = (*Plugin)(nil)
@@ -73,6 +79,10 @@ func (p *Plugin) ListAndWatch(_ *deviceplugin.Empty, stream grpc.ServerStreaming
 		select {
 		case <-changed:
 		case <-stream.Context().Done():
+			select {
+			case p.dropped <- struct{}{}:
+			default:
+			}
 			return nil
 		}
 	}
@@ -101,28 +111,38 @@ func (p *Plugin) PreStartContainer(ctx context.Context, request *deviceplugin.Pr
 const (
 	// look is how often the plugin looks whether kubelet has restarted.
 	look = 500 * time.Millisecond
-	// pause is how long it waits after kubelet did not take it.
-	pause = time.Second
+	// pause is how long it waits after a session with kubelet has ended.
+	pause = 500 * time.Millisecond
+	// standoff is how long it waits after kubelet took another plugin of the resource, which would else be taken over from
+	// at once, and take over at once.
+	standoff = 10 * time.Second
 	// registerTimeout is how long kubelet may take to answer.
 	registerTimeout = 5 * time.Second
 )
+
+// errDropped tells that kubelet goes on without the plugin.
+var errDropped = errors.New("kubelet has dropped the plugin: another device plugin of the resource runs on this node; leave one of them")
 
 // Run offers the slots until ctx ends. kubelet empties its folder when it starts: then the plugin serves and registers
 // again. As long as there is no kubelet it waits for one.
 func (p *Plugin) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
+		wait := pause
 		if err := p.session(ctx); err != nil && ctx.Err() == nil {
 			p.Log.Warn("Offering slots to kubelet", "resource", p.Resource, "error", err)
+			if errors.Is(err, errDropped) {
+				wait = standoff
+			}
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause):
+		case <-time.After(wait):
 		}
 	}
 	return nil
 }
 
-// session serves kubelet until it restarts, or takes another plugin for the resource.
+// session serves kubelet until it restarts, or takes another plugin of the resource.
 func (p *Plugin) session(ctx context.Context) error {
 	socket := filepath.Join(p.Folder, p.endpoint())
 	if err := os.RemoveAll(socket); err != nil {
@@ -130,8 +150,9 @@ func (p *Plugin) session(ctx context.Context) error {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", socket)
 	if err != nil {
-		return fmt.Errorf("listening; kubelet has not started yet?: %w", err)
+		return fmt.Errorf("listening (kubelet has not started yet?): %w", err)
 	}
+	p.dropped = make(chan struct{}, 1)
 	server := grpc.NewServer()
 	deviceplugin.RegisterDevicePluginServer(server, p)
 	served := make(chan error, 1)
@@ -144,22 +165,35 @@ func (p *Plugin) session(ctx context.Context) error {
 	if err := p.register(ctx); err != nil {
 		return fmt.Errorf("registering with kubelet: %w", err)
 	}
+	p.Registered()
 	p.Log.Info("Registered with kubelet", "resource", p.Resource)
+	return p.watch(ctx, served, kubelet, socket)
+}
+
+// watch returns when the session is over. It is an error where kubelet still runs.
+func (p *Plugin) watch(ctx context.Context, served <-chan error, kubelet os.FileInfo, socket string) error {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
-	for {
+	for dropped := false; ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case err := <-served:
 			return fmt.Errorf("serving kubelet: %w", err)
+		case <-p.dropped:
+			dropped = true
+			continue // kubelet may only be about to restart: look a little later
 		case <-ticker.C:
 		}
-		if now, err := os.Stat(p.kubeletSocket()); err != nil || !sameSocket(kubelet, now) {
+		now, err := os.Stat(p.kubeletSocket())
+		if err != nil || !sameSocket(kubelet, now) {
 			return nil
 		}
 		if _, err := os.Stat(socket); err != nil {
 			return nil
+		}
+		if dropped {
+			return errDropped
 		}
 	}
 }

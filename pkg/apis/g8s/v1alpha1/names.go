@@ -54,6 +54,14 @@ const (
 // AnnotationInventory is, on a node, the JSON inventory of its GPUs, written by the node agent.
 const AnnotationInventory = "g8s.host/gpu-inventory"
 
+// Conditions of nodes, written by the node agent.
+const (
+	// ConditionAgentReady tells whether containers of the node get the cards that the scheduler chooses.
+	ConditionAgentReady = "GPUAgentReady"
+	// ConditionGPUsHealthy tells whether all cards of the node may be used.
+	ConditionGPUsHealthy = "GPUsHealthy"
+)
+
 // TaintMoving is, with the effect NoSchedule, on a node from which a pod is being moved, so that it does not come back. Its
 // value is the Unix time in seconds by which it will have been taken away.
 const TaintMoving = "g8s.host/moving"

@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"g8s.host/gpu-scheduler/pkg/agent/binding"
+	"g8s.host/gpu-scheduler/pkg/agent/health"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Metrics count what the agent does. No label has a value that users choose.
+type Metrics struct {
+	registry      *prometheus.Registry
+	startSeconds  *prometheus.HistogramVec
+	refusals      *prometheus.CounterVec
+	xids          *prometheus.CounterVec
+	cards         *prometheus.GaugeVec
+	libraryErrors prometheus.Counter
+	nodeWrites    *prometheus.CounterVec
+	registrations *prometheus.CounterVec
+	overruns      prometheus.Counter
+	held          *prometheus.GaugeVec
+}
+
+// startBuckets end at how long a start is waited for.
+var startBuckets = []float64{.002, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 25}
+
+// NewMetrics returns metrics that all begin at 0.
+func NewMetrics() *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		startSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "gpu_agent_container_start_seconds", Buckets: startBuckets,
+			Help: "How long PreStartContainer took, by result: bound or refused."}, []string{"result"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpu_agent_container_refusals_total",
+			Help: "Containers that were not let start, by reason. kubelet tries again."}, []string{"reason"}),
+		xids: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpu_agent_xids_total",
+			Help: "Errors that the driver reported, by class."}, []string{"class"}),
+		cards: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpu_agent_cards",
+			Help: "Cards of the node, by state: healthy or sick."}, []string{"state"}),
+		libraryErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: "gpu_agent_driver_errors_total",
+			Help: "Calls of the driver that failed."}),
+		nodeWrites: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpu_agent_node_writes_total",
+			Help: "Changes that were written to the node, by result: ok or error."}, []string{"result"}),
+		registrations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpu_agent_registrations_total",
+			Help: "Times that kubelet was told of a resource."}, []string{"resource"}),
+		overruns: prometheus.NewCounter(prometheus.CounterOpts{Name: "gpu_agent_share_overruns_total",
+			Help: "Times that a container was found to use more memory of a card than its share."}),
+		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpu_agent_held",
+			Help: "Cards, slices and shares that containers hold, by resource."}, []string{"resource"}),
+	}
+	m.registry.MustRegister(m.startSeconds, m.refusals, m.xids, m.cards, m.libraryErrors, m.nodeWrites, m.registrations, m.overruns, m.held)
+	for _, reason := range binding.Reasons {
+		m.refusals.WithLabelValues(string(reason))
+	}
+	for _, class := range health.Classes {
+		m.xids.WithLabelValues(string(class))
+	}
+	return m
+}
+
+// started takes note of a call of PreStartContainer.
+func (m *Metrics) started(took time.Duration, refusal *binding.Refusal) {
+	if refusal == nil {
+		m.startSeconds.WithLabelValues("bound").Observe(took.Seconds())
+		return
+	}
+	m.startSeconds.WithLabelValues("refused").Observe(took.Seconds())
+	m.refusals.WithLabelValues(string(refusal.Reason)).Inc()
+}
+
+func (m *Metrics) health(view *View) {
+	counts := map[bool]int{}
+	for _, word := range view.Health {
+		counts[word == gpu.Healthy]++
+	}
+	m.cards.WithLabelValues("healthy").Set(float64(counts[true]))
+	m.cards.WithLabelValues("sick").Set(float64(counts[false]))
+}
+
+const (
+	readTimeout  = 5 * time.Second
+	drainTimeout = 2 * time.Second
+)
+
+// serve answers /metrics and /healthz until ctx ends.
+func (m *Metrics) serve(ctx context.Context, address string) error {
+	if address == "" {
+		<-ctx.Done()
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: readTimeout}
+	defer context.AfterFunc(ctx, func() {
+		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+		defer cancel()
+		_ = server.Shutdown(drain) // what is left is closed with the process
+	})()
+	if err := server.ListenAndServe(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving metrics: %w", err)
+	}
+	return nil
+}

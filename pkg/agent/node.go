@@ -1,0 +1,150 @@
+package agent
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"g8s.host/gpu-scheduler/pkg/agent/hardware"
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// oldestKubelet is the first one that passes CDI devices of device plugins on to the runtime by default and for good.
+var oldestKubelet = version.MustParseGeneric("1.31.0")
+
+// unfitKubelet returns why a node's kubelet cannot give containers what the agent says, "" when it can.
+func unfitKubelet(node *corev1.Node) string {
+	text := node.Status.NodeInfo.KubeletVersion
+	if have, err := version.ParseGeneric(text); err != nil || have.AtLeast(oldestKubelet) {
+		return ""
+	}
+	return fmt.Sprintf("kubelet %s does not pass CDI devices of device plugins on: want 1.31 or later", text)
+}
+
+// changes are what has to be written to a node so that it says what is.
+type changes struct {
+	// labels and annotations to set.
+	labels, annotations map[string]string
+	// conditions that are others than the node has.
+	conditions []corev1.NodeCondition
+	// urgent changes are of what may be given out. The others can wait.
+	urgent bool
+}
+
+func (c *changes) none() bool { return len(c.labels)+len(c.annotations)+len(c.conditions) == 0 }
+
+// changesOf compares a node with the cards that it has. unfit is why they cannot be given out, "" when they can.
+func changesOf(node *corev1.Node, view *View, unfit string, now metav1.Time) (changes, error) {
+	c := changes{labels: missingLabels(node, view), annotations: map[string]string{}}
+	inventory := view.Inventory()
+	text, err := inventory.Encode()
+	if err != nil {
+		return changes{}, err
+	}
+	if before := node.Annotations[names.AnnotationInventory]; before != text {
+		c.annotations[names.AnnotationInventory] = text
+		c.urgent = healthChanged(before, &inventory)
+	}
+	for _, condition := range []corev1.NodeCondition{readyCondition(unfit), healthCondition(view)} {
+		i := slices.IndexFunc(node.Status.Conditions, func(before corev1.NodeCondition) bool { return before.Type == condition.Type })
+		condition.LastHeartbeatTime, condition.LastTransitionTime = now, now
+		if i >= 0 {
+			before := &node.Status.Conditions[i]
+			if before.Status == condition.Status && before.Reason == condition.Reason && before.Message == condition.Message {
+				continue
+			}
+			if before.Status == condition.Status {
+				condition.LastTransitionTime = before.LastTransitionTime
+			}
+		}
+		c.conditions, c.urgent = append(c.conditions, condition), true
+	}
+	return c, nil
+}
+
+// healthChanged reports whether an inventory gives out other cards than the text before it.
+func healthChanged(before string, now *gpu.Inventory) bool {
+	old, err := gpu.ParseInventory(before)
+	return err != nil || !slices.EqualFunc(old.Cards, now.Cards, func(a, b gpu.Card) bool { return a.UUID == b.UUID && a.Health == b.Health })
+}
+
+func readyCondition(unfit string) corev1.NodeCondition {
+	if unfit != "" {
+		return corev1.NodeCondition{Type: names.ConditionAgentReady, Status: corev1.ConditionFalse, Reason: "Unfit", Message: unfit}
+	}
+	return corev1.NodeCondition{Type: names.ConditionAgentReady, Status: corev1.ConditionTrue, Reason: "Serving",
+		Message: "containers get the cards that the scheduler chooses"}
+}
+
+func healthCondition(view *View) corev1.NodeCondition {
+	sick := view.Sick()
+	if len(sick) == 0 {
+		return corev1.NodeCondition{Type: names.ConditionGPUsHealthy, Status: corev1.ConditionTrue, Reason: "AllHealthy",
+			Message: fmt.Sprintf("all %d cards may be used", len(view.Fleet.Cards))}
+	}
+	var told []string
+	for i := range sick {
+		told = append(told, fmt.Sprintf("card %d (%s): %s", sick[i].Index, sick[i].UUID, view.Health[sick[i].UUID]))
+	}
+	return corev1.NodeCondition{Type: names.ConditionGPUsHealthy, Status: corev1.ConditionFalse, Reason: view.Health[sick[0].UUID],
+		Message: strings.Join(told, "; ")}
+}
+
+// missingLabels returns what the node says nowhere about its cards. What somebody wrote is left alone.
+func missingLabels(node *corev1.Node, view *View) map[string]string {
+	labels := map[string]string{}
+	if len(view.Fleet.Cards) == 0 {
+		return labels
+	}
+	first := &view.Fleet.Cards[0]
+	if name := typeName(first); gpu.TypeOf(node) == "" && name != "" {
+		labels[names.LabelGPUType] = name
+	}
+	if memory, err := gpu.LabelledMemory(node); memory == 0 && err == nil && first.MemoryMiB > 0 {
+		labels[names.LabelNVIDIAMemory] = strconv.FormatInt(first.MemoryMiB, 10)
+	}
+	if node.Labels[names.LabelNVIDIACount] == "" && node.Labels[names.LabelCount] == "" {
+		labels[names.LabelNVIDIACount] = strconv.Itoa(len(view.Fleet.Cards))
+	}
+	if len(view.Fleet.Cards) > 1 && gpu.InterconnectOf(node) == "" {
+		labels[names.LabelInterconnect] = names.InterconnectPCIe
+		if len(view.Fleet.Links) > 0 {
+			labels[names.LabelInterconnect] = names.InterconnectNVLink
+		}
+	}
+	return labels
+}
+
+var (
+	modelPattern = regexp.MustCompile(`\b[A-Z]{1,3}[0-9]{1,4}[A-Z]?\b`)
+	sizePattern  = regexp.MustCompile(`\b([0-9]{1,3})GB\b`)
+	notInLabels  = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+)
+
+// typeName returns what a type is called where nobody says otherwise: A100-80G of "NVIDIA A100-SXM4-80GB", else the
+// product's name as a label can have it.
+func typeName(card *hardware.Card) string {
+	model := modelPattern.FindString(card.Product)
+	size := ""
+	if found := sizePattern.FindStringSubmatch(card.Product); found != nil {
+		size = found[1]
+	} else if card.MemoryMiB >= 1<<10 {
+		size = strconv.FormatInt((card.MemoryMiB+1<<9)>>10, 10)
+	}
+	if model != "" && size != "" {
+		return model + "-" + size + "G"
+	}
+	name := strings.Trim(notInLabels.ReplaceAllString(card.Product, "-"), "-_.")
+	if len(validation.IsValidLabelValue(name)) > 0 {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+const (
+	// rarely is how often at the most the node is written when nothing urgent has changed.
+	rarely = 10 * time.Second
+	// soon is how often at the most it is written at all, and how long a write may take.
+	soon         = 200 * time.Millisecond
+	writeTimeout = 5 * time.Second
+)
+
+// Publisher keeps the node object true: the inventory, labels that are missing, and conditions.
+type Publisher struct {
+	client   kubernetes.Interface
+	node     string
+	cards    *Cards
+	fitness  *Fitness
+	slots    int
+	metrics  *Metrics
+	log      *slog.Logger
+	informer cache.SharedIndexInformer
+
+	mu      sync.Mutex
+	current *corev1.Node
+	seen    chan struct{}
+}
+
+func newPublisher(client kubernetes.Interface, o *Options, cards *Cards, fitness *Fitness, metrics *Metrics) (*Publisher, error) {
+	p := &Publisher{client: client, node: o.NodeName, cards: cards, fitness: fitness, slots: o.SlotsPerCard, metrics: metrics, log: o.Log,
+		seen: make(chan struct{}, 1)}
+	own := fields.OneTermEqualSelector(metav1.ObjectNameField, o.NodeName)
+	list := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "nodes", metav1.NamespaceAll, own)
+	p.informer = cache.NewSharedIndexInformer(list, &corev1.Node{}, 0, cache.Indexers{})
+	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    p.see,
+		UpdateFunc: func(_, object any) { p.see(object) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watching the node: %w", err)
+	}
+	return p, nil
+}
+
+// see takes note of how the node is now.
+func (p *Publisher) see(object any) {
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return
+	}
+	slots := 0
+	if node.Labels[names.LabelSharing] == names.SharingMemory {
+		slots = p.slots
+	}
+	p.cards.Share(slots)
+	p.fitness.kubelet(unfitKubelet(node))
+	p.mu.Lock()
+	p.current = node
+	p.mu.Unlock()
+	select {
+	case p.seen <- struct{}{}:
+	default:
+	}
+}
+
+// Run writes what differs until ctx ends. What cannot be written is tried again; the cards are given out meanwhile.
+func (p *Publisher) Run(ctx context.Context) error {
+	go p.informer.RunWithContext(ctx)
+	var last time.Time
+	for {
+		view, viewChanged := p.cards.Now()
+		_, _, fitChanged := p.fitness.Now()
+		wait, err := p.publish(ctx, &view, &last)
+		if err != nil && ctx.Err() == nil {
+			p.log.Warn("Telling how the cards are", "error", err)
+			wait = time.Second
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		case <-viewChanged:
+		case <-fitChanged:
+		case <-p.seen:
+		}
+		time.Sleep(soon) // what changes together is written together
+	}
+}
+
+// publish writes what is due, and returns when to look again.
+func (p *Publisher) publish(ctx context.Context, view *View, last *time.Time) (time.Duration, error) {
+	unfit, known, _ := p.fitness.Now()
+	p.mu.Lock()
+	node := p.current
+	p.mu.Unlock()
+	if node == nil || !known || len(view.Fleet.Cards) == 0 && unfit == "" {
+		return rarely, nil
+	}
+	due, err := changesOf(node, view, unfit, metav1.Now())
+	if err != nil || due.none() {
+		return rarely, err
+	}
+	if since := time.Since(*last); !due.urgent && since < rarely {
+		return rarely - since, nil
+	}
+	*last = time.Now()
+	err = p.write(ctx, &due)
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	p.metrics.nodeWrites.WithLabelValues(result).Inc()
+	return rarely, err
+}
+
+func (p *Publisher) write(ctx context.Context, due *changes) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	var errs []error
+	if len(due.labels)+len(due.annotations) > 0 {
+		errs = append(errs, p.patch(ctx, types.MergePatchType, map[string]any{
+			"metadata": map[string]any{"labels": due.labels, "annotations": due.annotations},
+		}))
+	}
+	if len(due.conditions) > 0 {
+		errs = append(errs, p.patch(ctx, types.StrategicMergePatchType, map[string]any{
+			"status": map[string]any{"conditions": due.conditions},
+		}, "status"))
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Publisher) patch(ctx context.Context, kind types.PatchType, patch map[string]any, subresource ...string) error {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = p.client.CoreV1().Nodes().Patch(ctx, p.node, kind, data, metav1.PatchOptions{}, subresource...)
+	return err
+}

@@ -1,0 +1,104 @@
+package agent
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"g8s.host/gpu-scheduler/pkg/agent/binding"
+	"g8s.host/gpu-scheduler/pkg/agent/hardware"
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// View is the node's cards at one moment.
+type View struct {
+	Fleet hardware.Fleet
+	// Health is [gpu.Healthy] or one word for what is wrong, by UUID of the card.
+	Health map[string]string
+	// SlotsPerCard is how many slots a shared card has, 0 where cards are not shared.
+	SlotsPerCard int
+}
+
+// Offered returns what can be given out, by UUID.
+func (v *View) Offered() map[string]binding.Card {
+	offered := map[string]binding.Card{}
+	for i := range v.Fleet.Cards {
+		card := &v.Fleet.Cards[i]
+		if card.MIG {
+			for _, slice := range card.Slices {
+				offered[slice.UUID] = binding.Card{
+					Resource: names.ResourceMIGPrefix + slice.Profile, Index: card.Index, MemoryMiB: slice.MemoryMiB, Health: v.Health[card.UUID],
+				}
+			}
+			continue
+		}
+		one := binding.Card{Resource: names.ResourceGPU, Index: card.Index, MemoryMiB: card.MemoryMiB, Health: v.Health[card.UUID]}
+		if v.SlotsPerCard > 0 {
+			one.Shared = names.ResourceSharedGPU
+		}
+		offered[card.UUID] = one
+	}
+	return offered
+}
+
+// offers returns what there is of each resource.
+func (v *View) offers() map[string]*offer {
+	offers := map[string]*offer{}
+	add := func(resource, uuid string, perUnit int, healthy bool) {
+		if offers[resource] == nil {
+			offers[resource] = &offer{units: map[string]bool{}, perUnit: perUnit}
+		}
+		offers[resource].units[uuid] = healthy
+	}
+	for uuid, card := range v.Offered() {
+		add(card.Resource, uuid, 1, card.Health == gpu.Healthy)
+		if card.Shared != "" {
+			add(card.Shared, uuid, v.SlotsPerCard, card.Health == gpu.Healthy)
+		}
+	}
+	return offers
+}
+
+// Resources returns the names of all that is offered, sorted.
+func (v *View) Resources() []string { return slices.Sorted(maps.Keys(v.offers())) }
+
+// Inventory returns what the scheduler is told: the cards that can be given out whole, with their health.
+func (v *View) Inventory() gpu.Inventory {
+	var inventory gpu.Inventory
+	whole := map[int]bool{}
+	for i := range v.Fleet.Cards {
+		card := &v.Fleet.Cards[i]
+		if card.MIG {
+			continue
+		}
+		whole[card.Index] = true
+		inventory.Cards = append(inventory.Cards, gpu.Card{
+			UUID: card.UUID, Index: card.Index, MemoryMiB: card.MemoryMiB, NUMANode: card.NUMANode, PCIeSwitch: card.PCIeSwitch,
+			Health: v.Health[card.UUID],
+		})
+	}
+	for _, link := range v.Fleet.Links {
+		link.GPUs = slices.DeleteFunc(slices.Clone(link.GPUs), func(index int) bool { return !whole[index] })
+		if len(link.GPUs) > 1 {
+			inventory.Links = append(inventory.Links, link)
+		}
+	}
+	return inventory
+}
+
+// Sick returns the cards that must not be used, by index.
+func (v *View) Sick() []hardware.Card {
+	var sick []hardware.Card
+	for i := range v.Fleet.Cards {
+		if v.Health[v.Fleet.Cards[i].UUID] != gpu.Healthy {
+			sick = append(sick, v.Fleet.Cards[i])
+		}
+	}
+	return sick
+}
+
+func byIndex(cards []hardware.Card) []hardware.Card {
+	slices.SortFunc(cards, func(a, b hardware.Card) int { return cmp.Compare(a.Index, b.Index) })
+	return cards
+}
