@@ -34,6 +34,8 @@ const (
 	LabelRack = "g8s.host/rack"
 	// LabelSharing says how a node's GPUs are shared; [SharingMemory] is its only value.
 	LabelSharing = "g8s.host/gpu-sharing"
+	// LabelAgent, with the value [True], has the node agent run on a node.
+	LabelAgent = "g8s.host/gpu-agent"
 )
 
 // GPUTypeLabels lists the node labels that name a GPU type, the one that wins first.

@@ -1,0 +1,245 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"g8s.host/gpu-scheduler/pkg/agent"
+	"g8s.host/gpu-scheduler/pkg/agent/binding"
+	"g8s.host/gpu-scheduler/pkg/agent/hardware/fake"
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// start runs an agent on a node of its own, with the cards of a file. It returns the file.
+func start(t *testing.T, node, runtimeVersion, config string) string {
+	t.Helper()
+	if err := makeNode(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "cards.yaml")
+	rewrite(t, path, config)
+	library, err := fake.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := &agent.Options{
+		NodeName: node, KubeletDir: filepath.Join(dir, "kubelet"), CDIDir: filepath.Join(dir, "cdi"),
+		RuntimeEndpoint: startRuntime(t, runtimeVersion), Library: library, SlotsPerCard: 4, Unassigned: binding.Refuse,
+		HealthyAfter: time.Second, Log: slog.New(slog.DiscardHandler),
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	credentials := onNode(t, node)
+	go func() { done <- agent.Run(ctx, credentials, options) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the agent ended with %v", err)
+		}
+	})
+	return path
+}
+
+func rewrite(t *testing.T, path, config string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await waits until the node is as wanted, and returns how long it took.
+func await(t *testing.T, name, what string, want func(*corev1.Node) bool) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	for time.Since(begin) < patience {
+		node, err := admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want(node) {
+			return time.Since(begin)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	node, _ := admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	t.Fatalf("waited in vain for %s; the node has labels %v, annotations %v, conditions %v", what, node.Labels, node.Annotations, node.Status.Conditions)
+	return 0
+}
+
+func condition(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == kind {
+			return &node.Status.Conditions[i]
+		}
+	}
+	return &corev1.NodeCondition{}
+}
+
+// TestTheNodeSaysWhatItHas from the agent's start on, in the form that the scheduler reads, and only what nobody had said.
+func TestTheNodeSaysWhatItHas(t *testing.T) {
+	start(t, "full", "2.2.7", "count: 4\nmemoryMiB: 81920\nproduct: NVIDIA A100-SXM4-80GB\nnvlinks: 12\n")
+	await(t, "full", "the inventory", func(node *corev1.Node) bool {
+		inventory, err := gpu.ParseInventory(node.Annotations[names.AnnotationInventory])
+		return err == nil && len(inventory.Cards) == 4 && inventory.Cards[3].UUID == fake.UUID(3) && len(inventory.Links) == 1 &&
+			condition(node, names.ConditionAgentReady).Status == corev1.ConditionTrue &&
+			condition(node, names.ConditionGPUsHealthy).Status == corev1.ConditionTrue &&
+			condition(node, corev1.NodeReady).Status == corev1.ConditionTrue
+	})
+	node, err := admin.CoreV1().Nodes().Get(t.Context(), "full", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for label, want := range map[string]string{
+		names.LabelGPUType: "A100-80G", names.LabelNVIDIAMemory: "81920", names.LabelNVIDIACount: "4", names.LabelInterconnect: "nvlink",
+	} {
+		if node.Labels[label] != want {
+			t.Errorf("label %s is %q, want %q", label, node.Labels[label], want)
+		}
+	}
+}
+
+// TestABadCardIsOut within two seconds, comes back when it has been well for as long as it must, and what a person wrote stays.
+func TestABadCardIsOut(t *testing.T) {
+	path := start(t, "sick", "2.2.7", "count: 2\n")
+	health := func(want string) func(*corev1.Node) bool {
+		return func(node *corev1.Node) bool {
+			inventory, err := gpu.ParseInventory(node.Annotations[names.AnnotationInventory])
+			return err == nil && len(inventory.Cards) == 2 && inventory.Cards[1].Health == want && inventory.Cards[0].Health == gpu.Healthy
+		}
+	}
+	await(t, "sick", "two healthy cards", health(gpu.Healthy))
+	patch := []byte(`{"metadata":{"labels":{"g8s.host/gpu-type":"MINE"}}}`)
+	if _, err := admin.CoreV1().Nodes().Patch(t.Context(), "sick", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rewrite(t, path, "count: 2\ncards: [{index: 1, lost: true}]\n")
+	took := await(t, "sick", "a card that is lost", health("Lost"))
+	t.Logf("a lost card was out after %s", took.Round(time.Millisecond))
+	checkSoon(t, took)
+	await(t, "sick", "the condition", func(node *corev1.Node) bool {
+		c := condition(node, names.ConditionGPUsHealthy)
+		return c.Status == corev1.ConditionFalse && c.Reason == "Lost" && strings.Contains(c.Message, fake.UUID(1))
+	})
+	rewrite(t, path, "count: 2\n")
+	await(t, "sick", "the card to be back", health(gpu.Healthy))
+	rewrite(t, path, "count: 2\nevents: [{id: a, uuid: "+fake.UUID(1)+", xid: 31}, {id: b, uuid: "+fake.UUID(1)+", xid: 79}]\n")
+	took = await(t, "sick", "a card with XID 79", health("Xid79"))
+	t.Logf("a card with XID 79 was out after %s", took.Round(time.Millisecond))
+	checkSoon(t, took)
+	node, err := admin.CoreV1().Nodes().Get(t.Context(), "sick", metav1.GetOptions{})
+	if err != nil || node.Labels[names.LabelGPUType] != "MINE" {
+		t.Errorf("the label that a person wrote is %q, and the error is %v", node.Labels[names.LabelGPUType], err)
+	}
+}
+
+// checkSoon allows a busy machine three times the 2 s that an idle one must keep to.
+func checkSoon(t *testing.T, took time.Duration) {
+	t.Helper()
+	if limit := 6 * time.Second; took > limit {
+		t.Errorf("it took %s, want at most %s", took, limit)
+	}
+}
+
+// TestARuntimeThatIgnoresDevices: the node says why nothing is offered.
+func TestARuntimeThatIgnoresDevices(t *testing.T) {
+	start(t, "old", "1.6.20", "count: 2\n")
+	await(t, "old", "the condition", func(node *corev1.Node) bool {
+		c := condition(node, names.ConditionAgentReady)
+		return c.Status == corev1.ConditionFalse && strings.Contains(c.Message, "containerd 1.6.20")
+	})
+}
+
+// TestWhatAnAgentMayNot: a token of a node that was taken over is of no use elsewhere, and moves the node to no pool.
+func TestWhatAnAgentMayNot(t *testing.T) {
+	for _, name := range []string{"own", "other"} {
+		if err := makeNode(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	label := []byte(`{"metadata":{"labels":{"rack":"7"},"annotations":{"a":"b"}},"spec":{"taints":[{"key":"k","effect":"NoSchedule"}]}}`)
+	if _, err := admin.CoreV1().Nodes().Patch(t.Context(), "own", types.MergePatchType, label, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(onNode(t, "own"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, err := kubernetes.NewForConfig(asAgent(cluster.RESTConfig()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		client kubernetes.Interface
+		node   string
+		patch  string
+		kind   types.PatchType
+		status bool
+		want   string
+	}{
+		"its inventory":               {node: "own", patch: `{"metadata":{"annotations":{"g8s.host/gpu-inventory":"{}"}}}`},
+		"the inventory of another":    {node: "other", patch: `{"metadata":{"annotations":{"g8s.host/gpu-inventory":"{}"}}}`, want: "the node alone that it runs on"},
+		"an inventory without a node": {client: without, node: "own", patch: `{"metadata":{"annotations":{"g8s.host/gpu-inventory":"{}"}}}`, want: "the node alone that it runs on"},
+		"a type where there is none":  {node: "own", patch: `{"metadata":{"labels":{"g8s.host/gpu-type":"A"}}}`},
+		"a type that is there":        {node: "own", patch: `{"metadata":{"labels":{"g8s.host/gpu-type":"B"}}}`, want: "change and remove none"},
+		"a pool":                      {node: "own", patch: `{"metadata":{"labels":{"g8s.host/pool":"gold"}}}`, want: "an agent may add the labels"},
+		"a label removed":             {node: "own", patch: `{"metadata":{"labels":{"rack":null}}}`, want: "change and remove none"},
+		"another annotation":          {node: "own", patch: `{"metadata":{"annotations":{"c":"d"}}}`, want: "no other"},
+		"another annotation removed":  {node: "own", patch: `{"metadata":{"annotations":{"a":null}}}`, want: "no other"},
+		"a taint removed":             {node: "own", patch: `{"spec":{"taints":null}}`, want: "spec"},
+		"its conditions": {node: "own", status: true, kind: types.StrategicMergePatchType,
+			patch: `{"status":{"conditions":[{"type":"GPUsHealthy","status":"True"}]}}`},
+		"the condition of kubelet": {node: "own", status: true, kind: types.StrategicMergePatchType,
+			patch: `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`, want: "nothing else"},
+		"cards that kubelet counts": {node: "own", status: true, patch: `{"status":{"allocatable":{"nvidia.com/gpu":"99"}}}`, want: "nothing else"},
+		"conditions of another": {node: "other", status: true, kind: types.StrategicMergePatchType,
+			patch: `{"status":{"conditions":[{"type":"GPUsHealthy","status":"True"}]}}`, want: "the node alone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			who, kind := tc.client, tc.kind
+			if who == nil {
+				who = client
+			}
+			if kind == "" {
+				kind = types.MergePatchType
+			}
+			var subresources []string
+			if tc.status {
+				subresources = []string{"status"}
+			}
+			if name == "a type that is there" { // whatever the order of the cases
+				_, err := admin.CoreV1().Nodes().Patch(t.Context(), "own", types.MergePatchType, []byte(`{"metadata":{"labels":{"g8s.host/gpu-type":"A"}}}`), metav1.PatchOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := who.CoreV1().Nodes().Patch(t.Context(), tc.node, kind, []byte(tc.patch), metav1.PatchOptions{}, subresources...)
+			switch {
+			case tc.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+	if err := client.CoreV1().Nodes().Delete(t.Context(), "own", metav1.DeleteOptions{}); err == nil {
+		t.Error("an agent may delete its node")
+	}
+	if _, err := client.CoreV1().Secrets(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{}); err == nil {
+		t.Error("an agent may read secrets")
+	}
+}
