@@ -1,13 +1,13 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // Clean removes what is left of a sandbox whose owner and watchdog are both gone: its processes, as far as
@@ -19,15 +19,28 @@ func Clean(dir string) error {
 	}
 	for _, path := range paths {
 		pid, err := readPID(path)
-		if err != nil || !strings.Contains(commandLine(pid), dir) {
-			continue // the id may belong to a stranger by now
+		if err == nil && strings.Contains(commandLine(pid), dir) {
+			continue
 		}
-		_ = syscall.Kill(-pid, syscall.SIGKILL) // it may end meanwhile
+		// The id may belong to a stranger by now, whom the watchdog must not end.
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("cleaning %s: %w", dir, err)
+		}
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	dog, err := startWatchdog(dir)
+	if err == nil {
+		err = errors.Join(dog.release(), os.RemoveAll(dir))
+	}
+	if err != nil {
 		return fmt.Errorf("cleaning %s: %w", dir, err)
 	}
 	return nil
+}
+
+// RemoveCgroupAtEnd has the watchdog remove a cgroup of the name, and those in it, from every hierarchy when the sandbox
+// ends. It is called before the cgroup is made.
+func (s *Sandbox) RemoveCgroupAtEnd(name string) error {
+	return writeFile(filepath.Join(s.dir, "run", name+".cgroup"), []byte(name+"\n"))
 }
 
 // commandLine returns a process's command line, "" if it cannot be told. All children carry the sandbox's

@@ -51,7 +51,7 @@ func (s *Sandbox) startControllerManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	port, err := freePort()
+	port, err := FreePort("127.0.0.1")
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *Sandbox) startControllerManager(ctx context.Context) error {
 		Path:  filepath.Join(s.options.BinDir, nameControllerManager),
 		Args:  s.controllerManagerArgs(kubeconfig, port),
 		Port:  port,
-		Ready: httpReady(fmt.Sprintf("https://127.0.0.1:%d/healthz", port)),
+		Ready: HTTPReady(fmt.Sprintf("https://127.0.0.1:%d/healthz", port)),
 	})
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (s *Sandbox) startControllerManager(ctx context.Context) error {
 	if err := s.waitForServiceAccount(ctx, metav1.NamespaceDefault, "default"); err != nil {
 		return err
 	}
-	s.progress("kube-controller-manager is ready")
+	s.Progress("kube-controller-manager is ready")
 	return nil
 }
 
@@ -114,9 +114,9 @@ func (s *Sandbox) waitForServiceAccount(ctx context.Context, namespace, name str
 	return nil
 }
 
-// httpReady returns a check that asks a URL for status 200. Certificates are not verified: they are the
+// HTTPReady returns a check that asks a URL for status 200. Certificates are not verified: they are the
 // components' self-signed ones.
-func httpReady(url string) func(context.Context) error {
+func HTTPReady(url string) func(context.Context) error {
 	client := &http.Client{
 		Timeout: 2 * time.Second,
 		Transport: &http.Transport{

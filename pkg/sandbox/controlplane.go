@@ -80,6 +80,12 @@ func (s *Sandbox) newControlPlane() (*envtest.ControlPlane, *planeLogs, error) {
 		Set("log-level", "warn").
 		Set("quota-backend-bytes", strconv.Itoa(8<<30))
 	configureAPIServer(plane.APIServer.Configure(), plane.APIServer.CertDir, s.options.ControllerManager)
+	if s.options.RealKubelets {
+		if err := s.prepareForKubelets(plane.APIServer.Configure()); err != nil {
+			logs.close()
+			return nil, nil, err
+		}
+	}
 	return plane, logs, nil
 }
 
@@ -185,9 +191,15 @@ func (s *Sandbox) caPath() string { return filepath.Join(s.dir, "certs", "sandbo
 
 // componentKubeconfig provisions an administrator for a part of the cluster itself and returns its kubeconfig.
 func (s *Sandbox) componentKubeconfig(name string) (string, error) {
+	return s.UserKubeconfig(name, "sandbox:"+name, groupMasters)
+}
+
+// UserKubeconfig provisions a user, whom a certificate proves to be in the groups, and returns the path of a kubeconfig
+// for it. fileName is the name of that file.
+func (s *Sandbox) UserKubeconfig(fileName, name string, groups ...string) (string, error) {
 	s.usersMu.Lock()
 	defer s.usersMu.Unlock()
-	user, err := s.plane.AddUser(envtest.User{Name: "sandbox:" + name, Groups: []string{groupMasters}}, &rest.Config{})
+	user, err := s.plane.AddUser(envtest.User{Name: name, Groups: groups}, &rest.Config{})
 	if err != nil {
 		return "", fmt.Errorf("creating user %s: %w", name, err)
 	}
@@ -195,7 +207,7 @@ func (s *Sandbox) componentKubeconfig(name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("creating the kubeconfig of %s: %w", name, err)
 	}
-	path := filepath.Join(s.dir, "kubeconfigs", name)
+	path := filepath.Join(s.dir, "kubeconfigs", fileName)
 	return path, writeFile(path, data)
 }
 
@@ -248,9 +260,9 @@ func (l *planeLogs) close() {
 	_ = l.apiserver.Close()
 }
 
-// freePort returns a port of 127.0.0.1 that nobody listens on.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// FreePort returns a port of an address of this machine that nobody listens on.
+func FreePort(address string) (int, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		return 0, fmt.Errorf("finding a free port: %w", err)
 	}

@@ -78,11 +78,11 @@ func (s *Sandbox) startKwok(ctx context.Context) error {
 		Path:  filepath.Join(s.options.BinDir, nameKwok),
 		Args:  kwokArgs(kubeconfig, configPath, s.kwokPort, s.kubeletPort),
 		Port:  s.kwokPort,
-		Ready: httpReady(fmt.Sprintf("http://127.0.0.1:%d/healthz", s.kwokPort)),
+		Ready: HTTPReady(fmt.Sprintf("http://127.0.0.1:%d/healthz", s.kwokPort)),
 	}); err != nil {
 		return err
 	}
-	s.progress("kwok is ready")
+	s.Progress("kwok is ready")
 	if s.options.HostExec {
 		return s.startKubelet()
 	}
@@ -92,7 +92,7 @@ func (s *Sandbox) startKwok(ctx context.Context) error {
 // portOfKwok is the nodes' own port, unless something stands before kwok.
 func (s *Sandbox) portOfKwok() (int, error) {
 	if s.options.HostExec {
-		return freePort()
+		return FreePort("127.0.0.1")
 	}
 	return s.kubeletPort, nil
 }

@@ -36,7 +36,7 @@ func (s *Sandbox) ApplyManifests(ctx context.Context, fsys fs.FS, dir string) (e
 	if err != nil {
 		return fmt.Errorf("applying manifests %s: %w", dir, err)
 	}
-	s.progress("applied manifests/%s: %d objects", dir, bytes.Count(out, []byte("\n")))
+	s.Progress("applied manifests/%s: %d objects", dir, bytes.Count(out, []byte("\n")))
 	return nil
 }
 

@@ -138,7 +138,7 @@ func (s *Sandbox) CreateFleet(ctx context.Context, fleet Fleet) error {
 	if err := s.waitUsable(ctx, names); err != nil {
 		return fmt.Errorf("creating the fleet: %w", err)
 	}
-	s.progress("%d nodes are ready", len(names))
+	s.Progress("%d nodes are ready", len(names))
 	return nil
 }
 

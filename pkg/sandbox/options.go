@@ -29,6 +29,9 @@ type Options struct {
 	// HostExec lets `kubectl exec` into a simulated pod run the command ON THIS MACHINE, as this user. The kubelets'
 	// port has no authentication: anybody with an account on this machine could use it.
 	HostExec bool
+	// RealKubelets prepares the API server for kubelets that are real: it authorizes them as nodes, and shows them a
+	// certificate, [Sandbox.KubeletClientCA], when it asks them for logs.
+	RealKubelets bool
 	// Fleet is created before Start returns. nil means no nodes.
 	Fleet *Fleet
 }

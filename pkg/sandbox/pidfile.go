@@ -16,6 +16,9 @@ const recordScript = `echo $$ >"$0" && exec "$@"`
 
 func pidPath(dir, name string) string { return filepath.Join(dir, "run", name+".pid") }
 
+// PIDFile returns where a child of the name, which leads a process group, records its process id for the watchdog.
+func (s *Sandbox) PIDFile(name string) string { return pidPath(s.dir, name) }
+
 // readPID returns the process id that a child recorded.
 func readPID(path string) (int, error) {
 	data, err := os.ReadFile(path)

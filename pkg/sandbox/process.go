@@ -33,6 +33,10 @@ type ProcessSpec struct {
 	Port int
 	// Ready is asked until it returns nil. nil means ready at once.
 	Ready func(context.Context) error
+	// Start starts the command, in other namespaces than this process's. nil means cmd.Start. Such a program must take care
+	// itself that it does not outlive the sandbox: what it takes for its process id may not be what this machine counts, so
+	// it is not recorded.
+	Start func(cmd *exec.Cmd) error
 	// ReadyTimeout bounds the wait for Ready. 0 means 60 s.
 	ReadyTimeout time.Duration
 }
@@ -130,12 +134,16 @@ func launch(dir string, spec ProcessSpec, onExit func(*Process)) (*Process, erro
 		return nil, fmt.Errorf("opening the log of %s: %w", spec.Name, err)
 	}
 	defer func() { _ = log.Close() }()
+	start := (*exec.Cmd).Start
 	cmd := exec.Command("/bin/sh", append([]string{"-c", recordScript, p.pidFile, spec.Path}, spec.Args...)...)
+	if spec.Start != nil {
+		start, cmd = spec.Start, exec.Command(spec.Path, spec.Args...)
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + filepath.Join(dir, "tmp")}, spec.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.started = time.Now()
-	if err := cmd.Start(); err != nil {
+	if err := start(cmd); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", spec.Name, err)
 	}
 	p.pid = cmd.Process.Pid

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -198,8 +199,12 @@ func TestCleanSparesAStrangerWithARecordedProcessID(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	began := time.Now()
 	if err := Clean(dir); err != nil {
 		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %s", took)
 	}
 	if err := own.Wait(); err == nil {
 		t.Error("the sandbox's own process ended well, want it killed")
@@ -230,4 +235,33 @@ func waitUntilGone(t *testing.T, pid int) {
 		out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
 		return err != nil || strings.HasPrefix(string(out), "Z")
 	})
+}
+
+// TestTheWatchdogRemovesCgroups needs cgroups of its own, which only root has.
+func TestTheWatchdogRemovesCgroups(t *testing.T) {
+	s := &Sandbox{}
+	var err error
+	if s.dir, err = makeDir(filepath.Join(t.TempDir(), "box")); err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("gpu-sandbox-test-%d", os.Getpid())
+	hierarchies, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
+	if err != nil || len(hierarchies) == 0 {
+		hierarchies = []string{"/sys/fs/cgroup/cgroup.procs"} // version 2
+	}
+	cgroup := filepath.Join(filepath.Dir(hierarchies[0]), name)
+	if err := os.MkdirAll(filepath.Join(cgroup, "pods", "pod1"), 0o755); err != nil {
+		t.Skip("no cgroup can be made:", err)
+	}
+	if err := s.RemoveCgroupAtEnd(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := Clean(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{cgroup, s.dir} {
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is still there: %v", path, err)
+		}
+	}
 }

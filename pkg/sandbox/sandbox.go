@@ -55,7 +55,7 @@ func Start(ctx context.Context, o Options) (*Sandbox, error) {
 		return nil, err
 	}
 	s := &Sandbox{options: o, dir: dir, began: time.Now(), errs: make(chan error, 16)}
-	if s.kubeletPort, err = freePort(); err != nil {
+	if s.kubeletPort, err = FreePort("127.0.0.1"); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	if s.watchdog, err = startWatchdog(dir); err != nil {
@@ -71,7 +71,7 @@ func (s *Sandbox) start(ctx context.Context) error {
 	if err := s.startControlPlane(ctx); err != nil {
 		return err
 	}
-	s.progress("etcd and kube-apiserver are ready at %s", s.config.Host)
+	s.Progress("etcd and kube-apiserver are ready at %s", s.config.Host)
 	g, ctx := errgroup.WithContext(ctx)
 	if s.options.ControllerManager {
 		g.Go(func() error { return s.startControllerManager(ctx) })
@@ -131,6 +131,9 @@ func (s *Sandbox) stopAll() error {
 
 // Dir returns the sandbox's directory.
 func (s *Sandbox) Dir() string { return s.dir }
+
+// BinDir returns the directory of the control plane's programs. Our own lie in the folder above.
+func (s *Sandbox) BinDir() string { return s.options.BinDir }
 
 // RESTConfig returns an administrator's access to the API server, without a rate limit.
 func (s *Sandbox) RESTConfig() *rest.Config { return rest.CopyConfig(s.config) }
@@ -195,8 +198,8 @@ func (s *Sandbox) exited(p *Process) {
 	}
 }
 
-// progress writes one line. Components start at the same time, and a writer need not be safe for that.
-func (s *Sandbox) progress(format string, args ...any) {
+// Progress writes one line about a step. Components start at the same time, and a writer need not be safe for that.
+func (s *Sandbox) Progress(format string, args ...any) {
 	s.progressMu.Lock()
 	defer s.progressMu.Unlock()
 	fmt.Fprintf(s.options.Progress, "%6.1fs  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))

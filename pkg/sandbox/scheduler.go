@@ -81,7 +81,7 @@ func (s *Sandbox) StartScheduler(ctx context.Context, o SchedulerOptions) (*Proc
 	if err := writeSchedulerConfig(config, o.ConfigPath, paths); err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	port, err := FreePort("127.0.0.1")
 	if err != nil {
 		return nil, err
 	}
@@ -95,11 +95,11 @@ func (s *Sandbox) StartScheduler(ctx context.Context, o SchedulerOptions) (*Proc
 			"--secure-port=" + strconv.Itoa(port),
 			"--cert-dir=" + filepath.Join(s.dir, "certs", o.Name),
 		}, o.Args...),
-		Ready: httpReady(fmt.Sprintf("https://127.0.0.1:%d/readyz", port)),
+		Ready: HTTPReady(fmt.Sprintf("https://127.0.0.1:%d/readyz", port)),
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.progress("%s is ready", o.Name)
+	s.Progress("%s is ready", o.Name)
 	return p, nil
 }

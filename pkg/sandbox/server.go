@@ -73,7 +73,7 @@ func (s *Sandbox) StartServer(ctx context.Context, o ServerOptions) (*Server, er
 		return nil, err
 	}
 	if o.Port == 0 {
-		if o.Port, err = freePort(); err != nil {
+		if o.Port, err = FreePort("127.0.0.1"); err != nil {
 			return nil, err
 		}
 	}
@@ -90,12 +90,12 @@ func (s *Sandbox) StartServer(ctx context.Context, o ServerOptions) (*Server, er
 			"--tls-cert-file=" + certFile,
 			"--tls-key-file=" + keyFile,
 		}, o.Args...),
-		Ready: httpReady(url + "/readyz"),
+		Ready: HTTPReady(url + "/readyz"),
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.progress("%s is ready at %s", ServerName, url)
+	s.Progress("%s is ready at %s", ServerName, url)
 	return &Server{Process: p, URL: url, CAFile: certFile}, nil
 }
 
