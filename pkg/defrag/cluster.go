@@ -46,11 +46,7 @@ type verdict struct {
 
 func newCluster(facts *Facts, limits Limits) *cluster {
 	c := &cluster{known: map[*corev1.Pod]*pod{}, kinds: map[string]int{}, marks: rand.New(rand.NewPCG(1, 1))} //nolint:gosec // no secrets
-	on := map[string][]*corev1.Pod{}
-	for i := range facts.Running {
-		pod := &facts.Running[i]
-		on[pod.Spec.NodeName] = append(on[pod.Spec.NodeName], pod)
-	}
+	on := fit.ByNode(facts.Running)
 	var topologies gpu.Topologies
 	for i := range facts.Nodes {
 		c.nodes = append(c.nodes, fit.NewNode(&facts.Nodes[i], on[facts.Nodes[i].Name], &topologies))
@@ -180,7 +176,7 @@ func (c *candidates) Free(node int) int64 {
 	if c.nodes[node].Object.Labels[names.LabelSharing] != "" {
 		return math.MaxInt32
 	}
-	return int64(c.nodes[node].FreeCards()) * gpu.MilliPerCard
+	return c.nodes[node].FreeGPUs() * gpu.MilliPerCard
 }
 
 // Milli is what a pod holds of GPUs.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -94,7 +95,7 @@ func (c *Carrier) awaitReplaced(ctx context.Context, move Move, owner *metav1.Ow
 	awaited := fmt.Sprintf("%s %s has no pod on another node yet", owner.Kind, owner.Name)
 	err = c.poll(ctx, awaited, func(ctx context.Context) (bool, error) {
 		pod, err := c.Client.CoreV1().Pods(move.Namespace).Get(ctx, move.Pod, metav1.GetOptions{})
-		if !apierrors.IsNotFound(err) && (err != nil || pod.UID == move.UID && !ended(pod)) {
+		if !apierrors.IsNotFound(err) && (err != nil || pod.UID == move.UID && !gpu.HasEnded(pod)) {
 			return false, err
 		}
 		now, err := c.siblings(ctx, move, owner.UID)
@@ -114,9 +115,4 @@ func (c *Carrier) awaitReplaced(ctx context.Context, move Move, owner *metav1.Ow
 	}
 	c.Report(fmt.Sprintf("%s %s has its pod on %s", owner.Kind, owner.Name, to))
 	return to, nil
-}
-
-// ended reports whether a pod holds its place no more.
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
@@ -127,7 +128,7 @@ func (f *Facts) whoIs(pod string) (who string, holds bool) {
 func leaving(f *Facts) (Finding, bool) {
 	var going []*corev1.Pod
 	for i := range f.Pods {
-		if pod := &f.Pods[i]; pod.DeletionTimestamp != nil && !ended(pod) {
+		if pod := &f.Pods[i]; pod.DeletionTimestamp != nil && !gpu.HasEnded(pod) {
 			going = append(going, pod)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	corehelpers "k8s.io/component-helpers/scheduling/corev1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
@@ -89,8 +90,8 @@ func heals(cause Cause) bool {
 
 // evictFrom takes pods below a priority off a node, the lowest first, until the pod fits.
 func (s *search) evictFrom(j *judged, priority int32) (gone []*corev1.Pod, enough bool) {
-	lower := slices.DeleteFunc(slices.Clone(j.holders), func(pod *corev1.Pod) bool { return priorityOf(pod) >= priority })
-	slices.SortStableFunc(lower, func(a, b *corev1.Pod) int { return cmp.Compare(priorityOf(a), priorityOf(b)) })
+	lower := slices.DeleteFunc(slices.Clone(j.holders), func(pod *corev1.Pod) bool { return corehelpers.PodPriority(pod) >= priority })
+	slices.SortStableFunc(lower, func(a, b *corev1.Pod) int { return cmp.Compare(corehelpers.PodPriority(a), corehelpers.PodPriority(b)) })
 	state := fit.NewNode(j.node, j.holders, &s.topologies)
 	for _, pod := range lower {
 		state.Remove(pod)
@@ -106,7 +107,7 @@ func (s *search) evictFrom(j *judged, priority int32) (gone []*corev1.Pod, enoug
 // why not.
 func (s *search) byForce() (step *Step, sentence string) {
 	pod := s.request.Pod
-	own := priorityOf(pod)
+	own := corehelpers.PodPriority(pod)
 	switch {
 	case pod.Labels[names.LabelPodGroup] != "":
 		return nil, "a job on several nodes stops no others, whatever its priority"

@@ -86,7 +86,7 @@ func (s *search) gang(pod *corev1.Pod, blocked []Finding) ([]Finding, []NearMiss
 		return nil, nil, false
 	}
 	empty, _, _ := s.placeable(all, func(j *judged) *fit.Node { return fit.NewNode(j.node, nil, &s.topologies) })
-	opened, _, _ := s.placeable(all, func(j *judged) *fit.Node { return fit.NewNode(opened(j.node), nil, &s.topologies) })
+	opened, _, _ := s.placeable(all, func(j *judged) *fit.Node { return fit.NewNode(fit.Opened(j.node), nil, &s.topologies) })
 	also := slices.DeleteFunc(standing(blocked), func(f Finding) bool {
 		return f.Cause == Busy || f.Cause == Fragmented || f.Cause == RejectedByScheduler
 	})
@@ -105,13 +105,6 @@ func (s *search) gang(pod *corev1.Pod, blocked []Finding) ([]Finding, []NearMiss
 		return also, nil, true
 	}
 	return append(one(waits), also...), misses, true
-}
-
-// opened is a node that nobody is kept away from.
-func opened(node *corev1.Node) *corev1.Node {
-	out := node.DeepCopy()
-	out.Spec.Unschedulable, out.Spec.Taints = false, nil
-	return out
 }
 
 func (s *search) gangWaiting(all, room int, misses []NearMiss) Finding {
@@ -218,7 +211,7 @@ func (s *search) missesOn(states []*fit.Node, on []int) []NearMiss {
 }
 
 func lives(pod *corev1.Pod) bool {
-	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed && pod.DeletionTimestamp == nil
+	return !gpu.HasEnded(pod) && pod.DeletionTimestamp == nil
 }
 
 // isStale says whether a verdict is that members of a gang were missing, so that one on another member says more.

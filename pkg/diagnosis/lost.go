@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -22,7 +23,7 @@ func lostNodes(f *Facts) []Finding {
 	for i := range f.Pods {
 		pod := &f.Pods[i]
 		name := pod.Spec.NodeName
-		if name == "" || ended(pod) || slices.Contains(told, name) {
+		if name == "" || gpu.HasEnded(pod) || slices.Contains(told, name) {
 			continue
 		}
 		told = append(told, name)
@@ -99,10 +100,6 @@ func readyOf(node *corev1.Node) corev1.NodeCondition {
 		}
 	}
 	return corev1.NodeCondition{}
-}
-
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // podOf is a pod as the job's controller makes it, nil where the job's object may not be read or is gone.

@@ -27,7 +27,7 @@ func placements(f *Facts) []Placement {
 	var out []Placement
 	for i := range f.Pods {
 		pod := &f.Pods[i]
-		if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if pod.Spec.NodeName == "" || gpu.HasEnded(pod) {
 			continue
 		}
 		placement := Placement{Pod: pod.Name, Node: pod.Spec.NodeName}

@@ -9,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
-	corehelpers "k8s.io/component-helpers/scheduling/corev1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 	quotas "g8s.host/gpu-scheduler/pkg/quota"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/workload"
@@ -123,7 +123,7 @@ func fieldFor(name corev1.ResourceName) string {
 func (f *Facts) ownUse(quota *corev1.ResourceQuota, name corev1.ResourceName) resource.Quantity {
 	var out resource.Quantity
 	for i := range f.Pods {
-		if !ended(&f.Pods[i]) && quotas.Covers(quota, &f.Pods[i]) {
+		if !gpu.HasEnded(&f.Pods[i]) && quotas.Covers(quota, &f.Pods[i]) {
 			out.Add(quotas.Asked(&f.Pods[i], name))
 		}
 	}
@@ -136,7 +136,7 @@ func (f *Facts) leavingUse(quota *corev1.ResourceQuota, name corev1.ResourceName
 	var out resource.Quantity
 	for i := range f.Pods {
 		pod := &f.Pods[i]
-		if f.Job.Object.Kind == "Job" && pod.DeletionTimestamp != nil && !ended(pod) && quotas.Covers(quota, pod) {
+		if f.Job.Object.Kind == "Job" && pod.DeletionTimestamp != nil && !gpu.HasEnded(pod) && quotas.Covers(quota, pod) {
 			out.Add(quotas.Asked(pod, name))
 		}
 	}
@@ -298,6 +298,3 @@ func limitRefused(_ *Facts, m []string) Finding {
 	return Finding{Cause: LimitRangeViolated, Text: "a limit range of the namespace: " + m[1],
 		Steps: []Step{{Action: SetField, Text: "ask for an amount within the limit"}}}
 }
-
-// priorityOf is the priority of a pod.
-func priorityOf(pod *corev1.Pod) int32 { return corehelpers.PodPriority(pod) }

@@ -37,12 +37,7 @@ func newSearch(f *Facts, pod *corev1.Pod) (*search, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &search{facts: f, request: request, holders: map[string][]*corev1.Pod{}}
-	for i := range f.Cluster.Pods {
-		holder := &f.Cluster.Pods[i]
-		s.holders[holder.Spec.NodeName] = append(s.holders[holder.Spec.NodeName], holder)
-	}
-	return s, nil
+	return &search{facts: f, request: request, holders: fit.ByNode(f.Cluster.Pods)}, nil
 }
 
 // explain tells what stands against the nodes.

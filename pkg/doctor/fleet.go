@@ -10,18 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // hasGPUs reports whether a node offers GPUs, or its labels promise some.
 func hasGPUs(node *corev1.Node) bool { return offersGPUs(node) || promisesGPUs(node) }
-
-func isReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
-}
 
 // ready looks for nodes with GPUs that are down or cut off.
 func (f *Facts) ready() Check {
@@ -37,7 +32,7 @@ func (f *Facts) ready() Check {
 			continue
 		}
 		all++
-		if !isReady(node) {
+		if !fit.IsReady(node) {
 			lost = append(lost, node.Name)
 		}
 	}
@@ -103,28 +98,20 @@ func closedBy(nodes []*corev1.Node) (why, open string) {
 
 // shut says why a node takes no pod that tolerates nothing, and what to do; "" if it takes one.
 func shut(node *corev1.Node) (reason, advice string) {
-	if node.Spec.Unschedulable {
+	obstacle, _ := fit.ClosedTo(node, nil)
+	switch obstacle.Kind {
+	case fit.Cordoned:
 		return "cordoned", "when the work on it is done: kubectl uncordon " + node.Name
-	}
-	if !isReady(node) || slices.ContainsFunc(node.Spec.Taints, isOfNotReady) {
+	case fit.NotReady:
 		return "not ready", "kubectl describe node " + node.Name + " says why"
-	}
-	for _, taint := range node.Spec.Taints {
-		if taint.Effect == corev1.TaintEffectPreferNoSchedule {
-			continue
-		}
+	case fit.Tainted:
 		advice = "jobs that may run there tolerate the taint in resources.tolerations"
-		if taint.Key == names.TaintMoving {
+		if strings.HasPrefix(obstacle.What, names.TaintMoving) {
 			advice = "if no gpuctl advise defrag --apply is at work there, open it: kubectl taint node " + node.Name + " " + names.TaintMoving + "-"
 		}
-		return "with the taint " + taint.ToString(), advice
+		return "with the taint " + obstacle.What, advice
 	}
 	return "", ""
-}
-
-// isOfNotReady reports whether Kubernetes put a taint on a node because it is down.
-func isOfNotReady(taint corev1.Taint) bool {
-	return taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable
 }
 
 // health looks for GPUs that the agents found to be broken: the scheduler gives them to nobody.

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
-	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -89,7 +87,7 @@ func (r *Request) InScope(node *corev1.Node) bool {
 // Obstacles returns all that keeps the pod from a node, and why its cards do not serve the pod; that reason is zero
 // when they do. Pool and type are not looked at: see [Request.InScope].
 func (r *Request) Obstacles(n *Node) (obstacles []Obstacle, cards gpu.Reason) {
-	if obstacle, ok := r.taint(n.Object); ok {
+	if obstacle, ok := ClosedTo(n.Object, r.Pod.Spec.Tolerations); ok {
 		obstacles = append(obstacles, obstacle)
 	}
 	if ok, err := r.affinity.Match(n.Object); !ok || err != nil {
@@ -102,24 +100,6 @@ func (r *Request) Obstacles(n *Node) (obstacles []Obstacle, cards gpu.Reason) {
 		obstacles = append(obstacles, Obstacle{Kind: PodLimit})
 	}
 	return append(obstacles, r.shortages(n, &cards)...), cards
-}
-
-func (r *Request) taint(node *corev1.Node) (Obstacle, bool) {
-	taints := node.Spec.Taints
-	if node.Spec.Unschedulable {
-		taints = append([]corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}, taints...)
-	}
-	taint, found := schedulinghelper.FindMatchingUntoleratedTaint(logr.Discard(), taints, r.Pod.Spec.Tolerations,
-		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }, false)
-	switch {
-	case !found:
-		return Obstacle{}, false
-	case taint.Key == corev1.TaintNodeUnschedulable:
-		return Obstacle{Kind: Cordoned}, true
-	case taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable:
-		return Obstacle{Kind: NotReady}, true
-	}
-	return Obstacle{Kind: Tainted, What: taint.ToString()}, true
 }
 
 func (r *Request) cards(n *Node) gpu.Reason {

@@ -40,6 +40,11 @@ func InterconnectOf(node *corev1.Node) string {
 	return ""
 }
 
+// HasEnded reports whether a pod has ended, and has given its GPUs back.
+func HasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
 // PodPool returns the pool a pod belongs to: its node selector, else its label, else [names.DefaultPool]
 // for a pod that asks for GPUs. A pod that asks for none and names no pool is in no pool: "".
 func PodPool(pod *corev1.Pod) string {

@@ -50,12 +50,7 @@ type Capacity struct {
 func (n Node) Schedulable() bool { return n.Ready && !n.Cordoned }
 
 func buildNodes(nodes []corev1.Node, pods []corev1.Pod) []Node {
-	podsOf := map[string][]*corev1.Pod{}
-	for i := range pods {
-		if name := pods[i].Spec.NodeName; name != "" && !terminated(&pods[i]) {
-			podsOf[name] = append(podsOf[name], &pods[i])
-		}
-	}
+	podsOf := fit.ByNode(pods)
 	out := make([]Node, 0, len(nodes))
 	var topologies gpu.Topologies
 	for i := range nodes {
@@ -74,7 +69,7 @@ func buildNode(node *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 		MemoryPerGPU: memoryPerGPU(judged.CardMemory()),
 		Interconnect: gpu.InterconnectOf(node),
 		Rack:         node.Labels[names.LabelRack],
-		Ready:        nodeReady(node),
+		Ready:        fit.IsReady(node),
 		Cordoned:     node.Spec.Unschedulable,
 		Pods:         len(pods),
 	}
@@ -119,26 +114,12 @@ func count(list corev1.ResourceList, name corev1.ResourceName) int64 {
 	return quantity.Value()
 }
 
-func nodeReady(node *corev1.Node) bool {
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
 // memoryPerGPU writes MiB as a quantity.
 func memoryPerGPU(mib int64) string {
 	if mib == 0 {
 		return ""
 	}
 	return resource.NewQuantity(mib<<20, resource.BinarySI).String()
-}
-
-// terminated reports whether a pod has given its GPUs back.
-func terminated(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 func podName(pod *corev1.Pod) types.NamespacedName {

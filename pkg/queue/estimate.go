@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
@@ -79,12 +80,6 @@ func ends(jobs []batchv1.Job) map[types.UID]time.Time {
 	return out
 }
 
-func isReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
-}
-
 // line is the line of one pool, played forward.
 type line struct {
 	entries  []Entry
@@ -99,12 +94,7 @@ func newLine(entries []Entry, objects *snapshot.Snapshot, now time.Time, topolog
 	l := &line{
 		entries: entries, pool: newPool(objects.Nodes, entries[0].Pool, topologies), machines: map[string]*machine{}, start: now, now: now,
 	}
-	on := map[string][]*corev1.Pod{}
-	for i := range objects.Pods {
-		if pod := &objects.Pods[i]; pod.Spec.NodeName != "" && !hasEnded(pod) {
-			on[pod.Spec.NodeName] = append(on[pod.Spec.NodeName], pod)
-		}
-	}
+	on := fit.ByNode(objects.Pods)
 	limits := ends(objects.Jobs)
 	for i := range l.pool.nodes {
 		node := &l.pool.nodes[i]
@@ -120,10 +110,6 @@ func newLine(entries []Entry, objects *snapshot.Snapshot, now time.Time, topolog
 		l.judge(&entries[i])
 	}
 	return l
-}
-
-func hasEnded(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // judge notes which entries no node could ever hold, and which start on no node as things are.
@@ -145,15 +131,6 @@ func (l *line) judge(entry *Entry) {
 func (l *line) release(r release) {
 	at, _ := slices.BinarySearchFunc(l.releases, r, func(a, b release) int { return a.at.Compare(b.at) })
 	l.releases = slices.Insert(l.releases, at, r)
-}
-
-func ownerOf(pod *corev1.Pod) types.UID {
-	for _, owner := range pod.OwnerReferences {
-		if owner.Controller != nil && *owner.Controller {
-			return owner.UID
-		}
-	}
-	return ""
 }
 
 // play tries the entries in their order at each moment that GPUs are given back. Nobody is let past one that does not
@@ -231,4 +208,12 @@ func (l *line) tightest(request *fit.Request) *machine {
 		}
 	}
 	return nil
+}
+
+// ownerOf is the controller of a pod, "" for none.
+func ownerOf(pod *corev1.Pod) types.UID {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		return owner.UID
+	}
+	return ""
 }

@@ -45,8 +45,7 @@ func newPool(nodes []corev1.Node, name string, topologies *gpu.Topologies) *pool
 // mendedNode is made when it is first looked at.
 func (p *pool) mendedNode(i int) *fit.Node {
 	if p.mended[i] == nil {
-		object := p.nodes[i].DeepCopy()
-		object.Spec.Unschedulable, object.Spec.Taints = false, nil
+		object := fit.Opened(&p.nodes[i])
 		heal(object)
 		p.mended[i] = fit.NewNode(object, nil, p.topologies)
 	}
@@ -127,9 +126,6 @@ func (p *pool) shapeOf(request *fit.Request) *shape {
 
 // look tells whether an empty node takes a pod, and if it does not, what is in the way that may be mended.
 func (p *pool) look(request *fit.Request, i int) (cause diagnosis.Cause, takes bool) {
-	if !isReady(&p.nodes[i]) {
-		return diagnosis.NotReady, false
-	}
 	if p.bare[i] == nil {
 		p.bare[i] = fit.NewNode(&p.nodes[i], nil, p.topologies)
 	}

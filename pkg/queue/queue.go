@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
@@ -151,11 +152,8 @@ func waits(pod *corev1.Pod) (gpu.Request, bool) {
 
 func newEntry(pod *corev1.Pod, id key) *Entry {
 	entry := &Entry{
-		Namespace: id.namespace, Name: id.name, Kind: id.kind,
+		Namespace: id.namespace, Name: id.name, Kind: id.kind, Priority: schedulinghelper.PodPriority(pod),
 		Pool: gpu.PodPool(pod), PriorityClass: pod.Spec.PriorityClassName, Since: pod.CreationTimestamp.Time,
-	}
-	if pod.Spec.Priority != nil {
-		entry.Priority = *pod.Spec.Priority
 	}
 	if types, err := gpu.PodTypes(pod); err == nil {
 		entry.GPUTypes = types.Names()

@@ -2,15 +2,11 @@ package server
 
 import (
 	"context"
-	"slices"
 	"strconv"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/server/access"
-	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/usage"
 )
 
@@ -67,11 +63,8 @@ func (s *Server) listNodeGPUs(ctx context.Context, in *nodeGPUsInput) (*nodeGPUs
 // cards are those of all nodes, by node; found once for each view.
 func (v *view) cards() map[string][]usage.GPU {
 	v.findCards.Do(func() {
-		holders := slices.DeleteFunc(slices.Clone(v.Objects.Pods), func(pod corev1.Pod) bool {
-			return pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-		})
 		v.nodeCards = map[string][]usage.GPU{}
-		for _, card := range usage.Build(&snapshot.Snapshot{Nodes: v.Objects.Nodes, Pods: holders}, gpumetrics.Samples{}).GPUs {
+		for _, card := range usage.Build(v.Objects, gpumetrics.Samples{}).GPUs {
 			v.nodeCards[card.Node] = append(v.nodeCards[card.Node], card)
 		}
 	})

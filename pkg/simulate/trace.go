@@ -45,6 +45,7 @@ func nodeOf(n *openb.Node) *corev1.Node {
 		node.Labels[names.LabelSharing] = names.SharingMemory
 	}
 	node.Status.Capacity, node.Status.Allocatable = resources, resources
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	return node
 }
 

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/operate"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/workload"
@@ -165,7 +166,7 @@ func (c *Client) checkEditable(ctx context.Context, top client.Object, opts Edit
 		return err
 	}
 	for i := range pods {
-		if pods[i].Spec.NodeName != "" && !hasEnded(&pods[i]) {
+		if pods[i].Spec.NodeName != "" && !gpu.HasEnded(&pods[i]) {
 			return &RunningError{Ref: resultOf(top, "").Ref}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/operate"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
@@ -162,7 +163,7 @@ func (c *Client) waitForPods(ctx context.Context, owner client.Object) error {
 	err := wait.PollUntilContextCancel(ctx, gonePoll, true, func(ctx context.Context) (bool, error) {
 		pods, err := c.podsOf(ctx, owner)
 		for i := range pods {
-			if !hasEnded(&pods[i]) {
+			if !gpu.HasEnded(&pods[i]) {
 				return false, err
 			}
 		}
@@ -186,10 +187,6 @@ func (c *Client) podsOf(ctx context.Context, top client.Object) ([]corev1.Pod, e
 		return nil, fmt.Errorf("listing the pods of job %s: %w", jobOf(top), err)
 	}
 	return pods.Items, nil
-}
-
-func hasEnded(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 func isBatchJob(object client.Object) (*batchv1.Job, bool) {

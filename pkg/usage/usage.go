@@ -131,12 +131,7 @@ type Total struct {
 func Build(cluster *snapshot.Snapshot, samples gpumetrics.Samples) Usage {
 	nodes, pods := cluster.Nodes, cluster.Pods
 	out := Usage{Jobs: buildJobs(pods, samples)}
-	onNode := map[string][]*corev1.Pod{}
-	for i := range pods {
-		if node := pods[i].Spec.NodeName; node != "" && !hasEnded(&pods[i]) {
-			onNode[node] = append(onNode[node], &pods[i])
-		}
-	}
+	onNode := fit.ByNode(pods)
 	var topologies gpu.Topologies
 	for i := range nodes {
 		pods := onNode[nodes[i].Name]
@@ -157,14 +152,10 @@ func Build(cluster *snapshot.Snapshot, samples gpumetrics.Samples) Usage {
 	return out
 }
 
-func hasEnded(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
 func buildNode(judged *fit.Node, cards []GPU) Node {
 	node := judged.Object
 	out := Node{
-		Name: node.Name, Pool: gpu.PoolOf(node), GPUType: gpu.TypeOf(node), Schedulable: isSchedulable(node), Load: meanOf(cards),
+		Name: node.Name, Pool: gpu.PoolOf(node), GPUType: gpu.TypeOf(node), Schedulable: fit.IsOpen(node), Load: meanOf(cards),
 	}
 	out.GPUs = int64(len(cards))
 	for _, card := range cards {
@@ -186,13 +177,6 @@ func freeOf(node *fit.Node) int64 {
 		return int64(node.FreeCards())
 	}
 	return node.FreeGPUs()
-}
-
-func isSchedulable(node *corev1.Node) bool {
-	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
-	return ready && !node.Spec.Unschedulable
 }
 
 func buildPools(nodes []Node, cards []GPU) []Pool {
@@ -258,7 +242,7 @@ func buildJobs(pods []corev1.Pod, samples gpumetrics.Samples) []Job {
 	for i := range pods {
 		pod := &pods[i]
 		request, err := gpu.RequestOf(pod)
-		if err != nil || request.Whole+request.Shared == 0 || pod.Spec.NodeName == "" || hasEnded(pod) {
+		if err != nil || request.Whole+request.Shared == 0 || pod.Spec.NodeName == "" || gpu.HasEnded(pod) {
 			continue
 		}
 		key := jobKey{pod.Namespace, pod.Labels[names.LabelJobType], cmp.Or(pod.Labels[names.LabelJob], pod.Name)}
