@@ -22,6 +22,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/joblogs"
 	"g8s.host/gpu-scheduler/pkg/operate"
 	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/timelimit"
 	"g8s.host/gpu-scheduler/test/golden"
 )
 
@@ -166,7 +167,6 @@ func TestExitCodes(t *testing.T) {
 		"usage":                    {usagef("x"), 2},
 		"the server finds invalid": {apierrors.NewInvalid(schema.GroupKind{}, "x", nil), 2},
 		"not found":                {apierrors.NewNotFound(resource, "x"), 3},
-		"job not found":            {&submit.NotFoundError{}, 3},
 		"nodes not found":          {&submit.MissingNodesError{}, 3},
 		"job exists":               {&submit.ExistsError{}, 4},
 		"object changed meanwhile": {apierrors.NewConflict(resource, "x", errors.New("y")), 4},
@@ -176,7 +176,6 @@ func TestExitCodes(t *testing.T) {
 		"interrupted":              {context.Canceled, 130},
 		"a quota refuses it":       {apierrors.NewForbidden(resource, "x", errors.New("exceeded quota: gpus")), 6},
 		"no node could hold it":    {&cannotFitError{}, 7},
-		"waited for too long":      {&timeoutError{}, 8},
 		"the wrong state":          {&operate.StateError{}, 4},
 		"cannot change in place":   {&submit.ImmutableError{Cause: apierrors.NewInvalid(schema.GroupKind{}, "x", nil)}, 4},
 		"labels are taken":         {&submit.TakenError{}, 4},
@@ -189,7 +188,7 @@ func TestExitCodes(t *testing.T) {
 		"nobody listens":           {&url.Error{Op: "Get", Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, 9},
 		"no job to read":           {&inventory.NotFoundError{}, 3},
 		"no such rank":             {&joblogs.SelectionError{}, 2},
-		"it took too long":         {&timeoutError{}, 8},
+		"it took too long":         {&timelimit.Error{}, 8},
 		"the job failed":           {outcomeOf(inventory.Job{Status: inventory.StatusFailed}), 100},
 		"the job goes on":          {outcomeOf(inventory.Job{Status: inventory.StatusRunning}), 101},
 		"the job was deleted":      {outcomeOf(inventory.Job{Status: inventory.StatusTerminating}), 101},

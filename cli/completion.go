@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
 func newCompletionCmd(f *Factory) *cobra.Command {
@@ -33,7 +34,7 @@ func newCompletionCmd(f *Factory) *cobra.Command {
 			case "powershell":
 				return root.GenPowerShellCompletionWithDesc(f.IO.Out)
 			}
-			return usagef("unknown shell %q%s", args[0], didYouMean(args[0], cmd.ValidArgs))
+			return usagef("unknown shell %q%s", args[0], spelling.DidYouMean(args[0], cmd.ValidArgs))
 		},
 	}
 }

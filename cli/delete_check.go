@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -84,7 +85,7 @@ func notAClass(word string, rest []string) error {
 		}
 	}
 	slices.Sort(known)
-	near := nearWord(word, known)
+	near := spelling.Nearest(word, known)
 	if near == "" {
 		return nil
 	}

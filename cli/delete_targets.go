@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -151,5 +152,5 @@ func checkKind(kind string) error {
 	if kind == "" || slices.Contains(jobKinds(), kind) {
 		return nil
 	}
-	return usagef("unknown kind %q%s: want one of %s", kind, didYouMean(kind, jobKinds()), strings.Join(jobKinds(), ", "))
+	return usagef("unknown kind %q%s: want one of %s", kind, spelling.DidYouMean(kind, jobKinds()), strings.Join(jobKinds(), ", "))
 }

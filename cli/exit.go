@@ -83,11 +83,6 @@ type outcomeError struct {
 
 func (e *outcomeError) Error() string { return e.text }
 
-// timeoutError says that what a command waited for did not come in time.
-type timeoutError struct{ what string }
-
-func (e *timeoutError) Error() string { return e.what }
-
 // quietError is an error whose text the command has printed already.
 type quietError struct{ err error }
 
@@ -111,7 +106,7 @@ var exitCodes = []struct {
 	code int
 	is   func(error) bool
 }{
-	{exitTimeout, func(err error) bool { return isA[*timeoutError](err) || isA[*timelimit.Error](err) }},
+	{exitTimeout, func(err error) bool { return isA[*timelimit.Error](err) }},
 	{exitUsage, isUsage},
 	{exitInterrupted, func(err error) bool { return errors.Is(err, context.Canceled) }},
 	{exitNotFound, isNotFound},
@@ -159,7 +154,7 @@ func isUsage(err error) bool {
 }
 
 func isNotFound(err error) bool {
-	return isA[*notFoundError](err) || isA[*inventory.NotFoundError](err) || isA[*submit.NotFoundError](err) || isA[*submit.MissingNodesError](err) ||
+	return isA[*notFoundError](err) || isA[*inventory.NotFoundError](err) || isA[*submit.MissingNodesError](err) ||
 		isA[*submit.QuotaNotFoundError](err) || isA[*submit.NamespaceNotFoundError](err) ||
 		isA[*submit.UnknownPoolError](err) || apierrors.IsNotFound(err)
 }

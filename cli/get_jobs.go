@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -152,7 +153,7 @@ func checkStatus(status *string) error {
 			return nil
 		}
 	}
-	return usagef("unknown status %q%s: want one of %s", *status, didYouMean(*status, statuses()), strings.Join(statuses(), ", "))
+	return usagef("unknown status %q%s: want one of %s", *status, spelling.DidYouMean(*status, statuses()), strings.Join(statuses(), ", "))
 }
 
 func jobKinds() []string {

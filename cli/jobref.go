@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"g8s.host/gpu-scheduler/pkg/render"
+	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -27,7 +28,7 @@ func (f *Factory) jobRefs(args []string) ([]submit.Ref, error) {
 			kind = ""
 		}
 		if kind != "" && !slices.Contains(jobKinds(), kind) {
-			return nil, usagef("unknown kind %q in %q%s", kind, arg, didYouMean(kind, append(jobKinds(), "job")))
+			return nil, usagef("unknown kind %q in %q%s", kind, arg, spelling.DidYouMean(kind, append(jobKinds(), "job")))
 		}
 		if name == "" {
 			return nil, usagef("%q names no job", arg)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -104,7 +105,7 @@ func newSetPriorityCmd(f *Factory) *cobra.Command {
 			last := len(args) - 1
 			if priority = args[last]; !slices.Contains(priorities(), priority) {
 				return usagef("unknown priority %q%s: want one of %s",
-					priority, didYouMean(priority, priorities()), strings.Join(priorities(), ", "))
+					priority, spelling.DidYouMean(priority, priorities()), strings.Join(priorities(), ", "))
 			}
 			return v.run(cmd.Context(), args[:last])
 		},

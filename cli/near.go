@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
-	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
 // nearPatience is how long a command that has failed already may look for what was meant.
@@ -68,13 +68,9 @@ const maxOthers = 5
 
 // missingJob is the job that an error says is not there, "" if it says something else.
 func missingJob(err error) (namespace, name string) {
-	var read *inventory.NotFoundError
-	var written *submit.NotFoundError
-	switch {
-	case errors.As(err, &read):
-		return read.Namespace, read.Name
-	case errors.As(err, &written):
-		return written.Namespace, written.Name
+	var missing *inventory.NotFoundError
+	if errors.As(err, &missing) {
+		return missing.Namespace, missing.Name
 	}
 	return "", ""
 }
@@ -94,7 +90,7 @@ func meant(name string, known []string) string {
 	if slices.Contains(known, name) {
 		return ""
 	}
-	near := nearWord(name, known)
+	near := spelling.Nearest(name, known)
 	for _, candidate := range known {
 		if near == "" && len(name) > 2 && strings.HasPrefix(candidate, name) {
 			near = candidate

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
-	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
 func TestNamesThatWereMeant(t *testing.T) {
@@ -23,10 +22,9 @@ func TestNamesThatWereMeant(t *testing.T) {
 			}
 		})
 	}
-	for _, err := range []error{&inventory.NotFoundError{Namespace: "n", Name: "j"}, &submit.NotFoundError{Namespace: "n", Name: "j"}} {
-		if namespace, name := missingJob(fmt.Errorf("doing it: %w", err)); namespace != "n" || name != "j" {
-			t.Errorf("the missing job of %v is %s/%s", err, namespace, name)
-		}
+	err := fmt.Errorf("doing it: %w", &inventory.NotFoundError{Namespace: "n", Name: "j"})
+	if namespace, name := missingJob(err); namespace != "n" || name != "j" {
+		t.Errorf("the missing job of %v is %s/%s", err, namespace, name)
 	}
 }
 

@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
 const (
@@ -138,7 +138,7 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 			known = append(append(known, sub.Name()), sub.Aliases...)
 		}
 	}
-	return usagef("unknown command %q%s\nSee '%s --help'", cmd.CommandPath()+" "+word, didYouMean(word, known), cmd.CommandPath())
+	return usagef("unknown command %q%s\nSee '%s --help'", cmd.CommandPath()+" "+word, spelling.DidYouMean(word, known), cmd.CommandPath())
 }
 
 // newHelpCmd is cobra's, but that it is an error to ask about what is not there.
@@ -163,31 +163,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	text := err.Error()
 	if name, ok := strings.CutPrefix(text, "unknown flag: "); ok {
-		text += didYouMean(name, flagNames(cmd))
+		text += spelling.DidYouMean(name, flagNames(cmd))
 	}
 	return usagef("%s\nSee '%s --help'", text, cmd.CommandPath())
-}
-
-// furthest is the number of wrong letters up to which a suggestion helps.
-const furthest = 3
-
-// didYouMean returns " (did you mean "x"?)" for the known word that is nearest to word, or "".
-func didYouMean(word string, known []string) string {
-	if near := nearWord(word, known); near != "" {
-		return fmt.Sprintf(" (did you mean %q?)", near)
-	}
-	return ""
-}
-
-// nearWord returns the known word that is nearest to word, "" if none is near.
-func nearWord(word string, known []string) string {
-	best, distance := "", furthest
-	for _, candidate := range known {
-		if d := levenshtein.ComputeDistance(word, candidate); d < distance && d < len(candidate) {
-			best, distance = candidate, d
-		}
-	}
-	return best
 }
 
 func flagNames(cmd *cobra.Command) []string {

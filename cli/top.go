@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/usage"
 )
 
@@ -85,7 +86,7 @@ func (v *topView[T]) addFlags(cmd *cobra.Command) {
 func (v *topView[T]) run(ctx context.Context, orders []string) error {
 	order := slices.Index(orders, v.sort)
 	if order < 0 {
-		return usagef("unknown order %q%s: want one of %s", v.sort, didYouMean(v.sort, orders), strings.Join(orders, ", "))
+		return usagef("unknown order %q%s: want one of %s", v.sort, spelling.DidYouMean(v.sort, orders), strings.Join(orders, ", "))
 	}
 	metrics, err := v.prometheus.metrics(v.factory)
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/spelling"
+	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
 // goal is what a job is waited for.
@@ -39,7 +41,7 @@ func (g *goal) Type() string { return "state" }
 // Set implements pflag.Value.
 func (g *goal) Set(text string) error {
 	if !slices.Contains(goals, text) {
-		return fmt.Errorf("want one of %s%s", strings.Join(goals, ", "), didYouMean(text, goals))
+		return fmt.Errorf("want one of %s%s", strings.Join(goals, ", "), spelling.DidYouMean(text, goals))
 	}
 	*g = goal(text)
 	return nil
@@ -184,7 +186,7 @@ func (w *waiter) wait(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if w.timeout > 0 {
-		timer := time.AfterFunc(w.timeout, func() { cancel(&timeoutError{w.late()}) })
+		timer := time.AfterFunc(w.timeout, func() { cancel(&timelimit.Error{After: w.timeout, What: w.late()}) })
 		defer timer.Stop()
 	}
 	story := newNarrator(w.factory, client)
@@ -208,18 +210,19 @@ func (w *waiter) wait(ctx context.Context) error {
 	switch {
 	case errors.Is(err, errDone):
 		return nil
-	case isA[*timeoutError](err):
+	case isA[*timelimit.Error](err):
 		story.line.leave()
 	}
 	return err
 }
 
+// late says what had not come in time.
 func (w *waiter) late() string {
 	see := "gpuctl get jobs"
 	if len(w.names) == 1 {
 		see = "gpuctl why " + w.names[0]
 	}
-	return fmt.Sprintf("after %s, %s not %s\nSee: %s -n %s", w.timeout, listed("job", w.names), w.goal, see, w.namespace)
+	return fmt.Sprintf("%s not %s\nSee: %s -n %s", listed("job", w.names), w.goal, see, w.namespace)
 }
 
 // listed names one thing or several.

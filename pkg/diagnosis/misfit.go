@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -31,7 +32,7 @@ func Misfit(asked *workload.Resources, offers []inventory.Offer) string {
 	}
 	switch {
 	case !slices.Contains(pools, asked.Pool):
-		return fmt.Sprintf("no node is in pool %q%s", asked.Pool, meant(nearest(asked.Pool, pools)))
+		return fmt.Sprintf("no node is in pool %q%s", asked.Pool, spelling.DidYouMean(asked.Pool, pools))
 	case asked.GPU == 0:
 		return ""
 	case len(all) == 0:
@@ -100,13 +101,5 @@ func noSuchTypeIn(asked *workload.Resources, known []string) string {
 		has = listOf(known)
 	}
 	return fmt.Sprintf("no node of pool %s has GPUs of type %s%s; it has %s",
-		asked.Pool, strings.Join(asked.GPUTypes, " or "), meant(nearestType(asked.GPUTypes[0], known)), has)
-}
-
-// meant is the end of a sentence about a word that nothing is called by; "" if nothing is near to it.
-func meant(near string) string {
-	if near != "" {
-		return fmt.Sprintf(" (did you mean %q?)", near)
-	}
-	return ""
+		asked.Pool, strings.Join(asked.GPUTypes, " or "), spelling.DidYouMean(asked.GPUTypes[0], sameModel(asked.GPUTypes[0], known)), has)
 }

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agnivade/levenshtein"
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
 const second = time.Second
@@ -122,7 +122,7 @@ func (s *search) noSuchPool() Finding {
 		out.Steps = []Step{{Action: AddNodes, Text: "have the administrators add nodes"}}
 		return out
 	}
-	if near := nearest(s.request.Pool, known); near != "" {
+	if near := spelling.Nearest(s.request.Pool, known); near != "" {
 		out.Steps = append(out.Steps, Step{Action: Move, Value: near, Command: s.moveTo(near),
 			Text: fmt.Sprintf("did you mean pool %s? Move the job there: %s", near, s.moveTo(near))})
 	}
@@ -147,7 +147,7 @@ func (s *search) noSuchType(inPool []corev1.Node) Finding {
 	here := typesOf(inPool)
 	out := Finding{Nodes: len(inPool), Text: fmt.Sprintf("no node of %s has GPU type %s", s.where(), strings.Join(asked, " or "))}
 	for _, gpuType := range asked {
-		if near := nearestType(gpuType, here); near != "" {
+		if near := spelling.Nearest(gpuType, sameModel(gpuType, here)); near != "" {
 			out.Cause = TypeMisspelt
 			out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldType, Value: near, Text: fmt.Sprintf(
 				"did you mean %s? Write it in %s; types are matched exactly, also in upper and lower case", near, fieldType)})
@@ -317,26 +317,7 @@ func shortened(values []string) []string {
 	return values
 }
 
-// furthest is the number of wrong letters up to which another name may be meant: more in a long one, as in train-pool
-// for training-pool.
-func furthest(name string) int { return max(2, len(name)/4) }
-
-// nearestType returns the known GPU type that is probably meant, "" if none is: never that of another model.
-func nearestType(asked string, known []string) string {
-	return nearest(asked, slices.DeleteFunc(slices.Clone(known), func(t string) bool { return !gpu.SameModel(asked, t) }))
-}
-
-// nearest returns the known word that is probably meant, "" if none is.
-func nearest(word string, known []string) string {
-	best, distance := "", len(word)+1
-	for _, candidate := range known {
-		if strings.EqualFold(word, candidate) {
-			return candidate
-		}
-		d := levenshtein.ComputeDistance(strings.ToLower(word), strings.ToLower(candidate))
-		if d < distance && d <= furthest(candidate) && 2*d < len(candidate) {
-			best, distance = candidate, d
-		}
-	}
-	return best
+// sameModel are the known GPU types that a type could mean: never those of another model.
+func sameModel(asked string, known []string) []string {
+	return slices.DeleteFunc(slices.Clone(known), func(t string) bool { return !gpu.SameModel(asked, t) })
 }

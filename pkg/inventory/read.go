@@ -180,11 +180,25 @@ func (r *Reader) Mirror(ctx context.Context, changed func(State)) error {
 		refusals(""), snapshot.Namespaces(), snapshot.Quotas(snapshot.Scope{}))
 }
 
-// NotFoundError says that there is no job of that name.
-type NotFoundError struct{ Namespace, Name string }
+// NotFoundError says that there is no such job.
+type NotFoundError struct {
+	Namespace, Name string
+	// Kind is the kind that was asked for, "" for any.
+	Kind string
+	// OtherKinds are those of the jobs that have the name.
+	OtherKinds []string
+}
 
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("job %q in namespace %s not found", e.Name, e.Namespace)
+	kind := "job"
+	if e.Kind != "" {
+		kind = e.Kind + " job"
+	}
+	text := fmt.Sprintf("%s %q not found in namespace %s", kind, e.Name, e.Namespace)
+	if len(e.OtherKinds) > 0 {
+		text += fmt.Sprintf(": the job of that name is %s/%s", strings.Join(e.OtherKinds, " and "), e.Name)
+	}
+	return text
 }
 
 // AmbiguousError says that several jobs have one name. They differ in kind, and gpuctl has not made them all.

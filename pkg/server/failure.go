@@ -183,7 +183,7 @@ func classify(err error) (status int, code string) {
 }
 
 func isAbsent(err error) bool {
-	return errors.As(err, new(*submit.NotFoundError)) || errors.As(err, new(*submit.MissingNodesError)) ||
+	return errors.As(err, new(*submit.MissingNodesError)) ||
 		errors.As(err, new(*inventory.NotFoundError)) || errors.As(err, new(*submit.NamespaceNotFoundError)) ||
 		apierrors.IsNotFound(err)
 }

@@ -11,28 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/inventory"
 )
-
-// NotFoundError says that there is no such job.
-type NotFoundError struct {
-	Namespace, Name string
-	// Kind is the kind that was asked for, "" for any.
-	Kind string
-	// OtherKinds are those of the jobs that have the name.
-	OtherKinds []string
-}
-
-func (e *NotFoundError) Error() string {
-	kind := "job"
-	if e.Kind != "" {
-		kind = e.Kind + " job"
-	}
-	text := fmt.Sprintf("%s %q not found in namespace %s", kind, e.Name, e.Namespace)
-	if len(e.OtherKinds) > 0 {
-		text += fmt.Sprintf(": the job of that name is %s/%s", strings.Join(e.OtherKinds, " and "), e.Name)
-	}
-	return text
-}
 
 // ForeignJobError says that others than gpuctl made a job, so that it is not for gpuctl to change or delete.
 type ForeignJobError struct {
@@ -51,7 +31,7 @@ func (e *ForeignJobError) Error() string {
 // absent says why there is no job for gpuctl to change: there is none of that name, there is one of another kind, or
 // others than gpuctl made it.
 func (c *Client) absent(ctx context.Context, ref Ref) error {
-	out := &NotFoundError{Namespace: ref.Namespace, Name: ref.Name, Kind: ref.Kind}
+	out := &inventory.NotFoundError{Namespace: ref.Namespace, Name: ref.Name, Kind: ref.Kind}
 	for _, kind := range append(slices.Clone(topKinds), corev1.SchemeGroupVersion.WithKind("Pod")) {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

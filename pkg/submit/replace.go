@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/operate"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
@@ -195,5 +196,5 @@ func isBatchJob(object client.Object) (*batchv1.Job, bool) {
 }
 
 func isNotFound(err error) bool {
-	return errors.As(err, new(*NotFoundError)) || apierrors.IsNotFound(err)
+	return errors.As(err, new(*inventory.NotFoundError)) || apierrors.IsNotFound(err)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
 // decoder walks the nodes of one document and collects what is wrong with them.
@@ -126,7 +128,7 @@ func (d *decoder) unknown(key *yaml.Node, path string, fs fields) {
 	default:
 		hint := ""
 		if len(d.source.diagnostics) < maxDiagnostics { // no more are shown, and looking for a hint is dear
-			hint = didYouMean(key.Value, fs.names(d.kind))
+			hint = spelling.DidYouMean(key.Value, fs.names(d.kind))
 		}
 		if hint == "" && len(d.source.diagnostics) < maxDiagnostics {
 			hint = d.elsewhere(key.Value, path)

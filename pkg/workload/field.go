@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
 // field describes one key of the YAML: how it is called, what it holds and what it means. The tables of
@@ -86,7 +88,7 @@ func (fs fields) names(kind Kind) []string {
 // chosen returns the field of a key that its author may have chosen; not if the key looks like a misspelt one.
 func (fs fields) chosen(key string, val *yaml.Node, kind Kind) (field, bool) {
 	last := fs[len(fs)-1]
-	if !last.free || val.Kind != yaml.MappingNode || suggest(key, fs.names(kind)) != "" {
+	if !last.free || val.Kind != yaml.MappingNode || spelling.Nearest(key, fs.names(kind)) != "" {
 		return field{}, false
 	}
 	last.name = key

@@ -3,6 +3,8 @@ package workload
 import (
 	"fmt"
 	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
 // Lookup finds a field by a path that begins with its kind, such as training.resources.gpu-share, in any spelling and
@@ -12,13 +14,13 @@ func Lookup(path string) (kind Kind, found Field, below []Field, err error) {
 	word, rest, _ := strings.Cut(path, ".")
 	kind, ok := kindOf(word)
 	if !ok {
-		return "", Field{}, nil, fmt.Errorf("there is no kind %q%s: write one of %s", word, didYouMean(word, kindWordsOf(Kinds)), oneOf(Kinds))
+		return "", Field{}, nil, fmt.Errorf("there is no kind %q%s: write one of %s", word, spelling.DidYouMean(word, kindWordsOf(Kinds)), oneOf(Kinds))
 	}
 	fs, at := tableOf(kind), ""
 	for _, step := range strings.FieldsFunc(strings.NewReplacer("[]", "").Replace(rest), func(r rune) bool { return r == '.' }) {
 		f, ok := fs.find(step)
 		if !ok || !f.allows(kind) {
-			return "", Field{}, nil, fmt.Errorf("%s has no field %q%s", strings.TrimSuffix(string(kind)+"."+at, "."), step, didYouMean(step, fs.names(kind)))
+			return "", Field{}, nil, fmt.Errorf("%s has no field %q%s", strings.TrimSuffix(string(kind)+"."+at, "."), step, spelling.DidYouMean(step, fs.names(kind)))
 		}
 		at, fs = join(at, f.name), f.value.fields
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
 // Limits of files.
@@ -163,7 +165,7 @@ func (d *decoder) parseKind(root, node *yaml.Node) (Kind, bool) {
 		for _, k := range Kinds {
 			candidates = append(candidates, string(k))
 		}
-		hint := didYouMean(node.Value, candidates)
+		hint := spelling.DidYouMean(node.Value, candidates)
 		if hint == "" {
 			hint = ": write one of " + oneOf(Kinds)
 		}

@@ -14,6 +14,8 @@ import (
 	"github.com/distribution/reference"
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
 // scalar is a value that is one piece of text in YAML. Text is taken as it is written, so that a version
@@ -110,7 +112,7 @@ func choice[T ~string](to *T, words ...T) value {
 		if slices.Contains(all, s) {
 			return T(s), nil
 		}
-		return "", errors.New("is not " + oneOf(all) + didYouMean(s, all))
+		return "", errors.New("is not " + oneOf(all) + spelling.DidYouMean(s, all))
 	})
 	v.words, v.schema = all, schema{"enum": all}
 	return v
