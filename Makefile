@@ -3,7 +3,7 @@ SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-BINARIES   := gpu-agent gpu-scheduler gpuctl gpuctl-server gpu-sandbox
+BINARIES   := gpu-agent gpu-scheduler gpuctl gpuctl-server gpu-sandbox gpu-probe
 REGISTRY   ?= registry.example.com/g8s
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 KUBERNETES := $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2; exit}' go.mod)
@@ -18,7 +18,7 @@ RACE       := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools test chaos abuse demo demo-down bench bench-matrix bench-placement bench-plugins bench-queueing bench-strategies generate verify vulncheck lint image clean
+.PHONY: help build tools test chaos abuse demo demo-down bench bench-matrix bench-placement bench-plugins bench-queueing bench-strategies generate verify vulncheck lint image clean node-tools
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -27,6 +27,9 @@ build: ## Build our binaries into bin/
 
 tools: ## Build the control plane (etcd, kube-apiserver, …) into bin/tools; first time about 5 minutes
 	@hack/tools/build.sh
+
+node-tools: ## Build what a real node runs (kubelet, containerd, …) into bin/tools; first time about 4 minutes
+	@hack/tools/build.sh node
 
 test: tools build ## Run all tests, unit and integration, the latter on a real control plane
 	go test $(RACE) ./cli/... ./manifests/... ./pkg/... ./plugins/...
@@ -78,7 +81,7 @@ vulncheck: bin/tools/govulncheck ## Look for known vulnerabilities that our prog
 image: ## Build the container images (needs Docker); BUILD_IMAGE and BASE_IMAGE name others to build on, by digest
 	@case "$(BUILD_IMAGE)$(BASE_IMAGE)" in *@sha256:*@sha256:*) ;; \
 		*) echo "warning: the images are built on tags, which can change: set BUILD_IMAGE and BASE_IMAGE to NAME@sha256:DIGEST" >&2;; esac
-	@for binary in $(filter-out gpu-sandbox,$(BINARIES)); do \
+	@for binary in $(filter-out gpu-sandbox gpu-probe,$(BINARIES)); do \
 		docker build --build-arg BINARY=$$binary --build-arg LDFLAGS="$(LDFLAGS)" \
 			$(if $(BUILD_IMAGE),--build-arg BUILD_IMAGE=$(BUILD_IMAGE)) $(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE)) \
 			-t $(REGISTRY)/$$binary:$(VERSION) .; done

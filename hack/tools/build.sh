@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
-# Builds what the sandbox runs (etcd, kube-apiserver, kube-controller-manager, kubectl, kwok) into bin/tools
-# from the modules pinned in hack/tools/cluster and hack/tools/kwok. A tool that is there and whose stamp is
-# that of its module and of the Go toolchain is left alone.
+# Builds what the sandbox runs into bin/tools, from the modules pinned beside this script. A tool that is there and whose
+# stamp is that of its module and of the Go toolchain is left alone.
+#
+#   build.sh        the cluster: etcd, kube-apiserver, kube-controller-manager, kubectl, kwok
+#   build.sh node   what a real node runs: kubelet, containerd, runc, network plugins
 set -euo pipefail
+
+what=${1:-cluster}
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 tools=$root/hack/tools
@@ -25,23 +29,44 @@ stamp() {
   } | cksum
 }
 
-# build MODULE NAME PACKAGE LDFLAGS builds one tool, with a line that says how long it took.
+# build MODULE NAME PACKAGE LDFLAGS [FLAG...] builds one tool, with a line that says how long it took.
 build() {
   local dir=$tools/$1 name=$2 package=$3 ldflags=$4 begin=$SECONDS
-  local stamp=$1_stamp
+  shift 4
+  local stamp=${dir##*/}_stamp
   local want=${!stamp}
   if [[ -x $bin/$name && -f $bin/.$name.stamp && $(<"$bin/.$name.stamp") == "$want" ]]; then
     return
   fi
   printf 'building %-24s from %s ... ' "$name" "$package" >&2
-  (cd "$dir" && go build -ldflags "$ldflags" -o "$bin/$name" "$package")
+  (cd "$dir" && go build "$@" -ldflags "$ldflags" -o "$bin/$name" "$package")
   printf '%s\n' "$want" >"$bin/.$name.stamp"
   printf '%ds (%ds in all)\n' $((SECONDS - begin)) $((SECONDS - started)) >&2
   built=$((built + 1))
 }
 
+# runc_from_debian puts Debian's runc into bin/tools, unpacked and not installed: it needs a C compiler to build, which a
+# machine with only Go, make and git has not.
+runc_from_debian() {
+  local begin=$SECONDS dir
+  printf 'fetching %-24s from Debian ... ' runc >&2
+  dir=$(mktemp -d)
+  chmod 755 "$dir" # apt fetches as a user of its own
+  if ! (cd "$dir" && { apt-get download runc || { apt-get update && apt-get download runc; }; } && dpkg -x runc_*.deb .) >"$dir/log" 2>&1; then
+    printf 'failed\n' >&2
+    cat "$dir/log" >&2
+    echo "put a runc into $bin, or on the PATH, and run this again" >&2
+    exit 1
+  fi
+  mv "$dir/usr/sbin/runc" "$bin/runc"
+  rm -rf "$dir"
+  printf '%ds\n' $((SECONDS - begin)) >&2
+  built=$((built + 1))
+}
+
 cluster_stamp=$(stamp "$tools/cluster")
 kwok_stamp=$(stamp "$tools/kwok")
+node_stamp=$(stamp "$tools/node")
 
 # Kubernetes' binaries report v0.0.0-master unless they are told their version, and clients choke on that.
 kubernetes=$(version "$tools/cluster" k8s.io/kubernetes)
@@ -49,11 +74,33 @@ IFS=. read -r major minor _ <<<"${kubernetes#v}"
 stamped="-s -w -X k8s.io/component-base/version.gitVersion=$kubernetes"
 stamped+=" -X k8s.io/component-base/version.gitMajor=$major -X k8s.io/component-base/version.gitMinor=$minor"
 
-build cluster etcd go.etcd.io/etcd/server/v3 '-s -w'
-build cluster kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver "$stamped"
-build cluster kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager "$stamped"
-build cluster kubectl k8s.io/kubernetes/cmd/kubectl "$stamped"
-build kwok kwok sigs.k8s.io/kwok/cmd/kwok '-s -w'
+case $what in
+cluster)
+  build cluster etcd go.etcd.io/etcd/server/v3 '-s -w'
+  build cluster kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver "$stamped"
+  build cluster kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager "$stamped"
+  build cluster kubectl k8s.io/kubernetes/cmd/kubectl "$stamped"
+  build kwok kwok sigs.k8s.io/kwok/cmd/kwok '-s -w'
+  ;;
+node)
+  build cluster kubelet k8s.io/kubernetes/cmd/kubelet "$stamped"
+  containerd=github.com/containerd/containerd/v2
+  versioned="-s -w -X $containerd/version.Version=$(version "$tools/node" "$containerd")"
+  export CGO_ENABLED=0 # containerd's snapshotters for btrfs and others need C, and are left out
+  for name in containerd containerd-shim-runc-v2 ctr; do
+    build node "$name" "$containerd/cmd/$name" "$versioned" -tags 'no_btrfs no_devmapper no_zfs'
+  done
+  build node ptp github.com/containernetworking/plugins/plugins/main/ptp '-s -w'
+  build node host-local github.com/containernetworking/plugins/plugins/ipam/host-local '-s -w'
+  if [[ ! -x $bin/runc ]]; then
+    if own=$(command -v runc); then ln -s "$own" "$bin/runc"; else runc_from_debian; fi
+  fi
+  ;;
+*)
+  echo "usage: ${BASH_SOURCE[0]} [cluster|node]" >&2
+  exit 2
+  ;;
+esac
 
 if ((built == 0)); then
   echo "bin/tools is up to date" >&2

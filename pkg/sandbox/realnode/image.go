@@ -1,0 +1,95 @@
+package realnode
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path"
+	"runtime"
+)
+
+// Images of every real node, both of the program gpu-probe.
+const (
+	PauseImage = "g8s.host/pause:1"
+	ProbeImage = "g8s.host/probe:1"
+)
+
+// Image is a container image with one static program in it.
+type Image struct {
+	// Name is the image's, with a tag.
+	Name string
+	// Binary is the program's path on this machine. In the image it lies in the root folder, under the same name.
+	Binary string
+	// Args follow the program's name in the entrypoint.
+	Args []string
+}
+
+// writeImage writes an archive that `ctr images import` reads: one layer that holds one program. The same input gives the
+// same bytes.
+func writeImage(w io.Writer, image Image, program []byte) error {
+	name := path.Base(image.Binary)
+	layer, err := archive(file{name: name, mode: 0o755, data: program})
+	if err != nil {
+		return err
+	}
+	config, err := json.Marshal(map[string]any{
+		"architecture": runtime.GOARCH, "os": "linux",
+		"config": map[string]any{"Entrypoint": append([]string{"/" + name}, image.Args...), "Env": []string{"PATH=/"}},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
+	})
+	if err != nil {
+		return fmt.Errorf("writing image %s: %w", image.Name, err)
+	}
+	configName, layerName := digest(config)+".json", digest(layer)+"/layer.tar"
+	manifest, err := json.Marshal([]any{map[string]any{
+		"Config": configName, "RepoTags": []string{image.Name}, "Layers": []string{layerName},
+	}})
+	if err != nil {
+		return fmt.Errorf("writing image %s: %w", image.Name, err)
+	}
+	data, err := archive(
+		file{name: configName, mode: 0o644, data: config},
+		file{name: layerName, mode: 0o644, data: layer},
+		file{name: "manifest.json", mode: 0o644, data: manifest},
+	)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(data); err != nil {
+		return fmt.Errorf("writing image %s: %w", image.Name, err)
+	}
+	return nil
+}
+
+type file struct {
+	name string
+	mode int64
+	data []byte
+}
+
+func archive(files ...file) ([]byte, error) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, f := range files {
+		header := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.data)), Format: tar.FormatPAX}
+		if err := w.WriteHeader(header); err != nil {
+			return nil, fmt.Errorf("archiving %s: %w", f.name, err)
+		}
+		if _, err := w.Write(f.data); err != nil {
+			return nil, fmt.Errorf("archiving %s: %w", f.name, err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("closing an archive: %w", err)
+	}
+	return buf.Bytes(), nil
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package realnode
+
+import (
+	"fmt"
+	"os/exec"
+)
+
+// Nothing here is ever reached: [Machine.Refuse] comes before it.
+
+func startWithNamespaces(*exec.Cmd) error { return fmt.Errorf("%w: namespaces need Linux", ErrCannot) }
+
+func within(int, func() error) error { return fmt.Errorf("%w: namespaces need Linux", ErrCannot) }
+
+func isOverlay(string) bool { return false }

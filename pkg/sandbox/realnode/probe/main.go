@@ -1,0 +1,123 @@
+package probe
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const usage = `gpu-probe pause [WORD...]
+    wait for the end, and for orphans, as the first process of a pod or a node does; the words are for who lists processes
+gpu-probe report [flags]
+    print what the container was given, as one line of JSON, and stay
+`
+
+// Main runs the program and returns its exit code.
+func Main(args []string, stdout, stderr io.Writer) int {
+	switch {
+	case len(args) > 0 && args[0] == "pause":
+		pause()
+		return 0
+	case len(args) > 0 && args[0] == "report":
+		code, err := report(args[1:], stdout, stderr)
+		if err != nil {
+			fmt.Fprintln(stderr, "Error:", err)
+			return 1
+		}
+		return code
+	default:
+		fmt.Fprint(stderr, usage)
+		return 2
+	}
+}
+
+// pause waits until it is told to end. Processes whose parents have ended become its children, and it reaps them.
+func pause() {
+	stop, children := make(chan os.Signal, 1), make(chan os.Signal, 16)
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	signal.Notify(children, syscall.SIGCHLD)
+	for {
+		select {
+		case <-stop:
+			return
+		case <-children:
+			for pid := 1; pid > 0; {
+				pid, _ = syscall.Wait4(-1, nil, syscall.WNOHANG, nil) // none left is an error, and no news
+			}
+		}
+	}
+}
+
+// report prints what the container sees and stays for the time asked for, or until it is told to end.
+func report(args []string, stdout, stderr io.Writer) (code int, err error) {
+	flags := flag.NewFlagSet("report", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	name := flags.String("name", "", "what the container calls itself")
+	to := flags.String("to", "", "folder that gets the report as a file, too")
+	lock := flags.String("lock", "", "folder in which to lock the cards; all containers of the node share it")
+	stay := flags.Duration("for", 0, "how long to stay; 0 is until SIGTERM")
+	exit := flags.Int("exit", 0, "exit code after --for")
+	if err := flags.Parse(args); err != nil {
+		return 2, nil //nolint:nilerror // the flag set has told it
+	}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	seen, err := look(*name, os.Environ(), "/dev")
+	if err != nil {
+		return 1, err
+	}
+	if *lock != "" {
+		if err := seen.hold(*lock); err != nil {
+			return 1, err
+		}
+	}
+	if err := publish(seen, *to, stdout); err != nil {
+		return 1, err
+	}
+	var timeout <-chan time.Time
+	if *stay > 0 {
+		timeout = time.After(*stay)
+	}
+	select {
+	case <-stop:
+		return 0, nil
+	case <-timeout:
+		return *exit, nil
+	}
+}
+
+// publish prints a report, and writes it into a new file of a folder. The file appears whole.
+func publish(r Report, folder string, stdout io.Writer) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	line = append(line, '\n')
+	if _, err := stdout.Write(line); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	if folder == "" {
+		return nil
+	}
+	f, err := os.CreateTemp(folder, ".report-*")
+	if err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	_, err = f.Write(line)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(folder, filepath.Base(f.Name())[1:]+".json"))
+	}
+	if err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+// Package probe is the program of the containers that run on a real node: it says from inside what a container was given,
+// and finds out whether another container that runs has the same. It is static and needs no other file.
+package probe
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// UUIDVariable is the environment variable that names a container's cards, separated by commas.
+const UUIDVariable = "G8S_GPU_UUIDS"
+
+// Report is what a container sees, as one line of JSON.
+type Report struct {
+	// Name is what the container was told to call itself.
+	Name string `json:"name,omitempty"`
+	// Env are the variables that tell programs of their cards.
+	Env map[string]string `json:"env,omitempty"`
+	// Devices are the device nodes of cards, by path.
+	Devices []Device `json:"devices,omitempty"`
+	// Conflicts are the cards that another container has, which runs now.
+	Conflicts []string `json:"conflicts,omitempty"`
+}
+
+// Device is a device node.
+type Device struct {
+	Path string `json:"path"`
+	// Number is the major and minor number, as 195:0.
+	Number string `json:"number"`
+	// Error says why it cannot be opened to read and write. "" means that it can.
+	Error string `json:"error,omitempty"`
+}
+
+// UUIDs returns the cards that the container was told of, in order of their names.
+func (r Report) UUIDs() []string {
+	text := r.Env[UUIDVariable]
+	if text == "" {
+		return nil
+	}
+	uuids := strings.Split(text, ",")
+	slices.Sort(uuids)
+	return uuids
+}
+
+// prefixes are what the names of variables begin with that tell of cards.
+var prefixes = []string{"NVIDIA_", "CUDA_", "G8S_"}
+
+// look reports what this process sees. dev is /dev but in tests.
+func look(name string, environment []string, dev string) (Report, error) {
+	r := Report{Name: name, Env: map[string]string{}}
+	for _, entry := range environment {
+		key, value, _ := strings.Cut(entry, "=")
+		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
+			r.Env[key] = value
+		}
+	}
+	paths, err := filepath.Glob(filepath.Join(dev, "nvidia[0-9]*"))
+	if err != nil {
+		return r, fmt.Errorf("listing devices: %w", err)
+	}
+	for _, path := range paths {
+		r.Devices = append(r.Devices, lookAt(path))
+	}
+	slices.SortFunc(r.Devices, func(a, b Device) int { return cmp.Compare(a.Path, b.Path) })
+	return r, nil
+}
+
+func lookAt(path string) Device {
+	d := Device{Path: path}
+	var stat syscall.Stat_t
+	if err := syscall.Stat(path, &stat); err == nil {
+		number := uint64(stat.Rdev) //nolint:unconvert // not on every system
+		d.Number = fmt.Sprintf("%d:%d", number>>8&0xfff, number&0xff|number>>12&0xfff00)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		d.Error = err.Error()
+		return d
+	}
+	_ = f.Close()
+	return d
+}
+
+// cards are the names under which others would know the container's cards: the UUIDs it was told of, and its devices.
+func (r Report) cards() []string {
+	names := r.UUIDs()
+	for _, device := range r.Devices {
+		names = append(names, filepath.Base(device.Path))
+	}
+	return names
+}
+
+// hold locks a file for each card, for as long as this process lives, and notes which ones another process has locked.
+// The folder is one that all containers of the node share.
+func (r *Report) hold(folder string) error {
+	for _, card := range r.cards() {
+		// The descriptor stays open on purpose: its end, however it comes, is the lock's.
+		fd, err := syscall.Open(filepath.Join(folder, card), syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o666)
+		if err != nil {
+			return fmt.Errorf("holding card %s: %w", card, err)
+		}
+		switch err := syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB); err {
+		case nil:
+		case syscall.EWOULDBLOCK:
+			r.Conflicts = append(r.Conflicts, card)
+		default:
+			return fmt.Errorf("holding card %s: %w", card, err)
+		}
+	}
+	return nil
+}

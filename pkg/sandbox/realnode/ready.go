@@ -1,0 +1,150 @@
+package realnode
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	readyPoll    = 100 * time.Millisecond
+	readyTimeout = time.Minute
+	// containerdNamespace is where kubelet's images and containers are in containerd.
+	containerdNamespace = "k8s.io"
+)
+
+// importImages gives containerd the images that every node has.
+func (n *Node) importImages(ctx context.Context) error {
+	probe := n.program(probeName)
+	for _, image := range []Image{
+		{Name: PauseImage, Binary: probe, Args: []string{"pause"}},
+		{Name: ProbeImage, Binary: probe},
+	} {
+		if err := n.Import(ctx, image); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Import makes an image and gives it to containerd.
+func (n *Node) Import(ctx context.Context, image Image) (err error) {
+	program, err := os.ReadFile(image.Binary)
+	if err != nil {
+		return fmt.Errorf("reading the program of image %s (run \"make build\" in the repository): %w", image.Name, err)
+	}
+	f, err := os.CreateTemp(n.dir, "image-*.tar")
+	if err != nil {
+		return fmt.Errorf("writing image %s: %w", image.Name, err)
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	err = writeImage(f, image, program)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("writing image %s: %w", image.Name, err)
+	}
+	return n.ctr(ctx, "--namespace", containerdNamespace, "images", "import", "--snapshotter", n.settings.snapshotter, f.Name())
+}
+
+// ctr runs containerd's own client on the node.
+func (n *Node) ctr(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, n.tool("ctr"), args...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir}
+	err := within(n.init, cmd.Start)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	if err != nil {
+		return fmt.Errorf("running ctr %s: %w: %s", args[0], err, bytes.TrimSpace(out.Bytes()))
+	}
+	return nil
+}
+
+// awaitReady waits until the node takes pods, and labels it.
+func (n *Node) awaitReady(ctx context.Context) error {
+	var node *corev1.Node
+	err := wait.PollUntilContextTimeout(ctx, readyPoll, readyTimeout, true, func(ctx context.Context) (bool, error) {
+		found, err := n.client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+		if err == nil {
+			node = found
+		}
+		return err == nil && takesPods(found), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for node %s: %w: %s", n.Name, err, whyNotReady(node))
+	}
+	if err := n.label(ctx); err != nil {
+		return err
+	}
+	n.sandbox.Progress("real node %s is ready: kubelet %s, %s", n.Name, node.Status.NodeInfo.KubeletVersion, node.Status.NodeInfo.ContainerRuntimeVersion)
+	return nil
+}
+
+// takesPods says whether a node is ready, and nothing keeps pods from it.
+func takesPods(node *corev1.Node) bool {
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == corev1.TaintNodeNotReady {
+			return false
+		}
+	}
+	condition := readyCondition(node)
+	return condition != nil && condition.Status == corev1.ConditionTrue
+}
+
+func readyCondition(node *corev1.Node) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == corev1.NodeReady {
+			return &node.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// whyNotReady is what kubelet says about a node; node is nil when it has not registered.
+func whyNotReady(node *corev1.Node) string {
+	if node == nil {
+		return "it has not registered"
+	}
+	if condition := readyCondition(node); condition != nil {
+		return condition.Message
+	}
+	return "it has no condition yet"
+}
+
+// label sets the labels of the options.
+func (n *Node) label(ctx context.Context) error {
+	if len(n.options.Labels) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": n.options.Labels}})
+	if err != nil {
+		return fmt.Errorf("labelling node %s: %w", n.Name, err)
+	}
+	_, err = n.client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("labelling node %s: %w", n.Name, err)
+	}
+	return nil
+}
+
+// snapshotter returns which of containerd's snapshotters works in a folder: an overlay has no other overlay above it.
+func snapshotter(dir string) string {
+	if isOverlay(filepath.Dir(dir)) {
+		return "native"
+	}
+	return "overlayfs"
+}
