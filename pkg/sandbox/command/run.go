@@ -11,8 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
 )
+
+// realPool is the pool of the real node.
+const realPool = "real-pool"
 
 // progressFD is the file descriptor on which the supervisor tells `up` how the start goes.
 const progressFD = 3
@@ -64,6 +69,7 @@ func (o *upOptions) run(ctx context.Context, progress io.Writer, ready func() er
 	}
 	options := sandbox.Full()
 	options.Dir, options.Progress, options.Fleet, options.HostExec = o.place.dir(), progress, &fleet, o.hostExec
+	options.RealKubelets = o.realNode
 	s, err := sandbox.Start(ctx, options)
 	if err != nil {
 		return err
@@ -73,6 +79,9 @@ func (o *upOptions) run(ctx context.Context, progress io.Writer, ready func() er
 		return err
 	}
 	if err := o.startServer(ctx, s); err != nil {
+		return err
+	}
+	if err := o.startRealNode(ctx, s); err != nil {
 		return err
 	}
 	crashes := map[string]string{}
@@ -118,6 +127,14 @@ func (o *upOptions) startServer(ctx context.Context, s *sandbox.Sandbox) error {
 		return err
 	}
 	_, err := s.StartServer(ctx, sandbox.ServerOptions{})
+	return err
+}
+
+func (o *upOptions) startRealNode(ctx context.Context, s *sandbox.Sandbox) error {
+	if !o.realNode {
+		return nil
+	}
+	_, err := realnode.Start(ctx, s, realnode.Options{Labels: map[string]string{g8s.LabelPool: realPool}})
 	return err
 }
 

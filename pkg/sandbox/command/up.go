@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
 )
 
 // upOptions are the flags of up, and of run, which up calls with the same.
@@ -27,6 +28,7 @@ type upOptions struct {
 	noSched    bool
 	api        bool
 	hostExec   bool
+	realNode   bool
 	foreground bool
 }
 
@@ -55,6 +57,7 @@ func (o *upOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&o.schedulers, "schedulers", 2, "Number of gpu-scheduler replicas, of which one leads")
 	cmd.Flags().BoolVar(&o.noSched, "no-scheduler", false, "Install and run no gpu-scheduler")
 	cmd.Flags().BoolVar(&o.api, "api", false, "Run gpuctl-server, the REST API, too")
+	cmd.Flags().BoolVar(&o.realNode, "real-node", false, "Run a real node too: kubelet, containerd and gpu-agent with cards that do not exist; needs root")
 	cmd.Flags().BoolVar(&o.hostExec, "host-exec", false, "Let `kubectl exec` run commands on THIS machine; anybody with an account on it could")
 }
 
@@ -83,6 +86,11 @@ func (o *upOptions) up(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	if o.schedulers < 1 {
 		return fmt.Errorf("reading --schedulers: %d is not at least 1; use --no-scheduler for none", o.schedulers)
+	}
+	if o.realNode {
+		if err := realnode.Check(o.place.dir()); err != nil {
+			return err
+		}
 	}
 	lock, err := o.place.lock()
 	if errors.Is(err, errLocked) {
@@ -136,6 +144,9 @@ func (o *upOptions) lacks(st state) error {
 	}
 	if o.hostExec && !st.HostExec {
 		flags = append(flags, "--host-exec")
+	}
+	if o.realNode && !slices.ContainsFunc(st.Components, func(c component) bool { return c.Name == realnode.KubeletName }) {
+		flags = append(flags, "--real-node")
 	}
 	if len(flags) == 0 {
 		return nil
@@ -195,6 +206,6 @@ func (o *upOptions) runArgs() []string {
 		"run", "--dir", o.place.root, "--name", o.place.name,
 		"--nodes", strconv.Itoa(o.nodes), "--fleet", o.fleetPath, "--schedulers", strconv.Itoa(o.schedulers),
 		"--no-scheduler=" + strconv.FormatBool(o.noSched), "--host-exec=" + strconv.FormatBool(o.hostExec),
-		"--api=" + strconv.FormatBool(o.api),
+		"--api=" + strconv.FormatBool(o.api), "--real-node=" + strconv.FormatBool(o.realNode),
 	}
 }
