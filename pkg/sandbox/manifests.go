@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -56,12 +57,25 @@ func (s *Sandbox) Kubectl(ctx context.Context, args ...string) ([]byte, error) {
 // ServiceAccountKubeconfig writes a kubeconfig with which a client is exactly the service account, which must
 // exist, and returns its path. Its token is valid for a week.
 func (s *Sandbox) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
+	return s.serviceAccountKubeconfig(ctx, namespace, name, namespace+"."+name, nil)
+}
+
+// NodeServiceAccountKubeconfig does the same with a token that names a node, as those of pods that run there do.
+func (s *Sandbox) NodeServiceAccountKubeconfig(ctx context.Context, namespace, name string, node *corev1.Node) (string, error) {
+	return s.serviceAccountKubeconfig(ctx, namespace, name, namespace+"."+name+"."+node.Name, &authenticationv1.BoundObjectReference{
+		APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID,
+	})
+}
+
+func (s *Sandbox) serviceAccountKubeconfig(
+	ctx context.Context, namespace, name, fileName string, bound *authenticationv1.BoundObjectReference,
+) (string, error) {
 	client, err := s.client()
 	if err != nil {
 		return "", err
 	}
 	request := &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](tokenSeconds)},
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](tokenSeconds), BoundObjectRef: bound},
 	}
 	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
 	if err != nil {
@@ -73,7 +87,7 @@ func (s *Sandbox) ServiceAccountKubeconfig(ctx context.Context, namespace, name 
 	config.AuthInfos[key] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	config.Contexts[key] = &clientcmdapi.Context{Cluster: key, AuthInfo: key, Namespace: namespace}
 	config.CurrentContext = key
-	path := filepath.Join(s.dir, "kubeconfigs", namespace+"."+name)
+	path := filepath.Join(s.dir, "kubeconfigs", fileName)
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		return "", fmt.Errorf("writing the kubeconfig of service account %s/%s: %w", namespace, name, err)
 	}

@@ -134,7 +134,9 @@ func (o *upOptions) startRealNode(ctx context.Context, s *sandbox.Sandbox) error
 	if !o.realNode {
 		return nil
 	}
-	_, err := realnode.Start(ctx, s, realnode.Options{Labels: map[string]string{g8s.LabelPool: realPool}})
+	_, err := realnode.Start(ctx, s, realnode.Options{
+		Labels: map[string]string{g8s.LabelPool: realPool}, Cards: realnode.DefaultCards(),
+	})
 	return err
 }
 

@@ -103,7 +103,7 @@ func nodeAddress() (net.IP, error) {
 }
 
 // programs are what a real node runs, all in the directory of the sandbox's tools.
-var programs = []string{KubeletName, containerdName, "containerd-shim-runc-v2", "ctr", "runc", "ptp", "host-local"}
+var programs = []string{KubeletName, ContainerdName, "containerd-shim-runc-v2", "ctr", "runc", "ptp", "host-local"}
 
 // ToolsCommand is what a user runs when programs of the real node are missing.
 const ToolsCommand = "make node-tools"

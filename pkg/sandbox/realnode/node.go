@@ -20,7 +20,8 @@ import (
 const (
 	initName       = "real-node"
 	KubeletName    = "kubelet"
-	containerdName = "containerd"
+	AgentName      = "gpu-agent"
+	ContainerdName = "containerd"
 	probeName      = "gpu-probe"
 )
 
@@ -36,12 +37,19 @@ type Options struct {
 	Name string
 	// Labels are set on it once it is there, by an administrator: kubelet itself may not set those that count.
 	Labels map[string]string
+	// Cards is the file of cards that gpu-agent offers though they do not exist, as --mock-config of the agent has it. nil
+	// means that no agent runs.
+	Cards []byte
+	// AgentArgs are more flags of gpu-agent.
+	AgentArgs []string
 }
 
 // Node is a running real node. It ends with its sandbox.
 type Node struct {
 	// Name is the node's in the cluster.
 	Name string
+	// AgentAddress is where gpu-agent serves its metrics: host and port.
+	AgentAddress string
 
 	sandbox    *sandbox.Sandbox
 	client     kubernetes.Interface
@@ -50,6 +58,9 @@ type Node struct {
 	init       int    // its first process, as this machine counts
 	settings   settings
 	kubeconfig string
+
+	agentKubeconfig string
+	agentPort       int
 }
 
 // Start starts a real node in a sandbox, which must have been started with [sandbox.Options.RealKubelets], and returns
@@ -69,6 +80,9 @@ func Start(ctx context.Context, s *sandbox.Sandbox, o Options) (*Node, error) {
 	n := &Node{Name: o.Name, sandbox: s, client: client, options: o, dir: filepath.Join(s.Dir(), "node")}
 	steps := []func(context.Context) error{
 		n.prepare, n.startInit, n.StartContainerd, n.importImages, n.StartKubelet, n.awaitReady,
+	}
+	if o.Cards != nil {
+		steps = append(steps, n.installAgent, n.StartAgent, n.awaitCards)
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -175,7 +189,7 @@ func (n *Node) startInit(ctx context.Context) error {
 // StartContainerd starts containerd, again after it was killed: containers outlive it.
 func (n *Node) StartContainerd(ctx context.Context) error {
 	_, err := n.StartProcess(ctx, sandbox.ProcessSpec{
-		Name: containerdName, Path: n.tool(containerdName),
+		Name: ContainerdName, Path: n.tool(ContainerdName),
 		Args:  []string{"--config", filepath.Join(n.dir, "containerd.toml")},
 		Ready: func(ctx context.Context) error { return n.ctr(ctx, "version") },
 	})

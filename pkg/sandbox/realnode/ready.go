@@ -19,8 +19,8 @@ import (
 const (
 	readyPoll    = 100 * time.Millisecond
 	readyTimeout = time.Minute
-	// containerdNamespace is where kubelet's images and containers are in containerd.
-	containerdNamespace = "k8s.io"
+	// ContainerdNamespace is where kubelet's images and containers are in containerd.
+	ContainerdNamespace = "k8s.io"
 )
 
 // importImages gives containerd the images that every node has.
@@ -55,7 +55,7 @@ func (n *Node) Import(ctx context.Context, image Image) (err error) {
 	if err != nil {
 		return fmt.Errorf("writing image %s: %w", image.Name, err)
 	}
-	return n.ctr(ctx, "--namespace", containerdNamespace, "images", "import", "--snapshotter", n.settings.snapshotter, f.Name())
+	return n.ctr(ctx, "--namespace", ContainerdNamespace, "images", "import", "--snapshotter", n.settings.snapshotter, f.Name())
 }
 
 // ctr runs containerd's own client on the node.

@@ -1,0 +1,116 @@
+package realnode
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"g8s.host/gpu-scheduler/manifests"
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/sandbox"
+)
+
+const (
+	agentFolder = "agent" // in manifests.FS
+	// agentAccount is the service account of the agents in the manifests.
+	agentAccount = "gpu-agent"
+)
+
+//go:embed assets/cards.yaml
+var defaultCards []byte
+
+// DefaultCards are eight equal cards that are linked to each other.
+func DefaultCards() []byte { return append([]byte(nil), defaultCards...) }
+
+// CardsPath returns the file that gpu-agent reads its cards from.
+func (n *Node) CardsPath() string { return filepath.Join(n.dir, "cards.yaml") }
+
+// SetCards replaces the cards that gpu-agent knows.
+func (n *Node) SetCards(config []byte) error {
+	next := n.CardsPath() + ".new"
+	err := os.WriteFile(next, config, 0o644)
+	if err == nil {
+		err = os.Rename(next, n.CardsPath())
+	}
+	if err != nil {
+		return fmt.Errorf("writing the cards: %w", err)
+	}
+	return nil
+}
+
+// installAgent applies manifests/agent and makes the agent's identity: that of its pod on this node. Its DaemonSet wants
+// nodes with a label that no node of the sandbox has: the process of StartAgent stands in for its pod.
+func (n *Node) installAgent(ctx context.Context) error {
+	if err := n.SetCards(n.options.Cards); err != nil {
+		return err
+	}
+	if err := n.sandbox.ApplyManifests(ctx, manifests.FS, agentFolder); err != nil {
+		return err
+	}
+	node, err := n.client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+	if err != nil {
+		return err // names the node
+	}
+	if n.agentKubeconfig, err = n.sandbox.NodeServiceAccountKubeconfig(ctx, metav1.NamespaceSystem, agentAccount, node); err != nil {
+		return err
+	}
+	if n.agentPort, err = sandbox.FreePort("127.0.0.1"); err != nil {
+		return err
+	}
+	n.AgentAddress = "127.0.0.1:" + strconv.Itoa(n.agentPort)
+	return nil
+}
+
+// StartAgent starts gpu-agent, again after it was killed, and returns when it runs; kubelet may not know its cards by then.
+func (n *Node) StartAgent(ctx context.Context) error {
+	binary := n.program(AgentName)
+	if _, err := os.Stat(binary); err != nil {
+		return fmt.Errorf("finding the agent (run \"make build\" in the repository): %w", err)
+	}
+	_, err := n.StartProcess(ctx, sandbox.ProcessSpec{
+		Name: AgentName, Path: binary, Port: n.agentPort,
+		Args: append([]string{
+			"--node-name=" + n.Name,
+			"--kubeconfig=" + n.agentKubeconfig,
+			"--kubelet-dir=" + KubeletDir,
+			"--cdi-dir=" + CDIDir,
+			"--runtime-endpoint=unix://" + ContainerdSocket,
+			"--nvml=mock", "--mock-config=" + n.CardsPath(),
+			"--metrics-address=" + n.AgentAddress,
+		}, n.options.AgentArgs...),
+		Ready: sandbox.HTTPReady("http://" + n.AgentAddress + "/healthz"),
+	})
+	return err
+}
+
+// awaitCards waits until the cluster knows the node's cards: pods for them can be placed.
+func (n *Node) awaitCards(ctx context.Context) error {
+	began := time.Now()
+	whole, shared := int64(0), int64(0)
+	err := wait.PollUntilContextTimeout(ctx, readyPoll, readyTimeout, true, func(ctx context.Context) (bool, error) {
+		node, err := n.client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, nil //nolint:nilerror // asked again
+		}
+		whole, shared = allocatable(node, g8s.ResourceGPU), allocatable(node, g8s.ResourceSharedGPU)
+		return node.Annotations[g8s.AnnotationInventory] != "" && whole+shared > 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the cards of node %s since %s: %w", n.Name, time.Since(began).Round(time.Second), err)
+	}
+	n.sandbox.Progress("gpu-agent is ready: %d cards, %d slots on shared ones", whole, shared)
+	return nil
+}
+
+func allocatable(node *corev1.Node, name corev1.ResourceName) int64 {
+	quantity := node.Status.Allocatable[name]
+	return quantity.Value()
+}
