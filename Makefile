@@ -3,7 +3,7 @@ SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-BINARIES   := gpu-agent gpu-scheduler gpuctl gpuctl-server gpu-sandbox gpu-probe
+BINARIES   := gpu-agent gpu-scheduler gpuctl gpuctl-server gpu-sandbox gpu-probe gpu-controller
 REGISTRY   ?= registry.example.com/g8s
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 KUBERNETES := $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2; exit}' go.mod)
@@ -11,7 +11,8 @@ KUBERNETES := $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2; exit}' go.mod)
 LDFLAGS    := -X k8s.io/component-base/version.gitVersion=$(KUBERNETES)+g8s.$(VERSION) \
 	-X g8s.host/gpu-scheduler/cli.version=$(VERSION) \
 	-X g8s.host/gpu-scheduler/pkg/server/command.release=$(VERSION) \
-	-X g8s.host/gpu-scheduler/pkg/agent/command.release=$(VERSION)
+	-X g8s.host/gpu-scheduler/pkg/agent/command.release=$(VERSION) \
+	-X g8s.host/gpu-scheduler/pkg/controller/command.release=$(VERSION)
 # The race detector needs a C compiler, which a machine with only Go, make and git has not.
 RACE       := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 

@@ -6,5 +6,5 @@ import "embed"
 
 // FS holds the kustomizations as they are in this folder, such as scheduler/kustomization.yaml.
 //
-//go:embed agent crds samples policy scheduler server
+//go:embed agent controller crds samples policy scheduler server
 var FS embed.FS

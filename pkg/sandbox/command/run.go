@@ -78,6 +78,9 @@ func (o *upOptions) run(ctx context.Context, progress io.Writer, ready func() er
 	if err := o.startSchedulers(ctx, s); err != nil {
 		return err
 	}
+	if err := o.startController(ctx, s); err != nil {
+		return err
+	}
 	if err := o.startServer(ctx, s); err != nil {
 		return err
 	}
@@ -117,6 +120,18 @@ func (o *upOptions) startSchedulers(ctx context.Context, s *sandbox.Sandbox) err
 		}
 	}
 	return nil
+}
+
+// startController goes with the scheduler, whose jobs it looks after.
+func (o *upOptions) startController(ctx context.Context, s *sandbox.Sandbox) error {
+	if o.noSched {
+		return nil
+	}
+	if err := s.InstallController(ctx); err != nil {
+		return err
+	}
+	_, err := s.StartController(ctx, sandbox.ControllerOptions{})
+	return err
 }
 
 func (o *upOptions) startServer(ctx context.Context, s *sandbox.Sandbox) error {

@@ -1,0 +1,73 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"g8s.host/gpu-scheduler/pkg/controller/replace"
+)
+
+const (
+	// leaseName is the name of the Lease that replicas elect their leader by, and leaseNamespace where it is.
+	leaseName      = "gpu-controller"
+	leaseNamespace = "kube-system"
+	// grace is how long what is under way may take when the program is told to end.
+	grace = 10 * time.Second
+)
+
+// manager is the program, less its start.
+func (o *options) manager(ctx context.Context, cluster *rest.Config) (ctrl.Manager, error) {
+	if o.leaseDuration < 3*time.Second {
+		return nil, fmt.Errorf("--leader-elect-lease-duration is %s, want 3s or more", o.leaseDuration)
+	}
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("adding the kinds of Kubernetes: %w", err)
+	}
+	manager, err := ctrl.NewManager(cluster, ctrl.Options{
+		Scheme:                        scheme,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       leaseNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &o.leaseDuration,
+		RenewDeadline:                 ptr.To(o.leaseDuration * 2 / 3),
+		RetryPeriod:                   ptr.To(o.leaseDuration / 6),
+		GracefulShutdownTimeout:       ptr.To(grace),
+		HealthProbeBindAddress:        o.probes,
+		Metrics: metricsserver.Options{
+			BindAddress: o.metrics, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization,
+		},
+		// What was written by whom is half of an object, and of no use here.
+		Cache:      cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Controller: config.Controller{RecoverPanic: ptr.To(true)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("preparing the controllers: %w", err)
+	}
+	err = errors.Join(
+		manager.AddHealthzCheck("ping", healthz.Ping),
+		manager.AddReadyzCheck("caches", synced(manager)),
+		(&replace.Reconciler{
+			Client: manager.GetClient(), Events: manager.GetEventRecorder(leaseName), Clock: clock.RealClock{},
+		}).SetUp(ctx, manager),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("setting up the controllers: %w", err)
+	}
+	return manager, nil
+}
