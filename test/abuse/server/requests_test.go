@@ -205,7 +205,7 @@ func (g *target) bombard(kind hostile, count int) map[int]int {
 				mu.Lock()
 				statuses[status]++
 				mu.Unlock()
-				if err != nil || !slices.Contains(kind.want, status) && !(kind.queues && status == http.StatusTooManyRequests) {
+				if err != nil || !slices.Contains(kind.want, status) && (!kind.queues || status != http.StatusTooManyRequests) {
 					g.Errorf("status %d, error %v: %.300s", status, err, text)
 					return
 				}
