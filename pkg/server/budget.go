@@ -25,6 +25,8 @@ type budgets struct {
 	simulating *fair.Gate
 	// reading is for answers of many megabytes that are put together in memory: output, and what explains a job.
 	reading *fair.Gate
+	// opening is for streams of output that begin, each with some questions to the API server about the job.
+	opening *fair.Gate
 	// sending are bytes of output that was read, until the client has taken them: it may be slow.
 	sending *fair.Gate
 	// asking is for questions to Prometheus.
@@ -37,6 +39,7 @@ func newBudgets() *budgets {
 		thinking:   fair.New(fair.Limits{Total: max(1, runtime.GOMAXPROCS(0)-1), Each: 1, Waiting: 64}),
 		simulating: fair.New(fair.Limits{Total: 2, Each: 1, Waiting: 2}),
 		reading:    fair.New(fair.Limits{Total: 8, Each: 2, Waiting: 32}),
+		opening:    fair.New(fair.Limits{Total: 8, Each: 2, Waiting: 2 * DefaultStreams}),
 		sending:    fair.New(fair.Limits{Total: 48 << 20, Each: 2 * maxLogPage, Waiting: 32}),
 		asking:     fair.New(fair.Limits{Total: 8, Each: 2, Waiting: 32}),
 	}

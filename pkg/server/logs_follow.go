@@ -45,6 +45,11 @@ func (s *Server) newLogFollower(ctx context.Context, options joblogs.Options, la
 	if err := mayReadLogs(ctx, caller, options.Namespace); err != nil {
 		return nil, err
 	}
+	leave, err := take(ctx, s.budgets.opening, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	if _, err := inventory.NewReader(caller.Kubernetes).Job(ctx, options.Namespace, options.Job); err != nil {
 		return nil, err
 	}

@@ -55,6 +55,8 @@ type Gate struct {
 	// callers holds a *Caller by its identity, and acting what came of asking whether to act for it, an error or nil.
 	callers, acting *cache.LRUExpireCache
 	ttl             time.Duration
+	// streams carries what is read without end, of all callers.
+	streams http.RoundTripper
 	// audiences are those a token must be for; none means the API server's own.
 	audiences authenticator.Audiences
 }
@@ -95,8 +97,13 @@ func New(config *rest.Config, o Options) (*Gate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("setting up authorization: %w", err)
 	}
+	streams, err := streamTransport(config)
+	if err != nil {
+		return nil, err
+	}
 	return &Gate{
-		authn: authn, authz: authz, config: config, own: client, audiences: o.Audiences, ttl: o.TTL,
+		streams: streams,
+		authn:   authn, authz: authz, config: config, own: client, audiences: o.Audiences, ttl: o.TTL,
 		callers: cache.NewLRUExpireCache(maxCallers), acting: cache.NewLRUExpireCache(maxCallers),
 	}, nil
 }
@@ -196,9 +203,7 @@ func (g *Gate) newCaller(acting rest.ImpersonationConfig, who user.Info) (*Calle
 	if err != nil {
 		return nil, fmt.Errorf("creating a client that acts as %s: %w", who.GetName(), err)
 	}
-	endless := rest.CopyConfig(config)
-	endless.NextProtos = []string{"http/1.1"}
-	streams, err := kubernetes.NewForConfig(endless)
+	streams, err := g.streamsOf(config)
 	if err != nil {
 		return nil, fmt.Errorf("creating a client that reads streams as %s: %w", who.GetName(), err)
 	}

@@ -22,8 +22,7 @@ type Caller struct {
 	Config *rest.Config
 	// Kubernetes reads as the caller.
 	Kubernetes kubernetes.Interface
-	// Streams is for reading what has no end. It speaks HTTP/1.1, of which nothing is taken in that nobody reads: HTTP/2
-	// takes 4 MiB of each stream for a reader who may be slow.
+	// Streams is for reading what has no end: little of it is taken in that nobody reads.
 	Streams kubernetes.Interface
 
 	authz authorizer.Authorizer
