@@ -97,14 +97,13 @@ func TestMembersAreTriedWhenTheirGangBacksOffNoMore(t *testing.T) {
 		}
 		time.Sleep(5900 * time.Millisecond)
 		synctest.Wait()
-		if len(l.activated) > 0 {
-			t.Errorf("%v are tried too early", l.activated)
+		if early := l.tried(); len(early) > 0 {
+			t.Errorf("%v are tried too early", early)
 		}
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
-		slices.Sort(l.activated)
-		if !slices.Equal(l.activated, []string{"ns/a", "ns/b"}) {
-			t.Errorf("%v are tried, want each once", l.activated)
+		if tried := l.tried(); !slices.Equal(tried, []string{"ns/a", "ns/b"}) {
+			t.Errorf("%v are tried, want each once", tried)
 		}
 		if reason, waits := l.try(a); reason != "" || !waits {
 			t.Errorf("told %q after the backoff", reason)

@@ -66,6 +66,13 @@ func (h handle) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	}
 }
 
+// tried are the pods that were queued, by a timer, too.
+func (l *lab) tried() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(slices.Values(l.activated))
+}
+
 // heldPod waits in Permit.
 type heldPod struct {
 	lab     *lab
