@@ -65,7 +65,7 @@ func searched(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 		}
 		out = append(out, claims...)
 	} else {
-		out = append(out, findings(verdict, claimRules)...)
+		out = append(out, onClaims(verdict, f.Job.Namespace)...)
 	}
 	if !f.seesNodes() {
 		return slices.Concat(out, unread(verdict, len(out) > 0)), nil

@@ -33,14 +33,30 @@ var claimRules = []verdictRule{
 		Step{Action: CreateObject, Kind: kindClaim, Name: "$name", Text: "create the claim $name anew"}),
 	reason(`pod has unbound immediate PersistentVolumeClaims`, VolumeUnbound,
 		"a PersistentVolumeClaim of the job is not bound to a volume",
-		inspecting("see why; usually no volume matches its class and size, or the storage class has no provisioner", "kubectl describe pvc")),
+		inspecting("see why; usually no volume matches its class and size, or the storage class has no provisioner", describeClaims)),
 	reason(`node\(s\) didn't find available persistent volumes to bind`, VolumeUnbound,
 		"no volume that the job's claim could bind is reachable from the nodes that could take it",
-		inspecting("see why; usually no volume matches its class and size", "kubectl describe pvc")),
+		inspecting("see why; usually no volume matches its class and size", describeClaims)),
 	reason(`node\(s\) (?:had volume node affinity conflict|didn't match PersistentVolume's node affinity)`, VolumeElsewhere,
 		"the job's volume is bound to other nodes or another zone",
 		Step{Action: Move, Text: "use a pool in the volume's zone"},
 		Step{Action: SetField, Field: "storage.workdirs", Text: "use another volume"}),
+}
+
+const describeClaims = "kubectl describe pvc"
+
+// onClaims returns what the rules recognise of the claims of a namespace, of which the verdict says nothing.
+func onClaims(verdict, namespace string) []Finding {
+	out := findings(verdict, claimRules)
+	for _, finding := range out {
+		for i, step := range finding.Steps {
+			if step.Command == describeClaims {
+				finding.Steps[i].Command += " -n " + namespace
+				finding.Steps[i].Text += " -n " + namespace // which ends with the command
+			}
+		}
+	}
+	return out
 }
 
 // gangRules are about members of a gang. They are used where the nodes may not be read.
