@@ -59,13 +59,13 @@ bench-plugins: ## Run the benchmarks of the plugins and of their pure parts
 	go test -run '^$$' -bench . -benchmem ./pkg/gpu/... ./plugins/...
 
 bench-strategies: ## Compare the strategies of GPUScore on whole GPUs, into docs/benchmarks/strategies.md; minutes
-	go run ./hack/bench-strategies
+	go run ./test/bench/strategies
 
-bench-queueing: build ## Replay Philly's jobs under queueing policies, into docs/benchmarks/queueing.md; about 2 minutes
-	@hack/bench-queueing.sh
+bench-queueing: ## Replay Philly's jobs under queueing policies, into docs/benchmarks/queueing.md; about 2 minutes
+	go run ./test/bench/queueing/run --nodes 80,96,64 --ties 10 --reference test/bench/queueing/testdata/reference.csv --page docs/benchmarks/queueing.md
 
 bench-placement: ## Run the published placement benchmark; BENCH_TRACES=DIR adds traces, BENCH_SEEDS=n sets how many seeds
-	go run ./hack/bench-placement -traces "$(BENCH_TRACES)" -seeds $(or $(BENCH_SEEDS),10)
+	go run ./test/bench/placement/run -traces "$(BENCH_TRACES)" -seeds $(or $(BENCH_SEEDS),10)
 
 generate: ## Write the generated files: deep copies, reference pages
 	@hack/generate.sh

@@ -95,7 +95,7 @@ func newSimulateCommand() *cobra.Command {
 	flags.DurationVar(&s.movesEvery, "moves-every", time.Hour, "With --moves: how long from one advice to the next, in simulated time")
 	flags.StringVarP(&s.output, "output", "o", "table", "Output: table, json, or csv (allocation by percent asked for)")
 	flags.StringVar(&s.report, "report", "", "Write a page with plots to this file too, .html, or the plot of the allocation alone, .svg")
-	cmd.AddCommand(newQueueingCommand(), newRecordCommand(), newVerifyCommand(), newAnswerCommand())
+	cmd.AddCommand(newRecordCommand(), newVerifyCommand(), newAnswerCommand())
 	cmd.SetUsageFunc((&cobra.Command{}).UsageFunc()) // that of the parent lists the scheduler's own flags
 	cmd.SetHelpFunc((&cobra.Command{}).HelpFunc())
 	return cmd

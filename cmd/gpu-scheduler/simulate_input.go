@@ -7,8 +7,7 @@ import (
 	"slices"
 
 	"g8s.host/gpu-scheduler/pkg/simulate"
-	"g8s.host/gpu-scheduler/pkg/simulate/placement"
-	"g8s.host/gpu-scheduler/pkg/simulate/tracefile"
+	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
 // How the pods of a trace arrive.
@@ -74,27 +73,27 @@ func (s *simulation) readHistory(candidates []simulate.Candidate) (simulate.Clus
 
 // readPublished reads one node list and one pod list, and arranges them as the published benchmark does.
 func (s *simulation) readPublished() (simulate.Cluster, []simulate.Arrival, error) {
-	if !tracefile.IsCSV(s.cluster) || len(s.workloads) != 1 || !tracefile.IsCSV(s.workloads[0]) {
+	if !trace.IsCSV(s.cluster) || len(s.workloads) != 1 || !trace.IsCSV(s.workloads[0]) {
 		return simulate.Cluster{}, nil, errors.New("--arrivals published needs the node list and one pod list of an openb trace, as CSV")
 	}
-	nodes, err := tracefile.Nodes(s.cluster)
+	nodes, err := trace.Nodes(s.cluster)
 	if err != nil {
 		return simulate.Cluster{}, nil, fmt.Errorf("reading --cluster %s: %w", s.cluster, err)
 	}
-	pods, err := tracefile.Pods(s.workloads[0])
+	pods, err := trace.Pods(s.workloads[0])
 	if err != nil {
 		return simulate.Cluster{}, nil, fmt.Errorf("reading --workload %s: %w", s.workloads[0], err)
 	}
-	arrivals := placement.Arrive(nodes, pods, placement.Inflation, s.seed)
+	arrivals := trace.Arrive(nodes, pods, trace.Inflation, s.seed)
 	return simulate.Cluster{Nodes: simulate.NodesOf(arrivals.Nodes)}, simulate.ArrivalsOf(arrivals.Pods), nil
 }
 
 func readCluster(path string) (simulate.Cluster, []simulate.Arrival, error) {
-	if tracefile.IsCSV(path) {
-		nodes, err := tracefile.Nodes(path)
+	if trace.IsCSV(path) {
+		nodes, err := trace.Nodes(path)
 		return simulate.Cluster{Nodes: simulate.NodesOf(nodes)}, nil, err
 	}
-	data, err := tracefile.Read(path)
+	data, err := trace.Read(path)
 	if err != nil {
 		return simulate.Cluster{}, nil, err
 	}
@@ -109,18 +108,18 @@ func readCluster(path string) (simulate.Cluster, []simulate.Arrival, error) {
 }
 
 func (s *simulation) readWorkload(path string, cluster simulate.Cluster) ([]simulate.Arrival, error) {
-	if tracefile.IsCSV(path) {
-		jobs, err := tracefile.Jobs(path)
+	if trace.IsCSV(path) {
+		jobs, err := trace.Jobs(path)
 		if err != nil || jobs != nil {
 			return simulate.ArrivalsOfJobs(jobs), err
 		}
-		pods, err := tracefile.Pods(path)
+		pods, err := trace.Pods(path)
 		if s.arrivals == arriveTimed {
 			return simulate.TimedArrivalsOf(pods), err
 		}
 		return simulate.ArrivalsOf(pods), err
 	}
-	data, err := tracefile.Read(path)
+	data, err := trace.Read(path)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/simulate"
 	"g8s.host/gpu-scheduler/pkg/simulate/recording"
-	"g8s.host/gpu-scheduler/pkg/simulate/tracefile"
+	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
 const verifyLong = `Make the decisions of a recording again, one by one on what the cluster was like then, and
@@ -114,7 +114,7 @@ func (s *simulation) readRecording() (*recording.Recording, error) {
 	if s.recording == "" {
 		return nil, errors.New("--recording is missing: name a file that gpu-scheduler simulate record wrote")
 	}
-	data, err := tracefile.Read(s.recording)
+	data, err := trace.Read(s.recording)
 	if err != nil {
 		return nil, fmt.Errorf("reading --recording: %w", err)
 	}

@@ -7,27 +7,27 @@ import (
 	"time"
 
 	"g8s.host/gpu-scheduler/pkg/simulate"
-	"g8s.host/gpu-scheduler/pkg/simulate/openb"
+	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
 // TestFragmented has figures that can be worked out by hand: the mean over the pods of the workload of what each could
 // not use of what is free.
 func TestFragmented(t *testing.T) {
 	tests := map[string]struct {
-		nodes []openb.Node
-		pods  []openb.Pod
+		nodes []trace.Node
+		pods  []trace.Pod
 		want  float64
 	}{
-		"an idle node suits all": {nodes: machines(1, 4), pods: []openb.Pod{asking("none", 0, 0)}, want: 0},
+		"an idle node suits all": {nodes: machines(1, 4), pods: []trace.Pod{asking("none", 0, 0)}, want: 0},
 		"two cards are free, of no use to half of the pods": {
-			nodes: machines(1, 4), pods: []openb.Pod{asking("a", 2, 1000), asking("b", 4, 1000)}, want: 100. * 2 / 4 / 2,
+			nodes: machines(1, 4), pods: []trace.Pod{asking("a", 2, 1000), asking("b", 4, 1000)}, want: 100. * 2 / 4 / 2,
 		},
 		"what is left of a card is too little": {
-			nodes: machines(1, 2), pods: []openb.Pod{asking("a", 1, 600)}, want: 100 * 0.4 / 2,
+			nodes: machines(1, 2), pods: []trace.Pod{asking("a", 1, 600)}, want: 100 * 0.4 / 2,
 		},
 		"no CPU is left beside the card": {
-			nodes: []openb.Node{{Name: "n", MilliCPU: 1500, MemoryMiB: 1 << 19, GPUs: 2, Model: "T4"}},
-			pods:  []openb.Pod{asking("a", 1, 1000)}, want: 50,
+			nodes: []trace.Node{{Name: "n", MilliCPU: 1500, MemoryMiB: 1 << 19, GPUs: 2, Model: "T4"}},
+			pods:  []trace.Pod{asking("a", 1, 1000)}, want: 50,
 		},
 	}
 	for name, tc := range tests {
@@ -43,8 +43,8 @@ func TestFragmented(t *testing.T) {
 // TestPlots wants the axes that suit the pods: what was asked for where they stay, time and waits where they end.
 func TestPlots(t *testing.T) {
 	cluster := simulate.Cluster{Nodes: simulate.NodesOf(machines(1, 2))}
-	stay := simulate.ArrivalsOf([]openb.Pod{asking("a", 2, 1000), asking("b", 1, 1000)})
-	end := simulate.ArrivalsOf([]openb.Pod{asking("a", 2, 1000), asking("b", 1, 1000)})
+	stay := simulate.ArrivalsOf([]trace.Pod{asking("a", 2, 1000), asking("b", 1, 1000)})
+	end := simulate.ArrivalsOf([]trace.Pod{asking("a", 2, 1000), asking("b", 1, 1000)})
 	for i := range end {
 		end[i].Lifetime = time.Minute
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	_ "g8s.host/gpu-scheduler/pkg/apis/config/scheme"
-	"g8s.host/gpu-scheduler/pkg/simulate/openb"
+	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
 // lab is an engine whose pods are given turns one by one, as kube-scheduler would, with what is written on them. Victims
@@ -53,9 +53,9 @@ func newLab(t *testing.T, nodes int, onNodes []*corev1.Pod, arrivals []Arrival) 
 }
 
 func nodesOfEight(count int) Cluster {
-	var nodes []openb.Node
+	var nodes []trace.Node
 	for i := range count {
-		nodes = append(nodes, openb.Node{Name: fmt.Sprintf("n%02d", i), MilliCPU: 64_000, MemoryMiB: 1 << 19, GPUs: 8, Model: "T4"})
+		nodes = append(nodes, trace.Node{Name: fmt.Sprintf("n%02d", i), MilliCPU: 64_000, MemoryMiB: 1 << 19, GPUs: 8, Model: "T4"})
 	}
 	return Cluster{Nodes: NodesOf(nodes)}
 }

@@ -12,12 +12,12 @@ import (
 	gangsv1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/simulate/queueing"
+	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
 // ArrivalsOfJobs returns the pods of a list of jobs, such as Philly's, when they came, for as long as they ran. A job of
 // more GPUs than a node has is a gang: pods of 8 GPUs, and one with the rest, which start together.
-func ArrivalsOfJobs(jobs []*queueing.Job) []Arrival {
+func ArrivalsOfJobs(jobs []*trace.Job) []Arrival {
 	var arrivals []Arrival
 	for _, job := range jobs {
 		gang, group := job.Gang(), groupOfJob(job)
@@ -31,7 +31,7 @@ func ArrivalsOfJobs(jobs []*queueing.Job) []Arrival {
 }
 
 // groupOfJob returns the PodGroup of a job of several pods, nil for others.
-func groupOfJob(job *queueing.Job) *gangsv1.PodGroup {
+func groupOfJob(job *trace.Job) *gangsv1.PodGroup {
 	members := job.Gang().Pods()
 	if members < 2 {
 		return nil
@@ -42,7 +42,7 @@ func groupOfJob(job *queueing.Job) *gangsv1.PodGroup {
 	}
 }
 
-func podOfJob(job *queueing.Job, index int, group *gangsv1.PodGroup) *corev1.Pod {
+func podOfJob(job *trace.Job, index int, group *gangsv1.PodGroup) *corev1.Pod {
 	name := fmt.Sprintf("job-%d-%d", job.ID, index)
 	gpus := corev1.ResourceList{names.ResourceGPU: *resource.NewQuantity(int64(job.Gang().Pod(index)), resource.DecimalSI)}
 	pod := &corev1.Pod{

@@ -7,12 +7,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"g8s.host/gpu-scheduler/pkg/simulate"
-	"g8s.host/gpu-scheduler/pkg/simulate/queueing"
+	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
 // TestJobsAreGangs has a job of 12 GPUs that waits for both of its nodes, and one that goes before it meanwhile.
 func TestJobsAreGangs(t *testing.T) {
-	arrivals := simulate.ArrivalsOfJobs([]*queueing.Job{
+	arrivals := simulate.ArrivalsOfJobs([]*trace.Job{
 		{ID: 0, GPUs: 8, Runtime: time.Hour},
 		{ID: 1, GPUs: 12, Submit: time.Minute, Runtime: time.Hour},
 		{ID: 2, GPUs: 4, Submit: 2 * time.Minute, Runtime: time.Minute},

@@ -9,7 +9,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
-	"g8s.host/gpu-scheduler/pkg/simulate/placement"
+	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
 // milliPerGPU is one GPU in the unit in which GPUs are counted.
@@ -22,7 +22,7 @@ type measure struct {
 	mean       cards            // of a card, where the node is not known yet
 	asked      int64
 	allocated  int64
-	collector  placement.Collector
+	collector  trace.Collector
 	fragments  *fragments
 	timeline   timeline
 	delays     []time.Duration

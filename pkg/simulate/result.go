@@ -7,7 +7,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
-	"g8s.host/gpu-scheduler/pkg/simulate/placement"
+	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
 // Result is what came of a run. GPUs are counted whole; a share of one counts as its part of the card's memory.
@@ -45,7 +45,7 @@ type Result struct {
 	// Moves are the pods that were moved to make room, see [Moves].
 	Moves []Move `json:"moves,omitempty"`
 
-	series   placement.Series
+	series   trace.Series
 	timeline timeline
 }
 
@@ -81,7 +81,7 @@ type Decision struct {
 // AllocatedAt returns the share of all GPUs that was allocated, in percent, when pods had asked for so many percent of
 // them: the mean over the arrivals that round to it. ok is false where so much was never asked for.
 func (r *Result) AllocatedAt(arrivedPercent int) (allocated float64, ok bool) {
-	if arrivedPercent < 0 || arrivedPercent >= placement.Percents || float64(arrivedPercent) > r.ArrivedPercent+0.5 {
+	if arrivedPercent < 0 || arrivedPercent >= trace.Percents || float64(arrivedPercent) > r.ArrivedPercent+0.5 {
 		return 0, false
 	}
 	return r.series[arrivedPercent], true

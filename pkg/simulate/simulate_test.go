@@ -14,7 +14,7 @@ import (
 	_ "g8s.host/gpu-scheduler/pkg/apis/config/scheme"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/simulate"
-	"g8s.host/gpu-scheduler/pkg/simulate/openb"
+	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
 // shipped is the configuration that production runs.
@@ -43,21 +43,21 @@ func run(t *testing.T, cluster simulate.Cluster, arrivals []simulate.Arrival) *s
 	return result
 }
 
-func machines(count int, gpus int64) []openb.Node {
-	nodes := make([]openb.Node, count)
+func machines(count int, gpus int64) []trace.Node {
+	nodes := make([]trace.Node, count)
 	for i := range nodes {
-		nodes[i] = openb.Node{Name: "n" + string(rune('0'+i)), MilliCPU: 64_000, MemoryMiB: 1 << 19, GPUs: gpus, Model: "T4"}
+		nodes[i] = trace.Node{Name: "n" + string(rune('0'+i)), MilliCPU: 64_000, MemoryMiB: 1 << 19, GPUs: gpus, Model: "T4"}
 	}
 	return nodes
 }
 
-func asking(name string, gpus, milli int64) openb.Pod {
-	return openb.Pod{Name: name, MilliCPU: 1000, MemoryMiB: 1024, GPUs: gpus, MilliGPU: milli}
+func asking(name string, gpus, milli int64) trace.Pod {
+	return trace.Pod{Name: name, MilliCPU: 1000, MemoryMiB: 1024, GPUs: gpus, MilliGPU: milli}
 }
 
 func TestPodsGoThroughTheRealPlugins(t *testing.T) {
 	cluster := simulate.Cluster{Nodes: simulate.NodesOf(machines(1, 2))}
-	result := run(t, cluster, simulate.ArrivalsOf([]openb.Pod{
+	result := run(t, cluster, simulate.ArrivalsOf([]trace.Pod{
 		asking("a", 1, 460), asking("b", 1, 540), asking("c", 2, 1000), asking("d", 1, 1000), asking("e", 0, 0),
 	}))
 	if result.Placed != 4 || result.AllocatedGPUs != 2 || result.AskedGPUs != 4 || result.AllocatedPercent != 100 {
@@ -78,8 +78,8 @@ func TestRefusedPodsOfOneSizeHaveEachTheirReason(t *testing.T) {
 	large.MemoryMiB = 9 << 20
 	other := asking("other", 1, 1000)
 	other.Models = []string{"A10"}
-	arrivals := simulate.ArrivalsOf([]openb.Pod{large, other})
-	for _, arrival := range simulate.ArrivalsOf([]openb.Pod{asking("p", 1, 1000), asking("q", 1, 1000)}) {
+	arrivals := simulate.ArrivalsOf([]trace.Pod{large, other})
+	for _, arrival := range simulate.ArrivalsOf([]trace.Pod{asking("p", 1, 1000), asking("q", 1, 1000)}) {
 		arrival.Pod.Spec.NodeSelector = map[string]string{names.LabelPool: "nopool"}
 		arrivals = append(arrivals, arrival)
 	}
@@ -97,14 +97,14 @@ func TestAModelIsACondition(t *testing.T) {
 	other.Models = []string{"A10"}
 	either := asking("b", 1, 1000)
 	either.Models = []string{"A10", "T4"}
-	result := run(t, simulate.Cluster{Nodes: simulate.NodesOf(machines(1, 2))}, simulate.ArrivalsOf([]openb.Pod{other, either}))
+	result := run(t, simulate.Cluster{Nodes: simulate.NodesOf(machines(1, 2))}, simulate.ArrivalsOf([]trace.Pod{other, either}))
 	if result.Placed != 1 || result.Decisions[0].Pod != "trace/b" {
 		t.Errorf("placed %+v", result.Decisions)
 	}
 }
 
 func TestAPodWaitsUntilOthersEnd(t *testing.T) {
-	arrivals := simulate.ArrivalsOf([]openb.Pod{asking("long", 1, 1000), asking("short", 1, 1000), asking("waits", 1, 1000), asking("later", 1, 1000)})
+	arrivals := simulate.ArrivalsOf([]trace.Pod{asking("long", 1, 1000), asking("short", 1, 1000), asking("waits", 1, 1000), asking("later", 1, 1000)})
 	for i, lifetime := range []time.Duration{100, 10, 20, 1} {
 		arrivals[i].Lifetime = lifetime * time.Second
 	}
@@ -122,7 +122,7 @@ func TestAPodWaitsUntilOthersEnd(t *testing.T) {
 }
 
 func TestEqualInputsGiveEqualDecisions(t *testing.T) {
-	var pods []openb.Pod
+	var pods []trace.Pod
 	for i := range 60 {
 		pods = append(pods, asking("p"+string(rune('0'+i)), int64(i%3), []int64{0, 300, 1000}[i%3]))
 	}
@@ -136,7 +136,7 @@ func TestEqualInputsGiveEqualDecisions(t *testing.T) {
 func TestPodsOnTheClusterHoldTheirGPUs(t *testing.T) {
 	busy := st.MakePod().Namespace("default").Name("busy").UID("busy").Node("n0").Req(map[corev1.ResourceName]string{names.ResourceGPU: "2"}).Obj()
 	cluster := simulate.Cluster{Nodes: simulate.NodesOf(machines(2, 2)), Pods: []*corev1.Pod{busy}}
-	result := run(t, cluster, simulate.ArrivalsOf([]openb.Pod{asking("a", 2, 1000)}))
+	result := run(t, cluster, simulate.ArrivalsOf([]trace.Pod{asking("a", 2, 1000)}))
 	if result.Placed != 1 || result.Decisions[0].Node != "n1" || result.AllocatedGPUs != 4 {
 		t.Errorf("result %+v", result)
 	}
@@ -206,7 +206,7 @@ func TestSetPolicyChangesWherePodsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	cluster := simulate.Cluster{Nodes: simulate.NodesOf(machines(2, 4))}
-	arrivals := simulate.ArrivalsOf([]openb.Pod{asking("a", 1, 1000), asking("b", 1, 1000)})
+	arrivals := simulate.ArrivalsOf([]trace.Pod{asking("a", 1, 1000), asking("b", 1, 1000)})
 	packed := run(t, cluster, arrivals)
 	apart, err := simulate.Run(t.Context(), cluster, arrivals, spread, simulate.Options{})
 	if err != nil {
@@ -222,7 +222,7 @@ func TestSetPolicyChangesWherePodsGo(t *testing.T) {
 
 func TestReports(t *testing.T) {
 	result := run(t, simulate.Cluster{Nodes: simulate.NodesOf(machines(1, 2))},
-		simulate.ArrivalsOf([]openb.Pod{asking("a", 1, 1000), asking("b", 2, 1000)}))
+		simulate.ArrivalsOf([]trace.Pod{asking("a", 1, 1000), asking("b", 2, 1000)}))
 	result.Name = "a<b"
 	for name, tc := range map[string]struct {
 		write func(*bytes.Buffer) error

@@ -10,27 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/simulate/openb"
+	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
 // Traces count GPUs in thousandths and do not say how much memory the cards have. Here each card has traceCardMiB of
 // memory, so that a thousandth is exactly 1 MiB and a share is one of memory, as our plugins know them.
 const (
-	traceCardMiB   = openb.MilliPerGPU
+	traceCardMiB   = trace.MilliPerGPU
 	tracePodsANode = 1001 // what the published simulator allows
 	traceNamespace = "trace"
 )
 
 // NodesOf returns the nodes of an openb trace. Their GPUs can be had whole or shared by memory.
-func NodesOf(trace []openb.Node) []*corev1.Node {
-	nodes := make([]*corev1.Node, len(trace))
-	for i := range trace {
-		nodes[i] = nodeOf(&trace[i])
+func NodesOf(list []trace.Node) []*corev1.Node {
+	nodes := make([]*corev1.Node, len(list))
+	for i := range list {
+		nodes[i] = nodeOf(&list[i])
 	}
 	return nodes
 }
 
-func nodeOf(n *openb.Node) *corev1.Node {
+func nodeOf(n *trace.Node) *corev1.Node {
 	resources := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(n.MilliCPU, resource.DecimalSI),
 		corev1.ResourceMemory: *resource.NewQuantity(n.MemoryMiB<<20, resource.BinarySI),
@@ -51,26 +51,26 @@ func nodeOf(n *openb.Node) *corev1.Node {
 
 // ArrivalsOf returns the pods of an openb trace in their order, all at once and for ever: the published experiments
 // ignore the times of the trace, which do not load the cluster.
-func ArrivalsOf(trace []openb.Pod) []Arrival {
-	arrivals := make([]Arrival, len(trace))
-	for i := range trace {
-		arrivals[i] = Arrival{Pod: podOf(&trace[i], i)}
+func ArrivalsOf(list []trace.Pod) []Arrival {
+	arrivals := make([]Arrival, len(list))
+	for i := range list {
+		arrivals[i] = Arrival{Pod: podOf(&list[i], i)}
 	}
 	return arrivals
 }
 
 // TimedArrivalsOf returns the pods of an openb trace when they came, for as long as they ran.
-func TimedArrivalsOf(trace []openb.Pod) []Arrival {
-	arrivals := ArrivalsOf(trace)
-	for i := range trace {
-		arrivals[i].At = trace[i].Created
-		arrivals[i].Lifetime = max(trace[i].Deleted-trace[i].Created, time.Second)
+func TimedArrivalsOf(list []trace.Pod) []Arrival {
+	arrivals := ArrivalsOf(list)
+	for i := range list {
+		arrivals[i].At = list[i].Created
+		arrivals[i].Lifetime = max(list[i].Deleted-list[i].Created, time.Second)
 	}
 	return arrivals
 }
 
 // podOf returns a pod. The number makes it unique: a benchmark draws pods of the trace more than once.
-func podOf(p *openb.Pod, number int) *corev1.Pod {
+func podOf(p *trace.Pod, number int) *corev1.Pod {
 	requests := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(p.MilliCPU, resource.DecimalSI),
 		corev1.ResourceMemory: *resource.NewQuantity(p.MemoryMiB<<20, resource.BinarySI),
@@ -84,9 +84,9 @@ func podOf(p *openb.Pod, number int) *corev1.Pod {
 	annotations := map[string]string{}
 	switch {
 	case p.GPUs == 0:
-	case p.MilliGPU < openb.MilliPerGPU:
+	case p.MilliGPU < trace.MilliPerGPU:
 		requests[names.ResourceSharedGPU] = *resource.NewQuantity(p.GPUs, resource.DecimalSI)
-		annotations[names.AnnotationGPUShare] = strconv.FormatInt(p.MilliGPU*traceCardMiB/openb.MilliPerGPU, 10) + "Mi"
+		annotations[names.AnnotationGPUShare] = strconv.FormatInt(p.MilliGPU*traceCardMiB/trace.MilliPerGPU, 10) + "Mi"
 	default:
 		requests[names.ResourceGPU] = *resource.NewQuantity(p.GPUs, resource.DecimalSI)
 	}

@@ -86,13 +86,13 @@ var rules = []rule{
 		why: "gpuctl and the server ask, and do not link the scheduler"},
 	{tree: "pkg/simulate/recording", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
 		why: "a recording is of what the API server tells, whoever scheduled"},
-	{tree: "pkg/simulate/openb", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,
+	{tree: "pkg/simulate/trace", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")},
 		why: "a trace is a value"},
-	{tree: "pkg/simulate/placement", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,
+	{tree: "test/bench/placement", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,
 		why: "the published policies are functions of a trace and a seed"},
 	{tree: "pkg/simulate/chart", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,
 		why: "a plot is a value"},
-	{tree: "pkg/simulate/queueing", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,
+	{tree: "test/bench/queueing", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,
 		why: "a replay is a function of its inputs"},
 	{tree: "pkg/server/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
 		why: "the API shares its decisions with gpuctl through packages that both import"},
@@ -170,6 +170,17 @@ func TestImports(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTheProductLinksNoStudy holds that what is measured in test/bench is none of what is shipped.
+func TestTheProductLinksNoStudy(t *testing.T) {
+	for _, tree := range []string{"./cmd/...", "./pkg/...", "./plugins/...", "./cli/..."} {
+		for _, path := range list(t, "-deps", tree) {
+			if _, ok := under(path, []string{ours("test")}); ok {
+				t.Errorf("%s reaches %s", tree, path)
+			}
+		}
 	}
 }
 

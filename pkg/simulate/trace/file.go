@@ -1,0 +1,65 @@
+package trace
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+const packed = ".gz"
+
+// IsCSV tells traces from other files by their name.
+func IsCSV(path string) bool { return strings.HasSuffix(strings.TrimSuffix(path, packed), ".csv") }
+
+// Read returns the content of a file, unpacked if its name ends in .gz.
+func Read(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil || !strings.HasSuffix(path, packed) {
+		return data, err
+	}
+	reader, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("unpacking %s: %w", path, err)
+	}
+	if data, err = io.ReadAll(reader); err != nil {
+		return nil, fmt.Errorf("unpacking %s: %w", path, err)
+	}
+	return data, nil
+}
+
+// Nodes reads a node list of an openb trace.
+func Nodes(path string) ([]Node, error) { return parse(path, ReadNodes) }
+
+// Pods reads a pod list of an openb trace.
+func Pods(path string) ([]Pod, error) { return parse(path, ReadPods) }
+
+// Jobs reads a list of jobs in the form of Philly's. It returns none for a list of another form.
+func Jobs(path string) ([]*Job, error) {
+	data, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.HasPrefix(data, []byte("timestamp,duration,")) {
+		return nil, nil
+	}
+	jobs, err := ReadJobs(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return jobs, nil
+}
+
+func parse[T any](path string, read func(io.Reader) ([]T, error)) ([]T, error) {
+	data, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	all, err := read(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return all, nil
+}
