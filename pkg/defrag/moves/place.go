@@ -1,0 +1,274 @@
+package moves
+
+import (
+	"iter"
+	"slices"
+)
+
+const (
+	// maxChain is how many pods may follow each other from place to place.
+	maxChain = 3
+	// maxGroup is how many pods may make place for one together.
+	maxGroup = 4
+)
+
+// attempt looks for places for the pods of one eviction. It moves pods as it goes, one step after another, and takes steps
+// back that lead nowhere.
+type attempt[P comparable] struct {
+	*search[P]
+	node    int // that is cleared
+	single  bool
+	until   int // tries
+	steps   []step[P]
+	evicted map[P]bool // by the steps
+	// unknown is what it would have had to know. It is looked up when no pod is away from its place.
+	unknown []lookup[P]
+	// stuck is the pod for which no place was found when the fewest were left.
+	stuck P
+	left  int
+}
+
+// homeless is a pod without a place.
+type homeless[P comparable] struct {
+	pod  P
+	from int
+	// via are the nodes that have no more room before this pod has gone: the one that it leaves, when another takes its
+	// place there, and so on.
+	via []int
+}
+
+// place is where a pod can go: to a node with room, or to one that others leave for it.
+type place[P comparable] struct {
+	node   int
+	others []P
+}
+
+// step is a pod that has moved. The steps of those that it displaced follow.
+type step[P comparable] struct {
+	Move[P]
+	displaced []P
+	undo      []func()
+}
+
+// run makes an attempt, and undoes what it did.
+func (a *attempt[P]) run(pods []P, extra int) (plan Plan[P], ok bool) {
+	var undo []func()
+	var waiting []homeless[P]
+	for _, pod := range pods {
+		undo = append(undo, a.Take(pod, a.node))
+		waiting = append(waiting, homeless[P]{pod: pod, from: a.node})
+	}
+	undo = append(undo, a.Put(a.pod, a.node))
+	if ok = a.placeAll(waiting, extra); ok {
+		plan = Plan[P]{Node: a.node, Moves: inOrder(a.steps)}
+	}
+	for len(a.steps) > 0 {
+		a.stepBack()
+	}
+	undoAll(undo)
+	for _, move := range plan.Moves {
+		plan.Milli += a.Milli(move.Pod)
+	}
+	return plan, ok
+}
+
+// placeAll finds places for all that have none, and may displace so many others. Where that fails, all is as before.
+func (a *attempt[P]) placeAll(waiting []homeless[P], extra int) bool {
+	if len(waiting) == 0 {
+		return true
+	}
+	first, rest := waiting[0], waiting[1:]
+	if len(first.via) == 0 && len(waiting) < a.left {
+		a.stuck, a.left = first.pod, len(waiting)
+	}
+	for to := range a.places(&first, extra) {
+		displaced := a.step(&first, to)
+		if a.placeAll(append(displaced, rest...), extra-len(to.others)) {
+			return true
+		}
+		a.stepBack()
+	}
+	return false
+}
+
+// step moves a pod to a place, and returns those whose place that was.
+func (a *attempt[P]) step(first *homeless[P], to place[P]) (displaced []homeless[P]) {
+	s := step[P]{Move: Move[P]{Pod: first.pod, From: first.from, To: to.node}, displaced: to.others}
+	for _, other := range to.others {
+		displaced = append(displaced, homeless[P]{pod: other, from: to.node, via: append(slices.Clip(first.via), to.node)})
+		s.undo = append(s.undo, a.Take(other, to.node))
+		a.evicted[other] = true
+	}
+	s.undo = append(s.undo, a.Put(first.pod, to.node))
+	a.steps = append(a.steps, s)
+	return displaced
+}
+
+// stepBack takes the last step back.
+func (a *attempt[P]) stepBack() {
+	last := a.steps[len(a.steps)-1]
+	a.steps = a.steps[:len(a.steps)-1]
+	undoAll(last.undo)
+	for _, other := range last.displaced {
+		delete(a.evicted, other)
+	}
+}
+
+func undoAll(undo []func()) {
+	for _, one := range slices.Backward(undo) {
+		one()
+	}
+}
+
+// inOrder returns the moves of steps in the order in which there is room for each: who is displaced goes first.
+func inOrder[P comparable](steps []step[P]) (moves []Move[P]) {
+	for len(steps) > 0 {
+		moves, steps = follow(moves, steps)
+	}
+	return moves
+}
+
+// follow appends the move of the first step, behind those of the pods that it displaced, and returns the steps after them.
+func follow[P comparable](moves []Move[P], steps []step[P]) ([]Move[P], []step[P]) {
+	first, rest := steps[0], steps[1:]
+	for range first.displaced {
+		moves, rest = follow(moves, rest)
+	}
+	return append(moves, first.Move), rest
+}
+
+// places yields the places for a pod as things are, the most promising first: rooms, then those of one other pod, and
+// then those of several.
+func (a *attempt[P]) places(of *homeless[P], extra int) iter.Seq[place[P]] {
+	return func(yield func(place[P]) bool) {
+		for _, room := range a.Rooms(of.pod, a.node) {
+			if a.tries++; a.tries > a.until || !slices.Contains(of.via, room) && !yield(place[P]{node: room}) {
+				return
+			}
+		}
+		if extra == 0 || len(of.via) == maxChain || a.single && len(of.via) > 0 {
+			return
+		}
+		for to := range a.placesOf(a.others(of.pod), of, extra) {
+			if !yield(to) {
+				return
+			}
+		}
+		if extra == 1 || a.single {
+			return
+		}
+		for to := range a.placesOf(a.groups(of.pod), of, extra) {
+			if !yield(to) {
+				return
+			}
+		}
+	}
+}
+
+// placesOf yields the places of others that a pod can take, if no more than so many pods move for it.
+func (a *attempt[P]) placesOf(options []eviction[P], of *homeless[P], most int) iter.Seq[place[P]] {
+	if a.single {
+		most = 1
+	}
+	return func(yield func(place[P]) bool) {
+		found := map[int]bool{} // by kind, whether there is room as things are
+		for i := range options {
+			o := &options[i]
+			if o.least > most || a.tries > a.until {
+				return
+			}
+			if len(o.pods) == most && !a.haveRoom(o.pods, found) || o.node == a.node || slices.Contains(of.via, o.node) {
+				continue
+			}
+			if a.canGo(of.pod, o) && !yield(place[P]{o.node, o.pods}) {
+				return
+			}
+		}
+	}
+}
+
+// haveRoom reports whether each of some pods finds room as things are. It asks once for each kind.
+func (a *attempt[P]) haveRoom(pods []P, found map[int]bool) bool {
+	return !slices.ContainsFunc(pods, func(pod P) bool {
+		kind := a.Kind(pod)
+		if _, known := found[kind]; !known {
+			found[kind] = len(a.Rooms(pod, a.node)) > 0
+		}
+		return !found[kind]
+	})
+}
+
+// canGo reports whether a pod still fits where others leave, after what has been moved by now.
+func (a *attempt[P]) canGo(pod P, o *eviction[P]) bool {
+	if slices.ContainsFunc(o.pods, func(other P) bool { return a.evicted[other] }) {
+		return false
+	}
+	a.tries++
+	var undo []func()
+	for _, other := range o.pods {
+		undo = append(undo, a.Take(other, o.node))
+	}
+	defer undoAll(undo)
+	return a.Fits(pod, o.node)
+}
+
+// lookup is a question about the beginning, when all pods were where they are: in whose place a pod fits.
+type lookup[P comparable] struct {
+	pod P
+	// groups asks for two or more pods, else for single ones.
+	groups bool
+}
+
+// others returns the single pods in whose place a pod fits, the most promising first.
+func (a *attempt[P]) others(pod P) []eviction[P] {
+	options, known := a.alone[a.Kind(pod)]
+	if !known {
+		a.unknown = append(a.unknown, lookup[P]{pod, false})
+	}
+	return options
+}
+
+// groups returns the sets of two or more pods in whose place a pod fits, likewise.
+func (a *attempt[P]) groups(pod P) []eviction[P] {
+	options, known := a.together[a.Kind(pod)]
+	if !known {
+		a.unknown = append(a.unknown, lookup[P]{pod, true})
+	}
+	return options
+}
+
+// lookUp finds what an attempt would have had to know, and reports whether there was anything.
+func (a *attempt[P]) lookUp() bool {
+	for _, l := range a.unknown {
+		kind := a.Kind(l.pod)
+		if _, known := a.together[kind]; l.groups && !known {
+			a.together[kind] = a.findGroups(l.pod)
+		}
+		if _, known := a.alone[kind]; !l.groups && !known {
+			a.alone[kind] = a.findOthers(l.pod)
+		}
+	}
+	return len(a.unknown) > 0
+}
+
+func (s *search[P]) findOthers(pod P) []eviction[P] {
+	var options []eviction[P]
+	for node, there := range s.movable {
+		for i, other := range there {
+			back := s.Take(other, node)
+			if s.Fits(pod, node) {
+				options = append(options, s.eviction(node, there[i:i+1]))
+			}
+			back()
+		}
+	}
+	return sorted(options)
+}
+
+func (s *search[P]) findGroups(pod P) []eviction[P] {
+	var options []eviction[P]
+	for node := range s.movable {
+		options = append(options, s.evictionsFrom(node, pod, maxGroup)...)
+	}
+	return sorted(slices.DeleteFunc(options, func(e eviction[P]) bool { return len(e.pods) == 1 }))
+}
