@@ -15,6 +15,8 @@ LDFLAGS    := -X k8s.io/component-base/version.gitVersion=$(KUBERNETES)+g8s.$(VE
 	-X g8s.host/gpu-scheduler/pkg/controller/command.release=$(VERSION)
 # The race detector needs a C compiler, which a machine with only Go, make and git has not.
 RACE       := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
+# So does NVIDIA's library. Without one gpu-agent knows no cards but those of a file, and says so.
+AGENT_CGO  := $(if $(RACE),1,0)
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +26,8 @@ help: ## List the targets
 build: ## Build our binaries into bin/
 	@mkdir -p bin
 	@echo "building $(BINARIES)" >&2
-	@CGO_ENABLED=0 go build -ldflags "$(LDFLAGS)" -o bin/ $(BINARIES:%=./cmd/%)
+	@CGO_ENABLED=0 go build -ldflags "$(LDFLAGS)" -o bin/ $(patsubst %,./cmd/%,$(filter-out gpu-agent,$(BINARIES)))
+	@CGO_ENABLED=$(AGENT_CGO) go build -tags netgo,osusergo -ldflags "$(LDFLAGS)" -o bin/ ./cmd/gpu-agent
 
 tools: ## Build the control plane (etcd, kube-apiserver, …) into bin/tools; first time about 5 minutes
 	@hack/tools/build.sh
@@ -79,12 +82,14 @@ verify: generate lint vulncheck ## Fail if generated files, formatting or module
 vulncheck: bin/tools/govulncheck ## Look for known vulnerabilities that our programs reach; VULNCHECK=required fails without a network
 	@hack/vulncheck.sh
 
-image: ## Build the container images (needs Docker); BUILD_IMAGE and BASE_IMAGE name others to build on, by digest
+image: ## Build the container images (needs Docker); BUILD_IMAGE, BASE_IMAGE and AGENT_BASE_IMAGE name others to build on, by digest
 	@case "$(BUILD_IMAGE)$(BASE_IMAGE)" in *@sha256:*@sha256:*) ;; \
 		*) echo "warning: the images are built on tags, which can change: set BUILD_IMAGE and BASE_IMAGE to NAME@sha256:DIGEST" >&2;; esac
 	@for binary in $(filter-out gpu-sandbox gpu-probe,$(BINARIES)); do \
 		docker build --build-arg BINARY=$$binary --build-arg LDFLAGS="$(LDFLAGS)" \
 			$(if $(BUILD_IMAGE),--build-arg BUILD_IMAGE=$(BUILD_IMAGE)) $(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE)) \
+			$$([ $$binary != gpu-agent ] || echo --build-arg CGO_ENABLED=1 --build-arg RUN_AS=0:0 \
+				--build-arg BASE_IMAGE=$(or $(AGENT_BASE_IMAGE),gcr.io/distroless/base)) \
 			-t $(REGISTRY)/$$binary:$(VERSION) .; done
 
 clean: demo-down ## Remove what was built

@@ -3,6 +3,7 @@ module g8s.host/gpu-scheduler
 go 1.26.0
 
 require (
+	github.com/NVIDIA/go-nvml v0.13.0-1
 	github.com/agnivade/levenshtein v1.2.1
 	github.com/creack/pty v1.1.18
 	github.com/danielgtaylor/huma/v2 v2.35.0

@@ -24,10 +24,11 @@ import (
 const Kind = "g8s.host/gpu"
 
 const (
-	// version is the first one with annotations.
-	version = "0.6.0"
-	// prefix and suffix make a file's name of a device's. The runtime reads files with this suffix alone.
-	prefix, suffix = "g8s.host-gpu-", ".json"
+	// versionAnnotations is the first one with annotations, versionGroups the first one with groups and resctrl. Runtimes
+	// refuse a version that is newer than they are.
+	versionAnnotations, versionGroups = "0.6.0", "0.7.0"
+	// Prefix and suffix make a file's name of a device's. The runtime reads files with this suffix alone.
+	Prefix, suffix = "g8s.host-gpu-", ".json"
 	// recordAnnotation holds the record. Annotations of a spec are nothing to the container.
 	recordAnnotation = "g8s.host/record"
 )
@@ -48,7 +49,7 @@ func (f Folder) Write(record *binding.Record, edits *specs.ContainerEdits) error
 		return fmt.Errorf("writing a CDI spec: %w", err)
 	}
 	data, err := json.MarshalIndent(specs.Spec{
-		Version: version, Kind: Kind, Annotations: map[string]string{recordAnnotation: string(text)},
+		Version: versionOf(edits), Kind: Kind, Annotations: map[string]string{recordAnnotation: string(text)},
 		Devices: []specs.Device{{Name: record.Name, ContainerEdits: *edits}},
 	}, "", " ")
 	if err != nil {
@@ -59,6 +60,14 @@ func (f Folder) Write(record *binding.Record, edits *specs.ContainerEdits) error
 		return nil
 	}
 	return replace(path, data)
+}
+
+// versionOf returns the oldest version that has what the edits need.
+func versionOf(edits *specs.ContainerEdits) string {
+	if len(edits.AdditionalGIDs) > 0 || edits.IntelRdt != nil {
+		return versionGroups
+	}
+	return versionAnnotations
 }
 
 // replace writes a file whole or not at all.
@@ -87,7 +96,7 @@ func (f Folder) Records() ([]binding.Record, error) {
 	}
 	var records []binding.Record
 	for _, entry := range entries {
-		if !strings.HasPrefix(entry.Name(), prefix) || !strings.HasSuffix(entry.Name(), suffix) {
+		if !strings.HasPrefix(entry.Name(), Prefix) || !strings.HasSuffix(entry.Name(), suffix) {
 			continue
 		}
 		record, err := read(filepath.Join(f.Path, entry.Name()))
@@ -115,7 +124,7 @@ func read(path string) (binding.Record, error) {
 	if err := json.Unmarshal([]byte(spec.Annotations[recordAnnotation]), &record); err != nil {
 		return binding.Record{}, fmt.Errorf("annotation %s: %w", recordAnnotation, err)
 	}
-	if prefix+record.Name+suffix != filepath.Base(path) || record.Pod == "" || len(record.Devices) == 0 {
+	if Prefix+record.Name+suffix != filepath.Base(path) || record.Pod == "" || len(record.Devices) == 0 {
 		return binding.Record{}, fmt.Errorf("annotation %s is of another file", recordAnnotation)
 	}
 	return record, nil
@@ -126,7 +135,7 @@ func (f Folder) Remove(name string) error {
 	return removed(f.path(name))
 }
 
-func (f Folder) path(name string) string { return filepath.Join(f.Path, prefix+name+suffix) }
+func (f Folder) path(name string) string { return filepath.Join(f.Path, Prefix+name+suffix) }
 
 func removed(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +146,7 @@ func removed(path string) error {
 
 // SweepTemporary removes what writers left that were killed.
 func (f Folder) SweepTemporary() error {
-	left, err := filepath.Glob(filepath.Join(f.Path, prefix+"*.new"))
+	left, err := filepath.Glob(filepath.Join(f.Path, Prefix+"*.new"))
 	var errs []error
 	for _, path := range left {
 		errs = append(errs, removed(path))

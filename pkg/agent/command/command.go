@@ -21,12 +21,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware/fake"
+	"g8s.host/gpu-scheduler/pkg/agent/hardware/nvml"
 )
 
 type options struct {
-	agent                        agent.Options
-	kubeconfig, nvml, mockConfig string
-	unassigned, logFormat        string
+	agent                             agent.Options
+	kubeconfig, nvml, mockConfig      string
+	driverRoot, unassigned, logFormat string
 }
 
 // Main runs the program and returns its exit code: 0, or 1 after an error was printed.
@@ -61,6 +62,7 @@ func New() *cobra.Command {
 	flags.StringVar(&o.agent.CDIDir, "cdi-dir", "/var/run/cdi", "Folder of CDI specs that the container runtime watches")
 	flags.StringVar(&o.agent.RuntimeEndpoint, "runtime-endpoint", "unix:///run/containerd/containerd.sock", "Socket of the container runtime")
 	flags.StringVar(&o.nvml, "nvml", "auto", "auto for NVIDIA's driver, mock for the cards of --mock-config")
+	flags.StringVar(&o.driverRoot, "driver-root", "/", "Folder below which NVIDIA's driver is installed, where the host is seen elsewhere than at /")
 	flags.StringVar(&o.mockConfig, "mock-config", "", "File with cards that do not exist, read again when it changes")
 	flags.IntVar(&o.agent.SlotsPerCard, "slots-per-card", 24, "How many containers can share a card at the most, on nodes labelled g8s.host/gpu-sharing=memory")
 	flags.DurationVar(&o.agent.HealthyAfter, "healthy-after", 10*time.Minute, "How long a card must be well before it is given out again")
@@ -121,7 +123,7 @@ func (o *options) library() (hardware.Library, error) {
 	case o.nvml == "mock":
 		return fake.Open(o.mockConfig)
 	}
-	return nil, errors.New("this build has no NVML: it was built without cgo")
+	return nvml.Open(o.driverRoot)
 }
 
 // release is what the linker fills in: -X g8s.host/gpu-scheduler/pkg/agent/command.release=v1.0.0.

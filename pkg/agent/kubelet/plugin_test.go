@@ -140,13 +140,10 @@ func (o *offers) set(slots ...Slot) {
 	o.changed = make(chan struct{})
 }
 
-// run starts a plugin in a folder of its own: the path of a socket is bounded, and that of a test's folder is long.
+// run starts a plugin in a folder of its own.
 func run(t *testing.T, start Start) (folder string, o *offers) {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "dp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder = t.TempDir()
 	o = &offers{changed: make(chan struct{}), slots: []Slot{{"slot-0", true}, {"slot-1", true}}}
 	p := &Plugin{Resource: "nvidia.com/gpu", Kind: "g8s.host/gpu", Folder: folder, Slots: o.get, Start: start, Registered: func() {}, Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -155,7 +152,6 @@ func run(t *testing.T, start Start) (folder string, o *offers) {
 	t.Cleanup(func() {
 		cancel()
 		<-done
-		_ = os.RemoveAll(folder)
 	})
 	return folder, o
 }

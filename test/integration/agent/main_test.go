@@ -141,11 +141,7 @@ func (*runtime) ListContainers(context.Context, *cri.ListContainersRequest) (*cr
 // startRuntime returns the runtime's endpoint.
 func startRuntime(t *testing.T, version string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "cri") // the path of a socket is bounded
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket := filepath.Join(dir, "cri.sock")
+	socket := filepath.Join(t.TempDir(), "cri.sock")
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
 	if err != nil {
 		t.Fatal(err)
@@ -153,9 +149,6 @@ func startRuntime(t *testing.T, version string) string {
 	server := grpc.NewServer()
 	cri.RegisterRuntimeServiceServer(server, &runtime{version: version})
 	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		_ = os.RemoveAll(dir)
-	})
+	t.Cleanup(server.Stop)
 	return "unix://" + socket
 }

@@ -1,0 +1,221 @@
+//go:build cgo
+
+package nvml
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"g8s.host/gpu-scheduler/pkg/agent/cdi"
+	"g8s.host/gpu-scheduler/pkg/agent/hardware"
+	"g8s.host/gpu-scheduler/pkg/agent/hardware/sysfs"
+	"g8s.host/gpu-scheduler/pkg/agent/hardware/toolkit"
+)
+
+// waitMs is how long one wait for an event takes, in milliseconds: so long it may take to see that ctx has ended.
+const waitMs = 500
+
+// Library is a [hardware.Library].
+type Library struct {
+	lib     nvml.Interface
+	version string
+	pci     string
+	specs   *toolkit.Specs
+
+	mu sync.Mutex
+	// known are the cards as they were last read whole, by the driver's number: those that are lost say nothing.
+	known map[int]hardware.Card
+	// links is the most NVLinks that were seen up, by UUID.
+	links  map[string]int
+	events nvml.EventSet
+}
+
+var _ hardware.Library = (*Library)(nil)
+
+// libraryName is what the driver's package calls the library.
+const libraryName = "libnvidia-ml.so.1"
+
+// folders are where distributions and NVIDIA's driver container put it, below the driver's root.
+var folders = []string{
+	"usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib", "lib64", "lib",
+	"run/nvidia/driver/usr/lib/x86_64-linux-gnu", "run/nvidia/driver/usr/lib/aarch64-linux-gnu", "run/nvidia/driver/usr/lib64",
+}
+
+// Open loads the library of the driver that is installed below root, / for this machine's own.
+func Open(root string) (hardware.Library, error) {
+	path := libraryName // wherever the loader finds it
+	for _, folder := range folders {
+		candidate := filepath.Join(root, folder, libraryName)
+		if _, err := os.Stat(candidate); err == nil {
+			path = candidate
+			break
+		}
+	}
+	l := newLibrary(nvml.New(nvml.WithLibraryPath(path)), sysfs.Root, toolkit.In(toolkit.Folders, cdi.Prefix))
+	if err := l.start(); err != nil {
+		return nil, fmt.Errorf("loading NVIDIA's driver library %s (is the driver installed?): %w", path, err)
+	}
+	return l, nil
+}
+
+func newLibrary(lib nvml.Interface, pci string, specs *toolkit.Specs) *Library {
+	return &Library{lib: lib, pci: pci, specs: specs, known: map[int]hardware.Card{}, links: map[string]int{}}
+}
+
+func (l *Library) start() error {
+	if err := failure("initialising", l.lib.Init()); err != nil {
+		return err
+	}
+	driver, ret := l.lib.SystemGetDriverVersion()
+	if err := failure("asking for the driver's version", ret); err != nil {
+		return err
+	}
+	l.version = "NVIDIA driver " + driver
+	return nil
+}
+
+// Version names the driver.
+func (l *Library) Version() string { return l.version }
+
+// failure returns nvml's answer as an error, nil for success.
+func failure(doing string, ret nvml.Return) error {
+	switch ret {
+	case nvml.SUCCESS:
+		return nil
+	case nvml.ERROR_GPU_IS_LOST:
+		return fmt.Errorf("%s: %w", doing, hardware.ErrLost)
+	}
+	return fmt.Errorf("%s: %s", doing, ret.Error())
+}
+
+// Read returns the cards. A card that is lost is returned as it was last known; one that answers wrongly is an error.
+func (l *Library) Read() (hardware.Fleet, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	count, ret := l.lib.DeviceGetCount()
+	if err := failure("counting the cards", ret); err != nil {
+		return hardware.Fleet{}, err
+	}
+	var fleet hardware.Fleet
+	var reads []reading
+	for i := range count {
+		r, err := l.read(i)
+		switch known, ok := l.known[i]; {
+		case err == nil:
+			l.known[i] = r.card
+			r.card.Signs = l.signs(&r)
+			reads = append(reads, r)
+			fleet.Cards = append(fleet.Cards, r.card)
+		case errors.Is(err, hardware.ErrLost) && ok:
+			known.Signs = hardware.Signs{Lost: true}
+			fleet.Cards = append(fleet.Cards, known)
+		case errors.Is(err, hardware.ErrLost):
+			continue // never known, so never given out
+		default:
+			return hardware.Fleet{}, fmt.Errorf("card %d: %w", i, err)
+		}
+	}
+	fleet.Links = linksOf(reads)
+	return fleet, nil
+}
+
+// Edits returns what NVIDIA's container toolkit says that containers need.
+func (l *Library) Edits(uuids []string) (specs.ContainerEdits, error) { return l.specs.Edits(uuids) }
+
+// Processes returns who computes or draws with a card or a slice.
+func (l *Library) Processes(uuid string) ([]hardware.Process, error) {
+	device, ret := l.lib.DeviceGetHandleByUUID(uuid)
+	if err := failure("finding card "+uuid, ret); err != nil {
+		return nil, err
+	}
+	computing, ret := device.GetComputeRunningProcesses()
+	if err := failure("asking who computes", ret); err != nil {
+		return nil, err
+	}
+	drawing, ret := device.GetGraphicsRunningProcesses()
+	if ret == nvml.SUCCESS {
+		computing = append(computing, drawing...)
+	}
+	used := map[uint32]uint64{}
+	for _, process := range computing {
+		// A process that both computes and draws is in both lists, with all of its memory. ^0 is unknown.
+		if process.UsedGpuMemory != ^uint64(0) {
+			used[process.Pid] = max(used[process.Pid], process.UsedGpuMemory)
+		}
+	}
+	var processes []hardware.Process
+	for pid, bytes := range used {
+		processes = append(processes, hardware.Process{PID: int(pid), UsedMiB: int64(bytes >> 20)})
+	}
+	slices.SortFunc(processes, func(a, b hardware.Process) int { return a.PID - b.PID })
+	return processes, nil
+}
+
+// Wait returns the next error of any card that was there when it was first called.
+func (l *Library) Wait(ctx context.Context) (hardware.Event, error) {
+	if err := l.subscribe(); err != nil {
+		return hardware.Event{}, err
+	}
+	for ctx.Err() == nil {
+		event, ret := l.events.Wait(waitMs)
+		switch {
+		case ret == nvml.ERROR_TIMEOUT:
+			continue
+		case ret != nvml.SUCCESS:
+			return hardware.Event{}, failure("waiting for errors of the cards", ret)
+		case event.EventType != nvml.EventTypeXidCriticalError:
+			continue
+		}
+		found := hardware.Event{XID: event.EventData}
+		if event.Device != nil {
+			if uuid, ret := event.Device.GetUUID(); ret == nvml.SUCCESS {
+				found.UUID = uuid
+			}
+		}
+		return found, nil
+	}
+	return hardware.Event{}, ctx.Err()
+}
+
+// subscribe asks the driver for errors of all cards, once.
+func (l *Library) subscribe() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.events != nil {
+		return nil
+	}
+	events, ret := l.lib.EventSetCreate()
+	if err := failure("preparing to wait for errors", ret); err != nil {
+		return err
+	}
+	count, ret := l.lib.DeviceGetCount()
+	if err := failure("counting the cards", ret); err != nil {
+		return err
+	}
+	for i := range count {
+		device, ret := l.lib.DeviceGetHandleByIndex(i)
+		if ret != nvml.SUCCESS {
+			continue // it is lost, which Read tells
+		}
+		if ret := device.RegisterEvents(nvml.EventTypeXidCriticalError, events); ret != nvml.SUCCESS && ret != nvml.ERROR_NOT_SUPPORTED {
+			return failure(fmt.Sprintf("asking for errors of card %d", i), ret)
+		}
+	}
+	l.events = events
+	return nil
+}
+
+// text returns a string of C in an array.
+func text(array []uint8) string {
+	s, _, _ := strings.Cut(string(array), "\x00")
+	return s
+}

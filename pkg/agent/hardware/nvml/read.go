@@ -1,0 +1,191 @@
+//go:build cgo
+
+package nvml
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"g8s.host/gpu-scheduler/pkg/agent/hardware"
+	"g8s.host/gpu-scheduler/pkg/agent/hardware/sysfs"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+const bytesPerMiB = 1 << 20
+
+// reading is a card with what links it to others.
+type reading struct {
+	card   hardware.Card
+	device nvml.Device
+	busID  string
+	// peers counts NVLinks by the bus address of the other card, switches those to an NVSwitch.
+	peers    map[string]int
+	switches int
+}
+
+// read returns the card of a number. What a card must have and does not tell is an error; the rest is left out.
+func (l *Library) read(index int) (reading, error) {
+	device, ret := l.lib.DeviceGetHandleByIndex(index)
+	if err := failure("finding it", ret); err != nil {
+		return reading{}, err
+	}
+	r := reading{device: device, card: hardware.Card{Index: index}, peers: map[string]int{}}
+	uuid, ret := device.GetUUID()
+	if err := failure("asking for its UUID", ret); err != nil {
+		return reading{}, err
+	}
+	memory, ret := device.GetMemoryInfo()
+	if err := failure("asking for its memory", ret); err != nil {
+		return reading{}, err
+	}
+	pci, ret := device.GetPciInfo()
+	if err := failure("asking for its address", ret); err != nil {
+		return reading{}, err
+	}
+	r.card.UUID, r.card.MemoryMiB, r.busID = uuid, int64(memory.Total/bytesPerMiB), text(pci.BusId[:])
+	if name, ret := device.GetName(); ret == nvml.SUCCESS {
+		r.card.Product = name
+	}
+	place := sysfs.PlaceOf(l.pci, r.busID)
+	r.card.NUMANode, r.card.PCIeSwitch = place.NUMANode, place.Switch
+	if mode, _, ret := device.GetMigMode(); ret == nvml.SUCCESS && mode == nvml.DEVICE_MIG_ENABLE {
+		r.card.MIG = true
+		if r.card.Slices, ret = slicesOf(device); ret != nvml.SUCCESS {
+			return reading{}, failure("asking for its slices", ret)
+		}
+	}
+	r.countLinks()
+	return r, nil
+}
+
+// slicesOf returns the MIG devices of a card, by UUID.
+func slicesOf(card nvml.Device) ([]hardware.Slice, nvml.Return) {
+	most, ret := card.GetMaxMigDeviceCount()
+	if ret != nvml.SUCCESS {
+		return nil, ret
+	}
+	var found []hardware.Slice
+	for i := range most {
+		device, ret := card.GetMigDeviceHandleByIndex(i)
+		if ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INVALID_ARGUMENT {
+			continue // none is made there
+		}
+		if ret != nvml.SUCCESS {
+			return nil, ret
+		}
+		slice, ret := sliceOf(device)
+		if ret != nvml.SUCCESS {
+			return nil, ret
+		}
+		found = append(found, slice)
+	}
+	slices.SortFunc(found, func(a, b hardware.Slice) int { return strings.Compare(a.UUID, b.UUID) })
+	return found, nvml.SUCCESS
+}
+
+func sliceOf(device nvml.Device) (hardware.Slice, nvml.Return) {
+	uuid, ret := device.GetUUID()
+	if ret != nvml.SUCCESS {
+		return hardware.Slice{}, ret
+	}
+	name, ret := device.GetName()
+	if ret != nvml.SUCCESS {
+		return hardware.Slice{}, ret
+	}
+	slice := hardware.Slice{UUID: uuid, Profile: profileOf(name)}
+	if attributes, ret := device.GetAttributes(); ret == nvml.SUCCESS {
+		slice.MemoryMiB = int64(attributes.MemorySizeMB)
+	}
+	return slice, nvml.SUCCESS
+}
+
+// profileOf returns the profile of "NVIDIA A100-SXM4-80GB MIG 1g.10gb+me", as NVIDIA's device plugin writes it in the name of
+// a resource: 1g.10gb.me.
+func profileOf(name string) string {
+	_, profile, _ := strings.Cut(name, " MIG ")
+	return strings.ReplaceAll(strings.TrimSpace(profile), "+", ".")
+}
+
+// countLinks counts the NVLinks that are up.
+func (r *reading) countLinks() {
+	for link := range nvml.NVLINK_MAX_LINKS {
+		state, ret := r.device.GetNvLinkState(link)
+		if ret != nvml.SUCCESS || state != nvml.FEATURE_ENABLED {
+			continue
+		}
+		if kind, ret := r.device.GetNvLinkRemoteDeviceType(link); ret == nvml.SUCCESS && kind == nvml.NVLINK_DEVICE_TYPE_SWITCH {
+			r.switches++
+			continue
+		}
+		if remote, ret := r.device.GetNvLinkRemotePciInfo(link); ret == nvml.SUCCESS {
+			r.peers[text(remote.BusId[:])]++
+		}
+	}
+}
+
+func (r *reading) links() int {
+	sum := r.switches
+	for _, links := range r.peers {
+		sum += links
+	}
+	return sum
+}
+
+// linksOf returns how the cards are linked: one link for all cards behind NVSwitches with as many links each, and one for
+// each two cards with a bridge.
+func linksOf(reads []reading) []gpu.Link {
+	var links []gpu.Link
+	behind := map[int][]int{}
+	for i := range reads {
+		if n := reads[i].switches; n > 0 {
+			behind[n] = append(behind[n], reads[i].card.Index)
+		}
+		for j := range i {
+			if n := reads[i].peers[reads[j].busID]; n > 0 && reads[i].switches+reads[j].switches == 0 {
+				links = append(links, gpu.Link{GPUs: []int{reads[j].card.Index, reads[i].card.Index}, NVLinks: n})
+			}
+		}
+	}
+	for n, cards := range behind {
+		if len(cards) > 1 {
+			links = append(links, gpu.Link{GPUs: cards, NVLinks: n})
+		}
+	}
+	slices.SortFunc(links, func(a, b gpu.Link) int { return slices.Compare(a.GPUs, b.GPUs) })
+	return links
+}
+
+// signs returns what the driver says of a card's health. What it does not know is left out.
+func (l *Library) signs(r *reading) hardware.Signs {
+	var signs hardware.Signs
+	if _, _, pending, failed, ret := r.device.GetRemappedRows(); ret == nvml.SUCCESS {
+		signs.RowRemapPending, signs.RowRemapFailed = pending, failed
+	}
+	if reasons, ret := r.device.GetCurrentClocksEventReasons(); ret == nvml.SUCCESS {
+		signs.ThermalSlowdown = reasons&nvml.ClocksThrottleReasonHwThermalSlowdown != 0
+	}
+	signs.Recovery, signs.RecoveryKnown = recoveryOf(r.device)
+	// Not every link of a card is wired: only those that were up once are missed.
+	now := r.links()
+	l.links[r.card.UUID] = max(l.links[r.card.UUID], now)
+	signs.LinksDown = l.links[r.card.UUID] - now
+	return signs
+}
+
+// recoveryOf asks for the driver's verdict. To drain a card from its peers is a reset for us: whole machines are drained.
+func recoveryOf(device nvml.Device) (recovery hardware.Recovery, known bool) {
+	values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
+	if ret := device.GetFieldValues(values); ret != nvml.SUCCESS || values[0].NvmlReturn != uint32(nvml.SUCCESS) {
+		return hardware.RecoveryNone, false
+	}
+	switch nvml.DeviceGpuRecoveryAction(binary.NativeEndian.Uint32(values[0].Value[:4])) {
+	case nvml.GPU_RECOVERY_ACTION_NONE:
+		return hardware.RecoveryNone, true
+	case nvml.GPU_RECOVERY_ACTION_NODE_REBOOT:
+		return hardware.RecoveryReboot, true
+	}
+	return hardware.RecoveryReset, true
+}

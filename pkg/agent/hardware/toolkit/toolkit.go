@@ -1,0 +1,156 @@
+// Package toolkit finds what makes cards usable in containers in the CDI specs of NVIDIA's container toolkit: device nodes,
+// the driver's libraries, hooks. The toolkit knows every driver, so the agent need not.
+package toolkit
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/yaml"
+	specs "tags.cncf.io/container-device-interface/specs-go"
+)
+
+// kind is that of the toolkit's specs.
+const kind = "nvidia.com/gpu"
+
+// Folders are where the toolkit writes its specs.
+var Folders = []string{"/etc/cdi", "/var/run/cdi"}
+
+// Specs are the specs of some folders. They are read again when they change. It is safe for concurrent use.
+type Specs struct {
+	folders []string
+	// skip begins the names of files that are not the toolkit's.
+	skip string
+
+	mu    sync.Mutex
+	files map[string]file
+}
+
+type file struct {
+	changed time.Time
+	size    int64
+	spec    *specs.Spec
+}
+
+// In returns the specs of some folders, without files whose name begins with skip: our own, which change all the time.
+func In(folders []string, skip string) *Specs { return &Specs{folders: folders, skip: skip} }
+
+// Edits returns what makes some cards or slices usable, by UUID. A card's number would do for a name too, but numbers
+// change with a restart, and then it would be another card.
+func (s *Specs) Edits(uuids []string) (specs.ContainerEdits, error) {
+	found, err := s.read()
+	if err != nil {
+		return specs.ContainerEdits{}, fmt.Errorf("reading the CDI specs of NVIDIA's container toolkit: %w", err)
+	}
+	var edits specs.ContainerEdits
+	var used []*specs.Spec
+	for _, uuid := range uuids {
+		spec, device := find(found, uuid)
+		if device == nil {
+			return specs.ContainerEdits{}, fmt.Errorf("no CDI spec in %v has the device %s=%s: install NVIDIA's container toolkit, and run "+
+				"nvidia-ctk cdi generate --device-name-strategy=uuid --output=/var/run/cdi/nvidia.yaml", s.folders, kind, uuid)
+		}
+		if !slices.Contains(used, spec) {
+			used = append(used, spec)
+			add(&edits, &spec.ContainerEdits)
+		}
+		add(&edits, &device.ContainerEdits)
+	}
+	return edits, nil
+}
+
+func find(found []*specs.Spec, name string) (*specs.Spec, *specs.Device) {
+	for _, spec := range found {
+		for i := range spec.Devices {
+			if spec.Devices[i].Name == name {
+				return spec, &spec.Devices[i]
+			}
+		}
+	}
+	return nil, nil
+}
+
+// add appends edits, and leaves out what is there already: each device of a spec names the nodes that all of them need.
+func add(to, from *specs.ContainerEdits) {
+	for _, variable := range from.Env {
+		if !slices.Contains(to.Env, variable) {
+			to.Env = append(to.Env, variable)
+		}
+	}
+	for _, node := range from.DeviceNodes {
+		if !slices.ContainsFunc(to.DeviceNodes, func(n *specs.DeviceNode) bool { return n.Path == node.Path }) {
+			to.DeviceNodes = append(to.DeviceNodes, node)
+		}
+	}
+	for _, mount := range from.Mounts {
+		if !slices.ContainsFunc(to.Mounts, func(m *specs.Mount) bool { return m.ContainerPath == mount.ContainerPath }) {
+			to.Mounts = append(to.Mounts, mount)
+		}
+	}
+	for _, id := range from.AdditionalGIDs {
+		if !slices.Contains(to.AdditionalGIDs, id) {
+			to.AdditionalGIDs = append(to.AdditionalGIDs, id)
+		}
+	}
+	to.Hooks = append(to.Hooks, from.Hooks...)
+	if from.IntelRdt != nil {
+		to.IntelRdt = from.IntelRdt
+	}
+}
+
+// read returns the toolkit's specs, in the order of their files.
+func (s *Specs) read() ([]*specs.Spec, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []*specs.Spec
+	seen := map[string]file{}
+	for _, folder := range s.folders {
+		paths, err := filepath.Glob(filepath.Join(folder, "*"))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			if extension := filepath.Ext(path); extension != ".json" && extension != ".yaml" || strings.HasPrefix(filepath.Base(path), s.skip) {
+				continue
+			}
+			read, err := s.file(path)
+			if os.IsNotExist(err) {
+				continue // removed since
+			}
+			if err != nil {
+				return nil, err
+			}
+			seen[path] = read
+			if read.spec.Kind == kind {
+				found = append(found, read.spec)
+			}
+		}
+	}
+	s.files = seen
+	return found, nil
+}
+
+// file returns a spec, from memory where its file has not changed. The caller holds the lock.
+func (s *Specs) file(path string) (file, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return file{}, err
+	}
+	if known, ok := s.files[path]; ok && known.changed.Equal(info.ModTime()) && known.size == info.Size() {
+		return known, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return file{}, err
+	}
+	read := file{changed: info.ModTime(), size: info.Size(), spec: &specs.Spec{}}
+	if err := yaml.Unmarshal(data, read.spec); err != nil || read.spec.Kind != kind {
+		read.spec = &specs.Spec{} // of another vendor, who may write what the runtime makes of it
+	}
+	return read, nil
+}
