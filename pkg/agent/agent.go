@@ -12,9 +12,13 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
 	"g8s.host/gpu-scheduler/pkg/agent/cdi"
@@ -41,6 +45,8 @@ type Options struct {
 	// SlotsPerCard is how many containers can share a card at the most, on nodes that share.
 	SlotsPerCard int
 	Unassigned   binding.Policy
+	// Overruns is what becomes of pods that use more of a card than their share.
+	Overruns OverrunPolicy
 	// HealthyAfter is how long a card must be well before it is given out again.
 	HealthyAfter time.Duration
 	// MetricsAddress is where /metrics and /healthz are served, "" for nowhere.
@@ -79,6 +85,8 @@ type agent struct {
 	runtime   *runtime.Client
 	starter   *Starter
 	plugins   *plugins
+	watcher   *watcher
+	events    record.EventBroadcaster
 	metrics   *Metrics
 	address   string
 }
@@ -108,10 +116,15 @@ func assemble(config *rest.Config, o *Options) (*agent, error) {
 		Cards: a.cards, Fitness: a.fitness, Unassigned: o.Unassigned, Log: o.Log, Observe: a.metrics.started,
 	}
 	a.plugins = &plugins{starter: a.starter, cards: a.cards, fitness: a.fitness, metrics: a.metrics, log: o.Log, changed: make(chan struct{})}
+	a.events = record.NewBroadcaster()
+	a.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	recorder := a.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "gpu-agent", Host: o.NodeName})
+	a.watcher = newWatcher(o, a.starter.Folder, recorder, a.metrics)
 	return a, nil
 }
 
 func (a *agent) run(ctx context.Context) error {
+	defer a.events.Shutdown()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.pods.Run(ctx) })
 	group.Go(func() error { return a.cards.Run(ctx) })
@@ -119,6 +132,7 @@ func (a *agent) run(ctx context.Context) error {
 	group.Go(func() error { return a.publisher.Run(ctx) })
 	group.Go(func() error { return a.starter.sweepUntil(ctx) })
 	group.Go(func() error { return a.plugins.run(ctx) })
+	group.Go(func() error { return a.watcher.run(ctx) })
 	group.Go(func() error { return a.metrics.serve(ctx, a.address) })
 	return errors.Join(group.Wait(), a.runtime.Close())
 }

@@ -84,6 +84,14 @@ func (m *Metrics) health(view *View) {
 	m.cards.WithLabelValues("sick").Set(float64(counts[false]))
 }
 
+// holds takes note of what containers hold.
+func (m *Metrics) holds(records []binding.Record) {
+	m.held.Reset()
+	for i := range records {
+		m.held.WithLabelValues(records[i].Resource).Add(float64(len(records[i].Devices)))
+	}
+}
+
 const (
 	readTimeout  = 5 * time.Second
 	drainTimeout = 2 * time.Second

@@ -25,9 +25,9 @@ import (
 )
 
 type options struct {
-	agent                             agent.Options
-	kubeconfig, nvml, mockConfig      string
-	driverRoot, unassigned, logFormat string
+	agent                                       agent.Options
+	kubeconfig, nvml, mockConfig                string
+	driverRoot, unassigned, overruns, logFormat string
 }
 
 // Main runs the program and returns its exit code: 0, or 1 after an error was printed.
@@ -65,6 +65,7 @@ func New() *cobra.Command {
 	flags.StringVar(&o.driverRoot, "driver-root", "/", "Folder below which NVIDIA's driver is installed, where the host is seen elsewhere than at /")
 	flags.StringVar(&o.mockConfig, "mock-config", "", "File with cards that do not exist, read again when it changes")
 	flags.IntVar(&o.agent.SlotsPerCard, "slots-per-card", 24, "How many containers can share a card at the most, on nodes labelled g8s.host/gpu-sharing=memory")
+	flags.StringVar(&o.overruns, "overruns", string(agent.Warn), "What becomes of pods that use more of a card than their share: warn, or end to kill the process with the most memory")
 	flags.DurationVar(&o.agent.HealthyAfter, "healthy-after", 10*time.Minute, "How long a card must be well before it is given out again")
 	flags.StringVar(&o.unassigned, "unassigned", string(binding.Refuse), "What becomes of pods that another scheduler placed: refuse, or free to give them free cards")
 	flags.StringVar(&o.agent.MetricsAddress, "metrics-address", "", "Address for /metrics and /healthz, such as :10262")
@@ -98,12 +99,14 @@ func (o *options) complete(stderr io.Writer) error {
 	default:
 		return fmt.Errorf("--log-format is %q, want json or text", o.logFormat)
 	}
-	o.agent.Unassigned = binding.Policy(o.unassigned)
+	o.agent.Unassigned, o.agent.Overruns = binding.Policy(o.unassigned), agent.OverrunPolicy(o.overruns)
 	switch {
 	case o.agent.NodeName == "":
 		return errors.New("--node-name is missing: give the name of this node")
 	case o.agent.Unassigned != binding.Refuse && o.agent.Unassigned != binding.GiveFree:
 		return fmt.Errorf("--unassigned is %q, want %s or %s", o.unassigned, binding.Refuse, binding.GiveFree)
+	case o.agent.Overruns != agent.Warn && o.agent.Overruns != agent.End:
+		return fmt.Errorf("--overruns is %q, want %s or %s", o.overruns, agent.Warn, agent.End)
 	case o.agent.HealthyAfter < 0:
 		return fmt.Errorf("--healthy-after is %s, want 0 or more", o.agent.HealthyAfter)
 	case o.agent.SlotsPerCard < 1 || o.agent.SlotsPerCard > agent.MaxSlotsPerCard:

@@ -1,0 +1,74 @@
+// Package shares finds pods that use more memory of a shared card than their share. It is pure.
+package shares
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"g8s.host/gpu-scheduler/pkg/agent/binding"
+)
+
+// Use is what a process has of a card.
+type Use struct {
+	Card string
+	PID  int
+	// Pod is the one that the process belongs to.
+	Pod     types.UID
+	UsedMiB int64
+}
+
+// Overrun is a pod that uses more of a card than it may.
+type Overrun struct {
+	Pod             types.UID
+	Namespace, Name string
+	Card            string
+	// UsedMiB is what all its processes have, ShareMiB what all its containers may.
+	UsedMiB, ShareMiB int64
+	// PIDs are its processes on the card, the one with the most memory first.
+	PIDs []int
+}
+
+type key struct {
+	pod  types.UID
+	card string
+}
+
+// Overruns compares shares with use. Cards that a pod has whole do not count, nor do processes on cards that their pod has
+// no share of: those are others' cards, or whole ones.
+func Overruns(records []binding.Record, uses []Use) []Overrun {
+	found := map[key]*Overrun{}
+	for i := range records {
+		record := &records[i]
+		for _, device := range record.Devices {
+			if device.MemoryMiB == 0 {
+				continue
+			}
+			k := key{record.Pod, device.UUID}
+			if found[k] == nil {
+				found[k] = &Overrun{Pod: record.Pod, Namespace: record.Namespace, Name: record.PodName, Card: device.UUID}
+			}
+			found[k].ShareMiB += device.MemoryMiB
+		}
+	}
+	uses = slices.SortedFunc(slices.Values(uses), func(a, b Use) int {
+		return cmp.Or(cmp.Compare(b.UsedMiB, a.UsedMiB), cmp.Compare(a.PID, b.PID))
+	})
+	for _, use := range uses {
+		if o := found[key{use.Pod, use.Card}]; o != nil {
+			o.UsedMiB += use.UsedMiB
+			o.PIDs = append(o.PIDs, use.PID)
+		}
+	}
+	var over []Overrun
+	for _, k := range slices.SortedFunc(maps.Keys(found), func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.pod, b.pod), cmp.Compare(a.card, b.card))
+	}) {
+		if o := found[k]; o.UsedMiB > o.ShareMiB {
+			over = append(over, *o)
+		}
+	}
+	return over
+}

@@ -1,0 +1,141 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+
+	"g8s.host/gpu-scheduler/pkg/agent/binding"
+	"g8s.host/gpu-scheduler/pkg/agent/cdi"
+	"g8s.host/gpu-scheduler/pkg/agent/hardware"
+	"g8s.host/gpu-scheduler/pkg/agent/procs"
+	"g8s.host/gpu-scheduler/pkg/agent/shares"
+)
+
+// watchEvery is how often the use of shared cards is compared with the shares.
+const watchEvery = 2 * time.Second
+
+// OverrunPolicy is what becomes of pods that use more memory of a card than their share.
+type OverrunPolicy string
+
+const (
+	// Warn tells of them, with an event on the pod.
+	Warn OverrunPolicy = "warn"
+	// End also kills the process with the most memory, when the pod was over its share at two looks in a row.
+	End OverrunPolicy = "end"
+)
+
+// watcher looks at who uses how much of shared cards. Nothing keeps a process to its share without MPS; this sees it.
+type watcher struct {
+	folder  cdi.Folder
+	library hardware.Library
+	policy  OverrunPolicy
+	events  record.EventRecorder
+	metrics *Metrics
+	log     *slog.Logger
+	// podOf and kill are Linux.
+	podOf func(pid int) (types.UID, error)
+	kill  func(pid int) error
+
+	// before are the pods that were over their share when last looked.
+	before map[types.UID]bool
+}
+
+func newWatcher(o *Options, folder cdi.Folder, events record.EventRecorder, metrics *Metrics) *watcher {
+	return &watcher{
+		folder: folder, library: o.Library, policy: o.Overruns, events: events, metrics: metrics, log: o.Log,
+		podOf: func(pid int) (types.UID, error) { return procs.PodOf(procs.Root, pid) },
+		kill:  func(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) },
+	}
+}
+
+func (w *watcher) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(watchEvery):
+		}
+		if err := w.look(); err != nil {
+			w.log.Warn("Comparing the use of shared cards with the shares", "error", err)
+		}
+	}
+}
+
+// look compares once.
+func (w *watcher) look() error {
+	records, err := w.folder.Records()
+	if err != nil {
+		return err
+	}
+	w.metrics.holds(records)
+	uses, err := w.uses(records)
+	over := map[types.UID]bool{}
+	for _, overrun := range shares.Overruns(records, uses) {
+		over[overrun.Pod] = true
+		w.tell(&overrun)
+		if w.policy == End && w.before[overrun.Pod] {
+			w.end(&overrun)
+		}
+	}
+	w.before = over
+	return err
+}
+
+// uses returns who uses the cards that are shared. A card that does not answer keeps nobody from the others.
+func (w *watcher) uses(records []binding.Record) (uses []shares.Use, failure error) {
+	seen := map[string]bool{}
+	for i := range records {
+		for _, device := range records[i].Devices {
+			if device.MemoryMiB == 0 || seen[device.UUID] {
+				continue
+			}
+			seen[device.UUID] = true
+			processes, err := w.library.Processes(device.UUID)
+			if err != nil {
+				failure = fmt.Errorf("asking who uses card %s: %w", device.UUID, err)
+				continue
+			}
+			for _, process := range processes {
+				if pod, err := w.podOf(process.PID); err == nil { // else it has ended
+					uses = append(uses, shares.Use{Card: device.UUID, PID: process.PID, Pod: pod, UsedMiB: process.UsedMiB})
+				}
+			}
+		}
+	}
+	return uses, failure
+}
+
+// tell writes an event on the pod, when it is found over its share for the first time.
+func (w *watcher) tell(o *shares.Overrun) {
+	if w.before[o.Pod] {
+		return
+	}
+	w.metrics.overruns.Inc()
+	w.log.Warn("A pod uses more of a card than its share", "pod", o.Namespace+"/"+o.Name, "card", o.Card, "usedMiB", o.UsedMiB, "shareMiB", o.ShareMiB)
+	w.event(o, "GPUShareExceeded", "the pod uses %d MiB of card %s, and its share is %d MiB", o.UsedMiB, o.Card, o.ShareMiB)
+}
+
+// end kills the process with the most memory. That the number is still the pod's is asked again just before.
+func (w *watcher) end(o *shares.Overrun) {
+	pid := o.PIDs[0]
+	if pod, err := w.podOf(pid); err != nil || pod != o.Pod {
+		return
+	}
+	if err := w.kill(pid); err != nil {
+		w.log.Warn("Ending a process over its share", "pod", o.Namespace+"/"+o.Name, "pid", pid, "error", err)
+		return
+	}
+	w.event(o, "GPUShareEnforced", "a process of the pod was ended: the pod used %d MiB of card %s, and its share is %d MiB", o.UsedMiB, o.Card, o.ShareMiB)
+}
+
+func (w *watcher) event(o *shares.Overrun, reason, format string, args ...any) {
+	pod := &corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: o.Namespace, Name: o.Name, UID: o.Pod}
+	w.events.Eventf(pod, corev1.EventTypeWarning, reason, format, args...)
+}
