@@ -23,6 +23,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
 	"g8s.host/gpu-scheduler/pkg/agent/cdi"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
+	"g8s.host/gpu-scheduler/pkg/agent/kubelet"
 	"g8s.host/gpu-scheduler/pkg/agent/runtime"
 )
 
@@ -49,6 +50,8 @@ type Options struct {
 	Overruns OverrunPolicy
 	// HealthyAfter is how long a card must be well before it is given out again.
 	HealthyAfter time.Duration
+	// PodResourcesSocket is where kubelet's PodResources are served with cards in the place of slots, "" for nowhere.
+	PodResourcesSocket string
 	// MetricsAddress is where /metrics and /healthz are served, "" for nowhere.
 	MetricsAddress string
 	Log            *slog.Logger
@@ -87,6 +90,8 @@ type agent struct {
 	plugins   *plugins
 	watcher   *watcher
 	events    record.EventBroadcaster
+	// resources is nil where they are not served.
+	resources *kubelet.PodResources
 	metrics   *Metrics
 	address   string
 }
@@ -116,6 +121,9 @@ func assemble(config *rest.Config, o *Options) (*agent, error) {
 		Cards: a.cards, Fitness: a.fitness, Unassigned: o.Unassigned, Log: o.Log, Observe: a.metrics.started,
 	}
 	a.plugins = &plugins{starter: a.starter, cards: a.cards, fitness: a.fitness, metrics: a.metrics, log: o.Log, changed: make(chan struct{})}
+	if o.PodResourcesSocket != "" {
+		a.resources = a.podResources(o)
+	}
 	a.events = record.NewBroadcaster()
 	a.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	recorder := a.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "gpu-agent", Host: o.NodeName})
@@ -133,6 +141,9 @@ func (a *agent) run(ctx context.Context) error {
 	group.Go(func() error { return a.starter.sweepUntil(ctx) })
 	group.Go(func() error { return a.plugins.run(ctx) })
 	group.Go(func() error { return a.watcher.run(ctx) })
+	if a.resources != nil {
+		group.Go(func() error { return a.resources.Run(ctx) })
+	}
 	group.Go(func() error { return a.metrics.serve(ctx, a.address) })
 	return errors.Join(group.Wait(), a.runtime.Close())
 }

@@ -59,6 +59,7 @@ func New() *cobra.Command {
 	flags.StringVar(&o.agent.NodeName, "node-name", os.Getenv("NODE_NAME"), "Name of this node; the environment's NODE_NAME without it")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Kubeconfig of the agent's own identity; without it that of its pod")
 	flags.StringVar(&o.agent.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "Folder of kubelet, with device-plugins and pod-resources")
+	flags.StringVar(&o.agent.PodResourcesSocket, "pod-resources-socket", "", "Socket to serve kubelet's PodResources at, with cards in the place of slots")
 	flags.StringVar(&o.agent.CDIDir, "cdi-dir", "/var/run/cdi", "Folder of CDI specs that the container runtime watches")
 	flags.StringVar(&o.agent.RuntimeEndpoint, "runtime-endpoint", "unix:///run/containerd/containerd.sock", "Socket of the container runtime")
 	flags.StringVar(&o.nvml, "nvml", "auto", "auto for NVIDIA's driver, mock for the cards of --mock-config")

@@ -1,0 +1,159 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+// Cards tells which cards stand behind the slots of a container, by UUID. known is false for resources of other plugins.
+// A container that has not been created yet has none.
+type Cards func(resource string, slots []string) (uuids []string, known bool, err error)
+
+// PodResources serves kubelet's PodResources with cards in the place of slots, for those who tell which pod uses which
+// card, such as dcgm-exporter. Everything else is passed through.
+type PodResources struct {
+	podresources.UnimplementedPodResourcesListerServer
+
+	// Kubelet is the socket of kubelet, and Socket the one to serve.
+	Kubelet, Socket string
+	Cards           Cards
+	// All returns all cards of a resource, by UUID.
+	All func(resource string) (uuids []string, known bool)
+	Log *slog.Logger
+
+	kubelet podresources.PodResourcesListerClient
+}
+
+var _ podresources.PodResourcesListerServer = (*PodResources)(nil)
+
+// List returns all pods.
+func (p *PodResources) List(ctx context.Context, request *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
+	answer, err := p.kubelet.List(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	for _, pod := range answer.PodResources {
+		if err := p.translate(pod); err != nil {
+			return nil, err
+		}
+	}
+	return answer, nil
+}
+
+// Get returns one pod.
+func (p *PodResources) Get(ctx context.Context, request *podresources.GetPodResourcesRequest) (*podresources.GetPodResourcesResponse, error) {
+	answer, err := p.kubelet.Get(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	if answer.PodResources == nil {
+		return answer, nil
+	}
+	return answer, p.translate(answer.PodResources)
+}
+
+// GetAllocatableResources returns what the node can give out.
+func (p *PodResources) GetAllocatableResources(ctx context.Context, request *podresources.AllocatableResourcesRequest) (*podresources.AllocatableResourcesResponse, error) {
+	answer, err := p.kubelet.GetAllocatableResources(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	var devices []*podresources.ContainerDevices
+	told := map[string]bool{}
+	for _, device := range answer.Devices {
+		uuids, known := p.All(device.ResourceName)
+		switch {
+		case !known:
+			devices = append(devices, device)
+		case !told[device.ResourceName]:
+			told[device.ResourceName] = true
+			devices = append(devices, &podresources.ContainerDevices{ResourceName: device.ResourceName, DeviceIds: uuids})
+		}
+	}
+	answer.Devices = devices
+	return answer, nil
+}
+
+// translate puts cards in the place of a pod's slots.
+func (p *PodResources) translate(pod *podresources.PodResources) error {
+	for _, container := range pod.Containers {
+		// kubelet may tell the slots of a resource in several pieces.
+		slots := map[string][]string{}
+		var order []string
+		for _, device := range container.Devices {
+			if slots[device.ResourceName] == nil {
+				order = append(order, device.ResourceName)
+			}
+			slots[device.ResourceName] = append(slots[device.ResourceName], device.DeviceIds...)
+		}
+		var devices []*podresources.ContainerDevices
+		for _, resource := range order {
+			uuids, known, err := p.Cards(resource, slots[resource])
+			switch {
+			case err != nil:
+				return status.Error(codes.Unavailable, err.Error())
+			case !known:
+				for _, device := range container.Devices {
+					if device.ResourceName == resource {
+						devices = append(devices, device)
+					}
+				}
+			case len(uuids) > 0:
+				devices = append(devices, &podresources.ContainerDevices{ResourceName: resource, DeviceIds: slices.Clone(uuids)})
+			}
+		}
+		container.Devices = devices
+	}
+	return nil
+}
+
+// Run serves until ctx ends. A socket that cannot be served is tried again: it is for others, and no container waits for it.
+func (p *PodResources) Run(ctx context.Context) error {
+	conn, err := grpc.NewClient("unix://"+p.Kubelet, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	if err != nil {
+		return fmt.Errorf("connecting to kubelet's PodResources: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	p.kubelet = podresources.NewPodResourcesListerClient(conn)
+	for {
+		if err := p.serve(ctx); err != nil && ctx.Err() == nil {
+			p.Log.Warn("Serving PodResources", "socket", p.Socket, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(standoff):
+		}
+	}
+}
+
+// maxMessage is the most that kubelet may answer with, as its own clients have it.
+const maxMessage = 16 << 20
+
+func (p *PodResources) serve(ctx context.Context) error {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(p.Socket), 0o750), os.RemoveAll(p.Socket)); err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", p.Socket)
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer()
+	podresources.RegisterPodResourcesListerServer(server, p)
+	defer context.AfterFunc(ctx, server.Stop)()
+	return server.Serve(listener)
+}
