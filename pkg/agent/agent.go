@@ -46,6 +46,8 @@ type Options struct {
 	// SlotsPerCard is how many containers can share a card at the most, on nodes that share.
 	SlotsPerCard int
 	Unassigned   binding.Policy
+	// MPS is what keeps containers to their shares, where the node has it.
+	MPS MPS
 	// Overruns is what becomes of pods that use more of a card than their share.
 	Overruns OverrunPolicy
 	// HealthyAfter is how long a card must be well before it is given out again.
@@ -118,7 +120,7 @@ func assemble(config *rest.Config, o *Options) (*agent, error) {
 	}
 	a.starter = &Starter{
 		DevicePlugins: filepath.Join(o.KubeletDir, "device-plugins"), Folder: cdi.Folder{Path: o.CDIDir}, Runtime: a.runtime, Pods: a.pods,
-		Cards: a.cards, Fitness: a.fitness, Unassigned: o.Unassigned, Log: o.Log, Observe: a.metrics.started,
+		Cards: a.cards, Fitness: a.fitness, MPS: o.MPS, Unassigned: o.Unassigned, Log: o.Log, Observe: a.metrics.started,
 	}
 	a.plugins = &plugins{starter: a.starter, cards: a.cards, fitness: a.fitness, metrics: a.metrics, log: o.Log, changed: make(chan struct{})}
 	if o.PodResourcesSocket != "" {

@@ -48,6 +48,7 @@ type Starter struct {
 	Pods          Bound
 	Cards         *Cards
 	Fitness       *Fitness
+	MPS           MPS
 	Unassigned    binding.Policy
 	Log           *slog.Logger
 	Observe       func(took time.Duration, refusal *binding.Refusal)
@@ -154,6 +155,9 @@ func (s *Starter) write(record *binding.Record) error {
 		return fmt.Errorf("finding what makes the cards usable: %w", err)
 	}
 	edits.Env = append(edits.Env, environment(record)...)
+	if err := s.MPS.extend(&edits, record); err != nil {
+		return err
+	}
 	return s.Folder.Write(record, &edits)
 }
 

@@ -66,6 +66,7 @@ func New() *cobra.Command {
 	flags.StringVar(&o.driverRoot, "driver-root", "/", "Folder below which NVIDIA's driver is installed, where the host is seen elsewhere than at /")
 	flags.StringVar(&o.mockConfig, "mock-config", "", "File with cards that do not exist, read again when it changes")
 	flags.IntVar(&o.agent.SlotsPerCard, "slots-per-card", 24, "How many containers can share a card at the most, on nodes labelled g8s.host/gpu-sharing=memory")
+	flags.StringVar(&o.agent.MPS.Folder, "mps-dir", "", "Folder with the pipes (pipe) and the shared memory (shm) of NVIDIA's MPS control daemon, which then keeps containers to their shares")
 	flags.StringVar(&o.overruns, "overruns", string(agent.Warn), "What becomes of pods that use more of a card than their share: warn, or end to kill the process with the most memory")
 	flags.DurationVar(&o.agent.HealthyAfter, "healthy-after", 10*time.Minute, "How long a card must be well before it is given out again")
 	flags.StringVar(&o.unassigned, "unassigned", string(binding.Refuse), "What becomes of pods that another scheduler placed: refuse, or free to give them free cards")

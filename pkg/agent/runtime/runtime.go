@@ -98,9 +98,9 @@ func (c *Client) Unfit(ctx context.Context) (string, error) {
 	return switchedOff(answer.RuntimeName, status.Info["config"]), nil
 }
 
-// oldest are the first versions that know the Container Device Interface by the CRI. Older ones take the names of
-// devices and do nothing, so that containers would start without cards.
-var oldest = map[string]string{"containerd": "1.7.0", "cri-o": "1.23.0"}
+// oldest are the first versions that give containers the CDI devices of the CRI, and read specs of version 0.6.0: containerd
+// 1.7.0 has a library that knows 0.5.0 (its go.mod). containerd 1.6 takes the names of devices and does nothing.
+var oldest = map[string]string{"containerd": "1.7.13", "cri-o": "1.31.0"}
 
 func tooOld(name, text string) string {
 	want, known := oldest[name]
@@ -111,7 +111,7 @@ func tooOld(name, text string) string {
 	if err != nil || have.AtLeast(version.MustParseGeneric(want)) {
 		return ""
 	}
-	return fmt.Sprintf("%s %s ignores CDI devices, so that containers would start without cards: want %s or later", name, text, want)
+	return fmt.Sprintf("%s %s does not give containers our CDI devices: want %s or later", name, text, want)
 }
 
 // switchedOff reads containerd's answer to a verbose Status.

@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"g8s.host/gpu-scheduler/pkg/agent/binding"
+)
+
+// MPS is NVIDIA's Multi-Process Service on the node: its control daemon keeps each program to the memory that it is told.
+type MPS struct {
+	// Folder has the daemon's pipes in pipe and its shared memory in shm. "" is no daemon.
+	Folder string
+}
+
+// clientPipes is where programs look for the daemon when nobody tells them.
+const clientPipes = "/tmp/nvidia-mps"
+
+// extend adds to edits what keeps a container to its share of cards. A daemon that does not run is an error: without it
+// the container would have as much as it takes.
+func (m MPS) extend(edits *specs.ContainerEdits, record *binding.Record) error {
+	if m.Folder == "" || record.Devices[0].MemoryMiB == 0 {
+		return nil
+	}
+	pipes := filepath.Join(m.Folder, "pipe")
+	if _, err := os.Stat(filepath.Join(pipes, "control")); err != nil {
+		return fmt.Errorf("the control daemon of MPS, which keeps containers to their shares, does not run on this node: %w", err)
+	}
+	limits := make([]string, len(record.Devices))
+	for i, device := range record.Devices {
+		limits[i] = strconv.Itoa(i) + "=" + strconv.FormatInt(device.MemoryMiB, 10) + "M"
+	}
+	edits.Env = append(edits.Env,
+		"CUDA_MPS_PIPE_DIRECTORY="+clientPipes,
+		// The daemon sees all cards of the node, so the program is told which are its own, and the limits are by that order.
+		"CUDA_VISIBLE_DEVICES="+strings.Join(record.UUIDs(), ","),
+		"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="+strings.Join(limits, ","),
+	)
+	edits.Mounts = append(edits.Mounts,
+		&specs.Mount{HostPath: pipes, ContainerPath: clientPipes, Options: []string{"rbind", "nosuid", "nodev"}},
+		&specs.Mount{HostPath: filepath.Join(m.Folder, "shm"), ContainerPath: "/dev/shm", Options: []string{"rbind", "nosuid", "nodev"}},
+	)
+	return nil
+}
