@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 )
 
 // options are the flags.
@@ -26,7 +28,15 @@ type options struct {
 	probes        string
 	verbosity     int
 	leaseDuration time.Duration
+	recovery      recovery.Settings
 }
+
+const (
+	// kubeletLease is how long a kubelet's lease holds. Silence that is shorter proves nothing, whatever stops a machine.
+	kubeletLease = 40 * time.Second
+	// leastLease is the shortest lease that renewals keep up with.
+	leastLease = 3 * time.Second
+)
 
 // Main runs the program and returns its exit code: 0, or 1 after an error was printed.
 func Main() int {
@@ -45,8 +55,8 @@ func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gpu-controller",
 		Short: "Look after what the scheduler has placed",
-		Long: "Look after what the scheduler has placed. Jobs that were disrupted run again at once, without the growing wait of\n" +
-			"their controller. docs/recovery.md tells all that it does, and how to turn it off.",
+		Long: "Look after what the scheduler has placed. Jobs that were disrupted run again at once, nodes that fail get no new pods\n" +
+			"until they are well, and the jobs of a dead node run elsewhere. docs/recovery.md tells all that it does.",
 		Example:       "  gpu-controller --kubeconfig ~/.kube/config --leader-elect=false",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
@@ -60,11 +70,41 @@ func New() *cobra.Command {
 	flags.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 6*time.Second, "How long after its last word a leader is replaced")
 	flags.StringVar(&o.metrics, "metrics-bind-address", ":8443", "Where to serve /metrics by HTTPS to who may get them; 0 turns it off")
 	flags.StringVar(&o.probes, "health-probe-bind-address", ":8081", "Where to serve /healthz and /readyz; 0 turns it off")
+	flags.DurationVar(&o.recovery.OutOfServiceAfter, "out-of-service-after", 0,
+		"How long after its last sign of life a machine of this cluster is certainly off, 40s or more: its pods are then ended, and run elsewhere. "+
+			"0 says that silence proves nothing, and leaves such nodes to the word of their cloud or of a person")
+	flags.IntVar(&o.recovery.Budget, "out-of-service-budget", 20, "How many nodes of a pool may be taken for dead at once, in percent; one always may")
+	flags.DurationVar(&o.recovery.BackOff, "suspect-back-off", time.Minute, "How long a node that failed must be ready before it gets new pods; doubles each time it fails again")
+	flags.DurationVar(&o.recovery.MaxBackOff, "suspect-max-back-off", time.Hour, "The most that this back-off grows to")
+	flags.DurationVar(&o.recovery.Forget, "suspect-forget", 6*time.Hour, "How long after a failure of a node it no longer counts")
 	flags.IntVarP(&o.verbosity, "v", "v", 2, "How much to log: 0 what always matters, 2 each step, 4 each decision")
 	return cmd
 }
 
+// check refuses what could not be meant.
+func (o *options) check() error {
+	r := o.recovery
+	switch {
+	case o.leaseDuration < leastLease:
+		return fmt.Errorf("--leader-elect-lease-duration is %s, want %s or more", o.leaseDuration, leastLease)
+	case r.OutOfServiceAfter != 0 && r.OutOfServiceAfter < kubeletLease:
+		return fmt.Errorf("--out-of-service-after is %s, want 0 or %s or more: so long a kubelet that lives may be silent", r.OutOfServiceAfter, kubeletLease)
+	case r.Budget < 0 || r.Budget > 100:
+		return fmt.Errorf("--out-of-service-budget is %d, want 0 to 100 percent", r.Budget)
+	case r.BackOff < 0 || r.MaxBackOff < r.BackOff:
+		return fmt.Errorf("--suspect-back-off is %s and --suspect-max-back-off %s, want 0 or more and no less than that", r.BackOff, r.MaxBackOff)
+	case r.Forget < r.MaxBackOff:
+		return fmt.Errorf("--suspect-forget is %s, want no less than --suspect-max-back-off, %s", r.Forget, r.MaxBackOff)
+	case o.verbosity < 0:
+		return fmt.Errorf("-v is %d, want 0 or more", o.verbosity)
+	}
+	return nil
+}
+
 func (o *options) run(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	log := logger(o.verbosity)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -13,11 +14,13 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 	"g8s.host/gpu-scheduler/pkg/controller/replace"
 )
 
@@ -31,9 +34,6 @@ const (
 
 // manager is the program, less its start.
 func (o *options) manager(ctx context.Context, cluster *rest.Config) (ctrl.Manager, error) {
-	if o.leaseDuration < 3*time.Second {
-		return nil, fmt.Errorf("--leader-elect-lease-duration is %s, want 3s or more", o.leaseDuration)
-	}
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("adding the kinds of Kubernetes: %w", err)
@@ -52,8 +52,13 @@ func (o *options) manager(ctx context.Context, cluster *rest.Config) (ctrl.Manag
 		Metrics: metricsserver.Options{
 			BindAddress: o.metrics, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization,
 		},
-		// What was written by whom is half of an object, and of no use here.
-		Cache:      cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache: cache.Options{
+			// What was written by whom is half of an object, and of no use here.
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				recovery.LeaseMetadata(): {Namespaces: map[string]cache.Config{corev1.NamespaceNodeLease: {}}},
+			},
+		},
 		Controller: config.Controller{RecoverPanic: ptr.To(true)},
 	})
 	if err != nil {
@@ -62,12 +67,22 @@ func (o *options) manager(ctx context.Context, cluster *rest.Config) (ctrl.Manag
 	err = errors.Join(
 		manager.AddHealthzCheck("ping", healthz.Ping),
 		manager.AddReadyzCheck("caches", synced(manager)),
-		(&replace.Reconciler{
-			Client: manager.GetClient(), Events: manager.GetEventRecorder(leaseName), Clock: clock.RealClock{},
-		}).SetUp(ctx, manager),
+		o.addControllers(ctx, manager),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("setting up the controllers: %w", err)
 	}
 	return manager, nil
+}
+
+// addControllers is the list of all that the program does.
+func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) error {
+	events := manager.GetEventRecorder(leaseName)
+	return errors.Join(
+		(&replace.Reconciler{Client: manager.GetClient(), Events: events, Clock: clock.RealClock{}}).SetUp(ctx, manager),
+		(&recovery.Reconciler{
+			Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: events, Clock: clock.RealClock{},
+			Signs: &recovery.Signs{Clock: clock.RealClock{}}, Settings: o.recovery,
+		}).SetUp(ctx, manager),
+	)
 }

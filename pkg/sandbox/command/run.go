@@ -130,7 +130,8 @@ func (o *upOptions) startController(ctx context.Context, s *sandbox.Sandbox) err
 	if err := s.InstallController(ctx); err != nil {
 		return err
 	}
-	_, err := s.StartController(ctx, sandbox.ControllerOptions{})
+	// A kubelet that is stopped here takes its pods with it: silence proves that they do not run.
+	_, err := s.StartController(ctx, sandbox.ControllerOptions{Args: []string{"--out-of-service-after=40s"}})
 	return err
 }
 

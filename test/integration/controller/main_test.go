@@ -28,7 +28,7 @@ var (
 )
 
 const (
-	pools        = 40
+	pools        = 60
 	nodesPerPool = 5
 	gpusPerNode  = 8
 )
@@ -69,6 +69,13 @@ func prepare(ctx context.Context, s *sandbox.Sandbox) (err error) {
 	if _, err = cluster.StartScheduler(ctx, sandbox.SchedulerOptions{}); err != nil {
 		return err
 	}
-	controller, err = cluster.StartController(ctx, sandbox.ControllerOptions{})
+	controller, err = startController(ctx)
 	return err
+}
+
+// startController runs the controller with its fastest safe setting, and gives nodes back soon.
+func startController(ctx context.Context) (*sandbox.Process, error) {
+	return cluster.StartController(ctx, sandbox.ControllerOptions{Args: []string{
+		"--out-of-service-after=40s", "--suspect-back-off=8s",
+	}})
 }

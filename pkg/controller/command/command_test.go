@@ -1,0 +1,48 @@
+package command
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestWhatIsRefusedBeforeAnythingIsDone: a setting that could not be meant stops the program.
+func TestWhatIsRefusedBeforeAnythingIsDone(t *testing.T) {
+	tests := map[string]struct{ flag, want string }{
+		"a silence that a kubelet may keep": {"--out-of-service-after=30s", "want 0 or 40s or more"},
+		"a negative silence":                {"--out-of-service-after=-1s", "want 0 or 40s or more"},
+		"more than all nodes":               {"--out-of-service-budget=101", "0 to 100"},
+		"a back-off that shrinks":           {"--suspect-max-back-off=1s", "no less"},
+		"a failure that is forgotten early": {"--suspect-forget=1s", "no less"},
+		"a lease that nobody can renew":     {"--leader-elect-lease-duration=1s", "want 3s or more"},
+		"an argument":                       {"now", "unknown command"},
+		"a negative verbosity":              {"--v=-1", "want 0 or more"},
+		"a kubeconfig that is not there":    {"--kubeconfig=/none", "finding the cluster"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			cmd := New()
+			cmd.SetArgs([]string{tc.flag})
+			if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestTheVersionIsThatOfTheMakefile(t *testing.T) {
+	before := release
+	t.Cleanup(func() { release = before })
+	release = "v1.2.3"
+	if got := version(); got != release {
+		t.Errorf("got %q, want %q", got, release)
+	}
+	makefile, err := os.ReadFile("../../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const flag = "-X g8s.host/gpu-scheduler/pkg/controller/command.release=$(VERSION)"
+	if !strings.Contains(string(makefile), flag) {
+		t.Errorf("the Makefile does not set it by %s", flag)
+	}
+}

@@ -1,0 +1,151 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Name is the controller's name in logs and metrics.
+const Name = "recovery"
+
+const (
+	// podsOfNode is the cache's index of pods by their node.
+	podsOfNode = "node-name"
+	// workers are pools looked after at once.
+	workers = 4
+	// confirmAgain is how soon a node is looked at again that was about to be declared dead, and gave a sign of life.
+	confirmAgain = time.Second
+)
+
+// Reconciler looks after the nodes of pools. A request names a pool.
+type Reconciler struct {
+	Client client.Client
+	// Live reads what is committed, and not what the cache has.
+	Live     client.Reader
+	Events   events.EventRecorder
+	Clock    clock.PassiveClock
+	Signs    *Signs
+	Settings Settings
+
+	// told is what was last said of nodes that are not declared dead, so that it is not said again and again.
+	told sync.Map // of string by node
+}
+
+// SetUp adds the controller to a manager.
+func (r *Reconciler) SetUp(ctx context.Context, m ctrl.Manager) error {
+	err := m.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podsOfNode, func(object client.Object) []string {
+		if pod, ok := object.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+			return []string{pod.Spec.NodeName}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("indexing pods by node: %w", err)
+	}
+	if err := m.Add(follower{signs: r.Signs, manager: m}); err != nil {
+		return fmt.Errorf("following the leases of nodes: %w", err)
+	}
+	return ctrl.NewControllerManagedBy(m).Named(Name).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, node client.Object) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: PoolOf(node)}}}
+		})).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.poolOfPod), builder.WithPredicates(predicate.NewPredicateFuncs(isStuck))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+}
+
+// poolOfPod is the pool whose node a pod is on, if that is a node that we have declared dead.
+func (r *Reconciler) poolOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
+	var node corev1.Node
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: pod.(*corev1.Pod).Spec.NodeName}, &node); err != nil || !hasTaint(&node, isOutOfServiceByUs) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: PoolOf(&node)}}}
+}
+
+// follower follows leases on every replica: one that stands by has to know them when it leads.
+type follower struct {
+	signs   *Signs
+	manager ctrl.Manager
+}
+
+var _ manager.LeaderElectionRunnable = follower{}
+
+func (follower) NeedLeaderElection() bool { return false }
+
+func (f follower) Start(ctx context.Context) error { return f.signs.Follow(ctx, f.manager.GetCache()) }
+
+// Reconcile decides about the nodes of a pool on what the cache has. Before it declares one dead it decides once more on what
+// is committed.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	steps, nodes, again, err := r.decide(ctx, r.Client, request.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if len(declared(steps)) > 0 {
+		if steps, nodes, again, err = r.decide(ctx, r.Live, request.Name); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	var failed []error
+	dead := declared(steps)
+	for _, step := range steps {
+		failed = append(failed, r.carryOut(ctx, nodes[step.Node], step, dead))
+	}
+	for _, node := range nodes {
+		failed = append(failed, r.endPods(ctx, node))
+	}
+	err = errors.Join(failed...)
+	if errors.Is(err, errSignOfLife) {
+		return ctrl.Result{RequeueAfter: confirmAgain}, nil
+	}
+	return ctrl.Result{RequeueAfter: again}, err
+}
+
+// declared are the nodes that steps declare dead.
+func declared(steps []Step) []string {
+	var out []string
+	for _, step := range steps {
+		if step.Declare {
+			out = append(out, step.Node)
+		}
+	}
+	return out
+}
+
+// decide reads the nodes of a pool and decides about those whose records are ours.
+func (r *Reconciler) decide(ctx context.Context, reader client.Reader, pool string) ([]Step, map[string]*corev1.Node, time.Duration, error) {
+	nodes, err := nodesOf(ctx, reader, pool)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	byName := make(map[string]*corev1.Node, len(nodes))
+	var all []Node
+	for _, node := range nodes {
+		facts, err := r.factsOf(ctx, node)
+		if err != nil {
+			r.tell(node, corev1.EventTypeWarning, eventUnreadable, err.Error()+": it is left alone until that is mended or removed")
+			continue
+		}
+		byName[node.Name] = node
+		all = append(all, facts)
+	}
+	steps, again := Decide(all, r.Settings, r.Clock.Now())
+	return steps, byName, again, nil
+}

@@ -1,0 +1,175 @@
+package recovery
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Settings are an administrator's.
+type Settings struct {
+	// OutOfServiceAfter is how long after its last sign of life a machine is certainly off; 0 says that silence proves
+	// nothing.
+	OutOfServiceAfter time.Duration
+	// Budget is how many nodes of a pool may be out of service by our doing at once, in percent; one always may.
+	Budget int
+	// BackOff is how long a node must be ready after its first failure before it gets new pods, MaxBackOff after many.
+	BackOff, MaxBackOff time.Duration
+	// Forget is how long after a failure it no longer counts.
+	Forget time.Duration
+}
+
+// startUp is how long after its creation a node registers: one that has not been ready since is starting, and has not
+// failed.
+const startUp = 10 * time.Second
+
+const (
+	// missed is the silence of a kubelet that has missed two renewals of its lease, which come every 10 s.
+	missed = 25 * time.Second
+	// heldAgain is how soon a node is looked at again that is not declared dead because others are silent, too: that one of
+	// them speaks again may change nothing but its lease.
+	heldAgain = 5 * time.Second
+)
+
+// Node is what a decision about a node depends on.
+type Node struct {
+	Name    string
+	Created time.Time
+	// Ready is the status of its condition of that name, and Since when that changed last.
+	Ready corev1.ConditionStatus
+	Since time.Time
+	// Silence is how long it has certainly given no sign of life: 0 where that is not known.
+	Silence time.Duration
+	// Closed says that a person has cordoned it.
+	Closed bool
+	// ShutDown says that its cloud has called the machine off.
+	ShutDown bool
+	// Suspect and OutOfService say that it has our taints; OutOfServiceByOthers that somebody else calls it so.
+	Suspect, OutOfService, OutOfServiceByOthers bool
+	// Pods is how many pods there are to move, Unmovable one that a person must decide about, "" if there is none.
+	Pods      int
+	Unmovable string
+	Record    Record
+}
+
+// Step is what to do about a node. The zero value is nothing.
+type Step struct {
+	Node string
+	// Suspect, Trust: set and take our taint that keeps pods off.
+	Suspect, Trust bool
+	// Declare, Return: set and take the taint that calls it out of service.
+	Declare, Return bool
+	// Record, if not nil, is the new record.
+	Record *Record
+	// Why says what the step follows from; where there is none, why the node is not declared dead though it may be.
+	Why string
+}
+
+// Changes reports whether the node is to be changed.
+func (s Step) Changes() bool {
+	return s.Suspect || s.Trust || s.Declare || s.Return || s.Record != nil
+}
+
+// Decide says what to do about the nodes of a pool, all of them, and when to look again, 0 for not before something
+// changes.
+func Decide(nodes []Node, settings Settings, now time.Time) (steps []Step, again time.Duration) {
+	held := tooMany(nodes, settings)
+	for _, node := range nodes {
+		step, later := decideNode(node, settings, held, now)
+		if step.Changes() || step.Why != "" {
+			steps = append(steps, step)
+		}
+		if later > 0 && (again == 0 || later < again) {
+			again = later
+		}
+	}
+	return steps, again
+}
+
+// tooMany says why no more nodes of a pool are called dead, "" when they may be. Nodes that are only about to be dead count:
+// when all fall silent at once, they are not all found so in the same moment. Those that a person has closed do not, as that
+// person knows.
+func tooMany(nodes []Node, settings Settings) string {
+	dead := 0
+	for _, node := range nodes {
+		if !node.Closed && !node.OutOfServiceByOthers && (node.OutOfService || node.Silence >= missed || certainlyOff(node, settings) != "") {
+			dead++
+		}
+	}
+	allowed := max(1, len(nodes)*settings.Budget/100)
+	if dead <= allowed {
+		return ""
+	}
+	return fmt.Sprintf("%d of the %d nodes of the pool seem dead at once, and no more than %d may be taken for it", dead, len(nodes), allowed)
+}
+
+// certainlyOff says by whose word a machine is off, "" if by nobody's.
+func certainlyOff(node Node, settings Settings) string {
+	switch {
+	case node.Ready == corev1.ConditionTrue:
+		return ""
+	case node.ShutDown:
+		return "its cloud says that the machine is shut down"
+	case node.Ready == corev1.ConditionUnknown && settings.OutOfServiceAfter > 0 && node.Silence >= settings.OutOfServiceAfter:
+		return fmt.Sprintf("it has given no sign of life for %s", settings.OutOfServiceAfter)
+	}
+	return ""
+}
+
+func decideNode(node Node, settings Settings, held string, now time.Time) (Step, time.Duration) {
+	if node.Ready == corev1.ConditionTrue {
+		return decideReady(node, settings, now)
+	}
+	step := Step{Node: node.Name}
+	if hasFailed(node) {
+		record := node.Record.failedAgain(node.Since, settings.Forget)
+		step.Record, step.Suspect = &record, !node.Suspect
+		step.Why = "it is not ready"
+	}
+	word := certainlyOff(node, settings)
+	switch {
+	case node.OutOfService || node.OutOfServiceByOthers || node.Pods == 0:
+	case word == "":
+		return step, untilSilent(node, settings)
+	case held != "":
+		step.Why = cmp.Or(step.Why, held)
+		return step, heldAgain
+	case node.Unmovable != "":
+		step.Why = cmp.Or(step.Why, fmt.Sprintf("pod %s is not to be moved without a person", node.Unmovable))
+	default:
+		step.Declare, step.Why = true, word
+	}
+	return step, 0
+}
+
+// hasFailed reports whether a node that is not ready failed since its record was written. One that starts has not.
+func hasFailed(node Node) bool {
+	return !node.Since.Equal(node.Record.Last) && node.Since.Sub(node.Created) > startUp
+}
+
+// untilSilent is how long until a node that is silent is certainly off.
+func untilSilent(node Node, settings Settings) time.Duration {
+	if settings.OutOfServiceAfter == 0 || node.Ready != corev1.ConditionUnknown {
+		return 0
+	}
+	return max(settings.OutOfServiceAfter-node.Silence, time.Millisecond)
+}
+
+// decideReady gives a node back when it has been well for long enough.
+func decideReady(node Node, settings Settings, now time.Time) (Step, time.Duration) {
+	step := Step{Node: node.Name, Return: node.OutOfService}
+	if step.Return {
+		step.Why = "it is ready again"
+	}
+	if !node.Suspect {
+		return step, 0
+	}
+	well := node.Since.Add(node.Record.backOff(settings.BackOff, settings.MaxBackOff))
+	if left := well.Sub(now); left > 0 {
+		return step, left
+	}
+	step.Trust, step.Why = true, fmt.Sprintf("it has been ready for %s", now.Sub(node.Since).Round(time.Second))
+	return step, 0
+}

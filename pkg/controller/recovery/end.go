@@ -1,0 +1,64 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+// endPods sets the pods to Failed that wait for it on a node that we have declared dead. Kubernetes' collector of pods does
+// the same, on the same conditions (kubernetes v1.35, pkg/controller/podgc/gc_controller.go, gcTerminating), and deletes them
+// then; but it looks every 20 s only.
+func (r *Reconciler) endPods(ctx context.Context, node *corev1.Node) error {
+	if !hasTaint(node, isOutOfServiceByUs) || isReady(node) {
+		return nil
+	}
+	pods, err := r.podsOn(ctx, node.Name)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, pod := range pods {
+		if !isStuck(pod) {
+			continue
+		}
+		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"phase":%q}}`, pod.UID, corev1.PodFailed)
+		err := r.Client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			failed = append(failed, fmt.Errorf("ending pod %s/%s of node %s: %w", pod.Namespace, pod.Name, node.Name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// isStuck reports whether a pod was told to go because of its node, and its Job waits for its end.
+func isStuck(object client.Object) bool {
+	pod, ok := object.(*corev1.Pod)
+	return ok && pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && isActive(pod) && isOurs(pod) &&
+		controllerutil.ContainsFinalizer(pod, batchv1.JobTrackingFinalizer) && isDisrupted(pod)
+}
+
+func isDisrupted(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.DisruptionTarget {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func isReady(node *corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,119 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// taintShutDown is what cloud controllers set on the node of a machine that is shut down (kubernetes/cloud-provider,
+// api/well_known_taints.go).
+const taintShutDown = "node.cloudprovider.kubernetes.io/shutdown"
+
+// PoolOf is the pool that a node is in.
+func PoolOf(node client.Object) string {
+	if pool := node.GetLabels()[g8s.LabelPool]; pool != "" {
+		return pool
+	}
+	return g8s.DefaultPool
+}
+
+// HasGPUs reports whether a node is one of those that are looked after. Its capacity says so even when the agent that
+// tells of its GPUs does not run.
+func HasGPUs(node *corev1.Node) bool {
+	for name := range node.Status.Capacity {
+		if name == g8s.ResourceGPU || name == g8s.ResourceSharedGPU || strings.HasPrefix(string(name), g8s.ResourceMIGPrefix) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(g8s.GPUTypeLabels, func(label string) bool { return node.Labels[label] != "" })
+}
+
+// nodesOf are the nodes of a pool that have GPUs, by name, as a reader has them.
+func nodesOf(ctx context.Context, reader client.Reader, pool string) ([]*corev1.Node, error) {
+	var options []client.ListOption
+	if pool != g8s.DefaultPool { // where nodes need no label
+		options = append(options, client.MatchingLabels{g8s.LabelPool: pool})
+	}
+	var list corev1.NodeList
+	if err := reader.List(ctx, &list, options...); err != nil {
+		return nil, fmt.Errorf("listing the nodes of pool %s: %w", pool, err)
+	}
+	var out []*corev1.Node
+	for i := range list.Items {
+		if node := &list.Items[i]; PoolOf(node) == pool && HasGPUs(node) {
+			out = append(out, node)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// factsOf is what a decision depends on. An error says that the node's record is not ours.
+func (r *Reconciler) factsOf(ctx context.Context, node *corev1.Node) (Node, error) {
+	record, err := readRecord(node)
+	if err != nil {
+		return Node{}, err
+	}
+	out := Node{
+		Name: node.Name, Created: node.CreationTimestamp.Time, Ready: corev1.ConditionUnknown, Record: record,
+		Closed:   node.Spec.Unschedulable,
+		Suspect:  hasTaint(node, isSuspect),
+		ShutDown: hasTaint(node, func(t corev1.Taint) bool { return t.Key == taintShutDown }),
+	}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			out.Ready, out.Since = condition.Status, condition.LastTransitionTime.Time
+		}
+	}
+	out.OutOfService = hasTaint(node, isOutOfServiceByUs)
+	out.OutOfServiceByOthers = !out.OutOfService && hasTaint(node, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+	out.Silence, _ = r.Signs.Silence(node.Name)
+	if out.Ready == corev1.ConditionTrue {
+		return out, nil
+	}
+	pods, err := r.podsOn(ctx, node.Name)
+	if err != nil {
+		return Node{}, err
+	}
+	for _, pod := range pods {
+		if isOurs(pod) {
+			out.Pods++
+		}
+		if isUnmovable(pod) {
+			out.Unmovable = pod.Namespace + "/" + pod.Name
+		}
+	}
+	return out, nil
+}
+
+// podsOn are the pods of a node that have not ended, as the cache has them.
+func (r *Reconciler) podsOn(ctx context.Context, node string) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	if err := r.Client.List(ctx, &list, client.MatchingFields{podsOfNode: node}); err != nil {
+		return nil, fmt.Errorf("listing the pods of node %s: %w", node, err)
+	}
+	var out []*corev1.Pod
+	for i := range list.Items {
+		if isActive(&list.Items[i]) {
+			out = append(out, &list.Items[i])
+		}
+	}
+	return out, nil
+}
+
+func isSuspect(t corev1.Taint) bool { return t.Key == g8s.TaintSuspect }
+
+func isOutOfServiceByUs(t corev1.Taint) bool {
+	return t.Key == corev1.TaintNodeOutOfService && t.Value == g8s.OutOfServiceByController
+}
+
+func hasTaint(node *corev1.Node, is func(corev1.Taint) bool) bool {
+	return slices.ContainsFunc(node.Spec.Taints, is)
+}

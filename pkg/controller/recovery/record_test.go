@@ -1,0 +1,117 @@
+package recovery
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+func annotated(text string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{g8s.AnnotationHealth: text}}}
+}
+
+func TestARecordIsReadAsItIsWritten(t *testing.T) {
+	for _, want := range []Record{{}, {Failures: 3, Last: now}} {
+		text, err := want.text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := readRecord(annotated(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestARecordThatIsNotOursIsRefused: read as none, it would forget the failures of a node.
+func TestARecordThatIsNotOursIsRefused(t *testing.T) {
+	for _, text := range []string{"{", `{"failures":"many"}`, `{"failures":-1}`, `{"failures":1001}`, `{"failures":1,"last":"yesterday"}`} {
+		if got, err := readRecord(annotated(text)); err == nil || !strings.Contains(err.Error(), g8s.AnnotationHealth) {
+			t.Errorf("%s: got %+v and error %v, want one that names the annotation", text, got, err)
+		}
+	}
+}
+
+func TestSignsOfLife(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(now)
+	signs := &Signs{Clock: clock}
+	pass := func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) }
+	silence := func(node string, want time.Duration) {
+		t.Helper()
+		if got, _ := signs.Silence(node); got != want {
+			t.Errorf("%s is silent for %s, want %s", node, got, want)
+		}
+	}
+	signs.See("a", "1")
+	signs.See("b", "1")
+	silence("c", 0) // it has no lease
+	pass(10 * time.Second)
+	signs.See("a", "2")
+	signs.See("b", "1") // the same once more is no sign
+	silence("a", 0)
+	silence("b", 10*time.Second)
+	pass(15 * time.Second)
+	silence("b", 25*time.Second)
+	pass(15 * time.Second)
+	silence("b", 0) // nobody has been heard for 30 s: it is not b's fault
+	signs.See("a", "3")
+	silence("b", 0) // and it may have been heard in that time, by others
+	pass(10 * time.Second)
+	silence("b", 10*time.Second)
+	signs.forget("b")
+	silence("b", 0)
+}
+
+func TestBereft(t *testing.T) {
+	member := func(node string, change ...func(*corev1.Pod)) *corev1.Pod {
+		out := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: node, UID: types.UID(node)},
+			Spec:       corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		}
+		for _, c := range change {
+			c(out)
+		}
+		return out
+	}
+	ended := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
+	ending := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }
+	stays := func(p *corev1.Pod) { p.Annotations = map[string]string{g8s.AnnotationNoMigration: g8s.True} }
+	tests := map[string]struct {
+		members []*corev1.Pod
+		dead    []string
+		min     int
+		want    []string
+	}{
+		"a gang that needs all":                     {members: []*corev1.Pod{member("a"), member("b"), member("c")}, dead: []string{"a"}, min: 3, want: []string{"b", "c"}},
+		"one that can do with fewer":                {members: []*corev1.Pod{member("a"), member("b"), member("c")}, dead: []string{"a"}, min: 2},
+		"two lost at once":                          {members: []*corev1.Pod{member("a"), member("b"), member("c")}, dead: []string{"a", "b"}, min: 2, want: []string{"c"}},
+		"a member that ends is lost, too":           {members: []*corev1.Pod{member("a"), member("b", ending), member("c")}, dead: []string{"a"}, min: 2, want: []string{"c"}},
+		"one that has ended is not evicted":         {members: []*corev1.Pod{member("a"), member("b", ended), member("c")}, dead: []string{"a"}, min: 3, want: []string{"c"}},
+		"one that is done counts":                   {members: []*corev1.Pod{member("a"), member("b", ended), member("c")}, dead: []string{"a"}, min: 2},
+		"one that waits for its place neither":      {members: []*corev1.Pod{member("a"), member("")}, dead: []string{"a"}, min: 2},
+		"one that is not to be moved stays":         {members: []*corev1.Pod{member("a"), member("b", stays), member("c")}, dead: []string{"a"}, min: 3, want: []string{"c"}},
+		"a gang that has lost nobody is left alone": {members: []*corev1.Pod{member("b"), member("c")}, dead: []string{"a"}, min: 2},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, pod := range Bereft(tc.members, tc.dead, tc.min) {
+				got = append(got, pod.Name)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("evicted (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

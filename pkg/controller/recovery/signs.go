@@ -1,0 +1,116 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// blind is how long nobody has to be silent until that says something about the view, and nothing about nodes. Kubelets
+// renew their leases every 10 s.
+const blind = 20 * time.Second
+
+// Signs are the signs of life of nodes: the renewals of their leases, by our own clock. What a lease says of its time is
+// by the clock of its node, which may be wrong. The zero value but for Clock is ready.
+//
+// They are followed by replicas that stand by, too, so that a new leader knows how long a node has been silent.
+type Signs struct {
+	Clock clock.PassiveClock
+
+	mu    sync.Mutex
+	nodes map[string]sign
+	// heard is when anybody gave a sign last.
+	heard time.Time
+}
+
+// sign is a node's last: the version of its lease, and when we saw it.
+type sign struct {
+	version string
+	seen    time.Time
+}
+
+// See takes note of a lease. Only another version of it is a sign of life.
+func (s *Signs) See(node, version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nodes == nil {
+		s.nodes = map[string]sign{}
+	}
+	if s.nodes[node].version == version {
+		return
+	}
+	now := s.Clock.Now()
+	if now.Sub(s.heard) > blind {
+		for name, old := range s.nodes {
+			s.nodes[name] = sign{version: old.version, seen: now}
+		}
+	}
+	s.heard = now
+	s.nodes[node] = sign{version: version, seen: now}
+}
+
+// forget drops a node whose lease is gone.
+func (s *Signs) forget(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.nodes, node)
+}
+
+// Silence is for how long a node has certainly given no sign of life, and the version of its lease since then; 0 where it
+// has no lease, or where nobody is heard.
+func (s *Signs) Silence(node string) (time.Duration, string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, known := s.nodes[node]
+	now := s.Clock.Now()
+	if !known || now.Sub(s.heard) > blind {
+		return 0, ""
+	}
+	return now.Sub(last.seen), last.version
+}
+
+// LeaseMetadata is the kind of what is followed: of a lease, its version is enough.
+func LeaseMetadata() client.Object {
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{
+		APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease",
+	}}
+}
+
+// Follow follows the leases of nodes until ctx ends.
+func (s *Signs) Follow(ctx context.Context, from ctrlcache.Informers) error {
+	informer, err := from.GetInformer(ctx, LeaseMetadata())
+	if err != nil {
+		return fmt.Errorf("following the leases of nodes: %w", err)
+	}
+	see := func(object any) {
+		if lease, ok := object.(client.Object); ok && lease.GetNamespace() == corev1.NamespaceNodeLease {
+			s.See(lease.GetName(), lease.GetResourceVersion())
+		}
+	}
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    see,
+		UpdateFunc: func(_, object any) { see(object) },
+		DeleteFunc: func(object any) {
+			if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = gone.Obj
+			}
+			if lease, ok := object.(client.Object); ok {
+				s.forget(lease.GetName())
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("following the leases of nodes: %w", err)
+	}
+	<-ctx.Done()
+	return nil
+}

@@ -1,0 +1,212 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// The reasons of events.
+const (
+	eventSuspect    = "NodeSuspect"
+	eventTrusted    = "NodeTrusted"
+	eventDeclared   = "NodeOutOfService"
+	eventReturned   = "NodeInServiceAgain"
+	eventHeld       = "NodeNotDeclaredDead"
+	eventUnreadable = "UnreadableHealth"
+	eventGang       = "GangEvicted"
+)
+
+// errSignOfLife says that a node lives that was to be declared dead.
+var errSignOfLife = errors.New("the node has given a sign of life")
+
+// carryOut makes one write of a step, on the node as it was read: whoever else has changed it meanwhile makes the write fail,
+// and everything is decided again. dead are all nodes of the pool that are declared now.
+func (r *Reconciler) carryOut(ctx context.Context, node *corev1.Node, step Step, dead []string) error {
+	if !step.Changes() {
+		r.tell(node, corev1.EventTypeWarning, eventHeld, "it is not taken for dead: "+step.Why)
+		return nil
+	}
+	if step.Declare {
+		if err := r.confirm(ctx, node.Name); err != nil {
+			return err
+		}
+		if err := r.evictBereft(ctx, node, dead); err != nil {
+			return err
+		}
+	}
+	changed, err := apply(node, step)
+	if err != nil {
+		return err
+	}
+	patch := client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, changed, patch); err != nil {
+		return fmt.Errorf("changing node %s: %w", node.Name, err)
+	}
+	r.told.Delete(node.Name)
+	r.announce(ctx, node, step)
+	return nil
+}
+
+// apply is the node with its step made.
+func apply(node *corev1.Node, step Step) (*corev1.Node, error) {
+	out := node.DeepCopy()
+	taints := out.Spec.Taints
+	if step.Trust {
+		taints = slices.DeleteFunc(taints, isSuspect)
+	}
+	if step.Return {
+		taints = slices.DeleteFunc(taints, isOutOfServiceByUs)
+	}
+	if step.Suspect {
+		taints = append(taints, corev1.Taint{Key: g8s.TaintSuspect, Value: g8s.SuspectNotReady, Effect: corev1.TaintEffectNoSchedule})
+	}
+	if step.Declare {
+		taints = append(taints, corev1.Taint{
+			Key: corev1.TaintNodeOutOfService, Value: g8s.OutOfServiceByController, Effect: corev1.TaintEffectNoExecute,
+		})
+	}
+	out.Spec.Taints = taints
+	if step.Record != nil {
+		text, err := step.Record.text()
+		if err != nil {
+			return nil, fmt.Errorf("writing the record of node %s: %w", node.Name, err)
+		}
+		metav1.SetMetaDataAnnotation(&out.ObjectMeta, g8s.AnnotationHealth, text)
+	}
+	return out, nil
+}
+
+// announce tells of a step that was made.
+func (r *Reconciler) announce(ctx context.Context, node *corev1.Node, step Step) {
+	ctrl.LoggerFrom(ctx).V(2).Info("Changed a node", "node", node.Name, "suspect", step.Suspect, "trust", step.Trust,
+		"outOfService", step.Declare, "return", step.Return, "why", step.Why)
+	say := func(kind, reason, text string) { r.Events.Eventf(node, nil, kind, reason, "Recover", "%s", text) }
+	if step.Suspect {
+		say(corev1.EventTypeWarning, eventSuspect, step.Why+": it gets no new pods until it has been ready for a while")
+	}
+	if step.Declare {
+		say(corev1.EventTypeWarning, eventDeclared, step.Why+": its pods are ended, and their jobs run elsewhere")
+	}
+	if step.Return {
+		say(corev1.EventTypeNormal, eventReturned, step.Why)
+	}
+	if step.Trust {
+		say(corev1.EventTypeNormal, eventTrusted, step.Why+": it gets new pods")
+	}
+}
+
+// tell says something of a node that nothing is done about, once until that changes.
+func (r *Reconciler) tell(node *corev1.Node, kind, reason, text string) {
+	if before, _ := r.told.Swap(node.Name, text); before != text {
+		r.Events.Eventf(node, nil, kind, reason, "Recover", "%s", text)
+	}
+}
+
+// confirm asks the API server whether the lease of a node is still the one that we saw last.
+func (r *Reconciler) confirm(ctx context.Context, node string) error {
+	_, version := r.Signs.Silence(node)
+	var lease coordinationv1.Lease
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node}, &lease)
+	if apierrors.IsNotFound(err) {
+		return nil // its cloud has called it off, or there would be no silence
+	}
+	if err != nil {
+		return fmt.Errorf("reading the lease of node %s: %w", node, err)
+	}
+	if version != "" && lease.ResourceVersion != version {
+		r.Signs.See(node, lease.ResourceVersion)
+		return fmt.Errorf("%w: %s", errSignOfLife, node)
+	}
+	return nil
+}
+
+// evictBereft evicts those members of gangs that cannot work without the pods of a node that is about to be declared dead. It
+// is done before that: whatever is left undone by a crash is found again, as the node is not declared yet. An eviction that
+// is refused leaves a member where it is, and holds nobody up.
+func (r *Reconciler) evictBereft(ctx context.Context, node *corev1.Node, dead []string) error {
+	pods, err := r.podsOn(ctx, node.Name)
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, pod := range pods {
+		group, owner := pod.Labels[g8s.LabelPodGroup], metav1.GetControllerOf(pod)
+		if group == "" || owner == nil || seen[pod.Namespace+"/"+group+"/"+string(owner.UID)] {
+			continue
+		}
+		seen[pod.Namespace+"/"+group+"/"+string(owner.UID)] = true
+		bereft, err := r.bereftBy(ctx, pod, group, owner, dead)
+		if err != nil {
+			return err
+		}
+		for _, member := range bereft {
+			r.evict(ctx, member, node.Name)
+		}
+	}
+	return nil
+}
+
+// bereftBy are the members of a pod's gang that cannot work without those on dead nodes.
+func (r *Reconciler) bereftBy(
+	ctx context.Context, pod *corev1.Pod, group string, owner *metav1.OwnerReference, dead []string,
+) ([]*corev1.Pod, error) {
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion(g8s.PodGroupAPIVersion)
+	object.SetKind(g8s.PodGroupKind)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: group}, object)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, nil // nobody says how many it needs
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading PodGroup %s/%s: %w", pod.Namespace, group, err)
+	}
+	minMember, _, err := unstructured.NestedInt64(object.Object, "spec", "minMember")
+	if err != nil {
+		return nil, nil //nolint:nilerr // a group that the scheduler cannot read either
+	}
+	var list corev1.PodList
+	if err := r.Client.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingLabels{g8s.LabelPodGroup: group}); err != nil {
+		return nil, fmt.Errorf("listing the members of %s/%s: %w", pod.Namespace, group, err)
+	}
+	var members []*corev1.Pod
+	for i := range list.Items {
+		member := &list.Items[i]
+		if object.GetAnnotations()[g8s.AnnotationSeveralOwners] == g8s.True || metav1.IsControlledBy(member, &metav1.ObjectMeta{UID: owner.UID}) {
+			members = append(members, member)
+		}
+	}
+	return Bereft(members, dead, int(minMember)), nil
+}
+
+// evict asks for a pod to be evicted, which keeps to disruption budgets and costs no retry.
+func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, dead string) {
+	eviction := &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
+	}
+	err := r.Client.SubResource("eviction").Create(ctx, pod, eviction)
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+	case err != nil:
+		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, eventGang, "Recover",
+			"it has lost the members of its gang on node %s, which is dead, and stays: %v", dead, err)
+	default:
+		r.Events.Eventf(pod, nil, corev1.EventTypeNormal, eventGang, "Recover",
+			"it has lost the members of its gang on node %s, which is dead: the gang starts again as a whole", dead)
+	}
+}

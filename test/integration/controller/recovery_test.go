@@ -1,0 +1,337 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+const (
+	// bound is how long a node must be silent before its pods are ended: --out-of-service-after.
+	bound = 40 * time.Second
+	// renewal is the time between two renewals of a kubelet's lease: the last one may be so old when a node dies.
+	renewal = 10 * time.Second
+	// registers is how long after its creation a node that is not ready counts as one that starts, and a second.
+	registers = 11 * time.Second
+)
+
+// nodeWatch is what was seen of the taints of a node.
+type nodeWatch struct {
+	mu   sync.Mutex
+	seen map[string][]time.Time // when each taint came
+	now  map[string]bool
+}
+
+func (e *env) watchNode(name string) *nodeWatch {
+	e.Helper()
+	watcher, err := client.CoreV1().Nodes().Watch(e.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err != nil {
+		e.Fatal(err)
+	}
+	w := &nodeWatch{seen: map[string][]time.Time{}, now: map[string]bool{}}
+	go func() {
+		for event := range watcher.ResultChan() {
+			if node, ok := event.Object.(*corev1.Node); ok && event.Type != watch.Deleted {
+				w.see(node, time.Now())
+			}
+		}
+	}()
+	e.Cleanup(watcher.Stop)
+	return w
+}
+
+func (w *nodeWatch) see(node *corev1.Node, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	after := map[string]bool{}
+	for _, taint := range node.Spec.Taints {
+		after[taint.Key] = true
+		if !w.now[taint.Key] {
+			w.seen[taint.Key] = append(w.seen[taint.Key], at)
+		}
+	}
+	w.now = after
+}
+
+// has says whether a node has a taint now.
+func (w *nodeWatch) has(key string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now[key]
+}
+
+// came is when a taint came, each time.
+func (w *nodeWatch) came(key string) []time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.seen[key])
+}
+
+// kill stops the kubelet of a node, as a power cut does, and returns when. Kubernetes notices at once if noticed says so.
+func (e *env) kill(node string, noticed bool) time.Time {
+	e.Helper()
+	read, err := client.CoreV1().Nodes().Get(e.Context(), node, metav1.GetOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	time.Sleep(time.Until(read.CreationTimestamp.Add(registers)))
+	at := time.Now()
+	if err := sandbox.StopKubelet(e.Context(), client, node, noticed); err != nil {
+		e.Fatal(err)
+	}
+	return at
+}
+
+func (e *env) revive(node string) {
+	e.Helper()
+	if err := sandbox.StartKubelet(e.Context(), client, node); err != nil {
+		e.Fatal(err)
+	}
+}
+
+// told waits for an event on an object.
+func (e *env) told(namespace, name, reason, text string) {
+	e.Helper()
+	e.eventually("the event "+reason+" on "+name, func(ctx context.Context) (bool, error) {
+		list, err := client.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=" + reason})
+		return err == nil && slices.ContainsFunc(list.Items, func(event eventsv1.Event) bool {
+			return event.Regarding.Name == name && strings.Contains(event.Note, text)
+		}), err
+	})
+}
+
+// once checks that no rank of a job ran twice: each pod of it was placed after the one before it had ended, and that was not
+// before its machine was certainly off.
+func (e *env) once(name string, killed time.Time) {
+	e.Helper()
+	var before sighting
+	for _, seen := range e.history.ofJob(name) {
+		if before.pod != nil && rank(before.pod) == rank(seen.pod) {
+			if before.ended.IsZero() || seen.bound.Before(before.ended) {
+				e.Errorf("%s was placed while %s had not ended", seen.pod.Name, before.pod.Name)
+			}
+			if early := killed.Add(bound - renewal - time.Second); before.ended.Before(early) {
+				e.Errorf("%s was ended %s after the node had died: it may have run on", before.pod.Name, before.ended.Sub(killed))
+			}
+		}
+		before = seen
+	}
+}
+
+// TestJobsOfADeadNodeRunElsewhere cuts the power of nodes, and lets Kubernetes notice when it does.
+func TestJobsOfADeadNodeRunElsewhere(t *testing.T) {
+	t.Parallel()
+	tests := map[string]job{
+		"a training job":  {name: "sft", gpus: 8},
+		"a small one":     {name: "lora", gpus: 1},
+		"a notebook":      {name: "book", gpus: 1, kind: workload.KindNotebook},
+		"a service":       {name: "llm", gpus: 2, kind: workload.KindInference},
+		"a gang of three": {name: "pretrain", gpus: 8, nodes: 3},
+	}
+	for name, j := range tests {
+		for _, noticed := range []bool{false, true} {
+			if noticed {
+				name += ", noticed at once"
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t)
+				pods := e.start(j)
+				node := pods[0].Spec.NodeName
+				seen := e.watchNode(node)
+				killed := e.kill(node, noticed)
+				fresh, took := e.again(j.name, pods[0], killed)
+				if fresh.Spec.NodeName == node {
+					t.Errorf("it runs again on the node that is dead")
+				}
+				condition, declared := seen.came(corev1.TaintNodeUnreachable)[0], seen.came(corev1.TaintNodeOutOfService)[0]
+				t.Logf("%s: noticed %.1f s after the power cut, declared %.1f s, runs again %.1f s",
+					j.name, condition.Sub(killed).Seconds(), declared.Sub(killed).Seconds(), took.Seconds())
+				e.running(j.name, max(j.nodes, 1))
+				if j.kind == "" {
+					e.once(j.name, killed)
+					if status := e.status(j.name); status.Failed != 0 {
+						t.Errorf("the job has failed %d times", status.Failed)
+					}
+				}
+				if suspect := seen.came(names.TaintSuspect)[0]; suspect.Sub(condition) > 2*time.Second {
+					t.Errorf("the node was closed %s after the condition, want 2 s at most", suspect.Sub(condition))
+				}
+				e.told("default", node, "NodeOutOfService", "no sign of life")
+			})
+		}
+	}
+}
+
+// TestAGangMovesAsAUnit: the members that the dead node has not hurt are ended with it, and pay nothing for that.
+func TestAGangMovesAsAUnit(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	members := e.start(job{name: "pretrain", gpus: 8, nodes: 4})
+	killed := e.kill(members[2].Spec.NodeName, true)
+	for i, member := range members {
+		members[i], _ = e.again("pretrain", member, killed)
+	}
+	e.once("pretrain", killed)
+	if status := e.status("pretrain"); status.Failed != 0 {
+		t.Errorf("the job has failed %d times", status.Failed)
+	}
+}
+
+// TestADeadNodeIsGivenBack has it come back after its jobs have moved.
+func TestADeadNodeIsGivenBack(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	pod := e.start(job{name: "sft", gpus: 8})[0]
+	node := pod.Spec.NodeName
+	seen := e.watchNode(node)
+	killed := e.kill(node, true)
+	e.again("sft", pod, killed)
+	e.revive(node)
+	e.eventually(node+" to be in service", func(context.Context) (bool, error) { return !seen.has(corev1.TaintNodeOutOfService), nil })
+	if !seen.has(names.TaintSuspect) {
+		t.Error("the node was trusted at once")
+	}
+	e.eventually(node+" to be trusted", func(context.Context) (bool, error) { return !seen.has(names.TaintSuspect), nil })
+	e.told("default", node, "NodeTrusted", "ready for")
+	if len(e.history.ofJob("sft")) != 2 {
+		t.Errorf("the job had more than two pods:\n%s", e.history)
+	}
+}
+
+// TestATransientFaultHealsItself: a node that is away for less long than the bound loses no pod.
+func TestATransientFaultHealsItself(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	pod := e.start(job{name: "sft", gpus: 8})[0]
+	seen := e.watchNode(pod.Spec.NodeName)
+	e.kill(pod.Spec.NodeName, true)
+	e.eventually("the node to be suspect", func(context.Context) (bool, error) { return seen.has(names.TaintSuspect), nil })
+	time.Sleep(15 * time.Second)
+	e.revive(pod.Spec.NodeName)
+	e.eventually("the node to be trusted", func(context.Context) (bool, error) { return !seen.has(names.TaintSuspect), nil })
+	e.stays("the pod runs", 30*time.Second, func() bool { return e.history.of(pod.UID).ended.IsZero() })
+	if len(seen.came(corev1.TaintNodeOutOfService)) > 0 {
+		t.Error("the node was called out of service")
+	}
+}
+
+// TestAFlappingNodeMakesNoStorm: it is closed once, and gets new pods long after it has calmed down.
+func TestAFlappingNodeMakesNoStorm(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	pod := e.start(job{name: "sft", gpus: 8})[0]
+	seen := e.watchNode(pod.Spec.NodeName)
+	for range 4 {
+		e.kill(pod.Spec.NodeName, true)
+		time.Sleep(1500 * time.Millisecond)
+		e.revive(pod.Spec.NodeName)
+		time.Sleep(1500 * time.Millisecond)
+	}
+	calm := time.Now()
+	e.eventually("the node to be trusted", func(context.Context) (bool, error) { return !seen.has(names.TaintSuspect), nil })
+	if left := time.Since(calm); left < 20*time.Second {
+		t.Errorf("the node was trusted %s after it had failed four times, want a minute", left)
+	}
+	if came := seen.came(names.TaintSuspect); len(came) != 1 {
+		t.Errorf("it was closed %d times", len(came))
+	}
+	if !e.history.of(pod.UID).ended.IsZero() {
+		t.Error("its pod was ended")
+	}
+}
+
+// TestTooManyDeadNodesAreNobodysWord: two of five nodes are more than the budget, so that both wait; when one of them is
+// back, the other one is dead.
+func TestTooManyDeadNodesAreNobodysWord(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	first, second := e.start(job{name: "a", gpus: 8})[0], e.start(job{name: "b", gpus: 8})[0]
+	killed := e.kill(first.Spec.NodeName, true)
+	e.kill(second.Spec.NodeName, true)
+	e.told("default", first.Spec.NodeName, "NodeNotDeclaredDead", "2 of the 5 nodes of the pool seem dead at once")
+	e.stays("both jobs wait", 25*time.Second, func() bool { return len(e.history.ofJob("a"))+len(e.history.ofJob("b")) == 2 })
+	e.revive(second.Spec.NodeName)
+	e.again("a", first, killed)
+	e.once("a", killed)
+	if !e.history.of(second.UID).ended.IsZero() {
+		t.Error("the job of the node that came back was ended")
+	}
+}
+
+// TestAPodThatIsNotToBeMovedStays until a person decides.
+func TestAPodThatIsNotToBeMovedStays(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	pod := e.start(job{name: "sft", gpus: 8, pod: map[string]string{names.AnnotationNoMigration: names.True}})[0]
+	killed := e.kill(pod.Spec.NodeName, true)
+	e.told("default", pod.Spec.NodeName, "NodeNotDeclaredDead", "is not to be moved without a person")
+	e.kubectl("taint", "node", pod.Spec.NodeName, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
+	e.again("sft", pod, killed)
+	e.stays("the taint of a person stays", 2*time.Second, func() bool {
+		node, err := client.CoreV1().Nodes().Get(t.Context(), pod.Spec.NodeName, metav1.GetOptions{})
+		return err == nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Value == "nodeshutdown" })
+	})
+}
+
+// TestTheWordOfACloudIsEnough: a machine that its cloud calls off needs no silence.
+func TestTheWordOfACloudIsEnough(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	pod := e.start(job{name: "sft", gpus: 8})[0]
+	killed := e.kill(pod.Spec.NodeName, true)
+	e.kubectl("taint", "node", pod.Spec.NodeName, "node.cloudprovider.kubernetes.io/shutdown=:NoSchedule")
+	if _, took := e.again("sft", pod, killed); took > 30*time.Second {
+		t.Errorf("it took %s, want no longer than Kubernetes' collector of pods takes", took)
+	}
+}
+
+// TestABrokenRecordIsLeftAlone: what nobody can read is not written over.
+func TestABrokenRecordIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	node := e.nodes[0]
+	e.kubectl("annotate", "node", node, names.AnnotationHealth+"=many")
+	seen := e.watchNode(node)
+	e.kill(node, true)
+	e.told("default", node, "UnreadableHealth", names.AnnotationHealth)
+	e.stays("it is left alone", 2*time.Second, func() bool { return !seen.has(names.TaintSuspect) })
+	e.kubectl("annotate", "node", node, names.AnnotationHealth+"-")
+	e.eventually("it to be suspect", func(context.Context) (bool, error) { return seen.has(names.TaintSuspect), nil })
+}
+
+// TestANewLeaderKnowsHowLongANodeIsSilent kills the controller while a node is: one that stood by has counted, too.
+func TestANewLeaderKnowsHowLongANodeIsSilent(t *testing.T) { // not beside the others, who need a controller
+	e := newEnv(t)
+	standby, err := cluster.StartController(t.Context(), sandbox.ControllerOptions{
+		Name: "standby", Args: []string{"--out-of-service-after=40s", "--suspect-back-off=8s"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := e.start(job{name: "sft", gpus: 8})[0]
+	killed := e.kill(pod.Spec.NodeName, true)
+	time.Sleep(20 * time.Second)
+	if err := controller.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	controller = standby
+	_, took := e.again("sft", pod, killed)
+	t.Logf("runs again %.1f s after the power cut", took.Seconds())
+	if took > 75*time.Second {
+		t.Errorf("it took %s, want no longer than with one leader", took)
+	}
+	e.once("sft", killed)
+}
