@@ -63,6 +63,7 @@ func report(args []string, stdout, stderr io.Writer) (code int, err error) {
 	lock := flags.String("lock", "", "folder in which to lock the cards; all containers of the node share it")
 	stay := flags.Duration("for", 0, "how long to stay; 0 is until SIGTERM")
 	exit := flags.Int("exit", 0, "exit code after --for")
+	linger := flags.Duration("linger", 0, "how long to stay after SIGTERM")
 	if err := flags.Parse(args); err != nil {
 		return 2, nil //nolint:nilerror // the flag set has told it
 	}
@@ -86,6 +87,7 @@ func report(args []string, stdout, stderr io.Writer) (code int, err error) {
 	}
 	select {
 	case <-stop:
+		time.Sleep(*linger)
 		return 0, nil
 	case <-timeout:
 		return *exit, nil

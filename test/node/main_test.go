@@ -1,0 +1,95 @@
+// Package node shows on a real kubelet and containerd that containers get the cards that the scheduler chose for them, and
+// no others: read from inside each container, by the program gpu-probe. Cards do not exist; all else does. The tests need a
+// machine that can run a real node, and are skipped with the reason where it cannot.
+package node
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
+	"g8s.host/gpu-scheduler/test/sandboxtest"
+)
+
+var (
+	containers = flag.Int("containers", 60, "how many containers the waves start")
+	outages    = flag.Int("outages", 1, "how often agent, kubelet and containerd are each killed, and as often stopped, during a wave")
+	rounds     = flag.Int("rounds", 3, "how many rounds of eight pods the guessing plugin is asked for")
+	seed       = flag.Uint64("seed", 1, "seed of the waves")
+)
+
+// pool is the pool of the real node.
+const pool = "real-pool"
+
+// The cluster that all tests share, and its node.
+var (
+	cluster *sandbox.Sandbox
+	bed     *realnode.Node
+	client  kubernetes.Interface
+	inside  *reports
+	cannot  error // why there is none
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if cannot = fit(); cannot != nil {
+		fmt.Fprintf(os.Stderr, "\n*** NOTHING IS TESTED ON A REAL NODE: %v\n\n", cannot)
+		os.Exit(m.Run())
+	}
+	options := sandbox.Options{ControllerManager: true, Kwok: true, RealKubelets: true}
+	os.Exit(sandboxtest.Main(m, options, start))
+}
+
+// fit says why no real node can be started here.
+func fit() error {
+	if err := realnode.Check(os.TempDir()); err != nil {
+		return err
+	}
+	tools, err := sandbox.FindTools()
+	if err != nil {
+		return err
+	}
+	return realnode.CheckTools(tools)
+}
+
+func start(ctx context.Context, s *sandbox.Sandbox) (err error) {
+	cluster = s
+	if client, err = kubernetes.NewForConfig(s.RESTConfig()); err != nil {
+		return err
+	}
+	if err := s.InstallScheduler(ctx); err != nil {
+		return err
+	}
+	if _, err := s.StartScheduler(ctx, sandbox.SchedulerOptions{}); err != nil {
+		return err
+	}
+	began := time.Now()
+	bed, err = realnode.Start(ctx, s, realnode.Options{
+		Labels: map[string]string{g8s.LabelPool: pool}, Cards: realnode.DefaultCards(),
+	})
+	if err != nil {
+		return err
+	}
+	if took := time.Since(began); took > time.Minute {
+		return fmt.Errorf("the real node took %s to start, want a minute at the most", took)
+	}
+	inside, err = readReports(bed)
+	return errors.Join(err, settle(ctx))
+}
+
+// needNode skips a test where no real node runs.
+func needNode(t *testing.T) {
+	t.Helper()
+	if cannot != nil {
+		t.Skip(cannot)
+	}
+}
