@@ -80,7 +80,7 @@ func (w *wave) fault(format string, args ...any) {
 
 // one runs a pod from its creation to its end.
 func (w *wave) one(ctx context.Context, name string, s shape) error {
-	if _, err := client.CoreV1().Pods(namespace).Create(ctx, s.pod(name), metav1.CreateOptions{}); err != nil {
+	if err := create(ctx, s.pod(name)); err != nil {
 		return err
 	}
 	err := w.look(ctx, name, s)
@@ -143,6 +143,20 @@ func (w *wave) await(ctx context.Context, pod, container string, starts int) (go
 			return nil, fmt.Errorf("%w: %s", errRefused, now.Status.Message)
 		}
 	}
+}
+
+func create(ctx context.Context, pod *corev1.Pod) error {
+	_, err := client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+	return err
+}
+
+// isRunning says whether a pod's containers all run.
+func isRunning(ctx context.Context, name string) bool {
+	pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil || pod.Status.Phase != corev1.PodRunning {
+		return false
+	}
+	return !slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running == nil })
 }
 
 // bound waits until the scheduler has placed a pod.

@@ -1,0 +1,130 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
+)
+
+// stopped is how long a part is stopped: longer than most of its clients wait for an answer.
+const stopped = 4 * time.Second
+
+// pause is the time between outages, in which the node comes to work again.
+const pause = 3 * time.Second
+
+// outagePart is a part of the node that fails, and how it is started again.
+type outagePart struct {
+	name  string
+	start func(*realnode.Node, context.Context) error
+}
+
+var outageParts = []outagePart{
+	{realnode.AgentName, (*realnode.Node).StartAgent},
+	{realnode.KubeletName, (*realnode.Node).StartKubelet},
+	{realnode.ContainerdName, (*realnode.Node).StartContainerd},
+}
+
+// kill ends a part as a crash does, and starts it again.
+func (p outagePart) kill(ctx context.Context) error {
+	if err := cluster.Process(p.name).Kill(); err != nil {
+		return err
+	}
+	return p.start(bed, ctx)
+}
+
+// stop freezes a part for a while: it holds its sockets and answers nobody.
+func (p outagePart) stop(ctx context.Context) error {
+	process := cluster.Process(p.name)
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(stopped):
+	}
+	return process.Signal(syscall.SIGCONT)
+}
+
+// TestContainersGetTheirCardsWhilePartsFail kills and stops the agent, kubelet and containerd in turn while a wave runs.
+// It is over when each has failed as often as was asked for; containers go on being started all the time.
+func TestContainersGetTheirCardsWhilePartsFail(t *testing.T) {
+	needNode(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := &wave{prefix: "outage", want: 1 << 30, outages: true, extra: stopped + pause}
+	began := time.Now()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		w.run(ctx)
+	}()
+	failures := 0
+	for range *outages {
+		for _, part := range outageParts {
+			for how, do := range map[string]func(context.Context) error{"killing": part.kill, "stopping": part.stop} {
+				if err := do(ctx); err != nil {
+					t.Fatalf("%s %s: %v", how, part.name, err)
+				}
+				failures++
+				sleep(ctx, pause)
+			}
+		}
+	}
+	w.finish()
+	<-over
+	w.report(t, time.Since(began))
+	t.Logf("%d outages: agent, kubelet and containerd each killed and stopped %d times", failures, *outages)
+	if w.started == 0 {
+		t.Error("no container was started meanwhile")
+	}
+}
+
+// finish lets the wave end with the pods that it has.
+func (w *wave) finish() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.want = 0
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// TestRunningContainersOutliveEveryPart looks whether a container runs on, the same one, whatever fails beside it.
+func TestRunningContainersOutliveEveryPart(t *testing.T) {
+	needNode(t)
+	ctx := t.Context()
+	s := shape{parts: []part{{cards: 2}}}
+	w := &wave{prefix: "outlives"}
+	if err := create(ctx, s.pod("outlives")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := remove(context.WithoutCancel(ctx), "outlives", false); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := w.look(ctx, "outlives", s); err != nil {
+		t.Fatal(err)
+	}
+	w.report(t, 0)
+	for _, part := range outageParts {
+		if err := part.kill(ctx); err != nil {
+			t.Fatalf("killing %s: %v", part.name, err)
+		}
+		sleep(ctx, pause)
+	}
+	if got, err := inside.of(reportName("outlives", partName(0))); err != nil || len(got) != 1 {
+		t.Errorf("the container was started %d times, want once; error %v", len(got), err)
+	}
+	if text := fmt.Sprint(why("outlives")); !isRunning(ctx, "outlives") {
+		t.Error(text)
+	}
+}
