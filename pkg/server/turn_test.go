@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -104,5 +105,50 @@ func TestWhatIsStoredIsReadInTurn(t *testing.T) {
 	}
 	if docs, err := s.storedDocuments(ctx, long); err == nil {
 		t.Errorf("a long text of a job that is changed is read at once: %v", docs)
+	}
+}
+
+// TestLargeBodiesAreTakenApartOneAfterTheOther: sixteen requests at once, each of a megabyte of JSON, kept every core
+// busy, and a neighbour waited eight times as long as on an idle server.
+func TestLargeBodiesAreTakenApartOneAfterTheOther(t *testing.T) {
+	kinds := map[string]struct {
+		kind string
+		size int
+		most int32
+		// wait is how long each is taken apart, if no four are at the same time.
+		wait time.Duration
+	}{
+		"large JSON": {"application/json", 1 << 20, 1, 50 * time.Millisecond},
+		"large YAML": {yamlType, 32 << 10, 1, 50 * time.Millisecond},
+		"small JSON": {"application/json", 32 << 10, 4, 5 * time.Second},
+	}
+	for name, tc := range kinds {
+		t.Run(name, func(t *testing.T) {
+			s := &Server{options: Options{}.withDefaults(), metrics: newMetrics(), budgets: newBudgets()}
+			var now, most atomic.Int32
+			handler := s.withKeys(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				now.Add(1)
+				for until := time.Now().Add(tc.wait); time.Now().Before(until) && most.Load() < 4; time.Sleep(time.Millisecond) {
+					most.Store(max(most.Load(), now.Load()))
+				}
+				now.Add(-1)
+				decoded(r.Context())
+				w.WriteHeader(http.StatusOK)
+			}))
+			ctx, cancel := context.WithTimeout(asCaller(t.Context(), "ml"), 10*time.Second)
+			defer cancel()
+			var group sync.WaitGroup
+			for range 4 {
+				group.Go(func() {
+					r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/v1/validate", strings.NewReader(`"`+strings.Repeat("x", tc.size)+`"`))
+					r.Header.Set("Content-Type", tc.kind)
+					handler.ServeHTTP(httptest.NewRecorder(), r)
+				})
+			}
+			group.Wait()
+			if got := most.Load(); got != tc.most {
+				t.Errorf("%d were taken apart at once, want %d", got, tc.most)
+			}
+		})
 	}
 }
