@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -120,7 +121,7 @@ func (e *engine) refuse(ctx context.Context, fw framework.Framework, state fwk.C
 	out.evicted = e.api.takeEvicted()
 	for _, h := range e.held {
 		// Preemption tells such pods itself, but not us. At worst a gang gives up places that it gets again.
-		if h.pod.Spec.NodeName == out.nominated && priority(h.pod) < priority(unfit.Pod) {
+		if h.pod.Spec.NodeName == out.nominated && schedulinghelper.PodPriority(h.pod) < schedulinghelper.PodPriority(unfit.Pod) {
 			h.Reject(pluginnames.DefaultPreemption, "it makes room for a pod of higher priority")
 		}
 	}

@@ -83,8 +83,8 @@ func (e *engine) registry() frameworkruntime.Registry {
 	return all
 }
 
-// settle binds the members of gangs that have been let go, and takes the places of those that give up. What one of them
-// gives up may have others give up too.
+// settle goes on with the members of gangs that wait no longer, until none is left. What one of them gives up may have
+// others give up too.
 func (e *engine) settle(ctx context.Context, out *outcome) error {
 	for {
 		at := slices.IndexFunc(e.held, func(h *held) bool { return h.verdict != undecided })
@@ -93,21 +93,26 @@ func (e *engine) settle(ctx context.Context, out *outcome) error {
 		}
 		h := e.held[at]
 		e.held = slices.Delete(e.held, at, at+1)
-		h.fw.RejectWaitingPod(h.pod.UID) // ends its wait, of which WaitOnPermit removes the trace
-		_ = h.fw.WaitOnPermit(ctx, h.pod)
-		if h.verdict == rejected {
-			out.released = append(out.released, h.pod.UID)
-			if err := e.giveUp(ctx, h); err != nil {
-				return err
-			}
-			continue
-		}
-		bound, err := e.bind(ctx, h)
-		if err != nil {
+		if err := e.conclude(ctx, h, out); err != nil {
 			return err
 		}
-		out.bound = append(out.bound, bound)
 	}
+}
+
+// conclude binds a member that has been let go, or takes its place away.
+func (e *engine) conclude(ctx context.Context, h *held, out *outcome) error {
+	h.fw.RejectWaitingPod(h.pod.UID) // ends its wait, of which WaitOnPermit removes the trace
+	_ = h.fw.WaitOnPermit(ctx, h.pod)
+	if h.verdict == rejected {
+		out.released = append(out.released, h.pod.UID)
+		return e.giveUp(ctx, h)
+	}
+	bound, err := e.bind(ctx, h)
+	if err != nil {
+		return err
+	}
+	out.bound = append(out.bound, bound)
+	return nil
 }
 
 // release has all members of gangs give up their places that still wait for others.

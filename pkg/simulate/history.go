@@ -26,12 +26,12 @@ func FromRecording(rec *recording.Recording, schedulers []string) (Cluster, []Ar
 			cluster.Ends[pod.UID] = stay.left.Sub(rec.Start)
 		}
 	}
-	h := comers{start: rec.Start, schedulers: schedulers, stays: stays, known: map[types.UID]bool{}, groups: map[types.NamespacedName]*gangsv1.PodGroup{}}
+	h := recordedArrivals{start: rec.Start, schedulers: schedulers, stays: stays, known: map[types.UID]bool{}, groups: map[types.NamespacedName]*gangsv1.PodGroup{}}
 	for _, group := range cluster.Groups {
 		h.groups[types.NamespacedName{Namespace: group.Namespace, Name: group.Name}] = group
 	}
 	for _, pod := range waiting {
-		h.come(pod, rec.Start)
+		h.add(pod, rec.Start)
 	}
 	for i := range rec.Events {
 		event := &rec.Events[i]
@@ -40,11 +40,11 @@ func FromRecording(rec *recording.Recording, schedulers []string) (Cluster, []Ar
 		case event.Node != nil:
 			cluster.Nodes = withNode(cluster.Nodes, event.Node)
 		case event.Pod != nil && event.Pod.Spec.NodeName == "":
-			h.come(event.Pod, event.At)
+			h.add(event.Pod, event.At)
 		}
 	}
-	slices.SortStableFunc(h.arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
-	return cluster, h.arrivals
+	slices.SortStableFunc(h.all, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
+	return cluster, h.all
 }
 
 // withNode adds a node to a list that may be shared, unless one of its name is there.
@@ -55,24 +55,24 @@ func withNode(nodes []*corev1.Node, node *corev1.Node) []*corev1.Node {
 	return append(slices.Clip(nodes), node)
 }
 
-// comers are the pods that come in a recording.
-type comers struct {
+// recordedArrivals are the pods that come in a recording.
+type recordedArrivals struct {
 	start      time.Time
 	schedulers []string
 	groups     map[types.NamespacedName]*gangsv1.PodGroup
 	stays      map[types.UID]stay
 	known      map[types.UID]bool
-	arrivals   []Arrival
+	all        []Arrival
 }
 
-// come adds a pod that one of the schedulers is to place, once.
-func (c *comers) come(pod *corev1.Pod, at time.Time) {
+// add adds a pod that one of the schedulers is to place, once.
+func (c *recordedArrivals) add(pod *corev1.Pod, at time.Time) {
 	if c.known[pod.UID] || !slices.Contains(c.schedulers, pod.Spec.SchedulerName) {
 		return
 	}
 	c.known[pod.UID] = true
-	arrival := Arrival{Pod: waitingAgain(pod), Group: c.groups[groupOf(pod)], At: at.Sub(c.start)}
-	c.arrivals = append(c.arrivals, arrival.staying(c.stays[pod.UID], c.start))
+	arrival := Arrival{Pod: waitingAgain(pod), Group: c.groups[gangOf(pod)], At: at.Sub(c.start)}
+	c.all = append(c.all, arrival.staying(c.stays[pod.UID], c.start))
 }
 
 // stay is when a pod got its node, and when it ended or was deleted. Zero is never.

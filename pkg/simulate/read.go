@@ -89,7 +89,7 @@ func arrivalsOf(objects []runtime.Object, cluster Cluster) ([]Arrival, error) {
 			if err := admit(pod, cluster.Classes); err != nil {
 				return nil, err
 			}
-			arrivals = append(arrivals, Arrival{Pod: pod, Group: groups[groupOf(pod)]})
+			arrivals = append(arrivals, Arrival{Pod: pod, Group: groups[gangOf(pod)]})
 		}
 	}
 	return arrivals, nil

@@ -11,8 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
@@ -26,7 +26,7 @@ type replay struct {
 	// entries are all pods that have come, and those of the cluster.
 	entries map[types.UID]*entry
 	byName  map[types.NamespacedName]*entry
-	ending  endings
+	events  eventQueue
 	now     time.Duration
 	mover   mover
 }
@@ -57,7 +57,7 @@ func newReplay(engine *engine, cluster Cluster, arrivals []Arrival, name string,
 		there := &entry{Arrival: &Arrival{Pod: waitingAgain(pod)}, order: i - len(cluster.Pods), bound: pod, since: longAgo}
 		r.know(there)
 		if at, ends := cluster.Ends[pod.UID]; ends {
-			r.ending.push(ending{at: at, pod: there})
+			r.events.push(event{at: at, pod: there})
 		}
 	}
 	return r
@@ -83,11 +83,6 @@ func (r *replay) know(e *entry) {
 	r.entries[e.Pod.UID], r.byName[nameOf(e.Pod)] = e, e
 }
 
-// groupOf is the name of a pod's gang.
-func groupOf(pod *corev1.Pod) types.NamespacedName {
-	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[names.LabelPodGroup]}
-}
-
 func nameOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
@@ -106,13 +101,13 @@ func (r *replay) arrive(ctx context.Context, arrival *Arrival) error {
 	}
 	r.know(pod)
 	if arrival.Until > 0 {
-		r.ending.push(ending{at: arrival.Until, pod: pod, start: leaves})
+		r.events.push(event{at: arrival.Until, pod: pod, start: leaves})
 	}
 	if err := r.try(ctx, pod); err != nil {
 		return err
 	}
 	if pod.held { // it may be the last of its gang to come
-		if err := r.retry(ctx, func(other *entry) bool { return groupOf(other.Pod) == groupOf(pod.Pod) }); err != nil {
+		if err := r.retry(ctx, func(other *entry) bool { return gangOf(other.Pod) == gangOf(pod.Pod) }); err != nil {
 			return err
 		}
 	}
@@ -150,10 +145,8 @@ func alikeness(arrival *Arrival) (string, error) {
 
 // compareWaiting orders by priority, then by arrival.
 func compareWaiting(a, b *entry) int {
-	return cmp.Or(cmp.Compare(priority(b.Pod), priority(a.Pod)), cmp.Compare(a.order, b.order))
+	return cmp.Or(cmp.Compare(schedulinghelper.PodPriority(b.Pod), schedulinghelper.PodPriority(a.Pod)), cmp.Compare(a.order, b.order))
 }
-
-func priority(pod *corev1.Pod) int32 { return ptr.Deref(pod.Spec.Priority, 0) }
 
 // try gives a pod that waits a scheduling attempt, and a second one where others were evicted for it.
 func (r *replay) try(ctx context.Context, pod *entry) error {
@@ -194,7 +187,7 @@ func (r *replay) apply(out outcome) error {
 		pod.since = r.now
 		r.measure.placed(pod, bound, r.now)
 		if pod.Lifetime > 0 {
-			r.ending.push(ending{at: r.now + pod.Lifetime, pod: pod, start: pod.starts})
+			r.events.push(event{at: r.now + pod.Lifetime, pod: pod, start: pod.starts})
 		}
 	}
 	for _, uid := range out.released {
@@ -230,7 +223,7 @@ func (r *replay) end(ctx context.Context, pod *entry) error {
 }
 
 // over ends a pod, if what was to end is still there.
-func (r *replay) over(ctx context.Context, ended ending) error {
+func (r *replay) over(ctx context.Context, ended event) error {
 	pod := ended.pod
 	switch {
 	case pod.bound != nil && (ended.start == pod.starts || ended.start == leaves):
@@ -245,10 +238,10 @@ func (r *replay) over(ctx context.Context, ended ending) error {
 
 // advance lets pods end until a time, and those that wait have their turn after each moment at which some did.
 func (r *replay) advance(ctx context.Context, until time.Duration) error {
-	for len(r.ending) > 0 && r.ending[0].at <= until {
-		r.now = r.ending[0].at
-		for len(r.ending) > 0 && r.ending[0].at == r.now {
-			if err := r.over(ctx, r.ending.pop()); err != nil {
+	for len(r.events) > 0 && r.events[0].at <= until {
+		r.now = r.events[0].at
+		for len(r.events) > 0 && r.events[0].at == r.now {
+			if err := r.over(ctx, r.events.pop()); err != nil {
 				return err
 			}
 		}
@@ -286,8 +279,8 @@ func (r *replay) retry(ctx context.Context, meant func(*entry) bool) error {
 
 // drain lets time pass until nothing ends any more.
 func (r *replay) drain(ctx context.Context) error {
-	for len(r.ending) > 0 && len(r.waiting) > 0 {
-		if err := r.advance(ctx, r.ending[0].at); err != nil {
+	for len(r.events) > 0 && len(r.waiting) > 0 {
+		if err := r.advance(ctx, r.events[0].at); err != nil {
 			return err
 		}
 	}

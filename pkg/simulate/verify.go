@@ -87,7 +87,7 @@ type verifier struct {
 	engine *engine
 	result Comparison
 	// decisions are those still to be made, and number is that of the last one.
-	decisions []made
+	decisions []recorded
 	number    int64
 	waiting   map[types.UID]*corev1.Pod
 	running   map[types.UID]*corev1.Pod
@@ -193,19 +193,19 @@ func refusalOf(pod *corev1.Pod) string {
 }
 
 // decide makes the decision about a pod again, and takes the one of the recording.
-func (v *verifier) decide(ctx context.Context, recorded *corev1.Pod) error {
-	pod, ok := v.waiting[recorded.UID]
+func (v *verifier) decide(ctx context.Context, placed *corev1.Pod) error {
+	pod, ok := v.waiting[placed.UID]
 	if !ok {
 		return nil // it came with a node, and is placed when it comes
 	}
 	if _, ours := v.engine.profileOf(pod); !ours {
-		return v.place(recorded)
+		return v.place(placed)
 	}
 	got, reasons, err := v.engine.choose(ctx, pod)
 	if err != nil {
 		return fmt.Errorf("deciding about pod %s: %w", klog.KObj(pod), err)
 	}
-	want := decisionOf(recorded)
+	want := decisionOf(placed)
 	v.result.Placements++
 	if got.Node == want.Node {
 		v.result.SameNode++
@@ -215,7 +215,7 @@ func (v *verifier) decide(ctx context.Context, recorded *corev1.Pod) error {
 	} else {
 		v.result.Differences = append(v.result.Differences, Difference{Pod: want.Pod, Recorded: want, Simulated: got, Reasons: reasons})
 	}
-	return v.place(recorded)
+	return v.place(placed)
 }
 
 func decisionOf(pod *corev1.Pod) Decision {
