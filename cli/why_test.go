@@ -10,6 +10,7 @@ import (
 	explainclient "g8s.host/gpu-scheduler/pkg/explain/client"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -17,11 +18,11 @@ func TestWhyIsWrittenForPeople(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	tests := map[string]diagnosis.Report{
 		"why-pending": {
-			Job: "sft", Namespace: "team", Status: inventory.StatusPending, Cause: diagnosis.Busy,
+			Job: "sft", Namespace: "team", Status: inventory.StatusPending, Cause: reason.Busy,
 			Findings: []diagnosis.Finding{
-				{Cause: diagnosis.Busy, Text: "6 of 24 GPUs are free on 3 nodes; a pod asks for 8", Nodes: 3, Examples: []string{"n1", "n2", "n3"},
+				{Cause: reason.Busy, Text: "6 of 24 GPUs are free on 3 nodes; a pod asks for 8", Nodes: 3, Examples: []string{"n1", "n2", "n3"},
 					Advice: []string{"wait: node n1 is 2 GPUs short; job llama of namespace team holds 2 there", "or ask for at most 6 GPUs per pod, which node n1 has now"}},
-				{Cause: diagnosis.Cordoned, Text: "9 nodes cordoned: the administrators keep new pods away", Nodes: 9, Examples: []string{"n4", "n5", "n6", "n7", "n8"},
+				{Cause: reason.Cordoned, Text: "9 nodes cordoned: the administrators keep new pods away", Nodes: 9, Examples: []string{"n4", "n5", "n6", "n7", "n8"},
 					Advice: []string{"ask them when the nodes come back, or use another pool"}},
 			},
 			NearMisses: []diagnosis.NearMiss{{
@@ -36,13 +37,13 @@ func TestWhyIsWrittenForPeople(t *testing.T) {
 			Unread:  []snapshot.Part{snapshot.PartLease},
 		},
 		"why-busy-scheduler": {
-			Job: "sft", Namespace: "team", Status: inventory.StatusPending, Cause: diagnosis.Busy,
+			Job: "sft", Namespace: "team", Status: inventory.StatusPending, Cause: reason.Busy,
 			Records: []explain.Record{{Name: "sft-x", Attempts: 2, Last: explain.Attempt{
 				Time: now.Add(-3 * time.Second), Result: explain.Unschedulable, Nodes: 64,
 			}}},
 		},
 		"why-running": {
-			Job: "sft", Namespace: "team", Status: inventory.StatusRunning, Cause: diagnosis.Running,
+			Job: "sft", Namespace: "team", Status: inventory.StatusRunning, Cause: reason.Running,
 			Placements: []diagnosis.Placement{{
 				Pod: "sft-x", Node: "n1", Pool: "training", Type: "A100-80G", Connection: "NVLink, 100 % of the node's best",
 				Devices: []gpu.Device{{UUID: "a", Index: 0}, {UUID: "b", Index: 3, MemoryMiB: 2048}},

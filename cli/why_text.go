@@ -12,6 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // explainReport writes a diagnosis for a person: the cause first, then what to do, then all the rest.
@@ -99,7 +100,7 @@ func examples(finding diagnosis.Finding) string {
 // changesFile says whether some advice is to change the job's YAML.
 func changesFile(findings []diagnosis.Finding) bool {
 	return slices.ContainsFunc(findings, func(finding diagnosis.Finding) bool {
-		return slices.ContainsFunc(finding.Steps, func(step diagnosis.Step) bool { return step.Action == diagnosis.SetField })
+		return slices.ContainsFunc(finding.Steps, func(step diagnosis.Step) bool { return step.Action == reason.SetField })
 	})
 }
 

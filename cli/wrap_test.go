@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 func TestLinesAreWrappedBetweenWords(t *testing.T) {
@@ -35,7 +36,7 @@ func TestWhyFitsATerminal(t *testing.T) {
 	streams.Width = 60
 	long := strings.Repeat("word ", 30)
 	report := diagnosis.Report{Job: "big", Status: "Pending", Verdict: long, Findings: []diagnosis.Finding{
-		{Cause: diagnosis.Busy, Text: long, Advice: []string{long}}, {Cause: diagnosis.Cordoned, Text: long, Advice: []string{long}},
+		{Cause: reason.Busy, Text: long, Advice: []string{long}}, {Cause: reason.Cordoned, Text: long, Advice: []string{long}},
 	}}
 	if err := explainReport(newDescription(streams), report, time.Time{}); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // aside is that a pod of the job was told to leave its node.
@@ -47,11 +48,11 @@ func pushedAside(f *Facts) (aside, bool) {
 	switch last.reason {
 	case corev1.PodReasonPreemptionByScheduler:
 		who, holds := f.whoIs(last.by)
-		out.Cause, out.holds = Preempted, holds
+		out.Cause, out.holds = reason.Preempted, holds
 		out.Text = fmt.Sprintf("preempted by %s %s: pod %s had to leave%s for a job of higher priority", who, f.since(last.at), last.pod, where)
 		out.Steps = []Step{waiting("wait until that job ends: the job starts again by itself")}
 	default:
-		out.Cause = Evicted
+		out.Cause = reason.Evicted
 		out.Text = fmt.Sprintf("pod %s was told to leave%s %s: %s", last.pod, where, f.since(last.at), whyLeft(last))
 		out.Steps = []Step{waiting("wait: Kubernetes makes another pod, which starts where there is room")}
 	}
@@ -143,7 +144,7 @@ func leaving(f *Facts) (Finding, bool) {
 		return Finding{}, false
 	}
 	return Finding{
-		Cause: Replacing, Text: fmt.Sprintf("pod %s was deleted and is ending, %s; Kubernetes makes another one when it is gone",
+		Cause: reason.Replacing, Text: fmt.Sprintf("pod %s was deleted and is ending, %s; Kubernetes makes another one when it is gone",
 			going[0].Name, f.since(going[0].DeletionTimestamp.Add(-grace(going[0])))),
 		Steps: []Step{waiting("wait until it has ended")},
 	}, true

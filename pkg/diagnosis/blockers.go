@@ -9,14 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // precedence orders causes that stand against equally many nodes: first what time heals, then what an administrator
 // can undo, then what only another request can.
-var precedence = []Cause{
-	Fragmented, Busy, CPUShort, MemoryShort, ResourceShort, PodLimit,
-	Cordoned, NotReady, Tainted, BadInventory, UnhealthyGPUs, NodeSelector, GPUMemory, NotShared, TooManyGPUs, NoGPUs,
+var precedence = []reason.Cause{
+	reason.Fragmented, reason.Busy, reason.CPUShort, reason.MemoryShort, reason.ResourceShort, reason.PodLimit,
+	reason.Cordoned, reason.NotReady, reason.Tainted, reason.BadInventory, reason.UnhealthyGPUs, reason.NodeSelector, reason.GPUMemory, reason.NotShared, reason.TooManyGPUs, reason.NoGPUs,
 }
 
 // group is one blocker and the nodes that it stands against.
@@ -54,7 +54,7 @@ func (s *search) blockers(verdict string) []Finding {
 // beyondNodes is what the scheduler says and the nodes do not show. When a node would take the pod by all that they
 // show, it is the cause; with nothing of that kind left, the scheduler has not tried since there is room.
 func (s *search) beyondNodes(verdict string, fewest int) []Finding {
-	out := findings(verdict, nodeRules)
+	out := findings(verdict, s.facts.Job.Namespace, reason.OfNodes)
 	if len(out) > 0 || fewest > 0 {
 		return out
 	}
@@ -63,17 +63,17 @@ func (s *search) beyondNodes(verdict string, fewest int) []Finding {
 	}
 	i := slices.IndexFunc(s.judged, func(j judged) bool { return len(j.blockers) == 0 })
 	return one(Finding{
-		Cause: RoomNow, Text: fmt.Sprintf("node %s has room by now, which it had not when the scheduler tried", s.judged[i].node.Name),
+		Cause: reason.RoomNow, Text: fmt.Sprintf("node %s has room by now, which it had not when the scheduler tried", s.judged[i].node.Name),
 		Steps: []Step{waiting("wait some seconds: the scheduler tries again by itself")},
 	})
 }
 
 // known reports whether a verdict holds nothing but what the cluster shows too.
 func known(verdict string) bool {
-	if verdict == "" || len(findings(verdict, slices.Concat(plainRules, claimRules, gangRules, podRules))) > 0 {
+	if verdict == "" || contains(verdict, reason.OfPlainNodes, reason.OfClaims, reason.OfGangs, reason.OfPods) {
 		return true
 	}
-	_, _, missing := inventory.MissingMembers(verdict)
+	_, _, missing := reason.MissingMembers(verdict)
 	return missing
 }
 
@@ -97,11 +97,11 @@ func ordered(groups map[blocker]*group) []*group {
 func (s *search) finding(g *group) Finding {
 	out := Finding{Cause: g.cause, Nodes: len(g.nodes), Examples: g.nodes[:min(len(g.nodes), mostListed)]}
 	switch g.cause {
-	case Busy:
+	case reason.Busy:
 		s.busy(&out)
-	case TooManyGPUs, NoGPUs, GPUMemory, UnhealthyGPUs, BadInventory, NotShared:
+	case reason.TooManyGPUs, reason.NoGPUs, reason.GPUMemory, reason.UnhealthyGPUs, reason.BadInventory, reason.NotShared:
 		s.unsuited(&out)
-	case CPUShort, MemoryShort, ResourceShort, PodLimit:
+	case reason.CPUShort, reason.MemoryShort, reason.ResourceShort, reason.PodLimit:
 		s.resources(&out, g.what)
 	default:
 		s.closed(&out, g.what)
@@ -113,21 +113,21 @@ func (s *search) finding(g *group) Finding {
 func (s *search) closed(out *Finding, what string) {
 	count, first := nodeWord(out.Nodes), out.Examples[0]
 	switch out.Cause {
-	case Cordoned:
+	case reason.Cordoned:
 		out.Text = count + " cordoned: the administrators keep new pods away"
-		out.Steps = append(out.Steps, Step{Action: Uncordon, Kind: "Node", Name: first, Command: "kubectl uncordon " + first,
+		out.Steps = append(out.Steps, Step{Action: reason.Uncordon, Kind: "Node", Name: first, Command: "kubectl uncordon " + first,
 			Text: "ask them when the nodes come back: kubectl uncordon " + first + " opens the first"})
-	case NotReady:
+	case reason.NotReady:
 		out.Text = count + " not ready: the node is down or cut off"
-		out.Steps = append(out.Steps, Step{Action: MendNode, Kind: "Node", Name: first, Command: "kubectl describe node " + first,
+		out.Steps = append(out.Steps, Step{Action: reason.MendNode, Kind: "Node", Name: first, Command: "kubectl describe node " + first,
 			Text: "tell the administrators: kubectl describe node " + first})
-	case Tainted:
+	case reason.Tainted:
 		out.Text = fmt.Sprintf("%s with the taint %s, which the job does not tolerate", count, what)
-		out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldTolerations, Value: what,
+		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldTolerations, Value: what,
 			Text: fmt.Sprintf("if the job may run there, tolerate %s in resources.tolerations", what)})
-	case NodeSelector:
+	case reason.NodeSelector:
 		out.Text = count + " without the labels that the job's node selector or node affinity asks for" + s.unmet()
-		out.Steps = []Step{{Action: Resubmit, Field: "spec.nodeSelector", Command: command("delete", &s.facts.Job),
+		out.Steps = []Step{{Action: reason.Resubmit, Field: "spec.nodeSelector", Command: command("delete", &s.facts.Job),
 			Text: "delete the job, correct the selector, and submit it again: kubectl get node --show-labels shows what there is"}}
 		return
 	}
@@ -152,15 +152,15 @@ func (s *search) unmet() string {
 // resources is about what Kubernetes counts beside GPUs.
 func (s *search) resources(out *Finding, name string) {
 	switch out.Cause {
-	case CPUShort:
-		s.resource(out, "CPU", fieldCPU, corev1.ResourceCPU)
-	case MemoryShort:
-		s.resource(out, "memory", fieldMemory, corev1.ResourceMemory)
-	case ResourceShort:
+	case reason.CPUShort:
+		s.resource(out, "CPU", reason.FieldCPU, corev1.ResourceCPU)
+	case reason.MemoryShort:
+		s.resource(out, "memory", reason.FieldMemory, corev1.ResourceMemory)
+	case reason.ResourceShort:
 		s.resource(out, name, "", corev1.ResourceName(name))
-	case PodLimit:
+	case reason.PodLimit:
 		out.Text = nodeWord(out.Nodes) + " with as many pods as a node takes"
-		out.Steps = append([]Step{s.waitForResource(PodLimit)}, s.elsewherePools(true)...)
+		out.Steps = append([]Step{s.waitForResource(reason.PodLimit)}, s.elsewherePools(true)...)
 	}
 }
 
@@ -195,16 +195,16 @@ func (s *search) resource(out *Finding, word, field string, name corev1.Resource
 		out.Text += fmt.Sprintf(", and no node has more than %s", &total)
 	}
 	if enough.Sign() > 0 && field != "" {
-		out.Steps = append(out.Steps, Step{Action: SetField, Field: field, Value: enough.String(), Text: fmt.Sprintf("ask for at most %s in %s", &enough, field)})
+		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: field, Value: enough.String(), Text: fmt.Sprintf("ask for at most %s in %s", &enough, field)})
 	}
 	out.Steps = append(out.Steps, s.elsewherePools(true)...)
 	if len(out.Steps) == 0 {
-		out.Steps = []Step{{Action: AddNodes, Text: fmt.Sprintf("ask the administrators for nodes with more %s, or ask for less", word)}}
+		out.Steps = []Step{{Action: reason.AddNodes, Text: fmt.Sprintf("ask the administrators for nodes with more %s, or ask for less", word)}}
 	}
 }
 
 // waitForResource names who holds a node on which nothing else is short.
-func (s *search) waitForResource(cause Cause) Step {
+func (s *search) waitForResource(cause reason.Cause) Step {
 	for i := range s.judged {
 		j := &s.judged[i]
 		if len(j.blockers) != 1 || !j.has(cause) {
@@ -212,7 +212,7 @@ func (s *search) waitForResource(cause Cause) Step {
 		}
 		holders := s.holdersOfAny(j.holders)
 		if len(holders) > 0 {
-			return Step{Action: Wait, Holders: holders, Text: fmt.Sprintf("wait until other pods end; node %s has those of %s", j.node.Name, namesOf(holders))}
+			return Step{Action: reason.Wait, Holders: holders, Text: fmt.Sprintf("wait until other pods end; node %s has those of %s", j.node.Name, namesOf(holders))}
 		}
 	}
 	return waiting("wait until other pods end")

@@ -14,13 +14,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // busy tells GPUs that are all in use from GPUs that are free, but not together.
 func (s *search) busy(out *Finding) {
 	var free, total, most, asked int64
 	for i := range s.judged {
-		if !s.judged[i].has(Busy) {
+		if !s.judged[i].has(reason.Busy) {
 			continue
 		}
 		cards := s.judged[i].cards
@@ -28,7 +29,7 @@ func (s *search) busy(out *Finding) {
 		most = max(most, cards.Usable)
 	}
 	if free >= asked && most < asked {
-		out.Cause = Fragmented
+		out.Cause = reason.Fragmented
 		out.Text = fmt.Sprintf("%d GPUs are free on %s, but at most %d on one; a pod asks for %d on one node",
 			free, nodeWord(out.Nodes), most, asked)
 	} else {
@@ -39,8 +40,8 @@ func (s *search) busy(out *Finding) {
 	}
 	out.Steps = append(out.Steps, wait(s.nearMisses()))
 	if count, node := s.fewer(); count > 0 {
-		out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldGPU, Value: strconv.FormatInt(count, 10),
-			Text: fmt.Sprintf("ask for at most %s per pod in %s, which node %s has now", gpuWord(count), fieldGPU, node)})
+		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldGPU, Value: strconv.FormatInt(count, 10),
+			Text: fmt.Sprintf("ask for at most %s per pod in %s, which node %s has now", gpuWord(count), reason.FieldGPU, node)})
 	}
 	step, why := s.byForce()
 	if step != nil {
@@ -50,7 +51,7 @@ func (s *search) busy(out *Finding) {
 		out.Steps[0].Text += "; " + why
 	}
 	out.Steps = append(out.Steps, s.elsewherePools(true)...)
-	if out.Cause == Fragmented {
+	if out.Cause == reason.Fragmented {
 		out.Steps = append(out.Steps, inspecting("or see which moves of other jobs would make room", "gpuctl advise defrag"))
 	}
 }
@@ -113,7 +114,7 @@ func wait(misses []NearMiss) Step {
 	if len(enough) > 0 {
 		text += "; " + holdersText(enough) + " there"
 	}
-	return Step{Action: Wait, Kind: "Node", Name: near.Node, Holders: enough, Text: text}
+	return Step{Action: reason.Wait, Kind: "Node", Name: near.Node, Holders: enough, Text: text}
 }
 
 // String says who holds how many GPUs.
@@ -149,31 +150,31 @@ func (s *search) unsuited(out *Finding) {
 	}
 	count, first := nodeWord(out.Nodes), out.Examples[0]
 	switch out.Cause {
-	case TooManyGPUs:
+	case reason.TooManyGPUs:
 		out.Text = fmt.Sprintf("%s with %d GPUs at most; a pod asks for %d on one node", count, best.Total, best.Asked)
 		out.Steps = append(s.askFor(best.Total), s.elsewherePools(false)...)
-	case NoGPUs:
+	case reason.NoGPUs:
 		out.Text = count + " without GPUs"
-		out.Steps = append(s.elsewherePools(false), Step{Action: MendNode, Kind: "Node", Name: first,
+		out.Steps = append(s.elsewherePools(false), Step{Action: reason.MendNode, Kind: "Node", Name: first,
 			Text: "if they should have some, the device plugin is down: tell the administrators"})
-	case NotShared:
+	case reason.NotShared:
 		s.notShared(out, count)
-	case GPUMemory:
+	case reason.GPUMemory:
 		out.Text = fmt.Sprintf("%s whose GPUs have too little memory: %s", count, best.Detail())
 		out.Steps = append(s.lessMemory(best), s.elsewherePools(false)...)
-	case BadInventory:
+	case reason.BadInventory:
 		out.Text = fmt.Sprintf("%s whose annotation %s cannot be read, so that its labels are believed: %s", count, names.AnnotationInventory, best.Detail())
-		out.Steps = append([]Step{{Action: CorrectNode, Kind: "Node", Name: first, Field: names.AnnotationInventory,
+		out.Steps = append([]Step{{Action: reason.CorrectNode, Kind: "Node", Name: first, Field: names.AnnotationInventory,
 			Text: fmt.Sprintf("tell the administrators: the annotation %s of node %s is malformed; its agent has to write it anew", names.AnnotationInventory, first)}},
 			s.elsewherePools(false)...)
-	case UnhealthyGPUs:
+	case reason.UnhealthyGPUs:
 		out.Text = fmt.Sprintf("%s with too few healthy GPUs: %s", count, best.Detail())
-		out.Steps = append(s.askFor(best.Usable), Step{Action: MendGPUs, Kind: "Node", Name: first, Command: "gpuctl describe node " + first,
+		out.Steps = append(s.askFor(best.Usable), Step{Action: reason.MendGPUs, Kind: "Node", Name: first, Command: "gpuctl describe node " + first,
 			Text: "tell the administrators that cards need mending: gpuctl describe node " + first})
 		out.Steps = append(out.Steps, s.elsewherePools(false)...)
 	}
 	if len(out.Steps) == 0 {
-		out.Steps = []Step{{Action: AddNodes, Text: fmt.Sprintf("ask the administrators: no pool has nodes that could take the job, and %s would need other ones", s.where())}}
+		out.Steps = []Step{{Action: reason.AddNodes, Text: fmt.Sprintf("ask the administrators: no pool has nodes that could take the job, and %s would need other ones", s.where())}}
 	}
 }
 
@@ -188,8 +189,8 @@ func (s *search) askFor(gpus int64) []Step {
 	}
 	for i := range s.judged {
 		if obstacles, _ := request.Obstacles(fit.NewNode(s.judged[i].node, nil, &s.topologies)); len(obstacles) == 0 {
-			return []Step{{Action: SetField, Field: fieldGPU, Value: strconv.FormatInt(gpus, 10), Text: fmt.Sprintf(
-				"ask for at most %s per pod in %s; a training job that needs more runs on several nodes with %s", gpuWord(gpus), fieldGPU, fieldNodes)}}
+			return []Step{{Action: reason.SetField, Field: reason.FieldGPU, Value: strconv.FormatInt(gpus, 10), Text: fmt.Sprintf(
+				"ask for at most %s per pod in %s; a training job that needs more runs on several nodes with %s", gpuWord(gpus), reason.FieldGPU, reason.FieldNodes)}}
 		}
 	}
 	return nil
@@ -202,10 +203,10 @@ func (s *search) lessMemory(best gpu.Reason) []Step {
 	}
 	value := fmt.Sprintf("%dMi", best.LargestMiB)
 	pod := s.request.Pod.DeepCopy()
-	step := Step{Action: SetField, Field: fieldShare, Value: value, Text: fmt.Sprintf("ask for at most %d MiB on each GPU: %s in %s", best.LargestMiB, value, fieldShare)}
+	step := Step{Action: reason.SetField, Field: reason.FieldShare, Value: value, Text: fmt.Sprintf("ask for at most %d MiB on each GPU: %s in %s", best.LargestMiB, value, reason.FieldShare)}
 	if pod.Annotations[names.AnnotationGPUMemoryMin] != "" {
 		pod.Annotations[names.AnnotationGPUMemoryMin] = value
-		step.Action, step.Field, step.Command = Resubmit, names.AnnotationGPUMemoryMin, command("delete", &s.facts.Job)
+		step.Action, step.Field, step.Command = reason.Resubmit, names.AnnotationGPUMemoryMin, command("delete", &s.facts.Job)
 		step.Text = fmt.Sprintf("ask for at most %d MiB on each GPU, in the annotation %s: delete the job, and submit it again", best.LargestMiB, names.AnnotationGPUMemoryMin)
 	} else {
 		pod.Annotations[names.AnnotationGPUShare] = value
@@ -226,11 +227,11 @@ func (s *search) lessMemory(best gpu.Reason) []Step {
 func (s *search) notShared(out *Finding, count string) {
 	if s.request.Demand.Shared > 0 {
 		out.Text = count + " whose GPUs are not shared; the pod asks for a share of one"
-		out.Steps = append(out.Steps, Step{Action: CreateAgain, Command: command("delete", &s.facts.Job),
+		out.Steps = append(out.Steps, Step{Action: reason.CreateAgain, Command: command("delete", &s.facts.Job),
 			Text: "delete the job and create it again from its file: in this pool it gets whole GPUs then"})
 	} else {
 		out.Text = count + " whose GPUs are shared by memory; the pod asks for whole ones"
-		out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldShare, Text: "say in resources.gpu-share how much memory of a GPU the job needs"})
+		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldShare, Text: "say in resources.gpu-share how much memory of a GPU the job needs"})
 	}
 	out.Steps = append(out.Steps, s.elsewherePools(false)...)
 }

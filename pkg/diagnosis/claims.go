@@ -9,20 +9,16 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
-
-const kindClaim = "PersistentVolumeClaim"
 
 // selectedNode is where the scheduler notes for which node a volume has to be made.
 const selectedNode = "volume.kubernetes.io/selected-node"
 
 // missingClaim is what to do about a claim that is not there.
 func missingClaim(name string) []Step {
-	return []Step{
-		{Action: CreateObject, Kind: kindClaim, Name: name, Text: fmt.Sprintf("create the claim %s in this namespace", name)},
-		{Action: SetField, Field: fieldWorkdirs, Text: "correct its name in the job, in pvc of storage.workdirs"},
-	}
+	return stepsOf(reason.ClaimMissing.With(name), "")
 }
 
 // claims tells which of the pod's claims have no volume, or one out of reach, as they are now. being says that the
@@ -38,7 +34,7 @@ func (s *search) claims() (out []Finding, being bool) {
 		name := volume.PersistentVolumeClaim.ClaimName
 		at := slices.IndexFunc(s.facts.Space.Claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name })
 		if at < 0 {
-			out = append(out, Finding{Cause: VolumeMissing, Text: "the namespace has no PersistentVolumeClaim " + name, Steps: missingClaim(name)})
+			out = append(out, Finding{Cause: reason.VolumeMissing, Text: "the namespace has no PersistentVolumeClaim " + name, Steps: missingClaim(name)})
 			continue
 		}
 		claim := &s.facts.Space.Claims[at]
@@ -55,13 +51,13 @@ func (s *search) claims() (out []Finding, being bool) {
 func (s *search) claim(claim *corev1.PersistentVolumeClaim) (Finding, bool) {
 	switch {
 	case claim.DeletionTimestamp != nil:
-		return Finding{Cause: VolumeMissing, Text: fmt.Sprintf("the PersistentVolumeClaim %s is being deleted", claim.Name),
+		return Finding{Cause: reason.VolumeMissing, Text: fmt.Sprintf("the PersistentVolumeClaim %s is being deleted", claim.Name),
 			Steps: missingClaim(claim.Name)[1:]}, true
 	case claim.Status.Phase == corev1.ClaimLost:
-		return Finding{Cause: VolumeMissing, Text: fmt.Sprintf("the volume %s of the PersistentVolumeClaim %s is gone", claim.Spec.VolumeName, claim.Name),
-			Steps: []Step{{Action: CreateObject, Kind: kindClaim, Name: claim.Name, Text: fmt.Sprintf("create the claim %s anew", claim.Name)}}}, true
+		return Finding{Cause: reason.VolumeMissing, Text: fmt.Sprintf("the volume %s of the PersistentVolumeClaim %s is gone", claim.Spec.VolumeName, claim.Name),
+			Steps: []Step{{Action: reason.CreateObject, Kind: reason.KindClaim, Name: claim.Name, Text: fmt.Sprintf("create the claim %s again", claim.Name)}}}, true
 	case claim.Spec.VolumeName == "" && claim.Annotations[selectedNode] != "":
-		return Finding{Cause: VolumeUnbound, Text: fmt.Sprintf("the scheduler has chosen node %s, and waits for the volume of claim %s to be made there%s",
+		return Finding{Cause: reason.VolumeUnbound, Text: fmt.Sprintf("the scheduler has chosen node %s, and waits for the volume of claim %s to be made there%s",
 			claim.Annotations[selectedNode], claim.Name, ofClass(claim)),
 			Steps: []Step{waiting("wait some minutes: the provisioner makes the volume"),
 				inspecting("if it lasts, see why", "kubectl describe pvc "+claim.Name+" -n "+claim.Namespace)}}, true
@@ -83,11 +79,11 @@ func unbound(claim *corev1.PersistentVolumeClaim) Finding {
 	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	describe := "kubectl describe pvc " + claim.Name + " -n " + claim.Namespace
 	return Finding{
-		Cause: VolumeUnbound, Text: fmt.Sprintf("claim %s is not bound: no volume of %s%s is there for it", claim.Name, &size, ofClass(claim)),
+		Cause: reason.VolumeUnbound, Text: fmt.Sprintf("claim %s is not bound: no volume of %s%s is there for it", claim.Name, &size, ofClass(claim)),
 		Steps: []Step{
-			{Action: CreateObject, Kind: "PersistentVolume", Name: claim.Name, Field: className(claim), Value: size.String(),
+			{Action: reason.CreateObject, Kind: "PersistentVolume", Name: claim.Name, Field: className(claim), Value: size.String(),
 				Text: fmt.Sprintf("ask the administrators for a volume of at least %s%s, or for a provisioner that makes it; see %s", &size, ofClass(claim), describe)},
-			{Action: SetField, Field: fieldWorkdirs, Text: "use another claim, in pvc of storage.workdirs"},
+			{Action: reason.SetField, Field: reason.FieldWorkdirs, Text: "use another claim, in pvc of storage.workdirs"},
 		},
 	}
 }
@@ -134,13 +130,13 @@ func (s *search) elsewhere(claim *corev1.PersistentVolumeClaim) (Finding, bool) 
 	}
 	slices.Sort(pools)
 	pools = slices.Compact(pools)
-	out := Finding{Cause: VolumeElsewhere, Nodes: far, Text: fmt.Sprintf("claim %s is bound to volume %s, which only nodes with %s reach, and %s has none of them",
+	out := Finding{Cause: reason.VolumeElsewhere, Nodes: far, Text: fmt.Sprintf("claim %s is bound to volume %s, which only nodes with %s reach, and %s has none of them",
 		claim.Name, claim.Spec.VolumeName, selectorText(within), s.where())}
 	if len(pools) > 0 {
-		out.Steps = append(out.Steps, Step{Action: Move, Value: pools[0], Command: s.moveTo(pools[0]),
+		out.Steps = append(out.Steps, Step{Action: reason.Move, Value: pools[0], Command: s.moveTo(pools[0]),
 			Text: fmt.Sprintf("move the job to a pool there (%s): %s", listOf(shortened(pools)), s.moveTo(pools[0]))})
 	}
-	out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldWorkdirs, Text: "use another claim, whose volume the pool reaches, in pvc of storage.workdirs"})
+	out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldWorkdirs, Text: "use another claim, whose volume the pool reaches, in pvc of storage.workdirs"})
 	return out, true
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // notStarted explains a pod that has its node and its GPUs, and does not run.
@@ -26,21 +27,21 @@ func notStarted(f *Facts, pod *corev1.Pod) []Finding {
 	starts := pod.Status.Phase == corev1.PodPending || pod.Status.Phase == ""
 	if event, ok := eventOf(job.Events, pod, "FailedMount", "FailedAttachVolume"); ok && starts {
 		return one(Finding{
-			Cause: VolumeMount, Text: fmt.Sprintf("node %s cannot mount a volume: %s; tried %s", pod.Spec.NodeName, event.Message, f.since(event.Last)),
+			Cause: reason.VolumeMount, Text: fmt.Sprintf("node %s cannot mount a volume: %s; tried %s", pod.Spec.NodeName, event.Message, f.since(event.Last)),
 			Steps: []Step{
-				{Action: SetField, Field: fieldWorkdirs, Text: "check that the paths of storage.workdirs exist on the node, and correct them"},
+				{Action: reason.SetField, Field: reason.FieldWorkdirs, Text: "check that the paths of storage.workdirs exist on the node, and correct them"},
 				inspecting("see the volumes", "kubectl describe pod "+pod.Name+" -n "+pod.Namespace)},
 		})
 	}
 	if event, ok := eventOf(job.Events, pod, "Unhealthy"); ok && pod.Status.Phase == corev1.PodRunning {
 		return one(Finding{
-			Cause: ProbeFailing, Text: fmt.Sprintf("the containers run, and are not ready: %s; last %s", event.Message, f.since(event.Last)),
-			Steps: []Step{{Action: SetField, Field: "service.health-check",
+			Cause: reason.ProbeFailing, Text: fmt.Sprintf("the containers run, and are not ready: %s; last %s", event.Message, f.since(event.Last)),
+			Steps: []Step{{Action: reason.SetField, Field: "service.health-check",
 				Text: "check service.health-check and service.port against what the program serves"}, seeLogs(job)},
 		})
 	}
 	out := Finding{
-		Cause: Starting, Text: fmt.Sprintf("node %s prepares the containers: %s", pod.Spec.NodeName, cmp.Or(job.Message, "images and volumes")),
+		Cause: reason.Starting, Text: fmt.Sprintf("node %s prepares the containers: %s", pod.Spec.NodeName, cmp.Or(job.Message, "images and volumes")),
 		Steps: []Step{waiting("wait: the node fetches the image and mounts the volumes, which may take minutes")},
 	}
 	if pod.Status.Phase == corev1.PodRunning {
@@ -66,10 +67,10 @@ func waitingContainer(job *inventory.JobDetail, status *corev1.ContainerStatus, 
 	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
 		"SignatureValidationFailed":
 		return Finding{
-			Cause: ImagePull, Text: sentence(fmt.Sprintf("image %s cannot be pulled", status.Image), waiting.Message),
+			Cause: reason.ImagePull, Text: sentence(fmt.Sprintf("image %s cannot be pulled", status.Image), waiting.Message),
 			Steps: []Step{
-				{Action: SetField, Field: fieldImage, Text: "check the image's name and tag, and correct them in environment.image"},
-				{Action: SetField, Field: "environment.image-pull-secret",
+				{Action: reason.SetField, Field: reason.FieldImage, Text: "check the image's name and tag, and correct them in environment.image"},
+				{Action: reason.SetField, Field: "environment.image-pull-secret",
 					Text: "if the registry is private, name a secret of the namespace in environment.image-pull-secret"},
 			},
 		}, true
@@ -78,10 +79,10 @@ func waitingContainer(job *inventory.JobDetail, status *corev1.ContainerStatus, 
 	case "CreateContainerError", "RunContainerError", "StartError", "RunInitContainerError", "PostStartHookError", "PreCreateHookError",
 		"PreStartHookError", "CreatePodSandboxError", "ContainerStatusUnknown":
 		return Finding{
-			Cause: ContainerStart, Text: sentence(fmt.Sprintf("the node cannot start container %s (%s)", status.Name, waiting.Reason), crashedWith(waiting.Message, status)),
+			Cause: reason.ContainerStart, Text: sentence(fmt.Sprintf("the node cannot start container %s (%s)", status.Name, waiting.Reason), crashedWith(waiting.Message, status)),
 			Steps: []Step{
-				{Action: SetField, Field: "environment.command", Text: "check that the image has the program, and correct environment.command"},
-				{Action: AskAdministrators, Text: "if the message names a device or the runtime, tell the administrators about the node"},
+				{Action: reason.SetField, Field: "environment.command", Text: "check that the image has the program, and correct environment.command"},
+				{Action: reason.AskAdministrators, Text: "if the message names a device or the runtime, tell the administrators about the node"},
 			},
 		}, true
 	case "CrashLoopBackOff":
@@ -92,16 +93,16 @@ func waitingContainer(job *inventory.JobDetail, status *corev1.ContainerStatus, 
 
 // unconfigured explains a container that refers to what is not there.
 func unconfigured(status *corev1.ContainerStatus, waiting *corev1.ContainerStateWaiting) Finding {
-	out := Finding{Cause: ContainerConfig, Text: sentence(fmt.Sprintf("container %s cannot be created", status.Name), waiting.Message)}
+	out := Finding{Cause: reason.ContainerConfig, Text: sentence(fmt.Sprintf("container %s cannot be created", status.Name), waiting.Message)}
 	kinds := map[string]string{"secret": "Secret", "configmap": "ConfigMap"}
-	correct := Step{Action: SetField, Field: "environment.env", Text: "correct its name in environment.env of the job"}
+	correct := Step{Action: reason.SetField, Field: "environment.env", Text: "correct its name in environment.env of the job"}
 	if m := missingObject.FindStringSubmatch(waiting.Message); m != nil {
 		kind := kinds[strings.ToLower(m[1])]
-		out.Steps = []Step{{Action: CreateObject, Kind: kind, Name: m[2], Text: fmt.Sprintf("create the %s %s in this namespace", kind, m[2])}, correct}
+		out.Steps = []Step{{Action: reason.CreateObject, Kind: kind, Name: m[2], Text: fmt.Sprintf("create the %s %s in this namespace", kind, m[2])}, correct}
 		return out
 	}
 	if m := missingKey.FindStringSubmatch(waiting.Message); m != nil {
-		out.Steps = []Step{{Action: CreateObject, Kind: m[2], Name: m[3], Field: m[1], Text: fmt.Sprintf("add the key %s to the %s %s", m[1], m[2], m[3])}, correct}
+		out.Steps = []Step{{Action: reason.CreateObject, Kind: m[2], Name: m[3], Field: m[1], Text: fmt.Sprintf("add the key %s to the %s %s", m[1], m[2], m[3])}, correct}
 		return out
 	}
 	correct.Text = "create the Secret or ConfigMap that the message names, or correct its name in the job"
@@ -121,26 +122,26 @@ func crashedWith(message string, status *corev1.ContainerStatus) string {
 func crashing(job *inventory.JobDetail, status *corev1.ContainerStatus) Finding {
 	ended := status.LastTerminationState.Terminated
 	if ended == nil {
-		return Finding{Cause: Crashing, Text: fmt.Sprintf("container %s keeps ending", status.Name), Steps: []Step{seeLogs(job)}}
+		return Finding{Cause: reason.Crashing, Text: fmt.Sprintf("container %s keeps ending", status.Name), Steps: []Step{seeLogs(job)}}
 	}
 	switch ended.Reason {
 	case "OOMKilled":
 		return Finding{
-			Cause: OutOfMemory, Text: fmt.Sprintf("container %s used more memory than it asked for, and was killed %s", status.Name, times(status.RestartCount)),
+			Cause: reason.OutOfMemory, Text: fmt.Sprintf("container %s used more memory than it asked for, and was killed %s", status.Name, times(status.RestartCount)),
 			Steps: []Step{moreMemory()},
 		}
 	case "StartError", "ContainerCannotRun":
 		return Finding{
-			Cause: ContainerStart, Text: sentence(fmt.Sprintf("the node cannot start container %s", status.Name), ended.Message),
-			Steps: []Step{{Action: SetField, Field: "environment.command", Text: "check that the image has the program, and correct environment.command"}},
+			Cause: reason.ContainerStart, Text: sentence(fmt.Sprintf("the node cannot start container %s", status.Name), ended.Message),
+			Steps: []Step{{Action: reason.SetField, Field: "environment.command", Text: "check that the image has the program, and correct environment.command"}},
 		}
 	}
 	look := seeLogs(job)
 	return Finding{
-		Cause: Crashing,
+		Cause: reason.Crashing,
 		Text: sentence(fmt.Sprintf("container %s ended %s, the last time with exit code %d", status.Name, times(status.RestartCount), ended.ExitCode),
 			ended.Message),
-		Steps: []Step{{Action: SetField, Field: "environment.command", Text: "mend the program or its arguments in environment.command or environment.image"}, look},
+		Steps: []Step{{Action: reason.SetField, Field: "environment.command", Text: "mend the program or its arguments in environment.command or environment.image"}, look},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -33,10 +34,10 @@ func namespaceOf(f *Facts) *corev1.Namespace {
 func closing(f *Facts) Finding {
 	namespace := namespaceOf(f)
 	out := Finding{
-		Cause: NamespaceTerminating,
+		Cause: reason.NamespaceTerminating,
 		Text: fmt.Sprintf("namespace %s is being deleted, told so %s, and nothing starts in it any more",
 			f.Job.Namespace, f.since(namespace.DeletionTimestamp.Time)),
-		Steps: []Step{{Action: UseNamespace, Command: command("export", &f.Job),
+		Steps: []Step{{Action: reason.UseNamespace, Command: command("export", &f.Job),
 			Text: "create the job in another namespace: " + command("export", &f.Job) + " writes its YAML"}},
 	}
 	for _, condition := range namespace.Status.Conditions {
@@ -92,8 +93,8 @@ func refusalOf(f *Facts) Finding {
 		return finding
 	}
 	return Finding{
-		Cause: RefusedByAPIServer, Text: "the API server refuses the job's pods: " + f.Job.Message + f.refusedAt(),
-		Steps: []Step{{Action: AskAdministrators, Text: "change the job as the message says, or ask the administrators of the cluster"}},
+		Cause: reason.RefusedByAPIServer, Text: "the API server refuses the job's pods: " + f.Job.Message + f.refusedAt(),
+		Steps: []Step{{Action: reason.AskAdministrators, Text: "change the job as the message says, or ask the administrators of the cluster"}},
 	}
 }
 
@@ -108,7 +109,7 @@ func (f *Facts) refusedAt() string {
 // again tells that what kept the pods out is over, and that Kubernetes will try again.
 func again(f *Facts, before Finding) Finding {
 	return Finding{
-		Cause: WaitingForControllers,
+		Cause: reason.WaitingForControllers,
 		Text:  "Kubernetes could not create the job's pods, and nothing stands against them any more. Before: " + before.Text + f.refusedAt(),
 		Steps: []Step{waiting("wait: Kubernetes tries again by itself, within a minute for a job that ends, and within 17 minutes for one that serves")},
 	}
@@ -143,14 +144,14 @@ var creationRules = []creationRule{
 }
 
 func noPriorityClass(f *Facts, m []string) Finding {
-	out := Finding{Cause: NoSuchPriorityClass, Text: "there is no PriorityClass " + m[1], Steps: []Step{{
-		Action: InstallPriorityClasses, Kind: "PriorityClass", Name: m[1],
+	out := Finding{Cause: reason.NoSuchPriorityClass, Text: "there is no PriorityClass " + m[1], Steps: []Step{{
+		Action: reason.InstallPriorityClasses, Kind: "PriorityClass", Name: m[1],
 		Text: "have the administrators install the priority classes: kubectl apply -k manifests/scheduler",
 	}}}
 	if !slices.Contains([]string{names.PriorityClassHigh, names.PriorityClassMedium, names.PriorityClassLow}, m[1]) {
-		out.Steps = []Step{{Action: Resubmit, Field: "spec.priorityClassName", Command: command("delete", &f.Job),
+		out.Steps = []Step{{Action: reason.Resubmit, Field: "spec.priorityClassName", Command: command("delete", &f.Job),
 			Text: "delete the job, give it priority high, medium or low, and submit it again"}, {
-			Action: InstallPriorityClasses, Kind: "PriorityClass", Name: m[1], Text: "have the administrators create the class " + m[1],
+			Action: reason.InstallPriorityClasses, Kind: "PriorityClass", Name: m[1], Text: "have the administrators create the class " + m[1],
 		}}
 	}
 	return out
@@ -158,8 +159,8 @@ func noPriorityClass(f *Facts, m []string) Finding {
 
 func noServiceAccount(f *Facts, m []string) Finding {
 	create := "kubectl create serviceaccount " + m[1] + " -n " + f.Job.Namespace
-	return Finding{Cause: NoSuchServiceAccount, Text: "the namespace has no service account " + m[1], Steps: []Step{{
-		Action: CreateObject, Kind: "ServiceAccount", Name: m[1], Command: create, Text: "create it: " + create,
+	return Finding{Cause: reason.NoSuchServiceAccount, Text: "the namespace has no service account " + m[1], Steps: []Step{{
+		Action: reason.CreateObject, Kind: "ServiceAccount", Name: m[1], Command: create, Text: "create it: " + create,
 	}}}
 }
 
@@ -170,56 +171,56 @@ var onlyPaths = regexp.MustCompile(`^hostPath volumes \([^)]*\)$`)
 // that knows no security context.
 func insecure(f *Facts, m []string) Finding {
 	level, forbidden := m[1], m[2]
-	out := Finding{Cause: PodSecurityViolated, Text: fmt.Sprintf("the namespace enforces Pod Security %q: %s", level, forbidden)}
+	out := Finding{Cause: reason.PodSecurityViolated, Text: fmt.Sprintf("the namespace enforces Pod Security %q: %s", level, forbidden)}
 	if strings.Contains(forbidden, "hostPath") {
-		out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldWorkdirs,
+		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldWorkdirs,
 			Text: "leave out the workdirs that are paths of the node; mount a claim instead, with pvc or size"})
 	}
 	if level == "restricted" {
 		out.Text += ". A job of gpuctl cannot meet this level: its YAML sets no security context"
-		out.Steps = append(out.Steps, Step{Action: UseNamespace, Command: command("export", &f.Job),
+		out.Steps = append(out.Steps, Step{Action: reason.UseNamespace, Command: command("export", &f.Job),
 			Text: "use a namespace of level baseline: " + command("export", &f.Job) + " writes the job's YAML"})
 	}
 	relaxed := "privileged"
 	if level == "restricted" {
 		relaxed = "baseline"
 	} else if !onlyPaths.MatchString(forbidden) { // it would open the nodes to all pods of the namespace
-		out.Steps = append(out.Steps, Step{Action: Resubmit, Command: command("delete", &f.Job),
+		out.Steps = append(out.Steps, Step{Action: reason.Resubmit, Command: command("delete", &f.Job),
 			Text: "delete the job, leave out what the level forbids, and submit it again: " + command("delete", &f.Job)})
 		return out
 	}
 	label := fmt.Sprintf("kubectl label namespace %s %s=%s --overwrite", f.Job.Namespace, levelLabel, relaxed)
-	out.Steps = append(out.Steps, Step{Action: LabelNamespace, Field: levelLabel, Value: relaxed, Kind: "Namespace", Name: f.Job.Namespace,
+	out.Steps = append(out.Steps, Step{Action: reason.LabelNamespace, Field: levelLabel, Value: relaxed, Kind: "Namespace", Name: f.Job.Namespace,
 		Command: label, Text: "have the administrators relax it: " + label})
 	return out
 }
 
 func policyRefused(f *Facts, m []string) Finding {
 	return Finding{
-		Cause: RefusedByPolicy, Text: fmt.Sprintf("policy %s of the cluster refuses the job's pods: %s", m[1], strings.TrimRight(m[2], " .")),
+		Cause: reason.RefusedByPolicy, Text: fmt.Sprintf("policy %s of the cluster refuses the job's pods: %s", m[1], strings.TrimRight(m[2], " .")),
 		Steps: []Step{
-			{Action: Resubmit, Kind: "ValidatingAdmissionPolicy", Name: m[1], Command: command("delete", &f.Job),
+			{Action: reason.Resubmit, Kind: "ValidatingAdmissionPolicy", Name: m[1], Command: command("delete", &f.Job),
 				Text: "change the job as the policy says, then delete it and submit it again"},
-			{Action: ChangePolicy, Kind: "ValidatingAdmissionPolicy", Name: m[1], Text: "ask the administrators for an exemption from policy " + m[1]},
+			{Action: reason.ChangePolicy, Kind: "ValidatingAdmissionPolicy", Name: m[1], Text: "ask the administrators for an exemption from policy " + m[1]},
 		},
 	}
 }
 
 func webhookRefused(f *Facts, m []string) Finding {
 	return Finding{
-		Cause: RefusedByAPIServer, Text: sentence(fmt.Sprintf("the admission webhook %s of the cluster refuses the job's pods", m[1]), m[2]),
+		Cause: reason.RefusedByAPIServer, Text: sentence(fmt.Sprintf("the admission webhook %s of the cluster refuses the job's pods", m[1]), m[2]),
 		Steps: []Step{
-			{Action: Resubmit, Kind: "Webhook", Name: m[1], Command: command("delete", &f.Job),
+			{Action: reason.Resubmit, Kind: "Webhook", Name: m[1], Command: command("delete", &f.Job),
 				Text: "change the job as the message says, then delete it and submit it again"},
-			{Action: MendWebhook, Kind: "Webhook", Name: m[1], Text: "ask the administrators who runs " + m[1]},
+			{Action: reason.MendWebhook, Kind: "Webhook", Name: m[1], Text: "ask the administrators who runs " + m[1]},
 		},
 	}
 }
 
 func webhookSilent(_ *Facts, m []string) Finding {
 	return Finding{
-		Cause: WebhookFailing, Text: fmt.Sprintf("the admission webhook %s does not answer, and the API server creates no pod without it: %s", m[1], m[2]),
-		Steps: []Step{{Action: MendWebhook, Kind: "Webhook", Name: m[1],
+		Cause: reason.WebhookFailing, Text: fmt.Sprintf("the admission webhook %s does not answer, and the API server creates no pod without it: %s", m[1], m[2]),
+		Steps: []Step{{Action: reason.MendWebhook, Kind: "Webhook", Name: m[1],
 			Text: fmt.Sprintf("tell the administrators: webhook %s has to answer again, or to be removed; then Kubernetes creates the pods by itself", m[1])}},
 	}
 }
@@ -227,14 +228,14 @@ func webhookSilent(_ *Facts, m []string) Finding {
 // notCreated explains a job of which no pod exists, though nothing is known to stand against them.
 func notCreated(f *Facts) Finding {
 	age := f.Cluster.Now.Sub(f.Job.Created)
-	out := Finding{Cause: WaitingForControllers, Text: "Kubernetes has not created the job's pods",
+	out := Finding{Cause: reason.WaitingForControllers, Text: "Kubernetes has not created the job's pods",
 		Steps: []Step{waiting("wait a moment: Kubernetes creates them")}}
 	switch {
 	case f.Job.Noticed:
 		out.Text += " yet, though its job controller has seen the job"
 	case age > slowController:
 		out.Text += fmt.Sprintf(": no controller has looked at the job, which was created %s ago", span(age))
-		out.Steps = []Step{{Action: StartControllers, Kind: "Deployment", Name: "kube-controller-manager",
+		out.Steps = []Step{{Action: reason.StartControllers, Kind: "Deployment", Name: "kube-controller-manager",
 			Text: "tell the administrators: kube-controller-manager is not running, or far behind"}}
 	}
 	return out

@@ -15,6 +15,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -72,7 +73,7 @@ type Report struct {
 	// Pod is the one that was looked at, "" when none exists.
 	Pod string `json:"pod,omitempty"`
 	// Cause is the first finding's: what to mend first.
-	Cause Cause `json:"cause"`
+	Cause reason.Cause `json:"cause"`
 	// Findings are all that stands against the job, what matters most first. Empty for a job that runs.
 	Findings []Finding `json:"findings,omitempty"`
 	// NearMisses are the nodes that lack the fewest GPUs.
@@ -89,7 +90,7 @@ type Report struct {
 
 // Finding is one thing that stands against a job.
 type Finding struct {
-	Cause Cause `json:"cause"`
+	Cause reason.Cause `json:"cause"`
 	// Text says in a sentence what it is, with the numbers.
 	Text string `json:"text"`
 	// Nodes is the number of nodes it concerns, 0 when it concerns the job itself.
@@ -145,9 +146,9 @@ func Diagnose(f Facts) Report {
 	case len(report.Findings) > 0:
 		report.Cause = report.Findings[0].Cause
 	case f.Job.Status == inventory.StatusRunning:
-		report.Cause = Running
+		report.Cause = reason.Running
 	default:
-		report.Cause = Unknown
+		report.Cause = reason.Unknown
 	}
 	return report
 }
@@ -206,7 +207,7 @@ func uncreated(f *Facts, lost []Finding) ([]Finding, []NearMiss) {
 func withoutNode(f *Facts, pod *corev1.Pod, lost []Finding) ([]Finding, []NearMiss) {
 	out, misses := unplaced(f, pod)
 	if asideFirst, ok := pushedAside(f); ok {
-		if asideFirst.holds && len(out) > 0 && slices.Contains([]Cause{Busy, Fragmented}, out[0].Cause) {
+		if asideFirst.holds && len(out) > 0 && slices.Contains([]reason.Cause{reason.Busy, reason.Fragmented}, out[0].Cause) {
 			asideFirst.Steps = out[0].Steps
 			out = slices.Insert(out, 0, asideFirst.Finding)
 		} else {
@@ -218,7 +219,7 @@ func withoutNode(f *Facts, pod *corev1.Pod, lost []Finding) ([]Finding, []NearMi
 
 // standing leaves out of what stands against nodes that there is room.
 func standing(findings []Finding) []Finding {
-	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Cause == RoomNow || f.Cause == WaitingForTurn })
+	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Cause == reason.RoomNow || f.Cause == reason.WaitingForTurn })
 }
 
 // concerned returns the pod to look at: one without a node, on which the scheduler has spoken if there is such a one,

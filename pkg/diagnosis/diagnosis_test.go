@@ -17,6 +17,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -68,14 +69,14 @@ func TestOrder(t *testing.T) {
 	cordoned.Spec.Unschedulable = true
 	tests := map[string]struct {
 		facts Facts
-		want  []Cause
+		want  []reason.Cause
 	}{
 		"what time heals comes before what an administrator must undo": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) {
 				f.Cluster.Nodes = append(f.Cluster.Nodes, *cordoned)
 				f.Cluster.Pods = []corev1.Pod{on("n1", 1, "other")}
 			}),
-			want: []Cause{Busy, Cordoned},
+			want: []reason.Cause{reason.Busy, reason.Cordoned},
 		},
 		"a node that two things stand against is further away": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy), node("n1", "p", 4)).with(func(f *Facts) {
@@ -83,54 +84,54 @@ func TestOrder(t *testing.T) {
 				f.Cluster.Nodes[1].Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
 				f.Cluster.Pods = []corev1.Pod{on("n2", 1, "other")}
 			}),
-			want: []Cause{TooManyGPUs, Busy, Cordoned},
+			want: []reason.Cause{reason.TooManyGPUs, reason.Busy, reason.Cordoned},
 		},
 		"nodes of other pools say nothing, however free": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy), node("n1", "p", 8), node("n2", "q", 8)).with(func(f *Facts) {
 				f.Cluster.Pods = []corev1.Pod{on("n1", 6, "other")}
 			}),
-			want: []Cause{Busy},
+			want: []reason.Cause{reason.Busy},
 		},
 		"what only the scheduler knows, when the nodes have room": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"),
 				"0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."), node("n1", "p", 8)),
-			want: []Cause{PodAntiAffinity},
+			want: []reason.Cause{reason.PodAntiAffinity},
 		},
 		"an idle node that is kept for others is nearer than those that are full": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(1).Pool("p"), "0/2 nodes are available: 1 node(s) are kept whole for pods "+
 				"that take a whole node, 1 node(s) have too few free GPUs."), node("n1", "p", 8), node("n2", "p", 8)).with(func(f *Facts) {
 				f.Cluster.Pods = []corev1.Pod{on("n1", 8, "other")}
 			}),
-			want: []Cause{KeptWhole, Busy},
+			want: []reason.Cause{reason.KeptWhole, reason.Busy},
 		},
 		"a reason that nobody here knows is told as it is": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), "0/1 nodes are available: 1 moon not full."), node("n1", "p", 8)),
-			want:  []Cause{RejectedByScheduler},
+			want:  []reason.Cause{reason.RejectedByScheduler},
 		},
 		"room came free after the scheduler looked": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy), node("n1", "p", 8)),
-			want:  []Cause{RoomNow},
+			want:  []reason.Cause{reason.RoomNow},
 		},
 		"without the right to read nodes the verdict speaks": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy)).with(func(f *Facts) { f.Cluster.Unread = []snapshot.Part{snapshot.PartNodes} }),
-			want:  []Cause{Busy},
+			want:  []reason.Cause{reason.Busy},
 		},
-		"a verdict on an annotation": {
-			facts: factsOf(refused(fixture.Pod("p").GPUs(1).Pool("p"),
+		"cards that the author chose": {
+			facts: factsOf(refused(fixture.Pod("p").GPUs(1).Pool("p").Annotate(names.AnnotationGPUDevices, "{}"),
 				"0/1 nodes are available: annotation g8s.host/gpu-devices is the scheduler's to write."), node("n1", "p", 8)),
-			want: []Cause{MalformedRequest},
+			want: []reason.Cause{reason.MalformedRequest},
 		},
-		"an empty cluster": {facts: factsOf(refused(fixture.Pod("p").GPUs(1).Pool("p"), "no nodes available to schedule pods")), want: []Cause{NoSuchPool}},
+		"an empty cluster": {facts: factsOf(refused(fixture.Pod("p").GPUs(1).Pool("p"), "no nodes available to schedule pods")), want: []reason.Cause{reason.NoSuchPool}},
 		"a device plugin that lost cards": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."),
 				node("n1", "p", 8).AllocatableGPUs(4)),
-			want: []Cause{TooManyGPUs},
+			want: []reason.Cause{reason.TooManyGPUs},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			report := Diagnose(tc.facts)
-			var got []Cause
+			var got []reason.Cause
 			for _, finding := range report.Findings {
 				got = append(got, finding.Cause)
 				if finding.Text == "" || len(finding.Advice) == 0 {
@@ -175,14 +176,14 @@ func TestSchedulerState(t *testing.T) {
 	tests := map[string]struct {
 		lease  *coordinationv1.Lease
 		unread []snapshot.Part
-		want   Cause
+		want   reason.Cause
 	}{
-		"there never was a scheduler":            {want: SchedulerDown},
-		"it gave its lease back when it ended":   {lease: lease("", time.Second), want: SchedulerDown},
-		"it died without a word":                 {lease: lease("a", time.Minute), want: SchedulerDown},
-		"it is alive and has not come to it yet": {lease: lease("a", time.Second), want: WaitingForTurn},
-		"one clock is some seconds off":          {lease: lease("a", 7*time.Second), want: WaitingForTurn},
-		"the lease may not be read":              {unread: []snapshot.Part{snapshot.PartLease}, want: WaitingForTurn},
+		"there never was a scheduler":            {want: reason.SchedulerDown},
+		"it gave its lease back when it ended":   {lease: lease("", time.Second), want: reason.SchedulerDown},
+		"it died without a word":                 {lease: lease("a", time.Minute), want: reason.SchedulerDown},
+		"it is alive and has not come to it yet": {lease: lease("a", time.Second), want: reason.WaitingForTurn},
+		"one clock is some seconds off":          {lease: lease("a", 7*time.Second), want: reason.WaitingForTurn},
+		"the lease may not be read":              {unread: []snapshot.Part{snapshot.PartLease}, want: reason.WaitingForTurn},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +230,7 @@ func TestPlacements(t *testing.T) {
 	if diff := cmp.Diff(want, report.Placements); diff != "" {
 		t.Errorf("placements (-want +got):\n%s", diff)
 	}
-	if report.Cause != Running || len(report.Findings) > 0 {
+	if report.Cause != reason.Running || len(report.Findings) > 0 {
 		t.Errorf("a running job has cause %s and findings %v", report.Cause, report.Findings)
 	}
 }
@@ -264,30 +265,30 @@ func TestCreationAndContainers(t *testing.T) {
 	})
 	tests := map[string]struct {
 		facts Facts
-		want  Cause
+		want  reason.Cause
 		says  string
 	}{
-		"between two attempts":          {facts: retried, want: Retrying, says: "container main ended with exit code 7; retry 1 of 3"},
-		"a creation that was cut short": {facts: job(inventory.StatusPending, inventory.ReasonIncomplete, ""), want: Incomplete, says: "not all objects"},
-		"no controller":                 {facts: job(inventory.StatusPending, "NoPods", ""), want: WaitingForControllers, says: "not created"},
+		"between two attempts":          {facts: retried, want: reason.Retrying, says: "container main ended with exit code 7; retry 1 of 3"},
+		"a creation that was cut short": {facts: job(inventory.StatusPending, inventory.ReasonIncomplete, ""), want: reason.Incomplete, says: "not all objects"},
+		"no controller":                 {facts: job(inventory.StatusPending, "NoPods", ""), want: reason.WaitingForControllers, says: "not created"},
 		"a limit range": {facts: job(inventory.StatusPending, "FailedCreate",
-			`pods "x" is forbidden: maximum cpu usage per Container is 2, but limit is 4`), want: LimitRangeViolated, says: "2, but limit is 4"},
+			`pods "x" is forbidden: maximum cpu usage per Container is 2, but limit is 4`), want: reason.LimitRangeViolated, says: "2, but limit is 4"},
 		"pod security": {facts: job(inventory.StatusPending, "FailedCreate",
-			`pods "x" is forbidden: violates PodSecurity "baseline:latest": hostPath volumes (volume "data")`), want: PodSecurityViolated, says: "hostPath"},
+			`pods "x" is forbidden: violates PodSecurity "baseline:latest": hostPath volumes (volume "data")`), want: reason.PodSecurityViolated, says: "hostPath"},
 		"a quota that wants limits": {facts: job(inventory.StatusPending, "FailedCreate",
-			`pods "x" is forbidden: failed quota: team: must specify limits.cpu for: main`), want: QuotaExceeded, says: "limits.cpu"},
+			`pods "x" is forbidden: failed quota: team: must specify limits.cpu for: main`), want: reason.QuotaExceeded, says: "limits.cpu"},
 		"a webhook of the cluster": {facts: job(inventory.StatusPending, "FailedCreate", "admission webhook denied the request: no"),
-			want: RefusedByAPIServer, says: "denied the request"},
+			want: reason.RefusedByAPIServer, says: "denied the request"},
 		"a policy of the cluster": {facts: job(inventory.StatusPending, "FailedCreate",
-			`pods "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no such image`), want: RefusedByPolicy, says: "policy p"},
-		"done":                    {facts: job(inventory.StatusSucceeded, "", ""), want: Succeeded, says: "finished"},
-		"being deleted":           {facts: job(inventory.StatusTerminating, "", ""), want: Deleted, says: "deleted"},
-		"a missing secret":        {facts: container(waiting("CreateContainerConfigError"), nil), want: ContainerConfig, says: "because"},
-		"a loop of crashes":       {facts: container(waiting("CrashLoopBackOff"), &corev1.ContainerStateTerminated{ExitCode: 2}), want: Crashing, says: "exit code 2"},
-		"a loop out of memory":    {facts: container(waiting("CrashLoopBackOff"), &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}), want: OutOfMemory, says: "3 times"},
-		"a path that is missing":  {facts: mounting, want: VolumeMount, says: "/data"},
-		"an image on its way":     {facts: container(waiting("ContainerCreating"), nil), want: Starting, says: "n1"},
-		"a private image without": {facts: container(waiting("ErrImagePull"), nil), want: ImagePull, says: "image cannot be pulled"},
+			`pods "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no such image`), want: reason.RefusedByPolicy, says: "policy p"},
+		"done":                    {facts: job(inventory.StatusSucceeded, "", ""), want: reason.Succeeded, says: "finished"},
+		"being deleted":           {facts: job(inventory.StatusTerminating, "", ""), want: reason.Deleted, says: "deleted"},
+		"a missing secret":        {facts: container(waiting("CreateContainerConfigError"), nil), want: reason.ContainerConfig, says: "because"},
+		"a loop of crashes":       {facts: container(waiting("CrashLoopBackOff"), &corev1.ContainerStateTerminated{ExitCode: 2}), want: reason.Crashing, says: "exit code 2"},
+		"a loop out of memory":    {facts: container(waiting("CrashLoopBackOff"), &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}), want: reason.OutOfMemory, says: "3 times"},
+		"a path that is missing":  {facts: mounting, want: reason.VolumeMount, says: "/data"},
+		"an image on its way":     {facts: container(waiting("ContainerCreating"), nil), want: reason.Starting, says: "n1"},
+		"a private image without": {facts: container(waiting("ErrImagePull"), nil), want: reason.ImagePull, says: "image cannot be pulled"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -307,7 +308,7 @@ func TestNobodyIsToldToOpenTheNodes(t *testing.T) {
 		`hostPath volumes (volume "data"), privileged (container "main" …)`: false,
 	} {
 		finding := insecure(&Facts{}, []string{"", "baseline", forbidden})
-		told := slices.ContainsFunc(finding.Steps, func(s Step) bool { return s.Action == LabelNamespace })
+		told := slices.ContainsFunc(finding.Steps, func(s Step) bool { return s.Action == reason.LabelNamespace })
 		if told != opens || len(finding.Steps) == 0 {
 			t.Errorf("%s: told to relax the namespace: %t, want %t: %+v", forbidden, told, opens, finding.Steps)
 		}
@@ -325,8 +326,8 @@ func BenchmarkDiagnose(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		if report := Diagnose(facts); report.Cause != Fragmented {
-			b.Fatalf("%s, want %s", report.Cause, Fragmented)
+		if report := Diagnose(facts); report.Cause != reason.Fragmented {
+			b.Fatalf("%s, want %s", report.Cause, reason.Fragmented)
 		}
 	}
 }
@@ -336,17 +337,17 @@ func TestWrongNames(t *testing.T) {
 	nodes := []*fixture.NodeBuilder{node("n1", "training-pool", 8), node("n2", "inference-pool", 8)}
 	tests := map[string]struct {
 		pod  *fixture.PodBuilder
-		want []Cause
+		want []reason.Cause
 		says string
 	}{
-		"letters are missing":       {fixture.Pod("p").GPUs(1).Pool("train-pool"), []Cause{NoSuchPool}, "did you mean pool training-pool? Move the job there: gpuctl move train -n team --pool training-pool"},
-		"a letter is wrong":         {fixture.Pod("p").GPUs(1).Pool("inferense-pool"), []Cause{NoSuchPool}, "did you mean pool inference-pool?"},
-		"nothing is near":           {fixture.Pod("p").GPUs(1).Pool("x"), []Cause{NoSuchPool}, "gpuctl move train -n team --pool inference-pool"},
-		"the type is wrong as well": {fixture.Pod("p").GPUs(1).Pool("train-pool").Type("A100-80g"), []Cause{NoSuchPool, TypeMisspelt}, "did you mean A100-80G?"},
+		"letters are missing":       {fixture.Pod("p").GPUs(1).Pool("train-pool"), []reason.Cause{reason.NoSuchPool}, "did you mean pool training-pool? Move the job there: gpuctl move train -n team --pool training-pool"},
+		"a letter is wrong":         {fixture.Pod("p").GPUs(1).Pool("inferense-pool"), []reason.Cause{reason.NoSuchPool}, "did you mean pool inference-pool?"},
+		"nothing is near":           {fixture.Pod("p").GPUs(1).Pool("x"), []reason.Cause{reason.NoSuchPool}, "gpuctl move train -n team --pool inference-pool"},
+		"the type is wrong as well": {fixture.Pod("p").GPUs(1).Pool("train-pool").Type("A100-80g"), []reason.Cause{reason.NoSuchPool, reason.TypeMisspelt}, "did you mean A100-80G?"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			var got []Cause
+			var got []reason.Cause
 			var advice []string
 			for _, finding := range Diagnose(factsOf(refused(tc.pod, busy), nodes...)).Findings {
 				got, advice = append(got, finding.Cause), append(advice, finding.Advice...)

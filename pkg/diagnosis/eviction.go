@@ -12,6 +12,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 type priorityClass = schedulingv1.PriorityClass
@@ -45,9 +46,9 @@ func (s *search) preempting() (Finding, bool) {
 		holders[i].Ending = false // as all of them
 	}
 	return Finding{
-		Cause: Preempting, Nodes: 1, Examples: []string{name},
+		Cause: reason.Preempting, Nodes: 1, Examples: []string{name},
 		Text: fmt.Sprintf("waits for %s to leave %s, which were told so for this job: %s; %s", pods, name, holdersText(holders), left),
-		Steps: []Step{{Action: Wait, Holders: holders,
+		Steps: []Step{{Action: reason.Wait, Holders: holders,
 			Text: fmt.Sprintf("wait: the job starts on %s as soon as %s", name, them)}},
 	}, true
 }
@@ -84,8 +85,8 @@ func (s *search) victims(priority int32) (node string, victims []Holder, ok bool
 }
 
 // heals reports whether pods that leave a node can undo a cause.
-func heals(cause Cause) bool {
-	return slices.Contains([]Cause{Busy, CPUShort, MemoryShort, ResourceShort, PodLimit}, cause)
+func heals(cause reason.Cause) bool {
+	return slices.Contains([]reason.Cause{reason.Busy, reason.CPUShort, reason.MemoryShort, reason.ResourceShort, reason.PodLimit}, cause)
 }
 
 // evictFrom takes pods below a priority off a node, the lowest first, until the pod fits.
@@ -116,7 +117,7 @@ func (s *search) byForce() (step *Step, sentence string) {
 	}
 	if s.mayEvict() {
 		if node, victims, ok := s.victims(own); ok {
-			return &Step{Action: Wait, Text: fmt.Sprintf("wait some seconds: the scheduler may stop others of lower priority on node %s for it: %s",
+			return &Step{Action: reason.Wait, Text: fmt.Sprintf("wait some seconds: the scheduler may stop others of lower priority on node %s for it: %s",
 				node, holdersText(victims))}, ""
 		}
 		return nil, "nobody of lower priority holds enough there, so the job can stop nobody"
@@ -130,7 +131,7 @@ func (s *search) byForce() (step *Step, sentence string) {
 		return nil, "nobody there has a priority below high, so the job can stop nobody"
 	}
 	command := fmt.Sprintf("gpuctl set priority %s high -n %s", s.facts.Job.Name, s.facts.Job.Namespace)
-	return &Step{Action: SetPriority, Value: "high", Command: command, Text: fmt.Sprintf(
+	return &Step{Action: reason.SetPriority, Value: "high", Command: command, Text: fmt.Sprintf(
 		"give it priority high, which would stop others on node %s (%s): %s; at its own priority it stops nobody", node, holdersText(victims), command)}, ""
 }
 

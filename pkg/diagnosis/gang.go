@@ -12,7 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
-	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -29,8 +29,8 @@ func groupMissing(f *Facts, pod *corev1.Pod) (Finding, bool) {
 		return Finding{}, false
 	}
 	return Finding{
-		Cause: GangIncomplete, Text: fmt.Sprintf("the job's pods start together by the PodGroup %s, which does not exist", name),
-		Steps: []Step{{Action: CreateAgain, Text: "complete the job: gpuctl apply with the same file makes the PodGroup anew"}},
+		Cause: reason.GangIncomplete, Text: fmt.Sprintf("the job's pods start together by the PodGroup %s, which does not exist", name),
+		Steps: []Step{{Action: reason.CreateAgain, Text: "complete the job: gpuctl apply with the same file makes the PodGroup anew"}},
 	}, true
 }
 
@@ -41,7 +41,7 @@ func gathering(f *Facts, pod *corev1.Pod, all int) (Finding, bool) {
 	if there >= all {
 		return Finding{}, false
 	}
-	out := Finding{Cause: GangIncomplete}
+	out := Finding{Cause: reason.GangIncomplete}
 	if f.Cluster.Now.Sub(f.Job.Created) < young {
 		out.Text = fmt.Sprintf("%d of the job's %d members are there, the others are yet to be created", there, all)
 		out.Steps = []Step{waiting("wait a moment: Kubernetes creates the others")}
@@ -50,7 +50,7 @@ func gathering(f *Facts, pod *corev1.Pod, all int) (Finding, bool) {
 	out.Text = fmt.Sprintf("the job has %d of its %d members: the others have ended, or could not be created", there, all)
 	out.Steps = []Step{
 		inspecting("see what became of the others", command("describe job", &f.Job)),
-		{Action: Resubmit, Command: command("delete", &f.Job), Text: "if it lasts, delete the job and submit it again"},
+		{Action: reason.Resubmit, Command: command("delete", &f.Job), Text: "if it lasts, delete the job and submit it again"},
 	}
 	return out, true
 }
@@ -78,7 +78,7 @@ func (s *search) gang(pod *corev1.Pod, blocked []Finding) ([]Finding, []NearMiss
 		}
 	}
 	if all > mostMembers {
-		out := findings(verdictOn(pod), gangRules)
+		out := findings(verdictOn(pod), s.facts.Job.Namespace, reason.OfGangs)
 		return out, nil, len(out) > 0
 	}
 	room, states, on := s.placeable(all-placed, func(j *judged) *fit.Node { return fit.NewNode(j.node, j.holders, &s.topologies) })
@@ -88,7 +88,7 @@ func (s *search) gang(pod *corev1.Pod, blocked []Finding) ([]Finding, []NearMiss
 	empty, _, _ := s.placeable(all, func(j *judged) *fit.Node { return fit.NewNode(j.node, nil, &s.topologies) })
 	opened, _, _ := s.placeable(all, func(j *judged) *fit.Node { return fit.NewNode(fit.Opened(j.node), nil, &s.topologies) })
 	also := slices.DeleteFunc(standing(blocked), func(f Finding) bool {
-		return f.Cause == Busy || f.Cause == Fragmented || f.Cause == RejectedByScheduler
+		return f.Cause == reason.Busy || f.Cause == reason.Fragmented || f.Cause == reason.RejectedByScheduler
 	})
 	switch {
 	case opened < all:
@@ -108,12 +108,12 @@ func (s *search) gang(pod *corev1.Pod, blocked []Finding) ([]Finding, []NearMiss
 }
 
 func (s *search) gangWaiting(all, room int, misses []NearMiss) Finding {
-	out := Finding{Cause: GangWaiting, Nodes: len(s.judged),
+	out := Finding{Cause: reason.GangWaiting, Nodes: len(s.judged),
 		Text: fmt.Sprintf("there is room for %d of the %d members of the job, which start together or not at all", room, all)}
 	out.Steps = append(out.Steps, wait(misses))
 	if room > 0 {
-		out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldNodes, Value: strconv.Itoa(room),
-			Text: fmt.Sprintf("ask for %s in %s, for which there is room now", nodeWord(room), fieldNodes)})
+		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldNodes, Value: strconv.Itoa(room),
+			Text: fmt.Sprintf("ask for %s in %s, for which there is room now", nodeWord(room), reason.FieldNodes)})
 	}
 	if _, why := s.byForce(); why != "" {
 		out.Steps[0].Text += "; " + why
@@ -122,17 +122,17 @@ func (s *search) gangWaiting(all, room int, misses []NearMiss) Finding {
 }
 
 func (s *search) gangTooLarge(all, empty int) Finding {
-	out := Finding{Cause: GangTooLarge, Nodes: len(s.judged),
+	out := Finding{Cause: reason.GangTooLarge, Nodes: len(s.judged),
 		Text: fmt.Sprintf("the nodes that suit the job take %d of its %d members, even when they are empty", empty, all)}
 	if empty > 0 {
-		out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldNodes, Value: strconv.Itoa(empty),
-			Text: fmt.Sprintf("ask for at most %s in %s", nodeWord(empty), fieldNodes)})
+		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldNodes, Value: strconv.Itoa(empty),
+			Text: fmt.Sprintf("ask for at most %s in %s", nodeWord(empty), reason.FieldNodes)})
 	}
 	if pools := s.poolsForAll(all); len(pools) > 0 {
-		out.Steps = append(out.Steps, Step{Action: Move, Value: pools[0], Command: s.moveTo(pools[0]),
+		out.Steps = append(out.Steps, Step{Action: reason.Move, Value: pools[0], Command: s.moveTo(pools[0]),
 			Text: fmt.Sprintf("use a larger pool (%s): %s", listOf(shortened(pools)), s.moveTo(pools[0]))})
 	}
-	out.Steps = append(out.Steps, Step{Action: AddNodes, Text: fmt.Sprintf("ask the administrators for more nodes in %s", s.where())})
+	out.Steps = append(out.Steps, Step{Action: reason.AddNodes, Text: fmt.Sprintf("ask the administrators for more nodes in %s", s.where())})
 	return out
 }
 
@@ -216,6 +216,6 @@ func lives(pod *corev1.Pod) bool {
 
 // isStale says whether a verdict is that members of a gang were missing, so that one on another member says more.
 func isStale(pod *corev1.Pod) bool {
-	_, _, missing := inventory.MissingMembers(verdictOn(pod))
+	_, _, missing := reason.MissingMembers(verdictOn(pod))
 	return missing
 }

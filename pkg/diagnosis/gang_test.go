@@ -11,12 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 func TestGangsAreExplained(t *testing.T) {
 	type said struct {
-		Cause Cause
+		Cause reason.Cause
 		Text  string
 	}
 	cases := map[string]struct {
@@ -25,36 +26,36 @@ func TestGangsAreExplained(t *testing.T) {
 	}{
 		"room for some": {
 			"0/2 nodes are available: gang: there is room for 1 of 2 members now, and all start at once. preemption: not eligible due to preemptionPolicy=Never.",
-			said{GangWaiting, "there is room for 1 of the 2 members of the job, which start together or not at all"},
+			said{reason.GangWaiting, "there is room for 1 of the 2 members of the job, which start together or not at all"},
 		},
 		"too few nodes in all": {
 			"0/2 nodes are available: gang: the nodes that suit it have room for 2 of 3 members, even when they are empty.",
-			said{GangTooLarge, "the nodes that suit the job take 2 of its 3 members, even when they are empty"},
+			said{reason.GangTooLarge, "the nodes that suit the job take 2 of its 3 members, even when they are empty"},
 		},
 		"a PodGroup that makes no sense": {
 			"0/2 nodes are available: gang: the PodGroup cannot be used: spec.minMember is 3000000000, want 1 to 100000. preemption: 0/2 nodes are available: 2 x.",
-			said{GangUnreadable, "the PodGroup of the job cannot be used: spec.minMember is 3000000000, want 1 to 100000"},
+			said{reason.GangUnreadable, "the PodGroup of the job cannot be used: spec.minMember is 3000000000, want 1 to 100000"},
 		},
 		"members are gated": {
 			"0/2 nodes are available: gang: gated pods in the same PodGroup.",
-			said{SchedulingGated, "other members of the job are held back by a scheduling gate, and all start together or not at all"},
+			said{reason.SchedulingGated, "other members of the job are held back by a scheduling gate, and all start together or not at all"},
 		},
 		"members name another scheduler": {
 			"0/2 nodes are available: gang: members that have no place yet name another scheduler: give all members of the PodGroup the same schedulerName.",
-			said{OtherScheduler, "members of the job name another scheduler, and all start together or not at all"},
+			said{reason.OtherScheduler, "members of the job name another scheduler, and all start together or not at all"},
 		},
 		"the PodGroup asks for more than is free": {
 			"0/2 nodes are available: gang: the nodes have less cpu free than spec.minResources of the PodGroup asks for.",
-			said{GangWaiting, "the nodes have less cpu free than the PodGroup of the job asks for in spec.minResources"},
+			said{reason.GangWaiting, "the nodes have less cpu free than the PodGroup of the job asks for in spec.minResources"},
 		},
 		"another member found no place": {
 			"0/1 nodes are available: 1 optimistic rejection in PostFilter.",
-			said{GangWaiting, "another member of the job found no place, and all start together or not at all"},
+			said{reason.GangWaiting, "another member of the job found no place, and all start together or not at all"},
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			found := findings(tc.verdict, slices.Concat(gangRules, podRules))
+			found := findings(tc.verdict, "team", slices.Concat(reason.OfGangs, reason.OfPods))
 			if len(found) != 1 {
 				t.Fatalf("got %d findings, want 1: %v", len(found), found)
 			}
@@ -85,32 +86,32 @@ func TestThePodsOfAGangAreBelieved(t *testing.T) {
 	ended.Status.Phase = corev1.PodFailed
 	tests := map[string]struct {
 		facts   Facts
-		want    Cause
+		want    reason.Cause
 		text    string
 		deletes bool
 	}{
 		"all are there, and the nodes are free": {
-			facts: gang(5*time.Second, member(0, gathering), member(1, gathering)), want: WaitingForTurn, text: "all 2 members",
+			facts: gang(5*time.Second, member(0, gathering), member(1, gathering)), want: reason.WaitingForTurn, text: "all 2 members",
 		},
 		"all are there, and the nodes are held by others": {
 			facts: gang(time.Hour, member(0, gathering), member(1, gathering)).with(func(f *Facts) {
 				f.Cluster.Pods = []corev1.Pod{on("n1", 8, "other"), on("n2", 8, "other")}
 			}),
-			want: Busy,
+			want: reason.Busy,
 		},
 		"the verdict on another member is newer": {
 			facts: gang(time.Hour, member(0, gathering),
 				member(1, "0/2 nodes are available: gang: there is room for 1 of 2 members now, and all start at once.")).with(func(f *Facts) {
 				f.Cluster.Pods = []corev1.Pod{on("n1", 3, "other")}
 			}),
-			want: GangWaiting, text: "room for 1 of the 2",
+			want: reason.GangWaiting, text: "room for 1 of the 2",
 		},
 		"the verdict is older than the room": {
 			facts: gang(time.Hour, member(0, "0/2 nodes are available: gang: there is room for 1 of 2 members now, and all start at once."), member(1, "")),
-			want:  WaitingForTurn, text: "all 2 members",
+			want:  reason.WaitingForTurn, text: "all 2 members",
 		},
-		"the second is being created": {facts: gang(5*time.Second, member(0, gathering)), want: GangIncomplete, text: "yet to be created"},
-		"the second has ended":        {facts: gang(time.Hour, member(0, gathering), ended), want: GangIncomplete, text: "have ended", deletes: true},
+		"the second is being created": {facts: gang(5*time.Second, member(0, gathering)), want: reason.GangIncomplete, text: "yet to be created"},
+		"the second has ended":        {facts: gang(time.Hour, member(0, gathering), ended), want: reason.GangIncomplete, text: "have ended", deletes: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

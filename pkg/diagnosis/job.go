@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 func isSettled(status inventory.Status) bool {
@@ -21,15 +22,15 @@ func isSettled(status inventory.Status) bool {
 func settled(job *inventory.JobDetail) Finding {
 	switch job.Status {
 	case inventory.StatusSucceeded:
-		return Finding{Cause: Succeeded, Text: "the job has finished, and well"}
+		return Finding{Cause: reason.Succeeded, Text: "the job has finished, and well"}
 	case inventory.StatusTerminating:
-		return Finding{Cause: Deleted, Text: "the job is being deleted"}
+		return Finding{Cause: reason.Deleted, Text: "the job is being deleted"}
 	case inventory.StatusSuspended:
-		return Finding{Cause: Suspended, Text: job.Message, Steps: []Step{{
-			Action: Resume, Command: command("resume", job), Text: "resume it: " + command("resume", job),
+		return Finding{Cause: reason.Suspended, Text: job.Message, Steps: []Step{{
+			Action: reason.Resume, Command: command("resume", job), Text: "resume it: " + command("resume", job),
 		}}}
 	case inventory.StatusCancelled:
-		return Finding{Cause: Cancelled, Text: "the job was cancelled and holds no GPUs", Steps: []Step{retry(job)}}
+		return Finding{Cause: reason.Cancelled, Text: "the job was cancelled and holds no GPUs", Steps: []Step{retry(job)}}
 	}
 	return failed(job)
 }
@@ -42,30 +43,30 @@ func command(verb string, job *inventory.JobDetail) string {
 }
 
 func retry(job *inventory.JobDetail) Step {
-	return Step{Action: Retry, Command: command("retry", job), Text: "start it over: " + command("retry", job)}
+	return Step{Action: reason.Retry, Command: command("retry", job), Text: "start it over: " + command("retry", job)}
 }
 
 // incomplete tells of a job whose creation was cut short. Whatever else stands against it may come from that.
 func incomplete(job *inventory.JobDetail) Finding {
 	return Finding{
-		Cause: Incomplete, Text: "not all objects of the job were created: its creation was cut short, or goes on",
+		Cause: reason.Incomplete, Text: "not all objects of the job were created: its creation was cut short, or goes on",
 		Steps: []Step{
-			{Action: CreateAgain, Text: "complete it: gpuctl create with the same file once more"},
-			{Action: Cancel, Command: command("delete", job), Text: "delete what there is of it: " + command("delete", job)},
+			{Action: reason.CreateAgain, Text: "complete it: gpuctl create with the same file once more"},
+			{Action: reason.Cancel, Command: command("delete", job), Text: "delete what there is of it: " + command("delete", job)},
 		},
 	}
 }
 
 // failed tells of a job that has ended badly.
 func failed(job *inventory.JobDetail) Finding {
-	out := Finding{Cause: Failed, Text: job.Reason + ": " + job.Message}
+	out := Finding{Cause: reason.Failed, Text: job.Reason + ": " + job.Message}
 	if job.Reason == batchv1.JobReasonDeadlineExceeded {
 		out.Text = "the job did not end within its time limit"
 		if job.TimeLimit > 0 {
 			out.Text += " of " + span(job.TimeLimit)
 		}
 		out.Steps = []Step{
-			{Action: Resubmit, Field: fieldTimeLimit, Command: command("delete", job),
+			{Action: reason.Resubmit, Field: reason.FieldTimeLimit, Command: command("delete", job),
 				Text: "raise resources.time-limit in its YAML, delete the job, and create it again"},
 			inspecting("see how far it came", command("logs", job)),
 		}
@@ -89,5 +90,5 @@ func isOutOfMemory(trouble inventory.Trouble) bool {
 
 // moreMemory is what to do about a container that was killed for its memory.
 func moreMemory() Step {
-	return Step{Action: SetField, Field: fieldMemory, Text: "ask for more memory in resources.memory"}
+	return Step{Action: reason.SetField, Field: reason.FieldMemory, Text: "ask for more memory in resources.memory"}
 }

@@ -9,6 +9,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -44,13 +45,13 @@ func noSuchNode(f *Facts, pod *corev1.Pod) Finding {
 	name := pod.Spec.NodeName
 	if template := podOf(f); template != nil && template.Spec.NodeName == name {
 		return Finding{
-			Cause: NodeLost, Text: fmt.Sprintf("the job names its node itself, with nodeName: %s, and there is no such node", name),
-			Steps: []Step{{Action: Resubmit, Field: "spec.nodeName", Command: command("delete", &f.Job),
+			Cause: reason.NodeLost, Text: fmt.Sprintf("the job names its node itself, with nodeName: %s, and there is no such node", name),
+			Steps: []Step{{Action: reason.Resubmit, Field: "spec.nodeName", Command: command("delete", &f.Job),
 				Text: "delete the job, leave nodeName out so that the scheduler chooses, and submit it again"}},
 		}
 	}
 	return Finding{
-		Cause: NodeLost, Text: fmt.Sprintf("node %s, on which pod %s was, has been deleted", name, pod.Name), Nodes: 1, Examples: []string{name},
+		Cause: reason.NodeLost, Text: fmt.Sprintf("node %s, on which pod %s was, has been deleted", name, pod.Name), Nodes: 1, Examples: []string{name},
 		Steps: []Step{waiting("wait: within a minute or two Kubernetes removes the pod, and makes another one")},
 	}
 }
@@ -61,8 +62,8 @@ func notReadyUnder(f *Facts, pod *corev1.Pod, ready corev1.NodeCondition) Findin
 		text += " for " + span(f.Cluster.Now.Sub(at.Time))
 	}
 	text += ": whether the pod still runs is not known"
-	out := Finding{Cause: NodeLost, Text: text, Nodes: 1, Examples: []string{pod.Spec.NodeName}}
-	mend := Step{Action: MendNode, Kind: "Node", Name: pod.Spec.NodeName, Command: "kubectl describe node " + pod.Spec.NodeName}
+	out := Finding{Cause: reason.NodeLost, Text: text, Nodes: 1, Examples: []string{pod.Spec.NodeName}}
+	mend := Step{Action: reason.MendNode, Kind: "Node", Name: pod.Spec.NodeName, Command: "kubectl describe node " + pod.Spec.NodeName}
 	switch until, evicts := leavesAt(pod, f); {
 	case pod.DeletionTimestamp != nil:
 		mend.Text = fmt.Sprintf("tell the administrators: the pod leaves once the node answers again, or is deleted: kubectl delete node %s", pod.Spec.NodeName)

@@ -9,11 +9,12 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // blocker is one thing that keeps a pod from a node.
 type blocker struct {
-	cause Cause
+	cause reason.Cause
 	// what tells blockers of one cause apart, such as the key of a taint or the name of a resource.
 	what string
 }
@@ -30,15 +31,15 @@ type judged struct {
 }
 
 // causeOf names the cause for each obstacle but cards.
-var causeOf = map[fit.Kind]Cause{
-	fit.Cordoned: Cordoned, fit.NotReady: NotReady, fit.Tainted: Tainted, fit.NodeSelector: NodeSelector,
-	fit.CPUShort: CPUShort, fit.MemoryShort: MemoryShort, fit.ResourceShort: ResourceShort, fit.PodLimit: PodLimit,
+var causeOf = map[fit.Kind]reason.Cause{
+	fit.Cordoned: reason.Cordoned, fit.NotReady: reason.NotReady, fit.Tainted: reason.Tainted, fit.NodeSelector: reason.NodeSelector,
+	fit.CPUShort: reason.CPUShort, fit.MemoryShort: reason.MemoryShort, fit.ResourceShort: reason.ResourceShort, fit.PodLimit: reason.PodLimit,
 }
 
 // causeOfCards names the cause for each reason of the allocator.
-var causeOfCards = map[gpu.Code]Cause{
-	gpu.NoGPUs: NoGPUs, gpu.TooFewGPUs: TooManyGPUs, gpu.MemoryUnknown: GPUMemory, gpu.TooFewMemory: GPUMemory,
-	gpu.TooFewHealthy: UnhealthyGPUs, gpu.TooFewFree: Busy, gpu.TooFewShareable: Busy,
+var causeOfCards = map[gpu.Code]reason.Cause{
+	gpu.NoGPUs: reason.NoGPUs, gpu.TooFewGPUs: reason.TooManyGPUs, gpu.MemoryUnknown: reason.GPUMemory, gpu.TooFewMemory: reason.GPUMemory,
+	gpu.TooFewHealthy: reason.UnhealthyGPUs, gpu.TooFewFree: reason.Busy, gpu.TooFewShareable: reason.Busy,
 }
 
 // judge finds all that keeps a pod from a node with these pods on it, where the scheduler stops at the first.
@@ -58,17 +59,17 @@ func (s *search) judge(node *corev1.Node, holders []*corev1.Pod) judged {
 
 // causeOfCards names the cause for what the allocator says. An inventory that cannot be read, and a node that shares its
 // cards or does not, where the pod wants it otherwise, explain its numbers.
-func (s *search) causeOfCards(node *corev1.Node, cards gpu.Reason) Cause {
+func (s *search) causeOfCards(node *corev1.Node, cards gpu.Reason) reason.Cause {
 	cause := causeOfCards[cards.Code]
 	if cards.IsShortage() {
 		return cause
 	}
 	shares := node.Labels[names.LabelSharing] == names.SharingMemory
-	if wants := s.request.Demand.Shared > 0; cause != GPUMemory && shares != wants && s.request.Demand.Whole+s.request.Demand.Shared > 0 && offers(node, !wants) {
-		return NotShared
+	if wants := s.request.Demand.Shared > 0; cause != reason.GPUMemory && shares != wants && s.request.Demand.Whole+s.request.Demand.Shared > 0 && offers(node, !wants) {
+		return reason.NotShared
 	}
 	if _, err := gpu.InventoryOf(node); err != nil && node.Annotations[names.AnnotationInventory] != "" {
-		return BadInventory
+		return reason.BadInventory
 	}
 	return cause
 }
@@ -84,7 +85,7 @@ func offers(node *corev1.Node, shared bool) bool {
 }
 
 // has reports whether a cause is among a node's blockers.
-func (j *judged) has(cause Cause) bool {
+func (j *judged) has(cause reason.Cause) bool {
 	for _, blocker := range j.blockers {
 		if blocker.cause == cause {
 			return true

@@ -13,6 +13,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	quotas "g8s.host/gpu-scheduler/pkg/quota"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -64,7 +65,7 @@ func (f *Facts) exceeded(quota *corev1.ResourceQuota, name corev1.ResourceName, 
 	asked, used, hard := quotas.Asked(pod, name), quota.Status.Used[name], quota.Spec.Hard[name]
 	word := wordFor(name, asked.Value())
 	pods := int64(max(f.Job.Desired, 1))
-	out := Finding{Cause: QuotaExceeded, Text: fmt.Sprintf("quota %s of the namespace is exceeded: a pod asks for %s %s, %s of %s are in use",
+	out := Finding{Cause: reason.QuotaExceeded, Text: fmt.Sprintf("quota %s of the namespace is exceeded: a pod asks for %s %s, %s of %s are in use",
 		quota.Name, &asked, word, &used, &hard)}
 	all := *resource.NewMilliQuantity(asked.MilliValue()*pods, asked.Format)
 	never := all.Cmp(hard) > 0
@@ -92,7 +93,7 @@ func (f *Facts) exceeded(quota *corev1.ResourceQuota, name corev1.ResourceName, 
 	}
 	used.Sub(f.ownUse(quota, name))
 	used.Add(all)
-	out.Steps = append(out.Steps, Step{Action: RaiseQuota, Kind: "ResourceQuota", Name: quota.Name, Field: string(name), Value: used.String(),
+	out.Steps = append(out.Steps, Step{Action: reason.RaiseQuota, Kind: "ResourceQuota", Name: quota.Name, Field: string(name), Value: used.String(),
 		Text: fmt.Sprintf("ask the administrators for a higher quota: %s=%s lets the job in", name, &used)})
 	return out
 }
@@ -115,7 +116,7 @@ func wordFor(name corev1.ResourceName, count int64) string {
 // fieldFor is the field of the YAML that asks for a resource, "" for none.
 func fieldFor(name corev1.ResourceName) string {
 	return map[corev1.ResourceName]string{
-		names.ResourceGPU: fieldGPU, names.ResourceSharedGPU: fieldGPU, corev1.ResourceCPU: fieldCPU, corev1.ResourceMemory: fieldMemory,
+		names.ResourceGPU: reason.FieldGPU, names.ResourceSharedGPU: reason.FieldGPU, corev1.ResourceCPU: reason.FieldCPU, corev1.ResourceMemory: reason.FieldMemory,
 	}[quotas.Plain(name)]
 }
 
@@ -157,7 +158,7 @@ func (f *Facts) withinQuota(quota *corev1.ResourceQuota, name corev1.ResourceNam
 	if field == "" || each.Sign() <= 0 {
 		return Step{}, false
 	}
-	return Step{Action: SetField, Field: field, Value: each.String(), Text: fmt.Sprintf("ask for at most %s in %s", &each, field)}, true
+	return Step{Action: reason.SetField, Field: field, Value: each.String(), Text: fmt.Sprintf("ask for at most %s in %s", &each, field)}, true
 }
 
 // waitForQuota names the jobs of the namespace that use a quota.
@@ -171,9 +172,9 @@ func (f *Facts) waitForQuota(quota *corev1.ResourceQuota, name corev1.ResourceNa
 	}
 	holders := holdersOf(users)
 	if len(holders) == 0 {
-		return Step{Action: Wait, Text: "wait until jobs of this namespace end, or end one that is not needed"}
+		return Step{Action: reason.Wait, Text: "wait until jobs of this namespace end, or end one that is not needed"}
 	}
-	return Step{Action: Wait, Holders: holders, Text: "wait until jobs of this namespace end, or end one that is not needed: " + holdersText(holders)}
+	return Step{Action: reason.Wait, Holders: holders, Text: "wait until jobs of this namespace end, or end one that is not needed: " + holdersText(holders)}
 }
 
 // scopedClass is the priority class of the pod, if the quota counts it for that.
@@ -201,7 +202,7 @@ func (f *Facts) outOfScope(class string) (Step, bool) {
 			return scopedClass(&quota, pod) != ""
 		})
 		if free && class != pod.Spec.PriorityClassName {
-			return Step{Action: SetPriority, Value: priority, Command: fmt.Sprintf("gpuctl set priority %s %s -n %s", f.Job.Name, priority, f.Job.Namespace),
+			return Step{Action: reason.SetPriority, Value: priority, Command: fmt.Sprintf("gpuctl set priority %s %s -n %s", f.Job.Name, priority, f.Job.Namespace),
 				Text: fmt.Sprintf("give it a priority that the quota does not count: gpuctl set priority %s %s -n %s", f.Job.Name, priority, f.Job.Namespace)}, true
 		}
 	}
@@ -211,7 +212,7 @@ func (f *Facts) outOfScope(class string) (Step, bool) {
 // quotaRefused is what the API server says of a quota, where the quotas may not be read.
 func quotaRefused(_ *Facts, m []string) Finding {
 	return Finding{
-		Cause: QuotaExceeded,
+		Cause: reason.QuotaExceeded,
 		Text:  fmt.Sprintf("quota %s of the namespace is exceeded: a pod asks for %s, %s is in use, the limit is %s", m[1], m[2], m[3], m[4]),
 		Steps: []Step{waiting("ask for less, delete a job of this namespace that is not needed, or ask for a higher quota")},
 	}
@@ -219,8 +220,8 @@ func quotaRefused(_ *Facts, m []string) Finding {
 
 func quotaUnspecified(_ *Facts, m []string) Finding {
 	return Finding{
-		Cause: QuotaExceeded, Text: fmt.Sprintf("quota %s of the namespace wants every pod to specify %s", m[1], m[2]),
-		Steps: []Step{{Action: SetField, Field: unspecified(m[2]), Text: "name these resources in the job: " + unspecified(m[2])}},
+		Cause: reason.QuotaExceeded, Text: fmt.Sprintf("quota %s of the namespace wants every pod to specify %s", m[1], m[2]),
+		Steps: []Step{{Action: reason.SetField, Field: unspecified(m[2]), Text: "name these resources in the job: " + unspecified(m[2])}},
 	}
 }
 
@@ -284,17 +285,17 @@ func mostIn(pod *corev1.Pod, kind corev1.LimitType, name corev1.ResourceName) re
 }
 
 func limited(name string, what corev1.ResourceName, bound string, asked, allowed resource.Quantity) Finding {
-	out := Finding{Cause: LimitRangeViolated, Text: fmt.Sprintf("limit range %s of the namespace allows %s %s of %s, and the job asks for %s",
+	out := Finding{Cause: reason.LimitRangeViolated, Text: fmt.Sprintf("limit range %s of the namespace allows %s %s of %s, and the job asks for %s",
 		name, bound, &allowed, what, &asked)}
 	if field := fieldFor(what); field != "" {
-		out.Steps = append(out.Steps, Step{Action: SetField, Field: field, Value: allowed.String(), Text: fmt.Sprintf("ask for %s %s in %s", bound, &allowed, field)})
+		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: field, Value: allowed.String(), Text: fmt.Sprintf("ask for %s %s in %s", bound, &allowed, field)})
 	}
-	out.Steps = append(out.Steps, Step{Action: RaiseLimit, Kind: "LimitRange", Name: name, Field: string(what), Value: asked.String(),
+	out.Steps = append(out.Steps, Step{Action: reason.RaiseLimit, Kind: "LimitRange", Name: name, Field: string(what), Value: asked.String(),
 		Text: fmt.Sprintf("ask the administrators to let the namespace have %s of %s", &asked, what)})
 	return out
 }
 
 func limitRefused(_ *Facts, m []string) Finding {
-	return Finding{Cause: LimitRangeViolated, Text: "a limit range of the namespace: " + m[1],
-		Steps: []Step{{Action: SetField, Text: "ask for an amount within the limit"}}}
+	return Finding{Cause: reason.LimitRangeViolated, Text: "a limit range of the namespace: " + m[1],
+		Steps: []Step{{Action: reason.SetField, Text: "ask for an amount within the limit"}}}
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // retries reports whether a job waits for nothing but its next attempt: a pod has failed, those that are left run, and
@@ -41,13 +42,13 @@ func retrying(job *inventory.JobDetail) Finding {
 	if times <= *job.Retries {
 		next = fmt.Sprintf("retry %d of %d comes after a pause", times, *job.Retries)
 	}
-	out := Finding{Cause: Retrying, Text: sentence("pod "+last.Name+" has failed", last.Message) + "; " + next}
+	out := Finding{Cause: reason.Retrying, Text: sentence("pod "+last.Name+" has failed", last.Message) + "; " + next}
 	if isOutOfMemory(last.Trouble) {
 		out.Steps = append(out.Steps, moreMemory())
 	} else {
 		out.Steps = append(out.Steps, waiting("wait for the next try"))
 	}
-	out.Steps = append(out.Steps, seeLogs(job), Step{Action: Cancel, Command: command("cancel", job),
+	out.Steps = append(out.Steps, seeLogs(job), Step{Action: reason.Cancel, Command: command("cancel", job),
 		Text: "if it cannot succeed, end it: " + command("cancel", job)})
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
@@ -94,9 +95,9 @@ func (s *search) wrongPool() []Finding {
 		return out
 	}
 	for i, step := range out[0].Steps {
-		out[0].Steps[i] = Step{Action: SetField, Field: fieldPool, Value: step.Value, Text: "name a pool that has nodes, in " + fieldPool}
+		out[0].Steps[i] = Step{Action: reason.SetField, Field: reason.FieldPool, Value: step.Value, Text: "name a pool that has nodes, in " + reason.FieldPool}
 		if step.Value != "" {
-			out[0].Steps[i].Text = fmt.Sprintf("did you mean pool %s? Write it in %s", step.Value, fieldPool)
+			out[0].Steps[i].Text = fmt.Sprintf("did you mean pool %s? Write it in %s", step.Value, reason.FieldPool)
 		}
 	}
 	anywhere := &search{facts: s.facts, request: &everywhere, holders: s.holders}
@@ -116,14 +117,14 @@ func (s *search) noSuchPool() Finding {
 		known[i] = pool.Name
 		listed[i] = fmt.Sprintf("%s (%d of %d GPUs free)", pool.Name, pool.GPUs.Free, pool.GPUs.Allocatable)
 	}
-	out := Finding{Cause: NoSuchPool, Text: "no node is in " + s.where()}
+	out := Finding{Cause: reason.NoSuchPool, Text: "no node is in " + s.where()}
 	if len(pools) == 0 {
 		out.Text = "the cluster has no nodes"
-		out.Steps = []Step{{Action: AddNodes, Text: "have the administrators add nodes"}}
+		out.Steps = []Step{{Action: reason.AddNodes, Text: "have the administrators add nodes"}}
 		return out
 	}
 	if near := spelling.Nearest(s.request.Pool, known); near != "" {
-		out.Steps = append(out.Steps, Step{Action: Move, Value: near, Command: s.moveTo(near),
+		out.Steps = append(out.Steps, Step{Action: reason.Move, Value: near, Command: s.moveTo(near),
 			Text: fmt.Sprintf("did you mean pool %s? Move the job there: %s", near, s.moveTo(near))})
 	}
 	able := slices.DeleteFunc(s.otherPools(false), func(o offer) bool { // which has been named
@@ -132,10 +133,10 @@ func (s *search) noSuchPool() Finding {
 	switch {
 	case len(able) > 0:
 		best := able[0].pool
-		out.Steps = append(out.Steps, Step{Action: Move, Value: best, Command: s.moveTo(best),
+		out.Steps = append(out.Steps, Step{Action: reason.Move, Value: best, Command: s.moveTo(best),
 			Text: fmt.Sprintf("name a pool that has nodes for it: %s; %s moves the job there", listOf(shortened(texts(able))), s.moveTo(best))})
 	case len(out.Steps) == 0:
-		out.Steps = append(out.Steps, Step{Action: Move, Command: s.moveTo("POOL"),
+		out.Steps = append(out.Steps, Step{Action: reason.Move, Command: s.moveTo("POOL"),
 			Text: fmt.Sprintf("name a pool that has nodes: %s; %s moves the job there", listOf(shortened(listed)), s.moveTo("POOL"))})
 	}
 	return out
@@ -148,24 +149,24 @@ func (s *search) noSuchType(inPool []corev1.Node) Finding {
 	out := Finding{Nodes: len(inPool), Text: fmt.Sprintf("no node of %s has GPU type %s", s.where(), strings.Join(asked, " or "))}
 	for _, gpuType := range asked {
 		if near := spelling.Nearest(gpuType, sameModel(gpuType, here)); near != "" {
-			out.Cause = TypeMisspelt
-			out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldType, Value: near, Text: fmt.Sprintf(
-				"did you mean %s? Write it in %s; types are matched exactly, also in upper and lower case", near, fieldType)})
+			out.Cause = reason.TypeMisspelt
+			out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldType, Value: near, Text: fmt.Sprintf(
+				"did you mean %s? Write it in %s; types are matched exactly, also in upper and lower case", near, reason.FieldType)})
 		}
 	}
 	elsewhere := s.elsewherePools(false)
 	if len(elsewhere) > 0 {
-		out.Cause = cmp.Or(out.Cause, TypeInOtherPool)
+		out.Cause = cmp.Or(out.Cause, reason.TypeInOtherPool)
 		out.Steps = append(out.Steps, elsewhere...)
 	}
 	if len(here) > 0 {
-		out.Steps = append(out.Steps, Step{Action: SetField, Field: fieldType, Value: here[0],
-			Text: fmt.Sprintf("ask for a type that %s has, in %s: %s", s.where(), fieldType, listOf(shortened(here)))})
+		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldType, Value: here[0],
+			Text: fmt.Sprintf("ask for a type that %s has, in %s: %s", s.where(), reason.FieldType, listOf(shortened(here)))})
 	}
 	if len(out.Steps) == 0 {
-		out.Steps = []Step{{Action: AddNodes, Text: "ask the administrators: the nodes there have no GPU type at all"}}
+		out.Steps = []Step{{Action: reason.AddNodes, Text: "ask the administrators: the nodes there have no GPU type at all"}}
 	}
-	out.Cause = cmp.Or(out.Cause, NoSuchType)
+	out.Cause = cmp.Or(out.Cause, reason.NoSuchType)
 	return out
 }
 
@@ -198,7 +199,7 @@ func (s *search) elsewherePools(now bool) []Step {
 		return nil
 	}
 	best := able[0].pool
-	return []Step{{Action: Move, Value: best, Command: s.moveTo(best),
+	return []Step{{Action: reason.Move, Value: best, Command: s.moveTo(best),
 		Text: fmt.Sprintf("use a pool that has it: %s; %s moves the job there", listOf(shortened(texts(able))), s.moveTo(best))}}
 }
 

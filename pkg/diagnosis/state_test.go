@@ -15,6 +15,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -85,16 +86,16 @@ func TestCausesComeFromStateNow(t *testing.T) {
 	urgent := on("n1", 8, "urgent-eval")
 	tests := map[string]struct {
 		facts Facts
-		want  []Cause
+		want  []reason.Cause
 		says  string
 		never string
 	}{
 		"a quota that refused the job is gone": {
 			facts: unborn(quotaSaid, func(f *Facts) { f.Space = &snapshot.Snapshot{} }),
-			want:  []Cause{WaitingForControllers}, says: "nothing stands against them any more",
+			want:  []reason.Cause{reason.WaitingForControllers}, says: "nothing stands against them any more",
 		},
 		"a quota that refused the job has room": {
-			facts: unborn(quotaSaid, func(f *Facts) { f.Space = quota("8", "0") }), want: []Cause{WaitingForControllers},
+			facts: unborn(quotaSaid, func(f *Facts) { f.Space = quota("8", "0") }), want: []reason.Cause{reason.WaitingForControllers},
 		},
 		"a quota that is too small for a pod that says only its limits": {
 			facts: unborn("", func(f *Facts) {
@@ -103,20 +104,20 @@ func TestCausesComeFromStateNow(t *testing.T) {
 					Limits: corev1.ResourceList{names.ResourceGPU: resource.MustParse("4")},
 				}
 			}),
-			want: []Cause{QuotaExceeded}, says: "asks for 4 GPUs",
+			want: []reason.Cause{reason.QuotaExceeded}, says: "asks for 4 GPUs",
 		},
 		"a quota that is too small, whatever was said": {
-			facts: unborn("", func(f *Facts) { f.Space = quota("2", "0") }), want: []Cause{QuotaExceeded}, says: "it never fits",
+			facts: unborn("", func(f *Facts) { f.Space = quota("2", "0") }), want: []reason.Cause{reason.QuotaExceeded}, says: "it never fits",
 		},
 		"a quota that has room for one of two replicas": {
 			facts: unborn("", func(f *Facts) {
 				f.Space = quota("5", "4")
 				f.Job.Kind, f.Job.Desired = "inference", 2
 			}),
-			want: []Cause{QuotaExceeded}, says: "the job has 2 pods: at most 1 of them fit",
+			want: []reason.Cause{reason.QuotaExceeded}, says: "the job has 2 pods: at most 1 of them fit",
 		},
 		"quotas that may not be read are believed, with their age": {
-			facts: unborn(quotaSaid, func(*Facts) {}), want: []Cause{QuotaExceeded}, says: "refused at 11:57, 3m ago",
+			facts: unborn(quotaSaid, func(*Facts) {}), want: []reason.Cause{reason.QuotaExceeded}, says: "refused at 11:57, 3m ago",
 		},
 		"a job that runs was refused before": {
 			facts: running(*node("n1", "p", 8).Obj()).with(func(f *Facts) {
@@ -125,7 +126,7 @@ func TestCausesComeFromStateNow(t *testing.T) {
 		},
 		"a service account is missing, and made in the job's namespace": {
 			facts: unborn(`error looking up service account team/robot: serviceaccount "robot" not found`, func(*Facts) {}),
-			want:  []Cause{NoSuchServiceAccount}, says: "kubectl create serviceaccount robot -n team",
+			want:  []reason.Cause{reason.NoSuchServiceAccount}, says: "kubectl create serviceaccount robot -n team",
 		},
 		"a namespace that goes": {
 			facts: unborn("", func(f *Facts) {
@@ -133,10 +134,10 @@ func TestCausesComeFromStateNow(t *testing.T) {
 					{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: noon.Add(-time.Minute)}}},
 				}}
 			}),
-			want: []Cause{NamespaceTerminating}, says: "told so at 11:59", never: "kube-controller-manager",
+			want: []reason.Cause{reason.NamespaceTerminating}, says: "told so at 11:59", never: "kube-controller-manager",
 		},
 		"no controller looks": {
-			facts: unborn("", func(f *Facts) { f.Job.Noticed = false }), want: []Cause{WaitingForControllers}, says: "no controller has looked",
+			facts: unborn("", func(f *Facts) { f.Job.Noticed = false }), want: []reason.Cause{reason.WaitingForControllers}, says: "no controller has looked",
 		},
 		"a pod that leaves for another one": {
 			facts: unborn("", func(f *Facts) {
@@ -144,21 +145,21 @@ func TestCausesComeFromStateNow(t *testing.T) {
 				f.Job.Events = []inventory.Event{{Reason: "Preempted", Object: "Pod/train-n1", Related: "team/urgent-eval-n1", Last: noon}}
 				f.Cluster.Pods = []corev1.Pod{urgent}
 			}),
-			want: []Cause{Preempted}, says: "preempted by job urgent-eval of namespace team at 11:59, 10s ago", never: "kube-controller-manager",
+			want: []reason.Cause{reason.Preempted}, says: "preempted by job urgent-eval of namespace team at 11:59, 10s ago", never: "kube-controller-manager",
 		},
 		"a pod that left for another one, which is there": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) {
 				f.Job.Past = []inventory.Event{{Reason: "Preempted", Object: "Pod/train-old", Related: "team/urgent-eval-n1", Last: noon.Add(-time.Hour)}}
 				f.Cluster.Pods = []corev1.Pod{urgent}
 			}),
-			want: []Cause{Preempted, Busy}, says: "preempted by job urgent-eval of namespace team at 11:00, 60m ago",
+			want: []reason.Cause{reason.Preempted, reason.Busy}, says: "preempted by job urgent-eval of namespace team at 11:00, 60m ago",
 		},
 		"a pod that left for another one, which is gone": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) {
 				f.Job.Past = []inventory.Event{{Reason: "Preempted", Object: "Pod/train-old", Related: "team/urgent-eval-n1", Last: noon.Add(-time.Hour)}}
 				f.Cluster.Pods = []corev1.Pod{on("n1", 8, "other")}
 			}),
-			want: []Cause{Busy, Preempted},
+			want: []reason.Cause{reason.Busy, reason.Preempted},
 		},
 		"a pod that leaves, whose place in the quota the next one takes": {
 			facts: unborn("", func(f *Facts) {
@@ -167,7 +168,7 @@ func TestCausesComeFromStateNow(t *testing.T) {
 				f.Job.Template = template(8)
 				f.Space = quota("8", "8")
 			}),
-			want: []Cause{Evicted}, never: "exceeded",
+			want: []reason.Cause{reason.Evicted}, never: "exceeded",
 		},
 		"a pod that leaves, and a quota that was lowered below it": {
 			facts: unborn("", func(f *Facts) {
@@ -176,36 +177,36 @@ func TestCausesComeFromStateNow(t *testing.T) {
 				f.Job.Template = template(8)
 				f.Space = quota("4", "8")
 			}),
-			want: []Cause{QuotaExceeded, Evicted}, says: "it never fits",
+			want: []reason.Cause{reason.QuotaExceeded, reason.Evicted}, says: "it never fits",
 		},
 		"a pod that was drained": {
 			facts: unborn("", func(f *Facts) { f.Pods = []corev1.Pod{leavingPod("EvictionByEvictionAPI")} }),
-			want:  []Cause{Evicted}, says: "kubectl drain",
+			want:  []reason.Cause{reason.Evicted}, says: "kubectl drain",
 		},
 		"others leave for the pod": {
 			facts: factsOf(preemptor, node("n1", "p", 8)).with(func(f *Facts) { f.Cluster.Pods = []corev1.Pod{victim} }),
-			want:  []Cause{Preempting}, says: "waits for 1 pod to leave n1", never: "Fragmented",
+			want:  []reason.Cause{reason.Preempting}, says: "waits for 1 pod to leave n1", never: "Fragmented",
 		},
 		"a node that is not ready for minutes": {
-			facts: running(*lost), want: []Cause{NodeLost}, says: "has not been ready for 3m",
+			facts: running(*lost), want: []reason.Cause{reason.NodeLost}, says: "has not been ready for 3m",
 		},
-		"a node that is gone":      {facts: running(), want: []Cause{NodeLost}, says: "has been deleted"},
+		"a node that is gone":      {facts: running(), want: []reason.Cause{reason.NodeLost}, says: "has been deleted"},
 		"a node that nobody shows": {facts: running().with(func(f *Facts) { f.Cluster.Unread = []snapshot.Part{snapshot.PartNodes} })},
 		"a scheduler that died after it spoke": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) { f.Cluster.Lease = dead(47 * time.Second) }),
-			want:  []Cause{SchedulerDown}, says: "no gpu-scheduler has been running for 47s", never: "tries again by itself",
+			want:  []reason.Cause{reason.SchedulerDown}, says: "no gpu-scheduler has been running for 47s", never: "tries again by itself",
 		},
 		"a scheduler that leads, looked at from a machine whose clock is ahead": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) {
 				f.Cluster.Lease, f.Cluster.Now = dead(47*time.Second), noon.Add(-46*time.Second)
 			}),
-			want: []Cause{RoomNow}, never: "SchedulerDown",
+			want: []reason.Cause{reason.RoomNow}, never: "SchedulerDown",
 		},
 		"a claim is missing, and the GPUs are in use": {
 			facts: factsOf(claiming(), node("n1", "p", 8)).with(func(f *Facts) {
 				f.Space, f.Cluster.Pods = &snapshot.Snapshot{}, []corev1.Pod{on("n1", 8, "other")}
 			}),
-			want: []Cause{VolumeMissing, Busy},
+			want: []reason.Cause{reason.VolumeMissing, reason.Busy},
 		},
 		"a claim that was missing is there": {
 			facts: factsOf(claiming(), node("n1", "p", 8)).with(func(f *Facts) {
@@ -213,13 +214,13 @@ func TestCausesComeFromStateNow(t *testing.T) {
 					ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"},
 				}}}
 			}),
-			want: []Cause{RoomNow},
+			want: []reason.Cause{reason.RoomNow},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			report := Diagnose(tc.facts)
-			var got []Cause
+			var got []reason.Cause
 			text := ""
 			for _, finding := range report.Findings {
 				got = append(got, finding.Cause)
@@ -279,14 +280,14 @@ func TestWhoCouldBeStopped(t *testing.T) {
 			report := Diagnose(factsOf(tc.pod, node("n1", "p", 8)).with(func(f *Facts) {
 				f.Cluster.Pods, f.Space = []corev1.Pod{tc.holder}, classes
 			}))
-			if len(report.Findings) == 0 || report.Cause != Busy {
-				t.Fatalf("the report is %+v, want %s", report, Busy)
+			if len(report.Findings) == 0 || report.Cause != reason.Busy {
+				t.Fatalf("the report is %+v, want %s", report, reason.Busy)
 			}
 			first := report.Findings[0]
 			if text := first.Text + strings.Join(first.Advice, "; "); !strings.Contains(text, tc.says) {
 				t.Errorf("it says %q, want %q", text, tc.says)
 			}
-			if sets := slices.ContainsFunc(first.Steps, func(s Step) bool { return s.Action == SetPriority }); sets != tc.sets {
+			if sets := slices.ContainsFunc(first.Steps, func(s Step) bool { return s.Action == reason.SetPriority }); sets != tc.sets {
 				t.Errorf("a step to another priority: %v, want %v", sets, tc.sets)
 			}
 		})
@@ -306,11 +307,11 @@ func TestAGangHasItsNearestNodes(t *testing.T) {
 		f.Cluster.Pods = []corev1.Pod{on("c", 2, "other")}
 	})
 	report := Diagnose(facts)
-	if report.Cause != GangWaiting || len(report.NearMisses) != 1 || report.NearMisses[0].Node != "c" || report.NearMisses[0].Short != 2 {
-		t.Fatalf("cause %s, nearest %+v; want %s, and node c 2 short", report.Cause, report.NearMisses, GangWaiting)
+	if report.Cause != reason.GangWaiting || len(report.NearMisses) != 1 || report.NearMisses[0].Node != "c" || report.NearMisses[0].Short != 2 {
+		t.Fatalf("cause %s, nearest %+v; want %s, and node c 2 short", report.Cause, report.NearMisses, reason.GangWaiting)
 	}
 	steps := report.Findings[0].Steps
-	if len(steps) != 2 || len(steps[0].Holders) != 1 || steps[0].Holders[0].Job != "other" || steps[1].Field != fieldNodes || steps[1].Value != "2" {
+	if len(steps) != 2 || len(steps[0].Holders) != 1 || steps[0].Holders[0].Job != "other" || steps[1].Field != reason.FieldNodes || steps[1].Value != "2" {
 		t.Errorf("the steps are %+v, want to wait for job other, or to ask for 2 nodes", steps)
 	}
 }

@@ -1,65 +1,11 @@
 package diagnosis
 
-// Action is what a step does. The set is closed.
-type Action string
-
-// What time does, and what the job's owner can do.
-const (
-	// Wait does nothing: what the step names ends or heals by itself.
-	Wait Action = "Wait"
-	// SetField writes Value into Field of the job's YAML, and applies it.
-	SetField Action = "SetField"
-	// Move moves the job into the pool Value.
-	Move Action = "Move"
-	// SetPriority gives the job the priority Value.
-	SetPriority Action = "SetPriority"
-	// Resume lets a paused job go on, Retry starts one over that has ended, Cancel ends one that cannot succeed.
-	Resume Action = "Resume"
-	Retry  Action = "Retry"
-	Cancel Action = "Cancel"
-	// Resubmit deletes the job, corrects what Field names of its pods, and submits it again.
-	Resubmit Action = "Resubmit"
-	// CreateAgain creates the job from the same file once more, which completes it.
-	CreateAgain Action = "CreateAgain"
-	// UseNamespace submits the job in another namespace.
-	UseNamespace Action = "UseNamespace"
-	// CreateObject creates the object of Kind and Name in the job's namespace.
-	CreateObject Action = "CreateObject"
-	// Inspect looks at what only the user can judge, with Command.
-	Inspect Action = "Inspect"
-)
-
-// What only administrators can do.
-const (
-	// Uncordon opens the node Name again, MendNode brings it back or deletes it, MendGPUs mends its cards.
-	Uncordon Action = "Uncordon"
-	MendNode Action = "MendNode"
-	MendGPUs Action = "MendGPUs"
-	// CorrectNode corrects the annotation or label Field of the node Name.
-	CorrectNode Action = "CorrectNode"
-	AddNodes    Action = "AddNodes"
-	// RaiseQuota lets the quota Name have Value of Field.
-	RaiseQuota Action = "RaiseQuota"
-	// RaiseLimit lets the limit range Name allow Value of Field.
-	RaiseLimit Action = "RaiseLimit"
-	// LabelNamespace sets the label Field of the job's namespace to Value.
-	LabelNamespace         Action = "LabelNamespace"
-	StartScheduler         Action = "StartScheduler"
-	StartControllers       Action = "StartControllers"
-	InstallPriorityClasses Action = "InstallPriorityClasses"
-	// ChangePolicy makes an exemption in the admission policy Name, MendWebhook has the webhook Name answer.
-	ChangePolicy Action = "ChangePolicy"
-	MendWebhook  Action = "MendWebhook"
-	// OpenGate takes the scheduling gate Name away.
-	OpenGate Action = "OpenGate"
-	// AskAdministrators is anything else that only they can do.
-	AskAdministrators Action = "AskAdministrators"
-)
+import "g8s.host/gpu-scheduler/pkg/reason"
 
 // Step is one thing to do about a finding. The steps of a finding are alternatives, the best first; one that has Then
 // set belongs to the one before it. Text says all that the other fields do.
 type Step struct {
-	Action Action `json:"action"`
+	Action reason.Action `json:"action"`
 	// Field is the field of the job's YAML that Value belongs into, or what else of an object the step is about.
 	Field string `json:"field,omitempty"`
 	// Value is what to set, "" where only the user knows it.
@@ -82,7 +28,7 @@ func advice(steps []Step) []string {
 	out := make([]string, len(steps))
 	for i, step := range steps {
 		switch {
-		case i == 0 || step.Then || step.Action == Inspect:
+		case i == 0 || step.Then || step.Action == reason.Inspect:
 			out[i] = step.Text
 		default:
 			out[i] = "or " + step.Text
@@ -92,9 +38,9 @@ func advice(steps []Step) []string {
 }
 
 // waiting is a step that time takes.
-func waiting(text string) Step { return Step{Action: Wait, Text: text} }
+func waiting(text string) Step { return Step{Action: reason.Wait, Text: text} }
 
 // inspecting is a look that the user has to take.
 func inspecting(text, command string) Step {
-	return Step{Action: Inspect, Command: command, Text: text + ": " + command}
+	return Step{Action: reason.Inspect, Command: command, Text: text + ": " + command}
 }

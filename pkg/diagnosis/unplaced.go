@@ -3,12 +3,11 @@ package diagnosis
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -37,24 +36,25 @@ func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 func searched(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	verdict := verdictOn(pod)
 	s, err := newSearch(f, pod)
+	_, devices := pod.Annotations[names.AnnotationGPUDevices]
 	switch {
 	case err != nil:
 		return one(malformed(pod, err.Error())), nil
-	case strings.Contains(verdict, "annotation "+names.GroupName):
-		return one(malformed(pod, refusal(verdict))), nil
+	case devices:
+		return one(malformed(pod, reason.ForeignDevices.Of(names.AnnotationGPUDevices))), nil
 	}
 	if finding, ok := s.preempting(); ok {
 		return one(finding), nil
 	}
-	_, members, gathers := inventory.MissingMembers(verdict)
+	_, members, gathers := reason.MissingMembers(verdict)
 	if gathers {
 		if finding, ok := gathering(f, pod, members); ok {
 			return one(finding), nil
 		}
 	}
-	out := findings(verdict, podRules)
+	out := findings(verdict, f.Job.Namespace, reason.OfPods)
 	if f.Space.Has(snapshot.PartPodGroups) { // it is there or not, whatever was so before
-		out = slices.DeleteFunc(out, func(f Finding) bool { return f.Cause == GangIncomplete })
+		out = slices.DeleteFunc(out, func(f Finding) bool { return f.Cause == reason.GangIncomplete })
 		if missing, ok := groupMissing(f, pod); ok {
 			out = append(out, missing)
 		}
@@ -65,10 +65,10 @@ func searched(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 		}
 		out = append(out, claims...)
 	} else {
-		out = append(out, onClaims(verdict, f.Job.Namespace)...)
+		out = append(out, findings(verdict, f.Job.Namespace, reason.OfClaims)...)
 	}
 	if !f.seesNodes() {
-		return slices.Concat(out, unread(verdict, len(out) > 0)), nil
+		return slices.Concat(out, unread(f, verdict, len(out) > 0)), nil
 	}
 	also, misses := s.onNodes(verdict)
 	if len(out) > 0 {
@@ -78,8 +78,8 @@ func searched(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 }
 
 // unread is what the verdict alone tells of nodes and gangs.
-func unread(verdict string, explained bool) []Finding {
-	out := slices.Concat(findings(verdict, gangRules), findings(verdict, nodeRules), findings(verdict, plainRules))
+func unread(f *Facts, verdict string, explained bool) []Finding {
+	out := slices.Concat(findings(verdict, f.Job.Namespace, reason.OfGangs), findings(verdict, f.Job.Namespace, reason.OfNodes), findings(verdict, f.Job.Namespace, reason.OfPlainNodes))
 	if len(out) == 0 && !explained {
 		return one(rejected(verdict))
 	}
@@ -99,10 +99,10 @@ func (s *search) onNodes(verdict string) ([]Finding, []NearMiss) {
 	if out, misses, ok := s.gang(pod, blocked); ok {
 		return out, misses
 	}
-	if len(blocked) > 0 && blocked[0].Cause == RoomNow {
+	if len(blocked) > 0 && blocked[0].Cause == reason.RoomNow {
 		all := max(len(membersOf(s.facts, pod)), int(s.facts.Job.Desired))
 		return one(Finding{
-			Cause: WaitingForTurn, Text: fmt.Sprintf("all %d members of the job are there, and the scheduler looks for their places", all),
+			Cause: reason.WaitingForTurn, Text: fmt.Sprintf("all %d members of the job are there, and the scheduler looks for their places", all),
 			Steps: []Step{waiting("wait some seconds: the scheduler tries again by itself")},
 		}), nil
 	}
@@ -111,33 +111,24 @@ func (s *search) onNodes(verdict string) ([]Finding, []NearMiss) {
 
 // waitsForVolume reports whether the scheduler has chosen a node already.
 func waitsForVolume(findings []Finding) bool {
-	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Cause == VolumeUnbound || f.Cause == MalformedRequest })
-}
-
-// refusal is the part of a verdict that says what is wrong with the pod itself.
-func refusal(verdict string) string {
-	verdict, _, _ = strings.Cut(verdict, " preemption: ")
-	if _, rest, ok := strings.Cut(verdict, "nodes are available: "); ok {
-		verdict = rest
-	}
-	return strings.TrimRight(verdict, " .")
+	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Cause == reason.VolumeUnbound || f.Cause == reason.MalformedRequest })
 }
 
 func malformed(pod *corev1.Pod, text string) Finding {
 	deletion := "gpuctl delete " + pod.Labels[names.LabelJob] + " -n " + pod.Namespace
 	return Finding{
-		Cause: MalformedRequest, Text: "the pod's request cannot be read: " + text,
-		Steps: []Step{{Action: Resubmit, Field: "metadata.annotations", Command: deletion,
+		Cause: reason.MalformedRequest, Text: "the pod's request cannot be read: " + text,
+		Steps: []Step{{Action: reason.Resubmit, Field: "metadata.annotations", Command: deletion,
 			Text: "correct it, then delete the job and submit it again: " + deletion}},
 	}
 }
 
 func otherScheduler(f *Facts, pod *corev1.Pod) Finding {
 	return Finding{
-		Cause: OtherScheduler, Text: fmt.Sprintf("the pod waits for a scheduler named %q, which has not looked at it", pod.Spec.SchedulerName),
-		Steps: []Step{{Action: Resubmit, Field: "spec.schedulerName", Value: names.SchedulerName, Command: command("delete", &f.Job),
+		Cause: reason.OtherScheduler, Text: fmt.Sprintf("the pod waits for a scheduler named %q, which has not looked at it", pod.Spec.SchedulerName),
+		Steps: []Step{{Action: reason.Resubmit, Field: "spec.schedulerName", Value: names.SchedulerName, Command: command("delete", &f.Job),
 			Text: fmt.Sprintf("delete the job, set schedulerName: %s, as gpuctl create does, and submit it again", names.SchedulerName)},
-			{Action: AskAdministrators, Text: "see that the other scheduler runs"}},
+			{Action: reason.AskAdministrators, Text: "see that the other scheduler runs"}},
 	}
 }
 
@@ -147,8 +138,8 @@ func gated(pod *corev1.Pod) Finding {
 		gates[i] = gate.Name
 	}
 	return Finding{
-		Cause: SchedulingGated, Text: "the pod is held back by scheduling gate " + listOf(gates),
-		Steps: []Step{{Action: OpenGate, Name: listOf(gates),
+		Cause: reason.SchedulingGated, Text: "the pod is held back by scheduling gate " + listOf(gates),
+		Steps: []Step{{Action: reason.OpenGate, Name: listOf(gates),
 			Text: "wait until what set the gate takes it away, such as a queue or quota system; ask who runs it"}},
 	}
 }
@@ -156,11 +147,11 @@ func gated(pod *corev1.Pod) Finding {
 // turn explains a pod that the scheduler has not come to yet.
 func turn(f *Facts) Finding {
 	out := Finding{
-		Cause: WaitingForTurn, Text: "the scheduler has not looked at the pod yet",
+		Cause: reason.WaitingForTurn, Text: "the scheduler has not looked at the pod yet",
 		Steps: []Step{waiting("wait: pods of higher priority, and older ones, come first")},
 	}
 	if !f.Cluster.Has(snapshot.PartLease) {
-		out.Steps = append(out.Steps, Step{Action: AskAdministrators, Text: "if it lasts, ask the administrators whether " + names.SchedulerName + " is running"})
+		out.Steps = append(out.Steps, Step{Action: reason.AskAdministrators, Text: "if it lasts, ask the administrators whether " + names.SchedulerName + " is running"})
 	}
 	return out
 }
@@ -189,8 +180,8 @@ const slowScheduler = 5 * second
 
 func down(text string) Finding {
 	return Finding{
-		Cause: SchedulerDown, Text: text + ", so nobody looks at the pod",
-		Steps: []Step{{Action: StartScheduler, Kind: "Deployment", Name: names.SchedulerName,
+		Cause: reason.SchedulerDown, Text: text + ", so nobody looks at the pod",
+		Steps: []Step{{Action: reason.StartScheduler, Kind: "Deployment", Name: names.SchedulerName,
 			Command: "kubectl -n kube-system get deployment " + names.SchedulerName,
 			Text:    "have the administrators start it: kubectl -n kube-system get deployment " + names.SchedulerName}},
 	}

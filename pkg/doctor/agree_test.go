@@ -12,6 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/queue"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/usage"
 	"g8s.host/gpu-scheduler/test/fixture"
@@ -33,7 +34,7 @@ func TestTheSchedulerIsDeadForBothOrNone(t *testing.T) {
 			report := diagnosis.Diagnose(diagnosis.Facts{
 				Job: inventory.JobDetail{Job: inventory.Job{Status: inventory.StatusPending}}, Pods: []corev1.Pod{waiting()}, Cluster: facts.Snapshot,
 			})
-			doctorSays, whySays := facts.scheduler().Status == Failed, report.Cause == diagnosis.SchedulerDown
+			doctorSays, whySays := facts.scheduler().Status == Failed, report.Cause == reason.SchedulerDown
 			if doctorSays != whySays {
 				t.Errorf("doctor says that the scheduler is dead: %v, why: %v", doctorSays, whySays)
 			}
@@ -49,14 +50,14 @@ func TestANodeIsOpenForAllOrNone(t *testing.T) {
 		change func(*corev1.Node)
 		// shows says whether lists count the node's GPUs as free: a taint is tolerated by some.
 		shows bool
-		cause diagnosis.Cause
+		cause reason.Cause
 	}{
 		"a node that is fine":                 {func(*corev1.Node) {}, true, ""},
-		"cordoned":                            {func(n *corev1.Node) { n.Spec.Unschedulable = true }, false, diagnosis.Cordoned},
-		"silent, and no taint says it yet":    {func(n *corev1.Node) { n.Status.Conditions = silent }, false, diagnosis.NotReady},
-		"back, and the taint still there":     {tainted(corev1.TaintNodeUnreachable), false, diagnosis.NotReady},
-		"with a taint that the job minds":     {tainted("maintenance"), true, diagnosis.Tainted},
-		"silent, and tainted for it, as ever": {func(n *corev1.Node) { n.Status.Conditions = silent; tainted(corev1.TaintNodeNotReady)(n) }, false, diagnosis.NotReady},
+		"cordoned":                            {func(n *corev1.Node) { n.Spec.Unschedulable = true }, false, reason.Cordoned},
+		"silent, and no taint says it yet":    {func(n *corev1.Node) { n.Status.Conditions = silent }, false, reason.NotReady},
+		"back, and the taint still there":     {tainted(corev1.TaintNodeUnreachable), false, reason.NotReady},
+		"with a taint that the job minds":     {tainted("maintenance"), true, reason.Tainted},
+		"silent, and tainted for it, as ever": {func(n *corev1.Node) { n.Status.Conditions = silent; tainted(corev1.TaintNodeNotReady)(n) }, false, reason.NotReady},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +74,7 @@ func TestANodeIsOpenForAllOrNone(t *testing.T) {
 			why := diagnosis.Diagnose(diagnosis.Facts{
 				Job: inventory.JobDetail{Job: inventory.Job{Status: inventory.StatusPending}}, Pods: []corev1.Pod{pod}, Cluster: *cluster,
 			})
-			if tc.cause != "" && why.Cause != tc.cause || tc.cause == "" && why.Cause != diagnosis.RoomNow {
+			if tc.cause != "" && why.Cause != tc.cause || tc.cause == "" && why.Cause != reason.RoomNow {
 				t.Errorf("why says %s, want %s", why.Cause, tc.cause)
 			}
 			if entry := queue.Build(cluster, nil, nil, t0).Entries[0]; entry.Cause != tc.cause || (entry.ETA != nil) != (tc.cause == "") {

@@ -13,6 +13,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -118,7 +119,7 @@ func (l *line) judge(entry *Entry) {
 	case entry.Never, entry.Cause != "":
 	case !l.pool.couldHold(entry.wish.requests):
 		entry.Never = true
-	case entry.wish.beyond != nil && entry.wish.beyond.Nodes == 0 && entry.wish.beyond.Cause != diagnosis.RejectedByScheduler:
+	case entry.wish.beyond != nil && entry.wish.beyond.Nodes == 0 && entry.wish.beyond.Cause != reason.RejectedByScheduler:
 		entry.block(*entry.wish.beyond)
 	default:
 		if closed, ok := l.pool.closedTo(entry.wish.requests[0]); ok {

@@ -12,6 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // pool is the nodes of a pool without the pods on them: what they could hold if those were gone. What is computed for a
@@ -31,7 +32,7 @@ type shape struct {
 	// open are the names of the nodes that take them when they are empty.
 	open []string
 	// closed are the nodes that would, by what keeps the pods away.
-	closed map[diagnosis.Cause]int
+	closed map[reason.Cause]int
 }
 
 func newPool(nodes []corev1.Node, name string, topologies *gpu.Topologies) *pool {
@@ -107,7 +108,7 @@ func (p *pool) holdsAll(requests []*fit.Request) bool {
 func (p *pool) shapeOf(request *fit.Request) *shape {
 	key := request.Alikeness()
 	if p.shapes[key] == nil {
-		out := &shape{closed: map[diagnosis.Cause]int{}}
+		out := &shape{closed: map[reason.Cause]int{}}
 		for i := range p.nodes {
 			if !request.InScope(&p.nodes[i]) {
 				continue
@@ -125,7 +126,7 @@ func (p *pool) shapeOf(request *fit.Request) *shape {
 }
 
 // look tells whether an empty node takes a pod, and if it does not, what is in the way that may be mended.
-func (p *pool) look(request *fit.Request, i int) (cause diagnosis.Cause, takes bool) {
+func (p *pool) look(request *fit.Request, i int) (cause reason.Cause, takes bool) {
 	if p.bare[i] == nil {
 		p.bare[i] = fit.NewNode(&p.nodes[i], nil, p.topologies)
 	}
@@ -133,9 +134,9 @@ func (p *pool) look(request *fit.Request, i int) (cause diagnosis.Cause, takes b
 	for _, obstacle := range obstacles {
 		switch {
 		case obstacle.Kind == fit.Cards && cards.Code == gpu.TooFewHealthy:
-			cause = diagnosis.UnhealthyGPUs
+			cause = reason.UnhealthyGPUs
 		case obstacle.Kind == fit.Cordoned, obstacle.Kind == fit.NotReady, obstacle.Kind == fit.Tainted:
-			cause = diagnosis.Cause(obstacle.Kind)
+			cause = reason.Cause(obstacle.Kind)
 		default:
 			return "", false // it is of the wrong kind, or too small
 		}
@@ -152,11 +153,11 @@ func (p *pool) closedTo(request *fit.Request) (diagnosis.Finding, bool) {
 	if len(found.open) > 0 || len(found.closed) == 0 {
 		return diagnosis.Finding{}, false
 	}
-	causes := make([]diagnosis.Cause, 0, len(found.closed))
+	causes := make([]reason.Cause, 0, len(found.closed))
 	for cause := range found.closed {
 		causes = append(causes, cause)
 	}
-	slices.SortFunc(causes, func(a, b diagnosis.Cause) int {
+	slices.SortFunc(causes, func(a, b reason.Cause) int {
 		return cmp.Or(cmp.Compare(found.closed[b], found.closed[a]), cmp.Compare(a, b))
 	})
 	parts := make([]string, len(causes))
@@ -169,7 +170,7 @@ func (p *pool) closedTo(request *fit.Request) (diagnosis.Finding, bool) {
 }
 
 // closedWords say what keeps pods from nodes.
-var closedWords = map[diagnosis.Cause]string{
-	diagnosis.Cordoned: "cordoned", diagnosis.NotReady: "not ready", diagnosis.Tainted: "with a taint",
-	diagnosis.UnhealthyGPUs: "with too few healthy GPUs",
+var closedWords = map[reason.Cause]string{
+	reason.Cordoned: "cordoned", reason.NotReady: "not ready", reason.Tainted: "with a taint",
+	reason.UnhealthyGPUs: "with too few healthy GPUs",
 }

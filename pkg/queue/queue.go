@@ -18,6 +18,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -47,7 +48,7 @@ type Entry struct {
 	inventory.Trouble
 	// Cause is why the job does not start whatever room there is, in a word of gpuctl why; Trouble then says it. Empty for
 	// a job that waits for room alone.
-	Cause diagnosis.Cause `json:"cause,omitempty"`
+	Cause reason.Cause `json:"cause,omitempty"`
 	// ETA is when the job starts if every job before it uses all of its time limit; nil when that is unknown.
 	ETA *time.Time `json:"eta,omitempty"`
 	// Never says that the nodes of the pool could not hold the job even if they were empty, that its request cannot be
@@ -127,7 +128,7 @@ func stop(entries []Entry) {
 	for i := range entries {
 		if !entries[i].Never {
 			entries[i].block(diagnosis.Finding{
-				Cause: diagnosis.SchedulerDown, Text: "no " + names.SchedulerName + " is running, so nothing starts: tell the administrators",
+				Cause: reason.SchedulerDown, Text: "no " + names.SchedulerName + " is running, so nothing starts: tell the administrators",
 			})
 		}
 	}
@@ -171,7 +172,7 @@ func (e *Entry) add(pod *corev1.Pod, request gpu.Request) {
 	wanted, err := fit.RequestOf(pod)
 	if err != nil {
 		e.Never = true
-		e.block(diagnosis.Finding{Cause: diagnosis.MalformedRequest, Text: "the request of pod " + pod.Name + " cannot be read: " + err.Error()})
+		e.block(diagnosis.Finding{Cause: reason.MalformedRequest, Text: "the request of pod " + pod.Name + " cannot be read: " + err.Error()})
 		return
 	}
 	e.wish.requests = append(e.wish.requests, wanted)

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // classes are the priority classes of what gpuctl calls a priority.
@@ -23,7 +23,7 @@ func refused(jobs []inventory.Job) []Entry {
 		out = append(out, Entry{
 			Namespace: job.Namespace, Name: job.Name, Kind: job.Kind, Pool: job.Pool, PriorityClass: classes[job.Priority],
 			Pods: int(job.Desired), GPUs: job.GPUs, GPUTypes: job.GPUTypes, Since: job.Created, Trouble: job.Trouble,
-			Cause: diagnosis.QuotaExceeded, Never: job.Excess.Never,
+			Cause: reason.QuotaExceeded, Never: job.Excess.Never,
 		})
 	}
 	slices.SortFunc(out, inOrder)

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/quota"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -44,7 +44,7 @@ func TestStartsOnlyWhatCan(t *testing.T) {
 		objects *snapshot.Snapshot
 		leader  *snapshot.Leader
 		never   bool
-		cause   diagnosis.Cause
+		cause   reason.Cause
 		says    string
 	}{
 		"there is room": {objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{asks("a", "8", 5, 0)}}},
@@ -52,44 +52,44 @@ func TestStartsOnlyWhatCan(t *testing.T) {
 			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{change(asks("a", "1", 5, 0), func(p *corev1.Pod) {
 				p.Annotations = map[string]string{names.AnnotationGPUMemoryMin: "much"}
 			})}},
-			never: true, cause: diagnosis.MalformedRequest, says: "cannot be read",
+			never: true, cause: reason.MalformedRequest, says: "cannot be read",
 		},
 		"a pool that is cordoned": {
 			objects: &snapshot.Snapshot{Nodes: []corev1.Node{changed(idle, func(n *corev1.Node) { n.Spec.Unschedulable = true })}, Pods: []corev1.Pod{asks("a", "1", 5, 0)}},
-			cause:   diagnosis.Cordoned, says: "no node of pool train takes it now, however empty: 1 cordoned",
+			cause:   reason.Cordoned, says: "no node of pool train takes it now, however empty: 1 cordoned",
 		},
 		"a pool with a taint": {
 			objects: &snapshot.Snapshot{Nodes: []corev1.Node{changed(idle, func(n *corev1.Node) {
 				n.Spec.Taints = []corev1.Taint{{Key: "owner", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
 			})}, Pods: []corev1.Pod{asks("a", "1", 5, 0)}},
-			cause: diagnosis.Tainted, says: "1 with a taint",
+			cause: reason.Tainted, says: "1 with a taint",
 		},
 		"a node that is down": {
 			objects: &snapshot.Snapshot{Nodes: []corev1.Node{changed(idle, func(n *corev1.Node) { n.Status.Conditions = nil })}, Pods: []corev1.Pod{asks("a", "1", 5, 0)}},
-			cause:   diagnosis.NotReady, says: "1 not ready",
+			cause:   reason.NotReady, says: "1 not ready",
 		},
 		"the scheduler is dead": {
 			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{asks("a", "1", 5, 0)}}, leader: &dead,
-			cause: diagnosis.SchedulerDown, says: "no gpu-scheduler is running",
+			cause: reason.SchedulerDown, says: "no gpu-scheduler is running",
 		},
 		"a volume that is not there": {
 			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith(`0/1 nodes are available: persistentvolumeclaim "data" not found.`, asks("a", "1", 5, 0))}},
-			cause:   diagnosis.VolumeMissing, says: "no PersistentVolumeClaim data",
+			cause:   reason.VolumeMissing, says: "no PersistentVolumeClaim data",
 		},
 		"a volume in another zone": {
 			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith("0/1 nodes are available: 1 node(s) had volume node affinity conflict.", asks("a", "1", 5, 0))}},
-			cause:   diagnosis.VolumeElsewhere, says: "bound to other nodes or another zone",
+			cause:   reason.VolumeElsewhere, says: "bound to other nodes or another zone",
 		},
 		"a node that is kept whole": {
 			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith("0/1 nodes are available: 1 node(s) are kept whole for pods that take a whole node.", asks("a", "1", 5, 0))}},
-			cause:   diagnosis.KeptWhole, says: "the last idle nodes of the pool are kept",
+			cause:   reason.KeptWhole, says: "the last idle nodes of the pool are kept",
 		},
 		"pinned to a node that is cordoned": {
 			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle, changed(node("n2", "8"), func(n *corev1.Node) {
 				n.Labels["disk"] = "fast"
 				n.Spec.Unschedulable = true
 			})}, Pods: []corev1.Pod{change(asks("a", "1", 5, 0), pinned)}},
-			cause: diagnosis.Cordoned, says: "1 cordoned",
+			cause: reason.Cordoned, says: "1 cordoned",
 		},
 		"pinned to a node that is full": {
 			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle, changed(node("n2", "8"), func(n *corev1.Node) { n.Labels["disk"] = "fast" })},
@@ -101,7 +101,7 @@ func TestStartsOnlyWhatCan(t *testing.T) {
 		},
 		"too few healthy cards": {
 			objects: &snapshot.Snapshot{Nodes: []corev1.Node{changed(idle, sick(0, 1))}, Pods: []corev1.Pod{asks("a", "8", 5, 0)}},
-			cause:   diagnosis.UnhealthyGPUs, says: "1 with too few healthy GPUs",
+			cause:   reason.UnhealthyGPUs, says: "1 with too few healthy GPUs",
 		},
 		"the cards that are free are not healthy": {
 			objects: &snapshot.Snapshot{Nodes: []corev1.Node{changed(idle, sick(0, 1))}, Pods: []corev1.Pod{on("n1", asks("runs", "6", 5, 0)), asks("a", "1", 5, 0)}},
@@ -163,7 +163,7 @@ func TestRefusedJobsAreShown(t *testing.T) {
 		t.Fatalf("entries %+v", entries)
 	}
 	got := entries[1]
-	if got.Name != "big" || got.Position != 0 || !got.Never || got.Cause != diagnosis.QuotaExceeded || got.PriorityClass != names.PriorityClassHigh || got.ETA != nil {
+	if got.Name != "big" || got.Position != 0 || !got.Never || got.Cause != reason.QuotaExceeded || got.PriorityClass != names.PriorityClassHigh || got.ETA != nil {
 		t.Errorf("got %+v", got)
 	}
 }

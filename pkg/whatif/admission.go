@@ -13,6 +13,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -51,7 +52,7 @@ func refusal(top client.Object, refused error) diagnosis.Report {
 	}
 	var short *submit.QuotaError
 	if errors.As(refused, &short) {
-		finding := diagnosis.Finding{Cause: diagnosis.QuotaExceeded, Text: "it " + short.Excess.String()}
+		finding := diagnosis.Finding{Cause: reason.QuotaExceeded, Text: "it " + short.Excess.String()}
 		finding.Advice = []string{"ask for less, or for a higher quota: gpuctl get quotas -n " + top.GetNamespace()}
 		if !short.Excess.Never {
 			finding.Advice = append([]string{"wait until jobs of this namespace end, or end one that is not needed"}, finding.Advice...)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/whatif"
 )
@@ -24,30 +24,30 @@ func TestTheAPIServerIsAsked(t *testing.T) {
 	tests := map[string]struct {
 		bound func(*env)
 		job   func(*env) string
-		cause diagnosis.Cause
+		cause reason.Cause
 		says  string
 		code  int // of create --dry-run=server and of --require-fit
 	}{
 		"a quota that is too small": {
 			bound: func(e *env) { e.bound("team", "2") },
-			cause: diagnosis.QuotaExceeded, says: "asks 4 GPUs, the namespace may have 2 (quota team): it never fits", code: 6,
+			cause: reason.QuotaExceeded, says: "asks 4 GPUs, the namespace may have 2 (quota team): it never fits", code: 6,
 		},
 		"a quota that is too small for all pods of a gang": {
 			bound: func(e *env) { e.bound("team", "4") },
 			job:   func(e *env) string { return e.job("job", 4, 2) },
-			cause: diagnosis.QuotaExceeded, says: "asks 8 GPUs, the namespace may have 4 (quota team): it never fits", code: 6,
+			cause: reason.QuotaExceeded, says: "asks 8 GPUs, the namespace may have 4 (quota team): it never fits", code: 6,
 		},
 		"a limit range": {
 			bound: func(e *env) { e.limit("64Mi") },
-			cause: diagnosis.LimitRangeViolated, says: "maximum memory usage per Container is 64Mi", code: 5,
+			cause: reason.LimitRangeViolated, says: "maximum memory usage per Container is 64Mi", code: 5,
 		},
 		"Pod Security": {
 			bound: func(e *env) { e.enforce("restricted") },
-			cause: diagnosis.PodSecurityViolated, says: "restricted", code: 5,
+			cause: reason.PodSecurityViolated, says: "restricted", code: 5,
 		},
 		"a namespace that is not there": {
 			bound: func(e *env) { e.namespace = "nowhere-" + e.namespace },
-			cause: diagnosis.RefusedByAPIServer, says: "nowhere-", code: 3,
+			cause: reason.RefusedByAPIServer, says: "nowhere-", code: 3,
 		},
 	}
 	for name, tc := range tests {
@@ -90,7 +90,7 @@ func TestAQuotaInUseIsNoReasonToRefuse(t *testing.T) {
 	for _, flag := range []string{"--dry-run=server", "--require-fit"} {
 		e.expect(0, waits, e.job("second"+strings.Trim(flag, "-=")[:3], 4, 1), "create", "-f", "-", flag)
 	}
-	if job := e.simulated(e.job("third", 4, 1)).Jobs[0]; job.Starts || job.Cause != diagnosis.QuotaExceeded {
+	if job := e.simulated(e.job("third", 4, 1)).Jobs[0]; job.Starts || job.Cause != reason.QuotaExceeded {
 		t.Errorf("simulate says that it starts: %t, for cause %q", job.Starts, job.Cause)
 	}
 }
@@ -103,7 +103,7 @@ func TestJobsOfOneFileShareTheQuota(t *testing.T) {
 	e.bound("team", "4")
 	both := e.job("first", 4, 1) + "---\n" + e.job("second", 4, 1)
 	answer := e.simulated(both)
-	if !answer.Jobs[0].Starts || answer.Jobs[1].Starts || answer.Jobs[1].Cause != diagnosis.QuotaExceeded {
+	if !answer.Jobs[0].Starts || answer.Jobs[1].Starts || answer.Jobs[1].Cause != reason.QuotaExceeded {
 		t.Errorf("got %+v, want the first to start and the second to wait for the quota", answer.Jobs)
 	}
 	e.expect(0, "training/second asks 4 GPUs, and 4 of 4 are in use (quota team): it waits until that is free", both, "create", "-f", "-")

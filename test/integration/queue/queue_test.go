@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -19,7 +19,7 @@ type situation struct {
 	node   func(*fixture.NodeBuilder) *corev1.Node
 	job    func(*env) string
 	starts string
-	cause  diagnosis.Cause
+	cause  reason.Cause
 	says   string
 }
 
@@ -35,27 +35,27 @@ func eight(change func(*corev1.Node)) func(*fixture.NodeBuilder) *corev1.Node {
 var situations = map[string]situation{
 	"a cordoned pool": {
 		node:   eight(func(n *corev1.Node) { n.Spec.Unschedulable = true }),
-		starts: "blocked", cause: diagnosis.Cordoned, says: "1 cordoned",
+		starts: "blocked", cause: reason.Cordoned, says: "1 cordoned",
 	},
 	"a pool with a taint": {
 		node: eight(func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "owner", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
 		}),
-		starts: "blocked", cause: diagnosis.Tainted, says: "1 with a taint",
+		starts: "blocked", cause: reason.Tainted, says: "1 with a taint",
 	},
 	"cards that are not healthy": {
 		node: eight(func(n *corev1.Node) {
 			n.Annotations = map[string]string{names.AnnotationInventory: fixture.Cards(n.Name, 1, 1, 1, 1, 1, 1, 1, 1).
 				Unhealthy(0, 1, 2, 3, 4, 5, 6, 7).Annotation(new(testing.B))}
 		}),
-		starts: "blocked", cause: diagnosis.UnhealthyGPUs, says: "1 with too few healthy GPUs",
+		starts: "blocked", cause: reason.UnhealthyGPUs, says: "1 with too few healthy GPUs",
 	},
 	"a volume that is not there": {
 		node: eight(func(*corev1.Node) {}),
 		job: func(e *env) string {
 			return e.job("job", 1, 1) + "storage: {workdirs: [{pvc: nowhere, mount-path: /data}]}\n"
 		},
-		starts: "blocked", cause: diagnosis.VolumeMissing, says: "nowhere",
+		starts: "blocked", cause: reason.VolumeMissing, says: "nowhere",
 	},
 	"a request for more than a node has": {
 		node:   eight(func(*corev1.Node) {}),
@@ -107,7 +107,7 @@ func TestARequestThatCannotBeRead(t *testing.T) {
 	if got := e.starts("odd"); got != "never" {
 		t.Errorf("STARTS is %q, want never", got)
 	}
-	if entry := e.entry("odd"); entry == nil || entry.Cause != diagnosis.MalformedRequest {
+	if entry := e.entry("odd"); entry == nil || entry.Cause != reason.MalformedRequest {
 		t.Errorf("the queue says %+v", entry)
 	}
 }
@@ -125,7 +125,7 @@ func TestAQuotaThatIsTooSmall(t *testing.T) {
 		return strings.Contains(stdout, "QuotaExceeded: "+never)
 	})
 	entry := e.entry("big")
-	if entry == nil || entry.Position != 0 || !entry.Never || entry.Cause != diagnosis.QuotaExceeded || entry.GPUs != 4 {
+	if entry == nil || entry.Position != 0 || !entry.Never || entry.Cause != reason.QuotaExceeded || entry.GPUs != 4 {
 		t.Errorf("the queue says %+v", entry)
 	}
 	if got := e.starts("big"); got != "never" {
@@ -138,7 +138,7 @@ func TestAQuotaThatIsTooSmall(t *testing.T) {
 		return err == nil && used.Value() == 2
 	})
 	e.expect(0, "warning: training/second asks 1 GPU, and 2 of 2 are in use (quota team): it waits until that is free", e.job("second", 1, 1), "create", "-f", "-")
-	if entry := e.entry("second"); entry == nil || entry.Never || entry.Cause != diagnosis.QuotaExceeded {
+	if entry := e.entry("second"); entry == nil || entry.Never || entry.Cause != reason.QuotaExceeded {
 		t.Errorf("the queue says %+v", entry)
 	}
 }
@@ -159,6 +159,6 @@ func TestZADeadSchedulerStartsNothing(t *testing.T) {
 	e.expect(0, "", e.job("job", 1, 1), "create", "-f", "-")
 	e.eventually("the queue to notice", func(context.Context) bool {
 		entry := e.entry("job")
-		return entry != nil && entry.Cause == diagnosis.SchedulerDown && entry.ETA == nil && e.starts("job") == "blocked"
+		return entry != nil && entry.Cause == reason.SchedulerDown && entry.ETA == nil && e.starts("job") == "blocked"
 	})
 }

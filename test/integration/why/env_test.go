@@ -17,6 +17,7 @@ import (
 	"g8s.host/gpu-scheduler/cli"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -233,7 +234,7 @@ func (e *env) why(args ...string) diagnosis.Report {
 }
 
 // want checks the cause, and that the answer for a person says each of the texts.
-func (e *env) want(cause diagnosis.Cause, texts ...string) {
+func (e *env) want(cause reason.Cause, texts ...string) {
 	e.Helper()
 	if got := e.why(); got.Cause != cause {
 		e.Errorf("the cause is %s, want %s: %+v\nthe scheduler says: %s", got.Cause, cause, got.Findings, got.Verdict)

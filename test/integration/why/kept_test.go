@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -32,7 +32,7 @@ func TestTheLastIdleNodeIsKept(t *testing.T) {
 	}
 	e.comeAndGo(40)
 	e.waits(e.pod(2).Obj())
-	e.want(diagnosis.KeptWhole, "the last idle nodes of the pool", "use priority high", "keepWholePerMille")
+	e.want(reason.KeptWhole, "the last idle nodes of the pool", "use priority high", "keepWholePerMille")
 	e.remove("on-" + nodes[5].Name)
 	if node := e.bound().Spec.NodeName; node != nodes[0].Name && node != nodes[5].Name {
 		t.Errorf("the job runs on %s, want it on one of the two idle nodes", node)

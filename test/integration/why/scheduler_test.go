@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
@@ -172,7 +172,7 @@ func TestRightsOnOneNamespace(t *testing.T) {
 	if err := clientcmd.WriteToFile(*config, e.kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	e.want(diagnosis.Busy, "Less exact", string(snapshot.PartNodes), string(snapshot.PartAllPods))
+	e.want(reason.Busy, "Less exact", string(snapshot.PartNodes), string(snapshot.PartAllPods))
 	if slices.Contains(e.why().Unread, snapshot.PartLease) {
 		t.Error("who waits may not see whether a scheduler leads")
 	}
@@ -228,5 +228,5 @@ func TestWithoutAScheduler(t *testing.T) {
 	e.createNodes(e.node("n").GPUs(8, a100).Obj())
 	e.submit(e.pod(1).Obj())
 	e.exists()
-	e.want(diagnosis.SchedulerDown, "no gpu-scheduler is running", "have the administrators start it")
+	e.want(reason.SchedulerDown, "no gpu-scheduler is running", "have the administrators start it")
 }

@@ -15,8 +15,8 @@ import (
 
 	"g8s.host/gpu-scheduler/cli"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/whatif"
 	"g8s.host/gpu-scheduler/test/fixture"
@@ -124,17 +124,17 @@ func TestAJobThatWouldWait(t *testing.T) {
 	tests := map[string]struct {
 		nodes, gpus int
 		more        string
-		cause       diagnosis.Cause
+		cause       reason.Cause
 		says        []string
 	}{
 		"more GPUs than any node has": {
-			nodes: 1, gpus: 16, cause: diagnosis.TooManyGPUs, says: []string{"training/job would wait", "16", "What to do"},
+			nodes: 1, gpus: 16, cause: reason.TooManyGPUs, says: []string{"training/job would wait", "16", "What to do"},
 		},
 		"GPUs that others hold": {
-			nodes: 1, gpus: 8, cause: diagnosis.Busy, says: []string{"would wait", "Nearest nodes", "holder"},
+			nodes: 1, gpus: 8, cause: reason.Busy, says: []string{"would wait", "Nearest nodes", "holder"},
 		},
 		"a gang of which one member finds no place": {
-			nodes: 2, gpus: 2, cause: diagnosis.GangWaiting, says: []string{"would wait", "room for 1 of 2 members"},
+			nodes: 2, gpus: 2, cause: reason.GangWaiting, says: []string{"would wait", "room for 1 of 2 members"},
 		},
 		"a high job would evict a low one": {
 			nodes: 1, gpus: 8, more: ", priority: high", says: []string{"would start now", "Would be evicted"},

@@ -11,17 +11,17 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 const a100, t4 = "A100-80G", "T4-16G"
 
-// reason is one reason that a job does not run.
-type reason struct {
+// situation is one reason that a job does not run.
+type situation struct {
 	// script brings it about, and returns when the cluster has noticed.
 	script func(*env)
-	cause  diagnosis.Cause
+	cause  reason.Cause
 	// says are parts of the answer: the numbers, and what to change.
 	says []string
 }
@@ -35,7 +35,7 @@ func (e *env) waits(pod *corev1.Pod) {
 
 // TestReasons scripts every reason through the real scheduler and the real API server.
 func TestReasons(t *testing.T) {
-	groups := map[string]map[string]reason{
+	groups := map[string]map[string]situation{
 		"the wrong kind of node": wrongKind, "no room on nodes": noRoom, "closed nodes": closedNodes,
 		"requests that cannot be read": malformed, "what only the scheduler knows": schedulerOnly,
 		"not the scheduler's doing": elsewhere,
@@ -57,27 +57,27 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-var wrongKind = map[string]reason{
+var wrongKind = map[string]situation{
 	"no such pool": {
 		script: func(e *env) {
 			e.createNodes(e.node("n").GPUs(8, a100).Obj())
 			e.waits(fixture.Pod("p").GPUs(1).Pool(e.pool + "x").Obj())
 		},
-		cause: diagnosis.NoSuchPool, says: []string{"no node is in pool", "did you mean pool", "gpuctl move job"},
+		cause: reason.NoSuchPool, says: []string{"no node is in pool", "did you mean pool", "gpuctl move job"},
 	},
 	"no node without a pool label": {
 		script: func(e *env) {
 			e.createNodes(e.node("n").GPUs(8, a100).Obj())
 			e.waits(fixture.Pod("p").GPUs(1).Obj())
 		},
-		cause: diagnosis.NoSuchPool, says: []string{"pool default", "name a pool that has nodes"},
+		cause: reason.NoSuchPool, says: []string{"pool default", "name a pool that has nodes"},
 	},
 	"no such type": {
 		script: func(e *env) {
 			e.createNodes(e.node("n").GPUs(8, a100).Obj())
 			e.waits(e.pod(1).Annotate(names.AnnotationGPUTypes, "H900-7G").Obj())
 		},
-		cause: diagnosis.NoSuchType, says: []string{"H900-7G", "ask for a type that", a100},
+		cause: reason.NoSuchType, says: []string{"H900-7G", "ask for a type that", a100},
 	},
 	"the type is in another pool": {
 		script: func(e *env) {
@@ -85,38 +85,38 @@ var wrongKind = map[string]reason{
 			e.createNodes(e.node("n").GPUs(8, a100).Obj(), e.node("m").Pool(e.pool+"-other").GPUs(4, own).Obj())
 			e.waits(e.pod(1).Type(own).Obj())
 		},
-		cause: diagnosis.TypeInOtherPool, says: []string{"-other (4 of 4 such GPUs free)", "use a pool that has it"},
+		cause: reason.TypeInOtherPool, says: []string{"-other (4 of 4 such GPUs free)", "use a pool that has it"},
 	},
 	"the type in lower case": {
 		script: func(e *env) {
 			e.createNodes(e.node("n").GPUs(8, a100).Obj())
 			e.waits(e.pod(1).Type("a100-80g").Obj())
 		},
-		cause: diagnosis.TypeMisspelt, says: []string{"did you mean " + a100},
+		cause: reason.TypeMisspelt, says: []string{"did you mean " + a100},
 	},
 	"the type with a wrong digit": {
 		script: func(e *env) {
 			e.createNodes(e.node("n").GPUs(8, "A100-100G").Obj())
 			e.waits(e.pod(1).Annotate(names.AnnotationGPUTypes, "A100-800G").Obj())
 		},
-		cause: diagnosis.TypeMisspelt, says: []string{"did you mean A100-100G"},
+		cause: reason.TypeMisspelt, says: []string{"did you mean A100-100G"},
 	},
 	"a node selector that no node meets": {
 		script: func(e *env) {
 			e.createNodes(e.node("n").GPUs(8, a100).Obj())
 			e.waits(e.pod(1).Select("disk", "nvme").Obj())
 		},
-		cause: diagnosis.NodeSelector, says: []string{"without the labels", "correct the selector"},
+		cause: reason.NodeSelector, says: []string{"without the labels", "correct the selector"},
 	},
 }
 
-var malformed = map[string]reason{
+var malformed = map[string]situation{
 	"the list of types": {
 		script: func(e *env) {
 			e.createNodes(e.node("n").GPUs(8, a100).Obj())
 			e.waits(e.pod(1).Annotate(names.AnnotationGPUTypes, "A100-80G,,").Obj())
 		},
-		cause: diagnosis.MalformedRequest, says: []string{names.AnnotationGPUTypes, "submit it again"},
+		cause: reason.MalformedRequest, says: []string{names.AnnotationGPUTypes, "submit it again"},
 	},
 	"the share of a GPU": {
 		script: func(e *env) {
@@ -125,18 +125,18 @@ var malformed = map[string]reason{
 			setRequest(pod, names.ResourceSharedGPU, "1")
 			e.waits(pod)
 		},
-		cause: diagnosis.MalformedRequest, says: []string{names.AnnotationGPUShare, "two"},
+		cause: reason.MalformedRequest, says: []string{names.AnnotationGPUShare, "two"},
 	},
 	"a sum beyond all counts": {
 		script: func(e *env) {
 			e.createNodes(e.node("n").GPUs(8, a100).Obj())
 			e.waits(e.pod(1<<63-1).Container("second", 1<<63-1).Obj())
 		},
-		cause: diagnosis.MalformedRequest, says: []string{"submit it again"},
+		cause: reason.MalformedRequest, says: []string{"submit it again"},
 	},
 }
 
-var schedulerOnly = map[string]reason{
+var schedulerOnly = map[string]situation{
 	"pod affinity to a pod that is not there": {
 		script: func(e *env) {
 			e.createNodes(e.node("n").GPUs(8, a100).Obj())
@@ -145,7 +145,7 @@ var schedulerOnly = map[string]reason{
 				RequiredDuringSchedulingIgnoredDuringExecution: near("app", "database")}}
 			e.waits(pod)
 		},
-		cause: diagnosis.PodAffinity, says: []string{"must run near pods"},
+		cause: reason.PodAffinity, says: []string{"must run near pods"},
 	},
 	"anti-affinity to a pod on the only node": {
 		script: func(e *env) {
@@ -156,7 +156,7 @@ var schedulerOnly = map[string]reason{
 				RequiredDuringSchedulingIgnoredDuringExecution: near(names.LabelJob, "holder")}}
 			e.waits(pod)
 		},
-		cause: diagnosis.PodAntiAffinity, says: []string{"must not share a node"},
+		cause: reason.PodAntiAffinity, says: []string{"must not share a node"},
 	},
 	"topology spread": {
 		script: func(e *env) {
@@ -168,7 +168,7 @@ var schedulerOnly = map[string]reason{
 			}}
 			e.waits(pod)
 		},
-		cause: diagnosis.TopologySpread, says: []string{"ScheduleAnyway"},
+		cause: reason.TopologySpread, says: []string{"ScheduleAnyway"},
 	},
 	"a port of the node that is taken": {
 		script: func(e *env) {
@@ -184,14 +184,14 @@ var schedulerOnly = map[string]reason{
 			pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
 			e.waits(pod)
 		},
-		cause: diagnosis.HostPort, says: []string{"another hostPort"},
+		cause: reason.HostPort, says: []string{"another hostPort"},
 	},
 	"a claim that does not exist": {
 		script: func(e *env) {
 			e.createNodes(e.node("n").GPUs(8, a100).Obj())
 			e.waits(withClaim(e.pod(1).Obj(), "data"))
 		},
-		cause: diagnosis.VolumeMissing, says: []string{"no PersistentVolumeClaim data", "create the claim data"},
+		cause: reason.VolumeMissing, says: []string{"no PersistentVolumeClaim data", "create the claim data"},
 	},
 	"a claim without a volume": {
 		script: func(e *env) {
@@ -210,17 +210,17 @@ var schedulerOnly = map[string]reason{
 			}
 			e.waits(withClaim(e.pod(1).Obj(), "data"))
 		},
-		cause: diagnosis.VolumeUnbound, says: []string{"not bound", "kubectl describe pvc"},
+		cause: reason.VolumeUnbound, says: []string{"not bound", "kubectl describe pvc"},
 	},
 }
 
-var elsewhere = map[string]reason{
+var elsewhere = map[string]situation{
 	"cards that the job gave itself": {
 		script: func(e *env) {
 			e.submit(e.pod(1).Annotate(names.AnnotationGPUDevices, `{"version":1,"containers":{"main":[{"uuid":"GPU-0","index":0}]}}`).Obj())
 			e.refused()
 		},
-		cause: diagnosis.RefusedByPolicy, says: []string{"only the scheduler may set", "submit it again"},
+		cause: reason.RefusedByPolicy, says: []string{"only the scheduler may set", "submit it again"},
 	},
 	"a scheduling gate": {
 		script: func(e *env) {
@@ -230,7 +230,7 @@ var elsewhere = map[string]reason{
 			e.submit(pod)
 			e.exists()
 		},
-		cause: diagnosis.SchedulingGated, says: []string{"example.com/queue"},
+		cause: reason.SchedulingGated, says: []string{"example.com/queue"},
 	},
 	"another scheduler": {
 		script: func(e *env) {
@@ -239,7 +239,7 @@ var elsewhere = map[string]reason{
 			e.submit(pod)
 			e.exists()
 		},
-		cause: diagnosis.OtherScheduler, says: []string{"volcano", "schedulerName: gpu-scheduler"},
+		cause: reason.OtherScheduler, says: []string{"volcano", "schedulerName: gpu-scheduler"},
 	},
 	"a quota of GPUs": {
 		script: func(e *env) {
@@ -247,7 +247,7 @@ var elsewhere = map[string]reason{
 			e.submit(e.pod(4).Obj())
 			e.refused()
 		},
-		cause: diagnosis.QuotaExceeded, says: []string{"a pod asks for 4 GPUs (requests.nvidia.com/gpu)", "0 of 2 are in use", "higher quota"},
+		cause: reason.QuotaExceeded, says: []string{"a pod asks for 4 GPUs (requests.nvidia.com/gpu)", "0 of 2 are in use", "higher quota"},
 	},
 	"a priority class that does not exist": {
 		script: func(e *env) {
@@ -256,7 +256,7 @@ var elsewhere = map[string]reason{
 			e.submit(pod)
 			e.refused()
 		},
-		cause: diagnosis.NoSuchPriorityClass, says: []string{"no PriorityClass urgent", "priority high, medium or low"},
+		cause: reason.NoSuchPriorityClass, says: []string{"no PriorityClass urgent", "priority high, medium or low"},
 	},
 	"a service account that does not exist": {
 		script: func(e *env) {
@@ -265,13 +265,13 @@ var elsewhere = map[string]reason{
 			e.submit(pod)
 			e.refused()
 		},
-		cause: diagnosis.NoSuchServiceAccount, says: []string{"no service account robot"},
+		cause: reason.NoSuchServiceAccount, says: []string{"no service account robot"},
 	},
 	"a paused job": {
 		script: func(e *env) {
 			e.create(e.pod(1).Obj(), func(spec *batchv1.JobSpec) { spec.Suspend = ptr.To(true) })
 		},
-		cause: diagnosis.Suspended, says: []string{"resume it: gpuctl resume job"},
+		cause: reason.Suspended, says: []string{"resume it: gpuctl resume job"},
 	},
 	"an image that cannot be pulled": {
 		script: func(e *env) {
@@ -282,7 +282,7 @@ var elsewhere = map[string]reason{
 				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "manifest unknown"}},
 			}}})
 		},
-		cause: diagnosis.ImagePull, says: []string{"example.com/image cannot be pulled", "manifest unknown", "environment.image"},
+		cause: reason.ImagePull, says: []string{"example.com/image cannot be pulled", "manifest unknown", "environment.image"},
 	},
 	"a job that failed": {
 		script: func(e *env) {
@@ -297,7 +297,7 @@ var elsewhere = map[string]reason{
 				return err == nil && job.Status.Failed > 0 && len(job.Status.Conditions) > 1
 			})
 		},
-		cause: diagnosis.Failed, says: []string{"OOMKilled", "more memory", "gpuctl logs job"},
+		cause: reason.Failed, says: []string{"OOMKilled", "more memory", "gpuctl logs job"},
 	},
 }
 

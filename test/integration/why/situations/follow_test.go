@@ -17,6 +17,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // carryOut does what a step says, no more and no less.
@@ -28,24 +29,24 @@ func (w *world) carryOut(step diagnosis.Step) {
 		return
 	}
 	switch step.Action {
-	case diagnosis.Wait:
+	case reason.Wait:
 		for _, holder := range step.Holders {
 			w.end(holder)
 		}
-	case diagnosis.SetField:
+	case reason.SetField:
 		w.setField(step)
-	case diagnosis.Move, diagnosis.SetPriority, diagnosis.Resume, diagnosis.Retry:
+	case reason.Move, reason.SetPriority, reason.Resume, reason.Retry:
 		w.command(step)
-	case diagnosis.Resubmit:
+	case reason.Resubmit:
 		w.resubmit(step)
-	case diagnosis.CreateAgain:
+	case reason.CreateAgain:
 		if step.Command != "" {
 			w.command(step)
 		}
 		w.recreate()
-	case diagnosis.UseNamespace:
+	case reason.UseNamespace:
 		w.useNamespace(step)
-	case diagnosis.CreateObject:
+	case reason.CreateObject:
 		w.createObject(step)
 	default:
 		w.administer(step)
@@ -57,37 +58,37 @@ func (w *world) administer(step diagnosis.Step) {
 	w.Helper()
 	ctx := w.Context()
 	switch step.Action {
-	case diagnosis.Uncordon:
+	case reason.Uncordon:
 		w.patchNode(step.Name, `{"spec":{"unschedulable":false}}`)
-	case diagnosis.MendNode:
+	case reason.MendNode:
 		w.patchNode(step.Name, `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady"}]}}`, "status")
-	case diagnosis.MendGPUs, diagnosis.CorrectNode:
+	case reason.MendGPUs, reason.CorrectNode:
 		w.patchNode(step.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, names.AnnotationInventory, w.knows[string(step.Action)]))
-	case diagnosis.AddNodes:
+	case reason.AddNodes:
 		w.add(w.node("added", 8))
-	case diagnosis.RaiseQuota:
+	case reason.RaiseQuota:
 		quota, err := client.CoreV1().ResourceQuotas(w.namespace).Get(ctx, step.Name, metav1.GetOptions{})
 		w.must(err)
 		quota.Spec.Hard[corev1.ResourceName(step.Field)] = resource.MustParse(step.Value)
 		_, err = client.CoreV1().ResourceQuotas(w.namespace).Update(ctx, quota, metav1.UpdateOptions{})
 		w.must(err)
-	case diagnosis.RaiseLimit:
+	case reason.RaiseLimit:
 		limits, err := client.CoreV1().LimitRanges(w.namespace).Get(ctx, step.Name, metav1.GetOptions{})
 		w.must(err)
 		limits.Spec.Limits[0].Max[corev1.ResourceName(step.Field)] = resource.MustParse(step.Value)
 		_, err = client.CoreV1().LimitRanges(w.namespace).Update(ctx, limits, metav1.UpdateOptions{})
 		w.must(err)
-	case diagnosis.LabelNamespace:
+	case reason.LabelNamespace:
 		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, step.Field, step.Value)
 		_, err := client.CoreV1().Namespaces().Patch(ctx, step.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
 		w.must(err)
-	case diagnosis.InstallPriorityClasses:
+	case reason.InstallPriorityClasses:
 		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: step.Name}, Value: 1000}
 		_, err := client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{})
 		w.must(err)
-	case diagnosis.StartScheduler:
+	case reason.StartScheduler:
 		w.must(startScheduler(ctx))
-	case diagnosis.OpenGate:
+	case reason.OpenGate:
 		w.openGates()
 	default:
 		w.Fatalf("nobody here knows how to carry out %+v", step)
@@ -159,7 +160,7 @@ func (w *world) command(step diagnosis.Step) {
 		w.Fatalf("%s has no command of gpuctl: %q", step.Action, step.Command)
 	}
 	w.gpuctl(args[1:]...)
-	if step.Action == diagnosis.Move {
+	if step.Action == reason.Move {
 		w.set("resources.pool", step.Value)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // notLetIn is about pods that the API server refuses, and those that nobody looks at.
@@ -25,7 +26,7 @@ var notLetIn = map[string]situation{
 			w.hold("other", "a", 2)
 			w.submit("resources.gpu", 4)
 		},
-		want: diagnosis.QuotaExceeded, says: []string{"a pod asks for 4 GPUs", "2 of 4 are in use", "job other of namespace", "ask for at most 2 in resources.gpu"},
+		want: reason.QuotaExceeded, says: []string{"a pod asks for 4 GPUs", "2 of 4 are in use", "job other of namespace", "ask for at most 2 in resources.gpu"},
 		never: []string{"never fits"},
 	},
 	"a quota is too small": {
@@ -34,7 +35,7 @@ var notLetIn = map[string]situation{
 			w.quota("team", gpusOf("2"))
 			w.submit("resources.gpu", 4)
 		},
-		want: diagnosis.QuotaExceeded, says: []string{"it never fits", "ask for at most 2 in resources.gpu", "requests.nvidia.com/gpu=4 lets the job in"},
+		want: reason.QuotaExceeded, says: []string{"it never fits", "ask for at most 2 in resources.gpu", "requests.nvidia.com/gpu=4 lets the job in"},
 		never: []string{"wait until"},
 	},
 	"a namespace may have no GPUs": {
@@ -43,7 +44,7 @@ var notLetIn = map[string]situation{
 			w.quota("team", gpusOf("0"))
 			w.submit()
 		},
-		want: diagnosis.QuotaExceeded, says: []string{"a pod asks for 1 GPU (requests", "0 of 0 are in use", "it never fits"}, never: []string{"ask for at most"},
+		want: reason.QuotaExceeded, says: []string{"a pod asks for 1 GPU (requests", "0 of 0 are in use", "it never fits"}, never: []string{"ask for at most"},
 	},
 	"a quota counts one priority": {
 		make: func(w *world) {
@@ -55,7 +56,7 @@ var notLetIn = map[string]situation{
 			})
 			w.submit("resources.gpu", 2)
 		},
-		want: diagnosis.QuotaExceeded, follow: diagnosis.SetPriority,
+		want: reason.QuotaExceeded, follow: reason.SetPriority,
 		says: []string{"It counts only pods of priority class g8s-medium", "gpuctl set priority train low"},
 	},
 	"a quota that refused the job is gone": {
@@ -66,7 +67,7 @@ var notLetIn = map[string]situation{
 			w.refused(5)
 			w.must(client.CoreV1().ResourceQuotas(w.namespace).Delete(w.Context(), "team", metav1.DeleteOptions{}))
 		},
-		want: diagnosis.WaitingForControllers, says: []string{"nothing stands against them any more", "Kubernetes tries again by itself"},
+		want: reason.WaitingForControllers, says: []string{"nothing stands against them any more", "Kubernetes tries again by itself"},
 		never: []string{"(QuotaExceeded)", "kube-controller-manager is not running"},
 	},
 	"a quota is used up, and the pool is wrong": {
@@ -75,7 +76,7 @@ var notLetIn = map[string]situation{
 			w.quota("team", gpusOf("2"))
 			w.submit("resources.gpu", 4, "resources.pool", w.pool+"x")
 		},
-		want: diagnosis.QuotaExceeded, also: []diagnosis.Cause{diagnosis.NoSuchPool}, says: []string{"did you mean pool"},
+		want: reason.QuotaExceeded, also: []reason.Cause{reason.NoSuchPool}, says: []string{"did you mean pool"},
 	},
 	"a limit range allows less": {
 		make: func(w *world) {
@@ -83,7 +84,7 @@ var notLetIn = map[string]situation{
 			w.limitCPU("2")
 			w.submit("resources.cpu", 4)
 		},
-		want: diagnosis.LimitRangeViolated, says: []string{"allows at most 2 of cpu, and the job asks for 4", "ask for at most 2 in resources.cpu"},
+		want: reason.LimitRangeViolated, says: []string{"allows at most 2 of cpu, and the job asks for 4", "ask for at most 2 in resources.cpu"},
 	},
 	"a limit range allows less, and is raised": {
 		make: func(w *world) {
@@ -91,7 +92,7 @@ var notLetIn = map[string]situation{
 			w.limitCPU("2")
 			w.submit("resources.cpu", 4)
 		},
-		want: diagnosis.LimitRangeViolated, follow: diagnosis.RaiseLimit,
+		want: reason.LimitRangeViolated, follow: reason.RaiseLimit,
 	},
 	"Pod Security restricted": {
 		make: func(w *world) {
@@ -99,7 +100,7 @@ var notLetIn = map[string]situation{
 			w.enforce("restricted")
 			w.submit()
 		},
-		want: diagnosis.PodSecurityViolated, says: []string{"allowPrivilegeEscalation", "runAsNonRoot", "cannot meet this level", "gpuctl export train"},
+		want: reason.PodSecurityViolated, says: []string{"allowPrivilegeEscalation", "runAsNonRoot", "cannot meet this level", "gpuctl export train"},
 	},
 	"Pod Security restricted, and is relaxed": {
 		make: func(w *world) {
@@ -107,7 +108,7 @@ var notLetIn = map[string]situation{
 			w.enforce("restricted")
 			w.submit()
 		},
-		want: diagnosis.PodSecurityViolated, says: []string{"kubectl label namespace", "enforce=baseline"}, follow: diagnosis.LabelNamespace,
+		want: reason.PodSecurityViolated, says: []string{"kubectl label namespace", "enforce=baseline"}, follow: reason.LabelNamespace,
 	},
 	"Pod Security baseline and a path of the node": {
 		make: func(w *world) {
@@ -117,7 +118,7 @@ var notLetIn = map[string]situation{
 			w.knows["storage.workdirs"] = nil
 			w.submit("storage.workdirs", []any{map[string]any{"path": "/datasets/x"}})
 		},
-		want: diagnosis.PodSecurityViolated, says: []string{"hostPath", "leave out the workdirs that are paths of the node"},
+		want: reason.PodSecurityViolated, says: []string{"hostPath", "leave out the workdirs that are paths of the node"},
 	},
 	"a policy of the cluster": {
 		make: func(w *world) {
@@ -127,7 +128,7 @@ var notLetIn = map[string]situation{
 			w.corrects = func() { w.set("resources.gpu", 2) }
 			w.submit("resources.gpu", 4)
 		},
-		want: diagnosis.RefusedByPolicy, says: []string{"this namespace may use 2 GPUs a pod: ask for fewer", "change the job as the policy says", "refused at"},
+		want: reason.RefusedByPolicy, says: []string{"this namespace may use 2 GPUs a pod: ask for fewer", "change the job as the policy says", "refused at"},
 	},
 	"a webhook does not answer": {
 		make: func(w *world) {
@@ -135,7 +136,7 @@ var notLetIn = map[string]situation{
 			w.webhook()
 			w.submit()
 		},
-		want: diagnosis.WebhookFailing, says: []string{"admission webhook pods.example.com does not answer"}, never: []string{"kube-controller-manager"},
+		want: reason.WebhookFailing, says: []string{"admission webhook pods.example.com does not answer"}, never: []string{"kube-controller-manager"},
 	},
 	"the namespace is being deleted": {
 		make: func(w *world) {
@@ -149,7 +150,7 @@ var notLetIn = map[string]situation{
 			})
 			w.must(client.CoreV1().Namespaces().Delete(w.Context(), w.namespace, metav1.DeleteOptions{}))
 		},
-		want: diagnosis.NamespaceTerminating, says: []string{"is being deleted, told so at", "gpuctl export train"}, never: []string{"kube-controller-manager"},
+		want: reason.NamespaceTerminating, says: []string{"is being deleted, told so at", "gpuctl export train"}, never: []string{"kube-controller-manager"},
 	},
 	"no such priority class": {
 		make: func(w *world) {
@@ -161,7 +162,7 @@ var notLetIn = map[string]situation{
 			}
 			w.submit()
 		},
-		want: diagnosis.NoSuchPriorityClass, says: []string{"there is no PriorityClass urgent", "give it priority high, medium or low"},
+		want: reason.NoSuchPriorityClass, says: []string{"there is no PriorityClass urgent", "give it priority high, medium or low"},
 	},
 	"no such service account": {
 		make: func(w *world) {
@@ -169,7 +170,7 @@ var notLetIn = map[string]situation{
 			w.raw = func(job *batchv1.Job, _ string) { job.Spec.Template.Spec.ServiceAccountName = "robot" }
 			w.submit()
 		},
-		want: diagnosis.NoSuchServiceAccount, says: []string{"no service account robot", "kubectl create serviceaccount robot"},
+		want: reason.NoSuchServiceAccount, says: []string{"no service account robot", "kubectl create serviceaccount robot"},
 	},
 	"a scheduling gate": {
 		make: func(w *world) {
@@ -179,7 +180,7 @@ var notLetIn = map[string]situation{
 			}
 			w.submit()
 		},
-		want: diagnosis.SchedulingGated, says: []string{"example.com/queue"},
+		want: reason.SchedulingGated, says: []string{"example.com/queue"},
 	},
 	"another scheduler": {
 		make: func(w *world) {
@@ -191,7 +192,7 @@ var notLetIn = map[string]situation{
 			}
 			w.submit()
 		},
-		want: diagnosis.OtherScheduler, says: []string{"volcano", "schedulerName: gpu-scheduler"},
+		want: reason.OtherScheduler, says: []string{"volcano", "schedulerName: gpu-scheduler"},
 	},
 	"paused": {
 		make: func(w *world) {
@@ -200,7 +201,7 @@ var notLetIn = map[string]situation{
 			w.running()
 			w.gpuctl("pause", "train")
 		},
-		want: diagnosis.Suspended, says: []string{"resume it: gpuctl resume train"},
+		want: reason.Suspended, says: []string{"resume it: gpuctl resume train"},
 	},
 }
 
@@ -297,7 +298,7 @@ func (w *world) webhook() {
 	}, metav1.CreateOptions{})
 	w.must(err)
 	w.Cleanup(func() { _ = api.Delete(context.Background(), name, metav1.DeleteOptions{}) })
-	w.does[diagnosis.MendWebhook] = func(diagnosis.Step) { w.must(api.Delete(w.Context(), name, metav1.DeleteOptions{})) }
+	w.does[reason.MendWebhook] = func(diagnosis.Step) { w.must(api.Delete(w.Context(), name, metav1.DeleteOptions{})) }
 	w.eventually("the webhook to be in force", func(ctx context.Context) bool {
 		probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "busybox"}}}}
 		_, err := client.CoreV1().Pods(w.namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -17,83 +17,83 @@ var wrongNodes = map[string]situation{
 			w.add(w.node("a", 8))
 			w.submit("resources.pool", w.pool+"x")
 		},
-		want: diagnosis.NoSuchPool, says: []string{"no node is in pool", "did you mean pool"},
+		want: reason.NoSuchPool, says: []string{"no node is in pool", "did you mean pool"},
 	},
 	"a pool that nothing is called like": {
 		make: func(w *world) {
 			w.add(w.node("a", 8))
 			w.submit("resources.pool", "q")
 		},
-		want: diagnosis.NoSuchPool, says: []string{"name a pool that has nodes for it: pool-"}, never: []string{"did you mean"},
+		want: reason.NoSuchPool, says: []string{"name a pool that has nodes for it: pool-"}, never: []string{"did you mean"},
 	},
 	"a type in lower case": {
 		make: func(w *world) {
 			w.add(w.node("a", 8))
 			w.submit("resources.gpu-type", "x-"+w.namespace)
 		},
-		want: diagnosis.TypeMisspelt, says: []string{"did you mean X-"},
+		want: reason.TypeMisspelt, says: []string{"did you mean X-"},
 	},
 	"a type that nobody has": {
 		make: func(w *world) {
 			w.add(w.node("a", 8))
 			w.submit("resources.gpu-type", "H900-7G")
 		},
-		want: diagnosis.NoSuchType, says: []string{"no node of pool", "H900-7G", "ask for a type that"},
+		want: reason.NoSuchType, says: []string{"no node of pool", "H900-7G", "ask for a type that"},
 	},
 	"a type of another pool": {
 		make: func(w *world) {
 			w.add(w.node("a", 8).Label(names.LabelGPUType, "OTHER-GPU"), w.node("b", 4).Pool(w.pool+"-b"))
 			w.submit()
 		},
-		want: diagnosis.TypeInOtherPool, says: []string{"-b (4 of 4 such GPUs free)"},
+		want: reason.TypeInOtherPool, says: []string{"-b (4 of 4 such GPUs free)"},
 	},
 	"a pool and a type are wrong": {
 		make: func(w *world) {
 			w.add(w.node("a", 8))
 			w.submit("resources.pool", w.pool+"x", "resources.gpu-type", "x-"+w.namespace)
 		},
-		want: diagnosis.NoSuchPool, also: []diagnosis.Cause{diagnosis.TypeMisspelt}, says: []string{"did you mean pool"},
+		want: reason.NoSuchPool, also: []reason.Cause{reason.TypeMisspelt}, says: []string{"did you mean pool"},
 	},
 	"more GPUs than a node has": {
 		make: func(w *world) {
 			w.add(w.node("a", 8), w.node("b", 4))
 			w.submit("resources.gpu", 16)
 		},
-		want: diagnosis.TooManyGPUs, says: []string{"2 nodes with 8 GPUs at most; a pod asks for 16", "ask for at most 8 GPUs per pod"},
+		want: reason.TooManyGPUs, says: []string{"2 nodes with 8 GPUs at most; a pod asks for 16", "ask for at most 8 GPUs per pod"},
 	},
 	"a card is not healthy": {
 		make: func(w *world) {
 			w.add(w.node("a", 2).Annotate(names.AnnotationInventory, fixture.Cards("a", 81920, 81920).Unhealthy(1).Annotation(w)))
 			w.submit("resources.gpu", 2)
 		},
-		want: diagnosis.UnhealthyGPUs, says: []string{"1 of 2 healthy, 1 short", "ask for at most 1 GPU per pod"},
+		want: reason.UnhealthyGPUs, says: []string{"1 of 2 healthy, 1 short", "ask for at most 1 GPU per pod"},
 	},
 	"a card is not healthy, and is mended": {
 		make: func(w *world) {
 			w.add(w.node("a", 2).Annotate(names.AnnotationInventory, fixture.Cards("a", 81920, 81920).Unhealthy(1).Annotation(w)))
-			w.knows[string(diagnosis.MendGPUs)] = fixture.Cards("a", 81920, 81920).Annotation(w)
+			w.knows[string(reason.MendGPUs)] = fixture.Cards("a", 81920, 81920).Annotation(w)
 			w.submit("resources.gpu", 2)
 		},
-		want: diagnosis.UnhealthyGPUs, says: []string{"tell the administrators that cards need mending"}, follow: diagnosis.MendGPUs,
+		want: reason.UnhealthyGPUs, says: []string{"tell the administrators that cards need mending"}, follow: reason.MendGPUs,
 	},
 	"an inventory is malformed": {
 		make: func(w *world) {
 			node := fixture.Node(w.name("a")).Pool(w.pool).GPUs(2, w.gpuType).Annotate("kwok.x-k8s.io/node", "fake")
 			w.add(node.Annotate(names.AnnotationInventory, `{"version":1,"cards":`))
-			w.knows[string(diagnosis.CorrectNode)] = fixture.Cards("a", 81920, 81920).Annotation(w)
+			w.knows[string(reason.CorrectNode)] = fixture.Cards("a", 81920, 81920).Annotation(w)
 			w.raw = func(job *batchv1.Job, _ string) {
 				job.Spec.Template.Annotations = map[string]string{names.AnnotationGPUMemoryMin: "40Gi"}
 			}
 			w.submit()
 		},
-		want: diagnosis.BadInventory, says: []string{"annotation g8s.host/gpu-inventory cannot be read", "has to write it anew"},
+		want: reason.BadInventory, says: []string{"annotation g8s.host/gpu-inventory cannot be read", "has to write it anew"},
 	},
 	"a share larger than a card": {
 		make: func(w *world) {
 			w.add(sharing(w, "a", 2, "16Gi"))
 			w.submit("resources.gpu-share", "20Gi")
 		},
-		want: diagnosis.GPUMemory, says: []string{"0 of 2 large enough for 20480 MiB", "ask for at most 16384 MiB on each GPU: 16384Mi in resources.gpu-share"},
+		want: reason.GPUMemory, says: []string{"0 of 2 large enough for 20480 MiB", "ask for at most 16384 MiB on each GPU: 16384Mi in resources.gpu-share"},
 		never: []string{"ask for at most 2 GPUs"},
 	},
 	"a share larger than a card, and a pool with larger ones": {
@@ -101,7 +101,7 @@ var wrongNodes = map[string]situation{
 			w.add(sharing(w, "a", 2, "16Gi"), sharing(w, "b", 2, "8Gi").Pool(w.pool+"-small"), sharing(w, "c", 2, "48Gi").Pool(w.pool+"-large"))
 			w.submit("resources.gpu-share", "20Gi")
 		},
-		want: diagnosis.GPUMemory, says: []string{"-large ("}, never: []string{"-small"}, follow: diagnosis.Move,
+		want: reason.GPUMemory, says: []string{"-large ("}, never: []string{"-small"}, follow: reason.Move,
 	},
 	"a share where GPUs are whole": {
 		make: func(w *world) {
@@ -115,7 +115,7 @@ var wrongNodes = map[string]situation{
 			}
 			w.submit("resources.gpu-share", "20Gi")
 		},
-		want: diagnosis.NotShared, says: []string{"whose GPUs are not shared", "gets whole GPUs"},
+		want: reason.NotShared, says: []string{"whose GPUs are not shared", "gets whole GPUs"},
 	},
 	"whole GPUs where they are shared": {
 		make: func(w *world) {
@@ -123,7 +123,7 @@ var wrongNodes = map[string]situation{
 			w.knows["resources.gpu-share"] = "8Gi"
 			w.submit()
 		},
-		want: diagnosis.NotShared, says: []string{"whose GPUs are shared by memory; the pod asks for whole ones", "resources.gpu-share"},
+		want: reason.NotShared, says: []string{"whose GPUs are shared by memory; the pod asks for whole ones", "resources.gpu-share"},
 	},
 }
 
@@ -141,7 +141,7 @@ var closedNodes = map[string]situation{
 			w.patchNode(w.name("a"), `{"spec":{"unschedulable":true}}`)
 			w.submit()
 		},
-		want: diagnosis.Cordoned, says: []string{"1 node cordoned", "kubectl uncordon"},
+		want: reason.Cordoned, says: []string{"1 node cordoned", "kubectl uncordon"},
 	},
 	"cordoned, and another pool is open": {
 		make: func(w *world) {
@@ -149,7 +149,7 @@ var closedNodes = map[string]situation{
 			w.patchNode(w.name("a"), `{"spec":{"unschedulable":true}}`)
 			w.submit()
 		},
-		want: diagnosis.Cordoned, says: []string{"use a pool that has it: "}, follow: diagnosis.Move,
+		want: reason.Cordoned, says: []string{"use a pool that has it: "}, follow: reason.Move,
 	},
 	"tainted": {
 		make: func(w *world) {
@@ -157,7 +157,7 @@ var closedNodes = map[string]situation{
 			w.patchNode(w.name("a"), `{"spec":{"taints":[{"key":"team","value":"vision","effect":"NoSchedule"}]}}`)
 			w.submit()
 		},
-		want: diagnosis.Tainted, says: []string{"team=vision:NoSchedule", "resources.tolerations"},
+		want: reason.Tainted, says: []string{"team=vision:NoSchedule", "resources.tolerations"},
 	},
 	"not ready": {
 		make: func(w *world) {
@@ -166,7 +166,7 @@ var closedNodes = map[string]situation{
 			w.addNode(node)
 			w.submit()
 		},
-		want: diagnosis.NotReady, says: []string{"1 node not ready", "tell the administrators: kubectl describe node"},
+		want: reason.NotReady, says: []string{"1 node not ready", "tell the administrators: kubectl describe node"},
 	},
 	"a pod is pinned to a node that is not there": {
 		make: func(w *world) {
@@ -178,7 +178,7 @@ var closedNodes = map[string]situation{
 			}
 			w.submit()
 		},
-		want: diagnosis.NodeSelector, says: []string{"none has kubernetes.io/hostname=gone-7"},
+		want: reason.NodeSelector, says: []string{"none has kubernetes.io/hostname=gone-7"},
 	},
 	"one is cordoned, and the other one busy": {
 		make: func(w *world) {
@@ -187,7 +187,7 @@ var closedNodes = map[string]situation{
 			w.hold("other", "b", 8)
 			w.submit()
 		},
-		want: diagnosis.Busy, also: []diagnosis.Cause{diagnosis.Cordoned}, says: []string{"job other of namespace", "1 node cordoned"},
+		want: reason.Busy, also: []reason.Cause{reason.Cordoned}, says: []string{"job other of namespace", "1 node cordoned"},
 	},
 }
 
@@ -199,7 +199,7 @@ var cannotBeRead = map[string]situation{
 			w.raw = annotated(names.AnnotationGPUTypes, "A100,,")
 			w.submit()
 		},
-		want: diagnosis.MalformedRequest, says: []string{names.AnnotationGPUTypes, `"A100,,"`, "correct it, then delete the job and submit it again"},
+		want: reason.MalformedRequest, says: []string{names.AnnotationGPUTypes, `"A100,,"`, "correct it, then delete the job and submit it again"},
 	},
 	"the least memory of a card": {
 		make: func(w *world) {
@@ -207,7 +207,7 @@ var cannotBeRead = map[string]situation{
 			w.raw = annotated(names.AnnotationGPUMemoryMin, "much")
 			w.submit()
 		},
-		want: diagnosis.MalformedRequest, says: []string{names.AnnotationGPUMemoryMin, "much"},
+		want: reason.MalformedRequest, says: []string{names.AnnotationGPUMemoryMin, "much"},
 	},
 }
 

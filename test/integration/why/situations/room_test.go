@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // noRoom is on nodes that others hold.
@@ -22,7 +22,7 @@ var noRoom = map[string]situation{
 			w.hold("other", "a", 6, ofPriority("g8s-high"))
 			w.submit("resources.gpu", 4, "job.priority", "high")
 		},
-		want:  diagnosis.Busy,
+		want:  reason.Busy,
 		says:  []string{"2 of 8 GPUs are free", "is 2 GPUs short", "holds 6 (priority high)", "nobody of lower priority", "can stop nobody"},
 		never: []string{"give it priority"},
 	},
@@ -32,7 +32,7 @@ var noRoom = map[string]situation{
 			w.hold("other", "a", 6)
 			w.submit("resources.gpu", 4)
 		},
-		want: diagnosis.Busy, says: []string{"ask for at most 2 GPUs per pod"}, follow: diagnosis.SetField,
+		want: reason.Busy, says: []string{"ask for at most 2 GPUs per pod"}, follow: reason.SetField,
 	},
 	"others of low priority hold the GPUs": {
 		make: func(w *world) {
@@ -40,7 +40,7 @@ var noRoom = map[string]situation{
 			w.hold("other", "a", 6, ofPriority("g8s-low"))
 			w.submit("resources.gpu", 4)
 		},
-		want: diagnosis.Busy, follow: diagnosis.SetPriority,
+		want: reason.Busy, follow: reason.SetPriority,
 		says: []string{"holds 6 (priority low)", "give it priority high, which would stop others", "at its own priority it stops nobody"},
 	},
 	"a job of high priority holds the GPUs": {
@@ -49,7 +49,7 @@ var noRoom = map[string]situation{
 			w.hold("other", "a", 6, ofPriority("g8s-high"))
 			w.submit("resources.gpu", 4)
 		},
-		want: diagnosis.Busy, says: []string{"nobody there has a priority below high"}, never: []string{"give it priority high"},
+		want: reason.Busy, says: []string{"nobody there has a priority below high"}, never: []string{"give it priority high"},
 	},
 	"GPUs are free, but not on one node": {
 		make: func(w *world) {
@@ -58,7 +58,7 @@ var noRoom = map[string]situation{
 			w.hold("two", "b", 4)
 			w.submit("resources.gpu", 6)
 		},
-		want: diagnosis.Fragmented, says: []string{"7 GPUs are free on 2 nodes, but at most 4 on one", "is 2 GPUs short", "gpuctl advise defrag"},
+		want: reason.Fragmented, says: []string{"7 GPUs are free on 2 nodes, but at most 4 on one", "is 2 GPUs short", "gpuctl advise defrag"},
 	},
 	"others leave for it": {
 		make: func(w *world) {
@@ -71,7 +71,7 @@ var noRoom = map[string]situation{
 			w.hold("two", "a", 4, leaves)
 			w.submit("resources.gpu", 8, "job.priority", "high")
 		},
-		want: diagnosis.Preempting, says: []string{"waits for 2 pods to leave", "job one of namespace", "job two of namespace", "left to end"},
+		want: reason.Preempting, says: []string{"waits for 2 pods to leave", "job one of namespace", "job two of namespace", "left to end"},
 		never: []string{"(Fragmented)"},
 	},
 	"too little memory is free": {
@@ -80,7 +80,7 @@ var noRoom = map[string]situation{
 			w.hold("other", "a", 1, asking(corev1.ResourceMemory, "1000Gi"))
 			w.submit("resources.memory", "100Gi")
 		},
-		want: diagnosis.MemoryShort, says: []string{"a pod asks for 100Gi, at most 24Gi is free", "ask for at most 24Gi in resources.memory", "job other of namespace"},
+		want: reason.MemoryShort, says: []string{"a pod asks for 100Gi, at most 24Gi is free", "ask for at most 24Gi in resources.memory", "job other of namespace"},
 	},
 	"too little memory is free, and less would do": {
 		make: func(w *world) {
@@ -88,14 +88,14 @@ var noRoom = map[string]situation{
 			w.hold("other", "a", 1, asking(corev1.ResourceMemory, "1000Gi"))
 			w.submit("resources.memory", "100Gi")
 		},
-		want: diagnosis.MemoryShort, follow: diagnosis.SetField,
+		want: reason.MemoryShort, follow: reason.SetField,
 	},
 	"more CPU than a node has": {
 		make: func(w *world) {
 			w.add(w.node("a", 8))
 			w.submit("resources.cpu", 200)
 		},
-		want: diagnosis.CPUShort, says: []string{"a pod asks for 200", "no node has more than 128", "ask for at most 128 in resources.cpu"},
+		want: reason.CPUShort, says: []string{"a pod asks for 200", "no node has more than 128", "ask for at most 128 in resources.cpu"},
 		never: []string{"wait until other pods end"},
 	},
 	"as many pods as the node takes": {
@@ -106,7 +106,7 @@ var noRoom = map[string]situation{
 			w.hold("other", "a", 1)
 			w.submit()
 		},
-		want: diagnosis.PodLimit, says: []string{"as many pods as a node takes", "job other of namespace"},
+		want: reason.PodLimit, says: []string{"as many pods as a node takes", "job other of namespace"},
 	},
 	"a claim is missing, and there is no room": {
 		make: func(w *world) {
@@ -114,7 +114,7 @@ var noRoom = map[string]situation{
 			w.hold("other", "a", 8)
 			w.submit("storage.workdirs", claimed("data"))
 		},
-		want: diagnosis.VolumeMissing, also: []diagnosis.Cause{diagnosis.Busy}, says: []string{"no PersistentVolumeClaim data", "0 of 8 GPUs are free"},
+		want: reason.VolumeMissing, also: []reason.Cause{reason.Busy}, says: []string{"no PersistentVolumeClaim data", "0 of 8 GPUs are free"},
 	},
 }
 
@@ -138,7 +138,7 @@ var severalNodes = map[string]situation{
 			w.hold("other", "c", 2)
 			w.submit("resources.gpu", 8, "resources.nodes", 3)
 		},
-		want: diagnosis.GangWaiting, says: []string{"there is room for 2 of the 3 members", "-c is 2 GPUs short; job other of namespace", "holds 2", "stops no others"},
+		want: reason.GangWaiting, says: []string{"there is room for 2 of the 3 members", "-c is 2 GPUs short; job other of namespace", "holds 2", "stops no others"},
 	},
 	"room for two of three, and two would do": {
 		make: func(w *world) {
@@ -146,21 +146,21 @@ var severalNodes = map[string]situation{
 			w.hold("other", "c", 2)
 			w.submit("resources.gpu", 8, "resources.nodes", 3)
 		},
-		want: diagnosis.GangWaiting, says: []string{"ask for 2 nodes in resources.nodes"}, follow: diagnosis.SetField,
+		want: reason.GangWaiting, says: []string{"ask for 2 nodes in resources.nodes"}, follow: reason.SetField,
 	},
 	"more members than the nodes ever take": {
 		make: func(w *world) {
 			w.add(w.node("a", 8), w.node("b", 8))
 			w.submit("resources.gpu", 8, "resources.nodes", 3)
 		},
-		want: diagnosis.GangTooLarge, says: []string{"take 2 of its 3 members, even when they are empty", "ask for at most 2 nodes"},
+		want: reason.GangTooLarge, says: []string{"take 2 of its 3 members, even when they are empty", "ask for at most 2 nodes"},
 	},
 	"more members than the nodes ever take, and a larger pool": {
 		make: func(w *world) {
 			w.add(w.node("a", 8), w.node("b", 8).Pool(w.pool+"-b"), w.node("c", 8).Pool(w.pool+"-b"))
 			w.submit("resources.gpu", 8, "resources.nodes", 2)
 		},
-		want: diagnosis.GangTooLarge, says: []string{"use a larger pool"}, follow: diagnosis.Move,
+		want: reason.GangTooLarge, says: []string{"use a larger pool"}, follow: reason.Move,
 	},
 	"a quota keeps members away": {
 		make: func(w *world) {
@@ -168,7 +168,7 @@ var severalNodes = map[string]situation{
 			w.quota("team", gpusOf("8"))
 			w.submit("resources.gpu", 8, "resources.nodes", 2)
 		},
-		want: diagnosis.QuotaExceeded, also: []diagnosis.Cause{diagnosis.GangIncomplete}, follow: diagnosis.RaiseQuota,
+		want: reason.QuotaExceeded, also: []reason.Cause{reason.GangIncomplete}, follow: reason.RaiseQuota,
 		says: []string{"the job has 2 pods: it never fits", "requests.nvidia.com/gpu=16 lets the job in", "ask for at most 4 in resources.gpu"},
 	},
 	"all its nodes are cordoned": {
@@ -177,7 +177,7 @@ var severalNodes = map[string]situation{
 			w.patchNode(w.name("a"), `{"spec":{"unschedulable":true}}`)
 			w.submit("resources.gpu", 2, "resources.nodes", 2)
 		},
-		want: diagnosis.Cordoned, says: []string{"1 node cordoned"}, never: []string{"wait until other jobs end"},
+		want: reason.Cordoned, says: []string{"1 node cordoned"}, never: []string{"wait until other jobs end"},
 	},
 	"its PodGroup is gone": {
 		make: func(w *world) {
@@ -186,7 +186,7 @@ var severalNodes = map[string]situation{
 			w.submit("resources.gpu", 2, "resources.nodes", 2)
 			w.withoutGroup()
 		},
-		want: diagnosis.GangIncomplete, also: []diagnosis.Cause{diagnosis.Busy}, says: []string{"which does not exist", "gpuctl apply with the same file"},
+		want: reason.GangIncomplete, also: []reason.Cause{reason.Busy}, says: []string{"which does not exist", "gpuctl apply with the same file"},
 	},
 }
 

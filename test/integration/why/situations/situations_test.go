@@ -9,6 +9,7 @@ import (
 
 	"g8s.host/gpu-scheduler/cli"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // situation is one reason for which a job does not run.
@@ -16,12 +17,12 @@ type situation struct {
 	// make brings it about.
 	make func(*world)
 	// want is the cause that the answer names first, and also those that it names beside it.
-	want diagnosis.Cause
-	also []diagnosis.Cause
+	want reason.Cause
+	also []reason.Cause
 	// says are parts of the answer, and never what is not true: it may not be said at any time until the advice is followed.
 	says, never []string
 	// follow is the step of the first finding that is carried out, "" for the first.
-	follow diagnosis.Action
+	follow reason.Action
 }
 
 // atLeast is how many situations there are to be.
@@ -111,8 +112,8 @@ func (s *situation) ask(w *world) diagnosis.Report {
 	}
 }
 
-func causes(report diagnosis.Report) []diagnosis.Cause {
-	out := []diagnosis.Cause{}
+func causes(report diagnosis.Report) []reason.Cause {
+	out := []reason.Cause{}
 	for _, finding := range report.Findings {
 		out = append(out, finding.Cause)
 	}
@@ -123,13 +124,13 @@ func causes(report diagnosis.Report) []diagnosis.Cause {
 }
 
 // passing are causes that a job goes through on its way to running.
-var passing = []diagnosis.Cause{
-	diagnosis.Running, diagnosis.WaitingForTurn, diagnosis.RoomNow, diagnosis.Starting, diagnosis.Replacing, diagnosis.WaitingForControllers,
-	diagnosis.GangIncomplete, diagnosis.Unknown, diagnosis.Deleted, diagnosis.Preempting, diagnosis.Preempted,
+var passing = []reason.Cause{
+	reason.Running, reason.WaitingForTurn, reason.RoomNow, reason.Starting, reason.Replacing, reason.WaitingForControllers,
+	reason.GangIncomplete, reason.Unknown, reason.Deleted, reason.Preempting, reason.Preempted,
 }
 
 // runsNow waits until the job runs, or something else stands against it than before.
-func (w *world) runsNow(before diagnosis.Cause) bool {
+func (w *world) runsNow(before reason.Cause) bool {
 	deadline := time.Now().Add(patience)
 	for time.Now().Before(deadline) {
 		if w.runs(w.Context()) {

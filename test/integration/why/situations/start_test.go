@@ -15,6 +15,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // volumes keep the job from a node, or from starting on it.
@@ -24,7 +25,7 @@ var volumes = map[string]situation{
 			w.add(w.node("a", 8))
 			w.submit("storage.workdirs", claimed("data"))
 		},
-		want: diagnosis.VolumeMissing, says: []string{"no PersistentVolumeClaim data", "create the claim data in this namespace"},
+		want: reason.VolumeMissing, says: []string{"no PersistentVolumeClaim data", "create the claim data in this namespace"},
 	},
 	"a claim without a volume": {
 		make: func(w *world) {
@@ -32,7 +33,7 @@ var volumes = map[string]situation{
 			w.claim("data", "10Gi", "class-"+w.namespace, "")
 			w.submit("storage.workdirs", claimed("data"))
 		},
-		want: diagnosis.VolumeUnbound, says: []string{"claim data is not bound: no volume of 10Gi of storage class class-", "kubectl describe pvc data"},
+		want: reason.VolumeUnbound, says: []string{"claim data is not bound: no volume of 10Gi of storage class class-", "kubectl describe pvc data"},
 	},
 	"a volume in another zone": {
 		make: func(w *world) {
@@ -43,7 +44,7 @@ var volumes = map[string]situation{
 			w.claim("data", "10Gi", "", w.namespace+"-data")
 			w.submit("storage.workdirs", claimed("data"))
 		},
-		want: diagnosis.VolumeElsewhere, says: []string{"claim data is bound to volume", "only nodes with topology.kubernetes.io/zone=z2 reach", "-b"},
+		want: reason.VolumeElsewhere, says: []string{"claim data is bound to volume", "only nodes with topology.kubernetes.io/zone=z2 reach", "-b"},
 	},
 	"a volume is being made": {
 		make: func(w *world) {
@@ -57,10 +58,10 @@ var volumes = map[string]situation{
 				_ = client.StorageV1().StorageClasses().Delete(context.Background(), class, metav1.DeleteOptions{})
 			})
 			w.claim("data", "10Gi", class, "")
-			w.does[diagnosis.Wait] = func(diagnosis.Step) { w.provision("data", class) }
+			w.does[reason.Wait] = func(diagnosis.Step) { w.provision("data", class) }
 			w.submit("storage.workdirs", claimed("data"))
 		},
-		want: diagnosis.VolumeUnbound, says: []string{"the scheduler has chosen node", "waits for the volume of claim data to be made there of storage class slow-"},
+		want: reason.VolumeUnbound, says: []string{"the scheduler has chosen node", "waits for the volume of claim data to be made there of storage class slow-"},
 	},
 	"a path that the node does not have": {
 		make: func(w *world) {
@@ -68,7 +69,7 @@ var volumes = map[string]situation{
 			w.knows["storage.workdirs"] = []any{map[string]any{"path": "/datasets/there"}}
 			w.submit("storage.workdirs", []any{map[string]any{"path": missingPath, "type": "Directory"}})
 		},
-		want: diagnosis.VolumeMount, says: []string{"cannot mount a volume", missingPath, "storage.workdirs"},
+		want: reason.VolumeMount, says: []string{"cannot mount a volume", missingPath, "storage.workdirs"},
 	},
 }
 
@@ -96,7 +97,7 @@ var doesNotStart = map[string]situation{
 			w.knows["environment.image"] = "busybox"
 			w.submit("environment.image", missingImage)
 		},
-		want: diagnosis.ImagePull, says: []string{missingImage + " cannot be pulled", "environment.image"},
+		want: reason.ImagePull, says: []string{missingImage + " cannot be pulled", "environment.image"},
 	},
 	"a program that the image does not have": {
 		make: func(w *world) {
@@ -104,14 +105,14 @@ var doesNotStart = map[string]situation{
 			w.knows["environment.command"] = []any{"run"}
 			w.submit("environment.command", []any{noProgram})
 		},
-		want: diagnosis.ContainerStart, says: []string{noProgram, "no such file or directory", "environment.command"}, never: []string{"takes minutes to pull"},
+		want: reason.ContainerStart, says: []string{noProgram, "no such file or directory", "environment.command"}, never: []string{"takes minutes to pull"},
 	},
 	"a secret that is not there": {
 		make: func(w *world) {
 			w.addOwn(w.node("a", 8))
 			w.submit("environment.env", fromSecret("login", "token"))
 		},
-		want: diagnosis.ContainerConfig, says: []string{`secret "login" not found`, "create the Secret login in this namespace"},
+		want: reason.ContainerConfig, says: []string{`secret "login" not found`, "create the Secret login in this namespace"},
 	},
 	"a secret without the key": {
 		make: func(w *world) {
@@ -121,7 +122,7 @@ var doesNotStart = map[string]situation{
 			w.must(err)
 			w.submit("environment.env", fromSecret("login", "password"))
 		},
-		want: diagnosis.ContainerConfig, says: []string{"add the key password to the Secret login"},
+		want: reason.ContainerConfig, says: []string{"add the key password to the Secret login"},
 	},
 	"a config map that is not there": {
 		make: func(w *world) {
@@ -129,7 +130,7 @@ var doesNotStart = map[string]situation{
 			w.submit("environment.env", []any{map[string]any{"name": "X", "value-from": map[string]any{
 				"config-map-key-ref": map[string]any{"name": "settings", "key": "token"}}}})
 		},
-		want: diagnosis.ContainerConfig, says: []string{`configmap "settings" not found`, "create the ConfigMap settings in this namespace"},
+		want: reason.ContainerConfig, says: []string{`configmap "settings" not found`, "create the ConfigMap settings in this namespace"},
 	},
 	"a service crashes again and again": {
 		make: func(w *world) {
@@ -138,7 +139,7 @@ var doesNotStart = map[string]situation{
 			w.knows["environment.command"] = []any{"run"}
 			w.submit("environment.command", []any{badProgram})
 		},
-		want: diagnosis.Crashing, says: []string{"exit code 3", "gpuctl logs train"},
+		want: reason.Crashing, says: []string{"exit code 3", "gpuctl logs train"},
 	},
 	"a service needs more memory": {
 		make: func(w *world) {
@@ -147,7 +148,7 @@ var doesNotStart = map[string]situation{
 			w.knows["resources.memory"] = "8Gi"
 			w.submit("environment.env", []any{map[string]any{"name": needsMemory, "value": "4Gi"}})
 		},
-		want: diagnosis.OutOfMemory, says: []string{"used more memory than it asked for", "ask for more memory in resources.memory"},
+		want: reason.OutOfMemory, says: []string{"used more memory than it asked for", "ask for more memory in resources.memory"},
 	},
 	"a probe asks for a path that is not served": {
 		make: func(w *world) {
@@ -156,26 +157,26 @@ var doesNotStart = map[string]situation{
 			w.knows["service.health-check"] = "/health"
 			w.submit("service.health-check", wrongPath)
 		},
-		want: diagnosis.ProbeFailing, says: []string{"statuscode: 404", "service.health-check"}, never: []string{"takes minutes to pull"},
+		want: reason.ProbeFailing, says: []string{"statuscode: 404", "service.health-check"}, never: []string{"takes minutes to pull"},
 	},
 	"a job fails, and is tried again": {
 		make: func(w *world) {
 			w.addOwn(w.node("a", 8))
 			w.submit("environment.command", []any{badProgram})
-			w.does[diagnosis.Wait] = func(diagnosis.Step) { kubelets.mend(w.namespace) } // as what it needs comes back
+			w.does[reason.Wait] = func(diagnosis.Step) { kubelets.mend(w.namespace) } // as what it needs comes back
 		},
-		want: diagnosis.Retrying, says: []string{"exit code 3", "of 3 comes after a pause", "gpuctl logs train"},
+		want: reason.Retrying, says: []string{"exit code 3", "of 3 comes after a pause", "gpuctl logs train"},
 	},
 	"a job has used up its retries": {
 		make: func(w *world) {
 			w.addOwn(w.node("a", 8))
 			w.submit("environment.command", []any{badProgram}, "job.retries", 0)
-			w.does[diagnosis.Retry] = func(step diagnosis.Step) {
+			w.does[reason.Retry] = func(step diagnosis.Step) {
 				kubelets.mend(w.namespace) // "mend what made it fail", then
 				w.command(step)
 			}
 		},
-		want: diagnosis.Failed, says: []string{"exit code 3", "mend what made it fail", "gpuctl retry train", "gpuctl logs train"},
+		want: reason.Failed, says: []string{"exit code 3", "mend what made it fail", "gpuctl retry train", "gpuctl logs train"},
 	},
 	"a job was killed for its memory": {
 		make: func(w *world) {
@@ -183,7 +184,7 @@ var doesNotStart = map[string]situation{
 			w.knows["resources.memory"] = "8Gi"
 			w.submit("environment.env", []any{map[string]any{"name": needsMemory, "value": "4Gi"}}, "job.retries", 0)
 		},
-		want: diagnosis.Failed, says: []string{"OOMKilled", "ask for more memory in resources.memory"},
+		want: reason.Failed, says: []string{"OOMKilled", "ask for more memory in resources.memory"},
 	},
 	"a job has run out of time": {
 		make: func(w *world) {
@@ -191,7 +192,7 @@ var doesNotStart = map[string]situation{
 			w.knows["resources.time-limit"] = "1h"
 			w.submit("resources.time-limit", "2s")
 		},
-		want: diagnosis.Failed, says: []string{"did not end within its time limit of 2s", "resources.time-limit"}, never: []string{"mend what made it fail"},
+		want: reason.Failed, says: []string{"did not end within its time limit of 2s", "resources.time-limit"}, never: []string{"mend what made it fail"},
 	},
 	"a job was cancelled": {
 		make: func(w *world) {
@@ -200,7 +201,7 @@ var doesNotStart = map[string]situation{
 			w.running()
 			w.gpuctl("cancel", "train")
 		},
-		want: diagnosis.Cancelled, says: []string{"start it over: gpuctl retry train"},
+		want: reason.Cancelled, says: []string{"start it over: gpuctl retry train"},
 	},
 }
 
@@ -220,7 +221,7 @@ var doesNotGoOn = map[string]situation{
 			w.running()
 			w.urgent()
 		},
-		want: diagnosis.Preempted, also: []diagnosis.Cause{diagnosis.Busy},
+		want: reason.Preempted, also: []reason.Cause{reason.Busy},
 		says:  []string{"preempted by job urgent of namespace", "ago: pod train-", "job urgent of namespace"},
 		never: []string{"kube-controller-manager"},
 	},
@@ -231,11 +232,11 @@ var doesNotGoOn = map[string]situation{
 			w.submit("resources.gpu", 8)
 			w.running()
 			w.urgent()
-			w.does[diagnosis.Wait] = func(step diagnosis.Step) {
+			w.does[reason.Wait] = func(step diagnosis.Step) {
 				w.end(diagnosis.Holder{Namespace: w.namespace, Job: "urgent"}) // that job ends, as the step says
 			}
 		},
-		want: diagnosis.Preempted, says: []string{"preempted by job urgent", "it has until"}, never: []string{"kube-controller-manager", "can stop nobody"},
+		want: reason.Preempted, says: []string{"preempted by job urgent", "it has until"}, never: []string{"kube-controller-manager", "can stop nobody"},
 	},
 	"its pod was evicted": {
 		make: func(w *world) {
@@ -245,9 +246,9 @@ var doesNotGoOn = map[string]situation{
 			w.running()
 			pod := w.pods(w.Context())[0]
 			w.must(client.CoreV1().Pods(w.namespace).EvictV1(w.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: w.namespace}}))
-			w.does[diagnosis.Wait] = func(diagnosis.Step) { kubelets.letGo(w.namespace) }
+			w.does[reason.Wait] = func(diagnosis.Step) { kubelets.letGo(w.namespace) }
 		},
-		want: diagnosis.Evicted, says: []string{"as kubectl drain and gpuctl advise defrag do"}, never: []string{"kube-controller-manager"},
+		want: reason.Evicted, says: []string{"as kubectl drain and gpuctl advise defrag do"}, never: []string{"kube-controller-manager"},
 	},
 	"its node is not ready": {
 		make: func(w *world) {
@@ -256,12 +257,12 @@ var doesNotGoOn = map[string]situation{
 			w.running()
 			kubelets.serve(w.name("a"), false)
 			w.patchNode(w.name("a"), `{"status":{"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeStatusUnknown"}]}}`, "status")
-			w.does[diagnosis.MendNode] = func(step diagnosis.Step) {
+			w.does[reason.MendNode] = func(step diagnosis.Step) {
 				kubelets.serve(step.Name, true)
 				w.patchNode(step.Name, `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady"}]}}`, "status")
 			}
 		},
-		want: diagnosis.NodeLost, says: []string{"has not been ready", "whether the pod still runs is not known"}, never: []string{"takes minutes to pull"},
+		want: reason.NodeLost, says: []string{"has not been ready", "whether the pod still runs is not known"}, never: []string{"takes minutes to pull"},
 	},
 	"its node was deleted": {
 		make: func(w *world) {
@@ -271,7 +272,7 @@ var doesNotGoOn = map[string]situation{
 			w.addOwn(w.node("b", 8))
 			w.must(client.CoreV1().Nodes().Delete(w.Context(), w.name("a"), metav1.DeleteOptions{}))
 		},
-		want: diagnosis.NodeLost, says: []string{"has been deleted", "Kubernetes removes the pod, and makes another one"}, never: []string{"takes minutes to pull"},
+		want: reason.NodeLost, says: []string{"has been deleted", "Kubernetes removes the pod, and makes another one"}, never: []string{"takes minutes to pull"},
 	},
 	"it names a node that is not there": {
 		make: func(w *world) {
@@ -284,7 +285,7 @@ var doesNotGoOn = map[string]situation{
 			w.label(names.GroupName+"/policy", "exempt") // elsewhere a policy forbids it
 			w.submit()
 		},
-		want: diagnosis.NodeLost, says: []string{"nodeName: gone-7, and there is no such node"}, never: []string{"takes minutes to pull"},
+		want: reason.NodeLost, says: []string{"nodeName: gone-7, and there is no such node"}, never: []string{"takes minutes to pull"},
 	},
 }
 
@@ -318,7 +319,7 @@ var alone = map[string]situation{
 			w.eventually("the scheduler's verdict", func(context.Context) bool { return w.why().Verdict != "" })
 			w.must(scheduler.Kill())
 		},
-		want: diagnosis.SchedulerDown, also: []diagnosis.Cause{diagnosis.Busy}, says: []string{"no gpu-scheduler has been running for"},
+		want: reason.SchedulerDown, also: []reason.Cause{reason.Busy}, says: []string{"no gpu-scheduler has been running for"},
 		never: []string{"the scheduler tries again by itself"},
 	},
 	"there is no scheduler": {
@@ -331,7 +332,7 @@ var alone = map[string]situation{
 			}
 			w.submit()
 		},
-		want: diagnosis.SchedulerDown, says: []string{"no gpu-scheduler is running"}, never: []string{"the scheduler tries again by itself"},
+		want: reason.SchedulerDown, says: []string{"no gpu-scheduler is running"}, never: []string{"the scheduler tries again by itself"},
 	},
 	"the controllers are stopped": {
 		make: func(w *world) {
@@ -339,11 +340,11 @@ var alone = map[string]situation{
 			controllers := cluster.Process("kube-controller-manager")
 			w.must(controllers.Signal(syscall.SIGSTOP))
 			w.Cleanup(func() { _ = controllers.Signal(syscall.SIGCONT) })
-			w.does[diagnosis.StartControllers] = func(diagnosis.Step) { w.must(controllers.Signal(syscall.SIGCONT)) }
+			w.does[reason.StartControllers] = func(diagnosis.Step) { w.must(controllers.Signal(syscall.SIGCONT)) }
 			w.submit()
 			time.Sleep(6 * time.Second) // a healthy controller may take some
 		},
-		want: diagnosis.WaitingForControllers, says: []string{"no controller has looked at the job", "kube-controller-manager is not running, or far behind"},
-		follow: diagnosis.StartControllers,
+		want: reason.WaitingForControllers, says: []string{"no controller has looked at the job", "kube-controller-manager is not running, or far behind"},
+		follow: reason.StartControllers,
 	},
 }

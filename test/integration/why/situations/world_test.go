@@ -23,6 +23,7 @@ import (
 	"g8s.host/gpu-scheduler/cli"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -40,7 +41,7 @@ type world struct {
 	// knows is what only the user or the administrators know, by field or action.
 	knows map[string]any
 	// does is how they do what only they can, by action.
-	does map[diagnosis.Action]func(diagnosis.Step)
+	does map[reason.Action]func(diagnosis.Step)
 	// corrects changes the YAML of a job that is submitted again.
 	corrects func()
 	// now is where the job is, after it was created in another namespace.
@@ -56,7 +57,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{T: t, namespace: namespace.Name, now: namespace.Name, pool: "pool-" + namespace.Name, gpuType: "X-" + namespace.Name,
-		knows: map[string]any{}, does: map[diagnosis.Action]func(diagnosis.Step){}}
+		knows: map[string]any{}, does: map[reason.Action]func(diagnosis.Step){}}
 	w.doc = map[string]any{
 		"kind": "training", "job": map[string]any{"name": "train"},
 		"environment": map[string]any{"image": "busybox", "command": []any{"run"}},

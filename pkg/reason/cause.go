@@ -1,4 +1,4 @@
-package diagnosis
+package reason
 
 // Cause is why a job is where it is, in one word. The set is closed.
 type Cause string

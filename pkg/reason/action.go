@@ -1,0 +1,57 @@
+package reason
+
+// Action is what can be done about a cause. The set is closed.
+type Action string
+
+// What time does, and what the job's owner can do.
+const (
+	// Wait does nothing: what the step names ends or heals by itself.
+	Wait Action = "Wait"
+	// SetField writes Value into Field of the job's YAML, and applies it.
+	SetField Action = "SetField"
+	// Move moves the job into the pool Value.
+	Move Action = "Move"
+	// SetPriority gives the job the priority Value.
+	SetPriority Action = "SetPriority"
+	// Resume lets a paused job go on, Retry starts one over that has ended, Cancel ends one that cannot succeed.
+	Resume Action = "Resume"
+	Retry  Action = "Retry"
+	Cancel Action = "Cancel"
+	// Resubmit deletes the job, corrects what Field names of its pods, and submits it again.
+	Resubmit Action = "Resubmit"
+	// CreateAgain creates the job from the same file once more, which completes it.
+	CreateAgain Action = "CreateAgain"
+	// UseNamespace submits the job in another namespace.
+	UseNamespace Action = "UseNamespace"
+	// CreateObject creates the object of Kind and Name in the job's namespace.
+	CreateObject Action = "CreateObject"
+	// Inspect looks at what only the user can judge, with Command.
+	Inspect Action = "Inspect"
+)
+
+// What only administrators can do.
+const (
+	// Uncordon opens the node Name again, MendNode brings it back or deletes it, MendGPUs mends its cards.
+	Uncordon Action = "Uncordon"
+	MendNode Action = "MendNode"
+	MendGPUs Action = "MendGPUs"
+	// CorrectNode corrects the annotation or label Field of the node Name.
+	CorrectNode Action = "CorrectNode"
+	AddNodes    Action = "AddNodes"
+	// RaiseQuota lets the quota Name have Value of Field.
+	RaiseQuota Action = "RaiseQuota"
+	// RaiseLimit lets the limit range Name allow Value of Field.
+	RaiseLimit Action = "RaiseLimit"
+	// LabelNamespace sets the label Field of the job's namespace to Value.
+	LabelNamespace         Action = "LabelNamespace"
+	StartScheduler         Action = "StartScheduler"
+	StartControllers       Action = "StartControllers"
+	InstallPriorityClasses Action = "InstallPriorityClasses"
+	// ChangePolicy makes an exemption in the admission policy Name, MendWebhook has the webhook Name answer.
+	ChangePolicy Action = "ChangePolicy"
+	MendWebhook  Action = "MendWebhook"
+	// OpenGate takes the scheduling gate Name away.
+	OpenGate Action = "OpenGate"
+	// AskAdministrators is anything else that only they can do.
+	AskAdministrators Action = "AskAdministrators"
+)

@@ -1,0 +1,126 @@
+package reason
+
+import "g8s.host/gpu-scheduler/pkg/gpu"
+
+// What our plugins tell of nodes.
+var (
+	NotServed = &Reason{
+		Code: "not_served", Text: "node(s) have a GPU type that this scheduler profile does not serve", Cause: TypeNotServed,
+		Says:   "the scheduler is set to serve other GPU types only",
+		Advice: []Advice{{Action: SetField, Field: FieldType, Text: "ask for a type that it serves: the administrators set gpuTypes of GPUFilter"}},
+	}
+	KeptForWhole = &Reason{
+		Text: "node(s) are kept whole for pods that take a whole node", Cause: KeptWhole,
+		Says: "the last idle nodes of the pool are kept for pods that take a whole one, and no other node has room",
+		Advice: []Advice{
+			waiting("wait: it starts when GPUs of another node are free, when more nodes are idle, or when one has been for 30 minutes"),
+			{Action: SetPriority, Value: "high", Text: "use priority high, from which no node is kept, or another pool"},
+			{Action: SetField, Field: FieldGPU, Text: "ask for all GPUs of a node, if the job can use them"},
+			inspecting("the administrators set how many nodes are kept, with keepWholePerMille of GPUScore", "gpuctl get nodes"),
+		},
+	}
+	PoolUnknown = &Reason{
+		Text: "no node is in GPU pool %q (%s)", Cause: NoSuchPool, Says: "no node is in pool $1 ($2)",
+		Advice: []Advice{{Action: Move, Text: "name one of the pools that exist"}},
+	}
+	TypeUnknown = &Reason{
+		Text: "no node has GPU type %s", Cause: NoSuchType, Says: "no node has GPU type $1",
+		Advice: []Advice{{Action: SetField, Field: FieldType, Text: "ask for a type that the cluster has"}},
+	}
+	TypeNotInPool = &Reason{
+		Text: "no node of GPU pool %q has GPU type %s (%s)", Cause: NoSuchType, Says: "no node of pool $1 has GPU type $2 ($3)",
+		Advice: []Advice{{Action: SetField, Field: FieldType, Text: "ask for a type that the pool has"}},
+	}
+	InOtherPool    = &Reason{Code: "pool", Text: "node(s) are not in the pod's GPU pool", Cause: NoSuchPool}
+	WithOtherType  = &Reason{Code: "type", Text: "node(s) have another GPU type", Cause: NoSuchType}
+	InAnotherPool  = &Reason{Text: "node(s) are in another GPU pool", Cause: NoSuchPool}
+	OtherInBoth    = &Reason{Text: "node(s) are in another GPU pool and have another GPU type", Cause: NoSuchPool}
+	fewerGPUs      = []Advice{{Action: SetField, Field: FieldGPU, Text: "ask for fewer GPUs per pod"}}
+	waitOrAskFewer = append([]Advice{waiting("wait")}, fewerGPUs...)
+)
+
+// cards are the reasons for which cards do not serve a pod, by the code of the allocator.
+var cards = [gpu.Codes]*Reason{
+	gpu.NoGPUs: {Code: "no_gpus", Text: "node(s) have no GPUs", Cause: NoGPUs, Says: "the nodes have no GPUs",
+		Advice: []Advice{{Action: Move, Text: "use a pool whose nodes have GPUs"}}},
+	gpu.TooFewGPUs: {Code: "too_small", Text: "node(s) have fewer GPUs than the pod asks for", Cause: TooManyGPUs,
+		Says: "the nodes have fewer GPUs than a pod asks for", Advice: fewerGPUs},
+	gpu.MemoryUnknown: {Code: "memory_unknown", Text: "node(s) do not report the memory of their GPUs", Cause: GPUMemory,
+		Says:   "nothing tells how much memory the GPUs of the nodes have",
+		Advice: []Advice{{Action: CorrectNode, Text: "ask the administrators to label the nodes with it"}}},
+	gpu.TooFewMemory: {Code: "memory", Text: "node(s) have too few GPUs with enough memory", Cause: GPUMemory,
+		Says:   "the GPUs have less memory than the job asks for",
+		Advice: []Advice{{Action: SetField, Field: FieldShare, Text: "ask for less memory per GPU"}}},
+	gpu.TooFewHealthy: {Code: "unhealthy", Text: "node(s) have too few healthy GPUs", Cause: UnhealthyGPUs,
+		Says:   "too many GPUs of the nodes are not healthy",
+		Advice: append([]Advice{{Action: MendGPUs, Text: "tell the administrators that cards need mending"}}, fewerGPUs...)},
+	gpu.TooFewFree: {Code: "too_few_free", Text: "node(s) have too few free GPUs", Cause: Busy, Evictable: true,
+		Says: "the GPUs of the nodes that could take the job are in use", Advice: waitOrAskFewer},
+	gpu.TooFewShareable: {Code: "too_little_shareable", Text: "node(s) have too little free memory on GPUs that can be shared", Cause: Busy, Evictable: true,
+		Says:   "the memory of the shared GPUs is in use",
+		Advice: []Advice{waiting("wait"), {Action: SetField, Field: FieldShare, Text: "ask for less memory per GPU"}}},
+}
+
+// OfCards is the reason for which the cards of a node do not serve a pod; nil for [gpu.Fits].
+func OfCards(code gpu.Code) *Reason { return cards[code] }
+
+// OfNodes are about nodes, and about what only the scheduler knows.
+var OfNodes = []*Reason{
+	{
+		Text: "node(s) didn't match pod affinity rules", Cause: PodAffinity,
+		Says: "the job must run near pods that are on no node which could take it",
+		Advice: []Advice{
+			waiting("start the pods that its pod affinity names first, and wait"),
+			{Action: Resubmit, Field: "spec.affinity.podAffinity", Text: "delete the job, make the affinity preferred, and submit it again"},
+		},
+	},
+	{
+		Text: "node(s) didn't match pod anti-affinity rules", Also: []Text{"node(s) didn't satisfy existing pods anti-affinity rules"}, Cause: PodAntiAffinity,
+		Says: "pods that must not share a node with the job are on the nodes that could take it",
+		Advice: []Advice{
+			waiting("wait until they end, or nodes are added"),
+			{Action: Resubmit, Field: "spec.affinity.podAntiAffinity", Text: "delete the job, make the anti-affinity preferred, and submit it again"},
+		},
+	},
+	{
+		Text: "node(s) didn't match pod topology spread constraints", Cause: TopologySpread,
+		Says: "the job's pods must be spread more evenly than the nodes with room allow",
+		Advice: []Advice{{Action: Resubmit, Field: "spec.topologySpreadConstraints",
+			Text: "delete the job, set whenUnsatisfiable: ScheduleAnyway in its topology spread constraint or raise maxSkew, and submit it again"}},
+	},
+	{
+		Text: "node(s) didn't have free ports for the requested pod ports", Cause: HostPort,
+		Says: "the port that the job wants on the node itself is taken on every node that could take it",
+		Advice: []Advice{{Action: Resubmit, Field: "hostPort",
+			Text: "delete the job, use another hostPort or none, and submit it again: a Service needs no port of the node"}},
+	},
+	{
+		Text: "node(s) exceed max volume count", Cause: VolumeLimit, Says: "the nodes cannot attach more volumes",
+		Advice: []Advice{waiting("wait until pods with volumes end, or nodes are added")},
+	},
+	{
+		Text: "cannot allocate all claims", Also: []Text{"resourceclaim not available on the node"}, Cause: DeviceClaim,
+		Says: "the devices that the job's ResourceClaim asks for are not free", Advice: []Advice{waiting("wait, or ask for fewer devices")},
+	},
+	KeptForWhole, NotServed,
+}
+
+// OfPlainNodes are about what nodes themselves show, too.
+var OfPlainNodes = append([]*Reason{
+	PoolUnknown, TypeNotInPool, TypeUnknown,
+	{Text: "node(s) were unschedulable", Cause: Cordoned, Says: "the nodes are cordoned",
+		Advice: []Advice{{Action: Uncordon, Text: "ask the administrators when they come back"}}},
+	{Text: "node(s) had untolerated taint", Cause: Tainted,
+		Says:   "the nodes have a taint that the job does not tolerate",
+		Advice: []Advice{{Action: SetField, Field: FieldTolerations, Text: "add a toleration in resources.tolerations"}}},
+	{Text: "Insufficient cpu", Cause: CPUShort, Evictable: true, Says: "the nodes have too little CPU free",
+		Advice: []Advice{{Action: SetField, Field: FieldCPU, Text: "ask for less CPU"}}},
+	{Text: "Insufficient memory", Cause: MemoryShort, Evictable: true, Says: "the nodes have too little memory free",
+		Advice: []Advice{{Action: SetField, Field: FieldMemory, Text: "ask for less memory"}}},
+	{Text: "Too many pods", Cause: PodLimit, Evictable: true, Says: "the nodes have as many pods as they take", Advice: []Advice{waiting("wait")}},
+	{Text: "node(s) didn't match Pod's node affinity/selector", Cause: NodeSelector, Says: "no node has the labels that the job selects",
+		Advice: []Advice{{Action: Resubmit, Field: "spec.nodeSelector", Text: "delete the job, correct the node selector, and submit it again"}}},
+}, cards[1:]...)
+
+// Excluded is how the scheduler counts the nodes that GPUFilter did not let it look at.
+const Excluded Text = "didn't satisfy plugin(s) [GPUFilter]"

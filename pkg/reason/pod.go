@@ -1,0 +1,159 @@
+package reason
+
+import "strconv"
+
+// Fields of the job's YAML that advice names.
+const (
+	FieldPool        = "resources.pool"
+	FieldGPU         = "resources.gpu"
+	FieldNodes       = "resources.nodes"
+	FieldType        = "resources.gpu-type"
+	FieldShare       = "resources.gpu-share"
+	FieldCPU         = "resources.cpu"
+	FieldMemory      = "resources.memory"
+	FieldTolerations = "resources.tolerations"
+	FieldTimeLimit   = "resources.time-limit"
+	FieldImage       = "environment.image"
+	FieldWorkdirs    = "storage.workdirs"
+)
+
+// KindClaim is the kind of claims of volumes.
+const KindClaim = "PersistentVolumeClaim"
+
+func waiting(text string) Advice { return Advice{Action: Wait, Text: text} }
+
+func inspecting(text, command string) Advice {
+	return Advice{Action: Inspect, Command: command, Text: text + ": " + command}
+}
+
+// ForeignDevices is told of a pod whose author chose its cards.
+const ForeignDevices Text = "annotation %s is the scheduler's to write: remove it from the pod, or from the template it is made of"
+
+// ClaimMissing is a claim that is not there.
+var ClaimMissing = &Reason{
+	Text: "persistentvolumeclaim %q not found", Cause: VolumeMissing, Says: "the namespace has no PersistentVolumeClaim $1",
+	Advice: []Advice{
+		{Action: CreateObject, Kind: KindClaim, Name: "$1", Text: "create the claim $1 in this namespace"},
+		{Action: SetField, Field: FieldWorkdirs, Text: "correct its name in the job, in pvc of storage.workdirs"},
+	},
+}
+
+// OfClaims are about claims of volumes.
+var OfClaims = []*Reason{
+	ClaimMissing,
+	{Text: "persistentvolumeclaim %q is being deleted", Cause: VolumeMissing, Says: "the PersistentVolumeClaim $1 is being deleted", Advice: ClaimMissing.Advice},
+	{
+		Text: "persistentvolumeclaim %q bound to non-existent persistentvolume %q", Cause: VolumeMissing,
+		Says:   "the volume $2 of the PersistentVolumeClaim $1 is gone",
+		Advice: []Advice{{Action: CreateObject, Kind: KindClaim, Name: "$1", Text: "create the claim $1 again"}},
+	},
+	{
+		Text: "pod has unbound immediate PersistentVolumeClaims", Cause: VolumeUnbound,
+		Says: "a PersistentVolumeClaim of the job is not bound to a volume",
+		Advice: []Advice{inspecting("see why; usually no volume matches its class and size, or the storage class has no provisioner",
+			"kubectl describe pvc -n $namespace")},
+	},
+	{
+		Text: "node(s) didn't find available persistent volumes to bind", Cause: VolumeUnbound,
+		Says:   "no volume that the job's claim could bind is reachable from the nodes that could take it",
+		Advice: []Advice{inspecting("see why; usually no volume matches its class and size", "kubectl describe pvc -n $namespace")},
+	},
+	{
+		Text: "node(s) didn't match PersistentVolume's node affinity", Also: []Text{"node(s) had volume node affinity conflict"}, Cause: VolumeElsewhere,
+		Says: "the job's volume is bound to other nodes or another zone",
+		Advice: []Advice{
+			{Action: Move, Text: "use a pool in the volume's zone"}, {Action: SetField, Field: FieldWorkdirs, Text: "use another volume"},
+		},
+	},
+}
+
+// What the plugin Coscheduling tells of members of a gang.
+var (
+	GangHasRoomForSome = &Reason{
+		Text: "gang: there is room for %d of %d members now, and all start at once", Cause: GangWaiting,
+		Says: "there is room for $1 of the $2 members of the job, which start together or not at all",
+		Advice: []Advice{
+			waiting("wait until more nodes are free; the job holds no GPUs meanwhile"),
+			{Action: SetField, Field: FieldNodes, Text: "ask for fewer nodes, or fewer GPUs of each"},
+		},
+	}
+	GangNeverFits = &Reason{
+		Text: "gang: the nodes that suit it have room for %d of %d members, even when they are empty", Cause: GangTooLarge,
+		Says:   "the nodes that suit the job take $1 of its $2 members, even when they are empty",
+		Advice: []Advice{{Action: SetField, Field: FieldNodes, Text: "ask for fewer nodes, or fewer GPUs of each, or use a larger pool"}},
+	}
+	GangTurnedAway = &Reason{
+		Text: "gang: a member found no place a moment ago", Cause: GangWaiting,
+		// The last two are what members are told that give up their places: another one found none, or lost its own.
+		Also: []Text{"podGroup %s failed recently", GangSiblingRefused, GangSiblingLost},
+		Says: "another member of the job found no place, and all start together or not at all",
+		Advice: []Advice{
+			waiting("wait until more nodes are free; the job holds no GPUs meanwhile"),
+		},
+	}
+	GangUnusable = &Reason{
+		Text: "gang: the PodGroup cannot be used: %s", Cause: GangUnreadable, Says: "the PodGroup of the job cannot be used: $1",
+		Advice: []Advice{{Action: Resubmit, Kind: "PodGroup",
+			Text: "correct the PodGroup, or delete the job and create it again from its file, which makes another one"}},
+	}
+	GangLacksResource = &Reason{
+		Text: "gang: the nodes have less %s free than spec.minResources of the PodGroup asks for", Cause: GangWaiting,
+		Says: "the nodes have less $1 free than the PodGroup of the job asks for in spec.minResources",
+		Advice: []Advice{
+			waiting("wait until more nodes are free"),
+			{Action: Resubmit, Kind: "PodGroup", Text: "ask for less in spec.minResources of the PodGroup"},
+		},
+	}
+	GangForeign = &Reason{
+		Text:  "gang: members that have no place yet name another scheduler: give all members of the PodGroup the same schedulerName",
+		Cause: OtherScheduler, Says: "members of the job name another scheduler, and all start together or not at all",
+		Advice: []Advice{{Action: Resubmit, Field: "spec.schedulerName",
+			Text: "delete the job, give all its pods the same schedulerName, and submit it again"}},
+	}
+	GangGated = &Reason{
+		Text: "gang: gated pods in the same PodGroup", Cause: SchedulingGated,
+		Says:   "other members of the job are held back by a scheduling gate, and all start together or not at all",
+		Advice: []Advice{{Action: OpenGate, Text: "wait until what set the gate takes it away, such as a queue or quota system; ask who runs it"}},
+	}
+	GangUnknown = &Reason{
+		Text: "PodGroup not found", Cause: GangIncomplete, Says: "the pod names a PodGroup that does not exist",
+		Advice: []Advice{{Action: CreateAgain, Text: "complete the job: gpuctl create with the same file once more"}},
+	}
+)
+
+// Of members of a gang, with values that only a diagnosis has a use for.
+const (
+	// GangTooFew tells how many members there are, and how many there must be.
+	GangTooFew Text = "cannot find enough sibling pods, current pods number: %d, minMember of group: %d"
+	// GangWhole is told of each member for which there is no place.
+	GangWhole Text = "gang: the other members give up their places until all fit at once"
+	// GangEvictsNobody is told where pods would have to leave for one member.
+	GangEvictsNobody Text = "gang: nobody is evicted for one member of it"
+	// GangSiblingRefused and GangSiblingLost are told of members that give up their places.
+	GangSiblingRefused Text = "optimistic rejection in PostFilter"
+	GangSiblingLost    Text = "rejection in Unreserve"
+)
+
+// MissingMembers reads a verdict that a gang was not whole when the scheduler looked: how many members there were, and
+// how many there must be. It reports false for every other verdict.
+func MissingMembers(verdict string) (there, all int, ok bool) {
+	values, ok := GangTooFew.In(verdict)
+	if !ok {
+		return 0, 0, false
+	}
+	there, _ = strconv.Atoi(values[0])
+	all, _ = strconv.Atoi(values[1])
+	return there, all, true
+}
+
+// OfGangs are about the room for members of a gang, which nodes show, too.
+var OfGangs = []*Reason{GangHasRoomForSome, GangNeverFits, GangTurnedAway}
+
+// OfPods are about the pod itself, whatever the node. While they hold, the scheduler looks at no node.
+var OfPods = []*Reason{
+	{
+		Text: "resourceclaim %q not found", Cause: DeviceClaim, Says: "the namespace has no ResourceClaim $1",
+		Advice: []Advice{{Action: CreateObject, Kind: "ResourceClaim", Name: "$1", Text: "create it, or correct its name"}},
+	},
+	GangUnusable, GangLacksResource, GangForeign, GangGated, GangUnknown,
+}
