@@ -27,20 +27,6 @@ const (
 	Codes
 )
 
-// String returns the reason as the scheduler counts it over nodes: always the same text.
-func (c Code) String() string {
-	return [...]string{
-		Fits:            "",
-		NoGPUs:          "node(s) have no GPUs",
-		TooFewGPUs:      "node(s) have fewer GPUs than the pod asks for",
-		MemoryUnknown:   "node(s) do not report the memory of their GPUs",
-		TooFewMemory:    "node(s) have too few GPUs with enough memory",
-		TooFewHealthy:   "node(s) have too few healthy GPUs",
-		TooFewFree:      "node(s) have too few free GPUs",
-		TooFewShareable: "node(s) have too little free memory on GPUs that can be shared",
-	}[c]
-}
-
 // Reason is why a demand does not fit a node, with the numbers behind it. The zero value is no reason.
 type Reason struct {
 	Code Code

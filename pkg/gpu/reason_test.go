@@ -41,16 +41,6 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-func TestEveryCodeHasItsOwnText(t *testing.T) {
-	seen := map[string]bool{}
-	for code := Fits; code <= TooFewShareable; code++ {
-		if text := code.String(); seen[text] || (text == "") != (code == Fits) {
-			t.Errorf("code %d reads %q", code, text)
-		}
-		seen[code.String()] = true
-	}
-}
-
 func TestSlowestPath(t *testing.T) {
 	a := allocatorOf(t, inventory(6, switched(2, 4), linked(50, 0, 1)))
 	for name, tc := range map[string]struct {

@@ -2,21 +2,31 @@ package coscheduling
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
 
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/reason"
+)
+
+// What members are told, in words that gpuctl knows.
+var (
+	reasonNoGroup = string(reason.GangUnknown.Text)
+	reasonBackoff = string(reason.GangTurnedAway.Text)
+	reasonGated   = string(reason.GangGated.Text)
+	reasonForeign = string(reason.GangForeign.Text)
 )
 
 const (
-	// reasonNoGroup is told of a pod whose PodGroup is not there.
-	reasonNoGroup = "PodGroup not found"
-	// reasonBackoff is told while podGroupBackoffSeconds run.
-	reasonBackoff = "gang: a member found no place a moment ago"
-	// reasonUnread begins what is told of a PodGroup that cannot be read.
-	reasonUnread = "gang: the PodGroup cannot be used: "
+	// reasonWhole is told of each member for which there is no place.
+	reasonWhole = string(reason.GangWhole)
+	// What members are told that give up their places: another one found none, or lost its own.
+	reasonSibling = string(reason.GangSiblingRefused)
+	reasonLost    = string(reason.GangSiblingLost)
+	// reasonNoEviction is what preemption is told of each node that it could make room on.
+	reasonNoEviction = string(reason.GangEvictsNobody)
 )
 
 // PreFilter turns a member away while there is no room for all of a gang. Without that gangs would take places and give
@@ -52,7 +62,7 @@ func unusable(group *podGroup) string {
 	case group == nil:
 		return reasonNoGroup
 	case group.problem != "":
-		return reasonUnread + group.problem
+		return reason.GangUnusable.Text.Of(group.problem)
 	}
 	return ""
 }
@@ -92,7 +102,7 @@ func withoutRoom(group *podGroup, m *members, b bearing) string {
 		seats, unread = seatsOf(waiting.of)
 	}
 	if name := lacking(group.minResources, m.placed, seats, b.nodes); name != "" {
-		return fmt.Sprintf("gang: the nodes have less %s free than spec.minResources of the PodGroup asks for", name)
+		return reason.GangLacksResource.Text.Of(name)
 	}
 	if waiting.varied || unread != nil { // GPUFilter tells what is wrong with the pod
 		return ""
@@ -165,9 +175,6 @@ func (*Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod,
 	}
 	return nil
 }
-
-// reasonNoEviction is what preemption is told of each node that it could make room on.
-const reasonNoEviction = "gang: nobody is evicted for one member of it"
 
 // Filter lets no member have others evicted: each would evict for itself alone, so that a gang for which one node is
 // missing evicted once a member, and one that cannot start for another reason did so over and over.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // gang is the name of a gang: the pods with the label of one PodGroup that one controller made. The pods of a job that is
@@ -139,26 +140,19 @@ func membersOf(pod *corev1.Pod, group *podGroup, pods []*corev1.Pod, placeOf fun
 	return m
 }
 
-const (
-	// reasonGated is told where members have scheduling gates.
-	reasonGated = "gang: gated pods in the same PodGroup"
-	// reasonForeign is told where members name another scheduler.
-	reasonForeign = "gang: members that have no place yet name another scheduler: give all members of the PodGroup the same schedulerName"
-)
-
-// missing says which members are not there to be placed, "" if there are enough. gpuctl reads the numbers.
+// missing says which members are not there to be placed, "" if there are enough.
 func (m *members) missing(want int) string {
 	ready := len(m.placed) + len(m.waiting)
 	switch all := ready + m.gated + m.foreign; {
 	case ready >= want:
 		return ""
 	case all < want:
-		reason := fmt.Sprintf("cannot find enough sibling pods, current pods number: %d, minMember of group: %d", all, want)
+		text := reason.GangTooFew.Of(all, want)
 		if all+m.strangers >= want { // such as the launcher of an MPIJob
-			reason += fmt.Sprintf("; the %d of other owners with its label would make it whole: if they belong to it, give the PodGroup "+
+			text += fmt.Sprintf("; the %d of other owners with its label would make it whole: if they belong to it, give the PodGroup "+
 				"the annotation %s=%s", m.strangers, names.AnnotationSeveralOwners, names.True)
 		}
-		return reason
+		return text
 	case ready+m.gated < want:
 		return reasonForeign
 	}

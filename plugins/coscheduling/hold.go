@@ -15,14 +15,6 @@ import (
 // defaultTimeout is how long members wait where neither the profile nor the PodGroup says, as in scheduler-plugins.
 const defaultTimeout = time.Minute
 
-const (
-	// reasonWhole is told of each member for which there is no place.
-	reasonWhole = "gang: the other members give up their places until all fit at once"
-	// What members are told that give up their places: another one found none, or lost its own.
-	reasonSibling = "optimistic rejection in PostFilter"
-	reasonLost    = "rejection in Unreserve"
-)
-
 // Permit lets a member wait until all have a place. It counts those who have one: the live members that are bound, whoever
 // bound them, and those that this process holds.
 func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {

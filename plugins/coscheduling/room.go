@@ -15,6 +15,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // room is how many members of a gang have a place, and how many of those without one the nodes have room for: free now,
@@ -202,9 +203,9 @@ func (r room) verdict(members int) string {
 	case members <= r.placed+r.free:
 		return ""
 	case members <= r.placed+r.empty:
-		return fmt.Sprintf("gang: there is room for %d of %d members now, and all start at once", r.placed+r.free, members)
+		return reason.GangHasRoomForSome.Text.Of(r.placed+r.free, members)
 	}
-	return fmt.Sprintf("gang: the nodes that suit it have room for %d of %d members, even when they are empty", r.placed+r.empty, members)
+	return reason.GangNeverFits.Text.Of(r.placed+r.empty, members)
 }
 
 // lacking returns a resource of minResources of which the nodes that members may go to have too little free, with what the

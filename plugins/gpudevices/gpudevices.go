@@ -24,6 +24,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // Name is the plugin's name in the scheduler configuration.
@@ -111,9 +112,9 @@ func (p *Plugin) Reserve(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, 
 			return nil
 		}
 	}
-	if reason := p.Ledger.Reserve(pod, &demand, node); !reason.IsZero() {
+	if why := p.Ledger.Reserve(pod, &demand, node); !why.IsZero() {
 		return fwk.AsStatus(fmt.Errorf("choosing cards on node %s (is GPUFilter enabled?): %s: %s",
-			nodeName, reason.Code, reason.Detail()))
+			nodeName, reason.OfCards(why.Code).Text, why.Detail()))
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -80,10 +81,10 @@ func TestPostFilterCountsReasons(t *testing.T) {
 			statuses: map[string]*fwk.Status{"a1": cordoned},
 			absent:   narrowed,
 			want: explain.Attempt{Nodes: 5, Reasons: []explain.Reason{
-				{Text: reasonOtherBoth, Nodes: 2},
+				{Text: string(reason.OtherInBoth.Text), Nodes: 2},
 				{Text: "cordoned", Plugin: "NodeUnschedulable", Nodes: 1},
-				{Text: reasonOtherPool, Nodes: 1},
-				{Text: reasonOtherType, Nodes: 1},
+				{Text: string(reason.InAnotherPool.Text), Nodes: 1},
+				{Text: string(reason.WithOtherType.Text), Nodes: 1},
 			}},
 		},
 		"the nearest misses come first, and at most three": {
@@ -125,7 +126,7 @@ func TestPostFilterCountsReasons(t *testing.T) {
 			nodes:  []*corev1.Node{gpuNode("n1", "a", ""), gpuNode("n2", "b", "")},
 			absent: status(fwk.UnschedulableAndUnresolvable, "GPUFilter", "no such pool"),
 			want: explain.Attempt{Nodes: 2, Reasons: []explain.Reason{
-				{Text: "no such pool", Plugin: "GPUFilter", Nodes: 2}, {Text: reasonOtherPool, Nodes: 2},
+				{Text: "no such pool", Plugin: "GPUFilter", Nodes: 2}, {Text: string(reason.InAnotherPool.Text), Nodes: 2},
 			}},
 		},
 	}

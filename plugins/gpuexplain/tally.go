@@ -9,13 +9,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/gpu"
-)
-
-// Reasons of nodes that no plugin looked at, because the pod's pool and type had narrowed the nodes before.
-const (
-	reasonOtherPool = "node(s) are in another GPU pool"
-	reasonOtherType = "node(s) have another GPU type"
-	reasonOtherBoth = "node(s) are in another GPU pool and have another GPU type"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // mismatch is how a node's labels differ from what a pod asks.
@@ -37,9 +31,9 @@ type tally struct {
 	pool   string
 	types  gpu.Types
 
-	reasons map[reason]*int
+	reasons map[counted]*int
 	// last is the reason counted last, and its count: nodes that follow each other mostly have the same.
-	last      reason
+	last      counted
 	lastCount *int
 	// unseen counts the nodes with the absent status.
 	unseen [mismatches]int
@@ -47,13 +41,14 @@ type tally struct {
 	short []fwk.NodeInfo
 }
 
-type reason struct{ text, plugin string }
+// counted is what nodes have in common.
+type counted struct{ text, plugin string }
 
 func newTally(pod *corev1.Pod, statuses fwk.NodeToStatusReader) *tally {
 	types, _ := gpu.PodTypes(pod) // a malformed annotation is what a plugin has said then
 	return &tally{
 		statuses: statuses, absent: statuses.Get(""), // no node has an empty name
-		pool: gpu.PodPool(pod), types: types, reasons: map[reason]*int{},
+		pool: gpu.PodPool(pod), types: types, reasons: map[counted]*int{},
 	}
 }
 
@@ -64,14 +59,14 @@ func (t *tally) add(node fwk.NodeInfo) {
 		return
 	}
 	for _, text := range status.Reasons() {
-		t.count(reason{text, status.Plugin()})
+		t.count(counted{text, status.Plugin()})
 	}
 	if status.Code() == fwk.Unschedulable {
 		t.short = append(t.short, node)
 	}
 }
 
-func (t *tally) count(r reason) {
+func (t *tally) count(r counted) {
 	if t.lastCount == nil || t.last != r {
 		if t.reasons[r] == nil {
 			t.reasons[r] = new(int)
@@ -98,8 +93,8 @@ func (t *tally) mismatch(node *corev1.Node) mismatch {
 // list returns the reasons, those of the most nodes first, equal ones by text.
 func (t *tally) list() []explain.Reason {
 	out := make([]explain.Reason, 0, len(t.reasons)+int(mismatches))
-	for reason, nodes := range t.reasons {
-		out = append(out, explain.Reason{Text: reason.text, Plugin: reason.plugin, Nodes: *nodes})
+	for r, nodes := range t.reasons {
+		out = append(out, explain.Reason{Text: r.text, Plugin: r.plugin, Nodes: *nodes})
 	}
 	out = append(out, t.listUnseen()...)
 	slices.SortFunc(out, func(a, b explain.Reason) int {
@@ -118,9 +113,9 @@ func (t *tally) listUnseen() []explain.Reason {
 	}
 	out := []explain.Reason{
 		{Text: t.absent.Message(), Plugin: t.absent.Plugin(), Nodes: unexplained},
-		{Text: reasonOtherPool, Nodes: t.unseen[otherPool]},
-		{Text: reasonOtherType, Nodes: t.unseen[otherType]},
-		{Text: reasonOtherBoth, Nodes: t.unseen[otherBoth]},
+		{Text: string(reason.InAnotherPool.Text), Nodes: t.unseen[otherPool]},
+		{Text: string(reason.WithOtherType.Text), Nodes: t.unseen[otherType]},
+		{Text: string(reason.OtherInBoth.Text), Nodes: t.unseen[otherBoth]},
 	}
 	return slices.DeleteFunc(out, func(r explain.Reason) bool { return r.Nodes == 0 })
 }

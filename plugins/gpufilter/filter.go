@@ -2,7 +2,7 @@ package gpufilter
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +11,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // Filter rejects a node that is not of the pod's pool and type, or has not the cards for it.
@@ -51,8 +52,7 @@ type demand struct {
 // the author's to write: cards that a pod names itself would count as its own once it is bound.
 func demandOf(pod *corev1.Pod) (demand, error) {
 	if _, ok := pod.Annotations[names.AnnotationGPUDevices]; ok && pod.Spec.NodeName == "" {
-		return demand{}, fmt.Errorf("annotation %s is the scheduler's to write: remove it from the pod, or from the template it is made of",
-			names.AnnotationGPUDevices)
+		return demand{}, errors.New(reason.ForeignDevices.Of(names.AnnotationGPUDevices))
 	}
 	cards, err := gpu.DemandOf(pod)
 	if err != nil {
@@ -100,38 +100,26 @@ const (
 	tooFewFree = cards + verdict(gpu.TooFewFree)
 )
 
-// rejection is how a verdict is told.
-type rejection struct {
-	code fwk.Code
-	// reason is what users read. It is constant, because the scheduler sums up nodes by equal reasons.
-	reason string
-	// label is what metrics carry.
-	label string
-}
+// rejections are how verdicts are told.
+var rejections = withCodes([verdicts]*reason.Reason{otherPool: reason.InOtherPool, otherType: reason.WithOtherType, notServed: reason.NotServed})
 
-var rejections = withCodes([verdicts]rejection{
-	otherPool: {fwk.UnschedulableAndUnresolvable, "node(s) are not in the pod's GPU pool", "pool"},
-	otherType: {fwk.UnschedulableAndUnresolvable, "node(s) have another GPU type", "type"},
-	notServed: {fwk.UnschedulableAndUnresolvable, "node(s) have a GPU type that this scheduler profile does not serve", "not_served"},
-}, [gpu.Codes]string{
-	gpu.NoGPUs: "no_gpus", gpu.TooFewGPUs: "too_small", gpu.MemoryUnknown: "memory_unknown", gpu.TooFewMemory: "memory",
-	gpu.TooFewHealthy: "unhealthy", gpu.TooFewFree: "too_few_free", gpu.TooFewShareable: "too_little_shareable",
-})
-
-// withCodes adds the rejections of the allocator. A node that has the cards, but not free, is worth an eviction.
-func withCodes(all [verdicts]rejection, labels [gpu.Codes]string) [verdicts]rejection {
+// withCodes adds the rejections of the allocator.
+func withCodes(all [verdicts]*reason.Reason) [verdicts]*reason.Reason {
 	for code := gpu.Fits + 1; code < gpu.Codes; code++ {
-		status := fwk.UnschedulableAndUnresolvable
-		if (gpu.Reason{Code: code}).IsShortage() {
-			status = fwk.Unschedulable
-		}
-		all[cards+verdict(code)] = rejection{status, code.String(), labels[code]}
+		all[cards+verdict(code)] = reason.OfCards(code)
 	}
 	return all
 }
 
-// status builds a new status each time, since the framework writes the plugin's name into it.
-func (v verdict) status() *fwk.Status { return fwk.NewStatus(rejections[v].code, rejections[v].reason) }
+// status builds a new status each time, since the framework writes the plugin's name into it. A node that has the cards,
+// but not free, is worth an eviction.
+func (v verdict) status() *fwk.Status {
+	code := fwk.UnschedulableAndUnresolvable
+	if rejections[v].Evictable {
+		code = fwk.Unschedulable
+	}
+	return fwk.NewStatus(code, string(rejections[v].Text))
+}
 
 // judge decides whether a node can take the pod now. Usage comes from the NodeInfo alone, which in a dry run
 // of preemption is not the snapshot's. Terminated pods are in no NodeInfo: the scheduler's pod informer
@@ -145,8 +133,8 @@ func (p *Plugin) judge(d *demand, info fwk.NodeInfo) verdict {
 	if !d.Cards.NeedsCards() {
 		return fits
 	}
-	if _, reason := p.ledger.Node(info).Allocate(&d.Cards); !reason.IsZero() {
-		return cards + verdict(reason.Code)
+	if _, why := p.ledger.Node(info).Allocate(&d.Cards); !why.IsZero() {
+		return cards + verdict(why.Code)
 	}
 	return judgeCounts(d, info.GetAllocatable(), info.GetRequested())
 }

@@ -13,6 +13,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // indexName is the index that this plugin adds to the scheduler's node informer.
@@ -104,13 +105,13 @@ func (x nodeIndex) node(name string) *corev1.Node {
 func (x nodeIndex) explainNone(pool string, types []string) string {
 	keys := x.store.ListIndexFuncValues(indexName)
 	if pool == "" {
-		return fmt.Sprintf("no node has GPU type %s", anyOf(types))
+		return reason.TypeUnknown.Text.Of(anyOf(types))
 	}
 	if !slices.Contains(keys, pool) {
 		pools := slices.DeleteFunc(keys, func(key string) bool { return strings.Contains(key, "/") })
-		return fmt.Sprintf("no node is in GPU pool %q (%s)", pool, listed("pools", pools))
+		return reason.PoolUnknown.Text.Of(pool, listed("pools", pools))
 	}
-	return fmt.Sprintf("no node of GPU pool %q has GPU type %s (%s)", pool, anyOf(types),
+	return reason.TypeNotInPool.Text.Of(pool, anyOf(types),
 		listed("types", x.typesOf(pool)))
 }
 

@@ -39,8 +39,8 @@ var (
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(candidateNodes, podRejections, nodeRejectionsVec)
 	for v := range verdicts {
-		if label := rejections[v].label; label != "" {
-			nodeRejections[v] = nodeRejectionsVec.WithLabelValues(label)
+		if r := rejections[v]; r != nil {
+			nodeRejections[v] = nodeRejectionsVec.WithLabelValues(r.Code)
 		}
 	}
 	podRejections.WithLabelValues(labelMalformed)

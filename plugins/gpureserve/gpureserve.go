@@ -21,15 +21,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 	"g8s.host/gpu-scheduler/pkg/fragmentation/observe"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // Name is the plugin's name in the scheduler configuration.
 const Name = "GPUReserve"
 
 const stateKey fwk.StateKey = "PreFilter" + Name
-
-// reasonKept is why Filter rejects a node. It is constant, because the scheduler sums up nodes by equal reasons.
-const reasonKept = "node(s) are kept whole for pods that take a whole node"
 
 var (
 	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
@@ -111,7 +109,7 @@ func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 		return nil
 	}
 	k.counted.Do(func() { keptPods.WithLabelValues(k.pool).Inc() })
-	return fwk.NewStatus(fwk.Unschedulable, reasonKept)
+	return fwk.NewStatus(fwk.Unschedulable, string(reason.KeptForWhole.Text))
 }
 
 // SignPod has nothing to tell apart: nodes are only kept from pods whose score follows from which pods are expected, and

@@ -27,6 +27,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 	"g8s.host/gpu-scheduler/pkg/fragmentation/observe"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // sharedNode has two cards of 1000 MiB, to be had whole or shared.
@@ -176,7 +177,7 @@ func TestFilterKeepsTheLastIdleNodesWhole(t *testing.T) {
 				tc.change(nodes[1], &pods)
 			}
 			status := newScene(t, tc.pod, nodes, pods).filter(t, info(nodes[0]))
-			if got := status.Code() == fwk.Unschedulable && status.Message() == reasonKept; got != tc.want || !got && !status.IsSuccess() {
+			if got := status.Code() == fwk.Unschedulable && status.Message() == string(reason.KeptForWhole.Text); got != tc.want || !got && !status.IsSuccess() {
 				t.Errorf("Filter: %v, want it kept: %t", status, tc.want)
 			}
 		})

@@ -15,6 +15,8 @@ import (
 // place decides how the cluster is read, and what a missing right means.
 var readers = map[string]string{
 	"pkg/snapshot":           "it is the reader",
+	"pkg/agent":              "it watches the one node that it is on",
+	"pkg/controller":         "reconcilers read the cache of their manager",
 	"pkg/submit":             "what is about to be written is read by the client that writes it",
 	"pkg/sandbox":            "it makes the cluster",
 	"pkg/simulate/recording": "it writes down all that it is told",
@@ -89,4 +91,38 @@ func keys(m map[string]string) []string {
 		out = append(out, key)
 	}
 	return out
+}
+
+// TestReasonsAreInTheCatalogue looks for texts of reasons in plugins, which take them from pkg/reason: gpuctl finds there
+// what they have written.
+func TestReasonsAreInTheCatalogue(t *testing.T) {
+	seen := 0
+	err := filepath.WalkDir("../../plugins", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			switch node := node.(type) {
+			case *ast.BasicLit:
+				for _, begin := range []string{`"node(s) `, `"gang: `, `"no node `} {
+					if strings.HasPrefix(node.Value, begin) {
+						t.Errorf("%s has the reason %s itself", path, node.Value)
+					}
+				}
+			case *ast.Ident:
+				if node.Name == "reason" {
+					seen++
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || seen == 0 {
+		t.Fatalf("found %d uses of the catalogue, error %v", seen, err)
+	}
 }
