@@ -11,6 +11,7 @@ type Allocator struct {
 	all, healthy Set
 	memoryMiB    [MaxCards]int64
 	positions    map[string]int // by UUID
+	build        *Build
 }
 
 // NewAllocator makes an inventory ready. The inventory must not be changed afterwards. Nodes that are built
@@ -36,6 +37,7 @@ func NewAllocator(inventory Inventory, topologies *Topologies) (*Allocator, erro
 			a.healthy |= only(i)
 		}
 	}
+	a.build = topologies.build(Build{topology: a.topology, all: a.all, healthy: a.healthy, memoryMiB: a.memoryMiB})
 	return a, nil
 }
 

@@ -147,11 +147,12 @@ func (t *Topology) bandwidthOf(set Set) uint32 {
 // bandwidths take 5 MiB apiece.
 const maxTopologies = 64
 
-// Topologies keeps one [Topology] for all nodes that are built alike. The zero value is ready to use, also
+// Topologies keeps one [Topology], and one [Build], for all nodes that are built alike. The zero value is ready to use, also
 // from many goroutines.
 type Topologies struct {
-	mu    sync.Mutex
-	known map[string]*Topology
+	mu     sync.Mutex
+	known  map[string]*Topology
+	builds map[Build]*Build
 }
 
 // of returns the topology of an inventory, which must be valid.

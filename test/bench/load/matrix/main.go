@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime/pprof"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -43,6 +44,7 @@ type options struct {
 	rounds        int
 	out           string
 	add           bool
+	profile       string
 }
 
 func parse(args []string) (*options, error) {
@@ -55,6 +57,7 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.rounds, "rounds", 3, "How often each scheduler has its turn in a cell")
 	flags.StringVar(&o.out, "out", "docs/benchmarks", "Folder of matrix.md, matrix.svg and matrix.json; standard output if empty")
 	flags.BoolVar(&o.add, "add", false, "Keep the cells of matrix.json that are not measured")
+	flags.StringVar(&o.profile, "cpu-profile", "", "File for a CPU profile of the run, for go tool pprof")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -86,7 +89,7 @@ func run(ctx context.Context, args []string, stdout, progress io.Writer) error {
 		}
 	}
 	klog.SetOutput(io.Discard) // a trace of each slow cycle
-	if err := o.measure(ctx, &known, progress); err != nil {
+	if err := o.profiled(func() error { return o.measure(ctx, &known, progress) }); err != nil {
 		return err
 	}
 	if o.out == "" {
@@ -94,6 +97,23 @@ func run(ctx context.Context, args []string, stdout, progress io.Writer) error {
 		return err
 	}
 	return known.save(o.out)
+}
+
+// profiled does something with a profile of it, if that is asked for.
+func (o *options) profiled(do func() error) (err error) {
+	if o.profile == "" {
+		return do()
+	}
+	file, err := os.Create(o.profile)
+	if err != nil {
+		return fmt.Errorf("profiling: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return fmt.Errorf("profiling: %w", err)
+	}
+	defer pprof.StopCPUProfile()
+	return do()
 }
 
 // measure adds the cells that are asked for to what is known, column by column: rows on nodes of one kind share a
