@@ -13,9 +13,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
@@ -103,9 +100,9 @@ func assemble(config *rest.Config, o *Options) (*agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := connect(config)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the API server: %w", err)
+		return nil, err
 	}
 	a := &agent{metrics: NewMetrics(), fitness: newFitness(o.Log), address: o.MetricsAddress}
 	a.cards = newCards(o, a.metrics)
@@ -127,8 +124,8 @@ func assemble(config *rest.Config, o *Options) (*agent, error) {
 		a.resources = a.podResources(o)
 	}
 	a.events = record.NewBroadcaster()
-	a.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	recorder := a.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "gpu-agent", Host: o.NodeName})
+	a.events.StartRecordingToSink(client)
+	recorder := a.events.NewRecorder(client.scheme, corev1.EventSource{Component: "gpu-agent", Host: o.NodeName})
 	a.watcher = newWatcher(o, a.starter.Folder, recorder, a.metrics)
 	return a, nil
 }

@@ -6,14 +6,14 @@ import (
 	"maps"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -32,11 +32,18 @@ type Pods struct {
 // NewPods returns the pods of a node, none before Run.
 func NewPods(client metadata.Interface, node string) (*Pods, error) {
 	p := &Pods{known: map[types.UID]binding.Pod{}, changed: make(chan struct{})}
-	ofNode := func(options *metav1.ListOptions) {
-		options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
-	}
-	p.informer = metadatainformer.NewFilteredMetadataInformer(client, corev1.SchemeGroupVersion.WithResource("pods"),
-		metav1.NamespaceAll, 0, cache.Indexers{}, ofNode).Informer()
+	ofNode := fields.OneTermEqualSelector("spec.nodeName", node).String()
+	pods := client.Resource(corev1.SchemeGroupVersion.WithResource("pods"))
+	p.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.FieldSelector = ofNode
+			return pods.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.FieldSelector = ofNode
+			return pods.Watch(ctx, options)
+		},
+	}, &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
 	if err := p.informer.SetTransform(trim); err != nil {
 		return nil, fmt.Errorf("watching pods: %w", err)
 	}

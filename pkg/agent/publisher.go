@@ -11,9 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -29,7 +27,7 @@ const (
 
 // Publisher keeps the node object true: the inventory, labels that are missing, and conditions.
 type Publisher struct {
-	client   kubernetes.Interface
+	client   *apiServer
 	node     string
 	cards    *Cards
 	fitness  *Fitness
@@ -43,12 +41,10 @@ type Publisher struct {
 	seen    chan struct{}
 }
 
-func newPublisher(client kubernetes.Interface, o *Options, cards *Cards, fitness *Fitness, metrics *Metrics) (*Publisher, error) {
+func newPublisher(client *apiServer, o *Options, cards *Cards, fitness *Fitness, metrics *Metrics) (*Publisher, error) {
 	p := &Publisher{client: client, node: o.NodeName, cards: cards, fitness: fitness, slots: o.SlotsPerCard, metrics: metrics, log: o.Log,
 		seen: make(chan struct{}, 1)}
-	own := fields.OneTermEqualSelector(metav1.ObjectNameField, o.NodeName)
-	list := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "nodes", metav1.NamespaceAll, own)
-	p.informer = cache.NewSharedIndexInformer(list, &corev1.Node{}, 0, cache.Indexers{})
+	p.informer = cache.NewSharedIndexInformer(client.node(o.NodeName), &corev1.Node{}, 0, cache.Indexers{})
 	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    p.see,
 		UpdateFunc: func(_, object any) { p.see(object) },
@@ -152,6 +148,5 @@ func (p *Publisher) patch(ctx context.Context, kind types.PatchType, patch map[s
 	if err != nil {
 		return err
 	}
-	_, err = p.client.CoreV1().Nodes().Patch(ctx, p.node, kind, data, metav1.PatchOptions{}, subresource...)
-	return err
+	return p.client.patchNode(ctx, p.node, kind, data, subresource...)
 }

@@ -70,7 +70,7 @@ func (s *Starter) Start(ctx context.Context, resource string, slots []string) er
 			s.Observe(time.Since(begin), nil)
 			for i := range records {
 				s.Log.Info("Bound cards", "pod", records[i].Namespace+"/"+records[i].PodName, "container", records[i].Container,
-					"resource", resource, "cards", records[i].UUIDs(), "took", time.Since(begin))
+					"resource", resource, "cards", records[i].UUIDs(), "took", time.Since(begin).String())
 			}
 			return nil
 		}

@@ -1,0 +1,73 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+)
+
+// apiServer reads and writes the few kinds that the agent needs. client-go's own clients know every kind of Kubernetes,
+// which costs an agent on each node some 15 MB.
+type apiServer struct {
+	rest   *rest.RESTClient
+	scheme *runtime.Scheme
+}
+
+func connect(config *rest.Config) (*apiServer, error) {
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Node{}, &corev1.NodeList{}, &corev1.Event{}, &corev1.EventList{}, &corev1.Pod{})
+	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+	config = rest.CopyConfig(config)
+	config.APIPath = "/api"
+	config.GroupVersion = &corev1.SchemeGroupVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the API server: %w", err)
+	}
+	return &apiServer{rest: client, scheme: scheme}, nil
+}
+
+// node lists and watches one node.
+func (a *apiServer) node(name string) cache.ListerWatcher {
+	return cache.NewListWatchFromClient(a.rest, "nodes", metav1.NamespaceAll, fields.OneTermEqualSelector(metav1.ObjectNameField, name))
+}
+
+// patchNode changes a node, or its status.
+func (a *apiServer) patchNode(ctx context.Context, name string, kind types.PatchType, data []byte, subresource ...string) error {
+	return a.rest.Patch(kind).Resource("nodes").Name(name).SubResource(subresource...).Body(data).Do(ctx).Error()
+}
+
+var _ record.EventSink = (*apiServer)(nil)
+
+// Create writes an event.
+func (a *apiServer) Create(event *corev1.Event) (*corev1.Event, error) {
+	return a.event(a.rest.Post().Body(event), event)
+}
+
+// Update is asked for by nobody: events are patched.
+func (a *apiServer) Update(event *corev1.Event) (*corev1.Event, error) {
+	return a.event(a.rest.Put().Name(event.Name).Body(event), event)
+}
+
+// Patch counts an event that has happened again.
+func (a *apiServer) Patch(event *corev1.Event, data []byte) (*corev1.Event, error) {
+	return a.event(a.rest.Patch(types.StrategicMergePatchType).Name(event.Name).Body(data), event)
+}
+
+func (a *apiServer) event(request *rest.Request, event *corev1.Event) (*corev1.Event, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	written := &corev1.Event{}
+	err := request.Namespace(event.Namespace).Resource("events").Do(ctx).Into(written)
+	return written, err
+}
