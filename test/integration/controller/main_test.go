@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -28,15 +29,18 @@ var (
 )
 
 const (
-	pools        = 60
 	nodesPerPool = 5
 	gpusPerNode  = 8
 )
 
-func poolName(number int) string { return fmt.Sprintf("p%02d", number) }
+// pools is how many there are: for the tests that take one or several, and for the faults.
+var pools = 40
+
+func poolName(number int) string { return fmt.Sprintf("p%03d", number) }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	pools += *faults
 	if err := flag.Set("test.parallel", strconv.Itoa(pools)); err != nil {
 		panic(err)
 	}
@@ -69,13 +73,16 @@ func prepare(ctx context.Context, s *sandbox.Sandbox) (err error) {
 	if _, err = cluster.StartScheduler(ctx, sandbox.SchedulerOptions{}); err != nil {
 		return err
 	}
-	controller, err = startController(ctx)
+	controller, err = startController(ctx, sandbox.ControllerName)
 	return err
 }
 
+// controllers counts those that were started after the first one, for their names.
+var controllers atomic.Int32
+
 // startController runs the controller with its fastest safe setting, and gives nodes back soon.
-func startController(ctx context.Context) (*sandbox.Process, error) {
-	return cluster.StartController(ctx, sandbox.ControllerOptions{Args: []string{
+func startController(ctx context.Context, name string) (*sandbox.Process, error) {
+	return cluster.StartController(ctx, sandbox.ControllerOptions{Name: name, Args: []string{
 		"--out-of-service-after=40s", "--suspect-back-off=8s",
 	}})
 }

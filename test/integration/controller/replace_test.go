@@ -183,7 +183,7 @@ func TestANewLeaderGoesOn(t *testing.T) { // not beside the others, who need a c
 	e.evict(pod)
 	lost := e.ended(pod)
 	var err error
-	if controller, err = startController(t.Context()); err != nil {
+	if controller, err = startController(t.Context(), fmt.Sprintf("controller-%d", controllers.Add(1))); err != nil {
 		t.Fatal(err)
 	}
 	pod, _ = e.again("sft", pod, lost)
