@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -222,19 +221,4 @@ func allocatable(ctx context.Context, name corev1.ResourceName) int64 {
 	}
 	quantity := node.Status.Allocatable[name]
 	return quantity.Value()
-}
-
-// eventually waits for something within the patience of the tests, and returns how long it took.
-func eventually(t *testing.T, what string, done func(context.Context) bool) time.Duration {
-	t.Helper()
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for !done(ctx) {
-		if ctx.Err() != nil {
-			t.Fatalf("waited %s in vain for %s", patience, what)
-		}
-		sleep(ctx, pollEvery)
-	}
-	return time.Since(began)
 }

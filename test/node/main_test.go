@@ -24,6 +24,9 @@ var (
 	containers = flag.Int("containers", 60, "how many containers the waves start")
 	outages    = flag.Int("outages", 1, "how often agent, kubelet and containerd are each killed, and as often stopped, during a wave")
 	rounds     = flag.Int("rounds", 3, "how many rounds of eight pods the guessing plugin is asked for")
+	crowd      = flag.Int("crowd", 10, "how many pods without cards are on the node while starts are timed")
+	starters   = flag.Int("starters", 16, "how many containers are started to time them")
+	idle       = flag.Bool("idle", false, "the machine does nothing else: hold the agent to its times")
 	seed       = flag.Uint64("seed", 1, "seed of the waves")
 )
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -184,4 +185,19 @@ func assignment(pod *corev1.Pod) (gpu.Assignment, error) {
 		return nil, fmt.Errorf("pod %s: annotation %s: %w", pod.Name, g8s.AnnotationGPUDevices, err)
 	}
 	return assigned, nil
+}
+
+// eventually waits for something within the patience of the tests, and returns how long it took. Cleanups may use it.
+func eventually(t *testing.T, what string, done func(context.Context) bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	for !done(ctx) {
+		if ctx.Err() != nil {
+			t.Fatalf("waited %s in vain for %s", patience, what)
+		}
+		sleep(ctx, pollEvery)
+	}
+	return time.Since(began)
 }

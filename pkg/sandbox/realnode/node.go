@@ -223,6 +223,16 @@ func (n *Node) Path(path string) string {
 	return filepath.Join("/proc", strconv.Itoa(n.init), "root", path)
 }
 
+// SetBootID gives the node another boot, as a restart of the machine does: programs that start from now on find themselves
+// on a fresh one.
+func (n *Node) SetBootID(id string) error {
+	// In place: what is mounted is this file, not its name.
+	if err := os.WriteFile(filepath.Join(n.dir, "boot_id"), []byte(id+"\n"), 0o644); err != nil {
+		return fmt.Errorf("writing the node's boot: %w", err)
+	}
+	return nil
+}
+
 func (n *Node) tool(name string) string { return filepath.Join(n.settings.binDir, name) }
 
 // program returns the path of a program of ours: they lie above the tools.

@@ -20,6 +20,9 @@ for path in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oo
   cat "/proc/sys/$path" >"$file"
   mount -n --bind "$file" "/proc/sys/$path"
 done
+# A boot of its own, so that a test can have the machine restart.
+cat /proc/sys/kernel/random/uuid >"$dir/boot_id"
+mount -n --bind "$dir/boot_id" /proc/sys/kernel/random/boot_id
 # Volumes of pods are to see mounts that come later.
 mount -n --make-rshared /
 touch "$dir/mounted"
