@@ -21,7 +21,7 @@ AGENT_CGO  := $(if $(RACE),1,0)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools test chaos abuse demo demo-down bench bench-matrix bench-placement bench-plugins bench-queueing bench-strategies generate verify vulncheck lint image clean node-tools
+.PHONY: help build tools test chaos abuse demo demo-down bench bench-matrix bench-placement bench-plugins bench-queueing bench-strategies generate verify vulncheck lint image clean node-tools node-tools-if-possible test-node
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -35,9 +35,16 @@ tools: ## Build the control plane (etcd, kube-apiserver, …) into bin/tools; fi
 node-tools: ## Build what a real node runs (kubelet, containerd, …) into bin/tools; first time about 4 minutes
 	@hack/tools/build.sh node
 
-test: tools build ## Run all tests, unit and integration, the latter on a real control plane
+node-tools-if-possible: build
+	@if bin/gpu-sandbox check >/dev/null 2>&1; then hack/tools/build.sh node; fi
+
+test: tools node-tools-if-possible build ## Run all tests, unit and integration, the latter on a real control plane
 	go test $(RACE) ./cli/... ./manifests/... ./pkg/... ./plugins/...
 	go test -count=1 -timeout 15m ./cmd/... ./test/...
+	@bin/gpu-sandbox check >/dev/null || echo "*** NOTHING WAS TESTED ON A REAL NODE (test/node): see the error above" >&2
+
+test-node: tools node-tools build ## Test a real kubelet with gpu-agent at length, as root; hours. NODE_TEST="-containers 1000" for less
+	go test ./test/node -count=1 -v -timeout 8h -containers 10000 -outages 50 -rounds 10 -crowd 100 -starters 200 $(NODE_TEST)
 
 chaos: tools build ## Kill and stop the leading scheduler 20 times each while it places pods, and lose answers; about 10 minutes
 	go test ./test/chaos -count=1 -v -timeout 30m -kills 20 -stops 20 -losses 20

@@ -29,7 +29,7 @@ func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           programName,
 		Short:         "Run a Kubernetes cluster with simulated GPU nodes on this machine",
-		Long:          "A real control plane (etcd, kube-apiserver, kube-controller-manager, gpu-scheduler) as processes of\nthis user, with nodes simulated by kwok. No Docker, no root.",
+		Long:          "A real control plane (etcd, kube-apiserver, kube-controller-manager, gpu-scheduler) as processes of\nthis user, with nodes simulated by kwok. No Docker, and no root but for a real node beside them.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -38,6 +38,6 @@ func New() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&place.root, "dir", "", "Directory that holds all sandboxes (default: gpu-sandbox in the user's cache directory)")
 	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return place.complete() }
 	cmd.AddCommand(newUpCmd(&place), newRunCmd(&place), newDownCmd(&place), newStatusCmd(&place),
-		newKubeconfigCmd(&place), newLogsCmd(&place), newNodeCmd(&place))
+		newKubeconfigCmd(&place), newLogsCmd(&place), newNodeCmd(&place), newCheckCmd(&place))
 	return cmd
 }

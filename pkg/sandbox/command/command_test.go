@@ -16,6 +16,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
 )
 
 // programVariable makes this test binary gpu-sandbox itself.
@@ -137,14 +138,16 @@ func TestWhatIsToBeTypedReachesTheSandboxThatIsMeant(t *testing.T) {
 }
 
 func TestARunningClusterThatLacksWhatIsAskedForIsAnError(t *testing.T) {
-	o := &upOptions{place: &place{name: "a"}, api: true, hostExec: true}
+	o := &upOptions{place: &place{name: "a"}, api: true, hostExec: true, realNode: true}
 	tests := map[string]struct {
 		state state
 		want  string
 	}{
-		"it has neither": {state{}, "down --name a`, then `gpu-sandbox up --api --host-exec --name a`"},
-		"it has the API": {state{Components: []component{{Name: sandbox.ServerName}}}, "`gpu-sandbox up --host-exec --name a`"},
-		"it has both":    {state{Components: []component{{Name: sandbox.ServerName}}, HostExec: true}, ""},
+		"it has nothing": {state{}, "down --name a`, then `gpu-sandbox up --api --host-exec --real-node --name a`"},
+		"it has the API": {state{Components: []component{{Name: sandbox.ServerName}}}, "`gpu-sandbox up --host-exec --real-node --name a`"},
+		"it has all": {state{
+			Components: []component{{Name: sandbox.ServerName}, {Name: realnode.KubeletName}}, HostExec: true,
+		}, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -153,6 +156,21 @@ func TestARunningClusterThatLacksWhatIsAskedForIsAnError(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// TestARealNodeIsRefusedBeforeAnythingStarts asks for one in a folder where none can be.
+func TestARealNodeIsRefusedBeforeAnythingStarts(t *testing.T) {
+	for _, verb := range [][]string{{"up", "--real-node"}, {"check"}} {
+		cmd := New()
+		cmd.SetArgs(append(verb, "--dir", "/var/lib/gpu-sandbox-test"))
+		err := cmd.ExecuteContext(t.Context())
+		if err == nil || !errors.Is(err, realnode.ErrCannot) && !strings.Contains(err.Error(), "put it elsewhere") {
+			t.Errorf("%v: got %v", verb, err)
+		}
+		if _, err := os.Stat("/var/lib/gpu-sandbox-test"); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%v: something was started: %v", verb, err)
+		}
 	}
 }
 
