@@ -5,6 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 make --no-print-directory bin/tools/controller-gen
 bin/tools/controller-gen object:headerFile=/dev/null paths=./pkg/apis/...
+bin/tools/controller-gen crd paths=./pkg/apis/g8s/... output:crd:dir=manifests/crds
 
 # A page of docs/cli for each command of gpuctl.
 go test ./cli -run '^TestReferencePages$' -update >/dev/null

@@ -20,6 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/index"
+	"g8s.host/gpu-scheduler/pkg/controller/pools"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 	"g8s.host/gpu-scheduler/pkg/controller/replace"
 )
@@ -35,8 +38,8 @@ const (
 // manager is the program, less its start.
 func (o *options) manager(ctx context.Context, cluster *rest.Config) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("adding the kinds of Kubernetes: %w", err)
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), g8s.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("learning the kinds of objects: %w", err)
 	}
 	manager, err := ctrl.NewManager(cluster, ctrl.Options{
 		Scheme:                        scheme,
@@ -77,12 +80,16 @@ func (o *options) manager(ctx context.Context, cluster *rest.Config) (ctrl.Manag
 
 // addControllers is the list of all that the program does.
 func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) error {
-	events := manager.GetEventRecorder(leaseName)
+	if err := index.Register(ctx, manager.GetFieldIndexer()); err != nil {
+		return err
+	}
+	client, events, real := manager.GetClient(), manager.GetEventRecorder(leaseName), clock.RealClock{}
 	return errors.Join(
-		(&replace.Reconciler{Client: manager.GetClient(), Events: events, Clock: clock.RealClock{}}).SetUp(ctx, manager),
+		(&replace.Reconciler{Client: client, Events: events, Clock: real}).SetUp(manager),
 		(&recovery.Reconciler{
-			Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: events, Clock: clock.RealClock{},
-			Signs: &recovery.Signs{Clock: clock.RealClock{}}, Settings: o.recovery,
-		}).SetUp(ctx, manager),
+			Client: client, Live: manager.GetAPIReader(), Events: events, Clock: real,
+			Signs: &recovery.Signs{Clock: real}, Settings: o.recovery,
+		}).SetUp(manager),
+		pools.New(client, events, real).SetUp(manager),
 	)
 }

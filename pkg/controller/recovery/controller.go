@@ -19,14 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // Name is the controller's name in logs and metrics.
 const Name = "recovery"
 
 const (
-	// podsOfNode is the cache's index of pods by their node.
-	podsOfNode = "node-name"
 	// workers are pools looked after at once.
 	workers = 4
 	// confirmAgain is how soon a node is looked at again that was about to be declared dead, and gave a sign of life.
@@ -47,23 +47,14 @@ type Reconciler struct {
 	told sync.Map // of string by node
 }
 
-// SetUp adds the controller to a manager.
-func (r *Reconciler) SetUp(ctx context.Context, m ctrl.Manager) error {
-	err := m.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podsOfNode, func(object client.Object) []string {
-		if pod, ok := object.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
-			return []string{pod.Spec.NodeName}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("indexing pods by node: %w", err)
-	}
+// SetUp adds the controller to a manager, whose cache has the indexes of package index.
+func (r *Reconciler) SetUp(m ctrl.Manager) error {
 	if err := m.Add(follower{signs: r.Signs, manager: m}); err != nil {
 		return fmt.Errorf("following the leases of nodes: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(m).Named(Name).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, node client.Object) []reconcile.Request {
-			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: PoolOf(node)}}}
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+			return poolOf(object.(*corev1.Node))
 		})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.poolOfPod), builder.WithPredicates(predicate.NewPredicateFuncs(isStuck))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
@@ -76,7 +67,11 @@ func (r *Reconciler) poolOfPod(ctx context.Context, pod client.Object) []reconci
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: pod.(*corev1.Pod).Spec.NodeName}, &node); err != nil || !hasTaint(&node, isOutOfServiceByUs) {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: PoolOf(&node)}}}
+	return poolOf(&node)
+}
+
+func poolOf(node *corev1.Node) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: gpu.PoolOf(node)}}}
 }
 
 // follower follows leases on every replica: one that stands by has to know them when it leads.

@@ -10,19 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/index"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // taintShutDown is what cloud controllers set on the node of a machine that is shut down (kubernetes/cloud-provider,
 // api/well_known_taints.go).
 const taintShutDown = "node.cloudprovider.kubernetes.io/shutdown"
-
-// PoolOf is the pool that a node is in.
-func PoolOf(node client.Object) string {
-	if pool := node.GetLabels()[g8s.LabelPool]; pool != "" {
-		return pool
-	}
-	return g8s.DefaultPool
-}
 
 // HasGPUs reports whether a node is one of those that are looked after. Its capacity says so even when the agent that
 // tells of its GPUs does not run.
@@ -47,7 +41,7 @@ func nodesOf(ctx context.Context, reader client.Reader, pool string) ([]*corev1.
 	}
 	var out []*corev1.Node
 	for i := range list.Items {
-		if node := &list.Items[i]; PoolOf(node) == pool && HasGPUs(node) {
+		if node := &list.Items[i]; gpu.PoolOf(node) == pool && HasGPUs(node) {
 			out = append(out, node)
 		}
 	}
@@ -96,7 +90,7 @@ func (r *Reconciler) factsOf(ctx context.Context, node *corev1.Node) (Node, erro
 // podsOn are the pods of a node that have not ended, as the cache has them.
 func (r *Reconciler) podsOn(ctx context.Context, node string) ([]*corev1.Pod, error) {
 	var list corev1.PodList
-	if err := r.Client.List(ctx, &list, client.MatchingFields{podsOfNode: node}); err != nil {
+	if err := r.Client.List(ctx, &list, client.MatchingFields{index.Node: node}); err != nil {
 		return nil, fmt.Errorf("listing the pods of node %s: %w", node, err)
 	}
 	var out []*corev1.Pod

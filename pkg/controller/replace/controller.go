@@ -21,14 +21,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/index"
 )
 
 // Name is the controller's name in logs and metrics.
 const Name = "replace"
 
 const (
-	// podsOfJob is the cache's index of pods by the UID of the Job that controls them.
-	podsOfJob = "job-uid"
 	// workers are Jobs looked after at once: each costs a few requests, and a drained rack disrupts hundreds.
 	workers = 16
 	// eventReplacing is the reason of the event on a Job whose disrupted pod is replaced at once, eventUnreadable that on one
@@ -46,17 +45,8 @@ type Reconciler struct {
 	pace pace
 }
 
-// SetUp adds the controller to a manager.
-func (r *Reconciler) SetUp(ctx context.Context, manager ctrl.Manager) error {
-	err := manager.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podsOfJob, func(object client.Object) []string {
-		if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == "Job" {
-			return []string{string(owner.UID)}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("indexing pods by Job: %w", err)
-	}
+// SetUp adds the controller to a manager, whose cache has the indexes of package index.
+func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
 		For(&batchv1.Job{}, builder.WithPredicates(predicate.NewPredicateFuncs(remembers))).
 		Owns(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(isOfInterest))).
@@ -99,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // podsOf are the pods that a Job controls, as the cache has them.
 func (r *Reconciler) podsOf(ctx context.Context, job *batchv1.Job) ([]*corev1.Pod, error) {
 	var list corev1.PodList
-	if err := r.Client.List(ctx, &list, client.InNamespace(job.Namespace), client.MatchingFields{podsOfJob: string(job.UID)}); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(job.Namespace), client.MatchingFields{index.JobUID: string(job.UID)}); err != nil {
 		return nil, fmt.Errorf("listing the pods of Job %s: %w", job.Name, err)
 	}
 	pods := make([]*corev1.Pod, len(list.Items))

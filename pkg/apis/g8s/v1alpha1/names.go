@@ -1,5 +1,8 @@
 // Package v1alpha1 is the API group g8s.host: every label, annotation and resource name that this
-// project reads or writes on Kubernetes objects, in one place. Aliases are read; our names are written.
+// project reads or writes on Kubernetes objects, in one place, and our own kinds. Aliases are read; our names are written.
+//
+// +kubebuilder:object:generate=true
+// +groupName=g8s.host
 package v1alpha1
 
 // GroupName is the API group of our custom resources and the prefix of our labels.

@@ -1,0 +1,61 @@
+// Package index is how the controllers find pods in their cache.
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// The indexes of pods.
+const (
+	// JobUID finds pods by the UID of the Job that controls them.
+	JobUID = "job-uid"
+	// Node finds pods by the name of their node.
+	Node = "node-name"
+	// WaitingPool finds pods that wait for GPUs by the pool that they wait for.
+	WaitingPool = "waiting-pool"
+)
+
+// Register adds the indexes to a cache, before it starts.
+func Register(ctx context.Context, indexer client.FieldIndexer) error {
+	add := func(name string, value func(*corev1.Pod) string) error {
+		err := indexer.IndexField(ctx, &corev1.Pod{}, name, func(object client.Object) []string {
+			if pod, ok := object.(*corev1.Pod); ok {
+				if v := value(pod); v != "" {
+					return []string{v}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("indexing pods by %s: %w", name, err)
+		}
+		return nil
+	}
+	return errors.Join(
+		add(JobUID, func(pod *corev1.Pod) string {
+			if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "Job" {
+				return string(owner.UID)
+			}
+			return ""
+		}),
+		add(Node, func(pod *corev1.Pod) string { return pod.Spec.NodeName }),
+		add(WaitingPool, waitingPool),
+	)
+}
+
+// waitingPool is the pool that a pod waits for GPUs of, "" if it does not.
+func waitingPool(pod *corev1.Pod) string {
+	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending || pod.Spec.SchedulerName != g8s.SchedulerName {
+		return ""
+	}
+	return gpu.PodPool(pod)
+}

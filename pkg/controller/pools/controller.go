@@ -1,0 +1,220 @@
+package pools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/index"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Name is the controller's name in logs and metrics, and the owner of the fields that it writes.
+const Name = "pools"
+
+const (
+	// gathering is how long changes of nodes and pods are gathered before the status of their pool is written.
+	gathering = time.Second
+	// writesPerSecond is how many statuses are written in all. Beyond that pools take turns.
+	writesPerSecond = 2
+	fieldOwner      = "gpu-controller-pools"
+)
+
+// The reasons of events on nodes.
+const (
+	eventNotAdmitted = "NodeNotAdmitted"
+	eventAdmitted    = "NodeAdmitted"
+)
+
+// Reconciler keeps the status of GPUPools. A request names a pool, of which there may be no GPUPool.
+type Reconciler struct {
+	client client.Client
+	events events.EventRecorder
+	clock  clock.PassiveClock
+	writes *rate.Limiter
+}
+
+// New returns a reconciler.
+func New(c client.Client, recorder events.EventRecorder, now clock.PassiveClock) *Reconciler {
+	return &Reconciler{client: c, events: recorder, clock: now, writes: rate.NewLimiter(writesPerSecond, 1)}
+}
+
+// SetUp adds the controller to a manager, whose cache has the indexes of package index.
+func (r *Reconciler) SetUp(manager ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(manager).Named(Name).
+		Watches(&g8s.GPUPool{}, &handler.EnqueueRequestForObject{}).
+		Watches(&corev1.Node{}, soon(func(_ context.Context, object client.Object) string { return gpu.PoolOf(object.(*corev1.Node)) })).
+		Watches(&corev1.Pod{}, soon(r.poolOfPod)).
+		Complete(r)
+}
+
+// poolOfPod is the pool whose GPUs a pod holds or waits for, "" if it asks for none.
+func (r *Reconciler) poolOfPod(ctx context.Context, object client.Object) string {
+	pod := object.(*corev1.Pod)
+	if request, err := gpu.RequestOf(pod); err == nil && request.IsZero() {
+		return ""
+	}
+	if pod.Spec.NodeName == "" {
+		return gpu.PodPool(pod)
+	}
+	var node corev1.Node
+	if err := r.client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, &node); err != nil {
+		return "" // it is gone, and its pool was told
+	}
+	return gpu.PoolOf(&node)
+}
+
+// soon asks for the pool of each object that changed, and for the one it was in before, after a while in which more may
+// change.
+func soon(pool func(context.Context, client.Object) string) handler.EventHandler {
+	type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	enqueue := func(ctx context.Context, q requests, objects ...client.Object) {
+		for _, object := range objects {
+			if name := pool(ctx, object); name != "" {
+				q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}, gathering)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q requests) { enqueue(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q requests) { enqueue(ctx, q, e.ObjectOld, e.ObjectNew) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q requests) { enqueue(ctx, q, e.Object) },
+	}
+}
+
+// Reconcile writes the status of a pool if it has changed, and admits its nodes.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var pool g8s.GPUPool
+	err := r.client.Get(ctx, request.NamespacedName, &pool)
+	if apierrors.IsNotFound(err) {
+		nodes, err := r.nodesOf(ctx, request.Name)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{}, r.admit(ctx, nodes, nil) // nobody asks anything of them
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("reading GPUPool %s: %w", request.Name, err)
+	}
+	facts, err := r.gather(ctx, pool.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	now := r.clock.Now()
+	status, broken := StatusOf(&pool, facts, now)
+	if err := r.admit(ctx, facts.Nodes, broken); err != nil {
+		return ctrl.Result{}, err
+	}
+	status.Advice = pool.Status.Advice // of another controller
+	if equality.Semantic.DeepEqual(status, pool.Status) {
+		return ctrl.Result{}, nil
+	}
+	turn := r.writes.ReserveN(now, 1)
+	if wait := turn.DelayFrom(now); wait > 0 {
+		turn.CancelAt(now)
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	return ctrl.Result{}, r.write(ctx, &pool, status)
+}
+
+func (r *Reconciler) nodesOf(ctx context.Context, pool string) ([]corev1.Node, error) {
+	var options []client.ListOption
+	if pool != g8s.DefaultPool { // where nodes need no label
+		options = append(options, client.MatchingLabels{g8s.LabelPool: pool})
+	}
+	var list corev1.NodeList
+	if err := r.client.List(ctx, &list, options...); err != nil {
+		return nil, fmt.Errorf("listing the nodes of pool %s: %w", pool, err)
+	}
+	return slices.DeleteFunc(list.Items, func(node corev1.Node) bool { return gpu.PoolOf(&node) != pool }), nil
+}
+
+// gather reads what the status of a pool follows from. Pods are not copied from the cache, and must not be changed.
+func (r *Reconciler) gather(ctx context.Context, pool string) (Facts, error) {
+	nodes, err := r.nodesOf(ctx, pool)
+	if err != nil {
+		return Facts{}, err
+	}
+	facts := Facts{Nodes: nodes}
+	var list corev1.PodList
+	for i := range nodes {
+		if err := r.client.List(ctx, &list, client.MatchingFields{index.Node: nodes[i].Name}, client.UnsafeDisableDeepCopy); err != nil {
+			return Facts{}, fmt.Errorf("listing the pods of node %s: %w", nodes[i].Name, err)
+		}
+		facts.Pods = append(facts.Pods, list.Items...)
+	}
+	if err := r.client.List(ctx, &list, client.MatchingFields{index.WaitingPool: pool}, client.UnsafeDisableDeepCopy); err != nil {
+		return Facts{}, fmt.Errorf("listing the pods that wait for pool %s: %w", pool, err)
+	}
+	facts.Waiting = slices.Clone(list.Items)
+	return facts, nil
+}
+
+// write applies a status, but for the advice.
+func (r *Reconciler) write(ctx context.Context, pool *g8s.GPUPool, status g8s.GPUPoolStatus) error {
+	status.Advice = nil
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return fmt.Errorf("writing the status of pool %s: %w", pool.Name, err)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"status": content}}
+	object.SetGroupVersionKind(g8s.SchemeGroupVersion.WithKind("GPUPool"))
+	object.SetName(pool.Name)
+	err = r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldOwner), client.ForceOwnership)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("writing the status of pool %s: %w", pool.Name, err)
+	}
+	return nil
+}
+
+// admit sets the taint of nodes that break a constraint, and takes it from those that do not.
+func (r *Reconciler) admit(ctx context.Context, nodes []corev1.Node, broken map[string][]string) error {
+	var failed []error
+	for i := range nodes {
+		node := &nodes[i]
+		why := broken[node.Name]
+		if (len(why) > 0) == slices.ContainsFunc(node.Spec.Taints, isNotAdmitted) {
+			continue
+		}
+		changed := node.DeepCopy()
+		if len(why) > 0 {
+			changed.Spec.Taints = append(changed.Spec.Taints, corev1.Taint{Key: g8s.TaintNotAdmitted, Effect: corev1.TaintEffectNoSchedule})
+		} else {
+			changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, isNotAdmitted)
+		}
+		patch := client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})
+		if err := r.client.Patch(ctx, changed, patch); err != nil {
+			failed = append(failed, fmt.Errorf("admitting node %s: %w", node.Name, err))
+			continue
+		}
+		if len(why) > 0 {
+			r.events.Eventf(node, nil, corev1.EventTypeWarning, eventNotAdmitted, "Admit",
+				"it gets no new pods of pool %s: %s", gpu.PoolOf(node), strings.Join(why, ", "))
+		} else {
+			r.events.Eventf(node, nil, corev1.EventTypeNormal, eventAdmitted, "Admit", "it is as pool %s asks", gpu.PoolOf(node))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func isNotAdmitted(t corev1.Taint) bool { return t.Key == g8s.TaintNotAdmitted }

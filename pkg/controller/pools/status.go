@@ -1,0 +1,141 @@
+package pools
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/queue"
+)
+
+// setSizes are the sizes of [g8s.FreeSet]: those that pods ask.
+var setSizes = []int32{8, 4, 2, 1}
+
+// Facts are what the status of a pool follows from.
+type Facts struct {
+	// Nodes are those of the pool, Pods those on them, and Waiting those that wait for its GPUs.
+	Nodes         []corev1.Node
+	Pods, Waiting []corev1.Pod
+}
+
+// named are the most nodes that a condition names.
+const named = 5
+
+// StatusOf is the status of a pool, but for the advice, and what each node breaks of its constraints, by name. Conditions that
+// have not changed keep their times.
+func StatusOf(pool *g8s.GPUPool, facts Facts, now time.Time) (g8s.GPUPoolStatus, map[string][]string) {
+	broken := map[string][]string{}
+	nodes := slices.Clone(facts.Nodes) // to close some of them, for what counts as free
+	byName := make(map[string]*corev1.Node, len(nodes))
+	for i := range nodes {
+		byName[nodes[i].Name] = &nodes[i]
+	}
+	for _, seen := range inventory.Build(inventory.Objects{Nodes: nodes}).Nodes {
+		node := byName[seen.Name]
+		if why := Broken(pool.Spec.Constraints, node, seen); len(why) > 0 {
+			broken[node.Name] = why
+		}
+		node.Spec.Unschedulable = node.Spec.Unschedulable || len(broken[node.Name]) > 0 || isKeptOff(node)
+	}
+	cluster := inventory.Build(inventory.Objects{Nodes: nodes, Pods: facts.Pods})
+	out := g8s.GPUPoolStatus{ObservedGeneration: pool.Generation, Nodes: int32(len(nodes))}
+	zones := map[string]bool{}
+	for _, seen := range cluster.Nodes {
+		if seen.Schedulable() {
+			out.HealthyNodes++
+			zones[byName[seen.Name].Labels[corev1.LabelTopologyZone]] = true
+		}
+	}
+	delete(zones, "")
+	for _, p := range cluster.Pools { // one, as all nodes are of this pool
+		out.GPUs = counts(p.GPUs)
+		for _, t := range p.Types {
+			out.Types = append(out.Types, g8s.GPUTypeStatus{GPUType: t.GPUType, Nodes: int32(t.Nodes), GPUs: counts(t.GPUs)})
+		}
+	}
+	out.FreeSets = freeSets(cluster.Nodes)
+	out.Pending = pendingOf(facts, pool.Name, now)
+	out.Conditions = slices.Clone(pool.Status.Conditions)
+	for _, condition := range []metav1.Condition{available(pool.Spec.Constraints, out.HealthyNodes, len(zones)), admitted(broken)} {
+		condition.ObservedGeneration, condition.LastTransitionTime = pool.Generation, metav1.NewTime(now)
+		meta.SetStatusCondition(&out.Conditions, condition)
+	}
+	return out, broken
+}
+
+// isKeptOff reports whether a controller of ours keeps new pods from a node.
+func isKeptOff(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == g8s.TaintSuspect || t.Key == corev1.TaintNodeOutOfService
+	})
+}
+
+func counts(g inventory.GPUs) g8s.GPUCounts {
+	return g8s.GPUCounts{Total: g.Allocatable, Allocated: g.Used, Free: g.Free}
+}
+
+func freeSets(nodes []inventory.Node) []g8s.FreeSet {
+	out := make([]g8s.FreeSet, len(setSizes))
+	for i, size := range setSizes {
+		out[i].Size = size
+		for _, node := range nodes {
+			out[i].Count += node.GPUs.Free / int64(size)
+		}
+	}
+	return out
+}
+
+func pendingOf(facts Facts, pool string, now time.Time) g8s.PendingDemand {
+	var out g8s.PendingDemand
+	for _, entry := range queue.Build(queue.Objects{Pods: facts.Waiting, Nodes: facts.Nodes}, now).Entries {
+		if entry.Pool != pool {
+			continue
+		}
+		out.Jobs++
+		out.GPUs += entry.GPUs
+		if out.Since == nil || entry.Since.Before(out.Since.Time) {
+			out.Since = &metav1.Time{Time: entry.Since}
+		}
+	}
+	return out
+}
+
+func available(constraints g8s.PoolConstraints, healthy int32, zones int) metav1.Condition {
+	out := metav1.Condition{Type: g8s.ConditionAvailable, Status: metav1.ConditionTrue, Reason: "EnoughNodes", Message: "the pool has the nodes that it must have"}
+	var lacks []string
+	if least := constraints.MinHealthyNodes; least != nil && healthy < *least {
+		lacks = append(lacks, fmt.Sprintf("%d nodes take pods, and %d must", healthy, *least))
+	}
+	if least := constraints.MinZones; least != nil && int32(zones) < *least {
+		lacks = append(lacks, fmt.Sprintf("they are in %d zones, and must be in %d", zones, *least))
+	}
+	if len(lacks) > 0 {
+		out.Status, out.Reason, out.Message = metav1.ConditionFalse, "TooFewNodes", strings.Join(lacks, "; ")
+	}
+	return out
+}
+
+func admitted(broken map[string][]string) metav1.Condition {
+	if len(broken) == 0 {
+		return metav1.Condition{Type: g8s.ConditionNodesAdmitted, Status: metav1.ConditionTrue, Reason: "AllAdmitted", Message: "all nodes are as they must be"}
+	}
+	names := slices.Sorted(maps.Keys(broken))
+	var lines []string
+	for _, name := range names[:min(named, len(names))] {
+		lines = append(lines, name+": "+strings.Join(broken[name], ", "))
+	}
+	if more := len(names) - named; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return metav1.Condition{
+		Type: g8s.ConditionNodesAdmitted, Status: metav1.ConditionFalse, Reason: "ConstraintsBroken", Message: strings.Join(lines, "; "),
+	}
+}
