@@ -63,25 +63,27 @@ func (c *connections) note(connection net.Conn, state http.ConnState) (chosen ne
 	if c.count <= c.most {
 		return nil
 	}
-	return c.choose(connection)
+	return c.choose(connection, host)
 }
 
-// choose returns an idle connection other than the one that came, or that one if there is no other. It is counted until the
-// server tells that it is closed, and is not idle any more.
-func (c *connections) choose(newest net.Conn) net.Conn {
-	var fullest map[net.Conn]bool
+// choose returns an idle connection of the address with the most connections of those that have one, and no fewer than the
+// address of the one that came; or that one if there is none. It is counted until the server tells that it is closed, and
+// is not idle any more.
+func (c *connections) choose(newest net.Conn, from string) net.Conn {
+	fullest, chosen, most := c.open[from], newest, len(c.open[from])-1
 	for _, known := range c.open {
-		if len(known) > len(fullest) {
-			fullest = known
+		if len(known) <= most {
+			continue
+		}
+		for connection, idle := range known {
+			if idle && connection != newest {
+				fullest, chosen, most = known, connection, len(known)
+				break
+			}
 		}
 	}
-	for connection, idle := range fullest {
-		if idle && connection != newest {
-			fullest[connection] = false
-			return connection
-		}
-	}
-	return newest
+	fullest[chosen] = false
+	return chosen
 }
 
 // hangUp closes a connection; the server notices, and tells changed. TLS would say so first, and wait up to five seconds for a

@@ -75,6 +75,29 @@ func TestOneThatComesWhileAllAreBusyIsClosed(t *testing.T) {
 	}
 }
 
+// TestTheBusyOfOneAddressKeepNobodyOut: who comes from elsewhere gets the place of one that is idle.
+func TestTheBusyOfOneAddressKeepNobodyOut(t *testing.T) {
+	c := newConnections(4)
+	idle := &named{from: "b"}
+	c.changed(idle, http.StateNew)
+	c.changed(idle, http.StateIdle)
+	busy := make([]*named, 4)
+	for i := range busy {
+		busy[i] = &named{from: "a"}
+		c.changed(busy[i], http.StateNew)
+		c.changed(busy[i], http.StateActive)
+	}
+	if idle.closed || !busy[3].closed {
+		t.Errorf("closed are the idle one of another: %t, the last of many: %t", idle.closed, busy[3].closed)
+	}
+	c.changed(busy[3], http.StateClosed)
+	late := &named{from: "c"}
+	c.changed(late, http.StateNew)
+	if late.closed || !idle.closed {
+		t.Errorf("closed are the late one: %t, the idle one: %t", late.closed, idle.closed)
+	}
+}
+
 // lingering is a TLS connection whose client reads nothing: to close it takes as long as its answer is waited for.
 type lingering struct{ named }
 
