@@ -13,6 +13,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/test/fixture"
 	"g8s.host/gpu-scheduler/test/oracle"
@@ -125,8 +126,8 @@ func TestSharesAreCountedInMiB(t *testing.T) {
 	}
 	e.waitAllBound(fit)
 	e.createPods(fixture.Pod("last").SharedGPUs(1, "2000Mi").Obj())
-	if message := e.waitUnschedulable("last"); !strings.Contains(message, gpu.TooFewShareable.String()) {
-		t.Errorf("the scheduler says %q, want %q", message, gpu.TooFewShareable)
+	if message, want := e.waitUnschedulable("last"), string(reason.OfCards(gpu.TooFewShareable).Text); !strings.Contains(message, want) {
+		t.Errorf("the scheduler says %q, want %q", message, want)
 	}
 	if bound := e.countBound(); bound != fit {
 		t.Errorf("%d pods run, want %d", bound, fit)
