@@ -93,12 +93,12 @@ func (e *env) waitBound(name string) string {
 // waitUnschedulable waits until the scheduler has said why a pod cannot run, and returns its words.
 func (e *env) waitUnschedulable(name string) string {
 	e.Helper()
-	pod := e.waitPod(name, "to be found unschedulable", func(pod *corev1.Pod) bool { return reason(pod) != "" })
-	return reason(pod)
+	pod := e.waitPod(name, "to be found unschedulable", func(pod *corev1.Pod) bool { return verdictOn(pod) != "" })
+	return verdictOn(pod)
 }
 
-// reason is what the scheduler says of a pod it could not place, "" when it said nothing yet.
-func reason(pod *corev1.Pod) string {
+// verdictOn is what the scheduler says of a pod it could not place, "" when it said nothing yet.
+func verdictOn(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable {
 			return condition.Message
@@ -118,7 +118,7 @@ func (e *env) waitPod(name, what string, done func(*corev1.Pod) bool) *corev1.Po
 		})
 	if err != nil {
 		e.Fatalf("waiting for pod %s %s: %v; it is on node %q, the scheduler says %q",
-			name, what, err, last.Spec.NodeName, reason(last))
+			name, what, err, last.Spec.NodeName, verdictOn(last))
 	}
 	return last
 }

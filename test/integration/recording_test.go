@@ -166,7 +166,7 @@ func (e *env) waitDecided() {
 		}
 		undecided := 0
 		for i := range list.Items {
-			if reason(&list.Items[i]) == "" {
+			if verdictOn(&list.Items[i]) == "" {
 				undecided++
 			}
 		}
