@@ -76,9 +76,7 @@ func (g *growing) add(card int) {
 	g.bandwidth += g.gain[card]
 	g.set |= only(card)
 	g.left &^= only(card)
-	for rest := g.left; rest != 0; {
-		var other int
-		other, rest = rest.pop()
+	for other := range g.left.All() {
 		g.gain[other] += uint32(g.topology.pairs[card*g.topology.cards+other])
 	}
 }
@@ -86,9 +84,7 @@ func (g *growing) add(card int) {
 // next returns the card that adds the most, the lowest of equals.
 func (g *growing) next() int {
 	best := g.left.First()
-	for rest := g.left; rest != 0; {
-		var card int
-		card, rest = rest.pop()
+	for card := range g.left.All() {
 		if g.gain[card] > g.gain[best] {
 			best = card
 		}
@@ -99,9 +95,7 @@ func (g *growing) next() int {
 // cut returns the bandwidth between the set and the cards that are left: what taking the set destroys.
 func (g *growing) cut() uint32 {
 	var sum uint32
-	for rest := g.left; rest != 0; {
-		var card int
-		card, rest = rest.pop()
+	for card := range g.left.All() {
 		sum += g.gain[card]
 	}
 	return sum
@@ -114,9 +108,7 @@ func (g *growing) cut() uint32 {
 func (t *Topology) grow(free Set, size int) Set {
 	var best Set
 	var bestBandwidth, bestCut uint32
-	for seeds := free; seeds != 0; {
-		var seed int
-		seed, seeds = seeds.pop()
+	for seed := range free.All() {
 		g := growing{topology: t, left: free}
 		g.add(seed)
 		for g.set.Len() < size {

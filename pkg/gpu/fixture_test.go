@@ -95,9 +95,7 @@ func randomInventory(r *rand.Rand, n int) Inventory {
 // allocator makes none; a second scheduler on the same node can.
 func (u *Used) conflicts() Set {
 	conflicts := u.whole & u.shared
-	for rest := u.whole; rest != 0; {
-		var card int
-		card, rest = rest.pop()
+	for card := range u.whole.All() {
 		if u.holders[card] > 1 {
 			conflicts |= only(card)
 		}

@@ -27,9 +27,7 @@ func (a *Allocator) slots(used *Used, d *Demand, width int64) int64 {
 		return 0
 	}
 	var slots int64
-	for rest := roomy; rest != 0; {
-		var card int
-		card, rest = rest.pop()
+	for card := range roomy.All() {
 		slots += s.leftMiB[card] / d.ShareMiB
 	}
 	return slots

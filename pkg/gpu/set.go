@@ -2,7 +2,9 @@ package gpu
 
 import (
 	"fmt"
+	"iter"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -31,15 +33,23 @@ func (s Set) First() int { return bits.TrailingZeros64(uint64(s)) }
 // pop returns the lowest position and the set without it.
 func (s Set) pop() (int, Set) { return s.First(), s & (s - 1) }
 
+// after returns the cards of the set behind a position.
+func (s Set) after(card int) Set { return s &^ firstCards(card+1) }
+
+// All yields the positions in the set, the lowest first.
+func (s Set) All() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for rest := s; rest != 0; rest &= rest - 1 {
+			if !yield(rest.First()) {
+				return
+			}
+		}
+	}
+}
+
 // Positions returns the positions in the set, the lowest first.
 func (s Set) Positions() []int {
-	positions := make([]int, 0, s.Len())
-	for s != 0 {
-		var card int
-		card, s = s.pop()
-		positions = append(positions, card)
-	}
-	return positions
+	return slices.AppendSeq(make([]int, 0, s.Len()), s.All())
 }
 
 // String returns the positions as ranges, such as "0-3,6", or "none".

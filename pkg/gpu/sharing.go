@@ -41,9 +41,7 @@ func (a *Allocator) placeShared(used *Used, d *Demand, plan *Allocation) bool {
 func (a *Allocator) shareable(used *Used, d *Demand) sharing {
 	able := a.atLeast(d.MemoryMinMiB) &^ used.whole
 	s := sharing{allocator: a, shareMiB: d.ShareMiB, open: able & used.shared, closed: able &^ used.shared}
-	for rest := able; rest != 0; {
-		var card int
-		card, rest = rest.pop()
+	for card := range able.All() {
 		s.leftMiB[card] = a.memoryMiB[card] - used.sharedMiB[card] - used.unknown.ShareMiB
 	}
 	s.closed = a.withhold(s.closed&s.roomy(), used.unknown.Whole)
@@ -53,9 +51,7 @@ func (a *Allocator) shareable(used *Used, d *Demand) sharing {
 // roomy returns the cards with room for one slot.
 func (s *sharing) roomy() Set {
 	var roomy Set
-	for rest := s.open | s.closed; rest != 0; {
-		var card int
-		card, rest = rest.pop()
+	for card := range (s.open | s.closed).All() {
 		if s.leftMiB[card] >= s.shareMiB {
 			roomy |= only(card)
 		}
@@ -101,9 +97,10 @@ func (s *sharing) take(container int, count int64) bool {
 // takeAgain gives an init container slots that the pod holds for later, and more only where these do not do.
 func (s *sharing) takeAgain(d *Demand, container int) bool {
 	count := d.Containers[container].Shared
-	for rest := s.plan.Shared; rest != 0 && count > 0; {
-		var card int
-		card, rest = rest.pop()
+	for card := range s.plan.Shared.All() {
+		if count == 0 {
+			break
+		}
 		if s.plan.sidecarSlots(d, container, card) < s.plan.slots[card] {
 			s.plan.containers[container] |= only(card)
 			count--
@@ -126,9 +123,7 @@ func (al *Allocation) sidecarSlots(d *Demand, container, card int) uint8 {
 // pick returns the card to use next, the lowest of equals, or -1 when there is none.
 func (s *sharing) pick(cards Set) int {
 	best := -1
-	for cards != 0 {
-		var card int
-		card, cards = cards.pop()
+	for card := range cards.All() {
 		if best < 0 || s.better(card, best) {
 			best = card
 		}

@@ -119,9 +119,7 @@ func newTopology(cards int, pairs []uint16) *Topology {
 // between returns the sum of the bandwidths from one card to each of a set.
 func (t *Topology) between(card int, set Set) uint32 {
 	var sum uint32
-	for set != 0 {
-		var other int
-		other, set = set.pop()
+	for other := range set.All() {
 		sum += uint32(t.pairs[card*t.cards+other])
 	}
 	return sum
@@ -133,10 +131,8 @@ func (t *Topology) bandwidthOf(set Set) uint32 {
 		return t.bandwidth[set]
 	}
 	var sum uint32
-	for set != 0 {
-		var card int
-		card, set = set.pop()
-		sum += t.between(card, set)
+	for card := range set.All() {
+		sum += t.between(card, set.after(card))
 	}
 	return sum
 }

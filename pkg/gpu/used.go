@@ -17,14 +17,10 @@ type Used struct {
 
 // Add counts a pod.
 func (u *Used) Add(h *Holding) {
-	for rest := h.Whole; rest != 0; {
-		var card int
-		card, rest = rest.pop()
+	for card := range h.Whole.All() {
 		u.holders[card]++
 	}
-	for rest := h.Shared; rest != 0; {
-		var card int
-		card, rest = rest.pop()
+	for card := range h.Shared.All() {
 		u.sharedMiB[card] += h.MemoryOn(card)
 	}
 	u.whole |= h.Whole
@@ -37,16 +33,12 @@ func (u *Used) Remove(h *Holding) error {
 	if err := u.holds(h); err != nil {
 		return fmt.Errorf("removing a pod from the cards in use: %w", err)
 	}
-	for rest := h.Whole; rest != 0; {
-		var card int
-		card, rest = rest.pop()
+	for card := range h.Whole.All() {
 		if u.holders[card]--; u.holders[card] == 0 {
 			u.whole &^= only(card)
 		}
 	}
-	for rest := h.Shared; rest != 0; {
-		var card int
-		card, rest = rest.pop()
+	for card := range h.Shared.All() {
 		if u.sharedMiB[card] -= h.MemoryOn(card); u.sharedMiB[card] == 0 {
 			u.shared &^= only(card)
 		}
@@ -60,9 +52,7 @@ func (u *Used) holds(h *Holding) error {
 	if missing := h.Whole &^ u.whole; missing != 0 {
 		return fmt.Errorf("cards %v are not held whole", missing)
 	}
-	for rest := h.Shared; rest != 0; {
-		var card int
-		card, rest = rest.pop()
+	for card := range h.Shared.All() {
 		if h.MemoryOn(card) > u.sharedMiB[card] {
 			return fmt.Errorf("card %d has %d MiB in use, fewer than %d", card, u.sharedMiB[card], h.MemoryOn(card))
 		}

@@ -20,12 +20,9 @@ func (a *Allocator) Bandwidth(set Set) int64 {
 // SlowestPath is the slowest path between two cards of a set, [PathNVLink] for fewer than two.
 func (a *Allocator) SlowestPath(set Set) Path {
 	slowest := PathNVLink
-	for rest := set & a.all; rest != 0; {
-		var card int
-		card, rest = rest.pop()
-		for others := rest; others != 0; {
-			var other int
-			other, others = others.pop()
+	set &= a.all
+	for card := range set.All() {
+		for other := range set.after(card).All() {
 			slowest = min(slowest, a.path(card, other))
 		}
 	}
