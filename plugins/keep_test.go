@@ -48,7 +48,7 @@ func churned(t *testing.T, small ...*corev1.Node) *cluster {
 	}
 	for generation := range 3 {
 		settle(generation)
-		for range 64 { // attempts, of which some have a forecast made anew
+		for range 64 { // attempts, of which some have another forecast made
 			if _, err := c.try(pod("other", "1", "9").Obj()); err == nil {
 				t.Fatal("a pod of 9 GPUs was placed on a node of 8")
 			}

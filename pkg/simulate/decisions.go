@@ -56,7 +56,7 @@ func decisionAbout(binding *recording.Event, came int64) recorded {
 	decision := recorded{pod: binding.Pod, seen: binding.Revision - 1}
 	decision.number, _ = strconv.ParseInt(number, 10, 64) // 0 where it does not tell
 	if revision, err := strconv.ParseInt(seen, 10, 64); err == nil {
-		// Whoever decides about a pod knows that it is there, whatever else it knows.
+		// A scheduler that decides about a pod knows that it is there, whatever else it knows.
 		decision.seen = min(max(revision, came), decision.seen)
 	}
 	return decision

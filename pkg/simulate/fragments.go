@@ -131,7 +131,7 @@ func (n *gpuNode) heldBy(pod *corev1.Pod) []int64 {
 	return held
 }
 
-// count counts a node anew.
+// count counts a node again.
 func (f *fragments) count(n *gpuNode) {
 	f.total -= n.waste
 	n.waste = 0

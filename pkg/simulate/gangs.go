@@ -71,7 +71,7 @@ func (h handle) IterateOverWaitingPods(callback func(fwk.WaitingPod)) {
 	}
 }
 
-// registry is that of production. The plugin of gangs gets a handle of ours.
+// registry is that of production. The plugin of gangs gets our own handle.
 func (e *engine) registry() frameworkruntime.Registry {
 	all := plugins.Registry(plugins.Dependencies{
 		Attempts: &e.attempts, Explain: e.explain, Now: func() time.Time { return time.Time{} },

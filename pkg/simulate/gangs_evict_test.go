@@ -139,7 +139,7 @@ func boundTo(node string, arrival Arrival) *corev1.Pod {
 }
 
 // TestNobodyIsEvictedForAGang, neither when one node is missing, which evicted one job for each member, nor when it could
-// not start whoever was evicted, which did so again and again.
+// not start those that were evicted, which did so again and again.
 func TestNobodyIsEvictedForAGang(t *testing.T) {
 	tests := map[string]struct {
 		// priorities are of the jobs on the first nodes; the others are idle.

@@ -62,7 +62,7 @@ func ParseCluster(data []byte) (cluster Cluster, waiting []Arrival, err error) {
 }
 
 // ParseWorkload reads what is to be placed: gpuctl's documents, or Pods, Jobs and Deployments of Kubernetes. Pods
-// that have a node already are placed anew. All arrive at once, in order.
+// that have a node already are placed again. All arrive at once, in order.
 func ParseWorkload(name string, data []byte, cluster Cluster) ([]Arrival, error) {
 	objects, err := parseObjects(data)
 	if errors.Is(err, errNotKubernetes) {

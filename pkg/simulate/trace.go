@@ -49,7 +49,7 @@ func nodeOf(n *trace.Node) *corev1.Node {
 	return node
 }
 
-// ArrivalsOf returns the pods of an openb trace in their order, all at once and for ever: the published experiments
+// ArrivalsOf returns the pods of an openb trace in their order, all at once and forever: the published experiments
 // ignore the times of the trace, which do not load the cluster.
 func ArrivalsOf(list []trace.Pod) []Arrival {
 	arrivals := make([]Arrival, len(list))

@@ -37,7 +37,7 @@ type tally struct {
 	lastCount *int
 	// unseen counts the nodes with the absent status.
 	unseen [mismatches]int
-	// short are the nodes that lack something now, and not for ever.
+	// short are the nodes that lack something now, and not forever.
 	short []fwk.NodeInfo
 }
 

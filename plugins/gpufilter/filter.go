@@ -29,7 +29,7 @@ func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 }
 
 // stateOf returns what PreFilter read from the pod. The classic configuration enables the plugin at filter
-// alone; then there is no such state, and the pod is read anew for each node.
+// alone; then there is no such state, and the pod is read again for each node.
 func stateOf(cs fwk.CycleState, pod *corev1.Pod) (*state, error) {
 	if s, err := cycle.Read[*state](cs, stateKey); err == nil {
 		return s, nil

@@ -96,7 +96,7 @@ func (*Plugin) Name() string { return Name }
 
 // SignPod tells which pods the plugin treats alike: those with the same demand, container by container. Whether there
 // are cards is a function of the demand and the node, so such pods have the same candidates. Which cards they get
-// depends on those before them; but that is chosen at Reserve for each pod anew, and nothing of it is reused.
+// depends on those before them; but that is chosen at Reserve for each pod, and nothing of it is reused.
 func (*Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	demand, err := demandOf(pod)
 	if err != nil {

@@ -32,8 +32,8 @@ func (s *search[P]) eviction(node int, pods []P) eviction[P] {
 	return e
 }
 
-// evictions returns the sets of pods that could leave a node for the pod that is to fit, the most promising first. Whoever
-// displaces whom, all other nodes together must have what they hold.
+// evictions returns the sets of pods that could leave a node for the pod that is to fit, the most promising first. However
+// pods displace each other, all other nodes together must have what they hold.
 func (s *search[P]) evictions() []eviction[P] {
 	var all []eviction[P]
 	free := int64(0)

@@ -27,7 +27,7 @@ type Options struct {
 	Address string
 	// CA is a file with the certificate that the scheduler's is signed by, "" for the system's.
 	CA string
-	// Insecure accepts any certificate, so that whoever answers gets the credentials.
+	// Insecure accepts any certificate, so that any server that answers gets the credentials.
 	Insecure bool
 }
 

@@ -56,7 +56,7 @@ func TestAForecastKnowsPoolsThatCameSince(t *testing.T) {
 	first := next(1, "a")
 	add("second")
 	if next(2, "a") != first {
-		t.Error("a forecast is made anew for one more pod")
+		t.Error("another forecast is made for one more pod")
 	}
 	handle.now = cache.NewSnapshot(nil, append(nodes, node("b0", "b")))
 	second := next(3, "a")

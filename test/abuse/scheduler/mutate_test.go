@@ -125,7 +125,6 @@ func (m mutator) annotation(key string) string {
 		names.AnnotationGPUTypes:     func() string { return strings.Repeat("T4,H100,", m.IntN(20)) + "T4" },
 		names.AnnotationGPUShare:     func() string { return fmt.Sprintf("%dMi", m.IntN(100_000)) },
 		names.AnnotationGPUMemoryMin: func() string { return fmt.Sprintf("%dGi", m.IntN(100)) },
-		names.AnnotationTopology:     func() string { return []string{"nvlink", "switch", "numa"}[m.IntN(3)] },
 		names.AnnotationDecision:     func() string { return fmt.Sprintf("%d/%d", m.Int64(), m.Int64()) },
 		names.AnnotationEpoch:        func() string { return fmt.Sprintf("a/%d", m.IntN(9)) },
 	}[key]()
@@ -152,7 +151,7 @@ var shapes = map[string]func(m mutator, name string) object{
 	"pods": func(m mutator, name string) object {
 		annotations := object{}
 		for _, key := range []string{
-			names.AnnotationGPUTypes, names.AnnotationGPUShare, names.AnnotationGPUMemoryMin, names.AnnotationTopology,
+			names.AnnotationGPUTypes, names.AnnotationGPUShare, names.AnnotationGPUMemoryMin,
 			names.AnnotationGPUDevices, names.AnnotationDecision, names.AnnotationEpoch, names.AnnotationInventory,
 		} {
 			if m.IntN(4) == 0 {

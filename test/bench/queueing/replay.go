@@ -76,7 +76,7 @@ func Replay(ctx context.Context, jobs []*trace.Job, cluster *Cluster, policy Pol
 	return &Result{Outcomes: s.outcomes, Totals: s.totals}, nil
 }
 
-// possible refuses jobs out of order, and jobs that would wait for ever.
+// possible refuses jobs out of order, and jobs that would wait forever.
 func possible(jobs []*trace.Job, cluster *Cluster) error {
 	for i, job := range jobs {
 		if job.ID != i || job.Submit < jobs[max(i-1, 0)].Submit {

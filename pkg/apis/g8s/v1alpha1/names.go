@@ -154,8 +154,6 @@ const (
 	AnnotationGPUShare = "g8s.host/gpu-share"
 	// AnnotationGPUMemoryMin is the least memory a GPU must have, such as 40Gi.
 	AnnotationGPUMemoryMin = "g8s.host/gpu-memory-min"
-	// AnnotationTopology is "required=<level>" or "preferred=<level>", with optional ";wait=10m".
-	AnnotationTopology = "g8s.host/topology"
 	// AnnotationGPUDevices is the scheduler's choice of devices, JSON by container name.
 	AnnotationGPUDevices = "g8s.host/gpu-devices"
 	// AnnotationEpoch is, on a Binding, the leadership under which it was decided: "<lease holder>/<transitions>".
