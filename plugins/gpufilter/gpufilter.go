@@ -59,13 +59,14 @@ type Dependencies struct {
 
 // Factory returns what builds the plugin for each profile.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	var indices nodeIndices
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		return forProfile(ctx, obj, handle, deps.Ledger)
+		return forProfile(ctx, obj, handle, deps.Ledger, &indices)
 	}
 }
 
 // forProfile builds the plugin for one profile. It refuses invalid arguments with the path and the value.
-func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, ledger *devices.Ledger) (fwk.Plugin, error) {
+func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, ledger *devices.Ledger, indices *nodeIndices) (fwk.Plugin, error) {
 	args, ok := obj.(*configv1.GPUFilterArgs)
 	if !ok {
 		return nil, fmt.Errorf("arguments of %s are %T, want *GPUFilterArgs", Name, obj)
@@ -74,7 +75,7 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, ledg
 	if errs := args.Validate(path); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
-	nodes, err := newNodeIndex(handle.SharedInformerFactory().Core().V1().Nodes().Informer())
+	nodes, err := indices.of(handle.SharedInformerFactory().Core().V1().Nodes().Informer())
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -29,29 +29,58 @@ const mostNamed = 5
 // the snapshot of a scheduling cycle. It may be newer: a node that moved to another pool a moment ago is then
 // missed by its old pool, or offered to its new one and rejected by Filter. In both cases the event of that
 // move is still to come, and its queueing hint retries the pod.
-type nodeIndex struct{ store cache.Indexer }
-
-// newNodeIndex adds the index to the informer. Every profile has an instance of the plugin while the
-// informer is one, so the index may be there already; it depends on nothing that differs between profiles.
-func newNodeIndex(informer cache.SharedIndexInformer) (nodeIndex, error) {
-	store := informer.GetIndexer()
-	if _, ok := store.GetIndexers()[indexName]; ok {
-		return nodeIndex{store: store}, nil
-	}
-	if err := informer.AddIndexers(cache.Indexers{indexName: indexKeys}); err != nil {
-		return nodeIndex{}, fmt.Errorf("indexing nodes by pool and GPU type: %w", err)
-	}
-	return nodeIndex{store: store}, nil
+type nodeIndex struct {
+	store cache.Indexer
+	// membership changes when other nodes are in it.
+	membership *membership
 }
 
-// indexKeys returns the keys that a node is found by: its pool, and each of its types with and without it. The
-// informer calls it before each update of the index, for what was there and for what will be.
-func indexKeys(obj any) ([]string, error) {
-	indexUpdates.Add(1)
+// nodeIndices are those of the informers of one process, which all profiles share. The zero value has none.
+type nodeIndices struct {
+	mu    sync.Mutex
+	known map[cache.Indexer]nodeIndex
+}
+
+// of returns the index of an informer, and adds it to the informer for the first profile that asks.
+func (x *nodeIndices) of(informer cache.SharedIndexInformer) (nodeIndex, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if index, ok := x.known[informer.GetIndexer()]; ok {
+		return index, nil
+	}
+	index, err := newNodeIndex(informer)
+	if err != nil {
+		return nodeIndex{}, err
+	}
+	if x.known == nil {
+		x.known = map[cache.Indexer]nodeIndex{}
+	}
+	x.known[index.store] = index
+	return index, nil
+}
+
+// newNodeIndex adds the index to an informer that has none.
+func newNodeIndex(informer cache.SharedIndexInformer) (nodeIndex, error) {
+	index := nodeIndex{store: informer.GetIndexer(), membership: &membership{}}
+	if err := informer.AddIndexers(cache.Indexers{indexName: index.membership.keys}); err != nil {
+		return nodeIndex{}, fmt.Errorf("indexing nodes by pool and GPU type: %w", err)
+	}
+	return index, nil
+}
+
+// keys is the index function.
+func (m *membership) keys(obj any) ([]string, error) {
 	node, ok := obj.(*corev1.Node)
 	if !ok {
 		return nil, fmt.Errorf("indexing nodes: object is %T, want *Node", obj)
 	}
+	keys := indexKeys(node)
+	m.note(node, keys)
+	return keys, nil
+}
+
+// indexKeys returns the keys that a node is found by: its pool, and each of its types with and without it.
+func indexKeys(node *corev1.Node) []string {
 	pool := gpu.PoolOf(node)
 	keys := []string{pool}
 	for _, label := range names.GPUTypeLabels {
@@ -60,7 +89,7 @@ func indexKeys(obj any) ([]string, error) {
 		}
 	}
 	slices.Sort(keys)
-	return slices.Compact(keys), nil
+	return slices.Compact(keys)
 }
 
 // indexKey joins a pool and a type; either may be empty. Label values hold no slash, so keys are unambiguous.
@@ -151,17 +180,13 @@ func anyOf(values []string) string {
 	return strings.Join(quotes, " or ")
 }
 
-// indexUpdates counts the updates of indices of nodes. It is one for all informers of the process, since an index
-// function knows nothing but its object; a count too many costs a comparison.
-var indexUpdates atomic.Uint64
-
 // maxWeight bounds what is remembered, by the names of nodes that it holds. Each weighs some 45 bytes, so that is about
 // 12 MiB. Pods may name any pool and any 32 types, so there are as many sets of them as a user likes; a pool of 5,000 nodes has room for
 // 50 of them.
 const maxWeight = 1 << 18
 
-// candidateCache remembers the nodes of pools and types. An informer counts an update before anybody can read the index as it is
-// after that, so what is remembered is never older than the count it carries. It is used by one goroutine.
+// candidateCache remembers the nodes of pools and types. An informer asks for the keys of a node before anybody can read the
+// index as it is after that, so what is remembered is never older than the version it carries. It is used by one goroutine.
 //
 // What is remembered is in two halves: what was asked for lately, and what was before that. When the first half is full it
 // takes the place of the second, so that those which many pods ask for outlive those of a user who asks for all there could be.
@@ -171,7 +196,7 @@ type candidateCache struct {
 	weight       int // of lately
 }
 
-// remembered is the candidates and the count of updates at which it was found to be right.
+// remembered is candidates and the version of the index at which they were found to be right.
 type remembered struct {
 	candidates *shortlist.Candidates
 	at         uint64
@@ -187,7 +212,7 @@ func weight(candidates *shortlist.Candidates) int {
 func (c *candidateCache) of(pool string, types []string) (*shortlist.Candidates, error) {
 	sorted := slices.Compact(slices.Sorted(slices.Values(types))) // in whichever order they are named, they are the same nodes
 	key := indexKey(pool, strings.Join(sorted, ","))
-	last, now := c.recall(key), indexUpdates.Load()
+	last, now := c.recall(key), c.index.membership.version.Load()
 	if last.candidates != nil && last.at == now {
 		return last.candidates, nil
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 func TestProfilesShareTheIndex(t *testing.T) {
-	handle := newHandle(t, twoPools...)
+	handle, indices := newHandle(t, twoPools...), nodeIndices{}
 	for range 2 {
-		plugin, err := forProfile(t.Context(), &configv1.GPUFilterArgs{}, handle, devices.NewLedger())
+		plugin, err := forProfile(t.Context(), &configv1.GPUFilterArgs{}, handle, devices.NewLedger(), &indices)
 		if err != nil {
 			t.Fatalf("building the plugin: %v", err)
 		}
