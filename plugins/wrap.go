@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -113,7 +114,12 @@ func turnedAway(unfit *framework.FitError) bool {
 	return status != nil && status.Plugin() != ""
 }
 
-// decidedByGPUs returns the profiles in which one point of GPUScore outweighs all that other plugins can give.
+// foreseen are the plugins whose verdict on a node follows from the pod and the node alone, so that the short list leaves
+// out what they would reject.
+var foreseen = []string{"NodeAffinity", "NodeResourcesFit", "NodeUnschedulable", "TaintToleration"}
+
+// decidedByGPUs returns the profiles in which one point of GPUScore outweighs all that other plugins can give, and that
+// have the plugins whose verdict is foreseen.
 func decidedByGPUs(sched *scheduler.Scheduler) map[string]bool {
 	profiles := map[string]bool{}
 	for name, profile := range sched.Profiles {
@@ -125,7 +131,11 @@ func decidedByGPUs(sched *scheduler.Scheduler) map[string]bool {
 				others += int64(plugin.Weight)
 			}
 		}
-		profiles[name] = ours > others*fwk.MaxNodeScore
+		filters := sets.Set[string]{}
+		for _, plugin := range profile.ListPlugins().Filter.Enabled {
+			filters.Insert(plugin.Name)
+		}
+		profiles[name] = ours > others*fwk.MaxNodeScore && filters.HasAll(foreseen...)
 	}
 	return profiles
 }

@@ -39,15 +39,20 @@ func TestAPodIsTriedAgainWhereTheListMayBeToBlame(t *testing.T) {
 		return p
 	}
 	tests := map[string]struct {
-		verdict  *fwk.Status
-		pod      *st.PodWrapper
+		verdict *fwk.Status
+		pod     *st.PodWrapper
+		// taken is on how many nodes, the best ones among them, another pod has the port of this one.
+		taken    int
 		attempts int
 		placed   bool
 	}{
 		"the best node takes it":                       {pod: pod("p", "1", "1"), attempts: 1, placed: true},
-		"the best node has no CPU":                     {pod: pod("p", "8", "1"), attempts: 2, placed: true},
-		"the best node is not among those of the user": {pod: only("n07"), attempts: 2, placed: true},
-		"no node has the CPU":                          {pod: pod("p", "65", "1"), attempts: 2},
+		"the best node has no CPU":                     {pod: pod("p", "8", "1"), attempts: 1, placed: true},
+		"the best node is not among those of the user": {pod: only("n07"), attempts: 1, placed: true},
+		"no node has the CPU":                          {pod: pod("p", "65", "1"), attempts: 1},
+		"the port is taken on the best node":           {pod: pod("p", "1", "1").HostPort(80), taken: 1, attempts: 1, placed: true},
+		"the port is taken on all that are listed":     {pod: pod("p", "1", "1").HostPort(80), taken: 19, attempts: 2, placed: true},
+		"the port is taken everywhere":                 {pod: pod("p", "1", "1").HostPort(80), taken: 20, attempts: 2},
 		"a plugin turns it away, and eviction may help": {
 			pod: pod("p", "1", "1"), verdict: fwk.NewStatus(fwk.Unschedulable, "no room"), attempts: 1,
 		},
@@ -70,6 +75,9 @@ func TestAPodIsTriedAgainWhereTheListMayBeToBlame(t *testing.T) {
 			}
 			plugins.Wrap(c.scheduler, plugins.Options{})
 			c.put(pod("x", "60", "4"), "n00")
+			for i := range tc.taken {
+				c.put(pod(fmt.Sprint("port", i), "1", "1").HostPort(80), fmt.Sprintf("n%02d", i))
+			}
 			if node, err := c.try(tc.pod.Obj()); (err == nil) != tc.placed || attempts != tc.attempts {
 				t.Errorf("%d attempts placed it on %q, %v; want %d attempts, placed: %v", attempts, node, err, tc.attempts, tc.placed)
 			}

@@ -139,13 +139,15 @@ type Placement struct {
 
 // On begins the placement of a pod on a node of a shape, of whose CPU and memory so much is left.
 func (f *Forecast) On(shape *Shape, milliCPU, memoryMiB int64) Placement {
-	return Placement{
-		forecast: f, cardMiB: -1,
-		node: Node{
-			MilliCPU: milliCPU, MemoryMiB: memoryMiB, Cards: shape.Cards,
-			Pressure: f.pressure[shape.Type], Scarcity: f.scarcity[*shape],
-		},
-	}
+	return (&Placement{forecast: f, cardMiB: -1}).At(shape, milliCPU, memoryMiB)
+}
+
+// At is the same placement on another node, which has the same cards.
+func (p *Placement) At(shape *Shape, milliCPU, memoryMiB int64) Placement {
+	at := *p
+	at.node.MilliCPU, at.node.MemoryMiB, at.node.Cards = milliCPU, memoryMiB, shape.Cards
+	at.node.Pressure, at.node.Scarcity = p.forecast.pressure[shape.Type], p.forecast.scarcity[*shape]
+	return at
 }
 
 // Card adds a card of a size, of which so many thousandths are free and so many of these are taken. It is worth what the

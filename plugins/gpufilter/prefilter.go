@@ -10,18 +10,28 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 )
 
+// all are all nodes, the candidates of a pod that neither asks for GPUs nor names a pool or type.
+var all = &shortlist.Candidates{Key: "*"}
+
 // PreFilter reads the pod once and returns the nodes of its pool and type. It skips pods that neither ask
-// for GPUs nor name a pool or type, and refuses a pod whose request cannot be read.
+// for GPUs nor name a pool or type, unless there are nodes to try first, and refuses a pod whose request cannot be read.
 func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	demand, err := demandOf(pod)
 	if err != nil {
 		podRejections.WithLabelValues(labelMalformed).Inc()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	if demand.isEmpty() {
-		return nil, fwk.NewStatus(fwk.Skip)
-	}
 	cs.Write(stateKey, &state{demand: demand})
+	if demand.isEmpty() {
+		first, err := p.first(cs, &demand, all, nodes)
+		if err != nil {
+			return nil, fwk.AsStatus(err)
+		}
+		if len(first) == 0 {
+			return nil, fwk.NewStatus(fwk.Skip)
+		}
+		return &fwk.PreFilterResult{NodeNames: first}, nil
+	}
 	types := p.rules.typesFor(demand)
 	candidates, err := p.cache.of(demand.Pool, types)
 	if err != nil {
@@ -44,11 +54,8 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 }
 
 // first returns the candidates to look at first, where the scheduler looks at the others if need be; none to
-// look at all of them. Pods without cards are not ranked: their slices are counted by Kubernetes alone.
+// look at all of them.
 func (p *Plugin) first(cs fwk.CycleState, d *demand, candidates *shortlist.Candidates, nodes []fwk.NodeInfo) (sets.Set[string], error) {
-	if !d.Cards.NeedsCards() {
-		return nil, nil
-	}
 	return shortlist.Open(cs).Take(shortlist.Question{Candidates: candidates, Nodes: nodes,
 		// Pods that are nominated to a node are not counted here; Filter counts them.
 		Fits: func(node fwk.NodeInfo) bool { return p.judge(d, node) == fits },

@@ -11,18 +11,34 @@ import (
 // leastFragmentation values a node by what the pod would waste there, 0–100 points in units of fragmentation.Fraction, and
 // says whether its cards are in use.
 func (p *Plugin) leastFragmentation(s *state, node fwk.NodeInfo) (value int64, inUse bool) {
+	placed, ok := p.placementOf(s, node)
+	if !ok {
+		return 0, false
+	}
+	return placed.on.Value(&s.ask, placed.cardMiB)
+}
+
+// placement is a pod on the cards of a node that it would get, which are of a size.
+type placement struct {
+	on      fragmentation.Placement
+	shape   fragmentation.Shape
+	cardMiB int64
+}
+
+// placementOf puts the pod on a node, and returns false if there are no cards for it, or none of the pool are known yet.
+func (p *Plugin) placementOf(s *state, node fwk.NodeInfo) (placement, bool) {
 	allocator, used, _ := p.Devices.Cards(node)
 	plan, reason := allocator.Allocate(used, &s.wants.Demand)
 	if !reason.IsZero() {
-		return 0, false
+		return placement{}, false
 	}
 	expected := s.forecasts.Of(gpu.PoolOf(node.Node()))
 	if expected == nil {
-		return 0, false // a node without cards, or the first of its pool, which came a moment ago
+		return placement{}, false // a node without cards, or the first of its pool, which came a moment ago
 	}
-	shape := observe.ShapeOf(node, allocator)
+	placed := placement{shape: observe.ShapeOf(node, allocator), cardMiB: cardMemory(allocator, plan.Whole|plan.Shared)}
 	milliCPU, memoryMiB := observe.LeftOf(node)
-	on := expected.On(&shape, milliCPU, memoryMiB)
+	placed.on = expected.On(&placed.shape, milliCPU, memoryMiB)
 	cards := allocator.Inventory().Cards
 	unnamed := used.Unknown().Whole // cards that are held, and nobody knows which
 	for rest := allocator.Healthy(); rest != 0; rest &= rest - 1 {
@@ -32,9 +48,17 @@ func (p *Plugin) leastFragmentation(s *state, node fwk.NodeInfo) (value int64, i
 			unnamed--
 			continue
 		}
-		on.Card(cards[card].MemoryMiB, free, takenOf(allocator, &plan, card))
+		placed.on.Card(cards[card].MemoryMiB, free, takenOf(allocator, &plan, card))
 	}
-	return on.Value(&s.ask, cardMemory(allocator, plan.Whole|plan.Shared))
+	return placed, true
+}
+
+// at values the pod on another host with the same cards.
+func (p *placement) at(s *state, host *hostState) (value int64, inUse bool) {
+	shape := p.shape
+	shape.MilliCPU, shape.MemoryMiB = host.milliCPU, host.memoryMiB
+	on := p.on.At(&shape, host.leftMilliCPU, host.leftMemoryMiB)
+	return on.Value(&s.ask, p.cardMiB)
 }
 
 // cardMemory is the memory of the first of some cards, or of the node's first if they are none. A pod whose cards

@@ -63,8 +63,10 @@ type Plugin struct {
 	Dependencies
 	handle fwk.Handle
 	policy atomic.Pointer[policy] // replaced when the policy file changes
-	// rankings are used by the scheduling cycle alone.
-	rankings   shortlist.Rankings[kind]
+	// rankings, replicas and domains are used by the scheduling cycle alone.
+	rankings   shortlist.Rankings[kind, nodeState]
+	replicas   replicaCount
+	domains    domainTables
 	forecaster observe.Forecaster
 }
 
@@ -85,6 +87,7 @@ type state struct {
 	strategy  configv1.Strategy
 	job       job
 	replicas  *replicas         // nil where the strategy does not ask for them
+	assumed   *standing         // how all nodes are taken to stand, nil to find out
 	ask       fragmentation.Ask // zero, as the forecasts, where the strategy does not ask for them
 	forecasts *fragmentation.Forecasts
 	scores    *cycle.Scores // nil where nobody asks for an explanation
@@ -144,7 +147,8 @@ func (p *Plugin) PreScore(_ context.Context, cs fwk.CycleState, pod *corev1.Pod,
 		if err != nil {
 			return fwk.AsStatus(fmt.Errorf("listing the nodes of the snapshot: %w", err))
 		}
-		s.replicas = findReplicas(s.job, all, nodes)
+		s.replicas = p.replicas.of(s.job, all)
+		s.replicas.compare(nodes)
 	}
 	if err := p.foresee(cs, s, pod); err != nil {
 		return fwk.AsStatus(err)

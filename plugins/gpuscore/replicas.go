@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 )
 
 // job tells replicas of one job from other pods. Pods of another revision of a Deployment do not count: they are
@@ -64,25 +65,13 @@ type replicas struct {
 	fewest crowd
 }
 
-// findReplicas looks for a job's pods on all nodes, and for the least crowded candidate among some of them.
-func findReplicas(j job, all, candidates []fwk.NodeInfo) *replicas {
-	r := &replicas{byZone: map[string]int{}, byRack: map[rack]int{}, byNode: map[string]int{}}
-	for _, node := range all {
-		count := j.replicasOn(node)
-		if count == 0 || node.Node() == nil {
-			continue
-		}
-		at := rackOf(node.Node())
-		r.byZone[at.zone] += count
-		r.byRack[at] += count
-		r.byNode[node.Node().Name] = count
-	}
+// compare finds the least crowded of some nodes.
+func (r *replicas) compare(candidates []fwk.NodeInfo) {
 	for i, node := range candidates {
 		if c := r.around(node.Node()); i == 0 || c.compare(r.fewest) < 0 {
 			r.fewest = c
 		}
 	}
-	return r
 }
 
 // around counts the replicas near a node.
@@ -91,9 +80,85 @@ func (r *replicas) around(node *corev1.Node) crowd {
 	return crowd{zone: r.byZone[at.zone], rack: r.byRack[at], node: r.byNode[node.Name]}
 }
 
-// standing says whether no candidate is in a failure domain with fewer replicas, and whether none of those that are
+// standingOf says whether no candidate is in a failure domain with fewer replicas, and whether none of those that are
 // in such a domain has fewer on the node itself.
-func (r *replicas) standing(node *corev1.Node) (bestDomain, bestNode bool) {
+func (r *replicas) standingOf(node *corev1.Node) standing {
 	c := r.around(node)
-	return c.compareDomains(r.fewest) <= 0, c.node <= r.fewest.node
+	return standing{bestDomain: c.compareDomains(r.fewest) <= 0, bestNode: c.node <= r.fewest.node}
+}
+
+// standing is how a node stands among those that a job may have a replica on. The zero value stands worst.
+type standing struct{ bestDomain, bestNode bool }
+
+// standings are all that there are, the best first.
+var standings = [...]standing{{true, true}, {true, false}, {false, true}, {false, false}}
+
+// firstForReplica returns the nodes worth most to a replica that is to be spread. A node's value follows from its state
+// and from how it stands, so that there is a ranking for each standing, of which those nodes count that stand so.
+func (a *attempt) firstForReplica(cs fwk.CycleState) []fwk.NodeInfo {
+	near, ties := a.Plugin.replicas.of(a.job, a.question.Nodes), a.ties(tried)
+	ties.Size = 0 // nodes of lower values stand behind those of other standings
+	var first []fwk.NodeInfo
+	highest, fit := shortlist.Unfit, 0
+	for i, as := range standings {
+		ranking := a.rankingAs(as)
+		if i == 0 {
+			near.fewest, fit = a.fewest(near, ranking), ranking.Fit()
+		}
+		if ranking.Highest() < highest {
+			continue
+		}
+		nodes, value := ranking.First(ties, func(node fwk.NodeInfo) bool {
+			return near.standingOf(node.Node()) == as && a.asks.areMet(node)
+		})
+		switch {
+		case len(nodes) == 0 || value < highest:
+		case value > highest:
+			first, highest = nodes, value
+		default:
+			first = append(first, nodes...)
+		}
+	}
+	if len(first) == 0 {
+		return nil
+	}
+	a.state.replicas = near
+	a.explain(cs, a.state, len(first))
+	if a.scores != nil {
+		a.scores.Weighed(fit)
+	}
+	return first
+}
+
+// rankingAs values the candidates as if all stood in one way.
+func (a *attempt) rankingAs(as standing) *shortlist.Ranking[nodeState] {
+	s, of := *a.state, a.kind
+	s.assumed, of.assumed = &as, as
+	return a.ranking(of, &s)
+}
+
+// fewest returns the least crowd around any node that the pod fits on.
+func (a *attempt) fewest(near *replicas, ranking *shortlist.Ranking[nodeState]) crowd {
+	domains := a.domains.of(a.question.Candidates)
+	around := domains.crowds(near)
+	var fewest *crowd
+	for i, info := range ranking.Fitting() {
+		node := info.Node()
+		at := domains.at(i, node)
+		if at == len(around) { // a domain that no node was in before
+			around = domains.crowds(near)
+		}
+		c := around[at]
+		if fewest != nil && c.compareDomains(*fewest) > 0 {
+			continue
+		}
+		c.node = near.byNode[node.Name]
+		if (fewest == nil || c.compare(*fewest) < 0) && a.asks.areMet(info) {
+			fewest = &c
+		}
+	}
+	if fewest == nil {
+		return crowd{}
+	}
+	return *fewest
 }

@@ -44,6 +44,11 @@ type parts struct {
 	inUse bool
 }
 
+// setFine sets the part of the strategy LeastFragmentation.
+func (p *parts) setFine(value int64, inUse bool) {
+	p.fine, p.inUse, p.utilization = value, inUse, value/fragmentation.Fraction
+}
+
 // all is the sum of the weights.
 func (w weights) all() int64 { return w.utilization + w.typeMatch + w.topology }
 
@@ -125,8 +130,7 @@ func (p *Plugin) partsOf(s *state, node fwk.NodeInfo) parts {
 		value.utilization, value.topology = s.utilization(node), p.topology(&s.wants, node)
 		return value
 	}
-	value.fine, value.inUse = p.leastFragmentation(s, node)
-	value.utilization = value.fine / fragmentation.Fraction
+	value.setFine(p.leastFragmentation(s, node))
 	if s.wants.Request.Whole > 1 {
 		value.topology = p.topology(&s.wants, node)
 	} else { // the sets of cards that a pod of one would break up are part of what it wastes
@@ -153,25 +157,27 @@ func (s *state) utilization(node fwk.NodeInfo) int64 {
 	share := shareAfter(used, asked, capacity)
 	switch {
 	case s.strategy == configv1.SpreadReplicas:
-		bestDomain, bestNode := s.standing(node)
-		return spreadReplicas(bestDomain, bestNode, share)
+		as := s.standingOf(node)
+		return spreadReplicas(as.bestDomain, as.bestNode, share)
 	case s.strategy == configv1.FillHoles && s.wants.Request.Whole > 0:
 		return fillHoles(capacity-max(used, 0), asked, share)
 	}
 	return byShare(s.strategy, s.policy.target, share)
 }
 
-// standing says how a node stands among those that the pod's job may have a replica on. A pod of no job stands
+// standingOf says how a node stands among those that the pod's job may have a replica on. A pod of no job stands
 // equally well everywhere. Without PreScore only the node itself is known.
-func (s *state) standing(node fwk.NodeInfo) (bestDomain, bestNode bool) {
+func (s *state) standingOf(node fwk.NodeInfo) standing {
 	switch {
+	case s.assumed != nil:
+		return *s.assumed
 	case s.job.name == "":
-		return true, true
+		return standing{bestDomain: true, bestNode: true}
 	case s.replicas == nil:
 		none := s.job.replicasOn(node) == 0
-		return none, none
+		return standing{bestDomain: none, bestNode: none}
 	}
-	return s.replicas.standing(node.Node())
+	return s.replicas.standingOf(node.Node())
 }
 
 // typeMatch values a node's type. The pod's ordered list decides, else its wishes. Without either, a node that

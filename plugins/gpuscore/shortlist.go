@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -20,6 +22,10 @@ import (
 // nodes that other plugins reject, such as those that are cordoned or have no CPU left.
 const listed = 16
 
+// tried is how many nodes of equal value are tried at most where other plugins decide between them. kube-scheduler takes
+// as many for enough in a cluster of some hundreds.
+const tried = 100
+
 // kind tells apart the pods that a candidate is not worth the same to. A score must not depend on anything else
 // but the node itself, or the ranking that is remembered is wrong.
 type kind struct {
@@ -30,6 +36,10 @@ type kind struct {
 	// ask is that of the state, and generation that of the forecast for the pod's pool, 0 without one.
 	ask        fragmentation.Ask
 	generation int64
+	// plain is set where only nodes without GPUs are in question.
+	plain bool
+	// assumed is how all nodes are taken to stand, for replicas that are to be spread.
+	assumed standing
 }
 
 // Ends implements shortlist.Kind: policies, forecasts for a pool and the candidates of a pool and type follow one another. Pods
@@ -40,24 +50,34 @@ func (k kind) Ends(other kind) bool {
 }
 
 // PreFilter ranks nodes, where the scheduler tries the best of them first. It comes before GPUFilter, which knows the
-// nodes, and before GPUReserve, which is told which pods are to be expected. Replicas that are to be spread are not
-// ranked: what a node is worth to them depends on where others are.
+// nodes, and before GPUReserve, which is told which pods are to be expected.
 func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	p.Attempts.Of(cs) // counts it, whatever becomes of it
 	if p.Devices == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	s, err := p.stateOf(cs, pod)
-	if err != nil || s.spreadsReplicas() {
-		return nil, fwk.NewStatus(fwk.Skip) // of an error, GPUFilter tells
+	if err != nil {
+		return nil, fwk.NewStatus(fwk.Skip) // of the error, GPUFilter tells
 	}
 	if err := p.foresee(cs, s, pod); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	if list := shortlist.Open(cs); list != nil {
-		list.Rank = func(q shortlist.Question) (sets.Set[string], error) { return p.rank(cs, s, q) }
+	if list := shortlist.Open(cs); list != nil && !pinned(pod) {
+		list.Rank = func(q shortlist.Question) (sets.Set[string], error) { return p.rank(cs, s, pod, q) }
 	}
 	return nil, fwk.NewStatus(fwk.Skip) // there is nothing to do at Filter
+}
+
+// pinned reports whether a pod names the nodes that it may go to, as those of a DaemonSet do. They are few already.
+func pinned(pod *corev1.Pod) bool {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
+		return false
+	}
+	required := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	return required != nil && slices.ContainsFunc(required.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
+		return len(t.MatchFields) > 0
+	})
 }
 
 // PreFilterExtensions returns nil: PreFilter keeps nothing that pods change.
@@ -68,43 +88,166 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) { return nil, nil }
 
 // rank returns the nodes worth most to the pod. What it finds out is left for Score and for the explanation.
-func (p *Plugin) rank(cs fwk.CycleState, s *state, q shortlist.Question) (sets.Set[string], error) {
+func (p *Plugin) rank(cs fwk.CycleState, s *state, pod *corev1.Pod, q shortlist.Question) (sets.Set[string], error) {
 	wants, err := json.Marshal(s.wants)
 	if err != nil {
 		return nil, fmt.Errorf("writing what the pod wants: %w", err)
 	}
-	lister := p.handle.SnapshotSharedLister().NodeInfos()
-	of := kind{candidates: q.Candidates, policy: s.policy, wants: sha256.Sum256(wants), ask: s.ask}
+	a := &attempt{Plugin: p, state: s, pod: pod, question: q, asks: asksOf(pod)}
+	a.kind = kind{candidates: q.Candidates, policy: s.policy, wants: sha256.Sum256(wants), ask: s.ask}
 	if s.forecasts != nil {
-		of.generation = s.forecasts.Generation(s.ask.Pool)
+		a.kind.generation = s.forecasts.Generation(s.ask.Pool)
 	}
-	ranking := p.rankings.Of(of, q, lister)
-	ranking.Update(func(node fwk.NodeInfo) int64 {
-		if !q.Fits(node) {
-			return shortlist.Unfit
-		}
-		return s.worth(p.partsOf(s, node))
-	})
-	names := sets.Set[string]{}
-	for _, node := range ranking.First(listed) {
+	first := a.first(cs)
+	if len(first) == 0 {
+		return nil, nil
+	}
+	names := make(sets.Set[string], len(first))
+	for _, node := range first {
 		names.Insert(node.Node().Name)
 	}
-	if names.Len() > 0 {
-		countPod(s.wants.Request)
-		p.explainRanking(cs, s, ranking)
-		cs.Write(stateKey, s)
-	}
+	countPod(s.wants.Request)
+	cs.Write(stateKey, s)
 	return names, nil
 }
 
+// attempt is a pod for which nodes are ranked.
+type attempt struct {
+	*Plugin
+	*state
+	pod      *corev1.Pod
+	question shortlist.Question
+	kind     kind
+	asks     *asks
+}
+
+// first returns the nodes worth most to the pod, of those that Kubernetes' own plugins would not reject for what the pod
+// and the node say.
+func (a *attempt) first(cs fwk.CycleState) []fwk.NodeInfo {
+	if a.wants.Request.IsZero() {
+		if first := a.firstWithoutGPUs(); len(first) > 0 {
+			return first
+		}
+	}
+	if a.spreadsReplicas() {
+		return a.firstForReplica(cs)
+	}
+	ranking := a.ranking(a.kind, a.state)
+	var first []fwk.NodeInfo
+	if a.forecasts != nil { // equals are told apart by name, so others have no say
+		first = ranking.Best(listed, a.asks.areMet)
+	} else {
+		first, _ = ranking.First(a.ties(tried), a.asks.areMet)
+	}
+	if len(first) > 0 {
+		a.explainRanking(cs, a.state, ranking)
+	}
+	return first
+}
+
+// ranking returns what is known of the candidates for pods of a kind, as it is now.
+func (a *attempt) ranking(of kind, s *state) *shortlist.Ranking[nodeState] {
+	ranking := a.rankings.Of(of, a.question, a.handle.SnapshotSharedLister().NodeInfos(), a.stateOfNode)
+	known := map[gpuState]*verdict{}
+	ranking.Update(func(in nodeState, node fwk.NodeInfo) int64 {
+		v := known[in.gpus]
+		if v == nil {
+			v = a.judge(of, s, node)
+			known[in.gpus] = v
+		}
+		return v.on(s, &in.host)
+	})
+	return ranking
+}
+
+// verdict is what nodes are worth that have the same GPUs in the same use, whatever their hosts are like.
+type verdict struct {
+	// worth is the value, where no host changes it.
+	worth int64
+	// parts and placement are what the value follows from where hosts do.
+	parts     parts
+	placement *placement
+}
+
+// judge looks at a node for all that have the same GPUs.
+func (a *attempt) judge(of kind, s *state, node fwk.NodeInfo) *verdict {
+	switch {
+	case of.plain && hasGPUs(node) || !a.question.Fits(node):
+		return &verdict{worth: shortlist.Unfit}
+	case of.plain:
+		return &verdict{}
+	case s.forecasts == nil && s.wants.Request.IsZero() || s.wants.Request.IsZero() && !hasGPUs(node):
+		return &verdict{worth: a.scoreWithoutGPU(s, node)}
+	case s.forecasts == nil:
+		return &verdict{worth: s.worth(a.partsOf(s, node))}
+	}
+	v := &verdict{}
+	if !s.wants.Request.IsZero() {
+		v.parts = a.partsOf(s, node)
+		v.worth = s.worth(v.parts)
+	}
+	if placed, ok := a.placementOf(s, node); ok {
+		v.placement = &placed
+	}
+	return v
+}
+
+// on is what a node with a host is worth.
+func (v *verdict) on(s *state, host *hostState) int64 {
+	if v.placement == nil {
+		return v.worth
+	}
+	value, inUse := v.placement.at(s, host)
+	if s.wants.Request.IsZero() {
+		return fragmentation.Rank(value, inUse)
+	}
+	p := v.parts
+	p.setFine(value, inUse)
+	return s.worth(p)
+}
+
+// firstWithoutGPUs returns nodes without GPUs, which are all worth the same and more than any other, to a pod that needs
+// none.
+func (a *attempt) firstWithoutGPUs() []fwk.NodeInfo {
+	plain := kind{candidates: a.kind.candidates, policy: a.kind.policy, wants: a.kind.wants, plain: true}
+	first, _ := a.ranking(plain, a.state).First(a.ties(enough(a.pod, len(a.question.Nodes))), a.asks.areMet)
+	return first
+}
+
+// ties has each pod tried on other nodes where not all that are equal can be.
+func (a *attempt) ties(most int) shortlist.Ties {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(a.pod.UID))
+	return shortlist.Ties{Size: listed, Most: most, Turn: hash.Sum64()}
+}
+
+// enough is how many nodes without GPUs are tried of so many: as many as kube-scheduler looks for where
+// percentageOfNodesToScore is not set, if the pod prefers some to others.
+func enough(pod *corev1.Pod, nodes int) int {
+	if !prefers(pod) {
+		return tried
+	}
+	return max(tried, nodes*max(50-nodes/125, 5)/100)
+}
+
+// prefers reports whether a pod says that it would rather be on some nodes than on others.
+func prefers(pod *corev1.Pod) bool {
+	if affinity := pod.Spec.Affinity; affinity != nil &&
+		(affinity.NodeAffinity != nil && len(affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 ||
+			affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) {
+		return true
+	}
+	return len(pod.Spec.TopologySpreadConstraints) > 0
+}
+
 // explainRanking leaves the best nodes for the explanation, since Score does not see them all.
-func (p *Plugin) explainRanking(cs fwk.CycleState, s *state, ranking *shortlist.Ranking) {
-	if !p.Explain {
+func (p *Plugin) explainRanking(cs fwk.CycleState, s *state, ranking *shortlist.Ranking[nodeState]) {
+	if !p.Explain || s.wants.Request.IsZero() {
 		return
 	}
 	scores := cycle.NewScores(explain.MaxCandidates, s.policy.weights.explained())
 	scores.Weighed(ranking.Fit())
-	for _, node := range ranking.Best(explain.MaxCandidates) {
+	for _, node := range ranking.Best(explain.MaxCandidates, nil) {
 		parts := p.partsOf(s, node)
 		scores.Add(node.Node().Name, s.worth(parts), s.policy.weights.total(parts), parts.utilization, parts.typeMatch, parts.topology)
 	}

@@ -2,24 +2,27 @@ package shortlist
 
 import (
 	"cmp"
+	"iter"
 	"maps"
-	"math"
 	"slices"
 
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
 // Unfit is the value of a node that cannot take the pod. All other values are 0 or more.
 const Unfit int64 = -1
 
+// unjudged is the value of a state that nobody has asked for yet.
+const unjudged int64 = -2
+
 // Bounds of what is remembered.
 const (
-	// maxKinds bounds the kinds of pods. A cluster has some dozen at a time.
+	// maxKinds bounds the kinds of pods. A cluster has some dozen at a time, or a hundred where each request differs.
 	maxKinds = 512
-	// maxNodes bounds the nodes in the rankings of all kinds together, at 32 bytes each: 16 MiB.
-	maxNodes = 1 << 19
+	// maxValues bounds the values of all kinds together, at 8 bytes each: 16 MiB.
+	maxValues = 1 << 21
+	// maxFollowed bounds the nodes that are followed of all candidates together, at some 30 bytes each: 16 MiB.
+	maxFollowed = 1 << 19
 )
 
 // Kind tells apart pods that a candidate is not worth the same to, and knows which kinds come no more.
@@ -31,11 +34,15 @@ type Kind[K any] interface {
 
 // Rankings remembers a [Ranking] for each kind of pod, those asked for last. It holds on to nothing that is out of date:
 // neither nodes of an earlier snapshot nor kinds that have ended. The zero value is empty. It is used by one goroutine.
-type Rankings[K Kind[K]] struct {
-	known map[K]*Ranking
-	// all are the nodes of the snapshot that the rankings are of.
+//
+// S is the state of a node: all that a value depends on. What a kind is worth is found out once for each state that there
+// is, since thousands of nodes are in a few dozen states, and a new kind of pod would otherwise cost a look at each node.
+type Rankings[K Kind[K], S comparable] struct {
+	known  map[K]*Ranking[S]
+	tables map[*Candidates]*table[S]
+	// all are the nodes of the snapshot that the rankings are of. kube-scheduler makes another list whenever a node comes
+	// or goes.
 	all   []fwk.NodeInfo
-	nodes int
 	asked int64
 }
 
@@ -44,142 +51,194 @@ type Lister interface {
 	Get(name string) (fwk.NodeInfo, error)
 }
 
-// Of returns what is remembered for pods of a kind. A kind should name its candidates, and what else changes a value.
-func (k *Rankings[K]) Of(kind K, q Question, lister Lister) *Ranking {
+// Of returns what is remembered for pods of a kind, with the nodes in the state that they are in now. A kind should name
+// its candidates, and what else changes a value.
+func (k *Rankings[K, S]) Of(kind K, q Question, lister Lister, stateOf func(fwk.NodeInfo) S) *Ranking[S] {
 	k.asked++
-	if k.known == nil || !cycle.SameNodes(k.all, q.Nodes) {
-		*k = Rankings[K]{known: map[K]*Ranking{}, all: q.Nodes, asked: k.asked}
+	if k.known == nil || !SameList(k.all, q.Nodes) {
+		*k = Rankings[K, S]{known: map[K]*Ranking[S]{}, tables: map[*Candidates]*table[S]{}, all: q.Nodes, asked: k.asked}
 	}
 	r := k.known[kind]
 	if r == nil {
-		r = newRanking(q, lister)
-		k.makeRoom(kind, len(r.nodes))
+		k.makeRoom(kind)
+		r = &Ranking[S]{table: k.tableOf(q, lister)}
 		k.known[kind] = r
-		k.nodes += len(r.nodes)
 	}
 	r.asked = k.asked
+	r.table.update(stateOf)
 	return r
 }
 
-// makeRoom forgets the kinds that have ended, and those asked for least recently until there is room for a new one with
-// a number of nodes.
-func (k *Rankings[K]) makeRoom(kind K, nodes int) {
-	for other := range k.known {
+// makeRoom forgets the kinds that have ended, and those asked for least recently until there is room for a new one.
+func (k *Rankings[K, S]) makeRoom(kind K) {
+	values := 0
+	for other, r := range k.known {
 		if kind.Ends(other) {
-			k.forget(other)
+			delete(k.known, other)
+			continue
 		}
+		values += len(r.values)
 	}
-	for len(k.known) > 0 && (len(k.known) >= maxKinds || k.nodes+nodes > maxNodes) {
-		k.forget(slices.MinFunc(slices.Collect(maps.Keys(k.known)), func(a, b K) int {
+	for len(k.known) > 0 && (len(k.known) >= maxKinds || values > maxValues) {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(k.known)), func(a, b K) int {
 			return cmp.Compare(k.known[a].asked, k.known[b].asked)
-		}))
+		})
+		values -= len(k.known[oldest].values)
+		delete(k.known, oldest)
 	}
 }
 
-func (k *Rankings[K]) forget(kind K) {
-	k.nodes -= len(k.known[kind].nodes)
-	delete(k.known, kind)
-}
-
-// Ranking is what candidates were worth to pods of one kind when they were last looked at. Looking again costs
-// a comparison a node, and a judgement of those that changed: a scheduling cycle changes one.
-type Ranking struct {
-	nodes       []fwk.NodeInfo // in order of name
-	generations []int64
-	values      []int64
-	asked       int64 // when, counted in questions
-}
-
-func newRanking(q Question, lister Lister) *Ranking {
-	r := &Ranking{nodes: make([]fwk.NodeInfo, 0, q.Candidates.Names.Len())}
-	for _, name := range slices.Sorted(maps.Keys(q.Candidates.Names)) {
-		// A node that is in the informer may not be in the snapshot yet.
-		if node, err := lister.Get(name); err == nil {
-			r.nodes = append(r.nodes, node)
+// tableOf returns the table of candidates. Those that no kind is of any more are forgotten, and all when they are too many.
+func (k *Rankings[K, S]) tableOf(q Question, lister Lister) *table[S] {
+	if t := k.tables[q.Candidates]; t != nil {
+		return t
+	}
+	used, followed := map[*table[S]]bool{}, 0
+	for _, r := range k.known {
+		used[r.table] = true
+	}
+	for candidates, t := range k.tables {
+		if !used[t] {
+			delete(k.tables, candidates)
+		} else {
+			followed += len(t.nodes)
 		}
 	}
-	r.generations, r.values = make([]int64, len(r.nodes)), make([]int64, len(r.nodes))
-	for i := range r.generations {
-		r.generations[i] = -1 // which no node has
+	if followed > maxFollowed {
+		clear(k.tables)
+		clear(k.known)
 	}
-	return r
+	t := newTable[S](q, lister)
+	k.tables[q.Candidates] = t
+	return t
 }
 
-// Update judges the nodes that changed since the last time.
-func (r *Ranking) Update(worth func(fwk.NodeInfo) int64) {
-	for i, node := range r.nodes {
-		if generation := node.GetGeneration(); generation != r.generations[i] {
-			r.values[i], r.generations[i] = worth(node), generation
+// SameList reports whether these are one list of a snapshot, not whether they are equal.
+func SameList(a, b []fwk.NodeInfo) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// Ranking is what the candidates are worth to pods of one kind. Looking again costs a comparison a node, and a
+// judgement for each state that no node was in before: a scheduling cycle changes one node.
+type Ranking[S comparable] struct {
+	table  *table[S]
+	values []int64 // by the number of a state
+	// renumbered is that of the table when the values were found.
+	renumbered int
+	asked      int64 // when, counted in questions
+}
+
+// Update judges the states that no node was in the last time. It asks about one node of each.
+func (r *Ranking[S]) Update(worth func(S, fwk.NodeInfo) int64) {
+	t := r.table
+	if r.renumbered != t.renumbered {
+		r.values, r.renumbered = r.values[:0], t.renumbered
+	}
+	if len(r.values) == len(t.count) {
+		return
+	}
+	for len(r.values) < len(t.count) {
+		r.values = append(r.values, unjudged)
+	}
+	for i, number := range t.states {
+		if r.values[number] == unjudged {
+			r.values[number] = worth(t.named[number], t.nodes[i])
 		}
 	}
 }
 
 // Fit returns how many of the nodes can take the pod.
-func (r *Ranking) Fit() int {
+func (r *Ranking[S]) Fit() int {
 	fit := 0
-	for _, value := range r.values {
-		if value != Unfit {
-			fit++
+	for state, nodes := range r.table.count {
+		if nodes > 0 && r.values[state] != Unfit {
+			fit += nodes
 		}
 	}
 	return fit
 }
 
-// First returns the nodes to try first, in no order: all those of the highest value, and those of lower ones as long
-// as that makes no more than size nodes. Equals stay together, since other plugins decide among them.
-func (r *Ranking) First(size int) []fwk.NodeInfo {
-	least, count := int64(math.MaxInt64), 0
-	for {
-		next, more := r.highestBelow(least)
-		if more == 0 || count > 0 && count+more > size {
-			return r.atLeast(least, count)
+// Highest returns the highest value of any node, Unfit if none can take the pod.
+func (r *Ranking[S]) Highest() int64 {
+	highest := Unfit
+	for state, nodes := range r.table.count {
+		if nodes > 0 {
+			highest = max(highest, r.values[state])
 		}
-		least, count = next, count+more
+	}
+	return highest
+}
+
+// Fitting goes through the nodes that can take the pod, in order of name. Positions are those among all candidates, which
+// stay the same as long as the candidates do.
+func (r *Ranking[S]) Fitting() iter.Seq2[int, fwk.NodeInfo] {
+	return func(yield func(int, fwk.NodeInfo) bool) {
+		for i, state := range r.table.states {
+			if r.values[state] != Unfit && !yield(i, r.table.nodes[i]) {
+				return
+			}
+		}
 	}
 }
 
-// highestBelow returns the highest value below a bound, and how many nodes have it: none, where there is no such value.
-func (r *Ranking) highestBelow(bound int64) (value int64, count int) {
-	value = Unfit
-	for _, v := range r.values {
-		switch {
-		case v >= bound || v == Unfit:
-		case v > value:
-			value, count = v, 1
-		case v == value:
-			count++
+// Best returns the nodes of the highest values that suit, at most count of them, the best first and equal ones by name.
+// nil suits all.
+func (r *Ranking[S]) Best(count int, suits func(fwk.NodeInfo) bool) []fwk.NodeInfo {
+	best := make([]fwk.NodeInfo, 0, count)
+	for nodes := range r.byValue(count) {
+		for _, node := range nodes {
+			if len(best) == count {
+				return best
+			}
+			if suits == nil || suits(node) {
+				best = append(best, node)
+			}
 		}
 	}
-	return value, count
+	return best
 }
 
-// atLeast returns the nodes of a value and of higher ones, which are so many.
-func (r *Ranking) atLeast(value int64, count int) []fwk.NodeInfo {
-	nodes := make([]fwk.NodeInfo, 0, count)
-	for i, v := range r.values {
-		if v != Unfit && v >= value {
-			nodes = append(nodes, r.nodes[i])
-		}
-	}
-	return nodes
+// Ties say what to try first where other plugins decide between equals.
+type Ties struct {
+	// Size is how many nodes there is room for, also of lower values, and Most how many of the highest value at most.
+	Size, Most int
+	// Turn decides which of more than so many equals.
+	Turn uint64
 }
 
-// Best returns the nodes of the highest values, at most count of them, the best first and equal ones by name.
-func (r *Ranking) Best(count int) []fwk.NodeInfo {
-	var best []int // positions
-	for i, value := range r.values {
-		at := len(best)
-		for at > 0 && value > r.values[best[at-1]] { // equals that were found before come first by name
-			at--
+// First returns the nodes to try first: of those that suit, all of the highest value, or as many as ties allow, spread
+// over their names; and those of lower values as long as that makes no more nodes than there is room for. Equals stay
+// together otherwise, since other plugins decide among them. It also returns the highest value of any of them.
+func (r *Ranking[S]) First(ties Ties, suits func(fwk.NodeInfo) bool) (first []fwk.NodeInfo, highest int64) {
+	highest = Unfit
+	for equals, value := range r.byValue(1) {
+		suiting := ties.some(equals, suits)
+		if len(first) > 0 && len(first)+len(suiting) > ties.Size {
+			break
 		}
-		if value != Unfit && at < count {
-			best = slices.Insert(best, at, i)
-			best = best[:min(len(best), count)]
+		first = append(first, suiting...)
+		if highest == Unfit && len(first) > 0 {
+			highest = value
 		}
 	}
-	nodes := make([]fwk.NodeInfo, len(best))
-	for i := range best {
-		nodes[i] = r.nodes[best[i]]
+	return first, highest
+}
+
+// some returns those of equals that suit, at most as many as ties allow: one from each part of the list, and then the ones
+// beside them.
+func (t *Ties) some(equals []fwk.NodeInfo, suits func(fwk.NodeInfo) bool) []fwk.NodeInfo {
+	var some []fwk.NodeInfo
+	step := max(1, len(equals)/max(t.Most, 1))
+	turn := int(t.Turn % uint64(len(equals)))
+	for from := range step {
+		for i := from; i < len(equals); i += step {
+			if len(some) == t.Most {
+				return some
+			}
+			if node := equals[(i+turn)%len(equals)]; suits == nil || suits(node) {
+				some = append(some, node)
+			}
+		}
 	}
-	return nodes
+	return some
 }

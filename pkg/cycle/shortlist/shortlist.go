@@ -26,7 +26,8 @@ const key fwk.StateKey = "Shortlist"
 // Candidates are the nodes of a pool and a type. They never change: when the nodes do, there are others.
 type Candidates struct {
 	// Key is the pool and the types: of those of one key, the last hold.
-	Key   string
+	Key string
+	// Names are those of the nodes, nil for all nodes of the snapshot.
 	Names sets.Set[string]
 }
 

@@ -3,6 +3,7 @@ package shortlist
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,51 +55,133 @@ func namesOf(nodes []fwk.NodeInfo) []string {
 	return names
 }
 
-func TestFirst(t *testing.T) {
-	const size = 3
+// stateOf is what a node of a snapshot is worth in these tests, by the number in its label.
+func stateOf(node fwk.NodeInfo) string { return node.Node().Labels["state"] }
+
+// inStates is a snapshot of nodes in these states.
+func inStates(states ...string) snapshot {
+	s := newSnapshot(len(states))
+	for i, state := range states {
+		s.change(i, state)
+	}
+	return s
+}
+
+// change puts a node in another state.
+func (s snapshot) change(i int, state string) {
+	s[i].(*framework.NodeInfo).SetNode(st.MakeNode().Name(fmt.Sprint("n", i)).Label("state", state).Obj())
+}
+
+// worth reads the value of a state: its first digit, or Unfit.
+func worth(node fwk.NodeInfo) int64 {
+	if state := stateOf(node); state != "" {
+		return int64(state[0] - '0')
+	}
+	return Unfit
+}
+
+// worthIn does so without a look at the node.
+func worthIn(state string, node fwk.NodeInfo) int64 {
+	if state != stateOf(node) {
+		return -3
+	}
+	return worth(node)
+}
+
+func TestWhichNodesAreFirst(t *testing.T) {
 	tests := map[string]struct {
-		values      []int64
+		states      []string
+		suits       func(fwk.NodeInfo) bool
 		first, best []string
 	}{
 		"the best groups, while they fit": {
-			values: []int64{5, 9, 7, 9, 5}, first: []string{"n1", "n2", "n3"}, best: []string{"n1", "n3", "n2"},
+			states: []string{"5", "9", "7", "9", "5"}, first: []string{"n1", "n3", "n2"}, best: []string{"n1", "n3", "n2"},
 		},
 		"a group that would be torn apart is left out": {
-			values: []int64{5, 9, 5, 9, 5}, first: []string{"n1", "n3"}, best: []string{"n1", "n3", "n0"},
+			states: []string{"5", "9", "5", "9", "5"}, first: []string{"n1", "n3"}, best: []string{"n1", "n3", "n0"},
 		},
 		"the best group is whole, also where it is too large": {
-			values: []int64{9, 9, 9, 9, 5}, first: []string{"n0", "n1", "n2", "n3"}, best: []string{"n0", "n1", "n2"},
+			states: []string{"9", "9", "9", "9", "5"}, first: []string{"n0", "n1", "n2", "n3"}, best: []string{"n0", "n1", "n2"},
+		},
+		"states of one value are one group, in order of name": {
+			states: []string{"9b", "9a", "9c", "9a", "5"}, first: []string{"n0", "n1", "n2", "n3"}, best: []string{"n0", "n1", "n2"},
 		},
 		"nodes that cannot take the pod are never tried": {
-			values: []int64{Unfit, 0, Unfit, Unfit, Unfit}, first: []string{"n1"}, best: []string{"n1"},
+			states: []string{"", "0", "", "", ""}, first: []string{"n1"}, best: []string{"n1"},
 		},
 		"where nothing fits there is no list": {
-			values: []int64{Unfit, Unfit, Unfit, Unfit, Unfit}, first: []string{}, best: []string{},
+			states: []string{"", "", "", "", ""}, first: []string{}, best: []string{},
+		},
+		"nodes that do not suit make room for worse ones": {
+			states: []string{"9", "8", "7", "6", "5"}, suits: func(n fwk.NodeInfo) bool { return n.Node().Name > "n1" },
+			first: []string{"n2", "n3", "n4"}, best: []string{"n2", "n3", "n4"},
+		},
+		"where none suits there is no list": {
+			states: []string{"9", "8", "7", "6", "5"}, suits: func(fwk.NodeInfo) bool { return false },
+			first: []string{}, best: []string{},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			s, rankings := newSnapshot(len(tc.values)), Rankings[kind]{}
-			ranking := rankings.Of(kind{}, s.question("n0", "n1", "n2", "n3", "n4"), s)
-			ranking.Update(func(node fwk.NodeInfo) int64 { return tc.values[node.Node().Name[1]-'0'] })
-			if diff := cmp.Diff(tc.first, namesOf(ranking.First(size))); diff != "" {
+			s, rankings := inStates(tc.states...), Rankings[kind, string]{}
+			ranking := rankings.Of(kind{}, s.question("n0", "n1", "n2", "n3", "n4"), s, stateOf)
+			ranking.Update(worthIn)
+			first, highest := ranking.First(Ties{Size: 3, Most: 4}, tc.suits)
+			if diff := cmp.Diff(tc.first, namesOf(first)); diff != "" {
 				t.Errorf("first (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.best, namesOf(ranking.Best(size))); diff != "" {
+			if len(first) > 0 && highest != worth(first[0]) || len(first) == 0 && highest != Unfit || tc.suits == nil && highest != ranking.Highest() {
+				t.Errorf("the highest value is %d, of all %d", highest, ranking.Highest())
+			}
+			if diff := cmp.Diff(tc.best, namesOf(ranking.Best(3, tc.suits))); diff != "" {
 				t.Errorf("best (-want +got):\n%s", diff)
+			}
+			fit := 0
+			for range ranking.Fitting() {
+				fit++
+			}
+			if fit != ranking.Fit() {
+				t.Errorf("%d nodes fit, and %d are listed", ranking.Fit(), fit)
 			}
 		})
 	}
 }
 
-func TestOnlyWhatChangedIsJudgedAgain(t *testing.T) {
-	s, rankings := newSnapshot(3), Rankings[kind]{}
+// TestOfManyEqualsSomeAreTried: they are spread over the list, other pods get others, and those that do not suit are made
+// up for.
+func TestOfManyEqualsSomeAreTried(t *testing.T) {
+	s := newSnapshot(100)
+	for i := range s {
+		s.change(i, "9")
+	}
+	rankings := Rankings[kind, string]{}
+	ranking := rankings.Of(kind{}, Question{Candidates: &Candidates{}, Nodes: s}, s, stateOf)
+	ranking.Update(worthIn)
+	first := func(turn uint64, suits func(fwk.NodeInfo) bool) []string {
+		nodes, _ := ranking.First(Ties{Size: 16, Most: 5, Turn: turn}, suits)
+		return namesOf(nodes)
+	}
+	// In order of name: n0, n1, n10, n11, ...
+	if diff := cmp.Diff([]string{"n0", "n27", "n45", "n63", "n81"}, first(0, nil)); diff != "" {
+		t.Errorf("some of 100 (-want +got):\n%s", diff)
+	}
+	if cmp.Equal(first(0, nil), first(1, nil)) {
+		t.Error("another pod is tried on the same")
+	}
+	last := func(n fwk.NodeInfo) bool { return n.Node().Name >= "n96" }
+	if diff := cmp.Diff([]string{"n96", "n97", "n98", "n99"}, slices.Sorted(slices.Values(first(7, last)))); diff != "" {
+		t.Errorf("the four that suit (-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyNewStatesAreJudged(t *testing.T) {
+	s, rankings := inStates("1", "2", "3"), Rankings[kind, string]{}
 	q := s.question("n0", "n2", "not yet in the snapshot")
 	judged := func(name string, nodes snapshot) (names []string) {
 		q.Nodes = nodes
-		rankings.Of(kind{name: name}, q, nodes).Update(func(node fwk.NodeInfo) int64 {
+		rankings.Of(kind{name: name}, q, nodes, stateOf).Update(func(_ string, node fwk.NodeInfo) int64 {
 			names = append(names, node.Node().Name)
-			return 1
+			return worth(node)
 		})
 		return names
 	}
@@ -110,9 +193,11 @@ func TestOnlyWhatChangedIsJudgedAgain(t *testing.T) {
 	}{
 		{why: "nothing is known", kind: "a", nodes: s, want: []string{"n0", "n2"}},
 		{why: "nothing changed", kind: "a", nodes: s},
-		{why: "a pod came", kind: "a", nodes: s, change: func() { s[2].(*framework.NodeInfo).AddPod(st.MakePod().Obj()) }, want: []string{"n2"}},
+		{why: "a node is in a new state", kind: "a", nodes: s, change: func() { s.change(2, "4") }, want: []string{"n2"}},
+		{why: "a node changed, and its state did not", kind: "a", nodes: s, change: func() { s.change(2, "4") }},
+		{why: "a node is in a state that was known before", kind: "a", nodes: s, change: func() { s.change(2, "3") }},
 		{why: "pods of another kind", kind: "b", nodes: s, want: []string{"n0", "n2"}},
-		{why: "the snapshot has other nodes", kind: "a", nodes: newSnapshot(3), want: []string{"n0", "n2"}},
+		{why: "the snapshot has other nodes", kind: "a", nodes: inStates("1", "2", "3"), want: []string{"n0", "n2"}},
 	} {
 		if step.change != nil {
 			step.change()
@@ -123,55 +208,96 @@ func TestOnlyWhatChangedIsJudgedAgain(t *testing.T) {
 	}
 }
 
+// TestStatesOfThePastAreForgotten has a node go through thousands of states, and looks at what is best each time.
+func TestStatesOfThePastAreForgotten(t *testing.T) {
+	s, rankings := inStates("5", "5"), Rankings[kind, string]{}
+	q := s.question("n0", "n1")
+	for i := range 2000 {
+		s.change(1, fmt.Sprint(1+i%9, "-", i))
+		ranking := rankings.Of(kind{}, q, s, stateOf)
+		ranking.Update(worthIn)
+		want := "n0"
+		if 1+i%9 > 5 {
+			want = "n1"
+		}
+		if got := namesOf(ranking.Best(1, nil)); got[0] != want {
+			t.Fatalf("in state %d %s is the best, want %s", i, got[0], want)
+		}
+		if known := len(ranking.table.numbers); known > 100 {
+			t.Fatalf("%d states are remembered of two nodes", known)
+		}
+	}
+}
+
 // TestWhatIsOutOfDateIsForgotten counts what is remembered after each of some questions.
 func TestWhatIsOutOfDateIsForgotten(t *testing.T) {
-	s, rankings := newSnapshot(3), Rankings[kind]{}
-	type held struct{ Kinds, Nodes int }
+	s, rankings := newSnapshot(3), Rankings[kind, string]{}
+	type held struct{ Kinds, Tables int }
+	x, y := s.question("n0", "n1"), s.question("n0")
 	for _, step := range []struct {
 		why   string
 		kind  kind
+		q     Question
 		nodes snapshot
-		names []string
 		want  held
 	}{
-		{why: "the first kind", kind: kind{name: "a"}, nodes: s, names: []string{"n0", "n1"}, want: held{1, 2}},
-		{why: "another kind", kind: kind{name: "b"}, nodes: s, names: []string{"n0"}, want: held{2, 3}},
-		{why: "a known kind", kind: kind{name: "a"}, nodes: s, names: []string{"n0", "n1"}, want: held{2, 3}},
-		{why: "a kind that ends the others", kind: kind{name: "a", age: 1}, nodes: s, names: []string{"n2"}, want: held{1, 1}},
-		{why: "a kind beside it", kind: kind{name: "b", age: 1}, nodes: s, names: []string{"n0"}, want: held{2, 2}},
-		{why: "a node has gone, and no ranking keeps it", kind: kind{name: "b", age: 1}, nodes: newSnapshot(2), names: []string{"n0"}, want: held{1, 1}},
+		{why: "the first kind", kind: kind{name: "a"}, nodes: s, q: x, want: held{1, 1}},
+		{why: "another kind", kind: kind{name: "b"}, nodes: s, q: y, want: held{2, 2}},
+		{why: "a kind of the same nodes", kind: kind{name: "c"}, nodes: s, q: y, want: held{3, 2}},
+		{why: "a known kind", kind: kind{name: "a"}, nodes: s, q: x, want: held{3, 2}},
+		{why: "a kind that ends the others, and their nodes with them", kind: kind{name: "a", age: 1}, nodes: s, q: s.question("n2"), want: held{1, 1}},
+		{why: "a kind beside it", kind: kind{name: "b", age: 1}, nodes: s, q: y, want: held{2, 2}},
+		{why: "a node has gone, and no ranking keeps it", kind: kind{name: "b", age: 1}, nodes: newSnapshot(2), q: y, want: held{1, 1}},
 	} {
-		rankings.Of(step.kind, step.nodes.question(step.names...), step.nodes)
-		if diff := cmp.Diff(step.want, held{len(rankings.known), rankings.nodes}); diff != "" {
+		step.q.Nodes = step.nodes
+		rankings.Of(step.kind, step.q, step.nodes, stateOf)
+		if diff := cmp.Diff(step.want, held{len(rankings.known), len(rankings.tables)}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.why, diff)
 		}
 	}
 }
 
-// TestTheKindsAskedForLastAreRemembered fills the rankings by number and by nodes.
+// TestTheKindsAskedForLastAreRemembered fills the rankings by number and by values.
 func TestTheKindsAskedForLastAreRemembered(t *testing.T) {
 	s := newSnapshot(1)
 	q := s.question("n0")
-	rankings := Rankings[kind]{}
-	often := rankings.Of(kind{name: "often"}, q, s)
+	rankings := Rankings[kind, string]{}
+	often := rankings.Of(kind{name: "often"}, q, s, stateOf)
 	for i := range 2 * maxKinds {
-		rankings.Of(kind{name: fmt.Sprint(i)}, q, s)
-		if rankings.Of(kind{name: "often"}, q, s) != often {
+		rankings.Of(kind{name: fmt.Sprint(i)}, q, s, stateOf)
+		if rankings.Of(kind{name: "often"}, q, s, stateOf) != often {
 			t.Fatalf("after %d kinds, the one asked for all the time is forgotten", i)
 		}
 	}
-	if len(rankings.known) != maxKinds || rankings.nodes != maxKinds {
-		t.Errorf("%d kinds of one node each and %d nodes, want %d", len(rankings.known), rankings.nodes, maxKinds)
+	if len(rankings.known) != maxKinds {
+		t.Errorf("%d kinds, want %d", len(rankings.known), maxKinds)
 	}
+	for _, r := range rankings.known {
+		r.values = make([]int64, 2*maxValues/maxKinds)
+	}
+	rankings.Of(kind{name: "one more"}, q, s, stateOf)
+	if _, kept := rankings.known[kind{name: "often"}]; !kept || len(rankings.known) > maxKinds/2+1 {
+		t.Errorf("%d kinds are left with twice the values that there is room for, the last among them: %t", len(rankings.known), kept)
+	}
+}
 
-	rankings = Rankings[kind]{known: map[kind]*Ranking{}, all: q.Nodes, nodes: maxNodes}
-	for i := range 2 {
-		rankings.known[kind{name: fmt.Sprint(i)}] = &Ranking{nodes: make([]fwk.NodeInfo, maxNodes/2), asked: int64(i)}
-	}
-	rankings.asked = 2
-	rankings.Of(kind{name: "one more"}, q, s)
-	if _, kept := rankings.known[kind{name: "1"}]; !kept || len(rankings.known) != 2 || rankings.nodes != maxNodes/2+1 {
-		t.Errorf("%d kinds and %d nodes, the last but one among them: %v; want only the oldest forgotten", len(rankings.known), rankings.nodes, kept)
+// BenchmarkBest is one of 5,000 nodes that changed, and the best 16.
+func BenchmarkBest(b *testing.B) {
+	for _, states := range []int{1, 50, 5000} {
+		b.Run(fmt.Sprint("states=", states), func(b *testing.B) {
+			s, rankings := newSnapshot(5000), Rankings[kind, string]{}
+			for i := range s {
+				s.change(i, fmt.Sprint(i%9, "-", i%states))
+			}
+			q := Question{Candidates: &Candidates{}, Nodes: s}
+			value := func(_ string, node fwk.NodeInfo) int64 { return int64(len(node.Node().Name)) * worth(node) }
+			for i := 0; b.Loop(); i++ {
+				s.change(i%len(s), fmt.Sprint(i%9, "-", i%states))
+				ranking := rankings.Of(kind{}, q, s, stateOf)
+				ranking.Update(value)
+				ranking.Best(16, nil)
+			}
+		})
 	}
 }
 

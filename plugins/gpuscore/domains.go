@@ -1,0 +1,67 @@
+package gpuscore
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
+)
+
+// maxDomains bounds of how many candidates the failure domains are remembered.
+const maxDomains = 64
+
+// domainTables remember the failure domains of candidates. The zero value knows of none. It is used by one goroutine.
+type domainTables struct {
+	known map[*shortlist.Candidates]*domains
+}
+
+// of returns the failure domains of candidates.
+func (t *domainTables) of(candidates *shortlist.Candidates) *domains {
+	if d := t.known[candidates]; d != nil {
+		return d
+	}
+	if t.known == nil || len(t.known) >= maxDomains {
+		t.known = map[*shortlist.Candidates]*domains{}
+	}
+	d := &domains{numbers: map[rack]int{}}
+	t.known[candidates] = d
+	return d
+}
+
+// domains are the racks that nodes are in, so that a node's labels are read once and not for each replica.
+type domains struct {
+	racks   []rack
+	numbers map[rack]int
+	// nodes and in are by the position of the node: what it was when it was read, and the number of its rack.
+	nodes []*corev1.Node
+	in    []int
+}
+
+// at returns the number of the rack that the node at a position is in. A node that has changed is read again.
+func (d *domains) at(position int, node *corev1.Node) int {
+	for len(d.nodes) <= position {
+		d.nodes, d.in = append(d.nodes, nil), append(d.in, 0)
+	}
+	if d.nodes[position] != node {
+		d.nodes[position], d.in[position] = node, d.number(rackOf(node))
+	}
+	return d.in[position]
+}
+
+func (d *domains) number(r rack) int {
+	number, known := d.numbers[r]
+	if !known {
+		number = len(d.racks)
+		d.numbers[r] = number
+		d.racks = append(d.racks, r)
+	}
+	return number
+}
+
+// crowds returns how many replicas there are in the zone and in the rack, by the number of a rack.
+func (d *domains) crowds(near *replicas) []crowd {
+	crowds := make([]crowd, len(d.racks))
+	for i, r := range d.racks {
+		crowds[i] = crowd{zone: near.byZone[r.zone], rack: near.byRack[r]}
+	}
+	return crowds
+}

@@ -1,0 +1,68 @@
+package gpuscore
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/fragmentation/observe"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// nodeState is all of a node that GPUFilter's verdict on it and its value depend on, but for the replicas of the pod's job.
+// Nodes of equal state are worth the same to every pod, so that one of them is looked at for all. What a verdict or a value
+// begins to read of a node has its place here.
+type nodeState struct {
+	gpus gpuState
+	host hostState
+}
+
+// gpuState is the part of it that the verdict depends on, and what LeastFragmentation weighs against CPU and memory. Where
+// all hosts differ there are still few of these.
+type gpuState struct {
+	// build and cards are the node's cards and what of them is in use.
+	build *gpu.Build
+	cards gpu.State
+	// derived says that only the number of cards is known.
+	derived bool
+	labels  nodeLabels
+	// offered and asked are counts by the kubelet and by the pods: whole GPUs, slots on shared ones, and MIG slices.
+	offered, asked [3]int64
+}
+
+// hostState is the CPU and the memory that the node has, and how much of it no pod has asked for.
+type hostState struct{ milliCPU, memoryMiB, leftMilliCPU, leftMemoryMiB int64 }
+
+// nodeLabels are what a node says of its GPUs.
+type nodeLabels struct {
+	pool, interconnect string
+	types              [3]string // by names.GPUTypeLabels
+}
+
+// stateOfNode reads a node.
+func (p *Plugin) stateOfNode(info fwk.NodeInfo) nodeState {
+	allocator, used, reported := p.Devices.Cards(info)
+	all := info.GetAllocatable()
+	s := nodeState{
+		gpus: gpuState{
+			build: allocator.Build(), cards: used.State(), derived: !reported, labels: labelsOf(info.Node()),
+			offered: countsOf(all), asked: countsOf(info.GetRequested()),
+		},
+		host: hostState{milliCPU: all.GetMilliCPU(), memoryMiB: all.GetMemory() >> 20},
+	}
+	s.host.leftMilliCPU, s.host.leftMemoryMiB = observe.LeftOf(info)
+	return s
+}
+
+func labelsOf(node *corev1.Node) nodeLabels {
+	l := nodeLabels{pool: gpu.PoolOf(node), interconnect: gpu.InterconnectOf(node)}
+	for i, label := range names.GPUTypeLabels {
+		l.types[i] = node.Labels[label]
+	}
+	return l
+}
+
+func countsOf(r fwk.Resource) [3]int64 {
+	counts := r.GetScalarResources()
+	return [3]int64{counts[names.ResourceGPU], counts[names.ResourceSharedGPU], migSlices(counts)}
+}

@@ -1,0 +1,82 @@
+package gpuscore
+
+import (
+	"strings"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// asks is what Kubernetes' own plugins ask of a node for a pod, whatever else runs in the cluster. A list of nodes that
+// they would all reject is of no use, so that they are asked before: it costs a part of what the plugins do.
+type asks struct {
+	pod      *corev1.Pod
+	affinity nodeaffinity.RequiredNodeAffinity
+	// milliCPU, memory and storage are amounts, in bytes the latter two; slices are MIG slices by profile.
+	milliCPU, memory, storage int64
+	slices                    map[corev1.ResourceName]int64
+}
+
+func asksOf(pod *corev1.Pod) *asks {
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	a := &asks{
+		pod: pod, affinity: nodeaffinity.GetRequiredNodeAffinity(pod),
+		milliCPU: requests.Cpu().MilliValue(), memory: requests.Memory().Value(), storage: requests.StorageEphemeral().Value(),
+	}
+	for name, amount := range requests {
+		if strings.HasPrefix(string(name), names.ResourceMIGPrefix) {
+			if a.slices == nil {
+				a.slices = map[corev1.ResourceName]int64{}
+			}
+			a.slices[name] = amount.Value()
+		}
+	}
+	return a
+}
+
+// areMet reports whether a node is open to the pod, by labels and taints, and has room for it. It is never false where
+// NodeAffinity, NodeUnschedulable, TaintToleration and NodeResourcesFit all accept the node.
+func (a *asks) areMet(info fwk.NodeInfo) bool {
+	return a.haveRoom(info) && tolerates(a.pod, info.Node()) && a.match(info.Node())
+}
+
+func (a *asks) match(node *corev1.Node) bool {
+	matches, err := a.affinity.Match(node)
+	return matches || err != nil // what is wrong with the affinity, NodeAffinity tells
+}
+
+func (a *asks) haveRoom(info fwk.NodeInfo) bool {
+	all, taken := info.GetAllocatable(), info.GetRequested()
+	for name, amount := range a.slices {
+		if amount > all.GetScalarResources()[name]-taken.GetScalarResources()[name] {
+			return false
+		}
+	}
+	return len(info.GetPods()) < all.GetAllowedPodNumber() &&
+		fits(a.milliCPU, all.GetMilliCPU(), taken.GetMilliCPU()) && fits(a.memory, all.GetMemory(), taken.GetMemory()) &&
+		fits(a.storage, all.GetEphemeralStorage(), taken.GetEphemeralStorage())
+}
+
+func fits(asked, all, taken int64) bool { return asked == 0 || asked <= all-taken }
+
+// tolerates reports whether no taint keeps a pod from a node, that of a cordoned one among them.
+func tolerates(pod *corev1.Pod, node *corev1.Node) bool {
+	if node.Spec.Unschedulable && !schedulinghelper.TolerationsTolerateTaint(logr.Discard(), pod.Spec.Tolerations, &cordoned, true) {
+		return false
+	}
+	if len(node.Spec.Taints) == 0 {
+		return true
+	}
+	_, found := schedulinghelper.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, pod.Spec.Tolerations,
+		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }, true)
+	return !found
+}
+
+// cordoned is the taint that a cordoned node counts as having.
+var cordoned = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}

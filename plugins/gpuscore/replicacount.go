@@ -1,0 +1,73 @@
+package gpuscore
+
+import (
+	fwk "k8s.io/kube-scheduler/framework"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
+)
+
+// replicaCount knows on which nodes each job has replicas. It follows the snapshot: the pods of a node are read again when
+// it has changed, which costs the others a comparison. The zero value knows of none. It is used by one goroutine.
+type replicaCount struct {
+	all         []fwk.NodeInfo
+	generations []int64
+	// jobs are those of each node, once for each replica, and nodes the positions that each job has replicas at.
+	jobs  [][]job
+	nodes map[job]map[int]int
+}
+
+// of counts the replicas of a job on the nodes of a snapshot.
+func (c *replicaCount) of(j job, all []fwk.NodeInfo) *replicas {
+	c.update(all)
+	r := &replicas{byZone: map[string]int{}, byRack: map[rack]int{}, byNode: map[string]int{}}
+	for i, count := range c.nodes[j] {
+		node := all[i].Node()
+		if node == nil {
+			continue
+		}
+		at := rackOf(node)
+		r.byZone[at.zone] += count
+		r.byRack[at] += count
+		r.byNode[node.Name] = count
+	}
+	return r
+}
+
+func (c *replicaCount) update(all []fwk.NodeInfo) {
+	if c.nodes == nil || !shortlist.SameList(c.all, all) {
+		*c = replicaCount{all: all, generations: make([]int64, len(all)), jobs: make([][]job, len(all)), nodes: map[job]map[int]int{}}
+		for i := range c.generations {
+			c.generations[i] = -1 // which no node has
+		}
+	}
+	for i, node := range all {
+		if generation := node.GetGeneration(); generation != c.generations[i] {
+			c.generations[i] = generation
+			c.read(i, node)
+		}
+	}
+}
+
+// read replaces what is known of a node.
+func (c *replicaCount) read(i int, node fwk.NodeInfo) {
+	for _, j := range c.jobs[i] {
+		delete(c.nodes[j], i)
+		if len(c.nodes[j]) == 0 {
+			delete(c.nodes, j)
+		}
+	}
+	c.jobs[i] = c.jobs[i][:0]
+	for _, info := range node.GetPods() {
+		pod := info.GetPod()
+		if pod.Labels[names.LabelJob] == "" || pod.DeletionTimestamp != nil { // none, or about to leave
+			continue
+		}
+		j := jobOf(pod)
+		if c.nodes[j] == nil {
+			c.nodes[j] = map[int]int{}
+		}
+		c.nodes[j][i]++
+		c.jobs[i] = append(c.jobs[i], j)
+	}
+}
