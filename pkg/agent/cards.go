@@ -58,23 +58,26 @@ func (c *Cards) Run(ctx context.Context) error {
 	answered := time.Now()
 	for {
 		fleet, err := c.library.Read()
-		now := time.Now()
-		switch {
-		case err == nil:
+		if now := time.Now(); err == nil {
 			answered = now
 			c.observe(fleet, now)
-		case now.Sub(answered) > driverPatience:
-			c.observe(hardware.Fleet{}, now) // all are lost
-			fallthrough
-		default:
-			c.metrics.libraryErrors.Inc()
-			c.log.Warn("Reading the cards", "error", err)
+		} else {
+			c.failed(err, now, answered)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(poll):
 		}
+	}
+}
+
+// failed takes note that the driver does not answer, since some time.
+func (c *Cards) failed(err error, now, since time.Time) {
+	c.metrics.libraryErrors.Inc()
+	c.log.Warn("Reading the cards", "error", err)
+	if now.Sub(since) > driverPatience {
+		c.observe(hardware.Fleet{}, now) // all are lost
 	}
 }
 

@@ -1,0 +1,146 @@
+package agent
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"g8s.host/gpu-scheduler/pkg/agent/hardware"
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+func a100s(health ...string) *View {
+	view := &View{Health: map[string]string{}}
+	for i, word := range health {
+		uuid := string(rune('A' + i))
+		view.Fleet.Cards = append(view.Fleet.Cards, hardware.Card{UUID: uuid, Index: i, Product: "NVIDIA A100-SXM4-80GB", MemoryMiB: 81920})
+		view.Health[uuid] = word
+	}
+	return view
+}
+
+// TestChanges: a node is written when it does not say what is, and then no more.
+func TestChanges(t *testing.T) {
+	now := metav1.Now()
+	node := &corev1.Node{}
+	apply := func(view *View, unfit string) changes {
+		t.Helper()
+		c, err := changesOf(node, view, unfit, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := node.DeepCopy()
+		for key, value := range c.labels {
+			metav1.SetMetaDataLabel(&next.ObjectMeta, key, value)
+		}
+		for key, value := range c.annotations {
+			metav1.SetMetaDataAnnotation(&next.ObjectMeta, key, value)
+		}
+		for _, condition := range c.conditions {
+			kept := next.Status.Conditions[:0]
+			for _, before := range next.Status.Conditions {
+				if before.Type != condition.Type {
+					kept = append(kept, before)
+				}
+			}
+			next.Status.Conditions = append(kept, condition)
+		}
+		node = next
+		return c
+	}
+	if first := apply(a100s(gpu.Healthy, gpu.Healthy), ""); first.none() || !first.urgent {
+		t.Errorf("the first changes are %+v, want all, at once", first)
+	}
+	if again := apply(a100s(gpu.Healthy, gpu.Healthy), ""); !again.none() {
+		t.Errorf("changes %+v though nothing changed", again)
+	}
+	linked := a100s(gpu.Healthy, gpu.Healthy)
+	linked.Fleet.Links = []gpu.Link{{GPUs: []int{0, 1}, NVLinks: 4}}
+	if c := apply(linked, ""); c.none() || c.urgent {
+		t.Errorf("changes %+v of links, want them without haste", c)
+	}
+	if c := apply(a100s(gpu.Healthy, "Xid79"), ""); !c.urgent || len(c.conditions) != 1 || c.conditions[0].Reason != "Xid79" {
+		t.Errorf("changes %+v of a broken card, want them at once, with a condition", c)
+	}
+	began := now
+	now = metav1.NewTime(now.Add(1e9))
+	if c := apply(a100s("Lost", "Xid79"), ""); len(c.conditions) != 1 || !c.conditions[0].LastTransitionTime.Equal(&began) {
+		t.Errorf("changes %+v of a second broken card, want the condition as old as it is", c)
+	}
+	if c := apply(a100s("Lost", "Xid79"), "no CDI"); len(c.conditions) != 1 || c.conditions[0].Status != corev1.ConditionFalse || c.conditions[0].Message != "no CDI" {
+		t.Errorf("changes %+v of a node that cannot, want its condition", c)
+	}
+	if c := apply(a100s(gpu.Healthy, gpu.Healthy), ""); len(c.conditions) != 2 || !c.urgent {
+		t.Errorf("changes %+v when all is well again, want both conditions", c)
+	}
+}
+
+func TestLabels(t *testing.T) {
+	for name, tc := range map[string]struct {
+		labels map[string]string
+		cards  int
+		want   map[string]string
+	}{
+		"a node that says nothing": {nil, 2, map[string]string{
+			names.LabelGPUType: "A100-80G", names.LabelNVIDIAMemory: "81920", names.LabelNVIDIACount: "2", names.LabelInterconnect: "pcie"}},
+		"one card has no interconnect": {nil, 1, map[string]string{names.LabelGPUType: "A100-80G", names.LabelNVIDIAMemory: "81920", names.LabelNVIDIACount: "1"}},
+		"aliases do": {map[string]string{names.LabelAccelerator: "X", names.LabelMemory: "80Gi", names.LabelCount: "2", names.LabelNVIDIAClique: "c.1"}, 2,
+			map[string]string{}},
+		"a label that cannot be read is left to its author": {map[string]string{names.LabelGPUType: "A", names.LabelMemory: "much", names.LabelCount: "two", names.LabelInterconnect: "x"}, 2,
+			map[string]string{}},
+		"no card": {nil, 0, map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			view := a100s([]string{gpu.Healthy, gpu.Healthy}[:tc.cards]...)
+			got := missingLabels(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: tc.labels}}, view)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("labels (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTypeName(t *testing.T) {
+	for product, want := range map[string]string{
+		"NVIDIA A100-SXM4-80GB": "A100-80G", "NVIDIA A100-PCIE-40GB": "A100-40G", "NVIDIA H100 80GB HBM3": "H100-80G", "NVIDIA H200": "H200-140G",
+		"Tesla T4": "T4-140G", "NVIDIA L40S": "L40S-140G", "NVIDIA GB200": "GB200-140G", "Mock Card (two)": "Mock-Card-two", "": "", "---": "",
+	} {
+		if got := typeName(&hardware.Card{Product: product, MemoryMiB: 143771}); got != want {
+			t.Errorf("%q is called %q, want %q", product, got, want)
+		}
+	}
+}
+
+func TestUnfitKubelet(t *testing.T) {
+	for version, fit := range map[string]bool{"v1.35.4": true, "v1.31.0": true, "v1.30.9": false, "v1.35.4-gke.100": true, "": true} {
+		node := &corev1.Node{Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: version}}}
+		if reason := unfitKubelet(node); (reason == "") != fit {
+			t.Errorf("kubelet %q: reason %q", version, reason)
+		}
+	}
+}
+
+// TestMIG: a card in MIG mode is given out as slices, and is in no inventory.
+func TestMIG(t *testing.T) {
+	view := a100s(gpu.Healthy, "Xid79", gpu.Healthy)
+	view.Fleet.Cards[1].MIG = true
+	view.Fleet.Cards[1].Slices = []hardware.Slice{{UUID: "M1", Profile: "1g.10gb"}, {UUID: "M2", Profile: "3g.40gb"}, {UUID: "M3", Profile: "1g.10gb"}}
+	view.Fleet.Links = []gpu.Link{{GPUs: []int{0, 1, 2}, NVLinks: 12}}
+	view.SlotsPerCard = 3
+	inventory := view.Inventory()
+	if err := inventory.Validate(); err != nil || len(inventory.Cards) != 2 || len(inventory.Links) != 1 || len(inventory.Links[0].GPUs) != 2 {
+		t.Errorf("error %v, inventory %+v; want the two whole cards, and the link between them", err, inventory)
+	}
+	if diff := cmp.Diff([]string{names.ResourceSharedGPU, names.ResourceGPU, "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"}, view.Resources()); diff != "" {
+		t.Errorf("resources (-want +got):\n%s", diff)
+	}
+	if slots := view.offers()["nvidia.com/mig-1g.10gb"].slots("nvidia.com/mig-1g.10gb", nil, nil, nil); len(slots) != 2 || slots[0].Healthy || slots[1].Healthy {
+		t.Errorf("slots %v, want two, of a broken card", slots)
+	}
+	if slots := view.offers()[names.ResourceSharedGPU].slots(names.ResourceSharedGPU, nil, nil, nil); len(slots) != 6 {
+		t.Errorf("%d slots on 2 cards, want 3 on each", len(slots))
+	}
+}
