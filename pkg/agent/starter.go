@@ -108,16 +108,29 @@ func (s *Starter) try(ctx context.Context, resource string, slots []string) ([]b
 	if err != nil {
 		return nil, &binding.Refusal{Reason: binding.Unreadable, Text: err.Error()}
 	}
-	records, refusal := situation.Decide(resource, slots)
+	outcome, refusal := situation.Decide(resource, slots)
 	if refusal != nil {
 		return nil, refusal
 	}
-	for i := range records {
-		if err := s.write(&records[i]); err != nil {
-			return nil, &binding.Refusal{Reason: binding.Unwritable, Text: err.Error()}
+	if err := s.record(&outcome); err != nil {
+		return nil, &binding.Refusal{Reason: binding.Unwritable, Text: err.Error()}
+	}
+	return outcome.Write, nil
+}
+
+// record removes and writes what was decided.
+func (s *Starter) record(outcome *binding.Outcome) error {
+	for _, name := range outcome.Remove {
+		if err := s.Folder.Remove(name); err != nil {
+			return err
 		}
 	}
-	return records, nil
+	for i := range outcome.Write {
+		if err := s.write(&outcome.Write[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // look gathers what is known. The records come before the runtime's answer; see [binding.Situation].

@@ -10,37 +10,47 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
+// Outcome is what becomes of the records when a container may start.
+type Outcome struct {
+	// Write are records to write, and Remove the names of those to remove.
+	Write  []Record
+	Remove []string
+}
+
 // Decide returns what to record before a container with these slots of a resource may be created.
 //
 // Containers of one pod can have the same slots one after the other: an init container, then those that start after it.
-// kubelet does not say which of them is about to start, so there is a record for each.
-func (s *Situation) Decide(resource string, slots []string) ([]Record, *Refusal) {
+// kubelet does not say which of them is about to start, so there is a record for each that may. One that may not has none:
+// should it be the one that starts, the runtime does not know its device.
+func (s *Situation) Decide(resource string, slots []string) (Outcome, *Refusal) {
 	claims, refusal := s.claimsOf(resource, slots)
 	if refusal != nil {
-		return nil, refusal
+		return Outcome{}, refusal
 	}
 	pod, refusal := s.podOf(claims)
 	if refusal != nil {
-		return nil, refusal
+		return Outcome{}, refusal
 	}
 	d := decision{Situation: s, uid: claims[0].Pod, pod: pod}
-	var records []Record
-	var inUse *Refusal
+	var outcome Outcome
+	var refused *Refusal
 	for i := range claims {
-		record, refusal := d.record(&claims[i])
-		if refusal != nil {
-			return nil, refusal
-		}
-		if refusal := d.heldByPod(&record, claims); refusal != nil {
-			inUse = refusal
+		record, refusal := d.record(&claims[i], claims)
+		if refusal == nil {
+			outcome.Write = append(outcome.Write, record)
 			continue
 		}
-		records = append(records, record)
+		if refused == nil || refusal.Passes() {
+			refused = refusal
+		}
+		if s.recordOf(&claims[i]) != nil {
+			outcome.Remove = append(outcome.Remove, claims[i].Name)
+		}
 	}
-	if len(records) == 0 {
-		return nil, inUse
+	if len(outcome.Write) == 0 {
+		return Outcome{}, refused
 	}
-	return records, nil
+	return outcome, nil
 }
 
 // claimsOf returns the containers with exactly these slots. They are all of one pod.
@@ -119,8 +129,8 @@ type decision struct {
 	pod Pod
 }
 
-// record returns what a container is to hold.
-func (d *decision) record(claim *checkpoint.Claim) (Record, *Refusal) {
+// record returns what a container is to hold. claims are all containers with its slots.
+func (d *decision) record(claim *checkpoint.Claim, claims []checkpoint.Claim) (Record, *Refusal) {
 	devices, all, refusal := d.devices(claim)
 	if refusal != nil {
 		return Record{}, refusal
@@ -130,10 +140,11 @@ func (d *decision) record(claim *checkpoint.Claim) (Record, *Refusal) {
 			return Record{}, refusal
 		}
 	}
-	return Record{
+	record := Record{
 		Name: claim.Name, Pod: claim.Pod, Namespace: d.pod.Namespace, PodName: d.pod.Name, Container: claim.Container,
 		Resource: claim.Resource, Devices: devices, All: all,
-	}, nil
+	}
+	return record, d.heldByPod(&record, claims)
 }
 
 // devices returns the cards of a container: of the resource, and of all its resources.

@@ -103,10 +103,10 @@ func TestDecide(t *testing.T) {
 		// resource and slots of the call; those of pod one when they are not given.
 		resource string
 		slots    []string
-		// want are "container: cards" of the records, and wantReason why there are none.
-		want       []string
-		wantReason Reason
-		wantText   string
+		// want are "container: cards" of the records, wantRemoved names of records to remove, and wantReason why there are none.
+		want, wantRemoved []string
+		wantReason        Reason
+		wantText          string
 	}{
 		"the scheduler's choice": {node: node(), want: []string{"main N1: A B"}},
 		"slots in another order": {node: node(), slots: []string{"slot-1", "slot-0"}, want: []string{"main N1: A B"}},
@@ -115,6 +115,18 @@ func TestDecide(t *testing.T) {
 				`"setup":[{"uuid":"B","index":1},{"uuid":"C","index":2}]}}`),
 				claim("one", "setup", names.ResourceGPU, "N2", "slot-0", "slot-1")),
 			want: []string{"main N1: A B", "setup N2: B C"},
+		},
+		"an init container that has ended had a card that has become sick": {
+			node: node(pod("one", `{"version":1,"containers":{"main":[{"uuid":"A","index":0},{"uuid":"B","index":1}],`+
+				`"setup":[{"uuid":"B","index":1},{"uuid":"D","index":3}]}}`),
+				claim("one", "setup", names.ResourceGPU, "N2", "slot-0", "slot-1"), record("one", "setup", names.ResourceGPU, "N2", "B", "D")),
+			want: []string{"main N1: A B"}, wantRemoved: []string{"N2"},
+		},
+		"of an init container and a main one, each has a card that passes or does not": {
+			node: node(pod("one", `{"version":1,"containers":{"main":[{"uuid":"A","index":0},{"uuid":"B","index":1}],`+
+				`"setup":[{"uuid":"B","index":1},{"uuid":"D","index":3}]}}`),
+				claim("one", "setup", names.ResourceGPU, "N2", "slot-0", "slot-1"), live("two"), record("two", "main", names.ResourceGPU, "N3", "A")),
+			wantReason: HeldCard,
 		},
 		"a container starts again": {
 			node: node(record("one", "main", names.ResourceGPU, "N1", "A", "B"), live("one", "main")), want: []string{"main N1: A B"},
@@ -277,9 +289,12 @@ func TestDecide(t *testing.T) {
 			if slots == nil {
 				slots = []string{"slot-0", "slot-1"}
 			}
-			records, refusal := tc.node.Decide(resource, slots)
-			if diff := cmp.Diff(tc.want, spell(records)); diff != "" {
+			outcome, refusal := tc.node.Decide(resource, slots)
+			if diff := cmp.Diff(tc.want, spell(outcome.Write)); diff != "" {
 				t.Errorf("records (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantRemoved, outcome.Remove); diff != "" {
+				t.Errorf("removed records (-want +got):\n%s", diff)
 			}
 			switch {
 			case (refusal == nil) != (tc.wantReason == ""):

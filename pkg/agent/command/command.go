@@ -79,14 +79,16 @@ func run(ctx context.Context, o *options, stderr io.Writer) error {
 	if err := o.complete(stderr); err != nil {
 		return err
 	}
+	library, err := o.library()
+	if err != nil {
+		return err
+	}
+	o.agent.Library = library
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("finding the cluster (outside of it give --kubeconfig): %w", err)
 	}
 	config.UserAgent = "gpu-agent/" + version()
-	if o.agent.Library, err = o.library(); err != nil {
-		return err
-	}
 	o.agent.Log.Info("Starting", "version", version(), "node", o.agent.NodeName, "library", o.agent.Library.Version())
 	return agent.Run(ctx, config, &o.agent)
 }
