@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,13 +72,13 @@ func newBed(t *testing.T, config string) *bed {
 func (b *bed) Live(context.Context) (map[types.UID]map[string]bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.live, b.silent
+	return maps.Clone(b.live), b.silent
 }
 
 func (b *bed) Known() (map[types.UID]binding.Pod, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.pods, b.changed
+	return maps.Clone(b.pods), b.changed
 }
 
 // bind is what scheduler, kubelet and runtime do before the container starts: the pod gets cards, slots and a sandbox.

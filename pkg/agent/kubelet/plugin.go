@@ -46,9 +46,6 @@ type Plugin struct {
 	// Registered is called each time that kubelet has taken the plugin.
 	Registered func()
 	Log        *slog.Logger
-
-	// dropped is told when kubelet no longer watches.
-	dropped chan struct{}
 }
 
 var _ deviceplugin.DevicePluginServer = (*Plugin)(nil)
@@ -79,13 +76,27 @@ func (p *Plugin) ListAndWatch(_ *deviceplugin.Empty, stream grpc.ServerStreaming
 		select {
 		case <-changed:
 		case <-stream.Context().Done():
-			select {
-			case p.dropped <- struct{}{}:
-			default:
-			}
 			return nil
 		}
 	}
+}
+
+// session is the plugin as kubelet sees it until one of them ends.
+type session struct {
+	*Plugin
+	// dropped is told when kubelet no longer watches.
+	dropped chan struct{}
+}
+
+// ListAndWatch also notes that kubelet watches no more.
+func (s *session) ListAndWatch(empty *deviceplugin.Empty, stream grpc.ServerStreamingServer[deviceplugin.ListAndWatchResponse]) error {
+	defer func() {
+		select {
+		case s.dropped <- struct{}{}:
+		default:
+		}
+	}()
+	return s.Plugin.ListAndWatch(empty, stream)
 }
 
 // Allocate promises each container a CDI device that means nothing yet. It never fails: an error here ends a pod for good,
@@ -128,7 +139,7 @@ var errDropped = errors.New("kubelet has dropped the plugin: another device plug
 func (p *Plugin) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := pause
-		if err := p.session(ctx); err != nil && ctx.Err() == nil {
+		if err := p.serve(ctx); err != nil && ctx.Err() == nil {
 			p.Log.Warn("Offering slots to kubelet", "resource", p.Resource, "error", err)
 			if errors.Is(err, errDropped) {
 				wait = standoff
@@ -142,8 +153,8 @@ func (p *Plugin) Run(ctx context.Context) error {
 	return nil
 }
 
-// session serves kubelet until it restarts, or takes another plugin of the resource.
-func (p *Plugin) session(ctx context.Context) error {
+// serve serves kubelet until it restarts, or takes another plugin of the resource.
+func (p *Plugin) serve(ctx context.Context) error {
 	socket := filepath.Join(p.Folder, p.endpoint())
 	if err := os.RemoveAll(socket); err != nil {
 		return fmt.Errorf("removing the socket of an agent before: %w", err)
@@ -152,9 +163,9 @@ func (p *Plugin) session(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening (kubelet has not started yet?): %w", err)
 	}
-	p.dropped = make(chan struct{}, 1)
+	session := &session{Plugin: p, dropped: make(chan struct{}, 1)}
 	server := grpc.NewServer()
-	deviceplugin.RegisterDevicePluginServer(server, p)
+	deviceplugin.RegisterDevicePluginServer(server, session)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	defer server.Stop()
@@ -167,11 +178,11 @@ func (p *Plugin) session(ctx context.Context) error {
 	}
 	p.Registered()
 	p.Log.Info("Registered with kubelet", "resource", p.Resource)
-	return p.watch(ctx, served, kubelet, socket)
+	return session.watch(ctx, served, kubelet, socket)
 }
 
 // watch returns when the session is over. It is an error where kubelet still runs.
-func (p *Plugin) watch(ctx context.Context, served <-chan error, kubelet os.FileInfo, socket string) error {
+func (s *session) watch(ctx context.Context, served <-chan error, kubelet os.FileInfo, socket string) error {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
 	for dropped := false; ; {
@@ -180,12 +191,12 @@ func (p *Plugin) watch(ctx context.Context, served <-chan error, kubelet os.File
 			return nil
 		case err := <-served:
 			return fmt.Errorf("serving kubelet: %w", err)
-		case <-p.dropped:
+		case <-s.dropped:
 			dropped = true
 			continue // kubelet may only be about to restart: look a little later
 		case <-ticker.C:
 		}
-		now, err := os.Stat(p.kubeletSocket())
+		now, err := os.Stat(s.kubeletSocket())
 		if err != nil || !sameSocket(kubelet, now) {
 			return nil
 		}
