@@ -20,7 +20,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
-	"g8s.host/gpu-scheduler/pkg/operate"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 	"g8s.host/gpu-scheduler/test/golden"
@@ -176,7 +176,7 @@ func TestExitCodes(t *testing.T) {
 		"interrupted":              {context.Canceled, 130},
 		"a quota refuses it":       {apierrors.NewForbidden(resource, "x", errors.New("exceeded quota: gpus")), 6},
 		"no node could hold it":    {&cannotFitError{}, 7},
-		"the wrong state":          {&operate.StateError{}, 4},
+		"the wrong state":          {&jobplan.StateError{}, 4},
 		"cannot change in place":   {&submit.ImmutableError{Cause: apierrors.NewInvalid(schema.GroupKind{}, "x", nil)}, 4},
 		"labels are taken":         {&submit.TakenError{}, 4},
 		"several jobs of one name": {&submit.AmbiguousError{Kinds: []string{"training"}}, 2},

@@ -14,7 +14,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
-	"g8s.host/gpu-scheduler/pkg/operate"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
@@ -162,7 +162,7 @@ func isNotFound(err error) bool {
 func isConflict(err error) bool {
 	return isA[*conflictError](err) || isA[*submit.ExistsError](err) || isA[*submit.ForeignNodesError](err) ||
 		isA[*submit.ImmutableError](err) || isA[*submit.TakenError](err) || isA[*submit.NoSourceError](err) || isA[*submit.RunningError](err) || isA[*submit.ForeignQuotaError](err) ||
-		isA[*submit.ForeignNamespaceError](err) || isA[*submit.ForeignJobError](err) || isA[*operate.StateError](err) ||
+		isA[*submit.ForeignNamespaceError](err) || isA[*submit.ForeignJobError](err) || isA[*jobplan.StateError](err) ||
 		apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)
 }
 

@@ -152,7 +152,7 @@ func (o *logsOptions) print(ctx context.Context, client kubernetes.Interface) (i
 	if o.output != nil && o.output.format == outputJSON {
 		printer.json = &jsonLines{out: o.factory.IO.Out, list: !o.stream.Follow}
 	}
-	story := newNarrator(o.factory, client)
+	story := newJobStatus(o.factory, client)
 	defer story.end()
 	events := joblogs.Events{
 		Line: func(line joblogs.Line) error {

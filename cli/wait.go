@@ -189,9 +189,9 @@ func (w *waiter) wait(ctx context.Context) error {
 		timer := time.AfterFunc(w.timeout, func() { cancel(&timelimit.Error{After: w.timeout, What: w.late()}) })
 		defer timer.Stop()
 	}
-	story := newNarrator(w.factory, client)
+	story := newJobStatus(w.factory, client)
 	defer story.end()
-	err = story.vigil().over(ctx, func(ctx context.Context) error {
+	err = story.heartbeat().over(ctx, func(ctx context.Context) error {
 		return inventory.NewReader(client).WatchJobs(ctx, query, func(jobs []inventory.Job) {
 			finished, err := w.look(jobs)
 			switch {
@@ -277,7 +277,7 @@ func (w *waiter) lookAt(jobs []inventory.Job, name string) (reached bool, outcom
 }
 
 // tell says what is waited for: of one job why, of several which.
-func (w *waiter) tell(ctx context.Context, story *narrator, jobs []inventory.Job) {
+func (w *waiter) tell(ctx context.Context, story *jobStatus, jobs []inventory.Job) {
 	left := slices.DeleteFunc(slices.Clone(w.names), func(name string) bool { return w.done[name] })
 	if len(left) > 1 {
 		story.line.set(fmt.Sprintf("Waiting for %d of %d jobs: %s", len(left), len(w.names), strings.Join(left, ", ")))

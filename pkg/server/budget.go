@@ -114,7 +114,7 @@ func (s *Server) weighed(next http.Handler) http.Handler {
 	})
 }
 
-// inTurn waits for the caller's turn before a large body is taken apart. It comes after [keyring.once]: a
+// inTurn waits for the caller's turn before a large body is taken apart. It comes after [idempotency.once]: a
 // request that waits there for another of its key must not hold the turn that the other needs.
 func (s *Server) inTurn(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

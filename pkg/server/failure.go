@@ -15,7 +15,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
-	"g8s.host/gpu-scheduler/pkg/operate"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/server/access"
 	"g8s.host/gpu-scheduler/pkg/server/fair"
 	"g8s.host/gpu-scheduler/pkg/submit"
@@ -196,7 +196,7 @@ func isInvalid(err error) bool {
 func isConflict(err error) bool {
 	return errors.As(err, new(*submit.ExistsError)) || errors.As(err, new(*submit.ForeignNodesError)) ||
 		errors.As(err, new(*submit.AmbiguousError)) || errors.As(err, new(*inventory.AmbiguousError)) ||
-		errors.As(err, new(*operate.StateError)) || errors.As(err, new(*submit.RunningError)) ||
+		errors.As(err, new(*jobplan.StateError)) || errors.As(err, new(*submit.RunningError)) ||
 		errors.As(err, new(*submit.ImmutableError)) || errors.As(err, new(*submit.TakenError)) ||
 		errors.As(err, new(*submit.ForeignQuotaError)) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)
 }
@@ -207,7 +207,7 @@ func conflictCode(err error) string {
 		return "AlreadyExists"
 	case errors.As(err, new(*submit.ForeignNodesError)):
 		return "NodesInOtherPools"
-	case errors.As(err, new(*operate.StateError)), errors.As(err, new(*submit.RunningError)):
+	case errors.As(err, new(*jobplan.StateError)), errors.As(err, new(*submit.RunningError)):
 		return "WrongState"
 	case errors.As(err, new(*submit.TakenError)):
 		return "LabelConflict"

@@ -17,27 +17,27 @@ const (
 type remembered struct {
 	total, each int
 	bytes       int
-	answers     map[ringKey]*answer
+	answers     map[idempotencyKey]*answer
 	// owners have their answers in order, the oldest first.
 	owners map[string]*owner
 }
 
 type owner struct {
 	bytes int
-	keys  []ringKey
+	keys  []idempotencyKey
 }
 
 func newRemembered(total, each int) *remembered {
-	return &remembered{total: total, each: each, answers: map[ringKey]*answer{}, owners: map[string]*owner{}}
+	return &remembered{total: total, each: each, answers: map[idempotencyKey]*answer{}, owners: map[string]*owner{}}
 }
 
-func (m *remembered) get(key ringKey, now time.Time) *answer {
+func (m *remembered) get(key idempotencyKey, now time.Time) *answer {
 	m.dropOld(key.user, now)
 	return m.answers[key]
 }
 
 // put remembers the answer of a key that has none.
-func (m *remembered) put(key ringKey, a *answer) {
+func (m *remembered) put(key idempotencyKey, a *answer) {
 	a.keyed = len(key.user) + len(key.path) + len(key.key)
 	if m.answers[key] != nil || a.size() > m.each {
 		return

@@ -12,7 +12,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
-	"g8s.host/gpu-scheduler/pkg/operate"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -27,13 +27,13 @@ type EditOptions struct {
 	Render render.Options
 }
 
-// Retry starts a job over that has ended. See [operate.Retry].
+// Retry starts a job over that has ended. See [jobplan.Retry].
 func (c *Client) Retry(ctx context.Context, ref Ref, opts EditOptions) (Result, error) {
 	top, err := c.Top(ctx, ref)
 	if err != nil {
 		return Result{}, err
 	}
-	step, anew, err := operate.Retry(top)
+	step, anew, err := jobplan.Retry(top)
 	if err != nil {
 		return Result{}, err
 	}
@@ -124,7 +124,7 @@ func (c *Client) edit(ctx context.Context, ref Ref, path, value string, opts Edi
 	if before == "" {
 		return Result{}, &NoSourceError{Ref: resultOf(top, "").Ref}
 	}
-	source, err := operate.SetField(before, path, value)
+	source, err := jobplan.SetField(before, path, value)
 	if err != nil {
 		return Result{}, fmt.Errorf("changing %s of job %s: %w", path, ref.Name, err)
 	}
@@ -152,12 +152,12 @@ func sameLabels(a, b client.Object) bool {
 }
 
 func (c *Client) checkEditable(ctx context.Context, top client.Object, opts EditOptions) error {
-	state := operate.StateOf(top)
-	if state == operate.StatePaused || state == operate.StateActive && opts.Restart {
+	state := jobplan.StateOf(top)
+	if state == jobplan.StatePaused || state == jobplan.StateActive && opts.Restart {
 		return nil
 	}
-	refused := &operate.StateError{Job: jobOf(top), State: state}
-	if state != operate.StateActive {
+	refused := &jobplan.StateError{Job: jobOf(top), State: state}
+	if state != jobplan.StateActive {
 		refused.Hint = "Create it anew with what it shall ask"
 		return refused
 	}

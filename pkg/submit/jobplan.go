@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/operate"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -52,14 +52,14 @@ func (p *jobPlan) diff() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		text, err := operate.Diff(before, after)
+		text, err := jobplan.Diff(before, after)
 		if err != nil {
 			return "", err
 		}
 		out.WriteString(text)
 	}
 	for _, object := range p.obsolete {
-		text, err := operate.Diff(object, nil)
+		text, err := jobplan.Diff(object, nil)
 		if err != nil {
 			return "", err
 		}
@@ -81,7 +81,7 @@ func (p *jobPlan) images(i int, object client.Object) (before, after *unstructur
 func (c *Client) plan(
 	ctx context.Context, live client.Object, desired []client.Object, opts render.Options,
 ) (*jobPlan, error) {
-	operate.Keep(desired[0], live)
+	jobplan.Keep(desired[0], live)
 	last := lastApplied(live, opts)
 	plan := &jobPlan{live: live, desired: desired}
 	for i, object := range desired {
@@ -95,9 +95,9 @@ func (c *Client) plan(
 				if !isOurs(before) {
 					return nil, &ExistsError{Namespace: before.GetNamespace(), Object: describe(before)}
 				}
-				operate.Keep(object, before)
+				jobplan.Keep(object, before)
 			}
-			if after, changed, err = operate.Merge(before, find(last, object), object); err != nil {
+			if after, changed, err = jobplan.Merge(before, find(last, object), object); err != nil {
 				return nil, err
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/operate"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -127,7 +127,7 @@ func (c *Client) planQuota(ctx context.Context, plan *jobPlan, object client.Obj
 		if other := before.GetLabels()[names.LabelQuota]; other != quota {
 			return &ForeignQuotaError{Quota: quota, Namespace: object.GetNamespace(), Other: other}
 		}
-		if after, changed, err = operate.Merge(before, quotaBefore(before), object); err != nil {
+		if after, changed, err = jobplan.Merge(before, quotaBefore(before), object); err != nil {
 			return err
 		}
 	}

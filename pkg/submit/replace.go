@@ -15,7 +15,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
-	"g8s.host/gpu-scheduler/pkg/operate"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
@@ -35,7 +35,7 @@ func (c *Client) replace(ctx context.Context, plan *jobPlan, dryRun bool) error 
 		return fmt.Errorf("replacing %s: only a Job can be made anew", describe(plan.live))
 	}
 	fresh.OwnerReferences = nil
-	operate.Inherit(fresh, plan.after[0])
+	jobplan.Inherit(fresh, plan.after[0])
 	if err := c.checkCreatable(ctx, fresh); err != nil || dryRun {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/operate"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
 )
 
 // NoReplicasError says that a job cannot have several replicas.
@@ -27,7 +27,7 @@ func (c *Client) Scale(ctx context.Context, ref Ref, replicas int32, opts EditOp
 	if _, ok := top.(*appsv1.Deployment); !ok {
 		return Result{}, &NoReplicasError{Ref: result.Ref}
 	}
-	source, err := operate.SetField(top.GetAnnotations()[names.AnnotationSubmitted], "service.replicas", replicas)
+	source, err := jobplan.SetField(top.GetAnnotations()[names.AnnotationSubmitted], "service.replicas", replicas)
 	if err != nil {
 		return Result{}, fmt.Errorf("changing the replicas of job %s: %w", ref.Name, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"g8s.host/gpu-scheduler/pkg/operate"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
 )
 
 // Action is what became of a job.
@@ -53,28 +53,28 @@ type StepOptions struct {
 // stepAttempts is how often a step is planned anew because the job changed meanwhile.
 const stepAttempts = 5
 
-// Pause takes the GPUs of a job away until it is resumed. See [operate.Pause].
+// Pause takes the GPUs of a job away until it is resumed. See [jobplan.Pause].
 func (c *Client) Pause(ctx context.Context, ref Ref, opts StepOptions) (Result, error) {
-	return c.step(ctx, ref, opts, ActionPaused, func(top client.Object) (operate.Step, error) {
-		return operate.Pause(top, opts.Now)
+	return c.step(ctx, ref, opts, ActionPaused, func(top client.Object) (jobplan.Step, error) {
+		return jobplan.Pause(top, opts.Now)
 	})
 }
 
-// Resume lets a paused job wait for GPUs again. See [operate.Resume].
+// Resume lets a paused job wait for GPUs again. See [jobplan.Resume].
 func (c *Client) Resume(ctx context.Context, ref Ref, opts StepOptions) (Result, error) {
-	return c.step(ctx, ref, opts, ActionResumed, operate.Resume)
+	return c.step(ctx, ref, opts, ActionResumed, jobplan.Resume)
 }
 
-// Cancel ends a job for good and keeps its record. See [operate.Cancel].
+// Cancel ends a job for good and keeps its record. See [jobplan.Cancel].
 func (c *Client) Cancel(ctx context.Context, ref Ref, opts StepOptions) (Result, error) {
-	return c.step(ctx, ref, opts, ActionCancelled, func(top client.Object) (operate.Step, error) {
-		return operate.Cancel(top, opts.Now)
+	return c.step(ctx, ref, opts, ActionCancelled, func(top client.Object) (jobplan.Step, error) {
+		return jobplan.Cancel(top, opts.Now)
 	})
 }
 
 // step reads a job, lets plan decide and carries it out, again if the job changed in between.
 func (c *Client) step(
-	ctx context.Context, ref Ref, opts StepOptions, action Action, plan func(client.Object) (operate.Step, error),
+	ctx context.Context, ref Ref, opts StepOptions, action Action, plan func(client.Object) (jobplan.Step, error),
 ) (Result, error) {
 	for attempt := 1; ; attempt++ {
 		top, err := c.Top(ctx, ref)
@@ -100,7 +100,7 @@ func (c *Client) step(
 
 func resultOf(top client.Object, action Action) Result {
 	ref := Ref{Namespace: top.GetNamespace(), Name: jobOf(top), Kind: kindOf(top)}
-	return Result{Ref: ref, Action: action, GPUs: operate.GPUs(top)}
+	return Result{Ref: ref, Action: action, GPUs: jobplan.GPUs(top)}
 }
 
 // patch sends a JSON merge patch of an object. Like all writes it is carried out whole even if ctx ends meanwhile.

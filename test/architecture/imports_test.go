@@ -75,7 +75,7 @@ var rules = []rule{
 		why: "records are values, which gpuctl reads too"},
 	{tree: "pkg/explain/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
 		why: "who may ask is decided where the records are served"},
-	{tree: "pkg/operate", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/submit")}, direct: talks,
+	{tree: "pkg/jobplan", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/submit")}, direct: talks,
 		why: "what becomes of a job is decided without a cluster"},
 	{tree: "pkg/submit/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
 		why: "the write side serves CLI and API alike"},

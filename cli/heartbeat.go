@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// vigilPoll is how often a command that waits asks whether the cluster is still there, and how long an answer may take.
-	vigilPoll = 5 * time.Second
-	// vigilLimit is how long the cluster may be silent before the command gives up.
-	vigilLimit = time.Minute
+	// heartbeatPoll is how often a command that waits asks whether the cluster is still there, and how long an answer may take.
+	heartbeatPoll = 5 * time.Second
+	// heartbeatLimit is how long the cluster may be silent before the command gives up.
+	heartbeatLimit = time.Minute
 )
 
-// vigil looks after a watch: one whose API server is gone tries again for ever, and says nothing.
-type vigil struct {
+// heartbeat looks after a watch: one whose API server is gone tries again for ever, and says nothing.
+type heartbeat struct {
 	// ask is nil if the cluster has answered, whatever it said.
 	ask func(context.Context) error
 	// lost is called when the cluster does not answer, and back when it does so again.
@@ -24,10 +24,10 @@ type vigil struct {
 	back func()
 }
 
-// newVigil returns a vigil over a cluster. An answer of the API server counts, also that it refuses to answer.
-func newVigil(client kubernetes.Interface, lost func(string), back func()) *vigil {
+// newHeartbeat returns a heartbeat over a cluster. An answer of the API server counts, also that it refuses to answer.
+func newHeartbeat(client kubernetes.Interface, lost func(string), back func()) *heartbeat {
 	ask := func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, vigilPoll)
+		ctx, cancel := context.WithTimeout(ctx, heartbeatPoll)
 		defer cancel()
 		err := client.Discovery().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(ctx).Error()
 		if exitCode(err) != exitUnreachable {
@@ -35,13 +35,13 @@ func newVigil(client kubernetes.Interface, lost func(string), back func()) *vigi
 		}
 		return err
 	}
-	return &vigil{ask: ask, lost: lost, back: back}
+	return &heartbeat{ask: ask, lost: lost, back: back}
 }
 
 // keep returns ctx's error when that ends, or that the cluster is unreachable once it was silent for too long.
-func (v *vigil) keep(ctx context.Context) error {
+func (v *heartbeat) keep(ctx context.Context) error {
 	answered, silent := time.Now(), false
-	ticker := time.NewTicker(vigilPoll)
+	ticker := time.NewTicker(heartbeatPoll)
 	defer ticker.Stop()
 	for {
 		select {
@@ -58,17 +58,17 @@ func (v *vigil) keep(ctx context.Context) error {
 			fallthrough
 		case err == nil:
 			answered, silent = time.Now(), false
-		case time.Since(answered) >= vigilLimit:
-			return fmt.Errorf("the cluster has not answered for %s: %w", vigilLimit, err)
+		case time.Since(answered) >= heartbeatLimit:
+			return fmt.Errorf("the cluster has not answered for %s: %w", heartbeatLimit, err)
 		case !silent:
 			silent = true
-			v.lost(fmt.Sprintf("The cluster does not answer; trying again for up to %s", vigilLimit))
+			v.lost(fmt.Sprintf("The cluster does not answer; trying again for up to %s", heartbeatLimit))
 		}
 	}
 }
 
-// over runs a watch, and ends it with the vigil's error.
-func (v *vigil) over(ctx context.Context, watch func(context.Context) error) error {
+// over runs a watch, and ends it with the heartbeat's error.
+func (v *heartbeat) over(ctx context.Context, watch func(context.Context) error) error {
 	ctx, end := context.WithCancel(ctx)
 	var gone error
 	done := make(chan struct{})
@@ -88,12 +88,12 @@ func (v *vigil) over(ctx context.Context, watch func(context.Context) error) err
 	return err
 }
 
-// watched runs a watch under a vigil that speaks on stderr.
+// watched runs a watch under a heartbeat that speaks on stderr.
 func (f *Factory) watched(ctx context.Context, watch func(context.Context) error) error {
 	client, err := f.kubernetes()
 	if err != nil {
 		return err
 	}
 	say := func(text string) { fmt.Fprintln(f.IO.ErrOut, text) }
-	return newVigil(client, say, func() { say("The cluster answers again") }).over(ctx, watch)
+	return newHeartbeat(client, say, func() { say("The cluster answers again") }).over(ctx, watch)
 }

@@ -59,7 +59,7 @@ func (s *Server) build() (http.Handler, error) {
 // withKeys reads a body within its bounds, carries it out once for its key, and in the turn of the caller. It gives back
 // whatever of that was taken.
 func (s *Server) withKeys(next http.Handler) http.Handler {
-	keys := newKeyring(s.options.Now, s.metrics.replayed)
+	keys := newIdempotency(s.options.Now, s.metrics.replayed)
 	return givingBack(s.weighed(keys.once(s.inTurn(next))))
 }
 

@@ -12,8 +12,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
-// narrator tells on stderr how a job gets on: why it waits, then where it starts and runs.
-type narrator struct {
+// jobStatus tells on stderr how a job gets on: why it waits, then where it starts and runs.
+type jobStatus struct {
 	factory *Factory
 	client  kubernetes.Interface
 	line    *statusLine
@@ -21,13 +21,13 @@ type narrator struct {
 	seen, told string
 }
 
-func newNarrator(f *Factory, client kubernetes.Interface) *narrator {
-	return &narrator{factory: f, client: client, line: newStatusLine(f.IO)}
+func newJobStatus(f *Factory, client kubernetes.Interface) *jobStatus {
+	return &jobStatus{factory: f, client: client, line: newStatusLine(f.IO)}
 }
 
 // tell says where a job stands, if that has changed. Numbers alone are no change in a pipe: a busy cluster has others
 // every second.
-func (n *narrator) tell(ctx context.Context, job inventory.Job) {
+func (n *jobStatus) tell(ctx context.Context, job inventory.Job) {
 	seen := fmt.Sprint(job.Status, job.Reason, job.Ready)
 	if n.factory.IO.ErrIsTerminal {
 		seen += job.Message
@@ -43,18 +43,18 @@ func (n *narrator) tell(ctx context.Context, job inventory.Job) {
 	n.told = about
 }
 
-// vigil looks after the watch that tells of the job.
-func (n *narrator) vigil() *vigil {
+// heartbeat looks after the watch that tells of the job.
+func (n *jobStatus) heartbeat() *heartbeat {
 	before := ""
 	lost := func(text string) { before = n.line.set(text) }
 	back := func() { n.line.set(cmp.Or(before, "The cluster answers again")) }
-	return newVigil(n.client, lost, back)
+	return newHeartbeat(n.client, lost, back)
 }
 
-func (n *narrator) end() { n.line.end() }
+func (n *jobStatus) end() { n.line.end() }
 
 // sentence is where a job stands, and what that is about: all but the numbers.
-func (n *narrator) sentence(ctx context.Context, job inventory.Job) (text, about string) {
+func (n *jobStatus) sentence(ctx context.Context, job inventory.Job) (text, about string) {
 	switch job.Status {
 	case inventory.StatusRunning:
 		text = fmt.Sprintf("%s runs on %s, %d of %d pods ready", job.Name, strings.Join(job.Nodes, ", "), job.Ready, job.Desired)

@@ -21,20 +21,20 @@ const (
 	maxRemember  = 256 << 10
 )
 
-// keyring carries a POST with an Idempotency-Key out once, however often a client that lost the answer sends it: the
+// idempotency carries a POST with an Idempotency-Key out once, however often a client that lost the answer sends it: the
 // first success is remembered and given again. Requests of one key at the same time wait for the first. A failure is
 // forgotten, as it changed nothing.
-type keyring struct {
+type idempotency struct {
 	now      func() time.Time
 	replayed prometheus.Counter
 
 	mu      sync.Mutex
 	answers *remembered
-	active  map[ringKey]chan struct{} // closed when the request of the key has ended
+	active  map[idempotencyKey]chan struct{} // closed when the request of the key has ended
 }
 
-// ringKey is one caller's key of one route: nobody gets the answer to somebody else's request.
-type ringKey struct{ user, path, key string }
+// idempotencyKey is one caller's key of one route: nobody gets the answer to somebody else's request.
+type idempotencyKey struct{ user, path, key string }
 
 // answer is what was replied to a request.
 type answer struct {
@@ -48,13 +48,13 @@ type answer struct {
 	keyed int
 }
 
-func newKeyring(clock func() time.Time, replayed prometheus.Counter) *keyring {
-	return &keyring{
-		now: clock, replayed: replayed, answers: newRemembered(maxRemembered, maxRememberedEach), active: map[ringKey]chan struct{}{},
+func newIdempotency(clock func() time.Time, replayed prometheus.Counter) *idempotency {
+	return &idempotency{
+		now: clock, replayed: replayed, answers: newRemembered(maxRemembered, maxRememberedEach), active: map[idempotencyKey]chan struct{}{},
 	}
 }
 
-func (k *keyring) once(next http.Handler) http.Handler {
+func (k *idempotency) once(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		value := r.Header.Get(keyHeader)
 		caller, err := callerOf(r.Context())
@@ -73,11 +73,11 @@ func (k *keyring) once(next http.Handler) http.Handler {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		user := strings.Join([]string{caller.User.GetName(), caller.User.GetUID()}, "\x00")
-		k.serve(w, r, next, ringKey{user, r.URL.RequestURI(), value}, sha256.Sum256(body))
+		k.serve(w, r, next, idempotencyKey{user, r.URL.RequestURI(), value}, sha256.Sum256(body))
 	})
 }
 
-func (k *keyring) serve(w http.ResponseWriter, r *http.Request, next http.Handler, key ringKey, request [sha256.Size]byte) {
+func (k *idempotency) serve(w http.ResponseWriter, r *http.Request, next http.Handler, key idempotencyKey, request [sha256.Size]byte) {
 	for {
 		known, wait := k.begin(key)
 		switch {
@@ -102,8 +102,8 @@ func (k *keyring) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 }
 
 // begin returns the remembered answer of a key, or what to wait for, or neither: then the request is the caller's to
-// carry out, and [keyring.end] follows.
-func (k *keyring) begin(key ringKey) (*answer, <-chan struct{}) {
+// carry out, and [idempotency.end] follows.
+func (k *idempotency) begin(key idempotencyKey) (*answer, <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if running, ok := k.active[key]; ok {
@@ -116,7 +116,7 @@ func (k *keyring) begin(key ringKey) (*answer, <-chan struct{}) {
 	return nil, nil
 }
 
-func (k *keyring) end(key ringKey, a *answer) {
+func (k *idempotency) end(key idempotencyKey, a *answer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if a != nil {
@@ -127,7 +127,7 @@ func (k *keyring) end(key ringKey, a *answer) {
 }
 
 // record carries a request out and remembers its answer, if it is a success.
-func (k *keyring) record(w http.ResponseWriter, r *http.Request, next http.Handler, key ringKey, request [sha256.Size]byte) {
+func (k *idempotency) record(w http.ResponseWriter, r *http.Request, next http.Handler, key idempotencyKey, request [sha256.Size]byte) {
 	var success *answer
 	defer func() { k.end(key, success) }()
 	recorder := &recorder{ResponseWriter: w, status: http.StatusOK}

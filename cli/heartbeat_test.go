@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestVigil(t *testing.T) {
+func TestHeartbeat(t *testing.T) {
 	refused := &url.Error{Op: "Get", URL: "https://127.0.0.1:1/version", Err: syscall.ECONNREFUSED}
 	tests := map[string]struct {
 		// from and to are when the cluster is silent.
@@ -38,7 +38,7 @@ func TestVigil(t *testing.T) {
 				began := time.Now()
 				var told []string
 				tell := func(what string) { told = append(told, fmt.Sprint(time.Since(began), " ", what)) }
-				v := &vigil{lost: func(string) { tell("lost") }, back: func() { tell("back") }}
+				v := &heartbeat{lost: func(string) { tell("lost") }, back: func() { tell("back") }}
 				v.ask = func(context.Context) error {
 					if at := time.Since(began); at >= tc.from && at < tc.to {
 						return refused

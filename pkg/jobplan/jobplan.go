@@ -1,9 +1,9 @@
-// Package operate decides what becomes of a job after it was submitted: pausing, resuming, cancelling and starting it
+// Package jobplan decides what becomes of a job after it was submitted: pausing, resuming, cancelling and starting it
 // over, changing what it asks, and applying its YAML again.
 //
 // The package is pure: objects as they were read go in, patches and reasons to refuse come out. pkg/submit reads and
 // writes; gpuctl and the REST API call it, so that both decide the same.
-package operate
+package jobplan
 
 import (
 	"encoding/json"

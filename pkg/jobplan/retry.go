@@ -1,4 +1,4 @@
-package operate
+package jobplan
 
 import (
 	appsv1 "k8s.io/api/apps/v1"

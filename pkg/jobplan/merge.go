@@ -1,4 +1,4 @@
-package operate
+package jobplan
 
 import (
 	"encoding/json"
