@@ -182,3 +182,60 @@ func isUnreachable(err error) bool {
 	return errors.Is(err, errNoCluster) || isA[*noConfigError](err) || clientcmd.IsEmptyConfig(err) || isA[net.Error](err) ||
 		errors.Is(err, context.DeadlineExceeded) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err)
 }
+
+// failures are the errors of a command that does several things, one of which does not keep the others back.
+type failures struct {
+	io   IOStreams
+	errs []error
+}
+
+// add notes an error, nil for none. It returns whether there is no point in going on: the cluster does not answer, or
+// the user has interrupted.
+func (f *failures) add(err error) (stop bool) {
+	if err == nil {
+		return false
+	}
+	f.errs = append(f.errs, err)
+	code := exitCode(err)
+	return code == exitUnreachable || code == exitInterrupted
+}
+
+func (f *failures) none() bool { return len(f.errs) == 0 }
+
+// err returns the error that decides the exit code, the first one. Several are printed here, each in full.
+func (f *failures) err() error {
+	switch len(f.errs) {
+	case 0:
+		return nil
+	case 1:
+		return f.errs[0]
+	}
+	for _, err := range f.errs {
+		fmt.Fprintln(f.io.ErrOut, "error: "+message(err))
+	}
+	return &quietError{f.errs[0]}
+}
+
+// outcomeOf is nil for a job that has succeeded, else an error that says what has come of it instead.
+func outcomeOf(job inventory.Job) error {
+	switch job.Status {
+	case inventory.StatusSucceeded:
+		return nil
+	case inventory.StatusFailed:
+		return &outcomeError{code: exitJobFailed, text: fmt.Sprintf("job %s failed: %s", job.Name, reasonOf(job.Trouble))}
+	case inventory.StatusCancelled:
+		return &outcomeError{code: exitCancelled, text: fmt.Sprintf("job %s was cancelled", job.Name)}
+	case inventory.StatusTerminating:
+		return &outcomeError{code: exitNotFinished, text: fmt.Sprintf("job %s was deleted", job.Name)}
+	}
+	return &outcomeError{code: exitNotFinished, text: fmt.Sprintf("job %s has not finished: it is %s", job.Name, job.Status)}
+}
+
+// exitAs is outcomeOf with the exit code that the job's program ended with, where there is one.
+func exitAs(job inventory.Job) error {
+	err := outcomeOf(job)
+	if failure, ok := job.FirstFailure(); ok && job.Status == inventory.StatusFailed {
+		return &outcomeError{code: int(failure.ExitCode), text: err.Error()}
+	}
+	return err
+}

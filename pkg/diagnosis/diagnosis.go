@@ -8,10 +8,13 @@
 package diagnosis
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/inventory"
@@ -260,4 +263,19 @@ func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondit
 		}
 	}
 	return corev1.PodCondition{}
+}
+
+// span says how long something takes or took.
+func span(d time.Duration) string { return duration.HumanDuration(max(d, 0)) }
+
+// since says when something was: the time of day where the reader is, and how long ago.
+func (f *Facts) since(at time.Time) string {
+	if at.IsZero() {
+		return "at a time that is not known"
+	}
+	ago := f.Cluster.Now.Sub(at)
+	if ago >= 24*time.Hour {
+		return span(ago) + " ago"
+	}
+	return fmt.Sprintf("at %s, %s ago", at.In(f.Cluster.Now.Location()).Format("15:04"), span(ago))
 }

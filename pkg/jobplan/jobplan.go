@@ -225,3 +225,20 @@ func GPUs(top client.Object) int64 {
 	}
 	return (request.Whole + request.Shared) * int64(pods)
 }
+
+// Retry plans to start a job over that has ended. A Job can only be made anew, which anew says; the step is for a
+// Deployment.
+func Retry(top client.Object) (out Step, anew bool, err error) {
+	name := top.GetLabels()[names.LabelJob]
+	switch StateOf(top) {
+	case StateSucceeded, StateFailed, StateCancelled:
+		if _, ok := top.(*appsv1.Deployment); !ok {
+			return Step{GPUs: GPUs(top)}, true, nil
+		}
+		out, err = wake(top)
+		return out, false, err
+	case StatePaused:
+		return Step{}, false, refuse(top, "Let it go on: gpuctl resume "+name)
+	}
+	return Step{}, false, refuse(top, "Only a job that has ended can be started over. End it first: gpuctl cancel "+name)
+}

@@ -50,3 +50,15 @@ func Label(nodeNames []string, labels map[string]*string, nodes []corev1.Node) P
 	}
 	return plan
 }
+
+// Set plans to make a pool exactly the nodes of p: they join, as [Join] has it, and all others of the pool leave.
+func Set(p *workload.Pool, nodes []corev1.Node) Plan {
+	plan := Join(p, nodes)
+	for i := range nodes {
+		stays := slices.ContainsFunc(p.Nodes, func(member workload.PoolNode) bool { return member.Name == nodes[i].Name })
+		if nodes[i].Labels[names.LabelPool] == p.Name && !stays {
+			plan.add(leave(&nodes[i]))
+		}
+	}
+	return plan
+}

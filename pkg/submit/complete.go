@@ -8,8 +8,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -86,30 +84,24 @@ func (c *Client) unfinished(ctx context.Context, top client.Object) (client.Obje
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	var live *unstructured.Unstructured
-	looks := 0
-	err = wait.PollUntilContextCancel(ctx, completionPoll, true, func(ctx context.Context) (bool, error) {
-		current, err := c.read(ctx, top)
-		if err != nil {
-			return true, err
-		}
-		live = current
+	for looks := 1; ; looks++ {
+		live, err := c.read(ctx, top)
 		switch {
+		case err != nil:
+			return nil, err
 		case live == nil:
-			return true, nil
+			return nil, c.checkFree(ctx, top)
 		case len(found) > 1, !isIncomplete(live), !isSame(live, top):
-			return true, existsError(found[0])
+			return nil, existsError(found[0])
+		case looks == completionLooks:
+			return live, nil
 		}
-		looks++
-		return looks == completionLooks, nil // until then it may be under way
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case live == nil:
-		return nil, c.checkFree(ctx, top)
+		select { // until then its creation may be under way
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(completionPoll):
+		}
 	}
-	return live, nil
 }
 
 // isSame says whether two top objects are of the same job, made from the same YAML.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -212,4 +213,32 @@ func objectsOf(top client.Object, source string, opts render.Options) ([]client.
 	opts.Namespace = top.GetNamespace()
 	objects, _, err := render.Objects(doc, opts)
 	return objects, err
+}
+
+// NoReplicasError says that a job cannot have several replicas.
+type NoReplicasError struct{ Ref Ref }
+
+func (e *NoReplicasError) Error() string {
+	return fmt.Sprintf("job %q is a %s job, which has no replicas: only inference and compute jobs have", e.Ref.Name, e.Ref.Kind)
+}
+
+// Scale changes how many replicas a service has, in the YAML that it was made from, too.
+func (c *Client) Scale(ctx context.Context, ref Ref, replicas int32, opts EditOptions) (Result, error) {
+	top, err := c.Top(ctx, ref)
+	if err != nil {
+		return Result{}, err
+	}
+	result := resultOf(top, ActionUnchanged)
+	if _, ok := top.(*appsv1.Deployment); !ok {
+		return Result{}, &NoReplicasError{Ref: result.Ref}
+	}
+	source, err := jobplan.SetField(top.GetAnnotations()[names.AnnotationSubmitted], "service.replicas", replicas)
+	if err != nil {
+		return Result{}, fmt.Errorf("changing the replicas of job %s: %w", ref.Name, err)
+	}
+	objects, err := objectsOf(top, source, opts.Render)
+	if err != nil {
+		return Result{}, err
+	}
+	return c.Apply(ctx, objects, ApplyOptions{Force: true, DryRun: opts.DryRun, Render: opts.Render})
 }

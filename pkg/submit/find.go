@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // Ref names a job.
@@ -86,3 +87,12 @@ func kindOf(object metav1.Object) string { return object.GetLabels()[names.Label
 
 // jobOf is the name of the job that an object belongs to.
 func jobOf(object metav1.Object) string { return object.GetLabels()[names.LabelJob] }
+
+// Document reads the YAML that a job was made from, or last changed to.
+func (c *Client) Document(ctx context.Context, ref Ref) (workload.Document, error) {
+	top, err := c.Top(ctx, ref)
+	if err != nil {
+		return workload.Document{}, err
+	}
+	return documentOf(top, top.GetAnnotations()[names.AnnotationSubmitted])
+}

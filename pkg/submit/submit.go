@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -240,4 +241,15 @@ func isOurs(object client.Object) bool {
 
 func describe(object client.Object) string {
 	return object.GetObjectKind().GroupVersionKind().Kind + " " + object.GetName()
+}
+
+// Sign notes on the top object of a job who submits it, as the API server knows them. What a job's YAML may say does
+// not count.
+func Sign(top client.Object, user string) {
+	annotations := maps.Clone(top.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[names.AnnotationUser] = user
+	top.SetAnnotations(annotations)
 }

@@ -106,3 +106,62 @@ func taintValue(s string) (string, error) {
 	}
 	return s, nil
 }
+
+func checkService(d *decoder, j *Job) {
+	if j.Kind == KindNotebook && d.has("service.replicas") {
+		if j.Service.Replicas == 1 {
+			d.warnf(d.keys["service.replicas"], "a notebook always has one replica: service.replicas may be left out")
+		} else {
+			d.errorf(d.valueAt("service.replicas"), "service.replicas: a notebook has exactly one replica")
+		}
+	}
+	checkAutoscaling(d, j)
+}
+
+// checkAutoscaling checks the bounds of the replicas, and that there is something to measure.
+func checkAutoscaling(d *decoder, j *Job) {
+	const at = "service.autoscaling"
+	a := j.Service.Autoscaling
+	if a == nil || !d.isSection(at) {
+		return
+	}
+	if a.Max != 0 && a.Min > a.Max {
+		d.errorf(d.valueAt(at+".min"), "service.autoscaling.min is %d, more than max, which is %d", a.Min, a.Max)
+	}
+	if !d.has(at+".cpu-utilization") && !d.has(at+".gpu-utilization") {
+		d.errorf(d.keys[at], "service.autoscaling needs a measure: write \"cpu-utilization: 80\" or \"gpu-utilization: 70\"")
+	}
+}
+
+func checkWorkdir(d *decoder, at string, w *Workdir) {
+	if !d.isSection(at) {
+		return
+	}
+	has := func(field string) bool { return d.has(join(at, field)) }
+	wrong := func(field, message string) { d.errorf(d.valueAt(join(at, field)), "%s: %s", at, message) }
+	claim := has("pvc") || has("size")
+	switch {
+	case claim && has("path") && has("mount-path"):
+		wrong("path", "a claim has one path: keep path or mount-path")
+	case !has("path") && (!claim || !has("mount-path")):
+		d.errorf(d.keys[at], "%s.path is missing (for example \"path: /datasets\")", at)
+	}
+	if w.Path != "" && !has("mount-path") {
+		if _, err := mountPath(w.Path); err != nil {
+			wrong("path", fmt.Sprintf("%q %v", w.Path, err))
+		}
+	}
+}
+
+func checkMountedOnce(d *decoder, at string, w *Workdir, mounted map[string]int) {
+	where := w.mountedAt()
+	if where == "" {
+		return
+	}
+	where = path.Clean(where)
+	if first, ok := mounted[where]; ok {
+		d.errorf(d.valueAt(at), "%s: %s is mounted twice: first on line %d", at, where, first)
+		return
+	}
+	mounted[where] = d.source.first + d.valueAt(at).Line
+}

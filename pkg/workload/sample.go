@@ -101,41 +101,52 @@ func (s *sampler) valueOf(f field) *yaml.Node {
 	return section
 }
 
-// put sets the field at a path, makes the sections around it, and puts what all of these need beside them.
+// put sets the field at a path, and makes the sections around it.
 func (s *sampler) put(root *yaml.Node, path, value string) {
 	at, fs, section := root, s.table, ""
 	steps := strings.Split(strings.ReplaceAll(path, "[]", ""), ".")
 	for i, name := range steps {
 		f := fs[slices.IndexFunc(fs, func(f field) bool { return f.name == name })]
-		for _, other := range s.excludedBy(section, f) {
-			remove(root, other)
+		given := ""
+		if i == len(steps)-1 {
+			given = value
 		}
-		if f.free {
-			name = freeKey
-		}
-		next := get(at, name)
-		switch {
-		case i == len(steps)-1 && value != "":
-			next = s.parse(value)
-		case next == nil:
-			next = s.valueOf(f)
-		}
-		set(at, name, next)
-		for _, need := range f.needs {
-			if need = relative(section, need); !has(root, need) {
-				needed, _ := fieldAt(s.kind, need)
-				s.put(root, need, needed.example)
-			}
-		}
-		section = join(section, f.name)
+		at = s.putField(root, at, section, f, given)
+		fs, section = f.value.fields, join(section, f.name)
 		if f.value.list {
 			section += "[]"
 		}
-		if at = next; at.Kind == yaml.SequenceNode && len(at.Content) > 0 {
-			at = at.Content[0]
-		}
-		fs = f.value.fields
 	}
+}
+
+// putField sets one field of a section, to its example if no value is given and it has none. What cannot be beside it
+// goes, and what it needs comes. It returns the section that the field is, of a list the first.
+func (s *sampler) putField(root, at *yaml.Node, section string, f field, value string) *yaml.Node {
+	for _, other := range s.excludedBy(section, f) {
+		remove(root, other)
+	}
+	name := f.name
+	if f.free {
+		name = freeKey
+	}
+	node := get(at, name)
+	switch {
+	case value != "":
+		node = s.parse(value)
+	case node == nil:
+		node = s.valueOf(f)
+	}
+	set(at, name, node)
+	for _, need := range f.needs {
+		if need = relative(section, need); !has(root, need) {
+			needed, _ := fieldAt(s.kind, need)
+			s.put(root, need, needed.example)
+		}
+	}
+	if node.Kind == yaml.SequenceNode && len(node.Content) > 0 {
+		return node.Content[0]
+	}
+	return node
 }
 
 // excludedBy returns the paths of fields that cannot be beside f, whichever of the two says so.
