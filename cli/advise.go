@@ -114,7 +114,7 @@ func (o *adviseDefragOptions) plan(ctx context.Context, client kubernetes.Interf
 	return defrag.Plan(facts, o.limits), nil
 }
 
-// maxPlans bounds how often a plan is made anew because the one before is out of date.
+// maxPlans bounds how often a plan is made again because the one before is out of date.
 const maxPlans = 8
 
 // carryOut makes the moves of an advice.

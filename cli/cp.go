@@ -151,7 +151,7 @@ func (o *cpOptions) run(ctx context.Context, client kubernetes.Interface, where 
 	text := strings.TrimSpace(complaint.String())
 	var ended *outcomeError
 	switch {
-	case errors.As(err, &ended): // that is the code of a program of ours, not of the user's
+	case errors.As(err, &ended): // that is the code of one of our programs, not of the user's
 		return fmt.Errorf("copying: %s ended with exit code %d: %s", c.command[0], ended.code, cmp.Or(text, "it does not say why"))
 	case err != nil && text != "":
 		return fmt.Errorf("%w: %s", err, text)

@@ -93,7 +93,7 @@ func willWait(job, why string) string {
 	return fmt.Sprintf("%s will wait for nodes that are not there: %s", job, why)
 }
 
-// cannotMove says why no node of a pool could ever hold a job, "" if one could, or whoever asks may not list nodes.
+// cannotMove says why no node of a pool could ever hold a job, "" if one could, or the user may not list nodes.
 func (f *Factory) cannotMove(ctx context.Context, writer *submit.Client, ref submit.Ref, pool string) (string, error) {
 	doc, err := writer.Document(ctx, ref)
 	if err != nil || doc.Job == nil {

@@ -77,7 +77,7 @@ func runGetLabels(ctx context.Context, o *getLabelsOptions) error {
 		o.noun = "node with label " + pool.LabelKey(o.key, false)
 		return o.show(shown)
 	}
-	picked, _ := o.pick(shown) // a node without labels of ours is there all the same
+	picked, _ := o.pick(shown) // a node without our labels is there all the same
 	o.names = nil
 	return o.show(picked)
 }

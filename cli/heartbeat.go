@@ -15,7 +15,7 @@ const (
 	heartbeatLimit = time.Minute
 )
 
-// heartbeat looks after a watch: one whose API server is gone tries again for ever, and says nothing.
+// heartbeat looks after a watch: one whose API server is gone never stops trying, and says nothing.
 type heartbeat struct {
 	// ask is nil if the cluster has answered, whatever it said.
 	ask func(context.Context) error

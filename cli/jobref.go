@@ -55,7 +55,7 @@ func jobNames(args []string) []string {
 	return out
 }
 
-// renderOptionsOf asks the cluster what rendering the YAML of a job anew depends on.
+// renderOptionsOf asks the cluster what rendering the YAML of a job again depends on.
 func (f *Factory) renderOptionsOf(ctx context.Context, writer *submit.Client, ref submit.Ref) (render.Options, error) {
 	doc, err := writer.Document(ctx, ref)
 	if err != nil {

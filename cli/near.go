@@ -85,7 +85,7 @@ func meantBy[T any](name string, known []T, nameOf func(*T) string) string {
 }
 
 // meant is a line that names what is near to a name, or begins with it; "" if nothing does. The name itself is never
-// meant: whoever asks has looked for it, and not for want of the right word.
+// meant: the user has looked for it, and not for want of the right word.
 func meant(name string, known []string) string {
 	if slices.Contains(known, name) {
 		return ""

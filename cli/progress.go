@@ -24,7 +24,7 @@ func startProgress(streams IOStreams, what string) (stop func()) {
 	})
 }
 
-// statusLine says on stderr what goes on. On a terminal it is one line, drawn anew in place with the time since the
+// statusLine says on stderr what goes on. On a terminal it is one line, drawn again in place with the time since the
 // last change; elsewhere each change is a line of its own.
 type statusLine struct {
 	io   IOStreams

@@ -108,7 +108,7 @@ func (g *guard) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// behind returns the stream behind a guard: for what a program in a container says to whoever uses it, for data that
+// behind returns the stream behind a guard: for what a program in a container says to its user, for data that
 // nobody looks at, and for our own ways to draw.
 func behind(out io.Writer) io.Writer {
 	if g, ok := out.(*guard); ok {

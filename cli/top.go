@@ -120,7 +120,7 @@ func (v *topView[T]) run(ctx context.Context, orders []string) error {
 // clearScreen moves to the top left and wipes the terminal.
 const clearScreen = "\x1b[H\x1b[2J"
 
-// again shows the table anew: in place on a terminal, below a blank line elsewhere.
+// again shows the table again: in place on a terminal, below a blank line elsewhere.
 func (v *topView[T]) again(ctx context.Context, once func(context.Context) error) error {
 	separator := "\n"
 	if v.factory.IO.OutIsTerminal {

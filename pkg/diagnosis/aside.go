@@ -33,7 +33,7 @@ type disruption struct {
 	message string
 }
 
-// pushedAside tells of the pod that was told to leave last, if that is why the job has to start anew. The pod shows it
+// pushedAside tells of the pod that was told to leave last, if that is why the job has to start again. The pod shows it
 // by its condition; once it is gone, the event that it left behind does.
 func pushedAside(f *Facts) (aside, bool) {
 	last, ok := lastDisruption(f)

@@ -93,7 +93,7 @@ func (f *Facts) labels() Check {
 // nodeLabels are the labels that this project reads on nodes.
 var nodeLabels = []string{names.LabelPool, names.LabelGPUType, names.LabelRack, names.LabelSharing}
 
-// misspeltKeys finds labels that mean one of ours: in another spelling, with a slip, or under the prefix of an older gpuctl.
+// misspeltKeys finds labels that mean one of our labels: in another spelling, with a slip, or under the prefix of an older gpuctl.
 func (f *Facts) misspeltKeys() []string {
 	found := map[string][]string{}
 	for i := range f.Nodes {

@@ -31,7 +31,7 @@ func (n *Node) FreeSlots() int64 {
 	return max(0, left.Value()-all.Value()/cards*n.UnhealthyCards())
 }
 
-// UnhealthyCards returns how many cards are not given out because they are not healthy, whoever holds them.
+// UnhealthyCards returns how many cards are not given out because they are not healthy, no matter who holds them.
 func (n *Node) UnhealthyCards() int64 {
 	if n.allocator == nil {
 		return 0

@@ -24,7 +24,7 @@ type JobDetail struct {
 	// Meta is that of the job's object, nil when only pods of the job are left.
 	Meta *metav1.ObjectMeta `json:"-"`
 	// Retries is how often a pod that fails is replaced, of a job on several nodes each of its ranks; nil for a job that
-	// goes on for ever.
+	// goes on without end.
 	Retries   *int32    `json:"-"`
 	Container Container `json:"container"`
 	Services  []Service `json:"services,omitempty"`
@@ -34,7 +34,7 @@ type JobDetail struct {
 	Past []Event `json:"-"`
 	// Template is what the job's pods are made from, nil when only pods of the job are left.
 	Template *corev1.PodTemplateSpec `json:"-"`
-	// TimeLimit is how long the job may run, 0 for ever.
+	// TimeLimit is how long the job may run, 0 for no limit.
 	TimeLimit time.Duration `json:"-"`
 	// Noticed says that a controller of Kubernetes has looked at the job.
 	Noticed bool `json:"-"`

@@ -26,7 +26,7 @@ func Build(objects *snapshot.Snapshot) Cluster {
 type GPUs struct {
 	// Allocatable is what the nodes offer to pods.
 	Allocatable int64 `json:"allocatable"`
-	// Used is what pods hold, whoever made them. It exceeds Allocatable when GPUs vanished under running pods.
+	// Used is what pods hold, no matter who made them. It exceeds Allocatable when GPUs vanished under running pods.
 	Used int64 `json:"used"`
 	// Free is what a new pod could get, as the scheduler judges it: 0 on a node that takes no pods, and nothing of cards
 	// that are not healthy.

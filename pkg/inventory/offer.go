@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Offer is what a pool has of one type of GPU, whoever holds it now.
+// Offer is what a pool has of one type of GPU, no matter who holds it now.
 type Offer struct {
 	Pool string
 	// GPUType is "" for nodes without GPUs, or whose type nothing says.

@@ -140,7 +140,7 @@ func (r *Reader) Quotas(ctx context.Context, namespace string) ([]Quota, error) 
 	return buildQuotas(read.Quotas), nil
 }
 
-// Bounds reads all quotas of a namespace, whoever made them, as they bound pods: one request. It is nil for a user who may
+// Bounds reads all quotas of a namespace, no matter who made them, as they bound pods: one request. It is nil for a user who may
 // not read them.
 func (r *Reader) Bounds(ctx context.Context, namespace string) ([]corev1.ResourceQuota, error) {
 	read, err := snapshot.Read(ctx, r.client, snapshot.Quotas(snapshot.Scope{Namespace: namespace}).IfAllowed())

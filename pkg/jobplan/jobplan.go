@@ -226,9 +226,9 @@ func GPUs(top client.Object) int64 {
 	return (request.Whole + request.Shared) * int64(pods)
 }
 
-// Retry plans to start a job over that has ended. A Job can only be made anew, which anew says; the step is for a
+// Retry plans to start a job over that has ended. A Job can only be made again, which remake says; the step is for a
 // Deployment.
-func Retry(top client.Object) (out Step, anew bool, err error) {
+func Retry(top client.Object) (out Step, remake bool, err error) {
 	name := top.GetLabels()[names.LabelJob]
 	switch StateOf(top) {
 	case StateSucceeded, StateFailed, StateCancelled:

@@ -21,7 +21,7 @@ var plainKeys = []string{names.LabelAccelerator, names.LabelInterconnect, names.
 
 // LabelKey returns the key that a word means, for gpuctl and for the REST API. A name of one of our labels is that label,
 // under the domain of the first gpuctl and in its spelling, too: pool is g8s.host/pool. A label that the scheduler reads
-// without a domain has none, such as accelerator. Any other word without a domain is one of ours, unless any key is
+// without a domain has none, such as accelerator. Any other word without a domain is one of our keys, unless any key is
 // permitted: then it is taken as it is.
 func LabelKey(word string, any bool) string {
 	word = strings.TrimPrefix(word, EarlierDomain)
@@ -54,7 +54,7 @@ func CheckLabelKey(key string, any bool) error {
 	return &ForeignKeyError{Key: key}
 }
 
-// ForeignKeyError says that a key is none of ours.
+// ForeignKeyError says that a key is none of our keys.
 type ForeignKeyError struct{ Key string }
 
 func (e *ForeignKeyError) Error() string {

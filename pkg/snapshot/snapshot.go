@@ -1,5 +1,5 @@
 // Package snapshot is the only reader of the cluster. A [Snapshot] is what was asked for of it, as Kubernetes has it at one
-// moment; whoever shows or judges the cluster is a pure function of such a value. [Read] lists each part once, and
+// moment; what shows or judges the cluster is a pure function of such a value. [Read] lists each part once, and
 // [Watch] keeps all of them up to date: the values are the same.
 package snapshot
 

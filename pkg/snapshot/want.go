@@ -185,7 +185,7 @@ func Namespaces() Want {
 		func(s *Snapshot) *[]corev1.Namespace { return &s.Namespaces })
 }
 
-// Quotas wants the quotas of namespaces, whoever made them.
+// Quotas wants the quotas of namespaces, no matter who made them.
 func Quotas(scope Scope) Want {
 	return listed(PartQuotas, scope,
 		func(c kubernetes.Interface) api[*corev1.ResourceQuotaList] {

@@ -47,7 +47,7 @@ type QuotaError struct{ Excess quota.Excess }
 func (e *QuotaError) Error() string { return e.Excess.String() }
 
 // Admit asks the API server whether it would create the objects of a job, and its pods. Nothing is created, and what is
-// asked is not changed. That the name is taken does not count: whoever asks may mean to replace the job. By the quotas the
+// asked is not changed. That the name is taken does not count: the user may mean to replace the job. By the quotas the
 // pods come beside those of the jobs before it, whose first objects are given: they would be created together. The error
 // says that the API server could not be asked.
 func (c *Client) Admit(ctx context.Context, objects []client.Object, before ...client.Object) (Verdict, error) {

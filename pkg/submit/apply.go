@@ -19,7 +19,7 @@ import (
 
 // ApplyOptions are those of [Client.Apply].
 type ApplyOptions struct {
-	// Replace makes a Job anew whose change Kubernetes refuses: what it has computed since its last checkpoint is lost.
+	// Replace makes a Job again whose change Kubernetes refuses: what it has computed since its last checkpoint is lost.
 	Replace bool
 	// Force takes over fields that another program set to another value.
 	Force bool
@@ -34,7 +34,7 @@ type ImmutableError struct {
 	Ref Ref
 	// Diff is what was asked, as a unified diff.
 	Diff string
-	// Replaceable says whether the job can be made anew instead.
+	// Replaceable says whether the job can be made again instead.
 	Replaceable bool
 	// Cause is the API server's answer.
 	Cause error

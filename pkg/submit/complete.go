@@ -13,13 +13,13 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// A job that is not whole is left for five seconds to whoever creates it at this moment.
+// A job that is not whole is left for five seconds to the one who creates it at this moment.
 const (
 	completionPoll  = 250 * time.Millisecond
 	completionLooks = 20
 )
 
-// markIncomplete notes on the top object of a job, which is created first, that there is more to create. Whoever finds
+// markIncomplete notes on the top object of a job, which is created first, that there is more to create. Who finds
 // the note later knows that the creation was cut short.
 func markIncomplete(top client.Object) {
 	annotations := maps.Clone(top.GetAnnotations())

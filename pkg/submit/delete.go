@@ -87,7 +87,7 @@ func (c *Client) belonging(ctx context.Context, ref Ref, kinds ...schema.GroupVe
 	return out, nil
 }
 
-// order is that of deletions: what belongs to a job first, so that whoever is interrupted finds the job again; under a
+// order is that of deletions: what belongs to a job first, so that a user who is interrupted finds the job again; under a
 // condition the job first, as its refusal must leave all as it is.
 func (c *Client) order(rest, tops []client.Object) []client.Object {
 	if c.is != nil {

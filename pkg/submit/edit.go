@@ -96,7 +96,7 @@ func (c *Client) Move(ctx context.Context, ref Ref, pool string, opts EditOption
 	return c.edit(ctx, ref, "resources.pool", pool, opts)
 }
 
-// checkPool looks for a node of the pool. Whoever may not list nodes is believed.
+// checkPool looks for a node of the pool. A user who may not list nodes is believed.
 func (c *Client) checkPool(ctx context.Context, pool string) error {
 	if pool == names.DefaultPool {
 		return nil

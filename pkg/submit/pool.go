@@ -57,7 +57,7 @@ func (e *ForeignNodesError) Error() string {
 	return fmt.Sprintf("pool %q: %s", e.Pool, strings.Join(nodes, ", "))
 }
 
-// planAttempts is how often a change of nodes is planned anew because a node changed meanwhile: nodes report their
+// planAttempts is how often a change of nodes is planned again because a node changed meanwhile: nodes report their
 // state every few seconds.
 const planAttempts = 5
 

@@ -10,7 +10,7 @@ import (
 // asked with the object, or with nil for one that is not there, and its error ends the change. An object that changes
 // after it was asked about is not written to: it is asked about again.
 //
-// A job that is made anew is asked about just before the old one is deleted.
+// A job that is made again is asked about just before the old one is deleted.
 func (c *Client) If(is func(metav1.Object) error) *Client {
 	return &Client{api: c.api, is: is}
 }

@@ -23,12 +23,12 @@ import (
 // something holds the old object back.
 const replaceTimeout = 30 * time.Second
 
-// replace makes a Job anew, because Kubernetes changes nothing of its pods in place. The objects that belong to it stay
+// replace makes a Job again, because Kubernetes changes nothing of its pods in place. The objects that belong to it stay
 // and change owners, so that claims keep their data.
 //
 // The API server checks the new Job before the old one goes. Should the new one be refused nevertheless, the old one is
 // put back. The new one waits, suspended, until the last pod of the old one has ended: two runs of one job must not
-// write to one folder. Whoever is interrupted there leaves a paused job, which can be resumed.
+// write to one folder. A user who is interrupted there leaves a paused job, which can be resumed.
 func (c *Client) replace(ctx context.Context, plan *jobPlan, dryRun bool) error {
 	fresh, ok := isBatchJob(plan.desired[0])
 	if !ok {

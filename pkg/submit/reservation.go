@@ -19,7 +19,7 @@ const reservationPrefix = "gpuctl-job-"
 
 // reservation is by what a job has its name for itself. Kinds of jobs make objects of different kinds and names, so the
 // API server would let a training job and a notebook of one name be created at the same moment; of this object there can
-// be only one. The job's top object owns it, so that Kubernetes removes it with the job, whoever deletes that.
+// be only one. The job's top object owns it, so that Kubernetes removes it with the job, no matter who deletes that.
 func reservation(top client.Object) *coordinationv1.Lease {
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{

@@ -50,7 +50,7 @@ type StepOptions struct {
 	DryRun bool
 }
 
-// stepAttempts is how often a step is planned anew because the job changed meanwhile.
+// stepAttempts is how often a step is planned again because the job changed meanwhile.
 const stepAttempts = 5
 
 // Pause takes the GPUs of a job away until it is resumed. See [jobplan.Pause].

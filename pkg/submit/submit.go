@@ -62,7 +62,7 @@ func NewClient(api client.Client) *Client {
 //
 // Two concurrent calls for jobs of one name cannot both succeed, whatever their kinds: the API server decides.
 //
-// Whoever is killed on the way leaves a job that says it is not whole. Creating the same job again completes it.
+// A gpuctl that is killed on the way leaves a job that says it is not whole. Creating the same job again completes it.
 func (c *Client) Create(ctx context.Context, objects []client.Object) error {
 	top, rest := objects[0], objects[1:]
 	live, err := c.unfinished(ctx, top)

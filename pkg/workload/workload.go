@@ -140,7 +140,7 @@ type Resources struct {
 	// SHM is the size of /dev/shm. Nil leaves it to the renderer; zero asks for none.
 	SHM         *resource.Quantity
 	Tolerations []corev1.Toleration
-	// TimeLimit is how long a training job may run; nil is for ever.
+	// TimeLimit is how long a training job may run; nil is no limit.
 	TimeLimit *time.Duration
 }
 
