@@ -145,12 +145,24 @@ func (p *Plugin) Run(ctx context.Context) error {
 				wait = standoff
 			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
+		p.wait(ctx, wait)
 	}
 	return nil
+}
+
+// wait returns after some time, or sooner when kubelet has restarted.
+func (p *Plugin) wait(ctx context.Context, most time.Duration) {
+	kubelet, err := os.Stat(p.kubeletSocket())
+	for end := time.Now().Add(most); time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(look, most)):
+		}
+		if now, errNow := os.Stat(p.kubeletSocket()); err == nil && errNow == nil && !sameSocket(kubelet, now) {
+			return
+		}
+	}
 }
 
 // serve serves kubelet until it restarts, or takes another plugin of the resource.
@@ -193,7 +205,7 @@ func (s *session) watch(ctx context.Context, served <-chan error, kubelet os.Fil
 			return fmt.Errorf("serving kubelet: %w", err)
 		case <-s.dropped:
 			dropped = true
-			continue // kubelet may only be about to restart: look a little later
+			continue // kubelet may be about to restart: look a little later
 		case <-ticker.C:
 		}
 		now, err := os.Stat(s.kubeletSocket())
@@ -203,10 +215,25 @@ func (s *session) watch(ctx context.Context, served <-chan error, kubelet os.Fil
 		if _, err := os.Stat(socket); err != nil {
 			return nil
 		}
-		if dropped {
+		switch {
+		case dropped && s.kubeletRuns(ctx):
 			return errDropped
+		case dropped:
+			return nil
 		}
 	}
+}
+
+// kubeletRuns reports whether somebody listens at kubelet's socket. One that was killed leaves the file.
+func (p *Plugin) kubeletRuns(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", p.kubeletSocket())
+	if err != nil {
+		return false
+	}
+	_ = conn.Close() // nothing was said
+	return true
 }
 
 // sameSocket reports whether a socket is still the one it was. A new one can have the old one's inode.

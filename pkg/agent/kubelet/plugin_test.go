@@ -23,8 +23,9 @@ import (
 type fakeKubelet struct {
 	deviceplugin.UnimplementedRegistrationServer
 
-	folder string
-	server *grpc.Server
+	folder   string
+	listener *net.UnixListener
+	server   *grpc.Server
 
 	mu      sync.Mutex
 	drop    func()
@@ -50,7 +51,7 @@ func startKubelet(t *testing.T, folder string) *fakeKubelet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &fakeKubelet{folder: folder, server: grpc.NewServer(), told: make(chan string, 100)}
+	k := &fakeKubelet{folder: folder, listener: listener.(*net.UnixListener), server: grpc.NewServer(), told: make(chan string, 100)}
 	deviceplugin.RegisterRegistrationServer(k.server, k)
 	go func() { _ = k.server.Serve(listener) }()
 	t.Cleanup(k.stop)
@@ -61,6 +62,12 @@ func startKubelet(t *testing.T, folder string) *fakeKubelet {
 func (k *fakeKubelet) stop() {
 	k.server.Stop()
 	k.letGo()
+}
+
+// kill ends kubelet without giving it time to remove its socket.
+func (k *fakeKubelet) kill() {
+	k.listener.SetUnlinkOnClose(false)
+	k.stop()
 }
 
 // letGo is what kubelet does to a plugin when another registers its resource.
@@ -174,6 +181,20 @@ func TestKubeletRestarts(t *testing.T) {
 		kubelet := startKubelet(t, folder)
 		kubelet.expect(t, "slot-0 Healthy, slot-1 Healthy")
 		kubelet.stop()
+	}
+}
+
+// TestKubeletIsKilled, and comes back later: that is no other plugin to stand off from.
+func TestKubeletIsKilled(t *testing.T) {
+	folder, _ := run(t, nil)
+	kubelet := startKubelet(t, folder)
+	kubelet.expect(t, "slot-0 Healthy, slot-1 Healthy")
+	kubelet.kill()
+	time.Sleep(2 * time.Second)
+	begin := time.Now()
+	startKubelet(t, folder).expect(t, "slot-0 Healthy, slot-1 Healthy")
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("kubelet was told after %s, want within two looks", took)
 	}
 }
 
