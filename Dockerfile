@@ -13,8 +13,8 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 RUN CGO_ENABLED=${CGO_ENABLED} go build -trimpath -tags netgo,osusergo -ldflags "-s -w ${LDFLAGS}" -o /out/app ./cmd/${BINARY}
-# gpuctl and its server run the scheduler's code as a process of its own, to say where a job would go.
-RUN case "${BINARY}" in gpuctl*) \
+# gpuctl, its server and the controller run the scheduler's code as a process of its own, to say where a job would go.
+RUN case "${BINARY}" in gpuctl*|gpu-controller) \
       CGO_ENABLED=0 go build -trimpath -ldflags "-s -w ${LDFLAGS}" -o /out/gpu-scheduler ./cmd/gpu-scheduler;; esac
 
 FROM ${BASE_IMAGE}

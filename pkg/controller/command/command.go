@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"g8s.host/gpu-scheduler/pkg/controller/advice"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 )
 
@@ -29,6 +30,7 @@ type options struct {
 	verbosity     int
 	leaseDuration time.Duration
 	recovery      recovery.Settings
+	advice        advice.Settings
 }
 
 const (
@@ -77,6 +79,8 @@ func New() *cobra.Command {
 	flags.DurationVar(&o.recovery.BackOff, "suspect-back-off", time.Minute, "How long a node that failed must be ready before it gets new pods; doubles each time it fails again")
 	flags.DurationVar(&o.recovery.MaxBackOff, "suspect-max-back-off", time.Hour, "The most that this back-off grows to")
 	flags.DurationVar(&o.recovery.Forget, "suspect-forget", 6*time.Hour, "How long after a failure of a node it no longer counts")
+	flags.DurationVar(&o.advice.After, "advice-after", 2*time.Minute, "How long jobs wait until it is tried how many more nodes would start them; 0 turns it off")
+	flags.DurationVar(&o.advice.Every, "advice-every", time.Minute, "How often that is tried again while they wait")
 	flags.IntVarP(&o.verbosity, "v", "v", 2, "How much to log: 0 what always matters, 2 each step, 4 each decision")
 	return cmd
 }
@@ -95,6 +99,8 @@ func (o *options) check() error {
 		return fmt.Errorf("--suspect-back-off is %s and --suspect-max-back-off %s, want 0 or more and no less than that", r.BackOff, r.MaxBackOff)
 	case r.Forget < r.MaxBackOff:
 		return fmt.Errorf("--suspect-forget is %s, want no less than --suspect-max-back-off, %s", r.Forget, r.MaxBackOff)
+	case o.advice.After < 0 || o.advice.Every < time.Second:
+		return fmt.Errorf("--advice-after is %s and --advice-every %s, want 0 or more and 1s or more", o.advice.After, o.advice.Every)
 	case o.verbosity < 0:
 		return fmt.Errorf("-v is %d, want 0 or more", o.verbosity)
 	}

@@ -15,6 +15,7 @@ func TestWhatIsRefusedBeforeAnythingIsDone(t *testing.T) {
 		"a back-off that shrinks":           {"--suspect-max-back-off=1s", "no less"},
 		"a failure that is forgotten early": {"--suspect-forget=1s", "no less"},
 		"a lease that nobody can renew":     {"--leader-elect-lease-duration=1s", "want 3s or more"},
+		"advice all the time":               {"--advice-every=0s", "1s or more"},
 		"an argument":                       {"now", "unknown command"},
 		"a negative verbosity":              {"--v=-1", "want 0 or more"},
 		"a kubeconfig that is not there":    {"--kubeconfig=/none", "finding the cluster"},

@@ -21,10 +21,12 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/advice"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 	"g8s.host/gpu-scheduler/pkg/controller/replace"
+	"g8s.host/gpu-scheduler/pkg/whatif"
 )
 
 const (
@@ -91,5 +93,23 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 			Signs: &recovery.Signs{Clock: real}, Settings: o.recovery,
 		}).SetUp(manager),
 		pools.New(client, events, real).SetUp(manager),
+		o.addAdvice(manager),
 	)
+}
+
+// addAdvice adds the advice, where there is a scheduler's code to ask.
+func (o *options) addAdvice(manager ctrl.Manager) error {
+	if o.advice.After == 0 {
+		return nil
+	}
+	simulator, err := whatif.Find()
+	if err != nil {
+		return fmt.Errorf("looking for advice (--advice-after=0 does without): %w", err)
+	}
+	return (&advice.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{}, Settings: o.advice,
+		Simulate: func(ctx context.Context, question *whatif.Question) (*whatif.Outcome, error) {
+			return whatif.Ask(ctx, simulator, question)
+		},
+	}).SetUp(manager)
 }

@@ -107,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	var pool g8s.GPUPool
 	err := r.client.Get(ctx, request.NamespacedName, &pool)
 	if apierrors.IsNotFound(err) {
-		nodes, err := r.nodesOf(ctx, request.Name)
+		nodes, err := nodesOf(ctx, r.client, request.Name)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
@@ -116,7 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading GPUPool %s: %w", request.Name, err)
 	}
-	facts, err := r.gather(ctx, pool.Name)
+	facts, err := Gather(ctx, r.client, pool.Name)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -137,36 +137,39 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, r.write(ctx, &pool, status)
 }
 
-func (r *Reconciler) nodesOf(ctx context.Context, pool string) ([]corev1.Node, error) {
+// nodesOf are the nodes of a pool, as a cache has them.
+func nodesOf(ctx context.Context, reader client.Reader, pool string) ([]corev1.Node, error) {
 	var options []client.ListOption
 	if pool != g8s.DefaultPool { // where nodes need no label
 		options = append(options, client.MatchingLabels{g8s.LabelPool: pool})
 	}
 	var list corev1.NodeList
-	if err := r.client.List(ctx, &list, options...); err != nil {
+	if err := reader.List(ctx, &list, options...); err != nil {
 		return nil, fmt.Errorf("listing the nodes of pool %s: %w", pool, err)
 	}
 	return slices.DeleteFunc(list.Items, func(node corev1.Node) bool { return gpu.PoolOf(&node) != pool }), nil
 }
 
-// gather reads what the status of a pool follows from. Pods are not copied from the cache, and must not be changed.
-func (r *Reconciler) gather(ctx context.Context, pool string) (Facts, error) {
-	nodes, err := r.nodesOf(ctx, pool)
+// Gather reads from a cache with the indexes of package index what is in a pool. The pods are not copied, and must not be
+// changed.
+func Gather(ctx context.Context, reader client.Reader, pool string) (Facts, error) {
+	nodes, err := nodesOf(ctx, reader, pool)
 	if err != nil {
 		return Facts{}, err
 	}
 	facts := Facts{Nodes: nodes}
-	var list corev1.PodList
 	for i := range nodes {
-		if err := r.client.List(ctx, &list, client.MatchingFields{index.Node: nodes[i].Name}, client.UnsafeDisableDeepCopy); err != nil {
+		var list corev1.PodList
+		if err := reader.List(ctx, &list, client.MatchingFields{index.Node: nodes[i].Name}, client.UnsafeDisableDeepCopy); err != nil {
 			return Facts{}, fmt.Errorf("listing the pods of node %s: %w", nodes[i].Name, err)
 		}
 		facts.Pods = append(facts.Pods, list.Items...)
 	}
-	if err := r.client.List(ctx, &list, client.MatchingFields{index.WaitingPool: pool}, client.UnsafeDisableDeepCopy); err != nil {
+	var list corev1.PodList
+	if err := reader.List(ctx, &list, client.MatchingFields{index.WaitingPool: pool}, client.UnsafeDisableDeepCopy); err != nil {
 		return Facts{}, fmt.Errorf("listing the pods that wait for pool %s: %w", pool, err)
 	}
-	facts.Waiting = slices.Clone(list.Items)
+	facts.Waiting = list.Items
 	return facts, nil
 }
 

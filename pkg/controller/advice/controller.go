@@ -1,0 +1,184 @@
+package advice
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/pools"
+	"g8s.host/gpu-scheduler/pkg/whatif"
+)
+
+// Name is the controller's name in logs and metrics.
+const Name = "advice"
+
+const (
+	fieldOwner = "gpu-controller-advice"
+	// patience is how long the simulations for one advice may take.
+	patience = 2 * time.Minute
+	// workers are pools looked at at once: while advice is looked for for one, that of others is taken back when it is old.
+	workers = 4
+	// busyAgain is how soon a pool is looked at again while advice is looked for for another.
+	busyAgain = time.Second
+)
+
+// Settings are an administrator's.
+type Settings struct {
+	// After is how long jobs wait until advice is looked for, and Every how often it is looked for again while they do.
+	After, Every time.Duration
+}
+
+// Simulate decides where pods would go.
+type Simulate func(context.Context, *whatif.Question) (*whatif.Outcome, error)
+
+// Reconciler keeps the advice of GPUPools. It is looked for for one pool at a time, as a simulation takes a CPU for itself.
+type Reconciler struct {
+	Client client.Client
+	// Live reads PodGroups, of which the cache has none.
+	Live     client.Reader
+	Clock    clock.PassiveClock
+	Simulate Simulate
+	Settings Settings
+
+	turn turn
+}
+
+// SetUp adds the controller to a manager, whose cache has the indexes of package index.
+func (r *Reconciler) SetUp(manager ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(manager).Named(Name).For(&g8s.GPUPool{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+}
+
+// Reconcile looks for advice when jobs have waited for long enough, and takes it back when none do.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var pool g8s.GPUPool
+	if err := r.Client.Get(ctx, request.NamespacedName, &pool); err != nil {
+		r.turn.forget(request.Name)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	before := pool.Status.Advice
+	switch now, since := r.Clock.Now(), pool.Status.Pending.Since; {
+	case since == nil:
+		r.turn.forget(pool.Name)
+		if before == nil {
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, r.write(ctx, pool.Name, nil)
+	case now.Sub(since.Time) < r.Settings.After:
+		return ctrl.Result{RequeueAfter: r.Settings.After - now.Sub(since.Time)}, nil
+	case before != nil && now.Sub(before.AsOf.Time) < r.Settings.Every:
+		return ctrl.Result{RequeueAfter: r.Settings.Every - now.Sub(before.AsOf.Time)}, nil
+	}
+	if !r.turn.take(pool.Name, before == nil) {
+		return ctrl.Result{RequeueAfter: busyAgain}, nil
+	}
+	defer r.turn.giveBack()
+	advice, err := r.advise(ctx, pool.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: r.Settings.Every}, r.write(ctx, pool.Name, advice)
+}
+
+// advise tries numbers of new nodes. It returns nil where there is nothing to say: nobody waits any more, or the pool has no
+// node that others could be like.
+func (r *Reconciler) advise(ctx context.Context, pool string) (*g8s.CapacityAdvice, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	situation, err := r.situation(ctx, pool)
+	if err != nil || situation.Template == nil || len(situation.Waiting.Pods) == 0 {
+		return nil, err
+	}
+	options, err := Search(min(len(situation.Waiting.Pods), maxNodes), func(nodes int) (int, error) {
+		question, err := situation.Question(nodes)
+		if err != nil {
+			return 0, err
+		}
+		outcome, err := r.Simulate(ctx, question)
+		if err != nil {
+			return 0, fmt.Errorf("trying %d more nodes in pool %s: %w", nodes, pool, err)
+		}
+		return Started(outcome), nil
+	})
+	now := r.Clock.Now()
+	advice := &g8s.CapacityAdvice{Template: situation.Template.Name, Options: options, AsOf: metav1.NewTime(now)}
+	if err != nil {
+		return nil, err
+	}
+	if len(options) == 0 {
+		advice.Text = "more nodes like " + situation.Template.Name + " would not start what waits: gpuctl why says what would"
+		return advice, nil
+	}
+	advice.Text = Text(situation.Waiting, situation.Template, options, now)
+	return advice, nil
+}
+
+// situation reads what the simulations start from.
+func (r *Reconciler) situation(ctx context.Context, pool string) (Situation, error) {
+	facts, err := pools.Gather(ctx, r.Client, pool)
+	if err != nil {
+		return Situation{}, err
+	}
+	out := Situation{Nodes: facts.Nodes, Pods: facts.Pods, Waiting: WaitingOf(facts.Waiting)}
+	out.Template = TemplateOf(out.Nodes, out.Waiting)
+	out.Groups, err = r.groupsOf(ctx, out.Waiting.Pods)
+	return out, err
+}
+
+// groupsOf reads the PodGroups of pods. One that is not there makes no gang, as for the scheduler.
+func (r *Reconciler) groupsOf(ctx context.Context, pods []corev1.Pod) ([]unstructured.Unstructured, error) {
+	var out []unstructured.Unstructured
+	seen := map[client.ObjectKey]bool{}
+	for i := range pods {
+		key := client.ObjectKey{Namespace: pods[i].Namespace, Name: pods[i].Labels[g8s.LabelPodGroup]}
+		if key.Name == "" || seen[key] {
+			continue
+		}
+		seen[key] = true
+		group := unstructured.Unstructured{}
+		group.SetAPIVersion(g8s.PodGroupAPIVersion)
+		group.SetKind(g8s.PodGroupKind)
+		err := r.Live.Get(ctx, key, &group)
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading PodGroup %s: %w", key, err)
+		}
+		out = append(out, group)
+	}
+	return out, nil
+}
+
+// write applies advice, and takes it back if it is nil.
+func (r *Reconciler) write(ctx context.Context, pool string, advice *g8s.CapacityAdvice) error {
+	status := map[string]any{}
+	if advice != nil {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(advice)
+		if err != nil {
+			return fmt.Errorf("writing the advice of pool %s: %w", pool, err)
+		}
+		status["advice"] = content
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"status": status}}
+	object.SetGroupVersionKind(g8s.SchemeGroupVersion.WithKind("GPUPool"))
+	object.SetName(pool)
+	err := r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldOwner), client.ForceOwnership)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("writing the advice of pool %s: %w", pool, err)
+	}
+	return nil
+}

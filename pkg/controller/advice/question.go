@@ -1,0 +1,60 @@
+package advice
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/pkg/whatif"
+)
+
+// Situation is what a simulation starts from.
+type Situation struct {
+	// Nodes are those of the pool, Pods those on them.
+	Nodes   []corev1.Node
+	Pods    []corev1.Pod
+	Waiting Waiting
+	// Groups are the PodGroups of those that wait.
+	Groups   []unstructured.Unstructured
+	Template *corev1.Node
+}
+
+// Question asks what becomes of those that wait with so many new nodes. They evict nobody: who waits has not been able to.
+func (s Situation) Question(nodes int) (*whatif.Question, error) {
+	question := &whatif.Question{Nodes: slices.Clone(s.Nodes), Pods: s.Pods}
+	for i := range nodes {
+		question.Nodes = append(question.Nodes, *another(s.Template, i))
+	}
+	for _, group := range s.Groups {
+		raw, err := group.MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("writing PodGroup %s: %w", group.GetName(), err)
+		}
+		question.Workload = append(question.Workload, raw)
+	}
+	for i := range s.Waiting.Pods {
+		pod := s.Waiting.Pods[i].DeepCopy()
+		pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+		pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever)
+		raw, err := json.Marshal(pod)
+		if err != nil {
+			return nil, fmt.Errorf("writing pod %s: %w", pod.Name, err)
+		}
+		question.Workload = append(question.Workload, raw)
+	}
+	return question, nil
+}
+
+// another is one more node like a template, with nothing on it.
+func another(template *corev1.Node, number int) *corev1.Node {
+	node := template.DeepCopy()
+	node.Name = fmt.Sprintf("%s-another-%d", template.Name, number+1)
+	node.UID = ""
+	node.Labels[corev1.LabelHostname] = node.Name
+	return node
+}
