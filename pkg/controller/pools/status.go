@@ -14,6 +14,7 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/queue"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // setSizes are the sizes of [g8s.FreeSet]: those that pods ask.
@@ -38,14 +39,14 @@ func StatusOf(pool *g8s.GPUPool, facts Facts, now time.Time) (g8s.GPUPoolStatus,
 	for i := range nodes {
 		byName[nodes[i].Name] = &nodes[i]
 	}
-	for _, seen := range inventory.Build(inventory.Objects{Nodes: nodes}).Nodes {
+	for _, seen := range inventory.Build(&snapshot.Snapshot{Nodes: nodes}).Nodes {
 		node := byName[seen.Name]
 		if why := Broken(pool.Spec.Constraints, node, seen); len(why) > 0 {
 			broken[node.Name] = why
 		}
 		node.Spec.Unschedulable = node.Spec.Unschedulable || len(broken[node.Name]) > 0 || isKeptOff(node)
 	}
-	cluster := inventory.Build(inventory.Objects{Nodes: nodes, Pods: facts.Pods})
+	cluster := inventory.Build(&snapshot.Snapshot{Nodes: nodes, Pods: facts.Pods})
 	out := g8s.GPUPoolStatus{ObservedGeneration: pool.Generation, Nodes: int32(len(nodes))}
 	zones := map[string]bool{}
 	for _, seen := range cluster.Nodes {
@@ -95,7 +96,7 @@ func freeSets(nodes []inventory.Node) []g8s.FreeSet {
 
 func pendingOf(facts Facts, pool string, now time.Time) g8s.PendingDemand {
 	var out g8s.PendingDemand
-	for _, entry := range queue.Build(queue.Objects{Pods: facts.Waiting, Nodes: facts.Nodes}, now).Entries {
+	for _, entry := range queue.Build(&snapshot.Snapshot{Pods: facts.Waiting, Nodes: facts.Nodes}, nil, nil, now).Entries {
 		if entry.Pool != pool {
 			continue
 		}

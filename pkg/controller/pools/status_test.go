@@ -14,6 +14,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -104,7 +105,7 @@ func TestBroken(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			seen := inventory.Build(inventory.Objects{Nodes: []corev1.Node{tc.node}}).Nodes[0]
+			seen := inventory.Build(&snapshot.Snapshot{Nodes: []corev1.Node{tc.node}}).Nodes[0]
 			if diff := cmp.Diff(tc.want, Broken(tc.constraints, &tc.node, seen)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
