@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
 )
 
@@ -126,5 +127,61 @@ func TestRunningContainersOutliveEveryPart(t *testing.T) {
 	}
 	if text := fmt.Sprint(why("outlives")); !isRunning(ctx, "outlives") {
 		t.Error(text)
+	}
+}
+
+// TestAContainerStartsAgainWithoutTheAPIServer: the agent knows the pods of its node.
+func TestAContainerStartsAgainWithoutTheAPIServer(t *testing.T) {
+	needNode(t)
+	const name = "alone"
+	s := shape{parts: []part{{cards: 2}}}
+	pod := s.pod(name)
+	pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--for=4s", "--exit=3")
+	if err := create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := remove(context.WithoutCancel(t.Context()), name, false); err != nil {
+			t.Error(err)
+		}
+	})
+	placed, err := bound(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	assigned, err := assignment(placed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := inside.await(ctx, reportName(name, partName(0)), 1); err != nil {
+		t.Fatal(err, why(name))
+	}
+	server := cluster.Process("kube-apiserver")
+	if err := server.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	got, err := inside.await(ctx, reportName(name, partName(0)), 2)
+	if on := server.Signal(syscall.SIGCONT); on != nil {
+		t.Fatal(on)
+	}
+	if err != nil {
+		t.Fatal(err, why(name))
+	}
+	for _, report := range got {
+		for _, fault := range wrong(assigned, partName(0), report) {
+			t.Error(fault)
+		}
+	}
+}
+
+// ended says whether a process has ended.
+func ended(p *sandbox.Process) bool {
+	select {
+	case <-p.Done():
+		return true
+	default:
+		return false
 	}
 }

@@ -30,6 +30,7 @@ func TestAPodWithoutAChoiceDoesNotStart(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // the agent waits for a card that is taken for most of the time that kubelet gives it
 			podName := "refused-" + strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), "a-card", "card")
 			pod := shape{parts: []part{{cards: 1}}}.pod(podName)
 			pod.Spec.SchedulerName = "by-hand"

@@ -210,7 +210,11 @@ func why(name string) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("pod %s is %s %s %s", name, pod.Status.Phase, pod.Status.Reason, pod.Status.Message)
+	return whyNot(pod)
+}
+
+func whyNot(pod *corev1.Pod) error {
+	text := fmt.Sprintf("pod %s is %s %s %s", pod.Name, pod.Status.Phase, pod.Status.Reason, pod.Status.Message)
 	for _, condition := range pod.Status.Conditions {
 		if condition.Status != corev1.ConditionTrue {
 			text += fmt.Sprintf("\n  %s: %s %s", condition.Type, condition.Reason, condition.Message)

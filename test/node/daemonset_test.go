@@ -1,0 +1,116 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
+)
+
+// TestTheAgentRunsAsItsManifestSays runs the agent as the pod of its DaemonSet, beside the process that stands in for it
+// elsewhere: the two must not serve at once. Then the process ends, and the pod takes over. What differs from the manifest
+// is where the image, the cards, the scheduler and the API server are.
+func TestTheAgentRunsAsItsManifestSays(t *testing.T) {
+	needNode(t)
+	ctx := t.Context()
+	set, err := client.AppsV1().DaemonSets(metav1.NamespaceSystem).Get(ctx, realnode.AgentName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := realnode.Image{Name: set.Spec.Template.Spec.Containers[0].Image, Binary: filepath.Join("..", "..", "bin", realnode.AgentName)}
+	if err := bed.Import(ctx, image); err != nil {
+		t.Fatal(err)
+	}
+	server, err := url.Parse(cluster.RESTConfig().Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patchAgent(t, map[string]any{"spec": map[string]any{
+		"hostNetwork": true, "schedulerName": g8s.SchedulerName, // no other scheduler runs here
+		"containers": []any{map[string]any{
+			"name": realnode.AgentName, "imagePullPolicy": corev1.PullNever,
+			"args": append(set.Spec.Template.Spec.Containers[0].Args, "--nvml=mock", "--mock-config=/host"+bed.CardsPath()),
+			"env": []any{
+				map[string]string{"name": "KUBERNETES_SERVICE_HOST", "value": server.Hostname()},
+				map[string]string{"name": "KUBERNETES_SERVICE_PORT", "value": server.Port()},
+			},
+		}},
+	}})
+	labelAgent(ctx, t, `"true"`)
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(ctx)
+		labelAgent(ctx, t, "null")
+		eventually(t, "the agent's pod to end", func(ctx context.Context) bool { return agentPod(ctx) == nil })
+		if cluster.Process(realnode.AgentName) == nil || ended(cluster.Process(realnode.AgentName)) {
+			if err := bed.StartAgent(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		eventually(t, "the cards", func(ctx context.Context) bool { return allocatable(ctx, g8s.ResourceGPU) == 8 })
+	})
+	defer func() {
+		if pod := agentPod(ctx); t.Failed() && pod != nil {
+			t.Log(whyNot(pod))
+		}
+	}()
+	eventually(t, "the agent's pod to run", func(ctx context.Context) bool {
+		pod := agentPod(ctx)
+		return pod != nil && pod.Status.Phase == corev1.PodRunning
+	})
+	w := &wave{prefix: "manifest", want: 10}
+	w.run(ctx) // by the process still
+	if err := cluster.Process(realnode.AgentName).Kill(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	sleep(ctx, 2*time.Second) // kubelet notices, and counts no card, before the other has registered
+	eventually(t, "the agent's pod to take over", func(ctx context.Context) bool { return allocatable(ctx, g8s.ResourceGPU) == 8 })
+	w.mu.Lock()
+	w.want = 20
+	w.mu.Unlock()
+	w.run(ctx) // by the pod
+	w.report(t, time.Since(began))
+	if pod := agentPod(ctx); pod == nil || pod.Status.ContainerStatuses[0].RestartCount > 0 {
+		t.Errorf("the agent's pod is %+v", pod)
+	}
+}
+
+// patchAgent changes the template of the agent's pods.
+func patchAgent(t *testing.T, template map[string]any) {
+	t.Helper()
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.AppsV1().DaemonSets(metav1.NamespaceSystem).Patch(t.Context(), realnode.AgentName, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// labelAgent says whether the DaemonSet is to run on the node.
+func labelAgent(ctx context.Context, t *testing.T, value string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, g8s.LabelAgent, value)
+	if _, err := client.CoreV1().Nodes().Patch(ctx, bed.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func agentPod(ctx context.Context) *corev1.Pod {
+	list, err := client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + realnode.AgentName})
+	if err != nil || len(list.Items) == 0 {
+		return nil
+	}
+	return &list.Items[0]
+}
