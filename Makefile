@@ -36,7 +36,7 @@ node-tools: ## Build what a real node runs (kubelet, containerd, …) into bin/t
 	@hack/tools/build.sh node
 
 node-tools-if-possible: build
-	@if bin/gpu-sandbox check >/dev/null 2>&1; then hack/tools/build.sh node; fi
+	@if bin/gpu-sandbox check --machine-only >/dev/null 2>&1; then hack/tools/build.sh node || echo "the programs of a real node were not built" >&2; fi
 
 test: tools node-tools-if-possible build ## Run all tests, unit and integration, the latter on a real control plane
 	go test $(RACE) ./cli/... ./manifests/... ./pkg/... ./plugins/...

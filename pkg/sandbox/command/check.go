@@ -5,22 +5,39 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
 )
 
 func newCheckCmd(p *place) *cobra.Command {
-	return &cobra.Command{
+	var machineOnly bool
+	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Say whether this machine can run a real node, and what is in the way",
-		Long: "Say whether this machine can run a real node, as `up --real-node` starts it, and what is in the way. Programs that\n" +
-			"`" + realnode.ToolsCommand + "` builds are not asked for. The exit code is 1 when it cannot.",
+		Short: "Say whether a real node can run here, and what is in the way",
+		Long: "Say whether a real node can run on this machine, as `up --real-node` starts it, and what is in the way. The exit\n" +
+			"code is 1 when it cannot.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := realnode.Check(p.dir()); err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), "this machine can run a real node")
+			if !machineOnly {
+				if err := checkTools(); err != nil {
+					return err
+				}
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), "a real node can run here")
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&machineOnly, "machine-only", false, "Do not ask whether the programs are there that `"+realnode.ToolsCommand+"` builds")
+	return cmd
+}
+
+func checkTools() error {
+	dir, err := sandbox.FindTools()
+	if err != nil {
+		return err
+	}
+	return realnode.CheckTools(dir)
 }

@@ -92,6 +92,10 @@ func TestUpRefusesBeforeItStartsAnything(t *testing.T) {
 	if err := os.WriteFile(fleet, []byte("groups:\n- {namePrefix: a, count: 1, gpus: 8}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	real := filepath.Join(t.TempDir(), "real.yaml")
+	if err := os.WriteFile(real, []byte(`groups: [{namePrefix: real, count: 1, cpu: "1", memory: 1Gi}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := map[string]struct {
 		args []string
 		want string
@@ -99,6 +103,7 @@ func TestUpRefusesBeforeItStartsAnything(t *testing.T) {
 		"a name that is no directory's":   {args: []string{"--name", "../x"}, want: "--name"},
 		"a fleet with an unknown field":   {args: []string{"--fleet", fleet}, want: fleet + `: parsing the fleet: error unmarshaling JSON: while decoding JSON: json: unknown field "gpus"`},
 		"a fleet that is not there":       {args: []string{"--fleet", fleet + "x"}, want: "no such file"},
+		"a node called as the real one":   {args: []string{"--fleet", real, "--real-node"}, want: "a simulated node would be called real-01"},
 		"fewer nodes than groups":         {args: []string{"--nodes", "3"}, want: "7 groups"},
 		"a negative number of schedulers": {args: []string{"--schedulers", "-1"}, want: "--schedulers"},
 		"an argument":                     {args: []string{"now"}, want: "unknown command"},
@@ -161,7 +166,7 @@ func TestARunningClusterThatLacksWhatIsAskedForIsAnError(t *testing.T) {
 
 // TestARealNodeIsRefusedBeforeAnythingStarts asks for one in a folder where none can be.
 func TestARealNodeIsRefusedBeforeAnythingStarts(t *testing.T) {
-	for _, verb := range [][]string{{"up", "--real-node"}, {"check"}} {
+	for _, verb := range [][]string{{"up", "--real-node"}, {"check", "--machine-only"}} {
 		cmd := New()
 		cmd.SetArgs(append(verb, "--dir", "/var/lib/gpu-sandbox-test"))
 		err := cmd.ExecuteContext(t.Context())

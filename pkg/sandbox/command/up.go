@@ -74,9 +74,23 @@ func (o *upOptions) fleet() (sandbox.Fleet, error) {
 		}
 	}
 	if o.nodes == 0 {
-		return fleet, nil
+		return fleet, o.distinct(fleet)
 	}
-	return fleet.Scale(o.nodes)
+	fleet, err := fleet.Scale(o.nodes)
+	return fleet, errors.Join(err, o.distinct(fleet))
+}
+
+// distinct returns an error when a simulated node has the name of the real one.
+func (o *upOptions) distinct(fleet sandbox.Fleet) error {
+	if !o.realNode {
+		return nil
+	}
+	for _, node := range fleet.Nodes(time.Now(), 0) {
+		if node.Name == realnode.DefaultName {
+			return fmt.Errorf("reading --fleet: a simulated node would be called %s, as the one of --real-node is", node.Name)
+		}
+	}
+	return nil
 }
 
 // up starts the supervisor and follows it until the cluster is ready.
@@ -88,7 +102,7 @@ func (o *upOptions) up(ctx context.Context, stdout, stderr io.Writer) error {
 		return fmt.Errorf("reading --schedulers: %d is not at least 1; use --no-scheduler for none", o.schedulers)
 	}
 	if o.realNode {
-		if err := realnode.Check(o.place.dir()); err != nil {
+		if err := errors.Join(realnode.Check(o.place.dir()), checkTools()); err != nil {
 			return err
 		}
 	}

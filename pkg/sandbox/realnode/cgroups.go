@@ -12,8 +12,8 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// controllers are those of cgroup v2 that kubelet asks for.
-var controllers = []string{"cpu", "cpuset", "memory", "pids"}
+// controllers are those of cgroup v2 that kubelet asks for where the machine has them.
+var controllers = []string{"cpu", "cpuset", "hugetlb", "memory", "pids"}
 
 // cgroups is where cgroups are made.
 type cgroups struct {
@@ -47,9 +47,8 @@ func findCgroups(root string) (cgroups, error) {
 // create makes a cgroup of the name in every hierarchy, ready for children that use all controllers.
 func (c cgroups) create(name string) error {
 	if c.unified {
-		enable := []byte("+" + strings.Join(controllers, " +"))
-		if err := os.WriteFile(filepath.Join(c.hierarchies[0], "cgroup.subtree_control"), enable, 0); err != nil {
-			return fmt.Errorf("turning on controllers: %w", err)
+		if err := turnOnControllers(c.hierarchies[0]); err != nil {
+			return err
 		}
 	}
 	for _, hierarchy := range c.hierarchies {
@@ -60,6 +59,24 @@ func (c cgroups) create(name string) error {
 		if err := fillCpuset(hierarchy, dir); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// turnOnControllers lets the children of a cgroup of v2 use the controllers that it has itself.
+func turnOnControllers(dir string) error {
+	data, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	if err != nil {
+		return fmt.Errorf("reading the controllers: %w", err)
+	}
+	var enable []string
+	for _, name := range strings.Fields(string(data)) {
+		if slices.Contains(controllers, name) {
+			enable = append(enable, "+"+name)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte(strings.Join(enable, " ")), 0); err != nil {
+		return fmt.Errorf("turning on controllers: %w", err)
 	}
 	return nil
 }

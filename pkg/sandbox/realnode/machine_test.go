@@ -82,7 +82,7 @@ func TestCgroupsAreMadeInEveryHierarchy(t *testing.T) {
 	if err := os.Symlink("cpu,cpuacct", filepath.Join(v1, "cpu")); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(v2, "cgroup.controllers"), "cpu memory\n")
+	write(t, filepath.Join(v2, "cgroup.controllers"), "cpuset cpu io memory hugetlb pids rdma\n")
 
 	groups, err := findCgroups(v1)
 	if err != nil || len(groups.hierarchies) != 3 {
@@ -104,10 +104,11 @@ func TestCgroupsAreMadeInEveryHierarchy(t *testing.T) {
 	if err != nil || !groups.unified {
 		t.Fatalf("found %+v, error %v", groups, err)
 	}
+	write(t, filepath.Join(v2, "cgroup.subtree_control"), "")
 	if err := groups.create("x"); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, filepath.Join(v2, "cgroup.subtree_control")); got != "+cpu +cpuset +memory +pids" {
+	if got := read(t, filepath.Join(v2, "cgroup.subtree_control")); got != "+cpuset +cpu +memory +hugetlb +pids" {
 		t.Errorf("turned on %q", got)
 	}
 	if err := groups.remove("x"); err != nil {

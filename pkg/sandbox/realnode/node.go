@@ -72,6 +72,9 @@ func Start(ctx context.Context, s *sandbox.Sandbox, o Options) (*Node, error) {
 	if err := CheckTools(s.BinDir()); err != nil {
 		return nil, err
 	}
+	if _, err := os.Stat(s.KubeletClientCA()); err != nil {
+		return nil, fmt.Errorf("starting the real node: the sandbox was not started for real kubelets: %w", err)
+	}
 	o.Name = cmp.Or(o.Name, DefaultName)
 	client, err := kubernetes.NewForConfig(s.RESTConfig())
 	if err != nil {
