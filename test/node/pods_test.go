@@ -49,7 +49,7 @@ const (
 type part struct {
 	kind  kind
 	cards int
-	// restarts makes it fail a moment after its first start; kubelet starts it again.
+	// restarts makes it fail a moment after its first start; kubelet starts it again, and it stays.
 	restarts bool
 }
 
@@ -81,8 +81,10 @@ var shapes = []shape{
 	{parts: []part{{cards: 1}}, force: true, linger: 1500 * time.Millisecond},
 	{parts: []part{{cards: 2}, {cards: 1}}, force: true, linger: time.Second},
 	{parts: []part{{cards: 4}}, force: true, linger: 500 * time.Millisecond},
-	{parts: []part{{cards: 8}}},
 }
+
+// wholeNode is a pod for all cards. It is not among the shapes: smaller ones would always be before it.
+var wholeNode = shape{parts: []part{{cards: 8}}}
 
 func pick(random *rand.Rand) shape { return shapes[random.IntN(len(shapes))] }
 
@@ -133,7 +135,7 @@ func (p part) container(pod, name string, linger time.Duration) corev1.Container
 	case p.kind == initial:
 		container.Args = append(container.Args, "--for=100ms")
 	case p.restarts:
-		container.Args = append(container.Args, "--for=300ms", "--exit=3")
+		container.Args = append(container.Args, "--for=300ms", "--exit=3", "--first="+sharedFolder+"/"+pod+"."+name)
 	}
 	if p.cards > 0 {
 		container.Resources.Limits = corev1.ResourceList{g8s.ResourceGPU: *resource.NewQuantity(int64(p.cards), resource.DecimalSI)}

@@ -2,9 +2,11 @@ package probe
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -63,6 +65,7 @@ func report(args []string, stdout, stderr io.Writer) (code int, err error) {
 	lock := flags.String("lock", "", "folder in which to lock the cards; all containers of the node share it")
 	stay := flags.Duration("for", 0, "how long to stay; 0 is until SIGTERM")
 	exit := flags.Int("exit", 0, "exit code after --for")
+	first := flags.String("first", "", "file that the first start makes; later ones, which find it, stay until SIGTERM")
 	linger := flags.Duration("linger", 0, "how long to stay after SIGTERM")
 	if err := flags.Parse(args); err != nil {
 		return 2, nil //nolint:nilerror // the flag set has told it
@@ -81,8 +84,12 @@ func report(args []string, stdout, stderr io.Writer) (code int, err error) {
 	if err := publish(seen, *to, stdout); err != nil {
 		return 1, err
 	}
+	again, err := startedBefore(*first)
+	if err != nil {
+		return 1, err
+	}
 	var timeout <-chan time.Time
-	if *stay > 0 {
+	if *stay > 0 && !again {
 		timeout = time.After(*stay)
 	}
 	select {
@@ -92,6 +99,21 @@ func report(args []string, stdout, stderr io.Writer) (code int, err error) {
 	case <-timeout:
 		return *exit, nil
 	}
+}
+
+// startedBefore makes a file, and says whether it was there.
+func startedBefore(path string) (bool, error) {
+	if path == "" {
+		return false, nil
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, fs.ErrExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("noting the first start: %w", err)
+	}
+	return false, f.Close()
 }
 
 // publish prints a report, and writes it into a new file of a folder. The file appears whole.

@@ -96,6 +96,13 @@ func TestTheProgramReportsAndEndsAsItIsTold(t *testing.T) {
 	if data, err := os.ReadFile(paths[0]); err != nil || !bytes.Equal(data, stdout.Bytes()) {
 		t.Errorf("the file has %s, error %v", data, err)
 	}
+	mark := filepath.Join(folder, "first")
+	if code := Main([]string{"report", "--for=1ms", "--exit=7", "--first=" + mark}, &stdout, &stderr); code != 7 {
+		t.Errorf("the first start ends with exit code %d", code)
+	}
+	if again, err := startedBefore(mark); err != nil || !again {
+		t.Errorf("the second start does not know of the first: %v", err)
+	}
 	for name, tc := range map[string]struct {
 		args []string
 		code int
