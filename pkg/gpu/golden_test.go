@@ -134,7 +134,7 @@ func (b *drawnNode) add(pod string, h Holding) {
 func (b *drawnNode) place(pod string, options map[string]string) string {
 	allocation, reason := b.allocator.Allocate(&b.used, b.demand(options))
 	if !reason.IsZero() {
-		return fmt.Sprintf("%s: %v: %s\n", pod, reason.Code, reason.Detail())
+		return fmt.Sprintf("%s: does not fit: %s\n", pod, reason.Detail())
 	}
 	b.add(pod, allocation.Holding)
 	if allocation.Shared != 0 {
