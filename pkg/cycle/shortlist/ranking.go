@@ -134,17 +134,27 @@ func (r *Ranking[S]) Update(worth func(S, fwk.NodeInfo) int64) {
 	if r.renumbered != t.renumbered {
 		r.values, r.renumbered = r.values[:0], t.renumbered
 	}
-	if len(r.values) == len(t.count) {
-		return
-	}
 	for len(r.values) < len(t.count) {
 		r.values = append(r.values, unjudged)
+	}
+	if !r.lacks() {
+		return
 	}
 	for i, number := range t.states {
 		if r.values[number] == unjudged {
 			r.values[number] = worth(t.named[number], t.nodes[i])
 		}
 	}
+}
+
+// lacks reports whether a node is in a state that has not been judged. A state may have been without nodes so far.
+func (r *Ranking[S]) lacks() bool {
+	for number, nodes := range r.table.count {
+		if nodes > 0 && r.values[number] == unjudged {
+			return true
+		}
+	}
+	return false
 }
 
 // Fit returns how many of the nodes can take the pod.

@@ -197,6 +197,7 @@ func TestOnlyNewStatesAreJudged(t *testing.T) {
 		{why: "a node changed, and its state did not", kind: "a", nodes: s, change: func() { s.change(2, "4") }},
 		{why: "a node is in a state that was known before", kind: "a", nodes: s, change: func() { s.change(2, "3") }},
 		{why: "pods of another kind", kind: "b", nodes: s, want: []string{"n0", "n2"}},
+		{why: "a node comes back to a state that these pods have not met", kind: "b", nodes: s, change: func() { s.change(2, "4") }, want: []string{"n2"}},
 		{why: "the snapshot has other nodes", kind: "a", nodes: inStates("1", "2", "3"), want: []string{"n0", "n2"}},
 	} {
 		if step.change != nil {
