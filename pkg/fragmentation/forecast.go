@@ -70,7 +70,8 @@ type Forecast struct {
 	changes int64
 
 	once sync.Once
-	// models are by the memory of a card, 0 if it is unknown: the same pods leave different rests on others.
+	// models are by the memory of a card, 0 if it is unknown: the same pods leave different rests on others. scarcity is by
+	// the shape of a node. Both are by buckets.
 	models   map[int64]*Model
 	pressure map[string]float64 // by type
 	scarcity map[Shape]float64
@@ -99,14 +100,19 @@ func (f *Forecast) make() {
 	}
 	f.models = map[int64]*Model{}
 	largest := int64(0) // any size of card will do to count what names a type
-	for size := range f.nodes.sizes {
-		f.models[size] = NewModel(f.nodes.demand(pods, size), f.rate)
+	for bucket, size := range f.nodes.sizes {
+		f.models[bucket] = NewModel(f.nodes.demand(pods, size), f.rate)
 		largest = max(largest, size)
 	}
 	demand := f.nodes.demand(pods, largest)
 	f.pressure = Pressure(demand, f.nodes.capacity)
-	f.scarcity = Scarcity(demand, f.nodes.shapes)
-	f.kept = Keep(demand, f.nodes.shapes, f.rate)
+	shapes := f.nodes.shapes()
+	scarcity := Scarcity(demand, shapes)
+	f.scarcity = make(map[Shape]float64, len(shapes))
+	for bucket, like := range f.nodes.hosts {
+		f.scarcity[bucket] = scarcity[like.most]
+	}
+	f.kept = Keep(demand, shapes, f.rate)
 }
 
 // sameRate is how much the rate at which pods leave a pool may change before its forecast does.
@@ -146,7 +152,7 @@ func (f *Forecast) On(shape *Shape, milliCPU, memoryMiB int64) Placement {
 func (p *Placement) At(shape *Shape, milliCPU, memoryMiB int64) Placement {
 	at := *p
 	at.node.MilliCPU, at.node.MemoryMiB, at.node.Cards = milliCPU, memoryMiB, shape.Cards
-	at.node.Pressure, at.node.Scarcity = p.forecast.pressure[shape.Type], p.forecast.scarcity[*shape]
+	at.node.Pressure, at.node.Scarcity = p.forecast.pressure[shape.Type], p.forecast.scarcity[shape.bucket()]
 	return at
 }
 
@@ -154,7 +160,7 @@ func (p *Placement) At(shape *Shape, milliCPU, memoryMiB int64) Placement {
 // demand makes of cards of its size.
 func (p *Placement) Card(cardMiB, free, taken int64) {
 	if cardMiB != p.cardMiB {
-		p.cardMiB, p.model = cardMiB, p.forecast.models[cardMiB]
+		p.cardMiB, p.model = cardMiB, p.forecast.models[coarse(cardMiB)]
 	}
 	if free == Whole {
 		p.node.Unused++
@@ -171,7 +177,7 @@ func (p *Placement) Card(cardMiB, free, taken int64) {
 // Value is what the node is worth to the pod, which gets cards of a size: 0–100 points in units of [Fraction]. inUse
 // is whether any card of the node is. Cards of a size that came a moment ago are worth nothing yet.
 func (p *Placement) Value(asked *Ask, cardMiB int64) (value int64, inUse bool) {
-	model := p.forecast.models[cardMiB]
+	model := p.forecast.models[coarse(cardMiB)]
 	if model == nil {
 		return 0, false
 	}

@@ -160,3 +160,80 @@ func TestUnequalCardsAreEachValuedBySize(t *testing.T) {
 		t.Errorf("cards of a size that came a moment ago are worth %d, in use: %t", value, inUse)
 	}
 }
+
+// TestMachinesOfOneModelAreAlike: those of a model differ by some MiB, and their cards as well.
+func TestMachinesOfOneModelAreAlike(t *testing.T) {
+	forecast := func(differ int64) *Forecast {
+		var nodes Pool
+		var pods PodCount
+		for i := range int64(3000) {
+			nodes.Add(&Offer{
+				Shape: Shape{Cards: 8, MilliCPU: 192_000 - 10*differ*i%1000, MemoryMiB: 2<<20 - differ*i, Type: "H100"},
+				Cards: 8, Sizes: []int64{81920 - differ*(i%100)},
+			})
+		}
+		nodes.Add(&Offer{Shape: Shape{Cards: 8, MilliCPU: 96_000, MemoryMiB: 1 << 20, Type: "H100"}, Cards: 8, Sizes: []int64{40960}})
+		for i := range int64(100) {
+			pods.Add(Ask{Whole: 8, MilliCPU: 100_000 - 1000*(i%20), MemoryMiB: 1 << 10})
+			pods.Add(Ask{Shared: 1, ShareMiB: 7000, MilliCPU: 1000, MemoryMiB: 1 << 10})
+		}
+		return NewForecast("", &nodes, &pods)
+	}
+	equal, unequal := forecast(0), forecast(1)
+	if len(unequal.models) > 3 || len(unequal.scarcity) > 6 {
+		t.Errorf("%d models and %d kinds of hosts, want a handful", len(unequal.models), len(unequal.scarcity))
+	}
+	value := func(f *Forecast, less int64, asked Ask) int64 {
+		shape := Shape{Cards: 8, MilliCPU: 192_000 - less, MemoryMiB: 2<<20 - less, Type: "H100"}
+		on := f.On(&shape, shape.MilliCPU-40_000, shape.MemoryMiB/2)
+		for card := range int64(8) {
+			on.Card(81920-less%100, Whole, min(max(asked.Whole-card, 0), 1)*Whole)
+		}
+		value, _ := on.Value(&asked, 81920-less%100)
+		return value
+	}
+	for _, asked := range []Ask{{Whole: 8, MilliCPU: 90_000, MemoryMiB: 1 << 10}, {Whole: 1, MilliCPU: 4000, MemoryMiB: 1 << 10}} {
+		for _, less := range []int64{0, 1, 99, 999} {
+			a, b := value(equal, 0, asked), value(unequal, less, asked)
+			if diff := a - b; diff > Fraction/20 || diff < -Fraction/20 { // 0.05 points
+				t.Errorf("%d GPUs on a host with %d less: %d, and %d where all are equal, in units of %d to a point", asked.Whole, less, b, a, Fraction)
+			}
+		}
+	}
+	if small := unequal.scarcity[Shape{Cards: 8, MilliCPU: 96_000, MemoryMiB: 1 << 20, Type: "H100"}]; small >= 1 {
+		t.Errorf("the host with half the cores is scarce by %v, though few of the large pods run there", small)
+	}
+}
+
+// BenchmarkForecast is one for a pool whose machines differ.
+func BenchmarkForecast(b *testing.B) {
+	for name, tc := range map[string]struct{ nodes, shapes, sizes int64 }{
+		"5,000 equal":       {5000, 1, 1},
+		"5,000 that differ": {5000, 5000, 1},
+		"100 sizes of card": {5000, 1, 100},
+	} {
+		b.Run(name, func(b *testing.B) {
+			var nodes Pool
+			var pods PodCount
+			for i := range tc.nodes {
+				shape := Shape{Cards: 8, MilliCPU: 192_000, MemoryMiB: 2<<20 - i%tc.shapes, Type: "H100"}
+				nodes.Add(&Offer{Shape: shape, Cards: 8, Sizes: []int64{81920 - i%tc.sizes}})
+			}
+			for i := range int64(200) {
+				asked := Ask{MilliCPU: 1000 * (1 + i%64), MemoryMiB: 1024 * (1 + i%97), Types: "H100"}
+				switch i % 4 {
+				case 0:
+					asked.Whole = 8
+				case 1:
+					asked.Whole = 1
+				default:
+					asked.Shared, asked.ShareMiB = 1, 1000+317*i
+				}
+				pods.Add(asked)
+			}
+			for b.Loop() {
+				NewForecast("", &nodes, &pods)
+			}
+		})
+	}
+}

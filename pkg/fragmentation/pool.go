@@ -2,6 +2,7 @@ package fragmentation
 
 import (
 	"maps"
+	"math/bits"
 	"slices"
 )
 
@@ -21,24 +22,55 @@ func (o *Offer) Equal(other *Offer) bool {
 
 // Pool is what the nodes of a pool have. The zero value has no node.
 type Pool struct {
-	// capacity is the healthy cards by type, sizes the memory that there is of cards, in MiB.
+	// capacity is the healthy cards by type.
 	capacity map[string]int64
-	sizes    map[int64]bool
-	// shapes is how many nodes there are of each.
-	shapes map[Shape]int64
+	// sizes is the memory that there is of cards, in MiB: the largest of each bucket, see [coarse].
+	sizes map[int64]int64
+	// hosts are the nodes by the bucket of their shape.
+	hosts map[Shape]hosts
 	// cards, milliCPU and memoryMiB are the most that one node has, each for itself.
 	cards, milliCPU, memoryMiB int64
 }
 
+// hosts are nodes whose shapes are much the same.
+type hosts struct {
+	count int64
+	// most is what one of them has, where all are of one shape, and else the most of each.
+	most Shape
+}
+
+// significant is how many leading bits of an amount tell shapes and sizes of cards apart. Machines of one model differ by
+// some MiB, each from each; with seven bits amounts are told apart that differ by 1.6 % or more, and some that differ by
+// less. The round amounts that a cluster is planned with keep all their bits.
+const significant = 7
+
+// coarse is an amount without its less significant bits: what there is in one bucket.
+func coarse(amount int64) int64 {
+	shift := max(0, bits.Len64(uint64(max(amount, 0)))-significant)
+	return amount >> shift << shift
+}
+
+// bucket is what shapes have in common that are much the same: whole cores, and of both amounts the leading bits.
+func (s Shape) bucket() Shape {
+	s.MilliCPU, s.MemoryMiB = 1000*coarse(s.MilliCPU/1000), coarse(s.MemoryMiB)
+	return s
+}
+
 // Add counts a node.
 func (p *Pool) Add(node *Offer) {
-	if p.shapes == nil {
-		p.capacity, p.sizes, p.shapes = map[string]int64{}, map[int64]bool{}, map[Shape]int64{}
+	if p.hosts == nil {
+		p.capacity, p.sizes, p.hosts = map[string]int64{}, map[int64]int64{}, map[Shape]hosts{}
 	}
-	p.shapes[node.Shape]++
+	like := p.hosts[node.Shape.bucket()]
+	like.most = Shape{
+		Cards: node.Shape.Cards, Type: node.Shape.Type,
+		MilliCPU: max(like.most.MilliCPU, node.Shape.MilliCPU), MemoryMiB: max(like.most.MemoryMiB, node.Shape.MemoryMiB),
+	}
+	like.count++
+	p.hosts[node.Shape.bucket()] = like
 	p.capacity[node.Shape.Type] += node.Shape.Cards
 	for _, size := range node.Sizes {
-		p.sizes[size] = true
+		p.sizes[coarse(size)] = max(p.sizes[coarse(size)], size)
 	}
 	p.cards = max(p.cards, node.Cards)
 	p.milliCPU = max(p.milliCPU, node.Shape.MilliCPU)
@@ -47,8 +79,17 @@ func (p *Pool) Add(node *Offer) {
 
 // Equal reports whether two pools have the same.
 func (p *Pool) Equal(other *Pool) bool {
-	return maps.Equal(p.shapes, other.shapes) && maps.Equal(p.capacity, other.capacity) && maps.Equal(p.sizes, other.sizes) &&
+	return maps.Equal(p.hosts, other.hosts) && maps.Equal(p.capacity, other.capacity) && maps.Equal(p.sizes, other.sizes) &&
 		p.cards == other.cards && p.milliCPU == other.milliCPU && p.memoryMiB == other.memoryMiB
+}
+
+// shapes is how many nodes there are of each shape, those that are much the same as one.
+func (p *Pool) shapes() map[Shape]int64 {
+	shapes := make(map[Shape]int64, len(p.hosts))
+	for _, like := range p.hosts {
+		shapes[like.most] += like.count
+	}
+	return shapes
 }
 
 // demand returns pods of the pool, as cards of a size see them. Pods that no node of the pool could hold, were it empty,
