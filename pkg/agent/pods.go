@@ -65,7 +65,7 @@ func trim(object any) (any, error) {
 		return object, nil
 	}
 	kept := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+		Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp,
 	}}
 	if assignment, ok := pod.Annotations[names.AnnotationGPUDevices]; ok {
 		kept.Annotations = map[string]string{names.AnnotationGPUDevices: assignment}
@@ -96,7 +96,9 @@ func (p *Pods) set(object any) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := binding.Pod{Namespace: pod.Namespace, Name: pod.Name, Assignment: pod.Annotations[names.AnnotationGPUDevices]}
+	now := binding.Pod{
+		Namespace: pod.Namespace, Name: pod.Name, Assignment: pod.Annotations[names.AnnotationGPUDevices], Deleting: pod.DeletionTimestamp != nil,
+	}
 	if p.known[pod.UID] != now {
 		p.known[pod.UID] = now
 		p.announce()

@@ -74,11 +74,13 @@ func (s *Starter) Start(ctx context.Context, resource string, slots []string) er
 			}
 			return nil
 		}
+		// A pod that was known and is no more was deleted by force: kubelet does not say so, and waits for the answer.
+		gone := refusal.Reason == binding.UnknownPod && told != "" && told != binding.UnknownPod
 		if refusal.Reason != told {
 			s.Log.Warn("Cannot bind cards yet", "reason", refusal.Reason, "text", refusal.Text)
 			told = refusal.Reason
 		}
-		if !refusal.Passes() || !sleep(ctx, changed) {
+		if gone || !refusal.Passes() || !sleep(ctx, changed) {
 			s.Observe(time.Since(begin), refusal)
 			return status.Error(codes.FailedPrecondition, refusal.Text)
 		}

@@ -229,6 +229,43 @@ func TestStartGivesUp(t *testing.T) {
 	}
 }
 
+// TestStartOfADeletedPod: kubelet does not take its question back when the pod that waits is deleted, and ends the pod only
+// when it has an answer.
+func TestStartOfADeletedPod(t *testing.T) {
+	for name, del := range map[string]func(b *bed){
+		"in order": func(b *bed) { b.pods["one"] = binding.Pod{Namespace: "team", Name: "one", Deleting: true} },
+		"by force": func(b *bed) { delete(b.pods, "one") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, "count: 2")
+			b.bind(t, "one", "slot-0", 0)
+			b.live["old"] = map[string]bool{"main": true}
+			if err := b.Folder.Write(&binding.Record{Name: "OLD", Pod: "old", Container: "main", Resource: names.ResourceGPU,
+				Devices: devicesOf(fake.UUID(0))}, &noEdits); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				b.mu.Lock()
+				b.changed = make(chan struct{})
+				b.mu.Unlock()
+				begin := time.Now()
+				go func() {
+					time.Sleep(2 * time.Second)
+					b.mu.Lock()
+					defer b.mu.Unlock()
+					del(b)
+				}()
+				if err := b.Start(t.Context(), names.ResourceGPU, []string{"slot-0"}); err == nil {
+					t.Error("a container of a deleted pod may start")
+				}
+				if took := time.Since(begin); took < 2*time.Second || took > 3*time.Second {
+					t.Errorf("it took %s, want a little over 2 s", took)
+				}
+			})
+		})
+	}
+}
+
 // TestStartRefusesAtOnce what nobody but a person changes, and leaves no file.
 func TestStartRefusesAtOnce(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -37,6 +37,8 @@ type Pod struct {
 	Namespace, Name string
 	// Assignment is the scheduler's annotation g8s.host/gpu-devices, "" for none.
 	Assignment string
+	// Deleting tells that the pod is to end.
+	Deleting bool
 }
 
 // Card is a card or a slice that can be given out.

@@ -86,6 +86,9 @@ func (s *Situation) claimsOf(resource string, slots []string) ([]checkpoint.Clai
 func (s *Situation) podOf(claims []checkpoint.Claim) (Pod, *Refusal) {
 	uid := claims[0].Pod
 	if pod, ok := s.Pods[uid]; ok {
+		if pod.Deleting {
+			return Pod{}, refuse(DeletedPod, "pod %s/%s is being deleted", pod.Namespace, pod.Name)
+		}
 		return pod, nil
 	}
 	for i := range claims {

@@ -166,6 +166,12 @@ func TestDecide(t *testing.T) {
 			wantReason: OtherPlugin, wantText: "delete the pod",
 		},
 		"the API server has not told of the pod": {node: node(silent("one")), wantReason: UnknownPod},
+		"the pod is being deleted": {
+			node: node(func(s *Situation) {
+				s.Pods["one"] = Pod{Namespace: "team", Name: "one", Assignment: assignment("main", "A", "B"), Deleting: true}
+			}),
+			wantReason: DeletedPod,
+		},
 		"the API server is gone, and the container has run before": {
 			node: node(silent("one"), record("one", "main", names.ResourceGPU, "N1", "A", "B")), want: []string{"main N1: A B"},
 		},

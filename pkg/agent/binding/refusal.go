@@ -15,6 +15,8 @@ const (
 	OtherPlugin Reason = "other-plugin"
 	// UnknownPod: the API server has told of no such pod.
 	UnknownPod Reason = "unknown-pod"
+	// DeletedPod: the pod is to end, and must not wait for cards on its way.
+	DeletedPod Reason = "deleted-pod"
 	// Unassigned: the scheduler chose no cards for the pod.
 	Unassigned Reason = "unassigned"
 	// BadAssignment: the scheduler's choice does not fit the container.
@@ -37,7 +39,7 @@ const (
 
 // Reasons are all of them, for metrics that begin at 0.
 var Reasons = []Reason{
-	UnknownSlots, SlotsTwice, OtherPlugin, UnknownPod, Unassigned, BadAssignment, UnknownCard, SickCard, HeldCard, NoFreeCard,
+	UnknownSlots, SlotsTwice, OtherPlugin, UnknownPod, DeletedPod, Unassigned, BadAssignment, UnknownCard, SickCard, HeldCard, NoFreeCard,
 	Unfit, Unreadable, Unwritable,
 }
 
