@@ -14,8 +14,8 @@ import (
 // stopped is how long a part is stopped: longer than most of its clients wait for an answer.
 const stopped = 4 * time.Second
 
-// pause is the time between outages, in which the node comes to work again.
-const pause = 3 * time.Second
+// pause is the time between outages, in which the node comes to work again: kubelet tries things again after 10 s.
+const pause = 10 * time.Second
 
 // outagePart is a part of the node that fails, and how it is started again.
 type outagePart struct {
@@ -56,7 +56,7 @@ func TestContainersGetTheirCardsWhilePartsFail(t *testing.T) {
 	needNode(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w := &wave{prefix: "outage", want: 1 << 30, outages: true, extra: stopped + pause}
+	w := &wave{prefix: "outage", want: 1 << 30, outages: true, extra: stopped}
 	began := time.Now()
 	over := make(chan struct{})
 	go func() {
@@ -120,7 +120,7 @@ func TestRunningContainersOutliveEveryPart(t *testing.T) {
 		if err := part.kill(ctx); err != nil {
 			t.Fatalf("killing %s: %v", part.name, err)
 		}
-		sleep(ctx, pause)
+		sleep(ctx, 3*time.Second)
 	}
 	if got, err := inside.of(reportName("outlives", partName(0))); err != nil || len(got) != 1 {
 		t.Errorf("the container was started %d times, want once; error %v", len(got), err)

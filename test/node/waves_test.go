@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
 	"g8s.host/gpu-scheduler/pkg/sandbox/realnode/probe"
 )
 
@@ -109,7 +113,8 @@ func (w *wave) look(ctx context.Context, name string, s shape) error {
 			return nil
 		}
 		if err != nil {
-			return errors.Join(err, why(name))
+			cause := why(name)
+			return errors.Join(err, cause, kubeletOn(cause.Error()))
 		}
 		for _, report := range got {
 			for _, fault := range wrong(assigned, partName(i), report) {
@@ -224,6 +229,25 @@ func whyNot(pod *corev1.Pod) error {
 		text += fmt.Sprintf("\n  container %s: %s", status.Name, status.State.String())
 	}
 	return errors.New(text)
+}
+
+var podPattern = regexp.MustCompile(`\b(?:wave|outage|manifest)-[0-9]+\b`)
+
+// kubeletOn returns the last lines of kubelet's log about the pods that a text speaks of.
+func kubeletOn(text string) error {
+	data, err := os.ReadFile(cluster.Process(realnode.KubeletName).LogPath())
+	if err != nil {
+		return err
+	}
+	var found []string
+	for line := range strings.Lines(string(data)) {
+		names := podPattern.FindAllString(line, -1)
+		if slices.ContainsFunc(names, func(name string) bool { return strings.Contains(text, name) }) {
+			found = append(found, line)
+		}
+	}
+	const most = 40
+	return errors.New("kubelet said:\n" + strings.Join(found[max(0, len(found)-most):], ""))
 }
 
 // report tells how the wave went, and fails the test for every fault.
