@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -66,7 +67,12 @@ func New() *cobra.Command {
 		Version:       version(),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
-	flags := cmd.Flags()
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// addFlags is the list of all settings; docs/recovery.md and docs/operations.md explain them.
+func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Kubeconfig of the controller's own identity; without it that of its pod")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Do nothing while another replica leads")
 	flags.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 6*time.Second, "How long after its last word a leader is replaced")
@@ -79,10 +85,11 @@ func New() *cobra.Command {
 	flags.DurationVar(&o.recovery.BackOff, "suspect-back-off", time.Minute, "How long a node that failed must be ready before it gets new pods; doubles each time it fails again")
 	flags.DurationVar(&o.recovery.MaxBackOff, "suspect-max-back-off", time.Hour, "The most that this back-off grows to")
 	flags.DurationVar(&o.recovery.Forget, "suspect-forget", 6*time.Hour, "How long after a failure of a node it no longer counts")
+	flags.StringSliceVar(&o.recovery.Conditions, "suspect-conditions", nil,
+		"Types of conditions of nodes, such as those of node-problem-detector, that keep new pods from a node while they are true, and for that back-off afterwards")
 	flags.DurationVar(&o.advice.After, "advice-after", 2*time.Minute, "How long jobs wait until it is tried how many more nodes would start them; 0 turns it off")
 	flags.DurationVar(&o.advice.Every, "advice-every", time.Minute, "How often that is tried again while they wait")
 	flags.IntVarP(&o.verbosity, "v", "v", 2, "How much to log: 0 what always matters, 2 each step, 4 each decision")
-	return cmd
 }
 
 // check refuses what could not be meant.

@@ -19,6 +19,9 @@ type Settings struct {
 	BackOff, MaxBackOff time.Duration
 	// Forget is how long after a failure it no longer counts.
 	Forget time.Duration
+	// Conditions are types of conditions of nodes that make a node suspect while they are true, such as those that
+	// node-problem-detector sets.
+	Conditions []string
 }
 
 // startUp is how long after its creation a node registers: one that has not been ready since is starting, and has not
@@ -40,6 +43,10 @@ type Node struct {
 	// Ready is the status of its condition of that name, and Since when that changed last.
 	Ready corev1.ConditionStatus
 	Since time.Time
+	// Bad is one of [Settings.Conditions] that is true, "" if none is, and BadSince when it became so. WellSince is when the last
+	// of them ceased to be.
+	Bad                 string
+	BadSince, WellSince time.Time
 	// Silence is how long it has certainly given no sign of life: 0 where that is not known.
 	Silence time.Duration
 	// Closed says that a person has cordoned it.
@@ -163,13 +170,30 @@ func decideReady(node Node, settings Settings, now time.Time) (Step, time.Durati
 	if step.Return {
 		step.Why = "it is ready again"
 	}
+	if node.Bad != "" {
+		return decideBad(step, node, settings), 0
+	}
 	if !node.Suspect {
 		return step, 0
 	}
-	well := node.Since.Add(node.Record.backOff(settings.BackOff, settings.MaxBackOff))
+	since := node.Since
+	if node.WellSince.After(since) {
+		since = node.WellSince
+	}
+	well := since.Add(node.Record.backOff(settings.BackOff, settings.MaxBackOff))
 	if left := well.Sub(now); left > 0 {
 		return step, left
 	}
-	step.Trust, step.Why = true, fmt.Sprintf("it has been ready for %s", now.Sub(node.Since).Round(time.Second))
+	step.Trust, step.Why = true, fmt.Sprintf("it has been well for %s", now.Sub(since).Round(time.Second))
 	return step, 0
+}
+
+// decideBad closes a node that is ready, and has something that is not to be: once each time.
+func decideBad(step Step, node Node, settings Settings) Step {
+	if node.BadSince.Equal(node.Record.Last) {
+		return step
+	}
+	record := node.Record.failedAgain(node.BadSince, settings.Forget)
+	step.Record, step.Suspect, step.Why = &record, !node.Suspect, fmt.Sprintf("its condition %s is true", node.Bad)
+	return step
 }

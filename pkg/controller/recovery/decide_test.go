@@ -31,6 +31,9 @@ func unknown(n *Node) {
 	n.Suspect, n.Record = true, Record{Failures: 1, Last: n.Since}
 }
 
+// bad is a node that is ready, and has had a condition for a minute that must not be true.
+func bad(n *Node) { n.Bad, n.BadSince = "XIDFatal", now.Add(-time.Minute) }
+
 func silent(d time.Duration) func(*Node) { return func(n *Node) { n.Silence = d } }
 
 // recovered is a node that has been ready again for a while after a number of failures.
@@ -110,7 +113,19 @@ func TestDecideAboutANode(t *testing.T) {
 			node: node(recovered(10*time.Second, 1), func(n *Node) { n.OutOfServiceByOthers = true }), again: 50 * time.Second,
 		},
 		"after a minute it is trusted": {
-			node: node(recovered(time.Minute, 1)), want: Step{Trust: true, Why: "it has been ready for 1m0s"},
+			node: node(recovered(time.Minute, 1)), want: Step{Trust: true, Why: "it has been well for 1m0s"},
+		},
+		"a node that is ready and has something bad gets no new pods": {
+			node: node(bad), want: Step{Suspect: true, Record: &Record{Failures: 1, Last: now.Add(-time.Minute)}, Why: "its condition XIDFatal is true"},
+		},
+		"which is counted once, and not healed by time": {
+			node: node(bad, func(n *Node) { n.Suspect, n.Record = true, Record{Failures: 1, Last: n.BadSince} }),
+		},
+		"who takes the taint away knows of it": {
+			node: node(bad, func(n *Node) { n.Record = Record{Failures: 1, Last: n.BadSince} }),
+		},
+		"when that is over the node waits from then on": {
+			node: node(recovered(time.Hour, 1), func(n *Node) { n.WellSince = now.Add(-10 * time.Second) }), again: 50 * time.Second,
 		},
 		"after two failures it is not": {node: node(recovered(time.Minute, 2)), again: time.Minute},
 		"after many it takes an hour":  {node: node(recovered(time.Minute, 900)), again: 59 * time.Minute},

@@ -61,11 +61,7 @@ func (r *Reconciler) factsOf(ctx context.Context, node *corev1.Node) (Node, erro
 		Suspect:  hasTaint(node, isSuspect),
 		ShutDown: hasTaint(node, func(t corev1.Taint) bool { return t.Key == taintShutDown }),
 	}
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			out.Ready, out.Since = condition.Status, condition.LastTransitionTime.Time
-		}
-	}
+	out.readConditions(node.Status.Conditions, r.Settings.Conditions)
 	out.OutOfService = hasTaint(node, isOutOfServiceByUs)
 	out.OutOfServiceByOthers = !out.OutOfService && hasTaint(node, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 	out.Silence, _ = r.Signs.Silence(node.Name)
@@ -85,6 +81,22 @@ func (r *Reconciler) factsOf(ctx context.Context, node *corev1.Node) (Node, erro
 		}
 	}
 	return out, nil
+}
+
+// readConditions reads whether a node is ready, and whether it has a condition that must not be true.
+func (n *Node) readConditions(conditions []corev1.NodeCondition, bad []string) {
+	for _, condition := range conditions {
+		at := condition.LastTransitionTime.Time
+		switch {
+		case condition.Type == corev1.NodeReady:
+			n.Ready, n.Since = condition.Status, at
+		case !slices.Contains(bad, string(condition.Type)):
+		case condition.Status == corev1.ConditionTrue && at.After(n.BadSince):
+			n.Bad, n.BadSince = string(condition.Type), at
+		case condition.Status != corev1.ConditionTrue && at.After(n.WellSince):
+			n.WellSince = at
+		}
+	}
 }
 
 // podsOn are the pods of a node that have not ended, as the cache has them.

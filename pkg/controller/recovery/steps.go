@@ -73,7 +73,11 @@ func apply(node *corev1.Node, step Step) (*corev1.Node, error) {
 		taints = slices.DeleteFunc(taints, isOutOfServiceByUs)
 	}
 	if step.Suspect {
-		taints = append(taints, corev1.Taint{Key: g8s.TaintSuspect, Value: g8s.SuspectNotReady, Effect: corev1.TaintEffectNoSchedule})
+		value := g8s.SuspectCondition
+		if !isReady(node) {
+			value = g8s.SuspectNotReady
+		}
+		taints = append(taints, corev1.Taint{Key: g8s.TaintSuspect, Value: value, Effect: corev1.TaintEffectNoSchedule})
 	}
 	if step.Declare {
 		taints = append(taints, corev1.Taint{
@@ -97,7 +101,7 @@ func (r *Reconciler) announce(ctx context.Context, node *corev1.Node, step Step)
 		"outOfService", step.Declare, "return", step.Return, "why", step.Why)
 	say := func(kind, reason, text string) { r.Events.Eventf(node, nil, kind, reason, "Recover", "%s", text) }
 	if step.Suspect {
-		say(corev1.EventTypeWarning, eventSuspect, step.Why+": it gets no new pods until it has been ready for a while")
+		say(corev1.EventTypeWarning, eventSuspect, step.Why+": it gets no new pods until it has been well for a while")
 	}
 	if step.Declare {
 		say(corev1.EventTypeWarning, eventDeclared, step.Why+": its pods are ended, and their jobs run elsewhere")

@@ -83,6 +83,6 @@ var controllers atomic.Int32
 // startController runs the controller with its fastest safe setting, and gives nodes back soon.
 func startController(ctx context.Context, name string) (*sandbox.Process, error) {
 	return cluster.StartController(ctx, sandbox.ControllerOptions{Name: name, Args: []string{
-		"--out-of-service-after=40s", "--suspect-back-off=8s", "--advice-after=5s", "--advice-every=5s",
+		"--out-of-service-after=40s", "--suspect-back-off=8s", "--suspect-conditions=XIDFatal", "--advice-after=5s", "--advice-every=5s",
 	}})
 }

@@ -231,7 +231,7 @@ func TestADeadNodeIsGivenBack(t *testing.T) {
 		t.Error("the node was trusted at once")
 	}
 	e.eventually(node+" to be trusted", func(context.Context) (bool, error) { return !seen.has(names.TaintSuspect), nil })
-	e.told("default", node, "NodeTrusted", "ready for")
+	e.told("default", node, "NodeTrusted", "well for")
 	if len(e.history.ofJob("sft")) != 2 {
 		t.Errorf("the job had more than two pods:\n%s", e.history)
 	}
@@ -352,4 +352,25 @@ func TestANewLeaderKnowsHowLongANodeIsSilent(t *testing.T) { // not beside the o
 		t.Errorf("it took %s, want no longer than with one leader", took)
 	}
 	e.once("sft", killed)
+}
+
+// TestANodeWithABadConditionIsClosed: something on the node has found a GPU that is broken, and then says that it is mended.
+func TestANodeWithABadConditionIsClosed(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	pod := e.start(job{name: "sft", gpus: 8})[0]
+	node := pod.Spec.NodeName
+	seen := e.watchNode(node)
+	say := func(status corev1.ConditionStatus) {
+		e.kubectl("patch", "node", node, "--subresource=status", "-p", fmt.Sprintf(
+			`{"status":{"conditions":[{"type":"XIDFatal","status":%q,"lastTransitionTime":%q}]}}`, status, time.Now().UTC().Format(time.RFC3339)))
+	}
+	say(corev1.ConditionTrue)
+	e.within(2*time.Second+slack, node+" to be closed", func(context.Context) (bool, error) { return seen.has(names.TaintSuspect), nil })
+	e.told("default", node, "NodeSuspect", "its condition XIDFatal is true")
+	e.stays(node+" is closed, and its pod runs", 12*time.Second, func() bool {
+		return seen.has(names.TaintSuspect) && e.history.of(pod.UID).ended.IsZero()
+	})
+	say(corev1.ConditionFalse)
+	e.eventually(node+" to be trusted", func(context.Context) (bool, error) { return !seen.has(names.TaintSuspect), nil })
 }

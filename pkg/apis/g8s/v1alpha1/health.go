@@ -17,6 +17,8 @@ const (
 	TaintSuspect = "g8s.host/suspect"
 	// SuspectNotReady is the value of TaintSuspect on a node whose kubelet fell silent or reported that it cannot work.
 	SuspectNotReady = "not-ready"
+	// SuspectCondition is its value on a node with a condition that must not be true.
+	SuspectCondition = "condition"
 	// OutOfServiceByController is the value of Kubernetes' taint node.kubernetes.io/out-of-service where the controller has
 	// set it. Others are left to who has set them.
 	OutOfServiceByController = "g8s.host"
