@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tour of `make demo`: a cluster of simulated GPU nodes, four jobs, where three of them landed and why the fourth
-# cannot run. The cluster stays up until `make demo-down`.
+# The tour of `make demo`: a cluster of simulated GPU nodes, four jobs, where three of them landed, why the fourth cannot
+# run, and a job that moves because its node is emptied. The cluster stays up until `make demo-down`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH=$PWD/bin:$PATH
@@ -39,6 +39,15 @@ show gpuctl get jobs
 title "Why one of them runs where it does, and why another waits"
 show gpuctl why qwen2-7b-llamafactory-sft
 show gpuctl why too-big
+
+title "Its node is emptied for maintenance: it runs elsewhere at once, and pays no retry"
+job=qwen2-7b-llamafactory-sft
+node=$(bin/tools/kubectl get pod -l "g8s.host/job=$job" -o jsonpath='{.items[0].spec.nodeName}')
+show bin/tools/kubectl drain "$node" --pod-selector "g8s.host/job=$job" --delete-emptydir-data --ignore-daemonsets
+until bin/tools/kubectl wait pod -l "g8s.host/job=$job" --for=condition=Ready --timeout=30s >/dev/null 2>&1; do sleep 0.2; done
+show gpuctl get jobs
+bin/tools/kubectl get events --field-selector reason=ReplacingDisruptedPod -o custom-columns=EVENT:.reason,MESSAGE:.message
+bin/tools/kubectl uncordon "$node" >/dev/null
 
 cat <<TEXT
 
