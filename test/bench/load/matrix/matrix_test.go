@@ -14,10 +14,11 @@ import (
 // TestNoCellIsFarAboveStock measures a few cells of a small cluster, and fails on a loss far outside of noise.
 func TestNoCellIsFarAboveStock(t *testing.T) {
 	o := options{root: filepath.FromSlash("../../../.."), rounds: 1}
-	small := with(func(a *axes) { a.nodes, a.pools = 600, 1 })
+	small := with(func(a *axes) { a.nodes, a.pools, a.shapes = 600, 1, 128 })
 	l := map[hosts]*lab{}
 	for name, most := range map[string]float64{
-		"1 GPU": 1.5, "shared GPU": 1.5, "required affinity": 1.5, "volume": 2,
+		"1 GPU": 1.5, "8 GPUs": 1.5, "shared GPU": 1.5, "MIG slice": 1.5, "inference replicas": 2, "required affinity": 1.5,
+		"no GPU": 2, "no GPU, nodes without": 2,
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := rowNamed(t, name)
