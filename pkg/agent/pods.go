@@ -79,9 +79,6 @@ func (p *Pods) Run(ctx context.Context) error {
 	return nil
 }
 
-// Synced reports whether the API server has told of all pods once.
-func (p *Pods) Synced() bool { return p.informer.HasSynced() }
-
 // Known returns the pods, and a channel that is closed when they are others.
 func (p *Pods) Known() (map[types.UID]binding.Pod, <-chan struct{}) {
 	p.mu.Lock()
