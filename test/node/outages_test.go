@@ -84,6 +84,42 @@ func TestContainersGetTheirCardsWhilePartsFail(t *testing.T) {
 	}
 }
 
+// TestAStoppedPartGoesOnWhereItWas stops each part while a container starts, and looks how soon that has started once the
+// part goes on.
+func TestAStoppedPartGoesOnWhereItWas(t *testing.T) {
+	needNode(t)
+	for i, failing := range outageParts {
+		t.Run(failing.name, func(t *testing.T) {
+			name := "stopped-" + failing.name
+			pod := shape{parts: []part{{cards: 1}}}.pod(name)
+			pod.Spec.SchedulerName = "by-hand"
+			if err := create(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := remove(context.WithoutCancel(t.Context()), name, false); err != nil {
+					t.Error(err)
+				}
+			})
+			if err := bind(t.Context(), name, choice(i)); err != nil {
+				t.Fatal(err)
+			}
+			sleep(t.Context(), 300*time.Millisecond)
+			if err := failing.stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			took := eventually(t, "the container to start", func(context.Context) bool {
+				got, err := inside.of(reportName(name, partName(0)))
+				return err == nil && len(got) > 0
+			})
+			t.Logf("started %s after %s went on", took.Round(10*time.Millisecond), failing.name)
+			if text := why(name); took > 15*time.Second {
+				t.Errorf("want 15 s at the most, in which kubelet has tried again: %v\n%v", text, kubeletOn(text.Error()))
+			}
+		})
+	}
+}
+
 // finish lets the wave end with the pods that it has.
 func (w *wave) finish() {
 	w.mu.Lock()

@@ -81,10 +81,17 @@ var shapes = []shape{
 	{parts: []part{{cards: 1}}, force: true, linger: 1500 * time.Millisecond},
 	{parts: []part{{cards: 2}, {cards: 1}}, force: true, linger: time.Second},
 	{parts: []part{{cards: 4}}, force: true, linger: 500 * time.Millisecond},
+	{parts: []part{{cards: 8}}},
 }
 
-// wholeNode is a pod for all cards. It is not among the shapes: smaller ones would always be before it.
-var wholeNode = shape{parts: []part{{cards: 8}}}
+// large says whether a pod asks for so much that smaller ones would always be before it.
+func (s shape) large() bool {
+	cards := 0
+	for _, part := range s.parts {
+		cards += part.cards
+	}
+	return cards >= 4
+}
 
 func pick(random *rand.Rand) shape { return shapes[random.IntN(len(shapes))] }
 

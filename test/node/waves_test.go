@@ -41,6 +41,9 @@ type wave struct {
 	// extra is what a container may take longer, when something is stopped.
 	extra time.Duration
 
+	// room is shared by pods, but for large ones: each waits until it has the node for itself.
+	room sync.RWMutex
+
 	mu       sync.Mutex
 	started  int
 	made     int
@@ -84,6 +87,13 @@ func (w *wave) fault(format string, args ...any) {
 
 // one runs a pod from its creation to its end.
 func (w *wave) one(ctx context.Context, name string, s shape) error {
+	if s.large() {
+		w.room.Lock()
+		defer w.room.Unlock()
+	} else {
+		w.room.RLock()
+		defer w.room.RUnlock()
+	}
 	if err := create(ctx, s.pod(name)); err != nil {
 		return err
 	}
@@ -140,12 +150,15 @@ func (w *wave) await(ctx context.Context, pod, container string, starts int) (go
 		short, cancel := context.WithTimeout(ctx, 2*time.Second)
 		got, err = inside.await(short, reportName(pod, container), starts)
 		cancel()
-		if err == nil || ctx.Err() != nil {
-			return got, err
+		if err == nil {
+			return got, nil
 		}
-		now, err := client.CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{})
-		if err == nil && now.Status.Phase == corev1.PodFailed && now.Status.Reason == "UnexpectedAdmissionError" {
+		now, missing := client.CoreV1().Pods(namespace).Get(context.WithoutCancel(ctx), pod, metav1.GetOptions{})
+		if missing == nil && now.Status.Phase == corev1.PodFailed && now.Status.Reason == "UnexpectedAdmissionError" {
 			return nil, fmt.Errorf("%w: %s", errRefused, now.Status.Message)
+		}
+		if ctx.Err() != nil {
+			return nil, err
 		}
 	}
 }
@@ -231,7 +244,7 @@ func whyNot(pod *corev1.Pod) error {
 	return errors.New(text)
 }
 
-var podPattern = regexp.MustCompile(`\b(?:wave|outage|manifest)-[0-9]+\b`)
+var podPattern = regexp.MustCompile(`\b(?:wave|outage|manifest|stopped)-[-a-z0-9]+\b`)
 
 // kubeletOn returns the last lines of kubelet's log about the pods that a text speaks of.
 func kubeletOn(text string) error {
@@ -273,8 +286,5 @@ func TestContainersGetTheCardsThatWereChosen(t *testing.T) {
 	w := &wave{prefix: "wave", want: *containers}
 	began := time.Now()
 	w.run(t.Context())
-	if err := w.one(t.Context(), "wave-whole-node", wholeNode); err != nil {
-		t.Error(err)
-	}
 	w.report(t, time.Since(began))
 }
