@@ -9,8 +9,10 @@ for file in "$dir"/run/*.pid; do
   read -r pid <"$file"
   [ "$pid" -gt 1 ] && kill -s KILL -- "-$pid"
 done 2>/dev/null
-# A child that was being written to disk when it died can still hold the directory for a moment, and its cgroup.
-for _ in 1 2 3 4 5 6 7 8 9 10; do
+# A child that was being written to disk when it died can still hold the directory for a moment, and its cgroup; on a busy
+# machine for seconds.
+tries=50
+while [ $((tries -= 1)) -ge 0 ]; do
   left=
   for file in "$dir"/run/*.cgroup; do
     read -r name <"$file" && [ -n "$name" ] || continue
