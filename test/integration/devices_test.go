@@ -157,8 +157,9 @@ func TestUnequalCardsOfOneNode(t *testing.T) {
 		t.Errorf("cards of the pods that need 40 GiB (-want +got):\n%s", diff)
 	}
 	e.createPods(third, fixture.Pod("huge").GPUs(1).Annotate(names.AnnotationGPUMemoryMin, "100Gi").Obj())
-	for pod, want := range map[string]gpu.Code{"third": gpu.TooFewFree, "huge": gpu.TooFewMemory} {
-		if message := e.waitUnschedulable(pod); !strings.Contains(message, want.String()) {
+	for pod, code := range map[string]gpu.Code{"third": gpu.TooFewFree, "huge": gpu.TooFewMemory} {
+		want := string(reason.OfCards(code).Text)
+		if message := e.waitUnschedulable(pod); !strings.Contains(message, want) {
 			t.Errorf("of pod %s the scheduler says %q, want %q", pod, message, want)
 		}
 	}
@@ -195,8 +196,9 @@ func TestABrokenCardGetsNoNewPod(t *testing.T) {
 	}
 	e.runOneByOne(fixture.Pod("a").GPUs(1).Obj(), fixture.Pod("b").GPUs(1).Obj())
 	e.createPods(fixture.Pod("waits").GPUs(1).Obj(), fixture.Pod("three").GPUs(3).Obj())
-	for pod, want := range map[string]gpu.Code{"waits": gpu.TooFewFree, "three": gpu.TooFewHealthy} {
-		if message := e.waitUnschedulable(pod); !strings.Contains(message, want.String()) {
+	for pod, code := range map[string]gpu.Code{"waits": gpu.TooFewFree, "three": gpu.TooFewHealthy} {
+		want := string(reason.OfCards(code).Text)
+		if message := e.waitUnschedulable(pod); !strings.Contains(message, want) {
 			t.Errorf("of pod %s the scheduler says %q, want %q", pod, message, want)
 		}
 	}
