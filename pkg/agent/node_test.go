@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,13 +41,9 @@ func TestChanges(t *testing.T) {
 			metav1.SetMetaDataAnnotation(&next.ObjectMeta, key, value)
 		}
 		for _, condition := range c.conditions {
-			kept := next.Status.Conditions[:0]
-			for _, before := range next.Status.Conditions {
-				if before.Type != condition.Type {
-					kept = append(kept, before)
-				}
-			}
-			next.Status.Conditions = append(kept, condition)
+			next.Status.Conditions = append(slices.DeleteFunc(next.Status.Conditions, func(before corev1.NodeCondition) bool {
+				return before.Type == condition.Type
+			}), condition)
 		}
 		node = next
 		return c

@@ -141,28 +141,34 @@ func follow[P comparable](moves []Move[P], steps []step[P]) ([]Move[P], []step[P
 // then those of several.
 func (a *attempt[P]) places(of *homeless[P], extra int) iter.Seq[place[P]] {
 	return func(yield func(place[P]) bool) {
-		for _, room := range a.Rooms(of.pod, a.node) {
-			if a.tries++; a.tries > a.until || !slices.Contains(of.via, room) && !yield(place[P]{node: room}) {
-				return
-			}
-		}
-		if extra == 0 || len(of.via) == maxChain || a.single && len(of.via) > 0 {
+		if !a.rooms(of, yield) || extra == 0 || len(of.via) == maxChain || a.single && len(of.via) > 0 {
 			return
 		}
-		for to := range a.placesOf(a.others(of.pod), of, extra) {
-			if !yield(to) {
-				return
-			}
-		}
-		if extra == 1 || a.single {
+		if !yieldAll(a.placesOf(a.others(of.pod), of, extra), yield) || extra == 1 || a.single {
 			return
 		}
-		for to := range a.placesOf(a.groups(of.pod), of, extra) {
-			if !yield(to) {
-				return
-			}
+		yieldAll(a.placesOf(a.groups(of.pod), of, extra), yield)
+	}
+}
+
+// rooms yields the nodes with room for a pod, and reports whether to go on.
+func (a *attempt[P]) rooms(of *homeless[P], yield func(place[P]) bool) bool {
+	for _, room := range a.Rooms(of.pod, a.node) {
+		if a.tries++; a.tries > a.until || !slices.Contains(of.via, room) && !yield(place[P]{node: room}) {
+			return false
 		}
 	}
+	return true
+}
+
+// yieldAll yields what another sequence does, and reports whether to go on.
+func yieldAll[T any](of iter.Seq[T], yield func(T) bool) bool {
+	for each := range of {
+		if !yield(each) {
+			return false
+		}
+	}
+	return true
 }
 
 // placesOf yields the places of others that a pod can take, if no more than so many pods move for it.

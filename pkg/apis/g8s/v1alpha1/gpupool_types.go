@@ -225,5 +225,5 @@ const (
 	ConditionNodesAdmitted = "NodesAdmitted"
 )
 
-// TaintNotAdmitted, with the effect NoSchedule, keeps new pods from a node that breaks the constraints of its pool.
+// TaintNotAdmitted keeps new pods, by the effect NoSchedule, from a node that breaks the constraints of its pool.
 const TaintNotAdmitted = "g8s.host/not-admitted"
