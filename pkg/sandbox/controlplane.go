@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -260,14 +261,20 @@ func (l *planeLogs) close() {
 	_ = l.apiserver.Close()
 }
 
-// FreePort returns a port of an address of this machine that nobody listens on.
+// FreePort returns a port of an address of this machine that nobody listens on. It is below those that systems give to
+// connections that go out (RFC 6335 begins them at 49152, Linux at 32768): between this call and the listening, seconds
+// later, any of our own clients could get one of those.
 func FreePort(address string) (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
-	if err != nil {
-		return 0, fmt.Errorf("finding a free port: %w", err)
+	const first, count, tries = 15000, 15000, 100
+	var err error
+	for range tries {
+		port := first + rand.IntN(count)
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, fmt.Errorf("finding a free port: %w", err)
 }
 
 func writeFile(path string, data []byte) error {
