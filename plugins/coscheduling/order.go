@@ -57,6 +57,9 @@ func (p *Plugin) turnOf(pod *corev1.Pod) turn {
 	if failed := p.places.failed(g); !failed.IsZero() {
 		t.at = failed
 	}
+	if rests := p.places.restsUntil(g); rests.After(t.at) { // who writes to a PodGroup keeps no others waiting
+		t.at = rests
+	}
 	return t
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -86,6 +87,25 @@ func TestTheQueueStaysInOrder(t *testing.T) {
 			if l.Less(other, next) {
 				t.Fatalf("%s is taken out before %s", next.GetPodInfo().GetPod().Name, other.GetPodInfo().GetPod().Name)
 			}
+		}
+	}
+}
+
+// TestAChangeOfAPodGroupLetsOthersPass: its members, of which there may be thousands, are all tried again, and stand behind
+// whoever comes meanwhile. After that they stand where they stood.
+func TestAChangeOfAPodGroupLetsOthersPass(t *testing.T) {
+	l := newLab(t, 1)
+	l.group("g", map[string]any{"minMember": int64(2)})
+	member := l.member("m")
+	g := gangOf(member, l.groups.get(types.NamespacedName{Namespace: member.Namespace, Name: "g"}))
+	if !l.places.mayWake(g, 200, noon) || l.places.mayWake(g, 200, noon.Add(time.Second)) {
+		t.Error("it is not woken once within its rest")
+	}
+	l.PreEnqueue(t.Context(), member)
+	for after, first := range map[time.Duration]bool{-time.Second: false, time.Second: false, 3 * time.Second: true} {
+		other := queued(t, fixture.Pod("other").Obj(), noon.Add(after))
+		if got := l.Less(queued(t, member, noon.Add(-time.Hour)), other); got != first {
+			t.Errorf("the member goes before a pod that comes %s after the change: %t, want %t", after, got, first)
 		}
 	}
 }

@@ -30,8 +30,8 @@ type record struct {
 	refusal refusal
 	// scout is the member that was turned away last, and is tried for all when there may be room.
 	scout types.NamespacedName
-	// woken is when all members were tried last since their PodGroup had changed.
-	woken time.Time
+	// rests is until when the gang is left alone that was tried as a whole because its PodGroup had changed.
+	rests time.Time
 	// alarmed is set while a timer runs that has the members tried again.
 	alarmed bool
 }
@@ -262,8 +262,8 @@ func (p *places) dismiss(g gang, pod types.NamespacedName) {
 	}
 }
 
-// restPerMember is how long a gang is left alone for each of its members, before another change of its PodGroup has all of
-// them tried again: some ten times as long as trying them takes.
+// restPerMember is how long a gang is left alone for each of its members, after a change of its PodGroup had all of them
+// tried: longer than trying them takes.
 const restPerMember = 10 * time.Millisecond
 
 // mayWake reports whether all of so many members may be tried since their PodGroup has changed, and notes that they are. Who
@@ -272,11 +272,21 @@ func (p *places) mayWake(g gang, members int, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.record(g)
-	if now.Before(r.woken.Add(time.Duration(members) * restPerMember)) {
+	if now.Before(r.rests) {
 		return false
 	}
-	r.woken = now
+	r.rests = now.Add(time.Duration(members) * restPerMember)
 	return true
+}
+
+// restsUntil is the time before which pods come first that come after a change of a gang's PodGroup: zero for none.
+func (p *places) restsUntil(g gang) time.Time {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if r, ok := p.gangs[g]; ok {
+		return r.rests
+	}
+	return time.Time{}
 }
 
 // scoutOf returns the member that is tried for all of a gang, "" if there is none.
