@@ -44,7 +44,7 @@ test: tools node-tools-if-possible build ## Run all tests, unit and integration,
 	@bin/gpu-sandbox check >/dev/null || echo "*** NOTHING WAS TESTED ON A REAL NODE (test/node): see the error above" >&2
 
 test-node: tools node-tools build ## Test a real kubelet with gpu-agent at length, as root; hours. NODE_TEST="-containers 1000" for less
-	go test ./test/node -count=1 -v -timeout 8h -containers 10000 -outages 50 -rounds 10 -crowd 100 -starters 200 $(NODE_TEST)
+	go test ./test/node -count=1 -v -timeout 8h -long -containers 10000 -outages 50 -rounds 10 -crowd 100 -starters 200 $(NODE_TEST)
 
 chaos: tools build ## Kill and stop the leading scheduler 20 times each while it places pods, and lose answers; about 10 minutes
 	go test ./test/chaos -count=1 -v -timeout 30m -kills 20 -stops 20 -losses 20

@@ -21,7 +21,7 @@ import (
 // elsewhere: the two must not serve at once. Then the process ends, and the pod takes over. What differs from the manifest
 // is where the image, the cards, the scheduler and the API server are.
 func TestTheAgentRunsAsItsManifestSays(t *testing.T) {
-	needNode(t)
+	needTime(t)
 	ctx := t.Context()
 	set, err := client.AppsV1().DaemonSets(metav1.NamespaceSystem).Get(ctx, realnode.AgentName, metav1.GetOptions{})
 	if err != nil {

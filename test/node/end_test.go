@@ -22,7 +22,7 @@ const upWithin = time.Minute
 // TestNothingStaysBehind starts a second sandbox with a real node beside that of the tests, kills its owner, and looks for
 // what is left: processes, cgroups, network links.
 func TestNothingStaysBehind(t *testing.T) {
-	needNode(t)
+	needTime(t)
 	root := t.TempDir()
 	program := func(args ...string) *exec.Cmd {
 		return exec.Command(filepath.Join("..", "..", "bin", "gpu-sandbox"), append(args, "--dir", root, "--name", "second")...)

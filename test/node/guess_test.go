@@ -142,7 +142,7 @@ func (g *guesser) offer(t *testing.T) {
 // two schedulers do, each with a card of its own. They ask for a card of ours and for one of a plugin that guesses; both
 // are told of the same choice.
 func TestAGuessInAllocateGivesWrongCards(t *testing.T) {
-	needNode(t)
+	needTime(t)
 	(&guesser{served: map[string]bool{}}).offer(t)
 	random := rand.New(rand.NewPCG(*seed, 1))
 	ours, guessed, all := 0, 0, 0

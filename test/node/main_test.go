@@ -26,6 +26,7 @@ var (
 	rounds     = flag.Int("rounds", 3, "how many rounds of eight pods the guessing plugin is asked for")
 	crowd      = flag.Int("crowd", 10, "how many pods without cards are on the node while starts are timed")
 	starters   = flag.Int("starters", 16, "how many containers are started to time them")
+	long       = flag.Bool("long", false, "also what takes minutes, or waits for kubelet's long pauses: outages of each part, and what is compared with it")
 	idle       = flag.Bool("idle", false, "the machine does nothing else: hold the agent to its times")
 	seed       = flag.Uint64("seed", 1, "seed of the waves")
 )
@@ -95,4 +96,13 @@ func needNode(t *testing.T) {
 	if cannot != nil {
 		t.Skip(cannot)
 	}
+}
+
+// needTime is [needNode] for a test that is a part of `make test-node` alone.
+func needTime(t *testing.T) {
+	t.Helper()
+	if !*long {
+		t.Skip("it takes long: give -long, as make test-node does")
+	}
+	needNode(t)
 }

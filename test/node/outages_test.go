@@ -53,7 +53,7 @@ func (p outagePart) stop(ctx context.Context) error {
 // TestContainersGetTheirCardsWhilePartsFail kills and stops the agent, kubelet and containerd in turn while a wave runs.
 // It is over when each has failed as often as was asked for; containers go on being started all the time.
 func TestContainersGetTheirCardsWhilePartsFail(t *testing.T) {
-	needNode(t)
+	needTime(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w := &wave{prefix: "outage", want: 1 << 30, outages: true, extra: stopped}
@@ -87,7 +87,7 @@ func TestContainersGetTheirCardsWhilePartsFail(t *testing.T) {
 // TestAStoppedPartGoesOnWhereItWas stops each part while a container starts, and looks how soon that has started once the
 // part goes on.
 func TestAStoppedPartGoesOnWhereItWas(t *testing.T) {
-	needNode(t)
+	needTime(t)
 	for i, failing := range outageParts {
 		t.Run(failing.name, func(t *testing.T) {
 			name := "stopped-" + failing.name
@@ -136,7 +136,7 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // TestRunningContainersOutliveEveryPart looks whether a container runs on, the same one, whatever fails beside it.
 func TestRunningContainersOutliveEveryPart(t *testing.T) {
-	needNode(t)
+	needTime(t)
 	ctx := t.Context()
 	s := shape{parts: []part{{cards: 2}}}
 	w := &wave{prefix: "outlives"}
@@ -168,7 +168,7 @@ func TestRunningContainersOutliveEveryPart(t *testing.T) {
 
 // TestAContainerStartsAgainWithoutTheAPIServer: the agent knows the pods of its node.
 func TestAContainerStartsAgainWithoutTheAPIServer(t *testing.T) {
-	needNode(t)
+	needTime(t)
 	const name = "alone"
 	s := shape{parts: []part{{cards: 2}}}
 	pod := s.pod(name)

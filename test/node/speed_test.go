@@ -31,7 +31,7 @@ const startsMetric = "gpu_agent_container_start_seconds"
 
 // TestTheAgentIsQuickAndSmall starts containers with cards on a node that has many pods without, and then leaves it alone.
 func TestTheAgentIsQuickAndSmall(t *testing.T) {
-	needNode(t)
+	needTime(t)
 	for i := range *crowd {
 		name := fmt.Sprintf("crowd-%d", i)
 		pod := shape{parts: []part{{}}}.pod(name)
