@@ -1,0 +1,157 @@
+// Package client asks the ledger, which package server serves, with the credentials that the API server knows a user by.
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"g8s.host/gpu-scheduler/pkg/ledger"
+	"g8s.host/gpu-scheduler/pkg/serverclient"
+)
+
+// Options say where the ledger is.
+type Options serverclient.Options
+
+// Validate says what is wrong with the options.
+func (o *Options) Validate() error {
+	return (*serverclient.Options)(o).Validate("ledger", "https://gpu-ledger.example.com")
+}
+
+// Client asks one ledger.
+type Client struct {
+	address string
+	http    *http.Client
+}
+
+// New returns a client that asks with the credentials of config, which are for the API server of the same cluster.
+func New(config *rest.Config, o Options) (*Client, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	client, err := serverclient.New(config, (*serverclient.Options)(&o), "")
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the ledger: %w", err)
+	}
+	return &Client{address: strings.TrimSuffix(o.Address, "/"), http: client}, nil
+}
+
+// Query says what to ask. The zero value of a field asks for any.
+type Query struct {
+	// Namespaces are those that are asked about, none for all.
+	Namespaces []string
+	// By is what usage is summed by.
+	By               []ledger.Key
+	Name, User, Pool string
+	Since, Until     time.Time
+	// Limit is how many jobs to return.
+	Limit int
+}
+
+func (q *Query) values() url.Values {
+	out := url.Values{"namespace": q.Namespaces}
+	set := func(name, value string) {
+		if value != "" {
+			out.Set(name, value)
+		}
+	}
+	var by []string
+	for _, key := range q.By {
+		by = append(by, string(key))
+	}
+	set("by", strings.Join(by, ","))
+	set("name", q.Name)
+	set("user", q.User)
+	set("pool", q.Pool)
+	if !q.Since.IsZero() {
+		set("since", q.Since.UTC().Format(time.RFC3339))
+	}
+	if !q.Until.IsZero() {
+		set("until", q.Until.UTC().Format(time.RFC3339))
+	}
+	if q.Limit > 0 {
+		set("limit", strconv.Itoa(q.Limit))
+	}
+	return out
+}
+
+// Usage asks who held how much of GPUs.
+func (c *Client) Usage(ctx context.Context, q Query) (out ledger.Usage, err error) {
+	return out, c.get(ctx, "usage?"+q.values().Encode(), &out)
+}
+
+// Jobs asks which jobs have finished. The second result tells whether there are more.
+func (c *Client) Jobs(ctx context.Context, q Query) ([]ledger.Job, bool, error) {
+	var out ledger.JobList
+	err := c.get(ctx, "jobs?"+q.values().Encode(), &out)
+	return out.Items, out.More, err
+}
+
+// Job asks about one job, and what its pods held.
+func (c *Client) Job(ctx context.Context, namespace, uid string) (out ledger.JobDetail, err error) {
+	return out, c.get(ctx, "jobs/"+url.PathEscape(namespace)+"/"+url.PathEscape(uid), &out)
+}
+
+// Output asks for the end of what the containers of a job printed, the last first; of one pod and of one container of each
+// if they are named. The second result tells whether there is more.
+func (c *Client) Output(ctx context.Context, namespace, job, pod, container string) ([]ledger.Output, bool, error) {
+	query := url.Values{}
+	for name, value := range map[string]string{"pod": pod, "container": container} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	var out ledger.OutputList
+	err := c.get(ctx, "output/"+url.PathEscape(namespace)+"/"+url.PathEscape(job)+"?"+query.Encode(), &out)
+	return out.Items, out.More, err
+}
+
+// Error is the ledger's word for why there is no answer.
+type Error struct {
+	Status int
+	Text   string
+}
+
+func (e *Error) Error() string { return "the ledger says: " + e.Text }
+
+// UnreachableError is that no ledger answers at its address.
+type UnreachableError struct {
+	Address string
+	Err     error
+}
+
+func (e *UnreachableError) Error() string { return "asking the ledger: " + e.Err.Error() }
+
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+func (c *Client) get(ctx context.Context, path string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address+ledger.APIRoot+path, nil)
+	if err != nil {
+		return fmt.Errorf("asking the ledger: %w", err)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return &UnreachableError{Address: c.address, Err: err}
+	}
+	defer func() { _ = response.Body.Close() }() // it was read
+	body := json.NewDecoder(io.LimitReader(response.Body, serverclient.MostRead))
+	if response.StatusCode != http.StatusOK {
+		var failure ledger.Failure
+		if err := body.Decode(&failure); err != nil || failure.Error == "" {
+			return fmt.Errorf("asking the ledger: the server at %s answers %s", c.address, response.Status)
+		}
+		return &Error{Status: response.StatusCode, Text: failure.Error}
+	}
+	if err := body.Decode(into); err != nil {
+		return fmt.Errorf("reading the ledger's answer: %w", err)
+	}
+	return nil
+}

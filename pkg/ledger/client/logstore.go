@@ -1,0 +1,36 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// placeholder is what stands for something in the address of a log store. JSON in braces, as Grafana has it, is none.
+var placeholder = regexp.MustCompile(`\{\w*\}`)
+
+// LogStoreURL is the page on which a cluster's own store of output shows that of a job. {namespace} and {job} of the template
+// stand for them; they are escaped, as they may come from a command line.
+func LogStoreURL(template, namespace, job string) (string, error) {
+	for _, found := range placeholder.FindAllString(template, -1) {
+		if found != "{namespace}" && found != "{job}" {
+			return "", fmt.Errorf("%q in the address of the log store stands for nothing: want {namespace} or {job}", found)
+		}
+	}
+	if strings.ContainsFunc(template, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", errors.New("the address of the log store has characters that no address has: write them as %XX")
+	}
+	text := strings.NewReplacer("{namespace}", url.QueryEscape(namespace), "{job}", url.QueryEscape(job)).Replace(template)
+	address, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("the address of the log store cannot be read: %w", err)
+	case address.Scheme != "https" && address.Scheme != "http" || address.Host == "":
+		return "", errors.New("the address of the log store is no http or https URL")
+	case address.User != nil:
+		return "", errors.New("the address of the log store has a user and a password, and everybody would see them")
+	}
+	return address.String(), nil
+}

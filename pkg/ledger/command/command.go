@@ -1,0 +1,168 @@
+// Package command is the command line of gpu-ledger: which cluster it follows, where it keeps the ledger and for how long,
+// and where it answers.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"g8s.host/gpu-scheduler/pkg/ledger/recorder"
+	"g8s.host/gpu-scheduler/pkg/ledger/server"
+	"g8s.host/gpu-scheduler/pkg/ledger/store"
+	"g8s.host/gpu-scheduler/pkg/program"
+)
+
+type options struct {
+	kubeconfig, listen string
+	certFile, keyFile  string
+	data               string
+	retention          time.Duration
+	budget             string
+}
+
+const (
+	day = 24 * time.Hour
+	// leastRetention keeps what a month's bill is made from.
+	leastRetention = day
+	// trimEvery is how often what is too old is taken away.
+	trimEvery = time.Hour
+	fileName  = "ledger.db"
+)
+
+// Main runs the program and returns its exit code.
+func Main() int { return program.Main(New()) }
+
+// New returns the command.
+func New() *cobra.Command {
+	o := &options{}
+	cmd := program.New(&cobra.Command{
+		Use:   "gpu-ledger",
+		Short: "Write down who holds which GPU from when to when",
+		Long: "Write down who holds which GPU from when to when, and what became of jobs, and answer who asks and may know.\n" +
+			"docs/usage.md tells what is written down, and how exactly.",
+		Example: "  gpu-ledger --data-dir /var/lib/gpu-ledger --tls-cert-file tls.crt --tls-key-file tls.key",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.ErrOrStderr()) },
+	})
+	flags := cmd.Flags()
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Kubeconfig of the ledger's own identity; without it that of its pod")
+	flags.StringVar(&o.data, "data-dir", "", "Directory of the ledger's file, which must outlive the process")
+	flags.DurationVar(&o.retention, "retention", 400*day, "How long what has ended is kept")
+	flags.StringVar(&o.budget, "output-budget", "1Gi", "How much of what jobs have printed is kept, of a namespace a quarter of it; 0 keeps none")
+	flags.StringVar(&o.listen, "listen", ":8443", "Address to answer on, by HTTPS")
+	flags.StringVar(&o.certFile, "tls-cert-file", "", "Certificate, with those of its issuers; read again when it changes")
+	flags.StringVar(&o.keyFile, "tls-key-file", "", "Key of the certificate; read again when it changes")
+	return cmd
+}
+
+// outputBudget is the budget in bytes.
+func (o *options) outputBudget() (int64, error) {
+	quantity, err := resource.ParseQuantity(o.budget)
+	if err != nil || quantity.Sign() < 0 {
+		return 0, fmt.Errorf("--output-budget is %q, want an amount such as 1Gi, or 0", o.budget)
+	}
+	return quantity.Value(), nil
+}
+
+// check refuses what could not be meant.
+func (o *options) check() error {
+	if _, err := o.outputBudget(); err != nil {
+		return err
+	}
+	switch {
+	case o.data == "":
+		return errors.New("--data-dir is missing: name a directory that outlives the process")
+	case o.certFile == "" || o.keyFile == "":
+		return errors.New("--tls-cert-file and --tls-key-file are missing: callers send credentials")
+	case o.retention < leastRetention:
+		return fmt.Errorf("--retention is %s, want %s or more", o.retention, leastRetention)
+	}
+	return nil
+}
+
+func (o *options) run(ctx context.Context, stderr io.Writer) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewJSONHandler(stderr, nil))
+	klog.SetLogger(logr.FromSlogHandler(log.Handler()))
+	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler())) // what watches the certificate
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	gate, err := server.NewGate(client)
+	if err != nil {
+		return err
+	}
+	ledger, err := store.Open(filepath.Join(o.data, fileName), time.Now())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ledger.Close()) }()
+	web, err := o.web(ctx, server.Handler(server.Options{Store: ledger, Gate: gate, Log: log, Now: time.Now}), log)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return gate.Run(ctx) })
+	group.Go(func() error { return web.serve(ctx) })
+	record := &recorder.Recorder{Client: client, Store: ledger, Log: log}
+	if budget, _ := o.outputBudget(); budget > 0 { // it was checked
+		outputs := recorder.NewOutputs(client, ledger, log, budget)
+		record.Outputs = outputs
+		group.Go(func() error { return outputs.Run(ctx) })
+	}
+	group.Go(func() error { return record.Run(ctx) })
+	group.Go(func() error { return o.trim(ctx, ledger, log) })
+	log.Info("Recording", "file", filepath.Join(o.data, fileName), "address", web.listener.Addr().String(), "version", program.Version())
+	if err := group.Wait(); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func (o *options) client() (kubernetes.Interface, error) {
+	config, err := program.UnlimitedConfig(o.kubeconfig, "gpu-ledger")
+	if err != nil {
+		return nil, err
+	}
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	return client, nil
+}
+
+// trim takes away what is too old, until ctx ends.
+func (o *options) trim(ctx context.Context, ledger *store.Store, log *slog.Logger) error {
+	for {
+		count, err := ledger.Trim(time.Now().Add(-o.retention))
+		if err != nil {
+			return fmt.Errorf("taking away what is older than %s: %w", o.retention, err)
+		}
+		if count > 0 {
+			log.InfoContext(ctx, "Took away what is too old", "records", count)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(trimEvery):
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package command
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+)
+
+// Limits of connections.
+const (
+	readTimeout  = 10 * time.Second
+	writeTimeout = 2 * time.Minute
+	idleTimeout  = 2 * time.Minute
+	maxHeader    = 64 << 10
+	grace        = 10 * time.Second
+)
+
+// web answers by HTTPS.
+type web struct {
+	server      *http.Server
+	listener    net.Listener
+	certificate *certwatcher.CertWatcher
+}
+
+// web listens. Probes need no credentials, and tell nothing else.
+func (o *options) web(ctx context.Context, ledger http.Handler, log *slog.Logger) (*web, error) {
+	certificate, err := certwatcher.New(o.certFile, o.keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificate: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", ledger)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	return &web{
+		listener: listener, certificate: certificate,
+		server: &http.Server{
+			Handler: mux, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+			TLSConfig: &tls.Config{
+				MinVersion: tls.VersionTLS12, GetCertificate: certificate.GetCertificate,
+				// Who shows a certificate is known by it; whether it is one of the cluster's users is decided later.
+				ClientAuth: tls.RequestClientCert,
+			},
+		},
+	}, nil
+}
+
+// serve answers until ctx ends, and lets questions that are being answered finish.
+func (w *web) serve(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return w.certificate.Start(ctx) })
+	group.Go(func() error {
+		err := w.server.ServeTLS(w.listener, "", "")
+		if errors.Is(err, http.ErrServerClosed) {
+			return nil
+		}
+		return fmt.Errorf("serving: %w", err)
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+		if w.server.Shutdown(last) != nil {
+			return w.server.Close()
+		}
+		return nil
+	})
+	return group.Wait()
+}

@@ -1,0 +1,267 @@
+package ledger
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Sight is a pod as it was seen.
+type Sight struct {
+	Pod *corev1.Pod
+	// Gone says that it has been deleted, and was last as Pod shows it.
+	Gone bool
+	// At is when it was seen, and Since from when on that may have happened: the same where it was seen at once.
+	Since, At time.Time
+}
+
+// precision is what Kubernetes writes times with.
+const precision = time.Second
+
+// Observe returns what a pod holds after it was seen: known is what was held before, nil for nothing. It is nil for a pod
+// that holds no GPU. The node is the one that it is on, nil where that is not known.
+func Observe(known *Holding, seen Sight, node *corev1.Node) *Holding {
+	if known != nil && known.Ended() {
+		return known
+	}
+	next := known
+	if next == nil {
+		if next = begin(seen.Pod, node); next == nil {
+			return nil
+		}
+	} else {
+		held := *known
+		next = &held
+	}
+	if next.GPUType == "" && node != nil {
+		next.Pool, next.GPUType = gpu.PoolOf(node), gpu.TypeOf(node)
+	}
+	if gpu.HasEnded(seen.Pod) || seen.Gone {
+		next.end(seen)
+	}
+	return next
+}
+
+// Vanish is the end of a holding whose pod is no longer there, and of which nobody saw how it went: after since, the last
+// moment of which all is known, and before at.
+func Vanish(known *Holding, since, at time.Time) *Holding {
+	gone := *known
+	gone.close(later(since, known.From), at)
+	gone.Outcome = OutcomeDeleted
+	return &gone
+}
+
+func begin(pod *corev1.Pod, node *corev1.Node) *Holding {
+	if pod.Spec.NodeName == "" {
+		return nil
+	}
+	request, err := gpu.RequestOf(pod)
+	if request.IsZero() || err != nil {
+		return nil // nothing that could be held is asked like that, and kubelet lets no such pod run
+	}
+	h := &Holding{
+		UID: string(pod.UID), Namespace: pod.Namespace, Pod: pod.Name, Job: pod.Labels[names.LabelJob],
+		Kind: pod.Labels[names.LabelJobType], Node: pod.Spec.NodeName, Pool: gpu.PodPool(pod), From: boundAt(pod),
+	}
+	if node != nil {
+		h.Pool, h.GPUType = gpu.PoolOf(node), gpu.TypeOf(node)
+	}
+	h.GPUs = cardsOf(pod)
+	h.Milli = milliOf(h.GPUs, pod, request, memoryOf(node))
+	return h
+}
+
+// boundAt is when a pod was bound: the API server notes that. A pod that was created on its node was then.
+func boundAt(pod *corev1.Pod) time.Time {
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+			return later(c.LastTransitionTime.Time, pod.CreationTimestamp.Time).UTC()
+		}
+	}
+	return pod.CreationTimestamp.UTC()
+}
+
+// cardsOf are the cards that the scheduler wrote into a pod, each once; none where another scheduler bound it.
+func cardsOf(pod *corev1.Pod) []GPU {
+	assignment, err := gpu.ParseAssignment(pod.Annotations[names.AnnotationGPUDevices])
+	if err != nil {
+		return nil
+	}
+	byUUID := map[string]GPU{}
+	for _, devices := range assignment {
+		for _, device := range devices {
+			held, twice := byUUID[device.UUID]
+			held.UUID, held.Index = device.UUID, device.Index
+			if twice && held.MemoryMiB == 0 || device.MemoryMiB == 0 {
+				held.MemoryMiB = 0 // one container has it whole, after the others or before them
+			} else {
+				held.MemoryMiB += device.MemoryMiB
+			}
+			byUUID[device.UUID] = held
+		}
+	}
+	out := make([]GPU, 0, len(byUUID))
+	for _, held := range byUUID {
+		out = append(out, held)
+	}
+	slices.SortFunc(out, func(a, b GPU) int { return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID)) })
+	return out
+}
+
+// memoryOf is what a node tells of the memory of its cards, by UUID; "" is that of all others.
+func memoryOf(node *corev1.Node) map[string]int64 {
+	if node == nil {
+		return nil
+	}
+	inventory, _ := gpu.InventoryOf(node) // the error tells what was ignored, and the rest holds
+	out := map[string]int64{}
+	for _, card := range inventory.Cards {
+		out[card.UUID] = card.MemoryMiB
+		out[""] = max(out[""], card.MemoryMiB)
+	}
+	return out
+}
+
+// whole is a whole GPU in thousandths.
+const whole = 1000
+
+// milliOf is how much of GPUs a pod holds. A share of a card of which the memory is not known counts as all of it.
+func milliOf(cards []GPU, pod *corev1.Pod, request gpu.Request, memory map[string]int64) int64 {
+	sum := migMilli(pod)
+	for _, card := range cards {
+		of := memory[card.UUID]
+		if of == 0 {
+			of = memory[""]
+		}
+		if card.MemoryMiB == 0 || of == 0 {
+			sum += whole
+		} else {
+			sum += min(whole, card.MemoryMiB*whole/of)
+		}
+	}
+	if len(cards) == 0 {
+		sum += min(request.Whole, gpu.MaxCards)*whole + min(request.Shared, gpu.MaxCards)*whole
+	}
+	return min(sum, gpu.MaxCards*whole)
+}
+
+// migSlices are the parts that a GPU can be cut into at most, and migProfile names how many of them a slice has.
+const migSlices = 7
+
+var migProfile = regexp.MustCompile(`^` + regexp.QuoteMeta(names.ResourceMIGPrefix) + `([1-7])g\.`)
+
+// migMilli is how much of GPUs the MIG slices of a pod's containers are.
+func migMilli(pod *corev1.Pod) int64 {
+	var sum int64
+	for i := range pod.Spec.Containers {
+		for name, quantity := range pod.Spec.Containers[i].Resources.Limits {
+			if found := migProfile.FindStringSubmatch(string(name)); found != nil {
+				parts, _ := strconv.ParseInt(found[1], 10, 64) // one digit
+				sum += parts * whole / migSlices * min(max(quantity.Value(), 0), gpu.MaxCards*migSlices)
+			}
+		}
+	}
+	return sum
+}
+
+// end notes how and when a pod ended.
+func (h *Holding) end(seen Sight) {
+	pod := seen.Pod
+	h.Outcome = OutcomeDeleted
+	if gpu.HasEnded(pod) {
+		h.Outcome = string(pod.Status.Phase)
+	}
+	h.ExitCode = firstFailure(pod)
+	if finished, ok := finishedAt(pod); ok {
+		if finished.After(seen.At) {
+			finished = seen.At // the node's clock is ahead
+		}
+		h.close(finished, finished)
+		return
+	}
+	since := seen.Since
+	if seen.Gone && pod.DeletionTimestamp != nil {
+		// The API server writes when the deletion was asked for and the grace that was given, in one sum.
+		asked := pod.DeletionTimestamp.Time
+		if grace := pod.DeletionGracePeriodSeconds; grace != nil {
+			asked = asked.Add(-time.Duration(*grace) * time.Second)
+		}
+		since = later(since, asked)
+	}
+	if disrupted := disruptedAt(pod); !disrupted.IsZero() {
+		since = later(since, disrupted)
+		if gpu.HasEnded(pod) {
+			// Whoever ends a pod in kubelet's place says so in the same write.
+			h.close(disrupted, disrupted)
+			return
+		}
+	}
+	h.close(since, seen.At)
+}
+
+// close ends a holding between two moments: at the later, where they are one to what times are written with.
+func (h *Holding) close(since, at time.Time) {
+	since, at = later(since, h.From), later(at, h.From)
+	if at.Sub(since) <= precision {
+		h.To = at.UTC().Truncate(precision)
+		h.To = later(h.To, h.From)
+		return
+	}
+	h.To, h.Until = later(since.UTC().Truncate(precision), h.From), at.UTC().Truncate(precision)
+}
+
+// finishedAt is when the last container of a pod ended, false if not all have, or their end is not known.
+func finishedAt(pod *corev1.Pod) (last time.Time, ok bool) {
+	ended := 0
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			state := statuses[i].State
+			switch {
+			case state.Running != nil:
+				return time.Time{}, false
+			case state.Terminated != nil && !state.Terminated.FinishedAt.IsZero():
+				last = later(last, state.Terminated.FinishedAt.Time)
+				ended++
+			}
+		}
+	}
+	return last, ended > 0 && (gpu.HasEnded(pod) || ended >= len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
+}
+
+func disruptedAt(pod *corev1.Pod) time.Time {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// firstFailure is the exit code of the container that ended badly first.
+func firstFailure(pod *corev1.Pod) int32 {
+	var code int32
+	var first metav1.Time
+	for i := range pod.Status.ContainerStatuses {
+		ended := pod.Status.ContainerStatuses[i].State.Terminated
+		if ended != nil && ended.ExitCode != 0 && (code == 0 || ended.FinishedAt.Before(&first)) {
+			code, first = ended.ExitCode, ended.FinishedAt
+		}
+	}
+	return code
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

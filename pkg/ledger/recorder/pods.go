@@ -1,0 +1,179 @@
+package recorder
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/ledger"
+	"g8s.host/gpu-scheduler/pkg/ledger/store"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
+
+// podBook writes down what pods hold.
+type podBook struct{ recorder *Recorder }
+
+// Listed implements snapshot.Chronicle.
+func (b *podBook) Listed(objects []metav1.Object, since time.Time, at snapshot.Point) error {
+	there := make(map[string]bool, len(objects))
+	err := b.recorder.Store.Update(func(tx *store.Tx) error {
+		for _, object := range objects {
+			pod, ok := object.(*corev1.Pod)
+			if !ok {
+				continue
+			}
+			there[string(pod.UID)] = true
+			if err := b.see(tx, ledger.Sight{Pod: pod, Since: since, At: at.Time}); err != nil {
+				return err
+			}
+		}
+		if err := b.vanished(tx, there, since, at.Time); err != nil {
+			return err
+		}
+		if !since.IsZero() {
+			if err := tx.AddGap(ledger.Gap{From: since, To: at.Time}); err != nil {
+				return err
+			}
+		}
+		return tx.SetMark(followPods, markOf(at))
+	})
+	if err != nil {
+		return err
+	}
+	if !since.IsZero() {
+		b.recorder.Log.Warn("The API server has forgotten what happened: pods that began and ended in that time are missing",
+			"since", since, "until", at.Time)
+	}
+	b.end(objects)
+	return nil
+}
+
+// vanished ends what was held by pods that are no longer there.
+func (b *podBook) vanished(tx *store.Tx, there map[string]bool, since, at time.Time) error {
+	var gone []*ledger.Holding
+	err := tx.Open(func(h *ledger.Holding) error {
+		if !there[h.UID] {
+			gone = append(gone, ledger.Vanish(h, since, at))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, h := range gone {
+		if err := tx.Put(h); err != nil {
+			return err
+		}
+	}
+	return tx.KeepLasting(there)
+}
+
+// Changed implements snapshot.Chronicle.
+func (b *podBook) Changed(changes []snapshot.Change, at snapshot.Point) error {
+	err := b.recorder.Store.Update(func(tx *store.Tx) error {
+		var stamp time.Time
+		for i := range changes {
+			change := &changes[i]
+			pod, ok := change.Object.(*corev1.Pod)
+			if !ok {
+				continue
+			}
+			// What is told later happened later than what had been written before.
+			if since := earlier(stamp, change.At); since.After(change.Since) {
+				change.Since = since
+			}
+			stamp = lastWritten(pod, stamp)
+			if err := b.see(tx, ledger.Sight{Pod: pod, Gone: change.Gone, Since: change.Since, At: change.At}); err != nil {
+				return err
+			}
+		}
+		return tx.SetMark(followPods, markOf(at))
+	})
+	if err != nil {
+		return err
+	}
+	for i := range changes {
+		if pod, ok := changes[i].Object.(*corev1.Pod); ok && changes[i].Gone && b.recorder.Outputs != nil {
+			b.recorder.Outputs.Gone(pod)
+		} else {
+			b.end([]metav1.Object{changes[i].Object})
+		}
+	}
+	return nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// lastWritten is when a pod was last written, by the clock of the API server, or the time that is given if that is later.
+func lastWritten(pod *corev1.Pod, or time.Time) time.Time {
+	for i := range pod.ManagedFields {
+		if at := pod.ManagedFields[i].Time; at != nil && at.After(or) {
+			or = at.Time
+		}
+	}
+	return or
+}
+
+// see writes down what a pod holds once it was seen.
+func (b *podBook) see(tx *store.Tx, seen ledger.Sight) error {
+	uid := string(seen.Pod.UID)
+	known, over, err := tx.Holding(uid)
+	if err != nil || over {
+		if seen.Gone && err == nil {
+			err = tx.Gone(uid)
+		}
+		return err
+	}
+	next := ledger.Observe(known, seen, b.recorder.nodes.get(seen.Pod.Spec.NodeName))
+	if next == nil {
+		return nil
+	}
+	if next.Job != "" && next.JobUID == "" {
+		if err := b.attribute(tx, next, seen.Pod.CreationTimestamp.Time); err != nil {
+			return err
+		}
+	}
+	if isNews(known, next) {
+		if err := tx.Put(next); err != nil {
+			return err
+		}
+	}
+	if seen.Gone {
+		return tx.Gone(uid)
+	}
+	return nil
+}
+
+// isNews reports whether a holding says something that the one before did not.
+func isNews(known, next *ledger.Holding) bool {
+	return known == nil || next.Ended() || next.GPUType != known.GPUType || next.JobUID != known.JobUID
+}
+
+// attribute finds out whose a holding is.
+func (b *podBook) attribute(tx *store.Tx, h *ledger.Holding, created time.Time) error {
+	job, err := tx.JobAt(h.Namespace, h.Job, created)
+	if err != nil || job == nil {
+		return err // its job will be seen
+	}
+	h.JobUID, h.User = job.UID, job.User
+	return nil
+}
+
+// end tells of pods that are about to end, or have.
+func (b *podBook) end(objects []metav1.Object) {
+	if b.recorder.Outputs == nil {
+		return
+	}
+	for _, object := range objects {
+		if pod, ok := object.(*corev1.Pod); ok && (pod.DeletionTimestamp != nil || gpu.HasEnded(pod)) {
+			b.recorder.Outputs.Ending(pod)
+		}
+	}
+}

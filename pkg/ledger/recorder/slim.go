@@ -1,0 +1,96 @@
+package recorder
+
+import (
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Slim implements snapshot.Slimmer: of a pod is kept what the ledger writes down, and what keeping its output needs. Users
+// may have filled the rest with a megabyte a pod.
+func (b *podBook) Slim(object metav1.Object) metav1.Object {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object
+	}
+	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, CreationTimestamp: pod.CreationTimestamp,
+		DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
+		Labels:      only(pod.Labels, names.LabelJob, names.LabelJobType, names.LabelPool),
+		Annotations: only(pod.Annotations, names.AnnotationGPUDevices),
+	}}
+	out.Spec = slimSpec(&pod.Spec)
+	out.Spec.NodeName, out.Status.Phase = pod.Spec.NodeName, pod.Status.Phase
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		out.Status.Conditions = append(out.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
+	}
+	out.Status.InitContainerStatuses = slimStatuses(pod.Status.InitContainerStatuses)
+	out.Status.ContainerStatuses = slimStatuses(pod.Status.ContainerStatuses)
+	return out
+}
+
+// slimSpec is what a pod asks of GPUs, and where.
+func slimSpec(spec *corev1.PodSpec) corev1.PodSpec {
+	return corev1.PodSpec{
+		NodeSelector: spec.NodeSelector, Overhead: spec.Overhead, Resources: spec.Resources,
+		Containers: slimContainers(spec.Containers), InitContainers: slimContainers(spec.InitContainers),
+	}
+}
+
+func slimContainers(containers []corev1.Container) []corev1.Container {
+	out := make([]corev1.Container, len(containers))
+	for i := range containers {
+		c := &containers[i]
+		out[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+	}
+	return out
+}
+
+func slimStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	out := make([]corev1.ContainerStatus, len(statuses))
+	for i := range statuses {
+		out[i] = corev1.ContainerStatus{Name: statuses[i].Name, State: statuses[i].State}
+		if ended := out[i].State.Terminated; ended != nil {
+			out[i].State.Terminated = &corev1.ContainerStateTerminated{ExitCode: ended.ExitCode, FinishedAt: ended.FinishedAt}
+		}
+	}
+	return out
+}
+
+// jobAnnotations are those of jobs that tell what is remembered of them.
+var jobAnnotations = []string{
+	names.AnnotationUser, names.AnnotationCancelledAt, names.AnnotationPausedAt, names.AnnotationPausedBecause, names.AnnotationIncomplete,
+}
+
+// Slim implements snapshot.Slimmer: a job carries the YAML that it was submitted as, and its pods' environment.
+func (b *jobBook) Slim(object metav1.Object) metav1.Object {
+	var template *corev1.PodTemplateSpec
+	switch object := object.(type) {
+	case *batchv1.Job:
+		template = &object.Spec.Template
+	case *appsv1.Deployment:
+		template = &object.Spec.Template
+	default:
+		return object
+	}
+	object.SetAnnotations(only(object.GetAnnotations(), jobAnnotations...))
+	template.Annotations = only(template.Annotations, names.AnnotationGPUTypes, names.AnnotationGPUShare, names.AnnotationGPUMemoryMin)
+	affinity := template.Spec.Affinity // it may say which types a job takes
+	template.Spec = slimSpec(&template.Spec)
+	template.Spec.Affinity = affinity
+	return object
+}
+
+// only is a map with some of its keys.
+func only(of map[string]string, keys ...string) map[string]string {
+	out := maps.Clone(of)
+	maps.DeleteFunc(out, func(key, _ string) bool { return !slices.Contains(keys, key) })
+	return out
+}

@@ -1,0 +1,82 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"g8s.host/gpu-scheduler/pkg/ledger"
+	"g8s.host/gpu-scheduler/pkg/ledger/store"
+)
+
+// metricsPath is where Prometheus asks.
+const metricsPath = "/metrics"
+
+// metrics are those of the ledger itself.
+type metrics struct {
+	registry  *prometheus.Registry
+	questions *prometheus.CounterVec
+}
+
+func newMetrics(from *store.Store) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		questions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gpu_ledger_questions_total", Help: "Questions that were answered, by status.",
+		}, []string{"status"}),
+	}
+	for _, status := range []int{http.StatusOK, http.StatusInternalServerError} { // so that the first failure is a step from 0
+		m.questions.WithLabelValues(strconv.Itoa(status))
+	}
+	m.registry.MustRegister(m.questions, &followed{from}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// followed tells how far the cluster was followed.
+type followed struct{ store *store.Store }
+
+var _ prometheus.Collector = &followed{}
+
+var (
+	followedUntil = prometheus.NewDesc("gpu_ledger_followed_until_timestamp_seconds",
+		"Until when the ledger has written down what happened in the cluster, in seconds of Unix time, by what is followed: "+
+			"pods, jobs and deployments. It goes on at least once a minute also where nothing happens.", []string{"kind"}, nil)
+	fileBytes = prometheus.NewDesc("gpu_ledger_file_bytes", "Size of the ledger's file.", nil, nil)
+)
+
+// Describe says what is told.
+func (*followed) Describe(out chan<- *prometheus.Desc) { out <- followedUntil; out <- fileBytes }
+
+// Collect tells nothing of what was never followed, and of a file that cannot be read.
+func (f *followed) Collect(out chan<- prometheus.Metric) {
+	marks, size, err := f.store.Marks()
+	if err != nil {
+		return
+	}
+	for of, mark := range marks {
+		out <- prometheus.MustNewConstMetric(followedUntil, prometheus.GaugeValue, float64(mark.Time.UnixMilli())/1000, of)
+	}
+	out <- prometheus.MustNewConstMetric(fileBytes, prometheus.GaugeValue, float64(size))
+}
+
+// metrics answers whom the cluster lets read the metrics of its components.
+func (h *handler) metrics(m *metrics) http.HandlerFunc {
+	show := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return func(w http.ResponseWriter, r *http.Request) {
+		who, _ := request.UserFrom(r.Context())
+		decision, _, err := h.Gate.authz.Authorize(r.Context(), authorizer.AttributesRecord{User: who, Verb: "get", Path: metricsPath})
+		switch {
+		case err != nil:
+			reply(w, http.StatusServiceUnavailable, ledger.Failure{Error: "the cluster cannot be asked what you may: try again later"})
+		case decision != authorizer.DecisionAllow:
+			reply(w, http.StatusForbidden, ledger.Failure{Error: "you may not get " + metricsPath})
+		default:
+			show.ServeHTTP(w, r)
+		}
+	}
+}

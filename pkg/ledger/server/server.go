@@ -1,0 +1,261 @@
+// Package server answers questions to the ledger over HTTP, in JSON:
+//
+//	GET /ledger/v1/usage                   sums: ?by=user,pool&namespace=a&user=&pool=&since=&until=
+//	GET /ledger/v1/jobs                    jobs that have finished: ?namespace=a&name=&user=&pool=&since=&until=&limit=
+//	GET /ledger/v1/jobs/{namespace}/{uid}  one of them, with what its pods held
+//	GET /ledger/v1/output/{namespace}/{job}  the end of what its containers printed: ?pod=&container=
+//	GET /metrics                           for Prometheus, of whom the cluster lets get that path
+//
+// Who may list the pods of a namespace may ask about it, and who may list all pods may leave the namespace out. Output is for
+// who may get that of pods. Times are RFC 3339. Every question reads a part of the file: few are answered at a time, and one of each user.
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"g8s.host/gpu-scheduler/pkg/ledger"
+	"g8s.host/gpu-scheduler/pkg/ledger/store"
+)
+
+const (
+	// atOnce is how many questions are answered at a time, and patience how long others wait.
+	atOnce   = 2
+	patience = 20 * time.Second
+	// maxNamespaces and maxItems bound a question and its answer.
+	maxNamespaces = 200
+	maxItems      = 20000
+	defaultItems  = 500
+	// defaultSince is how far back a question looks that does not say.
+	defaultSince = 30 * 24 * time.Hour
+)
+
+// Options say what to serve.
+type Options struct {
+	Store *store.Store
+	// Gate decides who asks.
+	Gate *Gate
+	Log  *slog.Logger
+	Now  func() time.Time
+}
+
+type handler struct {
+	Options
+	places *semaphore.Weighted
+	mu     sync.Mutex
+	asking map[string]bool
+	// questions counts answers by status.
+	questions *prometheus.CounterVec
+}
+
+// Handler serves the ledger.
+func Handler(o Options) http.Handler {
+	own := newMetrics(o.Store)
+	h := &handler{Options: o, places: semaphore.NewWeighted(atOnce), asking: map[string]bool{}, questions: own.questions}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+metricsPath, h.metrics(own))
+	mux.HandleFunc("GET "+ledger.APIRoot+"usage", h.answer(h.usage))
+	mux.HandleFunc("GET "+ledger.APIRoot+"jobs", h.answer(h.jobs))
+	mux.HandleFunc("GET "+ledger.APIRoot+"jobs/{namespace}/{uid}", h.answer(h.job))
+	mux.HandleFunc("GET "+ledger.APIRoot+"output/{namespace}/{job}", h.answer(h.output))
+	return o.Gate.identified(mux)
+}
+
+// failure is an answer that is an error.
+type failure struct {
+	status int
+	text   string
+}
+
+func (f *failure) Error() string { return f.text }
+
+func badRequest(text string) error { return &failure{http.StatusBadRequest, text} }
+
+// answer is what all questions have in common: a place, an answer in JSON, and what is told when there is none.
+func (h *handler) answer(ask func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		out, err := h.placed(r, ask)
+		status := http.StatusOK
+		var told *failure
+		switch {
+		case err == nil:
+		case errors.As(err, &told):
+			status, out = told.status, ledger.Failure{Error: told.text}
+		default:
+			h.Log.ErrorContext(r.Context(), "A question could not be answered", "path", r.URL.Path, "error", err)
+			status, out = http.StatusInternalServerError, ledger.Failure{Error: "the ledger cannot be read: its log says why"}
+		}
+		h.questions.WithLabelValues(strconv.Itoa(status)).Inc()
+		reply(w, status, out)
+	}
+}
+
+func reply(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the caller is gone, and nobody is left to tell
+}
+
+// placed asks once there is a place: one user has one of them at the most.
+func (h *handler) placed(r *http.Request, ask func(*http.Request) (any, error)) (any, error) {
+	who, ok := request.UserFrom(r.Context())
+	if !ok {
+		return nil, &failure{http.StatusUnauthorized, "it is not known who asks"}
+	}
+	if !h.begin(who) {
+		return nil, &failure{http.StatusTooManyRequests, "another question of yours is being answered: ask again when it is"}
+	}
+	defer h.end(who)
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	if err := h.places.Acquire(ctx, 1); err != nil {
+		return nil, &failure{http.StatusServiceUnavailable, "too many ask at this time: try again later"}
+	}
+	defer h.places.Release(1)
+	return ask(r)
+}
+
+func (h *handler) begin(who user.Info) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.asking[who.GetName()] {
+		return false
+	}
+	h.asking[who.GetName()] = true
+	return true
+}
+
+func (h *handler) end(who user.Info) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.asking, who.GetName())
+}
+
+// window reads from when to when a question is.
+func (h *handler) window(query url.Values) (from, to time.Time, err error) {
+	to = h.Now()
+	if text := query.Get("until"); text != "" {
+		if to, err = time.Parse(time.RFC3339, text); err != nil {
+			return from, to, badRequest("until is no time such as 2026-11-01T12:00:00Z")
+		}
+	}
+	if now := h.Now(); to.After(now) {
+		to = now // nobody has held anything after that
+	}
+	from = to.Add(-defaultSince)
+	if text := query.Get("since"); text != "" {
+		if from, err = time.Parse(time.RFC3339, text); err != nil {
+			return from, to, badRequest("since is no time such as 2026-11-01T12:00:00Z")
+		}
+	}
+	if !from.Before(to) {
+		return from, to, badRequest("since must be before until, and before now")
+	}
+	if epoch := time.Unix(0, 0); from.Before(epoch) {
+		from = epoch
+	}
+	return from, to, nil
+}
+
+func (h *handler) usage(r *http.Request) (any, error) {
+	query := r.URL.Query()
+	by := query.Get("by")
+	if by == "" {
+		by = string(ledger.ByNamespace)
+	}
+	keys, err := ledger.ParseKeys(by)
+	if err != nil {
+		return nil, badRequest(err.Error())
+	}
+	from, to, err := h.window(query)
+	if err != nil {
+		return nil, err
+	}
+	namespaces, err := h.Gate.reach(r, query["namespace"], list)
+	if err != nil {
+		return nil, err
+	}
+	return h.Store.Usage(store.UsageQuery{
+		By: keys, From: from, To: to, Namespaces: namespaces, User: query.Get("user"), Pool: query.Get("pool"), Most: maxItems,
+	})
+}
+
+func (h *handler) jobs(r *http.Request) (any, error) {
+	query := r.URL.Query()
+	from, to, err := h.window(query)
+	if err != nil {
+		return nil, err
+	}
+	most := defaultItems
+	if text := query.Get("limit"); text != "" {
+		if most, err = strconv.Atoi(text); err != nil || most < 1 || most > maxItems {
+			return nil, badRequest("limit is no number from 1 to " + strconv.Itoa(maxItems))
+		}
+	}
+	namespaces, err := h.Gate.reach(r, query["namespace"], list)
+	if err != nil {
+		return nil, err
+	}
+	jobs, more, err := h.Store.FinishedJobs(store.JobQuery{
+		Namespaces: namespaces, Name: query.Get("name"), User: query.Get("user"), Pool: query.Get("pool"), From: from, To: to, Most: most,
+	})
+	return ledger.JobList{Items: append([]ledger.Job{}, jobs...), More: more}, err
+}
+
+func (h *handler) job(r *http.Request) (any, error) {
+	reach, err := h.Gate.reach(r, []string{r.PathValue("namespace")}, list)
+	if err != nil {
+		return nil, err
+	}
+	job, holdings, err := h.Store.Job(reach[0], r.PathValue("uid"))
+	if err == nil && job == nil {
+		err = &failure{http.StatusNotFound, "the ledger knows no such job"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ledger.JobDetail{Job: *job, Holdings: append([]ledger.Holding{}, holdings...)}, nil
+}
+
+// maxOutput bounds the output in one answer, in bytes.
+const maxOutput = 16 << 20
+
+func (h *handler) output(r *http.Request) (any, error) {
+	reach, err := h.Gate.reach(r, []string{r.PathValue("namespace")}, logs)
+	if err != nil {
+		return nil, err
+	}
+	query := r.URL.Query()
+	items, more, err := h.Store.Outputs(store.OutputQuery{
+		Namespace: reach[0], Job: r.PathValue("job"), Pod: query.Get("pod"), Container: query.Get("container"), Most: maxOutput,
+	})
+	return ledger.OutputList{Items: append([]ledger.Output{}, items...), More: more}, err
+}
+
+// right is a right to pods of a namespace, as the cluster has it.
+type right struct{ verb, subresource, words string }
+
+var (
+	// list: what pods of a namespace held is known to who may list them.
+	list = right{verb: "list", words: "list the pods"}
+	logs = right{verb: "get", subresource: "log", words: "get the output of pods"}
+)
+
+func (a right) of(who user.Info, namespace string) authorizer.Attributes {
+	return authorizer.AttributesRecord{
+		User: who, Verb: a.verb, Namespace: namespace, APIVersion: "v1", Resource: "pods", Subresource: a.subresource, ResourceRequest: true,
+	}
+}

@@ -1,0 +1,239 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"g8s.host/gpu-scheduler/pkg/ledger"
+)
+
+// Job returns what is known of a job, nil for nothing.
+func (t *Tx) Job(uid string) (*ledger.Job, error) { return jobOf(t.tx, []byte(uid)) }
+
+func jobOf(tx *bbolt.Tx, uid []byte) (*ledger.Job, error) {
+	value := tx.Bucket(jobs).Get(uid)
+	if value == nil {
+		return nil, nil
+	}
+	job := &ledger.Job{}
+	if err := json.Unmarshal(value, job); err != nil {
+		return nil, fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	return job, nil
+}
+
+// PutJob keeps a job in place of what was known of it.
+func (t *Tx) PutJob(job *ledger.Job) error {
+	known, err := t.Job(job.UID)
+	if err != nil {
+		return err
+	}
+	if known != nil && !known.Finished.IsZero() {
+		if err := t.tx.Bucket(finished).Delete(append(order(known.Finished), job.UID...)); err != nil {
+			return err
+		}
+	}
+	bounded := *job
+	for _, text := range []*string{&bounded.User, &bounded.Message, &bounded.Reason, &bounded.Pool} {
+		*text = (*text)[:min(len(*text), maxText)]
+	}
+	value, err := json.Marshal(bounded)
+	if err != nil {
+		return fmt.Errorf("encoding a job: %w", err)
+	}
+	name := append(append(named(job.Namespace, job.Name), order(job.Created)...), job.UID...)
+	err = errors.Join(t.tx.Bucket(jobs).Put([]byte(job.UID), value), t.tx.Bucket(names).Put(name, nil))
+	if !job.Finished.IsZero() {
+		err = errors.Join(err, t.tx.Bucket(finished).Put(append(order(job.Finished), job.UID...), nil))
+	}
+	return err
+}
+
+// JobAt returns the job of a name that was the newest at a time, nil for none.
+func (t *Tx) JobAt(namespace, name string, at time.Time) (*ledger.Job, error) {
+	prefix := named(namespace, name)
+	c := t.tx.Bucket(names).Cursor()
+	var found []byte
+	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+		if rest := k[len(prefix):]; len(rest) > 8 && !orderOf(rest).After(at) {
+			found = rest[8:]
+		}
+	}
+	if found == nil {
+		return nil, nil
+	}
+	return jobOf(t.tx, found)
+}
+
+// Adopt gives a job the holdings of its name that were seen before it was.
+func (t *Tx) Adopt(job *ledger.Job) error {
+	prefix := named(job.Namespace, job.Name)
+	waiting := keysWith(t.tx.Bucket(orphans), prefix, prefix)
+	if len(waiting) == 0 {
+		return nil
+	}
+	found, err := t.orphans(prefix, waiting)
+	if err != nil {
+		return err
+	}
+	for i := range found {
+		h := &found[i]
+		if h.JobUID != "" || h.From.Before(job.Created) {
+			continue // that of another job of the name
+		}
+		h.JobUID, h.User = job.UID, job.User
+		bucket, at := open, []byte(h.UID)
+		if h.Ended() {
+			bucket, at = ended, key(h)
+		}
+		err := errors.Join(t.tx.Bucket(bucket).Put(at, encode(h)), t.tx.Bucket(orphans).Delete(append(bytes.Clone(prefix), h.UID...)))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// orphans are the holdings of a name that wait for their job, and perhaps others of the name.
+func (t *Tx) orphans(prefix []byte, waiting [][]byte) (out []ledger.Holding, err error) {
+	for _, k := range waiting {
+		if value := t.tx.Bucket(open).Get(k[len(prefix):]); value != nil {
+			h, err := decode(value)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, h)
+		}
+	}
+	for _, k := range keysWith(t.tx.Bucket(pods), prefix, prefix) {
+		h, err := decode(t.tx.Bucket(ended).Get(k[len(prefix):]))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, h)
+	}
+	return out, nil
+}
+
+// keysWith are the keys of a bucket that begin with a prefix, from one on.
+func keysWith(bucket *bbolt.Bucket, prefix, from []byte) (out [][]byte) {
+	c := bucket.Cursor()
+	for k, _ := c.Seek(from); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+		out = append(out, bytes.Clone(k))
+	}
+	return out
+}
+
+// Jobs calls each with all jobs that are not known to be deleted.
+func (t *Tx) Jobs(each func(*ledger.Job) error) error {
+	return t.tx.Bucket(jobs).ForEach(func(uid, _ []byte) error {
+		job, err := jobOf(t.tx, uid)
+		if err != nil || !job.Deleted.IsZero() {
+			return err
+		}
+		return each(job)
+	})
+}
+
+// JobAt returns the UID of the job of a name that was the newest at a time, "" for none.
+func (s *Store) JobAt(namespace, name string, at time.Time) (uid string, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		job, err := (&Tx{tx: tx}).JobAt(namespace, name, at)
+		if job != nil {
+			uid = job.UID
+		}
+		return err
+	})
+	return uid, err
+}
+
+// JobQuery says which finished jobs to read.
+type JobQuery struct {
+	// Namespaces are those to read, none for all. Name, User and Pool are one each, "" for any.
+	Namespaces       []Namespace
+	Name, User, Pool string
+	// From and To are when they finished.
+	From, To time.Time
+	// Most is how many to read, the last to finish first.
+	Most int
+}
+
+func (q *JobQuery) matches(job *ledger.Job) bool {
+	isIts := func(n Namespace) bool { return n.Has(job.Namespace, job.Created) }
+	return (len(q.Namespaces) == 0 || slices.ContainsFunc(q.Namespaces, isIts)) && (q.Name == "" || q.Name == job.Name) &&
+		(q.User == "" || q.User == job.User) && (q.Pool == "" || q.Pool == job.Pool)
+}
+
+// FinishedJobs are the jobs that have finished, the last first. The second result tells whether there are more.
+func (s *Store) FinishedJobs(q JobQuery) (out []ledger.Job, more bool, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		c := tx.Bucket(finished).Cursor()
+		k, _ := c.Seek(order(q.To.Add(time.Second)))
+		if k == nil {
+			k, _ = c.Last()
+		} else {
+			k, _ = c.Prev()
+		}
+		for ; k != nil && !orderOf(k).Before(q.From.Truncate(time.Second)); k, _ = c.Prev() {
+			job, err := jobOf(tx, k[8:])
+			if err != nil {
+				return err
+			}
+			if job == nil || !q.matches(job) {
+				continue
+			}
+			if len(out) == q.Most {
+				more = true
+				return nil
+			}
+			out = append(out, *job)
+		}
+		return nil
+	})
+	return out, more, err
+}
+
+// Job returns a job of a namespace, nil for none, and what its pods held, in the order of their ends.
+func (s *Store) Job(namespace Namespace, uid string) (job *ledger.Job, held []ledger.Holding, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		if job, err = jobOf(tx, []byte(uid)); err != nil || job == nil {
+			return err
+		}
+		if !namespace.Has(job.Namespace, job.Created) {
+			job = nil // its UID is no way around the rights to it
+			return nil
+		}
+		held, err = holdings(tx, job)
+		return err
+	})
+	return job, held, err
+}
+
+// mostHoldings bounds what is read of one job: one that always runs may have had very many pods.
+const mostHoldings = 5000
+
+func holdings(tx *bbolt.Tx, job *ledger.Job) (out []ledger.Holding, err error) {
+	prefix := named(job.Namespace, job.Name)
+	for _, k := range keysWith(tx.Bucket(pods), prefix, append(bytes.Clone(prefix), order(job.Created)...)) {
+		h, err := decode(tx.Bucket(ended).Get(k[len(prefix):]))
+		if err != nil {
+			return nil, err
+		}
+		if h.JobUID == job.UID && len(out) < mostHoldings {
+			out = append(out, h)
+		}
+	}
+	err = (&Tx{tx: tx}).Open(func(h *ledger.Holding) error {
+		if h.JobUID == job.UID && len(out) < mostHoldings {
+			out = append(out, *h)
+		}
+		return nil
+	})
+	return out, err
+}

@@ -1,0 +1,240 @@
+package store
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"go.etcd.io/bbolt"
+
+	"g8s.host/gpu-scheduler/pkg/ledger"
+)
+
+// Buckets of output. A key of places is namespace, time of keeping, UID of the pod, container; so the oldest of a namespace
+// comes first. Ages has the same by time first, for the oldest of all.
+var (
+	outputs = []byte("outputs") // UID of the pod, container -> record
+	places  = []byte("places")  // namespace, time, output -> size
+	ages    = []byte("ages")    // time, output -> namespace
+	ofJob   = []byte("ofjob")   // namespace, job, time, output -> nothing
+	sizes   = []byte("sizes")   // namespace -> bytes; "" of all
+)
+
+// share is the part of the budget that one namespace may take, so that nobody's output drives out all others'.
+const share = 4
+
+// record is an output with its text apart, and packed.
+type record struct {
+	ledger.Output
+	Packed []byte `json:"packed"`
+}
+
+func outputID(o *ledger.Output) []byte { return append(append([]byte(o.PodUID), 0), o.Container...) }
+
+// HasOutput reports whether the output of a pod's container is kept to its end.
+func (s *Store) HasOutput(podUID, container string) (found bool, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		known, err := recordOf(tx, outputID(&ledger.Output{PodUID: podUID, Container: container}))
+		found = known != nil && !known.Incomplete
+		return err
+	})
+	return found, err
+}
+
+// recordOf is what is kept of a container, nil for nothing.
+func recordOf(tx *bbolt.Tx, id []byte) (*record, error) {
+	value := tx.Bucket(outputs).Get(id)
+	if value == nil {
+		return nil, nil
+	}
+	known := &record{}
+	if err := json.Unmarshal(value, known); err != nil {
+		return nil, fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	return known, nil
+}
+
+// PutOutput keeps output in place of what was kept of the container, unless that says more, and takes the oldest away where all
+// of it is more than the budget in bytes, or that of its namespace more than its share.
+func (s *Store) PutOutput(o ledger.Output, budget int64) error {
+	packed, err := pack(o.Text)
+	if err != nil {
+		return err
+	}
+	length := len(o.Text)
+	o.Text = ""
+	value, err := json.Marshal(record{Output: o, Packed: packed})
+	if err != nil {
+		return fmt.Errorf("encoding output: %w", err)
+	}
+	return s.db.Update(func(tx *bbolt.Tx) error {
+		id := outputID(&o)
+		if more, err := saysMore(tx, id, &o, length); err != nil || more {
+			return err
+		}
+		if err := dropOutput(tx, id); err != nil {
+			return err
+		}
+		at := order(o.Kept)
+		err := errors.Join(
+			tx.Bucket(outputs).Put(id, value),
+			tx.Bucket(places).Put(place(o.Namespace, at, id), nil),
+			tx.Bucket(ages).Put(append(bytes.Clone(at), id...), []byte(o.Namespace)),
+			tx.Bucket(ofJob).Put(append(append(named(o.Namespace, o.Job), at...), id...), nil),
+			grow(tx, o.Namespace, int64(len(value))),
+		)
+		if err != nil {
+			return err
+		}
+		return makeRoom(tx, o.Namespace, budget)
+	})
+}
+
+// saysMore reports whether what is kept says more than an output of a length does: one that broke off takes no place of one that
+// did not, or that is longer.
+func saysMore(tx *bbolt.Tx, id []byte, o *ledger.Output, length int) (bool, error) {
+	if !o.Incomplete {
+		return false, nil
+	}
+	known, err := recordOf(tx, id)
+	if err != nil || known == nil || !known.Incomplete {
+		return known != nil, err
+	}
+	text, err := unpack(known.Packed)
+	return len(text) > length, err
+}
+
+func place(namespace string, at, id []byte) []byte {
+	return append(append(append([]byte(namespace), 0), at...), id...)
+}
+
+func sizeOf(tx *bbolt.Tx, namespace string) int64 {
+	value := tx.Bucket(sizes).Get(append([]byte{'='}, namespace...))
+	if len(value) != 8 {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(value))
+}
+
+// grow counts what is kept, of a namespace and of all.
+func grow(tx *bbolt.Tx, namespace string, by int64) (err error) {
+	for _, of := range []string{namespace, ""} {
+		left := max(0, sizeOf(tx, of)+by)
+		key := append([]byte{'='}, of...)
+		if left == 0 {
+			err = errors.Join(err, tx.Bucket(sizes).Delete(key))
+			continue
+		}
+		err = errors.Join(err, tx.Bucket(sizes).Put(key, binary.BigEndian.AppendUint64(nil, uint64(left))))
+	}
+	return err
+}
+
+func makeRoom(tx *bbolt.Tx, namespace string, budget int64) error {
+	for sizeOf(tx, namespace) > budget/share {
+		prefix := append([]byte(namespace), 0)
+		k, _ := tx.Bucket(places).Cursor().Seek(prefix)
+		if !bytes.HasPrefix(k, prefix) {
+			break
+		}
+		if err := dropOutput(tx, bytes.Clone(k[len(prefix)+8:])); err != nil {
+			return err
+		}
+	}
+	for sizeOf(tx, "") > budget {
+		k, _ := tx.Bucket(ages).Cursor().First()
+		if k == nil {
+			break
+		}
+		if err := dropOutput(tx, bytes.Clone(k[8:])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropOutput takes an output away; one that is not there is no error.
+func dropOutput(tx *bbolt.Tx, id []byte) error {
+	o, err := recordOf(tx, id)
+	if err != nil || o == nil {
+		return err
+	}
+	size, at := int64(len(tx.Bucket(outputs).Get(id))), order(o.Kept)
+	return errors.Join(
+		tx.Bucket(places).Delete(place(o.Namespace, at, id)),
+		tx.Bucket(ages).Delete(append(bytes.Clone(at), id...)),
+		tx.Bucket(ofJob).Delete(append(append(named(o.Namespace, o.Job), at...), id...)),
+		tx.Bucket(outputs).Delete(id),
+		grow(tx, o.Namespace, -size),
+	)
+}
+
+// OutputQuery says which output to read: that of a job's pods, of one pod and of one container of each if they are named.
+type OutputQuery struct {
+	Namespace           Namespace
+	Job, Pod, Container string
+	// Most bounds the bytes of the texts together.
+	Most int
+}
+
+// Outputs is the output that is kept of a job, the last first. More says that there is more than so many bytes.
+func (s *Store) Outputs(q OutputQuery) (out []ledger.Output, more bool, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		prefix := named(q.Namespace.Name, q.Job)
+		keys := keysWith(tx.Bucket(ofJob), prefix, prefix)
+		size := 0
+		for i := len(keys) - 1; i >= 0; i-- {
+			o, err := recordOf(tx, keys[i][len(prefix)+8:])
+			if err != nil {
+				return err
+			}
+			if o == nil {
+				return errMalformed
+			}
+			if !q.Namespace.Has(o.Namespace, o.Created) || q.Pod != "" && q.Pod != o.Pod || q.Container != "" && q.Container != o.Container {
+				continue
+			}
+			text, err := unpack(o.Packed)
+			if err != nil {
+				return err
+			}
+			if size += len(text); size > q.Most && len(out) > 0 {
+				more = true
+				return nil
+			}
+			o.Text = text
+			out = append(out, o.Output)
+		}
+		return nil
+	})
+	return out, more, err
+}
+
+func pack(text string) ([]byte, error) {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, err := io.WriteString(w, text)
+	if err := errors.Join(err, w.Close()); err != nil {
+		return nil, fmt.Errorf("packing output: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// mostUnpacked bounds what a record may unfold to.
+const mostUnpacked = 16 << 20
+
+func unpack(packed []byte) (string, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(r, mostUnpacked))
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,182 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"g8s.host/gpu-scheduler/pkg/ledger"
+)
+
+// UsageQuery says what to sum up.
+type UsageQuery struct {
+	By []ledger.Key
+	// From and To are the time.
+	From, To time.Time
+	// Namespaces are those to sum up, none for all; User and Pool are one each, "" for any.
+	Namespaces []Namespace
+	User, Pool string
+	// Most is how many sums to return; the others are one.
+	Most int
+}
+
+// Usage sums up who held how much of GPUs.
+func (s *Store) Usage(q UsageQuery) (out ledger.Usage, err error) {
+	out.From, out.To = q.From.UTC(), q.To.UTC()
+	sums := ledger.NewSumming(q.By, q.From, q.To)
+	keep := q.filter()
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		add := func(value []byte) error {
+			d, row := decoder{in: value}, ledger.Row{}
+			if d.row(&row); d.bad {
+				return errMalformed
+			}
+			if keep(&row) {
+				sums.Add(&row)
+			}
+			return nil
+		}
+		c := tx.Bucket(ended).Cursor()
+		// Whatever ended later may have begun within the time.
+		for k, v := c.Seek(order(q.From)); k != nil; k, v = c.Next() {
+			if err := add(v); err != nil {
+				return err
+			}
+		}
+		if err := tx.Bucket(open).ForEach(func(_, v []byte) error { return add(v) }); err != nil {
+			return err
+		}
+		out.Gaps = gapsOf(tx, q.From, q.To)
+		if begin := orderOf(tx.Bucket(about).Get(keyBegin)); begin.After(q.From) {
+			out.Begin = begin
+		}
+		return nil
+	})
+	out.Items, out.Rest = sums.Sums(q.Most)
+	return out, err
+}
+
+func (q *UsageQuery) filter() func(*ledger.Row) bool {
+	begins := map[string]int64{}
+	for _, namespace := range q.Namespaces {
+		begins[namespace.Name] = seconds(namespace.Begin)
+	}
+	user, pool := []byte(q.User), []byte(q.Pool)
+	return func(row *ledger.Row) bool {
+		begin, named := begins[string(row.Namespace)]
+		return (len(begins) == 0 || named && row.From >= begin) &&
+			(q.User == "" || bytes.Equal(user, row.User)) && (q.Pool == "" || bytes.Equal(pool, row.Pool))
+	}
+}
+
+func gapsOf(tx *bbolt.Tx, from, to time.Time) (out []ledger.Gap) {
+	c := tx.Bucket(gaps).Cursor()
+	for k, v := c.Seek(order(from)); k != nil; k, v = c.Next() {
+		if gap := (ledger.Gap{From: orderOf(v), To: orderOf(k)}); gap.From.Before(to) {
+			out = append(out, gap)
+		}
+	}
+	return out
+}
+
+// trimmed is how many records one change takes away: others wait for it.
+const trimmed = 5000
+
+// Trim takes away what had ended before a time. It returns how many records that were.
+func (s *Store) Trim(before time.Time) (count int, err error) {
+	for {
+		n := 0
+		err := s.db.Update(func(tx *bbolt.Tx) (err error) {
+			n, err = trim(tx, order(before))
+			return err
+		})
+		count += n
+		if err != nil || n < trimmed {
+			return count, err
+		}
+	}
+}
+
+// trim takes away some of what had ended before a time, and returns of how much.
+func trim(tx *bbolt.Tx, before []byte) (n int, err error) {
+	for _, part := range []func(*bbolt.Tx, []byte, int) (int, error){trimHoldings, trimJobs, trimOutput} {
+		count, err := part(tx, before, trimmed-n)
+		if n += count; err != nil {
+			return n, err
+		}
+	}
+	g := tx.Bucket(gaps)
+	for k, _ := g.Cursor().First(); k != nil && bytes.Compare(k, before) < 0; k, _ = g.Cursor().First() {
+		if err := g.Delete(k); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// isBefore reports whether a key is there and begins with a time before another.
+func isBefore(key, before []byte) bool { return key != nil && bytes.Compare(key[:8], before) < 0 }
+
+func trimHoldings(tx *bbolt.Tx, before []byte, most int) (n int, err error) {
+	c := tx.Bucket(ended).Cursor()
+	for k, v := c.First(); isBefore(k, before) && n < most; k, v = c.Next() {
+		h, err := decode(v)
+		if err != nil {
+			return n, err
+		}
+		name := named(h.Namespace, h.Job)
+		err = errors.Join(tx.Bucket(pods).Delete(append(bytes.Clone(name), k...)), tx.Bucket(orphans).Delete(append(name, h.UID...)))
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, deleteFirst(tx.Bucket(ended), n)
+}
+
+func trimJobs(tx *bbolt.Tx, before []byte, most int) (n int, err error) {
+	c := tx.Bucket(finished).Cursor()
+	for k, _ := c.First(); isBefore(k, before) && n < most; k, _ = c.Next() {
+		if err := deleteJob(tx, k[8:]); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, deleteFirst(tx.Bucket(finished), n)
+}
+
+func trimOutput(tx *bbolt.Tx, before []byte, most int) (n int, err error) {
+	first := func() []byte { k, _ := tx.Bucket(ages).Cursor().First(); return k }
+	for k := first(); isBefore(k, before) && n < most; k = first() {
+		if err := dropOutput(tx, bytes.Clone(k[8:])); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// deleteFirst takes the first keys away. A cursor that deletes while it walks may leave some out.
+func deleteFirst(bucket *bbolt.Bucket, count int) error {
+	for range count {
+		k, _ := bucket.Cursor().First()
+		if err := bucket.Delete(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func deleteJob(tx *bbolt.Tx, uid []byte) error {
+	job, err := jobOf(tx, uid)
+	if err != nil || job == nil || job.Deleted.IsZero() {
+		return err // one that is still there is remembered for its name's sake
+	}
+	name := append(append(named(job.Namespace, job.Name), order(job.Created)...), uid...)
+	if err := tx.Bucket(names).Delete(name); err != nil {
+		return err
+	}
+	return tx.Bucket(jobs).Delete(uid)
+}

@@ -1,0 +1,47 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTheRestOfManySumsIsOne(t *testing.T) {
+	sums := NewSumming([]Key{ByUser}, at(0), at(3600))
+	for i, user := range []string{"c", "a", "b"} {
+		sums.Add(&Row{From: at(0).Unix(), To: at(3600).Unix(), Milli: int64(i+1) * 1000, User: []byte(user)})
+	}
+	items, rest := sums.Sums(1)
+	if len(items) != 1 || items[0].Keys[ByUser] != "b" || items[0].GPUHours != 3 {
+		t.Errorf("the first is %v, want b with 3 hours", items)
+	}
+	if diff := cmp.Diff(&Sum{Keys: map[Key]string{}, GPUHours: 3, Pods: 2}, rest); diff != "" {
+		t.Errorf("the rest (-want +got):\n%s", diff)
+	}
+	if items, rest := sums.Sums(3); len(items) != 3 || rest != nil {
+		t.Errorf("all of three: %v, rest %v", items, rest)
+	}
+}
+
+func TestParseKeys(t *testing.T) {
+	tests := map[string]struct {
+		text string
+		want []Key
+		bad  bool
+	}{
+		"one":                           {text: "user", want: []Key{ByUser}},
+		"two":                           {text: "pool, gpu-type", want: []Key{ByPool, ByGPUType}},
+		"a job is one of its namespace": {text: "user,job", want: []Key{ByUser, ByNamespace, ByJob}},
+		"none":                          {text: "", bad: true},
+		"unknown":                       {text: "team", bad: true},
+		"twice":                         {text: "user,user", bad: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := ParseKeys(tc.text)
+			if diff := cmp.Diff(tc.want, got); diff != "" || (err != nil) != tc.bad {
+				t.Errorf("error %v; keys (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
