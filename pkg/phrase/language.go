@@ -1,0 +1,79 @@
+package phrase
+
+import (
+	"embed"
+	"io/fs"
+	"maps"
+	"strings"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Language is a language that our programs speak.
+type Language string
+
+// The languages. The zero value is English, too.
+const (
+	English Language = "en"
+	Chinese Language = "zh"
+)
+
+// Languages are all of them.
+func Languages() []string { return []string{string(Chinese), string(English)} }
+
+// Locale is the language of a POSIX locale, such as zh_CN.UTF-8: English where it names none that we speak, or an
+// encoding that cannot show it. Readers of zh_TW get the simplified characters of zh, which they know better than none.
+func Locale(locale string) Language {
+	locale, _, _ = strings.Cut(locale, "@")
+	name, encoding, _ := strings.Cut(locale, ".")
+	name, _, _ = strings.Cut(strings.ReplaceAll(name, "-", "_"), "_")
+	if encoding != "" && !strings.EqualFold(strings.ReplaceAll(encoding, "-", ""), "utf8") {
+		return English
+	}
+	if strings.EqualFold(name, string(Chinese)) {
+		return Chinese
+	}
+	return English
+}
+
+// FromEnvironment is the language that the variables of a process ask messages to be in: the first of them that is set
+// decides, as POSIX has it.
+func FromEnvironment(getenv func(string) string) Language {
+	for _, name := range []string{"LC_ALL", "LC_MESSAGES", "LANG"} {
+		if locale := getenv(name); locale != "" {
+			return Locale(locale)
+		}
+	}
+	return English
+}
+
+//go:embed zh
+var files embed.FS
+
+// chinese is the catalogue of zh. It is read by who needs it alone. A file that cannot be read has no words, so that what
+// it has is said in English: the tests read each.
+var chinese = sync.OnceValue(func() map[string]string {
+	out := map[string]string{}
+	names, err := fs.Glob(files, "zh/*.yaml")
+	if err != nil {
+		return out
+	}
+	for _, name := range names {
+		words := map[string]string{}
+		if data, err := files.ReadFile(name); err == nil && yaml.Unmarshal(data, &words) == nil {
+			maps.Copy(out, words)
+		}
+	}
+	return out
+})
+
+// Words are a format, or a text without values, in the language; the English ones where it has none.
+func (l Language) Words(english string) string {
+	if l == Chinese {
+		if words := chinese()[english]; words != "" {
+			return words
+		}
+	}
+	return english
+}
