@@ -1,0 +1,265 @@
+package gangplan
+
+import (
+	"cmp"
+	"slices"
+
+	"g8s.host/gpu-scheduler/pkg/topology"
+)
+
+// filling places the members of one role.
+type filling struct {
+	*search
+	// room is how many of them each node takes.
+	room []int
+	want int
+	// standing and onNode are how many members each domain and each node has already.
+	standing map[*topology.Domain]int
+	onNode   map[int]int
+	// weight is what a pair of members in one domain is worth: more than all room that could be left.
+	weight int
+}
+
+// stand notes members that have places.
+func (f *filling) stand(nodes []int) {
+	f.standing, f.onNode = map[*topology.Domain]int{}, map[int]int{}
+	for _, node := range nodes {
+		f.onNode[node]++
+		for level := range f.Tree.Levels {
+			f.standing[f.Tree.Of(node, level)]++
+		}
+	}
+}
+
+// fill returns how many members each node of a domain takes, and false if they have no room there.
+func (f *filling) fill(d *topology.Domain) (map[int]int, bool) {
+	all := 0
+	for _, node := range d.Nodes {
+		all += f.room[node]
+	}
+	if all < f.want {
+		return nil, false
+	}
+	f.weight = 1 + (len(f.Tree.Levels)+1)*all
+	counts := map[int]int{}
+	if f.affords(f.steps(d)) {
+		f.best(d).take(f, f.want, counts)
+	} else {
+		f.greedily(d, f.want, counts)
+	}
+	return counts, true
+}
+
+// affords takes steps off those that are left, and reports false where there are too few.
+func (p *Problem) affords(steps int) bool {
+	if p.Steps == nil || steps > *p.Steps {
+		return false
+	}
+	*p.Steps -= steps
+	return true
+}
+
+// steps is how many the exact search in a domain takes.
+func (f *filling) steps(d *topology.Domain) int {
+	steps, before := len(d.Nodes), 0
+	if len(d.Children) == 0 {
+		room := f.roomOf(d)
+		for node := range f.onNode {
+			steps += (room + 1) * (min(f.room[node], room) + 1)
+		}
+	}
+	for _, child := range d.Children {
+		room := f.roomOf(child)
+		steps += f.steps(child) + (before+1)*(room+1)
+		before = min(before+room, f.want)
+	}
+	return steps
+}
+
+// roomOf is how many of the members a domain takes.
+func (f *filling) roomOf(d *topology.Domain) int {
+	room := 0
+	for _, node := range d.Nodes {
+		room += f.room[node]
+	}
+	return min(room, f.want)
+}
+
+// table is what the best way is worth to have so many members in a domain, and how it divides them.
+type table struct {
+	worth []int // by the number of members
+	// children are the tables of the domains in it, and split how many members the child takes when it and those before it
+	// have so many.
+	children []*table
+	split    [][]int32
+	// nodes are some of an innermost domain, the most room first.
+	nodes []int
+}
+
+// best works out a domain from the domains in it.
+func (f *filling) best(d *topology.Domain) *table {
+	t := &table{worth: []int{0}}
+	for _, child := range d.Children {
+		f.join(t, f.best(child))
+	}
+	if len(d.Children) == 0 {
+		for _, nodes := range f.inDomain(d) {
+			f.join(t, f.onNodes(nodes))
+		}
+	}
+	if d.Level < 0 {
+		return t
+	}
+	room, standing := 0, f.standing[d]
+	for _, node := range d.Nodes {
+		room += f.room[node]
+	}
+	for n := 1; n < len(t.worth); n++ {
+		t.worth[n] += f.weight*n*(n+2*standing) - (room - n)
+	}
+	return t
+}
+
+// join adds a child to a domain.
+func (f *filling) join(t *table, child *table) {
+	size := min(len(t.worth)+len(child.worth)-1, f.want+1)
+	worth, split := make([]int, size), make([]int32, size)
+	for n := range worth {
+		worth[n] = -1 << 62
+	}
+	for before, a := range t.worth {
+		for n, b := range child.worth {
+			if before+n >= size {
+				break
+			}
+			if sum := a + b; sum >= worth[before+n] { // of equals, the one that fills the first
+				worth[before+n], split[before+n] = sum, int32(n)
+			}
+		}
+	}
+	t.worth = worth
+	t.children, t.split = append(t.children, child), append(t.split, split)
+}
+
+// inDomain lists the nodes of an innermost domain that have room, those with members one by one, and the others together:
+// the most room first, and equal ones by name.
+func (f *filling) inDomain(d *topology.Domain) [][]int {
+	var lists [][]int
+	var others []int
+	for _, node := range d.Nodes {
+		switch {
+		case f.room[node] == 0:
+		case f.onNode[node] > 0:
+			lists = append(lists, []int{node})
+		default:
+			others = append(others, node)
+		}
+	}
+	slices.SortStableFunc(others, func(a, b int) int { return cmp.Compare(f.room[b], f.room[a]) })
+	return append(lists, others)
+}
+
+// onNodes fills nodes of which none has members, or only one: those with the most room first, and the rest where it leaves the
+// least. That leaves the most pairs on one node.
+func (f *filling) onNodes(nodes []int) *table {
+	t := &table{nodes: nodes}
+	room, standing := 0, 0
+	for _, node := range nodes {
+		room += f.room[node]
+		standing += f.onNode[node]
+	}
+	t.worth = make([]int, min(room, f.want)+1)
+	full, filled, done := 0, 0, 0 // worth of full nodes, members on them, how many they are
+	for n := 1; n < len(t.worth); n++ {
+		for done < len(nodes) && filled+f.room[nodes[done]] <= n {
+			room := f.room[nodes[done]]
+			full += f.weight * room * (room + 2*standing)
+			filled += room
+			done++
+		}
+		t.worth[n] = full
+		if rest := n - filled; rest > 0 {
+			node := f.tightest(nodes[done:], rest)
+			t.worth[n] += f.weight*rest*(rest+2*standing) - (f.room[node] - rest)
+		}
+	}
+	return t
+}
+
+// tightest returns the node of a list in which room falls that has the least room for so many, the first of equals.
+func (f *filling) tightest(nodes []int, members int) int {
+	behind, _ := slices.BinarySearchFunc(nodes, members, func(node, members int) int {
+		if f.room[node] >= members {
+			return -1
+		}
+		return 1
+	})
+	room := f.room[nodes[behind-1]]
+	first, _ := slices.BinarySearchFunc(nodes, room, func(node, room int) int {
+		if f.room[node] > room {
+			return -1
+		}
+		return 1
+	})
+	return nodes[first]
+}
+
+// take notes where so many members go.
+func (t *table) take(f *filling, members int, counts map[int]int) {
+	for i := len(t.children) - 1; i >= 0; i-- {
+		n := int(t.split[i][members])
+		t.children[i].take(f, n, counts)
+		members -= n
+	}
+	f.fillNodes(t.nodes, members, counts)
+}
+
+// fillNodes divides members among nodes as onNodes does.
+func (f *filling) fillNodes(nodes []int, members int, counts map[int]int) {
+	for members > 0 {
+		node := nodes[0]
+		if f.room[node] > members {
+			node = f.tightest(nodes, members)
+		}
+		n := min(f.room[node], members)
+		counts[node] += n
+		members -= n
+		nodes = nodes[1:]
+	}
+}
+
+// greedily fills the largest domains first, and puts the rest where it leaves the least room.
+func (f *filling) greedily(d *topology.Domain, members int, counts map[int]int) {
+	if len(d.Children) == 0 {
+		for _, nodes := range f.inDomain(d) {
+			n := 0
+			for _, node := range nodes {
+				n += f.room[node]
+			}
+			n = min(n, members)
+			f.fillNodes(nodes, n, counts)
+			members -= n
+		}
+		return
+	}
+	type child struct {
+		*topology.Domain
+		room int
+	}
+	children := make([]child, len(d.Children))
+	for i, domain := range d.Children {
+		children[i] = child{domain, f.roomOf(domain)}
+	}
+	slices.SortStableFunc(children, func(a, b child) int { return cmp.Compare(b.room, a.room) })
+	for i := 0; members > 0; i++ {
+		next := children[i]
+		for _, smaller := range children[i+1:] {
+			if smaller.room >= members {
+				next = smaller
+			}
+		}
+		n := min(next.room, members)
+		f.greedily(next.Domain, n, counts)
+		members -= n
+	}
+}

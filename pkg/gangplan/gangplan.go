@@ -1,0 +1,271 @@
+// Package gangplan finds places for all members of a gang at once, close together in the topology of the cluster. It is
+// pure: it is told where nodes lie and how many members of each role a node takes, and knows neither pods nor resources. So
+// the scheduler, a simulation and who explains either can ask it.
+//
+// Members are close where few levels of the topology lie between them. Of all ways to place them it takes the one with the
+// fewest levels between the pairs of members, and among equals the one that leaves the least room beside them in the domains
+// that they use, so that large rooms stay whole for others. For members of one role that is exact up to a budget of steps;
+// roles are placed one after the other, in two orders.
+package gangplan
+
+import (
+	"cmp"
+	"slices"
+
+	"g8s.host/gpu-scheduler/pkg/topology"
+)
+
+// Problem is a gang that wants places, and where they may be.
+type Problem struct {
+	Tree *topology.Tree
+	// Roles are how many members of each role want a place. Members of a role are alike.
+	Roles []int
+	// Room returns how many members of a role a node takes beside some others, which are given by role; nil are none.
+	Room func(node, role int, beside []int) int
+	// Level is the level of the tree at which one domain has to hold all members, -1 for none.
+	Level int
+	// Standing are the nodes of members that have their places already.
+	Standing []int
+	// Steps is how many the exact search may still take, which takes off what it uses: the plans that one attempt tries can share
+	// it. When they are used up the largest domains are filled first. nil are none.
+	Steps *int
+}
+
+// DefaultBudget is steps that take some 50 ms.
+const DefaultBudget = 20_000_000
+
+// Plan is a place for each member.
+type Plan struct {
+	// Places are the nodes of the members of each role, in the order of the topology: neighbours in the list are neighbours
+	// in the cluster.
+	Places [][]int
+	// Domain is the innermost domain that holds all of the gang.
+	Domain *topology.Domain
+}
+
+// Miss is how near a gang came to a plan.
+type Miss struct {
+	// Could says that a domain has room for all members of each role, as long as it takes no others.
+	Could bool
+	// Domain is the one with room for the most members, nil if there is none of the level.
+	Domain *topology.Domain
+	// Room is how many of the members it has room for, counted role by role.
+	Room int
+}
+
+// Make returns a plan, or how near it came.
+func Make(p Problem) (*Plan, Miss) {
+	s := newSearch(&p)
+	for _, tier := range s.tiers() {
+		best := (*trial)(nil)
+		for _, domain := range tier {
+			if !s.couldHold(domain) {
+				continue
+			}
+			if t := s.try(domain); t != nil && (best == nil || t.before(best)) {
+				best = t
+			}
+		}
+		if best != nil {
+			return best.plan(s), Miss{}
+		}
+	}
+	return nil, s.miss()
+}
+
+// Nearest returns how near a gang comes to a plan, by sums alone.
+func Nearest(p Problem) Miss { return newSearch(&p).miss() }
+
+// search is one call of Make.
+type search struct {
+	*Problem
+	// free is how many members of a role each node takes when it takes no others, by role and node.
+	free [][]int
+}
+
+func newSearch(p *Problem) *search {
+	s := &search{Problem: p, free: make([][]int, len(p.Roles))}
+	for role := range p.Roles {
+		s.free[role] = make([]int, p.nodes())
+		for _, node := range p.Tree.Root.Nodes {
+			s.free[role][node] = p.Room(node, role, nil)
+		}
+	}
+	return s
+}
+
+func (p *Problem) nodes() int { return len(p.Tree.Root.Nodes) }
+
+// tiers are the domains to try: all of the first that can hold the gang are compared, and those after it are not tried then.
+// Members of one role find the closest places among all nodes. With several roles the first one would take them without
+// knowing of the others, so domains are tried from the innermost on.
+func (s *search) tiers() [][]*topology.Domain {
+	if s.Level >= 0 {
+		domains := s.Tree.At(s.Level)
+		if len(s.Standing) > 0 {
+			domains = slices.DeleteFunc(domains, func(d *topology.Domain) bool { return d != s.Tree.Of(s.Standing[0], s.Level) })
+		}
+		return [][]*topology.Domain{domains}
+	}
+	var tiers [][]*topology.Domain
+	if len(s.Roles) > 1 {
+		for level := len(s.Tree.Levels) - 1; level >= 0; level-- {
+			tiers = append(tiers, s.Tree.At(level))
+		}
+	}
+	return append(tiers, []*topology.Domain{s.Tree.Root})
+}
+
+// couldHold says whether a domain has room for all members of each role when it takes no others: a sum, before any search.
+func (s *search) couldHold(d *topology.Domain) bool {
+	for role, count := range s.Roles {
+		if s.roomIn(d, role, count) < count {
+			return false
+		}
+	}
+	return true
+}
+
+// roomIn is how many members of a role a domain takes, up to a limit.
+func (s *search) roomIn(d *topology.Domain, role, limit int) int {
+	room := 0
+	for _, node := range d.Nodes {
+		if room += s.free[role][node]; room >= limit {
+			return limit
+		}
+	}
+	return room
+}
+
+// miss tells of the domain with room for the most members.
+func (s *search) miss() Miss {
+	domains := []*topology.Domain{s.Tree.Root}
+	if s.Level >= 0 {
+		domains = s.tiers()[0]
+	}
+	miss := Miss{Room: -1}
+	for _, domain := range domains {
+		miss.Could = miss.Could || s.couldHold(domain)
+		room := 0
+		for role, count := range s.Roles {
+			room += s.roomIn(domain, role, count)
+		}
+		if room > miss.Room {
+			miss.Domain, miss.Room = domain, room
+		}
+	}
+	miss.Room = max(miss.Room, 0)
+	return miss
+}
+
+// trial is places for all members in one domain.
+type trial struct {
+	// taken is how many members of each role a node takes, by node and role.
+	taken map[int][]int
+	// crossed is how many levels lie between the members, and spare how many more the domain would take.
+	crossed, spare int
+}
+
+func (t *trial) before(other *trial) bool {
+	return cmp.Or(cmp.Compare(t.crossed, other.crossed), cmp.Compare(t.spare, other.spare)) < 0
+}
+
+// try places all members in a domain: the role with the least room first, and when that fails the one with the most.
+func (s *search) try(d *topology.Domain) *trial {
+	order := make([]int, len(s.Roles))
+	room := make([]int, len(s.Roles))
+	for role := range order {
+		order[role] = role
+		for _, node := range d.Nodes {
+			room[role] += s.free[role][node]
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(room[a]-s.Roles[a], room[b]-s.Roles[b]) })
+	t := s.inOrder(d, order)
+	if t == nil && len(order) > 1 {
+		slices.Reverse(order)
+		t = s.inOrder(d, order)
+	}
+	if t != nil {
+		t.crossed = s.crossed(t.taken)
+		for role, count := range s.Roles {
+			t.spare += room[role] - count
+		}
+	}
+	return t
+}
+
+// inOrder places one role after the other.
+func (s *search) inOrder(d *topology.Domain, order []int) *trial {
+	t := &trial{taken: map[int][]int{}}
+	standing := slices.Clone(s.Standing)
+	for i, role := range order {
+		f := &filling{search: s, room: s.free[role], want: s.Roles[role]}
+		if i > 0 {
+			f.room = make([]int, s.nodes())
+			for _, node := range d.Nodes {
+				f.room[node] = s.Room(node, role, t.taken[node])
+			}
+		}
+		f.stand(standing)
+		counts, ok := f.fill(d)
+		if !ok {
+			return nil
+		}
+		for node, count := range counts {
+			if t.taken[node] == nil {
+				t.taken[node] = make([]int, len(s.Roles))
+			}
+			t.taken[node][role] += count
+			for range count {
+				standing = append(standing, node)
+			}
+		}
+	}
+	return t
+}
+
+// crossed adds up how many levels lie between the members, those that stand already among them: for each level, the ordered
+// pairs that are in different domains of it.
+func (s *search) crossed(taken map[int][]int) int {
+	byNode := map[int]int{}
+	for node, roles := range taken {
+		for _, count := range roles {
+			byNode[node] += count
+		}
+	}
+	for _, node := range s.Standing {
+		byNode[node]++
+	}
+	all, together := 0, 0
+	for _, count := range byNode {
+		all += count
+		together += count * count
+	}
+	for level := range s.Tree.Levels {
+		inDomain := map[*topology.Domain]int{}
+		for node, count := range byNode {
+			inDomain[s.Tree.Of(node, level)] += count
+		}
+		for _, count := range inDomain {
+			together += count * count
+		}
+	}
+	return (len(s.Tree.Levels)+1)*all*all - together
+}
+
+// plan lists the places in the order of the topology.
+func (t *trial) plan(s *search) *Plan {
+	plan := &Plan{Places: make([][]int, len(s.Roles))}
+	all := slices.Clone(s.Standing)
+	for node := range s.Tree.InOrder() {
+		for role := range t.taken[node] {
+			for range t.taken[node][role] {
+				plan.Places[role] = append(plan.Places[role], node)
+				all = append(all, node)
+			}
+		}
+	}
+	plan.Domain = s.Tree.Common(all)
+	return plan
+}
