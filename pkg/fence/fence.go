@@ -44,7 +44,7 @@ func New(clock clock.Clock, lost func()) *Fence {
 }
 
 // Epoch returns the epoch that bindings carry. ok is false as long as this process has not become the leader, which
-// is for ever where leader election is off. Once set the epoch stays, also when the lease is lost: then it is the
+// is forever where leader election is off. Once set the epoch stays, also when the lease is lost: then it is the
 // epoch that the API server refuses.
 func (f *Fence) Epoch() (epoch string, ok bool) {
 	if held := f.epoch.Load(); held != nil {

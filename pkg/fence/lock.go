@@ -62,7 +62,7 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 
 // asSeen returns a record as the election is to see it. An election takes a record that has not changed for too long for
 // that of a dead leader. After a silence of the API server the leader could not have changed it: then it is another one,
-// but not for ever.
+// but not forever.
 func (l *lock) asSeen(raw []byte) []byte {
 	now := l.fence.clock.Now()
 	switch {

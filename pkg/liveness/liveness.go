@@ -106,7 +106,7 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// ask asks the queue, in the background: who holds its lock for ever stops the loop, too, and must not stop the watch.
+// ask asks the queue, in the background: who holds its lock forever stops the loop, too, and must not stop the watch.
 func (w *Watch) ask() {
 	if !w.asking.CompareAndSwap(false, true) {
 		return

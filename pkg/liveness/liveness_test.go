@@ -72,8 +72,8 @@ func TestWatch(t *testing.T) {
 			l.Takes("team/bad")
 			l.Asks()
 		}, func() bool { return false }, ""},
-		"nobody takes what waits":      {func(l *Loop) { l.Asks() }, func() bool { return true }, "while pods wait"},
-		"the queue is locked for ever": {func(l *Loop) { l.Asks() }, func() bool { <-forever; return false }, "while pods wait"},
+		"nobody takes what waits":     {func(l *Loop) { l.Asks() }, func() bool { return true }, "while pods wait"},
+		"the queue is locked forever": {func(l *Loop) { l.Asks() }, func() bool { <-forever; return false }, "while pods wait"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

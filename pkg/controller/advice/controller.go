@@ -18,6 +18,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
+	"g8s.host/gpu-scheduler/pkg/controller/traced"
 	"g8s.host/gpu-scheduler/pkg/whatif"
 )
 
@@ -59,7 +60,7 @@ type Reconciler struct {
 func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(Name).For(&g8s.GPUPool{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(r)
+		Complete(traced.Reconciler(Name, r))
 }
 
 // Reconcile looks for advice when jobs have waited for long enough, and takes it back when none do.
@@ -86,7 +87,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{RequeueAfter: busyAgain}, nil
 	}
 	defer r.turn.giveBack()
+	began := r.Clock.Now()
 	advice, err := r.advise(ctx, pool.Name)
+	tried.WithLabelValues(resultOf(advice, err)).Inc()
+	took.Observe(r.Clock.Since(began).Seconds())
 	if err != nil {
 		return ctrl.Result{}, err
 	}

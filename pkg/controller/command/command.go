@@ -6,20 +6,20 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
-	"runtime/debug"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"g8s.host/gpu-scheduler/pkg/controller/advice"
+	"g8s.host/gpu-scheduler/pkg/controller/idle"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
+	"g8s.host/gpu-scheduler/pkg/controller/spot/tencent"
+	"g8s.host/gpu-scheduler/pkg/program"
+	"g8s.host/gpu-scheduler/pkg/program/tracing"
 )
 
 // options are the flags.
@@ -32,46 +32,47 @@ type options struct {
 	leaseDuration time.Duration
 	recovery      recovery.Settings
 	advice        advice.Settings
+	spot          spotOptions
+	prometheus    string
+	idle          idle.Settings
+	tracing       tracing.Options
+}
+
+// spotOptions are the flags of SpotPools.
+type spotOptions struct {
+	enabled, simulated bool
+	secrets            string
+	tencentEndpoint    string
 }
 
 const (
 	// kubeletLease is how long a kubelet's lease holds. Silence that is shorter proves nothing, whatever stops a machine.
 	kubeletLease = 40 * time.Second
+	// mostWarnAfter is as far back as one question to Prometheus goes.
+	mostWarnAfter = 5 * time.Hour
 	// leastLease is the shortest lease that renewals keep up with.
 	leastLease = 3 * time.Second
 )
 
-// Main runs the program and returns its exit code: 0, or 1 after an error was printed.
-func Main() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := New().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "Error:", err)
-		return 1
-	}
-	return 0
-}
+// Main runs the program and returns its exit code.
+func Main() int { return program.Main(New()) }
 
 // New returns the command.
 func New() *cobra.Command {
 	o := &options{}
-	cmd := &cobra.Command{
+	cmd := program.New(&cobra.Command{
 		Use:   "gpu-controller",
 		Short: "Look after what the scheduler has placed",
 		Long: "Look after what the scheduler has placed. Jobs that were disrupted run again at once, nodes that fail get no new pods\n" +
 			"until they are well, and the jobs of a dead node run elsewhere. docs/recovery.md tells all that it does.",
-		Example:       "  gpu-controller --kubeconfig ~/.kube/config --leader-elect=false",
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Version:       version(),
-		RunE:          func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
-	}
+		Example: "  gpu-controller --kubeconfig ~/.kube/config --leader-elect=false",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	})
 	o.addFlags(cmd.Flags())
 	return cmd
 }
 
-// addFlags is the list of all settings; docs/recovery.md and docs/operations.md explain them.
+// addFlags is the list of all settings; docs/recovery.md, docs/operations.md and docs/spot.md explain them.
 func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Kubeconfig of the controller's own identity; without it that of its pod")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Do nothing while another replica leads")
@@ -89,6 +90,14 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 		"Types of conditions of nodes, such as those of node-problem-detector, that keep new pods from a node while they are true, and for that back-off afterwards")
 	flags.DurationVar(&o.advice.After, "advice-after", 2*time.Minute, "How long jobs wait until it is tried how many more nodes would start them; 0 turns it off")
 	flags.DurationVar(&o.advice.Every, "advice-every", time.Minute, "How often that is tried again while they wait")
+	flags.BoolVar(&o.spot.enabled, "spot", true, "Look after SpotPools, where the cluster knows them")
+	flags.StringVar(&o.spot.secrets, "spot-secrets-namespace", "g8s-spot", "The namespace of the Secrets that SpotPools name")
+	flags.StringVar(&o.spot.tencentEndpoint, "spot-tencent-endpoint", tencent.Endpoint, "The address of Tencent Cloud's API of CVM")
+	flags.BoolVar(&o.spot.simulated, "spot-simulated", false, "Let SpotPools have simulated machines: nodes that kwok plays, in a sandbox")
+	flags.StringVar(&o.prometheus, "prometheus-url", "", "Prometheus that has DCGM's metrics of GPUs; without one idle GPUs are not looked for")
+	flags.Float64Var(&o.idle.Below, "idle-below", 5, "The load in percent below which a GPU is idle")
+	flags.DurationVar(&o.idle.WarnAfter, "idle-warn-after", time.Hour, "For how long a job's GPUs must be idle to warn of it; 0 turns that off")
+	o.tracing.AddFlags(flags)
 	flags.IntVarP(&o.verbosity, "v", "v", 2, "How much to log: 0 what always matters, 2 each step, 4 each decision")
 }
 
@@ -111,6 +120,16 @@ func (o *options) check() error {
 	case o.verbosity < 0:
 		return fmt.Errorf("-v is %d, want 0 or more", o.verbosity)
 	}
+	return checkIdle(o.idle)
+}
+
+func checkIdle(s idle.Settings) error {
+	switch {
+	case s.Below <= 0 || s.Below > 100 || s.WarnAfter < 0:
+		return fmt.Errorf("--idle-below is %g and --idle-warn-after %s, want more than 0 and up to 100 percent, and 0 or more", s.Below, s.WarnAfter)
+	case s.WarnAfter > mostWarnAfter:
+		return fmt.Errorf("--idle-warn-after is %s, want %s or less: so much of the past is read each time", s.WarnAfter, mostWarnAfter)
+	}
 	return nil
 }
 
@@ -121,14 +140,18 @@ func (o *options) run(ctx context.Context) error {
 	log := logger(o.verbosity)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
-	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	// With a limit, moving the pods of a rack takes an hour.
+	config, err := program.UnlimitedConfig(o.kubeconfig, "gpu-controller")
 	if err != nil {
-		return fmt.Errorf("finding the cluster (outside of it give --kubeconfig): %w", err)
+		return err
 	}
-	config.UserAgent = "gpu-controller/" + version()
-	// The API server shares its capacity fairly. With client-go's limit of 5 requests a second, moving the pods of a rack
-	// takes an hour.
-	config.QPS = -1
+	stop, err := o.tracing.Start(ctx, tracing.Program{Name: "gpu-controller", Version: program.Version(), Complain: func(err error) {
+		log.Info("The collector takes no spans", "error", err.Error())
+	}})
+	if err != nil {
+		return err
+	}
+	defer stop()
 	manager, err := o.manager(ctx, config)
 	if err != nil {
 		return err
@@ -141,17 +164,3 @@ func logger(verbosity int) logr.Logger {
 	// logr's level n is slog's -n.
 	return logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.Level(-verbosity)}))
 }
-
-// version is what the Makefile, or else the Go toolchain, recorded when it built this binary.
-func version() string {
-	if release != "" {
-		return release
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
-}
-
-// release is what the linker fills in: -X g8s.host/gpu-scheduler/pkg/controller/command.release=v1.0.0.
-var release string

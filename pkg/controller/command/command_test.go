@@ -1,7 +1,6 @@
 package command
 
 import (
-	"os"
 	"strings"
 	"testing"
 )
@@ -16,6 +15,8 @@ func TestWhatIsRefusedBeforeAnythingIsDone(t *testing.T) {
 		"a failure that is forgotten early": {"--suspect-forget=1s", "no less"},
 		"a lease that nobody can renew":     {"--leader-elect-lease-duration=1s", "want 3s or more"},
 		"advice all the time":               {"--advice-every=0s", "1s or more"},
+		"a load that no GPU has":            {"--idle-below=0", "more than 0"},
+		"a warning after a week":            {"--idle-warn-after=168h", "want 5h0m0s or less"},
 		"an argument":                       {"now", "unknown command"},
 		"a negative verbosity":              {"--v=-1", "want 0 or more"},
 		"a kubeconfig that is not there":    {"--kubeconfig=/none", "finding the cluster"},
@@ -28,22 +29,5 @@ func TestWhatIsRefusedBeforeAnythingIsDone(t *testing.T) {
 				t.Errorf("got error %v, want one with %q", err, tc.want)
 			}
 		})
-	}
-}
-
-func TestTheVersionIsThatOfTheMakefile(t *testing.T) {
-	before := release
-	t.Cleanup(func() { release = before })
-	release = "v1.2.3"
-	if got := version(); got != release {
-		t.Errorf("got %q, want %q", got, release)
-	}
-	makefile, err := os.ReadFile("../../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const flag = "-X g8s.host/gpu-scheduler/pkg/controller/command.release=$(VERSION)"
-	if !strings.Contains(string(makefile), flag) {
-		t.Errorf("the Makefile does not set it by %s", flag)
 	}
 }

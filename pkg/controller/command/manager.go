@@ -4,10 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -17,15 +23,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/advice"
+	"g8s.host/gpu-scheduler/pkg/controller/census"
+	"g8s.host/gpu-scheduler/pkg/controller/follow"
+	"g8s.host/gpu-scheduler/pkg/controller/idle"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 	"g8s.host/gpu-scheduler/pkg/controller/replace"
+	"g8s.host/gpu-scheduler/pkg/controller/spot"
+	"g8s.host/gpu-scheduler/pkg/controller/spot/simulated"
+	"g8s.host/gpu-scheduler/pkg/controller/spot/tencent"
+	"g8s.host/gpu-scheduler/pkg/gpumetrics"
 	"g8s.host/gpu-scheduler/pkg/whatif"
 )
 
@@ -42,6 +56,10 @@ func (o *options) manager(ctx context.Context, cluster *rest.Config) (ctrl.Manag
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), g8s.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("learning the kinds of objects: %w", err)
+	}
+	ofJobs, err := labels.NewRequirement(g8s.LabelJob, selection.Exists, nil)
+	if err != nil {
+		return nil, fmt.Errorf("selecting jobs: %w", err)
 	}
 	manager, err := ctrl.NewManager(cluster, ctrl.Options{
 		Scheme:                        scheme,
@@ -61,6 +79,7 @@ func (o *options) manager(ctx context.Context, cluster *rest.Config) (ctrl.Manag
 			// What was written by whom is half of an object, and of no use here.
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
+				&appsv1.Deployment{}:     {Label: labels.NewSelector().Add(*ofJobs)}, // others are of no use here
 				recovery.LeaseMetadata(): {Namespaces: map[string]cache.Config{corev1.NamespaceNodeLease: {}}},
 			},
 		},
@@ -86,15 +105,74 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 		return err
 	}
 	client, events, real := manager.GetClient(), manager.GetEventRecorder(leaseName), clock.RealClock{}
+	if err := register(slices.Concat(recovery.Collectors(client), replace.Collectors(), advice.Collectors(), []prometheus.Collector{
+		&census.Collector{Reader: client, Clock: real},
+	})); err != nil {
+		return err
+	}
 	return errors.Join(
 		(&replace.Reconciler{Client: client, Events: events, Clock: real}).SetUp(manager),
 		(&recovery.Reconciler{
 			Client: client, Live: manager.GetAPIReader(), Events: events, Clock: real,
 			Signs: &recovery.Signs{Clock: real}, Settings: o.recovery,
 		}).SetUp(manager),
+		(&follow.Reconciler{Client: client, Events: events}).SetUp(manager),
 		pools.New(client, events, real).SetUp(manager),
 		o.addAdvice(manager),
+		o.addSpot(manager),
+		o.addIdle(manager),
 	)
+}
+
+// addSpot adds SpotPools, where the cluster knows the kind.
+func (o *options) addSpot(manager ctrl.Manager) error {
+	if !o.spot.enabled {
+		return nil
+	}
+	kind := g8s.SchemeGroupVersion.WithKind("SpotPool")
+	if _, err := manager.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); meta.IsNoMatchError(err) {
+		manager.GetLogger().Info("The cluster knows no SpotPools, and none are looked after: apply manifests/crds and start again")
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("asking whether the cluster knows SpotPools: %w", err)
+	}
+	cloud, err := tencent.Connect(o.spot.tencentEndpoint)
+	if err != nil {
+		return fmt.Errorf("--spot-tencent-endpoint: %w", err)
+	}
+	clouds := map[string]spot.Connect{g8s.ProviderTencentCloud: cloud}
+	if o.spot.simulated {
+		clouds[g8s.ProviderSimulated] = simulated.Connect(manager.GetClient(), manager.GetAPIReader(), clock.RealClock{})
+	}
+	return (&spot.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: manager.GetEventRecorder(leaseName), Clock: clock.RealClock{},
+		Clouds: clouds, SecretsNamespace: o.spot.secrets,
+	}).SetUp(manager)
+}
+
+// addIdle adds the look for idle GPUs, where there is a Prometheus to ask.
+func (o *options) addIdle(manager ctrl.Manager) error {
+	if o.prometheus == "" {
+		return nil
+	}
+	server, err := gpumetrics.NewClient(o.prometheus, nil)
+	if err != nil {
+		return fmt.Errorf("reading --prometheus-url: %w", err)
+	}
+	return (&idle.Watcher{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: manager.GetEventRecorder(leaseName),
+		Clock: clock.RealClock{}, Prometheus: server, Settings: o.idle,
+	}).SetUp(manager)
+}
+
+// register has metrics shown beside those of the libraries.
+func register(collectors []prometheus.Collector) error {
+	for _, collector := range collectors {
+		if err := metrics.Registry.Register(collector); err != nil {
+			return fmt.Errorf("showing a metric: %w", err)
+		}
+	}
+	return nil
 }
 
 // addAdvice adds the advice, where there is a scheduler's code to ask.

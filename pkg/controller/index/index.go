@@ -1,4 +1,4 @@
-// Package index is how the controllers find pods in their cache.
+// Package index is how the controllers find pods and Jobs in their cache.
 package index
 
 import (
@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
 )
 
 // The indexes of pods.
@@ -23,6 +25,9 @@ const (
 	// WaitingPool finds pods that wait for GPUs by the pool that they wait for.
 	WaitingPool = "waiting-pool"
 )
+
+// WaitsFor finds Jobs by the names of the jobs that they wait for.
+const WaitsFor = "waits-for"
 
 // Register adds the indexes to a cache, before it starts.
 func Register(ctx context.Context, indexer client.FieldIndexer) error {
@@ -40,7 +45,9 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 		}
 		return nil
 	}
+	waits := func(object client.Object) []string { return jobplan.WaitsFor(object) }
 	return errors.Join(
+		indexer.IndexField(ctx, &batchv1.Job{}, WaitsFor, waits),
 		add(JobUID, func(pod *corev1.Pod) string {
 			if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "Job" {
 				return string(owner.UID)

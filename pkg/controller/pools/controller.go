@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -26,7 +25,9 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
+	"g8s.host/gpu-scheduler/pkg/controller/traced"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
 // Name is the controller's name in logs and metrics, and the owner of the fields that it writes.
@@ -65,7 +66,7 @@ func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 		Watches(&g8s.GPUPool{}, &handler.EnqueueRequestForObject{}).
 		Watches(&corev1.Node{}, soon(func(_ context.Context, object client.Object) string { return gpu.PoolOf(object.(*corev1.Node)) })).
 		Watches(&corev1.Pod{}, soon(r.poolOfPod)).
-		Complete(r)
+		Complete(traced.Reconciler(Name, r))
 }
 
 // poolOfPod is the pool whose GPUs a pod holds or waits for, "" if it asks for none.
@@ -111,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		if err != nil {
 			return ctrl.Result{}, err
 		}
-		return ctrl.Result{}, r.admit(ctx, nodes, nil) // nobody asks anything of them
+		return ctrl.Result{}, r.admitAll(ctx, nodes, nil) // nobody asks anything of them
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading GPUPool %s: %w", request.Name, err)
@@ -122,7 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	now := r.clock.Now()
 	status, broken := StatusOf(&pool, facts, now)
-	if err := r.admit(ctx, facts.Nodes, broken); err != nil {
+	if err := r.admitAll(ctx, facts.Nodes, broken); err != nil {
 		return ctrl.Result{}, err
 	}
 	status.Advice = pool.Status.Advice // of another controller
@@ -190,20 +191,15 @@ func (r *Reconciler) write(ctx context.Context, pool *g8s.GPUPool, status g8s.GP
 	return nil
 }
 
-// admit sets the taint of nodes that break a constraint, and takes it from those that do not.
-func (r *Reconciler) admit(ctx context.Context, nodes []corev1.Node, broken map[string][]string) error {
+// admitAll sets the taint of nodes that break a constraint, and takes it from those that do not.
+func (r *Reconciler) admitAll(ctx context.Context, nodes []corev1.Node, broken map[string][]nodestate.Violation) error {
 	var failed []error
 	for i := range nodes {
 		node := &nodes[i]
 		why := broken[node.Name]
-		if (len(why) > 0) == slices.ContainsFunc(node.Spec.Taints, isNotAdmitted) {
-			continue
-		}
 		changed := node.DeepCopy()
-		if len(why) > 0 {
-			changed.Spec.Taints = append(changed.Spec.Taints, corev1.Taint{Key: g8s.TaintNotAdmitted, Effect: corev1.TaintEffectNoSchedule})
-		} else {
-			changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, isNotAdmitted)
+		if !admit(changed, len(why) == 0) {
+			continue
 		}
 		patch := client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})
 		if err := r.client.Patch(ctx, changed, patch); err != nil {
@@ -212,12 +208,25 @@ func (r *Reconciler) admit(ctx context.Context, nodes []corev1.Node, broken map[
 		}
 		if len(why) > 0 {
 			r.events.Eventf(node, nil, corev1.EventTypeWarning, eventNotAdmitted, "Admit",
-				"it gets no new pods of pool %s: %s", gpu.PoolOf(node), strings.Join(why, ", "))
+				"it gets no new pods of pool %s: %s", gpu.PoolOf(node), nodestate.Texts(why))
 		} else {
 			r.events.Eventf(node, nil, corev1.EventTypeNormal, eventAdmitted, "Admit", "it is as pool %s asks", gpu.PoolOf(node))
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// admit sets or takes the taint of a node, and reports whether that changed it. The taints that it had are not touched.
+func admit(node *corev1.Node, admitted bool) bool {
+	if admitted != slices.ContainsFunc(node.Spec.Taints, isNotAdmitted) {
+		return false
+	}
+	if admitted {
+		node.Spec.Taints = slices.DeleteFunc(slices.Clone(node.Spec.Taints), isNotAdmitted)
+	} else {
+		node.Spec.Taints = append(slices.Clip(node.Spec.Taints), corev1.Taint{Key: g8s.TaintNotAdmitted, Effect: corev1.TaintEffectNoSchedule})
+	}
+	return true
 }
 
 func isNotAdmitted(t corev1.Taint) bool { return t.Key == g8s.TaintNotAdmitted }

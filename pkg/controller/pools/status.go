@@ -1,3 +1,6 @@
+// Package pools keeps the status of GPUPools, and new pods from nodes that break the constraints of their pool.
+//
+// [StatusOf] and what it calls are pure; the [Reconciler] reads the cluster from its cache, and writes.
 package pools
 
 import (
@@ -13,6 +16,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 	"g8s.host/gpu-scheduler/pkg/queue"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
@@ -31,22 +35,22 @@ type Facts struct {
 const named = 5
 
 // StatusOf is the status of a pool, but for the advice, and what each node breaks of its constraints, by name. Conditions that
-// have not changed keep their times.
-func StatusOf(pool *g8s.GPUPool, facts Facts, now time.Time) (g8s.GPUPoolStatus, map[string][]string) {
-	broken := map[string][]string{}
-	nodes := slices.Clone(facts.Nodes) // to close some of them, for what counts as free
+// have not changed keep their times. Nodes count as they will be when those that break a constraint have their taint.
+func StatusOf(pool *g8s.GPUPool, facts Facts, now time.Time) (g8s.GPUPoolStatus, map[string][]nodestate.Violation) {
+	broken := map[string][]nodestate.Violation{}
+	nodes := slices.Clone(facts.Nodes) // to set taints of some of them
 	byName := make(map[string]*corev1.Node, len(nodes))
 	for i := range nodes {
 		byName[nodes[i].Name] = &nodes[i]
 	}
-	for _, seen := range inventory.Build(&snapshot.Snapshot{Nodes: nodes}).Nodes {
-		node := byName[seen.Name]
-		if why := Broken(pool.Spec.Constraints, node, seen); len(why) > 0 {
-			broken[node.Name] = why
+	declared := []g8s.GPUPool{*pool}
+	for _, seen := range inventory.Build(&snapshot.Snapshot{Nodes: nodes, GPUPools: declared}).Nodes {
+		if len(seen.Violations) > 0 {
+			broken[seen.Name] = seen.Violations
 		}
-		node.Spec.Unschedulable = node.Spec.Unschedulable || len(broken[node.Name]) > 0 || isKeptOff(node)
+		admit(byName[seen.Name], len(seen.Violations) == 0)
 	}
-	cluster := inventory.Build(&snapshot.Snapshot{Nodes: nodes, Pods: facts.Pods})
+	cluster := inventory.Build(&snapshot.Snapshot{Nodes: nodes, Pods: facts.Pods, GPUPools: declared})
 	out := g8s.GPUPoolStatus{ObservedGeneration: pool.Generation, Nodes: int32(len(nodes))}
 	zones := map[string]bool{}
 	for _, seen := range cluster.Nodes {
@@ -70,13 +74,6 @@ func StatusOf(pool *g8s.GPUPool, facts Facts, now time.Time) (g8s.GPUPoolStatus,
 		meta.SetStatusCondition(&out.Conditions, condition)
 	}
 	return out, broken
-}
-
-// isKeptOff reports whether a controller of ours keeps new pods from a node.
-func isKeptOff(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key == g8s.TaintSuspect || t.Key == corev1.TaintNodeOutOfService
-	})
 }
 
 func counts(g inventory.GPUs) g8s.GPUCounts {
@@ -124,14 +121,14 @@ func available(constraints g8s.PoolConstraints, healthy int32, zones int) metav1
 	return out
 }
 
-func admitted(broken map[string][]string) metav1.Condition {
+func admitted(broken map[string][]nodestate.Violation) metav1.Condition {
 	if len(broken) == 0 {
 		return metav1.Condition{Type: g8s.ConditionNodesAdmitted, Status: metav1.ConditionTrue, Reason: "AllAdmitted", Message: "all nodes are as they must be"}
 	}
 	names := slices.Sorted(maps.Keys(broken))
 	var lines []string
 	for _, name := range names[:min(named, len(names))] {
-		lines = append(lines, name+": "+strings.Join(broken[name], ", "))
+		lines = append(lines, name+": "+nodestate.Texts(broken[name]))
 	}
 	if more := len(names) - named; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))

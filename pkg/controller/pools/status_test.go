@@ -14,6 +14,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -105,12 +106,21 @@ func TestBroken(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			seen := inventory.Build(&snapshot.Snapshot{Nodes: []corev1.Node{tc.node}}).Nodes[0]
-			if diff := cmp.Diff(tc.want, Broken(tc.constraints, &tc.node, seen)); diff != "" {
+			pool := g8s.GPUPool{ObjectMeta: metav1.ObjectMeta{Name: "train"}, Spec: g8s.GPUPoolSpec{Constraints: tc.constraints}}
+			_, broken := StatusOf(&pool, Facts{Nodes: []corev1.Node{tc.node}}, now)
+			if diff := cmp.Diff(tc.want, textsOf(broken["n"])); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+func textsOf(violations []nodestate.Violation) []string {
+	var out []string
+	for _, violation := range violations {
+		out = append(out, violation.Text)
+	}
+	return out
 }
 
 func TestStatusOf(t *testing.T) {
@@ -147,8 +157,45 @@ func TestStatusOf(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string][]string{"other": {"its gpu-type is T4, and must be one of A100-80G"}}, broken); diff != "" {
+	if diff := cmp.Diff(map[string][]nodestate.Violation{"other": {
+		{Constraint: "gpuTypes", Has: "T4", Wants: "A100-80G", Text: "its gpu-type is T4, and must be one of A100-80G"},
+	}}, broken); diff != "" {
 		t.Errorf("broken (-want +got):\n%s", diff)
+	}
+}
+
+// TestListsAndTheStatusCountAlike: what keeps new pods from a node keeps its GPUs from what is free, in the status of its pool
+// and in every list.
+func TestListsAndTheStatusCountAlike(t *testing.T) {
+	tainted := func(key, value string, effect corev1.TaintEffect) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: key, Value: value, Effect: effect}} }
+	}
+	tests := map[string]struct {
+		change func(*corev1.Node)
+		free   int64
+	}{
+		"well":     {func(*corev1.Node) {}, 16},
+		"cordoned": {func(n *corev1.Node) { n.Spec.Unschedulable = true }, 8},
+		"suspect":  {tainted(g8s.TaintSuspect, g8s.SuspectNotReady, corev1.TaintEffectNoSchedule), 8},
+		"not admitted": {func(n *corev1.Node) {
+			labelled(g8s.LabelGPUType, "T4")(n)
+			tainted(g8s.TaintNotAdmitted, "", corev1.TaintEffectNoSchedule)(n)
+		}, 8},
+		"out of service by us":       {tainted(corev1.TaintNodeOutOfService, g8s.OutOfServiceByController, corev1.TaintEffectNoExecute), 8},
+		"out of service by others":   {tainted(corev1.TaintNodeOutOfService, "nodeshutdown", corev1.TaintEffectNoExecute), 8},
+		"a taint that some tolerate": {tainted("team", "a", corev1.TaintEffectNoSchedule), 16},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			pool := g8s.GPUPool{ObjectMeta: metav1.ObjectMeta{Name: "train"}, Spec: g8s.GPUPoolSpec{Constraints: g8s.PoolConstraints{GPUTypes: []string{"A100-80G"}}}}
+			nodes := []corev1.Node{node("a"), node("b", tc.change)}
+			status, _ := StatusOf(&pool, Facts{Nodes: nodes}, now)
+			shown := inventory.Build(&snapshot.Snapshot{Nodes: nodes, GPUPools: []g8s.GPUPool{pool}})
+			if status.GPUs.Free != tc.free || shown.Pools[0].GPUs.Free != tc.free || int(status.HealthyNodes) != shown.Pools[0].ReadyNodes {
+				t.Errorf("the status has %d free on %d nodes, the lists %d on %d, want %d",
+					status.GPUs.Free, status.HealthyNodes, shown.Pools[0].GPUs.Free, shown.Pools[0].ReadyNodes, tc.free)
+			}
+		})
 	}
 }
 
@@ -170,9 +217,9 @@ func TestConditionsKeepTheirTimes(t *testing.T) {
 }
 
 func TestAConditionNamesSomeNodes(t *testing.T) {
-	broken := map[string][]string{}
+	broken := map[string][]nodestate.Violation{}
 	for _, name := range strings.Split("abcdefgh", "") {
-		broken[name] = []string{"it offers 0 GPUs, and must offer 8"}
+		broken[name] = []nodestate.Violation{{Text: "it offers 0 GPUs, and must offer 8"}}
 	}
 	if message := admitted(broken).Message; !strings.HasSuffix(message, "; and 3 more") || strings.Contains(message, "f: ") {
 		t.Errorf("got %q, want five names, and how many more there are", message)

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"g8s.host/gpu-scheduler/pkg/controller/traced"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
@@ -58,7 +59,7 @@ func (r *Reconciler) SetUp(m ctrl.Manager) error {
 		})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.poolOfPod), builder.WithPredicates(predicate.NewPredicateFuncs(isStuck))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(r)
+		Complete(traced.Reconciler(Name, r))
 }
 
 // poolOfPod is the pool whose node a pod is on, if that is a node that we have declared dead.

@@ -1,11 +1,12 @@
 package recovery
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
 // Settings are an administrator's.
@@ -70,8 +71,17 @@ type Step struct {
 	Declare, Return bool
 	// Record, if not nil, is the new record.
 	Record *Record
-	// Why says what the step follows from; where there is none, why the node is not declared dead though it may be.
+	// Why says what the step follows from.
 	Why string
+	// Held says why the node is not declared dead though it may be.
+	Held string
+}
+
+// note has the record written if it has changed.
+func (s *Step) note(before, after Record) {
+	if !after.Equal(before) {
+		s.Record = &after
+	}
 }
 
 // Changes reports whether the node is to be changed.
@@ -85,7 +95,7 @@ func Decide(nodes []Node, settings Settings, now time.Time) (steps []Step, again
 	held := tooMany(nodes, settings)
 	for _, node := range nodes {
 		step, later := decideNode(node, settings, held, now)
-		if step.Changes() || step.Why != "" {
+		if step.Changes() || step.Held != "" {
 			steps = append(steps, step)
 		}
 		if later > 0 && (again == 0 || later < again) {
@@ -130,25 +140,29 @@ func decideNode(node Node, settings Settings, held string, now time.Time) (Step,
 		return decideReady(node, settings, now)
 	}
 	step := Step{Node: node.Name}
+	record := node.Record
+	record.Until, record.Held = time.Time{}, nil
 	if hasFailed(node) {
-		record := node.Record.failedAgain(node.Since, settings.Forget)
-		step.Record, step.Suspect = &record, !node.Suspect
-		step.Why = "it is not ready"
+		record = failedAgain(record, node.Since, "", settings.Forget)
+		step.Suspect, step.Why = !node.Suspect, "it is not ready"
 	}
+	again := time.Duration(0)
 	word := certainlyOff(node, settings)
 	switch {
 	case node.OutOfService || node.OutOfServiceByOthers || node.Pods == 0:
 	case word == "":
-		return step, untilSilent(node, settings)
+		again = untilSilent(node, settings)
 	case held != "":
-		step.Why = cmp.Or(step.Why, held)
-		return step, heldAgain
+		record.Held = &nodestate.Held{Reason: nodestate.HeldByBudget}
+		step.Held, again = held, heldAgain
 	case node.Unmovable != "":
-		step.Why = cmp.Or(step.Why, fmt.Sprintf("pod %s is not to be moved without a person", node.Unmovable))
+		record.Held = &nodestate.Held{Reason: nodestate.HeldByPod, Pod: node.Unmovable}
+		step.Held = fmt.Sprintf("pod %s is not to be moved without a person", node.Unmovable)
 	default:
 		step.Declare, step.Why = true, word
 	}
-	return step, 0
+	step.note(node.Record, record)
+	return step, again
 }
 
 // hasFailed reports whether a node that is not ready failed since its record was written. One that starts has not.
@@ -170,30 +184,37 @@ func decideReady(node Node, settings Settings, now time.Time) (Step, time.Durati
 	if step.Return {
 		step.Why = "it is ready again"
 	}
+	record := node.Record
+	record.Until, record.Held = time.Time{}, nil
 	if node.Bad != "" {
-		return decideBad(step, node, settings), 0
+		decideBad(&step, &record, node, settings)
+		step.note(node.Record, record)
+		return step, 0
 	}
 	if !node.Suspect {
+		step.note(node.Record, record)
 		return step, 0
 	}
 	since := node.Since
 	if node.WellSince.After(since) {
 		since = node.WellSince
 	}
-	well := since.Add(node.Record.backOff(settings.BackOff, settings.MaxBackOff))
-	if left := well.Sub(now); left > 0 {
-		return step, left
+	well := since.Add(backOff(node.Record, settings.BackOff, settings.MaxBackOff))
+	left := well.Sub(now)
+	if left > 0 {
+		record.Until = well
+	} else {
+		step.Trust, step.Why = true, fmt.Sprintf("it has been well for %s", now.Sub(since).Round(time.Second))
 	}
-	step.Trust, step.Why = true, fmt.Sprintf("it has been well for %s", now.Sub(since).Round(time.Second))
-	return step, 0
+	step.note(node.Record, record)
+	return step, max(0, left)
 }
 
 // decideBad closes a node that is ready, and has something that is not to be: once each time.
-func decideBad(step Step, node Node, settings Settings) Step {
+func decideBad(step *Step, record *Record, node Node, settings Settings) {
 	if node.BadSince.Equal(node.Record.Last) {
-		return step
+		return
 	}
-	record := node.Record.failedAgain(node.BadSince, settings.Forget)
-	step.Record, step.Suspect, step.Why = &record, !node.Suspect, fmt.Sprintf("its condition %s is true", node.Bad)
-	return step
+	*record = failedAgain(*record, node.BadSince, node.Bad, settings.Forget)
+	step.Suspect, step.Why = !node.Suspect, fmt.Sprintf("its condition %s is true", node.Bad)
 }

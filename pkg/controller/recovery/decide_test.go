@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
 var (
@@ -44,6 +46,11 @@ func recovered(ready time.Duration, failures int) func(*Node) {
 	}
 }
 
+// trusted is the record of a node that is to be trusted again after a while.
+func trusted(failures int, failed, left time.Duration) *Record {
+	return &Record{Failures: failures, Last: now.Add(-failed), Until: now.Add(left)}
+}
+
 func TestDecideAboutANode(t *testing.T) {
 	tests := map[string]struct {
 		node     Node
@@ -72,7 +79,7 @@ func TestDecideAboutANode(t *testing.T) {
 			node: node(unknown, func(n *Node) { n.Record = Record{Failures: 3, Last: now.Add(-time.Hour)} }, silent(5*time.Second)),
 			want: Step{Record: &Record{Failures: 4, Last: now.Add(-10 * time.Second)}, Why: "it is not ready"}, again: 35 * time.Second,
 		},
-		"after a long time it counts anew": {
+		"after a long time it counts again": {
 			node: node(unknown, func(n *Node) { n.Record = Record{Failures: 3, Last: now.Add(-7 * time.Hour)} }, silent(5*time.Second)),
 			want: Step{Record: &Record{Failures: 1, Last: now.Add(-10 * time.Second)}, Why: "it is not ready"}, again: 35 * time.Second,
 		},
@@ -99,7 +106,10 @@ func TestDecideAboutANode(t *testing.T) {
 		},
 		"a pod that is not to be moved keeps all": {
 			node: node(unknown, silent(time.Hour), func(n *Node) { n.Unmovable = "team/sft" }),
-			want: Step{Why: "pod team/sft is not to be moved without a person"},
+			want: Step{
+				Record: &Record{Failures: 1, Last: now.Add(-10 * time.Second), Held: &nodestate.Held{Reason: nodestate.HeldByPod, Pod: "team/sft"}},
+				Held:   "pod team/sft is not to be moved without a person",
+			},
 		},
 		"once is enough": {node: node(unknown, silent(time.Hour), func(n *Node) { n.OutOfService = true })},
 		"what others have declared is theirs": {
@@ -107,16 +117,29 @@ func TestDecideAboutANode(t *testing.T) {
 		},
 		"a node that is back is in service again, and still suspect": {
 			node: node(recovered(10*time.Second, 1), func(n *Node) { n.OutOfService = true }),
-			want: Step{Return: true, Why: "it is ready again"}, again: 50 * time.Second,
+			want: Step{Return: true, Record: trusted(1, 70*time.Second, 50*time.Second), Why: "it is ready again"}, again: 50 * time.Second,
 		},
 		"but not where others have called it out of service": {
-			node: node(recovered(10*time.Second, 1), func(n *Node) { n.OutOfServiceByOthers = true }), again: 50 * time.Second,
+			node: node(recovered(10*time.Second, 1), func(n *Node) { n.OutOfServiceByOthers = true }),
+			want: Step{Record: trusted(1, 70*time.Second, 50*time.Second)}, again: 50 * time.Second,
+		},
+		"when it will be trusted is written down once": {
+			node:  node(recovered(10*time.Second, 1), func(n *Node) { n.Record.Until = now.Add(50 * time.Second) }),
+			again: 50 * time.Second,
+		},
+		"and no more once it is": {
+			node: node(recovered(time.Minute, 1), func(n *Node) { n.Record.Until = now }),
+			want: Step{Trust: true, Record: &Record{Failures: 1, Last: now.Add(-2 * time.Minute)}, Why: "it has been well for 1m0s"},
+		},
+		"nor when it fails again": {
+			node: node(unknown, func(n *Node) { n.Record.Until = now.Add(time.Minute) }, silent(5*time.Second)),
+			want: Step{Record: &Record{Failures: 1, Last: now.Add(-10 * time.Second)}}, again: 35 * time.Second,
 		},
 		"after a minute it is trusted": {
 			node: node(recovered(time.Minute, 1)), want: Step{Trust: true, Why: "it has been well for 1m0s"},
 		},
 		"a node that is ready and has something bad gets no new pods": {
-			node: node(bad), want: Step{Suspect: true, Record: &Record{Failures: 1, Last: now.Add(-time.Minute)}, Why: "its condition XIDFatal is true"},
+			node: node(bad), want: Step{Suspect: true, Record: &Record{Failures: 1, Last: now.Add(-time.Minute), Condition: "XIDFatal"}, Why: "its condition XIDFatal is true"},
 		},
 		"which is counted once, and not healed by time": {
 			node: node(bad, func(n *Node) { n.Suspect, n.Record = true, Record{Failures: 1, Last: n.BadSince} }),
@@ -125,12 +148,14 @@ func TestDecideAboutANode(t *testing.T) {
 			node: node(bad, func(n *Node) { n.Record = Record{Failures: 1, Last: n.BadSince} }),
 		},
 		"when that is over the node waits from then on": {
-			node: node(recovered(time.Hour, 1), func(n *Node) { n.WellSince = now.Add(-10 * time.Second) }), again: 50 * time.Second,
+			node: node(recovered(time.Hour, 1), func(n *Node) { n.WellSince = now.Add(-10 * time.Second) }),
+			want: Step{Record: trusted(1, time.Hour+time.Minute, 50*time.Second)}, again: 50 * time.Second,
 		},
-		"after two failures it is not": {node: node(recovered(time.Minute, 2)), again: time.Minute},
-		"after many it takes an hour":  {node: node(recovered(time.Minute, 900)), again: 59 * time.Minute},
+		"after two failures it is not": {node: node(recovered(time.Minute, 2)), want: Step{Record: trusted(2, 2*time.Minute, time.Minute)}, again: time.Minute},
+		"after many it takes an hour":  {node: node(recovered(time.Minute, 900)), want: Step{Record: trusted(900, 2*time.Minute, 59*time.Minute)}, again: 59 * time.Minute},
 		"a suspect of whom nothing is known waits as after one failure": {
-			node: node(func(n *Node) { n.Suspect, n.Since = true, now.Add(-10*time.Second) }), again: 50 * time.Second,
+			node: node(func(n *Node) { n.Suspect, n.Since = true, now.Add(-10*time.Second) }),
+			want: Step{Record: &Record{Until: now.Add(50 * time.Second)}}, again: 50 * time.Second,
 		},
 	}
 	for name, tc := range tests {
@@ -141,7 +166,7 @@ func TestDecideAboutANode(t *testing.T) {
 			}
 			steps, again := Decide([]Node{tc.node}, s, now)
 			var want []Step
-			if tc.want.Changes() || tc.want.Why != "" {
+			if tc.want.Changes() || tc.want.Held != "" {
 				tc.want.Node = "n"
 				want = []Step{tc.want}
 			}
@@ -196,7 +221,7 @@ func TestDecideKeepsToTheBudget(t *testing.T) {
 			for _, step := range steps {
 				if step.Declare {
 					declared++
-				} else if !strings.Contains(step.Why, "seem dead at once") {
+				} else if !strings.Contains(step.Held, "seem dead at once") || step.Record == nil || step.Record.Held == nil || step.Record.Held.Reason != nodestate.HeldByBudget {
 					t.Errorf("a step without a reason: %+v", step)
 				}
 			}

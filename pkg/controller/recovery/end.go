@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // endPods sets the pods to Failed that wait for it on a node that we have declared dead. Kubernetes' collector of pods does
@@ -41,7 +43,7 @@ func (r *Reconciler) endPods(ctx context.Context, node *corev1.Node) error {
 // isStuck reports whether a pod was told to go because of its node, and its Job waits for its end.
 func isStuck(object client.Object) bool {
 	pod, ok := object.(*corev1.Pod)
-	return ok && pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && isActive(pod) && isOurs(pod) &&
+	return ok && pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && !gpu.HasEnded(pod) && isOurs(pod) &&
 		controllerutil.ContainsFinalizer(pod, batchv1.JobTrackingFinalizer) && isDisrupted(pod)
 }
 

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // Bereft are the members of a gang that cannot work without the ones that they lose, and are to end with them: all that
@@ -22,7 +23,7 @@ func Bereft(members []*corev1.Pod, dead []string, minMember int) []*corev1.Pod {
 		if pod.Status.Phase == corev1.PodSucceeded {
 			done++
 		}
-		if isActive(pod) && pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" && !slices.Contains(dead, pod.Spec.NodeName) {
+		if !gpu.HasEnded(pod) && pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" && !slices.Contains(dead, pod.Spec.NodeName) {
 			left = append(left, pod)
 		}
 	}
@@ -30,11 +31,6 @@ func Bereft(members []*corev1.Pod, dead []string, minMember int) []*corev1.Pod {
 		return nil
 	}
 	return slices.DeleteFunc(left, isUnmovable)
-}
-
-// isActive reports whether a pod has not ended.
-func isActive(pod *corev1.Pod) bool {
-	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
 // isUnmovable reports whether a person has to decide about a pod.

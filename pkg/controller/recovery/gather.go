@@ -12,6 +12,7 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
 // taintShutDown is what cloud controllers set on the node of a machine that is shut down (kubernetes/cloud-provider,
@@ -51,7 +52,7 @@ func nodesOf(ctx context.Context, reader client.Reader, pool string) ([]*corev1.
 
 // factsOf is what a decision depends on. An error says that the node's record is not ours.
 func (r *Reconciler) factsOf(ctx context.Context, node *corev1.Node) (Node, error) {
-	record, err := readRecord(node)
+	record, err := nodestate.ReadRecord(node)
 	if err != nil {
 		return Node{}, err
 	}
@@ -107,7 +108,7 @@ func (r *Reconciler) podsOn(ctx context.Context, node string) ([]*corev1.Pod, er
 	}
 	var out []*corev1.Pod
 	for i := range list.Items {
-		if isActive(&list.Items[i]) {
+		if !gpu.HasEnded(&list.Items[i]) {
 			out = append(out, &list.Items[i])
 		}
 	}

@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -13,35 +12,6 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
-
-func annotated(text string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{g8s.AnnotationHealth: text}}}
-}
-
-func TestARecordIsReadAsItIsWritten(t *testing.T) {
-	for _, want := range []Record{{}, {Failures: 3, Last: now}} {
-		text, err := want.text()
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := readRecord(annotated(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	}
-}
-
-// TestARecordThatIsNotOursIsRefused: read as none, it would forget the failures of a node.
-func TestARecordThatIsNotOursIsRefused(t *testing.T) {
-	for _, text := range []string{"{", `{"failures":"many"}`, `{"failures":-1}`, `{"failures":1001}`, `{"failures":1,"last":"yesterday"}`} {
-		if got, err := readRecord(annotated(text)); err == nil || !strings.Contains(err.Error(), g8s.AnnotationHealth) {
-			t.Errorf("%s: got %+v and error %v, want one that names the annotation", text, got, err)
-		}
-	}
-}
 
 func TestSignsOfLife(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(now)

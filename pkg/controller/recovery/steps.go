@@ -37,8 +37,10 @@ var errSignOfLife = errors.New("the node has given a sign of life")
 // carryOut makes one write of a step, on the node as it was read: whoever else has changed it meanwhile makes the write fail,
 // and everything is decided again. dead are all nodes of the pool that are declared now.
 func (r *Reconciler) carryOut(ctx context.Context, node *corev1.Node, step Step, dead []string) error {
+	if step.Held != "" {
+		r.tell(node, corev1.EventTypeWarning, eventHeld, "it is not taken for dead: "+step.Held)
+	}
 	if !step.Changes() {
-		r.tell(node, corev1.EventTypeWarning, eventHeld, "it is not taken for dead: "+step.Why)
 		return nil
 	}
 	if step.Declare {
@@ -57,7 +59,10 @@ func (r *Reconciler) carryOut(ctx context.Context, node *corev1.Node, step Step,
 	if err := r.Client.Patch(ctx, changed, patch); err != nil {
 		return fmt.Errorf("changing node %s: %w", node.Name, err)
 	}
-	r.told.Delete(node.Name)
+	if step.Held == "" {
+		r.told.Delete(node.Name)
+	}
+	count(step)
 	r.announce(ctx, node, step)
 	return nil
 }
@@ -86,7 +91,7 @@ func apply(node *corev1.Node, step Step) (*corev1.Node, error) {
 	}
 	out.Spec.Taints = taints
 	if step.Record != nil {
-		text, err := step.Record.text()
+		text, err := step.Record.Text()
 		if err != nil {
 			return nil, fmt.Errorf("writing the record of node %s: %w", node.Name, err)
 		}

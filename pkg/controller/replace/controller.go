@@ -22,6 +22,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
+	"g8s.host/gpu-scheduler/pkg/controller/traced"
 )
 
 // Name is the controller's name in logs and metrics.
@@ -51,7 +52,7 @@ func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 		For(&batchv1.Job{}, builder.WithPredicates(predicate.NewPredicateFuncs(remembers))).
 		Owns(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(isOfInterest))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(r)
+		Complete(traced.Reconciler(Name, r))
 }
 
 // remembers reports whether a Job has failures to restore on its pods: it changed after they were made, or we saw it later.
@@ -144,6 +145,7 @@ func (r *Reconciler) release(ctx context.Context, job *batchv1.Job, pod *corev1.
 	if err != nil {
 		return fmt.Errorf("taking the finalizer from pod %s: %w", pod.Name, err)
 	}
+	replaced.Inc()
 	ctrl.LoggerFrom(ctx).V(2).Info("Let a disrupted pod go", "pod", pod.Name, "node", pod.Spec.NodeName)
 	r.Events.Eventf(job, pod, corev1.EventTypeNormal, eventReplacing, "Replace",
 		"pod %s was disrupted, which costs no retry: the next one is made without a wait", pod.Name)

@@ -19,6 +19,7 @@ import (
 func init() {
 	utilruntime.Must(configv1.AddToScheme(scheme.Scheme))
 	kubeschedulerv1.SchemeBuilder.Register(configv1.AddToScheme)
+	addOld(scheme.Scheme)
 	scheme.Scheme.AddTypeDefaultingFunc(&kubeschedulerv1.KubeSchedulerConfiguration{}, setDefaults)
 }
 

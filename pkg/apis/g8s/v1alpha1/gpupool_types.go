@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -49,8 +51,75 @@ type GPUPoolSpec struct {
 	// Constraints are what each node must be like, and what the pool must have. A node that breaks one gets no pods.
 	//
 	// +optional
-	Constraints PoolConstraints `json:"constraints,omitempty"`
+	Constraints PoolConstraints `json:"constraints,omitzero"`
+	// Access says who may use the pool. The policy g8s-pool-access holds pods, and what makes them, to it.
+	//
+	// +optional
+	Access PoolAccess `json:"access,omitzero"`
+	// Defaults are for jobs of the pool that do not say otherwise.
+	//
+	// +optional
+	Defaults PoolDefaults `json:"defaults,omitzero"`
 }
+
+// PoolDefaults are for jobs of a pool that do not say otherwise.
+type PoolDefaults struct {
+	// IdleTimeout is for how long the GPUs of a job may do nothing until it is paused: of training jobs, notebooks and
+	// computations, and never of services. 10m to 72h. Without it jobs are paused only if they ask for it.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^([0-9]+[hms])+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10m') && duration(self) <= duration('72h')",message="must be from 10m to 72h"
+	IdleTimeout string `json:"idleTimeout,omitempty"`
+	// MinRuntime is for how long after its start a pod may not be preempted that does not say it itself, by the annotation
+	// g8s.host/min-runtime. 0s to 168h.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^([0-9]+[hms])+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) <= duration('168h')",message="must be at most 168h"
+	MinRuntime string `json:"minRuntime,omitempty"`
+	// MaxMinRuntime cuts what is longer, whoever says it. 0s to 168h; what minRuntime says if it is not given, and 0s protects no pod.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^([0-9]+[hms])+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) <= duration('168h')",message="must be at most 168h"
+	MaxMinRuntime string `json:"maxMinRuntime,omitempty"`
+}
+
+// IdleAfter is the idle timeout, 0 for none.
+func (d *PoolDefaults) IdleAfter() time.Duration {
+	timeout, err := time.ParseDuration(d.IdleTimeout)
+	if err != nil {
+		return 0
+	}
+	return timeout
+}
+
+// PoolAccess says who may use a pool. What is left out is not asked.
+type PoolAccess struct {
+	// Namespaces are those whose pods may use the pool; none is all.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	Namespaces []string `json:"namespaces,omitempty"`
+	// Priorities are those that pods of the pool may have; none is any.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=3
+	Priorities []PoolPriority `json:"priorities,omitempty"`
+}
+
+// PoolPriority is a priority of jobs, as gpuctl's YAML calls it: g8s-high is high.
+//
+// +kubebuilder:validation:Enum=high;medium;low
+type PoolPriority string
 
 // PoolConstraints are what the nodes of a pool must be like, and what the pool must have. What is left out is not asked.
 //
@@ -67,7 +136,7 @@ type PoolConstraints struct {
 	// MinNode is the least that each node must offer to pods.
 	//
 	// +optional
-	MinNode NodeMinimum `json:"minNode,omitempty"`
+	MinNode NodeMinimum `json:"minNode,omitzero"`
 	// Regions and Zones are where nodes may be, by the labels topology.kubernetes.io/region and /zone.
 	//
 	// +optional

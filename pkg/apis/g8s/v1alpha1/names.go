@@ -59,6 +59,9 @@ const (
 // AnnotationInventory is, on a node, the JSON inventory of its GPUs, written by the node agent.
 const AnnotationInventory = "g8s.host/gpu-inventory"
 
+// AnnotationSlices is, on a node, its MIG slices and which pod has each; pkg/gpu has the format. The node agent writes it.
+const AnnotationSlices = "g8s.host/gpu-slices"
+
 // Conditions of nodes, written by the node agent.
 const (
 	// ConditionAgentReady tells whether containers of the node get the cards that the scheduler chooses.
@@ -101,6 +104,8 @@ const (
 const (
 	// PolicyConfigMap is the name of the ConfigMap.
 	PolicyConfigMap = "gpuctl-policy"
+	// PresetConfigMap is the name of the ConfigMap with the presets of jobs, one a key, in the namespace of the other.
+	PresetConfigMap = "gpuctl-presets"
 	// PolicyHostPaths is its key with the paths of nodes that jobs may mount, one a line.
 	PolicyHostPaths = "host-paths"
 )
@@ -129,6 +134,15 @@ const (
 	// AnnotationSeveralOwners, on a PodGroup, with the value [True], makes one gang of pods that have different
 	// controllers, such as the launcher and the workers of an MPIJob. Without it each controller's pods are a gang.
 	AnnotationSeveralOwners = "g8s.host/several-owners"
+	// AnnotationTopology, on a PodGroup, says how its members are to lie: "required=<level>" in one domain of a level, or
+	// "preferred=<level>" as close together as there is room for. A level is zone, rack, nvlink or the key of a label of nodes.
+	AnnotationTopology = "g8s.host/topology"
+	// TopologyRequired and TopologyPreferred are the two.
+	TopologyRequired  = "required"
+	TopologyPreferred = "preferred"
+	// TopologyWait, behind a level that is preferred and before a duration such as 10m, says how long the gang holds out for
+	// one domain of it: preferred=rack;wait=10m.
+	TopologyWait = ";wait="
 )
 
 // Labels of what quotas consist of.
@@ -165,6 +179,11 @@ const (
 	AnnotationDecision = "g8s.host/decision"
 	// AnnotationDescription is the author's description of a job or pool.
 	AnnotationDescription = "g8s.host/description"
+	// AnnotationCheckpointedAt, on a pod, is when it saved its work last, in RFC 3339: an eviction loses what came after.
+	AnnotationCheckpointedAt = "g8s.host/checkpointed-at"
+	// AnnotationMinRuntime, on a pod, is for how long after its start it may not be preempted, such as 2h0m0s. The GPUPool of
+	// its node cuts what is longer than it allows.
+	AnnotationMinRuntime = "g8s.host/min-runtime"
 	// AnnotationSubmitted, on the top object of a job, is the YAML document it was made from.
 	AnnotationSubmitted = "g8s.host/submitted"
 	// AnnotationSubmission, on the top object of a job, is unique to the request that created it: by it, a request whose
@@ -177,6 +196,21 @@ const (
 	AnnotationUser = "g8s.host/user"
 	// AnnotationPausedAt, on the top object of a job, is when it was paused, in RFC 3339.
 	AnnotationPausedAt = "g8s.host/paused-at"
+	// AnnotationPausedBecause, on the top object of a job that was not paused by a user, is why it was paused.
+	AnnotationPausedBecause = "g8s.host/paused-because"
+	// AnnotationDependsOn, on the top object of a job, names the jobs that it starts after: "ok=a,b" when they have
+	// succeeded, or "any=a,b" when they have ended.
+	AnnotationDependsOn = "g8s.host/depends-on"
+	// AfterOK and AfterAny are the two.
+	AfterOK  = "ok"
+	AfterAny = "any"
+	// AnnotationWaitsFor, on the top object of a job that is suspended until others have ended, names those that have not.
+	AnnotationWaitsFor = "g8s.host/waits-for"
+	// AnnotationIdleTimeout, on the top object of a job, is for how long its GPUs may do nothing until it is paused, such as
+	// 2h0m0s.
+	AnnotationIdleTimeout = "g8s.host/idle-timeout"
+	// AnnotationPreset, on the top object of a job, is the preset that its resources were filled from.
+	AnnotationPreset = "g8s.host/preset"
 	// AnnotationCancelledAt, on the top object of a job, is when it was cancelled, in RFC 3339.
 	AnnotationCancelledAt = "g8s.host/cancelled-at"
 	// AnnotationReplicas, on a paused or cancelled Deployment, is the number of replicas it had before.

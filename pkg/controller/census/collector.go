@@ -1,0 +1,152 @@
+package census
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+const (
+	// patience is how long a count may wait for the cache, and fresh how long it is told again: who asks often costs no more.
+	patience = 2 * time.Second
+	fresh    = 5 * time.Second
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("gpu_controller_"+name, help, labels, nil)
+}
+
+var (
+	gpus = desc("gpus", "GPUs of the nodes of a pool, whole ones: allocatable, held by pods, free for a new pod, "+
+		"and unhealthy.", "pool", "gpu_type", "state")
+	sets = desc("gpu_sets", "How many pods of so many GPUs could start in a pool, one node at a time: free, now; all, if nothing ran.",
+		"pool", "size", "state")
+
+	pendingPods   = desc("pending_pods", "Pods that wait for GPUs, by the pool and the cause that gpuctl why tells.", "pool", "cause")
+	pendingGPUs   = desc("pending_gpus", "GPUs that pods wait for, by pool and cause.", "pool", "cause")
+	pendingOldest = desc("pending_oldest_seconds", "How long ago the oldest pod that waits for GPUs was created, by pool and cause.", "pool", "cause")
+
+	gangs       = desc("gangs", "Gangs with members that have no node: waiting are those of which no member runs, torn those of which some do.", "state")
+	gangsOldest = desc("gangs_oldest_seconds", "How long ago the oldest member without a node of such a gang was created.", "state")
+
+	spotMachines = desc("spot_machines", "Machines of a SpotPool: the minimum that there should be, those that there are or that are being bought, "+
+		"and those that are ready nodes.", "spot_pool", "state")
+	spotProblem = desc("spot_problem", "1 while a SpotPool cannot buy: capacity, no type in any zone is to be had; cloud, the cloud does not do "+
+		"what is asked of it.", "spot_pool", "problem")
+
+	all = []*prometheus.Desc{gpus, sets, pendingPods, pendingGPUs, pendingOldest, gangs, gangsOldest, spotMachines, spotProblem}
+)
+
+// Collector counts what a cache holds.
+type Collector struct {
+	// Reader is the cache.
+	Reader client.Reader
+	Clock  clock.PassiveClock
+
+	mu      sync.Mutex
+	counted time.Time
+	numbers *Numbers
+}
+
+var _ prometheus.Collector = &Collector{}
+
+// Describe says what is counted.
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, one := range all {
+		out <- one
+	}
+}
+
+// Collect counts. A cache that is not there yet counts nothing.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	numbers, err := c.count(ctx)
+	if err != nil {
+		return
+	}
+	tell := func(of *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(of, prometheus.GaugeValue, value, labels...)
+	}
+	numbers.tell(tell)
+}
+
+func (c *Collector) count(ctx context.Context) (*Numbers, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.Clock.Now()
+	if c.numbers != nil && now.Sub(c.counted) < fresh {
+		return c.numbers, nil
+	}
+	facts, err := c.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	numbers := Count(facts, now)
+	c.counted, c.numbers = now, &numbers
+	return c.numbers, nil
+}
+
+// read lists what the cache holds. It is not copied, and must not be changed.
+func (c *Collector) read(ctx context.Context) (Facts, error) {
+	var nodes corev1.NodeList
+	var pods corev1.PodList
+	var spots g8s.SpotPoolList
+	for _, list := range []client.ObjectList{&nodes, &pods, &spots} {
+		err := c.Reader.List(ctx, list, client.UnsafeDisableDeepCopy)
+		if _, spot := list.(*g8s.SpotPoolList); spot && meta.IsNoMatchError(err) {
+			continue // the cluster knows no SpotPools
+		}
+		if err != nil {
+			return Facts{}, fmt.Errorf("reading the cache: %w", err)
+		}
+	}
+	return Facts{Nodes: nodes.Items, Pods: pods.Items, SpotPools: spots.Items}, nil
+}
+
+func (n *Numbers) tell(tell func(*prometheus.Desc, float64, ...string)) {
+	for name, pool := range n.Pools {
+		for of, sum := range pool.GPUs {
+			tell(gpus, float64(sum.Allocatable), name, of, "allocatable")
+			tell(gpus, float64(sum.Used), name, of, "held")
+			tell(gpus, float64(sum.Free), name, of, "free")
+			tell(gpus, float64(sum.Unhealthy), name, of, "unhealthy")
+		}
+		for _, size := range setSizes {
+			tell(sets, float64(pool.FreeSets[size]), name, fmt.Sprint(size), "free")
+			tell(sets, float64(pool.Sets[size]), name, fmt.Sprint(size), "all")
+		}
+	}
+	for of, pending := range n.Pending {
+		tell(pendingPods, float64(pending.Pods), of.Pool, string(of.Cause))
+		tell(pendingGPUs, float64(pending.GPUs), of.Pool, string(of.Cause))
+		tell(pendingOldest, pending.Oldest.Seconds(), of.Pool, string(of.Cause))
+	}
+	tell(gangs, float64(n.Gangs.Waiting), "waiting")
+	tell(gangs, float64(n.Gangs.Torn), "torn")
+	tell(gangsOldest, n.Gangs.WaitingOldest.Seconds(), "waiting")
+	tell(gangsOldest, n.Gangs.TornOldest.Seconds(), "torn")
+	for name, spot := range n.Spot {
+		tell(spotMachines, float64(spot.Minimum), name, "minimum")
+		tell(spotMachines, float64(spot.Size), name, "bought")
+		tell(spotMachines, float64(spot.Joined), name, "joined")
+		tell(spotProblem, number(spot.NoCapacity), name, "capacity")
+		tell(spotProblem, number(spot.CloudSilent), name, "cloud")
+	}
+}
+
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

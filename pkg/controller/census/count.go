@@ -1,0 +1,269 @@
+// Package census counts, for Prometheus, what stands and waits in the cluster: the GPUs of each pool and what the free ones
+// are good for, the pods that wait and why, gangs that are torn apart, and the machines of spot pools. [Count] is pure; the
+// [Collector] reads the cache of the controllers when it is asked.
+//
+// No label has a value that users choose: pods that wait for a pool of which there is no node are counted together. Those that
+// whoever labels nodes chooses are bounded.
+package census
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/bounded"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
+
+const (
+	// mostPools is how many pools, and how many SpotPools, are counted one by one, the largest first; mostTypes is how many types of
+	// GPU. The others are counted together.
+	mostPools = 200
+	mostTypes = 20
+	// mostGPUs is what one pod counts for at most, so that no sum overflows.
+	mostGPUs = 1 << 20
+	// nowhere stands for pools that have no node.
+	nowhere = "(none)"
+)
+
+// setSizes are the sizes of sets of GPUs that pods ask, as in the status of a GPUPool.
+var setSizes = []int64{8, 4, 2, 1}
+
+// Facts are what is counted.
+type Facts struct {
+	Nodes []corev1.Node
+	// Pods are all pods, bound and waiting.
+	Pods      []corev1.Pod
+	SpotPools []g8s.SpotPool
+}
+
+// Numbers are what a cluster counts.
+type Numbers struct {
+	Pools   map[string]*Pool
+	Pending map[Waiting]*Pending
+	Gangs   Gangs
+	Spot    map[string]Spot
+}
+
+// Pool is what the nodes of one pool have together.
+type Pool struct {
+	// GPUs are by type.
+	GPUs map[string]inventory.GPUs
+	// FreeSets is how many pods of so many GPUs could start, one node at a time, and Sets how many could if nothing ran.
+	FreeSets, Sets map[int64]int64
+}
+
+// Waiting is what pods that wait have in common.
+type Waiting struct {
+	Pool  string
+	Cause reason.Cause
+}
+
+// Pending are the pods that wait for one pool for one cause.
+type Pending struct {
+	Pods, GPUs int64
+	// Oldest is how long the oldest of them has been there.
+	Oldest time.Duration
+}
+
+// Gangs are those that do not run.
+type Gangs struct {
+	// Waiting have no member with a node, Torn have some with one and some without.
+	Waiting, Torn int64
+	// WaitingOldest and TornOldest are how long the oldest member without a node of any such gang has been there.
+	WaitingOldest, TornOldest time.Duration
+}
+
+// Spot is one SpotPool.
+type Spot struct {
+	Minimum, Size, Joined int64
+	// NoCapacity says that no type in any zone can be bought, CloudSilent that the cloud does not do what is asked of it.
+	NoCapacity, CloudSilent bool
+}
+
+// Count counts. Pods of other schedulers do not wait for ours.
+func Count(facts Facts, now time.Time) Numbers {
+	out := Numbers{Pools: map[string]*Pool{}, Pending: map[Waiting]*Pending{}, Spot: map[string]Spot{}}
+	bound := make([]corev1.Pod, 0, len(facts.Pods))
+	var waiting []*corev1.Pod
+	for i := range facts.Pods {
+		switch pod := &facts.Pods[i]; {
+		case pod.Spec.NodeName != "":
+			bound = append(bound, *pod)
+		case waits(pod):
+			waiting = append(waiting, pod)
+		}
+	}
+	cluster := inventory.Build(&snapshot.Snapshot{Nodes: facts.Nodes, Pods: bound})
+	called, types := names(cluster.Pools), typesOf(cluster.Nodes)
+	for i := range cluster.Nodes {
+		if node := &cluster.Nodes[i]; called[node.Pool] != "" {
+			out.add(called[node.Pool], types[node.GPUType], node)
+		}
+	}
+	for _, pod := range waiting {
+		out.wait(pod, cmp.Or(called[gpu.PodPool(pod)], nowhere), now)
+	}
+	out.Gangs = gangsOf(bound, waiting, now)
+	out.addSpot(facts.SpotPools)
+	return out
+}
+
+// waits reports whether a pod waits for our scheduler.
+func waits(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending && pod.Spec.SchedulerName == g8s.SchedulerName
+}
+
+// names is what each pool with GPUs is counted as.
+func names(pools []inventory.Pool) map[string]string {
+	sizes := map[string]int64{}
+	for i := range pools {
+		if p := &pools[i]; p.GPUs.Allocatable > 0 || p.SharedGPUs != nil || len(p.Types) > 0 {
+			sizes[p.Name] = p.GPUs.Allocatable
+		}
+	}
+	return bounded.Names(sizes, mostPools)
+}
+
+// typesOf is what each type of GPU is counted as.
+func typesOf(nodes []inventory.Node) map[string]string {
+	sizes := map[string]int64{}
+	for i := range nodes {
+		sizes[nodes[i].GPUType] += nodes[i].GPUs.Allocatable
+	}
+	return bounded.Names(sizes, mostTypes)
+}
+
+// addSpot counts SpotPools. Those beyond the bound have their machines added up, and a problem that any of them has.
+func (n *Numbers) addSpot(pools []g8s.SpotPool) {
+	sizes := map[string]int64{}
+	for i := range pools {
+		sizes[pools[i].Name] = int64(pools[i].Spec.Minimum)
+	}
+	called := bounded.Names(sizes, mostPools)
+	for i := range pools {
+		sum, one := n.Spot[called[pools[i].Name]], spotOf(&pools[i])
+		n.Spot[called[pools[i].Name]] = Spot{
+			Minimum: sum.Minimum + one.Minimum, Size: sum.Size + one.Size, Joined: sum.Joined + one.Joined,
+			NoCapacity: sum.NoCapacity || one.NoCapacity, CloudSilent: sum.CloudSilent || one.CloudSilent,
+		}
+	}
+}
+
+func (n *Numbers) add(name, of string, node *inventory.Node) {
+	pool := n.Pools[name]
+	if pool == nil {
+		pool = &Pool{GPUs: map[string]inventory.GPUs{}, FreeSets: map[int64]int64{}, Sets: map[int64]int64{}}
+		n.Pools[name] = pool
+	}
+	sum := pool.GPUs[of]
+	sum.Allocatable += node.GPUs.Allocatable
+	sum.Used += heldOn(node)
+	sum.Free += node.GPUs.Free
+	sum.Unhealthy += node.GPUs.Unhealthy
+	pool.GPUs[of] = sum
+	for _, size := range setSizes {
+		pool.FreeSets[size] += node.GPUs.Free / size
+		pool.Sets[size] += node.GPUs.Allocatable / size
+	}
+}
+
+// heldOn is how many cards of a node are in use: by whole, by a share or by a slice, of which the sum of whole ones tells
+// nothing. Of a node that takes no pods it is not known what is free, and only the whole ones count.
+func heldOn(node *inventory.Node) int64 {
+	if !node.Schedulable() {
+		return node.GPUs.Used
+	}
+	return max(node.GPUs.Used, node.GPUs.Allocatable-node.GPUs.Free-node.GPUs.Unhealthy)
+}
+
+func (n *Numbers) wait(pod *corev1.Pod, pool string, now time.Time) {
+	request, err := gpu.RequestOf(pod)
+	if err == nil && request.IsZero() {
+		return
+	}
+	key := Waiting{pool, causeOf(pod)}
+	if err != nil {
+		key.Cause = reason.MalformedRequest
+	}
+	pending := n.Pending[key]
+	if pending == nil {
+		pending = &Pending{}
+		n.Pending[key] = pending
+	}
+	pending.Pods++
+	pending.GPUs += min(request.Whole, mostGPUs)
+	pending.Oldest = max(pending.Oldest, age(pod, now))
+}
+
+func age(pod *corev1.Pod, now time.Time) time.Duration {
+	return max(0, now.Sub(pod.CreationTimestamp.Time))
+}
+
+// causeOf is why a pod waits, by what its scheduler has written on it: of several reasons the one about the pod itself, and
+// then that of most nodes.
+func causeOf(pod *corev1.Pod) reason.Cause {
+	if len(pod.Spec.SchedulingGates) > 0 {
+		return reason.SchedulingGated
+	}
+	if pod.Status.NominatedNodeName != "" {
+		return reason.Preempting
+	}
+	at := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+	if at < 0 || pod.Status.Conditions[at].Reason == "" {
+		return reason.WaitingForTurn
+	}
+	verdict := pod.Status.Conditions[at].Message
+	for _, about := range [][]*reason.Reason{reason.OfPods, reason.OfClaims, reason.OfGangs, reason.OfNodes, reason.OfPlainNodes} {
+		if found := reason.In(verdict, about); len(found) > 0 {
+			return slices.MaxFunc(found, func(a, b reason.Found) int { return cmp.Compare(a.Nodes, b.Nodes) }).Cause
+		}
+	}
+	return reason.Unknown
+}
+
+func gangsOf(bound []corev1.Pod, waiting []*corev1.Pod, now time.Time) Gangs {
+	of := func(pod *corev1.Pod) types.NamespacedName {
+		return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[g8s.LabelPodGroup]}
+	}
+	running := map[types.NamespacedName]bool{}
+	for i := range bound {
+		if pod := &bound[i]; !gpu.HasEnded(pod) {
+			running[of(pod)] = true
+		}
+	}
+	oldest := map[types.NamespacedName]time.Duration{}
+	for _, pod := range waiting {
+		if gang := of(pod); gang.Name != "" && len(pod.Spec.SchedulingGates) == 0 { // a gate is somebody's own will
+			oldest[gang] = max(oldest[gang], age(pod, now))
+		}
+	}
+	var out Gangs
+	for gang := range maps.Keys(oldest) {
+		if running[gang] {
+			out.Torn++
+			out.TornOldest = max(out.TornOldest, oldest[gang])
+			continue
+		}
+		out.Waiting++
+		out.WaitingOldest = max(out.WaitingOldest, oldest[gang])
+	}
+	return out
+}
+
+func spotOf(pool *g8s.SpotPool) Spot {
+	return Spot{
+		Minimum: int64(pool.Spec.Minimum), Size: int64(pool.Status.Size), Joined: int64(pool.Status.Joined),
+		NoCapacity:  meta.IsStatusConditionFalse(pool.Status.Conditions, g8s.ConditionCapacityAvailable),
+		CloudSilent: meta.IsStatusConditionFalse(pool.Status.Conditions, g8s.ConditionCloudAnswers),
+	}
+}

@@ -1,0 +1,189 @@
+package idle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"g8s.host/gpu-scheduler/pkg/gpumetrics"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
+)
+
+const (
+	// step is the time in which a GPU has to be busy once, so that no exporter that is scraped every minute leaves gaps.
+	step = 5 * time.Minute
+	// every is how often is looked.
+	every = step
+	// atOnce is how many steps one question to Prometheus is about: of 8,000 GPUs that is an answer of some 14 MB.
+	atOnce = 72
+
+	eventIdle   = "GPUsIdle"
+	eventPaused = "PausedIdleJob"
+	actionLook  = "LookForIdleGPUs"
+)
+
+// Settings are an administrator's.
+type Settings struct {
+	// Below is the load in percent below which a GPU is idle.
+	Below float64
+	// WarnAfter is for how long a job must be idle to be warned of, 0 for never.
+	WarnAfter time.Duration
+}
+
+// Prometheus knows how busy GPUs were; [gpumetrics.Client] does.
+type Prometheus interface {
+	ReadPast(ctx context.Context, end time.Time, step time.Duration, steps int) (*gpumetrics.Past, error)
+}
+
+// Watcher looks at all jobs from time to time.
+type Watcher struct {
+	Client client.Client
+	// Live reads a job once more before it is paused.
+	Live       client.Reader
+	Events     events.EventRecorder
+	Clock      clock.WithTicker
+	Prometheus Prometheus
+	Settings   Settings
+
+	// warned are the jobs that were warned of since they were last busy.
+	warned map[types.UID]bool
+}
+
+// SetUp adds it to a manager; it looks while it leads.
+func (w *Watcher) SetUp(manager ctrl.Manager) error { return manager.Add(w) }
+
+// Start looks until ctx ends.
+func (w *Watcher) Start(ctx context.Context) error {
+	ticker := w.Clock.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		if err := w.look(ctx); err != nil && ctx.Err() == nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Idle GPUs were not looked for")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+	}
+}
+
+// look looks once. Without an answer of Prometheus nothing is known, and nothing done.
+func (w *Watcher) look(ctx context.Context) error {
+	jobs, err := gather(ctx, w.Client)
+	if err != nil || len(jobs) == 0 {
+		return err
+	}
+	past, err := w.past(ctx, jobs)
+	if err != nil {
+		return err
+	}
+	warned := map[types.UID]bool{}
+	for i := range jobs {
+		job := &jobs[i]
+		idle := For(job.pods, past, w.Settings.Below)
+		switch Decide(idle, job.timeout, w.Settings.WarnAfter) {
+		case Pause:
+			if err := w.pause(ctx, job, idle); err != nil {
+				ctrl.LoggerFrom(ctx).Error(err, "An idle job was not paused", "namespace", job.top.GetNamespace(), "object", job.top.GetName())
+			}
+		case Warn:
+			if warned[job.top.GetUID()] = true; !w.warned[job.top.GetUID()] {
+				w.Events.Eventf(job.top, nil, corev1.EventTypeWarning, eventIdle, actionLook, "%s", warning(job, idle, w.Settings.Below))
+			}
+		}
+	}
+	w.warned = warned
+	return nil
+}
+
+func warning(job *job, idle time.Duration, below float64) string {
+	text := fmt.Sprintf("the job holds %d GPUs, which have been less than %g%% busy for %s", jobplan.GPUs(job.top), below, words(idle))
+	if job.timeout > 0 {
+		return text + "; after " + words(job.timeout) + " it is paused"
+	}
+	return text + "; gpuctl pause gives them to others"
+}
+
+// words is a duration as people write it: 2h30m.
+func words(d time.Duration) string {
+	d = d.Truncate(time.Minute)
+	switch hours, minutes := int(d.Hours()), int(d.Minutes())%60; {
+	case hours == 0:
+		return fmt.Sprintf("%dm", minutes)
+	case minutes == 0:
+		return fmt.Sprintf("%dh", hours)
+	default:
+		return fmt.Sprintf("%dh%dm", hours, minutes)
+	}
+}
+
+// past reads as much of the past as a decision may need: the last hours for all, and what is before only while some job that
+// asks to be paused has been idle through all that is known.
+func (w *Watcher) past(ctx context.Context, jobs []job) (*gpumetrics.Past, error) {
+	end := w.Clock.Now().Truncate(time.Second)
+	var out *gpumetrics.Past
+	for steps := 0; ; {
+		longest := w.longest(jobs, out)
+		if out != nil && longest <= time.Duration(steps)*step {
+			return out, nil
+		}
+		count := min(atOnce, int(longest/step)+1-steps)
+		next, err := w.Prometheus.ReadPast(ctx, end.Add(-time.Duration(steps)*step), step, count)
+		if err != nil {
+			return nil, err
+		}
+		if steps += count; out == nil {
+			out = next
+		} else {
+			out.Before(next)
+		}
+	}
+}
+
+// longest is for how long back the past decides anything: as long as the timeout of a job that is idle in all of it.
+func (w *Watcher) longest(jobs []job, known *gpumetrics.Past) time.Duration {
+	longest := max(w.Settings.WarnAfter, minTimeout)
+	for i := range jobs {
+		if known != nil && For(jobs[i].pods, known, w.Settings.Below) >= known.Length() {
+			longest = max(longest, jobs[i].timeout)
+		}
+	}
+	return longest
+}
+
+// pause pauses a job that is as it was when it was looked at.
+func (w *Watcher) pause(ctx context.Context, idle *job, since time.Duration) error {
+	live, ok := idle.top.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("%T is no object", idle.top)
+	}
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(live), live); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if live.GetUID() != idle.top.GetUID() || timeoutOf(live) != idle.own || jobplan.StateOf(live) != jobplan.StateActive {
+		return nil // somebody has changed it meanwhile: it is looked at again
+	}
+	why := fmt.Sprintf("the job was paused as its GPUs had been less than %g%% busy for %s", w.Settings.Below, words(since))
+	step, err := jobplan.PauseBecause(live, w.Clock.Now(), why)
+	if err != nil || step.Patch == nil {
+		return err
+	}
+	err = w.Client.Patch(ctx, live, client.RawPatch(types.MergePatchType, step.Patch))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("pausing it: %w", err)
+	}
+	w.Events.Eventf(live, nil, corev1.EventTypeNormal, eventPaused, actionLook, "%s; gpuctl resume lets it run again", why)
+	return nil
+}

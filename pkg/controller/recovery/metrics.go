@@ -1,0 +1,99 @@
+package recovery
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"g8s.host/gpu-scheduler/pkg/controller/bounded"
+	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
+)
+
+// steps counts what was done about nodes.
+var steps = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "gpu_controller_node_steps_total", Help: "What was done about nodes that fail: suspect, trust, declare, return.",
+}, []string{"step"})
+
+// Collectors are the metrics of the controller, which reads nodes from a cache.
+func Collectors(nodes client.Reader) []prometheus.Collector {
+	return []prometheus.Collector{steps, Census{Nodes: nodes}}
+}
+
+// count notes a step that was made.
+func count(step Step) {
+	for name, done := range map[string]bool{"suspect": step.Suspect, "trust": step.Trust, "declare": step.Declare, "return": step.Return} {
+		if done {
+			steps.WithLabelValues(name).Inc()
+		}
+	}
+}
+
+// Census counts the nodes with GPUs by what they are, from the cache, whenever it is asked.
+type Census struct{ Nodes client.Reader }
+
+var _ prometheus.Collector = Census{}
+
+var censusOf = prometheus.NewDesc("gpu_controller_nodes", "Nodes with GPUs, by pool and by what is first in their way: "+
+	"OutOfService, NotReady, Cordoned, NotAdmitted, Suspect; Ready for none.", []string{"pool", "state"}, nil)
+
+// Describe says what is counted.
+func (Census) Describe(out chan<- *prometheus.Desc) { out <- censusOf }
+
+// patience is how long a count may wait for the cache.
+const patience = 2 * time.Second
+
+// mostPools is how many pools are told one by one, those of most nodes.
+const mostPools = 200
+
+// Collect counts. A cache that is not there yet counts nothing.
+func (c Census) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var list corev1.NodeList
+	if c.Nodes.List(ctx, &list, client.UnsafeDisableDeepCopy) != nil {
+		return
+	}
+	sizes := map[string]int64{}
+	for i := range list.Items {
+		if node := &list.Items[i]; HasGPUs(node) {
+			sizes[gpu.PoolOf(node)]++
+		}
+	}
+	called := bounded.Names(sizes, mostPools)
+	type key struct{ pool, state string }
+	counts := map[key]int{}
+	for i := range list.Items {
+		if node := &list.Items[i]; HasGPUs(node) {
+			counts[key{called[gpu.PoolOf(node)], stateOf(node)}]++
+		}
+	}
+	for key, number := range counts {
+		out <- prometheus.MustNewConstMetric(censusOf, prometheus.GaugeValue, float64(number), key.pool, key.state)
+	}
+}
+
+// stateOf is what is first in the way of a node, in one word of a closed set.
+func stateOf(node *corev1.Node) string {
+	has := map[nodestate.Code]bool{}
+	for _, state := range nodestate.Of(node, nil) {
+		has[state.Code] = true
+	}
+	switch {
+	case has[nodestate.OutOfService]:
+		return string(nodestate.OutOfService)
+	case !fit.IsReady(node):
+		return "NotReady"
+	case node.Spec.Unschedulable:
+		return "Cordoned"
+	case has[nodestate.NotAdmitted]:
+		return string(nodestate.NotAdmitted)
+	case has[nodestate.Suspect]:
+		return string(nodestate.Suspect)
+	}
+	return "Ready"
+}

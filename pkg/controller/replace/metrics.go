@@ -1,0 +1,11 @@
+package replace
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// replaced counts the pods that the Job controller did not have to wait for.
+var replaced = prometheus.NewCounter(prometheus.CounterOpts{
+	Name: "gpu_controller_replaced_pods_total", Help: "Disrupted pods of Jobs whose next ones were made without a wait.",
+})
+
+// Collectors are the metrics of the controller.
+func Collectors() []prometheus.Collector { return []prometheus.Collector{replaced} }

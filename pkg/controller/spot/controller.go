@@ -1,0 +1,286 @@
+package spot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/traced"
+)
+
+// Name is the controller's name in logs and metrics.
+const Name = "spot"
+
+const (
+	// workers are SpotPools looked after at once, buyers the machines of one that are bought at once.
+	workers = 8
+	buyers  = 8
+	// callTimeout is how long a call of a cloud may take.
+	callTimeout = 20 * time.Second
+	// gathering is how long changes of nodes are gathered, soon when a change of somebody else is looked at.
+	gathering = time.Second
+	soon      = 200 * time.Millisecond
+)
+
+// The reasons of events on SpotPools.
+const (
+	eventBought     = "MachineBought"
+	eventNotBought  = "MachineNotBought"
+	eventTerminated = "MachineTerminated"
+	eventNotEnded   = "MachineNotTerminated"
+	eventReplaced   = "MachineLost"
+)
+
+// Reconciler looks after SpotPools.
+type Reconciler struct {
+	Client client.Client
+	// Live reads what is committed, and not what the cache has: what was bought is known from there.
+	Live   client.Reader
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+	// Clouds are those that there are, by provider.
+	Clouds map[string]Connect
+	// SecretsNamespace is where the Secrets are that SpotPools name.
+	SecretsNamespace string
+
+	// told is what was last said of pods that stay where they are.
+	told sync.Map
+}
+
+// SetUp adds the controller to a manager, whose cache has the indexes of package index.
+func (r *Reconciler) SetUp(manager ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(manager).Named(Name).
+		For(&g8s.SpotPool{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Node{}, r.afterAWhile()).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(traced.Reconciler(Name, r))
+}
+
+// afterAWhile asks for the SpotPools of nodes that change. Changes are gathered, as each look asks the cloud for its machines.
+func (r *Reconciler) afterAWhile() handler.EventHandler {
+	type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	enqueue := func(ctx context.Context, q requests, node client.Object) {
+		for _, request := range r.poolsOf(ctx, node) {
+			q.AddAfter(request, gathering)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q requests) { enqueue(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q requests) { enqueue(ctx, q, e.ObjectNew) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q requests) { enqueue(ctx, q, e.Object) },
+	}
+}
+
+// poolsOf are the SpotPools whose machine a node may be.
+func (r *Reconciler) poolsOf(ctx context.Context, node client.Object) []reconcile.Request {
+	if name := node.GetLabels()[g8s.LabelSpotPool]; name != "" {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
+	}
+	var list g8s.SpotPoolList
+	if err := r.Client.List(ctx, &list); err != nil {
+		return nil // they are looked at again soon
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		if strings.HasPrefix(node.GetName(), list.Items[i].Name+"-") {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return out
+}
+
+// Reconcile decides about a SpotPool, writes down what is about to be done, and does it.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	pool := &g8s.SpotPool{}
+	if err := r.Live.Get(ctx, request.NamespacedName, pool); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !controllerutil.ContainsFinalizer(pool, g8s.FinalizerSpotPool) {
+		if pool.DeletionTimestamp != nil {
+			return ctrl.Result{}, nil
+		}
+		if err := r.setFinalizer(ctx, pool, true); err != nil {
+			return again(err)
+		}
+	}
+	v, err := r.gather(ctx, pool)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	plan := Decide(v.facts)
+	if err := r.writeStatus(ctx, pool, v, &plan); err != nil {
+		return again(err)
+	}
+	failed := []error{r.carryOut(ctx, v, plan.Nodes)}
+	if len(plan.Launch) > 0 {
+		if err := r.buy(ctx, pool, v.cloud, &plan); err != nil {
+			return again(errors.Join(append(failed, err)...))
+		}
+		plan.Again = min(plan.Again, time.Second)
+	}
+	failed = append(failed, r.terminate(ctx, v, plan))
+	if plan.Done {
+		failed = append(failed, r.setFinalizer(ctx, pool, false))
+	}
+	if err := errors.Join(failed...); err != nil {
+		return again(err)
+	}
+	return ctrl.Result{RequeueAfter: plan.Again}, nil
+}
+
+// again has a reconciliation that met a change of somebody else tried again at once, without calling that a failure.
+func again(err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: soon}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+func (r *Reconciler) setFinalizer(ctx context.Context, pool *g8s.SpotPool, on bool) error {
+	before := pool.DeepCopy()
+	if on {
+		controllerutil.AddFinalizer(pool, g8s.FinalizerSpotPool)
+	} else {
+		controllerutil.RemoveFinalizer(pool, g8s.FinalizerSpotPool)
+	}
+	err := r.Client.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil && (on || !apierrors.IsNotFound(err)) {
+		return fmt.Errorf("writing the finalizer of SpotPool %s: %w", pool.Name, err)
+	}
+	return nil
+}
+
+// writeStatus writes the status of a plan on the SpotPool as it was read: a leader that is none any more cannot.
+func (r *Reconciler) writeStatus(ctx context.Context, pool *g8s.SpotPool, v *view, plan *Plan) error {
+	if !v.facts.Answered && !v.facts.Waiting {
+		Failed(&plan.Status, v.facts.Failure, v.facts.Now)
+		plan.Again = max(min(plan.Again, lookSoon), plan.Status.RetryAfter.Sub(v.facts.Now))
+	}
+	r.announce(pool, plan)
+	return r.update(ctx, pool, plan)
+}
+
+func (r *Reconciler) update(ctx context.Context, pool *g8s.SpotPool, plan *Plan) error {
+	if equality.Semantic.DeepEqual(pool.Status, plan.Status) {
+		return nil
+	}
+	pool.Status = *plan.Status.DeepCopy()
+	if err := r.Client.Status().Update(ctx, pool); err != nil {
+		return fmt.Errorf("writing the status of SpotPool %s: %w", pool.Name, err)
+	}
+	plan.Status = *pool.Status.DeepCopy() // times as they are kept
+	return nil
+}
+
+// announce tells of machines that are lost, once each.
+func (r *Reconciler) announce(pool *g8s.SpotPool, plan *Plan) {
+	for _, m := range plan.Status.Machines {
+		i := indexOf(pool.Status.Machines, m.Name)
+		if m.Leaving == nil || i >= 0 && pool.Status.Machines[i].Leaving != nil && pool.Status.Machines[i].Leaving.Reason == m.Leaving.Reason {
+			continue
+		}
+		r.Events.Eventf(pool, nil, corev1.EventTypeWarning, eventReplaced, "Replace", "machine %s (%s) is to go: %s", m.Name, m.Instance, m.Leaving.Reason)
+	}
+}
+
+// buy places orders, several at once, and writes down what came of them.
+func (r *Reconciler) buy(ctx context.Context, pool *g8s.SpotPool, cloud Cloud, plan *Plan) error {
+	results := make([]Result, len(plan.Launch))
+	var group errgroup.Group
+	group.SetLimit(buyers)
+	for i, order := range plan.Launch {
+		group.Go(func() error {
+			calling, cancel := context.WithTimeout(ctx, callTimeout)
+			defer cancel()
+			instance, err := cloud.Launch(calling, order)
+			if err == nil && instance == "" {
+				err = &Error{Kind: Lost}
+			}
+			results[i] = Result{Order: order, Instance: instance, Err: err, Replayed: plan.Replay[order.Machine]}
+			return nil
+		})
+	}
+	_ = group.Wait() // results have the errors
+	Record(&plan.Status, results, r.Clock.Now())
+	r.tellResults(pool, results)
+	return r.update(ctx, pool, plan)
+}
+
+// tellResults tells of what was bought, and of each way in which it was not.
+func (r *Reconciler) tellResults(pool *g8s.SpotPool, results []Result) {
+	refused := map[string]int{}
+	for _, result := range results {
+		if result.Err != nil {
+			refused[fmt.Sprintf("%s in %s: %s", result.InstanceType, result.Zone, words(result.Err))]++
+			continue
+		}
+		r.Events.Eventf(pool, nil, corev1.EventTypeNormal, eventBought, "Buy", "machine %s is %s, a %s in %s",
+			result.Machine, result.Instance, result.InstanceType, result.Zone)
+	}
+	for why, count := range refused {
+		r.Events.Eventf(pool, nil, corev1.EventTypeWarning, eventNotBought, "Buy", "%d machines, %s", count, why)
+	}
+}
+
+// terminate ends machines. An idle one is looked at once more first: a pod may have come to it before it was closed.
+func (r *Reconciler) terminate(ctx context.Context, v *view, plan Plan) error {
+	var ids []string
+	for _, id := range plan.Terminate {
+		busy, err := r.isBusy(ctx, plan, id)
+		if err != nil {
+			return err
+		}
+		if !busy {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	calling, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := v.cloud.Terminate(calling, ids); err != nil {
+		r.Events.Eventf(v.facts.Pool, nil, corev1.EventTypeWarning, eventNotEnded, "Terminate", "%d machines, which is tried again: %s", len(ids), words(err))
+		return nil //nolint:nilerr // it is in the plan until the cloud calls them ended
+	}
+	r.Events.Eventf(v.facts.Pool, nil, corev1.EventTypeNormal, eventTerminated, "Terminate", "%s", strings.Join(ids, ", "))
+	return nil
+}
+
+// isBusy reports whether a machine that is to go because it is empty has a pod after all, as the API server has it.
+func (r *Reconciler) isBusy(ctx context.Context, plan Plan, id string) (bool, error) {
+	for _, m := range plan.Status.Machines {
+		if m.Instance != id || m.Leaving == nil || m.Leaving.Reason != g8s.LeavingIdle && m.Leaving.Reason != g8s.LeavingExcess {
+			continue
+		}
+		for _, step := range plan.Nodes {
+			if step.Machine != m.Name {
+				continue
+			}
+			pods, err := podsOn(ctx, r.Live, client.MatchingFields{"spec.nodeName": step.Name})
+			return len(pods) > 0, err
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,311 @@
+package spot
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/index"
+	"g8s.host/gpu-scheduler/pkg/controller/pools"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// maxUserData is the most that clouds take, in bytes.
+const maxUserData = 16 << 10
+
+// renewed is how old the lease of a kubelet that lives may be.
+const renewed = 15 * time.Second
+
+// view is what was read of the cluster about one SpotPool: the facts, and the objects behind them.
+type view struct {
+	facts Facts
+	cloud Cloud
+	nodes map[string]*corev1.Node
+	// pods are those of each node that must be moved before it goes.
+	pods  map[string][]*corev1.Pod
+	gangs *gangs
+}
+
+// gather reads all that a decision about a SpotPool follows from.
+func (r *Reconciler) gather(ctx context.Context, pool *g8s.SpotPool) (*view, error) {
+	v := &view{facts: Facts{Pool: pool, Now: r.Clock.Now()}, nodes: map[string]*corev1.Node{}, pods: map[string][]*corev1.Pod{}}
+	v.gangs = &gangs{client: r.Client, live: r.Live}
+	if err := r.askCloud(ctx, v); err != nil {
+		return nil, err
+	}
+	if err := r.gatherNodes(ctx, v); err != nil {
+		return nil, err
+	}
+	var err error
+	v.facts.Demand, err = r.demand(ctx, pool, v.facts.Now)
+	return v, err
+}
+
+// askCloud lists the machines, unless that failed lately.
+func (r *Reconciler) askCloud(ctx context.Context, v *view) error {
+	pool := v.facts.Pool
+	condition := meta.FindStatusCondition(pool.Status.Conditions, g8s.ConditionCloudAnswers)
+	after := pool.Status.RetryAfter
+	if condition != nil && condition.Reason == reasonListFailed && after != nil && after.After(v.facts.Now) {
+		v.facts.Waiting = true
+		return nil
+	}
+	account, err := r.account(ctx, pool)
+	if err == nil {
+		connect := r.Clouds[pool.Spec.Provider.Name]
+		if connect == nil {
+			err = &Error{Kind: Denied, Text: "this gpu-controller has no provider " + pool.Spec.Provider.Name}
+		} else {
+			v.cloud, err = connect(account)
+		}
+	}
+	if err != nil {
+		v.facts.Failure = err
+		return nil //nolint:nilerr // it is told in the status, and tried again when a Secret may be there
+	}
+	var known []string
+	for _, machine := range pool.Status.Machines {
+		if machine.Instance != "" {
+			known = append(known, machine.Instance)
+		}
+	}
+	calling, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	v.facts.Instances, v.facts.Failure = v.cloud.List(calling, known)
+	v.facts.Answered = v.facts.Failure == nil
+	return ctx.Err()
+}
+
+// account reads the Secrets of a SpotPool. An [Error] says what is wrong with them, and never what is in them.
+func (r *Reconciler) account(ctx context.Context, pool *g8s.SpotPool) (Account, error) {
+	cluster, err := r.clusterUID(ctx)
+	if err != nil {
+		return Account{}, err
+	}
+	out := Account{
+		Owner: Owner{Cluster: cluster, Pool: pool.Name}, Provider: pool.Spec.Provider, Template: pool.Spec.Template,
+		Labels: labelsOf(pool),
+	}
+	if ref := pool.Spec.Provider.CredentialsSecret; ref != nil {
+		data, err := r.secret(ctx, ref.Name)
+		if err != nil {
+			return Account{}, err
+		}
+		out.Credentials = map[string]Secret{}
+		for key, value := range data {
+			out.Credentials[key] = NewSecret(string(value))
+		}
+	}
+	if ref := pool.Spec.Template.UserData; ref != nil {
+		data, err := r.secret(ctx, ref.Name)
+		if err != nil {
+			return Account{}, err
+		}
+		value, ok := data[ref.Key]
+		if !ok || len(value) == 0 || len(value) > maxUserData {
+			return Account{}, &Error{Kind: Denied, Text: fmt.Sprintf(
+				"Secret %s/%s must have key %s, of 1 byte to 16 KiB", r.SecretsNamespace, ref.Name, ref.Key)}
+		}
+		out.UserData = NewSecret(string(value))
+	}
+	return out, nil
+}
+
+func (r *Reconciler) secret(ctx context.Context, name string) (map[string][]byte, error) {
+	var secret corev1.Secret
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.SecretsNamespace, Name: name}, &secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, &Error{Kind: Denied, Text: fmt.Sprintf("there is no Secret %s/%s", r.SecretsNamespace, name)}
+	case apierrors.IsForbidden(err):
+		return nil, &Error{Kind: Denied, Text: fmt.Sprintf("gpu-controller may not read Secret %s/%s", r.SecretsNamespace, name)}
+	case err != nil:
+		return nil, &Error{Kind: Lost, Text: fmt.Sprintf("Secret %s/%s cannot be read now", r.SecretsNamespace, name)}
+	}
+	return secret.Data, nil
+}
+
+// clusterUID tells this cluster from others that share an account.
+func (r *Reconciler) clusterUID(ctx context.Context) (string, error) {
+	var namespace corev1.Namespace
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &namespace); err != nil {
+		return "", &Error{Kind: Lost, Text: "the namespace kube-system, by whose UID machines are tagged, cannot be read now"}
+	}
+	return string(namespace.UID), nil
+}
+
+// labelsOf are what the nodes of a SpotPool are labelled with.
+func labelsOf(pool *g8s.SpotPool) map[string]string {
+	out := map[string]string{g8s.LabelPool: pool.Spec.Pool, g8s.LabelSpotPool: pool.Name}
+	if pool.Spec.GPUType != "" {
+		out[g8s.LabelGPUType] = pool.Spec.GPUType
+	}
+	return out
+}
+
+// gatherNodes reads the nodes that may be those of machines, and their pods.
+func (r *Reconciler) gatherNodes(ctx context.Context, v *view) error {
+	var list corev1.NodeList
+	if err := r.Client.List(ctx, &list); err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	pool := v.facts.Pool
+	names, instances := map[string]bool{}, map[string]bool{}
+	for _, machine := range pool.Status.Machines {
+		names[machine.Name], instances[machine.Instance] = true, true
+	}
+	for _, instance := range v.facts.Instances {
+		instances[instance.ID] = true
+		if isMachineName(pool.Name, instance.Machine) {
+			names[instance.Machine] = true
+		}
+	}
+	for i := range list.Items {
+		node := &list.Items[i]
+		instance := instanceOf(node)
+		if !names[node.Name] && (instance == "" || !instances[instance]) {
+			continue
+		}
+		if other := node.Labels[g8s.LabelSpotPool]; other != "" && other != pool.Name {
+			continue
+		}
+		facts, err := r.nodeFacts(ctx, v, node)
+		if err != nil {
+			return err
+		}
+		v.nodes[node.Name] = node
+		v.facts.Nodes = append(v.facts.Nodes, facts)
+	}
+	return nil
+}
+
+// instanceOf is the instance that a node's provider ID names, such as ins-1 of qcloud:///800002/ins-1.
+func instanceOf(node *corev1.Node) string {
+	return node.Spec.ProviderID[strings.LastIndex(node.Spec.ProviderID, "/")+1:]
+}
+
+func (r *Reconciler) nodeFacts(ctx context.Context, v *view, node *corev1.Node) (Node, error) {
+	out := Node{Name: node.Name, Instance: instanceOf(node), Ready: isReady(node)}
+	out.Alive = out.Ready
+	if out.Ready && v.facts.Answered && !v.lists(out) {
+		var err error
+		if out.Alive, err = r.isAlive(ctx, v, node.Name); err != nil {
+			return Node{}, err
+		}
+	}
+	if at, err := time.Parse(time.RFC3339, node.Annotations[g8s.AnnotationInterruption]); err == nil {
+		out.Interruption = at
+	}
+	pods, err := podsOn(ctx, r.Client, client.MatchingFields{index.Node: node.Name})
+	if err != nil {
+		return Node{}, err
+	}
+	for _, pod := range pods {
+		out.count(pod)
+		asks, err := v.gangs.asking(ctx, pod)
+		if err != nil {
+			return Node{}, err
+		}
+		out.Asks = out.Asks || len(asks) > 0
+	}
+	v.pods[node.Name] = pods
+	return out, nil
+}
+
+// count adds a pod of the node.
+func (n *Node) count(pod *corev1.Pod) {
+	n.Pods++
+	n.Kept = n.Kept || isKept(pod)
+	request, err := gpu.RequestOf(pod)
+	if err == nil && request.IsZero() && pod.Spec.SchedulerName != g8s.SchedulerName {
+		return
+	}
+	n.Jobs++
+	if err == nil {
+		n.GPUs += request.Whole
+	}
+}
+
+// lists reports whether the cloud shows the machine of a node.
+func (v *view) lists(node Node) bool {
+	return slices.ContainsFunc(v.facts.Instances, func(instance Instance) bool {
+		return instance.ID == node.Instance || instance.Machine == node.Name
+	})
+}
+
+// isAlive reports whether the kubelet of a node has renewed its lease a moment ago, which it does every 10 s.
+func (r *Reconciler) isAlive(ctx context.Context, v *view, node string) (bool, error) {
+	var lease coordinationv1.Lease
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node}, &lease)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the lease of node %s: %w", node, err)
+	}
+	return lease.Spec.RenewTime != nil && v.facts.Now.Sub(lease.Spec.RenewTime.Time) < renewed, nil
+}
+
+// podsOn are the pods of a node that have to be moved before it goes.
+func podsOn(ctx context.Context, reader client.Reader, where client.MatchingFields) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	if err := reader.List(ctx, &list, where); err != nil {
+		return nil, fmt.Errorf("listing the pods of a node: %w", err)
+	}
+	var out []*corev1.Pod
+	for i := range list.Items {
+		if pod := &list.Items[i]; !gpu.HasEnded(pod) && !isBoundToNode(pod) {
+			out = append(out, pod)
+		}
+	}
+	return out, nil
+}
+
+// isBoundToNode reports whether a pod goes with its node: those of DaemonSets, and those of files there.
+func isBoundToNode(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	_, isOfFile := pod.Annotations[corev1.MirrorPodAnnotationKey] // anybody can name a Node as the owner of a pod
+	return isOfFile || owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
+}
+
+// isKept reports whether a person has to decide about a pod.
+func isKept(pod *corev1.Pod) bool { return pod.Annotations[g8s.AnnotationNoMigration] == g8s.True }
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// demand reads what waits for GPUs of the pool.
+func (r *Reconciler) demand(ctx context.Context, pool *g8s.SpotPool, now time.Time) (Demand, error) {
+	facts, err := pools.Gather(ctx, r.Client, pool.Spec.Pool)
+	if err != nil {
+		return Demand{}, err
+	}
+	waiting := waitingTooLong(facts.Waiting, time.Duration(seconds(pool.Spec.WaitSeconds, 30))*time.Second, now)
+	out := Demand{Machines: fill(waiting, &pool.Spec)}
+	if len(waiting) == 0 {
+		return out, nil
+	}
+	var group g8s.GPUPool
+	err = r.Client.Get(ctx, client.ObjectKey{Name: pool.Spec.Pool}, &group)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return out, nil
+	}
+	if err != nil {
+		return Demand{}, fmt.Errorf("reading GPUPool %s: %w", pool.Spec.Pool, err)
+	}
+	out.Advice, out.AsOf = adviceOf(&group)
+	return out, nil
+}

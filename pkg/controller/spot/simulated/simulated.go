@@ -1,0 +1,212 @@
+// Package simulated is a cloud without machines, for sandboxes, demonstrations and tests: each machine is a Node that kwok plays
+// the kubelet of. All that is known of a machine is on its Node, so that it is the same for whoever asks.
+//
+// A machine starts as a Node whose kubelet is stopped, which kwok leaves alone until the machine has booted. It ends when it is told to, or at the time in its
+// annotation g8s.host/interruption, which is how machines are taken back here: its kubelet falls silent, and the Node stays until
+// somebody deletes it, as those of real machines do.
+package simulated
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/spot"
+)
+
+// What kwok and the sandbox read on nodes: see pkg/sandbox/kwok.go and nodepower.go.
+const (
+	annotationKwok = "kwok.x-k8s.io/node"
+	valueKwok      = "fake"
+	labelKubelet   = "sandbox.g8s.host/kubelet"
+	valueStopped   = "stopped"
+)
+
+// What a machine's Node remembers.
+const (
+	labelMachine    = "sandbox.g8s.host/machine-of"
+	annotationToken = "sandbox.g8s.host/machine-token"
+	annotationEnded = "sandbox.g8s.host/machine-ended"
+)
+
+// Connect returns what connects to the cloud of a cluster.
+func Connect(c client.Client, live client.Reader, now clock.PassiveClock) spot.Connect {
+	var buying sync.Mutex
+	return func(account spot.Account) (spot.Cloud, error) {
+		if account.Template.Simulated == nil {
+			return nil, &spot.Error{Kind: spot.Refused, Text: "template.simulated says what simulated machines are like, and is missing"}
+		}
+		return &cloud{client: c, live: live, clock: now, account: account, buying: &buying}, nil
+	}
+}
+
+type cloud struct {
+	client client.Client
+	// live reads what is committed.
+	live    client.Reader
+	clock   clock.PassiveClock
+	account spot.Account
+	// buying has machines bought one after the other, as each counts those that are there.
+	buying *sync.Mutex
+}
+
+// Launch makes the Node of a machine, unless it is there, or there are no more machines in the zone.
+func (c *cloud) Launch(ctx context.Context, order spot.Order) (string, error) {
+	c.buying.Lock()
+	defer c.buying.Unlock()
+	nodes, err := c.nodes(ctx)
+	if err != nil {
+		return "", err
+	}
+	taken := 0
+	for i := range nodes {
+		node := &nodes[i]
+		if node.Annotations[annotationToken] == order.Token {
+			return node.Name, nil
+		}
+		if node.Annotations[annotationEnded] == "" && node.Labels[corev1.LabelInstanceTypeStable] == order.InstanceType &&
+			node.Labels[corev1.LabelTopologyZone] == order.Zone {
+			taken++
+		}
+	}
+	if most := c.account.Template.Simulated.MachinesPerZone; most != nil && taken >= int(*most) {
+		return "", &spot.Error{Kind: spot.SoldOut, Code: "Simulated"}
+	}
+	err = c.client.Create(ctx, c.node(order))
+	if apierrors.IsAlreadyExists(err) {
+		return "", &spot.Error{Kind: spot.Lost, Code: "Simulated"} // it was made meanwhile, or is of somebody else
+	}
+	if err != nil {
+		return "", fmt.Errorf("making the node of a simulated machine: %w", err)
+	}
+	return order.Machine, nil
+}
+
+// node is the Node of a machine that boots.
+func (c *cloud) node(order spot.Order) *corev1.Node {
+	template := c.account.Template
+	count := strconv.Itoa(int(template.GPUs))
+	labels := map[string]string{
+		corev1.LabelHostname: order.Machine, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+		corev1.LabelTopologyZone: order.Zone, corev1.LabelInstanceTypeStable: order.InstanceType,
+		g8s.LabelCount: count, g8s.LabelNVIDIACount: count, labelMachine: c.account.Owner.Pool, labelKubelet: valueStopped,
+	}
+	if region := c.account.Provider.Region; region != "" {
+		labels[corev1.LabelTopologyRegion] = region
+	}
+	resources := corev1.ResourceList{
+		corev1.ResourceCPU: template.Simulated.CPU, corev1.ResourceMemory: template.Simulated.Memory,
+		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"), corev1.ResourcePods: resource.MustParse("110"),
+		g8s.ResourceGPU: *resource.NewQuantity(int64(template.GPUs), resource.DecimalSI),
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: order.Machine, Labels: labels, Annotations: map[string]string{annotationToken: order.Token, annotationKwok: valueKwok},
+		},
+		Spec: corev1.NodeSpec{
+			ProviderID: "simulated:///" + order.Zone + "/" + order.Machine,
+			Taints:     []corev1.Taint{{Key: g8s.TaintJoining, Effect: corev1.TaintEffectNoSchedule}},
+		},
+		Status: corev1.NodeStatus{Capacity: resources, Allocatable: resources.DeepCopy()},
+	}
+}
+
+// nodes are those of the machines of the SpotPool.
+func (c *cloud) nodes(ctx context.Context) ([]corev1.Node, error) {
+	var list corev1.NodeList
+	if err := c.live.List(ctx, &list, client.MatchingLabels{labelMachine: c.account.Owner.Pool}); err != nil {
+		return nil, fmt.Errorf("listing simulated machines: %w", err)
+	}
+	return list.Items, nil
+}
+
+// List has time pass for the machines, and returns those that have not ended.
+func (c *cloud) List(ctx context.Context, _ []string) ([]spot.Instance, error) {
+	nodes, err := c.nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []spot.Instance
+	for i := range nodes {
+		node := &nodes[i]
+		instance := spot.Instance{
+			ID: node.Name, Machine: node.Name, InstanceType: node.Labels[corev1.LabelInstanceTypeStable],
+			Zone: node.Labels[corev1.LabelTopologyZone], State: spot.Running,
+		}
+		if at, err := time.Parse(time.RFC3339, node.Annotations[g8s.AnnotationInterruption]); err == nil {
+			instance.Interruption = at
+		}
+		booted := node.CreationTimestamp.Add(time.Duration(c.account.Template.Simulated.BootSeconds) * time.Second)
+		now := c.clock.Now()
+		switch {
+		case node.Annotations[annotationEnded] != "":
+			instance.State = spot.Ended
+		case !instance.Interruption.IsZero() && !now.Before(instance.Interruption):
+			instance.State = spot.Ended
+			err = c.end(ctx, node)
+		case now.Before(booted):
+			instance.State = spot.Starting
+		case node.Labels[labelKubelet] == valueStopped && isNew(node):
+			err = c.boot(ctx, node)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, instance)
+	}
+	return out, nil
+}
+
+// isNew reports whether no kubelet has spoken for a node yet.
+func isNew(node *corev1.Node) bool { return len(node.Status.Conditions) == 0 }
+
+// boot starts the kubelet of a node.
+func (c *cloud) boot(ctx context.Context, node *corev1.Node) error {
+	changed := node.DeepCopy()
+	delete(changed.Labels, labelKubelet)
+	return c.patch(ctx, node, changed)
+}
+
+// end has a kubelet fall silent for good.
+func (c *cloud) end(ctx context.Context, node *corev1.Node) error {
+	changed := node.DeepCopy()
+	changed.Labels[labelKubelet] = valueStopped
+	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, annotationEnded, c.clock.Now().UTC().Format(time.RFC3339))
+	return c.patch(ctx, node, changed)
+}
+
+func (c *cloud) patch(ctx context.Context, before, after *corev1.Node) error {
+	if err := c.client.Patch(ctx, after, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("changing simulated machine %s: %w", before.Name, err)
+	}
+	return nil
+}
+
+// Terminate ends machines.
+func (c *cloud) Terminate(ctx context.Context, ids []string) error {
+	nodes, err := c.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		for i := range nodes {
+			if nodes[i].Name != id || nodes[i].Annotations[annotationEnded] != "" {
+				continue
+			}
+			if err := c.end(ctx, &nodes[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,257 @@
+package spot
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// shrink marks machines that are too many: all of a SpotPool that is deleted, those beyond the maximum, and those beyond the
+// minimum that have run nothing for a while. What was marked and is not too many any more stays.
+func (p *planner) shrink() {
+	if p.deleted() {
+		for _, m := range p.live() {
+			p.leave(m, g8s.LeavingDeleted, nil)
+		}
+		return
+	}
+	p.keep()
+	live := p.live()
+	if excess := len(live) - int(p.spec.Maximum); excess > 0 {
+		for _, m := range p.leastLoaded(live)[:excess] {
+			p.leave(m, g8s.LeavingExcess, nil)
+		}
+		return
+	}
+	if p.more() > 0 || p.facts.Demand.Advice == nil && p.facts.Demand.Machines > 0 {
+		return // what waits may want them
+	}
+	idle := time.Duration(seconds(p.spec.IdleSeconds, 600)) * time.Second
+	spare := len(live) - p.starting() - int(p.spec.Minimum)
+	for _, m := range p.leastLoaded(live) {
+		if spare <= 0 {
+			return
+		}
+		if m.IdleSince == nil || m.JoinedAt == nil {
+			continue
+		}
+		if left := idle - p.since(*m.IdleSince); left > 0 {
+			p.again(left)
+			continue
+		}
+		p.leave(m, g8s.LeavingIdle, nil)
+		spare--
+	}
+}
+
+// keep has machines stay that were marked as too many: a job came to them before they were closed, or they are wanted again.
+func (p *planner) keep() {
+	room := int(p.spec.Maximum) - len(p.live())
+	short := max(int(p.spec.Minimum)-len(p.live()), p.more()-p.starting())
+	for i := range p.machines {
+		m := &p.machines[i]
+		if m.Leaving == nil || m.Leaving.Ending || m.Leaving.End != nil || room <= 0 {
+			continue
+		}
+		node := p.nodes[m.Name]
+		switch {
+		case m.Leaving.Reason == g8s.LeavingIdle && (short > 0 || node != nil && node.Jobs > 0):
+		case m.Leaving.Reason == g8s.LeavingExcess: // there is room for it
+		default:
+			continue
+		}
+		m.Leaving = nil
+		room--
+		short--
+	}
+}
+
+// leastLoaded are machines in the order in which they are given up: those of which nobody knows whether they exist, those that
+// do not run, those with the fewest GPUs in use, and the youngest. Machines with a pod that a person must decide about come last.
+func (p *planner) leastLoaded(machines []*g8s.SpotMachine) []*g8s.SpotMachine {
+	weight := func(m *g8s.SpotMachine) (kept, joined int, gpus int64, jobs int) {
+		if m.Instance != "" {
+			joined++
+		}
+		if node := p.nodes[m.Name]; node != nil {
+			if node.Kept {
+				kept = 1
+			}
+			if node.Ready {
+				joined++
+			}
+			return kept, joined, node.GPUs, node.Jobs
+		}
+		return 0, joined, 0, 0
+	}
+	out := slices.Clone(machines)
+	slices.SortStableFunc(out, func(a, b *g8s.SpotMachine) int {
+		keptA, joinedA, gpusA, jobsA := weight(a)
+		keptB, joinedB, gpusB, jobsB := weight(b)
+		return cmp.Or(
+			cmp.Compare(keptA, keptB), cmp.Compare(joinedA, joinedB), cmp.Compare(gpusA, gpusB), cmp.Compare(jobsA, jobsB),
+			b.Requested.Compare(a.Requested.Time), cmp.Compare(b.Name, a.Name),
+		)
+	})
+	return out
+}
+
+// more is how many machines beside those that have joined would start what waits.
+func (p *planner) more() int {
+	demand := p.facts.Demand
+	idle := 0
+	for _, m := range p.live() {
+		if m.JoinedAt != nil && demand.Advice != nil && m.JoinedAt.After(demand.AsOf) {
+			return 0 // the advice did not know it
+		}
+		if m.IdleSince != nil {
+			idle++
+		}
+	}
+	if demand.Advice != nil {
+		return *demand.Advice
+	}
+	return max(0, demand.Machines-idle) // what waits beside an idle machine is not helped by another
+}
+
+// starting is how many machines are on their way.
+func (p *planner) starting() int {
+	count := 0
+	for _, m := range p.live() {
+		if m.JoinedAt == nil {
+			count++
+		}
+	}
+	return count
+}
+
+// grow buys machines up to the minimum, and up to the maximum for what waits.
+func (p *planner) grow() {
+	if p.deleted() || !p.sees() {
+		return
+	}
+	live := len(p.live())
+	count := max(int(p.spec.Minimum)-live, min(p.more()-p.starting(), int(p.spec.Maximum)-live))
+	if count <= 0 {
+		return
+	}
+	if left := p.retryIn(); left > 0 {
+		p.again(left)
+		return
+	}
+	instanceType, zone, left := p.offer()
+	if instanceType == "" {
+		p.again(left)
+		return
+	}
+	for range min(count, atOnce-min(len(p.doubtful()), atOnce/2)) {
+		name := machineName(p.facts.Pool.Name, string(p.facts.Pool.UID)+"/"+strconv.FormatInt(p.plan.Status.Serial, 10))
+		p.plan.Status.Serial++
+		p.machines = append(p.machines, g8s.SpotMachine{Name: name, InstanceType: instanceType, Zone: zone, Requested: p.now()})
+		p.order(&p.machines[len(p.machines)-1])
+	}
+}
+
+// atOnce is how many machines are asked for at a time: all of them at once, so that each is asked for when its status says so.
+// What a queue would hold back might be forgotten as never bought while it waits, and be bought then.
+const atOnce = buyers
+
+// doubtful are the machines of which it is not known whether they were bought, who was asked for longest ago the first: their
+// answers were lost, or heard by a controller that is no more.
+func (p *planner) doubtful() []*g8s.SpotMachine {
+	out := slices.DeleteFunc(p.live(), func(m *g8s.SpotMachine) bool { return m.Instance != "" || !p.claimed[m.Name] })
+	slices.SortStableFunc(out, func(a, b *g8s.SpotMachine) int { return askedAt(a).Compare(askedAt(b).Time) })
+	return out
+}
+
+// replay asks again for machines that are in doubt, for as long as they are: the cloud tells under the same token what came of
+// the first time, and buying another instead would be buying twice.
+func (p *planner) replay() {
+	p.plan.Replay = map[string]bool{}
+	doubtful := p.doubtful()
+	if !p.facts.Answered || len(doubtful) == 0 {
+		return // there may be no account to ask with
+	}
+	p.again(lookSoon)
+	if left := p.retryIn(); left > 0 {
+		p.again(left)
+		return
+	}
+	for _, m := range doubtful[:min(len(doubtful), atOnce-len(p.plan.Launch))] {
+		if p.since(askedAt(m)) >= replayEvery {
+			p.plan.Replay[m.Name] = true
+			p.order(m)
+		}
+	}
+}
+
+// order has the cloud asked for a machine, which the status remembers first.
+func (p *planner) order(m *g8s.SpotMachine) {
+	m.Asked = ptr.To(p.now())
+	p.plan.Launch = append(p.plan.Launch, Order{
+		Machine: m.Name, Token: Token(p.facts.Pool, m.Name), InstanceType: m.InstanceType, Zone: m.Zone,
+	})
+}
+
+// retryIn is how long the cloud is not asked to buy anything.
+func (p *planner) retryIn() time.Duration {
+	if after := p.plan.Status.RetryAfter; after != nil {
+		return after.Sub(p.facts.Now)
+	}
+	return 0
+}
+
+// offer is the first type and zone that may be tried, or how long until one may.
+func (p *planner) offer() (instanceType, zone string, left time.Duration) {
+	left = look
+	for _, instanceType := range p.spec.Template.InstanceTypes {
+		for _, zone := range p.spec.Template.Zones {
+			i := slices.IndexFunc(p.plan.Status.Offers, func(o g8s.SpotOffer) bool {
+				return o.InstanceType == instanceType && o.Zone == zone.Name
+			})
+			if i < 0 || !p.plan.Status.Offers[i].RetryAfter.After(p.facts.Now) {
+				return instanceType, zone.Name, 0
+			}
+			left = min(left, p.plan.Status.Offers[i].RetryAfter.Sub(p.facts.Now))
+		}
+	}
+	return "", "", left
+}
+
+// Token is what a machine is bought under: it follows from its name, and from what no other SpotPool shares.
+func Token(pool *g8s.SpotPool, machine string) string {
+	sum := sha256.Sum256([]byte(string(pool.UID) + "/" + machine))
+	return hex.EncodeToString(sum[:20])
+}
+
+// machineName is a name that is a label of DNS, and another for each seed.
+func machineName(pool, seed string) string {
+	sum := sha256.Sum256([]byte(seed))
+	return pool + "-" + hex.EncodeToString(sum[:4])
+}
+
+var seedPattern = regexp.MustCompile(`^[0-9a-f]{8}$`)
+
+// isMachineName reports whether a name is one that machines of a SpotPool get. A tag may have any other, such as that of a node of
+// somebody else.
+func isMachineName(pool, name string) bool {
+	seed, ok := strings.CutPrefix(name, pool+"-")
+	return ok && seedPattern.MatchString(seed)
+}
+
+// seconds is a number of seconds of a spec, or what it defaults to.
+func seconds(value *int32, otherwise int32) int32 {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}

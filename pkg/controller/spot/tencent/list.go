@@ -1,0 +1,106 @@
+package tencent
+
+import (
+	"context"
+
+	"github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/common"
+	cvm "github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/cvm/v20170312"
+
+	"g8s.host/gpu-scheduler/pkg/controller/spot"
+)
+
+// List reads the instances with the tags, page by page, and the known ones that are not among them: tags may come late.
+func (c *cloud) List(ctx context.Context, known []string) ([]spot.Instance, error) {
+	found := map[string]bool{}
+	var out []spot.Instance
+	add := func(instances []*cvm.Instance) {
+		for _, instance := range instances {
+			if instance != nil && instance.InstanceId != nil && !found[*instance.InstanceId] {
+				found[*instance.InstanceId] = true
+				out = append(out, instanceOf(instance))
+			}
+		}
+	}
+	for number := range pages {
+		request := cvm.NewDescribeInstancesRequest()
+		request.Filters = []*cvm.Filter{filter(tagCluster, c.account.Owner.Cluster), filter(tagPool, c.account.Owner.Pool)}
+		request.Offset, request.Limit = common.Int64Ptr(int64(number)*page), common.Int64Ptr(page)
+		instances, err := c.describe(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		add(instances)
+		if len(instances) < page {
+			break
+		}
+	}
+	var missing []string
+	for _, id := range known {
+		if !found[id] {
+			missing = append(missing, id)
+		}
+	}
+	for len(missing) > 0 {
+		some := missing[:min(values, len(missing))]
+		missing = missing[len(some):]
+		request := cvm.NewDescribeInstancesRequest()
+		request.Filters = []*cvm.Filter{{Name: common.StringPtr("instance-id"), Values: common.StringPtrs(some)}}
+		instances, err := c.describe(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		add(instances)
+	}
+	return out, nil
+}
+
+func filter(key, value string) *cvm.Filter {
+	return &cvm.Filter{Name: common.StringPtr("tag:" + key), Values: common.StringPtrs([]string{value})}
+}
+
+func (c *cloud) describe(ctx context.Context, request *cvm.DescribeInstancesRequest) ([]*cvm.Instance, error) {
+	response, err := c.client.DescribeInstancesWithContext(ctx, request)
+	if err != nil {
+		return nil, translate(err)
+	}
+	if response.Response == nil {
+		return nil, &spot.Error{Kind: spot.Lost}
+	}
+	return response.Response.InstanceSet, nil
+}
+
+func instanceOf(in *cvm.Instance) spot.Instance {
+	out := spot.Instance{ID: *in.InstanceId, InstanceType: text(in.InstanceType), State: stateOf(text(in.InstanceState))}
+	if in.Placement != nil {
+		out.Zone = text(in.Placement.Zone)
+	}
+	if len(in.PrivateIpAddresses) > 0 {
+		out.PrivateIP = text(in.PrivateIpAddresses[0])
+	}
+	for _, tag := range in.Tags {
+		if tag != nil && text(tag.Key) == tagMachine {
+			out.Machine = text(tag.Value)
+		}
+	}
+	return out
+}
+
+func text(value *string) string {
+	if value == nil {
+		return ""
+	}
+	return *value
+}
+
+// stateOf is a state of an instance in words of package spot.
+func stateOf(state string) spot.InstanceState {
+	switch state {
+	case "PENDING", "STARTING":
+		return spot.Starting
+	case "STOPPING", "SHUTDOWN", "TERMINATING":
+		return spot.Stopping
+	case "LAUNCH_FAILED", "STOPPED":
+		return spot.Broken
+	}
+	return spot.Running
+}

@@ -1,0 +1,253 @@
+// Package tencent buys machines of Tencent Cloud: instances of CVM, by its API 3.0.
+//
+// What the cloud says in words is shown nowhere, as it may repeat what it was sent: its codes are, in words of package spot.
+package tencent
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/common"
+	sdkerrors "github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/common/errors"
+	"github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/common/profile"
+	cvm "github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/cvm/v20170312"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/spot"
+)
+
+// Endpoint is where the API is.
+const Endpoint = "https://cvm.tencentcloudapi.com"
+
+// The keys of the Secret of an account.
+const (
+	keyID  = "secretId"
+	keyKey = "secretKey"
+)
+
+// The tags of machines.
+const (
+	tagCluster = "g8s.host/cluster"
+	tagPool    = "g8s.host/spot-pool"
+	tagMachine = "g8s.host/machine"
+)
+
+const (
+	// callSeconds is how long a call may take.
+	callSeconds = 15
+	// page is the most instances that one call takes or returns.
+	page = 100
+	// values are the most that a filter has.
+	values = 5
+	// pages are the most that are read: more machines than a SpotPool may have.
+	pages = 50
+)
+
+// Connect returns what connects to the API at an address. The connections to it are shared.
+func Connect(endpoint string) (spot.Connect, error) {
+	address, err := url.Parse(endpoint)
+	if err != nil || address.Host == "" || address.Scheme != "https" && address.Scheme != "http" || strings.Trim(address.Path, "/") != "" {
+		return nil, errors.New("the address of the API of Tencent Cloud must be like " + Endpoint)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
+	return func(account spot.Account) (spot.Cloud, error) {
+		id, key := account.Credentials[keyID].Trimmed(), account.Credentials[keyKey].Trimmed()
+		if id == "" || key == "" {
+			return nil, &spot.Error{Kind: spot.Denied, Text: "the Secret of credentialsSecret must have the keys " + keyID + " and " + keyKey}
+		}
+		p := profile.NewClientProfile()
+		p.Language = "en-US"
+		p.HttpProfile.Scheme, p.HttpProfile.Endpoint, p.HttpProfile.ReqTimeout = strings.ToUpper(address.Scheme), address.Host, callSeconds
+		client, err := cvm.NewClient(common.NewCredential(id, key), account.Provider.Region, p)
+		if err != nil {
+			return nil, &spot.Error{Kind: spot.Denied, Text: "the account cannot be used"}
+		}
+		client.WithHttpTransport(transport)
+		return &cloud{client: client, account: account}, nil
+	}, nil
+}
+
+// cloud is an account as one SpotPool sees it.
+type cloud struct {
+	client  *cvm.Client
+	account spot.Account
+}
+
+// Launch buys an instance. Its host has the name of the machine.
+func (c *cloud) Launch(ctx context.Context, order spot.Order) (string, error) {
+	response, err := c.client.RunInstancesWithContext(ctx, c.request(order))
+	if err != nil {
+		return "", translate(err)
+	}
+	if response.Response == nil || len(response.Response.InstanceIdSet) != 1 || response.Response.InstanceIdSet[0] == nil {
+		return "", &spot.Error{Kind: spot.Lost}
+	}
+	return *response.Response.InstanceIdSet[0], nil
+}
+
+// request is an order in the cloud's terms.
+func (c *cloud) request(order spot.Order) *cvm.RunInstancesRequest {
+	template := c.account.Template
+	request := cvm.NewRunInstancesRequest()
+	request.ClientToken = common.StringPtr(order.Token)
+	request.InstanceCount = common.Int64Ptr(1)
+	request.InstanceType = common.StringPtr(order.InstanceType)
+	request.Placement = &cvm.Placement{Zone: common.StringPtr(order.Zone)}
+	request.InstanceName, request.HostName = common.StringPtr(order.Machine), common.StringPtr(order.Machine)
+	request.ImageId = common.StringPtr(template.Image)
+	request.VirtualPrivateCloud = &cvm.VirtualPrivateCloud{
+		VpcId: common.StringPtr(template.Network), SubnetId: common.StringPtr(subnetOf(template, order.Zone)),
+	}
+	request.SecurityGroupIds = common.StringPtrs(template.SecurityGroups)
+	charge(request, template)
+	if disk := template.Disk; disk != nil {
+		request.SystemDisk = &cvm.SystemDisk{DiskSize: common.Int64Ptr(int64(disk.SizeGiB))}
+		if disk.Type != "" {
+			request.SystemDisk.DiskType = common.StringPtr(disk.Type)
+		}
+	}
+	// Without either the cloud makes up a password, and sends it to the owner of the account.
+	request.LoginSettings = &cvm.LoginSettings{KeepImageLogin: common.StringPtr("TRUE")}
+	if len(template.KeyPairs) > 0 {
+		request.LoginSettings = &cvm.LoginSettings{KeyIds: common.StringPtrs(template.KeyPairs)}
+	}
+	if template.Role != "" {
+		request.CamRoleName = common.StringPtr(template.Role)
+	}
+	if data := c.account.UserData.Reveal(); data != "" {
+		request.UserData = common.StringPtr(base64.StdEncoding.EncodeToString([]byte(data)))
+	}
+	request.TagSpecification = []*cvm.TagSpecification{{
+		ResourceType: common.StringPtr("instance"),
+		Tags: []*cvm.Tag{
+			tag(tagCluster, c.account.Owner.Cluster), tag(tagPool, c.account.Owner.Pool), tag(tagMachine, order.Machine),
+		},
+	}}
+	return request
+}
+
+// charge says how a machine is paid for.
+func charge(request *cvm.RunInstancesRequest, template g8s.MachineTemplate) {
+	if template.ChargeType == g8s.ChargeOnDemand {
+		request.InstanceChargeType = common.StringPtr("POSTPAID_BY_HOUR")
+		return
+	}
+	request.InstanceChargeType = common.StringPtr("SPOTPAID")
+	if template.MaxPrice != "" {
+		request.InstanceMarketOptions = &cvm.InstanceMarketOptionsRequest{
+			MarketType:  common.StringPtr("spot"),
+			SpotOptions: &cvm.SpotMarketOptions{MaxPrice: common.StringPtr(template.MaxPrice), SpotInstanceType: common.StringPtr("one-time")},
+		}
+	}
+}
+
+func tag(key, value string) *cvm.Tag {
+	return &cvm.Tag{Key: common.StringPtr(key), Value: common.StringPtr(value)}
+}
+
+func subnetOf(template g8s.MachineTemplate, zone string) string {
+	for _, z := range template.Zones {
+		if z.Name == zone {
+			return z.Subnet
+		}
+	}
+	return ""
+}
+
+// Terminate ends instances. When the cloud refuses them together each is tried by itself.
+func (c *cloud) Terminate(ctx context.Context, ids []string) error {
+	var failed []error
+	for len(ids) > 0 {
+		some := ids[:min(page, len(ids))]
+		ids = ids[len(some):]
+		err := c.terminate(ctx, some)
+		if err != nil && len(some) > 1 && kindOf(err) == spot.Refused {
+			err = nil
+			for _, id := range some {
+				err = errors.Join(err, c.terminate(ctx, []string{id}))
+			}
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+func (c *cloud) terminate(ctx context.Context, ids []string) error {
+	request := cvm.NewTerminateInstancesRequest()
+	request.InstanceIds = common.StringPtrs(ids)
+	_, err := c.client.TerminateInstancesWithContext(ctx, request)
+	if len(ids) == 1 && hasEnded(err) {
+		return nil //nolint:nilerr // that is what was wanted
+	}
+	return translate(err)
+}
+
+// hasEnded reports whether an instance could not be ended because it has, or does.
+func hasEnded(err error) bool {
+	code := codeOf(err)
+	return code == cvm.INVALIDINSTANCEID_NOTFOUND || strings.HasSuffix(code, "Terminating") || strings.HasSuffix(code, "Shutdown") ||
+		strings.HasSuffix(code, "Terminated")
+}
+
+func codeOf(err error) string {
+	var refusal *sdkerrors.TencentCloudSDKError
+	if errors.As(err, &refusal) {
+		return refusal.Code
+	}
+	return ""
+}
+
+func kindOf(err error) spot.Kind {
+	var refusal *spot.Error
+	if errors.As(err, &refusal) {
+		return refusal.Kind
+	}
+	return spot.Lost
+}
+
+// codePattern is what codes look like. Whatever else is in their place is not shown.
+var codePattern = regexp.MustCompile(`^[A-Za-z]+(\.[A-Za-z0-9]+)*$`)
+
+// translate says what an error of the SDK means.
+func translate(err error) error {
+	if err == nil {
+		return nil
+	}
+	code := codeOf(err)
+	if code == "" || !codePattern.MatchString(code) || len(code) > 100 {
+		return &spot.Error{Kind: spot.Lost}
+	}
+	return &spot.Error{Kind: meaning(code), Code: code}
+}
+
+// meaning is what a code says: the first of the table that begins it. A code that nobody knows is a refusal.
+func meaning(code string) spot.Kind {
+	for _, row := range []struct {
+		prefix string
+		kind   spot.Kind
+	}{
+		{"ClientError", spot.Lost},
+		{"InternalError", spot.Lost},
+		{"InternalServerError", spot.Lost},
+		{"RequestLimitExceeded", spot.Throttled},
+		{"AuthFailure", spot.Denied},
+		{"UnauthorizedOperation", spot.Denied},
+		{"InvalidAccount", spot.Denied},
+		{"AccountQualificationRestrictions", spot.Denied},
+		{"ResourceInsufficient", spot.SoldOut},
+		{"ResourcesSoldOut", spot.SoldOut},
+		{"ResourceUnavailable", spot.SoldOut},
+		{"LimitExceeded", spot.SoldOut},
+		{"InstancesQuotaLimitExceeded", spot.SoldOut},
+	} {
+		if strings.HasPrefix(code, row.prefix) {
+			return row.kind
+		}
+	}
+	return spot.Refused
+}

@@ -1,0 +1,328 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+	"g8s.host/gpu-scheduler/pkg/timelimit"
+)
+
+// HeldError says that a person has to decide about pods before a node is drained.
+type HeldError struct {
+	Node  string
+	Holds []Hold
+	// Begun says that such a pod came while the node was being drained; else nothing was done.
+	Begun bool
+}
+
+// mostNamed are as many pods as an error names.
+const mostNamed = 10
+
+func (e *HeldError) Error() string {
+	out := fmt.Sprintf("node %s is not drained, nothing was done:", e.Node)
+	if e.Begun {
+		out = fmt.Sprintf("node %s is not drained:", e.Node)
+	}
+	for _, hold := range e.Holds[:min(mostNamed, len(e.Holds))] {
+		out += "\n  " + hold.String()
+	}
+	if more := len(e.Holds) - mostNamed; more > 0 {
+		out += fmt.Sprintf("\n  and %d more", more)
+	}
+	return out
+}
+
+// StoppedError says how far a drain came, and why no further.
+type StoppedError struct {
+	Node string
+	// Gone is how many pods have left, Left those that have not.
+	Gone  int
+	Left  []Pod
+	Cause error
+}
+
+func (e *StoppedError) Error() string { return e.Cause.Error() }
+func (e *StoppedError) Unwrap() error { return e.Cause }
+
+// HowFar says what has left and what has not, and in what state the node is.
+func (e *StoppedError) HowFar() string {
+	left := make([]string, 0, mostNamed)
+	for _, pod := range e.Left[:min(mostNamed, len(e.Left))] {
+		left = append(left, pod.String())
+	}
+	text := strings.Join(left, ", ")
+	if more := len(e.Left) - mostNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	if text == "" {
+		text = "none that is known"
+	}
+	return fmt.Sprintf("Pods that have left: %d. Still on node %s: %s.\nThe node stays cordoned.", e.Gone, e.Node, text)
+}
+
+// Drainer drains nodes, as the user whose client it has.
+type Drainer struct {
+	Client kubernetes.Interface
+	// Force moves what a person would have to decide about.
+	Force bool
+	// Report is told of each step.
+	Report func(text string)
+}
+
+// pollInterval is how often it is looked whether pods have left.
+const pollInterval = time.Second
+
+// node reads a node. What is no name of one is not there.
+func (d *Drainer) node(ctx context.Context, name string) (*corev1.Node, error) {
+	if len(path.IsValidPathSegmentName(name)) > 0 {
+		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
+	}
+	node, err := d.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading node %s: %w", name, err)
+	}
+	return node, nil
+}
+
+// Plan reads what is to be done about a node, and changes nothing.
+func (d *Drainer) Plan(ctx context.Context, node string) (Plan, error) {
+	if _, err := d.node(ctx, node); err != nil {
+		return Plan{}, err
+	}
+	return d.read(ctx, node)
+}
+
+func (d *Drainer) read(ctx context.Context, node string) (Plan, error) {
+	read, err := snapshot.Read(ctx, d.Client, snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding}), snapshot.Budgets(snapshot.Scope{}).IfAllowed())
+	if err != nil {
+		return Plan{}, err
+	}
+	gangs, err := snapshot.Read(ctx, d.Client, snapshot.Gangs(gangsOn(read.Pods, node)...))
+	if err != nil {
+		return Plan{}, err
+	}
+	read.Gangs = gangs.Gangs
+	return Decide(read, node, d.Force), nil
+}
+
+// gangsOn are the gangs that have members on a node.
+func gangsOn(pods []corev1.Pod, node string) []types.NamespacedName {
+	var out []types.NamespacedName
+	for i := range pods {
+		name := types.NamespacedName{Namespace: pods[i].Namespace, Name: pods[i].Labels[names.LabelPodGroup]}
+		if pods[i].Spec.NodeName == node && name.Name != "" && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Drain cordons a node and evicts its pods with GPUs until they have left, or the time is over. What it has done by then
+// stays done: the error is a [StoppedError].
+func (d *Drainer) Drain(ctx context.Context, node string, timeout time.Duration) error {
+	plan, err := d.Begin(ctx, node)
+	if err != nil {
+		return err
+	}
+	ctx, stop := timelimit.With(ctx, timeout, "pods are still on node "+node)
+	defer stop()
+	r := &round{drainer: d, node: node, first: map[string][]types.UID{}, told: map[string]bool{}, were: plan.Left()}
+	for len(plan.Left()) > 0 {
+		if err = r.evictAll(ctx, plan); err == nil {
+			err = sleep(ctx, pollInterval)
+		}
+		var next Plan
+		if err == nil {
+			next, err = d.read(ctx, node)
+		}
+		if err == nil && len(next.Holds) > 0 {
+			err = &HeldError{Node: node, Holds: next.Holds, Begun: true}
+		}
+		if err != nil {
+			return &StoppedError{Node: node, Gone: r.gone, Left: plan.Left(), Cause: timelimit.Explain(ctx, err)}
+		}
+		r.tellGone(next)
+		plan = next
+	}
+	return nil
+}
+
+// Begin cordons a node, unless a person has to decide about a pod of it first, and returns what is to leave.
+func (d *Drainer) Begin(ctx context.Context, node string) (Plan, error) {
+	plan, err := d.Plan(ctx, node)
+	if err != nil {
+		return plan, err
+	}
+	if len(plan.Holds) > 0 {
+		return plan, &HeldError{Node: node, Holds: plan.Holds}
+	}
+	changed, err := d.cordon(ctx, node)
+	if err != nil {
+		return plan, err
+	}
+	if changed {
+		d.Report("node " + node + " is cordoned: it gets no new pods")
+	}
+	// A pod may have come until then, also one that needs a person.
+	if plan, err = d.read(ctx, node); err == nil && len(plan.Holds) > 0 && !d.Force {
+		return plan, &HeldError{Node: node, Holds: plan.Holds, Begun: true}
+	}
+	return plan, err
+}
+
+// EvictOnce asks once for the pods of a plan to be evicted. Those that a budget keeps are left.
+func (d *Drainer) EvictOnce(ctx context.Context, plan Plan) error {
+	r := &round{drainer: d, node: plan.Node, first: map[string][]types.UID{}, told: map[string]bool{}}
+	return r.evictAll(ctx, plan)
+}
+
+func (d *Drainer) cordon(ctx context.Context, name string) (changed bool, err error) {
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node, err := d.node(ctx, name)
+		if changed = err == nil && !node.Spec.Unschedulable; !changed {
+			return err
+		}
+		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"unschedulable":true}}`, node.ResourceVersion)
+		_, err = d.Client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("cordoning node %s: %w", name, err)
+	}
+	return changed, nil
+}
+
+// round is what a drain remembers from one look to the next.
+type round struct {
+	drainer *Drainer
+	node    string
+	// first are the members of gangs when they were first evicted: those that are started anew elsewhere are left alone.
+	first map[string][]types.UID
+	told  map[string]bool
+	were  []Pod
+	gone  int
+}
+
+func (r *round) evictAll(ctx context.Context, plan Plan) error {
+	for _, unit := range plan.Units {
+		if unit.Gang != "" && unit.Budget != "" {
+			r.tell(fmt.Sprintf("gang %s/%s waits: disruption budget %s does not let all of it go", unit.Pods[0].Namespace, unit.Gang, unit.Budget))
+			continue
+		}
+		for _, pod := range r.toEvict(unit) {
+			if err := r.evict(ctx, pod); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// toEvict are the pods of a unit that have not been told to leave.
+func (r *round) toEvict(unit Unit) []Pod {
+	key := unit.Pods[0].Namespace + "/" + unit.Gang
+	if unit.Gang != "" && r.first[key] == nil {
+		for _, pod := range unit.Pods {
+			r.first[key] = append(r.first[key], pod.UID)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(unit.Pods), func(pod Pod) bool {
+		return pod.Going || unit.Gang != "" && pod.Node != r.node && !slices.Contains(r.first[key], pod.UID)
+	})
+}
+
+// evict asks for a pod to be evicted, which keeps to disruption budgets.
+func (r *round) evict(ctx context.Context, pod Pod) error {
+	err := r.drainer.Client.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
+	})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it has gone, or another has its name
+		return nil
+	case apierrors.IsTooManyRequests(err):
+		r.tell(fmt.Sprintf("%s waits: a disruption budget does not let it go", pod))
+		return nil
+	case err != nil:
+		return fmt.Errorf("evicting pod %s: %w", pod, err)
+	}
+	where := ""
+	if pod.Node != r.node {
+		where = ", of a gang that starts again as a whole, from " + pod.Node
+	}
+	r.tell(fmt.Sprintf("%s is evicted%s", pod, where))
+	return nil
+}
+
+// tell says something once.
+func (r *round) tell(text string) {
+	if !r.told[text] {
+		r.told[text] = true
+		r.drainer.Report(text)
+	}
+}
+
+func (r *round) tellGone(next Plan) {
+	left := next.Left()
+	for _, pod := range r.were {
+		if !slices.ContainsFunc(left, func(other Pod) bool { return other.UID == pod.UID }) {
+			r.gone++
+			r.drainer.Report(fmt.Sprintf("%s has left, %d to go", pod, len(left)))
+		}
+	}
+	r.were = left
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// Recover gives a node back: it takes its cordon and the taint suspect away, unless the node is not well.
+func (d *Drainer) Recover(ctx context.Context, name string, dryRun bool) (Recovered, error) {
+	var out Recovered
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node, err := d.node(ctx, name)
+		if err != nil {
+			return err
+		}
+		if out, err = Recovery(node, d.Force); err != nil || !out.Changes() {
+			return err
+		}
+		options := metav1.PatchOptions{}
+		if dryRun {
+			options.DryRun = []string{metav1.DryRunAll}
+		}
+		patch, err := out.patch(node)
+		if err == nil {
+			_, err = d.Client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, options)
+		}
+		return err
+	})
+	var unwell *NotWellError
+	switch {
+	case err == nil, errors.As(err, &unwell):
+		return out, err
+	}
+	return out, fmt.Errorf("giving node %s back: %w", name, err)
+}

@@ -1,0 +1,104 @@
+package drain
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
+)
+
+// Recovered is what giving a node back comes to.
+type Recovered struct {
+	Node string `json:"node"`
+	// Uncordoned and Trusted say that its cordon and the taint suspect were taken away.
+	Uncordoned bool `json:"uncordoned"`
+	Trusted    bool `json:"trusted"`
+	// Remains are what keeps pods off all the same, each a sentence.
+	Remains []string `json:"remains,omitempty"`
+}
+
+// NotWellError says why a node is not given back.
+type NotWellError struct {
+	Node string
+	// Condition is the condition of the node that is not as it must be, and Message what it says.
+	Condition, Message string
+	// Ready says that the node is ready, and something else is wrong: a person may know better.
+	Ready bool
+}
+
+func (e *NotWellError) Error() string {
+	if e.Ready {
+		return fmt.Sprintf("node %s is not given back, nothing was done: its condition %s is still true%s", e.Node, e.Condition, said(e.Message))
+	}
+	return fmt.Sprintf("node %s is not given back, nothing was done: it is not ready%s", e.Node, said(e.Message))
+}
+
+func said(message string) string {
+	if message == "" {
+		return ""
+	}
+	return " (" + message + ")"
+}
+
+// Recovery says what is to be taken from a node to give it back, or why it is not well. force trusts a node that is ready
+// though the condition is true that made it suspect.
+func Recovery(node *corev1.Node, force bool) (Recovered, error) {
+	if !fit.IsReady(node) {
+		return Recovered{}, &NotWellError{Node: node.Name, Condition: string(corev1.NodeReady), Message: messageOf(node, string(corev1.NodeReady), corev1.ConditionTrue, false)}
+	}
+	out := Recovered{Node: node.Name, Uncordoned: node.Spec.Unschedulable, Trusted: slices.ContainsFunc(node.Spec.Taints, isSuspect)}
+	if record, err := nodestate.ReadRecord(node); err == nil && record.Condition != "" && out.Trusted && !force {
+		if isTrue(node, record.Condition) {
+			return Recovered{}, &NotWellError{
+				Node: node.Name, Condition: record.Condition, Message: messageOf(node, record.Condition, corev1.ConditionTrue, true), Ready: true,
+			}
+		}
+	}
+	for _, state := range nodestate.Of(node, nil) {
+		switch state.Code {
+		case nodestate.NotAdmitted:
+			out.Remains = append(out.Remains, "it breaks a constraint of its pool, and gets no pods until it does not: gpuctl describe node "+node.Name)
+		case nodestate.OutOfService:
+			out.Remains = append(out.Remains, fmt.Sprintf("it is called out of service: who has set that takes it away with kubectl taint node %s %s-",
+				node.Name, corev1.TaintNodeOutOfService))
+		}
+	}
+	return out, nil
+}
+
+// Changes reports whether there is anything to take away.
+func (r Recovered) Changes() bool { return r.Uncordoned || r.Trusted }
+
+// patch is a merge patch that gives the node back as it was read, and fails when it has changed since.
+func (r Recovered) patch(node *corev1.Node) ([]byte, error) {
+	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
+		return isSuspect(t) || t.Key == corev1.TaintNodeUnschedulable
+	})
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": node.ResourceVersion},
+		"spec":     map[string]any{"unschedulable": nil, "taints": taints},
+	})
+}
+
+func isSuspect(t corev1.Taint) bool { return t.Key == names.TaintSuspect }
+
+func isTrue(node *corev1.Node, condition string) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return string(c.Type) == condition && c.Status == corev1.ConditionTrue
+	})
+}
+
+// messageOf is what a condition says that has a status, or has it not.
+func messageOf(node *corev1.Node, condition string, status corev1.ConditionStatus, has bool) string {
+	for _, c := range node.Status.Conditions {
+		if string(c.Type) == condition && (c.Status == status) == has {
+			return c.Message
+		}
+	}
+	return ""
+}

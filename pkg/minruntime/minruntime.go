@@ -1,0 +1,43 @@
+// Package minruntime says until when a pod may not be preempted, as it has not run for long enough.
+package minruntime
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// mostOfUsers is the highest priority that users may have: above are the services of the cluster.
+const mostOfUsers = 1_000_000_000
+
+// Binds reports whether a pod of a priority has to wait for others to run for long enough. Services of the cluster have not.
+func Binds(priority int32) bool { return priority <= mostOfUsers }
+
+// Until is when a pod on a node of a pool may be preempted. The zero time is for one that may be at once.
+func Until(pod *corev1.Pod, pool names.MinRuntimes) time.Time {
+	began := beganAt(pod)
+	if began.IsZero() || pod.DeletionTimestamp != nil {
+		return time.Time{}
+	}
+	if long := pool.Of(pod.Annotations); long > 0 {
+		return began.Add(long)
+	}
+	return time.Time{}
+}
+
+// beganAt is when a pod was started, or bound where its node has not told of it yet. The zero time is for one that is not bound.
+func beganAt(pod *corev1.Pod) time.Time {
+	if pod.Status.StartTime != nil {
+		return pod.Status.StartTime.Time
+	}
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
+	})
+	if i < 0 {
+		return time.Time{}
+	}
+	return pod.Status.Conditions[i].LastTransitionTime.Time
+}

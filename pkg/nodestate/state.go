@@ -1,0 +1,171 @@
+package nodestate
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Code is what a controller makes of a node. The set is closed.
+type Code string
+
+const (
+	// Suspect gets no new pods until it has been well for a while.
+	Suspect Code = "Suspect"
+	// NotAdmitted gets none because it breaks a constraint of its pool.
+	NotAdmitted Code = "NotAdmitted"
+	// OutOfService is taken for dead: its pods are ended, and run elsewhere.
+	OutOfService Code = "OutOfService"
+	// NotTakenForDead may be dead, and something speaks against ending its pods.
+	NotTakenForDead Code = "NotTakenForDead"
+	// Moving gets none while a pod is moved from it.
+	Moving Code = "Moving"
+	// Leaving gets none because its machine is to go.
+	Leaving Code = "Leaving"
+	// Joining gets none until its machine has started and it has the labels of its pool.
+	Joining Code = "Joining"
+)
+
+// State is one thing that a controller makes of a node.
+type State struct {
+	Code Code `json:"code" enum:"Suspect,NotAdmitted,OutOfService,NotTakenForDead,Moving,Leaving,Joining"`
+	// Reason is, of a node that is suspect, NotReady or Condition; of one that is not taken for dead, Budget or NoMigration; of
+	// one that is out of service, whether the Controller or an Other has said so.
+	Reason string `json:"reason,omitempty"`
+	// Condition is the condition of the node that made it suspect.
+	Condition string `json:"condition,omitempty"`
+	// Failures is how often the node has failed lately.
+	Failures int `json:"failures,omitempty"`
+	// Pod is the pod, as namespace/name, that is not to be moved.
+	Pod string `json:"pod,omitempty"`
+	// Violations are the constraints that the node breaks, where they may be read.
+	Violations []Violation `json:"violations,omitempty"`
+	// Since is when it began, and Until when it ends if nothing more happens; nil where that is not known.
+	Since *time.Time `json:"since,omitempty"`
+	Until *time.Time `json:"until,omitempty"`
+	// Text says it in a few words, without the times.
+	Text string `json:"text"`
+}
+
+// Closes reports whether the scheduler gives such a node no new pods, whatever they tolerate.
+func (s State) Closes() bool { return s.Code != NotTakenForDead && s.Code != Moving }
+
+// Closed reports whether a controller of ours keeps all new pods from a node. Nobody tolerates its taints
+// (manifests/policy).
+func Closed(node *corev1.Node) bool {
+	for i := range node.Spec.Taints {
+		if closes(&node.Spec.Taints[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Joins reports whether a node's machine is on its way into its pool.
+func Joins(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == g8s.TaintJoining })
+}
+
+func closes(taint *corev1.Taint) bool {
+	switch taint.Key {
+	case g8s.TaintSuspect, g8s.TaintNotAdmitted, g8s.TaintLeaving, g8s.TaintJoining, corev1.TaintNodeOutOfService:
+		return true
+	}
+	return false
+}
+
+// Of is what controllers make of a node. broken are the constraints of its pool that it breaks, as far as they are known.
+func Of(node *corev1.Node, broken []Violation) []State {
+	record, err := ReadRecord(node)
+	if err != nil {
+		record = Record{} // the node's own taints still tell the most
+	}
+	var out []State
+	for i := range node.Spec.Taints {
+		taint := &node.Spec.Taints[i]
+		switch taint.Key {
+		case g8s.TaintSuspect:
+			out = append(out, suspect(taint, record))
+		case g8s.TaintNotAdmitted:
+			out = append(out, notAdmitted(broken))
+		case corev1.TaintNodeOutOfService:
+			out = append(out, outOfService(taint))
+		case g8s.TaintMoving:
+			out = append(out, moving(taint))
+		case g8s.TaintLeaving:
+			out = append(out, State{Code: Leaving, Reason: taint.Value, Text: "leaving: its machine is to go (" + taint.Value + ")"})
+		case g8s.TaintJoining:
+			out = append(out, State{Code: Joining, Text: "starting: it has not joined its pool yet"})
+		}
+	}
+	if record.Held != nil {
+		out = append(out, held(record))
+	}
+	return out
+}
+
+func suspect(taint *corev1.Taint, record Record) State {
+	out := State{Code: Suspect, Reason: "NotReady", Failures: record.Failures, Since: pointer(record.Last), Until: pointer(record.Until),
+		Text: "suspect: it was not ready"}
+	if taint.Value == g8s.SuspectCondition {
+		out.Reason, out.Condition = "Condition", record.Condition
+		out.Text = "suspect: a condition is true that must not be"
+		if record.Condition != "" {
+			out.Text = fmt.Sprintf("suspect: its condition %s was true", record.Condition)
+		}
+	}
+	if record.Failures > 1 {
+		out.Text += fmt.Sprintf(", failure %d", record.Failures)
+	}
+	return out
+}
+
+func notAdmitted(broken []Violation) State {
+	out := State{Code: NotAdmitted, Violations: broken, Text: "not admitted: it breaks a constraint of its pool"}
+	if len(broken) > 0 {
+		out.Text = "not admitted by its pool: " + Texts(broken)
+	}
+	return out
+}
+
+func outOfService(taint *corev1.Taint) State {
+	out := State{Code: OutOfService, Reason: "Other", Text: "out of service: its pods are ended, and their jobs run elsewhere"}
+	if taint.Value == g8s.OutOfServiceByController {
+		out.Reason = "Controller"
+	}
+	if taint.TimeAdded != nil {
+		out.Since = pointer(taint.TimeAdded.Time)
+	}
+	return out
+}
+
+func moving(taint *corev1.Taint) State {
+	out := State{Code: Moving, Text: "a pod is being moved from it"}
+	if seconds, err := strconv.ParseInt(taint.Value, 10, 64); err == nil {
+		out.Until = pointer(time.Unix(seconds, 0).UTC())
+	}
+	return out
+}
+
+func held(record Record) State {
+	out := State{Code: NotTakenForDead, Reason: string(record.Held.Reason), Pod: record.Held.Pod, Since: pointer(record.Last)}
+	switch record.Held.Reason {
+	case HeldByPod:
+		out.Text = fmt.Sprintf("not taken for dead: pod %s is not to be moved without a person", record.Held.Pod)
+	default:
+		out.Text = "not taken for dead: more nodes of the pool are silent at once than the budget allows"
+	}
+	return out
+}
+
+func pointer(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
