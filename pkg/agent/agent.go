@@ -88,6 +88,8 @@ type agent struct {
 	starter   *Starter
 	plugins   *plugins
 	watcher   *watcher
+	auditor   *auditor
+	lister    *kubelet.Lister
 	events    record.EventBroadcaster
 	// resources is nil where they are not served.
 	resources *kubelet.PodResources
@@ -119,6 +121,9 @@ func assemble(config *rest.Config, o *Options) (*agent, error) {
 		DevicePlugins: filepath.Join(o.KubeletDir, "device-plugins"), Folder: cdi.Folder{Path: o.CDIDir}, Runtime: a.runtime, Pods: a.pods,
 		Cards: a.cards, Fitness: a.fitness, MPS: o.MPS, Unassigned: o.Unassigned, Log: o.Log, Observe: a.metrics.started,
 	}
+	if a.starter.Shared() {
+		a.cards.Share(o.SlotsPerCard)
+	}
 	a.plugins = &plugins{starter: a.starter, cards: a.cards, fitness: a.fitness, metrics: a.metrics, log: o.Log, changed: make(chan struct{})}
 	if o.PodResourcesSocket != "" {
 		a.resources = a.podResources(o)
@@ -127,6 +132,10 @@ func assemble(config *rest.Config, o *Options) (*agent, error) {
 	a.events.StartRecordingToSink(client)
 	recorder := a.events.NewRecorder(client.scheme, corev1.EventSource{Component: "gpu-agent", Host: o.NodeName})
 	a.watcher = newWatcher(o, a.starter.Folder, recorder, a.metrics)
+	if a.lister, err = kubelet.NewLister(filepath.Join(o.KubeletDir, "pod-resources", "kubelet.sock")); err != nil {
+		return nil, err
+	}
+	a.auditor = &auditor{starter: a.starter, kubelet: a.lister, events: recorder, metrics: a.metrics, log: o.Log}
 	return a, nil
 }
 
@@ -140,11 +149,12 @@ func (a *agent) run(ctx context.Context) error {
 	group.Go(func() error { return a.starter.sweepUntil(ctx) })
 	group.Go(func() error { return a.plugins.run(ctx) })
 	group.Go(func() error { return a.watcher.run(ctx) })
+	group.Go(func() error { return a.auditor.run(ctx) })
 	if a.resources != nil {
 		group.Go(func() error { return a.resources.Run(ctx) })
 	}
 	group.Go(func() error { return a.metrics.serve(ctx, a.address) })
-	return errors.Join(group.Wait(), a.runtime.Close())
+	return errors.Join(group.Wait(), a.runtime.Close(), a.lister.Close())
 }
 
 func (s *Starter) sweepUntil(ctx context.Context) error {

@@ -142,7 +142,7 @@ func (c *Cards) Share(slotsPerCard int) {
 	c.refresh(func(view *View) { view.SlotsPerCard = slotsPerCard })
 }
 
-// refresh makes the view anew. The caller holds the lock.
+// refresh makes the view again. The caller holds the lock.
 func (c *Cards) refresh(change func(*View)) {
 	next := c.view
 	change(&next)

@@ -10,12 +10,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"g8s.host/gpu-scheduler/pkg/agent/audit"
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
-	"g8s.host/gpu-scheduler/pkg/agent/health"
+	"g8s.host/gpu-scheduler/pkg/agent/shares"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/gpu/fault"
 )
 
-// Metrics count what the agent does. No label has a value that users choose.
+// Metrics count what the agent does. No label has a value that users choose, but for those of pods that hold devices now:
+// there are no more of them than the node has devices and shares.
 type Metrics struct {
 	registry      *prometheus.Registry
 	startSeconds  *prometheus.HistogramVec
@@ -27,6 +30,9 @@ type Metrics struct {
 	registrations *prometheus.CounterVec
 	overruns      prometheus.Counter
 	held          *prometheus.GaugeVec
+	differences   *prometheus.GaugeVec
+	podDevices    *prometheus.GaugeVec
+	podMemory     *prometheus.GaugeVec
 }
 
 // startBuckets end at how long a start is waited for.
@@ -54,12 +60,21 @@ func NewMetrics() *Metrics {
 			Help: "Times that a container was found to use more memory of a card than its share."}),
 		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpu_agent_held",
 			Help: "Cards, slices and shares that containers hold, by resource."}, []string{"resource"}),
+		differences: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpu_agent_record_differences",
+			Help: "What kubelet's PodResources and the agent's records do not agree on, at two looks in a row, by kind. 0 is right."}, []string{"kind"}),
+		podDevices: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpu_agent_pod_device_info",
+			Help: "1 for each device that a container holds. UUID is that of other exporters, such as DCGM's."},
+			[]string{"namespace", "pod", "container", "resource", "UUID"}),
+		podMemory: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpu_agent_pod_device_memory_bytes",
+			Help: "Memory of a device that the processes of a pod have, by the driver."}, []string{"namespace", "pod", "UUID"}),
 	}
-	m.registry.MustRegister(m.startSeconds, m.refusals, m.xids, m.cards, m.libraryErrors, m.nodeWrites, m.registrations, m.overruns, m.held)
+	m.registry.MustRegister(m.startSeconds, m.refusals, m.xids, m.cards, m.libraryErrors, m.nodeWrites, m.registrations, m.overruns, m.held,
+		m.differences, m.podDevices, m.podMemory)
+	m.differ(nil)
 	for _, reason := range binding.Reasons {
 		m.refusals.WithLabelValues(string(reason))
 	}
-	for _, class := range health.Classes {
+	for _, class := range fault.Classes {
 		m.xids.WithLabelValues(string(class))
 	}
 	return m
@@ -87,8 +102,43 @@ func (m *Metrics) health(view *View) {
 // holds takes note of what containers hold.
 func (m *Metrics) holds(records []binding.Record) {
 	m.held.Reset()
+	m.podDevices.Reset()
 	for i := range records {
-		m.held.WithLabelValues(records[i].Resource).Add(float64(len(records[i].Devices)))
+		record := &records[i]
+		m.held.WithLabelValues(record.Resource).Add(float64(len(record.Devices)))
+		for _, uuid := range record.UUIDs() {
+			m.podDevices.WithLabelValues(record.Namespace, record.PodName, record.Container, record.Resource, uuid).Set(1)
+		}
+	}
+}
+
+// use takes note of what the processes of pods have of the devices that their pods hold. A pod that has none has 0.
+func (m *Metrics) use(records []binding.Record, uses []shares.Use) {
+	m.podMemory.Reset()
+	for i := range records {
+		record := &records[i]
+		for _, uuid := range record.UUIDs() {
+			var sum int64
+			for j := range uses {
+				if uses[j].Pod == record.Pod && uses[j].Card == uuid {
+					sum += uses[j].UsedMiB
+				}
+			}
+			m.podMemory.WithLabelValues(record.Namespace, record.PodName, uuid).Set(float64(sum << 20))
+		}
+	}
+}
+
+// differ takes note of what kubelet and the records do not agree on.
+func (m *Metrics) differ(differences []audit.Difference) {
+	for _, kind := range audit.Kinds {
+		count := 0
+		for i := range differences {
+			if differences[i].Kind == kind {
+				count++
+			}
+		}
+		m.differences.WithLabelValues(string(kind)).Set(float64(count))
 	}
 }
 

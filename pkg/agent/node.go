@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"g8s.host/gpu-scheduler/pkg/agent/binding"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -41,17 +43,23 @@ type changes struct {
 
 func (c *changes) none() bool { return len(c.labels)+len(c.annotations)+len(c.conditions) == 0 }
 
-// changesOf compares a node with the cards that it has. unfit is why they cannot be given out, "" when they can.
-func changesOf(node *corev1.Node, view *View, unfit string, now metav1.Time) (changes, error) {
+// changesOf compares a node with the cards that it has and the records of who has them. unfit is why they cannot be given
+// out, "" when they can.
+func changesOf(node *corev1.Node, view *View, records []binding.Record, unfit string, now metav1.Time) (changes, error) {
 	c := changes{labels: missingLabels(node, view), annotations: map[string]string{}}
-	inventory := view.Inventory()
+	if err := c.tellSlices(node, view.Slices(records), now.Time); err != nil {
+		return changes{}, err
+	}
+	inventory, before := view.Inventory(), node.Annotations[names.AnnotationInventory]
+	old, unreadable := gpu.ParseInventory(before)
+	date(&inventory, &old, now.Time)
 	text, err := inventory.Encode()
 	if err != nil {
 		return changes{}, err
 	}
-	if before := node.Annotations[names.AnnotationInventory]; before != text {
+	if before != text {
 		c.annotations[names.AnnotationInventory] = text
-		c.urgent = healthChanged(before, &inventory)
+		c.urgent = unreadable != nil || healthChanged(&old, &inventory)
 	}
 	for _, condition := range []corev1.NodeCondition{readyCondition(unfit), healthCondition(view)} {
 		i := slices.IndexFunc(node.Status.Conditions, func(before corev1.NodeCondition) bool { return before.Type == condition.Type })
@@ -70,10 +78,48 @@ func changesOf(node *corev1.Node, view *View, unfit string, now metav1.Time) (ch
 	return c, nil
 }
 
-// healthChanged reports whether an inventory gives out other cards than the text before it.
-func healthChanged(before string, now *gpu.Inventory) bool {
-	old, err := gpu.ParseInventory(before)
-	return err != nil || !slices.EqualFunc(old.Cards, now.Cards, func(a, b gpu.Card) bool { return a.UUID == b.UUID && a.Health == b.Health })
+// tellSlices adds which MIG slices there are and who has them. A node that never had any is not told of.
+func (c *changes) tellSlices(node *corev1.Node, all []gpu.Slice, now time.Time) error {
+	before, told := node.Annotations[names.AnnotationSlices]
+	if len(all) == 0 && !told {
+		return nil
+	}
+	old := gpu.SlicesOf(node)
+	for i := range all {
+		if slice := &all[i]; slice.Health != gpu.Healthy {
+			slice.Since = now.UTC().Truncate(time.Second)
+			at := slices.IndexFunc(old, func(o gpu.Slice) bool { return o.Card == slice.Card && o.Health == slice.Health && !o.Since.IsZero() })
+			if at >= 0 {
+				slice.Since = old[at].Since
+			}
+		}
+	}
+	text, err := gpu.EncodeSlices(all)
+	if err == nil && text != before {
+		c.annotations[names.AnnotationSlices] = text
+	}
+	return err
+}
+
+// date says since when cards are ill: those that were so before since then. So it outlives the agent.
+func date(inventory, before *gpu.Inventory, now time.Time) {
+	for i := range inventory.Cards {
+		card := &inventory.Cards[i]
+		if card.Health == gpu.Healthy {
+			continue
+		}
+		card.Since = now.UTC().Truncate(time.Second)
+		for j := range before.Cards {
+			if old := &before.Cards[j]; old.UUID == card.UUID && old.Health == card.Health && !old.Since.IsZero() {
+				card.Since = old.Since
+			}
+		}
+	}
+}
+
+// healthChanged reports whether an inventory gives out other cards than the one before it.
+func healthChanged(old, now *gpu.Inventory) bool {
+	return !slices.EqualFunc(old.Cards, now.Cards, func(a, b gpu.Card) bool { return a.UUID == b.UUID && a.Health == b.Health })
 }
 
 func readyCondition(unfit string) corev1.NodeCondition {

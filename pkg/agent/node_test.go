@@ -3,11 +3,13 @@ package agent
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"g8s.host/gpu-scheduler/pkg/agent/binding"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -29,7 +31,7 @@ func TestChanges(t *testing.T) {
 	node := &corev1.Node{}
 	apply := func(view *View, unfit string) changes {
 		t.Helper()
-		c, err := changesOf(node, view, unfit, now)
+		c, err := changesOf(node, view, nil, unfit, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,9 +65,16 @@ func TestChanges(t *testing.T) {
 		t.Errorf("changes %+v of a broken card, want them at once, with a condition", c)
 	}
 	began := now
-	now = metav1.NewTime(now.Add(1e9))
+	now = metav1.NewTime(now.Add(time.Hour))
 	if c := apply(a100s("Lost", "Xid79"), ""); len(c.conditions) != 1 || !c.conditions[0].LastTransitionTime.Equal(&began) {
 		t.Errorf("changes %+v of a second broken card, want the condition as old as it is", c)
+	}
+	inventory, err := gpu.ParseInventory(node.Annotations[names.AnnotationInventory])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost, broken := inventory.Cards[0].Since, inventory.Cards[1].Since; !broken.Equal(began.Truncate(time.Second)) || lost.Sub(broken) != time.Hour {
+		t.Errorf("the cards are ill since %s and %s, want since each was found so", lost, broken)
 	}
 	if c := apply(a100s("Lost", "Xid79"), "no CDI"); len(c.conditions) != 1 || c.conditions[0].Status != corev1.ConditionFalse || c.conditions[0].Message != "no CDI" {
 		t.Errorf("changes %+v of a node that cannot, want its condition", c)
@@ -139,5 +148,45 @@ func TestMIG(t *testing.T) {
 	}
 	if slots := view.offers()[names.ResourceSharedGPU].slots(names.ResourceSharedGPU, nil, nil, nil); len(slots) != 6 {
 		t.Errorf("%d slots on 2 cards, want 3 on each", len(slots))
+	}
+}
+
+// TestSlicesAreTold with who has them, as long as the node has or had any.
+func TestSlicesAreTold(t *testing.T) {
+	now := metav1.NewTime(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))
+	view := a100s(gpu.Healthy, "Xid79")
+	node := &corev1.Node{}
+	told := func(view *View, records ...binding.Record) []gpu.Slice {
+		t.Helper()
+		c, err := changesOf(node, view, records, "", now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, ok := c.annotations[names.AnnotationSlices]; ok {
+			metav1.SetMetaDataAnnotation(&node.ObjectMeta, names.AnnotationSlices, text)
+		}
+		return gpu.SlicesOf(node)
+	}
+	if got := told(view); got != nil || node.Annotations[names.AnnotationSlices] != "" {
+		t.Errorf("a node without slices tells %+v", got)
+	}
+	sliced := a100s(gpu.Healthy, "Xid79")
+	sliced.Fleet.Cards[1].MIG = true
+	sliced.Fleet.Cards[1].Slices = []hardware.Slice{{UUID: "M2", Profile: "1g.10gb", MemoryMiB: 9728}, {UUID: "M1", Profile: "1g.10gb"}}
+	record := binding.Record{Pod: "uid", Resource: "nvidia.com/mig-1g.10gb", Devices: []gpu.Device{{UUID: "M2", Index: 1}}}
+	want := []gpu.Slice{
+		{UUID: "M1", Profile: "1g.10gb", Card: "B", GPU: 1, Health: "Xid79", Since: now.UTC()},
+		{UUID: "M2", Profile: "1g.10gb", Card: "B", GPU: 1, MemoryMiB: 9728, Health: "Xid79", Since: now.UTC(), Pod: "uid"},
+	}
+	if diff := cmp.Diff(want, told(sliced, record)); diff != "" {
+		t.Errorf("slices (-want +got):\n%s", diff)
+	}
+	now = metav1.NewTime(now.Add(time.Hour))
+	want[1].Pod = ""
+	if diff := cmp.Diff(want, told(sliced)); diff != "" {
+		t.Errorf("slices after the pod has ended (-want +got):\n%s", diff)
+	}
+	if got := told(view); len(got) != 0 || node.Annotations[names.AnnotationSlices] == "" {
+		t.Errorf("a node whose slices are gone tells %+v", got)
 	}
 }

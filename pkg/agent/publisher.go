@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"g8s.host/gpu-scheduler/pkg/agent/binding"
+	"g8s.host/gpu-scheduler/pkg/agent/cdi"
+	"g8s.host/gpu-scheduler/pkg/agent/hardware"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
@@ -31,6 +35,7 @@ type Publisher struct {
 	node     string
 	cards    *Cards
 	fitness  *Fitness
+	folder   cdi.Folder
 	slots    int
 	metrics  *Metrics
 	log      *slog.Logger
@@ -42,7 +47,7 @@ type Publisher struct {
 }
 
 func newPublisher(client *apiServer, o *Options, cards *Cards, fitness *Fitness, metrics *Metrics) (*Publisher, error) {
-	p := &Publisher{client: client, node: o.NodeName, cards: cards, fitness: fitness, slots: o.SlotsPerCard, metrics: metrics, log: o.Log,
+	p := &Publisher{client: client, node: o.NodeName, cards: cards, fitness: fitness, folder: cdi.Folder{Path: o.CDIDir}, slots: o.SlotsPerCard, metrics: metrics, log: o.Log,
 		seen: make(chan struct{}, 1)}
 	p.informer = cache.NewSharedIndexInformer(client.node(o.NodeName), &corev1.Node{}, 0, cache.Indexers{})
 	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -109,7 +114,11 @@ func (p *Publisher) publish(ctx context.Context, view *View, last *time.Time) (t
 	if node == nil || !known || len(view.Fleet.Cards) == 0 && unfit == "" {
 		return rarely, nil
 	}
-	due, err := changesOf(node, view, unfit, metav1.Now())
+	records, err := p.records(view)
+	if err != nil {
+		return rarely, err
+	}
+	due, err := changesOf(node, view, records, unfit, metav1.Now())
 	if err != nil || due.none() {
 		return rarely, err
 	}
@@ -124,6 +133,14 @@ func (p *Publisher) publish(ctx context.Context, view *View, last *time.Time) (t
 	}
 	p.metrics.nodeWrites.WithLabelValues(result).Inc()
 	return rarely, err
+}
+
+// records returns who has what, where that is told: of MIG slices.
+func (p *Publisher) records(view *View) ([]binding.Record, error) {
+	if !slices.ContainsFunc(view.Fleet.Cards, func(card hardware.Card) bool { return len(card.Slices) > 0 }) {
+		return nil, nil
+	}
+	return p.folder.Records()
 }
 
 func (p *Publisher) write(ctx context.Context, due *changes) error {

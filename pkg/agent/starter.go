@@ -63,15 +63,16 @@ func (s *Starter) Start(ctx context.Context, resource string, slots []string) er
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var told binding.Reason
+	var before *binding.Refusal
 	for {
 		_, changed := s.Pods.Known()
 		records, refusal := s.try(ctx, resource, slots)
+		if refusal != nil && before != nil && ctx.Err() != nil {
+			refusal = before // a look that was cut short says nothing of what was waited for
+		}
+		before = refusal
 		if refusal == nil {
-			s.Observe(time.Since(begin), nil)
-			for i := range records {
-				s.Log.Info("Bound cards", "pod", records[i].Namespace+"/"+records[i].PodName, "container", records[i].Container,
-					"resource", resource, "cards", records[i].UUIDs(), "took", time.Since(begin).String())
-			}
+			s.bound(records, time.Since(begin))
 			return nil
 		}
 		// A pod that was known and is no more was deleted by force: kubelet does not say so, and waits for the answer.
@@ -84,6 +85,16 @@ func (s *Starter) Start(ctx context.Context, resource string, slots []string) er
 			s.Observe(time.Since(begin), refusal)
 			return status.Error(codes.FailedPrecondition, refusal.Text)
 		}
+	}
+}
+
+// bound takes note of what containers got.
+func (s *Starter) bound(records []binding.Record, took time.Duration) {
+	s.Observe(took, nil)
+	for i := range records {
+		record := &records[i]
+		s.Log.Info("Bound cards", "pod", record.Namespace+"/"+record.PodName, "container", record.Container, "resource", record.Resource,
+			"cards", record.UUIDs(), "took", took.String())
 	}
 }
 
@@ -154,9 +165,18 @@ func (s *Starter) look(ctx context.Context) (*binding.Situation, error) {
 	return &binding.Situation{Claims: claims, Pods: pods, Records: records, Live: live, Cards: view.Offered(), Unassigned: s.Unassigned}, nil
 }
 
+// Shared reports whether the agent before offered shares of cards, by kubelet's checkpoint: what the node's label says is
+// not known before the API server has answered, and kubelet starts no container of a plugin that is not back.
+func (s *Starter) Shared() bool {
+	data, err := os.ReadFile(s.checkpoint())
+	return err == nil && checkpoint.Registered(data, names.ResourceSharedGPU)
+}
+
+func (s *Starter) checkpoint() string { return filepath.Join(s.DevicePlugins, checkpoint.FileName) }
+
 // Claims reads kubelet's checkpoint.
 func (s *Starter) Claims() ([]checkpoint.Claim, error) {
-	data, err := os.ReadFile(filepath.Join(s.DevicePlugins, checkpoint.FileName))
+	data, err := os.ReadFile(s.checkpoint())
 	if err != nil {
 		return nil, fmt.Errorf("reading kubelet's checkpoint: %w", err)
 	}

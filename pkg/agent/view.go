@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -85,6 +87,28 @@ func (v *View) Inventory() gpu.Inventory {
 		}
 	}
 	return inventory
+}
+
+// Slices returns what is told of MIG slices: which there are, and which pod has each by the records.
+func (v *View) Slices(records []binding.Record) []gpu.Slice {
+	pods := map[string]types.UID{}
+	for i := range records {
+		for _, uuid := range records[i].UUIDs() {
+			pods[uuid] = records[i].Pod
+		}
+	}
+	var out []gpu.Slice
+	for i := range v.Fleet.Cards {
+		card := &v.Fleet.Cards[i]
+		for _, slice := range card.Slices {
+			out = append(out, gpu.Slice{
+				UUID: slice.UUID, Profile: slice.Profile, Card: card.UUID, GPU: card.Index, MemoryMiB: slice.MemoryMiB,
+				Health: v.Health[card.UUID], Pod: pods[slice.UUID],
+			})
+		}
+	}
+	slices.SortFunc(out, func(a, b gpu.Slice) int { return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.UUID, b.UUID)) })
+	return out
 }
 
 // Sick returns the cards that must not be used, by index.

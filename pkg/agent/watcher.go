@@ -18,8 +18,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/shares"
 )
 
-// watchEvery is how often the use of shared cards is compared with the shares.
-const watchEvery = 2 * time.Second
+const (
+	// watchEvery is how often the use of shared cards is compared with the shares.
+	watchEvery = 2 * time.Second
+	// measureEvery is how often it is asked who uses the other devices: every so many looks.
+	measureEvery = 5
+)
 
 // OverrunPolicy is what becomes of pods that use more memory of a card than their share.
 type OverrunPolicy string
@@ -45,6 +49,8 @@ type watcher struct {
 
 	// before are the pods that were over their share when last looked.
 	before map[types.UID]bool
+	// looks counts.
+	looks int
 }
 
 func newWatcher(o *Options, folder cdi.Folder, events record.EventRecorder, metrics *Metrics) *watcher {
@@ -63,7 +69,7 @@ func (w *watcher) run(ctx context.Context) error {
 		case <-time.After(watchEvery):
 		}
 		if err := w.look(); err != nil {
-			w.log.Warn("Comparing the use of shared cards with the shares", "error", err)
+			w.log.Warn("Asking who uses the cards", "error", err)
 		}
 	}
 }
@@ -75,7 +81,12 @@ func (w *watcher) look() error {
 		return err
 	}
 	w.metrics.holds(records)
-	uses, err := w.uses(records)
+	all := w.looks%measureEvery == 0
+	w.looks++
+	uses, err := w.uses(records, all)
+	if all {
+		w.metrics.use(records, uses)
+	}
 	over := map[types.UID]bool{}
 	for _, overrun := range shares.Overruns(records, uses) {
 		over[overrun.Pod] = true
@@ -88,12 +99,13 @@ func (w *watcher) look() error {
 	return err
 }
 
-// uses returns who uses the cards that are shared. A card that does not answer keeps nobody from the others.
-func (w *watcher) uses(records []binding.Record) (uses []shares.Use, failure error) {
+// uses returns who uses the cards that are shared, or all that are held. A card that does not answer keeps nobody from the
+// others.
+func (w *watcher) uses(records []binding.Record, all bool) (uses []shares.Use, failure error) {
 	seen := map[string]bool{}
 	for i := range records {
 		for _, device := range records[i].Devices {
-			if device.MemoryMiB == 0 || seen[device.UUID] {
+			if device.MemoryMiB == 0 && !all || seen[device.UUID] {
 				continue
 			}
 			seen[device.UUID] = true

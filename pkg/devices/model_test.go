@@ -226,7 +226,7 @@ func (w *world) nominate(m *machine) {
 	first := slices.MinFunc(coming, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(priority(b), priority(a)), cmp.Compare(a.UID, b.UID))
 	})
-	// Where cards are held that have no name, a card that is shared anew can be one more to keep clear of them.
+	// Where cards are held that have no name, a card that is shared again can be one more to keep clear of them.
 	hadPlace := m.count().unknown == gpu.Unknown{} && w.hasPlace(m, first)
 	w.checkNominated(m, expected, coming)
 	pod, demand := w.newPod()

@@ -137,3 +137,14 @@ func (v *View) addNominated(pods []*corev1.Pod) {
 }
 
 func priority(pod *corev1.Pod) int32 { return ptr.Deref(pod.Spec.Priority, 0) }
+
+// Without is what is in use when some pods are gone. Those that are not on the node change nothing.
+func (v *View) Without(pods []types.UID) gpu.Used {
+	used := v.Used
+	for _, pod := range pods {
+		if h, ok := v.holders[pod]; ok {
+			_ = used.Remove(&h.holding) // it was added
+		}
+	}
+	return used
+}

@@ -48,7 +48,7 @@ func derive(node *corev1.Node) (Inventory, error) {
 	inventory := Inventory{Cards: make([]Card, count), Derived: true}
 	indices := make([]int, count)
 	for i := range inventory.Cards {
-		inventory.Cards[i] = Card{UUID: "index-" + strconv.Itoa(i), Index: i, MemoryMiB: memory, Health: Healthy}
+		inventory.Cards[i] = Card{UUID: derivedUUID(i), Index: i, MemoryMiB: memory, Health: Healthy}
 		indices[i] = i
 	}
 	if count > 1 && InterconnectOf(node) == names.InterconnectNVLink {
@@ -56,6 +56,12 @@ func derive(node *corev1.Node) (Inventory, error) {
 	}
 	return inventory, errors.Join(countErr, memoryErr)
 }
+
+// derivedUUID stands for the UUID of a card of which only the number is known.
+func derivedUUID(index int) string { return "index-" + strconv.Itoa(index) }
+
+// IsDerived reports whether nobody knows the UUID of a device: its node did not report its cards when it was chosen.
+func (d *Device) IsDerived() bool { return d.UUID == derivedUUID(d.Index) }
 
 // cardCount returns the number of cards, at most [MaxCards].
 func cardCount(node *corev1.Node) (int, error) {

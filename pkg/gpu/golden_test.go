@@ -41,7 +41,7 @@ func TestPlacementDrawings(t *testing.T) {
 	}
 }
 
-// tell runs a story and returns it with its drawings made anew.
+// tell runs a story and returns it with its drawings made again.
 func tell(t *testing.T, story string) string {
 	b := &drawnNode{t: t}
 	var told []string

@@ -9,7 +9,7 @@ import (
 )
 
 // Holding is what one pod holds of a node's cards. Positions are those of one inventory: when that
-// changes, holdings are resolved anew. The zero value holds nothing.
+// changes, holdings are resolved again. The zero value holds nothing.
 type Holding struct {
 	// Whole are the cards that the pod has for itself.
 	Whole Set

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"time"
 )
 
 // Healthy is the health of a card that may be given out. Any other word is why it may not.
@@ -22,6 +23,8 @@ const (
 	maxLinkGBps      = 65535
 	nvlinkGBps       = 25 // one link of NVLink 2 to 4, each way
 	maxInventorySize = 64 << 10
+	firstYear        = 2000
+	lastYear         = 2999
 )
 
 // Inventory is what is known of a node's cards. [ParseInventory] documents its written form.
@@ -50,6 +53,8 @@ type Card struct {
 	PCIeSwitch string `json:"pcieSwitch,omitempty"`
 	// Health is [Healthy], or one word for what is wrong, such as Xid79.
 	Health string `json:"health"`
+	// Since is when the card was found to be as Health says, for people; zero where that is not known, and on healthy cards.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // Link says that each two of some cards are connected by NVLink in the same way: two cards joined by a
@@ -110,6 +115,13 @@ func (c *Card) validate() error {
 		return fmt.Errorf("pcieSwitch is %.80q, want up to 64 letters, digits or any of . _ : / -", c.PCIeSwitch)
 	case !healthPattern.MatchString(c.Health):
 		return fmt.Errorf("health is %.40q, want %s or one CamelCase word for what is wrong", c.Health, Healthy)
+	}
+	return validateSince(c.Since)
+}
+
+func validateSince(at time.Time) error {
+	if year := at.Year(); !at.IsZero() && (year < firstYear || year > lastYear) {
+		return fmt.Errorf("since is in the year %d, want one of %d to %d", year, firstYear, lastYear)
 	}
 	return nil
 }

@@ -25,7 +25,8 @@ type inventoryJSON struct {
 //	{"version":1,
 //	 "gpus":[
 //	  {"uuid":"GPU-5f1e","index":0,"memoryMiB":81920,"numaNode":0,"pcieSwitch":"0000:0e:00.0","health":"Healthy"},
-//	  {"uuid":"GPU-9c07","index":1,"memoryMiB":81920,"numaNode":0,"pcieSwitch":"0000:0e:00.0","health":"Xid79"}],
+//	  {"uuid":"GPU-9c07","index":1,"memoryMiB":81920,"numaNode":0,"pcieSwitch":"0000:0e:00.0","health":"Xid79",
+//	   "since":"2026-11-22T14:03:11Z"}],
 //	 "links":[{"gpus":[0,1],"nvlinks":12,"bandwidthGBps":300}]}
 //
 // [Card] and [Link] document the fields; uuid, index and health are required. A link holds for each two of
@@ -47,6 +48,9 @@ func ParseInventory(text string) (Inventory, error) {
 		return Inventory{}, fmt.Errorf("version is %d, want %d", parsed.Version, inventoryVersion)
 	}
 	slices.SortStableFunc(parsed.GPUs, func(a, b Card) int { return cmp.Compare(a.Index, b.Index) })
+	for i := range parsed.GPUs {
+		parsed.GPUs[i].Since = parsed.GPUs[i].Since.UTC()
+	}
 	inventory := Inventory{Cards: parsed.GPUs, Links: parsed.Links}
 	if err := inventory.Validate(); err != nil {
 		return Inventory{}, err

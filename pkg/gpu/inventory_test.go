@@ -3,6 +3,7 @@ package gpu
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -50,12 +51,20 @@ func TestParseInventory(t *testing.T) {
 			text: `{"version":1,"gpus":[{"uuid":"b","index":5,"health":"Healthy"},{"uuid":"a","index":2,"health":"Xid79"}]}`,
 			want: []Card{{UUID: "a", Index: 2, Health: "Xid79"}, {UUID: "b", Index: 5, Health: Healthy}},
 		},
-		"no JSON":                   {text: `gpus: 8`, wantErr: "invalid character"},
-		"empty":                     {text: ``, wantErr: "unexpected end"},
-		"two values":                {text: `{"version":1} {}`, wantErr: "after top-level value"},
-		"a later version":           {text: `{"version":2,"gpus":[]}`, wantErr: "version is 2, want 1"},
-		"no version":                {text: `{"gpus":[]}`, wantErr: "version is 0, want 1"},
-		"a field twice":             {text: `{"version":1,"gpus":[],"gpus":[]}`, wantErr: `duplicate field "gpus"`},
+		"no JSON":         {text: `gpus: 8`, wantErr: "invalid character"},
+		"empty":           {text: ``, wantErr: "unexpected end"},
+		"two values":      {text: `{"version":1} {}`, wantErr: "after top-level value"},
+		"a later version": {text: `{"version":2,"gpus":[]}`, wantErr: "version is 2, want 1"},
+		"no version":      {text: `{"gpus":[]}`, wantErr: "version is 0, want 1"},
+		"a field twice":   {text: `{"version":1,"gpus":[],"gpus":[]}`, wantErr: `duplicate field "gpus"`},
+		"since when a card is ill, in whatever zone": {
+			text: `{"version":1,"gpus":[{"uuid":"a","index":2,"health":"Xid79","since":"2026-11-22T16:03:11+02:00"}]}`,
+			want: []Card{{UUID: "a", Index: 2, Health: "Xid79", Since: time.Date(2026, 11, 22, 14, 3, 11, 0, time.UTC)}},
+		},
+		"a time long ago": {
+			text: `{"version":1,"gpus":[{"uuid":"a","index":2,"health":"Xid79","since":"1999-11-22T16:03:11Z"}]}`, wantErr: "since is in the year 1999",
+		},
+		"a time that is none":       {text: `{"version":1,"gpus":[{"uuid":"a","index":2,"health":"Xid79","since":"noon"}]}`, wantErr: "noon"},
 		"a field in the wrong case": {text: `{"version":1,"gpus":[{"UUID":"a","index":0,"health":"Healthy"}]}`, wantErr: `gpus[0]: uuid is ""`},
 		"a number as a string":      {text: `{"version":1,"gpus":[{"uuid":"a","index":"0"}]}`, wantErr: "cannot unmarshal"},
 		"no health, so the card may not be used": {

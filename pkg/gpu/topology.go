@@ -138,7 +138,7 @@ func (t *Topology) bandwidthOf(set Set) uint32 {
 }
 
 // maxTopologies bounds how many topologies are found again. A cluster has a handful of node models. Beyond the bound all
-// are forgotten here, and made anew for nodes to come; each stays in memory for as long as a node's allocator refers to
+// are forgotten here, and made again for nodes to come; each stays in memory for as long as a node's allocator refers to
 // it. So what is kept for nobody stays below some 300 MiB, while nodes of 16 cards whose agents each report other
 // bandwidths take 5 MiB apiece.
 const maxTopologies = 64

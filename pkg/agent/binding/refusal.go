@@ -50,9 +50,6 @@ type Refusal struct {
 	Text string
 }
 
-// Error returns the text.
-func (r *Refusal) Error() string { return r.Text }
-
 // Passes reports whether the reason usually goes away within seconds, without anybody's doing: then it is worth waiting
 // for, since kubelet tries again after some ten seconds only.
 func (r *Refusal) Passes() bool {

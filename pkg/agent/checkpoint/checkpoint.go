@@ -36,6 +36,8 @@ type Claim struct {
 type file struct {
 	Data *struct {
 		PodDeviceEntries []entry
+		// RegisteredDevices are by resource, also of plugins that are away.
+		RegisteredDevices map[string][]string
 	}
 }
 
@@ -47,6 +49,17 @@ type entry struct {
 	DeviceIDs map[string][]string
 	// AllocResp is a ContainerAllocateResponse in protobuf.
 	AllocResp []byte
+}
+
+// Registered reports whether a plugin of a resource has told kubelet of devices, whether or not it is there now. kubelet
+// forgets it some minutes after the plugin went away.
+func Registered(data []byte, resource string) bool {
+	var parsed file
+	if err := json.Unmarshal(data, &parsed); err != nil || parsed.Data == nil {
+		return false
+	}
+	_, ok := parsed.Data.RegisteredDevices[resource]
+	return ok
 }
 
 // Parse returns the claims of some resources. kind is the CDI kind of the names to look for, such as g8s.host/gpu.

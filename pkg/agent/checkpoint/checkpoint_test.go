@@ -29,7 +29,7 @@ func TestKubeletsOwnFormat(t *testing.T) {
 		{PodUID: "u1", ContainerName: "main", ResourceName: "nvidia.com/gpu", DeviceIDs: kubelet.DevicesPerNUMA{-1: {"slot-10", "slot-2"}}, AllocResp: answer(kind + "=N1")},
 		{PodUID: "u2", ContainerName: "main", ResourceName: "nvidia.com/gpu", DeviceIDs: kubelet.DevicesPerNUMA{0: {"slot-3"}, 1: {"slot-1"}}, AllocResp: answer("nvidia.com/gpu=0")},
 		{PodUID: "u2", ContainerName: "main", ResourceName: "example.com/fpga", DeviceIDs: kubelet.DevicesPerNUMA{-1: {"f"}}, AllocResp: answer()},
-	}, map[string][]string{"nvidia.com/gpu": {"slot-1"}}).MarshalCheckpoint()
+	}, map[string][]string{"nvidia.com/gpu": {"slot-1"}, "example.com/away": {}}).MarshalCheckpoint()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,6 +43,14 @@ func TestKubeletsOwnFormat(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, claims); diff != "" {
 		t.Errorf("claims (-want +got):\n%s", diff)
+	}
+	for resource, want := range map[string]bool{"nvidia.com/gpu": true, "example.com/away": true, "example.com/fpga": false} {
+		if got := Registered(data, resource); got != want {
+			t.Errorf("%s registered: %v, want %v", resource, got, want)
+		}
+	}
+	if Registered([]byte("{}"), "nvidia.com/gpu") || Registered(nil, "nvidia.com/gpu") {
+		t.Error("something is registered in a file that says nothing")
 	}
 }
 

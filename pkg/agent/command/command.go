@@ -2,26 +2,21 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"os/signal"
-	"runtime/debug"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"g8s.host/gpu-scheduler/pkg/agent"
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware/fake"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware/nvml"
+	"g8s.host/gpu-scheduler/pkg/program"
 )
 
 type options struct {
@@ -30,31 +25,19 @@ type options struct {
 	driverRoot, unassigned, overruns, logFormat string
 }
 
-// Main runs the program and returns its exit code: 0, or 1 after an error was printed.
-func Main() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := New().ExecuteContext(ctx); err != nil && ctx.Err() == nil {
-		fmt.Fprintln(os.Stderr, "Error:", err)
-		return 1
-	}
-	return 0
-}
+// Main runs the program and returns its exit code.
+func Main() int { return program.Main(New()) }
 
 // New returns the command.
 func New() *cobra.Command {
 	o := &options{}
-	cmd := &cobra.Command{
+	cmd := program.New(&cobra.Command{
 		Use:   "gpu-agent",
 		Short: "Give containers the cards that gpu-scheduler chose",
 		Long: "Give containers of this node the cards that gpu-scheduler chose for their pods, and tell the cluster which cards\n" +
 			"there are and how they are. It runs as root on every node with GPUs, beside kubelet.",
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Version:       version(),
-		RunE:          func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, cmd.ErrOrStderr()) },
-	}
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, cmd.ErrOrStderr()) },
+	})
 	flags := cmd.Flags()
 	flags.StringVar(&o.agent.NodeName, "node-name", os.Getenv("NODE_NAME"), "Name of this node; the environment's NODE_NAME without it")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Kubeconfig of the agent's own identity; without it that of its pod")
@@ -84,25 +67,24 @@ func run(ctx context.Context, o *options, stderr io.Writer) error {
 		return err
 	}
 	o.agent.Library = library
-	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	config, err := program.Config(o.kubeconfig, "gpu-agent")
 	if err != nil {
-		return fmt.Errorf("finding the cluster (outside of it give --kubeconfig): %w", err)
+		return err
 	}
-	config.UserAgent = "gpu-agent/" + version()
-	o.agent.Log.Info("Starting", "version", version(), "node", o.agent.NodeName, "library", o.agent.Library.Version())
-	return agent.Run(ctx, config, &o.agent)
+	o.agent.Log.Info("Starting", "version", program.Version(), "node", o.agent.NodeName, "library", o.agent.Library.Version())
+	if err := agent.Run(ctx, config, &o.agent); ctx.Err() == nil {
+		return err
+	}
+	return nil // it was asked to stop
 }
 
 // complete checks the flags.
 func (o *options) complete(stderr io.Writer) error {
-	switch o.logFormat {
-	case "json":
-		o.agent.Log = slog.New(slog.NewJSONHandler(stderr, nil))
-	case "text":
-		o.agent.Log = slog.New(slog.NewTextHandler(stderr, nil))
-	default:
-		return fmt.Errorf("--log-format is %q, want json or text", o.logFormat)
+	log, err := program.Logger(o.logFormat, stderr)
+	if err != nil {
+		return err
 	}
+	o.agent.Log = log
 	o.agent.Unassigned, o.agent.Overruns = binding.Policy(o.unassigned), agent.OverrunPolicy(o.overruns)
 	switch {
 	case o.agent.NodeName == "":
@@ -131,16 +113,4 @@ func (o *options) library() (hardware.Library, error) {
 		return fake.Open(o.mockConfig)
 	}
 	return nvml.Open(o.driverRoot)
-}
-
-// release is what the linker fills in: -X g8s.host/gpu-scheduler/pkg/agent/command.release=v1.0.0.
-var release string
-
-// version is what the Makefile, or else the Go toolchain, recorded when it built this binary.
-func version() string {
-	recorded := ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		recorded = info.Main.Version
-	}
-	return cmp.Or(release, recorded, "unknown")
 }

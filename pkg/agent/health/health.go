@@ -7,26 +7,25 @@ package health
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/gpu/fault"
 )
 
 // hotFor is how long a card must be slowed down by heat, without a break, to be taken out. Peaks are normal.
 const hotFor = 30 * time.Second
 
-// Words for what is wrong, beside Xid and a number.
+// repeats is how many suspect errors within repeatedIn take a card out, none of which does alone. Errors of programs never count:
+// a program that fails in a loop would take card after card away from everybody.
 const (
-	Lost           = "Lost"
-	ResetRequired  = "ResetRequired"
-	RebootRequired = "RebootRequired"
-	RowRemapFailed = "RowRemapFailed"
-	NVLinkDown     = "NVLinkDown"
-	TooHot         = "TooHot"
+	repeats    = 3
+	repeatedIn = time.Hour
+	// incident is how far apart suspect errors are that count as several: one fault is told of by many at once.
+	incident = time.Minute
 )
 
 // Tracker remembers what is wrong with each card. It is not safe for concurrent use.
@@ -37,12 +36,14 @@ type Tracker struct {
 }
 
 type card struct {
-	faults map[string]*fault
+	faults map[string]*flaw
 	// hotSince is when the card was first seen slowed down by heat, zero while it is not.
 	hotSince time.Time
+	// suspects are when its last suspect errors were, no more than [repeats].
+	suspects []time.Time
 }
 
-type fault struct {
+type flaw struct {
 	// begun orders the faults of a card.
 	begun time.Time
 	// seen is when the fault was last there.
@@ -59,7 +60,7 @@ func NewTracker(quiet time.Duration) *Tracker {
 
 func (t *Tracker) card(uuid string) *card {
 	if t.cards[uuid] == nil {
-		t.cards[uuid] = &card{faults: map[string]*fault{}}
+		t.cards[uuid] = &card{faults: map[string]*flaw{}}
 	}
 	return t.cards[uuid]
 }
@@ -67,27 +68,46 @@ func (t *Tracker) card(uuid string) *card {
 func (c *card) see(word string, now time.Time, lasting bool) {
 	f := c.faults[word]
 	if f == nil {
-		f = &fault{begun: now}
+		f = &flaw{begun: now}
 		c.faults[word] = f
 	}
 	f.seen, f.lasting = now, f.lasting || lasting
 }
 
 // Event takes note of an error. It returns the error's class.
-func (t *Tracker) Event(event hardware.Event, now time.Time) Class {
-	class := ClassOf(event.XID)
-	if !class.takesOut() {
-		return class
-	}
-	word := fmt.Sprintf("Xid%d", event.XID)
+func (t *Tracker) Event(event hardware.Event, now time.Time) fault.Class {
+	class := fault.ClassOf(event.XID)
 	if event.UUID != "" {
-		t.card(event.UUID).see(word, now, true)
+		t.card(event.UUID).event(event.XID, class, now)
 		return class
 	}
-	for _, card := range t.cards {
-		card.see(word, now, true)
+	if class.TakesOut() { // whose suspect errors are many is not known
+		for _, card := range t.cards {
+			card.event(event.XID, class, now)
+		}
 	}
 	return class
+}
+
+func (c *card) event(xid uint64, class fault.Class, now time.Time) {
+	switch {
+	case class.TakesOut():
+		c.see(fault.Xid(xid), now, true)
+	case class == fault.Suspect:
+		if n := len(c.suspects); n > 0 && now.Sub(c.suspects[n-1]) < incident {
+			return // one incident is told of by several errors
+		}
+		c.suspects = append(c.suspects, now)
+		c.suspects = c.suspects[max(0, len(c.suspects)-repeats):]
+		if c.isRepeating(now) {
+			c.see(fault.RepeatedErrors, now, false)
+		}
+	}
+}
+
+// isRepeating reports whether a card had too many suspect errors of late.
+func (c *card) isRepeating(now time.Time) bool {
+	return len(c.suspects) == repeats && now.Sub(c.suspects[0]) < repeatedIn
 }
 
 // Observe takes note of how all cards are.
@@ -109,18 +129,19 @@ func (c *card) words(signs *hardware.Signs, now time.Time) []string {
 			words = append(words, word)
 		}
 	}
-	say(signs.Lost, Lost)
-	say(signs.Recovery == hardware.RecoveryReset, ResetRequired)
-	say(signs.Recovery == hardware.RecoveryReboot, RebootRequired)
-	say(signs.RowRemapFailed, RowRemapFailed)
-	say(signs.LinksDown > 0, NVLinkDown)
+	say(signs.Lost, fault.Lost)
+	say(signs.Recovery == hardware.RecoveryReset, fault.ResetRequired)
+	say(signs.Recovery == hardware.RecoveryReboot, fault.RebootRequired)
+	say(signs.RowRemapFailed, fault.RowRemapFailed)
+	say(signs.LinksDown > 0, fault.NVLinkDown)
+	say(c.isRepeating(now), fault.RepeatedErrors)
 	switch {
 	case !signs.ThermalSlowdown:
 		c.hotSince = time.Time{}
 	case c.hotSince.IsZero():
 		c.hotSince = now
 	}
-	say(signs.ThermalSlowdown && now.Sub(c.hotSince) >= hotFor, TooHot)
+	say(signs.ThermalSlowdown && now.Sub(c.hotSince) >= hotFor, fault.TooHot)
 	return words
 }
 

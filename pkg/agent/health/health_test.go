@@ -1,10 +1,6 @@
 package health
 
 import (
-	"flag"
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,35 +8,10 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/gpu/fault"
 )
 
-var update = flag.Bool("update", false, "write testdata/xid.txt")
-
-// TestXIDs writes out the class of each code that drivers know, so that a change of the table is seen.
-func TestXIDs(t *testing.T) {
-	var got strings.Builder
-	for code := uint64(1); code <= 172; code++ {
-		fmt.Fprintf(&got, "%d %s\n", code, ClassOf(code))
-	}
-	const golden = "testdata/xid.txt"
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
-		t.Errorf("classes (-want +got):\n%s", diff)
-	}
-}
-
-// TestErrorsOfProgramsTakeNoCardOut: device plugins that take a card out for these lose it for ever.
+// TestErrorsOfProgramsTakeNoCardOut: device plugins that take a card out for these lose it forever.
 func TestErrorsOfProgramsTakeNoCardOut(t *testing.T) {
 	for _, xid := range []uint64{13, 31, 43, 45, 63, 68, 69, 92, 94, 9999} {
 		tracker := NewTracker(time.Minute)
@@ -76,28 +47,42 @@ func TestTracker(t *testing.T) {
 			{time.Hour + time.Minute, 0, knows, "Xid95"}, {time.Hour + 12*time.Minute, 0, knows, gpu.Healthy},
 		},
 		"the verdict alone": {
-			{0, 154, hardware.Signs{RecoveryKnown: true, Recovery: hardware.RecoveryReboot}, RebootRequired},
+			{0, 154, hardware.Signs{RecoveryKnown: true, Recovery: hardware.RecoveryReboot}, fault.RebootRequired},
 		},
 		"a card that does not answer, and then does": {
-			{0, 0, hardware.Signs{Lost: true}, Lost}, {time.Minute, 0, well, Lost}, {10 * time.Minute, 0, well, gpu.Healthy},
+			{0, 0, hardware.Signs{Lost: true}, fault.Lost}, {time.Minute, 0, well, fault.Lost}, {10 * time.Minute, 0, well, gpu.Healthy},
 		},
 		"a card that fails again and again goes out once": {
-			{0, 0, hardware.Signs{LinksDown: 1}, NVLinkDown}, {9 * time.Minute, 0, well, NVLinkDown}, {9*time.Minute + 1, 0, hardware.Signs{LinksDown: 1}, NVLinkDown},
-			{18 * time.Minute, 0, well, NVLinkDown}, {19*time.Minute + 1, 0, well, gpu.Healthy},
+			{0, 0, hardware.Signs{LinksDown: 1}, fault.NVLinkDown}, {9 * time.Minute, 0, well, fault.NVLinkDown}, {9*time.Minute + 1, 0, hardware.Signs{LinksDown: 1}, fault.NVLinkDown},
+			{18 * time.Minute, 0, well, fault.NVLinkDown}, {19*time.Minute + 1, 0, well, gpu.Healthy},
 		},
 		"a peak of heat": {
 			{0, 0, hardware.Signs{ThermalSlowdown: true}, gpu.Healthy}, {29 * time.Second, 0, hardware.Signs{ThermalSlowdown: true}, gpu.Healthy},
 			{30 * time.Second, 0, well, gpu.Healthy}, {31 * time.Second, 0, hardware.Signs{ThermalSlowdown: true}, gpu.Healthy},
 		},
 		"lasting heat": {
-			{0, 0, hardware.Signs{ThermalSlowdown: true}, gpu.Healthy}, {30 * time.Second, 0, hardware.Signs{ThermalSlowdown: true}, TooHot},
+			{0, 0, hardware.Signs{ThermalSlowdown: true}, gpu.Healthy}, {30 * time.Second, 0, hardware.Signs{ThermalSlowdown: true}, fault.TooHot},
 		},
-		"no spare row":              {{0, 0, hardware.Signs{RowRemapFailed: true}, RowRemapFailed}},
+		"no spare row":              {{0, 0, hardware.Signs{RowRemapFailed: true}, fault.RowRemapFailed}},
 		"a spare row is used later": {{0, 0, hardware.Signs{RowRemapPending: true}, gpu.Healthy}},
 		"the first of two faults is told": {
-			{0, 0, hardware.Signs{Lost: true}, Lost}, {time.Second, 79, hardware.Signs{Lost: true}, Lost}, {time.Hour, 0, well, "Xid79"},
+			{0, 0, hardware.Signs{Lost: true}, fault.Lost}, {time.Second, 79, hardware.Signs{Lost: true}, fault.Lost}, {time.Hour, 0, well, "Xid79"},
 		},
-		"a clock that goes backwards": {{time.Hour, 0, hardware.Signs{Lost: true}, Lost}, {0, 0, well, Lost}},
+		"suspect errors now and then": {
+			{0, 144, well, gpu.Healthy}, {40 * time.Minute, 9999, well, gpu.Healthy}, {time.Hour + time.Second, 144, well, gpu.Healthy}, {2 * time.Hour, 144, well, gpu.Healthy},
+		},
+		"suspect errors again and again, until there are fewer and a quiet time is over": {
+			{0, 144, well, gpu.Healthy}, {10 * time.Minute, 9999, well, gpu.Healthy}, {20 * time.Minute, 145, well, fault.RepeatedErrors},
+			{59 * time.Minute, 0, well, fault.RepeatedErrors}, {time.Hour, 0, well, fault.RepeatedErrors}, {time.Hour + 9*time.Minute, 0, well, gpu.Healthy},
+		},
+		"suspect errors of one incident": {
+			{0, 144, well, gpu.Healthy}, {time.Second, 145, well, gpu.Healthy}, {2 * time.Second, 146, well, gpu.Healthy},
+			{59 * time.Second, 147, well, gpu.Healthy}, {30 * time.Minute, 144, well, gpu.Healthy}, {59 * time.Minute, 144, well, fault.RepeatedErrors},
+		},
+		"errors of programs, however many": {
+			{0, 31, well, gpu.Healthy}, {1, 31, well, gpu.Healthy}, {2, 13, well, gpu.Healthy}, {3, 31, well, gpu.Healthy}, {4, 43, well, gpu.Healthy},
+		},
+		"a clock that goes backwards": {{time.Hour, 0, hardware.Signs{Lost: true}, fault.Lost}, {0, 0, well, fault.Lost}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -128,6 +113,19 @@ func TestAnEventOfAllCards(t *testing.T) {
 		if got := tracker.Of(uuid); got != "Xid74" {
 			t.Errorf("card %s is %s", uuid, got)
 		}
+	}
+}
+
+// TestSuspectErrorsOfNobodyKnownAreNoCardsFault: a card that is just being lost has no name any more.
+func TestSuspectErrorsOfNobodyKnownAreNoCardsFault(t *testing.T) {
+	tracker, now := NewTracker(time.Minute), time.Time{}
+	tracker.Observe([]hardware.Card{{UUID: "A"}}, now)
+	for range 2 * repeats {
+		tracker.Event(hardware.Event{XID: 144}, now)
+		now = now.Add(2 * incident)
+	}
+	if got := tracker.Of("A"); got != gpu.Healthy {
+		t.Errorf("the card is %s", got)
 	}
 }
 

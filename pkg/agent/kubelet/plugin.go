@@ -84,6 +84,9 @@ func (p *Plugin) ListAndWatch(_ *deviceplugin.Empty, stream grpc.ServerStreaming
 // session is the plugin as kubelet sees it until one of them ends.
 type session struct {
 	*Plugin
+	// kubelet is its socket, and socket the plugin's.
+	kubelet os.FileInfo
+	socket  string
 	// dropped is told when kubelet no longer watches.
 	dropped chan struct{}
 }
@@ -120,7 +123,7 @@ func (p *Plugin) PreStartContainer(ctx context.Context, request *deviceplugin.Pr
 }
 
 const (
-	// look is how often the plugin looks whether kubelet has restarted.
+	// look is how often the plugin looks whether kubelet has restarted, where nothing tells of it.
 	look = 500 * time.Millisecond
 	// pause is how long it waits after a session with kubelet has ended.
 	pause = 500 * time.Millisecond
@@ -136,92 +139,114 @@ var errDropped = errors.New("kubelet has dropped the plugin: another device plug
 
 // Run offers the slots until ctx ends. kubelet empties its folder when it starts: then the plugin serves and registers
 // again. As long as there is no kubelet it waits for one.
+//
+// It hurries. A kubelet that restarts admits the pods that it finds once more, about a second after it has made its socket,
+// and refuses for good those with a container that does not run yet, or no longer, unless the slots are back by then.
 func (p *Plugin) Run(ctx context.Context) error {
+	folder := watchFolder(p.Folder, p.Log)
+	defer folder.close()
 	for ctx.Err() == nil {
 		wait := pause
-		if err := p.serve(ctx); err != nil && ctx.Err() == nil {
+		kubelet := socketOf(p.kubeletSocket())
+		if err := p.serve(ctx, folder, kubelet); err != nil && ctx.Err() == nil {
 			p.Log.Warn("Offering slots to kubelet", "resource", p.Resource, "error", err)
 			if errors.Is(err, errDropped) {
 				wait = standoff
 			}
 		}
-		p.wait(ctx, wait)
+		p.wait(ctx, folder, kubelet, wait)
 	}
 	return nil
 }
 
-// wait returns after some time, or sooner when kubelet has restarted.
-func (p *Plugin) wait(ctx context.Context, most time.Duration) {
-	kubelet, err := os.Stat(p.kubeletSocket())
-	for end := time.Now().Add(most); time.Now().Before(end); {
+// wait returns after some time, or as soon as there is another kubelet than the one before.
+func (p *Plugin) wait(ctx context.Context, folder *folder, before os.FileInfo, most time.Duration) {
+	end := time.After(most)
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	for {
+		if now := socketOf(p.kubeletSocket()); now != nil && !sameSocket(before, now) {
+			return
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(min(look, most)):
-		}
-		if now, errNow := os.Stat(p.kubeletSocket()); err == nil && errNow == nil && !sameSocket(kubelet, now) {
+		case <-end:
 			return
+		case <-folder.changed:
+		case <-ticker.C:
 		}
 	}
 }
 
-// serve serves kubelet until it restarts, or takes another plugin of the resource.
-func (p *Plugin) serve(ctx context.Context) error {
+// serve serves a kubelet, known by its socket, until it restarts or takes another plugin of the resource. It returns nil also
+// where there is another kubelet by now: one that starts has removed all other sockets before it made its own.
+func (p *Plugin) serve(ctx context.Context, folder *folder, kubelet os.FileInfo) error {
+	if kubelet == nil || !p.kubeletListens(ctx) {
+		return errors.New("no kubelet listens (yet)")
+	}
+	if !sameSocket(kubelet, socketOf(p.kubeletSocket())) {
+		return nil
+	}
 	socket := filepath.Join(p.Folder, p.endpoint())
 	if err := os.RemoveAll(socket); err != nil {
 		return fmt.Errorf("removing the socket of an agent before: %w", err)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", socket)
 	if err != nil {
-		return fmt.Errorf("listening (kubelet has not started yet?): %w", err)
+		return fmt.Errorf("listening: %w", err)
 	}
-	session := &session{Plugin: p, dropped: make(chan struct{}, 1)}
+	session := &session{Plugin: p, kubelet: kubelet, socket: socket, dropped: make(chan struct{}, 1)}
 	server := grpc.NewServer()
 	deviceplugin.RegisterDevicePluginServer(server, session)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	defer server.Stop()
-	kubelet, err := os.Stat(p.kubeletSocket())
-	if err != nil {
-		return fmt.Errorf("finding kubelet: %w", err)
+	defer func() {
+		server.Stop()
+		// A server that is stopped before it has begun closes its listener some time later, and that removes a file: by then
+		// the next session's.
+		_ = listener.Close()
+	}()
+	if !session.stands() {
+		return nil
 	}
-	if err := p.register(ctx); err != nil {
+	if err := session.register(ctx, folder); err != nil {
 		return fmt.Errorf("registering with kubelet: %w", err)
 	}
 	p.Registered()
 	p.Log.Info("Registered with kubelet", "resource", p.Resource)
-	return session.watch(ctx, served, kubelet, socket)
+	return session.watch(ctx, folder, served)
+}
+
+// stands reports whether kubelet is the one that the session is with, and the session's socket is there.
+func (s *session) stands() bool {
+	return sameSocket(s.kubelet, socketOf(s.kubeletSocket())) && socketOf(s.socket) != nil
 }
 
 // watch returns when the session is over. It is an error where kubelet still runs.
-func (s *session) watch(ctx context.Context, served <-chan error, kubelet os.FileInfo, socket string) error {
+func (s *session) watch(ctx context.Context, folder *folder, served <-chan error) error {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
-	for dropped := false; ; {
+	for dropped := false; s.stands(); {
 		select {
 		case <-ctx.Done():
 			return nil
 		case err := <-served:
 			return fmt.Errorf("serving kubelet: %w", err)
 		case <-s.dropped:
-			dropped = true
-			continue // kubelet may be about to restart: look a little later
+			dropped = true // kubelet may be about to restart: look a little later
+		case <-folder.changed:
 		case <-ticker.C:
-		}
-		now, err := os.Stat(s.kubeletSocket())
-		if err != nil || !sameSocket(kubelet, now) {
-			return nil
-		}
-		if _, err := os.Stat(socket); err != nil {
-			return nil
-		}
-		switch {
-		case dropped && s.kubeletRuns(ctx):
-			return errDropped
-		case dropped:
-			return nil
+			switch {
+			case !dropped || !s.stands():
+			case s.kubeletRuns(ctx):
+				return errDropped
+			default:
+				return nil
+			}
 		}
 	}
+	return nil
 }
 
 // kubeletRuns reports whether somebody listens at kubelet's socket. One that was killed leaves the file.
@@ -236,9 +261,33 @@ func (p *Plugin) kubeletRuns(ctx context.Context) bool {
 	return true
 }
 
+// kubeletListens gives a kubelet that has just made its socket a moment to listen there.
+func (p *Plugin) kubeletListens(ctx context.Context) bool {
+	for range 20 {
+		if p.kubeletRuns(ctx) {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return false
+}
+
+// socketOf returns what a socket is now, nil where there is none.
+func socketOf(path string) os.FileInfo {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
 // sameSocket reports whether a socket is still the one it was. A new one can have the old one's inode.
 func sameSocket(before, now os.FileInfo) bool {
-	return os.SameFile(before, now) && before.ModTime().Equal(now.ModTime())
+	return before != nil && now != nil && os.SameFile(before, now) && before.ModTime().Equal(now.ModTime())
 }
 
 func (p *Plugin) kubeletSocket() string { return filepath.Join(p.Folder, "kubelet.sock") }
@@ -248,16 +297,34 @@ func (p *Plugin) endpoint() string {
 	return "g8s-" + strings.NewReplacer("/", "-", ".", "-").Replace(p.Resource) + ".sock"
 }
 
-func (p *Plugin) register(ctx context.Context) error {
-	conn, err := grpc.NewClient("unix://"+p.kubeletSocket(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+// register has kubelet take the plugin. kubelet connects to the plugin's socket meanwhile, and waits for one that is not
+// there: where it was removed, as a kubelet does that starts, the question is taken back.
+func (s *session) register(ctx context.Context, folder *folder) error {
+	conn, err := grpc.NewClient("unix://"+s.kubeletSocket(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
 	defer cancel()
-	_, err = deviceplugin.NewRegistrationClient(conn).Register(ctx, &deviceplugin.RegisterRequest{
-		Version: deviceplugin.Version, Endpoint: p.endpoint(), ResourceName: p.Resource, Options: p.options(),
-	})
-	return err
+	answered := make(chan error, 1)
+	go func() {
+		_, err := deviceplugin.NewRegistrationClient(conn).Register(ctx, &deviceplugin.RegisterRequest{
+			Version: deviceplugin.Version, Endpoint: s.endpoint(), ResourceName: s.Resource, Options: s.options(),
+		})
+		answered <- err
+	}()
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-answered:
+			return err
+		case <-folder.changed:
+		case <-ticker.C:
+		}
+		if !s.stands() {
+			cancel()
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -80,7 +81,15 @@ func (k *fakeKubelet) letGo() {
 	}
 }
 
-func (k *fakeKubelet) Register(_ context.Context, request *deviceplugin.RegisterRequest) (*deviceplugin.Empty, error) {
+func (k *fakeKubelet) Register(asked context.Context, request *deviceplugin.RegisterRequest) (*deviceplugin.Empty, error) {
+	// It waits for the plugin's socket, which may be one that it has just removed.
+	for _, err := os.Stat(filepath.Join(k.folder, request.Endpoint)); err != nil; _, err = os.Stat(filepath.Join(k.folder, request.Endpoint)) {
+		select {
+		case <-asked.Done():
+			return nil, asked.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 	k.letGo()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -181,6 +190,65 @@ func TestKubeletRestarts(t *testing.T) {
 		kubelet := startKubelet(t, folder)
 		kubelet.expect(t, "slot-0 Healthy, slot-1 Healthy")
 		kubelet.stop()
+	}
+}
+
+// TestKubeletIsToldAtOnce: a kubelet that restarts looks at the pods it finds about a second after it made its socket, and
+// refuses for good those that need a device it has not been told of.
+func TestKubeletIsToldAtOnce(t *testing.T) {
+	folder, _ := run(t, nil)
+	var took []time.Duration
+	for i := range 9 {
+		begin := time.Now()
+		kubelet := startKubelet(t, folder)
+		kubelet.expect(t, "slot-0 Healthy, slot-1 Healthy")
+		took = append(took, time.Since(begin))
+		if i%2 == 0 {
+			kubelet.kill()
+		} else {
+			kubelet.stop()
+		}
+		time.Sleep(time.Duration(i) * 70 * time.Millisecond) // kubelet is away for a moment or for longer
+	}
+	slices.Sort(took)
+	if median, most := took[len(took)/2], took[len(took)-1]; median > 200*time.Millisecond || most > 2*time.Second {
+		t.Errorf("kubelet was told after %s (median) and %s (longest), want 200 ms and 2 s; all: %s", median, most, took)
+	}
+}
+
+// TestKubeletComesBackWhileItIsLookedFor, at any moment of the looks. A plugin that registers with a socket which kubelet has
+// just removed is waited for by kubelet, and meanwhile counts as away; so does one that removes its own.
+func TestKubeletComesBackWhileItIsLookedFor(t *testing.T) {
+	const moments = 24
+	took := make(chan time.Duration, moments)
+	t.Run("moments", func(t *testing.T) {
+		for i := range moments {
+			away := 500*time.Millisecond + time.Duration(i)*30*time.Millisecond
+			t.Run(away.String(), func(t *testing.T) {
+				t.Parallel()
+				folder, _ := run(t, nil)
+				kubelet := startKubelet(t, folder)
+				kubelet.expect(t, "slot-0 Healthy, slot-1 Healthy")
+				kubelet.kill()
+				time.Sleep(away)
+				begin := time.Now()
+				startKubelet(t, folder).expect(t, "slot-0 Healthy, slot-1 Healthy")
+				took <- time.Since(begin)
+			})
+		}
+	})
+	close(took)
+	late := 0
+	for each := range took {
+		if each > 2*time.Second {
+			t.Errorf("kubelet was told after %s, want 2 s at the most", each)
+		}
+		if each > 300*time.Millisecond {
+			late++
+		}
+	}
+	if late > moments/12 {
+		t.Errorf("kubelet was told after more than 300 ms at %d of %d moments", late, moments)
 	}
 }
 

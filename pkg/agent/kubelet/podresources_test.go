@@ -10,9 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"k8s.io/apimachinery/pkg/types"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"g8s.host/gpu-scheduler/pkg/agent/audit"
 )
 
 // lister is kubelet's side: one pod with two cards, told in two pieces, and a network card of another plugin.
@@ -34,7 +38,10 @@ func (l lister) List(context.Context, *podresources.ListPodResourcesRequest) (*p
 	return &podresources.ListPodResourcesResponse{PodResources: []*podresources.PodResources{l.pod()}}, nil
 }
 
-func (l lister) Get(context.Context, *podresources.GetPodResourcesRequest) (*podresources.GetPodResourcesResponse, error) {
+func (l lister) Get(_ context.Context, request *podresources.GetPodResourcesRequest) (*podresources.GetPodResourcesResponse, error) {
+	if request.PodName == "gone" {
+		return nil, errors.New("pod gone in namespace team not found")
+	}
 	return &podresources.GetPodResourcesResponse{PodResources: l.pod()}, nil
 }
 
@@ -118,4 +125,39 @@ func spellDevices(devices []*podresources.ContainerDevices) string {
 		spelled = append(spelled, device.ResourceName+" "+strings.Join(device.DeviceIds, " "))
 	}
 	return strings.Join(spelled, ", ")
+}
+
+// TestLister: the slots of a container come together, sorted, and those of other plugins are left out.
+func TestLister(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "k.sock")
+	l, err := NewLister(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	pods := []types.NamespacedName{{Namespace: "team", Name: "gone"}, {Namespace: "team", Name: "one"}}
+	if listed, err := l.List(t.Context(), pods, []string{"nvidia.com/gpu"}); err == nil {
+		t.Errorf("listed %+v without a kubelet, want an error: nothing would differ", listed)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet := grpc.NewServer()
+	podresources.RegisterPodResourcesListerServer(kubelet, lister{})
+	go func() { _ = kubelet.Serve(listener) }()
+	t.Cleanup(kubelet.Stop)
+	want := []audit.Listed{
+		{Namespace: "team", Pod: "one", Container: "main", Resource: "nvidia.com/gpu", Slots: []string{"slot-0", "slot-1"}},
+		{Namespace: "team", Pod: "one", Container: "waits", Resource: "nvidia.com/gpu", Slots: []string{"slot-2"}},
+	}
+	var listed []audit.Listed
+	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(50 * time.Millisecond) { // it tries again after a second
+		if listed, err = l.List(t.Context(), pods, []string{"nvidia.com/gpu"}); err == nil {
+			break
+		}
+	}
+	if diff := cmp.Diff(want, listed); diff != "" {
+		t.Errorf("error %v, listed (-want +got):\n%s", err, diff)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -15,7 +16,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// timeout is how long a runtime may take to answer. One that is stopped takes for ever.
+// timeout is how long a runtime may take to answer. One that is stopped takes forever.
 const timeout = 5 * time.Second
 
 // maxMessage is the most that the runtime may answer with, as kubelet has it.
@@ -31,6 +32,9 @@ const (
 type Client struct {
 	conn *grpc.ClientConn
 	cri  cri.RuntimeServiceClient
+
+	mu       sync.Mutex
+	stranded stranded
 }
 
 // New returns a client of an endpoint such as unix:///run/containerd/containerd.sock.
@@ -60,23 +64,10 @@ func (c *Client) Live(ctx context.Context) (map[types.UID]map[string]bool, error
 	if err != nil {
 		return nil, fmt.Errorf("asking the container runtime for its containers: %w", err)
 	}
-	live := map[types.UID]map[string]bool{}
-	add := func(uid types.UID) map[string]bool {
-		if live[uid] == nil {
-			live[uid] = map[string]bool{}
-		}
-		return live[uid]
-	}
-	for _, sandbox := range sandboxes.Items {
-		if sandbox.State == cri.PodSandboxState_SANDBOX_READY && sandbox.Metadata != nil {
-			add(types.UID(sandbox.Metadata.Uid))
-		}
-	}
-	for _, container := range containers.Containers {
-		if uid := types.UID(container.Labels[labelPod]); uid != "" && container.State != cri.ContainerState_CONTAINER_EXITED {
-			add(uid)[container.Labels[labelContainer]] = container.State == cri.ContainerState_CONTAINER_RUNNING
-		}
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var live map[types.UID]map[string]bool
+	live, c.stranded = liveOf(sandboxes.Items, containers.Containers, c.stranded, time.Now())
 	return live, nil
 }
 

@@ -65,7 +65,7 @@ func TestACardThatTheToolkitDoesNotName(t *testing.T) {
 	if _, err := specs.Edits([]string{"GPU-a"}); err != nil {
 		t.Error(err)
 	}
-	// The driver was exchanged, and the spec made anew.
+	// The driver was exchanged, and the spec made again.
 	write(t, folder, "nvidia.yaml", strings.ReplaceAll(spec, "570", "580"))
 	if err := os.Chtimes(filepath.Join(folder, "nvidia.yaml"), time.Time{}, time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)

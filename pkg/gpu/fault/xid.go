@@ -1,4 +1,4 @@
-package health
+package fault
 
 // Class is what an XID means for the card it happened on.
 type Class string
@@ -16,7 +16,7 @@ const (
 	Reboot Class = "reboot"
 	// Service errors need a person: the power supply, the firmware, the vendor.
 	Service Class = "service"
-	// Verdict announces that the driver itself says what is to be done; see [hardware.Signs].
+	// Verdict announces that the driver itself says what is to be done; an agent reads it.
 	Verdict Class = "verdict"
 )
 
@@ -61,5 +61,5 @@ func ClassOf(xid uint64) Class {
 	return Suspect
 }
 
-// takesOut reports whether errors of a class take the card out of use.
-func (c Class) takesOut() bool { return c == Reset || c == Reboot || c == Service }
+// TakesOut reports whether errors of a class take the card out of use.
+func (c Class) TakesOut() bool { return c == Reset || c == Reboot || c == Service }

@@ -1,0 +1,97 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+
+	"g8s.host/gpu-scheduler/pkg/agent/audit"
+	"g8s.host/gpu-scheduler/pkg/agent/binding"
+)
+
+// auditEvery is how often what kubelet says is compared with what was recorded.
+const auditEvery = 10 * time.Second
+
+// lister is kubelet's word on who has which slots.
+type lister interface {
+	List(ctx context.Context, pods []types.NamespacedName, resources []string) ([]audit.Listed, error)
+}
+
+// auditor tells of differences between kubelet and the agent's records. It changes nothing: what holds is what was written.
+type auditor struct {
+	starter *Starter
+	kubelet lister
+	events  record.EventRecorder
+	metrics *Metrics
+	log     *slog.Logger
+
+	// before is what differed when last looked, told what was told of.
+	before, told []audit.Difference
+}
+
+func (a *auditor) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(auditEvery):
+		}
+		if err := a.look(ctx); err != nil && ctx.Err() == nil {
+			a.log.Info("Comparing kubelet's word with the records", "error", err)
+		}
+	}
+}
+
+// look compares once. What it could not find out leaves what was known.
+func (a *auditor) look(ctx context.Context) error {
+	view, _ := a.starter.Cards.Now()
+	situation, err := a.starter.look(ctx)
+	if err != nil {
+		return err
+	}
+	listed, err := a.kubelet.List(ctx, concerned(situation), view.Resources())
+	if err != nil {
+		return err
+	}
+	now := audit.Differences(&audit.Situation{
+		Listed: listed, Claims: situation.Claims, Records: situation.Records, Pods: situation.Pods, Live: situation.Live,
+	})
+	again := audit.Again(a.before, now)
+	a.before = now
+	a.metrics.differ(again)
+	for i := range again {
+		if len(audit.Again(a.told, again[i:i+1])) == 0 {
+			a.tell(&again[i])
+		}
+	}
+	a.told = again
+	return nil
+}
+
+// concerned are the pods that hold devices or are to: by the scheduler, by kubelet's checkpoint or by the records.
+func concerned(s *binding.Situation) []types.NamespacedName {
+	held := map[types.UID]bool{}
+	for i := range s.Claims {
+		held[s.Claims[i].Pod] = true
+	}
+	for i := range s.Records {
+		held[s.Records[i].Pod] = true
+	}
+	var pods []types.NamespacedName
+	for uid, pod := range s.Pods {
+		if held[uid] || pod.Assignment != "" {
+			pods = append(pods, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+		}
+	}
+	return pods
+}
+
+func (a *auditor) tell(d *audit.Difference) {
+	a.log.Error("Kubelet and the records differ", "kind", d.Kind, "pod", d.Namespace+"/"+d.Name, "text", d.Text)
+	pod := &corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: d.Namespace, Name: d.Name, UID: d.Pod}
+	a.events.Event(pod, corev1.EventTypeWarning, "GPURecordDiffers", d.Text)
+}

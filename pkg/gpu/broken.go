@@ -1,0 +1,60 @@
+package gpu
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// DevicesOf returns the devices of all containers of a pod as its annotation has them, by index, each once; none where the
+// annotation cannot be read.
+func DevicesOf(pod *corev1.Pod) []Device {
+	assignment, err := ParseAssignment(pod.Annotations[names.AnnotationGPUDevices])
+	if err != nil {
+		return nil
+	}
+	var devices []Device
+	for _, of := range assignment {
+		devices = append(devices, of...)
+	}
+	slices.SortFunc(devices, func(a, b Device) int { return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID)) })
+	return slices.CompactFunc(devices, func(a, b Device) bool { return a.UUID == b.UUID })
+}
+
+// BrokenOn returns the cards of a node that must not be used, by index, those in MIG mode with them. A node that does not
+// report its cards has none.
+func BrokenOn(node *corev1.Node) []Card {
+	inventory, _ := InventoryOf(node) // what cannot be read is told otherwise
+	broken := slices.DeleteFunc(inventory.Cards, func(card Card) bool { return card.Health == Healthy })
+	return withSliced(broken, SlicesOf(node))
+}
+
+// withSliced adds the cards of broken slices.
+func withSliced(broken []Card, of []Slice) []Card {
+	for i := range of {
+		known := slices.ContainsFunc(broken, func(card Card) bool { return card.UUID == of[i].Card })
+		if of[i].Health != Healthy && !known {
+			broken = append(broken, Card{UUID: of[i].Card, Index: of[i].GPU, Health: of[i].Health, Since: of[i].Since})
+		}
+	}
+	slices.SortStableFunc(broken, func(a, b Card) int { return cmp.Compare(a.Index, b.Index) })
+	return broken
+}
+
+// BrokenUnder returns the cards of which a pod holds something, and that must not be used any more, by index.
+func BrokenUnder(node *corev1.Node, pod *corev1.Pod) []Card {
+	var held []string
+	for _, device := range DevicesOf(pod) {
+		held = append(held, device.UUID)
+	}
+	for _, slice := range SlicesUnder(node, pod.UID) {
+		held = append(held, slice.Card)
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(BrokenOn(node), func(card Card) bool { return !slices.Contains(held, card.UUID) })
+}

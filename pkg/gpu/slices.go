@@ -1,0 +1,142 @@
+package gpu
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kjson "sigs.k8s.io/json"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Bounds of what is said of slices. A card has seven at the most today.
+const (
+	maxSlices     = 8 * MaxCards
+	maxSlicesSize = 256 << 10
+	slicesVersion = 1
+)
+
+// Slice is a MIG slice of a card, and which pod has it. The scheduler counts slices by profile and chooses none; the node's
+// agent takes one when the container starts, and tells here which.
+type Slice struct {
+	// UUID identifies the slice: MIG-….
+	UUID string `json:"uuid"`
+	// Profile is NVIDIA's name for its size, such as 1g.10gb.
+	Profile string `json:"profile"`
+	// Card is the UUID of the card, and GPU the driver's number of it.
+	Card string `json:"card"`
+	GPU  int    `json:"gpu"`
+	// MemoryMiB is the memory of the slice, 0 where it is not known.
+	MemoryMiB int64 `json:"memoryMiB,omitempty"`
+	// Health and Since are those of the card; see [Card].
+	Health string    `json:"health"`
+	Since  time.Time `json:"since,omitzero"`
+	// Pod is the UID of the pod that has it, "" for none.
+	Pod types.UID `json:"pod,omitempty"`
+}
+
+type slicesJSON struct {
+	Version int     `json:"version"`
+	Slices  []Slice `json:"slices"`
+}
+
+var (
+	profilePattern = regexp.MustCompile(`^[0-9a-z][0-9a-z.+-]{0,62}$`)
+	podUIDPattern  = regexp.MustCompile(`^[0-9A-Za-z-]{0,64}$`)
+)
+
+// ParseSlices reads the annotation g8s.host/gpu-slices, JSON such as
+//
+//	{"version":1,"slices":[
+//	 {"uuid":"MIG-7c2e","profile":"1g.10gb","card":"GPU-5f1e","gpu":0,"memoryMiB":9728,"health":"Healthy","pod":"0b5c…"}]}
+//
+// Fields of later writers are ignored, as in an inventory. Slices come back in order of card and UUID.
+func ParseSlices(text string) ([]Slice, error) {
+	if len(text) > maxSlicesSize {
+		return nil, fmt.Errorf("%d bytes, want at most %d", len(text), maxSlicesSize)
+	}
+	var parsed slicesJSON
+	strict, err := kjson.UnmarshalStrict([]byte(text), &parsed, kjson.DisallowDuplicateFields)
+	if err := cmp.Or(err, errors.Join(strict...)); err != nil {
+		return nil, err
+	}
+	if parsed.Version != slicesVersion {
+		return nil, fmt.Errorf("version is %d, want %d", parsed.Version, slicesVersion)
+	}
+	for i := range parsed.Slices {
+		parsed.Slices[i].Since = parsed.Slices[i].Since.UTC()
+	}
+	slices.SortStableFunc(parsed.Slices, func(a, b Slice) int { return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.UUID, b.UUID)) })
+	return parsed.Slices, validateSlices(parsed.Slices)
+}
+
+// EncodeSlices writes slices in the form that [ParseSlices] reads. Equal slices give equal text.
+func EncodeSlices(all []Slice) (string, error) {
+	if err := validateSlices(all); err != nil {
+		return "", fmt.Errorf("encoding MIG slices: %w", err)
+	}
+	text, err := json.Marshal(slicesJSON{Version: slicesVersion, Slices: append([]Slice{}, all...)})
+	if err != nil {
+		return "", fmt.Errorf("encoding MIG slices: %w", err)
+	}
+	return string(text), nil
+}
+
+func validateSlices(all []Slice) error {
+	if len(all) > maxSlices {
+		return fmt.Errorf("%d slices, want at most %d", len(all), maxSlices)
+	}
+	seen := make(map[string]bool, len(all))
+	var errs []error
+	for i := range all {
+		if err := all[i].validate(); err != nil {
+			errs = append(errs, fmt.Errorf("slices[%d]: %w", i, err))
+		}
+		if seen[all[i].UUID] {
+			errs = append(errs, fmt.Errorf("slices[%d]: uuid %q is there twice", i, all[i].UUID))
+		}
+		seen[all[i].UUID] = true
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Slice) validate() error {
+	switch {
+	case !uuidPattern.MatchString(s.UUID):
+		return fmt.Errorf("uuid is %.140q, want 1 to 128 letters, digits or any of . _ : / -", s.UUID)
+	case !profilePattern.MatchString(s.Profile):
+		return fmt.Errorf("profile is %.80q, want a name such as 1g.10gb", s.Profile)
+	case !podUIDPattern.MatchString(string(s.Pod)):
+		return fmt.Errorf("pod is %.80q, want a UID or nothing", s.Pod)
+	}
+	card := Card{UUID: s.Card, Index: s.GPU, MemoryMiB: s.MemoryMiB, Health: s.Health, Since: s.Since}
+	if err := card.validate(); err != nil {
+		return fmt.Errorf("its card: %w", err)
+	}
+	return nil
+}
+
+// SlicesOf returns the MIG slices of a node, none where it reports none that can be read.
+func SlicesOf(node *corev1.Node) []Slice {
+	text, ok := node.Annotations[names.AnnotationSlices]
+	if !ok {
+		return nil
+	}
+	all, err := ParseSlices(text)
+	if err != nil {
+		return nil
+	}
+	return all
+}
+
+// SlicesUnder returns the MIG slices that a pod has.
+func SlicesUnder(node *corev1.Node, pod types.UID) []Slice {
+	return slices.DeleteFunc(SlicesOf(node), func(s Slice) bool { return s.Pod != pod || pod == "" })
+}

@@ -1,0 +1,67 @@
+package gpu
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+const twoSlices = `{"version":1,"slices":[` +
+	`{"uuid":"MIG-b","profile":"1g.10gb+me","card":"GPU-1","gpu":1,"health":"Xid79","since":"2026-11-01T12:00:00Z","pod":"0b5c-7"},` +
+	`{"uuid":"MIG-a","profile":"3g.40gb","card":"GPU-0","gpu":0,"memoryMiB":40192,"health":"Healthy","later":"field"}]}`
+
+func TestParseSlices(t *testing.T) {
+	want := []Slice{
+		{UUID: "MIG-a", Profile: "3g.40gb", Card: "GPU-0", MemoryMiB: 40192, Health: Healthy},
+		{UUID: "MIG-b", Profile: "1g.10gb+me", Card: "GPU-1", GPU: 1, Health: "Xid79", Since: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), Pod: "0b5c-7"},
+	}
+	got, err := ParseSlices(twoSlices)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("error %v, slices (-want +got):\n%s", err, diff)
+	}
+	text, err := EncodeSlices(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ParseSlices(text); err != nil || cmp.Diff(want, again) != "" {
+		t.Errorf("written and read again they are %+v, error %v", again, err)
+	}
+	if text, err := EncodeSlices(nil); err != nil || text != `{"version":1,"slices":[]}` {
+		t.Errorf("no slices are %s, error %v", text, err)
+	}
+	const one = `{"version":1,"slices":[{"uuid":"a","profile":"1g","card":"c","gpu":0,"health":"Healthy"}]}`
+	for what, text := range map[string]string{
+		"nothing": "", "another version": strings.Replace(one, `:1,"s`, `:2,"s`, 1), "no card": strings.Replace(one, `"card":"c",`, "", 1),
+		"a profile of a stranger": strings.Replace(one, "1g", "1g; rm", 1), "no health": strings.Replace(one, "Healthy", "", 1),
+		"a pod that is no UID": strings.Replace(one, `"gpu"`, `"pod":"a/b","gpu"`, 1), "much": strings.Repeat(" ", maxSlicesSize) + one,
+		"a slice twice": strings.Replace(one, "]", `,{"uuid":"a","profile":"1g","card":"c","gpu":0,"health":"Healthy"}]`, 1),
+	} {
+		if got, err := ParseSlices(text); err == nil {
+			t.Errorf("%s: read as %+v", what, got)
+		}
+	}
+}
+
+// TestSlicesUnderAPod: a pod without a UID, as one that was never created, has none.
+func TestSlicesUnderAPod(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.AnnotationSlices: twoSlices}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "0b5c-7"}}
+	if got := SlicesUnder(node, pod.UID); len(got) != 1 || got[0].UUID != "MIG-b" {
+		t.Errorf("got %+v", got)
+	}
+	if broken := BrokenUnder(node, pod); len(broken) != 1 || broken[0].UUID != "GPU-1" || broken[0].Index != 1 || broken[0].Since.IsZero() {
+		t.Errorf("broken under the pod are %+v, want the card of its slice", broken)
+	}
+	if broken := BrokenUnder(node, &corev1.Pod{}); len(broken) != 0 || len(SlicesUnder(node, "")) != 0 {
+		t.Errorf("a pod that is none has %+v", broken)
+	}
+	if broken := BrokenOn(node); len(broken) != 1 {
+		t.Errorf("broken on the node are %+v, want one card", broken)
+	}
+}
