@@ -19,6 +19,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // State is where the top object of a job stands, as far as it decides what may be done to the job. The set is closed.
@@ -86,23 +87,26 @@ type StateError struct {
 	// Job is the job's name.
 	Job   string
 	State State
-	// Hint is what to do instead, a sentence without a full stop; "" if nothing helps.
-	Hint string
+	// Hint is what to do instead, a sentence without a full stop; empty if nothing helps.
+	Hint phrase.Text
 }
 
-func (e *StateError) Error() string {
-	words := map[State]string{
-		StateActive: "waits or runs", StatePaused: "is paused", StateCancelled: "was cancelled",
-		StateSucceeded: "has succeeded", StateFailed: "has failed", StateDeleted: "is being deleted",
+func (e *StateError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *StateError) Says() phrase.Text {
+	words := map[State]phrase.Text{
+		StateActive: phrase.Of("waits or runs"), StatePaused: phrase.Of("is paused"), StateCancelled: phrase.Of("was cancelled"),
+		StateSucceeded: phrase.Of("has succeeded"), StateFailed: phrase.Of("has failed"), StateDeleted: phrase.Of("is being deleted"),
 	}
-	text := fmt.Sprintf("job %q %s", e.Job, words[e.State])
-	if e.Hint != "" {
-		text += "\n" + e.Hint
+	text := phrase.Of("job %q %s", e.Job, words[e.State])
+	if len(e.Hint) > 0 {
+		text = text.And("\n%s", e.Hint)
 	}
 	return text
 }
 
-func refuse(top client.Object, hint string) error {
+func refuse(top client.Object, hint phrase.Text) error {
 	return &StateError{Job: top.GetLabels()[names.LabelJob], State: StateOf(top), Hint: hint}
 }
 
@@ -116,25 +120,35 @@ type Step struct {
 
 // Pause plans to take a job's GPUs away for a while: a Job is suspended, which deletes its pods; a Deployment goes to
 // no replicas, and remembers how many it had.
-func Pause(top client.Object, now time.Time) (Step, error) {
+func Pause(top client.Object, now time.Time) (Step, error) { return PauseBecause(top, now, "") }
+
+// PauseBecause is Pause for who is no user: why is a sentence for the user, without a full stop.
+func PauseBecause(top client.Object, now time.Time, why string) (Step, error) {
 	switch StateOf(top) {
 	case StatePaused:
+		if WaitsFor(top) != nil && !pausedByUser(top) { // it does not start when what it waits for has ended
+			return step(top, map[string]any{names.AnnotationPausedAt: now.UTC().Format(time.RFC3339)}, map[string]any{})
+		}
 		return Step{GPUs: GPUs(top)}, nil
 	case StateActive:
-		return halt(top, names.AnnotationPausedAt, now)
+		return halt(top, names.AnnotationPausedAt, now, why)
 	}
-	return Step{}, refuse(top, "Only a job that waits or runs can be paused")
+	return Step{}, refuse(top, phrase.Of("Only a job that waits or runs can be paused"))
 }
 
-// Resume plans to let a paused job wait for GPUs again.
+// Resume plans to let a paused job wait for GPUs again. One that was paused while it waited for other jobs waits for them
+// again; one that only waits for them starts without.
 func Resume(top client.Object) (Step, error) {
 	switch StateOf(top) {
 	case StateActive:
 		return Step{GPUs: GPUs(top)}, nil
 	case StatePaused:
+		if WaitsFor(top) != nil && pausedByUser(top) {
+			return step(top, map[string]any{names.AnnotationPausedAt: nil, names.AnnotationPausedBecause: nil}, map[string]any{})
+		}
 		return wake(top)
 	}
-	return Step{}, refuse(top, "Start it over: gpuctl retry "+top.GetLabels()[names.LabelJob])
+	return Step{}, refuse(top, phrase.Of("Start it over: gpuctl retry %s", top.GetLabels()[names.LabelJob]))
 }
 
 // Cancel plans to end a job for good and to keep its record. A Job fails at once: its deadline is set to no time,
@@ -145,18 +159,21 @@ func Cancel(top client.Object, now time.Time) (Step, error) {
 	case StateCancelled:
 		return Step{GPUs: GPUs(top)}, nil
 	case StateActive, StatePaused:
-		step, err := halt(top, names.AnnotationCancelledAt, now)
+		step, err := halt(top, names.AnnotationCancelledAt, now, "")
 		if StateOf(top) == StatePaused {
 			step.GPUs = 0 // it holds none that could be released
 		}
 		return step, err
 	}
-	return Step{}, refuse(top, "")
+	return Step{}, refuse(top, nil)
 }
 
 // halt stops the pods of a job and notes when.
-func halt(top client.Object, annotation string, now time.Time) (Step, error) {
+func halt(top client.Object, annotation string, now time.Time, why string) (Step, error) {
 	annotations := map[string]any{annotation: now.UTC().Format(time.RFC3339)}
+	if why != "" {
+		annotations[names.AnnotationPausedBecause] = why
+	}
 	spec := map[string]any{}
 	switch object := top.(type) {
 	case *batchv1.Job:
@@ -175,7 +192,10 @@ func halt(top client.Object, annotation string, now time.Time) (Step, error) {
 
 // wake undoes halt, but for a Job that was cancelled: that one has ended.
 func wake(top client.Object) (Step, error) {
-	annotations := map[string]any{names.AnnotationPausedAt: nil, names.AnnotationCancelledAt: nil}
+	annotations := map[string]any{names.AnnotationPausedAt: nil, names.AnnotationPausedBecause: nil, names.AnnotationCancelledAt: nil}
+	if _, waits := top.GetAnnotations()[names.AnnotationWaitsFor]; waits {
+		annotations[names.AnnotationWaitsFor] = nil
+	}
 	spec := map[string]any{}
 	switch object := top.(type) {
 	case *batchv1.Job:
@@ -197,6 +217,23 @@ func replicasBefore(deployment *appsv1.Deployment) int32 {
 		return 1 // someone else scaled it to zero
 	}
 	return int32(before)
+}
+
+// Scale plans to give a service another number of replicas, and the YAML that says so. One that is paused or cancelled
+// remembers them.
+func Scale(top *appsv1.Deployment, source string, replicas int32) (Step, error) {
+	annotations := map[string]any{names.AnnotationSubmitted: source}
+	spec := map[string]any{}
+	same := top.Annotations[names.AnnotationSubmitted] == source && replicasBefore(top) == replicas
+	switch state := StateOf(top); {
+	case same:
+		return Step{GPUs: GPUs(top)}, nil
+	case state == StatePaused || state == StateCancelled:
+		annotations[names.AnnotationReplicas] = strconv.Itoa(int(replicas))
+	default:
+		spec["replicas"] = replicas
+	}
+	return step(top, annotations, spec)
 }
 
 func step(top client.Object, annotations, spec map[string]any) (Step, error) {
@@ -238,7 +275,7 @@ func Retry(top client.Object) (out Step, remake bool, err error) {
 		out, err = wake(top)
 		return out, false, err
 	case StatePaused:
-		return Step{}, false, refuse(top, "Let it go on: gpuctl resume "+name)
+		return Step{}, false, refuse(top, phrase.Of("Let it go on: gpuctl resume %s", name))
 	}
-	return Step{}, false, refuse(top, "Only a job that has ended can be started over. End it first: gpuctl cancel "+name)
+	return Step{}, false, refuse(top, phrase.Of("Only a job that has ended can be started over. End it first: gpuctl cancel %s", name))
 }

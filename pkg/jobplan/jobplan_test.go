@@ -53,9 +53,9 @@ func TestSteps(t *testing.T) {
 	pause := func(top client.Object) (Step, error) { return Pause(top, now) }
 	cancel := func(top client.Object) (Step, error) { return Cancel(top, now) }
 	retry := func(top client.Object) (Step, error) {
-		step, anew, err := Retry(top)
-		if anew {
-			return Step{Patch: []byte(`"anew"`), GPUs: step.GPUs}, err
+		step, again, err := Retry(top)
+		if again {
+			return Step{Patch: []byte(`"again"`), GPUs: step.GPUs}, err
 		}
 		return step, err
 	}
@@ -72,6 +72,10 @@ func TestSteps(t *testing.T) {
 			pause, job(false, "", nil),
 			`{"metadata":{"annotations":{"g8s.host/paused-at":"2026-11-01T12:00:00Z"}},"spec":{"suspend":true}}`, 16, "",
 		},
+		"a Job that is paused by nobody says why": {
+			func(top client.Object) (Step, error) { return PauseBecause(top, now, "it did nothing") }, job(false, "", nil),
+			`{"metadata":{"annotations":{"g8s.host/paused-at":"2026-11-01T12:00:00Z","g8s.host/paused-because":"it did nothing"}},"spec":{"suspend":true}}`, 16, "",
+		},
 		"a paused Job is left alone": {pause, job(true, "", nil), "", 16, ""},
 		"a Deployment is paused at no replicas, and remembers how many it had": {
 			pause, deployment(3, nil),
@@ -81,15 +85,15 @@ func TestSteps(t *testing.T) {
 		"what was cancelled cannot be resumed": {Resume, deployment(0, cancelled), "", 0, StateCancelled},
 		"a Job goes on": {
 			Resume, job(true, "", nil),
-			`{"metadata":{"annotations":{"g8s.host/cancelled-at":null,"g8s.host/paused-at":null}},"spec":{"suspend":false}}`, 16, "",
+			`{"metadata":{"annotations":{"g8s.host/cancelled-at":null,"g8s.host/paused-at":null,"g8s.host/paused-because":null}},"spec":{"suspend":false}}`, 16, "",
 		},
 		"a Deployment gets its replicas back": {
 			Resume, deployment(0, map[string]string{names.AnnotationReplicas: "3"}),
-			`{"metadata":{"annotations":{"g8s.host/cancelled-at":null,"g8s.host/paused-at":null,"g8s.host/replicas":null}},"spec":{"replicas":3}}`, 3, "",
+			`{"metadata":{"annotations":{"g8s.host/cancelled-at":null,"g8s.host/paused-at":null,"g8s.host/paused-because":null,"g8s.host/replicas":null}},"spec":{"replicas":3}}`, 3, "",
 		},
 		"a Deployment that someone else scaled to zero gets one replica": {
 			Resume, deployment(0, nil),
-			`{"metadata":{"annotations":{"g8s.host/cancelled-at":null,"g8s.host/paused-at":null,"g8s.host/replicas":null}},"spec":{"replicas":1}}`, 1, "",
+			`{"metadata":{"annotations":{"g8s.host/cancelled-at":null,"g8s.host/paused-at":null,"g8s.host/paused-because":null,"g8s.host/replicas":null}},"spec":{"replicas":1}}`, 1, "",
 		},
 		"what runs needs no resuming": {Resume, job(false, "", nil), "", 16, ""},
 		"a Job is cancelled by a deadline of no time, which ends a paused one too": {
@@ -102,13 +106,13 @@ func TestSteps(t *testing.T) {
 		},
 		"what was cancelled is left alone":               {cancel, job(false, batchv1.JobFailed, cancelled), "", 16, ""},
 		"what has failed cannot be cancelled":            {cancel, job(false, batchv1.JobFailed, nil), "", 0, StateFailed},
-		"a failed Job is made anew":                      {retry, job(false, batchv1.JobFailed, nil), `"anew"`, 16, ""},
-		"a succeeded Job is made anew":                   {retry, job(false, batchv1.JobComplete, nil), `"anew"`, 16, ""},
+		"a failed Job is made again":                     {retry, job(false, batchv1.JobFailed, nil), `"again"`, 16, ""},
+		"a succeeded Job is made again":                  {retry, job(false, batchv1.JobComplete, nil), `"again"`, 16, ""},
 		"what runs is not started over":                  {retry, job(false, "", nil), "", 0, StateActive},
 		"what is paused is resumed and not started over": {retry, job(true, "", nil), "", 0, StatePaused},
 		"a cancelled Deployment gets its replicas back": {
 			retry, deployment(0, cancelled),
-			`{"metadata":{"annotations":{"g8s.host/cancelled-at":null,"g8s.host/paused-at":null,"g8s.host/replicas":null}},"spec":{"replicas":3}}`, 3, "",
+			`{"metadata":{"annotations":{"g8s.host/cancelled-at":null,"g8s.host/paused-at":null,"g8s.host/paused-because":null,"g8s.host/replicas":null}},"spec":{"replicas":3}}`, 3, "",
 		},
 	}
 	for name, tc := range tests {

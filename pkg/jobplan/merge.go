@@ -78,7 +78,7 @@ func merge(last, desired, live []byte, object client.Object) ([]byte, error) {
 // kept are the annotations that say what was done to a job since it was created. Applying its YAML keeps them.
 var kept = []string{
 	names.AnnotationSubmission, names.AnnotationUser, names.AnnotationIncomplete,
-	names.AnnotationPausedAt, names.AnnotationCancelledAt, names.AnnotationReplicas,
+	names.AnnotationPausedAt, names.AnnotationPausedBecause, names.AnnotationCancelledAt, names.AnnotationReplicas,
 }
 
 // Keep gives desired what live has beside its author's YAML: who owns it, and that it is paused or cancelled. Applying
@@ -95,7 +95,7 @@ func Keep(desired, live client.Object) {
 			annotations[key] = value
 		}
 	}
-	desired.SetAnnotations(annotations)
+	desired.SetAnnotations(keepWaiting(annotations, live))
 	keepHalted(desired, live)
 }
 
@@ -121,26 +121,62 @@ func union(out, wins map[string]string) map[string]string {
 	return out
 }
 
+// keepWaiting keeps what a job still waits for. One that asks for other jobs now waits for all of them; one that has waited
+// does not begin again.
+func keepWaiting(annotations map[string]string, live client.Object) map[string]string {
+	before, waits := live.GetAnnotations()[names.AnnotationWaitsFor]
+	switch {
+	case !waits:
+		delete(annotations, names.AnnotationWaitsFor)
+	case annotations[names.AnnotationDependsOn] == "": // it is to wait for nobody
+	case annotations[names.AnnotationDependsOn] == live.GetAnnotations()[names.AnnotationDependsOn]:
+		annotations[names.AnnotationWaitsFor] = before
+	}
+	return annotations
+}
+
+// startsAnyway reports whether a Job that nobody has paused, and that only waits for others, is to wait for none any more. It
+// is told to start then, because nothing else would.
+func startsAnyway(desired, live *batchv1.Job) bool {
+	_, waited := live.Annotations[names.AnnotationWaitsFor]
+	_, waits := desired.Annotations[names.AnnotationWaitsFor]
+	if !waited || waits || pausedByUser(live) || StateOf(live) != StatePaused {
+		return false
+	}
+	desired.Spec.Suspend = ptr.To(false)
+	return true
+}
+
 // keepHalted keeps the pods of a paused or cancelled job from coming back.
 func keepHalted(desired, live client.Object) {
 	state := StateOf(live)
-	if state != StatePaused && state != StateCancelled {
-		return
-	}
+	halted := state == StatePaused || state == StateCancelled
 	switch object := desired.(type) {
 	case *batchv1.Job:
-		before, ok := live.(*batchv1.Job)
-		if !ok {
-			return
-		}
-		object.Spec.Suspend = before.Spec.Suspend
-		if state == StateCancelled {
-			object.Spec.ActiveDeadlineSeconds = before.Spec.ActiveDeadlineSeconds
+		if before, ok := live.(*batchv1.Job); ok && (halted || state == StateActive) {
+			keepSuspended(object, before, state)
 		}
 	case *appsv1.Deployment:
-		if object.Spec.Replicas != nil && *object.Spec.Replicas > 0 {
+		if halted && ptr.Deref(object.Spec.Replicas, 0) > 0 {
 			metav1.SetMetaDataAnnotation(&object.ObjectMeta, names.AnnotationReplicas, fmt.Sprint(*object.Spec.Replicas))
 			object.Spec.Replicas = ptr.To(int32(0))
 		}
+	}
+}
+
+// keepSuspended keeps a Job suspended that is, and one running that has waited for others, or never did.
+func keepSuspended(desired, live *batchv1.Job, state State) {
+	if state == StateActive {
+		if desired.Spec.Suspend != nil {
+			desired.Spec.Suspend = live.Spec.Suspend
+		}
+		return
+	}
+	if startsAnyway(desired, live) {
+		return
+	}
+	desired.Spec.Suspend = live.Spec.Suspend
+	if state == StateCancelled {
+		desired.Spec.ActiveDeadlineSeconds = live.Spec.ActiveDeadlineSeconds
 	}
 }

@@ -3,6 +3,7 @@ package jobplan
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -14,9 +15,54 @@ import (
 // sourceIndent is the number of blanks by which a section of a job's YAML is indented.
 const sourceIndent = 2
 
-// SetField returns the YAML document of a job with one field changed to a string or a number, comments kept. The path
-// is one of section and key, such as resources.pool; a section or key that the document has not is added.
+// SetField returns the YAML document of a job with one field changed, comments kept. The path is one of section and key,
+// such as resources.pool, in any spelling; a section or key that the document has not is added. The value is a string, a
+// number, a list of strings, or a [yaml.Node].
 func SetField(source, path string, value any) (string, error) {
+	return edit(source, func(root *yaml.Node) error {
+		node := root
+		for _, key := range strings.Split(path, ".") {
+			node = child(node, key)
+		}
+		if err := replace(node, value); err != nil {
+			return fmt.Errorf("writing %s into the job's YAML: %w", path, err)
+		}
+		return nil
+	})
+}
+
+// SetVariable returns the YAML document of a job with one environment variable set, in the form in which the document
+// has its variables: a list of name and value, a list of NAME: value, or a section.
+func SetVariable(source, name, value string) (string, error) {
+	return edit(source, func(root *yaml.Node) error {
+		given := literal(value)
+		variables := child(child(root, "environment"), "env")
+		own(variables)
+		if variables.Kind != yaml.SequenceNode {
+			*exactly(variables, name) = *given
+			return nil
+		}
+		for _, entry := range variables.Content {
+			own(entry)
+			if entry.Kind != yaml.MappingNode {
+				continue
+			}
+			if named := find(entry, "name"); named != nil && named.Value == name {
+				*entry = *variable(name, given)
+				return nil
+			}
+			if held := find(entry, name); held != nil {
+				*held = *given
+				return nil
+			}
+		}
+		variables.Content = append(variables.Content, variable(name, given))
+		return nil
+	})
+}
+
+// edit changes the mapping that a document is.
+func edit(source string, change func(root *yaml.Node) error) (string, error) {
 	if err := safeyaml.Check([]byte(source), workload.Unfolded); err != nil {
 		return "", fmt.Errorf("reading the job's YAML: %w", err)
 	}
@@ -27,16 +73,9 @@ func SetField(source, path string, value any) (string, error) {
 	if len(root.Content) != 1 || root.Content[0].Kind != yaml.MappingNode {
 		return "", fmt.Errorf("reading the job's YAML: it is no mapping")
 	}
-	node := root.Content[0]
-	for _, key := range strings.Split(path, ".") {
-		node = child(node, key)
+	if err := change(root.Content[0]); err != nil {
+		return "", err
 	}
-	var changed yaml.Node
-	if err := changed.Encode(value); err != nil {
-		return "", fmt.Errorf("writing %s into the job's YAML: %w", path, err)
-	}
-	changed.HeadComment, changed.LineComment, changed.FootComment = node.HeadComment, node.LineComment, node.FootComment
-	*node = changed
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(sourceIndent)
@@ -46,17 +85,116 @@ func SetField(source, path string, value any) (string, error) {
 	return out.String(), nil
 }
 
-// child returns the value of a key of a mapping, which it adds if it is not there.
-func child(mapping *yaml.Node, key string) *yaml.Node {
-	if mapping.Kind != yaml.MappingNode {
-		*mapping = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+// replace puts a value in the place of a node, whose comments stay. Lists stand in one line, where their texts do.
+func replace(node *yaml.Node, value any) error {
+	var changed yaml.Node
+	switch value := value.(type) {
+	case *yaml.Node:
+		changed = *value
+	case string:
+		changed = *literal(value)
+	case []string:
+		changed = yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+		for _, text := range value {
+			changed.Content = append(changed.Content, literal(text))
+		}
+	default:
+		if err := changed.Encode(value); err != nil {
+			return err
+		}
 	}
+	if changed.Kind == yaml.SequenceNode && !slices.ContainsFunc(changed.Content, ofSeveralLines) {
+		changed.Style = yaml.FlowStyle
+	}
+	quoteIndented(&changed)
+	changed.HeadComment, changed.LineComment, changed.FootComment = node.HeadComment, node.LineComment, node.FootComment
+	*node = changed
+	return nil
+}
+
+// quoteIndented quotes texts of several lines of which the first is indented: the encoder writes them such that the
+// decoder does not read them.
+func quoteIndented(node *yaml.Node) {
+	if node.Kind == yaml.ScalarNode && ofSeveralLines(node) && strings.HasPrefix(node.Value, " ") {
+		node.Style = yaml.DoubleQuotedStyle
+	}
+	for _, below := range node.Content {
+		quoteIndented(below)
+	}
+}
+
+func ofSeveralLines(node *yaml.Node) bool { return strings.Contains(node.Value, "\n") }
+
+// Unexpanded returns the words of a command such that Kubernetes hands them on as they are: it makes $ of $$.
+func Unexpanded(command []string) []string {
+	out := make([]string, len(command))
+	for i, word := range command {
+		out[i] = strings.ReplaceAll(word, "$$", "$$$$")
+	}
+	return out
+}
+
+const stringTag = "!!str"
+
+// literal is a value that stays text, whatever it looks like.
+func literal(value string) *yaml.Node {
+	node := &yaml.Node{}
+	node.SetString(value)
+	return node
+}
+
+// variable is an entry of a list of variables.
+func variable(name string, value *yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle,
+		Content: []*yaml.Node{literal("name"), literal(name), literal("value"), value}}
+}
+
+// find returns the value of a key of a mapping, nil if it is not there.
+func find(mapping *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
 			return mapping.Content[i+1]
 		}
 	}
+	return nil
+}
+
+// own makes an alias a copy of what it stands for, so that a change of it is a change of nothing else.
+func own(node *yaml.Node) {
+	if node.Kind == yaml.AliasNode {
+		*node = *copyOf(node.Alias)
+	}
+}
+
+func copyOf(node *yaml.Node) *yaml.Node {
+	out := *node
+	out.Anchor, out.Content = "", make([]*yaml.Node, len(node.Content))
+	for i, below := range node.Content {
+		out.Content[i] = copyOf(below)
+	}
+	return &out
+}
+
+// child returns the value of a key of a mapping in any of its spellings. It adds the key if it is not there.
+func child(mapping *yaml.Node, key string) *yaml.Node {
+	own(mapping)
+	for i := 0; mapping.Kind == yaml.MappingNode && i+1 < len(mapping.Content); i += 2 {
+		if workload.Spells(mapping.Content[i].Value, key) {
+			return mapping.Content[i+1]
+		}
+	}
+	return exactly(mapping, key)
+}
+
+// exactly returns the value of a key of a mapping as it is spelt, which it adds if it is not there.
+func exactly(mapping *yaml.Node, key string) *yaml.Node {
+	if mapping.Kind != yaml.MappingNode {
+		*mapping = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	}
+	if value := find(mapping, key); value != nil {
+		return value
+	}
 	value := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
-	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, value)
+	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: stringTag, Value: key}, value)
 	return value
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
 // EarlierDomain is that of the labels of the first gpuctl.
@@ -19,26 +20,22 @@ var ourKeys = []string{"pool", "gpu-type", "rack", "gpu-sharing"}
 // plainKeys are the labels without a domain that the scheduler reads on nodes.
 var plainKeys = []string{names.LabelAccelerator, names.LabelInterconnect, names.LabelMemory, names.LabelCount}
 
-// LabelKey returns the key that a word means, for gpuctl and for the REST API. A name of one of our labels is that label,
-// under the domain of the first gpuctl and in its spelling, too: pool is g8s.host/pool. A label that the scheduler reads
-// without a domain has none, such as accelerator. Any other word without a domain is one of our keys, unless any key is
-// permitted: then it is taken as it is.
-func LabelKey(word string, any bool) string {
-	word = strings.TrimPrefix(word, EarlierDomain)
-	switch {
-	case strings.Contains(word, "/"), slices.Contains(plainKeys, word):
-		return word
-	case word == "gpuType" || word == "gpu_type":
+// LabelKey returns the key that a word means, for gpuctl and for the REST API alike. The name of one of our labels is that
+// label, under the domain of the first gpuctl and in its spelling, too: pool is g8s.host/pool. Every other word is a key as
+// it is written, such as accelerator.
+func LabelKey(word string) string {
+	name := strings.TrimPrefix(word, EarlierDomain)
+	if name == "gpuType" || name == "gpu_type" {
 		return names.LabelGPUType
-	case any && !slices.Contains(ourKeys, word):
-		return word
 	}
-	return names.GroupName + "/" + word
+	if slices.Contains(ourKeys, name) {
+		return names.GroupName + "/" + name
+	}
+	return word
 }
 
-// CheckLabelKey refuses a key that Kubernetes would refuse, one of its own, and where not any key is permitted, those
-// that are neither ours nor read by the scheduler: a mistyped domain would label nodes with what nothing reads.
-func CheckLabelKey(key string, any bool) error {
+// CheckLabelKey refuses a key that Kubernetes would refuse, and one of its own.
+func CheckLabelKey(key string) error {
 	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
 		return fmt.Errorf("label key %q: %s", key, plainly(problems))
 	}
@@ -48,17 +45,43 @@ func CheckLabelKey(key string, any bool) error {
 			return fmt.Errorf("label key %q: labels of %s are Kubernetes' own, and not for users to change", key, reserved)
 		}
 	}
-	if any || qualified && domain == names.GroupName || slices.Contains(plainKeys, key) {
-		return nil
-	}
-	return &ForeignKeyError{Key: key}
+	return nil
 }
 
-// ForeignKeyError says that a key is none of our keys.
-type ForeignKeyError struct{ Key string }
+// CheckSlip refuses a key that is nearly one which the scheduler reads: it would label nodes with what nothing reads. The
+// error is a [SlipError].
+func CheckSlip(key string) error {
+	if meant := meantKey(key); meant != "" && meant != key {
+		return &SlipError{Key: key, Meant: meant}
+	}
+	return nil
+}
 
-func (e *ForeignKeyError) Error() string {
-	return fmt.Sprintf("label key %q is not one of %s", e.Key, names.GroupName)
+// meantKey is the key of a label that the scheduler reads which is nearly this one, "" for none.
+func meantKey(key string) string {
+	domain, name, qualified := strings.Cut(key, "/")
+	switch {
+	case !qualified && slices.Contains(plainKeys, key), qualified && domain == names.GroupName && slices.Contains(ourKeys, name):
+		return key
+	case !qualified:
+		if near := spelling.Nearest(key, append(slices.Clone(ourKeys), plainKeys...)); near != "" {
+			return LabelKey(near)
+		}
+	case domain == names.GroupName:
+		if near := spelling.Nearest(name, ourKeys); near != "" {
+			return names.GroupName + "/" + near
+		}
+	case spelling.Nearest(domain, []string{names.GroupName}) != "":
+		return names.GroupName + "/" + name
+	}
+	return ""
+}
+
+// SlipError says that a key is nearly one that the scheduler reads.
+type SlipError struct{ Key, Meant string }
+
+func (e *SlipError) Error() string {
+	return fmt.Sprintf("label key %q: nothing reads it (did you mean %q?)", e.Key, e.Meant)
 }
 
 // CheckLabelValue refuses a value that Kubernetes would refuse. what names it.

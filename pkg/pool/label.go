@@ -28,8 +28,31 @@ func Add(pool string, nodeNames []string, nodes []corev1.Node) Plan {
 // Taken is a label that a node has with another value.
 type Taken struct{ Node, Key, Value string }
 
+// Hidden is a label that is set on a node where the scheduler reads another one instead, By.
+type Hidden struct{ Node, Key, By string }
+
+// String says it.
+func (h Hidden) String() string {
+	return "node " + h.Node + " has " + h.By + ", which is read instead of " + h.Key
+}
+
+// hiding is the label of a GPU type that is read before the one that is set, "" for none.
+func hiding(node *corev1.Node, key string, labels map[string]*string) string {
+	at := slices.Index(names.GPUTypeLabels, key)
+	if at < 0 || labels[key] == nil {
+		return ""
+	}
+	for _, earlier := range names.GPUTypeLabels[:at] {
+		value, changes := labels[earlier]
+		if changes && value != nil && *value != "" || !changes && node.Labels[earlier] != "" {
+			return earlier
+		}
+	}
+	return ""
+}
+
 // Label plans to set labels of the named nodes, and to remove those whose value is nil. Labels that a node has with
-// another value are noted as taken.
+// another value are noted as taken, and those that hide one which is set, as hiding.
 func Label(nodeNames []string, labels map[string]*string, nodes []corev1.Node) Plan {
 	var plan Plan
 	current := byName(nodes)
@@ -44,6 +67,9 @@ func Label(nodeNames []string, labels map[string]*string, nodes []corev1.Node) P
 			set(patch.Labels, node.Labels, key, labels[key])
 			if change := patch.Labels[key]; change.Before != nil && change.After != nil {
 				plan.Taken = append(plan.Taken, Taken{Node: name, Key: key, Value: *change.Before})
+			}
+			if hiding := hiding(node, key, labels); hiding != "" {
+				plan.Hidden = append(plan.Hidden, Hidden{Node: name, Key: key, By: hiding})
 			}
 		}
 		plan.add(patch)

@@ -35,6 +35,8 @@ type Plan struct {
 	Leaving bool
 	// Taken are the labels that nodes have with another value.
 	Taken []Taken
+	// Hidden are the labels that are set and not read, as the node has another one.
+	Hidden []Hidden
 	// Empty says that no node was in the pool, which is how a pool that does not exist looks.
 	Empty bool
 }
@@ -49,6 +51,26 @@ func (p *Plan) Diff() string {
 		out += "  " + patch.String() + "\n"
 	}
 	return out
+}
+
+// Moved are the nodes that a plan takes into its pool, each with the pool that it leaves for that, "" for none; and those that
+// leave its pool.
+func (p *Plan) Moved() (taken []Foreign, left []string) {
+	for _, patch := range p.Patches {
+		change, ok := patch.Labels[names.LabelPool]
+		switch {
+		case p.Pool == "" || !ok:
+		case change.After != nil && *change.After == p.Pool:
+			from := ""
+			if change.Before != nil {
+				from = *change.Before
+			}
+			taken = append(taken, Foreign{Node: patch.Node, Pool: from})
+		case change.After == nil:
+			left = append(left, patch.Node)
+		}
+	}
+	return taken, left
 }
 
 // Foreign is a node in another pool than the plan's.
@@ -197,6 +219,27 @@ func byName(nodes []corev1.Node) map[string]*corev1.Node {
 		index[nodes[i].Name] = &nodes[i]
 	}
 	return index
+}
+
+// Applied is a node as p makes it.
+func (p Patch) Applied(node *corev1.Node) *corev1.Node {
+	out := node.DeepCopy()
+	out.Labels, out.Annotations = applied(out.Labels, p.Labels), applied(out.Annotations, p.Annotations)
+	return out
+}
+
+func applied(current map[string]string, changes map[string]Change) map[string]string {
+	if current == nil {
+		current = map[string]string{}
+	}
+	for key, change := range changes {
+		if change.After == nil {
+			delete(current, key)
+		} else {
+			current[key] = *change.After
+		}
+	}
+	return current
 }
 
 // Undo plans to give a node, as it is now, back what p changed. It returns false when what p wrote was changed since:

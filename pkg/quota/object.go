@@ -5,14 +5,20 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // OverFor returns what quotas have too little of for a job that is yet to be created: for all pods of a Job, which start
-// together, or for the first of a Deployment, which come one by one. It is nil when there is enough.
+// together, or for the first of a Deployment or an array, which come one by one. It is nil when there is enough.
 func OverFor(quotas []corev1.ResourceQuota, top runtime.Object) *Excess {
 	template, pods := podsOf(top)
 	if template == nil || pods == 0 {
 		return nil
+	}
+	if job, ok := top.(*batchv1.Job); ok && IsArray(job) {
+		pods = 1
 	}
 	over := Over(quotas, &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}, pods)
 	if len(over) == 0 {
@@ -70,10 +76,17 @@ func podsOf(top runtime.Object) (*corev1.PodTemplateSpec, int64) {
 	return nil, 0
 }
 
+// IsArray reports whether the pods of a Job are tasks, which run without each other. The members of a gang have indexes,
+// too, and a PodGroup.
+func IsArray(job *batchv1.Job) bool {
+	return job.Spec.CompletionMode != nil && *job.Spec.CompletionMode == batchv1.IndexedCompletion && job.Spec.Completions != nil &&
+		job.Spec.Template.Labels[names.LabelPodGroup] == ""
+}
+
 // Warning is what to say of it before the job is created.
-func (e Excess) Warning() string {
+func (e Excess) Warning() phrase.Text {
 	if e.Never {
-		return e.String()
+		return e.Says()
 	}
-	return e.String() + ": it waits until that is free"
+	return e.Says().And(": it waits until that is free")
 }

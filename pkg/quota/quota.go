@@ -4,7 +4,6 @@ package quota
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Reason is the word for a job whose pods a quota does not let in.
@@ -62,33 +62,35 @@ func Never(over []Excess) []Excess {
 	return slices.DeleteFunc(slices.Clone(over), func(e Excess) bool { return !e.Never })
 }
 
-// String says it in a sentence without a subject.
-func (e Excess) String() string {
+// String is what it says in English.
+func (e Excess) String() string { return e.Says().String() }
+
+// Says says it in a sentence without a subject.
+func (e Excess) Says() phrase.Text {
 	if e.Never {
-		return fmt.Sprintf("asks %s, the namespace may have %s (quota %s): it never fits", amount(e.Asked, e.Resource), &e.Hard, e.Quota)
+		return phrase.Of("asks %s, the namespace may have %s (quota %s): it never fits", amount(e.Asked, e.Resource), &e.Hard, e.Quota)
 	}
-	return fmt.Sprintf("asks %s, and %s of %s are in use (quota %s)", amount(e.Asked, e.Resource), &e.Used, &e.Hard, e.Quota)
+	return phrase.Of("asks %s, and %s of %s are in use (quota %s)", amount(e.Asked, e.Resource), &e.Used, &e.Hard, e.Quota)
 }
 
 // amount is a quantity with what it is of, as people say it.
-func amount(quantity resource.Quantity, name corev1.ResourceName) string {
-	word := string(Plain(name))
+func amount(quantity resource.Quantity, name corev1.ResourceName) phrase.Text {
+	one := phrase.Quote(string(Plain(name)))
+	many := one
 	switch Plain(name) {
 	case names.ResourceGPU:
-		word = "GPU"
+		one, many = phrase.Of("GPU"), phrase.Of("GPUs")
 	case names.ResourceSharedGPU:
-		word = "shared GPU"
+		one, many = phrase.Of("shared GPU"), phrase.Of("shared GPUs")
 	case corev1.ResourcePods, "count/pods":
-		word = "pod"
+		one, many = phrase.Of("pod"), phrase.Of("pods")
 	case corev1.ResourceCPU:
-		word = "CPU"
-	default:
-		return quantity.String() + " " + word
+		one, many = phrase.Of("CPU"), phrase.Of("CPUs")
 	}
-	if quantity.CmpInt64(1) != 0 {
-		word += "s"
+	if quantity.CmpInt64(1) == 0 {
+		many = one
 	}
-	return quantity.String() + " " + word
+	return phrase.Of("%s %s", &quantity, many)
 }
 
 func compareBools(a, b bool) int {

@@ -2,11 +2,12 @@
 package spelling
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // longest is the longest word for which another is sought: the search is quadratic in its length.
@@ -32,12 +33,12 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// DidYouMean is the end of a message about a word that is not known: ` (did you mean "x"?)`, or "" if nothing is near.
-func DidYouMean(word string, known []string) string {
+// DidYouMean is the end of a message about a word that is not known: ` (did you mean "x"?)`, or nothing if nothing is near.
+func DidYouMean(word string, known []string) phrase.Text {
 	if near := Nearest(word, known); near != "" {
-		return fmt.Sprintf(" (did you mean %q?)", near)
+		return phrase.Of(" (did you mean %q?)", near)
 	}
-	return ""
+	return nil
 }
 
 // fold removes what differs between spellings of one word.

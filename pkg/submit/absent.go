@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // ForeignJobError says that others than gpuctl made a job, so that it is not for gpuctl to change or delete.
@@ -21,9 +21,12 @@ type ForeignJobError struct {
 	Kind, Object string
 }
 
-func (e *ForeignJobError) Error() string {
+func (e *ForeignJobError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *ForeignJobError) Says() phrase.Text {
 	kind := strings.ToLower(e.Kind)
-	return fmt.Sprintf("job %q in namespace %s was not made by gpuctl: its %s %s lacks the label %s=%s\n"+
+	return phrase.Of("job %q in namespace %s was not made by gpuctl: its %s %s lacks the label %s=%s\n"+
 		"Change or delete it with what made it, or by hand: kubectl -n %s delete %s %s",
 		e.Name, e.Namespace, kind, e.Object, names.LabelManagedBy, names.ManagedByGpuctl, e.Namespace, kind, e.Object)
 }

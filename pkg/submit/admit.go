@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/quota"
 )
 
@@ -26,7 +27,7 @@ type Verdict struct {
 	// Refused is why it would not, nil if nothing stands against the job.
 	Refused error
 	// Unasked are what could not be asked for want of rights, each a sentence.
-	Unasked []string
+	Unasked []phrase.Text
 }
 
 // PodsRefusedError says that the API server would take a job, and none of its pods.
@@ -35,8 +36,11 @@ type PodsRefusedError struct {
 	Cause error
 }
 
-func (e *PodsRefusedError) Error() string {
-	return fmt.Sprintf("the pods of job %s would be refused: %v", e.Job, e.Cause)
+func (e *PodsRefusedError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *PodsRefusedError) Says() phrase.Text {
+	return phrase.Of("the pods of job %s would be refused: %s", e.Job, e.Cause)
 }
 
 func (e *PodsRefusedError) Unwrap() error { return e.Cause }
@@ -44,7 +48,10 @@ func (e *PodsRefusedError) Unwrap() error { return e.Cause }
 // QuotaError says that a quota has too little for all pods of a job.
 type QuotaError struct{ Excess quota.Excess }
 
-func (e *QuotaError) Error() string { return e.Excess.String() }
+func (e *QuotaError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *QuotaError) Says() phrase.Text { return e.Excess.Says() }
 
 // Admit asks the API server whether it would create the objects of a job, and its pods. Nothing is created, and what is
 // asked is not changed. That the name is taken does not count: the user may mean to replace the job. By the quotas the
@@ -59,7 +66,7 @@ func (c *Client) Admit(ctx context.Context, objects []client.Object, before ...c
 			return Verdict{}, err
 		}
 		if !may {
-			verdict.Unasked = append(verdict.Unasked, unaskable(describe(object), object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace()))
+			verdict.Unasked = append(verdict.Unasked, unaskable(phrase.Quote(describe(object)), object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace()))
 			continue
 		}
 		err = c.api.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll)
@@ -112,7 +119,7 @@ func (c *Client) admitPods(ctx context.Context, top client.Object, before []clie
 			return verdict, nil
 		}
 	} else {
-		verdict.Unasked = append(verdict.Unasked, unaskable("the pods of job "+jobOf(top), "Pod", pod.Namespace))
+		verdict.Unasked = append(verdict.Unasked, unaskable(phrase.Of("the pods of job %s", jobOf(top)), "Pod", pod.Namespace))
 	}
 	if over != nil {
 		verdict.Refused = refused(nil)
@@ -145,8 +152,8 @@ func (c *Client) overQuota(ctx context.Context, top client.Object, before []clie
 	return quota.OverFor(quotas, top), nil
 }
 
-func unaskable(what, kind, namespace string) string {
-	return fmt.Sprintf("whether the API server would take %s could not be asked: you may not create objects of kind %s in namespace %s",
+func unaskable(what phrase.Text, kind, namespace string) phrase.Text {
+	return phrase.Of("whether the API server would take %s could not be asked: you may not create objects of kind %s in namespace %s",
 		what, kind, namespace)
 }
 

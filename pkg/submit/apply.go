@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/render"
 )
 
@@ -27,6 +29,8 @@ type ApplyOptions struct {
 	DryRun bool
 	// Render is what the objects were rendered with.
 	Render render.Options
+	// startOver is asked before a Deployment is changed such that its pods start over; nil permits it.
+	startOver func(context.Context, client.Object) error
 }
 
 // ImmutableError says that Kubernetes does not change what was asked in place.
@@ -40,8 +44,11 @@ type ImmutableError struct {
 	Cause error
 }
 
-func (e *ImmutableError) Error() string {
-	return fmt.Sprintf("job %q cannot be changed in place, nothing was done: Kubernetes refuses to change %s",
+func (e *ImmutableError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *ImmutableError) Says() phrase.Text {
+	return phrase.Of("job %q cannot be changed in place, nothing was done: Kubernetes refuses to change %s",
 		e.Ref.Name, strings.Join(fieldsOf(e.Cause), ", "))
 }
 
@@ -109,6 +116,11 @@ func (c *Client) applyOnce(ctx context.Context, objects []client.Object, opts Ap
 
 // change carries out a plan, or replaces a job whose change Kubernetes refuses, if the options say so.
 func (c *Client) change(ctx context.Context, plan *jobPlan, result Result, opts ApplyOptions) (Result, error) {
+	if opts.startOver != nil && plan.startsOver() {
+		if err := opts.startOver(ctx, plan.live); err != nil {
+			return Result{}, err
+		}
+	}
 	result.Action = ActionConfigured
 	err := c.carryOutJob(ctx, plan, opts)
 	if !apierrors.IsInvalid(err) {
@@ -153,6 +165,9 @@ func (c *Client) carryOutJob(ctx context.Context, plan *jobPlan, opts ApplyOptio
 			return err
 		}
 	}
+	if err := c.forgetWaiting(ctx, plan); err != nil {
+		return err
+	}
 	for _, object := range plan.obsolete {
 		if err := c.remove(ctx, object); err != nil {
 			return err
@@ -162,6 +177,20 @@ func (c *Client) carryOutJob(ctx context.Context, plan *jobPlan, opts ApplyOptio
 		return c.markComplete(ctx, plan.live)
 	}
 	return nil
+}
+
+// forgetWaiting takes what a job waited for off one that is to wait for nobody. Server-side apply leaves it there where
+// gpu-controller has written it.
+func (c *Client) forgetWaiting(ctx context.Context, plan *jobPlan) error {
+	if plan.live == nil {
+		return nil
+	}
+	_, waited := plan.live.GetAnnotations()[names.AnnotationWaitsFor]
+	_, waits := plan.desired[0].GetAnnotations()[names.AnnotationWaitsFor]
+	if !waited || waits {
+		return nil
+	}
+	return c.patch(ctx, plan.live, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, names.AnnotationWaitsFor), false)
 }
 
 // writeAll writes the objects of a plan that change.

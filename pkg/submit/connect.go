@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -20,7 +22,11 @@ import (
 
 // Connect returns a Client that writes with the identity of config.
 func Connect(config *rest.Config) (*Client, error) {
-	api, err := client.New(config, client.Options{Scheme: scheme.Scheme, Mapper: restMapper()})
+	kinds := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(kinds), names.AddToScheme(kinds)); err != nil {
+		return nil, fmt.Errorf("learning the kinds of objects: %w", err)
+	}
+	api, err := client.New(config, client.Options{Scheme: kinds, Mapper: restMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
@@ -30,7 +36,7 @@ func Connect(config *rest.Config) (*Client, error) {
 // restMapper knows the kinds that jobs, pools and quotas consist of, which spares the requests that would discover them.
 func restMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range []string{"Service", "PersistentVolumeClaim", "Pod", "ResourceQuota"} {
+	for _, kind := range []string{"Service", "PersistentVolumeClaim", "Pod", "ResourceQuota", "ConfigMap"} {
 		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	for _, kind := range []string{"Node", "Namespace"} {
@@ -41,6 +47,7 @@ func restMapper() meta.RESTMapper {
 	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
 	mapper.Add(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), meta.RESTScopeNamespace)
 	mapper.Add(schema.FromAPIVersionAndKind(names.PodGroupAPIVersion, names.PodGroupKind), meta.RESTScopeNamespace)
+	mapper.Add(names.SchemeGroupVersion.WithKind("GPUPool"), meta.RESTScopeRoot)
 	mapper.Add(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"), meta.RESTScopeRoot)
 	return mapper
 }

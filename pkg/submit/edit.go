@@ -4,28 +4,35 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/quota"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// EditOptions are those of [Client.Retry], [Client.SetPriority] and [Client.Move].
+// EditOptions are those of [Client.Retry], [Client.SetPriority], [Client.Move], [Client.Scale] and [Client.Rewrite].
 type EditOptions struct {
 	// Restart permits to start a job over whose pods run.
 	Restart bool
+	// AllTasks permits to start an array over of which tasks have succeeded, which run again then.
+	AllTasks bool
 	// DryRun lets the API server check the change, and changes nothing.
 	DryRun bool
 	// Render is what jobs are rendered with; the namespace is the job's own.
 	Render render.Options
+	// Presets reads the presets that a job may name, by name, for [Client.Rewrite]; nil for none.
+	Presets func(context.Context) (map[string]string, error)
 }
 
 // Retry starts a job over that has ended. See [jobplan.Retry].
@@ -34,13 +41,16 @@ func (c *Client) Retry(ctx context.Context, ref Ref, opts EditOptions) (Result, 
 	if err != nil {
 		return Result{}, err
 	}
-	step, anew, err := jobplan.Retry(top)
+	step, again, err := jobplan.Retry(top)
 	if err != nil {
 		return Result{}, err
 	}
 	result := resultOf(top, ActionRetried)
-	if !anew {
+	if !again {
 		return result, c.patch(ctx, top, step.Patch, opts.DryRun)
+	}
+	if err := checkTasks(top, opts); err != nil {
+		return Result{}, err
 	}
 	source := top.GetAnnotations()[names.AnnotationSubmitted]
 	objects, err := objectsOf(top, source, opts.Render)
@@ -55,18 +65,47 @@ func (c *Client) Retry(ctx context.Context, ref Ref, opts EditOptions) (Result, 
 	return result, c.replace(ctx, plan, opts.DryRun)
 }
 
+// checkTasks refuses to run what has succeeded again, unless the options permit it.
+func checkTasks(top client.Object, opts EditOptions) error {
+	job, ok := isBatchJob(top)
+	if !ok || opts.AllTasks || !quota.IsArray(job) || job.Status.Succeeded == 0 || job.Status.Succeeded >= *job.Spec.Completions {
+		return nil
+	}
+	return &DoneTasksError{Ref: resultOf(top, "").Ref, Tasks: *job.Spec.Completions, Succeeded: job.Status.Succeeded}
+}
+
+// DoneTasksError says that tasks of an array would run again that have succeeded.
+type DoneTasksError struct {
+	Ref              Ref
+	Tasks, Succeeded int32
+}
+
+func (e *DoneTasksError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *DoneTasksError) Says() phrase.Text {
+	return phrase.Of("job %q has %d tasks, and %d have succeeded: they would run again, too, since Kubernetes starts a Job over as a whole\n"+
+		"Start all of them over, with --all-tasks: gpuctl retry %s -n %s --all-tasks", e.Ref.Name, e.Tasks, e.Succeeded, e.Ref.Name, e.Ref.Namespace)
+}
+
 // startedOver is a top object without the traces of having been paused or cancelled.
 func startedOver(top client.Object) client.Object {
 	out := top.DeepCopyObject().(client.Object)
 	annotations := maps.Clone(out.GetAnnotations())
 	for _, key := range []string{
-		names.AnnotationPausedAt, names.AnnotationCancelledAt, names.AnnotationReplicas, names.AnnotationIncomplete,
+		names.AnnotationPausedAt, names.AnnotationPausedBecause, names.AnnotationCancelledAt, names.AnnotationReplicas, names.AnnotationIncomplete,
 	} {
 		delete(annotations, key)
 	}
 	out.SetAnnotations(annotations)
-	if job, ok := isBatchJob(out); ok {
-		job.Spec.Suspend = nil
+	job, ok := isBatchJob(out)
+	if !ok {
+		return out
+	}
+	job.Spec.Suspend = nil
+	if again := jobplan.DependenciesOf(top).Jobs; len(again) > 0 {
+		annotations[names.AnnotationWaitsFor] = strings.Join(again, ",")
+		job.Spec.Suspend = ptr.To(true)
 	}
 	return out
 }
@@ -83,8 +122,11 @@ func (c *Client) SetPriority(
 // UnknownPoolError says that no node is in a pool.
 type UnknownPoolError struct{ Pool string }
 
-func (e *UnknownPoolError) Error() string {
-	return fmt.Sprintf("pool %q has no nodes, so the job would wait for ever. See: gpuctl get pools", e.Pool)
+func (e *UnknownPoolError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *UnknownPoolError) Says() phrase.Text {
+	return phrase.Of("pool %q has no nodes, so the job would wait forever. See: gpuctl get pools", e.Pool)
 }
 
 // Move moves a job that waits or is paused into another pool. One whose pods run starts over, which the options must
@@ -117,29 +159,23 @@ func (c *Client) checkPool(ctx context.Context, pool string) error {
 
 // edit changes one field of the YAML that a job was made from, and applies that.
 func (c *Client) edit(ctx context.Context, ref Ref, path, value string, opts EditOptions) (Result, error) {
-	top, err := c.Top(ctx, ref)
-	if err != nil {
-		return Result{}, err
-	}
-	before := top.GetAnnotations()[names.AnnotationSubmitted]
-	if before == "" {
-		return Result{}, &NoSourceError{Ref: resultOf(top, "").Ref}
-	}
-	source, err := jobplan.SetField(before, path, value)
-	if err != nil {
-		return Result{}, fmt.Errorf("changing %s of job %s: %w", path, ref.Name, err)
-	}
-	objects, err := objectsOf(top, source, opts.Render)
-	if err != nil {
-		return Result{}, err
-	}
-	if sameLabels(top, objects[0]) {
-		return resultOf(top, ActionUnchanged), nil
-	}
-	if err := c.checkEditable(ctx, top, opts); err != nil {
-		return Result{}, err
-	}
-	return c.Apply(ctx, objects, ApplyOptions{Replace: true, Force: true, DryRun: opts.DryRun, Render: opts.Render})
+	return c.changeSource(ctx, ref, func(ctx context.Context, c *Client, top client.Object, doc workload.Document) (Result, error) {
+		source, err := jobplan.SetField(doc.Source, path, value)
+		if err != nil {
+			return Result{}, fmt.Errorf("changing %s of job %s: %w", path, ref.Name, err)
+		}
+		objects, err := objectsOf(top, source, opts.Render)
+		if err != nil {
+			return Result{}, err
+		}
+		if sameLabels(top, objects[0]) {
+			return resultOf(top, ActionUnchanged), nil
+		}
+		if err := c.checkEditable(ctx, top, opts); err != nil {
+			return Result{}, err
+		}
+		return c.Apply(ctx, objects, ApplyOptions{Replace: true, Force: true, DryRun: opts.DryRun, Render: opts.Render})
+	})
 }
 
 // sameLabels says whether two top objects are of one pool and one priority.
@@ -159,7 +195,7 @@ func (c *Client) checkEditable(ctx context.Context, top client.Object, opts Edit
 	}
 	refused := &jobplan.StateError{Job: jobOf(top), State: state}
 	if state != jobplan.StateActive {
-		refused.Hint = "Create it anew with what it shall ask"
+		refused.Hint = phrase.Of("Create it again with what it should ask for")
 		return refused
 	}
 	pods, err := c.podsOf(ctx, top)
@@ -177,16 +213,22 @@ func (c *Client) checkEditable(ctx context.Context, top client.Object, opts Edit
 // RunningError says that a job would have to start over.
 type RunningError struct{ Ref Ref }
 
-func (e *RunningError) Error() string {
-	return fmt.Sprintf("job %q runs, and Kubernetes changes nothing of a pod that does\n"+
+func (e *RunningError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *RunningError) Says() phrase.Text {
+	return phrase.Of("job %q runs, and Kubernetes changes nothing of a pod that does\n"+
 		"Pause it first (gpuctl pause %s), or start it over with --restart", e.Ref.Name, e.Ref.Name)
 }
 
 // NoSourceError says that a job does not hold the YAML it was made from.
 type NoSourceError struct{ Ref Ref }
 
-func (e *NoSourceError) Error() string {
-	return fmt.Sprintf("job %q does not hold the YAML that it was made from: apply its file instead", e.Ref.Name)
+func (e *NoSourceError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *NoSourceError) Says() phrase.Text {
+	return phrase.Of("job %q does not hold the YAML that it was made from: apply its file instead", e.Ref.Name)
 }
 
 // documentOf reads the YAML of a job that is there.
@@ -213,32 +255,4 @@ func objectsOf(top client.Object, source string, opts render.Options) ([]client.
 	opts.Namespace = top.GetNamespace()
 	objects, _, err := render.Objects(doc, opts)
 	return objects, err
-}
-
-// NoReplicasError says that a job cannot have several replicas.
-type NoReplicasError struct{ Ref Ref }
-
-func (e *NoReplicasError) Error() string {
-	return fmt.Sprintf("job %q is a %s job, which has no replicas: only inference and compute jobs have", e.Ref.Name, e.Ref.Kind)
-}
-
-// Scale changes how many replicas a service has, in the YAML that it was made from, too.
-func (c *Client) Scale(ctx context.Context, ref Ref, replicas int32, opts EditOptions) (Result, error) {
-	top, err := c.Top(ctx, ref)
-	if err != nil {
-		return Result{}, err
-	}
-	result := resultOf(top, ActionUnchanged)
-	if _, ok := top.(*appsv1.Deployment); !ok {
-		return Result{}, &NoReplicasError{Ref: result.Ref}
-	}
-	source, err := jobplan.SetField(top.GetAnnotations()[names.AnnotationSubmitted], "service.replicas", replicas)
-	if err != nil {
-		return Result{}, fmt.Errorf("changing the replicas of job %s: %w", ref.Name, err)
-	}
-	objects, err := objectsOf(top, source, opts.Render)
-	if err != nil {
-		return Result{}, err
-	}
-	return c.Apply(ctx, objects, ApplyOptions{Force: true, DryRun: opts.DryRun, Render: opts.Render})
 }

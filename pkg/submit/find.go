@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -29,8 +30,11 @@ type AmbiguousError struct {
 	Kinds []string
 }
 
-func (e *AmbiguousError) Error() string {
-	return fmt.Sprintf("%d jobs in namespace %s are named %q, of the kinds %s: write %s/%s for one of them",
+func (e *AmbiguousError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *AmbiguousError) Says() phrase.Text {
+	return phrase.Of("%d jobs in namespace %s are named %q, of the kinds %s: write %s/%s for one of them",
 		len(e.Kinds), e.Ref.Namespace, e.Ref.Name, strings.Join(e.Kinds, ", "), e.Kinds[0], e.Ref.Name)
 }
 

@@ -3,9 +3,11 @@ package submit
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +45,20 @@ func (p *jobPlan) changes() bool {
 
 // incomplete says whether something of the creation of the job is still to be done, which no diff shows.
 func (p *jobPlan) incomplete() bool { return p.unreserved || p.live != nil && isIncomplete(p.live) }
+
+// startsOver says whether the plan changes a Deployment in place such that Kubernetes makes its pods again.
+func (p *jobPlan) startsOver() bool {
+	if _, ok := p.live.(*appsv1.Deployment); !ok || p.before[0] == nil {
+		return false
+	}
+	return !reflect.DeepEqual(template(p.before[0]), template(p.after[0]))
+}
+
+// template is that of the pods of an object.
+func template(object *unstructured.Unstructured) any {
+	out, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "template") // nil where it has none
+	return out
+}
 
 // diff shows all that changes.
 func (p *jobPlan) diff() (string, error) {

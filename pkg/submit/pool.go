@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -23,11 +24,14 @@ type MissingNodesError struct {
 	Nodes []string
 }
 
-func (e *MissingNodesError) Error() string {
+func (e *MissingNodesError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *MissingNodesError) Says() phrase.Text {
 	if e.Pool == "" {
-		return "nodes not found: " + strings.Join(e.Nodes, ", ")
+		return phrase.Of("nodes not found: %s", strings.Join(e.Nodes, ", "))
 	}
-	return fmt.Sprintf("pool %q: nodes not found: %s", e.Pool, strings.Join(e.Nodes, ", "))
+	return phrase.Of("pool %q: nodes not found: %s", e.Pool, strings.Join(e.Nodes, ", "))
 }
 
 // ForeignNodesError says that a plan would take nodes out of other pools.
@@ -67,7 +71,16 @@ type PoolOptions struct {
 	Force bool
 	// DryRun checks on the server, and changes nothing.
 	DryRun bool
+	// Declare is the pool whose GPUPool is written with the labels, nil for none. KeepDeclared leaves one that is there as it
+	// is unless Declare asks something of its nodes.
+	Declare      *workload.Pool
+	KeepDeclared bool
+	// TakeOver takes over fields of the GPUPool that another program set.
+	TakeOver bool
 }
+
+// PoolPlan decides what changes about nodes.
+type PoolPlan = func([]corev1.Node) pool.Plan
 
 // LabelNodes sets labels of nodes, and removes those whose value is nil: of all the nodes or of none. Labels that a node
 // has with another value are a [TakenError], unless the options force it.
@@ -102,32 +115,76 @@ func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {
 func (c *Client) ChangeNodes(
 	ctx context.Context, nodes []corev1.Node, plan func([]corev1.Node) pool.Plan, opts PoolOptions,
 ) (pool.Plan, error) {
+	planned, _, err := c.changeNodes(ctx, nodes, plan, opts)
+	return planned, err
+}
+
+// changeNodes is ChangeNodes, and tells what became of the GPUPool.
+func (c *Client) changeNodes(ctx context.Context, nodes []corev1.Node, plan PoolPlan, opts PoolOptions) (pool.Plan, *declaration, error) {
 	for attempt := 1; ; attempt++ {
 		planned := plan(nodes)
 		if err := checkPlan(planned, opts.Force); err != nil {
-			return planned, err
+			return planned, nil, err
 		}
-		err := c.carryOut(ctx, planned, opts)
-		if !apierrors.IsConflict(err) || attempt == planAttempts {
-			return planned, err
+		var declared *declaration
+		var err error
+		if opts.Declare != nil {
+			if declared, err = c.declare(ctx, opts.Declare, opts.KeepDeclared, opts.TakeOver || opts.DryRun); err != nil {
+				return planned, nil, err
+			}
+		}
+		if err := c.checkConstraints(ctx, planned, nodes, declared); err != nil {
+			return planned, declared, err
+		}
+		err = c.writePool(ctx, planned, declared, opts)
+		if !apierrors.IsConflict(err) || isFieldConflict(err) || attempt == planAttempts {
+			return planned, declared, err
 		}
 		if nodes, err = c.Nodes(ctx); err != nil {
-			return pool.Plan{}, err
+			return pool.Plan{}, nil, err
 		}
 	}
 }
 
-// ApplyPool makes the nodes of p the pool's, and no others. The plan that it returns tells which nodes changed.
+// writePool writes the GPUPool and then the nodes. When a node fails, the GPUPool gets back what it had.
+func (c *Client) writePool(ctx context.Context, planned pool.Plan, declared *declaration, opts PoolOptions) error {
+	if !declared.changes() || opts.DryRun {
+		return c.carryOut(ctx, planned, opts)
+	}
+	undo, err := c.writeDeclared(ctx, declared)
+	if err != nil {
+		return err
+	}
+	if err = c.carryOut(ctx, planned, opts); err == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	if failed := undo(ctx); failed != nil {
+		return fmt.Errorf("%w; giving GPUPool %s back what it had failed too: %w", err, planned.Pool, failed)
+	}
+	return err
+}
+
+// ApplyPool makes the nodes of p the pool's, and no others, and its GPUPool what p asks. The plan that it returns tells which
+// nodes changed.
 func (c *Client) ApplyPool(ctx context.Context, p *workload.Pool, opts PoolOptions) (Result, pool.Plan, error) {
-	plan, err := c.ChangePool(ctx, func(nodes []corev1.Node) pool.Plan { return pool.Apply(p, nodes) }, opts)
-	result := Result{Ref: Ref{Name: p.Name, Kind: string(workload.KindPool)}, Action: ActionConfigured, Diff: plan.Diff()}
+	result := Result{Ref: Ref{Name: p.Name, Kind: string(workload.KindPool)}, Action: ActionConfigured}
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return result, pool.Plan{}, err
+	}
+	opts.Declare = p
+	plan, declared, err := c.changeNodes(ctx, nodes, func(nodes []corev1.Node) pool.Plan { return pool.Apply(p, nodes) }, opts)
+	said, failed := declared.diff()
+	result.Diff = said + plan.Diff()
 	switch {
-	case len(plan.Patches) == 0:
+	case len(plan.Patches) == 0 && !declared.changes():
 		result.Action = ActionUnchanged
-	case plan.Empty:
+	case plan.Empty && (declared == nil || declared.live == nil):
 		result.Action = ActionCreated
 	}
-	return result, plan, err
+	return result, plan, errors.Join(err, failed)
 }
 
 func checkPlan(plan pool.Plan, force bool) error {

@@ -24,11 +24,16 @@ type QuotaOptions struct {
 	DryRun bool
 	// DeleteNamespaces deletes, with a quota, those of its namespaces that gpuctl made, and all that is in them.
 	DeleteNamespaces bool
+	// Note is told what the quota bounds beside what its document says; nil tells nobody.
+	Note func(sentence string)
 }
 
 // CreateQuota puts a quota into its namespaces, and makes those that are not there. If one namespace has a quota
 // already, which is an [ExistsError], or refuses it, what was made is deleted again.
 func (c *Client) CreateQuota(ctx context.Context, quota *workload.Quota, opts QuotaOptions) error {
+	if err := c.boundSlices(ctx, quota, nil, opts); err != nil {
+		return err
+	}
 	var made []client.Object
 	for _, object := range render.Quota(quota) {
 		created, err := c.createForQuota(ctx, object, opts)
@@ -77,6 +82,9 @@ func (c *Client) ApplyQuota(ctx context.Context, quota *workload.Quota, opts Quo
 		return Result{}, err
 	}
 	if err := c.checkAll(pointers(present)); err != nil {
+		return Result{}, err
+	}
+	if err := c.boundSlices(ctx, quota, present, opts); err != nil {
 		return Result{}, err
 	}
 	plan := &jobPlan{}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // DeletedQuota is a quota that was deleted.
@@ -24,7 +25,12 @@ type DeletedQuota struct {
 // QuotaNotFoundError says that there is no such quota.
 type QuotaNotFoundError struct{ Name string }
 
-func (e *QuotaNotFoundError) Error() string { return fmt.Sprintf("quota %q not found", e.Name) }
+func (e *QuotaNotFoundError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *QuotaNotFoundError) Says() phrase.Text {
+	return phrase.Of("quota %q not found", e.Name)
+}
 
 // DeleteQuota deletes a quota from all its namespaces. The namespaces stay, and all that is in them, unless the options
 // say otherwise; even then those stay that gpuctl did not make.
@@ -97,4 +103,9 @@ func (c *Client) OwnNamespace(ctx context.Context, name string) (client.Object, 
 // NamespaceNotFoundError says that there is no such namespace.
 type NamespaceNotFoundError struct{ Name string }
 
-func (e *NamespaceNotFoundError) Error() string { return fmt.Sprintf("namespace %q not found", e.Name) }
+func (e *NamespaceNotFoundError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *NamespaceNotFoundError) Says() phrase.Text {
+	return phrase.Of("namespace %q not found", e.Name)
+}

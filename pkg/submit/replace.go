@@ -28,19 +28,22 @@ const replaceTimeout = 30 * time.Second
 //
 // The API server checks the new Job before the old one goes. Should the new one be refused nevertheless, the old one is
 // put back. The new one waits, suspended, until the last pod of the old one has ended: two runs of one job must not
-// write to one folder. A user who is interrupted there leaves a paused job, which can be resumed.
+// write to one folder. A user who is interrupted there leaves a paused job, which can be resumed. So that gpu-controller does
+// not start one that waits for other jobs meanwhile, it is marked as paused, and waits for them again when it is resumed.
 func (c *Client) replace(ctx context.Context, plan *jobPlan, dryRun bool) error {
 	fresh, ok := isBatchJob(plan.desired[0])
 	if !ok {
-		return fmt.Errorf("replacing %s: only a Job can be made anew", describe(plan.live))
+		return fmt.Errorf("replacing %s: only a Job can be recreated", describe(plan.live))
 	}
-	fresh.OwnerReferences = nil
+	fresh.OwnerReferences, fresh.ResourceVersion = nil, "" // a condition held the version of the old one
 	jobplan.Inherit(fresh, plan.after[0])
-	if err := c.checkCreatable(ctx, fresh); err != nil || dryRun {
+	now, err := c.checkCreatable(ctx, fresh)
+	if err != nil || dryRun {
 		return err
 	}
 	suspend := ptr.Deref(fresh.Spec.Suspend, false)
 	fresh.Spec.Suspend = ptr.To(true)
+	held := suspend && jobplan.Hold(fresh, now)
 	if err := c.exchange(ctx, plan, fresh); err != nil {
 		return err
 	}
@@ -58,20 +61,41 @@ func (c *Client) replace(ctx context.Context, plan *jobPlan, dryRun bool) error 
 	if err := c.waitForPods(ctx, plan.live); err != nil {
 		return fmt.Errorf("%w\nThe new job is there, and paused: resume it when the pods of the old one have ended", err)
 	}
-	if suspend {
+	return c.letGo(ctx, fresh, suspend, held)
+}
+
+// letGo ends the suspension in which a new Job was created, unless it shall be suspended anyway.
+func (c *Client) letGo(ctx context.Context, fresh *batchv1.Job, suspend, held bool) error {
+	switch {
+	case held:
+		return c.release(ctx, fresh)
+	case suspend:
 		return nil
 	}
 	return c.patch(ctx, fresh, []byte(`{"spec":{"suspend":false}}`), false)
 }
 
-// checkCreatable asks the API server whether it would create a Job, under another name because its own is taken.
-func (c *Client) checkCreatable(ctx context.Context, job *batchv1.Job) error {
+// release lets a Job wait for other jobs again that was held, unless somebody has resumed, paused or cancelled it since.
+func (c *Client) release(ctx context.Context, held *batchv1.Job) error {
+	ref := resultOf(held, "").Ref
+	_, err := c.step(ctx, ref, StepOptions{}, ActionResumed, func(top client.Object) (jobplan.Step, error) {
+		return jobplan.Release(top, held)
+	})
+	if isNotFound(err) {
+		return nil // deleted meanwhile
+	}
+	return err
+}
+
+// checkCreatable asks the API server whether it would create a Job, under another name because its own is taken, and when
+// that would be.
+func (c *Client) checkCreatable(ctx context.Context, job *batchv1.Job) (time.Time, error) {
 	probe := job.DeepCopy()
 	probe.Name, probe.GenerateName = "", "gpuctl-check-"
 	if err := c.api.Create(ctx, probe, client.DryRunAll); err != nil {
-		return fmt.Errorf("creating %s: %w", describe(job), err)
+		return time.Time{}, fmt.Errorf("creating %s: %w", describe(job), err)
 	}
-	return nil
+	return probe.CreationTimestamp.Time, nil
 }
 
 // exchange deletes the old Job and creates the new one. It does not end halfway when ctx ends.
@@ -101,7 +125,7 @@ func (c *Client) exchange(ctx context.Context, plan *jobPlan, fresh *batchv1.Job
 	}
 	old, _ := isBatchJob(plan.live)
 	if again := c.createOne(ctx, asNew(old)); again != nil {
-		return fmt.Errorf("%w; putting the old job back failed too, create it anew: %w", err, again)
+		return fmt.Errorf("%w; putting the old job back failed too, create it again: %w", err, again)
 	}
 	return fmt.Errorf("%w; the old job was put back, and starts over", err)
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Action is what became of a job.
@@ -39,7 +40,7 @@ type Result struct {
 	// Diff shows what changed in the objects of the job, as a unified diff of YAML; "" if Action says it all.
 	Diff string
 	// Unasked are what a dry run could not ask for want of rights, each a sentence.
-	Unasked []string
+	Unasked []phrase.Text
 }
 
 // StepOptions are those of [Client.Pause], [Client.Resume] and [Client.Cancel].

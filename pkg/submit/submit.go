@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // writeTimeout bounds one write. Writes are not cancelled halfway: a request that is given up may still be carried
@@ -34,11 +35,14 @@ type ExistsError struct {
 	Object string
 }
 
-func (e *ExistsError) Error() string {
+func (e *ExistsError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *ExistsError) Says() phrase.Text {
 	if e.Name == "" {
-		return fmt.Sprintf("%s already exists in namespace %s and belongs to no job of gpuctl", e.Object, e.Namespace)
+		return phrase.Of("%s already exists in namespace %s and belongs to no job of gpuctl", e.Object, e.Namespace)
 	}
-	return fmt.Sprintf("job %q already exists in namespace %s (%s, %s)", e.Name, e.Namespace, e.Kind, e.Object)
+	return phrase.Of("job %q already exists in namespace %s (%s, %s)", e.Name, e.Namespace, e.Kind, e.Object)
 }
 
 // Client writes jobs and pools with the identity of its API client.
@@ -70,6 +74,7 @@ func (c *Client) Create(ctx context.Context, objects []client.Object) error {
 		return err
 	}
 	if live != nil {
+		top.SetUID(live.GetUID())
 		_, err := c.finish(ctx, live, rest)
 		return err
 	}
@@ -88,7 +93,7 @@ func (c *Client) Create(ctx context.Context, objects []client.Object) error {
 
 // DryRun asks the API server whether it would create the objects, and fills in what it would store; then, whether it
 // would create the pods that come of them. What could not be asked for want of rights is returned, each a sentence.
-func (c *Client) DryRun(ctx context.Context, objects []client.Object) (unasked []string, err error) {
+func (c *Client) DryRun(ctx context.Context, objects []client.Object) (unasked []phrase.Text, err error) {
 	if err := c.checkFree(ctx, objects[0]); err != nil {
 		return nil, err
 	}

@@ -1,12 +1,14 @@
 package workload
 
 import (
-	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // checkJob checks what concerns more than one field of a job. It runs also on jobs with wrong fields, so
@@ -15,6 +17,10 @@ func checkJob(d *decoder, j *Job) {
 	checkGPU(d, &j.Resources)
 	checkSHM(d, j)
 	checkGang(d, j)
+	checkArray(d, j)
+	if j.Name != "" && slices.Contains(j.DependsOn, j.Name) {
+		d.errorf(d.valueAt("job.depends-on"), "job.depends-on: the job cannot start after itself")
+	}
 	for i := range j.Resources.Tolerations {
 		checkToleration(d, fmt.Sprintf("resources.tolerations[%d]", i), &j.Resources.Tolerations[i])
 	}
@@ -29,10 +35,10 @@ func checkJob(d *decoder, j *Job) {
 }
 
 func checkGPU(d *decoder, r *Resources) {
-	if r.GPU > 0 || (d.has("resources.gpu") && !isZero(d, "resources.gpu")) {
+	if r.AsksGPUs() || d.has("resources.mig") || (d.has("resources.gpu") && !isZero(d, "resources.gpu")) {
 		return
 	}
-	if d.has("resources.gpu-type") {
+	if len(r.GPUTypes) > 0 && r.Preset == "" {
 		d.warnf(d.keys["resources.gpu-type"], "the job asks for a gpu-type but for no GPU: add \"gpu: 1\" if it needs one")
 	}
 }
@@ -49,6 +55,12 @@ func checkGang(d *decoder, j *Job) {
 	if j.IsGang() && len(j.Name) > maxGangName {
 		d.errorf(d.valueAt("job.name"), "job.name: %q is too long: it has %d characters, and a job on several nodes may have at most %d",
 			j.Name, len(j.Name), maxGangName)
+	}
+	if j.Resources.Topology != nil && j.Resources.Nodes == 1 && d.has("resources.nodes") {
+		d.warnf(d.keys["resources.topology"], "the job runs on one node, so resources.topology changes nothing")
+	}
+	if t := j.Resources.Topology; t != nil && t.Wait != nil && t.Mode == TopologyRequired {
+		d.errorf(d.valueAt("resources.topology.wait"), "resources.topology.wait is for mode: preferred: with required the job waits for as long as it takes")
 	}
 }
 
@@ -76,33 +88,31 @@ func (w *Workdir) mountedAt() string {
 }
 
 func checkToleration(d *decoder, at string, t *corev1.Toleration) {
-	wrong := func(field, format string, args ...any) {
-		d.errorf(d.valueAt(join(at, field)), "%s: "+format, append([]any{at}, args...)...)
-	}
+	wrong := func(field string, says phrase.Text) { d.errorf(d.valueAt(join(at, field)), "%s: %s", at, says) }
 	if !d.isSection(at) {
 		return
 	}
 	switch {
 	case t.Key == "" && !d.has(join(at, "key")) && t.Operator != corev1.TolerationOpExists:
-		wrong("key", "a toleration needs a key, or the operator Exists to accept every taint")
+		wrong("key", phrase.Of("a toleration needs a key, or the operator Exists to accept every taint"))
 	case t.Operator == corev1.TolerationOpExists && t.Value != "":
-		wrong("value", "the operator Exists accepts every value: leave value out, or use Equal")
+		wrong("value", phrase.Of("the operator Exists accepts every value: leave value out, or use Equal"))
 	}
 	if t.TolerationSeconds != nil && t.Effect != "" && t.Effect != corev1.TaintEffectNoExecute {
-		wrong("toleration-seconds", "toleration-seconds needs the effect NoExecute")
+		wrong("toleration-seconds", phrase.Of("toleration-seconds needs the effect NoExecute"))
 	}
 }
 
 func taintKey(s string) (string, error) {
 	if len(validation.IsQualifiedName(s)) > 0 {
-		return "", errors.New("is not the key of a taint")
+		return "", phrase.Errorf("is not the key of a taint")
 	}
 	return s, nil
 }
 
 func taintValue(s string) (string, error) {
 	if len(validation.IsValidLabelValue(s)) > 0 {
-		return "", errors.New("is not the value of a taint: use at most 63 letters, digits, '-', '_' and '.'")
+		return "", phrase.Errorf("is not the value of a taint: use at most 63 letters, digits, '-', '_' and '.'")
 	}
 	return s, nil
 }
@@ -138,17 +148,17 @@ func checkWorkdir(d *decoder, at string, w *Workdir) {
 		return
 	}
 	has := func(field string) bool { return d.has(join(at, field)) }
-	wrong := func(field, message string) { d.errorf(d.valueAt(join(at, field)), "%s: %s", at, message) }
+	wrong := func(field string, says phrase.Text) { d.errorf(d.valueAt(join(at, field)), "%s: %s", at, says) }
 	claim := has("pvc") || has("size")
 	switch {
 	case claim && has("path") && has("mount-path"):
-		wrong("path", "a claim has one path: keep path or mount-path")
+		wrong("path", phrase.Of("a claim has one path: keep path or mount-path"))
 	case !has("path") && (!claim || !has("mount-path")):
 		d.errorf(d.keys[at], "%s.path is missing (for example \"path: /datasets\")", at)
 	}
 	if w.Path != "" && !has("mount-path") {
 		if _, err := mountPath(w.Path); err != nil {
-			wrong("path", fmt.Sprintf("%q %v", w.Path, err))
+			wrong("path", phrase.Of("%q %v", w.Path, err))
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"slices"
+
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -38,7 +40,7 @@ func checkBounded(d *decoder, at *yaml.Node, path string) {
 			return
 		}
 	}
-	d.errorf(at, "%s bounds nothing: write at least one of %s", path, oneOf(amountFields(&NamespaceQuota{}).names(KindQuota)))
+	d.errorf(at, "%s bounds nothing: write at least one of %s", path, alternatives(amountFields(&NamespaceQuota{}).names(KindQuota)))
 }
 
 // fillDerived sets the defaults that follow from other fields.
@@ -48,4 +50,20 @@ func (q *Quota) fillDerived() {
 			n.SharedGPU = n.GPU
 		}
 	}
+}
+
+// AllowNoOther has a namespace whose GPUs are bounded have none of the MIG slices of these profiles that its quota does not name,
+// and returns which these are.
+func (n *NamespaceQuota) AllowNoOther(profiles []string) []string {
+	if n.GPU == nil {
+		return nil
+	}
+	var added []string
+	for _, profile := range profiles {
+		if !slices.ContainsFunc(n.MIG, func(m MIGSlices) bool { return m.Profile == profile }) {
+			n.MIG = append(n.MIG, MIGSlices{Profile: profile})
+			added = append(added, profile)
+		}
+	}
+	return added
 }

@@ -6,6 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
@@ -27,12 +28,12 @@ func newDecoder(src *source, kind Kind) *decoder {
 
 // errorf reports an error at a node.
 func (d *decoder) errorf(at *yaml.Node, format string, args ...any) {
-	d.source.report(SeverityError, at.Line, at.Column, fmt.Sprintf(format, args...))
+	d.source.report(SeverityError, at.Line, at.Column, phrase.Of(format, args...))
 }
 
 // warnf reports a warning at a node.
 func (d *decoder) warnf(at *yaml.Node, format string, args ...any) {
-	d.source.report(SeverityWarning, at.Line, at.Column, fmt.Sprintf(format, args...))
+	d.source.report(SeverityWarning, at.Line, at.Column, phrase.Of(format, args...))
 }
 
 // has says whether the document has the field, be it right or wrong.
@@ -59,7 +60,7 @@ func (d *decoder) valueAt(path string) *yaml.Node {
 // section decodes a mapping by its table of fields.
 func (d *decoder) section(node *yaml.Node, path string, fs fields) {
 	if node.Kind != yaml.MappingNode {
-		d.errorf(node, "%s must be a section with %s, not %s", pathOrDocument(path), oneOf(fs.names(d.kind)), nodeWord(node))
+		d.errorf(node, "%s must be a section with %s, not %s", pathOrDocument(path), alternatives(fs.names(d.kind)), nodeWord(node))
 		return
 	}
 	seen := map[string]*yaml.Node{}
@@ -78,11 +79,11 @@ func (d *decoder) section(node *yaml.Node, path string, fs fields) {
 }
 
 // hint shows how a field is written, for messages that say that it is missing.
-func (f field) hint() string {
+func (f field) hint() phrase.Text {
 	if f.example == "" {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf(` (for example "%s: %s")`, f.name, f.example)
+	return phrase.Of(" (for example \"%s: %s\")", f.name, f.example)
 }
 
 // entry decodes one key of a section and what it holds.
@@ -100,7 +101,7 @@ func (d *decoder) entry(key, val *yaml.Node, path string, fs fields, seen map[st
 		return
 	case !f.allows(d.kind):
 		seen[f.name] = key
-		d.errorf(key, "%s is only for kind %s, this is kind %s", join(path, f.name), oneOf(f.only), d.kind)
+		d.errorf(key, "%s is only for kind %s, this is kind %s", join(path, f.name), alternatives(f.only), d.kind)
 		return
 	}
 	seen[f.name] = key
@@ -126,11 +127,11 @@ func (d *decoder) unknown(key *yaml.Node, path string, fs fields) {
 	case key.Value == "<<":
 		d.errorf(key, "merge keys (<<) are not supported: write the fields out")
 	default:
-		hint := ""
-		if len(d.source.diagnostics) < maxDiagnostics { // no more are shown, and looking for a hint is dear
+		hint := formerly(path, key.Value)
+		if len(hint) == 0 && len(d.source.diagnostics) < maxDiagnostics { // no more are shown, and looking for a hint is dear
 			hint = spelling.DidYouMean(key.Value, fs.names(d.kind))
 		}
-		if hint == "" && len(d.source.diagnostics) < maxDiagnostics {
+		if len(hint) == 0 && len(d.source.diagnostics) < maxDiagnostics {
 			hint = d.elsewhere(key.Value, path)
 		}
 		d.errorf(key, "unknown field %q in %s%s", clip(key.Value), pathOrDocument(path), hint)
@@ -138,21 +139,21 @@ func (d *decoder) unknown(key *yaml.Node, path string, fs fields) {
 }
 
 // elsewhere says in which other section of the document the key belongs, if there is exactly one.
-func (d *decoder) elsewhere(key, path string) string {
+func (d *decoder) elsewhere(key, path string) phrase.Text {
 	var found []string
 	for _, f := range Fields(d.kind) {
 		parent, last := splitPath(f.Path)
-		if matches(key, last) && parent != path && !strings.Contains(parent, "[]") {
+		if Spells(key, last) && parent != path && !strings.Contains(parent, "[]") {
 			found = append(found, parent)
 		}
 	}
 	if len(found) != 1 {
-		return ""
+		return nil
 	}
 	if found[0] == "" {
-		return " (it belongs at the top of the document)"
+		return phrase.Of(" (it belongs at the top of the document)")
 	}
-	return fmt.Sprintf(" (it belongs in %s)", found[0])
+	return phrase.Of(" (it belongs in %s)", found[0])
 }
 
 func splitPath(path string) (parent, last string) {
@@ -199,22 +200,22 @@ func isNull(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
 }
 
-func pathOrDocument(path string) string {
+func pathOrDocument(path string) phrase.Text {
 	if path == "" {
-		return "the document"
+		return phrase.Of("the document")
 	}
-	return path
+	return phrase.Quote(path)
 }
 
 // nodeWord names what a node is, in the words of someone who writes YAML.
-func nodeWord(node *yaml.Node) string {
+func nodeWord(node *yaml.Node) phrase.Text {
 	switch node.Kind {
 	case yaml.MappingNode:
-		return "a section"
+		return phrase.Of("a section")
 	case yaml.SequenceNode:
-		return "a list"
+		return phrase.Of("a list")
 	default:
-		return fmt.Sprintf("%q", clip(node.Value))
+		return phrase.Of("%q", clip(node.Value))
 	}
 }
 
@@ -227,17 +228,20 @@ func clip(s string) string {
 	return s
 }
 
-// oneOf renders alternatives: "a, b or c".
-func oneOf[S ~string](words []S) string {
-	var b strings.Builder
-	for i, w := range words {
+// alternatives are words of which one is to be chosen: "a, b or c".
+func alternatives[S ~string](words []S) phrase.Text {
+	var out phrase.Text
+	for i, word := range words {
 		switch {
 		case i > 0 && i == len(words)-1:
-			b.WriteString(" or ")
+			out = out.And(" or ")
 		case i > 0:
-			b.WriteString(", ")
+			out = out.And(", ")
 		}
-		b.WriteString(string(w))
+		out = out.With(phrase.Quote(string(word)))
 	}
-	return b.String()
+	return out
 }
+
+// oneOf is alternatives for what programs and documents have, in English.
+func oneOf[S ~string](words []S) string { return alternatives(words).String() }

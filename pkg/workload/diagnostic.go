@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Severity says whether a problem stops the document from being used.
@@ -26,6 +28,8 @@ type Diagnostic struct {
 	Column   int      `json:"column"`
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
+	// Says is what the message is made of.
+	Says phrase.Text `json:"-"`
 	// Source is the text of the line, without its end.
 	Source string `json:"source,omitempty"`
 }
@@ -34,7 +38,10 @@ type Diagnostic struct {
 const excerptWidth = 120
 
 // String renders the diagnostic as "file:line:column: message", the source line and a caret below it.
-func (d Diagnostic) String() string {
+func (d Diagnostic) String() string { return d.In(phrase.English) }
+
+// In is String in a language.
+func (d Diagnostic) In(language phrase.Language) string {
 	var b strings.Builder
 	b.WriteString(d.File)
 	if d.Line > 0 {
@@ -45,9 +52,9 @@ func (d Diagnostic) String() string {
 	}
 	b.WriteString(": ")
 	if d.Severity == SeverityWarning {
-		b.WriteString("warning: ")
+		b.WriteString(phrase.Of("warning: ").In(language))
 	}
-	b.WriteString(d.Message)
+	b.WriteString(d.Says.In(language))
 	if d.Source != "" && d.Column > 0 {
 		excerpt, caret := d.excerpt()
 		fmt.Fprintf(&b, "\n  %s\n  %s^", excerpt, caret)
@@ -127,9 +134,6 @@ func (ds Diagnostics) sorted() Diagnostics {
 	if ds[maxDiagnostics:].HasErrors() {
 		severity = SeverityError
 	}
-	return append(ds[:maxDiagnostics:maxDiagnostics], Diagnostic{
-		File:     ds[0].File,
-		Severity: severity,
-		Message:  fmt.Sprintf("%d more problems are not shown: correct those above first", hidden),
-	})
+	says := phrase.Of("%d more problems are not shown: correct those above first", hidden)
+	return append(ds[:maxDiagnostics:maxDiagnostics], Diagnostic{File: ds[0].File, Severity: severity, Message: says.String(), Says: says})
 }

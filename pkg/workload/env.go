@@ -1,11 +1,11 @@
 package workload
 
 import (
-	"errors"
-
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // environmentVariables is a value that accepts the three published forms: a list of name and value (or
@@ -73,7 +73,7 @@ func (e *envDecoder) add(at *yaml.Node, v corev1.EnvVar) {
 
 func envName(s string) (string, error) {
 	if len(validation.IsEnvVarName(s)) > 0 {
-		return "", errors.New("is not the name of an environment variable: use letters, digits and '_', beginning with a letter or '_'")
+		return "", phrase.Errorf("is not the name of an environment variable: use letters, digits and '_', beginning with a letter or '_'")
 	}
 	return s, nil
 }

@@ -1,11 +1,11 @@
 package workload
 
 import (
-	"errors"
-
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // envSourceFields are the sources that a variable's value can come from.
@@ -72,7 +72,7 @@ func keyFields(name, key *string, optionalRef **bool) fields {
 // dataKey accepts a key of a Secret or ConfigMap.
 func dataKey(s string) (string, error) {
 	if len(validation.IsConfigMapKey(s)) > 0 {
-		return "", errors.New("is not a valid key: use letters, digits, '-', '_' and '.'")
+		return "", phrase.Errorf("is not a valid key: use letters, digits, '-', '_' and '.'")
 	}
 	return s, nil
 }

@@ -62,7 +62,7 @@ type fields []field
 // find returns the field that key spells.
 func (fs fields) find(key string) (field, bool) {
 	for _, f := range fs {
-		if matches(key, f.name) || slices.ContainsFunc(f.aliases, func(a string) bool { return matches(key, a) }) {
+		if Spells(key, f.name) || slices.ContainsFunc(f.aliases, func(a string) bool { return Spells(key, a) }) {
 			return f, true
 		}
 	}

@@ -7,6 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/spelling"
+	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
 // serviceKinds are the kinds that have a service section.
@@ -20,7 +23,10 @@ const (
 	// maxNodeCount keeps the last host name of a gang, and the list of all, within bounds.
 	maxNodeCount = 1000
 	maxRetries   = 1000
-	maxPort      = 65535
+	// MaxTasks is the most that an array may have. The pods of all of them stay until the job is deleted, and everybody
+	// who lists pods reads them.
+	MaxTasks = 1000
+	maxPort  = 65535
 )
 
 // headFields begin every document. They are read before the table is chosen, see findKind.
@@ -40,6 +46,13 @@ func versionValue() value {
 	v.words = v.words[:1]
 	return v
 }
+
+// Bounds of idle timeouts: below, a coffee is a reason to lose one's notebook; above, more is read of the past for one job
+// than is worth it.
+const (
+	MinIdleTimeout = 10 * time.Minute
+	MaxIdleTimeout = 72 * time.Hour
+)
 
 // jobFields is the table of the four kinds of jobs. It decodes into j.
 func jobFields(j *Job) fields {
@@ -80,6 +93,14 @@ func identityFields(j *Job) fields {
 			def: "3", example: "5",
 			doc: "How often the job is started again after it failed. Being stopped for a job of high priority, " +
 				"or with its node, does not count."},
+		{name: "depends-on", only: training, value: oneOrList(&j.DependsOn, names.MaxDependencies, "name", dnsLabel(63)), def: "none", example: "prepare",
+			doc: "The jobs of the namespace that this one starts after, by name: one, or a list. Until then it has no pods. It needs gpu-controller."},
+		{name: "after", only: training, needs: []string{"depends-on"}, value: choice(&j.After, AfterOK, AfterAny), def: "ok", example: "any",
+			doc: "ok starts it when all of them have succeeded, any when all have ended, however that was."},
+		{name: "array", only: training, excludes: []string{"resources.nodes"}, value: optional(&j.Array, "range of tasks", taskRange), def: "one run", example: `0-99%10`,
+			doc: "Runs the job once for each number of a range, as tasks of one job: 0-99 are a hundred, of which 0-99%10 runs ten at a time. " +
+				"Each finds its number in $JOB_COMPLETION_INDEX, gets all of resources, and has retries of its own; one that fails does not stop the others, but more than ten, and more than half of all, do. " +
+				"The tasks, each with its retries, are 4,000 runs at most."},
 	}
 }
 
@@ -97,6 +118,10 @@ func environmentFields(e *Environment) fields {
 		{name: "args", value: texts(&e.Args), def: "those of the image", example: `["--epochs", "3"]`,
 			doc: "Arguments appended to the command."},
 		envField(e),
+		{name: "stdin", value: scalar(&e.Stdin, "true or false", boolean), def: "false", example: "true",
+			doc: "Keeps the program's standard input open for gpuctl attach. Without tty it ends with the first connection."},
+		{name: "tty", needs: []string{"stdin"}, value: scalar(&e.TTY, "true or false", boolean), def: "false", example: "true",
+			doc: "Gives the program a terminal, as shells and debuggers want one. It stays when a connection ends."},
 		{name: "distributed", only: []Kind{KindTraining}, needs: []string{"resources.nodes"},
 			value: choice(&e.Distributed, DistributedAuto, DistributedNone), def: "auto", example: "none",
 			doc: "Whether a job on several nodes gets the variables by which torchrun, DeepSpeed, MPI and others find the other nodes; see docs/yaml.md."},
@@ -113,6 +138,8 @@ func envField(e *Environment) field {
 
 func resourcesFields(r *Resources) fields {
 	return fields{
+		{name: "preset", value: scalar(&r.Preset, "name", dnsLabel(63)), def: "none", example: "a100-small",
+			doc: "What an administrator has prepared: it fills every field of resources that the document leaves out. See gpuctl get presets."},
 		{name: "pool", value: scalar(&r.Pool, "pool", labelValue), def: "default", example: "training-pool",
 			doc: "The pool of nodes to run in. See gpuctl get pools."},
 		{name: "gpu", typical: true, value: whole(&r.GPU, "whole number", 0, maxGPUs), def: "0", example: "4",
@@ -120,11 +147,16 @@ func resourcesFields(r *Resources) fields {
 		{name: "nodes", aliases: []string{"node-count"}, only: []Kind{KindTraining}, value: whole(&r.Nodes, "whole number", 1, maxNodeCount),
 			def: "1", example: "2",
 			doc: "The number of nodes that the job runs on. It gets all of what is asked on each of them, and starts on all at once or not at all."},
+		{name: "topology", only: []Kind{KindTraining}, needs: []string{"nodes"}, value: pointer(&r.Topology, topologyFields), def: "where the scheduler likes",
+			example: `{level: rack, mode: preferred, wait: 10m}`, doc: "How close together the nodes of a job on several lie. See docs/gangs.md."},
 		{name: "gpu-type", value: gpuTypes(r), def: "any", example: "A100-100G",
 			doc: "The model of GPU, exactly as gpuctl get nodes shows it; or a list of acceptable models, the preferred one first. See docs/yaml.md."},
 		{name: "gpu-share", needs: []string{"gpu"}, value: optional(&r.GPUShare, "amount of memory", memory), def: "whole GPUs", example: "2Gi",
 			doc: "The memory needed on each of the GPUs. In a pool that shares its GPUs the job gets that much of each; " +
 				"in any other pool it gets whole GPUs and a warning."},
+		{name: "mig", excludes: []string{"gpu", "gpu-share"}, value: migSlices(&r.MIG, 1, maxMIGSlices), def: "none",
+			doc: "MIG slices of GPUs, instead of whole ones: 3g.20gb is one of that size, {3g.20gb: 2} are two, and a list or section may name " +
+				"several sizes. gpuctl describe node shows what a node has."},
 		{name: "cpu", typical: true, value: optional(&r.CPU, "amount of CPU", cpus), def: "no reservation", example: "8",
 			doc: "CPU cores, reserved and limited: 8, 0.5 or 500m."},
 		{name: "memory", typical: true, value: optional(&r.Memory, "amount of memory", memory), def: "no reservation", example: "32Gi",
@@ -134,8 +166,35 @@ func resourcesFields(r *Resources) fields {
 		{name: "tolerations", example: `[{key: dedicated}]`, value: sections(&r.Tolerations, tolerationFields), def: "that of GPU nodes when GPUs are asked",
 			doc: "Taints of nodes that the job accepts, in addition to that of GPU nodes."},
 		{name: "time-limit", only: []Kind{KindTraining}, value: optional(&r.TimeLimit, "duration", duration(time.Second)), def: "none", example: "12h",
-			doc: "How long the job may run, all its retries together. Then it is stopped and has failed."},
+			doc: "How long the job may run, all its retries together. Then it is stopped and has failed. Of an array it is the time of " +
+				"each run of a task, without its time in line."},
+		{name: "min-runtime", value: optional(&r.MinRuntime, "duration", durationWithin(0, names.MaxMinRuntime)), def: "that of the pool, else none", example: "2h",
+			doc: "For how long after its start no pod of the job is evicted for jobs of higher priority, as far as its pool allows that: " +
+				"one whose GPUPool says nothing of it protects nobody. See docs/preemption.md."},
+		{name: "idle-timeout", needs: []string{"gpu"}, value: optional(&r.IdleTimeout, "duration", durationWithin(MinIdleTimeout, MaxIdleTimeout)), def: "never", example: "2h",
+			doc: "For how long the GPUs may do nothing until the job is paused, its volumes kept: from 10m to 3d. It needs gpu-controller and a " +
+				"Prometheus with the metrics of the GPUs; see docs/usage.md."},
 	}
+}
+
+func topologyFields(t *Topology) fields {
+	t.Mode = TopologyPreferred
+	return fields{
+		{name: "level", required: true, value: scalar(&t.Level, "level", topologyLevel), example: "rack",
+			doc: "What the nodes are to have in common: zone, rack, nvlink (an NVLink domain), or the key of a label of nodes."},
+		{name: "mode", value: choice(&t.Mode, TopologyPreferred, TopologyRequired), def: string(TopologyPreferred), example: "preferred",
+			doc: "required waits until one of these has room for all nodes; preferred takes the nodes that lie closest together now."},
+		{name: "wait", value: optional(&t.Wait, "duration", durationWithin(time.Second, MaxTopologyWait)), def: "no longer", example: "10m",
+			doc: "How long a job that could start waits for one of these, up to 24h, until it takes the next best places. Only with mode: preferred."},
+	}
+}
+
+func topologyLevel(s string) (string, error) {
+	if !topology.IsLevel(s) {
+		return "", phrase.Errorf("is not %s, nor the key of a label with its prefix, such as example.com/row%s",
+			alternatives(topology.Names()), spelling.DidYouMean(s, topology.Names()))
+	}
+	return s, nil
 }
 
 // gpuTypes is one type, or a list of them, and remembers which of the two.
@@ -144,6 +203,9 @@ func gpuTypes(r *Resources) value {
 	types := v.decode
 	v.decode = func(d *decoder, node *yaml.Node, path string) {
 		r.GPUTypesListed = node.Kind == yaml.SequenceNode
+		if node.Kind == yaml.ScalarNode && node.Value == "" { // as the first gpuctl wrote it for jobs without GPUs
+			return
+		}
 		types(d, node, path)
 	}
 	return v
@@ -159,7 +221,7 @@ func tolerationFields(t *corev1.Toleration) fields {
 			doc: "The value of the taint, for the operator Equal."},
 		{name: "effect", value: choice(&t.Effect, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute),
 			def: "every effect", example: "NoExecute", doc: "The effect of the taint."},
-		{name: "toleration-seconds", needs: []string{"effect"}, value: optionalWhole(&t.TolerationSeconds, "whole number", 0, 1<<31-1), def: "for ever", example: "600",
+		{name: "toleration-seconds", needs: []string{"effect"}, value: optionalWhole(&t.TolerationSeconds, "whole number", 0, 1<<31-1), def: "forever", example: "600",
 			doc: "How long the pod stays after the taint appeared; only with the effect NoExecute."},
 	}
 }

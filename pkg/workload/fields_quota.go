@@ -3,6 +3,8 @@ package workload
 import (
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Bounds of whole numbers in quotas: more than any cluster has.
@@ -92,11 +94,13 @@ func amountFields(n *NamespaceQuota) fields {
 			doc: "Whole GPUs. 0 allows none."},
 		{name: "shared-gpu", value: optionalWhole(&n.SharedGPU, "whole number", 0, maxQuotaGPUs), def: "gpu", example: "16",
 			doc: "Parts of GPUs: as many GPUs as jobs with gpu-share may hold a part of, in pools that share them."},
-		{name: "cpu", value: optional(&n.CPU, "amount of CPU", total("an amount of CPU such as 8 or 500m")), def: unbounded, example: "128",
+		{name: "mig", value: migSlices(&n.MIG, 0, maxQuotaGPUs), def: "none of what nodes offer, where gpu is bounded",
+			doc: "MIG slices, by profile: {3g.20gb: 4, 1g.5gb: 0}."},
+		{name: "cpu", value: optional(&n.CPU, "amount of CPU", total(phrase.Of("an amount of CPU such as 8 or 500m"))), def: unbounded, example: "128",
 			doc: "CPU cores. Each pod of the namespace must then say its cpu."},
-		{name: "memory", value: optional(&n.Memory, "amount of memory", total("an amount of memory such as 512Mi or 32Gi")), def: unbounded, example: "1Ti",
+		{name: "memory", value: optional(&n.Memory, "amount of memory", total(phrase.Of("an amount of memory such as 512Mi or 32Gi"))), def: unbounded, example: "1Ti",
 			doc: "Memory, as reserved and as limited. Each pod of the namespace must then say its memory."},
-		{name: "storage", value: optional(&n.Storage, "amount of storage", total("an amount of storage such as 500Gi or 2Ti")), def: unbounded, example: "10Ti",
+		{name: "storage", value: optional(&n.Storage, "amount of storage", total(phrase.Of("an amount of storage such as 500Gi or 2Ti"))), def: unbounded, example: "10Ti",
 			doc: "The size of all claims together."},
 		{name: "pods", value: optionalWhole(&n.Pods, "whole number", 0, maxQuotaPods), def: unbounded, example: "100",
 			doc: "Pods that run or wait."},

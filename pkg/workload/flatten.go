@@ -1,10 +1,9 @@
 package workload
 
 import (
-	"fmt"
-
 	"go.yaml.in/yaml/v3"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/safeyaml"
 )
 
@@ -18,12 +17,11 @@ func flatten(src *source, root *yaml.Node) bool {
 	limits := Unfolded
 	limits.NoAliases = src.noAliases
 	if problem := safeyaml.Unfold(root, limits); problem != nil {
-		src.report(SeverityError, problem.Line, problem.Column, problem.Message)
+		src.report(SeverityError, problem.Line, problem.Column, phrase.Quote(problem.Message))
 		return false
 	}
 	if tagged := findTagged(root); tagged != nil {
-		message := fmt.Sprintf("YAML tags such as %s are not supported", clip(tagged.Tag))
-		src.report(SeverityError, tagged.Line, tagged.Column, message)
+		src.report(SeverityError, tagged.Line, tagged.Column, phrase.Of("YAML tags such as %s are not supported", clip(tagged.Tag)))
 		return false
 	}
 	return true

@@ -1,9 +1,9 @@
 package workload
 
 import (
-	"fmt"
 	"strings"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
@@ -14,13 +14,13 @@ func Lookup(path string) (kind Kind, found Field, below []Field, err error) {
 	word, rest, _ := strings.Cut(path, ".")
 	kind, ok := kindOf(word)
 	if !ok {
-		return "", Field{}, nil, fmt.Errorf("there is no kind %q%s: write one of %s", word, spelling.DidYouMean(word, kindWordsOf(Kinds)), oneOf(Kinds))
+		return "", Field{}, nil, phrase.Errorf("there is no kind %q%s: write one of %s", word, spelling.DidYouMean(word, kindWordsOf(Kinds)), alternatives(Kinds))
 	}
 	fs, at := tableOf(kind), ""
 	for _, step := range strings.FieldsFunc(strings.NewReplacer("[]", "").Replace(rest), func(r rune) bool { return r == '.' }) {
 		f, ok := fs.find(step)
 		if !ok || !f.allows(kind) {
-			return "", Field{}, nil, fmt.Errorf("%s has no field %q%s", strings.TrimSuffix(string(kind)+"."+at, "."), step, spelling.DidYouMean(step, fs.names(kind)))
+			return "", Field{}, nil, phrase.Errorf("%s has no field %q%s", strings.TrimSuffix(string(kind)+"."+at, "."), step, spelling.DidYouMean(step, fs.names(kind)))
 		}
 		at, fs = join(at, f.name), f.value.fields
 	}
@@ -41,6 +41,17 @@ func kindWordsOf(kinds []Kind) []string {
 	out := make([]string, len(kinds))
 	for i, kind := range kinds {
 		out[i] = string(kind)
+	}
+	return out
+}
+
+// KindsWith lists the kinds that have a field, by its path without a kind, such as resources.gpu.
+func KindsWith(path string) []Kind {
+	var out []Kind
+	for _, kind := range Kinds {
+		if _, found, _, err := Lookup(string(kind) + "." + path); err == nil && found.Path != "" {
+			out = append(out, kind)
+		}
 	}
 	return out
 }

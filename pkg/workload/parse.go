@@ -1,11 +1,11 @@
 package workload
 
 import (
-	"fmt"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
@@ -39,25 +39,30 @@ func ParseWithoutAliases(name string, data []byte) ([]Document, Diagnostics) {
 	return parse(&source{file: name, noAliases: true}, data)
 }
 
+// ParseFilled is [Parse] for a document whose preset is filled in: nothing else can have what its fields need.
+func ParseFilled(data []byte) ([]Document, Diagnostics) {
+	return parse(&source{filled: true}, data)
+}
+
 func parse(src *source, data []byte) ([]Document, Diagnostics) {
 	name := src.file
 	if len(data) > MaxFileSize {
-		return nil, refuse(name, fmt.Sprintf("the file is too large: it has %d bytes, and at most %d (1 MiB) are read",
+		return nil, refuse(name, phrase.Of("the file is too large: it has %d bytes, and at most %d (1 MiB) are read",
 			len(data), MaxFileSize))
 	}
 	src.lines = splitLines(strings.TrimPrefix(string(data), "\ufeff"))
 	if line, column := invalidUTF8(src.lines); line > 0 {
-		src.report(SeverityError, line, column, "the file is not UTF-8 text: save it with the encoding UTF-8")
+		src.report(SeverityError, line, column, phrase.Of("the file is not UTF-8 text: save it with the encoding UTF-8"))
 		return nil, src.diagnostics
 	}
 	chunks := splitDocuments(src.lines)
 	switch {
 	case len(data) == 0:
-		return nil, refuse(name, "the file is empty")
+		return nil, refuse(name, phrase.Of("the file is empty"))
 	case len(chunks) == 0:
-		return nil, refuse(name, "the file holds only comments and no document")
+		return nil, refuse(name, phrase.Of("the file holds only comments and no document"))
 	case len(chunks) > MaxDocuments:
-		return nil, refuse(name, fmt.Sprintf("the file holds %d documents, and at most %d are read", len(chunks), MaxDocuments))
+		return nil, refuse(name, phrase.Of("the file holds %d documents, and at most %d are read", len(chunks), MaxDocuments))
 	}
 	var docs []Document
 	for _, c := range chunks {
@@ -70,8 +75,8 @@ func parse(src *source, data []byte) ([]Document, Diagnostics) {
 }
 
 // refuse returns the error of a file as a whole, at its beginning.
-func refuse(name, message string) Diagnostics {
-	return Diagnostics{{File: name, Line: 1, Column: 1, Severity: SeverityError, Message: message}}
+func refuse(name string, says phrase.Text) Diagnostics {
+	return Diagnostics{{File: name, Line: 1, Column: 1, Severity: SeverityError, Message: says.String(), Says: says}}
 }
 
 // parseDocument reads one document. It returns false after it reported at least one error.
@@ -81,7 +86,7 @@ func parseDocument(src *source, c chunk) (Document, bool) {
 	lines := src.lines[c.first:c.end]
 	text := strings.Join(lines, "")
 	if len(text) > MaxDocumentSize {
-		src.report(SeverityError, 1, 1, fmt.Sprintf("the document is too large: it has %d bytes, and at most %d are read",
+		src.report(SeverityError, 1, 1, phrase.Of("the document is too large: it has %d bytes, and at most %d are read",
 			len(text), MaxDocumentSize))
 		return Document{}, false
 	}
@@ -147,7 +152,7 @@ func (d *decoder) findKind(root *yaml.Node) (Kind, bool) {
 			return d.parseKind(root, root.Content[i+1])
 		}
 	}
-	d.errorf(root, "kind is missing: write one of %s", oneOf(Kinds))
+	d.errorf(root, "kind is missing: write one of %s", alternatives(Kinds))
 	return "", false
 }
 
@@ -155,7 +160,7 @@ func (d *decoder) parseKind(root, node *yaml.Node) (Kind, bool) {
 	kind, known := kindOf(node.Value)
 	switch {
 	case node.Kind != yaml.ScalarNode || isNull(node):
-		d.errorf(node, "kind must be %s, not %s", oneOf(Kinds), nodeWord(node))
+		d.errorf(node, "kind must be %s, not %s", alternatives(Kinds), nodeWord(node))
 	case known:
 		return kind, true
 	case hasKey(root, "apiVersion"):
@@ -166,8 +171,8 @@ func (d *decoder) parseKind(root, node *yaml.Node) (Kind, bool) {
 			candidates = append(candidates, string(k))
 		}
 		hint := spelling.DidYouMean(node.Value, candidates)
-		if hint == "" {
-			hint = ": write one of " + oneOf(Kinds)
+		if len(hint) == 0 {
+			hint = phrase.Of(": write one of %s", alternatives(Kinds))
 		}
 		d.errorf(node, "unknown kind %q%s", clip(node.Value), hint)
 	}
@@ -208,7 +213,7 @@ func reportDuplicates(src *source, docs []Document) {
 			id.space = string(doc.Kind)
 		}
 		if line, ok := first[id]; ok {
-			src.report(SeverityError, doc.Line, 1, fmt.Sprintf("the name %q is taken already, on line %d", doc.Name, line))
+			src.report(SeverityError, doc.Line, 1, phrase.Of("the name %q is taken already, on line %d", doc.Name, line))
 			continue
 		}
 		first[id] = doc.Line

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 // equalQuantities compares quantities by their amount.
@@ -193,7 +195,7 @@ func TestControlsAreRefused(t *testing.T) {
 			}
 			_, diagnostics := Parse("<stdin>", []byte(strings.Replace(text, "{", "{kind: training, ", 1)))
 			got := diagnostics.String()
-			if strings.ContainsFunc(got, func(r rune) bool { return r != '\n' && isControl(r) }) {
+			if strings.ContainsFunc(got, func(r rune) bool { return r != '\n' && IsControl(r) }) {
 				t.Errorf("the diagnostics have controls themselves: %q", got)
 			}
 			if (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
@@ -338,4 +340,39 @@ var fuzzSeeds = []string{
 	"kind: pool\nmetadata: {name: p}\nnodes: {a: {gpu-type: b}}\n---\nkind: pool\npool: {name: q}\nnodes: [a, {name: b}]\n",
 	"kind: quota\nquota: {name: q}\ndefault: {gpu: 1}\nnamespace: {a: {cpu: 1}, default: {}}\nspec: {namespace: [a, {name: b}]}\n",
 	"kind: training\njob:\n  name: a\n foo\n", "kind: training\nresources: {tolerations: [1, {}, ~], gpu-type: [a, a, ~]}\n",
+}
+
+func TestConstraintsOfAPool(t *testing.T) {
+	const head = "kind: pool\nmetadata: {name: p}\nnodes: [n]\nconstraints:\n"
+	docs, problems := Parse("pool.yaml", []byte(head+"  gpu-types: [A100-80G, A800-80G]\n  min-node: {gpu: 8, gpu-memory: 80Gi, cpu: 64, memory: 512Gi}\n"+
+		"  region: r1\n  zones: [a, b]\n  min-healthy-nodes: 4\n  min-zones: 2\n"))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	want := names.PoolConstraints{
+		GPUTypes: []string{"A100-80G", "A800-80G"}, Regions: []string{"r1"}, Zones: []string{"a", "b"},
+		MinNode:         names.NodeMinimum{GPUs: ptr.To[int32](8), GPUMemory: quantity("80Gi"), CPU: quantity("64"), Memory: quantity("512Gi")},
+		MinHealthyNodes: ptr.To[int32](4), MinZones: ptr.To[int32](2),
+	}
+	if diff := cmp.Diff(want, docs[0].Pool.Constraints); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	docs, problems = Parse("pool.yaml", []byte("kind: pool\nmetadata: {name: p}\nnodes: [n]\naccess: {namespaces: [a, b], priorities: high}\n"))
+	if access := (names.PoolAccess{Namespaces: []string{"a", "b"}, Priorities: []names.PoolPriority{"high"}}); len(problems) > 0 || !cmp.Equal(access, docs[0].Pool.Access) {
+		t.Errorf("%v, access %+v", problems, docs)
+	}
+	if _, problems := Parse("pool.yaml", []byte("kind: pool\nmetadata: {name: p}\nnodes: [n]\naccess: {priority: urgent}\n")); len(problems) == 0 {
+		t.Error("a priority that is none is accepted")
+	}
+	for text, want := range map[string]string{
+		"  min-zones: 3\n  zones: [a, b]\n": "min-zones is 3, and there are 2 zones",
+		"  min-node: {gpu: -1}\n":           "is less than 0",
+		"  min-node: {memory: lots}\n":      "is not an amount of memory",
+		"  zone: [a, a]\n":                  "is in the list already",
+		"  gpu-typ: T4\n":                   "gpu-type",
+	} {
+		if _, problems := Parse("pool.yaml", []byte(head+text)); len(problems) == 0 || !strings.Contains(problems[0].Message, want) {
+			t.Errorf("%q: %v, want %q", text, problems, want)
+		}
+	}
 }

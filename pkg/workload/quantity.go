@@ -1,12 +1,12 @@
 package workload
 
 import (
-	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // quantityText is what of Kubernetes' quantities makes sense here. Exponents are left out: nobody writes
@@ -25,14 +25,14 @@ var (
 
 // cpus accepts an amount of CPU: whole cores, or thousandths with the unit m.
 func cpus(s string) (resource.Quantity, error) {
-	q, err := parseQuantity(s, "an amount of CPU such as 8 or 500m")
+	q, err := parseQuantity(s, phrase.Of("an amount of CPU such as 8 or 500m"))
 	switch {
 	case err != nil:
 		return q, err
 	case q.Cmp(minCPU) < 0:
-		return q, errors.New("is too little: write at least 1m")
+		return q, phrase.Errorf("is too little: write at least 1m")
 	case q.Cmp(maxCPU) > 0:
-		return q, errors.New("is more CPU than any node has")
+		return q, phrase.Errorf("is more CPU than any node has")
 	}
 	return q, nil
 }
@@ -48,11 +48,11 @@ func claimSize(s string) (resource.Quantity, error) {
 }
 
 // total makes an amount of a quota of the amount of a job: it may be 0, and as large as a whole cluster.
-func total(what string) func(string) (resource.Quantity, error) {
+func total(what phrase.Text) func(string) (resource.Quantity, error) {
 	return func(s string) (resource.Quantity, error) {
 		q, err := parseQuantity(s, what)
 		if err == nil && q.Cmp(maxTotal) > 0 {
-			return q, fmt.Errorf("is more than %s", maxTotal.String())
+			return q, phrase.Errorf("is more than %s", maxTotal.String())
 		}
 		return q, err
 	}
@@ -67,49 +67,49 @@ func memoryOrNone(s string) (resource.Quantity, error) {
 }
 
 func byteAmount(s string, most resource.Quantity) (resource.Quantity, error) {
-	q, err := parseQuantity(s, "an amount of memory such as 512Mi or 32Gi")
+	q, err := parseQuantity(s, phrase.Of("an amount of memory such as 512Mi or 32Gi"))
 	switch {
 	case err != nil:
 		return q, err
 	case q.Cmp(minMemory) < 0:
-		return q, fmt.Errorf("is less than 1Mi%s", forgottenUnit(s))
+		return q, phrase.Errorf("is less than 1Mi%s", forgottenUnit(s))
 	case q.Cmp(most) > 0:
-		return q, fmt.Errorf("is more than %s", most.String())
+		return q, phrase.Errorf("is more than %s", most.String())
 	}
 	return q, nil
 }
 
 // forgottenUnit suggests what was meant by a number of bytes that is too small to be one.
-func forgottenUnit(s string) string {
+func forgottenUnit(s string) phrase.Text {
 	number := strings.TrimRight(s, "mk")
 	if number == "0" || strings.Contains(number, ".") || strings.HasSuffix(number, "Ki") {
-		return ""
+		return nil
 	}
 	if strings.HasSuffix(s, "m") {
-		return fmt.Sprintf(" (did you mean %sMi?)", number)
+		return phrase.Of(" (did you mean %sMi?)", number)
 	}
-	return fmt.Sprintf(" (did you mean %sGi?)", number)
+	return phrase.Of(" (did you mean %sGi?)", number)
 }
 
-func parseQuantity(s, what string) (resource.Quantity, error) {
+func parseQuantity(s string, what phrase.Text) (resource.Quantity, error) {
 	if strings.HasPrefix(s, "-") {
-		return resource.Quantity{}, errors.New("is negative")
+		return resource.Quantity{}, phrase.Errorf("is negative")
 	}
 	if !quantityText.MatchString(s) {
-		return resource.Quantity{}, fmt.Errorf("is not %s%s", what, otherUnit(s))
+		return resource.Quantity{}, phrase.Errorf("is not %s%s", what, otherUnit(s))
 	}
 	q, err := resource.ParseQuantity(s)
 	if err != nil {
-		return resource.Quantity{}, fmt.Errorf("is not %s", what)
+		return resource.Quantity{}, phrase.Errorf("is not %s", what)
 	}
 	return q, nil
 }
 
 // otherUnit suggests the unit for amounts such as 32GB, 32 Gi or 32gi.
-func otherUnit(s string) string {
+func otherUnit(s string) phrase.Text {
 	parts := regexp.MustCompile(`^(\d+) ?([kmgtKMGT])(i|b|B|iB|ib)?$`).FindStringSubmatch(s)
 	if parts == nil {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf(" (did you mean %s%si?)", parts[1], strings.ToUpper(parts[2]))
+	return phrase.Of(" (did you mean %s%si?)", parts[1], strings.ToUpper(parts[2]))
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // placed is a field where a document has it.
@@ -19,7 +21,11 @@ type placed struct {
 func (d *decoder) checkRelations() {
 	for _, p := range d.placed {
 		for _, name := range p.needs {
-			if need := relative(p.section, name); !d.has(need) || isZero(d, need) {
+			need := relative(p.section, name)
+			if !d.source.filled && !d.has(need) && d.has("resources.preset") && strings.HasPrefix(need, "resources.") {
+				continue // the preset may have it: the document is checked again when it is filled in
+			}
+			if !d.has(need) || isZero(d, need) {
 				d.errorf(p.key, "%s needs %s%s", p.path, need, d.hintOf(need))
 			}
 		}
@@ -44,7 +50,7 @@ func relative(section, name string) string {
 }
 
 // hintOf shows how the field at a path of this document is written.
-func (d *decoder) hintOf(path string) string {
+func (d *decoder) hintOf(path string) phrase.Text {
 	fs := tableOf(d.kind)
 	var found field
 	for _, name := range strings.Split(path, ".") {

@@ -143,14 +143,16 @@ var text = []string{"string", "number", "boolean"}
 
 // Patterns of text, by the words for it.
 var patterns = map[string]string{
-	"duration":          `^(\d{1,5}d)?((\d{1,9}[hms])*)$`,
-	"amount of CPU":     `^\d{1,15}(\.\d{1,9})?(m|k)?$`,
-	"amount of memory":  `^(0|\d{1,15}(\.\d{1,9})?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?)$`,
-	"amount of storage": `^\d{1,15}(\.\d{1,9})?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$`,
-	"path":              `^/`,
-	"pool":              `^[A-Za-z0-9]`,
-	"GPU type":          `^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`,
-	"host name":         `^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`,
+	"duration":            `^(\d{1,5}d)?((\d{1,9}[hms])*)$`,
+	"amount of CPU":       `^\d{1,15}(\.\d{1,9})?(m|k)?$`,
+	"amount of memory":    `^(0|\d{1,15}(\.\d{1,9})?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?)$`,
+	"amount of storage":   `^\d{1,15}(\.\d{1,9})?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$`,
+	"path":                `^/`,
+	"pool":                `^[A-Za-z0-9]`,
+	"GPU type":            `^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`,
+	"GPU type or nothing": `^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?$`,
+	"MIG profile":         `^[1-9][0-9]?g\.[1-9][0-9]{0,3}gb(\.[a-z]{1,8}){0,3}$`,
+	"host name":           `^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`,
 }
 
 // scalarSchema returns the schema of one piece of text, by the words for it.

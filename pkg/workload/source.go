@@ -3,6 +3,8 @@ package workload
 import (
 	"strings"
 	"unicode/utf8"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // source is the text of a file, the document of it that is being read, and what is wrong so far.
@@ -14,14 +16,17 @@ type source struct {
 	diagnostics Diagnostics
 	// noAliases refuses aliases.
 	noAliases bool
+	// filled says that the preset of the document is filled in.
+	filled bool
 	// probed is how many bytes were parsed to find the lines of syntax errors.
 	probed int
 }
 
 // report adds a problem; line counts from 1 in the current document, column in characters from 1.
-func (s *source) report(severity Severity, line, column int, message string) {
+func (s *source) report(severity Severity, line, column int, says phrase.Text) {
 	diagnostic := Diagnostic{
-		File: s.file, Line: s.first + max(line, 1), Column: max(column, 1), Severity: severity, Message: message,
+		File: s.file, Line: s.first + max(line, 1), Column: max(column, 1), Severity: severity,
+		Message: says.String(), Says: says,
 	}
 	if diagnostic.Line <= len(s.lines) {
 		diagnostic.Source = strings.TrimRight(s.lines[diagnostic.Line-1], lineBreaks)

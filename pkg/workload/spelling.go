@@ -15,8 +15,8 @@ func spellings(kebab string) [3]string {
 	return [3]string{kebab, camel, strings.Join(words, "_")}
 }
 
-// matches says whether key is one of the spellings of the kebab-case name.
-func matches(key, kebab string) bool {
+// Spells says whether a key of a document is one of the spellings of a field's name, which is in kebab-case.
+func Spells(key, kebab string) bool {
 	all := spellings(kebab)
 	return slices.Contains(all[:], key)
 }

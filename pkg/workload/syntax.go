@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // parseYAML parses the lines of one document. It returns nil after it reported why the text is no YAML.
@@ -17,7 +19,7 @@ func parseYAML(src *source, lines []string) *yaml.Node {
 	if err == nil {
 		return &root
 	}
-	line, message := locate(src, lines, err)
+	line, says := locate(src, lines, err)
 	column := 1
 	if line <= len(lines) {
 		text := lines[line-1]
@@ -25,43 +27,43 @@ func parseYAML(src *source, lines []string) *yaml.Node {
 		column += indent
 		if tab := strings.IndexByte(text[:indent], '\t'); tab >= 0 {
 			column = 1 + tab
-			message = "a tab is used for indentation: YAML allows only spaces"
+			says = phrase.Of("a tab is used for indentation: YAML allows only spaces")
 		}
 	}
-	src.report(SeverityError, line, column, message)
+	src.report(SeverityError, line, column, says)
 	return nil
 }
 
 // wording replaces messages of the YAML parser that say nothing to someone who does not write parsers.
-var wording = map[string]string{
-	"did not find expected key": "this line does not fit the lines above: " +
-		"check its indentation, a missing colon or an open quote",
-	"did not find expected '-' indicator":                    "this line does not fit the list above: check its indentation",
-	"mapping values are not allowed in this context":         "a colon is not allowed here: check the indentation and the line above, or put the text in quotes",
-	"could not find expected ':'":                            "a key must end with a colon, as in \"gpu: 1\"",
-	"found unexpected end of stream":                         "a quote is opened and never closed",
-	"did not find expected ',' or ']'":                       "a list in brackets lacks a comma or its closing bracket ]",
-	"did not find expected ',' or '}'":                       "a section in braces lacks a comma or its closing brace }",
-	"found character that cannot start any token":            "this character cannot begin a value: put the text in quotes",
-	"block sequence entries are not allowed in this context": "a list entry is not allowed here: check the indentation",
+var wording = map[string]phrase.Text{
+	"did not find expected key": phrase.Of("this line does not fit the lines above: " +
+		"check its indentation, a missing colon or an open quote"),
+	"did not find expected '-' indicator":                    phrase.Of("this line does not fit the list above: check its indentation"),
+	"mapping values are not allowed in this context":         phrase.Of("a colon is not allowed here: check the indentation and the line above, or put the text in quotes"),
+	"could not find expected ':'":                            phrase.Of("a key must end with a colon, as in \"gpu: 1\""),
+	"found unexpected end of stream":                         phrase.Of("a quote is opened and never closed"),
+	"did not find expected ',' or ']'":                       phrase.Of("a list in brackets lacks a comma or its closing bracket ]"),
+	"did not find expected ',' or '}'":                       phrase.Of("a section in braces lacks a comma or its closing brace }"),
+	"found character that cannot start any token":            phrase.Of("this character cannot begin a value: put the text in quotes"),
+	"block sequence entries are not allowed in this context": phrase.Of("a list entry is not allowed here: check the indentation"),
 }
 
 var parserLine = regexp.MustCompile(`^(?:line (\d+): )?(.*)$`)
 
 // locate finds the line of a syntax error. The parser names the line where the broken section or list began,
 // often far above; the line that broke it is the first one with which the text no longer parses.
-func locate(src *source, lines []string, err error) (line int, message string) {
+func locate(src *source, lines []string, err error) (line int, says phrase.Text) {
 	parts := parserLine.FindStringSubmatch(strings.TrimPrefix(err.Error(), "yaml: "))
 	line, _ = strconv.Atoi(parts[1])
 	line = max(line, 1)
-	message = parts[2]
-	if words, ok := wording[message]; ok {
-		message = words
+	message, known := wording[parts[2]]
+	if !known {
+		message = phrase.Quote(parts[2])
 	}
 	if broken := firstBroken(src, lines); broken > 0 {
 		line = broken
 	}
-	return line, "invalid YAML: " + message
+	return line, phrase.Of("invalid YAML: %s", message)
 }
 
 // Bounds of what finding lines costs: how many lines firstBroken tries one by one, and how many bytes are parsed again

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -15,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
@@ -90,15 +92,15 @@ func oneOrList(to *[]string, most int, describe string, parse func(string) (stri
 // anyText accepts text that can be shown to people: not what a terminal obeys, or what makes text read other than it is.
 func anyText(s string) (string, error) {
 	for _, r := range s {
-		if isControl(r) && r != '\n' && r != '\t' && r != '\r' {
-			return "", fmt.Errorf("contains the control character %U: leave it out", r)
+		if IsControl(r) && r != '\n' && r != '\t' && r != '\r' {
+			return "", phrase.Errorf("contains the control character %s: leave it out", fmt.Sprintf("%U", r))
 		}
 	}
 	return s, nil
 }
 
-// isControl tells whether a rune is a control of a terminal (C0, DEL, C1) or sets the direction of text.
-func isControl(r rune) bool {
+// IsControl tells whether a rune is a control of a terminal (C0, DEL, C1) or sets the direction of text.
+func IsControl(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
@@ -112,7 +114,7 @@ func choice[T ~string](to *T, words ...T) value {
 		if slices.Contains(all, s) {
 			return T(s), nil
 		}
-		return "", errors.New("is not " + oneOf(all) + spelling.DidYouMean(s, all))
+		return "", phrase.Errorf("is not %s%s", alternatives(all), spelling.DidYouMean(s, all))
 	})
 	v.words, v.schema = all, schema{"enum": all}
 	return v
@@ -125,7 +127,7 @@ func boolean(s string) (bool, error) {
 	case "false":
 		return false, nil
 	default:
-		return false, errors.New("is not true or false")
+		return false, phrase.Errorf("is not true or false")
 	}
 }
 
@@ -149,13 +151,13 @@ func wholeNumber[T int32 | int64](least, most T) func(string) (T, error) {
 		n, err := strconv.ParseInt(s, 10, 64)
 		switch {
 		case errors.Is(err, strconv.ErrRange):
-			return 0, fmt.Errorf("is out of range: write %d to %d", least, most)
+			return 0, phrase.Errorf("is out of range: write %d to %d", least, most)
 		case err != nil || strings.HasPrefix(s, "+") || (len(s) > 1 && s[0] == '0'):
-			return 0, errors.New("is not a whole number")
+			return 0, phrase.Errorf("is not a whole number")
 		case n < int64(least) && least <= 1:
-			return 0, fmt.Errorf("is less than %d", least)
+			return 0, phrase.Errorf("is less than %d", least)
 		case n < int64(least) || n > int64(most):
-			return 0, fmt.Errorf("is out of range: write %d to %d", least, most)
+			return 0, phrase.Errorf("is out of range: write %d to %d", least, most)
 		}
 		return T(n), nil
 	}
@@ -171,30 +173,56 @@ func duration(least time.Duration) func(string) (time.Duration, error) {
 	return func(s string) (time.Duration, error) {
 		parts := durationText.FindStringSubmatch(s)
 		if parts == nil || s == "" {
-			return 0, errors.New("is not a duration: write a number with its unit, such as 90s, 30m, 24h or 7d")
+			return 0, phrase.Errorf("is not a duration: write a number with its unit, such as 90s, 30m, 24h or 7d")
 		}
 		days, _ := strconv.Atoi("0" + parts[1])
 		rest, err := time.ParseDuration("0s" + parts[2])
 		total := time.Duration(days)*24*time.Hour + rest
 		switch {
 		case err != nil || total > maxDuration || total < 0:
-			return 0, errors.New("is too long: write at most 3650d")
+			return 0, phrase.Errorf("is too long: write at most 3650d")
 		case total < least:
-			return 0, fmt.Errorf("is too short: write at least %gs", least.Seconds())
+			return 0, phrase.Errorf("is too short: write at least %gs", least.Seconds())
 		}
 		return total, nil
+	}
+}
+
+// DurationText writes a duration as this YAML has it, to the second: 1d12h.
+func DurationText(d time.Duration) string {
+	var out strings.Builder
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
+		if n := d / unit.size; n > 0 {
+			fmt.Fprintf(&out, "%d%s", n, unit.name)
+			d -= n * unit.size
+		}
+	}
+	return cmp.Or(out.String(), "0s")
+}
+
+// durationWithin accepts a duration between two.
+func durationWithin(least, most time.Duration) func(string) (time.Duration, error) {
+	return func(s string) (time.Duration, error) {
+		total, err := duration(least)(s)
+		if err == nil && total > most {
+			return 0, phrase.Errorf("is too long: write at most %gh", most.Hours())
+		}
+		return total, err
 	}
 }
 
 // labelValue accepts what Kubernetes allows as the value of a label, except the empty text.
 func labelValue(s string) (string, error) {
 	if s == "" {
-		return "", errors.New("is empty")
+		return "", phrase.Errorf("is empty")
 	}
 	if len(validation.IsValidLabelValue(s)) == 0 {
 		return s, nil
 	}
-	return "", fmt.Errorf("cannot be the value of a node label: use at most 63 letters, digits, '-', '_' and '.', "+
+	return "", phrase.Errorf("cannot be the value of a node label: use at most 63 letters, digits, '-', '_' and '.', "+
 		"with a letter or digit at both ends%s", corrected(s, toLabelValue(s)))
 }
 
@@ -203,12 +231,12 @@ func dnsLabel(most int) func(string) (string, error) {
 	return func(s string) (string, error) {
 		switch {
 		case s == "":
-			return "", errors.New("is empty")
+			return "", phrase.Errorf("is empty")
 		case len(validation.IsDNS1123Label(s)) > 0 && len(s) <= validation.DNS1123LabelMaxLength:
-			return "", fmt.Errorf("is not a valid name: use lower-case letters, digits and '-', with a letter or digit "+
+			return "", phrase.Errorf("is not a valid name: use lower-case letters, digits and '-', with a letter or digit "+
 				"at both ends%s", corrected(s, toDNSLabel(s, most)))
 		case len(s) > most:
-			return "", fmt.Errorf("is too long: it has %d characters, and at most %d are allowed%s",
+			return "", phrase.Errorf("is too long: it has %d characters, and at most %d are allowed%s",
 				len([]rune(s)), most, corrected(s, toDNSLabel(s, most)))
 		}
 		return s, nil
@@ -218,18 +246,18 @@ func dnsLabel(most int) func(string) (string, error) {
 // subdomain accepts names of objects, such as secrets, claims and nodes.
 func subdomain(s string) (string, error) {
 	if len(validation.IsDNS1123Subdomain(s)) > 0 {
-		return "", errors.New("is not a valid name: use lower-case letters, digits, '-' and '.', " +
+		return "", phrase.Errorf("is not a valid name: use lower-case letters, digits, '-' and '.', " +
 			"with a letter or digit at both ends")
 	}
 	return s, nil
 }
 
-// corrected renders a suggestion for a wrong name; "" if nothing is left of it.
-func corrected(wrong, right string) string {
+// corrected renders a suggestion for a wrong name; nothing if nothing is left of it.
+func corrected(wrong, right string) phrase.Text {
 	if right == "" || right == wrong {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf(" (for example %q)", right)
+	return phrase.Of(" (for example %q)", right)
 }
 
 var (
@@ -247,16 +275,22 @@ func toLabelValue(s string) string {
 	return strings.Trim(s[:min(len(s), validation.LabelValueMaxLength)], "-_.")
 }
 
+// CheckImage says what keeps a text from being the name of a container image, in words that read on after the text.
+func CheckImage(name string) error {
+	_, err := imageName(name)
+	return err
+}
+
 // imageName accepts the name of a container image.
 func imageName(s string) (string, error) {
 	if s == "" {
-		return "", errors.New("is empty")
+		return "", phrase.Errorf("is empty")
 	}
 	if _, err := anyText(s); err != nil {
 		return "", err // the library's error would show it
 	}
 	if _, err := reference.ParseNormalizedNamed(s); err != nil {
-		return "", fmt.Errorf("is not the name of an image: %w", err)
+		return "", phrase.Errorf("is not the name of an image: %w", err)
 	}
 	return s, nil
 }
@@ -265,13 +299,13 @@ func imageName(s string) (string, error) {
 func absolutePath(s string) (string, error) {
 	switch {
 	case !path.IsAbs(s):
-		return "", errors.New("is not an absolute path: begin it with /")
+		return "", phrase.Errorf("is not an absolute path: begin it with /")
 	case slices.Contains(strings.Split(s, "/"), ".."):
-		return "", errors.New(`must not contain ".."`)
-	case strings.ContainsFunc(s, isControl):
-		return "", errors.New("contains a control character")
+		return "", phrase.Errorf("must not contain \"..\"")
+	case strings.ContainsFunc(s, IsControl):
+		return "", phrase.Errorf("contains a control character")
 	case len(s) > maxPath:
-		return "", fmt.Errorf("is longer than %d characters", maxPath)
+		return "", phrase.Errorf("is longer than %d characters", maxPath)
 	}
 	return s, nil
 }
@@ -285,9 +319,9 @@ func mountPath(s string) (string, error) {
 	case err != nil:
 		return "", err
 	case path.Clean(p) == "/":
-		return "", errors.New("cannot be mounted over: it would hide the whole image")
+		return "", phrase.Errorf("cannot be mounted over: it would hide the whole image")
 	case strings.Contains(p, ":"):
-		return "", errors.New("must not contain a colon")
+		return "", phrase.Errorf("must not contain a colon")
 	default:
 		return p, nil
 	}

@@ -89,12 +89,36 @@ type Job struct {
 	// TTL is how long a finished training job is kept; nil keeps it until it is deleted.
 	TTL *time.Duration
 	// Retries is how often the pod of a training job is started again after it failed.
-	Retries     int32
+	Retries int32
+	// DependsOn are the jobs of the namespace that it starts after.
+	DependsOn []string
+	// After says how they have to end; empty is [AfterOK].
+	After After
+	// Array is set for a job that runs its program many times; nil runs it once.
+	Array       *Array
 	Environment Environment
 	Resources   Resources
 	// Service is nil for training jobs, and set for all others.
 	Service *Service
 	Storage Storage
+}
+
+// After says how the jobs have to end that another one starts after.
+type After string
+
+const (
+	// AfterOK starts it when all have succeeded.
+	AfterOK After = names.AfterOK
+	// AfterAny starts it when all have ended, however that was.
+	AfterAny After = names.AfterAny
+)
+
+// Array is a job that runs its program once for each of many tasks, which are numbered from 0.
+type Array struct {
+	// Tasks is how many there are, at least 1.
+	Tasks int32
+	// AtOnce is how many run at a time at most, from 1 to Tasks.
+	AtOnce int32
 }
 
 // Distributed says how the members of a job on several nodes learn about each other.
@@ -116,16 +140,22 @@ type Environment struct {
 	Command         []string
 	Args            []string
 	Env             []corev1.EnvVar
+	// Stdin lets users type to the program, by attaching to it; TTY gives it a terminal for that.
+	Stdin, TTY bool
 	// Distributed is without meaning for jobs on one node.
 	Distributed Distributed
 }
 
 // Resources is what each pod of a job asks for. Nil quantities are not asked for.
 type Resources struct {
+	// Preset names what fills the fields that the document leaves out; "" for nothing. Filling it in is for package jobplan.
+	Preset string
 	// Pool is the pool of nodes to run in, [names.DefaultPool] if the document names none.
 	Pool string
 	// Nodes is the number of nodes that the job runs on at once, at least 1. It has a pod on each.
 	Nodes int32
+	// Topology says how the nodes of a job on several are to lie; nil leaves it to the scheduler.
+	Topology *Topology
 	// GPU is the number of GPUs of each pod.
 	GPU int64
 	// GPUTypes are the acceptable models of GPUs, the preferred one first. Empty accepts all.
@@ -135,14 +165,45 @@ type Resources struct {
 	GPUTypesListed bool
 	// GPUShare is the memory asked on each of the GPUs, in pools that share them.
 	GPUShare *resource.Quantity
-	CPU      *resource.Quantity
-	Memory   *resource.Quantity
+	// MIG are slices of GPUs, instead of whole ones.
+	MIG    []MIGSlices
+	CPU    *resource.Quantity
+	Memory *resource.Quantity
 	// SHM is the size of /dev/shm. Nil leaves it to the renderer; zero asks for none.
 	SHM         *resource.Quantity
 	Tolerations []corev1.Toleration
-	// TimeLimit is how long a training job may run; nil is no limit.
+	// TimeLimit is how long a training job may run, of an array each run of a task; nil is no limit.
 	TimeLimit *time.Duration
+	// MinRuntime is for how long after its start a pod may not be preempted; nil leaves it to the pool.
+	MinRuntime *time.Duration
+	// IdleTimeout is for how long the GPUs may do nothing until the job is paused; nil is for ever.
+	IdleTimeout *time.Duration
 }
+
+// AsksGPUs says whether a pod gets GPUs, or slices of them.
+func (r *Resources) AsksGPUs() bool { return r.GPU > 0 || len(r.MIG) > 0 }
+
+// TopologyMode says how much it matters that the nodes of a job lie close together.
+type TopologyMode string
+
+const (
+	// TopologyPreferred takes the nodes that lie closest, wherever that is.
+	TopologyPreferred TopologyMode = names.TopologyPreferred
+	// TopologyRequired waits until one domain has room for all.
+	TopologyRequired TopologyMode = names.TopologyRequired
+)
+
+// Topology is how the nodes of a job lie in the fabric of the cluster.
+type Topology struct {
+	// Level is a kind of domain: zone, rack, nvlink, or the key of a label of nodes.
+	Level string
+	Mode  TopologyMode
+	// Wait is how long a job that prefers one domain holds out for it; nil takes the next best places at once.
+	Wait *time.Duration
+}
+
+// MaxTopologyWait is the longest wait for a domain.
+const MaxTopologyWait = 24 * time.Hour
 
 // Service is how a long-running job is reached, and how often it runs.
 type Service struct {
@@ -224,6 +285,15 @@ type Pool struct {
 	Name        string
 	Description string
 	Nodes       []PoolNode
+	// Constraints are what its nodes must be like, and what it must have.
+	Constraints names.PoolConstraints
+	// Access says who may use it.
+	Access names.PoolAccess
+	// IdleTimeout is what its jobs get that do not say otherwise; nil is for ever.
+	IdleTimeout *time.Duration
+	// MinRuntime is what its jobs get that do not say otherwise; nil is none. MaxMinRuntime is the longest that one gets; nil is
+	// MinRuntime.
+	MinRuntime, MaxMinRuntime *time.Duration
 }
 
 // PoolNode is a node of a pool.
@@ -247,8 +317,10 @@ type NamespaceQuota struct {
 	GPU *int64
 	// SharedGPU is the number of slots on shared GPUs; after parsing it is GPU where the document names none.
 	SharedGPU *int64
-	CPU       *resource.Quantity
-	Memory    *resource.Quantity
+	// MIG are numbers of MIG slices, by profile.
+	MIG    []MIGSlices
+	CPU    *resource.Quantity
+	Memory *resource.Quantity
 	// Storage is the size of all claims together.
 	Storage *resource.Quantity
 	Pods    *int64

@@ -1,0 +1,132 @@
+package jobplan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"g8s.host/gpu-scheduler/pkg/safeyaml"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// Overrides change a job's YAML before it is submitted.
+type Overrides struct {
+	// Name is the name that the job gets; empty leaves the one it has.
+	Name string
+	// Set holds PATH=VALUE, such as resources.gpu=8. The value is YAML.
+	Set []string
+	// Env holds NAME=VALUE, variables of the job's environment.
+	Env []string
+}
+
+// None reports whether nothing is changed.
+func (o Overrides) None() bool { return o.Name == "" && len(o.Set) == 0 && len(o.Env) == 0 }
+
+// Apply returns the YAML document of a job of a kind with the overrides in it. An override that names no field, or the
+// value of which is no YAML, is an error; whether the field can have the value is for [workload.Parse] to say.
+func (o Overrides) Apply(kind workload.Kind, source string) (string, error) {
+	var err error
+	if o.Name != "" {
+		if source, err = SetField(source, "job.name", literal(o.Name)); err != nil {
+			return "", err
+		}
+	}
+	for _, set := range o.Set {
+		if source, err = o.applySet(kind, source, set); err != nil {
+			return "", err
+		}
+	}
+	for _, variable := range o.Env {
+		name, value, ok := strings.Cut(variable, "=")
+		if !ok || name == "" {
+			return "", fmt.Errorf("--env %s: write NAME=VALUE", variable)
+		}
+		if source, err = SetVariable(source, name, value); err != nil {
+			return "", err
+		}
+	}
+	return source, nil
+}
+
+func (o Overrides) applySet(kind workload.Kind, source, set string) (string, error) {
+	path, value, ok := strings.Cut(set, "=")
+	if !ok || path == "" {
+		return "", fmt.Errorf("--set %s: write FIELD=VALUE, such as resources.gpu=8", set)
+	}
+	_, field, _, err := workload.Lookup(string(kind) + "." + path)
+	if err := settable(set, path, field, err); err != nil {
+		return "", err
+	}
+	node, err := valueOf(value)
+	if err != nil {
+		return "", fmt.Errorf("--set %s: the value is no YAML: %w", set, err)
+	}
+	if source, err = SetField(source, field.Path, node); err != nil {
+		return "", err
+	}
+	return o.instead(source, field.Path)
+}
+
+// instead drops what the document asked for until now in the place of a field that is set: whole GPUs where slices are.
+// What is set as well stays, so that both are refused.
+func (o Overrides) instead(source, path string) (string, error) {
+	name, isOne := strings.CutPrefix(path, "resources.")
+	others := slices.DeleteFunc(slices.Clone(besides[name]), o.sets)
+	if !isOne || len(others) == 0 {
+		return source, nil
+	}
+	return edit(source, func(root *yaml.Node) error {
+		resources := child(root, "resources")
+		for i := len(resources.Content) - 2; i >= 0; i -= 2 {
+			if slices.ContainsFunc(others, func(other string) bool { return workload.Spells(resources.Content[i].Value, other) }) {
+				resources.Content = slices.Delete(resources.Content, i, i+2)
+			}
+		}
+		return nil
+	})
+}
+
+// settable is why a field cannot be set, nil if it can. found is what looking for it gave.
+func settable(set, path string, field workload.Field, found error) error {
+	// What may be a word or a list as well, such as resources.mig, is set whole.
+	isOneSection := field.Section && !strings.Contains(field.Type, "list")
+	switch {
+	case path == "environment.env" || strings.HasPrefix(path, "environment.env."):
+		return fmt.Errorf("--set %s: variables are set with --env NAME=VALUE", set)
+	case strings.Contains(path, "[") || strings.ContainsAny(field.Path, "[<>"):
+		return fmt.Errorf("--set %s: the field is one of a list: change the file, or set all of the list", set)
+	case found != nil:
+		return fmt.Errorf("--set %s: %w", set, found)
+	case isOneSection || slices.Contains([]string{"", "kind", "version"}, field.Path):
+		return fmt.Errorf("--set %s: this is no field that can be set, such as resources.gpu", set)
+	}
+	return nil
+}
+
+// valueOf reads a value as YAML; nothing is the empty text.
+func valueOf(value string) (*yaml.Node, error) {
+	if err := safeyaml.Check([]byte(value), workload.Unfolded); err != nil {
+		return nil, err
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(value), &document); err != nil {
+		return nil, err
+	}
+	if len(document.Content) == 0 {
+		return literal(""), nil
+	}
+	node := document.Content[0]
+	unplace(node)
+	return node, nil
+}
+
+// unplace forgets where the value stood, as that was in another text, and its comments.
+func unplace(node *yaml.Node) {
+	node.Line, node.Column = 0, 0
+	node.HeadComment, node.LineComment, node.FootComment = "", "", ""
+	for _, below := range node.Content {
+		unplace(below)
+	}
+}

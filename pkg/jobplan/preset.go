@@ -1,0 +1,195 @@
+package jobplan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/safeyaml"
+	"g8s.host/gpu-scheduler/pkg/spelling"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// Bounds of presets.
+const (
+	// MaxPresets is how many presets are listed.
+	MaxPresets = 500
+	// MaxPresetSize is the size in bytes of the largest.
+	MaxPresetSize = 4 << 10
+)
+
+// presetFields are the fields of a job's resources that a preset may fill, in the order in which documents have them.
+var presetFields = []string{"pool", "gpu", "gpu-type", "gpu-share", "mig", "cpu", "memory", "shm"}
+
+// besides are the fields of a preset that do not fill a job which has one of its own in their place.
+var besides = map[string][]string{"gpu": {"mig"}, "gpu-share": {"mig"}, "mig": {"gpu", "gpu-share"}}
+
+// Preset is what an administrator has prepared for the resources of jobs.
+type Preset struct {
+	Name        string
+	Description string
+	// Resources is what a job gets that says nothing of its own.
+	Resources workload.Resources
+	// Problem says why the preset cannot be used, "" if it can.
+	Problem string
+	values  map[string]*yaml.Node
+}
+
+// ParsePreset reads a preset: YAML with a description and fields of resources. What is wrong with it is its Problem.
+func ParsePreset(name, text string) Preset {
+	out := Preset{Name: name, values: map[string]*yaml.Node{}}
+	if err := out.read(text); err != nil {
+		out.Problem = err.Error()
+	}
+	return out
+}
+
+func (p *Preset) read(text string) error {
+	if len(text) > MaxPresetSize {
+		return fmt.Errorf("it has %d bytes, and at most %d are read", len(text), MaxPresetSize)
+	}
+	if err := safeyaml.Check([]byte(text), workload.Unfolded); err != nil {
+		return err
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &root); err != nil {
+		return err
+	}
+	if len(root.Content) != 1 || root.Content[0].Kind != yaml.MappingNode {
+		return fmt.Errorf("it is no section with fields such as gpu: 1")
+	}
+	for i := 0; i+1 < len(root.Content[0].Content); i += 2 {
+		if err := p.put(root.Content[0].Content[i].Value, root.Content[0].Content[i+1]); err != nil {
+			return err
+		}
+	}
+	if len(p.values) == 0 {
+		return fmt.Errorf("it fills nothing: give at least one of %s", strings.Join(presetFields, ", "))
+	}
+	return p.check()
+}
+
+func (p *Preset) put(key string, value *yaml.Node) error {
+	if key == "description" && value.Kind == yaml.ScalarNode {
+		p.Description = value.Value
+		return nil
+	}
+	i := slices.IndexFunc(presetFields, func(field string) bool { return workload.Spells(key, field) })
+	switch {
+	case i < 0:
+		return fmt.Errorf("unknown field %q%s: a preset has %s and description", key, spelling.DidYouMean(key, presetFields), strings.Join(presetFields, ", "))
+	case p.values[presetFields[i]] != nil:
+		return fmt.Errorf("field %q is there twice", key)
+	}
+	value = copyOf(value)
+	unplace(value)
+	p.values[presetFields[i]] = value
+	return nil
+}
+
+// Loses lists what a preset says and the one in its place leaves out: fields and the description.
+func (p *Preset) Loses(to Preset) []string {
+	var out []string
+	for _, field := range presetFields {
+		if p.values[field] != nil && to.values[field] == nil {
+			out = append(out, field)
+		}
+	}
+	if p.Description != "" && to.Description == "" {
+		out = append(out, "description")
+	}
+	return out
+}
+
+// check reads the fields as a job has them.
+func (p *Preset) check() error {
+	for _, field := range besides["mig"] {
+		if p.values["mig"] != nil && p.values[field] != nil {
+			return fmt.Errorf("mig and %s exclude each other: keep one of them", field)
+		}
+	}
+	const least = "kind: compute\njob: {name: preset}\nenvironment: {image: preset}\n"
+	source, err := p.Fill(least)
+	if err != nil {
+		return err
+	}
+	docs, diagnostics := workload.Parse("", []byte(source))
+	for _, d := range diagnostics {
+		if d.Severity == workload.SeverityError {
+			return fmt.Errorf("%s", d.Message)
+		}
+	}
+	p.Resources = docs[0].Job.Resources
+	return nil
+}
+
+// Fill returns the YAML document of a job with what the preset says in every field of resources of which the document says
+// nothing.
+func (p *Preset) Fill(source string) (string, error) {
+	return edit(source, func(root *yaml.Node) error {
+		resources := child(root, "resources")
+		own(resources)
+		for _, field := range presetFields {
+			if value := p.values[field]; value != nil && !hasAny(resources, append([]string{field}, besides[field]...)) {
+				*child(resources, field) = *copyOf(value)
+			}
+		}
+		return nil
+	})
+}
+
+// hasAny reports whether a mapping has one of some keys, in any spelling.
+func hasAny(mapping *yaml.Node, keys []string) bool {
+	for i := 0; mapping.Kind == yaml.MappingNode && i+1 < len(mapping.Content); i += 2 {
+		if slices.ContainsFunc(keys, func(key string) bool { return workload.Spells(mapping.Content[i].Value, key) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// PresetError says why a job cannot be what its preset makes of it.
+type PresetError struct {
+	Preset string
+	Text   phrase.Text
+}
+
+func (e *PresetError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *PresetError) Says() phrase.Text {
+	return phrase.Of("resources.preset: %q %s", e.Preset, e.Text)
+}
+
+// Filled returns a document with what its preset says; texts are the presets by name. One without a preset stays as it is.
+// The error is a [PresetError].
+func Filled(doc workload.Document, texts map[string]string) (workload.Document, error) {
+	if doc.Job == nil || doc.Job.Resources.Preset == "" {
+		return doc, nil
+	}
+	name := doc.Job.Resources.Preset
+	text, known := texts[name]
+	if !known {
+		return doc, &PresetError{name, phrase.Of("is no preset%s: see gpuctl get presets", spelling.DidYouMean(name, slices.Sorted(maps.Keys(texts))))}
+	}
+	preset := ParsePreset(name, text)
+	if preset.Problem != "" {
+		return doc, &PresetError{name, phrase.Of("cannot be used: %s. Tell the administrators", preset.Problem)}
+	}
+	source, err := preset.Fill(doc.Source)
+	if err != nil {
+		return doc, &PresetError{name, phrase.Of("cannot be filled in: %s", err)}
+	}
+	docs, diagnostics := workload.ParseFilled([]byte(source))
+	for _, d := range diagnostics {
+		if d.Severity == workload.SeverityError {
+			return doc, &PresetError{name, phrase.Of("does not go with the job: %s", d.Says)}
+		}
+	}
+	docs[0].Line = doc.Line
+	return docs[0], nil
+}

@@ -1,0 +1,122 @@
+package slurm
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// array is the tasks of a script.
+type array struct {
+	// ids are the numbers that the script's tasks have, in order; none for a script without an array.
+	ids []int
+	// atOnce is how many run at a time, 0 for all.
+	atOnce int
+}
+
+// takeArray reads A-B:STEP,C,…%N.
+func (r *request) takeArray(value string) error {
+	list, most, capped := strings.Cut(value, "%")
+	out := array{}
+	if capped {
+		var err error
+		if out.atOnce, err = whole(most); err != nil || out.atOnce == 0 {
+			return fmt.Errorf("%q is not how many tasks run at once", most)
+		}
+	}
+	for _, part := range strings.Split(list, ",") {
+		first, last, step, err := rangeOf(part)
+		if err != nil {
+			return err
+		}
+		if (last-first)/step >= workload.MaxTasks-len(out.ids) {
+			return fmt.Errorf("an array has at most %d tasks", workload.MaxTasks)
+		}
+		for id := first; id <= last; id += step {
+			out.ids = append(out.ids, id)
+		}
+	}
+	slices.Sort(out.ids)
+	out.ids = slices.Compact(out.ids)
+	r.tasksOf = out
+	return nil
+}
+
+// rangeOf reads N, A-B or A-B:STEP.
+func rangeOf(text string) (first, last, step int, err error) {
+	ends, by, stepped := strings.Cut(text, ":")
+	from, to, between := strings.Cut(ends, "-")
+	first, err = whole(from)
+	last, step = first, 1
+	if err == nil && between {
+		last, err = whole(to)
+	}
+	if err == nil && stepped {
+		step, err = whole(by)
+	}
+	if err != nil || last < first || step < 1 || last > mostID {
+		return 0, 0, 0, fmt.Errorf("%q is no range of tasks such as 0-99", text)
+	}
+	return first, last, step, nil
+}
+
+// mostID keeps sums of numbers of tasks small.
+const mostID = 1 << 30
+
+// array is the tasks as gpuctl's YAML has them, "" for none. What has several nodes has no tasks here.
+func (r *request) array() string {
+	n := len(r.tasksOf.ids)
+	switch {
+	case n == 0 || r.nodes > 1:
+		return ""
+	case r.tasksOf.atOnce == 0 || r.tasksOf.atOnce >= n:
+		return fmt.Sprintf("0-%d", n-1)
+	}
+	return fmt.Sprintf("0-%d%%%d", n-1, r.tasksOf.atOnce)
+}
+
+// settleArray tells what is different from Slurm.
+func (r *request) settleArray() {
+	if len(r.tasksOf.ids) > 0 && r.nodes > 1 {
+		r.note(0, "its array is left out: a job on several nodes runs once. Create one for each value, with "+
+			"gpuctl create -f FILE --name NAME-$i --env SLURM_ARRAY_TASK_ID=$i")
+		r.tasksOf = array{}
+	}
+}
+
+// arrayVariables are what Slurm sets for a task.
+func (r *request) arrayVariables() [][2]string {
+	ids := r.tasksOf.ids
+	if len(ids) == 0 {
+		return nil
+	}
+	return [][2]string{
+		{"SLURM_ARRAY_TASK_ID", taskID(ids)}, {"SLURM_ARRAY_TASK_COUNT", strconv.Itoa(len(ids))},
+		{"SLURM_ARRAY_TASK_MIN", strconv.Itoa(ids[0])}, {"SLURM_ARRAY_TASK_MAX", strconv.Itoa(ids[len(ids)-1])},
+		// All tasks have the same: the name of a pod is that of the job and the number of its task.
+		{"SLURM_ARRAY_JOB_ID", `$(($(echo "${HOSTNAME%-*}" | cksum | cut -d' ' -f1) % 10000000))`},
+	}
+}
+
+// taskID is the number of a task in Slurm, in words of a shell.
+func taskID(ids []int) string {
+	first, step := ids[0], 1
+	if len(ids) > 1 {
+		step = ids[1] - ids[0]
+	}
+	for i, id := range ids {
+		if id != first+i*step {
+			return fmt.Sprintf("$(echo %s | cut -d' ' -f$((JOB_COMPLETION_INDEX + 1)))", strings.Trim(fmt.Sprint(ids), "[]"))
+		}
+	}
+	switch {
+	case first == 0 && step == 1:
+		return "$JOB_COMPLETION_INDEX"
+	case step == 1:
+		return fmt.Sprintf("$((JOB_COMPLETION_INDEX + %d))", first)
+	}
+	return fmt.Sprintf("$((JOB_COMPLETION_INDEX * %d + %d))", step, first)
+}

@@ -1,0 +1,235 @@
+package slurm
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// option is what becomes of one option of sbatch.
+type option struct {
+	// flag marks options without a value, or with one behind = alone.
+	flag bool
+	// take reads the value; nil options are told by note.
+	take func(r *request, value string) error
+	// note says why the option has no counterpart and what to use; empty for one that needs none.
+	note string
+}
+
+// take applies one option, or notes why it cannot.
+func (r *request) take(d directive) {
+	o := options[d.name]
+	r.line = d.line
+	switch {
+	case !d.known:
+		r.note(d.line, "%s: sbatch has no such option that we know, and it is left out", d.written)
+	case o.take != nil:
+		if err := o.take(r, d.value); err != nil {
+			r.note(d.line, "%s: %v", d.written, err)
+		}
+	case o.note != "":
+		r.note(d.line, "%s is left out: %s", d.written, o.note)
+	}
+}
+
+// mostOfAnything bounds every number, so that none overflows when they are multiplied.
+const mostOfAnything = 1_000_000
+
+func whole(value string) (int, error) {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 || n > mostOfAnything {
+		return 0, fmt.Errorf("%q is no number up to %d", value, mostOfAnything)
+	}
+	return n, nil
+}
+
+func number(of func(*request) *int) func(*request, string) error {
+	return func(r *request, value string) error {
+		n, err := whole(value)
+		if err == nil {
+			*of(r) = n
+		}
+		return err
+	}
+}
+
+// gpus reads [TYPE:]COUNT.
+func gpus(of func(*request) *int) func(*request, string) error {
+	return func(r *request, value string) error {
+		kind, count, found := strings.Cut(value, ":")
+		if !found {
+			kind, count = "", value
+		}
+		n, err := whole(count)
+		if err != nil {
+			return err
+		}
+		*of(r) = n
+		return r.setType(kind)
+	}
+}
+
+func bytes(of func(*request) *int64) func(*request, string) error {
+	return func(r *request, value string) error {
+		n, err := parseMemory(value)
+		if err == nil && n == 0 {
+			return fmt.Errorf("a job says how much memory it needs: resources.memory")
+		}
+		if err == nil {
+			*of(r) = n
+		}
+		return err
+	}
+}
+
+func (r *request) takePartition(value string) error {
+	first, more, _ := strings.Cut(value, ",")
+	r.partition = first
+	if more != "" {
+		return fmt.Errorf("a job has one pool, and gets %s", first)
+	}
+	return nil
+}
+
+// takeNodes reads N, or MIN-MAX.
+func (r *request) takeNodes(value string) error {
+	least, most, between := strings.Cut(value, "-")
+	n, err := whole(least)
+	if err != nil || n == 0 {
+		return fmt.Errorf("%q is no number of nodes", value)
+	}
+	r.nodes, r.nodesGiven = n, true
+	if between && most != least {
+		return fmt.Errorf("a job has one number of nodes, and gets %d", n)
+	}
+	return nil
+}
+
+// takeGres reads gpu[:TYPE]:COUNT; what stands in parentheses says which sockets, and other resources are told.
+func (r *request) takeGres(value string) error {
+	var others []string
+	for _, entry := range strings.Split(value, ",") {
+		entry, _, _ = strings.Cut(entry, "(")
+		parts := strings.Split(strings.TrimPrefix(entry, "gres/"), ":")
+		if parts[0] != "gpu" {
+			others = append(others, entry)
+			continue
+		}
+		count, kind := "1", ""
+		switch last := parts[len(parts)-1]; {
+		case len(parts) == 2 && isNumber(last):
+			count = last
+		case len(parts) == 2:
+			kind = last
+		case len(parts) == 3:
+			kind, count = parts[1], last
+		}
+		n, err := whole(count)
+		if err != nil {
+			return err
+		}
+		if err := r.setType(kind); err != nil {
+			return err
+		}
+		r.gpus += n
+	}
+	if len(others) > 0 {
+		return fmt.Errorf("there is no counterpart of %s", strings.Join(others, ", "))
+	}
+	return nil
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.Atoi(text)
+	return err == nil
+}
+
+// setType notes the type of the GPUs, in the words of our nodes where the options know them.
+func (r *request) setType(kind string) error {
+	if kind == "" {
+		return nil
+	}
+	ours, known := r.options.GPUTypes[kind]
+	if !known {
+		ours = kind
+		r.note(r.line, "gpu-type is %s, as Slurm calls it: gpuctl get nodes shows what your nodes call it; --gpu-type %s=NAME says it", kind, kind)
+	}
+	if r.gpuType != "" && r.gpuType != ours {
+		return fmt.Errorf("a job has GPUs of one type on all nodes, and gets %s", r.gpuType)
+	}
+	r.gpuType = ours
+	return nil
+}
+
+func (r *request) takeTime(value string) (err error) {
+	r.limit, err = parseTime(value)
+	return err
+}
+
+// takeExport reads ALL, NONE, NIL or a list of NAME=VALUE, and of names whose values only the submitting shell knows.
+func (r *request) takeExport(value string) error {
+	var unknown []string
+	for _, entry := range strings.Split(value, ",") {
+		switch name, _, given := strings.Cut(entry, "="); {
+		case entry == "ALL" || entry == "NONE" || entry == "NIL" || entry == "":
+		case given:
+			r.env = append(r.env, entry)
+		default:
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		return fmt.Errorf("give the values of %s with gpuctl create --env NAME=VALUE", strings.Join(unknown, ", "))
+	}
+	return nil
+}
+
+// takeImage reads an image as pyxis writes it, with # behind the registry.
+func (r *request) takeImage(value string) error {
+	if strings.HasPrefix(value, "/") || strings.HasPrefix(value, ".") || strings.HasSuffix(value, ".sqsh") {
+		return fmt.Errorf("it is a file: a job needs an image of a registry")
+	}
+	r.image = strings.ReplaceAll(strings.TrimPrefix(value, "docker://"), "#", "/")
+	return nil
+}
+
+// priorities are what classes of service that nearly every cluster has are called here.
+var priorities = map[string]workload.Priority{
+	"high": workload.PriorityHigh, "normal": workload.PriorityMedium, "medium": workload.PriorityMedium, "low": workload.PriorityLow,
+}
+
+// takeQOS reads the class of service: what it permits is each cluster's own, so that only names that say a priority are
+// taken over.
+func (r *request) takeQOS(value string) error {
+	priority, known := priorities[strings.ToLower(value)]
+	if !known {
+		r.note(r.line, "--qos=%s is left out: there is no QOS, and job.priority is high, medium or low", value)
+		return nil
+	}
+	r.priority = priority
+	r.note(r.line, "--qos=%s becomes job.priority: %s; what else it permits is not taken over", value, priority)
+	return nil
+}
+
+// takeMounts reads SOURCE[:TARGET[:ro]],…
+func (r *request) takeMounts(value string) error {
+	for _, entry := range strings.Split(value, ",") {
+		parts := strings.Split(entry, ":")
+		if !strings.HasPrefix(parts[0], "/") || strings.ContainsAny(entry, "{}\"'\\") {
+			return fmt.Errorf("%q is no path of a node", entry)
+		}
+		mount := fmt.Sprintf("path: %q", parts[0])
+		if len(parts) > 1 && parts[1] != parts[0] && parts[1] != "" {
+			mount += fmt.Sprintf(", mount-path: %q", parts[1])
+		}
+		if len(parts) > 2 && strings.Contains(parts[2], "ro") {
+			mount += ", read-only: true"
+		}
+		r.mounts = append(r.mounts, "{"+mount+"}")
+	}
+	r.note(r.line, "folders of nodes are mounted: the cluster may refuse those that its administrators do not allow; "+
+		"gpuctl create -f FILE --dry-run=server asks it")
+	return nil
+}

@@ -1,0 +1,188 @@
+package slurm
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// request is what a script asks for. Counts of 0 were not given.
+type request struct {
+	options Options
+	lines   []string
+	notes   []Note
+	// line is the line of the option that is being read.
+	line int
+
+	// job is the name as Kubernetes allows it.
+	job string
+
+	name, comment, partition, directory, image string
+
+	nodes                              int
+	nodesGiven                         bool
+	tasks, tasksPerNode, tasksPerGPU   int
+	cpusPerTask, cpusPerGPU, cpus      int
+	gpus, gpusTotal, gpusPerTask       int
+	gpuType                            string
+	memory, memoryPerCPU, memoryPerGPU int64
+	limit                              time.Duration
+	retries                            int
+	priority                           workload.Priority
+	tasksOf                            array
+	env, mounts                        []string
+}
+
+func (r *request) note(line int, format string, args ...any) {
+	r.notes = append(r.notes, Note{Line: line, Message: fmt.Sprintf(format, args...)})
+}
+
+// settle reckons what each node gets, as Slurm does from tasks.
+func (r *request) settle() {
+	r.settleNodes()
+	r.gpus = max(r.gpus, divide(r.gpusTotal, r.nodes), r.gpusPerTask*max(r.tasksPerNode, 1))
+	if r.gpusTotal%r.nodes > 0 {
+		r.note(0, "%d GPUs on %d nodes: each node gets %d", r.gpusTotal, r.nodes, r.gpus)
+	}
+	if r.tasksPerGPU > 0 && r.tasksPerNode == 0 {
+		r.tasksPerNode = r.tasksPerGPU * r.gpus
+	}
+	r.tasksPerNode = max(r.tasksPerNode, 1)
+	switch {
+	case r.cpusPerTask > 0:
+		r.cpus = r.cpusPerTask * r.tasksPerNode
+	case r.cpusPerGPU > 0:
+		r.cpus = r.cpusPerGPU * r.gpus
+	case r.tasksPerNode > 1:
+		r.cpus = r.tasksPerNode
+	}
+	r.memory = max(r.memory, times(r.memoryPerCPU, max(r.cpus, 1)), times(r.memoryPerGPU, r.gpus))
+	r.nodesRunAll()
+	r.settleArray()
+}
+
+// settleNodes reckons nodes and tasks of each from what was given of them.
+func (r *request) settleNodes() {
+	if !r.nodesGiven && r.tasksPerNode > 0 && r.tasks > 0 {
+		r.nodes = max(divide(r.tasks, r.tasksPerNode), 1)
+	}
+	if r.tasksPerNode == 0 {
+		r.tasksPerNode = divide(r.tasks, r.nodes)
+	}
+	if !r.nodesGiven && r.tasks > 1 && r.nodes == 1 && r.tasksPerNode == r.tasks {
+		r.note(0, "its %d tasks run on one node: say with --nodes on how many, if it needs more", r.tasks)
+	}
+}
+
+// nodesRunAll tells what is different from Slurm on several nodes, where a batch script runs on the first alone.
+func (r *request) nodesRunAll() {
+	if r.nodes == 1 {
+		return
+	}
+	if !r.uses("srun") {
+		r.note(0, "the script runs on all %d nodes, as it has no srun; in Slurm it would run on the first alone", r.nodes)
+		return
+	}
+	r.note(0, "the script runs on all %d nodes, and what srun starts there on each: put what may happen once only behind [ \"$NODE_RANK\" = 0 ]", r.nodes)
+}
+
+// divide rounds up.
+func divide(a, b int) int { return (a + b - 1) / b }
+
+// times multiplies without overflow.
+func times(a int64, b int) int64 {
+	if b > 0 && a > math.MaxInt64/int64(b) {
+		return math.MaxInt64
+	}
+	return a * int64(b)
+}
+
+func (r *request) pool() string { return cmp.Or(r.options.Pool, r.partition) }
+
+// longestName leaves room for the names of a gang's pods.
+const longestName = 50
+
+// jobName is the name as Kubernetes allows it.
+func (r *request) jobName() string {
+	var out strings.Builder
+	written := cmp.Or(r.name, strings.TrimSuffix(path.Base(r.options.Name), path.Ext(r.options.Name)))
+	for _, c := range strings.ToLower(written) {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			out.WriteRune(c)
+		} else {
+			out.WriteByte('-')
+		}
+	}
+	name := out.String()
+	name = strings.Trim(name[:min(len(name), longestName)], "-")
+	if name == "" || name[0] < 'a' {
+		name = strings.TrimSuffix("job-"+name, "-")
+	}
+	if r.name != "" && name != r.name {
+		r.note(0, "the job is called %s: a name has lower-case letters, digits and '-'", name)
+	}
+	return name
+}
+
+// units are those of Slurm: powers of 1024, and megabytes where there is none.
+var units = map[byte]int64{'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30, 'T': 1 << 40}
+
+// parseMemory reads an amount as sbatch does, in bytes.
+func parseMemory(text string) (int64, error) {
+	digits, unit := strings.TrimSuffix(strings.ToUpper(text), "B"), int64(1<<20)
+	if n := len(digits); n > 0 && units[digits[n-1]] > 0 {
+		digits, unit = digits[:n-1], units[digits[n-1]]
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64/unit {
+		return 0, fmt.Errorf("%q is no amount of memory such as 64G", text)
+	}
+	return n * unit, nil
+}
+
+func memoryText(bytes int64) string { return resource.NewQuantity(bytes, resource.BinarySI).String() }
+
+// longestLimit is more than any cluster's.
+const longestLimit = 3650 * 24 * time.Hour
+
+// parseTime reads minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes and
+// days-hours:minutes:seconds. No limit is 0.
+func parseTime(text string) (time.Duration, error) {
+	switch strings.ToUpper(text) {
+	case "0", "INFINITE", "UNLIMITED", "-1":
+		return 0, nil
+	}
+	days, rest, hasDays := strings.Cut(text, "-")
+	if !hasDays {
+		days, rest = "0", text
+	}
+	parts := strings.Split(rest, ":")
+	scale := []time.Duration{time.Hour, time.Minute, time.Second}
+	if !hasDays && len(parts) < 3 {
+		scale = scale[1:]
+	}
+	n, err := whole(days)
+	if err != nil || len(parts) > len(scale) {
+		return 0, fmt.Errorf("%q is no time such as 1-12:00:00", text)
+	}
+	total := time.Duration(n) * 24 * time.Hour
+	for i, part := range parts {
+		n, err := whole(part)
+		if err != nil {
+			return 0, fmt.Errorf("%q is no time such as 1-12:00:00", text)
+		}
+		total += time.Duration(n) * scale[i]
+	}
+	if total > longestLimit {
+		return 0, fmt.Errorf("%q is longer than ten years", text)
+	}
+	return total, nil
+}

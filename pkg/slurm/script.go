@@ -1,0 +1,216 @@
+package slurm
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/jobplan"
+)
+
+// interpreters are the programs that take a script as the argument of -c.
+var interpreters = []string{"bash", "sh", "zsh", "dash", "python", "python3"}
+
+// shells of them know functions as the stand-ins use them.
+var shells = []string{"bash", "zsh"}
+
+// interpreterOf returns the words of a script's first line after #!, nil if it is none that can be run.
+func interpreterOf(first string) []string {
+	rest, ok := strings.CutPrefix(first, "#!")
+	words := strings.Fields(rest)
+	if !ok || len(words) == 0 {
+		return nil
+	}
+	if path.Base(words[0]) == "env" {
+		words = words[1:]
+		if len(words) > 0 && words[0] == "-S" {
+			words = words[1:]
+		}
+	}
+	if len(words) == 0 || !slices.Contains(interpreters, path.Base(words[0])) {
+		return nil
+	}
+	return append([]string{path.Base(words[0])}, words[1:]...)
+}
+
+// command runs the script under what stands in for Slurm.
+func (r *request) command() []string {
+	interpreter := interpreterOf(r.lines[0])
+	body := r.body()
+	if slices.Contains([]string{"sh", "dash"}, interpreter[0]) && r.prelude() != "" {
+		r.note(1, "it is run by bash: the stand-ins for Slurm's commands need it")
+		interpreter[0] = "bash"
+	}
+	if slices.Contains(shells, interpreter[0]) {
+		body = r.prelude() + body
+	} else if r.usesVariables() {
+		r.note(0, "Slurm's variables are not set for a script of %s", interpreter[0])
+	}
+	return jobplan.Unexpanded(append(interpreter, "-c", body))
+}
+
+// body is the script without its first line and without what sbatch read of it.
+func (r *request) body() string {
+	var out []string
+	for _, line := range r.lines[1:] {
+		if strings.HasPrefix(line, marker) {
+			continue
+		}
+		out = append(out, strings.TrimRight(line, " \t"))
+	}
+	text := strings.Trim(strings.Join(out, "\n"), "\n") + "\n"
+	if r.directory != "" {
+		return "cd " + quote(r.directory) + " || exit\n" + text
+	}
+	return text
+}
+
+// quote makes a text one word of a shell.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// uses says whether a command of the script has a name.
+func (r *request) uses(command string) bool {
+	pattern := regexp.MustCompile(`(^|[^-\w./$])` + regexp.QuoteMeta(command) + `($|[^-\w./=])`)
+	return slices.ContainsFunc(r.lines, func(line string) bool {
+		line, _, _ = strings.Cut(line, " #")
+		return !strings.HasPrefix(strings.TrimSpace(line), "#") && pattern.MatchString(line)
+	})
+}
+
+func (r *request) usesVariables() bool {
+	return slices.ContainsFunc(r.lines, func(line string) bool {
+		return !strings.HasPrefix(strings.TrimSpace(line), "#") && strings.Contains(line, "SLURM")
+	})
+}
+
+// variables are what Slurm sets for a script, as our variables have it; each is set only where the script has it.
+func (r *request) variables() [][2]string {
+	// By the name that it runs under, which gpuctl create --name may have changed: the pod's is that with more behind it.
+	id := `$(($(echo "${MASTER_ADDR:-$HOSTNAME}" | cksum | cut -d' ' -f1) % 10000000))`
+	tasks := fmt.Sprint(r.tasksPerNode)
+	all := fmt.Sprint(r.tasksPerNode * r.nodes)
+	hosts := `$(echo "${MPI_HOSTS:-$HOSTNAME}" | sed 's/:[0-9]*//g')`
+	return append([][2]string{
+		{"SLURM_JOB_ID", id}, {"SLURM_JOBID", id},
+		{"SLURM_JOB_NAME", r.job}, {"SLURM_JOB_PARTITION", quote(r.partition)}, {"SLURM_SUBMIT_DIR", `"$PWD"`},
+		{"SLURM_NNODES", "${NNODES:-1}"}, {"SLURM_JOB_NUM_NODES", "${NNODES:-1}"}, {"SLURM_NODEID", "${NODE_RANK:-0}"},
+		{"SLURM_NODELIST", hosts}, {"SLURM_JOB_NODELIST", hosts}, {"SLURMD_NODENAME", `"$HOSTNAME"`},
+		{"SLURM_LAUNCH_NODE_IPADDR", "${MASTER_ADDR:-127.0.0.1}"},
+		{"SLURM_NTASKS", all}, {"SLURM_NPROCS", all}, {"SLURM_NTASKS_PER_NODE", tasks}, {"SLURM_TASKS_PER_NODE", tasks},
+		{"SLURM_CPUS_PER_TASK", fmt.Sprint(max(r.cpus/max(r.tasksPerNode, 1), 1))}, {"SLURM_CPUS_ON_NODE", fmt.Sprint(max(r.cpus, 1))},
+		{"SLURM_JOB_CPUS_PER_NODE", fmt.Sprint(max(r.cpus, 1))}, {"SLURM_MEM_PER_NODE", fmt.Sprint(r.memory >> 20)},
+		{"SLURM_GPUS_ON_NODE", fmt.Sprint(r.gpus)}, {"SLURM_GPUS_PER_NODE", fmt.Sprint(r.gpus)}, {"SLURM_GPUS", fmt.Sprint(r.gpus * r.nodes)},
+		{"SLURM_PROCID", "${NODE_RANK:-0}"}, {"SLURM_LOCALID", "0"}, {"SLURM_RESTART_COUNT", "0"}, {"SLURM_TMPDIR", "/tmp"},
+	}, r.arrayVariables()...)
+}
+
+// runsTasks stands in for srun: it runs the command once for each task of this node, and every node does so. Of fewer tasks than
+// the job has, the first ones run.
+const runsTasks = `srun() {
+  local tasks=%[2]d task=0 running="" failed=0 pid
+  local all=$((tasks * ${NNODES:-1})) first=$((${NODE_RANK:-0} * tasks))
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --) shift; break ;;
+      -n | --ntasks) all=$2; shift 2 ;;
+      -n[0-9]*) all=${1#-n}; shift ;;
+      --ntasks=*) all=${1#*=}; shift ;;
+      --*=*) shift ;;
+      -[NcGtpwxJAeoiKmDrTqCSgdMPs]%[1]s) shift 2 ;;
+      -*) shift ;;
+      *) break ;;
+    esac
+  done
+  while [ "$task" -lt "$tasks" ] && [ $((first + task)) -lt "$all" ]; do
+    SLURM_LOCALID=$task SLURM_PROCID=$((first + task)) %[3]s"$@" &
+    running="$running $!"
+    task=$((task + 1))
+  done
+  for pid in $running; do wait "$pid" || failed=$?; done
+  return "$failed"
+}
+`
+
+// listsHosts stands in for scontrol show hostnames, by which scripts find the first node.
+const listsHosts = `scontrol() {
+  echo "${MPI_HOSTS:-$HOSTNAME}" | tr , '\n' | sed 's/:[0-9]*$//'
+}
+`
+
+// loadsNothing stands in for environment modules: the image has what the script needs, or has not.
+const loadsNothing = `module() { :; }
+`
+
+// prelude is what stands before the script, of that what it uses.
+func (r *request) prelude() string {
+	var out strings.Builder
+	text := strings.Join(r.lines, "\n")
+	run := r.uses("srun")
+	for _, v := range r.variables() {
+		if regexp.MustCompile(`\b`+v[0]+`\b`).MatchString(text) || run && (v[0] == "SLURM_JOB_ID" && strings.Contains(text, "SLURM_JOBID")) {
+			fmt.Fprintf(&out, "export %s=%s\n", v[0], v[1])
+		}
+	}
+	if run {
+		out.WriteString("unset RANK WORLD_SIZE LOCAL_WORLD_SIZE\n") // Slurm sets none, and programs read them before SLURM_PROCID
+		cards := ""
+		if r.gpusPerTask > 0 {
+			cards = fmt.Sprintf(`CUDA_VISIBLE_DEVICES=$(seq -s, $((task * %d)) $((task * %d + %d))) `, r.gpusPerTask, r.gpusPerTask, r.gpusPerTask-1)
+		}
+		fmt.Fprintf(&out, runsTasks, r.valuesApart(), r.tasksPerNode, cards)
+	}
+	if r.uses("scontrol") {
+		out.WriteString(listsHosts)
+	}
+	if r.uses("module") {
+		out.WriteString(loadsNothing)
+	}
+	if out.Len() == 0 {
+		return ""
+	}
+	return "# What stands in for Slurm.\n" + out.String() + "# The script.\n"
+}
+
+// srunAlone are options of srun that sbatch has not, and whose value may be the next word.
+var srunAlone = []string{"mpi", "task-prolog", "task-epilog", "prolog", "epilog", "relative", "het-group", "jobid"}
+
+// valuesApart returns, as alternatives of a shell's case, the long options in the script whose value is the next word.
+func (r *request) valuesApart() string {
+	text := strings.Join(r.lines, "\n")
+	names := append(slices.Clone(srunAlone), slices.Collect(maps.Keys(options))...)
+	slices.Sort(names)
+	out := ""
+	for _, name := range names {
+		if !options[name].flag && name != "ntasks" && strings.Contains(text, " --"+name+" ") {
+			out += " | --" + name
+		}
+	}
+	return out
+}
+
+// tellOfScript notes what of the script itself has no counterpart.
+func (r *request) tellOfScript() {
+	text := strings.Join(r.lines, "\n")
+	for _, told := range []struct {
+		there   bool
+		message string
+	}{
+		{r.uses("module"), "module load does nothing: what it loads must be in the image"},
+		{strings.Contains(text, "SLURM_ARRAY_") && len(r.tasksOf.ids) == 0, "variables of an array are not set: give them with --env, such as --env SLURM_ARRAY_TASK_ID=7"},
+		{strings.Contains(text, "SLURM_JOB_ID") || strings.Contains(text, "SLURM_JOBID"), "SLURM_JOB_ID is a number made of the names of the job and its pod"},
+		{r.uses("sbatch"), "sbatch is not there: a job submits no other"},
+		{r.uses("squeue") || r.uses("sacct") || r.uses("scancel"), "squeue, sacct and scancel are not there: gpuctl get jobs, usage and cancel"},
+		{r.usesOneNode(), "srun on one node of several (-w, --nodelist) runs on each: start what belongs on the first behind [ \"$NODE_RANK\" = 0 ]"},
+	} {
+		if told.there {
+			r.note(0, "%s", told.message)
+		}
+	}
+}
+
+var oneNode = regexp.MustCompile(`\bsrun\b.*\s(-w|--nodelist)\b`)
+
+func (r *request) usesOneNode() bool { return slices.ContainsFunc(r.lines, oneNode.MatchString) }

@@ -1,0 +1,114 @@
+// Package slurm turns batch scripts of Slurm into gpuctl's YAML, so that who comes from there begins with what they have.
+//
+// [Convert] reads the #SBATCH lines of a script: what they ask for becomes fields of a training job, and what cannot be
+// said is told in notes, line by line, none in silence. The script itself stays what it is. It runs under a few lines of
+// shell that stand in for what Slurm gives a script: its variables, srun, scontrol show hostnames.
+//
+// Options and variables are those of sbatch(1) and srun(1) of Slurm 25.05.
+//
+// The package is pure: it reads no file and no cluster.
+package slurm
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// MaxSize is the size in bytes of the largest script that is read; a job keeps it in its YAML.
+const MaxSize = workload.MaxDocumentSize / 2
+
+// Options are what the script does not say.
+type Options struct {
+	// Name is the job's name where the script has none, such as the script's file name.
+	Name string
+	// Image is the container image where the script names none.
+	Image string
+	// Pool is the pool in place of the script's partition; empty takes the partition's name.
+	Pool string
+	// GPUTypes are the names that our nodes have for Slurm's types of GPUs, such as a100: A100-80G.
+	GPUTypes map[string]string
+}
+
+// Note is what a person should know of a script that was converted.
+type Note struct {
+	// Line counts from 1; 0 is the script as a whole.
+	Line    int
+	Message string
+}
+
+// Result is a script as a training job.
+type Result struct {
+	// YAML is one document of kind training.
+	YAML  string
+	Notes []Note
+}
+
+// Convert turns a batch script into a training job. A script that names no image needs one of the options.
+func Convert(script string, options Options) (Result, error) {
+	if len(script) > MaxSize {
+		return Result{}, fmt.Errorf("the script is too large: it has %d bytes, and at most %d are read", len(script), MaxSize)
+	}
+	lines := strings.Split(strings.ReplaceAll(script, "\r\n", "\n"), "\n")
+	if interpreterOf(lines[0]) == nil {
+		return Result{}, fmt.Errorf("this is no batch script: its first line must be such as #!/bin/bash")
+	}
+	r := &request{options: options, lines: lines, nodes: 1, retries: -1}
+	for _, given := range directives(lines) {
+		r.take(given)
+	}
+	r.image = cmp.Or(r.image, options.Image)
+	if r.image == "" {
+		return Result{}, fmt.Errorf("the script names no container image: give one with --image")
+	}
+	r.job = r.jobName()
+	r.settle()
+	r.tellOfScript()
+	source, err := r.source()
+	return Result{YAML: source, Notes: r.notes}, err
+}
+
+// source writes the job.
+func (r *request) source() (string, error) {
+	out := "kind: training\n"
+	set := func(path string, value any, wanted bool) error {
+		if !wanted {
+			return nil
+		}
+		changed, err := jobplan.SetField(out, path, value)
+		out = changed
+		return err
+	}
+	for _, field := range []struct {
+		path   string
+		value  any
+		wanted bool
+	}{
+		{"job.name", r.job, true},
+		{"job.description", r.comment, r.comment != ""},
+		{"job.priority", string(r.priority), r.priority != ""},
+		{"job.array", r.array(), r.array() != ""},
+		{"job.retries", r.retries, r.retries >= 0},
+		{"environment.image", r.image, true},
+		{"environment.command", r.command(), true},
+		{"resources.pool", r.pool(), r.pool() != ""},
+		{"resources.gpu", r.gpus, r.gpus > 0},
+		{"resources.gpu-type", r.gpuType, r.gpuType != "" && r.gpus > 0},
+		{"resources.nodes", r.nodes, r.nodes > 1},
+		{"resources.cpu", r.cpus, r.cpus > 0},
+		{"resources.memory", memoryText(r.memory), r.memory > 0},
+		{"resources.time-limit", workload.DurationText(r.limit), r.limit > 0},
+	} {
+		if err := set(field.path, field.value, field.wanted); err != nil {
+			return "", err
+		}
+	}
+	overrides := jobplan.Overrides{Env: r.env}
+	if len(r.mounts) > 0 {
+		overrides.Set = []string{"storage.workdirs=[" + strings.Join(r.mounts, ", ") + "]"}
+	}
+	return overrides.Apply(workload.KindTraining, out)
+}

@@ -1,0 +1,194 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/render"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// NoGPUPoolsError says that constraints of a pool were asked of a cluster that does not know GPUPools.
+type NoGPUPoolsError struct{ Pool string }
+
+func (e *NoGPUPoolsError) Error() string {
+	return fmt.Sprintf("pool %q has constraints, and this cluster knows no GPUPools: have the administrators install\n"+
+		"manifests/crds and manifests/controller, or leave the constraints out: labels alone make a pool", e.Pool)
+}
+
+// declaration is the GPUPool that a change of a pool writes, between the check of its nodes and their labels.
+type declaration struct {
+	wanted *names.GPUPool
+	// live is what is there, nil for nothing, and after what will be; the same object where nothing is to be written.
+	live, after *names.GPUPool
+	// force takes over what others have set.
+	force bool
+}
+
+// declare finds out what is to be written of the GPUPool of p: nothing where the cluster knows no GPUPools, or the user may not
+// see them, and p asks nothing of its nodes. keep leaves one that is there as it is unless p does ask something.
+func (c *Client) declare(ctx context.Context, p *workload.Pool, keep, force bool) (*declaration, error) {
+	d := &declaration{wanted: render.GPUPool(p), force: force}
+	asks := render.Asks(p)
+	switch {
+	case d.wanted == nil && asks:
+		return nil, fmt.Errorf("pool %q has constraints, and no GPUPool can have its name: use lower-case letters, digits, '-' and '.'", p.Name)
+	case d.wanted == nil:
+		return nil, nil
+	}
+	hidden, err := d.read(ctx, c)
+	switch {
+	case hidden && !asks:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case d.live != nil && keep && !asks:
+		d.after = d.live
+		return d, nil
+	}
+	after, err := c.applyGPUPool(ctx, d.wanted, force, true)
+	if err != nil {
+		return nil, undeclared(err, p.Name, asks)
+	}
+	d.settle(after)
+	return d, nil
+}
+
+// undeclared is why a GPUPool cannot be written; nil where labels alone make the pool, as it asks nothing of its nodes.
+func undeclared(err error, pool string, asks bool) error {
+	switch {
+	case !asks && (isUnknown(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err)):
+		return nil
+	case isUnknown(err):
+		return &NoGPUPoolsError{Pool: pool}
+	}
+	return err
+}
+
+// read finds the GPUPool that is there. hidden says that the error is that the user may not see it.
+func (d *declaration) read(ctx context.Context, c *Client) (hidden bool, err error) {
+	var live names.GPUPool
+	err = c.api.Get(ctx, client.ObjectKeyFromObject(d.wanted), &live)
+	switch {
+	case err == nil:
+		d.live = &live
+	case !isUnknown(err): // the object, or its kind, may be unknown: writing it will tell
+		return apierrors.IsForbidden(err), fmt.Errorf("reading GPUPool %s: %w", d.wanted.Name, err)
+	}
+	return false, nil
+}
+
+// settle notes what will be there: what is there already, where that says the same.
+func (d *declaration) settle(after *names.GPUPool) {
+	if d.after = after; d.live != nil && equality.Semantic.DeepEqual(d.live.Spec, after.Spec) {
+		d.after = d.live
+	}
+}
+
+func isUnknown(err error) bool {
+	return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || runtime.IsNotRegisteredError(err)
+}
+
+// changes reports whether there is anything to write.
+func (d *declaration) changes() bool { return d != nil && d.after != d.live }
+
+// diff shows what changes of the GPUPool.
+func (d *declaration) diff() (string, error) {
+	if !d.changes() {
+		return "", nil
+	}
+	after, err := untyped(shown(d.after))
+	if err != nil {
+		return "", err
+	}
+	var before *unstructured.Unstructured
+	if d.live != nil {
+		if before, err = untyped(shown(d.live)); err != nil {
+			return "", err
+		}
+	}
+	return jobplan.Diff(before, after)
+}
+
+// shown is a GPUPool as its author knows it.
+func shown(p *names.GPUPool) *names.GPUPool {
+	return &names.GPUPool{
+		TypeMeta:   metav1.TypeMeta{APIVersion: names.SchemeGroupVersion.String(), Kind: "GPUPool"},
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name}, Spec: p.Spec,
+	}
+}
+
+// write writes the GPUPool, and returns what gives back what was there.
+func (c *Client) writeDeclared(ctx context.Context, d *declaration) (undo func(context.Context) error, err error) {
+	written, err := c.applyGPUPool(ctx, d.wanted, d.force, false)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		if d.live == nil {
+			return client.IgnoreNotFound(c.api.Delete(ctx, written, client.Preconditions{UID: &written.UID, ResourceVersion: &written.ResourceVersion}))
+		}
+		written.Spec = d.live.Spec
+		return c.api.Update(ctx, written)
+	}, nil
+}
+
+// applyGPUPool applies a GPUPool, and returns what the API server has then, or would have.
+func (c *Client) applyGPUPool(ctx context.Context, wanted *names.GPUPool, force, dryRun bool) (*names.GPUPool, error) {
+	tree, err := untyped(wanted)
+	if err != nil {
+		return nil, err
+	}
+	var opts []client.ApplyOption
+	if force {
+		opts = append(opts, client.ForceOwnership)
+	}
+	if dryRun {
+		opts = append(opts, client.DryRunAll)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	if err := c.api.Apply(ctx, client.ApplyConfigurationFromUnstructured(tree), opts...); err != nil {
+		return nil, fmt.Errorf("applying GPUPool %s: %w", wanted.Name, err)
+	}
+	var out names.GPUPool
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree.Object, &out); err != nil {
+		return nil, fmt.Errorf("reading GPUPool %s: %w", wanted.Name, err)
+	}
+	return &out, nil
+}
+
+// DeletePool takes all nodes out of a pool by a plan, and deletes its GPUPool. found says whether there was any of it.
+func (c *Client) DeletePool(ctx context.Context, plan PoolPlan, name string) (found bool, err error) {
+	changed, err := c.ChangePool(ctx, plan, PoolOptions{})
+	if err != nil {
+		return false, err
+	}
+	deleted, err := c.DeleteGPUPool(ctx, name)
+	return deleted || !changed.Empty, err
+}
+
+// DeleteGPUPool deletes the GPUPool of a pool whose nodes have left it, and reports whether there was one to see.
+func (c *Client) DeleteGPUPool(ctx context.Context, name string) (bool, error) {
+	live, err := c.GPUPool(ctx, name)
+	if err != nil || live == nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	err = c.api.Delete(ctx, live, client.Preconditions{UID: &live.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("deleting GPUPool %s (its nodes have left the pool): %w", name, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,141 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
+	"g8s.host/gpu-scheduler/pkg/pool"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
+
+// ConstraintError says that nodes would break the constraints of the pool that they are in, or were to join.
+type ConstraintError struct {
+	Pool  string
+	Nodes []RefusedNode
+	// New says that there is no such pool yet.
+	New bool
+}
+
+// RefusedNode is a node with what it would break.
+type RefusedNode struct {
+	Node       string                `json:"node"`
+	Violations []nodestate.Violation `json:"violations"`
+}
+
+// mostRefused are as many nodes as an error names.
+const mostRefused = 10
+
+func (e *ConstraintError) Error() string {
+	out := fmt.Sprintf("pool %q does not take %d of these nodes:", e.Pool, len(e.Nodes))
+	for _, refused := range e.Nodes[:min(mostRefused, len(e.Nodes))] {
+		for _, violation := range refused.Violations {
+			out += fmt.Sprintf("\n  %s: %s", refused.Node, violation.Text)
+		}
+	}
+	if more := len(e.Nodes) - mostRefused; more > 0 {
+		out += fmt.Sprintf("\n  and %d more", more)
+	}
+	return out
+}
+
+// checkConstraints refuses a plan after which nodes of its pool would break a constraint that they do not break already: those that
+// it brings, those that it changes, and where the pool will ask something else all its members. declared is what is said of
+// the pool with the plan, nil where nothing is.
+func (c *Client) checkConstraints(ctx context.Context, plan pool.Plan, nodes []corev1.Node, declared *declaration) error {
+	was, asks := declared.asks()
+	before, after := members(plan, nodes, declared.changes())
+	if len(after) == 0 {
+		return nil
+	}
+	if asks == nil {
+		var err error
+		if asks, err = c.GPUPool(ctx, plan.Pool); err != nil || asks == nil {
+			return err
+		}
+		was = asks
+	}
+	refused := newlyBroken(before, was, after, asks)
+	if len(refused) == 0 {
+		return nil
+	}
+	return &ConstraintError{Pool: plan.Pool, Nodes: refused, New: plan.Empty && was == nil}
+}
+
+// asks are what a pool has asked of its nodes, and what it will; nil for nothing, and both where nothing is said of it.
+func (d *declaration) asks() (was, will *names.GPUPool) {
+	if d == nil {
+		return nil, nil
+	}
+	return d.live, d.after
+}
+
+// members are the nodes that are in a plan's pool after it, as they are before and after: those that it changes, or all.
+func members(plan pool.Plan, nodes []corev1.Node, all bool) (before, after []corev1.Node) {
+	if plan.Pool == "" || plan.Leaving {
+		return nil, nil
+	}
+	patches := make(map[string]*pool.Patch, len(plan.Patches))
+	for i := range plan.Patches {
+		patches[plan.Patches[i].Node] = &plan.Patches[i]
+	}
+	for i := range nodes {
+		changed := &nodes[i]
+		patch := patches[changed.Name]
+		if patch != nil {
+			changed = patch.Applied(changed)
+		}
+		if (all || patch != nil) && changed.Labels[names.LabelPool] == plan.Pool {
+			before, after = append(before, nodes[i]), append(after, *changed)
+		}
+	}
+	return before, after
+}
+
+// newlyBroken are the nodes that break a constraint of what a pool asks after a change, and did not break it before of what it
+// asked then, nil for nothing; by name.
+func newlyBroken(before []corev1.Node, was *names.GPUPool, after []corev1.Node, asks *names.GPUPool) []RefusedNode {
+	broken := func(nodes []corev1.Node, of *names.GPUPool) []inventory.Node {
+		read := &snapshot.Snapshot{Nodes: nodes}
+		if of != nil {
+			read.GPUPools = []names.GPUPool{*of}
+		}
+		return inventory.Build(read).Nodes
+	}
+	old := broken(before, was)
+	var out []RefusedNode
+	for i, node := range broken(after, asks) { // both are sorted by name
+		fresh := slices.DeleteFunc(slices.Clone(node.Violations), func(v nodestate.Violation) bool {
+			return slices.ContainsFunc(old[i].Violations, func(o nodestate.Violation) bool { return o.Constraint == v.Constraint && o.Has == v.Has })
+		})
+		if len(fresh) > 0 {
+			out = append(out, RefusedNode{Node: node.Name, Violations: fresh})
+		}
+	}
+	return out
+}
+
+// GPUPool reads what is said of a pool; nil where nothing is, where the cluster knows no such objects, and where the user may
+// not see them.
+func (c *Client) GPUPool(ctx context.Context, name string) (*names.GPUPool, error) {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return nil, nil // no object can have that name
+	}
+	var out names.GPUPool
+	err := c.api.Get(ctx, client.ObjectKey{Name: name}, &out)
+	switch {
+	case err == nil:
+		return &out, nil
+	case isUnknown(err), apierrors.IsForbidden(err):
+		return nil, nil
+	}
+	return nil, fmt.Errorf("reading GPUPool %s: %w", name, err)
+}

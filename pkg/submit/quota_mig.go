@@ -1,0 +1,67 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// requestsPrefix begins the names under which quotas count extended resources.
+const requestsPrefix = "requests."
+
+// boundSlices has a quota that bounds GPUs bound their MIG slices, too: it allows none of the profiles that it does not name and
+// that nodes offer, or that present, the parts of the quota that are there, bound already. Kubernetes counts each profile as a
+// resource of its own, so a namespace without GPUs could have all slices. Who may not read nodes bounds what is bound already.
+func (c *Client) boundSlices(ctx context.Context, quota *workload.Quota, present []corev1.ResourceQuota, opts QuotaOptions) error {
+	if !slices.ContainsFunc(quota.Namespaces, func(n workload.NamespaceQuota) bool { return n.GPU != nil }) {
+		return nil
+	}
+	nodes, err := c.Nodes(ctx)
+	if apierrors.IsForbidden(err) {
+		tell(opts, "you may not list nodes, so MIG slices that the quota does not name may be unbounded")
+	} else if err != nil {
+		return fmt.Errorf("reading which MIG slices there are: %w", err)
+	}
+	profiles := profilesThere(nodes, present)
+	for i := range quota.Namespaces {
+		if added := quota.Namespaces[i].AllowNoOther(profiles); len(added) > 0 {
+			tell(opts, fmt.Sprintf("namespace %s may have no MIG slices of %s, as its gpu is bounded: mig of the quota allows some",
+				quota.Namespaces[i].Namespace, strings.Join(added, ", ")))
+		}
+	}
+	return nil
+}
+
+func tell(opts QuotaOptions, sentence string) {
+	if opts.Note != nil {
+		opts.Note(sentence)
+	}
+}
+
+// profilesThere are the profiles of MIG slices that nodes offer, or quotas bound, sorted.
+func profilesThere(nodes []corev1.Node, quotas []corev1.ResourceQuota) []string {
+	found := map[string]bool{}
+	note := func(resources corev1.ResourceList, prefix string) {
+		for name := range resources {
+			if profile, ok := strings.CutPrefix(string(name), prefix+names.ResourceMIGPrefix); ok {
+				found[profile] = true
+			}
+		}
+	}
+	for i := range nodes {
+		note(nodes[i].Status.Capacity, "")
+		note(nodes[i].Status.Allocatable, "")
+	}
+	for i := range quotas {
+		note(quotas[i].Spec.Hard, requestsPrefix)
+	}
+	return slices.Sorted(maps.Keys(found))
+}

@@ -1,0 +1,87 @@
+package submit
+
+import (
+	"context"
+	"errors"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// RenamedError says that another YAML of a job is that of another job.
+type RenamedError struct{ Ref Ref }
+
+func (e *RenamedError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *RenamedError) Says() phrase.Text {
+	return phrase.Of("a job keeps its name, its kind and its namespace: this is no longer %s %q of namespace %s\n"+
+		"To have another job, create it from a file: gpuctl export %s", e.Ref.Kind, e.Ref.Name, e.Ref.Namespace, e.Ref.Name)
+}
+
+// Rewrite changes the YAML that a job was made from, and makes that true: in place what Kubernetes changes in place, and else
+// by making a job again that waits or is paused. One whose pods run starts over only if the options permit it, and else is a
+// [RunningError]. What rewrite returns has no errors.
+func (c *Client) Rewrite(ctx context.Context, ref Ref, rewrite func(workload.Document) (string, error), opts EditOptions) (Result, error) {
+	return c.changeSource(ctx, ref, func(ctx context.Context, c *Client, top client.Object, doc workload.Document) (Result, error) {
+		source, err := rewrite(doc)
+		if err != nil || source == doc.Source {
+			return resultOf(top, ActionUnchanged), err
+		}
+		after, err := documentOf(top, source)
+		if err != nil {
+			return Result{}, err
+		}
+		if after.Kind != doc.Kind || after.Name != doc.Name || after.Namespace != "" && after.Namespace != top.GetNamespace() {
+			return Result{}, &RenamedError{Ref: resultOf(top, "").Ref}
+		}
+		if after, err = filled(ctx, after, doc, opts); err != nil {
+			return Result{}, err
+		}
+		objects, err := objectsOf(top, after.Source, opts.Render)
+		if err != nil {
+			return Result{}, err
+		}
+		return c.rewriteAs(ctx, top, objects, opts)
+	})
+}
+
+// rewriteAs makes a job what its new YAML says.
+func (c *Client) rewriteAs(ctx context.Context, top client.Object, objects []client.Object, opts EditOptions) (Result, error) {
+	apply := ApplyOptions{Force: true, DryRun: opts.DryRun, Render: opts.Render}
+	apply.startOver = func(ctx context.Context, live client.Object) error { return c.checkEditable(ctx, live, opts) }
+	result, err := c.Apply(ctx, objects, apply)
+	if !errors.As(err, new(*ImmutableError)) {
+		return result, err
+	}
+	if err := c.checkEditable(ctx, top, opts); err != nil {
+		return Result{}, err
+	}
+	apply.Replace = true
+	return c.Apply(ctx, objects, apply)
+}
+
+// filled fills the preset of a job in, as its creation does. A preset that is there no more does not keep who leaves it as it
+// was from changing the rest: the job has what it said, and one that lacks what it needs is refused.
+func filled(ctx context.Context, after, before workload.Document, opts EditOptions) (workload.Document, error) {
+	if after.Job == nil || after.Job.Resources.Preset == "" {
+		return after, nil
+	}
+	var texts map[string]string
+	if opts.Presets != nil {
+		var err error
+		if texts, err = opts.Presets(ctx); err != nil {
+			return after, err
+		}
+	}
+	preset := after.Job.Resources.Preset
+	if _, known := texts[preset]; !known && preset == before.Job.Resources.Preset {
+		if _, diagnostics := workload.ParseFilled([]byte(after.Source)); !diagnostics.HasErrors() {
+			return after, nil
+		}
+	}
+	return jobplan.Filled(after, texts)
+}
