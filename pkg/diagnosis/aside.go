@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -41,37 +41,37 @@ func pushedAside(f *Facts) (aside, bool) {
 		return aside{}, false
 	}
 	out := aside{}
-	where := ""
+	var where phrase.Text
 	if last.node != "" {
-		where = " node " + last.node
+		where = phrase.Of(" node %s", last.node)
 	}
 	switch last.reason {
 	case corev1.PodReasonPreemptionByScheduler:
 		who, holds := f.whoIs(last.by)
 		out.Cause, out.holds = reason.Preempted, holds
-		out.Text = fmt.Sprintf("preempted by %s %s: pod %s had to leave%s for a job of higher priority", who, f.since(last.at), last.pod, where)
+		out.Says = phrase.Of("preempted by %s %s: pod %s had to leave%s for a job of higher priority", who, f.since(last.at), last.pod, where)
 		out.Steps = []Step{waiting("wait until that job ends: the job starts again by itself")}
 	default:
 		out.Cause = reason.Evicted
-		out.Text = fmt.Sprintf("pod %s was told to leave%s %s: %s", last.pod, where, f.since(last.at), whyLeft(last))
+		out.Says = phrase.Of("pod %s was told to leave%s %s: %s", last.pod, where, f.since(last.at), whyLeft(last))
 		out.Steps = []Step{waiting("wait: Kubernetes makes another pod, which starts where there is room")}
 	}
 	return out, true
 }
 
 // whyLeft says who told a pod to leave.
-func whyLeft(last disruption) string {
+func whyLeft(last disruption) phrase.Text {
 	switch last.reason {
 	case "DeletionByTaintManager":
-		return "its node was not ready for too long, or got a taint that it does not tolerate"
+		return phrase.Of("its node was not ready for too long, or got a taint that it does not tolerate")
 	case "EvictionByEvictionAPI":
-		return "it was evicted, as kubectl drain and gpuctl advise defrag do"
+		return phrase.Of("it was evicted, as kubectl drain and gpuctl advise defrag do")
 	case "DeletionByPodGC":
-		return "its node is gone"
+		return phrase.Of("its node is gone")
 	case corev1.PodReasonTerminationByKubelet:
-		return "its node ran short of memory or disk, or was shut down"
+		return phrase.Of("its node ran short of memory or disk, or was shut down")
 	}
-	return strings.TrimRight(cmp.Or(last.message, last.reason), " .")
+	return phrase.Quote(strings.TrimRight(cmp.Or(last.message, last.reason), " ."))
 }
 
 // lastDisruption finds the pod of the job that was told to leave last.
@@ -111,9 +111,9 @@ func preemptorIn(events []inventory.Event, pod string) string {
 }
 
 // whoIs names the job of a pod, and says whether the pod still holds its place.
-func (f *Facts) whoIs(pod string) (who string, holds bool) {
+func (f *Facts) whoIs(pod string) (who phrase.Text, holds bool) {
 	if pod == "" {
-		return "a pod of higher priority", false
+		return phrase.Of("a pod of higher priority"), false
 	}
 	namespace, name, _ := strings.Cut(pod, "/")
 	is := func(other corev1.Pod) bool { return other.Namespace == namespace && other.Name == name }
@@ -122,7 +122,7 @@ func (f *Facts) whoIs(pod string) (who string, holds bool) {
 	if at := slices.IndexFunc(all, is); at >= 0 {
 		return holderOf(&all[at]).name(), holds
 	}
-	return fmt.Sprintf("pod %s of namespace %s", name, namespace), holds
+	return phrase.Of("pod %s of namespace %s", name, namespace), holds
 }
 
 // leaving explains a job whose pods all leave, or have just left: the next ones are made when they are gone.
@@ -135,7 +135,7 @@ func leaving(f *Facts) (Finding, bool) {
 	}
 	if told, ok := pushedAside(f); ok {
 		if len(going) > 0 {
-			told.Text += fmt.Sprintf("; it has until %s to end, then Kubernetes makes another one",
+			told.Says = told.Says.And("; it has until %s to end, then Kubernetes makes another one",
 				going[0].DeletionTimestamp.In(f.Cluster.Now.Location()).Format("15:04:05"))
 		}
 		return told.Finding, true
@@ -144,7 +144,7 @@ func leaving(f *Facts) (Finding, bool) {
 		return Finding{}, false
 	}
 	return Finding{
-		Cause: reason.Replacing, Text: fmt.Sprintf("pod %s was deleted and is ending, %s; Kubernetes makes another one when it is gone",
+		Cause: reason.Replacing, Says: phrase.Of("pod %s was deleted and is ending, %s; Kubernetes makes another one when it is gone",
 			going[0].Name, f.since(going[0].DeletionTimestamp.Add(-grace(going[0])))),
 		Steps: []Step{waiting("wait until it has ended")},
 	}, true

@@ -2,13 +2,16 @@ package diagnosis
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -16,7 +19,7 @@ import (
 // can undo, then what only another request can.
 var precedence = []reason.Cause{
 	reason.Fragmented, reason.Busy, reason.CPUShort, reason.MemoryShort, reason.ResourceShort, reason.PodLimit,
-	reason.Cordoned, reason.NotReady, reason.Tainted, reason.BadInventory, reason.UnhealthyGPUs, reason.NodeSelector, reason.GPUMemory, reason.NotShared, reason.TooManyGPUs, reason.NoGPUs,
+	reason.Cordoned, reason.NotReady, reason.KeptOff, reason.Tainted, reason.BadInventory, reason.UnhealthyGPUs, reason.NodeSelector, reason.GPUMemory, reason.NotShared, reason.TooManyGPUs, reason.NoGPUs,
 }
 
 // group is one blocker and the nodes that it stands against.
@@ -63,7 +66,7 @@ func (s *search) beyondNodes(verdict string, fewest int) []Finding {
 	}
 	i := slices.IndexFunc(s.judged, func(j judged) bool { return len(j.blockers) == 0 })
 	return one(Finding{
-		Cause: reason.RoomNow, Text: fmt.Sprintf("node %s has room by now, which it had not when the scheduler tried", s.judged[i].node.Name),
+		Cause: reason.RoomNow, Says: phrase.Of("node %s has room by now, which it had not when the scheduler tried", s.judged[i].node.Name),
 		Steps: []Step{waiting("wait some seconds: the scheduler tries again by itself")},
 	})
 }
@@ -114,28 +117,82 @@ func (s *search) closed(out *Finding, what string) {
 	count, first := nodeWord(out.Nodes), out.Examples[0]
 	switch out.Cause {
 	case reason.Cordoned:
-		out.Text = count + " cordoned: the administrators keep new pods away"
+		out.Says = phrase.Of("%s cordoned: the administrators keep new pods away", count)
 		out.Steps = append(out.Steps, Step{Action: reason.Uncordon, Kind: "Node", Name: first, Command: "kubectl uncordon " + first,
-			Text: "ask them when the nodes come back: kubectl uncordon " + first + " opens the first"})
+			Says: phrase.Of("ask them when the nodes come back: kubectl uncordon %s opens the first", first)})
+	case reason.KeptOff:
+		s.keptOff(out)
 	case reason.NotReady:
-		out.Text = count + " not ready: the node is down or cut off"
+		out.States = s.statesOf(first)
+		out.Says = phrase.Of("%s not ready: the node is down or cut off", count).With(doneAbout(phrase.Quote(first), out.States))
 		out.Steps = append(out.Steps, Step{Action: reason.MendNode, Kind: "Node", Name: first, Command: "kubectl describe node " + first,
-			Text: "tell the administrators: kubectl describe node " + first})
+			Says: phrase.Of("tell the administrators: %s", "kubectl describe node "+first)})
 	case reason.Tainted:
-		out.Text = fmt.Sprintf("%s with the taint %s, which the job does not tolerate", count, what)
+		out.Says = phrase.Of("%s with the taint %s, which the job does not tolerate", count, what)
 		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldTolerations, Value: what,
-			Text: fmt.Sprintf("if the job may run there, tolerate %s in resources.tolerations", what)})
+			Says: phrase.Of("if the job may run there, tolerate %s in resources.tolerations", what)})
 	case reason.NodeSelector:
-		out.Text = count + " without the labels that the job's node selector or node affinity asks for" + s.unmet()
+		out.Says = phrase.Of("%s without the labels that the job's node selector or node affinity asks for", count).With(s.unmet())
 		out.Steps = []Step{{Action: reason.Resubmit, Field: "spec.nodeSelector", Command: command("delete", &s.facts.Job),
-			Text: "delete the job, correct the selector, and submit it again: kubectl get node --show-labels shows what there is"}}
+			Says: phrase.Of("delete the job, correct the selector, and submit it again: kubectl get node --show-labels shows what there is")}}
 		return
 	}
 	out.Steps = append(out.Steps, s.elsewherePools(true)...)
 }
 
+// keptOff is about nodes that a controller of ours keeps pods off: why it does, of the first.
+func (s *search) keptOff(out *Finding) {
+	first := out.Examples[0]
+	out.States = s.statesOf(first)
+	out.Says = phrase.Of("%s that gpu-controller keeps new pods off", nodeWord(out.Nodes))
+	advice := Step{Action: reason.MendNode, Kind: "Node", Name: first, Command: "gpuctl describe node " + first,
+		Says: phrase.Of("ask the administrators what is wrong with it: %s", "gpuctl describe node "+first)}
+	for _, state := range out.States {
+		if !state.Closes() {
+			continue
+		}
+		out.Says = out.Says.And(": %s is %s", first, state.Text)
+		if state.Code == nodestate.Joining {
+			out.Says = phrase.Of("machine %s is starting", first)
+			if others := out.Nodes - 1; others > 0 {
+				out.Says = out.Says.With(areMore(others))
+			}
+			advice = waiting("wait: a machine takes pods when it has started and is a node of its pool")
+		}
+		if state.Until != nil && state.Until.After(s.facts.Cluster.Now) {
+			advice = waiting("wait: %s takes pods again in %s if it stays well", first, span(state.Until.Sub(s.facts.Cluster.Now)))
+		}
+		break
+	}
+	out.Steps = append(out.Steps, advice)
+}
+
+// areMore counts others of which the same is true.
+func areMore(count int) phrase.Text {
+	if count == 1 {
+		return phrase.Of(", and so is 1 more")
+	}
+	return phrase.Of(", and so are %d more", count)
+}
+
+// statesOf is what controllers make of a node.
+func (s *search) statesOf(name string) []nodestate.State {
+	node, _ := s.cluster().Node(name)
+	return node.States
+}
+
+// doneAbout says what is done about a node that is not ready, "" if nothing is known of that.
+func doneAbout(name phrase.Text, states []nodestate.State) phrase.Text {
+	for _, state := range states {
+		if state.Code == nodestate.OutOfService || state.Code == nodestate.NotTakenForDead {
+			return phrase.Of("; %s is %s", name, state.Text)
+		}
+	}
+	return nil
+}
+
 // unmet names the labels that the job selects and no node of its pool and type has.
-func (s *search) unmet() string {
+func (s *search) unmet() phrase.Text {
 	var out []string
 	selector := s.request.Pod.Spec.NodeSelector
 	for _, key := range slices.Sorted(maps.Keys(selector)) {
@@ -144,29 +201,33 @@ func (s *search) unmet() string {
 		}
 	}
 	if len(out) == 0 {
-		return ""
+		return nil
 	}
-	return ": none has " + listOf(out)
+	return phrase.Of(": none has %s", listOf(out))
 }
 
 // resources is about what Kubernetes counts beside GPUs.
 func (s *search) resources(out *Finding, name string) {
 	switch out.Cause {
 	case reason.CPUShort:
-		s.resource(out, "CPU", reason.FieldCPU, corev1.ResourceCPU)
+		s.resource(out, phrase.Of("CPU"), reason.FieldCPU, corev1.ResourceCPU)
 	case reason.MemoryShort:
-		s.resource(out, "memory", reason.FieldMemory, corev1.ResourceMemory)
+		s.resource(out, phrase.Of("memory"), reason.FieldMemory, corev1.ResourceMemory)
 	case reason.ResourceShort:
-		s.resource(out, name, "", corev1.ResourceName(name))
+		word, field := name, ""
+		if profile, ok := strings.CutPrefix(name, names.ResourceMIGPrefix); ok {
+			word, field = "MIG "+profile, reason.FieldMIG
+		}
+		s.resource(out, phrase.Quote(word), field, corev1.ResourceName(name))
 	case reason.PodLimit:
-		out.Text = nodeWord(out.Nodes) + " with as many pods as a node takes"
+		out.Says = phrase.Of("%s with as many pods as a node takes", nodeWord(out.Nodes))
 		out.Steps = append([]Step{s.waitForResource(reason.PodLimit)}, s.elsewherePools(true)...)
 	}
 }
 
 // resource tells what no node has from what is in use. What it advises to ask for is what a node has on which nothing
 // else is short.
-func (s *search) resource(out *Finding, word, field string, name corev1.ResourceName) {
+func (s *search) resource(out *Finding, word phrase.Text, field string, name corev1.ResourceName) {
 	var free, total, enough, largest resource.Quantity
 	for i := range s.judged {
 		j := &s.judged[i]
@@ -188,18 +249,18 @@ func (s *search) resource(out *Finding, word, field string, name corev1.Resource
 		}
 	}
 	asked := s.request.Resources[name]
-	out.Text = fmt.Sprintf("%s with too little %s free: a pod asks for %s, at most %s is free on one", nodeWord(out.Nodes), word, &asked, &free)
+	out.Says = phrase.Of("%s with too little %s free: a pod asks for %s, at most %s is free on one", nodeWord(out.Nodes), word, &asked, &free)
 	if asked.Cmp(total) <= 0 {
 		out.Steps = append(out.Steps, s.waitForResource(out.Cause))
 	} else {
-		out.Text += fmt.Sprintf(", and no node has more than %s", &total)
+		out.Says = out.Says.And(", and no node has more than %s", &total)
 	}
 	if enough.Sign() > 0 && field != "" {
-		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: field, Value: enough.String(), Text: fmt.Sprintf("ask for at most %s in %s", &enough, field)})
+		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: field, Value: enough.String(), Says: phrase.Of("ask for at most %s in %s", &enough, field)})
 	}
 	out.Steps = append(out.Steps, s.elsewherePools(true)...)
 	if len(out.Steps) == 0 {
-		out.Steps = []Step{{Action: reason.AddNodes, Text: fmt.Sprintf("ask the administrators for nodes with more %s, or ask for less", word)}}
+		out.Steps = []Step{{Action: reason.AddNodes, Says: phrase.Of("ask the administrators for nodes with more %s, or ask for less", word)}}
 	}
 }
 
@@ -210,9 +271,9 @@ func (s *search) waitForResource(cause reason.Cause) Step {
 		if len(j.blockers) != 1 || !j.has(cause) {
 			continue
 		}
-		holders := s.holdersOfAny(j.holders)
+		holders := s.holdersOfAny(s.others(j.holders))
 		if len(holders) > 0 {
-			return Step{Action: reason.Wait, Holders: holders, Text: fmt.Sprintf("wait until other pods end; node %s has those of %s", j.node.Name, namesOf(holders))}
+			return Step{Action: reason.Wait, Holders: holders, Says: phrase.Of("wait until other pods end; node %s has those of %s", j.node.Name, namesOf(holders))}
 		}
 	}
 	return waiting("wait until other pods end")
@@ -230,10 +291,10 @@ func (s *search) holdersOfAny(pods []*corev1.Pod) []Holder {
 	return out
 }
 
-func namesOf(holders []Holder) string {
-	texts := make([]string, 0, len(holders))
+func namesOf(holders []Holder) phrase.Text {
+	texts := make([]phrase.Text, 0, len(holders))
 	for _, holder := range holders {
 		texts = append(texts, holder.name())
 	}
-	return listOf(shortened(texts))
+	return listed(texts)
 }

@@ -14,6 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -30,29 +31,32 @@ func (s *search) busy(out *Finding) {
 	}
 	if free >= asked && most < asked {
 		out.Cause = reason.Fragmented
-		out.Text = fmt.Sprintf("%d GPUs are free on %s, but at most %d on one; a pod asks for %d on one node",
+		out.Says = phrase.Of("%d GPUs are free on %s, but at most %d on one; a pod asks for %d on one node",
 			free, nodeWord(out.Nodes), most, asked)
 	} else {
-		out.Text = fmt.Sprintf("%d of %d GPUs are free on %s; a pod asks for %d", free, total, nodeWord(out.Nodes), asked)
+		out.Says = phrase.Of("%d of %d GPUs are free on %s; a pod asks for %d", free, total, nodeWord(out.Nodes), asked)
 	}
 	if s.request.Demand.ShareMiB > 0 {
-		out.Text += fmt.Sprintf(", with %d MiB on each", s.request.Demand.ShareMiB)
+		out.Says = out.Says.And(", with %d MiB on each", s.request.Demand.ShareMiB)
+	}
+	if own := s.ownGPUs(reason.Busy); own > 0 {
+		out.Says = out.Says.And("; other pods of this job hold %d there", own)
 	}
 	out.Steps = append(out.Steps, wait(s.nearMisses()))
 	if count, node := s.fewer(); count > 0 {
 		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldGPU, Value: strconv.FormatInt(count, 10),
-			Text: fmt.Sprintf("ask for at most %s per pod in %s, which node %s has now", gpuWord(count), reason.FieldGPU, node)})
+			Says: phrase.Of("ask for at most %s per pod in %s, which node %s has now", gpuWord(count), reason.FieldGPU, node)})
 	}
 	step, why := s.byForce()
 	if step != nil {
 		out.Steps = append(out.Steps, *step)
 	}
-	if why != "" {
-		out.Steps[0].Text += "; " + why
+	if len(why) > 0 {
+		out.Steps[0].Says = out.Steps[0].Says.And("; ").With(why)
 	}
 	out.Steps = append(out.Steps, s.elsewherePools(true)...)
 	if out.Cause == reason.Fragmented {
-		out.Steps = append(out.Steps, inspecting("or see which moves of other jobs would make room", "gpuctl advise defrag"))
+		out.Steps = append(out.Steps, inspecting(phrase.Of("or see which moves of other jobs would make room"), "gpuctl advise defrag"))
 	}
 }
 
@@ -105,39 +109,39 @@ func wait(misses []NearMiss) Step {
 		return waiting("wait until other jobs end")
 	}
 	near := misses[0]
-	text := fmt.Sprintf("wait: node %s is %s short", near.Node, gpuWord(near.Short))
+	says := phrase.Of("wait: node %s is %s short", near.Node, gpuWord(near.Short))
 	var enough []Holder
 	for held, i := int64(0), 0; held < near.Short && i < len(near.Holders); i++ {
 		enough = append(enough, near.Holders[i])
 		held += near.Holders[i].GPUs
 	}
 	if len(enough) > 0 {
-		text += "; " + holdersText(enough) + " there"
+		says = says.And("; %s there", holdersText(enough))
 	}
-	return Step{Action: reason.Wait, Kind: "Node", Name: near.Node, Holders: enough, Text: text}
+	return Step{Action: reason.Wait, Kind: "Node", Name: near.Node, Holders: enough, Says: says}
 }
 
-// String says who holds how many GPUs.
-func (h Holder) String() string {
-	out := fmt.Sprintf("%s holds %d", h.name(), h.GPUs)
-	var more []string
+// says who holds how many GPUs.
+func (h Holder) says() phrase.Text {
+	out := phrase.Of("%s holds %d", h.name(), h.GPUs)
+	var more []phrase.Text
 	if h.Priority != "" {
-		more = append(more, "priority "+h.Priority)
+		more = append(more, phrase.Of("priority %s", h.Priority))
 	}
 	if h.Ending {
-		more = append(more, "ending")
+		more = append(more, phrase.Of("ending"))
 	}
 	if len(more) > 0 {
-		out += " (" + listOf(more) + ")"
+		out = out.And(" (%s)", phrase.Join(more, phrase.Of(", ")))
 	}
 	return out
 }
 
-func (h Holder) name() string {
+func (h Holder) name() phrase.Text {
 	if h.Job != "" {
-		return fmt.Sprintf("job %s of namespace %s", h.Job, h.Namespace)
+		return phrase.Of("job %s of namespace %s", h.Job, h.Namespace)
 	}
-	return fmt.Sprintf("pod %s of namespace %s", h.Pod, h.Namespace)
+	return phrase.Of("pod %s of namespace %s", h.Pod, h.Namespace)
 }
 
 // unsuited is about nodes whose cards cannot serve the pod, however free they are.
@@ -151,30 +155,30 @@ func (s *search) unsuited(out *Finding) {
 	count, first := nodeWord(out.Nodes), out.Examples[0]
 	switch out.Cause {
 	case reason.TooManyGPUs:
-		out.Text = fmt.Sprintf("%s with %d GPUs at most; a pod asks for %d on one node", count, best.Total, best.Asked)
+		out.Says = phrase.Of("%s with %d GPUs at most; a pod asks for %d on one node", count, best.Total, best.Asked)
 		out.Steps = append(s.askFor(best.Total), s.elsewherePools(false)...)
 	case reason.NoGPUs:
-		out.Text = count + " without GPUs"
+		out.Says = phrase.Of("%s without GPUs", count)
 		out.Steps = append(s.elsewherePools(false), Step{Action: reason.MendNode, Kind: "Node", Name: first,
-			Text: "if they should have some, the device plugin is down: tell the administrators"})
+			Says: phrase.Of("if they should have some, the device plugin is down: tell the administrators")})
 	case reason.NotShared:
 		s.notShared(out, count)
 	case reason.GPUMemory:
-		out.Text = fmt.Sprintf("%s whose GPUs have too little memory: %s", count, best.Detail())
+		out.Says = phrase.Of("%s whose GPUs have too little memory: %s", count, best.Detail())
 		out.Steps = append(s.lessMemory(best), s.elsewherePools(false)...)
 	case reason.BadInventory:
-		out.Text = fmt.Sprintf("%s whose annotation %s cannot be read, so that its labels are believed: %s", count, names.AnnotationInventory, best.Detail())
+		out.Says = phrase.Of("%s whose annotation %s cannot be read, so that its labels are believed: %s", count, names.AnnotationInventory, best.Detail())
 		out.Steps = append([]Step{{Action: reason.CorrectNode, Kind: "Node", Name: first, Field: names.AnnotationInventory,
-			Text: fmt.Sprintf("tell the administrators: the annotation %s of node %s is malformed; its agent has to write it anew", names.AnnotationInventory, first)}},
+			Says: phrase.Of("tell the administrators: the annotation %s of node %s is malformed; its agent has to write it again", names.AnnotationInventory, first)}},
 			s.elsewherePools(false)...)
 	case reason.UnhealthyGPUs:
-		out.Text = fmt.Sprintf("%s with too few healthy GPUs: %s", count, best.Detail())
+		out.Says = phrase.Of("%s with too few healthy GPUs: %s", count, best.Detail())
 		out.Steps = append(s.askFor(best.Usable), Step{Action: reason.MendGPUs, Kind: "Node", Name: first, Command: "gpuctl describe node " + first,
-			Text: "tell the administrators that cards need mending: gpuctl describe node " + first})
+			Says: phrase.Of("tell the administrators that cards need mending: %s", "gpuctl describe node "+first)})
 		out.Steps = append(out.Steps, s.elsewherePools(false)...)
 	}
 	if len(out.Steps) == 0 {
-		out.Steps = []Step{{Action: reason.AddNodes, Text: fmt.Sprintf("ask the administrators: no pool has nodes that could take the job, and %s would need other ones", s.where())}}
+		out.Steps = []Step{{Action: reason.AddNodes, Says: phrase.Of("ask the administrators: no pool has nodes that could take the job, and %s would need other ones", s.where())}}
 	}
 }
 
@@ -189,7 +193,7 @@ func (s *search) askFor(gpus int64) []Step {
 	}
 	for i := range s.judged {
 		if obstacles, _ := request.Obstacles(fit.NewNode(s.judged[i].node, nil, &s.topologies)); len(obstacles) == 0 {
-			return []Step{{Action: reason.SetField, Field: reason.FieldGPU, Value: strconv.FormatInt(gpus, 10), Text: fmt.Sprintf(
+			return []Step{{Action: reason.SetField, Field: reason.FieldGPU, Value: strconv.FormatInt(gpus, 10), Says: phrase.Of(
 				"ask for at most %s per pod in %s; a training job that needs more runs on several nodes with %s", gpuWord(gpus), reason.FieldGPU, reason.FieldNodes)}}
 		}
 	}
@@ -203,11 +207,11 @@ func (s *search) lessMemory(best gpu.Reason) []Step {
 	}
 	value := fmt.Sprintf("%dMi", best.LargestMiB)
 	pod := s.request.Pod.DeepCopy()
-	step := Step{Action: reason.SetField, Field: reason.FieldShare, Value: value, Text: fmt.Sprintf("ask for at most %d MiB on each GPU: %s in %s", best.LargestMiB, value, reason.FieldShare)}
+	step := Step{Action: reason.SetField, Field: reason.FieldShare, Value: value, Says: phrase.Of("ask for at most %d MiB on each GPU: %s in %s", best.LargestMiB, value, reason.FieldShare)}
 	if pod.Annotations[names.AnnotationGPUMemoryMin] != "" {
 		pod.Annotations[names.AnnotationGPUMemoryMin] = value
 		step.Action, step.Field, step.Command = reason.Resubmit, names.AnnotationGPUMemoryMin, command("delete", &s.facts.Job)
-		step.Text = fmt.Sprintf("ask for at most %d MiB on each GPU, in the annotation %s: delete the job, and submit it again", best.LargestMiB, names.AnnotationGPUMemoryMin)
+		step.Says = phrase.Of("ask for at most %d MiB on each GPU, in the annotation %s: delete the job, and submit it again", best.LargestMiB, names.AnnotationGPUMemoryMin)
 	} else {
 		pod.Annotations[names.AnnotationGPUShare] = value
 	}
@@ -224,14 +228,14 @@ func (s *search) lessMemory(best gpu.Reason) []Step {
 }
 
 // notShared is about a pod that asks for shares of GPUs on nodes that give whole ones, or the other way round.
-func (s *search) notShared(out *Finding, count string) {
+func (s *search) notShared(out *Finding, count phrase.Text) {
 	if s.request.Demand.Shared > 0 {
-		out.Text = count + " whose GPUs are not shared; the pod asks for a share of one"
+		out.Says = phrase.Of("%s whose GPUs are not shared; the pod asks for a share of one", count)
 		out.Steps = append(out.Steps, Step{Action: reason.CreateAgain, Command: command("delete", &s.facts.Job),
-			Text: "delete the job and create it again from its file: in this pool it gets whole GPUs then"})
+			Says: phrase.Of("delete the job and create it again from its file: in this pool it gets whole GPUs then")})
 	} else {
-		out.Text = count + " whose GPUs are shared by memory; the pod asks for whole ones"
-		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldShare, Text: "say in resources.gpu-share how much memory of a GPU the job needs"})
+		out.Says = phrase.Of("%s whose GPUs are shared by memory; the pod asks for whole ones", count)
+		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldShare, Says: phrase.Of("say in resources.gpu-share how much memory of a GPU the job needs")})
 	}
 	out.Steps = append(out.Steps, s.elsewherePools(false)...)
 }
@@ -246,7 +250,7 @@ func (s *search) nearMisses() []NearMiss {
 		}
 		out = append(out, NearMiss{
 			NearMiss: explain.NearMiss{Node: j.node.Name, Short: j.cards.Short(), Detail: detailOf(j.cards)},
-			Holders:  holdersOf(j.holders),
+			Holders:  holdersOf(s.others(j.holders)),
 		})
 	}
 	return nearestOf(out)

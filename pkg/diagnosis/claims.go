@@ -1,7 +1,6 @@
 package diagnosis
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -9,6 +8,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
@@ -34,7 +34,7 @@ func (s *search) claims() (out []Finding, being bool) {
 		name := volume.PersistentVolumeClaim.ClaimName
 		at := slices.IndexFunc(s.facts.Space.Claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name })
 		if at < 0 {
-			out = append(out, Finding{Cause: reason.VolumeMissing, Text: "the namespace has no PersistentVolumeClaim " + name, Steps: missingClaim(name)})
+			out = append(out, Finding{Cause: reason.VolumeMissing, Says: phrase.Of("the namespace has no PersistentVolumeClaim %s", name), Steps: missingClaim(name)})
 			continue
 		}
 		claim := &s.facts.Space.Claims[at]
@@ -51,16 +51,16 @@ func (s *search) claims() (out []Finding, being bool) {
 func (s *search) claim(claim *corev1.PersistentVolumeClaim) (Finding, bool) {
 	switch {
 	case claim.DeletionTimestamp != nil:
-		return Finding{Cause: reason.VolumeMissing, Text: fmt.Sprintf("the PersistentVolumeClaim %s is being deleted", claim.Name),
+		return Finding{Cause: reason.VolumeMissing, Says: phrase.Of("the PersistentVolumeClaim %s is being deleted", claim.Name),
 			Steps: missingClaim(claim.Name)[1:]}, true
 	case claim.Status.Phase == corev1.ClaimLost:
-		return Finding{Cause: reason.VolumeMissing, Text: fmt.Sprintf("the volume %s of the PersistentVolumeClaim %s is gone", claim.Spec.VolumeName, claim.Name),
-			Steps: []Step{{Action: reason.CreateObject, Kind: reason.KindClaim, Name: claim.Name, Text: fmt.Sprintf("create the claim %s again", claim.Name)}}}, true
+		return Finding{Cause: reason.VolumeMissing, Says: phrase.Of("the volume %s of the PersistentVolumeClaim %s is gone", claim.Spec.VolumeName, claim.Name),
+			Steps: []Step{{Action: reason.CreateObject, Kind: reason.KindClaim, Name: claim.Name, Says: phrase.Of("create the claim %s again", claim.Name)}}}, true
 	case claim.Spec.VolumeName == "" && claim.Annotations[selectedNode] != "":
-		return Finding{Cause: reason.VolumeUnbound, Text: fmt.Sprintf("the scheduler has chosen node %s, and waits for the volume of claim %s to be made there%s",
+		return Finding{Cause: reason.VolumeUnbound, Says: phrase.Of("the scheduler has chosen node %s, and waits for the volume of claim %s to be made there%s",
 			claim.Annotations[selectedNode], claim.Name, ofClass(claim)),
 			Steps: []Step{waiting("wait some minutes: the provisioner makes the volume"),
-				inspecting("if it lasts, see why", "kubectl describe pvc "+claim.Name+" -n "+claim.Namespace)}}, true
+				inspecting(phrase.Of("if it lasts, see why"), "kubectl describe pvc "+claim.Name+" -n "+claim.Namespace)}}, true
 	case claim.Spec.VolumeName == "" && s.says("unbound immediate PersistentVolumeClaims", "didn't find available persistent volumes"):
 		return unbound(claim), true
 	case claim.Spec.VolumeName != "":
@@ -79,11 +79,11 @@ func unbound(claim *corev1.PersistentVolumeClaim) Finding {
 	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	describe := "kubectl describe pvc " + claim.Name + " -n " + claim.Namespace
 	return Finding{
-		Cause: reason.VolumeUnbound, Text: fmt.Sprintf("claim %s is not bound: no volume of %s%s is there for it", claim.Name, &size, ofClass(claim)),
+		Cause: reason.VolumeUnbound, Says: phrase.Of("claim %s is not bound: no volume of %s%s is there for it", claim.Name, &size, ofClass(claim)),
 		Steps: []Step{
 			{Action: reason.CreateObject, Kind: "PersistentVolume", Name: claim.Name, Field: className(claim), Value: size.String(),
-				Text: fmt.Sprintf("ask the administrators for a volume of at least %s%s, or for a provisioner that makes it; see %s", &size, ofClass(claim), describe)},
-			{Action: reason.SetField, Field: reason.FieldWorkdirs, Text: "use another claim, in pvc of storage.workdirs"},
+				Says: phrase.Of("ask the administrators for a volume of at least %s%s, or for a provisioner that makes it; see %s", &size, ofClass(claim), describe)},
+			{Action: reason.SetField, Field: reason.FieldWorkdirs, Says: phrase.Of("use another claim, in pvc of storage.workdirs")},
 		},
 	}
 }
@@ -95,11 +95,11 @@ func className(claim *corev1.PersistentVolumeClaim) string {
 	return *claim.Spec.StorageClassName
 }
 
-func ofClass(claim *corev1.PersistentVolumeClaim) string {
+func ofClass(claim *corev1.PersistentVolumeClaim) phrase.Text {
 	if class := className(claim); class != "" {
-		return " of storage class " + class
+		return phrase.Of(" of storage class %s", class)
 	}
-	return " without a storage class"
+	return phrase.Of(" without a storage class")
 }
 
 // elsewhere tells that none of the pod's nodes reaches the claim's volume, and which pools do.
@@ -130,13 +130,12 @@ func (s *search) elsewhere(claim *corev1.PersistentVolumeClaim) (Finding, bool) 
 	}
 	slices.Sort(pools)
 	pools = slices.Compact(pools)
-	out := Finding{Cause: reason.VolumeElsewhere, Nodes: far, Text: fmt.Sprintf("claim %s is bound to volume %s, which only nodes with %s reach, and %s has none of them",
+	out := Finding{Cause: reason.VolumeElsewhere, Nodes: far, Says: phrase.Of("claim %s is bound to volume %s, which only nodes with %s reach, and %s has none of them",
 		claim.Name, claim.Spec.VolumeName, selectorText(within), s.where())}
 	if len(pools) > 0 {
-		out.Steps = append(out.Steps, Step{Action: reason.Move, Value: pools[0], Command: s.moveTo(pools[0]),
-			Text: fmt.Sprintf("move the job to a pool there (%s): %s", listOf(shortened(pools)), s.moveTo(pools[0]))})
+		out.Steps = append(out.Steps, s.into(pools[0], phrase.Of("use a pool there: %s.", shortList(pools))))
 	}
-	out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldWorkdirs, Text: "use another claim, whose volume the pool reaches, in pvc of storage.workdirs"})
+	out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldWorkdirs, Says: phrase.Of("use another claim, whose volume the pool reaches, in pvc of storage.workdirs")})
 	return out, true
 }
 
@@ -150,8 +149,8 @@ func (f *Facts) boundTo(volume string) *corev1.NodeSelector {
 }
 
 // selectorText puts in words which nodes a volume is for.
-func selectorText(selector *corev1.NodeSelector) string {
-	var terms []string
+func selectorText(selector *corev1.NodeSelector) phrase.Text {
+	var terms []phrase.Text
 	for _, term := range selector.NodeSelectorTerms {
 		var all []string
 		for _, e := range slices.Concat(term.MatchExpressions, term.MatchFields) {
@@ -162,7 +161,7 @@ func selectorText(selector *corev1.NodeSelector) string {
 				all = append(all, strings.TrimSpace(e.Key+" "+string(e.Operator)+" "+strings.Join(e.Values, "|")))
 			}
 		}
-		terms = append(terms, strings.Join(all, ", "))
+		terms = append(terms, phrase.Quote(listOf(all)))
 	}
-	return strings.Join(terms, " or ")
+	return phrase.Join(terms, phrase.Of(" or "))
 }

@@ -18,7 +18,7 @@ func TestAdviceOnClaimsNamesTheirNamespace(t *testing.T) {
 			t.Fatalf("%s: %+v", verdict, found)
 		}
 		for _, step := range found[0].Steps {
-			if step.Command != "kubectl describe pvc -n team-a" || !strings.HasSuffix(step.Text, ": "+step.Command) {
+			if step.Command != "kubectl describe pvc -n team-a" || !strings.HasSuffix(step.Says.String(), ": "+step.Command) {
 				t.Errorf("%s: %+v", verdict, step)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
@@ -35,14 +36,14 @@ func closing(f *Facts) Finding {
 	namespace := namespaceOf(f)
 	out := Finding{
 		Cause: reason.NamespaceTerminating,
-		Text: fmt.Sprintf("namespace %s is being deleted, told so %s, and nothing starts in it any more",
+		Says: phrase.Of("namespace %s is being deleted, told so %s, and nothing starts in it any more",
 			f.Job.Namespace, f.since(namespace.DeletionTimestamp.Time)),
 		Steps: []Step{{Action: reason.UseNamespace, Command: command("export", &f.Job),
-			Text: "create the job in another namespace: " + command("export", &f.Job) + " writes its YAML"}},
+			Says: phrase.Of("create the job in another namespace: %s writes its YAML", command("export", &f.Job))}},
 	}
 	for _, condition := range namespace.Status.Conditions {
 		if condition.Type == corev1.NamespaceFinalizersRemaining && condition.Status == corev1.ConditionTrue {
-			out.Text += "; its deletion is held up: " + strings.TrimRight(condition.Message, ".")
+			out.Says = out.Says.And("; its deletion is held up: %s", strings.TrimRight(condition.Message, "."))
 		}
 	}
 	return out
@@ -73,7 +74,7 @@ func keptOut(f *Facts) []Finding {
 		return over
 	}
 	if f.Job.Reason != "FailedCreate" {
-		return nil
+		return closedPool(f)
 	}
 	return one(refusalOf(f))
 }
@@ -89,28 +90,29 @@ func refusalOf(f *Facts) Finding {
 		if rule.over != nil && rule.over(f, match) {
 			return again(f, finding)
 		}
-		finding.Text += f.refusedAt()
+		finding.Says = finding.Says.With(f.refusedAt())
 		return finding
 	}
 	return Finding{
-		Cause: reason.RefusedByAPIServer, Text: "the API server refuses the job's pods: " + f.Job.Message + f.refusedAt(),
-		Steps: []Step{{Action: reason.AskAdministrators, Text: "change the job as the message says, or ask the administrators of the cluster"}},
+		Cause: reason.RefusedByAPIServer, Says: phrase.Of("the API server refuses the job's pods: %s", f.Job.Message).With(f.refusedAt()),
+		Steps: []Step{{Action: reason.AskAdministrators, Says: phrase.Of("change the job as the message says, or ask the administrators of the cluster")}},
 	}
 }
 
 // refusedAt says when the API server refused the last time.
-func (f *Facts) refusedAt() string {
+func (f *Facts) refusedAt() phrase.Text {
 	if event, ok := lastEvent(f.Job.Events, "FailedCreate"); ok {
-		return "; refused " + f.since(event.Last)
+		return phrase.Of("; refused %s", f.since(event.Last))
 	}
-	return ""
+	return nil
 }
 
 // again tells that what kept the pods out is over, and that Kubernetes will try again.
 func again(f *Facts, before Finding) Finding {
 	return Finding{
 		Cause: reason.WaitingForControllers,
-		Text:  "Kubernetes could not create the job's pods, and nothing stands against them any more. Before: " + before.Text + f.refusedAt(),
+		Says: phrase.Of("Kubernetes could not create the job's pods, and nothing stands against them any more. Before: %s", before.Says).
+			With(f.refusedAt()),
 		Steps: []Step{waiting("wait: Kubernetes tries again by itself, within a minute for a job that ends, and within 17 minutes for one that serves")},
 	}
 }
@@ -138,20 +140,23 @@ var creationRules = []creationRule{
 		namespace := namespaceOf(f)
 		return namespace != nil && namespace.Labels[levelLabel] != m[1]
 	}},
-	{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)$`), policyRefused, nil},
+	{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)$`), policyRefused,
+		func(f *Facts, m []string) bool {
+			return m[1] == poolAccessPolicy && f.Job.Template != nil && f.Cluster.Has(snapshot.PartGPUPools) && len(denied(f)) == 0
+		}},
 	{regexp.MustCompile(`failed calling webhook "([^"]+)": (.*)$`), webhookSilent, nil},
 	{regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: (.*))?$`), webhookRefused, nil},
 }
 
 func noPriorityClass(f *Facts, m []string) Finding {
-	out := Finding{Cause: reason.NoSuchPriorityClass, Text: "there is no PriorityClass " + m[1], Steps: []Step{{
+	out := Finding{Cause: reason.NoSuchPriorityClass, Says: phrase.Of("there is no PriorityClass %s", m[1]), Steps: []Step{{
 		Action: reason.InstallPriorityClasses, Kind: "PriorityClass", Name: m[1],
-		Text: "have the administrators install the priority classes: kubectl apply -k manifests/scheduler",
+		Says: phrase.Of("have the administrators install the priority classes: kubectl apply -k manifests/scheduler"),
 	}}}
 	if !slices.Contains([]string{names.PriorityClassHigh, names.PriorityClassMedium, names.PriorityClassLow}, m[1]) {
 		out.Steps = []Step{{Action: reason.Resubmit, Field: "spec.priorityClassName", Command: command("delete", &f.Job),
-			Text: "delete the job, give it priority high, medium or low, and submit it again"}, {
-			Action: reason.InstallPriorityClasses, Kind: "PriorityClass", Name: m[1], Text: "have the administrators create the class " + m[1],
+			Says: phrase.Of("delete the job, give it priority high, medium or low, and submit it again")}, {
+			Action: reason.InstallPriorityClasses, Kind: "PriorityClass", Name: m[1], Says: phrase.Of("have the administrators create the class %s", m[1]),
 		}}
 	}
 	return out
@@ -159,8 +164,8 @@ func noPriorityClass(f *Facts, m []string) Finding {
 
 func noServiceAccount(f *Facts, m []string) Finding {
 	create := "kubectl create serviceaccount " + m[1] + " -n " + f.Job.Namespace
-	return Finding{Cause: reason.NoSuchServiceAccount, Text: "the namespace has no service account " + m[1], Steps: []Step{{
-		Action: reason.CreateObject, Kind: "ServiceAccount", Name: m[1], Command: create, Text: "create it: " + create,
+	return Finding{Cause: reason.NoSuchServiceAccount, Says: phrase.Of("the namespace has no service account %s", m[1]), Steps: []Step{{
+		Action: reason.CreateObject, Kind: "ServiceAccount", Name: m[1], Command: create, Says: phrase.Of("create it: %s", create),
 	}}}
 }
 
@@ -171,72 +176,75 @@ var onlyPaths = regexp.MustCompile(`^hostPath volumes \([^)]*\)$`)
 // that knows no security context.
 func insecure(f *Facts, m []string) Finding {
 	level, forbidden := m[1], m[2]
-	out := Finding{Cause: reason.PodSecurityViolated, Text: fmt.Sprintf("the namespace enforces Pod Security %q: %s", level, forbidden)}
+	out := Finding{Cause: reason.PodSecurityViolated, Says: phrase.Of("the namespace enforces Pod Security %q: %s", level, forbidden)}
 	if strings.Contains(forbidden, "hostPath") {
 		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldWorkdirs,
-			Text: "leave out the workdirs that are paths of the node; mount a claim instead, with pvc or size"})
+			Says: phrase.Of("leave out the workdirs that are paths of the node; mount a claim instead, with pvc or size")})
 	}
 	if level == "restricted" {
-		out.Text += ". A job of gpuctl cannot meet this level: its YAML sets no security context"
+		out.Says = out.Says.And(". A job of gpuctl cannot meet this level: its YAML sets no security context")
 		out.Steps = append(out.Steps, Step{Action: reason.UseNamespace, Command: command("export", &f.Job),
-			Text: "use a namespace of level baseline: " + command("export", &f.Job) + " writes the job's YAML"})
+			Says: phrase.Of("use a namespace of level baseline: %s writes the job's YAML", command("export", &f.Job))})
 	}
 	relaxed := "privileged"
 	if level == "restricted" {
 		relaxed = "baseline"
 	} else if !onlyPaths.MatchString(forbidden) { // it would open the nodes to all pods of the namespace
 		out.Steps = append(out.Steps, Step{Action: reason.Resubmit, Command: command("delete", &f.Job),
-			Text: "delete the job, leave out what the level forbids, and submit it again: " + command("delete", &f.Job)})
+			Says: phrase.Of("delete the job, leave out what the level forbids, and submit it again: %s", command("delete", &f.Job))})
 		return out
 	}
 	label := fmt.Sprintf("kubectl label namespace %s %s=%s --overwrite", f.Job.Namespace, levelLabel, relaxed)
 	out.Steps = append(out.Steps, Step{Action: reason.LabelNamespace, Field: levelLabel, Value: relaxed, Kind: "Namespace", Name: f.Job.Namespace,
-		Command: label, Text: "have the administrators relax it: " + label})
+		Command: label, Says: phrase.Of("have the administrators relax it: %s", label)})
 	return out
 }
 
 func policyRefused(f *Facts, m []string) Finding {
+	if says := denied(f); m[1] == poolAccessPolicy && len(says) > 0 {
+		return poolDenied(f, says.And(", so that policy %s refuses the job's pods", m[1]))
+	}
 	return Finding{
-		Cause: reason.RefusedByPolicy, Text: fmt.Sprintf("policy %s of the cluster refuses the job's pods: %s", m[1], strings.TrimRight(m[2], " .")),
+		Cause: reason.RefusedByPolicy, Says: phrase.Of("policy %s of the cluster refuses the job's pods: %s", m[1], strings.TrimRight(m[2], " .")),
 		Steps: []Step{
 			{Action: reason.Resubmit, Kind: "ValidatingAdmissionPolicy", Name: m[1], Command: command("delete", &f.Job),
-				Text: "change the job as the policy says, then delete it and submit it again"},
-			{Action: reason.ChangePolicy, Kind: "ValidatingAdmissionPolicy", Name: m[1], Text: "ask the administrators for an exemption from policy " + m[1]},
+				Says: phrase.Of("change the job as the policy says, then delete it and submit it again")},
+			{Action: reason.ChangePolicy, Kind: "ValidatingAdmissionPolicy", Name: m[1], Says: phrase.Of("ask the administrators for an exemption from policy %s", m[1])},
 		},
 	}
 }
 
 func webhookRefused(f *Facts, m []string) Finding {
 	return Finding{
-		Cause: reason.RefusedByAPIServer, Text: sentence(fmt.Sprintf("the admission webhook %s of the cluster refuses the job's pods", m[1]), m[2]),
+		Cause: reason.RefusedByAPIServer, Says: sentence(phrase.Of("the admission webhook %s of the cluster refuses the job's pods", m[1]), m[2]),
 		Steps: []Step{
 			{Action: reason.Resubmit, Kind: "Webhook", Name: m[1], Command: command("delete", &f.Job),
-				Text: "change the job as the message says, then delete it and submit it again"},
-			{Action: reason.MendWebhook, Kind: "Webhook", Name: m[1], Text: "ask the administrators who runs " + m[1]},
+				Says: phrase.Of("change the job as the message says, then delete it and submit it again")},
+			{Action: reason.MendWebhook, Kind: "Webhook", Name: m[1], Says: phrase.Of("ask the administrators who runs %s", m[1])},
 		},
 	}
 }
 
 func webhookSilent(_ *Facts, m []string) Finding {
 	return Finding{
-		Cause: reason.WebhookFailing, Text: fmt.Sprintf("the admission webhook %s does not answer, and the API server creates no pod without it: %s", m[1], m[2]),
+		Cause: reason.WebhookFailing, Says: phrase.Of("the admission webhook %s does not answer, and the API server creates no pod without it: %s", m[1], m[2]),
 		Steps: []Step{{Action: reason.MendWebhook, Kind: "Webhook", Name: m[1],
-			Text: fmt.Sprintf("tell the administrators: webhook %s has to answer again, or to be removed; then Kubernetes creates the pods by itself", m[1])}},
+			Says: phrase.Of("tell the administrators: webhook %s has to answer again, or to be removed; then Kubernetes creates the pods by itself", m[1])}},
 	}
 }
 
 // notCreated explains a job of which no pod exists, though nothing is known to stand against them.
 func notCreated(f *Facts) Finding {
 	age := f.Cluster.Now.Sub(f.Job.Created)
-	out := Finding{Cause: reason.WaitingForControllers, Text: "Kubernetes has not created the job's pods",
+	out := Finding{Cause: reason.WaitingForControllers, Says: phrase.Of("Kubernetes has not created the job's pods"),
 		Steps: []Step{waiting("wait a moment: Kubernetes creates them")}}
 	switch {
 	case f.Job.Noticed:
-		out.Text += " yet, though its job controller has seen the job"
+		out.Says = out.Says.And(" yet, though its job controller has seen the job")
 	case age > slowController:
-		out.Text += fmt.Sprintf(": no controller has looked at the job, which was created %s ago", span(age))
+		out.Says = out.Says.And(": no controller has looked at the job, which was created %s ago", span(age))
 		out.Steps = []Step{{Action: reason.StartControllers, Kind: "Deployment", Name: "kube-controller-manager",
-			Text: "tell the administrators: kube-controller-manager is not running, or far behind"}}
+			Says: phrase.Of("tell the administrators: kube-controller-manager is not running, or far behind")}}
 	}
 	return out
 }

@@ -8,7 +8,6 @@
 package diagnosis
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -18,6 +17,8 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
@@ -29,6 +30,8 @@ type Facts struct {
 	Pods []corev1.Pod
 	// Cluster is what lies around the job, as [Around] names it: its pods are those that hold a place on a node.
 	Cluster snapshot.Snapshot
+	// Others are the jobs of the namespace of a job that starts after some of them; nil for every other job.
+	Others []inventory.Job
 	// Preemptors are pods for which some of the job had to leave, as far as they are still there.
 	Preemptors []corev1.Pod
 	// Space is what of the job's namespace, and of what it refers to, decides whether its pods are let in; nil where it was
@@ -94,12 +97,21 @@ type Report struct {
 // Finding is one thing that stands against a job.
 type Finding struct {
 	Cause reason.Cause `json:"cause"`
+	// Says is the sentence for people, and Text and Parts are made of it: Text in English, Parts for programs that have
+	// their own words.
+	Says phrase.Text `json:"-"`
 	// Text says in a sentence what it is, with the numbers.
 	Text string `json:"text"`
+	// Parts are the sentence as templates with their values.
+	Parts []phrase.Part `json:"parts,omitempty"`
 	// Nodes is the number of nodes it concerns, 0 when it concerns the job itself.
 	Nodes int `json:"nodes,omitempty"`
 	// Examples are some of these nodes.
 	Examples []string `json:"examples,omitempty"`
+	// States are what controllers make of the first of these nodes, by code and parameters.
+	States []nodestate.State `json:"states,omitempty"`
+	// Never says that the job would not start if the nodes were empty either.
+	Never bool `json:"-"`
 	// Steps are what to do: alternatives, the best first.
 	Steps []Step `json:"steps,omitempty"`
 	// Advice is the steps in words, each a sentence.
@@ -143,7 +155,10 @@ func Diagnose(f Facts) Report {
 	}
 	report.Findings, report.NearMisses = explained(&f, pod)
 	for i := range report.Findings {
-		report.Findings[i].Advice = advice(report.Findings[i].Steps)
+		report.Findings[i] = report.Findings[i].Worded()
+	}
+	if slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Cause == reason.SchedulerDown }) {
+		report.Verdict = "" // what it said before is not so now
 	}
 	switch {
 	case len(report.Findings) > 0:
@@ -167,12 +182,14 @@ func explained(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 		return one(settled(job)), nil
 	case job.Reason == inventory.ReasonIncomplete:
 		return one(incomplete(job)), nil
+	case job.Reason == inventory.ReasonWaitsForJobs:
+		return one(waitsForJobs(f)), nil
 	}
-	lost := lostNodes(f)
+	lost := append(lostNodes(f), brokenGPUs(f)...)
 	switch {
-	case job.Status == inventory.StatusRunning:
+	case job.RunsWhole():
 		return lost, nil
-	case retries(f, pod):
+	case job.Status != inventory.StatusRunning && retries(f, pod):
 		return append(lost, retrying(job)), nil
 	case pod == nil:
 		return uncreated(f, lost)
@@ -181,7 +198,20 @@ func explained(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	case len(lost) > 0:
 		return lost, nil
 	}
-	return append(keptOut(f), notStarted(f, pod)...), nil
+	kept := keptOut(f)
+	if isReady(pod) && explains(kept, job) {
+		return kept, nil // every pod that is there runs
+	}
+	return append(kept, notStarted(f, pod)...), nil
+}
+
+// explains reports whether what keeps pods out is all there is to say of a job whose pods run: of an array others come.
+func explains(kept []Finding, job *inventory.JobDetail) bool {
+	return len(kept) > 0 || job.Status == inventory.StatusRunning
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return conditionOf(pod, corev1.PodReady).Status == corev1.ConditionTrue
 }
 
 // uncreated explains a job none of whose pods will run: those that it has are leaving, or it has none.
@@ -248,7 +278,7 @@ func rank(pod *corev1.Pod) int {
 		return 4
 	case pod.Spec.NodeName == "":
 		return 3
-	case conditionOf(pod, corev1.PodReady).Status != corev1.ConditionTrue:
+	case !isReady(pod):
 		return 2
 	}
 	return 1
@@ -269,13 +299,13 @@ func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondit
 func span(d time.Duration) string { return duration.HumanDuration(max(d, 0)) }
 
 // since says when something was: the time of day where the reader is, and how long ago.
-func (f *Facts) since(at time.Time) string {
+func (f *Facts) since(at time.Time) phrase.Text {
 	if at.IsZero() {
-		return "at a time that is not known"
+		return phrase.Of("at a time that is not known")
 	}
 	ago := f.Cluster.Now.Sub(at)
 	if ago >= 24*time.Hour {
-		return span(ago) + " ago"
+		return phrase.Of("%s ago", span(ago))
 	}
-	return fmt.Sprintf("at %s, %s ago", at.In(f.Cluster.Now.Location()).Format("15:04"), span(ago))
+	return phrase.Of("at %s, %s ago", at.In(f.Cluster.Now.Location()).Format("15:04"), span(ago))
 }

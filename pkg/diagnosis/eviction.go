@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -12,6 +11,9 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/minruntime"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -33,13 +35,13 @@ func (s *search) preempting() (Finding, bool) {
 		return Finding{}, false
 	}
 	last := slices.MaxFunc(going, func(a, b *corev1.Pod) int { return a.DeletionTimestamp.Compare(b.DeletionTimestamp.Time) })
-	left := "they have had their time to end, so the node is slow or lost"
+	left := phrase.Of("they have had their time to end, so the node is slow or lost")
 	if rest := last.DeletionTimestamp.Sub(s.facts.Cluster.Now); rest > 0 {
-		left = fmt.Sprintf("they have at most %s left to end", span(rest))
+		left = phrase.Of("they have at most %s left to end", span(rest))
 	}
-	pods, them := "1 pod", "it leaves"
+	pods, start := phrase.Of("1 pod"), phrase.Of("wait: the job starts on %s as soon as it leaves", name)
 	if len(going) > 1 {
-		pods, them = fmt.Sprintf("%d pods", len(going)), "they leave"
+		pods, start = phrase.Of("%d pods", len(going)), phrase.Of("wait: the job starts on %s as soon as they leave", name)
 	}
 	holders := holdersOf(going)
 	for i := range holders {
@@ -47,9 +49,8 @@ func (s *search) preempting() (Finding, bool) {
 	}
 	return Finding{
 		Cause: reason.Preempting, Nodes: 1, Examples: []string{name},
-		Text: fmt.Sprintf("waits for %s to leave %s, which were told so for this job: %s; %s", pods, name, holdersText(holders), left),
-		Steps: []Step{{Action: reason.Wait, Holders: holders,
-			Text: fmt.Sprintf("wait: the job starts on %s as soon as %s", name, them)}},
+		Says:  phrase.Of("waits for %s to leave %s, which were told so for this job: %s; %s", pods, name, holdersText(holders), left),
+		Steps: []Step{{Action: reason.Wait, Holders: holders, Says: start}},
 	}, true
 }
 
@@ -91,7 +92,10 @@ func heals(cause reason.Cause) bool {
 
 // evictFrom takes pods below a priority off a node, the lowest first, until the pod fits.
 func (s *search) evictFrom(j *judged, priority int32) (gone []*corev1.Pod, enough bool) {
-	lower := slices.DeleteFunc(slices.Clone(j.holders), func(pod *corev1.Pod) bool { return corehelpers.PodPriority(pod) >= priority })
+	pool := s.minRuntimes(gpu.PoolOf(j.node))
+	lower := slices.DeleteFunc(s.others(j.holders), func(pod *corev1.Pod) bool {
+		return corehelpers.PodPriority(pod) >= priority || s.guards(pod, pool, priority)
+	})
 	slices.SortStableFunc(lower, func(a, b *corev1.Pod) int { return cmp.Compare(corehelpers.PodPriority(a), corehelpers.PodPriority(b)) })
 	state := fit.NewNode(j.node, j.holders, &s.topologies)
 	for _, pod := range lower {
@@ -104,41 +108,73 @@ func (s *search) evictFrom(j *judged, priority int32) (gone []*corev1.Pod, enoug
 	return nil, false
 }
 
+// minRuntimes are those of a pool.
+func (s *search) minRuntimes(pool string) names.MinRuntimes {
+	for i := range s.facts.Cluster.GPUPools {
+		if declared := &s.facts.Cluster.GPUPools[i]; declared.Name == pool {
+			return declared.Spec.Defaults.MinRuntimes()
+		}
+	}
+	return (&names.PoolDefaults{}).MinRuntimes()
+}
+
+// guards reports whether a pod may not be stopped yet for one of a priority, as it has not run for its min-runtime, and notes until
+// when the first is of all that it was asked of.
+func (s *search) guards(pod *corev1.Pod, pool names.MinRuntimes, priority int32) bool {
+	until := minruntime.Until(pod, pool)
+	if !minruntime.Binds(priority) || !until.After(s.facts.Cluster.Now) {
+		return false
+	}
+	if s.guarded.IsZero() || until.Before(s.guarded) {
+		s.guarded = until
+	}
+	return true
+}
+
 // byForce says whether other pods could be stopped for this one: by itself, at priority high, or not at all, and then
 // why not.
-func (s *search) byForce() (step *Step, sentence string) {
+func (s *search) byForce() (step *Step, sentence phrase.Text) {
 	pod := s.request.Pod
 	own := corehelpers.PodPriority(pod)
 	switch {
 	case pod.Labels[names.LabelPodGroup] != "":
-		return nil, "a job on several nodes stops no others, whatever its priority"
+		return nil, phrase.Of("a job on several nodes stops others, of lower priority, only if all of it starts then")
 	case pod.Spec.Priority == nil:
-		return nil, "" // its class may not be read
+		return nil, nil // its class may not be read
 	}
 	if s.mayEvict() {
 		if node, victims, ok := s.victims(own); ok {
-			return &Step{Action: reason.Wait, Text: fmt.Sprintf("wait some seconds: the scheduler may stop others of lower priority on node %s for it: %s",
-				node, holdersText(victims))}, ""
+			return &Step{Action: reason.Wait, Says: phrase.Of("wait some seconds: the scheduler may stop others of lower priority on node %s for it: %s",
+				node, holdersText(victims))}, nil
 		}
-		return nil, "nobody of lower priority holds enough there, so the job can stop nobody"
+		return nil, s.spared(phrase.Of("nobody of lower priority holds enough there, so the job can stop nobody"))
 	}
 	high := slices.IndexFunc(s.facts.priorityClasses(), func(c priorityClass) bool { return c.Name == names.PriorityClassHigh })
-	if high < 0 {
-		return nil, ""
+	if high < 0 || s.facts.holdsNodes() {
+		return nil, nil // a job of which pods run would start over
 	}
 	node, victims, ok := s.victims(s.facts.priorityClasses()[high].Value)
 	if !ok {
-		return nil, "nobody there has a priority below high, so the job can stop nobody"
+		return nil, s.spared(phrase.Of("nobody there has a priority below high, so the job can stop nobody"))
 	}
 	command := fmt.Sprintf("gpuctl set priority %s high -n %s", s.facts.Job.Name, s.facts.Job.Namespace)
-	return &Step{Action: reason.SetPriority, Value: "high", Command: command, Text: fmt.Sprintf(
-		"give it priority high, which would stop others on node %s (%s): %s; at its own priority it stops nobody", node, holdersText(victims), command)}, ""
+	return &Step{Action: reason.SetPriority, Value: "high", Command: command, Says: phrase.Of(
+		"give it priority high, which would stop others on node %s (%s): %s; at its own priority it stops nobody", node, holdersText(victims), command)}, nil
 }
 
-func holdersText(holders []Holder) string {
-	texts := make([]string, 0, len(holders))
-	for _, holder := range holders {
-		texts = append(texts, holder.String())
+// spared says that pods may not be stopped yet, or why else nobody is.
+func (s *search) spared(nobody phrase.Text) phrase.Text {
+	if s.guarded.IsZero() {
+		return nobody
 	}
-	return strings.Join(shortened(texts), "; ")
+	return phrase.Of("pods of lower priority there may not be stopped before they have run for their min-runtime, the first of them for %s more",
+		span(s.guarded.Sub(s.facts.Cluster.Now)))
+}
+
+func holdersText(holders []Holder) phrase.Text {
+	texts := make([]phrase.Text, 0, len(holders))
+	for _, holder := range holders {
+		texts = append(texts, holder.says())
+	}
+	return phrase.Join(shortened(texts), phrase.Of("; "))
 }

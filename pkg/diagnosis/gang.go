@@ -12,6 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
@@ -29,8 +30,8 @@ func groupMissing(f *Facts, pod *corev1.Pod) (Finding, bool) {
 		return Finding{}, false
 	}
 	return Finding{
-		Cause: reason.GangIncomplete, Text: fmt.Sprintf("the job's pods start together by the PodGroup %s, which does not exist", name),
-		Steps: []Step{{Action: reason.CreateAgain, Text: "complete the job: gpuctl apply with the same file makes the PodGroup anew"}},
+		Cause: reason.GangIncomplete, Says: phrase.Of("the job's pods start together by the PodGroup %s, which does not exist", name),
+		Steps: []Step{{Action: reason.CreateAgain, Says: phrase.Of("complete the job: gpuctl apply with the same file creates the PodGroup again")}},
 	}, true
 }
 
@@ -43,14 +44,14 @@ func gathering(f *Facts, pod *corev1.Pod, all int) (Finding, bool) {
 	}
 	out := Finding{Cause: reason.GangIncomplete}
 	if f.Cluster.Now.Sub(f.Job.Created) < young {
-		out.Text = fmt.Sprintf("%d of the job's %d members are there, the others are yet to be created", there, all)
+		out.Says = phrase.Of("%d of the job's %d members are there, the others are yet to be created", there, all)
 		out.Steps = []Step{waiting("wait a moment: Kubernetes creates the others")}
 		return out, true
 	}
-	out.Text = fmt.Sprintf("the job has %d of its %d members: the others have ended, or could not be created", there, all)
+	out.Says = phrase.Of("the job has %d of its %d members: the others have ended, or could not be created", there, all)
 	out.Steps = []Step{
-		inspecting("see what became of the others", command("describe job", &f.Job)),
-		{Action: reason.Resubmit, Command: command("delete", &f.Job), Text: "if it lasts, delete the job and submit it again"},
+		inspecting(phrase.Of("see what became of the others"), command("describe job", &f.Job)),
+		{Action: reason.Resubmit, Command: command("delete", &f.Job), Says: phrase.Of("if it lasts, delete the job and submit it again")},
 	}
 	return out, true
 }
@@ -109,30 +110,29 @@ func (s *search) gang(pod *corev1.Pod, blocked []Finding) ([]Finding, []NearMiss
 
 func (s *search) gangWaiting(all, room int, misses []NearMiss) Finding {
 	out := Finding{Cause: reason.GangWaiting, Nodes: len(s.judged),
-		Text: fmt.Sprintf("there is room for %d of the %d members of the job, which start together or not at all", room, all)}
+		Says: phrase.Of("there is room for %d of the %d members of the job, which start together or not at all", room, all)}
 	out.Steps = append(out.Steps, wait(misses))
 	if room > 0 {
 		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldNodes, Value: strconv.Itoa(room),
-			Text: fmt.Sprintf("ask for %s in %s, for which there is room now", nodeWord(room), reason.FieldNodes)})
+			Says: phrase.Of("ask for %s in %s, for which there is room now", nodeWord(room), reason.FieldNodes)})
 	}
-	if _, why := s.byForce(); why != "" {
-		out.Steps[0].Text += "; " + why
+	if _, why := s.byForce(); len(why) > 0 {
+		out.Steps[0].Says = out.Steps[0].Says.And("; ").With(why)
 	}
 	return out
 }
 
 func (s *search) gangTooLarge(all, empty int) Finding {
 	out := Finding{Cause: reason.GangTooLarge, Nodes: len(s.judged),
-		Text: fmt.Sprintf("the nodes that suit the job take %d of its %d members, even when they are empty", empty, all)}
+		Says: phrase.Of("the nodes that suit the job take %d of its %d members, even when they are empty", empty, all)}
 	if empty > 0 {
 		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldNodes, Value: strconv.Itoa(empty),
-			Text: fmt.Sprintf("ask for at most %s in %s", nodeWord(empty), reason.FieldNodes)})
+			Says: phrase.Of("ask for at most %s in %s", nodeWord(empty), reason.FieldNodes)})
 	}
 	if pools := s.poolsForAll(all); len(pools) > 0 {
-		out.Steps = append(out.Steps, Step{Action: reason.Move, Value: pools[0], Command: s.moveTo(pools[0]),
-			Text: fmt.Sprintf("use a larger pool (%s): %s", listOf(shortened(pools)), s.moveTo(pools[0]))})
+		out.Steps = append(out.Steps, s.into(pools[0], phrase.Of("use a larger pool: %s.", shortList(pools))))
 	}
-	out.Steps = append(out.Steps, Step{Action: reason.AddNodes, Text: fmt.Sprintf("ask the administrators for more nodes in %s", s.where())})
+	out.Steps = append(out.Steps, Step{Action: reason.AddNodes, Says: phrase.Of("ask the administrators for more nodes in %s", s.where())})
 	return out
 }
 
@@ -204,7 +204,7 @@ func (s *search) missesOn(states []*fit.Node, on []int) []NearMiss {
 		}
 		out = append(out, NearMiss{
 			NearMiss: explain.NearMiss{Node: s.judged[i].node.Name, Short: cards.Short(), Detail: detail},
-			Holders:  holdersOf(s.judged[i].holders),
+			Holders:  holdersOf(s.others(s.judged[i].holders)),
 		})
 	}
 	return nearestOf(out)

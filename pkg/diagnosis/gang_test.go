@@ -59,7 +59,7 @@ func TestGangsAreExplained(t *testing.T) {
 			if len(found) != 1 {
 				t.Fatalf("got %d findings, want 1: %v", len(found), found)
 			}
-			if diff := cmp.Diff(tc.want, said{found[0].Cause, found[0].Text}); diff != "" {
+			if diff := cmp.Diff(tc.want, said{found[0].Cause, found[0].Worded().Text}); diff != "" {
 				t.Errorf("finding (-want +got):\n%s", diff)
 			}
 			if len(found[0].Steps) == 0 {
@@ -119,6 +119,60 @@ func TestThePodsOfAGangAreBelieved(t *testing.T) {
 			advice := strings.Join(report.Findings[0].Advice, "; ")
 			if report.Cause != tc.want || !strings.Contains(report.Findings[0].Text, tc.text) || strings.Contains(advice, "delete the job") != tc.deletes {
 				t.Errorf("cause %s, %+v; want %s with %q", report.Cause, report.Findings, tc.want, tc.text)
+			}
+		})
+	}
+}
+
+// TestAGangThatWaitsForAMinRuntimeSaysUntilWhen.
+func TestAGangThatWaitsForAMinRuntimeSaysUntilWhen(t *testing.T) {
+	pod := refused(fixture.Pod("a-0").GPUs(8).Pool("p"), "0/2 nodes are available: gang: there is room for 1 of 2 members now, and all start at once. "+
+		"preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling., "+reason.GangGuarded.Text.Of("2026-11-22T14:10:00Z")+".")
+	pod.Labels[names.LabelPodGroup] = "a"
+	report := Diagnose(factsOf(pod, node("n1", "p", 8)).with(func(f *Facts) {
+		f.Pods, f.Cluster.Pods = []corev1.Pod{pod}, []corev1.Pod{on("n1", 3, "other")}
+	}))
+	last := report.Findings[len(report.Findings)-1]
+	if last.Cause != reason.GangWaiting || !strings.HasSuffix(last.Text, "min-runtime, the first of them until 2026-11-22T14:10:00Z") {
+		t.Errorf("told %+v", last)
+	}
+}
+
+// TestWhyNobodyLeavesForAGangIsTold, which the scheduler says after the outcome of its search for victims; not when the gang is
+// kept out no more.
+func TestWhyNobodyLeavesForAGangIsTold(t *testing.T) {
+	const verdict = "0/2 nodes are available: gang: there is room for 1 of 2 members now, and all start at once. no new claims to deallocate, " +
+		"preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling., gang: nobody is evicted for it, which would be in vain: " +
+		"PodTopologySpread: node(s) didn't match pod topology spread constraints."
+	const told = "nobody of lower priority is evicted for the job, which could not start in their places: " +
+		"PodTopologySpread: node(s) didn't match pod topology spread constraints"
+	for name, tc := range map[string]struct {
+		busy []corev1.Pod
+		want []reason.Cause
+	}{
+		"room for one":     {busy: []corev1.Pod{on("n1", 3, "other")}, want: []reason.Cause{reason.GangWaiting, reason.RejectedByScheduler}},
+		"room for none":    {busy: []corev1.Pod{on("n1", 8, "other"), on("n2", 8, "other")}, want: []reason.Cause{reason.Busy, reason.RejectedByScheduler}},
+		"room for all now": {want: []reason.Cause{reason.WaitingForTurn}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var pods []corev1.Pod
+			for i := range 2 {
+				pod := refused(fixture.Pod(fmt.Sprint("a-", i)).GPUs(8).Pool("p"), verdict)
+				pod.Labels[names.LabelPodGroup] = "a"
+				pods = append(pods, pod)
+			}
+			report := Diagnose(factsOf(pods[0], node("n1", "p", 8), node("n2", "p", 8)).with(func(f *Facts) {
+				f.Pods, f.Job.Created, f.Cluster.Pods = pods, noon.Add(-time.Hour), tc.busy
+			}))
+			var causes []reason.Cause
+			for _, found := range report.Findings {
+				causes = append(causes, found.Cause)
+			}
+			if !slices.Equal(causes, tc.want) {
+				t.Fatalf("%+v, want %v", report.Findings, tc.want)
+			}
+			if last := report.Findings[len(causes)-1]; len(causes) > 1 && (last.Text != told || len(last.Advice) < 2) {
+				t.Errorf("told %q, %q; want %q", last.Text, last.Advice, told)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -22,15 +23,15 @@ func isSettled(status inventory.Status) bool {
 func settled(job *inventory.JobDetail) Finding {
 	switch job.Status {
 	case inventory.StatusSucceeded:
-		return Finding{Cause: reason.Succeeded, Text: "the job has finished, and well"}
+		return Finding{Cause: reason.Succeeded, Says: phrase.Of("the job has finished, and well")}
 	case inventory.StatusTerminating:
-		return Finding{Cause: reason.Deleted, Text: "the job is being deleted"}
+		return Finding{Cause: reason.Deleted, Says: phrase.Of("the job is being deleted")}
 	case inventory.StatusSuspended:
-		return Finding{Cause: reason.Suspended, Text: job.Message, Steps: []Step{{
-			Action: reason.Resume, Command: command("resume", job), Text: "resume it: " + command("resume", job),
+		return Finding{Cause: reason.Suspended, Says: phrase.Quote(job.Message), Steps: []Step{{
+			Action: reason.Resume, Command: command("resume", job), Says: phrase.Of("resume it: %s", command("resume", job)),
 		}}}
 	case inventory.StatusCancelled:
-		return Finding{Cause: reason.Cancelled, Text: "the job was cancelled and holds no GPUs", Steps: []Step{retry(job)}}
+		return Finding{Cause: reason.Cancelled, Says: phrase.Of("the job was cancelled and holds no GPUs"), Steps: []Step{retry(job)}}
 	}
 	return failed(job)
 }
@@ -43,44 +44,78 @@ func command(verb string, job *inventory.JobDetail) string {
 }
 
 func retry(job *inventory.JobDetail) Step {
-	return Step{Action: reason.Retry, Command: command("retry", job), Text: "start it over: " + command("retry", job)}
+	over := command("retry", job)
+	if job.Array != nil && job.Array.Succeeded > 0 {
+		over += " --all-tasks"
+		return Step{Action: reason.Retry, Command: over, Says: phrase.Of("start all of its tasks over, those that succeeded included: %s", over)}
+	}
+	return Step{Action: reason.Retry, Command: over, Says: phrase.Of("start it over: %s", over)}
 }
 
 // incomplete tells of a job whose creation was cut short. Whatever else stands against it may come from that.
 func incomplete(job *inventory.JobDetail) Finding {
 	return Finding{
-		Cause: reason.Incomplete, Text: "not all objects of the job were created: its creation was cut short, or goes on",
+		Cause: reason.Incomplete, Says: phrase.Of("not all objects of the job were created: its creation was cut short, or goes on"),
 		Steps: []Step{
-			{Action: reason.CreateAgain, Text: "complete it: gpuctl create with the same file once more"},
-			{Action: reason.Cancel, Command: command("delete", job), Text: "delete what there is of it: " + command("delete", job)},
+			{Action: reason.CreateAgain, Says: phrase.Of("complete it: gpuctl create with the same file once more")},
+			{Action: reason.Cancel, Command: command("delete", job), Says: phrase.Of("delete what there is of it: %s", command("delete", job))},
 		},
 	}
 }
 
 // failed tells of a job that has ended badly.
 func failed(job *inventory.JobDetail) Finding {
-	out := Finding{Cause: reason.Failed, Text: job.Reason + ": " + job.Message}
+	out := Finding{Cause: reason.Failed, Says: phrase.Of("%s: %s", job.Reason, job.Message)}
 	if job.Reason == batchv1.JobReasonDeadlineExceeded {
-		out.Text = "the job did not end within its time limit"
+		out.Says = phrase.Of("the job did not end within its time limit")
 		if job.TimeLimit > 0 {
-			out.Text += " of " + span(job.TimeLimit)
+			out.Says = phrase.Of("the job did not end within its time limit of %s", span(job.TimeLimit))
 		}
 		out.Steps = []Step{
 			{Action: reason.Resubmit, Field: reason.FieldTimeLimit, Command: command("delete", job),
-				Text: "raise resources.time-limit in its YAML, delete the job, and create it again"},
-			inspecting("see how far it came", command("logs", job)),
+				Says: phrase.Of("raise resources.time-limit in its YAML, delete the job, and create it again")},
+			inspecting(phrase.Of("see how far it came"), command("logs", job)),
 		}
 		return out
 	}
+	if job.Array != nil && job.Array.Failed > 0 {
+		return tasksFailed(job)
+	}
 	if isOutOfMemory(job.Trouble) {
 		again := retry(job)
-		again.Text = "let it use less, and " + again.Text
+		again.Says = phrase.Of("let it use less, and start it over: %s", again.Command)
 		out.Steps = append(out.Steps, moreMemory(), again)
 	} else {
 		out.Steps = append(out.Steps, retry(job))
-		out.Steps[0].Text = "mend what made it fail, then start it over: " + command("retry", job)
+		out.Steps[0].Says = phrase.Of("mend what made it fail, then start it over: %s", command("retry", job))
 	}
 	out.Steps = append(out.Steps, seeLogs(job))
+	return out
+}
+
+// tasksFailed tells of an array of which some tasks had no retries left.
+func tasksFailed(job *inventory.JobDetail) Finding {
+	first, _, _ := strings.Cut(job.Array.FailedTasks, ",")
+	first, _, _ = strings.Cut(first, "-")
+	again := retry(job)
+	again.Says = phrase.Of("mend what made them fail, then %s", again.Says)
+	out := Finding{
+		Cause: reason.Failed,
+		Says: phrase.Of("%d of its %d tasks failed (%s), %d succeeded: %s", job.Array.Failed, job.Array.Tasks, job.Array.FailedTasks,
+			job.Array.Succeeded, job.Message),
+		Steps: []Step{inspecting(phrase.Of("see what the first of them printed"), command("logs", job)+" --index "+first), again},
+	}
+	late := 0
+	for i := range job.Pods {
+		if job.Pods[i].Reason == batchv1.JobReasonDeadlineExceeded { // the node's word is the same
+			late++
+		}
+	}
+	if late > 0 && job.TimeLimit > 0 {
+		out.Says = out.Says.And(". Runs that the time limit of %s ended: %d", span(job.TimeLimit), late)
+		out.Steps = append([]Step{{Action: reason.Resubmit, Field: reason.FieldTimeLimit, Command: command("delete", job),
+			Says: phrase.Of("raise resources.time-limit in its YAML, delete the job, and create it again")}}, out.Steps...)
+	}
 	return out
 }
 
@@ -90,5 +125,5 @@ func isOutOfMemory(trouble inventory.Trouble) bool {
 
 // moreMemory is what to do about a container that was killed for its memory.
 func moreMemory() Step {
-	return Step{Action: reason.SetField, Field: reason.FieldMemory, Text: "ask for more memory in resources.memory"}
+	return Step{Action: reason.SetField, Field: reason.FieldMemory, Says: phrase.Of("ask for more memory in resources.memory")}
 }

@@ -1,7 +1,6 @@
 package diagnosis
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -9,6 +8,8 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
@@ -45,33 +46,42 @@ func noSuchNode(f *Facts, pod *corev1.Pod) Finding {
 	name := pod.Spec.NodeName
 	if template := podOf(f); template != nil && template.Spec.NodeName == name {
 		return Finding{
-			Cause: reason.NodeLost, Text: fmt.Sprintf("the job names its node itself, with nodeName: %s, and there is no such node", name),
+			Cause: reason.NodeLost, Says: phrase.Of("the job names its node itself, with nodeName: %s, and there is no such node", name),
 			Steps: []Step{{Action: reason.Resubmit, Field: "spec.nodeName", Command: command("delete", &f.Job),
-				Text: "delete the job, leave nodeName out so that the scheduler chooses, and submit it again"}},
+				Says: phrase.Of("delete the job, leave nodeName out so that the scheduler chooses, and submit it again")}},
 		}
 	}
 	return Finding{
-		Cause: reason.NodeLost, Text: fmt.Sprintf("node %s, on which pod %s was, has been deleted", name, pod.Name), Nodes: 1, Examples: []string{name},
+		Cause: reason.NodeLost, Says: phrase.Of("node %s, on which pod %s was, has been deleted", name, pod.Name), Nodes: 1, Examples: []string{name},
 		Steps: []Step{waiting("wait: within a minute or two Kubernetes removes the pod, and makes another one")},
 	}
 }
 
 func notReadyUnder(f *Facts, pod *corev1.Pod, ready corev1.NodeCondition) Finding {
-	text := fmt.Sprintf("node %s, on which pod %s is, has not been ready", pod.Spec.NodeName, pod.Name)
-	if at := ready.LastTransitionTime; !at.IsZero() {
-		text += " for " + span(f.Cluster.Now.Sub(at.Time))
+	name := pod.Spec.NodeName
+	if slices.ContainsFunc(f.Cluster.Nodes, func(node corev1.Node) bool { return node.Name == name && nodestate.Joins(&node) }) {
+		return Finding{
+			Cause: reason.NotReady, Says: phrase.Of("machine %s, on which pod %s is, is starting", name, pod.Name), Nodes: 1, Examples: []string{name},
+			Steps: []Step{waiting("wait: the pod begins when the machine has started")},
+		}
 	}
-	text += ": whether the pod still runs is not known"
-	out := Finding{Cause: reason.NodeLost, Text: text, Nodes: 1, Examples: []string{pod.Spec.NodeName}}
+	says := phrase.Of("node %s, on which pod %s is, has not been ready", pod.Spec.NodeName, pod.Name)
+	if at := ready.LastTransitionTime; !at.IsZero() {
+		says = says.And(" for %s", span(f.Cluster.Now.Sub(at.Time)))
+	}
+	at := slices.IndexFunc(f.Cluster.Nodes, func(node corev1.Node) bool { return node.Name == pod.Spec.NodeName })
+	states := nodestate.Of(&f.Cluster.Nodes[at], nil)
+	says = says.And(": whether the pod still runs is not known").With(doneAbout(phrase.Of("the node"), states))
+	out := Finding{Cause: reason.NodeLost, Says: says, Nodes: 1, Examples: []string{pod.Spec.NodeName}, States: states}
 	mend := Step{Action: reason.MendNode, Kind: "Node", Name: pod.Spec.NodeName, Command: "kubectl describe node " + pod.Spec.NodeName}
 	switch until, evicts := leavesAt(pod, f); {
 	case pod.DeletionTimestamp != nil:
-		mend.Text = fmt.Sprintf("tell the administrators: the pod leaves once the node answers again, or is deleted: kubectl delete node %s", pod.Spec.NodeName)
+		mend.Says = phrase.Of("tell the administrators: the pod leaves once the node answers again, or is deleted: kubectl delete node %s", pod.Spec.NodeName)
 	case evicts:
-		mend.Text = fmt.Sprintf("tell the administrators: kubectl describe node %s. If it stays away, Kubernetes tells the pod to leave in %s, "+
-			"and it is replaced once the node is back, or deleted", pod.Spec.NodeName, span(until))
+		mend.Says = phrase.Of("tell the administrators: %s. If it stays away, Kubernetes tells the pod to leave in %s, "+
+			"and it is replaced once the node is back, or deleted", mend.Command, span(until))
 	default:
-		mend.Text = "tell the administrators: kubectl describe node " + pod.Spec.NodeName
+		mend.Says = phrase.Of("tell the administrators: %s", mend.Command)
 	}
 	out.Steps = []Step{mend}
 	return out

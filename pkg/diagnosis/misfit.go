@@ -33,14 +33,19 @@ func Misfit(asked *workload.Resources, offers []inventory.Offer) string {
 	switch {
 	case !slices.Contains(pools, asked.Pool):
 		return fmt.Sprintf("no node is in pool %q%s", asked.Pool, spelling.DidYouMean(asked.Pool, pools))
-	case asked.GPU == 0:
-		return ""
+	case !asked.AsksGPUs():
+		return tooFarApart(asked, all)
 	case len(all) == 0:
 		return noSuchTypeIn(asked, slices.DeleteFunc(types, func(t string) bool { return t == "" }))
+	case len(asked.MIG) > 0:
+		return tooManySlices(asked, all)
 	case shares && asked.GPUShare != nil:
 		return tooLargeAShare(asked, all)
 	}
-	return tooManyGPUs(asked, all, shares)
+	if why := tooManyGPUs(asked, all, shares); why != "" {
+		return why
+	}
+	return tooFarApart(asked, all)
 }
 
 // tooLargeAShare is about a job that shares GPUs with others.
@@ -62,6 +67,38 @@ func tooLargeAShare(asked *workload.Resources, offers []inventory.Offer) string 
 		return fmt.Sprintf("a pod asks for %s of a GPU, and the largest GPU of pool %s has %s", asked.GPUShare, asked.Pool, &largest)
 	case most < asked.GPU:
 		return fmt.Sprintf("a pod asks for shares of %s, and the largest such node of pool %s has %d", gpuWord(asked.GPU), asked.Pool, most)
+	}
+	return ""
+}
+
+// tooManySlices is about a job that gets MIG slices.
+func tooManySlices(asked *workload.Resources, offers []inventory.Offer) string {
+	var known []string
+	for _, offer := range offers {
+		for _, has := range offer.MIG {
+			known = append(known, has.Profile)
+		}
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	for _, slice := range asked.MIG {
+		var most int64
+		for _, offer := range offers {
+			for _, has := range offer.MIG {
+				if has.Profile == slice.Profile {
+					most = max(most, has.Allocatable)
+				}
+			}
+		}
+		switch {
+		case most == 0 && len(known) == 0:
+			return fmt.Sprintf("no node of pool %s has MIG slices", asked.Pool)
+		case most == 0:
+			return fmt.Sprintf("no node of pool %s has MIG slices %s%s; it has %s", asked.Pool, slice.Profile,
+				spelling.DidYouMean(slice.Profile, known), listOf(known))
+		case most < slice.Count:
+			return fmt.Sprintf("a pod asks for %d MIG slices %s, and the node of pool %s that has most has %d", slice.Count, slice.Profile, asked.Pool, most)
+		}
 	}
 	return ""
 }

@@ -1,7 +1,6 @@
 package diagnosis
 
 import (
-	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +8,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -32,7 +32,7 @@ type judged struct {
 
 // causeOf names the cause for each obstacle but cards.
 var causeOf = map[fit.Kind]reason.Cause{
-	fit.Cordoned: reason.Cordoned, fit.NotReady: reason.NotReady, fit.Tainted: reason.Tainted, fit.NodeSelector: reason.NodeSelector,
+	fit.Cordoned: reason.Cordoned, fit.NotReady: reason.NotReady, fit.Tainted: reason.Tainted, fit.KeptOff: reason.KeptOff, fit.NodeSelector: reason.NodeSelector,
 	fit.CPUShort: reason.CPUShort, fit.MemoryShort: reason.MemoryShort, fit.ResourceShort: reason.ResourceShort, fit.PodLimit: reason.PodLimit,
 }
 
@@ -95,19 +95,31 @@ func (j *judged) has(cause reason.Cause) bool {
 }
 
 // nodeWord counts nodes in words.
-func nodeWord(count int) string {
+func nodeWord(count int) phrase.Text {
 	if count == 1 {
-		return "1 node"
+		return phrase.Of("1 node")
 	}
-	return fmt.Sprintf("%d nodes", count)
+	return phrase.Of("%d nodes", count)
 }
 
 // gpuWord counts GPUs in words.
-func gpuWord(count int64) string {
+func gpuWord(count int64) phrase.Text {
 	if count == 1 {
-		return "1 GPU"
+		return phrase.Of("1 GPU")
 	}
-	return fmt.Sprintf("%d GPUs", count)
+	return phrase.Of("%d GPUs", count)
 }
 
 func listOf(values []string) string { return strings.Join(values, ", ") }
+
+// listed names some of several things in a sentence.
+func listed(texts []phrase.Text) phrase.Text { return phrase.Join(shortened(texts), phrase.Of(", ")) }
+
+// shortList names some of several things by names that are the same in every language.
+func shortList(values []string) phrase.Text {
+	texts := make([]phrase.Text, len(values))
+	for i, value := range values {
+		texts[i] = phrase.Quote(value)
+	}
+	return listed(texts)
+}

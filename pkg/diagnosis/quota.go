@@ -12,6 +12,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	quotas "g8s.host/gpu-scheduler/pkg/quota"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
@@ -65,24 +66,25 @@ func (f *Facts) exceeded(quota *corev1.ResourceQuota, name corev1.ResourceName, 
 	asked, used, hard := quotas.Asked(pod, name), quota.Status.Used[name], quota.Spec.Hard[name]
 	word := wordFor(name, asked.Value())
 	pods := int64(max(f.Job.Desired, 1))
-	out := Finding{Cause: reason.QuotaExceeded, Text: fmt.Sprintf("quota %s of the namespace is exceeded: a pod asks for %s %s, %s of %s are in use",
+	array := f.Job.Array != nil
+	out := Finding{Cause: reason.QuotaExceeded, Says: phrase.Of("quota %s of the namespace is exceeded: a pod asks for %s %s, %s of %s are in use",
 		quota.Name, &asked, word, &used, &hard)}
 	all := *resource.NewMilliQuantity(asked.MilliValue()*pods, asked.Format)
 	never := all.Cmp(hard) > 0
 	if pods > 1 {
-		out.Text += fmt.Sprintf(", and the job has %d pods", pods)
+		out.Says = out.Says.And(", and the job has %d pods", pods)
 	}
 	switch {
-	case never && f.Job.Kind != string(workload.KindTraining) && asked.Cmp(hard) <= 0: // replicas run without each other
-		out.Text += fmt.Sprintf(": at most %d of them fit", hard.MilliValue()/asked.MilliValue())
+	case never && (array || f.Job.Kind != string(workload.KindTraining)) && asked.Cmp(hard) <= 0: // replicas run without each other
+		out.Says = out.Says.And(": at most %d of them fit", hard.MilliValue()/asked.MilliValue())
 	case never:
-		out.Text += ": it never fits"
+		out.Says = out.Says.And(": it never fits")
 	}
 	class := scopedClass(quota, pod)
 	if class != "" {
-		out.Text += fmt.Sprintf(". It counts only pods of priority class %s", class)
+		out.Says = out.Says.And(". It counts only pods of priority class %s", class)
 	}
-	if !never {
+	if !never || array && asked.Cmp(hard) <= 0 {
 		out.Steps = append(out.Steps, f.waitForQuota(quota, name))
 	}
 	if step, ok := f.withinQuota(quota, name, pods); ok {
@@ -94,23 +96,23 @@ func (f *Facts) exceeded(quota *corev1.ResourceQuota, name corev1.ResourceName, 
 	used.Sub(f.ownUse(quota, name))
 	used.Add(all)
 	out.Steps = append(out.Steps, Step{Action: reason.RaiseQuota, Kind: "ResourceQuota", Name: quota.Name, Field: string(name), Value: used.String(),
-		Text: fmt.Sprintf("ask the administrators for a higher quota: %s=%s lets the job in", name, &used)})
+		Says: phrase.Of("ask the administrators for a higher quota: %s=%s lets the job in", name, &used)})
 	return out
 }
 
 // wordFor is what people call a resource of a quota.
-func wordFor(name corev1.ResourceName, count int64) string {
-	word := "GPUs"
+func wordFor(name corev1.ResourceName, count int64) phrase.Text {
+	word := phrase.Of("GPUs")
 	if count == 1 {
-		word = "GPU"
+		word = phrase.Of("GPU")
 	}
 	switch quotas.Plain(name) {
 	case names.ResourceGPU:
-		return word + " (" + string(name) + ")"
+		return word.And(" (%s)", name)
 	case names.ResourceSharedGPU:
-		return "shared " + word + " (" + string(name) + ")"
+		return phrase.Of("shared %s (%s)", word, name)
 	}
-	return string(name)
+	return phrase.Quote(string(name))
 }
 
 // fieldFor is the field of the YAML that asks for a resource, "" for none.
@@ -158,7 +160,7 @@ func (f *Facts) withinQuota(quota *corev1.ResourceQuota, name corev1.ResourceNam
 	if field == "" || each.Sign() <= 0 {
 		return Step{}, false
 	}
-	return Step{Action: reason.SetField, Field: field, Value: each.String(), Text: fmt.Sprintf("ask for at most %s in %s", &each, field)}, true
+	return Step{Action: reason.SetField, Field: field, Value: each.String(), Says: phrase.Of("ask for at most %s in %s", &each, field)}, true
 }
 
 // waitForQuota names the jobs of the namespace that use a quota.
@@ -172,9 +174,9 @@ func (f *Facts) waitForQuota(quota *corev1.ResourceQuota, name corev1.ResourceNa
 	}
 	holders := holdersOf(users)
 	if len(holders) == 0 {
-		return Step{Action: reason.Wait, Text: "wait until jobs of this namespace end, or end one that is not needed"}
+		return Step{Action: reason.Wait, Says: phrase.Of("wait until jobs of this namespace end, or end one that is not needed")}
 	}
-	return Step{Action: reason.Wait, Holders: holders, Text: "wait until jobs of this namespace end, or end one that is not needed: " + holdersText(holders)}
+	return Step{Action: reason.Wait, Holders: holders, Says: phrase.Of("wait until jobs of this namespace end, or end one that is not needed: %s", holdersText(holders))}
 }
 
 // scopedClass is the priority class of the pod, if the quota counts it for that.
@@ -203,7 +205,7 @@ func (f *Facts) outOfScope(class string) (Step, bool) {
 		})
 		if free && class != pod.Spec.PriorityClassName {
 			return Step{Action: reason.SetPriority, Value: priority, Command: fmt.Sprintf("gpuctl set priority %s %s -n %s", f.Job.Name, priority, f.Job.Namespace),
-				Text: fmt.Sprintf("give it a priority that the quota does not count: gpuctl set priority %s %s -n %s", f.Job.Name, priority, f.Job.Namespace)}, true
+				Says: phrase.Of("give it a priority that the quota does not count: gpuctl set priority %s %s -n %s", f.Job.Name, priority, f.Job.Namespace)}, true
 		}
 	}
 	return Step{}, false
@@ -213,15 +215,15 @@ func (f *Facts) outOfScope(class string) (Step, bool) {
 func quotaRefused(_ *Facts, m []string) Finding {
 	return Finding{
 		Cause: reason.QuotaExceeded,
-		Text:  fmt.Sprintf("quota %s of the namespace is exceeded: a pod asks for %s, %s is in use, the limit is %s", m[1], m[2], m[3], m[4]),
+		Says:  phrase.Of("quota %s of the namespace is exceeded: a pod asks for %s, %s is in use, the limit is %s", m[1], m[2], m[3], m[4]),
 		Steps: []Step{waiting("ask for less, delete a job of this namespace that is not needed, or ask for a higher quota")},
 	}
 }
 
 func quotaUnspecified(_ *Facts, m []string) Finding {
 	return Finding{
-		Cause: reason.QuotaExceeded, Text: fmt.Sprintf("quota %s of the namespace wants every pod to specify %s", m[1], m[2]),
-		Steps: []Step{{Action: reason.SetField, Field: unspecified(m[2]), Text: "name these resources in the job: " + unspecified(m[2])}},
+		Cause: reason.QuotaExceeded, Says: phrase.Of("quota %s of the namespace wants every pod to specify %s", m[1], m[2]),
+		Steps: []Step{{Action: reason.SetField, Field: unspecified(m[2]), Says: phrase.Of("name these resources in the job: %s", unspecified(m[2]))}},
 	}
 }
 
@@ -253,13 +255,13 @@ func beyondLimits(f *Facts) []Finding {
 			for _, name := range sortedNames(item.Max) {
 				most := item.Max[name]
 				if asked := mostIn(pod, item.Type, name); asked.Cmp(most) > 0 {
-					out = append(out, limited(limits.Name, name, "at most", asked, most))
+					out = append(out, limited(limits.Name, name, phrase.Of("at most"), asked, most))
 				}
 			}
 			for _, name := range sortedNames(item.Min) {
 				least := item.Min[name]
 				if asked := mostIn(pod, item.Type, name); asked.Sign() > 0 && asked.Cmp(least) < 0 {
-					out = append(out, limited(limits.Name, name, "at least", asked, least))
+					out = append(out, limited(limits.Name, name, phrase.Of("at least"), asked, least))
 				}
 			}
 		}
@@ -284,18 +286,18 @@ func mostIn(pod *corev1.Pod, kind corev1.LimitType, name corev1.ResourceName) re
 	return out
 }
 
-func limited(name string, what corev1.ResourceName, bound string, asked, allowed resource.Quantity) Finding {
-	out := Finding{Cause: reason.LimitRangeViolated, Text: fmt.Sprintf("limit range %s of the namespace allows %s %s of %s, and the job asks for %s",
+func limited(name string, what corev1.ResourceName, bound phrase.Text, asked, allowed resource.Quantity) Finding {
+	out := Finding{Cause: reason.LimitRangeViolated, Says: phrase.Of("limit range %s of the namespace allows %s %s of %s, and the job asks for %s",
 		name, bound, &allowed, what, &asked)}
 	if field := fieldFor(what); field != "" {
-		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: field, Value: allowed.String(), Text: fmt.Sprintf("ask for %s %s in %s", bound, &allowed, field)})
+		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: field, Value: allowed.String(), Says: phrase.Of("ask for %s %s in %s", bound, &allowed, field)})
 	}
 	out.Steps = append(out.Steps, Step{Action: reason.RaiseLimit, Kind: "LimitRange", Name: name, Field: string(what), Value: asked.String(),
-		Text: fmt.Sprintf("ask the administrators to let the namespace have %s of %s", &asked, what)})
+		Says: phrase.Of("ask the administrators to let the namespace have %s of %s", &asked, what)})
 	return out
 }
 
 func limitRefused(_ *Facts, m []string) Finding {
-	return Finding{Cause: reason.LimitRangeViolated, Text: "a limit range of the namespace: " + m[1],
-		Steps: []Step{{Action: reason.SetField, Text: "ask for an amount within the limit"}}}
+	return Finding{Cause: reason.LimitRangeViolated, Says: phrase.Of("a limit range of the namespace: %s", m[1]),
+		Steps: []Step{{Action: reason.SetField, Says: phrase.Of("ask for an amount within the limit")}}}
 }

@@ -46,7 +46,13 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace, name stri
 		out[i].Pods = slices.DeleteFunc(slices.Clone(own.Pods), func(pod corev1.Pod) bool {
 			return pod.Labels[names.LabelJobType] != jobs[i].Kind
 		})
-		if jobs[i].Status == inventory.StatusRunning || isEnded(jobs[i].Status) {
+		if jobs[i].Reason == inventory.ReasonWaitsForJobs {
+			if out[i].Others, err = inventory.NewReader(client).Jobs(ctx, inventory.JobQuery{Namespace: namespace}); err != nil {
+				return nil, err
+			}
+			continue // it has no pods that could be let in
+		}
+		if jobs[i].RunsWhole() || isEnded(jobs[i].Status) {
 			continue // nothing waits to be let in
 		}
 		if out[i].Space, err = readSpace(ctx, client, namespace, &out[i]); err != nil {
@@ -61,7 +67,7 @@ func Around(now time.Time) []snapshot.Want {
 	return []snapshot.Want{
 		snapshot.Nodes(snapshot.Scope{Cached: true}).IfAllowed(),
 		snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding, Cached: true}).IfAllowed(),
-		snapshot.Lease().IfAllowed(), snapshot.Clock(now),
+		snapshot.GPUPools(), snapshot.Lease().IfAllowed(), snapshot.Clock(now),
 	}
 }
 

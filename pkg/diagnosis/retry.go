@@ -1,12 +1,12 @@
 package diagnosis
 
 import (
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -38,17 +38,17 @@ func retrying(job *inventory.JobDetail) Finding {
 			times++
 		}
 	}
-	next := "it is not tried again"
+	next := phrase.Of("; it is not tried again")
 	if times <= *job.Retries {
-		next = fmt.Sprintf("retry %d of %d comes after a pause", times, *job.Retries)
+		next = phrase.Of("; retry %d of %d comes after a pause", times, *job.Retries)
 	}
-	out := Finding{Cause: reason.Retrying, Text: sentence("pod "+last.Name+" has failed", last.Message) + "; " + next}
+	out := Finding{Cause: reason.Retrying, Says: sentence(phrase.Of("pod %s has failed", last.Name), last.Message).With(next)}
 	if isOutOfMemory(last.Trouble) {
 		out.Steps = append(out.Steps, moreMemory())
 	} else {
 		out.Steps = append(out.Steps, waiting("wait for the next try"))
 	}
 	out.Steps = append(out.Steps, seeLogs(job), Step{Action: reason.Cancel, Command: command("cancel", job),
-		Text: "if it cannot succeed, end it: " + command("cancel", job)})
+		Says: phrase.Of("if it cannot succeed, end it: %s", command("cancel", job))})
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
@@ -30,6 +30,8 @@ type search struct {
 	judged []judged
 	// offers are the other pools that could take it, nil until somebody asks.
 	offers []offer
+	// guarded is when the first may be stopped of the pods that have not run for their min-runtime, the zero time where there are none.
+	guarded time.Time
 }
 
 // newSearch returns a search for a place for a pod. The error says what of its request cannot be read.
@@ -75,14 +77,14 @@ func (s *search) cluster() inventory.Cluster {
 }
 
 // where names the pool in a sentence.
-func (s *search) where() string {
+func (s *search) where() phrase.Text {
 	switch s.request.Pool {
 	case "":
-		return "the cluster"
+		return phrase.Of("the cluster")
 	case names.DefaultPool:
-		return "pool default (the nodes without a label " + names.LabelPool + ")"
+		return phrase.Of("pool default (the nodes without a label %s)", names.LabelPool)
 	}
-	return "pool " + s.request.Pool
+	return phrase.Of("pool %s", s.request.Pool)
 }
 
 // wrongPool explains that the job's pool has no nodes, and what to mend beside: a type that no node has either. Then
@@ -95,9 +97,9 @@ func (s *search) wrongPool() []Finding {
 		return out
 	}
 	for i, step := range out[0].Steps {
-		out[0].Steps[i] = Step{Action: reason.SetField, Field: reason.FieldPool, Value: step.Value, Text: "name a pool that has nodes, in " + reason.FieldPool}
+		out[0].Steps[i] = Step{Action: reason.SetField, Field: reason.FieldPool, Value: step.Value, Says: phrase.Of("name a pool that has nodes, in %s", reason.FieldPool)}
 		if step.Value != "" {
-			out[0].Steps[i].Text = fmt.Sprintf("did you mean pool %s? Write it in %s", step.Value, reason.FieldPool)
+			out[0].Steps[i].Says = phrase.Of("did you mean pool %s? Write it in %s", step.Value, reason.FieldPool)
 		}
 	}
 	anywhere := &search{facts: s.facts, request: &everywhere, holders: s.holders}
@@ -109,23 +111,32 @@ func (s *search) moveTo(pool string) string {
 	return fmt.Sprintf("gpuctl move %s -n %s --pool %s", s.facts.Job.Name, s.facts.Job.Namespace, pool)
 }
 
+// into is the step into another pool, "" where the user has to choose: a command for a job that is there, and a field of
+// its YAML for one that is not. why says which pool it is.
+func (s *search) into(pool string, why phrase.Text) Step {
+	if s.facts.Simulated {
+		return Step{Action: reason.SetField, Field: reason.FieldPool, Value: pool, Says: why.And(" Write it in %s", reason.FieldPool)}
+	}
+	move := s.moveTo(cmp.Or(pool, "POOL"))
+	return Step{Action: reason.Move, Value: pool, Command: move, Says: why.And(" Move the job there: %s", move)}
+}
+
 func (s *search) noSuchPool() Finding {
 	pools := s.cluster().Pools
 	known := make([]string, len(pools))
-	listed := make([]string, len(pools))
+	free := make([]phrase.Text, len(pools))
 	for i, pool := range pools {
 		known[i] = pool.Name
-		listed[i] = fmt.Sprintf("%s (%d of %d GPUs free)", pool.Name, pool.GPUs.Free, pool.GPUs.Allocatable)
+		free[i] = phrase.Of("%s (%d of %d GPUs free)", pool.Name, pool.GPUs.Free, pool.GPUs.Allocatable)
 	}
-	out := Finding{Cause: reason.NoSuchPool, Text: "no node is in " + s.where()}
+	out := Finding{Cause: reason.NoSuchPool, Says: phrase.Of("no node is in %s", s.where())}
 	if len(pools) == 0 {
-		out.Text = "the cluster has no nodes"
-		out.Steps = []Step{{Action: reason.AddNodes, Text: "have the administrators add nodes"}}
+		out.Says = phrase.Of("the cluster has no nodes")
+		out.Steps = []Step{{Action: reason.AddNodes, Says: phrase.Of("have the administrators add nodes")}}
 		return out
 	}
 	if near := spelling.Nearest(s.request.Pool, known); near != "" {
-		out.Steps = append(out.Steps, Step{Action: reason.Move, Value: near, Command: s.moveTo(near),
-			Text: fmt.Sprintf("did you mean pool %s? Move the job there: %s", near, s.moveTo(near))})
+		out.Steps = append(out.Steps, s.into(near, phrase.Of("did you mean pool %s?", near)))
 	}
 	able := slices.DeleteFunc(s.otherPools(false), func(o offer) bool { // which has been named
 		return len(out.Steps) > 0 && o.pool == out.Steps[0].Value
@@ -133,11 +144,9 @@ func (s *search) noSuchPool() Finding {
 	switch {
 	case len(able) > 0:
 		best := able[0].pool
-		out.Steps = append(out.Steps, Step{Action: reason.Move, Value: best, Command: s.moveTo(best),
-			Text: fmt.Sprintf("name a pool that has nodes for it: %s; %s moves the job there", listOf(shortened(texts(able))), s.moveTo(best))})
+		out.Steps = append(out.Steps, s.into(best, phrase.Of("name a pool that has nodes for it: %s.", listed(texts(able)))))
 	case len(out.Steps) == 0:
-		out.Steps = append(out.Steps, Step{Action: reason.Move, Command: s.moveTo("POOL"),
-			Text: fmt.Sprintf("name a pool that has nodes: %s; %s moves the job there", listOf(shortened(listed)), s.moveTo("POOL"))})
+		out.Steps = append(out.Steps, s.into("", phrase.Of("name a pool that has nodes: %s.", listed(free))))
 	}
 	return out
 }
@@ -146,11 +155,11 @@ func (s *search) noSuchPool() Finding {
 func (s *search) noSuchType(inPool []corev1.Node) Finding {
 	asked := s.request.Types.Names()
 	here := typesOf(inPool)
-	out := Finding{Nodes: len(inPool), Text: fmt.Sprintf("no node of %s has GPU type %s", s.where(), strings.Join(asked, " or "))}
+	out := Finding{Nodes: len(inPool), Says: phrase.Of("no node of %s has GPU type %s", s.where(), either(asked))}
 	for _, gpuType := range asked {
 		if near := spelling.Nearest(gpuType, sameModel(gpuType, here)); near != "" {
 			out.Cause = reason.TypeMisspelt
-			out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldType, Value: near, Text: fmt.Sprintf(
+			out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldType, Value: near, Says: phrase.Of(
 				"did you mean %s? Write it in %s; types are matched exactly, also in upper and lower case", near, reason.FieldType)})
 		}
 	}
@@ -161,10 +170,10 @@ func (s *search) noSuchType(inPool []corev1.Node) Finding {
 	}
 	if len(here) > 0 {
 		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldType, Value: here[0],
-			Text: fmt.Sprintf("ask for a type that %s has, in %s: %s", s.where(), reason.FieldType, listOf(shortened(here)))})
+			Says: phrase.Of("ask for a type that %s has, in %s: %s", s.where(), reason.FieldType, shortList(here))})
 	}
 	if len(out.Steps) == 0 {
-		out.Steps = []Step{{Action: reason.AddNodes, Text: "ask the administrators: the nodes there have no GPU type at all"}}
+		out.Steps = []Step{{Action: reason.AddNodes, Says: phrase.Of("ask the administrators: the nodes there have no GPU type at all")}}
 	}
 	out.Cause = cmp.Or(out.Cause, reason.NoSuchType)
 	return out
@@ -180,27 +189,30 @@ type offer struct {
 	shares bool
 }
 
-func texts(offers []offer) []string {
-	out := make([]string, len(offers))
+func texts(offers []offer) []phrase.Text {
+	out := make([]phrase.Text, len(offers))
 	for i, o := range offers {
-		what := "such GPUs"
+		what := phrase.Of("such GPUs")
 		if o.shares {
-			what = "slots on shared GPUs"
+			what = phrase.Of("slots on shared GPUs")
 		}
-		out[i] = fmt.Sprintf("%s (%d of %d %s free)", o.pool, o.free, o.total, what)
+		out[i] = phrase.Of("%s (%d of %d %s free)", o.pool, o.free, o.total, what)
 	}
 	return out
 }
 
-// elsewherePools is the step into another pool: one that takes the pod now, or that could when it is empty.
+// elsewherePools is the step into another pool: one that takes the pod now, or that could when it is empty. A job of which
+// pods run is not moved: it would start over.
 func (s *search) elsewherePools(now bool) []Step {
+	if s.facts.holdsNodes() {
+		return nil
+	}
 	able := s.otherPools(now)
 	if len(able) == 0 {
 		return nil
 	}
 	best := able[0].pool
-	return []Step{{Action: reason.Move, Value: best, Command: s.moveTo(best),
-		Text: fmt.Sprintf("use a pool that has it: %s; %s moves the job there", listOf(shortened(texts(able))), s.moveTo(best))}}
+	return []Step{s.into(best, phrase.Of("use a pool that has it: %s.", listed(texts(able))))}
 }
 
 // otherPools lists the other pools with nodes that could take the pod, those that take it now first. A pool that takes
@@ -217,10 +229,10 @@ func (s *search) lookElsewhere() []offer {
 	cluster := s.cluster()
 	for i := range s.facts.Cluster.Nodes {
 		node := &s.facts.Cluster.Nodes[i]
-		if !s.isOtherPool(node) || !s.neverBlocked(node) {
+		name := gpu.PoolOf(node)
+		if !s.isOtherPool(node) || !s.isFor(name) || !s.neverBlocked(node) {
 			continue
 		}
-		name := gpu.PoolOf(node)
 		if offers[name] == nil {
 			offers[name] = &offer{pool: name}
 		}
@@ -255,6 +267,11 @@ func (s *search) lookElsewhere() []offer {
 // isOtherPool reports whether a node is of another pool than the pod's, and of a type that the pod takes.
 func (s *search) isOtherPool(node *corev1.Node) bool {
 	return gpu.PoolOf(node) != s.request.Pool && s.request.Types.Match(node)
+}
+
+// isFor reports whether a pool is for the pod.
+func (s *search) isFor(pool string) bool {
+	return len(Denied(s.facts.Cluster.GPUPools, pool, s.request.Pod.Namespace, s.request.Pod.Spec.PriorityClassName)) == 0
 }
 
 // neverBlocked reports whether a node would take the pod if it were empty, and in the pod's pool.
@@ -311,11 +328,20 @@ func typesOf(nodes []corev1.Node) []string {
 // mostListed is how many pools, types or nodes a sentence names.
 const mostListed = 5
 
-func shortened(values []string) []string {
-	if rest := len(values) - mostListed; rest > 0 {
-		return append(slices.Clone(values[:mostListed]), fmt.Sprintf("and %d more", rest))
+func shortened(texts []phrase.Text) []phrase.Text {
+	if rest := len(texts) - mostListed; rest > 0 {
+		return append(slices.Clone(texts[:mostListed]), phrase.Of("and %d more", rest))
 	}
-	return values
+	return texts
+}
+
+// either names alternatives.
+func either(words []string) phrase.Text {
+	texts := make([]phrase.Text, len(words))
+	for i, word := range words {
+		texts[i] = phrase.Quote(word)
+	}
+	return phrase.Join(texts, phrase.Of(" or "))
 }
 
 // sameModel are the known GPU types that a type could mean: never those of another model.

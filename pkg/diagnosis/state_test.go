@@ -15,6 +15,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/test/fixture"
@@ -196,6 +197,16 @@ func TestCausesComeFromStateNow(t *testing.T) {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) { f.Cluster.Lease = dead(47 * time.Second) }),
 			want:  []reason.Cause{reason.SchedulerDown}, says: "no gpu-scheduler has been running for 47s", never: "tries again by itself",
 		},
+		"a scheduler that died after it spoke of what nobody else knows": {
+			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), "0/1 nodes are available: 1 moon not full."), node("n1", "p", 8)).with(func(f *Facts) { f.Cluster.Lease = dead(47 * time.Second) }),
+			want:  []reason.Cause{reason.SchedulerDown}, says: "no gpu-scheduler has been running for 47s", never: "moon",
+		},
+		"a scheduler that died, and nodes that nobody shows": {
+			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy)).with(func(f *Facts) {
+				f.Cluster.Lease, f.Cluster.Unread = dead(47*time.Second), []snapshot.Part{snapshot.PartNodes}
+			}),
+			want: []reason.Cause{reason.SchedulerDown}, says: "no gpu-scheduler has been running for 47s", never: "too few free",
+		},
 		"a scheduler that leads, looked at from a machine whose clock is ahead": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(4).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) {
 				f.Cluster.Lease, f.Cluster.Now = dead(47*time.Second), noon.Add(-46*time.Second)
@@ -255,6 +266,10 @@ func TestWhoCouldBeStopped(t *testing.T) {
 		pod.Spec.Priority = &priority
 		return pod
 	}
+	young := holder(100)
+	young.Status.StartTime = &metav1.Time{Time: noon.Add(-time.Hour)}
+	young.Annotations = map[string]string{names.AnnotationMinRuntime: "3h"}
+	const spared = "may not be stopped before they have run for their min-runtime, the first of them for 60m more" // by their pool, of 2h
 	waiting := func(priority int32, policy corev1.PreemptionPolicy, gang bool) corev1.Pod {
 		pod := refused(fixture.Pod("p").GPUs(4).Pool("p"), busy)
 		pod.Spec.Priority, pod.Spec.PreemptionPolicy = &priority, &policy
@@ -269,16 +284,20 @@ func TestWhoCouldBeStopped(t *testing.T) {
 		says   string
 		sets   bool // priority high
 	}{
-		"low, and high would stop it":   {waiting(500, corev1.PreemptNever, false), holder(100), "at its own priority it stops nobody", true},
-		"high, so nobody would":         {waiting(500, corev1.PreemptNever, false), holder(1000), "nobody there has a priority below high", false},
-		"equal to a job that may":       {waiting(1000, corev1.PreemptLowerPriority, false), holder(1000), "nobody of lower priority holds enough", false},
-		"low, and the job may stop it":  {waiting(1000, corev1.PreemptLowerPriority, false), holder(100), "the scheduler may stop others of lower priority on node n1", false},
-		"low, and the job is of a gang": {waiting(1000, corev1.PreemptLowerPriority, true), holder(100), "a job on several nodes stops no others", false},
+		"low, and high would stop it":     {waiting(500, corev1.PreemptNever, false), holder(100), "at its own priority it stops nobody", true},
+		"high, so nobody would":           {waiting(500, corev1.PreemptNever, false), holder(1000), "nobody there has a priority below high", false},
+		"equal to a job that may":         {waiting(1000, corev1.PreemptLowerPriority, false), holder(1000), "nobody of lower priority holds enough", false},
+		"low, and the job may stop it":    {waiting(1000, corev1.PreemptLowerPriority, false), holder(100), "the scheduler may stop others of lower priority on node n1", false},
+		"low, and the job is of a gang":   {waiting(1000, corev1.PreemptLowerPriority, true), holder(100), "a job on several nodes stops others, of lower priority, only if", false},
+		"low, and has not run for long":   {waiting(1000, corev1.PreemptLowerPriority, false), young, spared, false},
+		"low, which high had to wait for": {waiting(500, corev1.PreemptNever, false), young, spared, false},
+		"low, and for a service":          {waiting(2_000_000_000, corev1.PreemptLowerPriority, false), young, "the scheduler may stop others", false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			report := Diagnose(factsOf(tc.pod, node("n1", "p", 8)).with(func(f *Facts) {
 				f.Cluster.Pods, f.Space = []corev1.Pod{tc.holder}, classes
+				f.Cluster.GPUPools = []names.GPUPool{{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: names.GPUPoolSpec{Defaults: names.PoolDefaults{MaxMinRuntime: "2h"}}}}
 			}))
 			if len(report.Findings) == 0 || report.Cause != reason.Busy {
 				t.Fatalf("the report is %+v, want %s", report, reason.Busy)
@@ -313,5 +332,72 @@ func TestAGangHasItsNearestNodes(t *testing.T) {
 	steps := report.Findings[0].Steps
 	if len(steps) != 2 || len(steps[0].Holders) != 1 || steps[0].Holders[0].Job != "other" || steps[1].Field != reason.FieldNodes || steps[1].Value != "2" {
 		t.Errorf("the steps are %+v, want to wait for job other, or to ask for 2 nodes", steps)
+	}
+}
+
+// TestANodeThatIsKeptOff says why, until when, and never to tolerate what nobody may.
+func TestANodeThatIsKeptOff(t *testing.T) {
+	tests := map[string]struct {
+		taint  corev1.Taint
+		record nodestate.Record
+		pool   names.PoolConstraints
+		boots  bool // it has not been ready yet
+		says   []string
+	}{
+		"suspect, and well again": {
+			taint:  corev1.Taint{Key: names.TaintSuspect, Value: names.SuspectNotReady, Effect: corev1.TaintEffectNoSchedule},
+			record: nodestate.Record{Failures: 2, Last: noon.Add(-time.Hour), Until: noon.Add(3 * time.Minute)},
+			says:   []string{"is suspect: it was not ready, failure 2", "takes pods again in 3m if it stays well"},
+		},
+		"suspect, and not well": {
+			taint:  corev1.Taint{Key: names.TaintSuspect, Value: names.SuspectCondition, Effect: corev1.TaintEffectNoSchedule},
+			record: nodestate.Record{Failures: 1, Last: noon, Condition: "XIDFatal"},
+			says:   []string{"its condition XIDFatal was true", "gpuctl describe node"},
+		},
+		"one whose machine starts": {
+			taint: corev1.Taint{Key: names.TaintJoining, Effect: corev1.TaintEffectNoSchedule}, boots: true,
+			says: []string{"machine n1 is starting", "wait: a machine takes pods when it has started"},
+		},
+		"not admitted": {
+			taint: corev1.Taint{Key: names.TaintNotAdmitted, Effect: corev1.TaintEffectNoSchedule},
+			pool:  names.PoolConstraints{Zones: []string{"z1"}},
+			says:  []string{"not admitted by its pool: nothing says its zone, which must be one of z1"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			node := fixture.Node("n1").GPUs(8, "A").Obj()
+			node.Spec.Taints = []corev1.Taint{tc.taint}
+			if tc.boots {
+				node.Spec.Taints = append([]corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}, tc.taint)
+				node.Status.Conditions = nil
+			}
+			text, err := tc.record.Text()
+			if err != nil {
+				t.Fatal(err)
+			}
+			node.Annotations = map[string]string{names.AnnotationHealth: text}
+			pool := names.GPUPool{Spec: names.GPUPoolSpec{Constraints: tc.pool}}
+			pool.Name = names.DefaultPool
+			pod := fixture.Pod("p").GPUs(1).Obj()
+			pod.Spec.SchedulerName, pod.Status.Phase = names.SchedulerName, corev1.PodPending
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+			report := Diagnose(Facts{
+				Job: inventory.JobDetail{Job: inventory.Job{Status: inventory.StatusPending}}, Pods: []corev1.Pod{*pod},
+				Cluster: snapshot.Snapshot{Nodes: []corev1.Node{*node}, Pods: []corev1.Pod{*pod}, GPUPools: []names.GPUPool{pool}, Now: noon, Unread: []snapshot.Part{snapshot.PartLease}},
+			})
+			if report.Cause != reason.KeptOff || len(report.Findings) == 0 || len(report.Findings[0].States) == 0 {
+				t.Fatalf("got %+v", report)
+			}
+			said := report.Findings[0].Text + " " + strings.Join(report.Findings[0].Advice, " ")
+			for _, want := range tc.says {
+				if !strings.Contains(said, want) {
+					t.Errorf("%q does not say %q", said, want)
+				}
+			}
+			if strings.Contains(said, "tolerate") {
+				t.Errorf("%q advises to tolerate what nobody may", said)
+			}
+		})
 	}
 }

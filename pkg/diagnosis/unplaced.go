@@ -1,12 +1,12 @@
 package diagnosis
 
 import (
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
@@ -21,9 +21,17 @@ func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	case pod.Spec.SchedulerName != names.SchedulerName && condition.Reason == "":
 		return one(otherScheduler(f, pod)), nil
 	}
-	out, misses := searched(f, pod)
-	if down, ok := schedulerDown(f, pod); ok {
-		return append(one(down), standing(out)...), misses
+	verdict := verdictOn(pod)
+	stopped, isDown := schedulerDown(f, pod)
+	if isDown {
+		verdict = "" // what it said before is not so now
+	}
+	out, misses := searched(f, pod, verdict)
+	if len(out) > 0 && !slices.Contains([]reason.Cause{reason.RoomNow, reason.WaitingForTurn, reason.Preempting}, out[0].Cause) {
+		out = append(out, findings(verdict, f.Job.Namespace, reason.OfEvictions)...)
+	}
+	if isDown {
+		return append(one(stopped), lasting(out)...), nil
 	}
 	if condition.Reason == "" && !f.Simulated && !waitsForVolume(out) {
 		return append(one(turn(f)), standing(out)...), misses
@@ -32,9 +40,8 @@ func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 }
 
 // searched explains a pod that a scheduler looks at, by the cluster as it is now; of what the user may not read, and of
-// what the scheduler alone knows, by its verdict.
-func searched(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
-	verdict := verdictOn(pod)
+// what the scheduler alone knows, by its verdict, "" where it has none that counts.
+func searched(f *Facts, pod *corev1.Pod, verdict string) ([]Finding, []NearMiss) {
 	s, err := newSearch(f, pod)
 	_, devices := pod.Annotations[names.AnnotationGPUDevices]
 	switch {
@@ -68,7 +75,7 @@ func searched(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 		out = append(out, findings(verdict, f.Job.Namespace, reason.OfClaims)...)
 	}
 	if !f.seesNodes() {
-		return slices.Concat(out, unread(f, verdict, len(out) > 0)), nil
+		return slices.Concat(out, unread(f, verdict, len(out) > 0 || verdict == "")), nil
 	}
 	also, misses := s.onNodes(verdict)
 	if len(out) > 0 {
@@ -102,7 +109,7 @@ func (s *search) onNodes(verdict string) ([]Finding, []NearMiss) {
 	if len(blocked) > 0 && blocked[0].Cause == reason.RoomNow {
 		all := max(len(membersOf(s.facts, pod)), int(s.facts.Job.Desired))
 		return one(Finding{
-			Cause: reason.WaitingForTurn, Text: fmt.Sprintf("all %d members of the job are there, and the scheduler looks for their places", all),
+			Cause: reason.WaitingForTurn, Says: phrase.Of("all %d members of the job are there, and the scheduler looks for their places", all),
 			Steps: []Step{waiting("wait some seconds: the scheduler tries again by itself")},
 		}), nil
 	}
@@ -117,18 +124,18 @@ func waitsForVolume(findings []Finding) bool {
 func malformed(pod *corev1.Pod, text string) Finding {
 	deletion := "gpuctl delete " + pod.Labels[names.LabelJob] + " -n " + pod.Namespace
 	return Finding{
-		Cause: reason.MalformedRequest, Text: "the pod's request cannot be read: " + text,
+		Cause: reason.MalformedRequest, Says: phrase.Of("the pod's request cannot be read: %s", text),
 		Steps: []Step{{Action: reason.Resubmit, Field: "metadata.annotations", Command: deletion,
-			Text: "correct it, then delete the job and submit it again: " + deletion}},
+			Says: phrase.Of("correct it, then delete the job and submit it again: %s", deletion)}},
 	}
 }
 
 func otherScheduler(f *Facts, pod *corev1.Pod) Finding {
 	return Finding{
-		Cause: reason.OtherScheduler, Text: fmt.Sprintf("the pod waits for a scheduler named %q, which has not looked at it", pod.Spec.SchedulerName),
+		Cause: reason.OtherScheduler, Says: phrase.Of("the pod waits for a scheduler named %q, which has not looked at it", pod.Spec.SchedulerName),
 		Steps: []Step{{Action: reason.Resubmit, Field: "spec.schedulerName", Value: names.SchedulerName, Command: command("delete", &f.Job),
-			Text: fmt.Sprintf("delete the job, set schedulerName: %s, as gpuctl create does, and submit it again", names.SchedulerName)},
-			{Action: reason.AskAdministrators, Text: "see that the other scheduler runs"}},
+			Says: phrase.Of("delete the job, set schedulerName: %s, as gpuctl create does, and submit it again", names.SchedulerName)},
+			{Action: reason.AskAdministrators, Says: phrase.Of("see that the other scheduler runs")}},
 	}
 }
 
@@ -138,51 +145,20 @@ func gated(pod *corev1.Pod) Finding {
 		gates[i] = gate.Name
 	}
 	return Finding{
-		Cause: reason.SchedulingGated, Text: "the pod is held back by scheduling gate " + listOf(gates),
+		Cause: reason.SchedulingGated, Says: phrase.Of("the pod is held back by scheduling gate %s", listOf(gates)),
 		Steps: []Step{{Action: reason.OpenGate, Name: listOf(gates),
-			Text: "wait until what set the gate takes it away, such as a queue or quota system; ask who runs it"}},
+			Says: phrase.Of("wait until what set the gate takes it away, such as a queue or quota system; ask who runs it")}},
 	}
 }
 
 // turn explains a pod that the scheduler has not come to yet.
 func turn(f *Facts) Finding {
 	out := Finding{
-		Cause: reason.WaitingForTurn, Text: "the scheduler has not looked at the pod yet",
+		Cause: reason.WaitingForTurn, Says: phrase.Of("the scheduler has not looked at the pod yet"),
 		Steps: []Step{waiting("wait: pods of higher priority, and older ones, come first")},
 	}
 	if !f.Cluster.Has(snapshot.PartLease) {
-		out.Steps = append(out.Steps, Step{Action: reason.AskAdministrators, Text: "if it lasts, ask the administrators whether " + names.SchedulerName + " is running"})
+		out.Steps = append(out.Steps, Step{Action: reason.AskAdministrators, Says: phrase.Of("if it lasts, ask the administrators whether %s is running", names.SchedulerName)})
 	}
 	return out
-}
-
-// schedulerDown tells a scheduler that is not there, by its lease. Whatever a scheduler said before it died, nobody
-// looks at the pod again. One that runs alone may do without a lease: then a pod that nobody has looked at for a while
-// shows that there is none.
-func schedulerDown(f *Facts, pod *corev1.Pod) (Finding, bool) {
-	switch {
-	case !f.Cluster.Has(snapshot.PartLease) || f.Simulated:
-		return Finding{}, false
-	case f.Cluster.Lease == nil && (verdictOn(pod) != "" || f.Cluster.Now.Sub(pod.CreationTimestamp.Time) < slowScheduler):
-		return Finding{}, false
-	}
-	switch leader := f.Cluster.Leader(); {
-	case leader.Places():
-		return Finding{}, false
-	case leader.State == snapshot.LeaderDead:
-		return down(fmt.Sprintf("no %s has been running for %s", names.SchedulerName, span(leader.Silent))), true
-	}
-	return down("no " + names.SchedulerName + " is running"), true
-}
-
-// slowScheduler is how long a scheduler without a lease may take to look at a pod.
-const slowScheduler = 5 * second
-
-func down(text string) Finding {
-	return Finding{
-		Cause: reason.SchedulerDown, Text: text + ", so nobody looks at the pod",
-		Steps: []Step{{Action: reason.StartScheduler, Kind: "Deployment", Name: names.SchedulerName,
-			Command: "kubectl -n kube-system get deployment " + names.SchedulerName,
-			Text:    "have the administrators start it: kubectl -n kube-system get deployment " + names.SchedulerName}},
-	}
 }

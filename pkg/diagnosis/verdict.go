@@ -2,10 +2,10 @@ package diagnosis
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -14,7 +14,8 @@ func findings(verdict, namespace string, reasons []*reason.Reason) []Finding {
 	var out []Finding
 	for _, found := range reason.In(verdict, reasons) {
 		out = append(out, Finding{
-			Cause: found.Cause, Nodes: found.Nodes, Text: found.Fill(found.Says, namespace), Steps: stepsOf(found, namespace),
+			Cause: found.Cause, Nodes: found.Nodes, Says: found.Fill(found.Says, namespace), Steps: stepsOf(found, namespace),
+			Never: found.Never,
 		})
 	}
 	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(b.Nodes, a.Nodes) })
@@ -25,8 +26,8 @@ func stepsOf(found reason.Found, namespace string) []Step {
 	var out []Step
 	for _, a := range found.Advice {
 		out = append(out, Step{
-			Action: a.Action, Field: a.Field, Value: a.Value, Kind: a.Kind,
-			Name: found.Fill(a.Name, namespace), Command: found.Fill(a.Command, namespace), Text: found.Fill(a.Text, namespace),
+			Action: a.Action, Field: found.Fill(a.Field, namespace).String(), Value: a.Value, Kind: a.Kind,
+			Name: found.Fill(a.Name, namespace).String(), Command: found.Fill(a.Command, namespace).String(), Says: found.Fill(a.Text, namespace),
 		})
 	}
 	return out
@@ -40,8 +41,8 @@ func contains(verdict string, reasons ...[]*reason.Reason) bool {
 // rejected is what remains of a verdict that nothing explains.
 func rejected(verdict string) Finding {
 	return Finding{
-		Cause: reason.RejectedByScheduler, Text: fmt.Sprintf("the scheduler says: %s", reason.Trim(verdict)),
-		Steps: []Step{{Action: reason.AskAdministrators, Text: "change the job as the message says, or ask the administrators of the cluster"}},
+		Cause: reason.RejectedByScheduler, Says: phrase.Of("the scheduler says: %s", reason.Trim(verdict)),
+		Steps: []Step{{Action: reason.AskAdministrators, Says: phrase.Of("change the job as the message says, or ask the administrators of the cluster")}},
 	}
 }
 
@@ -50,15 +51,15 @@ func rejected(verdict string) Finding {
 // finding with a number of nodes is about these, and others may take the pod.
 func Beyond(verdict string) (Finding, bool) {
 	if there, all, ok := reason.MissingMembers(verdict); ok && there < all {
-		return Finding{Cause: reason.GangIncomplete, Text: inventory.Verdict(verdict)}, true
+		return Finding{Cause: reason.GangIncomplete, Says: phrase.Quote(inventory.Verdict(verdict))}.Worded(), true
 	}
 	known := slices.Concat(findings(verdict, "", reason.OfPods), findings(verdict, "", reason.OfClaims), findings(verdict, "", reason.OfNodes))
 	known = slices.DeleteFunc(known, func(f Finding) bool { return f.Cause == reason.GangWaiting }) // nodes show how much is free
 	switch {
 	case len(known) > 0:
-		return known[0], true
+		return known[0].Worded(), true
 	case verdict == "" || contains(verdict, reason.OfPods, reason.OfGangs, reason.OfPlainNodes):
 		return Finding{}, false
 	}
-	return rejected(verdict), true
+	return rejected(verdict).Worded(), true
 }

@@ -8,6 +8,7 @@ import (
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
 // IsReady reports whether a node is up: its kubelet says so, and Kubernetes has not found it to be lost. The one is true
@@ -19,15 +20,19 @@ func IsReady(node *corev1.Node) bool {
 	return says && !slices.ContainsFunc(node.Spec.Taints, isOfNotReady)
 }
 
-// IsOpen reports whether a node takes new pods, but for taints, which some tolerate.
-func IsOpen(node *corev1.Node) bool { return IsReady(node) && !node.Spec.Unschedulable }
+// IsOpen reports whether a node takes new pods: it is ready, not cordoned, and no controller of ours keeps them off. Other
+// taints are not looked at, as some tolerate them.
+func IsOpen(node *corev1.Node) bool {
+	return IsReady(node) && !node.Spec.Unschedulable && !nodestate.Closed(node)
+}
 
 func isOfNotReady(taint corev1.Taint) bool {
 	return taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable
 }
 
 // ClosedTo tells what keeps pods with these tolerations from a node, whatever is free on it: it is cordoned, not ready or
-// has a taint. A node that is not ready counts as if it had the taint, which Kubernetes writes a moment later.
+// has a taint. A node that is not ready counts as if it had the taint, which Kubernetes writes a moment later. One that has not
+// been ready yet, as its machine starts, is kept off.
 func ClosedTo(node *corev1.Node, tolerations []corev1.Toleration) (Obstacle, bool) {
 	var taints []corev1.Taint
 	if node.Spec.Unschedulable {
@@ -43,8 +48,13 @@ func ClosedTo(node *corev1.Node, tolerations []corev1.Toleration) (Obstacle, boo
 		return Obstacle{}, false
 	case taint.Key == corev1.TaintNodeUnschedulable:
 		return Obstacle{Kind: Cordoned}, true
-	case isOfNotReady(taint):
+	case isOfNotReady(taint) && !nodestate.Joins(node):
 		return Obstacle{Kind: NotReady}, true
+	}
+	for _, state := range nodestate.Of(node, nil) {
+		if state.Closes() {
+			return Obstacle{Kind: KeptOff, What: string(state.Code)}, true
+		}
 	}
 	return Obstacle{Kind: Tainted, What: taint.ToString()}, true
 }

@@ -18,9 +18,11 @@ type Kind string
 
 // What can be in the way of a pod on a node of its pool and type.
 const (
-	Cordoned     Kind = "Cordoned"
-	NotReady     Kind = "NotReady"
-	Tainted      Kind = "Tainted"
+	Cordoned Kind = "Cordoned"
+	NotReady Kind = "NotReady"
+	Tainted  Kind = "Tainted"
+	// KeptOff is what a controller of ours does to a node, and nothing that a pod could tolerate.
+	KeptOff      Kind = "KeptOff"
 	NodeSelector Kind = "NodeSelector"
 	// Cards is what the reason beside the obstacles says.
 	Cards       Kind = "Cards"

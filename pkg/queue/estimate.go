@@ -9,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -24,7 +26,14 @@ type wish struct {
 	owner types.UID
 	// beyond is what keeps the pods from starting that no node shows, by the scheduler's last verdict.
 	beyond *diagnosis.Finding
+	// confined pods start when one domain of the topology has room for all: when that is, is not known.
+	confined bool
+	// placed is how many of the requests have their place as the line is played.
+	placed int
 }
+
+// together says whether the pods start at once or not at all. Others, such as the tasks of an array, start one by one.
+func (w *wish) together() bool { return w.requests[0].Pod.Labels[names.LabelPodGroup] != "" }
 
 // machine is a node that is played forward.
 type machine struct {
@@ -48,6 +57,22 @@ type release struct {
 	at   time.Time
 	node string
 	pod  *corev1.Pod
+	// replaced pods have a limit of their own: the next task of their array, or the next run of theirs, comes after them.
+	replaced bool
+}
+
+// releaseOf is when a pod that started at a time ends, by the limit of its Job or its own; false if it has none.
+func releaseOf(pod *corev1.Pod, node string, start time.Time, limits map[types.UID]time.Time) (release, bool) {
+	end, limited := limits[ownerOf(pod)]
+	out := release{at: end, node: node, pod: pod}
+	if seconds := pod.Spec.ActiveDeadlineSeconds; seconds != nil && !start.IsZero() {
+		own := start.Add(time.Duration(*seconds) * time.Second)
+		if !limited || own.Before(end) {
+			out.at, out.replaced = own, true
+		}
+		limited = true
+	}
+	return out, limited
 }
 
 // estimate fills in when entries start. It plays the lines forward: at each end of a job that has a time limit, the
@@ -102,8 +127,12 @@ func newLine(entries []Entry, objects *snapshot.Snapshot, now time.Time, topolog
 		l.machines[node.Name] = &machine{Node: fit.NewNode(node, on[node.Name], topologies)}
 		l.machines[node.Name].free = l.machines[node.Name].FreeGPUs()
 		for _, pod := range on[node.Name] {
-			if end, ok := limits[ownerOf(pod)]; ok {
-				l.release(release{at: end, node: node.Name, pod: pod})
+			var start time.Time // the node counts from when it took the pod
+			if pod.Status.StartTime != nil {
+				start = pod.Status.StartTime.Time
+			}
+			if r, ok := releaseOf(pod, node.Name, start, limits); ok {
+				l.release(r)
 			}
 		}
 	}
@@ -117,8 +146,9 @@ func newLine(entries []Entry, objects *snapshot.Snapshot, now time.Time, topolog
 func (l *line) judge(entry *Entry) {
 	switch {
 	case entry.Never, entry.Cause != "":
-	case !l.pool.couldHold(entry.wish.requests):
+	case !l.pool.couldHold(entry.wish.requests), entry.wish.beyond != nil && entry.wish.beyond.Never:
 		entry.Never = true
+	case entry.wish.confined:
 	case entry.wish.beyond != nil && entry.wish.beyond.Nodes == 0 && entry.wish.beyond.Cause != reason.RejectedByScheduler:
 		entry.block(*entry.wish.beyond)
 	default:
@@ -147,6 +177,9 @@ func (l *line) play(limits map[types.UID]time.Time) {
 		}
 		first := l.releases[0]
 		l.releases = l.releases[1:]
+		if first.replaced && schedulinghelper.PodPriority(first.pod) > l.entries[next].Priority {
+			continue // what comes after it is before all that wait
+		}
 		l.machines[first.node].remove(first.pod)
 		if first.at.After(l.now) {
 			l.now = first.at
@@ -154,35 +187,57 @@ func (l *line) play(limits map[types.UID]time.Time) {
 	}
 }
 
-// place puts all pods of an entry on machines, or none, and notes when. One that does not start as things are is passed
-// over: no node could hold it, something else than room is in its way, or its own limit has ended by then.
+// place puts pods of an entry on machines, of a gang all or none, and notes when the first starts. It reports whether none
+// is left. One that does not start as things are is passed over: no node could hold it, something else than room is in its
+// way, or its own limit has ended by then.
 func (l *line) place(entry *Entry, limits map[types.UID]time.Time) bool {
 	end, limited := limits[entry.wish.owner]
 	if entry.Never || entry.Cause != "" || limited && !end.After(l.now) {
 		return true
 	}
-	var placed []release
-	for _, request := range entry.wish.requests {
-		on := l.tightest(request)
-		if on == nil {
-			l.undo(placed)
-			return false
-		}
-		placed = append(placed, release{at: end, node: on.Object.Name, pod: request.Pod})
+	if entry.wish.confined {
+		return false
+	}
+	left := entry.wish.requests[entry.wish.placed:]
+	placed := l.placeSome(left)
+	whole := len(placed) == len(left)
+	if len(placed) == 0 || !whole && entry.wish.together() {
+		l.undo(placed)
+		return false
 	}
 	if beyond := entry.wish.beyond; beyond != nil && l.now.Equal(l.start) { // the scheduler has tried, and refused
 		l.undo(placed)
 		entry.block(*beyond)
 		return true
 	}
-	at := l.now
-	entry.ETA = &at
-	if limited {
-		for _, r := range placed {
+	l.begin(entry, placed, limits)
+	return whole
+}
+
+// begin notes that pods of an entry start now, and when they end.
+func (l *line) begin(entry *Entry, placed []release, limits map[types.UID]time.Time) {
+	entry.wish.placed += len(placed)
+	if at := l.now; entry.ETA == nil {
+		entry.ETA = &at
+	}
+	for _, on := range placed {
+		if r, ok := releaseOf(on.pod, on.node, l.now, limits); ok {
 			l.release(r)
 		}
 	}
-	return true
+}
+
+// placeSome puts pods on machines up to the first that fits none.
+func (l *line) placeSome(requests []*fit.Request) []release {
+	var placed []release
+	for _, request := range requests {
+		on := l.tightest(request)
+		if on == nil {
+			break
+		}
+		placed = append(placed, release{node: on.Object.Name, pod: request.Pod})
+	}
+	return placed
 }
 
 func (l *line) undo(placed []release) {

@@ -2,9 +2,7 @@ package queue
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,6 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -135,7 +134,7 @@ func (p *pool) look(request *fit.Request, i int) (cause reason.Cause, takes bool
 		switch {
 		case obstacle.Kind == fit.Cards && cards.Code == gpu.TooFewHealthy:
 			cause = reason.UnhealthyGPUs
-		case obstacle.Kind == fit.Cordoned, obstacle.Kind == fit.NotReady, obstacle.Kind == fit.Tainted:
+		case obstacle.Kind == fit.Cordoned, obstacle.Kind == fit.NotReady, obstacle.Kind == fit.Tainted, obstacle.Kind == fit.KeptOff:
 			cause = reason.Cause(obstacle.Kind)
 		default:
 			return "", false // it is of the wrong kind, or too small
@@ -160,17 +159,16 @@ func (p *pool) closedTo(request *fit.Request) (diagnosis.Finding, bool) {
 	slices.SortFunc(causes, func(a, b reason.Cause) int {
 		return cmp.Or(cmp.Compare(found.closed[b], found.closed[a]), cmp.Compare(a, b))
 	})
-	parts := make([]string, len(causes))
+	parts := make([]phrase.Text, len(causes))
 	for i, cause := range causes {
-		parts[i] = fmt.Sprintf("%d %s", found.closed[cause], closedWords[cause])
+		parts[i] = phrase.Of("%d %s", found.closed[cause], closedWords[cause])
 	}
-	return diagnosis.Finding{
-		Cause: causes[0], Text: fmt.Sprintf("no node of pool %s takes it now, however empty: %s", p.name, strings.Join(parts, ", ")),
-	}, true
+	says := phrase.Of("no node of pool %s takes it now, however empty: %s", p.name, phrase.Join(parts, phrase.Of(", ")))
+	return diagnosis.Finding{Cause: causes[0], Says: says}.Worded(), true
 }
 
 // closedWords say what keeps pods from nodes.
-var closedWords = map[reason.Cause]string{
-	reason.Cordoned: "cordoned", reason.NotReady: "not ready", reason.Tainted: "with a taint",
-	reason.UnhealthyGPUs: "with too few healthy GPUs",
+var closedWords = map[reason.Cause]phrase.Text{
+	reason.Cordoned: phrase.Of("cordoned"), reason.NotReady: phrase.Of("not ready"), reason.Tainted: phrase.Of("with a taint"),
+	reason.KeptOff: phrase.Of("kept off by gpu-controller"), reason.UnhealthyGPUs: phrase.Of("with too few healthy GPUs"),
 }

@@ -35,10 +35,12 @@ type Entry struct {
 	// Priority is the value that the scheduler sorts by, and PriorityClass its name.
 	Priority      int32  `json:"priority"`
 	PriorityClass string `json:"priorityClass,omitempty"`
-	// Pods is how many pods wait, and GPUs what they ask together: whole GPUs or slots of shared ones.
-	Pods     int      `json:"pods"`
-	GPUs     int64    `json:"gpus"`
-	GPUTypes []string `json:"gpuTypes,omitempty"`
+	// Pods is how many pods wait, and GPUs what they ask together: whole GPUs or slots of shared ones. MIG is what each of
+	// them asks of MIG slices, which GPUs does not count.
+	Pods     int                      `json:"pods"`
+	GPUs     int64                    `json:"gpus"`
+	MIG      []inventory.AskedProfile `json:"mig,omitempty"`
+	GPUTypes []string                 `json:"gpuTypes,omitempty"`
 	// Since is when the first of the pods began to wait.
 	Since time.Time `json:"since"`
 	// JobsAhead and GPUsAhead are those of the pool's line before this entry.
@@ -49,7 +51,8 @@ type Entry struct {
 	// Cause is why the job does not start whatever room there is, in a word of gpuctl why; Trouble then says it. Empty for
 	// a job that waits for room alone.
 	Cause reason.Cause `json:"cause,omitempty"`
-	// ETA is when the job starts if every job before it uses all of its time limit; nil when that is unknown.
+	// ETA is when the job starts if every job before it uses all of its time limit; nil when that is unknown. Of pods that
+	// start one by one, such as the tasks of an array, it is when the first does.
 	ETA *time.Time `json:"eta,omitempty"`
 	// Never says that the nodes of the pool could not hold the job even if they were empty, that its request cannot be
 	// read, or that its quota is too small. See gpuctl why.
@@ -118,7 +121,11 @@ func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Le
 	if leader != nil && !leader.Places() {
 		stop(entries)
 	}
-	entries = append(entries, refused(jobs)...)
+	for _, entry := range refused(jobs) {
+		if byKey[key{namespace: entry.Namespace, kind: entry.Kind, name: entry.Name}] == nil { // else some of its pods wait in line
+			entries = append(entries, entry)
+		}
+	}
 	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Pool, b.Pool) })
 	return Queue{Entries: entries}
 }
@@ -148,13 +155,14 @@ func waits(pod *corev1.Pod) (gpu.Request, bool) {
 		return gpu.Request{}, false
 	}
 	request, err := gpu.RequestOf(pod)
-	return request, err == nil && request.Whole+request.Shared > 0
+	return request, err == nil && (request.Whole+request.Shared > 0 || request.MIG > 0)
 }
 
 func newEntry(pod *corev1.Pod, id key) *Entry {
 	entry := &Entry{
 		Namespace: id.namespace, Name: id.name, Kind: id.kind, Priority: schedulinghelper.PodPriority(pod),
 		Pool: gpu.PodPool(pod), PriorityClass: pod.Spec.PriorityClassName, Since: pod.CreationTimestamp.Time,
+		MIG: inventory.ProfilesOf(pod),
 	}
 	if types, err := gpu.PodTypes(pod); err == nil {
 		entry.GPUTypes = types.Names()
@@ -182,6 +190,7 @@ func (e *Entry) add(pod *corev1.Pod, request gpu.Request) {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && len(condition.Message) > len(e.Message) {
 			e.Reason, e.Message = condition.Reason, inventory.Verdict(condition.Message)
+			e.wish.confined = len(reason.In(condition.Message, []*reason.Reason{reason.GangDomainFull, reason.GangHoldsOut})) > 0
 			if beyond, ok := diagnosis.Beyond(condition.Message); ok {
 				e.wish.beyond = &beyond
 			} else {
@@ -194,18 +203,32 @@ func (e *Entry) add(pod *corev1.Pod, request gpu.Request) {
 // classes are the priority classes of what gpuctl calls a priority.
 var classes = map[string]string{"high": names.PriorityClassHigh, "medium": names.PriorityClassMedium, "low": names.PriorityClassLow}
 
+// PriorityName is what gpuctl calls a priority class, "" for a class that is not one of ours.
+func PriorityName(class string) string {
+	for name, ours := range classes {
+		if ours == class {
+			return name
+		}
+	}
+	return ""
+}
+
 // refused are the entries of jobs whose pods a quota keeps from being created. They are in no line, and nobody waits
 // behind them.
 func refused(jobs []inventory.Job) []Entry {
 	var out []Entry
 	for i := range jobs {
 		job := &jobs[i]
-		if job.Excess == nil || job.GPUs == 0 {
+		if job.Excess == nil || job.GPUs == 0 && len(job.MIG) == 0 {
 			continue
+		}
+		pods, gpus := int(job.Desired), job.GPUs
+		if job.Array != nil { // its other tasks run
+			pods, gpus = int(job.Refused), int64(job.Refused)*job.PodGPUs
 		}
 		out = append(out, Entry{
 			Namespace: job.Namespace, Name: job.Name, Kind: job.Kind, Pool: job.Pool, PriorityClass: classes[job.Priority],
-			Pods: int(job.Desired), GPUs: job.GPUs, GPUTypes: job.GPUTypes, Since: job.Created, Trouble: job.Trouble,
+			Pods: pods, GPUs: gpus, MIG: job.MIG, GPUTypes: job.GPUTypes, Since: job.Created, Trouble: job.Trouble,
 			Cause: reason.QuotaExceeded, Never: job.Excess.Never,
 		})
 	}

@@ -69,6 +69,25 @@ func limited(job string, length time.Duration) batchv1.Job {
 	}
 }
 
+// member is a pod of a gang.
+func member(job, gpus string) corev1.Pod {
+	return change(asks(job, gpus, 5, 0), func(p *corev1.Pod) { p.Labels[names.LabelPodGroup] = job })
+}
+
+// task is a pod that may run for half an hour, as those of an array with a time limit.
+func task(pod corev1.Pod) corev1.Pod {
+	return change(pod, func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To[int64](1800) })
+}
+
+func named(name string, pod corev1.Pod) corev1.Pod {
+	return change(pod, func(p *corev1.Pod) { p.Name = name })
+}
+
+// began is a pod that its node took some time after t0.
+func began(after time.Duration, pod corev1.Pod) corev1.Pod {
+	return change(pod, func(p *corev1.Pod) { p.Status.StartTime = &metav1.Time{Time: t0.Add(after)} })
+}
+
 func TestOrder(t *testing.T) {
 	other := change(asks("other", "2", 9, time.Hour), func(p *corev1.Pod) { p.Spec.NodeSelector[names.LabelPool] = "infer" })
 	queue := Build(&snapshot.Snapshot{Pods: []corev1.Pod{
@@ -151,8 +170,33 @@ func TestEstimates(t *testing.T) {
 				p.Spec.NodeSelector[names.LabelGPUType] = "H100"
 			})}}, []int{-1},
 		},
-		"all pods of a job or none": {
-			&snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{asks("a", "8", 5, 0), asks("a", "8", 5, 0)}}, []int{-1},
+		"all pods of a gang or none": {
+			&snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{member("a", "8"), member("a", "8")}}, []int{-1},
+		},
+		"pods that are no gang start one by one, and behind them nothing is known": {
+			&snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{asks("a", "8", 5, time.Minute), asks("a", "8", 5, time.Minute), asks("b", "8", 5, 0)}},
+			[]int{0, -1},
+		},
+		"behind an array it is known when each of its tasks has a limit": {
+			&snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{
+				task(named("a-0", asks("a", "4", 5, time.Minute))), task(named("a-1", asks("a", "4", 5, time.Minute))),
+				task(named("a-2", asks("a", "4", 5, time.Minute))), asks("b", "8", 5, 0),
+			}},
+			[]int{0, 60},
+		},
+		"a task that runs gives back its GPUs at its own limit": {
+			&snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{
+				on("n1", began(-15*time.Minute, task(named("a-0", asks("a", "8", 5, time.Hour))))), task(asks("a", "8", 5, time.Minute)), asks("b", "8", 5, 0),
+			}},
+			[]int{15, 45},
+		},
+		"the next task of an array of higher priority is before all that wait": {
+			&snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{on("n1", began(0, task(asks("a", "8", 9, 0)))), asks("b", "8", 5, 0)}},
+			[]int{-1},
+		},
+		"a node that has not taken a task does not count its time": {
+			&snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{on("n1", task(asks("a", "8", 5, 0))), asks("b", "8", 5, 0)}},
+			[]int{-1},
 		},
 		"a cordoned node is no room": {
 			&snapshot.Snapshot{Nodes: []corev1.Node{func() corev1.Node { n := node("n1", "8"); n.Spec.Unschedulable = true; return n }()}, Pods: []corev1.Pod{asks("a", "1", 5, 0)}},

@@ -54,6 +54,22 @@ func TestStartsOnlyWhatCan(t *testing.T) {
 			})}},
 			never: true, cause: reason.MalformedRequest, says: "cannot be read",
 		},
+		"no rack holds all members": {
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith(reason.GangDomainTooSmall.Text.Of("rack", 2, "1 in r1"), asks("a", "1", 5, 0))}},
+			never:   true, says: "no rack takes all 2 members",
+		},
+		"no node says in which rack it is": {
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith(reason.GangUnlabelled.Text.Of(names.LabelRack, "rack"), asks("a", "1", 5, 0))}},
+			never:   true, says: "has the label " + names.LabelRack,
+		},
+		"no rack has room for all now": {
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith(reason.GangDomainFull.Text.Of("rack", 2, "1 in r1"), asks("a", "1", 5, 0))}},
+			says:    "no rack has room for all 2 members now",
+		},
+		"it holds out for a rack": {
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith(reason.GangHoldsOut.Text.Of("rack", 2, "2026-01-01T13:00:00Z"), asks("a", "1", 5, 0))}},
+			says:    "it holds out for one until 2026-01-01T13:00:00Z",
+		},
 		"a pool that is cordoned": {
 			objects: &snapshot.Snapshot{Nodes: []corev1.Node{changed(idle, func(n *corev1.Node) { n.Spec.Unschedulable = true })}, Pods: []corev1.Pod{asks("a", "1", 5, 0)}},
 			cause:   reason.Cordoned, says: "no node of pool train takes it now, however empty: 1 cordoned",
@@ -165,5 +181,21 @@ func TestRefusedJobsAreShown(t *testing.T) {
 	got := entries[1]
 	if got.Name != "big" || got.Position != 0 || !got.Never || got.Cause != reason.QuotaExceeded || got.PriorityClass != names.PriorityClassHigh || got.ETA != nil {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestAnArrayThatAQuotaKeepsOutInPart has one line: that of the pods which wait, or else what is refused.
+func TestAnArrayThatAQuotaKeepsOutInPart(t *testing.T) {
+	job := inventory.Job{
+		Name: "a", Namespace: "team", Kind: "training", Pool: "train", Desired: 10, GPUs: 20, PodGPUs: 2, Refused: 3,
+		Array: &inventory.Array{Tasks: 100, AtOnce: 10}, Excess: &quota.Excess{},
+	}
+	none := Build(&snapshot.Snapshot{}, []inventory.Job{job}, nil, t0).Entries
+	if len(none) != 1 || none[0].Pods != 3 || none[0].GPUs != 6 || none[0].Position != 0 {
+		t.Errorf("with no pod in line it is %+v", none)
+	}
+	some := Build(&snapshot.Snapshot{Pods: []corev1.Pod{asks("a", "2", 5, 0)}}, []inventory.Job{job}, nil, t0).Entries
+	if len(some) != 1 || some[0].Position != 1 {
+		t.Errorf("with a pod in line it is %+v", some)
 	}
 }

@@ -25,6 +25,8 @@ const (
 	UseNamespace Action = "UseNamespace"
 	// CreateObject creates the object of Kind and Name in the job's namespace.
 	CreateObject Action = "CreateObject"
+	// DeletePod deletes the pod Name, so that the job's controller makes another one in its place.
+	DeletePod Action = "DeletePod"
 	// Inspect looks at what only the user can judge, with Command.
 	Inspect Action = "Inspect"
 )

@@ -15,6 +15,8 @@ const (
 	Incomplete Cause = "Incomplete"
 	// NodeLost is a job on a node that is not ready or gone, so that nobody knows whether it still runs.
 	NodeLost Cause = "NodeLost"
+	// BrokenGPU is a job that holds a GPU which was found broken after it got it.
+	BrokenGPU Cause = "BrokenGPU"
 	// Preempted is a job that a pod of higher priority has pushed aside, Evicted one whose pod was told to leave.
 	Preempted Cause = "Preempted"
 	Evicted   Cause = "Evicted"
@@ -40,7 +42,9 @@ const (
 
 // Why the scheduler does not look at the pod.
 const (
-	SchedulingGated  Cause = "SchedulingGated"
+	SchedulingGated Cause = "SchedulingGated"
+	// WaitsForJobs is a job that starts after others, which have not ended as it asks.
+	WaitsForJobs     Cause = "WaitsForJobs"
 	OtherScheduler   Cause = "OtherScheduler"
 	SchedulerDown    Cause = "SchedulerDown"
 	WaitingForTurn   Cause = "WaitingForTurn"
@@ -65,21 +69,25 @@ const (
 	GangIncomplete Cause = "GangIncomplete"
 	// GangUnreadable is a PodGroup that the scheduler can make no gang of.
 	GangUnreadable Cause = "GangUnreadable"
+	// GangTopology is a gang that is to lie in one domain of the topology, of which none has room for all.
+	GangTopology Cause = "GangTopology"
 )
 
 // What stands against a node of the right pool and type.
 const (
-	TooManyGPUs         Cause = "TooManyGPUs"
-	NoGPUs              Cause = "NoGPUs"
-	GPUMemory           Cause = "GPUMemory"
-	UnhealthyGPUs       Cause = "UnhealthyGPUs"
-	BadInventory        Cause = "BadInventory"
-	NotShared           Cause = "NotShared"
-	Busy                Cause = "Busy"
-	Fragmented          Cause = "Fragmented"
-	NotReady            Cause = "NotReady"
-	Cordoned            Cause = "Cordoned"
-	Tainted             Cause = "Tainted"
+	TooManyGPUs   Cause = "TooManyGPUs"
+	NoGPUs        Cause = "NoGPUs"
+	GPUMemory     Cause = "GPUMemory"
+	UnhealthyGPUs Cause = "UnhealthyGPUs"
+	BadInventory  Cause = "BadInventory"
+	NotShared     Cause = "NotShared"
+	Busy          Cause = "Busy"
+	Fragmented    Cause = "Fragmented"
+	NotReady      Cause = "NotReady"
+	Cordoned      Cause = "Cordoned"
+	Tainted       Cause = "Tainted"
+	// KeptOff is about nodes that gpu-controller keeps new pods off: they failed, or their pool does not take them.
+	KeptOff             Cause = "KeptOff"
 	NodeSelector        Cause = "NodeSelector"
 	CPUShort            Cause = "CPUShort"
 	MemoryShort         Cause = "MemoryShort"

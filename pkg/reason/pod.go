@@ -7,7 +7,9 @@ const (
 	FieldPool        = "resources.pool"
 	FieldGPU         = "resources.gpu"
 	FieldNodes       = "resources.nodes"
+	FieldTopology    = "resources.topology"
 	FieldType        = "resources.gpu-type"
+	FieldMIG         = "resources.mig"
 	FieldShare       = "resources.gpu-share"
 	FieldCPU         = "resources.cpu"
 	FieldMemory      = "resources.memory"
@@ -31,9 +33,9 @@ const ForeignDevices Text = "annotation %s is the scheduler's to write: remove i
 
 // ClaimMissing is a claim that is not there.
 var ClaimMissing = &Reason{
-	Text: "persistentvolumeclaim %q not found", Cause: VolumeMissing, Says: "the namespace has no PersistentVolumeClaim $1",
+	Text: "persistentvolumeclaim %q not found", Cause: VolumeMissing, Says: "the namespace has no PersistentVolumeClaim %[1]s",
 	Advice: []Advice{
-		{Action: CreateObject, Kind: KindClaim, Name: "$1", Text: "create the claim $1 in this namespace"},
+		{Action: CreateObject, Kind: KindClaim, Name: "%[1]s", Text: "create the claim %[1]s in this namespace"},
 		{Action: SetField, Field: FieldWorkdirs, Text: "correct its name in the job, in pvc of storage.workdirs"},
 	},
 }
@@ -41,22 +43,22 @@ var ClaimMissing = &Reason{
 // OfClaims are about claims of volumes.
 var OfClaims = []*Reason{
 	ClaimMissing,
-	{Text: "persistentvolumeclaim %q is being deleted", Cause: VolumeMissing, Says: "the PersistentVolumeClaim $1 is being deleted", Advice: ClaimMissing.Advice},
+	{Text: "persistentvolumeclaim %q is being deleted", Cause: VolumeMissing, Says: "the PersistentVolumeClaim %[1]s is being deleted", Advice: ClaimMissing.Advice},
 	{
 		Text: "persistentvolumeclaim %q bound to non-existent persistentvolume %q", Cause: VolumeMissing,
-		Says:   "the volume $2 of the PersistentVolumeClaim $1 is gone",
-		Advice: []Advice{{Action: CreateObject, Kind: KindClaim, Name: "$1", Text: "create the claim $1 again"}},
+		Says:   "the volume %[2]s of the PersistentVolumeClaim %[1]s is gone",
+		Advice: []Advice{{Action: CreateObject, Kind: KindClaim, Name: "%[1]s", Text: "create the claim %[1]s again"}},
 	},
 	{
 		Text: "pod has unbound immediate PersistentVolumeClaims", Cause: VolumeUnbound,
 		Says: "a PersistentVolumeClaim of the job is not bound to a volume",
 		Advice: []Advice{inspecting("see why; usually no volume matches its class and size, or the storage class has no provisioner",
-			"kubectl describe pvc -n $namespace")},
+			"kubectl describe pvc -n %[4]s")},
 	},
 	{
 		Text: "node(s) didn't find available persistent volumes to bind", Cause: VolumeUnbound,
 		Says:   "no volume that the job's claim could bind is reachable from the nodes that could take it",
-		Advice: []Advice{inspecting("see why; usually no volume matches its class and size", "kubectl describe pvc -n $namespace")},
+		Advice: []Advice{inspecting("see why; usually no volume matches its class and size", "kubectl describe pvc -n %[4]s")},
 	},
 	{
 		Text: "node(s) didn't match PersistentVolume's node affinity", Also: []Text{"node(s) had volume node affinity conflict"}, Cause: VolumeElsewhere,
@@ -71,7 +73,7 @@ var OfClaims = []*Reason{
 var (
 	GangHasRoomForSome = &Reason{
 		Text: "gang: there is room for %d of %d members now, and all start at once", Cause: GangWaiting,
-		Says: "there is room for $1 of the $2 members of the job, which start together or not at all",
+		Says: "there is room for %[1]s of the %[2]s members of the job, which start together or not at all",
 		Advice: []Advice{
 			waiting("wait until more nodes are free; the job holds no GPUs meanwhile"),
 			{Action: SetField, Field: FieldNodes, Text: "ask for fewer nodes, or fewer GPUs of each"},
@@ -79,7 +81,7 @@ var (
 	}
 	GangNeverFits = &Reason{
 		Text: "gang: the nodes that suit it have room for %d of %d members, even when they are empty", Cause: GangTooLarge,
-		Says:   "the nodes that suit the job take $1 of its $2 members, even when they are empty",
+		Says:   "the nodes that suit the job take %[1]s of its %[2]s members, even when they are empty",
 		Advice: []Advice{{Action: SetField, Field: FieldNodes, Text: "ask for fewer nodes, or fewer GPUs of each, or use a larger pool"}},
 	}
 	GangTurnedAway = &Reason{
@@ -92,17 +94,54 @@ var (
 		},
 	}
 	GangUnusable = &Reason{
-		Text: "gang: the PodGroup cannot be used: %s", Cause: GangUnreadable, Says: "the PodGroup of the job cannot be used: $1",
+		Text: "gang: the PodGroup cannot be used: %s", Cause: GangUnreadable, Says: "the PodGroup of the job cannot be used: %[1]s",
 		Advice: []Advice{{Action: Resubmit, Kind: "PodGroup",
 			Text: "correct the PodGroup, or delete the job and create it again from its file, which makes another one"}},
 	}
 	GangLacksResource = &Reason{
 		Text: "gang: the nodes have less %s free than spec.minResources of the PodGroup asks for", Cause: GangWaiting,
-		Says: "the nodes have less $1 free than the PodGroup of the job asks for in spec.minResources",
+		Says: "the nodes have less %[1]s free than the PodGroup of the job asks for in spec.minResources",
 		Advice: []Advice{
 			waiting("wait until more nodes are free"),
 			{Action: Resubmit, Kind: "PodGroup", Text: "ask for less in spec.minResources of the PodGroup"},
 		},
+	}
+	GangDomainFull = &Reason{
+		Text: "gang: no %s has room for all %d members now; the most is %s", Cause: GangTopology,
+		Says: "no %[1]s has room for all %[2]s members of the job now, and one has to hold them; the most is %[3]s",
+		Advice: []Advice{
+			waiting("wait until more nodes are free; the job holds no GPUs meanwhile"),
+			{Action: SetField, Field: FieldTopology, Value: "preferred", Text: "take places that lie as close together as there is room for: " +
+				FieldTopology + ".mode: preferred"},
+		},
+	}
+	GangHoldsOut = &Reason{
+		Text: "gang: no %s has room for all %d members now, and it holds out for one until %s", Cause: GangTopology,
+		Says:   "no %[1]s has room for all %[2]s members of the job now, and it holds out for one until %[3]s, as its file says",
+		Advice: []Advice{waiting("wait: it starts in the next best places then, and before that if one %[1]s has room")},
+	}
+	GangDomainTooSmall = &Reason{
+		Text: "gang: no %s takes all %d members, even when it is empty; the most is %s", Cause: GangTopology, Never: true,
+		Says: "no %[1]s takes all %[2]s members of the job, even when it is empty, and one has to hold them; the most is %[3]s",
+		Advice: []Advice{
+			{Action: SetField, Field: FieldNodes, Text: "ask for fewer nodes, or fewer GPUs of each"},
+			{Action: SetField, Field: FieldTopology, Value: "preferred", Text: "take places that lie as close together as there is room for: " +
+				FieldTopology + ".mode: preferred"},
+		},
+	}
+	GangUnlabelled = &Reason{
+		Text: "gang: no node that suits it has the label %s, which would name its %s", Cause: GangTopology, Never: true,
+		Says: "no node that suits the job has the label %[1]s, which would name its %[2]s, and all its members are to lie in one",
+		Advice: []Advice{
+			{Action: SetField, Field: FieldTopology, Value: "preferred", Text: "take another level, of which the nodes have labels (gpuctl get labels), or " +
+				"places that lie as close together as there is room for: " + FieldTopology + ".mode: preferred"},
+			{Action: CorrectNode, Kind: "Node", Field: "%[1]s", Text: "have the administrators label the nodes, where they lie so: kubectl label node NODE %[1]s=NAME"},
+		},
+	}
+	GangTooVaried = &Reason{
+		Text: "gang: its members ask for too many different things to find one %s for all", Cause: GangTopology,
+		Says:   "the members of the job ask for too many different things for the scheduler to find one %[1]s for all",
+		Advice: []Advice{{Action: Resubmit, Kind: "PodGroup", Text: "have the members ask for the same, or for eight different things at most"}},
 	}
 	GangForeign = &Reason{
 		Text:  "gang: members that have no place yet name another scheduler: give all members of the PodGroup the same schedulerName",
@@ -114,6 +153,22 @@ var (
 		Text: "gang: gated pods in the same PodGroup", Cause: SchedulingGated,
 		Says:   "other members of the job are held back by a scheduling gate, and all start together or not at all",
 		Advice: []Advice{{Action: OpenGate, Text: "wait until what set the gate takes it away, such as a queue or quota system; ask who runs it"}},
+	}
+	// GangKeptOut is told where others could leave for a gang, and what another plugin would say of its places all the same.
+	GangKeptOut = &Reason{
+		Text: "gang: nobody is evicted for it, which would be in vain: %s", Late: true, Cause: RejectedByScheduler,
+		Says: "nobody of lower priority is evicted for the job, which could not start in their places: %[1]s",
+		Advice: []Advice{
+			waiting("wait: it is tried again each minute"),
+			{Action: Resubmit, Text: "change what keeps the job out, such as its volumes, its topology spread or its affinity to other pods, and submit it again"},
+		},
+	}
+	// GangGuarded is told where others could leave for a gang, but for their min-runtime.
+	GangGuarded = &Reason{
+		Text: "gang: nobody is evicted for it yet: pods of lower priority have not run for their min-runtime, the first of them until %s",
+		Late: true, Cause: GangWaiting,
+		Says:   "pods of lower priority may not be evicted before they have run for their min-runtime, the first of them until %[1]s",
+		Advice: []Advice{waiting("wait: it is tried again then")},
 	}
 	GangUnknown = &Reason{
 		Text: "PodGroup not found", Cause: GangIncomplete, Says: "the pod names a PodGroup that does not exist",
@@ -129,6 +184,8 @@ const (
 	GangWhole Text = "gang: the other members give up their places until all fit at once"
 	// GangEvictsNobody is told where pods would have to leave for one member.
 	GangEvictsNobody Text = "gang: nobody is evicted for one member of it"
+	// GangPlannedElsewhere is told of nodes that a member does not go to by the plan for its gang.
+	GangPlannedElsewhere Text = "gang: it goes elsewhere by the plan for its members"
 	// GangSiblingRefused and GangSiblingLost are told of members that give up their places.
 	GangSiblingRefused Text = "optimistic rejection in PostFilter"
 	GangSiblingLost    Text = "rejection in Unreserve"
@@ -149,11 +206,14 @@ func MissingMembers(verdict string) (there, all int, ok bool) {
 // OfGangs are about the room for members of a gang, which nodes show, too.
 var OfGangs = []*Reason{GangHasRoomForSome, GangNeverFits, GangTurnedAway}
 
+// OfEvictions are why nobody leaves for a pod.
+var OfEvictions = []*Reason{GangKeptOut, GangGuarded}
+
 // OfPods are about the pod itself, whatever the node. While they hold, the scheduler looks at no node.
 var OfPods = []*Reason{
 	{
-		Text: "resourceclaim %q not found", Cause: DeviceClaim, Says: "the namespace has no ResourceClaim $1",
-		Advice: []Advice{{Action: CreateObject, Kind: "ResourceClaim", Name: "$1", Text: "create it, or correct its name"}},
+		Text: "resourceclaim %q not found", Cause: DeviceClaim, Says: "the namespace has no ResourceClaim %[1]s",
+		Advice: []Advice{{Action: CreateObject, Kind: "ResourceClaim", Name: "%[1]s", Text: "create it, or correct its name"}},
 	},
-	GangUnusable, GangLacksResource, GangForeign, GangGated, GangUnknown,
+	GangUnusable, GangLacksResource, GangDomainFull, GangHoldsOut, GangDomainTooSmall, GangUnlabelled, GangTooVaried, GangForeign, GangGated, GangUnknown,
 }

@@ -6,10 +6,12 @@ package reason
 import (
 	"strconv"
 	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Reason is one reason. What a text has in place of its verbs is $1, $2 and so on in the sentence and the advice; there
-// $namespace is that of the pod.
+// Reason is one reason. What a text has in place of its verbs is %[1]s, %[2]s and so on in the sentence and the advice;
+// there %[4]s is the namespace of the pod.
 type Reason struct {
 	// Code names the reason in metrics, "" for one that none counts.
 	Code string
@@ -19,7 +21,11 @@ type Reason struct {
 	Also []Text
 	// Evictable says that pods which leave can mend it.
 	Evictable bool
-	Cause     Cause
+	// Never says that the pod would not start if the nodes were empty either.
+	Never bool
+	// Late says that it is told after the outcome of the search for victims, which ends what else a scheduler says.
+	Late  bool
+	Cause Cause
 	// Says is the sentence for users, from what the text alone tells.
 	Says string
 	// Advice is what to do: alternatives, the best first.
@@ -48,9 +54,10 @@ type Found struct {
 
 // In returns those of the reasons that a verdict contains, in their order.
 func In(verdict string, reasons []*Reason) []Found {
-	verdict = Trim(verdict)
 	var out []Found
+	whole := verdict
 	for _, r := range reasons {
+		verdict := r.trim(whole)
 		for _, text := range append([]Text{r.Text}, r.Also...) {
 			if args, at, ok := text.find(verdict); ok {
 				out = append(out, Found{Reason: r, Nodes: numberBefore(verdict[:at]), args: args})
@@ -67,17 +74,24 @@ func (r *Reason) With(values ...string) Found { return Found{Reason: r, args: va
 // mostValues is how many values a text has at most.
 const mostValues = 3
 
-// Fill writes what the verdict says in place of $1, $2 and so on. Of a text without so many verbs they are empty.
-func (f *Found) Fill(text, namespace string) string {
-	values := []string{"$namespace", namespace}
-	for i := range mostValues {
-		value := ""
-		if i < len(f.args) {
-			value = f.args[i]
-		}
-		values = append(values, "$"+strconv.Itoa(i+1), value)
+// Fill says a text of the catalogue with what the verdict has in place of its values. Of one without so many verbs they
+// are empty.
+func (f *Found) Fill(text, namespace string) phrase.Text {
+	if text == "" {
+		return nil
 	}
-	return strings.NewReplacer(values...).Replace(text)
+	if !strings.Contains(text, "%") {
+		return phrase.Template(text, nil)
+	}
+	values := make([]any, mostValues+1)
+	for i := range mostValues {
+		values[i] = ""
+		if i < len(f.args) {
+			values[i] = f.args[i]
+		}
+	}
+	values[mostValues] = namespace
+	return phrase.Template(text, values)
 }
 
 // Trim leaves out of a verdict what ends it: the outcome of the search for victims, node by node once more.
@@ -86,6 +100,19 @@ func Trim(verdict string) string {
 		verdict, _, _ = strings.Cut(verdict, tail)
 	}
 	return strings.TrimRight(verdict, " .,")
+}
+
+// trim leaves out of a verdict what cannot hold the reason.
+func (r *Reason) trim(verdict string) string {
+	if !r.Late {
+		return Trim(verdict)
+	}
+	first, _, _ := strings.Cut(string(r.Text), "%")
+	at := strings.Index(verdict, first)
+	if at < 0 {
+		return ""
+	}
+	return Trim(verdict[at:])
 }
 
 // numberBefore is the number that ends a text, with a space after it; 0 for none.

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 // TestContract checks that rendering yields at least what the published mapping of gpuctl shows: every field
@@ -48,10 +50,13 @@ func TestContractOfPools(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{"node1": "A100-100G", "node2": "A800-20G"}
-	if len(objects) != len(want) {
-		t.Fatalf("got %d nodes, want %d", len(objects), len(want))
+	if len(objects) != 1+len(want) {
+		t.Fatalf("got %d objects, want a GPUPool and %d nodes", len(objects), len(want))
 	}
-	for _, node := range objects {
+	if declared, ok := objects[0].(*names.GPUPool); !ok || declared.Name != "train-pool" || declared.Spec.Description == "" {
+		t.Errorf("the first object is %+v, want the GPUPool", objects[0])
+	}
+	for _, node := range objects[1:] {
 		labels := node.GetLabels()
 		if labels["g8s.host/pool"] != "train-pool" || labels["g8s.host/gpu-type"] != want[node.GetName()] {
 			t.Errorf("node %s has labels %v", node.GetName(), labels)

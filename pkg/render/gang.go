@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,8 +55,26 @@ func (r *renderer) podGroup() *unstructured.Unstructured {
 	out.SetName(meta.Name)
 	out.SetNamespace(meta.Namespace)
 	out.SetLabels(meta.Labels)
-	out.SetAnnotations(meta.Annotations)
+	out.SetAnnotations(r.layout(meta.Annotations))
 	return out
+}
+
+// layout adds to the annotations of a PodGroup how its members are to lie.
+func (r *renderer) layout(annotations map[string]string) map[string]string {
+	wanted := r.job.Resources.Topology
+	if wanted == nil {
+		return annotations
+	}
+	annotations = maps.Clone(annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	text := string(wanted.Mode) + "=" + wanted.Level
+	if wanted.Wait != nil {
+		text += names.TopologyWait + wanted.Wait.String()
+	}
+	annotations[names.AnnotationTopology] = text
+	return annotations
 }
 
 // headlessService gives each member a name in DNS, also before it is ready: members wait for each other to be so.

@@ -58,6 +58,24 @@ func TestGang(t *testing.T) {
 	}
 }
 
+func TestHowAGangLiesIsOnItsPodGroup(t *testing.T) {
+	for resources, want := range map[string]string{
+		"nodes: 2, topology: {level: rack}":                             "preferred=rack",
+		"nodes: 2, topology: {level: nvlink, mode: required}":           "required=nvlink",
+		"nodes: 2, topology: {level: example.com/row, mode: preferred}": "preferred=example.com/row",
+		"nodes: 2, topology: {level: rack, wait: 10m}":                  "preferred=rack;wait=10m0s",
+		"nodes: 2": "",
+	} {
+		objects, _ := renderText(t, training+"resources: {"+resources+"}\n", Options{})
+		if got := objects[2].GetAnnotations()[names.AnnotationTopology]; got != want {
+			t.Errorf("%s: the PodGroup says %q, want %q", resources, got, want)
+		}
+		if _, ok := objects[0].GetAnnotations()[names.AnnotationTopology]; ok {
+			t.Errorf("%s: the Job says it, too", resources)
+		}
+	}
+}
+
 func TestVariablesOfAGang(t *testing.T) {
 	const index = "the member's index"
 	values := func(t *testing.T, text string) map[string]string {

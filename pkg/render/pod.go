@@ -22,7 +22,7 @@ func (r *renderer) podTemplate(app string, restart corev1.RestartPolicy) corev1.
 	spec := corev1.PodSpec{
 		RestartPolicy:     restart,
 		SchedulerName:     names.SchedulerName,
-		PriorityClassName: priorityClasses[r.job.Priority],
+		PriorityClassName: PriorityClass(r.job.Priority),
 		NodeSelector:      r.nodeSelector(),
 		Affinity:          r.affinity(),
 		Tolerations:       r.tolerations(),
@@ -37,6 +37,9 @@ func (r *renderer) podTemplate(app string, restart corev1.RestartPolicy) corev1.
 		Spec:       spec,
 	}
 }
+
+// PriorityClass is the class of pods of a priority.
+func PriorityClass(priority workload.Priority) string { return priorityClasses[priority] }
 
 var priorityClasses = map[workload.Priority]string{
 	workload.PriorityHigh:   names.PriorityClassHigh,
@@ -53,6 +56,9 @@ func (r *renderer) podAnnotations() map[string]string {
 	}
 	if share := r.job.Resources.GPUShare; share != nil {
 		annotations[names.AnnotationGPUShare] = share.String()
+	}
+	if long := r.job.Resources.MinRuntime; long != nil {
+		annotations[names.AnnotationMinRuntime] = long.String()
 	}
 	if len(annotations) == 0 {
 		return nil
@@ -96,7 +102,7 @@ func (r *renderer) affinity() *corev1.Affinity {
 // tolerations returns those of the job, after that of the taint by which clusters keep other pods off GPU nodes.
 func (r *renderer) tolerations() []corev1.Toleration {
 	var out []corev1.Toleration
-	if r.job.Resources.GPU > 0 {
+	if r.job.Resources.AsksGPUs() {
 		out = append(out, corev1.Toleration{
 			Key: names.ResourceGPU, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule,
 		})
@@ -111,6 +117,8 @@ func (r *renderer) container() corev1.Container {
 		Command: env.Command, Args: env.Args, Env: env.Env,
 		Resources:    r.resources(),
 		VolumeMounts: volumeMounts(r.mounts),
+		// What is sent to a program ends at some time; who types into a terminal may come back.
+		Stdin: env.Stdin, StdinOnce: env.Stdin && !env.TTY, TTY: env.TTY,
 	}
 	if s := r.job.Service; s != nil && s.TargetPort != 0 {
 		c.Ports = []corev1.ContainerPort{{ContainerPort: s.TargetPort, Protocol: s.Protocol}}
@@ -134,6 +142,9 @@ func (r *renderer) resources() corev1.ResourceRequirements {
 			name = names.ResourceSharedGPU
 		}
 		list[name] = *resource.NewQuantity(gpus, resource.DecimalSI)
+	}
+	for _, slices := range r.job.Resources.MIG {
+		list[names.ResourceMIGPrefix+corev1.ResourceName(slices.Profile)] = *resource.NewQuantity(slices.Count, resource.DecimalSI)
 	}
 	return corev1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}
 }

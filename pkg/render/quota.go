@@ -79,6 +79,9 @@ func hard(n *workload.NamespaceQuota) corev1.ResourceList {
 	}
 	count(n.GPU, requestsPrefix+names.ResourceGPU)
 	count(n.SharedGPU, requestsPrefix+names.ResourceSharedGPU)
+	for _, slices := range n.MIG {
+		count(&slices.Count, requestsPrefix+names.ResourceMIGPrefix+corev1.ResourceName(slices.Profile))
+	}
 	count(n.Pods, corev1.ResourcePods)
 	amount(n.CPU, corev1.ResourceRequestsCPU)
 	amount(n.Memory, corev1.ResourceRequestsMemory, corev1.ResourceLimitsMemory)

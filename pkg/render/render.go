@@ -9,7 +9,9 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -51,13 +53,13 @@ func (w Warning) String() string {
 }
 
 // Objects renders a document. The first object is the one that the job consists of (the top object); those
-// after it belong to it. A pool becomes its nodes, with the labels that joining the pool sets: they are for
+// after it belong to it. A pool becomes its GPUPool and its nodes, with the labels that joining the pool sets: they are for
 // printing, as the pool's members are patched and never created; see package pool. A quota becomes what [Quota]
 // returns.
 func Objects(doc workload.Document, opts Options) ([]client.Object, []Warning, error) {
 	switch {
 	case doc.Pool != nil:
-		return nodes(doc.Pool), nil, nil
+		return poolObjects(doc.Pool)
 	case doc.Quota != nil:
 		return Quota(doc.Quota), nil, nil
 	case doc.Job == nil:
@@ -148,13 +150,25 @@ func (r *renderer) meta(name string) metav1.ObjectMeta {
 // topMeta returns the metadata of the top object.
 func (r *renderer) topMeta() metav1.ObjectMeta {
 	m := r.meta(TopName(r.job.Kind, r.job.Name))
-	if r.source == "" {
-		return m
+	note := func(key, value string) {
+		if m.Annotations == nil {
+			m.Annotations = map[string]string{}
+		}
+		m.Annotations[key] = value
 	}
-	if m.Annotations == nil {
-		m.Annotations = map[string]string{}
+	if timeout := r.job.Resources.IdleTimeout; timeout != nil {
+		note(names.AnnotationIdleTimeout, timeout.String())
 	}
-	m.Annotations[names.AnnotationSubmitted] = r.source
+	if preset := r.job.Resources.Preset; preset != "" {
+		note(names.AnnotationPreset, preset)
+	}
+	if jobs := strings.Join(r.job.DependsOn, ","); jobs != "" {
+		note(names.AnnotationDependsOn, string(cmp.Or(r.job.After, workload.AfterOK))+"="+jobs)
+		note(names.AnnotationWaitsFor, jobs)
+	}
+	if r.source != "" {
+		note(names.AnnotationSubmitted, r.source)
+	}
 	return m
 }
 
@@ -172,15 +186,19 @@ func (r *renderer) trainingJob() *batchv1.Job {
 		PodFailurePolicy: ignoreDisruptions(),
 		Template:         r.podTemplate(trainingApp, corev1.RestartPolicyNever),
 	}
-	if r.job.IsGang() {
+	switch {
+	case r.job.IsGang():
 		r.makeGang(&spec)
+	case r.job.Array != nil:
+		r.makeArray(&spec)
+	}
+	if len(r.job.DependsOn) > 0 { // without pods no time limit runs, and no quota is used
+		spec.Suspend = ptr.To(true)
 	}
 	if ttl := r.job.TTL; ttl != nil {
 		spec.TTLSecondsAfterFinished = ptr.To(int32(ttl.Seconds()))
 	}
-	if limit := r.job.Resources.TimeLimit; limit != nil {
-		spec.ActiveDeadlineSeconds = ptr.To(int64(limit.Seconds()))
-	}
+	r.limitTime(&spec)
 	return &batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
 		ObjectMeta: r.topMeta(),
@@ -229,20 +247,3 @@ func (r *renderer) replicas() *int32 {
 }
 
 // nodes returns the members of a pool, with the labels that joining it sets.
-func nodes(p *workload.Pool) []client.Object {
-	var out []client.Object
-	for _, member := range p.Nodes {
-		node := &corev1.Node{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
-			ObjectMeta: metav1.ObjectMeta{Name: member.Name, Labels: map[string]string{names.LabelPool: p.Name}},
-		}
-		if member.GPUType != "" {
-			node.Labels[names.LabelGPUType] = member.GPUType
-		}
-		if p.Description != "" {
-			node.Annotations = map[string]string{names.AnnotationDescription: p.Description}
-		}
-		out = append(out, node)
-	}
-	return out
-}

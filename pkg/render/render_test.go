@@ -4,11 +4,13 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -83,6 +85,23 @@ func TestGPUShare(t *testing.T) {
 				t.Errorf("got limits %v, want 2 of %s alone", limits, tc.want)
 			}
 		})
+	}
+}
+
+func TestMinRuntimeIsOnThePods(t *testing.T) {
+	for long, want := range map[string]string{"2h": "2h0m0s", "0s": "0s", "1d": "24h0m0s"} {
+		objects, warnings := renderText(t, training+"resources: {gpu: 2, min-runtime: "+long+"}", Options{})
+		if got := podOf(t, objects[0]).Annotations[names.AnnotationMinRuntime]; got != want || len(warnings) > 0 {
+			t.Errorf("%s: the pods ask for %q, with the warnings %v", long, got, warnings)
+		}
+	}
+}
+
+func TestPreemptionOfAPoolIsInItsGPUPool(t *testing.T) {
+	none := time.Duration(0)
+	pool := &workload.Pool{Name: "p", MinRuntime: ptr.To(time.Hour), MaxMinRuntime: &none}
+	if got := GPUPool(pool).Spec.Defaults; !Asks(pool) || got != (names.PoolDefaults{MinRuntime: "1h0m0s", MaxMinRuntime: "0s"}) {
+		t.Errorf("the GPUPool says %+v", got)
 	}
 }
 
@@ -286,4 +305,27 @@ func FuzzObjects(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTheTimeLimitOfAnArrayIsThatOfATask: the deadline of its Job would end them all.
+func TestTheTimeLimitOfAnArrayIsThatOfATask(t *testing.T) {
+	for array, want := range map[string][2]int64{"": {90, 0}, ", array: 0-99%10": {0, 90}} {
+		text := "kind: training\njob: {name: a" + array + "}\nenvironment: {image: b}\nresources: {time-limit: 90s}\n"
+		objects, _ := renderText(t, text, Options{})
+		job := objects[0].(*batchv1.Job)
+		got := [2]int64{ptr.Deref(job.Spec.ActiveDeadlineSeconds, 0), ptr.Deref(job.Spec.Template.Spec.ActiveDeadlineSeconds, 0)}
+		if got != want {
+			t.Errorf("array %q: the deadlines of the Job and of its pods are %v, want %v", array, got, want)
+		}
+	}
+}
+
+// TestABrokenArrayEnds when most of its tasks have failed, and a small one when all have.
+func TestABrokenArrayEnds(t *testing.T) {
+	for array, want := range map[string]int32{"0-99%10": 50, "0-14": 10, "0-10": 10, "0-9": 0, "0-0": 0} {
+		objects, _ := renderText(t, "kind: training\njob: {name: a, array: "+array+"}\nenvironment: {image: b}\n", Options{})
+		if got := ptr.Deref(objects[0].(*batchv1.Job).Spec.MaxFailedIndexes, 0); got != want {
+			t.Errorf("%s ends when more than %d tasks have failed, want %d", array, got, want)
+		}
+	}
 }

@@ -84,7 +84,7 @@ const shmVolume = "shm-volume"
 func sharedMemory(job *workload.Job) (mount, bool) {
 	size := job.Resources.SHM
 	switch {
-	case size != nil && size.IsZero(), size == nil && (job.Resources.GPU == 0 || mountsSHM(job)):
+	case size != nil && size.IsZero(), size == nil && (!job.Resources.AsksGPUs() || mountsSHM(job)):
 		return mount{}, false
 	case size == nil && job.Resources.Memory != nil:
 		size = resource.NewQuantity(job.Resources.Memory.Value()/2, resource.BinarySI)

@@ -128,13 +128,16 @@ func (e *engine) refuse(ctx context.Context, fw framework.Framework, state fwk.C
 	return out, nil
 }
 
-// waitForEvictions returns when preemption, which evicts in goroutines of its own, has done so.
+// waitForEvictions returns when preemption has evicted, which it does in goroutines of its own: that of pods, and that of gangs.
 func waitForEvictions(ctx context.Context, fw framework.Framework, preemptor *corev1.Pod) error {
 	for _, plugin := range fw.PreEnqueuePlugins() {
-		if plugin.Name() != pluginnames.DefaultPreemption {
-			continue
+		settled := func() bool { return true }
+		if plugin.Name() == pluginnames.DefaultPreemption {
+			settled = func() bool { return plugin.PreEnqueue(ctx, preemptor).IsSuccess() }
+		} else if gangs, ok := plugin.(interface{ Settled() bool }); ok {
+			settled = gangs.Settled
 		}
-		for !plugin.PreEnqueue(ctx, preemptor).IsSuccess() {
+		for !settled() {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()

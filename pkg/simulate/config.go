@@ -10,13 +10,16 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 
+	configscheme "g8s.host/gpu-scheduler/pkg/apis/config/scheme"
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	"g8s.host/gpu-scheduler/plugins/gpuscore"
 )
 
 // ParseConfig reads kube-scheduler's configuration as the scheduler does: unknown fields and bad values are errors.
-// The arguments of our plugins must be registered: import pkg/apis/config/scheme.
 func ParseConfig(data []byte) (*config.KubeSchedulerConfiguration, error) {
+	if _, err := configscheme.CheckVersion(data); err != nil {
+		return nil, fmt.Errorf("parsing the scheduler configuration: %w", err)
+	}
 	obj, gvk, err := scheme.Codecs.UniversalDecoder().Decode(data, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("parsing the scheduler configuration: %w", err)

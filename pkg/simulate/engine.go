@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 	"k8s.io/utils/ptr"
+	gangsv1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/explain"
@@ -46,6 +47,16 @@ type engine struct {
 const address = "http://simulation.invalid"
 
 func newEngine(ctx context.Context, cfg *config.KubeSchedulerConfiguration, cluster Cluster, options Options) (*engine, error) {
+	e, err := newEmptyEngine(ctx, cfg, cluster.Groups, options)
+	if err != nil {
+		return nil, err
+	}
+	return e, e.load(cluster)
+}
+
+func newEmptyEngine(
+	ctx context.Context, cfg *config.KubeSchedulerConfiguration, groups []*gangsv1.PodGroup, options Options,
+) (*engine, error) {
 	e := &engine{api: &apiServer{}, nominations: newNominations(), explain: options.Explain}
 	restConfig := &rest.Config{Host: address, QPS: -1, Transport: e.api}
 	client, err := kubernetes.NewForConfigAndClient(restConfig, &http.Client{Transport: e.api})
@@ -53,7 +64,7 @@ func newEngine(ctx context.Context, cfg *config.KubeSchedulerConfiguration, clus
 		return nil, fmt.Errorf("building the client: %w", err)
 	}
 	e.informers = informers.NewSharedInformerFactory(client, 0)
-	if err := coscheduling.Know(e.informers, cluster.Groups); err != nil {
+	if err := coscheduling.Know(e.informers, groups); err != nil {
 		return nil, err
 	}
 	nobody := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
@@ -70,7 +81,24 @@ func newEngine(ctx context.Context, cfg *config.KubeSchedulerConfiguration, clus
 	}
 	plugins.Wrap(e.scheduler, plugins.Options{Seed: uint64(options.Seed)}) //nolint:gosec // any bits will do
 	e.nodes, e.pods = e.informers.Core().V1().Nodes().Informer().GetIndexer(), e.informers.Core().V1().Pods().Informer().GetIndexer()
-	return e, e.load(cluster)
+	return e, nil
+}
+
+// Plugins returns the plugins of each profile by extension point, in the order in which they run: as the framework lists
+// them once it has made them all. A plugin that cannot be made, for its arguments or because there is none of its name, is
+// an error.
+func Plugins(ctx context.Context, cfg *config.KubeSchedulerConfiguration) (map[string]*config.Plugins, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop() // what plugins began beside
+	e, err := newEmptyEngine(ctx, cfg, nil, Options{})
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*config.Plugins{}
+	for name, profile := range e.scheduler.Profiles {
+		all[name] = profile.ListPlugins()
+	}
+	return all, nil
 }
 
 // allNodes has every profile score all nodes. With percentageOfNodesToScore below 100, the order in which goroutines

@@ -52,7 +52,7 @@ func newFragments(nodes []*corev1.Node, workload []*corev1.Pod) *fragments {
 		n := &gpuNode{milliCPU: node.Status.Allocatable.Cpu().MilliValue()}
 		for _, card := range inventory.Cards {
 			if card.Health == gpu.Healthy {
-				n.cards, n.free = append(n.cards, card), append(n.free, milliPerGPU)
+				n.cards, n.free = append(n.cards, card), append(n.free, gpu.MilliPerCard)
 			}
 		}
 		if len(n.cards) == 0 {
@@ -122,9 +122,9 @@ func (n *gpuNode) heldBy(pod *corev1.Pod) []int64 {
 			switch {
 			case at < 0:
 			case device.MemoryMiB == 0 || n.cards[at].MemoryMiB == 0:
-				held[at] = milliPerGPU
+				held[at] = gpu.MilliPerCard
 			default:
-				held[at] = min(milliPerGPU, held[at]+device.MemoryMiB*milliPerGPU/n.cards[at].MemoryMiB)
+				held[at] = min(gpu.MilliPerCard, held[at]+device.MemoryMiB*gpu.MilliPerCard/n.cards[at].MemoryMiB)
 			}
 		}
 	}
@@ -147,9 +147,9 @@ func (n *gpuNode) wastedBy(class *gpuClass) int64 {
 	for i, left := range n.free {
 		left = max(left, 0)
 		free += left
-		asked := int64(milliPerGPU)
+		asked := int64(gpu.MilliPerCard)
 		if class.demand.Shared > 0 && n.cards[i].MemoryMiB > 0 {
-			asked = class.demand.ShareMiB * milliPerGPU / n.cards[i].MemoryMiB
+			asked = class.demand.ShareMiB * gpu.MilliPerCard / n.cards[i].MemoryMiB
 		}
 		if left >= asked {
 			room++

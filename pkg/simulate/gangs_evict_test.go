@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,18 +139,22 @@ func boundTo(node string, arrival Arrival) *corev1.Pod {
 	return pod
 }
 
-// TestNobodyIsEvictedForAGang, neither when one node is missing, which evicted one job for each member, nor when it could
-// not start those that were evicted, which did so again and again.
-func TestNobodyIsEvictedForAGang(t *testing.T) {
+// TestAsManyLeaveForAGangAsItTakes: when one node is missing one job does, and not one for each member; and nobody does when
+// the gang could not start all the same. When they have left it starts.
+func TestAsManyLeaveForAGangAsItTakes(t *testing.T) {
+	low := func(jobs int) []string { return slices.Repeat([]string{"low"}, jobs) }
 	tests := map[string]struct {
 		// priorities are of the jobs on the first nodes; the others are idle.
 		priorities []string
 		nodes      int
 		members    int
+		evicted    int
 	}{
-		"one node is missing, and jobs of low priority hold eight":    {priorities: []string{"low", "low", "low", "low", "low", "low", "low", "low"}, nodes: 15, members: 8},
+		"one node is missing, and jobs of low priority hold eight":    {priorities: low(8), nodes: 15, members: 8, evicted: 1},
 		"three of four nodes are held by jobs of the gang's priority": {priorities: []string{"low", "high", "high", "high"}, nodes: 4, members: 4},
-		"all nodes are held by jobs of low priority":                  {priorities: []string{"low", "low"}, nodes: 2, members: 2},
+		"all nodes are held by jobs of low priority":                  {priorities: low(2), nodes: 2, members: 2, evicted: 2},
+		"one job of medium priority holds what low ones hold, too":    {priorities: []string{"medium", "low", "low"}, nodes: 4, members: 3, evicted: 2},
+		"it is larger than the cluster":                               {priorities: low(2), nodes: 2, members: 3},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -160,19 +165,53 @@ func TestNobodyIsEvictedForAGang(t *testing.T) {
 			gang := trainings(t, [3]any{"gang", "high", tc.members})
 			l := newLab(t, tc.nodes, running, gang)
 			pods := l.arrive(gang)
+			evicted := map[types.NamespacedName]bool{}
 			for round := range 3 {
 				for i := range pods {
 					var out outcome
 					pods[i], out = l.turn(pods[i])
-					if len(out.evicted) > 0 || out.held || len(out.bound) > 0 {
-						t.Errorf("round %d, member %d: evicts %v, has a place: %t", round, i, out.evicted, out.held)
+					if out.held || len(out.bound) > 0 || len(out.evicted) > 0 && out.nominated == "" {
+						t.Errorf("round %d, member %d: evicts %v for %q, has a place: %t", round, i, out.evicted, out.nominated, out.held)
 					}
-					if !strings.Contains(out.verdict, "gang: there is room for") {
+					for _, name := range out.evicted {
+						evicted[name] = true
+					}
+					if !strings.Contains(out.verdict, "gang: the") {
 						t.Errorf("round %d, member %d is told %q", round, i, out.verdict)
 					}
 				}
 			}
+			if len(evicted) != tc.evicted {
+				t.Fatalf("%v are evicted, want %d", evicted, tc.evicted)
+			}
+			if tc.evicted > 0 {
+				l.start(pods, evicted)
+			}
 		})
+	}
+}
+
+// start has victims leave, and demands that all members run then.
+func (l *lab) start(members []*corev1.Pod, victims map[types.NamespacedName]bool) {
+	l.Helper()
+	for name := range victims {
+		if priority := l.bound[name].Spec.PriorityClassName; priority != "g8s-low" {
+			l.Errorf("%s is evicted, of priority %s", name, priority)
+		}
+		if err := l.engine.remove(l.Context(), l.bound[name]); err != nil {
+			l.Fatal(err)
+		}
+	}
+	bound := 0
+	for _, pod := range members {
+		_, out := l.turn(pod)
+		bound += len(out.bound)
+		if len(out.evicted) > 0 {
+			l.Errorf("%v are evicted, though others have left", out.evicted)
+		}
+	}
+	if bound != len(members) {
+		l.Errorf("%d of %d members run when the others have left", bound, len(members))
 	}
 }
 

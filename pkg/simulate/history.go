@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	gangsv1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
+	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/simulate/recording"
 )
 
@@ -89,7 +90,7 @@ func staysOf(rec *recording.Recording) map[types.UID]stay {
 		if s.bound.IsZero() && event.Pod.Spec.NodeName != "" {
 			s.bound = event.At
 		}
-		if s.left.IsZero() && (event.Type == watch.Deleted || ended(event.Pod)) {
+		if s.left.IsZero() && (event.Type == watch.Deleted || gpu.HasEnded(event.Pod)) {
 			s.left = event.At
 		}
 		stays[event.Pod.UID] = s

@@ -12,9 +12,6 @@ import (
 	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
-// milliPerGPU is one GPU in the unit in which GPUs are counted.
-const milliPerGPU = 1000
-
 // measure counts what happens in a run.
 type measure struct {
 	result     Result
@@ -41,7 +38,7 @@ func newMeasure(cluster Cluster, name string, seed int64, workload []*corev1.Pod
 	for _, node := range cluster.Nodes {
 		has := cardsOf(node)
 		m.cards[node.Name] = has
-		m.collector.Capacity += has.count * milliPerGPU
+		m.collector.Capacity += has.count * gpu.MilliPerCard
 		if has.memoryMiB > 0 {
 			memory, known = memory+has.count*has.memoryMiB, known+has.count
 		}
@@ -78,9 +75,9 @@ func milliOf(pod *corev1.Pod, card cards) int64 {
 	if err != nil {
 		return 0 // the scheduler refuses it
 	}
-	milli := demand.Whole * milliPerGPU
+	milli := demand.Whole * gpu.MilliPerCard
 	if demand.Shared > 0 && card.memoryMiB > 0 {
-		milli += demand.Shared * min(demand.ShareMiB*milliPerGPU/card.memoryMiB, milliPerGPU)
+		milli += demand.Shared * min(demand.ShareMiB*gpu.MilliPerCard/card.memoryMiB, gpu.MilliPerCard)
 	}
 	return milli
 }
@@ -167,7 +164,7 @@ func (m *measure) finish(left []*entry) *Result {
 	return r
 }
 
-func gpus(milli int64) float64 { return float64(milli) / milliPerGPU }
+func gpus(milli int64) float64 { return float64(milli) / gpu.MilliPerCard }
 
 // refused counts the pods without a node by what they ask for and what stands first against it, those with the most pods
 // first.

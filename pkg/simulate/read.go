@@ -44,7 +44,7 @@ func ParseCluster(data []byte) (cluster Cluster, waiting []Arrival, err error) {
 			cluster.Nodes = append(cluster.Nodes, object)
 		case *corev1.Pod:
 			switch {
-			case object.Status.Phase == corev1.PodSucceeded || object.Status.Phase == corev1.PodFailed:
+			case gpu.HasEnded(object):
 			case object.Spec.NodeName == "":
 				waiting = append(waiting, Arrival{Pod: object})
 			default:

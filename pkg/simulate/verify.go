@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/simulate/recording"
 )
 
@@ -124,7 +125,7 @@ func (v *verifier) happen(ctx context.Context, event *recording.Event) error {
 	waited, isWaiting := v.waiting[pod.UID]
 	_, isRunning := v.running[pod.UID]
 	switch {
-	case event.Type == watch.Deleted || ended(pod):
+	case event.Type == watch.Deleted || gpu.HasEnded(pod):
 		return v.leave(ctx, pod.UID)
 	case isRunning:
 		return nil
@@ -134,10 +135,6 @@ func (v *verifier) happen(ctx context.Context, event *recording.Event) error {
 		return v.change(ctx, waited, pod)
 	}
 	return v.arrive(pod)
-}
-
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 func (v *verifier) arrive(pod *corev1.Pod) error {
@@ -261,7 +258,7 @@ func clusterOf(rec *recording.Recording) (Cluster, []*corev1.Pod) {
 	var waiting []*corev1.Pod
 	for _, pod := range rec.Pods {
 		switch {
-		case ended(pod):
+		case gpu.HasEnded(pod):
 		case pod.Spec.NodeName == "":
 			waiting = append(waiting, pod)
 		default:

@@ -12,16 +12,19 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
+	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // Usage is the state of all GPUs at one moment. Every list is sorted by name.
 type Usage struct {
-	GPUs  []GPU
-	Nodes []Node
-	Pools []Pool
-	Jobs  []Job
-	Total Total
+	GPUs []GPU
+	// Slices are the MIG slices that nodes report: a card in MIG mode is in none of the numbers of GPUs.
+	Slices []GPU
+	Nodes  []Node
+	Pools  []Pool
+	Jobs   []Job
+	Total  Total
 }
 
 // State is what a GPU is given out as.
@@ -57,6 +60,8 @@ type GPU struct {
 	UUID    string `json:"uuid,omitempty"`
 	Pool    string `json:"pool"`
 	GPUType string `json:"gpuType,omitempty"`
+	// Profile is that of a MIG slice, such as 1g.10gb; Index and Health are those of its card then.
+	Profile string `json:"profile,omitempty"`
 	State   State  `json:"state"`
 	// Health is one word for what is wrong with an unhealthy GPU.
 	Health    string `json:"health,omitempty"`
@@ -97,6 +102,8 @@ type Node struct {
 	Count
 	// Cells are the states of the node's cards, in the order of their index.
 	Cells []State `json:"cells"`
+	// MIG counts the MIG slices of the node, by profile.
+	MIG []inventory.ProfileCount `json:"mig,omitempty"`
 	Load
 }
 
@@ -105,6 +112,8 @@ type Pool struct {
 	Name  string `json:"name"`
 	Nodes int    `json:"nodes"`
 	Count
+	// MIG counts the MIG slices of its nodes, by profile.
+	MIG []inventory.ProfileCount `json:"mig,omitempty"`
 	Load
 }
 
@@ -115,8 +124,10 @@ type Job struct {
 	Kind      string `json:"kind,omitempty"`
 	Pool      string `json:"pool"`
 	// GPUs is how many whole GPUs or slots of shared ones its running pods hold.
-	GPUs  int64    `json:"gpus"`
-	Nodes []string `json:"nodes"`
+	GPUs int64 `json:"gpus"`
+	// MIG is how many MIG slices they hold, by profile.
+	MIG   []inventory.AskedProfile `json:"mig,omitempty"`
+	Nodes []string                 `json:"nodes"`
 	Load
 }
 
@@ -124,6 +135,8 @@ type Job struct {
 type Total struct {
 	Nodes int `json:"nodes"`
 	Count
+	// MIG counts the MIG slices of all nodes, by profile.
+	MIG []inventory.ProfileCount `json:"mig,omitempty"`
 	Load
 }
 
@@ -136,17 +149,23 @@ func Build(cluster *snapshot.Snapshot, samples gpumetrics.Samples) Usage {
 	for i := range nodes {
 		pods := onNode[nodes[i].Name]
 		cards := cardsOf(&nodes[i], pods, samples, &topologies)
-		if len(cards) > 0 {
-			out.GPUs = append(out.GPUs, cards...)
-			out.Nodes = append(out.Nodes, buildNode(fit.NewNode(&nodes[i], pods, &topologies), cards))
+		mig := inventory.CountProfiles(&nodes[i], pods)
+		if len(cards) == 0 && len(mig) == 0 {
+			continue
 		}
+		out.GPUs, out.Slices = append(out.GPUs, cards...), append(out.Slices, slicesOf(&nodes[i], pods)...)
+		node := buildNode(fit.NewNode(&nodes[i], pods, &topologies), cards)
+		node.MIG = mig
+		out.Nodes = append(out.Nodes, node)
 	}
-	slices.SortFunc(out.GPUs, func(a, b GPU) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index)) })
+	slices.SortFunc(out.GPUs, compareCards)
+	slices.SortFunc(out.Slices, compareCards)
 	slices.SortFunc(out.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	out.Pools = buildPools(out.Nodes, out.GPUs)
 	for _, node := range out.Nodes {
 		out.Total.Nodes++
 		out.Total.add(node.Count)
+		out.Total.MIG = inventory.AddProfiles(out.Total.MIG, node.MIG)
 	}
 	out.Total.Load = meanOf(out.GPUs)
 	return out
@@ -187,6 +206,7 @@ func buildPools(nodes []Node, cards []GPU) []Pool {
 		}
 		byName[node.Pool].Nodes++
 		byName[node.Pool].add(node.Count)
+		byName[node.Pool].MIG = inventory.AddProfiles(byName[node.Pool].MIG, node.MIG)
 	}
 	out := make([]Pool, 0, len(byName))
 	for name, pool := range byName {
@@ -242,7 +262,7 @@ func buildJobs(pods []corev1.Pod, samples gpumetrics.Samples) []Job {
 	for i := range pods {
 		pod := &pods[i]
 		request, err := gpu.RequestOf(pod)
-		if err != nil || request.Whole+request.Shared == 0 || pod.Spec.NodeName == "" || gpu.HasEnded(pod) {
+		if err != nil || request.Whole+request.Shared+request.MIG == 0 || pod.Spec.NodeName == "" || gpu.HasEnded(pod) {
 			continue
 		}
 		key := jobKey{pod.Namespace, pod.Labels[names.LabelJobType], cmp.Or(pod.Labels[names.LabelJob], pod.Name)}
@@ -251,6 +271,7 @@ func buildJobs(pods []corev1.Pod, samples gpumetrics.Samples) []Job {
 			loads[key] = &loadSum{}
 		}
 		jobs[key].GPUs += request.Whole + request.Shared
+		jobs[key].addSlices(inventory.ProfilesOf(pod))
 		jobs[key].Nodes = append(jobs[key].Nodes, pod.Spec.NodeName)
 		for _, device := range devicesOf(pod) {
 			sample, _ := samples.Of(device.UUID, pod.Spec.NodeName, device.Index)

@@ -3,7 +3,6 @@ package whatif
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 
@@ -13,6 +12,8 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/quota"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
@@ -26,7 +27,10 @@ func (a Answer) judged(jobs [][]client.Object, verdicts []submit.Verdict) Answer
 		if verdicts[i].Refused != nil {
 			a.Jobs = append(a.Jobs, Job{Report: refusal(top, verdicts[i].Refused)})
 		}
-		a.Unasked = append(a.Unasked, verdicts[i].Unasked...)
+		a.Said = append(a.Said, verdicts[i].Unasked...)
+	}
+	for _, sentence := range a.Said {
+		a.Unasked = append(a.Unasked, sentence.String())
 	}
 	slices.SortStableFunc(a.Jobs, func(x, y Job) int {
 		return cmp.Compare(order[keyOf(x.Namespace, x.Kind, x.Job)], order[keyOf(y.Namespace, y.Kind, y.Job)])
@@ -45,21 +49,38 @@ func refusal(top client.Object, refused error) diagnosis.Report {
 	report := diagnosis.Diagnose(facts)
 	report.Unread = nil // nothing was left out for want of rights
 	if isWithoutNamespace(refused) {
-		report.Findings = []diagnosis.Finding{{
-			Cause: report.Cause, Text: fmt.Sprintf("there is no namespace %s", top.GetNamespace()),
-			Advice: []string{"choose one that is there with -n, or have it made: kubectl create namespace " + top.GetNamespace()},
-		}}
+		report.Findings = []diagnosis.Finding{withoutNamespace(report.Cause, top.GetNamespace())}
 	}
 	var short *submit.QuotaError
 	if errors.As(refused, &short) {
-		finding := diagnosis.Finding{Cause: reason.QuotaExceeded, Text: "it " + short.Excess.String()}
-		finding.Advice = []string{"ask for less, or for a higher quota: gpuctl get quotas -n " + top.GetNamespace()}
-		if !short.Excess.Never {
-			finding.Advice = append([]string{"wait until jobs of this namespace end, or end one that is not needed"}, finding.Advice...)
-		}
+		finding := overQuota(short.Excess, top.GetNamespace())
 		report.Cause, report.Findings = finding.Cause, []diagnosis.Finding{finding}
 	}
 	return report
+}
+
+func withoutNamespace(cause reason.Cause, namespace string) diagnosis.Finding {
+	command := "kubectl create namespace " + namespace
+	return diagnosis.Finding{
+		Cause: cause, Says: phrase.Of("there is no namespace %s", namespace),
+		Steps: []diagnosis.Step{{
+			Action: reason.UseNamespace, Command: command, Says: phrase.Of("choose one that is there with -n, or have it made: %s", command),
+		}},
+	}.Worded()
+}
+
+func overQuota(excess quota.Excess, namespace string) diagnosis.Finding {
+	out := diagnosis.Finding{Cause: reason.QuotaExceeded, Says: phrase.Of("it %s", excess.Says())}
+	if !excess.Never {
+		out.Steps = append(out.Steps, diagnosis.Step{
+			Action: reason.Wait, Says: phrase.Of("wait until jobs of this namespace end, or end one that is not needed"),
+		})
+	}
+	command := "gpuctl get quotas -n " + namespace
+	out.Steps = append(out.Steps, diagnosis.Step{
+		Action: reason.Inspect, Command: command, Says: phrase.Of("ask for less, or for a higher quota: %s", command),
+	})
+	return out.Worded()
 }
 
 // isWithoutNamespace reports whether an object was refused because its namespace is not there.

@@ -14,6 +14,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Question is what a simulation is to decide: the input of gpu-scheduler simulate answer, as JSON.
@@ -44,8 +45,10 @@ type Answer struct {
 	Evicted []string `json:"evicted,omitempty"`
 	// Policy says which scoring policy decided: that of the cluster, or the one that is shipped.
 	Policy string `json:"policy"`
-	// Unasked are what could not be asked of the API server for want of rights, each a sentence.
-	Unasked []string `json:"unasked,omitempty"`
+	// Unasked are what could not be asked of the API server for want of rights, each a sentence in English; Said is what
+	// they are made of.
+	Unasked []string      `json:"unasked,omitempty"`
+	Said    []phrase.Text `json:"-"`
 }
 
 // Job is what would become of one job.

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
 // Unfit is the value of a node that cannot take the pod. All other values are 0 or more.
@@ -55,7 +57,7 @@ type Lister interface {
 // its candidates, and what else changes a value.
 func (k *Rankings[K, S]) Of(kind K, q Question, lister Lister, stateOf func(fwk.NodeInfo) S) *Ranking[S] {
 	k.asked++
-	if k.known == nil || !SameList(k.all, q.Nodes) {
+	if k.known == nil || !cycle.SameNodes(k.all, q.Nodes) {
 		*k = Rankings[K, S]{known: map[K]*Ranking[S]{}, tables: map[*Candidates]*table[S]{}, all: q.Nodes, asked: k.asked}
 	}
 	r := k.known[kind]
@@ -65,7 +67,7 @@ func (k *Rankings[K, S]) Of(kind K, q Question, lister Lister, stateOf func(fwk.
 		k.known[kind] = r
 	}
 	r.asked = k.asked
-	r.table.update(stateOf)
+	r.table.update(q.Changes, stateOf)
 	return r
 }
 
@@ -113,11 +115,6 @@ func (k *Rankings[K, S]) tableOf(q Question, lister Lister) *table[S] {
 	return t
 }
 
-// SameList reports whether these are one list of a snapshot, not whether they are equal.
-func SameList(a, b []fwk.NodeInfo) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
-}
-
 // Ranking is what the candidates are worth to pods of one kind. Looking again costs a comparison a node, and a
 // judgement for each state that no node was in before: a scheduling cycle changes one node.
 type Ranking[S comparable] struct {
@@ -134,6 +131,7 @@ func (r *Ranking[S]) Update(worth func(S, fwk.NodeInfo) int64) {
 	if r.renumbered != t.renumbered {
 		r.values, r.renumbered = r.values[:0], t.renumbered
 	}
+	r.values = slices.Grow(r.values, len(t.count)-len(r.values))
 	for len(r.values) < len(t.count) {
 		r.values = append(r.values, unjudged)
 	}
@@ -206,6 +204,29 @@ func (r *Ranking[S]) Best(count int, suits func(fwk.NodeInfo) bool) []fwk.NodeIn
 		}
 	}
 	return best
+}
+
+// InOrder goes through the nodes that can take the pod and suit, the best first and equal ones by name.
+func (r *Ranking[S]) InOrder(likely int, suits func(fwk.NodeInfo) bool) iter.Seq[fwk.NodeInfo] {
+	return func(yield func(fwk.NodeInfo) bool) {
+		// Of the highest value may be thousands, of which one of the first few will do: they are not gathered.
+		highest := r.Highest()
+		for i, state := range r.table.states {
+			if r.values[state] == highest && highest != Unfit && suits(r.table.nodes[i]) && !yield(r.table.nodes[i]) {
+				return
+			}
+		}
+		for nodes, value := range r.byValue(likely) {
+			if value == highest {
+				continue
+			}
+			for _, node := range nodes {
+				if suits(node) && !yield(node) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Ties say what to try first where other plugins decide between equals.

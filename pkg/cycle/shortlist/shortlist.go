@@ -4,17 +4,21 @@
 // part of that which candidates are worth most, and where our score outweighs all others together, the pod goes to one
 // of those if any of them can take it. So with a short list of them no pod goes to a node of lower score than without
 // (among equals, plugins that scale their scores by the nodes given may prefer another), and when none of them will do,
-// for want of CPU or for a taint, all nodes are tried as if there had been no list.
+// for want of CPU or for a taint, all nodes are tried as if there had been no list. Where our score leaves no equals, the
+// list is one node: the first, in the order of what they are worth, that passes all filters.
 //
 // One scheduling attempt, and who does what, in this order:
 //
 //	list := shortlist.Offer(state)          who schedules: I shall try all nodes if need be
 //	shortlist.Open(state).Rank = …          GPUScore: this is what nodes are worth to the pod
-//	names := shortlist.Open(state).Take(…)  GPUFilter: of the nodes that have the cards, look at the best alone
+//	first := shortlist.Open(state).Take(…)  GPUFilter: of the nodes that have the cards, look at the best alone
+//	list.InOrder()                          who schedules: which of these passes the filters first?
 //	list.Withdraw()                         who schedules: none of them will do, so from the beginning
 package shortlist
 
 import (
+	"iter"
+
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -39,6 +43,8 @@ type Question struct {
 	Candidates *Candidates
 	// Nodes are all nodes of the snapshot.
 	Nodes []fwk.NodeInfo
+	// Changes tell which of them may have changed. nil do not.
+	Changes *cycle.Changes
 	// Fits reports whether a node has what the pod asks of its GPUs.
 	Fits func(fwk.NodeInfo) bool
 }
@@ -46,20 +52,43 @@ type Question struct {
 // List is what is known of the nodes worth trying first, in one scheduling attempt of one pod. It is used by one
 // goroutine, that of the scheduling cycle.
 type List struct {
-	// Rank answers with the names of the nodes that fit and are worth most, none to have all nodes looked at.
-	Rank func(Question) (sets.Set[string], error)
+	// Rank answers a question.
+	Rank func(Question) (Answer, error)
 
+	answer          Answer
 	used, withdrawn bool
 }
 
-// Take returns the names of the nodes to look at, none for all of them.
-func (l *List) Take(q Question) (sets.Set[string], error) {
+// Answer is which nodes to look at first. The zero value has all nodes looked at.
+type Answer struct {
+	// Names are those of nodes that fit and are worth most, where other plugins decide between them.
+	Names sets.Set[string]
+	// InOrder goes through the nodes that fit, the best first, where the pod goes to the first that passes all filters.
+	InOrder iter.Seq[fwk.NodeInfo]
+}
+
+// IsZero reports whether all nodes are looked at.
+func (a *Answer) IsZero() bool { return len(a.Names) == 0 && a.InOrder == nil }
+
+// Take returns which nodes to look at first.
+func (l *List) Take(q Question) (Answer, error) {
 	if l == nil || l.Rank == nil {
-		return nil, nil
+		return Answer{}, nil
 	}
-	names, err := l.Rank(q)
-	l.used = len(names) > 0 && err == nil
-	return names, err
+	answer, err := l.Rank(q)
+	if err != nil {
+		return Answer{}, err
+	}
+	l.answer, l.used = answer, !answer.IsZero()
+	return answer, nil
+}
+
+// InOrder goes through the nodes to try in order, nil if there is no such order.
+func (l *List) InOrder() iter.Seq[fwk.NodeInfo] {
+	if l == nil {
+		return nil
+	}
+	return l.answer.InOrder
 }
 
 // Clone implements fwk.StateData. A list belongs to one attempt and is shared with its clones.

@@ -1,16 +1,20 @@
 package shortlist
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
 // snapshot is nodes n0, n1 and so on.
@@ -127,14 +131,22 @@ func TestWhichNodesAreFirst(t *testing.T) {
 			ranking := rankings.Of(kind{}, s.question("n0", "n1", "n2", "n3", "n4"), s, stateOf)
 			ranking.Update(worthIn)
 			first, highest := ranking.First(Ties{Size: 3, Most: 4}, tc.suits)
-			if diff := cmp.Diff(tc.first, namesOf(first)); diff != "" {
+			if diff := gocmp.Diff(tc.first, namesOf(first)); diff != "" {
 				t.Errorf("first (-want +got):\n%s", diff)
 			}
 			if len(first) > 0 && highest != worth(first[0]) || len(first) == 0 && highest != Unfit || tc.suits == nil && highest != ranking.Highest() {
 				t.Errorf("the highest value is %d, of all %d", highest, ranking.Highest())
 			}
-			if diff := cmp.Diff(tc.best, namesOf(ranking.Best(3, tc.suits))); diff != "" {
+			if diff := gocmp.Diff(tc.best, namesOf(ranking.Best(3, tc.suits))); diff != "" {
 				t.Errorf("best (-want +got):\n%s", diff)
+			}
+			suits := tc.suits
+			if suits == nil {
+				suits = func(fwk.NodeInfo) bool { return true }
+			}
+			inOrder := slices.Collect(ranking.InOrder(1, suits))
+			if diff := gocmp.Diff(namesOf(ranking.Best(5, suits)), namesOf(inOrder)); diff != "" {
+				t.Errorf("in order (-best +in order):\n%s", diff)
 			}
 			fit := 0
 			for range ranking.Fitting() {
@@ -144,6 +156,37 @@ func TestWhichNodesAreFirst(t *testing.T) {
 				t.Errorf("%d nodes fit, and %d are listed", ranking.Fit(), fit)
 			}
 		})
+	}
+}
+
+// TestTheOrderIsThatOfValueAndName compares what is found of many states, or few, with all nodes sorted.
+func TestTheOrderIsThatOfValueAndName(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 2))
+	for _, states := range []int{1, 3, 40, 400} {
+		s := newSnapshot(500)
+		value := map[string]int64{}
+		for i := range s {
+			state := fmt.Sprint(r.IntN(states))
+			if value[state] == 0 {
+				value[state] = 1 + r.Int64N(int64(states))
+			}
+			s.change(i, state)
+		}
+		rankings := Rankings[kind, string]{}
+		ranking := rankings.Of(kind{}, Question{Candidates: &Candidates{}, Nodes: s}, s, stateOf)
+		ranking.Update(func(state string, _ fwk.NodeInfo) int64 { return value[state] - 1 }) // some are worth nothing and fit
+		sorted := slices.SortedFunc(slices.Values(s), func(a, b fwk.NodeInfo) int {
+			return cmp.Or(cmp.Compare(value[stateOf(b)], value[stateOf(a)]), cmp.Compare(a.Node().Name, b.Node().Name))
+		})
+		for _, count := range []int{1, 5, 64, 65, 500} {
+			if diff := gocmp.Diff(namesOf(sorted[:count]), namesOf(ranking.Best(count, nil))); diff != "" {
+				t.Errorf("the best %d of %d states (-want +got):\n%s", count, states, diff)
+			}
+		}
+		all := slices.Collect(ranking.InOrder(1, func(fwk.NodeInfo) bool { return true }))
+		if diff := gocmp.Diff(namesOf(sorted), namesOf(all)); diff != "" {
+			t.Errorf("all of %d states in order (-want +got):\n%s", states, diff)
+		}
 	}
 }
 
@@ -162,14 +205,14 @@ func TestOfManyEqualsSomeAreTried(t *testing.T) {
 		return namesOf(nodes)
 	}
 	// In order of name: n0, n1, n10, n11, ...
-	if diff := cmp.Diff([]string{"n0", "n27", "n45", "n63", "n81"}, first(0, nil)); diff != "" {
+	if diff := gocmp.Diff([]string{"n0", "n27", "n45", "n63", "n81"}, first(0, nil)); diff != "" {
 		t.Errorf("some of 100 (-want +got):\n%s", diff)
 	}
-	if cmp.Equal(first(0, nil), first(1, nil)) {
+	if gocmp.Equal(first(0, nil), first(1, nil)) {
 		t.Error("another pod is tried on the same")
 	}
 	last := func(n fwk.NodeInfo) bool { return n.Node().Name >= "n96" }
-	if diff := cmp.Diff([]string{"n96", "n97", "n98", "n99"}, slices.Sorted(slices.Values(first(7, last)))); diff != "" {
+	if diff := gocmp.Diff([]string{"n96", "n97", "n98", "n99"}, slices.Sorted(slices.Values(first(7, last)))); diff != "" {
 		t.Errorf("the four that suit (-want +got):\n%s", diff)
 	}
 }
@@ -203,8 +246,34 @@ func TestOnlyNewStatesAreJudged(t *testing.T) {
 		if step.change != nil {
 			step.change()
 		}
-		if diff := cmp.Diff(step.want, judged(step.kind, step.nodes)); diff != "" {
+		if diff := gocmp.Diff(step.want, judged(step.kind, step.nodes)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.why, diff)
+		}
+	}
+}
+
+// TestChangesThatAreToldAreEnough changes nodes at random, a few or many between two questions, and asks for the best with
+// and without being told which they are.
+func TestChangesThatAreToldAreEnough(t *testing.T) {
+	s, r := newSnapshot(50), rand.New(rand.NewPCG(1, 2))
+	var told, afresh Rankings[kind, string]
+	changes := &cycle.Changes{}
+	q := Question{Candidates: &Candidates{}, Nodes: s, Changes: changes}
+	for step := range 500 {
+		for range []int{0, 1, 1, 3, 40}[r.IntN(5)] {
+			i := r.IntN(len(s))
+			s.change(i, fmt.Sprint(1+r.IntN(9), "-", r.IntN(3)))
+			changes.Note(fmt.Sprint("n", i))
+		}
+		changes.Note("of another pool")
+		changes.Taken()
+		age := step / 100 // where nodes are forgotten between
+		ranking := told.Of(kind{age: age}, q, s, stateOf)
+		ranking.Update(worthIn)
+		full := afresh.Of(kind{age: age}, Question{Candidates: q.Candidates, Nodes: s}, s, stateOf)
+		full.Update(worthIn)
+		if diff := gocmp.Diff(namesOf(full.Best(50, nil)), namesOf(ranking.Best(50, nil))); diff != "" {
+			t.Fatalf("step %d (-all looked at +told):\n%s", step, diff)
 		}
 	}
 }
@@ -252,7 +321,7 @@ func TestWhatIsOutOfDateIsForgotten(t *testing.T) {
 	} {
 		step.q.Nodes = step.nodes
 		rankings.Of(step.kind, step.q, step.nodes, stateOf)
-		if diff := cmp.Diff(step.want, held{len(rankings.known), len(rankings.tables)}); diff != "" {
+		if diff := gocmp.Diff(step.want, held{len(rankings.known), len(rankings.tables)}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.why, diff)
 		}
 	}
@@ -304,19 +373,30 @@ func BenchmarkBest(b *testing.B) {
 
 func TestAnAttempt(t *testing.T) {
 	cs := framework.NewCycleState()
-	if Open(cs) != nil || Repeated(cs) {
+	if Open(cs) != nil || Repeated(cs) || Open(cs).InOrder() != nil {
 		t.Error("there is a list that nobody offered")
 	}
-	if names, err := Open(cs).Take(Question{}); names != nil || err != nil {
-		t.Errorf("names %v, %v of no list, want all nodes", names, err)
+	if answer, err := Open(cs).Take(Question{}); !answer.IsZero() || err != nil {
+		t.Errorf("%v, %v of no list, want all nodes", answer, err)
 	}
 	list := Offer(cs)
-	if names, err := Open(cs).Take(Question{}); names != nil || err != nil || list.Used() {
-		t.Errorf("names %v, %v that nobody ranked, want all nodes", names, err)
+	if answer, err := Open(cs).Take(Question{}); !answer.IsZero() || err != nil || list.Used() {
+		t.Errorf("%v, %v that nobody ranked, want all nodes", answer, err)
 	}
-	Open(cs).Rank = func(Question) (sets.Set[string], error) { return sets.New("n"), nil }
-	if names, err := Open(cs).Take(Question{}); !names.Has("n") || err != nil || !list.Used() {
-		t.Errorf("names %v, %v, want the one ranked", names, err)
+	Open(cs).Rank = func(Question) (Answer, error) { return Answer{}, errors.New("no") }
+	if _, err := Open(cs).Take(Question{}); err == nil || list.Used() {
+		t.Error("an answer that failed is used")
+	}
+	Open(cs).Rank = func(Question) (Answer, error) { return Answer{Names: sets.New("n")}, nil }
+	if answer, err := Open(cs).Take(Question{}); !answer.Names.Has("n") || err != nil || !list.Used() || list.InOrder() != nil {
+		t.Errorf("%v, %v, want the one ranked", answer, err)
+	}
+	Open(cs).Rank = func(Question) (Answer, error) { return Answer{InOrder: slices.Values(newSnapshot(2))}, nil }
+	if _, err := Open(cs).Take(Question{}); err != nil || !list.Used() {
+		t.Errorf("an order is not used: %v", err)
+	}
+	if diff := gocmp.Diff([]string{"n0", "n1"}, namesOf(slices.Collect(list.InOrder()))); diff != "" {
+		t.Errorf("in order (-want +got):\n%s", diff)
 	}
 	list.Withdraw()
 	if Open(cs) != nil || !Repeated(cs) {

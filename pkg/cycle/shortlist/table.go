@@ -2,12 +2,13 @@ package shortlist
 
 import (
 	"cmp"
-	"container/heap"
 	"iter"
 	"maps"
 	"slices"
 
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
 // table is which state each candidate is in. It is one for all kinds of pods.
@@ -21,6 +22,10 @@ type table[S comparable] struct {
 	count   []int // how many nodes are in each
 	// renumbered is how often the states have been numbered again.
 	renumbered int
+
+	// seen is up to where the changes of nodes are known. positions are those of the nodes by name, once they are asked for.
+	seen      cycle.Mark
+	positions map[string]int32
 }
 
 func newTable[S comparable](q Question, lister Lister) *table[S] {
@@ -46,27 +51,51 @@ func (t *table[S]) forget() {
 	for i := range t.generations {
 		t.generations[i] = -1 // which no node has
 	}
-	t.named, t.count = t.named[:0], t.count[:0]
+	t.named, t.count, t.seen = t.named[:0], t.count[:0], cycle.Mark{}
 	clear(t.numbers)
 	t.renumbered++
 }
 
+// fewChanged is how many changed nodes are looked up by name at most, for each sixteen of the table: the look at a node is
+// cheaper where it is one of all.
+const fewChanged = 4
+
 // update finds the state of the nodes that changed since the last time.
-func (t *table[S]) update(stateOf func(fwk.NodeInfo) S) {
+func (t *table[S]) update(changes *cycle.Changes, stateOf func(fwk.NodeInfo) S) {
 	if len(t.count) > 4*len(t.nodes)+64 { // most of them are past
 		t.forget()
 	}
-	for i, node := range t.nodes {
-		generation := node.GetGeneration()
-		if generation == t.generations[i] {
-			continue
+	changed, known := changes.Since(&t.seen, len(t.nodes)*fewChanged/16)
+	if !known {
+		for i := range t.nodes {
+			t.look(i, stateOf)
 		}
-		if t.generations[i] >= 0 {
-			t.count[t.states[i]]--
-		}
-		t.generations[i], t.states[i] = generation, t.number(stateOf(node))
-		t.count[t.states[i]]++
+		return
 	}
+	if t.positions == nil {
+		t.positions = make(map[string]int32, len(t.nodes))
+		for i, node := range t.nodes {
+			t.positions[node.Node().Name] = int32(i)
+		}
+	}
+	for _, name := range changed {
+		if i, ok := t.positions[name]; ok {
+			t.look(int(i), stateOf)
+		}
+	}
+}
+
+// look finds the state of a node, if it has changed.
+func (t *table[S]) look(i int, stateOf func(fwk.NodeInfo) S) {
+	generation := t.nodes[i].GetGeneration()
+	if generation == t.generations[i] {
+		return
+	}
+	if t.generations[i] >= 0 {
+		t.count[t.states[i]]--
+	}
+	t.generations[i], t.states[i] = generation, t.number(stateOf(t.nodes[i]))
+	t.count[t.states[i]]++
 }
 
 func (t *table[S]) number(state S) int32 {
@@ -86,7 +115,7 @@ func (r *Ranking[S]) byValue(likely int) iter.Seq2[[]fwk.NodeInfo, int64] {
 	return func(yield func([]fwk.NodeInfo, int64) bool) {
 		order := r.order()
 		places := make([]int32, len(r.values))
-		for order.Len() > 0 {
+		for len(order.states) > 0 {
 			groups, values := r.gather(order.next(likely), places)
 			for i, equals := range groups {
 				if !yield(equals, values[i]) {
@@ -119,53 +148,80 @@ func (r *Ranking[S]) gather(states, places []int32) (groups [][]fwk.NodeInfo, va
 	return groups, values
 }
 
-// order is the states that nodes are in which can take the pod, as a heap with the highest value on top.
+// order is the states that nodes are in which can take the pod and that have not been gathered.
 type order[S comparable] struct {
 	*Ranking[S]
 	states []int32
+	// sorted says that they are in descending order of value.
+	sorted bool
 }
 
 func (r *Ranking[S]) order() *order[S] {
-	o := &order[S]{Ranking: r}
+	o := &order[S]{Ranking: r, states: make([]int32, 0, len(r.table.count))}
 	for state, nodes := range r.table.count {
 		if nodes > 0 && r.values[state] != Unfit {
 			o.states = append(o.states, int32(state))
 		}
 	}
-	heap.Init(o)
 	return o
 }
 
+// selected is up to how many nodes the states are selected from all, where more of them are sorted.
+const selected = 64
+
 // next returns the next states, of descending value, that have so many nodes together; all states of a value or none.
 func (o *order[S]) next(nodes int) []int32 {
-	var next []int32
-	for got := 0; o.Len() > 0; {
-		top := o.states[0]
-		if got >= nodes && o.values[top] != o.values[next[len(next)-1]] {
-			break
-		}
-		next = append(next, top)
-		got += o.table.count[top]
-		heap.Pop(o)
+	if !o.sorted && nodes <= selected {
+		return o.above(o.threshold(nodes))
 	}
+	if !o.sorted {
+		slices.SortFunc(o.states, o.descending)
+		o.sorted = true
+	}
+	end, got := 0, 0
+	for end < len(o.states) && (got < nodes || o.values[o.states[end]] == o.values[o.states[end-1]]) {
+		got += o.table.count[o.states[end]]
+		end++
+	}
+	next := o.states[:end]
+	o.states = o.states[end:]
 	return next
 }
 
-// Len implements heap.Interface.
-func (o *order[S]) Len() int { return len(o.states) }
-
-// Less implements heap.Interface.
-func (o *order[S]) Less(i, j int) bool { return o.values[o.states[i]] > o.values[o.states[j]] }
-
-// Swap implements heap.Interface.
-func (o *order[S]) Swap(i, j int) { o.states[i], o.states[j] = o.states[j], o.states[i] }
-
-// Push implements heap.Interface.
-func (o *order[S]) Push(state any) { o.states = append(o.states, state.(int32)) }
-
-// Pop implements heap.Interface.
-func (o *order[S]) Pop() any {
-	last := o.states[len(o.states)-1]
-	o.states = o.states[:len(o.states)-1]
-	return last
+// threshold returns the value of the last of so many nodes, the best ones.
+func (o *order[S]) threshold(nodes int) int64 {
+	best := make([]int32, 0, nodes+1)
+	for _, state := range o.states {
+		if len(best) == nodes && o.values[state] <= o.values[best[nodes-1]] {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(best, state, o.descending)
+		best = slices.Insert(best, at, state)
+		best = best[:min(len(best), nodes)]
+	}
+	got := 0
+	for _, state := range best {
+		if got += o.table.count[state]; got >= nodes {
+			return o.values[state]
+		}
+	}
+	return o.values[best[len(best)-1]]
 }
+
+// above takes the states of at least a value out, and sorts them.
+func (o *order[S]) above(value int64) []int32 {
+	var above []int32
+	rest := o.states[:0]
+	for _, state := range o.states {
+		if o.values[state] >= value {
+			above = append(above, state)
+		} else {
+			rest = append(rest, state)
+		}
+	}
+	o.states = rest
+	slices.SortFunc(above, o.descending)
+	return above
+}
+
+func (o *order[S]) descending(a, b int32) int { return cmp.Compare(o.values[b], o.values[a]) }

@@ -18,28 +18,16 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/explain/server"
+	"g8s.host/gpu-scheduler/pkg/serverclient"
 )
 
-// Options say where schedulers serve their records.
-type Options struct {
-	// Address is a URL such as https://gpu-scheduler.kube-system.svc:10260. Where its host is the name of several
-	// processes, each is asked.
-	Address string
-	// CA is a file with the certificate that the scheduler's is signed by, "" for the system's.
-	CA string
-	// Insecure accepts any certificate, so that any server that answers gets the credentials.
-	Insecure bool
-}
+// Options say where schedulers serve their records. Where the host of the address is the name of several processes, each is
+// asked.
+type Options serverclient.Options
 
 // Validate says what is wrong with the options.
 func (o *Options) Validate() error {
-	if parsed, err := url.Parse(o.Address); err != nil || parsed.Scheme != "https" || parsed.Host == "" {
-		return fmt.Errorf("the scheduler's address is %q, want one such as https://localhost:10260", o.Address)
-	}
-	if o.CA != "" && o.Insecure {
-		return errors.New("a certificate authority of the scheduler, and accepting any certificate, contradict each other")
-	}
-	return nil
+	return (*serverclient.Options)(o).Validate("scheduler", "https://localhost:10260")
 }
 
 // Client asks schedulers.
@@ -57,13 +45,8 @@ func New(config *rest.Config, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the scheduler's address: %w", err)
 	}
-	own := rest.CopyConfig(config)
-	own.Host = o.Address
-	// The certificate authority of the API server says nothing about the scheduler's certificate.
-	own.CAFile, own.CAData, own.Insecure = o.CA, nil, o.Insecure
 	// Each process is asked by its address, and proves that it is the one of the name.
-	own.ServerName = address.Hostname()
-	client, err := rest.HTTPClientFor(own)
+	client, err := serverclient.New(config, (*serverclient.Options)(&o), address.Hostname())
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the scheduler: %w", err)
 	}
@@ -118,11 +101,8 @@ func (c *Client) get(ctx context.Context, host, path string) ([]explain.Record, 
 	return decode(response)
 }
 
-// mostRead bounds what is read of an answer.
-const mostRead = 64 << 20
-
 func decode(response *http.Response) ([]explain.Record, error) {
-	body := json.NewDecoder(io.LimitReader(response.Body, mostRead))
+	body := json.NewDecoder(io.LimitReader(response.Body, serverclient.MostRead))
 	switch response.StatusCode {
 	case http.StatusOK:
 		var answer server.List

@@ -1,0 +1,96 @@
+package diagnosis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/reason"
+)
+
+// poolAccessPolicy has the API server refuse the pods of those that a pool is not for.
+const poolAccessPolicy = "g8s-pool-access"
+
+// Denied says why a pool is not for the pods of a namespace that have a priority class, by what GPUPools say of who may use
+// them; nothing if it is, or nothing is said of it.
+func Denied(pools []names.GPUPool, pool, namespace, class string) phrase.Text {
+	at := slices.IndexFunc(pools, func(p names.GPUPool) bool { return p.Name == pool })
+	if at < 0 {
+		return nil
+	}
+	access := &pools[at].Spec.Access
+	if len(access.Namespaces) > 0 && !slices.Contains(access.Namespaces, namespace) {
+		return phrase.Of("pool %s is not for namespace %s", pool, namespace)
+	}
+	var takes []string
+	for _, priority := range access.Priorities {
+		if priorityClassPrefix+string(priority) == class {
+			return nil
+		}
+		takes = append(takes, string(priority))
+	}
+	if len(takes) == 0 {
+		return nil
+	}
+	has := cmp.Or(strings.TrimPrefix(class, priorityClassPrefix), "none")
+	return phrase.Of("pool %s takes priority %s only, and the job has %s", pool, listOf(takes), has)
+}
+
+// priorityClassPrefix is what the name of a priority class begins with of those that gpuctl calls by the rest.
+const priorityClassPrefix = "g8s-"
+
+// denied says why the pool of the job's pods is not for them.
+func denied(f *Facts) phrase.Text {
+	pod := podOf(f)
+	if pod == nil {
+		return nil
+	}
+	return Denied(f.Cluster.GPUPools, gpu.PodPool(pod), f.Job.Namespace, pod.Spec.PriorityClassName)
+}
+
+// poolDenied explains that the pool of a job is not for it.
+func poolDenied(f *Facts, says phrase.Text) Finding {
+	out := Finding{Cause: reason.RefusedByPolicy, Says: says}
+	s := &search{facts: f}
+	out.Steps = append(out.Steps, s.into("", phrase.Of("use a pool that is for it: gpuctl get pools lists them.")))
+	if pod := podOf(f); pod != nil {
+		pool := gpu.PodPool(pod)
+		at := slices.IndexFunc(f.Cluster.GPUPools, func(p names.GPUPool) bool { return p.Name == pool })
+		if at >= 0 {
+			if step, ok := otherPriority(f, &f.Cluster.GPUPools[at].Spec.Access); ok {
+				out.Steps = append(out.Steps, step)
+			}
+		}
+		out.Steps = append(out.Steps, Step{Action: reason.ChangePolicy, Kind: "GPUPool", Name: pool,
+			Says: phrase.Of("ask the administrators to let it into pool %[1]s: spec.access of GPUPool %[1]s", pool)})
+	}
+	return out
+}
+
+// otherPriority is the step to a priority that a pool takes, where the namespace may use it.
+func otherPriority(f *Facts, access *names.PoolAccess) (Step, bool) {
+	if len(access.Priorities) == 0 || len(access.Namespaces) > 0 && !slices.Contains(access.Namespaces, f.Job.Namespace) {
+		return Step{}, false
+	}
+	priority := string(access.Priorities[0])
+	set := fmt.Sprintf("gpuctl set priority %s %s -n %s", f.Job.Name, priority, f.Job.Namespace)
+	return Step{Action: reason.SetPriority, Value: priority, Command: set, Says: phrase.Of("give it a priority that the pool takes: %s", set)}, true
+}
+
+// closedPool tells of a job without a pod whose pool is not for it. The API server's own word is an event, which is kept
+// for an hour.
+func closedPool(f *Facts) []Finding {
+	if slices.ContainsFunc(f.Pods, func(pod corev1.Pod) bool { return lives(&pod) }) || f.Cluster.Now.Sub(f.Job.Created) < slowController {
+		return nil
+	}
+	if says := denied(f); len(says) > 0 {
+		return one(poolDenied(f, says.And(", so that the API server refuses its pods")))
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package diagnosis
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/reason"
+)
+
+// brokenGPUs tells of cards that pods of the job hold and that were found broken since: one finding for each pod. Nobody
+// takes a running pod its cards, and a program that waits for a dead one looks busy.
+func brokenGPUs(f *Facts) []Finding {
+	var out []Finding
+	for i := range f.Pods {
+		pod := &f.Pods[i]
+		if pod.Spec.NodeName == "" || gpu.HasEnded(pod) || f.Simulated {
+			continue
+		}
+		at := slices.IndexFunc(f.Cluster.Nodes, func(node corev1.Node) bool { return node.Name == pod.Spec.NodeName })
+		if at < 0 {
+			continue
+		}
+		if broken := gpu.BrokenUnder(&f.Cluster.Nodes[at], pod); len(broken) > 0 {
+			out = append(out, f.brokenUnder(pod, broken))
+		}
+	}
+	return out
+}
+
+func (f *Facts) brokenUnder(pod *corev1.Pod, broken []gpu.Card) Finding {
+	told := make([]phrase.Text, len(broken))
+	for i := range broken {
+		card := &broken[i]
+		told[i] = phrase.Of("GPU %d (%s) %s", card.Index, card.UUID, reason.OfCard(card.Health).Says)
+		if !card.Since.IsZero() {
+			told[i] = told[i].And(", seen %s", f.since(card.Since))
+		}
+	}
+	node := pod.Spec.NodeName
+	again := fmt.Sprintf("kubectl delete pod %s -n %s", pod.Name, pod.Namespace)
+	describe := "gpuctl describe node " + node
+	return Finding{
+		Cause: reason.BrokenGPU, Nodes: 1, Examples: []string{node},
+		Says: phrase.Of("pod %s holds %s that must not be used: %s", pod.Name, gpuWord(int64(len(broken))), phrase.Join(told, phrase.Of("; "))),
+		Steps: []Step{
+			{Action: reason.DeletePod, Kind: "Pod", Name: pod.Name, Command: again,
+				Says: phrase.Of("let the pod begin again on healthy GPUs; what it has not saved is lost: %s", again)},
+			inspecting(phrase.Of("or see first whether it still makes progress"), command("logs", &f.Job)),
+			{Action: reason.MendGPUs, Kind: "Node", Name: node, Command: describe,
+				Says: phrase.Of("tell the administrators, who then %s: %s", reason.OfCard(broken[0].Health).Mend, describe)},
+		},
+	}
+}

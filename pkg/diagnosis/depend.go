@@ -1,0 +1,103 @@
+package diagnosis
+
+import (
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/reason"
+)
+
+// waitsForJobs explains a job that starts after others: where each of them stands, and what to do about those that will
+// not end as it asks.
+func waitsForJobs(f *Facts) Finding {
+	job := &f.Job
+	out := Finding{Cause: reason.WaitsForJobs}
+	without := Step{Action: reason.Resume, Command: command("resume", job), Says: phrase.Of("start it without waiting: %s", command("resume", job))}
+	if way := cycleOf(f); way != nil {
+		out.Says = phrase.Of("jobs wait for each other, and none of them starts: %s", jobplan.WayOf(way))
+		out.Steps = []Step{without}
+		return out
+	}
+	if len(job.WaitsFor) == 0 { // nobody reads what it says that it waits for
+		out.Says, out.Steps = phrase.Quote(job.Message), []Step{without}
+		return out
+	}
+	var stand []phrase.Text
+	met := 0
+	for _, name := range job.WaitsFor {
+		d := f.dependency(name)
+		stand = append(stand, d.text)
+		out.Steps = append(out.Steps, d.steps...)
+		if d.met {
+			met++
+		}
+	}
+	out.Says = phrase.Of("it starts when %s: %s", inventory.Ending(job.WaitsFor, job.After), phrase.Join(stand, phrase.Of(", ")))
+	switch {
+	case met == len(job.WaitsFor):
+		out.Steps = []Step{waiting("wait some seconds: gpu-controller lets it start"), {
+			Action: reason.StartControllers, Kind: "Deployment", Name: "gpu-controller", Command: "kubectl -n kube-system get deployment gpu-controller",
+			Says: phrase.Of("if it lasts, have the administrators start gpu-controller: kubectl -n kube-system get deployment gpu-controller"),
+		}}
+	case len(out.Steps) == 0:
+		out.Steps = []Step{waiting("wait until they end")}
+	}
+	out.Steps = append(out.Steps, without)
+	return out
+}
+
+// dependency is where a job stands that another one starts after.
+type dependency struct {
+	text  phrase.Text
+	steps []Step
+	// met says that it has ended as it has to.
+	met bool
+}
+
+func (f *Facts) dependency(name string) dependency {
+	var other *inventory.JobDetail
+	for i := range f.Others {
+		if f.Others[i].Name == name {
+			other = &inventory.JobDetail{Job: f.Others[i]}
+		}
+	}
+	switch {
+	case other == nil:
+		return dependency{text: phrase.Of("%s is not there", name), steps: []Step{{Action: reason.CreateAgain, Name: name,
+			Says: phrase.Of("create %s: what ended before it was deleted is not known", name)}}}
+	case other.Object.Kind != kindJob:
+		return dependency{text: phrase.Of("%s is of kind %s, which goes on until it is deleted", name, other.Kind), steps: []Step{{
+			Action: reason.Resubmit, Name: f.Job.Name, Command: command("delete", &f.Job),
+			Says: phrase.Of("waiting does not help: %s never ends by itself. Delete this job and create it again without it: %s", name, command("delete", &f.Job))}}}
+	}
+	out := dependency{text: phrase.Of("%s is %s", name, other.Status)}
+	switch other.Status {
+	case inventory.StatusSucceeded:
+		out.text, out.met = phrase.Of("%s has succeeded", name), true
+	case inventory.StatusFailed, inventory.StatusCancelled:
+		out.text = phrase.Of("%s has failed", name)
+		if other.Status == inventory.StatusCancelled {
+			out.text = phrase.Of("%s was cancelled", name)
+		}
+		if out.met = f.Job.After == names.AfterAny; !out.met {
+			out.steps = []Step{{Action: reason.Retry, Name: name, Command: command("retry", other),
+				Says: phrase.Of("start %s over: %s", name, command("retry", other))}}
+		}
+	}
+	return out
+}
+
+// kindJob is the kind of objects that end.
+const kindJob = "Job"
+
+// cycleOf is a way from the job back to itself through jobs that wait, nil if there is none.
+func cycleOf(f *Facts) []string {
+	waits := map[string][]string{f.Job.Name: f.Job.WaitsFor}
+	for i := range f.Others {
+		if f.Others[i].Object.Kind == kindJob {
+			waits[f.Others[i].Name] = f.Others[i].WaitsFor
+		}
+	}
+	return jobplan.Cycle(f.Job.Name, waits)
+}

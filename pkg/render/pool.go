@@ -1,0 +1,77 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// poolObjects is a pool's GPUPool, where it can have one, and its nodes.
+func poolObjects(p *workload.Pool) ([]client.Object, []Warning, error) {
+	declared := GPUPool(p)
+	switch {
+	case declared != nil:
+		return append([]client.Object{declared}, nodes(p)...), nil, nil
+	case Asks(p):
+		return nil, nil, fmt.Errorf("metadata.name: %q cannot be the name of a GPUPool, which a pool with constraints needs: "+
+			"use lower-case letters, digits, '-' and '.', with a letter or digit at both ends", p.Name)
+	}
+	return nodes(p), nil, nil
+}
+
+// Asks reports whether a pool asks anything that its labels cannot say.
+func Asks(p *workload.Pool) bool {
+	return !equality.Semantic.DeepEqual(p.Constraints, names.PoolConstraints{}) || !equality.Semantic.DeepEqual(p.Access, names.PoolAccess{}) ||
+		p.IdleTimeout != nil || p.MinRuntime != nil || p.MaxMinRuntime != nil
+}
+
+// GPUPool is what is said of a pool; nil where no object can have its name, which labels allow more of.
+func GPUPool(p *workload.Pool) *names.GPUPool {
+	if len(validation.IsDNS1123Subdomain(p.Name)) > 0 {
+		return nil
+	}
+	return &names.GPUPool{
+		TypeMeta:   metav1.TypeMeta{APIVersion: names.SchemeGroupVersion.String(), Kind: "GPUPool"},
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name},
+		// A block of YAML ends with a line break, which is no part of a sentence.
+		Spec: names.GPUPoolSpec{Description: strings.TrimSpace(p.Description), Constraints: p.Constraints, Access: p.Access, Defaults: defaults(p)},
+	}
+}
+
+func defaults(p *workload.Pool) (out names.PoolDefaults) {
+	for to, says := range map[*string]*time.Duration{
+		&out.IdleTimeout: p.IdleTimeout, &out.MinRuntime: p.MinRuntime, &out.MaxMinRuntime: p.MaxMinRuntime,
+	} {
+		if says != nil {
+			*to = says.String()
+		}
+	}
+	return out
+}
+
+func nodes(p *workload.Pool) []client.Object {
+	var out []client.Object
+	for _, member := range p.Nodes {
+		node := &corev1.Node{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+			ObjectMeta: metav1.ObjectMeta{Name: member.Name, Labels: map[string]string{names.LabelPool: p.Name}},
+		}
+		if member.GPUType != "" {
+			node.Labels[names.LabelGPUType] = member.GPUType
+		}
+		if p.Description != "" {
+			node.Annotations = map[string]string{names.AnnotationDescription: p.Description}
+		}
+		out = append(out, node)
+	}
+	return out
+}

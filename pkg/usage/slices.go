@@ -1,0 +1,53 @@
+package usage
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+func compareCards(a, b GPU) int {
+	return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
+}
+
+// slicesOf returns the MIG slices that the agent of a node reports, with who has them. Nobody measures how busy they are.
+func slicesOf(node *corev1.Node, pods []*corev1.Pod) []GPU {
+	all := gpu.SlicesOf(node)
+	out := make([]GPU, len(all))
+	for i, slice := range all {
+		out[i] = GPU{
+			Node: node.Name, Index: slice.GPU, UUID: slice.UUID, Profile: slice.Profile, Pool: gpu.PoolOf(node), GPUType: gpu.TypeOf(node),
+			MemoryMiB: slice.MemoryMiB, State: Free,
+		}
+		if slice.Pod != "" {
+			out[i].State = Whole
+		}
+		if slice.Health != gpu.Healthy {
+			out[i].State, out[i].Health = Unhealthy, slice.Health
+		}
+		for _, pod := range pods {
+			if slice.Pod != "" && pod.UID == slice.Pod {
+				out[i].Holders = []Holder{{Namespace: pod.Namespace, Job: pod.Labels[names.LabelJob], Pod: pod.Name}}
+			}
+		}
+	}
+	return out
+}
+
+// addSlices adds the slices of a pod to those of its job.
+func (j *Job) addSlices(more []inventory.AskedProfile) {
+	for _, asked := range more {
+		i := slices.IndexFunc(j.MIG, func(p inventory.AskedProfile) bool { return p.Profile == asked.Profile })
+		if i < 0 {
+			j.MIG = append(j.MIG, inventory.AskedProfile{Profile: asked.Profile})
+			i = len(j.MIG) - 1
+		}
+		j.MIG[i].Count += asked.Count
+	}
+	slices.SortFunc(j.MIG, func(a, b inventory.AskedProfile) int { return cmp.Compare(a.Profile, b.Profile) })
+}
