@@ -26,7 +26,7 @@ const (
 // Carrier makes the moves of proposals, one at a time.
 type Carrier struct {
 	Client kubernetes.Interface
-	// Patience is how long one step may take: a pod that ends and starts anew, or the one that waits being placed.
+	// Patience is how long one step may take: a pod that ends and starts again, or the one that waits being placed.
 	Patience time.Duration
 	// Report is told of each step.
 	Report func(text string)
@@ -125,7 +125,7 @@ func (c *Carrier) move(ctx context.Context, cleared string, move Move) (to strin
 	}
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
-		return "", false, errors.New("nothing would start the pod anew")
+		return "", false, errors.New("nothing would start the pod again")
 	}
 	if err := c.checkRoom(ctx, pod, move.To); err != nil {
 		return "", false, err

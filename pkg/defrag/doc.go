@@ -1,11 +1,11 @@
 // Package defrag plans moves of running pods that make room for pods that wait: GPUs that are free one here and two
 // there serve nobody who needs eight on one node. [Plan] is pure; [Read] gathers its facts; [Carrier] makes the moves.
 //
-// A move is an eviction: the pod's controller makes a new pod, which starts anew on
+// A move is an eviction: the pod's controller makes a new pod, which starts again on
 // another node. So a plan has as few moves as there can be, of pods that can bear it, each to a place that is free
 // before the move, so that the moves can be made one at a time. What the moves are is searched for in pkg/defrag/moves.
 //
-// What is never moved: a pod that nothing would make anew, a member of a gang, a pod whose disruption budget allows
+// What is never moved: a pod that nothing would make again, a member of a gang, a pod whose disruption budget allows
 // none, one that has not run for a minimum of time, one of a higher priority than the pod that waits, one of another
 // scheduler, which would not know what is kept for whom, one that carries
 // cluster-autoscaler.kubernetes.io/safe-to-evict: "false", and one whose place also depends on what a node does not

@@ -2,6 +2,7 @@ package defrag
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -37,6 +39,46 @@ func waiting(name string, gpus int64, change ...func(*corev1.Pod)) corev1.Pod {
 		c(pod)
 	}
 	return *pod
+}
+
+// sharing returns a running pod that holds so much of one card.
+func sharing(name, node, memory string, cpu int64, card int, change ...func(*corev1.Pod)) corev1.Pod {
+	of := fixture.Pod(name).SharedGPUs(1, memory).CPU(cpu).Obj()
+	size := resource.MustParse(memory)
+	held := gpu.Assignment{"main": {{UUID: fixture.UUID(node, card), Index: card, MemoryMiB: size.Value() >> 20}}}
+	return running(name, node, 0, append([]func(*corev1.Pod){func(pod *corev1.Pod) {
+		pod.Spec.Containers = of.Spec.Containers
+		maps.Copy(pod.Annotations, of.Annotations)
+		pod.Annotations[names.AnnotationGPUDevices], _ = held.Encode() // of what was just written
+	}}, change...)...)
+}
+
+// TestPodsThatShareCardsStayOnThemUntilTheyMove: h would fit on n if s1 and s2 held one card there. They hold one each.
+func TestPodsThatShareCardsStayOnThemUntilTheyMove(t *testing.T) {
+	node := func(name, cpu string, cards ...int64) corev1.Node {
+		node := fixture.Node(name).SharedGPUs(len(cards), 10*len(cards)).Annotate(names.AnnotationInventory, fixture.Cards(name, cards...).Annotation(t)).Obj()
+		node.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse(cpu)
+		return *node
+	}
+	fixed := func(pod *corev1.Pod) { pod.OwnerReferences = nil }
+	wide := *fixture.Pod("w").SharedGPUs(1, "9000Mi").CPU(5).Obj()
+	wide.Namespace = "team"
+	facts := &Facts{
+		Now:   now,
+		Nodes: []corev1.Node{node("t", "5", 10000), node("n", "5", 10000, 10000), node("m", "3", 10000)},
+		Running: []corev1.Pod{
+			sharing("f", "t", "2000Mi", 3, 0), sharing("s1", "n", "4000Mi", 3, 0), sharing("s2", "n", "4000Mi", 1, 1, fixed),
+			sharing("h", "m", "8000Mi", 1, 0),
+		},
+		Waiting: []corev1.Pod{wide},
+	}
+	if diff := cmp.Diff([]string{"w: " + whyNowhere}, summary(Plan(facts, DefaultLimits))); diff != "" {
+		t.Errorf("advice (-want +got):\n%s", diff)
+	}
+	facts.Running[2] = sharing("s2", "n", "4000Mi", 1, 0, fixed)
+	if diff := cmp.Diff([]string{"w -> t, h m -> n, f t -> m"}, summary(Plan(facts, DefaultLimits))); diff != "" {
+		t.Errorf("advice where both hold one card (-want +got):\n%s", diff)
+	}
 }
 
 func label(key, value string) func(*corev1.Pod) {

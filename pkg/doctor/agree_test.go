@@ -57,6 +57,9 @@ func TestANodeIsOpenForAllOrNone(t *testing.T) {
 		"silent, and no taint says it yet":    {func(n *corev1.Node) { n.Status.Conditions = silent }, false, reason.NotReady},
 		"back, and the taint still there":     {tainted(corev1.TaintNodeUnreachable), false, reason.NotReady},
 		"with a taint that the job minds":     {tainted("maintenance"), true, reason.Tainted},
+		"suspect":                             {tainted(names.TaintSuspect), false, reason.KeptOff},
+		"not admitted":                        {tainted(names.TaintNotAdmitted), false, reason.KeptOff},
+		"out of service":                      {tainted(corev1.TaintNodeOutOfService), false, reason.KeptOff},
 		"silent, and tainted for it, as ever": {func(n *corev1.Node) { n.Status.Conditions = silent; tainted(corev1.TaintNodeNotReady)(n) }, false, reason.NotReady},
 	}
 	for name, tc := range tests {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -53,6 +54,11 @@ type Facts struct {
 	Namespace string
 	// Policies and Bindings are the names of the ValidatingAdmissionPolicies and of their bindings.
 	Policies, Bindings []string
+	// Controller is the lease of gpu-controller, nil for none; NoController says that it may not be read.
+	Controller   *coordinationv1.Lease
+	NoController bool
+	// Ledger is what was found out of the ledger, nil where it was not looked for.
+	Ledger *Ledger
 }
 
 // Right is something that gpuctl needs.
@@ -73,7 +79,14 @@ const fence = "g8s-fence"
 func Examine(f Facts) []Check {
 	checks := []Check{f.server(), f.clock()}
 	checks = append(checks, f.rights()...)
-	return append(checks, f.priorityClasses(), f.scheduler(), f.fence(), f.podGroups(), f.namespaces(),
+	checks = append(checks, f.priorityClasses(), f.scheduler(), f.fence())
+	if check, ok := f.controller(); ok {
+		checks = append(checks, check)
+	}
+	if check, ok := f.ledger(); ok {
+		checks = append(checks, check)
+	}
+	return append(checks, f.podGroups(), f.namespaces(),
 		f.ready(), f.pools(), f.devicePlugin(), f.health(), f.inventories(), f.labels())
 }
 

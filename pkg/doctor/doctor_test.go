@@ -86,6 +86,22 @@ func TestExamine(t *testing.T) {
 			change: func(f *Facts) { f.Lease.Spec.HolderIdentity = ptr.To("") },
 			want:   map[string]finding{"scheduler": {Failed, "no replica leads"}},
 		},
+		"the controller has died": {
+			change: func(f *Facts) {
+				f.Controller = f.Lease.DeepCopy()
+				f.Controller.Spec.RenewTime.Time = t0.Add(-time.Minute)
+			},
+			want: map[string]finding{"gpu-controller": {Warning, "last heard of 1m0s ago: nobody replaces disrupted pods"}},
+		},
+		"the controller has resigned": {
+			change: func(f *Facts) {
+				f.Controller = f.Lease.DeepCopy()
+				f.Controller.Spec.HolderIdentity = ptr.To("")
+			},
+			want: map[string]finding{"gpu-controller": {Warning, "no replica leads"}},
+		},
+		"the controller leads":                   {change: func(f *Facts) { f.Controller = f.Lease }},
+		"the controller's lease is not readable": {change: func(f *Facts) { f.NoController = true }},
 		"our clock is wrong, the scheduler is not blamed for it": {
 			change: func(f *Facts) { f.Local = t0.Add(time.Hour) },
 			want:   map[string]finding{"clock": {Warning, "1h0m0s apart"}},
@@ -264,5 +280,17 @@ func TestANodeThatIsClosedForMovesIsOpenedWithoutMoves(t *testing.T) {
 	_, advice := shut(node)
 	if !strings.Contains(advice, "kubectl taint node a1 "+names.TaintMoving+"-") || strings.Contains(advice, "--apply opens") {
 		t.Errorf("the advice is %q", advice)
+	}
+}
+
+// TestWhoLeadsTheControllerIsTold where it was ever there, and the user may know it.
+func TestWhoLeadsTheControllerIsTold(t *testing.T) {
+	f := healthy()
+	if check, told := f.controller(); told {
+		t.Errorf("without a lease it says %+v", check)
+	}
+	f.Controller = f.Lease
+	if check, told := f.controller(); !told || check.Status != OK || check.Text != "a leads" {
+		t.Errorf("it says %+v, want that a leads", check)
 	}
 }

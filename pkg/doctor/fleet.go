@@ -104,6 +104,8 @@ func shut(node *corev1.Node) (reason, advice string) {
 		return "cordoned", "when the work on it is done: kubectl uncordon " + node.Name
 	case fit.NotReady:
 		return "not ready", "kubectl describe node " + node.Name + " says why"
+	case fit.KeptOff:
+		return "kept off by gpu-controller (" + obstacle.What + ")", "gpuctl describe node " + node.Name + " says why"
 	case fit.Tainted:
 		advice = "jobs that may run there tolerate the taint in resources.tolerations"
 		if strings.HasPrefix(obstacle.What, names.TaintMoving) {
@@ -215,7 +217,7 @@ func (f *Facts) namespaces() Check {
 		return Check{
 			Name: name, Status: Failed, Text: fmt.Sprintf("namespace %s is being deleted: nothing can be created in it, and its pods end%s",
 				f.Namespace, holding(&f.Namespaces[own])),
-			Advice: "choose another namespace with -n; when it is gone, it can be made anew",
+			Advice: "choose another namespace with -n; when it is gone, it can be created again",
 		}
 	case len(ending) > 0:
 		return Check{

@@ -24,6 +24,7 @@ var needed = []Right{
 	{For: "list pods", Verb: "list", Kind: "pods"},
 	{For: "read output", Verb: "get", Kind: "pods/log"},
 	{For: "run commands in pods", Verb: "create", Kind: "pods/exec"},
+	{For: "attach to programs", Verb: "create", Kind: "pods/attach"},
 	{For: "delete jobs", Verb: "delete", Group: "batch", Kind: "jobs"},
 	{For: "see nodes", Verb: "list", Kind: "nodes", All: true},
 	{For: "see who holds GPUs", Verb: "list", Kind: "pods", All: true},
@@ -47,6 +48,7 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace string, no
 		unknown, err = readPolicies(ctx, client, &f)
 		return err
 	})
+	group.Go(func() error { return f.readController(ctx, client) })
 	var clock, read *snapshot.Snapshot
 	group.Go(func() (err error) {
 		clock, err = snapshot.Read(ctx, client, snapshot.Clock(now()))

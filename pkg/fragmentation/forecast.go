@@ -15,18 +15,23 @@ type Forecasts struct {
 	made int64
 }
 
-// Next returns the forecasts after these, with those of them that still hold.
+// Next returns the forecasts after these, with those of them that still hold; these themselves if all of them do.
 func (f *Forecasts) Next(nodes map[string]*Pool, pods *PodCount) *Forecasts {
 	next := &Forecasts{pools: make(map[string]*Forecast, len(nodes)), made: 1}
 	if f != nil {
 		next.made = f.made + 1
 	}
+	held := 0
 	for name, pool := range nodes {
 		forecast := newForecast(pool, pods.pools[name], next.made)
 		if f != nil && f.pools[name].holds(forecast) {
 			forecast = f.pools[name]
+			held++
 		}
 		next.pools[name] = forecast
+	}
+	if f != nil && held == len(nodes) && held == len(f.pools) {
+		return f
 	}
 	return next
 }
@@ -136,8 +141,10 @@ func (f *Forecast) Kept() *Kept { return &f.kept }
 // Placement values a pod on a node: it sums up the node's cards, one after another, and what the pod takes of each.
 type Placement struct {
 	forecast *Forecast
-	node     Node
-	after    After
+	// bucket is that of the node's shape.
+	bucket Shape
+	node   Node
+	after  After
 	// model is that of the cards of a size, nil for a size that came a moment ago.
 	model   *Model
 	cardMiB int64
@@ -145,14 +152,19 @@ type Placement struct {
 
 // On begins the placement of a pod on a node of a shape, of whose CPU and memory so much is left.
 func (f *Forecast) On(shape *Shape, milliCPU, memoryMiB int64) Placement {
-	return (&Placement{forecast: f, cardMiB: -1}).At(shape, milliCPU, memoryMiB)
+	p := Placement{forecast: f, bucket: shape.bucket(), cardMiB: -1}
+	p.node.Scarcity = f.scarcity[p.bucket]
+	return p.At(shape, milliCPU, memoryMiB)
 }
 
 // At is the same placement on another node, which has the same cards.
 func (p *Placement) At(shape *Shape, milliCPU, memoryMiB int64) Placement {
 	at := *p
 	at.node.MilliCPU, at.node.MemoryMiB, at.node.Cards = milliCPU, memoryMiB, shape.Cards
-	at.node.Pressure, at.node.Scarcity = p.forecast.pressure[shape.Type], p.forecast.scarcity[shape.bucket()]
+	at.node.Pressure = p.forecast.pressure[shape.Type]
+	if bucket := shape.bucket(); bucket != p.bucket {
+		at.bucket, at.node.Scarcity = bucket, p.forecast.scarcity[bucket]
+	}
 	return at
 }
 

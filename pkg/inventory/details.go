@@ -28,14 +28,20 @@ type JobDetail struct {
 	Retries   *int32    `json:"-"`
 	Container Container `json:"container"`
 	Services  []Service `json:"services,omitempty"`
+	// Broken are GPUs that its pods hold and that must not be used any more; see [Reader.Devices].
+	Broken []BrokenGPU `json:"brokenGPUs,omitempty"`
 	// Events are those of the job's object, its pods and all between them, the oldest first.
 	Events []Event `json:"events,omitempty"`
 	// Past are the events of pods of the job that are gone.
 	Past []Event `json:"-"`
 	// Template is what the job's pods are made from, nil when only pods of the job are left.
 	Template *corev1.PodTemplateSpec `json:"-"`
-	// TimeLimit is how long the job may run, 0 for no limit.
+	// TimeLimit is how long the job may run, of an array each run of a task, 0 for no limit.
 	TimeLimit time.Duration `json:"-"`
+	// TTL is how long the job is kept after it has finished, nil for ever.
+	TTL *time.Duration `json:"-"`
+	// Began is when its pods were first asked for, nil before that.
+	Began *time.Time `json:"-"`
 	// Noticed says that a controller of Kubernetes has looked at the job.
 	Noticed bool `json:"-"`
 }
@@ -91,6 +97,7 @@ func BuildDetails(objects *snapshot.Snapshot) []JobDetail {
 		for j := range objects.Pods {
 			if owner, _ := keyOf(&objects.Pods[j].ObjectMeta); owner == key {
 				uids[objects.Pods[j].UID] = true
+				out[i].holding(&objects.Pods[j])
 			}
 		}
 		for j := range services {
@@ -116,7 +123,13 @@ func (d *JobDetail) describe(objects *snapshot.Snapshot) {
 			d.Submitted = job.Annotations[names.AnnotationSubmitted]
 			d.Container = buildContainer(&job.Spec.Template.Spec)
 			d.Template = &job.Spec.Template
-			d.TimeLimit = time.Duration(ptr.Deref(job.Spec.ActiveDeadlineSeconds, 0)) * time.Second
+			d.TimeLimit = timeLimitOf(job, d.Array != nil)
+			if ttl := job.Spec.TTLSecondsAfterFinished; ttl != nil {
+				d.TTL = ptr.To(time.Duration(*ttl) * time.Second)
+			}
+			if job.Status.StartTime != nil {
+				d.Began = &job.Status.StartTime.Time
+			}
 			d.Noticed = job.Status.StartTime != nil || len(job.Status.Conditions) > 0
 		}
 	}

@@ -18,8 +18,8 @@ type Cluster struct {
 // an object that cannot be understood is reported on the row it belongs to. Events tell why pods could not be created,
 // and quotas, where they were read, tell it better: an event may be of a quota that is gone.
 func Build(objects *snapshot.Snapshot) Cluster {
-	nodes := buildNodes(objects.Nodes, objects.Pods)
-	return Cluster{Nodes: nodes, Pools: buildPools(nodes), Jobs: buildJobs(objects)}
+	nodes := buildNodes(objects.Nodes, objects.Pods, objects.GPUPools)
+	return Cluster{Nodes: nodes, Pools: buildPools(nodes, objects.GPUPools), Jobs: buildJobs(objects)}
 }
 
 // GPUs counts whole GPUs, or slots of shared ones.

@@ -30,8 +30,20 @@ type Job struct {
 	Ready int32 `json:"ready"`
 	// Desired is how many pods there should be.
 	Desired int32 `json:"desired"`
+	// DependsOn are the jobs of its namespace that it starts after, After how they have to end, ok or any, and WaitsFor those
+	// for which it still waits.
+	DependsOn []string `json:"dependsOn,omitempty"`
+	After     string   `json:"after,omitempty"`
+	WaitsFor  []string `json:"waitsFor,omitempty"`
+	// Array is how far a job with many tasks has come, nil for every other. Ready, Desired and GPUs are of the tasks that
+	// run at a time.
+	Array *Array `json:"array,omitempty"`
 	// GPUs is what all desired pods ask together, whole GPUs or slots of shared ones.
 	GPUs int64 `json:"gpus"`
+	// PodGPUs is what each pod asks.
+	PodGPUs int64 `json:"-"`
+	// MIG is what each pod asks of MIG slices.
+	MIG []AskedProfile `json:"mig,omitempty"`
 	// GPUTypes are the types the job takes, the preferred first. Empty takes any.
 	GPUTypes []string `json:"gpuTypes,omitempty"`
 	Pool     string   `json:"pool,omitempty"`
@@ -45,7 +57,9 @@ type Job struct {
 	Object   ObjectRef  `json:"object"`
 	// Excess is what a quota of the namespace has too little of, so that pods of the job cannot be created.
 	Excess *quota.Excess `json:"-"`
-	Pods   []Pod         `json:"pods,omitempty"`
+	// Refused is how many pods that keeps out.
+	Refused int32 `json:"-"`
+	Pods    []Pod `json:"pods,omitempty"`
 }
 
 // ObjectRef is the Kubernetes object that a job is. It is zero when only pods of the job are left.
@@ -104,17 +118,26 @@ func compareJobs(a, b Job) int {
 func fromBatchJob(job *batchv1.Job, pods []corev1.Pod, creation map[types.UID]Trouble) Job {
 	out := newJob(&job.ObjectMeta, &job.Spec.Template, pods)
 	out.Object = ObjectRef{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID}
-	out.Desired = desiredPods(job)
-	out.GPUs *= int64(out.Desired)
-	out.Ready = min(out.Desired, count32(out.Pods, func(p Pod) bool {
+	out.Desired, out.Array = desiredPods(job), arrayOf(job, out.Pods)
+	alive := out.Pods
+	out.Finished = finishTime(job)
+	if out.Array != nil {
+		alive = unended(out.Pods)
+		if out.Finished == nil { // one that has is remembered by what it asked
+			out.Desired = min(out.Array.AtOnce, out.Array.left())
+			out.Array.place(out.Desired, alive)
+		}
+	}
+	out.GPUs = out.PodGPUs * int64(out.Desired)
+	out.Ready = min(out.Desired, count32(alive, func(p Pod) bool {
 		return p.Ready || p.Phase == string(corev1.PodSucceeded)
 	}))
-	out.Status, out.Trouble = judgeBatchJob(job, out.Pods, creation[job.UID])
+	out.After, out.DependsOn, out.WaitsFor = dependenciesOf(job)
+	out.Status, out.Trouble = judgeBatchJob(job, alive, out.Desired, creation[job.UID])
 	out.judgeWhole(job)
 	if out.Status == StatusSucceeded {
 		out.Ready = out.Desired // its pods may be gone by now
 	}
-	out.Finished = finishTime(job)
 	out.Nodes = nodesOf(out.Pods, out.Finished != nil)
 	return out
 }
@@ -138,7 +161,7 @@ func fromDeployment(deployment *appsv1.Deployment, pods []corev1.Pod) Job {
 	if deployment.Spec.Replicas != nil {
 		out.Desired = *deployment.Spec.Replicas
 	}
-	out.GPUs *= int64(out.Desired)
+	out.GPUs = out.PodGPUs * int64(out.Desired)
 	out.Ready = deployment.Status.ReadyReplicas
 	out.Status, out.Trouble = judgeDeployment(deployment, out.Pods)
 	out.judgeWhole(deployment)
@@ -152,7 +175,7 @@ func fromPods(key jobKey, pods []corev1.Pod) Job {
 	out := newJob(&pods[0].ObjectMeta, &template, pods)
 	out.Name = key.name
 	out.Desired = int32(len(pods))
-	out.GPUs *= int64(out.Desired)
+	out.GPUs = out.PodGPUs * int64(out.Desired)
 	out.Ready = count32(out.Pods, func(p Pod) bool { return p.Ready })
 	out.Status = StatusTerminating
 	out.Trouble = Trouble{Reason: "Orphaned", Message: "the job is gone, its pods are still there"}
@@ -165,7 +188,7 @@ func fromPods(key jobKey, pods []corev1.Pod) Job {
 	return out
 }
 
-// newJob fills in what every kind has. GPUs is that of one pod.
+// newJob fills in what every kind has.
 func newJob(meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, pods []corev1.Pod) Job {
 	pod := podOf(template)
 	out := Job{
@@ -179,7 +202,10 @@ func newJob(meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, pods []co
 		Pods:      BuildPods(pods),
 	}
 	if request, err := gpu.RequestOf(pod); err == nil {
-		out.GPUs = request.Whole + request.Shared
+		out.PodGPUs = request.Whole + request.Shared
+		if request.MIG > 0 {
+			out.MIG = ProfilesOf(pod)
+		}
 	}
 	if types, err := gpu.PodTypes(pod); err == nil {
 		out.GPUTypes = types.Names()

@@ -13,6 +13,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
 // Node is one node with its GPUs.
@@ -24,17 +25,31 @@ type Node struct {
 	GPUs    GPUs   `json:"gpus"`
 	// SharedGPUs counts the slots on shared GPUs; nil on a node that offers none.
 	SharedGPUs *GPUs `json:"sharedGPUs,omitempty"`
+	// Broken are the GPUs that are given to nobody, as their agent found them.
+	Broken []BrokenGPU `json:"brokenGPUs,omitempty"`
+	// Slices are the MIG slices, as the node's agent tells of them.
+	Slices []gpu.Slice `json:"slices,omitempty"`
 	// MemoryPerGPU is a quantity such as 80Gi, of the largest if they differ, "" when nothing says it.
 	MemoryPerGPU string `json:"memoryPerGPU,omitempty"`
 	Interconnect string `json:"interconnect,omitempty"`
 	Rack         string `json:"rack,omitempty"`
 	Ready        bool   `json:"ready"`
 	// Cordoned nodes take no new pods.
-	Cordoned bool     `json:"cordoned"`
-	CPU      Capacity `json:"cpu"`
-	Memory   Capacity `json:"memory"`
+	Cordoned bool `json:"cordoned"`
+	// States are what controllers make of the node, such as that it is suspect, and since when.
+	States []nodestate.State `json:"states,omitempty"`
+	// Violations are the constraints of its pool that the node breaks, where they are known.
+	Violations []nodestate.Violation `json:"-"`
+	CPU        Capacity              `json:"cpu"`
+	Memory     Capacity              `json:"memory"`
 	// Pods is the number of pods that run or will run here.
 	Pods int `json:"pods"`
+	// MIG counts the slices that the node offers to pods, by profile.
+	MIG []ProfileCount `json:"mig,omitempty"`
+	// Labels and Conditions are the node's own: describing it shows them, and labels say where it lies. Note is the description that it carries for its pool.
+	Labels     map[string]string      `json:"-"`
+	Conditions []corev1.NodeCondition `json:"-"`
+	Note       string                 `json:"-"`
 	// InvalidPods are the pods, as namespace/name, whose request for GPUs cannot be read and is not in Used.
 	InvalidPods []string `json:"invalidPods,omitempty"`
 }
@@ -47,14 +62,28 @@ type Capacity struct {
 }
 
 // Schedulable reports whether the node takes new pods.
-func (n Node) Schedulable() bool { return n.Ready && !n.Cordoned }
+func (n Node) Schedulable() bool {
+	return n.Ready && !n.Cordoned && !slices.ContainsFunc(n.States, nodestate.State.Closes)
+}
 
-func buildNodes(nodes []corev1.Node, pods []corev1.Pod) []Node {
+// Is reports whether a controller makes that of the node.
+func (n Node) Is(code nodestate.Code) bool {
+	return slices.ContainsFunc(n.States, func(state nodestate.State) bool { return state.Code == code })
+}
+
+func buildNodes(nodes []corev1.Node, pods []corev1.Pod, pools []names.GPUPool) []Node {
 	podsOf := fit.ByNode(pods)
+	constraints := make(map[string]names.PoolConstraints, len(pools))
+	for i := range pools {
+		constraints[pools[i].Name] = pools[i].Spec.Constraints
+	}
 	out := make([]Node, 0, len(nodes))
 	var topologies gpu.Topologies
 	for i := range nodes {
-		out = append(out, buildNode(&nodes[i], podsOf[nodes[i].Name], &topologies))
+		node := buildNode(&nodes[i], podsOf[nodes[i].Name], &topologies)
+		node.Violations = nodestate.Broken(constraints[node.Pool], node.offer(&nodes[i]))
+		node.States = nodestate.Of(&nodes[i], node.Violations)
+		out = append(out, node)
 	}
 	slices.SortFunc(out, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	return out
@@ -72,6 +101,9 @@ func buildNode(node *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 		Ready:        fit.IsReady(node),
 		Cordoned:     node.Spec.Unschedulable,
 		Pods:         len(pods),
+		Labels:       node.Labels,
+		Conditions:   node.Status.Conditions,
+		Note:         node.Annotations[names.AnnotationDescription],
 	}
 	var shared GPUs
 	out.GPUs.Allocatable = count(node.Status.Allocatable, names.ResourceGPU)
@@ -90,14 +122,30 @@ func buildNode(node *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 		out.GPUs.Used = addSaturating(out.GPUs.Used, request.Whole)
 		shared.Used = addSaturating(shared.Used, request.Shared)
 	}
-	if out.Schedulable() {
+	out.MIG = CountProfiles(node, pods)
+	if fit.IsOpen(node) {
 		out.GPUs.Free, shared.Free = judged.FreeGPUs(), judged.FreeSlots()
 	}
-	out.GPUs.Unhealthy = judged.UnhealthyCards()
+	out.GPUs.Unhealthy, out.Slices = judged.UnhealthyCards(), gpu.SlicesOf(node)
+	if out.GPUs.Unhealthy > 0 || len(out.Slices) > 0 { // of most nodes nothing is read twice
+		out.Broken = brokenOn(node)
+	}
 	if !shared.isZero() {
 		out.SharedGPUs = &shared
 	}
 	slices.Sort(out.InvalidPods)
+	return out
+}
+
+// offer is what a pool may ask of the node.
+func (n Node) offer(object *corev1.Node) nodestate.Offer {
+	out := nodestate.Offer{
+		GPUType: n.GPUType, Region: object.Labels[corev1.LabelTopologyRegion], Zone: object.Labels[corev1.LabelTopologyZone],
+		GPUs: n.GPUs.Allocatable, CPU: n.CPU.Allocatable, Memory: n.Memory.Allocatable,
+	}
+	if memory, err := resource.ParseQuantity(n.MemoryPerGPU); err == nil {
+		out.GPUMemory = &memory
+	}
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -12,8 +13,9 @@ import (
 
 // NodePod is a pod as its node sees it.
 type NodePod struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid,omitempty"`
 	// Job and Kind are empty for a pod that belongs to no job of gpuctl.
 	Job   string `json:"job,omitempty"`
 	Kind  string `json:"kind,omitempty"`
@@ -30,6 +32,7 @@ func buildNodePods(pods []corev1.Pod) []NodePod {
 		out[i] = NodePod{
 			Namespace: pods[i].Namespace,
 			Name:      pods[i].Name,
+			UID:       pods[i].UID,
 			Job:       pods[i].Labels[names.LabelJob],
 			Kind:      pods[i].Labels[names.LabelJobType],
 			Phase:     string(pods[i].Status.Phase),

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
 // Offer is what a pool has of one type of GPU, no matter who holds it now.
@@ -15,10 +17,14 @@ type Offer struct {
 	Nodes   int
 	// MostGPUs is the number of whole GPUs of its largest node, MostShared that of slots on shared ones.
 	MostGPUs, MostShared int64
+	// MIG has the MIG slices of its nodes; Allocatable is that of the node which has most of a profile.
+	MIG []ProfileCount
 	// CardMemory is the memory of its largest card, zero where no label tells.
 	CardMemory resource.Quantity
 	// Sizes is what each of its nodes has: whole GPUs, or slots of shared ones where there are more of them.
 	Sizes []int64
+	// Lie says where each of its nodes lies, in the order of Sizes.
+	Lie []topology.Node
 }
 
 // Offers is what the pools of the cluster could ever give to a job, sorted by pool and type.
@@ -39,10 +45,12 @@ func buildOffers(nodes []Node) []Offer {
 			out[i].MostShared = max(out[i].MostShared, node.SharedGPUs.Allocatable)
 			size = max(size, node.SharedGPUs.Allocatable)
 		}
+		out[i].MIG = mostProfiles(out[i].MIG, node.MIG)
 		if memory, err := resource.ParseQuantity(node.MemoryPerGPU); err == nil && memory.Cmp(out[i].CardMemory) > 0 {
 			out[i].CardMemory = memory
 		}
 		out[i].Sizes = append(out[i].Sizes, size)
+		out[i].Lie = append(out[i].Lie, topology.Node{Name: node.Name, Labels: node.Labels})
 	}
 	slices.SortFunc(out, func(a, b Offer) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.GPUType, b.GPUType))

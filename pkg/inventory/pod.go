@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // Pod is one pod of a job.
@@ -29,12 +30,18 @@ type Pod struct {
 	// ExitCode is that of the container that ended last, in this run or the one before; nil if none has.
 	ExitCode *int32 `json:"exitCode,omitempty"`
 	// Devices is the scheduler's choice of GPUs, as the pod's annotation has it.
-	Devices    string           `json:"devices,omitempty"`
+	Devices string `json:"devices,omitempty"`
+	// GPUs are these, each once, by index. Details of a job alone have them.
+	GPUs []gpu.Device `json:"-"`
+	// Slices are the MIG slices that the pod's node gave it; see [Reader.Devices].
+	Slices     []gpu.Slice      `json:"slices,omitempty"`
 	Created    time.Time        `json:"created"`
 	Started    *time.Time       `json:"started,omitempty"`
 	Containers []ContainerState `json:"containers,omitempty"`
 	Trouble
 	status Status
+	// sliced pods ask for MIG slices.
+	sliced bool
 	// disrupted pods have lost their place, and were not at fault.
 	disrupted bool
 }
@@ -86,6 +93,9 @@ func buildPod(pod *corev1.Pod) Pod {
 	return out
 }
 
+// Disrupted reports whether the pod has lost its place, and was not at fault: its Trouble says to whom.
+func (p Pod) Disrupted() bool { return p.disrupted }
+
 // rankOf reads the completion index of an indexed Job's pod.
 func rankOf(pod *corev1.Pod) *int {
 	index, err := strconv.Atoi(pod.Annotations[batchv1.JobCompletionIndexAnnotation])
@@ -117,9 +127,17 @@ func judgePod(pod *corev1.Pod) (Status, Trouble) {
 	case pod.Spec.NodeName == "" && scheduled.Status == corev1.ConditionFalse:
 		return StatusPending, Trouble{Reason: scheduled.Reason, Message: Verdict(scheduled.Message)}
 	case pod.Spec.NodeName == "":
-		return StatusPending, Trouble{Reason: "Queued", Message: "the scheduler has not looked at the pod yet"}
+		return StatusPending, Trouble{Reason: reasonQueued, Message: "the scheduler has not looked at the pod yet"}
 	}
 	return judgeContainers(pod)
+}
+
+// reasonQueued is the reason of a pod that the scheduler has not looked at.
+const reasonQueued = "Queued"
+
+// AwaitsScheduler reports whether what is told of a job is that the scheduler has found no place for a pod of it.
+func (j *Job) AwaitsScheduler() bool {
+	return j.Reason == reasonQueued || j.Reason == corev1.PodReasonUnschedulable
 }
 
 // startingReasons are the waiting reasons of a container on its way up. Any other means that it cannot start.

@@ -3,20 +3,40 @@ package inventory
 import (
 	"cmp"
 	"slices"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 // Pool is a set of nodes, and the sum of their GPUs.
 type Pool struct {
-	Name       string `json:"name"`
-	GPUs       GPUs   `json:"gpus"`
-	SharedGPUs *GPUs  `json:"sharedGPUs,omitempty"`
+	Name string `json:"name"`
+	// Description is that of its GPUPool, else the one that its nodes carry: the least of several, so that it does not change
+	// from list to list.
+	Description string `json:"description,omitempty"`
+	GPUs        GPUs   `json:"gpus"`
+	SharedGPUs  *GPUs  `json:"sharedGPUs,omitempty"`
+	// MIG counts the MIG slices of its nodes, by profile.
+	MIG []ProfileCount `json:"mig,omitempty"`
 	// Nodes are the names of the pool's nodes.
 	Nodes []string `json:"nodes"`
 	// ReadyNodes is how many of them take new pods.
 	ReadyNodes int `json:"readyNodes"`
 	// Types has one entry for each GPU type of the pool, sorted by name.
 	Types []TypeSummary `json:"types"`
+	// Declared is what its GPUPool says; nil where there is none, or none to see.
+	Declared *Declared `json:"gpuPool,omitempty"`
 }
+
+// Declared is what a GPUPool says: what its nodes must be like, and how the pool is.
+type Declared struct {
+	Spec   names.GPUPoolSpec   `json:"spec"`
+	Status names.GPUPoolStatus `json:"status"`
+	// Generation is that of the spec: a status that has observed an earlier one is not of this spec yet.
+	Generation int64 `json:"generation"`
+}
+
+// Stale reports whether the status is not of this spec yet.
+func (d *Declared) Stale() bool { return d.Status.ObservedGeneration < d.Generation }
 
 // TypeSummary is the part of a pool that has one type of GPU.
 type TypeSummary struct {
@@ -44,9 +64,14 @@ func find[T any](list []T, is func(T) bool) (T, bool) {
 	return none, false
 }
 
-// buildPools groups nodes, which are sorted by name, by their pool.
-func buildPools(nodes []Node) []Pool {
+// buildPools groups nodes, which are sorted by name, by their pool. A pool that is declared is there without nodes, too.
+func buildPools(nodes []Node, declared []names.GPUPool) []Pool {
 	byName := map[string]*Pool{}
+	for i := range declared {
+		d := &declared[i]
+		byName[d.Name] = &Pool{Name: d.Name, Nodes: []string{}, Types: []TypeSummary{},
+			Declared: &Declared{Spec: d.Spec, Status: d.Status, Generation: d.Generation}}
+	}
 	for _, node := range nodes {
 		pool := byName[node.Pool]
 		if pool == nil {
@@ -57,6 +82,7 @@ func buildPools(nodes []Node) []Pool {
 	}
 	out := make([]Pool, 0, len(byName))
 	for _, pool := range byName {
+		pool.describe()
 		slices.SortFunc(pool.Types, func(a, b TypeSummary) int { return cmp.Compare(a.GPUType, b.GPUType) })
 		out = append(out, *pool)
 	}
@@ -64,8 +90,22 @@ func buildPools(nodes []Node) []Pool {
 	return out
 }
 
+// describe has the description of the GPUPool go before that of the nodes.
+func (p *Pool) describe() {
+	if p.Declared != nil && p.Declared.Spec.Description != "" {
+		p.Description = p.Declared.Spec.Description
+	}
+	if p.Description == "" && p.Name == names.DefaultPool {
+		p.Description = "nodes that are in no other pool"
+	}
+}
+
 func (p *Pool) add(node Node) {
 	p.Nodes = append(p.Nodes, node.Name)
+	if node.Note != "" && (p.Description == "" || node.Note < p.Description) {
+		p.Description = node.Note
+	}
+	p.MIG = AddProfiles(p.MIG, node.MIG)
 	p.GPUs = p.GPUs.plus(node.GPUs)
 	if node.Schedulable() {
 		p.ReadyNodes++

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -22,16 +24,22 @@ type Reader struct{ client kubernetes.Interface }
 // NewReader returns a Reader that reads with client's identity.
 func NewReader(client kubernetes.Interface) *Reader { return &Reader{client: client} }
 
-// fleet is what nodes and pools are built from.
-func fleet() []snapshot.Want {
+// fleet is what nodes and pools are built from, from the API server's memory or as they are at this moment.
+func fleet(cached bool) []snapshot.Want {
 	return []snapshot.Want{
-		snapshot.Nodes(snapshot.Scope{Cached: true}), snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding, Cached: true}),
+		snapshot.Nodes(snapshot.Scope{Cached: cached}), snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding, Cached: cached}),
+		snapshot.GPUPools(),
 	}
 }
 
-// Fleet reads the nodes and pools: two requests.
-func (r *Reader) Fleet(ctx context.Context) (Cluster, error) {
-	read, err := snapshot.Read(ctx, r.client, fleet()...)
+// Fleet reads the nodes and pools: three requests.
+func (r *Reader) Fleet(ctx context.Context) (Cluster, error) { return r.fleet(ctx, true) }
+
+// FleetNow is Fleet with what was written a moment ago, for those who find something missing.
+func (r *Reader) FleetNow(ctx context.Context) (Cluster, error) { return r.fleet(ctx, false) }
+
+func (r *Reader) fleet(ctx context.Context, cached bool) (Cluster, error) {
+	read, err := snapshot.Read(ctx, r.client, fleet(cached)...)
 	if err != nil {
 		return Cluster{}, err
 	}
@@ -45,7 +53,7 @@ func (r *Reader) WatchFleet(ctx context.Context, changed func(Cluster)) error {
 		return err
 	}
 	changed(cluster)
-	return snapshot.Watch(ctx, r.client, func(now *snapshot.Snapshot) { changed(Build(now)) }, fleet()...)
+	return snapshot.Watch(ctx, r.client, func(now *snapshot.Snapshot) { changed(Build(now)) }, fleet(true)...)
 }
 
 // Offers reads what pools could ever give to a job, sorted by pool and type: one request.
@@ -54,7 +62,7 @@ func (r *Reader) Offers(ctx context.Context) ([]Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return buildOffers(buildNodes(read.Nodes, nil)), nil
+	return buildOffers(buildNodes(read.Nodes, nil, nil)), nil
 }
 
 // NodeLabels reads the labels of all nodes, sorted by node and key, and the names of the nodes, of which some may have
@@ -77,6 +85,15 @@ func (r *Reader) NodePods(ctx context.Context, node string) ([]NodePod, error) {
 		return nil, err
 	}
 	return buildNodePods(read.Pods), nil
+}
+
+// Leader reads who leads the scheduler, at a time: two requests. It is nil for a user who may not read the lease.
+func (r *Reader) Leader(ctx context.Context, now time.Time) (*snapshot.Leader, error) {
+	read, err := snapshot.Read(ctx, r.client, snapshot.Lease().IfAllowed(), snapshot.Clock(now))
+	if err != nil {
+		return nil, err
+	}
+	return read.Leader(), nil
 }
 
 // SharedPools reads the pools that have nodes which share their GPUs by memory: one request.
@@ -130,6 +147,18 @@ func (r *Reader) HostPaths(ctx context.Context) ([]string, error) {
 	return allowed, nil
 }
 
+// Presets reads the presets of jobs as they are written, by name: one request. There are none where nobody has written any.
+func (r *Reader) Presets(ctx context.Context) (map[string]string, error) {
+	list, err := r.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, names.PresetConfigMap, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the presets in ConfigMap %s: %w", names.PresetConfigMap, err)
+	}
+	return list.Data, nil
+}
+
 // Quotas reads the quotas of gpuctl in a namespace, or in all of them for "": one request. They are sorted by name and
 // namespace.
 func (r *Reader) Quotas(ctx context.Context, namespace string) ([]Quota, error) {
@@ -148,6 +177,16 @@ func (r *Reader) Bounds(ctx context.Context, namespace string) ([]corev1.Resourc
 		return nil, err
 	}
 	return read.Quotas, nil
+}
+
+// Limits reads what bounds the pods of a namespace beside gpuctl's quota, as far as the user may read it: two requests.
+func (r *Reader) Limits(ctx context.Context, namespace string) (Limits, error) {
+	scope := snapshot.Scope{Namespace: namespace}
+	read, err := snapshot.Read(ctx, r.client, snapshot.Quotas(scope).IfAllowed(), snapshot.LimitRanges(scope).IfAllowed())
+	if err != nil {
+		return Limits{}, err
+	}
+	return buildLimits(read.Quotas, read.LimitRanges), nil
 }
 
 // Namespaces reads all namespaces and their quotas, sorted by name: two requests.
@@ -177,7 +216,7 @@ func (r *Reader) Mirror(ctx context.Context, changed func(State)) error {
 		quotas := buildQuotas(ofGpuctl(now.Quotas))
 		changed(State{Cluster: Build(now), Objects: now, Namespaces: buildNamespaces(now.Namespaces, quotas), Quotas: quotas})
 	}, snapshot.Nodes(snapshot.Scope{}), snapshot.Pods(snapshot.Scope{}), snapshot.Jobs(jobs), snapshot.Deployments(jobs),
-		refusals(""), snapshot.Namespaces(), snapshot.Quotas(snapshot.Scope{}))
+		refusals(""), snapshot.Namespaces(), snapshot.Quotas(snapshot.Scope{}), snapshot.GPUPools())
 }
 
 // NotFoundError says that there is no such job.
@@ -189,14 +228,17 @@ type NotFoundError struct {
 	OtherKinds []string
 }
 
-func (e *NotFoundError) Error() string {
-	kind := "job"
+func (e *NotFoundError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *NotFoundError) Says() phrase.Text {
+	kind := phrase.Of("job")
 	if e.Kind != "" {
-		kind = e.Kind + " job"
+		kind = phrase.Of("%s job", e.Kind)
 	}
-	text := fmt.Sprintf("%s %q not found in namespace %s", kind, e.Name, e.Namespace)
+	text := phrase.Of("%s %q not found in namespace %s", kind, e.Name, e.Namespace)
 	if len(e.OtherKinds) > 0 {
-		text += fmt.Sprintf(": the job of that name is %s/%s", strings.Join(e.OtherKinds, " and "), e.Name)
+		text = text.And(": the job of that name is %s/%s", strings.Join(e.OtherKinds, " and "), e.Name)
 	}
 	return text
 }

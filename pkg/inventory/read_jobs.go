@@ -85,7 +85,7 @@ func (r *Reader) Jobs(ctx context.Context, query JobQuery) ([]Job, error) {
 // anyShort reports whether some job waits for pods that do not exist: one that has ended stands for none.
 func anyShort(jobs []Job) bool {
 	_, short := find(jobs, func(j Job) bool {
-		return (j.Status == StatusPending || j.Status == StatusDegraded) && len(j.Pods) < int(j.Desired) || j.lacking() > 0
+		return j.Reason != ReasonWaitsForJobs && (j.Status == StatusPending || j.Status == StatusDegraded) && len(j.Pods) < int(j.Desired) || j.lacking() > 0
 	})
 	return short
 }

@@ -24,13 +24,20 @@ func newQuotasOf(quotas []corev1.ResourceQuota) quotasOf {
 	return out
 }
 
-// judgeBatchJob notes what quotas have too little of, for a job that lacks pods: all of them start together.
+// judgeBatchJob notes what quotas have too little of, for a job that lacks pods: all of them start together, but for an
+// array.
 func (q quotasOf) judgeBatchJob(out *Job, job *batchv1.Job) {
 	lacking := out.lacking()
 	if q == nil || lacking == 0 {
 		return
 	}
 	pod := podOf(&job.Spec.Template)
+	if out.Array != nil { // its tasks start one by one
+		if lacking > out.leaving() {
+			out.refuse(quota.Over(q[job.Namespace], pod, 1))
+		}
+		return
+	}
 	over := quota.Never(quota.Over(q[job.Namespace], pod, int64(out.Desired)))
 	// Each pod that leaves is counted until it has ended, and only then comes the next, in its place.
 	if lacking -= out.leaving(); len(over) == 0 && lacking > 0 {
@@ -54,10 +61,13 @@ func (q quotasOf) judgeDeployment(out *Job, deployment *appsv1.Deployment) {
 
 // lacking is how many pods Kubernetes should have created and has not.
 func (j *Job) lacking() int64 {
-	if j.Status != StatusPending && j.Status != StatusDegraded || j.Reason == ReasonIncomplete {
+	short := j.Status == StatusPending || j.Status == StatusDegraded || j.Status == StatusRunning && j.Array != nil
+	if !short || j.Reason == ReasonIncomplete || j.Reason == ReasonWaitsForJobs {
 		return 0
 	}
-	there := count32(j.Pods, func(p Pod) bool { return p.status != StatusFailed && p.status != StatusTerminating })
+	there := count32(j.Pods, func(p Pod) bool {
+		return p.status != StatusFailed && p.status != StatusTerminating && (j.Array == nil || p.status != StatusSucceeded)
+	})
 	return int64(max(0, j.Desired-there))
 }
 
@@ -66,7 +76,7 @@ func (j *Job) lacking() int64 {
 func (j *Job) refuse(over []quota.Excess) {
 	switch {
 	case len(over) > 0:
-		j.Excess = &over[0]
+		j.Excess, j.Refused = &over[0], int32(j.lacking())
 		j.Trouble = Trouble{Reason: quota.Reason, Message: over[0].String()}
 	case strings.Contains(j.Message, exceededQuota):
 		j.Trouble = Trouble{Reason: "NoPods", Message: "a quota refused the pods, and has room by now: Kubernetes tries again by itself"}

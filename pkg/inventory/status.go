@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/quota"
 )
 
 // Status is where a job stands. The set is closed.
@@ -22,9 +23,9 @@ const (
 	StatusPending Status = "Pending"
 	// StatusStarting has its nodes; images, volumes or the readiness probe are on their way.
 	StatusStarting Status = "Starting"
-	// StatusRunning runs with every pod it wants.
+	// StatusRunning runs with every pod it wants; an array also while tasks of it wait for room.
 	StatusRunning Status = "Running"
-	// StatusDegraded runs, but not with every pod it wants.
+	// StatusDegraded runs, but not with every pod it wants; of an array something is wrong with those that do not run.
 	StatusDegraded Status = "Degraded"
 	// StatusFailing has containers that crash or cannot start, or whose node does not answer; Kubernetes keeps trying.
 	StatusFailing Status = "Failing"
@@ -73,7 +74,7 @@ func (j *Job) judgeWhole(top metav1.Object) {
 	}
 }
 
-func judgeBatchJob(job *batchv1.Job, pods []Pod, creation Trouble) (Status, Trouble) {
+func judgeBatchJob(job *batchv1.Job, pods []Pod, desired int32, creation Trouble) (Status, Trouble) {
 	for _, condition := range job.Status.Conditions {
 		if condition.Status != corev1.ConditionTrue {
 			continue
@@ -94,13 +95,37 @@ func judgeBatchJob(job *batchv1.Job, pods []Pod, creation Trouble) (Status, Trou
 	case isCancelled(job):
 		return StatusCancelled, cancelled
 	case job.Spec.Suspend != nil && *job.Spec.Suspend:
-		return StatusSuspended, Trouble{Reason: "Suspended", Message: "the job is paused and holds no GPUs"}
+		return judgeSuspended(job)
 	}
-	status, trouble := judgePods(pods, desiredPods(job), creation)
+	status, trouble := judgeRuns(job, pods, desired, creation)
 	if next := backOff(job); len(pods) == 0 && trouble.Reason == reasonNoPods && next.Reason != "" {
 		trouble = next
 	}
 	return status, trouble
+}
+
+// judgeRuns decides the status of a Job from its pods, which of an array run without each other.
+func judgeRuns(job *batchv1.Job, pods []Pod, desired int32, creation Trouble) (Status, Trouble) {
+	if quota.IsArray(job) {
+		return judgeTasks(pods, desired, creation)
+	}
+	return judgePods(pods, desired, creation)
+}
+
+// judgeSuspended tells a job that starts after others from one that was paused.
+func judgeSuspended(job *batchv1.Job) (Status, Trouble) {
+	if waits, ok := waitsForJobs(job); ok {
+		return StatusPending, waits
+	}
+	return StatusSuspended, paused(job)
+}
+
+// paused is the trouble of a job that was paused, by a user or for a reason that is told.
+func paused(top metav1.Object) Trouble {
+	if why := top.GetAnnotations()[names.AnnotationPausedBecause]; why != "" {
+		return Trouble{Reason: "Suspended", Message: why + "; gpuctl resume lets it run again"}
+	}
+	return Trouble{Reason: "Suspended", Message: "the job is paused and holds no GPUs"}
 }
 
 // jobFailure adds the last pod's end to the condition: "Job has reached the specified backoff limit" tells nobody
@@ -130,7 +155,7 @@ func judgeDeployment(deployment *appsv1.Deployment, pods []Pod) (Status, Trouble
 	case isCancelled(deployment):
 		return StatusCancelled, cancelled
 	case desired == 0 && deployment.Annotations[names.AnnotationPausedAt] != "":
-		return StatusSuspended, Trouble{Reason: "Suspended", Message: "the job is paused and holds no GPUs"}
+		return StatusSuspended, paused(deployment)
 	case desired == 0:
 		return StatusSuspended, Trouble{Reason: "ScaledToZero", Message: "the job has no replicas and holds no GPUs"}
 	}
@@ -143,12 +168,26 @@ func judgeDeployment(deployment *appsv1.Deployment, pods []Pod) (Status, Trouble
 	return judgePods(pods, desired, creation)
 }
 
-// judgePods decides the status of a job from its pods. A failed pod is history: its controller makes another one.
+// judgePods decides the status of a job from its pods.
 func judgePods(pods []Pod, desired int32, creation Trouble) (Status, Trouble) {
+	status, trouble := judgeMissing(pods, desired, creation)
+	if status != StatusRunning && anyUp(pods) {
+		status = StatusDegraded
+	}
+	return status, trouble
+}
+
+func isUp(p Pod) bool { return p.status == StatusRunning || p.status == StatusSucceeded }
+
+func anyUp(pods []Pod) bool { return slices.ContainsFunc(pods, isUp) }
+
+// judgeMissing is the status that the pods of a job mean which do not run, and StatusRunning where none is missing. A failed
+// pod is history: its controller makes another one.
+func judgeMissing(pods []Pod, desired int32, creation Trouble) (Status, Trouble) {
 	goes := func(p Pod) bool { return p.status == StatusFailed || p.status == StatusTerminating }
 	alive := slices.DeleteFunc(slices.Clone(pods), goes)
 	gone := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return !goes(p) })
-	up := count32(alive, func(p Pod) bool { return p.status == StatusRunning || p.status == StatusSucceeded })
+	up := count32(alive, isUp)
 	if up >= desired {
 		return StatusRunning, Trouble{}
 	}
@@ -158,10 +197,7 @@ func judgePods(pods []Pod, desired int32, creation Trouble) (Status, Trouble) {
 	}
 	switch {
 	case up > 0 && trouble.Reason == "" && len(gone) > 0:
-		_, trouble = lastFailure(gone)
-		return StatusDegraded, trouble
-	case up > 0:
-		return StatusDegraded, trouble
+		return lastFailure(gone)
 	case len(alive) > 0 || creation.Reason != "":
 		return status, trouble
 	case len(pods) > 0:

@@ -32,10 +32,19 @@ type follower struct {
 	runs   map[runID]chan struct{}
 	active int
 	ended  chan struct{}
+	// streams holds one for each log that is open. An array may have had a thousand tasks: those that wait for their turn
+	// have ended, or follow one that has.
+	streams chan struct{}
 }
 
-func follow(ctx context.Context, r *reader, jobs *inventory.Reader) (inventory.Job, error) {
-	f := &follower{reader: r, first: true, runs: map[runID]chan struct{}{}, ended: make(chan struct{})}
+func newFollower(r *reader) *follower {
+	return &follower{
+		reader: r, first: true, runs: map[runID]chan struct{}{}, ended: make(chan struct{}), streams: make(chan struct{}, r.options.maxStreams()),
+	}
+}
+
+func follow(ctx context.Context, r *reader, jobs Jobs) (inventory.Job, error) {
+	f := newFollower(r)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	states := make(chan []inventory.Job)
@@ -73,7 +82,7 @@ func (f *follower) loop(ctx context.Context, group *errgroup.Group, states <-cha
 		}
 		if f.seen && f.active == 0 && isOver(f.job) {
 			if len(f.runs) == 0 {
-				return &NoOutputError{Job: f.job}
+				return &NoOutputError{Job: f.job, Rank: f.options.Rank}
 			}
 			return nil
 		}
@@ -136,7 +145,13 @@ func (f *follower) begin(ctx context.Context, group *errgroup.Group, source run,
 		tail = nil
 	}
 	group.Go(func() error {
+		select {
+		case f.streams <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
 		err := f.copy(ctx, source, tail, over)
+		<-f.streams
 		select {
 		case f.ended <- struct{}{}:
 		case <-ctx.Done():

@@ -94,11 +94,16 @@ type NoOutputError struct {
 	Job inventory.Job
 	// Previous says that earlier runs were asked for.
 	Previous bool
+	// Rank is the only one whose output was asked for, nil for all.
+	Rank *int
 }
 
 func (e *NoOutputError) Error() string {
 	if e.Previous {
 		return fmt.Sprintf("no container of job %s has restarted", e.Job.Name)
+	}
+	if e.Rank != nil && e.Job.Array != nil {
+		return fmt.Sprintf("task %d of job %s has no output: it has not begun, or its pod is gone; %s", *e.Rank, e.Job.Name, e.Job.Array.Progress())
 	}
 	return fmt.Sprintf("job %s has no output: it is %s", e.Job.Name, e.Job.Status)
 }
@@ -120,20 +125,31 @@ func (e *TooManyError) Error() string {
 		e.Job, e.Containers, e.Max)
 }
 
+// Jobs tells how a job is, and whenever that changes: an [inventory.Reader], or a memory of the same.
+type Jobs interface {
+	Job(ctx context.Context, namespace, name string) (inventory.Job, error)
+	WatchJobs(ctx context.Context, query inventory.JobQuery, changed func([]inventory.Job)) error
+}
+
 // Stream reads the output that the options choose and returns the job as it was last seen. It returns nil when all
 // was read: at once, or when the job has ended while following. A job that was deleted meanwhile is Terminating.
 func Stream(ctx context.Context, client kubernetes.Interface, o Options, events Events) (inventory.Job, error) {
+	return StreamOf(ctx, client, inventory.NewReader(client), o, events)
+}
+
+// StreamOf is Stream for who knows how jobs are without asking the cluster.
+func StreamOf(ctx context.Context, client kubernetes.Interface, jobs Jobs, o Options, events Events) (inventory.Job, error) {
 	reader := &reader{client: client, options: o, events: events}
 	if o.Follow {
-		return follow(ctx, reader, inventory.NewReader(client))
+		return follow(ctx, reader, jobs)
 	}
-	job, err := inventory.NewReader(client).Job(ctx, o.Namespace, o.Job)
+	job, err := jobs.Job(ctx, o.Namespace, o.Job)
 	if err != nil {
 		return job, err
 	}
 	runs, err := runsOf(job, &o)
 	if err == nil && len(runs) == 0 {
-		err = &NoOutputError{Job: job, Previous: o.Previous}
+		err = &NoOutputError{Job: job, Previous: o.Previous, Rank: o.Rank}
 	}
 	if err != nil {
 		return job, err

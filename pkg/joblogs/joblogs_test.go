@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -191,6 +192,60 @@ func TestAReceiverThatFailsEndsTheStream(t *testing.T) {
 	}
 }
 
+// TestTasksOfAnArray are there that have no pod now: with four tasks at a time, the fifth; and all once it has finished.
+func TestTasksOfAnArray(t *testing.T) {
+	running := inventory.Job{Name: "sweep", Desired: 3, Array: &inventory.Array{Tasks: 5, AtOnce: 3}, Pods: []inventory.Pod{ranked(pod("a", nil), 0)}}
+	finished := running
+	finished.Finished, finished.Array = &t0, &inventory.Array{Tasks: 5, AtOnce: 3, Succeeded: 5}
+	for name, job := range map[string]inventory.Job{"running": running, "finished": finished} {
+		for index, valid := range map[int]bool{-1: false, 0: true, 4: true, 5: false} {
+			_, err := runsOf(job, &Options{Rank: &index})
+			if valid != (err == nil) || !valid && !strings.Contains(err.Error(), "it has 5, from 0 to 4") {
+				t.Errorf("%s: task %d gives %v", name, index, err)
+			}
+		}
+	}
+}
+
+// TestFollowingAnArray has more tasks one after the other than may be read at a time.
+func TestFollowingAnArray(t *testing.T) {
+	const tasks = 9
+	k := &kubelet{logs: map[string][]string{}}
+	r, got := newTestReader(t, k, Options{Job: "sweep", Follow: true, MaxStreams: 2})
+	states := make(chan []inventory.Job)
+	f := newFollower(r)
+	group, ctx := errgroup.WithContext(t.Context())
+	finished := make(chan error, 1)
+	go func() { finished <- f.loop(ctx, group, states) }()
+	job := inventory.Job{Name: "sweep", Array: &inventory.Array{Tasks: tasks, AtOnce: 1}}
+	for i := range tasks {
+		k.logs[fmt.Sprint("p", i)] = []string{fmt.Sprint(i)}
+	}
+	for i := range tasks {
+		name := fmt.Sprint("p", i)
+		job.Pods = append(job.Pods, ranked(pod(name, nil), i))
+		select {
+		case states <- []inventory.Job{job}:
+		case err := <-finished:
+			t.Fatalf("it ended with task %d: %v", i, err)
+		}
+		job.Pods = slices.Clone(job.Pods) // what was sent is being read
+		job.Pods[i] = ranked(pod(name, ptr.To[int32](0)), i)
+	}
+	job.Status, job.Finished = inventory.StatusSucceeded, &t0
+	states <- []inventory.Job{job}
+	if err := errors.Join(<-finished, group.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	if len(*got) != tasks {
+		t.Errorf("%d lines of %d tasks: %v", len(*got), tasks, *got)
+	}
+	job.Pods = []inventory.Pod{ranked(pod("a", nil), 0), ranked(pod("b", nil), 1), ranked(pod("c", nil), 2)}
+	if _, err := runsOf(job, &r.options); !errors.As(err, new(*TooManyError)) {
+		t.Errorf("three that run at a time give %v", err)
+	}
+}
+
 // TestFollowing lets a job go through its states while its logs are read.
 func TestFollowing(t *testing.T) {
 	k := &kubelet{
@@ -199,7 +254,7 @@ func TestFollowing(t *testing.T) {
 	}
 	r, got := newTestReader(t, k, Options{Job: "sft"})
 	states := make(chan []inventory.Job)
-	f := &follower{reader: r, first: true, runs: map[runID]chan struct{}{}, ended: make(chan struct{})}
+	f := newFollower(r)
 	group, ctx := errgroup.WithContext(t.Context())
 	finished := make(chan error, 1)
 	go func() { finished <- f.loop(ctx, group, states) }()
@@ -244,7 +299,7 @@ func TestFollowingEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, _ := newTestReader(t, &kubelet{}, Options{Job: "sft"})
 			states := make(chan []inventory.Job)
-			f := &follower{reader: r, first: true, runs: map[runID]chan struct{}{}, ended: make(chan struct{})}
+			f := newFollower(r)
 			group, ctx := errgroup.WithContext(t.Context())
 			finished := make(chan error, 1)
 			go func() { finished <- f.loop(ctx, group, states) }()
@@ -263,7 +318,7 @@ func TestFollowingEnds(t *testing.T) {
 
 func TestCancellingEndsFollowing(t *testing.T) {
 	r, _ := newTestReader(t, &kubelet{}, Options{Job: "sft"})
-	f := &follower{reader: r, first: true, runs: map[runID]chan struct{}{}, ended: make(chan struct{})}
+	f := newFollower(r)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := f.loop(ctx, &errgroup.Group{}, nil); !errors.Is(err, context.Canceled) {

@@ -101,6 +101,23 @@ func (r *reader) lines(ctx context.Context, source run, how opening, pass func(L
 	return nil
 }
 
+// Parse passes on the lines of a log that was kept, in which each begins with its time.
+func Parse(source Source, log io.Reader, pass func(Line) error) error {
+	err := eachLine(log, func(text string, rest, cut bool) error {
+		line := Line{Source: source, Text: text}
+		if !rest {
+			line = parseLine(source, text)
+		}
+		line.Cut = cut
+		return pass(line)
+	})
+	var refused *passError
+	if errors.As(err, &refused) {
+		return refused.error
+	}
+	return err
+}
+
 // passError is an error of the one to whom lines are passed, and not of the log.
 type passError struct{ error }
 

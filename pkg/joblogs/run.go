@@ -49,8 +49,17 @@ func runsOf(job inventory.Job, o *Options) ([]run, error) {
 			over:   !container.Running,
 		})
 	}
-	if most := o.maxStreams(); len(out) > most {
-		return nil, &TooManyError{Job: job.Name, Containers: len(out), Max: most}
+	at := len(out)
+	if o.Follow { // what has ended is read in turn
+		at = 0
+		for i := range out {
+			if !out[i].over {
+				at++
+			}
+		}
+	}
+	if most := o.maxStreams(); at > most {
+		return nil, &TooManyError{Job: job.Name, Containers: at, Max: most}
 	}
 	return out, nil
 }
@@ -67,13 +76,31 @@ func chosenPods(job inventory.Job, o *Options) ([]inventory.Pod, error) {
 		return pods, nil
 	case o.Pod != "":
 		return nil, &SelectionError{fmt.Sprintf("job %s has no pod %q: %s", job.Name, o.Pod, podNames(job))}
-	case o.Rank != nil && (*o.Rank < 0 || *o.Rank >= int(job.Desired)):
-		return nil, &SelectionError{fmt.Sprintf("job %s has no rank %d: it has %d pods, of ranks 0 to %d",
-			job.Name, *o.Rank, job.Desired, job.Desired-1)}
-	case o.Rank != nil && slices.ContainsFunc(job.Pods, func(pod inventory.Pod) bool { return pod.Rank == nil }):
-		return nil, &SelectionError{fmt.Sprintf("the pods of job %s have no ranks: %s", job.Name, podNames(job))}
+	case o.Rank != nil && job.Array != nil:
+		return nil, noTask(&job, *o.Rank)
+	case o.Rank != nil:
+		return nil, noRank(&job, *o.Rank)
 	}
 	return nil, nil
+}
+
+// noRank is the error for a rank that a job does not have; nil for one whose pod is to come.
+func noRank(job *inventory.Job, rank int) error {
+	switch {
+	case rank < 0 || rank >= int(job.Desired):
+		return &SelectionError{fmt.Sprintf("job %s has no rank %d: it has %d pods, of ranks 0 to %d", job.Name, rank, job.Desired, job.Desired-1)}
+	case slices.ContainsFunc(job.Pods, func(pod inventory.Pod) bool { return pod.Rank == nil }):
+		return &SelectionError{fmt.Sprintf("the pods of job %s have no ranks: %s", job.Name, podNames(*job))}
+	}
+	return nil
+}
+
+// noTask is the error for a task that an array does not have; nil for one that is to come, or whose pods are gone.
+func noTask(job *inventory.Job, index int) error {
+	if index >= 0 && index < int(job.Array.Tasks) {
+		return nil
+	}
+	return &SelectionError{fmt.Sprintf("job %s has no task %d: it has %d, from 0 to %d", job.Name, index, job.Array.Tasks, job.Array.Tasks-1)}
 }
 
 func rankOr(pod inventory.Pod, otherwise int) int {

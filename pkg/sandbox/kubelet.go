@@ -43,6 +43,7 @@ func (s *Sandbox) startKubelet() error {
 	mux := http.NewServeMux()
 	mux.Handle("/", kwok)
 	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", serveExec)
+	mux.HandleFunc("/attach/{namespace}/{pod}/{container}", s.serveAttach)
 	s.serve(listener, &http.Server{
 		Handler: mux, ReadHeaderTimeout: podServerTimeout,
 		TLSConfig:    &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},

@@ -24,7 +24,7 @@ const (
 const (
 	// AnnotationStartDelay is how long a bound pod takes to run. Default: no time.
 	AnnotationStartDelay = "sandbox.g8s.host/start-delay"
-	// AnnotationRunFor is how long it runs until it succeeds. Default: for ever.
+	// AnnotationRunFor is how long it runs until it succeeds. Default: forever.
 	AnnotationRunFor = "sandbox.g8s.host/run-for"
 	// AnnotationFailAfter is how long it runs until it fails. It wins over AnnotationRunFor.
 	AnnotationFailAfter = "sandbox.g8s.host/fail-after"
@@ -151,7 +151,7 @@ var podLogIntroduction = []string{
 	"This pod runs on a simulated node (kwok): it was really submitted and scheduled, but no container runs.",
 	"Every simulated pod shows this log. What the pod does is set by annotations on it, also while it runs",
 	"(kubectl annotate pod NAME ANNOTATION=VALUE):",
-	"  " + AnnotationRunFor + "=90s        it succeeds after that time (default: it runs for ever)",
+	"  " + AnnotationRunFor + "=90s        it succeeds after that time (default: it runs forever)",
 	"  " + AnnotationFailAfter + "=90s     it fails after that time",
 	"  " + AnnotationStartDelay + "=5s     it takes that time to start",
 	"  " + AnnotationStopAfter + "=10s     it takes that time to end when it is deleted (default: none)",

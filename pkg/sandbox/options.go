@@ -26,7 +26,8 @@ type Options struct {
 	ControllerManager bool
 	// Kwok runs kwok, which keeps nodes alive and runs the pods bound to them.
 	Kwok bool
-	// HostExec lets `kubectl exec` into a simulated pod run the command ON THIS MACHINE, as this user. The kubelets'
+	// HostExec lets `kubectl exec` into a simulated pod run the command ON THIS MACHINE, as this user, and `kubectl attach`
+	// the pod's own. The kubelets'
 	// port has no authentication: anybody with an account on this machine could use it.
 	HostExec bool
 	// RealKubelets prepares the API server for kubelets that are real: it authorizes them as nodes, and shows them a

@@ -3,14 +3,11 @@ package sandbox
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"g8s.host/gpu-scheduler/manifests"
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
@@ -24,6 +21,8 @@ const (
 	// mountedPolicy is where the Deployment mounts the policy, and the configuration looks for it.
 	mountedPolicy = "/etc/gpu-scheduler-policy/score-policy.yaml"
 )
+
+var schedulerComponent = component{name: schedulerName, namespace: metav1.NamespaceSystem, folders: []string{schedulerFolder}}
 
 // SchedulerOptions say which gpu-scheduler to run. The zero value is the one built beside the tools, with the
 // configuration of the manifests.
@@ -39,22 +38,9 @@ type SchedulerOptions struct {
 	Args []string
 }
 
-// InstallScheduler applies manifests/scheduler. Its Deployment is scaled to no replicas: the processes of
-// StartScheduler stand in for its pods, for which no image exists here.
+// InstallScheduler applies manifests/scheduler, for StartScheduler.
 func (s *Sandbox) InstallScheduler(ctx context.Context) error {
-	if err := s.ApplyManifests(ctx, manifests.FS, schedulerFolder); err != nil {
-		return err
-	}
-	client, err := s.client()
-	if err != nil {
-		return err
-	}
-	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: schedulerName, Namespace: metav1.NamespaceSystem}}
-	_, err = client.AppsV1().Deployments(metav1.NamespaceSystem).UpdateScale(ctx, schedulerName, scale, metav1.UpdateOptions{})
-	if err != nil {
-		return fmt.Errorf("scaling the scheduler's Deployment to 0: %w", err)
-	}
-	return nil
+	return s.install(ctx, schedulerComponent)
 }
 
 // StartScheduler runs gpu-scheduler as the service account of the manifests, which InstallScheduler has
@@ -63,13 +49,7 @@ func (s *Sandbox) StartScheduler(ctx context.Context, o SchedulerOptions) (*Proc
 	if o.Name == "" {
 		o.Name = schedulerName
 	}
-	if o.Binary == "" {
-		o.Binary = filepath.Join(filepath.Dir(s.options.BinDir), schedulerName)
-	}
-	if _, err := os.Stat(o.Binary); err != nil {
-		return nil, fmt.Errorf("finding the scheduler (run \"make build\" in the repository): %w", err)
-	}
-	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, metav1.NamespaceSystem, schedulerName)
+	program, err := s.prepare(ctx, schedulerComponent, o.Binary)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +57,7 @@ func (s *Sandbox) StartScheduler(ctx context.Context, o SchedulerOptions) (*Proc
 	if err := s.writePolicy(); err != nil {
 		return nil, err
 	}
-	paths := schedulerPaths{kubeconfig: kubeconfig, policy: s.PolicyPath()}
+	paths := schedulerPaths{kubeconfig: program.kubeconfig, policy: s.PolicyPath()}
 	if err := writeSchedulerConfig(config, o.ConfigPath, paths); err != nil {
 		return nil, err
 	}
@@ -86,11 +66,11 @@ func (s *Sandbox) StartScheduler(ctx context.Context, o SchedulerOptions) (*Proc
 		return nil, err
 	}
 	p, err := s.StartProcess(ctx, ProcessSpec{
-		Name: o.Name, Path: o.Binary, Port: port,
+		Name: o.Name, Path: program.binary, Port: port,
 		Args: append([]string{
 			"--config=" + config,
-			"--authentication-kubeconfig=" + kubeconfig,
-			"--authorization-kubeconfig=" + kubeconfig,
+			"--authentication-kubeconfig=" + program.kubeconfig,
+			"--authorization-kubeconfig=" + program.kubeconfig,
 			"--bind-address=127.0.0.1",
 			"--secure-port=" + strconv.Itoa(port),
 			"--cert-dir=" + filepath.Join(s.dir, "certs", o.Name),

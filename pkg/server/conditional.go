@@ -41,7 +41,7 @@ func (m IfMatch) check(what string, versions ...string) error {
 			return nil
 		}
 	}
-	text := fmt.Sprintf("%s is not what If-Match says, and was left as it is: read it again, and decide anew", what)
+	text := fmt.Sprintf("%s is not what If-Match says, and was left as it is: read it again, and decide again", what)
 	if len(versions) == 0 {
 		text = fmt.Sprintf("%s is not there, as If-Match says it is", what)
 	}
@@ -86,7 +86,8 @@ func always(plan func([]corev1.Node) pool.Plan) nodePlan {
 // state.
 var written = []string{
 	names.AnnotationSubmitted, names.AnnotationDescription,
-	names.AnnotationPausedAt, names.AnnotationCancelledAt, names.AnnotationReplicas,
+	names.AnnotationPausedAt, names.AnnotationPausedBecause, names.AnnotationCancelledAt, names.AnnotationReplicas,
+	names.AnnotationWaitsFor,
 }
 
 // etag is the version of an object; "" for nil.

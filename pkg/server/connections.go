@@ -4,15 +4,18 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // maxConnections is how many connections are open at once, each some tens of kilobytes.
 const maxConnections = 4096
 
 // connections keeps those that are open to so many. One more closes one that is idle, of the address that has most of
-// them: who opens thousands loses their own, and everybody else still gets in.
+// them: who opens thousands loses their own, and everybody else still gets in. Nor does an address open more in a second
+// than the server can greet beside its work.
 type connections struct {
 	most int
+	from *addresses
 
 	mu sync.Mutex
 	// open are the connections of each address, and whether each is idle.
@@ -20,8 +23,8 @@ type connections struct {
 	count int
 }
 
-func newConnections(most int) *connections {
-	return &connections{most: most, open: map[string]map[net.Conn]bool{}}
+func newConnections(most int, clock func() time.Time) *connections {
+	return &connections{most: most, from: newAddresses(clock), open: map[string]map[net.Conn]bool{}}
 }
 
 // changed is told of every connection, as [http.Server.ConnState]: of a new one by the loop that accepts all others.
@@ -34,6 +37,9 @@ func (c *connections) changed(connection net.Conn, state http.ConnState) {
 // note counts a connection by its state, and returns which connection to close, if one is too many.
 func (c *connections) note(connection net.Conn, state http.ConnState) (chosen net.Conn) {
 	host := hostOf(connection.RemoteAddr().String())
+	if state == http.StateNew && !c.from.mayConnect(host) {
+		return connection
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.open[host]

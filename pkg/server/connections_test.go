@@ -24,7 +24,7 @@ func (t text) String() string  { return string(t) }
 
 // TestWhoOpensManyConnectionsLosesTheirOwn: idle ones first, and never those of others.
 func TestWhoOpensManyConnectionsLosesTheirOwn(t *testing.T) {
-	c := newConnections(10)
+	c := newConnections(10, time.Now)
 	open := func(from string, states ...http.ConnState) *named {
 		one := &named{from: from}
 		for _, state := range append([]http.ConnState{http.StateNew}, states...) {
@@ -65,7 +65,7 @@ func TestWhoOpensManyConnectionsLosesTheirOwn(t *testing.T) {
 
 // TestOneThatComesWhileAllAreBusyIsClosed itself.
 func TestOneThatComesWhileAllAreBusyIsClosed(t *testing.T) {
-	c := newConnections(1)
+	c := newConnections(1, time.Now)
 	busy, late := &named{from: "a"}, &named{from: "a"}
 	c.changed(busy, http.StateNew)
 	c.changed(busy, http.StateActive)
@@ -77,7 +77,7 @@ func TestOneThatComesWhileAllAreBusyIsClosed(t *testing.T) {
 
 // TestTheBusyOfOneAddressKeepNobodyOut: who comes from elsewhere gets the place of one that is idle.
 func TestTheBusyOfOneAddressKeepNobodyOut(t *testing.T) {
-	c := newConnections(4)
+	c := newConnections(4, time.Now)
 	idle := &named{from: "b"}
 	c.changed(idle, http.StateNew)
 	c.changed(idle, http.StateIdle)
@@ -106,7 +106,7 @@ func (*lingering) Close() error        { select {} }
 
 // TestClosingAConnectionKeepsNobodyWaiting: it is the loop that accepts all others that closes it.
 func TestClosingAConnectionKeepsNobodyWaiting(t *testing.T) {
-	c := newConnections(1)
+	c := newConnections(1, time.Now)
 	quiet, late := &lingering{named{from: "a"}}, &named{from: "b"}
 	done := make(chan struct{})
 	go func() {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -104,4 +105,26 @@ func routesTable(t *testing.T, s *Server) string {
 		fmt.Fprintf(&out, "| %s | `%s` | %s |\n", r.method, r.path, r.summary)
 	}
 	return out.String()
+}
+
+// camelCase is how every key of a request and an answer is spelt, so that no client knows one under two names.
+var camelCase = regexp.MustCompile(`^[a-z][A-Za-z0-9]*$`)
+
+func TestKeysAreSpeltInOneWay(t *testing.T) {
+	s, err := New(&rest.Config{Host: "http://127.0.0.1:1"}, Options{Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for name, schema := range s.api.OpenAPI().Components.Schemas.Map() {
+		for key := range schema.Properties {
+			found++
+			if !camelCase.MatchString(key) {
+				t.Errorf("key %s of %s is not in camelCase", key, name)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("the document has no keys")
+	}
 }

@@ -13,11 +13,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"g8s.host/gpu-scheduler/pkg/drain"
+	"g8s.host/gpu-scheduler/pkg/fair"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/server/access"
-	"g8s.host/gpu-scheduler/pkg/server/fair"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 	"g8s.host/gpu-scheduler/pkg/workload"
@@ -133,9 +134,23 @@ func failure(ctx context.Context, err error) *Failure {
 	if errors.As(err, &refused) {
 		f.Details = refused.details
 	}
+	var held *drain.HeldError
+	if errors.As(err, &held) {
+		for _, hold := range held.Holds {
+			f.Details = append(f.Details, Detail{Message: hold.String(), Location: "pods." + hold.Pod.String()})
+		}
+	}
+	var broken *submit.ConstraintError
+	if errors.As(err, &broken) {
+		for _, node := range broken.Nodes {
+			for _, violation := range node.Violations {
+				f.Details = append(f.Details, Detail{Message: violation.Text, Location: "nodes." + node.Node + "." + violation.Constraint})
+			}
+		}
+	}
 	var immutable *submit.ImmutableError
 	if errors.As(err, &immutable) {
-		f.Message = err.Error() + "; set replace to make the job anew"
+		f.Message = err.Error() + "; set replace to recreate the job"
 		f.Details = []Detail{{Message: immutable.Diff, Location: "diff"}}
 	}
 	if policy, said, ok := submit.PolicyRefusal(err); ok {
@@ -194,19 +209,24 @@ func isInvalid(err error) bool {
 }
 
 func isConflict(err error) bool {
-	return errors.As(err, new(*submit.ExistsError)) || errors.As(err, new(*submit.ForeignNodesError)) ||
-		errors.As(err, new(*submit.AmbiguousError)) || errors.As(err, new(*inventory.AmbiguousError)) ||
-		errors.As(err, new(*jobplan.StateError)) || errors.As(err, new(*submit.RunningError)) ||
-		errors.As(err, new(*submit.ImmutableError)) || errors.As(err, new(*submit.TakenError)) ||
-		errors.As(err, new(*submit.ForeignQuotaError)) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)
+	return drainConflict(err) != "" || conflictCode(err) != anyConflict || errors.As(err, new(*submit.ChangedError)) ||
+		errors.As(err, new(*submit.ForeignQuotaError)) || apierrors.IsConflict(err)
 }
 
+// anyConflict is the code of a conflict that has none of its own.
+const anyConflict = "Conflict"
+
 func conflictCode(err error) string {
+	if code := drainConflict(err); code != "" {
+		return code
+	}
 	switch {
 	case errors.As(err, new(*submit.ExistsError)), apierrors.IsAlreadyExists(err):
 		return "AlreadyExists"
 	case errors.As(err, new(*submit.ForeignNodesError)):
 		return "NodesInOtherPools"
+	case errors.As(err, new(*submit.ConstraintError)):
+		return "PoolConstraints"
 	case errors.As(err, new(*jobplan.StateError)), errors.As(err, new(*submit.RunningError)):
 		return "WrongState"
 	case errors.As(err, new(*submit.TakenError)):
@@ -216,7 +236,7 @@ func conflictCode(err error) string {
 	case errors.As(err, new(*submit.AmbiguousError)), errors.As(err, new(*inventory.AmbiguousError)):
 		return "Ambiguous"
 	}
-	return "Conflict"
+	return anyConflict
 }
 
 // classifyAPI passes on what the API server said. That it cannot be reached, or refuses the server itself, is not

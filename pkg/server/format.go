@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 
 	"github.com/danielgtaylor/huma/v2"
 	strictjson "sigs.k8s.io/json"
@@ -53,17 +54,57 @@ func separators(text []byte) int {
 	return n
 }
 
-func decodeYAML(data []byte, v any) error { return safeyaml.UnmarshalStrict(data, v, yamlBody) }
+func decodeYAML(data []byte, v any) error {
+	if body, ok := documentBody(data, isYAMLDocument(data)); ok {
+		return json.Unmarshal(body, v)
+	}
+	return safeyaml.UnmarshalStrict(data, v, yamlBody)
+}
 
 // decodeJSON reads JSON, in which a name that is given twice is an error: one of the two would be left out. huma reads
 // each body into a value of any type first, where that is found.
 func decodeJSON(data []byte, v any) error {
+	if body, ok := documentBody(data, isJSONDocument(data)); ok {
+		return json.Unmarshal(body, v)
+	}
 	into, any := v.(*any)
 	if !any {
 		return json.Unmarshal(data, v)
 	}
 	problems, err := strictjson.UnmarshalStrict(data, into, strictjson.DisallowDuplicateFields)
 	return errors.Join(append(problems, err)...)
+}
+
+// documentBody is a document of gpuctl as the body that brings one. Every route that takes yamlContent takes the document
+// itself, too, as no body of ours has a kind.
+func documentBody(data []byte, is bool) ([]byte, bool) {
+	if !is {
+		return nil, false
+	}
+	body, err := json.Marshal(map[string]string{"yamlContent": string(data)})
+	return body, err == nil
+}
+
+// Keys at the beginning of a line of YAML, which is where those of a document stand.
+var (
+	kindKey    = regexp.MustCompile(`(?m)^["']?kind["']?[ \t]*:`)
+	contentKey = regexp.MustCompile(`(?m)^["']?yamlContents?["']?[ \t]*:`)
+)
+
+func isYAMLDocument(data []byte) bool { return kindKey.Match(data) && !contentKey.Match(data) }
+
+// isJSONDocument reports whether JSON is a document of gpuctl: JSON is YAML.
+func isJSONDocument(data []byte) bool {
+	if !bytes.Contains(data, []byte(`"kind"`)) {
+		return false
+	}
+	var body map[string]json.RawMessage
+	if json.Unmarshal(data, &body) != nil {
+		return false
+	}
+	_, content := body["yamlContent"]
+	_, contents := body["yamlContents"]
+	return body["kind"] != nil && !content && !contents
 }
 
 func encodeJSON(w io.Writer, v any) error {

@@ -18,7 +18,7 @@ type applyJobInput struct {
 	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$" doc:"The namespace of a document that names none; default without it"`
 	Body      struct {
 		YAMLBody
-		Replace bool `json:"replace,omitempty" doc:"Make a job anew whose change Kubernetes refuses: what it has computed since its last checkpoint is lost"`
+		Replace bool `json:"replace,omitempty" doc:"Recreate a job whose change Kubernetes refuses: what it has computed since its last checkpoint is lost"`
 		Force   bool `json:"force,omitempty" doc:"Take over fields that another program set to another value"`
 	}
 }
@@ -245,7 +245,7 @@ func (s *Server) retryJob(ctx context.Context, in *stepInput) (*changeOutput, er
 	if err != nil {
 		return nil, err
 	}
-	result, err := writer.Retry(ctx, ref, submit.EditOptions{DryRun: in.DryRun, Render: options})
+	result, err := writer.Retry(ctx, ref, submit.EditOptions{DryRun: in.DryRun, Render: options, AllTasks: true})
 	if err != nil {
 		return nil, err
 	}

@@ -17,9 +17,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// YAMLBody is a request that brings a YAML document.
+// YAMLBody is a request that brings a YAML document, which may also be the body itself; see [documentBody].
 type YAMLBody struct {
-	YAMLContent string `json:"yamlContent" minLength:"1" doc:"A document as gpuctl reads it" example:"kind: training\njob: {name: hello}\nenvironment: {image: busybox}\nresources: {gpu: 1, cpu: 1, memory: 1Gi}\n"`
+	YAMLContent string `json:"yamlContent" minLength:"1" doc:"A document as gpuctl reads it. The document itself may be the body instead, as application/yaml" example:"kind: training\njob: {name: hello}\nenvironment: {image: busybox}\nresources: {gpu: 1, cpu: 1, memory: 1Gi}\n"`
 	DryRun      bool   `json:"dryRun,omitempty" doc:"Let the API server check everything, and change nothing"`
 }
 
@@ -129,6 +129,9 @@ func (s *Server) createJobs(ctx context.Context, in *batchInput) (*batchOutput, 
 	for i, job := range jobs {
 		created, err := (*JobCreated)(nil), job.err
 		if err == nil {
+			job.document, err = s.fill(ctx, job.document)
+		}
+		if err == nil {
 			created, err = s.submit(ctx, job.document, in.Namespace, in.Body.DryRun)
 		}
 		if err != nil {
@@ -194,7 +197,9 @@ func (s *Server) submit(ctx context.Context, doc document, namespace string, dry
 	if dryRun {
 		created.Status, created.Message = "valid", messageValid
 		unasked, err := writer.DryRun(ctx, rendered.objects)
-		created.Warnings = append(created.Warnings, unasked...)
+		for _, sentence := range unasked {
+			created.Warnings = append(created.Warnings, sentence.String())
+		}
 		return created, err
 	}
 	note(ctx, strings.Join([]string{string(doc.Kind), top.GetNamespace(), doc.Name}, "/"))
@@ -217,7 +222,7 @@ func quotaWarnings(ctx context.Context, top client.Object) ([]string, error) {
 		return nil, err
 	}
 	if over := quota.OverFor(quotas, top); over != nil {
-		return []string{"it " + over.Warning()}, nil
+		return []string{"it " + over.Warning().String()}, nil
 	}
 	return nil, nil
 }

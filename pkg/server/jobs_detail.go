@@ -33,11 +33,9 @@ func jobDetail(d *inventory.JobDetail, spec map[string]any, now time.Time) JobDe
 }
 
 func jobResourcesOf(d *inventory.JobDetail) JobResources {
-	out := JobResources{CPU: d.Container.Requests["cpu"], Memory: d.Container.Requests["memory"], GPUTypes: d.GPUTypes}
-	if d.Desired > 0 {
-		out.GPU = d.GPUs / int64(d.Desired)
+	return JobResources{
+		CPU: d.Container.Requests["cpu"], Memory: d.Container.Requests["memory"], GPU: d.PodGPUs, GPUTypes: d.GPUTypes, MIG: d.MIG,
 	}
-	return out
 }
 
 // specOf is the submitted YAML as a value. Whoever may change the job may have written anything there, so it is read

@@ -1,11 +1,16 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/server/access"
 )
@@ -16,9 +21,9 @@ type JobRef struct {
 	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$" doc:"The namespace of the job; without it the one that has it, if it is the only one"`
 }
 
-// JobDetail is all about one job. Its keys are those of the first gpuctl, where they have one.
+// JobDetail is all about one job.
 type JobDetail struct {
-	JobID         string              `json:"job_id"`
+	JobID         string              `json:"jobId"`
 	Name          string              `json:"name"`
 	Namespace     string              `json:"namespace"`
 	Kind          string              `json:"kind"`
@@ -36,23 +41,24 @@ type JobDetail struct {
 	Ready         int32               `json:"ready"`
 	Desired       int32               `json:"desired"`
 	Resources     JobResources        `json:"resources" doc:"What each pod asks"`
-	ResourceType  string              `json:"resource_type" doc:"The kind of the Kubernetes object: Job or Deployment"`
+	ResourceType  string              `json:"resourceType" doc:"The kind of the Kubernetes object: Job or Deployment"`
 	Object        string              `json:"object" doc:"The name of the Kubernetes object"`
 	Container     inventory.Container `json:"container"`
 	Pods          []inventory.Pod     `json:"pods"`
 	Services      []inventory.Service `json:"services"`
 	Events        []JobEvent          `json:"events" doc:"The newest 100; /events has all, by pages"`
-	YAMLContent   map[string]any      `json:"yaml_content,omitempty" doc:"The YAML it was made from, as a value; /spec has the text"`
-	AccessMethods *JobAccess          `json:"access_methods,omitempty" doc:"How a service is reached"`
+	YAMLContent   map[string]any      `json:"document,omitempty" doc:"The YAML it was made from, as a value; /spec has the text"`
+	AccessMethods *JobAccess          `json:"accessMethods,omitempty" doc:"How a service is reached"`
 	Nodes         []string            `json:"nodes,omitempty"`
 }
 
 // JobResources is what each pod of a job asks.
 type JobResources struct {
-	CPU      string   `json:"cpu,omitempty"`
-	Memory   string   `json:"memory,omitempty"`
-	GPU      int64    `json:"gpu"`
-	GPUTypes []string `json:"gpuTypes,omitempty"`
+	CPU      string                   `json:"cpu,omitempty"`
+	Memory   string                   `json:"memory,omitempty"`
+	GPU      int64                    `json:"gpu"`
+	MIG      []inventory.AskedProfile `json:"mig,omitempty" doc:"MIG slices"`
+	GPUTypes []string                 `json:"gpuTypes,omitempty"`
 }
 
 // JobEvent is one thing that happened, and how often.
@@ -68,28 +74,28 @@ type JobEvent struct {
 
 // JobAccess is how a service is reached over the network.
 type JobAccess struct {
-	PodIP     *PodIPAccess     `json:"pod_ip_access,omitempty"`
-	ClusterIP *ClusterIPAccess `json:"cluster_ip_access,omitempty"`
-	NodePort  *NodePortAccess  `json:"node_port_access,omitempty"`
+	PodIP     *PodIPAccess     `json:"podIp,omitempty"`
+	ClusterIP *ClusterIPAccess `json:"clusterIp,omitempty"`
+	NodePort  *NodePortAccess  `json:"nodePort,omitempty"`
 }
 
 // PodIPAccess reaches one pod from inside the cluster.
 type PodIPAccess struct {
-	PodIP string `json:"pod_ip"`
+	PodIP string `json:"podIp"`
 	Port  int32  `json:"port"`
 	URL   string `json:"url"`
 }
 
 // ClusterIPAccess reaches the service from inside the cluster.
 type ClusterIPAccess struct {
-	ClusterIP string `json:"cluster_ip"`
+	ClusterIP string `json:"clusterIp"`
 	Port      int32  `json:"port"`
 	URL       string `json:"url"`
 }
 
 // NodePortAccess reaches the service from outside, through any node.
 type NodePortAccess struct {
-	NodePort int32  `json:"node_port"`
+	NodePort int32  `json:"nodePort"`
 	Node     string `json:"node,omitempty" doc:"A node that runs a pod of the job"`
 }
 
@@ -141,16 +147,47 @@ func (s *Server) locate(ctx context.Context, ref JobRef) (inventory.JobQuery, er
 	}
 	if ref.Namespace != "" {
 		// What job a pod is of is told only to who may list both: to others the API server answers about the name they gave.
-		if len(candidates) > 0 && candidates[0].Name != ref.JobID && caller.MayList(ctx, ref.Namespace, jobResources...) == nil {
-			query.Name = candidates[0].Name
+		if len(candidates) > 0 && candidates[0].Name == ref.JobID || caller.MayList(ctx, ref.Namespace, jobResources...) != nil {
+			return query, nil
 		}
-		return query, nil
+		if len(candidates) > 0 {
+			query.Name = candidates[0].Name
+			return query, nil
+		}
+		query.Name, err = jobOfNewPod(ctx, caller, ref)
+		return query, err
+	}
+	if len(candidates) == 0 {
+		return elsewhere(ctx, caller, ref, view.jobNamespaces)
 	}
 	scope, err := caller.Scope(ctx, namespacesOf(candidates), jobResources...)
 	if err != nil {
 		return query, err
 	}
 	return choose(ref, candidates, scope)
+}
+
+// elsewhere is where a job may be that the memory does not know: in the default namespace, where the API server decides, as
+// the job may be newer. Who may see jobs in other namespaces only is told that it is not there.
+func elsewhere(ctx context.Context, caller *access.Caller, ref JobRef, namespaces []string) (inventory.JobQuery, error) {
+	query := inventory.JobQuery{Namespace: defaultNamespace, Name: ref.JobID}
+	scope, err := caller.Scope(ctx, append(slices.Clone(namespaces), defaultNamespace), jobResources...)
+	if err == nil && !scope.Has(defaultNamespace) && !scope.Empty() {
+		err = notFoundf("no job %q in the namespaces that you may see: if it is new, name its namespace with ?namespace=", ref.JobID)
+	}
+	return query, err
+}
+
+// jobOfNewPod is the job of a pod that may be newer than the memory, or the name as it was given where it is no pod's.
+func jobOfNewPod(ctx context.Context, caller *access.Caller, ref JobRef) (string, error) {
+	pod, err := caller.Kubernetes.CoreV1().Pods(ref.Namespace).Get(ctx, ref.JobID, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return ref.JobID, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return cmp.Or(pod.Labels[names.LabelJob], ref.JobID), nil
 }
 
 // candidates are the jobs that a path may mean: those of the name, else those that have a pod of the name.
@@ -181,7 +218,7 @@ func namespacesOf(jobs []*inventory.Job) []string {
 }
 
 // choose takes the only namespace that has the job and that the caller may see. Without any it is the default one,
-// where the API server decides: the job may be newer than the memory.
+// where the API server decides.
 func choose(ref JobRef, candidates []*inventory.Job, scope access.Scope) (inventory.JobQuery, error) {
 	query := inventory.JobQuery{Namespace: defaultNamespace, Name: ref.JobID}
 	seen := slices.DeleteFunc(slices.Clone(candidates), func(job *inventory.Job) bool { return !scope.Has(job.Namespace) })
@@ -219,7 +256,10 @@ func (s *Server) detail(ctx context.Context, ref JobRef) (inventory.JobDetail, e
 	if _, err := query.Only(jobs); err != nil {
 		return inventory.JobDetail{}, err
 	}
-	return details[0], nil
+	if details[0].Sliced() {
+		err = inventory.NewReader(caller.Kubernetes).Devices(ctx, details[:1])
+	}
+	return details[0], err
 }
 
 func (s *Server) getJob(ctx context.Context, in *JobRef) (*jobDetailOutput, error) {

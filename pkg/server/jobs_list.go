@@ -19,25 +19,26 @@ import (
 
 // JobItem is one job of a list: a job, not one of its pods.
 type JobItem struct {
-	JobID     string     `json:"jobId" doc:"The name, by which all other routes know the job"`
-	Name      string     `json:"name"`
-	Namespace string     `json:"namespace"`
-	Kind      string     `json:"kind" doc:"training, inference, notebook or compute"`
-	Status    string     `json:"status" doc:"Pending, Starting, Running, Degraded, Failing, Suspended, Succeeded, Failed or Terminating"`
-	Reason    string     `json:"reason,omitempty" doc:"Why it does not run, in one word"`
-	Message   string     `json:"message,omitempty" doc:"Why it does not run, in a sentence"`
-	Ready     string     `json:"ready" doc:"Pods that are ready, of those there should be" example:"1/2"`
-	Node      string     `json:"node" doc:"The first node it runs on, empty when on none"`
-	Nodes     []string   `json:"nodes,omitempty"`
-	IP        string     `json:"ip" doc:"The address of the pod, of the first of several"`
-	GPUs      int64      `json:"gpus" doc:"GPUs that all pods ask together"`
-	GPUTypes  []string   `json:"gpuTypes,omitempty" doc:"Types it takes, the preferred first; absent for any"`
-	Pool      string     `json:"pool,omitempty"`
-	Priority  string     `json:"priority,omitempty"`
-	User      string     `json:"user,omitempty" doc:"Who submitted it, as the cluster knows them"`
-	Age       string     `json:"age" example:"13h"`
-	CreatedAt time.Time  `json:"createdAt"`
-	EndedAt   *time.Time `json:"endedAt,omitempty"`
+	JobID     string                   `json:"jobId" doc:"The name, by which all other routes know the job"`
+	Name      string                   `json:"name"`
+	Namespace string                   `json:"namespace"`
+	Kind      string                   `json:"kind" doc:"training, inference, notebook or compute"`
+	Status    string                   `json:"status" doc:"Pending, Starting, Running, Degraded, Failing, Suspended, Succeeded, Failed or Terminating"`
+	Reason    string                   `json:"reason,omitempty" doc:"Why it does not run, in one word"`
+	Message   string                   `json:"message,omitempty" doc:"Why it does not run, in a sentence"`
+	Ready     string                   `json:"ready" doc:"Pods that are ready, of those there should be" example:"1/2"`
+	Node      string                   `json:"node" doc:"The first node it runs on, empty when on none"`
+	Nodes     []string                 `json:"nodes,omitempty"`
+	IP        string                   `json:"ip" doc:"The address of the pod, of the first of several"`
+	GPUs      int64                    `json:"gpus" doc:"GPUs that all pods ask together"`
+	MIG       []inventory.AskedProfile `json:"mig,omitempty" doc:"MIG slices that each pod asks for"`
+	GPUTypes  []string                 `json:"gpuTypes,omitempty" doc:"Types it takes, the preferred first; absent for any"`
+	Pool      string                   `json:"pool,omitempty"`
+	Priority  string                   `json:"priority,omitempty"`
+	User      string                   `json:"user,omitempty" doc:"Who submitted it, as the cluster knows them"`
+	Age       string                   `json:"age" example:"13h"`
+	CreatedAt time.Time                `json:"createdAt"`
+	EndedAt   *time.Time               `json:"endedAt,omitempty"`
 }
 
 // JobFilter says which jobs to list.
@@ -65,7 +66,7 @@ func (s *Server) jobRoutes() {
 	register(s, route{method: http.MethodGet, path: Root + "/jobs", id: "listJobs", tag: "jobs",
 		summary: "List jobs, or watch them",
 		detail: "One item for each job. With watch=true the answer is a stream of server-sent events: `added`, `modified` and " +
-			"`deleted` carry a job; `reset` says to forget all jobs, as all are sent anew; `synced` says that all have been sent. " +
+			"`deleted` carry a job; `reset` says to forget all jobs, as all are sent again; `synced` says that all have been sent. " +
 			"Events have ids; a client that comes back with Last-Event-ID goes on after it.",
 		fails: []int{http.StatusUnprocessableEntity},
 		replies: map[int]*huma.Response{http.StatusOK: jsonReply[JobList](s, "A page of jobs, or their events",
@@ -168,7 +169,7 @@ func jobItem(job *inventory.Job, now time.Time) JobItem {
 		JobID: job.Name, Name: job.Name, Namespace: job.Namespace, Kind: job.Kind,
 		Status: string(job.Status), Reason: job.Reason, Message: job.Message,
 		Ready: fmt.Sprintf("%d/%d", job.Ready, job.Desired), Nodes: job.Nodes,
-		GPUs: job.GPUs, GPUTypes: job.GPUTypes, Pool: job.Pool, Priority: job.Priority, User: job.User,
+		GPUs: job.GPUs, MIG: job.MIG, GPUTypes: job.GPUTypes, Pool: job.Pool, Priority: job.Priority, User: job.User,
 		Age: duration.HumanDuration(now.Sub(job.Created)), CreatedAt: job.Created, EndedAt: job.Finished,
 	}
 	if len(job.Nodes) > 0 {

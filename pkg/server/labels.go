@@ -19,7 +19,7 @@ import (
 // LabelPath is the key of a label in a path, where its slash is written %2F.
 type LabelPath struct {
 	NodeRef
-	Key string `path:"key" maxLength:"317" doc:"The key; a slash in it is written %2F" example:"g8s.host%2Fgpu-type"`
+	Key string `path:"key" maxLength:"317" doc:"The key; a slash in it may be written %2F" example:"g8s.host%2Fgpu-type"`
 }
 
 // LabelQuery is the key of a label in a query, where no slash needs to be escaped.
@@ -69,6 +69,7 @@ type addLabelOutput struct {
 		NodeName string            `json:"nodeName"`
 		Label    map[string]string `json:"label"`
 		Message  string            `json:"message"`
+		Warnings []string          `json:"warnings,omitempty" doc:"Labels of the node that are read instead of this one"`
 	}
 }
 
@@ -152,8 +153,8 @@ func (s *Server) labelRoutes() {
 		summary: "One label of a node", fails: missing}, s.getNodeLabel)
 	register(s, route{method: http.MethodPost, path: node, id: "addNodeLabel", tag: "labels",
 		summary: "Label a node",
-		detail: "Keys are read as `gpuctl label --allow-any-key` reads them: `pool` is `g8s.host/pool`, `accelerator` is what it is. " +
-			"Keys of Kubernetes itself (kubernetes.io, k8s.io) are refused: they are the kubelet's.", fails: both}, s.addNodeLabel)
+		detail: "Keys are read as gpuctl reads them: `pool` is `g8s.host/pool`, and what is no name of our labels is the key as it is written, " +
+			"such as `accelerator`. `warnings` tells of a label that hides this one. Keys of Kubernetes itself (kubernetes.io, k8s.io) are refused: they are the kubelet's.", fails: both}, s.addNodeLabel)
 	register(s, route{method: http.MethodPut, path: node + "/{key}", id: "setNodeLabel", tag: "labels",
 		summary: "Set a label of a node, whatever it was", fails: both}, func(ctx context.Context, in *setLabelInput) (*labelChangedOutput, error) {
 		return s.setLabel(ctx, labelChange{in.Node, labelKey(in.Key), &in.Body.Value, in.IfMatch})
@@ -204,17 +205,21 @@ func (s *Server) getNodeLabel(ctx context.Context, in *LabelPath) (*nodeLabelOut
 
 func (s *Server) addNodeLabel(ctx context.Context, in *addLabelInput) (*addLabelOutput, error) {
 	change := labelChange{node: in.Node, key: labelKey(in.Body.Key), value: &in.Body.Value}
-	if err := s.label(ctx, change, in.Body.Overwrite); err != nil {
+	plan, err := s.label(ctx, change, in.Body.Overwrite)
+	if err != nil {
 		return nil, err
 	}
 	out := &addLabelOutput{}
+	for _, hidden := range plan.Hidden {
+		out.Body.Warnings = append(out.Body.Warnings, hidden.String())
+	}
 	out.Body.NodeName, out.Body.Message = in.Node, messageLabelAdded
 	out.Body.Label = map[string]string{change.key: in.Body.Value}
 	return out, nil
 }
 
 func (s *Server) setLabel(ctx context.Context, change labelChange) (*labelChangedOutput, error) {
-	if err := s.label(ctx, change, true); err != nil {
+	if _, err := s.label(ctx, change, true); err != nil {
 		return nil, err
 	}
 	return &labelChangedOutput{Body: LabelChanged{
@@ -223,7 +228,7 @@ func (s *Server) setLabel(ctx context.Context, change labelChange) (*labelChange
 }
 
 func (s *Server) removeLabel(ctx context.Context, change labelChange) (*labelChangedOutput, error) {
-	if err := s.label(ctx, change, true); err != nil {
+	if _, err := s.label(ctx, change, true); err != nil {
 		return nil, err
 	}
 	return &labelChangedOutput{Body: LabelChanged{Node: change.node, Label: change.key, Message: messageLabelRemoved}}, nil
@@ -279,30 +284,30 @@ type labelChange struct {
 }
 
 // label sets a label, or removes it, and returns when lists show it. Removing one that is not there is an error.
-func (s *Server) label(ctx context.Context, change labelChange, overwrite bool) error {
+func (s *Server) label(ctx context.Context, change labelChange, overwrite bool) (pool.Plan, error) {
 	if err := checkLabel(change.key, change.value); err != nil {
-		return err
+		return pool.Plan{}, err
 	}
 	note(ctx, "node/"+change.node+" "+change.key)
 	plan, err := changeNodes(ctx, change.node, change.match.whileNode(change.node, change.key, func(nodes []corev1.Node) pool.Plan {
 		return pool.Label([]string{change.node}, map[string]*string{change.key: change.value}, nodes)
 	}), submit.PoolOptions{Force: overwrite})
 	if err != nil {
-		return err
+		return plan, err
 	}
 	if change.value == nil && len(plan.Patches) == 0 {
-		return notFoundf("node %q has no label %q", change.node, change.key)
+		return plan, notFoundf("node %q has no label %q", change.node, change.key)
 	}
 	s.mirror.await(ctx, func(v *view) bool { return v.shows(plan) })
-	return nil
+	return plan, nil
 }
 
-// labelKey is the key that a word means, as for gpuctl label --allow-any-key.
-func labelKey(word string) string { return pool.LabelKey(word, true) }
+// labelKey is the key that a word means, as for gpuctl.
+func labelKey(word string) string { return pool.LabelKey(word) }
 
 // checkLabel refuses what Kubernetes would refuse, before a node is touched, and what is not a user's to change.
 func checkLabel(key string, value *string) error {
-	err := pool.CheckLabelKey(key, true)
+	err := pool.CheckLabelKey(key)
 	if err == nil && value != nil {
 		err = pool.CheckLabelValue("the value of "+key, *value)
 	}

@@ -12,7 +12,7 @@ import (
 
 type labelSearchInput struct {
 	Paging
-	Key string `query:"key" required:"true" maxLength:"317" doc:"The key to look for"`
+	Key string `query:"key" maxLength:"317" doc:"The key to look for; without it, every label of every node"`
 }
 
 // LabelOfNode is one label of one node.
@@ -46,7 +46,7 @@ type allLabelsOutput struct {
 func (s *Server) labelListRoutes() {
 	invalid := []int{http.StatusUnprocessableEntity}
 	register(s, route{method: http.MethodGet, path: Root + "/nodes/labels", id: "findNodeLabels", tag: "labels",
-		summary: "The nodes that have a label, with its value", fails: invalid}, s.findLabels)
+		summary: "The nodes that have a label, with its value; without a key, all labels", fails: invalid}, s.findLabels)
 	register(s, route{method: http.MethodGet, path: Root + "/nodes/labels/all", id: "listGPULabels", tag: "labels",
 		summary: "The labels of all nodes that say something about GPUs", fails: invalid}, s.listGPULabels)
 	register(s, route{method: http.MethodGet, path: Root + "/labels", id: "listLabels", tag: "labels",
@@ -70,14 +70,16 @@ func (s *Server) findLabels(ctx context.Context, in *labelSearchInput) (*labelSe
 	if err != nil {
 		return nil, err
 	}
-	key := labelKey(in.Key)
-	nodes := slices.DeleteFunc(view.nodesByName(), func(node *corev1.Node) bool {
-		_, has := node.Labels[key]
-		return !has
-	})
-	list, err := cut(in.Paging, nodes, nameOfNode, func(node *corev1.Node) LabelOfNode {
-		return LabelOfNode{NodeName: node.Name, LabelKey: key, LabelValue: node.Labels[key]}
-	})
+	var found []LabelOfNode
+	for _, node := range view.nodesByName() {
+		for _, label := range sortedLabels(node.Labels) {
+			if in.Key == "" || label.Key == labelKey(in.Key) {
+				found = append(found, LabelOfNode{NodeName: node.Name, LabelKey: label.Key, LabelValue: label.Value})
+			}
+		}
+	}
+	id := func(l LabelOfNode) string { return l.NodeName + "\x00" + l.LabelKey }
+	list, err := cut(in.Paging, found, id, func(l LabelOfNode) LabelOfNode { return l })
 	return &labelSearchOutput{Body: LabelOfNodeList(list)}, err
 }
 

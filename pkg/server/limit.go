@@ -56,6 +56,9 @@ func (l *limiter) take(w http.ResponseWriter, r *http.Request, next http.Handler
 		return
 	}
 	reservation.Cancel()
+	if !holding(r.Context()) {
+		return
+	}
 	seconds := int(math.Ceil(delay.Seconds()))
 	failed := failure(r.Context(), &refusal{status: http.StatusTooManyRequests, code: "TooManyRequests",
 		text: fmt.Sprintf("too many requests: at most %g a second, try again in %d s", float64(l.rate)*float64(factor), seconds)})

@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"g8s.host/gpu-scheduler/pkg/joblogs"
 )
@@ -108,16 +110,45 @@ func (s *Server) sendLogs(ctx context.Context, options joblogs.Options, accept s
 	if err != nil {
 		return nil, err
 	}
-	sent, err := take(ctx, s.budgets.sending, len(body))
+	cut := &cutting{}
+	sent, err := takeUntil(ctx, s.budgets.sending, len(body), cut.now)
 	if err != nil {
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		defer sent()
+		_, w := humago.Unwrap(hctx)
+		defer cut.of(w)()
 		hctx.SetHeader("Content-Type", kind)
 		hctx.SetStatus(http.StatusOK)
 		_, _ = hctx.BodyWriter().Write(body) // the client is gone: nobody could be told
 	}}, nil
+}
+
+// cutting ends an answer while it is written.
+type cutting struct {
+	mu      sync.Mutex
+	control *http.ResponseController
+}
+
+// of begins an answer, until the function that it returns is called: no writer may be used after its answer.
+func (c *cutting) of(w http.ResponseWriter) (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.control = http.NewResponseController(w)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.control = nil
+	}
+}
+
+func (c *cutting) now() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.control != nil {
+		_ = c.control.SetWriteDeadline(time.Unix(1, 0)) // a test's writer knows none
+	}
 }
 
 // options are those of the selection, of no job yet.

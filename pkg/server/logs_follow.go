@@ -23,6 +23,7 @@ type sender func(event, id string, data any) error
 type logFollower struct {
 	server  *Server
 	caller  *access.Caller
+	jobs    joblogs.Jobs
 	options joblogs.Options
 	cursor  *logCursor
 }
@@ -50,7 +51,9 @@ func (s *Server) newLogFollower(ctx context.Context, options joblogs.Options, la
 		return nil, err
 	}
 	defer leave()
-	if _, err := inventory.NewReader(caller.Kubernetes).Job(ctx, options.Namespace, options.Job); err != nil {
+	query := inventory.JobQuery{Namespace: options.Namespace, Name: options.Job}
+	follower.jobs = s.jobsOf(query, inventory.NewReader(caller.Kubernetes))
+	if _, err := follower.jobs.Job(ctx, options.Namespace, options.Job); err != nil {
 		return nil, err
 	}
 	if since := follower.cursor.since(); !since.IsZero() {
@@ -76,7 +79,7 @@ func mayReadLogs(ctx context.Context, caller *access.Caller, namespace string) e
 
 // run sends what happens until the job has ended, the end included.
 func (f *logFollower) run(ctx context.Context, send sender) error {
-	job, err := joblogs.Stream(ctx, f.caller.Streams, f.options, joblogs.Events{
+	job, err := joblogs.StreamOf(ctx, f.caller.Streams, f.jobs, f.options, joblogs.Events{
 		Line: func(line joblogs.Line) error {
 			if !f.cursor.pass(line) {
 				return nil

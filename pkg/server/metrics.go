@@ -41,20 +41,24 @@ func newMetrics() *metrics {
 	return m
 }
 
-// measured counts requests by the pattern of their route, never by their path: names would be metrics without end.
+// measured counts requests, and begins and ends their spans, by the pattern of their route, never by their path: names would be metrics without end.
 func (s *Server) measured(next http.Handler, mux *http.ServeMux) http.Handler {
+	spans := newSpans()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := mux.Handler(r)
 		_, route, found := strings.Cut(pattern, " ")
 		if !found {
 			route = "none"
 		}
+		r, span := spans.begin(r, route)
+		defer span.End()
 		s.metrics.inFlight.Inc()
 		defer s.metrics.inFlight.Dec()
 		result := httpsnoop.CaptureMetrics(next, w, r)
 		if result.Code == http.StatusOK && w.Header().Get("Upgrade") != "" {
 			result.Code = http.StatusSwitchingProtocols // that answer went past the writer
 		}
+		noteStatus(span, result.Code)
 		s.metrics.requests.WithLabelValues(methodLabel(r.Method), route, strconv.Itoa(result.Code)).Inc()
 		if w.Header().Get("Content-Type") != streamType && result.Code != http.StatusSwitchingProtocols {
 			s.metrics.duration.WithLabelValues(methodLabel(r.Method), route).Observe(result.Duration.Seconds())

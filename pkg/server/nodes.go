@@ -10,52 +10,69 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
 // NodeItem is a node of a list.
 type NodeItem struct {
-	NodeName   string          `json:"nodeName"`
-	Status     string          `json:"status" enum:"active,cordoned,not_ready"`
-	GPUTotal   int64           `json:"gpuTotal"`
-	GPUUsed    int64           `json:"gpuUsed"`
-	GPUFree    int64           `json:"gpuFree" doc:"What new pods could get: 0 on nodes that take none, and no unhealthy GPU"`
-	Unhealthy  int64           `json:"gpuUnhealthy,omitempty" doc:"GPUs that no new pod gets because they are not healthy"`
-	SharedGPUs *inventory.GPUs `json:"sharedGpus,omitempty" doc:"Slots on shared GPUs"`
-	GPUType    string          `json:"gpuType"`
-	GPUMemory  string          `json:"gpuMemory,omitempty" doc:"Memory of each GPU" example:"80Gi"`
-	BoundPools []string        `json:"boundPools"`
-	CPU        string          `json:"cpu" doc:"CPUs that pods may have" example:"128"`
-	Memory     string          `json:"memory" example:"1Ti"`
-	Pods       int             `json:"pods"`
-	CreatedAt  time.Time       `json:"createdAt"`
+	NodeName   string                   `json:"nodeName"`
+	Status     string                   `json:"status" enum:"active,cordoned,not_ready,suspect,not_admitted,out_of_service,leaving,joining"`
+	GPUTotal   int64                    `json:"gpuTotal"`
+	GPUUsed    int64                    `json:"gpuUsed"`
+	GPUFree    int64                    `json:"gpuFree" doc:"What new pods could get: 0 on nodes that take none, and no unhealthy GPU"`
+	Unhealthy  int64                    `json:"gpuUnhealthy,omitempty" doc:"GPUs that no new pod gets because they are not healthy"`
+	SharedGPUs *inventory.GPUs          `json:"sharedGpus,omitempty" doc:"Slots on shared GPUs"`
+	MIG        []inventory.ProfileCount `json:"mig,omitempty" doc:"MIG slices, by profile"`
+	GPUType    string                   `json:"gpuType"`
+	GPUMemory  string                   `json:"gpuMemory,omitempty" doc:"Memory of each GPU" example:"80Gi"`
+	BoundPools []string                 `json:"boundPools"`
+	CPU        string                   `json:"cpu" doc:"CPUs that pods may have" example:"128"`
+	Memory     string                   `json:"memory" example:"1Ti"`
+	Pods       int                      `json:"pods"`
+	CreatedAt  time.Time                `json:"createdAt"`
+	// States are those of the node; none for one that is as it must be.
+	States []nodestate.State `json:"states,omitempty" doc:"What gpu-controller makes of the node, by code and parameters"`
 }
 
 // NodeDetail is all about a node.
 type NodeDetail struct {
-	NodeName     string        `json:"nodeName"`
-	Status       string        `json:"status" enum:"active,cordoned,not_ready"`
-	Resources    NodeResources `json:"resources"`
-	Labels       []Label       `json:"labels" doc:"Sorted by key"`
-	BoundPools   []string      `json:"boundPools"`
-	GPUType      string        `json:"gpuType"`
-	GPUMemory    string        `json:"gpuMemory,omitempty"`
-	Interconnect string        `json:"interconnect,omitempty"`
-	Rack         string        `json:"rack,omitempty"`
-	Pods         int           `json:"pods"`
-	CreatedAt    time.Time     `json:"createdAt"`
+	NodeName     string          `json:"nodeName"`
+	Status       string          `json:"status" enum:"active,cordoned,not_ready,suspect,not_admitted,out_of_service,leaving,joining"`
+	Resources    NodeResources   `json:"resources"`
+	Labels       []Label         `json:"labels" doc:"Sorted by key"`
+	Conditions   []NodeCondition `json:"conditions" doc:"What the node's kubelet and controllers say of it"`
+	BoundPools   []string        `json:"boundPools"`
+	GPUType      string          `json:"gpuType"`
+	GPUMemory    string          `json:"gpuMemory,omitempty"`
+	Interconnect string          `json:"interconnect,omitempty"`
+	Rack         string          `json:"rack,omitempty"`
+	Pods         int             `json:"pods"`
+	CreatedAt    time.Time       `json:"createdAt"`
+	// States are those of the node; none for one that is as it must be.
+	States []nodestate.State `json:"states,omitempty" doc:"What gpu-controller makes of the node, by code and parameters"`
 }
 
 // NodeResources are what a node has and what pods asked of it.
 type NodeResources struct {
-	CPUTotal    string          `json:"cpuTotal"`
-	CPUUsed     string          `json:"cpuUsed" doc:"What pods asked, which is what schedulers count"`
-	MemoryTotal string          `json:"memoryTotal"`
-	MemoryUsed  string          `json:"memoryUsed"`
-	GPUTotal    int64           `json:"gpuTotal"`
-	GPUUsed     int64           `json:"gpuUsed"`
-	GPUFree     int64           `json:"gpuFree" doc:"What new pods could get: 0 on nodes that take none, and no unhealthy GPU"`
-	Unhealthy   int64           `json:"gpuUnhealthy,omitempty" doc:"GPUs that no new pod gets because they are not healthy"`
-	SharedGPUs  *inventory.GPUs `json:"sharedGpus,omitempty"`
+	CPUTotal    string                   `json:"cpuTotal"`
+	CPUUsed     string                   `json:"cpuUsed" doc:"What pods asked, which is what schedulers count"`
+	MemoryTotal string                   `json:"memoryTotal"`
+	MemoryUsed  string                   `json:"memoryUsed"`
+	GPUTotal    int64                    `json:"gpuTotal"`
+	GPUUsed     int64                    `json:"gpuUsed"`
+	GPUFree     int64                    `json:"gpuFree" doc:"What new pods could get: 0 on nodes that take none, and no unhealthy GPU"`
+	Unhealthy   int64                    `json:"gpuUnhealthy,omitempty" doc:"GPUs that no new pod gets because they are not healthy"`
+	SharedGPUs  *inventory.GPUs          `json:"sharedGpus,omitempty"`
+	MIG         []inventory.ProfileCount `json:"mig,omitempty" doc:"MIG slices, by profile"`
+}
+
+// NodeCondition is a condition of a node, such as Ready.
+type NodeCondition struct {
+	Type    string    `json:"type" example:"Ready"`
+	Status  string    `json:"status" enum:"True,False,Unknown"`
+	Reason  string    `json:"reason,omitempty"`
+	Message string    `json:"message,omitempty"`
+	Since   time.Time `json:"since" doc:"When the status changed last"`
 }
 
 // Label is a key and its value.
@@ -68,7 +85,7 @@ type nodeListInput struct {
 	Paging
 	Pool    string `query:"pool"`
 	GPUType string `query:"gpuType"`
-	Status  string `query:"status" enum:"active,cordoned,not_ready"`
+	Status  string `query:"status" enum:"active,cordoned,not_ready,suspect,not_admitted,out_of_service,leaving,joining"`
 }
 
 // NodeList is a page of nodes.
@@ -131,10 +148,20 @@ func creationTimes(nodes []corev1.Node) map[string]time.Time {
 
 func nodeStatus(node *inventory.Node) string {
 	switch {
+	case node.Is(nodestate.OutOfService):
+		return "out_of_service"
 	case !node.Ready:
 		return "not_ready"
 	case node.Cordoned:
 		return "cordoned"
+	case node.Is(nodestate.NotAdmitted):
+		return "not_admitted"
+	case node.Is(nodestate.Suspect):
+		return "suspect"
+	case node.Is(nodestate.Leaving):
+		return "leaving"
+	case node.Is(nodestate.Joining):
+		return "joining"
 	}
 	return "active"
 }
@@ -145,7 +172,18 @@ func nodeItem(node *inventory.Node, created time.Time) NodeItem {
 		GPUTotal: node.GPUs.Allocatable, GPUUsed: node.GPUs.Used, GPUFree: node.GPUs.Free, Unhealthy: node.GPUs.Unhealthy,
 		GPUType: node.GPUType, GPUMemory: node.MemoryPerGPU, BoundPools: []string{node.Pool},
 		CPU: node.CPU.Allocatable.String(), Memory: node.Memory.Allocatable.String(), Pods: node.Pods, CreatedAt: created,
+		States: node.States, MIG: node.MIG,
 	}
+}
+
+func nodeConditions(all []corev1.NodeCondition) []NodeCondition {
+	out := make([]NodeCondition, len(all))
+	for i, c := range all {
+		out[i] = NodeCondition{
+			Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time,
+		}
+	}
+	return out
 }
 
 func (s *Server) getNode(ctx context.Context, in *NodeRef) (*nodeOutput, error) {
@@ -157,11 +195,12 @@ func (s *Server) getNode(ctx context.Context, in *NodeRef) (*nodeOutput, error) 
 	return &nodeOutput{ETagged: ETagged{etag(object)}, Body: NodeDetail{
 		NodeName: node.Name, Status: nodeStatus(&node), Labels: sortedLabels(object.Labels), BoundPools: []string{node.Pool},
 		GPUType: node.GPUType, GPUMemory: node.MemoryPerGPU, Interconnect: node.Interconnect, Rack: node.Rack, Pods: node.Pods,
-		CreatedAt: object.CreationTimestamp.Time,
+		CreatedAt: object.CreationTimestamp.Time, States: node.States, Conditions: nodeConditions(object.Status.Conditions),
 		Resources: NodeResources{
 			CPUTotal: node.CPU.Allocatable.String(), CPUUsed: node.CPU.Requested.String(),
 			MemoryTotal: node.Memory.Allocatable.String(), MemoryUsed: node.Memory.Requested.String(),
 			GPUTotal: node.GPUs.Allocatable, GPUUsed: node.GPUs.Used, GPUFree: node.GPUs.Free, Unhealthy: node.GPUs.Unhealthy, SharedGPUs: node.SharedGPUs,
+			MIG: node.MIG,
 		},
 	}}, nil
 }

@@ -1,15 +1,9 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"net/http"
-	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
@@ -25,24 +19,29 @@ type PoolItem struct {
 	Status      string   `json:"status" enum:"active,unavailable" doc:"unavailable when no node takes pods"`
 	NodeCount   int      `json:"nodeCount"`
 	ReadyNodes  int      `json:"readyNodes"`
+	// MIG are the slices of its nodes; none where no card is in MIG mode.
+	MIG []inventory.ProfileCount `json:"mig,omitempty" doc:"MIG slices, by profile"`
+	// Declared is nil for a pool without a GPUPool.
+	Declared *DeclaredPool `json:"gpuPool,omitempty" doc:"What the GPUPool of that name says, where there is one"`
 }
 
-// PoolDetail is a pool with its nodes. The keys of its sums are spelt as the first gpuctl's clients know them; both
-// spellings in one answer would be one name to many a generator of clients.
+// PoolDetail is a pool with its nodes. Its keys are those of a [PoolItem].
 type PoolDetail struct {
-	Name        string                  `json:"name"`
-	Description string                  `json:"description"`
-	Status      string                  `json:"status" enum:"active,unavailable" doc:"unavailable when no node takes pods"`
-	Nodes       []string                `json:"nodes"`
-	ReadyNodes  int                     `json:"readyNodes"`
-	GPUTotal    int64                   `json:"gpu_total"`
-	GPUUsed     int64                   `json:"gpu_used"`
-	Unhealthy   int64                   `json:"gpu_unhealthy,omitempty" doc:"GPUs that no new pod gets because they are not healthy"`
-	GPUFree     int64                   `json:"gpu_free" doc:"What new pods could get: 0 on nodes that take none, and no unhealthy GPU"`
-	GPUTypes    []string                `json:"gpu_types"`
-	ByType      []inventory.TypeSummary `json:"byType" doc:"The sums for each type of GPU"`
-	SharedGPUs  *inventory.GPUs         `json:"sharedGpus,omitempty" doc:"Slots on shared GPUs"`
-	Jobs        []PoolJob               `json:"jobs" doc:"Jobs of the pool that you may see"`
+	Name        string                   `json:"name"`
+	Description string                   `json:"description"`
+	Status      string                   `json:"status" enum:"active,unavailable" doc:"unavailable when no node takes pods"`
+	Nodes       []string                 `json:"nodes"`
+	ReadyNodes  int                      `json:"readyNodes"`
+	GPUTotal    int64                    `json:"gpuTotal"`
+	GPUUsed     int64                    `json:"gpuUsed"`
+	Unhealthy   int64                    `json:"gpuUnhealthy,omitempty" doc:"GPUs that no new pod gets because they are not healthy"`
+	GPUFree     int64                    `json:"gpuFree" doc:"What new pods could get: 0 on nodes that take none, and no unhealthy GPU"`
+	GPUTypes    []string                 `json:"gpuType"`
+	ByType      []inventory.TypeSummary  `json:"byType" doc:"The sums for each type of GPU"`
+	SharedGPUs  *inventory.GPUs          `json:"sharedGpus,omitempty" doc:"Slots on shared GPUs"`
+	MIG         []inventory.ProfileCount `json:"mig,omitempty" doc:"MIG slices, by profile"`
+	Declared    *DeclaredPool            `json:"gpuPool,omitempty" doc:"What the GPUPool of that name says, where there is one"`
+	Jobs        []PoolJob                `json:"jobs" doc:"Jobs of the pool that you may see"`
 }
 
 // PoolJob is a job of a pool.
@@ -94,7 +93,7 @@ func (s *Server) listPools(ctx context.Context, _ *empty) (*poolListOutput, erro
 	}
 	out := &poolListOutput{Body: make([]PoolItem, len(view.Pools))}
 	for i := range view.Pools {
-		out.Body[i] = poolItem(&view.Pools[i], view.Objects.Nodes)
+		out.Body[i] = poolItem(&view.Pools[i])
 	}
 	return out, nil
 }
@@ -106,7 +105,7 @@ func (s *Server) getPool(ctx context.Context, in *PoolRef) (*poolOutput, error) 
 	}
 	pool, ok := view.Pool(in.Pool)
 	if !ok {
-		return nil, notFoundf("pool %q not found: a pool without nodes does not exist", in.Pool)
+		return nil, notFoundf("pool %q not found: a pool without nodes does not exist, unless there is a GPUPool of that name", in.Pool)
 	}
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -116,11 +115,12 @@ func (s *Server) getPool(ctx context.Context, in *PoolRef) (*poolOutput, error) 
 	if err != nil {
 		return nil, err
 	}
-	item := poolItem(&pool, view.Objects.Nodes)
+	item := poolItem(&pool)
 	out := &poolOutput{ETagged: ETagged{poolETag(in.Pool, view.Objects.Nodes)}, Body: PoolDetail{
 		Name: item.Name, Description: item.Description, Status: item.Status, Nodes: pool.Nodes, ReadyNodes: item.ReadyNodes,
 		GPUTotal: item.GPUTotal, GPUUsed: item.GPUUsed, GPUFree: item.GPUFree, Unhealthy: item.Unhealthy, GPUTypes: item.GPUType,
-		ByType: orEmpty(pool.Types), SharedGPUs: pool.SharedGPUs, Jobs: []PoolJob{},
+		ByType: orEmpty(pool.Types), SharedGPUs: pool.SharedGPUs, MIG: pool.MIG, Declared: item.Declared,
+		Jobs: []PoolJob{},
 	}}
 	filter := JobFilter{Pool: in.Pool}
 	for _, job := range filter.filter(view.Jobs, scope) {
@@ -131,11 +131,11 @@ func (s *Server) getPool(ctx context.Context, in *PoolRef) (*poolOutput, error) 
 	return out, nil
 }
 
-func poolItem(pool *inventory.Pool, nodes []corev1.Node) PoolItem {
+func poolItem(pool *inventory.Pool) PoolItem {
 	item := PoolItem{
-		Name: pool.Name, Description: poolDescription(pool.Name, nodes),
+		Name: pool.Name, Description: pool.Description,
 		GPUTotal: pool.GPUs.Allocatable, GPUUsed: pool.GPUs.Used, GPUFree: pool.GPUs.Free, Unhealthy: pool.GPUs.Unhealthy,
-		GPUType: []string{}, Status: "active", NodeCount: len(pool.Nodes), ReadyNodes: pool.ReadyNodes,
+		GPUType: []string{}, Status: "active", NodeCount: len(pool.Nodes), ReadyNodes: pool.ReadyNodes, MIG: pool.MIG, Declared: declaredPool(pool.Declared),
 	}
 	for _, summary := range pool.Types {
 		if summary.GPUType != "" {
@@ -146,18 +146,4 @@ func poolItem(pool *inventory.Pool, nodes []corev1.Node) PoolItem {
 		item.Status = "unavailable"
 	}
 	return item
-}
-
-// poolDescription is noted on the nodes of a pool; the least of several, so that it does not change from list to list.
-func poolDescription(pool string, nodes []corev1.Node) string {
-	var all []string
-	for i := range nodes {
-		if text := nodes[i].Annotations[names.AnnotationDescription]; text != "" && gpu.PoolOf(&nodes[i]) == pool {
-			all = append(all, text)
-		}
-	}
-	if len(all) > 0 {
-		return slices.Min(all)
-	}
-	return cmp.Or(map[string]string{names.DefaultPool: "nodes that are in no other pool"}[pool], "")
 }

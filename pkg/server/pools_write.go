@@ -4,31 +4,18 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/submit"
-	"g8s.host/gpu-scheduler/pkg/workload"
 )
-
-// PoolSpec is what a pool shall be.
-type PoolSpec struct {
-	Description string   `json:"description,omitempty" maxLength:"1024"`
-	Nodes       []string `json:"nodes" minItems:"1" maxItems:"5000" doc:"A pool is its nodes: without any it does not exist"`
-	GPUType     []string `json:"gpuType,omitempty" maxItems:"5000" doc:"The type of the nodes' GPUs: one for all nodes, or one for each in their order"`
-	Force       bool     `json:"force,omitempty" doc:"Take nodes out of the pools that they are in"`
-	DryRun      bool     `json:"dryRun,omitempty" doc:"Let the API server check everything, and change nothing"`
-}
 
 type createPoolInput struct {
 	Idempotent
 	Body struct {
-		Name string `json:"name" minLength:"1" maxLength:"63"`
+		Name string `json:"name,omitempty" maxLength:"63" doc:"The name of the pool; that of yamlContent is in its metadata"`
 		PoolSpec
 	}
 }
@@ -42,7 +29,7 @@ type updatePoolInput struct {
 type deletePoolInput struct {
 	PoolRef
 	IfMatch
-	Force bool `query:"force" doc:"Delete it although jobs use it: those that wait will wait for ever"`
+	Force bool `query:"force" doc:"Delete it although jobs use it: those that wait will wait forever"`
 }
 
 // PoolChanged tells what became of a pool.
@@ -94,7 +81,8 @@ const (
 func (s *Server) poolWriteRoutes() {
 	fails := []int{http.StatusNotFound, http.StatusConflict}
 	const whole = "All nodes or none: they are checked before the first is changed, and one that cannot be changed undoes the others. " +
-		"Nodes of another pool are refused with 409 NodesInOtherPools, unless force is set."
+		"Nodes of another pool are refused with 409 NodesInOtherPools, unless force is set; nodes that break what the GPUPool of that " +
+		"name asks, always, with 409 PoolConstraints, the nodes and by how much."
 	register(s, route{method: http.MethodPost, path: Root + "/pools", id: "createPool", tag: "pools", status: http.StatusCreated,
 		summary: "Create a pool of nodes", detail: whole, fails: fails,
 		replies: map[int]*huma.Response{http.StatusOK: jsonReply[PoolChanged](s, "The pool is valid, and was not created")}}, s.createPool)
@@ -109,47 +97,16 @@ func (s *Server) poolWriteRoutes() {
 		summary: "Take a node out of a pool; refused if it is in another one", fails: fails}, s.leavePool)
 }
 
-// pool checks what a pool shall be.
-func (spec *PoolSpec) pool(name string) (*workload.Pool, error) {
-	if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
-		return nil, invalidf("%q is no name of a pool: %s", name, strings.Join(problems, "; "))
-	}
-	if name == names.DefaultPool {
-		return nil, invalidf("the pool %q is all nodes that are in no other: take nodes out of theirs instead", name)
-	}
-	if n := len(spec.GPUType); n > 1 && n != len(spec.Nodes) {
-		return nil, invalidf("gpuType has %d types for %d nodes: give one for all, or one for each", n, len(spec.Nodes))
-	}
-	named := map[string]bool{}
-	out := &workload.Pool{Name: name, Description: spec.Description}
-	for i, node := range spec.Nodes {
-		member := workload.PoolNode{Name: node}
-		switch len(spec.GPUType) {
-		case 0:
-		case 1:
-			member.GPUType = spec.GPUType[0]
-		default:
-			member.GPUType = spec.GPUType[i]
-		}
-		if problems := validation.IsValidLabelValue(member.GPUType); len(problems) > 0 {
-			return nil, invalidf("%q is no type of GPUs: %s", member.GPUType, strings.Join(problems, "; "))
-		}
-		if named[node] {
-			return nil, invalidf("node %q is named twice", node)
-		}
-		named[node] = true
-		out.Nodes = append(out.Nodes, member)
-	}
-	return out, nil
-}
-
 func (s *Server) createPool(ctx context.Context, in *createPoolInput) (*poolChangedOutput, error) {
-	wanted, err := in.Body.pool(in.Body.Name)
+	wanted, err := s.wantedPool(ctx, &in.Body.PoolSpec, in.Body.Name)
+	if err == nil {
+		err = in.Body.keep(ctx, wanted)
+	}
 	if err != nil {
 		return nil, err
 	}
 	changed, err := s.changePool(ctx, "", always(func(nodes []corev1.Node) pool.Plan { return pool.Join(wanted, nodes) }),
-		submit.PoolOptions{Force: in.Body.Force, DryRun: in.Body.DryRun})
+		in.Body.options(wanted))
 	if err != nil {
 		return nil, err
 	}
@@ -163,12 +120,15 @@ func (s *Server) createPool(ctx context.Context, in *createPoolInput) (*poolChan
 }
 
 func (s *Server) updatePool(ctx context.Context, in *updatePoolInput) (*poolChangedOutput, error) {
-	wanted, err := in.Body.pool(in.Pool)
+	wanted, err := s.wantedPool(ctx, &in.Body, in.Pool)
+	if err == nil {
+		err = in.Body.keep(ctx, wanted)
+	}
 	if err != nil {
 		return nil, err
 	}
 	changed, err := s.changePool(ctx, "", in.whilePool(in.Pool, func(nodes []corev1.Node) pool.Plan { return pool.Set(wanted, nodes) }),
-		submit.PoolOptions{Force: in.Body.Force, DryRun: in.Body.DryRun})
+		in.Body.options(wanted))
 	if err != nil {
 		return nil, err
 	}
@@ -198,8 +158,19 @@ func (s *Server) deletePool(ctx context.Context, in *deletePoolInput) (*poolChan
 	if err != nil {
 		return nil, err
 	}
-	if changed == 0 {
-		return nil, notFoundf("pool %q not found: a pool without nodes does not exist", in.Pool)
+	writer, err := writerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	declared, err := writer.DeleteGPUPool(ctx, in.Pool)
+	if declared {
+		s.awaitGone(ctx, in.Pool)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case changed == 0 && !declared:
+		return nil, notFoundf("pool %q not found: a pool without nodes does not exist, unless there is a GPUPool of that name", in.Pool)
 	}
 	return &poolChangedOutput{Status: http.StatusOK, Body: PoolChanged{
 		Name: in.Pool, Status: "deleted", Message: messagePoolDeleted, Changed: changed,
@@ -259,7 +230,34 @@ func (s *Server) changePool(ctx context.Context, node string, plan nodePlan, opt
 		note(ctx, "node/"+patch.Node+" pool/"+planned.Pool)
 	}
 	s.mirror.await(ctx, func(v *view) bool { return v.shows(planned) })
+	if opts.Declare != nil {
+		s.awaitDeclared(ctx, opts.Declare.Name)
+	}
 	return len(planned.Patches), nil
+}
+
+// awaitGone returns when lists show a pool no more.
+func (s *Server) awaitGone(ctx context.Context, name string) {
+	s.mirror.await(ctx, func(v *view) bool {
+		_, there := v.Pool(name)
+		return !there
+	})
+}
+
+// awaitDeclared returns when lists show a GPUPool that was written as it is now.
+func (s *Server) awaitDeclared(ctx context.Context, name string) {
+	writer, err := writerOf(ctx)
+	if err != nil {
+		return
+	}
+	live, err := writer.GPUPool(ctx, name)
+	if err != nil || live == nil {
+		return
+	}
+	s.mirror.await(ctx, func(v *view) bool {
+		shown, there := v.Pool(name)
+		return there && shown.Declared != nil && shown.Declared.Generation >= live.Generation
+	})
 }
 
 // changeNodes carries a plan out as the caller, who must be able to patch the one node of a name, or all nodes without

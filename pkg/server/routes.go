@@ -13,11 +13,15 @@ func (s *Server) routes() {
 	s.diffRoutes()
 	s.authRoutes()
 	s.poolRoutes()
+	s.spotPoolRoutes()
 	s.nodeRoutes()
+	s.drainRoutes()
 	s.labelRoutes()
+	s.presetRoutes()
 	s.quotaRoutes()
 	s.namespaceRoutes()
 	s.queueRoutes()
+	s.ledgerRoutes()
 }
 
 // Resources whose lists are served from memory.

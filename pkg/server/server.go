@@ -25,6 +25,7 @@ import (
 
 	explainclient "g8s.host/gpu-scheduler/pkg/explain/client"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
 	"g8s.host/gpu-scheduler/pkg/server/access"
 )
 
@@ -36,6 +37,8 @@ type Options struct {
 	Prometheus string
 	// Scheduler is where the scheduler serves its records; no Address for none.
 	Scheduler explainclient.Options
+	// Ledger is where the ledger answers, which is asked as the caller; no Address for none.
+	Ledger ledgerclient.Options
 	// Audiences are those a token must be for; none means the API server's own.
 	Audiences []string
 	// ReviewTTL is how long a token or a right may still be seen to work after the cluster takes it away, in requests and
@@ -116,7 +119,7 @@ type Server struct {
 	output *limiter
 	// sockets are the connections that were taken from the HTTP server, which does not wait for them when it stops.
 	sockets sync.WaitGroup
-	// streams ends when the server begins to stop: an open stream would hold it up for ever.
+	// streams ends when the server begins to stop: an open stream would hold it up forever.
 	streams context.Context
 	endAll  context.CancelFunc
 }
@@ -138,6 +141,11 @@ func New(config *rest.Config, options Options) (*Server, error) {
 	s := &Server{options: options, gate: gate, own: own, mirror: newMirror(), metrics: newMetrics(), budgets: newBudgets()}
 	s.open = newOpenStreams(options.Streams)
 	s.output = newLimiter(outputRate, outputBurst)
+	if options.Ledger.Address != "" {
+		if err := options.Ledger.Validate(); err != nil {
+			return nil, err
+		}
+	}
 	if options.Scheduler.Address != "" {
 		if s.scheduler, err = explainclient.New(config, options.Scheduler); err != nil {
 			return nil, err
@@ -179,13 +187,15 @@ const (
 // Serve answers requests on a listener, with TLS unless the configuration is nil, until ctx ends. Then it takes no
 // more, ends the streams, and lets requests in flight finish, so that a write that was accepted is carried out.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, secure *tls.Config) error {
+	known := newConnections(maxConnections, s.options.Now)
 	server := &http.Server{
-		Handler:           s.handler,
+		Handler:           abandoning(s.handler),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ConnState:         newConnections(maxConnections).changed,
+		ConnState:         known.changed,
+		ConnContext:       known.from.connected,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxParallel, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread,
 		},

@@ -51,7 +51,11 @@ func (s *Server) parseOne(ctx context.Context, content, what string, is func(doc
 	if err != nil {
 		return document{}, err
 	}
-	return only(docs, what, is)
+	doc, err := only(docs, what, is)
+	if err != nil {
+		return document{}, err
+	}
+	return s.fill(ctx, doc)
 }
 
 // only is the one document that there must be.
@@ -72,6 +76,9 @@ func (s *Server) parseSome(ctx context.Context, content string) ([]document, err
 	docs, _, err := s.parse(ctx, content)
 	if err == nil && len(docs) > maxDocuments {
 		return nil, invalidf("the YAML holds %d documents, at most %d are taken at once", len(docs), maxDocuments)
+	}
+	for i := 0; err == nil && i < len(docs); i++ {
+		docs[i], err = s.fill(ctx, docs[i])
 	}
 	return docs, err
 }

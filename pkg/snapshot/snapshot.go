@@ -18,7 +18,10 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 // Snapshot is a part of the cluster at one moment, each list in no order. It is only read. A list that was not asked for
@@ -38,8 +41,12 @@ type Snapshot struct {
 	Volumes         []corev1.PersistentVolume
 	PriorityClasses []schedulingv1.PriorityClass
 	Budgets         []policyv1.PodDisruptionBudget
+	GPUPools        []names.GPUPool
+	SpotPools       []names.SpotPool
 	// PodGroups are names: a Go type would bind gpuctl to one scheduler.
 	PodGroups []string
+	// Gangs are what PodGroups say of their members.
+	Gangs map[types.NamespacedName]Gang
 	// Lease is that of our scheduler, nil where there is none.
 	Lease *coordinationv1.Lease
 	// Now is the time by the API server's clock, to the second; ClockTold says that it did tell it, and that Now is not the
@@ -73,6 +80,8 @@ const (
 	PartPriorityClasses Part = "priority classes"
 	PartBudgets         Part = "pod disruption budgets"
 	PartPodGroups       Part = "PodGroups"
+	PartGPUPools        Part = "GPUPools"
+	PartSpotPools       Part = "SpotPools"
 	PartLease           Part = "the scheduler's lease"
 	// PartPolicies and PartRecords are read elsewhere, and hidden like the others.
 	PartPolicies Part = "admission policies"

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
@@ -61,6 +62,8 @@ type Want struct {
 	read    func(context.Context, kubernetes.Interface, *Snapshot) error
 	// follow keeps a list up to date, nil for what cannot be watched.
 	follow func(ctx context.Context, client kubernetes.Interface, changed func()) followed
+	// source lists and watches it, nil for what cannot be watched.
+	source func(client kubernetes.Interface) cache.ListerWatcherWithContext
 }
 
 // IfAllowed wants something of which a user without the right for it, or a cluster without such objects, knows nothing.
@@ -102,6 +105,9 @@ func listed[T any, L runtime.Object](
 		follow: func(ctx context.Context, client kubernetes.Interface, changed func()) followed {
 			return follow[T](ctx, listerWatcher(client, of(client), scope), field, changed)
 		},
+		source: func(client kubernetes.Interface) cache.ListerWatcherWithContext {
+			return cache.ToListerWatcherWithContext(listerWatcher(client, of(client), scope))
+		},
 	}
 }
 
@@ -109,6 +115,28 @@ func listed[T any, L runtime.Object](
 func Nodes(scope Scope) Want {
 	return listed(PartNodes, scope, func(c kubernetes.Interface) api[*corev1.NodeList] { return c.CoreV1().Nodes() },
 		func(l *corev1.NodeList) []corev1.Node { return l.Items }, func(s *Snapshot) *[]corev1.Node { return &s.Nodes })
+}
+
+// fewNodes is how many nodes are read one by one. For more of them one list costs less, however many it has beside them.
+const fewNodes = 8
+
+// NodesNamed wants nodes of these names. One that is gone is left out, and others may be there.
+func NodesNamed(nodes ...string) Want {
+	if len(nodes) > fewNodes {
+		return Nodes(Scope{Cached: true})
+	}
+	return Want{part: PartNodes, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
+		for _, name := range nodes {
+			node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
+			switch {
+			case err == nil:
+				s.Nodes = append(s.Nodes, *node)
+			case !apierrors.IsNotFound(err):
+				return err
+			}
+		}
+		return nil
+	}}
 }
 
 // Pods wants pods.

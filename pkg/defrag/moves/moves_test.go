@@ -148,6 +148,12 @@ func TestFind(t *testing.T) {
 		"two go so that one larger can take their place": {
 			cluster: "2/8:a=2/1 2/4:b=1/1,c=1/1 1/1 1/1", pod: box{gpus: 2, cpu: 8}, want: "node 0: b 1->2, c 1->3, a 0->1",
 		},
+		"who goes first takes the room on a node on the way that is left over": {
+			cluster: "3/7:f=2/3 2/6:d=1/1 2/2:h=0/2", pod: box{gpus: 3, cpu: 1}, want: "node 0: h 2->1, d 1->2, f 0->1",
+		},
+		"but not room that is there only when others have left": {
+			cluster: "3/7:f=2/3 2/4:d=1/1 2/4:h=0/4", pod: box{gpus: 3, cpu: 1}, want: "",
+		},
 		"no room for any": {
 			cluster: "2/8:a=1/1 2/8:b=1/1!,c=1/1!", pod: box{gpus: 2}, want: "",
 		},
@@ -190,7 +196,7 @@ func TestFindAgreesWithExhaustion(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
 	const rounds = 3000
-	helped, missed := 0, 0
+	helped, worse := 0, 0
 	for range rounds {
 		s, pod := anyShelves(random), &box{gpus: 1 + random.IntN(4), cpu: 1 + random.IntN(6)}
 		if len(s.Rooms(pod, -1)) > 0 {
@@ -206,16 +212,17 @@ func TestFindAgreesWithExhaustion(t *testing.T) {
 		}
 		switch {
 		case got == want:
-		case ok:
-			t.Errorf("%s, and the fewest are %d moves for %v: %s", draw(plan), want, *pod, s)
+		case want < 0 || ok && got < want:
+			t.Errorf("%s, and all sequences of moves were tried: %s", draw(plan), s)
 		default:
-			missed++
-			t.Logf("no moves are found, and %d are enough for %v: %s", want, *pod, s)
+			worse++
+			t.Logf("%s, and %d are enough for %v: %s", draw(plan), want, *pod, s)
 		}
 	}
-	// No pod moves to a node that is in the middle of a chain, though now and then there would be room.
-	if helped == 0 || missed > helped/20 {
-		t.Errorf("%d clusters are helped, and %d could be and are not", helped, missed)
+	// In whose place a pod fits is asked once, of the pods where they are in the beginning. Where several have to leave a
+	// node, and take the places of others there, that can be one too few: about 1 in 3,000 of those that are helped.
+	if helped == 0 || worse > 1+helped/100 {
+		t.Errorf("%d clusters are helped, and %d others could be, or with fewer moves", helped, worse)
 	}
 }
 

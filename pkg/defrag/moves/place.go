@@ -16,8 +16,10 @@ const (
 // back that lead nowhere.
 type attempt[P comparable] struct {
 	*search[P]
-	node    int // that is cleared
-	single  bool
+	node   int // that is cleared
+	single bool
+	// strict keeps pods off the nodes that wait for them to go.
+	strict  bool
 	until   int // tries
 	steps   []step[P]
 	evicted map[P]bool // by the steps
@@ -32,9 +34,21 @@ type attempt[P comparable] struct {
 type homeless[P comparable] struct {
 	pod  P
 	from int
-	// via are the nodes that have no more room before this pod has gone: the one that it leaves, when another takes its
-	// place there, and so on.
-	via []int
+	// via are the nodes that wait for this pod to go: the one that it leaves, when another takes its place there, and so on.
+	via []handover[P]
+}
+
+// handover is a node whose pods make place for another, which comes when they have gone.
+type handover[P comparable] struct {
+	node  int
+	comes P
+	// still are the pods that have not left when the pod goes for which this is: it, and those that go after it.
+	still []P
+}
+
+// isVia reports whether a node waits for a pod to go.
+func (h *homeless[P]) isVia(node int) bool {
+	return slices.ContainsFunc(h.via, func(v handover[P]) bool { return v.node == node })
 }
 
 // place is where a pod can go: to a node with room, or to one that others leave for it.
@@ -50,7 +64,7 @@ type step[P comparable] struct {
 	undo      []func()
 }
 
-// run makes an attempt, and undoes what it did.
+// run makes an attempt, and undoes what it did. The plan may be one that cannot be made in its order.
 func (a *attempt[P]) run(pods []P, extra int) (plan Plan[P], ok bool) {
 	var undo []func()
 	var waiting []homeless[P]
@@ -70,6 +84,20 @@ func (a *attempt[P]) run(pods []P, extra int) (plan Plan[P], ok bool) {
 		plan.Milli += a.Milli(move.Pod)
 	}
 	return plan, ok
+}
+
+// canBeMade makes the moves of a plan one after another, as they are made in truth, and undoes them. The search has all of them
+// made at once, so that pods which share cards may stand closer together than they ever will.
+func (s *search[P]) canBeMade(plan *Plan[P]) bool {
+	var undo []func()
+	defer func() { undoAll(undo) }()
+	for _, move := range plan.Moves {
+		if !s.Fits(move.Pod, move.To) {
+			return false
+		}
+		undo = append(undo, s.Take(move.Pod, move.From), s.Put(move.Pod, move.To))
+	}
+	return s.Fits(s.pod, plan.Node)
 }
 
 // placeAll finds places for all that have none, and may displace so many others. Where that fails, all is as before.
@@ -94,8 +122,9 @@ func (a *attempt[P]) placeAll(waiting []homeless[P], extra int) bool {
 // step moves a pod to a place, and returns those whose place that was.
 func (a *attempt[P]) step(first *homeless[P], to place[P]) (displaced []homeless[P]) {
 	s := step[P]{Move: Move[P]{Pod: first.pod, From: first.from, To: to.node}, displaced: to.others}
-	for _, other := range to.others {
-		displaced = append(displaced, homeless[P]{pod: other, from: to.node, via: append(slices.Clip(first.via), to.node)})
+	for i, other := range to.others {
+		via := append(slices.Clip(first.via), handover[P]{node: to.node, comes: first.pod, still: to.others[i:]})
+		displaced = append(displaced, homeless[P]{pod: other, from: to.node, via: via})
 		s.undo = append(s.undo, a.Take(other, to.node))
 		a.evicted[other] = true
 	}
@@ -154,11 +183,32 @@ func (a *attempt[P]) places(of *homeless[P], extra int) iter.Seq[place[P]] {
 // rooms yields the nodes with room for a pod, and reports whether to go on.
 func (a *attempt[P]) rooms(of *homeless[P], yield func(place[P]) bool) bool {
 	for _, room := range a.Rooms(of.pod, a.node) {
-		if a.tries++; a.tries > a.until || !slices.Contains(of.via, room) && !yield(place[P]{node: room}) {
+		if a.tries++; a.tries > a.until || a.fitsNow(of, room) && !yield(place[P]{node: room}) {
 			return false
 		}
 	}
 	return true
+}
+
+// fitsNow reports whether a pod that fits on a node after the moves of those that wait for it fits there before them, too,
+// as it moves first. Those that have not left may get other cards here than they hold: [search.canBeMade] decides.
+func (a *attempt[P]) fitsNow(of *homeless[P], node int) bool {
+	if node == of.from || a.strict && of.isVia(node) {
+		return false
+	}
+	i := slices.IndexFunc(of.via, func(v handover[P]) bool { return v.node == node })
+	if i < 0 {
+		return true
+	}
+	undo := []func(){a.Take(of.via[i].comes, node)}
+	defer func() { undoAll(undo) }()
+	for _, other := range of.via[i].still {
+		if !a.Fits(other, node) {
+			return false
+		}
+		undo = append(undo, a.Put(other, node))
+	}
+	return a.Fits(of.pod, node)
 }
 
 // yieldAll yields what another sequence does, and reports whether to go on.
@@ -183,7 +233,7 @@ func (a *attempt[P]) placesOf(options []eviction[P], of *homeless[P], most int) 
 			if o.least > most || a.tries > a.until {
 				return
 			}
-			if len(o.pods) == most && !a.haveRoom(o.pods, found) || o.node == a.node || slices.Contains(of.via, o.node) {
+			if len(o.pods) == most && !a.haveRoom(o.pods, found) || o.node == a.node || of.isVia(o.node) {
 				continue
 			}
 			if a.canGo(of.pod, o) && !yield(place[P]{o.node, o.pods}) {

@@ -81,13 +81,22 @@ func (s *search[P]) sweep(evictions []eviction[P], how strategy[P]) {
 }
 
 // settle looks for places for the pods of an eviction. When there is none for one of them, another may have taken it: then
-// that one chooses first. What an attempt would have had to know is looked up after it, for the next.
+// that one chooses first. What an attempt would have had to know is looked up after it, for the next. A plan that cannot be
+// made in its order has the next keep pods off the nodes that wait for them.
 func (s *search[P]) settle(e *eviction[P], how strategy[P]) (Plan[P], bool) {
 	until, pods, extra := min(s.limits.Tries, s.tries+how.tries), slices.Clone(e.pods), how.extra(e)
+	strict := false
 	for reordered := 0; ; {
-		a := &attempt[P]{search: s, node: e.node, single: how.single, until: until, evicted: map[P]bool{}, left: len(pods) + 1}
-		if plan, ok := a.run(pods, extra); ok || s.tries > until {
-			return plan, ok
+		a := &attempt[P]{search: s, node: e.node, single: how.single, strict: strict, until: until, evicted: map[P]bool{}, left: len(pods) + 1}
+		plan, ok := a.run(pods, extra)
+		switch {
+		case ok && s.canBeMade(&plan):
+			return plan, true
+		case s.tries > until || ok && strict:
+			return Plan[P]{}, false
+		case ok:
+			strict = true
+			continue
 		}
 		if a.lookUp() {
 			continue

@@ -17,8 +17,6 @@ type Forecaster struct {
 	current *fragmentation.Forecasts
 	pods    podCount
 	nodes   nodeTable
-	// listed is the list of the snapshot that the nodes were last read from.
-	listed []fwk.NodeInfo
 }
 
 // Occasion is the scheduling attempt that forecasts are for.
@@ -26,6 +24,8 @@ type Occasion struct {
 	Attempt int64
 	// Pool is that of the pod, "" if it is in none.
 	Pool string
+	// Changes tell which nodes may have changed. nil do not.
+	Changes *cycle.Changes
 }
 
 // Next returns the forecasts for an attempt. Pods are counted again every so many attempts; nodes are read again then,
@@ -39,12 +39,13 @@ func (f *Forecaster) Next(handle fwk.Handle, devices Devices, now Occasion) (*fr
 	}
 	due := f.pace.DueAt(now.Attempt, f.pods.Len()) || f.current == nil
 	changed := false
-	if due || !cycle.SameNodes(nodes, f.listed) || now.Pool != "" && !f.current.Has(now.Pool) {
-		changed = f.nodes.update(nodes, devices)
-		f.listed = nodes
+	if due || !cycle.SameNodes(nodes, f.nodes.listed) || now.Pool != "" && !f.current.Has(now.Pool) {
+		changed = f.nodes.update(nodes, now.Changes, devices)
 	}
 	if due {
-		f.pods.update(handle.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().List())
+		if err := f.pods.follow(handle.SharedInformerFactory().Core().V1().Pods().Informer()); err != nil {
+			return nil, err
+		}
 	}
 	if due || changed {
 		f.current = f.current.Next(f.nodes.pools, &f.pods.PodCount)

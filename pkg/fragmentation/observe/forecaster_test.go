@@ -39,7 +39,7 @@ func TestAForecastKnowsPoolsThatCameSince(t *testing.T) {
 	ledger := devices.NewLedger()
 	next := func(attempt int64, pool string) *fragmentation.Forecasts {
 		t.Helper()
-		made, err := f.Next(handle, ledger, Occasion{attempt, pool})
+		made, err := f.Next(handle, ledger, Occasion{Attempt: attempt, Pool: pool})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,27 +5,64 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 )
 
-// nodeTable is what the nodes of each pool have. It follows the snapshot: a node is read again when it has changed, which
-// costs the others a look into a map. The zero value has no node.
+// nodeTable is what the nodes of each pool have. It follows the snapshot: a node is read again when it has changed. The
+// zero value has no node.
 type nodeTable struct {
 	nodes map[string]*seenNode
 	pools map[string]*fragmentation.Pool
 	round int64
+	// listed is the list of the snapshot that the nodes were last read from, and seen is when.
+	listed []fwk.NodeInfo
+	seen   cycle.Mark
 }
 
 // seenNode is a node as it was when it was read, and the last round that found it there.
 type seenNode struct {
+	info  fwk.NodeInfo
 	node  *corev1.Node
 	offer fragmentation.Offer
 	round int64
 }
 
+// fewChanged is how many nodes there must be for each that has changed, so that the changed ones are looked up by name.
+const fewChanged = 4
+
 // update reads the nodes that have changed, and reports whether the pools have. A pool that has is another one
-// afterwards, the others are the same.
-func (t *nodeTable) update(nodes []fwk.NodeInfo, devices Devices) bool {
+// afterwards, the others are the same. Which nodes to look at it learns from the changes, if those are known.
+func (t *nodeTable) update(nodes []fwk.NodeInfo, changes *cycle.Changes, devices Devices) bool {
+	names, few := changes.Since(&t.seen, len(nodes)/fewChanged)
+	if !few || !cycle.SameNodes(nodes, t.listed) {
+		t.listed = nodes
+		return t.updateAll(nodes, devices)
+	}
+	changed := sets.Set[string]{}
+	for _, name := range names {
+		if known := t.nodes[name]; known != nil {
+			known.read(changed, devices)
+		}
+	}
+	return t.sum(changed)
+}
+
+// read reads a node again, if it has changed, and notes its pools.
+func (n *seenNode) read(changed sets.Set[string], devices Devices) {
+	node := n.info.Node()
+	if n.node == node || node == nil {
+		return
+	}
+	n.node = node
+	if now := offerOf(n.info, devices); !now.Equal(&n.offer) {
+		changed.Insert(n.offer.Pool, now.Pool)
+		n.offer = now
+	}
+}
+
+// updateAll looks at all nodes.
+func (t *nodeTable) updateAll(nodes []fwk.NodeInfo, devices Devices) bool {
 	if t.nodes == nil {
 		t.nodes = map[string]*seenNode{}
 	}
@@ -42,16 +79,9 @@ func (t *nodeTable) update(nodes []fwk.NodeInfo, devices Devices) bool {
 			known = &seenNode{}
 			t.nodes[node.Name] = known
 		}
-		known.round = t.round
+		known.info, known.round = info, t.round
 		here++
-		if known.node == node {
-			continue
-		}
-		known.node = node
-		if now := offerOf(info, devices); !now.Equal(&known.offer) {
-			changed.Insert(known.offer.Pool, now.Pool)
-			known.offer = now
-		}
+		known.read(changed, devices)
 	}
 	if len(t.nodes) > here {
 		t.dropOthers(changed)

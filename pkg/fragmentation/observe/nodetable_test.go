@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 )
@@ -42,7 +44,7 @@ func TestNodesFollowTheSnapshot(t *testing.T) {
 	}
 	nodes := []fwk.NodeInfo{node("a0", "a", "8"), node("a1", "a", "8"), node("b0", "b", "8"), plain("p0")}
 	var followed nodeTable
-	followed.update(nodes, ledger)
+	followed.update(nodes, nil, ledger)
 	same := func(name string, before map[string]*fragmentation.Pool) bool {
 		return before[name] == followed.pools[name]
 	}
@@ -66,9 +68,9 @@ func TestNodesFollowTheSnapshot(t *testing.T) {
 	for _, step := range steps {
 		before := followed.pools
 		step.change()
-		followed.update(nodes, ledger)
+		followed.update(nodes, nil, ledger)
 		var afresh nodeTable
-		afresh.update(nodes, ledger)
+		afresh.update(nodes, nil, ledger)
 		if diff := cmp.Diff(afresh.pools, followed.pools, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: pools (-read afresh +followed):\n%s", step.why, diff)
 		}
@@ -77,5 +79,35 @@ func TestNodesFollowTheSnapshot(t *testing.T) {
 				t.Errorf("%s: pool %s is the same: %t", step.why, name, same(name, before))
 			}
 		}
+	}
+}
+
+// TestNodesThatAreToldOfAreRead changes nodes of one list, of which few are told of.
+func TestNodesThatAreToldOfAreRead(t *testing.T) {
+	ledger, changes := devices.NewLedger(), &cycle.Changes{}
+	var nodes []fwk.NodeInfo
+	for i := range 20 {
+		nodes = append(nodes, info(sharedNode(fmt.Sprint("n", i), "8")))
+	}
+	var told, afresh nodeTable
+	told.update(nodes, changes, ledger)
+	change := func(i int, cpu string) {
+		nodes[i].(*framework.NodeInfo).SetNode(sharedNode(fmt.Sprint("n", i), cpu))
+	}
+	change(3, "16")
+	change(4, "16")
+	changes.Note("n3")
+	changes.Note("of another list")
+	changes.Taken()
+	if !told.update(nodes, changes, ledger) {
+		t.Error("a node that was told of is not read")
+	}
+	change(4, "8")
+	afresh.update(nodes, nil, ledger)
+	if diff := cmp.Diff(afresh.pools, told.pools); diff != "" {
+		t.Errorf("pools, of which one node was told of and another not (-want +got):\n%s", diff)
+	}
+	if told.update(nodes, changes, ledger) {
+		t.Error("without a change the pools are others")
 	}
 }

@@ -1,30 +1,147 @@
 package observe
 
 import (
+	"fmt"
+	"sync"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
 
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 )
 
+const (
+	// fewTouched is how many pods are noted at most between two counts; more are found by a look at all.
+	fewTouched = 1 << 14
+	// recount is after how many counts all pods are looked at. An informer that replaces its whole store tells of no pod that
+	// is not in it any more.
+	recount = 64
+)
+
 // podCount counts the pods of an informer's store by what has changed since the last time: what a pod asks for is read
-// once. The zero value has seen no pod.
+// once, and pods that nobody wrote to are not looked at. The zero value has seen no pod, and looks at all of them.
 type podCount struct {
 	fragmentation.PodCount
-	seen  map[types.UID]*seenPod
+	seen  map[cache.ObjectName]*seenPod
 	round int64
+	// followed is the store whose changes are noted.
+	followed cache.Store
+	touched  touched
 }
 
 // seenPod is a pod, which asks for cards or not, and the last round that found it there.
 type seenPod struct {
+	uid   types.UID
 	asks  fragmentation.Ask
 	round int64
 }
 
-// update counts the pods of a store. Pods that have ended are not in it.
+// touched are the names of the pods that a store has been told of. Its informer fills it, under the lock of the store, and
+// the scheduling cycle empties it.
+type touched struct {
+	mu   sync.Mutex
+	keys sets.Set[cache.ObjectName]
+	// many is set when there were more than are noted.
+	many bool
+}
+
+// note is an index function: an informer asks for the keys of each pod that it takes in, changes or drops.
+func (t *touched) note(obj any) ([]string, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return nil, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.many:
+	case len(t.keys) >= fewTouched:
+		t.keys, t.many = nil, true
+	default:
+		if t.keys == nil {
+			t.keys = sets.Set[cache.ObjectName]{}
+		}
+		t.keys.Insert(cache.MetaObjectToName(pod))
+	}
+	return nil, nil
+}
+
+// take returns the names noted since the last time, and false if they are not all.
+func (t *touched) take() (sets.Set[cache.ObjectName], bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	keys, all := t.keys, !t.many
+	t.keys, t.many = nil, false
+	return keys, all
+}
+
+// follow counts the pods of an informer's store. From the second time on it looks at those that have changed.
+func (c *podCount) follow(informer cache.SharedIndexInformer) error {
+	store := informer.GetStore()
+	if c.followed != store {
+		// Each count has an index of its own, since each is emptied by its own.
+		index := fmt.Sprintf("fragmentation.g8s.host/pods-%p", c)
+		if err := informer.AddIndexers(cache.Indexers{index: c.touched.note}); err != nil {
+			return fmt.Errorf("following the pods that are counted: %w", err)
+		}
+		c.followed = store
+		c.touched.take()
+		c.update(store.List())
+		return nil
+	}
+	keys, all := c.touched.take()
+	if !all || len(keys)*4 >= len(c.seen) || c.round%recount == 0 {
+		c.update(store.List())
+		return nil
+	}
+	c.round++
+	for key := range keys {
+		if err := c.look(store, key); err != nil {
+			return err
+		}
+	}
+	c.Turn()
+	return nil
+}
+
+// look counts the pod of a name, or counts it no more.
+func (c *podCount) look(store cache.Store, key cache.ObjectName) error {
+	obj, ok, err := store.GetByKey(key.String())
+	if err != nil {
+		return fmt.Errorf("counting pod %s: %w", key, err)
+	}
+	if pod, isPod := obj.(*corev1.Pod); ok && isPod {
+		c.here(key, pod)
+		return nil
+	}
+	if known := c.seen[key]; known != nil {
+		delete(c.seen, key)
+		c.Remove(known.asks)
+	}
+	return nil
+}
+
+// here counts a pod that is in the store. One that follows on another of its name takes the place of it.
+func (c *podCount) here(key cache.ObjectName, pod *corev1.Pod) *seenPod {
+	known := c.seen[key]
+	if known != nil && known.uid == pod.UID {
+		return known
+	}
+	if known != nil {
+		c.Remove(known.asks)
+	}
+	known = &seenPod{uid: pod.UID, asks: AskOf(pod)}
+	c.seen[key] = known
+	c.Add(known.asks)
+	return known
+}
+
+// update counts the pods of a store by a look at all of them. Pods that have ended are not in it.
 func (c *podCount) update(store []any) {
 	if c.seen == nil {
-		c.seen = map[types.UID]*seenPod{}
+		c.seen = map[cache.ObjectName]*seenPod{}
 	}
 	c.round++
 	here := 0
@@ -33,13 +150,7 @@ func (c *podCount) update(store []any) {
 		if !ok {
 			continue
 		}
-		known := c.seen[pod.UID]
-		if known == nil {
-			known = &seenPod{asks: AskOf(pod)}
-			c.seen[pod.UID] = known
-			c.Add(known.asks)
-		}
-		if known.round != c.round {
+		if known := c.here(cache.MetaObjectToName(pod), pod); known.round != c.round {
 			known.round = c.round
 			here++
 		}
@@ -52,9 +163,9 @@ func (c *podCount) update(store []any) {
 
 // removeOthers takes out the pods that this round has not found.
 func (c *podCount) removeOthers() {
-	for uid, known := range c.seen {
+	for key, known := range c.seen {
 		if known.round != c.round {
-			delete(c.seen, uid)
+			delete(c.seen, key)
 			c.Remove(known.asks)
 		}
 	}

@@ -2,9 +2,14 @@ package observe
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -45,6 +50,89 @@ func TestPodsAreCountedAsTheyComeAndLeave(t *testing.T) {
 	}
 	if len(c.seen) > 0 {
 		t.Errorf("pods %v are remembered, long after all have left", c.seen)
+	}
+}
+
+// TestPodsAreFollowed changes a store at random, a few pods or many between two counts, and compares with a count of all.
+func TestPodsAreFollowed(t *testing.T) {
+	informer := informers.NewSharedInformerFactory(nil, 0).Core().V1().Pods().Informer()
+	store, r := informer.GetIndexer(), rand.New(rand.NewPCG(3, 1))
+	random := func() *corev1.Pod {
+		pod := podOf(fmt.Sprint("pod-", r.IntN(300)), fmt.Sprint(r.IntN(3)), []string{"", "1", "4"}[r.IntN(3)])
+		pod.Namespace, pod.UID = fmt.Sprint("ns-", r.IntN(2)), types.UID(fmt.Sprint(r.Int64()))
+		return pod
+	}
+	var followed podCount
+	for step := range 400 {
+		for range []int{0, 1, 5, 200}[r.IntN(4)] {
+			pod := random()
+			known, ok, err := store.Get(pod)
+			switch what := r.IntN(4); {
+			case err == nil && ok && what < 2:
+				err = store.Delete(known)
+			case err == nil && ok && what == 2: // a change that is not another pod
+				same := known.(*corev1.Pod).DeepCopy()
+				same.Labels["i"] = fmt.Sprint(step)
+				err = store.Update(same)
+			case err == nil:
+				err = store.Update(pod)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if step%100 == 99 { // a broken watch: what is not in the new list is not told of
+			if err := store.Replace(store.List()[:len(store.List())/10], ""); err != nil {
+				t.Fatal(err)
+			}
+			for range recount {
+				follow(t, &followed, informer)
+			}
+		}
+		follow(t, &followed, informer)
+		var afresh podCount
+		afresh.update(store.List())
+		if diff := cmp.Diff(asksOf(&afresh), asksOf(&followed)); diff != "" || followed.Len() != afresh.Len() {
+			t.Fatalf("step %d: %d pods, want %d (-counted afresh +followed):\n%s", step, followed.Len(), afresh.Len(), diff)
+		}
+	}
+	if len(followed.touched.keys) > 0 {
+		t.Errorf("%d pods are noted still", len(followed.touched.keys))
+	}
+}
+
+func follow(t *testing.T, c *podCount, informer cache.SharedIndexInformer) {
+	t.Helper()
+	if err := c.follow(informer); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asksOf is what pods are counted, by what they ask for.
+func asksOf(c *podCount) map[fragmentation.Ask]int {
+	asks := map[fragmentation.Ask]int{}
+	for _, known := range c.seen {
+		asks[known.asks]++
+	}
+	return asks
+}
+
+// TestNotedPodsAreBounded has pods come and go where nobody counts them, as on a replica that does not lead.
+func TestNotedPodsAreBounded(t *testing.T) {
+	informer := informers.NewSharedInformerFactory(nil, 0).Core().V1().Pods().Informer()
+	var c podCount
+	follow(t, &c, informer)
+	for i := range 3 * fewTouched {
+		if err := informer.GetIndexer().Add(podOf(fmt.Sprint("pod-", i), "a", "1")); err != nil {
+			t.Fatal(err)
+		}
+		if noted := len(c.touched.keys); noted > fewTouched {
+			t.Fatalf("%d pods are noted, %d at most", noted, fewTouched)
+		}
+	}
+	follow(t, &c, informer)
+	if c.Len() != 3*fewTouched {
+		t.Errorf("%d pods are counted, want %d", c.Len(), 3*fewTouched)
 	}
 }
 

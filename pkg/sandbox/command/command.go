@@ -38,6 +38,6 @@ func New() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&place.root, "dir", "", "Directory that holds all sandboxes (default: gpu-sandbox in the user's cache directory)")
 	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return place.complete() }
 	cmd.AddCommand(newUpCmd(&place), newRunCmd(&place), newDownCmd(&place), newStatusCmd(&place),
-		newKubeconfigCmd(&place), newLogsCmd(&place), newNodeCmd(&place), newCheckCmd(&place))
+		newKubeconfigCmd(&place), newEnvCmd(&place), newLogsCmd(&place), newNodeCmd(&place), newCheckCmd(&place))
 	return cmd
 }

@@ -81,6 +81,10 @@ func (o *upOptions) run(ctx context.Context, progress io.Writer, ready func() er
 	if err := o.startController(ctx, s); err != nil {
 		return err
 	}
+	ledger, err := o.startLedger(ctx, s)
+	if err != nil {
+		return err
+	}
 	if err := o.startServer(ctx, s); err != nil {
 		return err
 	}
@@ -88,18 +92,22 @@ func (o *upOptions) run(ctx context.Context, progress io.Writer, ready func() er
 		return err
 	}
 	crashes := map[string]string{}
-	if err := o.writeState(s, crashes); err != nil {
+	if err := o.writeState(s, ledger, crashes); err != nil {
 		return err
 	}
 	if err := ready(); err != nil {
 		return err
 	}
-	return o.watch(ctx, s, crashes)
+	return o.watch(ctx, s, ledger, crashes)
 }
 
-func (o *upOptions) writeState(s *sandbox.Sandbox, crashes map[string]string) error {
+// writeState writes down what runs; ledger is nil where there is none.
+func (o *upOptions) writeState(s *sandbox.Sandbox, ledger *sandbox.Ledger, crashes map[string]string) error {
 	st := describe(s, crashes)
 	st.HostExec = o.hostExec
+	if ledger != nil {
+		st.Ledger, st.LedgerCA = ledger.URL, ledger.CAFile
+	}
 	return o.place.write(st)
 }
 
@@ -135,6 +143,21 @@ func (o *upOptions) startController(ctx context.Context, s *sandbox.Sandbox) err
 	return err
 }
 
+// startLedger goes with the scheduler, too: it writes down what that places.
+func (o *upOptions) startLedger(ctx context.Context, s *sandbox.Sandbox) (*sandbox.Ledger, error) {
+	if o.noSched {
+		return nil, nil
+	}
+	if err := s.InstallLedger(ctx); err != nil {
+		return nil, err
+	}
+	ledger, err := s.StartLedger(ctx, sandbox.LedgerOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return ledger, s.AnnounceLedger(ctx, ledger)
+}
+
 func (o *upOptions) startServer(ctx context.Context, s *sandbox.Sandbox) error {
 	if !o.api {
 		return nil
@@ -158,7 +181,7 @@ func (o *upOptions) startRealNode(ctx context.Context, s *sandbox.Sandbox) error
 
 // watch writes crashes into the state until ctx ends. A cluster with a crashed part is left as it is, so that
 // its owner can look at it.
-func (o *upOptions) watch(ctx context.Context, s *sandbox.Sandbox, crashes map[string]string) error {
+func (o *upOptions) watch(ctx context.Context, s *sandbox.Sandbox, ledger *sandbox.Ledger, crashes map[string]string) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -169,7 +192,7 @@ func (o *upOptions) watch(ctx context.Context, s *sandbox.Sandbox, crashes map[s
 			if errors.As(err, &exit) {
 				crashes[exit.Name] = exit.Reason
 			}
-			if err := o.writeState(s, crashes); err != nil {
+			if err := o.writeState(s, ledger, crashes); err != nil {
 				return err
 			}
 		}

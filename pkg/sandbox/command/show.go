@@ -27,6 +27,34 @@ func newKubeconfigCmd(p *place) *cobra.Command {
 	}
 }
 
+func newEnvCmd(p *place) *cobra.Command {
+	return &cobra.Command{
+		Use:     "env",
+		Short:   "Print what to export for gpuctl and kubectl to find the cluster and its ledger",
+		Example: `  eval "$(gpu-sandbox env)"`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			st, err := p.read()
+			if err != nil {
+				return err
+			}
+			writeExports(cmd.OutOrStdout(), st, "")
+			return nil
+		},
+	}
+}
+
+// writeExports writes lines for a shell, each behind an indent.
+func writeExports(out io.Writer, st state, indent string) {
+	for _, variable := range []struct{ name, value string }{
+		{"KUBECONFIG", st.Kubeconfig}, {"GPUCTL_LEDGER", st.Ledger}, {"GPUCTL_LEDGER_CA", st.LedgerCA},
+	} {
+		if variable.value != "" {
+			fmt.Fprintf(out, "%sexport %s=%s\n", indent, variable.name, variable.value)
+		}
+	}
+}
+
 func newLogsCmd(p *place) *cobra.Command {
 	return &cobra.Command{
 		Use:   "logs [component]",

@@ -21,6 +21,9 @@ type state struct {
 	Server string `json:"server"`
 	// Kubeconfig is the administrator's.
 	Kubeconfig string `json:"kubeconfig"`
+	// Ledger is the URL of gpu-ledger, and LedgerCA what its certificate is verified with; empty where there is none.
+	Ledger   string `json:"ledger,omitempty"`
+	LedgerCA string `json:"ledgerCA,omitempty"`
 	// Components are the processes in the order of their start.
 	Components []component `json:"components"`
 	// HostExec says that commands in pods run on this machine.

@@ -37,7 +37,7 @@ func newUpCmd(p *place) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "up",
 		Short:   "Start a cluster and leave it running",
-		Example: "  gpu-sandbox up --nodes 1000\n  export KUBECONFIG=$(gpu-sandbox kubeconfig)",
+		Example: "  gpu-sandbox up --nodes 1000\n  eval \"$(gpu-sandbox env)\"",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.foreground {
@@ -55,7 +55,7 @@ func (o *upOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&o.nodes, "nodes", 0, "Scale the fleet to this number of nodes (default: as the fleet says; 64 without --fleet)")
 	cmd.Flags().StringVar(&o.fleetPath, "fleet", "", "File that describes the nodes")
 	cmd.Flags().IntVar(&o.schedulers, "schedulers", 2, "Number of gpu-scheduler replicas, of which one leads")
-	cmd.Flags().BoolVar(&o.noSched, "no-scheduler", false, "Install and run no gpu-scheduler, and no gpu-controller")
+	cmd.Flags().BoolVar(&o.noSched, "no-scheduler", false, "Install and run no gpu-scheduler, no gpu-controller and no gpu-ledger")
 	cmd.Flags().BoolVar(&o.api, "api", false, "Run gpuctl-server, the REST API, too")
 	cmd.Flags().BoolVar(&o.realNode, "real-node", false, "Run a real node too: kubelet, containerd and gpu-agent with cards that do not exist; needs root")
 	cmd.Flags().BoolVar(&o.hostExec, "host-exec", false, "Let `kubectl exec` run commands on THIS machine; anybody with an account on it could")
@@ -177,7 +177,8 @@ func (o *upOptions) announce(stdout, stderr io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(stdout, st.Kubeconfig)
-	fmt.Fprintf(stderr, "\nThe cluster runs until %s. Use it with\n\n  export KUBECONFIG=%s\n", o.place.command("down"), st.Kubeconfig)
+	fmt.Fprintf(stderr, "\nThe cluster runs until %s. Use it with\n\n", o.place.command("down"))
+	writeExports(stderr, st, "  ")
 	return nil
 }
 

@@ -55,7 +55,12 @@ func (n *Node) Import(ctx context.Context, image Image) (err error) {
 	if err != nil {
 		return fmt.Errorf("writing image %s: %w", image.Name, err)
 	}
-	return n.ctr(ctx, "--namespace", ContainerdNamespace, "images", "import", "--snapshotter", n.settings.snapshotter, f.Name())
+	return n.ImportArchive(ctx, f.Name())
+}
+
+// ImportArchive gives containerd the images of an archive, such as those of make image.
+func (n *Node) ImportArchive(ctx context.Context, path string) error {
+	return n.ctr(ctx, "--namespace", ContainerdNamespace, "images", "import", "--snapshotter", n.settings.snapshotter, path)
 }
 
 // ctr runs containerd's own client on the node.

@@ -111,13 +111,31 @@ func New(config *rest.Config, o Options) (*Gate, error) {
 // Identify returns who sends a request. It returns [ErrUnauthenticated] for a request without a valid token, an
 // [ActingError] for one of somebody for whom the server may not act, and another error when the cluster could not be asked.
 func (g *Gate) Identify(r *http.Request) (*Caller, error) {
+	who, err := g.authenticate(r)
+	if err != nil {
+		return nil, err
+	}
+	return g.caller(r.Context(), who)
+}
+
+// Recognize returns who sends a request, without anything to act for them with: for what is the server's own, such as its
+// metrics. It returns what [Gate.Identify] does, but for an [ActingError].
+func (g *Gate) Recognize(r *http.Request) (*Caller, error) {
+	who, err := g.authenticate(r)
+	if err != nil {
+		return nil, err
+	}
+	return &Caller{User: who, authz: g.authz}, nil
+}
+
+func (g *Gate) authenticate(r *http.Request) (user.Info, error) {
 	if len(g.audiences) > 0 {
 		r = r.WithContext(authenticator.WithAudiences(r.Context(), g.audiences))
 	}
 	response, ok, err := g.authn.AuthenticateRequest(r)
 	switch {
 	case ok:
-		return g.caller(r.Context(), response.User)
+		return response.User, nil
 	case err != nil && isUnreviewed(err):
 		return nil, fmt.Errorf("reviewing the token: %w", err)
 	}

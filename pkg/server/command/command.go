@@ -3,24 +3,20 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
-	"os"
-	"os/signal"
-	"runtime/debug"
-	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"g8s.host/gpu-scheduler/pkg/program"
+	"g8s.host/gpu-scheduler/pkg/program/tracing"
 	"g8s.host/gpu-scheduler/pkg/server"
 )
 
@@ -31,35 +27,24 @@ type options struct {
 	logFormat          string
 	drain              time.Duration
 	server             server.Options
+	tracing            tracing.Options
 }
 
-// Main runs the program and returns its exit code: 0, or 1 after an error was printed.
-func Main() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := New().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "Error:", err)
-		return 1
-	}
-	return 0
-}
+// Main runs the program and returns its exit code.
+func Main() int { return program.Main(New()) }
 
 // New returns the command.
 func New() *cobra.Command {
 	o := &options{}
-	cmd := &cobra.Command{
+	cmd := program.New(&cobra.Command{
 		Use:   "gpuctl-server",
 		Short: "Serve gpuctl's REST API",
 		Long: "Serve gpuctl's REST API. Callers authenticate with a Kubernetes token, and all is done with their own rights.\n" +
 			"The document of the API is at /openapi.json, and a page to read at /docs.",
 		Example: "  gpuctl-server --tls-cert-file tls.crt --tls-key-file tls.key\n" +
 			"  gpuctl-server --listen 127.0.0.1:8080 --insecure --kubeconfig ~/.kube/config",
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Version:       version(),
-		RunE:          func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, cmd.ErrOrStderr()) },
-	}
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, cmd.ErrOrStderr()) },
+	})
 	flags := cmd.Flags()
 	flags.StringVar(&o.listen, "listen", ":8443", "Address to listen on")
 	flags.StringVar(&o.certFile, "tls-cert-file", "", "Certificate, with those of its issuers; read again when it changes")
@@ -72,6 +57,9 @@ func New() *cobra.Command {
 		"of a name with several addresses, all are asked")
 	flags.StringVar(&scheduler.CA, "scheduler-ca", "", "File with the certificate that the scheduler's is signed by")
 	flags.BoolVar(&scheduler.Insecure, "scheduler-insecure-skip-tls-verify", false, "Accept any certificate of the scheduler: whoever answers gets this server's token")
+	ledger := &o.server.Ledger
+	flags.StringVar(&ledger.Address, "ledger", "", "Where the ledger answers, such as https://gpu-ledger.kube-system.svc")
+	flags.StringVar(&ledger.CA, "ledger-ca", "", "File with the certificate that the ledger's is signed by")
 	flags.StringArrayVar(&o.server.Audiences, "token-audience", nil, "Audience that tokens must be for; without it the API server's; may be repeated")
 	flags.DurationVar(&o.server.ReviewTTL, "review-ttl", 0, "How long a token or a right still works after it was taken away, in streams too (default 10s)")
 	flags.StringArrayVar(&o.server.Origins, "cors-origin", nil, "Web origin whose pages may call, such as https://console.example.com; may be repeated")
@@ -82,19 +70,29 @@ func New() *cobra.Command {
 	flags.DurationVar(&o.server.Grace, "shutdown-grace", server.DefaultGrace, "How long requests in flight have when the server stops")
 	flags.DurationVar(&o.drain, "shutdown-delay", 0, "How long to go on serving after SIGTERM, while load balancers take note")
 	flags.StringVar(&o.logFormat, "log-format", "json", "json or text")
+	o.tracing.AddFlags(flags)
 	return cmd
 }
 
 func run(ctx context.Context, o *options, stderr io.Writer) error {
-	log, err := logger(o.logFormat, stderr)
+	log, err := program.Logger(o.logFormat, stderr)
 	if err != nil {
 		return err
 	}
-	config, err := clusterConfig(o.kubeconfig)
+	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler())) // what watches the certificate
+	// Callers have limits of their own.
+	config, err := program.UnlimitedConfig(o.kubeconfig, "gpuctl-server")
 	if err != nil {
 		return err
 	}
-	o.server.Log, o.server.Version = log, version()
+	o.server.Log, o.server.Version = log, program.Version()
+	stop, err := o.tracing.Start(ctx, tracing.Program{Name: "gpuctl-server", Version: program.Version(), Complain: func(err error) {
+		log.WarnContext(ctx, "The collector takes no spans", "error", err)
+	}})
+	if err != nil {
+		return err
+	}
+	defer stop()
 	api, err := server.New(config, o.server)
 	if err != nil {
 		return err
@@ -138,38 +136,4 @@ var errNotLoopback = errors.New("--insecure serves only on a loopback address, s
 func isLoopback(address net.Addr) bool {
 	tcp, ok := address.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
-}
-
-func logger(format string, out io.Writer) (*slog.Logger, error) {
-	switch format {
-	case "json":
-		return slog.New(slog.NewJSONHandler(out, nil)), nil
-	case "text":
-		return slog.New(slog.NewTextHandler(out, nil)), nil
-	}
-	return nil, fmt.Errorf("--log-format is %q, want json or text", format)
-}
-
-// clusterConfig connects with the server's own identity. It sets no limit of requests: callers have one each, and the
-// API server shares its capacity fairly.
-func clusterConfig(kubeconfig string) (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("finding the cluster (outside of it give --kubeconfig): %w", err)
-	}
-	config.QPS = -1
-	config.UserAgent = "gpuctl-server/" + version()
-	return config, nil
-}
-
-// release is what the linker fills in: -X g8s.host/gpu-scheduler/pkg/server/command.release=v1.0.0.
-var release string
-
-// version is what the Makefile, or else the Go toolchain, recorded when it built this binary.
-func version() string {
-	recorded := ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		recorded = info.Main.Version
-	}
-	return cmp.Or(release, recorded, "unknown")
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // TestWhatIsRefusedBeforeServing: a server that is not safe does not start.
@@ -26,6 +28,7 @@ func TestWhatIsRefusedBeforeServing(t *testing.T) {
 		"insecure on an address of the network": {args: []string{"--insecure", "--listen=0.0.0.0:0"}, want: "loopback"},
 		"insecure, and yet with a certificate":  {args: []string{"--insecure", "--tls-cert-file=a", "--tls-key-file=b"}, want: "leave it out"},
 		"a log of no format":                    {args: []string{"--insecure", "--log-format=xml"}, want: "json or text"},
+		"traces by a file that is not there":    {args: []string{"--insecure", "--tracing-config-file=/none"}, want: "--tracing-config-file /none"},
 		"a certificate that is not there":       {args: []string{"--tls-cert-file=/none", "--tls-key-file=/none"}, want: "reading the certificate"},
 	}
 	for name, tc := range tests {
@@ -55,21 +58,7 @@ func TestAnInsecureServerOnLoopbackEndsInOrder(t *testing.T) {
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		t.Errorf("ended with %v", err)
 	}
-}
-
-func TestTheVersionIsThatOfTheMakefile(t *testing.T) {
-	before := release
-	t.Cleanup(func() { release = before })
-	release = "v1.2.3"
-	if got := version(); got != release {
-		t.Errorf("got %q, want %q", got, release)
-	}
-	makefile, err := os.ReadFile("../../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const flag = "-X g8s.host/gpu-scheduler/pkg/server/command.release=$(VERSION)"
-	if !strings.Contains(string(makefile), flag) {
-		t.Errorf("the Makefile does not set it by %s", flag)
+	if !ctrllog.Log.Enabled() {
+		t.Error("libraries do not log as the program does, so that what watches the certificate complains with a stack")
 	}
 }

@@ -1,5 +1,5 @@
 // Package feed tells many watchers what changed among jobs, each from where it stopped. It keeps the last changes, so
-// that a watcher whose connection broke goes on without a gap; one that was away for too long is told to begin anew.
+// that a watcher whose connection broke goes on without a gap; one that was away for too long is told to begin again.
 package feed
 
 import (

@@ -1,0 +1,91 @@
+package configcheck
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Change is one thing that differs between two configurations. An empty value is one that is not there.
+type Change struct {
+	// Where is a path, such as "profile gpu-scheduler: filter".
+	Where  string `json:"where"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
+// Changes are what differs from one meaning to another, by path.
+func Changes(before, after *Meaning) []Change {
+	was, is := before.flat(), after.flat()
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	changes := []Change{}
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		if was[path] != is[path] {
+			changes = append(changes, Change{path, was[path], is[path]})
+		}
+	}
+	return changes
+}
+
+// flat is a meaning as values by path.
+func (m *Meaning) flat() map[string]string {
+	into := map[string]string{}
+	flatten(m.Settings, "", into)
+	for i := range m.Profiles {
+		p := &m.Profiles[i]
+		at := ""
+		if !m.IsPolicy() {
+			at = "profile " + p.SchedulerName + ": "
+		}
+		if p.PercentageOfNodesToScore != nil {
+			into[at+"percentageOfNodesToScore"] = fmt.Sprint(*p.PercentageOfNodesToScore)
+		}
+		for _, point := range p.Points {
+			into[at+point.Name] = point.String()
+		}
+		for plugin, args := range p.Args {
+			flatten(args, at+plugin, into)
+		}
+	}
+	return into
+}
+
+// String lists the plugins in their order, with their weights.
+func (p Point) String() string {
+	names := make([]string, len(p.Plugins))
+	for i, plugin := range p.Plugins {
+		if names[i] = plugin.Name; plugin.Weight != 0 {
+			names[i] = fmt.Sprintf("%s (%d)", plugin.Name, plugin.Weight)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func flatten(value any, path string, into map[string]string) {
+	if fields, ok := value.(map[string]any); ok {
+		for name, field := range fields {
+			flatten(field, join(path, name), into)
+		}
+		return
+	}
+	if entries, ok := value.([]any); ok {
+		texts := make([]string, len(entries))
+		for i, entry := range entries {
+			texts[i] = written(entry)
+		}
+		into[path] = "[" + strings.Join(texts, ", ") + "]"
+		return
+	}
+	into[path] = written(value)
+}
+
+func written(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil { // what was read from JSON can be written
+		return fmt.Sprint(value)
+	}
+	return string(text)
+}

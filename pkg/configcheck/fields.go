@@ -1,0 +1,120 @@
+package configcheck
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	kubeschedulerv1 "k8s.io/kube-scheduler/config/v1"
+
+	"g8s.host/gpu-scheduler/pkg/spelling"
+)
+
+// Problem is a mistake in a file, and where it is.
+type Problem struct {
+	// Line counts from 1.
+	Line    int    `json:"line"`
+	Path    string `json:"path"`
+	Message string `json:"message"`
+}
+
+func (p Problem) String() string { return fmt.Sprintf("line %d: %s: %s", p.Line, p.Path, p.Message) }
+
+// walker finds the keys of a document that its Go type has no field for. The decoder of Kubernetes names the first few of
+// them, without a line or what was meant.
+type walker struct {
+	// argsOf returns the type of a plugin's arguments, nil for one whose arguments are not known.
+	argsOf   func(plugin string) reflect.Type
+	problems []Problem
+}
+
+func (w *walker) walk(node *yaml.Node, of reflect.Type, path string) {
+	for of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	if reflect.PointerTo(of).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return // it reads what it likes
+	}
+	switch {
+	case node.Kind == yaml.MappingNode && of.Kind() == reflect.Struct:
+		w.walkStruct(node, of, path)
+	case node.Kind == yaml.MappingNode && of.Kind() == reflect.Map:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			w.walk(node.Content[i+1], of.Elem(), join(path, node.Content[i].Value))
+		}
+	case node.Kind == yaml.SequenceNode && of.Kind() == reflect.Slice:
+		for i, entry := range node.Content {
+			w.walk(entry, of.Elem(), fmt.Sprintf("%s[%d]", path, i))
+		}
+	}
+}
+
+func (w *walker) walkStruct(node *yaml.Node, of reflect.Type, path string) {
+	fields := map[string]reflect.Type{}
+	fieldsOf(of, fields)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		field, known := fields[key.Value]
+		switch {
+		case key.Tag == "!!merge":
+			w.walk(value, of, path)
+		case !known:
+			w.problems = append(w.problems, Problem{key.Line, join(path, key.Value), "unknown field" + meant(key.Value, fields)})
+		case of == reflect.TypeFor[kubeschedulerv1.PluginConfig]() && key.Value == "args":
+			if args := w.argsOf(valueOf(node, "name")); args != nil {
+				w.walk(value, args, join(path, key.Value))
+			}
+		default:
+			w.walk(value, field, join(path, key.Value))
+		}
+	}
+}
+
+// fieldsOf collects the fields of a struct by their names in YAML, those of inlined structs included.
+func fieldsOf(of reflect.Type, into map[string]reflect.Type) {
+	for i := range of.NumField() {
+		field := of.Field(i)
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case name == "-" || !field.IsExported():
+		case name == "" && (field.Anonymous || strings.Contains(options, "inline")):
+			fieldsOf(field.Type, into)
+		default:
+			into[name] = field.Type
+		}
+	}
+}
+
+func meant(name string, fields map[string]reflect.Type) string {
+	var known []string
+	for field := range fields {
+		known = append(known, field)
+	}
+	slices.Sort(known)
+	nearest := slices.SortedStableFunc(slices.Values(known), func(a, b string) int { return cmp.Compare(len(a), len(b)) })
+	if hint := spelling.DidYouMean(name, nearest); len(hint) > 0 { // of equals the shortest: plugin is meant for plugins
+		return hint.String()
+	}
+	return ", want one of " + strings.Join(known, ", ")
+}
+
+// valueOf returns the text under a key of a section, "" if it has none.
+func valueOf(node *yaml.Node, key string) string {
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == key {
+			return node.Content[i+1].Value
+		}
+	}
+	return ""
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

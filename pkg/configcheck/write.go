@@ -1,0 +1,121 @@
+package configcheck
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// width is that of a terminal that shows all of it, and column where values begin.
+const (
+	width  = 100
+	column = 14
+)
+
+// Write prints what a configuration means.
+func Write(to io.Writer, m *Meaning) error {
+	var out bytes.Buffer
+	for _, warning := range m.Warnings {
+		out.WriteString(wrap("warning: ", strings.Fields(warning), " "))
+	}
+	for i := range m.Profiles {
+		if err := writeProfile(&out, &m.Profiles[i]); err != nil {
+			return err
+		}
+	}
+	if len(m.Settings) > 0 {
+		out.WriteString("\nSETTINGS\n")
+		if err := writeYAML(&out, m.Settings, "  "); err != nil {
+			return err
+		}
+	}
+	_, err := to.Write(out.Bytes())
+	return err //nolint:wrapcheck // it is the terminal's
+}
+
+func writeProfile(out *bytes.Buffer, p *Profile) error {
+	if len(p.Points) == 0 {
+		out.WriteString("SCORING POLICY\n")
+		return writeYAML(out, p.Args["GPUScore"], "  ")
+	}
+	fmt.Fprintf(out, "\nPROFILE %s\n", p.SchedulerName)
+	if p.PercentageOfNodesToScore != nil {
+		fmt.Fprintf(out, "  percentageOfNodesToScore: %d\n", *p.PercentageOfNodesToScore)
+	}
+	out.WriteString("\n  plugins, in the order in which they run (weight)\n")
+	for _, point := range p.Points {
+		out.WriteString(wrap(fmt.Sprintf("  %-*s", column, point.Name), strings.Split(point.String(), ", "), ", "))
+	}
+	out.WriteString("\n  arguments, with their defaults\n")
+	for _, plugin := range slices.Sorted(maps.Keys(p.Args)) {
+		fmt.Fprintf(out, "  %s\n", plugin)
+		if err := writeYAML(out, p.Args[plugin], "    "); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteChanges prints what one configuration changes against another.
+func WriteChanges(to io.Writer, against string, changes []Change) error {
+	var out bytes.Buffer
+	if len(changes) == 0 {
+		fmt.Fprintf(&out, "\nIt means the same as %s.\n", against)
+	} else {
+		fmt.Fprintf(&out, "\nCHANGES against %s\n", against)
+	}
+	for _, change := range changes {
+		fmt.Fprintf(&out, "  %s\n", change.Where)
+		out.WriteString(wrap("    - ", words(change.Before), ", "))
+		out.WriteString(wrap("    + ", words(change.After), ", "))
+	}
+	_, err := to.Write(out.Bytes())
+	return err //nolint:wrapcheck // it is the terminal's
+}
+
+func words(value string) []string {
+	if value == "" {
+		return []string{"none"}
+	}
+	return strings.Split(value, ", ")
+}
+
+// wrap writes words behind a heading, and goes on below the first where a line is full.
+func wrap(heading string, words []string, separator string) string {
+	var out strings.Builder
+	indent, used := strings.Repeat(" ", len(heading)), len(heading)
+	out.WriteString(heading)
+	for i, word := range words {
+		if i < len(words)-1 {
+			word += strings.TrimSuffix(separator, " ")
+		}
+		switch {
+		case i == 0:
+		case used+1+len(word) > width:
+			out.WriteString("\n" + indent)
+			used = len(indent)
+		default:
+			out.WriteString(" ")
+			used++
+		}
+		out.WriteString(word)
+		used += len(word)
+	}
+	return out.String() + "\n"
+}
+
+func writeYAML(out *bytes.Buffer, value any, indent string) error {
+	text, err := yaml.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("writing YAML: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		out.WriteString(indent + line)
+	}
+	return nil
+}

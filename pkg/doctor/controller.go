@@ -1,0 +1,64 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
+
+// controllerName is the name of gpu-controller's workload, and of the lease that its replicas elect their leader by.
+const controllerName = "gpu-controller"
+
+// readController reads the lease of gpu-controller, where there is one.
+func (f *Facts) readController(ctx context.Context, client kubernetes.Interface) error {
+	lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, controllerName, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		f.Controller = lease
+	case apierrors.IsForbidden(err):
+		f.NoController = true
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("reading the lease of %s: %w", controllerName, err)
+	}
+	return nil
+}
+
+// leaderOf is who leads a program of ours that elects a leader. It reports false for another one, and where its lease may not
+// be read.
+func (f *Facts) leaderOf(program string) (snapshot.Leader, bool) {
+	switch {
+	case program == names.SchedulerName && f.Has(snapshot.PartLease):
+		return *f.Leader(), true
+	case program == controllerName && !f.NoController:
+		return snapshot.LeaderOf(f.Controller, f.Now), true
+	}
+	return snapshot.Leader{}, false
+}
+
+// controller says whether gpu-controller works. It reports false where it never did, as jobs run without, and where the user
+// may not know it.
+func (f *Facts) controller() (Check, bool) {
+	leader, ok := f.leaderOf(controllerName)
+	check := Check{Name: controllerName, Status: Warning,
+		Advice: "see why it is down: kubectl -n kube-system get pods -l app.kubernetes.io/name=" + controllerName +
+			"; if it was uninstalled for good: kubectl -n kube-system delete lease " + controllerName}
+	const unattended = ": nobody replaces disrupted pods, starts jobs that wait for others, or keeps pools"
+	switch {
+	case !ok || leader.State == snapshot.NeverLed:
+		return Check{}, false
+	case leader.State == snapshot.Leads:
+		return Check{Name: controllerName, Status: OK, Text: leader.Name + " leads"}, true
+	case leader.State == snapshot.NobodyLeads:
+		check.Text = "no replica leads" + unattended
+	default:
+		check.Text = fmt.Sprintf("its leader %s was last heard of %s ago%s", leader.Name, leader.Silent.Truncate(time.Second), unattended)
+	}
+	return check, true
+}

@@ -1,0 +1,285 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
+
+// Installation is what there is of us in a cluster, and what the cluster has for it.
+type Installation struct {
+	// Facts are those of [Examine] that an installation depends on: the server's version, API groups, the scheduler's lease,
+	// namespaces, policies and their bindings, and the rights, which are those that installing takes.
+	Facts
+	// NoPolicies says that the API server does not know ValidatingAdmissionPolicies.
+	NoPolicies bool
+	// Suspect are policies in which the API server found expressions that do not fit the types.
+	Suspect []string
+	// NoLists says that the ConfigMap with the lists of the policies is not there.
+	NoLists bool
+	// CRDs are ours that are there. Workloads are, too.
+	CRDs      []CRD
+	Workloads []Workload
+	// Configs are the ConfigMaps with configurations of the scheduler, and Mounted the one that its pods mount.
+	Configs []string
+	Mounted string
+	// SpotPools is how many there are, for whose machines somebody pays.
+	SpotPools int
+	// Hidden are parts that the user may not read, such as "CRDs".
+	Hidden []string
+}
+
+// CRD is a kind of objects as the cluster knows it.
+type CRD struct {
+	Name string
+	// Established says that objects can be made. Served are the versions that are, Stored those in which objects are.
+	Established    bool
+	Served, Stored []string
+}
+
+// Workload is a Deployment, a StatefulSet or a DaemonSet of ours.
+type Workload struct {
+	Kind, Namespace, Name string
+	// Want is how many pods there should be, and Ready how many are.
+	Want, Ready int32
+	// Image is its container's.
+	Image string
+}
+
+// The names of what there are checks for.
+const (
+	partCRDs      = "CRDs"
+	partWorkloads = "workloads"
+	partLists     = "lists"
+	configPrefix  = "gpu-scheduler-config-"
+)
+
+// installedCRDs are ours, and the version that this gpuctl and the programs of its release use.
+var installedCRDs = map[string]string{
+	"podgroups.scheduling.x-k8s.io": "v1alpha1",
+	"gpupools." + names.GroupName:   "v1alpha1",
+	"spotpools." + names.GroupName:  "v1alpha1",
+}
+
+// component is a workload that can be installed.
+type component struct {
+	kind, namespace, name string
+	// what it is for, and how it is installed.
+	what, install string
+	// needs is the Secret without which its pods do not start; "" is none.
+	needs string
+}
+
+// The kinds of workloads.
+const (
+	deployment  = "Deployment"
+	statefulSet = "StatefulSet"
+	daemonSet   = "DaemonSet"
+)
+
+// ServerName is the name of the server, and of the namespace in which the manifests put it.
+const ServerName = "gpuctl-server"
+
+const (
+	withChart  = "helm upgrade --install g8s manifests/chart -n kube-system"
+	serverName = ServerName
+	ledgerName = "gpu-ledger"
+	agentName  = "gpu-agent"
+)
+
+// at is the namespace of the component, where the server is in the one that is named.
+func (c component) at(server string) string {
+	if c.name == serverName {
+		return server
+	}
+	return c.namespace
+}
+
+var installable = []component{
+	{deployment, "kube-system", names.SchedulerName, "places pods", withChart, ""},
+	{deployment, "kube-system", controllerName, "replaces disrupted pods and keeps GPUPools", withChart, ""},
+	{daemonSet, "kube-system", agentName, "gives containers their cards", withChart, ""},
+	{deployment, serverName, serverName, "is the REST API", withChart + " --set server.enabled=true,server.tls.create=true", serverName + "-tls"},
+	{statefulSet, "kube-system", ledgerName, "remembers who held which GPU", withChart + " --set ledger.enabled=true,ledger.tls.create=true", ledgerName + "-tls"},
+}
+
+// Ours says whether an object is one of our programs, or made from it, such as its pods and their events: it is in the
+// namespace of the program, where administrators alone write, and has its name or one that begins with it. server is what
+// [ServerNamespace] says.
+func Ours(server, namespace, name string) bool {
+	return slices.ContainsFunc(installable, func(c component) bool {
+		return namespace == c.at(server) && (name == c.name || strings.HasPrefix(name, c.name+"-"))
+	})
+}
+
+// OfAgent says whether an object is the agent's, or of its pods, of which each node has one.
+func OfAgent(namespace, name string) bool {
+	return namespace == "kube-system" && strings.HasPrefix(name, agentName)
+}
+
+// installedPolicies are those of manifests/policy.
+var installedPolicies = []string{
+	"g8s-access", "g8s-devices", fence, "g8s-hostpaths", "g8s-lists", "g8s-namespaces", "g8s-nodes", "g8s-pods", "g8s-terms",
+}
+
+// ExamineInstallation says what keeps us from being installed, or upgraded, and what is wrong with what is there, in the order
+// in which it is to be mended.
+func ExamineInstallation(f Installation) []Check {
+	checks := []Check{f.release(), f.policyAPI(), f.allocationAPI(), f.installRights(), f.installNamespaces(), f.crds(), f.policies()}
+	for _, c := range installable {
+		checks = append(checks, f.component(c))
+	}
+	checks = append(checks, f.versions(), f.spotPools())
+	if f.workload(names.SchedulerName) != nil {
+		checks = append(checks, f.scheduler())
+	}
+	return append(checks, f.leftovers())
+}
+
+// The versions of Kubernetes that the tests have passed on: docs/upgrade.md has the table.
+const oldestTested, newestTested = "1.34", "1.35"
+
+func (f *Installation) release() Check {
+	const name = "Kubernetes"
+	found, err := version.ParseGeneric(f.Server)
+	if err != nil {
+		return Check{Name: name, Status: Warning, Text: fmt.Sprintf("its version %q cannot be read", shortened(f.Server)),
+			Advice: "see that it is one of " + oldestTested + " to " + newestTested}
+	}
+	minor := version.MajorMinor(found.Major(), found.Minor())
+	text := "the API server is " + f.Server
+	switch {
+	case minor.LessThan(version.MustParseGeneric(oldestTested)):
+		return Check{Name: name, Status: Failed, Text: text + ", and the scheduler needs " + oldestTested + " or newer", Advice: "upgrade the cluster first"}
+	case minor.GreaterThan(version.MustParseGeneric(newestTested)):
+		return Check{Name: name, Status: Warning, Text: text + ", and " + newestTested + " is the newest that was tested",
+			Advice: "try it on a cluster that is nobody's first, or see whether there is a newer release of gpu-scheduler"}
+	}
+	return Check{Name: name, Status: OK, Text: text}
+}
+
+func (f *Installation) policyAPI() Check {
+	const name = "policies' API"
+	if f.NoPolicies {
+		return Check{Name: name, Status: Failed, Text: "the API server has no ValidatingAdmissionPolicies, so nothing fences schedulers and users",
+			Advice: "do not disable admissionregistration.k8s.io/v1 (kube-apiserver --runtime-config), nor the plugin ValidatingAdmissionPolicy"}
+	}
+	return Check{Name: name, Status: OK, Text: "the API server enforces ValidatingAdmissionPolicies"}
+}
+
+const groupAllocation = "resource.k8s.io/v1"
+
+func (f *Installation) allocationAPI() Check {
+	const name = "resource claims' API"
+	if !slices.Contains(f.Groups, groupAllocation) {
+		return Check{Name: name, Status: Failed, Text: groupAllocation + " is not served: kube-scheduler reads it before it places its first pod",
+			Advice: "enable it: kube-apiserver --runtime-config=" + groupAllocation + "=true, which is the default"}
+	}
+	return Check{Name: name, Status: OK, Text: groupAllocation + " is served"}
+}
+
+// installRights fail where nothing is there yet: what runs needs no installer.
+func (f *Installation) installRights() Check {
+	check := Check{Name: "your rights to install", Status: OK, Text: "you may make all that the chart has"}
+	var missing []string
+	for _, right := range f.Rights {
+		if !right.Allowed {
+			missing = append(missing, right.Verb+" "+right.Kind)
+		}
+	}
+	if len(missing) == 0 {
+		return check
+	}
+	check.Status, check.Text = Failed, "you may not "+strings.Join(missing, ", ")
+	check.Advice = "install as who has the cluster role cluster-admin"
+	if f.workload(names.SchedulerName) != nil {
+		check.Status, check.Text = Warning, check.Text+": you cannot upgrade what is there"
+	}
+	return check
+}
+
+func (f *Installation) installNamespaces() Check {
+	const name = "namespaces"
+	if check, unread := f.unread(name, snapshot.PartNamespaces); unread {
+		return check
+	}
+	for i := range f.Namespaces {
+		namespace := &f.Namespaces[i]
+		ours := slices.Contains([]string{serverName, "g8s-spot"}, namespace.Name)
+		if ours && namespace.Status.Phase == corev1.NamespaceTerminating {
+			return Check{Name: name, Status: Failed, Text: "namespace " + namespace.Name + " is being deleted: nothing can be installed in it" + holding(namespace),
+				Advice: "wait until it is gone: kubectl get namespace " + namespace.Name + " -w"}
+		}
+	}
+	return Check{Name: name, Status: OK, Text: "none of ours is being deleted"}
+}
+
+func (f *Installation) crds() Check {
+	if slices.Contains(f.Hidden, partCRDs) {
+		return Check{Name: partCRDs, Status: Unknown, Text: "you may not read them", Advice: "ask an administrator to run gpuctl doctor --install"}
+	}
+	var missing []string
+	for _, name := range slices.Sorted(maps.Keys(installedCRDs)) {
+		want := installedCRDs[name]
+		i := slices.IndexFunc(f.CRDs, func(c CRD) bool { return c.Name == name })
+		switch {
+		case i < 0:
+			missing = append(missing, name)
+		case !slices.Contains(f.CRDs[i].Served, want):
+			return Check{Name: partCRDs, Status: Failed, Advice: "see who installed it: kubectl get crd " + name + " -o yaml; then kubectl apply --server-side -k manifests/crds",
+				Text: fmt.Sprintf("%s has no version %s, only %s", name, want, cmp.Or(strings.Join(f.CRDs[i].Served, ", "), "none"))}
+		case !f.CRDs[i].Established:
+			return Check{Name: partCRDs, Status: Failed, Text: name + " is not established: another kind has its name, or the API server is busy",
+				Advice: "kubectl describe crd " + name}
+		case len(f.CRDs[i].Stored) > 1:
+			return Check{Name: partCRDs, Status: Warning, Advice: "docs/upgrade.md tells how to write them again in the new version",
+				Text: fmt.Sprintf("objects of %s are stored in the versions %s", name, strings.Join(f.CRDs[i].Stored, ", "))}
+		}
+	}
+	if len(missing) > 0 {
+		return Check{Name: partCRDs, Status: Warning, Text: "not installed: " + strings.Join(missing, ", "),
+			Advice: withChart + ", or kubectl apply --server-side -k manifests/crds"}
+	}
+	return Check{Name: partCRDs, Status: OK, Text: "all three are there, in the version that this gpuctl uses"}
+}
+
+func (f *Installation) policies() Check {
+	const name = "policies"
+	if check, unread := f.unread(name, snapshot.PartPolicies); unread {
+		return check
+	}
+	var missing, unbound []string
+	for _, policy := range installedPolicies {
+		switch {
+		case !slices.Contains(f.Policies, policy):
+			missing = append(missing, policy)
+		case !slices.Contains(f.Bindings, policy):
+			unbound = append(unbound, policy)
+		}
+	}
+	bound := slices.Contains(f.Bindings, "g8s-access") || slices.Contains(f.Bindings, "g8s-hostpaths")
+	again := withChart + ", or kubectl apply --server-side -k manifests/scheduler"
+	switch {
+	case f.NoLists && bound && !slices.Contains(f.Hidden, partLists):
+		return Check{Name: name, Status: Failed, Text: "the ConfigMap kube-system/" + names.PolicyConfigMap + " is gone, so every new pod is refused",
+			Advice: "put it back: kubectl apply --server-side -f manifests/policy/allowed.yaml"}
+	case len(missing) == len(installedPolicies):
+		return Check{Name: name, Status: Warning, Text: "not installed: two schedulers may give one GPU away, and users may take any", Advice: again}
+	case len(missing) > 0:
+		return Check{Name: name, Status: Warning, Text: "missing, as in an older release: " + strings.Join(missing, ", "), Advice: again}
+	case len(unbound) > 0:
+		return Check{Name: name, Status: Warning, Text: "without a binding, so that they do nothing: " + strings.Join(unbound, ", "), Advice: again}
+	case len(f.Suspect) > 0:
+		return Check{Name: name, Status: Warning, Text: "the API server warns of expressions in " + some(f.Suspect),
+			Advice: "kubectl get validatingadmissionpolicy " + slices.Min(f.Suspect) + " -o jsonpath={.status.typeChecking}"}
+	}
+	return Check{Name: name, Status: OK, Text: fmt.Sprintf("all %d are there and bound", len(installedPolicies))}
+}

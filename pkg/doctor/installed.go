@@ -1,0 +1,127 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
+
+func (f *Installation) workload(name string) *Workload {
+	i := slices.IndexFunc(f.Workloads, func(w Workload) bool { return w.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &f.Workloads[i]
+}
+
+// component says whether one of our workloads runs. Without the scheduler there is no use in the others; without those it
+// works.
+func (f *Installation) component(c component) Check {
+	w := f.workload(c.name)
+	switch {
+	case w == nil && slices.Contains(f.Hidden, partWorkloads):
+		return Check{Name: c.name, Status: Unknown, Text: "you may not read what runs in namespace " + c.namespace,
+			Advice: "ask an administrator to run gpuctl doctor --install"}
+	case w == nil && c.name == names.SchedulerName:
+		return Check{Name: c.name, Status: Warning, Text: "not installed: it " + c.what, Advice: c.install}
+	case w == nil:
+		return Check{Name: c.name, Status: OK, Text: "not installed: it " + c.what + ", and can be left out"}
+	}
+	return f.running(c, w)
+}
+
+// running says how the pods of a component are that is installed.
+func (f *Installation) running(c component, w *Workload) Check {
+	where := fmt.Sprintf("kubectl -n %s describe pods -l app.kubernetes.io/name=%s", w.Namespace, w.Name)
+	if c.needs != "" {
+		where += fmt.Sprintf("; does its Secret %s exist?", c.needs)
+	}
+	text := fmt.Sprintf("%d of %d pods are ready", w.Ready, w.Want)
+	leader, known := f.leaderOf(c.name)
+	switch {
+	case w.Want == 0 && known && leader.State == snapshot.Leads:
+		return Check{Name: c.name, Status: OK, Text: "it is scaled to no pods, and runs outside of them: " + leader.Name + " leads"}
+	case w.Want == 0 && w.Kind == daemonSet:
+		return Check{Name: c.name, Status: Warning, Text: "it is installed, and on no node",
+			Advice: "label the nodes that it is for: kubectl label node NODE " + names.LabelAgent + "=" + names.True}
+	case w.Want == 0:
+		return Check{Name: c.name, Status: Warning, Text: "it is scaled to no pods",
+			Advice: fmt.Sprintf("kubectl -n %s scale %s %s --replicas=1", w.Namespace, strings.ToLower(w.Kind), w.Name)}
+	case w.Ready == 0:
+		return Check{Name: c.name, Status: Failed, Text: text, Advice: where}
+	case w.Ready < w.Want:
+		return Check{Name: c.name, Status: Warning, Text: text, Advice: where}
+	}
+	return Check{Name: c.name, Status: OK, Text: text}
+}
+
+// versions looks for components of several releases. Digests say nothing of it.
+func (f *Installation) versions() Check {
+	const name = "versions"
+	tags := map[string][]string{}
+	for i := range f.Workloads {
+		if tag := tagOf(f.Workloads[i].Image); tag != "" {
+			tags[tag] = append(tags[tag], f.Workloads[i].Name)
+		}
+	}
+	if len(tags) < 2 {
+		return Check{Name: name, Status: OK, Text: "no two components are of different releases"}
+	}
+	var parts []string
+	for tag, of := range tags {
+		slices.Sort(of)
+		parts = append(parts, strings.Join(of, ", ")+" of "+shortened(tag))
+	}
+	slices.Sort(parts)
+	return Check{Name: name, Status: Warning, Text: "there are " + strings.Join(parts, "; "),
+		Advice: "upgrade all of them: docs/upgrade.md has the order"}
+}
+
+// tagOf is an image's tag, "" where it has none or a digest.
+func tagOf(image string) string {
+	if strings.Contains(image, "@") {
+		return ""
+	}
+	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	return tag
+}
+
+// spotPools looks for machines that nobody would end: their pool is there, and what looks after it is not, or not any more.
+func (f *Installation) spotPools() Check {
+	const name = "SpotPools"
+	controller := f.workload(controllerName)
+	leader, known := f.leaderOf(controllerName)
+	switch {
+	case f.SpotPools == 0:
+		return Check{Name: name, Status: OK, Text: "there are none whose machines must be ended before an uninstall"}
+	case known && leader.Places():
+	case controller == nil && !slices.Contains(f.Hidden, partWorkloads):
+		return Check{Name: name, Status: Failed, Text: counted(f.SpotPools, "has", "have") + " machines that nobody looks after, and that are paid for",
+			Advice: "install gpu-controller again, delete them, and wait until they are gone: " + withChart + " --set spot.enabled=true"}
+	case known && (leader.State != snapshot.NeverLed || controller == nil || controller.Ready == 0): // one alone may do without a lease
+		return Check{Name: name, Status: Failed, Text: counted(f.SpotPools, "has", "have") + " machines that nobody looks after, and that are paid for: no gpu-controller leads",
+			Advice: "see why it is down: kubectl -n kube-system get pods -l app.kubernetes.io/name=" + controllerName}
+	}
+	return Check{Name: name, Status: OK, Text: counted(f.SpotPools, "is", "are") + " there: delete them before an uninstall, and wait until they are gone"}
+}
+
+// leftovers looks for configurations that no pod mounts: each change makes one with another name.
+func (f *Installation) leftovers() Check {
+	const name = "leftovers"
+	var old []string
+	for _, config := range f.Configs {
+		if config != f.Mounted {
+			old = append(old, config)
+		}
+	}
+	if len(old) == 0 || f.Mounted == "" {
+		return Check{Name: name, Status: OK, Text: "no configuration of an older installation is left"}
+	}
+	return Check{
+		Name: name, Status: Warning, Text: counted(len(old), "configuration that no scheduler uses is", "configurations that no scheduler uses are") + " left: " + some(old),
+		Advice: "when you do not mean to roll back: kubectl -n kube-system delete configmap " + slices.Min(old),
+	}
+}

@@ -1,0 +1,299 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
+
+// installing are the rights that installing takes, in kube-system or in the whole cluster. Who may not escalate can make no
+// role with a right that he has not.
+var installing = []Right{
+	{Verb: "create", Group: "apiextensions.k8s.io", Kind: "customresourcedefinitions", All: true},
+	{Verb: "create", Group: "rbac.authorization.k8s.io", Kind: "clusterroles", All: true},
+	{Verb: "escalate", Group: "rbac.authorization.k8s.io", Kind: "clusterroles", All: true},
+	{Verb: "create", Group: "rbac.authorization.k8s.io", Kind: "clusterrolebindings", All: true},
+	{Verb: "create", Group: "admissionregistration.k8s.io", Kind: "validatingadmissionpolicies", All: true},
+	{Verb: "create", Group: "admissionregistration.k8s.io", Kind: "validatingadmissionpolicybindings", All: true},
+	{Verb: "create", Group: "scheduling.k8s.io", Kind: "priorityclasses", All: true},
+	{Verb: "create", Kind: "namespaces", All: true},
+	{Verb: "create", Group: "apps", Kind: "deployments"},
+	{Verb: "create", Group: "apps", Kind: "daemonsets"},
+	{Verb: "create", Group: "apps", Kind: "statefulsets"},
+	{Verb: "create", Kind: "configmaps"},
+	{Verb: "create", Kind: "secrets"},
+	{Verb: "create", Kind: "services"},
+	{Verb: "create", Kind: "serviceaccounts"},
+	{Verb: "create", Group: "rbac.authorization.k8s.io", Kind: "roles"},
+	{Verb: "create", Group: "rbac.authorization.k8s.io", Kind: "rolebindings"},
+	{Verb: "create", Group: "networking.k8s.io", Kind: "networkpolicies"},
+	{Verb: "create", Group: "policy", Kind: "poddisruptionbudgets"},
+}
+
+// ReadInstallation gathers what [ExamineInstallation] examines, in some forty requests. now is the clock of this machine.
+func ReadInstallation(ctx context.Context, client kubernetes.Interface, now func() time.Time) (Installation, error) {
+	found, err := client.Discovery().ServerVersion()
+	if err != nil {
+		return Installation{}, fmt.Errorf("asking the API server for its version: %w", err)
+	}
+	f := Installation{Facts: Facts{Server: found.GitVersion, Namespace: metav1.NamespaceSystem, Rights: make([]Right, len(installing))}}
+	group, ctx := errgroup.WithContext(ctx)
+	for i, right := range installing {
+		group.Go(func() error { return readRight(ctx, client, metav1.NamespaceSystem, right, &f.Rights[i]) })
+	}
+	group.Go(func() error { return readGroups(client, &f.Facts) })
+	group.Go(func() error { return f.readController(ctx, client) })
+	unknown := false
+	group.Go(func() (err error) {
+		unknown, err = f.readPolicies(ctx, client)
+		return err
+	})
+	var read *snapshot.Snapshot
+	group.Go(func() (err error) {
+		read, err = snapshot.Read(ctx, client, snapshot.Clock(now()), snapshot.Lease().IfAllowed(), snapshot.Namespaces().IfAllowed())
+		return err
+	})
+	// The three write parts that differ; what each may not read it says under a lock of none.
+	var unread [3][]string
+	group.Go(func() error { return f.readCRDs(ctx, client, &unread[0]) })
+	group.Go(func() error { return f.readWorkloads(ctx, client, &unread[1]) })
+	group.Go(func() error { return f.readConfigs(ctx, client, &unread[2]) })
+	if err := group.Wait(); err != nil {
+		return f, err
+	}
+	f.Hidden = slices.Concat(unread[:]...)
+	f.Snapshot = *read
+	if unknown {
+		f.Hide(snapshot.PartPolicies)
+	}
+	return f, nil
+}
+
+// readPolicies reads what the policies are, and what the API server thinks of them.
+func (f *Installation) readPolicies(ctx context.Context, client kubernetes.Interface) (unknown bool, err error) {
+	list, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		return true, nil
+	case apierrors.IsNotFound(err):
+		f.NoPolicies = true
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("reading admission policies: %w", err)
+	}
+	for i := range list.Items {
+		policy := &list.Items[i]
+		f.Policies = append(f.Policies, policy.Name)
+		if checked := policy.Status.TypeChecking; slices.Contains(installedPolicies, policy.Name) && checked != nil && len(checked.ExpressionWarnings) > 0 {
+			f.Suspect = append(f.Suspect, policy.Name)
+		}
+	}
+	bindings, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().List(ctx, metav1.ListOptions{})
+	if apierrors.IsForbidden(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the bindings of admission policies: %w", err)
+	}
+	for i := range bindings.Items {
+		f.Bindings = append(f.Bindings, bindings.Items[i].Name)
+	}
+	return false, nil
+}
+
+// readCRDs reads those of ours by name. client-go has no type for them.
+func (f *Installation) readCRDs(ctx context.Context, client kubernetes.Interface, unread *[]string) error {
+	for name := range installedCRDs {
+		data, err := client.Discovery().RESTClient().Get().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", name).
+			SetHeader("Accept", "application/json"). // the client may be one that asks for protobuf
+			Do(ctx).Raw()
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case apierrors.IsForbidden(err):
+			*unread = []string{partCRDs}
+			return nil
+		case err != nil:
+			return fmt.Errorf("reading CRD %s: %w", name, err)
+		}
+		crd, err := parseCRD(data)
+		if err != nil {
+			return fmt.Errorf("reading CRD %s: %w", name, err)
+		}
+		f.CRDs = append(f.CRDs, crd)
+	}
+	return f.countSpotPools(ctx, client)
+}
+
+// countSpotPools asks for one of them, and how many remain.
+func (f *Installation) countSpotPools(ctx context.Context, client kubernetes.Interface) error {
+	data, err := client.Discovery().RESTClient().Get().AbsPath("/apis", names.GroupName, "v1alpha1", "spotpools").
+		Param("limit", "1").SetHeader("Accept", "application/json").Do(ctx).Raw()
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil // there is no such kind, or the CRDs' check says what may not be read
+	}
+	if err != nil {
+		return fmt.Errorf("reading SpotPools: %w", err)
+	}
+	var list struct {
+		Metadata metav1.ListMeta
+		Items    []struct{}
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		return fmt.Errorf("reading SpotPools: %w", err)
+	}
+	f.SpotPools = len(list.Items)
+	if more := list.Metadata.RemainingItemCount; more != nil {
+		f.SpotPools += int(*more)
+	}
+	return nil
+}
+
+func parseCRD(data []byte) (CRD, error) {
+	var object struct {
+		Metadata struct{ Name string }
+		Spec     struct {
+			Versions []struct {
+				Name   string
+				Served bool
+			}
+		}
+		Status struct {
+			StoredVersions []string
+			Conditions     []metav1.Condition
+		}
+	}
+	if err := json.Unmarshal(data, &object); err != nil {
+		return CRD{}, err
+	}
+	crd := CRD{Name: object.Metadata.Name, Stored: object.Status.StoredVersions}
+	for _, served := range object.Spec.Versions {
+		if served.Served {
+			crd.Served = append(crd.Served, served.Name)
+		}
+	}
+	for _, condition := range object.Status.Conditions {
+		if condition.Type == "Established" {
+			crd.Established = condition.Status == metav1.ConditionTrue
+		}
+	}
+	return crd, nil
+}
+
+// ours selects what the manifests install.
+const ours = "app.kubernetes.io/part-of=g8s"
+
+// readWorkloads reads what of ours runs, in whatever namespace the server was put.
+func (f *Installation) readWorkloads(ctx context.Context, client kubernetes.Interface, unread *[]string) error {
+	at, err := ServerNamespace(ctx, client)
+	if err != nil {
+		return err
+	}
+	apps, options := client.AppsV1(), metav1.ListOptions{LabelSelector: ours}
+	deployments, err := apps.Deployments(metav1.NamespaceAll).List(ctx, options)
+	if err == nil {
+		for i := range deployments.Items {
+			d := &deployments.Items[i]
+			f.add(at, deployment, &d.ObjectMeta, &d.Spec.Template.Spec, *d.Spec.Replicas, d.Status.ReadyReplicas)
+		}
+		var sets *appsv1.StatefulSetList
+		if sets, err = apps.StatefulSets(metav1.NamespaceAll).List(ctx, options); err == nil {
+			for i := range sets.Items {
+				s := &sets.Items[i]
+				f.add(at, statefulSet, &s.ObjectMeta, &s.Spec.Template.Spec, *s.Spec.Replicas, s.Status.ReadyReplicas)
+			}
+		}
+	}
+	if err == nil {
+		var daemons *appsv1.DaemonSetList
+		if daemons, err = apps.DaemonSets(metav1.NamespaceAll).List(ctx, options); err == nil {
+			for i := range daemons.Items {
+				d := &daemons.Items[i]
+				f.add(at, daemonSet, &d.ObjectMeta, &d.Spec.Template.Spec, d.Status.DesiredNumberScheduled, d.Status.NumberReady)
+			}
+		}
+	}
+	if apierrors.IsForbidden(err) {
+		*unread = []string{partWorkloads}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading what is installed: %w", err)
+	}
+	return nil
+}
+
+// ServerNamespace is where gpuctl-server was put: whom the cluster gave its role, which no user can give. Where that cannot be
+// read it is where the manifests put it.
+func ServerNamespace(ctx context.Context, client kubernetes.Interface) (string, error) {
+	binding, err := client.RbacV1().ClusterRoleBindings().Get(ctx, "g8s:"+serverName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return serverName, nil
+	case err != nil:
+		return "", fmt.Errorf("reading where the server is: %w", err)
+	}
+	for _, subject := range binding.Subjects {
+		if subject.Name == serverName && subject.Namespace != "" {
+			return subject.Namespace, nil
+		}
+	}
+	return serverName, nil
+}
+
+// add notes a workload if it is one of ours. Users may give theirs the same name and labels, in namespaces of their own.
+func (f *Installation) add(server, kind string, meta *metav1.ObjectMeta, pod *corev1.PodSpec, want, ready int32) {
+	ours := func(c component) bool {
+		return c.name == meta.Name && c.at(server) == meta.Namespace && c.kind == kind
+	}
+	if !slices.ContainsFunc(installable, ours) || len(pod.Containers) == 0 {
+		return
+	}
+	f.Workloads = append(f.Workloads, Workload{
+		Kind: kind, Namespace: meta.Namespace, Name: meta.Name, Want: want, Ready: ready, Image: pod.Containers[0].Image,
+	})
+	for i := range pod.Volumes {
+		if config := pod.Volumes[i].ConfigMap; meta.Name == names.SchedulerName && config != nil && strings.HasPrefix(config.Name, configPrefix) {
+			f.Mounted = config.Name
+		}
+	}
+}
+
+// readConfigs reads which configurations there are, and whether there are lists for the policies.
+func (f *Installation) readConfigs(ctx context.Context, client kubernetes.Interface, unread *[]string) error {
+	_, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, names.PolicyConfigMap, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		f.NoLists = true
+	case apierrors.IsForbidden(err):
+		*unread = []string{partLists}
+	case err != nil:
+		return fmt.Errorf("reading ConfigMap %s: %w", names.PolicyConfigMap, err)
+	}
+	list, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: ours})
+	if apierrors.IsForbidden(err) {
+		return nil // leftovers harm nobody
+	}
+	if err != nil {
+		return fmt.Errorf("reading ConfigMaps: %w", err)
+	}
+	for i := range list.Items {
+		if name := list.Items[i].Name; strings.HasPrefix(name, configPrefix) {
+			f.Configs = append(f.Configs, name)
+		}
+	}
+	return nil
+}

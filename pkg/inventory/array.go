@@ -1,0 +1,124 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/pkg/quota"
+)
+
+// Array is how far a job has come that runs its program once for each of many tasks. JSON keys are a contract.
+type Array struct {
+	// Tasks is how many there are, and AtOnce how many may run at a time.
+	Tasks  int32 `json:"tasks"`
+	AtOnce int32 `json:"atOnce"`
+	// Succeeded and Failed are how many have ended so; a task that failed and is tried again is in neither.
+	Succeeded int32 `json:"succeeded"`
+	Failed    int32 `json:"failed"`
+	// Running are those that run now, and Waiting those that may, and have no node yet: room keeps them back.
+	Running int32 `json:"running"`
+	Waiting int32 `json:"waiting"`
+	// FailedTasks are the numbers of those that failed, such as 1,3-5.
+	FailedTasks string `json:"failedTasks,omitempty"`
+}
+
+// arrayOf is how far a Job has come whose pods are tasks, nil for every other.
+func arrayOf(job *batchv1.Job, pods []Pod) *Array {
+	if !quota.IsArray(job) {
+		return nil
+	}
+	out := &Array{
+		Tasks: *job.Spec.Completions, AtOnce: min(ptr.Deref(job.Spec.Parallelism, 1), *job.Spec.Completions),
+		FailedTasks: ptr.Deref(job.Status.FailedIndexes, ""),
+	}
+	// Kubernetes counts a pod some moments after it has ended.
+	out.Succeeded = max(job.Status.Succeeded, count32(pods, func(p Pod) bool { return p.Phase == string(corev1.PodSucceeded) }))
+	out.Failed = countIndexes(out.FailedTasks)
+	return out
+}
+
+// left is how many tasks have not ended.
+func (a *Array) left() int32 { return max(a.Tasks-a.Succeeded-a.Failed, 0) }
+
+// place counts the tasks that run and those that wait, of as many as may run now.
+func (a *Array) place(desired int32, pods []Pod) {
+	a.Running = count32(pods, isUp)
+	a.Waiting = max(0, desired-count32(pods, func(p Pod) bool {
+		return p.Node != "" && p.status != StatusFailed && p.status != StatusTerminating
+	}))
+}
+
+// judgeTasks decides the status of an array from the pods of its tasks. They run without each other: that some wait while
+// others run is how an array is meant to go, unless something is wrong with them.
+func judgeTasks(pods []Pod, desired int32, creation Trouble) (Status, Trouble) {
+	if status, trouble := worst(pods); status == StatusFailing && anyUp(pods) {
+		return StatusDegraded, trouble // also where a quota keeps others back
+	}
+	status, trouble := judgeMissing(pods, desired, creation)
+	switch {
+	case !anyUp(pods):
+		return status, trouble
+	case status == StatusFailing, trouble == creation && creation.Reason != "" && !strings.Contains(creation.Message, exceededQuota):
+		return StatusDegraded, trouble
+	}
+	return StatusRunning, trouble
+}
+
+// RunsWhole reports whether a job runs with every pod that may run: none waits for a node.
+func (j *Job) RunsWhole() bool {
+	return j.Status == StatusRunning && (j.Array == nil || j.Array.Waiting == 0)
+}
+
+// Progress says how far the array has come, and how many tasks run where others wait for room.
+func (a *Array) Progress() string {
+	text := fmt.Sprintf("%d of %d done", a.Succeeded, a.Tasks)
+	if a.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", a.Failed)
+	}
+	if a.Running > 0 && a.Waiting > 0 {
+		text += fmt.Sprintf(", %d run, %d wait", a.Running, a.Waiting)
+	}
+	return text
+}
+
+// countIndexes counts what Kubernetes lists as 1,3-5,7.
+func countIndexes(text string) int32 {
+	var count int32
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		from, err := strconv.ParseInt(first, 10, 32)
+		if err != nil {
+			continue
+		}
+		to := from
+		if isRange {
+			if to, err = strconv.ParseInt(last, 10, 32); err != nil || to < from {
+				continue
+			}
+		}
+		count += int32(to - from + 1)
+	}
+	return count
+}
+
+// timeLimitOf is how long a job may run, or each run of a task of an array; 0 for no limit. The deadline of an array as a
+// whole is how it is cancelled.
+func timeLimitOf(job *batchv1.Job, isArray bool) time.Duration {
+	seconds := job.Spec.ActiveDeadlineSeconds
+	if isArray {
+		seconds = job.Spec.Template.Spec.ActiveDeadlineSeconds
+	}
+	return time.Duration(ptr.Deref(seconds, 0)) * time.Second
+}
+
+// unended leaves out the pods of tasks that have succeeded, which stay until the job is deleted.
+func unended(pods []Pod) []Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.status == StatusSucceeded })
+}

@@ -1,0 +1,55 @@
+package inventory
+
+import (
+	"fmt"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// ReasonWaitsForJobs is the reason of a job that starts after others, which have not ended.
+const ReasonWaitsForJobs = "WaitsForJobs"
+
+// dependenciesOf are the jobs that a Job starts after, how they have to end, and those that it is held back for. A list that
+// is longer than gpuctl writes any is none.
+func dependenciesOf(job *batchv1.Job) (after string, jobs, waits []string) {
+	after, list, _ := strings.Cut(job.Annotations[names.AnnotationDependsOn], "=")
+	if jobs, _ = names.JobNames(list); len(jobs) == 0 {
+		after = ""
+	}
+	if ptr.Deref(job.Spec.Suspend, false) {
+		waits, _ = names.JobNames(job.Annotations[names.AnnotationWaitsFor])
+	}
+	return after, jobs, waits
+}
+
+// waitsForJobs is the trouble of a Job that is held back for others; false for one that a user has paused.
+func waitsForJobs(job *batchv1.Job) (Trouble, bool) {
+	if job.Annotations[names.AnnotationPausedAt] != "" {
+		return Trouble{}, false
+	}
+	if _, ok := names.JobNames(job.Annotations[names.AnnotationWaitsFor]); !ok {
+		return Trouble{Reason: ReasonWaitsForJobs, Message: fmt.Sprintf(
+			"nothing lets it start: annotation %s names more than %d jobs, or one by a name that no job has", names.AnnotationWaitsFor, names.MaxDependencies)}, true
+	}
+	after, _, waits := dependenciesOf(job)
+	if len(waits) == 0 {
+		return Trouble{}, false
+	}
+	return Trouble{Reason: ReasonWaitsForJobs, Message: fmt.Sprintf("it starts when %s", Ending(waits, after))}, true
+}
+
+// Ending says how jobs have to end: "a and b have succeeded".
+func Ending(jobs []string, after string) string {
+	how := "succeeded"
+	if after == names.AfterAny {
+		how = "ended"
+	}
+	if len(jobs) == 1 {
+		return jobs[0] + " has " + how
+	}
+	return strings.Join(jobs[:len(jobs)-1], ", ") + " and " + jobs[len(jobs)-1] + " have " + how
+}

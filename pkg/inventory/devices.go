@@ -1,0 +1,111 @@
+package inventory
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
+
+// BrokenGPU is a GPU that must not be used, as its node's agent found it.
+type BrokenGPU struct {
+	Node string `json:"node"`
+	// Pod is who holds it, where that was asked.
+	Pod   string `json:"pod,omitempty"`
+	Index int    `json:"index"`
+	UUID  string `json:"uuid"`
+	// Health is one word for what is wrong, such as Xid79, and Message says it in a sentence that goes on after the GPU's name.
+	Health  string `json:"health"`
+	Message string `json:"message"`
+	// Since is when it was found so, where that is known.
+	Since time.Time `json:"since,omitzero"`
+	// Advice is what administrators do about it.
+	Advice string `json:"advice"`
+}
+
+func brokenGPU(node string, card *gpu.Card) BrokenGPU {
+	says := reason.OfCard(card.Health)
+	return BrokenGPU{
+		Node: node, Index: card.Index, UUID: card.UUID, Health: card.Health, Message: says.Says.String(), Since: card.Since, Advice: says.Mend.String(),
+	}
+}
+
+func brokenOn(node *corev1.Node) []BrokenGPU {
+	var out []BrokenGPU
+	for _, card := range gpu.BrokenOn(node) {
+		out = append(out, brokenGPU(node.Name, &card))
+	}
+	return out
+}
+
+// look fills in what a pod's node says of its devices, and returns what of them is broken.
+func (p *Pod) look(node *corev1.Node) []BrokenGPU {
+	p.Slices = gpu.SlicesUnder(node, p.UID)
+	var out []BrokenGPU
+	for _, card := range gpu.BrokenOn(node) {
+		held := slices.ContainsFunc(p.GPUs, func(device gpu.Device) bool { return device.UUID == card.UUID }) ||
+			slices.ContainsFunc(p.Slices, func(slice gpu.Slice) bool { return slice.Card == card.UUID })
+		if held {
+			broken := brokenGPU(node.Name, &card)
+			broken.Pod = p.Name
+			out = append(out, broken)
+		}
+	}
+	return out
+}
+
+// holding fills in what a pod of the job holds, as the pod itself says it.
+func (d *JobDetail) holding(pod *corev1.Pod) {
+	at := slices.IndexFunc(d.Pods, func(p Pod) bool { return p.UID == pod.UID && p.Name == pod.Name })
+	if at < 0 {
+		return
+	}
+	d.Pods[at].GPUs = gpu.DevicesOf(pod)
+	if request, err := gpu.RequestOf(pod); err == nil {
+		d.Pods[at].sliced = request.MIG > 0
+	}
+}
+
+// holds reports whether a pod holds devices that its node knows of.
+func (p *Pod) holds() bool { return (len(p.GPUs) > 0 || p.sliced) && p.Node != "" && !p.ended() }
+
+// Sliced reports whether pods of the job ask for MIG slices, of which only their nodes can tell which they got.
+func (d *JobDetail) Sliced() bool {
+	return slices.ContainsFunc(d.Pods, func(pod Pod) bool { return pod.sliced })
+}
+
+// Devices fills in what nodes say of the devices that pods of the jobs hold, where the user may read nodes: which MIG slices
+// they have, and what is broken. It is one request for each of their nodes, or one in all.
+func (r *Reader) Devices(ctx context.Context, jobs []JobDetail) error {
+	var nodes []string
+	for i := range jobs {
+		for j := range jobs[i].Pods {
+			if pod := &jobs[i].Pods[j]; pod.holds() {
+				nodes = append(nodes, pod.Node)
+			}
+		}
+	}
+	slices.Sort(nodes)
+	if nodes = slices.Compact(nodes); len(nodes) == 0 {
+		return nil
+	}
+	read, err := snapshot.Read(ctx, r.client, snapshot.NodesNamed(nodes...).IfAllowed())
+	if err != nil {
+		return err
+	}
+	for i := range jobs {
+		for j := range jobs[i].Pods {
+			pod := &jobs[i].Pods[j]
+			at := slices.IndexFunc(read.Nodes, func(node corev1.Node) bool { return node.Name == pod.Node })
+			if at >= 0 && pod.holds() {
+				jobs[i].Broken = append(jobs[i].Broken, pod.look(&read.Nodes[at])...)
+			}
+		}
+	}
+	return nil
+}

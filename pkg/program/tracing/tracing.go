@@ -1,0 +1,119 @@
+// Package tracing sends the spans of a program to an OpenTelemetry collector, where a file says so. Without the file the
+// program has the tracer of OpenTelemetry that does nothing. A collector that does not answer costs spans and nothing else:
+// they wait in a queue that is bounded, and what has no room is dropped.
+package tracing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"golang.org/x/time/rate"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	componenttracing "k8s.io/component-base/tracing"
+	tracingv1 "k8s.io/component-base/tracing/api/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// sendPatience is how long the collector has to take a batch, and lastPatience what is left when the program ends.
+	sendPatience = 5 * time.Second
+	lastPatience = 2 * time.Second
+	// complainEvery is how often it is said that the collector does not take spans.
+	complainEvery = time.Minute
+)
+
+// Options are the flags of tracing.
+type Options struct{ file string }
+
+// AddFlags adds them.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.file, "tracing-config-file", "",
+		"File that says where to send spans by OpenTelemetry, and of how many: a TracingConfiguration as the API server reads it. "+
+			"Without it none are sent")
+}
+
+// On says whether a file was given.
+func (o *Options) On() bool { return o.file != "" }
+
+// Program is whose spans they are.
+type Program struct {
+	Name, Version string
+	// Complain is told now and then that the collector does not take spans.
+	Complain func(error)
+}
+
+// Start has all tracers of OpenTelemetry send from now on, if a file was given. stop sends what is left, within two seconds.
+func (o *Options) Start(ctx context.Context, p Program) (stop func(), err error) {
+	if !o.On() {
+		return func() {}, nil
+	}
+	config, err := read(o.file)
+	if err != nil {
+		return nil, fmt.Errorf("reading --tracing-config-file %s: %w", o.file, err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("naming this instance in spans: %w", err)
+	}
+	// Without retries a batch that is not taken is dropped, and the queue behind it moves on.
+	send := []otlptracegrpc.Option{otlptracegrpc.WithTimeout(sendPatience), otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{})}
+	provider, err := componenttracing.NewProvider(ctx, config, send, []resource.Option{resource.WithAttributes(
+		attribute.String("service.name", p.Name), attribute.String("service.version", p.Version), attribute.String("service.instance.id", host),
+	)})
+	if err != nil {
+		return nil, fmt.Errorf("setting up tracing: %w", err)
+	}
+	sometimes := &rate.Sometimes{Interval: complainEvery}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { sometimes.Do(func() { p.Complain(err) }) }))
+	otel.SetTracerProvider(provider)
+	return func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPatience)
+		defer cancel()
+		if err := provider.Shutdown(last); err != nil {
+			p.Complain(err)
+		}
+	}, nil
+}
+
+// file is what the API server reads, too, of any of its versions.
+type file struct {
+	metav1.TypeMeta `json:",inline"`
+
+	tracingv1.TracingConfiguration `json:",inline"`
+}
+
+// groupVersions are those of the file. None is understood, too.
+var groupVersions = map[string]bool{
+	"": true, "apiserver.config.k8s.io/v1": true, "apiserver.config.k8s.io/v1beta1": true, "apiserver.config.k8s.io/v1alpha1": true,
+}
+
+func read(name string) (*tracingv1.TracingConfiguration, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // who asks says which file
+	}
+	var read file
+	if err := yaml.UnmarshalStrict(text, &read); err != nil {
+		return nil, err //nolint:wrapcheck // who asks says which file
+	}
+	if !groupVersions[read.APIVersion] || read.Kind != "" && read.Kind != "TracingConfiguration" {
+		return nil, fmt.Errorf("it is a %s of %s, want a TracingConfiguration of apiserver.config.k8s.io/v1", read.Kind, read.APIVersion)
+	}
+	config := &read.TracingConfiguration
+	if config.SamplingRatePerMillion == nil {
+		// The API server goes by the caller's decision there. We do not: a caller could have each request of theirs sent.
+		return nil, errors.New("samplingRatePerMillion is missing: say of how many in a million spans are sent, 1000000 for all")
+	}
+	if err := tracingv1.ValidateTracingConfiguration(config, nil, nil).ToAggregate(); err != nil {
+		return nil, err
+	}
+	return config, nil
+}

@@ -1,0 +1,106 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"g8s.host/gpu-scheduler/manifests"
+)
+
+// component is one of our programs that a process plays which would be pods in a real cluster.
+type component struct {
+	// name is that of its workload, service account and binary; namespace is where its manifests put it.
+	name, namespace string
+	// stateful says that its workload is a StatefulSet, and else a Deployment.
+	stateful bool
+	// folders are those of manifests.FS that it needs.
+	folders []string
+	// asksCRDs says that it brings an admission policy which reads objects of a CRD.
+	asksCRDs bool
+}
+
+// install applies the manifests of a component. Its workload is scaled to no replicas: the process that is started stands
+// in for its pods, for which no image exists here.
+func (s *Sandbox) install(ctx context.Context, c component) error {
+	for _, folder := range c.folders {
+		if err := s.ApplyManifests(ctx, manifests.FS, folder); err != nil {
+			return err
+		}
+	}
+	client, err := s.client()
+	if err != nil {
+		return err
+	}
+	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: c.namespace}}
+	if c.stateful {
+		_, err = client.AppsV1().StatefulSets(c.namespace).UpdateScale(ctx, c.name, scale, metav1.UpdateOptions{})
+	} else {
+		_, err = client.AppsV1().Deployments(c.namespace).UpdateScale(ctx, c.name, scale, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("scaling the workload of %s to 0: %w", c.name, err)
+	}
+	if c.asksCRDs {
+		return awaitAdmission(ctx, client)
+	}
+	return nil
+}
+
+// policiesHold is how long after a policy was written the API server may hold nobody to it: it looks for changes once a second
+// (policyRefreshInterval of k8s.io/apiserver), and then compiles, which others may keep it from.
+const policiesHold = 3 * time.Second
+
+// awaitAdmission waits until the API server admits pods with all policies that were written. It refuses each pod while it has not
+// read the objects that a new policy asks about, which takes longest for those of a CRD.
+func awaitAdmission(ctx context.Context, client kubernetes.Interface) error {
+	probe := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "admission-", Namespace: metav1.NamespaceDefault},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "probe", Image: "probe"}}},
+	}
+	from := time.Now()
+	var refused error
+	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, refused = client.CoreV1().Pods(probe.Namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if refused != nil {
+			from = time.Now()
+		}
+		return time.Since(from) > policiesHold, nil
+	}); err != nil {
+		return fmt.Errorf("waiting for pods to be admitted: %w", errors.Join(err, refused))
+	}
+	return nil
+}
+
+// started is what every component is started with: its program, and a kubeconfig of its service account.
+type started struct{ binary, kubeconfig string }
+
+// prepare finds a component's program, which is built beside the tools unless binary names another, and makes a kubeconfig
+// of the service account that install has created.
+func (s *Sandbox) prepare(ctx context.Context, c component, binary string) (started, error) {
+	if binary == "" {
+		binary = filepath.Join(filepath.Dir(s.options.BinDir), c.name)
+	}
+	if _, err := os.Stat(binary); err != nil {
+		return started{}, fmt.Errorf("finding %s (run \"make build\" in the repository): %w", c.name, err)
+	}
+	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, c.namespace, c.name)
+	return started{binary: binary, kubeconfig: kubeconfig}, err
+}
+
+// portOr is a port, or a free one where it is 0.
+func portOr(port int) (int, error) {
+	if port != 0 {
+		return port, nil
+	}
+	return FreePort("127.0.0.1")
+}

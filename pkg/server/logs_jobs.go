@@ -1,0 +1,68 @@
+package server
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/joblogs"
+)
+
+// followedEvery is how often somebody who follows output looks at how the job is, while anything in the cluster changes.
+const followedEvery = 250 * time.Millisecond
+
+// mirroredJobs tells whoever follows output how the job is, from memory: watches for each of them would have the API server
+// busy with those who open hundreds. What may be read of it was asked before, and is asked again all the while.
+type mirroredJobs struct{ mirror *mirror }
+
+// jobsOf is where to learn about a job: from memory, or from the cluster where that does not know the job yet.
+func (s *Server) jobsOf(query inventory.JobQuery, cluster joblogs.Jobs) joblogs.Jobs {
+	memory := mirroredJobs{s.mirror}
+	if len(memory.jobs(query)) == 0 {
+		return cluster
+	}
+	return memory
+}
+
+func (m mirroredJobs) jobs(query inventory.JobQuery) []inventory.Job {
+	now := m.mirror.current.Load()
+	if now == nil {
+		return nil
+	}
+	var out []inventory.Job
+	for i := range now.Jobs {
+		if job := &now.Jobs[i]; job.Namespace == query.Namespace && job.Name == query.Name {
+			out = append(out, *job)
+		}
+	}
+	return out
+}
+
+// Job is as [inventory.Reader.Job].
+func (m mirroredJobs) Job(_ context.Context, namespace, name string) (inventory.Job, error) {
+	query := inventory.JobQuery{Namespace: namespace, Name: name}
+	return query.Only(m.jobs(query))
+}
+
+// WatchJobs is as [inventory.Reader.WatchJobs].
+func (m mirroredJobs) WatchJobs(ctx context.Context, query inventory.JobQuery, changed func([]inventory.Job)) error {
+	var told []inventory.Job
+	for first := true; ; first = false {
+		renewed := m.mirror.next()
+		if now := m.jobs(query); first || !reflect.DeepEqual(told, now) {
+			told = now
+			changed(now)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-renewed:
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(followedEvery):
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"g8s.host/gpu-scheduler/pkg/drain"
+)
+
+type drainInput struct {
+	NodeRef
+	Idempotent
+	Body struct {
+		Force  bool `json:"force,omitempty" doc:"Evict also pods that are not to be moved, and those that nothing would start again"`
+		DryRun bool `json:"dryRun,omitempty" doc:"Say what would leave, and change nothing"`
+	}
+}
+
+// Drained is how far a drain is.
+type Drained struct {
+	Node    string       `json:"node"`
+	Status  string       `json:"status" enum:"drained,draining,valid" doc:"draining: pods have been told to leave, or wait for a budget; ask again to go on"`
+	Units   []drain.Unit `json:"units" doc:"What leaves together, and the disruption budget that it waits for"`
+	Holds   []drain.Hold `json:"holds,omitempty" doc:"With dryRun: the pods that need a person, or force"`
+	Staying int          `json:"staying" doc:"Pods that stay, as they hold no GPUs or belong to the node"`
+	Message string       `json:"message"`
+}
+
+type drainOutput struct{ Body Drained }
+
+type recoverInput struct {
+	NodeRef
+	Idempotent
+	Body struct {
+		Force  bool `json:"force,omitempty" doc:"Trust a node whose condition is still true that made it suspect"`
+		DryRun bool `json:"dryRun,omitempty" doc:"Let the API server check everything, and change nothing"`
+	}
+}
+
+// RecoveredNode is what became of a node that was given back.
+type RecoveredNode struct {
+	drain.Recovered
+	Message string `json:"message"`
+}
+
+type recoverOutput struct{ Body RecoveredNode }
+
+const (
+	messageDrained   = "节点已排空"
+	messageDraining  = "节点排空中，请稍后重试"
+	messageDrainPlan = "校验通过，未修改节点"
+	messageRecovered = "节点已恢复"
+	messageNoChange  = "节点无变化"
+)
+
+func (s *Server) drainRoutes() {
+	fails := []int{http.StatusNotFound, http.StatusConflict}
+	register(s, route{method: http.MethodPost, path: Root + "/nodes/{nodeName}/drain", id: "drainNode", tag: "nodes",
+		summary: "Cordon a node, and evict its pods with GPUs",
+		detail: "Asks once, and does not wait: the answer says what has been told to leave, and the same request goes on. Disruption budgets " +
+			"are kept, and a gang that cannot work without those that leave is evicted as a whole. Refused with 409 NeedsPerson, and nothing " +
+			"is done, while a pod is not to be moved or nothing would start it again, unless force is set.",
+		fails: fails}, s.drainNode)
+	register(s, route{method: http.MethodPost, path: Root + "/nodes/{nodeName}/recover", id: "recoverNode", tag: "nodes",
+		summary: "Give a node back that was drained, cordoned or suspect",
+		detail:  "Refused with 409 NotWell while the node is not ready, or while the condition is true that made it suspect, unless force is set.",
+		fails:   fails}, s.recoverNode)
+}
+
+func (s *Server) drainNode(ctx context.Context, in *drainInput) (*drainOutput, error) {
+	drainer, err := drainerOf(ctx, in.Node, in.Body.Force)
+	if err != nil {
+		return nil, err
+	}
+	out := &drainOutput{}
+	if in.Body.DryRun {
+		plan, err := drainer.Plan(ctx, in.Node)
+		out.Body = drained(plan, "valid", messageDrainPlan)
+		return out, err
+	}
+	plan, err := drainer.Begin(ctx, in.Node)
+	if err == nil {
+		note(ctx, "node/"+in.Node+" drain")
+		err = drainer.EvictOnce(ctx, plan)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.mirror.await(ctx, func(v *view) bool { node, ok := v.Node(in.Node); return ok && node.Cordoned })
+	out.Body = drained(plan, "draining", messageDraining)
+	if len(plan.Units) == 0 {
+		out.Body = drained(plan, "drained", messageDrained)
+	}
+	return out, nil
+}
+
+func drained(plan drain.Plan, status, message string) Drained {
+	return Drained{Node: plan.Node, Status: status, Units: orEmpty(plan.Units), Holds: plan.Holds, Staying: plan.Staying, Message: message}
+}
+
+func (s *Server) recoverNode(ctx context.Context, in *recoverInput) (*recoverOutput, error) {
+	drainer, err := drainerOf(ctx, in.Node, in.Body.Force)
+	if err != nil {
+		return nil, err
+	}
+	recovered, err := drainer.Recover(ctx, in.Node, in.Body.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	out := &recoverOutput{Body: RecoveredNode{Recovered: recovered, Message: messageNoChange}}
+	switch {
+	case in.Body.DryRun:
+		out.Body.Message = messageDrainPlan
+	case recovered.Changes():
+		out.Body.Message = messageRecovered
+		note(ctx, "node/"+in.Node+" recover")
+		s.mirror.await(ctx, func(v *view) bool { node, ok := v.Node(in.Node); return ok && !node.Cordoned })
+	}
+	return out, nil
+}
+
+// drainerOf acts as the caller, who must be able to patch the node, even where there turns out to be nothing to change.
+func drainerOf(ctx context.Context, node string, force bool) (*drain.Drainer, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := caller.MayNamed(ctx, "patch", "", node, nodeResource); err != nil {
+		return nil, err
+	}
+	return &drain.Drainer{Client: caller.Kubernetes, Force: force, Report: func(string) {}}, nil
+}
+
+// drainConflict is the code of what keeps a node from being drained or given back, "" for any other error.
+func drainConflict(err error) string {
+	switch {
+	case errors.As(err, new(*drain.HeldError)):
+		return "NeedsPerson"
+	case errors.As(err, new(*drain.NotWellError)):
+		return "NotWell"
+	}
+	return ""
+}

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// PoolSpec is what a pool shall be.
+type PoolSpec struct {
+	Description string   `json:"description,omitempty" maxLength:"1024"`
+	Nodes       []string `json:"nodes,omitempty" maxItems:"5000" doc:"A pool is its nodes: without any it does not exist"`
+	GPUType     []string `json:"gpuType,omitempty" maxItems:"5000" doc:"The type of the nodes' GPUs: one for all nodes, or one for each in their order"`
+	// Constraints are nil where nothing is said of them.
+	Constraints *PoolConstraints `json:"constraints,omitempty" doc:"What each node must be like, written to the GPUPool of that name; left out, they stay as they are"`
+	Access      *PoolAccess      `json:"access,omitempty" doc:"Who may use the pool, written to the GPUPool of that name; left out, it stays as it is, and {} is everybody"`
+	// YAMLContent is the pool as gpuctl's YAML has it, instead of all of the above.
+	YAMLContent string `json:"yamlContent,omitempty" doc:"A document of the kind pool, as gpuctl reads it, instead of all of the above. The document itself may be the body, as application/yaml"`
+	Force       bool   `json:"force,omitempty" doc:"Take nodes out of the pools that they are in"`
+	DryRun      bool   `json:"dryRun,omitempty" doc:"Let the API server check everything, and change nothing"`
+}
+
+// pool checks what a pool shall be.
+func (spec *PoolSpec) pool(name string) (*workload.Pool, error) {
+	if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
+		return nil, invalidf("%q is no name of a pool: %s", name, strings.Join(problems, "; "))
+	}
+	if name == names.DefaultPool {
+		return nil, invalidf("the pool %q is all nodes that are in no other: take nodes out of theirs instead", name)
+	}
+	if n := len(spec.GPUType); n > 1 && n != len(spec.Nodes) {
+		return nil, invalidf("gpuType has %d types for %d nodes: give one for all, or one for each", n, len(spec.Nodes))
+	}
+	named := map[string]bool{}
+	out := &workload.Pool{Name: name, Description: spec.Description}
+	for i, node := range spec.Nodes {
+		member := workload.PoolNode{Name: node}
+		switch len(spec.GPUType) {
+		case 0:
+		case 1:
+			member.GPUType = spec.GPUType[0]
+		default:
+			member.GPUType = spec.GPUType[i]
+		}
+		if problems := validation.IsValidLabelValue(member.GPUType); len(problems) > 0 {
+			return nil, invalidf("%q is no type of GPUs: %s", member.GPUType, strings.Join(problems, "; "))
+		}
+		if named[node] {
+			return nil, invalidf("node %q is named twice", node)
+		}
+		named[node] = true
+		out.Nodes = append(out.Nodes, member)
+	}
+	return out, spec.declared(out)
+}
+
+// declared notes what the GPUPool of a pool shall say, as far as the request says it.
+func (spec *PoolSpec) declared(out *workload.Pool) (err error) {
+	if spec.Constraints != nil {
+		if out.Constraints, err = spec.Constraints.parse(); err != nil {
+			return err
+		}
+	}
+	if spec.Access != nil {
+		out.Access, err = spec.Access.parse()
+	}
+	return err
+}
+
+// keep fills in what a request leaves out of a GPUPool that it changes: who may use it stays when its constraints change, and what
+// its jobs get always does.
+func (spec *PoolSpec) keep(ctx context.Context, wanted *workload.Pool) error {
+	if spec.Constraints == nil && spec.Access == nil {
+		return nil // nothing is said of it, or a document says all
+	}
+	writer, err := writerOf(ctx)
+	if err != nil {
+		return err
+	}
+	live, err := writer.GPUPool(ctx, wanted.Name)
+	if err != nil || live == nil {
+		return err
+	}
+	if spec.Constraints == nil {
+		wanted.Constraints = live.Spec.Constraints
+	}
+	if spec.Access == nil {
+		wanted.Access = live.Spec.Access
+	}
+	keepDefaults(wanted, live.Spec.Defaults)
+	return nil
+}
+
+func keepDefaults(wanted *workload.Pool, live names.PoolDefaults) {
+	for to, says := range map[**time.Duration]string{
+		&wanted.IdleTimeout: live.IdleTimeout, &wanted.MinRuntime: live.MinRuntime, &wanted.MaxMinRuntime: live.MaxMinRuntime,
+	} {
+		if long, err := time.ParseDuration(says); err == nil {
+			*to = &long
+		}
+	}
+}
+
+// options are those of writing a pool, with its GPUPool.
+func (spec *PoolSpec) options(wanted *workload.Pool) submit.PoolOptions {
+	return submit.PoolOptions{
+		Force: spec.Force, DryRun: spec.DryRun, Declare: wanted, TakeOver: spec.Force,
+		KeepDeclared: spec.Constraints == nil && spec.Access == nil && spec.YAMLContent == "",
+	}
+}

@@ -1,0 +1,31 @@
+package server
+
+import (
+	"context"
+
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// wantedPool is what a pool shall be, as the fields of a request have it, or as the document that it brings. The name is
+// that of the fields, or of the path.
+func (s *Server) wantedPool(ctx context.Context, spec *PoolSpec, name string) (*workload.Pool, error) {
+	if spec.YAMLContent == "" {
+		if len(spec.Nodes) == 0 {
+			return nil, invalidf("nodes is missing: a pool is its nodes. Give nodes, or a document of the kind pool in yamlContent")
+		}
+		return spec.pool(name)
+	}
+	if len(spec.Nodes) > 0 || len(spec.GPUType) > 0 || spec.Description != "" || spec.Constraints != nil || spec.Access != nil {
+		return nil, invalidf("yamlContent says all about the pool: leave out description, nodes, gpuType, constraints and access")
+	}
+	doc, err := s.parseOne(ctx, spec.YAMLContent, "pool", func(doc document) bool { return doc.Pool != nil })
+	switch {
+	case err != nil:
+		return nil, err
+	case name != "" && doc.Name != name:
+		return nil, invalidf("the document is of pool %q, and the request of %q", doc.Name, name)
+	case len(doc.Pool.Nodes) == 0:
+		return nil, invalidf("the document names no nodes: a pool is its nodes")
+	}
+	return doc.Pool, nil
+}

@@ -1,0 +1,97 @@
+package server
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
+)
+
+// Preset is what an administrator has prepared for the resources of jobs.
+type Preset struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description,omitempty"`
+	Pool        string   `json:"pool,omitempty"`
+	GPU         int64    `json:"gpu"`
+	GPUType     []string `json:"gpuType,omitempty" doc:"The types that it takes, the preferred first; absent for any"`
+	CPU         string   `json:"cpu,omitempty"`
+	Memory      string   `json:"memory,omitempty"`
+	// MIG is nil where it asks for no slices.
+	MIG     []inventory.AskedProfile `json:"mig,omitempty" doc:"MIG slices"`
+	Problem string                   `json:"problem,omitempty" doc:"Why it cannot be used"`
+}
+
+// PresetList is a page of presets.
+type PresetList Page[Preset]
+
+type presetListOutput struct{ Body PresetList }
+
+type presetListInput struct{ Paging }
+
+func (s *Server) presetRoutes() {
+	register(s, route{method: http.MethodGet, path: Root + "/presets", id: "listPresets", tag: "documents",
+		summary: "List what administrators have prepared for resources.preset of jobs",
+		fails:   []int{http.StatusUnprocessableEntity}}, s.listPresets)
+}
+
+func (s *Server) listPresets(ctx context.Context, in *presetListInput) (*presetListOutput, error) {
+	texts, err := presetTexts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := take(ctx, s.budgets.thinking, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	names := slices.Sorted(maps.Keys(texts))
+	list, err := cut(in.Paging, names, func(name string) string { return name }, func(name string) Preset {
+		return presetOf(jobplan.ParsePreset(name, texts[name]))
+	})
+	return &presetListOutput{Body: PresetList(list)}, err
+}
+
+func presetOf(p jobplan.Preset) Preset {
+	out := Preset{
+		Name: p.Name, Description: p.Description, Problem: p.Problem,
+		Pool: p.Resources.Pool, GPU: p.Resources.GPU, GPUType: p.Resources.GPUTypes,
+		CPU: amount(p.Resources.CPU), Memory: amount(p.Resources.Memory),
+	}
+	for _, slice := range p.Resources.MIG {
+		out.MIG = append(out.MIG, inventory.AskedProfile{Profile: slice.Profile, Count: slice.Count})
+	}
+	return out
+}
+
+// presetTexts reads the presets as the caller.
+func presetTexts(ctx context.Context) (map[string]string, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return inventory.NewReader(caller.Kubernetes).Presets(ctx)
+}
+
+// fill fills in the preset of a job, in the turn of the caller.
+func (s *Server) fill(ctx context.Context, doc document) (document, error) {
+	if doc.Job == nil || doc.Job.Resources.Preset == "" {
+		return doc, nil
+	}
+	texts, err := presetTexts(ctx)
+	if err != nil {
+		return doc, err
+	}
+	leave, err := s.takeToRead(ctx, doc.Source)
+	if err != nil {
+		return doc, err
+	}
+	defer leave()
+	filled, err := jobplan.Filled(doc, texts)
+	if err != nil {
+		return doc, invalidf("%v", err)
+	}
+	return filled, nil
+}

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// slashed lets the key of a label be written in a path as it is, such as /nodes/NODE/labels/g8s.host/pool: its slash would
+// begin another part of the path, so that it is written %2F for the routes.
+func slashed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path, ok := withoutSlash(r.URL.EscapedPath())
+		if !ok {
+			next.ServeHTTP(w, r)
+			return
+		}
+		same := *r
+		same.URL = new(url.URL)
+		*same.URL = *r.URL
+		same.URL.RawPath = path
+		next.ServeHTTP(w, &same)
+	})
+}
+
+// withoutSlash returns the escaped path of a label's key that has a slash, with that slash escaped.
+func withoutSlash(path string) (string, bool) {
+	const nodes = Root + "/nodes/"
+	rest, ok := strings.CutPrefix(path, nodes)
+	if !ok {
+		return "", false
+	}
+	parts := strings.Split(rest, "/")
+	if len(parts) != 4 || parts[1] != "labels" {
+		return "", false
+	}
+	for _, part := range parts {
+		if part == "" || part == "." || part == ".." {
+			return "", false
+		}
+	}
+	return nodes + parts[0] + "/labels/" + parts[2] + "%2F" + parts[3], true
+}

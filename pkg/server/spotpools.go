@@ -1,0 +1,70 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/server/access"
+)
+
+// spotPoolResource are SpotPools, which are read from the API server each time, as the caller: few ask, and few there are.
+var spotPoolResource = access.Resource{Group: names.GroupName, Resource: "spotpools"}
+
+type spotPoolsOutput struct{ Body []inventory.SpotPool }
+
+type spotPoolOutput struct{ Body inventory.SpotPool }
+
+// SpotPoolRef names a SpotPool in a path.
+type SpotPoolRef struct {
+	SpotPool string `path:"spotPoolName" maxLength:"63"`
+}
+
+func (s *Server) spotPoolRoutes() {
+	register(s, route{method: http.MethodGet, path: Root + "/spotpools", id: "listSpotPools", tag: "pools",
+		summary: "List SpotPools, which keep machines of a cloud, with their machines",
+		detail:  "A cluster that knows no SpotPools has none."}, s.listSpotPools)
+	register(s, route{method: http.MethodGet, path: Root + "/spotpools/{spotPoolName}", id: "getSpotPool", tag: "pools",
+		summary: "A SpotPool and its machines", fails: []int{http.StatusNotFound}}, s.getSpotPool)
+}
+
+func (s *Server) listSpotPools(ctx context.Context, _ *empty) (*spotPoolsOutput, error) {
+	pools, err := s.spotPools(ctx)
+	return &spotPoolsOutput{Body: orEmpty(pools)}, err
+}
+
+func (s *Server) getSpotPool(ctx context.Context, in *SpotPoolRef) (*spotPoolOutput, error) {
+	pools, err := s.spotPools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(pools, func(p inventory.SpotPool) bool { return p.Name == in.SpotPool })
+	if i < 0 {
+		return nil, notFoundf("SpotPool %q not found", in.SpotPool)
+	}
+	return &spotPoolOutput{Body: pools[i]}, nil
+}
+
+// spotPools are those that there are, as the caller may see them.
+func (s *Server) spotPools(ctx context.Context) ([]inventory.SpotPool, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := caller.MayList(ctx, "", spotPoolResource); err != nil {
+		return nil, err
+	}
+	leave, err := take(ctx, s.budgets.asking, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	pools, err := inventory.NewReader(caller.Kubernetes).SpotPools(ctx)
+	if errors.As(err, new(*inventory.NoSpotPoolsError)) {
+		return nil, nil
+	}
+	return pools, err
+}

@@ -1,0 +1,290 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+)
+
+// Point is a place in the history of the cluster: a revision of the API server, and a time at which all up to it was known.
+type Point struct {
+	Revision string
+	Time     time.Time
+}
+
+// Change is what happened to an object.
+type Change struct {
+	Object metav1.Object
+	// Gone says that it was deleted, and was last as Object shows it.
+	Gone bool
+	// Since and At are the moments between which it happened: the same where it was seen at once.
+	Since, At time.Time
+}
+
+// Chronicle is told the history of one kind of objects, one call at a time. What it returns an error for, ends the telling.
+type Chronicle interface {
+	// Listed is told all objects that there are at a point, where what happened before cannot be told: when it begins, and
+	// when too much was missed. All was known up to since, which is zero at the very beginning.
+	Listed(objects []metav1.Object, since time.Time, at Point) error
+	// Changed is told what has happened since the last call, all of it, up to a point.
+	Changed(changes []Change, at Point) error
+}
+
+// Slimmer is a [Chronicle] that needs a part of each object. What it returns in place of one is what it is told of those that
+// are listed: all of them are in memory at once.
+type Slimmer interface {
+	Slim(object metav1.Object) metav1.Object
+}
+
+// pages is how many objects one request lists, and burst how many changes are told at once at the most.
+const (
+	pages = 500
+	burst = 500
+	// pause is how long a failed request is waited for before the next.
+	pause = time.Second
+	// beat is how often a process that waits looks at the clock. One that has not for stall was stopped, or starved, and
+	// what it hears until recovered is over has waited for it.
+	beat      = 500 * time.Millisecond
+	stall     = 3 * beat
+	recovered = 2 * time.Second
+)
+
+// History tells a chronicle all that happens to the objects of a want, from a point on, until ctx ends, whose error it
+// returns: no change is left out and none told twice. The API server keeps its history for some minutes, so that who was
+// away for less than that misses nothing. Requests that fail are repeated forever; report hears of them.
+func History(ctx context.Context, client kubernetes.Interface, want Want, from Point, to Chronicle, report func(error)) error {
+	if want.source == nil {
+		return errors.New(string(want.part) + " cannot be followed")
+	}
+	h := &history{source: want.source(client), at: from, to: to, clock: clock.RealClock{}}
+	for {
+		err := h.once(ctx)
+		var refused *refusedError
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &refused):
+			return refused.err
+		case err != nil && isExpired(err) && h.at.Revision != "":
+			h.at.Revision = "" // list it again
+			continue
+		case err != nil:
+			report(fmt.Errorf("following %s: %w", want.part, err))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-h.clock.After(pause):
+		}
+	}
+}
+
+func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+
+// refusedError is what the chronicle returned.
+type refusedError struct{ err error }
+
+func (e *refusedError) Error() string { return e.err.Error() }
+
+type history struct {
+	source cache.ListerWatcherWithContext
+	at     Point
+	to     Chronicle
+	clock  clock.WithTicker
+	// past is the revision up to which changes happened before the watch began, and seen when it was read.
+	past *big.Int
+	seen time.Time
+	// heard is when the process was last known to listen; after a stall, deaf is when that began, and again when it ended.
+	heard, deaf, again time.Time
+}
+
+// once lists if it must, and watches until the watch ends.
+func (h *history) once(ctx context.Context) error {
+	if h.at.Revision == "" {
+		if err := h.list(ctx); err != nil {
+			return err
+		}
+	}
+	if err := h.look(ctx); err != nil {
+		return err
+	}
+	watcher, err := h.source.WatchWithContext(ctx, metav1.ListOptions{ResourceVersion: h.at.Revision, AllowWatchBookmarks: true})
+	if err != nil {
+		return err
+	}
+	defer watcher.Stop()
+	ticker := h.clock.NewTicker(beat)
+	defer ticker.Stop()
+	h.heard = h.clock.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C():
+			h.listen()
+		case event, ok := <-watcher.ResultChan():
+			if !ok {
+				return nil // servers end watches from time to time
+			}
+			h.listen()
+			if err := h.tell(event, watcher.ResultChan()); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// listen notes that the process runs, and whether it has not for a while.
+func (h *history) listen() {
+	now := h.clock.Now()
+	if now.Sub(h.heard) > stall {
+		h.deaf, h.again = h.heard, now
+	}
+	h.heard = now
+}
+
+// since is from when on something that is heard now may have waited.
+func (h *history) since(now time.Time) time.Time {
+	if now.Sub(h.again) < recovered {
+		return h.deaf
+	}
+	return now
+}
+
+// list tells all that there is.
+func (h *history) list(ctx context.Context) error {
+	var objects []metav1.Object
+	slimmer, slims := h.to.(Slimmer)
+	at := Point{}
+	options := metav1.ListOptions{Limit: pages}
+	for {
+		page, err := h.source.ListWithContext(ctx, options)
+		if err != nil {
+			return err
+		}
+		about, err := meta.ListAccessor(page)
+		if err != nil {
+			return fmt.Errorf("reading a list: %w", err)
+		}
+		if at.Revision == "" {
+			// What has happened up to that revision has by now.
+			at = Point{Revision: about.GetResourceVersion(), Time: h.clock.Now()}
+		}
+		err = meta.EachListItem(page, func(item runtime.Object) error {
+			object, err := meta.Accessor(item)
+			if err == nil {
+				object.SetManagedFields(nil) // a third of many an object, and there may be very many
+				if slims {
+					object = slimmer.Slim(object)
+				}
+				objects = append(objects, object)
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("reading a list: %w", err)
+		}
+		if options.Continue = about.GetContinue(); options.Continue == "" {
+			break
+		}
+	}
+	if err := h.to.Listed(objects, h.at.Time, at); err != nil {
+		return &refusedError{err}
+	}
+	h.at = at
+	return nil
+}
+
+// look reads at which revision the cluster is. What a watch tells up to there happened before.
+func (h *history) look(ctx context.Context) error {
+	page, err := h.source.ListWithContext(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return err
+	}
+	about, err := meta.ListAccessor(page)
+	if err != nil {
+		return fmt.Errorf("reading a list: %w", err)
+	}
+	h.seen = h.clock.Now()
+	h.past, err = numberOf(about.GetResourceVersion())
+	return err
+}
+
+// numberOf is a revision as a number: Kubernetes promises that they are, and are ordered as such.
+func numberOf(revision string) (*big.Int, error) {
+	n, ok := new(big.Int).SetString(revision, 10)
+	if !ok {
+		return nil, fmt.Errorf("reading the revision %q: it is no number", revision)
+	}
+	return n, nil
+}
+
+// tell tells an event, with those that are waiting behind it.
+func (h *history) tell(event watch.Event, waiting <-chan watch.Event) error {
+	var changes []Change
+	at := h.at
+	for {
+		if event.Type == watch.Error {
+			return errors.Join(h.pass(changes, at), apierrors.FromObject(event.Object))
+		}
+		object, err := meta.Accessor(event.Object)
+		if err != nil {
+			return fmt.Errorf("reading an event: %w", err)
+		}
+		number, err := numberOf(object.GetResourceVersion())
+		if err != nil {
+			return err
+		}
+		change := Change{Object: object, Gone: event.Type == watch.Deleted, Since: h.at.Time, At: h.seen}
+		if number.Cmp(h.past) > 0 {
+			change.At = h.clock.Now()
+			change.Since = h.since(change.At)
+		}
+		at = Point{Revision: object.GetResourceVersion(), Time: laterOf(at.Time, change.Since)}
+		if event.Type != watch.Bookmark {
+			changes = append(changes, change)
+		} else if number.Cmp(h.past) >= 0 {
+			at.Time = laterOf(at.Time, h.seen)
+		}
+		if len(changes) == burst {
+			return h.pass(changes, at)
+		}
+		more := false
+		select {
+		case event, more = <-waiting:
+		default:
+		}
+		if !more {
+			return h.pass(changes, at)
+		}
+	}
+}
+
+func laterOf(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func (h *history) pass(changes []Change, at Point) error {
+	if at == h.at {
+		return nil
+	}
+	if err := h.to.Changed(changes, at); err != nil {
+		return &refusedError{err}
+	}
+	h.at = at
+	return nil
+}

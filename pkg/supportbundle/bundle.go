@@ -1,0 +1,219 @@
+// Package supportbundle gathers what a maintainer asks for into one file, without what may be secret: no Secret is read, and
+// of what is read [Object] and [Text] take out the values of variables, commands and annotations of others, and all that looks
+// like a token, a password or a key. What may not be read, or is too large, is noted in the file and left out.
+package supportbundle
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// pageSize is how many objects one request lists.
+	pageSize = "250"
+	// largestItem and largestLog bound one file of the bundle, and largest all of them, in bytes as they are unpacked.
+	largestItem = 32 << 20
+	largestLog  = 2 << 20
+	largest     = 256 << 20
+)
+
+// Entry says what became of one file.
+type Entry struct {
+	Name  string `json:"name"`
+	What  string `json:"what"`
+	Bytes int    `json:"bytes"`
+	// Cut says that there is more than was taken.
+	Cut bool `json:"cut,omitempty"`
+	// Error is why it is not there.
+	Error string `json:"error,omitempty"`
+}
+
+// Bundler writes one bundle.
+type Bundler struct {
+	// REST asks the API server, for any path.
+	REST rest.Interface
+	// Report is told what is read next.
+	Report func(what string)
+	// Server is the namespace of gpuctl-server, as [doctor.ServerNamespace] says it.
+	Server string
+	Now    func() time.Time
+
+	out     *tar.Writer
+	size    int
+	entries []Entry
+}
+
+// Write reads the cluster and writes a .tar.gz with it, and with more files, by name, which are objects to be written as
+// JSON. The entries say what is in it; the error is about writing alone, or that of ctx.
+func (b *Bundler) Write(ctx context.Context, to io.Writer, more map[string]any) ([]Entry, error) {
+	packed := gzip.NewWriter(to)
+	b.out = tar.NewWriter(packed)
+	for _, name := range []string{"version.json", "doctor.json"} {
+		said, err := read(more[name])
+		if err != nil {
+			return nil, err
+		}
+		if err := b.put(name, "what gpuctl says", Object(b.Server, said)); err != nil {
+			return nil, err
+		}
+	}
+	pods, err := b.items(ctx, installed(b.Server))
+	if err != nil {
+		return nil, err
+	}
+	if err := b.logs(ctx, pods); err != nil {
+		return nil, err
+	}
+	if err := b.metrics(ctx, pods); err != nil {
+		return nil, err
+	}
+	if _, err := b.items(ctx, others); err != nil {
+		return nil, err
+	}
+	if err := b.put("index.json", "what is in the bundle", map[string]any{"files": b.entries}); err != nil {
+		return nil, err
+	}
+	if err := b.out.Close(); err != nil {
+		return nil, fmt.Errorf("writing the bundle: %w", err)
+	}
+	if err := packed.Close(); err != nil {
+		return nil, fmt.Errorf("writing the bundle: %w", err)
+	}
+	return b.entries, nil
+}
+
+// items writes what is read of each item, and returns our pods that are among them.
+func (b *Bundler) items(ctx context.Context, items []Item) (pods []any, err error) {
+	for _, item := range items {
+		b.Report(item.What)
+		objects, cut, err := b.list(ctx, item)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			b.entries = append(b.entries, Entry{Name: item.Name, What: item.What, Error: Text(err.Error())})
+			continue
+		}
+		if slices.Contains([]string{fileOf(ourPods), fileOf(serverPods), fileOf(agentPods)}, item.Name) {
+			pods = append(pods, objects...)
+		}
+		if err := b.put(item.Name, item.What, map[string]any{"items": objects}); err != nil {
+			return nil, err
+		}
+		b.entries[len(b.entries)-1].Cut = cut
+	}
+	return pods, nil
+}
+
+// list reads all objects of an item, page by page, until there are enough.
+func (b *Bundler) list(ctx context.Context, item Item) (objects []any, cut bool, err error) {
+	objects = []any{}
+	query := url.Values{"limit": {pageSize}}
+	for key, values := range item.query {
+		query[key] = values
+	}
+	size := 0
+	for {
+		data, err := b.get(ctx, item.path, query, largestItem)
+		if err != nil {
+			return nil, false, err
+		}
+		var page struct {
+			Metadata struct {
+				Continue string `json:"continue"`
+			} `json:"metadata"`
+			Items []map[string]any `json:"items"`
+			Kind  string           `json:"kind"`
+		}
+		if err := json.Unmarshal(data, &page); err != nil {
+			return nil, false, fmt.Errorf("reading %s: %w", item.path, err)
+		}
+		for _, object := range page.Items {
+			if page.Kind == "ConfigMapList" {
+				object["kind"] = "ConfigMap" // lists leave out what their items are
+			}
+			objects = append(objects, Object(b.Server, object))
+		}
+		if size += len(data); page.Metadata.Continue == "" {
+			return objects, false, nil
+		}
+		if size > largestItem/2 {
+			return objects, true, nil
+		}
+		query.Set("continue", page.Metadata.Continue)
+	}
+}
+
+// get reads a path of the API server.
+func (b *Bundler) get(ctx context.Context, path string, query url.Values, most int64) ([]byte, error) {
+	request := b.REST.Get().AbsPath(path).SetHeader("Accept", "application/json")
+	for key, values := range query {
+		for _, value := range values {
+			request = request.Param(key, value)
+		}
+	}
+	stream, err := request.Stream(ctx)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says all there is
+	}
+	defer func() { _ = stream.Close() }() // it was only read
+	data, err := io.ReadAll(io.LimitReader(stream, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("it is larger than %d MiB", most>>20)
+	}
+	return data, err //nolint:wrapcheck // it says all there is
+}
+
+func nameOf(object any) (namespace, name string) {
+	fields, _ := object.(map[string]any)
+	meta, _ := fields["metadata"].(map[string]any)
+	namespace, _ = meta["namespace"].(string)
+	name, _ = meta["name"].(string)
+	return namespace, name
+}
+
+// read is a value as the JSON that it is written as.
+func read(value any) (said any, err error) {
+	data, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(data, &said)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("writing what gpuctl says: %w", err)
+	}
+	return said, nil
+}
+
+func (b *Bundler) put(name, what string, value any) error {
+	data, err := json.MarshalIndent(value, "", " ")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return b.add(name, what, data)
+}
+
+// add writes a file, unless the bundle is full.
+func (b *Bundler) add(name, what string, data []byte) error {
+	if b.size += len(data); b.size > largest && name != "index.json" {
+		b.entries = append(b.entries, Entry{Name: name, What: what, Error: "the bundle is full"})
+		return nil
+	}
+	b.entries = append(b.entries, Entry{Name: name, What: what, Bytes: len(data)})
+	header := &tar.Header{Name: "gpuctl-support/" + name, Mode: 0o600, Size: int64(len(data)), ModTime: b.Now()}
+	if err := b.out.WriteHeader(header); err != nil {
+		return fmt.Errorf("writing the bundle: %w", err)
+	}
+	if _, err := b.out.Write(data); err != nil {
+		return fmt.Errorf("writing the bundle: %w", err)
+	}
+	return nil
+}

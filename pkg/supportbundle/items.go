@@ -1,0 +1,87 @@
+package supportbundle
+
+import (
+	"net/url"
+	"slices"
+)
+
+// Item is one thing that a bundle takes.
+type Item struct {
+	// Name is the file in the bundle, What says it to people.
+	Name string `json:"name"`
+	What string `json:"what"`
+
+	// path and query are where the API server has it.
+	path  string
+	query url.Values
+}
+
+const (
+	ourLabel = "app.kubernetes.io/part-of=g8s"
+	// The agents, of which each node has one, are read apart, after the others.
+	anAgent   = "app.kubernetes.io/name=gpu-agent"
+	noAgent   = "app.kubernetes.io/name!=gpu-agent"
+	system    = "kube-system"
+	logLines  = "5000"
+	container = "/log"
+)
+
+func fileOf(name string) string { return "objects/" + name + ".json" }
+
+func list(name, what, path string, query ...string) Item {
+	item := Item{Name: fileOf(name), What: what, path: path, query: url.Values{}}
+	for i := 0; i+1 < len(query); i += 2 {
+		item.query.Set(query[i], query[i+1])
+	}
+	return item
+}
+
+// labelled is what has our label in a namespace where administrators alone write: everybody may write the label.
+func labelled(name, what, group, namespace, kind string) Item {
+	return list(name, what, group+"/namespaces/"+namespace+"/"+kind, "labelSelector", ourLabel)
+}
+
+const (
+	ourPods    = "our-pods"
+	serverPods = "server-pods"
+	agentPods  = "agent-pods"
+)
+
+// installed is what is read of our programs. server is the namespace of gpuctl-server.
+func installed(server string) []Item {
+	return []Item{
+		list(ourPods, "pods of the scheduler, the controller and the others", "/api/v1/namespaces/"+system+"/pods",
+			"labelSelector", ourLabel+","+noAgent),
+		labelled("our-deployments", "their Deployments", "/apis/apps/v1", system, "deployments"),
+		labelled("our-daemonsets", "their DaemonSets", "/apis/apps/v1", system, "daemonsets"),
+		labelled("our-statefulsets", "their StatefulSets", "/apis/apps/v1", system, "statefulsets"),
+		labelled("our-configuration", "their configuration: the ConfigMaps with our label", "/api/v1", system, "configmaps"),
+		labelled("component-endpoints", "their Services", "/api/v1", system, "services"),
+		labelled(serverPods, "pods of gpuctl-server", "/api/v1", server, "pods"),
+		labelled("server-deployments", "its Deployment", "/apis/apps/v1", server, "deployments"),
+		labelled("server-configuration", "its ConfigMaps with our label", "/api/v1", server, "configmaps"),
+		labelled("server-endpoints", "its Services", "/api/v1", server, "services"),
+		list(agentPods, "pods of the agents", "/api/v1/namespaces/"+system+"/pods", "labelSelector", ourLabel+","+anAgent),
+		list("leases", "who leads", "/apis/coordination.k8s.io/v1/namespaces/"+system+"/leases"),
+	}
+}
+
+// others are what is read of the cluster.
+var others = []Item{
+	list("nodes", "all nodes", "/api/v1/nodes"),
+	list("gpupools", "GPUPools", "/apis/g8s.host/v1alpha1/gpupools"),
+	list("spotpools", "SpotPools", "/apis/g8s.host/v1alpha1/spotpools"),
+	list("priorityclasses", "priority classes", "/apis/scheduling.k8s.io/v1/priorityclasses"),
+	list("policies", "admission policies", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"),
+	list("policy-bindings", "where they hold", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"),
+	list("pods-that-wait", "pods without a node, of all namespaces", "/api/v1/pods", "fieldSelector", "spec.nodeName=,status.phase=Pending"),
+	list("podgroups", "gangs", "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"),
+	list("jobs", "Jobs of gpuctl", "/apis/batch/v1/jobs", "labelSelector", "g8s.host/job"),
+	list("resourcequotas", "quotas", "/api/v1/resourcequotas"),
+	list("warnings", "events that warn, of all namespaces", "/api/v1/events", "fieldSelector", "type=Warning"),
+}
+
+// Items are what is read of a cluster, beside what follows from it: the versions, what gpuctl doctor says, and the logs of our
+// pods. What users write comes last, so that it takes the room of nothing else. Secrets are never read, and ConfigMaps only
+// ours. server is what [doctor.ServerNamespace] says.
+func Items(server string) []Item { return slices.Concat(installed(server), others) }

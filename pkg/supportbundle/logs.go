@@ -1,0 +1,69 @@
+package supportbundle
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+
+	"g8s.host/gpu-scheduler/pkg/doctor"
+)
+
+// Of how many pods the logs are taken. Agents are on every node, so they are counted apart and come last.
+const (
+	mostLogs   = 30
+	mostAgents = 10
+)
+
+// withLogs are the pods of which the logs are taken, and of how many ours they are not.
+func withLogs(server string, pods []any) (taken []any, left int) {
+	var programs, agents []any
+	for _, pod := range pods {
+		namespace, name := nameOf(pod)
+		switch {
+		case !doctor.Ours(server, namespace, name):
+		case doctor.OfAgent(namespace, name):
+			agents = append(agents, pod)
+		default:
+			programs = append(programs, pod)
+		}
+	}
+	all := len(programs) + len(agents)
+	taken = slices.Concat(programs[:min(len(programs), mostLogs)], agents[:min(len(agents), mostAgents)])
+	return taken, all - len(taken)
+}
+
+// logs takes the end of what our pods have logged, and before they were started again.
+func (b *Bundler) logs(ctx context.Context, pods []any) error {
+	taken, left := withLogs(b.Server, pods)
+	for _, pod := range taken {
+		namespace, name := nameOf(pod)
+		b.Report("the log of " + namespace + "/" + name)
+		for _, previous := range []string{"false", "true"} {
+			if err := b.log(ctx, namespace, name, previous); err != nil {
+				return err
+			}
+		}
+	}
+	if left > 0 {
+		b.entries = append(b.entries, Entry{Name: "logs", Error: fmt.Sprintf("%d more pods, of which the logs were not taken", left)})
+	}
+	return nil
+}
+
+func (b *Bundler) log(ctx context.Context, namespace, name, previous string) error {
+	file := path.Join("logs", namespace, name+map[string]string{"false": ".log", "true": ".before.log"}[previous])
+	query := url.Values{"tailLines": {logLines}, "limitBytes": {fmt.Sprint(largestLog)}, "previous": {previous}, "timestamps": {"true"}}
+	data, err := b.get(ctx, "/api/v1/namespaces/"+namespace+"/pods/"+name+container, query, largestLog)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && previous == "true":
+		return nil // it was never started again
+	case err != nil:
+		b.entries = append(b.entries, Entry{Name: file, Error: Text(err.Error())})
+		return nil
+	}
+	return b.add(file, "the log", []byte(Text(string(data))))
+}

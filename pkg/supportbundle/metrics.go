@@ -1,0 +1,103 @@
+package supportbundle
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"g8s.host/gpu-scheduler/pkg/doctor"
+)
+
+const (
+	// largestMetrics bounds the metrics of one pod in bytes; those of a scheduler on 1,000 nodes take a tenth of it.
+	largestMetrics = 4 << 20
+	// metricsPatience is how long one pod has, and metricsTime all of them.
+	metricsPatience = 5 * time.Second
+	metricsTime     = time.Minute
+	// nobody is why programs that ask who calls refuse: the API server lets its caller through without a name.
+	nobody = "the program does not learn from the API server who asks. Prometheus may have its metrics"
+)
+
+// metrics takes what our pods count, as far as they tell it to whom the API server passes on.
+func (b *Bundler) metrics(ctx context.Context, pods []any) error {
+	within, cancel := context.WithTimeout(ctx, metricsTime)
+	defer cancel()
+	taken, _ := withLogs(b.Server, pods)
+	for _, object := range taken {
+		pod, err := podOf(object)
+		if err != nil {
+			return err
+		}
+		port := pod.port()
+		if port == "" {
+			continue
+		}
+		namespace, name := pod.Metadata.Namespace, pod.Metadata.Name
+		b.Report("the metrics of " + namespace + "/" + name)
+		if err := b.metricsOf(within, namespace, name, port); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (b *Bundler) metricsOf(ctx context.Context, namespace, name, port string) error {
+	file := path.Join("metrics", namespace, name+".txt")
+	ctx, cancel := context.WithTimeout(ctx, metricsPatience)
+	defer cancel()
+	data, err := b.get(ctx, "/api/v1/namespaces/"+namespace+"/pods/"+port+"/proxy/metrics", nil, largestMetrics)
+	if err != nil {
+		said := Text(err.Error())
+		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			said += ": either you may not get pods/proxy, or " + nobody
+		}
+		b.entries = append(b.entries, Entry{Name: file, What: "its metrics", Error: said})
+		return nil
+	}
+	return b.add(file, "its metrics", []byte(Text(string(data))))
+}
+
+// pod is what says where a pod has its metrics. The rest of it was changed when secrets were taken out.
+type pod struct {
+	Metadata struct{ Namespace, Name string }
+	Spec     struct {
+		Containers []struct{ Ports []corev1.ContainerPort }
+	}
+	Status struct{ Phase corev1.PodPhase }
+}
+
+func podOf(object any) (*pod, error) {
+	read := &pod{}
+	data, err := json.Marshal(object)
+	if err == nil {
+		err = json.Unmarshal(data, read)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a pod: %w", err)
+	}
+	return read, nil
+}
+
+// port names a pod's port for metrics as the API server's proxy does, and is "" of a pod that has none, or does not run.
+func (p *pod) port() string {
+	scheme := "https:"
+	if doctor.OfAgent(p.Metadata.Namespace, p.Metadata.Name) {
+		scheme = ""
+	}
+	for _, container := range p.Spec.Containers {
+		for _, port := range container.Ports {
+			if (port.Name == "https" || port.Name == "metrics") && p.Status.Phase == corev1.PodRunning {
+				return fmt.Sprintf("%s%s:%d", scheme, p.Metadata.Name, port.ContainerPort)
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,168 @@
+package supportbundle
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/doctor"
+)
+
+// removed stands where something was that may be secret.
+const removed = "REMOVED"
+
+// secretName matches the names of what is secret.
+const secretName = `(?i:[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|credential|signature|` +
+	`(?:api|access|account|shared|private|storage|license|wandb)[_-]?key)[\w.-]*|[\w.-]*[_.-]pass|\bpass|[\w.-]*pwd|\bsig)`
+
+// secrets are what gives access, wherever it stands in a text. What is in the first group stays.
+var secrets = []*regexp.Regexp{
+	regexp.MustCompile(`()-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\z)`),
+	regexp.MustCompile(`()\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*`), // a JSON Web Token
+	regexp.MustCompile(`((?i:\b(?:bearer|basic)\s+))[\w+/=.~-]{8,}`),
+	regexp.MustCompile(`(://)[^/\s@"']+@`), // a user and a password in a URL
+	regexp.MustCompile(`()\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\b(?:gh[opsu]_|github_pat_|glpat-|hf_|sk-|xox[abp]-)[\w-]{16,}`),
+	regexp.MustCompile(`(` + secretName + `\\?["']?\s*[=:]\s*\\?["'])[^"'\\]+`), // in quotes all of it
+	regexp.MustCompile(`(` + secretName + `\\?["']?\s*[=:]\s*)[^\s"'&\\]+`),
+	regexp.MustCompile(`((?:^|[\s"'\[,])--?` + secretName + `\\?["']?,?\s+\\?["']?)[^\s"'\\]+`), // a flag in a command line
+	regexp.MustCompile(`((?i:\blogin\s+))[0-9A-Fa-f]{16,}\b`),
+	regexp.MustCompile(`(\bmysql\w*\s(?:[^|;&\n]*?\s)?-p)[^\s"'\\]+`),
+	regexp.MustCompile(`(\bcurl\s(?:[^|;&\n]*?\s)?(?:-u|--user)[\s=]*)[^\s\\]+`),
+	regexp.MustCompile(`(\bexec: \\?")[^"\\]+`), // the command of a container that did not start, in what a kubelet says
+}
+
+// Text takes what may be secret out of a text.
+func Text(text string) string {
+	for _, secret := range secrets {
+		text = secret.ReplaceAllString(text, "${1}"+removed)
+	}
+	return text
+}
+
+// secretFlag is a flag whose value is the next argument.
+var secretFlag = regexp.MustCompile(`^--?` + secretName + `$`)
+
+// Object takes what may be secret out of an object of Kubernetes, or a list of them, as JSON was read: all values of
+// variables and headers, all annotations that are not ours, data of Secrets, and what [Text] finds in any other text. Of what
+// is not [doctor.Ours] it takes all commands and arguments, too, and what containers said: no pattern knows all the ways in
+// which people write a password there. server is what [doctor.ServerNamespace] says. It changes value.
+func Object(server string, value any) any {
+	namespace, name := nameOf(value)
+	return cleaner{ours: doctor.Ours(server, namespace, name)}.clean(value)
+}
+
+// cleaner takes secrets out of one object.
+type cleaner struct {
+	// ours says that an administrator wrote the object, to run a program of ours.
+	ours bool
+}
+
+func (c cleaner) clean(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, field := range value {
+			value[key] = c.field(value, key, field)
+		}
+		return value
+	case []any:
+		for i := range value {
+			value[i] = c.clean(value[i])
+		}
+		return value
+	case string:
+		return Text(value)
+	}
+	return value
+}
+
+func (c cleaner) field(of map[string]any, key string, field any) any {
+	switch key {
+	case "managedFields":
+		return nil
+	case "env", "httpHeaders":
+		return c.variables(field)
+	case "volumeAttributes":
+		return removed
+	case "annotations":
+		return c.annotations(field)
+	case "command", "args":
+		return c.arguments(field)
+	case "message":
+		if !c.ours && printed(of) {
+			return removed
+		}
+	case "data", "stringData", "binaryData":
+		if of["kind"] != "ConfigMap" { // of which only ours are read
+			return removed
+		}
+	}
+	return c.clean(field)
+}
+
+// relayed are the reasons of events whose message is what a probe or a hook printed.
+var relayed = []string{"Unhealthy", "ProbeWarning", "FailedPostStartHook", "FailedPreStopHook"}
+
+// printed says whether the message of an object may be what a container printed: of how it ended, or of its probes.
+func printed(of map[string]any) bool {
+	_, ended := of["exitCode"]
+	reason, _ := of["reason"].(string)
+	return ended || slices.Contains(relayed, reason)
+}
+
+func (c cleaner) variables(field any) any {
+	list, ok := field.([]any)
+	if !ok {
+		return c.clean(field)
+	}
+	for _, entry := range list {
+		if variable, ok := entry.(map[string]any); ok && variable["value"] != nil {
+			variable["value"] = removed
+		}
+	}
+	return list
+}
+
+// prefix begins the names of our annotations.
+const prefix = names.GroupName + "/"
+
+// annotations keeps the values of our own, but for those in which users write what they like.
+func (c cleaner) annotations(field any) any {
+	values, ok := field.(map[string]any)
+	if !ok {
+		return c.clean(field)
+	}
+	for key, value := range values {
+		ours := strings.HasPrefix(key, prefix) && key != names.AnnotationSubmitted && key != names.AnnotationDescription
+		if text, ok := value.(string); ok && ours {
+			values[key] = Text(text)
+			continue
+		}
+		values[key] = removed
+	}
+	return values
+}
+
+// arguments keeps those of our programs, but for what is secret.
+func (c cleaner) arguments(field any) any {
+	if !c.ours {
+		return removed
+	}
+	list, ok := field.([]any)
+	if !ok {
+		return c.clean(field)
+	}
+	hidden := false
+	for i, entry := range list {
+		text, ok := entry.(string)
+		switch {
+		case !ok:
+		case hidden:
+			list[i] = removed
+		default:
+			list[i] = Text(text)
+		}
+		hidden = ok && secretFlag.MatchString(text)
+	}
+	return list
+}
