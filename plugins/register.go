@@ -4,6 +4,9 @@ package plugins
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"sigs.k8s.io/scheduler-plugins/pkg/capacityscheduling"
 	"sigs.k8s.io/scheduler-plugins/pkg/noderesourcetopology"
@@ -35,6 +38,12 @@ type Dependencies struct {
 	Now func() time.Time
 }
 
+// gangs are the values of the framework that Coscheduling tries places with.
+var gangs = coscheduling.Framework{
+	State:   func() fwk.CycleState { return framework.NewCycleState() },
+	PodInfo: func(pod *corev1.Pod) (fwk.PodInfo, error) { return framework.NewPodInfo(pod) },
+}
+
 // Registry returns our plugins, and those of scheduler-plugins that GPU clusters use. None runs until a
 // profile enables it.
 func Registry(deps Dependencies) runtime.Registry {
@@ -54,7 +63,7 @@ func Registry(deps Dependencies) runtime.Registry {
 		gpureserve.Name: gpureserve.Factory(gpureserve.Dependencies{Devices: ledger, Now: deps.Now}),
 
 		capacityscheduling.Name:   capacityscheduling.New,
-		coscheduling.Name:         coscheduling.Factory(coscheduling.Dependencies{Ledger: ledger, Now: deps.Now}),
+		coscheduling.Name:         coscheduling.Factory(coscheduling.Dependencies{Ledger: ledger, Now: deps.Now, Framework: gangs}),
 		noderesourcetopology.Name: noderesourcetopology.New,
 	}
 }

@@ -34,8 +34,8 @@ type Options struct {
 
 // Wrap does to a scheduler what plugins cannot do from within. It is called once, before the scheduler runs. Pods are
 // tried on a short list of nodes first (see pkg/cycle/shortlist), which places none on a node of lower GPUScore than without,
-// and are taken from the queue while the gate is open. Between nodes of equal score it is not chance that decides, so
-// that what the scheduler did can be done again.
+// and are taken from the queue while the gate is open. Nobody preempts those who have not run for their min-runtime. Between
+// nodes of equal score it is not chance that decides, so that what the scheduler did can be done again.
 func Wrap(sched *scheduler.Scheduler, options Options) {
 	if options.Attempts != nil {
 		watchRevision(sched, &options.Attempts.Seen)
@@ -47,6 +47,8 @@ func Wrap(sched *scheduler.Scheduler, options Options) {
 		sched.SchedulePod = listFirst(sched.SchedulePod, decidedByGPUs(sched))
 	}
 	sched.SchedulePod = breakTies(sched.SchedulePod, options.Seed)
+	followChanges(sched)
+	guardVictims(sched)
 }
 
 type nextPod = func(klog.Logger) (*framework.QueuedPodInfo, error)
@@ -95,9 +97,9 @@ func listFirst(schedule schedulePod, profiles map[string]bool) schedulePod {
 			return schedule(ctx, profile, cs, pod)
 		}
 		list := shortlist.Offer(cs)
-		result, err := schedule(ctx, profile, cs, pod)
+		result, err := schedule(ctx, probing{profile}, cs, pod)
 		var unfit *framework.FitError
-		if !list.Used() || !errors.As(err, &unfit) || turnedAway(unfit) {
+		if !list.Used() || shortlist.Repeated(cs) || !errors.As(err, &unfit) || turnedAway(unfit) {
 			return result, err
 		}
 		list.Withdraw()

@@ -1,6 +1,7 @@
 package plugins_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	fwkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
+	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/plugins"
 )
 
@@ -41,18 +44,26 @@ func TestAPodIsTriedAgainWhereTheListMayBeToBlame(t *testing.T) {
 	tests := map[string]struct {
 		verdict *fwk.Status
 		pod     *st.PodWrapper
-		// taken is on how many nodes, the best ones among them, another pod has the port of this one.
-		taken    int
-		attempts int
-		placed   bool
+		// nodes are how many there are, 20 if it is 0, and taken is on how many of them, the best ones among them, another pod
+		// has the port of this one.
+		nodes, taken int
+		attempts     int
+		placed       bool
 	}{
 		"the best node takes it":                       {pod: pod("p", "1", "1"), attempts: 1, placed: true},
 		"the best node has no CPU":                     {pod: pod("p", "8", "1"), attempts: 1, placed: true},
 		"the best node is not among those of the user": {pod: only("n07"), attempts: 1, placed: true},
 		"no node has the CPU":                          {pod: pod("p", "65", "1"), attempts: 1},
 		"the port is taken on the best node":           {pod: pod("p", "1", "1").HostPort(80), taken: 1, attempts: 1, placed: true},
-		"the port is taken on all that are listed":     {pod: pod("p", "1", "1").HostPort(80), taken: 19, attempts: 2, placed: true},
-		"the port is taken everywhere":                 {pod: pod("p", "1", "1").HostPort(80), taken: 20, attempts: 2},
+		"the port is taken on all nodes but the last":  {pod: pod("p", "1", "1").HostPort(80), taken: 19, attempts: 1, placed: true},
+		"the port is taken everywhere":                 {pod: pod("p", "1", "1").HostPort(80), taken: 20, attempts: 1},
+		"too many are asked about before the last one": {
+			pod: pod("p", "1", "1").HostPort(80), nodes: 300, taken: 299, attempts: 1, placed: true,
+		},
+		"other plugins decide between equals, and reject all that are listed": {
+			pod:   pod("p", "1", "1").Label(names.LabelJobType, configv1.JobTypeNotebook).HostPort(80),
+			taken: 19, attempts: 2, placed: true,
+		},
 		"a plugin turns it away, and eviction may help": {
 			pod: pod("p", "1", "1"), verdict: fwk.NewStatus(fwk.Unschedulable, "no room"), attempts: 1,
 		},
@@ -67,7 +78,7 @@ func TestAPodIsTriedAgainWhereTheListMayBeToBlame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClusterWith(t, fwkruntime.Registry{"Verdict": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 				return verdict{tc.verdict}, nil
-			}}, manyNodes()...)
+			}}, manyNodes(cmp.Or(tc.nodes, 20))...)
 			attempts, schedule := 0, c.scheduler.SchedulePod
 			c.scheduler.SchedulePod = func(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
 				attempts++
@@ -85,8 +96,8 @@ func TestAPodIsTriedAgainWhereTheListMayBeToBlame(t *testing.T) {
 	}
 }
 
-func manyNodes() []*corev1.Node {
-	nodes := make([]*corev1.Node, 20)
+func manyNodes(count int) []*corev1.Node {
+	nodes := make([]*corev1.Node, count)
 	for i := range nodes {
 		nodes[i] = gpuNode(fmt.Sprintf("n%02d", i), "pcie")
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // TestAShortListCostsNoScore places random pods with and without the short list, on nodes of which some have no
-// CPU left, are cordoned, tainted or nominated. Both must find a node worth as much to GPUScore, or tell the same reason.
+// CPU left, are cordoned or tainted, while some pods are to be spread over zones or want a port. Both must find a node worth as much to GPUScore, or tell the same reason.
 func TestAShortListCostsNoScore(t *testing.T) {
 	const pods = 200
 	for seed := range uint64(8) {
@@ -102,6 +102,9 @@ func randomNodes(r *rand.Rand, count int) []*corev1.Node {
 		node := gpuNode(fmt.Sprintf("n%02d", i), []string{"nvlink", "pcie"}[r.IntN(2)])
 		node.Labels[names.LabelPool] = []string{"a", "b"}[r.IntN(2)]
 		node.Labels[names.LabelGPUType] = []string{"A100-80G", "H100-80G"}[r.IntN(2)]
+		if r.IntN(8) > 0 {
+			node.Labels[corev1.LabelTopologyZone] = fmt.Sprint("zone-", r.IntN(3))
+		}
 		switch r.IntN(6) {
 		case 0:
 			node.Status.Allocatable[corev1.ResourceCPU] = *resource.NewQuantity(int64(1+r.IntN(4)), resource.DecimalSI)
@@ -126,6 +129,13 @@ func randomPod(r *rand.Rand, i int) *st.PodWrapper {
 	}
 	if r.IntN(4) == 0 {
 		p.Toleration("k")
+	}
+	if r.IntN(4) == 0 {
+		p.HostPort(80)
+	}
+	if r.IntN(3) == 0 {
+		key := []string{corev1.LabelTopologyZone, names.LabelInterconnect}[r.IntN(2)]
+		p.Label("app", "a").SpreadConstraint(1, key, corev1.DoNotSchedule, st.MakeLabelSelector().Label("app", "a").Obj(), nil, nil, nil, nil)
 	}
 	return p
 }

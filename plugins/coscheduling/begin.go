@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -27,6 +28,8 @@ const (
 	reasonLost    = string(reason.GangSiblingLost)
 	// reasonNoEviction is what preemption is told of each node that it could make room on.
 	reasonNoEviction = string(reason.GangEvictsNobody)
+	// reasonElsewhere is told of nodes that the plan for a gang has not chosen.
+	reasonElsewhere = string(reason.GangPlannedElsewhere)
 )
 
 // PreFilter turns a member away while there is no room for all of a gang. Without that gangs would take places and give
@@ -39,21 +42,36 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	if !ok || p.finished.before(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
+	if a := attemptIn(state); a != nil && a.rehearsed {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	defer p.forgetGone(pod)
 	group := p.groups.get(name)
 	if reason := unusable(group); reason != "" {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}
 	m := p.membersOf(pod, group)
-	if m.bound+1 >= group.minMember {
-		return nil, fwk.NewStatus(fwk.Skip)
-	}
 	g := gangOf(pod, group)
+	if m.bound+1 >= group.minMember || !group.layout.isAny() && len(m.placed) >= group.minMember {
+		return p.joins(state, group, &m, nodes)
+	}
 	if reason := p.refuse(g, group, &m, nodes); reason != "" {
 		p.places.turnAway(g, pod)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}
-	state.Write(stateKey, &dryRun{})
-	return nil, nil
+	cycle := &attempt{begins: true, allowed: p.places.planOf(g).allowed(pod)}
+	state.Write(stateKey, cycle)
+	return cycle.result(), nil
+}
+
+// joins lets a member come to a gang that stands: beside the others, where its layout requires it.
+func (p *Plugin) joins(state fwk.CycleState, group *podGroup, m *members, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	cycle := &attempt{allowed: p.besides(group.layout, m.placed, nodes)}
+	if cycle.allowed == nil {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	state.Write(stateKey, cycle)
+	return cycle.result(), nil
 }
 
 // unusable says why no gang can be made of a PodGroup, "" if one can.
@@ -76,20 +94,31 @@ func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInf
 		p.tryLater(g, group)
 		return reasonBackoff
 	}
-	if len(m.placed) > m.bound { // this process found room for all, and has given some of it to others
-		return ""
+	if len(m.placed) > m.bound && (group.layout.isAny() || p.places.planOf(g).has(m.waiting[0])) {
+		return "" // this process found room for all, and has given some of it to others
 	}
-	b := bearing{nodes: nodes, cards: p.cards}
+	b := p.bearingOf(nodes)
 	on := basisOf(nodes, group, m)
-	b.kept, on.nominated = p.keptFor(g, group, m, nodes)
+	b.kept, on.nominated = p.keptFor(g, group, m)
+	before := p.places.planOf(g)
+	on.shunned, on.holdsOut = before.shuns(), group.holdsOut(m, p.now())
 	if reason := p.places.refused(g, on); reason != "" {
 		return reason
 	}
 	reason := withoutRoom(group, m, b)
+	if reason == "" && !group.layout.isAny() && !before.holds(on, m.waiting[0]) {
+		reason = p.lay(g, group, m, b, on)
+	}
 	if reason != "" {
-		p.places.refuse(g, refusal{on: on, reason: reason})
+		p.places.refuse(g, refusal{on: on, reason: reason, isChoice: isChoice(reason)})
 	}
 	return reason
+}
+
+// isChoice reports whether a gang waits because it wants to: there is room, and it holds out for better.
+func isChoice(why string) bool {
+	_, is := reason.GangHoldsOut.Text.In(why)
+	return is
 }
 
 // withoutRoom says why there is no room for all members, "" when there may be: also when they are too many kinds, which
@@ -112,14 +141,11 @@ func withoutRoom(group *podGroup, m *members, b bearing) string {
 
 // keptFor returns what is kept on nodes for pods that come before the members of a gang: those that preemption or
 // gpuctl advise defrag nominated, of the gang's priority or a higher one. Filter has them on the nodes, too, so that members
-// would begin and find no place. The second value is a fingerprint of these pods.
-func (p *Plugin) keptFor(g gang, group *podGroup, m *members, nodes []fwk.NodeInfo) (kept map[string][]ask, of uint64) {
+// would begin and find no place. Only nodes are asked that pods name as theirs, not all of a cluster. The second value is a fingerprint of these pods.
+func (p *Plugin) keptFor(g gang, group *podGroup, m *members) (kept map[string][]ask, of uint64) {
 	least := corev1helpers.PodPriority(m.waiting[0])
-	for _, node := range nodes {
-		if node.Node() == nil {
-			continue
-		}
-		for _, info := range p.handle.NominatedPodsForNode(node.Node().Name) {
+	for _, node := range p.pods.ListIndexFuncValues(byNomination) {
+		for _, info := range p.handle.NominatedPodsForNode(node) {
 			pod := info.GetPod()
 			if name, ok := groupOf(pod); corev1helpers.PodPriority(pod) < least || ok && name == g.group && gangOf(pod, group) == g {
 				continue
@@ -127,8 +153,8 @@ func (p *Plugin) keptFor(g gang, group *podGroup, m *members, nodes []fwk.NodeIn
 			if kept == nil {
 				kept = map[string][]ask{}
 			}
-			kept[node.Node().Name] = append(kept[node.Node().Name], asksOf(pod)...)
-			of += fingerprint([]*corev1.Pod{pod}) ^ maphash.String(seed, node.Node().Name)
+			kept[node] = append(kept[node], asksOf(pod)...)
+			of += fingerprint([]*corev1.Pod{pod}) ^ maphash.String(seed, node)
 		}
 	}
 	return kept, of
@@ -143,20 +169,53 @@ func basisOf(nodes []fwk.NodeInfo, group *podGroup, m *members) basis {
 	return on
 }
 
-// dryRun is the state of a cycle of a member. Evicting is set in the copies of it with which preemption tries what would be
-// if some pods were gone.
-type dryRun struct{ evicting bool }
+// attempt is the state of a cycle of a member.
+type attempt struct {
+	// begins says that its gang does not stand yet, so that nobody is evicted for it.
+	begins bool
+	// evicting is set in the copies of it with which preemption tries what would be if some pods were gone.
+	evicting bool
+	// rehearsed says that it is none: what other plugins say of a place is tried.
+	rehearsed bool
+	// allowed are the nodes that it may go to, nil for all.
+	allowed sets.Set[string]
+}
+
+// result has the scheduler look at the nodes alone that the member may go to.
+func (a *attempt) result() *fwk.PreFilterResult {
+	if a.allowed == nil {
+		return nil
+	}
+	return &fwk.PreFilterResult{NodeNames: a.allowed}
+}
 
 // begins says whether PreFilter has let a member begin in this cycle.
 func begins(state fwk.CycleState) bool {
-	_, err := state.Read(stateKey)
-	return err == nil
+	a := attemptIn(state)
+	return a != nil && a.begins
+}
+
+// plannedIn is the one node that a member was to go to in this cycle by the plan for its gang, "" for none.
+func plannedIn(state fwk.CycleState) string {
+	if a := attemptIn(state); a != nil && a.begins && a.allowed.Len() == 1 {
+		return a.allowed.UnsortedList()[0]
+	}
+	return ""
+}
+
+func attemptIn(state fwk.CycleState) *attempt {
+	data, err := state.Read(stateKey)
+	if err != nil {
+		return nil
+	}
+	a, _ := data.(*attempt)
+	return a
 }
 
 const stateKey fwk.StateKey = "PreFilter" + Name
 
-// Clone implements fwk.StateData.
-func (d *dryRun) Clone() fwk.StateData { clone := *d; return &clone }
+// Clone implements fwk.StateData. The nodes are only read.
+func (a *attempt) Clone() fwk.StateData { clone := *a; return &clone }
 
 // PreFilterExtensions returns the plugin: it wants to know when pods are taken away.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
@@ -168,22 +227,23 @@ func (*Plugin) AddPod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo,
 
 // RemovePod notes that a pod is taken off a node, which preemption alone does.
 func (*Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	if data, err := state.Read(stateKey); err == nil {
-		if run, ok := data.(*dryRun); ok {
-			run.evicting = true
-		}
+	if a := attemptIn(state); a != nil {
+		a.evicting = true
 	}
 	return nil
 }
 
-// Filter lets no member have others evicted: each would evict for itself alone, so that a gang for which one node is
+// Filter keeps members to their plan, also on the node that they are nominated for, of which PreFilter is not asked. And it
+// lets no member that begins have others evicted: each would evict for itself alone, so that a gang for which one node is
 // missing evicted once a member, and one that cannot start for another reason did so over and over.
-func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
-	data, err := state.Read(stateKey)
-	if err != nil {
+func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
+	a := attemptIn(state)
+	switch {
+	case a == nil:
 		return nil
-	}
-	if run, ok := data.(*dryRun); ok && run.evicting {
+	case a.allowed != nil && !a.allowed.Has(info.Node().Name):
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonElsewhere)
+	case a.begins && a.evicting:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNoEviction)
 	}
 	return nil

@@ -53,6 +53,8 @@ func TestRoomIsKeptForNominatedPods(t *testing.T) {
 			l.nominated = map[string][]fwk.PodInfo{}
 			for node, pod := range tc.pods {
 				l.nominated[node] = []fwk.PodInfo{podInfo(t, pod)}
+				pod.Status.NominatedNodeName = node
+				l.must(l.pods.Add(pod))
 			}
 			first := l.member("a", priority(5))
 			l.member("b", priority(5))

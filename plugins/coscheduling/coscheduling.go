@@ -3,24 +3,27 @@
 // pods with the label scheduling.x-k8s.io/pod-group and a PodGroup, whoever places them.
 //
 // It decides from memory alone. What users write is read one object at a time and within bounds, so that a PodGroup which
-// cannot be read is one gang that waits, with a reason. Members are counted anew at each decision from the pods that are
+// cannot be read is one gang that waits, with a reason. Members are counted again at each decision from the pods that are
 // there, not from events, so that a scheduler that has just become the leader knows the gangs of the one before it: the
 // live pods of one controller count, those of a job that is being deleted do not.
 //
 // A gang begins only while there seems to be room for all of it, and comes first among its equals then, or gangs would take
-// places from each other for ever, none of them whole. Nobody is evicted for a member of a gang that does not run yet. A
+// places from each other forever, none of them whole. If its PodGroup says how it is to lie in the topology of the cluster,
+// the first member plans for all. Others are evicted for all of a gang that does not run yet, never for one member of it. A
 // member that is started again after others have succeeded does not wait for those.
 package coscheduling
 
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	listersv1 "k8s.io/client-go/listers/core/v1"
+	policylisters "k8s.io/client-go/listers/policy/v1"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"sigs.k8s.io/scheduler-plugins/apis/config"
@@ -50,12 +53,22 @@ type Plugin struct {
 	args     args
 	handle   fwk.Handle
 	groups   groups
+	pools    pools
 	pods     cache.Indexer
 	nodes    listersv1.NodeLister
 	finished finished
 	cards    *devices.Ledger
+	budgets  policylisters.PodDisruptionBudgetLister
 	now      func() time.Time
-	places   places
+	// framework and departures are those of all profiles.
+	framework  Framework
+	departures *departures
+	// effort is how many pods may be looked at in one search for who leaves.
+	effort int
+	places places
+	tables tables
+	// writing is how many gangs have something written for them.
+	writing atomic.Int32
 }
 
 // args are those of scheduler-plugins, in the units of this package.
@@ -74,27 +87,34 @@ type Dependencies struct {
 	Ledger *devices.Ledger
 	// Now is the clock of decisions, time.Now if it is nil.
 	Now func() time.Time
+	// Framework makes values of the framework. Without it places that others are to leave for a gang are not tried before.
+	Framework Framework
 }
 
 // Factory returns what builds the plugin for each profile, from scheduler-plugins' CoschedulingArgs.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	shared := &departures{}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		return forProfile(ctx, obj, handle, deps)
+		return forProfile(ctx, obj, handle, deps, shared)
 	}
 }
 
 // forProfile asks no API server: the scheduler's informers, of which PodGroups are one now, start later.
-func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps Dependencies) (fwk.Plugin, error) {
+func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps Dependencies, shared *departures) (fwk.Plugin, error) {
 	args, err := readArgs(obj)
 	if err != nil {
 		return nil, err
 	}
 	factory := handle.SharedInformerFactory()
 	pods := factory.Core().V1().Pods().Informer()
-	if err := indexByGroup(pods); err != nil {
+	if err := indexPods(pods); err != nil {
 		return nil, err
 	}
 	groups, err := groupsOf(factory, clientFor(handle.KubeConfig()))
+	if err != nil {
+		return nil, err
+	}
+	pools, err := poolsOf(factory, clientFor(handle.KubeConfig()))
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +126,9 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps
 		return nil, err
 	}
 	plugin := &Plugin{
-		args: args, handle: handle, groups: groups, pods: pods.GetIndexer(), nodes: factory.Core().V1().Nodes().Lister(),
-		finished: finished, cards: deps.Ledger, now: deps.Now,
+		args: args, handle: handle, groups: groups, pools: pools, pods: pods.GetIndexer(), nodes: factory.Core().V1().Nodes().Lister(),
+		finished: finished, cards: deps.Ledger, now: deps.Now, effort: searchBudget, budgets: factory.Policy().V1().PodDisruptionBudgets().Lister(),
+		framework: deps.Framework, departures: shared,
 	}
 	if plugin.now == nil {
 		plugin.now = time.Now

@@ -2,7 +2,6 @@ package coscheduling
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,8 +103,7 @@ func TestMembersWaitForEachOther(t *testing.T) {
 			t.Fatalf("member %d does not wait: %q", i, reason)
 		}
 	}
-	slices.Sort(l.activated)
-	if got := strings.Join(l.activated, " "); got != "ns/b ns/c" {
+	if got := strings.Join(l.tried(), " "); got != "ns/b ns/c" {
 		t.Errorf("activated %q, want the others, when the first has its place", got)
 	}
 	g := gangOf(pods[0], l.groups.get(mustGroup(pods[0])))
@@ -388,8 +386,8 @@ func TestSiblingsAreQueuedAsThoseOfAGangThatHasBegun(t *testing.T) {
 	if _, waits := l.try(a); !waits {
 		t.Fatal("the first does not wait")
 	}
-	if len(l.activated) != 1 || !begun {
-		t.Errorf("%v are queued, begun: %t", l.activated, begun)
+	if tried := l.tried(); len(tried) != 1 || !begun {
+		t.Errorf("%v are queued, begun: %t", tried, begun)
 	}
 }
 

@@ -125,7 +125,7 @@ func (p *Plugin) leavesRoom(gone, member *corev1.Pod) bool {
 }
 
 // gaveUp reports whether a pod is there still that is said to have left its node: it only lost its place in this
-// scheduler. To its siblings that is no news, and they would wake each other up for ever.
+// scheduler. To its siblings that is no news, and they would wake each other up forever.
 func (p *Plugin) gaveUp(pod *corev1.Pod) bool {
 	object, found, err := p.pods.GetByKey(pod.Namespace + "/" + pod.Name)
 	there, ok := object.(*corev1.Pod)
@@ -171,7 +171,7 @@ func (p *Plugin) podChanged(object any) {
 		return
 	}
 	if group := p.groups.get(name); group != nil {
-		p.places.bind(gangOf(pod, group), pod.UID)
+		p.places.bind(gangOf(pod, group), pod.UID, pod.Spec.NodeName)
 		p.reconsider(pod, group)
 	}
 }
@@ -211,7 +211,7 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 		g := gangOf(pod, group)
 		switch at := p.placeOf(pod); {
 		case at == bound:
-			p.places.bind(g, pod.UID) // it may be older than its PodGroup
+			p.places.bind(g, pod.UID, pod.Spec.NodeName) // it may be older than its PodGroup
 		case at == none && len(pod.Spec.SchedulingGates) == 0:
 			waiting[g] = append(waiting[g], pod)
 		}
@@ -226,6 +226,7 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 		}
 		p.handle.Activate(klog.Background(), tried)
 		p.reconsider(pods[0], group)
+		p.tidy(g)
 	}
 }
 

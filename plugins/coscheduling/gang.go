@@ -63,18 +63,31 @@ func lives(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// byGroup is the index of pods by their PodGroup.
-const byGroup = "scheduling.x-k8s.io/pod-group"
+// byGroup is the index of pods by their PodGroup, and byNomination that of pods without a node by the one that is kept for them.
+const (
+	byGroup      = "scheduling.x-k8s.io/pod-group"
+	byNomination = "status.nominatedNodeName"
+)
 
-// indexByGroup adds the index to an informer of pods, once for all profiles.
-func indexByGroup(pods cache.SharedIndexInformer) error {
+var podIndexers = cache.Indexers{byGroup: groupKeys, byNomination: nominationKeys}
+
+// indexPods adds the indices to an informer of pods, once for all profiles.
+func indexPods(pods cache.SharedIndexInformer) error {
 	if _, ok := pods.GetIndexer().GetIndexers()[byGroup]; ok {
 		return nil
 	}
-	if err := pods.AddIndexers(cache.Indexers{byGroup: groupKeys}); err != nil {
+	if err := pods.AddIndexers(podIndexers); err != nil {
 		return fmt.Errorf("indexing pods by their PodGroup: %w", err)
 	}
 	return nil
+}
+
+func nominationKeys(object any) ([]string, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == "" {
+		return nil, nil
+	}
+	return []string{pod.Status.NominatedNodeName}, nil
 }
 
 func groupKeys(object any) ([]string, error) {

@@ -41,6 +41,8 @@ type podGroup struct {
 	minResources map[corev1.ResourceName]float64
 	// severalOwners says that pods of different controllers are members of one gang.
 	severalOwners bool
+	// layout is how the members are to lie in the topology of the cluster.
+	layout layout
 	// problem says which field cannot be used and what to write instead; "" is none.
 	problem string
 }
@@ -48,7 +50,7 @@ type podGroup struct {
 // sameRules says whether two states of a PodGroup ask for the same of the scheduler.
 func (g *podGroup) sameRules(other *podGroup) bool {
 	return g.minMember == other.minMember && g.timeout == other.timeout && g.severalOwners == other.severalOwners &&
-		g.problem == other.problem && maps.Equal(g.minResources, other.minResources)
+		g.layout == other.layout && g.problem == other.problem && maps.Equal(g.minResources, other.minResources)
 }
 
 // readPodGroup reads what users wrote, without their types: whatever it holds, there is a result.
@@ -56,10 +58,13 @@ func readPodGroup(object *unstructured.Unstructured) *podGroup {
 	g := &podGroup{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
-			ResourceVersion: object.GetResourceVersion(), CreationTimestamp: object.GetCreationTimestamp(),
+			ResourceVersion: object.GetResourceVersion(), CreationTimestamp: object.GetCreationTimestamp(), Generation: object.GetGeneration(),
 		},
 		minMember:     1,
 		severalOwners: object.GetAnnotations()[names.AnnotationSeveralOwners] == names.True,
+	}
+	if g.layout, g.problem = readLayout(object.GetAnnotations()[names.AnnotationTopology]); g.problem != "" {
+		return g
 	}
 	spec, ok := object.Object["spec"].(map[string]any)
 	if !ok && object.Object["spec"] != nil {

@@ -59,7 +59,7 @@ func TestPodGroupsAreReadWhateverTheyHold(t *testing.T) {
 			if tc.problem != "" {
 				return
 			}
-			if diff := cmp.Diff(&tc.want, got, cmp.AllowUnexported(podGroup{}), cmpopts.IgnoreTypes(metav1.ObjectMeta{})); diff != "" {
+			if diff := cmp.Diff(&tc.want, got, cmp.AllowUnexported(podGroup{}, layout{}), cmpopts.IgnoreTypes(metav1.ObjectMeta{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -1,28 +1,24 @@
 package coscheduling
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
+
+var podGroups = v1alpha1.SchemeGroupVersion.WithResource("podgroups")
 
 // groups are the PodGroups of the cluster, from memory. Nothing that asks them waits for anything.
 type groups struct{ informer cache.SharedIndexInformer }
@@ -44,7 +40,7 @@ func groupsOf(factory informers.SharedInformerFactory, client func() (dynamic.In
 	informer := factory.InformerFor(&keyOfGroups{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 		var api dynamic.Interface
 		api, failed = client()
-		return cache.NewSharedIndexInformer(&podGroupsOrNone{client: api}, &unstructured.Unstructured{}, 0, cache.Indexers{})
+		return cache.NewSharedIndexInformer(&kindOrNone{client: api, resource: podGroups, without: "the pods of gangs wait"}, &unstructured.Unstructured{}, 0, cache.Indexers{})
 	})
 	if failed != nil {
 		return groups{}, fmt.Errorf("building the client of PodGroups: %w", failed)
@@ -66,11 +62,20 @@ func keepRules(object any) (any, error) {
 	return object, nil
 }
 
-// Know tells a scheduler whose informers do not run, as in a simulation, which PodGroups there are.
-func Know(factory informers.SharedInformerFactory, known []*v1alpha1.PodGroup) error {
+// Know tells a scheduler whose informers do not run, as in a simulation, which PodGroups and GPUPools there are.
+func Know(factory informers.SharedInformerFactory, known []*v1alpha1.PodGroup, declared ...*names.GPUPool) error {
 	all, err := groupsOf(factory, noClient)
 	if err != nil {
 		return err
+	}
+	pools, err := poolsOf(factory, noClient)
+	if err != nil {
+		return err
+	}
+	for _, pool := range declared {
+		if err := pools.informer.GetIndexer().Add(rulesOf(pool.ObjectMeta, pool.Spec.Defaults)); err != nil {
+			return fmt.Errorf("adding GPUPool %s: %w", pool.Name, err)
+		}
 	}
 	for _, group := range known {
 		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(group)
@@ -93,81 +98,4 @@ func clientFor(config *rest.Config) func() (dynamic.Interface, error) {
 		}
 		return dynamic.NewForConfig(config)
 	}
-}
-
-// podGroupsOrNone lists and watches PodGroups. Where the cluster knows no such kind, or does not let the scheduler read
-// it, there are none, which is looked at again from time to time: a cluster without gangs needs no CRD.
-type podGroupsOrNone struct {
-	client dynamic.Interface
-	// seen is set when PodGroups could be listed once. From then on a refusal is a fault of the API server's that passes,
-	// such as one that starts and does not know the roles yet.
-	seen atomic.Bool
-	// told is set while the log says that there are none.
-	told atomic.Bool
-}
-
-// lookAgain is how long a cluster is taken to know no PodGroups.
-const lookAgain = 10 * time.Second
-
-// resourceVersionOfNone is that of the list where there are no PodGroups: no API server gives it out.
-const resourceVersionOfNone = "none"
-
-var podGroups = v1alpha1.SchemeGroupVersion.WithResource("podgroups")
-
-// List implements cache.ListerWatcher.
-func (p *podGroupsOrNone) List(options metav1.ListOptions) (runtime.Object, error) {
-	return p.ListWithContext(context.Background(), options)
-}
-
-// ListWithContext implements cache.ListerWatcherWithContext.
-func (p *podGroupsOrNone) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	if options.ResourceVersion == resourceVersionOfNone {
-		options.ResourceVersion = ""
-	}
-	list, err := p.client.Resource(podGroups).List(ctx, options)
-	switch {
-	case err == nil:
-		p.seen.Store(true)
-		p.told.Store(false)
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && !p.seen.Load():
-		if !p.told.Swap(true) {
-			klog.FromContext(ctx).Info("There are no PodGroups to read, so the pods of gangs wait", "err", err)
-		}
-		none := &unstructured.UnstructuredList{}
-		none.SetResourceVersion(resourceVersionOfNone)
-		return none, nil
-	}
-	return list, err
-}
-
-// Watch implements cache.ListerWatcher.
-func (p *podGroupsOrNone) Watch(options metav1.ListOptions) (watch.Interface, error) {
-	return p.WatchWithContext(context.Background(), options)
-}
-
-// WatchWithContext implements cache.ListerWatcherWithContext.
-func (p *podGroupsOrNone) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	if options.ResourceVersion != resourceVersionOfNone {
-		changes, err := p.client.Resource(podGroups).Watch(ctx, options)
-		if apierrors.IsNotFound(err) {
-			return nil, expired() // it has been taken away: list again, and find none
-		}
-		return changes, err
-	}
-	later := watch.NewRaceFreeFake()
-	time.AfterFunc(lookAgain, func() {
-		later.Error(ptr.To(expired().Status()))
-		later.Stop()
-	})
-	return later, nil
-}
-
-// IsWatchListSemanticsUnSupported tells client-go to list before it watches: a list can be empty instead of missing.
-func (*podGroupsOrNone) IsWatchListSemanticsUnSupported() bool { return true }
-
-// expired has client-go list anew.
-func expired() *apierrors.StatusError {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "looking for PodGroups again",
-	}}
 }

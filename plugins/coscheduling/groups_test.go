@@ -1,25 +1,32 @@
 package coscheduling
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
+	fakedynamic "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	k8stesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 )
 
-// answers is an API server that says the next of its answers, the last one for ever.
+// answers is an API server that says the next of its answers, the last one forever.
 type answers struct{ codes []int }
 
 func (a *answers) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -58,7 +65,7 @@ func TestAClusterWithoutPodGroupsIsNoFault(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			source, options, revision := &podGroupsOrNone{client: client}, metav1.ListOptions{}, ""
+			source, options, revision := &kindOrNone{client: client, resource: podGroups}, metav1.ListOptions{}, ""
 			for range tc.codes {
 				list, err := source.List(options)
 				revision = ""
@@ -74,22 +81,39 @@ func TestAClusterWithoutPodGroupsIsNoFault(t *testing.T) {
 	}
 }
 
-// TestWhereThereAreNoneItIsLookedAgain, by a watch that ends as one that is out of date.
+// TestWhereThereAreNoneItIsLookedAgain by an informer: an API server that starts is asked soon, and a CRD that is installed later
+// is found within lookAgain.
 func TestWhereThereAreNoneItIsLookedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		changes, err := (&podGroupsOrNone{}).Watch(metav1.ListOptions{ResourceVersion: resourceVersionOfNone})
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		event := <-changes.ResultChan()
-		if err := apierrors.FromObject(event.Object); event.Type != watch.Error || !apierrors.IsResourceExpired(err) {
-			t.Errorf("the watch ends with %v", event)
-		}
-		if took := time.Since(began); took != lookAgain {
-			t.Errorf("it is looked again after %s, want %s", took, lookAgain)
-		}
-	})
+	for _, after := range []time.Duration{500 * time.Millisecond, 5 * time.Second, time.Minute, 10 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			client := fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{podGroups: "PodGroupList"},
+				&unstructured.Unstructured{Object: map[string]any{
+					"apiVersion": podGroups.GroupVersion().String(), "kind": "PodGroup", "metadata": map[string]any{"namespace": "ns", "name": "g"},
+				}})
+			asked := 0
+			client.PrependReactor("list", "*", func(k8stesting.Action) (bool, runtime.Object, error) {
+				asked++
+				return time.Since(began) < after, nil, apierrors.NewForbidden(podGroups.GroupResource(), "", nil)
+			})
+			ctx, end := context.WithCancel(t.Context())
+			informer := cache.NewSharedIndexInformer(&kindOrNone{client: client, resource: podGroups}, &unstructured.Unstructured{}, 0, cache.Indexers{})
+			var running sync.WaitGroup
+			running.Go(func() { informer.RunWithContext(ctx) })
+			for len(informer.GetStore().List()) == 0 && time.Since(began) < time.Hour {
+				time.Sleep(100 * time.Millisecond)
+			}
+			const backoff = 2 * time.Second // of client-go, once
+			if late := time.Since(began) - after; late > min(after+soonestLook, lookAgain)+backoff {
+				t.Errorf("what is there after %s is found %s later", after, late)
+			}
+			if most := 6 + int(after/lookAgain); asked > most+2 {
+				t.Errorf("it is asked %d times in %s", asked, after)
+			}
+			end()
+			running.Wait()
+		})
+	}
 }
 
 // TestASimulationKnowsItsPodGroups without an API server, and without informers that run.

@@ -17,7 +17,7 @@ const defaultTimeout = time.Minute
 
 // Permit lets a member wait until all have a place. It counts those who have one: the live members that are bound, whoever
 // bound them, and those that this process holds.
-func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
+func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) (*fwk.Status, time.Duration) {
 	name, ok := groupOf(pod)
 	if !ok || p.finished.before(pod) {
 		return nil, 0
@@ -30,7 +30,7 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 	switch placed := len(m.placed) + 1; {
 	case placed < group.minMember:
 		first := p.places.waitingOf(g) == 0
-		p.places.wait(g, pod.UID)
+		p.places.wait(g, pod.UID, node)
 		if first { // it has the others tried, now that the queue sorts them as those of a gang that has begun
 			p.activate(pod, group)
 		}
@@ -38,7 +38,7 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 	case placed == group.minMember: // those that are more than it takes may have a place now
 		p.activate(pod, group)
 	}
-	p.places.pass(g, pod.UID)
+	p.places.pass(g, pod.UID, node)
 	p.places.succeed(g)
 	p.letGo(g)
 	return nil, 0
@@ -47,23 +47,23 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 // letGo lets the members of a gang go on that wait for the others.
 func (p *Plugin) letGo(g gang) {
 	waiting := p.places.takeWaiting(g)
-	if waiting.Len() == 0 {
+	if len(waiting) == 0 {
 		return
 	}
-	for pod := range waiting {
-		p.places.pass(g, pod)
+	for pod, node := range waiting {
+		p.places.pass(g, pod, node)
 	}
-	p.tell(waiting, firstLook, func(held fwk.WaitingPod) { held.Allow(Name) })
+	p.tell(sets.KeySet(waiting), firstLook, func(held fwk.WaitingPod) { held.Allow(Name) })
 }
 
 // giveUp has the members of a gang give up their places that wait for the others, so that no part of a gang keeps GPUs
 // from others.
 func (p *Plugin) giveUp(g gang, reason string) {
 	waiting := p.places.takeWaiting(g)
-	if waiting.Len() == 0 {
+	if len(waiting) == 0 {
 		return
 	}
-	p.tell(waiting, firstLook, func(held fwk.WaitingPod) { held.Reject(Name, reason) })
+	p.tell(sets.KeySet(waiting), firstLook, func(held fwk.WaitingPod) { held.Reject(Name, reason) })
 }
 
 // A member that is not among the waiting pods yet is looked for again after a moment, and after twice that, up to so long
@@ -114,12 +114,22 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 	p.tidy(g)
 }
 
+// turnAway ends what a gang keeps when another plugin rejects the nodes that there are for a member: the member takes part no more
+// where there are others, and what was made free is for others again.
+func (p *Plugin) turnAway(g gang, group *podGroup, m *members, pod *corev1.Pod) {
+	if len(m.placed)+len(m.waiting) > group.minMember {
+		p.places.dismiss(g, nameOf(pod))
+	}
+	p.nominate(m.waiting, nil)
+}
+
 // PostFilter has the members that wait give up their places when one finds none.
-func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	name, ok := groupOf(pod)
 	if !ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
+	defer p.forgetGone(pod)
 	group := p.groups.get(name)
 	if unusable(group) != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable) // PreFilter has said why
@@ -128,17 +138,55 @@ func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1
 	if len(m.placed) >= group.minMember || p.tolerates(group.minMember-len(m.placed), group.minMember) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	if spare := len(m.placed)+len(m.waiting) > group.minMember; spare && begins(state) {
-		p.places.dismiss(g, nameOf(pod))
+	if isSpare(pod, m.waiting, group.minMember-len(m.placed)) {
+		return nil, fwk.NewStatus(fwk.Unschedulable) // the others have their places, and must not lose them for this one
 	}
+	if begins(state) {
+		p.places.inVain(g, p.now())
+	}
+	if node := plannedIn(state); node != "" && p.places.shun(g, node) {
+		p.handle.Activate(klog.Background(), map[string]*corev1.Pod{nameOf(pod).String(): pod})
+		return nil, fwk.NewStatus(fwk.Unschedulable, reasonElsewhere)
+	}
+	why := ""
+	if begins(state) {
+		p.turnAway(g, group, &m, pod)
+	} else {
+		var node string
+		if node, why = p.makeRoom(ctx, g, group, &m, pod); node != "" {
+			return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}}, nil
+		}
+	}
+	p.dissolve(g, group, &m, pod)
 	p.fail(g)
 	waited := p.places.waitingOf(g) > 0
 	p.giveUp(g, reasonSibling)
 	p.tidy(g)
 	if waited {
-		return nil, fwk.NewStatus(fwk.Unschedulable, reasonWhole)
+		why = reasonWhole
 	}
-	return nil, fwk.NewStatus(fwk.Unschedulable)
+	if why == "" {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable, why)
+}
+
+// forgetGone drops what was noted of a gang in a cycle of a member that is gone meanwhile: nobody else tells of it again.
+func (p *Plugin) forgetGone(pod *corev1.Pod) {
+	if !p.isThere(pod) {
+		p.forget(pod)
+	}
+}
+
+// isSpare reports whether a member is more than it takes, as places are kept for enough others.
+func isSpare(pod *corev1.Pod, waiting []*corev1.Pod, missing int) bool {
+	nominated := 0
+	for _, member := range waiting {
+		if member.Status.NominatedNodeName != "" {
+			nominated++
+		}
+	}
+	return pod.Status.NominatedNodeName == "" && nominated >= max(missing, 1)
 }
 
 // tolerates says whether so few members are missing that the others keep their places for a while.
@@ -147,7 +195,7 @@ func (p *Plugin) tolerates(missing, want int) bool { return missing*100 <= p.arg
 // tidy forgets a gang of which no pod is left, so that names that users made up do not add up, nor the Jobs that come one
 // after the other with the same label.
 func (p *Plugin) tidy(g gang) {
-	if !p.places.knows(g) {
+	if !p.places.isIdle(g) { // so that a large gang that ends is not gone through once a member
 		return
 	}
 	for _, pod := range p.podsOf(g.group) {
@@ -158,9 +206,10 @@ func (p *Plugin) tidy(g gang) {
 	p.places.drop(g)
 }
 
-// fail notes that a member found no place. To be turned away for an earlier failure is none, or a gang whose members are
-// tried all the while would back off for ever.
+// fail notes that a member found no place, which ends the plan. To be turned away for an earlier failure is none, or a gang whose members are
+// tried all the while would back off forever.
 func (p *Plugin) fail(g gang) {
+	p.places.plan(g, nil)
 	if now := p.now(); !p.backsOff(g, now) {
 		p.places.fail(g, now)
 	}
@@ -174,16 +223,40 @@ func (p *Plugin) tryLater(g gang, group *podGroup) {
 	}
 	time.AfterFunc(p.places.failed(g).Add(p.args.backoff).Sub(p.now()), func() {
 		p.places.done(g)
-		waiting := map[string]*corev1.Pod{}
-		for _, pod := range p.podsOf(g.group) {
-			if gangOf(pod, group) == g && p.placeOf(pod) == none && len(pod.Spec.SchedulingGates) == 0 {
-				waiting[nameOf(pod).String()] = pod
-			}
-		}
-		if len(waiting) > 0 {
-			p.handle.Activate(klog.Background(), waiting)
-		}
+		p.wake(g, group, anyMember)
 	})
+}
+
+// wakeAt has those members tried at a time that somebody chooses.
+func (p *Plugin) wakeAt(g gang, group *podGroup, at time.Time, chosen func(*corev1.Pod) bool) {
+	if p.places.wakesAt(g, at) {
+		time.AfterFunc(at.Sub(p.now()), func() { p.wake(g, group, chosen) })
+	}
+}
+
+func anyMember(*corev1.Pod) bool { return true }
+
+// wake has chosen members of a gang tried that wait.
+func (p *Plugin) wake(g gang, group *podGroup, chosen func(*corev1.Pod) bool) {
+	waiting := map[string]*corev1.Pod{}
+	for _, pod := range p.podsOf(g.group) {
+		if gangOf(pod, group) == g && p.placeOf(pod) == none && len(pod.Spec.SchedulingGates) == 0 && chosen(pod) {
+			waiting[nameOf(pod).String()] = pod
+		}
+	}
+	if len(waiting) > 0 {
+		p.handle.Activate(klog.Background(), waiting)
+	}
+}
+
+// wakesAt notes when the members of a gang are tried, and reports whether that is news.
+func (p *places) wakesAt(g gang, at time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.record(g)
+	news := !r.wakes.Equal(at)
+	r.wakes = at
+	return news
 }
 
 // backsOff reports whether a member found no place a moment ago.

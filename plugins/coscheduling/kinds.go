@@ -23,10 +23,11 @@ type kinds struct {
 	compared int
 }
 
-// kind is how many pods ask for the same as one of them.
+// kind is pods that ask for the same as one of them.
 type kind struct {
 	pod   *corev1.Pod
 	count int
+	all   []*corev1.Pod
 }
 
 // The bounds of what is compared for one pod in one cycle. The pods of a job are of one kind, or two with a launcher. Who
@@ -55,6 +56,7 @@ func (k *kinds) add(pod *corev1.Pod) {
 		}
 		if alike(k.of[i].pod, pod) {
 			k.of[i].count++
+			k.of[i].all = append(k.of[i].all, pod)
 			return
 		}
 	}
@@ -62,7 +64,7 @@ func (k *kinds) add(pod *corev1.Pod) {
 		k.varied = true
 		return
 	}
-	k.of = append(k.of, kind{pod: pod, count: 1})
+	k.of = append(k.of, kind{pod: pod, count: 1, all: []*corev1.Pod{pod}})
 }
 
 var seed = maphash.MakeSeed()
@@ -108,7 +110,7 @@ func weight(pod *corev1.Pod) int {
 // alike reports whether pods ask for the same, so that the room for one is the room for the other.
 func alike(a, b *corev1.Pod) bool {
 	return sameContainers(a.Spec.Containers, b.Spec.Containers) && sameContainers(a.Spec.InitContainers, b.Spec.InitContainers) &&
-		sameAmounts(a.Spec.Overhead, b.Spec.Overhead) &&
+		sameAmounts(a.Spec.Overhead, b.Spec.Overhead) && sameOfPod(a.Spec.Resources, b.Spec.Resources) &&
 		maps.Equal(a.Spec.NodeSelector, b.Spec.NodeSelector) &&
 		a.Labels[names.LabelPool] == b.Labels[names.LabelPool] &&
 		a.Annotations[names.AnnotationGPUTypes] == b.Annotations[names.AnnotationGPUTypes] &&
@@ -129,6 +131,14 @@ func sameContainers(a, b []corev1.Container) bool {
 		}
 	}
 	return true
+}
+
+// sameOfPod compares what pods ask for as a whole, beside their containers.
+func sameOfPod(a, b *corev1.ResourceRequirements) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return sameAmounts(a.Requests, b.Requests) && sameAmounts(a.Limits, b.Limits)
 }
 
 func sameAmounts(a, b corev1.ResourceList) bool {

@@ -11,8 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 	listersv1 "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -34,6 +37,12 @@ type lab struct {
 	activated []string
 	// nominated are pods for which room is kept, by node.
 	nominated map[string][]fwk.PodInfo
+	// client is of the API server.
+	client *fake.Clientset
+	// others are the filters of other plugins, nil for none.
+	others *filters
+	// told is what PostFilter said last.
+	told string
 	// onActivate, if there is one, is called when pods are queued.
 	onActivate func()
 }
@@ -53,6 +62,33 @@ func (h handle) IterateOverWaitingPods(visit func(fwk.WaitingPod)) {
 	}
 }
 
+func (h handle) SnapshotSharedLister() fwk.SharedLister { return snapshot{h.lab} }
+func (h handle) ClientSet() kubernetes.Interface        { return h.client }
+func (h handle) EventRecorder() events.EventRecorder    { return &events.FakeRecorder{} }
+func (h handle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, held := range h.held {
+		if held.pod.UID == uid && !held.allowed && held.refused == "" {
+			return held
+		}
+	}
+	return nil
+}
+
+// snapshot is the nodes as the scheduler sees them.
+type snapshot struct{ *lab }
+
+func (s snapshot) NodeInfos() fwk.NodeInfoLister       { return nodeInfos(s) }
+func (s snapshot) StorageInfos() fwk.StorageInfoLister { return nil }
+
+type nodeInfos struct{ *lab }
+
+func (n nodeInfos) List() ([]fwk.NodeInfo, error)                                 { return n.infos, nil }
+func (n nodeInfos) HavePodsWithAffinityList() ([]fwk.NodeInfo, error)             { return nil, nil }
+func (n nodeInfos) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) { return nil, nil }
+func (n nodeInfos) Get(string) (fwk.NodeInfo, error)                              { return nil, nil }
+
 func (h handle) NominatedPodsForNode(node string) []fwk.PodInfo { return h.nominated[node] }
 
 func (h handle) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
@@ -71,6 +107,13 @@ func (l *lab) tried() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Sorted(slices.Values(l.activated))
+}
+
+// forget makes as if no pod had been queued.
+func (l *lab) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.activated = nil
 }
 
 // heldPod waits in Permit.
@@ -107,16 +150,19 @@ func (l *lab) hold(pod *corev1.Pod) *heldPod {
 // newLab has nodes with 8 cards each.
 func newLab(t testing.TB, nodes int) *lab {
 	t.Helper()
-	l := &lab{TB: t}
+	l := &lab{TB: t, client: fake.NewClientset()}
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	l.Plugin = &Plugin{
-		handle:   handle{lab: l},
-		groups:   groups{cache.NewSharedIndexInformer(&podGroupsOrNone{}, &unstructured.Unstructured{}, 0, cache.Indexers{})},
-		pods:     cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byGroup: groupKeys}),
-		nodes:    listersv1.NewNodeLister(indexer),
-		finished: finished{cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byController: controllerKeys})},
-		cards:    devices.NewLedger(),
-		now:      time.Now,
+		handle:     handle{lab: l},
+		groups:     groups{cache.NewSharedIndexInformer(&kindOrNone{}, &unstructured.Unstructured{}, 0, cache.Indexers{})},
+		pools:      pools{cache.NewSharedIndexInformer(&kindOrNone{}, &unstructured.Unstructured{}, 0, cache.Indexers{})},
+		pods:       cache.NewIndexer(cache.MetaNamespaceKeyFunc, podIndexers),
+		nodes:      listersv1.NewNodeLister(indexer),
+		finished:   finished{cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byController: controllerKeys})},
+		cards:      devices.NewLedger(),
+		now:        time.Now,
+		effort:     searchBudget,
+		departures: &departures{},
 	}
 	for i := range nodes {
 		node := fixture.Node(fmt.Sprint("n", i)).GPUs(8, "T4").Obj()

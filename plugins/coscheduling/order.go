@@ -6,13 +6,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // Less sorts pods by priority, then members of gangs that have begun to take places, so that nobody takes those of their
 // siblings. Then by time: of a pod its own, of a member its PodGroup's, so that gangs stand together, or that of the last
-// attempt, so that a gang without room does not keep others waiting behind it.
+// attempt, so that a gang without room does not keep others waiting behind it. The members of a gang come in the order in
+// which their places were planned: where topology spread counts, another order may have no places for all.
 //
 // The queue is a heap, which is out of order for good once what it compares changes for a pod that is in it. So what can
 // change of a gang counts as it was when the pod was put there.
@@ -24,13 +26,18 @@ func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
 	if first.begun != second.begun {
 		return first.begun
 	}
-	return cmp.Or(first.at.Compare(second.at), cmp.Compare(first.namespace, second.namespace), cmp.Compare(first.name, second.name)) < 0
+	order := cmp.Or(first.at.Compare(second.at), cmp.Compare(first.namespace, second.namespace), cmp.Compare(first.group, second.group))
+	if order == 0 && first.group != "" {
+		order = compareRanks(a.GetPodInfo().GetPod(), b.GetPodInfo().GetPod())
+	}
+	return cmp.Or(order, cmp.Compare(first.name, second.name)) < 0
 }
 
 // PreEnqueue notes how the gang of a member stands that is put in the queue, and keeps none from it.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	if _, ok := groupOf(pod); ok {
 		p.places.enqueue(pod.UID, p.turnOf(pod))
+		p.forgetGone(pod)
 	}
 	return nil
 }
@@ -66,14 +73,15 @@ func (p *Plugin) turnOf(pod *corev1.Pod) turn {
 // rank is a pod's position in the queue.
 type rank struct {
 	turn
-	priority        int32
-	namespace, name string
+	priority               int32
+	namespace, group, name string
 }
 
 func (p *Plugin) rankOf(info fwk.QueuedPodInfo) rank {
 	pod := info.GetPodInfo().GetPod()
 	r := rank{priority: corev1helpers.PodPriority(pod), namespace: pod.Namespace, name: pod.Name}
-	if _, ok := groupOf(pod); ok {
+	if group, ok := groupOf(pod); ok {
+		r.group = group.Name
 		if r.turn, ok = p.places.turn(pod.UID); !ok { // a profile that names this plugin for queueSort alone
 			r.turn = p.turnOf(pod)
 		}
@@ -82,4 +90,29 @@ func (p *Plugin) rankOf(info fwk.QueuedPodInfo) rank {
 		r.at = *at
 	}
 	return r
+}
+
+// enqueue notes the turn of a pod that is put in the queue.
+func (p *places) enqueue(pod types.UID, t turn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.turns == nil {
+		p.turns = map[types.UID]turn{}
+	}
+	p.turns[pod] = t
+}
+
+// turn returns that of a pod as it was put in the queue.
+func (p *places) turn(pod types.UID) (turn, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	t, ok := p.turns[pod]
+	return t, ok
+}
+
+// leave forgets the turn of a pod that comes to the queue no more.
+func (p *places) leave(pod types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.turns, pod)
 }

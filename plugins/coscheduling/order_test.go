@@ -4,9 +4,11 @@ import (
 	"container/heap"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -71,7 +73,7 @@ func TestTheQueueStaysInOrder(t *testing.T) {
 		g := gangs[random.IntN(len(gangs))]
 		switch random.IntN(4) {
 		case 0:
-			l.places.wait(g, "somebody-"+g.owner)
+			l.places.wait(g, "somebody-"+g.owner, "n0")
 		case 1:
 			l.places.fail(g, noon.Add(time.Duration(random.IntN(60))*time.Minute))
 		case 2:
@@ -129,5 +131,31 @@ func TestTurnsAreForgotten(t *testing.T) {
 	l.podChanged(bound)
 	if len(l.places.turns) != 0 {
 		t.Errorf("%d turns are left", len(l.places.turns))
+	}
+}
+
+// TestMembersAreTriedInTheOrderOfTheirPlan, and those of two gangs of one second do not mix.
+func TestMembersAreTriedInTheOrderOfTheirPlan(t *testing.T) {
+	l := newLab(t, 1)
+	q := &line{less: l.Less}
+	for _, group := range []string{"g", "h"} {
+		l.group(group, map[string]any{"minMember": int64(12)}, func(g *unstructured.Unstructured) { g.SetCreationTimestamp(metav1.NewTime(noon)) })
+		for i := range 12 {
+			pod := l.member(fmt.Sprintf("%d-%s", i, group), of(group), func(pod *corev1.Pod) {
+				if group == "g" { // those of an Indexed Job have indices, and names by chance
+					pod.Name = fmt.Sprintf("g-%d", 99-i)
+					pod.Annotations = map[string]string{batchv1.JobCompletionIndexAnnotation: fmt.Sprint(i)}
+				}
+			})
+			l.PreEnqueue(t.Context(), pod)
+			heap.Push(q, queued(t, pod, noon))
+		}
+	}
+	var got []string
+	for q.Len() > 0 {
+		got = append(got, heap.Pop(q).(fwk.QueuedPodInfo).GetPodInfo().GetPod().Name)
+	}
+	if want := "g-99 g-98 g-97 g-96 g-95 g-94 g-93 g-92 g-91 g-90 g-89 g-88 0-h 1-h 2-h 3-h 4-h 5-h 6-h 7-h 8-h 9-h 10-h 11-h"; strings.Join(got, " ") != want {
+		t.Errorf("the queue has %v", got)
 	}
 }

@@ -15,6 +15,8 @@ type places struct {
 	mu    sync.RWMutex
 	gangs map[gang]*record
 	pods  map[types.UID]gang
+	// nodes are where pods have their places that this process knows of.
+	nodes map[types.UID]string
 	// turns are those of members as they were put in the queue, until they are bound or gone.
 	turns map[types.UID]turn
 }
@@ -32,6 +34,26 @@ type record struct {
 	scout types.NamespacedName
 	// rests is until when the gang is left alone that was tried as a whole because its PodGroup had changed.
 	rests time.Time
+	// plan is where members are to go, nil for none.
+	plan *plan
+	// settles is until when others are about to leave for the gang, abstains until when it has nobody evicted, futile on what
+	// grounds nobody could be, and until when that counts. keptOut says what would have kept the gang out all the same, "" for
+	// nothing.
+	settles, abstains, futileUntil time.Time
+	futile                         basis
+	keptOut                        string
+	// guard says that others may not leave for the gang yet, "" where that is not so.
+	guard string
+	// cleared says that others have left for the gang since it failed last, vain how long it waits since the last time that
+	// was for nothing.
+	cleared bool
+	vain    time.Duration
+	// putOff is how long the gang waits since a write for it failed, longer each time; zero since one did not.
+	putOff time.Duration
+	// half is since when some members are bound, and there is no room for the others; zero where that is not so.
+	half time.Time
+	// wakes is when the members are tried that hold out for a place.
+	wakes time.Time
 	// alarmed is set while a timer runs that has the members tried again.
 	alarmed bool
 }
@@ -40,6 +62,8 @@ type record struct {
 type refusal struct {
 	on     basis
 	reason string
+	// isChoice says that there is room, and the gang holds out for better.
+	isChoice bool
 }
 
 // basis is all that a verdict on the room for a gang depends on.
@@ -54,28 +78,32 @@ type basis struct {
 	// group is the PodGroup's revision.
 	group  string
 	placed int
+	// shunned is how many nodes another plugin rejected for a member.
+	shunned int
+	// holdsOut is until when the gang waits for a place in one domain, zero where it does not.
+	holdsOut time.Time
 }
 
-func (p *places) wait(g gang, pod types.UID) {
-	p.put(g, pod, func(r *record) sets.Set[types.UID] { return r.waiting })
+func (p *places) wait(g gang, pod types.UID, node string) {
+	p.put(g, pod, node, func(r *record) sets.Set[types.UID] { return r.waiting })
 }
-func (p *places) pass(g gang, pod types.UID) {
-	p.put(g, pod, func(r *record) sets.Set[types.UID] { return r.passed })
+func (p *places) pass(g gang, pod types.UID, node string) {
+	p.put(g, pod, node, func(r *record) sets.Set[types.UID] { return r.passed })
 }
-func (p *places) bind(g gang, pod types.UID) {
-	p.put(g, pod, func(r *record) sets.Set[types.UID] { return r.bound })
+func (p *places) bind(g gang, pod types.UID, node string) {
+	p.put(g, pod, node, func(r *record) sets.Set[types.UID] { return r.bound })
 }
 
 // put moves a pod to one of the sets of its gang.
-func (p *places) put(g gang, pod types.UID, set func(*record) sets.Set[types.UID]) {
+func (p *places) put(g gang, pod types.UID, node string, set func(*record) sets.Set[types.UID]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.remove(pod)
 	set(p.record(g)).Insert(pod)
 	if p.pods == nil {
-		p.pods = map[types.UID]gang{}
+		p.pods, p.nodes = map[types.UID]gang{}, map[types.UID]string{}
 	}
-	p.pods[pod] = g
+	p.pods[pod], p.nodes[pod] = g, node
 }
 
 // record returns the entry of a gang, a new one if there is none.
@@ -89,31 +117,6 @@ func (p *places) record(g gang) *record {
 	}
 	p.gangs[g] = r
 	return r
-}
-
-// enqueue notes the turn of a pod that is put in the queue.
-func (p *places) enqueue(pod types.UID, t turn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.turns == nil {
-		p.turns = map[types.UID]turn{}
-	}
-	p.turns[pod] = t
-}
-
-// turn returns that of a pod as it was put in the queue.
-func (p *places) turn(pod types.UID) (turn, bool) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	t, ok := p.turns[pod]
-	return t, ok
-}
-
-// leave forgets the turn of a pod that comes to the queue no more.
-func (p *places) leave(pod types.UID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.turns, pod)
 }
 
 // alarm reports whether a timer is to be started for a gang, and notes that it is. done notes that it has ended.
@@ -147,6 +150,7 @@ func (p *places) remove(pod types.UID) (gang, bool) {
 		return gang{}, false
 	}
 	delete(p.pods, pod)
+	delete(p.nodes, pod)
 	r := p.gangs[g]
 	r.waiting.Delete(pod)
 	r.passed.Delete(pod)
@@ -154,20 +158,22 @@ func (p *places) remove(pod types.UID) (gang, bool) {
 	return g, true
 }
 
-// takeWaiting ends the wait of all members of a gang, and returns them. Each is returned once, so that of many that give
+// takeWaiting ends the wait of all members of a gang, and returns them with their nodes. Each is returned once, so that of many that give
 // up one after the other only the first looks for the others.
-func (p *places) takeWaiting(g gang) sets.Set[types.UID] {
+func (p *places) takeWaiting(g gang) map[types.UID]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.gangs[g]
 	if !ok {
 		return nil
 	}
-	taken := r.waiting
-	r.waiting = sets.New[types.UID]()
-	for pod := range taken {
+	taken := make(map[types.UID]string, r.waiting.Len())
+	for pod := range r.waiting {
+		taken[pod] = p.nodes[pod]
 		delete(p.pods, pod)
+		delete(p.nodes, pod)
 	}
+	r.waiting = sets.New[types.UID]()
 	return taken
 }
 
@@ -213,7 +219,8 @@ func (p *places) succeed(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r, ok := p.gangs[g]; ok {
-		r.failed, r.refusal = time.Time{}, refusal{}
+		r.failed, r.refusal, r.plan, r.cleared, r.vain, r.keptOut, r.guard = time.Time{}, refusal{}, nil, false, 0, "", ""
+		r.putOff = 0
 	}
 }
 
@@ -299,12 +306,12 @@ func (p *places) scoutOf(g gang) types.NamespacedName {
 	return types.NamespacedName{}
 }
 
-// knows says whether anything is kept of a gang.
-func (p *places) knows(g gang) bool {
+// isIdle says whether something is kept of a gang, and no member has a place.
+func (p *places) isIdle(g gang) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	_, ok := p.gangs[g]
-	return ok
+	r, ok := p.gangs[g]
+	return ok && r.waiting.Len()+r.passed.Len()+r.bound.Len() == 0
 }
 
 // drop forgets a gang of which no pod is left.
@@ -318,6 +325,7 @@ func (p *places) drop(g gang) {
 	for _, set := range []sets.Set[types.UID]{r.waiting, r.passed, r.bound} {
 		for pod := range set {
 			delete(p.pods, pod)
+			delete(p.nodes, pod)
 		}
 	}
 	delete(p.gangs, g)

@@ -7,13 +7,17 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	resourcehelper "k8s.io/component-helpers/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
@@ -28,19 +32,28 @@ type bearing struct {
 	// kept is what is kept on nodes, by name, for pods that are to come there before the gang.
 	kept  map[string][]ask
 	cards *devices.Ledger
+	// tables remember what was counted before, nil for none.
+	tables *tables
+	// steps is how many the searches of one attempt may still take together.
+	steps *int
+}
+
+// bearingOf is for one attempt.
+func (p *Plugin) bearingOf(nodes []fwk.NodeInfo) bearing {
+	return bearing{nodes: nodes, cards: p.cards, tables: &p.tables, steps: ptr.To(gangplan.DefaultBudget)}
 }
 
 // roomFor counts the room for pods of some kinds, each as if the others were not there.
 func (b bearing) roomFor(waiting []kind, seats []seat, placed int) room {
 	r := room{placed: placed}
 	for i, kind := range waiting {
-		seat := &seats[i]
+		table := b.tables.like(kind.pod, b.nodes)
 		free, empty := 0, 0
-		for _, node := range b.nodes {
+		for node := range b.nodes {
 			if free >= kind.count {
 				break
 			}
-			now, then := seat.on(node, b, kind.count)
+			now, then := table.room(node, &seats[i], b)
 			free += now
 			empty += then
 		}
@@ -58,6 +71,8 @@ type seat struct {
 	pool   string
 	nodes  nodeaffinity.RequiredNodeAffinity
 	asks   []ask
+	// alone says that two such pods cannot be on one node.
+	alone bool
 }
 
 // ask is an amount of one resource, in the scheduler's unit.
@@ -89,8 +104,24 @@ func seatOf(pod *corev1.Pod) (seat, error) {
 		return seat{}, fmt.Errorf("reading which GPU types the pod accepts: %w", err)
 	}
 	s := seat{pod: pod, demand: demand, types: types, pool: gpu.PodPool(pod), nodes: nodeaffinity.GetRequiredNodeAffinity(pod)}
-	s.asks = asksOf(pod)
+	s.asks, s.alone = asksOf(pod), isAlone(pod)
 	return s, nil
+}
+
+// isAlone reports whether a pod takes a port of its node, or keeps those away that are like it.
+func isAlone(pod *corev1.Pod) bool {
+	for i := range pod.Spec.Containers {
+		if slices.ContainsFunc(pod.Spec.Containers[i].Ports, func(port corev1.ContainerPort) bool { return port.HostPort > 0 }) {
+			return true
+		}
+	}
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
+		return false
+	}
+	return slices.ContainsFunc(pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, func(term corev1.PodAffinityTerm) bool {
+		selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+		return err == nil && term.TopologyKey == corev1.LabelHostname && selector.Matches(labels.Set(pod.Labels))
+	})
 }
 
 // asksOf is what a pod asks of its node.

@@ -100,7 +100,7 @@ func TestRoomForGangs(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			waiting := []kind{{tc.pod, tc.members - tc.placed}}
+			waiting := []kind{{pod: tc.pod, count: tc.members - tc.placed}}
 			seats, err := seatsOf(waiting)
 			if err != nil {
 				t.Fatal(err)
@@ -124,7 +124,7 @@ func TestMinResources(t *testing.T) {
 	nodes := infos(fixture.Node("a").GPUs(8, "T4").Obj(), fixture.Node("b").GPUs(8, "T4").Obj())
 	pools := infos(fixture.Node("a").Pool("gold").GPUs(8, "T4").Obj(), fixture.Node("b").Pool("silver").GPUs(8, "T4").Obj())
 	seatsIn := func(pool string) []seat {
-		seats, err := seatsOf([]kind{{fixture.Pod("m").Pool(pool).GPUs(8).Obj(), 2}})
+		seats, err := seatsOf([]kind{{pod: fixture.Pod("m").Pool(pool).GPUs(8).Obj(), count: 2}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +242,7 @@ func BenchmarkRoomFor(b *testing.B) {
 			nodes = append(nodes, nodeInfo(fixture.Node(fmt.Sprint("n", i)).GPUs(8, "T4").Obj(), pods...))
 		}
 		pod, ledger := fixture.Pod("m").GPUs(9).Obj(), devices.NewLedger()
-		waiting := []kind{{pod, 8}}
+		waiting := []kind{{pod: pod, count: 8}}
 		seats, err := seatsOf(waiting)
 		if err != nil {
 			b.Fatal(err)

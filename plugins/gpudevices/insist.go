@@ -76,7 +76,11 @@ func (p *Plugin) bind(ctx context.Context, binding *corev1.Binding) error {
 	p.Gate.Begin()
 	err := p.post(ctx, binding)
 	p.Gate.End() // one that nobody knows of holds up no other
-	if answerOf(err) != unknown {
+	switch answerOf(err) {
+	case bound:
+		return nil
+	case refused:
+		refusals.WithLabelValues(refusedBy(err)).Inc()
 		return err
 	}
 	unanswered.Inc()

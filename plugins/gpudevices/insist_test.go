@@ -36,7 +36,7 @@ var (
 	errBusy    = apierrors.NewTooManyRequests("later", 0)
 )
 
-// apiServer answers as a script says. The last line of a script goes on for ever.
+// apiServer answers as a script says. The last line of a script goes on forever.
 type apiServer struct {
 	posts, gets []reply
 	posted      int

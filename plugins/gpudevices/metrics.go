@@ -1,6 +1,7 @@
 package gpudevices
 
 import (
+	"strings"
 	"sync"
 
 	"k8s.io/component-base/metrics"
@@ -13,5 +14,33 @@ var unanswered = metrics.NewGauge(&metrics.GaugeOpts{
 	StabilityLevel: metrics.ALPHA,
 })
 
+var refusals = metrics.NewCounterVec(&metrics.CounterOpts{
+	Name: "gpu_scheduler_bindings_refused_total",
+	Help: "Bindings that the API server refused, by whom: fence, because another scheduler leads or this one leads under no " +
+		"epoch; other.",
+	StabilityLevel: metrics.ALPHA,
+}, []string{"by"})
+
+// Who refuses bindings.
+const (
+	byFence = "fence"
+	byOther = "other"
+	// fencePolicy is how the API server names the policy of manifests/policy/fence.yaml when it refuses.
+	fencePolicy = "ValidatingAdmissionPolicy 'g8s-fence'"
+)
+
+// refusedBy is who refused a binding with an error.
+func refusedBy(err error) string {
+	if strings.Contains(err.Error(), fencePolicy) {
+		return byFence
+	}
+	return byOther
+}
+
 // registerMetrics shows the metrics on the scheduler's /metrics, once for all profiles.
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(unanswered) })
+var registerMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(unanswered, refusals)
+	for _, by := range []string{byFence, byOther} {
+		refusals.WithLabelValues(by) // so that the first is a step from 0
+	}
+})

@@ -4,9 +4,9 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 )
 
@@ -27,10 +27,10 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 		if err != nil {
 			return nil, fwk.AsStatus(err)
 		}
-		if len(first) == 0 {
+		if len(first.Names) == 0 {
 			return nil, fwk.NewStatus(fwk.Skip)
 		}
-		return &fwk.PreFilterResult{NodeNames: first}, nil
+		return &fwk.PreFilterResult{NodeNames: first.Names}, nil
 	}
 	types := p.rules.typesFor(demand)
 	candidates, err := p.cache.of(demand.Pool, types)
@@ -42,10 +42,13 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 		podRejections.WithLabelValues(labelNoCandidates).Inc()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.nodes.explainNone(demand.Pool, types))
 	}
-	if first, err := p.first(cs, &demand, candidates, nodes); err != nil {
+	switch first, err := p.first(cs, &demand, candidates, nodes); {
+	case err != nil:
 		return nil, fwk.AsStatus(err)
-	} else if len(first) > 0 {
-		return &fwk.PreFilterResult{NodeNames: first}, nil
+	case len(first.Names) > 0:
+		return &fwk.PreFilterResult{NodeNames: first.Names}, nil
+	case first.InOrder != nil: // all of them candidates
+		return nil, nil
 	}
 	if candidates.Names.Len() >= len(nodes) {
 		return nil, nil // all nodes: spare the scheduler the lookups by name
@@ -53,10 +56,9 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 	return &fwk.PreFilterResult{NodeNames: candidates.Names}, nil // the scheduler does not change it
 }
 
-// first returns the candidates to look at first, where the scheduler looks at the others if need be; none to
-// look at all of them.
-func (p *Plugin) first(cs fwk.CycleState, d *demand, candidates *shortlist.Candidates, nodes []fwk.NodeInfo) (sets.Set[string], error) {
-	return shortlist.Open(cs).Take(shortlist.Question{Candidates: candidates, Nodes: nodes,
+// first returns the candidates to look at first, where the scheduler looks at the others if need be.
+func (p *Plugin) first(cs fwk.CycleState, d *demand, candidates *shortlist.Candidates, nodes []fwk.NodeInfo) (shortlist.Answer, error) {
+	return shortlist.Open(cs).Take(shortlist.Question{Candidates: candidates, Nodes: nodes, Changes: cycle.Followed(cs),
 		// Pods that are nominated to a node are not counted here; Filter counts them.
 		Fits: func(node fwk.NodeInfo) bool { return p.judge(d, node) == fits },
 	})

@@ -19,7 +19,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
-	"g8s.host/gpu-scheduler/pkg/fragmentation"
 	"g8s.host/gpu-scheduler/pkg/fragmentation/observe"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
@@ -49,8 +48,8 @@ type Plugin struct {
 	Dependencies
 	handle fwk.Handle
 	idle   idleTimeouts
-	// shown are the forecasts whose pools the metrics show.
-	shown atomic.Pointer[fragmentation.Forecasts]
+	// shown is what the metrics show.
+	shown atomic.Pointer[shown]
 }
 
 // Factory returns what builds the plugin for each profile.
@@ -77,9 +76,7 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 	if expected == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if before := p.shown.Swap(expected.Forecasts); before != expected.Forecasts {
-		showPools(before, expected.Forecasts)
-	}
+	p.show(expected.Forecasts)
 	k := keepFrom(expected, pod)
 	if k == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -108,7 +105,7 @@ func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 	if !k.nodes.Has(node.Node().Name) {
 		return nil
 	}
-	k.counted.Do(func() { keptPods.WithLabelValues(k.pool).Inc() })
+	k.counted.Do(func() { keptPods.WithLabelValues(p.shown.Load().label(k.pool)).Inc() })
 	return fwk.NewStatus(fwk.Unschedulable, string(reason.KeptForWhole.Text))
 }
 

@@ -1,6 +1,7 @@
 package gpureserve
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -21,17 +22,29 @@ func TestMetricsOfPoolsThatAreGoneAreDropped(t *testing.T) {
 		}
 		return (*fragmentation.Forecasts)(nil).Next(pools, &fragmentation.PodCount{})
 	}
-	first, second := pools("metrics-a", "metrics-b"), pools("metrics-b", "metrics-c")
-	showPools(nil, first)
+	p := &Plugin{}
+	p.show(pools("metrics-a", "metrics-b"))
 	keptPods.WithLabelValues("metrics-a").Inc()
-	showPools(first, second)
+	p.show(pools("metrics-b", "metrics-c"))
 	if diff := cmp.Diff([]string{"metrics-b", "metrics-c"}, poolsShown(t, "metrics-")); diff != "" {
 		t.Errorf("pools (-want +got):\n%s", diff)
 	}
-	showPools(second, pools())
+	p.show(pools())
 	if got := poolsShown(t, "metrics-"); len(got) > 0 {
 		t.Errorf("pools that are gone are shown: %v", got)
 	}
+	var many []string
+	for i := range 10_000 {
+		many = append(many, fmt.Sprintf("metrics-%05d", i))
+	}
+	p.show(pools(many...))
+	for _, pool := range many {
+		keptPods.WithLabelValues(p.shown.Load().label(pool)).Inc()
+	}
+	if got := poolsShown(t, "metrics-"); !slices.Equal(got, many[:mostPools]) || !slices.Equal(poolsShown(t, otherPools), []string{otherPools}) {
+		t.Errorf("%d pools are shown of 10,000, want the first %d and the others as one", len(got), mostPools)
+	}
+	p.show(pools())
 }
 
 // poolsShown returns the pools of this test on /metrics.

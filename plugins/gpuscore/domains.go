@@ -6,8 +6,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 )
 
-// maxDomains bounds of how many candidates the failure domains are remembered.
-const maxDomains = 64
+// maxPlaced bounds of how many nodes the failure domains are remembered, of all candidates together.
+const maxPlaced = 1 << 17
 
 // domainTables remember the failure domains of candidates. The zero value knows of none. It is used by one goroutine.
 type domainTables struct {
@@ -19,7 +19,15 @@ func (t *domainTables) of(candidates *shortlist.Candidates) *domains {
 	if d := t.known[candidates]; d != nil {
 		return d
 	}
-	if t.known == nil || len(t.known) >= maxDomains {
+	placed := 0
+	for other, d := range t.known {
+		if candidates.Replaces(other) {
+			delete(t.known, other)
+			continue
+		}
+		placed += len(d.nodes)
+	}
+	if t.known == nil || placed >= maxPlaced {
 		t.known = map[*shortlist.Candidates]*domains{}
 	}
 	d := &domains{numbers: map[rack]int{}}

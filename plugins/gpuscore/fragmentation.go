@@ -41,8 +41,7 @@ func (p *Plugin) placementOf(s *state, node fwk.NodeInfo) (placement, bool) {
 	placed.on = expected.On(&placed.shape, milliCPU, memoryMiB)
 	cards := allocator.Inventory().Cards
 	unnamed := used.Unknown().Whole // cards that are held, and nobody knows which
-	for rest := allocator.Healthy(); rest != 0; rest &= rest - 1 {
-		card := rest.First()
+	for card := range allocator.Healthy().All() {
 		free := freeOf(allocator, used, card)
 		if free == fragmentation.Whole && unnamed > 0 {
 			unnamed--

@@ -147,7 +147,7 @@ func (p *Plugin) PreScore(_ context.Context, cs fwk.CycleState, pod *corev1.Pod,
 		if err != nil {
 			return fwk.AsStatus(fmt.Errorf("listing the nodes of the snapshot: %w", err))
 		}
-		s.replicas = p.replicas.of(s.job, all)
+		s.replicas = p.replicas.of(s.job, all, cycle.Followed(cs))
 		s.replicas.compare(nodes)
 	}
 	if err := p.foresee(cs, s, pod); err != nil {
@@ -164,7 +164,7 @@ func (p *Plugin) foresee(cs fwk.CycleState, s *state, pod *corev1.Pod) (err erro
 		return nil
 	}
 	s.ask = observe.AskOf(pod)
-	now := observe.Occasion{Attempt: p.Attempts.Of(cs), Pool: s.ask.Pool}
+	now := observe.Occasion{Attempt: p.Attempts.Of(cs), Pool: s.ask.Pool, Changes: cycle.Followed(cs)}
 	if s.forecasts, err = p.forecaster.Next(p.handle, p.Devices, now); err != nil {
 		return fmt.Errorf("forecasting which pods will come: %w", err)
 	}
@@ -183,7 +183,7 @@ func (p *Plugin) explain(cs fwk.CycleState, s *state, nodes int) {
 }
 
 // stateOf returns what PreScore read. The classic configuration enables the plugin at score alone; then there is no
-// such state, and the pod is read anew for each node.
+// such state, and the pod is read again for each node.
 func (p *Plugin) stateOf(cs fwk.CycleState, pod *corev1.Pod) (*state, error) {
 	if s, err := cycle.Read[*state](cs, stateKey); err == nil {
 		return s, nil

@@ -1,6 +1,8 @@
 package gpuscore
 
 import (
+	"unique"
+
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -13,7 +15,8 @@ import (
 // Nodes of equal state are worth the same to every pod, so that one of them is looked at for all. What a verdict or a value
 // begins to read of a node has its place here.
 type nodeState struct {
-	gpus gpuState
+	// gpus is a handle, since thousands of nodes have the same: it is hashed when a node is read, and not for each pod.
+	gpus unique.Handle[gpuState]
 	host hostState
 }
 
@@ -44,10 +47,10 @@ func (p *Plugin) stateOfNode(info fwk.NodeInfo) nodeState {
 	allocator, used, reported := p.Devices.Cards(info)
 	all := info.GetAllocatable()
 	s := nodeState{
-		gpus: gpuState{
+		gpus: unique.Make(gpuState{
 			build: allocator.Build(), cards: used.State(), derived: !reported, labels: labelsOf(info.Node()),
 			offered: countsOf(all), asked: countsOf(info.GetRequested()),
-		},
+		}),
 		host: hostState{milliCPU: all.GetMilliCPU(), memoryMiB: all.GetMemory() >> 20},
 	}
 	s.host.leftMilliCPU, s.host.leftMemoryMiB = observe.LeftOf(info)

@@ -4,7 +4,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
 // replicaCount knows on which nodes each job has replicas. It follows the snapshot: the pods of a node are read again when
@@ -12,14 +12,17 @@ import (
 type replicaCount struct {
 	all         []fwk.NodeInfo
 	generations []int64
+	// seen is up to where the changes of nodes are known, and positions are those of the nodes by name.
+	seen      cycle.Mark
+	positions map[string]int
 	// jobs are those of each node, once for each replica, and nodes the positions that each job has replicas at.
 	jobs  [][]job
 	nodes map[job]map[int]int
 }
 
 // of counts the replicas of a job on the nodes of a snapshot.
-func (c *replicaCount) of(j job, all []fwk.NodeInfo) *replicas {
-	c.update(all)
+func (c *replicaCount) of(j job, all []fwk.NodeInfo, changes *cycle.Changes) *replicas {
+	c.update(all, changes)
 	r := &replicas{byZone: map[string]int{}, byRack: map[rack]int{}, byNode: map[string]int{}}
 	for i, count := range c.nodes[j] {
 		node := all[i].Node()
@@ -34,18 +37,46 @@ func (c *replicaCount) of(j job, all []fwk.NodeInfo) *replicas {
 	return r
 }
 
-func (c *replicaCount) update(all []fwk.NodeInfo) {
-	if c.nodes == nil || !shortlist.SameList(c.all, all) {
-		*c = replicaCount{all: all, generations: make([]int64, len(all)), jobs: make([][]job, len(all)), nodes: map[job]map[int]int{}}
-		for i := range c.generations {
-			c.generations[i] = -1 // which no node has
+func (c *replicaCount) update(all []fwk.NodeInfo, changes *cycle.Changes) {
+	if c.nodes == nil || !cycle.SameNodes(c.all, all) {
+		c.reset(all)
+	}
+	changed, known := changes.Since(&c.seen, len(all)/fewChanged)
+	if !known {
+		for i := range all {
+			c.look(i)
+		}
+		return
+	}
+	for _, name := range changed {
+		if i, ok := c.positions[name]; ok {
+			c.look(i)
 		}
 	}
-	for i, node := range all {
-		if generation := node.GetGeneration(); generation != c.generations[i] {
-			c.generations[i] = generation
-			c.read(i, node)
+}
+
+// fewChanged is how many nodes there must be for each that has changed, so that the changed ones are looked up by name.
+const fewChanged = 4
+
+// reset forgets all that is known, now that the nodes are others.
+func (c *replicaCount) reset(all []fwk.NodeInfo) {
+	*c = replicaCount{
+		all: all, generations: make([]int64, len(all)), positions: make(map[string]int, len(all)),
+		jobs: make([][]job, len(all)), nodes: map[job]map[int]int{},
+	}
+	for i, info := range all {
+		c.generations[i] = -1 // which no node has
+		if node := info.Node(); node != nil {
+			c.positions[node.Name] = i
 		}
+	}
+}
+
+// look reads the pods of a node again, if it has changed.
+func (c *replicaCount) look(i int) {
+	if generation := c.all[i].GetGeneration(); generation != c.generations[i] {
+		c.generations[i] = generation
+		c.read(i, c.all[i])
 	}
 }
 

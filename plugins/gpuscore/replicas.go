@@ -96,7 +96,7 @@ var standings = [...]standing{{true, true}, {true, false}, {false, true}, {false
 // firstForReplica returns the nodes worth most to a replica that is to be spread. A node's value follows from its state
 // and from how it stands, so that there is a ranking for each standing, of which those nodes count that stand so.
 func (a *attempt) firstForReplica(cs fwk.CycleState) []fwk.NodeInfo {
-	near, ties := a.Plugin.replicas.of(a.job, a.question.Nodes), a.ties(tried)
+	near, ties := a.Plugin.replicas.of(a.job, a.question.Nodes, a.question.Changes), a.ties(tried)
 	ties.Size = 0 // nodes of lower values stand behind those of other standings
 	var first []fwk.NodeInfo
 	highest, fit := shortlist.Unfit, 0

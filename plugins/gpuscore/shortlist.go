@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -18,8 +19,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 )
 
-// listed is how many nodes a short list has room for. One is enough as long as it can take the pod; the rest is for
-// nodes that other plugins reject, such as those that are cordoned or have no CPU left.
+// listed is how many nodes of different values a short list has room for, where other plugins decide. One is enough as long
+// as it can take the pod; the rest is for nodes that other plugins reject.
 const listed = 16
 
 // tried is how many nodes of equal value are tried at most where other plugins decide between them. kube-scheduler takes
@@ -64,7 +65,7 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 		return nil, fwk.AsStatus(err)
 	}
 	if list := shortlist.Open(cs); list != nil && !pinned(pod) {
-		list.Rank = func(q shortlist.Question) (sets.Set[string], error) { return p.rank(cs, s, pod, q) }
+		list.Rank = func(q shortlist.Question) (shortlist.Answer, error) { return p.rank(cs, s, pod, q) }
 	}
 	return nil, fwk.NewStatus(fwk.Skip) // there is nothing to do at Filter
 }
@@ -88,27 +89,34 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) { return nil, nil }
 
 // rank returns the nodes worth most to the pod. What it finds out is left for Score and for the explanation.
-func (p *Plugin) rank(cs fwk.CycleState, s *state, pod *corev1.Pod, q shortlist.Question) (sets.Set[string], error) {
+func (p *Plugin) rank(cs fwk.CycleState, s *state, pod *corev1.Pod, q shortlist.Question) (shortlist.Answer, error) {
 	wants, err := json.Marshal(s.wants)
 	if err != nil {
-		return nil, fmt.Errorf("writing what the pod wants: %w", err)
+		return shortlist.Answer{}, fmt.Errorf("writing what the pod wants: %w", err)
 	}
 	a := &attempt{Plugin: p, state: s, pod: pod, question: q, asks: asksOf(pod)}
 	a.kind = kind{candidates: q.Candidates, policy: s.policy, wants: sha256.Sum256(wants), ask: s.ask}
 	if s.forecasts != nil {
 		a.kind.generation = s.forecasts.Generation(s.ask.Pool)
 	}
-	first := a.first(cs)
-	if len(first) == 0 {
-		return nil, nil
+	answer := a.first(cs)
+	if !answer.IsZero() {
+		countPod(s.wants.Request)
+		cs.Write(stateKey, s)
 	}
-	names := make(sets.Set[string], len(first))
-	for _, node := range first {
+	return answer, nil
+}
+
+// named answers with some nodes, among which other plugins decide.
+func named(nodes []fwk.NodeInfo) shortlist.Answer {
+	if len(nodes) == 0 {
+		return shortlist.Answer{}
+	}
+	names := make(sets.Set[string], len(nodes))
+	for _, node := range nodes {
 		names.Insert(node.Node().Name)
 	}
-	countPod(s.wants.Request)
-	cs.Write(stateKey, s)
-	return names, nil
+	return shortlist.Answer{Names: names}
 }
 
 // attempt is a pod for which nodes are ranked.
@@ -123,32 +131,33 @@ type attempt struct {
 
 // first returns the nodes worth most to the pod, of those that Kubernetes' own plugins would not reject for what the pod
 // and the node say.
-func (a *attempt) first(cs fwk.CycleState) []fwk.NodeInfo {
+func (a *attempt) first(cs fwk.CycleState) shortlist.Answer {
 	if a.wants.Request.IsZero() {
 		if first := a.firstWithoutGPUs(); len(first) > 0 {
-			return first
+			return named(first)
 		}
 	}
 	if a.spreadsReplicas() {
-		return a.firstForReplica(cs)
+		return named(a.firstForReplica(cs))
 	}
 	ranking := a.ranking(a.kind, a.state)
-	var first []fwk.NodeInfo
-	if a.forecasts != nil { // equals are told apart by name, so others have no say
-		first = ranking.Best(listed, a.asks.areMet)
-	} else {
-		first, _ = ranking.First(a.ties(tried), a.asks.areMet)
+	var answer shortlist.Answer
+	if a.forecasts == nil {
+		first, _ := ranking.First(a.ties(tried), a.asks.areMet)
+		answer = named(first)
+	} else if ranking.Fit() > 0 { // equals are told apart by name, so others have no say
+		answer.InOrder = ranking.InOrder(1, a.asks.areMet)
 	}
-	if len(first) > 0 {
+	if !answer.IsZero() {
 		a.explainRanking(cs, a.state, ranking)
 	}
-	return first
+	return answer
 }
 
 // ranking returns what is known of the candidates for pods of a kind, as it is now.
 func (a *attempt) ranking(of kind, s *state) *shortlist.Ranking[nodeState] {
 	ranking := a.rankings.Of(of, a.question, a.handle.SnapshotSharedLister().NodeInfos(), a.stateOfNode)
-	known := map[gpuState]*verdict{}
+	known := map[unique.Handle[gpuState]]*verdict{}
 	ranking.Update(func(in nodeState, node fwk.NodeInfo) int64 {
 		v := known[in.gpus]
 		if v == nil {

@@ -1,0 +1,97 @@
+package coscheduling
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// guests are members of a gang that are to come to a node.
+type guests struct {
+	*seat
+	count int
+}
+
+// change is what is taken to be different on a node.
+type change struct {
+	// come are members that are there, too.
+	come []guests
+	// gone are pods that are not there any more.
+	gone []*corev1.Pod
+	// empty says that nobody else is there, and that the node is open.
+	empty bool
+}
+
+// beside is how many such pods a node has room for after a change.
+func (s *seat) beside(c *change, info fwk.NodeInfo, b bearing) int {
+	access := s.accessTo(info.Node())
+	if access == never || access == later && !c.empty {
+		return 0
+	}
+	room := maxMembers
+	if s.alone {
+		room = 1
+	}
+	var gone []ask
+	for _, pod := range c.gone {
+		gone = append(gone, asksOf(pod)...)
+	}
+	for _, ask := range s.asks {
+		offered, taken := amountOf(info, ask.resource)
+		if c.empty {
+			taken = 0
+		} else {
+			taken = max(0, max(0, taken)-sumOf(gone, ask.resource)) + sumOf(b.kept[info.Node().Name], ask.resource)
+		}
+		for _, other := range c.come {
+			taken += int64(other.count) * sumOf(other.asks, ask.resource)
+		}
+		room = within(max(0, offered-taken)/ask.amount, room)
+	}
+	if room > 0 && s.demand.NeedsCards() {
+		view := b.cards.Node(info)
+		used := gpu.Used{}
+		if !c.empty {
+			used = view.Without(uidsOf(c.gone))
+		}
+		if !seatAll(view.Allocator, &used, c.come) {
+			return 0
+		}
+		room = within(view.Allocator.Room(&used, &s.demand), room)
+	}
+	return room
+}
+
+func uidsOf(pods []*corev1.Pod) []types.UID {
+	uids := make([]types.UID, len(pods))
+	for i, pod := range pods {
+		uids[i] = pod.UID
+	}
+	return uids
+}
+
+// seatAll gives guests their cards, and reports false where there are too few.
+func seatAll(cards *gpu.Allocator, used *gpu.Used, others []guests) bool {
+	for _, other := range others {
+		for range other.count {
+			chosen, why := cards.Allocate(used, &other.demand)
+			if !why.IsZero() {
+				return false
+			}
+			used.Add(&chosen.Holding)
+		}
+	}
+	return true
+}
+
+// sumOf adds up what is asked of one resource, without wrapping around.
+func sumOf(asks []ask, resource corev1.ResourceName) (sum int64) {
+	for _, ask := range asks {
+		if ask.resource == resource {
+			sum += min(ask.amount, 1<<46-sum) // 64 TiB, so that those of a gang can be added up
+		}
+	}
+	return sum
+}

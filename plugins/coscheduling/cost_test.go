@@ -1,0 +1,83 @@
+package coscheduling
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/fixture"
+)
+
+// BenchmarkAGangThatWaits is what an attempt of a gang costs the scheduling loop, after something has changed, on 5,000 nodes
+// in racks of 16 that are full, but for one node in each rack: too few for 512 members, and for 12 in one rack.
+func BenchmarkAGangThatWaits(b *testing.B) {
+	for name, tc := range map[string]struct {
+		layout string
+		// minus says that some of the pods on nodes are of lower priority, but too few.
+		minus bool
+	}{
+		"that has no layout":              {},
+		"that has a layout":               {layout: "required=rack"},
+		"that has others leave in vain":   {minus: true},
+		"that has others leave in a rack": {minus: true, layout: "required=rack"},
+		"that is to lie on one node":      {minus: true, layout: "required=kubernetes.io/hostname"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			l := newLab(b, 0)
+			l.answers()
+			for i := range 5_000 {
+				node := fixture.Node(fmt.Sprintf("n%04d", i)).GPUs(8, "T4").Label(names.LabelRack, fmt.Sprint("r", i/16)).Label(corev1.LabelHostname, fmt.Sprintf("n%04d", i)).Obj()
+				var pods []*corev1.Pod
+				for j := range 4 {
+					pod := fixture.Pod(fmt.Sprintf("p-%d-%d", i, j)).GPUs(2).Obj()
+					pod.Spec.NodeName = node.Name
+					if tc.minus && i%200 == 0 { // too few to be of use
+						ofPriority(-1)(pod)
+					}
+					if i%16 > 0 {
+						pods = append(pods, pod)
+					}
+				}
+				l.infos = append(l.infos, nodeInfo(node, pods...))
+			}
+			members := 512
+			if tc.layout != "" {
+				members = 12
+			}
+			l.group("g", map[string]any{"minMember": int64(members)}, laidOut(tc.layout))
+			var first *corev1.Pod
+			for i := range members {
+				first = l.member(fmt.Sprint("m", i))
+			}
+			g := gangOf(first, l.groups.get(mustGroup(first)))
+			l.aim(first) // reads the cards of all nodes, which is done once
+			before := cpuTime()
+			defer func() {
+				b.ReportMetric(float64((cpuTime()-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+			}()
+			for b.Loop() {
+				cs, _, reason := l.aim(first)
+				if reason == "" {
+					b.Fatal("it begins")
+				}
+				if result, _ := l.PostFilter(b.Context(), cs, first, nil); result != nil {
+					b.Fatal("others leave")
+				}
+				l.places.refuse(g, refusal{on: basis{nodes: 1}}) // something has changed
+				l.places.futile(g, time.Time{}, "", "")
+				l.places.refuse(g, refusal{})
+			}
+		})
+	}
+}
+
+// cpuTime is what the process has used, which other processes do not change.
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}

@@ -1,0 +1,140 @@
+package coscheduling
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// bornAt is a pod that was made some seconds after noon, and boundAfter one that was bound then.
+func bornAt(seconds int) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.CreationTimestamp = metav1.NewTime(noon.Add(time.Duration(seconds) * time.Second))
+	}
+}
+
+func boundAfter(seconds int, node string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.NodeName = node
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
+			LastTransitionTime: metav1.NewTime(noon.Add(time.Duration(seconds) * time.Second))}}
+	}
+}
+
+// TestHalfAGangThatCannotBeCompletedEnds, after it was given a while, and no other gang does.
+func TestHalfAGangThatCannotBeCompletedEnds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		after time.Duration
+		// change makes it another case, before the second member comes.
+		change func(l *lab, first *corev1.Pod)
+		born   int // when the second member was made
+		ends   bool
+	}{
+		"one that never was whole":              {after: 20 * time.Second, ends: true},
+		"one that was whole, and lost a member": {after: 60 * time.Second, born: 30},
+		"one that has run for long":             {after: mostLost + time.Minute},
+		"one with more members than it takes":   {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) { l.member("c", bornAt(0)) }},
+		"one with a member that is held back": {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) {
+			l.member("c", func(pod *corev1.Pod) { pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "gate"}} })
+		}},
+		"one that does not say when it was bound": {after: 20 * time.Second, change: func(_ *lab, first *corev1.Pod) { first.Status.Conditions = nil }},
+		"one that may have started with fewer, as its minimum was raised since": {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) {
+			l.group("g", map[string]any{"minMember": int64(2)}, func(group *unstructured.Unstructured) { group.SetGeneration(2) })
+		}},
+		"one whose PodGroup another has taken the place of": {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) {
+			l.group("g", map[string]any{"minMember": int64(2)}, func(group *unstructured.Unstructured) {
+				group.SetGeneration(1)
+				group.SetCreationTimestamp(metav1.NewTime(noon.Add(10 * time.Second)))
+			})
+		}},
+		"one whose PodGroup is as it was": {after: 20 * time.Second, ends: true, change: func(l *lab, _ *corev1.Pod) {
+			l.group("g", map[string]any{"minMember": int64(2)}, createdAtNoon, func(group *unstructured.Unstructured) { group.SetGeneration(1) })
+		}},
+		"one whose end has begun, and of which a member was made again": {after: 60 * time.Second, born: 30, ends: true, change: func(_ *lab, first *corev1.Pod) {
+			first.Status.Conditions = append(first.Status.Conditions,
+				corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reasonIncomplete})
+		}},
+		"one that others leave for": {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) {
+			l.infos[1] = nodeInfo(l.infos[1].Node())
+			l.running(1, "low", 1, ofPriority(-1))
+		}},
+		"one that others are asked again to leave for": {after: 20 * time.Second, change: func(l *lab, first *corev1.Pod) {
+			g := gangOf(first, l.groups.get(mustGroup(first)))
+			l.places.clear(g, l.now())
+			l.places.record(g).putOff = exhausted
+			l.places.putsOff(g, l.now())
+		}},
+		"one that a disruption budget protects": {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) { l.budget("a", 0) }},
+		"one of which some have succeeded already": {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) {
+			done := l.member("done")
+			l.must(l.pods.Delete(done))
+			l.must(l.finished.members.Add(done))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, 2)
+			l.answers()
+			now := noon.Add(tc.after)
+			l.now = func() time.Time { return now }
+			l.group("g", map[string]any{"minMember": int64(2)})
+			first := l.member("a", bornAt(0), boundAfter(5, "n0"), func(pod *corev1.Pod) { pod.Labels["app"] = "a" })
+			l.infos[0] = nodeInfo(l.infos[0].Node(), first)
+			l.running(1, "equal", 1)
+			if tc.change != nil {
+				tc.change(l, first)
+			}
+			second := l.member("b", bornAt(tc.born))
+			var evicted []string
+			for range 3 {
+				cs, _, _ := l.aim(second)
+				_, some := l.postFilter(cs, second)
+				if evicted = append(evicted, some...); now.Sub(noon.Add(tc.after)) < completeWithin && slices.Contains(evicted, "a") {
+					t.Fatalf("it ends after %s", now.Sub(noon.Add(tc.after)))
+				}
+				now = now.Add(completeWithin/2 + time.Millisecond)
+			}
+			if ends := slices.Contains(evicted, "a"); ends != tc.ends {
+				t.Errorf("half of the gang is ended: %t, want %t", ends, tc.ends)
+			}
+		})
+	}
+}
+
+// TestPodsThatNobodyMakesAgainAreNotEnded: a gang of pods without a controller would never be whole again.
+func TestPodsThatNobodyMakesAgainAreNotEnded(t *testing.T) {
+	l := newLab(t, 1)
+	group := &podGroup{minMember: 2}
+	for _, owned := range []bool{true, false} {
+		m := &members{bound: 1, placed: []*corev1.Pod{l.member("a", bornAt(0), boundAfter(5, "n0"))}, waiting: []*corev1.Pod{l.member("b", bornAt(0))}}
+		if !owned {
+			m.placed[0].OwnerReferences = nil
+		}
+		if got := isHalf(m, group, noon.Add(20*time.Second)); got != owned {
+			t.Errorf("with a controller %t: half a gang that ends: %t", owned, got)
+		}
+	}
+}
+
+// TestARoomThatComesInTimeSavesHalfAGang: the time begins anew when it is half placed again.
+func TestARoomThatComesInTimeSavesHalfAGang(t *testing.T) {
+	l := newLab(t, 1)
+	g := gang{owner: "job"}
+	if since := l.places.halfSince(g, noon); since != noon {
+		t.Errorf("half placed since %s", since)
+	}
+	if since := l.places.halfSince(g, noon.Add(time.Second)); since != noon {
+		t.Errorf("half placed since %s, want since it was found", since)
+	}
+	l.places.halfSince(g, time.Time{})
+	if since := l.places.halfSince(g, noon.Add(time.Minute)); since != noon.Add(time.Minute) {
+		t.Errorf("half placed since %s, want since it was found again", since)
+	}
+	if l.places.halfSince(gang{owner: "other"}, time.Time{}); len(l.places.gangs) != 1 {
+		t.Errorf("%s is kept", fmt.Sprint(l.places.gangs))
+	}
+}

@@ -1,0 +1,294 @@
+package coscheduling
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/pkg/gangplan"
+	"g8s.host/gpu-scheduler/pkg/reason"
+)
+
+const (
+	// settling is how long a gang evicts nobody else after it has, until it is seen that those leave.
+	settling = 2 * time.Second
+	// searchBudget is how many pods may be looked at in one search for who leaves, a pod each time that its node is tried. All
+	// others wait meanwhile. exhausted is how long there is no other search for a gang when that was too few, or others would
+	// have left in vain, or on the same grounds.
+	searchBudget = 500_000
+	exhausted    = time.Minute
+	// mostVain is the longest that a gang evicts nobody since it did and could not start: exhausted, and twice as long each time.
+	mostVain = time.Hour
+)
+
+// makeRoom has pods of lower priority leave for a gang that has no room: exactly as many as it takes, and nobody unless all
+// members have their places then. It returns where the pod goes then, or why nobody leaves, "" where that needs no words.
+//
+// It is decided for the whole gang at once. When it is done one member at a time, as kube-scheduler does for pods, a gang that
+// lacks one node evicts once a member, and one that cannot start for another reason does so over and over.
+func (p *Plugin) makeRoom(ctx context.Context, g gang, group *podGroup, m *members, pod *corev1.Pod) (node, why string) {
+	if m.missing(group.minMember) != "" || len(m.placed) > m.bound || len(group.minResources) > 0 {
+		p.nominate(m.waiting, nil)
+		return "", ""
+	}
+	now := p.now()
+	// Without a node kube-scheduler's own preemption, which comes first, would have the last word: that the pod goes nowhere.
+	if p.places.settles(g, now) {
+		return pod.Status.NominatedNodeName, ""
+	}
+	if abstains, why := p.places.abstains(g, now); abstains {
+		p.nominate(m.waiting, nil) // or it would keep nodes from others that it does not go to
+		p.staysAwake(g, group, now)
+		return "", why
+	}
+	if p.places.waitsByChoice(g) || !p.mayEvict(m.waiting) {
+		return "", ""
+	}
+	if p.backsOff(g, now) || p.places.isFutile(g, now) {
+		p.staysAwake(g, group, now)
+		return "", p.places.guardOf(g)
+	}
+	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return "", "" // it is in memory
+	}
+	b := p.bearingOf(nodes)
+	b.kept, _ = p.keptFor(g, group, m)
+	move, setback := p.clearing(ctx, g, group, m, b)
+	switch {
+	case move == nil:
+		p.nominate(m.waiting, nil)
+		return "", p.holdOff(g, group, setback)
+	case len(move.victims) == 0:
+		return p.await(move, m, pod), ""
+	}
+	p.places.clear(g, now.Add(settling))
+	p.carryOut(g, move, m.waiting, pod)
+	return move.to[pod.UID], ""
+}
+
+// await returns where a pod goes when nobody else has to leave for its gang, "" for nowhere.
+func (p *Plugin) await(move *clearance, m *members, pod *corev1.Pod) string {
+	if !move.awaits { // what keeps the gang out is not that somebody is there
+		p.nominate(m.waiting, nil)
+		return ""
+	}
+	p.keepNominated(m.waiting, move.to)
+	if pod.Status.NominatedNodeName == "" {
+		return ""
+	}
+	return move.to[pod.UID]
+}
+
+// mayEvict reports whether members may have others evicted at all.
+func (p *Plugin) mayEvict(waiting []*corev1.Pod) bool {
+	return !slices.ContainsFunc(waiting, func(pod *corev1.Pod) bool {
+		return ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever
+	})
+}
+
+// clearance is who leaves for a gang, and where its members go then.
+type clearance struct {
+	victims []*corev1.Pod
+	to      map[types.UID]string
+	// awaits says that somebody leaves already where members go.
+	awaits bool
+}
+
+// plea is a gang that asks for others to leave.
+type plea struct {
+	*Plugin
+	*site
+	kinds    []kind
+	standing []int
+	crowd    crowd
+	// left is how many pods may still be looked at.
+	left int
+	// barred are the nodes that members cannot go to, whoever leaves, by role.
+	barred []sets.Set[string]
+}
+
+// clearing returns what makes room for as many members as it takes, nil if nothing does, and why that is.
+func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *members, b bearing) (*clearance, setback) {
+	waiting := nominatedFirst(m.waiting)[:min(len(m.waiting), max(1, group.minMember-len(m.placed)))]
+	kinds := kindsOf(byRank(waiting))
+	if kinds.varied {
+		return nil, setback{}
+	}
+	seats, err := seatsOf(kinds.of)
+	if err != nil {
+		return nil, setback{}
+	}
+	below := corev1helpers.PodPriority(waiting[0])
+	for _, pod := range waiting {
+		below = min(below, corev1helpers.PodPriority(pod))
+	}
+	if !p.tables.anyBelow(b.nodes, below) {
+		return nil, setback{}
+	}
+	s := siteOf(group.layout, seats, b)
+	q := &plea{Plugin: p, site: s, kinds: kinds.of, standing: s.positions(p.places.nodesOf(m.placed)), crowd: p.crowdOn(s, g, below),
+		left: p.effort, barred: slices.Repeat([]sets.Set[string]{p.places.planOf(g).rejected()}, len(kinds.of))}
+	why := ""
+	for range mostRehearsals {
+		units, plan := q.search()
+		if plan == nil {
+			break
+		}
+		refused := q.try(ctx, units, plan)
+		if refused == nil {
+			return q.clearance(units, plan), setback{}
+		}
+		if why = reason.GangKeptOut.Text.Of(refused.why); refused.nodes == nil {
+			break
+		}
+		q.barred[refused.role] = refused.nodes.Union(q.barred[refused.role])
+	}
+	if q.left < 0 {
+		p.places.pause(g, p.now().Add(exhausted))
+	}
+	return nil, setback{why: why, guarded: q.crowd.guarded}
+}
+
+// search returns who has to leave, and the plan for when they have; none where who leaves by an answer that was cut short
+// might have stayed.
+func (q *plea) search() ([]int, *gangplan.Plan) {
+	units, plan := gangplan.Victims(gangplan.Eviction{
+		Problem: q.problem(q.kinds, q.standing, nil),
+		Units:   q.crowd.asUnits(),
+		RoomWithout: func(node, role int, beside []int, gone func(int) bool) int {
+			if q.left -= 1 + len(q.infos[node].GetPods()); q.left < 0 || q.barred[role].Has(q.infos[node].Node().Name) {
+				return 0
+			}
+			if leaving := q.crowd.gone(node, gone); len(leaving) > 0 {
+				return q.room(node, role, beside, change{gone: leaving})
+			}
+			return q.free(node, role, beside)
+		},
+	})
+	if q.left < 0 {
+		return nil, nil
+	}
+	return units, plan
+}
+
+// try rehearses a plan that somebody is to leave for.
+func (q *plea) try(ctx context.Context, units []int, plan *gangplan.Plan) *veto {
+	if len(units) == 0 {
+		return nil
+	}
+	leaving, others := map[int][]*corev1.Pod{}, map[int][]*corev1.Pod{}
+	for node := range q.crowd.on {
+		leaving[node] = q.crowd.gone(node, func(unit int) bool { return slices.Contains(units, unit) })
+		others[node] = q.crowd.gone(node, func(int) bool { return true })
+	}
+	return q.rehearse(ctx, &cast{site: q.site, kinds: q.kinds, plan: plan, leaving: leaving, others: others})
+}
+
+func (q *plea) clearance(units []int, plan *gangplan.Plan) *clearance {
+	move := &clearance{to: map[types.UID]string{}}
+	for _, unit := range units {
+		move.victims = append(move.victims, q.crowd.units[unit].pods...)
+	}
+	for role := range q.kinds {
+		for i, node := range plan.Places[role] {
+			move.to[q.kinds[role].all[i].UID] = q.infos[node].Node().Name
+			move.awaits = move.awaits || slices.ContainsFunc(q.crowd.on[node], func(o occupant) bool { return o.unit < 0 })
+		}
+	}
+	return move
+}
+
+// nominatedFirst has the members that places were made free for before those that are more than it takes.
+func nominatedFirst(members []*corev1.Pod) []*corev1.Pod {
+	rest := func(pod *corev1.Pod) int {
+		if pod.Status.NominatedNodeName == "" {
+			return 1
+		}
+		return 0
+	}
+	return slices.SortedStableFunc(slices.Values(members), func(a, b *corev1.Pod) int { return rest(a) - rest(b) })
+}
+
+// settles reports whether others are about to leave for a gang.
+func (p *places) settles(g gang, now time.Time) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	r, ok := p.gangs[g]
+	return ok && now.Before(r.settles)
+}
+
+// abstains reports whether a gang evicts nobody for a while, and why, "" where that needs no words.
+func (p *places) abstains(g gang, now time.Time) (abstains bool, why string) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	r, ok := p.gangs[g]
+	if !ok || !now.Before(r.abstains) {
+		return false, ""
+	}
+	return true, r.keptOut
+}
+
+// waitsByChoice reports whether a gang could start, and holds out for better.
+func (p *places) waitsByChoice(g gang) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	r, ok := p.gangs[g]
+	return ok && r.refusal.isChoice
+}
+
+// clear notes that others leave for a gang, which evicts nobody else until a time.
+func (p *places) clear(g gang, until time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.record(g)
+	r.settles, r.cleared, r.keptOut, r.guard = until, true, "", ""
+}
+
+// pause notes until when a gang evicts nobody.
+func (p *places) pause(g gang, until time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.record(g).abstains = until
+}
+
+// inVain notes that a member was refused by another plugin. If others have left for the gang it evicts nobody for a while,
+// longer each time: what keeps it out would keep it out again. What was made free it keeps for the time in which that settles:
+// its members may only have been tried in an order that another plugin does not take.
+func (p *places) inVain(g gang, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, ok := p.gangs[g]
+	if !ok || !r.cleared {
+		return
+	}
+	r.vain = min(max(exhausted, 2*r.vain), mostVain)
+	r.abstains, r.cleared = now.Add(r.vain), false
+}
+
+// futile notes that nobody could make room for a gang on the grounds of its last refusal, until a time: budgets, volumes and
+// those who would not leave change without a change of a node. Whom another plugin would have kept out is not asked before. guard says
+// who may not leave yet.
+func (p *places) futile(g gang, until time.Time, why, guard string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.record(g)
+	r.futile, r.futileUntil, r.guard = r.refusal.on, until, guard
+	if r.keptOut = why; why != "" {
+		r.abstains = until
+	}
+}
+
+// isFutile reports whether nobody could make room for a gang on the grounds of its last refusal.
+func (p *places) isFutile(g gang, now time.Time) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	r, ok := p.gangs[g]
+	return ok && r.futile == r.refusal.on && r.futile != (basis{}) && now.Before(r.futileUntil)
+}

@@ -1,0 +1,94 @@
+package coscheduling
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"maps"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ofOneMember are the labels by which the members of a job differ, and that count for no filter.
+var ofOneMember = []string{batchv1.JobCompletionIndexAnnotation, "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"}
+
+// imprint is a hash of what is written to it, and how much that was.
+type imprint struct {
+	hash  maphash.Hash
+	bytes int
+}
+
+// imprintOf is equal for members of a role that the filters treat alike: those that say the same of where they may be beside
+// others, and of volumes. It also returns how many bytes were read for it. To compare members with each other instead
+// would cost as much for each kind of them.
+func imprintOf(pod *corev1.Pod, role int) (of uint64, bytes int) {
+	var i imprint
+	i.hash.SetSeed(seed)
+	i.count(role)
+	for _, label := range slices.Sorted(maps.Keys(pod.Labels)) {
+		if !slices.Contains(ofOneMember, label) {
+			i.write([]byte(label))
+			i.write([]byte(pod.Labels[label]))
+		}
+	}
+	i.count(-1) // where one list ends and another begins
+	if pod.Spec.Affinity != nil {
+		i.add(pod.Spec.Affinity, pod)
+	}
+	i.count(-1)
+	for n := range pod.Spec.TopologySpreadConstraints {
+		i.add(&pod.Spec.TopologySpreadConstraints[n], pod)
+	}
+	i.count(-1)
+	for n := range pod.Spec.ResourceClaims {
+		i.add(&pod.Spec.ResourceClaims[n], pod)
+	}
+	i.addPorts(pod.Spec.Containers, pod)
+	i.addPorts(pod.Spec.InitContainers, pod)
+	i.addVolumes(pod)
+	return i.hash.Sum64(), i.bytes
+}
+
+func (i *imprint) addPorts(containers []corev1.Container, pod *corev1.Pod) {
+	for n := range containers {
+		i.count(-1)
+		for m := range containers[n].Ports {
+			i.add(&containers[n].Ports[m], pod)
+		}
+	}
+}
+
+// addVolumes adds the volumes of a pod that are not on every node. One that is made for the pod alone has the pod's name.
+func (i *imprint) addVolumes(pod *corev1.Pod) {
+	i.count(-1)
+	for n := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[n].VolumeSource
+		if v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil {
+			continue
+		}
+		if v.Ephemeral != nil {
+			i.write([]byte(pod.Name))
+		}
+		i.add(v, pod)
+	}
+}
+
+// add adds a part of a pod. One that cannot be read makes the pod another than all.
+func (i *imprint) add(part interface{ Marshal() ([]byte, error) }, pod *corev1.Pod) {
+	data, err := part.Marshal()
+	if err != nil {
+		data = []byte(pod.UID)
+	}
+	i.write(data)
+}
+
+func (i *imprint) write(data []byte) {
+	i.count(len(data))
+	i.bytes += len(data)
+	_, _ = i.hash.Write(data) // it never fails
+}
+
+func (i *imprint) count(n int) {
+	_, _ = i.hash.Write(binary.AppendVarint(nil, int64(n)))
+}

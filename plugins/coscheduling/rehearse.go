@@ -1,0 +1,265 @@
+package coscheduling
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/gangplan"
+)
+
+// Framework makes values of kube-scheduler's framework that its contract has no way to make.
+type Framework struct {
+	State   func() fwk.CycleState
+	PodInfo func(*corev1.Pod) (fwk.PodInfo, error)
+}
+
+// preFilters is what runs the PreFilter plugins of a profile: the framework itself, beyond its contract.
+type preFilters interface {
+	RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
+}
+
+const (
+	// mostSteps is how much one rehearsal may take: a step is a filter that is asked of one node, or a pod that comes or goes in
+	// what the plugins know of one part. That is half a second.
+	mostSteps = 200_000
+	// bytesInStep is how much can be read of members in the time of a step.
+	bytesInStep = 1 << 10
+	// mostParts is how many kinds of members are told apart. What is beyond either bound is taken on trust.
+	mostParts = 64
+	// mostRehearsals is how many plans are tried for one attempt.
+	mostRehearsals = 3
+)
+
+// rehearsal tries the places of a gang before anybody leaves for them, with the filters of all plugins: the plan knows nothing
+// of volumes, of spreading, and of affinity between pods. Who leaves is taken off the nodes, then one member after the other
+// is tried on its node and put there.
+type rehearsal struct {
+	*Plugin
+	*site
+	ctx     context.Context
+	filters preFilters
+	parts   []*part
+	// known are the parts by what the filters may tell members by.
+	known map[uint64]*part
+	// nodes are as they are when the victims have left and some members have come, by number.
+	nodes map[int]fwk.NodeInfo
+	left  int
+	// others are the pods that could leave, by node.
+	others map[int][]*corev1.Pod
+	// holders are the nodes that pods with devices leave.
+	holders sets.Set[string]
+}
+
+// part is members of a gang that the filters treat alike, and what the plugins know of them.
+type part struct {
+	pod    *corev1.Pod
+	state  fwk.CycleState
+	within *fwk.PreFilterResult
+}
+
+// veto says where members of a role cannot go, whoever leaves, and which plugin says so.
+type veto struct {
+	role int
+	// nodes are their names, nil for all.
+	nodes sets.Set[string]
+	why   string
+}
+
+// cast is who takes part in a rehearsal.
+type cast struct {
+	*site
+	kinds []kind
+	plan  *gangplan.Plan
+	// leaving are the pods that have left by then, and others those that could leave, by node.
+	leaving, others map[int][]*corev1.Pod
+}
+
+// rehearse returns what keeps a gang from its places, nil for nothing that is known.
+func (p *Plugin) rehearse(ctx context.Context, c *cast) *veto {
+	filters, ok := p.handle.(preFilters)
+	if !ok || p.framework.State == nil {
+		return nil
+	}
+	r := &rehearsal{Plugin: p, site: c.site, ctx: ctx, filters: filters, nodes: map[int]fwk.NodeInfo{}, known: map[uint64]*part{},
+		left: mostSteps, others: c.others, holders: sets.New[string]()}
+	of := make([][]*part, len(c.kinds))
+	for role := range c.kinds {
+		for _, pod := range c.kinds[role].all {
+			part, refused := r.partOf(pod, role)
+			if refused != nil {
+				return refused
+			}
+			of[role] = append(of[role], part)
+		}
+	}
+	for node, pods := range c.leaving {
+		for _, pod := range pods {
+			r.leave(node, pod)
+		}
+	}
+	for role := range c.kinds {
+		for i, node := range c.plan.Places[role] {
+			if refused := r.come(node, role, c.kinds[role].all[i], of[role][i]); refused != nil || r.left < 0 {
+				return refused
+			}
+		}
+	}
+	return nil
+}
+
+// partOf returns the part that a member belongs to, nil where there are too many.
+func (r *rehearsal) partOf(pod *corev1.Pod, role int) (*part, *veto) {
+	if r.left < 0 {
+		return nil, nil
+	}
+	key, read := imprintOf(pod, role)
+	r.left -= read / bytesInStep
+	if known := r.known[key]; known != nil {
+		return known, nil
+	}
+	r.left -= 1 + len(r.bearing.nodes)/16 // some plugins read all of them
+	if len(r.parts) == mostParts || r.left < 0 {
+		return nil, nil
+	}
+	made := &part{pod: pod, state: r.framework.State()}
+	made.state.Write(stateKey, &attempt{rehearsed: true})
+	var status *fwk.Status
+	made.within, status, _ = r.filters.RunPreFilterPlugins(r.ctx, made.state, pod)
+	if !status.IsSuccess() && status.Code() != fwk.Unschedulable { // which may pass when others leave
+		return nil, &veto{role: role, why: told(status)}
+	}
+	r.parts, r.known[key] = append(r.parts, made), made
+	return made, nil
+}
+
+// at returns a node as it is then.
+func (r *rehearsal) at(node int) fwk.NodeInfo {
+	if r.nodes[node] == nil {
+		r.nodes[node] = r.infos[node].Snapshot()
+	}
+	return r.nodes[node]
+}
+
+// leave takes a pod off a node.
+func (r *rehearsal) leave(node int, pod *corev1.Pod) {
+	info := r.at(node)
+	if len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil {
+		r.holders.Insert(info.Node().Name)
+	}
+	r.takeOff(info, pod, r.parts)
+}
+
+// takeOff takes a pod off a node and tells some parts, and returns what it was there, nil if it is not there any more.
+func (r *rehearsal) takeOff(info fwk.NodeInfo, pod *corev1.Pod, parts []*part) fwk.PodInfo {
+	at := slices.IndexFunc(info.GetPods(), func(on fwk.PodInfo) bool { return on.GetPod().UID == pod.UID })
+	if at < 0 {
+		return nil
+	}
+	on := info.GetPods()[at]
+	if err := info.RemovePod(klog.FromContext(r.ctx), pod); err != nil {
+		return nil // it is there
+	}
+	for _, part := range parts {
+		r.left--
+		r.handle.RunPreFilterExtensionRemovePod(r.ctx, part.state, part.pod, on, info)
+	}
+	return on
+}
+
+// come tries a member on its node and puts it there. Without a part it is put there untried.
+func (r *rehearsal) come(node, role int, pod *corev1.Pod, of *part) *veto {
+	if of != nil {
+		if why := r.refusal(r.at(node), pod, of); why != nil && (!lacksDevices(why) || !r.holders.Has(r.infos[node].Node().Name)) {
+			refused := &veto{role: role, nodes: r.unfit(pod, of), why: told(why)}
+			refused.nodes.Insert(r.infos[node].Node().Name)
+			return refused
+		}
+	}
+	info, err := r.framework.PodInfo(pod)
+	if err != nil {
+		return &veto{role: role, why: err.Error()} // an affinity that cannot be read
+	}
+	r.at(node).AddPodInfo(info)
+	for _, part := range r.parts {
+		r.left--
+		r.handle.RunPreFilterExtensionAddPod(r.ctx, part.state, part.pod, info, r.at(node))
+	}
+	return nil
+}
+
+// refusal is what the filters say of a member on a node, nil for nothing.
+func (r *rehearsal) refusal(info fwk.NodeInfo, pod *corev1.Pod, of *part) *fwk.Status {
+	if !of.within.AllNodes() && !of.within.NodeNames.Has(info.Node().Name) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "another plugin has it on other nodes")
+	}
+	r.left--
+	if status := r.handle.RunFilterPlugins(r.ctx, of.state, pod, info); !status.IsSuccess() {
+		return status
+	}
+	return nil
+}
+
+// unfit are the nodes where a member cannot go whoever leaves, such as those that its volume is not on.
+func (r *rehearsal) unfit(pod *corev1.Pod, of *part) sets.Set[string] {
+	names := sets.New[string]()
+	for node, info := range r.infos {
+		if then := r.nodes[node]; then != nil {
+			info = then
+		}
+		if r.left < 0 {
+			break
+		}
+		why := r.refusal(info, pod, of)
+		if why.Code() == fwk.Unschedulable {
+			why = r.refusalWithout(r.others[node], info, pod, of)
+		}
+		if why.Code() == fwk.UnschedulableAndUnresolvable && !lacksDevices(why) {
+			names.Insert(info.Node().Name)
+		}
+	}
+	return names
+}
+
+// refusalWithout is what the filters say of a member on a node that some pods have left: the first one to refuse has the word,
+// and while the node is full that is not the one that knows of volumes. Affinity to those very pods would be gone with them,
+// so that a member with any is not asked about.
+func (r *rehearsal) refusalWithout(others []*corev1.Pod, info fwk.NodeInfo, pod *corev1.Pod, of *part) *fwk.Status {
+	if affinity := pod.Spec.Affinity; len(others) == 0 || affinity != nil && affinity.PodAffinity != nil {
+		return nil
+	}
+	r.left -= len(info.GetPods()) / 16 // which are copied
+	info, member := info.Snapshot(), []*part{of}
+	var off []fwk.PodInfo
+	for _, other := range others {
+		if on := r.takeOff(info, other, member); on != nil {
+			off = append(off, on)
+		}
+	}
+	why := r.refusal(info, pod, of)
+	for _, on := range off {
+		info.AddPodInfo(on)
+		r.left--
+		r.handle.RunPreFilterExtensionAddPod(r.ctx, of.state, of.pod, on, info)
+	}
+	return why
+}
+
+// lacksDevices reports whether a node has too few free devices for the ResourceClaims of a pod. Kubernetes' DynamicResources says
+// so for good, of what other pods hold, and counts no device as free that the victims of a rehearsal hold: claims have no part
+// in it. That one is allocated already, to another node, it says in other words (dynamicresources.go of kube-scheduler 1.35).
+func lacksDevices(status *fwk.Status) bool {
+	return status.IsRejected() && status.Plugin() == "DynamicResources" && status.Message() != "resourceclaim not available on the node"
+}
+
+func told(status *fwk.Status) string {
+	if status.Plugin() == "" {
+		return status.Message()
+	}
+	return fmt.Sprintf("%s: %s", status.Plugin(), status.Message())
+}

@@ -1,0 +1,176 @@
+package coscheduling
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/gangplan"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/pkg/topology"
+)
+
+// site is the nodes that members may go to, as a problem of pkg/gangplan.
+type site struct {
+	infos []fwk.NodeInfo
+	at    map[string]int // the numbers of infos, by node
+	tree  *topology.Tree
+	// level is the index of the level that the layout names.
+	level int
+	seats []seat
+	// now is how many members of each kind the nodes take, and then how many when they are empty, by kind and node.
+	now, then [][]int
+	bearing
+	layout
+}
+
+// siteOf gathers the nodes that have room for some members, or would have when they are empty.
+func siteOf(l layout, seats []seat, b bearing) *site {
+	s := &site{seats: seats, bearing: b, layout: l, now: make([][]int, len(seats)), then: make([][]int, len(seats))}
+	tables := make([]*table, len(seats))
+	for role := range seats {
+		tables[role] = b.tables.like(seats[role].pod, b.nodes)
+	}
+	now, then := make([]int, len(seats)), make([]int, len(seats))
+	for node, info := range b.nodes {
+		some := 0
+		for role := range seats {
+			now[role], then[role] = tables[role].room(node, &seats[role], b)
+			some += now[role] + then[role]
+		}
+		if some == 0 {
+			continue
+		}
+		s.infos = append(s.infos, info)
+		for role := range seats {
+			most := maxMembers
+			if seats[role].alone {
+				most = 1
+			}
+			s.now[role] = append(s.now[role], min(now[role], most))
+			s.then[role] = append(s.then[role], min(then[role], most))
+		}
+	}
+	s.tree, s.level = b.tables.treeOf(l, s.infos)
+	return s
+}
+
+// free is how many members of a kind a node takes beside some others, and empty how many when nobody else is there.
+func (s *site) free(node, role int, beside []int) int {
+	if beside == nil {
+		return s.now[role][node]
+	}
+	return s.room(node, role, beside, change{})
+}
+
+func (s *site) empty(node, role int, beside []int) int {
+	if beside == nil {
+		return s.then[role][node]
+	}
+	return s.room(node, role, beside, change{empty: true})
+}
+
+// problem is that of so many members of each kind beside those that stand.
+func (s *site) problem(waiting []kind, standing []int, room func(node, role int, beside []int) int) gangplan.Problem {
+	p := gangplan.Problem{Tree: s.tree, Level: -1, Standing: standing, Steps: s.steps, Room: room}
+	if s.required {
+		p.Level = s.level
+	}
+	for i := range waiting {
+		p.Roles = append(p.Roles, waiting[i].count)
+	}
+	return p
+}
+
+// search looks for places.
+func (s *site) search(into *plan, kinds []kind, standing []int) string {
+	var free func(node, role int, beside []int) int
+	for _, types := range preferences(s.seats) {
+		free = func(node, role int, beside []int) int {
+			if into.shunned.Has(s.infos[node].Node().Name) || types != nil && !types.Has(gpu.TypeOf(s.infos[node].Node())) {
+				return 0
+			}
+			return s.free(node, role, beside)
+		}
+		if found, _ := gangplan.Make(s.problem(kinds, standing, free)); found != nil {
+			s.enter(into, kinds, found)
+			return ""
+		}
+	}
+	return s.missing(kinds, standing, free)
+}
+
+// preferences are the GPU types to try, the fewest first: as many of the list that all members share as there have to be.
+// The last is nil, for all that they accept.
+func preferences(seats []seat) (tries []sets.Set[string]) {
+	list := seats[0].types.Accepted
+	for i := range seats {
+		if !slices.Equal(seats[i].types.Accepted, list) {
+			return []sets.Set[string]{nil}
+		}
+	}
+	for i := 1; i < len(list); i++ {
+		tries = append(tries, sets.New(list[:i]...))
+	}
+	return append(tries, nil)
+}
+
+// number returns that of a node, and false for one that no member may go to.
+func (s *site) number(node string) (int, bool) {
+	if s.at == nil {
+		s.at = make(map[string]int, len(s.infos))
+		for i, info := range s.infos {
+			s.at[info.Node().Name] = i
+		}
+	}
+	number, ok := s.at[node]
+	return number, ok
+}
+
+// positions returns the numbers of nodes, of those that there are.
+func (s *site) positions(nodes []string) (positions []int) {
+	for _, node := range nodes {
+		if number, ok := s.number(node); ok {
+			positions = append(positions, number)
+		}
+	}
+	return positions
+}
+
+// room is how many members of a kind a node takes beside some others, after a change.
+func (s *site) room(node, role int, beside []int, c change) int {
+	for other, count := range beside {
+		if count > 0 {
+			c.come = append(c.come, guests{seat: &s.seats[other], count: count})
+		}
+	}
+	return s.seats[role].beside(&c, s.infos[node], s.bearing)
+}
+
+func (s *site) names(nodes []int) sets.Set[string] {
+	names := sets.New[string]()
+	for _, node := range nodes {
+		names.Insert(s.infos[node].Node().Name)
+	}
+	return names
+}
+
+// missing says how near the members came to a domain that holds all of them.
+func (s *site) missing(waiting []kind, standing []int, free func(node, role int, beside []int) int) string {
+	text, members := reason.GangDomainTooSmall.Text, len(standing)
+	near := gangplan.Nearest(s.problem(waiting, standing, s.empty))
+	if near.Could {
+		text, near = reason.GangDomainFull.Text, gangplan.Nearest(s.problem(waiting, standing, free))
+	}
+	for i := range waiting {
+		members += waiting[i].count
+	}
+	level := s.tree.Levels[s.level]
+	if near.Domain == nil {
+		return reason.GangUnlabelled.Text.Of(level.Key, level.Name)
+	}
+	return text.Of(level.Name, members, fmt.Sprintf("%d in %s", near.Room+len(standing), near.Domain.Name))
+}

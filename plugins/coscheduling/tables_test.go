@@ -1,0 +1,118 @@
+package coscheduling
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/test/fixture"
+)
+
+// TestWhatIsRememberedOfTheRoomIsRight: nodes fill, are changed, come and go, room is kept on some, and more kinds of pods ask
+// than are remembered.
+func TestWhatIsRememberedOfTheRoomIsRight(t *testing.T) {
+	random := rand.New(rand.NewPCG(13, 14))
+	ledger, known := devices.NewLedger(), &tables{}
+	var nodes []fwk.NodeInfo
+	for i := range 12 {
+		nodes = append(nodes, nodeInfo(fixture.Node(fmt.Sprint("n", i)).GPUs(8, "T4").Obj()))
+	}
+	for step := range 3_000 {
+		switch at := random.IntN(len(nodes)); random.IntN(8) {
+		case 0: // kube-scheduler changes a NodeInfo in its place
+			pod := fixture.Pod(fmt.Sprint("p", step)).GPUs(int64(1 + random.IntN(3))).Obj()
+			pod.Spec.NodeName = nodes[at].Node().Name
+			nodes[at].(*framework.NodeInfo).AddPod(pod)
+		case 1:
+			node := nodes[at].Node().DeepCopy()
+			node.Spec.Unschedulable = !node.Spec.Unschedulable
+			nodes[at].(*framework.NodeInfo).SetNode(node)
+		case 2:
+			*nodes[at].(*framework.NodeInfo) = *nodeInfo(nodes[at].Node()).(*framework.NodeInfo)
+		case 3:
+			if random.IntN(10) == 0 { // the list is another one when a node goes or comes
+				nodes = append(slices.Delete(slices.Clone(nodes), at, at+1), nodeInfo(fixture.Node(fmt.Sprint("m", step)).GPUs(8, "T4").Obj()))
+			}
+		}
+		pod := fixture.Pod("m").GPUs(int64(1 + random.IntN(8))).CPU(int64(1 + random.IntN(3))).Obj()
+		seats, err := seatsOf([]kind{{pod: pod}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		waiting := []kind{{pod: pod, count: 1 + random.IntN(40)}}
+		b := bearing{nodes: nodes, cards: ledger}
+		if random.IntN(5) == 0 {
+			b.kept = map[string][]ask{nodes[random.IntN(len(nodes))].Node().Name: {{corev1.ResourceCPU, 1000}, {"nvidia.com/gpu", 6}}}
+		}
+		want := b.roomFor(waiting, seats, 0)
+		b.tables = known
+		if got := b.roomFor(waiting, seats, 0); got != want {
+			t.Fatalf("step %d: room %+v, want %+v", step, got, want)
+		}
+	}
+	if len(known.of) != maxTables {
+		t.Errorf("%d tables are kept, want %d", len(known.of), maxTables)
+	}
+	b := bearing{nodes: nodes, tables: known}
+	if huge := fixture.Pod("huge").Obj(); b.tables.like(huge, nodes) == nil {
+		t.Error("a small pod has no table")
+	} else if huge.Spec.Tolerations = make([]corev1.Toleration, maxWritten); b.tables.like(huge, nodes) != nil {
+		t.Error("a pod that says too much has a table")
+	}
+}
+
+// TestATableIsAskedForWhatChangedAlone: an attempt of a gang that waits does not count all nodes anew.
+func TestATableIsAskedForWhatChangedAlone(t *testing.T) {
+	pod := fixture.Pod("m").GPUs(8).Obj()
+	seats, err := seatsOf([]kind{{pod: pod}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := []fwk.NodeInfo{nodeInfo(fixture.Node("a").GPUs(8, "T4").Obj()), nodeInfo(fixture.Node("b").GPUs(8, "T4").Obj())}
+	b := bearing{nodes: nodes, cards: devices.NewLedger(), tables: &tables{}}
+	b.roomFor([]kind{{pod: pod, count: 9}}, seats, 0)
+	table := b.tables.like(pod, nodes)
+	before := slices.Clone(table.at)
+	nodes[1].(*framework.NodeInfo).AddPod(fixture.Pod("x").Obj())
+	b.roomFor([]kind{{pod: pod, count: 9}}, seats, 0)
+	if again := b.tables.like(pod, nodes); again != table || table.at[0] != before[0] || table.at[1] == before[1] {
+		t.Errorf("counted at %v, before at %v", table.at, before)
+	}
+}
+
+// TestTheLowestPriorityIsSeenAtOnce, when a pod comes to a node, leaves, or is about to.
+func TestTheLowestPriorityIsSeenAtOnce(t *testing.T) {
+	known := &tables{}
+	nodes := []fwk.NodeInfo{nodeInfo(fixture.Node("a").Obj()), nodeInfo(fixture.Node("b").Obj(), fixture.Pod("x").Obj())}
+	low, gone := fixture.Pod("low").Obj(), fixture.Pod("gone").Obj()
+	low.UID, gone.UID = "low", "gone"
+	ofPriority(-1)(low)
+	leaving(gone)
+	ofPriority(9)(gone)
+	for _, step := range []struct {
+		do    func(info *framework.NodeInfo) error
+		below bool
+	}{
+		{func(*framework.NodeInfo) error { return nil }, false},
+		{func(info *framework.NodeInfo) error { info.AddPod(low); return nil }, true},
+		{func(info *framework.NodeInfo) error { return info.RemovePod(klog.Background(), low) }, false},
+		{func(info *framework.NodeInfo) error { info.AddPod(gone); return nil }, true},
+	} {
+		if err := step.do(nodes[0].(*framework.NodeInfo)); err != nil {
+			t.Fatal(err)
+		}
+		if got := known.anyBelow(nodes, 0); got != step.below {
+			t.Errorf("somebody is of lower priority: %t, want %t", got, step.below)
+		}
+	}
+	if known.anyBelow(nodes[1:], 0) {
+		t.Error("somebody is of lower priority on the one node that is left")
+	}
+}

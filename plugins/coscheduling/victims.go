@@ -1,0 +1,318 @@
+package coscheduling
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	policylisters "k8s.io/client-go/listers/policy/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gangplan"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// crowd is who is on the nodes of a site, and may be evicted for a gang.
+type crowd struct {
+	units []victims
+	// on are the pods of each node that may leave, by node.
+	on map[int][]occupant
+	// guarded is when the first may leave of those that have not run for their min-runtime, the zero time where there are none.
+	guarded time.Time
+}
+
+// victims are pods that are evicted together: all of a gang, or one pod.
+type victims struct {
+	pods     []*corev1.Pod
+	nodes    []int
+	priority int32
+	loss     int64
+}
+
+// occupant is a pod on a node, and its unit; it is leaving already where that is -1.
+type occupant struct {
+	pod  *corev1.Pod
+	unit int
+}
+
+// census gathers who may be evicted.
+type census struct {
+	*Plugin
+	*site
+	own gang
+	// below is the priority that victims have to be below of.
+	below int32
+	now   time.Time
+	crowd crowd
+	known map[gang]int
+	// strong are gangs with a member that may not be evicted.
+	strong map[gang]bool
+	// stays are pods that could not be evicted a while ago.
+	stays map[types.UID]bool
+	// members are the live pods of PodGroups, by gang.
+	members map[types.NamespacedName]map[gang][]*corev1.Pod
+}
+
+// crowdOn lists those of lower priority on the nodes of a site, as far as disruption budgets allow.
+func (p *Plugin) crowdOn(s *site, own gang, below int32) crowd {
+	now := p.now()
+	c := &census{Plugin: p, site: s, own: own, below: below, now: now, known: map[gang]int{}, strong: map[gang]bool{},
+		stays: p.departures.staysOf(now), members: map[types.NamespacedName]map[gang][]*corev1.Pod{}}
+	c.crowd.on = map[int][]occupant{}
+	for node, info := range s.infos {
+		for _, on := range info.GetPods() {
+			c.count(node, on.GetPod())
+		}
+	}
+	for i := range c.crowd.units {
+		unit := &c.crowd.units[i]
+		unit.pods = c.whole(unit.pods)
+		unit.priority = corev1helpers.PodPriority(unit.pods[0])
+		for _, pod := range unit.pods {
+			unit.priority = max(unit.priority, corev1helpers.PodPriority(pod))
+			unit.loss += lossOf(pod, c.now)
+		}
+	}
+	c.crowd.keep(newBudgets(p.budgets, p.departures.uncounted(now)))
+	return c.crowd
+}
+
+// overdue is how long after its grace period a pod that is there still is not expected to leave any more.
+const overdue = time.Minute
+
+// count notes a pod on a node, and the rest of its gang with it.
+func (c *census) count(node int, pod *corev1.Pod) {
+	if pod.DeletionTimestamp != nil {
+		if c.now.Sub(pod.DeletionTimestamp.Time) < overdue {
+			c.crowd.on[node] = append(c.crowd.on[node], occupant{pod, -1})
+		}
+		return
+	}
+	if !c.mayLeave(pod) {
+		return
+	}
+	unit := len(c.crowd.units)
+	if of, group := c.gangOn(pod); group != nil {
+		if of == c.own || c.isStrong(of, group) {
+			return
+		}
+		number, known := c.known[of]
+		if !known {
+			c.known[of], number = unit, unit
+			c.crowd.units = append(c.crowd.units, victims{})
+		}
+		unit = number
+	} else {
+		if c.guards(pod) {
+			return
+		}
+		c.crowd.units = append(c.crowd.units, victims{})
+	}
+	of := &c.crowd.units[unit]
+	of.pods = append(of.pods, pod)
+	of.nodes = append(of.nodes, node)
+	c.crowd.on[node] = append(c.crowd.on[node], occupant{pod, unit})
+}
+
+// gangOn returns the gang of a pod, and no group for one that runs without others.
+func (c *census) gangOn(pod *corev1.Pod) (gang, *podGroup) {
+	name, ok := groupOf(pod)
+	if !ok {
+		return gang{}, nil
+	}
+	group := c.groups.get(name)
+	if unusable(group) != "" || group.minMember < 2 {
+		return gang{}, nil
+	}
+	return gangOf(pod, group), group
+}
+
+// isStrong reports whether a member of a gang may not be evicted, so that none is: also one on a node that is no matter here.
+func (c *census) isStrong(of gang, group *podGroup) bool {
+	strong, known := c.strong[of]
+	if !known {
+		mates := c.gangmates(of, group)
+		strong = slices.ContainsFunc(mates, func(pod *corev1.Pod) bool { return !c.mayLeave(pod) }) || c.guards(mates...)
+		c.strong[of] = strong
+	}
+	return strong
+}
+
+// mayLeave reports whether a pod may be evicted, for all that its priority says, and what came of it before.
+func (c *census) mayLeave(pod *corev1.Pod) bool {
+	return corev1helpers.PodPriority(pod) < c.below && !c.stays[pod.UID]
+}
+
+// gangmates are the live members of a gang. The pods of a PodGroup are gone through once for all of its gangs: there may be
+// as many of these.
+func (c *census) gangmates(of gang, group *podGroup) []*corev1.Pod {
+	known, ok := c.members[of.group]
+	if !ok {
+		known = map[gang][]*corev1.Pod{}
+		for _, pod := range c.podsOf(of.group) {
+			if lives(pod) {
+				known[gangOf(pod, group)] = append(known[gangOf(pod, group)], pod)
+			}
+		}
+		c.members[of.group] = known
+	}
+	return known[of]
+}
+
+// lossOf is the work that is lost with a pod: thousandths of GPUs times seconds since it saved its work, or since its start.
+// One without GPUs loses as much as a thousandth of one.
+func lossOf(pod *corev1.Pod, now time.Time) int64 {
+	if pod.Status.StartTime == nil {
+		return 0
+	}
+	since := pod.Status.StartTime.Time
+	if saved, err := time.Parse(time.RFC3339, pod.Annotations[names.AnnotationCheckpointedAt]); err == nil && saved.After(since) {
+		since = saved
+	}
+	milli := int64(1)
+	if demand, err := gpu.DemandOf(pod); err == nil {
+		milli = max(milli, demand.Milli(0))
+	}
+	return milli * max(0, int64(now.Sub(since)/time.Second))
+}
+
+// gone returns the pods that are not on a node any more when some units have left.
+func (c *crowd) gone(node int, gone func(unit int) bool) (pods []*corev1.Pod) {
+	for _, o := range c.on[node] {
+		if o.unit < 0 || gone(o.unit) {
+			pods = append(pods, o.pod)
+		}
+	}
+	return pods
+}
+
+// asUnits returns the units without their pods.
+func (c *crowd) asUnits() []gangplan.Unit {
+	units := make([]gangplan.Unit, len(c.units))
+	for i, unit := range c.units {
+		units[i] = gangplan.Unit{Priority: unit.priority, Loss: unit.loss, Nodes: unit.nodes}
+	}
+	return units
+}
+
+// keep leaves out the units that disruption budgets protect. Where one allows some of several, those go that lose the least.
+func (c *crowd) keep(b *budgets) {
+	order := make([]int, len(c.units))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(x, y int) int {
+		return cmp.Or(cmp.Compare(c.units[x].priority, c.units[y].priority), cmp.Compare(c.units[x].loss, c.units[y].loss))
+	})
+	stays := map[int]bool{}
+	for _, unit := range order {
+		if !b.allow(c.units[unit].pods) {
+			stays[unit] = true
+			c.units[unit].nodes = nil
+		}
+	}
+	for node, on := range c.on {
+		c.on[node] = slices.DeleteFunc(on, func(o occupant) bool { return stays[o.unit] })
+	}
+}
+
+// budgets are how many disruptions each PodDisruptionBudget allows still.
+type budgets struct {
+	lister policylisters.PodDisruptionBudgetLister
+	// uncounted are pods that leave, which a budget may not say yet.
+	uncounted []*corev1.Pod
+	known     map[string][]*budget // by namespace
+}
+
+type budget struct {
+	selector labels.Selector
+	spent    map[string]bool
+	left     int32
+}
+
+func newBudgets(lister policylisters.PodDisruptionBudgetLister, uncounted []*corev1.Pod) *budgets {
+	return &budgets{lister: lister, uncounted: uncounted, known: map[string][]*budget{}}
+}
+
+// in returns those of a namespace.
+func (b *budgets) in(namespace string) []*budget {
+	if all, ok := b.known[namespace]; ok || b.lister == nil {
+		return all
+	}
+	var all []*budget
+	found, _ := b.lister.PodDisruptionBudgets(namespace).List(labels.Everything()) // from memory
+	for _, pdb := range found {
+		selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
+		if err != nil {
+			continue
+		}
+		spent := map[string]bool{}
+		for name := range pdb.Status.DisruptedPods {
+			spent[name] = true
+		}
+		all = append(all, &budget{selector: selector, spent: spent, left: pdb.Status.DisruptionsAllowed})
+	}
+	for _, pod := range b.uncounted {
+		for _, budget := range all {
+			if pod.Namespace == namespace && budget.counts(pod) {
+				budget.left--
+			}
+		}
+	}
+	b.known[namespace] = all
+	return all
+}
+
+// counts reports whether the disruption of a pod is one of a budget, which has not counted it yet.
+func (b *budget) counts(pod *corev1.Pod) bool {
+	return !b.spent[pod.Name] && b.selector.Matches(labels.Set(pod.Labels))
+}
+
+// allow takes the disruption of some pods off their budgets, all of them or none.
+func (b *budgets) allow(pods []*corev1.Pod) bool {
+	costs := map[*budget]int32{}
+	for _, pod := range pods {
+		for _, budget := range b.in(pod.Namespace) {
+			if budget.counts(pod) {
+				costs[budget]++
+			}
+		}
+	}
+	for budget, cost := range costs {
+		if budget.left < cost {
+			return false
+		}
+	}
+	for budget, cost := range costs {
+		budget.left -= cost
+	}
+	return true
+}
+
+// whole adds to the pods of a unit those of its gang that are on other nodes, or have none yet: who evicts one evicts all.
+func (c *census) whole(pods []*corev1.Pod) []*corev1.Pod {
+	name, ok := groupOf(pods[0])
+	if !ok {
+		return pods
+	}
+	group := c.groups.get(name)
+	if unusable(group) != "" || group.minMember < 2 {
+		return pods
+	}
+	g, all := gangOf(pods[0], group), slices.Clone(pods)
+	known := map[types.UID]bool{}
+	for _, pod := range all {
+		known[pod.UID] = true
+	}
+	for _, pod := range c.gangmates(g, group) {
+		if !known[pod.UID] && c.placeOf(pod) != none {
+			all = append(all, pod)
+		}
+	}
+	return all
+}

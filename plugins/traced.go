@@ -1,0 +1,51 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Trace has each choice of a node leave a span. It is called once, after [Wrap] and before the scheduler runs.
+func Trace(sched *scheduler.Scheduler, tracer trace.Tracer) {
+	sched.SchedulePod = traced(sched.SchedulePod, tracer)
+}
+
+// traced has each choice of a node leave a span. Why there is none is left to the pod's condition, which who may read the pod
+// may read.
+func traced(schedule schedulePod, tracer trace.Tracer) schedulePod {
+	return func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
+		ctx, span := tracer.Start(ctx, "schedule")
+		defer span.End()
+		result, err := schedule(ctx, profile, cs, pod)
+		if !span.IsRecording() {
+			return result, err
+		}
+		span.SetAttributes(
+			attribute.String("k8s.namespace.name", pod.Namespace), attribute.String("k8s.pod.name", pod.Name),
+			attribute.String("k8s.pod.uid", string(pod.UID)), attribute.String("gpu_scheduler.profile", profile.ProfileName()),
+		)
+		var unfit *framework.FitError
+		switch {
+		case err == nil:
+			span.SetAttributes(
+				attribute.String("gpu_scheduler.result", "scheduled"), attribute.String("k8s.node.name", result.SuggestedHost),
+				attribute.Int("gpu_scheduler.nodes.evaluated", result.EvaluatedNodes),
+				attribute.Int("gpu_scheduler.nodes.feasible", result.FeasibleNodes),
+			)
+		case errors.As(err, &unfit):
+			span.SetAttributes(attribute.String("gpu_scheduler.result", "unschedulable"))
+		default:
+			span.SetAttributes(attribute.String("gpu_scheduler.result", "error"))
+			span.SetStatus(codes.Error, "")
+		}
+		return result, err
+	}
+}
