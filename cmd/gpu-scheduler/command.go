@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
 	basecompatibility "k8s.io/component-base/compatibility"
@@ -14,21 +15,33 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
 	"k8s.io/component-base/version/verflag"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"sigs.k8s.io/controller-runtime/pkg/manager/signals"
 
+	"g8s.host/gpu-scheduler/pkg/program"
+	"g8s.host/gpu-scheduler/pkg/program/tracing"
 	"g8s.host/gpu-scheduler/plugins"
 )
+
+// parts are what the command has beside kube-scheduler's own.
+type parts struct {
+	why     *explanations
+	pace    pace
+	leading leading
+	tracing tracing.Options
+}
 
 // newCommand is kube-scheduler's command put together again, because that one lets nobody in between the set-up of
 // the leader election and its start. Flags, logging, feature gates and signals are the same, and so are the options, which
 // add plugins to ours.
 func newCommand(more ...app.Option) *cobra.Command {
-	o, why, pace, leading := options.NewOptions(), newExplanations(), &pace{}, &leading{}
-	why.addFlags(o.Flags.FlagSet("explanations"))
-	pace.addFlags(o.Flags.FlagSet("pace"))
-	leading.addFlags(o.Flags.FlagSet("leading"))
+	o, own := options.NewOptions(), &parts{why: newExplanations()}
+	own.why.addFlags(o.Flags.FlagSet("explanations"))
+	own.pace.addFlags(o.Flags.FlagSet("pace"))
+	own.leading.addFlags(o.Flags.FlagSet("leading"))
+	own.tracing.AddFlags(o.Flags.FlagSet("tracing"))
 	cmd := &cobra.Command{
 		Use:   "gpu-scheduler",
 		Short: "Place pods on GPU nodes",
@@ -39,10 +52,10 @@ configuration and endpoints are those of kube-scheduler.`,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			return o.ComponentGlobalsRegistry.Set() // the feature gates
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return start(cmd, o, why, pace, leading, more) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return start(cmd, o, own, more) },
 	}
 	addFlags(cmd, o)
-	cmd.AddCommand(newSimulateCommand())
+	cmd.AddCommand(newSimulateCommand(), newConfigCommand())
 	return cmd
 }
 
@@ -59,9 +72,9 @@ func addFlags(cmd *cobra.Command, o *options.Options) {
 
 // start sets up logging first, so that all that follows is logged as asked, then the scheduler, and runs it until it
 // is told to end or is the leader no more.
-func start(cmd *cobra.Command, o *options.Options, why *explanations, pace *pace, leading *leading, more []app.Option) error {
+func start(cmd *cobra.Command, o *options.Options, own *parts, more []app.Option) error {
 	verflag.PrintAndExitIfRequested()
-	if err := errors.Join(pace.validate(), leading.validate()); err != nil {
+	if err := errors.Join(own.pace.validate(), own.leading.validate()); err != nil {
 		return err
 	}
 	gates := o.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
@@ -69,18 +82,37 @@ func start(cmd *cobra.Command, o *options.Options, why *explanations, pace *pace
 		return fmt.Errorf("setting up the logs: %w", err)
 	}
 	cliflag.PrintFlags(cmd.Flags())
+	warn := func(text string) { klog.Background().Info("Warning: "+text, "config", o.ConfigFile) }
+	if err := checkVersion(o.ConfigFile, warn); err != nil {
+		return err
+	}
 	ctx, stop := context.WithCancel(signals.SetupSignalHandler())
 	defer stop()
-	config, scheduler, err := setup(ctx, stop, o, leading, plugins.Dependencies{Explain: why.recorder, Gate: pace.gate()}, more)
+	flush, err := own.trace(ctx)
 	if err != nil {
 		return err
+	}
+	defer flush()
+	config, scheduler, err := setup(ctx, stop, o, &own.leading, plugins.Dependencies{Explain: own.why.recorder, Gate: own.pace.gate()}, more)
+	if err != nil {
+		return err
+	}
+	if own.tracing.On() {
+		plugins.Trace(scheduler, otel.Tracer("g8s.host/gpu-scheduler/plugins"))
 	}
 	if mutable, ok := gates.(featuregate.MutableFeatureGate); ok {
 		mutable.AddMetrics()
 	}
 	o.ComponentGlobalsRegistry.AddMetrics()
-	if err := why.serve(ctx, config); err != nil {
+	if err := own.why.serve(ctx, config); err != nil {
 		return err
 	}
 	return app.Run(ctx, config, scheduler)
+}
+
+// trace has spans sent from now on, if a file says where. flush sends what is left.
+func (p *parts) trace(ctx context.Context) (flush func(), err error) {
+	return p.tracing.Start(ctx, tracing.Program{Name: "gpu-scheduler", Version: program.Version(), Complain: func(err error) {
+		klog.FromContext(ctx).Info("The collector takes no spans", "err", err)
+	}})
 }

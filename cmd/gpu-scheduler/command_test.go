@@ -1,6 +1,10 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,5 +31,33 @@ func TestEveryFlagOfKubeSchedulerIsThere(t *testing.T) {
 	})
 	if count < 40 {
 		t.Errorf("compared %d flags, so the comparison proves nothing", count)
+	}
+}
+
+// TestRunbooksNameCommands tries each command of this program that a runbook names.
+func TestRunbooksNameCommands(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/runbooks/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, quoted := range regexp.MustCompile("`gpu-scheduler\\s([^`]+)`").FindAllSubmatch(text, -1) {
+			count++
+			root, words := newCommand(), strings.Fields(string(quoted[1]))
+			command, rest, err := root.Find(words)
+			if err != nil || command == root || command.HasSubCommands() {
+				t.Errorf("%s: gpu-scheduler has no command %q: %v", page, words, err)
+			} else if err := command.ParseFlags(rest); err != nil {
+				t.Errorf("%s: %q: %v", page, words, err)
+			}
+		}
+	}
+	if count == 0 {
+		t.Error("the runbooks name no command, so the test proves nothing")
 	}
 }

@@ -11,7 +11,7 @@ import (
 // ourFeatures are the gates whose default differs from kube-scheduler's; --feature-gates still has the last word.
 var ourFeatures = map[featuregate.Feature]bool{
 	// It nominates a pod to its node while it waits in Permit. The nominations of a gang that gives up its places can
-	// outlive it, since they come back with the next update of the pod, and then keep all other gangs out for ever.
+	// outlive it, since they come back with the next update of the pod, and then keep all other gangs out forever.
 	features.NominatedNodeNameForExpectation: false,
 }
 

@@ -77,7 +77,7 @@ func startBlocked(t *testing.T, cluster *sandbox.Sandbox, pod string, args ...st
 	return process
 }
 
-// TestALoopThatStandsStillGivesUpTheLead has a plugin of the leader block for ever. Before there was a watch, the lease was
+// TestALoopThatStandsStillGivesUpTheLead has a plugin of the leader block forever. Before there was a watch, the lease was
 // held, /livez said ok, and no pod of anybody was placed again.
 func TestALoopThatStandsStillGivesUpTheLead(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
