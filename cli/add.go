@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/submit"
@@ -28,6 +29,13 @@ func newAddCmd(f *Factory) *cobra.Command {
 	sub.Long = "Add nodes to a pool, which is there as soon as a node is in it. A node of another pool is taken out of it\n" +
 		"by --force only. Pods that run on a node stay on it."
 	sub.Example = "  gpuctl add node node-1 node-2 --pool training-pool"
+	run := sub.RunE
+	sub.RunE = func(cmd *cobra.Command, args []string) error {
+		if o.pool == names.DefaultPool {
+			return usagef("pool %s is all nodes that are in no other: gpuctl remove node takes nodes out of theirs", names.DefaultPool)
+		}
+		return run(cmd, args)
+	}
 	sub.Flags().BoolVar(&o.force, "force", false, "Take nodes out of the pools that they are in")
 	cmd.AddCommand(sub)
 	return cmd
@@ -121,10 +129,37 @@ func movedNodes(plan pool.Plan) []string {
 	for _, foreign := range plan.Foreign {
 		out = append(out, foreign.Node)
 	}
-	if plan.Leaving {
-		for _, patch := range plan.Patches {
-			out = append(out, patch.Node)
+	_, left := plan.Moved()
+	return append(out, left...)
+}
+
+// mostMoved is how many nodes a note names.
+const mostMoved = 10
+
+// tellMoved says which nodes a plan takes into its pool, and which leave it.
+func (f *Factory) tellMoved(plan pool.Plan, dryRun bool) {
+	taken, left := plan.Moved()
+	words := map[bool][2]string{false: {"takes", "loses"}, true: {"would take", "would lose"}}[dryRun]
+	if len(taken) > 0 {
+		named := make([]string, len(taken))
+		for i, node := range taken {
+			if named[i] = node.Node; node.Pool != "" {
+				named[i] += " (of pool " + node.Pool + ")"
+			}
 		}
+		fmt.Fprintf(f.IO.ErrOut, "note: pool %s %s %s: %s\n", plan.Pool, words[0], plural(len(taken), "node"), someOf(named, mostMoved))
+	}
+	if len(left) > 0 {
+		fmt.Fprintf(f.IO.ErrOut, "note: pool %s %s %s to pool %s: %s\n",
+			plan.Pool, words[1], plural(len(left), "node"), names.DefaultPool, someOf(left, mostMoved))
+	}
+}
+
+// someOf lists words, and how many more there are than fit.
+func someOf(words []string, most int) string {
+	out := strings.Join(words[:min(len(words), most)], ", ")
+	if over := len(words) - most; over > 0 {
+		out += fmt.Sprintf(" and %d more", over)
 	}
 	return out
 }

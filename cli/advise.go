@@ -42,7 +42,7 @@ func newAdviseDefragCmd(f *Factory) *cobra.Command {
 		Long: "Find the fewest moves of running pods that let waiting jobs start: GPUs that are free one here and\n" +
 			"two there serve nobody who needs eight on one node. Nothing is changed without --apply.\n\n" +
 			"A move is an eviction: the pod ends, and its controller starts a new one on another node. Never\n" +
-			"moved are pods that nothing would start anew, members of gangs, pods of a higher priority than the\n" +
+			"moved are pods that nothing would start again, members of gangs, pods of a higher priority than the\n" +
 			"one that waits, pods of another scheduler, pods whose disruption budget allows none, pods with\n" +
 			"claimed volumes, and pods that carry cluster-autoscaler.kubernetes.io/safe-to-evict: \"false\".\n\n" +
 			"--apply makes the moves, one at a time: the node is closed by the taint " + names.TaintMoving + ", the pod\n" +

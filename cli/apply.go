@@ -21,12 +21,12 @@ func newApplyCmd(f *Factory) *cobra.Command {
 	o.io, o.output = f.IO, changeOutput()
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "Make jobs, pools and quotas what YAML files say: create them, or change what differs",
+		Short: "Make jobs, pools and quotas what YAML files say: create them, change what differs",
 		Long: "Make jobs, pools and quotas what YAML files say. What is not there is created. What differs is changed by\n" +
 			"server-side apply; when nothing differs, nothing is written and nothing restarts. Nodes that a pool's file\n" +
-			"does not name leave the pool. A paused job stays paused.\n\n" +
+			"does not name leave the pool; which join and which leave is told. A paused job stays paused.\n\n" +
 			"Kubernetes changes little of a training job once it is there. Such a change is refused, and shown;\n" +
-			"--replace makes the job anew, which starts it over. Its claims keep their data.",
+			"--replace recreates the job, which starts it over. Its claims keep their data.",
 		Example: "  gpuctl apply -f train.yaml\n" +
 			"  gpuctl apply -f jobs/ --dry-run=server\n" +
 			"  gpuctl apply -f train.yaml --replace",
@@ -35,7 +35,7 @@ func newApplyCmd(f *Factory) *cobra.Command {
 	}
 	addFilesFlag(cmd, &o.files)
 	addDryRunFlag(cmd, &o.dryRun, dryRunServer)
-	cmd.Flags().BoolVar(&o.replace, "replace", false, "Make a job anew whose change Kubernetes refuses; it starts over")
+	cmd.Flags().BoolVar(&o.replace, "replace", false, "Recreate a job whose change Kubernetes refuses; it starts over")
 	cmd.Flags().BoolVar(&o.conflicts, "force-conflicts", false, "Take over fields that another program set")
 	cmd.Flags().BoolVar(&o.force, "force", false, "Take nodes into a pool that are in another one")
 	o.output.addTo(cmd)
@@ -57,14 +57,14 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	if err != nil {
 		return err
 	}
-	failed := failures{io: o.factory.IO}
+	failed := failures{factory: o.factory}
 	for _, c := range creations {
 		stop := startProgress(o.factory.IO, "Applying "+c.String())
 		result, err := o.applyOne(ctx, writer, c)
 		stop()
 		if err == nil {
 			for _, sentence := range result.Unasked {
-				fmt.Fprintf(o.factory.IO.ErrOut, "%s:%d: note: %s\n", c.file, c.Line, sentence)
+				fmt.Fprintf(o.factory.IO.ErrOut, "%snote: %s\n", c.at(), sentence.In(o.factory.language()))
 			}
 			o.add(changeOf(result))
 			continue
@@ -85,9 +85,9 @@ func (o *applyOptions) applyOne(ctx context.Context, writer *submit.Client, c cr
 	dryRun := o.dryRun == dryRunServer
 	switch {
 	case c.Pool != nil:
-		return o.applyPool(ctx, writer, c, submit.PoolOptions{Force: o.force, DryRun: dryRun})
+		return o.applyPool(ctx, writer, c, submit.PoolOptions{Force: o.force, DryRun: dryRun, TakeOver: o.conflicts})
 	case c.Quota != nil:
-		return writer.ApplyQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun})
+		return writer.ApplyQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun, Note: c.noteTo(o.factory.IO.ErrOut)})
 	}
 	return writer.Apply(ctx, c.objects, submit.ApplyOptions{
 		Replace: o.replace, Force: o.conflicts, DryRun: dryRun, Render: o.options,
@@ -107,6 +107,7 @@ func (o *applyOptions) applyPool(
 ) (submit.Result, error) {
 	result, plan, err := writer.ApplyPool(ctx, c.Pool, opts)
 	if err == nil {
+		o.factory.tellMoved(plan, opts.DryRun)
 		o.factory.warnOfJobs(ctx, movedNodes(plan))
 	}
 	return result, err

@@ -7,7 +7,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -40,7 +39,7 @@ func Run(ctx context.Context, f *Factory, args []string) int {
 	root.SetArgs(splitTypes(root, args[1:]))
 	err := root.ExecuteContext(ctx)
 	if err != nil && !errors.As(err, new(*quietError)) {
-		fmt.Fprintln(f.IO.ErrOut, "error: "+message(err)+f.nearJob(ctx, err))
+		f.complain(message(err).With(f.near(ctx, err)))
 	}
 	return exitCode(err)
 }

@@ -21,6 +21,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
+	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 	"g8s.host/gpu-scheduler/test/golden"
@@ -136,12 +137,19 @@ func TestHintsSayWhatToDoNext(t *testing.T) {
 	}{
 		"the cluster is down":        {&url.Error{URL: "https://h:6443/api", Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, "https://h:6443"},
 		"its certificate is unknown": {&url.Error{URL: "https://h:6443/api", Err: x509.UnknownAuthorityError{}}, "certificate-authority"},
-		"a node is in another pool":  {&submit.ForeignNodesError{}, "--force moves"},
-		"it is not in that pool":     {&submit.ForeignNodesError{Leaving: true}, "Nothing was changed"},
+		"the ledger is down": {
+			&ledgerclient.UnreachableError{Address: "https://l:1", Err: &url.Error{URL: "https://l:1/api", Err: errors.New("refused")}},
+			"asking the ledger: refused\nThe ledger at https://l:1 does not answer",
+		},
+		"the ledger's certificate is unknown": {
+			&ledgerclient.UnreachableError{Address: "https://l:1", Err: &url.Error{URL: "https://l:1/api", Err: x509.UnknownAuthorityError{}}}, "--ledger-ca",
+		},
+		"a node is in another pool": {&submit.ForeignNodesError{}, "--force moves"},
+		"it is not in that pool":    {&submit.ForeignNodesError{Leaving: true}, "Nothing was changed"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := message(fmt.Errorf("doing it: %w", tc.err)); !strings.Contains(got, tc.want) {
+			if got := message(fmt.Errorf("doing it: %w", tc.err)).String(); !strings.Contains(got, tc.want) {
 				t.Errorf("message is %q, want one with %q", got, tc.want)
 			}
 		})

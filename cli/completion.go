@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
@@ -20,7 +21,7 @@ func newCompletionCmd(f *Factory) *cobra.Command {
 		Short: "Print the script that makes a shell complete gpuctl's commands and names",
 		Example: "  source <(gpuctl completion bash)\n" +
 			"  gpuctl completion zsh > \"${fpath[1]}/_gpuctl\"",
-		Args:      exactlyOne("a shell: bash, zsh, fish or powershell"),
+		Args:      exactlyOne(phrase.Of("a shell: bash, zsh, fish or powershell")),
 		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
@@ -40,7 +41,7 @@ func newCompletionCmd(f *Factory) *cobra.Command {
 }
 
 // exactlyOne demands one argument, and says what it is.
-func exactlyOne(what string) cobra.PositionalArgs {
+func exactlyOne(what phrase.Text) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return usagef("%s needs %s\nSee '%s --help'", cmd.CommandPath(), what, cmd.CommandPath())
@@ -106,6 +107,7 @@ func completeNodes(f *Factory) completer {
 // completeFlags completes the values of the flags that all commands have.
 func completeFlags(f *Factory, root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("namespace", completeNamespaces(f))
+	_ = root.RegisterFlagCompletionFunc("lang", completeLanguages)
 	_ = root.RegisterFlagCompletionFunc("context", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		config, err := f.rules.Load()
 		if err != nil {

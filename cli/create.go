@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/submit"
@@ -37,11 +39,13 @@ func newCreateCmd(f *Factory) *cobra.Command {
 			"  gpuctl create -f pool.yaml -f jobs/\n" +
 			"  cat train.yaml | gpuctl create -f -\n" +
 			"  gpuctl create -f train.yaml --attach\n" +
+			"  gpuctl create -f train.yaml --name sft-lr3 --set resources.gpu=8 --env LR=3e-4\n" +
 			"  gpuctl create -f train.yaml --dry-run=server -o yaml",
 		Args: moreFiles,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCreate(cmd.Context(), o) },
 	}
 	addFilesFlag(cmd, &o.files)
+	addOverrideFlags(cmd.Flags(), &o.overrides)
 	addDryRunFlag(cmd, &o.dryRun, dryRunClient)
 	cmd.Flags().BoolVar(&o.force, "force", false, "Take nodes into a pool that are in another one")
 	cmd.Flags().BoolVar(&o.requireFit, "require-fit", false, "Refuse jobs that no node could ever hold, with exit code 7, or that a quota or a policy never lets in")
@@ -59,6 +63,11 @@ func runCreate(ctx context.Context, o *createOptions) error {
 	if err != nil {
 		return err
 	}
+	return o.create(ctx, creations)
+}
+
+// create creates what the documents became, as the flags say.
+func (o *createOptions) create(ctx context.Context, creations []creation) error {
 	stay, err := o.stay.wanted(o.dryRun, len(jobsOf(creations)))
 	if err != nil {
 		return err
@@ -66,10 +75,7 @@ func runCreate(ctx context.Context, o *createOptions) error {
 	if o.dryRun == dryRunClient {
 		return o.print(creations)
 	}
-	if err := o.checkFit(ctx, creations, o.requireFit); err != nil {
-		return err
-	}
-	if err := o.checkQuotas(ctx, creations, o.requireFit); err != nil {
+	if err := o.check(ctx, creations); err != nil {
 		return err
 	}
 	writer, err := o.factory.writer()
@@ -82,11 +88,22 @@ func runCreate(ctx context.Context, o *createOptions) error {
 	return o.stay.stay(ctx, o.factory, creations)
 }
 
+// check asks the cluster whether the jobs can ever run, before any is created.
+func (o *createOptions) check(ctx context.Context, creations []creation) error {
+	if err := o.checkFit(ctx, creations, o.requireFit); err != nil {
+		return err
+	}
+	if err := o.checkQuotas(ctx, creations, o.requireFit); err != nil {
+		return err
+	}
+	return o.checkDependencies(ctx, creations)
+}
+
 // createAll creates one document after the other. One that fails does not keep the others back, unless the reason is
 // the connection or the user; the exit code is that of the first failure.
 func (o *createOptions) createAll(ctx context.Context, writer *submit.Client, creations []creation) error {
 	var created []creation
-	failed := failures{io: o.factory.IO}
+	failed := failures{factory: o.factory}
 	for _, c := range creations {
 		stop := startProgress(o.factory.IO, "Creating "+c.String())
 		err := o.createOne(ctx, writer, c)
@@ -111,13 +128,14 @@ func (o *createOptions) createOne(ctx context.Context, writer *submit.Client, c 
 	switch {
 	case c.Pool != nil:
 		join := func(nodes []corev1.Node) pool.Plan { return pool.Join(c.Pool, nodes) }
-		plan, err := writer.ChangePool(ctx, join, submit.PoolOptions{Force: o.force, DryRun: dryRun})
+		plan, err := writer.ChangePool(ctx, join, submit.PoolOptions{Force: o.force, DryRun: dryRun, Declare: c.Pool, KeepDeclared: true, TakeOver: o.force})
 		if err == nil {
+			o.factory.tellMoved(plan, dryRun)
 			o.factory.warnOfJobs(ctx, movedNodes(plan))
 		}
 		return err
 	case c.Quota != nil:
-		return writer.CreateQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun})
+		return writer.CreateQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun, Note: c.noteTo(o.factory.IO.ErrOut)})
 	case dryRun:
 		unasked, err := writer.DryRun(ctx, c.objects)
 		o.note(c, unasked)
@@ -145,9 +163,9 @@ func (o *createOptions) requireAdmission(ctx context.Context, writer *submit.Cli
 }
 
 // note tells what could not be asked of the API server.
-func (o *createOptions) note(c creation, unasked []string) {
+func (o *createOptions) note(c creation, unasked []phrase.Text) {
 	for _, sentence := range unasked {
-		fmt.Fprintf(o.factory.IO.ErrOut, "%s:%d: note: %s\n", c.file, c.Line, sentence)
+		fmt.Fprintf(o.factory.IO.ErrOut, "%snote: %s\n", c.at(), sentence.In(o.factory.language()))
 	}
 }
 
@@ -211,4 +229,9 @@ func (o *createOptions) hint(created []creation) {
 		command += " -n " + namespace
 	}
 	fmt.Fprintln(o.factory.IO.ErrOut, "See how it goes: "+command)
+}
+
+// noteTo prints notes of a document.
+func (c *creation) noteTo(to io.Writer) func(sentence string) {
+	return func(sentence string) { fmt.Fprintf(to, "%snote: %s\n", c.at(), sentence) }
 }

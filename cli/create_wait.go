@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/spf13/pflag"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // stayOptions say what create does after it has created.
@@ -18,7 +20,7 @@ type stayOptions struct {
 func (o *stayOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.wait, "wait", false, "Wait until all pods of the jobs run; Ctrl-C ends the waiting, not the jobs")
 	flags.BoolVar(&o.attach, "attach", false, "Wait, then print the job's output until it ends, and end with its exit code")
-	flags.DurationVar(&o.waiter.timeout, "timeout", 0, "How long to wait, such as 30m; 0 is for ever")
+	flags.DurationVar(&o.waiter.timeout, "timeout", 0, "How long to wait, such as 30m; 0 means no limit")
 }
 
 // wanted reports whether create is to stay, and refuses what cannot be waited for.
@@ -71,7 +73,7 @@ func (o *stayOptions) stayWith(ctx context.Context, f *Factory, namespace string
 	}
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		fmt.Fprintln(f.IO.ErrOut, comeBack(jobs, namespace))
-		return &quietError{&outcomeError{code: exitNotFinished, text: "detached"}}
+		return &quietError{&outcomeError{code: exitNotFinished, text: phrase.Of("detached")}}
 	}
 	return err
 }
@@ -83,7 +85,12 @@ func (o *stayOptions) attachTo(ctx context.Context, f *Factory, namespace, job s
 	if err := w.wait(ctx); err != nil {
 		return err
 	}
-	logs := &logsOptions{factory: f, tail: -1, rank: -1, exitCode: true}
+	return printUntilEnd(ctx, f, namespace, job)
+}
+
+// printUntilEnd prints all output of a job until it ends, and ends with its exit code.
+func printUntilEnd(ctx context.Context, f *Factory, namespace, job string) error {
+	logs := &logsOptions{factory: f, tail: -1, exitCode: true}
 	logs.stream.Job, logs.stream.Namespace, logs.stream.Follow = job, namespace, true
 	return logs.run(ctx)
 }

@@ -34,7 +34,7 @@ func newDeleteCmd(f *Factory) *cobra.Command {
 	o := &deleteOptions{factory: f}
 	o.io, o.output = f.IO, changeOutput()
 	cmd := &cobra.Command{
-		Use:     "delete {[job] NAME... | pool NAME... | quota NAME... | namespace NAME... | -f FILE | -l SELECTOR | --all}",
+		Use:     "delete {NAME... | {pool|quota|namespace} NAME... | -f FILE | -l SELECTOR | --all}",
 		Aliases: []string{"rm"},
 		Short:   "Delete jobs, pools, quotas or namespaces",
 		Long: "Delete jobs, pools, quotas or namespaces.\n\n" +
@@ -86,7 +86,7 @@ func runDelete(ctx context.Context, o *deleteOptions, args []string) error {
 	if err := o.confirm(ctx, writer, targets); err != nil {
 		return err
 	}
-	failed := failures{io: o.factory.IO}
+	failed := failures{factory: o.factory}
 	for _, t := range targets {
 		err := o.deleteOne(ctx, writer, t)
 		if o.missing && exitCode(err) == exitNotFound {
@@ -153,9 +153,23 @@ func (o *deleteOptions) dangerous(targets []target) string {
 	case len(quotas) > 0 && o.namespaces:
 		return "This deletes the namespaces of " + strings.Join(quotas, ", ") + " and all that is in them"
 	case (o.all || o.selector != "") && len(targets) > 0:
-		return "This deletes " + plural(len(targets), "job")
+		return "This deletes " + plural(len(targets), "job") + ": " + someNames(targets)
 	}
 	return ""
+}
+
+// mostNames is how many names a question tells before it says how many more there are.
+const mostNames = 10
+
+func someNames(targets []target) string {
+	var names []string
+	for _, t := range targets[:min(len(targets), mostNames)] {
+		names = append(names, t.Name)
+	}
+	if more := len(targets) - mostNames; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 func (o *deleteOptions) deleteOne(ctx context.Context, writer *submit.Client, t target) error {

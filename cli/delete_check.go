@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
@@ -17,7 +18,7 @@ func (o *deleteOptions) checkThere(ctx context.Context, writer *submit.Client, t
 	if len(args) < 2 || len(targets) < 2 || o.missing || len(o.files) > 0 {
 		return nil
 	}
-	missing := failures{io: o.factory.IO}
+	missing := failures{factory: o.factory}
 	for _, t := range targets {
 		err := o.there(ctx, writer, t)
 		if err != nil && exitCode(err) != exitNotFound {
@@ -49,7 +50,7 @@ func (o *deleteOptions) there(ctx context.Context, writer *submit.Client, t targ
 		offers, err := reader.Offers(ctx)
 		if err == nil && !slices.ContainsFunc(offers, func(offer inventory.Offer) bool { return offer.Pool == t.Name }) {
 			return &notFoundError{
-				what: fmt.Sprintf("pool %q", t.Name), near: meantBy(t.Name, offers, func(o *inventory.Offer) string { return o.Pool }),
+				what: phrase.Of("pool %q", t.Name), near: meantBy(t.Name, offers, func(o *inventory.Offer) string { return o.Pool }),
 			}
 		}
 		return err
@@ -75,6 +76,8 @@ func notAClass(word string, rest []string) error {
 		return usagef("nodes are not deleted. Take them out of their pools: gpuctl remove node %s --pool POOL\nNothing was deleted", strings.Join(rest, " "))
 	case "pod", "pods", "po":
 		return usagef("pods are deleted by job: did you mean %s?\nNothing was deleted", job)
+	case "preset", "presets":
+		return usagef("presets are removed one by one: gpuctl set preset %s --delete\nNothing was deleted", strings.Join(rest[:min(len(rest), 1)], ""))
 	case "deployment", "deployments", "deploy", "service", "services", "svc":
 		return usagef("unknown resource type %q: did you mean %s?\nNothing was deleted", word, job)
 	}

@@ -2,12 +2,12 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
@@ -17,12 +17,12 @@ func (o *deleteOptions) deletePool(ctx context.Context, writer *submit.Client, t
 	if err := o.checkUnused(ctx, name); err != nil {
 		return err
 	}
-	plan, err := writer.ChangePool(ctx, func(nodes []corev1.Node) pool.Plan { return pool.Delete(name, nodes) }, submit.PoolOptions{})
+	found, err := writer.DeletePool(ctx, func(nodes []corev1.Node) pool.Plan { return pool.Delete(name, nodes) }, name)
 	if err != nil {
 		return err
 	}
-	if plan.Empty && !t.memberless {
-		return &notFoundError{what: fmt.Sprintf("pool %q", name)}
+	if !found && !t.memberless {
+		return &notFoundError{what: phrase.Of("pool %q", name)}
 	}
 	o.deleted("pool", "", name)
 	return nil
@@ -50,6 +50,6 @@ func (o *deleteOptions) checkUnused(ctx context.Context, name string) error {
 	if len(users) == 0 {
 		return nil
 	}
-	return &conflictError{what: fmt.Sprintf("pool %q is used by %s: %s\nDelete them first, or delete the pool with --force",
+	return &conflictError{what: phrase.Of("pool %q is used by %s: %s\nDelete them first, or delete the pool with --force",
 		name, plural(len(users), "job"), strings.Join(users, ", "))}
 }

@@ -91,7 +91,7 @@ func (o *deleteOptions) targetsOfArgs(args []string) ([]target, error) {
 }
 
 func (o *deleteOptions) targetsOfFiles() ([]target, error) {
-	docs, err := readDocuments(o.factory.IO, o.files)
+	docs, err := o.factory.readDocuments(o.files)
 	if err != nil {
 		return nil, err
 	}

@@ -9,13 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 func newDescribeCmd(f *Factory) *cobra.Command {
 	job := &describeJobOptions{factory: f}
 	cmd := &cobra.Command{
-		Use:   "describe {[job] | pool | node | quota | namespace} NAME",
-		Short: "Show all about one job, pool, node, quota or namespace",
+		Use:   "describe {[job] | pool | spotpool | node | quota | namespace} NAME",
+		Short: "Show all about one job, pool, SpotPool, node, quota or namespace",
 		Example: "  gpuctl describe qwen2-sft\n" +
 			"  gpuctl describe pool training-pool\n" +
 			"  gpuctl describe node node-1 -o json",
@@ -30,7 +31,7 @@ func newDescribeCmd(f *Factory) *cobra.Command {
 	}
 	job.output = describeOutput(cmd)
 	cmd.AddCommand(newDescribeJobCmd(f), newDescribePoolCmd(f), newDescribeNodeCmd(f), newDescribeQuotaCmd(f),
-		newDescribeNamespaceCmd(f))
+		newDescribeNamespaceCmd(f), newDescribeSpotPoolCmd(f))
 	return cmd
 }
 
@@ -60,6 +61,8 @@ type description struct {
 	style tableStyle
 	// width is that of the terminal at which sentences are wrapped, 0 for none.
 	width int
+	// language is that of sentences. Labels are the same in every one, as fields of a file are.
+	language phrase.Language
 }
 
 func newDescription(streams IOStreams) *description {
@@ -77,6 +80,18 @@ func (d *description) painted(label, value string) {
 	}
 }
 
+// sentence is line for a text that is wrapped at the width of the terminal.
+func (d *description) sentence(label, value string) {
+	if value == "" {
+		return
+	}
+	width := max(d.width, 0)
+	if width > 0 {
+		width = max(width-labelWidth, 1)
+	}
+	d.line(label, wrap(value, width, 0))
+}
+
 // lines writes a label with several values, one below the other.
 func (d *description) lines(label string, values []string) {
 	if len(values) > 0 {
@@ -85,6 +100,9 @@ func (d *description) lines(label string, values []string) {
 }
 
 func (d *description) section(title string) { fmt.Fprintf(d.out, "\n%s:\n", title) }
+
+// narrow keeps the tables that follow to the width of the terminal: long lists are scanned, not read.
+func (d *description) narrow() { d.style.width = max(d.width-len(indent), 0) }
 
 // describeRows writes a section with a table, nothing if there are no rows.
 func describeRows[T any](d *description, title string, rows []T, columns []column[T]) error {

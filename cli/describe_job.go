@@ -13,11 +13,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type describeJobOptions struct {
 	factory *Factory
+	ledger  ledgerOptions
 	output  *output
 }
 
@@ -26,15 +30,16 @@ func newDescribeJobCmd(f *Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "job NAME",
 		Aliases: []string{"jobs"},
-		Short:   "Show all about one job: what it asks, where it runs or why it does not, its pods and events",
+		Short:   "Show all about one job: what it asks, where it runs or why not, its pods and events",
 		Example: "  gpuctl describe job qwen2-sft",
-		Args:    exactlyOne("the name of one job"),
+		Args:    exactlyOne(phrase.Of("the name of one job")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDescribeJob(cmd.Context(), o, jobName(args[0]))
 		},
 		ValidArgsFunction: completeJobs(f),
 	}
 	o.output = describeOutput(cmd)
+	o.ledger.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -52,7 +57,13 @@ func runDescribeJob(ctx context.Context, o *describeJobOptions, name string) err
 		return err
 	}
 	if len(details) == 0 {
-		return &inventory.NotFoundError{Namespace: namespace, Name: name}
+		return o.describeGone(ctx, namespace, name)
+	}
+	if err := reader.Devices(ctx, details); err != nil {
+		return err
+	}
+	if err := heedLeader(ctx, reader, details, o.factory.Now()); err != nil {
+		return err
 	}
 	if o.output.format != "" {
 		if len(details) == 1 {
@@ -71,6 +82,33 @@ func runDescribeJob(ctx context.Context, o *describeJobOptions, name string) err
 	return nil
 }
 
+// describeGone shows what the ledger knows of a job that is not there.
+func (o *describeJobOptions) describeGone(ctx context.Context, namespace, name string) error {
+	shown, err := o.factory.describeFinished(ctx, &o.ledger, o.output.format, namespace, name)
+	if err != nil {
+		fmt.Fprintf(o.factory.IO.ErrOut, "warning: the ledger is left out: %v\n", err)
+	}
+	if shown {
+		return nil
+	}
+	return &inventory.NotFoundError{Namespace: namespace, Name: name}
+}
+
+// heedLeader says of jobs that wait for the scheduler when there is none.
+func heedLeader(ctx context.Context, reader *inventory.Reader, details []inventory.JobDetail, now time.Time) error {
+	if !slices.ContainsFunc(details, func(d inventory.JobDetail) bool { return d.AwaitsScheduler() }) {
+		return nil
+	}
+	leader, err := reader.Leader(ctx, now)
+	if err != nil {
+		return err
+	}
+	for i := range details {
+		diagnosis.HeedLeader(&details[i].Job, leader)
+	}
+	return nil
+}
+
 func describeJob(d *description, job inventory.JobDetail, now time.Time) error {
 	describeJobState(d, job, now)
 	d.section("Asks")
@@ -82,12 +120,16 @@ func describeJob(d *description, job inventory.JobDetail, now time.Time) error {
 	for _, resource := range slices.Sorted(maps.Keys(job.Container.Requests)) {
 		inner.line(resourceLabel(resource), job.Container.Requests[resource]+" per pod")
 	}
+	describeTerms(inner, &job)
 	inner.line("Image", job.Container.Image)
 	inner.line("Command", strings.Join(slices.Concat(job.Container.Command, job.Container.Args), " "))
 	inner.lines("Variables", job.Container.Env)
 	inner.lines("Mounts", job.Container.Mounts)
 
 	if err := describeRows(d, "Pods", job.Pods, podColumns(now)); err != nil {
+		return err
+	}
+	if err := describeGPUs(d, &job); err != nil {
 		return err
 	}
 	if len(job.Services) > 0 {
@@ -112,6 +154,9 @@ func resourceLabel(name string) string {
 	case names.ResourceSharedGPU:
 		return "Shared GPUs"
 	}
+	if profile, ok := strings.CutPrefix(name, names.ResourceMIGPrefix); ok {
+		return "MIG " + profile
+	}
 	return name
 }
 
@@ -127,14 +172,36 @@ func describeJobState(d *description, job inventory.JobDetail, now time.Time) {
 		status = paint + status + colorReset
 	}
 	d.painted("Status", fmt.Sprintf("%s, %d of %d pods ready", status, job.Ready, job.Desired))
+	describeArray(d, job.Array)
+	if len(job.WaitsFor) > 0 { // one that was let go by hand starts for itself
+		d.sentence("Starts when", inventory.Ending(job.DependsOn, job.After))
+	}
 	d.line("Reason", job.Reason)
 	d.line("Message", job.Message)
 	d.line("GPUs", number(job.GPUs))
+	for i := range job.Broken {
+		b := &job.Broken[i]
+		d.sentence("Broken", fmt.Sprintf("GPU %d of node %s, under pod %s, %s%s. What to do: gpuctl -n %s why %s", b.Index, b.Node, b.Pod,
+			b.Message, since(b.Since, now), job.Namespace, job.Name))
+	}
 	d.line("Nodes", strings.Join(job.Nodes, ", "))
+	d.line("User", job.User)
 	d.line("Created", moment(job.Created, now))
 	if job.Finished != nil {
 		d.line("Finished", moment(*job.Finished, now))
 	}
+	if job.Finished != nil && job.Began != nil {
+		d.line("Lasted", age(*job.Finished, *job.Began)+", from when its pods were asked for")
+	}
+}
+
+// describeArray says how far the tasks of a job have come.
+func describeArray(d *description, array *inventory.Array) {
+	if array == nil {
+		return
+	}
+	d.line("Tasks", fmt.Sprintf("%d, at most %d at once: %s", array.Tasks, array.AtOnce, array.Progress()))
+	d.sentence("Failed tasks", array.FailedTasks)
 }
 
 func moment(at, now time.Time) string {
@@ -160,6 +227,69 @@ func podColumns(now time.Time) []column[inventory.Pod] {
 	}
 }
 
+// heldGPU is a GPU that a pod holds.
+type heldGPU struct {
+	pod string
+	gpu.Device
+	profile, health string
+}
+
+// gpusOf returns the GPUs and slices that pods of a job hold, pod by pod.
+func gpusOf(job *inventory.JobDetail) []heldGPU {
+	var out []heldGPU
+	health := map[string]string{} // by UUID of the card
+	for i := range job.Broken {
+		health[job.Broken[i].UUID] = job.Broken[i].Health
+	}
+	for i := range job.Pods {
+		pod := &job.Pods[i]
+		for _, device := range pod.GPUs {
+			out = append(out, heldGPU{pod: pod.Name, Device: device, health: health[device.UUID]})
+		}
+		for _, slice := range pod.Slices {
+			out = append(out, heldGPU{
+				pod: pod.Name, Device: gpu.Device{UUID: slice.UUID, Index: slice.GPU}, profile: slice.Profile, health: health[slice.Card],
+			})
+		}
+	}
+	return out
+}
+
+// describeGPUs names the GPUs of each pod in full, as its programs see them. Columns that all of them leave empty are left out.
+func describeGPUs(d *description, job *inventory.JobDetail) error {
+	rows := gpusOf(job)
+	columns := []column[heldGPU]{
+		{header: "POD", value: func(g heldGPU) string { return g.pod }},
+		{header: "GPU", value: func(g heldGPU) string { return strconv.Itoa(g.Index) }},
+		{header: "UUID", value: func(g heldGPU) string {
+			if g.IsDerived() {
+				return ""
+			}
+			return g.UUID
+		}},
+	}
+	if slices.ContainsFunc(rows, func(g heldGPU) bool { return g.profile != "" }) {
+		columns = append(columns, column[heldGPU]{header: "MIG", value: func(g heldGPU) string { return g.profile }})
+	}
+	if slices.ContainsFunc(rows, func(g heldGPU) bool { return g.MemoryMiB > 0 }) {
+		columns = append(columns, column[heldGPU]{header: "SHARE", value: func(g heldGPU) string { return fmt.Sprintf("%d MiB", g.MemoryMiB) }})
+	}
+	if len(job.Broken) > 0 {
+		columns = append(columns, column[heldGPU]{
+			header: "BROKEN", value: func(g heldGPU) string { return g.health }, color: func(heldGPU) string { return colorRed },
+		})
+	}
+	shown := rows[:min(len(rows), mostGPUs)]
+	if err := describeRows(d, "GPUs", shown, columns); err != nil || len(shown) == len(rows) {
+		return err
+	}
+	d.text(fmt.Sprintf("%sand %d more: -o json has all", indent, len(rows)-len(shown)), len(indent))
+	return nil
+}
+
+// mostGPUs is how many GPUs of a job are described one by one: eight nodes full of them.
+const mostGPUs = 64
+
 func eventColumns(now time.Time) []column[inventory.Event] {
 	type event = inventory.Event
 	return []column[event]{
@@ -172,7 +302,7 @@ func eventColumns(now time.Time) []column[inventory.Event] {
 			}
 			return age(now, e.Last)
 		}},
-		{header: "TYPE", value: func(e event) string { return e.Type }, color: func(e event) string {
+		{header: "TYPE", spare: true, value: func(e event) string { return e.Type }, color: func(e event) string {
 			if e.Type == "Normal" {
 				return ""
 			}
@@ -180,7 +310,7 @@ func eventColumns(now time.Time) []column[inventory.Event] {
 		}},
 		{header: "REASON", value: func(e event) string { return e.Reason }},
 		{header: "OBJECT", value: func(e event) string { return e.Object }},
-		{header: "MESSAGE", value: func(e event) string { return e.Message }},
+		{header: "MESSAGE", spill: true, value: func(e event) string { return e.Message }},
 	}
 }
 

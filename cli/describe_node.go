@@ -1,13 +1,22 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type describeNodeOptions struct {
@@ -15,10 +24,12 @@ type describeNodeOptions struct {
 	output  *output
 }
 
-// nodeDetail is a node with its pods.
+// nodeDetail is a node with its labels, its conditions and its pods.
 type nodeDetail struct {
 	inventory.Node
-	PodList []inventory.NodePod `json:"podList"`
+	Labels     map[string]string      `json:"labels"`
+	Conditions []corev1.NodeCondition `json:"conditions"`
+	PodList    []inventory.NodePod    `json:"podList"`
 }
 
 func newDescribeNodeCmd(f *Factory) *cobra.Command {
@@ -28,7 +39,7 @@ func newDescribeNodeCmd(f *Factory) *cobra.Command {
 		Aliases: []string{"nodes"},
 		Short:   "Show one node: its GPUs, and which pods hold them",
 		Example: "  gpuctl describe node node-1",
-		Args:    exactlyOne("the name of one node"),
+		Args:    exactlyOne(phrase.Of("the name of one node")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDescribeNode(cmd.Context(), o, args[0])
 		},
@@ -46,7 +57,7 @@ func runDescribeNode(ctx context.Context, o *describeNodeOptions, name string) e
 	node, ok := cluster.Node(name)
 	if !ok {
 		return &notFoundError{
-			what: fmt.Sprintf("node %q", name), near: meantBy(name, cluster.Nodes, func(n *inventory.Node) string { return n.Name }),
+			what: phrase.Of("node %q", name), near: meantBy(name, cluster.Nodes, func(n *inventory.Node) string { return n.Name }),
 		}
 	}
 	pods, err := reader.NodePods(ctx, name)
@@ -54,14 +65,17 @@ func runDescribeNode(ctx context.Context, o *describeNodeOptions, name string) e
 		return err
 	}
 	if o.output.format != "" {
-		return encode(o.factory.IO.Out, o.output.format, nodeDetail{Node: node, PodList: pods})
+		return encode(o.factory.IO.Out, o.output.format, nodeDetail{Node: node, Labels: node.Labels, Conditions: node.Conditions, PodList: pods})
 	}
-	return describeNode(newDescription(o.factory.IO), node, pods)
+	return describeNode(newDescription(o.factory.IO), node, pods, o.factory.Now())
 }
 
-func describeNode(d *description, node inventory.Node, pods []inventory.NodePod) error {
+func describeNode(d *description, node inventory.Node, pods []inventory.NodePod, now time.Time) error {
 	d.line("Name", node.Name)
 	d.line("Status", nodeStatus(node))
+	for _, state := range node.States {
+		d.sentence("State", stateSentence(state, node.Ready, now))
+	}
 	d.line("Pool", node.Pool)
 	d.line("Rack", node.Rack)
 	d.line("GPU type", node.GPUType)
@@ -69,11 +83,20 @@ func describeNode(d *description, node inventory.Node, pods []inventory.NodePod)
 	if node.SharedGPUs != nil {
 		d.line("Shared GPUs", gpuSentence(*node.SharedGPUs))
 	}
+	describeBroken(d, node.Broken, now)
+	d.lines("MIG", profileLines(node.MIG))
 	d.line("Memory/GPU", node.MemoryPerGPU)
 	d.line("Link", node.Interconnect)
 	d.line("CPU", capacitySentence(node.CPU))
 	d.line("Memory", capacitySentence(node.Memory))
 	d.line("Unreadable", strings.Join(node.InvalidPods, ", "))
+	d.lines("Labels", labelLines(node.Labels))
+	if err := describeConditions(d, node.Conditions, now); err != nil {
+		return err
+	}
+	if err := describeSlices(d, node.Slices, pods); err != nil {
+		return err
+	}
 	type pod = inventory.NodePod
 	return describeRows(d, "Pods", pods, []column[pod]{
 		{header: "NAMESPACE", value: func(p pod) string { return p.Namespace }},
@@ -83,6 +106,69 @@ func describeNode(d *description, node inventory.Node, pods []inventory.NodePod)
 		{header: "PHASE", value: func(p pod) string { return p.Phase }},
 		{header: "GPUS", value: func(p pod) string { return number(p.GPUs) }},
 	})
+}
+
+func labelLines(labels map[string]string) []string {
+	out := make([]string, 0, len(labels))
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		out = append(out, key+"="+labels[key])
+	}
+	return out
+}
+
+// profileLines are the MIG slices of a node or a pool, a line for each profile.
+func profileLines(all []inventory.ProfileCount) []string {
+	out := make([]string, len(all))
+	for i, p := range all {
+		out[i] = fmt.Sprintf("%s: %d, %d used, %d free", p.Profile, p.Allocatable, p.Used, p.Free)
+	}
+	return out
+}
+
+func describeConditions(d *description, all []corev1.NodeCondition, now time.Time) error {
+	type condition = corev1.NodeCondition
+	return describeRows(d, "Conditions", all, []column[condition]{
+		{header: "TYPE", value: func(c condition) string { return string(c.Type) }},
+		{header: "STATUS", value: func(c condition) string { return string(c.Status) }},
+		{header: "FOR", value: func(c condition) string { return age(now, c.LastTransitionTime.Time) }},
+		{header: "REASON", value: func(c condition) string { return c.Reason }},
+		{header: "MESSAGE", spill: true, value: func(c condition) string { return c.Message }},
+	})
+}
+
+// describeSlices tells which MIG slices a node has, and which pod has each.
+func describeSlices(d *description, all []gpu.Slice, pods []inventory.NodePod) error {
+	holders := map[types.UID]string{}
+	for i := range pods {
+		holders[pods[i].UID] = pods[i].Namespace + "/" + pods[i].Name
+	}
+	return describeRows(d, "MIG slices", all, []column[gpu.Slice]{
+		{header: "GPU", value: func(s gpu.Slice) string { return strconv.Itoa(s.GPU) }},
+		{header: "PROFILE", value: func(s gpu.Slice) string { return s.Profile }},
+		{header: "UUID", value: func(s gpu.Slice) string { return s.UUID }},
+		{header: "HELD BY", value: func(s gpu.Slice) string {
+			if s.Pod == "" {
+				return ""
+			}
+			return cmp.Or(holders[s.Pod], "a pod that has been deleted")
+		}},
+	})
+}
+
+// describeBroken tells which GPUs must not be used, why, and what to do about it.
+func describeBroken(d *description, broken []inventory.BrokenGPU, now time.Time) {
+	for i := range broken {
+		b := &broken[i]
+		d.sentence("Broken", fmt.Sprintf("GPU %d (%s) %s%s: %s", b.Index, b.UUID, b.Message, since(b.Since, now), b.Advice))
+	}
+}
+
+// since says how long something has been so, "" where that is not known.
+func since(at, now time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return ", since " + moment(at, now)
 }
 
 func gpuSentence(g inventory.GPUs) string {

@@ -10,16 +10,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/usage"
 )
 
 type describePoolOptions struct {
-	factory *Factory
-	output  *output
+	factory    *Factory
+	prometheus prometheusOptions
+	output     *output
 }
 
 // poolDetail is a pool with its nodes, and the jobs that are in it.
 type poolDetail struct {
 	inventory.Pool
+	// Load is how busy its GPUs are, nil where nobody says where the metrics are.
+	Load     *usage.Load      `json:"load,omitempty"`
 	NodeList []inventory.Node `json:"nodeList"`
 	Jobs     []inventory.Job  `json:"jobs"`
 }
@@ -30,15 +35,44 @@ func newDescribePoolCmd(f *Factory) *cobra.Command {
 		Use:     "pool NAME",
 		Aliases: []string{"pools"},
 		Short:   "Show one pool: its GPUs by type, its nodes and its jobs",
+		Long: "Show one pool: its GPUs by type, how busy they are where a Prometheus has DCGM's metrics of them, its nodes\n" +
+			"and its jobs.",
 		Example: "  gpuctl describe pool training-pool",
-		Args:    exactlyOne("the name of one pool"),
+		Args:    exactlyOne(phrase.Of("the name of one pool")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDescribePool(cmd.Context(), o, args[0])
 		},
 		ValidArgsFunction: completePools(f),
 	}
+	o.prometheus.addFlags(cmd.Flags())
 	o.output = describeOutput(cmd)
 	return cmd
+}
+
+// load is how busy the GPUs of a pool are, nil where nobody says where the metrics are. That they cannot be read is a warning: the
+// rest is known.
+func (o *describePoolOptions) load(ctx context.Context, name string) (*usage.Load, error) {
+	metrics, err := o.prometheus.metrics(o.factory)
+	if err != nil || metrics == nil {
+		return nil, err
+	}
+	client, err := o.factory.kubernetes()
+	if err != nil {
+		return nil, err
+	}
+	read, unmeasured, err := usage.Read(ctx, client, metrics)
+	if err != nil {
+		return nil, err
+	}
+	if unmeasured != nil {
+		fmt.Fprintf(o.factory.IO.ErrOut, "warning: %v\n", unmeasured)
+	}
+	for i := range read.Pools {
+		if read.Pools[i].Name == name {
+			return &read.Pools[i].Load, nil
+		}
+	}
+	return &usage.Load{}, nil // it has no GPUs
 }
 
 func runDescribePool(ctx context.Context, o *describePoolOptions, name string) error {
@@ -47,9 +81,15 @@ func runDescribePool(ctx context.Context, o *describePoolOptions, name string) e
 		return err
 	}
 	pool, ok := cluster.Pool(name)
+	if !ok { // it may have been made a moment ago
+		if cluster, err = reader.FleetNow(ctx); err != nil {
+			return err
+		}
+		pool, ok = cluster.Pool(name)
+	}
 	if !ok {
 		return &notFoundError{
-			what: fmt.Sprintf("pool %q", name), near: meantBy(name, cluster.Pools, func(p *inventory.Pool) string { return p.Name }),
+			what: phrase.Of("pool %q", name), near: meantBy(name, cluster.Pools, func(p *inventory.Pool) string { return p.Name }),
 		}
 	}
 	jobs, err := reader.Jobs(ctx, inventory.JobQuery{})
@@ -61,6 +101,9 @@ func runDescribePool(ctx context.Context, o *describePoolOptions, name string) e
 		NodeList: slices.DeleteFunc(cluster.Nodes, func(n inventory.Node) bool { return n.Pool != name }),
 		Jobs:     slices.DeleteFunc(jobs, func(j inventory.Job) bool { return j.Pool != name || j.Finished != nil }),
 	}
+	if detail.Load, err = o.load(ctx, name); err != nil {
+		return err
+	}
 	if o.output.format != "" {
 		return encode(o.factory.IO.Out, o.output.format, detail)
 	}
@@ -69,14 +112,35 @@ func runDescribePool(ctx context.Context, o *describePoolOptions, name string) e
 
 func describePool(d *description, pool poolDetail, now time.Time) error {
 	d.line("Name", pool.Name)
+	d.sentence("Description", pool.Description)
 	d.line("Nodes", fmt.Sprintf("%d, %d take pods", len(pool.Nodes), pool.ReadyNodes))
 	d.line("GPUs", gpuSentence(pool.GPUs))
 	if pool.SharedGPUs != nil {
 		d.line("Shared GPUs", gpuSentence(*pool.SharedGPUs))
 	}
+	d.lines("MIG", profileLines(pool.MIG))
 	d.line("Free/all", strings.Join(poolTypes(pool.Pool), ", "))
-	if err := describeRows(d, "Nodes", pool.NodeList, nodeColumns()); err != nil {
+	if pool.Load != nil {
+		d.line("Utilization", loadSentence(*pool.Load, pool.GPUs.Allocatable))
+	}
+	if pool.Declared != nil {
+		describeDeclared(d, pool.Declared, now)
+	}
+	d.narrow()
+	if err := describeRows(d, "Nodes", pool.NodeList, without("POOL", nodeColumns())); err != nil {
 		return err
 	}
-	return describeRows(d, "Jobs", pool.Jobs, jobColumns(now, true))
+	return describeRows(d, "Jobs", pool.Jobs, without("POOL", jobColumns(now, true)))
+}
+
+// loadSentence is how busy GPUs are, and how many of them that is known of.
+func loadSentence(load usage.Load, gpus int64) string {
+	if load.Utilization == nil {
+		return "n/a: nothing was measured"
+	}
+	out := fmt.Sprintf("%.0f%%, of %d of %s", *load.Utilization, load.Measured, plural(int(gpus), "GPU"))
+	if load.MemoryUsedMiB != nil {
+		out += fmt.Sprintf("; %.0f GiB of their memory are used", *load.MemoryUsedMiB/1024)
+	}
+	return out
 }

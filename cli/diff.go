@@ -56,7 +56,7 @@ func (o *applyOptions) diff(ctx context.Context) (differs bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	failed := failures{io: o.factory.IO}
+	failed := failures{factory: o.factory}
 	for _, c := range creations {
 		text, err := o.diffOne(ctx, writer, c)
 		differs = differs || text != ""

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"g8s.host/gpu-scheduler/cli/monospace"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/test/golden"
 )
 
@@ -75,15 +77,27 @@ func writePages(t *testing.T, pages map[string]string) {
 
 // TestEveryCommandHelps asks every command for what a user needs to know of it, in lines that fit a terminal.
 func TestEveryCommandHelps(t *testing.T) {
+	for _, language := range []phrase.Language{phrase.English, phrase.Chinese} {
+		everyCommandHelps(t, language)
+	}
+}
+
+func everyCommandHelps(t *testing.T, language phrase.Language) {
 	streams, _, _ := TestIOStreams("")
+	streams.Language = language
 	var check func(*cobra.Command)
 	check = func(command *cobra.Command) {
 		if command.Short == "" || command.Example == "" && !command.HasSubCommands() {
 			t.Errorf("%s has no short help or no example", command.CommandPath())
 		}
-		for line := range strings.Lines(command.Long + "\n" + command.Example) {
-			if len([]rune(strings.TrimRight(line, "\n"))) > 120 {
-				t.Errorf("%s: a line of its help has more than 120 columns: %s", command.CommandPath(), line)
+		var help bytes.Buffer
+		command.SetOut(&help)
+		if err := command.Help(); err != nil {
+			t.Errorf("%s: %v", command.CommandPath(), err)
+		}
+		for line := range strings.Lines(help.String()) {
+			if monospace.Columns(strings.TrimRight(line, "\n")) > helpWidth {
+				t.Errorf("%s: a line of its help has more than %d columns: %s", command.CommandPath(), helpWidth, line)
 			}
 		}
 		for _, sub := range command.Commands() {

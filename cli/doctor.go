@@ -5,25 +5,39 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
 
 	"g8s.host/gpu-scheduler/pkg/doctor"
+	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
+	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
 func newDoctorCmd(f *Factory) *cobra.Command {
 	var format *output
+	var install bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether the cluster is fit to run jobs, and say what to do where it is not",
 		Long: "Check whether the cluster is fit to run jobs: the API server and its clock, your rights, the priority\n" +
-			"classes, the scheduler and its fence, the CRDs, the namespaces, nodes and pools, the device plugins, GPUs\n" +
-			"that are not healthy, inventories that cannot be read, and labels that look like a slip.\n" +
+			"classes, the scheduler and its fence, gpu-controller where it was ever there, the ledger if one is known,\n" +
+			"the CRDs, the namespaces, nodes and pools, the device plugins, GPUs that are not healthy, inventories that\n" +
+			"cannot be read, and labels that look like a slip.\n" +
+			"With --install, for administrators, before and after an installation or an upgrade: whether the cluster has\n" +
+			"what we need, your rights to install, and of what is installed whether it is whole, runs and is of one release.\n" +
 			"The exit code is 1 when a check failed; a warning is none.",
-		Example: "  gpuctl doctor\n  gpuctl doctor -n team-a -o json",
+		Example: "  gpuctl doctor\n  gpuctl doctor -n team-a -o json\n  gpuctl doctor --install",
 		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), f, format.format) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if install {
+				return runDoctorInstall(cmd.Context(), f, format.format)
+			}
+			return runDoctor(cmd.Context(), f, format.format)
+		},
 	}
+	cmd.Flags().BoolVar(&install, "install", false, "Check what an installation needs, and what is installed, instead")
 	format = describeOutput(cmd)
 	return cmd
 }
@@ -37,11 +51,62 @@ func runDoctor(ctx context.Context, f *Factory, format string) error {
 	if err != nil {
 		return err
 	}
-	facts, err := doctor.Read(ctx, client, namespace, f.Now)
+	checks, err := f.examine(ctx, client, namespace)
 	if err != nil {
 		return err
 	}
-	checks := doctor.Examine(facts)
+	return conclude(f, checks, format)
+}
+
+// examine checks a cluster, and its ledger.
+func (f *Factory) examine(ctx context.Context, client kubernetes.Interface, namespace string) ([]doctor.Check, error) {
+	facts, err := doctor.Read(ctx, client, namespace, f.Now)
+	if err != nil {
+		return nil, err
+	}
+	facts.Ledger = f.lookAtLedger(ctx, namespace)
+	return doctor.Examine(facts), ctx.Err()
+}
+
+// ledgerPatience is how long doctor waits for the ledger, which answers at once or has a trouble.
+const ledgerPatience = 5 * time.Second
+
+// lookAtLedger asks the ledger something small. That it does not tell this to the user is an answer, too.
+func (f *Factory) lookAtLedger(ctx context.Context, namespace string) *doctor.Ledger {
+	ctx, stop := timelimit.With(ctx, ledgerPatience, "the ledger has not answered")
+	defer stop()
+	var o ledgerOptions
+	known, err := o.find(ctx, f)
+	if !known && err == nil {
+		return &doctor.Ledger{}
+	}
+	out := &doctor.Ledger{Address: o.Address}
+	if err == nil {
+		var ledger *ledgerclient.Client
+		if ledger, err = o.connect(ctx, f); err == nil {
+			_, _, err = ledger.Jobs(ctx, ledgerclient.Query{Namespaces: []string{namespace}, Limit: 1})
+		}
+	}
+	if err != nil && !isLedgerRefusal(err) {
+		out.Problem = timelimit.Explain(ctx, err).Error()
+	}
+	return out
+}
+
+func runDoctorInstall(ctx context.Context, f *Factory, format string) error {
+	client, err := f.kubernetes()
+	if err != nil {
+		return err
+	}
+	found, err := doctor.ReadInstallation(ctx, client, f.Now)
+	if err != nil {
+		return err
+	}
+	return conclude(f, doctor.ExamineInstallation(found), format)
+}
+
+// conclude writes the checks, and fails when one of them did.
+func conclude(f *Factory, checks []doctor.Check, format string) error {
 	if err := writeChecks(f.IO, checks, format); err != nil {
 		return err
 	}

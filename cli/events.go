@@ -2,13 +2,13 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type eventsOptions struct {
@@ -29,7 +29,7 @@ func newEventsCmd(f *Factory) *cobra.Command {
 	o := &eventsOptions{factory: f}
 	cmd := &cobra.Command{
 		Use:   "events [JOB]...",
-		Short: "List what happened to jobs: events of the job, its replica sets, pods and services, merged",
+		Short: "List what happened to jobs: the events of all their objects, merged",
 		Long: "List what happened to jobs, the oldest first: the events of the job's own object, its replica sets, its\n" +
 			"pods and its service, merged. Kubernetes keeps events for an hour.",
 		Example: "  gpuctl events qwen2-sft\n  gpuctl events -w",
@@ -95,7 +95,7 @@ func (o *eventsOptions) eventsOf(details []inventory.JobDetail) ([]jobEvent, err
 	var out []jobEvent
 	for _, name := range o.names {
 		if !slices.ContainsFunc(details, func(d inventory.JobDetail) bool { return d.Name == name }) {
-			return nil, &notFoundError{what: fmt.Sprintf("job %q", name)}
+			return nil, &notFoundError{what: phrase.Of("job %q", name)}
 		}
 	}
 	for _, detail := range details {
@@ -111,12 +111,12 @@ func (o *eventsOptions) eventsOf(details []inventory.JobDetail) ([]jobEvent, err
 }
 
 func jobEventColumns(now time.Time, namespaces bool) []column[jobEvent] {
-	columns := []column[jobEvent]{{header: "JOB", value: func(e jobEvent) string { return e.Job }}}
+	columns := []column[jobEvent]{{header: "JOB", spare: true, value: func(e jobEvent) string { return e.Job }}}
 	if namespaces {
 		columns = slices.Insert(columns, 0, column[jobEvent]{header: "NAMESPACE", value: func(e jobEvent) string { return e.Namespace }})
 	}
 	for _, c := range eventColumns(now) {
-		outer := column[jobEvent]{header: c.header, value: func(e jobEvent) string { return c.value(e.Event) }}
+		outer := column[jobEvent]{header: c.header, spill: c.spill, spare: c.spare, value: func(e jobEvent) string { return c.value(e.Event) }}
 		if c.color != nil {
 			outer.color = func(e jobEvent) string { return c.color(e.Event) }
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type execOptions struct {
@@ -39,6 +41,11 @@ func commandAfterJob(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// shellCommand is bash where the image has it, else sh.
+func shellCommand() []string {
+	return []string{"sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh"}
+}
+
 func newShellCmd(f *Factory) *cobra.Command {
 	o := &execOptions{podTarget: podTarget{factory: f}, stdin: true, tty: true}
 	cmd := &cobra.Command{
@@ -46,9 +53,9 @@ func newShellCmd(f *Factory) *cobra.Command {
 		Short:   "Open a shell in a container of a job",
 		Long:    "Open a shell in a container of a job that runs: bash if the image has it, else sh.",
 		Example: "  gpuctl shell qwen2-sft\n  gpuctl shell llama-pretrain --rank 3",
-		Args:    exactlyOne("the name of one job"),
+		Args:    exactlyOne(phrase.Of("the name of one job")),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runExec(cmd.Context(), o, args[0], []string{"sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh"})
+			return runExec(cmd.Context(), o, args[0], shellCommand())
 		},
 		ValidArgsFunction: completeJobs(f),
 	}

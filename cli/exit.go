@@ -5,16 +5,17 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"g8s.host/gpu-scheduler/pkg/drain"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
@@ -46,42 +47,64 @@ const exitCodeHelp = `Exit codes:
 // usageError is an error in what the user typed or wrote.
 type usageError struct{ err error }
 
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
+func (e *usageError) Error() string     { return e.err.Error() }
+func (e *usageError) Says() phrase.Text { return phrase.OfError(e.err) }
+func (e *usageError) Unwrap() error     { return e.err }
 
-func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+func usagef(format string, args ...any) error { return &usageError{phrase.Errorf(format, args...)} }
 
 // notFoundError says that something the user named is not there.
 type notFoundError struct {
-	what string
+	what phrase.Text
 	// near is a line that names what was meant, if anything was.
-	near string
+	near phrase.Text
 }
 
-func (e *notFoundError) Error() string { return e.what + " not found" + e.near }
+func (e *notFoundError) Error() string     { return e.Says().String() }
+func (e *notFoundError) Says() phrase.Text { return phrase.Of("%s not found", e.what).With(e.near) }
 
 // conflictError says that what is there stands against what was asked.
-type conflictError struct{ what string }
+type conflictError struct{ what phrase.Text }
 
-func (e *conflictError) Error() string { return e.what }
+func (e *conflictError) Error() string     { return e.what.String() }
+func (e *conflictError) Says() phrase.Text { return e.what }
 
 // cannotFitError says that no node of the cluster can ever hold a job.
-type cannotFitError struct{ what string }
+type cannotFitError struct{ what phrase.Text }
 
-func (e *cannotFitError) Error() string { return e.what }
+func (e *cannotFitError) Error() string     { return e.what.String() }
+func (e *cannotFitError) Says() phrase.Text { return e.what }
 
 // overQuotaError says that a quota would never let a job in.
-type overQuotaError struct{ what string }
+type overQuotaError struct{ what phrase.Text }
 
-func (e *overQuotaError) Error() string { return e.what }
+func (e *overQuotaError) Error() string     { return e.what.String() }
+func (e *overQuotaError) Says() phrase.Text { return e.what }
 
 // outcomeError is what has come of a job, or of a command in one of its pods, which decides the exit code.
 type outcomeError struct {
 	code int
-	text string
+	text phrase.Text
 }
 
-func (e *outcomeError) Error() string { return e.text }
+func (e *outcomeError) Error() string     { return e.text.String() }
+func (e *outcomeError) Says() phrase.Text { return e.text }
+
+// lostError says that a connection to a job ended, and the job may not have.
+type lostError struct {
+	namespace, job string
+	cause          error
+}
+
+func (e *lostError) Error() string { return e.Says().String() }
+
+func (e *lostError) Says() phrase.Text {
+	text := phrase.Of("the connection to job %s was lost", e.job)
+	if e.cause != nil {
+		text = text.And(": %s", e.cause)
+	}
+	return text.And("\nThe job goes on. Come back to it: gpuctl attach %[1]s -n %[2]s\nEnd it: gpuctl delete job %[1]s -n %[2]s", e.job, e.namespace)
+}
 
 // quietError is an error whose text the command has printed already.
 type quietError struct{ err error }
@@ -90,14 +113,16 @@ func (e *quietError) Error() string { return e.err.Error() }
 func (e *quietError) Unwrap() error { return e.err }
 
 // errNoCluster says that no kubeconfig names a cluster.
-var errNoCluster = errors.New("no cluster is configured: " +
+var errNoCluster = phrase.Errorf("no cluster is configured: " +
 	"set KUBECONFIG or give --kubeconfig FILE (a sandbox prints its own: gpu-sandbox kubeconfig)")
 
 // noConfigError says that the file of KUBECONFIG is not there.
 type noConfigError struct{ file string }
 
-func (e *noConfigError) Error() string {
-	return fmt.Sprintf("KUBECONFIG names %s, which is not there: correct it, or give --kubeconfig FILE "+
+func (e *noConfigError) Error() string { return e.Says().String() }
+
+func (e *noConfigError) Says() phrase.Text {
+	return phrase.Of("KUBECONFIG names %s, which is not there: correct it, or give --kubeconfig FILE "+
 		"(a sandbox prints its own: gpu-sandbox kubeconfig)", e.file)
 }
 
@@ -107,6 +132,7 @@ var exitCodes = []struct {
 	is   func(error) bool
 }{
 	{exitTimeout, func(err error) bool { return isA[*timelimit.Error](err) }},
+	{exitNotFinished, isA[*lostError]},
 	{exitUsage, isUsage},
 	{exitInterrupted, func(err error) bool { return errors.Is(err, context.Canceled) }},
 	{exitNotFound, isNotFound},
@@ -115,6 +141,8 @@ var exitCodes = []struct {
 	{exitCannotFit, isA[*cannotFitError]},
 	{exitForbidden, func(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }},
 	{exitForbidden, isPlugin},
+	{exitForbidden, isLedgerRefusal},
+	{exitUsage, isLedgerUsage},
 	{exitFailure, isUntrusted},
 	{exitUnreachable, isUnreachable},
 }
@@ -149,7 +177,7 @@ func isA[E error](err error) bool {
 
 func isUsage(err error) bool {
 	return isA[*usageError](err) || isA[*joblogs.SelectionError](err) || isA[*joblogs.TooManyError](err) ||
-		isA[*submit.AmbiguousError](err) || apierrors.IsInvalid(err) && !isA[*submit.ImmutableError](err) ||
+		isA[*submit.AmbiguousError](err) || isA[*submit.NoReplicasError](err) || isA[*submit.RenamedError](err) || isA[*jobplan.PresetError](err) || apierrors.IsInvalid(err) && !isA[*submit.ImmutableError](err) ||
 		apierrors.IsBadRequest(err)
 }
 
@@ -160,10 +188,16 @@ func isNotFound(err error) bool {
 }
 
 func isConflict(err error) bool {
-	return isA[*conflictError](err) || isA[*submit.ExistsError](err) || isA[*submit.ForeignNodesError](err) ||
-		isA[*submit.ImmutableError](err) || isA[*submit.TakenError](err) || isA[*submit.NoSourceError](err) || isA[*submit.RunningError](err) || isA[*submit.ForeignQuotaError](err) ||
-		isA[*submit.ForeignNamespaceError](err) || isA[*submit.ForeignJobError](err) || isA[*jobplan.StateError](err) ||
-		apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)
+	return isForeign(err) || isA[*conflictError](err) || isA[*submit.ExistsError](err) || isA[*submit.ImmutableError](err) ||
+		isA[*submit.TakenError](err) || isA[*submit.NoSourceError](err) || isA[*submit.RunningError](err) ||
+		isA[*submit.DoneTasksError](err) || isA[*submit.ChangedError](err) ||
+		isA[*jobplan.StateError](err) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)
+}
+
+// isForeign says whether something is not ours to change, or a node not as it must be for that.
+func isForeign(err error) bool {
+	return isA[*submit.ForeignNodesError](err) || isA[*submit.ForeignQuotaError](err) || isA[*submit.ForeignNamespaceError](err) ||
+		isA[*submit.ForeignJobError](err) || isA[*submit.ConstraintError](err) || isA[*drain.HeldError](err) || isA[*drain.NotWellError](err)
 }
 
 // isQuota says whether a quota refused an object, which the API server answers with Forbidden.
@@ -185,8 +219,8 @@ func isUnreachable(err error) bool {
 
 // failures are the errors of a command that does several things, one of which does not keep the others back.
 type failures struct {
-	io   IOStreams
-	errs []error
+	factory *Factory
+	errs    []error
 }
 
 // add notes an error, nil for none. It returns whether there is no point in going on: the cluster does not answer, or
@@ -211,7 +245,7 @@ func (f *failures) err() error {
 		return f.errs[0]
 	}
 	for _, err := range f.errs {
-		fmt.Fprintln(f.io.ErrOut, "error: "+message(err))
+		f.factory.complain(message(err))
 	}
 	return &quietError{f.errs[0]}
 }
@@ -222,20 +256,20 @@ func outcomeOf(job inventory.Job) error {
 	case inventory.StatusSucceeded:
 		return nil
 	case inventory.StatusFailed:
-		return &outcomeError{code: exitJobFailed, text: fmt.Sprintf("job %s failed: %s", job.Name, reasonOf(job.Trouble))}
+		return &outcomeError{code: exitJobFailed, text: phrase.Of("job %s failed: %s", job.Name, reasonOf(job.Trouble))}
 	case inventory.StatusCancelled:
-		return &outcomeError{code: exitCancelled, text: fmt.Sprintf("job %s was cancelled", job.Name)}
+		return &outcomeError{code: exitCancelled, text: phrase.Of("job %s was cancelled", job.Name)}
 	case inventory.StatusTerminating:
-		return &outcomeError{code: exitNotFinished, text: fmt.Sprintf("job %s was deleted", job.Name)}
+		return &outcomeError{code: exitNotFinished, text: phrase.Of("job %s was deleted", job.Name)}
 	}
-	return &outcomeError{code: exitNotFinished, text: fmt.Sprintf("job %s has not finished: it is %s", job.Name, job.Status)}
+	return &outcomeError{code: exitNotFinished, text: phrase.Of("job %s has not finished: it is %s", job.Name, job.Status)}
 }
 
 // exitAs is outcomeOf with the exit code that the job's program ended with, where there is one.
 func exitAs(job inventory.Job) error {
 	err := outcomeOf(job)
 	if failure, ok := job.FirstFailure(); ok && job.Status == inventory.StatusFailed {
-		return &outcomeError{code: int(failure.ExitCode), text: err.Error()}
+		return &outcomeError{code: int(failure.ExitCode), text: phrase.OfError(err)}
 	}
 	return err
 }

@@ -7,19 +7,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 func newExplainCmd(f *Factory) *cobra.Command {
 	return &cobra.Command{
-		Use:   "explain KIND[.FIELD]",
+		Use:   "explain {KIND[.FIELD] | FIELD}",
 		Short: "Explain a field of the YAML: its values, its default, and what it becomes",
 		Long: "Explain a field of the YAML: what it does, which values it takes, its default, an example, and which fields of\n" +
-			"Kubernetes' objects it decides on. Of a section it lists the fields.",
-		Example: "  gpuctl explain training\n  gpuctl explain training.resources.gpu-share\n" +
+			"Kubernetes' objects it decides on. Of a section it lists the fields. A field without a kind is explained for\n" +
+			"the first kind that has it.",
+		Example: "  gpuctl explain training\n  gpuctl explain resources.gpu-share\n" +
 			"  gpuctl explain inference.service.autoscaling",
-		Args:              cobra.ExactArgs(1),
+		Args:              exactlyOne(phrase.Of("a kind, or a field")),
 		ValidArgsFunction: completeKinds,
 		RunE:              func(_ *cobra.Command, args []string) error { return runExplain(f.IO.Out, args[0]) },
 	}
@@ -27,10 +29,18 @@ func newExplainCmd(f *Factory) *cobra.Command {
 
 func runExplain(out io.Writer, path string) error {
 	kind, field, below, err := workload.Lookup(path)
+	kinds := string(kind)
 	if err != nil {
-		return usagef("%w", err)
+		having := workload.KindsWith(path)
+		if len(having) == 0 {
+			return usagef("%w", err)
+		}
+		if kind, field, below, err = workload.Lookup(string(having[0]) + "." + path); err != nil {
+			return usagef("%w", err)
+		}
+		kinds = joined(having)
 	}
-	fmt.Fprintf(out, "KIND:     %s\n", kind)
+	fmt.Fprintf(out, "KIND:     %s\n", kinds)
 	if field.Path != "" {
 		if err := explainField(out, kind, field); err != nil {
 			return err

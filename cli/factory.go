@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -28,6 +29,7 @@ type Factory struct {
 	rules     *clientcmd.ClientConfigLoadingRules
 	overrides *clientcmd.ConfigOverrides
 	timeout   time.Duration
+	lang      languageFlag
 	config    func() (*rest.Config, error)
 }
 
@@ -44,13 +46,14 @@ func NewFactory(streams IOStreams) *Factory {
 	return f
 }
 
-// bindFlags adds kubectl's flags that choose the cluster.
+// bindFlags adds kubectl's flags that choose the cluster, and the language.
 func (f *Factory) bindFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.rules.ExplicitPath, "kubeconfig", "", "Path of the kubeconfig file to use")
 	flags.StringVar(&f.overrides.CurrentContext, "context", "", "Name of the kubeconfig's context to use")
 	flags.StringVarP(&f.overrides.Context.Namespace, "namespace", "n", "", "Namespace of the jobs")
-	flags.DurationVar(&f.timeout, "request-timeout", 0, "How long one request may take, such as 10s; 0 is for ever")
+	flags.DurationVar(&f.timeout, "request-timeout", 0, "How long one request may take, such as 10s; 0 means no limit")
 	flags.StringVar(&f.overrides.AuthInfo.Impersonate, "as", "", "User to act as")
+	flags.Var(&f.lang, "lang", "Language of help and explanations: zh or en; by LANG without it")
 }
 
 // clientConfig merges the kubeconfig files and the flags; in a pod it falls back to the pod's service account.
@@ -76,8 +79,15 @@ func (f *Factory) loadConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// namespace is the one of -n, else of the kubeconfig's context, else "default".
+// namespace is the one of -n, else of gpuctl's configuration, else of the kubeconfig's context, else "default".
 func (f *Factory) namespace() (string, error) {
+	config, err := readUserConfig()
+	if err != nil {
+		return "", err
+	}
+	if f.explicitNamespace() == "" && config.Namespace != "" {
+		return config.Namespace, nil
+	}
 	namespace, _, err := f.clientConfig().Namespace()
 	if err != nil {
 		return "", f.configError(err)
@@ -125,6 +135,15 @@ func (f *Factory) reader() (*inventory.Reader, error) {
 		return nil, err
 	}
 	return inventory.NewReader(clientset), nil
+}
+
+// presetTexts reads the presets that jobs may name, as they are written.
+func (f *Factory) presetTexts(ctx context.Context) (map[string]string, error) {
+	reader, err := f.reader()
+	if err != nil {
+		return nil, err
+	}
+	return reader.Presets(ctx)
 }
 
 func (f *Factory) writer() (*submit.Client, error) {

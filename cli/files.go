@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -38,15 +39,26 @@ func moreFiles(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// submission is one document, and the file it comes from.
+// submission is one document, and the file it comes from; no file where it was written by flags.
 type submission struct {
 	workload.Document
 	file string
 }
 
+// at is where the document begins, for the beginning of a message about it.
+func (s submission) at() string {
+	if s.file == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d: ", s.file, s.Line)
+}
+
+// usesPreset reports whether it is a job that names a preset.
+func (s submission) usesPreset() bool { return s.Job != nil && s.Job.Resources.Preset != "" }
+
 // readDocuments reads and checks all files before anything else happens. Problems go to stderr, all at once; an error
 // in any document is a usage error, and no document is returned.
-func readDocuments(streams IOStreams, files []string) ([]submission, error) {
+func (f *Factory) readDocuments(files []string) ([]submission, error) {
 	if len(files) == 0 {
 		return nil, usagef("no file: give one with -f FILE, or -f - for standard input")
 	}
@@ -57,13 +69,13 @@ func readDocuments(streams IOStreams, files []string) ([]submission, error) {
 	var out []submission
 	var problems int
 	for _, path := range paths {
-		data, err := readFile(streams.In, path)
+		data, err := readFile(f.IO.In, path)
 		if err != nil {
 			return nil, err
 		}
 		docs, diagnostics := workload.Parse(displayName(path), data)
 		for _, diagnostic := range diagnostics {
-			fmt.Fprintln(streams.ErrOut, diagnostic)
+			fmt.Fprintln(f.IO.ErrOut, diagnostic.In(f.language()))
 			if diagnostic.Severity == workload.SeverityError {
 				problems++
 			}
@@ -73,9 +85,17 @@ func readDocuments(streams IOStreams, files []string) ([]submission, error) {
 		}
 	}
 	if problems > 0 {
-		return nil, usagef("%s in the YAML; nothing was done", plural(problems, "error"))
+		return nil, usagef("%s in the YAML; nothing was done", countOfErrors(problems))
 	}
 	return out, checkRepeated(out)
+}
+
+// countOfErrors says how many errors there are.
+func countOfErrors(n int) phrase.Text {
+	if n == 1 {
+		return phrase.Of("1 error")
+	}
+	return phrase.Of("%d errors", n)
 }
 
 // checkRepeated refuses two documents of one name in different files: within a file the parser has done so.

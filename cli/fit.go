@@ -9,6 +9,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/quota"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
@@ -63,9 +64,9 @@ func (m *manifests) checkQuotas(ctx context.Context, creations []creation, requi
 		case over == nil:
 			quotas[namespace] = quota.With(quotas[namespace], c.objects[0]) // those that come after it have the rest
 		case require && over.Never:
-			return &overQuotaError{what: fmt.Sprintf("%s %s\nNothing was created", c, over)}
+			return &overQuotaError{what: phrase.Of("%s %s\nNothing was created", c, over)}
 		default:
-			fmt.Fprintf(m.factory.IO.ErrOut, "%s:%d: warning: %s %s\n", c.file, c.Line, c, over.Warning())
+			fmt.Fprintf(m.factory.IO.ErrOut, "%swarning: %s %s\n", c.at(), c, over.Warning())
 		}
 	}
 	return nil
@@ -81,9 +82,9 @@ func (m *manifests) judgeFit(creations []creation, offers []inventory.Offer, req
 		switch {
 		case why == "":
 		case require:
-			return &cannotFitError{what: fmt.Sprintf("%s can never run: %s\nNothing was created", c, why)}
+			return &cannotFitError{what: phrase.Of("%s can never run: %s\nNothing was created", c, why)}
 		default:
-			fmt.Fprintf(m.factory.IO.ErrOut, "%s:%d: warning: %s\n", c.file, c.Line, willWait(c.String(), why))
+			fmt.Fprintf(m.factory.IO.ErrOut, "%swarning: %s\n", c.at(), willWait(c.String(), why))
 		}
 	}
 	return nil

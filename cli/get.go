@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,13 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 func newGetCmd(f *Factory) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "get {jobs | pools | nodes | labels | quotas | namespaces} [NAME]...",
-		Short: "List jobs, pools, nodes, labels, quotas or namespaces",
-		Long: "List jobs, pools, nodes, labels of nodes, quotas or namespaces.\n\n" +
+		Use:   "get {jobs|pools|spotpools|nodes|labels|quotas|namespaces|presets} [NAME]...",
+		Short: "List jobs, pools, SpotPools, nodes, labels, quotas, namespaces or presets",
+		Long: "List jobs, pools, SpotPools, nodes, labels of nodes, quotas, namespaces or presets of jobs.\n\n" +
 			"A table has headers in a pipe too, as kubectl's; --no-headers drops them. -o json and -o yaml give\n" +
 			"{items: [...]}, or the one thing itself when exactly one was named.",
 		Example: "  gpuctl get jobs --pool training-pool\n" +
@@ -28,7 +30,7 @@ func newGetCmd(f *Factory) *cobra.Command {
 		RunE: needCommand,
 	}
 	cmd.AddCommand(newGetJobsCmd(f), newGetPoolsCmd(f), newGetNodesCmd(f), newGetLabelsCmd(f), newGetQuotasCmd(f),
-		newGetNamespacesCmd(f))
+		newGetNamespacesCmd(f), newGetSpotPoolsCmd(f), newGetPresetsCmd(f))
 	return cmd
 }
 
@@ -51,6 +53,12 @@ type listing[T any] struct {
 	sortBy    string
 	watch     bool
 	names     []string
+	// pool is the one that rows are limited to.
+	pool string
+	// absent look for what rows are limited to, where there are no rows: each is the error that it is not there.
+	absent []func() error
+	// gone is what is said of a watched row that is there no more.
+	gone string
 	// widths are those of the table so far.
 	widths []int
 }
@@ -87,12 +95,36 @@ func (l *listing[T]) show(rows []T) error {
 		return err
 	}
 	if len(missing) > 0 && !l.quiet {
-		return &notFoundError{what: l.noun + " " + quoted(missing), near: meant(missing[0], known)}
+		return &notFoundError{what: phrase.Of("%s %s", l.noun, quoted(missing)), near: meant(missing[0], known)}
 	}
-	if len(rows) == 0 {
-		fmt.Fprintf(l.io.ErrOut, "No %ss found.\n", l.noun)
+	if len(rows) > 0 {
+		return nil
 	}
+	for _, absent := range l.absent {
+		if err := absent(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(l.io.ErrOut, "No %ss found.\n", l.noun)
 	return nil
+}
+
+// addPoolFlag adds the flag that limits the rows to those of a pool.
+func (l *listing[T]) addPoolFlag(cmd *cobra.Command, f *Factory, usage string) {
+	cmd.Flags().StringVar(&l.pool, "pool", "", usage)
+	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
+	l.absent = append(l.absent, func() error { return f.findPool(cmd.Context(), l.pool) })
+}
+
+// addNamespaceFlag adds the flag that shows what all namespaces have; without it the one that is meant has to be there.
+func (l *listing[T]) addNamespaceFlag(cmd *cobra.Command, f *Factory, all *bool, usage string) {
+	cmd.Flags().BoolVarP(all, "all-namespaces", "A", false, usage)
+	l.absent = append(l.absent, func() error {
+		if *all {
+			return nil
+		}
+		return f.findNamespace(cmd.Context())
+	})
 }
 
 // pick keeps the named rows and tells the names that have none.
@@ -215,7 +247,7 @@ func (l *listing[T]) follow(ctx context.Context, cancel context.CancelCauseFunc)
 		}
 		for id := range seen {
 			if _, ok := left[id]; !ok && !l.quiet {
-				fmt.Fprintf(l.io.ErrOut, "%s is gone\n", id)
+				fmt.Fprintf(l.io.ErrOut, "%s %s\n", id, cmp.Or(l.gone, "is gone"))
 			}
 		}
 		seen = left

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/ledger"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -19,11 +20,12 @@ import (
 type getJobsOptions struct {
 	listing[inventory.Job]
 	factory             *Factory
-	pool, gpuType, kind string
+	gpuType, kind       string
 	status, user        string
 	selector            string
 	mine, allNamespaces bool
 	pods                podOptions
+	finished            finishedOptions
 }
 
 func newGetJobsCmd(f *Factory) *cobra.Command {
@@ -32,7 +34,8 @@ func newGetJobsCmd(f *Factory) *cobra.Command {
 		Use:     "jobs [NAME]...",
 		Aliases: []string{"job", "j"},
 		Short:   "List jobs, one line each, with the reason when one does not run",
-		Example: "  gpuctl get jobs -A\n  gpuctl get jobs --pool training-pool --kind training\n  gpuctl get job qwen2-sft -w",
+		Example: "  gpuctl get jobs -A\n  gpuctl get jobs --pool training-pool --kind training\n  gpuctl get job qwen2-sft -w\n" +
+			"  gpuctl get jobs --finished --since 7d --mine",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = jobNames(args)
 			return runGetJobs(cmd.Context(), o)
@@ -47,7 +50,7 @@ func newGetJobsCmd(f *Factory) *cobra.Command {
 		print:   func(j inventory.Job) string { return j.Kind + "/" + j.Name },
 	}
 	o.addFlags(cmd)
-	cmd.Flags().StringVar(&o.pool, "pool", "", "Only jobs of this pool")
+	o.addPoolFlag(cmd, f, "Only jobs of this pool")
 	cmd.Flags().StringVar(&o.gpuType, "gpu-type", "", "Only jobs that ask for this type of GPU")
 	cmd.Flags().StringVar(&o.kind, "kind", "", "Only jobs of this kind: "+strings.Join(jobKinds(), ", "))
 	cmd.Flags().StringVar(&o.status, "status", "", "Only jobs of this status: "+strings.Join(statuses(), ", "))
@@ -55,8 +58,8 @@ func newGetJobsCmd(f *Factory) *cobra.Command {
 	cmd.Flags().StringVar(&o.user, "user", "", "Only jobs that this user submitted")
 	cmd.Flags().BoolVar(&o.mine, "mine", false, "Only jobs that you submitted")
 	cmd.Flags().BoolVar(&o.pods.show, "pods", false, "List the pods of the jobs, one line each")
-	cmd.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "List the jobs of all namespaces")
-	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
+	o.finished.addFlags(cmd)
+	o.addNamespaceFlag(cmd, f, &o.allNamespaces, "List the jobs of all namespaces")
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(jobKinds(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -66,7 +69,7 @@ func runGetJobs(ctx context.Context, o *getJobsOptions) error {
 	if err := checkKind(o.kind); err != nil {
 		return err
 	}
-	if err := checkStatus(&o.status); err != nil {
+	if err := o.checkStatus(); err != nil {
 		return err
 	}
 	query, err := o.query()
@@ -77,6 +80,9 @@ func runGetJobs(ctx context.Context, o *getJobsOptions) error {
 		if o.user, err = o.factory.whoAmI(ctx); err != nil {
 			return err
 		}
+	}
+	if o.finished.show {
+		return o.runFinished(ctx)
 	}
 	reader, err := o.factory.reader()
 	if err != nil {
@@ -142,6 +148,15 @@ func statuses() []string {
 	return out
 }
 
+// checkStatus knows one status more of jobs that have finished.
+func (o *getJobsOptions) checkStatus() error {
+	if o.finished.show && strings.EqualFold(o.status, ledger.OutcomeDeleted) {
+		o.status = ledger.OutcomeDeleted
+		return nil
+	}
+	return checkStatus(&o.status)
+}
+
 // checkStatus refuses a word that is no status, and gives it the case that statuses have.
 func checkStatus(status *string) error {
 	if *status == "" {
@@ -197,10 +212,22 @@ func jobColumns(now time.Time, namespaces bool) []column[inventory.Job] {
 }
 
 func gpuTypesOf(j inventory.Job) string {
+	if len(j.MIG) > 0 {
+		return migTypeNames(j.MIG, j.GPUTypes)
+	}
 	if j.GPUs == 0 {
 		return strings.Join(j.GPUTypes, ",")
 	}
 	return gpuTypeNames(j.GPUTypes)
+}
+
+// migTypeNames lists the slices that each pod of a job asks for, and the types that it takes.
+func migTypeNames(mig []inventory.AskedProfile, types []string) string {
+	slices := make([]string, len(mig))
+	for i, asked := range mig {
+		slices[i] = asked.String()
+	}
+	return strings.Join(append(slices, types...), ",")
 }
 
 // gpuTypeNames lists the types that a job takes.
@@ -213,17 +240,25 @@ func gpuTypeNames(types []string) string {
 
 // firstGPUType is the type that a job prefers, and how many others it takes.
 func firstGPUType(j inventory.Job) string {
-	if len(j.GPUTypes) < 2 {
+	if len(j.GPUTypes) < 2 || len(j.MIG) > 0 {
 		return gpuTypesOf(j)
 	}
 	return fmt.Sprintf("%s +%d", j.GPUTypes[0], len(j.GPUTypes)-1)
 }
 
 func placeOrReason(j inventory.Job) string {
-	switch {
-	case j.Reason != "":
-		return reasonOf(j.Trouble)
-	case len(j.Nodes) > 1:
+	text := nodesInShort(j)
+	if j.Reason != "" {
+		text = reasonOf(j.Trouble)
+	}
+	if j.Array != nil { // how far it has come stays in the row where the rest has no room
+		text = strings.TrimSuffix(j.Array.Progress()+": "+text, ": ")
+	}
+	return text
+}
+
+func nodesInShort(j inventory.Job) string {
+	if len(j.Nodes) > 1 {
 		return fmt.Sprintf("%s +%d", j.Nodes[0], len(j.Nodes)-1)
 	}
 	return strings.Join(j.Nodes, "")

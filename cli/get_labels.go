@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/pool"
 )
 
@@ -69,22 +69,34 @@ func runGetLabels(ctx context.Context, o *getLabelsOptions) error {
 	}
 	for _, name := range o.names {
 		if !slices.Contains(nodes, name) {
-			return &notFoundError{what: fmt.Sprintf("node %q", name), near: meant(name, nodes)}
+			return &notFoundError{what: phrase.Of("node %q", name), near: meant(name, nodes)}
 		}
 	}
 	shown := slices.DeleteFunc(all, func(l inventory.NodeLabel) bool { return !o.shows(l.Key) })
 	if o.key != "" {
-		o.noun = "node with label " + pool.LabelKey(o.key, false)
-		return o.show(shown)
+		return o.showKey(shown, pool.LabelKey(o.key))
 	}
 	picked, _ := o.pick(shown) // a node without our labels is there all the same
 	o.names = nil
 	return o.show(picked)
 }
 
+// showKey shows who has the label of a key, and says which of the named nodes do not.
+func (o *getLabelsOptions) showKey(rows []inventory.NodeLabel, key string) error {
+	o.noun = "node with label " + key
+	picked, lacking := o.pick(rows)
+	if len(lacking) == 0 || o.quiet {
+		return o.show(rows)
+	}
+	if err := o.write(picked, true); err != nil {
+		return err
+	}
+	return &notFoundError{what: phrase.Of("label %s of node %s", key, quoted(lacking))}
+}
+
 func (o *getLabelsOptions) shows(key string) bool {
 	if o.key != "" {
-		return key == o.key || key == pool.LabelKey(o.key, false)
+		return key == o.key || key == pool.LabelKey(o.key)
 	}
 	return o.all || strings.HasPrefix(key, names.GroupName+"/") || slices.Contains(readLabels, key)
 }

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,7 +14,7 @@ import (
 
 type getNodesOptions struct {
 	listing[inventory.Node]
-	pool, gpuType string
+	gpuType string
 }
 
 func newGetNodesCmd(f *Factory) *cobra.Command {
@@ -22,8 +24,8 @@ func newGetNodesCmd(f *Factory) *cobra.Command {
 		Aliases: []string{"node", "no"},
 		Short:   "List nodes and their GPUs",
 		Long: "List nodes and their GPUs. USED counts the GPUs of every pod on the node, whoever made it; FREE is what\n" +
-			"a new pod could get, so it is 0 on a node that is not ready or cordoned, and leaves out GPUs that are\n" +
-			"not healthy.",
+			"a new pod could get, so it is 0 on a node that is not ready or cordoned, or that gpu-controller keeps pods\n" +
+			"off, and leaves out GPUs that are not healthy. -o wide says why it does.",
 		Example: "  gpuctl get nodes --pool training-pool\n  gpuctl get nodes --gpu-type A100-80G -o wide",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
@@ -39,9 +41,8 @@ func newGetNodesCmd(f *Factory) *cobra.Command {
 		print:   func(n inventory.Node) string { return "node/" + n.Name },
 	}
 	o.addFlags(cmd)
-	cmd.Flags().StringVar(&o.pool, "pool", "", "Only nodes of this pool")
+	o.addPoolFlag(cmd, f, "Only nodes of this pool")
 	cmd.Flags().StringVar(&o.gpuType, "gpu-type", "", "Only nodes with this type of GPU")
-	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
 	return cmd
 }
 
@@ -63,33 +64,24 @@ func nodeColumns() []column[inventory.Node] {
 		{header: "FREE", value: func(n node) string { return number(n.GPUs.Free) }},
 		{header: "UNHEALTHY", wide: true, value: func(n node) string { return number(n.GPUs.Unhealthy) }},
 		{header: "SHARED-FREE", wide: true, value: func(n node) string { return sharedFree(n.SharedGPUs) }},
+		{header: "MIG-FREE", wide: true, value: func(n node) string { return migFree(n.MIG) }},
 		{header: "MEMORY/GPU", value: func(n node) string { return n.MemoryPerGPU }},
 		{header: "LINK", value: func(n node) string { return n.Interconnect }},
 		{header: "RACK", wide: true, value: func(n node) string { return n.Rack }},
 		{header: "CPU-USED", wide: true, value: func(n node) string { return share(n.CPU) }},
 		{header: "MEM-USED", wide: true, value: func(n node) string { return share(n.Memory) }},
 		{header: "PODS", wide: true, value: func(n node) string { return strconv.Itoa(n.Pods) }},
+		{header: "STATE", wide: true, value: nodeStateTexts},
 	}
 }
 
-func nodeStatus(n inventory.Node) string {
-	switch {
-	case !n.Ready:
-		return "NotReady"
-	case n.Cordoned:
-		return "Cordoned"
+// migFree is how many MIG slices of each profile are free, of how many.
+func migFree(all []inventory.ProfileCount) string {
+	out := make([]string, len(all))
+	for i, p := range all {
+		out[i] = fmt.Sprintf("%s %d/%d", p.Profile, p.Free, p.Allocatable)
 	}
-	return "Ready"
-}
-
-func nodeColor(n inventory.Node) string {
-	switch {
-	case !n.Ready:
-		return colorRed
-	case n.Cordoned:
-		return colorYellow
-	}
-	return colorGreen
+	return strings.Join(out, ", ")
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // podOptions are those of get jobs --pods.
@@ -52,7 +53,7 @@ func (o *getJobsOptions) runPods(
 			}
 			picked, missing := o.pick(jobs)
 			if len(missing) > 0 {
-				return nil, &notFoundError{what: "job " + quoted(missing)}
+				return nil, &notFoundError{what: phrase.Of("%s %s", phrase.Of("job"), quoted(missing))}
 			}
 			return podsOfJobs(picked), nil
 		},
@@ -68,12 +69,14 @@ func jobPodColumns(now time.Time, namespaces bool) []column[jobPod] {
 	columns := []column[jobPod]{
 		{header: "POD", value: func(p jobPod) string { return p.Name }},
 		{header: "JOB", value: func(p jobPod) string { return p.Job }},
-		{header: "KIND", value: func(p jobPod) string { return p.Kind }},
+		{header: "KIND", narrow: true, spare: true, value: func(p jobPod) string { return p.Kind }},
+		{header: "KIND", wide: true, value: func(p jobPod) string { return p.Kind }},
 		{header: "STATUS", value: func(p jobPod) string { return cmp.Or(p.Reason, p.Phase) }},
 		{header: "READY", value: func(p jobPod) string { return strconv.FormatBool(p.Ready) }},
 		{header: "RESTARTS", wide: true, value: func(p jobPod) string { return fmt.Sprint(p.Restarts) }},
 		{header: "NODE", value: func(p jobPod) string { return p.Node }},
-		{header: "IP", value: func(p jobPod) string { return p.IP }},
+		{header: "IP", narrow: true, spare: true, value: func(p jobPod) string { return p.IP }},
+		{header: "IP", wide: true, value: func(p jobPod) string { return p.IP }},
 		{header: "AGE", value: func(p jobPod) string {
 			if now.IsZero() {
 				return ""

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
@@ -23,7 +25,8 @@ func newGetPoolsCmd(f *Factory) *cobra.Command {
 		Aliases: []string{"pool", "p"},
 		Short:   "List pools and their GPUs",
 		Long: "List pools and their GPUs. A node that is in no named pool is in the pool default. FREE leaves out the\n" +
-			"GPUs of nodes that take no pods, and those that are not healthy.",
+			"GPUs of nodes that take no pods, and those that are not healthy. WAITING is how many GPUs jobs wait for,\n" +
+			"where the pool has a GPUPool that gpu-controller looks after.",
 		Example: "  gpuctl get pools\n  gpuctl get pools --gpu-type A100-80G",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
@@ -59,8 +62,38 @@ func poolColumns() []column[inventory.Pool] {
 		{header: "FREE", value: func(p pool) string { return number(p.GPUs.Free) }},
 		{header: "UNHEALTHY", wide: true, value: func(p pool) string { return number(p.GPUs.Unhealthy) }},
 		{header: "SHARED-FREE", wide: true, value: func(p pool) string { return sharedFree(p.SharedGPUs) }},
+		{header: "WAITING", value: poolWaiting},
+		{header: "AVAILABLE", wide: true, value: func(p pool) string { return poolCondition(p, names.ConditionAvailable) }},
 		{header: "GPU-TYPES (FREE/ALL)", value: func(p pool) string { return strings.Join(poolTypes(p), ", ") }},
+		{header: "MIG (FREE/ALL)", wide: true, value: func(p pool) string { return migFree(p.MIG) }},
+		{header: "ADVICE", wide: true, value: poolAdvice},
 	}
+}
+
+// poolWaiting is how many GPUs jobs wait for, of a pool whose GPUPool tells it.
+func poolWaiting(p inventory.Pool) string {
+	if p.Declared == nil {
+		return ""
+	}
+	return number(p.Declared.Status.Pending.GPUs)
+}
+
+// poolCondition is the status of a condition of a pool's GPUPool, "" where there is none.
+func poolCondition(p inventory.Pool, kind string) string {
+	if p.Declared == nil {
+		return ""
+	}
+	if condition := meta.FindStatusCondition(p.Declared.Status.Conditions, kind); condition != nil {
+		return string(condition.Status)
+	}
+	return ""
+}
+
+func poolAdvice(p inventory.Pool) string {
+	if p.Declared == nil || p.Declared.Status.Advice == nil {
+		return ""
+	}
+	return p.Declared.Status.Advice.Text
 }
 
 func poolTypes(p inventory.Pool) []string {

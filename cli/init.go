@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -16,7 +17,7 @@ func newInitCmd(f *Factory) *cobra.Command {
 		Long: "Print a document of a kind to begin from: what nearly every author writes, with examples, and all other\n" +
 			"fields as comments that say what they do.",
 		Example:           "  gpuctl init training > train.yaml\n  gpuctl init quota",
-		Args:              exactlyOne("one of the kinds " + strings.Join(kindNames(), ", ")),
+		Args:              exactlyOne(phrase.Of("one of the kinds %s", strings.Join(kindNames(), ", "))),
 		ValidArgsFunction: completeKinds,
 		RunE: func(_ *cobra.Command, args []string) error {
 			kind, _, _, err := workload.Lookup(args[0])

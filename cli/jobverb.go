@@ -17,6 +17,8 @@ type jobVerb struct {
 	act func(context.Context, *submit.Client, submit.Ref) (submit.Result, error)
 	// says tells people what was done; it is not asked when nothing was.
 	says func(submit.Result) string
+	// alone says that what is done has the terminal to itself, so that no progress is shown.
+	alone bool
 	// already is how a job is called to which nothing was to be done, such as "paused already".
 	already string
 }
@@ -55,9 +57,12 @@ func (v *jobVerb) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	failed := failures{io: v.factory.IO}
+	failed := failures{factory: v.factory}
 	for _, ref := range refs {
-		stop := startProgress(v.factory.IO, "Changing job "+ref.Name)
+		stop := func() {}
+		if !v.alone {
+			stop = startProgress(v.factory.IO, "Changing job "+ref.Name)
+		}
 		result, err := v.act(ctx, writer, ref)
 		stop()
 		if err == nil {
@@ -89,7 +94,7 @@ func (v *jobVerb) stepOptions() submit.StepOptions {
 // editOptions are those of an edit of one job.
 func (v *jobVerb) editOptions(ctx context.Context, writer *submit.Client, ref submit.Ref) (submit.EditOptions, error) {
 	options, err := v.factory.renderOptionsOf(ctx, writer, ref)
-	return submit.EditOptions{DryRun: v.dryRun == dryRunServer, Render: options}, err
+	return submit.EditOptions{DryRun: v.dryRun == dryRunServer, Render: options, Presets: v.factory.presetTexts}, err
 }
 
 // released tells what a job without pods gives back.

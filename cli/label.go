@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,6 +18,8 @@ type labelOptions struct {
 	changes
 	factory                   *Factory
 	overwrite, remove, anyKey bool
+	// notes are what is said of the words that are no keys as they are.
+	notes []string
 }
 
 func newLabelCmd(f *Factory) *cobra.Command {
@@ -25,14 +28,14 @@ func newLabelCmd(f *Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "label [node] NODE... KEY=VALUE...",
 		Short: "Set and remove labels of nodes",
-		Long: "Set and remove labels of nodes. KEY- removes a label, as does the last argument with --delete. A key without\n" +
-			"a domain is one of " + names.GroupName + ": pool is " + names.LabelPool + ". What the scheduler reads without a domain has none:\n" +
-			"accelerator, gpu-memory, gpu-count and gpu-interconnect. Other keys need --allow-any-key, which takes them\n" +
-			"as they are. Keys of " + strings.TrimSuffix(pool.EarlierDomain, "/") + ", as the first gpuctl wrote them, become ours. Those of kubernetes.io are\n" +
-			"the kubelet's, and refused.\n" +
+		Long: "Set and remove labels of nodes. KEY- removes a label, as does the last argument with --delete. A key is written\n" +
+			"as it is given, but for the names of our labels: pool is " + names.LabelPool + ", and so are gpu-type, rack and gpu-sharing,\n" +
+			"also with " + strings.TrimSuffix(pool.EarlierDomain, "/") + " before them, as the first gpuctl wrote them. A key that is nearly one which the scheduler\n" +
+			"reads is refused, unless --allow-any-key is given. Those of kubernetes.io are the kubelet's, and always refused.\n" +
 			"A label that a node has with another value is changed with --overwrite only. All nodes are checked before\n" +
 			"the first is labelled.",
 		Example: "  gpuctl label node node-1 gpu-type=A100-80G\n" +
+			"  gpuctl label node node-1 accelerator=nvidia-tesla-v100\n" +
 			"  gpuctl label node node-1 node-2 rack=r7 --overwrite\n" +
 			"  gpuctl label node node-1 rack-\n" +
 			"  gpuctl label node node-1 rack --delete",
@@ -41,7 +44,7 @@ func newLabelCmd(f *Factory) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "Change labels that a node has with another value")
 	cmd.Flags().BoolVar(&o.remove, "delete", false, "Remove the label that is named; if none looks like one, the last argument is")
-	cmd.Flags().BoolVar(&o.anyKey, "allow-any-key", false, "Permit any key, and take one without a domain as it is")
+	cmd.Flags().BoolVar(&o.anyKey, "allow-any-key", false, "Permit a key that looks like a slip")
 	addDryRunFlag(cmd, &o.dryRun, dryRunServer)
 	o.output.addTo(cmd)
 	return cmd
@@ -58,6 +61,9 @@ func runLabel(cmd *cobra.Command, o *labelOptions, args []string) error {
 	if err := o.checkLabels(labels); err != nil {
 		return err
 	}
+	for _, note := range o.notes {
+		o.warn(note)
+	}
 	return o.label(cmd.Context(), nodes, labels)
 }
 
@@ -71,13 +77,59 @@ func (o *labelOptions) label(ctx context.Context, nodes []string, labels map[str
 	if err != nil {
 		return err
 	}
-	addNodeChanges(&o.changes, plan, "labelled", "is labelled so already")
+	o.addLabelled(plan, labels)
+	for _, hidden := range plan.Hidden {
+		o.warn(hidden.String())
+	}
 	return o.flush()
+}
+
+// warn tells people something; programs compare what was done.
+func (o *labelOptions) warn(text string) {
+	if o.output.format == "" {
+		fmt.Fprintln(o.io.ErrOut, "warning: "+text)
+	}
+}
+
+// addLabelled tells what became of each node: which label it has lost, with the value that it had.
+func (o *labelOptions) addLabelled(plan pool.Plan, labels map[string]*string) {
+	for _, patch := range plan.Patches {
+		text := "labelled"
+		if removed := removedLabels(patch); len(removed) == len(patch.Labels) {
+			text = "label removed: " + strings.Join(removed, ", ")
+		} else if len(removed) > 0 {
+			text += ", and label removed: " + strings.Join(removed, ", ")
+		}
+		o.add(change{Kind: "node", Name: patch.Node, Action: submit.ActionConfigured, text: text})
+	}
+	already := "is labelled so already"
+	if !slices.ContainsFunc(slices.Collect(maps.Values(labels)), func(value *string) bool { return value != nil }) {
+		already = "has no label " + strings.Join(slices.Sorted(maps.Keys(labels)), ", ")
+	}
+	for _, name := range plan.Unchanged {
+		o.add(change{Kind: "node", Name: name, Action: submit.ActionUnchanged, text: already})
+	}
+}
+
+func removedLabels(patch pool.Patch) []string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(patch.Labels)) {
+		if change := patch.Labels[key]; change.After == nil && change.Before != nil {
+			out = append(out, key+"="+*change.Before)
+		}
+	}
+	return out
 }
 
 // parse reads nodes and labels in any order, after an optional word node. A nil value removes the label.
 func (o *labelOptions) parse(args []string) (nodes []string, labels map[string]*string, err error) {
-	fullKey := func(word string) string { return pool.LabelKey(word, o.anyKey) }
+	fullKey := func(word string) string {
+		key := pool.LabelKey(word)
+		if key != word {
+			o.notes = append(o.notes, word+" is read as "+key)
+		}
+		return key
+	}
 	if len(args) > 1 && (args[0] == "node" || args[0] == "nodes") {
 		args = args[1:]
 	}
@@ -112,7 +164,7 @@ func (o *labelOptions) parse(args []string) (nodes []string, labels map[string]*
 // looks like a label, as in "label node pool node-1 --delete".
 func removedKey(args []string) int {
 	isKey := func(arg string) bool {
-		return strings.ContainsAny(arg, "/=") || slices.Contains(usualKeys, pool.LabelKey(arg, false))
+		return strings.ContainsAny(arg, "/=") || slices.Contains(usualKeys, pool.LabelKey(arg))
 	}
 	last := len(args) - 1
 	if at := slices.IndexFunc(args, isKey); at >= 0 && !slices.ContainsFunc(args[at+1:], isKey) {
@@ -124,12 +176,14 @@ func removedKey(args []string) int {
 // usualKeys are the labels that nodes have for us.
 var usualKeys = []string{names.LabelPool, names.LabelGPUType, names.LabelRack, names.LabelSharing, names.LabelAccelerator}
 
-// checkLabels refuses what the API server would refuse, before the first node is labelled, and keys of other domains.
+// checkLabels refuses what the API server would refuse, before the first node is labelled, and keys that look like a slip.
 func (o *labelOptions) checkLabels(labels map[string]*string) error {
 	for key, value := range labels {
-		err := pool.CheckLabelKey(key, o.anyKey)
-		if isA[*pool.ForeignKeyError](err) {
-			return usagef("%w: --allow-any-key permits it", err)
+		err := pool.CheckLabelKey(key)
+		if err == nil && value != nil && !o.anyKey {
+			if err = pool.CheckSlip(key); err != nil {
+				return usagef("%w\n--allow-any-key takes it as it is", err)
+			}
 		}
 		if err == nil && value != nil {
 			err = pool.CheckLabelValue("the value of "+key, *value)

@@ -11,7 +11,6 @@ func TestParseLabels(t *testing.T) {
 	tests := map[string]struct {
 		args   []string
 		remove bool
-		anyKey bool
 		nodes  []string
 		labels map[string]*string
 		err    string
@@ -31,12 +30,12 @@ func TestParseLabels(t *testing.T) {
 			args: []string{"n1", "accelerator=nvidia-tesla-v100", "gpu-memory=16Gi"}, nodes: []string{"n1"},
 			labels: map[string]*string{"accelerator": ptr.To("nvidia-tesla-v100"), "gpu-memory": ptr.To("16Gi")},
 		},
-		"any key is taken as it is, if that is permitted": {
-			args: []string{"n1", "team=x", "accelerator=L4"}, anyKey: true, nodes: []string{"n1"},
+		"another key is taken as it is": {
+			args: []string{"n1", "team=x", "accelerator=L4"}, nodes: []string{"n1"},
 			labels: map[string]*string{"team": ptr.To("x"), "accelerator": ptr.To("L4")},
 		},
 		"but for those of ours": {
-			args: []string{"n1", "pool=x", "gpuType=L4"}, anyKey: true, nodes: []string{"n1"},
+			args: []string{"n1", "pool=x", "gpuType=L4"}, nodes: []string{"n1"},
 			labels: map[string]*string{"g8s.host/pool": ptr.To("x"), "g8s.host/gpu-type": ptr.To("L4")},
 		},
 		"the first gpuctl's spelling": {
@@ -62,7 +61,7 @@ func TestParseLabels(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			nodes, labels, err := (&labelOptions{remove: tc.remove, anyKey: tc.anyKey}).parse(tc.args)
+			nodes, labels, err := (&labelOptions{remove: tc.remove}).parse(tc.args)
 			if got := errorText(err); got != tc.err {
 				t.Fatalf("error is %q, want %q", got, tc.err)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,20 +15,46 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type logsOptions struct {
 	factory *Factory
 	stream  joblogs.Options
-	// What the flags say, as they say it; "" and negative numbers are nothing.
+	// What the flags say, as they say it; "" and a negative tail are nothing.
 	tail      int64
-	rank      int
+	rank      rankFlag
 	since     time.Duration
 	sinceTime string
 	match     string
 
 	timestamps, noPrefix, exitCode bool
+	ledger                         ledgerOptions
 	output                         *output
+}
+
+// rankFlag is the number of one rank, or of one task.
+type rankFlag struct{ chosen *int }
+
+// String implements pflag.Value.
+func (r *rankFlag) String() string {
+	if r.chosen == nil {
+		return ""
+	}
+	return strconv.Itoa(*r.chosen)
+}
+
+// Type implements pflag.Value.
+func (r *rankFlag) Type() string { return "int" }
+
+// Set implements pflag.Value.
+func (r *rankFlag) Set(text string) error {
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 0 {
+		return errors.New("want one number, 0 or more")
+	}
+	r.chosen = &number
+	return nil
 }
 
 func newLogsCmd(f *Factory) *cobra.Command {
@@ -42,12 +69,15 @@ func newLogsCmd(f *Factory) *cobra.Command {
 			"the container which failed first, 0 if the job succeeded.\n\n" +
 			"A terminal gets the colours of the output, and written out what else it would obey; a pipe gets what the\n" +
 			"programs printed: gpuctl logs JOB | cat.\n\n" +
-			"-o json gives {items: [...]}, with -f a line of JSON for each line of output.",
+			"Of a job whose pods are gone, the end of the output is printed where the ledger has kept it (--ledger).\n\n" +
+			"-o json gives {items: [...]}, with -f a line of JSON for each line of output. What the ledger has kept comes\n" +
+			"with {kept: {truncated, incomplete}}: what there is not all of.",
 		Example: "  gpuctl logs qwen2-sft -f\n" +
 			"  gpuctl logs qwen2-sft --since 10m --grep 'loss|error'\n" +
 			"  gpuctl logs llama-pretrain --rank 3 --tail 100\n" +
+			"  gpuctl logs sweep --index 17\n" +
 			"  gpuctl logs qwen2-sft -f --exit-code && echo trained",
-		Args: exactlyOne("the name of one job"),
+		Args: exactlyOne(phrase.Of("the name of one job")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.stream.Job = jobName(args[0])
 			return runLogs(cmd.Context(), o)
@@ -55,6 +85,7 @@ func newLogsCmd(f *Factory) *cobra.Command {
 		ValidArgsFunction: completeJobs(f),
 	}
 	o.addFlags(cmd.Flags())
+	o.ledger.addFlags(cmd.Flags())
 	o.output.addTo(cmd)
 	return cmd
 }
@@ -66,7 +97,8 @@ func (o *logsOptions) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.since, "since", 0, "Print only what is not older than this, such as 10m")
 	flags.StringVar(&o.sinceTime, "since-time", "", "Print only what is not older than this time, such as 2026-11-01T12:00:00Z")
 	flags.StringVar(&o.stream.Pod, "pod", "", "Print only the output of this pod")
-	flags.IntVar(&o.rank, "rank", -1, "Print only the output of this rank of a job of several nodes")
+	flags.Var(&o.rank, "rank", "Print only the output of this rank of a job of several nodes")
+	flags.Var(&o.rank, "index", "Print only the output of this task of an array")
 	flags.StringVarP(&o.stream.Container, "container", "c", "", "Print the output of this container of each pod")
 	flags.StringVar(&o.match, "grep", "", "Print only the lines that this regular expression matches")
 	flags.BoolVar(&o.timestamps, "timestamps", false, "Begin each line with its time")
@@ -96,9 +128,7 @@ func (o *logsOptions) complete() (err error) {
 	if o.tail >= 0 {
 		o.stream.Tail = &o.tail
 	}
-	if o.rank >= 0 {
-		o.stream.Rank = &o.rank
-	}
+	o.stream.Rank = o.rank.chosen
 	o.stream.Namespace, err = o.factory.namespace()
 	return err
 }
@@ -132,6 +162,18 @@ func (o *logsOptions) run(ctx context.Context) error {
 		return err
 	}
 	job, err := o.print(ctx, client)
+	if o.isGone(err) {
+		shown, trouble := o.printKept(ctx)
+		if trouble != nil {
+			fmt.Fprintf(o.factory.IO.ErrOut, "warning: the ledger is left out: %v\n", trouble)
+		}
+		if o.isPast(err) {
+			o.tellLogStore(ctx)
+		}
+		if shown && trouble == nil {
+			return nil
+		}
+	}
 	var none *joblogs.NoOutputError
 	switch {
 	case errors.As(err, &none):
@@ -139,7 +181,7 @@ func (o *logsOptions) run(ctx context.Context) error {
 	case ctx.Err() != nil && o.stream.Follow && !o.exitCode:
 		return nil // ending it is how following ends
 	case ctx.Err() != nil && o.exitCode:
-		return &outcomeError{code: exitNotFinished, text: fmt.Sprintf("job %s has not finished", o.stream.Job)}
+		return &outcomeError{code: exitNotFinished, text: phrase.Of("job %s has not finished", o.stream.Job)}
 	case err != nil || !o.exitCode:
 		return err
 	}
@@ -189,14 +231,18 @@ func (o *logsOptions) noOutput(ctx context.Context, client kubernetes.Interface,
 	switch {
 	case none.Previous:
 		return fmt.Errorf("%w\nLeave out --previous to print the output of the newest run", none)
+	case none.Rank != nil && job.Array != nil && job.Finished != nil:
+		return none
+	case none.Rank != nil && job.Array != nil && job.Status != inventory.StatusTerminating:
+		return fmt.Errorf("%w\nWait for it: gpuctl logs %s -n %s --index %d -f", none, job.Name, job.Namespace, *none.Rank)
 	case job.Finished != nil:
 		return fmt.Errorf("job %s has %s, and its pods are gone with their output", job.Name, strings.ToLower(string(job.Status)))
 	case job.Status == inventory.StatusTerminating:
-		return &outcomeError{code: exitNotFinished, text: fmt.Sprintf("job %s was deleted before it had any output", job.Name)}
+		return &outcomeError{code: exitNotFinished, text: phrase.Of("job %s was deleted before it had any output", job.Name)}
 	}
 	why := ": " + reasonOf(job.Trouble)
 	if report, err := diagnose(ctx, client, job, o.factory); err == nil {
-		why = headline(report)
+		why = headline(report, o.factory.language())
 	}
 	return fmt.Errorf("%w%s\nWait for it: gpuctl logs %s -n %s -f", none, why, job.Name, job.Namespace)
 }

@@ -19,7 +19,9 @@ type logPrinter struct {
 	timestamps, noPrefix bool
 	// several is set as soon as there is more than one pod, and stays so.
 	several bool
-	colors  map[string]string
+	// tasks says that the pods are tasks of an array.
+	tasks  bool
+	colors map[string]string
 	// json takes the lines instead, if it is set.
 	json *jsonLines
 }
@@ -27,6 +29,7 @@ type logPrinter struct {
 // expect prepares for the pods of a job, those to come included.
 func (p *logPrinter) expect(job inventory.Job) {
 	p.several = p.several || job.Desired > 1 || len(job.Pods) > 1
+	p.tasks = job.Array != nil
 }
 
 func (p *logPrinter) print(line joblogs.Line) error {
@@ -50,11 +53,15 @@ func (p *logPrinter) print(line joblogs.Line) error {
 	return err
 }
 
-// prefix names the pod of a line: by its rank, which a user knows, if it has one.
+// prefix names the pod of a line: by its rank or task, which a user knows, if it has one.
 func (p *logPrinter) prefix(source joblogs.Source) string {
 	name := source.Pod
 	if source.Rank != nil {
-		name = fmt.Sprintf("rank %d", *source.Rank)
+		word := "rank"
+		if p.tasks {
+			word = "task"
+		}
+		name = fmt.Sprintf("%s %d", word, *source.Rank)
 		if source.Again {
 			name += " " + source.Pod
 		}
@@ -87,6 +94,8 @@ type jsonLines struct {
 	out   io.Writer
 	list  bool
 	count int
+	// kept is said at the end of a list that is from the ledger.
+	kept *keptAbout
 }
 
 func (j *jsonLines) print(line joblogs.Line) error {
@@ -111,10 +120,17 @@ func (j *jsonLines) end(cause error) error {
 	if !j.list || cause != nil && j.count == 0 {
 		return nil
 	}
-	text := "\n]}\n"
+	text := "\n]"
 	if j.count == 0 {
-		text = `{"items": []}` + "\n"
+		text = `{"items": []`
 	}
-	_, err := io.WriteString(j.out, text)
+	if j.kept != nil {
+		about, err := json.Marshal(j.kept)
+		if err != nil {
+			return fmt.Errorf("encoding what is known of the output: %w", err)
+		}
+		text += `, "kept": ` + string(about)
+	}
+	_, err := io.WriteString(j.out, text+"}\n")
 	return err
 }

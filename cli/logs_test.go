@@ -46,6 +46,10 @@ func TestLinesNameTheirPodWhenThereAreSeveral(t *testing.T) {
 		"several pods": {
 			job: two, want: "[sft-0-x] no rank\n[rank 0] first\n[rank 0 sft-0-z] second\n[sft-0-x] no rank\n",
 		},
+		"tasks of an array": {
+			job:  inventory.Job{Desired: 2, Array: &inventory.Array{Tasks: 3}},
+			want: "[sft-0-x] no rank\n[task 0] first\n[task 0 sft-0-z] second\n[sft-0-x] no rank\n",
+		},
 		"no prefix is wanted": {
 			printer: logPrinter{noPrefix: true}, job: two, want: "no rank\nfirst\nsecond\nno rank\n",
 		},
@@ -112,7 +116,7 @@ func TestStatusLine(t *testing.T) {
 		want     string
 	}{
 		"a pipe gets a line for each change":          {want: "waits\nruns on a node with a long name\n"},
-		"a terminal has one line, cut to what it has": {terminal: true, want: clearRow + "waits 0s" + clearRow + "runs on a node… 0s" + clearRow},
+		"a terminal has one line, cut to what it has": {terminal: true, want: clearRow + "waits 0s" + clearRow + clearRow + "runs on a node… 0s" + clearRow},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -121,6 +125,7 @@ func TestStatusLine(t *testing.T) {
 			line := &statusLine{io: streams, done: make(chan struct{})} // without a clock that draws
 			line.set("waits")
 			line.set("waits")
+			line.clear()
 			line.set("runs on a node with a long name")
 			line.end()
 			line.set("too late")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/workload"
@@ -54,6 +55,8 @@ func (c creation) String() string { return string(c.Kind) + "/" + c.Name }
 type manifests struct {
 	factory *Factory
 	files   []string
+	// overrides change the one job of the files.
+	overrides jobplan.Overrides
 	// offline renders without asking the cluster for anything.
 	offline bool
 	// options are what was rendered with, once something was.
@@ -63,7 +66,22 @@ type manifests struct {
 // read reads, checks and renders every document before anything is sent. Quotas come first, because they make
 // namespaces, and pools before jobs.
 func (m *manifests) read(ctx context.Context) ([]creation, error) {
-	docs, err := readDocuments(m.factory.IO, m.files)
+	docs, err := m.factory.readDocuments(m.files)
+	if err != nil {
+		return nil, err
+	}
+	if docs, err = m.override(docs); err != nil {
+		return nil, err
+	}
+	return m.render(ctx, docs)
+}
+
+// render renders documents as [manifests.read] does.
+func (m *manifests) render(ctx context.Context, docs []submission) ([]creation, error) {
+	if err := m.checkNamespace(docs); err != nil {
+		return nil, err
+	}
+	docs, err := m.fill(ctx, docs)
 	if err != nil {
 		return nil, err
 	}
@@ -74,16 +92,57 @@ func (m *manifests) read(ctx context.Context) ([]creation, error) {
 	for i, doc := range docs {
 		objects, warnings, err := render.Objects(doc.Document, m.options)
 		if err != nil {
-			return nil, usagef("%s: %w", doc.file, err)
+			return nil, usagef("%s%w", doc.at(), err)
 		}
 		for _, warning := range warnings {
-			fmt.Fprintf(m.factory.IO.ErrOut, "%s:%d: warning: %s\n", doc.file, doc.Line, warning)
+			fmt.Fprintf(m.factory.IO.ErrOut, "%swarning: %s\n", doc.at(), warning)
 		}
 		out[i] = creation{submission: doc, objects: objects}
 	}
 	slices.SortStableFunc(out, func(a, b creation) int { return cmp.Compare(rank(a), rank(b)) })
 	m.sign(ctx, out)
 	return out, nil
+}
+
+// fill fills in the presets of jobs. Without a cluster they are left out, and that is said.
+func (m *manifests) fill(ctx context.Context, docs []submission) ([]submission, error) {
+	if !slices.ContainsFunc(docs, submission.usesPreset) {
+		return docs, nil
+	}
+	var presets map[string]string
+	if !m.offline {
+		var err error
+		if presets, err = m.factory.presetTexts(ctx); err != nil {
+			return nil, err
+		}
+	}
+	out := slices.Clone(docs)
+	for i := range out {
+		switch {
+		case out[i].usesPreset() && m.offline:
+			fmt.Fprintf(m.factory.IO.ErrOut, "%swarning: resources.preset is left out: only the cluster knows what it says\n", out[i].at())
+			continue
+		case !out[i].usesPreset():
+			continue
+		}
+		filled, err := jobplan.Filled(out[i].Document, presets)
+		if err != nil {
+			return nil, usagef("%s%w; nothing was done", out[i].at(), err)
+		}
+		out[i].Document = filled
+	}
+	return out, nil
+}
+
+// checkNamespace refuses a namespace of the command line that contradicts one of a file.
+func (m *manifests) checkNamespace(docs []submission) error {
+	given := m.factory.explicitNamespace()
+	for _, doc := range docs {
+		if given != "" && doc.Namespace != "" && doc.Namespace != given {
+			return usagef("%sjob.namespace is %s, and -n says %s: leave one of them out; nothing was done", doc.at(), doc.Namespace, given)
+		}
+	}
+	return nil
 }
 
 // sign notes on jobs who submits them. A cluster that does not tell who one is gets jobs without.

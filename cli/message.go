@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,52 +11,71 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"g8s.host/gpu-scheduler/pkg/drain"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
+	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
 // hints are what to do next, by the kind of error; the first that fits is added.
 var hints = []struct {
 	is   func(error) bool
-	hint func(error) string
+	hint func(error) phrase.Text
 }{
 	{isA[*submit.ExistsError], hintExists},
-	{isA[*joblogs.TooManyError], always("Choose one with --rank or --pod, or raise --max-streams")},
+	{isA[*joblogs.TooManyError], always(phrase.Of("Choose one with --index, --rank or --pod, or raise --max-streams"))},
 	{isA[*submit.ImmutableError], hintImmutable},
-	{isFieldConflict, always("--force-conflicts takes these fields over")},
-	{isQuota, always("See what is left: gpuctl get quotas")},
-	{isA[*submit.PodsRefusedError], always("Change the job as the message says, or ask the administrators of the cluster")},
+	{isFieldConflict, always(phrase.Of("--force-conflicts takes these fields over"))},
+	{isQuota, always(phrase.Of("See what is left: gpuctl get quotas"))},
+	{isA[*submit.PodsRefusedError], always(phrase.Of("Change the job as the message says, or ask the administrators of the cluster"))},
 	{isA[*submit.ForeignNodesError], hintForeign},
-	{isA[*submit.TakenError], always("Nothing was changed. --overwrite changes labels that are there")},
+	{isA[*drain.HeldError], always(phrase.Of("Have their authors move them, or give --force to evict them all the same"))},
+	{isA[*drain.NotWellError], hintNotWell},
+	{isA[*submit.ConstraintError], func(err error) phrase.Text {
+		var refused *submit.ConstraintError
+		_ = errors.As(err, &refused)
+		if refused.New {
+			return phrase.Of("The pool was not made, and nothing was changed. Correct the nodes, or the constraints in its file")
+		}
+		return phrase.Of("Nothing was changed. Correct the nodes, or what the pool asks of them: gpuctl describe pool %s", refused.Pool)
+	}},
+	{isA[*submit.TakenError], always(phrase.Of("Nothing was changed. --overwrite changes labels that are there"))},
 	{isRefusedByPolicy, hintPolicy},
-	{isUntrusted, always("The API server was reached, but its certificate or yours is not accepted: check the server's address,\n" +
-		"certificate-authority and the client certificate in this kubeconfig")},
-	{isPlugin, always("The program that this kubeconfig gets credentials from (users, exec) has failed: log in again, or mend it")},
-	{isPlaintext, always("The API server speaks TLS: write https:// in the server of this kubeconfig")},
+	{isA[*ledgerclient.UnreachableError], hintNoLedger},
+	{isUntrusted, always(phrase.Of("The API server was reached, but its certificate or yours is not accepted: check the server's address,\n" +
+		"certificate-authority and the client certificate in this kubeconfig"))},
+	{isPlugin, always(phrase.Of("The program that this kubeconfig gets credentials from (users, exec) has failed: log in again, or mend it"))},
+	{isPlaintext, always(phrase.Of("The API server speaks TLS: write https:// in the server of this kubeconfig"))},
 	{isA[*url.Error], hintUnreachable},
-	{apierrors.IsForbidden, always("Ask the administrators of the cluster for this right, or choose another --context or --namespace")},
-	{apierrors.IsUnauthorized, always("The credentials of this kubeconfig are not accepted: log in again")},
+	{apierrors.IsForbidden, always(phrase.Of("Ask the administrators of the cluster for this right, or choose another --context or --namespace"))},
+	{apierrors.IsUnauthorized, always(phrase.Of("The credentials of this kubeconfig are not accepted: log in again"))},
 }
 
-// message is the text of an error, with what to do next where the error itself does not know it.
-func message(err error) string {
+// complain tells of an error.
+func (f *Factory) complain(text phrase.Text) {
+	fmt.Fprintln(f.IO.ErrOut, phrase.Of("error: %s", text).In(f.language()))
+}
+
+// message says what an error is, with what to do next where the error itself does not know it.
+func message(err error) phrase.Text {
 	if errors.Is(err, context.Canceled) {
-		return "interrupted"
+		return phrase.Of("interrupted")
 	}
-	text := err.Error()
+	text := phrase.OfError(err)
 	if _, said, ok := submit.PolicyRefusal(err); ok {
-		text = said
+		text = phrase.Quote(said)
 	}
 	var request *url.Error
-	if errors.As(err, &request) {
-		text = strings.ReplaceAll(text, request.Error(), request.Err.Error())
+	if errors.As(err, &request) { // what was asked says nothing to people
+		text = phrase.Quote(strings.ReplaceAll(text.String(), request.Error(), request.Err.Error()))
 	}
 	for _, known := range hints {
 		if !known.is(err) {
 			continue
 		}
-		if hint := known.hint(err); hint != "" {
-			text += "\n" + hint
+		if hint := known.hint(err); len(hint) > 0 {
+			text = text.And("\n%s", hint)
 		}
 		break
 	}
@@ -63,22 +83,22 @@ func message(err error) string {
 }
 
 // always is a hint that does not depend on the error.
-func always(hint string) func(error) string { return func(error) string { return hint } }
+func always(hint phrase.Text) func(error) phrase.Text { return func(error) phrase.Text { return hint } }
 
-func hintExists(err error) string {
+func hintExists(err error) phrase.Text {
 	var exists *submit.ExistsError
 	if !errors.As(err, &exists) || exists.Name == "" {
-		return ""
+		return nil
 	}
-	return "Choose another name, change that job with gpuctl apply, or delete it first: gpuctl delete " + exists.Name + " -n " + exists.Namespace
+	return phrase.Of("Choose another name, change that job with gpuctl apply, or delete it first: gpuctl delete %s -n %s", exists.Name, exists.Namespace)
 }
 
-func hintImmutable(err error) string {
+func hintImmutable(err error) phrase.Text {
 	var immutable *submit.ImmutableError
 	if errors.As(err, &immutable) && immutable.Replaceable {
-		return "The change is shown above. --replace makes the job anew with it; it then starts over"
+		return phrase.Of("The change is shown above. --replace recreates the job with it; it then starts over")
 	}
-	return "The change is shown above. Delete the job, and create it anew"
+	return phrase.Of("The change is shown above. Delete the job, and create it again")
 }
 
 // isRefusedByPolicy says whether a policy of the cluster refused what was to be written. It tells itself what to do.
@@ -87,25 +107,48 @@ func isRefusedByPolicy(err error) bool {
 	return ok
 }
 
-func hintPolicy(err error) string {
+func hintPolicy(err error) phrase.Text {
 	policy, _, _ := submit.PolicyRefusal(err)
-	return "It is the policy " + policy + " of the cluster that refuses this"
+	return phrase.Of("It is the policy %s of the cluster that refuses this", policy)
 }
 
-func hintForeign(err error) string {
+func hintForeign(err error) phrase.Text {
 	var foreign *submit.ForeignNodesError
 	if errors.As(err, &foreign) && foreign.Leaving {
-		return "Nothing was changed"
+		return phrase.Of("Nothing was changed")
 	}
-	return "Nothing was changed. --force moves the nodes"
+	return phrase.Of("Nothing was changed. --force moves the nodes")
 }
 
-func hintUnreachable(err error) string {
+func hintNotWell(err error) phrase.Text {
+	var unwell *drain.NotWellError
+	if errors.As(err, &unwell) && unwell.Ready {
+		return phrase.Of("Mend what it tells, or give --force to trust the node all the same")
+	}
+	return phrase.Of("Bring the node back first: kubectl describe node %s", unwell.Node)
+}
+
+func hintUnreachable(err error) phrase.Text {
 	var request *url.Error
 	if !errors.As(err, &request) {
-		return ""
+		return nil
 	}
-	return "Is the cluster of this kubeconfig up? Its API server is " + serverOf(request.URL)
+	return phrase.Of("Is the cluster of this kubeconfig up? Its API server is %s", serverOf(request.URL))
+}
+
+// hintNoLedger tells the ledger from the API server: the cluster may be well without it.
+func hintNoLedger(err error) phrase.Text {
+	var ledger *ledgerclient.UnreachableError
+	switch {
+	case !errors.As(err, &ledger):
+		return nil
+	case isUntrusted(err):
+		return phrase.Of("The ledger at %s was reached, but its certificate is not accepted: check --ledger-ca", ledger.Address)
+	case isPlugin(err):
+		return phrase.Of("The program that this kubeconfig gets credentials from (users, exec) has failed: log in again, or mend it")
+	}
+	return phrase.Of("The ledger at %s does not answer; the cluster does without it. Is gpu-ledger up,\n"+
+		"and is the address right? --ledger URL asks another", ledger.Address)
 }
 
 // isPlugin says whether the program of the kubeconfig that gets credentials failed. client-go has no type for that.

@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // editHelp says what becomes of a job that runs.
-const editHelp = "A job that waits or is paused is changed at once; it queues anew. Nothing changes of pods that run: a job\n" +
+const editHelp = "A job that waits or is paused is changed at once; it queues again. Nothing changes of pods that run: a job\n" +
 	"that has such is refused, unless --restart permits to start it over. Its YAML changes too, so that export\n" +
 	"shows what the job asks now."
 
@@ -34,7 +35,7 @@ func newMoveCmd(f *Factory) *cobra.Command {
 		case err != nil:
 			return submit.Result{}, err
 		case why != "" && !force:
-			return submit.Result{}, &cannotFitError{what: fmt.Sprintf(
+			return submit.Result{}, &cannotFitError{what: phrase.Of(
 				"%s can never run in pool %s: %s\nNothing was changed. Give --force to move it all the same", ref.Name, pool, why)}
 		case why != "":
 			fmt.Fprintln(f.IO.ErrOut, "warning: "+willWait(ref.Name, why))
@@ -59,18 +60,6 @@ func newMoveCmd(f *Factory) *cobra.Command {
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
 	cmd.Flags().BoolVar(&restart, "restart", false, "Start jobs over whose pods run")
 	cmd.Flags().BoolVar(&force, "force", false, "Move jobs also where no node could ever hold them")
-	return cmd
-}
-
-func newSetCmd(f *Factory) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "set priority JOB... {high | medium | low}",
-		Short:   "Change what jobs ask",
-		Example: "  gpuctl set priority qwen2-sft high",
-		Args:    cobra.ArbitraryArgs,
-		RunE:    needCommand,
-	}
-	cmd.AddCommand(newSetPriorityCmd(f))
 	return cmd
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type getNamespacesOptions struct {
@@ -75,9 +75,9 @@ func newDescribeNamespaceCmd(f *Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "namespace NAME",
 		Aliases: []string{"namespaces", "ns"},
-		Short:   "Show one namespace: its quota and its jobs",
+		Short:   "Show one namespace: its quotas, its limits and its jobs",
 		Example: "  gpuctl describe namespace nlp-team",
-		Args:    exactlyOne("the name of one namespace"),
+		Args:    exactlyOne(phrase.Of("the name of one namespace")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDescribeNamespace(cmd.Context(), f, o, args[0])
 		},
@@ -90,6 +90,7 @@ func newDescribeNamespaceCmd(f *Factory) *cobra.Command {
 type namespaceDetail struct {
 	inventory.Namespace
 	Jobs []inventory.Job `json:"jobs"`
+	inventory.Limits
 }
 
 func runDescribeNamespace(ctx context.Context, f *Factory, o *output, name string) error {
@@ -100,7 +101,7 @@ func runDescribeNamespace(ctx context.Context, f *Factory, o *output, name strin
 	i := slices.IndexFunc(namespaces, func(n inventory.Namespace) bool { return n.Name == name })
 	if i < 0 {
 		return &notFoundError{
-			what: fmt.Sprintf("namespace %q", name), near: meantBy(name, namespaces, func(n *inventory.Namespace) string { return n.Name }),
+			what: phrase.Of("namespace %q", name), near: meantBy(name, namespaces, func(n *inventory.Namespace) string { return n.Name }),
 		}
 	}
 	reader, err := f.reader()
@@ -109,6 +110,9 @@ func runDescribeNamespace(ctx context.Context, f *Factory, o *output, name strin
 	}
 	detail := namespaceDetail{Namespace: namespaces[i]}
 	if detail.Jobs, err = reader.Jobs(ctx, inventory.JobQuery{Namespace: name}); err != nil {
+		return err
+	}
+	if detail.Limits, err = reader.Limits(ctx, name); err != nil {
 		return err
 	}
 	if o.format != "" {
@@ -131,5 +135,9 @@ func describeNamespace(d *description, namespace namespaceDetail, now time.Time)
 			return err
 		}
 	}
+	if err := describeLimits(d, namespace.Limits); err != nil {
+		return err
+	}
+	d.narrow()
 	return describeRows(d, "Jobs", namespace.Jobs, jobColumns(now, false))
 }

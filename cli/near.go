@@ -8,42 +8,143 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/spelling"
+	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
 // nearPatience is how long a command that has failed already may look for what was meant.
 const nearPatience = 2 * time.Second
 
-// nearJob is what to add to the error that a job is not there: one whose name is near. It is "" for every other error,
-// and when none is near or the jobs cannot be listed.
-func (f *Factory) nearJob(ctx context.Context, err error) string {
-	namespace, name := missingJob(err)
-	if name == "" {
-		return ""
-	}
-	reader, err := f.reader()
-	if err != nil {
-		return ""
+// near is what to add to the error that something is not there: what is called nearly so.
+func (f *Factory) near(ctx context.Context, err error) phrase.Text {
+	if ctx.Err() != nil {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, nearPatience)
 	defer cancel()
+	switch resource, name := missingObject(err); resource {
+	case resourceNodes:
+		return f.nearNode(ctx, name)
+	case resourceNamespaces:
+		return f.nearNamespace(ctx, name)
+	}
+	return f.nearJob(ctx, err)
+}
+
+// Resources that have names which users type.
+const (
+	resourceNodes      = "nodes"
+	resourceNamespaces = "namespaces"
+)
+
+// missingObject is the object that an error says is not there, and of which resource.
+func missingObject(err error) (resource, name string) {
+	var nodes *submit.MissingNodesError
+	var namespace *submit.NamespaceNotFoundError
+	var status apierrors.APIStatus
+	switch {
+	case errors.As(err, &nodes) && len(nodes.Nodes) > 0:
+		return resourceNodes, nodes.Nodes[0]
+	case errors.As(err, &namespace):
+		return resourceNamespaces, namespace.Name
+	case apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil:
+		return status.Status().Details.Kind, status.Status().Details.Name
+	}
+	return "", ""
+}
+
+func (f *Factory) nearNode(ctx context.Context, name string) phrase.Text {
+	reader, err := f.reader()
+	if err != nil {
+		return nil
+	}
+	_, nodes, err := reader.NodeLabels(ctx)
+	if err != nil {
+		return nil
+	}
+	return meant(name, nodes)
+}
+
+func (f *Factory) nearNamespace(ctx context.Context, name string) phrase.Text {
+	namespaces, err := f.namespaces(ctx)
+	if err != nil {
+		return nil
+	}
+	return meantBy(name, namespaces, func(n *inventory.Namespace) string { return n.Name })
+}
+
+// findNamespace is the error that the namespace of jobs is not there, with what was meant; nil if it is, or nobody can
+// tell.
+func (f *Factory) findNamespace(ctx context.Context) error {
+	name, err := f.namespace()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, nearPatience)
+	defer cancel()
+	namespaces, err := f.namespaces(ctx)
+	if err != nil || slices.ContainsFunc(namespaces, func(n inventory.Namespace) bool { return n.Name == name }) {
+		return nil
+	}
+	return &notFoundError{
+		what: phrase.Of("namespace %q", name), near: meantBy(name, namespaces, func(n *inventory.Namespace) string { return n.Name }),
+	}
+}
+
+// nearJob is what to add to the error that a job is not there: one whose name is near. It is "" for every other error,
+// and when none is near or the jobs cannot be listed.
+func (f *Factory) nearJob(ctx context.Context, err error) phrase.Text {
+	namespace, name := missingJob(err)
+	if name == "" {
+		return nil
+	}
+	reader, err := f.reader()
+	if err != nil {
+		return nil
+	}
 	jobs, err := reader.Jobs(ctx, inventory.JobQuery{Namespace: namespace})
 	if err != nil {
-		return ""
+		return nil
 	}
-	if near := meantBy(name, jobs, func(job *inventory.Job) string { return job.Name }); near != "" {
+	if near := meantBy(name, jobs, func(job *inventory.Job) string { return job.Name }); len(near) > 0 {
 		return near
+	}
+	if absent := f.findNamespace(ctx); absent != nil && len(jobs) == 0 {
+		return phrase.Of("\n%s", absent)
 	}
 	elsewhere, err := reader.Jobs(ctx, inventory.JobQuery{Name: name})
 	if err != nil {
-		return ""
+		return nil
 	}
 	return inNamespaces(elsewhere, namespace)
 }
 
+// findPool is the error that no node is in a pool, with what was meant; nil if one is, or nobody can tell.
+func (f *Factory) findPool(ctx context.Context, name string) error {
+	if name == "" {
+		return nil
+	}
+	reader, err := f.reader()
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, nearPatience)
+	defer cancel()
+	offers, err := reader.Offers(ctx)
+	if err != nil || slices.ContainsFunc(offers, func(offer inventory.Offer) bool { return offer.Pool == name }) {
+		return nil
+	}
+	return &notFoundError{
+		what: phrase.Of("pool %q", name), near: meantBy(name, offers, func(o *inventory.Offer) string { return o.Pool }),
+	}
+}
+
 // inNamespaces is a line that tells in which other namespaces jobs are; "" if in none.
-func inNamespaces(jobs []inventory.Job, here string) string {
+func inNamespaces(jobs []inventory.Job, here string) phrase.Text {
 	var others []string
 	for _, job := range jobs {
 		if job.Namespace != here {
@@ -54,13 +155,13 @@ func inNamespaces(jobs []inventory.Job, here string) string {
 	others = slices.Compact(others)
 	switch {
 	case len(others) == 0:
-		return ""
+		return nil
 	case len(others) == 1:
-		return fmt.Sprintf("\nThere is one in namespace %s: add -n %s", others[0], others[0])
+		return phrase.Of("\nThere is one in namespace %s: add -n %s", others[0], others[0])
 	case len(others) > maxOthers:
 		others = append(others[:maxOthers], fmt.Sprintf("%d more", len(others)-maxOthers))
 	}
-	return "\nThere are such in other namespaces: " + strings.Join(others, ", ")
+	return phrase.Of("\nThere are such in other namespaces: %s", strings.Join(others, ", "))
 }
 
 // maxOthers is how many namespaces a line names.
@@ -76,7 +177,7 @@ func missingJob(err error) (namespace, name string) {
 }
 
 // meantBy is as meant for things that have names.
-func meantBy[T any](name string, known []T, nameOf func(*T) string) string {
+func meantBy[T any](name string, known []T, nameOf func(*T) string) phrase.Text {
 	names := make([]string, len(known))
 	for i := range known {
 		names[i] = nameOf(&known[i])
@@ -86,9 +187,9 @@ func meantBy[T any](name string, known []T, nameOf func(*T) string) string {
 
 // meant is a line that names what is near to a name, or begins with it; "" if nothing does. The name itself is never
 // meant: the user has looked for it, and not for want of the right word.
-func meant(name string, known []string) string {
+func meant(name string, known []string) phrase.Text {
 	if slices.Contains(known, name) {
-		return ""
+		return nil
 	}
 	near := spelling.Nearest(name, known)
 	for _, candidate := range known {
@@ -97,7 +198,7 @@ func meant(name string, known []string) string {
 		}
 	}
 	if near == "" {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("\nDid you mean %s?", near)
+	return phrase.Of("\nDid you mean %s?", near)
 }

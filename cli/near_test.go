@@ -17,7 +17,7 @@ func TestNamesThatWereMeant(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := meant(tc.name, known); got != tc.want {
+			if got := meant(tc.name, known).String(); got != tc.want {
 				t.Errorf("meant is %q, want %q", got, tc.want)
 			}
 		})

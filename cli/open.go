@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/portforward"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type openOptions struct {
@@ -30,7 +32,7 @@ func newOpenCmd(f *Factory) *cobra.Command {
 			"browser. The URL of a notebook has its token, where the job's command or environment says it. The port\n" +
 			"stays open until interrupted.",
 		Example: "  gpuctl open lab\n  gpuctl open chat --no-browser",
-		Args:    exactlyOne("the name of one job"),
+		Args:    exactlyOne(phrase.Of("the name of one job")),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runOpen(cmd.Context(), o, args[0]) },
 
 		ValidArgsFunction: completeJobs(f),

@@ -94,7 +94,7 @@ func (f jsonFlag) Set(text string) error {
 func encode(out io.Writer, format string, value any) error {
 	data, err := json.MarshalIndent(value, "", "  ")
 	// JSON is YAML, too: controls that YAML would print as they are, the guard can write out in JSON without changing them.
-	if err == nil && format == outputYAML && !bytes.ContainsFunc(data, isControl) {
+	if err == nil && format == outputYAML && !bytes.ContainsFunc(data, isObeyed) {
 		data, err = yaml.JSONToYAML(data)
 	}
 	if err != nil {

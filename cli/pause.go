@@ -54,19 +54,25 @@ func newCancelCmd(f *Factory) *cobra.Command {
 
 func newRetryCmd(f *Factory) *cobra.Command {
 	v := &jobVerb{factory: f}
+	var allTasks bool
 	v.says = func(r submit.Result) string { return "started over" + asked(r) }
 	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		options, err := v.editOptions(ctx, c, ref)
 		if err != nil {
 			return submit.Result{}, err
 		}
+		options.AllTasks = allTasks
 		return c.Retry(ctx, ref, options)
 	}
-	return v.addTo(&cobra.Command{
+	cmd := v.addTo(&cobra.Command{
 		Use:   "retry JOB...",
 		Short: "Start jobs over that have failed, succeeded or been cancelled",
 		Long: "Start jobs over that have failed, succeeded or been cancelled, as their YAML says. Claims made with a job\n" +
-			"keep their data. The pods of the earlier run go, and with them its logs.",
-		Example: "  gpuctl retry qwen2-sft",
+			"keep their data. The pods of the earlier run go, and with them its logs.\n\n" +
+			"All tasks of an array run again, those that succeeded included: Kubernetes starts a Job over as a whole.\n" +
+			"If some have succeeded, that has to be permitted with --all-tasks.",
+		Example: "  gpuctl retry qwen2-sft\n  gpuctl retry sweep --all-tasks",
 	})
+	cmd.Flags().BoolVar(&allTasks, "all-tasks", false, "Run all tasks of an array again, though some have succeeded")
+	return cmd
 }

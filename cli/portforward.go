@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type portForwardOptions struct {
@@ -33,7 +35,7 @@ func newPortForwardCmd(f *Factory) *cobra.Command {
 		Long: "Reach a port of a job from this machine, until interrupted. Without ports it is the port that the job serves,\n" +
 			"under the same number here; with :REMOTE a free one is chosen here.",
 		Example: "  gpuctl port-forward chat\n  gpuctl port-forward chat 8080:8000\n  gpuctl port-forward qwen2-sft :6006",
-		Args:    atLeastOne("the name of one job"),
+		Args:    atLeastOne(phrase.Of("the name of one job")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runPortForward(cmd.Context(), o, args[0], args[1:])
 		},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"g8s.host/gpu-scheduler/cli/monospace"
 )
 
 const (
@@ -62,6 +64,16 @@ func (l *statusLine) set(text string) (before string) {
 	return before
 }
 
+// clear takes the line off a terminal, for what is printed beside it. It is drawn again when something changes.
+func (l *statusLine) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.io.ErrIsTerminal && l.text != "" && !l.ended {
+		fmt.Fprint(behind(l.io.ErrOut), clearRow)
+		l.text = ""
+	}
+}
+
 // end takes the line off a terminal. What is set later is not shown.
 func (l *statusLine) end() { l.endWith("") }
 
@@ -104,14 +116,5 @@ func (l *statusLine) draw() {
 		return
 	}
 	elapsed := " " + time.Since(l.since).Truncate(time.Second).String()
-	fmt.Fprint(behind(l.io.ErrOut), clearRow+cut(oneLine(l.text), l.io.ErrWidth-len(elapsed)-1)+elapsed)
-}
-
-// cut shortens a text to a width, if there is one.
-func cut(text string, width int) string {
-	runes := []rune(text)
-	if width <= 1 || len(runes) <= width {
-		return text
-	}
-	return string(runes[:width-1]) + "…"
+	fmt.Fprint(behind(l.io.ErrOut), clearRow+monospace.Cut(oneLine(l.text), l.io.ErrWidth-len(elapsed)-1)+elapsed)
 }

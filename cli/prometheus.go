@@ -3,19 +3,15 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
-	"g8s.host/gpu-scheduler/pkg/safeyaml"
 	"g8s.host/gpu-scheduler/pkg/usage"
 )
 
@@ -28,33 +24,6 @@ type prometheusOptions struct{ address string }
 func (o *prometheusOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.address, "prometheus", "",
 		"Prometheus that has the metrics of the GPUs: a URL, or NAMESPACE/SERVICE:PORT through the API server")
-}
-
-// userConfig is the configuration file of gpuctl.
-type userConfig struct {
-	// Prometheus is the same as the flag --prometheus.
-	Prometheus string `json:"prometheus"`
-}
-
-// readUserConfig reads gpuctl/config.yaml in the user's configuration directory; one that is not there is empty.
-func readUserConfig() (userConfig, error) {
-	dir, err := os.UserConfigDir()
-	if err != nil {
-		return userConfig{}, nil // no home directory, no configuration
-	}
-	path := filepath.Join(dir, "gpuctl", "config.yaml")
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return userConfig{}, nil
-	}
-	var config userConfig
-	if err == nil {
-		err = safeyaml.UnmarshalStrict(data, &config, safeyaml.Configuration)
-	}
-	if err != nil {
-		return userConfig{}, usagef("reading %s: %w", path, err)
-	}
-	return config, nil
 }
 
 // metrics returns what reads the metrics of GPUs, nil when nothing says where they are.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,7 +18,6 @@ import (
 type queueOptions struct {
 	listing[queue.Entry]
 	factory       *Factory
-	pool          string
 	allNamespaces bool
 }
 
@@ -40,15 +40,15 @@ func newQueueCmd(f *Factory) *cobra.Command {
 	}
 	o.listing = listing[queue.Entry]{
 		io: f.IO, now: f.Now, noun: "waiting job",
-		columns: queueColumns,
+		columns: func(now time.Time) []column[queue.Entry] { return queueColumns(now, o.allNamespaces) },
+		gone:    "waits no more: it has a place, or has ended",
 		name:    func(e queue.Entry) string { return e.Name },
 		id:      func(e queue.Entry) string { return e.Namespace + "/" + e.Name },
 		print:   func(e queue.Entry) string { return e.Kind + "/" + e.Name },
 	}
 	o.addFlags(cmd)
-	cmd.Flags().StringVar(&o.pool, "pool", "", "Only the line of this pool")
-	cmd.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Show the jobs of all namespaces")
-	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
+	o.addPoolFlag(cmd, f, "Only the line of this pool")
+	o.addNamespaceFlag(cmd, f, &o.allNamespaces, "Show the jobs of all namespaces")
 	return cmd
 }
 
@@ -135,28 +135,31 @@ func (o *queueOptions) filter(entries []queue.Entry, namespace string) []queue.E
 	})
 }
 
-func queueColumns(now time.Time) []column[queue.Entry] {
+func queueColumns(now time.Time, namespaces bool) []column[queue.Entry] {
 	type entry = queue.Entry
-	return []column[entry]{
+	columns := []column[entry]{
 		{header: "POOL", value: func(e entry) string { return e.Pool }},
 		{header: "#", value: func(e entry) string { return inLine(e, int64(e.Position)) }},
-		{header: "NAMESPACE", value: func(e entry) string { return e.Namespace }},
 		{header: "JOB", value: func(e entry) string { return e.Name }},
 		{header: "KIND", wide: true, value: func(e entry) string { return e.Kind }},
 		{header: "PRIORITY", value: priorityOf},
 		{header: "GPUS", value: func(e entry) string { return strconv.FormatInt(e.GPUs, 10) }},
-		{header: "GPU-TYPE", wide: true, value: func(e entry) string { return gpuTypeNames(e.GPUTypes) }},
+		{header: "GPU-TYPE", wide: true, value: queuedTypes},
 		{header: "WAITED", value: func(e entry) string {
 			if now.IsZero() {
 				return ""
 			}
 			return age(now, e.Since)
 		}},
-		{header: "JOBS AHEAD", value: func(e entry) string { return inLine(e, int64(e.JobsAhead)) }},
-		{header: "GPUS AHEAD", value: func(e entry) string { return inLine(e, e.GPUsAhead) }},
+		{header: "JOBS AHEAD", spare: true, value: func(e entry) string { return inLine(e, int64(e.JobsAhead)) }},
+		{header: "GPUS AHEAD", spare: true, value: func(e entry) string { return inLine(e, e.GPUsAhead) }},
 		{header: "STARTS", value: func(e entry) string { return startsIn(now, e) }},
 		{header: "REASON", spill: true, value: func(e entry) string { return reasonOf(e.Trouble) }},
 	}
+	if namespaces {
+		columns = slices.Insert(columns, 2, column[entry]{header: "NAMESPACE", value: func(e entry) string { return e.Namespace }})
+	}
+	return columns
 }
 
 // inLine is a number that only jobs have which are in a line.
@@ -167,11 +170,17 @@ func inLine(e queue.Entry, value int64) string {
 	return strconv.FormatInt(value, 10)
 }
 
+// priorityOf is what gpuctl calls a priority; of other pods its class, or else its number.
 func priorityOf(e queue.Entry) string {
-	if e.PriorityClass == "" {
-		return strconv.Itoa(int(e.Priority))
+	return cmp.Or(queue.PriorityName(e.PriorityClass), e.PriorityClass, strconv.Itoa(int(e.Priority)))
+}
+
+// queuedTypes is what kind of GPUs a job waits for, or of slices.
+func queuedTypes(e queue.Entry) string {
+	if len(e.MIG) > 0 {
+		return migTypeNames(e.MIG, e.GPUTypes)
 	}
-	return e.PriorityClass
+	return gpuTypeNames(e.GPUTypes)
 }
 
 // startsIn is when a job starts, as far as that is known.

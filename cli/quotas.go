@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +12,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type getQuotasOptions struct {
@@ -78,7 +79,7 @@ func pickQuotas(quotas []inventory.Quota, wanted []string) ([]inventory.Quota, e
 	for _, word := range wanted {
 		if !slices.ContainsFunc(quotas, func(q inventory.Quota) bool { return word == q.Name || word == q.Namespace }) {
 			return nil, &notFoundError{
-				what: fmt.Sprintf("quota %q", word), near: meantBy(word, quotas, func(q *inventory.Quota) string { return q.Name }),
+				what: phrase.Of("quota %q", word), near: meantBy(word, quotas, func(q *inventory.Quota) string { return q.Name }),
 			}
 		}
 	}
@@ -100,6 +101,7 @@ func quotaColumns() []column[inventory.Quota] {
 		{header: "CPU", value: of(string(corev1.ResourceCPU))},
 		{header: "MEMORY", value: of(string(corev1.ResourceMemory))},
 		{header: "STORAGE", wide: true, value: of(string(corev1.ResourceStorage))},
+		{header: "MIG", wide: true, value: usedOfProfiles},
 		{header: "PODS", value: of(string(corev1.ResourcePods))},
 	}
 }
@@ -112,6 +114,17 @@ func usedOfHard(q inventory.Quota, resource string) string {
 	return bound.Used.String() + "/" + bound.Hard.String()
 }
 
+// usedOfProfiles are the bounds of MIG slices, by profile.
+func usedOfProfiles(q inventory.Quota) string {
+	var out []string
+	for _, bound := range q.Resources {
+		if profile, ok := strings.CutPrefix(bound.Resource, names.ResourceMIGPrefix); ok {
+			out = append(out, profile+" "+bound.Used.String()+"/"+bound.Hard.String())
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
 func newDescribeQuotaCmd(f *Factory) *cobra.Command {
 	var o *output
 	cmd := &cobra.Command{
@@ -119,7 +132,7 @@ func newDescribeQuotaCmd(f *Factory) *cobra.Command {
 		Aliases: []string{"quotas"},
 		Short:   "Show one quota: what each of its namespaces has reserved of what it may",
 		Example: "  gpuctl describe quota research-quota",
-		Args:    exactlyOne("the name of one quota, or of a namespace"),
+		Args:    exactlyOne(phrase.Of("the name of one quota, or of a namespace")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			quotas, err := f.quotas(cmd.Context())
 			if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/client-go/util/exec"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // podTarget is a container of a job that runs, as the flags choose it.
@@ -55,10 +57,18 @@ func (t *podTarget) find(ctx context.Context, client kubernetes.Interface, name 
 	found, err := t.choose(job)
 	if err != nil && len(running(job)) == 0 {
 		if report, failed := diagnose(ctx, client, job, t.factory); failed == nil {
-			return place{}, fmt.Errorf("no pod of job %s runs: it is %s%s", job.Name, report.Status, headline(report))
+			return place{}, fmt.Errorf("no pod of job %s runs: it is %s%s\n%s", job.Name, report.Status, headline(report, t.factory.language()), insteadOf(job))
 		}
 	}
 	return found, err
+}
+
+// insteadOf says what to do with a job of which no pod runs.
+func insteadOf(job inventory.Job) string {
+	if job.Finished != nil {
+		return fmt.Sprintf("See what it printed: gpuctl logs %s -n %s", job.Name, job.Namespace)
+	}
+	return fmt.Sprintf("Wait for it: gpuctl wait %s -n %s --for=running", job.Name, job.Namespace)
 }
 
 // choose picks the container from the pods of a job that run.
@@ -116,15 +126,35 @@ type remoteCommand struct {
 
 // execute runs a command in a container. An exit code other than 0 is an [outcomeError] with that code.
 func (t *podTarget) execute(ctx context.Context, client kubernetes.Interface, where place, c remoteCommand) error {
+	err := t.stream(ctx, client, where, c, "exec", &corev1.PodExecOptions{
+		Container: where.container, Command: c.command,
+		Stdin: c.in != nil, Stdout: true, Stderr: !c.tty, TTY: c.tty,
+	})
+	var ended exec.CodeExitError
+	if errors.As(err, &ended) {
+		return endedWith(ended.Code)
+	}
+	return remoteError(where.pod, err)
+}
+
+// endedWith is nil for a command that ended well, else an [outcomeError] with its exit code.
+func endedWith(code int) error {
+	if code == exitOK {
+		return nil
+	}
+	return &outcomeError{code: code, text: phrase.Of("the command ended with exit code %d", code)}
+}
+
+// stream connects the streams of a command to a subresource of a pod, until that ends.
+func (t *podTarget) stream(
+	ctx context.Context, client kubernetes.Interface, where place, c remoteCommand, subresource string, asked runtime.Object,
+) error {
 	config, err := t.factory.config()
 	if err != nil {
 		return err
 	}
-	request := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(where.namespace).Name(where.pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{
-			Container: where.container, Command: c.command,
-			Stdin: c.in != nil, Stdout: true, Stderr: !c.tty, TTY: c.tty,
-		}, scheme.ParameterCodec)
+	request := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(where.namespace).Name(where.pod).
+		SubResource(subresource).VersionedParams(asked, scheme.ParameterCodec)
 	executor, err := newExecutor(config, request.URL())
 	if err != nil {
 		return fmt.Errorf("connecting to pod %s: %w", where.pod, err)
@@ -133,12 +163,7 @@ func (t *podTarget) execute(ctx context.Context, client kubernetes.Interface, wh
 	if c.tty {
 		options.Stderr = nil
 	}
-	err = executor.StreamWithContext(ctx, options)
-	var ended exec.CodeExitError
-	if errors.As(err, &ended) {
-		return &outcomeError{code: ended.Code, text: fmt.Sprintf("the command ended with exit code %d", ended.Code)}
-	}
-	return remoteError(where.pod, err)
+	return executor.StreamWithContext(ctx, options)
 }
 
 // remoteError is why a command could not be run. What a sandbox's node says, which runs none, is told with what to do.
@@ -146,11 +171,18 @@ func remoteError(pod string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case strings.Contains(err.Error(), "no exec found for container"):
+	case isSimulated(err):
 		return fmt.Errorf("pod %s is on a simulated node, which runs no commands\n"+
 			"Run them on your own machine in its stead: gpu-sandbox down, then gpu-sandbox up --host-exec", pod)
 	}
 	return fmt.Errorf("running a command in pod %s: %w", pod, err)
+}
+
+// isSimulated says whether an error is the answer of kwok, in the place of a kubelet, that it runs nothing.
+func isSimulated(err error) bool {
+	return err != nil && slices.ContainsFunc([]string{"no exec found for container", "no attaches found for container"}, func(text string) bool {
+		return strings.Contains(err.Error(), text)
+	})
 }
 
 // newExecutor speaks WebSocket, and SPDY with what does not understand that.
@@ -175,6 +207,8 @@ type terminal struct {
 	fd   int
 	done chan struct{}
 	last remotecommand.TerminalSize
+	// redraw tells another size before the first, so that a shell that runs already draws its prompt.
+	redraw bool
 }
 
 // takeTerminal makes the terminal behind in pass on every key as it is. The returned function gives it back.
@@ -204,6 +238,10 @@ func (t *terminal) Next() *remotecommand.TerminalSize {
 		width, height, err := term.GetSize(t.fd)
 		size := remotecommand.TerminalSize{Width: uint16(width), Height: uint16(height)}
 		if err == nil && size != t.last {
+			if t.redraw {
+				t.redraw = false
+				size = remotecommand.TerminalSize{Width: size.Width + 1, Height: size.Height + 1}
+			}
 			t.last = size
 			return &size
 		}

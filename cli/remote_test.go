@@ -54,7 +54,7 @@ func TestWhichPodACommandRunsIn(t *testing.T) {
 }
 
 func TestACommandOnASimulatedNodeSaysHowToRunIt(t *testing.T) {
-	got := message(remoteError("sft-0", errors.New(`unable to upgrade connection: no exec found for container "main"`)))
+	got := message(remoteError("sft-0", errors.New(`unable to upgrade connection: no exec found for container "main"`))).String()
 	want := "pod sft-0 is on a simulated node, which runs no commands\n" +
 		"Run them on your own machine in its stead: gpu-sandbox down, then gpu-sandbox up --host-exec"
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"errors"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
@@ -23,7 +26,8 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		Short: "Run jobs on the GPUs of a Kubernetes cluster",
 		Long: "gpuctl runs jobs on the GPUs of a Kubernetes cluster. A job is a few lines of YAML: what to run, on how\n" +
 			"many GPUs, of which type, in which pool.\n\n" + exitCodeHelp,
-		Example: "  gpuctl create -f train.yaml      # submit what the file says\n" +
+		Example: "  gpuctl run --image i --gpu 1 -- python train.py\n" +
+			"  gpuctl create -f train.yaml      # submit what the file says\n" +
 			"  gpuctl get jobs                  # one line a job, with the reason when it does not run\n" +
 			"  gpuctl why qwen2-sft             # why it does not run, and what to change\n" +
 			"  gpuctl describe job qwen2-sft    # all about one job\n" +
@@ -52,6 +56,7 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		root.AddCommand(commands...)
 	}
 	add(groupJobs,
+		newRunCmd(f),
 		newCreateCmd(f),
 		newApplyCmd(f),
 		newDiffCmd(f),
@@ -61,6 +66,8 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		newCancelCmd(f),
 		newRetryCmd(f),
 		newSetCmd(f),
+		newScaleCmd(f),
+		newEditCmd(f),
 		newMoveCmd(f),
 		newExportCmd(f),
 		newLogsCmd(f),
@@ -70,6 +77,7 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		newWaitCmd(f),
 		newExecCmd(f),
 		newShellCmd(f),
+		newAttachCmd(f),
 		newPortForwardCmd(f),
 		newOpenCmd(f),
 		newCpCmd(f))
@@ -78,14 +86,22 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		newDescribeCmd(f),
 		newAddCmd(f),
 		newRemoveCmd(f),
+		newPoolCmd(f),
+		newDrainCmd(f),
+		newRecoverCmd(f),
 		newLabelCmd(f),
 		newQueueCmd(f),
+		newUICmd(f),
 		newTopCmd(f),
+		newUsageCmd(f),
 		newAdviseCmd(f),
-		newDoctorCmd(f))
-	add(groupFiles, newValidateCmd(f), newRenderCmd(f), newInitCmd(f), newExplainCmd(f), newSchemaCmd(f))
-	root.AddCommand(newVersionCmd(f), newCompletionCmd(f))
+		newDoctorCmd(f),
+		newSupportBundleCmd(f))
+	add(groupFiles, newValidateCmd(f), newRenderCmd(f), newInitCmd(f), newImportCmd(f), newExplainCmd(f), newSchemaCmd(f))
+	root.AddCommand(newConfigCmd(f), newVersionCmd(f), newCompletionCmd(f))
 	root.SetHelpCommand(newHelpCmd())
+	fitHelp(root)
+	translateHelp(f, root)
 	for _, command := range root.Commands() {
 		rename(command, name)
 	}
@@ -120,14 +136,21 @@ func needCommand(cmd *cobra.Command, args []string) error {
 
 // habits are what other programs call our commands.
 var habits = map[string]string{
-	"list": "get jobs", "ls": "get jobs", "ps": "get jobs", "submit": "create -f FILE", "run": "create -f FILE",
-	"status": "describe JOB", "show": "describe JOB", "scale": "apply -f FILE, with another number of replicas in it",
-	"stop": "pause JOB, or cancel JOB", "kill": "cancel JOB", "edit": "export JOB, then apply -f FILE",
+	"list": "get jobs", "ls": "get jobs", "ps": "get jobs", "jobs": "get jobs", "nodes": "get nodes", "pools": "get pools",
+	"status": "describe JOB", "show": "describe JOB", "info": "describe JOB", "history": "get jobs", "watch": "get jobs -w",
+	"submit": "create -f FILE",
+	"stop":   "pause JOB, or cancel JOB", "kill": "cancel JOB", "rm": "delete JOB",
+	"ssh": "shell JOB", "tail": "logs JOB -f", "log": "logs JOB", "nvidia-smi": "top gpus",
+	"srun": "run", "sbatch": "run, or import SCRIPT", "salloc": "run -it", "squeue": "queue", "sinfo": "get nodes", "scancel": "cancel JOB",
+	"sacct": "get jobs", "sview": "ui", "smap": "ui", "k9s": "ui", "sattach": "attach JOB", "scontrol": "describe JOB, pause JOB or resume JOB",
 }
 
 func unknownCommand(cmd *cobra.Command, word string) error {
 	if cmd.Name() == "get" && slices.Contains([]string{"pod", "pods", "po"}, word) {
 		return usagef("pods are listed by job: %s jobs --pods", cmd.CommandPath())
+	}
+	if cmd.Name() == "describe" && slices.Contains([]string{"preset", "presets"}, word) {
+		return usagef("a preset is shown by: %s get preset NAME -o yaml", cmd.Root().Name())
 	}
 	if other := habits[word]; other != "" && !cmd.HasParent() {
 		return usagef("unknown command %q: use %s %s\nSee '%s --help'", cmd.CommandPath()+" "+word, cmd.CommandPath(), other, cmd.CommandPath())
@@ -138,7 +161,11 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 			known = append(append(known, sub.Name()), sub.Aliases...)
 		}
 	}
-	return usagef("unknown command %q%s\nSee '%s --help'", cmd.CommandPath()+" "+word, spelling.DidYouMean(word, known), cmd.CommandPath())
+	near := spelling.DidYouMean(word, known)
+	if cmd.Name() == "get" && len(near) == 0 {
+		near = phrase.Of("\nIf it is a job: %s job %s", cmd.CommandPath(), word)
+	}
+	return usagef("unknown command %q%s\nSee '%s --help'", cmd.CommandPath()+" "+word, near, cmd.CommandPath())
 }
 
 // newHelpCmd is cobra's, but that it is an error to ask about what is not there.
@@ -161,11 +188,35 @@ func flagError(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 && cmd.Name() != "describe" {
 		return unknownCommand(cmd, words[0])
 	}
-	text := err.Error()
-	if name, ok := strings.CutPrefix(text, "unknown flag: "); ok {
-		text += spelling.DidYouMean(name, flagNames(cmd))
+	return usagef("%s\nSee '%s --help'", wrongFlag(cmd, err), cmd.CommandPath())
+}
+
+// wrongFlag says what is wrong with a flag, as the parser of flags does in English alone.
+func wrongFlag(cmd *cobra.Command, err error) phrase.Text {
+	var unknown *pflag.NotExistError
+	var lacking *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		name := "--" + unknown.GetSpecifiedName()
+		return phrase.Of("unknown flag: %s", name).With(spelling.DidYouMean(name, flagNames(cmd)))
+	case errors.As(err, &unknown):
+		letter, _ := utf8.DecodeRuneInString(unknown.GetSpecifiedName())
+		return phrase.Of("unknown shorthand flag: %q in -%s", letter, unknown.GetSpecifiedShortnames())
+	case errors.As(err, &lacking) && lacking.GetSpecifiedShortnames() == "":
+		return phrase.Of("flag needs an argument: --%s", lacking.GetSpecifiedName())
+	case errors.As(err, &invalid):
+		return phrase.Of("invalid argument %q for %q flag: %s", invalid.GetValue(), shownAs(invalid.GetFlag()), errors.Unwrap(invalid))
 	}
-	return usagef("%s\nSee '%s --help'", text, cmd.CommandPath())
+	return phrase.OfError(err)
+}
+
+// shownAs is a flag with its short name.
+func shownAs(flag *pflag.Flag) string {
+	if flag.Shorthand != "" && flag.ShorthandDeprecated == "" {
+		return "-" + flag.Shorthand + ", --" + flag.Name
+	}
+	return "--" + flag.Name
 }
 
 func flagNames(cmd *cobra.Command) []string {

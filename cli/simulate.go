@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/whatif"
 )
 
@@ -36,6 +37,7 @@ func newSimulateCmd(f *Factory) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runSimulate(cmd.Context(), o) },
 	}
 	addFilesFlag(cmd, &o.files)
+	addOverrideFlags(cmd.Flags(), &o.overrides)
 	o.output = describeOutput(cmd)
 	return cmd
 }
@@ -60,7 +62,7 @@ func runSimulate(ctx context.Context, o *simulateOptions) error {
 	if err != nil {
 		return err
 	}
-	stop := startProgress(o.factory.IO, "Simulating")
+	stop := startProgress(o.factory.IO, phrase.Of("Simulating").In(o.factory.language()))
 	answer, err := whatif.Where(ctx, reader, writer, jobs, o.factory.Now())
 	stop()
 	if err != nil {
@@ -69,7 +71,9 @@ func runSimulate(ctx context.Context, o *simulateOptions) error {
 	if o.output.format != "" {
 		return encode(o.factory.IO.Out, o.output.format, answer)
 	}
-	return writeAnswer(newDescription(o.factory.IO), &answer, o.factory.Now())
+	d := newDescription(o.factory.IO)
+	d.language = o.factory.language()
+	return writeAnswer(d, &answer, o.factory.Now())
 }
 
 // writeAnswer writes what would become of jobs for a person.
@@ -83,15 +87,15 @@ func writeAnswer(d *description, answer *whatif.Answer, now time.Time) error {
 		}
 	}
 	if len(answer.Evicted) > 0 {
-		d.section("Would be evicted to make room")
+		d.section(phrase.Of("Would be evicted to make room").In(d.language))
 		fmt.Fprintln(d.out, indent+strings.Join(answer.Evicted, ", "))
 	}
-	for _, sentence := range answer.Unasked {
+	for _, sentence := range answer.Said {
 		fmt.Fprintln(d.out)
-		d.text("Note: "+sentence, 2)
+		d.text(phrase.Of("Note: %s", sentence).In(d.language), len(indent))
 	}
 	if answer.Policy == whatif.PolicyShipped {
-		d.section("By the policy that is shipped, because you may not read that of the cluster, or it has none")
+		d.section(phrase.Of("By the policy that is shipped, because you may not read that of the cluster, or it has none").In(d.language))
 	}
 	return nil
 }
@@ -99,16 +103,16 @@ func writeAnswer(d *description, answer *whatif.Answer, now time.Time) error {
 func writeJobAnswer(d *description, job *whatif.Job, now time.Time) error {
 	name := job.Kind + "/" + job.Job
 	if job.Starts {
-		fmt.Fprintf(d.out, "%s would start now\n", name)
+		fmt.Fprintln(d.out, phrase.Of("%s would start now", name).In(d.language))
 		if err := describeRows(d, "Where it would be", job.Placements, placementColumns()); err != nil {
 			return err
 		}
 		return whyThere(d, job.Records)
 	}
 	report := job.Report
-	fmt.Fprintf(d.out, "%s would wait%s\n", name, headline(report))
+	fmt.Fprintln(d.out, phrase.Of("%s would wait", name).In(d.language)+headline(report, d.language))
 	if len(report.Findings) > 0 {
-		d.advise("What to do", report.Findings[0].Advice)
+		d.advise("What to do", report.Findings[0].AdviceIn(d.language))
 	}
 	if err := describeRows(d, "Nearest nodes", report.NearMisses, nearMissColumns()); err != nil {
 		return err
@@ -128,8 +132,12 @@ func whyThere(d *description, records []explain.Record) error {
 		if len(candidates) == 0 {
 			continue
 		}
-		title := fmt.Sprintf("Scores for pod %s, the best of %s that could take it", record.Name, plural(record.Last.Feasible, "node"))
-		if err := describeRows(d, title, candidates, candidateColumns(candidates[0])); err != nil {
+		nodes := phrase.Of("%d nodes", record.Last.Feasible)
+		if record.Last.Feasible == 1 {
+			nodes = phrase.Of("1 node")
+		}
+		title := phrase.Of("Scores for pod %s, the best of %s that could take it", record.Name, nodes)
+		if err := describeRows(d, title.In(d.language), candidates, candidateColumns(candidates[0])); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // jobStatus tells on stderr how a job gets on: why it waits, then where it starts and runs.
@@ -31,6 +32,9 @@ func (n *jobStatus) tell(ctx context.Context, job inventory.Job) {
 	seen := fmt.Sprint(job.Status, job.Reason, job.Ready)
 	if n.factory.IO.ErrIsTerminal {
 		seen += job.Message
+	}
+	if job.Array != nil {
+		seen += job.Array.Progress()
 	}
 	if seen == n.seen {
 		return
@@ -57,18 +61,35 @@ func (n *jobStatus) end() { n.line.end() }
 func (n *jobStatus) sentence(ctx context.Context, job inventory.Job) (text, about string) {
 	switch job.Status {
 	case inventory.StatusRunning:
-		text = fmt.Sprintf("%s runs on %s, %d of %d pods ready", job.Name, strings.Join(job.Nodes, ", "), job.Ready, job.Desired)
-		return text, text
+		text, about = runs(job).In(n.factory.language()), string(job.Status)
+		if job.Array == nil { // one has too many tasks for a line each
+			about = text
+		}
+		return text, about
 	case inventory.StatusSucceeded:
-		return job.Name + " has succeeded", string(job.Status)
+		return phrase.Of("%s has succeeded", job.Name).In(n.factory.language()), string(job.Status)
 	case inventory.StatusTerminating:
-		return job.Name + " is being deleted", string(job.Status)
+		return phrase.Of("%s is being deleted", job.Name).In(n.factory.language()), string(job.Status)
 	}
 	report, err := diagnose(ctx, n.client, job, n.factory)
 	if err != nil { // the reason that the pods give is the next best
-		return fmt.Sprintf("%s is %s: %s", job.Name, job.Status, reasonOf(job.Trouble)), string(job.Status) + job.Reason
+		text := phrase.Of("%s is %s", job.Name, job.Status).And(": %s", reasonOf(job.Trouble))
+		return text.In(n.factory.language()), string(job.Status) + job.Reason
 	}
-	return report.Job + " is " + string(report.Status) + headline(report), string(report.Status) + string(report.Cause)
+	language := n.factory.language()
+	return phrase.Of("%s is %s", report.Job, report.Status).In(language) + headline(report, language), string(report.Status) + string(report.Cause)
+}
+
+// runs says where a job runs, and how far an array has come: between two tasks it may have no pod.
+func runs(job inventory.Job) phrase.Text {
+	text := phrase.Of("%s runs", job.Name)
+	if len(job.Nodes) > 0 {
+		text = text.And(" on %s", strings.Join(job.Nodes, ", "))
+	}
+	if job.Array != nil {
+		return text.And(", %s", job.Array.Progress())
+	}
+	return text.And(", %d of %d pods ready", job.Ready, job.Desired)
 }
 
 // diagnose finds out why one job is where it is, from what the cluster shows.

@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/term"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // IOStreams are the streams of a command, and what is known of the terminals behind them.
@@ -20,11 +22,13 @@ type IOStreams struct {
 	Width, ErrWidth int
 	// Color says whether Out takes colours.
 	Color bool
+	// Language is that of the person, as far as the environment says.
+	Language phrase.Language
 }
 
 // SystemStreams returns the streams of the process. Colours need a terminal, and NO_COLOR unset.
 func SystemStreams() IOStreams {
-	streams := IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	streams := IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr, Language: phrase.FromEnvironment(os.Getenv)}
 	streams.InIsTerminal = term.IsTerminal(int(os.Stdin.Fd()))
 	streams.OutIsTerminal = term.IsTerminal(int(os.Stdout.Fd()))
 	streams.ErrIsTerminal = term.IsTerminal(int(os.Stderr.Fd()))
@@ -38,7 +42,7 @@ func SystemStreams() IOStreams {
 	return streams
 }
 
-// TestIOStreams returns streams into buffers, as in a pipe.
+// TestIOStreams returns streams into buffers, as in a pipe, in English whatever the environment says.
 func TestIOStreams(stdin string) (streams IOStreams, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
 	return IOStreams{In: bytes.NewBufferString(stdin), Out: stdout, ErrOut: stderr}, stdout, stderr

@@ -6,7 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"g8s.host/gpu-scheduler/cli/monospace"
 )
 
 // column is one column of a table over rows of type T.
@@ -45,6 +46,12 @@ const (
 
 // writeTable writes rows below each other, with aligned columns.
 func writeTable[T any](out io.Writer, rows []T, columns []column[T], style tableStyle) error {
+	_, err := io.WriteString(out, strings.Join(tableRows(rows, columns, style), ""))
+	return err
+}
+
+// tableRows are the texts of a table: its header, if it has one, and each row with what is below it.
+func tableRows[T any](rows []T, columns []column[T], style tableStyle) []string {
 	shown := shownColumns(columns, style.wide)
 	cells := tableCells(rows, shown, style)
 	if tooNarrow(cells, shown, style) {
@@ -52,8 +59,9 @@ func writeTable[T any](out io.Writer, rows []T, columns []column[T], style table
 		cells = tableCells(rows, shown, style)
 	}
 	widths := columnWidths(cells, style)
-	var text strings.Builder
+	out := make([]string, 0, len(cells))
 	for i, line := range cells {
+		var text strings.Builder
 		data := i - (len(cells) - len(rows))
 		for j, cell := range line {
 			paint := ""
@@ -61,17 +69,27 @@ func writeTable[T any](out io.Writer, rows []T, columns []column[T], style table
 				paint = shown[j].color(rows[data])
 			}
 			below := ""
-			if data >= 0 && shown[j].spill && utf8.RuneCountInString(cell) > widths[j] {
-				cell, below, _ = strings.Cut(cell, ": ")
+			if data >= 0 && shown[j].spill && monospace.Columns(cell) > widths[j] {
+				cell, below = spilled(cell, widths[j])
 			}
 			writeCell(&text, cell, cellStyle{width: widths[j], last: j == len(line)-1, paint: paint})
 			if below != "" {
 				text.WriteString(wrap(spillIndent+below, style.width, len(spillIndent)) + "\n")
 			}
 		}
+		out = append(out, text.String())
 	}
-	_, err := io.WriteString(out, text.String())
-	return err
+	return out
+}
+
+// spilled parts a cell that is too wide into what stays in its row and what goes below: after ": ", or where that has no
+// room either, between two words.
+func spilled(cell string, width int) (stays, below string) {
+	if head, rest, ok := strings.Cut(cell, ": "); ok && monospace.Columns(head) <= width {
+		return head, rest
+	}
+	stays, below, _ = strings.Cut(wrap(cell, width, 0), "\n")
+	return stays, strings.ReplaceAll(below, "\n", " ")
 }
 
 // tableCells are the texts of a table, with those of its header.
@@ -111,11 +129,16 @@ func tooNarrow[T any](cells [][]string, shown []column[T], style tableStyle) boo
 			if c.spill {
 				cell, _, _ = strings.Cut(cell, ": ")
 			}
-			widest = max(widest, utf8.RuneCountInString(cell))
+			widest = max(widest, monospace.Columns(cell))
 		}
 		need += widest
 	}
 	return need > style.width
+}
+
+// without leaves out the column of a header.
+func without[T any](header string, columns []column[T]) []column[T] {
+	return slices.DeleteFunc(slices.Clone(columns), func(c column[T]) bool { return c.header == header })
 }
 
 func shownColumns[T any](columns []column[T], wide bool) []column[T] {
@@ -139,7 +162,7 @@ func columnWidths(cells [][]string, style tableStyle) []int {
 	}
 	for _, line := range cells {
 		for j, cell := range line {
-			widths[j] = max(widths[j], utf8.RuneCountInString(cell))
+			widths[j] = max(widths[j], monospace.Columns(cell))
 		}
 	}
 	if style.least != nil {
@@ -164,9 +187,10 @@ type cellStyle struct {
 }
 
 func writeCell(text *strings.Builder, cell string, style cellStyle) {
-	length := utf8.RuneCountInString(cell)
+	length := monospace.Columns(cell)
 	if length > style.width {
-		cell, length = cut(cell, style.width), style.width
+		cell = monospace.Cut(cell, style.width)
+		length = monospace.Columns(cell)
 	}
 	if style.paint != "" {
 		cell = style.paint + cell + colorReset

@@ -7,24 +7,25 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"unicode"
 	"unicode/utf8"
+
+	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // What gpuctl prints is mostly the text of others: names, descriptions, events, messages of programs. A terminal obeys
 // what it finds in it: it changes its title, wipes what is shown, types for the user, or turns the order of letters. So
 // all that commands write goes through a guard, which [NewFactory] puts before both streams and no command can forget.
 
-// isControl tells whether a terminal may obey a rune: C0 but line breaks and tabs, DEL, C1, and those that set the
+// isObeyed tells whether a terminal may obey a rune: C0 but line breaks and tabs, DEL, C1, and those that set the
 // direction of text.
-func isControl(r rune) bool {
-	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+func isObeyed(r rune) bool {
+	return r != '\n' && r != '\t' && workload.IsControl(r)
 }
 
 // escaped returns a text in which every control, and every byte that is no text, is written out. The form is that of
 // JSON, so that JSON stays what it was.
 func escaped(text string) string {
-	if utf8.ValidString(text) && !strings.ContainsFunc(text, isControl) {
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, isObeyed) {
 		return text
 	}
 	var out strings.Builder
@@ -35,7 +36,7 @@ func escaped(text string) string {
 			out.WriteByte('\r')
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&out, `\x%02x`, text[i])
-		case isControl(r):
+		case isObeyed(r):
 			fmt.Fprintf(&out, `\u%04x`, r)
 		default:
 			out.WriteString(text[i : i+size])

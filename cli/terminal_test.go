@@ -97,7 +97,7 @@ func TestDataStaysWhatItWas(t *testing.T) {
 		if err := encode(guarded(&out, true), format, want); err != nil {
 			t.Fatal(err)
 		}
-		if bytes.ContainsFunc(out.Bytes(), isControl) || !utf8.Valid(out.Bytes()) {
+		if bytes.ContainsFunc(out.Bytes(), isObeyed) || !utf8.Valid(out.Bytes()) {
 			t.Errorf("%s has controls: %q", format, out.String())
 		}
 		var got value

@@ -23,7 +23,9 @@ func newTopCmd(f *Factory) *cobra.Command {
 			"exporter, where one is known: --prometheus, else $GPUCTL_PROMETHEUS, else \"prometheus:\" in\n" +
 			"gpuctl/config.yaml of the user's configuration directory. What was not measured is n/a.\n\n" +
 			"Each character of CARDS is a GPU, in the order of their numbers:\n" +
-			"  # held by one pod   + shared by pods   . free   x unhealthy   ? held, by a pod that does not name its GPU",
+			"  # held by one pod   + shared by pods   . free   x unhealthy\n" +
+			"  ? held, by a pod that does not name its GPU\n" +
+			"GPUs in MIG mode are in no number of GPUs: their slices are counted by themselves.",
 		Example: "  gpuctl top nodes --sort free\n" +
 			"  gpuctl top gpus --prometheus http://prometheus:9090\n" +
 			"  gpuctl top jobs -A --sort util --prometheus monitoring/prometheus-k8s:9090\n" +
@@ -54,6 +56,8 @@ type topView[T any] struct {
 	noHeaders bool
 	watch     bool
 	sort      string
+	// pool is the one that rows are limited to, "" for all.
+	pool string
 }
 
 // topRows is what a table of top shows. JSON keys are a contract.
@@ -106,6 +110,11 @@ func (v *topView[T]) run(ctx context.Context, orders []string) error {
 			told = rows.unmeasured.Error()
 			fmt.Fprintln(v.factory.IO.ErrOut, "warning: "+told)
 		}
+		if len(rows.Items) == 0 {
+			if err := v.factory.findPool(ctx, v.pool); err != nil {
+				return err
+			}
+		}
 		slices.SortStableFunc(rows.Items, v.orderings[order].less)
 		return v.write(rows)
 	}
@@ -149,7 +158,7 @@ func (v *topView[T]) write(rows topRows[T]) error {
 		fmt.Fprintln(io.ErrOut, "No GPUs are there, or none are held.")
 		return nil
 	}
-	if err := writeTable(io.Out, rows.Items, v.columns, style); err != nil {
+	if err := writeTable(io.Out, rows.Items, v.shown(rows.Items), style); err != nil {
 		return err
 	}
 	if rows.Total != nil && !v.noHeaders {
@@ -158,14 +167,25 @@ func (v *topView[T]) write(rows topRows[T]) error {
 	return nil
 }
 
+// shown are the columns, without that of MIG slices where there are none.
+func (v *topView[T]) shown(rows []T) []column[T] {
+	return slices.DeleteFunc(slices.Clone(v.columns), func(c column[T]) bool {
+		return c.header == migHeader && !slices.ContainsFunc(rows, func(row T) bool { return c.value(row) != "" })
+	})
+}
+
 // totalLine sums up the cluster.
 func totalLine(total usage.Total) string {
 	share := 0.0
 	if total.GPUs > 0 {
 		share = 100 * float64(total.Used) / float64(total.GPUs)
 	}
-	return fmt.Sprintf("Cluster: %d of %d GPUs on %d nodes are held (%.0f%%), %d are free, utilization %s",
+	text := fmt.Sprintf("Cluster: %d of %d GPUs on %d nodes are held (%.0f%%), %d are free, utilization %s",
 		total.Used, total.GPUs, total.Nodes, share, total.Free, utilization(total.Load, total.GPUs))
+	if len(total.MIG) > 0 {
+		text += "\nMIG slices held: " + migHeld(total.MIG)
+	}
+	return text
 }
 
 // utilization is a percentage, with the number of GPUs it is the mean of when that is not all of them.

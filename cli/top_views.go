@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/usage"
 )
 
@@ -35,12 +36,14 @@ func byLoad(a, b usage.Load) int {
 	return cmp.Compare(*b.Utilization, *a.Utilization)
 }
 
+// migHeader is the column of MIG slices, which tables have only where there are any.
+const migHeader = "MIG HELD"
+
 func newTopNodesCmd(f *Factory) *cobra.Command {
 	type node = usage.Node
-	var pool string
 	v := &topView[node]{factory: f}
 	v.read = fromUsage(func(u usage.Usage) []node {
-		return slices.DeleteFunc(u.Nodes, func(n node) bool { return pool != "" && n.Pool != pool })
+		return slices.DeleteFunc(u.Nodes, func(n node) bool { return v.pool != "" && n.Pool != v.pool })
 	})
 	v.columns = []column[node]{
 		{header: "NODE", value: func(n node) string { return n.Name }},
@@ -49,6 +52,7 @@ func newTopNodesCmd(f *Factory) *cobra.Command {
 		{header: "CARDS", value: func(n node) string { return cells(n.Cells) }},
 		{header: "HELD", value: func(n node) string { return fmt.Sprintf("%d/%d", n.Used, n.GPUs) }},
 		{header: "FREE", value: func(n node) string { return strconv.FormatInt(n.Free, 10) }},
+		{header: migHeader, value: func(n node) string { return migHeld(n.MIG) }},
 		{header: "UTIL", value: func(n node) string { return utilization(n.Load, n.GPUs) }},
 		{header: "MEM-USED", value: func(n node) string { return memoryUsed(n.Load) }},
 	}
@@ -63,7 +67,7 @@ func newTopNodesCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl top nodes --pool training-pool --sort free",
 	}
 	v.addFlags(cmd)
-	cmd.Flags().StringVar(&pool, "pool", "", "Only the nodes of this pool")
+	cmd.Flags().StringVar(&v.pool, "pool", "", "Only the nodes of this pool")
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
 	return cmd
 }
@@ -82,14 +86,14 @@ func cells(states []usage.State) string {
 
 func newTopGPUsCmd(f *Factory) *cobra.Command {
 	type card = usage.GPU
-	var pool, node string
+	var node string
 	v := &topView[card]{factory: f}
 	v.read = fromUsage(func(u usage.Usage) []card {
-		return slices.DeleteFunc(u.GPUs, func(c card) bool { return pool != "" && c.Pool != pool || node != "" && c.Node != node })
+		return slices.DeleteFunc(slices.Concat(u.GPUs, u.Slices), func(c card) bool { return v.pool != "" && c.Pool != v.pool || node != "" && c.Node != node })
 	})
 	v.columns = []column[card]{
 		{header: "NODE", value: func(c card) string { return c.Node }},
-		{header: "GPU", value: func(c card) string { return strconv.Itoa(c.Index) }},
+		{header: "GPU", value: cardName},
 		{header: "GPU-TYPE", value: func(c card) string { return c.GPUType }},
 		{header: "STATE", value: cardState},
 		{header: "UTIL", value: func(c card) string { return utilization(c.Load, 1) }},
@@ -107,11 +111,43 @@ func newTopGPUsCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl top gpus --node train-01",
 	}
 	v.addFlags(cmd)
-	cmd.Flags().StringVar(&pool, "pool", "", "Only the GPUs of this pool")
+	cmd.Flags().StringVar(&v.pool, "pool", "", "Only the GPUs of this pool")
 	cmd.Flags().StringVar(&node, "node", "", "Only the GPUs of this node")
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
 	_ = cmd.RegisterFlagCompletionFunc("node", completeNodes(f))
 	return cmd
+}
+
+// cardName is the number of a GPU, and of a MIG slice that of its GPU with the size of the slice.
+func cardName(c usage.GPU) string {
+	if c.Profile != "" {
+		return strconv.Itoa(c.Index) + "/" + c.Profile
+	}
+	return strconv.Itoa(c.Index)
+}
+
+// migHeld is how many MIG slices of each profile are held, of how many.
+func migHeld(all []inventory.ProfileCount) string {
+	out := make([]string, len(all))
+	for i, p := range all {
+		out[i] = fmt.Sprintf("%s %d/%d", p.Profile, p.Used, p.Allocatable)
+	}
+	return strings.Join(out, ", ")
+}
+
+// jobHolds is how many GPUs a job holds, and which slices.
+func jobHolds(j usage.Job) string {
+	if len(j.MIG) == 0 {
+		return strconv.FormatInt(j.GPUs, 10)
+	}
+	var out []string
+	if j.GPUs > 0 {
+		out = append(out, strconv.FormatInt(j.GPUs, 10))
+	}
+	for _, p := range j.MIG {
+		out = append(out, p.String())
+	}
+	return strings.Join(out, ", ")
 }
 
 func cardState(c usage.GPU) string {
@@ -163,7 +199,7 @@ func newTopJobsCmd(f *Factory) *cobra.Command {
 		{header: "JOB", value: func(j job) string { return j.Name }},
 		{header: "KIND", value: func(j job) string { return j.Kind }},
 		{header: "POOL", value: func(j job) string { return j.Pool }},
-		{header: "GPUS", value: func(j job) string { return strconv.FormatInt(j.GPUs, 10) }},
+		{header: "GPUS", value: jobHolds},
 		{header: "UTIL", value: func(j job) string { return utilization(j.Load, j.GPUs) }},
 		{header: "MEM-USED", value: func(j job) string { return memoryUsed(j.Load) }},
 		{header: "NODES", value: func(j job) string { return strings.Join(j.Nodes, ",") }},
@@ -191,6 +227,7 @@ func newTopPoolsCmd(f *Factory) *cobra.Command {
 		{header: "GPUS", value: func(p pool) string { return strconv.FormatInt(p.GPUs, 10) }},
 		{header: "HELD", value: func(p pool) string { return strconv.FormatInt(p.Used, 10) }},
 		{header: "FREE", value: func(p pool) string { return strconv.FormatInt(p.Free, 10) }},
+		{header: migHeader, value: func(p pool) string { return migHeld(p.MIG) }},
 		{header: "UTIL", value: func(p pool) string { return utilization(p.Load, p.GPUs) }},
 		{header: "MEM-USED", value: func(p pool) string { return memoryUsed(p.Load) }},
 	}

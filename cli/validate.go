@@ -1,37 +1,134 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/render"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
 type validateOptions struct {
-	io    IOStreams
-	files []string
+	factory *Factory
+	files   []string
 }
 
 func newValidateCmd(f *Factory) *cobra.Command {
-	o := &validateOptions{io: f.IO}
+	o := &validateOptions{factory: f}
 	cmd := &cobra.Command{
 		Use:   "validate -f FILE",
 		Short: "Check YAML files, and report every error with its line",
+		Long: "Check YAML files, and report every error with its line. No cluster is needed. Where there is one,\n" +
+			"it is asked for the presets that jobs name, and for who may use the pools that they ask for.",
 		Example: "  gpuctl validate -f train.yaml\n" +
 			"  gpuctl validate -f jobs/",
 		Args: moreFiles,
-		RunE: func(*cobra.Command, []string) error { return runValidate(o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runValidate(cmd.Context(), o) },
 	}
 	addFilesFlag(cmd, &o.files)
 	return cmd
 }
 
-func runValidate(o *validateOptions) error {
-	docs, err := readDocuments(o.io, o.files)
+func runValidate(ctx context.Context, o *validateOptions) error {
+	docs, err := o.factory.readDocuments(o.files)
 	if err != nil {
 		return err
 	}
+	if docs, err = o.ask(ctx, docs); err != nil {
+		return err
+	}
 	for _, doc := range docs {
-		fmt.Fprintf(o.io.Out, "%s: %s/%s is valid\n", doc.file, doc.Kind, doc.Name)
+		fmt.Fprintf(o.factory.IO.Out, "%s: %s/%s is valid\n", doc.file, doc.Kind, doc.Name)
 	}
 	return nil
+}
+
+// ask has a cluster, where there is one, say what it knows of jobs, and returns them with their presets. It has so long for all.
+func (o *validateOptions) ask(ctx context.Context, docs []submission) ([]submission, error) {
+	waiting, end := timelimit.With(ctx, validatePatience, "the cluster has not answered")
+	defer end()
+	docs, err := fillKnown(waiting, o.factory, docs)
+	if err == nil {
+		tellDenied(waiting, o.factory, docs)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return docs, err
+}
+
+// fillKnown looks up the presets that jobs name, and returns the jobs with them. A cluster that does not tell is no error:
+// files are checked without one.
+func fillKnown(ctx context.Context, f *Factory, docs []submission) ([]submission, error) {
+	if !slices.ContainsFunc(docs, submission.usesPreset) {
+		return docs, nil
+	}
+	stop := startProgress(f.IO, "Asking the cluster for presets")
+	presets, err := f.presetTexts(ctx)
+	stop()
+	problems := 0
+	out := slices.Clone(docs)
+	for i, doc := range out {
+		if !doc.usesPreset() {
+			continue
+		}
+		if err != nil {
+			fmt.Fprintf(f.IO.ErrOut, "%swarning: resources.preset was not looked up: only a cluster knows whether there is a preset %q\n",
+				doc.at(), doc.Job.Resources.Preset)
+			continue
+		}
+		filled, wrong := jobplan.Filled(doc.Document, presets)
+		if wrong != nil {
+			fmt.Fprintf(f.IO.ErrOut, "%serror: %v\n", doc.at(), wrong)
+			problems++
+		}
+		out[i].Document = filled
+	}
+	if problems > 0 {
+		return nil, usagef("%s in the presets of jobs; nothing was done", countOfErrors(problems))
+	}
+	return out, nil
+}
+
+// validatePatience is how long a cluster may take to say what it knows of files.
+const validatePatience = 5 * time.Second
+
+// tellDenied warns of jobs whose pool is not for them, where a cluster says who may use its pools: it refuses their pods. One
+// that does not answer leaves nothing to tell.
+func tellDenied(ctx context.Context, f *Factory, docs []submission) {
+	inPools := slices.DeleteFunc(slices.Clone(docs), func(doc submission) bool {
+		return doc.Job == nil || doc.Job.Resources.Pool == names.DefaultPool && !doc.Job.Resources.AsksGPUs()
+	})
+	if len(inPools) == 0 {
+		return
+	}
+	namespace, err := f.namespace()
+	if err != nil {
+		return // without a kubeconfig there is no cluster to ask
+	}
+	client, err := f.kubernetes()
+	if err != nil {
+		return
+	}
+	stop := startProgress(f.IO, "Asking the cluster who may use its pools")
+	read, err := snapshot.Read(ctx, client, snapshot.GPUPools())
+	stop()
+	if err != nil {
+		return
+	}
+	for _, doc := range inPools {
+		use := &doc.Job.Resources
+		if why := diagnosis.Denied(read.GPUPools, use.Pool, cmp.Or(doc.Namespace, namespace), render.PriorityClass(doc.Job.Priority)); len(why) > 0 {
+			fmt.Fprintf(f.IO.ErrOut, "%swarning: %s, as its GPUPool says: the cluster would refuse the pods of the job\n", doc.at(), why.In(f.language()))
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
@@ -81,10 +82,11 @@ func (g goal) isUp(job inventory.Job) (bool, error) {
 	switch job.Status {
 	case inventory.StatusFailed, inventory.StatusCancelled:
 		return false, outcomeOf(job)
-	case inventory.StatusRunning, inventory.StatusSucceeded:
+	case inventory.StatusSucceeded:
 		return true, nil
 	}
-	return g == goalRunning && (job.Status == inventory.StatusDegraded || job.Ready > 0), nil
+	runs := job.Status == inventory.StatusRunning || job.Status == inventory.StatusDegraded || job.Ready > 0
+	return job.RunsWhole() || g == goalRunning && runs, nil
 }
 
 type waitOptions struct {
@@ -110,7 +112,7 @@ func newWaitCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl wait qwen2-sft && ./evaluate.sh\n" +
 			"  gpuctl wait chat --for=ready --timeout=10m\n" +
 			"  gpuctl delete qwen2-sft --wait=false; gpuctl wait qwen2-sft --for=deleted",
-		Args: atLeastOne("the names of jobs"),
+		Args: atLeastOne(phrase.Of("the names of jobs")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = jobNames(args)
 			return runWait(cmd.Context(), o)
@@ -118,13 +120,13 @@ func newWaitCmd(f *Factory) *cobra.Command {
 		ValidArgsFunction: completeJobs(f),
 	}
 	cmd.Flags().Var(&o.goal, "for", "What to wait for: "+strings.Join(goals, ", "))
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "How long to wait, such as 30m; 0 is for ever")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "How long to wait, such as 30m; 0 means no limit")
 	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(goals, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 // atLeastOne demands arguments, and says what they are.
-func atLeastOne(what string) cobra.PositionalArgs {
+func atLeastOne(what phrase.Text) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return usagef("%s needs %s\nSee '%s --help'", cmd.CommandPath(), what, cmd.CommandPath())
@@ -191,6 +193,11 @@ func (w *waiter) wait(ctx context.Context) error {
 	}
 	story := newJobStatus(w.factory, client)
 	defer story.end()
+	print := w.reached
+	w.reached = func(name, outcome string) {
+		story.line.clear() // or it would stand before what is printed
+		print(name, outcome)
+	}
 	err = story.heartbeat().over(ctx, func(ctx context.Context) error {
 		return inventory.NewReader(client).WatchJobs(ctx, query, func(jobs []inventory.Job) {
 			finished, err := w.look(jobs)
@@ -267,7 +274,7 @@ func (w *waiter) lookAt(jobs []inventory.Job, name string) (reached bool, outcom
 	case len(named) == 0 && w.goal == goalDeleted:
 		return true, "deleted", nil
 	case len(named) == 0 && w.seen[name]:
-		return false, "", &outcomeError{code: exitNotFinished, text: fmt.Sprintf("job %s was deleted", name)}
+		return false, "", &outcomeError{code: exitNotFinished, text: phrase.Of("job %s was deleted", name)}
 	case err != nil:
 		return false, "", err
 	}

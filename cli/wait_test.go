@@ -18,6 +18,8 @@ func TestGoals(t *testing.T) {
 	training := func(status inventory.Status, ready int32) inventory.Job {
 		return inventory.Job{Name: "sft", Status: status, Ready: ready, Desired: 2, Object: inventory.ObjectRef{Kind: "Job"}}
 	}
+	sweep := training(inventory.StatusRunning, 1)
+	sweep.Array = &inventory.Array{Tasks: 10, AtOnce: 2, Running: 1, Waiting: 1}
 	tests := map[string]struct {
 		goal goal
 		job  inventory.Job
@@ -27,6 +29,8 @@ func TestGoals(t *testing.T) {
 		"one of two pods runs, that is not ready": {goalReady, training(inventory.StatusDegraded, 1), answer{false, 0}},
 		"a fast job was ready before anyone saw":  {goalReady, training(inventory.StatusSucceeded, 2), answer{true, 0}},
 		"a failed job will not be ready":          {goalReady, training(inventory.StatusFailed, 0), answer{false, 100}},
+		"an array runs while tasks of it wait":    {goalRunning, sweep, answer{true, 0}},
+		"and is not ready then":                   {goalReady, sweep, answer{false, 0}},
 		"it has succeeded":                        {goalDone, training(inventory.StatusSucceeded, 2), answer{true, 0}},
 		"it has failed, and is done":              {goalDone, training(inventory.StatusFailed, 0), answer{true, 100}},
 		"it goes on":                              {goalSucceeded, training(inventory.StatusRunning, 2), answer{false, 0}},

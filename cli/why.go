@@ -8,6 +8,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type whyOptions struct {
@@ -29,7 +30,7 @@ func newWhyCmd(f *Factory) *cobra.Command {
 			"code is 0 whatever the answer is, and 3 if there is no such job.",
 		Example: "  gpuctl why qwen2-sft\n  gpuctl why qwen2-sft -o json\n" +
 			"  gpuctl why qwen2-sft --scheduler https://localhost:10260 --scheduler-ca ca.crt",
-		Args: exactlyOne("the name of one job"),
+		Args: exactlyOne(phrase.Of("the name of one job")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runWhy(cmd.Context(), o, jobName(args[0]))
 		},
@@ -72,11 +73,13 @@ func runWhy(ctx context.Context, o *whyOptions, name string) error {
 		}
 		return encode(o.factory.IO.Out, o.output.format, list[diagnosis.Report]{Items: reports})
 	}
+	d := newDescription(o.factory.IO)
+	d.language = o.factory.language()
 	for i, report := range reports {
 		if i > 0 {
 			fmt.Fprintln(o.factory.IO.Out)
 		}
-		if err := explainReport(newDescription(o.factory.IO), report, o.factory.Now()); err != nil {
+		if err := explainReport(d, report, o.factory.Now()); err != nil {
 			return err
 		}
 	}

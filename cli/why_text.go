@@ -12,16 +12,19 @@ import (
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // explainReport writes a diagnosis for a person: the cause first, then what to do, then all the rest.
 func explainReport(d *description, report diagnosis.Report, now time.Time) error {
-	d.text(fmt.Sprintf("Job %s is %s%s", report.Job, d.paint(report), headline(report)), len(indent))
+	d.text(phrase.Of("Job %s is %s", report.Job, d.paint(report)).In(d.language)+headline(report, d.language), len(indent))
 	if len(report.Findings) > 0 {
-		d.advise("What to do", report.Findings[0].Advice)
+		d.advise("What to do", report.Findings[0].AdviceIn(d.language))
 		if changesFile(report.Findings) {
-			d.text(indent+"(a field of its YAML: change it in the file, then gpuctl apply -f FILE --replace)", len(indent)+1)
+			how := phrase.Of("(a field of its YAML: gpuctl edit %s -n %s; or change it in its file, then gpuctl apply -f FILE --replace)",
+				report.Job, report.Namespace)
+			d.text(indent+how.In(d.language), len(indent)+1)
 		}
 	}
 	for i, finding := range report.Findings {
@@ -31,8 +34,8 @@ func explainReport(d *description, report diagnosis.Report, now time.Time) error
 		if i == 1 {
 			d.section("Also")
 		}
-		d.text(fmt.Sprintf("%s%s: %s%s", indent, finding.Cause, finding.Text, examples(finding)), 2*len(indent))
-		for _, advice := range finding.Advice {
+		d.text(indent+phrase.Of("%s: %s%s", finding.Cause, finding.TextIn(d.language), examples(finding)).In(d.language), 2*len(indent))
+		for _, advice := range finding.AdviceIn(d.language) {
 			d.text(indent+indent+"- "+advice, 3*len(indent))
 		}
 	}
@@ -74,27 +77,28 @@ func (d *description) paint(report diagnosis.Report) string {
 	return statusColor(inventory.Job{Status: report.Status}) + string(report.Status) + colorReset
 }
 
-func headline(report diagnosis.Report) string {
+// headline is the first finding, as it follows what is said of the job.
+func headline(report diagnosis.Report, language phrase.Language) string {
 	if len(report.Findings) == 0 {
 		return ""
 	}
 	first := report.Findings[0]
-	word := ""
+	var out phrase.Text
 	if string(first.Cause) != string(report.Status) {
-		word = fmt.Sprintf(" (%s)", first.Cause)
+		out = phrase.Of(" (%s)", first.Cause)
 	}
-	return fmt.Sprintf("%s: %s%s", word, first.Text, examples(first))
+	return out.And(": %s%s", first.TextIn(language), examples(first)).In(language)
 }
 
-func examples(finding diagnosis.Finding) string {
+func examples(finding diagnosis.Finding) phrase.Text {
 	if len(finding.Examples) == 0 {
-		return ""
+		return nil
 	}
-	text := strings.Join(finding.Examples, ", ")
+	text := phrase.Quote(strings.Join(finding.Examples, ", "))
 	if more := finding.Nodes - len(finding.Examples); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+		text = text.And(" and %d more", more)
 	}
-	return " (" + text + ")"
+	return phrase.Of(" (%s)", text)
 }
 
 // changesFile says whether some advice is to change the job's YAML.
@@ -191,13 +195,14 @@ func deviceList(devices []gpu.Device) string {
 // explainRecord writes what the scheduler remembers of a pod.
 func explainRecord(d *description, record explain.Record, now time.Time) error {
 	last := record.Last
-	d.section(fmt.Sprintf("Scheduler's record of pod %s (%s, %s ago)", record.Name, whichAttempt(record), age(now, last.Time)))
+	title := phrase.Of("Scheduler's record of pod %s (%s, %s ago)", record.Name, whichAttempt(record), age(now, last.Time))
+	d.section(title.In(d.language))
 	if last.Result == explain.Placed {
-		fmt.Fprintf(d.out, "%splaced on %s", indent, last.Node)
+		placed := phrase.Of("placed on %s", last.Node)
 		if last.Feasible > 0 {
-			fmt.Fprintf(d.out, ", the best of %d nodes that could take it", last.Feasible)
+			placed = placed.And(", the best of %d nodes that could take it", last.Feasible)
 		}
-		fmt.Fprintln(d.out)
+		fmt.Fprintln(d.out, indent+placed.In(d.language))
 		if last.DevicesReason != "" {
 			fmt.Fprintln(d.out, indent+"GPUs: "+last.DevicesReason)
 		}
@@ -206,7 +211,7 @@ func explainRecord(d *description, record explain.Record, now time.Time) error {
 		}
 		return writeTable(&indented{out: d.out}, last.Candidates, candidateColumns(last.Candidates[0]), d.style)
 	}
-	fmt.Fprintf(d.out, "%snone of %d nodes could take it\n", indent, last.Nodes)
+	fmt.Fprintln(d.out, indent+phrase.Of("none of %d nodes could take it", last.Nodes).In(d.language))
 	if len(last.Reasons) == 0 {
 		return nil
 	}
@@ -217,14 +222,14 @@ func explainRecord(d *description, record explain.Record, now time.Time) error {
 }
 
 // whichAttempt says which attempt the record tells of, and whether the scheduler has had time to look into it.
-func whichAttempt(record explain.Record) string {
+func whichAttempt(record explain.Record) phrase.Text {
 	switch record.Explained {
 	case 0:
-		return fmt.Sprintf("attempt %d, not looked into", record.Attempts)
+		return phrase.Of("attempt %d, not looked into", record.Attempts)
 	case record.Attempts:
-		return fmt.Sprintf("attempt %d", record.Attempts)
+		return phrase.Of("attempt %d", record.Attempts)
 	}
-	return fmt.Sprintf("attempt %d of %d", record.Explained, record.Attempts)
+	return phrase.Of("attempt %d of %d", record.Explained, record.Attempts)
 }
 
 // candidateColumns has a column for each part of the score.

@@ -3,16 +3,18 @@ package cli
 import (
 	"regexp"
 	"strings"
-	"unicode/utf8"
+
+	"g8s.host/gpu-scheduler/cli/monospace"
 )
 
 // escape is a colour of a terminal, which takes no column.
 var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // wrap breaks a line between words so that it fits a terminal of width columns, 0 for no terminal. The lines that
-// follow begin with hang blanks. A word that is longer than a line is not broken: it may be a name to copy.
+// follow begin with hang blanks. A word that is longer than a line is not broken: it may be a name to copy. Languages that
+// put no blanks between words are broken between their characters.
 func wrap(line string, width, hang int) string {
-	columns := func(text string) int { return utf8.RuneCountInString(escape.ReplaceAllString(text, "")) }
+	columns := func(text string) int { return monospace.Columns(escape.ReplaceAllString(text, "")) }
 	if width <= 2*hang || columns(line) <= width {
 		return line
 	}
@@ -21,17 +23,22 @@ func wrap(line string, width, hang int) string {
 	out.WriteString(lead)
 	at := len(lead)
 	for i, word := range strings.Fields(line) {
-		switch {
-		case i == 0:
-		case at+1+columns(word) > width:
-			out.WriteString("\n" + strings.Repeat(" ", hang))
-			at = hang
-		default:
-			out.WriteString(" ")
-			at++
+		for j, piece := range monospace.Pieces(word) {
+			between := ""
+			if i > 0 && j == 0 {
+				between = " "
+			}
+			switch {
+			case i+j > 0 && at+len(between)+columns(piece) > width:
+				out.WriteString("\n" + strings.Repeat(" ", hang))
+				at = hang
+			default:
+				out.WriteString(between)
+				at += len(between)
+			}
+			out.WriteString(piece)
+			at += columns(piece)
 		}
-		out.WriteString(word)
-		at += columns(word)
 	}
 	return out.String()
 }

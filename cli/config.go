@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"g8s.host/gpu-scheduler/pkg/safeyaml"
+	"g8s.host/gpu-scheduler/pkg/spelling"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// userConfig is the configuration file of gpuctl.
+type userConfig struct {
+	// Namespace is that of jobs where -n names none.
+	Namespace string `json:"namespace,omitempty"`
+	// Image is what gpuctl run runs where --image names none.
+	Image string `json:"image,omitempty"`
+	// Lang is the same as the flag --lang.
+	Lang string `json:"lang,omitempty"`
+	// Prometheus is the same as the flag --prometheus.
+	Prometheus string `json:"prometheus,omitempty"`
+	// Ledger and LedgerCA are the same as the flags --ledger and --ledger-ca.
+	Ledger   string `json:"ledger,omitempty"`
+	LedgerCA string `json:"ledger-ca,omitempty"`
+}
+
+// setting is one key of the configuration file.
+type setting struct {
+	key, doc string
+	of       func(*userConfig) string
+	check    func(string) error
+}
+
+var settings = []setting{
+	{key: "namespace", doc: "the namespace of jobs, where -n names none", of: func(c *userConfig) string { return c.Namespace }, check: checkNamespace},
+	{key: "image", doc: "the image of gpuctl run, where --image names none", of: func(c *userConfig) string { return c.Image }, check: checkImage},
+	{key: "lang", doc: "the language of help and explanations, zh or en", of: func(c *userConfig) string { return c.Lang }, check: checkLanguage},
+	{key: "prometheus", doc: "the same as --prometheus", of: func(c *userConfig) string { return c.Prometheus }},
+	{key: "ledger", doc: "the same as --ledger", of: func(c *userConfig) string { return c.Ledger }},
+	{key: "ledger-ca", doc: "the same as --ledger-ca", of: func(c *userConfig) string { return c.LedgerCA }},
+}
+
+func checkNamespace(value string) error {
+	if len(validation.IsDNS1123Label(value)) > 0 {
+		return usagef("%q is no name of a namespace: use lower-case letters, digits and '-', at most 63", value)
+	}
+	return nil
+}
+
+func checkImage(value string) error {
+	if err := workload.CheckImage(value); err != nil {
+		return usagef("%q %w", value, err)
+	}
+	return nil
+}
+
+func findSetting(key string) (setting, error) {
+	var keys []string
+	for _, s := range settings {
+		if s.key == key {
+			return s, nil
+		}
+		keys = append(keys, s.key)
+	}
+	return setting{}, usagef("there is no setting %q%s: the settings are %s", key, spelling.DidYouMean(key, keys), strings.Join(keys, ", "))
+}
+
+// userConfigPath is where the configuration file is, "" where the user has no home directory.
+func userConfigPath() string {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "gpuctl", "config.yaml")
+}
+
+// readUserConfig reads the configuration file; one that is not there is empty.
+func readUserConfig() (userConfig, error) {
+	config, _, err := loadUserConfig(userConfigPath())
+	return config, err
+}
+
+// loadUserConfig reads a configuration file, also as it is written.
+func loadUserConfig(path string) (userConfig, []byte, error) {
+	data, err := os.ReadFile(path)
+	if path == "" || errors.Is(err, fs.ErrNotExist) {
+		return userConfig{}, nil, nil
+	}
+	var config userConfig
+	if err == nil {
+		err = safeyaml.UnmarshalStrict(data, &config, safeyaml.Configuration)
+	}
+	if err != nil {
+		return userConfig{}, nil, usagef("reading %s: %w", path, rootCause(err))
+	}
+	return config, data, nil
+}
+
+func newConfigCmd(f *Factory) *cobra.Command {
+	var doc strings.Builder
+	for _, s := range settings {
+		fmt.Fprintf(&doc, "\n  %-10s  %s", s.key, s.doc)
+	}
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "What you do not want to type again: your namespace, your image",
+		Long: "What you do not want to type again. The settings are kept in gpuctl/config.yaml, in your configuration\n" +
+			"directory:\n" + doc.String(),
+		Example: "  gpuctl config set namespace nlp-team\n  gpuctl config view\n  gpuctl config unset namespace",
+		Args:    cobra.ArbitraryArgs,
+		RunE:    needCommand,
+	}
+	view := &cobra.Command{
+		Use: "view", Short: "Print the settings, and where they are kept", Args: cobra.NoArgs,
+		Example: "  gpuctl config view",
+		RunE:    func(*cobra.Command, []string) error { return viewConfig(f) },
+	}
+	set := &cobra.Command{
+		Use: "set KEY VALUE", Short: "Change a setting", Args: settingArgs(2), ValidArgsFunction: completeSettings,
+		Example: "  gpuctl config set namespace nlp-team\n  gpuctl config set image pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if args[1] == "" {
+				return usagef("the value is empty: to take a setting away, gpuctl config unset %s", args[0])
+			}
+			return changeConfig(f, args[0], args[1])
+		},
+	}
+	unset := &cobra.Command{
+		Use: "unset KEY", Short: "Take a setting away", Args: settingArgs(1), ValidArgsFunction: completeSettings,
+		Example: "  gpuctl config unset namespace",
+		RunE:    func(_ *cobra.Command, args []string) error { return changeConfig(f, args[0], "") },
+	}
+	cmd.AddCommand(view, set, unset)
+	return cmd
+}
+
+func settingArgs(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == n {
+			return nil
+		}
+		return usagef("usage: %s\nSee '%s --help'", cmd.UseLine(), cmd.CommandPath())
+	}
+}
+
+func completeSettings(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var out []string
+	for _, s := range settings {
+		if len(args) == 0 {
+			out = append(out, s.key+"\t"+s.doc)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+func viewConfig(f *Factory) error {
+	config, err := readUserConfig()
+	if err != nil {
+		return err
+	}
+	for _, s := range settings {
+		if value := s.of(&config); value != "" {
+			fmt.Fprintf(f.IO.Out, "%s: %s\n", s.key, value)
+		}
+	}
+	fmt.Fprintln(f.IO.ErrOut, "kept in "+userConfigPath())
+	return nil
+}
+
+// changeConfig sets a setting, or takes it away where the value is empty. What else the file holds, comments as well,
+// stays; a file that cannot be read is not written.
+func changeConfig(f *Factory, key, value string) error {
+	s, err := findSetting(key)
+	if err != nil {
+		return err
+	}
+	if value != "" && s.check != nil {
+		if err := s.check(value); err != nil {
+			return err
+		}
+	}
+	path := userConfigPath()
+	if path == "" {
+		return usagef("there is no place for settings: neither XDG_CONFIG_HOME nor HOME is set")
+	}
+	_, data, err := loadUserConfig(path)
+	if err != nil {
+		return err
+	}
+	changed, err := withSetting(data, key, value)
+	if err != nil {
+		return err
+	}
+	if err := writeWhole(path, changed); err != nil {
+		return err
+	}
+	if value == "" {
+		fmt.Fprintf(f.IO.Out, "%s is not set now\n", key)
+		return nil
+	}
+	fmt.Fprintf(f.IO.Out, "%s is %s\n", key, value)
+	return nil
+}
+
+// withSetting returns a configuration file with one setting changed, or without it where the value is empty.
+func withSetting(data []byte, key, value string) ([]byte, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(data, &document); err != nil {
+		return nil, fmt.Errorf("reading the settings: %w", err)
+	}
+	if len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
+		document = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode}}}
+	}
+	mapping := document.Content[0]
+	at := 0
+	for at < len(mapping.Content) && mapping.Content[at].Value != key {
+		at += 2
+	}
+	var name, text yaml.Node
+	name.SetString(key)
+	text.SetString(value)
+	switch found := at < len(mapping.Content); {
+	case found && value == "":
+		mapping.Content = append(mapping.Content[:at], mapping.Content[at+2:]...)
+	case found:
+		mapping.Content[at+1] = &text
+	case value != "":
+		mapping.Content = append(mapping.Content, &name, &text)
+	}
+	var out bytes.Buffer
+	if len(mapping.Content) == 0 {
+		return nil, nil
+	}
+	if err := yaml.NewEncoder(&out).Encode(&document); err != nil {
+		return nil, fmt.Errorf("writing the settings: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// writeWhole replaces a file in one step, so that one who reads it meanwhile sees the old or the new one.
+func writeWhole(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".config-*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	_, err = file.Write(data)
+	err = errors.Join(err, file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("writing %s: %w", path, err), os.Remove(file.Name()))
+	}
+	return nil
+}

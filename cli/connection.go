@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+)
+
+// connection is one to the program of a container that runs: not to another one beside it, as those of exec are.
+type connection struct {
+	podTarget
+	client kubernetes.Interface
+	job    string
+	where  place
+	// uid and restarts tell this run of the program from those before and after it.
+	uid      types.UID
+	restarts int32
+	// stdin says that the program takes input, and tty that it has a terminal.
+	stdin, tty bool
+	// patience is how long the cluster may take to say how a program ended.
+	patience time.Duration
+	// caughtUp is how much was printed of what the program wrote before the connection, negative where that was not asked for.
+	caughtUp int64
+	// silent says that nothing came over the connection.
+	silent bool
+}
+
+const (
+	// endPatience is more than a kubelet takes to report that a container has ended.
+	endPatience = 10 * time.Second
+	endPoll     = 250 * time.Millisecond
+	// catchUpLimit is how much is printed of what a program wrote before somebody was connected.
+	catchUpLimit = 1 << 20
+)
+
+// connect prepares a connection to a container.
+func (t *podTarget) connect(ctx context.Context, client kubernetes.Interface, job string, where place) (*connection, error) {
+	pod, err := client.CoreV1().Pods(where.namespace).Get(ctx, where.pod, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading pod %s: %w", where.pod, err)
+	}
+	c := &connection{podTarget: *t, client: client, job: job, where: where, uid: pod.UID, patience: endPatience, caughtUp: -1}
+	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if container.Name == where.container {
+			c.stdin, c.tty = container.Stdin, container.TTY
+		}
+	}
+	c.restarts = c.status(pod).RestartCount
+	return c, nil
+}
+
+// status is what a pod says of the container; it is zero where that was not started.
+func (c *connection) status(pod *corev1.Pod) corev1.ContainerStatus {
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if status.Name == c.where.container {
+			return status
+		}
+	}
+	return corev1.ContainerStatus{}
+}
+
+// run passes on what the program prints and the user types, until the program or the connection ends. It returns how the
+// program ended, as [endedWith] does, or a [lostError] when it may go on.
+func (c *connection) run(ctx context.Context) error {
+	err := c.pass(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case isA[*usageError](err):
+		return err
+	case errors.Is(err, errNobodyReads):
+		return &outcomeError{code: exitNotFinished, text: phrase.OfError(err)}
+	}
+	err = c.outcome(ctx, err)
+	if c.silent && c.caughtUp >= 0 && !isA[*lostError](err) && ctx.Err() == nil {
+		return cmp.Or(c.catchUp(ctx), err) // it was done before the connection was there
+	}
+	return err
+}
+
+// errNobodyReads says that what a program prints cannot be passed on, as whoever read it has gone.
+var errNobodyReads = errors.New("nobody reads any more what the program prints")
+
+func (c *connection) pass(ctx context.Context) error {
+	streams := c.factory.IO
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	out, errOut := &gate{out: behind(streams.Out), end: end}, &gate{out: behind(streams.ErrOut), end: end}
+	defer out.close()
+	defer errOut.close()
+	r := remoteCommand{out: out, errOut: errOut, tty: c.tty}
+	if c.stdin {
+		r.in = streams.In
+	}
+	if c.stdin && c.tty && streams.InIsTerminal {
+		terminal, giveBack, err := takeTerminal(streams.In)
+		if err != nil {
+			return err
+		}
+		defer giveBack()
+		terminal.redraw = true
+		r.sizes = terminal
+	}
+	err := c.stream(ctx, c.client, c.where, r, "attach", &corev1.PodAttachOptions{
+		Container: c.where.container, Stdin: c.stdin, Stdout: true, Stderr: !c.tty, TTY: c.tty,
+	})
+	c.silent = !out.used.Load() && !errOut.used.Load()
+	if cause := context.Cause(ctx); errors.Is(cause, errNobodyReads) {
+		return cause
+	}
+	return err
+}
+
+// gate is a stream that can be closed: client-go goes on copying for a moment after a connection was given up, and what is
+// said then must stand alone. Closing waits for no write: whoever reads may not.
+type gate struct {
+	out io.Writer
+	// end gives the connection up when nobody reads.
+	end          context.CancelCauseFunc
+	used, closed atomic.Bool
+}
+
+// Write implements io.Writer.
+func (g *gate) Write(data []byte) (int, error) {
+	if g.closed.Load() {
+		return 0, io.ErrClosedPipe
+	}
+	g.used.Store(true)
+	n, err := g.out.Write(data)
+	if err != nil {
+		g.end(errNobodyReads)
+	}
+	return n, err //nolint:wrapcheck // it is the writer's
+}
+
+func (g *gate) close() { g.closed.Store(true) }
+
+// outcome finds out what has become of the program when the connection to it has ended, which may be before the cluster
+// knows. The stream itself does not tell: it ends alike with the program and with the network.
+func (c *connection) outcome(ctx context.Context, cause error) error {
+	stop := startProgress(c.factory.IO, "Waiting to hear how it ended")
+	defer stop()
+	looking, cancel := context.WithTimeout(ctx, c.patience)
+	defer cancel()
+	for {
+		over, err := c.look(looking)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case over:
+			return err
+		case apierrors.IsForbidden(cause), apierrors.IsUnauthorized(cause):
+			return fmt.Errorf("attaching to pod %s: %w", c.where.pod, cause)
+		case isSimulated(cause):
+			return remoteError(c.where.pod, cause)
+		}
+		select {
+		case <-looking.Done():
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return &lostError{namespace: c.where.namespace, job: c.job, cause: cmp.Or(cause, err)}
+		case <-time.After(endPoll):
+		}
+	}
+}
+
+// look asks whether the run of the program is over, and how it ended: an error that says so, nil if well. Unless it is
+// over, the error is why nobody knows.
+func (c *connection) look(ctx context.Context) (over bool, err error) {
+	pod, err := c.client.CoreV1().Pods(c.where.namespace).Get(ctx, c.where.pod, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && pod.UID != c.uid:
+		return true, &outcomeError{code: exitNotFinished, text: phrase.Of("pod %s is gone, and its program with it", c.where.pod)}
+	case err != nil:
+		return false, err
+	}
+	status := c.status(pod)
+	ended := status.State.Terminated
+	if status.State.Waiting != nil || status.RestartCount > c.restarts {
+		ended = status.LastTerminationState.Terminated
+	}
+	if ended == nil {
+		return false, nil
+	}
+	row := inventory.BuildPods([]corev1.Pod{*pod})[0]
+	switch {
+	case row.Disrupted():
+		return true, &outcomeError{code: exitNotFinished, text: phrase.Of("pod %s had to end: %s", c.where.pod, reasonOf(row.Trouble))}
+	case pod.DeletionTimestamp != nil:
+		return true, &outcomeError{
+			code: exitNotFinished, text: phrase.Of("pod %s was told to end: its job was deleted or paused, or had its time", c.where.pod),
+		}
+	}
+	return true, endedWith(int(ended.ExitCode))
+}
+
+// catchUp prints what the program wrote before the connection, less what it has printed of that before. There may be nothing yet,
+// and to go on matters more. The error is that nobody reads it.
+func (c *connection) catchUp(ctx context.Context) error {
+	c.caughtUp = max(0, c.caughtUp)
+	limit := c.caughtUp + catchUpLimit
+	options := &corev1.PodLogOptions{Container: c.where.container, LimitBytes: &limit}
+	output, err := c.client.CoreV1().Pods(c.where.namespace).GetLogs(c.where.pod, options).Stream(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // the log has it
+	}
+	reading, end := context.WithCancelCause(ctx)
+	out := &gate{out: behind(c.factory.IO.Out), end: end}
+	defer out.close()
+	go func() {
+		defer output.Close() //nolint:errcheck // it was only read
+		defer end(nil)
+		if _, err := io.CopyN(io.Discard, output, c.caughtUp); err != nil {
+			return
+		}
+		more, _ := io.Copy(out, output)
+		c.caughtUp += more
+	}()
+	<-reading.Done()
+	if cause := context.Cause(reading); errors.Is(cause, errNobodyReads) {
+		return &outcomeError{code: exitNotFinished, text: phrase.OfError(cause)}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+)
+
+// checkDependencies tells, before anything is created, which jobs start after others that are not there: they may come. It
+// refuses jobs that would wait for each other.
+func (m *manifests) checkDependencies(ctx context.Context, creations []creation) error {
+	if m.offline {
+		return nil
+	}
+	spaces := map[string][]creation{}
+	for _, c := range jobsOf(creations) {
+		if namespace := c.objects[0].GetNamespace(); len(c.Job.DependsOn) > 0 {
+			spaces[namespace] = append(spaces[namespace], c)
+		}
+	}
+	if len(spaces) == 0 {
+		return nil
+	}
+	reader, err := m.factory.reader()
+	if err != nil {
+		return err
+	}
+	for namespace, waiting := range spaces {
+		there, err := reader.Jobs(ctx, inventory.JobQuery{Namespace: namespace})
+		if exitCode(err) == exitForbidden {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := m.judgeDependencies(creations, waiting, there); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judgeDependencies looks at the jobs of one namespace that wait for others.
+func (m *manifests) judgeDependencies(creations, waiting []creation, there []inventory.Job) error {
+	waits, known, endless := map[string][]string{}, map[string]bool{}, map[string]string{}
+	var all []string
+	for i := range there {
+		waits[there[i].Name], known[there[i].Name] = there[i].WaitsFor, true
+		if there[i].Object.Kind == "Deployment" {
+			endless[there[i].Name] = there[i].Kind
+		}
+		all = append(all, there[i].Name)
+	}
+	for _, c := range jobsOf(creations) {
+		known[c.Name] = true
+	}
+	for _, c := range waiting {
+		waits[c.Name] = c.Job.DependsOn
+	}
+	for _, c := range waiting {
+		if way := jobplan.Cycle(c.Name, waits); way != nil {
+			return &conflictError{what: phrase.Of("%s%s would never start: %s\nNothing was created", c.at(), c, jobplan.WayOf(way))}
+		}
+		for _, name := range c.Job.DependsOn {
+			switch {
+			case !known[name]:
+				fmt.Fprintf(m.factory.IO.ErrOut, "%swarning: %s starts after %s, which is not there yet%s\n", c.at(), c, name, meant(name, all))
+			case endless[name] != "":
+				fmt.Fprintf(m.factory.IO.ErrOut, "%swarning: %s starts after %s, which is of kind %s and goes on until it is deleted\n", c.at(), c, name, endless[name])
+			}
+		}
+	}
+	return nil
+}
+
+// wouldWait returns the way by which a job of a namespace would wait for itself if it were to start after others, nil if there
+// is none. One that has started waits for nobody.
+func wouldWait(name string, dependsOn []string, there []inventory.Job) []string {
+	waits := map[string][]string{}
+	for i := range there {
+		waits[there[i].Name] = there[i].WaitsFor
+	}
+	if len(waits[name]) == 0 {
+		return nil
+	}
+	waits[name] = dependsOn
+	return jobplan.Cycle(name, waits)
+}

@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/usage"
+)
+
+// TestDescribePoolSaysHowBusyItIs where that was asked for, and of how many GPUs it is known.
+func TestDescribePoolSaysHowBusyItIs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		load *usage.Load
+		want string // "" for no line
+	}{
+		"nobody says where the metrics are": {},
+		"nothing was measured":              {load: &usage.Load{}, want: "Utilization: n/a: nothing was measured\n"},
+		"all":                               {load: &usage.Load{Utilization: ptr.To(43.4), MemoryUsedMiB: ptr.To(65536.0), Measured: 8}, want: "Utilization: 43%, of 8 of 8 GPUs; 64 GiB of their memory are used\n"},
+		"some":                              {load: &usage.Load{Utilization: ptr.To(100.0), Measured: 1}, want: "Utilization: 100%, of 1 of 8 GPUs\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			streams, out, _ := TestIOStreams("")
+			pool := poolDetail{Pool: inventory.Pool{Name: "train", GPUs: inventory.GPUs{Allocatable: 8}}, Load: tc.load}
+			if err := describePool(newDescription(streams), pool, time.Unix(0, 0)); err != nil {
+				t.Fatal(err)
+			}
+			if got := out.String(); !strings.Contains(got, tc.want) || strings.Contains(got, "Utilization") != (tc.want != "") {
+				t.Errorf("got\n%s\nwant %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+func newEditCmd(f *Factory) *cobra.Command {
+	v := &jobVerb{factory: f, already: "is as it was: nothing was changed", alone: true}
+	var restart bool
+	var stay []string
+	v.says = func(r submit.Result) string {
+		text := "is changed in place"
+		if r.Action == submit.ActionReplaced {
+			text = "is made again as it says now"
+		}
+		if len(stay) > 0 {
+			text += ", with its own " + strings.Join(stay, ", ")
+		}
+		return text
+	}
+	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (result submit.Result, err error) {
+		result, stay, err = v.edit(ctx, c, ref, restart)
+		return result, err
+	}
+	cmd := v.addTo(&cobra.Command{
+		Use:   "edit JOB",
+		Short: "Change the YAML of a job in your editor, and apply it",
+		Long: "Change the YAML of a job in your editor, that of $VISUAL, else $EDITOR, else vi, and apply it. What Kubernetes\n" +
+			"changes in place is changed in place. For the rest the job is made again, if it waits or is paused; one whose\n" +
+			"pods run is refused, unless --restart permits to start it over.\n\n" +
+			"Where you write another preset, it fills the fields again that the one before had filled and that you leave as\n" +
+			"they are. All others stay.\n\n" +
+			"What is not applied is not lost, as with --dry-run: the file that you wrote stays, and its name is told.",
+		Example: "  gpuctl edit qwen2-sft\n  EDITOR=nano gpuctl edit qwen2-sft --restart",
+		Args:    exactlyOne(phrase.Of("the name of one job")),
+		RunE:    func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), args) },
+	})
+	cmd.Flags().BoolVar(&restart, "restart", false, "Start the job over if its pods run")
+	return cmd
+}
+
+// edit has the user change the YAML of a job, and returns the fields that its new preset does not fill. The file stays where
+// that is not applied.
+func (v *jobVerb) edit(
+	ctx context.Context, c *submit.Client, ref submit.Ref, restart bool,
+) (result submit.Result, stay []string, err error) {
+	options, err := v.editOptions(ctx, c, ref)
+	if err != nil {
+		return submit.Result{}, nil, err
+	}
+	options.Restart = restart
+	doc, err := c.Document(ctx, ref)
+	if err != nil {
+		return submit.Result{}, nil, err
+	}
+	file, err := v.editor(ctx, ref.Name, doc.Source)
+	if err != nil {
+		return submit.Result{}, nil, err
+	}
+	result, err = c.Rewrite(ctx, ref, func(before workload.Document) (string, error) {
+		if before.Source != doc.Source {
+			return "", &conflictError{what: phrase.Of("job %q was changed by somebody else meanwhile", ref.Name)}
+		}
+		text, job, err := v.written(file)
+		if err != nil {
+			return "", err
+		}
+		if text, stay, err = v.refilledAfterEdit(ctx, before, text); err != nil {
+			return "", err
+		}
+		return text, v.checkCycle(ctx, ref, job)
+	}, options)
+	if err != nil {
+		if dropUnchanged(file, doc.Source) {
+			return result, nil, err
+		}
+		return result, nil, fmt.Errorf("%w\nWhat you wrote is in %s", err, file)
+	}
+	if v.dryRun == dryRunServer && result.Action != submit.ActionUnchanged {
+		fmt.Fprintf(v.io.ErrOut, "What you wrote is in %s\n", file)
+		return result, stay, nil
+	}
+	return result, stay, os.Remove(file)
+}
+
+// refilledAfterEdit is refilled for what the user wrote in an editor, who has seen every field: where nobody knows which of
+// them a preset had filled that is no longer there, all stay, which is told.
+func (v *jobVerb) refilledAfterEdit(ctx context.Context, before workload.Document, text string) (source string, stay []string, err error) {
+	source, stay, err = v.refilled(ctx, before, text, jobplan.Overrides{})
+	var gone *jobplan.PresetError
+	if errors.As(err, &gone) {
+		fmt.Fprintf(v.io.ErrOut, "warning: preset %q is no longer there: what it has filled stays\n", gone.Preset)
+		return text, nil, nil
+	}
+	return source, stay, err
+}
+
+// written reads what the user wrote, which has to be one job.
+func (v *jobVerb) written(file string) (string, *workload.Job, error) {
+	text, err := readFile(v.io.In, file)
+	if err != nil {
+		return "", nil, err
+	}
+	docs, err := v.factory.readDocuments([]string{file})
+	if err != nil {
+		return "", nil, err
+	}
+	if len(docs) != 1 || docs[0].Job == nil {
+		return "", nil, usagef("the file holds %s, want one job", contentsOf(docs))
+	}
+	return string(text), docs[0].Job, nil
+}
+
+// checkCycle refuses what would have a job wait for itself. A user who may not list jobs is believed.
+func (v *jobVerb) checkCycle(ctx context.Context, ref submit.Ref, job *workload.Job) error {
+	if len(job.DependsOn) == 0 {
+		return nil
+	}
+	reader, err := v.factory.reader()
+	if err != nil {
+		return err
+	}
+	there, err := reader.Jobs(ctx, inventory.JobQuery{Namespace: ref.Namespace})
+	if exitCode(err) == exitForbidden {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if way := wouldWait(ref.Name, job.DependsOn, there); way != nil {
+		return &conflictError{what: phrase.Of("job %q would never start: %s\nNothing was changed", ref.Name, jobplan.WayOf(way))}
+	}
+	return nil
+}
+
+// editor runs the user's editor on a text, and returns the file with what it has become.
+func (v *jobVerb) editor(ctx context.Context, name, text string) (path string, err error) {
+	file, err := os.CreateTemp("", "gpuctl-"+name+"-*.yaml")
+	if err != nil {
+		return "", fmt.Errorf("making a file to edit: %w", err)
+	}
+	_, err = file.WriteString(text)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", fmt.Errorf("writing the file to edit: %w", err)
+	}
+	editor, named := editorOf()
+	run := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", file.Name()) // an editor may have options
+	run.Stdin, run.Stdout, run.Stderr = v.io.In, behind(v.io.Out), behind(v.io.ErrOut)
+	if err := run.Run(); err != nil {
+		kept := ""
+		if !dropUnchanged(file.Name(), text) {
+			kept = "; what you wrote is in " + file.Name()
+		}
+		return "", fmt.Errorf("running the editor %s, %s: %w\nNothing was changed%s", editor, named, err, kept)
+	}
+	return file.Name(), nil
+}
+
+// editorOf is the editor of the user, and why it is that.
+func editorOf() (editor, named string) {
+	if editor = cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR")); editor != "" {
+		return editor, "which $VISUAL or $EDITOR names"
+	}
+	return "vi", "as neither $VISUAL nor $EDITOR names one"
+}
+
+// dropUnchanged removes a file that holds what it held before, and reports whether it did.
+func dropUnchanged(file, before string) bool {
+	text, err := os.ReadFile(file) //nolint:gosec // we made it
+	return err == nil && string(text) == before && os.Remove(file) == nil
+}

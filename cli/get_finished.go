@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/ledger"
+	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
+)
+
+// finishedOptions are those of jobs that have finished, which the ledger knows when the cluster does not any more.
+type finishedOptions struct {
+	show   bool
+	since  string
+	ledger ledgerOptions
+}
+
+func (o *finishedOptions) addFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.show, "finished", false, "List jobs that have finished, those that are deleted too, from the ledger")
+	cmd.Flags().StringVar(&o.since, "since", "7d", "With --finished: from when on, how long ago, a day or a time")
+	o.ledger.addFlags(cmd.Flags())
+}
+
+// check finds flags that say nothing about jobs that have finished.
+func (o *getJobsOptions) checkFinished() error {
+	switch {
+	case o.watch:
+		return usagef("--finished cannot be watched: leave out -w")
+	case o.pods.show:
+		return usagef("--finished knows the pods of one job: gpuctl describe JOB")
+	case o.selector != "":
+		return usagef("the ledger keeps no labels: leave out -l")
+	}
+	return nil
+}
+
+func (o *getJobsOptions) runFinished(ctx context.Context) error {
+	if err := o.checkFinished(); err != nil {
+		return err
+	}
+	scope, err := o.query()
+	if err != nil {
+		return err
+	}
+	query := ledgerclient.Query{Name: scope.Name, User: o.user, Pool: o.pool}
+	if scope.Namespace != "" {
+		query.Namespaces = []string{scope.Namespace}
+	}
+	if query.Since, err = parseMoment("since", o.finished.since, o.factory.Now()); err != nil {
+		return err
+	}
+	client, err := o.finished.ledger.connect(ctx, o.factory)
+	if err != nil {
+		return err
+	}
+	jobs, more, err := client.Jobs(ctx, query)
+	if err != nil {
+		return err
+	}
+	if more {
+		fmt.Fprintf(o.factory.IO.ErrOut, "note: only the last %d are shown: ask for less with --since, --user or --pool\n", len(jobs))
+	}
+	list := listing[ledger.Job]{
+		io: o.io, now: o.now, noun: "finished job", output: o.output, noHeaders: o.noHeaders, sortBy: o.sortBy, names: o.names,
+		columns: func(now time.Time) []column[ledger.Job] { return finishedColumns(now, o.allNamespaces) },
+		name:    func(j ledger.Job) string { return j.Name },
+		id:      func(j ledger.Job) string { return j.UID },
+		print:   func(j ledger.Job) string { return j.Kind + "/" + j.Name },
+	}
+	return list.show(o.filterFinished(jobs))
+}
+
+func (o *getJobsOptions) filterFinished(jobs []ledger.Job) []ledger.Job {
+	return slices.DeleteFunc(jobs, func(j ledger.Job) bool {
+		return o.kind != "" && j.Kind != o.kind || o.status != "" && j.Status != o.status ||
+			o.gpuType != "" && !slices.Contains(j.GPUTypes, o.gpuType)
+	})
+}
+
+func finishedColumns(now time.Time, namespaces bool) []column[ledger.Job] {
+	type job = ledger.Job
+	columns := []column[job]{
+		{header: "NAME", value: func(j job) string { return j.Name }},
+		{header: "KIND", value: func(j job) string { return j.Kind }},
+		{header: "STATUS", value: func(j job) string { return j.Status }},
+		{header: "GPUS", value: func(j job) string { return strconv.FormatInt(j.GPUs, 10) }},
+		{header: "GPU-TYPE", wide: true, value: func(j job) string { return strings.Join(j.GPUTypes, ",") }},
+		{header: "POOL", value: func(j job) string { return j.Pool }},
+		{header: "USER", value: func(j job) string { return j.User }, spare: true},
+		{header: "LASTED", value: func(j job) string { return age(j.Finished, j.Created) }},
+		{header: "FINISHED", value: func(j job) string { return finishedAgo(now, j) }},
+		{header: "CREATED", wide: true, value: func(j job) string { return j.Created.Format(time.RFC3339) }},
+		{header: "UID", wide: true, value: func(j job) string { return j.UID }},
+	}
+	if namespaces {
+		columns = slices.Insert(columns, 0, column[job]{header: "NAMESPACE", value: func(j job) string { return j.Namespace }})
+	}
+	return columns
+}
+
+// finishedAgo is how long ago a job finished; "by" where nobody saw it.
+func finishedAgo(now time.Time, j ledger.Job) string {
+	ago := age(now, j.Finished) + " ago"
+	if j.Uncertain {
+		return "by " + ago
+	}
+	return ago
+}
+
+// describeFinished shows the last job of a name that the ledger knows; false where it knows none, or is not known itself.
+func (f *Factory) describeFinished(ctx context.Context, o *ledgerOptions, format string, namespace, name string) (bool, error) {
+	if known, err := o.find(ctx, f); err != nil || !known {
+		return false, err
+	}
+	client, err := o.connect(ctx, f)
+	if err != nil {
+		return false, err
+	}
+	jobs, _, err := client.Jobs(ctx, ledgerclient.Query{Namespaces: []string{namespace}, Name: name, Since: time.Unix(0, 0), Limit: 1})
+	if err != nil || len(jobs) == 0 {
+		return false, err
+	}
+	job, err := client.Job(ctx, namespace, jobs[0].UID)
+	if err != nil {
+		return false, err
+	}
+	if format != "" {
+		return true, encode(f.IO.Out, format, job)
+	}
+	return true, describeFinishedJob(newDescription(f.IO), job, f.Now())
+}
+
+func describeFinishedJob(d *description, job ledger.JobDetail, now time.Time) error {
+	d.line("Name", job.Name)
+	d.line("Namespace", job.Namespace)
+	d.line("Kind", job.Kind)
+	status := job.Status + ", " + finishedAgo(now, job.Job)
+	if !job.Deleted.IsZero() {
+		status += "; the job is no longer in the cluster"
+	}
+	d.line("Status", status)
+	d.line("Reason", strings.TrimSuffix(job.Reason+": "+job.Message, ": "))
+	d.line("User", job.User)
+	d.line("Created", job.Created.Format(time.RFC3339))
+	d.line("Finished", job.Finished.Format(time.RFC3339))
+	d.line("Pool", job.Pool)
+	d.line("GPUs", strconv.FormatInt(job.GPUs, 10))
+	d.line("GPU-hours", strconv.FormatFloat(hoursOf(job.Holdings, now), 'f', 2, 64))
+	return describeRows(d, "Pods that held GPUs", job.Holdings, holdingColumns(now))
+}
+
+// hoursOf is what pods certainly held.
+func hoursOf(holdings []ledger.Holding, now time.Time) float64 {
+	sum := 0.0
+	for i := range holdings {
+		sum += lasted(&holdings[i], now).Hours() * float64(holdings[i].Milli) / 1000
+	}
+	return sum
+}
+
+func lasted(h *ledger.Holding, now time.Time) time.Duration {
+	if h.Ended() {
+		return h.To.Sub(h.From)
+	}
+	return max(0, now.Sub(h.From))
+}
+
+func holdingColumns(now time.Time) []column[ledger.Holding] {
+	type holding = ledger.Holding
+	return []column[holding]{
+		{header: "POD", value: func(h holding) string { return h.Pod }},
+		{header: "NODE", value: func(h holding) string { return h.Node }},
+		{header: "GPU-TYPE", value: func(h holding) string { return h.GPUType }},
+		{header: "GPUS", value: func(h holding) string { return strconv.FormatFloat(float64(h.Milli)/1000, 'f', -1, 64) }},
+		{header: "FROM", value: func(h holding) string { return h.From.Format(time.RFC3339) }},
+		{header: "HELD", value: func(h holding) string {
+			text := age(h.From.Add(lasted(&h, now)), h.From)
+			if !h.Until.IsZero() {
+				text += " to " + age(h.Until, h.From)
+			}
+			return text
+		}},
+		{header: "OUTCOME", value: func(h holding) string {
+			if h.ExitCode != 0 {
+				return fmt.Sprintf("%s (exit code %d)", h.Outcome, h.ExitCode)
+			}
+			return h.Outcome
+		}},
+	}
+}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
+)
+
+// helpWords are what cobra's template of help says itself.
+var helpWords = []string{
+	"Usage:", "Aliases:", "Examples:", "Available Commands:", "Additional Commands:", "Global Flags:", "Flags:",
+	`Use "`, "for more information about a command.",
+}
+
+// comment is a comment in an example.
+var comment = regexp.MustCompile(`(?m)(\s#\s+)(.*)$`)
+
+// translateHelp shows help in the language that is known once the flags are read. What a command does, its flags and the
+// comments of its examples are in it; its longer text follows in English.
+func translateHelp(f *Factory, root *cobra.Command) {
+	show := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if language := f.language(); language == phrase.Chinese {
+			translate(cmd, language)
+		}
+		show(cmd, args)
+	})
+}
+
+// translate puts the help of one command in a language.
+func translate(cmd *cobra.Command, language phrase.Language) {
+	cmd.Short = language.Words(cmd.Short)
+	if cmd.Long != "" {
+		cmd.Long = cmd.Short + "\n\n" + cmd.Long
+	}
+	cmd.Example = comment.ReplaceAllStringFunc(cmd.Example, func(text string) string {
+		parts := comment.FindStringSubmatch(text)
+		return parts[1] + language.Words(parts[2])
+	})
+	for _, sub := range cmd.Commands() {
+		sub.Short = language.Words(sub.Short)
+	}
+	for _, group := range cmd.Groups() {
+		group.Title = language.Words(group.Title)
+	}
+	ofFlag := func(flag *pflag.Flag) {
+		if flag.Name == "help" { // cobra's own, with the name of the command in it
+			flag.Usage = language.Words("Show this help")
+		}
+		flag.Usage = language.Words(flag.Usage)
+	}
+	cmd.LocalFlags().VisitAll(ofFlag)
+	cmd.InheritedFlags().VisitAll(ofFlag)
+	var pairs []string
+	for _, word := range helpWords {
+		pairs = append(pairs, word, language.Words(word))
+	}
+	cmd.SetUsageTemplate(strings.NewReplacer(pairs...).Replace(cmd.UsageTemplate()))
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"g8s.host/gpu-scheduler/pkg/ledger"
+	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
+)
+
+// Environment variables that say where the ledger is.
+const (
+	envLedger   = "GPUCTL_LEDGER"
+	envLedgerCA = "GPUCTL_LEDGER_CA"
+)
+
+// noLedger is the address that says that no ledger is to be asked.
+const noLedger = "none"
+
+// ledgerOptions say where the ledger is: the flags, else the environment, else the configuration file, else the cluster.
+type ledgerOptions struct {
+	ledgerclient.Options
+	// said is what the cluster says, once it was asked.
+	said map[string]string
+}
+
+func (o *ledgerOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.Address, "ledger", "", "Address of the ledger, such as https://gpu-ledger.example.com, or none. "+
+		"Your credentials of the kubeconfig are sent there")
+	flags.StringVar(&o.CA, "ledger-ca", "", "File with the certificate that the ledger's is signed by")
+	flags.BoolVar(&o.Insecure, "ledger-insecure-skip-tls-verify", false, "Accept any certificate of the ledger")
+}
+
+// find reports whether anything says where the ledger is.
+func (o *ledgerOptions) find(ctx context.Context, f *Factory) (bool, error) {
+	config, err := readUserConfig()
+	if err != nil {
+		return false, err
+	}
+	o.Address = cmp.Or(o.Address, os.Getenv(envLedger), config.Ledger)
+	if !o.Insecure {
+		o.CA = cmp.Or(o.CA, os.Getenv(envLedgerCA), config.LedgerCA)
+	}
+	if o.Address == "" {
+		return o.discover(ctx, f)
+	}
+	return o.Address != noLedger, nil
+}
+
+// discover asks the cluster where its ledger is. A cluster that does not say it, or not to this user, has none.
+func (o *ledgerOptions) discover(ctx context.Context, f *Factory) (bool, error) {
+	said, err := o.ask(ctx, f)
+	if err != nil {
+		return false, err
+	}
+	o.Address, o.CAData = said[ledger.KeyURL], []byte(said[ledger.KeyCA])
+	if o.Address == "" || o.Address == noLedger {
+		return false, nil
+	}
+	if err := o.Validate(); err != nil {
+		return false, fmt.Errorf("ConfigMap %s/%s: %w", ledger.AddressNamespace, ledger.AddressConfigMap, err)
+	}
+	return true, nil
+}
+
+// ask returns what the cluster says of its ledger and of its log store, nothing where it does not say it to this user.
+func (o *ledgerOptions) ask(ctx context.Context, f *Factory) (map[string]string, error) {
+	if o.said != nil {
+		return o.said, nil
+	}
+	client, err := f.kubernetes()
+	if err != nil {
+		return nil, err
+	}
+	said, err := client.CoreV1().ConfigMaps(ledger.AddressNamespace).Get(ctx, ledger.AddressConfigMap, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("asking the cluster where its ledger is: %w", err)
+	}
+	o.said = maps.Clone(said.Data)
+	if o.said == nil {
+		o.said = map[string]string{}
+	}
+	return o.said, nil
+}
+
+// connect returns what asks the ledger.
+func (o *ledgerOptions) connect(ctx context.Context, f *Factory) (*ledgerclient.Client, error) {
+	known, err := o.find(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	if !known {
+		return nil, usagef("it is not known where the ledger is: give --ledger URL, set $%s, or write \"ledger: URL\"\n"+
+			"into gpuctl/config.yaml of your configuration directory; administrators can have the cluster say it to all:\n"+
+			"manifests/ledger/address", envLedger)
+	}
+	if err := o.Validate(); err != nil {
+		return nil, usagef("--ledger: %w", err)
+	}
+	config, err := f.config()
+	if err != nil {
+		return nil, err
+	}
+	return ledgerclient.New(config, o.Options)
+}
+
+// isLedgerRefusal says whether the ledger does not tell this to the user.
+func isLedgerRefusal(err error) bool {
+	var said *ledgerclient.Error
+	return errors.As(err, &said) && (said.Status == http.StatusForbidden || said.Status == http.StatusUnauthorized)
+}
+
+// isLedgerUsage says whether the ledger did not understand the question.
+func isLedgerUsage(err error) bool {
+	var said *ledgerclient.Error
+	return errors.As(err, &said) && said.Status == http.StatusBadRequest
+}
+
+var days = regexp.MustCompile(`^(\d{1,5})(d|w)$`)
+
+// parseMoment reads a time: a day, a moment, or how long ago it was, such as 30d, 2w or 12h.
+func parseMoment(flag, text string, now time.Time) (time.Time, error) {
+	if found := days.FindStringSubmatch(text); found != nil {
+		count, _ := strconv.Atoi(found[1]) // digits
+		if found[2] == "w" {
+			count *= 7
+		}
+		return now.AddDate(0, 0, -count), nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, usagef("--%s is %q, want how long ago, such as 30d or 12h, a day such as 2026-11-01,\nor a time such as 2026-11-01T12:00:00Z", flag, text)
+}
+
+// tellGaps says what may be missing from what the ledger answers.
+func tellGaps(io IOStreams, begin time.Time, gaps []ledger.Gap) {
+	if !begin.IsZero() {
+		fmt.Fprintf(io.ErrOut, "note: the ledger begins on %s: what had ended by then is missing\n", begin.Format(time.RFC3339))
+	}
+	for _, gap := range gaps {
+		fmt.Fprintf(io.ErrOut, "note: the cluster could not be followed from %s to %s:\n  pods that began and ended within are missing\n",
+			gap.From.Format(time.RFC3339), gap.To.Format(time.RFC3339))
+	}
+}

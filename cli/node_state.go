@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
+)
+
+// nodeStatus is what a node is, and after it what controllers make of it: Ready, Cordoned, Suspect, NotReady,OutOfService.
+func nodeStatus(n inventory.Node) string {
+	words := []string{"Ready"}
+	switch {
+	case !n.Ready:
+		words[0] = "NotReady"
+	case n.Cordoned:
+		words[0] = "Cordoned"
+	}
+	for _, state := range n.States {
+		if state.Code == nodestate.Suspect && !n.Ready {
+			continue // which is why
+		}
+		if words[0] == "Ready" && state.Closes() {
+			words = words[1:]
+		}
+		words = append(words, string(state.Code))
+	}
+	return strings.Join(words, ",")
+}
+
+func nodeColor(n inventory.Node) string {
+	switch {
+	case !n.Ready:
+		return colorRed
+	case !n.Schedulable():
+		return colorYellow
+	}
+	return colorGreen
+}
+
+// nodeStateTexts are what controllers make of a node, in a few words each.
+func nodeStateTexts(n inventory.Node) string {
+	var out []string
+	for _, state := range n.States {
+		out = append(out, state.Text)
+	}
+	return strings.Join(out, "; ")
+}
+
+// stateSentence says what a controller makes of a node, since when and until when.
+func stateSentence(state nodestate.State, ready bool, now time.Time) string {
+	out := state.Text
+	if state.Since != nil {
+		out += fmt.Sprintf(", since %s ago", age(now, *state.Since))
+	}
+	switch {
+	case state.Until != nil && state.Until.After(now):
+		out += fmt.Sprintf("; it takes pods again in %s if it stays well", age(*state.Until, now))
+	case state.Code == nodestate.Suspect && !ready:
+		out += "; it takes pods again when it has been ready for a while"
+	case state.Code == nodestate.Suspect && state.Until == nil:
+		out += "; it takes pods again when that is over, and a while after"
+	}
+	return out
+}

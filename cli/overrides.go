@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// addOverrideFlags adds the flags that change the job of a file before it is submitted.
+func addOverrideFlags(flags *pflag.FlagSet, o *jobplan.Overrides) {
+	flags.StringVar(&o.Name, "name", "", "The name of the job, instead of the file's")
+	flags.StringArrayVar(&o.Set, "set", nil, "Set a field of the job: FIELD=VALUE, such as resources.gpu=8; may be repeated")
+	flags.StringArrayVar(&o.Env, "env", nil, "Set an environment variable of the job: NAME=VALUE; may be repeated")
+}
+
+// override changes the one job among the documents as the flags say. What it becomes is checked as the files were.
+func (m *manifests) override(docs []submission) ([]submission, error) {
+	if m.overrides.None() {
+		return docs, nil
+	}
+	if len(docs) != 1 || docs[0].Job == nil {
+		return nil, usagef("--name, --set and --env change one job, and the files hold %s; nothing was done", contentsOf(docs))
+	}
+	doc := docs[0]
+	source, err := m.overrides.Apply(doc.Kind, doc.Source)
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	changed, err := m.factory.parseWritten(source, false) // the file was warned of
+	if err != nil {
+		return nil, err
+	}
+	changed.file, changed.Line = doc.file, doc.Line
+	return []submission{changed}, nil
+}
+
+func contentsOf(docs []submission) string {
+	if len(docs) == 1 {
+		return "a " + string(docs[0].Kind)
+	}
+	return plural(len(docs), "document")
+}
+
+// toldWithoutLine is a problem, and how grave it is.
+func toldWithoutLine(d workload.Diagnostic) phrase.Text {
+	if d.Severity == workload.SeverityWarning {
+		return phrase.Of("warning: ").With(d.Says)
+	}
+	return phrase.Of("error: %s", d.Says)
+}
+
+// parseWritten parses a document that flags wrote or changed. Its lines mean nothing to who typed them, so that problems
+// are told without.
+func (f *Factory) parseWritten(source string, warn bool) (submission, error) {
+	docs, diagnostics := workload.Parse("", []byte(source))
+	for _, d := range diagnostics {
+		if warn || d.Severity == workload.SeverityError {
+			fmt.Fprintln(f.IO.ErrOut, toldWithoutLine(d).In(f.language()))
+		}
+	}
+	if diagnostics.HasErrors() {
+		return submission{}, usagef("the job cannot be so; nothing was done")
+	}
+	return submission{Document: docs[0]}, nil
+}

@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+type runOptions struct {
+	createOptions
+	// name is that of the job; empty makes one of the program's.
+	name string
+	// values are what the flags say, by flag.
+	values map[string]*string
+	env    []string
+	// stdin connects standard input to the program, and tty a terminal. Either makes it a session.
+	stdin, tty bool
+	// show prints the YAML, and creates nothing.
+	show bool
+}
+
+// runFlags are the flags that say what one field of the job is, in the order in which its YAML has them.
+var runFlags = []struct {
+	name, field, usage string
+	// list says that commas separate several values.
+	list bool
+}{
+	{name: "priority", field: "job.priority", usage: "high, medium or low"},
+	{name: "ttl", field: "job.ttl", usage: "How long the job is kept after it ended, such as 7d"},
+	{name: "depends-on", field: "job.depends-on", list: true, usage: "The jobs to start after; several with commas"},
+	{name: "after", field: "job.after", usage: "How these have to end: ok (the default), or any"},
+	{name: "array", field: "job.array", usage: "Run the command once for each of a range of tasks: 0-99, or 0-99%10 for ten at once; its number is in $JOB_COMPLETION_INDEX"},
+	{name: "retries", field: "job.retries", usage: "How often the program is started again after it failed"},
+	{name: "image", field: "environment.image", usage: "The container image (default: image of gpuctl config)"},
+	{name: "pool", field: "resources.pool", usage: "The pool of nodes to run in; see gpuctl get pools"},
+	{name: "gpu", field: "resources.gpu", usage: "The number of GPUs, of each node"},
+	{name: "gpu-type", field: "resources.gpu-type", list: true, usage: "The model of GPU; several with commas, the preferred one first"},
+	{name: "nodes", field: "resources.nodes", usage: "The number of nodes to run on at once"},
+	{name: "cpu", field: "resources.cpu", usage: "CPU cores, of each node"},
+	{name: "memory", field: "resources.memory", usage: "Memory of each node, such as 64Gi"},
+	{name: "shm", field: "resources.shm", usage: "The size of /dev/shm"},
+	{name: "time-limit", field: "resources.time-limit", usage: "How long the job may run, such as 4h"},
+}
+
+func newRunCmd(f *Factory) *cobra.Command {
+	o := &runOptions{values: map[string]*string{}}
+	o.createOptions = createOptions{manifests: manifests{factory: f}, dryRun: dryRunNone, output: newOutput("", outputYAML, outputJSON, outputName)}
+	cmd := &cobra.Command{
+		Use:   "run [flags] [--] COMMAND [ARG]...",
+		Short: "Run a command on GPUs, or a shell, without a file",
+		Long: "Run a command on GPUs, without a file: a training job is created of what the flags say. All that follows\n" +
+			"the command is the command's. One word with blanks in it is run by a shell.\n\n" +
+			"With -it it is a shell on GPUs, or another program with a terminal, that ends with you: gpuctl waits for the\n" +
+			"GPUs, connects you, and deletes the job when the program ends or when you end the waiting by Ctrl-C. The exit\n" +
+			"code is that of the program. If the connection is lost, the job goes on: gpuctl attach comes back to it.\n\n" +
+			"The job is called what --name says, else as its program, with five random characters. --dry-run prints its\n" +
+			"YAML: a file for gpuctl create -f to begin from.",
+		Example: "  gpuctl run --image pytorch/pytorch:2.8.0 --gpu 2 --gpu-type A100-80G python train.py --lr 3e-4\n" +
+			"  gpuctl run --image pytorch/pytorch:2.8.0 --gpu 8 --nodes 4 --attach -- torchrun train.py\n" +
+			"  gpuctl run --image pytorch/pytorch:2.8.0 --gpu 1 --time-limit 8h -it\n" +
+			"  gpuctl run --image busybox 'date; sleep 60; date'\n" +
+			"  gpuctl run --image i --gpu 1 --dry-run python train.py > train.yaml",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && !o.isSession() {
+				return usagef("%s needs the command to run, or -it for a shell\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runRun(cmd, o, args) },
+	}
+	o.addFlags(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
+	_ = cmd.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(priorities(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (o *runOptions) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.SetInterspersed(false)
+	flags.StringVar(&o.name, "name", "", "The name of the job (default: as its program, with five random characters)")
+	for _, flag := range runFlags {
+		value := new(string)
+		flags.StringVar(value, flag.name, "", flag.usage)
+		o.values[flag.name] = value
+	}
+	flags.StringArrayVar(&o.env, "env", nil, "An environment variable: NAME=VALUE; may be repeated")
+	flags.StringArrayVar(&o.overrides.Set, "set", nil, "Set any other field of the job: FIELD=VALUE, see gpuctl explain training; may be repeated")
+	flags.BoolVarP(&o.stdin, "stdin", "i", false, "Stay connected to the program: standard input goes to it, and the job ends with it")
+	flags.BoolVarP(&o.tty, "tty", "t", false, "Give the program a terminal, yours; it is a shell unless a command is given")
+	flags.BoolVar(&o.show, "dry-run", false, "Print the job's YAML, and create nothing")
+	flags.BoolVar(&o.requireFit, "require-fit", false, "Refuse a job that no node could ever hold, with exit code 7, or that a quota or a policy never lets in")
+	o.output.addTo(cmd)
+	o.stay.addFlags(flags)
+}
+
+func runRun(cmd *cobra.Command, o *runOptions, command []string) error {
+	if err := o.checkSession(); err != nil {
+		return err
+	}
+	source, err := o.source(cmd, command)
+	if err != nil {
+		return err
+	}
+	doc, err := o.factory.parseWritten(source, true)
+	if err != nil {
+		return err
+	}
+	if o.show {
+		_, err := fmt.Fprint(o.factory.IO.Out, doc.Source)
+		return err
+	}
+	if o.isSession() {
+		return o.runSession(cmd.Context(), doc)
+	}
+	return o.submit(cmd.Context(), doc)
+}
+
+// isSession says whether the user stays with the job, and the job ends with them.
+func (o *runOptions) isSession() bool { return o.stdin || o.tty }
+
+// checkSession refuses what cannot be said together with -i or -t.
+func (o *runOptions) checkSession() error {
+	switch {
+	case !o.isSession() || o.show:
+		return nil
+	case o.stay.wait || o.stay.attach:
+		return usagef("-i stays with the job from its start to its end: leave out --wait and --attach")
+	case o.output.format != "":
+		return usagef("-i prints what the program prints: leave out -o")
+	case o.tty && !o.factory.IO.InIsTerminal:
+		return usagef("standard input is no terminal: leave out -t")
+	}
+	return nil
+}
+
+func (o *runOptions) submit(ctx context.Context, doc submission) error {
+	creations, err := o.render(ctx, []submission{doc})
+	if err != nil {
+		return err
+	}
+	return o.create(ctx, creations)
+}
+
+// source is the YAML of the job that the flags and the command say.
+func (o *runOptions) source(cmd *cobra.Command, command []string) (string, error) {
+	name := cmp.Or(o.name, nameOfProgram(command)+"-"+rand.String(nameSuffix))
+	source, err := jobplan.SetField("kind: "+string(workload.KindTraining)+"\n", "job.name", name)
+	if err != nil {
+		return "", err
+	}
+	image, err := o.image()
+	if err != nil {
+		return "", err
+	}
+	*o.values["image"] = image
+	if retries := o.values["retries"]; o.isSession() && !cmd.Flags().Changed("retries") {
+		*retries = "0" // a shell that ends with an error has ended
+	}
+	for _, flag := range runFlags {
+		value := *o.values[flag.name]
+		if value == "" && !cmd.Flags().Changed(flag.name) {
+			continue
+		}
+		source, err = jobplan.SetField(source, flag.field, flagValue(value, flag.list))
+		if err != nil {
+			return "", err
+		}
+		if flag.name != "image" {
+			continue
+		}
+		if source, err = o.program(source, command); err != nil {
+			return "", err
+		}
+	}
+	source, err = jobplan.Overrides{Set: o.overrides.Set, Env: o.env}.Apply(workload.KindTraining, source)
+	if err != nil {
+		return "", usagef("%w", err)
+	}
+	return source, nil
+}
+
+// program adds the program to the YAML, and what connects it to the user.
+func (o *runOptions) program(source string, command []string) (string, error) {
+	switch {
+	case len(command) == 0:
+		command = shellCommand()
+	case len(command) == 1 && strings.ContainsAny(command[0], " \t\n"):
+		command = []string{"sh", "-c", command[0]}
+	}
+	source, err := jobplan.SetField(source, "environment.command", jobplan.Unexpanded(command))
+	if err == nil && o.isSession() {
+		source, err = jobplan.SetField(source, "environment.stdin", true)
+	}
+	if err == nil && o.tty {
+		source, err = jobplan.SetField(source, "environment.tty", true)
+	}
+	return source, err
+}
+
+// image is the image of the flag, else that of the user's configuration.
+func (o *runOptions) image() (string, error) {
+	if image := *o.values["image"]; image != "" {
+		return image, nil
+	}
+	config, err := readUserConfig()
+	if err != nil {
+		return "", err
+	}
+	if config.Image == "" {
+		return "", usagef("which image? Give one with --image, or once for all with: gpuctl config set image IMAGE")
+	}
+	return config.Image, nil
+}
+
+// flagValue is a flag's text as it stands in YAML: a number as one, so that it needs no quotes.
+func flagValue(value string, list bool) any {
+	if list && strings.Contains(value, ",") {
+		return strings.Split(value, ",")
+	}
+	var number int64
+	if _, err := fmt.Sscanf(value, "%d", &number); err == nil && fmt.Sprint(number) == value {
+		return number
+	}
+	return value
+}
+
+const (
+	nameSuffix = 5
+	// longestBase leaves room for the suffix, and for what the names of a gang's pods add.
+	longestBase = 40
+)
+
+// nameOfProgram is what a job is called by its command: the first script, else the program; a shell without one.
+func nameOfProgram(command []string) string {
+	if len(command) == 0 {
+		return "shell"
+	}
+	program := strings.Fields(command[0] + " ")
+	if len(program) == 0 {
+		return "job"
+	}
+	words := slices.Concat(program[:1], command[1:])
+	at := slices.IndexFunc(words, func(word string) bool {
+		return slices.Contains([]string{".py", ".sh"}, path.Ext(word))
+	})
+	word := path.Base(words[max(at, 0)])
+	word = strings.TrimSuffix(word, path.Ext(word))
+	var out strings.Builder
+	for _, r := range strings.ToLower(word) {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			out.WriteRune(r)
+		default:
+			out.WriteByte('-')
+		}
+	}
+	name := out.String()
+	name = strings.Trim(name[:min(len(name), longestBase)], "-")
+	if name == "" || name[0] < 'a' {
+		return strings.TrimSuffix("job-"+name, "-")
+	}
+	return name
+}

@@ -1,0 +1,266 @@
+package screen
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Names of keys that are no characters.
+const (
+	KeyUp        = "up"
+	KeyDown      = "down"
+	KeyPageUp    = "pgup"
+	KeyPageDown  = "pgdn"
+	KeyHome      = "home"
+	KeyEnd       = "end"
+	KeyEnter     = "enter"
+	KeyEscape    = "esc"
+	KeyTab       = "tab"
+	KeyBackspace = "backspace"
+	KeyInterrupt = "ctrl-c"
+	KeyErase     = "ctrl-u"
+)
+
+// What a key asks of whoever reads the cluster.
+const (
+	Nothing = ""
+	// Quit ends it all.
+	Quit = "quit"
+	// Show reads what the screen shows now.
+	Show = "show"
+	// The pages: each is about the row of the action, but for Help.
+	Why      = "why"
+	Describe = "describe"
+	YAML     = "yaml"
+	Logs     = "logs"
+	Help     = "help"
+	// Again reads the page that is open again, and Close ends it.
+	Again = "again"
+	Close = "close"
+)
+
+// Action is what is to be done after a key.
+type Action struct {
+	Do  string
+	Row Row
+}
+
+// digits go to the views.
+const digits = "1234"
+
+// Key is the screen after a key, and what is to be done.
+func (s State) Key(key string) (State, Action) {
+	s.said = ""
+	if key == KeyInterrupt {
+		return s, Action{Do: Quit}
+	}
+	do := Action{}
+	switch digit := strings.Index(digits, key); {
+	case s.prompt.mark != "":
+		s, do = s.typed(key)
+	case key == "q":
+		do.Do = Quit
+	case key == "?":
+		do.Do = Help
+	case digit >= 0 && len(key) == 1:
+		s, do = s.show(Views[digit])
+	case s.page != nil:
+		s, do = s.pageKey(key)
+	default:
+		s, do = s.tableKey(key)
+	}
+	return s.settled(), do
+}
+
+// tableKey is a key while a view is shown.
+func (s State) tableKey(key string) (State, Action) {
+	switch key {
+	case ":", "/":
+		s.prompt = prompt{mark: key, before: s.filter}
+	case KeyEscape:
+		s.filter = ""
+	case "0":
+		s.all = !s.all
+		return s.show(s.view)
+	case KeyEnter:
+		if s.aboutJobs() {
+			return s.open(Why)
+		}
+		return s.open(Describe)
+	case "d":
+		return s.open(Describe)
+	case "y":
+		return s.open(YAML)
+	case "w":
+		return s.open(Why)
+	case "l":
+		return s.open(Logs)
+	}
+	s.selected = moved(key, s.selected, s.tableRoom(), len(s.shown)-1)
+	return s, Action{}
+}
+
+// show turns to a view.
+func (s State) show(view string) (State, Action) {
+	s.view, s.table, s.filter, s.selected, s.top = view, Table{}, "", 0, 0
+	s.page = nil
+	return s, Action{Do: Show}
+}
+
+func (s State) aboutJobs() bool { return s.view == Jobs || s.view == Queue }
+
+// open asks for a page about what is selected.
+func (s State) open(what string) (State, Action) {
+	row, ok := s.Selected()
+	if !ok {
+		return s, Action{}
+	}
+	if (what == Why || what == Logs) && !s.aboutJobs() {
+		s.said = "only jobs have that"
+		return s, Action{}
+	}
+	return s, Action{Do: what, Row: row}
+}
+
+// moved is the place that a key leads to from another.
+func moved(key string, at, room, last int) int {
+	switch key {
+	case KeyUp, "k":
+		at--
+	case KeyDown, "j":
+		at++
+	case KeyPageUp:
+		at -= max(1, room-1)
+	case KeyPageDown, " ":
+		at += max(1, room-1)
+	case KeyHome, "g":
+		at = 0
+	case KeyEnd, "G":
+		at = last
+	}
+	return max(0, min(at, last))
+}
+
+// pageKey is a key while a page is open.
+func (s State) pageKey(key string) (State, Action) {
+	page := *s.page
+	switch key {
+	case KeyEscape:
+		if page.filter != "" {
+			page.filter = ""
+			s.page = &page
+			return s, Action{}
+		}
+		s.page = nil
+		return s, Action{Do: Close}
+	case "r":
+		return s, Action{Do: Again}
+	case ":":
+		s.prompt = prompt{mark: key}
+		return s, Action{}
+	case "/":
+		s.prompt = prompt{mark: key, before: page.filter}
+		return s, Action{}
+	}
+	last := s.lastTop(page)
+	at := moved(key, page.top, s.room(), last)
+	switch {
+	case at < page.top:
+		page.left = true
+	case key == "G" || key == KeyEnd:
+		page.left = false
+	}
+	page.top = at
+	s.page = &page
+	return s, Action{}
+}
+
+// prompt is what the user types into the last line.
+type prompt struct {
+	// mark is what it began with: ":" for a view, "/" for a filter, "" where there is no prompt.
+	mark, text string
+	// before is the filter that comes back when it is given up.
+	before string
+}
+
+// promptLimit is how much may be typed.
+const promptLimit = 200
+
+// typed is a key in the prompt.
+func (s State) typed(key string) (State, Action) {
+	switch {
+	case key == KeyEnter:
+		return s.entered()
+	case key == KeyEscape:
+		s = s.filtered(s.prompt.before)
+		s.prompt = prompt{}
+		return s, Action{}
+	case key == KeyTab && s.prompt.mark == ":":
+		if views := named(s.prompt.text); len(views) > 0 {
+			s.prompt.text = views[0]
+		}
+	case key == KeyErase:
+		s.prompt.text = ""
+	case key == KeyBackspace:
+		if s.prompt.text == "" {
+			s.prompt = prompt{}
+			return s, Action{}
+		}
+		_, size := utf8.DecodeLastRuneInString(s.prompt.text)
+		s.prompt.text = s.prompt.text[:len(s.prompt.text)-size]
+	case utf8.RuneCountInString(key) == 1 && len(s.prompt.text) < promptLimit:
+		if r, _ := utf8.DecodeRuneInString(key); unicode.IsPrint(r) {
+			s.prompt.text += key
+		}
+	}
+	if s.prompt.mark == "/" {
+		s = s.filtered(s.prompt.text)
+	}
+	return s, Action{}
+}
+
+// filtered is the screen with another filter of what is in sight.
+func (s State) filtered(filter string) State {
+	if s.prompt.mark != "/" {
+		return s
+	}
+	if s.page == nil {
+		s.filter = filter
+		return s
+	}
+	page := *s.page
+	page.filter = filter
+	s.page = &page
+	return s
+}
+
+// entered ends the prompt.
+func (s State) entered() (State, Action) {
+	mark, word := s.prompt.mark, strings.TrimSpace(s.prompt.text)
+	s.prompt = prompt{}
+	switch {
+	case mark == "/" || word == "":
+		return s, Action{}
+	case word == "q" || word == "quit" || word == "q!":
+		return s, Action{Do: Quit}
+	case word == Help || word == "?":
+		return s, Action{Do: Help}
+	}
+	if views := named(word); len(views) > 0 {
+		return s.show(views[0])
+	}
+	s.said = "there is no view " + word + ": " + strings.Join(Views, ", ")
+	return s, Action{}
+}
+
+// named are the views whose names begin so.
+func named(word string) []string {
+	var out []string
+	for _, view := range Views {
+		if strings.HasPrefix(view, strings.ToLower(word)) {
+			out = append(out, view)
+		}
+	}
+	return out
+}

@@ -1,0 +1,182 @@
+package screen
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"g8s.host/gpu-scheduler/cli/monospace"
+)
+
+// Style is how characters look. The zero value is how the terminal shows text by itself.
+type Style struct {
+	// Color is the number that selects a colour of the text on a terminal, 30 to 37 or 90 to 97; 0 is none.
+	Color         int
+	Bold, Reverse bool
+}
+
+// Colours of the screen itself.
+const (
+	red    = 31
+	yellow = 33
+	cyan   = 36
+)
+
+// Span is text of one style.
+type Span struct {
+	Text  string
+	Style Style
+}
+
+// Line is a line of the screen.
+type Line []Span
+
+// String is the line without its styles.
+func (l Line) String() string {
+	var out strings.Builder
+	for _, span := range l {
+		out.WriteString(span.Text)
+	}
+	return out.String()
+}
+
+func (l Line) columns() int { return monospace.Columns(l.String()) }
+
+// sequence is one that selects how text looks.
+var sequence = regexp.MustCompile("\x1b\\[([0-9;:]*)m")
+
+// Read turns text as terminals show it, of one line, into a line. Of what a terminal would obey only colours and bold are
+// left: programs print the rest, too.
+func Read(text string) Line {
+	var out Line
+	var style Style
+	add := func(part string) {
+		if part = strings.Map(shown, part); part != "" {
+			out = append(out, Span{Text: part, Style: style})
+		}
+	}
+	rest := 0
+	for _, at := range sequence.FindAllStringSubmatchIndex(text, -1) {
+		add(text[rest:at[0]])
+		style = style.with(text[at[2]:at[3]])
+		rest = at[1]
+	}
+	add(text[rest:])
+	return out
+}
+
+// shown is what stands for a character: itself, unless a terminal would obey it.
+func shown(r rune) rune {
+	switch {
+	case r == '\t':
+		return ' '
+	case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
+		return '?'
+	}
+	return r
+}
+
+// with is the style after a sequence.
+func (s Style) with(parameters string) Style {
+	numbers := strings.FieldsFunc(parameters, func(r rune) bool { return r == ';' || r == ':' })
+	if len(numbers) == 0 {
+		return Style{}
+	}
+	for _, number := range numbers {
+		n, _ := strconv.Atoi(number) // what is too large selects nothing
+		switch {
+		case n == 0:
+			s = Style{}
+		case n == 1:
+			s.Bold = true
+		case n == 39:
+			s.Color = 0
+		case n == 38 || n == 48: // a colour of a larger palette, whose numbers follow
+			return s
+		case 30 <= n && n <= 37 || 90 <= n && n <= 97:
+			s.Color = n
+		}
+	}
+	return s
+}
+
+// clean is the line without anything that a terminal would obey, whoever made it.
+func (l Line) clean() Line {
+	out := make(Line, len(l))
+	for i, span := range l {
+		out[i] = Span{Text: strings.Map(shown, span.Text), Style: span.Style}
+	}
+	return out
+}
+
+// text is a line of one style.
+func text(text string, style Style) Line { return Line{{Text: text, Style: style}} }
+
+// part splits a line after so many columns.
+func (l Line) part(columns int) (head, tail Line) {
+	used := 0
+	for i, span := range l {
+		for at, r := range span.Text {
+			wide := monospace.ColumnsOf(r)
+			if used += wide; used > columns {
+				head = append(head, l[:i]...)
+				if at > 0 {
+					head = append(head, Span{span.Text[:at], span.Style})
+				}
+				return head, append(Line{{span.Text[at:], span.Style}}, l[i+1:]...)
+			}
+		}
+	}
+	return l, nil
+}
+
+// cut shortens a line to a width, and says so.
+func (l Line) cut(width int) Line {
+	if l.columns() <= width {
+		return l
+	}
+	head, _ := l.part(max(0, width-1))
+	if width > 0 {
+		head = append(head[:len(head):len(head)], Span{Text: "…"})
+	}
+	return head
+}
+
+// fold breaks a line into lines of a width, at least one: between words, where that leaves no line half empty.
+func (l Line) fold(width int) []Line {
+	width = max(2, width) // the widest character takes two
+	var out []Line
+	for {
+		head, tail := l.part(width)
+		if len(tail) == 0 {
+			return append(out, head)
+		}
+		word := strings.LastIndexByte(head.String(), ' ') + 1
+		if columns := monospace.Columns(head.String()[:word]); columns > width/2 && !strings.HasPrefix(tail.String(), " ") {
+			head, tail = l.part(columns)
+		}
+		out = append(out, head)
+		l = tail
+	}
+}
+
+// reversed is the line as one that is selected, over the whole width.
+func (l Line) reversed(width int) Line {
+	out := make(Line, 0, len(l)+1)
+	for _, span := range append(l[:len(l):len(l)], Span{Text: strings.Repeat(" ", max(0, width-l.columns()))}) {
+		span.Style.Reverse = true
+		out = append(out, span)
+	}
+	return out
+}
+
+// bold is the line in bold.
+func (l Line) bold() Line {
+	out := make(Line, 0, len(l))
+	for _, span := range l {
+		span.Style.Bold = true
+		out = append(out, span)
+	}
+	return out
+}

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+	"syscall"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/timelimit"
+)
+
+// session is a job that somebody is connected to from its start, and that is deleted when its program ends or they give up.
+type session struct {
+	factory *Factory
+	client  kubernetes.Interface
+	writer  *submit.Client
+	creation
+	namespace string
+	uid       types.UID
+	// timeout is how long it may wait for its GPUs; 0 is no limit.
+	timeout time.Duration
+	// patience is that of its connection.
+	patience time.Duration
+}
+
+// endTimeout bounds the deletion of the job.
+const endTimeout = 30 * time.Second
+
+// runSession creates the job of a session, and stays with it.
+func (o *runOptions) runSession(ctx context.Context, doc submission) error {
+	creations, err := o.render(ctx, []submission{doc})
+	if err != nil {
+		return err
+	}
+	c := creations[0]
+	if c.Job.IsGang() || c.Job.Array != nil {
+		return usagef("-i connects to one pod: leave out --nodes and --array, or use --attach; nothing was done")
+	}
+	if err := o.check(ctx, creations); err != nil {
+		return err
+	}
+	s := &session{factory: o.factory, creation: c, timeout: o.stay.waiter.timeout, patience: endPatience}
+	if s.client, err = o.factory.kubernetes(); err != nil {
+		return err
+	}
+	if s.writer, err = o.factory.writer(); err != nil {
+		return err
+	}
+	s.namespace = c.objects[0].GetNamespace()
+	if err := s.checkRight(ctx); err != nil {
+		return err
+	}
+	stop := startProgress(o.factory.IO, "Creating "+c.String())
+	err = o.createOne(ctx, s.writer, c)
+	stop()
+	if err != nil {
+		return err
+	}
+	s.uid = c.objects[0].GetUID()
+	s.say("%s created", c)
+	return s.run(ctx)
+}
+
+// checkRight refuses a session to who may not attach, and would learn it when the GPUs are there. Where nobody can tell, it
+// is left to the attaching.
+func (s *session) checkRight(ctx context.Context) error {
+	asked := &authorizationv1.ResourceAttributes{Namespace: s.namespace, Verb: "create", Resource: "pods", Subresource: "attach"}
+	review, err := s.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: asked},
+	}, metav1.CreateOptions{})
+	if err != nil || review.Status.Allowed {
+		return nil //nolint:nilerr // attaching will tell
+	}
+	return apierrors.NewForbidden(schema.GroupResource{Resource: "pods/attach"}, s.Name,
+		fmt.Errorf("you may not attach to pods in namespace %s; nothing was created", s.namespace))
+}
+
+func (s *session) say(format string, args ...any) {
+	fmt.Fprintf(s.factory.IO.ErrOut, format+"\n", args...)
+}
+
+// run stays with the job until its program ends, and deletes it. What was only lost sight of is left.
+func (s *session) run(ctx context.Context) error {
+	signal.Ignore(syscall.SIGPIPE) // or whoever reads what is printed, and goes, ends gpuctl and leaves the job
+	err := s.follow(ctx)
+	switch {
+	case isA[*lostError](err):
+		return err
+	case ctx.Err() == nil && isUnreachable(err) && !isA[*outcomeError](err):
+		return &lostError{namespace: s.namespace, job: s.Name, cause: err}
+	}
+	s.end(ctx)
+	return err
+}
+
+// follow waits for the job, and connects to it. Of a program that has ended by then it prints what there is.
+func (s *session) follow(ctx context.Context) error {
+	if ended, err := s.await(ctx); err != nil || ended {
+		return err
+	}
+	job, err := inventory.NewReader(s.client).Job(ctx, s.namespace, s.Name)
+	if err != nil {
+		return err
+	}
+	target := &podTarget{factory: s.factory, rank: -1}
+	where, err := target.choose(job)
+	if err != nil {
+		return printUntilEnd(ctx, s.factory, s.namespace, s.Name)
+	}
+	c, err := target.connect(ctx, s.client, s.Name, where)
+	if err != nil {
+		return err
+	}
+	c.patience = s.patience
+	if err := c.catchUp(ctx); err != nil {
+		return err
+	}
+	c.greet()
+	return c.run(ctx)
+}
+
+// await waits until the job runs. Of one that has failed by then it prints the output.
+func (s *session) await(ctx context.Context) (ended bool, err error) {
+	w := &waiter{factory: s.factory, namespace: s.namespace, names: []string{s.Name}, goal: goalRunning, timeout: s.timeout}
+	w.reached = func(string, string) {}
+	err = w.wait(ctx)
+	var late *timelimit.Error
+	var outcome *outcomeError
+	switch {
+	case errors.As(err, &late):
+		return false, &timelimit.Error{After: late.After, What: fmt.Sprintf("job %s did not run, and is not kept", s.Name)}
+	case errors.As(err, &outcome) && outcome.code == exitJobFailed:
+		return true, printUntilEnd(ctx, s.factory, s.namespace, s.Name)
+	}
+	return false, err
+}
+
+// errReplaced says that another job has the session's name by now.
+var errReplaced = errors.New("another job has the name by now")
+
+// end deletes the job of the session, also after Ctrl-C, and no other of its name. One that others have deleted is gone.
+func (s *session) end(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	only := s.writer.If(func(object metav1.Object) error {
+		if object == nil || object.GetUID() != s.uid {
+			return errReplaced
+		}
+		return nil
+	})
+	stop := startProgress(s.factory.IO, "Deleting "+s.String()+". Another Ctrl-C leaves it")
+	err := s.delete(ctx, only)
+	stop()
+	switch {
+	case err == nil:
+		s.say("%s deleted", s)
+	case isNotFound(err):
+	case errors.Is(err, errReplaced):
+		s.say("%s is left: %v", s, err)
+	default:
+		s.say("warning: %s is left: %v\nDelete it: gpuctl delete job %s -n %s", s, err, s.Name, s.namespace)
+	}
+}
+
+// delete deletes, again while the cluster notes on the job that its program has ended.
+func (s *session) delete(ctx context.Context, only *submit.Client) error {
+	for {
+		_, err := only.Delete(ctx, s.namespace, s.Name, string(s.Kind))
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(endPoll):
+		}
+	}
+}

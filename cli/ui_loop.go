@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+	"k8s.io/client-go/kubernetes"
+
+	"g8s.host/gpu-scheduler/cli/monospace"
+	"g8s.host/gpu-scheduler/cli/screen"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// ui joins the screen, which is a value, with the terminal and the cluster. Readers are goroutines that write into feeds;
+// one loop alone has the state and the terminal, and looks into the feeds.
+type ui struct {
+	factory            *Factory
+	client             kubernetes.Interface
+	reader             *inventory.Reader
+	context, namespace string
+	all                bool
+
+	state    screen.State
+	terminal tcell.Screen
+	ctx      context.Context //nolint:containedctx // readers that a key starts end with the loop
+	// changes counts what the readers have written.
+	changes atomic.Int64
+	// broken is why a reader panicked: the loop ends with that, so that the terminal is given back first.
+	broken chan string
+
+	jobs  *feed[[]inventory.Job]
+	queue *feed[waitingLine]
+	fleet *feed[inventory.Cluster]
+	// endView ends what reads the view, and endPage what reads the page.
+	endView, endPage context.CancelFunc
+	page             *openPage
+}
+
+// uiTick is how often the loop looks whether something has changed.
+const uiTick = 100 * time.Millisecond
+
+// run shows the screen until the user or ctx ends it, which are successes as for a watch.
+func (u *ui) run(ctx context.Context, terminal tcell.Screen) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	u.ctx, u.terminal, u.state = ctx, terminal, screen.New(u.all).Resized(terminal.Size())
+	u.endView, u.endPage = func() {}, func() {}
+	u.fleet = newFeed[inventory.Cluster](&u.changes)
+	u.start(func() { u.keep(ctx, u.fleet, u.watchFleet) })
+	u.show()
+	events := make(chan tcell.Event)
+	go terminal.ChannelEvents(events, ctx.Done())
+	ticker := time.NewTicker(uiTick)
+	defer ticker.Stop()
+	drawn, second := int64(-1), int64(0)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case cause := <-u.broken:
+			return fmt.Errorf("reading the cluster has panicked: %s", cause)
+		case event, open := <-events:
+			if !open || !u.heed(event) {
+				return nil
+			}
+		case <-ticker.C:
+			if drawn == u.changes.Load() && second == time.Now().Unix() {
+				continue
+			}
+		}
+		drawn, second = u.changes.Load(), time.Now().Unix()
+		u.refresh()
+	}
+}
+
+// start runs a reader beside the loop.
+func (u *ui) start(read func()) {
+	go func() {
+		defer func() {
+			if cause := recover(); cause != nil {
+				select {
+				case u.broken <- fmt.Sprintf("%v\n%s", cause, debug.Stack()):
+				default: // another one is told already
+				}
+			}
+		}()
+		read()
+	}()
+}
+
+// heed does what an event asks for; false is to end.
+func (u *ui) heed(event tcell.Event) bool {
+	switch event := event.(type) {
+	case *tcell.EventError:
+		return false // the terminal is gone
+	case *tcell.EventResize:
+		u.terminal.Sync()
+		wide := u.state.Width()
+		u.state = u.state.Resized(event.Size())
+		if u.page != nil && !u.page.follows() && wide != u.state.Width() {
+			u.openPage(u.page.action) // its lines were broken for the other width
+		}
+	case *tcell.EventKey:
+		if event.Key() == tcell.KeyCtrlL {
+			u.terminal.Sync()
+			return true
+		}
+		state, action := u.state.Key(keyOf(event))
+		u.state = state
+		return u.do(action)
+	}
+	return true
+}
+
+// do what a key asks for; false is to end.
+func (u *ui) do(action screen.Action) bool {
+	switch action.Do {
+	case screen.Nothing:
+	case screen.Quit:
+		return false
+	case screen.Show:
+		u.closePage()
+		u.queue = nil
+		u.show()
+	case screen.Close:
+		u.closePage()
+		if u.state.View() == screen.Queue {
+			u.show() // it was not read meanwhile
+		}
+	case screen.Again:
+		if u.page != nil {
+			u.openPage(u.page.action)
+		}
+	default:
+		u.openPage(action)
+	}
+	return true
+}
+
+// refresh draws the screen as everything is now.
+func (u *ui) refresh() {
+	table, head := u.reading()
+	u.state = u.state.WithHead(head)
+	if u.page != nil {
+		u.state = u.state.WithLines(u.page.text.lines())
+	} else {
+		u.state = u.state.WithTable(table())
+	}
+	u.draw()
+}
+
+// keyNames are what the screen calls keys that are no characters.
+var keyNames = map[tcell.Key]string{
+	tcell.KeyUp: screen.KeyUp, tcell.KeyDown: screen.KeyDown, tcell.KeyPgUp: screen.KeyPageUp, tcell.KeyPgDn: screen.KeyPageDown,
+	tcell.KeyCtrlB: screen.KeyPageUp, tcell.KeyCtrlF: screen.KeyPageDown, tcell.KeyHome: screen.KeyHome, tcell.KeyEnd: screen.KeyEnd,
+	tcell.KeyEnter: screen.KeyEnter, tcell.KeyEscape: screen.KeyEscape, tcell.KeyTab: screen.KeyTab, tcell.KeyCtrlU: screen.KeyErase,
+	tcell.KeyBackspace: screen.KeyBackspace, tcell.KeyBackspace2: screen.KeyBackspace, tcell.KeyCtrlC: screen.KeyInterrupt,
+}
+
+func keyOf(event *tcell.EventKey) string {
+	if event.Key() == tcell.KeyRune {
+		return string(event.Rune())
+	}
+	return keyNames[event.Key()]
+}
+
+// draw puts the screen on the terminal, which writes what differs.
+func (u *ui) draw() {
+	u.terminal.Clear()
+	for y, line := range u.state.Lines() {
+		x := 0
+		for _, span := range line {
+			style := u.style(span.Style)
+			for _, r := range span.Text {
+				if wide := monospace.ColumnsOf(r); wide > 0 { // what is written over another has no cell
+					u.terminal.SetContent(x, y, r, nil, style)
+					x += wide
+				}
+			}
+		}
+	}
+	u.terminal.Show()
+}
+
+func (u *ui) style(style screen.Style) tcell.Style {
+	out := tcell.StyleDefault.Bold(style.Bold).Reverse(style.Reverse)
+	switch color := style.Color; {
+	case !u.factory.IO.Color || color == 0:
+	case color >= 90:
+		out = out.Foreground(tcell.PaletteColor(color - 90 + 8))
+	default:
+		out = out.Foreground(tcell.PaletteColor(color - 30))
+	}
+	return out
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/cli/screen"
+)
+
+// openPage is what a command says, while it is open.
+type openPage struct {
+	action screen.Action
+	text   *pageText
+}
+
+// follows says that more may come.
+func (p *openPage) follows() bool { return p.action.Do == screen.Logs }
+
+func (u *ui) closePage() {
+	u.endPage()
+	u.page = nil
+}
+
+// openPage opens a page, in the place of one that is open.
+func (u *ui) openPage(action screen.Action) {
+	u.closePage()
+	if u.state.View() == screen.Queue {
+		u.endView() // what nobody sees is not read again and again
+	}
+	ctx, end := context.WithCancel(u.ctx)
+	page := &openPage{action: action, text: &pageText{changes: &u.changes}}
+	u.page, u.endPage = page, end
+	title := strings.TrimSpace(action.Do + " " + oneLine(action.Row.Name))
+	if action.Do == screen.Help {
+		title = "help"
+	}
+	u.state = u.state.WithPage(screen.Page{Title: title, Live: page.follows()})
+	view, factory := u.state.View(), u.pageFactory(action.Row.Namespace, page.text)
+	u.start(func() { writePage(ctx, factory, view, action) })
+}
+
+// pageFactory is a factory for a command that writes to a page.
+func (u *ui) pageFactory(namespace string, out io.Writer) *Factory {
+	f, overrides := *u.factory, *u.factory.overrides
+	f.overrides = &overrides
+	if namespace != "" {
+		overrides.Context.Namespace = namespace
+	}
+	color := u.factory.IO.Color
+	f.IO = IOStreams{
+		In: strings.NewReader(""), Out: guarded(out, color), ErrOut: guarded(out, false), OutIsTerminal: true,
+		Width: u.state.Width(), ErrWidth: u.state.Width(), Color: color, Language: u.factory.IO.Language,
+	}
+	return &f
+}
+
+// uiTail is how many lines of what a pod has printed are shown to begin with.
+const uiTail = "1000"
+
+// writePage writes what the command of a page prints, and its error as the command would.
+func writePage(ctx context.Context, f *Factory, view string, action screen.Action) {
+	if action.Do == screen.Help {
+		fmt.Fprintln(f.IO.Out, uiKeys)
+		return
+	}
+	cmd := pageCommand(f, view, action)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.CompletionOptions.DisableDefaultCmd = true // a job may be named completion
+	cmd.SetOut(f.IO.Out)
+	cmd.SetErr(f.IO.ErrOut)
+	err := cmd.ExecuteContext(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil && !errors.As(err, new(*quietError)):
+		f.complain(message(err).With(f.near(ctx, err)))
+	case action.Do == screen.Logs:
+		fmt.Fprintln(f.IO.ErrOut, "(the job has ended, and its output)")
+	}
+}
+
+// pageCommand is the command whose output a page is.
+func pageCommand(f *Factory, view string, action screen.Action) *cobra.Command {
+	name := action.Row.Name
+	with := func(cmd *cobra.Command, args ...string) *cobra.Command {
+		cmd.SetArgs(args)
+		return cmd
+	}
+	asYAML := action.Do == screen.YAML
+	describe := newDescribeJobCmd
+	switch view {
+	case screen.Nodes:
+		describe = newDescribeNodeCmd
+	case screen.Pools:
+		describe = newDescribePoolCmd
+	default:
+		switch action.Do {
+		case screen.Why:
+			return with(newWhyCmd(f), name)
+		case screen.Logs:
+			return with(newLogsCmd(f), name, "--follow", "--tail", uiTail)
+		case screen.YAML:
+			return with(newExportCmd(f), action.Row.Kind+"/"+name)
+		}
+	}
+	if asYAML {
+		return with(describe(f), name, "-o", outputYAML)
+	}
+	return with(describe(f), name)
+}

@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/creack/pty"
+	"github.com/gdamore/tcell/v2"
+	"golang.org/x/term"
+
+	"g8s.host/gpu-scheduler/cli/screen"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+func TestUINeedsATerminal(t *testing.T) {
+	code, stdout, stderr := gpuctl(t, "", "ui")
+	if code != exitUsage || stdout != "" || !strings.Contains(stderr, "get jobs -w") {
+		t.Errorf("exit code %d, %q and %q, want a usage error that names get jobs -w", code, stdout, stderr)
+	}
+}
+
+// uiTerminal is ui on a real terminal, in front of a cluster that does not answer.
+type uiTerminal struct {
+	*testing.T
+	options *uiOptions
+	keys    *os.File
+	tty     *os.File
+
+	mu   sync.Mutex
+	text string
+}
+
+func newUITerminal(t *testing.T) *uiTerminal {
+	t.Helper()
+	t.Setenv("TERM", "xterm-256color")
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	kubeconfig := "{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], " +
+		"contexts: [{name: c, context: {cluster: c, namespace: lab, user: u}}], users: [{name: u, user: {token: t}}]}"
+	if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", file)
+	keys, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pty.Setsize(keys, &pty.Winsize{Rows: 30, Cols: 100}); err != nil {
+		t.Fatal(err)
+	}
+	streams, _, _ := TestIOStreams("")
+	streams.InIsTerminal, streams.OutIsTerminal = true, true
+	u := &uiTerminal{T: t, keys: keys, tty: tty}
+	u.options = &uiOptions{factory: NewFactory(streams), open: func() (tcell.Screen, error) {
+		device, err := tcell.NewDevTtyFromDev(tty.Name())
+		if err != nil {
+			return nil, err
+		}
+		return tcell.NewTerminfoScreenFromTty(device)
+	}}
+	go func() { _, _ = io.Copy(u, keys) }() // it ends with the terminal
+	t.Cleanup(func() {
+		_ = tty.Close()
+		_ = keys.Close()
+	})
+	return u
+}
+
+// Write implements io.Writer for what comes from the terminal.
+func (u *uiTerminal) Write(data []byte) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.text += string(data)
+	return len(data), nil
+}
+
+func (u *uiTerminal) sees(text string) {
+	u.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		u.mu.Lock()
+		found, all := strings.Contains(u.text, text), u.text
+		u.mu.Unlock()
+		if found {
+			return
+		}
+		if time.Now().After(deadline) {
+			u.Fatalf("%q was not drawn:\n%q", text, all)
+		}
+	}
+}
+
+func (u *uiTerminal) modes() *term.State {
+	u.Helper()
+	state, err := term.GetState(int(u.tty.Fd()))
+	if err != nil {
+		u.Fatal(err)
+	}
+	return state
+}
+
+// leavesMainScreen is what a terminal is told at the end: to show what was there before.
+const leavesMainScreen = "\x1b[?1049l"
+
+// TestUIGivesTheTerminalBack ends ui in every way that it can end.
+func TestUIGivesTheTerminalBack(t *testing.T) {
+	tests := map[string]func(u *uiTerminal, interrupt context.CancelFunc){
+		"a key":          func(u *uiTerminal, _ context.CancelFunc) { _, _ = u.keys.WriteString("q") },
+		"Ctrl-C":         func(u *uiTerminal, _ context.CancelFunc) { _, _ = u.keys.WriteString("\x03") },
+		"the prompt":     func(u *uiTerminal, _ context.CancelFunc) { _, _ = u.keys.WriteString(":q\r") },
+		"a signal":       func(_ *uiTerminal, interrupt context.CancelFunc) { interrupt() },
+		"a page is open": func(u *uiTerminal, _ context.CancelFunc) { _, _ = u.keys.WriteString("?q") },
+	}
+	for name, end := range tests {
+		t.Run(name, func(t *testing.T) {
+			u := newUITerminal(t)
+			before := u.modes()
+			ctx, interrupt := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- runUI(ctx, u.options) }()
+			u.sees("refused") // the cluster's error, and the screen is still there
+			u.sees("Context:")
+			end(u, interrupt)
+			if err := <-ended; err != nil {
+				t.Errorf("it ended with %v", err)
+			}
+			interrupt()
+			u.sees(leavesMainScreen)
+			if *before != *u.modes() {
+				t.Error("the terminal is not as it was")
+			}
+		})
+	}
+}
+
+func TestUIGivesTheTerminalBackWhenItPanics(t *testing.T) {
+	u := newUITerminal(t)
+	before := u.modes()
+	u.options.factory.Now = func() time.Time { panic("boom") }
+	func() {
+		var err error
+		defer func() { // the loop panics, or a reader does before it
+			if cause := recover(); cause == nil && (err == nil || !strings.Contains(err.Error(), "boom")) {
+				t.Errorf("it did not panic, and says %v", err)
+			}
+		}()
+		err = runUI(t.Context(), u.options)
+	}()
+	u.sees(leavesMainScreen)
+	if *before != *u.modes() {
+		t.Error("the terminal is not as it was")
+	}
+}
+
+func TestUITellsThatAReaderPanicked(t *testing.T) {
+	u := &ui{broken: make(chan string, 1)}
+	u.start(func() { panic("boom") })
+	if cause := <-u.broken; !strings.Contains(cause, "boom") || !strings.Contains(cause, "ui_test.go") {
+		t.Errorf("it says %q, want the cause and where it was", cause)
+	}
+}
+
+// TestNoControlReachesTheScreen shows jobs whose every text would be obeyed by a terminal.
+func TestNoControlReachesTheScreen(t *testing.T) {
+	const hostile = "evil\x1b]0;owned\x07\x1b[2J\u009b2J\x7f\rgood\u202egnp.exe"
+	streams, _, _ := TestIOStreams("")
+	streams.Color = true
+	u := &ui{
+		factory: NewFactory(streams), context: hostile, namespace: hostile,
+		state: screen.New(true).Resized(100, 30), jobs: newFeed[[]inventory.Job](new(atomic.Int64)), fleet: newFeed[inventory.Cluster](new(atomic.Int64)),
+	}
+	u.fleet.report(inventory.Cluster{Pools: []inventory.Pool{{Name: hostile}}}, time.Now(), true)
+	u.jobs.report([]inventory.Job{{Name: hostile, Namespace: hostile, Trouble: inventory.Trouble{Reason: hostile, Message: hostile}}}, time.Now(), true)
+	table, head := u.reading()
+	head.Trouble = hostile
+	state := u.state.WithHead(head).WithTable(table())
+	page := state.WithPage(screen.Page{Title: hostile, Lines: []string{hostile}})
+	for _, line := range append(state.Lines(), page.Lines()...) {
+		if strings.ContainsFunc(line.String(), func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }) {
+			t.Errorf("a line has a control: %q", line)
+		}
+	}
+	if text := state.Lines()[5].String(); !strings.Contains(text, "evil") {
+		t.Errorf("the job is not shown: %q", text)
+	}
+}
+
+func TestPageTextIsBounded(t *testing.T) {
+	var text pageText
+	text.changes = new(atomic.Int64)
+	for i := range 3 * pageLines {
+		fmt.Fprintf(&text, "line %d\n", i)
+	}
+	_, _ = text.Write([]byte(strings.Repeat("x", 3*pageLine) + "\nend"))
+	lines := text.lines()
+	if len(lines) > pageLines+1 || lines[len(lines)-1] != "end" {
+		t.Errorf("%d lines are kept, the last is %q", len(lines), lines[len(lines)-1])
+	}
+	for _, line := range lines {
+		if len(line) > pageLine {
+			t.Errorf("a line has %d bytes", len(line))
+		}
+	}
+}
