@@ -6,5 +6,5 @@ import "embed"
 
 // FS holds the kustomizations as they are in this folder, such as scheduler/kustomization.yaml.
 //
-//go:embed agent controller crds samples policy scheduler server
+//go:embed agent controller crds ledger monitoring samples policy scheduler server simulated-cloud spot tenancy
 var FS embed.FS

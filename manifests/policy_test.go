@@ -62,7 +62,7 @@ func TestThePoliciesKnowTheSchedulerAndItsAnnotations(t *testing.T) {
 // the scheduler goes by.
 func TestThePoliciesOnPodsExemptTheSame(t *testing.T) {
 	var first *metav1.LabelSelector
-	for _, file := range []string{"policy/pods.yaml", "policy/hostpaths.yaml", "policy/access.yaml"} {
+	for _, file := range []string{"policy/pods.yaml", "policy/hostpaths.yaml", "policy/access.yaml", "controller/poolaccess.yaml"} {
 		var policy admissionregistrationv1.ValidatingAdmissionPolicy
 		read(t, file, 0, &policy)
 		var binding admissionregistrationv1.ValidatingAdmissionPolicyBinding
@@ -83,7 +83,8 @@ func TestThePoliciesOnPodsExemptTheSame(t *testing.T) {
 		if !slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return cmp.Equal(r, exempt) }) {
 			t.Errorf("%s does not exempt %s=%s", file, names.LabelPolicy, names.PolicyExempt)
 		}
-		if param := binding.Spec.ParamRef; param != nil &&
+		// GPUPools are all read, and where there are none nobody is kept out.
+		if param := binding.Spec.ParamRef; param != nil && param.Selector == nil &&
 			(param.Name != names.PolicyConfigMap || *param.ParameterNotFoundAction != admissionregistrationv1.DenyAction) {
 			t.Errorf("%s reads %s, and without it %s, want %s and Deny", file, param.Name, *param.ParameterNotFoundAction, names.PolicyConfigMap)
 		}
@@ -92,9 +93,11 @@ func TestThePoliciesOnPodsExemptTheSame(t *testing.T) {
 
 func TestThePoliciesKnowOurNames(t *testing.T) {
 	for file, parts := range map[string][]string{
-		"policy/pods.yaml":       {names.ResourceGPU, names.ResourceSharedGPU, names.ResourceMIGPrefix, names.TaintMoving},
-		"policy/hostpaths.yaml":  {names.PolicyHostPaths, names.LabelPodSecurityEnforce},
-		"policy/access.yaml":     {names.LabelPool, names.DefaultPool, names.SchedulerName, names.ResourceGPU, names.ResourceSharedGPU, names.ResourceMIGPrefix},
+		"policy/pods.yaml":      {names.ResourceGPU, names.ResourceSharedGPU, names.ResourceMIGPrefix, names.TaintMoving},
+		"policy/hostpaths.yaml": {names.PolicyHostPaths, names.LabelPodSecurityEnforce},
+		"policy/access.yaml":    {names.LabelPool, names.DefaultPool, names.SchedulerName, names.ResourceGPU, names.ResourceSharedGPU, names.ResourceMIGPrefix},
+		"controller/poolaccess.yaml": {names.LabelPool, names.DefaultPool, names.SchedulerName, names.ResourceGPU, names.ResourceSharedGPU,
+			names.ResourceMIGPrefix, strings.TrimSuffix(names.PriorityClassHigh, "high")},
 		"policy/nodes.yaml":      {names.GroupName + "/"},
 		"policy/namespaces.yaml": {names.LabelPolicy},
 	} {

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// component is a part of the chart that is switched on or off as a whole.
+type component struct {
+	// name is its template's, and folder its kustomization's.
+	name, folder string
+	// enabled is the condition under which it is there.
+	enabled string
+	// only are folders of whose objects it takes those that its own kustomization has, too; without are folders of whose
+	// objects it takes none. The kustomization of the scheduler includes those folders, and labels what is in them.
+	only    string
+	without []string
+	// traced says that its program sends spans.
+	traced bool
+}
+
+var components = []component{
+	{name: "crds", folder: "scheduler", only: "crds", enabled: ".Values.crds.install"},
+	{name: "policies", folder: "scheduler", only: "policy", enabled: ".Values.policies.enabled"},
+	{name: "scheduler", folder: "scheduler", without: []string{"crds", "policy"}, enabled: ".Values.scheduler.enabled", traced: true},
+	{name: "controller", folder: "controller", enabled: ".Values.controller.enabled", traced: true},
+	{name: "agent", folder: "agent", enabled: ".Values.agent.enabled"},
+	{name: "server", folder: "server", enabled: ".Values.server.enabled", traced: true},
+	{name: "ledger", folder: "ledger", enabled: ".Values.ledger.enabled"},
+	{name: "spot", folder: "spot", enabled: ".Values.spot.enabled"},
+	{name: "monitoring", folder: "monitoring", enabled: ".Values.monitoring.enabled"},
+}
+
+// render returns the template of each component by its name. build is a kustomization's objects as YAML.
+func render(build func(folder string) ([]byte, error)) (map[string]string, error) {
+	built := map[string][]*yaml.Node{}
+	objects := func(folder string) ([]*yaml.Node, error) {
+		if _, done := built[folder]; !done {
+			data, err := build(folder)
+			if err != nil {
+				return nil, err
+			}
+			if built[folder], err = split(data); err != nil {
+				return nil, fmt.Errorf("reading the objects of %s: %w", folder, err)
+			}
+		}
+		return built[folder], nil
+	}
+	templates := map[string]string{}
+	for _, c := range components {
+		own, err := c.objects(objects)
+		if err != nil {
+			return nil, err
+		}
+		if templates[c.name], err = c.template(own); err != nil {
+			return nil, fmt.Errorf("writing the template of %s: %w", c.name, err)
+		}
+	}
+	return templates, nil
+}
+
+// objects are those of the component, in the order of its kustomization.
+func (c component) objects(of func(folder string) ([]*yaml.Node, error)) ([]*yaml.Node, error) {
+	all, err := of(c.folder)
+	if err != nil {
+		return nil, err
+	}
+	keep := map[string]bool{}
+	for _, object := range all {
+		keep[identity(object)] = c.only == ""
+	}
+	for _, folder := range append([]string{c.only}, c.without...) {
+		if folder == "" {
+			continue
+		}
+		others, err := of(folder)
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range others {
+			keep[identity(object)] = folder == c.only
+		}
+	}
+	var own []*yaml.Node
+	for _, object := range all {
+		if keep[identity(object)] {
+			own = append(own, object)
+		}
+	}
+	return own, nil
+}
+
+// header tells a reader of the file not to edit it.
+const header = `{{- /* Written by "make generate" from manifests/%s: edit that, or hack/chart for what may be set. */ -}}
+{{- if %s }}
+`
+
+// template is the component's text.
+func (c component) template(objects []*yaml.Node) (string, error) {
+	var out strings.Builder
+	fmt.Fprintf(&out, header, c.folder, c.enabled)
+	for _, object := range objects {
+		text, err := c.object(object)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", identity(object), err)
+		}
+		out.WriteString(text)
+	}
+	out.WriteString("{{- end }}\n")
+	return out.String(), nil
+}
+
+// object is one object's text, with places for what may be set.
+func (c component) object(object *yaml.Node) (string, error) {
+	e := &edits{component: c, object: object}
+	e.all()
+	var buffer bytes.Buffer
+	encoder := yaml.NewEncoder(&buffer)
+	encoder.SetIndent(2)
+	if err := errors.Join(encoder.Encode(object), encoder.Close()); err != nil {
+		return "", err
+	}
+	text, err := e.fill(buffer.String())
+	if err != nil {
+		return "", err
+	}
+	if e.condition != "" {
+		return fmt.Sprintf("{{- if %s }}\n---\n%s{{- end }}\n", e.condition, text), nil
+	}
+	return "---\n" + text, nil
+}
+
+// split reads the documents of a stream.
+func split(stream []byte) ([]*yaml.Node, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(stream))
+	var objects []*yaml.Node
+	for {
+		var document yaml.Node
+		switch err := decoder.Decode(&document); {
+		case errors.Is(err, io.EOF):
+			return objects, nil
+		case err != nil:
+			return nil, err
+		}
+		objects = append(objects, document.Content[0])
+	}
+}
+
+// identity tells the objects of a folder apart. Their namespace differs by who includes them: kustomize takes kinds that it does
+// not know, such as ValidatingAdmissionPolicy, for namespaced ones.
+func identity(object *yaml.Node) string {
+	return text(object, "kind") + " " + text(object, "metadata", "name")
+}

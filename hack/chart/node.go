@@ -1,0 +1,56 @@
+package main
+
+import "go.yaml.in/yaml/v3"
+
+// field is the value of a mapping's key, nil where it has none.
+func field(mapping *yaml.Node, key string) *yaml.Node {
+	if mapping == nil || mapping.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			return mapping.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// text is a value below a mapping, "" where there is none.
+func text(mapping *yaml.Node, path ...string) string {
+	for _, key := range path {
+		mapping = field(mapping, key)
+	}
+	if mapping == nil {
+		return ""
+	}
+	return mapping.Value
+}
+
+func items(sequence *yaml.Node) []*yaml.Node {
+	if sequence == nil {
+		return nil
+	}
+	return sequence.Content
+}
+
+// set gives a mapping's key a value, at its place or else at the end.
+func set(mapping *yaml.Node, key string, value *yaml.Node) {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			mapping.Content[i+1] = value
+			return
+		}
+	}
+	mapping.Content = append(mapping.Content, scalar(key), value)
+}
+
+func remove(mapping *yaml.Node, key string) {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			mapping.Content = append(mapping.Content[:i:i], mapping.Content[i+2:]...)
+			return
+		}
+	}
+}
+
+func scalar(value string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: value} }
