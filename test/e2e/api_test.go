@@ -55,7 +55,7 @@ func TestTheAPIOnASandbox(t *testing.T) {
 }
 
 // parts are the commands of the page: the one that starts the sandbox, those that call the API, where a failure is an
-// error and what follows for ever ends, and the settings of a shell.
+// error and what follows forever ends, and the settings of a shell.
 func parts(t *testing.T, page string) (up, commands, settings string) {
 	t.Helper()
 	for i, block := range strings.Split(page, "```") {

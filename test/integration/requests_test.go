@@ -17,6 +17,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/test/fixture"
+	"g8s.host/gpu-scheduler/test/rights"
 )
 
 // TestASumThatOverflowsIsRefused submits the pod that makes a stock scheduler give GPUs away that do not exist.
@@ -67,7 +68,7 @@ func TestAnnotationsOfUsersAreChecked(t *testing.T) {
 		"a share beyond all cards": {
 			pod: shared("1000Ti"), want: []string{names.AnnotationGPUShare, "more than any GPU has"},
 		},
-		"a number that takes for ever to read": {
+		"a number that takes forever to read": {
 			pod:  fixture.Pod("pod").GPUs(1).Annotate(names.AnnotationGPUMemoryMin, "1e999999999"),
 			want: []string{names.AnnotationGPUMemoryMin, "no amount of memory"},
 		},
@@ -131,6 +132,9 @@ func (e *env) user(name string) kubernetes.Interface {
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 	}
 	if _, err := e.client.RbacV1().RoleBindings(e.namespace).Create(e.Context(), binding, metav1.CreateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	if err := rights.Await(e.Context(), e.client, e.namespace, binding.RoleRef, binding.Subjects[0]); err != nil {
 		e.Fatal(err)
 	}
 	config := cluster.RESTConfig()

@@ -192,6 +192,8 @@ func TestWhatAnAgentMayNot(t *testing.T) {
 		want   string
 	}{
 		"its inventory":               {node: "own", patch: `{"metadata":{"annotations":{"g8s.host/gpu-inventory":"{}"}}}`},
+		"its slices":                  {node: "own", patch: `{"metadata":{"annotations":{"g8s.host/gpu-slices":"{}"}}}`},
+		"the slices of another":       {node: "other", patch: `{"metadata":{"annotations":{"g8s.host/gpu-slices":"{}"}}}`, want: "the node alone that it runs on"},
 		"the inventory of another":    {node: "other", patch: `{"metadata":{"annotations":{"g8s.host/gpu-inventory":"{}"}}}`, want: "the node alone that it runs on"},
 		"an inventory without a node": {client: without, node: "own", patch: `{"metadata":{"annotations":{"g8s.host/gpu-inventory":"{}"}}}`, want: "the node alone that it runs on"},
 		"a type where there is none":  {node: "own", patch: `{"metadata":{"labels":{"g8s.host/gpu-type":"A"}}}`},

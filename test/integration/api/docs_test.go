@@ -53,7 +53,7 @@ func TestTheExamplesOfTheDocs(t *testing.T) {
 }
 
 // commands are those of a block, one may go on over several lines. The namespace of the docs is that of the tests, and
-// what follows for ever is given two seconds.
+// what follows forever is given two seconds.
 func commands(block string) []string {
 	block = strings.NewReplacer("team-a", team, "curl -sS -N", "curl -sS -N --max-time 2", "|\n", "| ").Replace(strings.TrimSpace(block))
 	return strings.Split(block, "\n")

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/server"
 )
 
@@ -133,7 +134,28 @@ func TestNamesAreWholeAndEventsAreThoseOfPods(t *testing.T) {
 	pod, _ := items[0].(map[string]any)
 	podName, _ := pod["name"].(string)
 	byPod := a.want(http.StatusOK, request{path: jobs + "/" + podName + "?namespace=team", user: reader})
-	a.same("the job of a pod", name, byPod["job_id"])
+	a.same("the job of a pod", name, byPod["jobId"])
+}
+
+// TestAJobIsFoundByANewPod before the server has seen the pod: what it remembers is a moment old.
+func TestAJobIsFoundByANewPod(t *testing.T) {
+	a := start(t, server.Options{})
+	const name = "newest"
+	a.create(name, training(name))
+	for range 20 {
+		pod, err := client.CoreV1().Pods(team).Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-", Labels: map[string]string{names.LabelJob: name}},
+			Spec:       corev1.PodSpec{SchedulerName: "none", Containers: []corev1.Container{{Name: "main", Image: "python:3.12"}}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := a.want(http.StatusOK, request{path: jobs + "/" + pod.Name + "?namespace=team", user: reader})
+		a.same("the job of a pod", name, found["jobId"])
+		if err := client.CoreV1().Pods(team).Delete(t.Context(), pod.Name, *metav1.NewDeleteOptions(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestTheDocsPageNeedsNobodyElse: what it loads, it loads from this server.

@@ -23,6 +23,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/server"
+	"g8s.host/gpu-scheduler/test/rights"
 )
 
 // patience is how long a test waits for what comes at once on an idle machine.
@@ -51,10 +52,13 @@ func makeUsers(ctx context.Context) (map[string]string, error) {
 			return nil, err
 		}
 	}
+	itself := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: sandbox.ServerNamespace, Name: sandbox.ServerName}
 	if _, err := client.RbacV1().RoleBindings("users").Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: sandbox.ServerName}, RoleRef: roleRef("g8s:gpuctl-server-callers"),
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: sandbox.ServerNamespace, Name: sandbox.ServerName}},
+		ObjectMeta: metav1.ObjectMeta{Name: sandbox.ServerName}, RoleRef: roleRef("g8s:gpuctl-server-callers"), Subjects: []rbacv1.Subject{itself},
 	}, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	if err := rights.Await(ctx, client, "users", roleRef("g8s:gpuctl-server-callers"), itself); err != nil {
 		return nil, err
 	}
 	inTeam := map[string][]string{reader: {"g8s:reader"}, member: {"g8s:reader", "g8s:user"}}
@@ -71,11 +75,17 @@ func makeUsers(ctx context.Context) (map[string]string, error) {
 			}, metav1.CreateOptions{}); err != nil {
 				return nil, err
 			}
+			if err := rights.Await(ctx, client, team, roleRef(role), subject(name)[0]); err != nil {
+				return nil, err
+			}
 		}
 		for _, role := range inAll[name] {
 			if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 				ObjectMeta: metav1.ObjectMeta{GenerateName: name}, RoleRef: roleRef(role), Subjects: subject(name),
 			}, metav1.CreateOptions{}); err != nil {
+				return nil, err
+			}
+			if err := rights.Await(ctx, client, "", roleRef(role), subject(name)[0]); err != nil {
 				return nil, err
 			}
 		}

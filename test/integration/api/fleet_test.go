@@ -1,9 +1,11 @@
 package api
 
 import (
+	"maps"
 	"net/http"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -62,8 +64,8 @@ func TestAPoolIsItsNodes(t *testing.T) {
 	created := a.want(http.StatusCreated, request{method: http.MethodPost, path: pools, user: admin, body: body})
 	a.same("created", map[string]any{"name": "infer", "status": "created", "message": "资源池创建成功"}, only(created, "name", "status", "message"))
 	pool := a.want(http.StatusOK, request{path: pools + "/infer", user: member})
-	a.same("the pool", map[string]any{"nodes": []any{"node-3"}, "gpu_total": 4.0, "description": "serving", "gpu_types": []any{"L4"}},
-		only(pool, "nodes", "gpu_total", "description", "gpu_types"))
+	a.same("the pool", map[string]any{"nodes": []any{"node-3"}, "gpuTotal": 4.0, "description": "serving", "gpuType": []any{"L4"}},
+		only(pool, "nodes", "gpuTotal", "description", "gpuType"))
 	stolen := a.want(http.StatusConflict, request{method: http.MethodPut, path: pools + "/infer", user: admin,
 		body: map[string]any{"nodes": []string{"node-3", "node-1"}}})
 	a.same("a node of another pool", "NodesInOtherPools", stolen["code"])
@@ -72,6 +74,70 @@ func TestAPoolIsItsNodes(t *testing.T) {
 	deleted := a.want(http.StatusOK, request{method: http.MethodDelete, path: pools + "/infer", user: admin})
 	a.same("deleted", map[string]any{"name": "infer", "status": "deleted", "message": "资源池删除成功"}, only(deleted, "name", "status", "message"))
 	a.want(http.StatusNotFound, request{path: pools + "/infer", user: member})
+}
+
+// TestAPoolAsksSomethingOfItsNodes: what it asks is written, shown and kept, and a node that breaks it is refused with what
+// and by how much.
+func TestAPoolAsksSomethingOfItsNodes(t *testing.T) {
+	a := start(t, server.Options{})
+	const pools = "/api/v1/pools"
+	body := map[string]any{"name": "asks", "nodes": []string{"node-3"}, "constraints": map[string]any{"minGpus": 8, "gpuTypes": []string{"H20"}}}
+	refused := a.want(http.StatusConflict, request{method: http.MethodPost, path: pools, user: admin, body: body})
+	a.same("code", "PoolConstraints", refused["code"])
+	a.same("details", []any{
+		map[string]any{"location": "nodes.node-3.gpuTypes", "message": "its gpu-type is L4, and must be one of H20"},
+		map[string]any{"location": "nodes.node-3.minNode.gpus", "message": "it offers 4 GPUs, and must offer 8"},
+	}, refused["details"])
+	a.want(http.StatusNotFound, request{path: pools + "/asks", user: member})
+
+	body["constraints"] = map[string]any{"minGpus": 4, "minMemory": "lots"}
+	a.want(http.StatusUnprocessableEntity, request{method: http.MethodPost, path: pools, user: admin, body: body})
+	body["constraints"] = map[string]any{"minGpus": 4}
+	a.want(http.StatusCreated, request{method: http.MethodPost, path: pools, user: admin, body: body})
+	// The watch of GPUPools is one of its own, and may be a moment later than that of nodes.
+	a.eventually("the constraints to be shown", func() bool {
+		got := a.want(http.StatusOK, request{path: pools + "/asks", user: member})
+		declared, _ := got["gpuPool"].(map[string]any)
+		constraints, _ := declared["constraints"].(map[string]any)
+		return constraints["minGpus"] == 4.0
+	})
+	a.want(http.StatusOK, request{method: http.MethodPut, path: pools + "/asks", user: admin, body: map[string]any{"nodes": []string{"node-3"}, "description": "d"}})
+	again := a.want(http.StatusOK, request{path: pools + "/asks", user: member})
+	declared, _ := again["gpuPool"].(map[string]any)
+	a.same("constraints of which nothing was said", map[string]any{"minGpus": 4.0}, declared["constraints"])
+	a.whoMayUse("asks")
+	a.want(http.StatusOK, request{method: http.MethodDelete, path: pools + "/asks", user: admin})
+	a.eventually("the pool to be gone", func() bool {
+		return a.do(request{path: pools + "/asks", user: member}).status == http.StatusNotFound
+	})
+}
+
+// whoMayUse changes who may use a pool that asks for 4 GPUs a node, and what it asks: neither takes the other away.
+func (a *api) whoMayUse(name string) {
+	a.Helper()
+	path := "/api/v1/pools/" + name
+	put := func(status int, change map[string]any) {
+		a.Helper()
+		body := map[string]any{"nodes": []string{"node-3"}}
+		maps.Copy(body, change)
+		a.want(status, request{method: http.MethodPut, path: path, user: admin, body: body})
+	}
+	shows := func(what string, constraints, access any) {
+		a.Helper()
+		a.eventually(what, func() bool {
+			declared, _ := a.want(http.StatusOK, request{path: path, user: member})["gpuPool"].(map[string]any)
+			return cmp.Equal(constraints, declared["constraints"]) && cmp.Equal(access, declared["access"])
+		})
+	}
+	only := map[string]any{"namespaces": []any{"other", "team"}, "priorities": []any{"high"}}
+	put(http.StatusUnprocessableEntity, map[string]any{"access": map[string]any{"namespaces": []string{"No Namespace"}}})
+	put(http.StatusUnprocessableEntity, map[string]any{"access": map[string]any{"priorities": []string{"urgent"}}})
+	put(http.StatusOK, map[string]any{"access": map[string]any{"namespaces": []string{"team", "other", "team"}, "priorities": []string{"high"}}})
+	shows("who may use it to be shown, and what it asks to stay", map[string]any{"minGpus": 4.0}, only)
+	put(http.StatusOK, map[string]any{"constraints": map[string]any{"minGpus": 2}})
+	shows("who may use it to stay when it asks something else", map[string]any{"minGpus": 2.0}, only)
+	put(http.StatusOK, map[string]any{"access": map[string]any{}})
+	shows("it to be for everybody again", map[string]any{"minGpus": 2.0}, nil)
 }
 
 // TestDeletingAQuotaLeavesTheRest: the namespace, and quotas that gpuctl did not make.

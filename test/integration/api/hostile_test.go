@@ -206,7 +206,7 @@ func TestASlowRequestIsCutOff(t *testing.T) {
 	}
 	defer func() { _ = connection.Close() }()
 	go func() {
-		for i := 0; ; i++ { // a header every now and then, for ever
+		for i := 0; ; i++ { // a header every now and then, forever
 			if _, err := fmt.Fprintf(connection, "%sX-Slow-%d: x\r\n", map[bool]string{true: "GET / HTTP/1.1\r\nHost: x\r\n"}[i == 0], i); err != nil {
 				return
 			}

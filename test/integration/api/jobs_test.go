@@ -60,7 +60,7 @@ func TestLifeOfAJob(t *testing.T) {
 	a.same("the YAML", source, spec["yamlContent"])
 	detail := a.want(http.StatusOK, request{path: jobs + "/life", user: reader})
 	a.same("what the job asks", map[string]any{"cpu": "1", "memory": "1Gi", "gpu": 1.0}, detail["resources"])
-	a.same("the kind of its object", "Job", detail["resource_type"])
+	a.same("the kind of its object", "Job", detail["resourceType"])
 
 	paused := a.want(http.StatusOK, request{method: http.MethodPost, path: jobs + "/life/pause", user: member})
 	a.same("the answer to a pause", map[string]any{"status": "paused", "gpus": 1.0}, only(paused, "status", "gpus"))
@@ -144,4 +144,16 @@ func TestABatchSubmitsEachForItself(t *testing.T) {
 	}
 	failure, _ := failed[0].(map[string]any)
 	a.same("the index", 1.0, failure["index"])
+}
+
+// TestAJobThatIsNotThere is 404 to who may see jobs anywhere, and 403 to who may see none.
+func TestAJobThatIsNotThere(t *testing.T) {
+	a := start(t, server.Options{})
+	a.create("there", training("there"))
+	for _, path := range []string{"/api/v1/jobs/none", "/api/v1/jobs/none?namespace=team", "/api/v1/jobs/none/explain", "/api/v1/jobs/none/logs?namespace=team"} {
+		a.want(http.StatusNotFound, request{path: path, user: reader})
+		a.want(http.StatusForbidden, request{path: path, user: nobody})
+	}
+	a.want(http.StatusForbidden, request{path: "/api/v1/jobs/none?namespace=other", user: reader})
+	a.want(http.StatusNotFound, request{method: http.MethodDelete, path: "/api/v1/jobs/none?namespace=team", user: reader})
 }

@@ -87,7 +87,7 @@ func TestListsCostNoRequests(t *testing.T) {
 		})
 	}
 	group.Wait()
-	// A watch may be opened anew meanwhile.
+	// A watch may be opened again meanwhile.
 	if requests := count.Load() - before; requests > 10 {
 		t.Errorf("%d lists cost %d requests", clients*len(lists), requests)
 	}

@@ -68,6 +68,15 @@ var samples = map[string]sample{
 	"joinPool":   {path: map[string]string{"nodeName": "none"}, body: map[string]any{"pool": "train"}, status: 404},
 	"leavePool":  {path: map[string]string{"nodeName": "none", "poolName": "train"}, status: 404},
 
+	// The ledger decides who may know, and here there is none.
+	"getUsage":         {may: everyone, status: 404},
+	"listFinishedJobs": {may: everyone, status: 404},
+
+	"listSpotPools": {may: []string{member}, status: 200},
+	"getSpotPool":   {path: map[string]string{"spotPoolName": "none"}, may: []string{member}, status: 404},
+
+	"drainNode":              {path: map[string]string{"nodeName": "none"}, body: map[string]any{}, status: 404},
+	"recoverNode":            {path: map[string]string{"nodeName": "none"}, body: map[string]any{}, status: 404},
 	"listNodes":              {may: []string{member}, status: 200},
 	"listNodeGPUs":           {may: []string{member}, status: 200},
 	"getNode":                {path: map[string]string{"nodeName": "node-1"}, may: []string{member}, status: 200},
@@ -82,6 +91,8 @@ var samples = map[string]sample{
 	"removeNodeLabel":        {path: map[string]string{"nodeName": "none", "key": "a"}, status: 404},
 	"removeNodeLabelByQuery": {path: map[string]string{"nodeName": "none"}, query: "?key=a", status: 404},
 	"labelNodes":             {query: "?nodeNames=none&key=a&value=b", status: 207},
+
+	"listPresets": {may: everyone, status: 200},
 
 	"listQuotas":  {query: "?namespace=other", status: 404},
 	"getQuota":    {path: map[string]string{"namespaceName": "other"}, status: 404},

@@ -28,7 +28,7 @@ func TestRetryKeepsWhatIsWrittenOnAJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after.UID == before.UID {
-		t.Error("the job was not made anew")
+		t.Error("the job was not made again")
 	}
 	a.same("who submitted it", before.Annotations[names.AnnotationUser], after.Annotations[names.AnnotationUser])
 	a.same("the ticket", "ML-17", after.Annotations["team.example.com/ticket"])

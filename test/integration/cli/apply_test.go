@@ -142,7 +142,7 @@ func TestAnImmutableChangeIsRefusedShownAndMadeByReplace(t *testing.T) {
 		t.Errorf("stderr does not show the change, or shows the whole template:\n%s", got.stderr)
 	}
 	if uid := s.job("sft").UID; uid != old.UID {
-		t.Errorf("the job was made anew without being asked")
+		t.Errorf("the job was made again without being asked")
 	}
 	s.expect(1, "--replace", changed, "diff", "-f", "-")
 

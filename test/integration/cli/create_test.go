@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/rights"
 )
 
 func TestCreateGetDelete(t *testing.T) {
@@ -208,6 +209,9 @@ func (s *session) grant(rules ...rbacv1.PolicyRule) {
 		RoleRef:    rbacv1.RoleRef{Kind: "Role", Name: "restricted"},
 	}
 	if _, err := client.RbacV1().RoleBindings(s.namespace).Create(s.Context(), binding, metav1.CreateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	if err := rights.Await(s.Context(), client, s.namespace, binding.RoleRef, binding.Subjects[0]); err != nil {
 		s.Fatal(err)
 	}
 }

@@ -83,7 +83,7 @@ func TestEventsAreThoseOfTheJobAndOfItsPods(t *testing.T) {
 		t.Errorf("stdout is\n%s", got.stdout)
 	}
 	s.expect(3, "nothing", "", "events", "nothing")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	if got := s.gpuctlContext(ctx, "", "events", "sft", "-w"); got.code != 0 || !strings.Contains(got.stdout, "FailedScheduling") {
 		t.Errorf("a watch that the user ends has exit code %d, stdout\n%s", got.code, got.stdout)

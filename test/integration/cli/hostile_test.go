@@ -74,7 +74,7 @@ func TestVariablesOfAJob(t *testing.T) {
 	}
 }
 
-// TestAPoolThatIsNotThere: nobody is in it, so the job would wait for ever; it is told at once, and made all the same.
+// TestAPoolThatIsNotThere: nobody is in it, so the job would wait forever; it is told at once, and made all the same.
 func TestAPoolThatIsNotThere(t *testing.T) {
 	s := newSession(t)
 	s.node("somewhere", map[string]string{names.LabelPool: "training-pool"})

@@ -15,7 +15,7 @@ import (
 )
 
 // TestWhatIsWrittenOnAJobStays does all that can be done to a job, and looks whether it still says who submitted it, and
-// what others have written on it: a job that is made anew is the same job to whoever reads these.
+// what others have written on it: a job that is made again is the same job to whoever reads these.
 func TestWhatIsWrittenOnAJobStays(t *testing.T) {
 	cancelled := func(s *session) {
 		s.expect(0, "", "", "cancel", "sft")
@@ -26,16 +26,16 @@ func TestWhatIsWrittenOnAJobStays(t *testing.T) {
 		before func(*session)
 		stdin  string
 		args   []string
-		// anew says that Kubernetes cannot do it in place.
-		anew bool
+		// again says that Kubernetes cannot do it in place.
+		again bool
 	}{
-		"retry":          {before: cancelled, args: []string{"retry", "sft"}, anew: true},
-		"a second retry": {before: func(s *session) { cancelled(s); s.expect(0, "", "", "retry", "sft"); cancelled(s) }, args: []string{"retry", "sft"}, anew: true},
-		"a retry of a paused job that was cancelled": {before: func(s *session) { s.expect(0, "", "", "pause", "sft"); cancelled(s) }, args: []string{"retry", "sft"}, anew: true},
-		"set priority":           {args: []string{"set", "priority", "sft", "high"}, anew: true},
-		"set priority --restart": {args: []string{"set", "priority", "sft", "high", "--restart"}, anew: true},
-		"move":                   {args: []string{"move", "sft", "--pool", names.DefaultPool, "--restart"}, anew: true},
-		"apply":                  {stdin: strings.Replace(training("sft"), "name: sft", "name: sft\n  description: better", 1), args: []string{"apply", "-f", "-", "--replace"}, anew: true},
+		"retry":          {before: cancelled, args: []string{"retry", "sft"}, again: true},
+		"a second retry": {before: func(s *session) { cancelled(s); s.expect(0, "", "", "retry", "sft"); cancelled(s) }, args: []string{"retry", "sft"}, again: true},
+		"a retry of a paused job that was cancelled": {before: func(s *session) { s.expect(0, "", "", "pause", "sft"); cancelled(s) }, args: []string{"retry", "sft"}, again: true},
+		"set priority":           {args: []string{"set", "priority", "sft", "high"}, again: true},
+		"set priority --restart": {args: []string{"set", "priority", "sft", "high", "--restart"}, again: true},
+		"move":                   {args: []string{"move", "sft", "--pool", names.DefaultPool, "--restart"}, again: true},
+		"apply":                  {stdin: strings.Replace(training("sft"), "name: sft", "name: sft\n  description: better", 1), args: []string{"apply", "-f", "-", "--replace"}, again: true},
 		"apply in place":         {stdin: strings.Replace(training("sft"), "name: sft", "name: sft\n  ttl: 1h", 1), args: []string{"apply", "-f", "-"}},
 		"pause":                  {args: []string{"pause", "sft"}},
 		"resume":                 {before: func(s *session) { s.expect(0, "", "", "pause", "sft") }, args: []string{"resume", "sft"}},
@@ -60,8 +60,8 @@ func TestWhatIsWrittenOnAJobStays(t *testing.T) {
 			}
 			s.expect(0, "", tc.stdin, tc.args...)
 			after := s.job("sft")
-			if (after.UID != before.UID) != tc.anew && tc.before == nil {
-				t.Errorf("the Job is a new one: %t, want %t", after.UID != before.UID, tc.anew)
+			if (after.UID != before.UID) != tc.again && tc.before == nil {
+				t.Errorf("the Job is a new one: %t, want %t", after.UID != before.UID, tc.again)
 			}
 			s.wantSame(before.ObjectMeta, after.ObjectMeta)
 		})
@@ -101,7 +101,7 @@ func (s *session) wantSame(before, after metav1.ObjectMeta) {
 	}
 }
 
-// TestWhatIsWrittenOnAServiceStays is the same for a Deployment, which is never made anew.
+// TestWhatIsWrittenOnAServiceStays is the same for a Deployment, which is never made again.
 func TestWhatIsWrittenOnAServiceStays(t *testing.T) {
 	s := newSession(t)
 	s.expect(0, "", inferenceYAML, "create", "-f", "-")

@@ -22,8 +22,9 @@ func TestLabelNode(t *testing.T) {
 		t.Errorf("%s is in rack %q, want r2", second, got)
 	}
 	s.expect(0, "", "", "label", first, "rack=r2") // it has it already
-	s.expect(2, "--allow-any-key", "", "label", "node", first, "example.com/a=b")
-	s.expect(0, "", "", "label", "node", first, "example.com/a=b", "--allow-any-key")
+	s.expect(2, "--allow-any-key", "", "label", "node", first, "g8s.hots/pool=b")
+	s.expect(2, `did you mean "accelerator"?`, "", "label", "node", first, "acelerator=b")
+	s.expect(0, "", "", "label", "node", first, "example.com/a=b")
 	s.expect(2, "", "", "label", "node", first, "rack=a b")
 
 	got := s.expect(0, "", "", "get", "label", first, "--no-headers")
@@ -34,11 +35,34 @@ func TestLabelNode(t *testing.T) {
 		t.Errorf("stdout is %q", got.stdout)
 	}
 	s.expect(0, "", "", "label", "node", "rack-", first)
-	s.expect(3, "node with label g8s.host/rack", "", "get", "label", first, "--key", "rack")
+	s.expect(3, "label g8s.host/rack of node", "", "get", "label", first, "--key", "rack")
 	s.expect(3, `node "nowhere"`, "", "get", "labels", "nowhere")
-	s.expect(0, "", "", "label", "node", second, "rack", "--delete")
+	if got := s.expect(0, "", "", "label", "node", second, "rack", "--delete"); got.stdout != "node/"+second+" label removed: g8s.host/rack=r2\n" {
+		t.Errorf("stdout is %q", got.stdout)
+	}
+	if got := s.expect(0, "", "", "label", "node", second, "rack", "--delete"); got.stdout != "node/"+second+" has no label g8s.host/rack\n" {
+		t.Errorf("stdout is %q", got.stdout)
+	}
 	if got := s.label(second, names.LabelRack); got != "" {
 		t.Errorf("%s is in rack %q, want none", second, got)
+	}
+}
+
+// TestALabelIsWrittenAsItIsGiven has a key that others read and the scheduler does not, as the node has ours.
+func TestALabelIsWrittenAsItIsGiven(t *testing.T) {
+	s := newSession(t)
+	node := s.namespace + "-1"
+	s.node(node, map[string]string{names.LabelGPUType: "A100-80G"})
+	s.expect(0, "which is read instead of accelerator", "", "label", "node", node, "accelerator=nvidia-tesla-v100")
+	if got := s.label(node, "accelerator") + " " + s.label(node, names.LabelGPUType); got != "nvidia-tesla-v100 A100-80G" {
+		t.Errorf("the labels are %q", got)
+	}
+	s.expect(0, "pool is read as g8s.host/pool", "", "label", "node", node, "pool=p")
+	if got := s.expect(0, "", "", "label", "node", node, "team=x", "--json"); got.stderr != "" {
+		t.Errorf("stderr is %q", got.stderr)
+	}
+	if got := s.label(node, "team"); got != "x" {
+		t.Errorf("label team is %q, want x", got)
 	}
 }
 
@@ -64,6 +88,7 @@ func TestAddAndRemoveNodes(t *testing.T) {
 	}
 	s.expect(2, "--pool", "", "add", "node", first)
 	s.expect(2, "names of nodes", "", "remove", "node", "--pool", pool)
+	s.expect(2, "in no other", "", "add", "node", first, "--pool", names.DefaultPool)
 	s.expect(2, "the pool is", "", "add", "node", first, "--pool", "A100 80G")
 }
 

@@ -27,25 +27,30 @@ const hostile = "evil\x1b]0;owned\x07\x1b[2J\u009b2J\x7f\rgood\u202egnp.exe"
 // printers are the commands that print text of others, with what they are asked. ones of several cases are separated by |.
 var printers = map[string]string{
 	"get jobs": "|-o wide|-o yaml|-o json|-o csv|-o name|--pods|-o jsonpath={.items[*].message}", "get nodes": "|-o wide|-o yaml",
-	"get pools": "|-o yaml", "get quotas": "|-o yaml|-o wide", "get namespaces": "", "get labels": "",
+	"get pools": "|-o yaml", "get spotpools": "|-o wide|-o yaml", "get quotas": "|-o yaml|-o wide", "get namespaces": "", "get labels": "", "get presets": "|-o yaml",
 	"describe": "sft", "describe job": "sft|sft -o yaml|sft -o json", "describe node": "wicked|wicked -o yaml", "describe pool": "wicked|wicked -o json",
-	"describe quota": "evil", "describe namespace": "NAMESPACE",
-	"events": "sft|sft -o json|", "why": "sft|sft -o yaml|sft -o json", "wait": "sft --timeout=200ms", "logs": "sft",
+	"describe spotpool": "wicked|wicked -o json",
+	"describe quota":    "evil", "describe namespace": "NAMESPACE",
+	"events": "sft|sft -o json|", "why": "sft|sft -o yaml|sft -o json|sft --lang zh", "wait": "sft --timeout=200ms", "logs": "sft",
 	"queue": "", "top jobs": "", "top nodes": "", "top pools": "", "top gpus": "", "doctor": "|-o yaml", "advise defrag": "",
 	"export": "sft", "diff": "-f FILE", "apply": "-f FILE", "create": "-f FILE", "validate": "-f FILE", "render": "-f FILE", "simulate": "-f FILE",
-	"retry": "sft", "pause": "sft", "resume": "sft", "cancel": "sft", "set priority": "sft low", "move": "sft --to wicked",
-	"delete": "sft --dry-run=server", "exec": "sft -- true", "shell": "sft", "cp": "sft:/a /tmp/a", "open": "sft", "port-forward": "sft 8080",
+	"retry": "sft", "pause": "sft", "resume": "sft", "cancel": "sft", "set priority": "sft low", "set resources": "sft gpu=1", "scale": "sft --replicas 2", "edit": "sft", "move": "sft --to wicked",
+	"delete": "sft --dry-run=server", "exec": "sft -- true", "shell": "sft", "attach": "sft", "cp": "sft:/a /tmp/a", "open": "sft", "port-forward": "sft 8080",
+	"drain node": "wicked --timeout 200ms|wicked --dry-run", "recover node": "wicked", "usage": "--ledger https://127.0.0.1:1",
+	"run": "--image busybox --name sft date", "config view": "", "import": "FILE --image busybox",
+	"support-bundle": "--dry-run|--file FILE.tar.gz", "set preset": "evil gpu=1|evil --delete", "pool adopt": "wicked",
 	"add node": "wicked --pool evil", "remove node": "wicked", "label": "node wicked a=b",
 }
 
-// mute are those that print nothing of others.
-var mute = []string{"completion", "version", "init", "explain", "schema"}
+// mute are those that print nothing of others. What ui draws has passed through the commands it shows, and cli/screen.
+var mute = []string{"completion", "version", "init", "explain", "schema", "config set", "config unset", "ui"}
 
 // TestNoControlReachesTheTerminal runs every command over objects whose every free text is hostile, in a pipe and on a
 // terminal, and over names and files that are.
 func TestNoControlReachesTheTerminal(t *testing.T) {
 	s := newSession(t)
 	s.wickedness()
+	t.Setenv("VISUAL", "true") // an editor that changes nothing
 	file := s.file("wicked.yaml", strings.Replace(training("sft"), "busybox", `"evil\e[2J\u202e"`, 1)+"# "+strings.ReplaceAll(hostile, "\x1b", "")+"\n")
 	for _, path := range gpuctl.CommandPaths() {
 		cases, prints := printers[path]
@@ -102,6 +107,7 @@ func (s *session) wickedness() {
 	annotations := map[string]string{
 		names.AnnotationDescription: hostile, names.AnnotationUser: hostile, names.AnnotationPausedAt: hostile,
 		names.AnnotationSubmitted: training("sft") + "# " + hostile, names.AnnotationInventory: hostile, names.AnnotationGPUDevices: hostile,
+		names.AnnotationDependsOn: "ok=" + hostile, names.AnnotationWaitsFor: hostile,
 		names.AnnotationGPUShare: hostile, names.AnnotationGPUTypes: hostile,
 	}
 	labels := map[string]string{names.LabelManagedBy: names.ManagedByGpuctl, names.LabelJob: "sft", names.LabelJobType: "training"}
@@ -130,6 +136,14 @@ func (s *session) wickedness() {
 	s.must(made, err)
 	made.Status = status
 	s.must(client.CoreV1().Nodes().UpdateStatus(background, made, metav1.UpdateOptions{}))
+
+	presets := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: names.PresetConfigMap}, Data: map[string]string{
+		"told": fmt.Sprintf("gpu: 1\ndescription: %q\n", hostile), "broken": hostile, "field": fmt.Sprintf("%q: 1\n", hostile),
+	}}
+	s.must(client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Create(background, presets, metav1.CreateOptions{}))
+	s.Cleanup(func() {
+		_ = client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Delete(background, presets.Name, metav1.DeleteOptions{})
+	})
 
 	job, err := client.BatchV1().Jobs(s.namespace).Create(background, &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "sft", Labels: labels, Annotations: annotations}, Spec: batchv1.JobSpec{Template: template},

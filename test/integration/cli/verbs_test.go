@@ -156,7 +156,7 @@ func TestAJobThatRunsIsNotChangedWithoutRestart(t *testing.T) {
 	s.runningPod(old)
 	s.expect(4, "--restart", "", "set", "priority", "sft", "high")
 	if s.job("sft").UID != old.UID {
-		t.Error("the Job was made anew")
+		t.Error("the Job was made again")
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"g8s.host/gpu-scheduler/pkg/workload"
+	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
 var (
@@ -27,16 +28,16 @@ const mttr = 5 * time.Minute
 
 // fault is what happens to a node of a job.
 type fault struct {
-	job job
-	// noticed says that Kubernetes notices at once; away is how long the node is, 0 for ever.
+	job clustertest.Job
+	// noticed says that Kubernetes notices at once; away is how long the node is, 0 forever.
 	noticed bool
 	away    time.Duration
 }
 
 func randomFault(random *rand.Rand) fault {
-	jobs := []job{
-		{name: "sft", gpus: 8}, {name: "lora", gpus: 1}, {name: "llm", gpus: 2, kind: workload.KindInference},
-		{name: "pretrain", gpus: 8, nodes: 2 + random.IntN(3)}, {name: "ddp", gpus: 4, nodes: 4},
+	jobs := []clustertest.Job{
+		{Name: "sft", GPUs: 8}, {Name: "lora", GPUs: 1}, {Name: "llm", GPUs: 2, Kind: workload.KindInference},
+		{Name: "pretrain", GPUs: 8, Nodes: 2 + random.IntN(3)}, {Name: "ddp", GPUs: 4, Nodes: 4},
 	}
 	f := fault{job: jobs[random.IntN(len(jobs))], noticed: random.IntN(2) == 0}
 	if random.IntN(3) == 0 {
@@ -45,7 +46,7 @@ func randomFault(random *rand.Rand) fault {
 	return f
 }
 
-// TestRandomFaults has nodes die and come back, for ever and for a while, under jobs of all kinds, and kills the controller
+// TestRandomFaults has nodes die and come back, forever and for a while, under jobs of all kinds, and kills the controller
 // meanwhile: each job is whole again in time, none ran twice, and no pool ever lost more nodes to us than it may.
 func TestRandomFaults(t *testing.T) {
 	t.Logf("-seed %d", *seed)
@@ -71,7 +72,7 @@ func TestRandomFaults(t *testing.T) {
 			})
 		}
 		t.Run("the controller is killed", func(t *testing.T) {
-			takeOver := (&env{T: t}).standBy()
+			takeOver := (&env{&clustertest.Env{T: t}}).standBy()
 			t.Parallel()
 			time.Sleep(killAfter)
 			takeOver()
@@ -96,8 +97,8 @@ func spread(took []time.Duration) string {
 // suffer makes a fault, and returns how long the job was not whole.
 func (e *env) suffer(f fault, wait time.Duration) time.Duration {
 	e.Helper()
-	members := max(f.job.nodes, 1)
-	pods := e.start(f.job)
+	members := max(f.job.Nodes, 1)
+	pods := e.Start(f.job)
 	time.Sleep(wait)
 	lost := pods[len(pods)-1]
 	killed := e.kill(lost.Spec.NodeName, f.noticed)
@@ -105,14 +106,14 @@ func (e *env) suffer(f fault, wait time.Duration) time.Duration {
 		time.Sleep(f.away)
 		e.revive(lost.Spec.NodeName)
 	}
-	e.within(mttr, f.job.name+" to be whole", func(context.Context) (bool, error) {
-		running := e.history.running(f.job.name)
-		dead := slices.ContainsFunc(running, func(s sighting) bool { return s.pod.Spec.NodeName == lost.Spec.NodeName })
+	e.Within(mttr, f.job.Name+" to be whole", func(context.Context) (bool, error) {
+		running := e.History.Running(f.job.Name)
+		dead := slices.ContainsFunc(running, func(s clustertest.Sighting) bool { return s.Pod.Spec.NodeName == lost.Spec.NodeName })
 		return len(running) == members && (f.away > 0 || !dead), nil
 	})
-	if f.job.kind == "" {
-		e.once(f.job.name, killed)
-		if failed := e.status(f.job.name).Failed; failed != 0 {
+	if f.job.Kind == "" {
+		e.once(f.job.Name, killed)
+		if failed := e.Status(f.job.Name).Failed; failed != 0 {
 			e.Errorf("the job has failed %d times", failed)
 		}
 	}
@@ -122,7 +123,7 @@ func (e *env) suffer(f fault, wait time.Duration) time.Duration {
 // watchBudget watches how many nodes of each pool are called dead at once, and returns what was wrong with that.
 func watchBudget(t *testing.T) func() string {
 	t.Helper()
-	watcher, err := client.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
+	watcher, err := cluster.Client.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
 // statusSoon is how long after a change the status of a pool may be out of date.
@@ -23,7 +24,7 @@ const statusSoon = 5 * time.Second
 func (e *env) applyPool(spec string) error {
 	e.Helper()
 	file := filepath.Join(e.TempDir(), "pool.yaml")
-	text := fmt.Sprintf("apiVersion: g8s.host/v1alpha1\nkind: GPUPool\nmetadata: {name: %s}\nspec: %s\n", e.pool, spec)
+	text := fmt.Sprintf("apiVersion: g8s.host/v1alpha1\nkind: GPUPool\nmetadata: {name: %s}\nspec: %s\n", e.Pool, spec)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		e.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func (e *env) applyPool(spec string) error {
 func (e *env) poolStatus() names.GPUPoolStatus {
 	e.Helper()
 	var pool names.GPUPool
-	if err := json.Unmarshal([]byte(e.kubectl("get", "gpupool", e.pool, "-o", "json")), &pool); err != nil {
+	if err := json.Unmarshal([]byte(e.Kubectl("get", "gpupool", e.Pool, "-o", "json")), &pool); err != nil {
 		e.Fatal(err)
 	}
 	return pool.Status
@@ -45,8 +46,8 @@ func (e *env) poolStatus() names.GPUPoolStatus {
 func (e *env) poolShows(what string, is func(names.GPUPoolStatus) bool) {
 	e.Helper()
 	began := time.Now()
-	e.eventually("the pool to show "+what, func(context.Context) (bool, error) { return is(e.poolStatus()), nil })
-	if took := time.Since(began); took > statusSoon+slack {
+	e.Eventually("the pool to show "+what, func(context.Context) (bool, error) { return is(e.poolStatus()), nil })
+	if took := time.Since(began); took > statusSoon+clustertest.Slack {
 		e.Errorf("it took %s until the pool showed %s, want %s", took, what, statusSoon)
 	}
 }
@@ -58,25 +59,25 @@ func TestAPoolTellsHowItIs(t *testing.T) {
 	if err := e.applyPool("{constraints: {minHealthyNodes: 5}}"); err != nil {
 		t.Fatal(err)
 	}
-	const total = nodesPerPool * gpusPerNode
+	const total = nodesPerPool * 8
 	e.poolShows("its nodes", func(s names.GPUPoolStatus) bool {
 		return s.Nodes == nodesPerPool && s.HealthyNodes == nodesPerPool && s.GPUs == names.GPUCounts{Total: total, Free: total} &&
 			meta.IsStatusConditionTrue(s.Conditions, names.ConditionAvailable)
 	})
-	e.start(job{name: "sft", gpus: 6})
+	e.Start(clustertest.Job{Name: "sft", GPUs: 6})
 	e.poolShows("what a job holds", func(s names.GPUPoolStatus) bool {
 		return s.GPUs == names.GPUCounts{Total: total, Allocated: 6, Free: total - 6} && s.FreeSets[0] == names.FreeSet{Size: 8, Count: 4}
 	})
-	e.submit(job{name: "big", gpus: 8, nodes: 5})
+	e.Submit(clustertest.Job{Name: "big", GPUs: 8, Nodes: 5})
 	e.poolShows("what waits", func(s names.GPUPoolStatus) bool {
 		return s.Pending.Jobs == 1 && s.Pending.GPUs == 40 && s.Pending.Since != nil
 	})
-	e.kubectl("cordon", e.nodes[4])
+	e.Kubectl("cordon", e.Nodes[4])
 	e.poolShows("that a node is closed", func(s names.GPUPoolStatus) bool {
 		return s.HealthyNodes == 4 && meta.IsStatusConditionFalse(s.Conditions, names.ConditionAvailable)
 	})
-	e.kubectl("delete", "job", "-n", e.namespace, "sft", "big")
-	e.kubectl("uncordon", e.nodes[4])
+	e.Kubectl("delete", "job", "-n", e.Namespace, "sft", "big")
+	e.Kubectl("uncordon", e.Nodes[4])
 	e.poolShows("that all is free", func(s names.GPUPoolStatus) bool {
 		return s.GPUs.Free == total && s.Pending.Jobs == 0 && meta.IsStatusConditionTrue(s.Conditions, names.ConditionAvailable)
 	})
@@ -86,40 +87,40 @@ func TestAPoolTellsHowItIs(t *testing.T) {
 func TestANodeThatBreaksAConstraintGetsNoPods(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	pod := e.start(job{name: "before", gpus: 8})[0]
+	pod := e.Start(clustertest.Job{Name: "before", GPUs: 8})[0]
 	kept := func(node string) func(context.Context) (bool, error) {
 		return func(ctx context.Context) (bool, error) {
-			read, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+			read, err := cluster.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 			return err == nil && tainted(read, names.TaintNotAdmitted), err
 		}
 	}
 	open := func(node string) func(context.Context) (bool, error) {
 		return func(ctx context.Context) (bool, error) { is, err := kept(node)(ctx); return !is, err }
 	}
-	e.kubectl("label", "node", e.nodes[0], "--overwrite", "g8s.host/gpu-type=T4")
+	e.Kubectl("label", "node", e.Nodes[0], "--overwrite", "g8s.host/gpu-type=T4")
 	if err := e.applyPool("{constraints: {gpuTypes: [A100-80G], minNode: {gpus: 8, cpu: 64, memory: 512Gi}}}"); err != nil {
 		t.Fatal(err)
 	}
-	e.within(statusSoon+slack, "the node to be kept out", kept(e.nodes[0]))
-	e.told("default", e.nodes[0], "NodeNotAdmitted", "its gpu-type is T4, and must be one of A100-80G")
+	e.Within(statusSoon+clustertest.Slack, "the node to be kept out", kept(e.Nodes[0]))
+	e.told("default", e.Nodes[0], "NodeNotAdmitted", "its gpu-type is T4, and must be one of A100-80G")
 	e.poolShows("which node breaks what", func(s names.GPUPoolStatus) bool {
 		condition := meta.FindStatusCondition(s.Conditions, names.ConditionNodesAdmitted)
-		return condition != nil && condition.Status == metav1.ConditionFalse && strings.Contains(condition.Message, e.nodes[0]) && s.HealthyNodes == nodesPerPool-1
+		return condition != nil && condition.Status == metav1.ConditionFalse && strings.Contains(condition.Message, e.Nodes[0]) && s.HealthyNodes == nodesPerPool-1
 	})
-	for _, node := range e.nodes[1:] {
+	for _, node := range e.Nodes[1:] {
 		if is, err := kept(node)(t.Context()); err != nil || is {
 			t.Errorf("node %s is kept out, too: %v", node, err)
 		}
 	}
-	if seen := e.history.of(pod.UID); !seen.ended.IsZero() {
+	if seen := e.History.Of(pod.UID); !seen.Ended.IsZero() {
 		t.Error("the pod that ran there was ended")
 	}
-	e.kubectl("label", "node", e.nodes[0], "--overwrite", "g8s.host/gpu-type=A100-80G")
-	e.within(statusSoon+slack, "the node to be let in", open(e.nodes[0]))
-	e.kubectl("label", "node", e.nodes[0], "--overwrite", "g8s.host/gpu-type=T4")
-	e.within(statusSoon+slack, "the node to be kept out", kept(e.nodes[0]))
-	e.kubectl("delete", "gpupool", e.pool)
-	e.within(statusSoon+slack, "the node to be let in when nobody asks anything", open(e.nodes[0]))
+	e.Kubectl("label", "node", e.Nodes[0], "--overwrite", "g8s.host/gpu-type=A100-80G")
+	e.Within(statusSoon+clustertest.Slack, "the node to be let in", open(e.Nodes[0]))
+	e.Kubectl("label", "node", e.Nodes[0], "--overwrite", "g8s.host/gpu-type=T4")
+	e.Within(statusSoon+clustertest.Slack, "the node to be kept out", kept(e.Nodes[0]))
+	e.Kubectl("delete", "gpupool", e.Pool)
+	e.Within(statusSoon+clustertest.Slack, "the node to be let in when nobody asks anything", open(e.Nodes[0]))
 }
 
 // TestWhatAPoolMayAsk: the API server refuses what nobody can mean.

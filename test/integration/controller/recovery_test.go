@@ -17,6 +17,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/workload"
+	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
 const (
@@ -35,7 +36,7 @@ type nodeWatch struct {
 
 func (e *env) watchNode(name string) *nodeWatch {
 	e.Helper()
-	watcher, err := client.CoreV1().Nodes().Watch(e.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	watcher, err := cluster.Client.CoreV1().Nodes().Watch(e.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil {
 		e.Fatal(err)
 	}
@@ -78,6 +79,13 @@ func (w *nodeWatch) came(key string) []time.Time {
 	return slices.Clone(w.seen[key])
 }
 
+// cameFirst waits until a taint has come, and returns when it did first: what was seen of the pods may be ahead of it.
+func (e *env) cameFirst(w *nodeWatch, key string) time.Time {
+	e.Helper()
+	e.Eventually("taint "+key, func(context.Context) (bool, error) { return len(w.came(key)) > 0, nil })
+	return w.came(key)[0]
+}
+
 // death is when the kubelet of a node was stopped, and when it had given its last sign of life, by its lease.
 type death struct {
 	node     string
@@ -87,17 +95,17 @@ type death struct {
 // kill stops the kubelet of a node, as a power cut does. Kubernetes notices at once if noticed says so.
 func (e *env) kill(node string, noticed bool) death {
 	e.Helper()
-	read, err := client.CoreV1().Nodes().Get(e.Context(), node, metav1.GetOptions{})
+	read, err := cluster.Client.CoreV1().Nodes().Get(e.Context(), node, metav1.GetOptions{})
 	if err != nil {
 		e.Fatal(err)
 	}
 	time.Sleep(time.Until(read.CreationTimestamp.Add(registers)))
 	at := time.Now()
-	if err := sandbox.StopKubelet(e.Context(), client, node, noticed); err != nil {
+	if err := sandbox.StopKubelet(e.Context(), cluster.Client, node, noticed); err != nil {
 		e.Fatal(err)
 	}
 	time.Sleep(time.Until(at.Add(time.Second))) // for a renewal that was on its way
-	lease, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(e.Context(), node, metav1.GetOptions{})
+	lease, err := cluster.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(e.Context(), node, metav1.GetOptions{})
 	if err != nil {
 		e.Fatal(err)
 	}
@@ -106,7 +114,7 @@ func (e *env) kill(node string, noticed bool) death {
 
 func (e *env) revive(node string) {
 	e.Helper()
-	if err := sandbox.StartKubelet(e.Context(), client, node); err != nil {
+	if err := sandbox.StartKubelet(e.Context(), cluster.Client, node); err != nil {
 		e.Fatal(err)
 	}
 }
@@ -114,8 +122,8 @@ func (e *env) revive(node string) {
 // told waits for an event on an object.
 func (e *env) told(namespace, name, reason, text string) {
 	e.Helper()
-	e.eventually("the event "+reason+" on "+name, func(ctx context.Context) (bool, error) {
-		list, err := client.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=" + reason})
+	e.Eventually("the event "+reason+" on "+name, func(ctx context.Context) (bool, error) {
+		list, err := cluster.Client.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=" + reason})
 		return err == nil && slices.ContainsFunc(list.Items, func(event eventsv1.Event) bool {
 			return event.Regarding.Name == name && strings.Contains(event.Note, text)
 		}), err
@@ -142,14 +150,14 @@ func (e *env) standBy() (takeOver func()) {
 // before its machine was certainly off.
 func (e *env) once(name string, killed death) {
 	e.Helper()
-	var before sighting
-	for _, seen := range e.history.ofJob(name) {
-		if before.pod != nil && rank(before.pod) == rank(seen.pod) {
-			if before.ended.IsZero() || seen.bound.Before(before.ended) {
-				e.Errorf("%s was placed while %s had not ended", seen.pod.Name, before.pod.Name)
+	var before clustertest.Sighting
+	for _, seen := range e.History.OfJob(name) {
+		if before.Pod != nil && clustertest.Rank(before.Pod) == clustertest.Rank(seen.Pod) {
+			if before.Ended.IsZero() || seen.Bound.Before(before.Ended) {
+				e.Errorf("%s was placed while %s had not ended", seen.Pod.Name, before.Pod.Name)
 			}
-			if silent := before.ended.Sub(killed.sign); before.pod.Spec.NodeName == killed.node && silent < bound {
-				e.Errorf("%s was ended %s after the last sign of life of its node: it may have run on", before.pod.Name, silent)
+			if silent := before.Ended.Sub(killed.sign); before.Pod.Spec.NodeName == killed.node && silent < bound {
+				e.Errorf("%s was ended %s after the last sign of life of its node: it may have run on", before.Pod.Name, silent)
 			}
 		}
 		before = seen
@@ -159,12 +167,12 @@ func (e *env) once(name string, killed death) {
 // TestJobsOfADeadNodeRunElsewhere cuts the power of nodes, and lets Kubernetes notice when it does.
 func TestJobsOfADeadNodeRunElsewhere(t *testing.T) {
 	t.Parallel()
-	tests := map[string]job{
-		"a training job":  {name: "sft", gpus: 8},
-		"a small one":     {name: "lora", gpus: 1},
-		"a notebook":      {name: "book", gpus: 1, kind: workload.KindNotebook},
-		"a service":       {name: "llm", gpus: 2, kind: workload.KindInference},
-		"a gang of three": {name: "pretrain", gpus: 8, nodes: 3},
+	tests := map[string]clustertest.Job{
+		"a training job":  {Name: "sft", GPUs: 8},
+		"a small one":     {Name: "lora", GPUs: 1},
+		"a notebook":      {Name: "book", GPUs: 1, Kind: workload.KindNotebook},
+		"a service":       {Name: "llm", GPUs: 2, Kind: workload.KindInference},
+		"a gang of three": {Name: "pretrain", GPUs: 8, Nodes: 3},
 	}
 	for name, j := range tests {
 		for _, noticed := range []bool{false, true} {
@@ -174,26 +182,26 @@ func TestJobsOfADeadNodeRunElsewhere(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				e := newEnv(t)
-				pods := e.start(j)
+				pods := e.Start(j)
 				node := pods[0].Spec.NodeName
 				seen := e.watchNode(node)
 				killed := e.kill(node, noticed)
-				fresh, took := e.again(j.name, pods[0], killed.at)
+				fresh, took := e.Again(j.Name, pods[0], killed.at)
 				if fresh.Spec.NodeName == node {
 					t.Errorf("it runs again on the node that is dead")
 				}
-				condition, declared := seen.came(corev1.TaintNodeUnreachable)[0], seen.came(corev1.TaintNodeOutOfService)[0]
+				condition, declared := e.cameFirst(seen, corev1.TaintNodeUnreachable), e.cameFirst(seen, corev1.TaintNodeOutOfService)
 				t.Logf("%s: noticed %.1f s after the power cut, declared %.1f s, runs again %.1f s",
-					j.name, condition.Sub(killed.at).Seconds(), declared.Sub(killed.at).Seconds(), took.Seconds())
-				e.running(j.name, max(j.nodes, 1))
-				if j.kind == "" {
-					e.once(j.name, killed)
-					if status := e.status(j.name); status.Failed != 0 {
+					j.Name, condition.Sub(killed.at).Seconds(), declared.Sub(killed.at).Seconds(), took.Seconds())
+				e.Running(j.Name, max(j.Nodes, 1))
+				if j.Kind == "" {
+					e.once(j.Name, killed)
+					if status := e.Status(j.Name); status.Failed != 0 {
 						t.Errorf("the job has failed %d times", status.Failed)
 					}
 				}
-				if suspect := seen.came(names.TaintSuspect)[0]; suspect.Sub(condition) > 2*time.Second {
-					t.Errorf("the node was closed %s after the condition, want 2 s at most", suspect.Sub(condition))
+				if suspect := e.cameFirst(seen, names.TaintSuspect); suspect.Sub(condition) > 2*time.Second+clustertest.Slack {
+					t.Errorf("the node was closed %s after the condition, want 2 s at most on an idle machine", suspect.Sub(condition))
 				}
 				e.told("default", node, "NodeOutOfService", "no sign of life")
 			})
@@ -205,13 +213,13 @@ func TestJobsOfADeadNodeRunElsewhere(t *testing.T) {
 func TestAGangMovesAsAUnit(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	members := e.start(job{name: "pretrain", gpus: 8, nodes: 4})
+	members := e.Start(clustertest.Job{Name: "pretrain", GPUs: 8, Nodes: 4})
 	killed := e.kill(members[2].Spec.NodeName, true)
 	for i, member := range members {
-		members[i], _ = e.again("pretrain", member, killed.at)
+		members[i], _ = e.Again("pretrain", member, killed.at)
 	}
 	e.once("pretrain", killed)
-	if status := e.status("pretrain"); status.Failed != 0 {
+	if status := e.Status("pretrain"); status.Failed != 0 {
 		t.Errorf("the job has failed %d times", status.Failed)
 	}
 }
@@ -220,20 +228,20 @@ func TestAGangMovesAsAUnit(t *testing.T) {
 func TestADeadNodeIsGivenBack(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	pod := e.start(job{name: "sft", gpus: 8})[0]
+	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 8})[0]
 	node := pod.Spec.NodeName
 	seen := e.watchNode(node)
 	killed := e.kill(node, true)
-	e.again("sft", pod, killed.at)
+	e.Again("sft", pod, killed.at)
 	e.revive(node)
-	e.eventually(node+" to be in service", func(context.Context) (bool, error) { return !seen.has(corev1.TaintNodeOutOfService), nil })
+	e.Eventually(node+" to be in service", func(context.Context) (bool, error) { return !seen.has(corev1.TaintNodeOutOfService), nil })
 	if !seen.has(names.TaintSuspect) {
 		t.Error("the node was trusted at once")
 	}
-	e.eventually(node+" to be trusted", func(context.Context) (bool, error) { return !seen.has(names.TaintSuspect), nil })
+	e.Eventually(node+" to be trusted", func(context.Context) (bool, error) { return !seen.has(names.TaintSuspect), nil })
 	e.told("default", node, "NodeTrusted", "well for")
-	if len(e.history.ofJob("sft")) != 2 {
-		t.Errorf("the job had more than two pods:\n%s", e.history)
+	if len(e.History.OfJob("sft")) != 2 {
+		t.Errorf("the job had more than two pods:\n%s", e.History)
 	}
 }
 
@@ -241,14 +249,14 @@ func TestADeadNodeIsGivenBack(t *testing.T) {
 func TestATransientFaultHealsItself(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	pod := e.start(job{name: "sft", gpus: 8})[0]
+	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 8})[0]
 	seen := e.watchNode(pod.Spec.NodeName)
 	e.kill(pod.Spec.NodeName, true)
-	e.eventually("the node to be suspect", func(context.Context) (bool, error) { return seen.has(names.TaintSuspect), nil })
+	e.Eventually("the node to be suspect", func(context.Context) (bool, error) { return seen.has(names.TaintSuspect), nil })
 	time.Sleep(15 * time.Second)
 	e.revive(pod.Spec.NodeName)
-	e.eventually("the node to be trusted", func(context.Context) (bool, error) { return !seen.has(names.TaintSuspect), nil })
-	e.stays("the pod runs", 30*time.Second, func() bool { return e.history.of(pod.UID).ended.IsZero() })
+	e.Eventually("the node to be trusted", func(context.Context) (bool, error) { return !seen.has(names.TaintSuspect), nil })
+	e.Stays("the pod runs", 30*time.Second, func() bool { return e.History.Of(pod.UID).Ended.IsZero() })
 	if len(seen.came(corev1.TaintNodeOutOfService)) > 0 {
 		t.Error("the node was called out of service")
 	}
@@ -258,7 +266,7 @@ func TestATransientFaultHealsItself(t *testing.T) {
 func TestAFlappingNodeMakesNoStorm(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	pod := e.start(job{name: "sft", gpus: 8})[0]
+	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 8})[0]
 	seen := e.watchNode(pod.Spec.NodeName)
 	for range 4 {
 		e.kill(pod.Spec.NodeName, true)
@@ -267,14 +275,14 @@ func TestAFlappingNodeMakesNoStorm(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 	}
 	calm := time.Now()
-	e.eventually("the node to be trusted", func(context.Context) (bool, error) { return !seen.has(names.TaintSuspect), nil })
+	e.Eventually("the node to be trusted", func(context.Context) (bool, error) { return !seen.has(names.TaintSuspect), nil })
 	if left := time.Since(calm); left < 20*time.Second {
 		t.Errorf("the node was trusted %s after it had failed four times, want a minute", left)
 	}
 	if came := seen.came(names.TaintSuspect); len(came) != 1 {
 		t.Errorf("it was closed %d times", len(came))
 	}
-	if !e.history.of(pod.UID).ended.IsZero() {
+	if !e.History.Of(pod.UID).Ended.IsZero() {
 		t.Error("its pod was ended")
 	}
 }
@@ -284,15 +292,15 @@ func TestAFlappingNodeMakesNoStorm(t *testing.T) {
 func TestTooManyDeadNodesAreNobodysWord(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	first, second := e.start(job{name: "a", gpus: 8})[0], e.start(job{name: "b", gpus: 8})[0]
+	first, second := e.Start(clustertest.Job{Name: "a", GPUs: 8})[0], e.Start(clustertest.Job{Name: "b", GPUs: 8})[0]
 	killed := e.kill(first.Spec.NodeName, true)
 	e.kill(second.Spec.NodeName, true)
 	e.told("default", first.Spec.NodeName, "NodeNotDeclaredDead", "2 of the 5 nodes of the pool seem dead at once")
-	e.stays("both jobs wait", 25*time.Second, func() bool { return len(e.history.ofJob("a"))+len(e.history.ofJob("b")) == 2 })
+	e.Stays("both jobs wait", 25*time.Second, func() bool { return len(e.History.OfJob("a"))+len(e.History.OfJob("b")) == 2 })
 	e.revive(second.Spec.NodeName)
-	e.again("a", first, killed.at)
+	e.Again("a", first, killed.at)
 	e.once("a", killed)
-	if !e.history.of(second.UID).ended.IsZero() {
+	if !e.History.Of(second.UID).Ended.IsZero() {
 		t.Error("the job of the node that came back was ended")
 	}
 }
@@ -301,13 +309,13 @@ func TestTooManyDeadNodesAreNobodysWord(t *testing.T) {
 func TestAPodThatIsNotToBeMovedStays(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	pod := e.start(job{name: "sft", gpus: 8, pod: map[string]string{names.AnnotationNoMigration: names.True}})[0]
+	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 8, Pod: map[string]string{names.AnnotationNoMigration: names.True}})[0]
 	killed := e.kill(pod.Spec.NodeName, true)
 	e.told("default", pod.Spec.NodeName, "NodeNotDeclaredDead", "is not to be moved without a person")
-	e.kubectl("taint", "node", pod.Spec.NodeName, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
-	e.again("sft", pod, killed.at)
-	e.stays("the taint of a person stays", 2*time.Second, func() bool {
-		node, err := client.CoreV1().Nodes().Get(t.Context(), pod.Spec.NodeName, metav1.GetOptions{})
+	e.Kubectl("taint", "node", pod.Spec.NodeName, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
+	e.Again("sft", pod, killed.at)
+	e.Stays("the taint of a person stays", 2*time.Second, func() bool {
+		node, err := cluster.Client.CoreV1().Nodes().Get(t.Context(), pod.Spec.NodeName, metav1.GetOptions{})
 		return err == nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Value == "nodeshutdown" })
 	})
 }
@@ -316,11 +324,11 @@ func TestAPodThatIsNotToBeMovedStays(t *testing.T) {
 func TestTheWordOfACloudIsEnough(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	pod := e.start(job{name: "sft", gpus: 8})[0]
+	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 8})[0]
 	killed := e.kill(pod.Spec.NodeName, true)
-	e.kubectl("taint", "node", pod.Spec.NodeName, "node.cloudprovider.kubernetes.io/shutdown=:NoSchedule")
-	if _, took := e.again("sft", pod, killed.at); took > 30*time.Second {
-		t.Errorf("it took %s, want no longer than Kubernetes' collector of pods takes", took)
+	e.Kubectl("taint", "node", pod.Spec.NodeName, "node.cloudprovider.kubernetes.io/shutdown=:NoSchedule")
+	if _, took := e.Again("sft", pod, killed.at); took > bound {
+		t.Errorf("it took %s, want less than the silence that it needs without", took)
 	}
 }
 
@@ -328,25 +336,25 @@ func TestTheWordOfACloudIsEnough(t *testing.T) {
 func TestABrokenRecordIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	node := e.nodes[0]
-	e.kubectl("annotate", "node", node, names.AnnotationHealth+"=many")
+	node := e.Nodes[0]
+	e.Kubectl("annotate", "node", node, names.AnnotationHealth+"=many")
 	seen := e.watchNode(node)
 	e.kill(node, true)
 	e.told("default", node, "UnreadableHealth", names.AnnotationHealth)
-	e.stays("it is left alone", 2*time.Second, func() bool { return !seen.has(names.TaintSuspect) })
-	e.kubectl("annotate", "node", node, names.AnnotationHealth+"-")
-	e.eventually("it to be suspect", func(context.Context) (bool, error) { return seen.has(names.TaintSuspect), nil })
+	e.Stays("it is left alone", 2*time.Second, func() bool { return !seen.has(names.TaintSuspect) })
+	e.Kubectl("annotate", "node", node, names.AnnotationHealth+"-")
+	e.Eventually("it to be suspect", func(context.Context) (bool, error) { return seen.has(names.TaintSuspect), nil })
 }
 
 // TestANewLeaderKnowsHowLongANodeIsSilent kills the controller while a node is: one that stood by has counted, too.
 func TestANewLeaderKnowsHowLongANodeIsSilent(t *testing.T) { // not beside the others, who need a controller
 	e := newEnv(t)
 	standBy := e.standBy()
-	pod := e.start(job{name: "sft", gpus: 8})[0]
+	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 8})[0]
 	killed := e.kill(pod.Spec.NodeName, true)
 	time.Sleep(20 * time.Second)
 	standBy()
-	_, took := e.again("sft", pod, killed.at)
+	_, took := e.Again("sft", pod, killed.at)
 	t.Logf("runs again %.1f s after the power cut", took.Seconds())
 	if took > 75*time.Second {
 		t.Errorf("it took %s, want no longer than with one leader", took)
@@ -358,19 +366,19 @@ func TestANewLeaderKnowsHowLongANodeIsSilent(t *testing.T) { // not beside the o
 func TestANodeWithABadConditionIsClosed(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	pod := e.start(job{name: "sft", gpus: 8})[0]
+	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 8})[0]
 	node := pod.Spec.NodeName
 	seen := e.watchNode(node)
 	say := func(status corev1.ConditionStatus) {
-		e.kubectl("patch", "node", node, "--subresource=status", "-p", fmt.Sprintf(
+		e.Kubectl("patch", "node", node, "--subresource=status", "-p", fmt.Sprintf(
 			`{"status":{"conditions":[{"type":"XIDFatal","status":%q,"lastTransitionTime":%q}]}}`, status, time.Now().UTC().Format(time.RFC3339)))
 	}
 	say(corev1.ConditionTrue)
-	e.within(2*time.Second+slack, node+" to be closed", func(context.Context) (bool, error) { return seen.has(names.TaintSuspect), nil })
+	e.Within(2*time.Second+clustertest.Slack, node+" to be closed", func(context.Context) (bool, error) { return seen.has(names.TaintSuspect), nil })
 	e.told("default", node, "NodeSuspect", "its condition XIDFatal is true")
-	e.stays(node+" is closed, and its pod runs", 12*time.Second, func() bool {
-		return seen.has(names.TaintSuspect) && e.history.of(pod.UID).ended.IsZero()
+	e.Stays(node+" is closed, and its pod runs", 12*time.Second, func() bool {
+		return seen.has(names.TaintSuspect) && e.History.Of(pod.UID).Ended.IsZero()
 	})
 	say(corev1.ConditionFalse)
-	e.eventually(node+" to be trusted", func(context.Context) (bool, error) { return !seen.has(names.TaintSuspect), nil })
+	e.Eventually(node+" to be trusted", func(context.Context) (bool, error) { return !seen.has(names.TaintSuspect), nil })
 }

@@ -107,7 +107,7 @@ func beside(app string) func(*corev1.Pod) {
 	}
 }
 
-// fill has a pod run on a node that nothing would start anew.
+// fill has a pod run on a node that nothing would start again.
 func (e *env) fill(name, node string, gpus, cores int64, changes ...func(*corev1.Pod)) {
 	e.Helper()
 	e.on(node, func() {

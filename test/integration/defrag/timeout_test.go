@@ -57,7 +57,7 @@ func TestAStepThatTakesTooLong(t *testing.T) {
 }
 
 // TestANodeThatCannotBeOpenedIsNamed loses the right to change nodes once the pod is evicted: who is told that all nodes are
-// open would wait for ever for pods on the one that is not.
+// open would wait forever for pods on the one that is not.
 func TestANodeThatCannotBeOpenedIsNamed(t *testing.T) {
 	e := newEnv(t)
 	e.waitsForOne()

@@ -11,16 +11,22 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
-// die stops the kubelet of a node, and waits until Kubernetes has marked it.
+// die stops the kubelet of a node, and waits until Kubernetes has marked it. It is stopped twice: what kwok had begun to
+// write of a pod when the first came may be written after it, and call the pod ready again.
 func (e *env) die(node string) {
 	e.Helper()
-	if err := sandbox.StopKubelet(e.Context(), client, node, true); err != nil {
-		e.Fatal(err)
+	stop := func() {
+		if err := sandbox.StopKubelet(e.Context(), cluster.Client, node, true); err != nil {
+			e.Fatal(err)
+		}
 	}
-	e.eventually(node+" to be marked as unreachable", func(ctx context.Context) (bool, error) {
-		read, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	stop()
+	defer stop()
+	e.Eventually(node+" to be marked as unreachable", func(ctx context.Context) (bool, error) {
+		read, err := cluster.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 		return err == nil && tainted(read, corev1.TaintNodeUnreachable), err
 	})
 }
@@ -40,47 +46,47 @@ func TestAJobOfADeadNodeWaitsForCertainty(t *testing.T) {
 	}{
 		"the node comes back": {
 			confirm: func(e *env, pod *corev1.Pod) {
-				if err := sandbox.StartKubelet(e.Context(), client, pod.Spec.NodeName); err != nil {
+				if err := sandbox.StartKubelet(e.Context(), cluster.Client, pod.Spec.NodeName); err != nil {
 					e.Fatal(err)
 				}
 			},
-			most: soon, by: "DeletionByTaintManager",
+			most: clustertest.Soon, by: "DeletionByTaintManager",
 		},
 		"an administrator says that the node is out of service": {
 			confirm: func(e *env, pod *corev1.Pod) {
-				e.kubectl("taint", "node", pod.Spec.NodeName, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
+				e.Kubectl("taint", "node", pod.Spec.NodeName, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
 			},
-			most: 20*time.Second + soon, by: "DeletionByTaintManager",
+			most: 20*time.Second + clustertest.Soon, by: "DeletionByTaintManager",
 		},
 		"an administrator deletes the node": {
-			confirm: func(e *env, pod *corev1.Pod) { e.kubectl("delete", "node", pod.Spec.NodeName) },
-			most:    60*time.Second + soon, by: "DeletionByPodGC",
+			confirm: func(e *env, pod *corev1.Pod) { e.Kubectl("delete", "node", pod.Spec.NodeName) },
+			most:    60*time.Second + clustertest.Soon, by: "DeletionByPodGC",
 		},
 		"an administrator says that the pod has failed": {
 			confirm: func(e *env, pod *corev1.Pod) {
-				e.kubectl("patch", "pod", "-n", e.namespace, pod.Name, "--subresource=status", "-p", `{"status":{"phase":"Failed"}}`)
+				e.Kubectl("patch", "pod", "-n", e.Namespace, pod.Name, "--subresource=status", "-p", `{"status":{"phase":"Failed"}}`)
 			},
-			most: soon, by: "DeletionByTaintManager",
+			most: clustertest.Soon, by: "DeletionByTaintManager",
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
-			pod := e.start(job{name: "sft", gpus: 4, leaves: ptr.To(1)})
+			pod := e.Start(clustertest.Job{Name: "sft", GPUs: 4, Leaves: ptr.To(1)})[0]
 			e.die(pod.Spec.NodeName)
-			e.eventually("Kubernetes to delete the pod", func(context.Context) (bool, error) {
-				return e.history.of(pod.UID).pod.DeletionTimestamp != nil, nil
+			e.Eventually("Kubernetes to delete the pod", func(context.Context) (bool, error) {
+				return e.History.Of(pod.UID).Pod.DeletionTimestamp != nil, nil
 			})
 			e.shows("sft", inventory.StatusPending, inventory.ReasonNodeNotReady)
-			e.stays("the job waits", 3*time.Second, func() bool {
-				return len(e.history.ofJob("sft")) == 1 && e.history.of(pod.UID).ended.IsZero()
+			e.Stays("the job waits", 3*time.Second, func() bool {
+				return len(e.History.OfJob("sft")) == 1 && e.History.Of(pod.UID).Ended.IsZero()
 			})
 			tc.confirm(e, pod)
-			e.againWithin("sft", pod, time.Now(), tc.most)
-			lost, _ := e.ended(pod)
+			e.AgainWithin(tc.most, "sft", pod, time.Now())
+			lost := e.Ended(pod).Pod
 			e.disrupted(lost, tc.by)
-			if status := e.status("sft"); status.Failed != 0 {
+			if status := e.Status("sft"); status.Failed != 0 {
 				t.Errorf("the job has failed %d times", status.Failed)
 			}
 		})
@@ -91,26 +97,26 @@ func TestAJobOfADeadNodeWaitsForCertainty(t *testing.T) {
 func TestForceDoesNotConfirm(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	pod := e.start(job{name: "sft", gpus: 4, leaves: ptr.To(1)})
+	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 4, Leaves: ptr.To(1)})[0]
 	e.die(pod.Spec.NodeName)
-	e.kubectl("delete", "pod", "-n", e.namespace, pod.Name, "--force", "--wait=false")
-	e.stays("the job waits", 15*time.Second, func() bool { return len(e.history.ofJob("sft")) == 1 })
+	e.Kubectl("delete", "pod", "-n", e.Namespace, pod.Name, "--force", "--wait=false")
+	e.Stays("the job waits", 15*time.Second, func() bool { return len(e.History.OfJob("sft")) == 1 })
 }
 
 // TestAShortAbsenceIsNone has a kubelet be away for less long than a job stays: nothing happens to it.
 func TestAShortAbsenceIsNone(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	pod := e.start(job{name: "sft", gpus: 4, leaves: ptr.To(600)})
+	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 4, Leaves: ptr.To(600)})[0]
 	e.die(pod.Spec.NodeName)
 	e.shows("sft", inventory.StatusFailing, inventory.ReasonNodeNotReady)
-	if err := sandbox.StartKubelet(t.Context(), client, pod.Spec.NodeName); err != nil {
+	if err := sandbox.StartKubelet(t.Context(), cluster.Client, pod.Spec.NodeName); err != nil {
 		t.Fatal(err)
 	}
 	e.shows("sft", inventory.StatusRunning, "")
-	e.stays("the pod runs", 8*time.Second, func() bool {
-		seen := e.history.of(pod.UID)
-		return seen.pod.DeletionTimestamp == nil && seen.ended.IsZero()
+	e.Stays("the pod runs", 8*time.Second, func() bool {
+		seen := e.History.Of(pod.UID)
+		return seen.Pod.DeletionTimestamp == nil && seen.Ended.IsZero()
 	})
 }
 
@@ -118,7 +124,7 @@ func TestAShortAbsenceIsNone(t *testing.T) {
 func TestAJobLeavesADeadNodeAfterItsTime(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	pod := e.start(job{name: "sft", gpus: 1})
+	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 1})[0]
 	stays := map[string]int64{}
 	for _, toleration := range pod.Spec.Tolerations {
 		if toleration.Effect == corev1.TaintEffectNoExecute {

@@ -10,6 +10,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
 // TestAGangThatLosesAMemberIsWholeAgain takes one of two pods of a job away: its place is filled, the other runs on.
@@ -21,17 +22,17 @@ func TestAGangThatLosesAMemberIsWholeAgain(t *testing.T) {
 		// most is how long it takes until the pod has ended.
 		most time.Duration
 	}{
-		"an eviction": {lose: (*env).evict, by: "EvictionByEvictionAPI", most: soon},
+		"an eviction": {lose: (*env).Evict, by: "EvictionByEvictionAPI", most: clustertest.Soon},
 		"kubectl drain": {
 			lose: func(e *env, pod *corev1.Pod) {
-				e.kubectl("drain", pod.Spec.NodeName, "--delete-emptydir-data", "--ignore-daemonsets")
+				e.Kubectl("drain", pod.Spec.NodeName, "--delete-emptydir-data", "--ignore-daemonsets")
 			},
-			by: "EvictionByEvictionAPI", most: soon,
+			by: "EvictionByEvictionAPI", most: clustertest.Soon,
 		},
 		"a node that is gone": {
 			lose: func(e *env, pod *corev1.Pod) {
 				e.die(pod.Spec.NodeName)
-				e.kubectl("taint", "node", pod.Spec.NodeName, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
+				e.Kubectl("taint", "node", pod.Spec.NodeName, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
 			},
 			by: "DeletionByTaintManager", most: time.Minute,
 		},
@@ -40,16 +41,15 @@ func TestAGangThatLosesAMemberIsWholeAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
-			e.start(job{name: "pretrain", gpus: 8, nodes: 2, leaves: ptr.To(1), retries: ptr.To(0)})
-			members := e.running("pretrain", 2)
+			members := e.Start(clustertest.Job{Name: "pretrain", GPUs: 8, Nodes: 2, Leaves: ptr.To(1)})
 			tc.lose(e, members[1])
-			lost, room := e.ended(members[1])
-			e.disrupted(lost, tc.by)
-			e.again("pretrain", members[1], room)
-			if seen := e.history.of(members[0].UID); !seen.ended.IsZero() || seen.pod.DeletionTimestamp != nil {
+			lost := e.Ended(members[1])
+			e.disrupted(lost.Pod, tc.by)
+			e.AgainSoon("pretrain", members[1], lost.Ended)
+			if seen := e.History.Of(members[0].UID); !seen.Ended.IsZero() || seen.Pod.DeletionTimestamp != nil {
 				t.Error("the other member was ended, too")
 			}
-			if status := e.status("pretrain"); status.Failed != 0 || status.FailedIndexes != nil && *status.FailedIndexes != "" {
+			if status := e.Status("pretrain"); status.Failed != 0 || status.FailedIndexes != nil && *status.FailedIndexes != "" {
 				t.Errorf("the job has failed: %+v", status)
 			}
 		})
@@ -61,16 +61,15 @@ func TestAGangThatLosesAMemberIsWholeAgain(t *testing.T) {
 func TestAGangWhoseMembersFollowOneAnother(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	e.start(job{name: "pretrain", gpus: 8, nodes: 2, retries: ptr.To(1)})
-	members := e.running("pretrain", 2)
-	e.evict(members[0])
-	e.kubectl("annotate", "pod", "-n", e.namespace, members[1].Name, sandbox.AnnotationFailAfter+"=0s")
-	_, room := e.ended(members[0])
-	e.again("pretrain", members[0], room)
-	_, room = e.ended(members[1])
-	e.again("pretrain", members[1], room)
-	e.eventually("one failure to be counted", func(context.Context) (bool, error) {
-		return e.status("pretrain").Failed == 1, nil
+	members := e.Start(clustertest.Job{Name: "pretrain", GPUs: 8, Nodes: 2, Retries: 1})
+	e.Evict(members[0])
+	e.Kubectl("annotate", "pod", "-n", e.Namespace, members[1].Name, sandbox.AnnotationFailAfter+"=0s")
+	room := e.Ended(members[0]).Ended
+	e.AgainSoon("pretrain", members[0], room)
+	room = e.Ended(members[1]).Ended
+	e.AgainSoon("pretrain", members[1], room)
+	e.Eventually("one failure to be counted", func(context.Context) (bool, error) {
+		return e.Status("pretrain").Failed == 1, nil
 	})
 }
 
@@ -78,15 +77,15 @@ func TestAGangWhoseMembersFollowOneAnother(t *testing.T) {
 func TestAPreemptedGangRunsAgain(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	e.start(job{name: "pretrain", priority: "low", gpus: 8, nodes: 3})
-	e.submit(job{name: "urgent", priority: "high", gpus: 8})
-	urgent := e.running("urgent", 1)[0]
+	e.Start(clustertest.Job{Name: "pretrain", Priority: "low", GPUs: 8, Nodes: 3})
+	e.Submit(clustertest.Job{Name: "urgent", Priority: "high", GPUs: 8})
+	urgent := e.Running("urgent", 1)[0]
 	_, victim := e.victim([]string{"pretrain"})
 	e.disrupted(victim, "PreemptionByScheduler")
 	e.cancel("urgent")
-	_, room := e.ended(urgent)
-	e.again("pretrain", victim, room)
-	if status := e.status("pretrain"); status.Failed != 0 {
+	room := e.Ended(urgent).Ended
+	e.AgainSoon("pretrain", victim, room)
+	if status := e.Status("pretrain"); status.Failed != 0 {
 		t.Errorf("the job has failed %d times", status.Failed)
 	}
 }
@@ -98,16 +97,15 @@ func TestAGangThatLosesSeveralMembersIsWholeAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
-			e.start(job{name: "pretrain", gpus: 8, nodes: 3, retries: ptr.To(0)})
-			members := e.running("pretrain", 3)
+			members := e.Start(clustertest.Job{Name: "pretrain", GPUs: 8, Nodes: 3})
 			for _, member := range members[:lost] {
-				e.evict(member)
+				e.Evict(member)
 			}
 			for _, member := range members[:lost] {
-				_, room := e.ended(member)
-				e.again("pretrain", member, room)
+				room := e.Ended(member).Ended
+				e.AgainSoon("pretrain", member, room)
 			}
-			if status := e.status("pretrain"); status.Failed != 0 {
+			if status := e.Status("pretrain"); status.Failed != 0 {
 				t.Errorf("the job has failed %d times", status.Failed)
 			}
 		})
@@ -119,31 +117,29 @@ func TestAGangThatLosesSeveralMembersIsWholeAgain(t *testing.T) {
 func TestAGangWithoutRoomWaitsForIt(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	e.start(job{name: "pretrain", gpus: 8, nodes: 3})
-	members := e.running("pretrain", 3)
+	members := e.Start(clustertest.Job{Name: "pretrain", GPUs: 8, Nodes: 3})
 	e.cordon(members[2].Spec.NodeName, true)
-	e.evict(members[2])
-	e.ended(members[2])
+	e.Evict(members[2])
+	e.Ended(members[2])
 	e.shows("pretrain", inventory.StatusDegraded, corev1.PodReasonUnschedulable)
-	e.stays("the others run on", 3*time.Second, func() bool { return len(e.history.running("pretrain")) == 2 })
+	e.Stays("the others run on", 3*time.Second, func() bool { return len(e.History.Running("pretrain")) == 2 })
 	e.cordon(members[2].Spec.NodeName, false)
-	e.againWithin("pretrain", members[2], time.Now(), 2*time.Second)
+	e.AgainWithin(2*time.Second, "pretrain", members[2], time.Now())
 }
 
 // TestAMemberComesBackUnderANewLeader kills the scheduler that has placed a gang, and evicts a member: the next scheduler
 // knows of the members only what the cluster says.
 func TestAMemberComesBackUnderANewLeader(t *testing.T) { // not beside the others, who need a scheduler
 	e := newEnv(t)
-	e.start(job{name: "pretrain", gpus: 8, nodes: 2})
-	members := e.running("pretrain", 2)
-	if err := scheduler.Kill(); err != nil {
+	members := e.Start(clustertest.Job{Name: "pretrain", GPUs: 8, Nodes: 2})
+	if err := cluster.Scheduler.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	var err error
-	if scheduler, err = cluster.StartScheduler(t.Context(), sandbox.SchedulerOptions{}); err != nil {
+	if cluster.Scheduler, err = cluster.StartScheduler(t.Context(), sandbox.SchedulerOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	e.evict(members[1])
-	_, room := e.ended(members[1])
-	e.again("pretrain", members[1], room)
+	e.Evict(members[1])
+	room := e.Ended(members[1]).Ended
+	e.AgainSoon("pretrain", members[1], room)
 }

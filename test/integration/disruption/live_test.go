@@ -6,9 +6,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
 // TestAJobThatLosesItsPodRunsAgain takes the pod of a job away on a node that lives, in every way that there is. There is
@@ -24,23 +24,23 @@ func TestAJobThatLosesItsPodRunsAgain(t *testing.T) {
 		exitCode int32
 	}{
 		"an eviction, as by an administrator or a controller": {
-			lose: (*env).evict, by: "EvictionByEvictionAPI", exitCode: 143,
+			lose: (*env).Evict, by: "EvictionByEvictionAPI", exitCode: 143,
 		},
 		"kubectl drain": {
 			lose: func(e *env, pod *corev1.Pod) {
-				e.kubectl("drain", pod.Spec.NodeName, "--delete-emptydir-data", "--ignore-daemonsets")
+				e.Kubectl("drain", pod.Spec.NodeName, "--delete-emptydir-data", "--ignore-daemonsets")
 			},
 			by: "EvictionByEvictionAPI", exitCode: 143,
 		},
 		"a taint that the job does not tolerate": {
 			lose: func(e *env, pod *corev1.Pod) {
-				e.kubectl("taint", "node", pod.Spec.NodeName, "maintenance=now:NoExecute")
+				e.Kubectl("taint", "node", pod.Spec.NodeName, "maintenance=now:NoExecute")
 			},
 			by: "DeletionByTaintManager", exitCode: 143,
 		},
 		"the shutdown of its node": {
 			lose: func(e *env, pod *corev1.Pod) {
-				e.report(pod, `{"phase":"Failed","reason":"Terminated","message":"Pod was terminated in response to imminent node shutdown.",
+				e.Report(pod, `{"phase":"Failed","reason":"Terminated","message":"Pod was terminated in response to imminent node shutdown.",
 					"conditions":[{"type":"DisruptionTarget","status":"True","reason":"TerminationByKubelet"},{"type":"Ready","status":"False"}],
 					"containerStatuses":[{"name":"main","image":"busybox","imageID":"","ready":false,"restartCount":0,
 						"state":{"terminated":{"exitCode":143,"reason":"Error","finishedAt":"`+time.Now().UTC().Format(time.RFC3339)+`"}}}]}`)
@@ -49,7 +49,7 @@ func TestAJobThatLosesItsPodRunsAgain(t *testing.T) {
 		},
 		"a crash of its node, which is back before Kubernetes gives it up": {
 			lose: func(e *env, pod *corev1.Pod) {
-				e.report(pod, `{"phase":"Failed","conditions":[{"type":"Ready","status":"False","reason":"PodFailed"}],
+				e.Report(pod, `{"phase":"Failed","conditions":[{"type":"Ready","status":"False","reason":"PodFailed"}],
 					"containerStatuses":[{"name":"main","image":"busybox","imageID":"","ready":false,"restartCount":0,
 						"state":{"terminated":{"exitCode":255,"reason":"Unknown","finishedAt":"`+time.Now().UTC().Format(time.RFC3339)+`"}}}]}`)
 			},
@@ -57,25 +57,25 @@ func TestAJobThatLosesItsPodRunsAgain(t *testing.T) {
 		},
 		// Kubernetes does not tell a deletion by hand from a failure.
 		"kubectl delete pod": {
-			lose:  func(e *env, pod *corev1.Pod) { e.kubectl("delete", "pod", "-n", e.namespace, pod.Name, "--wait=false") },
+			lose:  func(e *env, pod *corev1.Pod) { e.Kubectl("delete", "pod", "-n", e.Namespace, pod.Name, "--wait=false") },
 			costs: 1, exitCode: 143,
 		},
 		"kubectl delete pod --force": {
 			lose: func(e *env, pod *corev1.Pod) {
-				e.kubectl("delete", "pod", "-n", e.namespace, pod.Name, "--force", "--wait=false")
+				e.Kubectl("delete", "pod", "-n", e.Namespace, pod.Name, "--force", "--wait=false")
 			},
 			costs: 1, exitCode: 143,
 		},
 		// These are failures of the job, and count.
 		"a program that fails": {
 			lose: func(e *env, pod *corev1.Pod) {
-				e.kubectl("annotate", "pod", "-n", e.namespace, pod.Name, sandbox.AnnotationFailAfter+"=0s")
+				e.Kubectl("annotate", "pod", "-n", e.Namespace, pod.Name, sandbox.AnnotationFailAfter+"=0s")
 			},
 			costs: 1, exitCode: 1,
 		},
 		"a program that uses more memory than it asked": {
 			lose: func(e *env, pod *corev1.Pod) {
-				e.kubectl("annotate", "pod", "-n", e.namespace, pod.Name, sandbox.AnnotationFailAfter+"=0s",
+				e.Kubectl("annotate", "pod", "-n", e.Namespace, pod.Name, sandbox.AnnotationFailAfter+"=0s",
 					sandbox.AnnotationExitCode+"=137", sandbox.AnnotationFailReason+"=OOMKilled")
 			},
 			costs: 1, exitCode: 137,
@@ -85,15 +85,15 @@ func TestAJobThatLosesItsPodRunsAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
-			pod := e.start(job{name: "sft", gpus: 4})
+			pod := e.Start(clustertest.Job{Name: "sft", GPUs: 4, Retries: 3})[0]
 			tc.lose(e, pod)
-			lost, room := e.ended(pod)
-			e.disrupted(lost, tc.by)
-			if code := lost.Status.ContainerStatuses[0].State.Terminated.ExitCode; code != tc.exitCode {
+			lost := e.Ended(pod)
+			e.disrupted(lost.Pod, tc.by)
+			if code := lost.Pod.Status.ContainerStatuses[0].State.Terminated.ExitCode; code != tc.exitCode {
 				t.Errorf("the container ended with exit code %d, want %d", code, tc.exitCode)
 			}
-			e.again("sft", pod, room)
-			if status := e.status("sft"); status.Failed != tc.costs {
+			e.AgainSoon("sft", pod, lost.Ended)
+			if status := e.Status("sft"); status.Failed != tc.costs {
 				t.Errorf("the job has failed %d times, want %d: %+v", status.Failed, tc.costs, status)
 			}
 		})
@@ -105,13 +105,13 @@ func TestAJobThatLosesItsPodRunsAgain(t *testing.T) {
 func TestDisruptionsCostNoRetries(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	pod := e.start(job{name: "sft", gpus: 1, retries: ptr.To(0)})
-	for _, wait := range []time.Duration{soon, 2 * soon} {
-		e.evict(pod)
-		_, room := e.ended(pod)
-		pod = e.againWithin("sft", pod, room, wait)
+	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 1})[0]
+	for _, wait := range []time.Duration{clustertest.Soon, 2 * clustertest.Soon} {
+		e.Evict(pod)
+		room := e.Ended(pod).Ended
+		pod = e.AgainWithin(wait, "sft", pod, room)
 	}
-	if status := e.status("sft"); status.Failed != 0 || len(status.Conditions) != 0 {
+	if status := e.Status("sft"); status.Failed != 0 || len(status.Conditions) != 0 {
 		t.Errorf("the job is %+v, want it to go on as if nothing had been", status)
 	}
 }
@@ -120,9 +120,9 @@ func TestDisruptionsCostNoRetries(t *testing.T) {
 func TestAFailureEndsAJobWithoutRetries(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	e.start(job{name: "sft", gpus: 1, retries: ptr.To(0), pod: map[string]string{sandbox.AnnotationFailAfter: "1s"}})
-	e.eventually("the job to have failed", func(context.Context) (bool, error) {
-		return e.status("sft").Failed == 1, nil
+	e.Start(clustertest.Job{Name: "sft", GPUs: 1, Pod: map[string]string{sandbox.AnnotationFailAfter: "1s"}})
+	e.Eventually("the job to have failed", func(context.Context) (bool, error) {
+		return e.Status("sft").Failed == 1, nil
 	})
 }
 
@@ -130,33 +130,33 @@ func TestAFailureEndsAJobWithoutRetries(t *testing.T) {
 func TestAProgramThatSavesItsWorkHasTheTimeForIt(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	pod := e.start(job{name: "sft", gpus: 8, pod: map[string]string{sandbox.AnnotationStopAfter: "5s"}})
-	for _, node := range e.nodes {
+	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 8, Pod: map[string]string{sandbox.AnnotationStopAfter: "5s"}})[0]
+	for _, node := range e.Nodes {
 		e.cordon(node, node != pod.Spec.NodeName)
 	}
-	e.submit(job{name: "next", gpus: 8})
+	e.Submit(clustertest.Job{Name: "next", GPUs: 8})
 	began := time.Now()
-	e.evict(pod)
-	_, ended := e.ended(pod)
+	e.Evict(pod)
+	ended := e.Ended(pod).Ended
 	if took := ended.Sub(began); took < 3*time.Second {
 		t.Errorf("the pod ended after %s, want 5 s", took)
 	}
-	next := e.running("next", 1)[0]
-	if began := e.history.of(next.UID).running; began.Before(ended) {
+	next := e.Running("next", 1)[0]
+	if began := e.History.Of(next.UID).Running; began.Before(ended) {
 		t.Errorf("the next job began %s before the GPUs were free", ended.Sub(began))
 	}
-	e.cordon(e.nodes[0], false)
-	e.cordon(e.nodes[1], false)
-	e.again("sft", pod, time.Now())
+	e.cordon(e.Nodes[0], false)
+	e.cordon(e.Nodes[1], false)
+	e.AgainSoon("sft", pod, time.Now())
 }
 
 // TestAnEndWellIsAnEnd evicts a program that says 0 when it is told to end: the job is done.
 func TestAnEndWellIsAnEnd(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	pod := e.start(job{name: "sft", gpus: 1, pod: map[string]string{sandbox.AnnotationStopExitCode: "0"}})
-	e.evict(pod)
-	e.eventually("the job to be complete", func(context.Context) (bool, error) {
-		return e.status("sft").Succeeded == 1, nil
+	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 1, Pod: map[string]string{sandbox.AnnotationStopExitCode: "0"}})[0]
+	e.Evict(pod)
+	e.Eventually("the job to be complete", func(context.Context) (bool, error) {
+		return e.Status("sft").Succeeded == 1, nil
 	})
 }

@@ -18,6 +18,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/clustertest"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -37,7 +38,7 @@ func (e *env) group(name string, members int) {
 	object.SetName(name)
 	resource := schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
 	// Applied, so that a PodGroup that is there gets another size.
-	if _, err := untyped.Resource(resource).Namespace(e.namespace).Apply(e.Context(), name, object, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
+	if _, err := untyped.Resource(resource).Namespace(e.Namespace).Apply(e.Context(), name, object, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
 		e.Fatal(err)
 	}
 }
@@ -49,7 +50,7 @@ func (e *env) member(group, name string, change ...func(*corev1.Pod)) {
 	for _, change := range change {
 		change(pod)
 	}
-	if _, err := client.CoreV1().Pods(e.namespace).Create(e.Context(), pod, metav1.CreateOptions{}); err != nil {
+	if _, err := cluster.Client.CoreV1().Pods(e.Namespace).Create(e.Context(), pod, metav1.CreateOptions{}); err != nil {
 		e.Fatal(err)
 	}
 }
@@ -58,8 +59,8 @@ func (e *env) member(group, name string, change ...func(*corev1.Pod)) {
 func (e *env) waitBound(name string) {
 	e.Helper()
 	began := time.Now()
-	e.eventually(name+" to be bound", func(ctx context.Context) (bool, error) {
-		pod, err := client.CoreV1().Pods(e.namespace).Get(ctx, name, metav1.GetOptions{})
+	e.Eventually(name+" to be bound", func(ctx context.Context) (bool, error) {
+		pod, err := cluster.Client.CoreV1().Pods(e.Namespace).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && pod.Spec.NodeName != "", err
 	})
 	if took := time.Since(began); took > soon {
@@ -70,8 +71,8 @@ func (e *env) waitBound(name string) {
 // waitTold waits until the scheduler says something of a pod.
 func (e *env) waitTold(name, want string) {
 	e.Helper()
-	e.eventually(name+" to be told "+want, func(ctx context.Context) (bool, error) {
-		pod, err := client.CoreV1().Pods(e.namespace).Get(ctx, name, metav1.GetOptions{})
+	e.Eventually(name+" to be told "+want, func(ctx context.Context) (bool, error) {
+		pod, err := cluster.Client.CoreV1().Pods(e.Namespace).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return strings.Contains(c.Message, want) }), err
 	})
 }
@@ -81,7 +82,7 @@ func (e *env) staysUnbound(names ...string) {
 	e.Helper()
 	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		for _, name := range names {
-			pod, err := client.CoreV1().Pods(e.namespace).Get(e.Context(), name, metav1.GetOptions{})
+			pod, err := cluster.Client.CoreV1().Pods(e.Namespace).Get(e.Context(), name, metav1.GetOptions{})
 			if err != nil {
 				e.Fatal(err)
 			}
@@ -96,24 +97,24 @@ func (e *env) staysUnbound(names ...string) {
 // that is started again waits for nobody.
 func TestAMemberComesBackUnderANewLeader(t *testing.T) {
 	e := newEnv(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), clustertest.Patience)
 	defer cancel()
 	standby, err := cluster.StartScheduler(ctx, sandbox.SchedulerOptions{Name: fmt.Sprint("gpu-scheduler-", time.Now().Unix())})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.submit("job", "", 1, "nodes: 2, gpu: 8")
-	before := e.waitRunning("job", 2)
-	if err := scheduler.Kill(); err != nil {
+	e.Submit(clustertest.Job{Name: "job", GPUs: 8, Nodes: 2, Retries: 1})
+	before := e.Running("job", 2)
+	if err := cluster.Scheduler.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	scheduler = standby
+	cluster.Scheduler = standby
 	e.failOne(before)
-	e.eventually("the failed member to be gone", func(context.Context) (bool, error) {
+	e.Eventually("the failed member to be gone", func(context.Context) (bool, error) {
 		return !slices.ContainsFunc(e.members("job"), func(p corev1.Pod) bool { return p.UID == before[0].UID }), nil
 	})
 	began := time.Now()
-	e.waitRunning("job", 2)
+	e.Running("job", 2)
 	if took := time.Since(began); took > soon {
 		t.Errorf("the member is back after %s, want at most %s", took, soon)
 	}
@@ -127,7 +128,7 @@ func TestMembersThatAnotherBoundCount(t *testing.T) {
 	e.member("g", "last")
 	e.waitTold("last", "name another scheduler")
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "bound"}, Target: corev1.ObjectReference{Kind: "Node", Name: "gang-01"}}
-	if err := client.CoreV1().Pods(e.namespace).Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+	if err := cluster.Client.CoreV1().Pods(e.Namespace).Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	e.waitBound("last")
@@ -146,8 +147,11 @@ func TestANewJobDoesNotStartOnMembersThatLeave(t *testing.T) {
 		p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](3600)
 		p.Annotations = map[string]string{sandbox.AnnotationStopAfter: "30m"}
 	})
-	e.waitBound("old")
-	if err := client.CoreV1().Pods(e.namespace).Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
+	e.Eventually("old to run, as a pod that does not ends at once when it is deleted", func(ctx context.Context) (bool, error) {
+		old, err := cluster.Client.CoreV1().Pods(e.Namespace).Get(ctx, "old", metav1.GetOptions{})
+		return err == nil && old.Status.Phase == corev1.PodRunning, err
+	})
+	if err := cluster.Client.CoreV1().Pods(e.Namespace).Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	e.group("g", 2)
@@ -163,32 +167,48 @@ func TestANewJobDoesNotStartOnMembersThatLeave(t *testing.T) {
 
 func (e *env) release(pod, patch string) {
 	e.Helper()
-	_, err := client.CoreV1().Pods(e.namespace).Patch(e.Context(), pod, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := cluster.Client.CoreV1().Pods(e.Namespace).Patch(e.Context(), pod, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		e.Fatal(err)
 	}
 }
 
-// TestAGangEvictsNobody: where room is short it waits, whatever its priority, and starts when others have ended.
-func TestAGangEvictsNobody(t *testing.T) {
+// TestPlacesAreKeptForAGangWhileOthersLeave: one that is evicted takes its time. Nobody else is evicted meanwhile, nor takes
+// the node that is idle, and the gang starts when it has left.
+func TestPlacesAreKeptForAGangWhileOthersLeave(t *testing.T) {
 	e := newEnv(t)
-	e.member("", "low", func(p *corev1.Pod) { p.Spec.PriorityClassName = "g8s-low" })
+	e.member("", "low", func(p *corev1.Pod) {
+		p.Spec.PriorityClassName = "g8s-low"
+		p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](3600)
+		p.Annotations = map[string]string{sandbox.AnnotationStopAfter: "30m"}
+	})
 	e.waitBound("low")
 	e.group("g", 2)
 	for _, name := range []string{"high-1", "high-2"} {
 		e.member("g", name, func(p *corev1.Pod) { p.Spec.PriorityClassName = "g8s-high" })
 	}
 	e.waitTold("high-2", "room for 1 of 2 members now")
-	e.staysUnbound("high-1", "high-2")
-	low, err := client.CoreV1().Pods(e.namespace).Get(t.Context(), "low", metav1.GetOptions{})
-	if err != nil || low.DeletionTimestamp != nil {
-		t.Fatalf("the job of low priority was evicted: %v", err)
-	}
-	if err := client.CoreV1().Pods(e.namespace).Delete(t.Context(), "low", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
-		t.Fatal(err)
-	}
+	e.Eventually("low to be evicted, and all members to be nominated", func(ctx context.Context) (bool, error) {
+		low, err := cluster.Client.CoreV1().Pods(e.Namespace).Get(ctx, "low", metav1.GetOptions{})
+		if err != nil || low.DeletionTimestamp == nil {
+			return false, err
+		}
+		nodes := map[string]bool{}
+		for _, name := range []string{"high-1", "high-2"} {
+			high, err := cluster.Client.CoreV1().Pods(e.Namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			nodes[high.Status.NominatedNodeName] = true
+		}
+		return len(nodes) == 2 && !nodes[""], nil
+	})
+	e.member("", "sneak", func(p *corev1.Pod) { p.Spec.PriorityClassName = "g8s-medium" })
+	e.staysUnbound("high-1", "high-2", "sneak")
+	e.release("low", fmt.Sprintf(`{"metadata":{"annotations":{%q:"0s"}}}`, sandbox.AnnotationStopAfter))
 	e.waitBound("high-1")
 	e.waitBound("high-2")
+	e.staysUnbound("sneak")
 }
 
 // TestWhatIsNoRoomForAGang: an empty node that the members may not go to, and one with too few healthy cards. No member
@@ -208,7 +228,7 @@ func TestWhatIsNoRoomForAGang(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
 			patch := func(text string) {
-				_, err := client.CoreV1().Nodes().Patch(context.Background(), "gang-02", types.MergePatchType, []byte(text), metav1.PatchOptions{})
+				_, err := cluster.Client.CoreV1().Nodes().Patch(context.Background(), "gang-02", types.MergePatchType, []byte(text), metav1.PatchOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -16,29 +16,17 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
-	"g8s.host/gpu-scheduler/pkg/workload"
+	"g8s.host/gpu-scheduler/test/clustertest"
 	"g8s.host/gpu-scheduler/test/oracle"
 )
 
-// patience is how long a test waits for what takes seconds on an idle machine.
-const patience = 3 * time.Minute
-
 // env is one test's namespace.
-type env struct {
-	*testing.T
-	namespace string
-}
+type env struct{ *clustertest.Env }
 
 func newEnv(t *testing.T) *env {
 	t.Helper()
-	namespace, err := client.CoreV1().Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "gang-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &env{T: t, namespace: namespace.Name}
+	e := &env{cluster.NewEnv(t)}
 	t.Cleanup(e.cleanUp)
 	return e
 }
@@ -47,49 +35,33 @@ func newEnv(t *testing.T) *env {
 func (e *env) cleanUp() {
 	ctx := context.Background()
 	background := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
-	if err := client.BatchV1().Jobs(e.namespace).DeleteCollection(ctx, background, metav1.ListOptions{}); err != nil {
+	if err := cluster.Client.BatchV1().Jobs(e.Namespace).DeleteCollection(ctx, background, metav1.ListOptions{}); err != nil {
 		e.Error(err)
 	}
-	if err := client.CoreV1().Namespaces().Delete(ctx, e.namespace, metav1.DeleteOptions{}); err != nil {
+	if err := cluster.Client.CoreV1().Namespaces().Delete(ctx, e.Namespace, metav1.DeleteOptions{}); err != nil {
 		e.Error(err)
 	}
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, clustertest.Patience, true, func(ctx context.Context) (bool, error) {
 		running := fields.AndSelectors(fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)))
-		pods, err := client.CoreV1().Pods(e.namespace).List(ctx, metav1.ListOptions{FieldSelector: running.String()})
+		pods, err := cluster.Client.CoreV1().Pods(e.Namespace).List(ctx, metav1.ListOptions{FieldSelector: running.String()})
 		return err == nil && len(pods.Items) == 0, nil
 	})
 	if err != nil {
-		e.Errorf("the pods of %s do not go away: %v", e.namespace, err)
+		e.Errorf("the pods of %s do not go away: %v", e.Namespace, err)
 	}
 }
 
-// submit creates a training job of several nodes from its YAML, whose members succeed after a while; "" is never.
-func (e *env) submit(name, runFor string, retries int, resources string) {
-	e.Helper()
-	text := fmt.Sprintf("kind: training\njob: {name: %s, retries: %d}\nenvironment: {image: busybox}\nresources: {%s}\n",
-		name, retries, resources)
-	docs, diagnostics := workload.Parse(name, []byte(text))
-	if len(diagnostics) > 0 {
-		e.Fatal(diagnostics)
-	}
-	objects, _, err := render.Objects(docs[0], render.Options{Namespace: e.namespace})
-	if err != nil {
-		e.Fatal(err)
-	}
-	if template := &objects[0].(*batchv1.Job).Spec.Template; runFor != "" {
-		template.Annotations = map[string]string{sandbox.AnnotationRunFor: runFor}
-	}
-	if err := writer.Create(e.Context(), objects); err != nil {
-		e.Fatal(err)
-	}
+// runsFor has the members of a job succeed after a while.
+func runsFor(while string) map[string]string {
+	return map[string]string{sandbox.AnnotationRunFor: while}
 }
 
 // waitJob waits until a job has a condition.
 func (e *env) waitJob(name string, kind batchv1.JobConditionType) {
 	e.Helper()
-	e.eventually("job "+name+" to be "+string(kind), func(ctx context.Context) (bool, error) {
-		job, err := client.BatchV1().Jobs(e.namespace).Get(ctx, name, metav1.GetOptions{})
+	e.Eventually("job "+name+" to be "+string(kind), func(ctx context.Context) (bool, error) {
+		job, err := cluster.Client.BatchV1().Jobs(e.Namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
@@ -102,7 +74,7 @@ func (e *env) waitJob(name string, kind batchv1.JobConditionType) {
 // members returns the pods of a job that have not ended.
 func (e *env) members(name string) []corev1.Pod {
 	e.Helper()
-	list, err := client.CoreV1().Pods(e.namespace).List(e.Context(), metav1.ListOptions{LabelSelector: names.LabelJob + "=" + name})
+	list, err := cluster.Client.CoreV1().Pods(e.Namespace).List(e.Context(), metav1.ListOptions{LabelSelector: names.LabelJob + "=" + name})
 	if err != nil {
 		e.Fatal(err)
 	}
@@ -111,45 +83,21 @@ func (e *env) members(name string) []corev1.Pod {
 	})
 }
 
-// waitRunning waits until a job has so many members, and all of them run.
-func (e *env) waitRunning(name string, count int) []corev1.Pod {
-	e.Helper()
-	var pods []corev1.Pod
-	e.eventually(fmt.Sprintf("%d members of %s to run", count, name), func(context.Context) (bool, error) {
-		pods = e.members(name)
-		waiting := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
-		return len(pods) == count && !waiting, nil
-	})
-	return pods
-}
-
-func (e *env) eventually(what string, done wait.ConditionWithContextFunc) {
-	e.Helper()
-	if err := wait.PollUntilContextTimeout(e.Context(), 100*time.Millisecond, patience, true, done); err != nil {
-		pods, _ := client.CoreV1().Pods(e.namespace).List(context.Background(), metav1.ListOptions{})
-		var lines []string
-		for _, p := range pods.Items {
-			lines = append(lines, fmt.Sprintf("%s on %q, %s %v", p.Name, p.Spec.NodeName, p.Status.Phase, p.Status.Conditions))
-		}
-		e.Fatalf("waiting for %s: %v\n%s", what, err, strings.Join(lines, "\n"))
-	}
-}
-
 // TestTenGangsRunOneAfterTheOther submits ten jobs at once that each need the whole cluster.
 func TestTenGangsRunOneAfterTheOther(t *testing.T) {
 	e := newEnv(t)
-	recorder, err := oracle.Watch(t.Context(), client)
+	recorder, err := oracle.Watch(t.Context(), cluster.Client)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const jobs = 10
 	for i := range jobs {
-		e.submit(fmt.Sprintf("job-%d", i), "1s", 0, fmt.Sprintf("nodes: %d, gpu: %d", nodeCount, gpusPerNode))
+		e.Submit(clustertest.Job{Name: fmt.Sprintf("job-%d", i), GPUs: gpusPerNode, Nodes: nodeCount, Pod: runsFor("1s")})
 	}
 	for i := range jobs {
 		e.waitJob(fmt.Sprintf("job-%d", i), batchv1.JobComplete)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), clustertest.Patience)
 	defer cancel()
 	history, err := recorder.Stop(ctx)
 	if err != nil {
@@ -191,12 +139,12 @@ func checkWhole(t *testing.T, bindings []oracle.Binding, jobs int) {
 // TestAGangThatCannotFitHoldsNothing needs a third node, while a job that fits runs past it.
 func TestAGangThatCannotFitHoldsNothing(t *testing.T) {
 	e := newEnv(t)
-	e.submit("too-wide", "", 0, "nodes: 3, gpu: 8")
-	e.eventually("the scheduler to look at all members", func(context.Context) (bool, error) {
+	e.Submit(clustertest.Job{Name: "too-wide", GPUs: 8, Nodes: 3})
+	e.Eventually("the scheduler to look at all members", func(context.Context) (bool, error) {
 		pods := e.members("too-wide")
 		return len(pods) == 3 && !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return len(p.Status.Conditions) == 0 }), nil
 	})
-	e.submit("fits", "1s", 0, "nodes: 2, gpu: 8")
+	e.Submit(clustertest.Job{Name: "fits", GPUs: 8, Nodes: 2, Pod: runsFor("1s")})
 	e.waitJob("fits", batchv1.JobComplete)
 	for _, pod := range e.members("too-wide") {
 		if pod.Spec.NodeName != "" {
@@ -212,19 +160,19 @@ func TestAGangThatCannotFitHoldsNothing(t *testing.T) {
 // TestAFailureEndsTheGang lets one member fail that has no retries: the other is stopped and the job has failed.
 func TestAFailureEndsTheGang(t *testing.T) {
 	e := newEnv(t)
-	e.submit("fails", "", 0, "nodes: 2, gpu: 8")
-	e.failOne(e.waitRunning("fails", 2))
+	e.Submit(clustertest.Job{Name: "fails", GPUs: 8, Nodes: 2})
+	e.failOne(e.Running("fails", 2))
 	e.waitJob("fails", batchv1.JobFailed)
-	e.eventually("the other member to be stopped", func(context.Context) (bool, error) { return len(e.members("fails")) == 0, nil })
+	e.Eventually("the other member to be stopped", func(context.Context) (bool, error) { return len(e.members("fails")) == 0, nil })
 }
 
 // TestAMemberThatFailedComesBack lets one member fail that has a retry: it gets its place again beside the other.
 func TestAMemberThatFailedComesBack(t *testing.T) {
 	e := newEnv(t)
-	e.submit("retries", "", 1, "nodes: 2, gpu: 8")
-	before := e.waitRunning("retries", 2)
+	e.Submit(clustertest.Job{Name: "retries", GPUs: 8, Nodes: 2, Retries: 1})
+	before := e.Running("retries", 2)
 	e.failOne(before)
-	e.eventually("a new member to run", func(context.Context) (bool, error) {
+	e.Eventually("a new member to run", func(context.Context) (bool, error) {
 		pods := e.members("retries")
 		return len(pods) == 2 && pods[0].Status.Phase == corev1.PodRunning && pods[1].Status.Phase == corev1.PodRunning &&
 			!slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.UID == before[0].UID }), nil
@@ -235,30 +183,30 @@ func TestAMemberThatFailedComesBack(t *testing.T) {
 // it does not wait for the one that will not come back, and the job ends.
 func TestAMemberThatFailsAfterOthersHaveSucceededComesBackAlone(t *testing.T) {
 	e := newEnv(t)
-	e.submit("alone", "", 1, "nodes: 2, gpu: 8")
-	pods := e.waitRunning("alone", 2)
+	e.Submit(clustertest.Job{Name: "alone", GPUs: 8, Nodes: 2, Retries: 1})
+	pods := e.Running("alone", 2)
 	e.annotate(pods[0], sandbox.AnnotationRunFor, "10ms")
-	e.eventually("one member to have succeeded", func(context.Context) (bool, error) { return len(e.members("alone")) == 1, nil })
+	e.Eventually("one member to have succeeded", func(context.Context) (bool, error) { return len(e.members("alone")) == 1, nil })
 	e.annotate(pods[1], sandbox.AnnotationFailAfter, "10ms")
-	e.eventually("the other to be there again, and to run", func(context.Context) (bool, error) {
+	e.Eventually("the other to be there again, and to run", func(context.Context) (bool, error) {
 		left := e.members("alone")
 		return len(left) == 1 && left[0].UID != pods[1].UID && left[0].Status.Phase == corev1.PodRunning, nil
 	})
-	e.annotate(e.members("alone")[0], sandbox.AnnotationRunFor, "10ms")
+	e.annotate(&e.members("alone")[0], sandbox.AnnotationRunFor, "10ms")
 	e.waitJob("alone", batchv1.JobComplete)
 }
 
 // failOne ends the first of the pods, as a kubelet reports it.
-func (e *env) failOne(pods []corev1.Pod) {
+func (e *env) failOne(pods []*corev1.Pod) {
 	e.Helper()
 	e.annotate(pods[0], sandbox.AnnotationFailAfter, "10ms")
 }
 
 // annotate says what becomes of a pod.
-func (e *env) annotate(pod corev1.Pod, key, value string) {
+func (e *env) annotate(pod *corev1.Pod, key, value string) {
 	e.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value)
-	if _, err := client.CoreV1().Pods(e.namespace).Patch(e.Context(), pod.Name,
+	if _, err := cluster.Client.CoreV1().Pods(e.Namespace).Patch(e.Context(), pod.Name,
 		"application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
 		e.Fatal(err)
 	}

@@ -3,51 +3,27 @@
 package gang
 
 import (
-	"context"
-	"os"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/client-go/kubernetes"
-
 	"g8s.host/gpu-scheduler/pkg/sandbox"
-	"g8s.host/gpu-scheduler/pkg/submit"
-	"g8s.host/gpu-scheduler/test/sandboxtest"
-)
-
-// The cluster that all tests share: two nodes with eight GPUs each, in the pool of that name.
-var (
-	cluster *sandbox.Sandbox
-	client  kubernetes.Interface
-	writer  *submit.Client
-	// scheduler is the one that leads.
-	scheduler *sandbox.Process
+	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
 const (
 	nodeCount   = 2
 	gpusPerNode = 8
+	// rackedPool has nodes in racks.
+	rackedPool = "racked"
 )
 
-func TestMain(m *testing.M) {
-	fleet := sandbox.Fleet{Groups: []sandbox.NodeGroup{{
-		NamePrefix: "gang", Count: nodeCount, GPUsPerNode: gpusPerNode, GPUType: "A100-80G", Interconnect: "nvlink",
-		GPUMemory: resource.MustParse("80Gi"), CPU: resource.MustParse("64"), Memory: resource.MustParse("512Gi"), Pods: 110,
-	}}}
-	os.Exit(sandboxtest.Main(m, sandbox.Options{ControllerManager: true, Kwok: true, Fleet: &fleet}, prepare))
+// cluster is the one that all tests share, and use one after the other: two nodes, and six more in three racks of a pool of
+// their own.
+var cluster = clustertest.Cluster{Fleet: sandbox.Fleet{Groups: []sandbox.NodeGroup{clustertest.NodesWith8GPUs("gang", nodeCount), racked()}}}
+
+func racked() sandbox.NodeGroup {
+	racks := clustertest.NodesWith8GPUs("racked", 6)
+	racks.Pool, racks.NodesPerRack = rackedPool, 2
+	return racks
 }
 
-func prepare(ctx context.Context, s *sandbox.Sandbox) (err error) {
-	cluster = s
-	if client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
-		return err
-	}
-	if writer, err = submit.Connect(cluster.RESTConfig()); err != nil {
-		return err
-	}
-	if err := cluster.InstallScheduler(ctx); err != nil {
-		return err
-	}
-	scheduler, err = cluster.StartScheduler(ctx, sandbox.SchedulerOptions{})
-	return err
-}
+func TestMain(m *testing.M) { cluster.Main(m) }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/rights"
 )
 
 // TestTheAPISaysWhatIsRefused: the policy's own words reach the client, with 403 and nothing made.
@@ -33,10 +34,13 @@ func TestTheAPISaysWhatIsRefused(t *testing.T) {
 	for role, subject := range map[string]rbacv1.Subject{
 		"g8s:reader": caller, "g8s:user": caller, "g8s:gpuctl-server-callers": itself, // it may act for these accounts
 	} {
+		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
 		if _, err := admin.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, Subjects: []rbacv1.Subject{subject},
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, Subjects: []rbacv1.Subject{subject}, RoleRef: ref,
 		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := rights.Await(t.Context(), admin, namespace, ref, subject); err != nil {
 			t.Fatal(err)
 		}
 	}

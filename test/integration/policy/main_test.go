@@ -21,6 +21,7 @@ import (
 	"g8s.host/gpu-scheduler/manifests"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/rights"
 	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
@@ -135,12 +136,15 @@ func team(t *testing.T, labels map[string]string) string {
 // bind gives ana a ClusterRole in a namespace.
 func bind(t *testing.T, namespace, role string) {
 	t.Helper()
-	_, err := admin.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "ana"}},
-	}, metav1.CreateOptions{})
-	if err != nil {
+	}
+	if _, err := admin.RbacV1().RoleBindings(namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := rights.Await(t.Context(), admin, namespace, binding.RoleRef, binding.Subjects[0]); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -165,6 +169,9 @@ func bindSubjectEverywhere(t *testing.T, role string, to rbacv1.Subject) {
 		Subjects:   []rbacv1.Subject{to},
 	}, metav1.CreateOptions{})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rights.Await(t.Context(), admin, "", binding.RoleRef, to); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

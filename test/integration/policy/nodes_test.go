@@ -14,7 +14,7 @@ import (
 )
 
 // TestKubeletsPutNoNodeIntoAPool: whoever has the credentials of one node must not draw the jobs of a pool to it, also not
-// by deleting the node and registering it anew.
+// by deleting the node and registering it again.
 func TestKubeletsPutNoNodeIntoAPool(t *testing.T) {
 	kubelets := kubelet("stolen")
 	bindEverywhere(t, "system:node", kubelets.UserName) // the authorizer of nodes is off here
@@ -54,7 +54,7 @@ func TestKubeletsPutNoNodeIntoAPool(t *testing.T) {
 	checkRefusal(t, err, refused)
 	again, err := nodes.Create(t.Context(), node(nil), metav1.CreateOptions{})
 	if err != nil || again.Labels[names.LabelPool] != "" {
-		t.Errorf("the node that registered anew has the labels %v, and the error is %v, want no pool and no error", again.Labels, err)
+		t.Errorf("the node that registered again has the labels %v, and the error is %v, want no pool and no error", again.Labels, err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/whatif"
+	"g8s.host/gpu-scheduler/test/rights"
 )
 
 // TestTheAPIServerIsAsked has jobs for which there is room, and whose pods would be refused: none of the ways to ask
@@ -195,14 +196,17 @@ func (e *env) as(name string, inNamespace, inCluster []rbacv1.PolicyRule) {
 	_, err = rbac.ClusterRoles().Create(e.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: unique}, Rules: inCluster}, metav1.CreateOptions{})
 	must(err)
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: e.namespace, Name: name}}
+	inside, everywhere := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: unique}
 	_, err = rbac.RoleBindings(e.namespace).Create(e.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects, RoleRef: inside,
 	}, metav1.CreateOptions{})
 	must(err)
 	_, err = rbac.ClusterRoleBindings().Create(e.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: unique}, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: unique},
+		ObjectMeta: metav1.ObjectMeta{Name: unique}, Subjects: subjects, RoleRef: everywhere,
 	}, metav1.CreateOptions{})
 	must(err)
+	must(rights.Await(e.Context(), client, e.namespace, inside, subjects[0]))
+	must(rights.Await(e.Context(), client, "", everywhere, subjects[0]))
 	e.kubeconfig, err = cluster.ServiceAccountKubeconfig(e.Context(), e.namespace, name)
 	must(err)
 }

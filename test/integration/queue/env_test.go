@@ -2,8 +2,10 @@ package queue
 
 import (
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,11 +150,18 @@ func (e *env) entry(job string) *queue.Entry {
 // starts is what the column STARTS says of a job.
 func (e *env) starts(job string) string {
 	e.Helper()
-	_, stdout, _ := e.gpuctl("", "queue", "--no-headers")
-	for line := range strings.Lines(stdout) {
-		fields := strings.Fields(line)
-		if len(fields) > 9 && fields[3] == job {
-			return fields[9]
+	_, stdout, _ := e.gpuctl("", "queue", "-o", "csv")
+	rows, err := csv.NewReader(strings.NewReader(stdout)).ReadAll()
+	if err != nil || len(rows) == 0 {
+		e.Fatalf("reading the queue: %v\n%s", err, stdout)
+	}
+	name, starts := slices.Index(rows[0], "JOB"), slices.Index(rows[0], "STARTS")
+	if name < 0 || starts < 0 {
+		e.Fatalf("the queue has the columns %v", rows[0])
+	}
+	for _, row := range rows[1:] {
+		if row[name] == job {
+			return row[starts]
 		}
 	}
 	return ""

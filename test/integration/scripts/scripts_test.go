@@ -7,6 +7,8 @@
 //	eventually COMMAND...  runs a command again and again until it succeeds
 //	terminal N COMMAND...  runs a command on a terminal of 100 columns, to end with exit code N, and writes its screen to
 //	                       the file screen; what the file typed holds is typed on it
+//	drive N FILE COMMAND   runs a command that draws on the whole terminal, to end with exit code N: each line of FILE is
+//	                       "see TEXT" or "miss TEXT", which wait for what the screen shows, "type KEYS" or "terminate"
 //	json                   fails unless stdout is one JSON value and nothing else
 //	through JOB PORT FILE  sends a file through gpuctl port-forward, and fails unless it comes back
 //	visit 'REGEXP' JOB     fails unless what gpuctl open shows in a browser matches
@@ -43,7 +45,10 @@ var update = flag.Bool("update", false, "write what the scripts expect")
 // patience is how long a script waits for what should come at once on an idle machine.
 const patience = time.Minute
 
-var cluster *sandbox.Sandbox
+var (
+	cluster *sandbox.Sandbox
+	ledger  *sandbox.Ledger
+)
 
 // fleet is small enough that a script can fill it.
 const fleet = `
@@ -82,7 +87,14 @@ func prepare(ctx context.Context, s *sandbox.Sandbox) error {
 	if err := cluster.ApplyManifests(ctx, manifests.FS, "policy"); err != nil {
 		return err
 	}
-	_, err := cluster.StartScheduler(ctx, sandbox.SchedulerOptions{})
+	if _, err := cluster.StartScheduler(ctx, sandbox.SchedulerOptions{}); err != nil {
+		return err
+	}
+	if err := cluster.InstallLedger(ctx); err != nil {
+		return err
+	}
+	var err error
+	ledger, err = cluster.StartLedger(ctx, sandbox.LedgerOptions{})
 	return err
 }
 
@@ -90,7 +102,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", Setup: setUp, UpdateScripts: *update, RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code": code, "eventually": eventually, "terminal": terminal, "norm": norm, "kubectl": kubectl, "json": isJSON,
+			"code": code, "eventually": eventually, "terminal": terminal, "drive": drive, "norm": norm, "kubectl": kubectl, "json": isJSON,
 			"through": through, "visit": visit,
 		},
 	})
@@ -118,6 +130,8 @@ func setUp(env *testscript.Env) error {
 	path := filepath.Join(env.WorkDir, ".kubeconfig")
 	env.Setenv("KUBECONFIG", path)
 	env.Setenv("NS", namespace)
+	env.Setenv("LEDGER", ledger.URL)
+	env.Setenv("LEDGER_CA", ledger.CAFile)
 	env.Setenv("HOME", env.WorkDir)
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, ".config"))
 	env.Defer(func() {

@@ -22,6 +22,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
+	"g8s.host/gpu-scheduler/test/rights"
 )
 
 // ask returns the flags with which gpuctl finds the scheduler.
@@ -160,6 +161,9 @@ func TestRightsOnOneNamespace(t *testing.T) {
 	if _, err := client.RbacV1().RoleBindings(e.namespace).Create(e.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	if err := rights.Await(e.Context(), client, e.namespace, binding.RoleRef, binding.Subjects[0]); err != nil {
+		t.Fatal(err)
+	}
 	config, err := clientcmd.LoadFromFile(cluster.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
@@ -195,6 +199,9 @@ func (e *env) grant(account, path string) {
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: e.namespace, Name: account}},
 	}
 	if _, err := client.RbacV1().ClusterRoleBindings().Create(e.Context(), binding, metav1.CreateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	if err := rights.Await(e.Context(), client, "", binding.RoleRef, binding.Subjects[0]); err != nil {
 		e.Fatal(err)
 	}
 }

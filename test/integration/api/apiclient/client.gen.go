@@ -34,6 +34,13 @@ const (
 	DocumentChangeStatusUnchanged  DocumentChangeStatus = "unchanged"
 )
 
+// Defines values for DrainedStatus.
+const (
+	DrainedStatusDrained  DrainedStatus = "drained"
+	DrainedStatusDraining DrainedStatus = "draining"
+	DrainedStatusValid    DrainedStatus = "valid"
+)
+
 // Defines values for HealthOutputBodyStatus.
 const (
 	Healthy HealthOutputBodyStatus = "healthy"
@@ -97,11 +104,23 @@ const (
 	NamespaceItemStatusTerminating NamespaceItemStatus = "Terminating"
 )
 
+// Defines values for NodeConditionStatus.
+const (
+	NodeConditionStatusFalse   NodeConditionStatus = "False"
+	NodeConditionStatusTrue    NodeConditionStatus = "True"
+	NodeConditionStatusUnknown NodeConditionStatus = "Unknown"
+)
+
 // Defines values for NodeDetailStatus.
 const (
-	NodeDetailStatusActive   NodeDetailStatus = "active"
-	NodeDetailStatusCordoned NodeDetailStatus = "cordoned"
-	NodeDetailStatusNotReady NodeDetailStatus = "not_ready"
+	NodeDetailStatusActive       NodeDetailStatus = "active"
+	NodeDetailStatusCordoned     NodeDetailStatus = "cordoned"
+	NodeDetailStatusJoining      NodeDetailStatus = "joining"
+	NodeDetailStatusLeaving      NodeDetailStatus = "leaving"
+	NodeDetailStatusNotAdmitted  NodeDetailStatus = "not_admitted"
+	NodeDetailStatusNotReady     NodeDetailStatus = "not_ready"
+	NodeDetailStatusOutOfService NodeDetailStatus = "out_of_service"
+	NodeDetailStatusSuspect      NodeDetailStatus = "suspect"
 )
 
 // Defines values for NodeGPUStatus.
@@ -114,9 +133,25 @@ const (
 
 // Defines values for NodeItemStatus.
 const (
-	NodeItemStatusActive   NodeItemStatus = "active"
-	NodeItemStatusCordoned NodeItemStatus = "cordoned"
-	NodeItemStatusNotReady NodeItemStatus = "not_ready"
+	NodeItemStatusActive       NodeItemStatus = "active"
+	NodeItemStatusCordoned     NodeItemStatus = "cordoned"
+	NodeItemStatusJoining      NodeItemStatus = "joining"
+	NodeItemStatusLeaving      NodeItemStatus = "leaving"
+	NodeItemStatusNotAdmitted  NodeItemStatus = "not_admitted"
+	NodeItemStatusNotReady     NodeItemStatus = "not_ready"
+	NodeItemStatusOutOfService NodeItemStatus = "out_of_service"
+	NodeItemStatusSuspect      NodeItemStatus = "suspect"
+)
+
+// Defines values for NodestateStateCode.
+const (
+	NodestateStateCodeJoining         NodestateStateCode = "Joining"
+	NodestateStateCodeLeaving         NodestateStateCode = "Leaving"
+	NodestateStateCodeMoving          NodestateStateCode = "Moving"
+	NodestateStateCodeNotAdmitted     NodestateStateCode = "NotAdmitted"
+	NodestateStateCodeNotTakenForDead NodestateStateCode = "NotTakenForDead"
+	NodestateStateCodeOutOfService    NodestateStateCode = "OutOfService"
+	NodestateStateCodeSuspect         NodestateStateCode = "Suspect"
 )
 
 // Defines values for PatchJobInputBodyPriority.
@@ -133,6 +168,13 @@ const (
 	PoolChangedStatusUnchanged PoolChangedStatus = "unchanged"
 	PoolChangedStatusUpdated   PoolChangedStatus = "updated"
 	PoolChangedStatusValid     PoolChangedStatus = "valid"
+)
+
+// Defines values for PoolConditionStatus.
+const (
+	PoolConditionStatusFalse   PoolConditionStatus = "False"
+	PoolConditionStatusTrue    PoolConditionStatus = "True"
+	PoolConditionStatusUnknown PoolConditionStatus = "Unknown"
 )
 
 // Defines values for PoolDetailStatus.
@@ -159,10 +201,10 @@ const (
 
 // Defines values for QuotaNamespaceStatus.
 const (
-	QuotaNamespaceStatusConfigured QuotaNamespaceStatus = "configured"
-	QuotaNamespaceStatusCreated    QuotaNamespaceStatus = "created"
-	QuotaNamespaceStatusUnchanged  QuotaNamespaceStatus = "unchanged"
-	QuotaNamespaceStatusValid      QuotaNamespaceStatus = "valid"
+	Configured QuotaNamespaceStatus = "configured"
+	Created    QuotaNamespaceStatus = "created"
+	Unchanged  QuotaNamespaceStatus = "unchanged"
+	Valid      QuotaNamespaceStatus = "valid"
 )
 
 // Defines values for ReadyOutputBodyStatus.
@@ -194,9 +236,14 @@ const (
 
 // Defines values for ListNodesParamsStatus.
 const (
-	Active   ListNodesParamsStatus = "active"
-	Cordoned ListNodesParamsStatus = "cordoned"
-	NotReady ListNodesParamsStatus = "not_ready"
+	ListNodesParamsStatusActive       ListNodesParamsStatus = "active"
+	ListNodesParamsStatusCordoned     ListNodesParamsStatus = "cordoned"
+	ListNodesParamsStatusJoining      ListNodesParamsStatus = "joining"
+	ListNodesParamsStatusLeaving      ListNodesParamsStatus = "leaving"
+	ListNodesParamsStatusNotAdmitted  ListNodesParamsStatus = "not_admitted"
+	ListNodesParamsStatusNotReady     ListNodesParamsStatus = "not_ready"
+	ListNodesParamsStatusOutOfService ListNodesParamsStatus = "out_of_service"
+	ListNodesParamsStatusSuspect      ListNodesParamsStatus = "suspect"
 )
 
 // AddLabelInputBody defines model for AddLabelInputBody.
@@ -213,6 +260,9 @@ type AddLabelOutputBody struct {
 	Label    map[string]string `json:"label"`
 	Message  string            `json:"message"`
 	NodeName string            `json:"nodeName"`
+
+	// Warnings Labels of the node that are read instead of this one
+	Warnings *[]string `json:"warnings,omitempty"`
 }
 
 // ApplyJobInputBody defines model for ApplyJobInputBody.
@@ -223,10 +273,10 @@ type ApplyJobInputBody struct {
 	// Force Take over fields that another program set to another value
 	Force *bool `json:"force,omitempty"`
 
-	// Replace Make a job anew whose change Kubernetes refuses: what it has computed since its last checkpoint is lost
+	// Replace Recreate a job whose change Kubernetes refuses: what it has computed since its last checkpoint is lost
 	Replace *bool `json:"replace,omitempty"`
 
-	// YamlContent A document as gpuctl reads it
+	// YamlContent A document as gpuctl reads it. The document itself may be the body instead, as application/yaml
 	YamlContent string `json:"yamlContent"`
 }
 
@@ -254,14 +304,16 @@ type BatchResult struct {
 
 // ClusterIPAccess defines model for ClusterIPAccess.
 type ClusterIPAccess struct {
-	ClusterIp string `json:"cluster_ip"`
+	ClusterIp string `json:"clusterIp"`
 	Port      int32  `json:"port"`
 	Url       string `json:"url"`
 }
 
 // CreatePoolInputBody defines model for CreatePoolInputBody.
 type CreatePoolInputBody struct {
-	Description *string `json:"description,omitempty"`
+	Access      *PoolAccess      `json:"access,omitempty"`
+	Constraints *PoolConstraints `json:"constraints,omitempty"`
+	Description *string          `json:"description,omitempty"`
 
 	// DryRun Let the API server check everything, and change nothing
 	DryRun *bool `json:"dryRun,omitempty"`
@@ -271,10 +323,45 @@ type CreatePoolInputBody struct {
 
 	// GpuType The type of the nodes' GPUs: one for all nodes, or one for each in their order
 	GpuType *[]string `json:"gpuType,omitempty"`
-	Name    string    `json:"name"`
+
+	// Name The name of the pool; that of yamlContent is in its metadata
+	Name *string `json:"name,omitempty"`
 
 	// Nodes A pool is its nodes: without any it does not exist
-	Nodes []string `json:"nodes"`
+	Nodes *[]string `json:"nodes,omitempty"`
+
+	// YamlContent A document of the kind pool, as gpuctl reads it, instead of all of the above. The document itself may be the body, as application/yaml
+	YamlContent *string `json:"yamlContent,omitempty"`
+}
+
+// DeclaredPool defines model for DeclaredPool.
+type DeclaredPool struct {
+	Access      *PoolAccess     `json:"access,omitempty"`
+	Advice      *PoolAdvice     `json:"advice,omitempty"`
+	Conditions  []PoolCondition `json:"conditions"`
+	Constraints PoolConstraints `json:"constraints"`
+
+	// FreeSets How many pods of so many GPUs could start, one node at a time
+	FreeSets     []FreeSet `json:"freeSets"`
+	HealthyNodes int32     `json:"healthyNodes"`
+
+	// IdleTimeout For how long the GPUs of its jobs may do nothing until they are paused, where they do not say it themselves
+	IdleTimeout *string `json:"idleTimeout,omitempty"`
+
+	// MaxMinRuntime The longest that this is for any pod; left out, minRuntime
+	MaxMinRuntime *string `json:"maxMinRuntime,omitempty"`
+
+	// MinRuntime For how long after their start its pods are not preempted, where they do not say it themselves
+	MinRuntime   *string    `json:"minRuntime,omitempty"`
+	PendingGpus  int64      `json:"pendingGpus"`
+	PendingJobs  int32      `json:"pendingJobs"`
+	PendingSince *time.Time `json:"pendingSince,omitempty"`
+
+	// Stale What follows is of an earlier version of the constraints: gpu-controller has not come to it yet
+	Stale *bool `json:"stale,omitempty"`
+
+	// StatusWritten Whether gpu-controller has ever written the status
+	StatusWritten bool `json:"statusWritten"`
 }
 
 // Detail defines model for Detail.
@@ -299,12 +386,14 @@ type DetailSeverity string
 
 // DiagnosisFinding defines model for DiagnosisFinding.
 type DiagnosisFinding struct {
-	Advice   *[]string        `json:"advice,omitempty"`
-	Cause    string           `json:"cause"`
-	Examples *[]string        `json:"examples,omitempty"`
-	Nodes    *int64           `json:"nodes,omitempty"`
-	Steps    *[]DiagnosisStep `json:"steps,omitempty"`
-	Text     string           `json:"text"`
+	Advice   *[]string         `json:"advice,omitempty"`
+	Cause    string            `json:"cause"`
+	Examples *[]string         `json:"examples,omitempty"`
+	Nodes    *int64            `json:"nodes,omitempty"`
+	Parts    *[]PhrasePart     `json:"parts,omitempty"`
+	States   *[]NodestateState `json:"states,omitempty"`
+	Steps    *[]DiagnosisStep  `json:"steps,omitempty"`
+	Text     string            `json:"text"`
 }
 
 // DiagnosisHolder defines model for DiagnosisHolder.
@@ -405,6 +494,63 @@ type DocumentItem struct {
 	Namespace *string `json:"namespace,omitempty"`
 }
 
+// DrainHold defines model for DrainHold.
+type DrainHold struct {
+	Going     *bool   `json:"going,omitempty"`
+	Gpus      int64   `json:"gpus"`
+	Job       *string `json:"job,omitempty"`
+	Name      string  `json:"name"`
+	Namespace string  `json:"namespace"`
+	Node      string  `json:"node"`
+	Reason    string  `json:"reason"`
+}
+
+// DrainInputBody defines model for DrainInputBody.
+type DrainInputBody struct {
+	// DryRun Say what would leave, and change nothing
+	DryRun *bool `json:"dryRun,omitempty"`
+
+	// Force Evict also pods that are not to be moved, and those that nothing would start again
+	Force *bool `json:"force,omitempty"`
+}
+
+// DrainPod defines model for DrainPod.
+type DrainPod struct {
+	Going     *bool   `json:"going,omitempty"`
+	Gpus      int64   `json:"gpus"`
+	Job       *string `json:"job,omitempty"`
+	Name      string  `json:"name"`
+	Namespace string  `json:"namespace"`
+	Node      string  `json:"node"`
+}
+
+// DrainUnit defines model for DrainUnit.
+type DrainUnit struct {
+	Budget *string    `json:"budget,omitempty"`
+	Gang   *string    `json:"gang,omitempty"`
+	Pods   []DrainPod `json:"pods"`
+}
+
+// Drained defines model for Drained.
+type Drained struct {
+	// Holds With dryRun: the pods that need a person, or force
+	Holds   *[]DrainHold `json:"holds,omitempty"`
+	Message string       `json:"message"`
+	Node    string       `json:"node"`
+
+	// Status draining: pods have been told to leave, or wait for a budget; ask again to go on
+	Status DrainedStatus `json:"status"`
+
+	// Staying Pods that stay, as they hold no GPUs or belong to the node
+	Staying int64 `json:"staying"`
+
+	// Units What leaves together, and the disruption budget that it waits for
+	Units []DrainUnit `json:"units"`
+}
+
+// DrainedStatus draining: pods have been told to leave, or wait for a budget; ask again to go on
+type DrainedStatus string
+
 // ExplainAttempt defines model for ExplainAttempt.
 type ExplainAttempt struct {
 	Candidates    *[]ExplainCandidate `json:"candidates,omitempty"`
@@ -474,6 +620,61 @@ type Failure struct {
 	RequestId string `json:"requestId"`
 }
 
+// FinishedJob defines model for FinishedJob.
+type FinishedJob struct {
+	Created time.Time `json:"created"`
+
+	// Deleted When it was taken away, if it was
+	Deleted   *time.Time `json:"deleted,omitempty"`
+	Finished  time.Time  `json:"finished"`
+	GpuTypes  []string   `json:"gpuTypes"`
+	Gpus      int64      `json:"gpus"`
+	JobId     string     `json:"jobId"`
+	Kind      string     `json:"kind"`
+	Message   *string    `json:"message,omitempty"`
+	Namespace string     `json:"namespace"`
+	Pool      *string    `json:"pool,omitempty"`
+	Priority  *string    `json:"priority,omitempty"`
+	Reason    *string    `json:"reason,omitempty"`
+
+	// Status Succeeded, Failed or Cancelled, or Deleted where it had not finished
+	Status string `json:"status"`
+	Uid    string `json:"uid"`
+
+	// Uncertain Nobody saw it end: it had by then
+	Uncertain *bool   `json:"uncertain,omitempty"`
+	User      *string `json:"user,omitempty"`
+}
+
+// FinishedJobs defines model for FinishedJobs.
+type FinishedJobs struct {
+	Items []FinishedJob `json:"items"`
+
+	// More There are more than were asked for
+	More bool `json:"more"`
+}
+
+// FreeSet defines model for FreeSet.
+type FreeSet struct {
+	Count int64 `json:"count"`
+	Size  int32 `json:"size"`
+}
+
+// GPUHours defines model for GPUHours.
+type GPUHours struct {
+	// Begin When the ledger begins, if that is after from
+	Begin *time.Time `json:"begin,omitempty"`
+	From  time.Time  `json:"from"`
+
+	// Gaps Times of which pods may be missing
+	Gaps []LedgerGap `json:"gaps"`
+
+	// Items The most first
+	Items []HoursSum `json:"items"`
+	Rest  *HoursSum  `json:"rest,omitempty"`
+	To    time.Time  `json:"to"`
+}
+
 // GPULabels defines model for GPULabels.
 type GPULabels struct {
 	BoundPools []string `json:"boundPools"`
@@ -498,6 +699,18 @@ type GpuDevice struct {
 	Uuid      string `json:"uuid"`
 }
 
+// GpuSlice defines model for GpuSlice.
+type GpuSlice struct {
+	Card      string     `json:"card"`
+	Gpu       int64      `json:"gpu"`
+	Health    string     `json:"health"`
+	MemoryMiB *int64     `json:"memoryMiB,omitempty"`
+	Pod       *string    `json:"pod,omitempty"`
+	Profile   string     `json:"profile"`
+	Since     *time.Time `json:"since,omitempty"`
+	Uuid      string     `json:"uuid"`
+}
+
 // HealthOutputBody defines model for HealthOutputBody.
 type HealthOutputBody struct {
 	Status    HealthOutputBodyStatus `json:"status"`
@@ -506,6 +719,28 @@ type HealthOutputBody struct {
 
 // HealthOutputBodyStatus defines model for HealthOutputBody.Status.
 type HealthOutputBodyStatus string
+
+// HoursSum defines model for HoursSum.
+type HoursSum struct {
+	// GpuHours What was certainly held
+	GpuHours float64 `json:"gpuHours"`
+
+	// Keys The values that it was summed by; an empty one is not known
+	Keys map[string]string `json:"keys"`
+	Pods int64             `json:"pods"`
+
+	// Running How many of the pods still hold it
+	Running int64 `json:"running"`
+
+	// UncertainGpuHours What may have been held beyond that: nobody saw when it ended
+	UncertainGpuHours float64 `json:"uncertainGpuHours"`
+}
+
+// InventoryAskedProfile defines model for InventoryAskedProfile.
+type InventoryAskedProfile struct {
+	Count   int64  `json:"count"`
+	Profile string `json:"profile"`
+}
 
 // InventoryContainer defines model for InventoryContainer.
 type InventoryContainer struct {
@@ -528,12 +763,36 @@ type InventoryContainerState struct {
 	Started  *time.Time `json:"started,omitempty"`
 }
 
+// InventoryFailedOffer defines model for InventoryFailedOffer.
+type InventoryFailedOffer struct {
+	Failures     int32     `json:"failures"`
+	InstanceType string    `json:"instanceType"`
+	Reason       string    `json:"reason"`
+	RetryAfter   time.Time `json:"retryAfter"`
+	Zone         string    `json:"zone"`
+}
+
 // InventoryGPUs defines model for InventoryGPUs.
 type InventoryGPUs struct {
 	Allocatable int64  `json:"allocatable"`
 	Free        int64  `json:"free"`
 	Unhealthy   *int64 `json:"unhealthy,omitempty"`
 	Used        int64  `json:"used"`
+}
+
+// InventoryMachine defines model for InventoryMachine.
+type InventoryMachine struct {
+	Created      time.Time  `json:"created"`
+	End          *time.Time `json:"end,omitempty"`
+	IdleSince    *time.Time `json:"idleSince,omitempty"`
+	Instance     *string    `json:"instance,omitempty"`
+	InstanceType *string    `json:"instanceType,omitempty"`
+	Joined       *time.Time `json:"joined,omitempty"`
+	Leaving      *string    `json:"leaving,omitempty"`
+	Name         string     `json:"name"`
+	PrivateIP    *string    `json:"privateIP,omitempty"`
+	State        string     `json:"state"`
+	Zone         *string    `json:"zone,omitempty"`
 }
 
 // InventoryPod defines model for InventoryPod.
@@ -551,8 +810,17 @@ type InventoryPod struct {
 	Ready      bool                       `json:"ready"`
 	Reason     *string                    `json:"reason,omitempty"`
 	Restarts   int32                      `json:"restarts"`
+	Slices     *[]GpuSlice                `json:"slices,omitempty"`
 	Started    *time.Time                 `json:"started,omitempty"`
 	Uid        *string                    `json:"uid,omitempty"`
+}
+
+// InventoryProfileCount defines model for InventoryProfileCount.
+type InventoryProfileCount struct {
+	Allocatable int64  `json:"allocatable"`
+	Free        int64  `json:"free"`
+	Profile     string `json:"profile"`
+	Used        int64  `json:"used"`
 }
 
 // InventoryService defines model for InventoryService.
@@ -564,6 +832,41 @@ type InventoryService struct {
 	Type      string  `json:"type"`
 }
 
+// InventorySpotCondition defines model for InventorySpotCondition.
+type InventorySpotCondition struct {
+	Message string    `json:"message"`
+	Reason  string    `json:"reason"`
+	Since   time.Time `json:"since"`
+	Status  string    `json:"status"`
+	Type    string    `json:"type"`
+}
+
+// InventorySpotPool defines model for InventorySpotPool.
+type InventorySpotPool struct {
+	ChargeType  string                   `json:"chargeType"`
+	Conditions  []InventorySpotCondition `json:"conditions"`
+	Created     time.Time                `json:"created"`
+	Deleted     *bool                    `json:"deleted,omitempty"`
+	GpuType     *string                  `json:"gpuType,omitempty"`
+	Interrupted int32                    `json:"interrupted"`
+	Leaving     int32                    `json:"leaving"`
+	Machines    []InventoryMachine       `json:"machines"`
+	MaxPrice    *string                  `json:"maxPrice,omitempty"`
+	Maximum     int32                    `json:"maximum"`
+	Minimum     int32                    `json:"minimum"`
+	MostPerHour *string                  `json:"mostPerHour,omitempty"`
+	Name        string                   `json:"name"`
+	Offers      *[]InventoryFailedOffer  `json:"offers,omitempty"`
+	Pool        string                   `json:"pool"`
+	Provider    string                   `json:"provider"`
+	Region      *string                  `json:"region,omitempty"`
+	Running     int32                    `json:"running"`
+	Stale       *bool                    `json:"stale,omitempty"`
+	Starting    int32                    `json:"starting"`
+	Trouble     *string                  `json:"trouble,omitempty"`
+	Wanted      int32                    `json:"wanted"`
+}
+
 // InventoryTypeSummary defines model for InventoryTypeSummary.
 type InventoryTypeSummary struct {
 	GpuType string        `json:"gpuType"`
@@ -573,9 +876,9 @@ type InventoryTypeSummary struct {
 
 // JobAccess defines model for JobAccess.
 type JobAccess struct {
-	ClusterIpAccess *ClusterIPAccess `json:"cluster_ip_access,omitempty"`
-	NodePortAccess  *NodePortAccess  `json:"node_port_access,omitempty"`
-	PodIpAccess     *PodIPAccess     `json:"pod_ip_access,omitempty"`
+	ClusterIp *ClusterIPAccess `json:"clusterIp,omitempty"`
+	NodePort  *NodePortAccess  `json:"nodePort,omitempty"`
+	PodIp     *PodIPAccess     `json:"podIp,omitempty"`
 }
 
 // JobChanged defines model for JobChanged.
@@ -630,7 +933,7 @@ type JobDeletedStatus string
 
 // JobDetail defines model for JobDetail.
 type JobDetail struct {
-	AccessMethods *JobAccess         `json:"access_methods,omitempty"`
+	AccessMethods *JobAccess         `json:"accessMethods,omitempty"`
 	Age           string             `json:"age"`
 	Completed     *time.Time         `json:"completed,omitempty"`
 	Container     InventoryContainer `json:"container"`
@@ -638,9 +941,12 @@ type JobDetail struct {
 	Description   *string            `json:"description,omitempty"`
 	Desired       int32              `json:"desired"`
 
+	// Document The YAML it was made from, as a value; /spec has the text
+	Document *map[string]interface{} `json:"document,omitempty"`
+
 	// Events The newest 100; /events has all, by pages
 	Events    []JobEvent `json:"events"`
-	JobId     string     `json:"job_id"`
+	JobId     string     `json:"jobId"`
 	Kind      string     `json:"kind"`
 	Message   *string    `json:"message,omitempty"`
 	Name      string     `json:"name"`
@@ -656,7 +962,7 @@ type JobDetail struct {
 	Reason   *string        `json:"reason,omitempty"`
 
 	// ResourceType The kind of the Kubernetes object: Job or Deployment
-	ResourceType string             `json:"resource_type"`
+	ResourceType string             `json:"resourceType"`
 	Resources    JobResources       `json:"resources"`
 	Services     []InventoryService `json:"services"`
 
@@ -666,9 +972,6 @@ type JobDetail struct {
 
 	// User Who submitted it, as the cluster knows them
 	User *string `json:"user,omitempty"`
-
-	// YamlContent The YAML it was made from, as a value; /spec has the text
-	YamlContent *map[string]interface{} `json:"yaml_content,omitempty"`
 }
 
 // JobEvent defines model for JobEvent.
@@ -714,9 +1017,12 @@ type JobItem struct {
 	Kind string `json:"kind"`
 
 	// Message Why it does not run, in a sentence
-	Message   *string `json:"message,omitempty"`
-	Name      string  `json:"name"`
-	Namespace string  `json:"namespace"`
+	Message *string `json:"message,omitempty"`
+
+	// Mig MIG slices that each pod asks for
+	Mig       *[]InventoryAskedProfile `json:"mig,omitempty"`
+	Name      string                   `json:"name"`
+	Namespace string                   `json:"namespace"`
 
 	// Node The first node it runs on, empty when on none
 	Node     string    `json:"node"`
@@ -759,6 +1065,9 @@ type JobResources struct {
 	Gpu      int64     `json:"gpu"`
 	GpuTypes *[]string `json:"gpuTypes,omitempty"`
 	Memory   *string   `json:"memory,omitempty"`
+
+	// Mig MIG slices
+	Mig *[]InventoryAskedProfile `json:"mig,omitempty"`
 }
 
 // JobSpec defines model for JobSpec.
@@ -853,6 +1162,12 @@ type LabelValue struct {
 // LabelValueBody defines model for LabelValueBody.
 type LabelValueBody struct {
 	Value string `json:"value"`
+}
+
+// LedgerGap defines model for LedgerGap.
+type LedgerGap struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
 }
 
 // LineOrigin defines model for LineOrigin.
@@ -969,21 +1284,41 @@ type NamespaceList struct {
 	Total int64 `json:"total"`
 }
 
+// NodeCondition defines model for NodeCondition.
+type NodeCondition struct {
+	Message *string `json:"message,omitempty"`
+	Reason  *string `json:"reason,omitempty"`
+
+	// Since When the status changed last
+	Since  time.Time           `json:"since"`
+	Status NodeConditionStatus `json:"status"`
+	Type   string              `json:"type"`
+}
+
+// NodeConditionStatus defines model for NodeCondition.Status.
+type NodeConditionStatus string
+
 // NodeDetail defines model for NodeDetail.
 type NodeDetail struct {
-	BoundPools   []string  `json:"boundPools"`
-	CreatedAt    time.Time `json:"createdAt"`
-	GpuMemory    *string   `json:"gpuMemory,omitempty"`
-	GpuType      string    `json:"gpuType"`
-	Interconnect *string   `json:"interconnect,omitempty"`
+	BoundPools []string `json:"boundPools"`
+
+	// Conditions What the node's kubelet and controllers say of it
+	Conditions   []NodeCondition `json:"conditions"`
+	CreatedAt    time.Time       `json:"createdAt"`
+	GpuMemory    *string         `json:"gpuMemory,omitempty"`
+	GpuType      string          `json:"gpuType"`
+	Interconnect *string         `json:"interconnect,omitempty"`
 
 	// Labels Sorted by key
-	Labels    []Label          `json:"labels"`
-	NodeName  string           `json:"nodeName"`
-	Pods      int64            `json:"pods"`
-	Rack      *string          `json:"rack,omitempty"`
-	Resources NodeResources    `json:"resources"`
-	Status    NodeDetailStatus `json:"status"`
+	Labels    []Label       `json:"labels"`
+	NodeName  string        `json:"nodeName"`
+	Pods      int64         `json:"pods"`
+	Rack      *string       `json:"rack,omitempty"`
+	Resources NodeResources `json:"resources"`
+
+	// States What gpu-controller makes of the node, by code and parameters
+	States *[]NodestateState `json:"states,omitempty"`
+	Status NodeDetailStatus  `json:"status"`
 }
 
 // NodeDetailStatus defines model for NodeDetail.Status.
@@ -1046,13 +1381,19 @@ type NodeItem struct {
 	GpuType   string  `json:"gpuType"`
 
 	// GpuUnhealthy GPUs that no new pod gets because they are not healthy
-	GpuUnhealthy *int64         `json:"gpuUnhealthy,omitempty"`
-	GpuUsed      int64          `json:"gpuUsed"`
-	Memory       string         `json:"memory"`
-	NodeName     string         `json:"nodeName"`
-	Pods         int64          `json:"pods"`
-	SharedGpus   *InventoryGPUs `json:"sharedGpus,omitempty"`
-	Status       NodeItemStatus `json:"status"`
+	GpuUnhealthy *int64 `json:"gpuUnhealthy,omitempty"`
+	GpuUsed      int64  `json:"gpuUsed"`
+	Memory       string `json:"memory"`
+
+	// Mig MIG slices, by profile
+	Mig        *[]InventoryProfileCount `json:"mig,omitempty"`
+	NodeName   string                   `json:"nodeName"`
+	Pods       int64                    `json:"pods"`
+	SharedGpus *InventoryGPUs           `json:"sharedGpus,omitempty"`
+
+	// States What gpu-controller makes of the node, by code and parameters
+	States *[]NodestateState `json:"states,omitempty"`
+	Status NodeItemStatus    `json:"status"`
 }
 
 // NodeItemStatus defines model for NodeItem.Status.
@@ -1084,7 +1425,7 @@ type NodeList struct {
 type NodePortAccess struct {
 	// Node A node that runs a pod of the job
 	Node     *string `json:"node,omitempty"`
-	NodePort int32   `json:"node_port"`
+	NodePort int32   `json:"nodePort"`
 }
 
 // NodeResources defines model for NodeResources.
@@ -1099,11 +1440,38 @@ type NodeResources struct {
 	GpuTotal int64 `json:"gpuTotal"`
 
 	// GpuUnhealthy GPUs that no new pod gets because they are not healthy
-	GpuUnhealthy *int64         `json:"gpuUnhealthy,omitempty"`
-	GpuUsed      int64          `json:"gpuUsed"`
-	MemoryTotal  string         `json:"memoryTotal"`
-	MemoryUsed   string         `json:"memoryUsed"`
-	SharedGpus   *InventoryGPUs `json:"sharedGpus,omitempty"`
+	GpuUnhealthy *int64 `json:"gpuUnhealthy,omitempty"`
+	GpuUsed      int64  `json:"gpuUsed"`
+	MemoryTotal  string `json:"memoryTotal"`
+	MemoryUsed   string `json:"memoryUsed"`
+
+	// Mig MIG slices, by profile
+	Mig        *[]InventoryProfileCount `json:"mig,omitempty"`
+	SharedGpus *InventoryGPUs           `json:"sharedGpus,omitempty"`
+}
+
+// NodestateState defines model for NodestateState.
+type NodestateState struct {
+	Code       NodestateStateCode    `json:"code"`
+	Condition  *string               `json:"condition,omitempty"`
+	Failures   *int64                `json:"failures,omitempty"`
+	Pod        *string               `json:"pod,omitempty"`
+	Reason     *string               `json:"reason,omitempty"`
+	Since      *time.Time            `json:"since,omitempty"`
+	Text       string                `json:"text"`
+	Until      *time.Time            `json:"until,omitempty"`
+	Violations *[]NodestateViolation `json:"violations,omitempty"`
+}
+
+// NodestateStateCode defines model for NodestateState.Code.
+type NodestateStateCode string
+
+// NodestateViolation defines model for NodestateViolation.
+type NodestateViolation struct {
+	Constraint string  `json:"constraint"`
+	Has        *string `json:"has,omitempty"`
+	Text       string  `json:"text"`
+	Wants      string  `json:"wants"`
 }
 
 // PatchJobInputBody defines model for PatchJobInputBody.
@@ -1128,11 +1496,47 @@ type Permission struct {
 	Message string `json:"message"`
 }
 
+// PhrasePart defines model for PhrasePart.
+type PhrasePart struct {
+	// Params The values, in the order of the verbs
+	Params *[]string `json:"params,omitempty"`
+
+	// Template The sentence in English, with verbs of Go's fmt (%s, %d, %q, %[1]s) in place of its values
+	Template string `json:"template"`
+}
+
 // PodIPAccess defines model for PodIPAccess.
 type PodIPAccess struct {
-	PodIp string `json:"pod_ip"`
+	PodIp string `json:"podIp"`
 	Port  int32  `json:"port"`
 	Url   string `json:"url"`
+}
+
+// PoolAccess defines model for PoolAccess.
+type PoolAccess struct {
+	// Namespaces Whose pods may use the pool; none is all
+	Namespaces *[]string `json:"namespaces,omitempty"`
+
+	// Priorities Those that pods of the pool may have, high, medium or low; none is any
+	Priorities *[]string `json:"priorities,omitempty"`
+}
+
+// PoolAdvice defines model for PoolAdvice.
+type PoolAdvice struct {
+	AsOf time.Time `json:"asOf"`
+
+	// Options The fewest nodes first
+	Options *[]PoolAdviceOption `json:"options,omitempty"`
+
+	// Template The node that the new ones would be like
+	Template *string `json:"template,omitempty"`
+	Text     string  `json:"text"`
+}
+
+// PoolAdviceOption defines model for PoolAdviceOption.
+type PoolAdviceOption struct {
+	Jobs  int32 `json:"jobs"`
+	Nodes int32 `json:"nodes"`
 }
 
 // PoolChanged defines model for PoolChanged.
@@ -1147,6 +1551,39 @@ type PoolChanged struct {
 // PoolChangedStatus defines model for PoolChanged.Status.
 type PoolChangedStatus string
 
+// PoolCondition defines model for PoolCondition.
+type PoolCondition struct {
+	Message string              `json:"message"`
+	Reason  string              `json:"reason"`
+	Since   time.Time           `json:"since"`
+	Status  PoolConditionStatus `json:"status"`
+	Type    string              `json:"type"`
+}
+
+// PoolConditionStatus defines model for PoolCondition.Status.
+type PoolConditionStatus string
+
+// PoolConstraints defines model for PoolConstraints.
+type PoolConstraints struct {
+	GpuTypes *[]string `json:"gpuTypes,omitempty"`
+
+	// MinCpu Of each node
+	MinCpu *string `json:"minCpu,omitempty"`
+
+	// MinGpuMemory Of each GPU
+	MinGpuMemory *string `json:"minGpuMemory,omitempty"`
+
+	// MinGpus Of each node
+	MinGpus         *int32 `json:"minGpus,omitempty"`
+	MinHealthyNodes *int32 `json:"minHealthyNodes,omitempty"`
+
+	// MinMemory Of each node
+	MinMemory *string   `json:"minMemory,omitempty"`
+	MinZones  *int32    `json:"minZones,omitempty"`
+	Regions   *[]string `json:"regions,omitempty"`
+	Zones     *[]string `json:"zones,omitempty"`
+}
+
 // PoolDetail defines model for PoolDetail.
 type PoolDetail struct {
 	// ByType The sums for each type of GPU
@@ -1154,20 +1591,24 @@ type PoolDetail struct {
 	Description string                 `json:"description"`
 
 	// GpuFree What new pods could get: 0 on nodes that take none, and no unhealthy GPU
-	GpuFree  int64    `json:"gpu_free"`
-	GpuTotal int64    `json:"gpu_total"`
-	GpuTypes []string `json:"gpu_types"`
+	GpuFree  int64         `json:"gpuFree"`
+	GpuPool  *DeclaredPool `json:"gpuPool,omitempty"`
+	GpuTotal int64         `json:"gpuTotal"`
+	GpuType  []string      `json:"gpuType"`
 
 	// GpuUnhealthy GPUs that no new pod gets because they are not healthy
-	GpuUnhealthy *int64 `json:"gpu_unhealthy,omitempty"`
-	GpuUsed      int64  `json:"gpu_used"`
+	GpuUnhealthy *int64 `json:"gpuUnhealthy,omitempty"`
+	GpuUsed      int64  `json:"gpuUsed"`
 
 	// Jobs Jobs of the pool that you may see
-	Jobs       []PoolJob      `json:"jobs"`
-	Name       string         `json:"name"`
-	Nodes      []string       `json:"nodes"`
-	ReadyNodes int64          `json:"readyNodes"`
-	SharedGpus *InventoryGPUs `json:"sharedGpus,omitempty"`
+	Jobs []PoolJob `json:"jobs"`
+
+	// Mig MIG slices, by profile
+	Mig        *[]InventoryProfileCount `json:"mig,omitempty"`
+	Name       string                   `json:"name"`
+	Nodes      []string                 `json:"nodes"`
+	ReadyNodes int64                    `json:"readyNodes"`
+	SharedGpus *InventoryGPUs           `json:"sharedGpus,omitempty"`
 
 	// Status unavailable when no node takes pods
 	Status PoolDetailStatus `json:"status"`
@@ -1181,16 +1622,20 @@ type PoolItem struct {
 	Description string `json:"description"`
 
 	// GpuFree What new pods could get: 0 on nodes that take none, and no unhealthy GPU
-	GpuFree  int64    `json:"gpuFree"`
-	GpuTotal int64    `json:"gpuTotal"`
-	GpuType  []string `json:"gpuType"`
+	GpuFree  int64         `json:"gpuFree"`
+	GpuPool  *DeclaredPool `json:"gpuPool,omitempty"`
+	GpuTotal int64         `json:"gpuTotal"`
+	GpuType  []string      `json:"gpuType"`
 
 	// GpuUnhealthy GPUs that no new pod gets because they are not healthy
 	GpuUnhealthy *int64 `json:"gpuUnhealthy,omitempty"`
 	GpuUsed      int64  `json:"gpuUsed"`
-	Name         string `json:"name"`
-	NodeCount    int64  `json:"nodeCount"`
-	ReadyNodes   int64  `json:"readyNodes"`
+
+	// Mig MIG slices, by profile
+	Mig        *[]InventoryProfileCount `json:"mig,omitempty"`
+	Name       string                   `json:"name"`
+	NodeCount  int64                    `json:"nodeCount"`
+	ReadyNodes int64                    `json:"readyNodes"`
 
 	// Status unavailable when no node takes pods
 	Status PoolItemStatus `json:"status"`
@@ -1210,7 +1655,9 @@ type PoolJob struct {
 
 // PoolSpec defines model for PoolSpec.
 type PoolSpec struct {
-	Description *string `json:"description,omitempty"`
+	Access      *PoolAccess      `json:"access,omitempty"`
+	Constraints *PoolConstraints `json:"constraints,omitempty"`
+	Description *string          `json:"description,omitempty"`
 
 	// DryRun Let the API server check everything, and change nothing
 	DryRun *bool `json:"dryRun,omitempty"`
@@ -1222,29 +1669,62 @@ type PoolSpec struct {
 	GpuType *[]string `json:"gpuType,omitempty"`
 
 	// Nodes A pool is its nodes: without any it does not exist
-	Nodes []string `json:"nodes"`
+	Nodes *[]string `json:"nodes,omitempty"`
+
+	// YamlContent A document of the kind pool, as gpuctl reads it, instead of all of the above. The document itself may be the body, as application/yaml
+	YamlContent *string `json:"yamlContent,omitempty"`
+}
+
+// Preset defines model for Preset.
+type Preset struct {
+	Cpu         *string `json:"cpu,omitempty"`
+	Description *string `json:"description,omitempty"`
+	Gpu         int64   `json:"gpu"`
+
+	// GpuType The types that it takes, the preferred first; absent for any
+	GpuType *[]string `json:"gpuType,omitempty"`
+	Memory  *string   `json:"memory,omitempty"`
+
+	// Mig MIG slices
+	Mig  *[]InventoryAskedProfile `json:"mig,omitempty"`
+	Name string                   `json:"name"`
+	Pool *string                  `json:"pool,omitempty"`
+
+	// Problem Why it cannot be used
+	Problem *string `json:"problem,omitempty"`
+}
+
+// PresetList defines model for PresetList.
+type PresetList struct {
+	// Continue Send it back to get the items that follow; absent on the last page
+	Continue *string  `json:"continue,omitempty"`
+	Items    []Preset `json:"items"`
+
+	// Total How many items match, on all pages
+	Total int64 `json:"total"`
 }
 
 // QueueEntry defines model for QueueEntry.
 type QueueEntry struct {
-	Cause         *string    `json:"cause,omitempty"`
-	Eta           *time.Time `json:"eta,omitempty"`
-	GpuTypes      *[]string  `json:"gpuTypes,omitempty"`
-	Gpus          int64      `json:"gpus"`
-	GpusAhead     int64      `json:"gpusAhead"`
-	JobsAhead     int64      `json:"jobsAhead"`
-	Kind          *string    `json:"kind,omitempty"`
-	Message       *string    `json:"message,omitempty"`
-	Name          string     `json:"name"`
-	Namespace     string     `json:"namespace"`
-	Never         *bool      `json:"never,omitempty"`
-	Pods          int64      `json:"pods"`
-	Pool          string     `json:"pool"`
-	Position      int64      `json:"position"`
-	Priority      int32      `json:"priority"`
-	PriorityClass *string    `json:"priorityClass,omitempty"`
-	Reason        *string    `json:"reason,omitempty"`
-	Since         time.Time  `json:"since"`
+	Cause         *string                  `json:"cause,omitempty"`
+	Eta           *time.Time               `json:"eta,omitempty"`
+	GpuTypes      *[]string                `json:"gpuTypes,omitempty"`
+	Gpus          int64                    `json:"gpus"`
+	GpusAhead     int64                    `json:"gpusAhead"`
+	JobsAhead     int64                    `json:"jobsAhead"`
+	Kind          *string                  `json:"kind,omitempty"`
+	Message       *string                  `json:"message,omitempty"`
+	Mig           *[]InventoryAskedProfile `json:"mig,omitempty"`
+	Name          string                   `json:"name"`
+	Namespace     string                   `json:"namespace"`
+	Never         *bool                    `json:"never,omitempty"`
+	Pods          int64                    `json:"pods"`
+	Pool          string                   `json:"pool"`
+	Position      int64                    `json:"position"`
+	Priority      int32                    `json:"priority"`
+	PriorityClass *string                  `json:"priorityClass,omitempty"`
+	Reason        *string                  `json:"reason,omitempty"`
+	Since         time.Time                `json:"since"`
 }
 
 // QueueList defines model for QueueList.
@@ -1326,6 +1806,24 @@ type ReadyOutputBody struct {
 
 // ReadyOutputBodyStatus defines model for ReadyOutputBody.Status.
 type ReadyOutputBodyStatus string
+
+// RecoverInputBody defines model for RecoverInputBody.
+type RecoverInputBody struct {
+	// DryRun Let the API server check everything, and change nothing
+	DryRun *bool `json:"dryRun,omitempty"`
+
+	// Force Trust a node whose condition is still true that made it suspect
+	Force *bool `json:"force,omitempty"`
+}
+
+// RecoveredNode defines model for RecoveredNode.
+type RecoveredNode struct {
+	Message    string    `json:"message"`
+	Node       string    `json:"node"`
+	Remains    *[]string `json:"remains,omitempty"`
+	Trusted    bool      `json:"trusted"`
+	Uncordoned bool      `json:"uncordoned"`
+}
 
 // RenderInputBody defines model for RenderInputBody.
 type RenderInputBody struct {
@@ -1450,7 +1948,7 @@ type YAMLBody struct {
 	// DryRun Let the API server check everything, and change nothing
 	DryRun *bool `json:"dryRun,omitempty"`
 
-	// YamlContent A document as gpuctl reads it
+	// YamlContent A document as gpuctl reads it. The document itself may be the body instead, as application/yaml
 	YamlContent string `json:"yamlContent"`
 }
 
@@ -1464,6 +1962,30 @@ type GetSelfParams struct {
 type DiffParams struct {
 	// Namespace The namespace of documents that name none; default without it
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+}
+
+// ListFinishedJobsParams defines parameters for ListFinishedJobs.
+type ListFinishedJobsParams struct {
+	// Namespace Namespaces; all without it
+	Namespace *[]string `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// User Only jobs of this user
+	User *string `form:"user,omitempty" json:"user,omitempty"`
+
+	// Pool Only jobs of this pool
+	Pool *string `form:"pool,omitempty" json:"pool,omitempty"`
+
+	// Since From when on, as in RFC 3339; 30 days ago without it
+	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Until when; now without it
+	Until *time.Time `form:"until,omitempty" json:"until,omitempty"`
+
+	// Name Only jobs of this name
+	Name *string `form:"name,omitempty" json:"name,omitempty"`
+
+	// Limit How many, the last to finish first
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // ListJobsParams defines parameters for ListJobs.
@@ -1810,8 +2332,8 @@ type FindNodeLabelsParams struct {
 	// Continue The continue of the answer before, to go on after it
 	Continue *string `form:"continue,omitempty" json:"continue,omitempty"`
 
-	// Key The key to look for
-	Key string `form:"key" json:"key"`
+	// Key The key to look for; without it, every label of every node
+	Key *string `form:"key,omitempty" json:"key,omitempty"`
 }
 
 // ListGPULabelsParams defines parameters for ListGPULabels.
@@ -1837,6 +2359,12 @@ type LabelNodesParams struct {
 	Value     string   `form:"value" json:"value"`
 	Overwrite *bool    `form:"overwrite,omitempty" json:"overwrite,omitempty"`
 
+	// IdempotencyKey A text that is new for each request. Sent again with it, the request is not carried out again: the first answer is given once more
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// DrainNodeParams defines parameters for DrainNode.
+type DrainNodeParams struct {
 	// IdempotencyKey A text that is new for each request. Sent again with it, the request is not carried out again: the first answer is given once more
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
@@ -1887,6 +2415,12 @@ type LeavePoolParams struct {
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
+// RecoverNodeParams defines parameters for RecoverNode.
+type RecoverNodeParams struct {
+	// IdempotencyKey A text that is new for each request. Sent again with it, the request is not carried out again: the first answer is given once more
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // CreatePoolParams defines parameters for CreatePool.
 type CreatePoolParams struct {
 	// IdempotencyKey A text that is new for each request. Sent again with it, the request is not carried out again: the first answer is given once more
@@ -1895,7 +2429,7 @@ type CreatePoolParams struct {
 
 // DeletePoolParams defines parameters for DeletePool.
 type DeletePoolParams struct {
-	// Force Delete it although jobs use it: those that wait will wait for ever
+	// Force Delete it although jobs use it: those that wait will wait forever
 	Force *bool `form:"force,omitempty" json:"force,omitempty"`
 
 	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
@@ -1906,6 +2440,21 @@ type DeletePoolParams struct {
 type UpdatePoolParams struct {
 	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
 	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// ListPresetsParams defines parameters for ListPresets.
+type ListPresetsParams struct {
+	// Page The page, from 1
+	Page *int64 `form:"page,omitempty" json:"page,omitempty"`
+
+	// PageSize Items on a page
+	PageSize *int64 `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+
+	// Limit Items at most; page and pageSize are then ignored
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Continue The continue of the answer before, to go on after it
+	Continue *string `form:"continue,omitempty" json:"continue,omitempty"`
 }
 
 // ListQueueParams defines parameters for ListQueue.
@@ -1990,6 +2539,27 @@ type SimulateParams struct {
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
 }
 
+// GetUsageParams defines parameters for GetUsage.
+type GetUsageParams struct {
+	// Namespace Namespaces; all without it
+	Namespace *[]string `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// User Only jobs of this user
+	User *string `form:"user,omitempty" json:"user,omitempty"`
+
+	// Pool Only jobs of this pool
+	Pool *string `form:"pool,omitempty" json:"pool,omitempty"`
+
+	// Since From when on, as in RFC 3339; 30 days ago without it
+	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Until when; now without it
+	Until *time.Time `form:"until,omitempty" json:"until,omitempty"`
+
+	// By What to sum by, one or several with commas: job, user, namespace, pool, gpu-type, node
+	By *string `form:"by,omitempty" json:"by,omitempty"`
+}
+
 // CheckAccessJSONRequestBody defines body for CheckAccess for application/json ContentType.
 type CheckAccessJSONRequestBody = MayInputBody
 
@@ -2008,6 +2578,9 @@ type CreateJobsJSONRequestBody = BatchInputBody
 // ChangeJobJSONRequestBody defines body for ChangeJob for application/json ContentType.
 type ChangeJobJSONRequestBody = PatchJobInputBody
 
+// DrainNodeJSONRequestBody defines body for DrainNode for application/json ContentType.
+type DrainNodeJSONRequestBody = DrainInputBody
+
 // AddNodeLabelJSONRequestBody defines body for AddNodeLabel for application/json ContentType.
 type AddNodeLabelJSONRequestBody = AddLabelInputBody
 
@@ -2019,6 +2592,9 @@ type SetNodeLabelJSONRequestBody = LabelValueBody
 
 // JoinPoolJSONRequestBody defines body for JoinPool for application/json ContentType.
 type JoinPoolJSONRequestBody = JoinInputBody
+
+// RecoverNodeJSONRequestBody defines body for RecoverNode for application/json ContentType.
+type RecoverNodeJSONRequestBody = RecoverInputBody
 
 // CreatePoolJSONRequestBody defines body for CreatePool for application/json ContentType.
 type CreatePoolJSONRequestBody = CreatePoolInputBody
@@ -2127,6 +2703,9 @@ type ClientInterface interface {
 
 	Diff(ctx context.Context, params *DiffParams, body DiffJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListFinishedJobs request
+	ListFinishedJobs(ctx context.Context, params *ListFinishedJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListJobs request
 	ListJobs(ctx context.Context, params *ListJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -2219,6 +2798,11 @@ type ClientInterface interface {
 	// GetNode request
 	GetNode(ctx context.Context, nodeName string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DrainNodeWithBody request with any body
+	DrainNodeWithBody(ctx context.Context, nodeName string, params *DrainNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	DrainNode(ctx context.Context, nodeName string, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RemoveNodeLabelByQuery request
 	RemoveNodeLabelByQuery(ctx context.Context, nodeName string, params *RemoveNodeLabelByQueryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -2254,6 +2838,11 @@ type ClientInterface interface {
 	// LeavePool request
 	LeavePool(ctx context.Context, nodeName string, poolName string, params *LeavePoolParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// RecoverNodeWithBody request with any body
+	RecoverNodeWithBody(ctx context.Context, nodeName string, params *RecoverNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	RecoverNode(ctx context.Context, nodeName string, params *RecoverNodeParams, body RecoverNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListPools request
 	ListPools(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -2272,6 +2861,9 @@ type ClientInterface interface {
 	UpdatePoolWithBody(ctx context.Context, poolName string, params *UpdatePoolParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	UpdatePool(ctx context.Context, poolName string, params *UpdatePoolParams, body UpdatePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListPresets request
+	ListPresets(ctx context.Context, params *ListPresetsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListQueue request
 	ListQueue(ctx context.Context, params *ListQueueParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2307,6 +2899,15 @@ type ClientInterface interface {
 	SimulateWithBody(ctx context.Context, params *SimulateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	Simulate(ctx context.Context, params *SimulateParams, body SimulateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSpotPools request
+	ListSpotPools(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSpotPool request
+	GetSpotPool(ctx context.Context, spotPoolName string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetUsage request
+	GetUsage(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ValidateWithBody request with any body
 	ValidateWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2379,6 +2980,18 @@ func (c *Client) DiffWithBody(ctx context.Context, params *DiffParams, contentTy
 
 func (c *Client) Diff(ctx context.Context, params *DiffParams, body DiffJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDiffRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) ListFinishedJobs(ctx context.Context, params *ListFinishedJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListFinishedJobsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2773,6 +3386,30 @@ func (c *Client) GetNode(ctx context.Context, nodeName string, reqEditors ...Req
 	return c.Client.Do(req)
 }
 
+func (c *Client) DrainNodeWithBody(ctx context.Context, nodeName string, params *DrainNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDrainNodeRequestWithBody(c.Server, nodeName, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) DrainNode(ctx context.Context, nodeName string, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDrainNodeRequest(c.Server, nodeName, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 func (c *Client) RemoveNodeLabelByQuery(ctx context.Context, nodeName string, params *RemoveNodeLabelByQueryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRemoveNodeLabelByQueryRequest(c.Server, nodeName, params)
 	if err != nil {
@@ -2929,6 +3566,30 @@ func (c *Client) LeavePool(ctx context.Context, nodeName string, poolName string
 	return c.Client.Do(req)
 }
 
+func (c *Client) RecoverNodeWithBody(ctx context.Context, nodeName string, params *RecoverNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRecoverNodeRequestWithBody(c.Server, nodeName, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) RecoverNode(ctx context.Context, nodeName string, params *RecoverNodeParams, body RecoverNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRecoverNodeRequest(c.Server, nodeName, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 func (c *Client) ListPools(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListPoolsRequest(c.Server)
 	if err != nil {
@@ -3003,6 +3664,18 @@ func (c *Client) UpdatePoolWithBody(ctx context.Context, poolName string, params
 
 func (c *Client) UpdatePool(ctx context.Context, poolName string, params *UpdatePoolParams, body UpdatePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdatePoolRequest(c.Server, poolName, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) ListPresets(ctx context.Context, params *ListPresetsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListPresetsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3159,6 +3832,42 @@ func (c *Client) SimulateWithBody(ctx context.Context, params *SimulateParams, c
 
 func (c *Client) Simulate(ctx context.Context, params *SimulateParams, body SimulateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSimulateRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) ListSpotPools(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSpotPoolsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) GetSpotPool(ctx context.Context, spotPoolName string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSpotPoolRequest(c.Server, spotPoolName)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) GetUsage(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetUsageRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3400,6 +4109,151 @@ func NewDiffRequestWithBody(server string, params *DiffParams, contentType strin
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListFinishedJobsRequest generates requests for ListFinishedJobs
+func NewListFinishedJobsRequest(server string, params *ListFinishedJobsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/finished-jobs")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		queryValues := queryURL.Query()
+
+		if params.Namespace != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", true, "namespace", runtime.ParamLocationQuery, *params.Namespace); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.User != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "user", runtime.ParamLocationQuery, *params.User); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Pool != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "pool", runtime.ParamLocationQuery, *params.Pool); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Since != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "since", runtime.ParamLocationQuery, *params.Since); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Until != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "until", runtime.ParamLocationQuery, *params.Until); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Name != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "name", runtime.ParamLocationQuery, *params.Name); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "limit", runtime.ParamLocationQuery, *params.Limit); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		queryURL.RawQuery = queryValues.Encode()
+	}
+
+	req, err := http.NewRequest("GET", queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -5837,16 +6691,20 @@ func NewFindNodeLabelsRequest(server string, params *FindNodeLabelsParams) (*htt
 
 		}
 
-		if queryFrag, err := runtime.StyleParamWithLocation("form", false, "key", runtime.ParamLocationQuery, params.Key); err != nil {
-			return nil, err
-		} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
-			return nil, err
-		} else {
-			for k, v := range parsed {
-				for _, v2 := range v {
-					queryValues.Add(k, v2)
+		if params.Key != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "key", runtime.ParamLocationQuery, *params.Key); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
 				}
 			}
+
 		}
 
 		queryURL.RawQuery = queryValues.Encode()
@@ -6086,6 +6944,68 @@ func NewGetNodeRequest(server string, nodeName string) (*http.Request, error) {
 	req, err := http.NewRequest("GET", queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDrainNodeRequest calls the generic DrainNode builder with application/json body
+func NewDrainNodeRequest(server string, nodeName string, params *DrainNodeParams, body DrainNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDrainNodeRequestWithBody(server, nodeName, params, "application/json", bodyReader)
+}
+
+// NewDrainNodeRequestWithBody generates requests for DrainNode with any type of body
+func NewDrainNodeRequestWithBody(server string, nodeName string, params *DrainNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithLocation("simple", false, "nodeName", runtime.ParamLocationPath, nodeName)
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/nodes/%s/drain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest("POST", queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "Idempotency-Key", runtime.ParamLocationHeader, *params.IdempotencyKey)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -6618,6 +7538,68 @@ func NewLeavePoolRequest(server string, nodeName string, poolName string, params
 	return req, nil
 }
 
+// NewRecoverNodeRequest calls the generic RecoverNode builder with application/json body
+func NewRecoverNodeRequest(server string, nodeName string, params *RecoverNodeParams, body RecoverNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRecoverNodeRequestWithBody(server, nodeName, params, "application/json", bodyReader)
+}
+
+// NewRecoverNodeRequestWithBody generates requests for RecoverNode with any type of body
+func NewRecoverNodeRequestWithBody(server string, nodeName string, params *RecoverNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithLocation("simple", false, "nodeName", runtime.ParamLocationPath, nodeName)
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/nodes/%s/recover", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest("POST", queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "Idempotency-Key", runtime.ParamLocationHeader, *params.IdempotencyKey)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListPoolsRequest generates requests for ListPools
 func NewListPoolsRequest(server string) (*http.Request, error) {
 	var err error
@@ -6862,6 +7844,103 @@ func NewUpdatePoolRequestWithBody(server string, poolName string, params *Update
 			req.Header.Set("If-Match", headerParam0)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewListPresetsRequest generates requests for ListPresets
+func NewListPresetsRequest(server string, params *ListPresetsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/presets")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		queryValues := queryURL.Query()
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "page", runtime.ParamLocationQuery, *params.Page); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "pageSize", runtime.ParamLocationQuery, *params.PageSize); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "limit", runtime.ParamLocationQuery, *params.Limit); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Continue != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "continue", runtime.ParamLocationQuery, *params.Continue); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		queryURL.RawQuery = queryValues.Encode()
+	}
+
+	req, err := http.NewRequest("GET", queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -7568,6 +8647,196 @@ func NewSimulateRequestWithBody(server string, params *SimulateParams, contentTy
 	return req, nil
 }
 
+// NewListSpotPoolsRequest generates requests for ListSpotPools
+func NewListSpotPoolsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/spotpools")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest("GET", queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSpotPoolRequest generates requests for GetSpotPool
+func NewGetSpotPoolRequest(server string, spotPoolName string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithLocation("simple", false, "spotPoolName", runtime.ParamLocationPath, spotPoolName)
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/spotpools/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest("GET", queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetUsageRequest generates requests for GetUsage
+func NewGetUsageRequest(server string, params *GetUsageParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/usage")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		queryValues := queryURL.Query()
+
+		if params.Namespace != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", true, "namespace", runtime.ParamLocationQuery, *params.Namespace); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.User != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "user", runtime.ParamLocationQuery, *params.User); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Pool != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "pool", runtime.ParamLocationQuery, *params.Pool); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Since != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "since", runtime.ParamLocationQuery, *params.Since); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Until != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "until", runtime.ParamLocationQuery, *params.Until); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.By != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "by", runtime.ParamLocationQuery, *params.By); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		queryURL.RawQuery = queryValues.Encode()
+	}
+
+	req, err := http.NewRequest("GET", queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewValidateRequest calls the generic Validate builder with application/json body
 func NewValidateRequest(server string, body ValidateJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -7799,6 +9068,9 @@ type ClientWithResponsesInterface interface {
 
 	DiffWithResponse(ctx context.Context, params *DiffParams, body DiffJSONRequestBody, reqEditors ...RequestEditorFn) (*DiffResponse, error)
 
+	// ListFinishedJobsWithResponse request
+	ListFinishedJobsWithResponse(ctx context.Context, params *ListFinishedJobsParams, reqEditors ...RequestEditorFn) (*ListFinishedJobsResponse, error)
+
 	// ListJobsWithResponse request
 	ListJobsWithResponse(ctx context.Context, params *ListJobsParams, reqEditors ...RequestEditorFn) (*ListJobsResponse, error)
 
@@ -7891,6 +9163,11 @@ type ClientWithResponsesInterface interface {
 	// GetNodeWithResponse request
 	GetNodeWithResponse(ctx context.Context, nodeName string, reqEditors ...RequestEditorFn) (*GetNodeResponse, error)
 
+	// DrainNodeWithBodyWithResponse request with any body
+	DrainNodeWithBodyWithResponse(ctx context.Context, nodeName string, params *DrainNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DrainNodeResponse, error)
+
+	DrainNodeWithResponse(ctx context.Context, nodeName string, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*DrainNodeResponse, error)
+
 	// RemoveNodeLabelByQueryWithResponse request
 	RemoveNodeLabelByQueryWithResponse(ctx context.Context, nodeName string, params *RemoveNodeLabelByQueryParams, reqEditors ...RequestEditorFn) (*RemoveNodeLabelByQueryResponse, error)
 
@@ -7926,6 +9203,11 @@ type ClientWithResponsesInterface interface {
 	// LeavePoolWithResponse request
 	LeavePoolWithResponse(ctx context.Context, nodeName string, poolName string, params *LeavePoolParams, reqEditors ...RequestEditorFn) (*LeavePoolResponse, error)
 
+	// RecoverNodeWithBodyWithResponse request with any body
+	RecoverNodeWithBodyWithResponse(ctx context.Context, nodeName string, params *RecoverNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RecoverNodeResponse, error)
+
+	RecoverNodeWithResponse(ctx context.Context, nodeName string, params *RecoverNodeParams, body RecoverNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*RecoverNodeResponse, error)
+
 	// ListPoolsWithResponse request
 	ListPoolsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListPoolsResponse, error)
 
@@ -7944,6 +9226,9 @@ type ClientWithResponsesInterface interface {
 	UpdatePoolWithBodyWithResponse(ctx context.Context, poolName string, params *UpdatePoolParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdatePoolResponse, error)
 
 	UpdatePoolWithResponse(ctx context.Context, poolName string, params *UpdatePoolParams, body UpdatePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdatePoolResponse, error)
+
+	// ListPresetsWithResponse request
+	ListPresetsWithResponse(ctx context.Context, params *ListPresetsParams, reqEditors ...RequestEditorFn) (*ListPresetsResponse, error)
 
 	// ListQueueWithResponse request
 	ListQueueWithResponse(ctx context.Context, params *ListQueueParams, reqEditors ...RequestEditorFn) (*ListQueueResponse, error)
@@ -7979,6 +9264,15 @@ type ClientWithResponsesInterface interface {
 	SimulateWithBodyWithResponse(ctx context.Context, params *SimulateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SimulateResponse, error)
 
 	SimulateWithResponse(ctx context.Context, params *SimulateParams, body SimulateJSONRequestBody, reqEditors ...RequestEditorFn) (*SimulateResponse, error)
+
+	// ListSpotPoolsWithResponse request
+	ListSpotPoolsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListSpotPoolsResponse, error)
+
+	// GetSpotPoolWithResponse request
+	GetSpotPoolWithResponse(ctx context.Context, spotPoolName string, reqEditors ...RequestEditorFn) (*GetSpotPoolResponse, error)
+
+	// GetUsageWithResponse request
+	GetUsageWithResponse(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*GetUsageResponse, error)
 
 	// ValidateWithBodyWithResponse request with any body
 	ValidateWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ValidateResponse, error)
@@ -8083,6 +9377,36 @@ func (r DiffResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r DiffResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+type ListFinishedJobsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *FinishedJobs
+	JSON400      *Failure
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON404      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r ListFinishedJobsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListFinishedJobsResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -8932,6 +10256,38 @@ func (r GetNodeResponse) StatusCode() int {
 	return 0
 }
 
+type DrainNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *Drained
+	JSON400      *Failure
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON404      *Failure
+	JSON409      *Failure
+	JSON413      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r DrainNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DrainNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 type RemoveNodeLabelByQueryResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9213,6 +10569,38 @@ func (r LeavePoolResponse) StatusCode() int {
 	return 0
 }
 
+type RecoverNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *RecoveredNode
+	JSON400      *Failure
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON404      *Failure
+	JSON409      *Failure
+	JSON413      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r RecoverNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RecoverNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 type ListPoolsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9361,6 +10749,34 @@ func (r UpdatePoolResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r UpdatePoolResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+type ListPresetsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *PresetList
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r ListPresetsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListPresetsResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -9636,6 +11052,93 @@ func (r SimulateResponse) StatusCode() int {
 	return 0
 }
 
+type ListSpotPoolsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *[]InventorySpotPool
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSpotPoolsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSpotPoolsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+type GetSpotPoolResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *InventorySpotPool
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON404      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSpotPoolResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSpotPoolResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+type GetUsageResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *GPUHours
+	JSON400      *Failure
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON404      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r GetUsageResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetUsageResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 type ValidateResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9826,6 +11329,15 @@ func (c *ClientWithResponses) DiffWithResponse(ctx context.Context, params *Diff
 		return nil, err
 	}
 	return ParseDiffResponse(rsp)
+}
+
+// ListFinishedJobsWithResponse request returning *ListFinishedJobsResponse
+func (c *ClientWithResponses) ListFinishedJobsWithResponse(ctx context.Context, params *ListFinishedJobsParams, reqEditors ...RequestEditorFn) (*ListFinishedJobsResponse, error) {
+	rsp, err := c.ListFinishedJobs(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListFinishedJobsResponse(rsp)
 }
 
 // ListJobsWithResponse request returning *ListJobsResponse
@@ -10112,6 +11624,23 @@ func (c *ClientWithResponses) GetNodeWithResponse(ctx context.Context, nodeName 
 	return ParseGetNodeResponse(rsp)
 }
 
+// DrainNodeWithBodyWithResponse request with arbitrary body returning *DrainNodeResponse
+func (c *ClientWithResponses) DrainNodeWithBodyWithResponse(ctx context.Context, nodeName string, params *DrainNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DrainNodeResponse, error) {
+	rsp, err := c.DrainNodeWithBody(ctx, nodeName, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDrainNodeResponse(rsp)
+}
+
+func (c *ClientWithResponses) DrainNodeWithResponse(ctx context.Context, nodeName string, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*DrainNodeResponse, error) {
+	rsp, err := c.DrainNode(ctx, nodeName, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDrainNodeResponse(rsp)
+}
+
 // RemoveNodeLabelByQueryWithResponse request returning *RemoveNodeLabelByQueryResponse
 func (c *ClientWithResponses) RemoveNodeLabelByQueryWithResponse(ctx context.Context, nodeName string, params *RemoveNodeLabelByQueryParams, reqEditors ...RequestEditorFn) (*RemoveNodeLabelByQueryResponse, error) {
 	rsp, err := c.RemoveNodeLabelByQuery(ctx, nodeName, params, reqEditors...)
@@ -10225,6 +11754,23 @@ func (c *ClientWithResponses) LeavePoolWithResponse(ctx context.Context, nodeNam
 	return ParseLeavePoolResponse(rsp)
 }
 
+// RecoverNodeWithBodyWithResponse request with arbitrary body returning *RecoverNodeResponse
+func (c *ClientWithResponses) RecoverNodeWithBodyWithResponse(ctx context.Context, nodeName string, params *RecoverNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RecoverNodeResponse, error) {
+	rsp, err := c.RecoverNodeWithBody(ctx, nodeName, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRecoverNodeResponse(rsp)
+}
+
+func (c *ClientWithResponses) RecoverNodeWithResponse(ctx context.Context, nodeName string, params *RecoverNodeParams, body RecoverNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*RecoverNodeResponse, error) {
+	rsp, err := c.RecoverNode(ctx, nodeName, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRecoverNodeResponse(rsp)
+}
+
 // ListPoolsWithResponse request returning *ListPoolsResponse
 func (c *ClientWithResponses) ListPoolsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListPoolsResponse, error) {
 	rsp, err := c.ListPools(ctx, reqEditors...)
@@ -10284,6 +11830,15 @@ func (c *ClientWithResponses) UpdatePoolWithResponse(ctx context.Context, poolNa
 		return nil, err
 	}
 	return ParseUpdatePoolResponse(rsp)
+}
+
+// ListPresetsWithResponse request returning *ListPresetsResponse
+func (c *ClientWithResponses) ListPresetsWithResponse(ctx context.Context, params *ListPresetsParams, reqEditors ...RequestEditorFn) (*ListPresetsResponse, error) {
+	rsp, err := c.ListPresets(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListPresetsResponse(rsp)
 }
 
 // ListQueueWithResponse request returning *ListQueueResponse
@@ -10397,6 +11952,33 @@ func (c *ClientWithResponses) SimulateWithResponse(ctx context.Context, params *
 		return nil, err
 	}
 	return ParseSimulateResponse(rsp)
+}
+
+// ListSpotPoolsWithResponse request returning *ListSpotPoolsResponse
+func (c *ClientWithResponses) ListSpotPoolsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListSpotPoolsResponse, error) {
+	rsp, err := c.ListSpotPools(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSpotPoolsResponse(rsp)
+}
+
+// GetSpotPoolWithResponse request returning *GetSpotPoolResponse
+func (c *ClientWithResponses) GetSpotPoolWithResponse(ctx context.Context, spotPoolName string, reqEditors ...RequestEditorFn) (*GetSpotPoolResponse, error) {
+	rsp, err := c.GetSpotPool(ctx, spotPoolName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSpotPoolResponse(rsp)
+}
+
+// GetUsageWithResponse request returning *GetUsageResponse
+func (c *ClientWithResponses) GetUsageWithResponse(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*GetUsageResponse, error) {
+	rsp, err := c.GetUsage(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetUsageResponse(rsp)
 }
 
 // ValidateWithBodyWithResponse request with arbitrary body returning *ValidateResponse
@@ -10659,6 +12241,88 @@ func ParseDiffResponse(rsp *http.Response) (*DiffResponse, error) {
 			return nil, err
 		}
 		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListFinishedJobsResponse parses an HTTP response from a ListFinishedJobsWithResponse call
+func ParseListFinishedJobsResponse(rsp *http.Response) (*ListFinishedJobsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListFinishedJobsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FinishedJobs
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure
@@ -13016,6 +14680,102 @@ func ParseGetNodeResponse(rsp *http.Response) (*GetNodeResponse, error) {
 	return response, nil
 }
 
+// ParseDrainNodeResponse parses an HTTP response from a DrainNodeWithResponse call
+func ParseDrainNodeResponse(rsp *http.Response) (*DrainNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DrainNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Drained
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseRemoveNodeLabelByQueryResponse parses an HTTP response from a RemoveNodeLabelByQueryWithResponse call
 func ParseRemoveNodeLabelByQueryResponse(rsp *http.Response) (*RemoveNodeLabelByQueryResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -13831,6 +15591,102 @@ func ParseLeavePoolResponse(rsp *http.Response) (*LeavePoolResponse, error) {
 	return response, nil
 }
 
+// ParseRecoverNodeResponse parses an HTTP response from a RecoverNodeWithResponse call
+func ParseRecoverNodeResponse(rsp *http.Response) (*RecoverNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RecoverNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RecoveredNode
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListPoolsResponse parses an HTTP response from a ListPoolsWithResponse call
 func ParseListPoolsResponse(rsp *http.Response) (*ListPoolsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -14235,6 +16091,74 @@ func ParseUpdatePoolResponse(rsp *http.Response) (*UpdatePoolResponse, error) {
 			return nil, err
 		}
 		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListPresetsResponse parses an HTTP response from a ListPresetsWithResponse call
+func ParseListPresetsResponse(rsp *http.Response) (*ListPresetsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListPresetsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PresetList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure
@@ -14966,6 +16890,231 @@ func ParseSimulateResponse(rsp *http.Response) (*SimulateResponse, error) {
 			return nil, err
 		}
 		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListSpotPoolsResponse parses an HTTP response from a ListSpotPoolsWithResponse call
+func ParseListSpotPoolsResponse(rsp *http.Response) (*ListSpotPoolsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSpotPoolsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []InventorySpotPool
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetSpotPoolResponse parses an HTTP response from a GetSpotPoolWithResponse call
+func ParseGetSpotPoolResponse(rsp *http.Response) (*GetSpotPoolResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSpotPoolResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest InventorySpotPool
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetUsageResponse parses an HTTP response from a GetUsageWithResponse call
+func ParseGetUsageResponse(rsp *http.Response) (*GetUsageResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetUsageResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GPUHours
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure

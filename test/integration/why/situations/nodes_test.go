@@ -86,7 +86,7 @@ var wrongNodes = map[string]situation{
 			}
 			w.submit()
 		},
-		want: reason.BadInventory, says: []string{"annotation g8s.host/gpu-inventory cannot be read", "has to write it anew"},
+		want: reason.BadInventory, says: []string{"annotation g8s.host/gpu-inventory cannot be read", "has to write it again"},
 	},
 	"a share larger than a card": {
 		make: func(w *world) {

@@ -138,7 +138,7 @@ var severalNodes = map[string]situation{
 			w.hold("other", "c", 2)
 			w.submit("resources.gpu", 8, "resources.nodes", 3)
 		},
-		want: reason.GangWaiting, says: []string{"there is room for 2 of the 3 members", "-c is 2 GPUs short; job other of namespace", "holds 2", "stops no others"},
+		want: reason.GangWaiting, says: []string{"there is room for 2 of the 3 members", "-c is 2 GPUs short; job other of namespace", "holds 2", "only if all of it starts then"},
 	},
 	"room for two of three, and two would do": {
 		make: func(w *world) {

@@ -136,7 +136,7 @@ func (w *world) runsNow(before reason.Cause) bool {
 		if w.runs(w.Context()) {
 			return true
 		}
-		if _, _, code := w.try("why", "train"); code == 0 { // it is gone for a moment when it is made anew
+		if _, _, code := w.try("why", "train"); code == 0 { // it is gone for a moment when it is made again
 			w.check(w.person())
 			if cause := w.why().Cause; cause != before && !slices.Contains(passing, cause) {
 				return false

@@ -319,7 +319,7 @@ var alone = map[string]situation{
 			w.eventually("the scheduler's verdict", func(context.Context) bool { return w.why().Verdict != "" })
 			w.must(scheduler.Kill())
 		},
-		want: reason.SchedulerDown, also: []reason.Cause{reason.Busy}, says: []string{"no gpu-scheduler has been running for"},
+		want: reason.SchedulerDown, says: []string{"no gpu-scheduler has been running for"},
 		never: []string{"the scheduler tries again by itself"},
 	},
 	"there is no scheduler": {
