@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/rights"
 	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
@@ -88,6 +89,9 @@ func userWith(ctx context.Context, name, role string) (kubernetes.Interface, err
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 	}
 	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	if err := rights.Await(ctx, client, "", binding.RoleRef, binding.Subjects[0]); err != nil {
 		return nil, err
 	}
 	config := cluster.RESTConfig()

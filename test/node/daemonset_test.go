@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -19,19 +16,6 @@ import (
 	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
 )
 
-// staticAgent builds the agent without C, and returns its path. The images here hold one file, and a program that was linked
-// with C needs the libraries of AGENT_BASE_IMAGE.
-func staticAgent(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), realnode.AgentName)
-	build := exec.Command("go", "build", "-o", path, "g8s.host/gpu-scheduler/cmd/gpu-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the agent: %v\n%s", err, out)
-	}
-	return path
-}
-
 // TestTheAgentRunsAsItsManifestSays runs the agent as the pod of its DaemonSet, beside the process that stands in for it
 // elsewhere: the two must not serve at once. Then the process ends, and the pod takes over. What differs from the manifest
 // is where the image, the cards, the scheduler and the API server are.
@@ -42,10 +26,7 @@ func TestTheAgentRunsAsItsManifestSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := realnode.Image{Name: set.Spec.Template.Spec.Containers[0].Image, Binary: staticAgent(t)}
-	if err := bed.Import(ctx, image); err != nil {
-		t.Fatal(err)
-	}
+	importImage(t, realnode.AgentName)
 	server, err := url.Parse(cluster.RESTConfig().Host)
 	if err != nil {
 		t.Fatal(err)

@@ -153,6 +153,50 @@ func TestACardThatFallsOffTheBusGetsNoPod(t *testing.T) {
 	}
 }
 
+// TestARunningJobIsToldOfItsBrokenCard goes the way of a user whose job runs when one of its cards falls off the bus.
+func TestARunningJobIsToldOfItsBrokenCard(t *testing.T) {
+	needNode(t)
+	submit(t, "struck", 2)
+	var pod *corev1.Pod
+	eventually(t, "the job to run", func(ctx context.Context) bool {
+		names := podsOf(ctx, "struck")
+		if len(names) != 1 || !isRunning(ctx, names[0]) {
+			return false
+		}
+		var err error
+		pod, err = client.CoreV1().Pods(namespace).Get(ctx, names[0], metav1.GetOptions{})
+		return err == nil
+	})
+	held := gpu.DevicesOf(pod)
+	if len(held) != 2 {
+		t.Fatalf("the pod holds %+v", held)
+	}
+	sick := held[1]
+	if text := gpuctl(t, "why", "struck"); strings.Contains(text, "BrokenGPU") {
+		t.Fatalf("gpuctl why tells of a broken card before there is one:\n%s", text)
+	}
+	withCards(t, string(realnode.DefaultCards())+fmt.Sprintf("events: [{id: %d, uuid: %s, xid: 79}]\n", time.Now().UnixNano(), sick.UUID))
+	eventually(t, "gpuctl why to tell of it", func(context.Context) bool {
+		text := gpuctl(t, "why", "struck")
+		return strings.Contains(text, "BrokenGPU") && strings.Contains(text, sick.UUID) && strings.Contains(text, "fallen off the bus (XID 79)") &&
+			strings.Contains(text, "kubectl delete pod "+pod.Name)
+	})
+	for what, want := range map[string][]string{
+		"describe job struck":       {held[0].UUID, sick.UUID, "Xid79", "fallen off the bus"},
+		"describe node " + bed.Name: {sick.UUID, "fallen off the bus", ", since 20", "restart it"},
+	} {
+		text := gpuctl(t, strings.Fields(what)...)
+		for _, part := range want {
+			if !strings.Contains(text, part) {
+				t.Errorf("gpuctl %s does not say %q:\n%s", what, part, text)
+			}
+		}
+	}
+	if before := isRunning(t.Context(), pod.Name); !before {
+		t.Error("the job does not run any more")
+	}
+}
+
 // unschedulable waits until the scheduler has decided about a pod, and says whether it has no place for it.
 func unschedulable(t *testing.T, name string) bool {
 	t.Helper()

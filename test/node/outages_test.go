@@ -14,9 +14,6 @@ import (
 // stopped is how long a part is stopped: longer than most of its clients wait for an answer.
 const stopped = 4 * time.Second
 
-// pause is the time between outages, in which the node comes to work again: kubelet tries things again after 10 s.
-const pause = 10 * time.Second
-
 // outagePart is a part of the node that fails, and how it is started again.
 type outagePart struct {
 	name  string
@@ -67,11 +64,12 @@ func TestContainersGetTheirCardsWhilePartsFail(t *testing.T) {
 	for range *outages {
 		for _, part := range outageParts {
 			for how, do := range map[string]func(context.Context) error{"killing": part.kill, "stopping": part.stop} {
+				t.Logf("%s %s %s", time.Now().UTC().Format(time.TimeOnly), how, part.name) // as the parts' logs have it
 				if err := do(ctx); err != nil {
 					t.Fatalf("%s %s: %v", how, part.name, err)
 				}
 				failures++
-				sleep(ctx, pause)
+				sleep(ctx, *pause)
 			}
 		}
 	}

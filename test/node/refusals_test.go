@@ -68,7 +68,7 @@ func TestAPodWithoutAChoiceDoesNotStart(t *testing.T) {
 	}
 }
 
-// TestAPodStartsOnceItsCardIsFree deletes a pod by force, so that it is gone for the cluster and its card is given anew while
+// TestAPodStartsOnceItsCardIsFree deletes a pod by force, so that it is gone for the cluster and its card is given again while
 // its container runs on: for the two seconds after which kubelet kills what does not end. The new pod waits for that, by
 // itself.
 func TestAPodStartsOnceItsCardIsFree(t *testing.T) {

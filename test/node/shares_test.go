@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
 )
 
 const (
@@ -150,4 +152,46 @@ func pidOn(t *testing.T, pod string) int {
 	}
 	t.Fatalf("no process of pod %s", pod)
 	return 0
+}
+
+// TestSharesStartAgainWithoutTheAPIServer restarts the agent while the API server does not answer: what the node's label says
+// is not known then, and the container that shares a card has to start again all the same.
+func TestSharesStartAgainWithoutTheAPIServer(t *testing.T) {
+	needTime(t)
+	const name = "share-alone"
+	setSharing(t, `"memory"`)
+	t.Cleanup(func() {
+		setSharing(t, "null")
+		eventually(t, "whole cards again", func(ctx context.Context) bool { return allocatable(ctx, g8s.ResourceSharedGPU) == 0 })
+	})
+	eventually(t, "the slots of shared cards", func(ctx context.Context) bool { return allocatable(ctx, g8s.ResourceSharedGPU) > 0 })
+	pod := sharing(name)
+	pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--for=6s", "--exit=3")
+	if err := create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := remove(context.WithoutCancel(t.Context()), name, true); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	if _, err := inside.await(ctx, reportName(name, partName(0)), 1); err != nil {
+		t.Fatal(err, why(name))
+	}
+	server := cluster.Process("kube-apiserver")
+	if err := server.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	err := (outagePart{realnode.AgentName, (*realnode.Node).StartAgent}).kill(ctx)
+	if err == nil {
+		_, err = inside.await(ctx, reportName(name, partName(0)), 2)
+	}
+	if on := server.Signal(syscall.SIGCONT); on != nil {
+		t.Fatal(on)
+	}
+	if err != nil {
+		t.Fatal(err, why(name))
+	}
 }

@@ -92,6 +92,17 @@ func atRest(t *testing.T) {
 // starts reads the agent's histogram of starts that went well.
 func starts(t *testing.T) *dto.Histogram {
 	t.Helper()
+	for _, metric := range measured(t, startsMetric) {
+		if labelOf(metric, "result") == "bound" {
+			return metric.GetHistogram()
+		}
+	}
+	return &dto.Histogram{}
+}
+
+// measured reads a metric of the agent.
+func measured(t *testing.T, name string) []*dto.Metric {
+	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+bed.AgentAddress+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -106,14 +117,16 @@ func starts(t *testing.T) *dto.Histogram {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, metric := range families[startsMetric].GetMetric() {
-		for _, label := range metric.GetLabel() {
-			if label.GetValue() == "bound" {
-				return metric.GetHistogram()
-			}
+	return families[name].GetMetric()
+}
+
+func labelOf(metric *dto.Metric, name string) string {
+	for _, label := range metric.GetLabel() {
+		if label.GetName() == name {
+			return label.GetValue()
 		}
 	}
-	return &dto.Histogram{}
+	return ""
 }
 
 // within returns the bound of the bucket within which a share of the starts between two readings was done.

@@ -287,4 +287,7 @@ func TestContainersGetTheCardsThatWereChosen(t *testing.T) {
 	began := time.Now()
 	w.run(t.Context())
 	w.report(t, time.Since(began))
+	if count := differences(t); count != 0 {
+		t.Errorf("kubelet and the agent's records differ in %v places", count)
+	}
 }

@@ -16,15 +16,14 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/abuse"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 const (
 	// patience is how long a test waits for what is under no limit.
 	patience = time.Minute
-	// limit is how long the pods of others may wait, whatever somebody writes.
-	limit = 2 * time.Second
-	poll  = 10 * time.Millisecond
+	poll     = 10 * time.Millisecond
 )
 
 var (
@@ -150,8 +149,8 @@ func othersArePlaced(t *testing.T) {
 	for _, name := range []string{"single", "first", "second"} {
 		took += e.bound(name)
 	}
-	if took > limit {
-		t.Errorf("the pods of others were placed after %s, want at most %s", took.Round(time.Millisecond), limit)
+	if took > abuse.OthersWait() {
+		t.Errorf("the pods of others were placed after %s, want at most %s", took.Round(time.Millisecond), abuse.OthersWait())
 	}
 	t.Logf("the pods of others were placed after %s", took.Round(time.Millisecond))
 }

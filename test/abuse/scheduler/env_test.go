@@ -16,15 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/test/abuse"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 const (
 	// patience is how long a test waits for what is under no limit.
 	patience = time.Minute
-	// limit is how long the pods of others may wait, whatever somebody writes.
-	limit = 2 * time.Second
-	poll  = 10 * time.Millisecond
+	poll     = 10 * time.Millisecond
 	// mostMemory is what the scheduler may hold, in MiB: half of what its Deployment gives it.
 	mostMemory = 1024
 )
@@ -140,8 +139,8 @@ func (e *env) watchOthers() (stop func() []time.Duration) {
 				e.Error(err)
 				return
 			}
-			if wait > limit {
-				e.Errorf("a pod of somebody else waited %s, want at most %s", wait, limit)
+			if wait > abuse.OthersWait() {
+				e.Errorf("a pod of somebody else waited %s, want at most %s", wait, abuse.OthersWait())
 			}
 			waits = append(waits, wait)
 			time.Sleep(50 * time.Millisecond)

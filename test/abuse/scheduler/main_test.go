@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/abuse"
 	"g8s.host/gpu-scheduler/test/fixture"
 	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
@@ -30,12 +31,9 @@ var (
 // others is the pool of those who have done nothing wrong.
 const others = "others"
 
-// all tells whether every round is run.
-func all() bool { return os.Getenv("ABUSE") == "all" }
-
 // rounds is how many there are.
 func rounds(short, long int) int {
-	if all() {
+	if abuse.All() {
 		return long
 	}
 	return short

@@ -32,11 +32,11 @@ func makeJobs(t *testing.T) {
 	makePrinting(t, "printing", withoutEnd)
 }
 
-// makeEndless makes the pod of a job that prints for ever.
+// makeEndless makes the pod of a job that prints forever.
 func makeEndless(t *testing.T) {
 	t.Helper()
 	makeSuspended(t, "quiet", training("quiet"))
-	makePrinting(t, "endless", withoutEnd)
+	makePrinting(t, "endless", steadily)
 }
 
 // makePrinting makes a pod that has printed what a function writes, and goes on when it is followed.
@@ -90,6 +90,17 @@ func withoutEnd(w io.Writer, follow bool) {
 		if _, err := w.Write(chunk); err != nil {
 			return
 		}
+	}
+}
+
+// steadily is more than anybody of those reads who read slowly, and no more than a node prints while others work.
+func steadily(w io.Writer, _ bool) {
+	line := stamp() + strings.Repeat("\x01\x02z", 5<<10) + "\n"
+	for {
+		if _, err := io.WriteString(w, line); err != nil {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/rights"
 	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
@@ -39,10 +40,13 @@ const (
 	team      = "team"
 )
 
-// all says whether to send a thousand requests of each kind.
-func all() bool { return os.Getenv("ABUSE") == "all" }
+// accomplices are identities more of the attacker's, who may make as many as they like.
+var accomplices = []string{"accomplice-1", "accomplice-2", "accomplice-3", "accomplice-4"}
 
 func TestMain(m *testing.M) {
+	if os.Getenv(envAttack) != "" {
+		attackAsToldTo()
+	}
 	os.Exit(sandboxtest.Main(m, sandbox.Options{ControllerManager: true}, prepare))
 }
 
@@ -65,7 +69,7 @@ func prepare(ctx context.Context, s *sandbox.Sandbox) (err error) {
 	if err := bind(ctx, team, "g8s:gpuctl-server-callers", acting); err != nil {
 		return err
 	}
-	for _, name := range []string{attacker, neighbour} {
+	for _, name := range append([]string{attacker, neighbour}, accomplices...) {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if _, err := client.CoreV1().ServiceAccounts(team).Create(ctx, account, metav1.CreateOptions{}); err != nil {
 			return err
@@ -91,12 +95,16 @@ func bind(ctx context.Context, namespace, role string, to rbacv1.Subject) error 
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
 	if namespace == "" {
 		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: []rbacv1.Subject{to}}
-		_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
-		return err
+		if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		return rights.Await(ctx, client, "", ref, to)
 	}
 	binding := &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: []rbacv1.Subject{to}}
-	_, err := client.RbacV1().RoleBindings(namespace).Create(ctx, binding, metav1.CreateOptions{})
-	return err
+	if _, err := client.RbacV1().RoleBindings(namespace).Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	return rights.Await(ctx, client, namespace, ref, to)
 }
 
 // program is a binary of ours.

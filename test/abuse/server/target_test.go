@@ -90,6 +90,28 @@ func (g *target) resident(field string) int {
 	return kib << 10
 }
 
+// cpu is how long the process has had a core. It tells what the server does from what else the machine does, the attack
+// included.
+func (g *target) cpu() time.Duration {
+	g.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", g.PID()))
+	if err != nil {
+		g.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), ") ") // behind the name
+	fields := strings.Fields(rest)
+	user, err := strconv.Atoi(fields[11])
+	if err != nil {
+		g.Fatal(err)
+	}
+	system, err := strconv.Atoi(fields[12])
+	if err != nil {
+		g.Fatal(err)
+	}
+	const tick = 10 * time.Millisecond // of all Linux on amd64 and arm64
+	return time.Duration(user+system) * tick
+}
+
 // addresses are where callers come from: what the server bounds of an address is not the neighbour's.
 var addresses = map[string]string{attacker: "127.0.0.2", neighbour: "127.0.0.3"}
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/bench/load"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -91,6 +93,22 @@ func (r *row) refuses(a *axes) bool { return a.isFull() && (r.gpus > 0 || r.host
 // comparable reports whether both schedulers agree on whether pods of the row find a place in a cluster: where cards are
 // shared, the stock scheduler sees none of the memory that is missing.
 func (r *row) comparable(a *axes) bool { return !a.isFull() || r.hosts != shared }
+
+// places is how many pods of the row find a place in a cluster if they come in turn to all of its pools and types.
+func (r *row) places(a *axes) int {
+	if r.gpus == 0 || a.isFull() {
+		return math.MaxInt
+	}
+	places := 0
+	for node := range a.nodes / a.cells() {
+		free := int64(load.GPUsPerNode)
+		for _, held := range a.state[node%len(a.state)] {
+			free -= int64(held)
+		}
+		places += int(free / r.gpus)
+	}
+	return places * a.cells()
+}
 
 // pod builds the i-th pod of a row.
 func (r *row) pod(a *axes, i int) *corev1.Pod {

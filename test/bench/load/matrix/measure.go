@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime/pprof"
 	"slices"
 	"time"
 
@@ -75,7 +76,12 @@ func (l *lab) measure(ctx context.Context, r *row, rounds int) (cell, error) {
 	l.pods = (l.pods + together - 1) / together * together
 	for round := range rounds + 1 {
 		first := l.pods
-		ours, err := l.turn(ctx, l.ours, r, first, round == 0)
+		var ours cycle.Cost
+		var err error
+		// A profile tells by these what our scheduler takes from what the other does, and from setting up.
+		pprof.Do(ctx, pprof.Labels("turn", "ours", "row", r.name), func(ctx context.Context) {
+			ours, err = l.turn(ctx, l.ours, r, first, round == 0)
+		})
 		if err != nil {
 			return found, fmt.Errorf("ours: %w", err)
 		}
@@ -95,11 +101,14 @@ func (l *lab) measure(ctx context.Context, r *row, rounds int) (cell, error) {
 
 // turn has one scheduler place pods, from a number on, and takes them away again.
 func (l *lab) turn(ctx context.Context, c *cycle.Cluster, r *row, first int, warmUp bool) (cycle.Cost, error) {
-	together := max(r.together, 1)
+	together, most, enough := max(r.together, 1), min(mostPods, r.places(l.axes)), enoughCPU
+	if warmUp {
+		most, enough = min(most, max(fewPods, l.axes.cells())*together), time.Hour
+	}
 	spent, err := cycle.Measure(func() (int, error) {
 		began := cycle.CPUTime()
 		for count := 0; ; count += together {
-			if warmUp && count >= fewPods || count >= mostPods || count >= leastPods && cycle.CPUTime()-began > enoughCPU {
+			if count+together > most || count >= leastPods && cycle.CPUTime()-began > enough {
 				return count, nil
 			}
 			if err := l.try(ctx, c, r, l.batch(r, first+count, together)); err != nil {

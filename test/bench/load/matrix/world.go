@@ -86,6 +86,9 @@ func (a *axes) cell(i int) (pool, gpuType string) {
 	return fmt.Sprintf("pool-%03d", i%a.pools), typeName(i / a.pools % a.types)
 }
 
+// cells is how many pools and types there are together.
+func (a *axes) cells() int { return a.pools * a.types }
+
 func typeName(i int) string { return fmt.Sprintf("type-%02d", i) }
 
 // world builds the cluster of a cell.
@@ -114,7 +117,7 @@ func withoutGPUs(i int) bool { return i%5 == 0 }
 func (a *axes) node(i int, h hosts) (*corev1.Node, error) {
 	name := fmt.Sprintf("node-%05d", i)
 	pool, gpuType := a.cell(i)
-	b := fixture.Node(name).Label(corev1.LabelTopologyZone, zone(i/(a.pools*a.types)))
+	b := fixture.Node(name).Label(corev1.LabelTopologyZone, zone(i/a.cells()))
 	if h == mixed && withoutGPUs(i) {
 		return b.Obj(), nil
 	}
@@ -154,7 +157,7 @@ func zone(i int) string { return fmt.Sprintf("zone-%d", i%zones) }
 func (a *axes) running(i int, node string, h hosts) ([]*corev1.Pod, error) {
 	var pods []*corev1.Pod
 	card := 0
-	for j, size := range a.state[i/(a.pools*a.types)%len(a.state)] {
+	for j, size := range a.state[i/a.cells()%len(a.state)] {
 		b := fixture.Pod(fmt.Sprintf("run-%s-%d", node, j))
 		pool, gpuType := a.cell(i)
 		b.Pool(pool).Type(gpuType)

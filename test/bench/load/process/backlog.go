@@ -19,6 +19,8 @@ type Scheduler struct {
 
 // Result is what one measurement found.
 type Result struct {
+	// FirstBinding is how long after the start of the process the first pod is bound. 0 was not measured.
+	FirstBinding time.Duration
 	// PodsPerSecond is the rate between the first binding and the last.
 	PodsPerSecond float64
 	// CPUPerPod is what the scheduler's process used, from its start to the last binding, a pod.
@@ -33,10 +35,15 @@ type Result struct {
 }
 
 // Backlog measures how a scheduler works off pods of one GPU that wait when it starts.
-func (l *Lab) Backlog(ctx context.Context, s Scheduler, pods int) (result Result, err error) {
+func (l *Lab) Backlog(ctx context.Context, s Scheduler, pods int) (Result, error) {
+	return l.backlog(ctx, s, pods, func(ctx context.Context) error { return l.createPods(ctx, pods, 1) })
+}
+
+// backlog measures how a scheduler works off so many pods, which are created before it starts.
+func (l *Lab) backlog(ctx context.Context, s Scheduler, pods int, create func(context.Context) error) (result Result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := l.createPods(ctx, pods); err != nil {
+	if err := create(ctx); err != nil {
 		return Result{}, fmt.Errorf("creating %d pods: %w", pods, err)
 	}
 	defer func() { err = errors.Join(err, l.deletePods(ctx)) }()
@@ -45,12 +52,13 @@ func (l *Lab) Backlog(ctx context.Context, s Scheduler, pods int) (result Result
 		return Result{}, err
 	}
 	defer seen.stop()
+	began := time.Now()
 	process, err := l.start(ctx, s)
 	if err != nil {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, process.Stop()) }()
-	return l.workOff(ctx, process, seen, pods)
+	return l.workOff(ctx, process, seen, began, pods)
 }
 
 // flags are those of every scheduler. The verbosity is that of production. The lease is long, since a machine that is
@@ -68,7 +76,7 @@ func (l *Lab) start(ctx context.Context, s Scheduler) (*sandbox.Process, error) 
 	return process, nil
 }
 
-func (l *Lab) workOff(ctx context.Context, process *sandbox.Process, seen *bindings, pods int) (Result, error) {
+func (l *Lab) workOff(ctx context.Context, process *sandbox.Process, seen *bindings, began time.Time, pods int) (Result, error) {
 	var first, last time.Time
 	for i := range pods {
 		_, at, err := seen.next(ctx, process.Done())
@@ -90,6 +98,7 @@ func (l *Lab) workOff(ctx context.Context, process *sandbox.Process, seen *bindi
 	}
 	attempts := counted.attempts()
 	return Result{
+		FirstBinding:  first.Sub(began),
 		PodsPerSecond: float64(pods-1) / last.Sub(first).Seconds(),
 		CPUPerPod:     used.cpu / time.Duration(pods),
 		PeakMemory:    used.peak,

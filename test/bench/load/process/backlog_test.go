@@ -29,6 +29,9 @@ func TestOursIsNoSlowerThanHalfOfStock(t *testing.T) {
 			t.Fatalf("measuring %s: %v", scheduler.Name, err)
 		}
 		t.Logf("%s: %+v", scheduler.Name, result)
+		if result.FirstBinding <= 0 || result.FirstBinding > time.Minute {
+			t.Errorf("%s takes %s to begin", scheduler.Name, result.FirstBinding)
+		}
 		results[scheduler.Name] = result
 	}
 	ours, theirs := results["ours"], results["stock"]

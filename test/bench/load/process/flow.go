@@ -83,7 +83,7 @@ func (l *Lab) awaitLeader(ctx context.Context, ended <-chan struct{}) error {
 		return err
 	}
 	defer seen.stop()
-	if err := l.createPods(ctx, 1); err != nil {
+	if err := l.createPods(ctx, 1, 1); err != nil {
 		return fmt.Errorf("creating a first pod: %w", err)
 	}
 	if _, _, err := seen.next(ctx, ended); err != nil {

@@ -82,10 +82,10 @@ func (l *Lab) furnish(ctx context.Context) (err error) {
 	})
 }
 
-// createPods creates pods of one GPU, which wait while no scheduler runs.
-func (l *Lab) createPods(ctx context.Context, count int) error {
+// createPods creates pods of so many GPUs, which wait while no scheduler runs.
+func (l *Lab) createPods(ctx context.Context, count int, gpus int64) error {
 	return each(ctx, count, func(ctx context.Context, i int) error {
-		_, err := l.client.CoreV1().Pods(namespace).Create(ctx, l.fleet.Pod(i, 1), metav1.CreateOptions{})
+		_, err := l.client.CoreV1().Pods(namespace).Create(ctx, l.fleet.Pod(i, gpus), metav1.CreateOptions{})
 		return err
 	})
 }

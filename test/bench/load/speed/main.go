@@ -58,7 +58,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.cases, "cases", "", "Only the cases of scheduler_perf that this regular expression matches, such as GPUPods/1000Nodes")
 	flags.StringVar(&o.out, "out", "", "File for the report; standard output if empty")
 	flags.StringVar(&o.data, "data", "", "File for the figures of each round, as JSON")
-	flags.BoolVar(&o.add, "add", false, "Add to the figures that are in the file, rather than begin anew")
+	flags.BoolVar(&o.add, "add", false, "Add to the figures that are in the file, rather than begin again")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

@@ -100,10 +100,23 @@ func (r *report) backlogText() string {
 			row("memory of the scheduler, peak", p, mib, func(v process.Result) int64 { return v.PeakMemory }),
 			row("API writes a pod", p, plain, func(v process.Result) float64 { return v.WritesPerPod }),
 		}
+		lines = append(lines, startRow(p)...)
 		fmt.Fprintf(&b, "\n### %s\n\n%d and %d rounds.\n\n| | gpu-scheduler | stock | ratio |\n|---|---|---|---|\n%s\n",
 			name, len(p.Ours), len(p.Stock), strings.Join(lines, "\n"))
 	}
 	return b.String()
+}
+
+// startRow is about the rounds in which it was measured how long a scheduler takes to begin, none if there are none.
+func startRow(p *pair[process.Result]) []string {
+	unmeasured := func(v process.Result) bool { return v.FirstBinding == 0 }
+	measured := &pair[process.Result]{
+		Ours: slices.DeleteFunc(slices.Clone(p.Ours), unmeasured), Stock: slices.DeleteFunc(slices.Clone(p.Stock), unmeasured),
+	}
+	if len(measured.Ours) == 0 || len(measured.Stock) == 0 {
+		return nil
+	}
+	return []string{row("start of the process to the first binding", measured, duration, func(v process.Result) time.Duration { return v.FirstBinding })}
 }
 
 func (r *report) openLoopText() string {

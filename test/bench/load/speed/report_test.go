@@ -34,6 +34,20 @@ func TestFiguresAreMediansAndRatios(t *testing.T) {
 	}
 }
 
+// TestStartsAreOfTheRoundsThatMeasuredThem: figures of before know nothing of starts.
+func TestStartsAreOfTheRoundsThatMeasuredThem(t *testing.T) {
+	started := func(after time.Duration) process.Result { return process.Result{FirstBinding: after} }
+	p := &pair[process.Result]{Ours: []process.Result{started(0), started(2 * time.Second)}, Stock: []process.Result{started(0)}}
+	if rows := startRow(p); rows != nil {
+		t.Errorf("%v of a scheduler whose start was not measured", rows)
+	}
+	p.Stock = append(p.Stock, started(4*time.Second))
+	want := []string{"| start of the process to the first binding | 2000.00 ms | 4000.00 ms | 0.50 |"}
+	if diff := cmp.Diff(want, startRow(p)); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
 func TestBenchmarkLinesBecomeRows(t *testing.T) {
 	r := report{figures: figures{Cycle: []string{"BenchmarkGrowth-2   \t       3\t       217.8 cpu-us/pod-at-1000\t         1.036 growth"}}}
 	text := r.cycleText()
@@ -125,6 +139,6 @@ func TestARunAddsToTheFiguresBeforeIt(t *testing.T) {
 	}
 	o.add = false
 	if f, err := begin(&o, nil); err != nil || len(f.Backlogs) != 0 {
-		t.Errorf("anew: %v, %v", f, err)
+		t.Errorf("again: %v, %v", f, err)
 	}
 }

@@ -1,0 +1,188 @@
+// Package compat runs the programs against an API server and controllers of another Kubernetes: those of -kubernetes, which
+// make compat builds, and without it the sandbox's own. Each program has all that it reads, the policies are understood and
+// enforced, and a job, a gang and a change of leader go as they go on the version that everything else is tested on.
+package compat
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clients "k8s.io/client-go/kubernetes"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/doctor"
+	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/clustertest"
+)
+
+var kubernetes = flag.String("kubernetes", "", "The version of Kubernetes that hack/compat.sh has built, such as 1.34; the sandbox's own without it")
+
+var cluster clustertest.Cluster
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	cluster.Fleet = clustertest.Pools(4, 2)
+	if *kubernetes != "" {
+		cluster.Tools = filepath.Join("../../bin", "kubernetes-"+*kubernetes)
+	}
+	cluster.Prepare = func(ctx context.Context) error {
+		if err := errors.Join(cluster.InstallController(ctx), cluster.InstallServer(ctx), cluster.InstallLedger(ctx)); err != nil {
+			return err
+		}
+		_, controller := cluster.StartController(ctx, sandbox.ControllerOptions{})
+		_, server := cluster.StartServer(ctx, sandbox.ServerOptions{})
+		_, ledger := cluster.StartLedger(ctx, sandbox.LedgerOptions{})
+		return errors.Join(controller, server, ledger)
+	}
+	cluster.Main(m)
+}
+
+// standbyName is the second scheduler's.
+const standbyName = "gpu-scheduler-2"
+
+// TestTheVersionIsTheOneAskedFor, so that the others say what they seem to.
+func TestTheVersionIsTheOneAskedFor(t *testing.T) {
+	found, err := cluster.Client.Discovery().ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("Kubernetes %s", found.GitVersion)
+	if *kubernetes != "" && !strings.HasPrefix(found.GitVersion, "v"+*kubernetes+".") {
+		t.Errorf("it is %s, want %s", found.GitVersion, *kubernetes)
+	}
+}
+
+// TestTheDoctorIsContent with the APIs and the policies; the programs run outside of the cluster, so that no pod of theirs
+// is there.
+func TestTheDoctorIsContent(t *testing.T) {
+	found, err := doctor.ReadInstallation(t.Context(), cluster.Client, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, check := range doctor.ExamineInstallation(found) {
+		if check.Status != doctor.OK && !strings.Contains(check.Text, "scaled to no pods") && !strings.Contains(check.Text, "on no node") {
+			t.Errorf("%+v", check)
+		}
+	}
+}
+
+func TestAJobGetsItsCards(t *testing.T) {
+	e := cluster.NewEnvWithPool(t)
+	pod := e.Start(clustertest.Job{Name: "one", GPUs: 4})[0]
+	if pod.Annotations[names.AnnotationGPUDevices] == "" || pod.Annotations[names.AnnotationEpoch] == "" {
+		t.Errorf("its annotations are %v", pod.Annotations)
+	}
+	e.Submit(clustertest.Job{Name: "large", GPUs: 16})
+	e.Eventually("the large job to be told why it waits", func(ctx context.Context) (bool, error) {
+		list, err := cluster.Client.CoreV1().Pods(e.Namespace).List(ctx, metav1.ListOptions{LabelSelector: names.LabelJob + "=large"})
+		if err != nil || len(list.Items) == 0 {
+			return false, err
+		}
+		for _, condition := range list.Items[0].Status.Conditions {
+			if condition.Type == corev1.PodScheduled && strings.Contains(condition.Message, "fewer GPUs") {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+}
+
+func TestAGangStartsWhole(t *testing.T) {
+	e := cluster.NewEnvWithPool(t)
+	e.Start(clustertest.Job{Name: "gang", GPUs: 8, Nodes: 2})
+}
+
+func TestADisruptedJobRunsAgain(t *testing.T) {
+	e := cluster.NewEnvWithPool(t)
+	pod := e.Start(clustertest.Job{Name: "moved", GPUs: 8})[0]
+	e.Evict(pod)
+	e.Again("moved", pod, time.Now())
+}
+
+func TestThePoliciesAreEnforced(t *testing.T) {
+	e := cluster.NewEnv(t)
+	as := cluster.RESTConfig()
+	as.Impersonate.UserName = fmt.Sprintf("system:serviceaccount:%s:default", e.Namespace)
+	editors := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "editors"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "default", Namespace: e.Namespace}},
+	}
+	if _, err := cluster.Client.RbacV1().RoleBindings(e.Namespace).Create(t.Context(), editors, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	user, err := clients.NewForConfig(as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "free"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "busybox"}}},
+	}
+	e.Eventually("a pod without privileges to be taken", func(ctx context.Context) (bool, error) {
+		_, err := user.CoreV1().Pods(e.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+		return err == nil || apierrors.IsAlreadyExists(err), nil // roles and the account come in a moment
+	})
+	pod = pod.DeepCopy()
+	pod.Name, pod.Spec.NodeName = "past-the-scheduler", cluster.Fleet.Groups[0].NamePrefix+"-01"
+	if _, err := user.CoreV1().Pods(e.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "g8s-pods") {
+		t.Errorf("a pod that names its node: got error %v", err)
+	}
+	// A scheduler that does not lead any more: its epoch is none that the lease has.
+	as.Impersonate.UserName = "system:serviceaccount:kube-system:" + names.SchedulerName
+	late, err := clients.NewForConfig(as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: "free", Annotations: map[string]string{names.AnnotationEpoch: "1000"}},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: cluster.Fleet.Groups[0].NamePrefix + "-01"},
+	}
+	if err := late.CoreV1().Pods(e.Namespace).Bind(t.Context(), binding, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "g8s-fence") {
+		t.Errorf("a binding of another epoch: got error %v", err)
+	}
+}
+
+// TestAStandbyTakesOver has a job placed though the leader was killed.
+func TestAStandbyTakesOver(t *testing.T) {
+	e := cluster.NewEnvWithPool(t)
+	if _, err := cluster.StartScheduler(t.Context(), sandbox.SchedulerOptions{Name: standbyName}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Scheduler.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	e.Start(clustertest.Job{Name: "after", GPUs: 1})
+}
+
+// TestNobodyAsksForWhatIsNotThere reads the logs of all programs: what they watch is served, and they may.
+func TestNobodyAsksForWhatIsNotThere(t *testing.T) {
+	wrong := regexp.MustCompile(`(?i)could not find the requested resource|failed to (list|watch)|forbidden|no matches for kind|unknown field`)
+	for _, name := range []string{names.SchedulerName, standbyName, sandbox.ControllerName, sandbox.ServerName, sandbox.LedgerName} {
+		process := cluster.Process(name)
+		if process == nil {
+			t.Fatalf("%s does not run", name)
+		}
+		log, err := os.ReadFile(process.LogPath())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(log)) {
+			if wrong.MatchString(line) {
+				t.Errorf("%s: %s", name, line)
+			}
+		}
+	}
+}

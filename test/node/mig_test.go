@@ -1,0 +1,89 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
+)
+
+// small is the resource of the slices of this test, and smallVariable what says in a container which it has.
+const (
+	small         = g8s.ResourceMIGPrefix + "1g.5gb"
+	smallVariable = "G8S_MIG_1G_5GB_UUIDS"
+)
+
+// TestDescribeShowsTheSlicesThatAPodSees puts a card into MIG mode. The scheduler counts its slices, the agent takes them;
+// gpuctl has to say which those were.
+func TestDescribeShowsTheSlicesThatAPodSees(t *testing.T) {
+	needNode(t)
+	withCards(t, string(realnode.DefaultCards())+fmt.Sprintf(`cards:
+- index: 7
+  uuid: %s
+  slices:
+  - {uuid: MIG-a, profile: 1g.5gb, memoryMiB: 4864}
+  - {uuid: MIG-b, profile: 1g.5gb, memoryMiB: 4864}
+  - {uuid: MIG-c, profile: 3g.20gb, memoryMiB: 19968}
+`, uuid(7)))
+	eventually(t, "kubelet to offer the slices", func(ctx context.Context) bool { return allocatable(ctx, small) == 2 })
+
+	held := map[string]string{} // by pod
+	for _, name := range []string{"slice-1", "slice-2"} {
+		pod := shape{parts: []part{{}}}.pod(name)
+		pod.Labels = map[string]string{g8s.LabelJob: name, g8s.LabelJobType: "compute"}
+		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{small: *resource.NewQuantity(1, resource.DecimalSI)}
+		if err := create(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := remove(context.WithoutCancel(t.Context()), name, false); err != nil {
+				t.Error(err)
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		got, err := inside.await(ctx, reportName(name, partName(0)), 1)
+		cancel()
+		if err != nil {
+			t.Fatal(err, why(name))
+		}
+		held[name] = got[0].Env[smallVariable]
+	}
+	if seen := []string{held["slice-1"], held["slice-2"]}; !slices.Contains(seen, "MIG-a") || !slices.Contains(seen, "MIG-b") {
+		t.Fatalf("the pods see the slices %v, want one each", held)
+	}
+	eventually(t, "the node to tell who has which slice", func(ctx context.Context) bool {
+		node, err := client.CoreV1().Nodes().Get(ctx, bed.Name, metav1.GetOptions{})
+		return err == nil && len(slices.DeleteFunc(gpu.SlicesOf(node), func(s gpu.Slice) bool { return s.Pod == "" })) == 2
+	})
+
+	for name, sees := range held {
+		job := described(t, name)
+		if len(job.Pods) != 1 || len(job.Pods[0].Slices) != 1 || job.Pods[0].Slices[0].UUID != sees {
+			t.Errorf("describe shows %+v of pod %s, which sees %s", job.Pods, name, sees)
+		}
+		if text := gpuctl(t, "describe", "job", name); !strings.Contains(text, sees) || !strings.Contains(text, "1g.5gb") {
+			t.Errorf("describe job %s does not show %s:\n%s", name, sees, text)
+		}
+	}
+	var node inventory.Node
+	if err := json.Unmarshal([]byte(gpuctl(t, "describe", "node", bed.Name, "-o", "json")), &node); err != nil {
+		t.Fatal(err)
+	}
+	if len(node.Slices) != 3 {
+		t.Errorf("describe node shows the slices %+v, want three", node.Slices)
+	}
+	if text := gpuctl(t, "describe", "node", bed.Name); !strings.Contains(text, namespace+"/slice-1") {
+		t.Errorf("describe node does not show who has which slice:\n%s", text)
+	}
+}
