@@ -3,16 +3,20 @@ SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-BINARIES   := gpu-agent gpu-scheduler gpuctl gpuctl-server gpu-sandbox gpu-probe gpu-controller
+BINARIES   := gpu-agent gpu-scheduler gpuctl gpuctl-server gpu-sandbox gpu-probe gpu-controller gpu-ledger
 REGISTRY   ?= registry.example.com/g8s
+# The versions of Kubernetes, beside the sandbox's own, that make compat tests against: folders of hack/tools/compat.
+COMPAT     ?= 1.34 1.36
+# Where the archives of images go.
+IMAGES     ?= bin/images
+# Where the files of a release will lie; VERSION in it is the version.
+RELEASE_URL ?= https://example.com/g8s/releases/VERSION
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 KUBERNETES := $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2; exit}' go.mod)
 # kube-scheduler reports this to `--version` and to the API server as its user agent.
 LDFLAGS    := -X k8s.io/component-base/version.gitVersion=$(KUBERNETES)+g8s.$(VERSION) \
 	-X g8s.host/gpu-scheduler/cli.version=$(VERSION) \
-	-X g8s.host/gpu-scheduler/pkg/server/command.release=$(VERSION) \
-	-X g8s.host/gpu-scheduler/pkg/agent/command.release=$(VERSION) \
-	-X g8s.host/gpu-scheduler/pkg/controller/command.release=$(VERSION)
+	-X g8s.host/gpu-scheduler/pkg/program.release=$(VERSION)
 # The race detector needs a C compiler, which a machine with only Go, make and git has not.
 RACE       := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 # So does NVIDIA's library. Without one gpu-agent knows no cards but those of a file, and says so.
@@ -21,7 +25,7 @@ AGENT_CGO  := $(if $(RACE),1,0)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools test chaos abuse demo demo-down bench bench-matrix bench-placement bench-plugins bench-queueing bench-strategies generate verify vulncheck lint image clean node-tools node-tools-if-possible test-node
+.PHONY: help build tools monitoring-tools test chaos compat abuse demo demo-down bench bench-matrix bench-placement bench-plugins bench-queueing bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible test-node
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -35,20 +39,34 @@ tools: ## Build the control plane (etcd, kube-apiserver, …) into bin/tools; fi
 node-tools: ## Build what a real node runs (kubelet, containerd, …) into bin/tools; first time about 4 minutes
 	@hack/tools/build.sh node
 
+monitoring-tools: ## Build promtool and Prometheus, which test manifests/monitoring, into bin/tools; first time about 4 minutes
+	@hack/tools/build.sh monitoring
+
 node-tools-if-possible: build
 	@if bin/gpu-sandbox check --machine-only >/dev/null 2>&1; then hack/tools/build.sh node || echo "the programs of a real node were not built" >&2; fi
 
-test: tools node-tools-if-possible build ## Run all tests, unit and integration, the latter on a real control plane
+test: tools monitoring-tools node-tools-if-possible build bin/tools/helm ## Run all tests, unit and integration, the latter on a real control plane
 	go test $(RACE) ./cli/... ./manifests/... ./pkg/... ./plugins/...
-	go test -count=1 -timeout 15m ./cmd/... ./test/...
+	go test -count=1 -timeout 15m ./cmd/... ./hack/... ./test/...
+	@cd hack/tools/release && go test ./...
 	@bin/gpu-sandbox check >/dev/null || echo "*** NOTHING WAS TESTED ON A REAL NODE (test/node): see the error above" >&2
 
-test-node: tools node-tools build ## Test a real kubelet with gpu-agent at length, as root; hours. NODE_TEST="-containers 1000" for less
+node-images: # The images of the manifests, as a real node of test/node runs them
+	@$(MAKE) --no-print-directory image IMAGES=bin/node-images \
+		VERSION=$$(awk '$$1 == "appVersion:" {print $$2}' manifests/chart/Chart.yaml) \
+		IMAGE="-platforms linux/$$(go env GOARCH) gpu-scheduler gpu-controller gpuctl-server gpu-ledger gpu-agent"
+
+test-node: tools node-tools build node-images ## Test a real kubelet with gpu-agent at length, as root; hours. NODE_TEST="-containers 1000" for less
 	go test ./test/node -count=1 -v -timeout 8h -long -containers 10000 -outages 50 -rounds 10 -crowd 100 -starters 200 $(NODE_TEST)
 
 chaos: tools build ## Kill and stop the leading scheduler 20 times each while it places pods, and lose answers; about 10 minutes
 	go test ./test/chaos -count=1 -v -timeout 30m -kills 20 -stops 20 -losses 20
 	go test ./test/chaos -count=1 -v -timeout 30m -kills 5 -losses 5 -without-policies
+
+compat: tools build ## Test against API servers of other versions, COMPAT="1.34 1.36"; the first time half an hour to build each
+	@for version in $(COMPAT); do hack/compat.sh $$version; \
+		echo "testing against Kubernetes $$version" >&2; \
+		go test ./test/compat -count=1 -v -timeout 15m -kubernetes $$version; done
 
 abuse: tools build ## Do to the programs all that hostile users can, every round of it; half an hour. ABUSE_SEED=n repeats one
 	ABUSE=all go test ./test/abuse/... -count=1 -p 1 -v -timeout 60m
@@ -89,7 +107,11 @@ verify: generate lint vulncheck ## Fail if generated files, formatting or module
 vulncheck: bin/tools/govulncheck ## Look for known vulnerabilities that our programs reach; VULNCHECK=required fails without a network
 	@hack/vulncheck.sh
 
-image: ## Build the container images (needs Docker); BUILD_IMAGE, BASE_IMAGE and AGENT_BASE_IMAGE name others to build on, by digest
+image: ## Make the container images as OCI archives in bin/images, for amd64 and arm64, without Docker; IMAGE="-push" sends them
+	@cd hack/tools/release && go run ./image -root ../../.. -out ../../../$(IMAGES) -registry "$(REGISTRY)" -version "$(VERSION)" \
+		-epoch "$$(git log -1 --format=%ct)" -ldflags "$(LDFLAGS)" $(IMAGE)
+
+image-docker: ## Build them with Docker, gpu-agent with NVIDIA's library; BUILD_IMAGE, BASE_IMAGE and AGENT_BASE_IMAGE name others to build on, by digest
 	@case "$(BUILD_IMAGE)$(BASE_IMAGE)" in *@sha256:*@sha256:*) ;; \
 		*) echo "warning: the images are built on tags, which can change: set BUILD_IMAGE and BASE_IMAGE to NAME@sha256:DIGEST" >&2;; esac
 	@for binary in $(filter-out gpu-sandbox gpu-probe,$(BINARIES)); do \
@@ -99,8 +121,20 @@ image: ## Build the container images (needs Docker); BUILD_IMAGE, BASE_IMAGE and
 				--build-arg BASE_IMAGE=$(or $(AGENT_BASE_IMAGE),gcr.io/distroless/base)) \
 			-t $(REGISTRY)/$$binary:$(VERSION) .; done
 
+release: bin/tools/helm ## Make gpuctl for every system, the chart, checksums in bin/release: make release VERSION=v1.2.3; RELEASE="-platforms linux/amd64" for less
+	@RELEASE="$(RELEASE)" VERSION="$(VERSION)" REGISTRY="$(REGISTRY)" RELEASE_URL="$(RELEASE_URL)" LDFLAGS="$(LDFLAGS)" hack/release.sh
+
 clean: demo-down ## Remove what was built
 	rm -rf bin
+
+bin/tools/helm: go.mod hack/tools/helm/go.mod hack/tools/helm/go.sum
+	@mkdir -p bin/tools
+	@echo "building helm" >&2
+	@# Without a version of Kubernetes it takes itself for one of 1.20, and templates for that.
+	@minor=$(word 2,$(subst ., ,$(KUBERNETES))); cd hack/tools/helm && go build -ldflags "-s -w \
+		$$(printf -- '-X helm.sh/helm/v3/pkg/%s=%s ' lint/rules.k8sVersionMajor 1 lint/rules.k8sVersionMinor $$minor \
+			chartutil.k8sVersionMajor 1 chartutil.k8sVersionMinor $$minor)" -o ../../../bin/tools/ helm.sh/helm/v3/cmd/helm
+	@touch $@
 
 bin/tools/%: hack/tools/dev/go.mod
 	@mkdir -p bin/tools

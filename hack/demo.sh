@@ -17,8 +17,8 @@ if ! gpu-sandbox status >/dev/null; then
   echo "A part of the cluster has crashed: make demo-down, then make demo" >&2
   exit 1
 fi
-KUBECONFIG=$(gpu-sandbox kubeconfig)
-export KUBECONFIG
+exports=$(gpu-sandbox env)
+eval "$exports"
 
 title "The pools of this cluster"
 show gpuctl get pools
@@ -43,24 +43,28 @@ show gpuctl why too-big
 title "Its node is emptied for maintenance: it runs elsewhere at once, and pays no retry"
 job=qwen2-7b-llamafactory-sft
 node=$(bin/tools/kubectl get pod -l "g8s.host/job=$job" -o jsonpath='{.items[0].spec.nodeName}')
-show bin/tools/kubectl drain "$node" --pod-selector "g8s.host/job=$job" --delete-emptydir-data --ignore-daemonsets
+show gpuctl drain node "$node"
 until bin/tools/kubectl wait pod -l "g8s.host/job=$job" --for=condition=Ready --timeout=30s >/dev/null 2>&1; do sleep 0.2; done
 show gpuctl get jobs
 bin/tools/kubectl get events --field-selector reason=ReplacingDisruptedPod -o custom-columns=EVENT:.reason,MESSAGE:.message
-bin/tools/kubectl uncordon "$node" >/dev/null
+show gpuctl recover node "$node"
+
+title "Who held which GPUs, from the first moment on"
+show gpuctl usage --by job
 
 cat <<TEXT
 
 == What to type next
-  export KUBECONFIG=$KUBECONFIG
+$(sed 's/^/  /' <<<"$exports")
   export PATH=$PWD/bin:$PWD/bin/tools:\$PATH
   gpuctl describe job qwen2-7b-llamafactory-sft     all about one job
   gpuctl logs llama3-8b-inference                   what its pods print
   gpuctl get nodes --pool training-pool             the nodes of a pool and their free GPUs
   gpuctl delete too-big                             give it up
   kubectl annotate pods -l g8s.host/job=qwen2-7b-llamafactory-sft sandbox.g8s.host/run-for=20s
-                                                    simulated pods run for ever: let these end in 20 s
+                                                    simulated pods run forever: let these end in 20 s
   gpuctl wait qwen2-7b-llamafactory-sft             returns when it has ended
+  gpuctl run --image busybox --gpu 1 'nvidia-smi'   a job without a file
   gpuctl create -f your.yaml                        docs/yaml.md says what may stand in it
   make demo-down                                    stop the cluster
 TEXT

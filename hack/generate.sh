@@ -26,3 +26,6 @@ trap 'rm -rf "$crds"' EXIT
 bin/tools/controller-gen crd paths=sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1 output:crd:dir="$crds"
 { echo ---; bin/tools/kubectl patch --local --type json --patch-file hack/podgroup-bounds.yaml -o yaml \
   -f "$crds"/scheduling.x-k8s.io_podgroups.yaml; } >manifests/crds/scheduling.x-k8s.io_podgroups.yaml
+
+# The Helm chart, from the kustomizations.
+go run ./hack/chart -kubectl bin/tools/kubectl -manifests manifests

@@ -4,6 +4,7 @@
 #
 #   build.sh        the cluster: etcd, kube-apiserver, kube-controller-manager, kubectl, kwok
 #   build.sh node   what a real node runs: kubelet, containerd, runc, network plugins
+#   build.sh monitoring   what tests manifests/monitoring: promtool, prometheus
 set -euo pipefail
 
 what=${1:-cluster}
@@ -65,8 +66,6 @@ runc_from_debian() {
 }
 
 cluster_stamp=$(stamp "$tools/cluster")
-kwok_stamp=$(stamp "$tools/kwok")
-node_stamp=$(stamp "$tools/node")
 
 # Kubernetes' binaries report v0.0.0-master unless they are told their version, and clients choke on that.
 kubernetes=$(version "$tools/cluster" k8s.io/kubernetes)
@@ -76,6 +75,7 @@ stamped+=" -X k8s.io/component-base/version.gitMajor=$major -X k8s.io/component-
 
 case $what in
 cluster)
+  kwok_stamp=$(stamp "$tools/kwok")
   build cluster etcd go.etcd.io/etcd/server/v3 '-s -w'
   build cluster kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver "$stamped"
   build cluster kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager "$stamped"
@@ -83,6 +83,7 @@ cluster)
   build kwok kwok sigs.k8s.io/kwok/cmd/kwok '-s -w'
   ;;
 node)
+  node_stamp=$(stamp "$tools/node")
   build cluster kubelet k8s.io/kubernetes/cmd/kubelet "$stamped"
   containerd=github.com/containerd/containerd/v2
   versioned="-s -w -X $containerd/version.Version=$(version "$tools/node" "$containerd")"
@@ -96,8 +97,19 @@ node)
     if own=$(command -v runc); then ln -s "$own" "$bin/runc"; else runc_from_debian; fi
   fi
   ;;
+monitoring)
+  monitoring_stamp=$(stamp "$tools/monitoring")
+  prometheus=github.com/prometheus/prometheus
+  # The module of Prometheus v3.16.0 is v0.316.0.
+  IFS=. read -r _ minor patch <<<"$(version "$tools/monitoring" "$prometheus")"
+  versioned="-s -w -X github.com/prometheus/common/version.Version=3.$((minor - 300)).$patch"
+  export CGO_ENABLED=0
+  for name in promtool prometheus; do
+    build monitoring "$name" "$prometheus/cmd/$name" "$versioned" -tags remove_all_sd
+  done
+  ;;
 *)
-  echo "usage: ${BASH_SOURCE[0]} [cluster|node]" >&2
+  echo "usage: ${BASH_SOURCE[0]} [cluster|node|monitoring]" >&2
   exit 2
   ;;
 esac

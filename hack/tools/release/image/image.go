@@ -1,0 +1,160 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+
+	"g8s.host/gpu-scheduler/hack/tools/release/build"
+)
+
+// spec is one image.
+type spec struct {
+	// name is the image's, and its program's.
+	name string
+	// user is who runs it.
+	user string
+	// beside are programs that it starts.
+	beside []string
+	// asked says that the image is made only when it is asked for by its name, and note what who asks must know.
+	asked bool
+	note  string
+}
+
+// nobody is the user of all that need not be root: the one of distroless images, which the manifests name, too.
+const nobody = "65532:65532"
+
+var specs = []spec{
+	{name: "gpu-scheduler", user: nobody},
+	// These run the scheduler's code as a process of its own, to say where a job would go.
+	{name: "gpu-controller", user: nobody, beside: []string{"gpu-scheduler"}},
+	{name: "gpuctl-server", user: nobody, beside: []string{"gpu-scheduler"}},
+	{name: "gpuctl", user: nobody, beside: []string{"gpu-scheduler"}},
+	{name: "gpu-ledger", user: nobody},
+	// It opens the device nodes of cards and the sockets of kubelet and the runtime.
+	// What would be installed with this one sees no real card, so that no values for the chart name it: tests run it.
+	{name: "gpu-agent", user: "0:0", asked: true,
+		note: "without C it knows the cards of a file alone; make image-docker makes the one for real cards, with NVIDIA's library"},
+}
+
+// programs are all that the image has, its own first.
+func (s *spec) programs() []string { return append([]string{s.name}, s.beside...) }
+
+const (
+	programFolder = "usr/local/bin"
+	certificates  = "etc/ssl/certs/ca-certificates.crt" // where Go looks for them
+)
+
+// file is one file of a layer.
+type file struct {
+	path string
+	mode int64
+	data []byte
+}
+
+// compose makes an image for one platform of programs, which are given by their paths on this machine. when is the time of
+// all that is in it.
+func compose(s *spec, p build.Platform, programs []string, version string, when time.Time) (v1.Image, error) {
+	var files []file
+	for _, path := range programs {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err // names the file
+		}
+		files = append(files, file{programFolder + "/" + filepath.Base(path), 0o755, data})
+	}
+	var layers []mutate.Addendum
+	for _, part := range []struct {
+		what  string
+		files []file
+	}{{"certificates and users", system()}, {"programs", files}} {
+		layer, err := layerOf(part.files, when)
+		if err != nil {
+			return nil, fmt.Errorf("packing %s: %w", part.what, err)
+		}
+		layers = append(layers, mutate.Addendum{Layer: layer, History: v1.History{CreatedBy: part.what, Created: v1.Time{Time: when}}})
+	}
+	image, err := mutate.Append(mutate.MediaType(mutate.ConfigMediaType(empty.Image, types.OCIConfigJSON), types.OCIManifestSchema1), layers...)
+	if err != nil {
+		return nil, err
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Created = p.OS, p.Arch, v1.Time{Time: when}
+	config.Config = v1.Config{
+		User: s.user, Entrypoint: []string{"/" + programFolder + "/" + s.name}, Env: []string{"PATH=/" + programFolder},
+		WorkingDir: "/", Labels: map[string]string{"org.opencontainers.image.title": s.name, "org.opencontainers.image.version": version},
+	}
+	return mutate.ConfigFile(image, config)
+}
+
+// system is what programs expect of a machine: whom to trust, and who runs them.
+func system() []file {
+	var trusted bytes.Buffer
+	for root := range bundle.Roots() {
+		if root.Constraint != nil {
+			continue // a file cannot say it, and without it the root would be trusted with more than it may
+		}
+		_ = pem.Encode(&trusted, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer takes all
+	}
+	return []file{
+		{"etc/group", 0o644, []byte("root:x:0:\nnonroot:x:65532:\n")},
+		{"etc/passwd", 0o644, []byte("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n")},
+		{certificates, 0o644, trusted.Bytes()},
+	}
+}
+
+// layerOf packs files, with the folders above them, so that the same files give the same bytes.
+func layerOf(files []file, when time.Time) (v1.Layer, error) {
+	var buffer bytes.Buffer
+	w := tar.NewWriter(&buffer)
+	made := map[string]bool{}
+	for _, f := range files {
+		for _, folder := range above(f.path) {
+			if made[folder] {
+				continue
+			}
+			made[folder] = true
+			header := &tar.Header{Typeflag: tar.TypeDir, Name: folder + "/", Mode: 0o755, ModTime: when, Format: tar.FormatPAX}
+			if err := w.WriteHeader(header); err != nil {
+				return nil, err
+			}
+		}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.path, Mode: f.mode, Size: int64(len(f.data)), ModTime: when, Format: tar.FormatPAX}
+		if err := w.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.data); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	opener := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buffer.Bytes())), nil }
+	return tarball.LayerFromOpener(opener, tarball.WithMediaType(types.OCILayer))
+}
+
+// above are the folders that a path is in, outermost first.
+func above(path string) []string {
+	var folders []string
+	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
+		folders = append([]string{dir}, folders...)
+	}
+	return folders
+}
