@@ -19,6 +19,13 @@ var (
 			inspecting("the administrators set how many nodes are kept, with keepWholePerMille of GPUScore", "gpuctl get nodes"),
 		},
 	}
+	// SpreadTooUnevenly is what Kubernetes' PodTopologySpread tells. Rehearsals of gangs tell it in the same words.
+	SpreadTooUnevenly = &Reason{
+		Text: "node(s) didn't match pod topology spread constraints", Cause: TopologySpread,
+		Says: "the job's pods must be spread more evenly than the nodes with room allow",
+		Advice: []Advice{{Action: Resubmit, Field: "spec.topologySpreadConstraints",
+			Text: "delete the job, set whenUnsatisfiable: ScheduleAnyway in its topology spread constraint or raise maxSkew, and submit it again"}},
+	}
 	PoolUnknown = &Reason{
 		Text: "no node is in GPU pool %q (%s)", Cause: NoSuchPool, Says: "no node is in pool %[1]s (%[2]s)",
 		Advice: []Advice{{Action: Move, Text: "name one of the pools that exist"}},
@@ -82,12 +89,7 @@ var OfNodes = []*Reason{
 			{Action: Resubmit, Field: "spec.affinity.podAntiAffinity", Text: "delete the job, make the anti-affinity preferred, and submit it again"},
 		},
 	},
-	{
-		Text: "node(s) didn't match pod topology spread constraints", Cause: TopologySpread,
-		Says: "the job's pods must be spread more evenly than the nodes with room allow",
-		Advice: []Advice{{Action: Resubmit, Field: "spec.topologySpreadConstraints",
-			Text: "delete the job, set whenUnsatisfiable: ScheduleAnyway in its topology spread constraint or raise maxSkew, and submit it again"}},
-	},
+	SpreadTooUnevenly,
 	{
 		Text: "node(s) didn't have free ports for the requested pod ports", Cause: HostPort,
 		Says: "the port that the job wants on the node itself is taken on every node that could take it",

@@ -136,7 +136,7 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 	q := &plea{Plugin: p, site: s, kinds: kinds.of, standing: s.positions(p.places.nodesOf(m.placed)), crowd: p.crowdOn(s, g, below),
 		left: p.effort, barred: slices.Repeat([]sets.Set[string]{p.places.planOf(g).rejected()}, len(kinds.of))}
 	why := ""
-	for range mostRehearsals {
+	for tried, spread := 0, 0; tried < mostRehearsals && spread < mostSpreads; {
 		units, plan := q.search()
 		if plan == nil {
 			break
@@ -147,6 +147,11 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 		}
 		if why = reason.GangKeptOut.Text.Of(refused.why); refused.nodes == nil {
 			break
+		}
+		if refused.spread {
+			spread++
+		} else {
+			tried++
 		}
 		q.barred[refused.role] = refused.nodes.Union(q.barred[refused.role])
 	}

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/gangplan"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // Framework makes values of kube-scheduler's framework that its contract has no way to make.
@@ -32,8 +33,10 @@ const (
 	bytesInStep = 1 << 10
 	// mostParts is how many kinds of members are told apart. What is beyond either bound is taken on trust.
 	mostParts = 64
-	// mostRehearsals is how many plans are tried for one attempt.
+	// mostRehearsals is how many plans are tried for one attempt, beside those that a member was one too many in a domain of.
 	mostRehearsals = 3
+	// mostSpreads is how many these are: each has one domain less to fill.
+	mostSpreads = 16
 )
 
 // rehearsal tries the places of a gang before anybody leaves for them, with the filters of all plugins: the plan knows nothing
@@ -54,6 +57,8 @@ type rehearsal struct {
 	others map[int][]*corev1.Pod
 	// holders are the nodes that pods with devices leave.
 	holders sets.Set[string]
+	// taken are the nodes that members have come to, by number.
+	taken sets.Set[int]
 }
 
 // part is members of a gang that the filters treat alike, and what the plugins know of them.
@@ -61,6 +66,7 @@ type part struct {
 	pod    *corev1.Pod
 	state  fwk.CycleState
 	within *fwk.PreFilterResult
+	spread *spread
 }
 
 // veto says where members of a role cannot go, whoever leaves, and which plugin says so.
@@ -69,6 +75,8 @@ type veto struct {
 	// nodes are their names, nil for all.
 	nodes sets.Set[string]
 	why   string
+	// spread says that there would be too many in one domain.
+	spread bool
 }
 
 // cast is who takes part in a rehearsal.
@@ -87,7 +95,7 @@ func (p *Plugin) rehearse(ctx context.Context, c *cast) *veto {
 		return nil
 	}
 	r := &rehearsal{Plugin: p, site: c.site, ctx: ctx, filters: filters, nodes: map[int]fwk.NodeInfo{}, known: map[uint64]*part{},
-		left: mostSteps, others: c.others, holders: sets.New[string]()}
+		left: mostSteps, others: c.others, holders: sets.New[string](), taken: sets.New[int]()}
 	of := make([][]*part, len(c.kinds))
 	for role := range c.kinds {
 		for _, pod := range c.kinds[role].all {
@@ -134,6 +142,9 @@ func (r *rehearsal) partOf(pod *corev1.Pod, role int) (*part, *veto) {
 	if !status.IsSuccess() && status.Code() != fwk.Unschedulable { // which may pass when others leave
 		return nil, &veto{role: role, why: told(status)}
 	}
+	if made.spread = spreadOf(pod, r.bearing.nodes); made.spread != nil {
+		r.left -= len(r.bearing.nodes) / 16
+	}
 	r.parts, r.known[key] = append(r.parts, made), made
 	return made, nil
 }
@@ -167,6 +178,7 @@ func (r *rehearsal) takeOff(info fwk.NodeInfo, pod *corev1.Pod, parts []*part) f
 	}
 	for _, part := range parts {
 		r.left--
+		part.spread.change(pod, info.Node(), -1)
 		r.handle.RunPreFilterExtensionRemovePod(r.ctx, part.state, part.pod, on, info)
 	}
 	return on
@@ -175,6 +187,9 @@ func (r *rehearsal) takeOff(info fwk.NodeInfo, pod *corev1.Pod, parts []*part) f
 // come tries a member on its node and puts it there. Without a part it is put there untried.
 func (r *rehearsal) come(node, role int, pod *corev1.Pod, of *part) *veto {
 	if of != nil {
+		if key := of.spread.refuses(r.infos[node].Node()); key != "" {
+			return r.tooMany(node, role, key)
+		}
 		if why := r.refusal(r.at(node), pod, of); why != nil && (!lacksDevices(why) || !r.holders.Has(r.infos[node].Node().Name)) {
 			refused := &veto{role: role, nodes: r.unfit(pod, of), why: told(why)}
 			refused.nodes.Insert(r.infos[node].Node().Name)
@@ -186,11 +201,25 @@ func (r *rehearsal) come(node, role int, pod *corev1.Pod, of *part) *veto {
 		return &veto{role: role, why: err.Error()} // an affinity that cannot be read
 	}
 	r.at(node).AddPodInfo(info)
+	r.taken.Insert(node)
 	for _, part := range r.parts {
 		r.left--
+		part.spread.change(pod, r.infos[node].Node(), 1)
 		r.handle.RunPreFilterExtensionAddPod(r.ctx, part.state, part.pod, info, r.at(node))
 	}
 	return nil
+}
+
+// tooMany has the members of a role go to no more nodes of a domain than they have by then.
+func (r *rehearsal) tooMany(node, role int, key string) *veto {
+	domain, names := r.infos[node].Node().Labels[key], sets.New[string]()
+	for other, info := range r.infos {
+		if label, ok := info.Node().Labels[key]; ok && label == domain && !r.taken.Has(other) {
+			names.Insert(info.Node().Name)
+		}
+	}
+	why := fwk.NewStatus(fwk.Unschedulable, reason.SpreadTooUnevenly.Text.Of()).WithPlugin("PodTopologySpread")
+	return &veto{role: role, nodes: names, spread: true, why: told(why)}
 }
 
 // refusal is what the filters say of a member on a node, nil for nothing.
@@ -245,6 +274,7 @@ func (r *rehearsal) refusalWithout(others []*corev1.Pod, info fwk.NodeInfo, pod 
 	for _, on := range off {
 		info.AddPodInfo(on)
 		r.left--
+		of.spread.change(on.GetPod(), info.Node(), 1)
 		r.handle.RunPreFilterExtensionAddPod(r.ctx, of.state, of.pod, on, info)
 	}
 	return why
