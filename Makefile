@@ -7,6 +7,8 @@ BINARIES   := gpu-agent gpu-scheduler gpuctl gpuctl-server gpu-sandbox gpu-probe
 REGISTRY   ?= registry.example.com/g8s
 # The versions of Kubernetes, beside the sandbox's own, that make compat tests against: folders of hack/tools/compat.
 COMPAT     ?= 1.34 1.36
+# How often a test on a real cluster is run again that failed. 0 finds those that fail by chance.
+RERUN      ?= 1
 # Where the archives of images go.
 IMAGES     ?= bin/images
 # Where the files of a release will lie; VERSION in it is the version.
@@ -45,9 +47,10 @@ monitoring-tools: ## Build promtool and Prometheus, which test manifests/monitor
 node-tools-if-possible: build
 	@if bin/gpu-sandbox check --machine-only >/dev/null 2>&1; then hack/tools/build.sh node || echo "the programs of a real node were not built" >&2; fi
 
-test: tools monitoring-tools node-tools-if-possible build bin/tools/helm ## Run all tests, unit and integration, the latter on a real control plane
+test: tools monitoring-tools node-tools-if-possible build bin/tools/helm bin/tools/gotestsum ## Run all tests, unit and integration, the latter on a real control plane
 	go test $(RACE) ./cli/... ./manifests/... ./pkg/... ./plugins/...
-	go test -count=1 -timeout 15m ./cmd/... ./hack/... ./test/...
+	bin/tools/gotestsum --format standard-quiet --rerun-fails=$(RERUN) --rerun-fails-max-failures=5 --rerun-fails-run-root-test \
+		--packages="./cmd/... ./hack/... ./test/..." -- -count=1 -timeout 20m
 	@cd hack/tools/release && go test ./...
 	@bin/gpu-sandbox check >/dev/null || echo "*** NOTHING WAS TESTED ON A REAL NODE (test/node): see the error above" >&2
 
@@ -57,11 +60,11 @@ node-images: # The images of the manifests, as a real node of test/node runs the
 		IMAGE="-platforms linux/$$(go env GOARCH) gpu-scheduler gpu-controller gpuctl-server gpu-ledger gpu-agent"
 
 test-node: tools node-tools build node-images ## Test a real kubelet with gpu-agent at length, as root; hours. NODE_TEST="-containers 1000" for less
-	go test ./test/node -count=1 -v -timeout 8h -long -containers 10000 -outages 50 -rounds 10 -crowd 100 -starters 200 $(NODE_TEST)
+	BOUNDS=docs go test ./test/node -count=1 -v -timeout 8h -long -containers 10000 -outages 50 -rounds 10 -crowd 100 -starters 200 $(NODE_TEST)
 
 chaos: tools build ## Kill and stop the leading scheduler 20 times each while it places pods, and lose answers; about 10 minutes
-	go test ./test/chaos -count=1 -v -timeout 30m -kills 20 -stops 20 -losses 20
-	go test ./test/chaos -count=1 -v -timeout 30m -kills 5 -losses 5 -without-policies
+	BOUNDS=docs go test ./test/chaos -count=1 -v -timeout 30m -kills 20 -stops 20 -losses 20
+	BOUNDS=docs go test ./test/chaos -count=1 -v -timeout 30m -kills 5 -losses 5 -without-policies
 
 compat: tools build ## Test against API servers of other versions, COMPAT="1.34 1.36"; the first time half an hour to build each
 	@for version in $(COMPAT); do hack/compat.sh $$version; \
@@ -69,7 +72,7 @@ compat: tools build ## Test against API servers of other versions, COMPAT="1.34 
 		go test ./test/compat -count=1 -v -timeout 15m -kubernetes $$version; done
 
 abuse: tools build ## Do to the programs all that hostile users can, every round of it; half an hour. ABUSE_SEED=n repeats one
-	ABUSE=all go test ./test/abuse/... -count=1 -p 1 -v -timeout 60m
+	ABUSE=all BOUNDS=docs go test ./test/abuse/... -count=1 -p 1 -v -timeout 60m
 
 demo: tools build ## Start a cluster of simulated GPU nodes, submit jobs to it, show where they land and why
 	@hack/demo.sh
@@ -134,6 +137,12 @@ bin/tools/helm: go.mod hack/tools/helm/go.mod hack/tools/helm/go.sum
 	@minor=$(word 2,$(subst ., ,$(KUBERNETES))); cd hack/tools/helm && go build -ldflags "-s -w \
 		$$(printf -- '-X helm.sh/helm/v3/pkg/%s=%s ' lint/rules.k8sVersionMajor 1 lint/rules.k8sVersionMinor $$minor \
 			chartutil.k8sVersionMajor 1 chartutil.k8sVersionMinor $$minor)" -o ../../../bin/tools/ helm.sh/helm/v3/cmd/helm
+	@touch $@
+
+bin/tools/gotestsum: hack/tools/gotestsum/go.mod hack/tools/gotestsum/go.sum
+	@mkdir -p bin/tools
+	@echo "building gotestsum" >&2
+	@cd hack/tools/gotestsum && go build -ldflags '-s -w' -o ../../../bin/tools/ gotest.tools/gotestsum
 	@touch $@
 
 bin/tools/%: hack/tools/dev/go.mod

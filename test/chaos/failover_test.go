@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // How long pods may wait for the next leader: after a crash, and when the old one hands over.
-const (
-	afterCrash    = 5 * time.Second
-	afterHandover = 3 * time.Second
+var (
+	afterCrash    = bounds.Of(5 * time.Second)
+	afterHandover = bounds.Of(3 * time.Second)
 )
 
 // TestKilledLeader kills the leader in the middle of its work.

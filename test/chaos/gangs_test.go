@@ -28,13 +28,14 @@ const (
 	gangGPUs      = 1
 	gangsPerRound = 3
 	singles       = 8
-	// halfPlaced is how long a gang may have some of its places and not all of them: until the next leader binds, and some
-	// seconds for a busy machine.
-	halfPlaced = afterCrash + 10*time.Second
 	// mostMore is how many rounds there may be more until a leader has ended in the middle of a gang: its bindings take some
 	// hundredths of a second, and so does the news of the first.
 	mostMore = 24
 )
+
+// halfPlaced is how long a gang may have some of its places and not all of them: until the next leader binds, and some
+// seconds for a busy machine.
+var halfPlaced = afterCrash + 10*time.Second
 
 // gangs are the gangs of one test, beside the load's other pods.
 type gangs struct {

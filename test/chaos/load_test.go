@@ -14,13 +14,14 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fixture"
 	"g8s.host/gpu-scheduler/test/oracle"
 )
 
 const (
 	pool     = "chaos"
-	patience = time.Minute
+	patience = bounds.Patience
 	poll     = 10 * time.Millisecond
 
 	// running is how many pods run at a time. The nodes have room for them and for one round, and not for much

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // TestAWebhookThatFailsHoldsNoCards: an API server that cannot ask an admission webhook answers each binding with an error of
@@ -29,7 +31,7 @@ func TestAWebhookThatFailsHoldsNoCards(t *testing.T) {
 	submitted := load.submitting(1)
 	submitted()
 	told := load.awaitEvent("failed calling webhook")
-	if told > 10*time.Second {
+	if told > bounds.Of(10*time.Second) {
 		t.Errorf("the scheduler tells of the refusal after %s", told)
 	}
 	if insisted := count(t, leader, logInsists); insisted > 0 {

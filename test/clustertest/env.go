@@ -12,15 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 const (
 	// Patience is how long a test waits for what takes seconds on an idle machine.
-	Patience = 2 * time.Minute
+	Patience = bounds.Patience
 	// Soon is how long a disrupted job may take to run again once there is room for it.
 	Soon = 10 * time.Second
-	// Slack is what a busy machine may take longer.
-	Slack = 5 * time.Second
 )
 
 // Env is one test's part of the cluster: a namespace, and perhaps a pool.
@@ -109,8 +109,8 @@ func (e *Env) AgainWithin(most time.Duration, name string, lost *corev1.Pod, roo
 	e.Helper()
 	fresh, took := e.Again(name, lost, room)
 	e.Logf("%s runs again on %s, %.1f s after there was room", name, fresh.Spec.NodeName, took.Seconds())
-	if took > most+Slack {
-		e.Errorf("%s took %s to run again, want %s at most", name, took, most)
+	if limit := bounds.Of(most); took > limit {
+		e.Errorf("%s took %s to run again, want %s at most", name, took, limit)
 	}
 	return fresh
 }

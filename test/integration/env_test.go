@@ -13,10 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // patience is how long a test waits for what should come at once on an idle machine.
-const patience = time.Minute
+const patience = bounds.Patience
 
 // env is one test's part of the cluster.
 type env struct {

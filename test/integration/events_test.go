@@ -9,12 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 // soon is how long it may take on a busy machine from the change that makes room to the pod's binding, a second of back-off with
 // it. The scheduler's periodic flush would take five minutes.
-const soon = 15 * time.Second
+var soon = bounds.Of(15 * time.Second)
 
 func TestPendingPodsAreWokenByWhatHelpsThem(t *testing.T) {
 	tests := map[string]struct {

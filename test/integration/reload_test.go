@@ -10,11 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 // reloadLimit is how long a change of the policy may take.
-const reloadLimit = 2 * time.Second
+var reloadLimit = bounds.Of(2 * time.Second)
 
 // lease is what the scheduler's events on its policy are about.
 var lease = corev1.ObjectReference{Kind: "Lease", Namespace: metav1.NamespaceSystem, Name: names.SchedulerName}

@@ -15,13 +15,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"g8s.host/gpu-scheduler/manifests"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 const (
 	// settled is for how long nothing may fire in a quiet cluster, and within how long it must be so.
-	settled, settling = 15 * time.Second, 90 * time.Second
+	settled, settling = 15 * time.Second, bounds.Patience
 	// within is how long an alert may take; the ledger is behind after a while only.
-	within = 150 * time.Second
+	within = 5 * time.Minute
 	page   = "../../docs/monitoring.md"
 )
 

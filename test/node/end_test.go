@@ -14,10 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // upWithin is how long a whole cluster with a real node may take to start.
-const upWithin = time.Minute
+var upWithin = bounds.Of(time.Minute)
 
 // TestNothingStaysBehind starts a second sandbox with a real node beside that of the tests, kills its owner, and looks for
 // what is left: processes, cgroups, network links.

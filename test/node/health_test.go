@@ -14,10 +14,11 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // outWithin is how soon a card that fell ill may get no new pod.
-const outWithin = 2 * time.Second
+var outWithin = bounds.Of(2 * time.Second)
 
 // podsOf returns the names of a job's pods.
 func podsOf(ctx context.Context, job string) []string {

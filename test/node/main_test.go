@@ -17,6 +17,7 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
@@ -84,7 +85,7 @@ func start(ctx context.Context, s *sandbox.Sandbox) (err error) {
 	if err != nil {
 		return err
 	}
-	if took := time.Since(began); took > time.Minute {
+	if took := time.Since(began); took > bounds.Of(time.Minute) {
 		return fmt.Errorf("the real node took %s to start, want a minute at the most", took)
 	}
 	inside, err = readReports(bed)

@@ -9,6 +9,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // stopped is how long a part is stopped: longer than most of its clients wait for an answer.
@@ -111,7 +112,7 @@ func TestAStoppedPartGoesOnWhereItWas(t *testing.T) {
 				return err == nil && len(got) > 0
 			})
 			t.Logf("started %s after %s went on", took.Round(10*time.Millisecond), failing.name)
-			if text := why(name); took > 15*time.Second {
+			if text := why(name); took > bounds.Of(15*time.Second) {
 				t.Errorf("want 15 s at the most, in which kubelet has tried again: %v\n%v", text, kubeletOn(text.Error()))
 			}
 		})

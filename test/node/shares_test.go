@@ -18,6 +18,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 const (
@@ -26,9 +27,10 @@ const (
 	sharers   = 24
 	fits      = 23
 	shareMiB  = 1024
-	// seenWithin is how soon somebody who uses more than their share is told so.
-	seenWithin = 5 * time.Second
 )
+
+// seenWithin is how soon somebody who uses more than their share is told so.
+var seenWithin = bounds.Of(5 * time.Second)
 
 // TestShares puts pods on one card until it is full, and lets one of them use more than its share.
 func TestShares(t *testing.T) {

@@ -20,16 +20,18 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
 	"g8s.host/gpu-scheduler/pkg/sandbox/realnode/probe"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 const (
 	// workers is how many pods there are at a time: enough that some always wait for cards.
 	workers = 8
-	// patience is how long a container may take from the moment at which its pod is bound.
-	patience = 30 * time.Second
 	// queueing is how long a pod may wait to be bound: for cards, while others have them.
 	queueing = 3 * time.Minute
 )
+
+// patience is how long a container may take from the moment at which its pod is bound.
+var patience = bounds.Of(30 * time.Second)
 
 // wave starts pods of all shapes until so many containers have been looked at from inside.
 type wave struct {

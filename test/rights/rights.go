@@ -13,10 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 const (
-	patience = time.Minute
+	patience = bounds.Patience
 	poll     = 20 * time.Millisecond
 )
 

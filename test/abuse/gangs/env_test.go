@@ -17,12 +17,13 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/test/abuse"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 const (
 	// patience is how long a test waits for what is under no limit.
-	patience = time.Minute
+	patience = bounds.Patience
 	poll     = 10 * time.Millisecond
 )
 

@@ -17,12 +17,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/test/abuse"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 const (
 	// patience is how long a test waits for what is under no limit.
-	patience = time.Minute
+	patience = bounds.Patience
 	poll     = 10 * time.Millisecond
 	// mostMemory is what the scheduler may hold, in MiB: half of what its Deployment gives it.
 	mostMemory = 1024

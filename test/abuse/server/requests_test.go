@@ -154,7 +154,7 @@ func (g *target) attack(kind hostile, idle time.Duration) {
 	if most := g.resident("VmHWM"); most > maxResident {
 		g.Errorf("the server took %d MiB, at most it may take %d", most>>20, maxResident>>20)
 	}
-	limit := 3 * time.Second // far from what other programs on the machine make of it
+	limit := abuse.OthersWait()
 	if abuse.All() {
 		limit = 2 * idle
 	}

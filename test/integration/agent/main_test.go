@@ -24,11 +24,12 @@ import (
 
 	"g8s.host/gpu-scheduler/manifests"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
 // patience is how long a test waits for what should come at once on an idle machine.
-const patience = time.Minute
+const patience = bounds.Patience
 
 const account = "gpu-agent"
 

@@ -23,11 +23,12 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/server"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/rights"
 )
 
 // patience is how long a test waits for what comes at once on an idle machine.
-const patience = time.Minute
+const patience = bounds.Patience
 
 // The callers of the tests: one who is known and has no rights, one who sees a team's jobs, one who submits them, and
 // one who may do everything that the API offers.

@@ -24,6 +24,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/server"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/rights"
 )
 
@@ -92,7 +93,7 @@ func TestAStreamEndsWithItsRight(t *testing.T) {
 			t.Errorf("the last event of the %s is %s %v", name, last.name, last.data)
 		}
 	}
-	if took := time.Since(taken); took > ttl+8*time.Second {
+	if took := time.Since(taken); took > ttl+bounds.Of(8*time.Second) {
 		t.Errorf("the streams ended %s after the right, want %s", took, ttl)
 	}
 }
@@ -315,12 +316,12 @@ func TestAThousandLabelsAreAskedForOnce(t *testing.T) {
 	}
 	began := time.Now()
 	a.want(http.StatusForbidden, request{method: http.MethodPost, path: path.String(), user: member})
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > bounds.Of(5*time.Second) {
 		t.Errorf("the refusal took %s", took)
 	}
 	began = time.Now()
 	failed, _ := a.want(http.StatusMultiStatus, request{method: http.MethodPost, path: path.String(), user: admin})["failed"].([]any)
-	if took := time.Since(began); took > 10*time.Second || len(failed) != 1000 {
+	if took := time.Since(began); took > bounds.Of(10*time.Second) || len(failed) != 1000 {
 		t.Errorf("%d failures took %s", len(failed), took)
 	}
 }

@@ -27,6 +27,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // TestVariablesOfAJob: what a container's environment may be asked to be.
@@ -62,7 +64,7 @@ func TestVariablesOfAJob(t *testing.T) {
 			yaml := strings.Replace(training("sft"), "  image: busybox\n", "  image: busybox\n  env: "+variables+"\n", 1)
 			began := time.Now()
 			s.expect(test.code, test.want, yaml, "create", "-f", "-")
-			if took := time.Since(began); took > 20*time.Second {
+			if took := time.Since(began); took > bounds.Of(20*time.Second) {
 				t.Errorf("it took %v", took)
 			}
 			want := 1
@@ -208,7 +210,7 @@ func TestAFolderOfManyFiles(t *testing.T) {
 	if lines := strings.Count(got.stdout, "\n"); lines != count {
 		t.Errorf("%d lines, want %d", lines, count)
 	}
-	if took := time.Since(began); took > time.Minute {
+	if took := time.Since(began); took > bounds.Of(time.Minute) {
 		t.Errorf("%d files took %v", count, took)
 	}
 	t.Logf("%d files took %v", count, time.Since(began))

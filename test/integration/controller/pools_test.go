@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
@@ -47,7 +48,7 @@ func (e *env) poolShows(what string, is func(names.GPUPoolStatus) bool) {
 	e.Helper()
 	began := time.Now()
 	e.Eventually("the pool to show "+what, func(context.Context) (bool, error) { return is(e.poolStatus()), nil })
-	if took := time.Since(began); took > statusSoon+clustertest.Slack {
+	if took := time.Since(began); took > bounds.Of(statusSoon) {
 		e.Errorf("it took %s until the pool showed %s, want %s", took, what, statusSoon)
 	}
 }
@@ -101,7 +102,7 @@ func TestANodeThatBreaksAConstraintGetsNoPods(t *testing.T) {
 	if err := e.applyPool("{constraints: {gpuTypes: [A100-80G], minNode: {gpus: 8, cpu: 64, memory: 512Gi}}}"); err != nil {
 		t.Fatal(err)
 	}
-	e.Within(statusSoon+clustertest.Slack, "the node to be kept out", kept(e.Nodes[0]))
+	e.Within(bounds.Of(statusSoon), "the node to be kept out", kept(e.Nodes[0]))
 	e.told("default", e.Nodes[0], "NodeNotAdmitted", "its gpu-type is T4, and must be one of A100-80G")
 	e.poolShows("which node breaks what", func(s names.GPUPoolStatus) bool {
 		condition := meta.FindStatusCondition(s.Conditions, names.ConditionNodesAdmitted)
@@ -116,11 +117,11 @@ func TestANodeThatBreaksAConstraintGetsNoPods(t *testing.T) {
 		t.Error("the pod that ran there was ended")
 	}
 	e.Kubectl("label", "node", e.Nodes[0], "--overwrite", "g8s.host/gpu-type=A100-80G")
-	e.Within(statusSoon+clustertest.Slack, "the node to be let in", open(e.Nodes[0]))
+	e.Within(bounds.Of(statusSoon), "the node to be let in", open(e.Nodes[0]))
 	e.Kubectl("label", "node", e.Nodes[0], "--overwrite", "g8s.host/gpu-type=T4")
-	e.Within(statusSoon+clustertest.Slack, "the node to be kept out", kept(e.Nodes[0]))
+	e.Within(bounds.Of(statusSoon), "the node to be kept out", kept(e.Nodes[0]))
 	e.Kubectl("delete", "gpupool", e.Pool)
-	e.Within(statusSoon+clustertest.Slack, "the node to be let in when nobody asks anything", open(e.Nodes[0]))
+	e.Within(bounds.Of(statusSoon), "the node to be let in when nobody asks anything", open(e.Nodes[0]))
 }
 
 // TestWhatAPoolMayAsk: the API server refuses what nobody can mean.

@@ -17,6 +17,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/workload"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
@@ -200,7 +201,7 @@ func TestJobsOfADeadNodeRunElsewhere(t *testing.T) {
 						t.Errorf("the job has failed %d times", status.Failed)
 					}
 				}
-				if suspect := e.cameFirst(seen, names.TaintSuspect); suspect.Sub(condition) > 2*time.Second+clustertest.Slack {
+				if suspect := e.cameFirst(seen, names.TaintSuspect); suspect.Sub(condition) > bounds.Of(2*time.Second) {
 					t.Errorf("the node was closed %s after the condition, want 2 s at most on an idle machine", suspect.Sub(condition))
 				}
 				e.told("default", node, "NodeOutOfService", "no sign of life")
@@ -356,7 +357,7 @@ func TestANewLeaderKnowsHowLongANodeIsSilent(t *testing.T) { // not beside the o
 	standBy()
 	_, took := e.Again("sft", pod, killed.at)
 	t.Logf("runs again %.1f s after the power cut", took.Seconds())
-	if took > 75*time.Second {
+	if took > bounds.Of(75*time.Second) {
 		t.Errorf("it took %s, want no longer than with one leader", took)
 	}
 	e.once("sft", killed)
@@ -374,7 +375,7 @@ func TestANodeWithABadConditionIsClosed(t *testing.T) {
 			`{"status":{"conditions":[{"type":"XIDFatal","status":%q,"lastTransitionTime":%q}]}}`, status, time.Now().UTC().Format(time.RFC3339)))
 	}
 	say(corev1.ConditionTrue)
-	e.Within(2*time.Second+clustertest.Slack, node+" to be closed", func(context.Context) (bool, error) { return seen.has(names.TaintSuspect), nil })
+	e.Within(bounds.Of(2*time.Second), node+" to be closed", func(context.Context) (bool, error) { return seen.has(names.TaintSuspect), nil })
 	e.told("default", node, "NodeSuspect", "its condition XIDFatal is true")
 	e.Stays(node+" is closed, and its pod runs", 12*time.Second, func() bool {
 		return seen.has(names.TaintSuspect) && e.History.Of(pod.UID).Ended.IsZero()

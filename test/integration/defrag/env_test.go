@@ -17,10 +17,11 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/defrag"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
-const patience = time.Minute
+const patience = bounds.Patience
 
 // env is one test's namespace. Its pods are gone when the test ends.
 type env struct {

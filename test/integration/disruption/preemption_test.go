@@ -11,6 +11,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/defrag"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
@@ -40,7 +41,7 @@ func TestAPreemptedJobRunsAgain(t *testing.T) {
 	urgent := e.Running("urgent", 1)[0]
 	e.shows(shown.Name, inventory.StatusPending, "NoPods") // until Kubernetes makes the next one
 	e.Logf("the job of high priority runs after %.1f s, of which its victim took 2 to end", e.History.Of(urgent.UID).Running.Sub(began).Seconds())
-	if took := e.History.Of(urgent.UID).Running.Sub(began); took > clustertest.Soon+clustertest.Slack {
+	if took := e.History.Of(urgent.UID).Running.Sub(began); took > bounds.Of(clustertest.Soon) {
 		t.Errorf("the job of high priority took %s to run", took)
 	}
 	name, victim := e.victim(small)

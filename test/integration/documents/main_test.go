@@ -20,12 +20,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/rights"
 	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
 // patience is how long a test waits for what comes at once on an idle machine.
-const patience = time.Minute
+const patience = bounds.Patience
 
 // The cluster that all tests share, what gpuctl-server connects with, and the token of its caller.
 var (

@@ -18,12 +18,13 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/clustertest"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 // soon is how long what needs no waiting may take on a busy machine. Members wait for each other for 30 s.
-const soon = 15 * time.Second
+var soon = bounds.Of(12 * time.Second)
 
 // group makes a PodGroup one of so many members.
 func (e *env) group(name string, members int) {

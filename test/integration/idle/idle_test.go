@@ -24,11 +24,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/workload"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
 const (
-	patience  = time.Minute
+	patience  = bounds.Patience
 	namespace = metav1.NamespaceDefault
 )
 

@@ -15,10 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"g8s.host/gpu-scheduler/pkg/doctor"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // patience is how long what the controllers do may take.
-const patience = 2 * time.Minute
+const patience = bounds.Patience
 
 // TestInstallUpgradeUninstall does with Helm what an administrator does, with everything on.
 func TestInstallUpgradeUninstall(t *testing.T) {

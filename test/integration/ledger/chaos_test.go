@@ -24,11 +24,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/workload"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/oracle"
 )
 
 const (
-	patience = 2 * time.Minute
+	patience = bounds.Patience
 	// second is what Kubernetes writes times with: what the recorder saw just after one is written as before.
 	second = time.Second
 	// late is how much later than it happened something may be seen on a busy machine.

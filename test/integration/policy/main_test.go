@@ -21,12 +21,13 @@ import (
 	"g8s.host/gpu-scheduler/manifests"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/rights"
 	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
 // patience is how long a test waits for what should come at once on an idle machine.
-const patience = time.Minute
+const patience = bounds.Patience
 
 // The cluster that all tests share, and its administrator.
 var (

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // TestLargePods: the expressions of a policy may cost so much and no more, or the API server refuses the pod. Pods far
@@ -79,7 +81,7 @@ func TestLargePods(t *testing.T) {
 			test.change(pod)
 			began := time.Now()
 			checkRefusal(t, makePod(t, jobController, namespace, pod), test.want)
-			if took := time.Since(began); took > 10*time.Second {
+			if took := time.Since(began); took > bounds.Of(10*time.Second) {
 				t.Errorf("it took %v", took)
 			}
 			t.Logf("%v", time.Since(began))

@@ -29,7 +29,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"k8s.io/client-go/tools/clientcmd"
@@ -37,13 +36,14 @@ import (
 	"g8s.host/gpu-scheduler/cli"
 	"g8s.host/gpu-scheduler/manifests"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
 var update = flag.Bool("update", false, "write what the scripts expect")
 
 // patience is how long a script waits for what should come at once on an idle machine.
-const patience = time.Minute
+const patience = bounds.Patience
 
 var (
 	cluster *sandbox.Sandbox

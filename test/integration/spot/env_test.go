@@ -18,10 +18,11 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/workload"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // patience is how long a test waits for what takes seconds on an idle machine.
-const patience = 2 * time.Minute
+const patience = bounds.Patience
 
 // env is one test's SpotPool, pool and namespace, which have one name.
 type env struct {

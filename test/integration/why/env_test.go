@@ -18,11 +18,12 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 // patience is how long a test waits for what should come at once on an idle machine.
-const patience = time.Minute
+const patience = bounds.Patience
 
 // env is one test's part of the cluster: a namespace, and a pool with nodes of its own.
 type env struct {

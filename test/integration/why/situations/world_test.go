@@ -24,11 +24,12 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 // patience is how long the cluster may take to do what it does at once on an idle machine, or after its longest back-off.
-var patience = 90 * time.Second
+var patience = bounds.Patience
 
 // world is one situation's part of the cluster: a namespace, a pool, and a type of GPU that no other situation has.
 type world struct {
