@@ -162,17 +162,8 @@ func (o *logsOptions) run(ctx context.Context) error {
 		return err
 	}
 	job, err := o.print(ctx, client)
-	if o.isGone(err) {
-		shown, trouble := o.printKept(ctx)
-		if trouble != nil {
-			fmt.Fprintf(o.factory.IO.ErrOut, "warning: the ledger is left out: %v\n", trouble)
-		}
-		if o.isPast(err) {
-			o.tellLogStore(ctx)
-		}
-		if shown && trouble == nil {
-			return nil
-		}
+	if o.isGone(err) && o.showPast(ctx, o.isPast(err)) {
+		return nil
 	}
 	var none *joblogs.NoOutputError
 	switch {

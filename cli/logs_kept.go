@@ -27,6 +27,19 @@ func (o *logsOptions) isGone(err error) bool {
 	return errors.As(err, &none) && (none.Rank == nil || none.Job.Finished != nil || none.Job.Status == inventory.StatusTerminating)
 }
 
+// showPast prints what is kept of a job that is gone, and where else its output may be if it is past; false where that is not all
+// of it.
+func (o *logsOptions) showPast(ctx context.Context, past bool) bool {
+	shown, trouble := o.printKept(ctx)
+	if trouble != nil {
+		fmt.Fprintf(o.factory.IO.ErrOut, "warning: the ledger is left out: %v\n", trouble)
+	}
+	if past {
+		o.tellLogStore(ctx)
+	}
+	return shown && trouble == nil
+}
+
 // printKept prints what the ledger has kept of the output of the last job of the name; false where it has nothing, or is not
 // known.
 func (o *logsOptions) printKept(ctx context.Context) (bool, error) {

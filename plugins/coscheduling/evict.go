@@ -135,7 +135,18 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 	s := siteOf(group.layout, seats, b)
 	q := &plea{Plugin: p, site: s, kinds: kinds.of, standing: s.positions(p.places.nodesOf(m.placed)), crowd: p.crowdOn(s, g, below),
 		left: p.effort, barred: slices.Repeat([]sets.Set[string]{p.places.planOf(g).rejected()}, len(kinds.of))}
-	why := ""
+	move, why := q.passing(ctx)
+	if move != nil {
+		return move, setback{}
+	}
+	if q.left < 0 {
+		p.places.pause(g, p.now().Add(exhausted))
+	}
+	return nil, setback{why: why, guarded: q.crowd.guarded}
+}
+
+// passing returns a plan that passes its rehearsal, nil if none does, and what the last one was refused for.
+func (q *plea) passing(ctx context.Context) (move *clearance, why string) {
 	for tried, spread := 0, 0; tried < mostRehearsals && spread < mostSpreads; {
 		units, plan := q.search()
 		if plan == nil {
@@ -143,7 +154,7 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 		}
 		refused := q.try(ctx, units, plan)
 		if refused == nil {
-			return q.clearance(units, plan), setback{}
+			return q.clearance(units, plan), ""
 		}
 		if why = reason.GangKeptOut.Text.Of(refused.why); refused.nodes == nil {
 			break
@@ -155,10 +166,7 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 		}
 		q.barred[refused.role] = refused.nodes.Union(q.barred[refused.role])
 	}
-	if q.left < 0 {
-		p.places.pause(g, p.now().Add(exhausted))
-	}
-	return nil, setback{why: why, guarded: q.crowd.guarded}
+	return nil, why
 }
 
 // search returns who has to leave, and the plan for when they have; none where who leaves by an answer that was cut short
