@@ -21,10 +21,15 @@ type Gate struct {
 
 	mu       sync.Mutex
 	underway int
-	opened   chan struct{} // closed when the gate opens, nil while nobody waits
+	// peak is the most that were under way since there were fewer than limit.
+	peak   int
+	opened chan struct{} // closed when the gate opens, nil while nobody waits
 }
 
 // NewGate returns a gate that is open while fewer bindings than limit are under way, at least one.
+//
+// The members of a gang are bound at once, which is more than that: then it opens when half of them are bound. The API server
+// would have nothing to do while the members of the next gang are decided upon, which are not bound before the last of them is.
 func NewGate(limit int) *Gate {
 	registerMetrics()
 	return &Gate{limit: max(limit, 1)}
@@ -44,11 +49,16 @@ func (g *Gate) add(n int) {
 	defer g.mu.Unlock()
 	g.underway += n
 	bindings.Set(float64(g.underway))
-	if g.underway < g.limit && g.opened != nil {
+	if g.peak = max(g.peak, g.underway); g.underway < g.limit {
+		g.peak = g.underway
+	}
+	if g.isOpen() && g.opened != nil {
 		close(g.opened)
 		g.opened = nil
 	}
 }
+
+func (g *Gate) isOpen() bool { return g.underway < max(g.limit, g.peak/2) }
 
 // Wait returns when the gate is open, at the latest after [MaxWait].
 func (g *Gate) Wait() {
@@ -71,7 +81,7 @@ func (g *Gate) Wait() {
 func (g *Gate) whenOpen() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.underway < g.limit {
+	if g.isOpen() {
 		return nil
 	}
 	if g.opened == nil {

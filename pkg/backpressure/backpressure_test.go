@@ -35,6 +35,37 @@ func TestTheGateOpensWhenABindingEnds(t *testing.T) {
 	})
 }
 
+// TestTheGateOpensWhenHalfAGangIsBound, and when the next one is bound beside the rest of it, half of all those.
+func TestTheGateOpensWhenHalfAGangIsBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(4)
+		change := func(by func(), times int) {
+			for range times {
+				by()
+			}
+		}
+		opensAt := func(underway, want int) {
+			t.Helper()
+			for at := underway; ; at-- {
+				if g.whenOpen() == nil {
+					if at != want {
+						t.Errorf("the gate opens at %d of %d bindings, want %d", at, underway, want)
+					}
+					return
+				}
+				g.End()
+			}
+		}
+		change(g.Begin, 20)
+		opensAt(20, 9)
+		change(g.Begin, 20)
+		opensAt(29, 13)
+		change(g.End, 10) // 3 are left: all is as at the beginning
+		change(g.Begin, 2)
+		opensAt(5, 3)
+	})
+}
+
 func TestBindingsThatHangDoNotStopTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(1)
