@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -167,21 +167,24 @@ func TestTheExplanationKnowsTheWholeList(t *testing.T) {
 // TestPodsWaitWhileBindingsAreUnderWay asks for the next pod with the gate closed.
 func TestPodsWaitWhileBindingsAreUnderWay(t *testing.T) {
 	c, gate := newCluster(t, gpuNode("a", "pcie")), backpressure.NewGate(1)
-	var asked sync.WaitGroup
-	taken := make(chan struct{})
+	taken := false
 	c.scheduler.NextPod = func(klog.Logger) (*framework.QueuedPodInfo, error) {
-		close(taken)
+		taken = true
 		return nil, nil
 	}
 	plugins.Wrap(c.scheduler, plugins.Options{Gate: gate})
-	gate.Begin()
-	asked.Go(func() { _, _ = c.scheduler.NextPod(klog.Background()) })
-	select {
-	case <-taken:
-		t.Error("a pod was taken from the queue with a binding under way")
-	case <-time.After(20 * time.Millisecond):
+	synctest.Test(t, func(t *testing.T) {
+		var asked sync.WaitGroup
+		gate.Begin()
+		asked.Go(func() { _, _ = c.scheduler.NextPod(klog.Background()) })
+		synctest.Wait()
+		if taken {
+			t.Error("a pod was taken from the queue with a binding under way")
+		}
+		gate.End()
+		asked.Wait()
+	})
+	if !taken {
+		t.Error("no pod was taken when the binding had ended")
 	}
-	gate.End()
-	asked.Wait()
-	<-taken
 }

@@ -309,7 +309,7 @@ func TestTwoStartsOfOneCard(t *testing.T) {
 	b := newBed(t, "count: 2")
 	b.bind(t, "one", "slot-0", 1)
 	b.bind(t, "two", "slot-1", 1)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	results := make(chan error, 2)
 	for _, slot := range []string{"slot-0", "slot-1"} {
