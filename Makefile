@@ -49,7 +49,7 @@ node-tools-if-possible: build
 
 test: tools monitoring-tools node-tools-if-possible build bin/tools/helm bin/tools/gotestsum ## Run all tests, unit and integration, the latter on a real control plane
 	go test $(RACE) ./cli/... ./manifests/... ./pkg/... ./plugins/...
-	bin/tools/gotestsum --format standard-quiet --rerun-fails=$(RERUN) --rerun-fails-max-failures=5 --rerun-fails-run-root-test \
+	bin/tools/gotestsum --format pkgname-and-test-fails --rerun-fails=$(RERUN) --rerun-fails-max-failures=5 --rerun-fails-run-root-test \
 		--packages="./cmd/... ./hack/... ./test/..." -- -count=1 -timeout 20m
 	@cd hack/tools/release && go test ./...
 	@bin/gpu-sandbox check >/dev/null || echo "*** NOTHING WAS TESTED ON A REAL NODE (test/node): see the error above" >&2
