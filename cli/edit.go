@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,20 +20,14 @@ import (
 func newEditCmd(f *Factory) *cobra.Command {
 	v := &jobVerb{factory: f, already: "is as it was: nothing was changed", alone: true}
 	var restart bool
-	var stay []string
 	v.says = func(r submit.Result) string {
-		text := "is changed in place"
 		if r.Action == submit.ActionReplaced {
-			text = "is made again as it says now"
+			return "is made again as it says now"
 		}
-		if len(stay) > 0 {
-			text += ", with its own " + strings.Join(stay, ", ")
-		}
-		return text
+		return "is changed in place"
 	}
-	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (result submit.Result, err error) {
-		result, stay, err = v.edit(ctx, c, ref, restart)
-		return result, err
+	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
+		return v.edit(ctx, c, ref, restart)
 	}
 	cmd := v.addTo(&cobra.Command{
 		Use:   "edit JOB",
@@ -43,7 +36,7 @@ func newEditCmd(f *Factory) *cobra.Command {
 			"changes in place is changed in place. For the rest the job is made again, if it waits or is paused; one whose\n" +
 			"pods run is refused, unless --restart permits to start it over.\n\n" +
 			"Where you write another preset, it fills the fields again that the one before had filled and that you leave as\n" +
-			"they are. All others stay.\n\n" +
+			"they are. All others stay. What it fills and drops is told.\n\n" +
 			"What is not applied is not lost, as with --dry-run: the file that you wrote stays, and its name is told.",
 		Example: "  gpuctl edit qwen2-sft\n  EDITOR=nano gpuctl edit qwen2-sft --restart",
 		Args:    exactlyOne(phrase.Of("the name of one job")),
@@ -53,25 +46,22 @@ func newEditCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// edit has the user change the YAML of a job, and returns the fields that its new preset does not fill. The file stays where
-// that is not applied.
-func (v *jobVerb) edit(
-	ctx context.Context, c *submit.Client, ref submit.Ref, restart bool,
-) (result submit.Result, stay []string, err error) {
+// edit has the user change the YAML of a job, and applies it. The file stays where that is not applied.
+func (v *jobVerb) edit(ctx context.Context, c *submit.Client, ref submit.Ref, restart bool) (submit.Result, error) {
 	options, err := v.editOptions(ctx, c, ref)
 	if err != nil {
-		return submit.Result{}, nil, err
+		return submit.Result{}, err
 	}
 	options.Restart = restart
 	doc, err := c.Document(ctx, ref)
 	if err != nil {
-		return submit.Result{}, nil, err
+		return submit.Result{}, err
 	}
 	file, err := v.editor(ctx, ref.Name, doc.Source)
 	if err != nil {
-		return submit.Result{}, nil, err
+		return submit.Result{}, err
 	}
-	result, err = c.Rewrite(ctx, ref, func(before workload.Document) (string, error) {
+	result, err := c.Rewrite(ctx, ref, func(before workload.Document) (string, error) {
 		if before.Source != doc.Source {
 			return "", &conflictError{what: phrase.Of("job %q was changed by somebody else meanwhile", ref.Name)}
 		}
@@ -79,34 +69,36 @@ func (v *jobVerb) edit(
 		if err != nil {
 			return "", err
 		}
-		if text, stay, err = v.refilledAfterEdit(ctx, before, text); err != nil {
+		refill, err := v.refilledAfterEdit(ctx, before, text)
+		if err != nil {
 			return "", err
 		}
-		return text, v.checkCycle(ctx, ref, job)
+		v.note = refill.Says()
+		return refill.Source, v.checkCycle(ctx, ref, job)
 	}, options)
 	if err != nil {
 		if dropUnchanged(file, doc.Source) {
-			return result, nil, err
+			return result, err
 		}
-		return result, nil, fmt.Errorf("%w\nWhat you wrote is in %s", err, file)
+		return result, fmt.Errorf("%w\nWhat you wrote is in %s", err, file)
 	}
 	if v.dryRun == dryRunServer && result.Action != submit.ActionUnchanged {
 		fmt.Fprintf(v.io.ErrOut, "What you wrote is in %s\n", file)
-		return result, stay, nil
+		return result, nil
 	}
-	return result, stay, os.Remove(file)
+	return result, os.Remove(file)
 }
 
 // refilledAfterEdit is refilled for what the user wrote in an editor, who has seen every field: where nobody knows which of
 // them a preset had filled that is no longer there, all stay, which is told.
-func (v *jobVerb) refilledAfterEdit(ctx context.Context, before workload.Document, text string) (source string, stay []string, err error) {
-	source, stay, err = v.refilled(ctx, before, text, jobplan.Overrides{})
+func (v *jobVerb) refilledAfterEdit(ctx context.Context, before workload.Document, text string) (jobplan.Refill, error) {
+	refill, err := v.refilled(ctx, before, text, jobplan.Overrides{})
 	var gone *jobplan.PresetError
 	if errors.As(err, &gone) {
 		fmt.Fprintf(v.io.ErrOut, "warning: preset %q is no longer there: what it has filled stays\n", gone.Preset)
-		return text, nil, nil
+		return jobplan.Refill{Source: text}, nil
 	}
-	return source, stay, err
+	return refill, err
 }
 
 // written reads what the user wrote, which has to be one job.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -21,6 +22,8 @@ type jobVerb struct {
 	alone bool
 	// already is how a job is called to which nothing was to be done, such as "paused already".
 	already string
+	// note is what there is to tell besides of what the last act has done.
+	note phrase.Text
 }
 
 // addTo adds what all such commands have in common.
@@ -63,9 +66,11 @@ func (v *jobVerb) run(ctx context.Context, args []string) error {
 		if !v.alone {
 			stop = startProgress(v.factory.IO, "Changing job "+ref.Name)
 		}
+		v.note = nil
 		result, err := v.act(ctx, writer, ref)
 		stop()
 		if err == nil {
+			v.tellNote(result)
 			v.add(v.changeOf(result))
 		} else if failed.add(err) {
 			break
@@ -75,6 +80,13 @@ func (v *jobVerb) run(ctx context.Context, args []string) error {
 		return err
 	}
 	return failed.err()
+}
+
+// tellNote tells the note of what was done to a job.
+func (v *jobVerb) tellNote(result submit.Result) {
+	if v.note != nil && result.Action != submit.ActionUnchanged {
+		fmt.Fprintf(v.io.ErrOut, "%s/%s: %s\n", result.Ref.Kind, result.Ref.Name, v.note.In(v.factory.language()))
+	}
 }
 
 func (v *jobVerb) changeOf(result submit.Result) change {

@@ -31,24 +31,17 @@ func newSetResourcesCmd(f *Factory) *cobra.Command {
 	v := &jobVerb{factory: f, already: "asks for that already"}
 	var sets []string
 	var restart bool
-	var stay []string
-	v.says = func(submit.Result) string {
-		text := "asks for " + strings.Join(sets, ", ") + " now"
-		if len(stay) > 0 {
-			text += ", and as before for its own " + strings.Join(stay, ", ")
-		}
-		return text
-	}
+	v.says = func(submit.Result) string { return "asks for " + strings.Join(sets, ", ") + " now" }
 	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		options, err := v.editOptions(ctx, c, ref)
 		if err != nil {
 			return submit.Result{}, err
 		}
 		options.Restart = restart
-		stay = nil
-		return c.Rewrite(ctx, ref, func(doc workload.Document) (source string, err error) {
-			source, stay, err = v.asking(ctx, doc, sets)
-			return source, err
+		return c.Rewrite(ctx, ref, func(doc workload.Document) (string, error) {
+			refill, err := v.asking(ctx, doc, sets)
+			v.note = refill.Says()
+			return refill.Source, err
 		}, options)
 	}
 	cmd := v.addTo(&cobra.Command{
@@ -56,8 +49,8 @@ func newSetResourcesCmd(f *Factory) *cobra.Command {
 		Short: "Change what jobs ask for: GPUs, CPU, memory, pool, time limit",
 		Long: "Change what jobs ask for. A FIELD is one of resources in the job's YAML, which\n" +
 			"gpuctl explain training.resources lists. Slices (mig) stand in the place of whole GPUs (gpu,\n" +
-			"gpu-share): setting one drops the other. Another preset fills the fields again that are as the\n" +
-			"one before has them; all others stay.\n\n" + editHelp,
+			"gpu-share): setting one drops the other. Another preset fills the fields again that the one\n" +
+			"before had filled and nobody has changed since; all others stay. What it fills and drops is told.\n\n" + editHelp,
 		Example: "  gpuctl set resources qwen2-sft gpu=4 memory=64Gi\n  gpuctl set resources qwen2-sft gpu-type=A100-80G --restart",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var jobs []string
@@ -79,63 +72,43 @@ func newSetResourcesCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// asking returns the YAML of a job that asks for something else, and the fields that its new preset does not fill.
-func (v *jobVerb) asking(ctx context.Context, doc workload.Document, sets []string) (source string, stay []string, err error) {
+// asking returns what becomes of a job that asks for something else.
+func (v *jobVerb) asking(ctx context.Context, doc workload.Document, sets []string) (jobplan.Refill, error) {
 	full := make([]string, len(sets))
 	for i, set := range sets {
 		full[i] = sectionResources + strings.TrimPrefix(set, sectionResources)
 	}
 	overrides := jobplan.Overrides{Set: full}
-	if source, err = overrides.Apply(doc.Kind, doc.Source); err != nil {
-		return "", nil, usagef("%w", err)
+	source, err := overrides.Apply(doc.Kind, doc.Source)
+	if err != nil {
+		return jobplan.Refill{}, usagef("%w", err)
 	}
-	source, stay, err = v.refilled(ctx, doc, source, overrides)
+	refill, err := v.refilled(ctx, doc, source, overrides)
 	if isA[*jobplan.PresetError](err) {
-		return "", nil, &conflictError{what: phrase.OfError(err)}
+		return refill, &conflictError{what: phrase.OfError(err)}
 	}
 	if err != nil {
-		return "", nil, err
+		return refill, err
 	}
-	_, err = v.factory.parseWritten(source, true)
-	return source, stay, err
+	_, err = v.factory.parseWritten(refill.Source, true)
+	return refill, err
 }
 
-// refilled returns the YAML that a job is to have without what the preset has filled in that it had before, for its new one to
-// fill, and the fields that stay. The overrides are what the user has set in it, which stays in any case. A job that keeps
-// its preset, or leaves it, keeps all.
+// refilled returns what becomes of a job that gets another preset. The overrides are what the user has set in its YAML, which
+// stays in any case.
 func (v *jobVerb) refilled(
 	ctx context.Context, before workload.Document, source string, overrides jobplan.Overrides,
-) (refilled string, stay []string, err error) {
-	preset := otherPreset(before, source)
-	if preset == "" {
-		return source, nil, nil
+) (jobplan.Refill, error) {
+	if jobplan.OtherPreset(before, source) == "" {
+		return jobplan.Refill{Source: source}, nil
 	}
 	texts, err := v.factory.presetTexts(ctx)
 	if err != nil {
-		return "", nil, err
+		return jobplan.Refill{}, err
 	}
-	if _, known := texts[preset]; !known {
-		return source, nil, nil // Rewrite says so
+	refill, err := jobplan.Refilled(before, source, overrides, texts)
+	if err != nil && !isA[*jobplan.PresetError](err) {
+		return jobplan.Refill{}, usagef("%w", err)
 	}
-	if source, err = jobplan.Unfilled(before, source, texts); err != nil {
-		return "", nil, err
-	}
-	if source, err = overrides.Apply(before.Kind, source); err != nil {
-		return "", nil, usagef("%w", err)
-	}
-	stay, err = overrides.OwnFields(source)
-	return source, stay, err
-}
-
-// otherPreset is the preset that a job has now which had another one, "" where it has not.
-func otherPreset(before workload.Document, source string) string {
-	docs, _ := workload.Parse("", []byte(source))
-	if len(docs) != 1 || docs[0].Job == nil {
-		return ""
-	}
-	was, is := before.Job.Resources.Preset, docs[0].Job.Resources.Preset
-	if was == "" || was == is {
-		return ""
-	}
-	return is
+	return refill, err
 }

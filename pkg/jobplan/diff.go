@@ -65,6 +65,7 @@ func text(object *unstructured.Unstructured, withSource bool) ([]byte, error) {
 	delete(annotations, names.AnnotationSubmission)
 	if !withSource {
 		delete(annotations, names.AnnotationSubmitted)
+		delete(annotations, names.AnnotationPresetFilled)
 	}
 	shown.SetAnnotations(annotations)
 	out, err := yaml.Marshal(shown.Object)

@@ -79,11 +79,9 @@ func (o Overrides) instead(source, path string) (string, error) {
 	}
 	return edit(source, func(root *yaml.Node) error {
 		resources := child(root, "resources")
-		for i := len(resources.Content) - 2; i >= 0; i -= 2 {
-			if slices.ContainsFunc(others, func(other string) bool { return workload.Spells(resources.Content[i].Value, other) }) {
-				resources.Content = slices.Delete(resources.Content, i, i+2)
-			}
-		}
+		drop(resources, func(key string, _ *yaml.Node) bool {
+			return slices.ContainsFunc(others, func(other string) bool { return workload.Spells(key, other) })
+		})
 		return nil
 	})
 }

@@ -36,12 +36,12 @@ type Preset struct {
 	Resources workload.Resources
 	// Problem says why the preset cannot be used, "" if it can.
 	Problem string
-	values  map[string]*yaml.Node
+	values  values
 }
 
 // ParsePreset reads a preset: YAML with a description and fields of resources. What is wrong with it is its Problem.
 func ParsePreset(name, text string) Preset {
-	out := Preset{Name: name, values: map[string]*yaml.Node{}}
+	out := Preset{Name: name, values: values{}}
 	if err := out.read(text); err != nil {
 		out.Problem = err.Error()
 	}
@@ -78,16 +78,15 @@ func (p *Preset) put(key string, value *yaml.Node) error {
 		p.Description = value.Value
 		return nil
 	}
-	i := slices.IndexFunc(presetFields, func(field string) bool { return workload.Spells(key, field) })
+	field := presetField(key)
 	switch {
-	case i < 0:
+	case field == "":
 		return fmt.Errorf("unknown field %q%s: a preset has %s and description", key, spelling.DidYouMean(key, presetFields), strings.Join(presetFields, ", "))
-	case p.values[presetFields[i]] != nil:
+	case p.values[field] != nil:
 		return fmt.Errorf("field %q is there twice", key)
 	}
-	value = copyOf(value)
-	unplace(value)
-	p.values[presetFields[i]] = value
+	p.values[field] = copyOf(value)
+	unplace(p.values[field])
 	return nil
 }
 
@@ -113,7 +112,7 @@ func (p *Preset) check() error {
 		}
 	}
 	const least = "kind: compute\njob: {name: preset}\nenvironment: {image: preset}\n"
-	source, err := p.Fill(least)
+	source, _, err := p.Fill(least)
 	if err != nil {
 		return err
 	}
@@ -128,18 +127,21 @@ func (p *Preset) check() error {
 }
 
 // Fill returns the YAML document of a job with what the preset says in every field of resources of which the document says
-// nothing.
-func (p *Preset) Fill(source string) (string, error) {
-	return edit(source, func(root *yaml.Node) error {
+// nothing, and what these fields are.
+func (p *Preset) Fill(source string) (string, values, error) {
+	filled := values{}
+	text, err := edit(source, func(root *yaml.Node) error {
 		resources := child(root, "resources")
 		own(resources)
 		for _, field := range presetFields {
 			if value := p.values[field]; value != nil && !hasAny(resources, append([]string{field}, besides[field]...)) {
 				*child(resources, field) = *copyOf(value)
+				filled[field] = value
 			}
 		}
 		return nil
 	})
+	return text, filled, err
 }
 
 // hasAny reports whether a mapping has one of some keys, in any spelling.
@@ -165,7 +167,8 @@ func (e *PresetError) Says() phrase.Text {
 	return phrase.Of("resources.preset: %q %s", e.Preset, e.Text)
 }
 
-// Filled returns a document with what its preset says; texts are the presets by name. One without a preset stays as it is.
+// Filled returns a document with what its preset says, and a note of that; texts are the presets by name. One without a preset
+// stays as it is.
 // The error is a [PresetError].
 func Filled(doc workload.Document, texts map[string]string) (workload.Document, error) {
 	if doc.Job == nil || doc.Job.Resources.Preset == "" {
@@ -180,7 +183,7 @@ func Filled(doc workload.Document, texts map[string]string) (workload.Document, 
 	if preset.Problem != "" {
 		return doc, &PresetError{name, phrase.Of("cannot be used: %s. Tell the administrators", preset.Problem)}
 	}
-	source, err := preset.Fill(doc.Source)
+	source, filled, err := preset.Fill(doc.Source)
 	if err != nil {
 		return doc, &PresetError{name, phrase.Of("cannot be filled in: %s", err)}
 	}
@@ -191,5 +194,6 @@ func Filled(doc workload.Document, texts map[string]string) (workload.Document, 
 		}
 	}
 	docs[0].Line = doc.Line
-	return docs[0], nil
+	docs[0].Filled, err = filled.write()
+	return docs[0], err
 }

@@ -73,9 +73,11 @@ func edit(source string, change func(root *yaml.Node) error) (string, error) {
 	if len(root.Content) != 1 || root.Content[0].Kind != yaml.MappingNode {
 		return "", fmt.Errorf("reading the job's YAML: it is no mapping")
 	}
+	stands := aliasesOf(&root)
 	if err := change(root.Content[0]); err != nil {
 		return "", err
 	}
+	stands.reanchor(&root)
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(sourceIndent)
@@ -157,22 +159,6 @@ func find(mapping *yaml.Node, key string) *yaml.Node {
 		}
 	}
 	return nil
-}
-
-// own makes an alias a copy of what it stands for, so that a change of it is a change of nothing else.
-func own(node *yaml.Node) {
-	if node.Kind == yaml.AliasNode {
-		*node = *copyOf(node.Alias)
-	}
-}
-
-func copyOf(node *yaml.Node) *yaml.Node {
-	out := *node
-	out.Anchor, out.Content = "", make([]*yaml.Node, len(node.Content))
-	for i, below := range node.Content {
-		out.Content[i] = copyOf(below)
-	}
-	return &out
 }
 
 // child returns the value of a key of a mapping in any of its spellings. It adds the key if it is not there.

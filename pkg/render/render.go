@@ -92,6 +92,7 @@ type renderer struct {
 	job       *workload.Job
 	namespace string
 	source    string
+	filled    string
 	// shared says whether the job's pool shares its GPUs.
 	shared bool
 	// byLabels says whether the scheduler looks for the GPU types in all labels that name one.
@@ -102,7 +103,7 @@ type renderer struct {
 func newRenderer(doc workload.Document, opts Options) *renderer {
 	asked := &doc.Job.Resources
 	r := &renderer{
-		job: doc.Job, source: doc.Source, namespace: doc.Job.Namespace, mounts: mountsOf(doc.Job),
+		job: doc.Job, source: doc.Source, filled: doc.Filled, namespace: doc.Job.Namespace, mounts: mountsOf(doc.Job),
 		shared:   opts.SharedPools[asked.Pool],
 		byLabels: asked.GPUTypesListed || len(asked.GPUTypes) == 1 && opts.AliasedTypes[asked.GPUTypes[0]],
 	}
@@ -161,6 +162,9 @@ func (r *renderer) topMeta() metav1.ObjectMeta {
 	}
 	if preset := r.job.Resources.Preset; preset != "" {
 		note(names.AnnotationPreset, preset)
+		if r.filled != "" {
+			note(names.AnnotationPresetFilled, r.filled)
+		}
 	}
 	if jobs := strings.Join(r.job.DependsOn, ","); jobs != "" {
 		note(names.AnnotationDependsOn, string(cmp.Or(r.job.After, workload.AfterOK))+"="+jobs)

@@ -329,3 +329,29 @@ func TestABrokenArrayEnds(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatAPresetFilledIsNotedOnTheTopObject(t *testing.T) {
+	for name, tc := range map[string]struct{ resources, filled, want string }{
+		"some fields":      {"{preset: small, gpu: 1}", "{gpu: 1}", "{gpu: 1}"},
+		"none":             {"{preset: small, gpu: 1}", "{}", "{}"},
+		"nobody knows":     {"{preset: small, gpu: 1}", "", ""},
+		"it has gone":      {"{gpu: 1}", "{gpu: 1}", ""},
+		"it never had one": {"{gpu: 1}", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			docs, diagnostics := workload.Parse("", []byte("kind: training\njob: {name: a}\nenvironment: {image: i}\nresources: "+tc.resources+"\n"))
+			if diagnostics.HasErrors() {
+				t.Fatal(diagnostics)
+			}
+			docs[0].Filled = tc.filled
+			objects, _, err := Objects(docs[0], Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, noted := objects[0].GetAnnotations()[names.AnnotationPresetFilled]
+			if got != tc.want || noted != (tc.want != "") {
+				t.Errorf("it is noted as %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -243,6 +243,7 @@ func documentOf(top client.Object, source string) (workload.Document, error) {
 	if len(docs) != 1 {
 		return workload.Document{}, fmt.Errorf("reading the YAML of job %s: it holds %d documents, want one", jobOf(top), len(docs))
 	}
+	docs[0].Filled = top.GetAnnotations()[names.AnnotationPresetFilled]
 	return docs[0], nil
 }
 

@@ -17,7 +17,6 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/render"
-	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // jobPlan is how the objects of a job change, or those of a quota.
@@ -131,12 +130,7 @@ func (c *Client) plan(
 
 // lastApplied renders the YAML that a job was made from, or last applied as; nothing if it cannot be read any more.
 func lastApplied(live client.Object, opts render.Options) []client.Object {
-	docs, diagnostics := workload.Parse("", []byte(live.GetAnnotations()[names.AnnotationSubmitted]))
-	if diagnostics.HasErrors() || len(docs) != 1 {
-		return nil
-	}
-	opts.Namespace = live.GetNamespace()
-	objects, _, err := render.Objects(docs[0], opts)
+	objects, err := objectsOf(live, live.GetAnnotations()[names.AnnotationSubmitted], opts)
 	if err != nil {
 		return nil
 	}

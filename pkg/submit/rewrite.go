@@ -8,6 +8,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -41,7 +42,8 @@ func (c *Client) Rewrite(ctx context.Context, ref Ref, rewrite func(workload.Doc
 		if after, err = filled(ctx, after, doc, opts); err != nil {
 			return Result{}, err
 		}
-		objects, err := objectsOf(top, after.Source, opts.Render)
+		opts.Render.Namespace = top.GetNamespace()
+		objects, _, err := render.Objects(after, opts.Render)
 		if err != nil {
 			return Result{}, err
 		}
@@ -83,5 +85,5 @@ func filled(ctx context.Context, after, before workload.Document, opts EditOptio
 			return after, nil
 		}
 	}
-	return jobplan.Filled(after, texts)
+	return jobplan.FilledAgain(before, after, texts)
 }

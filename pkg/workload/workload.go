@@ -75,6 +75,9 @@ type Document struct {
 	Quota     *Quota
 	// Source is the document's text as it was submitted.
 	Source string
+	// Filled is what the job's preset filled of that, as YAML in one line such as {gpu: 2, cpu: 8}; "" if nobody knows.
+	// Writing and reading it is for package jobplan.
+	Filled string
 	// Line is the line of the file on which the document's content begins, from 1.
 	Line int
 }

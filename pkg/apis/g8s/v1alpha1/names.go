@@ -211,6 +211,9 @@ const (
 	AnnotationIdleTimeout = "g8s.host/idle-timeout"
 	// AnnotationPreset, on the top object of a job, is the preset that its resources were filled from.
 	AnnotationPreset = "g8s.host/preset"
+	// AnnotationPresetFilled, on the top object of a job with a preset, is what that filled of its resources, as YAML in one
+	// line: {gpu: 2, cpu: 8}. Where it is missing, nobody knows.
+	AnnotationPresetFilled = "g8s.host/preset-filled"
 	// AnnotationCancelledAt, on the top object of a job, is when it was cancelled, in RFC 3339.
 	AnnotationCancelledAt = "g8s.host/cancelled-at"
 	// AnnotationReplicas, on a paused or cancelled Deployment, is the number of replicas it had before.

@@ -1,0 +1,113 @@
+package jobplan
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// own makes an alias a copy of what it stands for, so that a change of it is a change of nothing else.
+func own(node *yaml.Node) {
+	if node.Kind == yaml.AliasNode {
+		*node = *copyOf(node)
+	}
+}
+
+// copyOf is a node with all that its aliases stand for, and without anchors.
+func copyOf(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		return copyOf(node.Alias)
+	}
+	out := *node
+	out.Anchor, out.Content = "", make([]*yaml.Node, len(node.Content))
+	for i, below := range node.Content {
+		out.Content[i] = copyOf(below)
+	}
+	return &out
+}
+
+// aliases are those of a document, each with a copy of what it stands for. Aliases of one anchor share theirs.
+type aliases map[*yaml.Node]*yaml.Node
+
+func aliasesOf(root *yaml.Node) aliases {
+	out, copies := aliases{}, map[*yaml.Node]*yaml.Node{}
+	walk(root, func(node *yaml.Node) {
+		if node.Kind != yaml.AliasNode {
+			return
+		}
+		if copies[node.Alias] == nil {
+			copies[node.Alias] = copyOf(node.Alias)
+			copies[node.Alias].Anchor = node.Value
+			unplace(copies[node.Alias])
+		}
+		out[node] = copies[node.Alias]
+	})
+	return out
+}
+
+// reanchor gives the aliases back what they stand for, in a document that was changed: where what has their anchor is gone, or
+// says something else, the first of them becomes it, and the others name that.
+func (a aliases) reanchor(root *yaml.Node) {
+	anchored, moved := map[*yaml.Node]bool{}, map[*yaml.Node]*yaml.Node{}
+	walk(root, func(node *yaml.Node) {
+		if node.Anchor != "" {
+			anchored[node] = true
+		}
+		if node.Kind != yaml.AliasNode || anchored[node.Alias] {
+			return
+		}
+		stood := a[node]
+		if stood == nil {
+			return // it came with its anchor
+		}
+		if at := moved[stood]; at != nil {
+			node.Alias = at
+			return
+		}
+		head, line, foot := node.HeadComment, node.LineComment, node.FootComment
+		*node = *stood
+		node.HeadComment, node.LineComment, node.FootComment = head, line, foot
+		moved[stood], anchored[node] = node, true
+	})
+}
+
+// walk visits the nodes of a document in the order in which they are written.
+func walk(node *yaml.Node, visit func(*yaml.Node)) {
+	visit(node)
+	for _, below := range node.Content {
+		walk(below, visit)
+	}
+}
+
+// drop takes entries out of a mapping, with what is written on their lines. The comments above and below them stay, as they may
+// be about more than the one entry.
+func drop(mapping *yaml.Node, goes func(key string, value *yaml.Node) bool) {
+	var kept []*yaml.Node
+	var left []string
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		key, value := mapping.Content[i], mapping.Content[i+1]
+		if goes(key.Value, value) {
+			left = append(left, key.HeadComment, key.FootComment)
+			continue
+		}
+		key.HeadComment, left = paragraphs(append(left, key.HeadComment)...), nil
+		kept = append(kept, key, value)
+	}
+	if last := len(kept) - 2; last >= 0 {
+		kept[last].FootComment = paragraphs(append([]string{kept[last].FootComment}, left...)...)
+	} else {
+		mapping.HeadComment = paragraphs(append([]string{mapping.HeadComment}, left...)...)
+	}
+	mapping.Content = kept
+}
+
+// paragraphs are comments one after the other.
+func paragraphs(comments ...string) string {
+	var out []string
+	for _, comment := range comments {
+		if comment != "" {
+			out = append(out, comment)
+		}
+	}
+	return strings.Join(out, "\n\n")
+}
