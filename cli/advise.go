@@ -13,6 +13,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/defrag"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 func newAdviseCmd(f *Factory) *cobra.Command {
@@ -126,7 +127,7 @@ func (o *adviseDefragOptions) carryOut(ctx context.Context, carrier *defrag.Carr
 			return nil
 		}
 		if !errors.Is(err, defrag.ErrOutdated) || plans == maxPlans {
-			return fmt.Errorf("%w\n%s", err, howFar(err))
+			return phrase.Errorf("%w\n%s", err, howFar(err))
 		}
 		if advice, err = o.plan(ctx, carrier.Client); err != nil {
 			return err
@@ -139,13 +140,13 @@ func (o *adviseDefragOptions) carryOut(ctx context.Context, carrier *defrag.Carr
 }
 
 // howFar says what was moved, what was not, and how to go on.
-func howFar(err error) string {
-	const goOn = "gpuctl advise defrag --apply makes a new plan, and goes on; --timeout gives each step more time"
+func howFar(err error) phrase.Text {
+	goOn := phrase.Of("gpuctl advise defrag --apply makes a new plan, and goes on; --timeout gives each step more time")
 	var stopped *defrag.StoppedError
 	if !errors.As(err, &stopped) {
 		return goOn
 	}
-	return stopped.HowFar() + "\n" + goOn
+	return phrase.Of("%s\n%s", stopped.HowFar(), goOn)
 }
 
 // carryOutAll makes the moves of the proposals, one after another, until one fails.

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/safeyaml"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/workload"
@@ -215,7 +216,7 @@ func changeConfig(f *Factory, key, value string) error {
 func withSetting(data []byte, key, value string) ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(data, &document); err != nil {
-		return nil, fmt.Errorf("reading the settings: %w", err)
+		return nil, phrase.Errorf("reading the settings: %w", err)
 	}
 	if len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
 		document = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode}}}
@@ -241,7 +242,7 @@ func withSetting(data []byte, key, value string) ([]byte, error) {
 		return nil, nil
 	}
 	if err := yaml.NewEncoder(&out).Encode(&document); err != nil {
-		return nil, fmt.Errorf("writing the settings: %w", err)
+		return nil, phrase.Errorf("writing the settings: %w", err)
 	}
 	return out.Bytes(), nil
 }
@@ -249,11 +250,11 @@ func withSetting(data []byte, key, value string) ([]byte, error) {
 // writeWhole replaces a file in one step, so that one who reads it meanwhile sees the old or the new one.
 func writeWhole(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
+		return phrase.Errorf("writing %s: %w", path, err)
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), ".config-*")
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
+		return phrase.Errorf("writing %s: %w", path, err)
 	}
 	_, err = file.Write(data)
 	err = errors.Join(err, file.Close())
@@ -261,7 +262,7 @@ func writeWhole(path string, data []byte) error {
 		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", path, err), os.Remove(file.Name()))
+		return errors.Join(phrase.Errorf("writing %s: %w", path, err), os.Remove(file.Name()))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"sync/atomic"
@@ -51,7 +50,7 @@ const (
 func (t *podTarget) connect(ctx context.Context, client kubernetes.Interface, job string, where place) (*connection, error) {
 	pod, err := client.CoreV1().Pods(where.namespace).Get(ctx, where.pod, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("reading pod %s: %w", where.pod, err)
+		return nil, phrase.Errorf("reading pod %s: %w", where.pod, err)
 	}
 	c := &connection{podTarget: *t, client: client, job: job, where: where, uid: pod.UID, patience: endPatience, caughtUp: -1}
 	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
@@ -93,7 +92,7 @@ func (c *connection) run(ctx context.Context) error {
 }
 
 // errNobodyReads says that what a program prints cannot be passed on, as whoever read it has gone.
-var errNobodyReads = errors.New("nobody reads any more what the program prints")
+var errNobodyReads = phrase.Errorf("nobody reads any more what the program prints")
 
 func (c *connection) pass(ctx context.Context) error {
 	streams := c.factory.IO
@@ -164,7 +163,7 @@ func (c *connection) outcome(ctx context.Context, cause error) error {
 		case over:
 			return err
 		case apierrors.IsForbidden(cause), apierrors.IsUnauthorized(cause):
-			return fmt.Errorf("attaching to pod %s: %w", c.where.pod, cause)
+			return phrase.Errorf("attaching to pod %s: %w", c.where.pod, cause)
 		case isSimulated(cause):
 			return remoteError(c.where.pod, cause)
 		}

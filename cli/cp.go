@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type cpOptions struct{ podTarget }
@@ -152,9 +154,13 @@ func (o *cpOptions) run(ctx context.Context, client kubernetes.Interface, where 
 	var ended *outcomeError
 	switch {
 	case errors.As(err, &ended): // that is the code of one of our programs, not of the user's
-		return fmt.Errorf("copying: %s ended with exit code %d: %s", c.command[0], ended.code, cmp.Or(text, "it does not say why"))
+		why := phrase.Of("it does not say why")
+		if text != "" {
+			why = phrase.Quote(text)
+		}
+		return phrase.Errorf("copying: %s ended with exit code %d: %s", c.command[0], ended.code, why)
 	case err != nil && text != "":
-		return fmt.Errorf("%w: %s", err, text)
+		return phrase.Errorf("%w: %s", err, text)
 	}
 	return err
 }

@@ -3,13 +3,14 @@ package cli
 import (
 	"archive/tar"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // tarRecord is what tar reads at a time: with a whole number of them it ends when the archive does, and need not be
@@ -54,7 +55,7 @@ func pack(out io.Writer, from, name string) (left []string, err error) {
 		return packOne(archive, file, info, path.Join(name, filepath.ToSlash(inner)))
 	})
 	if err != nil {
-		return left, fmt.Errorf("packing %s: %w", from, err)
+		return left, phrase.Errorf("packing %s: %w", from, err)
 	}
 	if err := archive.Close(); err != nil {
 		return left, err
@@ -97,20 +98,20 @@ func unpack(in io.Reader, base, target string) (left []string, err error) {
 		header, err := archive.Next()
 		switch {
 		case errors.Is(err, io.EOF) && !found:
-			return left, errors.New("the container's tar sent nothing")
+			return left, phrase.Errorf("the container's tar sent nothing")
 		case errors.Is(err, io.EOF):
 			return left, nil
 		case err != nil:
-			return left, fmt.Errorf("reading what the container's tar sends: %w", err)
+			return left, phrase.Errorf("reading what the container's tar sends: %w", err)
 		}
 		inner, inside := strings.CutPrefix(path.Clean(header.Name), base)
 		if !inside || inner != "" && inner[0] != '/' || !filepath.IsLocal(filepath.FromSlash(name+inner)) {
-			return left, fmt.Errorf("the container's tar sends %q, which is not part of %s", header.Name, base)
+			return left, phrase.Errorf("the container's tar sends %q, which is not part of %s", header.Name, base)
 		}
 		switch header.Typeflag {
 		case tar.TypeReg, tar.TypeDir:
 			if err := unpackOne(root, filepath.FromSlash(name+inner), header, archive); err != nil {
-				return left, fmt.Errorf("unpacking %s: %w", header.Name, err)
+				return left, phrase.Errorf("unpacking %s: %w", header.Name, err)
 			}
 		default:
 			left = append(left, header.Name)

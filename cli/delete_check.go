@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -35,7 +34,7 @@ func (o *deleteOptions) checkThere(ctx context.Context, writer *submit.Client, t
 		}
 	}
 	last := &missing.errs[len(missing.errs)-1]
-	*last = fmt.Errorf("%w\nNothing was deleted", *last)
+	*last = phrase.Errorf("%w\nNothing was deleted", *last)
 	return missing.err()
 }
 

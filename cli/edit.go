@@ -80,7 +80,7 @@ func (v *jobVerb) edit(ctx context.Context, c *submit.Client, ref submit.Ref, re
 		if dropUnchanged(file, doc.Source) {
 			return result, err
 		}
-		return result, fmt.Errorf("%w\nWhat you wrote is in %s", err, file)
+		return result, phrase.Errorf("%w\nWhat you wrote is in %s", err, file)
 	}
 	if v.dryRun == dryRunServer && result.Action != submit.ActionUnchanged {
 		fmt.Fprintf(v.io.ErrOut, "What you wrote is in %s\n", file)
@@ -143,31 +143,31 @@ func (v *jobVerb) checkCycle(ctx context.Context, ref submit.Ref, job *workload.
 func (v *jobVerb) editor(ctx context.Context, name, text string) (path string, err error) {
 	file, err := os.CreateTemp("", "gpuctl-"+name+"-*.yaml")
 	if err != nil {
-		return "", fmt.Errorf("making a file to edit: %w", err)
+		return "", phrase.Errorf("making a file to edit: %w", err)
 	}
 	_, err = file.WriteString(text)
 	if err = errors.Join(err, file.Close()); err != nil {
-		return "", fmt.Errorf("writing the file to edit: %w", err)
+		return "", phrase.Errorf("writing the file to edit: %w", err)
 	}
 	editor, named := editorOf()
 	run := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", file.Name()) // an editor may have options
 	run.Stdin, run.Stdout, run.Stderr = v.io.In, behind(v.io.Out), behind(v.io.ErrOut)
 	if err := run.Run(); err != nil {
-		kept := ""
+		var kept phrase.Text
 		if !dropUnchanged(file.Name(), text) {
-			kept = "; what you wrote is in " + file.Name()
+			kept = phrase.Of("; what you wrote is in %s", file.Name())
 		}
-		return "", fmt.Errorf("running the editor %s, %s: %w\nNothing was changed%s", editor, named, err, kept)
+		return "", phrase.Errorf("running the editor %s, %s: %w\nNothing was changed%s", editor, named, err, kept)
 	}
 	return file.Name(), nil
 }
 
 // editorOf is the editor of the user, and why it is that.
-func editorOf() (editor, named string) {
+func editorOf() (editor string, named phrase.Text) {
 	if editor = cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR")); editor != "" {
-		return editor, "which $VISUAL or $EDITOR names"
+		return editor, phrase.Of("which $VISUAL or $EDITOR names")
 	}
-	return "vi", "as neither $VISUAL nor $EDITOR names one"
+	return "vi", phrase.Of("as neither $VISUAL nor $EDITOR names one")
 }
 
 // dropUnchanged removes a file that holds what it held before, and reports whether it did.

@@ -15,7 +15,7 @@ func TestTheEditorIsThatOfTheUser(t *testing.T) {
 	} {
 		t.Setenv("VISUAL", env[0])
 		t.Setenv("EDITOR", env[1])
-		if editor, named := editorOf(); !strings.HasPrefix(editor+", "+named, want) {
+		if editor, named := editorOf(); !strings.HasPrefix(editor+", "+named.String(), want) {
 			t.Errorf("with %q it is %s, %s; want %s", env, editor, named, want)
 		}
 	}

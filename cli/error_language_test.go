@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -74,6 +75,22 @@ func TestErrorsOfTheClusterInChinese(t *testing.T) {
 		"out of reach": {
 			&url.Error{Op: "Get", URL: "https://k:6443/api", Err: errors.New("connection refused")}, exitUnreachable,
 			"错误：connection refused\n无法连接集群：这个 kubeconfig 的集群在运行吗？它的 API server 是 https://k:6443\n",
+		},
+		"out of reach on the way to a pod": {
+			phrase.Errorf("reading pod %s: %w", "a", &url.Error{Op: "Get", URL: "https://k:6443/api", Err: errors.New("connection refused")}), exitUnreachable,
+			"错误：读取 Pod a：connection refused\n无法连接集群：",
+		},
+		"an edit that came too late": {
+			phrase.Errorf("%w\nWhat you wrote is in %s", &submit.ChangedError{Job: "sft"}, "/tmp/a.yaml"), exitConflict,
+			"错误：任务 \"sft\" 在此期间被别人更改了：未做任何操作，请重试\n你写的内容在 /tmp/a.yaml 中\n",
+		},
+		"what others have wrapped": {
+			fmt.Errorf("retrying: %w", &inventory.NotFoundError{Namespace: "team", Name: "sft"}), exitNotFound,
+			"错误：retrying: 命名空间 team 中没有任务 \"sft\"\n",
+		},
+		"several": {
+			errors.Join(&inventory.NotFoundError{Namespace: "team", Name: "a"}, errors.New("no"), &inventory.NotFoundError{Namespace: "team", Name: "b"}), exitNotFound,
+			"错误：命名空间 team 中没有任务 \"a\"\nno\n命名空间 team 中没有任务 \"b\"\n",
 		},
 		"a quota": {
 			&submit.PodsRefusedError{Job: "sft", Cause: &submit.QuotaError{Excess: over}}, exitQuota,

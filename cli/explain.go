@@ -79,7 +79,7 @@ func explainField(out io.Writer, kind workload.Kind, field workload.Field) error
 	}
 	places, err := render.Becomes(kind, field.Path)
 	if err != nil {
-		return fmt.Errorf("explaining %s: %w", field.Path, err)
+		return phrase.Errorf("explaining %s: %w", field.Path, err)
 	}
 	if len(places) > 0 {
 		fmt.Fprint(out, "\nBECOMES:\n")

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 const (
@@ -59,7 +61,7 @@ func (v *heartbeat) keep(ctx context.Context) error {
 		case err == nil:
 			answered, silent = time.Now(), false
 		case time.Since(answered) >= heartbeatLimit:
-			return fmt.Errorf("the cluster has not answered for %s: %w", heartbeatLimit, err)
+			return phrase.Errorf("the cluster has not answered for %s: %w", heartbeatLimit, err)
 		case !silent:
 			silent = true
 			v.lost(fmt.Sprintf("The cluster does not answer; trying again for up to %s", heartbeatLimit))

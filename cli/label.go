@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
@@ -152,9 +153,9 @@ func (o *labelOptions) parse(args []string) (nodes []string, labels map[string]*
 	}
 	switch {
 	case len(labels) == 0:
-		return nil, nil, fmt.Errorf("no label: give KEY=VALUE, or KEY- to remove one")
+		return nil, nil, phrase.Errorf("no label: give KEY=VALUE, or KEY- to remove one")
 	case len(nodes) == 0:
-		return nil, nil, fmt.Errorf("no node to label")
+		return nil, nil, phrase.Errorf("no node to label")
 	}
 	slices.Sort(nodes)
 	return slices.Compact(nodes), labels, nil

@@ -18,6 +18,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/ledger"
 	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Environment variables that say where the ledger is.
@@ -70,7 +71,7 @@ func (o *ledgerOptions) discover(ctx context.Context, f *Factory) (bool, error) 
 		return false, nil
 	}
 	if err := o.Validate(); err != nil {
-		return false, fmt.Errorf("ConfigMap %s/%s: %w", ledger.AddressNamespace, ledger.AddressConfigMap, err)
+		return false, phrase.Errorf("ConfigMap %s/%s: %w", ledger.AddressNamespace, ledger.AddressConfigMap, err)
 	}
 	return true, nil
 }
@@ -86,7 +87,7 @@ func (o *ledgerOptions) ask(ctx context.Context, f *Factory) (map[string]string,
 	}
 	said, err := client.CoreV1().ConfigMaps(ledger.AddressNamespace).Get(ctx, ledger.AddressConfigMap, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-		return nil, fmt.Errorf("asking the cluster where its ledger is: %w", err)
+		return nil, phrase.Errorf("asking the cluster where its ledger is: %w", err)
 	}
 	o.said = maps.Clone(said.Data)
 	if o.said == nil {

@@ -51,7 +51,7 @@ func (r *rankFlag) Type() string { return "int" }
 func (r *rankFlag) Set(text string) error {
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 0 {
-		return errors.New("want one number, 0 or more")
+		return phrase.Errorf("want one number, 0 or more")
 	}
 	r.chosen = &number
 	return nil
@@ -221,13 +221,13 @@ func (o *logsOptions) noOutput(ctx context.Context, client kubernetes.Interface,
 	job := none.Job
 	switch {
 	case none.Previous:
-		return fmt.Errorf("%w\nLeave out --previous to print the output of the newest run", none)
+		return phrase.Errorf("%w\nLeave out --previous to print the output of the newest run", none)
 	case none.Rank != nil && job.Array != nil && job.Finished != nil:
 		return none
 	case none.Rank != nil && job.Array != nil && job.Status != inventory.StatusTerminating:
-		return fmt.Errorf("%w\nWait for it: gpuctl logs %s -n %s --index %d -f", none, job.Name, job.Namespace, *none.Rank)
+		return phrase.Errorf("%w\nWait for it: gpuctl logs %s -n %s --index %d -f", none, job.Name, job.Namespace, *none.Rank)
 	case job.Finished != nil:
-		return fmt.Errorf("job %s has %s, and its pods are gone with their output", job.Name, strings.ToLower(string(job.Status)))
+		return phrase.Errorf("job %s has %s, and its pods are gone with their output", job.Name, strings.ToLower(string(job.Status)))
 	case job.Status == inventory.StatusTerminating:
 		return &outcomeError{code: exitNotFinished, text: phrase.Of("job %s was deleted before it had any output", job.Name)}
 	}
@@ -235,7 +235,7 @@ func (o *logsOptions) noOutput(ctx context.Context, client kubernetes.Interface,
 	if report, err := diagnose(ctx, client, job, o.factory); err == nil {
 		why = headline(report, o.factory.language())
 	}
-	return fmt.Errorf("%w%s\nWait for it: gpuctl logs %s -n %s -f", none, why, job.Name, job.Namespace)
+	return phrase.Errorf("%w%s\nWait for it: gpuctl logs %s -n %s -f", none, why, job.Name, job.Namespace)
 }
 
 // hasStarted reports whether any container of a job has run.

@@ -8,6 +8,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // sourceColors tell the pods of a job apart on a terminal. Red is left out: it looks like an error.
@@ -101,7 +102,7 @@ type jsonLines struct {
 func (j *jsonLines) print(line joblogs.Line) error {
 	data, err := json.Marshal(line)
 	if err != nil {
-		return fmt.Errorf("encoding a line of output: %w", err)
+		return phrase.Errorf("encoding a line of output: %w", err)
 	}
 	before, after := "", "\n"
 	if j.list {
@@ -127,7 +128,7 @@ func (j *jsonLines) end(cause error) error {
 	if j.kept != nil {
 		about, err := json.Marshal(j.kept)
 		if err != nil {
-			return fmt.Errorf("encoding what is known of the output: %w", err)
+			return phrase.Errorf("encoding what is known of the output: %w", err)
 		}
 		text += `, "kept": ` + string(about)
 	}

@@ -68,7 +68,7 @@ func message(err error) phrase.Text {
 	}
 	var request *url.Error
 	if errors.As(err, &request) { // what was asked says nothing to people
-		text = phrase.Quote(strings.ReplaceAll(text.String(), request.Error(), request.Err.Error()))
+		text = text.Replacing(request.Error(), request.Err.Error())
 	}
 	for _, known := range hints {
 		if !known.is(err) {

@@ -54,7 +54,7 @@ func runOpen(ctx context.Context, o *openOptions, job string) error {
 	}
 	pod, err := client.CoreV1().Pods(where.namespace).Get(ctx, where.pod, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("reading pod %s: %w", where.pod, err)
+		return phrase.Errorf("reading pod %s: %w", where.pod, err)
 	}
 	port, ok := servedPort(pod, where.container)
 	if !ok {
@@ -132,7 +132,7 @@ func envValue(ctx context.Context, client kubernetes.Interface, namespace string
 	ref := env.ValueFrom.SecretKeyRef
 	secret, err := client.CoreV1().Secrets(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
-		return "", fmt.Errorf("reading the notebook's token: %w", err)
+		return "", phrase.Errorf("reading the notebook's token: %w", err)
 	}
 	return string(secret.Data[ref.Key]), nil
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Output formats.
@@ -63,7 +65,7 @@ func (o *output) Set(format string) error {
 		return nil
 	}
 	if !slices.Contains(o.allowed, format) || strings.HasSuffix(format, "=") {
-		return fmt.Errorf("want one of %s", strings.Join(o.allowed, ", "))
+		return phrase.Errorf("want one of %s", strings.Join(o.allowed, ", "))
 	}
 	o.format = format
 	return nil
@@ -98,7 +100,7 @@ func encode(out io.Writer, format string, value any) error {
 		data, err = yaml.JSONToYAML(data)
 	}
 	if err != nil {
-		return fmt.Errorf("encoding the result: %w", err)
+		return phrase.Errorf("encoding the result: %w", err)
 	}
 	_, err = fmt.Fprintln(out, strings.TrimRight(string(data), "\n"))
 	return err

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -58,7 +57,7 @@ func runPortForward(ctx context.Context, o *portForwardOptions, job string, port
 	if len(ports) == 0 {
 		pod, err := client.CoreV1().Pods(where.namespace).Get(ctx, where.pod, metav1.GetOptions{})
 		if err != nil {
-			return fmt.Errorf("reading pod %s: %w", where.pod, err)
+			return phrase.Errorf("reading pod %s: %w", where.pod, err)
 		}
 		port, ok := servedPort(pod, where.container)
 		if !ok {
@@ -117,7 +116,7 @@ func (o *portForwardOptions) forward(ctx context.Context, client kubernetes.Inte
 		Namespace(f.where.namespace).Name(f.where.pod).SubResource("portforward").URL()
 	dialer, err := newDialer(config, address)
 	if err != nil {
-		return fmt.Errorf("connecting to pod %s: %w", f.where.pod, err)
+		return phrase.Errorf("connecting to pod %s: %w", f.where.pod, err)
 	}
 	stop, ready := make(chan struct{}), make(chan struct{})
 	forwarder, err := portforward.NewOnAddresses(dialer, []string{o.address}, f.ports, stop, ready, f.out, o.factory.IO.ErrOut)
@@ -138,7 +137,7 @@ func (o *portForwardOptions) forward(ctx context.Context, client kubernetes.Inte
 		}()
 	}
 	if err := forwarder.ForwardPorts(); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("forwarding ports to pod %s: %w", f.where.pod, err)
+		return phrase.Errorf("forwarding ports to pod %s: %w", f.where.pod, err)
 	}
 	return nil
 }

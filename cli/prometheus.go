@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/usage"
 )
 
@@ -67,11 +67,11 @@ func (o *prometheusOptions) connect(f *Factory, address string) (*gpumetrics.Cli
 func throughAPIServer(config *rest.Config, namespace, service string) (string, http.RoundTripper, error) {
 	transport, err := rest.TransportFor(config)
 	if err != nil {
-		return "", nil, fmt.Errorf("connecting to the cluster: %w", err)
+		return "", nil, phrase.Errorf("connecting to the cluster: %w", err)
 	}
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return "", nil, fmt.Errorf("connecting to the cluster: %w", err)
+		return "", nil, phrase.Errorf("connecting to the cluster: %w", err)
 	}
 	return base.JoinPath("api/v1/namespaces", namespace, "services", service, "proxy").String(), transport, nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -57,18 +56,18 @@ func (t *podTarget) find(ctx context.Context, client kubernetes.Interface, name 
 	found, err := t.choose(job)
 	if err != nil && len(running(job)) == 0 {
 		if report, failed := diagnose(ctx, client, job, t.factory); failed == nil {
-			return place{}, fmt.Errorf("no pod of job %s runs: it is %s%s\n%s", job.Name, report.Status, headline(report, t.factory.language()), insteadOf(job))
+			return place{}, phrase.Errorf("no pod of job %s runs: it is %s%s\n%s", job.Name, report.Status, headline(report, t.factory.language()), insteadOf(job))
 		}
 	}
 	return found, err
 }
 
 // insteadOf says what to do with a job of which no pod runs.
-func insteadOf(job inventory.Job) string {
+func insteadOf(job inventory.Job) phrase.Text {
 	if job.Finished != nil {
-		return fmt.Sprintf("See what it printed: gpuctl logs %s -n %s", job.Name, job.Namespace)
+		return phrase.Of("See what it printed: gpuctl logs %s -n %s", job.Name, job.Namespace)
 	}
-	return fmt.Sprintf("Wait for it: gpuctl wait %s -n %s --for=running", job.Name, job.Namespace)
+	return phrase.Of("Wait for it: gpuctl wait %s -n %s --for=running", job.Name, job.Namespace)
 }
 
 // choose picks the container from the pods of a job that run.
@@ -92,7 +91,7 @@ func (t *podTarget) choose(job inventory.Job) (place, error) {
 func (t *podTarget) noSuchPod(job inventory.Job) error {
 	names := strings.Join(namesOf(running(job), func(p inventory.Pod) string { return p.Name }), ", ")
 	if names == "" {
-		return fmt.Errorf("no pod of job %s runs\nSee them all: gpuctl describe job %s", job.Name, job.Name)
+		return phrase.Errorf("no pod of job %s runs\nSee them all: gpuctl describe job %s", job.Name, job.Name)
 	}
 	return usagef("job %s has no such pod that runs; those that do are: %s\nSee them all: gpuctl describe job %s", job.Name, names, job.Name)
 }
@@ -157,7 +156,7 @@ func (t *podTarget) stream(
 		SubResource(subresource).VersionedParams(asked, scheme.ParameterCodec)
 	executor, err := newExecutor(config, request.URL())
 	if err != nil {
-		return fmt.Errorf("connecting to pod %s: %w", where.pod, err)
+		return phrase.Errorf("connecting to pod %s: %w", where.pod, err)
 	}
 	options := remotecommand.StreamOptions{Stdin: c.in, Stdout: c.out, Stderr: c.errOut, Tty: c.tty, TerminalSizeQueue: c.sizes}
 	if c.tty {
@@ -172,10 +171,10 @@ func remoteError(pod string, err error) error {
 	case err == nil:
 		return nil
 	case isSimulated(err):
-		return fmt.Errorf("pod %s is on a simulated node, which runs no commands\n"+
+		return phrase.Errorf("pod %s is on a simulated node, which runs no commands\n"+
 			"Run them on your own machine in its stead: gpu-sandbox down, then gpu-sandbox up --host-exec", pod)
 	}
-	return fmt.Errorf("running a command in pod %s: %w", pod, err)
+	return phrase.Errorf("running a command in pod %s: %w", pod, err)
 }
 
 // isSimulated says whether an error is the answer of kwok, in the place of a kubelet, that it runs nothing.
@@ -220,7 +219,7 @@ func takeTerminal(in io.Reader) (*terminal, func(), error) {
 	fd := int(file.Fd())
 	before, err := term.MakeRaw(fd)
 	if err != nil {
-		return nil, nil, fmt.Errorf("preparing the terminal: %w", err)
+		return nil, nil, phrase.Errorf("preparing the terminal: %w", err)
 	}
 	t := &terminal{fd: fd, done: make(chan struct{})}
 	return t, func() {

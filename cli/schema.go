@@ -2,10 +2,10 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -31,7 +31,7 @@ func newSchemaCmd(f *Factory) *cobra.Command {
 			encoder := json.NewEncoder(f.IO.Out)
 			encoder.SetIndent("", "  ")
 			if err := encoder.Encode(workload.JSONSchema(kinds...)); err != nil {
-				return fmt.Errorf("writing the schema: %w", err)
+				return phrase.Errorf("writing the schema: %w", err)
 			}
 			return nil
 		},

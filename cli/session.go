@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
@@ -147,7 +148,7 @@ func (s *session) await(ctx context.Context) (ended bool, err error) {
 }
 
 // errReplaced says that another job has the session's name by now.
-var errReplaced = errors.New("another job has the name by now")
+var errReplaced = phrase.Errorf("another job has the name by now")
 
 // end deletes the job of the session, also after Ctrl-C, and no other of its name. One that others have deleted is gone.
 func (s *session) end(ctx context.Context) {

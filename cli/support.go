@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"g8s.host/gpu-scheduler/pkg/doctor"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/supportbundle"
 )
 
@@ -116,7 +117,7 @@ func (o *supportOptions) said(ctx context.Context) (map[string]any, error) {
 func (o *supportOptions) write(ctx context.Context, bundler *supportbundle.Bundler, more map[string]any) (entries []supportbundle.Entry, err error) {
 	file, err := os.CreateTemp(filepath.Dir(o.file), ".gpuctl-support-*")
 	if err != nil {
-		return nil, fmt.Errorf("writing %s: %w", o.file, err)
+		return nil, phrase.Errorf("writing %s: %w", o.file, err)
 	}
 	defer func() {
 		if err != nil {
@@ -125,10 +126,10 @@ func (o *supportOptions) write(ctx context.Context, bundler *supportbundle.Bundl
 	}()
 	entries, err = bundler.Write(ctx, file, more)
 	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("writing %s: %w", o.file, err)
+		return nil, phrase.Errorf("writing %s: %w", o.file, err)
 	}
 	if err = os.Link(file.Name(), o.file); err != nil { // which replaces nothing
-		return nil, fmt.Errorf("writing %s: %w", o.file, err)
+		return nil, phrase.Errorf("writing %s: %w", o.file, err)
 	}
 	return entries, os.Remove(file.Name())
 }

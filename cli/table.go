@@ -2,12 +2,12 @@ package cli
 
 import (
 	"encoding/csv"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
 
 	"g8s.host/gpu-scheduler/cli/monospace"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // column is one column of a table over rows of type T.
@@ -226,7 +226,7 @@ func writeCSV[T any](out io.Writer, rows []T, columns []column[T], headers bool)
 			record[i] = c.header
 		}
 		if err := w.Write(record); err != nil {
-			return fmt.Errorf("writing the header: %w", err)
+			return phrase.Errorf("writing the header: %w", err)
 		}
 	}
 	for _, row := range rows {
@@ -234,7 +234,7 @@ func writeCSV[T any](out io.Writer, rows []T, columns []column[T], headers bool)
 			record[i] = c.value(row)
 		}
 		if err := w.Write(record); err != nil {
-			return fmt.Errorf("writing a row: %w", err)
+			return phrase.Errorf("writing a row: %w", err)
 		}
 	}
 	w.Flush()

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"k8s.io/client-go/util/jsonpath"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Output formats that take a template after their name, as kubectl's do.
@@ -23,11 +25,11 @@ const (
 func untypedJSON(value any) (any, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the result: %w", err)
+		return nil, phrase.Errorf("encoding the result: %w", err)
 	}
 	var out any
 	if err := json.Unmarshal(data, &out); err != nil {
-		return nil, fmt.Errorf("encoding the result: %w", err)
+		return nil, phrase.Errorf("encoding the result: %w", err)
 	}
 	return out, nil
 }

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type versionOptions struct {
@@ -73,7 +75,7 @@ func (o *versionOptions) serverVersion() (*buildVersion, error) {
 	}
 	info, err := clientset.Discovery().ServerVersion()
 	if err != nil {
-		return nil, fmt.Errorf("asking the cluster for its version: %w", err)
+		return nil, phrase.Errorf("asking the cluster for its version: %w", err)
 	}
 	return &buildVersion{Version: info.GitVersion, Commit: info.GitCommit, Go: info.GoVersion, Platform: info.Platform}, nil
 }

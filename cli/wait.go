@@ -42,7 +42,7 @@ func (g *goal) Type() string { return "state" }
 // Set implements pflag.Value.
 func (g *goal) Set(text string) error {
 	if !slices.Contains(goals, text) {
-		return fmt.Errorf("want one of %s%s", strings.Join(goals, ", "), spelling.DidYouMean(text, goals))
+		return phrase.Errorf("want one of %s%s", strings.Join(goals, ", "), spelling.DidYouMean(text, goals))
 	}
 	*g = goal(text)
 	return nil
@@ -61,7 +61,7 @@ func (g goal) reached(job inventory.Job) (bool, error) {
 	case goalFailed:
 		switch job.Status {
 		case inventory.StatusSucceeded:
-			return false, fmt.Errorf("job %s has succeeded", job.Name)
+			return false, phrase.Errorf("job %s has succeeded", job.Name)
 		case inventory.StatusCancelled:
 			return false, outcomeOf(job)
 		}

@@ -2,10 +2,11 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // whoAmI asks the API server as whom it knows the user.
@@ -17,7 +18,7 @@ func (f *Factory) whoAmI(ctx context.Context) (string, error) {
 	review, err := clientset.AuthenticationV1().SelfSubjectReviews().Create(
 		ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
-		return "", fmt.Errorf("asking the cluster who you are: %w", err)
+		return "", phrase.Errorf("asking the cluster who you are: %w", err)
 	}
 	return review.Status.UserInfo.Username, nil
 }

@@ -64,6 +64,24 @@ func Join(texts []Text, between Text) Text {
 	return out
 }
 
+// Replacing is the text with other words in what it quotes, such as an address that says nothing to people.
+func (t Text) Replacing(old, words string) Text {
+	out := make(Text, len(t))
+	for i, p := range t {
+		out[i] = part{format: p.format, args: make([]any, len(p.args))}
+		for j, arg := range p.args {
+			switch value := arg.(type) {
+			case Text:
+				arg = value.Replacing(old, words)
+			case string:
+				arg = strings.ReplaceAll(value, old, words)
+			}
+			out[i].args[j] = arg
+		}
+	}
+	return out
+}
+
 // String says it in English.
 func (t Text) String() string { return t.In(English) }
 
@@ -72,10 +90,6 @@ func (t Text) In(language Language) string {
 	var out strings.Builder
 	for _, part := range t {
 		format := strings.ReplaceAll(language.Words(part.format), "%w", "%s") // which only fmt.Errorf knows
-		if len(part.args) == 0 {
-			out.WriteString(format)
-			continue
-		}
 		args := make([]any, len(part.args))
 		for i, arg := range part.args {
 			args[i] = arg

@@ -64,6 +64,8 @@ func TestText(t *testing.T) {
 		"what others say":      {Quote("100% of %d"), "100% of %d", "100% of %d"},
 		"what nobody has said": {Of("xyzzy %s", &amount), "xyzzy 4Gi", "xyzzy 4Gi"},
 		"an error":             {Of("xyzzy %s", errors.New("why")), "xyzzy why", "xyzzy why"},
+		"a percentage":         {Of("100%% of it"), "100% of it", "100% of it"},
+		"one of a value":       {Of("100%% of %s", "it"), "100% of it", "100% of it"},
 		"a list":               {Join([]Text{Quote("a"), Quote("b")}, Of(", ")), "a, b", "a、b"},
 	}
 	for name, tc := range tests {
@@ -78,6 +80,19 @@ func TestText(t *testing.T) {
 				t.Errorf("in Chinese it is %q, want %q", got, tc.chinese)
 			}
 		})
+	}
+}
+
+// TestReplacing: what is replaced is what others have written, never our own words.
+func TestReplacing(t *testing.T) {
+	said := Of("node %s has room by now, which it had not when the scheduler tried", "a")
+	text := Of("%s holds %d", said, 2).With(Quote("node a: a node"))
+	got := text.Replacing("node", "machine")
+	if want := "节点 a 现在有空位，调度器上次尝试时还没有占用 2machine a: a machine"; got.In(Chinese) != want {
+		t.Errorf("it is %q, want %q", got.In(Chinese), want)
+	}
+	if want := "节点 a 现在有空位，调度器上次尝试时还没有占用 2node a: a node"; text.In(Chinese) != want {
+		t.Errorf("the text itself became %q", text.In(Chinese))
 	}
 }
 
