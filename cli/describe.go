@@ -61,7 +61,8 @@ type description struct {
 	style tableStyle
 	// width is that of the terminal at which sentences are wrapped, 0 for none.
 	width int
-	// language is that of sentences. Labels are the same in every one, as fields of a file are.
+	// language is that of sentences, and of headings and the heads of tables where those explain. Labels are the same in every
+	// one, as fields of a file are.
 	language phrase.Language
 }
 
@@ -99,7 +100,9 @@ func (d *description) lines(label string, values []string) {
 	}
 }
 
-func (d *description) section(title string) { fmt.Fprintf(d.out, "\n%s:\n", title) }
+func (d *description) section(title string) {
+	fmt.Fprintf(d.out, "\n%s\n", phrase.Of("%s:", title).In(d.language))
+}
 
 // narrow keeps the tables that follow to the width of the terminal: long lists are scanned, not read.
 func (d *description) narrow() { d.style.width = max(d.width-len(indent), 0) }

@@ -13,6 +13,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/whatif"
 )
 
@@ -88,13 +89,39 @@ func TestWhyInChinese(t *testing.T) {
 	}
 	want := `任务 big 处于 Pending（Busy）：7 个节点上 56 张 GPU 中有 2 张空闲；一个 Pod 申请 8 张（node-1, node-2，另有 5 个）
 
-What to do:
+该做什么：
   - 等待：节点 node-1 还差 6 张 GPU
   - 或：在 resources.gpu 中每个 Pod 最多申请 2 张 GPU，节点 node-1 现在就有
   （这是 YAML 的字段：gpuctl edit big -n team；或改文件后执行 gpuctl apply -f FILE --replace）
 `
 	if out.String() != want {
 		t.Errorf("it says\n%swant\n%s", out.String(), want)
+	}
+}
+
+// TestTablesInChinese: whatever why shows of a job has its heading and the heads of its columns in Chinese.
+func TestTablesInChinese(t *testing.T) {
+	var out bytes.Buffer
+	d := newDescription(IOStreams{Out: &out})
+	d.language = phrase.Chinese
+	holders := []diagnosis.Holder{{Namespace: "n", Job: "a", GPUs: 1, Ending: true}, {Namespace: "n", Job: "b", GPUs: 1}, {Namespace: "n", Job: "c", GPUs: 1}, {Namespace: "n", Job: "d", GPUs: 1}}
+	report := diagnosis.Report{
+		Job: "big", Status: "Pending", Findings: []diagnosis.Finding{{Cause: reason.Busy}, {Cause: reason.Busy}},
+		NearMisses: []diagnosis.NearMiss{{NearMiss: explain.NearMiss{Node: "node-1", Detail: "2"}, Holders: holders}},
+		Placements: []diagnosis.Placement{{Pod: "big-0", Node: "node-1"}},
+		Records:    []explain.Record{{Name: "big-0", Attempts: 1, Explained: 1, Last: explain.Attempt{Nodes: 2, Reasons: []explain.Reason{{Nodes: 2, Text: "x"}}}}},
+		Verdict:    "0/2 nodes are available", Unread: []snapshot.Part{snapshot.PartNodes},
+	}
+	if err := explainReport(d, report, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"\n另外：\n", "\n最接近的节点：\n  节点    GPU  占用者\n  node-1  2    n/a 1 (正在结束), n/b 1, n/c 1, 另有 1 个\n", "\n所在位置：\n  POD    节点    资源池  GPU 型号  GPU  连接方式\n",
+		"\n  节点数  原因\n", "\n调度器的原话：\n", "\n不够准确，因为你无权读取：\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it says\n%swithout\n%s", out.String(), want)
+		}
 	}
 }
 
@@ -134,22 +161,22 @@ func TestSimulateInChinese(t *testing.T) {
 	}
 	want := `training/small 现在就会启动
 
-Pod small-0 的得分（2 个节点中最好的几个）:
-  NODE    SCORE
+Pod small-0 的得分（2 个节点中最好的几个）：
+  节点    得分
   node-1  7
 
 training/big 会等待（Busy）：7 个节点上 56 张 GPU 中有 2 张空闲；一个 Pod 申请 8 张（node-1, node-2，另有 5 个）
 
-What to do:
+该做什么：
   - 等待：节点 node-1 还差 6 张 GPU
   - 或：在 resources.gpu 中每个 Pod 最多申请 2 张 GPU，节点 node-1 现在就有
 
-为腾出位置会被驱逐:
+为腾出位置会被驱逐：
   team/low-0
 
 注意：无法询问 API server 是否接受 任务 big 的 Pod：你没有权限在命名空间 team 中创建 Pod
 
-按自带的策略判断，因为你无权读取集群的策略，或集群没有策略:
+按自带的策略判断，因为你无权读取集群的策略，或集群没有策略：
 `
 	if out.String() != want {
 		t.Errorf("it says\n%swant\n%s", out.String(), want)

@@ -104,7 +104,7 @@ func writeJobAnswer(d *description, job *whatif.Job, now time.Time) error {
 	name := job.Kind + "/" + job.Job
 	if job.Starts {
 		fmt.Fprintln(d.out, phrase.Of("%s would start now", name).In(d.language))
-		if err := describeRows(d, "Where it would be", job.Placements, placementColumns()); err != nil {
+		if err := describeRows(d, phrase.Of("Where it would be").In(d.language), job.Placements, placementColumns(d.language)); err != nil {
 			return err
 		}
 		return whyThere(d, job.Records)
@@ -112,9 +112,9 @@ func writeJobAnswer(d *description, job *whatif.Job, now time.Time) error {
 	report := job.Report
 	fmt.Fprintln(d.out, phrase.Of("%s would wait", name).In(d.language)+headline(report, d.language))
 	if len(report.Findings) > 0 {
-		d.advise("What to do", report.Findings[0].AdviceIn(d.language))
+		d.advise(report.Findings[0].AdviceIn(d.language))
 	}
-	if err := describeRows(d, "Nearest nodes", report.NearMisses, nearMissColumns()); err != nil {
+	if err := describeNearest(d, report); err != nil {
 		return err
 	}
 	for _, record := range report.Records {
@@ -137,7 +137,7 @@ func whyThere(d *description, records []explain.Record) error {
 			nodes = phrase.Of("1 node")
 		}
 		title := phrase.Of("Scores for pod %s, the best of %s that could take it", record.Name, nodes)
-		if err := describeRows(d, title.In(d.language), candidates, candidateColumns(candidates[0])); err != nil {
+		if err := describeRows(d, title.In(d.language), candidates, candidateColumns(candidates[0], d.language)); err != nil {
 			return err
 		}
 	}

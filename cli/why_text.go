@@ -20,7 +20,7 @@ import (
 func explainReport(d *description, report diagnosis.Report, now time.Time) error {
 	d.text(phrase.Of("Job %s is %s", report.Job, d.paint(report)).In(d.language)+headline(report, d.language), len(indent))
 	if len(report.Findings) > 0 {
-		d.advise("What to do", report.Findings[0].AdviceIn(d.language))
+		d.advise(report.Findings[0].AdviceIn(d.language))
 		if changesFile(report.Findings) {
 			how := phrase.Of("(a field of its YAML: gpuctl edit %s -n %s; or change it in its file, then gpuctl apply -f FILE --replace)",
 				report.Job, report.Namespace)
@@ -32,17 +32,17 @@ func explainReport(d *description, report diagnosis.Report, now time.Time) error
 			continue
 		}
 		if i == 1 {
-			d.section("Also")
+			d.section(phrase.Of("Also").In(d.language))
 		}
 		d.text(indent+phrase.Of("%s: %s%s", finding.Cause, finding.TextIn(d.language), examples(finding)).In(d.language), 2*len(indent))
 		for _, advice := range finding.AdviceIn(d.language) {
 			d.text(indent+indent+"- "+advice, 3*len(indent))
 		}
 	}
-	if err := describeRows(d, "Nearest nodes", report.NearMisses, nearMissColumns()); err != nil {
+	if err := describeNearest(d, report); err != nil {
 		return err
 	}
-	if err := describeRows(d, "Where it is", report.Placements, placementColumns()); err != nil {
+	if err := describeRows(d, phrase.Of("Where it is").In(d.language), report.Placements, placementColumns(d.language)); err != nil {
 		return err
 	}
 	for _, record := range report.Records {
@@ -51,11 +51,11 @@ func explainReport(d *description, report diagnosis.Report, now time.Time) error
 		}
 	}
 	if report.Verdict != "" {
-		d.section("In the scheduler's words")
+		d.section(phrase.Of("In the scheduler's words").In(d.language))
 		d.text(indent+inventory.Verdict(report.Verdict), len(indent))
 	}
 	if len(report.Unread) > 0 {
-		d.section("Less exact, because you may not read")
+		d.section(phrase.Of("Less exact, because you may not read").In(d.language))
 		fmt.Fprintln(d.out, indent+joined(report.Unread))
 	}
 	return nil
@@ -108,29 +108,34 @@ func changesFile(findings []diagnosis.Finding) bool {
 	})
 }
 
-func (d *description) advise(title string, advice []string) {
+func (d *description) advise(advice []string) {
 	if len(advice) == 0 {
 		return
 	}
-	d.section(title)
+	d.section(phrase.Of("What to do").In(d.language))
 	for _, line := range advice {
 		d.text(indent+"- "+line, 2*len(indent))
 	}
 }
 
-func nearMissColumns() []column[diagnosis.NearMiss] {
+// describeNearest writes the nodes that come nearest to taking the job.
+func describeNearest(d *description, report diagnosis.Report) error {
+	return describeRows(d, phrase.Of("Nearest nodes").In(d.language), report.NearMisses, nearMissColumns(d.language))
+}
+
+func nearMissColumns(language phrase.Language) []column[diagnosis.NearMiss] {
 	type miss = diagnosis.NearMiss
 	return []column[miss]{
-		{header: "NODE", value: func(m miss) string { return m.Node }},
-		{header: "GPUS", value: func(m miss) string { return m.Detail }},
-		{header: "HELD BY", value: func(m miss) string {
+		{header: phrase.Of("NODE").In(language), value: func(m miss) string { return m.Node }},
+		{header: phrase.Of("GPUS").In(language), value: func(m miss) string { return m.Detail }},
+		{header: phrase.Of("HELD BY").In(language), value: func(m miss) string {
 			held := make([]string, 0, mostHolders+1)
 			for i, holder := range m.Holders {
 				if i == mostHolders {
-					held = append(held, fmt.Sprintf("%d more", len(m.Holders)-i))
+					held = append(held, phrase.Of("%d more", len(m.Holders)-i).In(language))
 					break
 				}
-				held = append(held, inShort(holder))
+				held = append(held, inShort(holder, language))
 			}
 			return strings.Join(held, ", ")
 		}},
@@ -141,14 +146,14 @@ func nearMissColumns() []column[diagnosis.NearMiss] {
 const mostHolders = 3
 
 // inShort names who holds how many GPUs in the width of a column.
-func inShort(h diagnosis.Holder) string {
+func inShort(h diagnosis.Holder, language phrase.Language) string {
 	out := fmt.Sprintf("%s/%s %d", h.Namespace, cmp.Or(h.Job, h.Pod), h.GPUs)
 	var more []string
 	if h.Priority != "" {
 		more = append(more, h.Priority)
 	}
 	if h.Ending {
-		more = append(more, "ending")
+		more = append(more, phrase.Of("ending").In(language))
 	}
 	if len(more) > 0 {
 		out += " (" + strings.Join(more, ", ") + ")"
@@ -156,15 +161,15 @@ func inShort(h diagnosis.Holder) string {
 	return out
 }
 
-func placementColumns() []column[diagnosis.Placement] {
+func placementColumns(language phrase.Language) []column[diagnosis.Placement] {
 	type placement = diagnosis.Placement
 	return []column[placement]{
-		{header: "POD", value: func(p placement) string { return p.Pod }},
-		{header: "NODE", value: func(p placement) string { return p.Node }},
-		{header: "POOL", value: func(p placement) string { return p.Pool }},
-		{header: "GPU-TYPE", value: func(p placement) string { return p.Type }},
-		{header: "GPUS", value: func(p placement) string { return deviceList(p.Devices) }},
-		{header: "CONNECTED BY", value: func(p placement) string { return p.Connection }},
+		{header: phrase.Of("POD").In(language), value: func(p placement) string { return p.Pod }},
+		{header: phrase.Of("NODE").In(language), value: func(p placement) string { return p.Node }},
+		{header: phrase.Of("POOL").In(language), value: func(p placement) string { return p.Pool }},
+		{header: phrase.Of("GPU-TYPE").In(language), value: func(p placement) string { return p.Type }},
+		{header: phrase.Of("GPUS").In(language), value: func(p placement) string { return deviceList(p.Devices) }},
+		{header: phrase.Of("CONNECTED BY").In(language), value: func(p placement) string { return p.Connection }},
 	}
 }
 
@@ -204,20 +209,20 @@ func explainRecord(d *description, record explain.Record, now time.Time) error {
 		}
 		fmt.Fprintln(d.out, indent+placed.In(d.language))
 		if last.DevicesReason != "" {
-			fmt.Fprintln(d.out, indent+"GPUs: "+last.DevicesReason)
+			fmt.Fprintln(d.out, indent+phrase.Of("GPUs: %s", last.DevicesReason).In(d.language))
 		}
 		if len(last.Candidates) == 0 {
 			return nil
 		}
-		return writeTable(&indented{out: d.out}, last.Candidates, candidateColumns(last.Candidates[0]), d.style)
+		return writeTable(&indented{out: d.out}, last.Candidates, candidateColumns(last.Candidates[0], d.language), d.style)
 	}
 	fmt.Fprintln(d.out, indent+phrase.Of("none of %d nodes could take it", last.Nodes).In(d.language))
 	if len(last.Reasons) == 0 {
 		return nil
 	}
 	return writeTable(&indented{out: d.out}, last.Reasons, []column[explain.Reason]{
-		{header: "NODES", value: func(r explain.Reason) string { return strconv.Itoa(r.Nodes) }},
-		{header: "REASON", value: func(r explain.Reason) string { return r.Text }},
+		{header: phrase.Of("NODES").In(d.language), value: func(r explain.Reason) string { return strconv.Itoa(r.Nodes) }},
+		{header: phrase.Of("REASON").In(d.language), value: func(r explain.Reason) string { return r.Text }},
 	}, d.style)
 }
 
@@ -233,11 +238,11 @@ func whichAttempt(record explain.Record) phrase.Text {
 }
 
 // candidateColumns has a column for each part of the score.
-func candidateColumns(first explain.Candidate) []column[explain.Candidate] {
+func candidateColumns(first explain.Candidate, language phrase.Language) []column[explain.Candidate] {
 	type candidate = explain.Candidate
 	columns := []column[candidate]{
-		{header: "NODE", value: func(c candidate) string { return c.Node }},
-		{header: "SCORE", value: func(c candidate) string { return strconv.FormatInt(c.Score, 10) }},
+		{header: phrase.Of("NODE").In(language), value: func(c candidate) string { return c.Node }},
+		{header: phrase.Of("SCORE").In(language), value: func(c candidate) string { return strconv.FormatInt(c.Score, 10) }},
 	}
 	for i, part := range first.Parts {
 		columns = append(columns, column[candidate]{
