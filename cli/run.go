@@ -30,7 +30,7 @@ type runOptions struct {
 
 // runFlags are the flags that say what one field of the job is, in the order in which its YAML has them.
 var runFlags = []struct {
-	name, field, usage string
+	name, short, field, usage string
 	// list says that commas separate several values.
 	list bool
 }{
@@ -41,8 +41,9 @@ var runFlags = []struct {
 	{name: "array", field: "job.array", usage: "Run the command once for each of a range of tasks: 0-99, or 0-99%10 for ten at once; its number is in $JOB_COMPLETION_INDEX"},
 	{name: "retries", field: "job.retries", usage: "How often the program is started again after it failed"},
 	{name: "image", field: "environment.image", usage: "The container image (default: image of gpuctl config)"},
+	{name: "preset", field: "resources.preset", usage: "What administrators have prepared for the resources; see gpuctl get presets"},
 	{name: "pool", field: "resources.pool", usage: "The pool of nodes to run in; see gpuctl get pools"},
-	{name: "gpu", field: "resources.gpu", usage: "The number of GPUs, of each node"},
+	{name: "gpu", short: "g", field: "resources.gpu", usage: "The number of GPUs of each node, or TYPE:NUMBER such as A100-80G:2; a TYPE alone is one GPU"},
 	{name: "gpu-type", field: "resources.gpu-type", list: true, usage: "The model of GPU; several with commas, the preferred one first"},
 	{name: "nodes", field: "resources.nodes", usage: "The number of nodes to run on at once"},
 	{name: "cpu", field: "resources.cpu", usage: "CPU cores, of each node"},
@@ -64,7 +65,7 @@ func newRunCmd(f *Factory) *cobra.Command {
 			"code is that of the program. If the connection is lost, the job goes on: gpuctl attach comes back to it.\n\n" +
 			"The job is called what --name says, else as its program, with five random characters. --dry-run prints its\n" +
 			"YAML: a file for gpuctl create -f to begin from.",
-		Example: "  gpuctl run --image pytorch/pytorch:2.8.0 --gpu 2 --gpu-type A100-80G python train.py --lr 3e-4\n" +
+		Example: "  gpuctl run --image pytorch/pytorch:2.8.0 --gpu A100-80G:2 python train.py --lr 3e-4\n" +
 			"  gpuctl run --image pytorch/pytorch:2.8.0 --gpu 8 --nodes 4 --attach -- torchrun train.py\n" +
 			"  gpuctl run --image pytorch/pytorch:2.8.0 --gpu 1 --time-limit 8h -it\n" +
 			"  gpuctl run --image busybox 'date; sleep 60; date'\n" +
@@ -79,6 +80,9 @@ func newRunCmd(f *Factory) *cobra.Command {
 	}
 	o.addFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
+	_ = cmd.RegisterFlagCompletionFunc("preset", completePresets(f))
+	_ = cmd.RegisterFlagCompletionFunc("gpu", completeCounts(f))
+	_ = cmd.RegisterFlagCompletionFunc("gpu-type", completeTypes(f))
 	_ = cmd.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(priorities(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -89,7 +93,7 @@ func (o *runOptions) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.name, "name", "", "The name of the job (default: as its program, with five random characters)")
 	for _, flag := range runFlags {
 		value := new(string)
-		flags.StringVar(value, flag.name, "", flag.usage)
+		flags.StringVarP(value, flag.name, flag.short, "", flag.usage)
 		o.values[flag.name] = value
 	}
 	flags.StringArrayVar(&o.env, "env", nil, "An environment variable: NAME=VALUE; may be repeated")
@@ -162,6 +166,9 @@ func (o *runOptions) source(cmd *cobra.Command, command []string) (string, error
 		return "", err
 	}
 	*o.values["image"] = image
+	if err := o.splitGPU(); err != nil {
+		return "", err
+	}
 	if retries := o.values["retries"]; o.isSession() && !cmd.Flags().Changed("retries") {
 		*retries = "0" // a shell that ends with an error has ended
 	}
