@@ -234,3 +234,31 @@ func TestWhatIsSetLeavesAliasesAsTheyWere(t *testing.T) {
 		}
 	}
 }
+
+// TestANoteIsReadAsItWasWritten whatever the values look like.
+func TestANoteIsReadAsItWasWritten(t *testing.T) {
+	for _, text := range []string{
+		"gpu: 2\n", "cpu: \"0.5\"\nmemory: 010\n", "gpu-type: 'yes'\npool: null\n", "gpu-type:\n- A100 # fast\n- \"a: b\"\n", "mig:\n  1g.5gb: 2\n  3g.20gb: 1\n",
+		"mig: [{profile: 1g.5gb, count: 2}]\n", "pool: |\n  two\n  lines\n", "pool: \"#1, {x}\"\n", "cpu: &n 2\ngpu: *n\n", "{}\n",
+	} {
+		preset := ParsePreset("p", text)
+		note, err := preset.values.write()
+		if err != nil || strings.Contains(note, "\n") {
+			t.Errorf("%q is noted as %q: %v", text, note, err)
+		}
+		read := readValues(note)
+		if len(read) != len(preset.values) {
+			t.Errorf("of %q is read %d fields, want %d", note, len(read), len(preset.values))
+		}
+		for field, value := range preset.values {
+			if !isSame(value, read[field]) {
+				t.Errorf("%s of %q is read otherwise than it was written", field, note)
+			}
+		}
+	}
+	for _, note := range []string{"", "x", "[gpu]", "{gpu: 2", "{gpus: 2}", "{gpu: 1, gpu: 2}", "&a [*a]", "{gpu: *x}"} {
+		if got := readValues(note); got != nil {
+			t.Errorf("%q is read as %d fields", note, len(got))
+		}
+	}
+}
