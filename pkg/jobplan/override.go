@@ -1,12 +1,12 @@
 package jobplan
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/safeyaml"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -41,7 +41,7 @@ func (o Overrides) Apply(kind workload.Kind, source string) (string, error) {
 	for _, variable := range o.Env {
 		name, value, ok := strings.Cut(variable, "=")
 		if !ok || name == "" {
-			return "", fmt.Errorf("--env %s: write NAME=VALUE", variable)
+			return "", phrase.Errorf("--env %s: write NAME=VALUE", variable)
 		}
 		if source, err = SetVariable(source, name, value); err != nil {
 			return "", err
@@ -53,7 +53,7 @@ func (o Overrides) Apply(kind workload.Kind, source string) (string, error) {
 func (o Overrides) applySet(kind workload.Kind, source, set string) (string, error) {
 	path, value, ok := strings.Cut(set, "=")
 	if !ok || path == "" {
-		return "", fmt.Errorf("--set %s: write FIELD=VALUE, such as resources.gpu=8", set)
+		return "", phrase.Errorf("--set %s: write FIELD=VALUE, such as resources.gpu=8", set)
 	}
 	_, field, _, err := workload.Lookup(string(kind) + "." + path)
 	if err := settable(set, path, field, err); err != nil {
@@ -61,7 +61,7 @@ func (o Overrides) applySet(kind workload.Kind, source, set string) (string, err
 	}
 	node, err := valueOf(value)
 	if err != nil {
-		return "", fmt.Errorf("--set %s: the value is no YAML: %w", set, err)
+		return "", phrase.Errorf("--set %s: the value is no YAML: %w", set, err)
 	}
 	if source, err = SetField(source, field.Path, node); err != nil {
 		return "", err
@@ -92,13 +92,13 @@ func settable(set, path string, field workload.Field, found error) error {
 	isOneSection := field.Section && !strings.Contains(field.Type, "list")
 	switch {
 	case path == "environment.env" || strings.HasPrefix(path, "environment.env."):
-		return fmt.Errorf("--set %s: variables are set with --env NAME=VALUE", set)
+		return phrase.Errorf("--set %s: variables are set with --env NAME=VALUE", set)
 	case strings.Contains(path, "[") || strings.ContainsAny(field.Path, "[<>"):
-		return fmt.Errorf("--set %s: the field is one of a list: change the file, or set all of the list", set)
+		return phrase.Errorf("--set %s: the field is one of a list: change the file, or set all of the list", set)
 	case found != nil:
-		return fmt.Errorf("--set %s: %w", set, found)
+		return phrase.Errorf("--set %s: %w", set, found)
 	case isOneSection || slices.Contains([]string{"", "kind", "version"}, field.Path):
-		return fmt.Errorf("--set %s: this is no field that can be set, such as resources.gpu", set)
+		return phrase.Errorf("--set %s: this is no field that can be set, such as resources.gpu", set)
 	}
 	return nil
 }
