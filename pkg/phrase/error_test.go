@@ -20,7 +20,7 @@ func TestOfError(t *testing.T) {
 		"ours around another of ours":    {Errorf("--by: %w", inner), "--by: is negative", "--by：是负数", 1},
 		"ours around one of others":      {Errorf("--by: %w", plain), "--by: connection refused", "--by：connection refused", 1},
 		"ours around others around ours": {Errorf("--by: %w", fmt.Errorf("resources: %w", inner)), "--by: resources: is negative", "--by：resources: 是负数", 1},
-		"others around ours":             {fmt.Errorf("resources: %w!", inner), "resources: is negative!", "resources: 是负数!", 3},
+		"others around ours":             {fmt.Errorf("resources: %w here", inner), "resources: is negative here", "resources: 是负数 here", 3},
 		"others around others":           {fmt.Errorf("resources: %w", fmt.Errorf("gpu: %w", plain)), "resources: gpu: connection refused", "resources: gpu: connection refused", 1},
 		"several":                        {errors.Join(plain, inner, inner), "connection refused\nis negative\nis negative", "connection refused\n是负数\n是负数", 4},
 		"several of others":              {errors.Join(plain, plain), "connection refused\nconnection refused", "connection refused\nconnection refused", 1},
