@@ -110,6 +110,28 @@ func of(job, kind string, p corev1.Pod, change func(*corev1.PodStatus)) corev1.P
 	return p
 }
 
+// epoch is when the tests begin that tell what came first.
+var epoch = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+// onDeadNode is a pod that was made at a time after epoch, and that is to leave a node which does not answer.
+func onDeadNode(p corev1.Pod, made time.Duration) corev1.Pod {
+	p.CreationTimestamp, p.DeletionTimestamp = metav1.NewTime(epoch.Add(made)), ptr.To(metav1.NewTime(epoch.Add(time.Hour)))
+	return p
+}
+
+// notReady is what Kubernetes says of pods on such a node.
+func notReady(status *corev1.PodStatus) {
+	status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+}
+
+// refusedAt is the event of a pod of job sft that a quota did not let in.
+func refusedAt(after time.Duration) corev1.Event {
+	return corev1.Event{
+		Reason: "FailedCreate", Message: `Error creating: pods "sft-x7q2p" is forbidden: exceeded quota: gpus`,
+		InvolvedObject: corev1.ObjectReference{UID: "uid-sft"}, LastTimestamp: metav1.NewTime(epoch.Add(after)),
+	}
+}
+
 func condition(kind corev1.PodConditionType, status corev1.ConditionStatus, reason, message string) func(*corev1.PodStatus) {
 	return func(s *corev1.PodStatus) {
 		s.Conditions = append(s.Conditions, corev1.PodCondition{Type: kind, Status: status, Reason: reason, Message: message})
@@ -186,6 +208,18 @@ func TestJobStatus(t *testing.T) {
 			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Events: []corev1.Event{{
 				Reason: "FailedCreate", Message: `Error creating: pods "sft-x7q2p" is forbidden: exceeded quota: gpus`, InvolvedObject: corev1.ObjectReference{UID: "uid-sft"},
 			}}},
+			want: state{StatusPending, "FailedCreate", "exceeded quota: gpus", 0, 1, 4},
+		},
+		"a pod was made since, and is on a node that does not answer": {
+			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Events: []corev1.Event{refusedAt(time.Minute)}, Pods: []corev1.Pod{
+				onDeadNode(of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), notReady), 2*time.Minute),
+			}},
+			want: state{StatusPending, "NodeNotReady", "node n1 does not answer, and Kubernetes waits until it is certain that the pod has ended", 0, 1, 4},
+		},
+		"a pod was made before, and the next one is refused": {
+			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Events: []corev1.Event{refusedAt(2 * time.Minute)}, Pods: []corev1.Pod{
+				onDeadNode(of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), notReady), time.Minute),
+			}},
 			want: state{StatusPending, "FailedCreate", "exceeded quota: gpus", 0, 1, 4},
 		},
 		"objects of it are missing, which comes before all else": {

@@ -90,7 +90,7 @@ func buildJobs(objects *snapshot.Snapshot) []Job {
 	out := make([]Job, 0, len(objects.Jobs)+len(objects.Deployments))
 	for i := range objects.Jobs {
 		if key, ok := keyOf(&objects.Jobs[i].ObjectMeta); ok {
-			job := fromBatchJob(&objects.Jobs[i], pods[key], creation)
+			job := fromBatchJob(&objects.Jobs[i], pods[key], creation[objects.Jobs[i].UID])
 			quotas.judgeBatchJob(&job, &objects.Jobs[i])
 			out = append(out, job)
 			delete(pods, key)
@@ -115,7 +115,7 @@ func compareJobs(a, b Job) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 }
 
-func fromBatchJob(job *batchv1.Job, pods []corev1.Pod, creation map[types.UID]Trouble) Job {
+func fromBatchJob(job *batchv1.Job, pods []corev1.Pod, creation creationFailure) Job {
 	out := newJob(&job.ObjectMeta, &job.Spec.Template, pods)
 	out.Object = ObjectRef{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID}
 	out.Desired, out.Array = desiredPods(job), arrayOf(job, out.Pods)
@@ -133,7 +133,7 @@ func fromBatchJob(job *batchv1.Job, pods []corev1.Pod, creation map[types.UID]Tr
 		return p.Ready || p.Phase == string(corev1.PodSucceeded)
 	}))
 	out.After, out.DependsOn, out.WaitsFor = dependenciesOf(job)
-	out.Status, out.Trouble = judgeBatchJob(job, alive, out.Desired, creation[job.UID])
+	out.Status, out.Trouble = judgeBatchJob(job, alive, out.Desired, creation.standing(out.Pods))
 	out.judgeWhole(job)
 	if out.Status == StatusSucceeded {
 		out.Ready = out.Desired // its pods may be gone by now

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -237,15 +238,28 @@ func worst(pods []Pod) (Status, Trouble) {
 	return StatusPending, Trouble{}
 }
 
+// creationFailure is why a pod could not even be created, and when that was.
+type creationFailure struct {
+	Trouble
+	at time.Time
+}
+
+// standing returns the failure unless a pod was made after it: what kept that one out is over.
+func (f creationFailure) standing(pods []Pod) Trouble {
+	if slices.ContainsFunc(pods, func(p Pod) bool { return p.Created.After(f.at) }) {
+		return Trouble{}
+	}
+	return f.Trouble
+}
+
 // creationFailures finds, by the UID of their controller, why pods could not even be created: a quota, a missing
 // service account, an admission policy. The newest event wins.
-func creationFailures(events []corev1.Event) map[types.UID]Trouble {
-	sorted := slices.Clone(events)
-	slices.SortStableFunc(sorted, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
-	out := map[types.UID]Trouble{}
-	for i := range sorted {
-		if sorted[i].Reason == reasonFailedCreate {
-			out[sorted[i].InvolvedObject.UID] = Trouble{Reason: reasonFailedCreate, Message: refusal.ReplaceAllString(sorted[i].Message, "")}
+func creationFailures(events []corev1.Event) map[types.UID]creationFailure {
+	out := map[types.UID]creationFailure{}
+	for i := range events {
+		event := buildEvent(&events[i])
+		if uid := events[i].InvolvedObject.UID; event.Reason == reasonFailedCreate && !event.Last.Before(out[uid].at) {
+			out[uid] = creationFailure{Trouble{Reason: reasonFailedCreate, Message: refusal.ReplaceAllString(event.Message, "")}, event.Last}
 		}
 	}
 	return out
