@@ -224,7 +224,7 @@ func (l *listing[T]) runFleet(ctx context.Context, f *Factory, rows func(invento
 		return rows(cluster), err
 	}
 	return l.run(ctx, read, func(ctx context.Context, report func([]T)) error {
-		return f.watched(ctx, func(ctx context.Context) error {
+		return f.watched(ctx, func(ctx context.Context, reader *inventory.Reader) error {
 			return reader.WatchFleet(ctx, func(c inventory.Cluster) { report(rows(c)) })
 		})
 	})

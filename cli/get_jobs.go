@@ -93,7 +93,7 @@ func runGetJobs(ctx context.Context, o *getJobsOptions) error {
 		return o.filter(jobs), err
 	}
 	watch := func(ctx context.Context, report func([]inventory.Job)) error {
-		return o.factory.watched(ctx, func(ctx context.Context) error {
+		return o.factory.watched(ctx, func(ctx context.Context, reader *inventory.Reader) error {
 			return reader.WatchJobs(ctx, query, func(jobs []inventory.Job) { report(o.filter(jobs)) })
 		})
 	}

@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
 
+	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
@@ -21,13 +23,13 @@ const (
 type heartbeat struct {
 	// ask is nil if the cluster has answered, whatever it said.
 	ask func(context.Context) error
-	// lost is called when the cluster does not answer, and back when it does so again.
-	lost func(text string)
+	// lost is called when the cluster does not answer, with for how long it has not, and back when it does so again.
+	lost func(text phrase.Text, silent time.Duration)
 	back func()
 }
 
 // newHeartbeat returns a heartbeat over a cluster. An answer of the API server counts, also that it refuses to answer.
-func newHeartbeat(client kubernetes.Interface, lost func(string), back func()) *heartbeat {
+func newHeartbeat(client kubernetes.Interface, lost func(phrase.Text, time.Duration), back func()) *heartbeat {
 	ask := func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, heartbeatPoll)
 		defer cancel()
@@ -64,7 +66,7 @@ func (v *heartbeat) keep(ctx context.Context) error {
 			return phrase.Errorf("the cluster has not answered for %s: %w", heartbeatLimit, err)
 		case !silent:
 			silent = true
-			v.lost(fmt.Sprintf("The cluster does not answer; trying again for up to %s", heartbeatLimit))
+			v.lost(phrase.Of("The cluster does not answer; trying again for up to %s", heartbeatLimit), time.Since(answered))
 		}
 	}
 }
@@ -90,12 +92,36 @@ func (v *heartbeat) over(ctx context.Context, watch func(context.Context) error)
 	return err
 }
 
-// watched runs a watch under a heartbeat that speaks on stderr.
-func (f *Factory) watched(ctx context.Context, watch func(context.Context) error) error {
+// watched runs a watch under a heartbeat. What is in the way of either is said on stderr.
+func (f *Factory) watched(ctx context.Context, watch func(context.Context, *inventory.Reader) error) error {
 	client, err := f.kubernetes()
 	if err != nil {
 		return err
 	}
-	say := func(text string) { fmt.Fprintln(f.IO.ErrOut, text) }
-	return newHeartbeat(client, say, func() { say("The cluster answers again") }).over(ctx, watch)
+	say := func(text phrase.Text) { fmt.Fprintln(f.IO.ErrOut, text.In(f.language())) }
+	reader := inventory.NewReader(client).Telling(f.onceLost(say))
+	lost := func(text phrase.Text, _ time.Duration) { say(text) }
+	return newHeartbeat(client, lost, func() { say(phrase.Of("The cluster answers again")) }).
+		over(ctx, func(ctx context.Context) error { return watch(ctx, reader) })
+}
+
+// onceLost says when a watch begins to get old, and when it does not any more.
+func (f *Factory) onceLost(say func(phrase.Text)) func(error) {
+	old := false
+	return func(err error) {
+		switch {
+		case err == nil:
+			old = false
+			say(phrase.Of("All of it is as it is now again"))
+		case !old:
+			old = true
+			say(phrase.Of("What was told may be old, it is as of %s: %s; trying again", f.Now().Format(time.TimeOnly), f.briefly(err)))
+		}
+	}
+}
+
+// briefly is what an error is, on one line.
+func (f *Factory) briefly(err error) string {
+	text, _, _ := strings.Cut(message(err).In(f.language()), "\n")
+	return oneLine(text)
 }

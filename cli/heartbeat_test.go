@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 func TestHeartbeat(t *testing.T) {
@@ -25,11 +27,11 @@ func TestHeartbeat(t *testing.T) {
 		"a cluster that answers": {code: exitOK, took: 10 * time.Minute},
 		"a restart of the API server": {
 			from: 30 * time.Second, to: 50 * time.Second, code: exitOK, took: 10 * time.Minute,
-			told: []string{"30s lost", "50s back"},
+			told: []string{"30s lost 5s", "50s back"},
 		},
 		"the cluster is gone": {
 			from: 30 * time.Second, to: time.Hour, code: exitUnreachable, took: 85 * time.Second,
-			told: []string{"30s lost"},
+			told: []string{"30s lost 5s"},
 		},
 	}
 	for name, tc := range tests {
@@ -38,7 +40,7 @@ func TestHeartbeat(t *testing.T) {
 				began := time.Now()
 				var told []string
 				tell := func(what string) { told = append(told, fmt.Sprint(time.Since(began), " ", what)) }
-				v := &heartbeat{lost: func(string) { tell("lost") }, back: func() { tell("back") }}
+				v := &heartbeat{lost: func(_ phrase.Text, silent time.Duration) { tell(fmt.Sprint("lost ", silent)) }, back: func() { tell("back") }}
 				v.ask = func(context.Context) error {
 					if at := time.Since(began); at >= tc.from && at < tc.to {
 						return refused

@@ -209,7 +209,7 @@ func (o *logsOptions) print(ctx context.Context, client kubernetes.Interface) (i
 	}
 	var err error
 	if o.stream.Follow {
-		err = o.factory.watched(ctx, stream)
+		err = o.factory.watched(ctx, func(ctx context.Context, _ *inventory.Reader) error { return stream(ctx) })
 	} else {
 		err = stream(ctx)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -50,8 +51,8 @@ func (n *jobStatus) tell(ctx context.Context, job inventory.Job) {
 // heartbeat looks after the watch that tells of the job.
 func (n *jobStatus) heartbeat() *heartbeat {
 	before := ""
-	lost := func(text string) { before = n.line.set(text) }
-	back := func() { n.line.set(cmp.Or(before, "The cluster answers again")) }
+	lost := func(text phrase.Text, _ time.Duration) { before = n.line.set(text.In(n.factory.language())) }
+	back := func() { n.line.set(cmp.Or(before, phrase.Of("The cluster answers again").In(n.factory.language()))) }
 	return newHeartbeat(n.client, lost, back)
 }
 

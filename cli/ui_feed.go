@@ -3,14 +3,16 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"g8s.host/gpu-scheduler/cli/screen"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/queue"
 )
 
@@ -18,68 +20,112 @@ import (
 type feed[T any] struct {
 	changes *atomic.Int64
 
-	mu      sync.Mutex
-	value   T
+	mu    sync.Mutex
+	value T
+	// read is when the value was true at last; live is one that is true until something else is told.
 	read    time.Time
-	watched bool
+	live    bool
 	trouble string
 }
 
 func newFeed[T any](changes *atomic.Int64) *feed[T] { return &feed[T]{changes: changes} }
 
-// report takes what was read. What is watched stays true until something else comes, or trouble.
-func (f *feed[T]) report(value T, now time.Time, watched bool) {
+// report takes what was read, which ends any trouble. What is live stays true until something else comes, or trouble.
+func (f *feed[T]) report(value T, now time.Time, live bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.value, f.read, f.watched, f.trouble = value, now, watched, ""
+	f.value, f.read, f.live, f.trouble = value, now, live, ""
 	f.changes.Add(1)
 }
 
-// fail takes why nothing more can be read, "" when it can again.
-func (f *feed[T]) fail(trouble string, now time.Time) {
+// glimpse takes what was read before a watch of it stands: what is in the way of that may still be.
+func (f *feed[T]) glimpse(value T, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.trouble == "" && f.watched {
-		f.read = now
-	}
-	f.trouble = trouble
+	f.value, f.read, f.live = value, now, false
 	f.changes.Add(1)
+}
+
+// fail takes why nothing more can be read, since when: until the next report.
+func (f *feed[T]) fail(trouble string, since time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.live && since.After(f.read) { // else it was told after that
+		f.read = since
+	}
+	f.live, f.trouble = false, trouble
+	f.changes.Add(1)
+}
+
+// well says that nothing is in the way.
+func (f *feed[T]) well() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.trouble == ""
 }
 
 // look returns what was read, and since when it may have changed.
 func (f *feed[T]) look(now time.Time) (value T, read time.Time, trouble string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.watched && f.trouble == "" {
+	if f.live {
 		return f.value, now, ""
 	}
 	return f.value, f.read, f.trouble
 }
 
-// troubled is the side of a feed that is the same for all.
-type troubled interface {
-	fail(trouble string, now time.Time)
+// follow takes what a watch tells: first what it has read, then what it follows.
+func (f *feed[T]) follow(now func() time.Time) func(T) {
+	stands := false
+	return func(value T) {
+		if !stands {
+			stands = true
+			f.glimpse(value, now())
+			return
+		}
+		f.report(value, now(), true)
+	}
 }
 
-// uiRetry is how long a reader waits after an error.
-const uiRetry = 5 * time.Second
+// troubled is the side of a feed that is the same for all.
+type troubled interface {
+	fail(trouble string, since time.Time)
+	well() bool
+}
+
+// uiRetry is how long a reader waits after one error and the next. All that looks at a cluster loses it at the same moment.
+var uiRetry = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: time.Minute}
 
 // keep reads for as long as ctx lasts: after an error, and after a silence of the cluster, it begins again.
-func (u *ui) keep(ctx context.Context, f troubled, read func(context.Context) error) {
-	say := func(text string) { f.fail(text, u.factory.Now()) }
+func (u *ui) keep(ctx context.Context, f troubled, read func(context.Context, *inventory.Reader) error) {
+	fail := func(err error) { f.fail(u.factory.briefly(err), u.factory.Now()) }
+	reader := u.reader.Telling(func(err error) {
+		if err != nil { // else it has reported already
+			fail(err)
+		}
+	})
+	silent := func(_ phrase.Text, silent time.Duration) { // for as long as it takes
+		f.fail(phrase.Of("The cluster does not answer; trying again").In(u.factory.language()), u.factory.Now().Add(-silent))
+	}
+	delays := uiRetry
 	for ctx.Err() == nil {
-		lost := func(string) { say("The cluster does not answer; trying again") } // for as long as it takes
-		err := newHeartbeat(u.client, lost, func() { say("") }).over(ctx, read)
+		inner, again := context.WithCancel(ctx)
+		// Nobody knows what a watch has slept through: it begins again when the cluster is back.
+		err := newHeartbeat(u.client, silent, again).over(inner, func(ctx context.Context) error { return read(ctx, reader) })
+		back := inner.Err() != nil
+		again()
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil {
-			text, _, _ := strings.Cut(message(err).In(u.factory.language()), "\n")
-			say(oneLine(text))
+		if back || f.well() {
+			delays = uiRetry
+		}
+		if err != nil && !back {
+			fail(err)
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(uiRetry):
+		case <-time.After(delays.Step()):
 		}
 	}
 }
@@ -98,10 +144,8 @@ func (u *ui) show() {
 		u.jobs = newFeed[[]inventory.Job](&u.changes)
 		jobs := u.jobs
 		u.start(func() {
-			u.keep(ctx, jobs, func(ctx context.Context) error {
-				return u.reader.WatchJobs(ctx, inventory.JobQuery{Namespace: namespace}, func(all []inventory.Job) {
-					jobs.report(all, u.factory.Now(), true)
-				})
+			u.keep(ctx, jobs, func(ctx context.Context, reader *inventory.Reader) error {
+				return reader.WatchJobs(ctx, inventory.JobQuery{Namespace: namespace}, jobs.follow(u.factory.Now))
 			})
 		})
 	case screen.Queue:
@@ -110,7 +154,7 @@ func (u *ui) show() {
 		}
 		line := u.queue
 		u.start(func() {
-			u.keep(ctx, line, func(ctx context.Context) error { return u.pollQueue(ctx, line, namespace) })
+			u.keep(ctx, line, func(ctx context.Context, _ *inventory.Reader) error { return u.pollQueue(ctx, line, namespace) })
 		})
 	}
 }
@@ -140,8 +184,8 @@ func (u *ui) pollQueue(ctx context.Context, line *feed[waitingLine], namespace s
 	return polling(ctx, uiQueuePoll, once)
 }
 
-func (u *ui) watchFleet(ctx context.Context) error {
-	return u.reader.WatchFleet(ctx, func(cluster inventory.Cluster) { u.fleet.report(cluster, u.factory.Now(), true) })
+func (u *ui) watchFleet(ctx context.Context, reader *inventory.Reader) error {
+	return reader.WatchFleet(ctx, u.fleet.follow(u.factory.Now))
 }
 
 // reading is what there is to show now: the table of the view, which is made when it is asked for, and the head.
@@ -149,6 +193,9 @@ func (u *ui) reading() (func() screen.Table, screen.Head) {
 	now := u.factory.Now()
 	cluster, read, trouble := u.fleet.look(now)
 	head := screen.Head{Context: oneLine(u.context), Namespace: oneLine(u.namespace), GPUs: freeGPUs(cluster.Pools), Read: read, Trouble: trouble}
+	if head.GPUs != "" && trouble != "" { // a view may be well that shows something else
+		head.GPUs = phrase.Of("%s (as of %s)", head.GPUs, read.Format(time.TimeOnly)).In(u.factory.language())
+	}
 	var table func() screen.Table
 	switch u.state.View() {
 	case screen.Jobs:
@@ -207,52 +254,4 @@ func freeGPUs(pools []inventory.Pool) string {
 		out[i] = fmt.Sprintf("%s %d/%d", oneLine(pool.Name), pool.GPUs.Free, pool.GPUs.Allocatable)
 	}
 	return strings.Join(out, " · ")
-}
-
-// pageText gathers what a command prints, as lines; of much it keeps the end.
-type pageText struct {
-	changes *atomic.Int64
-
-	mu   sync.Mutex
-	all  []string
-	part string
-}
-
-const (
-	// pageLines is how many lines of a text are kept, and pageLine how many bytes of a line.
-	pageLines = 5000
-	pageLine  = 4 << 10
-)
-
-// Write implements io.Writer.
-func (t *pageText) Write(data []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.part += string(data)
-	for {
-		line, rest, whole := strings.Cut(t.part, "\n")
-		if len(line) > pageLine {
-			line, rest, whole = t.part[:pageLine], t.part[pageLine:], true
-		}
-		if !whole {
-			break
-		}
-		t.all, t.part = append(t.all, line), rest
-	}
-	if len(t.all) > 2*pageLines { // not at every line: what stays is copied
-		t.all = slices.Clone(t.all[len(t.all)-pageLines:])
-	}
-	t.changes.Add(1)
-	return len(data), nil
-}
-
-// lines are those that are kept.
-func (t *pageText) lines() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	out := slices.Clone(t.all[max(0, len(t.all)-pageLines):])
-	if t.part != "" {
-		out = append(out, t.part)
-	}
-	return out
 }

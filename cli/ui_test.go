@@ -41,14 +41,20 @@ type uiTerminal struct {
 
 func newUITerminal(t *testing.T) *uiTerminal {
 	t.Helper()
-	t.Setenv("TERM", "xterm-256color")
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	kubeconfig := "{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], " +
 		"contexts: [{name: c, context: {cluster: c, namespace: lab, user: u}}], users: [{name: u, user: {token: t}}]}"
 	if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("KUBECONFIG", file)
+	return newUITerminalOf(t, file)
+}
+
+// newUITerminalOf is ui in front of the cluster of a kubeconfig.
+func newUITerminalOf(t *testing.T, kubeconfig string) *uiTerminal {
+	t.Helper()
+	t.Setenv("TERM", "xterm-256color")
+	t.Setenv("KUBECONFIG", kubeconfig)
 	keys, tty, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -97,6 +103,21 @@ func (u *uiTerminal) sees(text string) {
 	}
 }
 
+// ends waits for the end of what draws on the terminal, which has to be a good one.
+func (u *uiTerminal) ends(ended <-chan error) {
+	u.Helper()
+	select {
+	case err := <-ended:
+		if err != nil {
+			u.Errorf("it ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.Fatalf("it does not end, and has drawn\n%q", u.text)
+	}
+}
+
 func (u *uiTerminal) modes() *term.State {
 	u.Helper()
 	state, err := term.GetState(int(u.tty.Fd()))
@@ -128,9 +149,7 @@ func TestUIGivesTheTerminalBack(t *testing.T) {
 			u.sees("refused") // the cluster's error, and the screen is still there
 			u.sees("Context:")
 			end(u, interrupt)
-			if err := <-ended; err != nil {
-				t.Errorf("it ended with %v", err)
-			}
+			u.ends(ended)
 			interrupt()
 			u.sees(leavesMainScreen)
 			if *before != *u.modes() {

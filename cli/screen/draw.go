@@ -3,6 +3,7 @@ package screen
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"g8s.host/gpu-scheduler/cli/monospace"
 )
@@ -63,7 +64,7 @@ func (s State) headLines() []Line {
 	first := Line{{"Context: ", Style{}}, {s.head.Context, bold}, {"   Namespace: ", Style{}}, {namespace, bold}}
 	clock := text("reading", Style{Color: yellow})
 	if !s.head.Read.IsZero() {
-		clock = text("read "+s.head.Read.Format("15:04:05"), Style{})
+		clock = text("read "+s.head.Read.Format(time.TimeOnly), Style{})
 	}
 	if s.head.Trouble != "" {
 		clock = text("last "+strings.TrimSpace(clock.String()), Style{Color: yellow})
@@ -177,8 +178,10 @@ func (s State) lastLine() Line {
 		return typed
 	case s.said != "":
 		return text(s.said, Style{Color: yellow})
-	case s.head.Trouble != "":
+	case s.head.Trouble != "" && s.head.Read.IsZero():
 		return Read(s.head.Trouble).colored(red)
+	case s.head.Trouble != "":
+		return Read("as of " + s.head.Read.Format(time.TimeOnly) + ": " + s.head.Trouble).colored(red)
 	case s.page == nil && len(s.shown) > 0:
 		return Read(s.table.Note).colored(yellow)
 	}

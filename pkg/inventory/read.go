@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -19,10 +20,46 @@ import (
 )
 
 // Reader reads what its answers are built from, and no more. The number of requests of each method is constant.
-type Reader struct{ client kubernetes.Interface }
+type Reader struct {
+	client kubernetes.Interface
+	lost   func(error)
+}
 
 // NewReader returns a Reader that reads with client's identity.
-func NewReader(client kubernetes.Interface) *Reader { return &Reader{client: client} }
+func NewReader(client kubernetes.Interface) *Reader {
+	return &Reader{client: client, lost: func(error) {}}
+}
+
+// Telling is a Reader whose watches tell lost, too, why what they told last may be old, maybe again and again, and nil after
+// they have told what is so now. Meanwhile they tell nothing else.
+func (r *Reader) Telling(lost func(error)) *Reader { return &Reader{client: r.client, lost: lost} }
+
+// watch calls changed with what is wanted, while all of it can be followed. It ends with a [snapshot.LostError] when that is
+// refused for good.
+func (r *Reader) watch(ctx context.Context, changed func(*snapshot.Snapshot), wants ...snapshot.Want) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	old := false
+	err := snapshot.Watch(ctx, r.client, func(now *snapshot.Snapshot, lost error) {
+		switch {
+		case snapshot.Refused(lost):
+			end(lost)
+		case lost != nil:
+			old = true
+			r.lost(lost)
+		case old:
+			old = false
+			changed(now)
+			r.lost(nil)
+		default:
+			changed(now)
+		}
+	}, wants...)
+	if cause := context.Cause(ctx); snapshot.Refused(cause) {
+		return cause
+	}
+	return err
+}
 
 // fleet is what nodes and pools are built from, from the API server's memory or as they are at this moment.
 func fleet(cached bool) []snapshot.Want {
@@ -53,7 +90,7 @@ func (r *Reader) WatchFleet(ctx context.Context, changed func(Cluster)) error {
 		return err
 	}
 	changed(cluster)
-	return snapshot.Watch(ctx, r.client, func(now *snapshot.Snapshot) { changed(Build(now)) }, fleet(true)...)
+	return r.watch(ctx, func(now *snapshot.Snapshot) { changed(Build(now)) }, fleet(true)...)
 }
 
 // Offers reads what pools could ever give to a job, sorted by pool and type: one request.
@@ -209,10 +246,18 @@ type State struct {
 }
 
 // Mirror calls changed with the cluster as it is and then after every burst of changes, until ctx ends; changed is
-// never called twice at a time. Beside the watches it makes no requests.
+// never called twice at a time. Beside the watches it makes no requests. What cannot be followed gets old, and is logged; the
+// rest goes on.
 func (r *Reader) Mirror(ctx context.Context, changed func(State)) error {
-	jobs := JobQuery{}.scope()
-	return snapshot.Watch(ctx, r.client, func(now *snapshot.Snapshot) {
+	jobs, logged := JobQuery{}.scope(), ""
+	return snapshot.Watch(ctx, r.client, func(now *snapshot.Snapshot, lost error) {
+		if lost != nil && lost.Error() != logged {
+			logged = lost.Error()
+			klog.FromContext(ctx).Error(lost, "Cannot follow the cluster")
+		}
+		if now == nil {
+			return
+		}
 		quotas := buildQuotas(ofGpuctl(now.Quotas))
 		changed(State{Cluster: Build(now), Objects: now, Namespaces: buildNamespaces(now.Namespaces, quotas), Quotas: quotas})
 	}, snapshot.Nodes(snapshot.Scope{}), snapshot.Pods(snapshot.Scope{}), snapshot.Jobs(jobs), snapshot.Deployments(jobs),

@@ -90,15 +90,15 @@ func anyShort(jobs []Job) bool {
 	return short
 }
 
-// WatchJobs calls changed with all jobs of the query, first as they are and then after every change, until ctx ends.
-// It reads before it watches, so that a missing right is an error and not silence.
+// WatchJobs calls changed with all jobs of the query, first as they are read, then as the watch has them and after every
+// change, until ctx ends. It reads before it watches, so that what is wrong with the cluster or the query is an error at once.
 func (r *Reader) WatchJobs(ctx context.Context, query JobQuery, changed func([]Job)) error {
 	jobs, err := r.Jobs(ctx, query)
 	if err != nil {
 		return err
 	}
 	changed(jobs)
-	return snapshot.Watch(ctx, r.client, func(now *snapshot.Snapshot) { changed(Build(now).Jobs) },
+	return r.watch(ctx, func(now *snapshot.Snapshot) { changed(Build(now).Jobs) },
 		append(query.wants(), refusals(query.Namespace))...)
 }
 

@@ -98,13 +98,14 @@ func TestGPUPoolsAreFollowedFromWhenTheyCome(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	changed := make(chan struct{}, 1)
+	field := func(s *Snapshot) *[]names.GPUPool { return &s.GPUPools }
 	source := orNone{gpuPools{client}, 50 * time.Millisecond}
-	one := follow(ctx, listerWatcher(client, api[*names.GPUPoolList](source), Scope{}), func(s *Snapshot) *[]names.GPUPool { return &s.GPUPools }, func() {
+	one := follow(ctx, client, listWatch(api[*names.GPUPoolList](source), Scope{}), field, &course{changed: func() {
 		select {
 		case changed <- struct{}{}:
 		default:
 		}
-	})
+	}})
 	if !cache.WaitForCacheSync(ctx.Done(), one.synced) {
 		t.Fatal("a watch of what is not there keeps everybody waiting")
 	}

@@ -103,10 +103,10 @@ func listed[T any, L runtime.Object](
 			return err
 		},
 		follow: func(ctx context.Context, client kubernetes.Interface, changed func()) followed {
-			return follow[T](ctx, listerWatcher(client, of(client), scope), field, changed)
+			return follow(ctx, client, listWatch(of(client), scope), field, &course{part: part, namespace: scope.Namespace, changed: changed})
 		},
 		source: func(client kubernetes.Interface) cache.ListerWatcherWithContext {
-			return cache.ToListerWatcherWithContext(listerWatcher(client, of(client), scope))
+			return cache.ToListerWatcherWithContext(cache.ToListWatcherWithWatchListSemantics(listWatch(of(client), scope), client))
 		},
 	}
 }

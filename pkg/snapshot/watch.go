@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,10 +17,12 @@ import (
 // settle is how long a watch gathers changes before it reports them: what belongs together comes in bursts.
 const settle = 100 * time.Millisecond
 
-// Watch calls changed with what is wanted as it is, and then after every burst of changes, until ctx ends, whose error it
-// returns. changed is never called twice at a time. Beside the watches there are no requests. A watch tries again for
-// ever when a right is missing: who wants an error reads first.
-func Watch(ctx context.Context, client kubernetes.Interface, changed func(*Snapshot), wants ...Want) error {
+// Watch tells what is wanted as it is, and then after every burst of changes, until ctx ends, whose error it returns. told is
+// never called twice at a time. Beside the watches there are no requests.
+//
+// While a part cannot be followed, told gets why, a [LostError], and with it what is known, nil as long as not everything was
+// read: the part gets old, and the others do not. A watch tries again for ever; without an error all of it is true again.
+func Watch(ctx context.Context, client kubernetes.Interface, told func(now *Snapshot, lost error), wants ...Want) error {
 	dirty := make(chan struct{}, 1)
 	mark := func() {
 		select {
@@ -27,59 +30,94 @@ func Watch(ctx context.Context, client kubernetes.Interface, changed func(*Snaps
 		default:
 		}
 	}
-	var fills []func(*Snapshot)
-	var synced []cache.InformerSynced
+	var parts parts
 	for _, want := range wants {
 		if want.follow == nil {
 			return errors.New(string(want.part) + " cannot be watched")
 		}
-		one := want.follow(ctx, client, mark)
-		fills, synced = append(fills, one.fill), append(synced, one.synced)
+		parts = append(parts, want.follow(ctx, client, mark))
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
-		return ctx.Err()
-	}
-	for {
-		now := &Snapshot{}
-		for _, fill := range fills {
-			fill(now)
+	go func() {
+		if cache.WaitForCacheSync(ctx.Done(), parts.synced) {
+			mark() // also when there is nothing of anything
 		}
-		changed(now)
+	}()
+	for first := true; ; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-dirty:
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(settle):
+		if !first {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(settle):
+			}
+		}
+		if now, lost := parts.look(); now != nil || lost != nil {
+			told(now, lost)
+			first = false
 		}
 	}
+}
+
+// parts are what one watch follows.
+type parts []followed
+
+func (p parts) synced() bool {
+	return !slices.ContainsFunc(p, func(one followed) bool { return !one.synced() })
+}
+
+// look returns what is known, and what of it cannot be followed: neither while that is not known yet.
+func (p parts) look() (*Snapshot, error) {
+	lost, current := p.lost()
+	if !p.synced() || lost == nil && !current {
+		return nil, lost
+	}
+	now := &Snapshot{}
+	for _, one := range p {
+		one.fill(now)
+	}
+	return now, lost
+}
+
+// lost returns what cannot be followed, first what is refused for good, and whether all is followed.
+func (p parts) lost() (worst error, current bool) {
+	current = true
+	for _, one := range p {
+		lost, follows := one.course.look()
+		current = current && follows
+		if lost != nil && (worst == nil || lost.Refused && !Refused(worst)) {
+			worst = lost
+		}
+	}
+	return worst, current
 }
 
 // followed is a list that is kept up to date.
 type followed struct {
 	synced cache.InformerSynced
+	course *course
 	// fill copies it into a snapshot. The objects are shared with the watch.
 	fill func(*Snapshot)
 }
 
-func follow[T any](ctx context.Context, source cache.ListerWatcher, field func(*Snapshot) *[]T, changed func()) followed {
+func follow[T any](ctx context.Context, client kubernetes.Interface, source *cache.ListWatch, field func(*Snapshot) *[]T, c *course) followed {
 	object, _ := any(new(T)).(runtime.Object)
-	store, controller := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: source,
-		ObjectType:    object,
-		Transform:     withoutManagedFields,
-		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { changed() },
-			UpdateFunc: func(any, any) { changed() },
-			DeleteFunc: func(any) { changed() },
-		},
+	informer := cache.NewSharedIndexInformerWithOptions(
+		cache.ToListWatcherWithWatchListSemantics(c.over(source), client), object, cache.SharedIndexInformerOptions{})
+	// None of these can fail before it runs.
+	_ = informer.SetTransform(withoutManagedFields)
+	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) { c.failed(ctx, err) })
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { c.changed() },
+		UpdateFunc: func(any, any) { c.changed() },
+		DeleteFunc: func(any) { c.changed() },
 	})
-	go controller.RunWithContext(ctx)
-	return followed{synced: controller.HasSynced, fill: func(s *Snapshot) {
-		list := store.List()
+	go informer.RunWithContext(ctx)
+	return followed{synced: informer.HasSynced, course: c, fill: func(s *Snapshot) {
+		list := informer.GetStore().List()
 		out := make([]T, 0, len(list))
 		for _, item := range list {
 			if object, ok := item.(*T); ok {
@@ -90,8 +128,8 @@ func follow[T any](ctx context.Context, source cache.ListerWatcher, field func(*
 	}}
 }
 
-func listerWatcher[L runtime.Object](client kubernetes.Interface, of api[L], scope Scope) cache.ListerWatcher {
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+func listWatch[L runtime.Object](of api[L], scope Scope) *cache.ListWatch {
+	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			scope.narrow(&options)
 			return of.List(ctx, options)
@@ -100,7 +138,7 @@ func listerWatcher[L runtime.Object](client kubernetes.Interface, of api[L], sco
 			scope.narrow(&options)
 			return of.Watch(ctx, options)
 		},
-	}, client)
+	}
 }
 
 // withoutManagedFields drops what nobody here reads and is a third of many an object.

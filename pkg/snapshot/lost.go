@@ -1,0 +1,176 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
+)
+
+// LostError says that a part of the cluster cannot be followed, so that what was told of it gets old.
+type LostError struct {
+	Part Part
+	// Namespace is the one that it was to be followed in, "" for all of them.
+	Namespace string
+	// Verb is the request that failed, as rights name it.
+	Verb string
+	// Refused says that it was refused again and again, for want of a right or of credentials, as it will be.
+	Refused bool
+	cause   error
+}
+
+func (e *LostError) Error() string { return e.Says().String() }
+func (e *LostError) Unwrap() error { return e.cause }
+
+// Says implements [phrase.Sayer].
+func (e *LostError) Says() phrase.Text {
+	switch {
+	case apierrors.IsUnauthorized(e.cause):
+		return phrase.Of("the cluster does not accept your credentials any more: log in again")
+	case apierrors.IsForbidden(e.cause) && e.Namespace != "":
+		return phrase.Of("you have no right to %s %s in namespace %s", e.Verb, e.Part, e.Namespace)
+	case apierrors.IsForbidden(e.cause):
+		return phrase.Of("you have no right to %s %s", e.Verb, e.Part)
+	}
+	return phrase.Of("watching %s: %w", e.Part, e.cause)
+}
+
+// Refused reports whether an error says that something will not be told for as long as rights are as they are.
+func Refused(err error) bool {
+	var lost *LostError
+	return errors.As(err, &lost) && lost.Refused
+}
+
+// refusals is how many attempts in a row have to be refused for that to be taken for good: an API server that has just
+// started knows no rights yet, and programs that get credentials get new ones when the old are not accepted.
+const refusals = 3
+
+// course is how one watch gets on.
+type course struct {
+	part      Part
+	namespace string
+	changed   func()
+
+	mu sync.Mutex
+	// follows says that all up to now is told, and lost why not any more.
+	follows bool
+	lost    *LostError
+	// verb and answer are those of the last request, and refused is how many attempts in a row were.
+	verb    string
+	answer  error
+	refused int
+}
+
+func (c *course) look() (lost *LostError, follows bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lost, c.follows
+}
+
+// over is a source whose requests the course knows of.
+func (c *course) over(source *cache.ListWatch) *cache.ListWatch {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := source.ListWithContextFunc(ctx, options)
+			c.asked("list", err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			events, err := source.WatchFuncWithContext(ctx, options)
+			c.asked("watch", err)
+			switch {
+			case err == nil && ptr.Deref(options.SendInitialEvents, false):
+				return c.afterInitial(events), nil
+			case err == nil:
+				c.holds()
+			case utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err):
+				c.failed(ctx, err) // the reflector repeats these for ever, and tells its handler of the others alone
+			}
+			return events, err
+		},
+	}
+}
+
+func (c *course) asked(verb string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.verb, c.answer = verb, err
+}
+
+// afterInitial passes events on; once those are that stand for a list, all is told.
+func (c *course) afterInitial(events watch.Interface) watch.Interface {
+	out := make(chan watch.Event)
+	passed := watch.NewProxyWatcher(out)
+	go func() {
+		defer close(out)
+		defer events.Stop()
+		for {
+			select {
+			case <-passed.StopChan():
+				return
+			case event, open := <-events.ResultChan():
+				if !open {
+					return
+				}
+				select {
+				case <-passed.StopChan():
+					return
+				case out <- event:
+				}
+				if endsInitial(event) {
+					c.holds()
+				}
+			}
+		}
+	}()
+	return passed
+}
+
+func endsInitial(event watch.Event) bool {
+	if event.Type != watch.Bookmark {
+		return false
+	}
+	object, err := meta.Accessor(event.Object)
+	return err == nil && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
+}
+
+// holds notes that the watch is open, and has told what was before it.
+func (c *course) holds() {
+	c.mu.Lock()
+	c.follows, c.lost, c.refused = true, nil, 0
+	c.mu.Unlock()
+	c.changed()
+}
+
+// failed notes why the watch does not go on. That it ended, or that what it would go on from is forgotten, is how watches
+// are: the next request tells whether anything is wrong.
+func (c *course) failed(ctx context.Context, err error) {
+	ended := err == io.EOF || err == io.ErrUnexpectedEOF //nolint:errorlint // one in a request is the failure of that
+	if ended || isExpired(err) || ctx.Err() != nil {
+		return
+	}
+	c.mu.Lock()
+	if errors.Is(err, c.answer) {
+		err = c.answer // without what client-go says of its own doing
+	}
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+		c.refused++
+	} else {
+		c.refused = 0
+	}
+	c.follows = false
+	c.lost = &LostError{Part: c.part, Namespace: c.namespace, Verb: c.verb, Refused: c.refused >= refusals, cause: err}
+	c.mu.Unlock()
+	c.changed()
+}
