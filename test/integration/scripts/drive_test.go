@@ -54,7 +54,14 @@ func drive(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%s: want see, miss, type or terminate", line)
 		}
 	}
-	if got := exitCode(ts, command.Wait()); got != want {
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	select {
+	case err = <-ended:
+	case <-time.After(patience):
+		ts.Fatalf("it has not ended within %s\n%s", patience, seen.text())
+	}
+	if got := exitCode(ts, err); got != want {
 		ts.Fatalf("exit code %d, want %d\n%s", got, want, seen.text())
 	}
 	after, err := term.GetState(int(tty.Fd()))
