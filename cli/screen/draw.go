@@ -150,15 +150,14 @@ func nothingHas(filter string) string { return "Nothing here has " + filter + ".
 
 func (s State) pageLines() []Line {
 	var out []Line
-	lines := s.page.lines()
 	switch {
 	case len(s.page.Lines) == 0:
 		return Line{{"Reading …", Style{}}}.fold(s.width)
-	case len(lines) == 0:
+	case s.page.count() == 0:
 		return Read(nothingHas(s.page.filter)).fold(s.width)
 	}
-	for at := s.page.top; at < len(lines) && len(out) < s.room(); at++ {
-		out = append(out, Read(lines[at]).fold(s.width)...)
+	for at := s.page.top; at < s.page.count() && len(out) < s.room(); at++ {
+		out = append(out, Read(s.page.line(at)).fold(s.width)...)
 	}
 	return out
 }

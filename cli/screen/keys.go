@@ -77,9 +77,10 @@ func (s State) Key(key string) (State, Action) {
 func (s State) tableKey(key string) (State, Action) {
 	switch key {
 	case ":", "/":
-		s.prompt = prompt{mark: key, before: s.filter}
+		s.prompt = prompt{mark: key, before: s.filter, row: s.marked}
 	case KeyEscape:
 		s.filter = ""
+		return s.sifted(), Action{}
 	case "0":
 		s.all = !s.all
 		return s.show(s.view)
@@ -103,9 +104,9 @@ func (s State) tableKey(key string) (State, Action) {
 
 // show turns to a view.
 func (s State) show(view string) (State, Action) {
-	s.view, s.table, s.filter, s.selected, s.top = view, Table{}, "", 0, 0
+	s.view, s.table, s.filter, s.selected, s.top, s.marked = view, Table{}, "", 0, 0, Row{}
 	s.page = nil
-	return s, Action{Do: Show}
+	return s.sifted(), Action{Do: Show}
 }
 
 func (s State) aboutJobs() bool { return s.view == Jobs || s.view == Queue }
@@ -148,7 +149,7 @@ func (s State) pageKey(key string) (State, Action) {
 	switch key {
 	case KeyEscape:
 		if page.filter != "" {
-			page.filter = ""
+			page.sift("")
 			s.page = &page
 			return s, Action{}
 		}
@@ -182,6 +183,8 @@ type prompt struct {
 	mark, text string
 	// before is the filter that comes back when it is given up.
 	before string
+	// row is the one that was marked.
+	row Row
 }
 
 // promptLimit is how much may be typed.
@@ -226,11 +229,11 @@ func (s State) filtered(filter string) State {
 		return s
 	}
 	if s.page == nil {
-		s.filter = filter
-		return s
+		s.filter, s.marked = filter, s.prompt.row
+		return s.sifted()
 	}
 	page := *s.page
-	page.filter = filter
+	page.sift(filter)
 	s.page = &page
 	return s
 }

@@ -1,7 +1,6 @@
 package screen
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -43,26 +42,51 @@ func (l Line) String() string {
 
 func (l Line) columns() int { return monospace.Columns(l.String()) }
 
-// sequence is one that selects how text looks.
-var sequence = regexp.MustCompile("\x1b\\[([0-9;:]*)m")
+// cutSequence splits a text around the first sequence that selects how text looks.
+func cutSequence(text string) (before, parameters, after string, found bool) {
+	for from := 0; ; {
+		at := strings.Index(text[from:], "\x1b[")
+		if at < 0 {
+			return text, "", "", false
+		}
+		start := from + at
+		end := start + len("\x1b[")
+		for from = end; end < len(text) && strings.IndexByte("0123456789;:", text[end]) >= 0; end++ {
+		}
+		if end < len(text) && text[end] == 'm' {
+			return text[:start], text[from:end], text[end+1:], true
+		}
+	}
+}
+
+// plain is a text without what selects how it looks.
+func plain(text string) string {
+	before, _, rest, found := cutSequence(text)
+	if !found {
+		return text
+	}
+	var out strings.Builder
+	for found {
+		out.WriteString(before)
+		before, _, rest, found = cutSequence(rest)
+	}
+	out.WriteString(before)
+	return out.String()
+}
 
 // Read turns text as terminals show it, of one line, into a line. Of what a terminal would obey only colours and bold are
 // left: programs print the rest, too.
 func Read(text string) Line {
 	var out Line
 	var style Style
-	add := func(part string) {
+	for found := true; found; {
+		var part, parameters string
+		part, parameters, text, found = cutSequence(text)
 		if part = strings.Map(shown, part); part != "" {
 			out = append(out, Span{Text: part, Style: style})
 		}
+		style = style.with(parameters)
 	}
-	rest := 0
-	for _, at := range sequence.FindAllStringSubmatchIndex(text, -1) {
-		add(text[rest:at[0]])
-		style = style.with(text[at[2]:at[3]])
-		rest = at[1]
-	}
-	add(text[rest:])
 	return out
 }
 
@@ -153,7 +177,7 @@ func (l Line) fold(width int) []Line {
 			return append(out, head)
 		}
 		word := strings.LastIndexByte(head.String(), ' ') + 1
-		if columns := monospace.Columns(head.String()[:word]); columns > width/2 && !strings.HasPrefix(tail.String(), " ") {
+		if columns := monospace.Columns(head.String()[:word]); columns > width/2 && !strings.HasPrefix(tail[0].Text, " ") {
 			head, tail = l.part(columns)
 		}
 		out = append(out, head)

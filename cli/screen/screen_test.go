@@ -150,6 +150,79 @@ func TestSelectionStaysWithItsRow(t *testing.T) {
 	}
 }
 
+// TestAFilterLeavesTheMarkWhereItIs: what is marked is a row, not a place.
+func TestAFilterLeavesTheMarkWhereItIs(t *testing.T) {
+	tests := map[string]struct {
+		keys []string
+		want string
+	}{
+		"a filter that leaves it":                  {[]string{KeyEnd, "/", "n", "9", "9"}, "n99"},
+		"and is cleared":                           {[]string{KeyEnd, "/", "n", "9", "9", KeyEnter, KeyEscape}, "n99"},
+		"one that finds another":                   {[]string{"/", "n", "9", "9", KeyEnter}, "n99"},
+		"and is cleared then":                      {[]string{"/", "n", "9", "9", KeyEnter, KeyEscape}, "n99"},
+		"and is given up":                          {[]string{"j", "/", "n", "9", "9", KeyEscape}, "n1"},
+		"and is corrected":                         {[]string{"j", "/", "n", "9", KeyBackspace, KeyBackspace, KeyEnter}, "n1"},
+		"the next one where it is hidden":          {[]string{"j", "j", "j", "/", "5", KeyEnter}, "n5"},
+		"the last one where there is no next":      {[]string{KeyEnd, "/", "5", KeyEnter}, "n95"},
+		"a filter that leaves nothing, cleared":    {[]string{"j", "/", "x", KeyEnter, KeyEscape}, "n1"},
+		"one marked among those that a filter has": {[]string{"/", "5", KeyEnter, "j", "j", KeyEscape}, "n25"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, _ := many(100, 16).Key("")
+			s, _ = press(s, tc.keys...)
+			s = s.WithTable(s.table)
+			if row, _ := s.Selected(); row.Name != tc.want {
+				t.Errorf("%q is marked, want %q", row.Name, tc.want)
+			}
+		})
+	}
+}
+
+// TestAFilterOfAPageKeepsItsPlace, as far as it leaves it.
+func TestAFilterOfAPageKeepsItsPlace(t *testing.T) {
+	lines := make([]string, 100)
+	for i := range lines {
+		lines[i] = fmt.Sprintf("line %d", i)
+	}
+	s, _ := press(jobs(40, 10).WithPage(Page{Title: "why", Lines: lines}), "/", "4", KeyEnter, "j", "j", KeyEscape)
+	if first := s.page.line(s.page.top); first != "line 24" {
+		t.Errorf("%q is the first in sight, want the one that was", first)
+	}
+	s, _ = press(s, "/", "3")
+	if first := s.page.line(s.page.top); first != "line 30" {
+		t.Errorf("%q is the first in sight, want the next that is left", first)
+	}
+}
+
+// TestAFilterIsLookedForOnce, and not with every key and every drawing.
+func TestAFilterIsLookedForOnce(t *testing.T) {
+	s, _ := press(jobs(40, 10).WithPage(Page{Title: "logs", Lines: []string{"\x1b[32mb\x1b[0mig", "small", "bigger"}}), "/", "B", "I", "G", KeyEnter)
+	found := s.page.found
+	if diff := cmp.Diff([]int{0, 2}, found); diff != "" {
+		t.Fatalf("found (-want +got):\n%s", diff)
+	}
+	s, _ = press(s, "j", "k")
+	drawn(t, s.Resized(30, 9))
+	if &s.page.found[0] != &found[0] {
+		t.Error("it was looked for again")
+	}
+	s = s.WithLines([]string{"big"})
+	if diff := cmp.Diff([]int{0}, s.page.found); diff != "" {
+		t.Errorf("found in other lines (-want +got):\n%s", diff)
+	}
+}
+
+func TestPlainTextIsNotCopied(t *testing.T) {
+	long := strings.Repeat("任务 x[1m ", 1000)
+	if count := testing.AllocsPerRun(10, func() { _ = plain(long) }); count != 0 {
+		t.Errorf("a line without colours is copied in %v pieces", count)
+	}
+	if got := plain("\x1b[1;32m" + long + "\x1b[0m\x1b[3"); got != long+"\x1b[3" {
+		t.Errorf("without its colours it is %q", got)
+	}
+}
+
 func TestALivePageKeepsItsEndInSight(t *testing.T) {
 	lines := func(count int) []string {
 		out := make([]string, count)

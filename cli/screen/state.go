@@ -57,6 +57,8 @@ type Page struct {
 
 	left   bool // the end
 	filter string
+	// found are the numbers of the lines that the filter leaves.
+	found []int
 	// top is the first line in sight, of those that the filter leaves.
 	top int
 }
@@ -72,8 +74,10 @@ type State struct {
 	// shown are the rows that the filter leaves, of which selected is marked and top is the first in sight.
 	shown         []Row
 	selected, top int
-	page          *Page
-	prompt        prompt
+	// marked is the row that stays so whatever comes before it. While none is shown it is the last that was.
+	marked Row
+	page   *Page
+	prompt prompt
 	// said answers the last key, where it could not be done.
 	said string
 }
@@ -107,16 +111,8 @@ func (s State) WithHead(head Head) State {
 
 // WithTable is the screen with what its view has become. What is selected stays so.
 func (s State) WithTable(table Table) State {
-	var before Row
-	if s.selected < len(s.shown) {
-		before = s.shown[s.selected]
-	}
 	s.table = table
-	s = s.settled()
-	if at := slices.IndexFunc(s.shown, before.is); at >= 0 {
-		s.selected = at
-	}
-	return s.settled()
+	return s.sifted()
 }
 
 // WithPage is the screen with a page open.
@@ -132,6 +128,7 @@ func (s State) WithLines(lines []string) State {
 	}
 	page := *s.page
 	page.Lines = lines
+	page.find()
 	s.page = &page
 	return s.settled()
 }
@@ -144,10 +141,28 @@ func (s State) Selected() (Row, bool) {
 	return s.shown[s.selected], true
 }
 
+// sifted is the screen with the rows that its filter leaves. Where the one that is marked is not among them, the next one is,
+// or that which took its place.
+func (s State) sifted() State {
+	has := containing(s.filter)
+	s.shown = make([]Row, 0, len(s.table.Rows))
+	for _, row := range s.table.Rows {
+		if row.is(s.marked) {
+			s.selected = len(s.shown)
+		}
+		if has(row.Text) {
+			s.shown = append(s.shown, row)
+		}
+	}
+	return s.settled()
+}
+
 // settled is the screen with nothing marked or in sight that is not there.
 func (s State) settled() State {
-	s.shown = slices.DeleteFunc(slices.Clone(s.table.Rows), func(r Row) bool { return !matches(r.Text, s.filter) })
 	s.selected = max(0, min(s.selected, len(s.shown)-1))
+	if row, ok := s.Selected(); ok {
+		s.marked = row
+	}
 	s.top = max(0, min(s.top, s.selected))
 	for s.top < s.selected && s.heightOf(s.top, s.selected) > s.tableRoom() {
 		s.top++
@@ -178,28 +193,66 @@ func (s State) heightOf(first, last int) int {
 
 func rowLines(row Row) []string { return strings.Split(strings.TrimSuffix(row.Text, "\n"), "\n") }
 
-// matches reports whether a text has what is looked for, whatever its case.
-func matches(text, filter string) bool {
-	return filter == "" || strings.Contains(strings.ToLower(sequence.ReplaceAllString(text, "")), strings.ToLower(filter))
+// containing reports whether a text has what is looked for, whatever its case and colours.
+func containing(filter string) func(text string) bool {
+	if filter == "" {
+		return func(string) bool { return true }
+	}
+	filter = strings.ToLower(filter)
+	return func(text string) bool { return strings.Contains(strings.ToLower(plain(text)), filter) }
 }
 
-// lines are those of the page that its filter leaves.
-func (p Page) lines() []string {
+// find looks up the lines that the filter leaves.
+func (p *Page) find() {
+	p.found = nil
 	if p.filter == "" {
-		return p.Lines
+		return
 	}
-	return slices.DeleteFunc(slices.Clone(p.Lines), func(line string) bool { return !matches(line, p.filter) })
+	has := containing(p.filter)
+	for i, line := range p.Lines {
+		if has(line) {
+			p.found = append(p.found, i)
+		}
+	}
+}
+
+// sift has another filter, and keeps the line in sight that is the first there, or the next one that is left.
+func (p *Page) sift(filter string) {
+	first := p.top
+	if p.filter != "" && p.top < len(p.found) {
+		first = p.found[p.top]
+	}
+	p.filter = filter
+	p.find()
+	if p.top = first; filter != "" {
+		p.top, _ = slices.BinarySearch(p.found, first)
+	}
+}
+
+// count is how many lines the filter leaves, and line is one of those.
+func (p *Page) count() int {
+	if p.filter == "" {
+		return len(p.Lines)
+	}
+	return len(p.found)
+}
+
+func (p *Page) line(i int) string {
+	if p.filter == "" {
+		return p.Lines[i]
+	}
+	return p.Lines[p.found[i]]
 }
 
 // lastTop is the first line in sight when the end of a page is.
 func (s State) lastTop(page Page) int {
-	lines := page.lines()
-	at, room := len(lines), s.room()
+	count := page.count()
+	at, room := count, s.room()
 	for at > 0 {
-		if room -= len(Read(lines[at-1]).fold(s.width)); room < 0 {
+		if room -= len(Read(page.line(at - 1)).fold(s.width)); room < 0 {
 			break
 		}
 		at--
 	}
-	return max(0, min(at, len(lines)-1)) // of a line that is longer than the screen its beginning is seen
+	return max(0, min(at, count-1)) // of a line that is longer than the screen its beginning is seen
 }
