@@ -27,6 +27,8 @@ type ui struct {
 	state    screen.State
 	terminal tcell.Screen
 	ctx      context.Context //nolint:containedctx // readers that a key starts end with the loop
+	// resized is a new size of the terminal that is not drawn yet.
+	resized *tcell.EventResize
 	// changes counts what the readers have written.
 	changes atomic.Int64
 	// broken is why a reader panicked: the loop ends with that, so that the terminal is given back first.
@@ -67,8 +69,11 @@ func (u *ui) run(ctx context.Context, terminal tcell.Screen) error {
 			if !open || !u.heed(event) {
 				return nil
 			}
+			if u.resized != nil {
+				continue // until the tick, or else every size would be drawn
+			}
 		case <-ticker.C:
-			if drawn == u.changes.Load() && second == time.Now().Unix() {
+			if resized := u.resize(); !resized && drawn == u.changes.Load() && second == time.Now().Unix() {
 				continue
 			}
 		}
@@ -98,12 +103,7 @@ func (u *ui) heed(event tcell.Event) bool {
 	case *tcell.EventError:
 		return false // the terminal is gone
 	case *tcell.EventResize:
-		u.terminal.Sync()
-		wide := u.state.Width()
-		u.state = u.state.Resized(event.Size())
-		if u.page != nil && !u.page.follows() && wide != u.state.Width() {
-			u.openPage(u.page.action) // its lines were broken for the other width
-		}
+		u.resized = event // who drags a window has hundreds of sizes, of which the last one counts
 	case *tcell.EventKey:
 		if event.Key() == tcell.KeyCtrlL {
 			u.terminal.Sync()
@@ -112,6 +112,22 @@ func (u *ui) heed(event tcell.Event) bool {
 		state, action := u.state.Key(keyOf(event))
 		u.state = state
 		return u.do(action)
+	}
+	return true
+}
+
+// resize takes the size that the terminal has got since the last time, if it has.
+func (u *ui) resize() bool {
+	if u.resized == nil {
+		return false
+	}
+	width, height := u.resized.Size()
+	u.resized = nil
+	u.terminal.Sync()
+	wide := u.state.Width()
+	u.state = u.state.Resized(width, height)
+	if u.page != nil && !u.page.follows() && wide != width {
+		u.openPage(u.page.action) // its lines were broken for the other width
 	}
 	return true
 }
@@ -146,7 +162,9 @@ func (u *ui) refresh() {
 	table, head := u.reading()
 	u.state = u.state.WithHead(head)
 	if u.page != nil {
-		u.state = u.state.WithLines(u.page.text.lines())
+		if lines, others := u.page.text.lines(); others {
+			u.state = u.state.WithLines(lines)
+		}
 	} else {
 		u.state = u.state.WithTable(table())
 	}

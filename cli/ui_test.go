@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/gdamore/tcell/v2"
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/term"
 
 	"g8s.host/gpu-scheduler/cli/screen"
@@ -211,6 +213,70 @@ func TestNoControlReachesTheScreen(t *testing.T) {
 	}
 }
 
+// TestPageTextIsOfLines in whatever pieces it comes.
+func TestPageTextIsOfLines(t *testing.T) {
+	long := strings.Repeat("x", pageLine)
+	tests := map[string]struct {
+		text string
+		want []string
+	}{
+		"nothing":                            {"", nil},
+		"a line":                             {"a\n", []string{"a"}},
+		"a line that has not ended":          {"a\nb", []string{"a", "b"}},
+		"empty lines":                        {"\n\na", []string{"", "", "a"}},
+		"the longest line":                   {long + "\na", []string{long, "a"}},
+		"a line that is longer":              {long + "yz\na", []string{long, "yz", "a"}},
+		"one that is much longer":            {long + long + "\n", []string{long, long}},
+		"the longest one that has not ended": {long, []string{long}},
+	}
+	for name, tc := range tests {
+		for _, size := range []int{1, 7, len(tc.text)} {
+			t.Run(fmt.Sprint(name, " by ", size), func(t *testing.T) {
+				text := pageText{changes: new(atomic.Int64)}
+				for piece := range slices.Chunk([]byte(tc.text), max(1, size)) {
+					_, _ = text.Write(piece)
+				}
+				lines, others := text.lines()
+				if diff := cmp.Diff(tc.want, lines); diff != "" || others != (tc.want != nil) {
+					t.Errorf("the lines differ (-want +got):\n%s", diff)
+				}
+				if _, others := text.lines(); others {
+					t.Error("they are told to be others than they were, and nothing came")
+				}
+			})
+		}
+	}
+}
+
+// sizes counts how often a screen is drawn, and drawn anew.
+type sizes struct {
+	tcell.SimulationScreen
+	shown, synced int
+}
+
+func (s *sizes) Show() { s.shown++ }
+func (s *sizes) Sync() { s.synced++ }
+
+// TestManySizesAreDrawnOnce: who drags the corner of a window sends hundreds.
+func TestManySizesAreDrawnOnce(t *testing.T) {
+	terminal := &sizes{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
+	u := &ui{terminal: terminal, state: screen.New(false).Resized(80, 24)}
+	for i := range 300 {
+		if !u.heed(tcell.NewEventResize(80+i, 24)) {
+			t.Fatal("it ends")
+		}
+	}
+	if terminal.synced != 0 || u.state.Width() != 80 {
+		t.Errorf("drawn %d times before the last size", terminal.synced)
+	}
+	if !u.resize() || terminal.synced != 1 || u.state.Width() != 379 {
+		t.Errorf("drawn %d times at last, the width is %d, want once and 379", terminal.synced, u.state.Width())
+	}
+	if u.resize() {
+		t.Error("a size is taken twice")
+	}
+}
+
 func TestPageTextIsBounded(t *testing.T) {
 	var text pageText
 	text.changes = new(atomic.Int64)
@@ -218,7 +284,7 @@ func TestPageTextIsBounded(t *testing.T) {
 		fmt.Fprintf(&text, "line %d\n", i)
 	}
 	_, _ = text.Write([]byte(strings.Repeat("x", 3*pageLine) + "\nend"))
-	lines := text.lines()
+	lines, _ := text.lines()
 	if len(lines) > pageLines+1 || lines[len(lines)-1] != "end" {
 		t.Errorf("%d lines are kept, the last is %q", len(lines), lines[len(lines)-1])
 	}

@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"bytes"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -11,9 +11,12 @@ import (
 type pageText struct {
 	changes *atomic.Int64
 
-	mu   sync.Mutex
-	all  []string
-	part string
+	mu  sync.Mutex
+	all []string
+	// part is a line that has not ended.
+	part []byte
+	// writes counts what came, and told how much of that was looked at.
+	writes, told int
 }
 
 const (
@@ -26,31 +29,42 @@ const (
 func (t *pageText) Write(data []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.part += string(data)
-	for {
-		line, rest, whole := strings.Cut(t.part, "\n")
-		if len(line) > pageLine {
-			line, rest, whole = t.part[:pageLine], t.part[pageLine:], true
+	for rest := data; len(rest) > 0; {
+		room := pageLine - len(t.part)
+		piece := rest[:min(len(rest), room+1)] // with the end of a line that just has room
+		end := bytes.IndexByte(piece, '\n')
+		if end < 0 {
+			end = min(len(piece), room)
 		}
-		if !whole {
+		t.part = append(t.part, piece[:end]...)
+		if end == len(rest) {
 			break
 		}
-		t.all, t.part = append(t.all, line), rest
+		t.all, t.part = append(t.all, string(t.part)), t.part[:0]
+		if rest[end] == '\n' {
+			end++
+		}
+		rest = rest[end:]
 	}
 	if len(t.all) > 2*pageLines { // not at every line: what stays is copied
 		t.all = slices.Clone(t.all[len(t.all)-pageLines:])
 	}
+	t.writes++
 	t.changes.Add(1)
 	return len(data), nil
 }
 
-// lines are those that are kept.
-func (t *pageText) lines() []string {
+// lines are those that are kept, if there are others than when they were looked at last.
+func (t *pageText) lines() (lines []string, others bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := slices.Clone(t.all[max(0, len(t.all)-pageLines):])
-	if t.part != "" {
-		out = append(out, t.part)
+	if t.told == t.writes {
+		return nil, false
 	}
-	return out
+	t.told = t.writes
+	lines = slices.Clone(t.all[max(0, len(t.all)-pageLines):])
+	if len(t.part) > 0 {
+		lines = append(lines, string(t.part))
+	}
+	return lines, true
 }
