@@ -10,6 +10,8 @@ import (
 	"github.com/gdamore/tcell/v2"
 	"github.com/spf13/cobra"
 	"golang.org/x/text/encoding/unicode"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type uiOptions struct {
@@ -20,7 +22,8 @@ type uiOptions struct {
 }
 
 // uiKeys are the keys of the screen. It shows them itself, too.
-const uiKeys = `Keys, as k9s has them:
+func uiKeys() phrase.Text {
+	return phrase.Of(`Keys, as k9s has them:
   1 2 3 4           jobs, the queue, nodes, pools; also :jobs :queue :nodes :pools (Tab completes)
   arrows, j k       go down and up; PgUp, PgDn, g and G go far
   Enter             why a job runs where it does, or does not; all about a node or a pool
@@ -35,7 +38,8 @@ const uiKeys = `Keys, as k9s has them:
   ?                 show these keys
   q, Ctrl-C         end it
 
-No key changes anything in the cluster: jobs are paused, deleted and so on by the commands for it.`
+No key changes anything in the cluster: jobs are paused, deleted and so on by the commands for it.`)
+}
 
 func newUICmd(f *Factory) *cobra.Command {
 	o := &uiOptions{factory: f, open: openTerminal}
@@ -44,7 +48,7 @@ func newUICmd(f *Factory) *cobra.Command {
 		Short: "Look at jobs, the queue, nodes, pools and logs on the whole terminal, live",
 		Long: "Look at jobs, the queue, nodes, pools and logs on the whole terminal, live. What it shows is what get jobs,\n" +
 			"queue, get nodes, get pools, why, describe, export and logs print. It needs a terminal; in a pipe\n" +
-			"get jobs -w does the like.\n\n" + uiKeys + "\n\n" +
+			"get jobs -w does the like.\n\n" + uiKeys().String() + "\n\n" +
 			"When the cluster does not answer, the last line says so, what was read last stays, and it goes on by itself\n" +
 			"when the cluster is back. NO_COLOR=1 leaves the colours out.",
 		Example: "  gpuctl ui\n  gpuctl ui -n team-a\n  gpuctl ui -A",
@@ -110,7 +114,7 @@ func newUI(o *uiOptions) (*ui, error) {
 	if err != nil {
 		return nil, f.configError(err)
 	}
-	u := &ui{factory: &f, client: client, reader: reader, namespace: namespace, broken: make(chan string, 1)}
+	u := &ui{factory: &f, client: client, reader: reader, namespace: namespace, language: f.language(), broken: make(chan string, 1)}
 	u.context = cmp.Or(f.overrides.CurrentContext, config.CurrentContext, "-")
 	u.all = o.allNamespaces
 	return u, nil

@@ -105,7 +105,7 @@ func (u *ui) keep(ctx context.Context, f troubled, read func(context.Context, *i
 		}
 	})
 	silent := func(_ phrase.Text, silent time.Duration) { // for as long as it takes
-		f.fail(phrase.Of("The cluster does not answer; trying again").In(u.factory.language()), u.factory.Now().Add(-silent))
+		f.fail(phrase.Of("The cluster does not answer; trying again").In(u.language), u.factory.Now().Add(-silent))
 	}
 	delays := uiRetry
 	for ctx.Err() == nil {
@@ -194,7 +194,7 @@ func (u *ui) reading() (func() screen.Table, screen.Head) {
 	cluster, read, trouble := u.fleet.look(now)
 	head := screen.Head{Context: oneLine(u.context), Namespace: oneLine(u.namespace), GPUs: freeGPUs(cluster.Pools), Read: read, Trouble: trouble}
 	if head.GPUs != "" && trouble != "" { // a view may be well that shows something else
-		head.GPUs = phrase.Of("%s (as of %s)", head.GPUs, read.Format(time.TimeOnly)).In(u.factory.language())
+		head.GPUs = phrase.Of("%s (as of %s)", head.GPUs, read.Format(time.TimeOnly)).In(u.language)
 	}
 	var table func() screen.Table
 	switch u.state.View() {
@@ -202,7 +202,7 @@ func (u *ui) reading() (func() screen.Table, screen.Head) {
 		var jobs []inventory.Job
 		jobs, head.Read, head.Trouble = u.jobs.look(now)
 		table = func() screen.Table {
-			return uiTable(u, jobs, jobColumns(now, u.state.All()), "No jobs found.", func(j inventory.Job) screen.Row {
+			return uiTable(u, jobs, jobColumns(now, u.state.All()), phrase.Of("No jobs found."), func(j inventory.Job) screen.Row {
 				return screen.Row{Kind: j.Kind, Namespace: j.Namespace, Name: j.Name}
 			})
 		}
@@ -210,7 +210,7 @@ func (u *ui) reading() (func() screen.Table, screen.Head) {
 		var line waitingLine
 		line, head.Read, head.Trouble = u.queue.look(now)
 		table = func() screen.Table {
-			out := uiTable(u, line.entries, queueColumns(now, u.state.All()), "No job waits for GPUs.", func(e queue.Entry) screen.Row {
+			out := uiTable(u, line.entries, queueColumns(now, u.state.All()), phrase.Of("No job waits for GPUs."), func(e queue.Entry) screen.Row {
 				return screen.Row{Kind: e.Kind, Namespace: e.Namespace, Name: e.Name}
 			})
 			if line.warning != "" {
@@ -220,11 +220,11 @@ func (u *ui) reading() (func() screen.Table, screen.Head) {
 		}
 	case screen.Nodes:
 		table = func() screen.Table {
-			return uiTable(u, cluster.Nodes, nodeColumns(), "No nodes found.", func(n inventory.Node) screen.Row { return screen.Row{Name: n.Name} })
+			return uiTable(u, cluster.Nodes, nodeColumns(), phrase.Of("No nodes found."), func(n inventory.Node) screen.Row { return screen.Row{Name: n.Name} })
 		}
 	case screen.Pools:
 		table = func() screen.Table {
-			return uiTable(u, cluster.Pools, poolColumns(), "No pools found.", func(p inventory.Pool) screen.Row { return screen.Row{Name: p.Name} })
+			return uiTable(u, cluster.Pools, poolColumns(), phrase.Of("No pools found."), func(p inventory.Pool) screen.Row { return screen.Row{Name: p.Name} })
 		}
 	}
 	if head.Read.IsZero() {
@@ -234,9 +234,9 @@ func (u *ui) reading() (func() screen.Table, screen.Head) {
 }
 
 // uiTable is the table that get prints, for the width of the screen.
-func uiTable[T any](u *ui, rows []T, columns []column[T], none string, about func(T) screen.Row) screen.Table {
+func uiTable[T any](u *ui, rows []T, columns []column[T], none phrase.Text, about func(T) screen.Row) screen.Table {
 	if len(rows) == 0 {
-		return screen.Table{Note: none}
+		return screen.Table{Note: none.In(u.language)}
 	}
 	texts := tableRows(rows, columns, tableStyle{color: u.factory.IO.Color, width: u.state.Width()})
 	out := screen.Table{Header: texts[0], Rows: make([]screen.Row, len(rows))}

@@ -13,6 +13,7 @@ import (
 	"g8s.host/gpu-scheduler/cli/monospace"
 	"g8s.host/gpu-scheduler/cli/screen"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // ui joins the screen, which is a value, with the terminal and the cluster. Readers are goroutines that write into feeds;
@@ -23,6 +24,7 @@ type ui struct {
 	reader             *inventory.Reader
 	context, namespace string
 	all                bool
+	language           phrase.Language
 
 	state    screen.State
 	terminal tcell.Screen
@@ -49,7 +51,7 @@ const uiTick = 100 * time.Millisecond
 func (u *ui) run(ctx context.Context, terminal tcell.Screen) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	u.ctx, u.terminal, u.state = ctx, terminal, screen.New(u.all).Resized(terminal.Size())
+	u.ctx, u.terminal, u.state = ctx, terminal, screen.New(u.all).In(u.language).Resized(terminal.Size())
 	u.endView, u.endPage = func() {}, func() {}
 	u.fleet = newFeed[inventory.Cluster](&u.changes)
 	u.start(func() { u.keep(ctx, u.fleet, u.watchFleet) })

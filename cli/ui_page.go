@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"g8s.host/gpu-scheduler/cli/screen"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // openPage is what a command says, while it is open.
@@ -35,13 +36,25 @@ func (u *ui) openPage(action screen.Action) {
 	ctx, end := context.WithCancel(u.ctx)
 	page := &openPage{action: action, text: &pageText{changes: &u.changes}}
 	u.page, u.endPage = page, end
-	title := strings.TrimSpace(action.Do + " " + oneLine(action.Row.Name))
-	if action.Do == screen.Help {
-		title = "help"
-	}
-	u.state = u.state.WithPage(screen.Page{Title: title, Live: page.follows()})
+	u.state = u.state.WithPage(screen.Page{Title: titleOf(action).In(u.language), Live: page.follows()})
 	view, factory := u.state.View(), u.pageFactory(action.Row.Namespace, page.text)
 	u.start(func() { writePage(ctx, factory, view, action) })
+}
+
+// titleOf is what a page is called.
+func titleOf(action screen.Action) phrase.Text {
+	name := oneLine(action.Row.Name)
+	switch action.Do {
+	case screen.Why:
+		return phrase.Of("why %s", name)
+	case screen.Logs:
+		return phrase.Of("logs %s", name)
+	case screen.YAML:
+		return phrase.Of("yaml %s", name)
+	case screen.Describe:
+		return phrase.Of("describe %s", name)
+	}
+	return phrase.Of("help")
 }
 
 // pageFactory is a factory for a command that writes to a page.
@@ -65,7 +78,7 @@ const uiTail = "1000"
 // writePage writes what the command of a page prints, and its error as the command would.
 func writePage(ctx context.Context, f *Factory, view string, action screen.Action) {
 	if action.Do == screen.Help {
-		fmt.Fprintln(f.IO.Out, uiKeys)
+		fmt.Fprintln(f.IO.Out, uiKeys().In(f.language()))
 		return
 	}
 	cmd := pageCommand(f, view, action)
@@ -79,7 +92,7 @@ func writePage(ctx context.Context, f *Factory, view string, action screen.Actio
 	case err != nil && !errors.As(err, new(*quietError)):
 		f.complain(message(err).With(f.near(ctx, err)))
 	case action.Do == screen.Logs:
-		fmt.Fprintln(f.IO.ErrOut, "(the job has ended, and its output)")
+		fmt.Fprintln(f.IO.ErrOut, phrase.Of("(the job has ended, and its output)").In(f.language()))
 	}
 }
 

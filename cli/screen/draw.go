@@ -1,11 +1,11 @@
 package screen
 
 import (
-	"fmt"
+	"cmp"
 	"strings"
-	"time"
 
 	"g8s.host/gpu-scheduler/cli/monospace"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // The least heights at which the head has all its lines, and at which it has one.
@@ -58,58 +58,27 @@ func (s State) Lines() []Line {
 func (s State) headLines() []Line {
 	namespace := s.head.Namespace
 	if s.all {
-		namespace = "all"
+		namespace = phrase.Of("all").In(s.language)
 	}
 	bold := Style{Bold: true}
-	first := Line{{"Context: ", Style{}}, {s.head.Context, bold}, {"   Namespace: ", Style{}}, {namespace, bold}}
-	clock := text("reading", Style{Color: yellow})
-	if !s.head.Read.IsZero() {
-		clock = text("read "+s.head.Read.Format(time.TimeOnly), Style{})
+	first := Line{
+		{phrase.Of("Context: ").In(s.language), Style{}}, {s.head.Context, bold},
+		{"   " + phrase.Of("Namespace: ").In(s.language), Style{}}, {namespace, bold},
 	}
-	if s.head.Trouble != "" {
-		clock = text("last "+strings.TrimSpace(clock.String()), Style{Color: yellow})
+	clock := text(s.head.clock().In(s.language), Style{})
+	if s.head.Read.IsZero() || s.head.Trouble != "" {
+		clock = clock.colored(yellow)
 	}
 	gap := s.width - clock.columns()
 	first = first.cut(max(0, gap-1))
 	first = append(first, Span{Text: strings.Repeat(" ", max(1, gap-first.columns()))})
-	gpus := s.head.GPUs
-	if gpus == "" {
-		gpus = "-"
-	}
-	return []Line{append(first, clock...), Read("GPUs free: " + gpus), s.hints()}
+	gpus := phrase.Of("GPUs free: %s", cmp.Or(s.head.GPUs, "-")).In(s.language)
+	return []Line{append(first, clock...), Read(gpus), text(s.hints().In(s.language), Style{Color: cyan})}
 }
 
-// hints are the keys that do something here.
-func (s State) hints() Line {
-	if s.page != nil {
-		return text("<esc> back  <j/k> move  </> filter  <r> read again  <?> help  <q> quit", Style{Color: cyan})
-	}
-	about := "<enter> describe  <y> yaml"
-	if s.aboutJobs() {
-		about = "<enter> why  <d> describe  <l> logs  <y> yaml  <0> all namespaces"
-	}
-	return text("<1-4> views  "+about+"  </> filter  <?> help", Style{Color: cyan})
-}
-
-// title names what is shown below it.
+// title is the line above what is shown.
 func (s State) title() Line {
-	name, filter, count := s.view, s.filter, fmt.Sprintf(" (%d)", len(s.shown))
-	if s.page != nil {
-		name, filter, count = s.page.Title, s.page.filter, ""
-		switch {
-		case s.page.Live && s.page.left:
-			count = " (<G> for its end)"
-		case s.page.Live:
-			count = " (live)"
-		}
-	}
-	if s.head.Read.IsZero() && s.page == nil {
-		count = ""
-	}
-	if filter != "" {
-		count += " with " + filter
-	}
-	label := " " + name + count + " "
+	label := " " + s.titleText().In(s.language) + " "
 	const lead = 2
 	rest := max(0, s.width-monospace.Columns(label)-lead)
 	rule := Style{Color: cyan}
@@ -141,20 +110,18 @@ func (s State) tableLines() []Line {
 // note is what is said where no rows are.
 func (s State) note() string {
 	if len(s.table.Rows) > 0 {
-		return nothingHas(s.filter)
+		return nothingHas(s.filter).In(s.language)
 	}
 	return s.table.Note
 }
-
-func nothingHas(filter string) string { return "Nothing here has " + filter + ". Esc shows all." }
 
 func (s State) pageLines() []Line {
 	var out []Line
 	switch {
 	case len(s.page.Lines) == 0:
-		return Line{{"Reading …", Style{}}}.fold(s.width)
+		return text(phrase.Of("Reading …").In(s.language), Style{}).fold(s.width)
 	case s.page.count() == 0:
-		return Read(nothingHas(s.page.filter)).fold(s.width)
+		return Read(nothingHas(s.page.filter).In(s.language)).fold(s.width)
 	}
 	for at := s.page.top; at < s.page.count() && len(out) < s.room(); at++ {
 		out = append(out, Read(s.page.line(at)).fold(s.width)...)
@@ -175,12 +142,10 @@ func (s State) lastLine() Line {
 			_, typed = typed.part(over) // the end is where one types
 		}
 		return typed
-	case s.said != "":
-		return text(s.said, Style{Color: yellow})
-	case s.head.Trouble != "" && s.head.Read.IsZero():
-		return Read(s.head.Trouble).colored(red)
+	case len(s.said) > 0:
+		return text(s.said.In(s.language), Style{Color: yellow})
 	case s.head.Trouble != "":
-		return Read("as of " + s.head.Read.Format(time.TimeOnly) + ": " + s.head.Trouble).colored(red)
+		return Read(s.head.wrong().In(s.language)).colored(red)
 	case s.page == nil && len(s.shown) > 0:
 		return Read(s.table.Note).colored(yellow)
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Names of keys that are no characters.
@@ -51,7 +53,7 @@ const digits = "1234"
 
 // Key is the screen after a key, and what is to be done.
 func (s State) Key(key string) (State, Action) {
-	s.said = ""
+	s.said = nil
 	if key == KeyInterrupt {
 		return s, Action{Do: Quit}
 	}
@@ -118,7 +120,7 @@ func (s State) open(what string) (State, Action) {
 		return s, Action{}
 	}
 	if (what == Why || what == Logs) && !s.aboutJobs() {
-		s.said = "only jobs have that"
+		s.said = phrase.Of("only jobs have that")
 		return s, Action{}
 	}
 	return s, Action{Do: what, Row: row}
@@ -253,7 +255,7 @@ func (s State) entered() (State, Action) {
 	if views := named(word); len(views) > 0 {
 		return s.show(views[0])
 	}
-	s.said = "there is no view " + word + ": " + strings.Join(Views, ", ")
+	s.said = phrase.Of("there is no view %s: %s", word, strings.Join(Views, ", "))
 	return s, Action{}
 }
 

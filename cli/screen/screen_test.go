@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"g8s.host/gpu-scheduler/cli/monospace"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/test/golden"
 )
 
@@ -88,6 +89,18 @@ func TestScreens(t *testing.T) {
 			bad := head
 			bad.Trouble = "dial tcp 10.0.0.1:6443: connect: connection refused"
 			return jobs(100, 14).WithHead(bad)
+		},
+		"chinese": func() State {
+			s, _ := press(jobs(100, 14).In(phrase.Chinese), "/", "B", "I", KeyEnter)
+			return s
+		},
+		"chinese-narrow":  func() State { return jobs(42, 14).In(phrase.Chinese) },
+		"chinese-nothing": func() State { s, _ := press(jobs(60, 14).In(phrase.Chinese), "/", "x", KeyEnter); return s },
+		"chinese-page":    func() State { return jobs(60, 14).WithPage(Page{Title: "日志 big", Live: true}).In(phrase.Chinese) },
+		"chinese-trouble": func() State {
+			bad := head
+			bad.Trouble = "集群没有响应；正在重试"
+			return New(true).Resized(60, 14).In(phrase.Chinese).WithHead(bad)
 		},
 		"reading": func() State { return New(true).Resized(100, 14).WithHead(Head{Context: "prod", Namespace: "team-a"}) },
 	}

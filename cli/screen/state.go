@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // The views, in the order of their digits.
@@ -65,6 +67,7 @@ type Page struct {
 
 // State is a screen.
 type State struct {
+	language      phrase.Language
 	width, height int
 	head          Head
 	view          string
@@ -79,11 +82,17 @@ type State struct {
 	page   *Page
 	prompt prompt
 	// said answers the last key, where it could not be done.
-	said string
+	said phrase.Text
 }
 
 // New returns a screen that shows jobs, of all namespaces or of one.
 func New(all bool) State { return State{view: Jobs, all: all} }
+
+// In is the screen with its own words in a language.
+func (s State) In(language phrase.Language) State {
+	s.language = language
+	return s
+}
 
 // View is the view that is shown, or that a page is open above.
 func (s State) View() string { return s.view }
