@@ -165,14 +165,18 @@ func TestUIGivesTheTerminalBackWhenItPanics(t *testing.T) {
 	u := newUITerminal(t)
 	before := u.modes()
 	u.options.factory.Now = func() time.Time { panic("boom") }
+	ctx, end := context.WithTimeout(t.Context(), time.Minute)
+	defer end()
 	func() {
 		var err error
 		defer func() { // the loop panics, or a reader does before it
 			if cause := recover(); cause == nil && (err == nil || !strings.Contains(err.Error(), "boom")) {
-				t.Errorf("it did not panic, and says %v", err)
+				u.mu.Lock()
+				defer u.mu.Unlock()
+				t.Errorf("it did not panic, says %v, and has drawn\n%q", err, u.text)
 			}
 		}()
-		err = runUI(t.Context(), u.options)
+		err = runUI(ctx, u.options)
 	}()
 	u.sees(leavesMainScreen)
 	if *before != *u.modes() {
@@ -183,8 +187,13 @@ func TestUIGivesTheTerminalBackWhenItPanics(t *testing.T) {
 func TestUITellsThatAReaderPanicked(t *testing.T) {
 	u := &ui{broken: make(chan string, 1)}
 	u.start(func() { panic("boom") })
-	if cause := <-u.broken; !strings.Contains(cause, "boom") || !strings.Contains(cause, "ui_test.go") {
-		t.Errorf("it says %q, want the cause and where it was", cause)
+	select {
+	case cause := <-u.broken:
+		if !strings.Contains(cause, "boom") || !strings.Contains(cause, "ui_test.go") {
+			t.Errorf("it says %q, want the cause and where it was", cause)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it says nothing")
 	}
 }
 

@@ -251,7 +251,10 @@ type State struct {
 func (r *Reader) Mirror(ctx context.Context, changed func(State)) error {
 	jobs, logged := JobQuery{}.scope(), ""
 	return snapshot.Watch(ctx, r.client, func(now *snapshot.Snapshot, lost error) {
-		if lost != nil && lost.Error() != logged {
+		switch {
+		case lost == nil:
+			logged = ""
+		case lost.Error() != logged:
 			logged = lost.Error()
 			klog.FromContext(ctx).Error(lost, "Cannot follow the cluster")
 		}
