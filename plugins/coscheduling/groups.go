@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/optional"
 )
 
 var podGroups = v1alpha1.SchemeGroupVersion.WithResource("podgroups")
@@ -40,7 +41,7 @@ func groupsOf(factory informers.SharedInformerFactory, client func() (dynamic.In
 	informer := factory.InformerFor(&keyOfGroups{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 		var api dynamic.Interface
 		api, failed = client()
-		return cache.NewSharedIndexInformer(&kindOrNone{client: api, resource: podGroups, without: "the pods of gangs wait"}, &unstructured.Unstructured{}, 0, cache.Indexers{})
+		return cache.NewSharedIndexInformer(&optional.Kind{Client: api, Resource: podGroups, Without: "the pods of gangs wait"}, &unstructured.Unstructured{}, 0, cache.Indexers{})
 	})
 	if failed != nil {
 		return groups{}, fmt.Errorf("building the client of PodGroups: %w", failed)

@@ -1,120 +1,14 @@
 package coscheduling
 
 import (
-	"context"
-	"fmt"
-	"io"
-	"net/http"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	fakedynamic "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/rest"
-	k8stesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 )
-
-// answers is an API server that says the next of its answers, the last one forever.
-type answers struct{ codes []int }
-
-func (a *answers) RoundTrip(request *http.Request) (*http.Response, error) {
-	code := a.codes[0]
-	if len(a.codes) > 1 {
-		a.codes = a.codes[1:]
-	}
-	body := `{"apiVersion":"scheduling.x-k8s.io/v1alpha1","kind":"PodGroupList","metadata":{"resourceVersion":"7"},"items":[]}`
-	if code != http.StatusOK {
-		body = fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d}`, code)
-	}
-	return &http.Response{StatusCode: code, Request: request, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
-}
-
-// TestAClusterWithoutPodGroupsIsNoFault, nor is one that does not let the scheduler read them. Once they were there, it is
-// one that they cannot be read: nobody is told then that they are gone.
-func TestAClusterWithoutPodGroupsIsNoFault(t *testing.T) {
-	const ok, unknown, refused, broken = http.StatusOK, http.StatusNotFound, http.StatusForbidden, http.StatusInternalServerError
-	tests := map[string]struct {
-		codes []int
-		// revision is of the last list, "" if it failed.
-		revision string
-	}{
-		"there are some":                        {[]int{ok}, "7"},
-		"there is no such kind":                 {[]int{unknown}, resourceVersionOfNone},
-		"the kind was taken away":               {[]int{ok, unknown}, resourceVersionOfNone},
-		"the scheduler may not read them":       {[]int{refused}, resourceVersionOfNone},
-		"the API server forgot the roles":       {[]int{ok, refused}, ""},
-		"the API server is broken":              {[]int{broken}, ""},
-		"the kind was installed":                {[]int{unknown, ok}, "7"},
-		"it was installed, and the right given": {[]int{unknown, refused, ok}, "7"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			client, err := clientFor(&rest.Config{Host: "http://there.invalid", Transport: &answers{tc.codes}})()
-			if err != nil {
-				t.Fatal(err)
-			}
-			source, options, revision := &kindOrNone{client: client, resource: podGroups}, metav1.ListOptions{}, ""
-			for range tc.codes {
-				list, err := source.List(options)
-				revision = ""
-				if err == nil {
-					revision = list.(metav1.ListInterface).GetResourceVersion()
-					options.ResourceVersion = revision
-				}
-			}
-			if revision != tc.revision {
-				t.Errorf("the list is of revision %q, want %q", revision, tc.revision)
-			}
-		})
-	}
-}
-
-// TestWhereThereAreNoneItIsLookedAgain by an informer: an API server that starts is asked soon, and a CRD that is installed later
-// is found within lookAgain.
-func TestWhereThereAreNoneItIsLookedAgain(t *testing.T) {
-	for _, after := range []time.Duration{500 * time.Millisecond, 5 * time.Second, time.Minute, 10 * time.Minute} {
-		synctest.Test(t, func(t *testing.T) {
-			began := time.Now()
-			client := fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{podGroups: "PodGroupList"},
-				&unstructured.Unstructured{Object: map[string]any{
-					"apiVersion": podGroups.GroupVersion().String(), "kind": "PodGroup", "metadata": map[string]any{"namespace": "ns", "name": "g"},
-				}})
-			asked := 0
-			client.PrependReactor("list", "*", func(k8stesting.Action) (bool, runtime.Object, error) {
-				asked++
-				return time.Since(began) < after, nil, apierrors.NewForbidden(podGroups.GroupResource(), "", nil)
-			})
-			ctx, end := context.WithCancel(t.Context())
-			informer := cache.NewSharedIndexInformer(&kindOrNone{client: client, resource: podGroups}, &unstructured.Unstructured{}, 0, cache.Indexers{})
-			var running sync.WaitGroup
-			running.Go(func() { informer.RunWithContext(ctx) })
-			for len(informer.GetStore().List()) == 0 && time.Since(began) < time.Hour {
-				time.Sleep(100 * time.Millisecond)
-			}
-			const backoff = 2 * time.Second // of client-go, once
-			if late := time.Since(began) - after; late > min(after+soonestLook, lookAgain)+backoff {
-				t.Errorf("what is there after %s is found %s later", after, late)
-			}
-			if most := 6 + int(after/lookAgain); asked > most+2 {
-				t.Errorf("it is asked %d times in %s", asked, after)
-			}
-			end()
-			running.Wait()
-		})
-	}
-}
 
 // TestASimulationKnowsItsPodGroups without an API server, and without informers that run.
 func TestASimulationKnowsItsPodGroups(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/pkg/optional"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -154,8 +155,8 @@ func newLab(t testing.TB, nodes int) *lab {
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	l.Plugin = &Plugin{
 		handle:     handle{lab: l},
-		groups:     groups{cache.NewSharedIndexInformer(&kindOrNone{}, &unstructured.Unstructured{}, 0, cache.Indexers{})},
-		pools:      pools{cache.NewSharedIndexInformer(&kindOrNone{}, &unstructured.Unstructured{}, 0, cache.Indexers{})},
+		groups:     groups{cache.NewSharedIndexInformer(&optional.Kind{}, &unstructured.Unstructured{}, 0, cache.Indexers{})},
+		pools:      pools{cache.NewSharedIndexInformer(&optional.Kind{}, &unstructured.Unstructured{}, 0, cache.Indexers{})},
 		pods:       cache.NewIndexer(cache.MetaNamespaceKeyFunc, podIndexers),
 		nodes:      listersv1.NewNodeLister(indexer),
 		finished:   finished{cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byController: controllerKeys})},

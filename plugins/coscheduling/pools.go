@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/optional"
 )
 
 var gpuPools = names.SchemeGroupVersion.WithResource("gpupools")
@@ -41,7 +42,7 @@ func poolsOf(factory informers.SharedInformerFactory, client func() (dynamic.Int
 	informer := factory.InformerFor(&keyOfPools{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 		var api dynamic.Interface
 		api, failed = client()
-		source := &kindOrNone{client: api, resource: gpuPools, without: "no pod has a min-runtime"}
+		source := &optional.Kind{Client: api, Resource: gpuPools, Without: "no pod has a min-runtime"}
 		return cache.NewSharedIndexInformer(source, &unstructured.Unstructured{}, 0, cache.Indexers{})
 	})
 	if failed != nil {

@@ -1,4 +1,5 @@
-package coscheduling
+// Package optional reads objects of kinds that a cluster need not know.
+package optional
 
 import (
 	"context"
@@ -17,13 +18,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// kindOrNone lists and watches the objects of a kind. Where the cluster knows no such kind, or does not let the scheduler
+// Kind lists and watches the objects of a kind. Where the cluster knows no such kind, or does not let the scheduler
 // read it, there are none, which is looked at again from time to time: a cluster that does not use it needs no CRD.
-type kindOrNone struct {
-	client   dynamic.Interface
-	resource schema.GroupVersionResource
-	// without is what comes of it where there are none.
-	without string
+type Kind struct {
+	Client   dynamic.Interface
+	Resource schema.GroupVersionResource
+	// Without is what comes of it where there are none.
+	Without string
 	// seen is set when they could be listed once. From then on a refusal is a fault of the API server's that passes,
 	// such as one that starts and does not know the roles yet.
 	seen atomic.Bool
@@ -39,23 +40,23 @@ const lookAgain, soonestLook = 10 * time.Second, time.Second
 const resourceVersionOfNone = "none"
 
 // List implements cache.ListerWatcher.
-func (k *kindOrNone) List(options metav1.ListOptions) (runtime.Object, error) {
+func (k *Kind) List(options metav1.ListOptions) (runtime.Object, error) {
 	return k.ListWithContext(context.Background(), options)
 }
 
 // ListWithContext implements cache.ListerWatcherWithContext.
-func (k *kindOrNone) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+func (k *Kind) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if options.ResourceVersion == resourceVersionOfNone {
 		options.ResourceVersion = ""
 	}
-	list, err := k.client.Resource(k.resource).List(ctx, options)
+	list, err := k.Client.Resource(k.Resource).List(ctx, options)
 	switch {
 	case err == nil:
 		k.seen.Store(true)
 		k.told.Store(false)
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && !k.seen.Load():
 		if !k.told.Swap(true) {
-			klog.FromContext(ctx).Info("There are no "+k.resource.Resource+" to read: "+k.without, "err", err)
+			klog.FromContext(ctx).Info("There are no "+k.Resource.Resource+" to read: "+k.Without, "err", err)
 		}
 		none := &unstructured.UnstructuredList{}
 		none.SetResourceVersion(resourceVersionOfNone)
@@ -65,14 +66,14 @@ func (k *kindOrNone) ListWithContext(ctx context.Context, options metav1.ListOpt
 }
 
 // Watch implements cache.ListerWatcher.
-func (k *kindOrNone) Watch(options metav1.ListOptions) (watch.Interface, error) {
+func (k *Kind) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return k.WatchWithContext(context.Background(), options)
 }
 
 // WatchWithContext implements cache.ListerWatcherWithContext.
-func (k *kindOrNone) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+func (k *Kind) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	if options.ResourceVersion != resourceVersionOfNone {
-		changes, err := k.client.Resource(k.resource).Watch(ctx, options)
+		changes, err := k.Client.Resource(k.Resource).Watch(ctx, options)
 		if apierrors.IsNotFound(err) {
 			return nil, expired() // it has been taken away: list again, and find none
 		}
@@ -90,14 +91,14 @@ func (k *kindOrNone) WatchWithContext(ctx context.Context, options metav1.ListOp
 
 // appears returns true when the objects can be listed, and false when nobody wants to know it any more. It asks by itself,
 // since client-go waits longer each time that it has to list again.
-func (k *kindOrNone) appears(ctx context.Context, until *watch.RaceFreeFakeWatcher) bool {
+func (k *Kind) appears(ctx context.Context, until *watch.RaceFreeFakeWatcher) bool {
 	for look := soonestLook; !until.IsStopped(); look = min(2*look, lookAgain) {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-time.After(look):
 		}
-		if _, err := k.client.Resource(k.resource).List(ctx, metav1.ListOptions{Limit: 1}); err == nil {
+		if _, err := k.Client.Resource(k.Resource).List(ctx, metav1.ListOptions{Limit: 1}); err == nil {
 			return true
 		}
 	}
@@ -105,7 +106,7 @@ func (k *kindOrNone) appears(ctx context.Context, until *watch.RaceFreeFakeWatch
 }
 
 // IsWatchListSemanticsUnSupported tells client-go to list before it watches: a list can be empty instead of missing.
-func (*kindOrNone) IsWatchListSemanticsUnSupported() bool { return true }
+func (*Kind) IsWatchListSemanticsUnSupported() bool { return true }
 
 // expired has client-go list again.
 func expired() *apierrors.StatusError {
