@@ -64,9 +64,10 @@ const (
 
 // installedCRDs are ours, and the version that this gpuctl and the programs of its release use.
 var installedCRDs = map[string]string{
-	"podgroups.scheduling.x-k8s.io": "v1alpha1",
-	"gpupools." + names.GroupName:   "v1alpha1",
-	"spotpools." + names.GroupName:  "v1alpha1",
+	"podgroups.scheduling.x-k8s.io":      "v1alpha1",
+	"gpupools." + names.GroupName:        "v1alpha1",
+	"gpureservations." + names.GroupName: "v1alpha1",
+	"spotpools." + names.GroupName:       "v1alpha1",
 }
 
 // component is a workload that can be installed.

@@ -11,7 +11,7 @@ var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha
 
 // AddToScheme teaches a scheme our kinds.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(SchemeGroupVersion, &GPUPool{}, &GPUPoolList{}, &SpotPool{}, &SpotPoolList{})
+	scheme.AddKnownTypes(SchemeGroupVersion, &GPUPool{}, &GPUPoolList{}, &SpotPool{}, &SpotPoolList{}, &GPUReservation{}, &GPUReservationList{})
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
 }
