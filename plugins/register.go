@@ -15,6 +15,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 	"g8s.host/gpu-scheduler/plugins/gpudevices"
 	"g8s.host/gpu-scheduler/plugins/gpuexplain"
@@ -47,7 +48,7 @@ var gangs = coscheduling.Framework{
 // Registry returns our plugins, and those of scheduler-plugins that GPU clusters use. None runs until a
 // profile enables it.
 func Registry(deps Dependencies) runtime.Registry {
-	ledger := devices.NewLedger()
+	ledger, reservations := devices.NewLedger(), follow.New(deps.Now)
 	if deps.Attempts == nil {
 		deps.Attempts = &cycle.Attempts{}
 	}
@@ -56,14 +57,16 @@ func Registry(deps Dependencies) runtime.Registry {
 			Ledger: ledger, Epoch: deps.Epoch, Gate: deps.Gate, Attempts: deps.Attempts,
 		}),
 		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, Cards: ledger, Now: time.Now}),
-		gpufilter.Name:  gpufilter.Factory(gpufilter.Dependencies{Ledger: ledger}),
+		gpufilter.Name:  gpufilter.Factory(gpufilter.Dependencies{Ledger: ledger, Reservations: reservations}),
 		gpuscore.Name: gpuscore.Factory(gpuscore.Dependencies{
 			Explain: deps.Explain != nil, Devices: ledger, Attempts: deps.Attempts,
 		}),
 		gpureserve.Name: gpureserve.Factory(gpureserve.Dependencies{Devices: ledger, Now: deps.Now}),
 
-		capacityscheduling.Name:   capacityscheduling.New,
-		coscheduling.Name:         coscheduling.Factory(coscheduling.Dependencies{Ledger: ledger, Now: deps.Now, Framework: gangs}),
+		capacityscheduling.Name: capacityscheduling.New,
+		coscheduling.Name: coscheduling.Factory(coscheduling.Dependencies{
+			Ledger: ledger, Reservations: reservations, Now: deps.Now, Framework: gangs,
+		}),
 		noderesourcetopology.Name: noderesourcetopology.New,
 	}
 }

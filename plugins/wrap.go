@@ -34,7 +34,8 @@ type Options struct {
 
 // Wrap does to a scheduler what plugins cannot do from within. It is called once, before the scheduler runs. Pods are
 // tried on a short list of nodes first (see pkg/cycle/shortlist), which places none on a node of lower GPUScore than without,
-// and are taken from the queue while the gate is open. Nobody preempts those who have not run for their min-runtime. Between
+// and are taken from the queue while the gate is open. Nobody preempts those who have not run for their min-runtime. Who waits
+// for a node that is kept from them is tried when that ends. Between
 // nodes of equal score it is not chance that decides, so that what the scheduler did can be done again.
 func Wrap(sched *scheduler.Scheduler, options Options) {
 	if options.Attempts != nil {
@@ -49,6 +50,7 @@ func Wrap(sched *scheduler.Scheduler, options Options) {
 	sched.SchedulePod = breakTies(sched.SchedulePod, options.Seed)
 	followChanges(sched)
 	guardVictims(sched)
+	followReleases(sched)
 }
 
 type nextPod = func(klog.Logger) (*framework.QueuedPodInfo, error)

@@ -87,7 +87,9 @@ const (
 	Cordoned      Cause = "Cordoned"
 	Tainted       Cause = "Tainted"
 	// KeptOff is about nodes that gpu-controller keeps new pods off: they failed, or their pool does not take them.
-	KeptOff             Cause = "KeptOff"
+	KeptOff Cause = "KeptOff"
+	// ReservedNode is about nodes that a GPUReservation keeps for others, or for maintenance.
+	ReservedNode        Cause = "Reserved"
 	NodeSelector        Cause = "NodeSelector"
 	CPUShort            Cause = "CPUShort"
 	MemoryShort         Cause = "MemoryShort"

@@ -26,6 +26,15 @@ var (
 		Advice: []Advice{{Action: Resubmit, Field: "spec.topologySpreadConstraints",
 			Text: "delete the job, set whenUnsatisfiable: ScheduleAnyway in its topology spread constraint or raise maxSkew, and submit it again"}},
 	}
+	Reserved = &Reason{
+		Code: "reserved", Text: "node(s) are kept for others by a GPUReservation", Cause: ReservedNode,
+		Says: "nodes that could take the job are kept for others, or for maintenance, at a time at which it could still run",
+		Advice: []Advice{
+			waiting("wait: it is tried again when the reservation ends"),
+			{Action: Resubmit, Field: FieldTimeLimit, Text: "if it can end before the reservation begins, set resources.time-limit, delete the job, and submit it again"},
+			inspecting("see what is kept, for whom and until when", "kubectl get gpureservations"),
+		},
+	}
 	PoolUnknown = &Reason{
 		Text: "no node is in GPU pool %q (%s)", Cause: NoSuchPool, Says: "no node is in pool %[1]s (%[2]s)",
 		Advice: []Advice{{Action: Move, Text: "name one of the pools that exist"}},
@@ -109,7 +118,7 @@ var OfNodes = []*Reason{
 
 // OfPlainNodes are about what nodes themselves show, too.
 var OfPlainNodes = append([]*Reason{
-	PoolUnknown, TypeNotInPool, TypeUnknown,
+	PoolUnknown, TypeNotInPool, TypeUnknown, Reserved,
 	{Text: "node(s) were unschedulable", Cause: Cordoned, Says: "the nodes are cordoned",
 		Advice: []Advice{{Action: Uncordon, Text: "ask the administrators when they come back"}}},
 	{Text: "node(s) had untolerated taint", Cause: Tainted,

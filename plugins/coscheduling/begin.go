@@ -3,6 +3,7 @@ package coscheduling
 import (
 	"context"
 	"hash/maphash"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -10,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
 // What members are told, in words that gpuctl knows.
@@ -100,6 +102,7 @@ func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInf
 	b := p.bearingOf(nodes)
 	on := basisOf(nodes, group, m)
 	b.kept, on.nominated = p.keptFor(g, group, m)
+	on.closed = p.closedTo(m.waiting)
 	before := p.places.planOf(g)
 	on.shunned, on.holdsOut = before.shuns(), group.holdsOut(m, p.now())
 	if reason := p.places.refused(g, on); reason != "" {
@@ -128,7 +131,7 @@ func withoutRoom(group *podGroup, m *members, b bearing) string {
 	var seats []seat
 	unread := error(nil)
 	if !waiting.varied {
-		seats, unread = seatsOf(waiting.of)
+		seats, unread = b.seatsOf(waiting.of)
 	}
 	if name := lacking(group.minResources, m.placed, seats, b.nodes); name != "" {
 		return reason.GangLacksResource.Text.Of(name)
@@ -158,6 +161,21 @@ func (p *Plugin) keptFor(g gang, group *podGroup, m *members) (kept map[string][
 		}
 	}
 	return kept, of
+}
+
+// closedTo is a fingerprint of what is kept from members: they differ in how long they may run, if in anything.
+func (p *Plugin) closedTo(waiting []*corev1.Pod) (of uint64) {
+	if !p.reservations.Any() {
+		return 0
+	}
+	seen := sets.Set[time.Duration]{}
+	for _, pod := range waiting {
+		if stay, _ := reservation.Stay(pod); !seen.Has(stay) {
+			seen.Insert(stay)
+			of += p.reservations.Against(pod).Fingerprint()
+		}
+	}
+	return of
 }
 
 // basisOf is what a verdict on the room rests on. Every change of a node gives its NodeInfo the next generation.

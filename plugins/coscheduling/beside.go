@@ -27,7 +27,7 @@ type change struct {
 // beside is how many such pods a node has room for after a change.
 func (s *seat) beside(c *change, info fwk.NodeInfo, b bearing) int {
 	access := s.accessTo(info.Node())
-	if access == never || access == later && !c.empty {
+	if access == never || !c.empty && !s.isOpen(info.Node(), access) {
 		return 0
 	}
 	room := maxMembers

@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/scheduler-plugins/apis/config/validation"
 
 	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 )
 
 // Name is the plugin's name in the scheduler configuration: that of scheduler-plugins.
@@ -58,8 +59,10 @@ type Plugin struct {
 	nodes    listersv1.NodeLister
 	finished finished
 	cards    *devices.Ledger
-	budgets  policylisters.PodDisruptionBudgetLister
-	now      func() time.Time
+	// reservations keep nodes from members.
+	reservations *follow.Reservations
+	budgets      policylisters.PodDisruptionBudgetLister
+	now          func() time.Time
 	// framework and departures are those of all profiles.
 	framework  Framework
 	departures *departures
@@ -85,6 +88,8 @@ type args struct {
 type Dependencies struct {
 	// Ledger knows which cards are free.
 	Ledger *devices.Ledger
+	// Reservations are the nodes that are kept. nil keeps none.
+	Reservations *follow.Reservations
 	// Now is the clock of decisions, time.Now if it is nil.
 	Now func() time.Time
 	// Framework makes values of the framework. Without it places that others are to leave for a gang are not tried before.
@@ -125,9 +130,12 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps
 	if err := deps.Ledger.Follow(ctx, handle); err != nil {
 		return nil, err
 	}
+	if err := deps.Reservations.Follow(handle); err != nil {
+		return nil, err
+	}
 	plugin := &Plugin{
 		args: args, handle: handle, groups: groups, pools: pools, pods: pods.GetIndexer(), nodes: factory.Core().V1().Nodes().Lister(),
-		finished: finished, cards: deps.Ledger, now: deps.Now, effort: searchBudget, budgets: factory.Policy().V1().PodDisruptionBudgets().Lister(),
+		finished: finished, cards: deps.Ledger, reservations: deps.Reservations, now: deps.Now, effort: searchBudget, budgets: factory.Policy().V1().PodDisruptionBudgets().Lister(),
 		framework: deps.Framework, departures: shared,
 	}
 	if plugin.now == nil {

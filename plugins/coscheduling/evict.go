@@ -121,7 +121,7 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 	if kinds.varied {
 		return nil, setback{}
 	}
-	seats, err := seatsOf(kinds.of)
+	seats, err := b.seatsOf(kinds.of)
 	if err != nil {
 		return nil, setback{}
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
 // kinds are pods gathered by what they ask, so that the room for one of a kind is the room for each of it.
@@ -115,9 +116,16 @@ func alike(a, b *corev1.Pod) bool {
 		a.Labels[names.LabelPool] == b.Labels[names.LabelPool] &&
 		a.Annotations[names.AnnotationGPUTypes] == b.Annotations[names.AnnotationGPUTypes] &&
 		a.Annotations[names.AnnotationGPUShare] == b.Annotations[names.AnnotationGPUShare] &&
-		a.Annotations[names.AnnotationGPUMemoryMin] == b.Annotations[names.AnnotationGPUMemoryMin] &&
+		a.Annotations[names.AnnotationGPUMemoryMin] == b.Annotations[names.AnnotationGPUMemoryMin] && sameStay(a, b) &&
 		slices.EqualFunc(a.Spec.Tolerations, b.Spec.Tolerations, sameToleration) &&
 		sameAffinity(a.Spec.Affinity, b.Spec.Affinity)
+}
+
+// sameStay reports whether pods may run for as long as each other: nodes are kept from those that could be there too long.
+func sameStay(a, b *corev1.Pod) bool {
+	first, limited := reservation.Stay(a)
+	second, also := reservation.Stay(b)
+	return first == second && limited == also
 }
 
 func sameContainers(a, b []corev1.Container) bool {

@@ -75,6 +75,8 @@ type basis struct {
 	generation int64
 	// nominated is the fingerprint of the pods for which room is kept.
 	nominated uint64
+	// closed is the fingerprint of what is kept from those that wait.
+	closed uint64
 	// group is the PodGroup's revision.
 	group  string
 	placed int

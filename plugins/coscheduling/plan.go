@@ -123,7 +123,7 @@ func (p *Plugin) layOut(into *plan, l layout, waiting, placed []*corev1.Pod, b b
 	if kinds.varied {
 		return reason.GangTooVaried.Text.Of(levels[at].Name)
 	}
-	seats, err := seatsOf(kinds.of)
+	seats, err := b.seatsOf(kinds.of)
 	if err != nil {
 		return "" // GPUFilter tells what is wrong with the pod
 	}

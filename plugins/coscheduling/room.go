@@ -20,6 +20,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/pkg/reservation"
+	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 )
 
 // room is how many members of a gang have a place, and how many of those without one the nodes have room for: free now,
@@ -32,6 +34,8 @@ type bearing struct {
 	// kept is what is kept on nodes, by name, for pods that are to come there before the gang.
 	kept  map[string][]ask
 	cards *devices.Ledger
+	// reservations keep nodes from members, nil for none.
+	reservations *follow.Reservations
 	// tables remember what was counted before, nil for none.
 	tables *tables
 	// steps is how many the searches of one attempt may still take together.
@@ -40,7 +44,7 @@ type bearing struct {
 
 // bearingOf is for one attempt.
 func (p *Plugin) bearingOf(nodes []fwk.NodeInfo) bearing {
-	return bearing{nodes: nodes, cards: p.cards, tables: &p.tables, steps: ptr.To(gangplan.DefaultBudget)}
+	return bearing{nodes: nodes, cards: p.cards, reservations: p.reservations, tables: &p.tables, steps: ptr.To(gangplan.DefaultBudget)}
 }
 
 // roomFor counts the room for pods of some kinds, each as if the others were not there.
@@ -73,12 +77,23 @@ type seat struct {
 	asks   []ask
 	// alone says that two such pods cannot be on one node.
 	alone bool
+	// closed are the nodes that are kept from the pod, for as long as they are.
+	closed *reservation.Closed
 }
 
 // ask is an amount of one resource, in the scheduler's unit.
 type ask struct {
 	resource corev1.ResourceName
 	amount   int64
+}
+
+// seatsOf reads the pods of each kind, and which nodes are kept from them.
+func (b bearing) seatsOf(waiting []kind) ([]seat, error) {
+	seats, err := seatsOf(waiting)
+	for i := range seats {
+		seats[i].closed = b.reservations.Against(waiting[i].pod)
+	}
+	return seats, err
 }
 
 // seatsOf reads the pods of each kind.
@@ -106,6 +121,11 @@ func seatOf(pod *corev1.Pod) (seat, error) {
 	s := seat{pod: pod, demand: demand, types: types, pool: gpu.PodPool(pod), nodes: nodeaffinity.GetRequiredNodeAffinity(pod)}
 	s.asks, s.alone = asksOf(pod), isAlone(pod)
 	return s, nil
+}
+
+// isOpen reports whether a node that a pod may go to takes it now. Of what is kept from it no generation of a node tells.
+func (s *seat) isOpen(node *corev1.Node, at access) bool {
+	return at == now && s.closed.On(node) == nil
 }
 
 // isAlone reports whether a pod takes a port of its node, or keeps those away that are like it.
@@ -252,7 +272,7 @@ func lacking(want map[corev1.ResourceName]float64, placed []*corev1.Pod, seats [
 		}
 	}
 	for _, node := range nodes {
-		if len(seats) > 0 && !slices.ContainsFunc(seats, func(s seat) bool { return s.accessTo(node.Node()) == now }) {
+		if len(seats) > 0 && !slices.ContainsFunc(seats, func(s seat) bool { return s.isOpen(node.Node(), s.accessTo(node.Node())) }) {
 			continue
 		}
 		for name := range want {

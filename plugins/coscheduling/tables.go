@@ -100,8 +100,17 @@ func (t *tables) like(pod *corev1.Pod, nodes []fwk.NodeInfo) *table {
 	return found
 }
 
-// room is how many pods of a seat a node has room for, now and when it is empty, as seat.on counts them.
+// room is how many pods of a seat a node has room for, now and when it is empty and kept from nobody.
 func (t *table) room(node int, s *seat, b bearing) (free, empty int) {
+	free, empty = t.counted(node, s, b)
+	if s.closed.On(b.nodes[node].Node()) != nil {
+		free = 0
+	}
+	return free, empty
+}
+
+// counted is what seat.on counts, of which the same is true until the node changes.
+func (t *table) counted(node int, s *seat, b bearing) (free, empty int) {
 	info := b.nodes[node]
 	if t == nil || len(b.kept) > 0 && b.kept[info.Node().Name] != nil {
 		return s.on(info, b, maxMembers)

@@ -14,13 +14,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// Filter rejects a node that is not of the pod's pool and type, or has not the cards for it.
+// Filter rejects a node that is not of the pod's pool and type, is kept from it, or has not the cards for it.
 func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	s, err := stateOf(cs, pod)
+	s, err := p.stateOf(cs, pod)
 	if err != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	verdict := p.judge(&s.demand, node)
+	verdict := p.judge(s, node)
 	if verdict == fits {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 
 // stateOf returns what PreFilter read from the pod. The classic configuration enables the plugin at filter
 // alone; then there is no such state, and the pod is read again for each node.
-func stateOf(cs fwk.CycleState, pod *corev1.Pod) (*state, error) {
+func (p *Plugin) stateOf(cs fwk.CycleState, pod *corev1.Pod) (*state, error) {
 	if s, err := cycle.Read[*state](cs, stateKey); err == nil {
 		return s, nil
 	}
@@ -38,7 +38,7 @@ func stateOf(cs fwk.CycleState, pod *corev1.Pod) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &state{demand: demand}, nil
+	return &state{demand: demand, closed: p.reservations.Against(pod)}, nil
 }
 
 // demand is all that a pod says about where its GPUs must come from.
@@ -90,6 +90,7 @@ const (
 	otherPool
 	otherType
 	notServed
+	kept
 	cards
 	verdicts = cards + verdict(gpu.Codes) // how many there are
 )
@@ -101,7 +102,7 @@ const (
 )
 
 // rejections are how verdicts are told.
-var rejections = withCodes([verdicts]*reason.Reason{otherPool: reason.InOtherPool, otherType: reason.WithOtherType, notServed: reason.NotServed})
+var rejections = withCodes([verdicts]*reason.Reason{otherPool: reason.InOtherPool, otherType: reason.WithOtherType, notServed: reason.NotServed, kept: reason.Reserved})
 
 // withCodes adds the rejections of the allocator.
 func withCodes(all [verdicts]*reason.Reason) [verdicts]*reason.Reason {
@@ -126,9 +127,13 @@ func (v verdict) status() *fwk.Status {
 // selects them away. MIG slices are counted by Kubernetes' own NodeResourcesFit.
 //
 // The cheapest question comes first, and cards come before counts, since they know whether eviction can help.
-func (p *Plugin) judge(d *demand, info fwk.NodeInfo) verdict {
+func (p *Plugin) judge(s *state, info fwk.NodeInfo) verdict {
+	d := &s.demand
 	if v := p.rules.judgeLabels(d, info.Node()); v != fits {
 		return v
+	}
+	if s.closed.On(info.Node()) != nil {
+		return kept // until then nobody's leaving helps
 	}
 	if !d.Cards.NeedsCards() {
 		return fits

@@ -1,5 +1,5 @@
 // Package gpufilter rejects nodes that cannot give a pod its GPUs: nodes of another pool, of another GPU
-// type, or without the cards: too few, too small, unhealthy or taken. It runs at PreFilter, where an index of nodes
+// type, kept for others by a GPUReservation, or without the cards: too few, too small, unhealthy or taken. It runs at PreFilter, where an index of nodes
 // by pool and type yields the few candidates, and at Filter, which has the last word on each of them and asks the
 // allocator that chooses the cards later. Its argument is gpuTypes.
 //
@@ -22,6 +22,8 @@ import (
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/pkg/reservation"
+	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 )
 
 // Name is the plugin's name in the scheduler configuration.
@@ -38,15 +40,20 @@ var (
 
 // Plugin filters nodes for one scheduler profile.
 type Plugin struct {
-	rules       rules
-	nodes       nodeIndex
-	cache       candidateCache
-	nominations *nominations
-	ledger      *devices.Ledger
+	rules        rules
+	nodes        nodeIndex
+	cache        candidateCache
+	nominations  *nominations
+	ledger       *devices.Ledger
+	reservations *follow.Reservations
 }
 
 // state holds what PreFilter read from the pod. It never changes, so clones share it.
-type state struct{ demand demand }
+type state struct {
+	demand demand
+	// closed are the nodes that are kept from the pod, nil for none.
+	closed *reservation.Closed
+}
 
 // Clone implements fwk.StateData.
 func (s *state) Clone() fwk.StateData { return s }
@@ -55,18 +62,20 @@ func (s *state) Clone() fwk.StateData { return s }
 type Dependencies struct {
 	// Ledger knows which cards are free.
 	Ledger *devices.Ledger
+	// Reservations are the nodes that are kept. nil keeps none.
+	Reservations *follow.Reservations
 }
 
 // Factory returns what builds the plugin for each profile.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	var indices nodeIndices
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		return forProfile(ctx, obj, handle, deps.Ledger, &indices)
+		return forProfile(ctx, obj, handle, deps, &indices)
 	}
 }
 
 // forProfile builds the plugin for one profile. It refuses invalid arguments with the path and the value.
-func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, ledger *devices.Ledger, indices *nodeIndices) (fwk.Plugin, error) {
+func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps Dependencies, indices *nodeIndices) (fwk.Plugin, error) {
 	args, ok := obj.(*configv1.GPUFilterArgs)
 	if !ok {
 		return nil, fmt.Errorf("arguments of %s are %T, want *GPUFilterArgs", Name, obj)
@@ -83,25 +92,38 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, ledg
 	if err != nil {
 		return nil, err
 	}
-	if err := ledger.Follow(ctx, handle); err != nil {
+	if err := deps.Ledger.Follow(ctx, handle); err != nil {
+		return nil, err
+	}
+	if err := deps.Reservations.Follow(handle); err != nil {
 		return nil, err
 	}
 	registerMetrics()
 	return &Plugin{
-		rules: rules{served: args.GPUTypes}, nodes: nodes, cache: candidateCache{index: nodes}, nominations: nominations, ledger: ledger,
+		rules: rules{served: args.GPUTypes}, nodes: nodes, cache: candidateCache{index: nodes}, nominations: nominations,
+		ledger: deps.Ledger, reservations: deps.Reservations,
 	}, nil
 }
+
+// Reservations are those that the plugin goes by.
+func (p *Plugin) Reservations() *follow.Reservations { return p.reservations }
 
 // Name returns the plugin's name.
 func (*Plugin) Name() string { return Name }
 
 // SignPod tells which pods the plugin treats alike: those with the same demand, container by container. Whether there
 // are cards is a function of the demand and the node, so such pods have the same candidates. Which cards they get
-// depends on those before them; but that is chosen at Reserve for each pod, and nothing of it is reused.
-func (*Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+// depends on those before them; but that is chosen at Reserve for each pod, and nothing of it is reused. While nodes are kept
+// for some, it also counts who a pod is of, and for how long it may run.
+func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	demand, err := demandOf(pod)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable, err.Error())
 	}
-	return []fwk.SignFragment{{Key: "v1.Pod." + Name + "Demand()", Value: demand}}, nil
+	signature := []fwk.SignFragment{{Key: "v1.Pod." + Name + "Demand()", Value: demand}}
+	if p.reservations.Any() {
+		stay, limited := reservation.Stay(pod)
+		signature = append(signature, fwk.SignFragment{Key: "v1.Pod." + Name + "Stay()", Value: []any{pod.Namespace, stay, limited}})
+	}
+	return signature, nil
 }

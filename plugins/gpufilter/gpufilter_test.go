@@ -40,7 +40,7 @@ func newHandle(t testing.TB, nodes ...*corev1.Node) fwk.Handle {
 
 func newPlugin(t testing.TB, args runtime.Object, nodes ...*corev1.Node) *Plugin {
 	t.Helper()
-	plugin, err := forProfile(t.Context(), args, newHandle(t, nodes...), devices.NewLedger(), &nodeIndices{})
+	plugin, err := forProfile(t.Context(), args, newHandle(t, nodes...), Dependencies{Ledger: devices.NewLedger()}, &nodeIndices{})
 	if err != nil {
 		t.Fatalf("building the plugin: %v", err)
 	}
@@ -375,7 +375,7 @@ func TestNewRefusesBadArguments(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := forProfile(t.Context(), tc.args, newHandle(t), devices.NewLedger(), &nodeIndices{})
+			_, err := forProfile(t.Context(), tc.args, newHandle(t), Dependencies{Ledger: devices.NewLedger()}, &nodeIndices{})
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("it returned %v, want an error with %q", err, tc.want)
 			}

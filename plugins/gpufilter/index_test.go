@@ -14,7 +14,7 @@ import (
 func TestProfilesShareTheIndex(t *testing.T) {
 	handle, indices := newHandle(t, twoPools...), nodeIndices{}
 	for range 2 {
-		plugin, err := forProfile(t.Context(), &configv1.GPUFilterArgs{}, handle, devices.NewLedger(), &indices)
+		plugin, err := forProfile(t.Context(), &configv1.GPUFilterArgs{}, handle, Dependencies{Ledger: devices.NewLedger()}, &indices)
 		if err != nil {
 			t.Fatalf("building the plugin: %v", err)
 		}

@@ -14,20 +14,25 @@ import (
 var all = &shortlist.Candidates{Key: "*"}
 
 // PreFilter reads the pod once and returns the nodes of its pool and type. It skips pods that neither ask
-// for GPUs nor name a pool or type, unless there are nodes to try first, and refuses a pod whose request cannot be read.
+// for GPUs nor name a pool or type, unless nodes are kept from them or there are some to try first, and refuses a pod whose request cannot be read.
 func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	demand, err := demandOf(pod)
 	if err != nil {
 		podRejections.WithLabelValues(labelMalformed).Inc()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	cs.Write(stateKey, &state{demand: demand})
+	s := &state{demand: demand, closed: p.reservations.Against(pod)}
+	cs.Write(stateKey, s)
 	if demand.isEmpty() {
-		first, err := p.first(cs, &demand, all, nodes)
+		first, err := p.first(cs, s, all, nodes)
 		if err != nil {
 			return nil, fwk.AsStatus(err)
 		}
-		if len(first.Names) == 0 {
+		switch {
+		case len(first.Names) > 0:
+		case s.closed != nil:
+			return nil, nil // all nodes
+		default:
 			return nil, fwk.NewStatus(fwk.Skip)
 		}
 		return &fwk.PreFilterResult{NodeNames: first.Names}, nil
@@ -42,7 +47,7 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 		podRejections.WithLabelValues(labelNoCandidates).Inc()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.nodes.explainNone(demand.Pool, types))
 	}
-	switch first, err := p.first(cs, &demand, candidates, nodes); {
+	switch first, err := p.first(cs, s, candidates, nodes); {
 	case err != nil:
 		return nil, fwk.AsStatus(err)
 	case len(first.Names) > 0:
@@ -57,10 +62,10 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 }
 
 // first returns the candidates to look at first, where the scheduler looks at the others if need be.
-func (p *Plugin) first(cs fwk.CycleState, d *demand, candidates *shortlist.Candidates, nodes []fwk.NodeInfo) (shortlist.Answer, error) {
+func (p *Plugin) first(cs fwk.CycleState, s *state, candidates *shortlist.Candidates, nodes []fwk.NodeInfo) (shortlist.Answer, error) {
 	return shortlist.Open(cs).Take(shortlist.Question{Candidates: candidates, Nodes: nodes, Changes: cycle.Followed(cs),
 		// Pods that are nominated to a node are not counted here; Filter counts them.
-		Fits: func(node fwk.NodeInfo) bool { return p.judge(d, node) == fits },
+		Fits: func(node fwk.NodeInfo) bool { return p.judge(s, node) == fits },
 	})
 }
 

@@ -1,0 +1,192 @@
+// Package reservation says which nodes are kept from a pod, for whom and until when: those of GPUReservations whose windows
+// it could still be there in. A pod without a time limit could be there for ever, as Slurm sees it, too.
+package reservation
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Window is for whom some nodes are kept, from a time on and until another.
+type Window struct {
+	Name string
+	// Revision changes with the object.
+	Revision string
+	// Pool is that of which all nodes are kept, "" where Nodes names them.
+	Pool     string
+	Nodes    []string
+	From, To time.Time
+	// Namespaces are those whose pods may be there. None is nobody's.
+	Namespaces []string
+	Reason     string
+}
+
+// Of reads a GPUReservation. One that does not end after it begins keeps nothing; the API server lets none in.
+func Of(r *names.GPUReservation) Window {
+	return Window{
+		Name: r.Name, Revision: string(r.UID) + "/" + r.ResourceVersion, Pool: r.Spec.Pool, Nodes: r.Spec.Nodes,
+		From: r.Spec.From.Time, To: r.Spec.To.Time, Namespaces: r.Spec.Namespaces, Reason: r.Spec.Reason,
+	}
+}
+
+// Keeps reports whether a node is one of those that are kept.
+func (w *Window) Keeps(node *corev1.Node) bool {
+	return slices.Contains(w.Nodes, node.Name) || w.Pool != "" && w.Pool == gpu.PoolOf(node)
+}
+
+// admits reports whether pods of a namespace may be there during the window.
+func (w *Window) admits(namespace string) bool { return slices.Contains(w.Namespaces, namespace) }
+
+// Margin is what a pod is given to begin after it was placed, before its node counts its time: beside, the clocks of
+// machines differ.
+const Margin = time.Minute
+
+// DeadlineSlack is how much longer a pod of a job with a time limit may run by its own deadline. The Job's ends it before and says
+// why; the pod's holds whatever becomes of the Job.
+const DeadlineSlack = time.Minute
+
+// mostSeconds is 68 years: what asks for more would overflow.
+const mostSeconds = 1<<31 - 1
+
+// defaultGrace is how long a pod that says nothing has to end, in seconds.
+const defaultGrace = corev1.DefaultTerminationGracePeriodSeconds
+
+// Stay is for how long a pod may be on a node at most, from when it is placed until it is gone, and false for one without a
+// limit. Only the deadline of the pod itself counts: its node sees to that, and nobody can put it off.
+func Stay(pod *corev1.Pod) (time.Duration, bool) {
+	if pod.Spec.ActiveDeadlineSeconds == nil {
+		return 0, false
+	}
+	return seconds(*pod.Spec.ActiveDeadlineSeconds) + grace(pod) + Margin, true
+}
+
+// Limit is the longest time limit of a job with which a pod of it that is placed now is gone by a time, 0 for none.
+func Limit(pod *corev1.Pod, now, by time.Time) time.Duration {
+	return max(0, by.Sub(now)-grace(pod)-Margin-DeadlineSlack).Truncate(time.Minute)
+}
+
+func grace(pod *corev1.Pod) time.Duration {
+	if pod.Spec.TerminationGracePeriodSeconds == nil {
+		return seconds(defaultGrace)
+	}
+	return seconds(*pod.Spec.TerminationGracePeriodSeconds)
+}
+
+func seconds(count int64) time.Duration {
+	return time.Duration(min(max(count, 0), mostSeconds)) * time.Second
+}
+
+// Book is all windows, in the order in which they begin. It is never changed; nil has none.
+type Book struct{ windows []Window }
+
+// NewBook returns a book of windows.
+func NewBook(windows []Window) *Book {
+	if len(windows) == 0 {
+		return nil
+	}
+	windows = slices.Clone(windows)
+	slices.SortFunc(windows, func(a, b Window) int { return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.Name, b.Name)) })
+	return &Book{windows: windows}
+}
+
+// Against returns what keeps a pod from nodes that is placed now, nil for nothing.
+func (b *Book) Against(pod *corev1.Pod, now time.Time) *Closed {
+	if b == nil {
+		return nil
+	}
+	stay, limited := Stay(pod)
+	closed := &Closed{nodes: map[string]*Window{}, pools: map[string]*Window{}}
+	for i := range b.windows {
+		w := &b.windows[i]
+		if !w.To.After(now) || !w.To.After(w.From) || limited && !now.Add(stay).After(w.From) || w.admits(pod.Namespace) {
+			continue
+		}
+		closed.add(w)
+	}
+	if closed.of == nil {
+		return nil
+	}
+	return closed
+}
+
+// NextEnd is when the next window ends after a time, the zero time for none.
+func (b *Book) NextEnd(after time.Time) (next time.Time) {
+	if b == nil {
+		return next
+	}
+	for i := range b.windows {
+		if end := b.windows[i].To; end.After(after) && (next.IsZero() || end.Before(next)) {
+			next = end
+		}
+	}
+	return next
+}
+
+// Released are the windows that keep nodes from nobody any more, or from fewer than before: those that have ended between two
+// times, and those of a book that another one lacks or has changed.
+func Released(before, after *Book, from, to time.Time) (released []Window) {
+	if before == nil {
+		return nil
+	}
+	for i := range before.windows {
+		w := &before.windows[i]
+		ended := w.To.After(from) && !w.To.After(to)
+		stays := after != nil && slices.ContainsFunc(after.windows, func(o Window) bool { return o.Revision == w.Revision })
+		if ended || w.To.After(from) && !stays {
+			released = append(released, *w)
+		}
+	}
+	return released
+}
+
+// Closed are the windows that keep a pod from nodes. nil are none.
+type Closed struct {
+	of           []*Window
+	nodes, pools map[string]*Window
+}
+
+func (c *Closed) add(w *Window) {
+	c.of = append(c.of, w)
+	for _, node := range w.Nodes {
+		if c.nodes[node] == nil {
+			c.nodes[node] = w
+		}
+	}
+	if w.Pool != "" && c.pools[w.Pool] == nil {
+		c.pools[w.Pool] = w
+	}
+}
+
+// On returns the first window that keeps the pod from a node, nil for none.
+func (c *Closed) On(node *corev1.Node) *Window {
+	if c == nil || node == nil {
+		return nil
+	}
+	of := c.nodes[node.Name]
+	if len(c.pools) > 0 {
+		if w := c.pools[gpu.PoolOf(node)]; w != nil && (of == nil || w.From.Before(of.From)) {
+			return w
+		}
+	}
+	return of
+}
+
+var seed = maphash.MakeSeed()
+
+// Fingerprint is equal for the same windows, 0 for none.
+func (c *Closed) Fingerprint() (sum uint64) {
+	if c == nil {
+		return 0
+	}
+	for _, w := range c.of {
+		sum = sum*31 + maphash.String(seed, w.Name+"/"+w.Revision)
+	}
+	return sum
+}
