@@ -97,6 +97,17 @@ func Keep(desired, live client.Object) {
 	}
 	desired.SetAnnotations(keepWaiting(annotations, live))
 	keepHalted(desired, live)
+	keepDeadline(desired, live)
+}
+
+// keepDeadline leaves the pods of a Job without a deadline that were made so, by a gpuctl of before: the template of a Job never
+// changes, and the Job itself keeps to the time limit.
+func keepDeadline(desired, live client.Object) {
+	after, ok := desired.(*batchv1.Job)
+	before, also := live.(*batchv1.Job)
+	if ok && also && before.Spec.Template.Spec.ActiveDeadlineSeconds == nil && after.Spec.ActiveDeadlineSeconds != nil {
+		after.Spec.Template.Spec.ActiveDeadlineSeconds = nil
+	}
 }
 
 // Inherit gives desired, which takes the place of another object, what others have written on that: the labels and

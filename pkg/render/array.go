@@ -3,6 +3,8 @@ package render
 import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
 // makeArray turns the Job of one pod into that of an array: a pod for each task, of which a number runs at a time. Each
@@ -22,7 +24,8 @@ const leastFailures = 10
 
 // limitTime bounds how long a job runs. Kubernetes counts the deadline of a Job for all of its pods together, from when the
 // Job was made: an array would be killed with most of its tasks not begun. So each of its pods has one of its own, which
-// the node counts from when it took the pod.
+// the node counts from when it took the pod. Pods of other jobs have one, too, that comes after the Job's: the scheduler sees
+// the pod alone, and has to know when it is gone where nodes are kept for others from a time on.
 func (r *renderer) limitTime(spec *batchv1.JobSpec) {
 	limit := r.job.Resources.TimeLimit
 	switch {
@@ -31,5 +34,6 @@ func (r *renderer) limitTime(spec *batchv1.JobSpec) {
 		spec.Template.Spec.ActiveDeadlineSeconds = ptr.To(int64(limit.Seconds()))
 	default:
 		spec.ActiveDeadlineSeconds = ptr.To(int64(limit.Seconds()))
+		spec.Template.Spec.ActiveDeadlineSeconds = ptr.To(int64((*limit + reservation.DeadlineSlack).Seconds()))
 	}
 }
