@@ -19,7 +19,7 @@ import (
 // can undo, then what only another request can.
 var precedence = []reason.Cause{
 	reason.Fragmented, reason.Busy, reason.CPUShort, reason.MemoryShort, reason.ResourceShort, reason.PodLimit,
-	reason.Cordoned, reason.NotReady, reason.KeptOff, reason.Tainted, reason.BadInventory, reason.UnhealthyGPUs, reason.NodeSelector, reason.GPUMemory, reason.NotShared, reason.TooManyGPUs, reason.NoGPUs,
+	reason.Cordoned, reason.ReservedNode, reason.NotReady, reason.KeptOff, reason.Tainted, reason.BadInventory, reason.UnhealthyGPUs, reason.NodeSelector, reason.GPUMemory, reason.NotShared, reason.TooManyGPUs, reason.NoGPUs,
 }
 
 // group is one blocker and the nodes that it stands against.
@@ -57,7 +57,7 @@ func (s *search) blockers(verdict string) []Finding {
 // beyondNodes is what the scheduler says and the nodes do not show. When a node would take the pod by all that they
 // show, it is the cause; with nothing of that kind left, the scheduler has not tried since there is room.
 func (s *search) beyondNodes(verdict string, fewest int) []Finding {
-	out := findings(verdict, s.facts.Job.Namespace, reason.OfNodes)
+	out := findings(verdict, s.facts.Job.Namespace, s.unseen())
 	if len(out) > 0 || fewest > 0 {
 		return out
 	}
@@ -122,6 +122,8 @@ func (s *search) closed(out *Finding, what string) {
 			Says: phrase.Of("ask them when the nodes come back: kubectl uncordon %s opens the first", first)})
 	case reason.KeptOff:
 		s.keptOff(out)
+	case reason.ReservedNode:
+		s.reserved(out, what)
 	case reason.NotReady:
 		out.States = s.statesOf(first)
 		out.Says = phrase.Of("%s not ready: the node is down or cut off", count).With(doneAbout(phrase.Quote(first), out.States))

@@ -32,7 +32,7 @@ type judged struct {
 
 // causeOf names the cause for each obstacle but cards.
 var causeOf = map[fit.Kind]reason.Cause{
-	fit.Cordoned: reason.Cordoned, fit.NotReady: reason.NotReady, fit.Tainted: reason.Tainted, fit.KeptOff: reason.KeptOff, fit.NodeSelector: reason.NodeSelector,
+	fit.Cordoned: reason.Cordoned, fit.NotReady: reason.NotReady, fit.Tainted: reason.Tainted, fit.KeptOff: reason.KeptOff, fit.Reserved: reason.ReservedNode, fit.NodeSelector: reason.NodeSelector,
 	fit.CPUShort: reason.CPUShort, fit.MemoryShort: reason.MemoryShort, fit.ResourceShort: reason.ResourceShort, fit.PodLimit: reason.PodLimit,
 }
 

@@ -40,6 +40,7 @@ func newSearch(f *Facts, pod *corev1.Pod) (*search, error) {
 	if err != nil {
 		return nil, err
 	}
+	request.Closed = closedTo(f, pod)
 	return &search{facts: f, request: request, holders: fit.ByNode(f.Cluster.Pods)}, nil
 }
 
@@ -299,6 +300,7 @@ func (s *search) onNode(node *corev1.Node) *fit.Request {
 	if err != nil {
 		return s.request
 	}
+	request.Closed = s.request.Closed
 	return request
 }
 

@@ -11,6 +11,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
 // Kind is what is in the way. The set is closed.
@@ -22,7 +23,9 @@ const (
 	NotReady Kind = "NotReady"
 	Tainted  Kind = "Tainted"
 	// KeptOff is what a controller of ours does to a node, and nothing that a pod could tolerate.
-	KeptOff      Kind = "KeptOff"
+	KeptOff Kind = "KeptOff"
+	// Reserved is a node that a GPUReservation keeps from the pod.
+	Reserved     Kind = "Reserved"
 	NodeSelector Kind = "NodeSelector"
 	// Cards is what the reason beside the obstacles says.
 	Cards       Kind = "Cards"
@@ -36,7 +39,7 @@ const (
 // Obstacle is one thing that keeps a pod from a node.
 type Obstacle struct {
 	Kind Kind
-	// What tells obstacles of one kind apart: the taint, or the name of the resource.
+	// What tells obstacles of one kind apart: the taint, the reservation, or the name of the resource.
 	What string
 }
 
@@ -50,6 +53,9 @@ type Request struct {
 
 	// Resources is what Kubernetes counts of it.
 	Resources corev1.ResourceList
+
+	// Closed are the nodes that are kept from the pod. Who asks sets it; nil is none.
+	Closed *reservation.Closed
 
 	affinity nodeaffinity.RequiredNodeAffinity
 }
@@ -91,6 +97,9 @@ func (r *Request) InScope(node *corev1.Node) bool {
 func (r *Request) Obstacles(n *Node) (obstacles []Obstacle, cards gpu.Reason) {
 	if obstacle, ok := ClosedTo(n.Object, r.Pod.Spec.Tolerations); ok {
 		obstacles = append(obstacles, obstacle)
+	}
+	if window := r.Closed.On(n.Object); window != nil {
+		obstacles = append(obstacles, Obstacle{Kind: Reserved, What: window.Name})
 	}
 	if ok, err := r.affinity.Match(n.Object); !ok || err != nil {
 		obstacles = append(obstacles, Obstacle{Kind: NodeSelector})

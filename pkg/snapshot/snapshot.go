@@ -43,6 +43,7 @@ type Snapshot struct {
 	Budgets         []policyv1.PodDisruptionBudget
 	GPUPools        []names.GPUPool
 	SpotPools       []names.SpotPool
+	GPUReservations []names.GPUReservation
 	// PodGroups are names: a Go type would bind gpuctl to one scheduler.
 	PodGroups []string
 	// Gangs are what PodGroups say of their members.
@@ -82,6 +83,7 @@ const (
 	PartPodGroups       Part = "PodGroups"
 	PartGPUPools        Part = "GPUPools"
 	PartSpotPools       Part = "SpotPools"
+	PartGPUReservations Part = "GPUReservations"
 	PartLease           Part = "the scheduler's lease"
 	// PartPolicies and PartRecords are read elsewhere, and hidden like the others.
 	PartPolicies Part = "admission policies"

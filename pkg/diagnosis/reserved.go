@@ -1,0 +1,67 @@
+package diagnosis
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/pkg/reservation"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// closedTo are the nodes that reservations keep from a pod, as the scheduler sees it.
+func closedTo(f *Facts, pod *corev1.Pod) *reservation.Closed {
+	windows := make([]reservation.Window, len(f.Cluster.GPUReservations))
+	for i := range f.Cluster.GPUReservations {
+		windows[i] = reservation.Of(&f.Cluster.GPUReservations[i])
+	}
+	return reservation.NewBook(windows).Against(pod, f.Cluster.Now)
+}
+
+// unseen are the reasons that the scheduler has and the nodes do not show: with them that of reservations, where the user may not
+// see those.
+func (s *search) unseen() []*reason.Reason {
+	if s.facts.Cluster.Has(snapshot.PartGPUReservations) {
+		return reason.OfNodes
+	}
+	return append(slices.Clone(reason.OfNodes), reason.Reserved)
+}
+
+// reserved is about nodes that a reservation keeps from the job.
+func (s *search) reserved(out *Finding, name string) {
+	all := s.facts.Cluster.GPUReservations
+	i := slices.IndexFunc(all, func(r names.GPUReservation) bool { return r.Name == name })
+	window, pod, now := reservation.Of(&all[i]), s.request.Pod, s.facts.Cluster.Now
+	out.Says = phrase.Of("%s kept from %s to %s by GPUReservation %s", nodeWord(out.Nodes), s.moment(window.From), s.moment(window.To), name)
+	if len(window.Namespaces) == 0 {
+		out.Says = out.Says.And(", for maintenance")
+	} else {
+		out.Says = out.Says.And(", for namespaces %s", listOf(window.Namespaces))
+	}
+	if window.Reason != "" {
+		out.Says = out.Says.And(" (%s)", window.Reason)
+	}
+	if window.From.After(now) {
+		if _, limited := reservation.Stay(pod); limited {
+			out.Says = out.Says.And("; within its time limit the job could still run then")
+		} else {
+			out.Says = out.Says.And("; without a time limit the job could still run then")
+		}
+	}
+	if limit := reservation.Limit(pod, now, window.From); limit > 0 && s.facts.Job.Kind == string(workload.KindTraining) {
+		text := workload.DurationText(limit)
+		out.Steps = append(out.Steps, Step{Action: reason.Resubmit, Field: reason.FieldTimeLimit, Value: text, Command: command("delete", &s.facts.Job),
+			Says: phrase.Of("if it can end before, set resources.time-limit to at most %s, delete the job, and create it again", text)})
+	}
+	out.Steps = append(out.Steps, waiting("wait: the nodes are for all again at %s", s.moment(window.To)))
+}
+
+// moment is a time by the clock of the user.
+func (s *search) moment(at time.Time) string {
+	return at.In(s.facts.Cluster.Now.Location()).Format("2006-01-02 15:04 MST")
+}
