@@ -67,6 +67,13 @@ func Stay(pod *corev1.Pod) (time.Duration, bool) {
 	return seconds(*pod.Spec.ActiveDeadlineSeconds) + grace(pod) + Margin, true
 }
 
+// SameStay reports whether two pods may be on a node for as long as each other.
+func SameStay(a, b *corev1.Pod) bool {
+	first, limited := Stay(a)
+	second, also := Stay(b)
+	return first == second && limited == also
+}
+
 // Limit is the longest time limit of a job with which a pod of it that is placed now is gone by a time, 0 for none.
 func Limit(pod *corev1.Pod, now, by time.Time) time.Duration {
 	return max(0, by.Sub(now)-grace(pod)-Margin-DeadlineSlack).Truncate(time.Minute)

@@ -116,16 +116,9 @@ func alike(a, b *corev1.Pod) bool {
 		a.Labels[names.LabelPool] == b.Labels[names.LabelPool] &&
 		a.Annotations[names.AnnotationGPUTypes] == b.Annotations[names.AnnotationGPUTypes] &&
 		a.Annotations[names.AnnotationGPUShare] == b.Annotations[names.AnnotationGPUShare] &&
-		a.Annotations[names.AnnotationGPUMemoryMin] == b.Annotations[names.AnnotationGPUMemoryMin] && sameStay(a, b) &&
+		a.Annotations[names.AnnotationGPUMemoryMin] == b.Annotations[names.AnnotationGPUMemoryMin] && reservation.SameStay(a, b) &&
 		slices.EqualFunc(a.Spec.Tolerations, b.Spec.Tolerations, sameToleration) &&
 		sameAffinity(a.Spec.Affinity, b.Spec.Affinity)
-}
-
-// sameStay reports whether pods may run for as long as each other: nodes are kept from those that could be there too long.
-func sameStay(a, b *corev1.Pod) bool {
-	first, limited := reservation.Stay(a)
-	second, also := reservation.Stay(b)
-	return first == second && limited == also
 }
 
 func sameContainers(a, b []corev1.Container) bool {

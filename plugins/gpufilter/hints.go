@@ -13,21 +13,22 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/hint"
+	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
 // EventsToRegister names the events that can make room for a pod that this plugin rejected:
 //   - a new node may be of the pod's pool and type;
-//   - a change of labels may move a node into the pool, or name its type;
+//   - a change of labels may move a node into the pool, or out of one that is kept for others, or name its type;
 //   - a change of allocatable may bring GPUs, as when a device plugin comes back;
 //   - a change of annotations may bring cards of the inventory, as when one turns healthy;
 //   - a pod that leaves a node, or a nomination, gives its GPUs back. A pod that ends is reported the same
 //     way, since the scheduler's pod informer selects terminated pods away;
 //   - a pod that appears on a node leaves the other one that it was nominated to;
-//   - an update of the pod itself may change its pool or types. An update of its annotations alone is
+//   - an update of the pod itself may change its pool or types, or give it a deadline. An update of its annotations alone is
 //     reported only to those who register the general Update.
 //
 // An update of a pod on a node changes none of this, but if it names other cards; plugins.Wrap reports that as the pod
-// leaving.
+// leaving. It reports the nodes of a reservation that ends, or changes, as new ones.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	nodeEvents := fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation
 	return []fwk.ClusterEventWithHint{
@@ -47,7 +48,7 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 	if err != nil || after == nil || !p.suits(&d, after) {
 		return fwk.QueueSkip, nil // no node mends a malformed request
 	}
-	if before == nil || !p.suits(&d, before) || offersMore(&d, before, after) || p.gains(&d, before, after) {
+	if before == nil || !p.suits(&d, before) || offersMore(&d, before, after) || p.gains(&d, before, after) || p.opens(pod, before, after) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -68,7 +69,7 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	case after == nil:
 		return hint.QueueIf(p.frees(before, pod)), nil
 	}
-	return hint.QueueIf(after.UID == pod.UID && demandChanged(before, after)), nil
+	return hint.QueueIf(after.UID == pod.UID && (demandChanged(before, after) || !reservation.SameStay(before, after))), nil
 }
 
 // frees reports whether a pod that is gone held GPUs that the waiting pod could use.
@@ -115,6 +116,12 @@ func (p *Plugin) suits(d *demand, node *corev1.Node) bool {
 	_, reason := p.ledger.Allocator(node).Allocate(&gpu.Used{}, &d.Cards)
 	return reason.IsZero() && room(d.Cards.Whole, offered(node, names.ResourceGPU), 0) == fits &&
 		room(d.Cards.Shared, offered(node, names.ResourceSharedGPU), 0) == fits
+}
+
+// opens reports whether a node was kept from the pod and is not any more, as it left the pool that is.
+func (p *Plugin) opens(pod *corev1.Pod, before, after *corev1.Node) bool {
+	closed := p.reservations.Against(pod)
+	return closed.On(before) != nil && closed.On(after) == nil
 }
 
 // gains reports whether a card of the node became one that can serve the demand.

@@ -1,17 +1,25 @@
 package gpufilter
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/hint"
+	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 )
 
 func TestAfterNodeChange(t *testing.T) {
@@ -85,16 +93,83 @@ func annotated(node *corev1.Node) *corev1.Node {
 	return node
 }
 
+// TestANodeLeavesAKeptPool, which is news to pods of no pool.
+func TestANodeLeavesAKeptPool(t *testing.T) {
+	inPool, out := gpuNode("n", "a", "A100-80G"), gpuNode("n", "b", "A100-80G")
+	plugin := newPlugin(t, &configv1.GPUFilterArgs{}, inPool)
+	plugin.reservations = knowing(t, &names.GPUReservation{Spec: names.GPUReservationSpec{
+		Pool: "a", From: metav1.NewTime(time.Now()), To: metav1.NewTime(time.Now().Add(time.Hour)), Namespaces: []string{"theirs"},
+	}})
+	cpu := map[corev1.ResourceName]string{"cpu": "1"}
+	for namespace, want := range map[string]fwk.QueueingHint{"ours": fwk.Queue, "theirs": fwk.QueueSkip} {
+		pod := st.MakePod().Namespace(namespace).Req(cpu).Obj()
+		if got, err := plugin.afterNodeChange(klog.Background(), pod, inPool, out); err != nil || got != want {
+			t.Errorf("to a pod of %s the hint is %v, %v, want %v", namespace, got, err, want)
+		}
+		if got, err := plugin.afterNodeChange(klog.Background(), pod, out, inPool); err != nil || got != fwk.QueueSkip {
+			t.Errorf("to a pod of %s the hint about a node that joins it is %v, %v", namespace, got, err)
+		}
+	}
+}
+
+// knowing are some reservations, without an API server.
+func knowing(t *testing.T, known ...*names.GPUReservation) *follow.Reservations {
+	t.Helper()
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	if err := follow.Know(factory, known...); err != nil {
+		t.Fatal(err)
+	}
+	handle, err := frameworkruntime.NewFramework(t.Context(), nil, nil,
+		frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithKubeConfig(&rest.Config{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := follow.New(nil)
+	if err := out.Follow(handle); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestPodsOfOneBatchMayStayAsLong: while nodes are kept for some, pods that differ in their namespace or their deadline are not
+// placed alike.
+func TestPodsOfOneBatchMayStayAsLong(t *testing.T) {
+	plugin := newPlugin(t, &configv1.GPUFilterArgs{})
+	sign := func(namespace string, deadline int64) string {
+		pod := podOf("a", "1").Namespace(namespace).Obj()
+		if deadline > 0 {
+			pod.Spec.ActiveDeadlineSeconds = &deadline
+		}
+		fragments, status := plugin.SignPod(t.Context(), pod)
+		if !status.IsSuccess() {
+			t.Fatal(status)
+		}
+		return fmt.Sprintf("%+v", fragments)
+	}
+	if sign("x", 0) != sign("y", 60) {
+		t.Error("without reservations such pods are not alike")
+	}
+	plugin.reservations = knowing(t, &names.GPUReservation{Spec: names.GPUReservationSpec{
+		Pool: "a", From: metav1.NewTime(time.Now()), To: metav1.NewTime(time.Now().Add(time.Hour)),
+	}})
+	if sign("x", 0) == sign("y", 0) || sign("x", 0) == sign("x", 60) {
+		t.Error("with reservations such pods are alike")
+	}
+}
+
 func TestAfterPodChange(t *testing.T) {
 	waiting := podOf("a", "2").Obj()
 	onNode := func(node string, pod *st.PodWrapper) *corev1.Pod { return pod.UID("other").Node(node).Obj() }
 	nominated := podOf("a", "2").UID("other").Obj()
 	nominated.Status.NominatedNodeName = "a1"
 	other := podOf("a", "2").UID("other").Label(names.LabelPool, "b").Obj()
+	limited := waiting.DeepCopy()
+	limited.Spec.ActiveDeadlineSeconds = new(int64)
 	tests := map[string]struct {
 		before, after any
 		want          fwk.QueueingHint
 	}{
+		"the pod gets a deadline":                           {before: waiting, after: limited, want: fwk.Queue},
 		"GPUs come free on a node that suits":               {before: onNode("a1", podOf("a", "1")), want: fwk.Queue},
 		"GPUs come free in another pool":                    {before: onNode("b1", podOf("b", "1"))},
 		"a pod without GPUs frees none":                     {before: onNode("a1", st.MakePod())},

@@ -7,8 +7,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,categories=g8s,shortName=gpures
-// +kubebuilder:printcolumn:name="From",type=date,format=date-time,JSONPath=`.spec.from`
-// +kubebuilder:printcolumn:name="To",type=date,format=date-time,JSONPath=`.spec.to`
+// +kubebuilder:printcolumn:name="From",type=string,JSONPath=`.spec.from`
+// +kubebuilder:printcolumn:name="To",type=string,JSONPath=`.spec.to`
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.pool`
 // +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.spec.nodes`
 // +kubebuilder:printcolumn:name="For",type=string,JSONPath=`.spec.namespaces`
