@@ -48,7 +48,7 @@ var options = map[string]option{
 	"nodefile":                {note: nodesNote},
 	"constraint":              {note: "nodes are chosen by resources.pool and resources.gpu-type"},
 	"prefer":                  {note: "resources.gpu-type takes several types, the preferred one first"},
-	"reservation":             {note: "there are no reservations: ask the administrators for a pool"},
+	"reservation":             {note: "jobs of a namespace get the nodes that a GPUReservation keeps for it, without a word"},
 	"signal":                  {note: "a job that is ended gets SIGTERM, and 30 s later SIGKILL"},
 	"licenses":                {note: "licenses are not counted"},
 	"clusters":                {note: "the cluster is that of gpuctl --context"},
