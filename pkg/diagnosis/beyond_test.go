@@ -18,6 +18,7 @@ func TestBeyond(t *testing.T) {
 		"a claim that is missing":            {`0/2 nodes are available: persistentvolumeclaim "data" not found.`, reason.VolumeMissing},
 		"a volume in another zone":           {"0/2 nodes are available: 2 node(s) had volume node affinity conflict.", reason.VolumeElsewhere},
 		"nodes that are kept":                {"0/2 nodes are available: 1 node(s) are kept whole for pods that take a whole node, 1 node(s) have too few free GPUs.", reason.KeptWhole},
+		"nodes that are reserved":            {"0/2 nodes are available: 2 node(s) are kept for others by a GPUReservation.", reason.ReservedNode},
 		"a port that is taken":               {"0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports.", reason.HostPort},
 		"members that are yet to be there":   {"cannot find enough sibling pods, current pods number: 1, minMember of group: 2", reason.GangIncomplete},
 		"what nobody here knows":             {"0/2 nodes are available: 2 node(s) were full of eels.", reason.RejectedByScheduler},

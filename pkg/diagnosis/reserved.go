@@ -23,13 +23,13 @@ func closedTo(f *Facts, pod *corev1.Pod) *reservation.Closed {
 	return reservation.NewBook(windows).Against(pod, f.Cluster.Now)
 }
 
-// unseen are the reasons that the scheduler has and the nodes do not show: with them that of reservations, where the user may not
-// see those.
+// unseen are the reasons that the scheduler has and nothing shows that was read. Which nodes are kept, the reservations show to who may
+// see them: also that they are not any more.
 func (s *search) unseen() []*reason.Reason {
-	if s.facts.Cluster.Has(snapshot.PartGPUReservations) {
+	if !s.facts.Cluster.Has(snapshot.PartGPUReservations) {
 		return reason.OfNodes
 	}
-	return append(slices.Clone(reason.OfNodes), reason.Reserved)
+	return slices.DeleteFunc(slices.Clone(reason.OfNodes), func(r *reason.Reason) bool { return r == reason.Reserved })
 }
 
 // reserved is about nodes that a reservation keeps from the job.

@@ -113,12 +113,12 @@ var OfNodes = []*Reason{
 		Text: "cannot allocate all claims", Also: []Text{"resourceclaim not available on the node"}, Cause: DeviceClaim,
 		Says: "the devices that the job's ResourceClaim asks for are not free", Advice: []Advice{waiting("wait, or ask for fewer devices")},
 	},
-	KeptForWhole, NotServed,
+	KeptForWhole, Reserved, NotServed,
 }
 
 // OfPlainNodes are about what nodes themselves show, too.
 var OfPlainNodes = append([]*Reason{
-	PoolUnknown, TypeNotInPool, TypeUnknown, Reserved,
+	PoolUnknown, TypeNotInPool, TypeUnknown,
 	{Text: "node(s) were unschedulable", Cause: Cordoned, Says: "the nodes are cordoned",
 		Advice: []Advice{{Action: Uncordon, Text: "ask the administrators when they come back"}}},
 	{Text: "node(s) had untolerated taint", Cause: Tainted,
