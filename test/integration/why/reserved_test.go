@@ -29,14 +29,15 @@ func reservations(t *testing.T) dynamic.ResourceInterface {
 	return api.Resource(names.SchemeGroupVersion.WithResource("gpureservations"))
 }
 
-// reservation is the object of a spec, named after the test.
-func reservation(name string, spec names.GPUReservationSpec) *unstructured.Unstructured {
+// reservation is the object of a spec.
+func reservation(t *testing.T, name string, spec names.GPUReservationSpec) *unstructured.Unstructured {
+	t.Helper()
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&names.GPUReservation{
 		TypeMeta:   metav1.TypeMeta{APIVersion: names.SchemeGroupVersion.String(), Kind: "GPUReservation"},
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec,
 	})
 	if err != nil {
-		panic(err) //nolint:forbidigo // the type is ours
+		t.Fatal(err)
 	}
 	return &unstructured.Unstructured{Object: tree}
 }
@@ -45,7 +46,7 @@ func reservation(name string, spec names.GPUReservationSpec) *unstructured.Unstr
 func (e *env) reserve(spec names.GPUReservationSpec) {
 	e.Helper()
 	api := reservations(e.T)
-	if _, err := api.Create(e.Context(), reservation(e.namespace, spec), metav1.CreateOptions{}); err != nil {
+	if _, err := api.Create(e.Context(), reservation(e.T, e.namespace, spec), metav1.CreateOptions{}); err != nil {
 		e.Fatal(err)
 	}
 	e.Cleanup(func() {
@@ -232,7 +233,7 @@ func TestReservationsThatMakeNoSense(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := reservations(t).Create(t.Context(), reservation("nonsense", tc.spec), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			_, err := reservations(t).Create(t.Context(), reservation(t, "nonsense", tc.spec), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			if !apierrors.IsInvalid(err) {
 				t.Fatalf("the API server says %v, want that it is invalid", err)
 			}
