@@ -97,17 +97,24 @@ func Keep(desired, live client.Object) {
 	}
 	desired.SetAnnotations(keepWaiting(annotations, live))
 	keepHalted(desired, live)
-	keepDeadline(desired, live)
 }
 
-// keepDeadline leaves the pods of a Job without a deadline that were made so, by a gpuctl of before: the template of a Job never
-// changes, and the Job itself keeps to the time limit.
-func keepDeadline(desired, live client.Object) {
+// InPlace returns what a Job is to be if it is not made again. Its template never changes, so its pods keep the deadline that they
+// were made with where the Job itself ends them before: a Job that a gpuctl of before made without, or that is given less time.
+// All else is returned as it is.
+func InPlace(desired, live client.Object) client.Object {
 	after, ok := desired.(*batchv1.Job)
 	before, also := live.(*batchv1.Job)
-	if ok && also && before.Spec.Template.Spec.ActiveDeadlineSeconds == nil && after.Spec.ActiveDeadlineSeconds != nil {
-		after.Spec.Template.Spec.ActiveDeadlineSeconds = nil
+	if !ok || !also || after.Spec.ActiveDeadlineSeconds == nil {
+		return desired
 	}
+	had, wants := before.Spec.Template.Spec.ActiveDeadlineSeconds, after.Spec.Template.Spec.ActiveDeadlineSeconds
+	if had != nil && (wants == nil || *wants >= *had) {
+		return desired
+	}
+	after = after.DeepCopy()
+	after.Spec.Template.Spec.ActiveDeadlineSeconds = had
+	return after
 }
 
 // Inherit gives desired, which takes the place of another object, what others have written on that: the labels and

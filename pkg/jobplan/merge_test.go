@@ -4,10 +4,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -101,4 +103,36 @@ func TestInherit(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	Inherit(&corev1.Pod{}, &metav1.ObjectMeta{}) // neither has any
+}
+
+// TestTheDeadlineOfPodsIsKeptInPlace where the Job ends them before it, since its template never changes.
+func TestTheDeadlineOfPodsIsKeptInPlace(t *testing.T) {
+	of := func(job, pods *int64) *batchv1.Job {
+		out := &batchv1.Job{}
+		out.Spec.ActiveDeadlineSeconds, out.Spec.Template.Spec.ActiveDeadlineSeconds = job, pods
+		return out
+	}
+	s := ptr.To[int64]
+	for name, tc := range map[string]struct {
+		live, desired *batchv1.Job
+		want          *int64
+	}{
+		"made by a gpuctl of before":       {of(s(60), nil), of(s(60), s(120)), nil},
+		"given a limit where was none":     {of(nil, nil), of(s(60), s(120)), nil},
+		"given less time":                  {of(s(600), s(660)), of(s(60), s(120)), s(660)},
+		"given more time, which they lack": {of(s(60), s(120)), of(s(600), s(660)), s(660)},
+		"given as much as they like":       {of(s(60), s(120)), of(nil, nil), nil},
+		"tasks of an array":                {of(nil, s(60)), of(nil, s(30)), s(30)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wants := tc.desired.DeepCopy()
+			got := InPlace(tc.desired, tc.live).(*batchv1.Job)
+			if diff := cmp.Diff(tc.want, got.Spec.Template.Spec.ActiveDeadlineSeconds); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if diff := cmp.Diff(wants, tc.desired); diff != "" {
+				t.Errorf("what it would be made again as has changed:\n%s", diff)
+			}
+		})
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/render"
 )
@@ -225,7 +226,7 @@ func (c *Client) write(
 	if i == 0 || plan.live == nil {
 		c.hold(object, plan.before[i])
 	}
-	return c.serverSideApply(ctx, object, dryRun, opts.Force || opts.DryRun)
+	return c.serverSideApply(ctx, jobplan.InPlace(object, plan.live), dryRun, opts.Force || opts.DryRun)
 }
 
 // takeOver makes the fields that gpuctl set when it created the objects fields that it applied, so that server-side

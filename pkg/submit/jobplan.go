@@ -112,7 +112,7 @@ func (c *Client) plan(
 				}
 				jobplan.Keep(object, before)
 			}
-			if after, changed, err = jobplan.Merge(before, find(last, object), object); err != nil {
+			if after, changed, err = jobplan.Merge(before, find(last, object), jobplan.InPlace(object, live)); err != nil {
 				return nil, err
 			}
 		}
