@@ -4,6 +4,7 @@ package reservation
 
 import (
 	"cmp"
+	"fmt"
 	"hash/maphash"
 	"slices"
 	"time"
@@ -17,7 +18,7 @@ import (
 // Window is for whom some nodes are kept, from a time on and until another.
 type Window struct {
 	Name string
-	// Revision changes with the object.
+	// Revision changes with what is kept, when, and for whom.
 	Revision string
 	// Pool is that of which all nodes are kept, "" where Nodes names them.
 	Pool     string
@@ -31,7 +32,7 @@ type Window struct {
 // Of reads a GPUReservation. One that does not end after it begins keeps nothing; the API server lets none in.
 func Of(r *names.GPUReservation) Window {
 	return Window{
-		Name: r.Name, Revision: string(r.UID) + "/" + r.ResourceVersion, Pool: r.Spec.Pool, Nodes: r.Spec.Nodes,
+		Name: r.Name, Revision: fmt.Sprint(r.UID, "/", r.Generation), Pool: r.Spec.Pool, Nodes: r.Spec.Nodes,
 		From: r.Spec.From.Time, To: r.Spec.To.Time, Namespaces: r.Spec.Namespaces, Reason: r.Spec.Reason,
 	}
 }
@@ -90,8 +91,16 @@ func seconds(count int64) time.Duration {
 	return time.Duration(min(max(count, 0), mostSeconds)) * time.Second
 }
 
-// Book is all windows, in the order in which they begin. It is never changed; nil has none.
-type Book struct{ windows []Window }
+// Book is all windows, in the order in which they begin, and which of them keep a node. It is never changed; nil has none.
+type Book struct {
+	windows []Window
+	// sums are a hash of each window.
+	sums []uint64
+	// ofNode and ofPool are the windows that keep a node by its name, and by its pool.
+	ofNode, ofPool map[string][]int32
+}
+
+var seed = maphash.MakeSeed()
 
 // NewBook returns a book of windows.
 func NewBook(windows []Window) *Book {
@@ -100,27 +109,32 @@ func NewBook(windows []Window) *Book {
 	}
 	windows = slices.Clone(windows)
 	slices.SortFunc(windows, func(a, b Window) int { return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.Name, b.Name)) })
-	return &Book{windows: windows}
+	book := &Book{windows: windows, sums: make([]uint64, len(windows)), ofNode: map[string][]int32{}, ofPool: map[string][]int32{}}
+	for i := range windows {
+		w, number := &windows[i], int32(i)
+		book.sums[i] = maphash.String(seed, w.Name+"/"+w.Revision)
+		for _, node := range w.Nodes {
+			book.ofNode[node] = append(book.ofNode[node], number)
+		}
+		if w.Pool != "" {
+			book.ofPool[w.Pool] = append(book.ofPool[w.Pool], number)
+		}
+	}
+	return book
 }
 
-// Against returns what keeps a pod from nodes that is placed now, nil for nothing.
+// Against returns what keeps a pod from nodes that is placed now, nil for nothing. It is asked once for an attempt: it costs a
+// look at each window, and no more for those with many nodes.
 func (b *Book) Against(pod *corev1.Pod, now time.Time) *Closed {
 	if b == nil {
 		return nil
 	}
 	stay, limited := Stay(pod)
-	closed := &Closed{nodes: map[string]*Window{}, pools: map[string]*Window{}}
-	for i := range b.windows {
-		w := &b.windows[i]
-		if !w.To.After(now) || !w.To.After(w.From) || limited && !now.Add(stay).After(w.From) || w.admits(pod.Namespace) {
-			continue
-		}
-		closed.add(w)
-	}
-	if closed.of == nil {
+	c := Closed{book: b, namespace: pod.Namespace, now: now, gone: now.Add(stay), limited: limited}
+	if !slices.ContainsFunc(b.windows, func(w Window) bool { return c.counts(&w) }) {
 		return nil
 	}
-	return closed
+	return &c
 }
 
 // NextEnd is when the next window ends after a time, the zero time for none.
@@ -142,11 +156,15 @@ func Released(before, after *Book, from, to time.Time) (released []Window) {
 	if before == nil {
 		return nil
 	}
+	stays := map[string]bool{}
+	if after != nil {
+		for i := range after.windows {
+			stays[after.windows[i].Revision] = true
+		}
+	}
 	for i := range before.windows {
 		w := &before.windows[i]
-		ended := w.To.After(from) && !w.To.After(to)
-		stays := after != nil && slices.ContainsFunc(after.windows, func(o Window) bool { return o.Revision == w.Revision })
-		if ended || w.To.After(from) && !stays {
+		if w.To.After(from) && (!w.To.After(to) || !stays[w.Revision]) {
 			released = append(released, *w)
 		}
 	}
@@ -155,20 +173,16 @@ func Released(before, after *Book, from, to time.Time) (released []Window) {
 
 // Closed are the windows that keep a pod from nodes. nil are none.
 type Closed struct {
-	of           []*Window
-	nodes, pools map[string]*Window
+	book      *Book
+	namespace string
+	// now is when the pod is placed, and gone is when it is gone at the latest, if its time is limited.
+	now, gone time.Time
+	limited   bool
 }
 
-func (c *Closed) add(w *Window) {
-	c.of = append(c.of, w)
-	for _, node := range w.Nodes {
-		if c.nodes[node] == nil {
-			c.nodes[node] = w
-		}
-	}
-	if w.Pool != "" && c.pools[w.Pool] == nil {
-		c.pools[w.Pool] = w
-	}
+// counts reports whether the pod could be there in a window, and may not.
+func (c *Closed) counts(w *Window) bool {
+	return w.To.After(c.now) && w.To.After(w.From) && (!c.limited || c.gone.After(w.From)) && !w.admits(c.namespace)
 }
 
 // On returns the first window that keeps the pod from a node, nil for none.
@@ -176,24 +190,37 @@ func (c *Closed) On(node *corev1.Node) *Window {
 	if c == nil || node == nil {
 		return nil
 	}
-	of := c.nodes[node.Name]
-	if len(c.pools) > 0 {
-		if w := c.pools[gpu.PoolOf(node)]; w != nil && (of == nil || w.From.Before(of.From)) {
-			return w
+	first := c.first(c.book.ofNode[node.Name])
+	if len(c.book.ofPool) > 0 {
+		if of := c.first(c.book.ofPool[gpu.PoolOf(node)]); first < 0 || of >= 0 && of < first {
+			first = of
 		}
 	}
-	return of
+	if first < 0 {
+		return nil
+	}
+	return &c.book.windows[first]
 }
 
-var seed = maphash.MakeSeed()
+// first returns the first of some windows that counts, -1 for none.
+func (c *Closed) first(of []int32) int32 {
+	for _, number := range of {
+		if c.counts(&c.book.windows[number]) {
+			return number
+		}
+	}
+	return -1
+}
 
 // Fingerprint is equal for the same windows, 0 for none.
 func (c *Closed) Fingerprint() (sum uint64) {
 	if c == nil {
 		return 0
 	}
-	for _, w := range c.of {
-		sum = sum*31 + maphash.String(seed, w.Name+"/"+w.Revision)
+	for i := range c.book.windows {
+		if c.counts(&c.book.windows[i]) {
+			sum = sum*31 + c.book.sums[i]
+		}
 	}
 	return sum
 }

@@ -189,10 +189,10 @@ func TestNextEnd(t *testing.T) {
 }
 
 func TestOf(t *testing.T) {
-	object := &names.GPUReservation{ObjectMeta: metav1.ObjectMeta{Name: "r", UID: types.UID("u"), ResourceVersion: "7"}, Spec: names.GPUReservationSpec{
+	object := &names.GPUReservation{ObjectMeta: metav1.ObjectMeta{Name: "r", UID: types.UID("u"), ResourceVersion: "7", Generation: 2}, Spec: names.GPUReservationSpec{
 		Nodes: []string{"a"}, From: metav1.NewTime(at(1)), To: metav1.NewTime(at(2)), Namespaces: []string{"x"}, Reason: "firmware",
 	}}
-	want := Window{Name: "r", Revision: "u/7", Nodes: []string{"a"}, From: at(1), To: at(2), Namespaces: []string{"x"}, Reason: "firmware"}
+	want := Window{Name: "r", Revision: "u/2", Nodes: []string{"a"}, From: at(1), To: at(2), Namespaces: []string{"x"}, Reason: "firmware"}
 	if diff := cmp.Diff(want, Of(object)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

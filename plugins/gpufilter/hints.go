@@ -120,6 +120,9 @@ func (p *Plugin) suits(d *demand, node *corev1.Node) bool {
 
 // opens reports whether a node was kept from the pod and is not any more, as it left the pool that is.
 func (p *Plugin) opens(pod *corev1.Pod, before, after *corev1.Node) bool {
+	if gpu.PoolOf(before) == gpu.PoolOf(after) {
+		return false
+	}
 	closed := p.reservations.Against(pod)
 	return closed.On(before) != nil && closed.On(after) == nil
 }

@@ -25,8 +25,12 @@ import (
 
 var gpuReservations = names.SchemeGroupVersion.WithResource("gpureservations")
 
-// lookAtClock is how often the clock is looked at while a window is to end: it may be set.
-const lookAtClock = time.Minute
+const (
+	// lookAtClock is how often the clock is looked at while a window is to end: it may be set.
+	lookAtClock = time.Minute
+	// gather is how long changes are gathered before anybody is told of what they release: there may be thousands.
+	gather = 100 * time.Millisecond
+)
 
 // Reservations are those of the cluster, from memory. Nothing that asks them waits for anything. nil has none.
 type Reservations struct {
@@ -38,11 +42,18 @@ type Reservations struct {
 	store  cache.Store
 	synced cache.InformerSynced
 
+	// outdated says that the book lacks what the store has.
+	outdated atomic.Bool
+
 	mu sync.Mutex
-	// seen is until when windows that end have been told of.
+	// seen is until when windows that end have been noted, and ended are those that are yet to be told of.
 	seen     time.Time
-	timer    *time.Timer
+	ended    []reservation.Window
 	released func([]reservation.Window)
+
+	waking sync.Mutex
+	timer  *time.Timer
+	wakes  time.Time
 }
 
 // New returns reservations by a clock, time.Now if it is nil. They are none until they are followed.
@@ -102,10 +113,14 @@ func (r *Reservations) current() *reservation.Book {
 	switch {
 	case r == nil || r.store == nil:
 		return nil
-	case r.synced():
-		return r.book.Load()
+	case !r.synced():
+		return bookOf(r.store)
+	case r.outdated.Load():
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.note()
 	}
-	return bookOf(r.store)
+	return r.book.Load()
 }
 
 // OnRelease has a function called with windows that have ended, or were changed or deleted. There is one such function.
@@ -115,22 +130,56 @@ func (r *Reservations) OnRelease(released func([]reservation.Window)) {
 	r.released = released
 }
 
-// changed takes in what is there now, and what has ended by now.
+// changed notes that the store has changed. The book is made anew when somebody asks, so that many changes are one.
 func (r *Reservations) changed() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now, before, after := r.now(), r.book.Load(), bookOf(r.store)
-	r.book.Store(after)
-	released := reservation.Released(before, after, r.seen, now)
-	r.seen = now
+	r.outdated.Store(true)
+	r.wakeIn(gather)
+}
+
+// wakeIn has tell called after a while, unless it will be sooner.
+func (r *Reservations) wakeIn(after time.Duration) {
+	r.waking.Lock()
+	defer r.waking.Unlock()
+	at := time.Now().Add(after)
+	if r.timer != nil && !r.wakes.After(at) {
+		return
+	}
 	if r.timer != nil {
 		r.timer.Stop()
 	}
-	if end := after.NextEnd(now); !end.IsZero() {
-		r.timer = time.AfterFunc(min(end.Sub(now), lookAtClock), r.changed)
+	r.wakes = at
+	r.timer = time.AfterFunc(after, func() {
+		r.waking.Lock()
+		r.timer = nil
+		r.waking.Unlock()
+		r.tell()
+	})
+}
+
+// note takes in what is there now, and what has ended by now. r.mu is held.
+func (r *Reservations) note() {
+	now, before, after := r.now(), r.book.Load(), r.book.Load()
+	if r.outdated.Swap(false) {
+		after = bookOf(r.store)
+		r.book.Store(after)
 	}
-	if r.released != nil && len(released) > 0 {
-		r.released(released)
+	r.ended = append(r.ended, reservation.Released(before, after, r.seen, now)...)
+	r.seen = now
+}
+
+// tell tells of the windows that have ended, or were changed or deleted. It is called by a timer alone: who is told has a queue
+// locked, which those have who ask for the book.
+func (r *Reservations) tell() {
+	r.mu.Lock()
+	r.note()
+	ended, released := r.ended, r.released
+	r.ended = nil
+	r.mu.Unlock()
+	if now := r.now(); !r.book.Load().NextEnd(now).IsZero() {
+		r.wakeIn(min(r.book.Load().NextEnd(now).Sub(now), lookAtClock))
+	}
+	if released != nil && len(ended) > 0 {
+		released(ended)
 	}
 }
 
@@ -187,7 +236,7 @@ func keep(object any) (any, error) {
 		return object, nil
 	}
 	var read names.GPUReservation
-	out := &kept{ObjectMeta: metav1.ObjectMeta{Name: raw.GetName(), UID: raw.GetUID(), ResourceVersion: raw.GetResourceVersion()}}
+	out := &kept{ObjectMeta: metav1.ObjectMeta{Name: raw.GetName(), UID: raw.GetUID(), ResourceVersion: raw.GetResourceVersion(), Generation: raw.GetGeneration()}}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, &read); err != nil {
 		klog.Background().Error(err, "A GPUReservation cannot be read, and keeps nothing", "gpuReservation", klog.KObj(raw))
 		return out, nil

@@ -2,6 +2,7 @@ package follow
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,7 +27,7 @@ func object(t *testing.T, name string, from, to time.Time) *unstructured.Unstruc
 	t.Helper()
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&names.GPUReservation{
 		TypeMeta:   metav1.TypeMeta{APIVersion: names.SchemeGroupVersion.String(), Kind: "GPUReservation"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: to.String()},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: to.Unix()},
 		Spec:       names.GPUReservationSpec{Nodes: []string{"a"}, From: metav1.NewTime(from), To: metav1.NewTime(to)},
 	})
 	if err != nil {
@@ -78,11 +79,49 @@ func TestNodesAreKeptAndReleased(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		want := []string{"second after 1h0m1s", "first after 3h0m0s", "second after 6h0m0s", "third after 8h0m1s"}
+		want := []string{"second after 1h0m1.1s", "first after 3h0m0s", "second after 6h0m0s", "third after 8h0m1.1s"}
 		mu.Lock()
 		defer mu.Unlock()
 		if diff := cmp.Diff(want, told); diff != "" {
 			t.Errorf("released (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestManyChangesAreOne: whoever annotates reservations releases nothing, and who changes many wakes the queue once.
+func TestManyChangesAreOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kinds := map[schema.GroupVersionResource]string{gpuReservations: "GPUReservationList"}
+		client := fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds)
+		api, began := client.Resource(gpuReservations), time.Now()
+		r := New(nil)
+		var told []int
+		var mu sync.Mutex
+		r.OnRelease(func(windows []reservation.Window) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, len(windows))
+		})
+		stop := run(t, r, client)
+		defer stop()
+		for i := range 50 {
+			must(api.Create(t.Context(), object(t, fmt.Sprint("r", i), began.Add(time.Hour), began.Add(2*time.Hour)), metav1.CreateOptions{}))(t)
+		}
+		time.Sleep(time.Second)
+		for i := range 50 {
+			one := object(t, fmt.Sprint("r", i), began.Add(time.Hour), began.Add(2*time.Hour))
+			one.SetAnnotations(map[string]string{"seen": "yes"})
+			must(api.Update(t.Context(), one, metav1.UpdateOptions{}))(t)
+		}
+		time.Sleep(time.Second)
+		for i := range 50 {
+			must(api.Update(t.Context(), object(t, fmt.Sprint("r", i), began.Add(time.Hour), began.Add(3*time.Hour)), metav1.UpdateOptions{}))(t)
+		}
+		time.Sleep(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if diff := cmp.Diff([]int{50}, told); diff != "" {
+			t.Errorf("windows released each time (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -100,8 +139,8 @@ func run(t *testing.T, r *Reservations, client dynamic.Interface) func() {
 	return func() {
 		stop()
 		factory.Shutdown()
-		r.mu.Lock()
-		defer r.mu.Unlock()
+		r.waking.Lock()
+		defer r.waking.Unlock()
 		if r.timer != nil {
 			r.timer.Stop()
 		}
