@@ -32,6 +32,9 @@ func (s *search) unseen() []*reason.Reason {
 	return slices.DeleteFunc(slices.Clone(reason.OfNodes), func(r *reason.Reason) bool { return r == reason.Reserved })
 }
 
+// headroom is the time in which a job may be made again and placed with the limit that it was advised.
+const headroom = 5 * time.Minute
+
 // reserved is about nodes that a reservation keeps from the job.
 func (s *search) reserved(out *Finding, name string) {
 	all := s.facts.Cluster.GPUReservations
@@ -53,12 +56,12 @@ func (s *search) reserved(out *Finding, name string) {
 			out.Says = out.Says.And("; without a time limit the job could still run then")
 		}
 	}
-	if limit := reservation.Limit(pod, now, window.From); limit > 0 && s.facts.Job.Kind == string(workload.KindTraining) {
+	if limit := reservation.Limit(pod, now.Add(headroom), window.From); limit > 0 && s.facts.Job.Kind == string(workload.KindTraining) {
 		text := workload.DurationText(limit)
-		out.Steps = append(out.Steps, Step{Action: reason.Resubmit, Field: reason.FieldTimeLimit, Value: text, Command: command("delete", &s.facts.Job),
-			Says: phrase.Of("if it can end before, set resources.time-limit to at most %s, delete the job, and create it again", text)})
+		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldTimeLimit, Value: text,
+			Says: phrase.Of("if it can end before, set resources.time-limit to at most %s", text)})
 	}
-	out.Steps = append(out.Steps, waiting("wait: the nodes are for all again at %s", s.moment(window.To)))
+	out.Steps = append(out.Steps, waiting("wait: this reservation ends at %s", s.moment(window.To)))
 }
 
 // moment is a time by the clock of the user.

@@ -32,12 +32,12 @@ func TestReservedNodes(t *testing.T) {
 		"a job without a time limit": {
 			window: window(2*time.Hour, 4*time.Hour), cause: reason.ReservedNode,
 			says: []string{"1 node kept from 2026-01-01 14:00 UTC to 2026-01-01 16:00 UTC by GPUReservation firmware, for maintenance; without a time limit",
-				"set resources.time-limit to at most 1h57m", "for all again at 2026-01-01 16:00 UTC"},
+				"set resources.time-limit to at most 1h52m", "this reservation ends at 2026-01-01 16:00 UTC"},
 		},
 		"one with a limit that is too long": {
 			window: window(2*time.Hour, 4*time.Hour, "other"), cause: reason.ReservedNode,
 			change: func(f *Facts) { f.Pods[0].Spec.ActiveDeadlineSeconds = ptr.To[int64](7200) },
-			says:   []string{"for namespaces other; within its time limit", "1h57m"},
+			says:   []string{"for namespaces other; within its time limit", "1h52m"},
 		},
 		"a service, which has no time limit": {
 			window: window(2*time.Hour, 4*time.Hour), cause: reason.ReservedNode,

@@ -100,9 +100,10 @@ func Keep(desired, live client.Object) {
 }
 
 // InPlace returns what a Job is to be if it is not made again. Its template never changes, so its pods keep the deadline that they
-// were made with where the Job itself ends them before: a Job that a gpuctl of before made without, or that is given less time.
-// All else is returned as it is.
-func InPlace(desired, live client.Object) client.Object {
+// were made with where the Job itself ends them before: a Job that a gpuctl of before made without, or that is given less time
+// while its pods have places. One that waits is better made again: the scheduler goes by the deadline of the pods. All else is
+// returned as it is.
+func InPlace(desired, live client.Object, placed bool) client.Object {
 	after, ok := desired.(*batchv1.Job)
 	before, also := live.(*batchv1.Job)
 	if !ok || !also || after.Spec.ActiveDeadlineSeconds == nil {
@@ -112,9 +113,19 @@ func InPlace(desired, live client.Object) client.Object {
 	if had != nil && (wants == nil || *wants >= *had) {
 		return desired
 	}
+	if !placed && LimitsTime(after, before) {
+		return desired
+	}
 	after = after.DeepCopy()
 	after.Spec.Template.Spec.ActiveDeadlineSeconds = had
 	return after
+}
+
+// LimitsTime reports whether a Job is given another time limit than it has.
+func LimitsTime(desired, live client.Object) bool {
+	after, ok := desired.(*batchv1.Job)
+	before, also := live.(*batchv1.Job)
+	return ok && also && after.Spec.ActiveDeadlineSeconds != nil && !ptr.Equal(before.Spec.ActiveDeadlineSeconds, after.Spec.ActiveDeadlineSeconds)
 }
 
 // Inherit gives desired, which takes the place of another object, what others have written on that: the labels and

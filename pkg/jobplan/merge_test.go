@@ -115,18 +115,21 @@ func TestTheDeadlineOfPodsIsKeptInPlace(t *testing.T) {
 	s := ptr.To[int64]
 	for name, tc := range map[string]struct {
 		live, desired *batchv1.Job
+		placed        bool
 		want          *int64
 	}{
-		"made by a gpuctl of before":       {of(s(60), nil), of(s(60), s(120)), nil},
-		"given a limit where was none":     {of(nil, nil), of(s(60), s(120)), nil},
-		"given less time":                  {of(s(600), s(660)), of(s(60), s(120)), s(660)},
-		"given more time, which they lack": {of(s(60), s(120)), of(s(600), s(660)), s(660)},
-		"given as much as they like":       {of(s(60), s(120)), of(nil, nil), nil},
-		"tasks of an array":                {of(nil, s(60)), of(nil, s(30)), s(30)},
+		"made by a gpuctl of before":                  {of(s(60), nil), of(s(60), s(120)), false, nil},
+		"it runs, and is given a limit":               {of(nil, nil), of(s(60), s(120)), true, nil},
+		"it runs, and is given less time":             {of(s(600), s(660)), of(s(60), s(120)), true, s(660)},
+		"it runs, and is given more, which they lack": {of(s(60), s(120)), of(s(600), s(660)), true, s(660)},
+		"it runs, and may for as long as it likes":    {of(s(60), s(120)), of(nil, nil), true, nil},
+		"it waits, and is given a limit":              {of(nil, nil), of(s(60), s(120)), false, s(120)},
+		"it waits, and is given less time":            {of(s(600), s(660)), of(s(60), s(120)), false, s(120)},
+		"tasks of an array":                           {of(nil, s(60)), of(nil, s(30)), false, s(30)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wants := tc.desired.DeepCopy()
-			got := InPlace(tc.desired, tc.live).(*batchv1.Job)
+			got := InPlace(tc.desired, tc.live, tc.placed).(*batchv1.Job)
 			if diff := cmp.Diff(tc.want, got.Spec.Template.Spec.ActiveDeadlineSeconds); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

@@ -31,7 +31,7 @@ var (
 		Says: "nodes that could take the job are kept for others, or for maintenance, at a time at which it could still run",
 		Advice: []Advice{
 			waiting("wait: it is tried again when the reservation ends"),
-			{Action: Resubmit, Field: FieldTimeLimit, Text: "if it can end before the reservation begins, set resources.time-limit, delete the job, and submit it again"},
+			{Action: SetField, Field: FieldTimeLimit, Text: "if it can end before the reservation begins, set resources.time-limit"},
 			inspecting("see what is kept, for whom and until when", "kubectl get gpureservations"),
 		},
 	}

@@ -226,7 +226,7 @@ func (c *Client) write(
 	if i == 0 || plan.live == nil {
 		c.hold(object, plan.before[i])
 	}
-	return c.serverSideApply(ctx, jobplan.InPlace(object, plan.live), dryRun, opts.Force || opts.DryRun)
+	return c.serverSideApply(ctx, jobplan.InPlace(object, plan.live, plan.placed), dryRun, opts.Force || opts.DryRun)
 }
 
 // takeOver makes the fields that gpuctl set when it created the objects fields that it applied, so that server-side

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -198,16 +199,17 @@ func (c *Client) checkEditable(ctx context.Context, top client.Object, opts Edit
 		refused.Hint = phrase.Of("Create it again with what it should ask for")
 		return refused
 	}
+	placed, err := c.isPlaced(ctx, top)
+	if placed {
+		return &RunningError{Ref: resultOf(top, "").Ref}
+	}
+	return err
+}
+
+// isPlaced reports whether a pod of a job has a node, and has not ended.
+func (c *Client) isPlaced(ctx context.Context, top client.Object) (bool, error) {
 	pods, err := c.podsOf(ctx, top)
-	if err != nil {
-		return err
-	}
-	for i := range pods {
-		if pods[i].Spec.NodeName != "" && !gpu.HasEnded(&pods[i]) {
-			return &RunningError{Ref: resultOf(top, "").Ref}
-		}
-	}
-	return nil
+	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName != "" && !gpu.HasEnded(&pod) }), err
 }
 
 // RunningError says that a job would have to start over.

@@ -23,6 +23,8 @@ import (
 type jobPlan struct {
 	// live is the job's top object as it is, which owns what is created; nil if nothing does.
 	live client.Object
+	// placed says that a pod of it has a node, where that matters.
+	placed bool
 	// fresh says that nothing of the job is there.
 	fresh bool
 	// desired are the objects as they shall be, the top object first.
@@ -99,6 +101,12 @@ func (c *Client) plan(
 	jobplan.Keep(desired[0], live)
 	last := lastApplied(live, opts)
 	plan := &jobPlan{live: live, desired: desired}
+	if jobplan.LimitsTime(desired[0], live) {
+		var err error
+		if plan.placed, err = c.isPlaced(ctx, live); err != nil {
+			return nil, err
+		}
+	}
 	for i, object := range desired {
 		before, err := c.read(ctx, object)
 		if err != nil {
@@ -112,7 +120,7 @@ func (c *Client) plan(
 				}
 				jobplan.Keep(object, before)
 			}
-			if after, changed, err = jobplan.Merge(before, find(last, object), jobplan.InPlace(object, live)); err != nil {
+			if after, changed, err = jobplan.Merge(before, find(last, object), jobplan.InPlace(object, live, plan.placed)); err != nil {
 				return nil, err
 			}
 		}

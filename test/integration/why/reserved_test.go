@@ -139,7 +139,7 @@ func TestAMaintenanceWindow(t *testing.T) {
 	e.submit(e.pod(8).Obj())
 	e.judged()
 	e.want(reason.ReservedNode, "1 node kept from", "by GPUReservation "+e.namespace, "for maintenance (new firmware)",
-		"without a time limit the job could still run then", "set resources.time-limit to at most 2h5", "the nodes are for all again at")
+		"without a time limit the job could still run then", "set resources.time-limit to at most 2h", "this reservation ends at")
 
 	table, err := cluster.Kubectl(t.Context(), "get", "gpureservations", e.namespace)
 	if from := now.Add(3 * time.Hour).UTC().Format(time.RFC3339); err != nil || !strings.Contains(string(table), from) {
