@@ -28,7 +28,7 @@ type Gate struct {
 
 // NewGate returns a gate that is open while fewer bindings than limit are under way, at least one.
 //
-// The members of a gang are bound at once, which is more than that: then it opens when half of them are bound. The API server
+// The members of a gang are bound at once, which is more than that: then it opens when a quarter of them are bound. The API server
 // would have nothing to do while the members of the next gang are decided upon, which are not bound before the last of them is.
 func NewGate(limit int) *Gate {
 	registerMetrics()
@@ -58,7 +58,7 @@ func (g *Gate) add(n int) {
 	}
 }
 
-func (g *Gate) isOpen() bool { return g.underway < max(g.limit, g.peak/2) }
+func (g *Gate) isOpen() bool { return g.underway < max(g.limit, 3*g.peak/4) }
 
 // Wait returns when the gate is open, at the latest after [MaxWait].
 func (g *Gate) Wait() {

@@ -35,8 +35,8 @@ func TestTheGateOpensWhenABindingEnds(t *testing.T) {
 	})
 }
 
-// TestTheGateOpensWhenHalfAGangIsBound, and when the next one is bound beside the rest of it, half of all those.
-func TestTheGateOpensWhenHalfAGangIsBound(t *testing.T) {
+// TestTheGateOpensWhenAQuarterOfAGangIsBound, and when the next one is bound beside the rest of it, a quarter of all those.
+func TestTheGateOpensWhenAQuarterOfAGangIsBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(4)
 		change := func(by func(), times int) {
@@ -57,10 +57,10 @@ func TestTheGateOpensWhenHalfAGangIsBound(t *testing.T) {
 			}
 		}
 		change(g.Begin, 20)
-		opensAt(20, 9)
+		opensAt(20, 14)
 		change(g.Begin, 20)
-		opensAt(29, 13)
-		change(g.End, 10) // 3 are left: all is as at the beginning
+		opensAt(34, 24)
+		change(g.End, 21) // 3 are left: all is as at the beginning
 		change(g.Begin, 2)
 		opensAt(5, 3)
 	})
