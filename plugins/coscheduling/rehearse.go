@@ -142,9 +142,10 @@ func (r *rehearsal) partOf(pod *corev1.Pod, role int) (*part, *veto) {
 	if !status.IsSuccess() && status.Code() != fwk.Unschedulable { // which may pass when others leave
 		return nil, &veto{role: role, why: told(status)}
 	}
-	if made.spread = spreadOf(pod, r.bearing.nodes); made.spread != nil {
-		r.left -= len(r.bearing.nodes) / 16
+	if r.left -= stepsToSpread(pod, len(r.bearing.nodes)); r.left < 0 {
+		return nil, nil
 	}
+	made.spread = spreadOf(pod, r.bearing.nodes)
 	r.parts, r.known[key] = append(r.parts, made), made
 	return made, nil
 }
@@ -187,6 +188,7 @@ func (r *rehearsal) takeOff(info fwk.NodeInfo, pod *corev1.Pod, parts []*part) f
 // come tries a member on its node and puts it there. Without a part it is put there untried.
 func (r *rehearsal) come(node, role int, pod *corev1.Pod, of *part) *veto {
 	if of != nil {
+		r.left -= of.spread.steps()
 		if key := of.spread.refuses(r.infos[node].Node()); key != "" {
 			return r.tooMany(node, role, key)
 		}

@@ -1,7 +1,7 @@
 package coscheduling
 
 import (
-	"slices"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,6 +73,22 @@ func andSameLabels(selector labels.Selector, pod *corev1.Pod, keys []string) lab
 		}
 	}
 	return selector
+}
+
+// stepsToSpread is how many steps of a rehearsal it takes to count nodes for the constraints of a pod.
+func stepsToSpread(pod *corev1.Pod, nodes int) int {
+	return len(pod.Spec.TopologySpreadConstraints) * nodes / 8
+}
+
+// steps is how many it takes to look at all domains.
+func (s *spread) steps() (steps int) {
+	if s == nil {
+		return 0
+	}
+	for i := range s.rules {
+		steps += len(s.rules[i].count) / 64
+	}
+	return steps
 }
 
 // visit calls back for each constraint that counts a node, with its domain.
@@ -150,9 +166,9 @@ func (r *spreadRule) least() int {
 	if len(r.count) < max(1, int(ptr.Deref(r.MinDomains, 1))) {
 		return 0
 	}
-	counts := make([]int, 0, len(r.count))
+	least := math.MaxInt
 	for _, count := range r.count {
-		counts = append(counts, count)
+		least = min(least, count)
 	}
-	return slices.Min(counts)
+	return least
 }

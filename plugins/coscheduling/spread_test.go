@@ -173,3 +173,20 @@ func TestAGangThatSpreadsIsPlannedInAllItsDomains(t *testing.T) {
 		})
 	}
 }
+
+// TestManyConstraintsAreTakenOnTrust: who writes thousands keeps no others waiting while they are counted on every node.
+func TestManyConstraintsAreTakenOnTrust(t *testing.T) {
+	l := newRacks(t, 4)
+	l.among(&filters{})
+	pod := l.member("m", func(pod *corev1.Pod) {
+		pod.Spec.TopologySpreadConstraints = make([]corev1.TopologySpreadConstraint, 1000)
+		for i := range pod.Spec.TopologySpreadConstraints {
+			pod.Spec.TopologySpreadConstraints[i] = corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: names.LabelRack, WhenUnsatisfiable: corev1.DoNotSchedule}
+		}
+	})
+	r := &rehearsal{Plugin: l.Plugin, site: &site{}, ctx: t.Context(), filters: handle{lab: l}, known: map[uint64]*part{}, left: mostSteps}
+	r.bearing.nodes = make([]fwk.NodeInfo, 5000) // which nobody looks at
+	if part, refused := r.partOf(pod, 0); part != nil || refused != nil || r.left >= 0 {
+		t.Errorf("they are counted: %v, %v, with %d steps left", part, refused, r.left)
+	}
+}
