@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/scheduler-plugins/pkg/capacityscheduling"
 	"sigs.k8s.io/scheduler-plugins/pkg/noderesourcetopology"
 
+	"g8s.host/gpu-scheduler/pkg/backfill"
 	"g8s.host/gpu-scheduler/pkg/backpressure"
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/devices"
@@ -48,7 +49,7 @@ var gangs = coscheduling.Framework{
 // Registry returns our plugins, and those of scheduler-plugins that GPU clusters use. None runs until a
 // profile enables it.
 func Registry(deps Dependencies) runtime.Registry {
-	ledger, reservations := devices.NewLedger(), follow.New(deps.Now)
+	ledger, reservations, promises := devices.NewLedger(), follow.New(deps.Now), backfill.NewPromises(deps.Now)
 	if deps.Attempts == nil {
 		deps.Attempts = &cycle.Attempts{}
 	}
@@ -57,7 +58,7 @@ func Registry(deps Dependencies) runtime.Registry {
 			Ledger: ledger, Epoch: deps.Epoch, Gate: deps.Gate, Attempts: deps.Attempts,
 		}),
 		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, Cards: ledger, Now: time.Now}),
-		gpufilter.Name:  gpufilter.Factory(gpufilter.Dependencies{Ledger: ledger, Reservations: reservations}),
+		gpufilter.Name:  gpufilter.Factory(gpufilter.Dependencies{Ledger: ledger, Reservations: reservations, Promises: promises}),
 		gpuscore.Name: gpuscore.Factory(gpuscore.Dependencies{
 			Explain: deps.Explain != nil, Devices: ledger, Attempts: deps.Attempts,
 		}),
@@ -65,7 +66,7 @@ func Registry(deps Dependencies) runtime.Registry {
 
 		capacityscheduling.Name: capacityscheduling.New,
 		coscheduling.Name: coscheduling.Factory(coscheduling.Dependencies{
-			Ledger: ledger, Reservations: reservations, Now: deps.Now, Framework: gangs,
+			Ledger: ledger, Reservations: reservations, Promises: promises, Now: deps.Now, Framework: gangs,
 		}),
 		noderesourcetopology.Name: noderesourcetopology.New,
 	}

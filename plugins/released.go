@@ -4,7 +4,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	listersv1 "k8s.io/client-go/listers/core/v1"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 
@@ -23,9 +22,7 @@ func followReleases(sched *scheduler.Scheduler) {
 			}
 			nodes := profile.SharedInformerFactory().Core().V1().Nodes().Lister()
 			filter.Reservations().OnRelease(func(windows []reservation.Window) {
-				for _, node := range released(nodes, windows) {
-					sched.SchedulingQueue.MoveAllToActiveOrBackoffQueue(klog.Background(), nodeAdded, nil, node, nil)
-				}
+				tellOf(sched, released(nodes, windows))
 			})
 			return // all profiles have the same
 		}

@@ -51,6 +51,7 @@ func Wrap(sched *scheduler.Scheduler, options Options) {
 	followChanges(sched)
 	guardVictims(sched)
 	followReleases(sched)
+	followPromises(sched)
 }
 
 type nextPod = func(klog.Logger) (*framework.QueuedPodInfo, error)

@@ -49,7 +49,7 @@ func HeedLeader(job *inventory.Job, leader *snapshot.Leader) {
 
 // ofRoom are the causes that only say what others hold at the moment.
 var ofRoom = []reason.Cause{
-	reason.Busy, reason.Fragmented, reason.KeptWhole, reason.GangWaiting, reason.CPUShort, reason.MemoryShort, reason.ResourceShort,
+	reason.Busy, reason.Fragmented, reason.KeptWhole, reason.PromisedToFirst, reason.WaitingForPromise, reason.GangWaiting, reason.CPUShort, reason.MemoryShort, reason.ResourceShort,
 	reason.PodLimit,
 }
 

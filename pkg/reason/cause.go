@@ -112,6 +112,9 @@ const (
 	DeviceClaim     Cause = "DeviceClaim"
 	// KeptWhole is about idle nodes that only pods which take a whole one get.
 	KeptWhole Cause = "KeptWhole"
+	// PromisedToFirst is about room that a job which comes first was promised, WaitingForPromise that job.
+	PromisedToFirst   Cause = "PromisedToFirst"
+	WaitingForPromise Cause = "WaitingForPromise"
 )
 
 // Why a pod that has a node does not run.

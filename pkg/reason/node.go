@@ -19,6 +19,16 @@ var (
 			inspecting("the administrators set how many nodes are kept, with keepWholePerMille of GPUScore", "gpuctl get nodes"),
 		},
 	}
+	// KeptForFirst is told of a node that has room, which the first job in line was promised.
+	KeptForFirst = &Reason{
+		Text: "node(s) have room that is promised to a job that comes first", Cause: PromisedToFirst,
+		Says: "the room that there is was promised to a job that comes before this one, which could still run when that starts",
+		Advice: []Advice{
+			waiting("wait: it starts when there is room beside that job, or after it"),
+			{Action: SetField, Field: FieldTimeLimit, Text: "if it can end before that job starts, set resources.time-limit: short jobs run in the meantime"},
+			{Action: SetPriority, Value: "high", Text: "use a higher priority than that job's, if this one is more urgent"},
+		},
+	}
 	// SpreadTooUnevenly is what Kubernetes' PodTopologySpread tells. Rehearsals of gangs tell it in the same words.
 	SpreadTooUnevenly = &Reason{
 		Text: "node(s) didn't match pod topology spread constraints", Cause: TopologySpread,
@@ -113,7 +123,7 @@ var OfNodes = []*Reason{
 		Text: "cannot allocate all claims", Also: []Text{"resourceclaim not available on the node"}, Cause: DeviceClaim,
 		Says: "the devices that the job's ResourceClaim asks for are not free", Advice: []Advice{waiting("wait, or ask for fewer devices")},
 	},
-	KeptForWhole, Reserved, NotServed,
+	KeptForWhole, KeptForFirst, Reserved, NotServed,
 }
 
 // OfPlainNodes are about what nodes themselves show, too.

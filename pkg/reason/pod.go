@@ -170,6 +170,13 @@ var (
 		Says:   "pods of lower priority may not be evicted before they have run for their min-runtime, the first of them until %[1]s",
 		Advice: []Advice{waiting("wait: it is tried again then")},
 	}
+	// Promised is told to the first job in line, which waits until those end who are on its nodes.
+	Promised = &Reason{
+		Text: "promised: %d node(s) are kept for it, and it starts there by %s",
+		Late: true, Cause: WaitingForPromise,
+		Says:   "%[1]d node(s) are kept for the job, which starts there by %[2]s: those who run there have ended by then",
+		Advice: []Advice{waiting("wait: it is first in line, and starts sooner if there is room sooner")},
+	}
 	GangUnknown = &Reason{
 		Text: "PodGroup not found", Cause: GangIncomplete, Says: "the pod names a PodGroup that does not exist",
 		Advice: []Advice{{Action: CreateAgain, Text: "complete the job: gpuctl create with the same file once more"}},
@@ -207,7 +214,7 @@ func MissingMembers(verdict string) (there, all int, ok bool) {
 var OfGangs = []*Reason{GangHasRoomForSome, GangNeverFits, GangTurnedAway}
 
 // OfEvictions are why nobody leaves for a pod.
-var OfEvictions = []*Reason{GangKeptOut, GangGuarded}
+var OfEvictions = []*Reason{GangKeptOut, GangGuarded, Promised}
 
 // OfPods are about the pod itself, whatever the node. While they hold, the scheduler looks at no node.
 var OfPods = []*Reason{

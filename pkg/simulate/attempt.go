@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
@@ -183,6 +184,9 @@ func (e *engine) bind(ctx context.Context, h *held) (*corev1.Pod, error) {
 			bound.Annotations = map[string]string{}
 		}
 		bound.Annotations[key] = value
+	}
+	if !e.now.IsZero() {
+		bound.Status.StartTime = &metav1.Time{Time: e.now}
 	}
 	if err := e.put(bound); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -39,6 +40,8 @@ type engine struct {
 	explain   *explain.Recorder // nil records nothing
 	// nominations are of pods for whom others make room.
 	nominations *nominations
+	// now is what the scheduler takes for the time, the zero time where none passes.
+	now time.Time
 	// held are the members of gangs that have a place and wait for the others, in order of their decisions.
 	held []*held
 }
@@ -57,7 +60,7 @@ func newEngine(ctx context.Context, cfg *config.KubeSchedulerConfiguration, clus
 func newEmptyEngine(
 	ctx context.Context, cfg *config.KubeSchedulerConfiguration, groups []*gangsv1.PodGroup, options Options,
 ) (*engine, error) {
-	e := &engine{api: &apiServer{}, nominations: newNominations(), explain: options.Explain}
+	e := &engine{api: &apiServer{}, nominations: newNominations(), explain: options.Explain, now: options.Start}
 	restConfig := &rest.Config{Host: address, QPS: -1, Transport: e.api}
 	client, err := kubernetes.NewForConfigAndClient(restConfig, &http.Client{Transport: e.api})
 	if err != nil {

@@ -239,7 +239,7 @@ func (r *replay) over(ctx context.Context, ended event) error {
 // advance lets pods end until a time, and those that wait have their turn after each moment at which some did.
 func (r *replay) advance(ctx context.Context, until time.Duration) error {
 	for len(r.events) > 0 && r.events[0].at <= until {
-		r.now = r.events[0].at
+		r.passes(r.events[0].at)
 		for len(r.events) > 0 && r.events[0].at == r.now {
 			if err := r.over(ctx, r.events.pop()); err != nil {
 				return err
@@ -253,8 +253,16 @@ func (r *replay) advance(ctx context.Context, until time.Duration) error {
 		}
 		r.measure.note(r.now)
 	}
-	r.now = max(r.now, until)
+	r.passes(max(r.now, until))
 	return nil
+}
+
+// passes sets the clocks.
+func (r *replay) passes(until time.Duration) {
+	if !r.engine.now.IsZero() {
+		r.engine.now = r.engine.now.Add(until - r.now)
+	}
+	r.now = until
 }
 
 // retry gives those that wait, and are meant, a turn. When a pod fits nowhere, those after it that are alike are not

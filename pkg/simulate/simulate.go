@@ -66,6 +66,9 @@ type Options struct {
 	Progress func(done int)
 	// Explain, if set, records why pods are where they are.
 	Explain *explain.Recorder
+	// Start, if set, is the time at which the simulation starts. By it the scheduler has a clock, so that deadlines and promises
+	// count, as min-runtimes do. Without one no time passes for the scheduler.
+	Start time.Time
 	// Moves, if set, has running pods moved to make room for those that wait.
 	Moves *Moves
 }

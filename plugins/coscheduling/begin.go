@@ -10,6 +10,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
@@ -102,7 +103,7 @@ func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInf
 	b := p.bearingOf(nodes)
 	on := basisOf(nodes, group, m)
 	b.kept, on.nominated = p.keptFor(g, group, m)
-	on.closed = p.closedTo(m.waiting)
+	on.closed, on.promised = p.closedTo(m.waiting), p.promises.Version()
 	before := p.places.planOf(g)
 	on.shunned, on.holdsOut = before.shuns(), group.holdsOut(m, p.now())
 	if reason := p.places.refused(g, on); reason != "" {
@@ -145,7 +146,7 @@ func withoutRoom(group *podGroup, m *members, b bearing) string {
 // keptFor returns what is kept on nodes for pods that come before the members of a gang: those that preemption or
 // gpuctl advise defrag nominated, of the gang's priority or a higher one. Filter has them on the nodes, too, so that members
 // would begin and find no place. Only nodes are asked that pods name as theirs, not all of a cluster. The second value is a fingerprint of these pods.
-func (p *Plugin) keptFor(g gang, group *podGroup, m *members) (kept map[string][]ask, of uint64) {
+func (p *Plugin) keptFor(g gang, group *podGroup, m *members) (kept map[string][]cycle.Ask, of uint64) {
 	least := corev1helpers.PodPriority(m.waiting[0])
 	for _, node := range p.pods.ListIndexFuncValues(byNomination) {
 		for _, info := range p.handle.NominatedPodsForNode(node) {
@@ -154,9 +155,9 @@ func (p *Plugin) keptFor(g gang, group *podGroup, m *members) (kept map[string][
 				continue
 			}
 			if kept == nil {
-				kept = map[string][]ask{}
+				kept = map[string][]cycle.Ask{}
 			}
-			kept[node] = append(kept[node], asksOf(pod)...)
+			kept[node] = append(kept[node], cycle.AsksOf(pod)...)
 			of += fingerprint([]*corev1.Pod{pod}) ^ maphash.String(seed, node)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
@@ -34,21 +35,24 @@ func (s *seat) beside(c *change, info fwk.NodeInfo, b bearing) int {
 	if s.alone {
 		room = 1
 	}
-	var gone []ask
+	var gone []cycle.Ask
 	for _, pod := range c.gone {
-		gone = append(gone, asksOf(pod)...)
+		gone = append(gone, cycle.AsksOf(pod)...)
 	}
 	for _, ask := range s.asks {
-		offered, taken := amountOf(info, ask.resource)
+		offered, taken := cycle.AmountOf(info, ask.Resource)
 		if c.empty {
 			taken = 0
 		} else {
-			taken = max(0, max(0, taken)-sumOf(gone, ask.resource)) + sumOf(b.kept[info.Node().Name], ask.resource)
+			taken = max(0, max(0, taken)-cycle.SumOf(gone, ask.Resource)) + cycle.SumOf(b.kept[info.Node().Name], ask.Resource)
 		}
 		for _, other := range c.come {
-			taken += int64(other.count) * sumOf(other.asks, ask.resource)
+			taken += int64(other.count) * cycle.SumOf(other.asks, ask.Resource)
 		}
-		room = within(max(0, offered-taken)/ask.amount, room)
+		room = within(max(0, offered-taken)/ask.Amount, room)
+	}
+	if !c.empty && room > 0 {
+		room = min(room, s.promised.Room(info))
 	}
 	if room > 0 && s.demand.NeedsCards() {
 		view := b.cards.Node(info)
@@ -84,14 +88,4 @@ func seatAll(cards *gpu.Allocator, used *gpu.Used, others []guests) bool {
 		}
 	}
 	return true
-}
-
-// sumOf adds up what is asked of one resource, without wrapping around.
-func sumOf(asks []ask, resource corev1.ResourceName) (sum int64) {
-	for _, ask := range asks {
-		if ask.resource == resource {
-			sum += min(ask.amount, 1<<46-sum) // 64 TiB, so that those of a gang can be added up
-		}
-	}
-	return sum
 }

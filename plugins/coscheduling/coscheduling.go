@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/scheduler-plugins/apis/config"
 	"sigs.k8s.io/scheduler-plugins/apis/config/validation"
 
+	"g8s.host/gpu-scheduler/pkg/backfill"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 )
@@ -61,8 +62,11 @@ type Plugin struct {
 	cards    *devices.Ledger
 	// reservations keep nodes from members.
 	reservations *follow.Reservations
-	budgets      policylisters.PodDisruptionBudgetLister
-	now          func() time.Time
+	// promises keep nodes for who comes first in line, searches are when such were looked for.
+	promises *backfill.Promises
+	searches searches
+	budgets  policylisters.PodDisruptionBudgetLister
+	now      func() time.Time
 	// framework and departures are those of all profiles.
 	framework  Framework
 	departures *departures
@@ -90,6 +94,8 @@ type Dependencies struct {
 	Ledger *devices.Ledger
 	// Reservations are the nodes that are kept. nil keeps none.
 	Reservations *follow.Reservations
+	// Promises are what jobs in line were promised. nil promises nothing.
+	Promises *backfill.Promises
 	// Now is the clock of decisions, time.Now if it is nil.
 	Now func() time.Time
 	// Framework makes values of the framework. Without it places that others are to leave for a gang are not tried before.
@@ -135,12 +141,13 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps
 	}
 	plugin := &Plugin{
 		args: args, handle: handle, groups: groups, pools: pools, pods: pods.GetIndexer(), nodes: factory.Core().V1().Nodes().Lister(),
-		finished: finished, cards: deps.Ledger, reservations: deps.Reservations, now: deps.Now, effort: searchBudget, budgets: factory.Policy().V1().PodDisruptionBudgets().Lister(),
+		finished: finished, cards: deps.Ledger, reservations: deps.Reservations, promises: deps.Promises, now: deps.Now, effort: searchBudget, budgets: factory.Policy().V1().PodDisruptionBudgets().Lister(),
 		framework: deps.Framework, departures: shared,
 	}
 	if plugin.now == nil {
 		plugin.now = time.Now
 	}
+	deps.Promises.LineUp(plugin.lineUp)
 	return plugin, plugin.follow(pods)
 }
 

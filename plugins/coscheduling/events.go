@@ -190,6 +190,7 @@ func (p *Plugin) podGone(object any) {
 func (p *Plugin) forget(pod *corev1.Pod) {
 	name, ok := groupOf(pod)
 	if !ok {
+		p.promises.End(string(pod.UID))
 		return
 	}
 	p.places.leave(pod.UID)

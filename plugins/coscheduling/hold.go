@@ -20,6 +20,7 @@ const defaultTimeout = time.Minute
 func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) (*fwk.Status, time.Duration) {
 	name, ok := groupOf(pod)
 	if !ok || p.finished.before(pod) {
+		p.promises.End(string(pod.UID))
 		return nil, 0
 	}
 	group := p.groups.get(name)
@@ -40,6 +41,7 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, no
 	}
 	p.places.pass(g, pod.UID, node)
 	p.places.succeed(g)
+	p.promises.End(jobOf(g))
 	p.letGo(g)
 	return nil, 0
 }
@@ -127,11 +129,13 @@ func (p *Plugin) turnAway(g gang, group *podGroup, m *members, pod *corev1.Pod) 
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	name, ok := groupOf(pod)
 	if !ok {
-		return nil, fwk.NewStatus(fwk.Unschedulable)
+		return nil, unschedulable(p.promiseOne(pod))
 	}
 	defer p.forgetGone(pod)
 	group := p.groups.get(name)
 	if unusable(group) != "" {
+		p.promises.End(jobOf(gang{group: name}))
+		p.promises.End(jobOf(gang{group: name, owner: ownerOf(pod)}))
 		return nil, fwk.NewStatus(fwk.Unschedulable) // PreFilter has said why
 	}
 	g, m := gangOf(pod, group), p.membersOf(pod, group)
@@ -151,10 +155,14 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	why := ""
 	if begins(state) {
 		p.turnAway(g, group, &m, pod)
+		p.breakPromise(pod)
 	} else {
 		var node string
 		if node, why = p.makeRoom(ctx, g, group, &m, pod); node != "" {
 			return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}}, nil
+		}
+		if told := p.promise(group, &m); why == "" {
+			why = told
 		}
 	}
 	p.dissolve(g, group, &m, pod)
@@ -165,10 +173,15 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if waited {
 		why = reasonWhole
 	}
+	return nil, unschedulable(why)
+}
+
+// unschedulable tells why, nothing for "".
+func unschedulable(why string) *fwk.Status {
 	if why == "" {
-		return nil, fwk.NewStatus(fwk.Unschedulable)
+		return fwk.NewStatus(fwk.Unschedulable)
 	}
-	return nil, fwk.NewStatus(fwk.Unschedulable, why)
+	return fwk.NewStatus(fwk.Unschedulable, why)
 }
 
 // forgetGone drops what was noted of a gang in a cycle of a member that is gone meanwhile: nobody else tells of it again.
@@ -204,6 +217,7 @@ func (p *Plugin) tidy(g gang) {
 		}
 	}
 	p.places.drop(g)
+	p.promises.End(jobOf(g))
 }
 
 // fail notes that a member found no place, which ends the plan. To be turned away for an earlier failure is none, or a gang whose members are

@@ -77,6 +77,8 @@ type basis struct {
 	nominated uint64
 	// closed is the fingerprint of what is kept from those that wait.
 	closed uint64
+	// promised is the version of what was promised to jobs.
+	promised uint64
 	// group is the PodGroup's revision.
 	group  string
 	placed int

@@ -16,6 +16,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/pkg/backfill"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -32,10 +34,12 @@ type room struct{ placed, free, empty int }
 type bearing struct {
 	nodes []fwk.NodeInfo
 	// kept is what is kept on nodes, by name, for pods that are to come there before the gang.
-	kept  map[string][]ask
+	kept  map[string][]cycle.Ask
 	cards *devices.Ledger
 	// reservations keep nodes from members, nil for none.
 	reservations *follow.Reservations
+	// promises are what was promised to other jobs, nil for nothing.
+	promises *backfill.Promises
 	// tables remember what was counted before, nil for none.
 	tables *tables
 	// steps is how many the searches of one attempt may still take together.
@@ -44,7 +48,7 @@ type bearing struct {
 
 // bearingOf is for one attempt.
 func (p *Plugin) bearingOf(nodes []fwk.NodeInfo) bearing {
-	return bearing{nodes: nodes, cards: p.cards, reservations: p.reservations, tables: &p.tables, steps: ptr.To(gangplan.DefaultBudget)}
+	return bearing{nodes: nodes, cards: p.cards, reservations: p.reservations, promises: p.promises, tables: &p.tables, steps: ptr.To(gangplan.DefaultBudget)}
 }
 
 // roomFor counts the room for pods of some kinds, each as if the others were not there.
@@ -74,24 +78,20 @@ type seat struct {
 	types  gpu.Types
 	pool   string
 	nodes  nodeaffinity.RequiredNodeAffinity
-	asks   []ask
+	asks   []cycle.Ask
 	// alone says that two such pods cannot be on one node.
 	alone bool
 	// closed are the nodes that are kept from the pod, for as long as they are.
 	closed *reservation.Closed
+	// promised is what others were promised of the nodes, as of now.
+	promised *backfill.Closed
 }
 
-// ask is an amount of one resource, in the scheduler's unit.
-type ask struct {
-	resource corev1.ResourceName
-	amount   int64
-}
-
-// seatsOf reads the pods of each kind, and which nodes are kept from them.
+// seatsOf reads the pods of each kind, and what of the nodes is kept from them.
 func (b bearing) seatsOf(waiting []kind) ([]seat, error) {
 	seats, err := seatsOf(waiting)
 	for i := range seats {
-		seats[i].closed = b.reservations.Against(waiting[i].pod)
+		seats[i].closed, seats[i].promised = b.reservations.Against(waiting[i].pod), b.promises.Against(waiting[i].pod)
 	}
 	return seats, err
 }
@@ -119,7 +119,7 @@ func seatOf(pod *corev1.Pod) (seat, error) {
 		return seat{}, fmt.Errorf("reading which GPU types the pod accepts: %w", err)
 	}
 	s := seat{pod: pod, demand: demand, types: types, pool: gpu.PodPool(pod), nodes: nodeaffinity.GetRequiredNodeAffinity(pod)}
-	s.asks, s.alone = asksOf(pod), isAlone(pod)
+	s.asks, s.alone = cycle.AsksOf(pod), isAlone(pod)
 	return s, nil
 }
 
@@ -144,21 +144,6 @@ func isAlone(pod *corev1.Pod) bool {
 	})
 }
 
-// asksOf is what a pod asks of its node.
-func asksOf(pod *corev1.Pod) []ask {
-	asks := []ask{{corev1.ResourcePods, 1}}
-	for name, amount := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
-		units := amount.Value()
-		if name == corev1.ResourceCPU {
-			units = amount.MilliValue()
-		}
-		if units > 0 {
-			asks = append(asks, ask{name, units})
-		}
-	}
-	return asks
-}
-
 // on is how many such pods a node has room for now, and when it is empty and open; never more than a limit.
 func (s *seat) on(info fwk.NodeInfo, b bearing, limit int) (free, empty int) {
 	access := s.accessTo(info.Node())
@@ -168,14 +153,14 @@ func (s *seat) on(info fwk.NodeInfo, b bearing, limit int) (free, empty int) {
 	free, empty = limit, limit
 	kept := b.kept[info.Node().Name]
 	for _, ask := range s.asks {
-		offered, taken := amountOf(info, ask.resource)
+		offered, taken := cycle.AmountOf(info, ask.Resource)
 		for _, other := range kept {
-			if other.resource == ask.resource {
-				taken += min(other.amount, math.MaxInt64-max(0, taken))
+			if other.Resource == ask.Resource {
+				taken += min(other.Amount, math.MaxInt64-max(0, taken))
 			}
 		}
-		free = within(max(0, offered-max(0, taken))/ask.amount, free)
-		empty = within(max(0, offered)/ask.amount, empty)
+		free = within(max(0, offered-max(0, taken))/ask.Amount, free)
+		empty = within(max(0, offered)/ask.Amount, empty)
 	}
 	if empty > 0 && s.demand.NeedsCards() {
 		view := b.cards.Node(info)
@@ -231,22 +216,6 @@ func (s *seat) accessTo(node *corev1.Node) access {
 // away again.
 const ofKubernetes = "node.kubernetes.io/"
 
-// amountOf returns how much of a resource a node offers and how much of it is taken, CPU in thousandths.
-func amountOf(info fwk.NodeInfo, name corev1.ResourceName) (offered, taken int64) {
-	all, used := info.GetAllocatable(), info.GetRequested()
-	switch name {
-	case corev1.ResourcePods:
-		return int64(all.GetAllowedPodNumber()), int64(len(info.GetPods()))
-	case corev1.ResourceCPU:
-		return all.GetMilliCPU(), used.GetMilliCPU()
-	case corev1.ResourceMemory:
-		return all.GetMemory(), used.GetMemory()
-	case corev1.ResourceEphemeralStorage:
-		return all.GetEphemeralStorage(), used.GetEphemeralStorage()
-	}
-	return all.GetScalarResources()[name], used.GetScalarResources()[name]
-}
-
 // verdict tells why a gang of so many members may not begin to take places, "" if it may. Nobody is evicted for a gang:
 // that would be decided for one member at a time, with no knowledge of how many are missing.
 func (r room) verdict(members int) string {
@@ -276,7 +245,7 @@ func lacking(want map[corev1.ResourceName]float64, placed []*corev1.Pod, seats [
 			continue
 		}
 		for name := range want {
-			offered, taken := amountOf(node, name)
+			offered, taken := cycle.AmountOf(node, name)
 			unit := 1.0
 			if name == corev1.ResourceCPU {
 				unit = 1000

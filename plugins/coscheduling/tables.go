@@ -100,11 +100,15 @@ func (t *tables) like(pod *corev1.Pod, nodes []fwk.NodeInfo) *table {
 	return found
 }
 
-// room is how many pods of a seat a node has room for, now and when it is empty and kept from nobody.
+// room is how many pods of a seat a node has room for, now and when it is empty, and kept from nobody
+// nor promised to anybody.
 func (t *table) room(node int, s *seat, b bearing) (free, empty int) {
 	free, empty = t.counted(node, s, b)
 	if s.closed.On(b.nodes[node].Node()) != nil {
 		free = 0
+	}
+	if free > 0 {
+		free = min(free, s.promised.Room(b.nodes[node]))
 	}
 	return free, empty
 }

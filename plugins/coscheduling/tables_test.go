@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -49,7 +50,7 @@ func TestWhatIsRememberedOfTheRoomIsRight(t *testing.T) {
 		waiting := []kind{{pod: pod, count: 1 + random.IntN(40)}}
 		b := bearing{nodes: nodes, cards: ledger}
 		if random.IntN(5) == 0 {
-			b.kept = map[string][]ask{nodes[random.IntN(len(nodes))].Node().Name: {{corev1.ResourceCPU, 1000}, {"nvidia.com/gpu", 6}}}
+			b.kept = map[string][]cycle.Ask{nodes[random.IntN(len(nodes))].Node().Name: {{Resource: corev1.ResourceCPU, Amount: 1000}, {Resource: "nvidia.com/gpu", Amount: 6}}}
 		}
 		want := b.roomFor(waiting, seats, 0)
 		b.tables = known

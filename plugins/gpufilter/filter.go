@@ -38,7 +38,7 @@ func (p *Plugin) stateOf(cs fwk.CycleState, pod *corev1.Pod) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &state{demand: demand, closed: p.reservations.Against(pod)}, nil
+	return &state{demand: demand, closed: p.reservations.Against(pod), promised: p.promises.Against(pod)}, nil
 }
 
 // demand is all that a pod says about where its GPUs must come from.
@@ -91,6 +91,7 @@ const (
 	otherType
 	notServed
 	kept
+	promised
 	cards
 	verdicts = cards + verdict(gpu.Codes) // how many there are
 )
@@ -102,7 +103,7 @@ const (
 )
 
 // rejections are how verdicts are told.
-var rejections = withCodes([verdicts]*reason.Reason{otherPool: reason.InOtherPool, otherType: reason.WithOtherType, notServed: reason.NotServed, kept: reason.Reserved})
+var rejections = withCodes([verdicts]*reason.Reason{otherPool: reason.InOtherPool, otherType: reason.WithOtherType, notServed: reason.NotServed, kept: reason.Reserved, promised: reason.KeptForFirst})
 
 // withCodes adds the rejections of the allocator.
 func withCodes(all [verdicts]*reason.Reason) [verdicts]*reason.Reason {
@@ -135,13 +136,18 @@ func (p *Plugin) judge(s *state, info fwk.NodeInfo) verdict {
 	if s.closed.On(info.Node()) != nil {
 		return kept // until then nobody's leaving helps
 	}
-	if !d.Cards.NeedsCards() {
-		return fits
+	if d.Cards.NeedsCards() {
+		if _, why := p.ledger.Node(info).Allocate(&d.Cards); !why.IsZero() {
+			return cards + verdict(why.Code)
+		}
+		if v := judgeCounts(d, info.GetAllocatable(), info.GetRequested()); v != fits {
+			return v
+		}
 	}
-	if _, why := p.ledger.Node(info).Allocate(&d.Cards); !why.IsZero() {
-		return cards + verdict(why.Code)
+	if s.promised.Room(info) == 0 {
+		return promised // there is room, and it is not for this pod
 	}
-	return judgeCounts(d, info.GetAllocatable(), info.GetRequested())
+	return fits
 }
 
 // judgeCounts decides by what the kubelet offers and what pods ask for, whichever cards those are: a device plugin

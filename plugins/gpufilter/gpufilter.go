@@ -21,6 +21,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
+	"g8s.host/gpu-scheduler/pkg/backfill"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
@@ -46,6 +47,7 @@ type Plugin struct {
 	nominations  *nominations
 	ledger       *devices.Ledger
 	reservations *follow.Reservations
+	promises     *backfill.Promises
 }
 
 // state holds what PreFilter read from the pod. It never changes, so clones share it.
@@ -53,6 +55,8 @@ type state struct {
 	demand demand
 	// closed are the nodes that are kept from the pod, nil for none.
 	closed *reservation.Closed
+	// promised is what others were promised of the nodes, nil for nothing.
+	promised *backfill.Closed
 }
 
 // Clone implements fwk.StateData.
@@ -64,6 +68,8 @@ type Dependencies struct {
 	Ledger *devices.Ledger
 	// Reservations are the nodes that are kept. nil keeps none.
 	Reservations *follow.Reservations
+	// Promises are what jobs in line were promised. nil promises nothing.
+	Promises *backfill.Promises
 }
 
 // Factory returns what builds the plugin for each profile.
@@ -99,11 +105,19 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps
 		return nil, err
 	}
 	registerMetrics()
-	return &Plugin{
+	plugin := &Plugin{
 		rules: rules{served: args.GPUTypes}, nodes: nodes, cache: candidateCache{index: nodes}, nominations: nominations,
 		ledger: deps.Ledger, reservations: deps.Reservations,
-	}, nil
+	}
+	if horizon := args.Horizon(); horizon > 0 {
+		plugin.promises = deps.Promises
+		plugin.promises.Keep(horizon)
+	}
+	return plugin, nil
 }
+
+// Promises are those that the plugin keeps, nil for none.
+func (p *Plugin) Promises() *backfill.Promises { return p.promises }
 
 // Reservations are those that the plugin goes by.
 func (p *Plugin) Reservations() *follow.Reservations { return p.reservations }
@@ -124,6 +138,9 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	if p.reservations.Any() {
 		stay, limited := reservation.Stay(pod)
 		signature = append(signature, fwk.SignFragment{Key: "v1.Pod." + Name + "Stay()", Value: []any{pod.Namespace, stay, limited}})
+	}
+	if p.promises.Any() {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "what was promised to others is judged for each pod")
 	}
 	return signature, nil
 }

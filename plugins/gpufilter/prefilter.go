@@ -21,7 +21,7 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 		podRejections.WithLabelValues(labelMalformed).Inc()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	s := &state{demand: demand, closed: p.reservations.Against(pod)}
+	s := &state{demand: demand, closed: p.reservations.Against(pod), promised: p.promises.Against(pod)}
 	cs.Write(stateKey, s)
 	if demand.isEmpty() {
 		first, err := p.first(cs, s, all, nodes)
@@ -30,7 +30,7 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 		}
 		switch {
 		case len(first.Names) > 0:
-		case s.closed != nil:
+		case s.closed != nil || s.promised != nil:
 			return nil, nil // all nodes
 		default:
 			return nil, fwk.NewStatus(fwk.Skip)

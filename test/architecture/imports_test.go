@@ -65,6 +65,8 @@ var rules = []rule{
 		why: "the scheduler keeps it, and gpuctl tells of it"},
 	{tree: "pkg/reservation/follow", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
 		why: "the plugins share what it follows"},
+	{tree: "pkg/backfill", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")}, direct: talks,
+		why: "what is promised, and whom it binds, follows from values"},
 	{tree: "pkg/optional", forbidden: []string{kubernetes, ours("pkg/apis"), ours("pkg/gpu"), ours("plugins"), ours("cli")},
 		why: "it knows no kind by name"},
 	{tree: "pkg/drain", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox"), ours("pkg/controller")},

@@ -1,6 +1,11 @@
 package v1
 
-import "k8s.io/utils/ptr"
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
 
 // Defaults of GPUScoreArgs. The weights and the band are those of the classic configuration.
 const (
@@ -15,6 +20,24 @@ const (
 
 	DefaultKeepWholePerMille int32 = 4
 )
+
+// DefaultPromiseHorizon is how far ahead a start is promised.
+const DefaultPromiseHorizon = 24 * time.Hour
+
+// SetDefaults fills every field that has a default and was left out.
+func (args *GPUFilterArgs) SetDefaults() {
+	if args.PromiseHorizon == nil {
+		args.PromiseHorizon = &metav1.Duration{Duration: DefaultPromiseHorizon}
+	}
+}
+
+// Horizon is how far ahead a start is promised, 0 where nothing is.
+func (args *GPUFilterArgs) Horizon() time.Duration {
+	if args.PromiseHorizon == nil {
+		return DefaultPromiseHorizon
+	}
+	return args.PromiseHorizon.Duration
+}
 
 // DefaultStrategyByJobType is what the types of job want: training to leave room for others, inference to outlive the
 // loss of a node or rack, notebooks whatever is left.

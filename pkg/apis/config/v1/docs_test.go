@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestDocumentationMatchesTypes holds the tables of docs/configuration.md to the types: every argument has a
@@ -17,9 +18,10 @@ func TestDocumentationMatchesTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	score := &GPUScoreArgs{}
+	filter, score := &GPUFilterArgs{}, &GPUScoreArgs{}
+	filter.SetDefaults()
 	score.SetDefaults()
-	for plugin, args := range map[string]any{"GPUFilter": GPUFilterArgs{}, "GPUScore": *score} {
+	for plugin, args := range map[string]any{"GPUFilter": *filter, "GPUScore": *score} {
 		want := map[string]string{}
 		describe(reflect.ValueOf(args), "", want)
 		got := documented(string(data), plugin)
@@ -41,6 +43,8 @@ func describe(value reflect.Value, path string, into map[string]string) {
 			field = field.Elem()
 		}
 		switch at := path + name; {
+		case field.Type() == reflect.TypeFor[metav1.Duration]():
+			into[at] = "duration, " + strings.TrimSuffix(field.Interface().(metav1.Duration).Duration.String(), "0m0s")
 		case field.Kind() == reflect.Struct:
 			describe(field, at+".", into)
 		case field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:

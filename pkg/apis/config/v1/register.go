@@ -17,6 +17,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	for _, groupVersion := range []schema.GroupVersion{SchemeGroupVersion, internal} {
 		scheme.AddKnownTypes(groupVersion, &GPUFilterArgs{}, &GPUScoreArgs{})
 	}
+	scheme.AddTypeDefaultingFunc(&GPUFilterArgs{}, func(obj any) { obj.(*GPUFilterArgs).SetDefaults() })
 	scheme.AddTypeDefaultingFunc(&GPUScoreArgs{}, func(obj any) { obj.(*GPUScoreArgs).SetDefaults() })
 	return nil
 }

@@ -16,6 +16,11 @@ type GPUFilterArgs struct {
 	// +listType=set
 	// +optional
 	GPUTypes []string `json:"gpuTypes,omitempty"`
+
+	// PromiseHorizon is how far ahead the start may lie that is promised to the first job in line. Until then its
+	// nodes are kept from pods that come after it and are not gone by then. 0s promises nothing. Defaults to 24h.
+	// +optional
+	PromiseHorizon *metav1.Duration `json:"promiseHorizon,omitempty"`
 }
 
 // GPUScoreArgs are the arguments of the plugin GPUScore.

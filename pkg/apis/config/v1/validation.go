@@ -3,6 +3,7 @@ package v1
 import (
 	"path/filepath"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -16,8 +17,15 @@ var (
 
 // Validate checks the arguments. Each error holds the path below path, and the value that is wrong.
 func (args *GPUFilterArgs) Validate(path *field.Path) field.ErrorList {
-	return validateTypes(path.Child("gpuTypes"), args.GPUTypes)
+	errs := validateTypes(path.Child("gpuTypes"), args.GPUTypes)
+	if horizon := args.Horizon(); horizon < 0 || horizon > mostHorizon {
+		errs = append(errs, field.Invalid(path.Child("promiseHorizon"), horizon.String(), "must be from 0s to "+mostHorizon.String()))
+	}
+	return errs
 }
+
+// mostHorizon is a month: a start that is further ahead helps nobody.
+const mostHorizon = 30 * 24 * time.Hour
 
 // Validate checks the arguments after [GPUScoreArgs.SetDefaults]. Each error holds the path below path,
 // and the value that is wrong.

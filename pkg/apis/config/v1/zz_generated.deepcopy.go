@@ -5,6 +5,7 @@
 package v1
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -36,6 +37,11 @@ func (in *GPUFilterArgs) DeepCopyInto(out *GPUFilterArgs) {
 		in, out := &in.GPUTypes, &out.GPUTypes
 		*out = make([]string, len(*in))
 		copy(*out, *in)
+	}
+	if in.PromiseHorizon != nil {
+		in, out := &in.PromiseHorizon, &out.PromiseHorizon
+		*out = new(metav1.Duration)
+		**out = **in
 	}
 }
 

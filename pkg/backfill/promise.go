@@ -1,0 +1,173 @@
+package backfill
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/cycle"
+	"g8s.host/gpu-scheduler/pkg/reservation"
+)
+
+// Promise is what a job was promised.
+type Promise struct {
+	// Turn is whose it is.
+	Turn
+	// Line is that of which the job is the first. There is one promise in each.
+	Line Line
+	// At is when all of the job fits, at the latest.
+	At time.Time
+	// Places are what it needs, by node.
+	Places map[string]Place
+}
+
+// Place is what a job is to have of a node.
+type Place struct {
+	Needs []cycle.Ask
+	// Leaving are the pods that are gone by then.
+	Leaving sets.Set[types.UID]
+}
+
+// Line is of the jobs that wait for the same.
+type Line struct {
+	// Pool is that which they are to run in, "" for any.
+	Pool string
+	// Gangs says that they are gangs. Single pods stand beside them, so that a gang need not wait for its promise until all
+	// of those before it have started.
+	Gangs bool
+}
+
+// Turn is where a job stands in line: first by its priority, then by when it was made.
+type Turn struct {
+	// Job names it.
+	Job      string
+	Priority int32
+	Since    time.Time
+}
+
+// Before reports whether a job stands before another one.
+func (t Turn) Before(other Turn) bool {
+	return cmp.Or(cmp.Compare(other.Priority, t.Priority), t.Since.Compare(other.Since), cmp.Compare(t.Job, other.Job)) < 0
+}
+
+// lapse is how long after its time a promise counts that nobody has renewed: as long as the queue of a busy scheduler keeps a
+// job waiting that would.
+const lapse = 10 * time.Minute
+
+func (p *Promise) counts(now time.Time) bool { return now.Before(p.At.Add(lapse)) }
+
+// Book is all promises. It is never changed; nil has none.
+type Book struct {
+	promises []*Promise
+	// version differs from that of all other books.
+	version uint64
+}
+
+// Of returns the promise of a job, nil for none.
+func (b *Book) Of(job string) *Promise {
+	if b == nil {
+		return nil
+	}
+	for _, promise := range b.promises {
+		if promise.Job == job {
+			return promise
+		}
+	}
+	return nil
+}
+
+// First returns the promise that counts in a line, nil for none.
+func (b *Book) First(line Line, now time.Time) *Promise {
+	if b == nil {
+		return nil
+	}
+	for _, promise := range b.promises {
+		if promise.Line == line && promise.counts(now) {
+			return promise
+		}
+	}
+	return nil
+}
+
+// Against returns what was promised to others of the places that a pod could take, nil for nothing. It costs a look at each promise.
+func (b *Book) Against(pod *corev1.Pod, turn Turn, now time.Time) *Closed {
+	if b == nil {
+		return nil
+	}
+	stay, limited := reservation.Stay(pod)
+	var c *Closed
+	for _, promise := range b.promises {
+		switch {
+		case promise.Job == turn.Job, turn.Before(promise.Turn), !promise.counts(now):
+		case limited && !now.Add(stay).After(promise.At):
+		default:
+			if c == nil {
+				c = &Closed{asks: cycle.AsksOf(pod), now: now}
+			}
+			c.promises = append(c.promises, promise)
+		}
+	}
+	return c
+}
+
+// Closed is what of nodes was promised to others than a pod. nil is nothing.
+type Closed struct {
+	promises []*Promise
+	asks     []cycle.Ask
+	now      time.Time
+}
+
+// Room is for how many such pods a node has room beside what was promised of it, math.MaxInt if nothing was.
+func (c *Closed) Room(info fwk.NodeInfo) int {
+	room := math.MaxInt
+	if c == nil || info.Node() == nil {
+		return room
+	}
+	for _, promise := range c.promises {
+		if place, ok := promise.Places[info.Node().Name]; ok && room > 0 {
+			room = min(room, c.beside(&place, promise.At, info))
+		}
+	}
+	return room
+}
+
+// beside is for how many such pods a node has room beside those that have a place there then, and those who stay for longer.
+func (c *Closed) beside(place *Place, at time.Time, info fwk.NodeInfo) int {
+	var stay []cycle.Ask
+	counted := false
+	room := int64(math.MaxInt)
+	for _, ask := range c.asks {
+		need := cycle.SumOf(place.Needs, ask.Resource)
+		if need == 0 {
+			continue
+		}
+		offered, _ := cycle.AmountOf(info, ask.Resource)
+		if offered-need < ask.Amount {
+			return 0
+		}
+		if !counted {
+			stay, counted = c.staying(place, at, info), true
+		}
+		room = min(room, max(0, offered-need-cycle.SumOf(stay, ask.Resource))/ask.Amount)
+	}
+	return int(room)
+}
+
+// staying is what those hold who are on a node for longer than until a time.
+func (c *Closed) staying(place *Place, at time.Time, info fwk.NodeInfo) (asks []cycle.Ask) {
+	for _, on := range info.GetPods() {
+		pod := on.GetPod()
+		if place.Leaving.Has(pod.UID) {
+			continue
+		}
+		if gone, ends := reservation.Gone(pod, c.now); !ends || gone.After(at) {
+			asks = append(asks, cycle.AsksOf(pod)...)
+		}
+	}
+	return asks
+}

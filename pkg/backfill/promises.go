@@ -1,0 +1,157 @@
+package backfill
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Promises are those that the plugins of a scheduler share. Nothing that asks them waits for anything. nil has none.
+type Promises struct {
+	now func() time.Time
+	// line says where a pod stands.
+	line atomic.Pointer[func(*corev1.Pod) Turn]
+	// horizon is how far ahead a start may lie, in nanoseconds.
+	horizon atomic.Int64
+	book    atomic.Pointer[Book]
+
+	mu       sync.Mutex
+	released func(nodes []string)
+}
+
+// NewPromises returns promises by a clock, time.Now if it is nil. None is made before somebody keeps them.
+func NewPromises(now func() time.Time) *Promises {
+	if now == nil {
+		now = time.Now
+	}
+	return &Promises{now: now}
+}
+
+// Keep has promises made for starts that are so far ahead at most. Of several profiles that keep them the longest counts.
+func (p *Promises) Keep(horizon time.Duration) {
+	if p == nil {
+		return
+	}
+	for {
+		before := p.horizon.Load()
+		if before >= int64(horizon) || p.horizon.CompareAndSwap(before, int64(horizon)) {
+			return
+		}
+	}
+}
+
+// Horizon is how far ahead a start may lie, 0 where nobody keeps promises.
+func (p *Promises) Horizon() time.Duration {
+	if p == nil {
+		return 0
+	}
+	return time.Duration(p.horizon.Load())
+}
+
+// LineUp says where pods stand in line.
+func (p *Promises) LineUp(line func(*corev1.Pod) Turn) {
+	if p != nil {
+		p.line.Store(&line)
+	}
+}
+
+// OnRelease has a function called with nodes that are kept from fewer than before. There is one such function.
+func (p *Promises) OnRelease(released func(nodes []string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.released = released
+}
+
+// Book is all promises, nil for none.
+func (p *Promises) Book() *Book {
+	if p == nil {
+		return nil
+	}
+	return p.book.Load()
+}
+
+// Any reports whether anything is promised.
+func (p *Promises) Any() bool {
+	book := p.Book()
+	return book != nil && len(book.promises) > 0
+}
+
+// Version changes with what was promised, 0 for nothing.
+func (p *Promises) Version() uint64 {
+	if book := p.Book(); book != nil {
+		return book.version
+	}
+	return 0
+}
+
+// Against returns what was promised to others of the places that a pod could take now, nil for nothing.
+func (p *Promises) Against(pod *corev1.Pod) *Closed {
+	book := p.Book()
+	if book == nil {
+		return nil
+	}
+	return book.Against(pod, (*p.line.Load())(pod), p.now())
+}
+
+// Give promises a job its places, in place of what it was promised before, and of what another one was promised in that line.
+func (p *Promises) Give(promise *Promise) {
+	p.change(func(before []*Promise) []*Promise {
+		after := slices.DeleteFunc(slices.Clone(before), func(other *Promise) bool {
+			return other.Job == promise.Job || other.Line == promise.Line
+		})
+		return append(after, promise)
+	})
+}
+
+// End takes back what a job was promised.
+func (p *Promises) End(job string) {
+	if p.Book().Of(job) == nil {
+		return
+	}
+	p.change(func(before []*Promise) []*Promise {
+		return slices.DeleteFunc(slices.Clone(before), func(other *Promise) bool { return other.Job == job })
+	})
+}
+
+// change replaces the book, and tells of the nodes that are kept from fewer.
+func (p *Promises) change(how func([]*Promise) []*Promise) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var before []*Promise
+	book := p.book.Load()
+	version := uint64(1)
+	if book != nil {
+		before, version = book.promises, book.version
+	}
+	after := how(before)
+	open := loosened(before, after)
+	if len(open) > 0 || len(before) != len(after) || tightened(before, after) {
+		version++
+	}
+	p.book.Store(&Book{promises: after, version: version})
+	if len(open) > 0 && p.released != nil {
+		go p.released(open) // who gives or ends a promise may hold what the others wait for
+	}
+}
+
+// loosened are the nodes that are kept from fewer than before: not at all, or until later.
+func loosened(before, after []*Promise) (open []string) {
+	for _, old := range before {
+		still := (&Book{promises: after}).Of(old.Job)
+		for _, node := range slices.Sorted(maps.Keys(old.Places)) {
+			if still == nil || still.At.After(old.At) {
+				open = append(open, node)
+			} else if _, kept := still.Places[node]; !kept {
+				open = append(open, node)
+			}
+		}
+	}
+	return open
+}
+
+// tightened reports whether something is promised that was not before, or from an earlier time on.
+func tightened(before, after []*Promise) bool { return len(loosened(after, before)) > 0 }

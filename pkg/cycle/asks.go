@@ -1,0 +1,54 @@
+package cycle
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Ask is an amount of one resource, in the scheduler's unit: CPU in thousandths.
+type Ask struct {
+	Resource corev1.ResourceName
+	Amount   int64
+}
+
+// AsksOf is what a pod asks of its node: more than nothing of each resource.
+func AsksOf(pod *corev1.Pod) []Ask {
+	asks := []Ask{{corev1.ResourcePods, 1}}
+	for name, amount := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+		units := amount.Value()
+		if name == corev1.ResourceCPU {
+			units = amount.MilliValue()
+		}
+		if units > 0 {
+			asks = append(asks, Ask{name, units})
+		}
+	}
+	return asks
+}
+
+// AmountOf returns how much of a resource a node offers and how much of it is taken.
+func AmountOf(info fwk.NodeInfo, name corev1.ResourceName) (offered, taken int64) {
+	all, used := info.GetAllocatable(), info.GetRequested()
+	switch name {
+	case corev1.ResourcePods:
+		return int64(all.GetAllowedPodNumber()), int64(len(info.GetPods()))
+	case corev1.ResourceCPU:
+		return all.GetMilliCPU(), used.GetMilliCPU()
+	case corev1.ResourceMemory:
+		return all.GetMemory(), used.GetMemory()
+	case corev1.ResourceEphemeralStorage:
+		return all.GetEphemeralStorage(), used.GetEphemeralStorage()
+	}
+	return all.GetScalarResources()[name], used.GetScalarResources()[name]
+}
+
+// SumOf adds up what is asked of one resource, without wrapping around.
+func SumOf(asks []Ask, resource corev1.ResourceName) (sum int64) {
+	for _, ask := range asks {
+		if ask.Resource == resource {
+			sum += min(ask.Amount, 1<<46-sum) // 64 TiB, so that those of a gang can be added up
+		}
+	}
+	return sum
+}

@@ -1,0 +1,208 @@
+package coscheduling
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/backfill"
+)
+
+// keeping has promises made for starts within a day, on full nodes whose pods end after ten minutes, twenty and so on.
+func keeping(t *testing.T, nodes int) (l *lab, clock *time.Time) {
+	t.Helper()
+	l = newLab(t, nodes)
+	now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
+	clock = &now
+	l.now = func() time.Time { return *clock }
+	l.promises = backfill.NewPromises(l.now)
+	l.promises.Keep(24 * time.Hour)
+	l.promises.LineUp(l.lineUp)
+	for node := range nodes {
+		l.running(node, fmt.Sprint("on", node), 0, limitedTo(10*(node+1)))
+	}
+	return l, clock
+}
+
+func limitedTo(minutes int) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.ActiveDeadlineSeconds = ptr.To(int64(60*minutes - 30)) // with what it has to end it is gone after so many minutes
+	}
+}
+
+// gangOf has members wait for a PodGroup that is so many minutes old.
+func (l *lab) gangOf(name string, members, minutes int, change ...func(*corev1.Pod)) (first *corev1.Pod) {
+	l.Helper()
+	l.group(name, map[string]any{"minMember": int64(members)}, func(group *unstructured.Unstructured) {
+		group.SetCreationTimestamp(metav1.NewTime(l.now().Add(-time.Duration(minutes) * time.Minute)))
+	})
+	for i := range members {
+		pod := l.member(fmt.Sprint(name, "-", i), append(change, func(pod *corev1.Pod) { pod.Labels[names.LabelPodGroup] = name })...)
+		if i == 0 {
+			first = pod
+		}
+	}
+	return first
+}
+
+// promisedTo is what a job was promised: nodes, and minutes until it starts; "" for nothing.
+func (l *lab) promisedTo(pod *corev1.Pod) string {
+	promise := l.promises.Book().Of(l.lineUp(pod).Job)
+	if promise == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d in %.0f min", len(promise.Places), promise.At.Sub(l.now()).Minutes())
+}
+
+func TestTheFirstGangIsPromisedWhereItFitsFirst(t *testing.T) {
+	tests := map[string]struct {
+		change func(*lab)
+		want   string
+	}{
+		"as those end who are there": {want: "2 in 20 min"},
+		"one of them may stay for ever": {change: func(l *lab) {
+			l.running(0, "service", 60, func(pod *corev1.Pod) { pod.Spec.ActiveDeadlineSeconds = nil })
+		}, want: "2 in 30 min"},
+		"one should have left long ago": {change: func(l *lab) { l.running(1, "dead", 60, limitedTo(30)) }, want: "2 in 30 min"},
+		"one is leaving": {change: func(l *lab) {
+			l.running(2, "leaving", 60, func(pod *corev1.Pod) { pod.DeletionTimestamp = ptr.To(metav1.NewTime(l.now().Add(time.Minute))) })
+		}, want: "2 in 20 min"},
+		"all of them may":         {change: func(l *lab) { l.infos = nil }},
+		"nobody keeps promises":   {change: func(l *lab) { l.promises = backfill.NewPromises(l.now) }},
+		"that is too far ahead":   {change: func(l *lab) { l.promises = promisesFor(l, 15*time.Minute) }},
+		"another job comes first": {change: func(l *lab) { l.refuse(l.gangOf("older", 3, 60)) }},
+		"the other one is of lower priority": {change: func(l *lab) {
+			l.refuse(l.gangOf("older", 3, 60, func(pod *corev1.Pod) { pod.Spec.Priority = ptr.To[int32](-1) }))
+		}, want: "2 in 20 min"},
+		"a pod of no gang comes first": {change: func(l *lab) {
+			l.postFilter(framework.NewCycleState(), l.member("single", func(pod *corev1.Pod) {
+				pod.Labels, pod.CreationTimestamp = nil, metav1.NewTime(l.now().Add(-time.Hour))
+			}))
+		}, want: "2 in 30 min"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			l, _ := keeping(t, 3)
+			if tc.change != nil {
+				tc.change(l)
+			}
+			gang := l.gangOf("g", 2, 5)
+			l.refuse(gang)
+			if got := l.promisedTo(gang); got != tc.want {
+				t.Errorf("promised %q, want %q", got, tc.want)
+			}
+			if told := strings.Contains(l.told, "promised: 2 node(s) are kept for it, and it starts there by 2026-12-01T12:"); told != (tc.want != "") {
+				t.Errorf("told %q", l.told)
+			}
+		})
+	}
+}
+
+func promisesFor(l *lab, horizon time.Duration) *backfill.Promises {
+	promises := backfill.NewPromises(l.now)
+	promises.Keep(horizon)
+	promises.LineUp(l.lineUp)
+	return promises
+}
+
+// TestAPromiseEnds when its job has its places, or does not wait for them any more.
+func TestAPromiseEnds(t *testing.T) {
+	tests := map[string]struct {
+		what func(l *lab, gang *corev1.Pod, clock *time.Time)
+		want string
+	}{
+		"nothing has happened": {func(l *lab, gang *corev1.Pod, clock *time.Time) {
+			*clock = clock.Add(time.Minute)
+			l.refuse(gang)
+		}, "2 in 19 min"},
+		"who should have left is there still": {func(l *lab, gang *corev1.Pod, clock *time.Time) {
+			*clock = clock.Add(15 * time.Minute)
+			l.refuse(gang)
+		}, "2 in 15 min"},
+		"it has its places": {func(l *lab, gang *corev1.Pod, _ *time.Time) {
+			l.Permit(l.Context(), nil, gang, "n0")
+			l.Permit(l.Context(), nil, l.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"})[1], "n1")
+		}, ""},
+		"its pods are gone": {func(l *lab, _ *corev1.Pod, _ *time.Time) {
+			for _, pod := range l.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"}) {
+				l.must(l.pods.Delete(pod))
+				l.podGone(pod)
+			}
+		}, ""},
+		"its PodGroup is gone": {func(l *lab, gang *corev1.Pod, _ *time.Time) {
+			l.must(l.groups.informer.GetIndexer().Replace(nil, ""))
+			l.postFilter(framework.NewCycleState(), gang)
+		}, ""},
+		"a member is gone": {func(l *lab, gang *corev1.Pod, _ *time.Time) {
+			other := l.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"})
+			for _, pod := range other {
+				if pod.UID != gang.UID {
+					l.must(l.pods.Delete(pod))
+				}
+			}
+			l.refuse(gang)
+		}, ""},
+		"another plugin keeps it out": {func(l *lab, gang *corev1.Pod, clock *time.Time) {
+			cs := framework.NewCycleState()
+			cs.Write(stateKey, &attempt{begins: true})
+			l.postFilter(cs, gang)
+			*clock = clock.Add(time.Minute)
+			l.refuse(gang) // nor is it promised anything again at once
+		}, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			l, clock := keeping(t, 3)
+			gang := l.gangOf("g", 2, 5)
+			l.refuse(gang)
+			if got := l.promisedTo(gang); got != "2 in 20 min" {
+				t.Fatalf("promised %q", got)
+			}
+			job := l.lineUp(gang).Job
+			tc.what(l, gang, clock)
+			got := ""
+			if promise := l.promises.Book().Of(job); promise != nil {
+				got = fmt.Sprintf("%d in %.0f min", len(promise.Places), promise.At.Sub(l.now()).Minutes())
+			}
+			if got != tc.want {
+				t.Errorf("promised %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestGangsLeaveWhatWasPromised: who comes after finds no room there, unless it is gone by then.
+func TestGangsLeaveWhatWasPromised(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change []func(*corev1.Pod)
+		want   bool
+	}{
+		"it could stay":              {},
+		"it is gone by then":         {change: []func(*corev1.Pod){limitedTo(15)}, want: true},
+		"it is of a higher priority": {change: []func(*corev1.Pod){func(pod *corev1.Pod) { pod.Spec.Priority = ptr.To[int32](1) }}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, _ := keeping(t, 4)
+			l.infos[0], l.infos[1] = nodeInfo(l.infos[0].Node()), nodeInfo(l.infos[1].Node())
+			large := l.gangOf("large", 4, 5)
+			if l.refuse(large); l.promisedTo(large) != "4 in 40 min" {
+				t.Fatalf("promised %q", l.promisedTo(large))
+			}
+			small := l.gangOf("small", 2, 0, tc.change...)
+			_, status := l.PreFilter(l.Context(), framework.NewCycleState(), small, l.infos)
+			if got := status.Code() != fwk.UnschedulableAndUnresolvable; got != tc.want {
+				t.Errorf("it begins: %v, want %v: %s", got, tc.want, status.Message())
+			}
+		})
+	}
+}
