@@ -50,9 +50,10 @@ type Turn struct {
 	Since    time.Time
 }
 
-// Before reports whether a job stands before another one.
+// Before reports whether a job stands before another one. Of those that were made in the same second, the time that Kubernetes
+// notes, none does, so that what was promised to one binds the others.
 func (t Turn) Before(other Turn) bool {
-	return cmp.Or(cmp.Compare(other.Priority, t.Priority), t.Since.Compare(other.Since), cmp.Compare(t.Job, other.Job)) < 0
+	return cmp.Or(cmp.Compare(other.Priority, t.Priority), t.Since.Compare(other.Since)) < 0
 }
 
 // lapse is how long after its time a promise counts that nobody has renewed: as long as the queue of a busy scheduler keeps a

@@ -101,6 +101,7 @@ func TestAgainst(t *testing.T) {
 		"one that came before":                    {turn: Turn{Job: "a", Priority: 10, Since: after(-1)}, pod: podOf("a", 1, 0), need: 8, want: math.MaxInt},
 		"one of higher priority":                  {turn: Turn{Job: "a", Priority: 11, Since: after(1)}, pod: podOf("a", 1, 0), need: 8, want: math.MaxInt},
 		"one of lower priority that came before":  {turn: Turn{Job: "a", Priority: 9, Since: after(-1)}, pod: podOf("a", 1, 0), need: 8},
+		"one of the same second":                  {turn: Turn{Job: "a", Priority: 10, Since: noon}, pod: podOf("a", 1, 0), need: 8},
 		"itself":                                  {turn: large, pod: podOf("a", 8, 0), need: 8, want: math.MaxInt},
 		"one that is gone by then":                {turn: Turn{Job: "a", Priority: 10, Since: after(1)}, pod: podOf("a", 8, 50*time.Minute), need: 8, want: math.MaxInt},
 		"one that may be there for a second more": {turn: Turn{Job: "a", Priority: 10, Since: after(1)}, pod: podOf("a", 8, 58*time.Minute+31*time.Second), need: 8},

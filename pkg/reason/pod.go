@@ -174,7 +174,7 @@ var (
 	Promised = &Reason{
 		Text: "promised: %d node(s) are kept for it, and it starts there by %s",
 		Late: true, Cause: WaitingForPromise,
-		Says:   "%[1]d node(s) are kept for the job, which starts there by %[2]s: those who run there have ended by then",
+		Says:   "%[1]s node(s) are kept for the job, which starts there by %[2]s: those who run there have ended by then",
 		Advice: []Advice{waiting("wait: it is first in line, and starts sooner if there is room sooner")},
 	}
 	GangUnknown = &Reason{

@@ -97,7 +97,7 @@ func (p *Plugin) promise(group *podGroup, m *members) string {
 	turn, line := p.lineUp(m.waiting[0]), backfill.Line{Pool: gpu.PodPool(m.waiting[0]), Gangs: group.minMember > 1}
 	book := p.promises.Book()
 	own, first := book.Of(turn.Job), book.First(line, now)
-	if first != nil && first.Job != turn.Job && first.Before(turn) || m.missing(group.minMember) != "" {
+	if first != nil && first.Job != turn.Job && !turn.Before(first.Turn) || m.missing(group.minMember) != "" {
 		p.promises.End(turn.Job)
 		return ""
 	}
