@@ -1,21 +1,16 @@
 package coscheduling
 
 import (
-	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 
 	"g8s.host/gpu-scheduler/pkg/backfill"
-	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/reason"
-	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
 const (
@@ -23,8 +18,8 @@ const (
 	renewal = 30 * time.Second
 	// doubt is how long a job is promised nothing after it had room for all, and another plugin refused it.
 	doubt = 10 * time.Minute
-	// searchShare is which part of the time is spent on the search for jobs that are promised nothing yet: one in so many.
-	searchShare = 20
+	// searchShare is which part of the time is spent on the search for jobs that are promised nothing yet: one in so many parts.
+	searchShare = 50
 )
 
 // searches are when it was looked where jobs start.
@@ -143,15 +138,6 @@ func (p *Plugin) promiseOne(pod *corev1.Pod) string {
 	return p.promise(&podGroup{minMember: 1}, &members{waiting: []*corev1.Pod{pod}})
 }
 
-// forecast is a site as it will be.
-type forecast struct {
-	*site
-	ends map[int][]time.Time
-	pods map[int][]*corev1.Pod // in the order of their ends
-	// left is how many pods may still be looked at.
-	left int
-}
-
 // earliest returns where and when a job fits first, nil for nowhere in time. Where it was promised a start before it stays with
 // these places as long as it starts there by then.
 func (p *Plugin) earliest(group *podGroup, m *members, now time.Time, before *backfill.Promise) *backfill.Promise {
@@ -184,64 +170,4 @@ func (p *Plugin) earliest(group *podGroup, m *members, now time.Time, before *ba
 		}
 	}
 	return f.promised(kinds.of, plan, at)
-}
-
-func forecastOf(s *site, now time.Time, effort int) *forecast {
-	f := &forecast{site: s, ends: map[int][]time.Time{}, pods: map[int][]*corev1.Pod{}, left: effort}
-	for node, info := range s.infos {
-		type ending struct {
-			at  time.Time
-			pod *corev1.Pod
-		}
-		var endings []ending
-		for _, on := range info.GetPods() {
-			if at, ends := reservation.Gone(on.GetPod(), now); ends {
-				endings = append(endings, ending{at, on.GetPod()})
-			}
-		}
-		slices.SortStableFunc(endings, func(a, b ending) int { return a.at.Compare(b.at) })
-		for _, e := range endings {
-			f.ends[node], f.pods[node] = append(f.ends[node], e.at), append(f.pods[node], e.pod)
-		}
-	}
-	return f
-}
-
-// search returns when members fit first, and where: on the places of a promise alone, if there is one.
-func (f *forecast) search(waiting []kind, standing []int, latest time.Time, within *backfill.Promise) (time.Time, *gangplan.Plan) {
-	return backfill.Earliest(backfill.Problem{
-		Problem: f.problem(waiting, standing, nil), Ends: f.ends, Latest: latest,
-		Room: func(node, role int, beside []int, gone int) int {
-			if within != nil {
-				if _, kept := within.Places[f.infos[node].Node().Name]; !kept {
-					return 0
-				}
-			}
-			if gone == 0 {
-				return f.free(node, role, beside)
-			}
-			if f.left -= 1 + gone; f.left < 0 {
-				return 0
-			}
-			return f.room(node, role, beside, change{gone: f.pods[node][:gone]})
-		},
-	})
-}
-
-// promised is what members need by a plan for a time.
-func (f *forecast) promised(waiting []kind, plan *gangplan.Plan, at time.Time) *backfill.Promise {
-	promise := &backfill.Promise{At: at, Places: map[string]backfill.Place{}}
-	for role := range waiting {
-		for _, node := range plan.Places[role] {
-			name := f.infos[node].Node().Name
-			place, known := promise.Places[name]
-			if !known {
-				leaving := f.pods[node][:backfill.Gone(f.ends[node], at)]
-				place.Leaving = sets.New[types.UID](uidsOf(leaving)...)
-			}
-			place.Needs = append(place.Needs, f.seats[role].asks...)
-			promise.Places[name] = place
-		}
-	}
-	return promise
 }

@@ -16,6 +16,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/backfill"
+	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 // keeping has promises made for starts within a day, on full nodes whose pods end after ten minutes, twenty and so on.
@@ -202,6 +203,39 @@ func TestGangsLeaveWhatWasPromised(t *testing.T) {
 			_, status := l.PreFilter(l.Context(), framework.NewCycleState(), small, l.infos)
 			if got := status.Code() != fwk.UnschedulableAndUnresolvable; got != tc.want {
 				t.Errorf("it begins: %v, want %v: %s", got, tc.want, status.Message())
+			}
+		})
+	}
+}
+
+// BenchmarkSearch looks where a gang of 64 nodes starts first on 5,000, with 8 pods each that end one after the other, or of which none does.
+func BenchmarkSearch(b *testing.B) {
+	for name, limited := range map[string]bool{"with deadlines": true, "without": false} {
+		b.Run(name, func(b *testing.B) {
+			l := newLab(b, 5000)
+			l.promises = backfill.NewPromises(l.now)
+			l.promises.Keep(24 * time.Hour)
+			l.promises.LineUp(l.lineUp)
+			for node, info := range l.infos {
+				var pods []*corev1.Pod
+				for i := range 8 {
+					pod := fixture.Pod(fmt.Sprint(node, "-", i)).GPUs(1).Obj()
+					pod.UID = types.UID(pod.Name)
+					pod.Status.StartTime = ptr.To(metav1.NewTime(l.now()))
+					if limited {
+						limitedTo(10 + (node*7+i*131)%600)(pod)
+					}
+					pods = append(pods, pod)
+				}
+				l.infos[node] = nodeInfo(info.Node(), pods...)
+			}
+			gang := l.gangOf("g", 64, 5)
+			group := l.groups.get(types.NamespacedName{Namespace: "ns", Name: "g"})
+			m := l.membersOf(gang, group)
+			for b.Loop() {
+				if found := l.earliest(group, &m, l.now(), nil); (found != nil) != limited {
+					b.Fatalf("found %v", found)
+				}
 			}
 		})
 	}

@@ -1,0 +1,135 @@
+package coscheduling
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/backfill"
+	"g8s.host/gpu-scheduler/pkg/cycle"
+	"g8s.host/gpu-scheduler/pkg/gangplan"
+	"g8s.host/gpu-scheduler/pkg/reservation"
+)
+
+// forecast is a site as it will be when those have ended who are there.
+type forecast struct {
+	*site
+	// ends are when pods are gone from each node, pods who that is, and freed what the first of them have given back.
+	ends  map[int][]time.Time
+	pods  map[int][]*corev1.Pod
+	freed map[int][]amounts
+	// left is how many pods may still be looked at.
+	left int
+}
+
+// amounts are of the resources that some seats ask for.
+type amounts map[corev1.ResourceName]int64
+
+// ending is a pod that is gone by a time.
+type ending struct {
+	at time.Time
+	fwk.PodInfo
+}
+
+func forecastOf(s *site, now time.Time, effort int) *forecast {
+	f := &forecast{site: s, ends: map[int][]time.Time{}, pods: map[int][]*corev1.Pod{}, freed: map[int][]amounts{}, left: effort}
+	for node, info := range s.infos {
+		var endings []ending
+		for _, on := range info.GetPods() {
+			if at, ends := reservation.Gone(on.GetPod(), now); ends {
+				endings = append(endings, ending{at, on})
+			}
+		}
+		slices.SortStableFunc(endings, func(a, b ending) int { return a.at.Compare(b.at) })
+		sum := amounts{}
+		for _, e := range endings {
+			sum = f.with(sum, e.CalculateResource().Resource)
+			f.ends[node], f.pods[node], f.freed[node] = append(f.ends[node], e.at), append(f.pods[node], e.GetPod()), append(f.freed[node], sum)
+		}
+	}
+	return f
+}
+
+// with adds what a pod holds of what the seats ask for.
+func (f *forecast) with(before amounts, held fwk.Resource) amounts {
+	after := make(amounts, len(before))
+	for i := range f.seats {
+		for _, ask := range f.seats[i].asks {
+			after[ask.Resource] = before[ask.Resource] + amountIn(held, ask.Resource)
+		}
+	}
+	return after
+}
+
+func amountIn(held fwk.Resource, name corev1.ResourceName) int64 {
+	switch name {
+	case corev1.ResourcePods:
+		return 1
+	case corev1.ResourceCPU:
+		return held.GetMilliCPU()
+	case corev1.ResourceMemory:
+		return held.GetMemory()
+	case corev1.ResourceEphemeralStorage:
+		return held.GetEphemeralStorage()
+	}
+	return held.GetScalarResources()[name]
+}
+
+// search returns when members fit first, and where: on the places of a promise alone, if there is one.
+func (f *forecast) search(waiting []kind, standing []int, latest time.Time, within *backfill.Promise) (time.Time, *gangplan.Plan) {
+	return backfill.Earliest(backfill.Problem{
+		Problem: f.problem(waiting, standing, nil), Ends: f.ends, Latest: latest,
+		Room: func(node, role int, beside []int, gone int) int {
+			if within != nil {
+				if _, kept := within.Places[f.infos[node].Node().Name]; !kept {
+					return 0
+				}
+			}
+			return f.roomAfter(node, role, beside, gone)
+		},
+	})
+}
+
+// roomAfter is how many members of a kind a node takes beside some others when the first of those who end there are gone. Most
+// nodes have too little even so, which sums tell, or nobody is left there; the cards of the others are looked at.
+func (f *forecast) roomAfter(node, role int, beside []int, gone int) int {
+	if gone == 0 {
+		return f.free(node, role, beside)
+	}
+	s, info := &f.seats[role], f.infos[node]
+	for _, ask := range s.asks {
+		offered, taken := cycle.AmountOf(info, ask.Resource)
+		if offered-taken+f.freed[node][gone-1][ask.Resource] < ask.Amount {
+			return 0
+		}
+	}
+	if beside == nil && gone == len(info.GetPods()) && len(f.kept[info.Node().Name]) == 0 && s.promised == nil && s.isOpen(info.Node(), s.accessTo(info.Node())) {
+		return f.then[role][node]
+	}
+	if f.left -= 1 + gone; f.left < 0 {
+		return 0
+	}
+	return f.room(node, role, beside, change{gone: f.pods[node][:gone]})
+}
+
+// promised is what members need by a plan for a time.
+func (f *forecast) promised(waiting []kind, plan *gangplan.Plan, at time.Time) *backfill.Promise {
+	promise := &backfill.Promise{At: at, Places: map[string]backfill.Place{}}
+	for role := range waiting {
+		for _, node := range plan.Places[role] {
+			name := f.infos[node].Node().Name
+			place, known := promise.Places[name]
+			if !known {
+				leaving := f.pods[node][:backfill.Gone(f.ends[node], at)]
+				place.Leaving = sets.New[types.UID](uidsOf(leaving)...)
+			}
+			place.Needs = append(place.Needs, f.seats[role].asks...)
+			promise.Places[name] = place
+		}
+	}
+	return promise
+}
