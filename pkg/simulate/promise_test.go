@@ -39,8 +39,8 @@ const (
 	streamEnds = 10 * time.Hour
 )
 
-// streamOf has small jobs arrive where as many fit as one ends each minute: so many until the large one comes, so that hardly one
-// waits that comes before it, and a fifth more from then on. Their limits are 20 to 60 minutes.
+// streamOf has small jobs arrive where as many fit as one ends each two minutes: fewer until the large one comes, so that none waits that
+// comes before it, and a fifth more from then on. Their limits are 20 to 60 minutes.
 func streamOf(t *testing.T, kind kindOfStream) *stream {
 	t.Helper()
 	s := &stream{kindOfStream: kind, lifetimes: map[string]time.Duration{}, limits: map[string]time.Duration{}}
@@ -56,8 +56,8 @@ func streamOf(t *testing.T, kind kindOfStream) *stream {
 		}
 		s.add(t, at, lifetime, limit, fmt.Sprintf("kind: training\nversion: v0.1\njob: {name: small%d, priority: medium}\n"+
 			"environment: {image: i, command: [run]}\nresources: {pool: default, gpu: %d}\n", i, s.gpus))
-		if at += 50 * time.Second; at < largeComes {
-			at += 10 * time.Second
+		if at += 100 * time.Second; at < largeComes {
+			at += 44 * time.Second
 		}
 	}
 	return s
@@ -147,11 +147,11 @@ const slack = 2*time.Minute + 30*time.Second
 // TestALargeJobStartsInAStreamOfSmallOnes as soon as is known that it can, while the nodes that are kept for it are used until then.
 func TestALargeJobStartsInAStreamOfSmallOnes(t *testing.T) {
 	for name, kind := range map[string]kindOfStream{
-		"a gang of 32 nodes of 40":                     {nodes: 40, gpus: 8, members: 32, used: 1},
-		"jobs that end long before their limits":       {nodes: 40, gpus: 8, members: 32, used: 0.2},
-		"a third of the jobs has no limit":             {nodes: 40, gpus: 8, members: 16, used: 1, unlimited: 0.33},
-		"a whole node among pods of one card":          {nodes: 5, gpus: 1, members: 1, used: 1},
-		"a gang of five nodes among pods of two cards": {nodes: 10, gpus: 2, members: 5, used: 1},
+		"a gang of 16 nodes of 20":                      {nodes: 20, gpus: 8, members: 16, used: 1},
+		"jobs that end long before their limits":        {nodes: 20, gpus: 8, members: 16, used: 0.2},
+		"a third of the jobs has no limit":              {nodes: 20, gpus: 8, members: 8, used: 1, unlimited: 0.33},
+		"a whole node among pods of two cards":          {nodes: 5, gpus: 2, members: 1, used: 1},
+		"a gang of five nodes among pods of four cards": {nodes: 10, gpus: 4, members: 5, used: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := streamOf(t, kind)
