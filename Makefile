@@ -7,6 +7,9 @@ BINARIES   := gpu-agent gpu-scheduler gpuctl gpuctl-server gpu-sandbox gpu-probe
 REGISTRY   ?= registry.example.com/g8s
 # The versions of Kubernetes, beside the sandbox's own, that make compat tests against: folders of hack/tools/compat.
 COMPAT     ?= 1.34 1.36
+# The release that make test-upgrade upgrades from. There is no tag yet: this is the last state before the day of v0.1.0, and has
+# neither chart, ledger, SpotPools nor reservations. Afterwards it is the last release's tag.
+OLD        ?= 589efc7c4d1c7d664a49c81b7339ef516eef8196
 # How often a test on a real cluster is run again that failed. 0 finds those that fail by chance.
 RERUN      ?= 1
 # Where the archives of images go.
@@ -27,7 +30,7 @@ AGENT_CGO  := $(if $(RACE),1,0)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools monitoring-tools test chaos compat abuse demo demo-down bench bench-matrix bench-placement bench-plugins bench-queueing bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible test-node
+.PHONY: help build tools monitoring-tools test chaos compat abuse demo demo-down bench bench-matrix bench-placement bench-plugins bench-queueing bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible test-node test-upgrade
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -70,6 +73,9 @@ compat: tools build ## Test against API servers of other versions, COMPAT="1.34 
 	@for version in $(COMPAT); do hack/compat.sh $$version; \
 		echo "testing against Kubernetes $$version" >&2; \
 		go test ./test/compat -count=1 -v -timeout 15m -kubernetes $$version; done
+
+test-upgrade: tools build ## Replace another release by this one, and take it back, under load; 4 minutes. OLD=v0.1.0 names the other, UPGRADE_TEST=-kill kills its programs
+	old=$$(hack/upgrade.sh $(OLD)); BOUNDS=docs go test ./test/upgrade -count=1 -v -timeout 30m -rest 10s -old "$$old" $(UPGRADE_TEST)
 
 abuse: tools build ## Do to the programs all that hostile users can, every round of it; half an hour. ABUSE_SEED=n repeats one
 	ABUSE=all BOUNDS=docs go test ./test/abuse/... -count=1 -p 1 -v -timeout 60m
