@@ -16,6 +16,9 @@ RERUN      ?= 1
 IMAGES     ?= bin/images
 # Where the files of a release will lie; VERSION in it is the version.
 RELEASE_URL ?= https://example.com/g8s/releases/VERSION
+# Where its source lies, and whose machine builds it: a CI system names itself.
+SOURCE_URL ?= https://example.com/g8s
+BUILDER_ID ?= $(SOURCE_URL)/builders/by-hand
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 KUBERNETES := $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2; exit}' go.mod)
 # kube-scheduler reports this to `--version` and to the API server as its user agent.
@@ -130,8 +133,8 @@ image-docker: ## Build them with Docker, gpu-agent with NVIDIA's library; BUILD_
 				--build-arg BASE_IMAGE=$(or $(AGENT_BASE_IMAGE),gcr.io/distroless/base)) \
 			-t $(REGISTRY)/$$binary:$(VERSION) .; done
 
-release: bin/tools/helm ## Make gpuctl for every system, the chart, checksums in bin/release: make release VERSION=v1.2.3; RELEASE="-platforms linux/amd64" for less
-	@RELEASE="$(RELEASE)" VERSION="$(VERSION)" REGISTRY="$(REGISTRY)" RELEASE_URL="$(RELEASE_URL)" LDFLAGS="$(LDFLAGS)" hack/release.sh
+release: bin/tools/helm ## Make gpuctl for every system, the chart, checksums and provenance in bin/release: make release VERSION=v1.2.3; RELEASE="-platforms linux/amd64" for less
+	@RELEASE="$(RELEASE)" VERSION="$(VERSION)" REGISTRY="$(REGISTRY)" RELEASE_URL="$(RELEASE_URL)" SOURCE_URL="$(SOURCE_URL)" BUILDER_ID="$(BUILDER_ID)" LDFLAGS="$(LDFLAGS)" hack/release.sh
 
 clean: demo-down ## Remove what was built
 	rm -rf bin

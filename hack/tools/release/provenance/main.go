@@ -1,0 +1,157 @@
+// Command provenance says of what a release was built, in a statement as in-toto and SLSA have it, and holds such a statement
+// against the files of a release. It is not signed: who publishes the release signs it, or the checksums that name it. See make
+// release.
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+)
+
+const (
+	statementFile = "provenance.intoto.json"
+	partsFile     = "gpuctl.cdx.json"
+	sumsFile      = "SHA256SUMS"
+)
+
+func main() {
+	err := run(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		os.Exit(2)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// commits are whole: a short one is none that anybody could check.
+var commits = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
+
+func run(args []string) error {
+	f := &facts{Parameters: map[string]string{}}
+	flags := flag.NewFlagSet("provenance", flag.ContinueOnError)
+	dir := flags.String("dir", "bin/release", "The folder of the release")
+	check := flags.Bool("verify", false, "Hold the statement that is there against the files, and write none")
+	flags.StringVar(&f.Source, "source", "", "Where the commit is from, a URL")
+	flags.StringVar(&f.Commit, "commit", "", "The commit that was built")
+	flags.StringVar(&f.BuildType, "build-type", "", "The page that says how to build the same, a URL")
+	flags.StringVar(&f.Builder, "builder", "", "Whose machine built it, a URL")
+	flags.StringVar(&f.LDFlags, "ldflags", "", "Flags of the linker")
+	flags.Func("parameter", "NAME=VALUE that was given to make; may be repeated", func(text string) error { return addParameter(f.Parameters, text) })
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *check {
+		return verify(*dir)
+	}
+	return write(*dir, f)
+}
+
+var parameters = regexp.MustCompile(`^(\w+)=(.*)$`)
+
+func addParameter(to map[string]string, text string) error {
+	parts := parameters.FindStringSubmatch(text)
+	if parts == nil {
+		return errors.New("want NAME=VALUE")
+	}
+	to[parts[1]] = parts[2]
+	return nil
+}
+
+// write makes the statement of the files that are there.
+func write(dir string, f *facts) error {
+	if !commits.MatchString(f.Commit) {
+		return fmt.Errorf("-commit %q: want all of its digits, as git rev-parse HEAD prints them", f.Commit)
+	}
+	for name, value := range map[string]string{"source": f.Source, "build-type": f.BuildType, "builder": f.Builder} {
+		if value == "" {
+			return fmt.Errorf("-%s is not given", name)
+		}
+	}
+	var err error
+	if f.Sums, err = sums(dir); err != nil {
+		return err
+	}
+	if f.Parts, err = parts(filepath.Join(dir, partsFile)); err != nil {
+		return err
+	}
+	s, err := state(f)
+	if err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the statement: %w", err)
+	}
+	return os.WriteFile(filepath.Join(dir, statementFile), append(text, '\n'), 0o644)
+}
+
+func verify(dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, statementFile))
+	if err != nil {
+		return err // names the file
+	}
+	var s statement
+	if err := json.Unmarshal(text, &s); err != nil {
+		return fmt.Errorf("reading %s: %w", statementFile, err)
+	}
+	files, err := sums(dir)
+	if err != nil {
+		return err
+	}
+	if err := s.verify(files); err != nil {
+		return fmt.Errorf("holding %s against the release: %w", statementFile, err)
+	}
+	return nil
+}
+
+// sums are those of all files of a release, but of the checksums and of the statement itself.
+func sums(dir string) (map[string]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err // names the folder
+	}
+	found := map[string]string{}
+	for _, entry := range entries {
+		if entry.IsDir() || entry.Name() == statementFile || entry.Name() == sumsFile {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			return nil, err // names the file
+		}
+		sum := sha256.Sum256(data)
+		found[entry.Name()] = hex.EncodeToString(sum[:])
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s has no files of a release", dir)
+	}
+	return found, nil
+}
+
+// parts are what the release says that its programs are made of.
+func parts(file string) ([]cdx.Component, error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return nil, err // names the file
+	}
+	defer func() { _ = in.Close() }()
+	var document cdx.BOM
+	if err := cdx.NewBOMDecoder(in, cdx.BOMFileFormatJSON).Decode(&document); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	if document.Components == nil || len(*document.Components) == 0 {
+		return nil, fmt.Errorf("%s has no parts, not even the toolchain", file)
+	}
+	return *document.Components, nil
+}
