@@ -14,16 +14,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"g8s.host/gpu-scheduler/manifests"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/test/clustertest"
-	"g8s.host/gpu-scheduler/test/rights"
 	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
 
@@ -82,7 +77,7 @@ func (w *world) prepare(ctx context.Context, s *sandbox.Sandbox) (err error) {
 			return err
 		}
 	}
-	token, err := w.token(ctx)
+	token, err := sandboxtest.MetricsToken(ctx, s, w.client)
 	if err != nil {
 		return err
 	}
@@ -126,38 +121,4 @@ func (w *world) start(ctx context.Context) (err error) {
 	w.prometheus.target("gpu-ledger", w.ledger.Port())
 	w.prometheus.target("gpuctl-server", server.Port())
 	return w.prometheus.start(ctx, strings.TrimPrefix(w.exporters.URL, "http://"))
-}
-
-// token is that of a ServiceAccount with the role that we ship for Prometheus, and nothing else.
-func (w *world) token(ctx context.Context) (string, error) {
-	file := filepath.Join(w.cluster.Dir(), "reader.yaml")
-	role, err := manifests.FS.ReadFile("monitoring/access/reader.yaml")
-	if err != nil {
-		return "", err
-	}
-	if err := os.WriteFile(file, role, 0o600); err != nil {
-		return "", err
-	}
-	if _, err := w.cluster.Kubectl(ctx, "apply", "--server-side", "-f", file); err != nil {
-		return "", err
-	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "prometheus", Namespace: metav1.NamespaceDefault}}
-	if _, err := w.client.CoreV1().ServiceAccounts(account.Namespace).Create(ctx, account, metav1.CreateOptions{}); err != nil {
-		return "", err
-	}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "prometheus"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "g8s:metrics-reader"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: account.Name, Namespace: account.Namespace}},
-	}
-	if _, err := w.client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
-		return "", err
-	}
-	if err := rights.Await(ctx, w.client, "", binding.RoleRef, binding.Subjects[0]); err != nil {
-		return "", err
-	}
-	request, err := w.client.CoreV1().ServiceAccounts(account.Namespace).CreateToken(ctx, account.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		return "", err
-	}
-	return request.Status.Token, nil
 }

@@ -22,7 +22,7 @@ type usage struct {
 
 // usageOf reads what a process has used until now.
 func usageOf(pid int) (usage, error) {
-	cpu, err := cpuOf(pid)
+	cpu, err := CPUOf(pid)
 	if err != nil {
 		return usage{}, fmt.Errorf("reading the CPU time of process %d: %w", pid, err)
 	}
@@ -33,7 +33,8 @@ func usageOf(pid int) (usage, error) {
 	return usage{cpu: cpu, peak: peak}, nil
 }
 
-func cpuOf(pid int) (time.Duration, error) {
+// CPUOf reads how much time a process has had on all cores until now, that of threads that ended included.
+func CPUOf(pid int) (time.Duration, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
