@@ -2,12 +2,14 @@ package manifests
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 )
 
@@ -100,7 +102,7 @@ func TestMonitorsFindWhatTheyAreFor(t *testing.T) {
 		}
 		for _, e := range append(m.Spec.Endpoints, m.Spec.PodMetricsEndpoints...) {
 			count++
-			if m.Name == "nvidia-dcgm-exporter" {
+			if strings.HasSuffix(m.Name, "dcgm-exporter") {
 				continue // it is not ours
 			}
 			if at := m.Kind + " " + m.Namespace + "/" + m.Spec.Selector.MatchLabels["app.kubernetes.io/name"] + " " + e.Port; !ports[at] {
@@ -111,8 +113,57 @@ func TestMonitorsFindWhatTheyAreFor(t *testing.T) {
 			}
 		}
 	}
-	if count != 6 {
-		t.Errorf("looked at %d endpoints, want 6", count)
+	if count != 7 {
+		t.Errorf("looked at %d endpoints, want 7", count)
+	}
+}
+
+// TestTheExporterOfCardsIsLookedAtOnce whoever has installed it: the pods have the labels that the GPU Operator and the exporter's own
+// chart give them.
+func TestTheExporterOfCardsIsLookedAtOnce(t *testing.T) {
+	plain, err := FS.ReadFile("monitoring/plain/scrape.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := regexp.MustCompile(`regex: (gpu-agent;.*dcgm.*)\n`).FindSubmatch(plain)
+	if kept == nil {
+		t.Fatal("monitoring/plain/scrape.yaml does not say which pods of nodes it keeps")
+	}
+	keeps := regexp.MustCompile("^(?:" + string(kept[1]) + ")$")
+	tests := map[string]struct {
+		pod  labels.Set
+		want int
+	}{
+		"the operator's":              {labels.Set{"app": "nvidia-dcgm-exporter"}, 1},
+		"the chart's":                 {labels.Set{"app.kubernetes.io/name": "dcgm-exporter", "app.kubernetes.io/instance": "dcgm"}, 1},
+		"the chart's, with a label":   {labels.Set{"app.kubernetes.io/name": "dcgm-exporter", "app": "dcgm-exporter"}, 1},
+		"the chart's, with another":   {labels.Set{"app.kubernetes.io/name": "dcgm-exporter", "app": "monitoring"}, 1},
+		"somebody's without a label":  {labels.Set{}, 0},
+		"another program of an owner": {labels.Set{"app": "nvidia-device-plugin-daemonset"}, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var found []string
+			for _, document := range documents(t, "monitoring/monitors.yaml") {
+				var m monitor
+				if err := yaml.UnmarshalStrict(document, &m); err != nil {
+					t.Fatal(err)
+				}
+				selector, err := metav1.LabelSelectorAsSelector(&m.Spec.Selector)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m.Spec.NamespaceSelector.Any && selector.Matches(tc.pod) {
+					found = append(found, m.Name)
+				}
+			}
+			if len(found) != tc.want {
+				t.Errorf("looked at by %v, want %d", found, tc.want)
+			}
+			if got := keeps.MatchString(tc.pod["app.kubernetes.io/name"] + ";" + tc.pod["app"] + ";metrics"); got != (tc.want == 1) {
+				t.Errorf("without the operator it is kept: %t", got)
+			}
+		})
 	}
 }
 
