@@ -213,10 +213,15 @@ func (l *load) create(ctx context.Context) error {
 // asked again (docs/install.md).
 const notReady = "not yet synced to use for admission"
 
+// submit creates a job. Those of the new release have fields that an older one may not know.
 func (l *load) submit(ctx context.Context, j *job) error {
+	by, more := l.next(), ""
+	if by.name == newName {
+		more = ", min-runtime: 1m, time-limit: 1h"
+	}
 	text := fmt.Sprintf("kind: training\njob: {name: %s, retries: 0}\nenvironment: {image: busybox, command: [train]}\n"+
-		"resources: {gpu: %d, memory: 8Gi, pool: %s, nodes: %d}\n", j.name, j.gpus, pool, j.members)
-	_, err := l.next().gpuctl(ctx, cluster.Kubeconfig(), text, "create", "-f", "-", "-n", l.namespace)
+		"resources: {gpu: %d, memory: 8Gi, pool: %s, nodes: %d%s}\n", j.name, j.gpus, pool, j.members, more)
+	_, err := by.gpuctl(ctx, cluster.Kubeconfig(), text, "create", "-f", "-", "-n", l.namespace)
 	if err != nil && strings.Contains(err.Error(), notReady) {
 		l.notReady++
 		return nil

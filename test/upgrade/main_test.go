@@ -58,13 +58,19 @@ func TestMain(m *testing.M) {
 // release is programs and manifests that belong together.
 type release struct{ name, bin, manifests string }
 
+// The names of releases, which those of processes end in.
+const (
+	oldName = "old"
+	newName = "new"
+)
+
 // releases are the one that is there and the one that comes.
 func releases() (before, after release) {
-	after = release{name: "new", bin: filepath.Dir(cluster.BinDir()), manifests: "../../manifests"}
+	after = release{name: newName, bin: filepath.Dir(cluster.BinDir()), manifests: "../../manifests"}
 	if *oldFolder == "" {
-		return release{name: "old", bin: after.bin, manifests: after.manifests}, after
+		return release{name: oldName, bin: after.bin, manifests: after.manifests}, after
 	}
-	return release{name: "old", bin: filepath.Join(*oldFolder, "bin"), manifests: filepath.Join(*oldFolder, "manifests")}, after
+	return release{name: oldName, bin: filepath.Join(*oldFolder, "bin"), manifests: filepath.Join(*oldFolder, "manifests")}, after
 }
 
 // overlay has kubectl install what make up a whole cluster, with no pods: the test's processes stand in for them.

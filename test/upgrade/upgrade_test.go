@@ -80,7 +80,8 @@ func (u *upgrade) begin() {
 			r.start(u.T, u.old)
 		}
 	}
-	u.makePool()
+	u.makeObject("gpupools", fmt.Sprintf(
+		`{"apiVersion":"g8s.host/v1alpha1","kind":"GPUPool","metadata":{"name":%q},"spec":{"constraints":{"gpuTypes":["A100-80G"]}}}`, pool))
 	u.load = newLoad(u.T, u.old)
 	u.caller = newCaller(u.T, u.load.namespace)
 	for name, members := range map[string]int{steadyOne: 1, steadyGang: 2} {
@@ -103,6 +104,9 @@ func (u *upgrade) forward() {
 	for _, r := range u.rollouts() {
 		r.judgeLogs(u.T, u.new, refused)
 	}
+	// What an older release may not know: it keeps nobody of this namespace from anything.
+	u.makeObject("gpureservations", fmt.Sprintf(`{"apiVersion":"g8s.host/v1alpha1","kind":"GPUReservation","metadata":{"name":"of-the-new-release"},
+		"spec":{"pool":%q,"from":"2020-01-01T00:00:00Z","to":"2100-01-01T00:00:00Z","namespaces":[%q]}}`, pool, u.load.namespace))
 }
 
 // back is the same way: what was new stays where the old manifests do not have it.
@@ -141,11 +145,10 @@ func (u *upgrade) look(when string) {
 	u.caller.browse(u.T, u.server)
 }
 
-// makePool makes a GPUPool of the old release.
-func (u *upgrade) makePool() {
+// makeObject makes one of our kinds.
+func (u *upgrade) makeObject(resource, text string) {
 	u.Helper()
-	text := fmt.Sprintf(`{"apiVersion":"g8s.host/v1alpha1","kind":"GPUPool","metadata":{"name":%q},"spec":{"constraints":{"gpuTypes":["A100-80G"]}}}`, pool)
-	create := client.CoreV1().RESTClient().Post().AbsPath("/apis/g8s.host/v1alpha1/gpupools").SetHeader("Content-Type", "application/json").Body([]byte(text))
+	create := client.CoreV1().RESTClient().Post().AbsPath("/apis/g8s.host/v1alpha1/"+resource).SetHeader("Content-Type", "application/json").Body([]byte(text))
 	if err := create.Do(u.Context()).Error(); err != nil {
 		u.Fatal(err)
 	}
