@@ -23,10 +23,12 @@ if [[ ! -f $out/stamp || $(<"$out/stamp") != "$want" ]]; then
   mkdir -p "$out/source" "$out/bin"
   git -C "$root" archive "$commit" | tar -x -C "$out/source"
   kubernetes=$(awk '$1 == "k8s.io/kubernetes" {print $2; exit}' "$out/source/go.mod")
+  programs=(./cmd/gpu-scheduler ./cmd/gpu-controller ./cmd/gpuctl-server ./cmd/gpuctl)
+  if [[ -d $out/source/cmd/gpu-ledger ]]; then programs+=(./cmd/gpu-ledger); fi
   # The flags of the Makefile, so that what both releases link is compiled once.
   (cd "$out/source" && CGO_ENABLED=0 go build -o "$out/bin/" \
     -ldflags "-X k8s.io/component-base/version.gitVersion=$kubernetes+g8s.${commit:0:12} -X g8s.host/gpu-scheduler/cli.version=${commit:0:12}" \
-    ./cmd/gpu-scheduler ./cmd/gpu-controller ./cmd/gpuctl-server ./cmd/gpuctl)
+    "${programs[@]}")
   mv "$out/source/manifests" "$out/manifests"
   find "$out/manifests" -name '*.go' -delete # go ./... would take them for packages of ours
   rm -rf "$out/source"

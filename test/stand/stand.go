@@ -37,14 +37,18 @@ type Pod struct {
 	client    kubernetes.Interface
 	namespace string
 	spec      corev1.PodSpec
+	kept      map[string]string // folders of the caller, by the volume that they are
 	folders   map[string]string // what is mounted, by the path in the container
 	ports     map[string]int    // what it listens on here, by the port in the container
 }
 
 // New is a pod of the template of a workload that is installed in a namespace. It does not run yet.
 func New(t *testing.T, cluster *sandbox.Sandbox, client kubernetes.Interface, namespace string, spec corev1.PodSpec) *Pod {
-	return &Pod{t: t, cluster: cluster, client: client, namespace: namespace, spec: spec, folders: map[string]string{}, ports: map[string]int{}}
+	return &Pod{t: t, cluster: cluster, client: client, namespace: namespace, spec: spec, kept: map[string]string{}, folders: map[string]string{}, ports: map[string]int{}}
 }
+
+// Keep has a folder be a volume, which outlives the pod. It is called before Start.
+func (p *Pod) Keep(volume, folder string) { p.kept[volume] = folder }
 
 func (p *Pod) container() *corev1.Container { return &p.spec.Containers[0] }
 
@@ -56,7 +60,11 @@ func (p *Pod) Start(bin, name string) {
 		p.t.Fatal(err)
 	}
 	for _, mount := range p.container().VolumeMounts {
-		p.folders[mount.MountPath] = p.t.TempDir()
+		folder, kept := p.kept[mount.Name]
+		if !kept {
+			folder = p.t.TempDir()
+		}
+		p.folders[mount.MountPath] = folder
 	}
 	for _, mount := range p.container().VolumeMounts {
 		p.fill(mount.Name, p.folders[mount.MountPath], kubeconfig)

@@ -28,6 +28,10 @@ const (
 	runs = 5 * time.Second
 	// mostAtOnce is how many jobs there are at a time: those that come find room, and little more.
 	mostAtOnce = 16
+
+	jobPrefix = "job-"
+	// firstJob comes and ends before anything is replaced.
+	firstJob = jobPrefix + "0"
 )
 
 // job is one that the load has created.
@@ -199,7 +203,7 @@ func (l *load) look(ctx context.Context, j *job) error {
 // create creates the next job: of three in ten the pods are a gang's.
 func (l *load) create(ctx context.Context) error {
 	i := len(l.jobs)
-	j := &job{name: fmt.Sprintf("job-%d", i), members: 1, gpus: []int{1, 2, 4, 8}[i%4], cancel: i%7 == 6, evict: i%5 == 3, created: time.Now()}
+	j := &job{name: fmt.Sprint(jobPrefix, i), members: 1, gpus: []int{1, 2, 4, 8}[i%4], cancel: i%7 == 6, evict: i%5 == 3, created: time.Now()}
 	switch i % 10 {
 	case 0:
 		j.members, j.gpus = 3, 8

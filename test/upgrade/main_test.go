@@ -73,12 +73,25 @@ func releases() (before, after release) {
 	return release{name: oldName, bin: filepath.Join(*oldFolder, "bin"), manifests: filepath.Join(*oldFolder, "manifests")}, after
 }
 
-// overlay has kubectl install what make up a whole cluster, with no pods: the test's processes stand in for them.
+// overlay has kubectl install what makes up a whole cluster, with no pods: the test's processes stand in for them.
 const overlay = `apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
-resources: [../scheduler, ../controller, ../agent, ../server]
-replicas: [{name: gpu-scheduler, count: 0}, {name: gpu-controller, count: 0}, {name: gpuctl-server, count: 0}]
+resources: [../scheduler, ../controller, ../agent, ../server%s]
+replicas: [{name: gpu-scheduler, count: 0}, {name: gpu-controller, count: 0}, {name: gpuctl-server, count: 0}%s]
 `
+
+// overlay is that of a release, with the ledger where it has one.
+func (r release) overlay() string {
+	if !r.hasLedger() {
+		return fmt.Sprintf(overlay, "", "")
+	}
+	return fmt.Sprintf(overlay, ", ../ledger", ", {name: gpu-ledger, count: 0}")
+}
+
+func (r release) hasLedger() bool {
+	_, err := os.Stat(filepath.Join(r.manifests, "ledger"))
+	return err == nil
+}
 
 // apply installs the manifests of a release, as docs/upgrade.md says for kubectl.
 func (r release) apply(t *testing.T) {
@@ -90,7 +103,7 @@ func (r release) apply(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(folder, "all"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "all", "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "all", "kustomization.yaml"), []byte(r.overlay()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := cluster.Kubectl(t.Context(), "apply", "--server-side", "-k", filepath.Join(folder, "all")); err != nil {
@@ -110,18 +123,18 @@ func (r release) gpuctl(ctx context.Context, kubeconfig, input string, args ...s
 	return string(out), nil
 }
 
-// makeCertificate makes the Secret that gpuctl-server serves with, in a namespace that is there by then.
-func makeCertificate(t *testing.T) {
+// makeCertificate makes the Secret that a program serves with, in a namespace that is there by then.
+func makeCertificate(t *testing.T, namespace, program string) {
 	t.Helper()
 	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "gpuctl-server-tls"}, Type: corev1.SecretTypeTLS,
+		ObjectMeta: metav1.ObjectMeta{Name: program + "-tls"}, Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
 	}
-	if _, err := client.CoreV1().Secrets(sandbox.ServerNamespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Secrets(namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

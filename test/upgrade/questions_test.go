@@ -70,9 +70,9 @@ func bind(t *testing.T, namespace, role string, to rbacv1.Subject) {
 // standsBy is what a scheduler says that does not lead, to whoever asks for its records.
 const standsBy = "this scheduler stands by"
 
-// ask asks gpuctl of a release all that is of this cluster, and the schedulers that run for their records: each answer speaks
-// of what is there, and warns of nothing.
-func (c *caller) ask(t *testing.T, of release, schedulers *rollout) {
+// ask asks gpuctl of a release all that is of this cluster, the schedulers that run for their records, and the ledger for what
+// has ended: each answer speaks of what is there, and warns of nothing.
+func (c *caller) ask(t *testing.T, of release, schedulers, ledger *rollout) {
 	t.Helper()
 	questions := map[string][]string{
 		"get jobs": {steadyGang, steadyOne}, "get job " + steadyGang: {steadyGang}, "describe job " + steadyGang: {steadyGang},
@@ -82,6 +82,10 @@ func (c *caller) ask(t *testing.T, of release, schedulers *rollout) {
 	for _, pod := range schedulers.pods {
 		address := pod.URL(corev1.URISchemeHTTPS, intstr.FromString("explain"))
 		questions["why "+steadyGang+" --scheduler-insecure-skip-tls-verify --scheduler "+address] = []string{steadyGang}
+	}
+	for _, pod := range ledger.pods {
+		address := pod.URL(corev1.URISchemeHTTPS, intstr.FromString("https"))
+		questions["usage --by job --ledger-insecure-skip-tls-verify --ledger "+address] = []string{steadyGang, firstJob}
 	}
 	for question, want := range questions {
 		out, err := of.gpuctl(t.Context(), c.kubeconfig, "", append(strings.Fields(question), "-n", c.namespace)...)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"g8s.host/gpu-scheduler/test/bounds"
@@ -18,11 +19,13 @@ import (
 // replicas is how many pods each program has, as the manifests have it.
 const replicas = 2
 
-// rollout is the pods of one Deployment.
+// rollout is the pods of one Deployment, or the one of a StatefulSet.
 type rollout struct {
 	namespace, name string
-	pods            []*stand.Pod
-	all             []*stand.Pod // those that have ended, too
+	// volume is what a StatefulSet's pod leaves to the next one, in a folder; "" for a Deployment.
+	volume, folder string
+	pods           []*stand.Pod
+	all            []*stand.Pod // those that have ended, too
 	// ended is when a pod was told to end.
 	ended []time.Time
 }
@@ -30,14 +33,30 @@ type rollout struct {
 // start starts one more pod of the template that is installed, with the program of a release, and returns when it is ready.
 func (r *rollout) start(t *testing.T, of release) {
 	t.Helper()
+	pod := stand.New(t, cluster, client, r.namespace, r.template(t))
+	if r.volume != "" {
+		pod.Keep(r.volume, r.folder)
+	}
+	pod.Start(of.bin, fmt.Sprintf("%s-%d-%s", r.name, len(r.all), of.name))
+	r.pods, r.all = append(r.pods, pod), append(r.all, pod)
+	pod.Probe()
+}
+
+// template is of the pods as they are installed now.
+func (r *rollout) template(t *testing.T) corev1.PodSpec {
+	t.Helper()
+	if r.volume != "" {
+		set, err := client.AppsV1().StatefulSets(r.namespace).Get(t.Context(), r.name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set.Spec.Template.Spec
+	}
 	deployment, err := client.AppsV1().Deployments(r.namespace).Get(t.Context(), r.name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := stand.New(t, cluster, client, r.namespace, deployment.Spec.Template.Spec)
-	pod.Start(of.bin, fmt.Sprintf("%s-%d-%s", r.name, len(r.all), of.name))
-	r.pods, r.all = append(r.pods, pod), append(r.all, pod)
-	pod.Probe()
+	return deployment.Spec.Template.Spec
 }
 
 // roll replaces all pods as the Deployment says: one more is ready before one ends.
@@ -48,6 +67,13 @@ func (r *rollout) roll(t *testing.T, to release, between func()) {
 		between()
 		r.end(t)
 	}
+}
+
+// replace has the one pod end before the next begins, as that of a StatefulSet does.
+func (r *rollout) replace(t *testing.T, to release) {
+	t.Helper()
+	r.end(t)
+	r.start(t, to)
 }
 
 // end tells the pod that is there for longest to end, as kubelet does, and waits for it; or kills it.

@@ -44,6 +44,8 @@ type upgrade struct {
 	steady   map[string]types.UID
 
 	scheduler, controller, server *rollout
+	// ledger has no pods where the old release has none.
+	ledger *rollout
 }
 
 // TestUpgradeUnderLoad takes the steps of docs/upgrade.md, and with another release those back.
@@ -53,6 +55,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 		scheduler:  &rollout{namespace: metav1.NamespaceSystem, name: names.SchedulerName},
 		controller: &rollout{namespace: metav1.NamespaceSystem, name: sandbox.ControllerName},
 		server:     &rollout{namespace: sandbox.ServerNamespace, name: sandbox.ServerName},
+		ledger:     &rollout{namespace: metav1.NamespaceSystem, name: sandbox.LedgerName, volume: "ledger", folder: t.TempDir()},
 	}
 	u.old, u.new = releases()
 	u.begin()
@@ -64,7 +67,9 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	u.judge()
 }
 
-func (u *upgrade) rollouts() []*rollout { return []*rollout{u.scheduler, u.controller, u.server} }
+func (u *upgrade) rollouts() []*rollout {
+	return []*rollout{u.scheduler, u.controller, u.server, u.ledger}
+}
 
 // begin makes a cluster of the old release with jobs that run.
 func (u *upgrade) begin() {
@@ -74,11 +79,15 @@ func (u *upgrade) begin() {
 		}
 	})
 	u.old.apply(u.T)
-	makeCertificate(u.T)
-	for _, r := range u.rollouts() {
+	makeCertificate(u.T, sandbox.ServerNamespace, sandbox.ServerName)
+	makeCertificate(u.T, metav1.NamespaceSystem, sandbox.LedgerName)
+	for _, r := range []*rollout{u.scheduler, u.controller, u.server} {
 		for range replicas {
 			r.start(u.T, u.old)
 		}
+	}
+	if u.old.hasLedger() {
+		u.ledger.start(u.T, u.old)
 	}
 	u.makeObject("gpupools", fmt.Sprintf(
 		`{"apiVersion":"g8s.host/v1alpha1","kind":"GPUPool","metadata":{"name":%q},"spec":{"constraints":{"gpuTypes":["A100-80G"]}}}`, pool))
@@ -101,6 +110,9 @@ func (u *upgrade) forward() {
 	u.step("the new scheduler", func() { u.scheduler.roll(u.T, u.new, u.load.goOn) })
 	u.step("the new controller", func() { u.controller.roll(u.T, u.new, u.load.goOn) })
 	u.step("the new server", func() { u.server.roll(u.T, u.new, func() { u.caller.browse(u.T, u.server) }) })
+	if u.old.hasLedger() {
+		u.step("the new ledger", func() { u.ledger.replace(u.T, u.new) })
+	}
 	for _, r := range u.rollouts() {
 		r.judgeLogs(u.T, u.new, refused)
 	}
@@ -140,7 +152,7 @@ func (u *upgrade) look(when string) {
 		u.Errorf("%s: the GPUPool says %s, %v, want %s", when, out, err, want)
 	}
 	for _, of := range []release{u.old, u.new} {
-		u.caller.ask(u.T, of, u.scheduler)
+		u.caller.ask(u.T, of, u.scheduler, u.ledger)
 	}
 	u.caller.browse(u.T, u.server)
 }
