@@ -146,7 +146,7 @@ func ExamineInstallation(f Installation) []Check {
 }
 
 // The versions of Kubernetes that the tests have passed on: docs/upgrade.md has the table.
-const oldestTested, newestTested = "1.34", "1.35"
+const oldestTested, newestTested = "1.34", "1.36"
 
 func (f *Installation) release() Check {
 	const name = "Kubernetes"
