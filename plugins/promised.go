@@ -2,7 +2,6 @@ package plugins
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
 
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
@@ -24,16 +23,9 @@ func followPromises(sched *scheduler.Scheduler) {
 						released = append(released, node)
 					}
 				}
-				tellOf(sched, released)
+				tell(sched.SchedulingQueue, released, func(*corev1.Pod) bool { return true })
 			})
 			return // all profiles have the same
 		}
-	}
-}
-
-// tellOf has the pods tried again that some nodes suit.
-func tellOf(sched *scheduler.Scheduler, nodes []*corev1.Node) {
-	for _, node := range nodes {
-		sched.SchedulingQueue.MoveAllToActiveOrBackoffQueue(klog.Background(), nodeAdded, nil, node, nil)
 	}
 }

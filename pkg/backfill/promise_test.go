@@ -146,7 +146,8 @@ func TestNodesAreReleased(t *testing.T) {
 			{what: "another line has its own", do: func() { p.Give(of("b", 11, "z")) }},
 			{what: "another job comes first", do: func() { p.Give(of("a2", 11, "y")) }, want: []string{"y", "z"}},
 			{what: "nobody's ends", do: func() { p.End("a") }, same: true},
-			{what: "its job has started", do: func() { p.End("a2") }, want: []string{"y"}},
+			{what: "its job has started", do: func() { p.End("a2", "x") }, want: []string{"y"}},
+			{what: "another has, on its nodes", do: func() { p.Give(of("c", 11, "u", "v")); p.End("c", "v", "u") }},
 		} {
 			released = nil
 			before := p.Version()

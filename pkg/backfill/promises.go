@@ -107,18 +107,18 @@ func (p *Promises) Give(promise *Promise) {
 	})
 }
 
-// End takes back what a job was promised.
-func (p *Promises) End(job string) {
+// End takes back what a job was promised. It has taken some nodes, of which nobody is told.
+func (p *Promises) End(job string, taken ...string) {
 	if p.Book().Of(job) == nil {
 		return
 	}
 	p.change(func(before []*Promise) []*Promise {
 		return slices.DeleteFunc(slices.Clone(before), func(other *Promise) bool { return other.Job == job })
-	})
+	}, taken...)
 }
 
-// change replaces the book, and tells of the nodes that are kept from fewer.
-func (p *Promises) change(how func([]*Promise) []*Promise) {
+// change replaces the book, and tells of the nodes that are kept from fewer, without those that are taken.
+func (p *Promises) change(how func([]*Promise) []*Promise, taken ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var before []*Promise
@@ -133,6 +133,7 @@ func (p *Promises) change(how func([]*Promise) []*Promise) {
 		version++
 	}
 	p.book.Store(&Book{promises: after, version: version})
+	open = slices.DeleteFunc(open, func(node string) bool { return slices.Contains(taken, node) })
 	if len(open) > 0 && p.released != nil {
 		go p.released(open) // who gives or ends a promise may hold what the others wait for
 	}

@@ -171,6 +171,17 @@ func Released(before, after *Book, from, to time.Time) (released []Window) {
 	return released
 }
 
+// KeptOut reports whether any of some windows, ended or not, has kept a pod that waits from its nodes until now.
+func KeptOut(windows []Window, pod *corev1.Pod, now time.Time) bool {
+	stay, limited := Stay(pod)
+	for i := range windows {
+		if w := &windows[i]; !w.admits(pod.Namespace) && (!limited || now.Add(stay).After(w.From)) {
+			return true
+		}
+	}
+	return false
+}
+
 // Closed are the windows that keep a pod from nodes. nil are none.
 type Closed struct {
 	book      *Book

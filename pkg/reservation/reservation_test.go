@@ -176,6 +176,30 @@ func TestReleased(t *testing.T) {
 	}
 }
 
+func TestKeptOut(t *testing.T) {
+	over, ahead := Window{From: at(-2), To: at(0)}, Window{From: at(2), To: at(4)}
+	tests := map[string]struct {
+		windows []Window
+		pod     *corev1.Pod
+		want    bool
+	}{
+		"no window":                       {nil, podFor("lab", 0), false},
+		"a window that has ended":         {[]Window{over}, podFor("lab", time.Second), true},
+		"one that it was for":             {[]Window{{From: at(-2), To: at(0), Namespaces: []string{"lab"}}}, podFor("lab", 0), false},
+		"one that is taken back":          {[]Window{ahead}, podFor("lab", 0), true},
+		"one that it would end before":    {[]Window{ahead}, podFor("lab", time.Hour), false},
+		"one that it could have run into": {[]Window{ahead}, podFor("lab", 2*time.Hour), true},
+		"the second of two":               {[]Window{{From: at(-2), To: at(0), Namespaces: []string{"lab"}}, over}, podFor("lab", 0), true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := KeptOut(tc.windows, tc.pod, noon); got != tc.want {
+				t.Errorf("kept out: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestNextEnd(t *testing.T) {
 	book := NewBook([]Window{{From: at(0), To: at(5)}, {From: at(1), To: at(2)}})
 	for after, want := range map[time.Time]time.Time{at(0): at(2), at(2): at(5), at(5): {}} {

@@ -20,7 +20,7 @@ const defaultTimeout = time.Minute
 func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) (*fwk.Status, time.Duration) {
 	name, ok := groupOf(pod)
 	if !ok || p.finished.before(pod) {
-		p.promises.End(string(pod.UID))
+		p.promises.End(string(pod.UID), node)
 		return nil, 0
 	}
 	group := p.groups.get(name)
@@ -41,7 +41,9 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, no
 	}
 	p.places.pass(g, pod.UID, node)
 	p.places.succeed(g)
-	p.promises.End(jobOf(g))
+	if p.promises.Any() {
+		p.promises.End(jobOf(g), append(p.places.nodesOf(m.placed), node)...)
+	}
 	p.letGo(g)
 	return nil, 0
 }

@@ -49,7 +49,7 @@ type Reservations struct {
 	// seen is until when windows that end have been noted, and ended are those that are yet to be told of.
 	seen     time.Time
 	ended    []reservation.Window
-	released func([]reservation.Window)
+	released func([]reservation.Window, time.Time)
 
 	waking sync.Mutex
 	timer  *time.Timer
@@ -123,8 +123,9 @@ func (r *Reservations) current() *reservation.Book {
 	return r.book.Load()
 }
 
-// OnRelease has a function called with windows that have ended, or were changed or deleted. There is one such function.
-func (r *Reservations) OnRelease(released func([]reservation.Window)) {
+// OnRelease has a function called with windows that have ended, or were changed or deleted, and what time it is. There is one such
+// function.
+func (r *Reservations) OnRelease(released func([]reservation.Window, time.Time)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.released = released
@@ -175,11 +176,12 @@ func (r *Reservations) tell() {
 	ended, released := r.ended, r.released
 	r.ended = nil
 	r.mu.Unlock()
-	if now := r.now(); !r.book.Load().NextEnd(now).IsZero() {
+	now := r.now()
+	if !r.book.Load().NextEnd(now).IsZero() {
 		r.wakeIn(min(r.book.Load().NextEnd(now).Sub(now), lookAtClock))
 	}
 	if released != nil && len(ended) > 0 {
-		released(ended)
+		released(ended, now)
 	}
 }
 

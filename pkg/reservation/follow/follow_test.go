@@ -46,7 +46,7 @@ func TestNodesAreKeptAndReleased(t *testing.T) {
 		r := New(nil)
 		var told []string
 		var mu sync.Mutex
-		r.OnRelease(func(windows []reservation.Window) {
+		r.OnRelease(func(windows []reservation.Window, _ time.Time) {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, w := range windows {
@@ -97,7 +97,7 @@ func TestManyChangesAreOne(t *testing.T) {
 		r := New(nil)
 		var told []int
 		var mu sync.Mutex
-		r.OnRelease(func(windows []reservation.Window) {
+		r.OnRelease(func(windows []reservation.Window, _ time.Time) {
 			mu.Lock()
 			defer mu.Unlock()
 			told = append(told, len(windows))
