@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -101,7 +100,7 @@ func Decide(s *snapshot.Snapshot, node string, force bool) Plan {
 		switch {
 		case pod.Spec.NodeName != node || gpu.HasEnded(pod) || seen[pod.UID]:
 			continue
-		case !holdsGPUs(pod) || belongsToNode(pod):
+		case !holdsGPUs(pod) || gpu.BelongsToNode(pod):
 			plan.Staying++
 			continue
 		}
@@ -154,13 +153,6 @@ func podOf(pod *corev1.Pod) Pod {
 func holdsGPUs(pod *corev1.Pod) bool {
 	request, err := gpu.RequestOf(pod)
 	return err != nil || !request.IsZero() // one that cannot be read may hold some
-}
-
-// belongsToNode reports whether a pod is one of the node itself: its DaemonSet would start it there again, cordoned or not.
-func belongsToNode(pod *corev1.Pod) bool {
-	owner := metav1.GetControllerOf(pod)
-	_, isOfFile := pod.Annotations[corev1.MirrorPodAnnotationKey] // anybody can name a Node as the owner of a pod
-	return isOfFile || owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
 }
 
 func held(pod *corev1.Pod) HoldReason {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
@@ -43,6 +44,13 @@ func InterconnectOf(node *corev1.Node) string {
 // HasEnded reports whether a pod has ended, and has given its GPUs back.
 func HasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// BelongsToNode reports whether a pod is one of its node itself: its DaemonSet would start it there again, cordoned or not.
+func BelongsToNode(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	_, isOfFile := pod.Annotations[corev1.MirrorPodAnnotationKey] // anybody can name a Node as the owner of a pod
+	return isOfFile || owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
 }
 
 // PodPool returns the pool a pod belongs to: its node selector, else its label, else [names.DefaultPool]

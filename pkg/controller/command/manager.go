@@ -36,6 +36,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 	"g8s.host/gpu-scheduler/pkg/controller/replace"
+	"g8s.host/gpu-scheduler/pkg/controller/reservations"
 	"g8s.host/gpu-scheduler/pkg/controller/spot"
 	"g8s.host/gpu-scheduler/pkg/controller/spot/simulated"
 	"g8s.host/gpu-scheduler/pkg/controller/spot/tencent"
@@ -118,10 +119,31 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 		}).SetUp(manager),
 		(&follow.Reconciler{Client: client, Events: events}).SetUp(manager),
 		pools.New(client, events, real).SetUp(manager),
+		o.addReservations(manager),
 		o.addAdvice(manager),
 		o.addSpot(manager),
 		o.addIdle(manager),
 	)
+}
+
+// knows reports whether the cluster knows a kind of ours, and logs what is left undone where it does not.
+func knows(manager ctrl.Manager, kind, without string) (bool, error) {
+	gvk := g8s.SchemeGroupVersion.WithKind(kind)
+	if _, err := manager.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); meta.IsNoMatchError(err) {
+		manager.GetLogger().Info("The cluster does not know a kind: apply manifests/crds and start again", "kind", kind, "without", without)
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("asking whether the cluster knows %ss: %w", kind, err)
+	}
+	return true, nil
+}
+
+// addReservations adds GPUReservations, where the cluster knows the kind.
+func (o *options) addReservations(manager ctrl.Manager) error {
+	if known, err := knows(manager, "GPUReservation", "nobody says who is in the way of one"); err != nil || !known {
+		return err
+	}
+	return reservations.New(manager.GetClient(), manager.GetEventRecorder(leaseName), clock.RealClock{}).SetUp(manager)
 }
 
 // addSpot adds SpotPools, where the cluster knows the kind.
@@ -129,12 +151,8 @@ func (o *options) addSpot(manager ctrl.Manager) error {
 	if !o.spot.enabled {
 		return nil
 	}
-	kind := g8s.SchemeGroupVersion.WithKind("SpotPool")
-	if _, err := manager.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); meta.IsNoMatchError(err) {
-		manager.GetLogger().Info("The cluster knows no SpotPools, and none are looked after: apply manifests/crds and start again")
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("asking whether the cluster knows SpotPools: %w", err)
+	if known, err := knows(manager, "SpotPool", "no spot machines are looked after"); err != nil || !known {
+		return err
 	}
 	cloud, err := tencent.Connect(o.spot.tencentEndpoint)
 	if err != nil {

@@ -1,0 +1,177 @@
+package reservations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/index"
+	"g8s.host/gpu-scheduler/pkg/controller/traced"
+	"g8s.host/gpu-scheduler/pkg/reservation"
+)
+
+// Name is the controller's name in logs and metrics.
+const Name = "reservations"
+
+const (
+	// writesPerSecond is how many statuses are written in all. Beyond that reservations take turns.
+	writesPerSecond = 2
+	fieldOwner      = "gpu-controller-reservations"
+	// atOnce is how many pods are evicted at a time, so that a large window does not keep the API server from others.
+	atOnce = 50
+)
+
+// The reasons of events.
+const (
+	eventStillThere = "StillThere"
+	eventEvicted    = "EvictedForReservation"
+)
+
+// Reconciler keeps the status of GPUReservations.
+type Reconciler struct {
+	client client.Client
+	events events.EventRecorder
+	clock  clock.PassiveClock
+	writes *rate.Limiter
+}
+
+// New returns a reconciler.
+func New(c client.Client, recorder events.EventRecorder, now clock.PassiveClock) *Reconciler {
+	return &Reconciler{client: c, events: recorder, clock: now, writes: rate.NewLimiter(writesPerSecond, 1)}
+}
+
+// SetUp adds the controller to a manager, whose cache has the indexes of package index.
+func (r *Reconciler) SetUp(manager ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(manager).Named(Name).
+		Watches(&g8s.GPUReservation{}, &handler.EnqueueRequestForObject{}).
+		Complete(traced.Reconciler(Name, r))
+}
+
+// Reconcile counts who is in the way of a reservation, writes that if it has changed, and evicts if it is time.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var one g8s.GPUReservation
+	if err := r.client.Get(ctx, request.NamespacedName, &one); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	pods, err := r.podsOn(ctx, &one)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	now := r.clock.Now()
+	status, inTheWay := StatusOf(&one, pods, now)
+	next := ctrl.Result{RequeueAfter: NextLook(&one, status, now)}
+	if !equality.Semantic.DeepEqual(status, one.Status) {
+		turn := r.writes.ReserveN(now, 1)
+		if wait := turn.DelayFrom(now); wait > 0 {
+			turn.CancelAt(now)
+			return ctrl.Result{RequeueAfter: wait}, nil
+		}
+		if Begins(one.Status, status) { // before it is written: told twice is better than not at all
+			r.events.Eventf(&one, nil, corev1.EventTypeWarning, eventStillThere, "Begin",
+				"it has begun, and %d pods on %d nodes are still there that may not be: gpuctl describe reservation %s names them",
+				status.InTheWay, status.NodesInTheWay, one.Name)
+		}
+		if err := r.write(ctx, one.Name, status); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	leaving := ToEvict(&one, status, inTheWay)
+	return next, r.evict(ctx, &one, leaving[:min(atOnce, len(leaving))])
+}
+
+// podsOn are the pods on the nodes of a reservation, which are not copied, and must not be changed.
+func (r *Reconciler) podsOn(ctx context.Context, one *g8s.GPUReservation) ([]corev1.Pod, error) {
+	window := reservation.Of(one)
+	if window.Phase(r.clock.Now()) == g8s.ReservationOver {
+		return nil, nil
+	}
+	nodes, err := r.nodesOf(ctx, &window)
+	if err != nil {
+		return nil, err
+	}
+	var out []corev1.Pod
+	for _, node := range nodes {
+		var list corev1.PodList
+		if err := r.client.List(ctx, &list, client.MatchingFields{index.Node: node}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing the pods of node %s: %w", node, err)
+		}
+		out = append(out, list.Items...)
+	}
+	return out, nil
+}
+
+// nodesOf are the names of the nodes that a window keeps. One that is named need not be there: then it has no pods.
+func (r *Reconciler) nodesOf(ctx context.Context, window *reservation.Window) ([]string, error) {
+	if window.Pool == "" {
+		return window.Nodes, nil
+	}
+	var options []client.ListOption
+	if window.Pool != g8s.DefaultPool { // where nodes need no label
+		options = append(options, client.MatchingLabels{g8s.LabelPool: window.Pool})
+	}
+	var list corev1.NodeList
+	if err := r.client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		return nil, fmt.Errorf("listing the nodes of pool %s: %w", window.Pool, err)
+	}
+	var out []string
+	for i := range list.Items {
+		if window.Keeps(&list.Items[i]) {
+			out = append(out, list.Items[i].Name)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// write applies a status.
+func (r *Reconciler) write(ctx context.Context, name string, status g8s.GPUReservationStatus) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return fmt.Errorf("writing the status of GPUReservation %s: %w", name, err)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"status": content}}
+	object.SetGroupVersionKind(g8s.SchemeGroupVersion.WithKind("GPUReservation"))
+	object.SetName(name)
+	err = r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldOwner), client.ForceOwnership)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("writing the status of GPUReservation %s: %w", name, err)
+	}
+	return nil
+}
+
+// evict asks for pods to be evicted, which keeps to disruption budgets: those that one keeps are asked for again.
+func (r *Reconciler) evict(ctx context.Context, one *g8s.GPUReservation, pods []*corev1.Pod) error {
+	var failed []error
+	for _, pod := range pods {
+		err := r.client.SubResource("eviction").Create(ctx, pod.DeepCopy(), &policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
+		})
+		switch {
+		case err == nil:
+			r.events.Eventf(pod, one, corev1.EventTypeNormal, eventEvicted, "Evict",
+				"node %s is kept for others by GPUReservation %s, which has begun", pod.Spec.NodeName, one.Name)
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err), apierrors.IsTooManyRequests(err):
+		default:
+			failed = append(failed, fmt.Errorf("evicting pod %s/%s for GPUReservation %s: %w", pod.Namespace, pod.Name, one.Name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
