@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -298,4 +299,21 @@ func TestDeleteByLabelAndAll(t *testing.T) {
 	s.expect(0, "", "", "describe", "c")
 	s.expect(0, "", "", "delete", "notebook/c", "--wait=false")
 	s.expect(0, "No jobs found", "", "delete", "--all", "-y")
+}
+
+// TestWhoMaySeeNoPodsChangesATimeLimit, in place: whether a pod has a node is not theirs to know.
+func TestWhoMaySeeNoPodsChangesATimeLimit(t *testing.T) {
+	s := newSession(t)
+	limited := func(limit string) string { return training("sft") + "  time-limit: " + limit + "\n" }
+	s.expect(0, "", limited("2h"), "create", "-f", "-")
+	before := s.job("sft")
+	s.kubeconfig = s.restrictedUser()
+	s.grant(rbacv1.PolicyRule{Verbs: []string{"get", "list"}, APIGroups: []string{"*"}, Resources: []string{"jobs", "deployments", "services", "leases", "persistentvolumeclaims"}},
+		rbacv1.PolicyRule{Verbs: []string{"patch"}, APIGroups: []string{"batch"}, Resources: []string{"jobs"}})
+	if got := s.expect(0, "", limited("1h"), "apply", "-f", "-"); got.stdout != "training/sft configured\n" {
+		t.Errorf("stdout is %q", got.stdout)
+	}
+	if after := s.job("sft"); after.UID != before.UID || *after.Spec.ActiveDeadlineSeconds != 3600 {
+		t.Errorf("it is another job (%v), or has a limit of %d s, want 3600", after.UID != before.UID, *after.Spec.ActiveDeadlineSeconds)
+	}
 }
