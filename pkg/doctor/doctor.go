@@ -57,6 +57,8 @@ type Facts struct {
 	// Controller is the lease of gpu-controller, nil for none; NoController says that it may not be read.
 	Controller   *coordinationv1.Lease
 	NoController bool
+	// BlindScheduler says that the scheduler may not read the GPUReservations that there can be.
+	BlindScheduler bool
 	// Ledger is what was found out of the ledger, nil where it was not looked for.
 	Ledger *Ledger
 }
@@ -81,6 +83,9 @@ func Examine(f Facts) []Check {
 	checks = append(checks, f.rights()...)
 	checks = append(checks, f.priorityClasses(), f.scheduler(), f.fence())
 	if check, ok := f.controller(); ok {
+		checks = append(checks, check)
+	}
+	if check, ok := f.reservations(); ok {
 		checks = append(checks, check)
 	}
 	if check, ok := f.ledger(); ok {

@@ -102,6 +102,10 @@ func TestExamine(t *testing.T) {
 		},
 		"the controller leads":                   {change: func(f *Facts) { f.Controller = f.Lease }},
 		"the controller's lease is not readable": {change: func(f *Facts) { f.NoController = true }},
+		"the scheduler may not read reservations": {
+			change: func(f *Facts) { f.BlindScheduler = true },
+			want:   map[string]finding{"reservations": {Warning, "keeps no node for anybody"}},
+		},
 		"our clock is wrong, the scheduler is not blamed for it": {
 			change: func(f *Facts) { f.Local = t0.Add(time.Hour) },
 			want:   map[string]finding{"clock": {Warning, "1h0m0s apart"}},

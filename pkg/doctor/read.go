@@ -49,6 +49,7 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace string, no
 		return err
 	})
 	group.Go(func() error { return f.readController(ctx, client) })
+	group.Go(func() error { return f.readBlind(ctx, client) })
 	var clock, read *snapshot.Snapshot
 	group.Go(func() (err error) {
 		clock, err = snapshot.Read(ctx, client, snapshot.Clock(now()))

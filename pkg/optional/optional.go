@@ -28,8 +28,8 @@ type Kind struct {
 	// seen is set when they could be listed once. From then on a refusal is a fault of the API server's that passes,
 	// such as one that starts and does not know the roles yet.
 	seen atomic.Bool
-	// told is set while the log says that there are none.
-	told atomic.Bool
+	// told is why there are none, as the log says.
+	told atomic.Int32
 }
 
 // lookAgain is how often a cluster that knows no such kind is asked again. It is asked sooner in the beginning, after
@@ -53,16 +53,38 @@ func (k *Kind) ListWithContext(ctx context.Context, options metav1.ListOptions) 
 	switch {
 	case err == nil:
 		k.seen.Store(true)
-		k.told.Store(false)
+		k.told.Store(toldNothing)
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && !k.seen.Load():
-		if !k.told.Swap(true) {
-			klog.FromContext(ctx).Info("There are no "+k.Resource.Resource+" to read: "+k.Without, "err", err)
-		}
+		k.tell(klog.FromContext(ctx), err)
 		none := &unstructured.UnstructuredList{}
 		none.SetResourceVersion(resourceVersionOfNone)
 		return none, nil
 	}
 	return list, err
+}
+
+// What the log says of a kind.
+const (
+	toldNothing int32 = iota
+	toldUnknown
+	toldForbidden
+)
+
+// tell says once why there are none. That nobody has installed the kind is how many clusters are; that it may not be read is a fault
+// of whoever installed the scheduler, of which nobody else would hear.
+func (k *Kind) tell(log klog.Logger, err error) {
+	why := toldUnknown
+	if apierrors.IsForbidden(err) {
+		why = toldForbidden
+	}
+	if k.told.Swap(why) == why {
+		return
+	}
+	if why == toldForbidden {
+		log.Error(err, "The scheduler may not read "+k.Resource.Resource+", which needs its ClusterRole applied again: "+k.Without)
+		return
+	}
+	log.Info("There are no "+k.Resource.Resource+" to read: "+k.Without, "err", err)
 }
 
 // Watch implements cache.ListerWatcher.

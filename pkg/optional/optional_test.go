@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
 var podGroups = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
@@ -79,6 +81,47 @@ func TestAClusterWithoutTheKindIsNoFault(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatMayNotBeReadIsAnErrorOfTheLog, once, also where the kind was installed later than the scheduler.
+func TestWhatMayNotBeReadIsAnErrorOfTheLog(t *testing.T) {
+	const ok, unknown, refused = http.StatusOK, http.StatusNotFound, http.StatusForbidden
+	for name, tc := range map[string]struct {
+		codes        []int
+		errors, info int
+	}{
+		"no such kind":             {[]int{unknown, unknown}, 0, 1},
+		"no right":                 {[]int{refused, refused, refused}, 1, 0},
+		"installed without rights": {[]int{unknown, refused, refused}, 1, 1},
+		"all is well":              {[]int{ok}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, err := dynamic.NewForConfig(&rest.Config{Host: "http://there.invalid", Transport: &answers{tc.codes}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sink := &lines{}
+			source, ctx := &Kind{Client: client, Resource: podGroups, Without: "no gang waits"}, klog.NewContext(t.Context(), logr.New(sink))
+			for range tc.codes {
+				if _, err := source.ListWithContext(ctx, metav1.ListOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if sink.errors != tc.errors || sink.info != tc.info {
+				t.Errorf("%d errors and %d other lines, want %d and %d", sink.errors, sink.info, tc.errors, tc.info)
+			}
+		})
+	}
+}
+
+// lines counts what is logged.
+type lines struct{ errors, info int }
+
+func (*lines) Init(logr.RuntimeInfo)            {}
+func (*lines) Enabled(level int) bool           { return level == 0 }
+func (l *lines) Info(int, string, ...any)       { l.info++ }
+func (l *lines) Error(error, string, ...any)    { l.errors++ }
+func (l *lines) WithValues(...any) logr.LogSink { return l }
+func (l *lines) WithName(string) logr.LogSink   { return l }
 
 // TestWhereThereAreNoneItIsLookedAgain by an informer: an API server that starts is asked soon, and a CRD that is installed later
 // is found within lookAgain.

@@ -1,0 +1,67 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// schedulerAccount is who the scheduler is, as manifests/scheduler has it.
+const schedulerAccount = "system:serviceaccount:kube-system:gpu-scheduler"
+
+// readBlind finds out whether the cluster knows GPUReservations, and the scheduler may not read them. Who may not ask for the rights of
+// others is told nothing, nor is who runs the scheduler as somebody else.
+func (f *Facts) readBlind(ctx context.Context, client kubernetes.Interface) error {
+	kinds, err := client.Discovery().ServerResourcesForGroupVersion(names.SchemeGroupVersion.String())
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the kinds of %s: %w", names.GroupName, err)
+	}
+	if !slices.ContainsFunc(kinds.APIResources, func(kind metav1.APIResource) bool { return kind.Name == "gpureservations" }) {
+		return nil
+	}
+	binds, err := mayScheduler(ctx, client, authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Subresource: "binding"})
+	if err != nil || !binds {
+		return ignoreForbidden(err)
+	}
+	reads, err := mayScheduler(ctx, client, authorizationv1.ResourceAttributes{Verb: "list", Group: names.GroupName, Resource: "gpureservations"})
+	f.BlindScheduler = err == nil && !reads
+	return ignoreForbidden(err)
+}
+
+// mayScheduler asks for a right of the scheduler's.
+func mayScheduler(ctx context.Context, client kubernetes.Interface, right authorizationv1.ResourceAttributes) (bool, error) {
+	review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: schedulerAccount, ResourceAttributes: &right,
+			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("asking for the scheduler's rights: %w", err)
+	}
+	return review.Status.Allowed, nil
+}
+
+func ignoreForbidden(err error) error {
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
+}
+
+// reservations says that the scheduler keeps no nodes for anybody, and reports false where it does, or nobody knows.
+func (f *Facts) reservations() (Check, bool) {
+	return Check{
+		Name: "reservations", Status: Warning,
+		Text:   "the scheduler may not read GPUReservations, and keeps no node for anybody, nor for maintenance",
+		Advice: "give it the rights of its release: kubectl apply -k manifests/scheduler, or upgrade the chart",
+	}, f.BlindScheduler
+}
