@@ -61,7 +61,36 @@ func (s *search) reserved(out *Finding, name string) {
 		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldTimeLimit, Value: text,
 			Says: phrase.Of("if it can end before, set resources.time-limit to at most %s", text)})
 	}
-	out.Steps = append(out.Steps, waiting("wait: this reservation ends at %s", s.moment(window.To)))
+	others, opens := s.afterwards(name)
+	if len(others) == 0 {
+		out.Steps = append(out.Steps, waiting("wait: this reservation ends at %s", s.moment(window.To)))
+		return
+	}
+	for _, other := range others[:min(mostOthers, len(others))] {
+		out.Says = out.Says.And("; then kept from %s to %s by GPUReservation %s", s.moment(other.From), s.moment(other.To), other.Name)
+	}
+	if more := len(others) - mostOthers; more > 0 {
+		out.Says = out.Says.And("; and by %d more", more)
+	}
+	out.Steps = append(out.Steps, waiting("wait: the last of these reservations ends at %s", s.moment(opens)))
+}
+
+// mostOthers is how many reservations a sentence names beside the first.
+const mostOthers = 3
+
+// afterwards are the reservations that keep a node from the pod if it waits for the end of the first, and when it is kept by none: of the
+// nodes of that first one, the node which that is soonest.
+func (s *search) afterwards(first string) (others []*reservation.Window, opens time.Time) {
+	for i := range s.judged {
+		if !slices.ContainsFunc(s.judged[i].blockers, func(b blocker) bool { return b.cause == reason.ReservedNode && b.what == first }) {
+			continue
+		}
+		windows, at := s.request.Closed.Until(s.judged[i].node)
+		if opens.IsZero() || at.Before(opens) {
+			others, opens = windows, at
+		}
+	}
+	return slices.DeleteFunc(others, func(w *reservation.Window) bool { return w.Name == first }), opens
 }
 
 // moment is a time by the clock of the user.

@@ -49,6 +49,18 @@ func TestReservedNodes(t *testing.T) {
 		"there is no time left for a limit": {
 			window: window(time.Minute, time.Hour), cause: reason.ReservedNode, silent: []string{"resources.time-limit"},
 		},
+		"another one comes after it": {
+			window: window(time.Hour, 2*time.Hour), cause: reason.ReservedNode,
+			change: func(f *Facts) {
+				next := window(3*time.Hour, 5*time.Hour, "other").DeepCopy()
+				next.Name = "paper"
+				theirs := window(3*time.Hour, 9*time.Hour, "team").DeepCopy()
+				theirs.Name = "theirs"
+				f.Cluster.GPUReservations = append(f.Cluster.GPUReservations, *next, *theirs)
+			},
+			says:   []string{"by GPUReservation firmware, for maintenance", "; then kept from 2026-01-01 15:00 UTC to 2026-01-01 17:00 UTC by GPUReservation paper", "the last of these reservations ends at 2026-01-01 17:00 UTC"},
+			silent: []string{"theirs", "this reservation ends"},
+		},
 		"it is over, and the scheduler has not tried since": {window: window(-2*time.Hour, -time.Second), cause: reason.RoomNow},
 		"it is theirs by now":                               {window: window(-2*time.Hour, time.Hour, "team"), cause: reason.RoomNow},
 		"who may not see reservations believes the scheduler": {

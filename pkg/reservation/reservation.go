@@ -213,6 +213,41 @@ func (c *Closed) On(node *corev1.Node) *Window {
 	return &c.book.windows[first]
 }
 
+// Until are all windows that keep the pod from a node, in the order in which they begin, if it waits until none does, and when that
+// is: now, with no windows, if none does. While it waits for one, it may come to run into the next.
+func (c *Closed) Until(node *corev1.Node) (windows []*Window, at time.Time) {
+	if c == nil || node == nil {
+		return nil, at
+	}
+	later, seen := *c, map[int32]bool{}
+	numbers := slices.Concat(c.book.ofNode[node.Name], c.book.ofPool[gpu.PoolOf(node)])
+	slices.Sort(numbers)
+	for waits := true; waits; {
+		waits = false
+		opens := later.now
+		for _, number := range numbers {
+			if w := &c.book.windows[number]; later.counts(w) {
+				seen[number], waits = true, true
+				opens = latest(opens, w.To)
+			}
+		}
+		later.gone, later.now = later.gone.Add(opens.Sub(later.now)), opens
+	}
+	for _, number := range slices.Compact(numbers) {
+		if seen[number] {
+			windows = append(windows, &c.book.windows[number])
+		}
+	}
+	return windows, later.now
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // first returns the first of some windows that counts, -1 for none.
 func (c *Closed) first(of []int32) int32 {
 	for _, number := range of {

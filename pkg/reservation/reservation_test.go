@@ -176,6 +176,45 @@ func TestReleased(t *testing.T) {
 	}
 }
 
+func TestUntil(t *testing.T) {
+	w := func(name string, from, to float64, change ...func(*Window)) Window {
+		out := Window{Name: name, Nodes: []string{"a"}, From: at(from), To: at(to)}
+		for _, c := range change {
+			c(&out)
+		}
+		return out
+	}
+	ofPool := func(w *Window) { w.Nodes, w.Pool = nil, "p" }
+	tests := map[string]struct {
+		windows []Window
+		limit   time.Duration
+		want    []string
+		at      time.Time
+	}{
+		"none":                              {nil, 0, nil, time.Time{}},
+		"one":                               {[]Window{w("x", 1, 2)}, 0, []string{"x"}, at(2)},
+		"two that overlap":                  {[]Window{w("x", 1, 3), w("y", 2, 4, ofPool)}, 0, []string{"x", "y"}, at(4)},
+		"one within another":                {[]Window{w("x", 1, 9), w("y", 2, 4)}, 0, []string{"x", "y"}, at(9)},
+		"one that it ends before":           {[]Window{w("x", -1, 1), w("y", 4, 5)}, time.Hour, []string{"x"}, at(1)},
+		"one that it runs into as it waits": {[]Window{w("x", -1, 1), w("y", 1.5, 5)}, time.Hour, []string{"x", "y"}, at(5)},
+		"of another node":                   {[]Window{w("x", 1, 2, func(w *Window) { w.Nodes = []string{"b"} })}, 0, nil, noon},
+		"what is theirs is in nobody's way": {[]Window{w("x", 1, 2), w("y", 1, 9, func(w *Window) { w.Namespaces = []string{"lab"} })}, 0, []string{"x"}, at(2)},
+		"nor is what is over":               {[]Window{w("x", -2, 0), w("y", 1, 2)}, 0, []string{"y"}, at(2)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			windows, opens := NewBook(tc.windows).Against(podFor("lab", tc.limit), noon).Until(node("a", "p"))
+			var got []string
+			for _, w := range windows {
+				got = append(got, w.Name)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || !opens.Equal(tc.at) {
+				t.Errorf("until %s, want %s; windows (-want +got):\n%s", opens, tc.at, diff)
+			}
+		})
+	}
+}
+
 func TestKeptOut(t *testing.T) {
 	over, ahead := Window{From: at(-2), To: at(0)}, Window{From: at(2), To: at(4)}
 	tests := map[string]struct {
