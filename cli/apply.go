@@ -21,9 +21,9 @@ func newApplyCmd(f *Factory) *cobra.Command {
 	o.io, o.output = f.IO, changeOutput()
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "Make jobs, pools and quotas what YAML files say: create them, change what differs",
-		Long: "Make jobs, pools and quotas what YAML files say. What is not there is created. What differs is changed by\n" +
-			"server-side apply; when nothing differs, nothing is written and nothing restarts. Nodes that a pool's file\n" +
+		Short: "Make jobs, pools, quotas and reservations what YAML files say: create them, change what differs",
+		Long: "Make jobs, pools, quotas and reservations what YAML files say. What is not there is created. What differs is\n" +
+			"changed; when nothing differs, nothing is written and nothing restarts. Nodes that a pool's file\n" +
 			"does not name leave the pool; which join and which leave is told. A paused job stays paused.\n\n" +
 			"Kubernetes changes little of a training job once it is there. Such a change is refused, and shown;\n" +
 			"--replace recreates the job, which starts it over. Its claims keep their data.",
@@ -86,6 +86,8 @@ func (o *applyOptions) applyOne(ctx context.Context, writer *submit.Client, c cr
 	switch {
 	case c.Pool != nil:
 		return o.applyPool(ctx, writer, c, submit.PoolOptions{Force: o.force, DryRun: dryRun, TakeOver: o.conflicts})
+	case c.Reservation != nil:
+		return writer.ApplyReservation(ctx, c.Reservation, submit.ReservationOptions{Now: o.factory.Now(), DryRun: dryRun})
 	case c.Quota != nil:
 		return writer.ApplyQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun, Note: c.noteTo(o.factory.IO.ErrOut)})
 	}

@@ -31,10 +31,10 @@ func newCreateCmd(f *Factory) *cobra.Command {
 	o := &createOptions{manifests: manifests{factory: f}, output: newOutput("", outputYAML, outputJSON, outputName)}
 	cmd := &cobra.Command{
 		Use:   "create -f FILE",
-		Short: "Create jobs and pools from YAML files",
-		Long: "Create jobs and pools from YAML files. All files are read and checked first: an error in any of them, and\n" +
-			"nothing is created. A job is created as a whole or not at all. A pool is a label of its nodes: all nodes\n" +
-			"are checked before the first is labelled.",
+		Short: "Create jobs, pools, quotas and reservations from YAML files",
+		Long: "Create jobs, pools, quotas and reservations from YAML files. All files are read and checked first: an error in\n" +
+			"any of them, and nothing is created. A job is created as a whole or not at all. A pool is a label of its nodes:\n" +
+			"all nodes are checked before the first is labelled.",
 		Example: "  gpuctl create -f train.yaml\n" +
 			"  gpuctl create -f pool.yaml -f jobs/\n" +
 			"  cat train.yaml | gpuctl create -f -\n" +
@@ -134,6 +134,8 @@ func (o *createOptions) createOne(ctx context.Context, writer *submit.Client, c 
 			o.factory.warnOfJobs(ctx, movedNodes(plan))
 		}
 		return err
+	case c.Reservation != nil:
+		return writer.CreateReservation(ctx, c.Reservation, submit.ReservationOptions{Now: o.factory.Now(), DryRun: dryRun})
 	case c.Quota != nil:
 		return writer.CreateQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun, Note: c.noteTo(o.factory.IO.ErrOut)})
 	case dryRun:
@@ -219,6 +221,8 @@ func (o *createOptions) hint(created []creation) {
 	switch {
 	case last.Pool != nil:
 		command = "gpuctl get nodes --pool " + last.Name
+	case last.Reservation != nil:
+		command = "gpuctl describe reservation " + last.Name
 	case last.Quota != nil:
 		command = "gpuctl describe quota " + last.Name
 	case len(created) > 1:

@@ -34,14 +34,14 @@ func newDeleteCmd(f *Factory) *cobra.Command {
 	o := &deleteOptions{factory: f}
 	o.io, o.output = f.IO, changeOutput()
 	cmd := &cobra.Command{
-		Use:     "delete {NAME... | {pool|quota|namespace} NAME... | -f FILE | -l SELECTOR | --all}",
+		Use:     "delete {NAME... | {pool|quota|namespace|reservation} NAME... | -f FILE | -l SELECTOR | --all}",
 		Aliases: []string{"rm"},
-		Short:   "Delete jobs, pools, quotas or namespaces",
-		Long: "Delete jobs, pools, quotas or namespaces.\n\n" +
+		Short:   "Delete jobs, pools, quotas, namespaces or reservations",
+		Long: "Delete jobs, pools, quotas, namespaces or reservations.\n\n" +
 			"Of a job, all goes that gpuctl made for it, and nothing else; the command returns when its pods have ended\n" +
 			"and the GPUs are free. Of a pool, the label goes from its nodes; the nodes stay, in the pool default. Of a\n" +
 			"quota, the bounds go; its namespaces stay, and all that is in them, unless --delete-namespace says otherwise.\n" +
-			"Only namespaces go that gpuctl made. If one of several names is not there, nothing is deleted.",
+			"Only namespaces go that gpuctl made. The nodes of a reservation are for all again. If one of several names is not there, nothing is deleted.",
 		Example: "  gpuctl delete qwen2-sft\n" +
 			"  gpuctl delete training/qwen2-sft pool/training-pool\n" +
 			"  gpuctl delete -f train.yaml\n" +
@@ -178,6 +178,12 @@ func (o *deleteOptions) deleteOne(ctx context.Context, writer *submit.Client, t 
 		return o.deletePool(ctx, writer, t)
 	case classQuota:
 		return o.deleteQuota(ctx, writer, t.Name)
+	case classReservation:
+		if err := writer.DeleteReservation(ctx, t.Name); err != nil {
+			return err
+		}
+		o.deleted("reservation", "", t.Name)
+		return nil
 	case classNamespace:
 		if _, err := writer.DeleteNamespace(ctx, t.Name); err != nil {
 			return err

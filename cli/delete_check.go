@@ -59,6 +59,9 @@ func (o *deleteOptions) there(ctx context.Context, writer *submit.Client, t targ
 			return &submit.QuotaNotFoundError{Name: t.Name}
 		}
 		return err
+	case classReservation:
+		_, err := writer.Reservation(ctx, t.Name)
+		return err
 	case classNamespace:
 		_, err := writer.OwnNamespace(ctx, t.Name)
 		return err

@@ -19,6 +19,8 @@ const (
 	classPool      class = "pool"
 	classQuota     class = "quota"
 	classNamespace class = "namespace"
+
+	classReservation class = "reservation"
 )
 
 // classes are the words by which arguments name a class.
@@ -26,6 +28,7 @@ var classes = map[string]class{
 	"job": classJob, "jobs": classJob,
 	"pool": classPool, "pools": classPool,
 	"quota": classQuota, "quotas": classQuota,
+	"reservation": classReservation, "reservations": classReservation,
 	"namespace": classNamespace, "namespaces": classNamespace, "ns": classNamespace,
 }
 
@@ -107,6 +110,8 @@ func (o *deleteOptions) targetsOfFiles() ([]target, error) {
 			t.class, t.memberless = classPool, len(doc.Pool.Nodes) == 0
 		case doc.Quota != nil:
 			t.class = classQuota
+		case doc.Reservation != nil:
+			t.class = classReservation
 		default:
 			t.Kind, t.Namespace = string(doc.Kind), namespace
 			if doc.Namespace != "" {

@@ -15,8 +15,8 @@ import (
 func newDescribeCmd(f *Factory) *cobra.Command {
 	job := &describeJobOptions{factory: f}
 	cmd := &cobra.Command{
-		Use:   "describe {[job] | pool | spotpool | node | quota | namespace} NAME",
-		Short: "Show all about one job, pool, SpotPool, node, quota or namespace",
+		Use:   "describe {[job] | pool | spotpool | node | quota | namespace | reservation} NAME",
+		Short: "Show all about one job, pool, SpotPool, node, quota, namespace or reservation",
 		Example: "  gpuctl describe qwen2-sft\n" +
 			"  gpuctl describe pool training-pool\n" +
 			"  gpuctl describe node node-1 -o json",
@@ -31,7 +31,7 @@ func newDescribeCmd(f *Factory) *cobra.Command {
 	}
 	job.output = describeOutput(cmd)
 	cmd.AddCommand(newDescribeJobCmd(f), newDescribePoolCmd(f), newDescribeNodeCmd(f), newDescribeQuotaCmd(f),
-		newDescribeNamespaceCmd(f), newDescribeSpotPoolCmd(f))
+		newDescribeNamespaceCmd(f), newDescribeSpotPoolCmd(f), newDescribeReservationCmd(f))
 	return cmd
 }
 

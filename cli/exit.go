@@ -183,12 +183,12 @@ func isUsage(err error) bool {
 
 func isNotFound(err error) bool {
 	return isA[*notFoundError](err) || isA[*inventory.NotFoundError](err) || isA[*submit.MissingNodesError](err) ||
-		isA[*submit.QuotaNotFoundError](err) || isA[*submit.NamespaceNotFoundError](err) ||
+		isA[*submit.QuotaNotFoundError](err) || isA[*submit.ReservationNotFoundError](err) || isA[*submit.NamespaceNotFoundError](err) ||
 		isA[*submit.UnknownPoolError](err) || apierrors.IsNotFound(err)
 }
 
 func isConflict(err error) bool {
-	return isForeign(err) || isA[*conflictError](err) || isA[*submit.ExistsError](err) || isA[*submit.ImmutableError](err) ||
+	return isForeign(err) || isA[*conflictError](err) || isA[*submit.ExistsError](err) || isA[*submit.ReservationExistsError](err) || isA[*submit.ImmutableError](err) ||
 		isA[*submit.TakenError](err) || isA[*submit.NoSourceError](err) || isA[*submit.RunningError](err) ||
 		isA[*submit.DoneTasksError](err) || isA[*submit.ChangedError](err) ||
 		isA[*jobplan.StateError](err) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)

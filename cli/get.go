@@ -17,9 +17,9 @@ import (
 
 func newGetCmd(f *Factory) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "get {jobs|pools|spotpools|nodes|labels|quotas|namespaces|presets} [NAME]...",
-		Short: "List jobs, pools, SpotPools, nodes, labels, quotas, namespaces or presets",
-		Long: "List jobs, pools, SpotPools, nodes, labels of nodes, quotas, namespaces or presets of jobs.\n\n" +
+		Use:   "get {jobs|pools|spotpools|nodes|labels|quotas|namespaces|presets|reservations} [NAME]...",
+		Short: "List jobs, pools, SpotPools, nodes, labels, quotas, namespaces, presets or reservations",
+		Long: "List jobs, pools, SpotPools, nodes, labels of nodes, quotas, namespaces, presets of jobs or reservations.\n\n" +
 			"A table has headers in a pipe too, as kubectl's; --no-headers drops them. -o json and -o yaml give\n" +
 			"{items: [...]}, or the one thing itself when exactly one was named.",
 		Example: "  gpuctl get jobs --pool training-pool\n" +
@@ -30,7 +30,7 @@ func newGetCmd(f *Factory) *cobra.Command {
 		RunE: needCommand,
 	}
 	cmd.AddCommand(newGetJobsCmd(f), newGetPoolsCmd(f), newGetNodesCmd(f), newGetLabelsCmd(f), newGetQuotasCmd(f),
-		newGetNamespacesCmd(f), newGetSpotPoolsCmd(f), newGetPresetsCmd(f))
+		newGetNamespacesCmd(f), newGetSpotPoolsCmd(f), newGetPresetsCmd(f), newGetReservationsCmd(f))
 	return cmd
 }
 

@@ -167,14 +167,16 @@ func rank(c creation) int {
 		return 0
 	case c.Pool != nil:
 		return 1
+	case c.Reservation != nil: // before the jobs that it keeps nodes from, or for
+		return 2
 	}
-	return 2
+	return 3
 }
 
 // renderOptions asks the cluster what rendering depends on; without a cluster that is the namespace alone.
 func (m *manifests) renderOptions(ctx context.Context, docs []submission) (render.Options, error) {
 	if m.offline {
-		return render.Options{Namespace: m.factory.explicitNamespace()}, nil
+		return render.Options{Namespace: m.factory.explicitNamespace(), Now: m.factory.Now()}, nil
 	}
 	namespace, err := m.factory.namespace()
 	if err != nil {
@@ -189,6 +191,7 @@ func (m *manifests) renderOptions(ctx context.Context, docs []submission) (rende
 		documents[i] = docs[i].Document
 	}
 	options, warnings, err := submit.RenderOptions(ctx, reader, documents, namespace)
+	options.Now = m.factory.Now()
 	for _, warning := range warnings {
 		fmt.Fprintln(m.factory.IO.ErrOut, "warning: "+warning)
 	}

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -38,6 +39,8 @@ type Options struct {
 	// HostPaths are the paths of nodes that jobs may mount, with all that is below them. Nil allows every path, and
 	// an empty list none.
 	HostPaths []string
+	// Now is when reservations begin that begin now.
+	Now time.Time
 }
 
 // Warning tells the author of a document what became of a field.
@@ -55,13 +58,15 @@ func (w Warning) String() string {
 // Objects renders a document. The first object is the one that the job consists of (the top object); those
 // after it belong to it. A pool becomes its GPUPool and its nodes, with the labels that joining the pool sets: they are for
 // printing, as the pool's members are patched and never created; see package pool. A quota becomes what [Quota]
-// returns.
+// returns, and a reservation what [Reservation] does.
 func Objects(doc workload.Document, opts Options) ([]client.Object, []Warning, error) {
 	switch {
 	case doc.Pool != nil:
 		return poolObjects(doc.Pool)
 	case doc.Quota != nil:
 		return Quota(doc.Quota), nil, nil
+	case doc.Reservation != nil:
+		return []client.Object{Reservation(doc.Reservation, opts.Now)}, nil, nil
 	case doc.Job == nil:
 		return nil, nil, fmt.Errorf("rendering %s %q: the document has no content", doc.Kind, doc.Name)
 	}

@@ -19,12 +19,12 @@ func SpotPools() Want {
 	})
 }
 
-// GPUReservations wants which nodes are kept, for whom and when, as it is at a moment. It is never watched. A cluster need not know
-// such objects, and a user need not see them: then the part is unread.
+// GPUReservations wants which nodes are kept, for whom and when, as it is at a moment. It is never watched. A cluster that does not
+// know such objects is an error of NotFound.
 func GPUReservations() Want {
 	return own(PartGPUReservations, "gpureservations", func(s *Snapshot, list *names.GPUReservationList) {
 		s.GPUReservations = append([]names.GPUReservation{}, list.Items...)
-	}).IfAllowed()
+	})
 }
 
 // own wants all objects of one of our own kinds, which has no namespaces, from the API server's memory; keep puts the list into a

@@ -68,7 +68,11 @@ func (p gpuPools) List(ctx context.Context, options metav1.ListOptions) (*names.
 
 // decoded reads a list of our own kinds.
 func decoded(ctx context.Context, request *rest.Request, part Part, list any) error {
-	body, err := request.Do(ctx).Raw()
+	result := request.Do(ctx)
+	if err := result.Error(); err != nil { // Raw's does not say what the API server said
+		return err
+	}
+	body, err := result.Raw()
 	if err != nil {
 		return err
 	}

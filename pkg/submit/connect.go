@@ -48,6 +48,7 @@ func restMapper() meta.RESTMapper {
 	mapper.Add(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), meta.RESTScopeNamespace)
 	mapper.Add(schema.FromAPIVersionAndKind(names.PodGroupAPIVersion, names.PodGroupKind), meta.RESTScopeNamespace)
 	mapper.Add(names.SchemeGroupVersion.WithKind("GPUPool"), meta.RESTScopeRoot)
+	mapper.Add(names.SchemeGroupVersion.WithKind("GPUReservation"), meta.RESTScopeRoot)
 	mapper.Add(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"), meta.RESTScopeRoot)
 	return mapper
 }

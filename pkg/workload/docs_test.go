@@ -52,7 +52,7 @@ type described struct {
 	defaults []string
 }
 
-// fieldTables renders a table for each section: first those of jobs, then those of pools and of quotas.
+// fieldTables renders a table for each section: first those of jobs, then those of pools, of quotas and of reservations.
 func fieldTables() string {
 	var b strings.Builder
 	jobs := mergeFields(Kinds[:4])
@@ -62,6 +62,8 @@ func fieldTables() string {
 	writeTables(&b, mergeFields([]Kind{KindPool}), 1)
 	b.WriteString("\n## Quotas\n")
 	writeTables(&b, mergeFields([]Kind{KindQuota}), 1)
+	b.WriteString("\n## Reservations\n")
+	writeTables(&b, mergeFields([]Kind{KindReservation}), 1)
 	b.WriteString("\n")
 	return b.String()
 }

@@ -134,6 +134,8 @@ func tableOf(kind Kind) fields {
 		return poolFields(&Pool{})
 	case KindQuota:
 		return quotaFields(&Quota{}, &NamespaceQuota{})
+	case KindReservation:
+		return reservationFields(&Reservation{})
 	default:
 		return jobFields(newJob(kind))
 	}

@@ -136,6 +136,12 @@ func decodeDocument(src *source, root *yaml.Node) (Document, bool) {
 		d.checkRelations()
 		quota.fillDerived()
 		return Document{Kind: kind, Name: quota.Name, Quota: quota}, true
+	case KindReservation:
+		reservation := &Reservation{}
+		d.section(root, "", reservationFields(reservation))
+		checkReservation(d, reservation)
+		d.checkRelations()
+		return Document{Kind: kind, Name: reservation.Name, Reservation: reservation}, true
 	}
 	job := newJob(kind)
 	d.section(root, "", jobFields(job))

@@ -143,6 +143,8 @@ var text = []string{"string", "number", "boolean"}
 
 // Patterns of text, by the words for it.
 var patterns = map[string]string{
+	"time":                `^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)? ?[A-Za-z0-9+:/_-]+$`,
+	"time, or now":        `^(now|\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)? ?[A-Za-z0-9+:/_-]+)$`,
 	"duration":            `^(\d{1,5}d)?((\d{1,9}[hms])*)$`,
 	"amount of CPU":       `^\d{1,15}(\.\d{1,9})?(m|k)?$`,
 	"amount of memory":    `^(0|\d{1,15}(\.\d{1,9})?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?)$`,

@@ -30,13 +30,15 @@ const (
 	KindCompute   Kind = "compute"
 	KindPool      Kind = "pool"
 	KindQuota     Kind = "quota"
+	// KindReservation keeps nodes for some for a time.
+	KindReservation Kind = "reservation"
 )
 
 // aliasOfPool is another word for [KindPool].
 const aliasOfPool = "resource"
 
 // Kinds lists every kind, in the order in which documentation shows them.
-var Kinds = []Kind{KindTraining, KindInference, KindNotebook, KindCompute, KindPool, KindQuota}
+var Kinds = []Kind{KindTraining, KindInference, KindNotebook, KindCompute, KindPool, KindQuota, KindReservation}
 
 // IsGang says whether the job's pods are members of a gang: they are placed at once or not at all.
 func (j *Job) IsGang() bool {
@@ -63,16 +65,18 @@ const (
 	PriorityLow    Priority = "low"
 )
 
-// Document is one document of a file. Exactly one of Job, Pool and Quota is set.
+// Document is one document of a file. Exactly one of Job, Pool, Quota and Reservation is set.
 type Document struct {
 	Kind Kind
-	// Name is the name of the job, the pool or the quota.
+	// Name is the name of the job, the pool, the quota or the reservation.
 	Name string
 	// Namespace is job.namespace; empty if the document names none.
 	Namespace string
 	Job       *Job
 	Pool      *Pool
 	Quota     *Quota
+	// Reservation is that of kind reservation.
+	Reservation *Reservation
 	// Source is the document's text as it was submitted.
 	Source string
 	// Filled is what the job's preset filled of that, as YAML in one line such as {gpu: 2, cpu: 8}; "" if nobody knows.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,10 +28,10 @@ const hostile = "evil\x1b]0;owned\x07\x1b[2J\u009b2J\x7f\rgood\u202egnp.exe"
 // printers are the commands that print text of others, with what they are asked. ones of several cases are separated by |.
 var printers = map[string]string{
 	"get jobs": "|-o wide|-o yaml|-o json|-o csv|-o name|--pods|-o jsonpath={.items[*].message}", "get nodes": "|-o wide|-o yaml",
-	"get pools": "|-o yaml", "get spotpools": "|-o wide|-o yaml", "get quotas": "|-o yaml|-o wide", "get namespaces": "", "get labels": "", "get presets": "|-o yaml",
+	"get pools": "|-o yaml", "get spotpools": "|-o wide|-o yaml", "get quotas": "|-o yaml|-o wide", "get namespaces": "", "get labels": "", "get presets": "|-o yaml", "get reservations": "|-o wide|-o yaml",
 	"describe": "sft", "describe job": "sft|sft -o yaml|sft -o json", "describe node": "wicked|wicked -o yaml", "describe pool": "wicked|wicked -o json",
 	"describe spotpool": "wicked|wicked -o json",
-	"describe quota":    "evil", "describe namespace": "NAMESPACE",
+	"describe quota":    "evil", "describe namespace": "NAMESPACE", "describe reservation": "wicked|wicked -o yaml",
 	"events": "sft|sft -o json|", "why": "sft|sft -o yaml|sft -o json|sft --lang zh", "wait": "sft --timeout=200ms", "logs": "sft",
 	"queue": "", "top jobs": "", "top nodes": "", "top pools": "", "top gpus": "", "doctor": "|-o yaml", "advise defrag": "",
 	"export": "sft", "diff": "-f FILE", "apply": "-f FILE", "create": "-f FILE", "validate": "-f FILE", "render": "-f FILE", "simulate": "-f FILE",
@@ -137,6 +138,7 @@ func (s *session) wickedness() {
 	made.Status = status
 	s.must(client.CoreV1().Nodes().UpdateStatus(background, made, metav1.UpdateOptions{}))
 
+	s.wickedReservation(node.Name)
 	presets := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: names.PresetConfigMap}, Data: map[string]string{
 		"told": fmt.Sprintf("gpu: 1\ndescription: %q\n", hostile), "broken": hostile, "field": fmt.Sprintf("%q: 1\n", hostile),
 	}}
@@ -185,6 +187,21 @@ func (s *session) wickedness() {
 		}},
 		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("8")}},
 	}, metav1.CreateOptions{}))
+}
+
+// wickedReservation keeps a node, and says hostile things about it.
+func (s *session) wickedReservation(node string) {
+	s.Helper()
+	const path = "/apis/g8s.host/v1alpha1/gpureservations"
+	body, err := json.Marshal(&names.GPUReservation{
+		TypeMeta:   metav1.TypeMeta{APIVersion: names.SchemeGroupVersion.String(), Kind: "GPUReservation"},
+		ObjectMeta: metav1.ObjectMeta{Name: "wicked"},
+		Spec:       names.GPUReservationSpec{Nodes: []string{node}, From: metav1.Now(), To: metav1.NewTime(time.Now().Add(time.Hour)), Reason: hostile},
+	})
+	s.must(body, err)
+	rest := client.CoreV1().RESTClient()
+	s.must(nil, rest.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body).Do(background).Error())
+	s.Cleanup(func() { _ = rest.Delete().AbsPath(path, "wicked").Do(background).Error() })
 }
 
 // wickedEvents makes events on an object, one of a refusal of pods.

@@ -56,6 +56,7 @@ groups:
 - {namePrefix: train, count: 2, pool: training-pool, gpuType: A100-80G, gpusPerNode: 8, gpuMemory: 80Gi, interconnect: nvlink, cpu: "64", memory: 512Gi}
 - {namePrefix: infer, count: 2, pool: inference-pool, gpuType: L40S-48G, gpusPerNode: 4, gpuMemory: 48Gi, interconnect: pcie, cpu: "32", memory: 256Gi}
 - {namePrefix: gold, count: 1, pool: gold-pool, gpuType: H100-80G, gpusPerNode: 8, gpuMemory: 80Gi, interconnect: nvlink, cpu: "64", memory: 512Gi}
+- {namePrefix: keep, count: 1, pool: reserve-lab, gpuType: T4-16G, gpusPerNode: 4, gpuMemory: 16Gi, interconnect: pcie, cpu: "32", memory: 256Gi}
 - {namePrefix: node, count: 10, gpuType: T4-16G, gpusPerNode: 4, gpuMemory: 16Gi, interconnect: pcie, cpu: "32", memory: 256Gi}
 `
 

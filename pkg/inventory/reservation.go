@@ -1,0 +1,125 @@
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/reservation"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
+
+// Reservation is a GPUReservation, and who is in its way. JSON keys are a contract.
+type Reservation struct {
+	Name  string                 `json:"name"`
+	Phase names.ReservationPhase `json:"phase" enum:"Upcoming,Active,Over"`
+	// Pool is that of which all nodes are kept, "" where Nodes names them.
+	Pool  string    `json:"pool,omitempty"`
+	Nodes []string  `json:"nodes,omitempty"`
+	From  time.Time `json:"from"`
+	To    time.Time `json:"to"`
+	// Namespaces are those whose pods may be there. None is a maintenance window.
+	Namespaces []string `json:"namespaces,omitempty"`
+	Reason     string   `json:"reason,omitempty"`
+	Evict      bool     `json:"evict,omitempty"`
+	// InTheWay is how many pods are on its nodes that may not be there meanwhile, and could be; nil where nobody knows.
+	InTheWay *int `json:"inTheWay,omitempty"`
+	// Pods are those, for who may see the pods of all namespaces.
+	Pods    []PodInTheWay `json:"pods,omitempty"`
+	Created time.Time     `json:"created"`
+}
+
+// PodInTheWay is a pod that could be on a node when it is kept from it. JSON keys are a contract.
+type PodInTheWay struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Job       string `json:"job,omitempty"`
+	Node      string `json:"node"`
+	// Gone is when it is gone at the latest; nil for one without a limit.
+	Gone *time.Time `json:"gone,omitempty"`
+}
+
+// NoReservationsError says that a cluster knows no GPUReservations.
+type NoReservationsError struct{}
+
+func (e *NoReservationsError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (*NoReservationsError) Says() phrase.Text {
+	return phrase.Of("this cluster knows no GPUReservations: have the administrators apply manifests/crds")
+}
+
+// Reservations reads all reservations in the order in which they begin, and who is in their way, as far as the user may see it: four
+// requests. It returns a [NoReservationsError] where there can be none.
+func (r *Reader) Reservations(ctx context.Context, now time.Time) ([]Reservation, error) {
+	read, err := snapshot.Read(ctx, r.client, snapshot.GPUReservations(), snapshot.Clock(now),
+		snapshot.Nodes(snapshot.Scope{Cached: true}).IfAllowed(), snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding, Cached: true}).IfAllowed())
+	if apierrors.IsNotFound(err) {
+		return nil, &NoReservationsError{}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return BuildReservations(read), nil
+}
+
+// BuildReservations is what a snapshot says of reservations, in the order in which they begin.
+func BuildReservations(s *snapshot.Snapshot) []Reservation {
+	on := map[string][]*corev1.Pod{}
+	for i := range s.Pods {
+		on[s.Pods[i].Spec.NodeName] = append(on[s.Pods[i].Spec.NodeName], &s.Pods[i])
+	}
+	seen := s.Has(snapshot.PartNodes) && s.Has(snapshot.PartPods)
+	out := make([]Reservation, 0, len(s.GPUReservations))
+	for i := range s.GPUReservations {
+		object := &s.GPUReservations[i]
+		window := reservation.Of(object)
+		one := Reservation{
+			Name: window.Name, Phase: window.Phase(s.Now), Pool: window.Pool, Nodes: window.Nodes, From: window.From.UTC(), To: window.To.UTC(),
+			Namespaces: window.Namespaces, Reason: window.Reason, Evict: object.Spec.Evict, Created: object.CreationTimestamp.UTC(),
+		}
+		switch {
+		case seen:
+			one.Pods = podsInTheWay(&window, s, on)
+			count := len(one.Pods)
+			one.InTheWay = &count
+		case object.Status.ObservedGeneration == object.Generation && object.Status.Phase == one.Phase: // as gpu-controller saw it
+			count := int(object.Status.InTheWay)
+			one.InTheWay = &count
+		}
+		out = append(out, one)
+	}
+	slices.SortFunc(out, func(a, b Reservation) int { return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.Name, b.Name)) })
+	return out
+}
+
+func podsInTheWay(window *reservation.Window, s *snapshot.Snapshot, on map[string][]*corev1.Pod) []PodInTheWay {
+	out := []PodInTheWay{}
+	for i := range s.Nodes {
+		node := &s.Nodes[i]
+		if !window.Keeps(node) {
+			continue
+		}
+		for _, pod := range on[node.Name] {
+			if !window.InTheWay(pod, s.Now) {
+				continue
+			}
+			one := PodInTheWay{Namespace: pod.Namespace, Name: pod.Name, Job: pod.Labels[names.LabelJob], Node: node.Name}
+			if gone, limited := reservation.Gone(pod, s.Now); limited {
+				gone = gone.UTC()
+				one.Gone = &gone
+			}
+			out = append(out, one)
+		}
+	}
+	slices.SortFunc(out, func(a, b PodInTheWay) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}

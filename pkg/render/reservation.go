@@ -1,0 +1,26 @@
+package render
+
+import (
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// Reservation is the GPUReservation of a reservation that is made at a time. It has times to the second, as Kubernetes keeps them.
+func Reservation(r *workload.Reservation, made time.Time) *names.GPUReservation {
+	from, to := r.Window(made)
+	return &names.GPUReservation{
+		TypeMeta:   metav1.TypeMeta{APIVersion: names.SchemeGroupVersion.String(), Kind: "GPUReservation"},
+		ObjectMeta: metav1.ObjectMeta{Name: r.Name},
+		Spec: names.GPUReservationSpec{
+			Pool: r.Pool, Nodes: r.Nodes, From: second(from), To: second(to), Namespaces: r.Namespaces,
+			Reason: strings.TrimSpace(r.Reason), Evict: r.Evict,
+		},
+	}
+}
+
+func second(at time.Time) metav1.Time { return metav1.NewTime(at.UTC().Truncate(time.Second)) }

@@ -1,0 +1,97 @@
+package workload
+
+import (
+	"regexp"
+	"strings"
+	"time"
+	_ "time/tzdata" // a file means the same on a machine that knows no zones
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
+)
+
+// now is the word for when something is made.
+const now = "now"
+
+// momentLayouts are the ways to write a time with the offset of its zone, or the Z of UTC.
+var momentLayouts = []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00", "2006-01-02 15:04 Z07:00", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 Z07:00"}
+
+// localLayouts are those of a time that the name of a zone follows.
+var localLayouts = []string{"2006-01-02 15:04", "2006-01-02 15:04:05"}
+
+// withoutZone is a day, or a time that lacks nothing but its zone.
+var withoutZone = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2})?)?$`)
+
+// moment accepts a time with its zone. A file is read on machines in several zones, so a time without one means nothing certain.
+func moment(s string) (time.Time, error) {
+	for _, layout := range momentLayouts {
+		if at, err := time.Parse(layout, s); err == nil {
+			return at, nil
+		}
+	}
+	if withoutZone.MatchString(s) {
+		return time.Time{}, phrase.Errorf("says no time of day in a zone: write for example 2026-12-01 14:00 +01:00, 2026-12-01 14:00 UTC or 2026-12-01 14:00 Europe/Berlin")
+	}
+	cut := strings.LastIndexByte(s, ' ')
+	if cut < 0 {
+		return time.Time{}, notAMoment()
+	}
+	return momentIn(s[:cut], s[cut+1:])
+}
+
+// momentIn reads a time of a zone by its name.
+func momentIn(local, name string) (time.Time, error) {
+	for _, layout := range localLayouts {
+		if _, err := time.Parse(layout, local); err != nil {
+			continue
+		}
+		zone, err := zoneOf(name)
+		if err != nil {
+			return time.Time{}, err
+		}
+		at, err := time.ParseInLocation(layout, local, zone)
+		if err != nil || at.Format(layout) != local || isTwice(at, layout) {
+			return time.Time{}, phrase.Errorf("is not one time in %s, where clocks are changed then: write it with an offset, such as +01:00", name)
+		}
+		return at, nil
+	}
+	return time.Time{}, notAMoment()
+}
+
+// isTwice reports whether the clocks of a zone show a time twice, as when summer ends.
+func isTwice(at time.Time, layout string) bool {
+	for _, change := range []time.Duration{30 * time.Minute, time.Hour} { // the ones that there are
+		if local := at.Format(layout); at.Add(change).Format(layout) == local || at.Add(-change).Format(layout) == local {
+			return true
+		}
+	}
+	return false
+}
+
+// zoneOf finds a zone by its name. An abbreviation is none: CST is in America, in Asia and in Australia.
+func zoneOf(name string) (*time.Location, error) {
+	if name == "UTC" || name == "GMT" {
+		return time.UTC, nil
+	}
+	if strings.Contains(name, "/") {
+		if zone, err := time.LoadLocation(name); err == nil {
+			return zone, nil
+		}
+	}
+	return nil, phrase.Errorf("has no zone that is known: %q is none. Write an offset such as +01:00, UTC, or a name such as Europe/Berlin", clip(name))
+}
+
+func notAMoment() error {
+	return phrase.Errorf("is not a time: write for example 2026-12-01 14:00 +01:00, 2026-12-01 14:00 Europe/Berlin or 2026-12-01T14:00:00Z")
+}
+
+// momentOrNow is [moment], and nil for now.
+func momentOrNow(s string) (*time.Time, error) {
+	if s == now {
+		return nil, nil
+	}
+	at, err := moment(s)
+	if err != nil {
+		return nil, err
+	}
+	return &at, nil
+}
