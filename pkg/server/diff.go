@@ -78,6 +78,9 @@ func (s *Server) diffOne(ctx context.Context, writer *submit.Client, doc documen
 	case doc.Pool != nil:
 		result, _, err := writer.ApplyPool(ctx, doc.Pool, submit.PoolOptions{Force: true, DryRun: true})
 		return result, nil, err
+	case doc.Reservation != nil:
+		result, err := writer.ApplyReservation(ctx, doc.Reservation, submit.ReservationOptions{Now: s.options.Now(), DryRun: true})
+		return result, nil, err
 	case doc.Quota != nil:
 		result, err := writer.ApplyQuota(ctx, doc.Quota, submit.QuotaOptions{DryRun: true})
 		return result, nil, err

@@ -91,6 +91,7 @@ func (s *Server) renderDocuments(ctx context.Context, in *renderInput) (*renderO
 	if err != nil {
 		return nil, err
 	}
+	options.Now = s.options.Now()
 	for _, misfit := range s.misfits(ctx, docs) {
 		warnings = append(warnings, misfit.text)
 	}

@@ -200,6 +200,7 @@ func classify(err error) (status int, code string) {
 func isAbsent(err error) bool {
 	return errors.As(err, new(*submit.MissingNodesError)) ||
 		errors.As(err, new(*inventory.NotFoundError)) || errors.As(err, new(*submit.NamespaceNotFoundError)) ||
+		errors.As(err, new(*submit.ReservationNotFoundError)) ||
 		apierrors.IsNotFound(err)
 }
 
@@ -221,7 +222,7 @@ func conflictCode(err error) string {
 		return code
 	}
 	switch {
-	case errors.As(err, new(*submit.ExistsError)), apierrors.IsAlreadyExists(err):
+	case errors.As(err, new(*submit.ExistsError)), errors.As(err, new(*submit.ReservationExistsError)), apierrors.IsAlreadyExists(err):
 		return "AlreadyExists"
 	case errors.As(err, new(*submit.ForeignNodesError)):
 		return "NodesInOtherPools"

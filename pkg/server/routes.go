@@ -14,6 +14,7 @@ func (s *Server) routes() {
 	s.authRoutes()
 	s.poolRoutes()
 	s.spotPoolRoutes()
+	s.reservationRoutes()
 	s.nodeRoutes()
 	s.drainRoutes()
 	s.labelRoutes()

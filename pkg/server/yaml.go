@@ -65,8 +65,8 @@ func only(docs []document, what string, is func(document) bool) (document, error
 		return document{}, invalidf("the YAML holds %d documents, want one %s: send several to %s/jobs/batch",
 			len(docs), what, Root)
 	case !is(docs[0]):
-		return document{}, invalidf("the YAML is of the kind %s, want a %s: pools go to %s/pools, quotas to %s/quotas",
-			docs[0].Kind, what, Root, Root)
+		return document{}, invalidf("the YAML is of the kind %s, want a %s: pools go to %s/pools, quotas to %s/quotas, reservations to %s/reservations",
+			docs[0].Kind, what, Root, Root, Root)
 	}
 	return docs[0], nil
 }

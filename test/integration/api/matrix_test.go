@@ -75,6 +75,12 @@ var samples = map[string]sample{
 	"listSpotPools": {may: []string{member}, status: 200},
 	"getSpotPool":   {path: map[string]string{"spotPoolName": "none"}, may: []string{member}, status: 404},
 
+	"listReservations":  {may: []string{member}, status: 200},
+	"getReservation":    {path: map[string]string{"reservationName": "none"}, may: []string{member}, status: 404},
+	"createReservation": {body: dry(reservationYAML("matrix", "now")), status: 200},
+	"applyReservation":  {body: dry(reservationYAML("matrix", "now")), status: 200},
+	"deleteReservation": {path: map[string]string{"reservationName": "none"}, status: 404},
+
 	"drainNode":              {path: map[string]string{"nodeName": "none"}, body: map[string]any{}, status: 404},
 	"recoverNode":            {path: map[string]string{"nodeName": "none"}, body: map[string]any{}, status: 404},
 	"listNodes":              {may: []string{member}, status: 200},
@@ -117,6 +123,11 @@ func dry(content string) map[string]any {
 
 func quotaYAML(name, namespace string) string {
 	return "kind: quota\nquota: {name: " + name + "}\nnamespace:\n  " + namespace + ": {cpu: 10, memory: 20Gi, gpu: 4}\n"
+}
+
+// reservationYAML keeps a node that is not there.
+func reservationYAML(name, from string) string {
+	return "kind: reservation\nmetadata: {name: " + name + "}\nnodes: [none]\nfrom: " + from + "\nfor: 4h\n"
 }
 
 // url is the address of a sample of an operation.

@@ -46,6 +46,13 @@ const (
 	Healthy HealthOutputBodyStatus = "healthy"
 )
 
+// Defines values for InventoryReservationPhase.
+const (
+	InventoryReservationPhaseActive   InventoryReservationPhase = "Active"
+	InventoryReservationPhaseOver     InventoryReservationPhase = "Over"
+	InventoryReservationPhaseUpcoming InventoryReservationPhase = "Upcoming"
+)
+
 // Defines values for JobCreatedStatus.
 const (
 	JobCreatedStatusPending JobCreatedStatus = "pending"
@@ -196,20 +203,29 @@ const (
 
 // Defines values for QuotaItemStatus.
 const (
-	QuotaItemStatusActive QuotaItemStatus = "Active"
+	Active QuotaItemStatus = "Active"
 )
 
 // Defines values for QuotaNamespaceStatus.
 const (
-	Configured QuotaNamespaceStatus = "configured"
-	Created    QuotaNamespaceStatus = "created"
-	Unchanged  QuotaNamespaceStatus = "unchanged"
-	Valid      QuotaNamespaceStatus = "valid"
+	QuotaNamespaceStatusConfigured QuotaNamespaceStatus = "configured"
+	QuotaNamespaceStatusCreated    QuotaNamespaceStatus = "created"
+	QuotaNamespaceStatusUnchanged  QuotaNamespaceStatus = "unchanged"
+	QuotaNamespaceStatusValid      QuotaNamespaceStatus = "valid"
 )
 
 // Defines values for ReadyOutputBodyStatus.
 const (
 	Ready ReadyOutputBodyStatus = "ready"
+)
+
+// Defines values for ReservationWrittenStatus.
+const (
+	ReservationWrittenStatusConfigured ReservationWrittenStatus = "configured"
+	ReservationWrittenStatusCreated    ReservationWrittenStatus = "created"
+	ReservationWrittenStatusDeleted    ReservationWrittenStatus = "deleted"
+	ReservationWrittenStatusUnchanged  ReservationWrittenStatus = "unchanged"
+	ReservationWrittenStatusValid      ReservationWrittenStatus = "valid"
 )
 
 // Defines values for ListJobsParamsKind.
@@ -815,6 +831,15 @@ type InventoryPod struct {
 	Uid        *string                    `json:"uid,omitempty"`
 }
 
+// InventoryPodInTheWay defines model for InventoryPodInTheWay.
+type InventoryPodInTheWay struct {
+	Gone      *time.Time `json:"gone,omitempty"`
+	Job       *string    `json:"job,omitempty"`
+	Name      string     `json:"name"`
+	Namespace string     `json:"namespace"`
+	Node      string     `json:"node"`
+}
+
 // InventoryProfileCount defines model for InventoryProfileCount.
 type InventoryProfileCount struct {
 	Allocatable int64  `json:"allocatable"`
@@ -822,6 +847,25 @@ type InventoryProfileCount struct {
 	Profile     string `json:"profile"`
 	Used        int64  `json:"used"`
 }
+
+// InventoryReservation defines model for InventoryReservation.
+type InventoryReservation struct {
+	Created    time.Time                 `json:"created"`
+	Evict      *bool                     `json:"evict,omitempty"`
+	From       time.Time                 `json:"from"`
+	InTheWay   *int64                    `json:"inTheWay,omitempty"`
+	Name       string                    `json:"name"`
+	Namespaces *[]string                 `json:"namespaces,omitempty"`
+	Nodes      *[]string                 `json:"nodes,omitempty"`
+	Phase      InventoryReservationPhase `json:"phase"`
+	Pods       *[]InventoryPodInTheWay   `json:"pods,omitempty"`
+	Pool       *string                   `json:"pool,omitempty"`
+	Reason     *string                   `json:"reason,omitempty"`
+	To         time.Time                 `json:"to"`
+}
+
+// InventoryReservationPhase defines model for InventoryReservation.Phase.
+type InventoryReservationPhase string
 
 // InventoryService defines model for InventoryService.
 type InventoryService struct {
@@ -1843,6 +1887,17 @@ type Rendering struct {
 	Yaml string `json:"yaml"`
 }
 
+// ReservationWritten defines model for ReservationWritten.
+type ReservationWritten struct {
+	// Diff What changed of it, as a unified diff
+	Diff   *string                  `json:"diff,omitempty"`
+	Name   string                   `json:"name"`
+	Status ReservationWrittenStatus `json:"status"`
+}
+
+// ReservationWrittenStatus defines model for ReservationWritten.Status.
+type ReservationWrittenStatus string
+
 // Rule defines model for Rule.
 type Rule struct {
 	ApiGroups *[]string `json:"apiGroups,omitempty"`
@@ -2533,6 +2588,24 @@ type RenderParams struct {
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
 }
 
+// CreateReservationParams defines parameters for CreateReservation.
+type CreateReservationParams struct {
+	// IdempotencyKey A text that is new for each request. Sent again with it, the request is not carried out again: the first answer is given once more
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ApplyReservationParams defines parameters for ApplyReservation.
+type ApplyReservationParams struct {
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// DeleteReservationParams defines parameters for DeleteReservation.
+type DeleteReservationParams struct {
+	// IfMatch The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
 // SimulateParams defines parameters for Simulate.
 type SimulateParams struct {
 	// Namespace The namespace of documents that name none; default without it
@@ -2610,6 +2683,12 @@ type ApplyQuotaJSONRequestBody = YAMLBody
 
 // RenderJSONRequestBody defines body for Render for application/json ContentType.
 type RenderJSONRequestBody = RenderInputBody
+
+// CreateReservationJSONRequestBody defines body for CreateReservation for application/json ContentType.
+type CreateReservationJSONRequestBody = YAMLBody
+
+// ApplyReservationJSONRequestBody defines body for ApplyReservation for application/json ContentType.
+type ApplyReservationJSONRequestBody = YAMLBody
 
 // SimulateJSONRequestBody defines body for Simulate for application/json ContentType.
 type SimulateJSONRequestBody = SimulateInputBody
@@ -2894,6 +2973,25 @@ type ClientInterface interface {
 	RenderWithBody(ctx context.Context, params *RenderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	Render(ctx context.Context, params *RenderParams, body RenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListReservations request
+	ListReservations(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateReservationWithBody request with any body
+	CreateReservationWithBody(ctx context.Context, params *CreateReservationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	CreateReservation(ctx context.Context, params *CreateReservationParams, body CreateReservationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApplyReservationWithBody request with any body
+	ApplyReservationWithBody(ctx context.Context, params *ApplyReservationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	ApplyReservation(ctx context.Context, params *ApplyReservationParams, body ApplyReservationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteReservation request
+	DeleteReservation(ctx context.Context, reservationName string, params *DeleteReservationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetReservation request
+	GetReservation(ctx context.Context, reservationName string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SimulateWithBody request with any body
 	SimulateWithBody(ctx context.Context, params *SimulateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3808,6 +3906,90 @@ func (c *Client) RenderWithBody(ctx context.Context, params *RenderParams, conte
 
 func (c *Client) Render(ctx context.Context, params *RenderParams, body RenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRenderRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) ListReservations(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListReservationsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) CreateReservationWithBody(ctx context.Context, params *CreateReservationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateReservationRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) CreateReservation(ctx context.Context, params *CreateReservationParams, body CreateReservationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateReservationRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) ApplyReservationWithBody(ctx context.Context, params *ApplyReservationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApplyReservationRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) ApplyReservation(ctx context.Context, params *ApplyReservationParams, body ApplyReservationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApplyReservationRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) DeleteReservation(ctx context.Context, reservationName string, params *DeleteReservationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteReservationRequest(c.Server, reservationName, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) GetReservation(ctx context.Context, reservationName string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetReservationRequest(c.Server, reservationName)
 	if err != nil {
 		return nil, err
 	}
@@ -8585,6 +8767,226 @@ func NewRenderRequestWithBody(server string, params *RenderParams, contentType s
 	return req, nil
 }
 
+// NewListReservationsRequest generates requests for ListReservations
+func NewListReservationsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/reservations")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest("GET", queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateReservationRequest calls the generic CreateReservation builder with application/json body
+func NewCreateReservationRequest(server string, params *CreateReservationParams, body CreateReservationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateReservationRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateReservationRequestWithBody generates requests for CreateReservation with any type of body
+func NewCreateReservationRequestWithBody(server string, params *CreateReservationParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/reservations")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest("POST", queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "Idempotency-Key", runtime.ParamLocationHeader, *params.IdempotencyKey)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewApplyReservationRequest calls the generic ApplyReservation builder with application/json body
+func NewApplyReservationRequest(server string, params *ApplyReservationParams, body ApplyReservationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewApplyReservationRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewApplyReservationRequestWithBody generates requests for ApplyReservation with any type of body
+func NewApplyReservationRequestWithBody(server string, params *ApplyReservationParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/reservations")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest("PUT", queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteReservationRequest generates requests for DeleteReservation
+func NewDeleteReservationRequest(server string, reservationName string, params *DeleteReservationParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithLocation("simple", false, "reservationName", runtime.ParamLocationPath, reservationName)
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/reservations/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest("DELETE", queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithLocation("simple", false, "If-Match", runtime.ParamLocationHeader, *params.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetReservationRequest generates requests for GetReservation
+func NewGetReservationRequest(server string, reservationName string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithLocation("simple", false, "reservationName", runtime.ParamLocationPath, reservationName)
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/reservations/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest("GET", queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewSimulateRequest calls the generic Simulate builder with application/json body
 func NewSimulateRequest(server string, params *SimulateParams, body SimulateJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -9259,6 +9661,25 @@ type ClientWithResponsesInterface interface {
 	RenderWithBodyWithResponse(ctx context.Context, params *RenderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RenderResponse, error)
 
 	RenderWithResponse(ctx context.Context, params *RenderParams, body RenderJSONRequestBody, reqEditors ...RequestEditorFn) (*RenderResponse, error)
+
+	// ListReservationsWithResponse request
+	ListReservationsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListReservationsResponse, error)
+
+	// CreateReservationWithBodyWithResponse request with any body
+	CreateReservationWithBodyWithResponse(ctx context.Context, params *CreateReservationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateReservationResponse, error)
+
+	CreateReservationWithResponse(ctx context.Context, params *CreateReservationParams, body CreateReservationJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateReservationResponse, error)
+
+	// ApplyReservationWithBodyWithResponse request with any body
+	ApplyReservationWithBodyWithResponse(ctx context.Context, params *ApplyReservationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyReservationResponse, error)
+
+	ApplyReservationWithResponse(ctx context.Context, params *ApplyReservationParams, body ApplyReservationJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyReservationResponse, error)
+
+	// DeleteReservationWithResponse request
+	DeleteReservationWithResponse(ctx context.Context, reservationName string, params *DeleteReservationParams, reqEditors ...RequestEditorFn) (*DeleteReservationResponse, error)
+
+	// GetReservationWithResponse request
+	GetReservationWithResponse(ctx context.Context, reservationName string, reqEditors ...RequestEditorFn) (*GetReservationResponse, error)
 
 	// SimulateWithBodyWithResponse request with any body
 	SimulateWithBodyWithResponse(ctx context.Context, params *SimulateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SimulateResponse, error)
@@ -11022,6 +11443,159 @@ func (r RenderResponse) StatusCode() int {
 	return 0
 }
 
+type ListReservationsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *[]InventoryReservation
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r ListReservationsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListReservationsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+type CreateReservationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *ReservationWritten
+	JSON201      *ReservationWritten
+	JSON400      *Failure
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON409      *Failure
+	JSON413      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateReservationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateReservationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+type ApplyReservationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *ReservationWritten
+	JSON201      *ReservationWritten
+	JSON400      *Failure
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON409      *Failure
+	JSON412      *Failure
+	JSON413      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r ApplyReservationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ApplyReservationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+type DeleteReservationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *ReservationWritten
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON404      *Failure
+	JSON409      *Failure
+	JSON412      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteReservationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteReservationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+type GetReservationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *InventoryReservation
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON404      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r GetReservationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetReservationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 type SimulateResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11935,6 +12509,67 @@ func (c *ClientWithResponses) RenderWithResponse(ctx context.Context, params *Re
 		return nil, err
 	}
 	return ParseRenderResponse(rsp)
+}
+
+// ListReservationsWithResponse request returning *ListReservationsResponse
+func (c *ClientWithResponses) ListReservationsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListReservationsResponse, error) {
+	rsp, err := c.ListReservations(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListReservationsResponse(rsp)
+}
+
+// CreateReservationWithBodyWithResponse request with arbitrary body returning *CreateReservationResponse
+func (c *ClientWithResponses) CreateReservationWithBodyWithResponse(ctx context.Context, params *CreateReservationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateReservationResponse, error) {
+	rsp, err := c.CreateReservationWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateReservationResponse(rsp)
+}
+
+func (c *ClientWithResponses) CreateReservationWithResponse(ctx context.Context, params *CreateReservationParams, body CreateReservationJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateReservationResponse, error) {
+	rsp, err := c.CreateReservation(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateReservationResponse(rsp)
+}
+
+// ApplyReservationWithBodyWithResponse request with arbitrary body returning *ApplyReservationResponse
+func (c *ClientWithResponses) ApplyReservationWithBodyWithResponse(ctx context.Context, params *ApplyReservationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyReservationResponse, error) {
+	rsp, err := c.ApplyReservationWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApplyReservationResponse(rsp)
+}
+
+func (c *ClientWithResponses) ApplyReservationWithResponse(ctx context.Context, params *ApplyReservationParams, body ApplyReservationJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyReservationResponse, error) {
+	rsp, err := c.ApplyReservation(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApplyReservationResponse(rsp)
+}
+
+// DeleteReservationWithResponse request returning *DeleteReservationResponse
+func (c *ClientWithResponses) DeleteReservationWithResponse(ctx context.Context, reservationName string, params *DeleteReservationParams, reqEditors ...RequestEditorFn) (*DeleteReservationResponse, error) {
+	rsp, err := c.DeleteReservation(ctx, reservationName, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteReservationResponse(rsp)
+}
+
+// GetReservationWithResponse request returning *GetReservationResponse
+func (c *ClientWithResponses) GetReservationWithResponse(ctx context.Context, reservationName string, reqEditors ...RequestEditorFn) (*GetReservationResponse, error) {
+	rsp, err := c.GetReservation(ctx, reservationName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetReservationResponse(rsp)
 }
 
 // SimulateWithBodyWithResponse request with arbitrary body returning *SimulateResponse
@@ -16808,6 +17443,437 @@ func ParseRenderResponse(rsp *http.Response) (*RenderResponse, error) {
 			return nil, err
 		}
 		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListReservationsResponse parses an HTTP response from a ListReservationsWithResponse call
+func ParseListReservationsResponse(rsp *http.Response) (*ListReservationsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListReservationsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []InventoryReservation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateReservationResponse parses an HTTP response from a CreateReservationWithResponse call
+func ParseCreateReservationResponse(rsp *http.Response) (*CreateReservationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateReservationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReservationWritten
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest ReservationWritten
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseApplyReservationResponse parses an HTTP response from a ApplyReservationWithResponse call
+func ParseApplyReservationResponse(rsp *http.Response) (*ApplyReservationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ApplyReservationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReservationWritten
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest ReservationWritten
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteReservationResponse parses an HTTP response from a DeleteReservationWithResponse call
+func ParseDeleteReservationResponse(rsp *http.Response) (*DeleteReservationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteReservationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReservationWritten
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetReservationResponse parses an HTTP response from a GetReservationWithResponse call
+func ParseGetReservationResponse(rsp *http.Response) (*GetReservationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetReservationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest InventoryReservation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure
