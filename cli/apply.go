@@ -46,6 +46,7 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	if err := checkDryRun(o.dryRun, dryRunNone, dryRunServer); err != nil {
 		return err
 	}
+	o.unsent = o.dryRun != dryRunNone
 	creations, err := o.read(ctx)
 	if err != nil {
 		return err

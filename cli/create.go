@@ -39,6 +39,7 @@ func newCreateCmd(f *Factory) *cobra.Command {
 			"  gpuctl create -f pool.yaml -f jobs/\n" +
 			"  cat train.yaml | gpuctl create -f -\n" +
 			"  gpuctl create -f train.yaml --attach\n" +
+			"  gpuctl create -f train.yaml --workdir .\n" +
 			"  gpuctl create -f train.yaml --name sft-lr3 --set resources.gpu=8 --env LR=3e-4\n" +
 			"  gpuctl create -f train.yaml --dry-run=server -o yaml",
 		Args: moreFiles,
@@ -46,6 +47,7 @@ func newCreateCmd(f *Factory) *cobra.Command {
 	}
 	addFilesFlag(cmd, &o.files)
 	addOverrideFlags(cmd.Flags(), &o.overrides)
+	addWorkdirFlag(cmd.Flags(), &o.workdir)
 	addDryRunFlag(cmd, &o.dryRun, dryRunClient)
 	cmd.Flags().BoolVar(&o.force, "force", false, "Take nodes into a pool that are in another one")
 	cmd.Flags().BoolVar(&o.requireFit, "require-fit", false, "Refuse jobs that no node could ever hold, with exit code 7, or that a quota or a policy never lets in")
@@ -58,7 +60,7 @@ func runCreate(ctx context.Context, o *createOptions) error {
 	if err := checkDryRun(o.dryRun, dryRunNone, dryRunClient, dryRunServer); err != nil {
 		return err
 	}
-	o.offline = o.dryRun == dryRunClient
+	o.offline, o.unsent = o.dryRun == dryRunClient, o.dryRun != dryRunNone
 	creations, err := o.read(ctx)
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 
 func newDiffCmd(f *Factory) *cobra.Command {
 	o := &applyOptions{manifests: manifests{factory: f}}
-	o.dryRun, o.force = dryRunServer, true
+	o.dryRun, o.force, o.unsent = dryRunServer, true, true
 	cmd := &cobra.Command{
 		Use:   "diff -f FILE",
 		Short: "Show what apply would change",

@@ -42,7 +42,8 @@ func moreFiles(cmd *cobra.Command, args []string) error {
 // submission is one document, and the file it comes from; no file where it was written by flags.
 type submission struct {
 	workload.Document
-	file string
+	// file is what it is called to people, and path where it is; empty for standard input and for flags.
+	file, path string
 }
 
 // at is where the document begins, for the beginning of a message about it.
@@ -81,7 +82,7 @@ func (f *Factory) readDocuments(files []string) ([]submission, error) {
 			}
 		}
 		for _, doc := range docs {
-			out = append(out, submission{Document: doc, file: displayName(path)})
+			out = append(out, submission{Document: doc, file: displayName(path), path: strings.TrimPrefix(path, stdin)})
 		}
 	}
 	if problems > 0 {

@@ -57,6 +57,10 @@ type manifests struct {
 	files   []string
 	// overrides change the one job of the files.
 	overrides jobplan.Overrides
+	// workdir is the folder to send with the one job of the files; "" leaves it to them.
+	workdir string
+	// unsent says that nothing will be sent, whatever is rendered.
+	unsent bool
 	// offline renders without asking the cluster for anything.
 	offline bool
 	// options are what was rendered with, once something was.
@@ -83,6 +87,9 @@ func (m *manifests) render(ctx context.Context, docs []submission) ([]creation, 
 	}
 	docs, err := m.fill(ctx, docs)
 	if err != nil {
+		return nil, err
+	}
+	if docs, err = m.pack(ctx, docs); err != nil {
 		return nil, err
 	}
 	if m.options, err = m.renderOptions(ctx, docs); err != nil {

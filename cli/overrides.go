@@ -19,14 +19,17 @@ func addOverrideFlags(flags *pflag.FlagSet, o *jobplan.Overrides) {
 
 // override changes the one job among the documents as the flags say. What it becomes is checked as the files were.
 func (m *manifests) override(docs []submission) ([]submission, error) {
-	if m.overrides.None() {
+	if m.overrides.None() && m.workdir == "" {
 		return docs, nil
 	}
 	if len(docs) != 1 || docs[0].Job == nil {
-		return nil, usagef("--name, --set and --env change one job, and the files hold %s; nothing was done", contentsOf(docs))
+		return nil, usagef("--name, --set, --env and --workdir change one job, and the files hold %s; nothing was done", contentsOf(docs))
 	}
 	doc := docs[0]
 	source, err := m.overrides.Apply(doc.Kind, doc.Source)
+	if err == nil {
+		source, err = m.sendFolder(source)
+	}
 	if err != nil {
 		return nil, usagef("%w", err)
 	}
@@ -34,7 +37,7 @@ func (m *manifests) override(docs []submission) ([]submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	changed.file, changed.Line = doc.file, doc.Line
+	changed.file, changed.path, changed.Line = doc.file, doc.path, doc.Line
 	return []submission{changed}, nil
 }
 

@@ -18,6 +18,7 @@ func newRenderCmd(f *Factory) *cobra.Command {
 	}
 	addFilesFlag(cmd, &o.files)
 	addOverrideFlags(cmd.Flags(), &o.overrides)
+	addWorkdirFlag(cmd.Flags(), &o.workdir)
 	o.output.addTo(cmd)
 	return cmd
 }

@@ -40,6 +40,7 @@ var runFlags = []struct {
 	{name: "after", field: "job.after", usage: "How these have to end: ok (the default), or any"},
 	{name: "array", field: "job.array", usage: "Run the command once for each of a range of tasks: 0-99, or 0-99%10 for ten at once; its number is in $JOB_COMPLETION_INDEX"},
 	{name: "retries", field: "job.retries", usage: "How often the program is started again after it failed"},
+	{name: "workdir", field: "job.workdir", usage: workdirUsage},
 	{name: "image", field: "environment.image", usage: "The container image (default: image of gpuctl config)"},
 	{name: "preset", field: "resources.preset", usage: "What administrators have prepared for the resources; see gpuctl get presets"},
 	{name: "pool", field: "resources.pool", usage: "The pool of nodes to run in; see gpuctl get pools"},
@@ -68,6 +69,7 @@ func newRunCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl run --image pytorch/pytorch:2.8.0 --gpu A100-80G:2 python train.py --lr 3e-4\n" +
 			"  gpuctl run --image pytorch/pytorch:2.8.0 --gpu 8 --nodes 4 --attach -- torchrun train.py\n" +
 			"  gpuctl run --image pytorch/pytorch:2.8.0 --gpu 1 --time-limit 8h -it\n" +
+			"  gpuctl run --image pytorch/pytorch:2.8.0 --gpu 1 --workdir . python train.py\n" +
 			"  gpuctl run --image busybox 'date; sleep 60; date'\n" +
 			"  gpuctl run --image i --gpu 1 --dry-run python train.py > train.yaml",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -118,7 +120,12 @@ func runRun(cmd *cobra.Command, o *runOptions, command []string) error {
 	if err != nil {
 		return err
 	}
+	o.workdir = *o.values["workdir"]
 	if o.show {
+		o.offline, o.unsent = true, true
+		if _, err := o.pack(cmd.Context(), []submission{doc}); err != nil {
+			return err
+		}
 		_, err := fmt.Fprint(o.factory.IO.Out, doc.Source)
 		return err
 	}

@@ -43,6 +43,7 @@ func newSimulateCmd(f *Factory) *cobra.Command {
 }
 
 func runSimulate(ctx context.Context, o *simulateOptions) error {
+	o.unsent = true
 	creations, err := o.read(ctx)
 	if err != nil {
 		return err

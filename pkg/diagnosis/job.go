@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -81,6 +82,10 @@ func failed(job *inventory.JobDetail) Finding {
 	if job.Array != nil && job.Array.Failed > 0 {
 		return tasksFailed(job)
 	}
+	if notUnpacked(job) {
+		out.Steps = append(out.Steps, imageThatUnpacks(), seeLogs(job))
+		return out
+	}
 	if isOutOfMemory(job.Trouble) {
 		again := retry(job)
 		again.Says = phrase.Of("let it use less, and start it over: %s", again.Command)
@@ -91,6 +96,21 @@ func failed(job *inventory.JobDetail) Finding {
 	}
 	out.Steps = append(out.Steps, seeLogs(job))
 	return out
+}
+
+// notUnpacked says whether a pod of the job failed before its program began, as the folder that was sent was not unpacked.
+func notUnpacked(job *inventory.JobDetail) bool {
+	return slices.ContainsFunc(job.Pods, func(pod inventory.Pod) bool {
+		return slices.ContainsFunc(pod.Containers, func(c inventory.ContainerState) bool {
+			return c.Name == names.ContainerUnpack && c.ExitCode != nil && *c.ExitCode != 0
+		})
+	})
+}
+
+// imageThatUnpacks is what to do where the job's image cannot unpack what was sent.
+func imageThatUnpacks() Step {
+	return Step{Action: reason.SetField, Field: reason.FieldImage,
+		Says: phrase.Of("job.workdir is unpacked in the job's own image: use one with sh, tar and gzip in environment.image, or put the code into it")}
 }
 
 // tasksFailed tells of an array of which some tasks had no retries left.

@@ -39,6 +39,22 @@ func TestTasksThatTheirLimitEnded(t *testing.T) {
 	}
 }
 
+// TestAFolderThatIsNotUnpacked is a matter of the image, and not of the program.
+func TestAFolderThatIsNotUnpacked(t *testing.T) {
+	pod := inventory.Pod{Name: "sft-1", Containers: []inventory.ContainerState{{Name: names.ContainerUnpack, Init: true, ExitCode: ptr.To[int32](1)}}}
+	job := &inventory.JobDetail{Job: inventory.Job{
+		Name: "sft", Namespace: "team", Kind: "training", Status: inventory.StatusFailed, Pods: []inventory.Pod{pod},
+		Trouble: inventory.Trouble{Reason: "Error", Message: "container unpack-workdir ended with exit code 1: no tar"},
+	}}
+	if found := settled(job).Worded(); found.Steps[0].Field != reason.FieldImage || !strings.Contains(found.Text, "no tar") {
+		t.Errorf("it says %q, and first to %v; want why, and another image", found.Text, found.Steps[0])
+	}
+	job.Pods[0].Containers[0].ExitCode = ptr.To[int32](0)
+	if found := settled(job).Worded(); found.Steps[0].Field == reason.FieldImage {
+		t.Errorf("of a program that failed it says first to %v", found.Steps[0])
+	}
+}
+
 // TestPodsThatRunAreNotSaidToStart has an array of which a quota keeps some tasks out, and the others run.
 func TestPodsThatRunAreNotSaidToStart(t *testing.T) {
 	for ready, want := range map[corev1.ConditionStatus]int{corev1.ConditionTrue: 1, corev1.ConditionFalse: 2} {

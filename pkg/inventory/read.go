@@ -165,25 +165,6 @@ func (r *Reader) AliasedTypes(ctx context.Context, types []string) (map[string]b
 	return found, nil
 }
 
-// HostPaths reads which paths of nodes the administrator lets jobs mount: one request. It is nil where no list is
-// kept, or none for this user to read; the policy in the cluster, if there is one, then decides alone.
-func (r *Reader) HostPaths(ctx context.Context) ([]string, error) {
-	list, err := r.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, names.PolicyConfigMap, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading ConfigMap %s: %w", names.PolicyConfigMap, err)
-	}
-	allowed := []string{}
-	for line := range strings.Lines(list.Data[names.PolicyHostPaths]) {
-		if line = strings.TrimSpace(line); line != "" {
-			allowed = append(allowed, line)
-		}
-	}
-	return allowed, nil
-}
-
 // Presets reads the presets of jobs as they are written, by name: one request. There are none where nobody has written any.
 func (r *Reader) Presets(ctx context.Context) (map[string]string, error) {
 	list, err := r.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, names.PresetConfigMap, metav1.GetOptions{})

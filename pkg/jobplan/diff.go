@@ -1,9 +1,11 @@
 package jobplan
 
 import (
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -56,6 +58,7 @@ func text(object *unstructured.Unstructured, withSource bool) ([]byte, error) {
 	}
 	shown := object.DeepCopy()
 	delete(shown.Object, "status")
+	shortenBinary(shown.Object)
 	if metadata, ok := shown.Object["metadata"].(map[string]any); ok {
 		for _, key := range bookkeeping {
 			delete(metadata, key)
@@ -73,4 +76,17 @@ func text(object *unstructured.Unstructured, withSource bool) ([]byte, error) {
 		return nil, fmt.Errorf("encoding %s: %w", object.GetName(), err)
 	}
 	return out, nil
+}
+
+// shortenBinary shows of binary data how much it is. Objects of ours that have other data have other names.
+func shortenBinary(object map[string]any) {
+	data, _, _ := unstructured.NestedMap(object, "binaryData") // none if it is no such map
+	for key, value := range data {
+		if text, ok := value.(string); ok {
+			data[key] = fmt.Sprintf("%d bytes", base64.StdEncoding.DecodedLen(len(text))-strings.Count(text, "="))
+		}
+	}
+	if len(data) > 0 {
+		object["binaryData"] = data
+	}
 }

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -45,11 +47,21 @@ type leaf struct {
 	place  string
 }
 
+// sampleUpload stands for the folder that a document names: another name is another one.
+func sampleUpload(doc workload.Document) *workload.Upload {
+	if doc.Job == nil || doc.Job.Workdir == "" {
+		return nil
+	}
+	digest := sha256.Sum256([]byte(doc.Job.Workdir))
+	return workload.NewUpload(hex.EncodeToString(digest[:]), digest[:])
+}
+
 // leaves returns the values in the objects of a text, by their places. A text with errors has none.
 func leaves(text string) (map[leaf]string, error) {
 	docs, _ := workload.Parse("sample", []byte(text))
 	out := map[leaf]string{}
 	for _, doc := range docs {
+		doc.Upload = sampleUpload(doc)
 		objects, _, err := Objects(doc, Options{})
 		if err != nil {
 			return nil, err

@@ -40,6 +40,7 @@ func outcome(t *testing.T, text string) (string, workload.Diagnostics) {
 	docs, diagnostics := workload.Parse("test.yaml", []byte(text))
 	var out bytes.Buffer
 	for _, doc := range docs {
+		doc.Upload = sampleUpload(doc)
 		objects, _, err := Objects(doc, Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -29,6 +29,9 @@ func (r *renderer) podTemplate(app string, restart corev1.RestartPolicy) corev1.
 		Containers:        []corev1.Container{r.container()},
 		Volumes:           volumes(r.mounts),
 	}
+	if r.sends() {
+		r.addUpload(&spec)
+	}
 	if secret := r.job.Environment.ImagePullSecret; secret != "" {
 		spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: secret}}
 	}

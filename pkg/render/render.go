@@ -11,6 +11,7 @@ package render
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,6 +74,9 @@ func Objects(doc workload.Document, opts Options) ([]client.Object, []Warning, e
 	if err := checkHostPaths(doc.Job, opts.HostPaths); err != nil {
 		return nil, nil, err
 	}
+	if doc.Job.Workdir != "" && doc.Upload == nil {
+		return nil, nil, &UnsentError{Folder: doc.Job.Workdir}
+	}
 	r := newRenderer(doc, opts)
 	var objects []client.Object
 	if doc.Kind.IsService() {
@@ -89,7 +93,7 @@ func Objects(doc workload.Document, opts Options) ([]client.Object, []Warning, e
 			objects = append(objects, r.headlessService(), r.podGroup())
 		}
 	}
-	return append(objects, r.claims()...), r.warnings(), nil
+	return slices.Concat(objects, r.claims(), r.uploads()), r.warnings(), nil
 }
 
 // renderer renders one job.
@@ -98,6 +102,8 @@ type renderer struct {
 	namespace string
 	source    string
 	filled    string
+	// upload is the folder that is sent with the job; nil for none.
+	upload *workload.Upload
 	// shared says whether the job's pool shares its GPUs.
 	shared bool
 	// byLabels says whether the scheduler looks for the GPU types in all labels that name one.
@@ -109,6 +115,7 @@ func newRenderer(doc workload.Document, opts Options) *renderer {
 	asked := &doc.Job.Resources
 	r := &renderer{
 		job: doc.Job, source: doc.Source, filled: doc.Filled, namespace: doc.Job.Namespace, mounts: mountsOf(doc.Job),
+		upload:   doc.Upload,
 		shared:   opts.SharedPools[asked.Pool],
 		byLabels: asked.GPUTypesListed || len(asked.GPUTypes) == 1 && opts.AliasedTypes[asked.GPUTypes[0]],
 	}
@@ -174,6 +181,9 @@ func (r *renderer) topMeta() metav1.ObjectMeta {
 	if jobs := strings.Join(r.job.DependsOn, ","); jobs != "" {
 		note(names.AnnotationDependsOn, string(cmp.Or(r.job.After, workload.AfterOK))+"="+jobs)
 		note(names.AnnotationWaitsFor, jobs)
+	}
+	if r.sends() {
+		note(names.AnnotationUpload, r.upload.String())
 	}
 	if r.source != "" {
 		note(names.AnnotationSubmitted, r.source)

@@ -24,11 +24,16 @@ type mount struct {
 	wants *workload.Workdir
 }
 
-// mountsOf returns the workdirs of a job in their order, after them its named volumes, and last /dev/shm.
+// mountsOf returns the workdirs of a job in their order, after them its named volumes, /dev/shm, and last the folder
+// that was sent with it.
 func mountsOf(job *workload.Job) []mount {
 	var out []mount
 	taken := volumeNames{}
 	taken.take(shmVolume)
+	if job.Workdir != "" {
+		taken.take(workload.WorkdirVolume)
+		taken.take(workload.UploadVolume)
+	}
 	for i := range job.Storage.Volumes {
 		taken.take(job.Storage.Volumes[i].Name)
 	}
@@ -46,6 +51,9 @@ func mountsOf(job *workload.Job) []mount {
 	}
 	if shm, ok := sharedMemory(job); ok {
 		out = append(out, shm)
+	}
+	if job.Workdir != "" {
+		out = append(out, unpacked())
 	}
 	return out
 }

@@ -57,7 +57,7 @@ func (s *Server) simulate(ctx context.Context, in *simulateInput) (*simulateOutp
 		if doc.Job == nil {
 			return nil, invalidf("a %s goes to no node: give jobs", doc.Kind)
 		}
-		rendered, _, err := render.Objects(doc, options)
+		rendered, _, err := render.Objects(doc.Unsent(), options)
 		if err != nil {
 			return nil, invalidf("%v", err)
 		}

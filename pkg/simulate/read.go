@@ -180,7 +180,7 @@ func renderJobs(name string, data []byte, cluster Cluster) ([]runtime.Object, er
 	}
 	var objects []runtime.Object
 	for _, document := range documents {
-		rendered, _, err := render.Objects(document, options)
+		rendered, _, err := render.Objects(document.Unsent(), options)
 		if err != nil {
 			return nil, fmt.Errorf("rendering %s: %w", name, err)
 		}

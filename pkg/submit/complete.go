@@ -104,8 +104,9 @@ func (c *Client) unfinished(ctx context.Context, top client.Object) (client.Obje
 	}
 }
 
-// isSame says whether two top objects are of the same job, made from the same YAML.
+// isSame says whether two top objects are of the same job, made from the same YAML and the same folder.
 func isSame(a, b client.Object) bool {
 	return isOurs(a) && kindOf(a) == kindOf(b) &&
-		a.GetAnnotations()[names.AnnotationSubmitted] == b.GetAnnotations()[names.AnnotationSubmitted]
+		a.GetAnnotations()[names.AnnotationSubmitted] == b.GetAnnotations()[names.AnnotationSubmitted] &&
+		a.GetAnnotations()[names.AnnotationUpload] == b.GetAnnotations()[names.AnnotationUpload]
 }

@@ -115,6 +115,9 @@ func (c *Client) plan(
 		if err != nil {
 			return nil, err
 		}
+		if err := fillUpload(object, before); err != nil {
+			return nil, err
+		}
 		after, changed := before, true
 		if before != nil {
 			if i > 0 {

@@ -32,6 +32,7 @@ func checkJob(d *decoder, j *Job) {
 		checkWorkdir(d, at, dir)
 		checkMountedOnce(d, at, dir, mounted)
 	}
+	checkLocalFolder(d, j, mounted)
 }
 
 func checkGPU(d *decoder, r *Resources) {

@@ -101,6 +101,9 @@ func identityFields(j *Job) fields {
 			doc: "Runs the job once for each number of a range, as tasks of one job: 0-99 are a hundred, of which 0-99%10 runs ten at a time. " +
 				"Each finds its number in $JOB_COMPLETION_INDEX, gets all of resources, and has retries of its own; one that fails does not stop the others, but more than ten, and more than half of all, do. " +
 				"The tasks, each with its retries, are 4,000 runs at most."},
+		{name: "workdir", only: training, value: scalar(&j.Workdir, "folder", localFolder), def: "none", example: ".",
+			doc: "A folder of your machine that is sent with the job, relative to the file: gpuctl packs it, and the job starts in a copy of it, at " + WorkdirPath + ". " +
+				"What .gitignore and .dockerignore name stays at home. It is for code, of 2 MiB compressed unless administrators allow more; the image needs sh and tar. See docs/gpuctl.md."},
 	}
 }
 

@@ -82,6 +82,8 @@ type Document struct {
 	// Filled is what the job's preset filled of that, as YAML in one line such as {gpu: 2, cpu: 8}; "" if nobody knows.
 	// Writing and reading it is for package jobplan.
 	Filled string
+	// Upload is the folder that job.workdir names, once it is packed or in the cluster; nil before that.
+	Upload *Upload
 	// Line is the line of the file on which the document's content begins, from 1.
 	Line int
 }
@@ -101,6 +103,8 @@ type Job struct {
 	DependsOn []string
 	// After says how they have to end; empty is [AfterOK].
 	After After
+	// Workdir is the folder of the submitting machine that is sent with the job; "" for none.
+	Workdir string
 	// Array is set for a job that runs its program many times; nil runs it once.
 	Array       *Array
 	Environment Environment

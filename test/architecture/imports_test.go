@@ -43,6 +43,8 @@ var rules = []rule{
 		why: "a plan is a value"},
 	{tree: "pkg/render/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli")}, direct: talks,
 		why: "rendering needs no cluster"},
+	{tree: "pkg/workdir", forbidden: []string{"k8s.io", ours("plugins"), ours("cli"), ours("pkg/workload")}, direct: []string{"net", "net/http", "os", "os/exec"},
+		why: "it packs the folder that it is given, and can leave it by no name"},
 	{tree: "pkg/slurm", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/submit")}, direct: talks,
 		why: "a script is turned into a job without a cluster"},
 	{tree: "pkg/snapshot", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/inventory"), ours("pkg/gpu"), ours("pkg/sandbox")},

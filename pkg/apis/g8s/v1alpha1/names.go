@@ -108,6 +108,8 @@ const (
 	PresetConfigMap = "gpuctl-presets"
 	// PolicyHostPaths is its key with the paths of nodes that jobs may mount, one a line.
 	PolicyHostPaths = "host-paths"
+	// PolicyWorkdirLimit is its key with the most that a folder may have, compressed, which is sent with a job.
+	PolicyWorkdirLimit = "workdir-limit"
 )
 
 // LabelPolicy, on a namespace, frees its pods with the value [PolicyExempt] from what manifests/policy forbids. Only who
@@ -214,6 +216,11 @@ const (
 	// AnnotationPresetFilled, on the top object of a job with a preset, is what that filled of its resources, as YAML in one
 	// line: {gpu: 2, cpu: 8}. Where it is missing, nobody knows.
 	AnnotationPresetFilled = "g8s.host/preset-filled"
+	// AnnotationUpload, on the top object of a job with a folder that was sent with it, tells which archive that is, and in how
+	// many parts it is kept.
+	AnnotationUpload = "g8s.host/workdir"
+	// ContainerUnpack is the name of the container that unpacks it in each pod.
+	ContainerUnpack = "unpack-workdir"
 	// AnnotationCancelledAt, on the top object of a job, is when it was cancelled, in RFC 3339.
 	AnnotationCancelledAt = "g8s.host/cancelled-at"
 	// AnnotationReplicas, on a paused or cancelled Deployment, is the number of replicas it had before.

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/workdir"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// addWorkdirFlag adds --workdir to a command that reads files.
+func addWorkdirFlag(flags *pflag.FlagSet, folder *string) {
+	flags.StringVar(folder, "workdir", "", workdirUsage)
+}
+
+const workdirUsage = "A folder of this machine to send with the job, such as . for this one; the job starts in a copy of it"
+
+// sentFolder is a folder that was packed.
+type sentFolder struct {
+	upload  *workload.Upload
+	listing *workdir.Listing
+}
+
+// sends reports whether it is a job with a folder that is sent with it.
+func (s submission) sends() bool { return s.Job != nil && s.Job.Workdir != "" }
+
+// pack packs the folders that are sent with jobs, each once, and says what is in them. Nothing is sent yet.
+func (m *manifests) pack(ctx context.Context, docs []submission) ([]submission, error) {
+	if !slices.ContainsFunc(docs, submission.sends) {
+		return docs, nil
+	}
+	limit, err := m.workdirLimit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	packed := map[string]sentFolder{}
+	out := slices.Clone(docs)
+	for i, doc := range out {
+		if !doc.sends() {
+			continue
+		}
+		folder, err := m.folderOf(doc)
+		if err != nil {
+			return nil, err
+		}
+		sent, again := packed[folder]
+		if !again {
+			stop := startProgress(m.factory.IO, "Packing "+folder)
+			sent, err = packFolder(folder, limit)
+			stop()
+			if err != nil {
+				return nil, usagef("%sjob.workdir %s: %w; nothing was done", doc.at(), folder, err)
+			}
+			packed[folder] = sent
+			m.tellFolder(doc, folder, sent)
+		}
+		out[i].Upload = sent.upload
+	}
+	return out, nil
+}
+
+// workdirLimit is how much may be sent: what administrators allow, and without a cluster the most that they can.
+func (m *manifests) workdirLimit(ctx context.Context) (int64, error) {
+	if m.offline {
+		return inventory.MaxWorkdirLimit, nil
+	}
+	reader, err := m.factory.reader()
+	if err != nil {
+		return 0, err
+	}
+	limit, err := reader.WorkdirLimit(ctx)
+	if err == nil && limit == 0 {
+		err = usagef("job.workdir: the administrators let no folder be sent: put the code into the image, or mount it with storage; nothing was done")
+	}
+	return limit, err
+}
+
+// folderOf is the folder of a job. What the command line says is any; a file names one beside or below itself, so that one
+// from elsewhere does not send what else is on the machine.
+func (m *manifests) folderOf(doc submission) (string, error) {
+	if m.workdir != "" {
+		return filepath.Abs(m.workdir)
+	}
+	folder := filepath.FromSlash(doc.Job.Workdir)
+	if !filepath.IsLocal(folder) {
+		return "", usagef("%sjob.workdir: %s is not within the folder of the file: name it on the command line, with --workdir; nothing was done",
+			doc.at(), doc.Job.Workdir)
+	}
+	return filepath.Abs(filepath.Join(filepath.Dir(doc.path), folder))
+}
+
+// packFolder packs a folder. Only what is in it is read, whatever its links lead to.
+func packFolder(folder string, limit int64) (sentFolder, error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return sentFolder{}, rootCause(err)
+	}
+	defer root.Close() //nolint:errcheck // it was only read
+	around, err := aroundOf(folder)
+	if err != nil {
+		return sentFolder{}, err
+	}
+	around.Files = root.FS()
+	listing, err := workdir.List(around, limit)
+	if err != nil {
+		return sentFolder{}, err
+	}
+	archive, err := workdir.Pack(around.Files, listing, limit)
+	if err != nil {
+		return sentFolder{}, err
+	}
+	return sentFolder{upload: workload.NewUpload(archive.Digest, archive.Data), listing: listing}, nil
+}
+
+// aroundOf reads what the folders around one leave out of it, if they are of one repository.
+func aroundOf(folder string) (workdir.Folder, error) {
+	real, err := filepath.EvalSymlinks(folder)
+	if err != nil {
+		return workdir.Folder{}, rootCause(err)
+	}
+	var out workdir.Folder
+	for at := real; ; {
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			return out, nil
+		}
+		above := filepath.Dir(at)
+		if above == at { // no repository
+			return workdir.Folder{}, nil
+		}
+		text, err := os.ReadFile(filepath.Join(above, ".gitignore"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+			return workdir.Folder{}, rootCause(err)
+		}
+		out.Above = slices.Insert(out.Above, 0, string(bytes.Clone(text)))
+		out.Steps = slices.Insert(out.Steps, 0, filepath.Base(at))
+		at = above
+	}
+}
+
+// tellFolder says what is sent of a folder, and what is not.
+func (m *manifests) tellFolder(doc submission, folder string, sent sentFolder) {
+	l := sent.listing
+	say := func(format string, args ...any) {
+		fmt.Fprintf(m.factory.IO.ErrOut, doc.at()+format+"\n", args...)
+	}
+	verb := "sending"
+	if m.unsent {
+		verb = "would send"
+	}
+	left := ""
+	if l.Ignored > 0 {
+		left = fmt.Sprintf("; .gitignore or .dockerignore leaves out %d", l.Ignored)
+	}
+	say("%s %s of %s, %s (%s compressed)%s", verb, plural(l.Files, "file"), folder, workdir.Bytes(l.Size), workdir.Bytes(int64(len(sent.upload.Data))), left)
+	if m.offline && len(sent.upload.Data) > inventory.DefaultWorkdirLimit {
+		say("note: a cluster takes it only if its administrators allow more than %s", workdir.Bytes(inventory.DefaultWorkdirLimit))
+	}
+	if len(l.Outside) > 0 {
+		say("note: sent as links that lead out of the folder, without what they lead to: %s", firstOf(l.Outside))
+	}
+	if len(l.Special) > 0 {
+		say("note: not sent, as neither file, folder nor link: %s", firstOf(l.Special))
+	}
+}
+
+// firstOf names the first of several.
+func firstOf(all []string) string {
+	const most = 3
+	if len(all) <= most {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+}
+
+// sendFolder has the job of a document send the folder of the command line.
+func (m *manifests) sendFolder(source string) (string, error) {
+	if m.workdir == "" {
+		return source, nil
+	}
+	return jobplan.SetField(source, "job.workdir", filepath.ToSlash(m.workdir))
+}

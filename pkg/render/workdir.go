@@ -1,0 +1,115 @@
+package render
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// UnsentError says that the folder of a job is on a machine that whoever renders it does not know.
+type UnsentError struct{ Folder string }
+
+func (e *UnsentError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *UnsentError) Says() phrase.Text {
+	return phrase.Of("job.workdir: %q is a folder of the machine that submits the job, and was not sent: create the job with gpuctl there", e.Folder)
+}
+
+const (
+	uploadPath = "/workdir-upload"
+	uploadKey  = "part"
+	// digestInName is how much of a digest is in names: enough that two folders of one job never share theirs.
+	digestInName = 16
+	// unpack is run by a shell of the job's own image, which needs no other image on the node and runs as the job's user.
+	// Whoever reads of its failure sees its last lines. Links stand last in the archive, and BusyBox makes those that lead out of
+	// the folder only if it is told to.
+	unpack = `command -v tar >/dev/null || { echo "job.workdir needs tar in the image, and this one has none" >&2; exit 1; }
+cat "$1"/* | EXTRACT_UNSAFE_SYMLINKS=1 tar -xzf - -C "$2"`
+)
+
+// sends says whether a folder is sent with the job.
+func (r *renderer) sends() bool { return r.job.Workdir != "" }
+
+// unpacked is where the folder is unpacked. Each pod has its own copy, as fresh as it was sent.
+func unpacked() mount {
+	return mount{path: workload.WorkdirPath, volume: corev1.Volume{
+		Name: workload.WorkdirVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+	}}
+}
+
+// addUpload adds the archive to a pod, and a container that unpacks it before the others start. It asks for the CPU and memory of
+// the job, which the pod gets anyway, so that quotas that want them named are content.
+func (r *renderer) addUpload(spec *corev1.PodSpec) {
+	main := &spec.Containers[0]
+	main.WorkingDir = workload.WorkdirPath
+	archive := corev1.Volume{Name: workload.UploadVolume, VolumeSource: corev1.VolumeSource{
+		Projected: &corev1.ProjectedVolumeSource{Sources: r.parts()},
+	}}
+	spec.Volumes = append(spec.Volumes, archive)
+	spec.InitContainers = append(spec.InitContainers, corev1.Container{
+		Name: names.ContainerUnpack, Image: main.Image, ImagePullPolicy: main.ImagePullPolicy,
+		Command: []string{"sh", "-c", unpack, names.ContainerUnpack, uploadPath, workload.WorkdirPath},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: workload.UploadVolume, MountPath: uploadPath, ReadOnly: true},
+			{Name: workload.WorkdirVolume, MountPath: workload.WorkdirPath},
+		},
+		Resources:                withoutGPUs(main.Resources),
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+	})
+}
+
+// withoutGPUs are the CPU and the memory of resources.
+func withoutGPUs(all corev1.ResourceRequirements) corev1.ResourceRequirements {
+	list := corev1.ResourceList{}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if amount, ok := all.Limits[name]; ok {
+			list[name] = amount
+		}
+	}
+	return corev1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}
+}
+
+// parts are those of the archive as files, whose names are in the order of the parts.
+func (r *renderer) parts() []corev1.VolumeProjection {
+	out := make([]corev1.VolumeProjection, r.upload.Parts)
+	for i := range out {
+		out[i].ConfigMap = &corev1.ConfigMapProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: r.uploadName(i)},
+			Items:                []corev1.KeyToPath{{Key: uploadKey, Path: fmt.Sprintf("%03d", i)}},
+		}
+	}
+	return out
+}
+
+// uploadName is the name of a part. Another folder has other names, so that a job never runs with half of each.
+func (r *renderer) uploadName(part int) string {
+	return fmt.Sprintf("%s-%s-%s-%d", TopName(r.job.Kind, r.job.Name), workload.WorkdirVolume, r.upload.Digest[:digestInName], part)
+}
+
+// uploads are the parts of the archive. Nothing changes them, which lets nodes read each of them once.
+func (r *renderer) uploads() []client.Object {
+	if !r.sends() {
+		return nil
+	}
+	var out []client.Object
+	for i := range r.upload.Parts {
+		part := &corev1.ConfigMap{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: r.meta(r.uploadName(i)),
+			Immutable:  ptr.To(true),
+		}
+		if data := r.upload.Part(i); data != nil {
+			part.BinaryData = map[string][]byte{uploadKey: data}
+		}
+		out = append(out, part)
+	}
+	return out
+}

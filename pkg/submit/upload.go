@@ -1,0 +1,39 @@
+package submit
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
+)
+
+// UploadGoneError says that the folder which was sent with a job is not in the cluster any more.
+type UploadGoneError struct{ Ref Ref }
+
+func (e *UploadGoneError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *UploadGoneError) Says() phrase.Text {
+	return phrase.Of("the folder that was sent with job %q is gone from namespace %s, because somebody deleted it\n"+
+		"Send it again: gpuctl delete job %s, and create the job from its folder", e.Ref.Name, e.Ref.Namespace, e.Ref.Name)
+}
+
+// fillUpload gives a part of the folder that was sent with a job, of which the YAML knows the name alone, the data that the
+// cluster has: whoever starts a job over has the YAML, and not the folder.
+func fillUpload(object client.Object, before *unstructured.Unstructured) error {
+	part, ok := object.(*corev1.ConfigMap)
+	switch {
+	case !ok || len(part.BinaryData) > 0:
+		return nil
+	case before == nil:
+		return &UploadGoneError{Ref: Ref{Namespace: object.GetNamespace(), Name: jobOf(object)}}
+	}
+	var there corev1.ConfigMap
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(before.Object, &there); err != nil {
+		return phrase.Errorf("reading %s: %w", describe(object), err)
+	}
+	part.BinaryData = there.BinaryData
+	return nil
+}

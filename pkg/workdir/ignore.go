@@ -1,0 +1,89 @@
+package workdir
+
+import (
+	"path"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// rule is one line of a .gitignore.
+type rule struct {
+	// dir is the folder of the file with the line, "" for the root.
+	dir string
+	// glob matches paths below dir.
+	glob string
+	// keep says that what matches is not left out, whatever lines before it say; folder that it counts for folders alone.
+	keep, folder bool
+}
+
+// parseIgnore reads the lines of a .gitignore in a folder, which is "." or "" for the root. Lines that no path can match are dropped, as git drops them.
+func parseIgnore(dir string, text []byte) []rule {
+	dir = strings.TrimPrefix(path.Clean("/"+dir), "/")
+	var out []rule
+	for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) {
+		if r, ok := parseRule(dir, strings.TrimSuffix(line, "\n")); ok {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// parseRule reads one line, by gitignore(5).
+func parseRule(dir, line string) (rule, bool) {
+	line = trimBlanks(strings.TrimSuffix(line, "\r"))
+	if line == "" || line[0] == '#' {
+		return rule{}, false
+	}
+	r := rule{dir: dir}
+	if line, r.keep = strings.CutPrefix(line, "!"); line == "" {
+		return rule{}, false
+	}
+	line, r.folder = strings.CutSuffix(line, "/")
+	line, anchored := strings.CutPrefix(line, "/")
+	switch {
+	case line == "":
+		return rule{}, false
+	case !anchored && !strings.Contains(line, "/"):
+		line = "**/" + line
+	}
+	if inside, ok := strings.CutSuffix(line, "/**"); ok {
+		line = inside + "/**/*" // what is in the folder, and not the folder
+	}
+	r.glob = strings.NewReplacer(`\\`, `\\`, `\{`, `\{`, "{", `\{`, "}", `\}`).Replace(line)
+	return r, doublestar.ValidatePattern(r.glob)
+}
+
+// trimBlanks drops the blanks at the end of a line but for one that is quoted.
+func trimBlanks(line string) string {
+	trimmed := strings.TrimRight(line, " ")
+	if len(trimmed) < len(line) && strings.HasSuffix(trimmed, `\`) {
+		return trimmed + " "
+	}
+	return trimmed
+}
+
+// matches says whether the line speaks of a path, which is below the root.
+func (r rule) matches(file string, isDir bool) bool {
+	if r.folder && !isDir {
+		return false
+	}
+	if r.dir != "" {
+		below, ok := strings.CutPrefix(file, r.dir+"/")
+		if !ok {
+			return false
+		}
+		file = below
+	}
+	return doublestar.MatchUnvalidated(r.glob, file)
+}
+
+// ignored says whether rules leave a path out: the last that matches it decides. The folders around it are not left out.
+func ignored(rules []rule, file string, isDir bool) bool {
+	for i := len(rules) - 1; i >= 0; i-- {
+		if rules[i].matches(file, isDir) {
+			return !rules[i].keep
+		}
+	}
+	return false
+}

@@ -1,0 +1,190 @@
+package workdir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/moby/patternmatcher"
+	"github.com/moby/patternmatcher/ignorefile"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
+)
+
+const (
+	gitFolder    = ".git"
+	gitIgnore    = ".gitignore"
+	dockerIgnore = ".dockerignore"
+)
+
+// List finds what of a folder is sent, of which the archive may have so many bytes. It reads nothing but folders and the
+// files that leave something out.
+func List(folder Folder, limit int64) (*Listing, error) {
+	w := &walker{files: folder.Files, limit: limit, prefix: path.Join(folder.Steps...), added: map[string]bool{}}
+	links, ok := folder.Files.(fs.ReadLinkFS)
+	if !ok {
+		return nil, fmt.Errorf("listing a folder: a %T does not tell what links are", folder.Files)
+	}
+	w.links = links
+	for i, text := range folder.Above {
+		w.rules = append(w.rules, parseIgnore(path.Join(folder.Steps[:i]...), []byte(text))...)
+	}
+	if err := w.readDockerIgnore(); err != nil {
+		return nil, err
+	}
+	if err := w.folder("."); err != nil {
+		return nil, err
+	}
+	if w.out.Files == 0 {
+		return nil, phrase.Errorf("the folder has no file that is sent; %d are left out by .gitignore or .dockerignore", w.out.Ignored)
+	}
+	return &w.out, nil
+}
+
+// walker goes through a folder.
+type walker struct {
+	files fs.FS
+	links fs.ReadLinkFS
+	limit int64
+	// prefix is the path of the folder within its repository, to which the folders of rules belong.
+	prefix string
+	// rules are those of the folders around, the nearest last.
+	rules []rule
+	// docker is nil without a .dockerignore.
+	docker *patternmatcher.PatternMatcher
+	// added are the folders that are in out.
+	added map[string]bool
+	out   Listing
+}
+
+func (w *walker) readDockerIgnore() error {
+	text, err := w.small(dockerIgnore)
+	if text == nil || err != nil {
+		return err
+	}
+	patterns, err := ignorefile.ReadAll(strings.NewReader(string(text)))
+	if err == nil {
+		w.docker, err = patternmatcher.New(patterns)
+	}
+	if err != nil {
+		return phrase.Errorf("%s: %w", dockerIgnore, err)
+	}
+	return nil
+}
+
+// small reads a file that leaves something out; nil if there is none, or no file has the name.
+func (w *walker) small(name string) ([]byte, error) {
+	info, err := w.links.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular():
+		return nil, nil
+	case err == nil && info.Size() > mostIgnore:
+		return nil, phrase.Errorf("%s has %s: it would take too long to go by", name, Bytes(info.Size()))
+	}
+	text, err := fs.ReadFile(w.files, name)
+	if err != nil {
+		return nil, readError(name, err)
+	}
+	return text, nil
+}
+
+// folder goes through a folder and all below it.
+func (w *walker) folder(dir string) error {
+	text, err := w.small(path.Join(dir, gitIgnore))
+	if err != nil {
+		return err
+	}
+	before := w.rules
+	w.rules = append(before[:len(before):len(before)], parseIgnore(path.Join(w.prefix, dir), text)...)
+	defer func() { w.rules = before }()
+	entries, err := fs.ReadDir(w.files, dir)
+	if err != nil {
+		return readError(dir, err)
+	}
+	for _, entry := range entries {
+		if entry.Name() == gitFolder {
+			continue
+		}
+		if err := w.entry(path.Join(dir, entry.Name()), entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry decides about one file or folder.
+func (w *walker) entry(at string, entry fs.DirEntry) error {
+	left := false
+	if w.docker != nil {
+		var err error
+		if left, err = w.docker.MatchesOrParentMatches(at); err != nil {
+			return phrase.Errorf("%s: %w", dockerIgnore, err)
+		}
+	}
+	switch {
+	case ignored(w.rules, path.Join(w.prefix, at), entry.IsDir()), left && !(entry.IsDir() && w.docker.Exclusions()):
+		w.out.Ignored++
+		return nil
+	case left: // but something in it may be kept
+		return w.folder(at)
+	case entry.IsDir():
+		if err := w.add(Entry{Path: at, Mode: fs.ModeDir}); err != nil {
+			return err
+		}
+		return w.folder(at)
+	}
+	return w.file(at, entry)
+}
+
+func (w *walker) file(at string, entry fs.DirEntry) error {
+	out := Entry{Path: at, Mode: entry.Type()}
+	switch {
+	case out.Mode.IsRegular():
+		info, err := entry.Info()
+		if err != nil {
+			return readError(at, err)
+		}
+		out.Mode, out.Size = info.Mode(), info.Size()
+	case out.Mode&fs.ModeSymlink != 0:
+		target, err := w.links.ReadLink(at)
+		if err != nil {
+			return readError(at, err)
+		}
+		out.Target = target
+		if outside(at, target) {
+			w.out.Outside = append(w.out.Outside, at)
+		}
+	default:
+		w.out.Special = append(w.out.Special, at)
+		return nil
+	}
+	w.out.Files++
+	w.out.Size += out.Size
+	return w.add(out)
+}
+
+// add adds an entry, after the folders around it that are left out but for it.
+func (w *walker) add(entry Entry) error {
+	if around := path.Dir(entry.Path); around != "." && !w.added[around] {
+		if err := w.add(Entry{Path: around, Mode: fs.ModeDir}); err != nil {
+			return err
+		}
+	}
+	w.added[entry.Path] = entry.Mode.IsDir()
+	w.out.Entries = append(w.out.Entries, entry)
+	if len(w.out.Entries) > mostFiles {
+		return w.out.tooMany()
+	}
+	return nil
+}
+
+// readError is an error without the operation and the path that those of file systems repeat.
+func readError(at string, err error) error {
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		err = of.Err
+	}
+	return &ReadError{Path: at, Cause: err}
+}

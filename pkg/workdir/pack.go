@@ -1,0 +1,142 @@
+package workdir
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"time"
+)
+
+// attempts is how often a file is read that changes meanwhile.
+const attempts = 3
+
+// written is the time that all files have in the archive: when they were changed says nothing of what is in them.
+var written = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// Archive is a tar archive that is compressed by gzip.
+type Archive struct {
+	// Digest is the SHA-256 of the archive before it was compressed, in hexadecimal.
+	Digest string
+	Data   []byte
+}
+
+// errFull ends an archive that has become too large.
+var errFull = errors.New("the archive is too large")
+
+// bounded is a buffer that takes so many bytes.
+type bounded struct {
+	bytes.Buffer
+	left int64
+}
+
+func (b *bounded) Write(data []byte) (int, error) {
+	if b.left -= int64(len(data)); b.left < 0 {
+		return 0, errFull
+	}
+	return b.Buffer.Write(data)
+}
+
+// Pack reads what is listed. The archive has at most limit bytes.
+func Pack(files fs.FS, listing *Listing, limit int64) (*Archive, error) {
+	if listing.Size > ratio*limit {
+		return nil, listing.tooLarge(limit, false)
+	}
+	out, sum := &bounded{left: limit}, sha256.New()
+	compressed, err := gzip.NewWriterLevel(out, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	archive := tar.NewWriter(io.MultiWriter(sum, compressed))
+	for _, entry := range inOrder(listing.Entries) {
+		if err = packOne(archive, files, entry, ratio*limit); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = errors.Join(archive.Close(), compressed.Close())
+	}
+	switch {
+	case errors.Is(err, errFull):
+		return nil, listing.tooLarge(limit, true)
+	case err != nil:
+		return nil, err
+	}
+	return &Archive{Digest: hex.EncodeToString(sum.Sum(nil)), Data: out.Bytes()}, nil
+}
+
+// inOrder has links last, so that who unpacks the archive writes nothing through one.
+func inOrder(entries []Entry) []Entry {
+	isLink := func(entry Entry) bool { return entry.Mode&fs.ModeSymlink != 0 }
+	links := slices.DeleteFunc(slices.Clone(entries), func(entry Entry) bool { return !isLink(entry) })
+	return append(slices.DeleteFunc(slices.Clone(entries), isLink), links...)
+}
+
+// packOne adds an entry. Of its permissions only those count that programs go by: whether a file can be run.
+func packOne(archive *tar.Writer, files fs.FS, entry Entry, most int64) error {
+	header := &tar.Header{Name: entry.Path, ModTime: written, Mode: 0o644, Typeflag: tar.TypeReg}
+	var content []byte
+	switch {
+	case entry.Mode.IsDir():
+		header.Typeflag, header.Name, header.Mode = tar.TypeDir, entry.Path+"/", 0o755
+	case entry.Mode&fs.ModeSymlink != 0:
+		header.Typeflag, header.Linkname, header.Mode = tar.TypeSymlink, entry.Target, 0o777
+	default:
+		var err error
+		if content, err = read(files, entry.Path, most); err != nil {
+			return err
+		}
+		header.Size = int64(len(content))
+		if entry.Mode.Perm()&0o111 != 0 {
+			header.Mode = 0o755
+		}
+	}
+	if err := archive.WriteHeader(header); err != nil {
+		if errors.Is(err, errFull) {
+			return err
+		}
+		return readError(entry.Path, err)
+	}
+	_, err := archive.Write(content)
+	return err
+}
+
+// read reads a file as it was at one time.
+func read(files fs.FS, at string, most int64) ([]byte, error) {
+	for range attempts {
+		content, same, err := readOnce(files, at, most)
+		if err != nil {
+			return nil, readError(at, err)
+		}
+		if same {
+			return content, nil
+		}
+	}
+	return nil, &ChangedError{Path: at}
+}
+
+func readOnce(files fs.FS, at string, most int64) (content []byte, same bool, err error) {
+	file, err := files.Open(at)
+	if err != nil {
+		return nil, false, err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	before, err := file.Stat()
+	if err != nil {
+		return nil, false, err
+	}
+	if content, err = io.ReadAll(io.LimitReader(file, most)); err != nil {
+		return nil, false, err
+	}
+	after, err := file.Stat()
+	if err != nil {
+		return nil, false, err
+	}
+	same = before.Size() == after.Size() && before.ModTime().Equal(after.ModTime()) && after.Size() == int64(len(content))
+	return content, same, nil
+}

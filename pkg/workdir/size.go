@@ -1,0 +1,84 @@
+package workdir
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
+)
+
+// SizeError says that a folder is too large to be sent, and what in it is.
+type SizeError struct {
+	// Limit is the most bytes that the archive may have, Size those of the files, and Packed says that these are few enough
+	// and their archive is not.
+	Limit, Size int64
+	Packed      bool
+	// Largest are the largest files.
+	Largest []Entry
+}
+
+func (e *SizeError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *SizeError) Says() phrase.Text {
+	says := phrase.Of("the folder holds %s, and at most %s may be sent, which compress to %s", Bytes(e.Size), Bytes(ratio*e.Limit), Bytes(e.Limit))
+	if e.Packed {
+		says = phrase.Of("the folder holds %s, which do not compress to the %s that may be sent", Bytes(e.Size), Bytes(e.Limit))
+	}
+	var named []string
+	for _, entry := range e.Largest {
+		named = append(named, fmt.Sprintf("%s (%s)", entry.Path, Bytes(entry.Size)))
+	}
+	return says.And("; the largest files are %s\nName what the job does not need in .gitignore, and mount data with storage", strings.Join(named, ", "))
+}
+
+// CountError says that a folder has too many files to be sent, and where most of them are.
+type CountError struct{ Fullest []string }
+
+func (e *CountError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *CountError) Says() phrase.Text {
+	return phrase.Of("the folder has more than %d files; most of them are in %s\nName what the job does not need in .gitignore",
+		mostFiles, strings.Join(e.Fullest, ", "))
+}
+
+// tooLarge is the error of a folder that is.
+func (l *Listing) tooLarge(limit int64, packed bool) error {
+	largest := slices.SortedStableFunc(slices.Values(l.Entries), func(a, b Entry) int { return cmp.Compare(b.Size, a.Size) })
+	return &SizeError{Limit: limit, Size: l.Size, Packed: packed, Largest: largest[:min(len(largest), largestNamed)]}
+}
+
+// tooMany is the error of a folder with too many files.
+func (l *Listing) tooMany() error {
+	count := map[string]int{}
+	for _, entry := range l.Entries {
+		top, _, _ := strings.Cut(entry.Path, "/")
+		count[top]++
+	}
+	var folders []string
+	for folder := range count {
+		folders = append(folders, folder)
+	}
+	slices.SortFunc(folders, func(a, b string) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
+	})
+	return &CountError{Fullest: folders[:min(len(folders), largestNamed)]}
+}
+
+// Bytes is a size for people.
+func Bytes(n int64) string {
+	const step = 1024
+	if n < step {
+		return fmt.Sprintf("%d B", n)
+	}
+	size, unit := float64(n)/step, 0
+	for ; size >= step && unit < len(units)-1; unit++ {
+		size /= step
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", size), ".0") + " " + units[unit]
+}
+
+var units = []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
