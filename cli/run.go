@@ -41,6 +41,7 @@ var runFlags = []struct {
 	{name: "array", field: "job.array", usage: "Run the command once for each of a range of tasks: 0-99, or 0-99%10 for ten at once; its number is in $JOB_COMPLETION_INDEX"},
 	{name: "retries", field: "job.retries", usage: "How often the program is started again after it failed"},
 	{name: "workdir", field: "job.workdir", usage: workdirUsage},
+	{name: "notify", field: "job.notify.channel", usage: "The channel to tell how the job ended, or CHANNEL:failed,evicted to be told of these; administrators set channels up"},
 	{name: "image", field: "environment.image", usage: "The container image (default: image of gpuctl config)"},
 	{name: "preset", field: "resources.preset", usage: "What administrators have prepared for the resources; see gpuctl get presets"},
 	{name: "pool", field: "resources.pool", usage: "The pool of nodes to run in; see gpuctl get pools"},
@@ -176,6 +177,8 @@ func (o *runOptions) source(cmd *cobra.Command, command []string) (string, error
 	if err := o.splitGPU(); err != nil {
 		return "", err
 	}
+	channel, on, chosen := strings.Cut(*o.values["notify"], ":")
+	*o.values["notify"] = channel
 	if retries := o.values["retries"]; o.isSession() && !cmd.Flags().Changed("retries") {
 		*retries = "0" // a shell that ends with an error has ended
 	}
@@ -192,6 +195,11 @@ func (o *runOptions) source(cmd *cobra.Command, command []string) (string, error
 			continue
 		}
 		if source, err = o.program(source, command); err != nil {
+			return "", err
+		}
+	}
+	if chosen {
+		if source, err = jobplan.SetField(source, "job.notify.when", flagValue(on, true)); err != nil {
 			return "", err
 		}
 	}

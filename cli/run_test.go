@@ -50,6 +50,23 @@ resources:
 	}
 }
 
+// TestRunTellsAChannel of what the flag says, and else of what is the default.
+func TestRunTellsAChannel(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	for flag, want := range map[string]string{
+		"ml": "notify:\n    channel: ml\nenv", "ml:failed": "channel: ml\n    when: failed\nenv", "ml:failed,evicted": "when: [failed, evicted]\nenv",
+	} {
+		if code, out, errOut := gpuctl(t, "", "run", "--dry-run", "--name=sft", "--image=busybox", "--notify="+flag, "date"); code != 0 || !strings.Contains(out, want) {
+			t.Errorf("--notify %s: code %d, got\n%s%swant %q", flag, code, out, errOut, want)
+		}
+	}
+	for flag, want := range map[string]string{"ml:fail": "is not one of succeeded, failed, cancelled, evicted", ":failed": "job.notify.channel", "ml:": "job.notify.when"} {
+		if code, _, errOut := gpuctl(t, "", "run", "--dry-run", "--name=sft", "--image=busybox", "--notify="+flag, "date"); code != 2 || !strings.Contains(errOut, want) {
+			t.Errorf("--notify %s: code %d and %q, want 2 and %q", flag, code, errOut, want)
+		}
+	}
+}
+
 func TestNameOfProgram(t *testing.T) {
 	for command, want := range map[string]string{
 		"python|train.py":                       "train",

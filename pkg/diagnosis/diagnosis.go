@@ -168,6 +168,9 @@ func Diagnose(f Facts) Report {
 	default:
 		report.Cause = reason.Unknown
 	}
+	if silent, ok := notTold(&f.Job); ok {
+		report.Findings = append(report.Findings, silent.Worded())
+	}
 	return report
 }
 

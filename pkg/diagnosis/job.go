@@ -98,6 +98,17 @@ func failed(job *inventory.JobDetail) Finding {
 	return out
 }
 
+// notTold tells of a channel that was not told how the job went, which keeps the job from nothing.
+func notTold(job *inventory.JobDetail) (Finding, bool) {
+	if job.Meta == nil || job.Meta.Annotations[names.AnnotationNotTold] == "" {
+		return Finding{}, false
+	}
+	return Finding{
+		Cause: reason.NotTold, Says: phrase.Of("nobody was told how it went: %s", job.Meta.Annotations[names.AnnotationNotTold]),
+		Steps: []Step{{Action: reason.AskAdministrators, Says: phrase.Of("ask the administrators of the channel, or name another one")}},
+	}, true
+}
+
 // notUnpacked says whether a pod of the job failed before its program began, as the folder that was sent was not unpacked.
 func notUnpacked(job *inventory.JobDetail) bool {
 	return slices.ContainsFunc(job.Pods, func(pod inventory.Pod) bool {

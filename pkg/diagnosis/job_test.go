@@ -55,6 +55,22 @@ func TestAFolderThatIsNotUnpacked(t *testing.T) {
 	}
 }
 
+// TestAChannelThatWasNotTold is told of last, and is no reason why the job is where it is.
+func TestAChannelThatWasNotTold(t *testing.T) {
+	job := inventory.JobDetail{Job: inventory.Job{Name: "sft", Namespace: "team", Kind: "training", Status: inventory.StatusRunning}}
+	if report := Diagnose(Facts{Job: job}); len(report.Findings) != 0 {
+		t.Fatalf("of a job that runs it says %+v", report.Findings)
+	}
+	job.Meta = &metav1.ObjectMeta{Annotations: map[string]string{names.AnnotationNotTold: "it answered 404"}}
+	report := Diagnose(Facts{Job: job})
+	if len(report.Findings) != 1 || report.Findings[0].Cause != reason.NotTold || !strings.Contains(report.Findings[0].Text, "it answered 404") {
+		t.Errorf("it says %+v, want that nobody was told, and why", report.Findings)
+	}
+	if report.Cause != reason.Running {
+		t.Errorf("the cause is %s, want %s", report.Cause, reason.Running)
+	}
+}
+
 // TestPodsThatRunAreNotSaidToStart has an array of which a quota keeps some tasks out, and the others run.
 func TestPodsThatRunAreNotSaidToStart(t *testing.T) {
 	for ready, want := range map[corev1.ConditionStatus]int{corev1.ConditionTrue: 1, corev1.ConditionFalse: 2} {

@@ -25,6 +25,8 @@ type Installation struct {
 	Suspect []string
 	// NoLists says that the ConfigMap with the lists of the policies is not there.
 	NoLists bool
+	// Channels are those that namespaces may use, and Addressed those that lead somewhere, as far as the user may read it.
+	Channels, Addressed []string
 	// CRDs are ours that are there. Workloads are, too.
 	CRDs      []CRD
 	Workloads []Workload
@@ -59,6 +61,7 @@ const (
 	partCRDs      = "CRDs"
 	partWorkloads = "workloads"
 	partLists     = "lists"
+	partChannels  = "channels"
 	configPrefix  = "gpu-scheduler-config-"
 )
 
@@ -141,6 +144,9 @@ func ExamineInstallation(f Installation) []Check {
 	checks = append(checks, f.versions(), f.spotPools())
 	if f.workload(names.SchedulerName) != nil {
 		checks = append(checks, f.scheduler())
+	}
+	if len(f.Channels) > 0 {
+		checks = append(checks, f.channels())
 	}
 	return append(checks, f.leftovers())
 }

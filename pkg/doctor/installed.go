@@ -108,6 +108,20 @@ func (f *Installation) spotPools() Check {
 	return Check{Name: name, Status: OK, Text: counted(f.SpotPools, "is", "are") + " there: delete them before an uninstall, and wait until they are gone"}
 }
 
+// channels looks for channels that jobs may name and that lead nowhere. Where the others lead is nobody's business here.
+func (f *Installation) channels() Check {
+	const name = partChannels
+	if slices.Contains(f.Hidden, partChannels) {
+		return Check{Name: name, Status: Unknown, Text: "you may not read them", Advice: "ask an administrator to run gpuctl doctor --install"}
+	}
+	lost := slices.DeleteFunc(slices.Clone(f.Channels), func(channel string) bool { return slices.Contains(f.Addressed, channel) })
+	if len(lost) > 0 {
+		return Check{Name: name, Status: Warning, Text: "without a URL, so that nobody is told how jobs end: " + strings.Join(lost, ", "),
+			Advice: "write it into the Secret kube-system/" + names.ChannelSecret + ", under the name of the channel: docs/operations.md"}
+	}
+	return Check{Name: name, Status: OK, Text: "each has a URL: " + strings.Join(f.Channels, ", ")}
+}
+
 // leftovers looks for configurations that no pod mounts: each change makes one with another name.
 func (f *Installation) leftovers() Check {
 	const name = "leftovers"

@@ -272,9 +272,38 @@ func (f *Installation) add(server, kind string, meta *metav1.ObjectMeta, pod *co
 	}
 }
 
+// readChannels reads which channels there are, and which of them have a URL; not the URLs.
+func (f *Installation) readChannels(ctx context.Context, client kubernetes.Interface, policy map[string]string, unread *[]string) error {
+	for key := range policy {
+		if name, ok := strings.CutPrefix(key, names.PolicyChannel); ok {
+			f.Channels = append(f.Channels, name)
+		}
+	}
+	slices.Sort(f.Channels)
+	if len(f.Channels) == 0 {
+		return nil
+	}
+	secret, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, names.ChannelSecret, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsForbidden(err):
+		*unread = append(*unread, partChannels)
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading Secret %s: %w", names.ChannelSecret, err)
+	}
+	for name, url := range secret.Data {
+		if len(url) > 0 {
+			f.Addressed = append(f.Addressed, name)
+		}
+	}
+	return nil
+}
+
 // readConfigs reads which configurations there are, and whether there are lists for the policies.
 func (f *Installation) readConfigs(ctx context.Context, client kubernetes.Interface, unread *[]string) error {
-	_, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, names.PolicyConfigMap, metav1.GetOptions{})
+	policy, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, names.PolicyConfigMap, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		f.NoLists = true
@@ -282,6 +311,10 @@ func (f *Installation) readConfigs(ctx context.Context, client kubernetes.Interf
 		*unread = []string{partLists}
 	case err != nil:
 		return fmt.Errorf("reading ConfigMap %s: %w", names.PolicyConfigMap, err)
+	default:
+		if err := f.readChannels(ctx, client, policy.Data, unread); err != nil {
+			return err
+		}
 	}
 	list, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: ours})
 	if apierrors.IsForbidden(err) {

@@ -50,6 +50,15 @@ func (r *Reader) HostPaths(ctx context.Context) ([]string, error) {
 	return allowed, nil
 }
 
+// Policy reads what administrators allow, as they have written it: one request. It is nil where nobody tells.
+func (r *Reader) Policy(ctx context.Context) (map[string]string, error) {
+	policy, err := r.policy(ctx)
+	if policy == nil || err != nil {
+		return nil, err
+	}
+	return policy.Data, nil
+}
+
 // WorkdirLimit reads how much a folder may have, compressed, which is sent with a job: one request. 0 allows none.
 func (r *Reader) WorkdirLimit(ctx context.Context) (int64, error) {
 	policy, err := r.policy(ctx)

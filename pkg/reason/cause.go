@@ -13,6 +13,8 @@ const (
 	Cancelled Cause = "Cancelled"
 	// Incomplete is a job of which objects are missing.
 	Incomplete Cause = "Incomplete"
+	// NotTold is that nobody was told how a job went, beside all else.
+	NotTold Cause = "NotTold"
 	// NodeLost is a job on a node that is not ready or gone, so that nobody knows whether it still runs.
 	NodeLost Cause = "NodeLost"
 	// BrokenGPU is a job that holds a GPU which was found broken after it got it.

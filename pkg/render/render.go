@@ -185,6 +185,10 @@ func (r *renderer) topMeta() metav1.ObjectMeta {
 	if r.sends() {
 		note(names.AnnotationUpload, r.upload.String())
 	}
+	if n := r.job.Notify; n != nil {
+		note(names.AnnotationNotify, n.Channel)
+		note(names.AnnotationNotifyOn, n.OnText())
+	}
 	if r.source != "" {
 		note(names.AnnotationSubmitted, r.source)
 	}

@@ -43,18 +43,3 @@ func (w *Window) InTheWay(pod *corev1.Pod, now time.Time) bool {
 	gone, limited := Gone(pod, now)
 	return !limited || gone.After(w.From)
 }
-
-// Gone is when a pod on a node is gone at the latest, and false for one without a limit.
-func Gone(pod *corev1.Pod, now time.Time) (time.Time, bool) {
-	if told := pod.DeletionTimestamp; told != nil { // which is when its time to end is over
-		return told.Time, true
-	}
-	stay, limited := Stay(pod)
-	if !limited {
-		return time.Time{}, false
-	}
-	if began := pod.Status.StartTime; began != nil {
-		return began.Add(stay - Margin), true
-	}
-	return now.Add(stay), true
-}

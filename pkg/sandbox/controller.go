@@ -25,8 +25,8 @@ type ControllerOptions struct {
 	Name string
 	// Binary is the program. Default: gpu-controller in the folder above the tools.
 	Binary string
-	// Args are more flags.
-	Args []string
+	// Args are more flags, and Env more variables, as NAME=VALUE.
+	Args, Env []string
 }
 
 // InstallController applies manifests/controller, and what SpotPools with simulated machines need, for StartController.
@@ -49,7 +49,7 @@ func (s *Sandbox) StartController(ctx context.Context, o ControllerOptions) (*Pr
 		return nil, err
 	}
 	p, err := s.StartProcess(ctx, ProcessSpec{
-		Name: o.Name, Path: program.binary, Port: port,
+		Name: o.Name, Path: program.binary, Port: port, Env: o.Env,
 		Args: append([]string{
 			"--kubeconfig=" + program.kubeconfig,
 			"--health-probe-bind-address=127.0.0.1:" + strconv.Itoa(port),

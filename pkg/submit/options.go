@@ -1,11 +1,13 @@
 package submit
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"g8s.host/gpu-scheduler/pkg/channel"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -15,6 +17,8 @@ type Facts interface {
 	SharedPools(ctx context.Context) (map[string]bool, error)
 	AliasedTypes(ctx context.Context, types []string) (map[string]bool, error)
 	HostPaths(ctx context.Context) ([]string, error)
+	// Policy is what administrators allow; nil where nobody tells.
+	Policy(ctx context.Context) (map[string]string, error)
 }
 
 // RenderOptions asks the cluster what the rendering of the documents depends on, and nothing that none of them needs
@@ -40,7 +44,27 @@ func RenderOptions(ctx context.Context, facts Facts, docs []workload.Document, n
 	if err == nil && need.hostPaths {
 		opts.HostPaths, err = facts.HostPaths(ctx)
 	}
+	if err == nil && need.channels {
+		var policy map[string]string
+		if policy, err = facts.Policy(ctx); policy != nil {
+			warnings = append(warnings, untold(policy, docs, namespace)...)
+		}
+	}
 	return opts, warnings, err
+}
+
+// untold warns of jobs whose channel there is not: it is no reason to refuse them, as they run as well.
+func untold(policy map[string]string, docs []workload.Document, namespace string) []string {
+	var out []string
+	for _, doc := range docs {
+		if doc.Job == nil || doc.Job.Notify == nil {
+			continue
+		}
+		if why := channel.Refused(policy, cmp.Or(doc.Namespace, namespace), doc.Job.Notify.Channel); len(why) > 0 {
+			out = append(out, "nobody will be told how job "+doc.Name+" ends: "+why.String())
+		}
+	}
+	return out
 }
 
 // needs is what documents need to know of the cluster.
@@ -48,6 +72,7 @@ type needs struct {
 	share     bool
 	types     []string
 	hostPaths bool
+	channels  bool
 }
 
 func needsOf(docs []workload.Document) needs {
@@ -61,6 +86,7 @@ func needsOf(docs []workload.Document) needs {
 		if len(asked.GPUTypes) == 1 && !asked.GPUTypesListed {
 			n.types = append(n.types, asked.GPUTypes[0])
 		}
+		n.channels = n.channels || doc.Job.Notify != nil
 		for dir := range doc.Job.Storage.Dirs() {
 			n.hostPaths = n.hostPaths || dir.Path != ""
 		}

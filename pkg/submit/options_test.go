@@ -14,6 +14,31 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
+// TestAJobWhoseChannelIsNotThereIsWarnedOf, by the namespace that it will be in.
+func TestAJobWhoseChannelIsNotThereIsWarnedOf(t *testing.T) {
+	tests := map[string]struct {
+		job  string
+		want int
+	}{
+		"a channel of the namespace": {job: "{name: a, notify: {channel: ml}}"},
+		"no channel at all":          {job: "{name: a}"},
+		"a slip":                     {job: "{name: a, notify: {channel: mll}}", want: 1},
+		"one that is of other's":     {job: "{name: a, namespace: other, notify: {channel: ml}}", want: 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			docs, diagnostics := workload.Parse("t", []byte("kind: training\njob: "+tc.job+"\nenvironment: {image: b}\n"))
+			if diagnostics.HasErrors() {
+				t.Fatal(diagnostics)
+			}
+			_, warnings, err := RenderOptions(t.Context(), &facts{}, docs, "n")
+			if err != nil || len(warnings) != tc.want {
+				t.Errorf("got warnings %q and error %v, want %d", warnings, err, tc.want)
+			}
+		})
+	}
+}
+
 // facts answers from values, and notes what it was asked.
 type facts struct {
 	err   error
@@ -33,6 +58,11 @@ func (f *facts) AliasedTypes(_ context.Context, types []string) (map[string]bool
 func (f *facts) HostPaths(context.Context) ([]string, error) {
 	f.asked = append(f.asked, "paths")
 	return []string{"/data"}, nil
+}
+
+func (f *facts) Policy(context.Context) (map[string]string, error) {
+	f.asked = append(f.asked, "policy")
+	return map[string]string{"channels.ml": "n"}, f.err
 }
 
 func TestRenderOptions(t *testing.T) {

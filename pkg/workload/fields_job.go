@@ -104,6 +104,8 @@ func identityFields(j *Job) fields {
 		{name: "workdir", only: training, value: scalar(&j.Workdir, "folder", localFolder), def: "none", example: ".",
 			doc: "A folder of your machine that is sent with the job, relative to the file: gpuctl packs it, and the job starts in a copy of it, at " + WorkdirPath + ". " +
 				"What .gitignore and .dockerignore name stays at home. It is for code, of 2 MiB compressed unless administrators allow more; the image needs sh and tar. See docs/gpuctl.md."},
+		{name: "notify", only: training, example: `{channel: ml-alerts, when: [failed, evicted]}`, value: pointer(&j.Notify, notifyFields), def: "nobody is told",
+			doc: "Whom gpu-controller tells how the job ended, by a webhook such as Slack's."},
 	}
 }
 

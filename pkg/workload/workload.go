@@ -105,6 +105,8 @@ type Job struct {
 	After After
 	// Workdir is the folder of the submitting machine that is sent with the job; "" for none.
 	Workdir string
+	// Notify says whom to tell how the job goes; nil tells nobody.
+	Notify *Notify
 	// Array is set for a job that runs its program many times; nil runs it once.
 	Array       *Array
 	Environment Environment
@@ -373,6 +375,9 @@ func newJob(kind Kind) *Job {
 func (j *Job) fillDerived() {
 	if j.Service != nil && j.Service.TargetPort == 0 {
 		j.Service.TargetPort = j.Service.Port
+	}
+	if j.Notify != nil && len(j.Notify.On) == 0 {
+		j.Notify.On = notifyDefault
 	}
 	for dir := range j.Storage.Dirs() {
 		dir.fillDerived()

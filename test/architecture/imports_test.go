@@ -71,6 +71,8 @@ var rules = []rule{
 		why: "what is promised, and whom it binds, follows from values"},
 	{tree: "pkg/optional", forbidden: []string{kubernetes, ours("pkg/apis"), ours("pkg/gpu"), ours("plugins"), ours("cli")},
 		why: "it knows no kind by name"},
+	{tree: "pkg/channel", forbidden: []string{kubernetes, "k8s.io/client-go", ours("plugins"), ours("cli")}, direct: talks,
+		why: "who submits a job is warned by what gpu-controller goes by"},
 	{tree: "pkg/drain", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox"), ours("pkg/controller")},
 		why: "draining serves CLI and API alike"},
 	{tree: "pkg/quota/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli")}, direct: talks,

@@ -35,7 +35,9 @@ type options struct {
 	spot          spotOptions
 	prometheus    string
 	idle          idle.Settings
-	tracing       tracing.Options
+	// private are the private addresses that channels may lead to, as CIDRs.
+	private []string
+	tracing tracing.Options
 }
 
 // spotOptions are the flags of SpotPools.
@@ -97,6 +99,8 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.prometheus, "prometheus-url", "", "Prometheus that has DCGM's metrics of GPUs; without one idle GPUs are not looked for")
 	flags.Float64Var(&o.idle.Below, "idle-below", 5, "The load in percent below which a GPU is idle")
 	flags.DurationVar(&o.idle.WarnAfter, "idle-warn-after", time.Hour, "For how long a job's GPUs must be idle to warn of it; 0 turns that off")
+	flags.StringSliceVar(&o.private, "notify-private-addresses", nil,
+		"Private addresses that channels may lead to, such as 10.1.2.0/24; public ones they always may")
 	o.tracing.AddFlags(flags)
 	flags.IntVarP(&o.verbosity, "v", "v", 2, "How much to log: 0 what always matters, 2 each step, 4 each decision")
 }
@@ -119,6 +123,9 @@ func (o *options) check() error {
 		return fmt.Errorf("--advice-after is %s and --advice-every %s, want 0 or more and 1s or more", o.advice.After, o.advice.Every)
 	case o.verbosity < 0:
 		return fmt.Errorf("-v is %d, want 0 or more", o.verbosity)
+	}
+	if _, err := prefixes(o.private); err != nil {
+		return err
 	}
 	return checkIdle(o.idle)
 }

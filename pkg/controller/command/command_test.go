@@ -17,6 +17,7 @@ func TestWhatIsRefusedBeforeAnythingIsDone(t *testing.T) {
 		"advice all the time":               {"--advice-every=0s", "1s or more"},
 		"a load that no GPU has":            {"--idle-below=0", "more than 0"},
 		"a warning after a week":            {"--idle-warn-after=168h", "want 5h0m0s or less"},
+		"a private address that is none":    {"--notify-private-addresses=10.1.2.3", "no range of addresses"},
 		"an argument":                       {"now", "unknown command"},
 		"a negative verbosity":              {"--v=-1", "want 0 or more"},
 		"a kubeconfig that is not there":    {"--kubeconfig=/none", "finding the cluster"},

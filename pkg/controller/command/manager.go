@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -33,6 +34,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/controller/follow"
 	"g8s.host/gpu-scheduler/pkg/controller/idle"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
+	"g8s.host/gpu-scheduler/pkg/controller/notify"
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 	"g8s.host/gpu-scheduler/pkg/controller/replace"
@@ -120,6 +122,7 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 		(&follow.Reconciler{Client: client, Events: events}).SetUp(manager),
 		pools.New(client, events, real).SetUp(manager),
 		o.addReservations(manager),
+		o.addNotify(manager),
 		o.addAdvice(manager),
 		o.addSpot(manager),
 		o.addIdle(manager),
@@ -144,6 +147,31 @@ func (o *options) addReservations(manager ctrl.Manager) error {
 		return err
 	}
 	return reservations.New(manager.GetClient(), manager.GetEventRecorder(leaseName), clock.RealClock{}).SetUp(manager)
+}
+
+// addNotify adds the telling of channels.
+func (o *options) addNotify(manager ctrl.Manager) error {
+	private, err := prefixes(o.private)
+	if err != nil {
+		return err
+	}
+	return (&notify.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: manager.GetEventRecorder(leaseName),
+		Clock: clock.RealClock{}, Poster: notify.NewPoster(private),
+	}).SetUp(manager)
+}
+
+// prefixes reads addresses as CIDRs.
+func prefixes(texts []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range texts {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("--notify-private-addresses: %q is no range of addresses such as 10.1.2.0/24", text)
+		}
+		out = append(out, prefix)
+	}
+	return out, nil
 }
 
 // addSpot adds SpotPools, where the cluster knows the kind.

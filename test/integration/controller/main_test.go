@@ -34,6 +34,9 @@ func prepare(ctx context.Context) (err error) {
 	if err := cluster.InstallController(ctx); err != nil {
 		return err
 	}
+	if err := receiver.open(ctx); err != nil {
+		return err
+	}
 	controller, err = startController(ctx, sandbox.ControllerName)
 	return err
 }
@@ -45,5 +48,6 @@ var controllers atomic.Int32
 func startController(ctx context.Context, name string) (*sandbox.Process, error) {
 	return cluster.StartController(ctx, sandbox.ControllerOptions{Name: name, Args: []string{
 		"--out-of-service-after=40s", "--suspect-back-off=8s", "--suspect-conditions=XIDFatal", "--advice-after=5s", "--advice-every=5s",
-	}})
+		"--notify-private-addresses=127.0.0.0/8",
+	}, Env: []string{"SSL_CERT_FILE=" + receiver.certificate}})
 }

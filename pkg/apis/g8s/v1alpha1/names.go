@@ -110,7 +110,23 @@ const (
 	PolicyHostPaths = "host-paths"
 	// PolicyWorkdirLimit is its key with the most that a folder may have, compressed, which is sent with a job.
 	PolicyWorkdirLimit = "workdir-limit"
+	// PolicyChannel begins its keys with the namespaces whose jobs may tell a channel: what follows is the channel's name.
+	PolicyChannel = "channels."
+	// ChannelSecret is the name of the Secret with the URLs of channels, in the namespace of the ConfigMap. Only gpu-controller
+	// reads it.
+	ChannelSecret = "gpuctl-channels"
 )
+
+// Of what a channel can be told.
+const (
+	NotifySucceeded = "succeeded"
+	NotifyFailed    = "failed"
+	NotifyCancelled = "cancelled"
+	NotifyEvicted   = "evicted"
+)
+
+// NotifyWords are all of these.
+var NotifyWords = []string{NotifySucceeded, NotifyFailed, NotifyCancelled, NotifyEvicted}
 
 // LabelPolicy, on a namespace, frees its pods with the value [PolicyExempt] from what manifests/policy forbids. Only who
 // may do so can set it.
@@ -221,6 +237,16 @@ const (
 	AnnotationUpload = "g8s.host/workdir"
 	// ContainerUnpack is the name of the container that unpacks it in each pod.
 	ContainerUnpack = "unpack-workdir"
+	// AnnotationNotify, on the top object of a job, is the channel that is told how it goes, and AnnotationNotifyOn of what, by
+	// NotifyWords with commas.
+	AnnotationNotify   = "g8s.host/notify"
+	AnnotationNotifyOn = "g8s.host/notify-on"
+	// AnnotationNotified, on the top object of a job, is of what end its channel was told, or could not be: the object's UID, a
+	// slash and the word. AnnotationNotifiedEvictions is until when evictions of its pods were, in RFC 3339, and AnnotationNotTold why
+	// the newest of all was not told. gpu-controller writes them.
+	AnnotationNotified          = "g8s.host/notified"
+	AnnotationNotifiedEvictions = "g8s.host/notified-evictions"
+	AnnotationNotTold           = "g8s.host/not-told"
 	// AnnotationCancelledAt, on the top object of a job, is when it was cancelled, in RFC 3339.
 	AnnotationCancelledAt = "g8s.host/cancelled-at"
 	// AnnotationReplicas, on a paused or cancelled Deployment, is the number of replicas it had before.

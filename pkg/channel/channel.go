@@ -1,0 +1,43 @@
+// Package channel says which channels the jobs of a namespace may tell how they ended. A channel is a name: where it leads
+// is a secret of the administrators, which no user and no program but gpu-controller reads. What is here anybody may know.
+package channel
+
+import (
+	"slices"
+	"strings"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+)
+
+// everywhere stands for all namespaces.
+const everywhere = "*"
+
+// Allowed are the channels of a namespace by what administrators have written, sorted.
+func Allowed(policy map[string]string, namespace string) []string {
+	var out []string
+	for key, namespaces := range policy {
+		name, ok := strings.CutPrefix(key, names.PolicyChannel)
+		if !ok || name == "" {
+			continue
+		}
+		if all := strings.Fields(namespaces); slices.Contains(all, namespace) || slices.Contains(all, everywhere) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Refused says why the jobs of a namespace may not tell a channel; nothing if they may. Whether there is one for others is not
+// told.
+func Refused(policy map[string]string, namespace, name string) phrase.Text {
+	allowed := Allowed(policy, namespace)
+	switch {
+	case slices.Contains(allowed, name):
+		return nil
+	case len(allowed) == 0:
+		return phrase.Of("there is no channel %q for jobs of namespace %s, and no other: administrators set them up (docs/operations.md)", name, namespace)
+	}
+	return phrase.Of("there is no channel %q for jobs of namespace %s: those that there are: %s", name, namespace, strings.Join(allowed, ", "))
+}

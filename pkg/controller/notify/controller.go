@@ -1,0 +1,243 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/index"
+	"g8s.host/gpu-scheduler/pkg/controller/traced"
+)
+
+// Name is the controller's name in logs and metrics.
+const Name = "notify"
+
+const (
+	// whenFull is how long after a line had no room a letter is offered again.
+	whenFull = time.Minute
+	// eventNotTold is the reason of the event on a job whose channel was not told.
+	eventNotTold = "NotTold"
+)
+
+// notingTimeout bounds all tries.
+const notingTimeout = time.Minute
+
+// noting is how a note on a Job is tried again while the API server does not take it: for a minute.
+var noting = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Steps: 9, Cap: 30 * time.Second}
+
+// Reconciler tells channels of Jobs.
+type Reconciler struct {
+	Client client.Client
+	Live   client.Reader
+	Events events.EventRecorder
+	Clock  clock.Clock
+	Poster *Poster
+
+	directory *Directory
+	sender    *Sender
+	// life ends with the leadership.
+	life context.Context
+
+	mu sync.Mutex
+	// evictions are those that are gathered, by their Job.
+	evictions map[types.NamespacedName]*evicted
+}
+
+// SetUp adds the controller to a manager, whose cache has the indexes of package index.
+func (r *Reconciler) SetUp(m ctrl.Manager) error {
+	r.evictions = map[types.NamespacedName]*evicted{}
+	r.directory = &Directory{Live: r.Live, Clock: r.Clock}
+	r.sender = &Sender{Address: r.directory.Address, Post: r.Poster.Post, Settled: r.settled, Clock: r.Clock}
+	if err := m.Add(manager.RunnableFunc(r.live)); err != nil {
+		return fmt.Errorf("adding the sender of notifications: %w", err)
+	}
+	return ctrl.NewControllerManagedBy(m).Named(Name).
+		For(&batchv1.Job{}, builder.WithPredicates(predicate.NewPredicateFuncs(wants))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(jobOf), builder.WithPredicates(predicate.NewPredicateFuncs(isDisrupted))).
+		Complete(traced.Reconciler(Name, r))
+}
+
+// live lends letters the life of the leadership, and waits for those that are under way.
+func (r *Reconciler) live(ctx context.Context) error {
+	r.mu.Lock()
+	r.life = ctx
+	r.mu.Unlock()
+	<-ctx.Done()
+	r.sender.Close()
+	return nil
+}
+
+func wants(object client.Object) bool { return object.GetAnnotations()[g8s.AnnotationNotify] != "" }
+
+func isDisrupted(object client.Object) bool {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return false
+	}
+	_, disrupted := disruption(pod)
+	return disrupted
+}
+
+// jobOf is the Job of a pod.
+func jobOf(_ context.Context, object client.Object) []reconcile.Request {
+	owner := metav1.GetControllerOf(object)
+	if owner == nil || owner.Kind != "Job" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: owner.Name}}}
+}
+
+// Reconcile puts what is to be told of a Job in line. It waits for no receiver.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var job batchv1.Job
+	err := r.Client.Get(ctx, request.NamespacedName, &job)
+	r.mu.Lock()
+	life := r.life
+	if err != nil || ending(&job) != "" {
+		delete(r.evictions, request.NamespacedName)
+	}
+	r.mu.Unlock()
+	if err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !wants(&job) {
+		return ctrl.Result{}, nil
+	}
+	if life == nil {
+		return ctrl.Result{RequeueAfter: time.Second}, nil // the leadership has just begun
+	}
+	now := r.Clock.Now()
+	if word := dueEnd(&job, now); word != "" {
+		return r.offer(life, ofEnd(&job, word, now)), nil
+	}
+	if err := r.foretell(ctx, &job); err != nil {
+		return ctrl.Result{}, err
+	}
+	return r.gather(ctx, life, &job, now)
+}
+
+// foretell notes on a Job that goes on that its channel will not be told, as long as there is nothing else to say: its author then
+// need not wait for the end to know.
+func (r *Reconciler) foretell(ctx context.Context, job *batchv1.Job) error {
+	name, _ := asked(job)
+	if ending(job) != "" || job.Annotations[g8s.AnnotationNotTold] != "" {
+		return nil
+	}
+	_, outcome := r.directory.Address(ctx, name, job.Namespace)
+	if outcome.Why == "" || outcome.Again {
+		return nil
+	}
+	body, err := patchOf(job.UID, map[string]any{g8s.AnnotationNotTold: outcome.Why})
+	if err != nil {
+		return err
+	}
+	if err := r.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, body)); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("noting on job %s that its channel cannot be told: %w", job.Name, err))
+	}
+	r.Events.Eventf(job, nil, corev1.EventTypeWarning, eventNotTold, "Tell", "channel %s cannot be told how the job ends: %s", name, outcome.Why)
+	return nil
+}
+
+func (r *Reconciler) offer(life context.Context, letter *Letter) ctrl.Result {
+	if r.sender.Offer(life, letter) {
+		return ctrl.Result{}
+	}
+	return ctrl.Result{RequeueAfter: whenFull}
+}
+
+// gather keeps evictions until all of a gang have been seen, and offers one letter of them.
+func (r *Reconciler) gather(ctx, life context.Context, job *batchv1.Job, now time.Time) (ctrl.Result, error) {
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingFields{index.JobUID: string(job.UID)}); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing the pods of job %s: %w", job.Name, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := client.ObjectKeyFromObject(job)
+	found := dueEvictions(r.evictions[key], job, pods.Items, now)
+	if found == nil {
+		delete(r.evictions, key)
+		return ctrl.Result{}, nil
+	}
+	r.evictions[key] = found
+	if left := gathering - now.Sub(found.seen); left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil
+	}
+	result := r.offer(life, ofEvictions(job, found))
+	if result.IsZero() {
+		delete(r.evictions, key)
+	}
+	return result, nil
+}
+
+// settled notes on a Job what became of a letter, and tells who looks at the Job where it was not taken. A Job that is gone
+// needs no note.
+func (r *Reconciler) settled(ctx context.Context, letter *Letter, outcome Outcome) {
+	// What a receiver has taken is noted also when the leadership ends meanwhile.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notingTimeout)
+	defer cancel()
+	log := ctrl.Log.WithName(Name).WithValues("namespace", letter.Job.Namespace, "job", letter.Job.Name, "channel", letter.Channel, "of", letter.Word)
+	if outcome.Why == "" {
+		log.V(2).Info("A channel was told of a job")
+	} else {
+		log.Info("A channel was not told of a job", "why", outcome.Why)
+	}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: letter.Job.Namespace, Name: letter.Job.Name}}
+	body, err := note(letter, outcome)
+	if err != nil {
+		log.Error(err, "The note of a notification cannot be written")
+		return
+	}
+	err = wait.ExponentialBackoffWithContext(ctx, noting, func(ctx context.Context) (bool, error) {
+		err := r.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, body))
+		return client.IgnoreNotFound(err) == nil || apierrors.IsConflict(err), nil // another Job has the name
+	})
+	if err != nil {
+		log.Info("It could not be noted on a job what its channel was told: it may be told again")
+	}
+	if outcome.Why != "" && job.UID == letter.UID {
+		r.Events.Eventf(job, nil, corev1.EventTypeWarning, eventNotTold, "Tell", "channel %s was not told that the job %s: %s", letter.Channel, happened[letter.Word], outcome.Why)
+	}
+}
+
+var happened = map[string]string{
+	g8s.NotifySucceeded: "succeeded", g8s.NotifyFailed: "failed", g8s.NotifyCancelled: "was cancelled", g8s.NotifyEvicted: "was evicted",
+}
+
+// note is the patch of a Job with what became of a letter.
+func note(letter *Letter, outcome Outcome) ([]byte, error) {
+	annotations := map[string]any{g8s.AnnotationNotTold: nil}
+	if outcome.Why != "" {
+		annotations[g8s.AnnotationNotTold] = outcome.Why
+	}
+	if letter.Word == g8s.NotifyEvicted {
+		annotations[g8s.AnnotationNotifiedEvictions] = letter.Until.UTC().Format(time.RFC3339)
+	} else {
+		annotations[g8s.AnnotationNotified] = string(letter.UID) + "/" + letter.Word
+	}
+	return patchOf(letter.UID, annotations)
+}
+
+// patchOf is a patch of annotations of this very Job, and not of another one of its name.
+func patchOf(uid types.UID, annotations map[string]any) ([]byte, error) {
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": annotations}})
+}

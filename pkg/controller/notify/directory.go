@@ -1,0 +1,78 @@
+package notify
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/channel"
+)
+
+// fresh is for how long what was read of channels counts.
+const fresh = 10 * time.Second
+
+// Directory knows where channels lead. It reads that when it is asked, and not all the time: few jobs end in a second, and no copy of
+// a secret is kept for long.
+type Directory struct {
+	// Live reads from the API server.
+	Live  client.Reader
+	Clock clock.PassiveClock
+
+	mu    sync.Mutex
+	read  time.Time
+	allow map[string]string
+	urls  map[string][]byte
+}
+
+// Address is where a channel leads for the jobs of a namespace, or why nowhere.
+func (d *Directory) Address(ctx context.Context, name, namespace string) (string, Outcome) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.refresh(ctx); err != nil {
+		return "", Outcome{Why: "the channels could not be read", Again: true}
+	}
+	if why := channel.Refused(d.allow, namespace, name); len(why) > 0 {
+		return "", Outcome{Why: why.String()}
+	}
+	address := strings.TrimSpace(string(d.urls[name])) // files end with a line break
+	if address == "" {
+		return "", Outcome{Why: "the channel has no URL: administrators write it into the Secret kube-system/" + g8s.ChannelSecret}
+	}
+	if !isWebhook(address) {
+		return "", Outcome{Why: "the URL of the channel is none that begins with https:// and names a host: administrators correct it in the Secret kube-system/" + g8s.ChannelSecret}
+	}
+	return address, Outcome{}
+}
+
+// isWebhook says whether an address can be called such that nobody on the way reads it.
+func isWebhook(address string) bool {
+	at, err := url.Parse(address)
+	return err == nil && at.Scheme == "https" && at.Hostname() != "" && at.User == nil
+}
+
+func (d *Directory) refresh(ctx context.Context) error {
+	if d.Clock.Since(d.read) < fresh {
+		return nil
+	}
+	var policy corev1.ConfigMap
+	at := types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: g8s.PolicyConfigMap}
+	if err := d.Live.Get(ctx, at, &policy); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	var secret corev1.Secret
+	at.Name = g8s.ChannelSecret
+	if err := d.Live.Get(ctx, at, &secret); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	d.allow, d.urls, d.read = policy.Data, secret.Data, d.Clock.Now()
+	return nil
+}

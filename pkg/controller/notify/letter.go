@@ -1,0 +1,95 @@
+package notify
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Letter is what is told of a job.
+type Letter struct {
+	Channel string
+	Job     types.NamespacedName
+	UID     types.UID
+	// Word is of what, and Until the newest eviction that it tells of.
+	Word  string
+	Until time.Time
+	Text  string
+}
+
+// key is the same for letters of the same.
+func (l *Letter) key() string {
+	return string(l.UID) + "/" + l.Word + "/" + l.Until.UTC().Format(time.RFC3339)
+}
+
+// longestDetail bounds what is told of Kubernetes' own words.
+const longestDetail = 300
+
+// ofEnd is the letter of a Job that has ended.
+func ofEnd(job *batchv1.Job, word string, now time.Time) *Letter {
+	text := fmt.Sprintf("Job %s/%s %s", job.Namespace, job.Name, pastOf[word])
+	if began := job.Status.StartTime; began != nil {
+		text += " after " + duration.HumanDuration(max(endOf(job, now).Sub(began.Time), 0))
+	}
+	if word == g8s.NotifyFailed {
+		text += whyFailed(job)
+	}
+	return letterOf(job, word, text)
+}
+
+var pastOf = map[string]string{g8s.NotifySucceeded: "succeeded", g8s.NotifyFailed: "failed", g8s.NotifyCancelled: "was cancelled"}
+
+// whyFailed is what Kubernetes says of a Job that has failed.
+func whyFailed(job *batchv1.Job) string {
+	for _, condition := range job.Status.Conditions {
+		if condition.Type == batchv1.JobFailed && condition.Status == corev1.ConditionTrue {
+			return fmt.Sprintf(" (%s: %s). See: gpuctl why %s -n %s", condition.Reason, condition.Message, job.Name, job.Namespace)
+		}
+	}
+	return ""
+}
+
+// ofEvictions is the letter of pods that have lost their places.
+func ofEvictions(job *batchv1.Job, of *evicted) *Letter {
+	pods := "a pod"
+	if len(of.pods) > 1 {
+		pods = fmt.Sprintf("%d pods", len(of.pods))
+	}
+	letter := letterOf(job, g8s.NotifyEvicted, fmt.Sprintf("Job %s/%s lost the places of %s (%s), and starts again by itself", job.Namespace, job.Name, pods, of.why))
+	letter.Until = of.last
+	return letter
+}
+
+func letterOf(job *batchv1.Job, word, text string) *Letter {
+	channel, _ := asked(job)
+	return &Letter{
+		Channel: channel, Job: types.NamespacedName{Namespace: job.Namespace, Name: job.Name}, UID: job.UID, Word: word, Text: text,
+	}
+}
+
+// body is a letter as receivers take it: JSON with one key. What it quotes means nothing to them: neither a link, nor the call of
+// everybody in a room.
+func (l *Letter) body() ([]byte, error) {
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			return ' '
+		}
+		return r
+	}, l.Text)
+	if runes := []rune(text); len(runes) > longestDetail {
+		text = string(runes[:longestDetail]) + " …"
+	}
+	return json.Marshal(map[string]string{"text": plain.Replace(text)})
+}
+
+// plain escapes what Slack reads as markup, and has no @ call anybody, as Mattermost and Discord read it.
+var plain = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b")
