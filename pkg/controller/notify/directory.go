@@ -17,8 +17,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/channel"
 )
 
-// fresh is for how long what was read of channels counts.
-const fresh = 10 * time.Second
+const (
+	// fresh is for how long what was read of channels counts.
+	fresh = 10 * time.Second
+	// readTimeout bounds the reading, for which all channels wait.
+	readTimeout = 5 * time.Second
+)
 
 // Directory knows where channels lead. It reads that when it is asked, and not all the time: few jobs end in a second, and no copy of
 // a secret is kept for long.
@@ -63,6 +67,8 @@ func (d *Directory) refresh(ctx context.Context) error {
 	if d.Clock.Since(d.read) < fresh {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	var policy corev1.ConfigMap
 	at := types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: g8s.PolicyConfigMap}
 	if err := d.Live.Get(ctx, at, &policy); client.IgnoreNotFound(err) != nil {
