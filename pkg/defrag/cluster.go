@@ -2,6 +2,7 @@ package defrag
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 // cluster is the cluster as it will be after the proposals made so far. It is what [moves.Find] searches on.
 type cluster struct {
+	facts *Facts
 	nodes []*fit.Node // sorted by name
 	// movable are the pods of a node that can bear to be moved and have not been, those that hold most first.
 	movable [][]*fit.Request
@@ -45,7 +47,7 @@ type verdict struct {
 }
 
 func newCluster(facts *Facts, limits Limits) *cluster {
-	c := &cluster{known: map[*corev1.Pod]*pod{}, kinds: map[string]int{}, marks: rand.New(rand.NewPCG(1, 1))} //nolint:gosec // no secrets
+	c := &cluster{facts: facts, known: map[*corev1.Pod]*pod{}, kinds: map[string]int{}, marks: rand.New(rand.NewPCG(1, 1))} //nolint:gosec // no secrets
 	on := fit.ByNode(facts.Running)
 	var topologies gpu.Topologies
 	for i := range facts.Nodes {
@@ -56,7 +58,7 @@ func newCluster(facts *Facts, limits Limits) *cluster {
 	c.movable, c.young = make([][]*fit.Request, len(c.nodes)), make([][]*fit.Request, len(c.nodes))
 	for at, node := range c.nodes {
 		for _, pod := range on[node.Object.Name] {
-			request, err := fit.RequestOf(pod)
+			request, err := facts.requestOf(pod)
 			switch {
 			case err != nil:
 			case facts.movable(pod, limits):
@@ -82,7 +84,7 @@ func cardMemory(node *corev1.Node) int64 {
 
 // meet makes a pod known.
 func (c *cluster) meet(r *fit.Request, cardMiB int64) {
-	key := r.Alikeness()
+	key := fmt.Sprint(r.Alikeness(), r.Closed.Fingerprint())
 	if _, known := c.kinds[key]; !known {
 		c.kinds[key] = len(c.kinds)
 		c.verdicts = append(c.verdicts, make([]verdict, len(c.nodes)))

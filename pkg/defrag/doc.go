@@ -18,6 +18,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
 // Facts is what a plan is made from.
@@ -29,6 +32,17 @@ type Facts struct {
 	// Waiting are the pods for which the scheduler has found no node.
 	Waiting []corev1.Pod
 	Budgets []policyv1.PodDisruptionBudget
+	// Reservations are the nodes that are kept for some, nil for none.
+	Reservations *reservation.Book
+}
+
+// requestOf is what a pod asks that would be placed now: it gets no node that is kept from it.
+func (f *Facts) requestOf(pod *corev1.Pod) (*fit.Request, error) {
+	request, err := fit.RequestOf(pod)
+	if err == nil {
+		request.Closed = f.Reservations.Against(pod, f.Now)
+	}
+	return request, err
 }
 
 // Limits bound what a plan may ask for.

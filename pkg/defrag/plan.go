@@ -128,7 +128,7 @@ const maxTries = 1 << 16
 
 // helpOne finds a place for one pod, and takes it. The function it returns undoes that. why is "" on success.
 func (p *planner) helpOne(pod *corev1.Pod) (proposal Proposal, undo func(), why string) {
-	request, err := fit.RequestOf(pod)
+	request, err := p.facts.requestOf(pod)
 	switch {
 	case err != nil:
 		return proposal, nil, whyUnreadable + err.Error()

@@ -10,15 +10,16 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reservation"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// Read gathers the facts, in four requests. Its caller must be able to read nodes, and pods and disruption budgets of
+// Read gathers the facts, in five requests. Its caller must be able to read nodes, and pods and disruption budgets of
 // all namespaces.
 func Read(ctx context.Context, client kubernetes.Interface, now time.Time) (*Facts, error) {
 	cached := snapshot.Scope{Cached: true}
 	read, err := snapshot.Read(ctx, client, snapshot.Nodes(cached), snapshot.Pods(snapshot.Scope{Fields: snapshot.Living, Cached: true}),
-		snapshot.Budgets(cached), snapshot.Clock(now))
+		snapshot.Budgets(cached), snapshot.GPUReservations().IfAllowed(), snapshot.Clock(now))
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +28,7 @@ func Read(ctx context.Context, client kubernetes.Interface, now time.Time) (*Fac
 
 // FactsOf sorts the pods of a snapshot into those that hold a place, and those for which the scheduler has found none.
 func FactsOf(s *snapshot.Snapshot) *Facts {
-	facts := &Facts{Now: s.Now, Nodes: s.Nodes, Budgets: s.Budgets}
+	facts := &Facts{Now: s.Now, Nodes: s.Nodes, Budgets: s.Budgets, Reservations: reservation.BookOf(s.GPUReservations)}
 	for i := range s.Pods {
 		switch pod := &s.Pods[i]; {
 		case pod.Spec.NodeName != "":

@@ -16,11 +16,7 @@ import (
 
 // closedTo are the nodes that reservations keep from a pod, as the scheduler sees it.
 func closedTo(f *Facts, pod *corev1.Pod) *reservation.Closed {
-	windows := make([]reservation.Window, len(f.Cluster.GPUReservations))
-	for i := range f.Cluster.GPUReservations {
-		windows[i] = reservation.Of(&f.Cluster.GPUReservations[i])
-	}
-	return reservation.NewBook(windows).Against(pod, f.Cluster.Now)
+	return reservation.BookOf(f.Cluster.GPUReservations).Against(pod, f.Cluster.Now)
 }
 
 // unseen are the reasons that the scheduler has and nothing shows that was read. Which nodes are kept, the reservations show to who may

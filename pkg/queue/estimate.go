@@ -16,6 +16,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/pkg/reservation"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -114,11 +115,14 @@ type line struct {
 	releases []release
 	// start is when it is played, now how far.
 	start, now time.Time
+	// reservations keep nodes from entries until they end.
+	reservations *reservation.Book
 }
 
 func newLine(entries []Entry, objects *snapshot.Snapshot, now time.Time, topologies *gpu.Topologies) *line {
 	l := &line{
 		entries: entries, pool: newPool(objects.Nodes, entries[0].Pool, topologies), machines: map[string]*machine{}, start: now, now: now,
+		reservations: reservation.BookOf(objects.GPUReservations),
 	}
 	on := fit.ByNode(objects.Pods)
 	limits := ends(objects.Jobs)
@@ -164,7 +168,7 @@ func (l *line) release(r release) {
 	l.releases = slices.Insert(l.releases, at, r)
 }
 
-// play tries the entries in their order at each moment that GPUs are given back. Nobody is let past one that does not
+// play tries the entries in their order at each moment that GPUs are given back, or a reservation ends. Nobody is let past one that does not
 // fit: whether that happens is not known, and it would only make others later.
 func (l *line) play(limits map[types.UID]time.Time) {
 	next := 0
@@ -172,7 +176,14 @@ func (l *line) play(limits map[types.UID]time.Time) {
 		for next < len(l.entries) && l.place(&l.entries[next], limits) {
 			next++
 		}
-		if next == len(l.entries) || len(l.releases) == 0 {
+		if next == len(l.entries) {
+			return
+		}
+		if ends := l.reservations.NextEnd(l.now); !ends.IsZero() && (len(l.releases) == 0 || ends.Before(l.releases[0].at)) {
+			l.now = ends
+			continue
+		}
+		if len(l.releases) == 0 {
 			return
 		}
 		first := l.releases[0]
@@ -248,10 +259,10 @@ func (l *line) undo(placed []release) {
 
 // tightest puts a pod on the machine that has the fewest GPUs left then, nil if it fits none.
 func (l *line) tightest(request *fit.Request) *machine {
-	need := request.Demand.Whole
+	need, closed := request.Demand.Whole, l.reservations.Against(request.Pod, l.now)
 	var fitting []*machine
 	for _, name := range l.pool.open(request) {
-		if m := l.machines[name]; m.free >= need {
+		if m := l.machines[name]; m.free >= need && closed.On(m.Object) == nil {
 			fitting = append(fitting, m)
 		}
 	}

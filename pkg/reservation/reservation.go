@@ -123,6 +123,15 @@ func NewBook(windows []Window) *Book {
 	return book
 }
 
+// BookOf returns the book of GPUReservations.
+func BookOf(objects []names.GPUReservation) *Book {
+	windows := make([]Window, len(objects))
+	for i := range objects {
+		windows[i] = Of(&objects[i])
+	}
+	return NewBook(windows)
+}
+
 // Against returns what keeps a pod from nodes that is placed now, nil for nothing. It is asked once for an attempt: it costs a
 // look at each window, and no more for those with many nodes.
 func (b *Book) Against(pod *corev1.Pod, now time.Time) *Closed {

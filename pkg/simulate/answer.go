@@ -3,10 +3,13 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/whatif"
 )
@@ -21,6 +24,9 @@ func Answer(ctx context.Context, question *whatif.Question, candidate Candidate)
 	}
 	for i := range question.Pods {
 		cluster.Pods = append(cluster.Pods, &question.Pods[i])
+	}
+	for i := range question.Reservations {
+		cluster.Reservations = append(cluster.Reservations, fromZero(&question.Reservations[i], question.Now))
 	}
 	var objects []runtime.Object
 	for i, raw := range question.Workload {
@@ -52,6 +58,14 @@ func Answer(ctx context.Context, question *whatif.Question, candidate Candidate)
 		}
 	}
 	return replay.outcome(arrivals, options.Explain), nil
+}
+
+// fromZero is a reservation as far from the zero time as it is from now.
+func fromZero(r *names.GPUReservation, now time.Time) *names.GPUReservation {
+	out := r.DeepCopy()
+	out.Spec.From = metav1.NewTime(time.Time{}.Add(r.Spec.From.Sub(now)))
+	out.Spec.To = metav1.NewTime(time.Time{}.Add(r.Spec.To.Sub(now)))
+	return out
 }
 
 // outcome says what became of arrivals.

@@ -24,6 +24,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 )
@@ -119,6 +120,9 @@ func allNodes(profiles []config.KubeSchedulerProfile) []config.KubeSchedulerProf
 func (e *engine) load(cluster Cluster) error {
 	if len(cluster.Nodes) == 0 {
 		return errors.New("loading the cluster: it has no nodes")
+	}
+	if err := follow.Know(e.informers, cluster.Reservations...); err != nil {
+		return fmt.Errorf("loading the cluster: %w", err)
 	}
 	known := sets.New[string]()
 	for _, node := range cluster.Nodes {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	gangsv1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/explain"
 )
 
@@ -35,6 +36,8 @@ type Cluster struct {
 	Groups  []*gangsv1.PodGroup
 	Budgets []*policyv1.PodDisruptionBudget
 	Classes []*schedulingv1.PriorityClass
+	// Reservations are those of a cluster in which it is the zero time: the clock of plugins stands still there.
+	Reservations []*names.GPUReservation
 }
 
 // Arrival is a pod to be placed.

@@ -9,9 +9,11 @@ package whatif
 
 import (
 	"encoding/json"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -22,6 +24,9 @@ type Question struct {
 	Nodes []corev1.Node `json:"nodes"`
 	// Pods are those that hold a place on a node.
 	Pods []corev1.Pod `json:"pods"`
+	// Reservations are those of the cluster at a time, Now.
+	Reservations []names.GPUReservation `json:"reservations,omitempty"`
+	Now          time.Time              `json:"now"`
 	// Workload is objects of Kubernetes, as gpuctl renders them.
 	Workload []json.RawMessage `json:"workload"`
 	// Policy is the scoring policy, the content of GPUScore's policyFile; "" is the one that is shipped.

@@ -53,7 +53,9 @@ func Where(ctx context.Context, reader kubernetes.Interface, writer *submit.Clie
 	if err != nil {
 		return Answer{}, err
 	}
-	question := &Question{Nodes: cluster.Nodes, Pods: onThese(cluster.Nodes, cluster.Pods), Policy: policy}
+	question := &Question{
+		Nodes: cluster.Nodes, Pods: onThese(cluster.Nodes, cluster.Pods), Policy: policy, Reservations: cluster.GPUReservations, Now: cluster.Now,
+	}
 	if question.Workload, err = workloadOf(jobs, verdicts); err != nil {
 		return Answer{}, err
 	}

@@ -175,7 +175,8 @@ func TestText(t *testing.T) {
 // TestQuestion: the new nodes are others, and those that wait evict nobody.
 func TestQuestion(t *testing.T) {
 	nodes := []corev1.Node{machine("a", "A100-80G", "8")}
-	s := Situation{Nodes: nodes, Waiting: WaitingOf([]corev1.Pod{waiting("x-0", "x", 8, 0, 1)}), Template: &nodes[0]}
+	s := Situation{Nodes: nodes, Waiting: WaitingOf([]corev1.Pod{waiting("x-0", "x", 8, 0, 1)}), Template: &nodes[0],
+		Reservations: []g8s.GPUReservation{{Spec: g8s.GPUReservationSpec{Pool: "train"}}}, Now: time.Unix(7, 0)}
 	question, err := s.Question(2)
 	if err != nil {
 		t.Fatal(err)
@@ -189,6 +190,9 @@ func TestQuestion(t *testing.T) {
 	}
 	if text := string(question.Workload[0]); !strings.Contains(text, `"preemptionPolicy":"Never"`) || !strings.Contains(text, `"kind":"Pod"`) {
 		t.Errorf("the pod is %s", text)
+	}
+	if len(question.Reservations) != 1 || !question.Now.Equal(s.Now) {
+		t.Errorf("of reservations it knows %+v at %s", question.Reservations, question.Now)
 	}
 	if len(s.Nodes) != 1 || ptr.Deref(s.Waiting.Pods[0].Spec.PreemptionPolicy, "") != "" {
 		t.Error("the situation was changed")

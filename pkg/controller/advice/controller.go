@@ -52,6 +52,8 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 	Simulate Simulate
 	Settings Settings
+	// Reservations says that the cluster knows GPUReservations, which keep nodes from those that wait.
+	Reservations bool
 
 	turn turn
 }
@@ -136,7 +138,14 @@ func (r *Reconciler) situation(ctx context.Context, pool string) (Situation, err
 	if err != nil {
 		return Situation{}, err
 	}
-	out := Situation{Nodes: facts.Nodes, Pods: facts.Pods, Waiting: WaitingOf(facts.Waiting)}
+	out := Situation{Nodes: facts.Nodes, Pods: facts.Pods, Waiting: WaitingOf(facts.Waiting), Now: r.Clock.Now()}
+	if r.Reservations {
+		var list g8s.GPUReservationList
+		if err := r.Client.List(ctx, &list); err != nil {
+			return Situation{}, fmt.Errorf("listing GPUReservations: %w", err)
+		}
+		out.Reservations = list.Items
+	}
 	out.Template = TemplateOf(out.Nodes, out.Waiting)
 	out.Groups, err = r.groupsOf(ctx, out.Waiting.Pods)
 	return out, err

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/whatif"
 )
 
@@ -22,11 +24,14 @@ type Situation struct {
 	// Groups are the PodGroups of those that wait.
 	Groups   []unstructured.Unstructured
 	Template *corev1.Node
+	// Reservations are those of the cluster at a time, Now.
+	Reservations []g8s.GPUReservation
+	Now          time.Time
 }
 
 // Question asks what becomes of those that wait with so many new nodes. They evict nobody: who waits has not been able to.
 func (s Situation) Question(nodes int) (*whatif.Question, error) {
-	question := &whatif.Question{Nodes: slices.Clone(s.Nodes), Pods: s.Pods}
+	question := &whatif.Question{Nodes: slices.Clone(s.Nodes), Pods: s.Pods, Reservations: s.Reservations, Now: s.Now}
 	for i := range nodes {
 		question.Nodes = append(question.Nodes, *another(s.Template, i))
 	}

@@ -113,6 +113,10 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 	})); err != nil {
 		return err
 	}
+	reserves, err := knows(manager, "GPUReservation", "nobody says who is in the way of one")
+	if err != nil {
+		return err
+	}
 	return errors.Join(
 		(&replace.Reconciler{Client: client, Events: events, Clock: real}).SetUp(manager),
 		(&recovery.Reconciler{
@@ -121,9 +125,9 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 		}).SetUp(manager),
 		(&follow.Reconciler{Client: client, Events: events}).SetUp(manager),
 		pools.New(client, events, real).SetUp(manager),
-		o.addReservations(manager),
+		addReservations(manager, reserves),
 		o.addNotify(manager),
-		o.addAdvice(manager),
+		o.addAdvice(manager, reserves),
 		o.addSpot(manager),
 		o.addIdle(manager),
 	)
@@ -142,9 +146,9 @@ func knows(manager ctrl.Manager, kind, without string) (bool, error) {
 }
 
 // addReservations adds GPUReservations, where the cluster knows the kind.
-func (o *options) addReservations(manager ctrl.Manager) error {
-	if known, err := knows(manager, "GPUReservation", "nobody says who is in the way of one"); err != nil || !known {
-		return err
+func addReservations(manager ctrl.Manager, known bool) error {
+	if !known {
+		return nil
 	}
 	return reservations.New(manager.GetClient(), manager.GetEventRecorder(leaseName), clock.RealClock{}).SetUp(manager)
 }
@@ -222,7 +226,7 @@ func register(collectors []prometheus.Collector) error {
 }
 
 // addAdvice adds the advice, where there is a scheduler's code to ask.
-func (o *options) addAdvice(manager ctrl.Manager) error {
+func (o *options) addAdvice(manager ctrl.Manager, reserves bool) error {
 	if o.advice.After == 0 {
 		return nil
 	}
@@ -231,7 +235,7 @@ func (o *options) addAdvice(manager ctrl.Manager) error {
 		return fmt.Errorf("looking for advice (--advice-after=0 does without): %w", err)
 	}
 	return (&advice.Reconciler{
-		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{}, Settings: o.advice,
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{}, Settings: o.advice, Reservations: reserves,
 		Simulate: func(ctx context.Context, question *whatif.Question) (*whatif.Outcome, error) {
 			return whatif.Ask(ctx, simulator, question)
 		},
