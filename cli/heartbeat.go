@@ -99,23 +99,23 @@ func (f *Factory) watched(ctx context.Context, watch func(context.Context, *inve
 		return err
 	}
 	say := func(text phrase.Text) { fmt.Fprintln(f.IO.ErrOut, text.In(f.language())) }
-	reader := inventory.NewReader(client).Telling(f.onceLost(say))
+	reader := inventory.NewReader(client).Telling(f.onceLost(say, say))
 	lost := func(text phrase.Text, _ time.Duration) { say(text) }
 	return newHeartbeat(client, lost, func() { say(phrase.Of("The cluster answers again")) }).
 		over(ctx, func(ctx context.Context) error { return watch(ctx, reader) })
 }
 
 // onceLost says when a watch begins to get old, and when it does not any more.
-func (f *Factory) onceLost(say func(phrase.Text)) func(error) {
+func (f *Factory) onceLost(lost, back func(phrase.Text)) func(error) {
 	old := false
 	return func(err error) {
 		switch {
 		case err == nil:
 			old = false
-			say(phrase.Of("All of it is as it is now again"))
+			back(phrase.Of("All of it is as it is now again"))
 		case !old:
 			old = true
-			say(phrase.Of("What was told may be old, it is as of %s: %s; trying again", f.Now().Format(time.TimeOnly), f.briefly(err)))
+			lost(phrase.Of("What was told may be old, it is as of %s: %s; trying again", f.Now().Format(time.TimeOnly), f.briefly(err)))
 		}
 	}
 }

@@ -203,15 +203,15 @@ func (o *logsOptions) print(ctx context.Context, client kubernetes.Interface) (i
 		},
 	}
 	var job inventory.Job
-	stream := func(ctx context.Context) (err error) {
-		job, err = joblogs.Stream(ctx, client, o.stream, events)
+	stream := func(ctx context.Context, jobs *inventory.Reader) (err error) {
+		job, err = joblogs.StreamOf(ctx, client, jobs, o.stream, events)
 		return err
 	}
 	var err error
 	if o.stream.Follow {
-		err = o.factory.watched(ctx, func(ctx context.Context, _ *inventory.Reader) error { return stream(ctx) })
+		err = o.factory.watched(ctx, stream)
 	} else {
-		err = stream(ctx)
+		err = stream(ctx, inventory.NewReader(client))
 	}
 	return job, errors.Join(err, printer.end(err))
 }

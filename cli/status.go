@@ -56,6 +56,14 @@ func (n *jobStatus) heartbeat() *heartbeat {
 	return newHeartbeat(n.client, lost, back)
 }
 
+// stale says on the line when the watch that tells of the job gets old, and what it said before when it does not any more.
+func (n *jobStatus) stale() func(error) {
+	before := ""
+	lost := func(text phrase.Text) { before = n.line.set(text.In(n.factory.language())) }
+	back := func(text phrase.Text) { n.line.set(cmp.Or(before, text.In(n.factory.language()))) }
+	return n.factory.onceLost(lost, back)
+}
+
 func (n *jobStatus) end() { n.line.end() }
 
 // sentence is where a job stands, and what that is about: all but the numbers.

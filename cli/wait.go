@@ -199,7 +199,7 @@ func (w *waiter) wait(ctx context.Context) error {
 		print(name, outcome)
 	}
 	err = story.heartbeat().over(ctx, func(ctx context.Context) error {
-		return inventory.NewReader(client).WatchJobs(ctx, query, func(jobs []inventory.Job) {
+		return inventory.NewReader(client).Telling(story.stale()).WatchJobs(ctx, query, func(jobs []inventory.Job) {
 			finished, err := w.look(jobs)
 			switch {
 			case err != nil:

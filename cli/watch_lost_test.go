@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -34,6 +35,8 @@ type emptyCluster struct {
 	lists   *apierrors.StatusError
 	watches *apierrors.StatusError
 	open    int
+	// hidden is a kind of objects that the user has no right to.
+	hidden string
 	// changed is closed when the answers have: watches end then.
 	changed chan struct{}
 }
@@ -75,6 +78,9 @@ func (c *emptyCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refused = apierrors.NewBadRequest("lists are lists here")
 	case watches:
 		refused = nil
+	}
+	if kind := path.Base(r.URL.Path); kind == c.hidden {
+		refused = forbidden("list")
 	}
 	c.mu.Unlock()
 	if r.URL.Path == "/version" {
@@ -234,6 +240,44 @@ func TestAWatchSaysWhenItIsOld(t *testing.T) {
 		}
 	case <-time.After(time.Minute):
 		t.Fatalf("it does not end, and has said\n%s", &stderr)
+	}
+}
+
+// TestAWatchWithoutTheRightToEvents tells what it may see, and that nothing is in the way.
+func TestAWatchWithoutTheRightToEvents(t *testing.T) {
+	c := newEmptyCluster(t)
+	c.hidden = "events"
+	t.Setenv("KUBECONFIG", c.kubeconfig)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	streams, _, _ := TestIOStreams("")
+	var stderr heard
+	streams.ErrOut = &stderr
+	ended := make(chan int, 1)
+	go func() { ended <- Run(ctx, NewFactory(streams), []string{"gpuctl", "get", "jobs", "-w"}) }()
+	c.waitForWatches(t, watchesOfJobs-1)
+	c.answer(internal(), internal()) // which is told of what it may see
+	stderr.waitFor(t, "What was told may be old, it is as of ")
+	end()
+	if code := <-ended; code != exitOK || strings.Contains(stderr.String(), "right") {
+		t.Errorf("it ended with %d, and said\n%s", code, &stderr)
+	}
+}
+
+// TestWaitingSaysWhenItsWatchIsOld, and what it waits for again when it is not any more.
+func TestWaitingSaysWhenItsWatchIsOld(t *testing.T) {
+	streams, _, stderr := TestIOStreams("")
+	story := newJobStatus(NewFactory(streams), nil)
+	defer story.end()
+	story.line.set("sft is Pending")
+	tell := story.stale()
+	for range 2 {
+		tell(errors.New("etcd has no leader"))
+	}
+	tell(nil)
+	said := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+	if len(said) != 3 || !strings.HasPrefix(said[1], "What was told may be old, it is as of ") || said[0] != said[2] {
+		t.Errorf("it said %q, want what it waits for, that this may be old once, and what it waits for", said)
 	}
 }
 

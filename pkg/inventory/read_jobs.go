@@ -35,7 +35,7 @@ func (q JobQuery) wants() []snapshot.Want {
 
 // refusals are the events that say why pods could not be created.
 func refusals(namespace string) snapshot.Want {
-	return snapshot.Events(snapshot.Scope{Namespace: namespace, Fields: snapshot.Reason(reasonFailedCreate)})
+	return snapshot.Events(snapshot.Scope{Namespace: namespace, Fields: snapshot.Reason(reasonFailedCreate)}).IfAllowed()
 }
 
 // Job reads the one job of a name: a [NotFoundError] if there is none, an [AmbiguousError] if there are several.

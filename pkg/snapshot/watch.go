@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,7 +22,8 @@ const settle = 100 * time.Millisecond
 // never called twice at a time. Beside the watches there are no requests.
 //
 // While a part cannot be followed, told gets why, a [LostError], and with it what is known, nil as long as not everything was
-// read: the part gets old, and the others do not. A watch tries again for ever; without an error all of it is true again.
+// read: the part gets old, and the others do not. A watch tries again for ever; without an error all of it is true again. What is
+// wanted if allowed, and is not, is no loss: it is in [Snapshot.Unread] until it is allowed.
 func Watch(ctx context.Context, client kubernetes.Interface, told func(now *Snapshot, lost error), wants ...Want) error {
 	dirty := make(chan struct{}, 1)
 	mark := func() {
@@ -35,7 +37,9 @@ func Watch(ctx context.Context, client kubernetes.Interface, told func(now *Snap
 		if want.follow == nil {
 			return errors.New(string(want.part) + " cannot be watched")
 		}
-		parts = append(parts, want.follow(ctx, client, mark))
+		one := want.follow(ctx, client, mark)
+		one.optional = want.optional
+		parts = append(parts, one)
 	}
 	go func() {
 		if cache.WaitForCacheSync(ctx.Done(), parts.synced) {
@@ -66,7 +70,7 @@ func Watch(ctx context.Context, client kubernetes.Interface, told func(now *Snap
 type parts []followed
 
 func (p parts) synced() bool {
-	return !slices.ContainsFunc(p, func(one followed) bool { return !one.synced() })
+	return !slices.ContainsFunc(p, func(one followed) bool { return !one.synced() && !one.missing() })
 }
 
 // look returns what is known, and what of it cannot be followed: neither while that is not known yet.
@@ -77,6 +81,10 @@ func (p parts) look() (*Snapshot, error) {
 	}
 	now := &Snapshot{}
 	for _, one := range p {
+		if one.missing() {
+			now.Hide(one.course.part)
+			continue
+		}
 		one.fill(now)
 	}
 	return now, lost
@@ -86,6 +94,9 @@ func (p parts) look() (*Snapshot, error) {
 func (p parts) lost() (worst error, current bool) {
 	current = true
 	for _, one := range p {
+		if one.missing() {
+			continue
+		}
 		lost, follows := one.course.look()
 		current = current && follows
 		if lost != nil && (worst == nil || lost.Refused && !Refused(worst)) {
@@ -97,10 +108,18 @@ func (p parts) lost() (worst error, current bool) {
 
 // followed is a list that is kept up to date.
 type followed struct {
-	synced cache.InformerSynced
-	course *course
+	// optional says that it may be missing for want of a right.
+	optional bool
+	synced   cache.InformerSynced
+	course   *course
 	// fill copies it into a snapshot. The objects are shared with the watch.
 	fill func(*Snapshot)
+}
+
+// missing says that it is, as the user may not read it.
+func (f *followed) missing() bool {
+	lost, _ := f.course.look()
+	return f.optional && lost != nil && apierrors.IsForbidden(lost.cause)
 }
 
 func follow[T any](ctx context.Context, client kubernetes.Interface, source *cache.ListWatch, field func(*Snapshot) *[]T, c *course) followed {

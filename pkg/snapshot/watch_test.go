@@ -264,6 +264,7 @@ func TestWatchTellsWhatItCannotFollow(t *testing.T) {
 }
 
 // TestARefusalHasToLast: an API server that has just started refuses what it permits a moment later.
+// TestARefusalHasToLast: an API server that has just started refuses what it permits a moment later.
 func TestARefusalHasToLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{pods: []string{"a"}, revision: 1}
