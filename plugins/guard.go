@@ -10,7 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 )
 
-// guardVictims has kube-scheduler's own preemption leave those alone that Coscheduling does, in the profiles that have both. That
+// guardVictims has kube-scheduler's own preemption leave those alone that Coscheduling does, and tell those first who ask for it, in the profiles that have both. That
 // plugin is made to be told so, and a profile's events are the one way to it from outside.
 func guardVictims(sched *scheduler.Scheduler) {
 	for _, profile := range sched.Profiles {
@@ -19,8 +19,18 @@ func guardVictims(sched *scheduler.Scheduler) {
 }
 
 func guardProfile(profile framework.Framework) {
-	var preemption *defaultpreemption.DefaultPreemption
-	var gangs *coscheduling.Plugin
+	preemption, gangs := preemptionsOf(profile)
+	if preemption == nil || gangs == nil {
+		return
+	}
+	preemption.IsEligiblePod = func(_ fwk.NodeInfo, victim fwk.PodInfo, preemptor *corev1.Pod) bool {
+		return gangs.MayEvict(victim.GetPod(), preemptor)
+	}
+	beginPolitely(preemption, gangs)
+}
+
+// preemptionsOf are the two of a profile, nil for one that it does not have.
+func preemptionsOf(profile framework.Framework) (preemption *defaultpreemption.DefaultPreemption, gangs *coscheduling.Plugin) {
 	for _, plugin := range profile.EnqueueExtensions() {
 		switch plugin := plugin.(type) {
 		case *defaultpreemption.DefaultPreemption:
@@ -29,10 +39,5 @@ func guardProfile(profile framework.Framework) {
 			gangs = plugin
 		}
 	}
-	if preemption == nil || gangs == nil {
-		return
-	}
-	preemption.IsEligiblePod = func(_ fwk.NodeInfo, victim fwk.PodInfo, preemptor *corev1.Pod) bool {
-		return gangs.MayEvict(victim.GetPod(), preemptor)
-	}
+	return preemption, gangs
 }

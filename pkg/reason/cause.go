@@ -19,6 +19,8 @@ const (
 	NodeLost Cause = "NodeLost"
 	// BrokenGPU is a job that holds a GPU which was found broken after it got it.
 	BrokenGPU Cause = "BrokenGPU"
+	// ToldToLeave is a job that is to leave for one of higher priority, and has time to save its work.
+	ToldToLeave Cause = "ToldToLeave"
 	// Preempted is a job that a pod of higher priority has pushed aside, Evicted one whose pod was told to leave.
 	Preempted Cause = "Preempted"
 	Evicted   Cause = "Evicted"

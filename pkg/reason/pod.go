@@ -177,6 +177,13 @@ var (
 		Says:   "%[1]s node(s) are kept for the job, which starts there by %[2]s: those who run there have ended by then",
 		Advice: []Advice{waiting("wait: it is first in line, and starts sooner if there is room sooner")},
 	}
+	// RoomIsComing is told while others have time to save their work who were told to leave, for a pod alone, too.
+	RoomIsComing = &Reason{
+		Text: "pods of lower priority save their work and leave for it by %s at the latest",
+		Late: true, Cause: Preempting,
+		Says:   "pods of lower priority were told to leave for the job; they save their work, and there is room for it by %[1]s at the latest",
+		Advice: []Advice{waiting("wait: the job starts by itself as soon as they have left")},
+	}
 	GangUnknown = &Reason{
 		Text: "PodGroup not found", Cause: GangIncomplete, Says: "the pod names a PodGroup that does not exist",
 		Advice: []Advice{{Action: CreateAgain, Text: "complete the job: gpuctl create with the same file once more"}},
@@ -213,8 +220,8 @@ func MissingMembers(verdict string) (there, all int, ok bool) {
 // OfGangs are about the room for members of a gang, which nodes show, too.
 var OfGangs = []*Reason{GangHasRoomForSome, GangNeverFits, GangTurnedAway}
 
-// OfEvictions are why nobody leaves for a pod.
-var OfEvictions = []*Reason{GangKeptOut, GangGuarded, Promised}
+// OfEvictions are why nobody leaves for a pod, or not yet.
+var OfEvictions = []*Reason{GangKeptOut, GangGuarded, Promised, RoomIsComing}
 
 // OfPods are about the pod itself, whatever the node. While they hold, the scheduler looks at no node.
 var OfPods = []*Reason{

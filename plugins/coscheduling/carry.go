@@ -48,9 +48,7 @@ func (p *Plugin) carryOut(g gang, move *clearance, members []*corev1.Pod, preemp
 		}
 		gone := sets.New[types.UID]()
 		if err == nil {
-			why := farewell{condition: corev1.PodReasonPreemptionByScheduler, event: "Preempted", by: preemptor,
-				note: "preempted by the gang of pod " + preemptor.Name}
-			gone, err = p.evictAll(ctx, move.victims, why, isRefusal, func() bool { return p.awaits(members, move) })
+			gone, err = p.sendOff(ctx, move, members, preemptor, isRefusal)
 		}
 		p.departures.end(move.victims, gone.Has, p.now())
 		if err != nil {
@@ -59,13 +57,16 @@ func (p *Plugin) carryOut(g gang, move *clearance, members []*corev1.Pod, preemp
 			return
 		}
 		p.places.carriedOut(g)
-		logger.V(2).Info("Pods leave for a gang", "victims", len(move.victims), "members", len(move.to))
+		logger.V(2).Info("Pods leave for a gang", "victims", len(move.victims), "members", len(move.to), "told", move.told != nil)
 	}()
 }
 
 // fallBack has a gang tried once more for which not all have left: any of its members, as the one that was tried may be gone. If
 // one is, none goes where they were to, and idle nodes among those are for others again.
 func (p *Plugin) fallBack(g gang, move *clearance, members []*corev1.Pod) {
+	if move.told != nil {
+		p.withdraw(keyOf(g))
+	}
 	if !p.awaits(members, move) {
 		p.nominate(nominatedBy(move, members), nil)
 	}

@@ -67,9 +67,11 @@ type Plugin struct {
 	searches searches
 	budgets  policylisters.PodDisruptionBudgetLister
 	now      func() time.Time
-	// framework and departures are those of all profiles.
-	framework  Framework
-	departures *departures
+	// framework, and what follows, are those of all profiles.
+	framework   Framework
+	departures  *departures
+	notices     *notices
+	resumptions *resumptions
 	// effort is how many pods may be looked at in one search for who leaves.
 	effort int
 	places places
@@ -104,14 +106,21 @@ type Dependencies struct {
 
 // Factory returns what builds the plugin for each profile, from scheduler-plugins' CoschedulingArgs.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-	shared := &departures{}
+	shared := &shared{&departures{}, &notices{}, &resumptions{}}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		return forProfile(ctx, obj, handle, deps, shared)
 	}
 }
 
+// shared is what the instances of all profiles note together.
+type shared struct {
+	departures  *departures
+	notices     *notices
+	resumptions *resumptions
+}
+
 // forProfile asks no API server: the scheduler's informers, of which PodGroups are one now, start later.
-func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps Dependencies, shared *departures) (fwk.Plugin, error) {
+func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps Dependencies, shared *shared) (fwk.Plugin, error) {
 	args, err := readArgs(obj)
 	if err != nil {
 		return nil, err
@@ -142,12 +151,15 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps
 	plugin := &Plugin{
 		args: args, handle: handle, groups: groups, pools: pools, pods: pods.GetIndexer(), nodes: factory.Core().V1().Nodes().Lister(),
 		finished: finished, cards: deps.Ledger, reservations: deps.Reservations, promises: deps.Promises, now: deps.Now, effort: searchBudget, budgets: factory.Policy().V1().PodDisruptionBudgets().Lister(),
-		framework: deps.Framework, departures: shared,
+		framework: deps.Framework, departures: shared.departures, notices: shared.notices, resumptions: shared.resumptions,
 	}
 	if plugin.now == nil {
 		plugin.now = time.Now
 	}
 	deps.Promises.LineUp(plugin.lineUp)
+	if err := plugin.heedPods(pods); err != nil {
+		return nil, err
+	}
 	return plugin, plugin.follow(pods)
 }
 

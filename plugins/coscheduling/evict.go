@@ -8,10 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/gangplan"
+	"g8s.host/gpu-scheduler/pkg/notice"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -37,40 +37,61 @@ func (p *Plugin) makeRoom(ctx context.Context, g gang, group *podGroup, m *membe
 		p.nominate(m.waiting, nil)
 		return "", ""
 	}
-	now := p.now()
 	// Without a node kube-scheduler's own preemption, which comes first, would have the last word: that the pod goes nowhere.
-	if p.places.settles(g, now) {
+	if p.places.settles(g, p.now()) {
 		return pod.Status.NominatedNodeName, ""
 	}
+	node, why, due := p.waitsFor(g, pod)
+	if why != "" {
+		return node, why
+	}
+	if due == nil {
+		if holdsBack, why := p.holdsBack(g, group, m); holdsBack {
+			return "", why
+		}
+	}
+	return p.plead(ctx, g, group, m, pod, due)
+}
+
+// holdsBack reports whether nobody is evicted for a gang for now, whoever could be, and why, "" where that needs no words.
+func (p *Plugin) holdsBack(g gang, group *podGroup, m *members) (holdsBack bool, why string) {
+	now := p.now()
 	if abstains, why := p.places.abstains(g, now); abstains {
 		p.nominate(m.waiting, nil) // or it would keep nodes from others that it does not go to
 		p.staysAwake(g, group, now)
-		return "", why
+		return true, why
 	}
 	if p.places.waitsByChoice(g) || !p.mayEvict(m.waiting) {
-		return "", ""
+		return true, ""
 	}
 	if p.backsOff(g, now) || p.places.isFutile(g, now) {
 		p.staysAwake(g, group, now)
-		return "", p.places.guardOf(g)
+		return true, p.places.guardOf(g)
 	}
+	return false, ""
+}
+
+// plead has those leave that make room for a gang, of some, nil for all. It returns what makeRoom does.
+func (p *Plugin) plead(ctx context.Context, g gang, group *podGroup, m *members, pod *corev1.Pod, due sets.Set[types.UID]) (node, why string) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return "", "" // it is in memory
 	}
 	b := p.bearingOf(nodes)
 	b.kept, _ = p.keptFor(g, group, m)
-	move, setback := p.clearing(ctx, g, group, m, b)
+	move, setback := p.clearing(ctx, g, group, m, b, due)
 	switch {
+	case move == nil && due != nil:
+		p.changesItsMind(g, group, m)
+		return "", ""
 	case move == nil:
 		p.nominate(m.waiting, nil)
 		return "", p.holdOff(g, group, setback)
 	case len(move.victims) == 0:
+		p.withdraw(keyOf(g))
 		return p.await(move, m, pod), ""
 	}
-	p.places.clear(g, now.Add(settling))
-	p.carryOut(g, move, m.waiting, pod)
-	return move.to[pod.UID], ""
+	return move.to[pod.UID], p.clear(g, move, m.waiting, pod, due != nil)
 }
 
 // await returns where a pod goes when nobody else has to leave for its gang, "" for nowhere.
@@ -99,6 +120,8 @@ type clearance struct {
 	to      map[types.UID]string
 	// awaits says that somebody leaves already where members go.
 	awaits bool
+	// told is what the victims are told who stay for now, nil where they leave.
+	told map[types.UID]notice.Notice
 }
 
 // plea is a gang that asks for others to leave.
@@ -114,8 +137,9 @@ type plea struct {
 	barred []sets.Set[string]
 }
 
-// clearing returns what makes room for as many members as it takes, nil if nothing does, and why that is.
-func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *members, b bearing) (*clearance, setback) {
+// clearing returns what makes room for as many members as it takes, nil if nothing does, and why that is. Only some may leave,
+// nil for all.
+func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *members, b bearing, only sets.Set[types.UID]) (*clearance, setback) {
 	waiting := nominatedFirst(m.waiting)[:min(len(m.waiting), max(1, group.minMember-len(m.placed)))]
 	kinds := kindsOf(byRank(waiting))
 	if kinds.varied {
@@ -125,15 +149,12 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 	if err != nil {
 		return nil, setback{}
 	}
-	below := corev1helpers.PodPriority(waiting[0])
-	for _, pod := range waiting {
-		below = min(below, corev1helpers.PodPriority(pod))
-	}
+	below := lowest(waiting)
 	if !p.tables.anyBelow(b.nodes, below) {
 		return nil, setback{}
 	}
 	s := siteOf(group.layout, seats, b)
-	q := &plea{Plugin: p, site: s, kinds: kinds.of, standing: s.positions(p.places.nodesOf(m.placed)), crowd: p.crowdOn(s, g, below),
+	q := &plea{Plugin: p, site: s, kinds: kinds.of, standing: s.positions(p.places.nodesOf(m.placed)), crowd: p.crowdOn(s, g, below, only),
 		left: p.effort, barred: slices.Repeat([]sets.Set[string]{p.places.planOf(g).rejected()}, len(kinds.of))}
 	move, why := q.passing(ctx)
 	if move != nil {

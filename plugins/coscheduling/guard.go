@@ -12,8 +12,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// MayEvict reports whether a pod may leave for another, for all that its min-runtime says.
+// MayEvict reports whether a pod may leave for another, for all that its min-runtime says, and that others were told.
 func (p *Plugin) MayEvict(victim, by *corev1.Pod) bool {
+	if !p.notices.allows(podAsPreemptor(by).Key(), victim.UID) {
+		return false
+	}
 	return !minruntime.Binds(corev1helpers.PodPriority(by)) || !p.guardedUntil(victim).After(p.now())
 }
 
@@ -48,6 +51,12 @@ func (c *census) guards(pods ...*corev1.Pod) bool {
 		c.crowd.guarded = until
 	}
 	return true
+}
+
+// isMeant reports whether pods that leave together may, where only some may leave: as soon as one of them is among those, as a
+// member of a gang may have been made anew meanwhile.
+func (c *census) isMeant(pods ...*corev1.Pod) bool {
+	return c.only == nil || slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return c.only.Has(pod.UID) })
 }
 
 // matters reports whether a pod holds cards, or the gang wants none: who waits for cards is told of no others.

@@ -161,7 +161,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	} else {
 		var node string
 		if node, why = p.makeRoom(ctx, g, group, &m, pod); node != "" {
-			return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}}, nil
+			return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}}, saying(why)
 		}
 		if told := p.promise(group, &m); why == "" {
 			why = told

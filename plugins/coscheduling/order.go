@@ -12,7 +12,7 @@ import (
 )
 
 // Less sorts pods by priority, then members of gangs that have begun to take places, so that nobody takes those of their
-// siblings. Then by time: of a pod its own, of a member its PodGroup's, so that gangs stand together, or that of the last
+// siblings, and those that come in the place of pods which left when they were told to. Then by time: of a pod its own, of a member its PodGroup's, so that gangs stand together, or that of the last
 // attempt, so that a gang without room does not keep others waiting behind it. The members of a gang come in the order in
 // which their places were planned: where topology spread counts, another order may have no places for all.
 //
@@ -26,6 +26,9 @@ func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
 	if first.begun != second.begun {
 		return first.begun
 	}
+	if first.resumes != second.resumes {
+		return first.resumes
+	}
 	order := cmp.Or(first.at.Compare(second.at), cmp.Compare(first.namespace, second.namespace), cmp.Compare(first.group, second.group))
 	if order == 0 && first.group != "" {
 		order = compareRanks(a.GetPodInfo().GetPod(), b.GetPodInfo().GetPod())
@@ -35,6 +38,7 @@ func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
 
 // PreEnqueue notes how the gang of a member stands that is put in the queue, and keeps none from it.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	p.resumptions.enqueue(pod, p.now())
 	if _, ok := groupOf(pod); ok {
 		p.places.enqueue(pod.UID, p.turnOf(pod))
 		p.forgetGone(pod)
@@ -73,13 +77,14 @@ func (p *Plugin) turnOf(pod *corev1.Pod) turn {
 // rank is a pod's position in the queue.
 type rank struct {
 	turn
+	resumes                bool
 	priority               int32
 	namespace, group, name string
 }
 
 func (p *Plugin) rankOf(info fwk.QueuedPodInfo) rank {
 	pod := info.GetPodInfo().GetPod()
-	r := rank{priority: corev1helpers.PodPriority(pod), namespace: pod.Namespace, name: pod.Name}
+	r := rank{priority: corev1helpers.PodPriority(pod), namespace: pod.Namespace, name: pod.Name, resumes: p.resumptions.has(pod.UID)}
 	if group, ok := groupOf(pod); ok {
 		r.group = group.Name
 		if r.turn, ok = p.places.turn(pod.UID); !ok { // a profile that names this plugin for queueSort alone

@@ -25,15 +25,21 @@ type poolRules struct {
 	metav1.ObjectMeta
 
 	minRuntimes names.MinRuntimes
+	graces      names.CheckpointGraces
 }
 
-// minRuntimes are those of a pool. One without a GPUPool has what a GPUPool has that says nothing.
-func (p pools) minRuntimes(pool string) names.MinRuntimes {
+// minRuntimes are those of a pool, and graces what its pods have to save their work.
+func (p pools) minRuntimes(pool string) names.MinRuntimes { return p.rulesOf(pool).minRuntimes }
+
+func (p pools) graces(pool string) names.CheckpointGraces { return p.rulesOf(pool).graces }
+
+// rulesOf is what a pool says. One without a GPUPool has what a GPUPool has that says nothing.
+func (p pools) rulesOf(pool string) *poolRules {
 	object, found, err := p.informer.GetIndexer().GetByKey(pool)
 	if rules, ok := object.(*poolRules); ok && found && err == nil {
-		return rules.minRuntimes
+		return rules
 	}
-	return (&names.PoolDefaults{}).MinRuntimes()
+	return rulesOf(metav1.ObjectMeta{}, names.PoolDefaults{})
 }
 
 // poolsOf returns the GPUPools that a scheduler's informers follow, as [groupsOf] does PodGroups.
@@ -42,7 +48,7 @@ func poolsOf(factory informers.SharedInformerFactory, client func() (dynamic.Int
 	informer := factory.InformerFor(&keyOfPools{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 		var api dynamic.Interface
 		api, failed = client()
-		source := &optional.Kind{Client: api, Resource: gpuPools, Without: "no pod has a min-runtime"}
+		source := &optional.Kind{Client: api, Resource: gpuPools, Without: "no pod has a min-runtime, and each has the usual time to save its work"}
 		return cache.NewSharedIndexInformer(source, &unstructured.Unstructured{}, 0, cache.Indexers{})
 	})
 	if failed != nil {
@@ -67,12 +73,17 @@ func keepPoolRules(object any) (any, error) {
 
 // readPool reads what an administrator wrote: what is no text is as if it was not there.
 func readPool(pool *unstructured.Unstructured) *poolRules {
-	least, _, _ := unstructured.NestedString(pool.Object, "spec", "defaults", "minRuntime")
-	most, _, _ := unstructured.NestedString(pool.Object, "spec", "defaults", "maxMinRuntime")
+	says := func(field string) string {
+		text, _, _ := unstructured.NestedString(pool.Object, "spec", "defaults", field)
+		return text
+	}
 	meta := metav1.ObjectMeta{Name: pool.GetName(), UID: pool.GetUID(), ResourceVersion: pool.GetResourceVersion()}
-	return rulesOf(meta, names.PoolDefaults{MinRuntime: least, MaxMinRuntime: most})
+	return rulesOf(meta, names.PoolDefaults{
+		MinRuntime: says("minRuntime"), MaxMinRuntime: says("maxMinRuntime"),
+		CheckpointGrace: says("checkpointGrace"), MaxCheckpointGrace: says("maxCheckpointGrace"),
+	})
 }
 
 func rulesOf(meta metav1.ObjectMeta, says names.PoolDefaults) *poolRules {
-	return &poolRules{ObjectMeta: meta, minRuntimes: says.MinRuntimes()}
+	return &poolRules{ObjectMeta: meta, minRuntimes: says.MinRuntimes(), graces: says.CheckpointGraces()}
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
@@ -52,6 +53,8 @@ type census struct {
 	known map[gang]int
 	// strong are gangs with a member that may not be evicted.
 	strong map[gang]bool
+	// only are the pods that may leave, or any other of their gang; nil for all.
+	only sets.Set[types.UID]
 	// stays are pods that could not be evicted a while ago.
 	stays map[types.UID]bool
 	// members are the live pods of PodGroups, by gang.
@@ -59,9 +62,9 @@ type census struct {
 }
 
 // crowdOn lists those of lower priority on the nodes of a site, as far as disruption budgets allow.
-func (p *Plugin) crowdOn(s *site, own gang, below int32) crowd {
+func (p *Plugin) crowdOn(s *site, own gang, below int32, only sets.Set[types.UID]) crowd {
 	now := p.now()
-	c := &census{Plugin: p, site: s, own: own, below: below, now: now, known: map[gang]int{}, strong: map[gang]bool{},
+	c := &census{Plugin: p, site: s, own: own, below: below, now: now, only: only, known: map[gang]int{}, strong: map[gang]bool{},
 		stays: p.departures.staysOf(now), members: map[types.NamespacedName]map[gang][]*corev1.Pod{}}
 	c.crowd.on = map[int][]occupant{}
 	for node, info := range s.infos {
@@ -98,7 +101,7 @@ func (c *census) count(node int, pod *corev1.Pod) {
 	}
 	unit := len(c.crowd.units)
 	if of, group := c.gangOn(pod); group != nil {
-		if of == c.own || c.isStrong(of, group) {
+		if of == c.own || c.isStrong(of, group) || !c.isMeant(c.gangmates(of, group)...) {
 			return
 		}
 		number, known := c.known[of]
@@ -108,7 +111,7 @@ func (c *census) count(node int, pod *corev1.Pod) {
 		}
 		unit = number
 	} else {
-		if c.guards(pod) {
+		if c.guards(pod) || !c.isMeant(pod) {
 			return
 		}
 		c.crowd.units = append(c.crowd.units, victims{})

@@ -63,6 +63,8 @@ var rules = []rule{
 		why: "what is wrong with a node is written on it"},
 	{tree: "pkg/minruntime", forbidden: []string{kubernetes, "k8s.io/client-go", ours("plugins"), ours("cli")}, direct: talks,
 		why: "the scheduler keeps it, and gpuctl tells of it"},
+	{tree: "pkg/notice", forbidden: []string{kubernetes, "k8s.io/client-go", ours("plugins"), ours("cli")}, direct: talks,
+		why: "the scheduler tells it, and gpuctl tells of it"},
 	{tree: "pkg/reservation", forbidden: []string{kubernetes, "k8s.io/client-go", ours("plugins"), ours("cli"), ours("pkg/reservation/follow")}, direct: talks,
 		why: "the scheduler keeps it, and gpuctl tells of it"},
 	{tree: "pkg/reservation/follow", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},

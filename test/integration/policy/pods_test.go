@@ -174,6 +174,7 @@ var attacks = map[string]attack{
 	"a priority for others":                     {change: priority("reserved"), want: "priority class reserved is not for namespace"},
 	"cards, by the scheduler's annotation":      {change: annotated(names.AnnotationGPUDevices, "{}"), want: "only the scheduler may set", podsAlone: true},
 	"an epoch of the scheduler":                 {change: annotated(names.AnnotationEpoch, "a/1"), want: "only the scheduler may set", podsAlone: true},
+	"that it is to leave for another":           {change: annotated(names.AnnotationPreemptionNotice, "{}"), want: "only the scheduler may set", podsAlone: true},
 	"a decision of the scheduler":               {change: annotated(names.AnnotationDecision, "1/2"), want: "only the scheduler may set", podsAlone: true},
 }
 

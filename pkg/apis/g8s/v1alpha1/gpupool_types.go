@@ -87,6 +87,22 @@ type PoolDefaults struct {
 	// +kubebuilder:validation:Pattern=`^([0-9]+[hms])+$`
 	// +kubebuilder:validation:XValidation:rule="duration(self) <= duration('168h')",message="must be at most 168h"
 	MaxMinRuntime string `json:"maxMinRuntime,omitempty"`
+	// CheckpointGrace is how long a pod has to save its work before it is preempted that does not say it itself, by the
+	// annotation g8s.host/checkpoint-grace. 0s to 1h.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^([0-9]+[hms])+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) <= duration('1h')",message="must be at most 1h"
+	CheckpointGrace string `json:"checkpointGrace,omitempty"`
+	// MaxCheckpointGrace cuts what is longer, whoever says it. 0s to 1h; 5m if it is not given, or checkpointGrace where that is
+	// more, and 0s has every pod preempted at once.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^([0-9]+[hms])+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) <= duration('1h')",message="must be at most 1h"
+	MaxCheckpointGrace string `json:"maxCheckpointGrace,omitempty"`
 }
 
 // IdleAfter is the idle timeout, 0 for none.

@@ -202,6 +202,12 @@ const (
 	// AnnotationMinRuntime, on a pod, is for how long after its start it may not be preempted, such as 2h0m0s. The GPUPool of
 	// its node cuts what is longer than it allows.
 	AnnotationMinRuntime = "g8s.host/min-runtime"
+	// AnnotationCheckpointGrace, on a pod, is how long it has to save its work when it is to be preempted, such as 5m0s. The
+	// GPUPool of its node cuts what is longer than it allows.
+	AnnotationCheckpointGrace = "g8s.host/checkpoint-grace"
+	// AnnotationPreemptionNotice is, on a pod that is to be preempted, for whom and by when, as JSON; pkg/notice has the format.
+	// The scheduler writes it, and takes it away when the pod may stay.
+	AnnotationPreemptionNotice = "g8s.host/preemption-notice"
 	// AnnotationSubmitted, on the top object of a job, is the YAML document it was made from.
 	AnnotationSubmitted = "g8s.host/submitted"
 	// AnnotationSubmission, on the top object of a job, is unique to the request that created it: by it, a request whose

@@ -1,0 +1,70 @@
+package coscheduling
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/notice"
+)
+
+// TakeOver goes on with what a leader before this one has told pods, which lies on them. It is called when this process begins to
+// lead. Who waits no more for their places has them stay, and nobody has more time than their pool allows from now on: users may
+// have written there.
+func (p *Plugin) TakeOver() {
+	if !p.notices.takeOver() {
+		return
+	}
+	found := map[notice.Key][]*corev1.Pod{}
+	for _, object := range p.pods.List() {
+		pod, ok := object.(*corev1.Pod)
+		if !ok || pod.Spec.NodeName == "" || !lives(pod) {
+			continue
+		}
+		if told, ok := notice.Of(pod); ok {
+			found[told.For.Key()] = append(found[told.For.Key()], pod)
+		}
+	}
+	for key, victims := range found {
+		p.adopt(key, victims)
+	}
+}
+
+// adopt goes on with what was told for one preemptor.
+func (p *Plugin) adopt(key notice.Key, victims []*corev1.Pod) {
+	now := p.now()
+	by, plan := notice.Preemptor{}, map[types.UID]notice.Notice{}
+	for _, pod := range victims {
+		told, _ := notice.Of(pod)
+		by = told.For
+		if node, err := p.nodes.Get(pod.Spec.NodeName); err == nil {
+			most := now.Add(p.pools.graces(gpu.PoolOf(node)).Most)
+			if told.Until.After(most) {
+				told.Until = most
+			}
+		}
+		plan[pod.UID] = told
+	}
+	p.notices.begin(by, victims, plan, nil)
+	if !p.isExpected(by) {
+		p.withdraw(key)
+		return
+	}
+	p.look(key)
+}
+
+// isExpected reports whether a preemptor waits still, and its place is kept.
+func (p *Plugin) isExpected(by notice.Preemptor) bool {
+	comes := func(pod *corev1.Pod) bool {
+		return lives(pod) && pod.Spec.NodeName == "" && pod.Status.NominatedNodeName != ""
+	}
+	if by.Group == "" {
+		pod := p.living(types.NamespacedName{Namespace: by.Namespace, Name: by.Pod}, by.UID)
+		return pod != nil && comes(pod)
+	}
+	g := gang{group: types.NamespacedName{Namespace: by.Namespace, Name: by.Group}, owner: by.UID}
+	group := p.groups.get(g.group)
+	return group != nil && slices.ContainsFunc(p.podsOf(g.group), func(pod *corev1.Pod) bool { return gangOf(pod, group) == g && comes(pod) })
+}
