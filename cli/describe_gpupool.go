@@ -34,6 +34,7 @@ func describeDeclared(d *description, declared *inventory.Declared, now time.Tim
 		d.sentence("Idle jobs", fmt.Sprintf("are paused after %s, but for services, and jobs that say otherwise", age(now, now.Add(-timeout))))
 	}
 	d.sentence("Preemption", protection(declared.Spec.Defaults))
+	d.sentence("Checkpoints", politeness(declared.Spec.Defaults))
 	if lines := constraintLines(declared.Spec.Constraints); len(lines) > 0 {
 		d.section("A node must")
 		for _, line := range lines {
@@ -55,6 +56,21 @@ func protection(defaults names.PoolDefaults) string {
 		return "pods run for at most " + workload.DurationText(of.Most) + " before, if their job asks for it"
 	}
 	return ""
+}
+
+// politeness is how long the pods of a pool have to save their work before they are preempted, "" where nothing is said of it.
+func politeness(defaults names.PoolDefaults) string {
+	of := defaults.CheckpointGraces()
+	switch {
+	case cmp.Or(defaults.CheckpointGrace, defaults.MaxCheckpointGrace) == "":
+		return ""
+	case of.Most == 0:
+		return "no pod has time to save its work before"
+	case of.Default > 0:
+		return fmt.Sprintf("pods have %s to save their work before, and at most %s if their job asks for it",
+			workload.DurationText(min(of.Default, of.Most)), workload.DurationText(of.Most))
+	}
+	return fmt.Sprintf("pods have at most %s to save their work before, if their job asks for it", workload.DurationText(of.Most))
 }
 
 func freeSets(sets []names.FreeSet) string {

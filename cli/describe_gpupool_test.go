@@ -20,3 +20,18 @@ func TestHowLongPodsOfAPoolAreProtected(t *testing.T) {
 		}
 	}
 }
+
+func TestHowLongPodsOfAPoolHaveToSaveTheirWork(t *testing.T) {
+	for want, defaults := range map[string]names.PoolDefaults{
+		"": {MinRuntime: "1h"},
+		"no pod has time to save its work before":                                          {CheckpointGrace: "1m", MaxCheckpointGrace: "0s"},
+		"pods have 2m to save their work before, and at most 5m if their job asks for it":  {CheckpointGrace: "2m"},
+		"pods have 2m to save their work before, and at most 10m if their job asks for it": {CheckpointGrace: "2m", MaxCheckpointGrace: "10m"},
+		"pods have 1m to save their work before, and at most 1m if their job asks for it":  {CheckpointGrace: "2m", MaxCheckpointGrace: "1m"},
+		"pods have at most 10m to save their work before, if their job asks for it":        {MaxCheckpointGrace: "10m"},
+	} {
+		if got := politeness(defaults); got != want {
+			t.Errorf("%+v: %q, want %q", defaults, got, want)
+		}
+	}
+}

@@ -41,6 +41,9 @@ func describeTerms(d *description, job *inventory.JobDetail) {
 	if long, ok := names.MinRuntimeOf(job.Template.Annotations); ok {
 		d.line("Min runtime", workload.DurationText(long))
 	}
+	if long, ok := names.CheckpointGraceOf(job.Template.Annotations); ok {
+		d.line("Checkpoint", workload.DurationText(long)+" to save its work before it is preempted")
+	}
 	var taints []string
 	for i := range job.Template.Spec.Tolerations {
 		taints = append(taints, tolerated(&job.Template.Spec.Tolerations[i]))

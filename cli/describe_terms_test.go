@@ -34,6 +34,8 @@ func TestDescribeTerms(t *testing.T) {
 		"one domain for a time":    {inventory.JobDetail{Submitted: head + "{level: rack, mode: preferred, wait: 10m}}\n"}, "Topology:    one rack, preferred, waited for 10m\n"},
 		"a time to run":            {inventory.JobDetail{Template: asking("2h0m0s")}, "Min runtime: 2h\n"},
 		"a time that nobody knows": {inventory.JobDetail{Template: asking("soon")}, ""},
+		"time to save its work": {inventory.JobDetail{Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{
+			Annotations: map[string]string{names.AnnotationCheckpointGrace: "5m0s"}}}}, "Checkpoint:  5m to save its work before it is preempted\n"},
 		"YAML that is none":        {inventory.JobDetail{Submitted: "{"}, ""},
 	} {
 		streams, out, _ := TestIOStreams("")

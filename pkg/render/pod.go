@@ -63,6 +63,9 @@ func (r *renderer) podAnnotations() map[string]string {
 	if long := r.job.Resources.MinRuntime; long != nil {
 		annotations[names.AnnotationMinRuntime] = long.String()
 	}
+	if long := r.job.Resources.CheckpointGrace; long != nil {
+		annotations[names.AnnotationCheckpointGrace] = long.String()
+	}
 	if len(annotations) == 0 {
 		return nil
 	}

@@ -31,7 +31,7 @@ func poolObjects(p *workload.Pool) ([]client.Object, []Warning, error) {
 // Asks reports whether a pool asks anything that its labels cannot say.
 func Asks(p *workload.Pool) bool {
 	return !equality.Semantic.DeepEqual(p.Constraints, names.PoolConstraints{}) || !equality.Semantic.DeepEqual(p.Access, names.PoolAccess{}) ||
-		p.IdleTimeout != nil || p.MinRuntime != nil || p.MaxMinRuntime != nil
+		p.IdleTimeout != nil || p.MinRuntime != nil || p.MaxMinRuntime != nil || p.CheckpointGrace != nil || p.MaxCheckpointGrace != nil
 }
 
 // GPUPool is what is said of a pool; nil where no object can have its name, which labels allow more of.
@@ -50,6 +50,7 @@ func GPUPool(p *workload.Pool) *names.GPUPool {
 func defaults(p *workload.Pool) (out names.PoolDefaults) {
 	for to, says := range map[*string]*time.Duration{
 		&out.IdleTimeout: p.IdleTimeout, &out.MinRuntime: p.MinRuntime, &out.MaxMinRuntime: p.MaxMinRuntime,
+		&out.CheckpointGrace: p.CheckpointGrace, &out.MaxCheckpointGrace: p.MaxCheckpointGrace,
 	} {
 		if says != nil {
 			*to = says.String()

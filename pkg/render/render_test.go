@@ -2,6 +2,7 @@ package render
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,10 +98,41 @@ func TestMinRuntimeIsOnThePods(t *testing.T) {
 	}
 }
 
+// TestAProgramFindsWhatItIsTold in a file, where nothing else is.
+func TestAProgramFindsWhatItIsTold(t *testing.T) {
+	for text, want := range map[string]bool{
+		"checkpoint-grace: 5m}": true, "checkpoint-grace: 0s}": false, "min-runtime: 5m}": false,
+		"checkpoint-grace: 5m}\nstorage: {workdirs: [{path: /a, mount-path: /run/g8s/mine}]}":      false,
+		"checkpoint-grace: 5m}\nstorage: {workdirs: [{path: /a, mount-path: /run}]}":               false,
+		"checkpoint-grace: 5m}\nstorage: {workdirs: [{path: /preemption/notice, mount-path: /b}]}": true,
+		"checkpoint-grace: 5m}\nstorage: {preemption-notice: {path: /a, mount-path: /preemption}}": false,
+	} {
+		objects, _ := renderText(t, training+"resources: {gpu: 2, "+text, Options{})
+		pod := podOf(t, objects[0])
+		at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.DownwardAPI != nil })
+		if (at >= 0) != want {
+			t.Errorf("%s: the file is there: %t", text, at >= 0)
+			continue
+		}
+		if at < 0 {
+			continue
+		}
+		volume := pod.Spec.Volumes[at]
+		mounted := slices.ContainsFunc(pod.Spec.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
+			return m.Name == volume.Name && m.MountPath == "/run/g8s" && m.ReadOnly
+		})
+		others := slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume.Name && v.DownwardAPI == nil })
+		if file := volume.DownwardAPI.Items[0]; !mounted || others || file.FieldRef.FieldPath != "metadata.annotations['g8s.host/preemption-notice']" {
+			t.Errorf("%s: %+v, mounted: %t, another has its name: %t", text, file, mounted, others)
+		}
+	}
+}
+
 func TestPreemptionOfAPoolIsInItsGPUPool(t *testing.T) {
 	none := time.Duration(0)
-	pool := &workload.Pool{Name: "p", MinRuntime: ptr.To(time.Hour), MaxMinRuntime: &none}
-	if got := GPUPool(pool).Spec.Defaults; !Asks(pool) || got != (names.PoolDefaults{MinRuntime: "1h0m0s", MaxMinRuntime: "0s"}) {
+	pool := &workload.Pool{Name: "p", MinRuntime: ptr.To(time.Hour), MaxMinRuntime: &none, CheckpointGrace: &none, MaxCheckpointGrace: ptr.To(time.Minute)}
+	want := names.PoolDefaults{MinRuntime: "1h0m0s", MaxMinRuntime: "0s", CheckpointGrace: "0s", MaxCheckpointGrace: "1m0s"}
+	if got := GPUPool(pool).Spec.Defaults; !Asks(pool) || got != want {
 		t.Errorf("the GPUPool says %+v", got)
 	}
 }

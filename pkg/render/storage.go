@@ -24,12 +24,13 @@ type mount struct {
 	wants *workload.Workdir
 }
 
-// mountsOf returns the workdirs of a job in their order, after them its named volumes, /dev/shm, and last the folder
-// that was sent with it.
+// mountsOf returns the workdirs of a job in their order, after them its named volumes, /dev/shm and what it is told, and last the
+// folder that was sent with it.
 func mountsOf(job *workload.Job) []mount {
 	var out []mount
 	taken := volumeNames{}
 	taken.take(shmVolume)
+	taken.take(noticeVolume)
 	if job.Workdir != "" {
 		taken.take(workload.WorkdirVolume)
 		taken.take(workload.UploadVolume)
@@ -51,6 +52,9 @@ func mountsOf(job *workload.Job) []mount {
 	}
 	if shm, ok := sharedMemory(job); ok {
 		out = append(out, shm)
+	}
+	if told, ok := noticeFile(job); ok {
+		out = append(out, told)
 	}
 	if job.Workdir != "" {
 		out = append(out, unpacked())

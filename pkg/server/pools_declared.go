@@ -14,20 +14,22 @@ import (
 
 // DeclaredPool is what the GPUPool of a pool says.
 type DeclaredPool struct {
-	Constraints   PoolConstraints `json:"constraints" doc:"What each node must be like"`
-	Access        *PoolAccess     `json:"access,omitempty" doc:"Who may use the pool; left out, everybody"`
-	IdleTimeout   string          `json:"idleTimeout,omitempty" doc:"For how long the GPUs of its jobs may do nothing until they are paused, where they do not say it themselves"`
-	MinRuntime    string          `json:"minRuntime,omitempty" doc:"For how long after their start its pods are not preempted, where they do not say it themselves"`
-	MaxMinRuntime string          `json:"maxMinRuntime,omitempty" doc:"The longest that this is for any pod; left out, minRuntime"`
-	Stale         bool            `json:"stale,omitempty" doc:"What follows is of an earlier version of the constraints: gpu-controller has not come to it yet"`
-	HealthyNodes  int32           `json:"healthyNodes"`
-	FreeSets      []FreeSet       `json:"freeSets" doc:"How many pods of so many GPUs could start, one node at a time"`
-	PendingJobs   int32           `json:"pendingJobs"`
-	PendingGPUs   int64           `json:"pendingGpus"`
-	PendingSince  *time.Time      `json:"pendingSince,omitempty"`
-	Advice        *PoolAdvice     `json:"advice,omitempty" doc:"What would start the jobs that wait"`
-	Conditions    []PoolCondition `json:"conditions"`
-	StatusWritten bool            `json:"statusWritten" doc:"Whether gpu-controller has ever written the status"`
+	Constraints        PoolConstraints `json:"constraints" doc:"What each node must be like"`
+	Access             *PoolAccess     `json:"access,omitempty" doc:"Who may use the pool; left out, everybody"`
+	IdleTimeout        string          `json:"idleTimeout,omitempty" doc:"For how long the GPUs of its jobs may do nothing until they are paused, where they do not say it themselves"`
+	MinRuntime         string          `json:"minRuntime,omitempty" doc:"For how long after their start its pods are not preempted, where they do not say it themselves"`
+	MaxMinRuntime      string          `json:"maxMinRuntime,omitempty" doc:"The longest that this is for any pod; left out, minRuntime"`
+	CheckpointGrace    string          `json:"checkpointGrace,omitempty" doc:"How long its pods have to save their work before they are preempted, where they do not say it themselves"`
+	MaxCheckpointGrace string          `json:"maxCheckpointGrace,omitempty" doc:"The longest that this is for any pod; left out, 5m or checkpointGrace"`
+	Stale              bool            `json:"stale,omitempty" doc:"What follows is of an earlier version of the constraints: gpu-controller has not come to it yet"`
+	HealthyNodes       int32           `json:"healthyNodes"`
+	FreeSets           []FreeSet       `json:"freeSets" doc:"How many pods of so many GPUs could start, one node at a time"`
+	PendingJobs        int32           `json:"pendingJobs"`
+	PendingGPUs        int64           `json:"pendingGpus"`
+	PendingSince       *time.Time      `json:"pendingSince,omitempty"`
+	Advice             *PoolAdvice     `json:"advice,omitempty" doc:"What would start the jobs that wait"`
+	Conditions         []PoolCondition `json:"conditions"`
+	StatusWritten      bool            `json:"statusWritten" doc:"Whether gpu-controller has ever written the status"`
 }
 
 // PoolConstraints are what the nodes of a pool must be like, and what the pool must have.
@@ -95,6 +97,7 @@ func declaredPool(d *inventory.Declared) *DeclaredPool {
 		}
 	}
 	out.IdleTimeout, out.MinRuntime, out.MaxMinRuntime = d.Spec.Defaults.IdleTimeout, d.Spec.Defaults.MinRuntime, d.Spec.Defaults.MaxMinRuntime
+	out.CheckpointGrace, out.MaxCheckpointGrace = d.Spec.Defaults.CheckpointGrace, d.Spec.Defaults.MaxCheckpointGrace
 	for _, set := range d.Status.FreeSets {
 		out.FreeSets = append(out.FreeSets, FreeSet(set))
 	}

@@ -100,6 +100,7 @@ func (spec *PoolSpec) keep(ctx context.Context, wanted *workload.Pool) error {
 func keepDefaults(wanted *workload.Pool, live names.PoolDefaults) {
 	for to, says := range map[**time.Duration]string{
 		&wanted.IdleTimeout: live.IdleTimeout, &wanted.MinRuntime: live.MinRuntime, &wanted.MaxMinRuntime: live.MaxMinRuntime,
+		&wanted.CheckpointGrace: live.CheckpointGrace, &wanted.MaxCheckpointGrace: live.MaxCheckpointGrace,
 	} {
 		if long, err := time.ParseDuration(says); err == nil {
 			*to = &long

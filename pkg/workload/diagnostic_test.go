@@ -72,7 +72,7 @@ func TestParseReports(t *testing.T) {
 		"an empty list of sections":       {training + "storage: {workdirs: []}\n", "t:4:11: warning: storage.workdirs is empty and has no effect"},
 		"an empty command":                {"kind: training\njob: {name: a}\nenvironment: {image: b, command: []}\n", "t:3:34: warning: environment.command is empty and has no effect"},
 		"a variable from an empty source": {"kind: training\njob: {name: a}\nenvironment: {image: b, env: [{name: A, value-from: {}}]}\n", "t:3:41: warning: environment.env[0].value-from is empty and has no effect"},
-		"a section that is a list":        {training + "resources: [gpu]\n", "t:4:12: resources must be a section with preset, pool, gpu, nodes, topology, gpu-type, gpu-share, mig, cpu, memory, shm, tolerations, time-limit, min-runtime or idle-timeout, not a list"},
+		"a section that is a list":        {training + "resources: [gpu]\n", "t:4:12: resources must be a section with preset, pool, gpu, nodes, topology, gpu-type, gpu-share, mig, cpu, memory, shm, tolerations, time-limit, min-runtime, checkpoint-grace or idle-timeout, not a list"},
 		"text that is a section":          {training + "resources: {gpu: {count: 1}}\n", "t:4:18: resources.gpu must be one value (whole number), not a section"},
 		"a service of a training job":     {training + "service: {port: 1}\n", "t:4:1: service is only for kind inference, notebook or compute, this is kind training"},
 		"a ttl of a service":              {"kind: inference\njob: {name: a, ttl: 1h}\nenvironment: {image: b}\n", "t:2:16: job.ttl is only for kind training, this is kind inference"},

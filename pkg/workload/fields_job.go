@@ -176,6 +176,9 @@ func resourcesFields(r *Resources) fields {
 		{name: "min-runtime", value: optional(&r.MinRuntime, "duration", durationWithin(0, names.MaxMinRuntime)), def: "that of the pool, else none", example: "2h",
 			doc: "For how long after its start no pod of the job is evicted for jobs of higher priority, as far as its pool allows that: " +
 				"one whose GPUPool says nothing of it protects nobody. See docs/preemption.md."},
+		{name: "checkpoint-grace", value: optional(&r.CheckpointGrace, "duration", durationWithin(0, names.MaxCheckpointGrace)), def: "that of the pool, else none", example: "5m",
+			doc: "How long the job has to save its work when it is to be evicted for a job of higher priority, as far as its pool allows that: " +
+				"5m where its GPUPool says nothing of it. It is told in the file /run/g8s/preemption-notice. See docs/preemption.md."},
 		{name: "idle-timeout", needs: []string{"gpu"}, value: optional(&r.IdleTimeout, "duration", durationWithin(MinIdleTimeout, MaxIdleTimeout)), def: "never", example: "2h",
 			doc: "For how long the GPUs may do nothing until the job is paused, its volumes kept: from 10m to 3d. It needs gpu-controller and a " +
 				"Prometheus with the metrics of the GPUs; see docs/usage.md."},

@@ -60,6 +60,10 @@ func defaultsFields(p *Pool) fields {
 			doc: "For how long after its start a pod is not evicted for jobs of higher priority. See docs/preemption.md."},
 		{name: "max-min-runtime", value: optional(&p.MaxMinRuntime, "duration", durationWithin(0, names.MaxMinRuntime)), def: "min-runtime", example: "4h",
 			doc: "The longest that this is for any pod, whatever its job says. 0s protects none."},
+		{name: "checkpoint-grace", value: optional(&p.CheckpointGrace, "duration", durationWithin(0, names.MaxCheckpointGrace)), def: "none", example: "2m",
+			doc: "How long a pod has to save its work before it is evicted for jobs of higher priority. See docs/preemption.md."},
+		{name: "max-checkpoint-grace", value: optional(&p.MaxCheckpointGrace, "duration", durationWithin(0, names.MaxCheckpointGrace)), def: "5m, or checkpoint-grace",
+			example: "10m", doc: "The longest that this is for any pod, whatever its job says. 0s has every pod evicted at once."},
 	}
 }
 

@@ -189,6 +189,8 @@ type Resources struct {
 	TimeLimit *time.Duration
 	// MinRuntime is for how long after its start a pod may not be preempted; nil leaves it to the pool.
 	MinRuntime *time.Duration
+	// CheckpointGrace is how long the job has to save its work before it is preempted; nil leaves it to the pool.
+	CheckpointGrace *time.Duration
 	// IdleTimeout is for how long the GPUs may do nothing until the job is paused; nil is for ever.
 	IdleTimeout *time.Duration
 }
@@ -307,6 +309,9 @@ type Pool struct {
 	// MinRuntime is what its jobs get that do not say otherwise; nil is none. MaxMinRuntime is the longest that one gets; nil is
 	// MinRuntime.
 	MinRuntime, MaxMinRuntime *time.Duration
+	// CheckpointGrace is what its jobs get that do not say otherwise; nil is none. MaxCheckpointGrace is the longest that one
+	// gets; nil is what is usual.
+	CheckpointGrace, MaxCheckpointGrace *time.Duration
 }
 
 // PoolNode is a node of a pool.

@@ -352,10 +352,13 @@ type CreatePoolInputBody struct {
 
 // DeclaredPool defines model for DeclaredPool.
 type DeclaredPool struct {
-	Access      *PoolAccess     `json:"access,omitempty"`
-	Advice      *PoolAdvice     `json:"advice,omitempty"`
-	Conditions  []PoolCondition `json:"conditions"`
-	Constraints PoolConstraints `json:"constraints"`
+	Access *PoolAccess `json:"access,omitempty"`
+	Advice *PoolAdvice `json:"advice,omitempty"`
+
+	// CheckpointGrace How long its pods have to save their work before they are preempted, where they do not say it themselves
+	CheckpointGrace *string         `json:"checkpointGrace,omitempty"`
+	Conditions      []PoolCondition `json:"conditions"`
+	Constraints     PoolConstraints `json:"constraints"`
 
 	// FreeSets How many pods of so many GPUs could start, one node at a time
 	FreeSets     []FreeSet `json:"freeSets"`
@@ -363,6 +366,9 @@ type DeclaredPool struct {
 
 	// IdleTimeout For how long the GPUs of its jobs may do nothing until they are paused, where they do not say it themselves
 	IdleTimeout *string `json:"idleTimeout,omitempty"`
+
+	// MaxCheckpointGrace The longest that this is for any pod; left out, 5m or checkpointGrace
+	MaxCheckpointGrace *string `json:"maxCheckpointGrace,omitempty"`
 
 	// MaxMinRuntime The longest that this is for any pod; left out, minRuntime
 	MaxMinRuntime *string `json:"maxMinRuntime,omitempty"`
