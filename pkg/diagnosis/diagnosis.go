@@ -188,7 +188,7 @@ func explained(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	case job.Reason == inventory.ReasonWaitsForJobs:
 		return one(waitsForJobs(f)), nil
 	}
-	lost := append(lostNodes(f), brokenGPUs(f)...)
+	lost := slices.Concat(lostNodes(f), brokenGPUs(f), toldToLeave(f))
 	switch {
 	case job.RunsWhole():
 		return lost, nil

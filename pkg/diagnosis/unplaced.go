@@ -53,6 +53,9 @@ func searched(f *Facts, pod *corev1.Pod, verdict string) ([]Finding, []NearMiss)
 	if finding, ok := s.preempting(); ok {
 		return one(finding), nil
 	}
+	if finding, ok := s.roomIsComing(verdict); ok {
+		return one(finding), nil
+	}
 	_, members, gathers := reason.MissingMembers(verdict)
 	if gathers {
 		if finding, ok := gathering(f, pod, members); ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/notice"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
@@ -90,6 +92,8 @@ func TestANoticeOutlivesTheLeader(t *testing.T) {
 	if there := e.same(asks, other); len(there) != 2 {
 		t.Errorf("%v alone are there before one has answered", there)
 	}
+	e.says("asks", reason.ToldToLeave, "is to leave by")
+	e.says("urgent", reason.Preempting, "there is room for it by "+before.Until.Format(time.RFC3339))
 	e.annotate(asks, names.AnnotationCheckpointedAt, time.Now().UTC().Format(time.RFC3339))
 	e.Running("urgent", 2)
 	left := map[types.UID]bool{}
@@ -100,6 +104,18 @@ func TestANoticeOutlivesTheLeader(t *testing.T) {
 	}
 	if !left[asks.UID] || !left[other.UID] {
 		t.Errorf("%v have left", left)
+	}
+}
+
+// says holds what gpuctl why says of a job.
+func (e *env) says(job string, cause reason.Cause, says string) {
+	e.Helper()
+	facts, err := diagnosis.Read(e.Context(), cluster.Client, e.Namespace, job, time.Now())
+	if err != nil || len(facts) != 1 {
+		e.Fatalf("%d jobs are called %s: %v", len(facts), job, err)
+	}
+	if report := diagnosis.Diagnose(facts[0]); report.Cause != cause || !strings.Contains(report.Findings[0].Text, says) {
+		e.Errorf("of job %s it is said %s: %+v", job, report.Cause, report.Findings)
 	}
 }
 
