@@ -45,11 +45,11 @@ func gpuctl(t *testing.T, args ...string) string {
 	return stdout.String()
 }
 
-// submit creates a job of gpuctl that asks for so many cards, and waits until it says that it runs.
-func submit(t *testing.T, name string, cards int) {
+// submit creates a job of gpuctl that asks for so many cards, and for more in lines of its resources.
+func submit(t *testing.T, name string, cards int, more ...string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name+".yaml")
-	text := fmt.Sprintf(jobYAML, name, realnode.ProbeImage, pool, cards)
+	text := fmt.Sprintf(jobYAML, name, realnode.ProbeImage, pool, cards) + strings.Join(more, "")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
