@@ -32,7 +32,7 @@ func TestSchedulerIsNotBroaderThanStock(t *testing.T) {
 	// Gangs and pools are ours alone.
 	stock = append(stock,
 		rbacv1.PolicyRule{APIGroups: []string{"scheduling.x-k8s.io"}, Resources: []string{"podgroups"}, Verbs: []string{"get", "list", "watch"}},
-		rbacv1.PolicyRule{APIGroups: []string{"g8s.host"}, Resources: []string{"gpupools", "gpureservations"}, Verbs: []string{"get", "list", "watch"}},
+		rbacv1.PolicyRule{APIGroups: []string{"g8s.host"}, Resources: []string{"gpupools", "gpuquotas", "gpureservations"}, Verbs: []string{"get", "list", "watch"}},
 	)
 
 	var ours []rbacv1.PolicyRule

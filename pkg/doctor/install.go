@@ -69,6 +69,7 @@ const (
 var installedCRDs = map[string]string{
 	"podgroups.scheduling.x-k8s.io":      "v1alpha1",
 	"gpupools." + names.GroupName:        "v1alpha1",
+	"gpuquotas." + names.GroupName:       "v1alpha1",
 	"gpureservations." + names.GroupName: "v1alpha1",
 	"spotpools." + names.GroupName:       "v1alpha1",
 }

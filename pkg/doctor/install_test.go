@@ -44,7 +44,7 @@ func TestExamineInstallation(t *testing.T) {
 		Text   string // a part of it
 	}
 	notInstalled := map[string]finding{
-		"CRDs":     {Warning, "not installed: gpupools.g8s.host, gpureservations.g8s.host, podgroups.scheduling.x-k8s.io, spotpools.g8s.host"},
+		"CRDs":     {Warning, "not installed: gpupools.g8s.host, gpuquotas.g8s.host, gpureservations.g8s.host, podgroups.scheduling.x-k8s.io, spotpools.g8s.host"},
 		"policies": {Warning, "not installed"}, "gpu-scheduler": {Warning, "not installed"},
 	}
 	with := func(more map[string]finding) map[string]finding {

@@ -70,6 +70,7 @@ func installed(server string) []Item {
 var others = []Item{
 	list("nodes", "all nodes", "/api/v1/nodes"),
 	list("gpupools", "GPUPools", "/apis/g8s.host/v1alpha1/gpupools"),
+	list("gpuquotas", "GPUQuotas", "/apis/g8s.host/v1alpha1/gpuquotas"),
 	list("gpureservations", "GPUReservations", "/apis/g8s.host/v1alpha1/gpureservations"),
 	list("spotpools", "SpotPools", "/apis/g8s.host/v1alpha1/spotpools"),
 	list("priorityclasses", "priority classes", "/apis/scheduling.k8s.io/v1/priorityclasses"),

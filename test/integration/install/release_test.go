@@ -76,6 +76,7 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 		"ConfigMap kube-system/gpuctl-policy",
 		"ConfigMap kube-system/gpuctl-presets",
 		"CustomResourceDefinition /gpupools.g8s.host",
+		"CustomResourceDefinition /gpuquotas.g8s.host",
 		"CustomResourceDefinition /gpureservations.g8s.host",
 		"CustomResourceDefinition /podgroups.scheduling.x-k8s.io",
 		"CustomResourceDefinition /spotpools.g8s.host",
@@ -102,7 +103,7 @@ var leftovers = []string{
 	"-n kube-system delete configmap gpuctl-policy gpuctl-presets",
 	"-n kube-system delete pvc ledger-gpu-ledger-0",
 	"delete namespace g8s-spot",
-	"delete crd gpupools.g8s.host gpureservations.g8s.host spotpools.g8s.host podgroups.scheduling.x-k8s.io",
+	"delete crd gpupools.g8s.host gpuquotas.g8s.host gpureservations.g8s.host spotpools.g8s.host podgroups.scheduling.x-k8s.io",
 }
 
 // removeLeftovers does so, and waits until nothing is left. Policies that were just deleted may refuse it for a moment.

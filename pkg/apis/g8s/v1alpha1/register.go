@@ -11,7 +11,8 @@ var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha
 
 // AddToScheme teaches a scheme our kinds.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(SchemeGroupVersion, &GPUPool{}, &GPUPoolList{}, &SpotPool{}, &SpotPoolList{}, &GPUReservation{}, &GPUReservationList{})
+	scheme.AddKnownTypes(SchemeGroupVersion, &GPUPool{}, &GPUPoolList{}, &SpotPool{}, &SpotPoolList{}, &GPUReservation{}, &GPUReservationList{},
+		&GPUQuota{}, &GPUQuotaList{})
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
 }
