@@ -1,0 +1,254 @@
+package follow
+
+import (
+	"cmp"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/gpuquota"
+)
+
+// note puts what a pod holds in an account, as it is now: events may be older. q.mu is held.
+func (q *Quotas) note(a *gpuquota.Account, pod *corev1.Pod) {
+	now, ok := q.there(pod)
+	if !ok {
+		delete(q.chosen, pod.UID)
+		delete(q.kept, pod.UID)
+		a.Drop(pod.UID)
+		return
+	}
+	if now.Spec.NodeName != "" {
+		delete(q.chosen, pod.UID)
+		delete(q.kept, pod.UID)
+	}
+	h, ok := q.holdingOf(now)
+	if !ok {
+		a.Drop(pod.UID)
+		return
+	}
+	a.Put(h)
+}
+
+// there returns a pod as the informer has it, and false for one that is gone, or has ended.
+func (q *Quotas) there(pod *corev1.Pod) (*corev1.Pod, bool) {
+	object, found, err := q.pods.GetByKey(pod.Namespace + "/" + pod.Name)
+	now, ok := object.(*corev1.Pod)
+	if err != nil || !found || !ok || now.UID != pod.UID || gpu.HasEnded(now) {
+		return nil, false
+	}
+	return now, true
+}
+
+// holdingOf is what a pod holds, or what is kept for it; false is nothing. One that is being deleted holds its GPUs until it is gone.
+func (q *Quotas) holdingOf(pod *corev1.Pod) (gpuquota.Holding, bool) {
+	gpus := wholeGPUs(pod)
+	node, waits := cmp.Or(pod.Spec.NodeName, q.chosen[pod.UID]), false
+	if node == "" && pod.DeletionTimestamp == nil {
+		node, waits = cmp.Or(q.kept[pod.UID].node, pod.Status.NominatedNodeName), true
+	}
+	if gpus == 0 || node == "" {
+		return gpuquota.Holding{}, false
+	}
+	h := gpuquota.Holding{
+		Pod: pod.UID, Namespace: pod.Namespace, Unit: string(pod.UID), At: q.placeOf(pod, node), GPUs: gpus, Waits: waits,
+		Priority: corev1helpers.PodPriority(pod), Since: pod.CreationTimestamp.Time,
+	}
+	if q.unitOf != nil {
+		h.Unit = cmp.Or(q.unitOf(pod), h.Unit)
+	}
+	return h, true
+}
+
+// placeOf is the place of a pod on a node. On one that is not known it is what the pod asks for.
+func (q *Quotas) placeOf(pod *corev1.Pod, name string) gpuquota.Place {
+	node, err := q.nodes.Get(name)
+	if err != nil {
+		q.strange[name] = true
+		return gpuquota.Place{Pool: gpu.PodPool(pod)}
+	}
+	return placeOfNode(node)
+}
+
+func placeOfNode(node *corev1.Node) gpuquota.Place {
+	return gpuquota.Place{Pool: gpu.PoolOf(node), Type: gpu.TypeOf(node)}
+}
+
+// wholeGPUs is how many whole GPUs a pod asks for. What cannot be read asks for none: no node takes it.
+func wholeGPUs(pod *corev1.Pod) int64 {
+	request, err := gpu.RequestOf(pod)
+	if err != nil {
+		return 0
+	}
+	return request.Whole
+}
+
+// Request is pods of one namespace that want to start, each or all together. nil is one that quotas say nothing of.
+type Request struct {
+	*Quotas
+	// asks are by pool: the roles of a gang may be in several.
+	asks []ask
+}
+
+type ask struct {
+	gpuquota.Ask
+	over  map[string]gpuquota.Excess
+	types []string
+}
+
+// Of returns what quotas say to pods that want to start together.
+func (q *Quotas) Of(pods ...*corev1.Pod) *Request {
+	if !q.Any() {
+		return nil
+	}
+	r := &Request{Quotas: q}
+	for _, pod := range pods {
+		r.add(pod)
+	}
+	if len(r.asks) == 0 {
+		return nil
+	}
+	q.with(func(a *gpuquota.Account) {
+		for i := range r.asks {
+			r.asks[i].over = a.Over(&r.asks[i].Ask)
+		}
+	})
+	return r
+}
+
+func (r *Request) add(pod *corev1.Pod) {
+	gpus := wholeGPUs(pod)
+	if gpus == 0 {
+		return
+	}
+	pool := gpu.PodPool(pod)
+	for i := range r.asks {
+		if known := &r.asks[i]; known.Pool == pool {
+			known.GPUs += min(gpus, math.MaxInt64-known.GPUs)
+			known.Pods = append(known.Pods, pod.UID)
+			return
+		}
+	}
+	one := ask{Ask: gpuquota.Ask{Namespace: pod.Namespace, Pool: pool, GPUs: gpus, Pods: []types.UID{pod.UID}}}
+	if accepts, err := gpu.PodTypes(pod); err == nil {
+		one.types = accepts.Accepted
+	}
+	r.asks = append(r.asks, one)
+}
+
+// Over returns the quota that keeps the pods from all nodes, nil where none does.
+func (r *Request) Over() *gpuquota.Excess {
+	if r == nil {
+		return nil
+	}
+	for i := range r.asks {
+		if excess := r.asks[i].excess(); excess != nil {
+			return excess
+		}
+	}
+	return nil
+}
+
+func (a *ask) excess() *gpuquota.Excess {
+	if excess, ok := a.over[""]; ok {
+		return &excess
+	}
+	for _, name := range a.types {
+		if _, ok := a.over[name]; !ok {
+			return nil
+		}
+	}
+	if len(a.types) == 0 {
+		return nil
+	}
+	excess := a.over[a.types[0]]
+	return &excess
+}
+
+// Shuts reports whether a quota keeps the pods from a node.
+func (r *Request) Shuts(node *corev1.Node) bool {
+	if r == nil {
+		return false
+	}
+	for i := range r.asks {
+		if len(r.asks[i].over) == 0 {
+			continue
+		}
+		at := placeOfNode(node)
+		_, ofPool := r.asks[i].over[""]
+		_, ofType := r.asks[i].over[at.Type]
+		if at.Pool == r.asks[i].Pool && (ofPool || ofType) {
+			return true
+		}
+	}
+	return false
+}
+
+// ShutsAny reports whether a quota keeps the pods from some nodes.
+func (r *Request) ShutsAny() bool {
+	if r == nil {
+		return false
+	}
+	for i := range r.asks {
+		if len(r.asks[i].over) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Entitled reports whether the pods would have no more than they are guaranteed, so that others may have to leave for them.
+func (r *Request) Entitled() bool {
+	return r.any(func(a *gpuquota.Account, ask *gpuquota.Ask) bool { return a.Entitled(ask) })
+}
+
+// FindsKept reports whether GPUs may be kept for others in a pool of the pods.
+func (r *Request) FindsKept() bool {
+	return r.any(func(a *gpuquota.Account, ask *gpuquota.Ask) bool { return a.Waiting(ask.Pool) })
+}
+
+// Defers reports whether the pods leave alone what is kept for another.
+func (r *Request) Defers(to *corev1.Pod) bool {
+	return r.any(func(a *gpuquota.Account, ask *gpuquota.Ask) bool { return a.Defers(ask, to.UID) })
+}
+
+// Standing is what quotas say of whether a pod leaves for these.
+func (r *Request) Standing(victim *corev1.Pod) gpuquota.Standing {
+	standing := gpuquota.Neutral
+	r.any(func(a *gpuquota.Account, ask *gpuquota.Ask) bool {
+		if of := a.Standing(victim.UID, ask); of != gpuquota.Neutral {
+			standing = of
+		}
+		return standing == gpuquota.Protected
+	})
+	return standing
+}
+
+// any asks the account for each pool.
+func (r *Request) any(is func(*gpuquota.Account, *gpuquota.Ask) bool) (found bool) {
+	if r == nil {
+		return false
+	}
+	r.with(func(a *gpuquota.Account) {
+		for i := range r.asks {
+			if found = is(a, &r.asks[i].Ask); found {
+				return
+			}
+		}
+	})
+	return found
+}
+
+// Together reports whether a pod that has gone leaves more of a quota to another one.
+func (q *Quotas) Together(gone, waiting *corev1.Pod) (together bool) {
+	if wholeGPUs(gone) == 0 {
+		return false
+	}
+	q.with(func(a *gpuquota.Account) {
+		together = a.Together(waiting.Namespace, gone.Namespace, gpu.PodPool(waiting))
+	})
+	return together
+}

@@ -1,0 +1,155 @@
+package follow
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpuquota"
+	"g8s.host/gpu-scheduler/pkg/optional"
+)
+
+var gpuQuotas = names.SchemeGroupVersion.WithResource("gpuquotas")
+
+// known is what is kept of a GPUQuota. One that cannot be read, as by a CRD that others have changed, is not usable.
+type known struct {
+	metav1.ObjectMeta
+
+	quota  gpuquota.Quota
+	usable bool
+}
+
+// keyOfQuotas is the type by which informers.SharedInformerFactory knows our informer from all others.
+type keyOfQuotas struct{ unstructured.Unstructured }
+
+// follow has GPUQuotas, pods and nodes told of. The quotas are one of the scheduler's informers, so that it waits for them before
+// its first cycle.
+func (q *Quotas) follow(factory informers.SharedInformerFactory, api dynamic.Interface) error {
+	quotas, err := informerOf(factory, api)
+	if err != nil {
+		return err
+	}
+	nodes, pods := factory.Core().V1().Nodes(), factory.Core().V1().Pods().Informer()
+	q.store, q.pods, q.nodes = quotas.GetStore(), pods.GetIndexer(), nodes.Lister()
+	registration, err := quotas.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { q.quotasChanged() }, DeleteFunc: func(any) { q.quotasChanged() },
+		UpdateFunc: func(any, any) { q.quotasChanged() },
+	})
+	if err != nil {
+		return fmt.Errorf("following GPUQuotas: %w", err)
+	}
+	q.synced = registration.HasSynced
+	if _, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: q.podChanged, UpdateFunc: func(_, object any) { q.podChanged(object) }, DeleteFunc: q.podChanged,
+	}); err != nil {
+		return fmt.Errorf("following pods: %w", err)
+	}
+	if _, err := nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: q.nodeAdded, UpdateFunc: q.nodeChanged}); err != nil {
+		return fmt.Errorf("following nodes: %w", err)
+	}
+	return nil
+}
+
+func informerOf(factory informers.SharedInformerFactory, api dynamic.Interface) (cache.SharedIndexInformer, error) {
+	informer := factory.InformerFor(&keyOfQuotas{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+		source := &optional.Kind{Client: api, Resource: gpuQuotas, Without: "no namespace is guaranteed GPUs, nor bounded but by ResourceQuotas"}
+		return cache.NewSharedIndexInformer(source, &unstructured.Unstructured{}, 0, cache.Indexers{})
+	})
+	if err := informer.SetTransform(keep); err != nil {
+		return nil, fmt.Errorf("following GPUQuotas: %w", err)
+	}
+	return informer, nil
+}
+
+// keep reads a GPUQuota.
+func keep(object any) (any, error) {
+	raw, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return object, nil
+	}
+	var read names.GPUQuota
+	out := &known{ObjectMeta: metav1.ObjectMeta{Name: raw.GetName(), UID: raw.GetUID(), ResourceVersion: raw.GetResourceVersion(), Generation: raw.GetGeneration()}}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, &read); err != nil {
+		klog.Background().Error(err, "A GPUQuota cannot be read, and does not count", "gpuQuota", klog.KObj(raw))
+		return out, nil
+	}
+	out.quota, out.usable = gpuquota.Of(&read), true
+	return out, nil
+}
+
+// Know tells a scheduler whose informers do not run, as in a test, which GPUQuotas there are.
+func Know(factory informers.SharedInformerFactory, quotas ...*names.GPUQuota) error {
+	informer, err := informerOf(factory, nil)
+	if err != nil {
+		return err
+	}
+	for _, one := range quotas {
+		if err := informer.GetStore().Add(&known{ObjectMeta: metav1.ObjectMeta{Name: one.Name}, quota: gpuquota.Of(one), usable: true}); err != nil {
+			return fmt.Errorf("adding GPUQuota %s: %w", one.Name, err)
+		}
+	}
+	return nil
+}
+
+// quotasChanged has all counted anew when somebody asks next, and tells of it in a while.
+func (q *Quotas) quotasChanged() {
+	q.revision.Add(1)
+	q.active.Store(true)
+	q.outdated.Store(true)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.timer == nil {
+		q.timer = time.AfterFunc(gather, q.tell)
+	}
+}
+
+func (q *Quotas) tell() {
+	q.mu.Lock()
+	q.timer = nil
+	changed := q.changed
+	q.mu.Unlock()
+	if changed != nil {
+		changed()
+	}
+}
+
+func (q *Quotas) podChanged(object any) {
+	if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = last.Obj
+	}
+	if pod, ok := object.(*corev1.Pod); ok {
+		q.with(func(a *gpuquota.Account) { q.note(a, pod) })
+	}
+}
+
+// nodeAdded has all counted anew where pods of a node were counted that was not known.
+func (q *Quotas) nodeAdded(object any) {
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return
+	}
+	q.with(func(*gpuquota.Account) {
+		if q.strange[node.Name] {
+			q.outdated.Store(true)
+		}
+	})
+}
+
+// nodeChanged has all counted anew when a node has come to another pool, or is of another type.
+func (q *Quotas) nodeChanged(old, object any) {
+	before, known := old.(*corev1.Node)
+	after, ok := object.(*corev1.Node)
+	if known && ok && q.Any() && placeOfNode(before) != placeOfNode(after) {
+		q.outdated.Store(true)
+	}
+}

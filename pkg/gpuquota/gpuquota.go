@@ -1,0 +1,242 @@
+// Package gpuquota says how many whole GPUs of a pool namespaces may have: by GPUQuotas that guarantee them some and let them
+// borrow more, up to a most of them. What somebody borrows goes back when a pod of those who are guaranteed it has no room
+// otherwise. It is pure: an [Account] of who holds what, and questions to it.
+//
+// Of the pods of a quota those count as guaranteed that fit in it one after the other: those of high priority first, and of these
+// the ones that came first. All others of the pool borrow, also those of namespaces that no quota names.
+package gpuquota
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Unbounded is the most that a quota without one allows.
+const Unbounded = math.MaxInt64
+
+// Quota is how many GPUs some namespaces have together.
+type Quota struct {
+	Name       string
+	Namespaces []string
+	Pool       string
+	// Type is the one type of GPUs that counts, "" for all of the pool.
+	Type     string
+	Min, Max int64
+}
+
+// Of reads a GPUQuota.
+func Of(q *names.GPUQuota) Quota {
+	out := Quota{Name: q.Name, Namespaces: q.Spec.Namespaces, Pool: q.Spec.Pool, Type: q.Spec.GPUType, Min: max(0, q.Spec.Min), Max: Unbounded}
+	if q.Spec.Max != nil {
+		out.Max = max(0, *q.Spec.Max)
+	}
+	return out
+}
+
+// Place is what quotas tell nodes by.
+type Place struct{ Pool, Type string }
+
+func (q *Quota) covers(at Place) bool {
+	return q.Pool == at.Pool && (q.Type == "" || q.Type == at.Type)
+}
+
+// Holding is a pod with GPUs, or one that some are kept for.
+type Holding struct {
+	Pod       types.UID
+	Namespace string
+	// Unit is equal for pods that leave together.
+	Unit string
+	At   Place
+	GPUs int64
+	// Waits says that the pod does not hold them yet: it is nominated for a node that others leave.
+	Waits    bool
+	Priority int32
+	Since    time.Time
+}
+
+// Account is who holds what. Its methods are for one goroutine at a time.
+type Account struct {
+	quotas []*tally
+	of     map[share][]*tally
+	// guaranteed are the pools in which a quota has a min.
+	guaranteed map[string]bool
+	pods       map[types.UID]*entry
+	// waiting is how many pods GPUs are kept for, by pool.
+	waiting map[string]int
+}
+
+// share is what a quota is found by.
+type share struct{ namespace, pool string }
+
+// tally is what is held of a quota.
+type tally struct {
+	Quota
+	used, kept int64
+	pods       map[types.UID]*entry
+	// secured are the pods within the min, nil where that is to be worked out.
+	secured map[types.UID]bool
+}
+
+type entry struct {
+	Holding
+	of []*tally
+}
+
+// NewAccount has nobody hold anything.
+func NewAccount(quotas []Quota) *Account {
+	a := &Account{of: map[share][]*tally{}, guaranteed: map[string]bool{}, pods: map[types.UID]*entry{}, waiting: map[string]int{}}
+	for i := range quotas {
+		t := &tally{Quota: quotas[i], pods: map[types.UID]*entry{}}
+		a.quotas = append(a.quotas, t)
+		for _, namespace := range t.Namespaces {
+			key := share{namespace, t.Pool}
+			a.of[key] = append(a.of[key], t)
+		}
+		if t.Min > 0 {
+			a.guaranteed[t.Pool] = true
+		}
+	}
+	return a
+}
+
+// Put notes what a pod holds, in place of what it held before.
+func (a *Account) Put(h Holding) {
+	if old := a.pods[h.Pod]; old != nil && old.Holding == h {
+		return
+	}
+	a.Drop(h.Pod)
+	if h.GPUs <= 0 {
+		return
+	}
+	e := &entry{Holding: h}
+	for _, t := range a.of[share{h.Namespace, h.At.Pool}] {
+		if t.covers(h.At) {
+			e.of = append(e.of, t)
+			t.pods[h.Pod] = e
+			t.add(h.GPUs, h.Waits)
+		}
+	}
+	a.pods[h.Pod] = e
+	if h.Waits {
+		a.waiting[h.At.Pool]++
+	}
+}
+
+// Drop notes that a pod holds nothing.
+func (a *Account) Drop(pod types.UID) {
+	e := a.pods[pod]
+	if e == nil {
+		return
+	}
+	delete(a.pods, pod)
+	for _, t := range e.of {
+		delete(t.pods, pod)
+		t.add(-e.GPUs, e.Waits)
+	}
+	if e.Waits {
+		a.waiting[e.At.Pool]--
+	}
+}
+
+func (t *tally) add(gpus int64, waits bool) {
+	t.secured = nil
+	if waits {
+		t.kept += gpus
+	} else {
+		t.used += gpus
+	}
+}
+
+// Waiting reports whether GPUs of a pool are kept for pods that wait for others to leave.
+func (a *Account) Waiting(pool string) bool { return a.guaranteed[pool] && a.waiting[pool] > 0 }
+
+// Ask is pods of one namespace and pool that want to start: one, or those that a gang lacks.
+type Ask struct {
+	Namespace, Pool string
+	GPUs            int64
+	// Pods are those that it is about: what is kept for them does not stand against them.
+	Pods []types.UID
+}
+
+// Excess is a quota of which there is too little.
+type Excess struct {
+	Quota       string
+	At          Place
+	Asked, Used int64
+	Max         int64
+}
+
+// Over returns the quotas of which somebody would have more than they may, by the GPU type that they count, which is "" for all
+// GPUs of the pool. It is nil where there are none.
+func (a *Account) Over(ask *Ask) map[string]Excess {
+	var over map[string]Excess
+	for _, t := range a.of[share{ask.Namespace, ask.Pool}] {
+		used := t.used + t.keptBeside(ask)
+		if ask.GPUs <= 0 || used <= t.Max && ask.GPUs <= t.Max-used {
+			continue
+		}
+		if over == nil {
+			over = map[string]Excess{}
+		}
+		if _, known := over[t.Type]; !known {
+			over[t.Type] = Excess{Quota: t.Name, At: Place{t.Pool, t.Type}, Asked: ask.GPUs, Used: used, Max: t.Max}
+		}
+	}
+	return over
+}
+
+// Within reports whether somebody would have no more at a place than they are guaranteed.
+func (a *Account) Within(ask *Ask, at Place) bool { return a.lends(ask, at, "") }
+
+// lends reports whether somebody is guaranteed what they ask for at a place by a quota that does not count another pod.
+func (a *Account) lends(ask *Ask, at Place, to types.UID) bool {
+	if ask.Pool != at.Pool || ask.GPUs <= 0 {
+		return false
+	}
+	for _, t := range a.of[share{ask.Namespace, ask.Pool}] {
+		if t.pods[to] != nil || !t.covers(at) {
+			continue
+		}
+		if used := t.used + t.keptBeside(ask); used <= t.Min && ask.GPUs <= t.Min-used {
+			return true
+		}
+	}
+	return false
+}
+
+// keptBeside is what is kept for others than those who ask.
+func (t *tally) keptBeside(ask *Ask) int64 {
+	kept := t.kept
+	for _, pod := range ask.Pods {
+		if e := t.pods[pod]; e != nil && e.Waits {
+			kept -= e.GPUs
+		}
+	}
+	return kept
+}
+
+// Entitled reports whether somebody would have no more than they are guaranteed at any place of the pool.
+func (a *Account) Entitled(ask *Ask) bool {
+	for _, t := range a.of[share{ask.Namespace, ask.Pool}] {
+		if a.lends(ask, Place{t.Pool, t.Type}, "") {
+			return true
+		}
+	}
+	return false
+}
+
+// Defers reports whether somebody leaves alone what is kept for a pod: it is guaranteed to that one, and would be borrowed.
+func (a *Account) Defers(ask *Ask, pod types.UID) bool {
+	e := a.pods[pod]
+	return e != nil && e.Waits && a.Standing(pod, ask) == Protected && !a.Within(ask, e.At)
+}
+
+// Together reports whether two namespaces have a quota of a pool together, or are one.
+func (a *Account) Together(first, second, pool string) bool {
+	return first == second || slices.ContainsFunc(a.of[share{first, pool}], func(t *tally) bool { return slices.Contains(t.Namespaces, second) })
+}
