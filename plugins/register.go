@@ -16,11 +16,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/explain"
+	quotas "g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 	"g8s.host/gpu-scheduler/plugins/gpudevices"
 	"g8s.host/gpu-scheduler/plugins/gpuexplain"
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
+	"g8s.host/gpu-scheduler/plugins/gpuquota"
 	"g8s.host/gpu-scheduler/plugins/gpureserve"
 	"g8s.host/gpu-scheduler/plugins/gpuscore"
 )
@@ -50,6 +52,7 @@ var gangs = coscheduling.Framework{
 // profile enables it.
 func Registry(deps Dependencies) runtime.Registry {
 	ledger, reservations, promises := devices.NewLedger(), follow.New(deps.Now), backfill.NewPromises(deps.Now)
+	shares := quotas.New(deps.Now)
 	if deps.Attempts == nil {
 		deps.Attempts = &cycle.Attempts{}
 	}
@@ -59,6 +62,7 @@ func Registry(deps Dependencies) runtime.Registry {
 		}),
 		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, Cards: ledger, Now: time.Now}),
 		gpufilter.Name:  gpufilter.Factory(gpufilter.Dependencies{Ledger: ledger, Reservations: reservations, Promises: promises}),
+		gpuquota.Name:   gpuquota.Factory(gpuquota.Dependencies{Quotas: shares}),
 		gpuscore.Name: gpuscore.Factory(gpuscore.Dependencies{
 			Explain: deps.Explain != nil, Devices: ledger, Attempts: deps.Attempts,
 		}),
@@ -66,7 +70,7 @@ func Registry(deps Dependencies) runtime.Registry {
 
 		capacityscheduling.Name: capacityscheduling.New,
 		coscheduling.Name: coscheduling.Factory(coscheduling.Dependencies{
-			Ledger: ledger, Reservations: reservations, Promises: promises, Now: deps.Now, Framework: gangs,
+			Ledger: ledger, Reservations: reservations, Promises: promises, Quotas: shares, Now: deps.Now, Framework: gangs,
 		}),
 		noderesourcetopology.Name: noderesourcetopology.New,
 	}

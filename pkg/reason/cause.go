@@ -38,6 +38,8 @@ const (
 	RefusedByPolicy       Cause = "RefusedByPolicy"
 	RefusedByAPIServer    Cause = "RefusedByAPIServer"
 	WaitingForControllers Cause = "WaitingForControllers"
+	// GPUQuotaReached is a job whose namespace has all the GPUs that a GPUQuota lets it have.
+	GPUQuotaReached Cause = "GPUQuotaReached"
 	// NamespaceTerminating is a namespace that is being deleted, in which nothing starts any more.
 	NamespaceTerminating Cause = "NamespaceTerminating"
 	// WebhookFailing is an admission webhook that does not answer.

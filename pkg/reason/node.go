@@ -123,7 +123,7 @@ var OfNodes = []*Reason{
 		Text: "cannot allocate all claims", Also: []Text{"resourceclaim not available on the node"}, Cause: DeviceClaim,
 		Says: "the devices that the job's ResourceClaim asks for are not free", Advice: []Advice{waiting("wait, or ask for fewer devices")},
 	},
-	KeptForWhole, KeptForFirst, Reserved, NotServed,
+	KeptForWhole, KeptForFirst, Reserved, NotServed, TypeOverQuota, GuaranteedToOthers,
 }
 
 // OfPlainNodes are about what nodes themselves show, too.

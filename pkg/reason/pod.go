@@ -221,7 +221,7 @@ func MissingMembers(verdict string) (there, all int, ok bool) {
 var OfGangs = []*Reason{GangHasRoomForSome, GangNeverFits, GangTurnedAway}
 
 // OfEvictions are why nobody leaves for a pod, or not yet.
-var OfEvictions = []*Reason{GangKeptOut, GangGuarded, Promised, RoomIsComing}
+var OfEvictions = []*Reason{GangKeptOut, GangGuarded, Promised, RoomIsComing, QuotaGuarded}
 
 // OfPods are about the pod itself, whatever the node. While they hold, the scheduler looks at no node.
 var OfPods = []*Reason{
@@ -229,5 +229,5 @@ var OfPods = []*Reason{
 		Text: "resourceclaim %q not found", Cause: DeviceClaim, Says: "the namespace has no ResourceClaim %[1]s",
 		Advice: []Advice{{Action: CreateObject, Kind: "ResourceClaim", Name: "%[1]s", Text: "create it, or correct its name"}},
 	},
-	GangUnusable, GangLacksResource, GangDomainFull, GangHoldsOut, GangDomainTooSmall, GangUnlabelled, GangTooVaried, GangForeign, GangGated, GangUnknown,
+	QuotaUsed, QuotaTooSmall, GangUnusable, GangLacksResource, GangDomainFull, GangHoldsOut, GangDomainTooSmall, GangUnlabelled, GangTooVaried, GangForeign, GangGated, GangUnknown,
 }

@@ -101,7 +101,12 @@ func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInf
 		return "" // this process found room for all, and has given some of it to others
 	}
 	b := p.bearingOf(nodes)
+	b.request = p.requestOf(group, m)
+	if reason := overQuota(b.request); reason != "" {
+		return reason
+	}
 	on := basisOf(nodes, group, m)
+	on.quotas = p.quotas.Revision()
 	b.kept, on.nominated = p.keptFor(g, group, m)
 	on.closed, on.promised = p.closedTo(m.waiting), p.promises.Version()
 	before := p.places.planOf(g)
@@ -147,11 +152,11 @@ func withoutRoom(group *podGroup, m *members, b bearing) string {
 // gpuctl advise defrag nominated, of the gang's priority or a higher one. Filter has them on the nodes, too, so that members
 // would begin and find no place. Only nodes are asked that pods name as theirs, not all of a cluster. The second value is a fingerprint of these pods.
 func (p *Plugin) keptFor(g gang, group *podGroup, m *members) (kept map[string][]cycle.Ask, of uint64) {
-	least := corev1helpers.PodPriority(m.waiting[0])
+	least, request := corev1helpers.PodPriority(m.waiting[0]), p.requestOf(group, m)
 	for _, node := range p.pods.ListIndexFuncValues(byNomination) {
 		for _, info := range p.handle.NominatedPodsForNode(node) {
 			pod := info.GetPod()
-			if name, ok := groupOf(pod); corev1helpers.PodPriority(pod) < least || ok && name == g.group && gangOf(pod, group) == g {
+			if name, ok := groupOf(pod); corev1helpers.PodPriority(pod) < least && !request.Defers(pod) || ok && name == g.group && gangOf(pod, group) == g {
 				continue
 			}
 			if kept == nil {

@@ -31,6 +31,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/backfill"
 	"g8s.host/gpu-scheduler/pkg/devices"
+	quotas "g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 )
 
@@ -65,8 +66,10 @@ type Plugin struct {
 	// promises keep nodes for who comes first in line, searches are when such were looked for.
 	promises *backfill.Promises
 	searches searches
-	budgets  policylisters.PodDisruptionBudgetLister
-	now      func() time.Time
+	// quotas say who may have how many GPUs, and who only borrows them.
+	quotas  *quotas.Quotas
+	budgets policylisters.PodDisruptionBudgetLister
+	now     func() time.Time
 	// framework, and what follows, are those of all profiles.
 	framework   Framework
 	departures  *departures
@@ -76,6 +79,8 @@ type Plugin struct {
 	effort int
 	places places
 	tables tables
+	// alone says that something has been kept of a pod without a gang.
+	alone atomic.Bool
 	// writing is how many gangs have something written for them.
 	writing atomic.Int32
 }
@@ -98,6 +103,8 @@ type Dependencies struct {
 	Reservations *follow.Reservations
 	// Promises are what jobs in line were promised. nil promises nothing.
 	Promises *backfill.Promises
+	// Quotas are the GPUQuotas. nil has none.
+	Quotas *quotas.Quotas
 	// Now is the clock of decisions, time.Now if it is nil.
 	Now func() time.Time
 	// Framework makes values of the framework. Without it places that others are to leave for a gang are not tried before.
@@ -148,15 +155,19 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps
 	if err := deps.Reservations.Follow(handle); err != nil {
 		return nil, err
 	}
+	if err := deps.Quotas.Follow(handle); err != nil {
+		return nil, err
+	}
 	plugin := &Plugin{
 		args: args, handle: handle, groups: groups, pools: pools, pods: pods.GetIndexer(), nodes: factory.Core().V1().Nodes().Lister(),
-		finished: finished, cards: deps.Ledger, reservations: deps.Reservations, promises: deps.Promises, now: deps.Now, effort: searchBudget, budgets: factory.Policy().V1().PodDisruptionBudgets().Lister(),
+		finished: finished, cards: deps.Ledger, reservations: deps.Reservations, promises: deps.Promises, quotas: deps.Quotas, now: deps.Now, effort: searchBudget, budgets: factory.Policy().V1().PodDisruptionBudgets().Lister(),
 		framework: deps.Framework, departures: shared.departures, notices: shared.notices, resumptions: shared.resumptions,
 	}
 	if plugin.now == nil {
 		plugin.now = time.Now
 	}
 	deps.Promises.LineUp(plugin.lineUp)
+	plugin.quotas.GatherBy(plugin.unitOf)
 	if err := plugin.heedPods(pods); err != nil {
 		return nil, err
 	}
@@ -205,6 +216,9 @@ func (p *Plugin) podsOf(group types.NamespacedName) []*corev1.Pod {
 	objects, err := p.pods.ByIndex(byGroup, group.String())
 	if err != nil {
 		return nil // there is the index
+	}
+	if len(objects) == 0 {
+		return p.podAlone(group)
 	}
 	pods := make([]*corev1.Pod, 0, len(objects))
 	for _, object := range objects {

@@ -162,7 +162,11 @@ func (p *Plugin) podChanged(object any) {
 		return
 	}
 	name, ok := groupOf(pod)
-	if !ok || pod.Spec.NodeName == "" {
+	if pod.Spec.NodeName == "" {
+		return
+	}
+	if !ok {
+		p.forgetAlone(pod)
 		return
 	}
 	p.places.leave(pod.UID)
@@ -191,6 +195,7 @@ func (p *Plugin) forget(pod *corev1.Pod) {
 	name, ok := groupOf(pod)
 	if !ok {
 		p.promises.End(string(pod.UID))
+		p.forgetAlone(pod)
 		return
 	}
 	p.places.leave(pod.UID)

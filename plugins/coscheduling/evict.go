@@ -61,7 +61,8 @@ func (p *Plugin) holdsBack(g gang, group *podGroup, m *members) (holdsBack bool,
 		p.staysAwake(g, group, now)
 		return true, why
 	}
-	if p.places.waitsByChoice(g) || !p.mayEvict(m.waiting) {
+	request := p.requestOf(group, m)
+	if p.places.waitsByChoice(g) || !p.mayEvict(m.waiting) && !request.Entitled() || overQuota(request) != "" {
 		return true, ""
 	}
 	if p.backsOff(g, now) || p.places.isFutile(g, now) {
@@ -78,6 +79,8 @@ func (p *Plugin) plead(ctx context.Context, g gang, group *podGroup, m *members,
 		return "", "" // it is in memory
 	}
 	b := p.bearingOf(nodes)
+	request := p.requestOf(group, m)
+	b.request = request
 	b.kept, _ = p.keptFor(g, group, m)
 	move, setback := p.clearing(ctx, g, group, m, b, due)
 	switch {
@@ -91,7 +94,8 @@ func (p *Plugin) plead(ctx context.Context, g gang, group *podGroup, m *members,
 		p.withdraw(keyOf(g))
 		return p.await(move, m, pod), ""
 	}
-	return move.to[pod.UID], p.clear(g, move, m.waiting, pod, due != nil)
+	p.quotas.Promise(m.waiting, move.to)
+	return move.to[pod.UID], p.clear(g, move, m.waiting, pod, due != nil, request.Entitled())
 }
 
 // await returns where a pod goes when nobody else has to leave for its gang, "" for nowhere.
@@ -149,8 +153,8 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 	if err != nil {
 		return nil, setback{}
 	}
-	below := lowest(waiting)
-	if !p.tables.anyBelow(b.nodes, below) {
+	below := p.weakest(waiting, lowest(waiting))
+	if !p.tables.anyBelow(b.nodes, below) && !b.request.Entitled() {
 		return nil, setback{}
 	}
 	s := siteOf(group.layout, seats, b)
@@ -163,7 +167,7 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 	if q.left < 0 {
 		p.places.pause(g, p.now().Add(exhausted))
 	}
-	return nil, setback{why: why, guarded: q.crowd.guarded}
+	return nil, setback{why: why, guarded: q.crowd.guarded, borrowed: b.request.Entitled()}
 }
 
 // passing returns a plan that passes its rehearsal, nil if none does, and what the last one was refused for.

@@ -8,17 +8,24 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/minruntime"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// MayEvict reports whether a pod may leave for another, for all that its min-runtime says, and that others were told.
+// MayEvict reports whether a pod may leave for another, for all that its min-runtime and GPUQuotas say, and that others were told.
 func (p *Plugin) MayEvict(victim, by *corev1.Pod) bool {
 	if !p.notices.allows(podAsPreemptor(by).Key(), victim.UID) {
 		return false
 	}
-	return !minruntime.Binds(corev1helpers.PodPriority(by)) || !p.guardedUntil(victim).After(p.now())
+	if isService(by) {
+		return true
+	}
+	return !p.guardedUntil(victim).After(p.now()) && p.quotas.Of(by).Standing(victim) != gpuquota.Protected
 }
+
+// isService reports whether a pod is a service of the cluster, whose priority users cannot have.
+func isService(pod *corev1.Pod) bool { return !minruntime.Binds(corev1helpers.PodPriority(pod)) }
 
 // guardedUntil is until when a pod may not be evicted, as it has not run for its min-runtime before. The zero time is for one
 // that may be at once.
@@ -70,6 +77,8 @@ func (c *census) matters(pod *corev1.Pod) bool {
 type setback struct {
 	why     string
 	guarded time.Time
+	// borrowed says that those could have left because they borrow.
+	borrowed bool
 }
 
 // holdOff has a gang evict nobody for a while. That the first of those may leave who could is told by no change in the cluster: the
@@ -81,6 +90,9 @@ func (p *Plugin) holdOff(g gang, group *podGroup, s setback) string {
 		return s.why
 	}
 	told := reason.GangGuarded.Text.Of(s.guarded.UTC().Format(time.RFC3339))
+	if s.borrowed {
+		told = reason.QuotaGuarded.Text.Of(s.guarded.UTC().Format(time.RFC3339))
+	}
 	p.places.futile(g, until, s.why, told)
 	if s.guarded.After(until) {
 		until = minTime(s.guarded, p.now().Add(mostVain)) // a timer for a day outlives its gang

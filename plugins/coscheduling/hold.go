@@ -131,7 +131,7 @@ func (p *Plugin) turnAway(g gang, group *podGroup, m *members, pod *corev1.Pod) 
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	name, ok := groupOf(pod)
 	if !ok {
-		return nil, unschedulable(p.promiseOne(pod))
+		return p.reclaim(ctx, pod)
 	}
 	defer p.forgetGone(pod)
 	group := p.groups.get(name)

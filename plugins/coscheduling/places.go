@@ -79,6 +79,8 @@ type basis struct {
 	closed uint64
 	// promised is the version of what was promised to jobs.
 	promised uint64
+	// quotas changes with the GPUQuotas.
+	quotas uint64
 	// group is the PodGroup's revision.
 	group  string
 	placed int

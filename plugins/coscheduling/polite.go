@@ -47,11 +47,13 @@ func (p *Plugin) graceOf(pod *corev1.Pod) time.Duration {
 
 // clear has others leave for a gang, or tells them first, where they ask for that and were not told yet. It returns what the pod is
 // told.
-func (p *Plugin) clear(g gang, move *clearance, members []*corev1.Pod, pod *corev1.Pod, told bool) (why string) {
+func (p *Plugin) clear(g gang, move *clearance, members []*corev1.Pod, pod *corev1.Pod, told, entitled bool) (why string) {
 	by := gangAsPreemptor(g, pod)
-	if told {
+	switch {
+	case told:
 		p.publish(p.notices.keep(by.Key(), move.victims))
-	} else {
+	case entitled: // what was borrowed goes back at once
+	default:
 		move.told = p.announce(move.victims, by, lowest(members))
 	}
 	if move.told == nil {

@@ -21,6 +21,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	quotas "g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
@@ -40,6 +41,8 @@ type bearing struct {
 	reservations *follow.Reservations
 	// promises are what was promised to other jobs, nil for nothing.
 	promises *backfill.Promises
+	// request is what quotas say to the members together, nil for nothing.
+	request *quotas.Request
 	// tables remember what was counted before, nil for none.
 	tables *tables
 	// steps is how many the searches of one attempt may still take together.
@@ -85,6 +88,8 @@ type seat struct {
 	closed *reservation.Closed
 	// promised is what others were promised of the nodes, as of now.
 	promised *backfill.Closed
+	// request is what quotas say to all members.
+	request *quotas.Request
 }
 
 // seatsOf reads the pods of each kind, and what of the nodes is kept from them.
@@ -92,6 +97,7 @@ func (b bearing) seatsOf(waiting []kind) ([]seat, error) {
 	seats, err := seatsOf(waiting)
 	for i := range seats {
 		seats[i].closed, seats[i].promised = b.reservations.Against(waiting[i].pod), b.promises.Against(waiting[i].pod)
+		seats[i].request = b.request
 	}
 	return seats, err
 }
@@ -125,7 +131,7 @@ func seatOf(pod *corev1.Pod) (seat, error) {
 
 // isOpen reports whether a node that a pod may go to takes it now. Of what is kept from it no generation of a node tells.
 func (s *seat) isOpen(node *corev1.Node, at access) bool {
-	return at == now && s.closed.On(node) == nil
+	return at == now && s.closed.On(node) == nil && !s.request.Shuts(node)
 }
 
 // isAlone reports whether a pod takes a port of its node, or keeps those away that are like it.

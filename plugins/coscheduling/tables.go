@@ -104,7 +104,7 @@ func (t *tables) like(pod *corev1.Pod, nodes []fwk.NodeInfo) *table {
 // nor promised to anybody.
 func (t *table) room(node int, s *seat, b bearing) (free, empty int) {
 	free, empty = t.counted(node, s, b)
-	if s.closed.On(b.nodes[node].Node()) != nil {
+	if s.closed.On(b.nodes[node].Node()) != nil || s.request.Shuts(b.nodes[node].Node()) {
 		free = 0
 	}
 	if free > 0 {

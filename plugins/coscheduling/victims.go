@@ -16,6 +16,8 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/gpuquota/follow"
+	"g8s.host/gpu-scheduler/pkg/minruntime"
 )
 
 // crowd is who is on the nodes of a site, and may be evicted for a gang.
@@ -46,6 +48,9 @@ type census struct {
 	*Plugin
 	*site
 	own gang
+	// request is what quotas say to the gang, nil for nothing, and service that it is one of the cluster.
+	request *follow.Request
+	service bool
 	// below is the priority that victims have to be below of.
 	below int32
 	now   time.Time
@@ -64,7 +69,7 @@ type census struct {
 // crowdOn lists those of lower priority on the nodes of a site, as far as disruption budgets allow.
 func (p *Plugin) crowdOn(s *site, own gang, below int32, only sets.Set[types.UID]) crowd {
 	now := p.now()
-	c := &census{Plugin: p, site: s, own: own, below: below, now: now, only: only, known: map[gang]int{}, strong: map[gang]bool{},
+	c := &census{Plugin: p, site: s, own: own, request: s.request, service: !minruntime.Binds(below), below: below, now: now, only: only, known: map[gang]int{}, strong: map[gang]bool{},
 		stays: p.departures.staysOf(now), members: map[types.NamespacedName]map[gang][]*corev1.Pod{}}
 	c.crowd.on = map[int][]occupant{}
 	for node, info := range s.infos {
@@ -80,6 +85,7 @@ func (p *Plugin) crowdOn(s *site, own gang, below int32, only sets.Set[types.UID
 			unit.priority = max(unit.priority, corev1helpers.PodPriority(pod))
 			unit.loss += lossOf(pod, c.now)
 		}
+		unit.priority = c.lowest(unit.pods, unit.priority)
 	}
 	c.crowd.keep(newBudgets(p.budgets, p.departures.uncounted(now)))
 	return c.crowd
@@ -123,12 +129,12 @@ func (c *census) count(node int, pod *corev1.Pod) {
 }
 
 // gangOn returns the gang of a pod, and no group for one that runs without others.
-func (c *census) gangOn(pod *corev1.Pod) (gang, *podGroup) {
+func (p *Plugin) gangOn(pod *corev1.Pod) (gang, *podGroup) {
 	name, ok := groupOf(pod)
 	if !ok {
 		return gang{}, nil
 	}
-	group := c.groups.get(name)
+	group := p.groups.get(name)
 	if unusable(group) != "" || group.minMember < 2 {
 		return gang{}, nil
 	}
@@ -140,7 +146,8 @@ func (c *census) isStrong(of gang, group *podGroup) bool {
 	strong, known := c.strong[of]
 	if !known {
 		mates := c.gangmates(of, group)
-		strong = slices.ContainsFunc(mates, func(pod *corev1.Pod) bool { return !c.mayLeave(pod) }) || c.guards(mates...)
+		standing := c.standing(mates...)
+		strong = slices.ContainsFunc(mates, func(pod *corev1.Pod) bool { return !c.leaves(pod, standing) }) || c.guards(mates...)
 		c.strong[of] = strong
 	}
 	return strong
@@ -148,7 +155,7 @@ func (c *census) isStrong(of gang, group *podGroup) bool {
 
 // mayLeave reports whether a pod may be evicted, for all that its priority says, and what came of it before.
 func (c *census) mayLeave(pod *corev1.Pod) bool {
-	return corev1helpers.PodPriority(pod) < c.below && !c.stays[pod.UID]
+	return c.leaves(pod, c.standing(pod))
 }
 
 // gangmates are the live members of a gang. The pods of a PodGroup are gone through once for all of its gangs: there may be

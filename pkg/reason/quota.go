@@ -1,0 +1,59 @@
+package reason
+
+import (
+	"fmt"
+
+	"g8s.host/gpu-scheduler/pkg/gpuquota"
+)
+
+// What GPUQuotas say to pods.
+var (
+	QuotaUsed = &Reason{
+		Text: "quota: %s GPUs of GPUQuota %s are in use, and it asks for %d more", Cause: GPUQuotaReached,
+		Says: "%[1]s GPUs that the namespace may have are in use or promised, and the job asks for %[3]s more (GPUQuota %[2]s)",
+		Advice: []Advice{
+			waiting("wait: it is tried again when a job that counts in this quota ends"),
+			{Action: SetField, Field: FieldGPU, Text: "ask for fewer GPUs"},
+			inspecting("see who shares the quota; the administrators set it", "kubectl get gpuquotas %[2]s"),
+		},
+	}
+	QuotaTooSmall = &Reason{
+		Text: "quota: GPUQuota %s allows %d GPUs, and it asks for %d", Cause: GPUQuotaReached, Never: true,
+		Says: "the namespace may have %[2]s GPUs, and the job asks for %[3]s: it never starts (GPUQuota %[1]s)",
+		Advice: []Advice{
+			{Action: SetField, Field: FieldGPU, Text: "ask for fewer GPUs"},
+			inspecting("see who shares the quota; the administrators set it", "kubectl get gpuquotas %[1]s"),
+		},
+	}
+	TypeOverQuota = &Reason{
+		Code: "type_over_quota", Text: "node(s) have a GPU type of which a GPUQuota allows the namespace no more", Cause: GPUQuotaReached,
+		Says: "the namespace may have no more GPUs of the type that the nodes have",
+		Advice: []Advice{
+			waiting("wait: it is tried again when a job that counts in this quota ends"),
+			{Action: SetField, Field: FieldType, Text: "accept other GPU types"},
+			inspecting("see which quotas there are; the administrators set them", "kubectl get gpuquotas"),
+		},
+	}
+	GuaranteedToOthers = &Reason{
+		Code: "guaranteed_to_others", Text: "node(s) are promised to pods that a GPUQuota guarantees their GPUs", Cause: Busy,
+		Says: "GPUs that are about to be free go to others, to whom they are guaranteed, and the job would have more than its namespace is guaranteed",
+		Advice: []Advice{
+			waiting("wait"),
+			inspecting("see who is guaranteed how many GPUs", "kubectl get gpuquotas"),
+		},
+	}
+	// QuotaGuarded is told where borrowers would leave for a pod, but for their min-runtime.
+	QuotaGuarded = &Reason{
+		Text: "quota: pods that borrow its GPUs have not run for their min-runtime, the first of them until %s", Late: true, Cause: Busy,
+		Says:   "the GPUs that the namespace is guaranteed are borrowed by pods that may not be evicted before they have run for their min-runtime, the first of them until %[1]s",
+		Advice: []Advice{waiting("wait: it is tried again then")},
+	}
+)
+
+// OverQuota says which quota leaves pods no node.
+func OverQuota(e *gpuquota.Excess) string {
+	if e.Asked > e.Max {
+		return QuotaTooSmall.Text.Of(e.Quota, e.Max, e.Asked)
+	}
+	return QuotaUsed.Text.Of(fmt.Sprintf("%d of %d", e.Used, e.Max), e.Quota, e.Asked)
+}

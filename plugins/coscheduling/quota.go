@@ -1,0 +1,143 @@
+package coscheduling
+
+import (
+	"context"
+	"math"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/gpuquota"
+	"g8s.host/gpu-scheduler/pkg/gpuquota/follow"
+	"g8s.host/gpu-scheduler/pkg/reason"
+)
+
+// requestOf is what quotas say to the members that a gang lacks, all together; nil for nothing.
+func (p *Plugin) requestOf(group *podGroup, m *members) *follow.Request {
+	if !p.quotas.Any() {
+		return nil
+	}
+	return p.quotas.Of(nominatedFirst(m.waiting)[:min(len(m.waiting), max(1, group.minMember-len(m.placed)))]...)
+}
+
+// overQuota says which quota is short for them, "" for none.
+func overQuota(request *follow.Request) string {
+	if excess := request.Over(); excess != nil {
+		return reason.OverQuota(excess)
+	}
+	return ""
+}
+
+// unitOf names the pods that leave with one, "" for none.
+func (p *Plugin) unitOf(pod *corev1.Pod) string {
+	of, group := p.gangOn(pod)
+	if group == nil {
+		return ""
+	}
+	return of.group.String() + "/" + string(of.owner)
+}
+
+// weakest is the priority that others have to be below of to leave for some pods: nobody is below, where they may evict nobody but
+// those who borrow from them.
+func (p *Plugin) weakest(waiting []*corev1.Pod, below int32) int32 {
+	if p.mayEvict(waiting) {
+		return below
+	}
+	return math.MinInt32
+}
+
+// standing is what quotas say of whether pods leave that leave together: they do where one only borrows, and no other is guaranteed
+// its GPUs. Services of the cluster are above that.
+func (c *census) standing(pods ...*corev1.Pod) gpuquota.Standing {
+	standing := gpuquota.Neutral
+	if c.request == nil || c.service {
+		return standing
+	}
+	for _, pod := range pods {
+		switch of := c.request.Standing(pod); {
+		case of == gpuquota.Protected:
+			return of
+		case of == gpuquota.Yields && !isService(pod):
+			standing = of
+		}
+	}
+	return standing
+}
+
+// leaves reports whether a pod may be evicted by its priority, and by what quotas say.
+func (c *census) leaves(pod *corev1.Pod, standing gpuquota.Standing) bool {
+	weaker := corev1helpers.PodPriority(pod) < c.below || standing == gpuquota.Yields
+	return weaker && standing != gpuquota.Protected && !c.stays[pod.UID]
+}
+
+// lowest puts those who borrow before all others: their priorities count among themselves.
+func (c *census) lowest(pods []*corev1.Pod, priority int32) int32 {
+	if c.standing(pods...) != gpuquota.Yields {
+		return priority
+	}
+	return math.MinInt32/2 + priority/4
+}
+
+// lone begins the name of the group of a pod that is in none. No PodGroup has such a name.
+const lone = "pod/"
+
+// aloneOf is a pod as a gang of one.
+func aloneOf(pod *corev1.Pod) (gang, *podGroup, members) {
+	group := &podGroup{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: lone + pod.Name}, minMember: 1, severalOwners: true}
+	return gangOf(pod, group), group, members{waiting: []*corev1.Pod{pod}}
+}
+
+// podAlone returns the pod of such a group.
+func (p *Plugin) podAlone(group types.NamespacedName) []*corev1.Pod {
+	name, ok := strings.CutPrefix(group.Name, lone)
+	if !ok {
+		return nil
+	}
+	object, found, err := p.pods.GetByKey(group.Namespace + "/" + name)
+	pod, isPod := object.(*corev1.Pod)
+	if err != nil || !found || !isPod || !lives(pod) {
+		return nil
+	}
+	return []*corev1.Pod{pod}
+}
+
+// reclaim has those leave who borrow the GPUs that a pod without a gang is guaranteed, as makeRoom does for gangs. Whom it may evict
+// otherwise, kube-scheduler's own preemption has found out before.
+func (p *Plugin) reclaim(ctx context.Context, pod *corev1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
+	if !p.quotas.Of(pod).Entitled() {
+		return nil, unschedulable(p.promiseOne(pod))
+	}
+	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable) // it is in memory
+	}
+	g, group, m := aloneOf(pod)
+	on := basisOf(nodes, group, &m)
+	_, on.nominated = p.keptFor(g, group, &m)
+	on.closed, on.quotas = p.closedTo(m.waiting), p.quotas.Revision()
+	p.places.refuse(g, refusal{on: on})
+	p.alone.Store(true)
+	defer p.forgetAlone(pod)
+	node, why := p.makeRoom(ctx, g, group, &m, pod)
+	if node != "" {
+		return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}}, nil
+	}
+	if told := p.promiseOne(pod); why == "" {
+		why = told
+	}
+	return nil, unschedulable(why)
+}
+
+// forgetAlone drops what is kept of a pod without a gang that is gone, or on a node. It is asked of each pod that is bound, so that it costs
+// nothing where there never was one.
+func (p *Plugin) forgetAlone(pod *corev1.Pod) {
+	if !p.alone.Load() || pod.Spec.NodeName == "" && p.isThere(pod) {
+		return
+	}
+	g, _, _ := aloneOf(pod)
+	p.places.drop(g)
+}

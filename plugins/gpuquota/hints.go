@@ -1,0 +1,67 @@
+package gpuquota
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/hint"
+)
+
+// EventsToRegister names the events after which a quota may leave room for a pod, or a node be kept for others no longer:
+//   - a pod with GPUs leaves that counts in a quota of the namespace, or that a node was kept for;
+//   - a pod for which a node was kept is there, or does not go there any more;
+//   - a node of the pool comes, or changes its type;
+//   - the pod itself asks for something else.
+//
+// Of GPUQuotas that change [Plugin.wake] tells.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}, QueueingHintFn: afterNodeChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Delete}, QueueingHintFn: p.afterPodChange},
+		{Event: fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, QueueingHintFn: p.afterPodChange},
+	}, nil
+}
+
+func afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := hint.Objects[*corev1.Node](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if after == nil || gpu.PoolOf(after) != gpu.PodPool(pod) {
+		return fwk.QueueSkip, nil
+	}
+	return hint.QueueIf(before == nil || gpu.PoolOf(before) != gpu.PoolOf(after) || gpu.TypeOf(before) != gpu.TypeOf(after)), nil
+}
+
+func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := hint.Objects[*corev1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	switch {
+	case before == nil && after == nil:
+		return fwk.QueueSkip, nil
+	case after == nil:
+		had := before.Spec.NodeName != "" || before.Status.NominatedNodeName != ""
+		return hint.QueueIf(had && gpu.PodPool(before) == gpu.PodPool(pod) && (before.Status.NominatedNodeName != "" || p.quotas.Together(before, pod))), nil
+	case before == nil:
+		return hint.QueueIf(after.Status.NominatedNodeName != "" && gpu.PodPool(after) == gpu.PodPool(pod)), nil
+	case after.UID == pod.UID:
+		return hint.QueueIf(asksForOther(before, after)), nil
+	}
+	return hint.QueueIf(before.Status.NominatedNodeName != "" && after.Status.NominatedNodeName != before.Status.NominatedNodeName), nil
+}
+
+// asksForOther reports whether what a pod asks for of quotas has changed.
+func asksForOther(before, after *corev1.Pod) bool {
+	first, _ := gpu.RequestOf(before)
+	second, _ := gpu.RequestOf(after)
+	types, _ := gpu.PodTypes(before)
+	others, _ := gpu.PodTypes(after)
+	return first != second || gpu.PodPool(before) != gpu.PodPool(after) || !slices.Equal(types.Accepted, others.Accepted)
+}
