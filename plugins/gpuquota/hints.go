@@ -14,7 +14,8 @@ import (
 
 // EventsToRegister names the events after which a quota may leave room for a pod, or a node be kept for others no longer:
 //   - a pod with GPUs leaves that counts in a quota of the namespace, or that a node was kept for;
-//   - a pod for which a node was kept is there, or does not go there any more;
+//   - a pod has come to a node of the pool, which may have been kept for it, or does not go where it was to: that helps no pod
+//     whose namespace has all that it may;
 //   - a node of the pool comes, or changes its type;
 //   - the pod itself asks for something else.
 //
@@ -44,17 +45,21 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 		return fwk.Queue, err
 	}
 	switch {
-	case before == nil && after == nil:
-		return fwk.QueueSkip, nil
+	case after == nil && before != nil:
+		return hint.QueueIf(asksForGPUs(before) && gpu.PodPool(before) == gpu.PodPool(pod) && p.leavesMore(before, pod)), nil
 	case after == nil:
-		had := before.Spec.NodeName != "" || before.Status.NominatedNodeName != ""
-		return hint.QueueIf(had && gpu.PodPool(before) == gpu.PodPool(pod) && (before.Status.NominatedNodeName != "" || p.quotas.Together(before, pod))), nil
-	case before == nil:
-		return hint.QueueIf(after.Status.NominatedNodeName != "" && gpu.PodPool(after) == gpu.PodPool(pod)), nil
+		return fwk.QueueSkip, nil
 	case after.UID == pod.UID:
-		return hint.QueueIf(asksForOther(before, after)), nil
+		return hint.QueueIf(before != nil && asksForOther(before, after)), nil
 	}
-	return hint.QueueIf(before.Status.NominatedNodeName != "" && after.Status.NominatedNodeName != before.Status.NominatedNodeName), nil
+	arrives := before == nil && asksForGPUs(after)
+	turnsAway := before != nil && before.Status.NominatedNodeName != "" && after.Status.NominatedNodeName != before.Status.NominatedNodeName
+	return hint.QueueIf((arrives || turnsAway) && gpu.PodPool(after) == gpu.PodPool(pod) && p.quotas.Of(pod).Over() == nil), nil
+}
+
+// leavesMore reports whether a pod that is gone counted in a quota of another one, or a node was kept for it.
+func (p *Plugin) leavesMore(gone, pod *corev1.Pod) bool {
+	return gone.Status.NominatedNodeName != "" || gone.Spec.NodeName != "" && p.quotas.Together(gone, pod)
 }
 
 // asksForOther reports whether what a pod asks for of quotas has changed.
