@@ -19,7 +19,7 @@ func newGetCmd(f *Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get {jobs|pools|spotpools|nodes|labels|quotas|namespaces|presets|reservations} [NAME]...",
 		Short: "List jobs, pools, SpotPools, nodes, labels, quotas, namespaces, presets or reservations",
-		Long: "List jobs, pools, SpotPools, nodes, labels of nodes, quotas, namespaces, presets of jobs or reservations.\n\n" +
+		Long: "List jobs, pools, SpotPools, nodes, labels of nodes, quotas, GPUQuotas, namespaces, presets of jobs or reservations.\n\n" +
 			"A table has headers in a pipe too, as kubectl's; --no-headers drops them. -o json and -o yaml give\n" +
 			"{items: [...]}, or the one thing itself when exactly one was named.",
 		Example: "  gpuctl get jobs --pool training-pool\n" +
@@ -29,7 +29,7 @@ func newGetCmd(f *Factory) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: needCommand,
 	}
-	cmd.AddCommand(newGetJobsCmd(f), newGetPoolsCmd(f), newGetNodesCmd(f), newGetLabelsCmd(f), newGetQuotasCmd(f),
+	cmd.AddCommand(newGetJobsCmd(f), newGetPoolsCmd(f), newGetNodesCmd(f), newGetLabelsCmd(f), newGetQuotasCmd(f), newGetGPUQuotasCmd(f),
 		newGetNamespacesCmd(f), newGetSpotPoolsCmd(f), newGetPresetsCmd(f), newGetReservationsCmd(f))
 	return cmd
 }

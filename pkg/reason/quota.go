@@ -14,7 +14,7 @@ var (
 		Advice: []Advice{
 			waiting("wait: it is tried again when a job that counts in this quota ends"),
 			{Action: SetField, Field: FieldGPU, Text: "ask for fewer GPUs"},
-			inspecting("see who shares the quota; the administrators set it", "kubectl get gpuquotas %[2]s"),
+			inspecting("see who shares the quota; the administrators set it", "gpuctl get gpuquotas %[2]s"),
 		},
 	}
 	QuotaTooSmall = &Reason{
@@ -22,7 +22,7 @@ var (
 		Says: "the namespace may have %[2]s GPUs, and the job asks for %[3]s: it never starts (GPUQuota %[1]s)",
 		Advice: []Advice{
 			{Action: SetField, Field: FieldGPU, Text: "ask for fewer GPUs"},
-			inspecting("see who shares the quota; the administrators set it", "kubectl get gpuquotas %[1]s"),
+			inspecting("see who shares the quota; the administrators set it", "gpuctl get gpuquotas %[1]s"),
 		},
 	}
 	TypeOverQuota = &Reason{
@@ -31,7 +31,7 @@ var (
 		Advice: []Advice{
 			waiting("wait: it is tried again when a job that counts in this quota ends"),
 			{Action: SetField, Field: FieldType, Text: "accept other GPU types"},
-			inspecting("see which quotas there are; the administrators set them", "kubectl get gpuquotas"),
+			inspecting("see which quotas there are; the administrators set them", "gpuctl get gpuquotas"),
 		},
 	}
 	GuaranteedToOthers = &Reason{
@@ -39,7 +39,7 @@ var (
 		Says: "GPUs that are about to be free go to others, to whom they are guaranteed, and the job would have more than its namespace is guaranteed",
 		Advice: []Advice{
 			waiting("wait"),
-			inspecting("see who is guaranteed how many GPUs", "kubectl get gpuquotas"),
+			inspecting("see who is guaranteed how many GPUs", "gpuctl get gpuquotas"),
 		},
 	}
 	// QuotaGuarded is told where borrowers would leave for a pod, but for their min-runtime.

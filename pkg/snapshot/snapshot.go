@@ -44,6 +44,7 @@ type Snapshot struct {
 	GPUPools        []names.GPUPool
 	SpotPools       []names.SpotPool
 	GPUReservations []names.GPUReservation
+	GPUQuotas       []names.GPUQuota
 	// PodGroups are names: a Go type would bind gpuctl to one scheduler.
 	PodGroups []string
 	// Gangs are what PodGroups say of their members.
@@ -84,6 +85,7 @@ const (
 	PartGPUPools        Part = "GPUPools"
 	PartSpotPools       Part = "SpotPools"
 	PartGPUReservations Part = "GPUReservations"
+	PartGPUQuotas       Part = "GPUQuotas"
 	PartLease           Part = "the scheduler's lease"
 	// PartPolicies and PartRecords are read elsewhere, and hidden like the others.
 	PartPolicies Part = "admission policies"

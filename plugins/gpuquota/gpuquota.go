@@ -20,7 +20,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
-	"g8s.host/gpu-scheduler/pkg/gpu"
+	quota "g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
@@ -131,7 +131,7 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 
 // SignPod refuses pods with GPUs while there are quotas: each that starts leaves less for the next.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if p.quotas.Any() && asksForGPUs(pod) {
+	if p.quotas.Any() && quota.WholeGPUs(pod) > 0 {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "GPUQuotas count pods one by one")
 	}
 	return nil, nil
@@ -145,14 +145,9 @@ func (p *Plugin) wake() {
 	}
 	waiting := map[string]*corev1.Pod{}
 	for _, pod := range all {
-		if pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0 && asksForGPUs(pod) {
+		if pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0 && quota.WholeGPUs(pod) > 0 {
 			waiting[pod.Namespace+"/"+pod.Name] = pod
 		}
 	}
 	p.handle.Activate(klog.Background(), waiting)
-}
-
-func asksForGPUs(pod *corev1.Pod) bool {
-	request, err := gpu.RequestOf(pod)
-	return err == nil && request.Whole > 0
 }

@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	quota "g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
@@ -46,13 +47,13 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	}
 	switch {
 	case after == nil && before != nil:
-		return hint.QueueIf(asksForGPUs(before) && gpu.PodPool(before) == gpu.PodPool(pod) && p.leavesMore(before, pod)), nil
+		return hint.QueueIf(quota.WholeGPUs(before) > 0 && gpu.PodPool(before) == gpu.PodPool(pod) && p.leavesMore(before, pod)), nil
 	case after == nil:
 		return fwk.QueueSkip, nil
 	case after.UID == pod.UID:
 		return hint.QueueIf(before != nil && asksForOther(before, after)), nil
 	}
-	arrives := before == nil && asksForGPUs(after)
+	arrives := before == nil && quota.WholeGPUs(after) > 0
 	turnsAway := before != nil && before.Status.NominatedNodeName != "" && after.Status.NominatedNodeName != before.Status.NominatedNodeName
 	return hint.QueueIf((arrives || turnsAway) && gpu.PodPool(after) == gpu.PodPool(pod) && p.quotas.Of(pod).Over() == nil), nil
 }

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
@@ -44,46 +43,24 @@ func (q *Quotas) there(pod *corev1.Pod) (*corev1.Pod, bool) {
 }
 
 // holdingOf is what a pod holds, or what is kept for it; false is nothing. One that is being deleted holds its GPUs until it is gone.
-func (q *Quotas) holdingOf(pod *corev1.Pod) (gpuquota.Holding, bool) {
-	gpus := wholeGPUs(pod)
-	node, waits := cmp.Or(pod.Spec.NodeName, q.chosen[pod.UID]), false
-	if node == "" && pod.DeletionTimestamp == nil {
-		node, waits = cmp.Or(q.kept[pod.UID].node, pod.Status.NominatedNodeName), true
+func (q *Quotas) holdingOf(pod *corev1.Pod) (h gpuquota.Holding, holds bool) {
+	name, waits := cmp.Or(pod.Spec.NodeName, q.chosen[pod.UID]), false
+	if name == "" && pod.DeletionTimestamp == nil {
+		name, waits = cmp.Or(q.kept[pod.UID].node, pod.Status.NominatedNodeName), true
 	}
-	if gpus == 0 || node == "" {
-		return gpuquota.Holding{}, false
+	if name == "" || gpuquota.WholeGPUs(pod) == 0 {
+		return h, false
 	}
-	h := gpuquota.Holding{
-		Pod: pod.UID, Namespace: pod.Namespace, Unit: string(pod.UID), At: q.placeOf(pod, node), GPUs: gpus, Waits: waits,
-		Priority: corev1helpers.PodPriority(pod), Since: pod.CreationTimestamp.Time,
+	node, err := q.nodes.Get(name)
+	if err != nil {
+		q.strange[name], node = true, nil
 	}
+	h = gpuquota.HoldingOf(pod, node)
+	h.Waits = waits
 	if q.unitOf != nil {
 		h.Unit = cmp.Or(q.unitOf(pod), h.Unit)
 	}
 	return h, true
-}
-
-// placeOf is the place of a pod on a node. On one that is not known it is what the pod asks for.
-func (q *Quotas) placeOf(pod *corev1.Pod, name string) gpuquota.Place {
-	node, err := q.nodes.Get(name)
-	if err != nil {
-		q.strange[name] = true
-		return gpuquota.Place{Pool: gpu.PodPool(pod)}
-	}
-	return placeOfNode(node)
-}
-
-func placeOfNode(node *corev1.Node) gpuquota.Place {
-	return gpuquota.Place{Pool: gpu.PoolOf(node), Type: gpu.TypeOf(node)}
-}
-
-// wholeGPUs is how many whole GPUs a pod asks for. What cannot be read asks for none: no node takes it.
-func wholeGPUs(pod *corev1.Pod) int64 {
-	request, err := gpu.RequestOf(pod)
-	if err != nil {
-		return 0
-	}
-	return request.Whole
 }
 
 // Request is pods of one namespace that want to start, each or all together. nil is one that quotas say nothing of.
@@ -120,7 +97,7 @@ func (q *Quotas) Of(pods ...*corev1.Pod) *Request {
 }
 
 func (r *Request) add(pod *corev1.Pod) {
-	gpus := wholeGPUs(pod)
+	gpus := gpuquota.WholeGPUs(pod)
 	if gpus == 0 {
 		return
 	}
@@ -177,7 +154,7 @@ func (r *Request) Shuts(node *corev1.Node) bool {
 		if len(r.asks[i].over) == 0 {
 			continue
 		}
-		at := placeOfNode(node)
+		at := gpuquota.PlaceOf(nil, node)
 		_, ofPool := r.asks[i].over[""]
 		_, ofType := r.asks[i].over[at.Type]
 		if at.Pool == r.asks[i].Pool && (ofPool || ofType) {
@@ -244,7 +221,7 @@ func (r *Request) any(is func(*gpuquota.Account, *gpuquota.Ask) bool) (found boo
 
 // Together reports whether a pod that has gone leaves more of a quota to another one.
 func (q *Quotas) Together(gone, waiting *corev1.Pod) (together bool) {
-	if wholeGPUs(gone) == 0 {
+	if gpuquota.WholeGPUs(gone) == 0 {
 		return false
 	}
 	q.with(func(a *gpuquota.Account) {

@@ -174,7 +174,7 @@ func (s *site) counted(namespace string) (sum int64) {
 	for i := range list.Items {
 		pod := &list.Items[i]
 		if (pod.Spec.NodeName != "" || pod.Status.NominatedNodeName != "") && pod.Status.Phase != corev1.PodSucceeded {
-			sum += wholeGPUs(pod)
+			sum += gpuquota.WholeGPUs(pod)
 		}
 	}
 	return sum

@@ -149,7 +149,7 @@ func (q *Quotas) nodeAdded(object any) {
 func (q *Quotas) nodeChanged(old, object any) {
 	before, known := old.(*corev1.Node)
 	after, ok := object.(*corev1.Node)
-	if known && ok && q.Any() && placeOfNode(before) != placeOfNode(after) {
+	if known && ok && q.Any() && gpuquota.PlaceOf(nil, before) != gpuquota.PlaceOf(nil, after) {
 		q.outdated.Store(true)
 	}
 }

@@ -28,7 +28,7 @@ const hostile = "evil\x1b]0;owned\x07\x1b[2J\u009b2J\x7f\rgood\u202egnp.exe"
 // printers are the commands that print text of others, with what they are asked. ones of several cases are separated by |.
 var printers = map[string]string{
 	"get jobs": "|-o wide|-o yaml|-o json|-o csv|-o name|--pods|-o jsonpath={.items[*].message}", "get nodes": "|-o wide|-o yaml",
-	"get pools": "|-o yaml", "get spotpools": "|-o wide|-o yaml", "get quotas": "|-o yaml|-o wide", "get namespaces": "", "get labels": "", "get presets": "|-o yaml", "get reservations": "|-o wide|-o yaml",
+	"get pools": "|-o yaml", "get spotpools": "|-o wide|-o yaml", "get quotas": "|-o yaml|-o wide", "get gpuquotas": "|-o wide|-o yaml", "get namespaces": "", "get labels": "", "get presets": "|-o yaml", "get reservations": "|-o wide|-o yaml",
 	"describe": "sft", "describe job": "sft|sft -o yaml|sft -o json", "describe node": "wicked|wicked -o yaml", "describe pool": "wicked|wicked -o json",
 	"describe spotpool": "wicked|wicked -o json",
 	"describe quota":    "evil", "describe namespace": "NAMESPACE", "describe reservation": "wicked|wicked -o yaml",

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+type getGPUQuotasOptions struct{ listing[inventory.GPUQuota] }
+
+func newGetGPUQuotasCmd(f *Factory) *cobra.Command {
+	o := &getGPUQuotasOptions{}
+	cmd := &cobra.Command{
+		Use:     "gpuquotas [NAME]...",
+		Aliases: []string{"gpuquota"},
+		Short:   "List GPUQuotas: the GPUs of pools that namespaces are guaranteed, may have, and have",
+		Long: "List GPUQuotas, which the scheduler keeps. MIN is guaranteed, MAX is the most that there may be. USED is what pods\n" +
+			"hold, and BORROWED the part of it that goes back to whoever is guaranteed it; who may not see the pods of all\n" +
+			"namespaces sees neither. gpuctl get quotas lists those of Kubernetes.",
+		Example: "  gpuctl get gpuquotas\n  gpuctl get gpuquotas -o yaml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.names = args
+			reader, err := f.reader()
+			if err != nil {
+				return err
+			}
+			quotas, err := reader.GPUQuotas(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return o.show(quotas)
+		},
+	}
+	o.listing = listing[inventory.GPUQuota]{
+		io: f.IO, now: f.Now, noun: "GPUQuota",
+		columns: gpuQuotaColumns,
+		name:    func(q inventory.GPUQuota) string { return q.Name },
+		id:      func(q inventory.GPUQuota) string { return q.Name },
+		print:   func(q inventory.GPUQuota) string { return "gpuquota/" + q.Name },
+	}
+	o.addListFlags(cmd)
+	return cmd
+}
+
+func gpuQuotaColumns(now time.Time) []column[inventory.GPUQuota] {
+	type quota = inventory.GPUQuota
+	known := func(of func(quota) *int64) func(quota) string {
+		return func(q quota) string {
+			if count := of(q); count != nil {
+				return number(*count)
+			}
+			return ""
+		}
+	}
+	return []column[quota]{
+		{header: "NAME", value: func(q quota) string { return q.Name }},
+		{header: "POOL", value: func(q quota) string { return q.Pool }},
+		{header: "GPU-TYPE", value: func(q quota) string { return q.GPUType }},
+		{header: "MIN", value: func(q quota) string { return number(q.Min) }},
+		{header: "USED", value: known(func(q quota) *int64 { return q.Used })},
+		{header: "BORROWED", value: known(func(q quota) *int64 { return q.Borrowed })},
+		{header: "MAX", value: known(func(q quota) *int64 { return q.Max })},
+		{header: "NAMESPACES", value: func(q quota) string { return strings.Join(q.Namespaces, ",") }},
+		{header: "AGE", wide: true, value: func(q quota) string { return age(now, q.Created) }},
+	}
+}
