@@ -123,22 +123,23 @@ type Closed struct {
 	now      time.Time
 }
 
-// Room is for how many such pods a node has room beside what was promised of it, math.MaxInt if nothing was.
-func (c *Closed) Room(info fwk.NodeInfo) int {
+// Room is for how many such pods a node has room beside what was promised of it and others that come there with them, math.MaxInt if
+// nothing was promised.
+func (c *Closed) Room(info fwk.NodeInfo, come ...cycle.Ask) int {
 	room := math.MaxInt
 	if c == nil || info.Node() == nil {
 		return room
 	}
 	for _, promise := range c.promises {
 		if place, ok := promise.Places[info.Node().Name]; ok && room > 0 {
-			room = min(room, c.beside(&place, promise.At, info))
+			room = min(room, c.beside(&place, promise.At, info, come))
 		}
 	}
 	return room
 }
 
 // beside is for how many such pods a node has room beside those that have a place there then, and those who stay for longer.
-func (c *Closed) beside(place *Place, at time.Time, info fwk.NodeInfo) int {
+func (c *Closed) beside(place *Place, at time.Time, info fwk.NodeInfo, come []cycle.Ask) int {
 	var stay []cycle.Ask
 	counted := false
 	room := int64(math.MaxInt)
@@ -148,6 +149,7 @@ func (c *Closed) beside(place *Place, at time.Time, info fwk.NodeInfo) int {
 			continue
 		}
 		offered, _ := cycle.AmountOf(info, ask.Resource)
+		offered -= cycle.SumOf(come, ask.Resource)
 		if offered-need < ask.Amount {
 			return 0
 		}

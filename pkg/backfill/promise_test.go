@@ -140,9 +140,10 @@ func TestNodesAreReleased(t *testing.T) {
 		}{
 			{what: "the first promise", do: func() { p.Give(of("a", 10, "x", "y")) }},
 			{what: "it is confirmed", do: func() { p.Give(of("a", 10, "x", "y")) }, same: true},
-			{what: "it is for an earlier time", do: func() { p.Give(of("a", 9, "x", "y")) }},
-			{what: "it is for a later time", do: func() { p.Give(of("a", 11, "x", "y")) }, want: []string{"x", "y"}},
-			{what: "it is for other nodes", do: func() { p.Give(of("a", 11, "y", "z")) }, want: []string{"x"}},
+			{what: "it is for a moment later", do: func() { p.Give(of("a", 10, "x", "y")) }, same: true},
+			{what: "it is for an earlier time", do: func() { p.Give(of("a", 5, "x", "y")) }},
+			{what: "it is for a later time", do: func() { p.Give(of("a", 12, "x", "y")) }, want: []string{"x", "y"}},
+			{what: "it is for other nodes", do: func() { p.Give(of("a", 12, "y", "z")) }, want: []string{"x"}},
 			{what: "another line has its own", do: func() { p.Give(of("b", 11, "z")) }},
 			{what: "another job comes first", do: func() { p.Give(of("a2", 11, "y")) }, want: []string{"y", "z"}},
 			{what: "nobody's ends", do: func() { p.End("a") }, same: true},

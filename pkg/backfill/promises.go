@@ -139,12 +139,15 @@ func (p *Promises) change(how func([]*Promise) []*Promise, taken ...string) {
 	}
 }
 
+// slip is how much later a start may be that nobody is told of: who was refused could not use it.
+const slip = time.Minute
+
 // loosened are the nodes that are kept from fewer than before: not at all, or until later.
 func loosened(before, after []*Promise) (open []string) {
 	for _, old := range before {
 		still := (&Book{promises: after}).Of(old.Job)
 		for _, node := range slices.Sorted(maps.Keys(old.Places)) {
-			if still == nil || still.At.After(old.At) {
+			if still == nil || still.At.Sub(old.At) > slip {
 				open = append(open, node)
 			} else if _, kept := still.Places[node]; !kept {
 				open = append(open, node)

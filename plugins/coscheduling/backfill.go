@@ -1,14 +1,19 @@
 package coscheduling
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/backfill"
+	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
@@ -25,44 +30,67 @@ const (
 // searches are when it was looked where jobs start.
 type searches struct {
 	mu sync.Mutex
-	// next is when it may be looked again for a job, and rests until when for none that was promised nothing.
+	// next is when it may be looked again for a job, and rests until when for none in a line that was promised nothing.
 	next  map[string]time.Time
-	rests time.Time
+	rests map[backfill.Line]time.Time
+	// followed are the jobs whose promises are looked after.
+	followed sets.Set[string]
 }
 
-// mostSearches is how many jobs are remembered.
+// mostSearches is how many jobs, and lines, are remembered.
 const mostSearches = 10_000
 
 // may reports whether it may be looked for a job.
-func (s *searches) may(job string, promised bool, now time.Time) bool {
+func (s *searches) may(job string, line backfill.Line, promised bool, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !now.Before(s.next[job]) && (promised || !now.Before(s.rests))
+	return !now.Before(s.next[job]) && (promised || !now.Before(s.rests[line]))
 }
 
 // done notes a search that took from one time to another.
-func (s *searches) done(job string, from, to time.Time) {
-	s.put(job, from.Add(renewal), to)
+func (s *searches) done(job string, line backfill.Line, from, to time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rests = to.Add(searchShare * to.Sub(from))
+	put(&s.next, job, from.Add(renewal), to)
+	put(&s.rests, line, to.Add(searchShare*to.Sub(from)), to)
 }
 
-// put notes until when it is not looked for a job.
-func (s *searches) put(job string, until, now time.Time) {
+// doubt notes that a job is promised nothing for a while.
+func (s *searches) doubt(job string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.next) >= mostSearches {
-		for other, next := range s.next {
-			if next.Before(now) {
-				delete(s.next, other)
-			}
-		}
+	put(&s.next, job, now.Add(doubt), now)
+}
+
+// put notes a time, and drops those that are over where there are too many.
+func put[K comparable](times *map[K]time.Time, key K, until, now time.Time) {
+	if len(*times) >= mostSearches {
+		maps.DeleteFunc(*times, func(_ K, next time.Time) bool { return next.Before(now) })
 	}
-	if s.next == nil || len(s.next) >= mostSearches {
-		s.next = map[string]time.Time{}
+	if *times == nil || len(*times) >= mostSearches {
+		*times = map[K]time.Time{}
 	}
-	s.next[job] = until
+	(*times)[key] = until
+}
+
+// follow reports whether nobody looks after the promise of a job yet, and notes that somebody does. leave ends that.
+func (s *searches) follow(job string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.followed.Has(job) {
+		return false
+	}
+	if s.followed == nil {
+		s.followed = sets.New[string]()
+	}
+	s.followed.Insert(job)
+	return true
+}
+
+func (s *searches) leave(job string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.followed.Delete(job)
 }
 
 // lineUp says where a pod stands in the line of those that wait: a member where its gang does.
@@ -81,7 +109,7 @@ func jobOf(g gang) string { return g.group.String() + "/" + string(g.owner) }
 
 // promise keeps for a job that does not fit the places on which it fits first, if it is the first in its line of
 // those to which that can be promised. It returns what to tell of it, "" for nothing.
-func (p *Plugin) promise(group *podGroup, m *members) string {
+func (p *Plugin) promise(group *podGroup, m *members, refused fwk.NodeToStatusReader) string {
 	if p.promises.Horizon() == 0 {
 		return ""
 	}
@@ -92,20 +120,22 @@ func (p *Plugin) promise(group *podGroup, m *members) string {
 	turn, line := p.lineUp(m.waiting[0]), backfill.Line{Pool: gpu.PodPool(m.waiting[0]), Gangs: group.minMember > 1}
 	book := p.promises.Book()
 	own, first := book.Of(turn.Job), book.First(line, now)
-	if first != nil && first.Job != turn.Job && !turn.Before(first.Turn) || m.missing(group.minMember) != "" {
+	if first != nil && first.Job != turn.Job && !turn.Before(first.Turn) || !p.lacksRoomAlone(group, m, refused) {
 		p.promises.End(turn.Job)
 		return ""
 	}
-	if p.searches.may(turn.Job, own != nil, now) {
+	if p.searches.may(turn.Job, line, own != nil, now) {
 		own = p.earliest(group, m, now, own)
-		p.searches.done(turn.Job, now, p.now())
+		p.searches.done(turn.Job, line, now, p.now())
 		if own == nil {
 			p.promises.End(turn.Job)
 			return ""
 		}
 		own.Turn, own.Line = turn, line
 		p.promises.Give(own)
-		p.lookAgain(m.waiting[0])
+		if p.searches.follow(turn.Job) {
+			p.lookAgain(turn.Job, m.waiting[0])
+		}
 	}
 	if own == nil {
 		return ""
@@ -113,29 +143,89 @@ func (p *Plugin) promise(group *podGroup, m *members) string {
 	return reason.Promised.Text.Of(len(own.Places), own.At.UTC().Format(time.RFC3339))
 }
 
-// lookAgain has a pod that was promised a place tried when that is looked at again: no change in the cluster tells that somebody
-// has not left who should have.
-func (p *Plugin) lookAgain(pod *corev1.Pod) {
-	time.AfterFunc(renewal, func() {
-		if p.isThere(pod) && p.placeOf(pod) == none && p.promises.Book().Of(p.lineUp(pod).Job) != nil {
-			p.handle.Activate(klog.Background(), map[string]*corev1.Pod{nameOf(pod).String(): pod})
-		}
+// lacksRoomAlone reports whether a job waits for nothing but that others end: it is whole, within its quota, does not hold out for a
+// better place, and no other plugin keeps it from all nodes.
+func (p *Plugin) lacksRoomAlone(group *podGroup, m *members, refused fwk.NodeToStatusReader) bool {
+	if m.missing(group.minMember) != "" || len(group.minResources) > 0 || overQuota(p.requestOf(group, m)) != "" {
+		return false
+	}
+	if group.minMember == 1 {
+		return lacksRoom(refused, p.nodeNames())
+	}
+	return !p.places.waitsByChoice(gangOf(m.waiting[0], group)) && (refused == nil || refused.Get("").Plugin() == Name)
+}
+
+// nodeNames are those of the snapshot.
+func (p *Plugin) nodeNames() (names []string) {
+	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return nil // it is in memory
+	}
+	for _, info := range nodes {
+		names = append(names, info.Node().Name)
+	}
+	return names
+}
+
+// lacksRoom reports whether a pod was refused by a node because of those who are there, or who were promised to be.
+func lacksRoom(refused fwk.NodeToStatusReader, nodes []string) bool {
+	return refused == nil || slices.ContainsFunc(nodes, func(node string) bool {
+		status := refused.Get(node)
+		_, promised := reason.KeptForFirst.Text.In(status.Message())
+		return promised || status.Code() == fwk.Unschedulable && ofRoom.Has(status.Plugin())
 	})
 }
 
-// breakPromise gives back what a job was promised that has room for all and is refused by another plugin: what keeps it out
-// may do so for ever, and would keep out others with it.
-func (p *Plugin) breakPromise(pod *corev1.Pod) {
-	job := p.lineUp(pod).Job
-	if p.promises.Book().Of(job) != nil {
-		p.searches.put(job, p.now().Add(doubt), p.now())
-		p.promises.End(job)
+// ofRoom are the plugins that refuse nodes which are full, by name: no plugin knows another one.
+var ofRoom = sets.New("GPUFilter", "NodeResourcesFit")
+
+// lookAgain has a job that was promised a start tried twice a minute, and ends what it was promised when nobody of it waits any more:
+// no change in the cluster tells that somebody has not left who should have, nor whose labels have changed.
+func (p *Plugin) lookAgain(job string, pod *corev1.Pod) {
+	time.AfterFunc(renewal, func() {
+		if p.promises.Book().Of(job) == nil {
+			p.searches.leave(job)
+			return
+		}
+		next := p.waitingOf(job, pod)
+		if next == nil {
+			p.searches.leave(job)
+			p.promises.End(job)
+			return
+		}
+		p.handle.Activate(klog.Background(), map[string]*corev1.Pod{nameOf(next).String(): next})
+		p.lookAgain(job, next)
+	})
+}
+
+// waitingOf returns a pod of a job that waits, nil for none: this one, if it does.
+func (p *Plugin) waitingOf(job string, pod *corev1.Pod) *corev1.Pod {
+	candidates := []*corev1.Pod{p.living(nameOf(pod), pod.UID)}
+	if name, ok := groupOf(pod); ok {
+		candidates = append(candidates, p.podsOf(name)...)
 	}
+	for _, other := range candidates {
+		if other != nil && lives(other) && p.placeOf(other) == none && len(other.Spec.SchedulingGates) == 0 && p.lineUp(other).Job == job {
+			return other
+		}
+	}
+	return nil
+}
+
+// breakPromise gives back what a job was promised that has room for all and is refused by another plugin: what keeps it out
+// may do so for ever, and would keep out others with it. Where a member found no room it was not for that.
+func (p *Plugin) breakPromise(pod *corev1.Pod, refused fwk.NodeToStatusReader) {
+	job := p.lineUp(pod).Job
+	if p.promises.Book().Of(job) == nil || refused != nil && lacksRoom(refused, p.nodeNames()) {
+		return
+	}
+	p.searches.doubt(job, p.now())
+	p.promises.End(job)
 }
 
 // promiseOne is promise for a pod of no gang.
-func (p *Plugin) promiseOne(pod *corev1.Pod) string {
-	return p.promise(&podGroup{minMember: 1}, &members{waiting: []*corev1.Pod{pod}})
+func (p *Plugin) promiseOne(pod *corev1.Pod, refused fwk.NodeToStatusReader) string {
+	return p.promise(&podGroup{minMember: 1}, &members{waiting: []*corev1.Pod{pod}}, refused)
 }
 
 // earliest returns where and when a job fits first, nil for nowhere in time. Where it was promised a start before it stays with
@@ -158,6 +248,9 @@ func (p *Plugin) earliest(group *podGroup, m *members, now time.Time, before *ba
 	}
 	f := forecastOf(siteOf(group.layout, seats, b), now, p.effort)
 	standing := f.positions(p.places.nodesOf(m.placed))
+	if fits, _ := gangplan.Make(f.problem(kinds.of, standing, f.free)); fits != nil {
+		return f.asBefore(before, p.backsOff(gangOf(m.waiting[0], group), now))
+	}
 	latest := now.Add(p.promises.Horizon())
 	at, plan := f.search(kinds.of, standing, latest, nil)
 	if plan == nil || f.left < 0 {
@@ -170,4 +263,14 @@ func (p *Plugin) earliest(group *podGroup, m *members, now time.Time, before *ba
 		}
 	}
 	return f.promised(kinds.of, plan, at)
+}
+
+// asBefore is what a job was promised before, where it has room now and is only made to wait for a moment; nil where something else
+// than room keeps it out.
+func (*forecast) asBefore(before *backfill.Promise, backsOff bool) *backfill.Promise {
+	if before == nil || !backsOff {
+		return nil
+	}
+	again := *before
+	return &again
 }

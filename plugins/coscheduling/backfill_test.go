@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,6 +106,88 @@ func TestTheFirstGangIsPromisedWhereItFitsFirst(t *testing.T) {
 			if told := strings.Contains(l.told, "promised: 2 node(s) are kept for it, and it starts there by 2026-12-01T12:"); told != (tc.want != "") {
 				t.Errorf("told %q", l.told)
 			}
+		})
+	}
+}
+
+// verdicts are those of filters, by node; on all others Coscheduling has the word.
+type verdicts map[string]*fwk.Status
+
+func (v verdicts) Get(node string) *fwk.Status {
+	if status, ok := v[node]; ok {
+		return status
+	}
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no").WithPlugin(Name)
+}
+
+func (verdicts) NodesForStatusCode(fwk.NodeInfoLister, fwk.Code) ([]fwk.NodeInfo, error) {
+	return nil, nil
+}
+
+// TestWhomNothingIsPromised: what keeps them out may never end, or is not that others are there.
+func TestWhomNothingIsPromised(t *testing.T) {
+	full := fwk.NewStatus(fwk.Unschedulable, "node(s) have too few free GPUs").WithPlugin("GPUFilter")
+	volume := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) had volume node affinity conflict").WithPlugin("VolumeBinding")
+	single := func(l *lab) *corev1.Pod { return l.member("single", func(pod *corev1.Pod) { pod.Labels = nil }) }
+	for name, tc := range map[string]struct {
+		job      func(*lab) *corev1.Pod
+		verdicts verdicts
+		want     bool
+	}{
+		"a gang that Coscheduling refuses":       {job: func(l *lab) *corev1.Pod { return l.gangOf("g", 2, 5) }, want: true},
+		"a gang that a plugin before it refuses": {job: func(l *lab) *corev1.Pod { return l.gangOf("g", 2, 5) }, verdicts: verdicts{"": volume}},
+		"a gang that room is not enough for": {job: func(l *lab) *corev1.Pod {
+			pod := l.gangOf("g", 2, 5)
+			l.groups.get(types.NamespacedName{Namespace: "ns", Name: "g"}).minResources = map[corev1.ResourceName]float64{"cpu": 1e9}
+			return pod
+		}},
+		"a pod where others are":                        {job: single, verdicts: verdicts{"n0": volume, "n1": full}, want: true},
+		"a pod whose volume is elsewhere":               {job: single, verdicts: verdicts{"n0": volume, "n1": volume}},
+		"a pod that has room, and something else lacks": {job: func(l *lab) *corev1.Pod { l.infos[0] = nodeInfo(l.infos[0].Node()); return single(l) }, verdicts: verdicts{"n1": full}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, _ := keeping(t, 3)
+			pod := tc.job(l)
+			if _, status := l.PostFilter(l.Context(), framework.NewCycleState(), pod, tc.verdicts); (l.promisedTo(pod) != "") != tc.want {
+				t.Errorf("promised %q, want any: %v: %s", l.promisedTo(pod), tc.want, status.Message())
+			}
+		})
+	}
+}
+
+// TestAPromiseIsLookedAfter: it ends within a renewal when nobody of its job waits any more, whatever the scheduler is told.
+func TestAPromiseIsLookedAfter(t *testing.T) {
+	for name, tc := range map[string]struct {
+		what func(l *lab, member *corev1.Pod) *corev1.Pod
+		want bool
+	}{
+		"it waits":                  {func(_ *lab, member *corev1.Pod) *corev1.Pod { return member }, true},
+		"it leaves its gang":        {func(_ *lab, member *corev1.Pod) *corev1.Pod { member.Labels = nil; return member }, false},
+		"it is to be deleted":       {func(_ *lab, member *corev1.Pod) *corev1.Pod { leaving(member); return member }, false},
+		"it is gone without a word": {func(*lab, *corev1.Pod) *corev1.Pod { return nil }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, _ := keeping(t, 3)
+				gang := l.gangOf("g", 2, 5)
+				job := l.lineUp(gang).Job
+				if l.refuse(gang); l.promises.Book().Of(job) == nil {
+					t.Fatal("nothing is promised")
+				}
+				for _, member := range l.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"}) {
+					l.must(l.pods.Delete(member))
+					if changed := tc.what(l, member.DeepCopy()); changed != nil {
+						l.must(l.pods.Add(changed))
+					}
+				}
+				time.Sleep(renewal + time.Second)
+				synctest.Wait()
+				if promised := l.promises.Book().Of(job) != nil; promised != tc.want || tc.want != (len(l.tried()) > 0) {
+					t.Errorf("it is promised: %v, want %v; tried %v", promised, tc.want, l.tried())
+				}
+				l.promises.End(job)
+				time.Sleep(2 * renewal) // ends what looks after it
+			})
 		})
 	}
 }

@@ -52,7 +52,7 @@ func (s *seat) beside(c *change, info fwk.NodeInfo, b bearing) int {
 		room = within(max(0, offered-taken)/ask.Amount, room)
 	}
 	if !c.empty && room > 0 {
-		room = min(room, s.promised.Room(info))
+		room = min(room, s.promised.Room(info, asksOf(c.come)...))
 	}
 	if room > 0 && s.demand.NeedsCards() {
 		view := b.cards.Node(info)
@@ -88,4 +88,14 @@ func seatAll(cards *gpu.Allocator, used *gpu.Used, others []guests) bool {
 		}
 	}
 	return true
+}
+
+// asksOf is what guests ask of their node together.
+func asksOf(others []guests) (asks []cycle.Ask) {
+	for _, other := range others {
+		for range other.count {
+			asks = append(asks, other.asks...)
+		}
+	}
+	return asks
 }

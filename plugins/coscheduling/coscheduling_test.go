@@ -18,7 +18,7 @@ import (
 )
 
 func TestPodsOfNoGroupHearNothing(t *testing.T) {
-	result, status := (&Plugin{}).PostFilter(t.Context(), framework.NewCycleState(), &corev1.Pod{}, nil)
+	result, status := newLab(t, 0).PostFilter(t.Context(), framework.NewCycleState(), &corev1.Pod{}, nil)
 	if result != nil || status.Code() != fwk.Unschedulable || len(status.Reasons()) > 0 {
 		t.Errorf("got %v and %v, want no result and no reason", result, status)
 	}

@@ -128,12 +128,12 @@ func (p *Plugin) turnAway(g gang, group *podGroup, m *members, pod *corev1.Pod) 
 }
 
 // PostFilter has the members that wait give up their places when one finds none.
-func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, refused fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	name, ok := groupOf(pod)
-	if !ok {
-		return p.reclaim(ctx, pod)
-	}
 	defer p.forgetGone(pod)
+	if !ok {
+		return p.reclaim(ctx, pod, refused)
+	}
 	group := p.groups.get(name)
 	if unusable(group) != "" {
 		p.promises.End(jobOf(gang{group: name}))
@@ -157,13 +157,13 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	why := ""
 	if begins(state) {
 		p.turnAway(g, group, &m, pod)
-		p.breakPromise(pod)
+		p.breakPromise(pod, refused)
 	} else {
 		var node string
 		if node, why = p.makeRoom(ctx, g, group, &m, pod); node != "" {
 			return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}}, saying(why)
 		}
-		if told := p.promise(group, &m); why == "" {
+		if told := p.promise(group, &m, refused); why == "" {
 			why = told
 		}
 	}

@@ -107,9 +107,9 @@ func (p *Plugin) podAlone(group types.NamespacedName) []*corev1.Pod {
 
 // reclaim has those leave who borrow the GPUs that a pod without a gang is guaranteed, as makeRoom does for gangs. Whom it may evict
 // otherwise, kube-scheduler's own preemption has found out before.
-func (p *Plugin) reclaim(ctx context.Context, pod *corev1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *Plugin) reclaim(ctx context.Context, pod *corev1.Pod, refused fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if !p.quotas.Of(pod).Entitled() {
-		return nil, unschedulable(p.promiseOne(pod))
+		return nil, unschedulable(p.promiseOne(pod, refused))
 	}
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *Plugin) reclaim(ctx context.Context, pod *corev1.Pod) (*fwk.PostFilterR
 	if node != "" {
 		return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}}, nil
 	}
-	if told := p.promiseOne(pod); why == "" {
+	if told := p.promiseOne(pod, refused); why == "" {
 		why = told
 	}
 	return nil, unschedulable(why)
