@@ -38,8 +38,8 @@ func (e *env) share(pool string, least, most int) {
 	})
 }
 
-// told waits until the scheduler says something of a pod of a job.
-func (e *env) told(job, what string) {
+// toldOf waits until the scheduler says something of a pod of a job.
+func (e *env) toldOf(job, what string) {
 	e.Helper()
 	e.Eventually(fmt.Sprintf("%s to be told %q", job, what), func(context.Context) (bool, error) {
 		return slices.ContainsFunc(e.members(job), func(pod corev1.Pod) bool { return strings.Contains(verdictOn(&pod), what) }), nil
@@ -81,7 +81,7 @@ func TestBorrowedGPUsGoBack(t *testing.T) {
 	borrower.Submit(clustertest.Job{Name: "borrowed", Priority: "medium", Pool: names.DefaultPool, GPUs: 8})
 	borrower.Running("borrowed", 1)
 	borrower.Submit(clustertest.Job{Name: "more", Priority: "medium", Pool: names.DefaultPool, GPUs: 8})
-	borrower.told("more", reason.QuotaUsed.Text.Of("16 of 16", borrower.Namespace, 8))
+	borrower.toldOf("more", reason.QuotaUsed.Text.Of("16 of 16", borrower.Namespace, 8))
 
 	lender.startsSoon(clustertest.Job{Name: "mine", Priority: "medium", Pool: names.DefaultPool, GPUs: 8}, 1)
 	if left := borrower.History.Running("guaranteed"); len(left) != 1 {
@@ -93,7 +93,7 @@ func TestBorrowedGPUsGoBack(t *testing.T) {
 
 	// Who is guaranteed no more than runs takes nothing from the other.
 	lender.Submit(clustertest.Job{Name: "beyond", Priority: "medium", Pool: names.DefaultPool, GPUs: 8})
-	lender.told("beyond", "node(s)")
+	lender.toldOf("beyond", "node(s)")
 	lender.Kubectl("delete", "job", "-n", lender.Namespace, "beyond", "mine")
 	borrower.Kubectl("delete", "job", "-n", borrower.Namespace, "more")
 	borrower.Running("borrowed", 1)
@@ -135,9 +135,9 @@ func TestAGangIsKeptWithinItsQuota(t *testing.T) {
 	e.Submit(clustertest.Job{Name: "one", Priority: "medium", Pool: rackedPool, Nodes: 2, GPUs: 8})
 	e.Running("one", 2)
 	e.Submit(clustertest.Job{Name: "two", Priority: "medium", Pool: rackedPool, Nodes: 2, GPUs: 8})
-	e.told("two", reason.QuotaUsed.Text.Of("16 of 24", e.Namespace, 16))
+	e.toldOf("two", reason.QuotaUsed.Text.Of("16 of 24", e.Namespace, 16))
 	e.Submit(clustertest.Job{Name: "never", Priority: "medium", Pool: rackedPool, Nodes: 4, GPUs: 8})
-	e.told("never", reason.QuotaTooSmall.Text.Of(e.Namespace, 24, 32))
+	e.toldOf("never", reason.QuotaTooSmall.Text.Of(e.Namespace, 24, 32))
 	e.Kubectl("delete", "job", "-n", e.Namespace, "one")
 	e.Running("two", 2)
 	e.share(rackedPool, 0, 48)
