@@ -21,7 +21,7 @@ func newApplyCmd(f *Factory) *cobra.Command {
 	o.io, o.output = f.IO, changeOutput()
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "Make jobs, pools, quotas and reservations what YAML files say: create them, change what differs",
+		Short: "Make jobs, pools, quotas and reservations what YAML files say",
 		Long: "Make jobs, pools, quotas and reservations what YAML files say. What is not there is created. What differs is\n" +
 			"changed; when nothing differs, nothing is written and nothing restarts. Nodes that a pool's file\n" +
 			"does not name leave the pool; which join and which leave is told. A paused job stays paused.\n\n" +

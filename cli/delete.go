@@ -34,7 +34,7 @@ func newDeleteCmd(f *Factory) *cobra.Command {
 	o := &deleteOptions{factory: f}
 	o.io, o.output = f.IO, changeOutput()
 	cmd := &cobra.Command{
-		Use:     "delete {NAME... | {pool|quota|namespace|reservation} NAME... | -f FILE | -l SELECTOR | --all}",
+		Use:     "delete {NAME... | KIND NAME... | -f FILE | -l SELECTOR | --all}",
 		Aliases: []string{"rm"},
 		Short:   "Delete jobs, pools, quotas, namespaces or reservations",
 		Long: "Delete jobs, pools, quotas, namespaces or reservations.\n\n" +

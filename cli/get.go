@@ -17,8 +17,8 @@ import (
 
 func newGetCmd(f *Factory) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "get {jobs|pools|spotpools|nodes|labels|quotas|namespaces|presets|reservations} [NAME]...",
-		Short: "List jobs, pools, SpotPools, nodes, labels, quotas, namespaces, presets or reservations",
+		Use:   "get {jobs|pools|nodes|quotas|reservations|...} [NAME]...",
+		Short: "List jobs, pools, SpotPools, nodes, labels, quotas, presets or reservations",
 		Long: "List jobs, pools, SpotPools, nodes, labels of nodes, quotas, GPUQuotas, namespaces, presets of jobs or reservations.\n\n" +
 			"A table has headers in a pipe too, as kubectl's; --no-headers drops them. -o json and -o yaml give\n" +
 			"{items: [...]}, or the one thing itself when exactly one was named.",
