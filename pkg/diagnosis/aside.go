@@ -50,6 +50,9 @@ func pushedAside(f *Facts) (aside, bool) {
 		who, holds := f.whoIs(last.by)
 		out.Cause, out.holds = reason.Preempted, holds
 		out.Says = phrase.Of("preempted by %s %s: pod %s had to leave%s for a job of higher priority", who, f.since(last.at), last.pod, where)
+		if f.reclaims(last.by) {
+			out.Says = phrase.Of("preempted by %s %s: pod %s had to leave%s, as its GPUs were borrowed from who is guaranteed them by a GPUQuota", who, f.since(last.at), last.pod, where)
+		}
 		out.Steps = []Step{waiting("wait until that job ends: the job starts again by itself")}
 	default:
 		out.Cause = reason.Evicted
@@ -123,6 +126,17 @@ func (f *Facts) whoIs(pod string) (who phrase.Text, holds bool) {
 		return holderOf(&all[at]).name(), holds
 	}
 	return phrase.Of("pod %s of namespace %s", name, namespace), holds
+}
+
+// reclaims reports whether a pod took the place of one of the job that was not of lower priority, which quotas alone bring about.
+func (f *Facts) reclaims(pod string) bool {
+	namespace, name, _ := strings.Cut(pod, "/")
+	all := slices.Concat(f.Cluster.Pods, f.Preemptors)
+	at := slices.IndexFunc(all, func(other corev1.Pod) bool { return other.Namespace == namespace && other.Name == name })
+	if at < 0 || len(f.Pods) == 0 || all[at].Spec.Priority == nil || f.Pods[0].Spec.Priority == nil {
+		return false
+	}
+	return *all[at].Spec.Priority <= *f.Pods[0].Spec.Priority
 }
 
 // leaving explains a job whose pods all leave, or have just left: the next ones are made when they are gone.

@@ -148,6 +148,16 @@ func TestCausesComeFromStateNow(t *testing.T) {
 			}),
 			want: []reason.Cause{reason.Preempted}, says: "preempted by job urgent-eval of namespace team at 11:59, 10s ago", never: "kube-controller-manager",
 		},
+		"a pod that leaves for one that it borrowed from": {
+			facts: unborn("", func(f *Facts) {
+				leaves, lender := leavingPod(corev1.PodReasonPreemptionByScheduler), urgent
+				leaves.Spec.Priority, lender.Spec.Priority = ptr.To[int32](2), ptr.To[int32](1)
+				f.Pods = []corev1.Pod{leaves}
+				f.Job.Events = []inventory.Event{{Reason: "Preempted", Object: "Pod/train-n1", Related: "team/urgent-eval-n1", Last: noon}}
+				f.Cluster.Pods = []corev1.Pod{lender}
+			}),
+			want: []reason.Cause{reason.Preempted}, says: "as its GPUs were borrowed from who is guaranteed them by a GPUQuota", never: "higher priority",
+		},
 		"a pod that left for another one, which is there": {
 			facts: factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) {
 				f.Job.Past = []inventory.Event{{Reason: "Preempted", Object: "Pod/train-old", Related: "team/urgent-eval-n1", Last: noon.Add(-time.Hour)}}

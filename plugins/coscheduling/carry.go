@@ -48,7 +48,7 @@ func (p *Plugin) carryOut(g gang, move *clearance, members []*corev1.Pod, preemp
 		}
 		gone := sets.New[types.UID]()
 		if err == nil {
-			gone, err = p.sendOff(ctx, move, members, preemptor, isRefusal)
+			gone, err = p.sendOff(ctx, g, move, members, preemptor, isRefusal)
 		}
 		p.departures.end(move.victims, gone.Has, p.now())
 		if err != nil {

@@ -132,6 +132,14 @@ func (p *Plugin) reclaim(ctx context.Context, pod *corev1.Pod, refused fwk.NodeT
 	return nil, unschedulable(why)
 }
 
+// noteOf tells those who leave for a gang, or for a pod alone, which they have borrowed their GPUs from.
+func noteOf(g gang, by *corev1.Pod) string {
+	if strings.HasPrefix(g.group.Name, lone) {
+		return "preempted by pod " + by.Name + ", whose namespace is guaranteed the GPUs"
+	}
+	return "preempted by the gang of pod " + by.Name
+}
+
 // forgetAlone drops what is kept of a pod without a gang that is gone, or on a node. It is asked of each pod that is bound, so that it costs
 // nothing where there never was one.
 func (p *Plugin) forgetAlone(pod *corev1.Pod) {

@@ -19,11 +19,11 @@ import (
 )
 
 // sendOff evicts those that are to leave for a gang, and returns who is gone; or tells them first.
-func (p *Plugin) sendOff(ctx context.Context, move *clearance, members []*corev1.Pod, preemptor *corev1.Pod, isRefusal func(error) bool) (sets.Set[types.UID], error) {
+func (p *Plugin) sendOff(ctx context.Context, g gang, move *clearance, members []*corev1.Pod, preemptor *corev1.Pod, isRefusal func(error) bool) (sets.Set[types.UID], error) {
 	if move.told != nil {
 		return sets.New[types.UID](), p.tellAll(ctx, move, members)
 	}
-	why := farewell{condition: corev1.PodReasonPreemptionByScheduler, event: "Preempted", by: preemptor, note: "preempted by the gang of pod " + preemptor.Name}
+	why := farewell{condition: corev1.PodReasonPreemptionByScheduler, event: "Preempted", by: preemptor, note: noteOf(g, preemptor)}
 	return p.evictAll(ctx, move.victims, why, isRefusal, func() bool { return p.awaits(members, move) })
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,8 +186,8 @@ func TestQuotasComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		defer s.stop()
-		told := 0
-		s.OnChange(func() { told++ })
+		var told atomic.Int64
+		s.OnChange(func() { told.Add(1) })
 		node := fixture.Node("n").GPUs(8, "T4").Obj()
 		_, err := s.client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 		s.must(err)
@@ -222,8 +223,8 @@ func TestQuotasComeAndGo(t *testing.T) {
 		if request := s.Of(asking("a")); request.ShutsAny() {
 			t.Error("what was deleted bounds")
 		}
-		if s.Any() || told != 2 {
-			t.Errorf("there are quotas: %v; %d changes are told, want 2", s.Any(), told)
+		if s.Any() || told.Load() != 2 {
+			t.Errorf("there are quotas: %v; %d changes are told, want 2", s.Any(), told.Load())
 		}
 	})
 }
