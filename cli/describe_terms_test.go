@@ -36,7 +36,7 @@ func TestDescribeTerms(t *testing.T) {
 		"a time that nobody knows": {inventory.JobDetail{Template: asking("soon")}, ""},
 		"time to save its work": {inventory.JobDetail{Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{
 			Annotations: map[string]string{names.AnnotationCheckpointGrace: "5m0s"}}}}, "Checkpoint:  5m to save its work before it is preempted\n"},
-		"YAML that is none":        {inventory.JobDetail{Submitted: "{"}, ""},
+		"YAML that is none": {inventory.JobDetail{Submitted: "{"}, ""},
 	} {
 		streams, out, _ := TestIOStreams("")
 		describeTerms(newDescription(streams), &tc.job)

@@ -166,10 +166,9 @@ func describeReservation(d *description, r *inventory.Reservation, now time.Time
 	if r.Evict {
 		d.sentence("Evict", "gpu-controller evicts from the beginning on who is still there")
 	}
-	switch {
-	case r.InTheWay == nil:
+	if r.InTheWay == nil {
 		d.sentence("In the way", "not known: you may not see the pods of all namespaces, and gpu-controller has not counted them yet")
-	default:
+	} else {
 		d.line("In the way", plural(*r.InTheWay, "pod"))
 	}
 	return describeRows(d, "Pods in the way", r.Pods, inTheWayColumns(now))

@@ -162,6 +162,26 @@ func (o *runOptions) submit(ctx context.Context, doc submission) error {
 	return o.create(ctx, creations)
 }
 
+// fields sets those that flags name, and the program behind its image.
+func (o *runOptions) fields(cmd *cobra.Command, source string, command []string) (_ string, err error) {
+	for _, flag := range runFlags {
+		value := *o.values[flag.name]
+		if value == "" && !cmd.Flags().Changed(flag.name) {
+			continue
+		}
+		if source, err = jobplan.SetField(source, flag.field, flagValue(value, flag.list)); err != nil {
+			return "", err
+		}
+		if flag.name != "image" {
+			continue
+		}
+		if source, err = o.program(source, command); err != nil {
+			return "", err
+		}
+	}
+	return source, nil
+}
+
 // source is the YAML of the job that the flags and the command say.
 func (o *runOptions) source(cmd *cobra.Command, command []string) (string, error) {
 	name := cmp.Or(o.name, nameOfProgram(command)+"-"+rand.String(nameSuffix))
@@ -182,21 +202,8 @@ func (o *runOptions) source(cmd *cobra.Command, command []string) (string, error
 	if retries := o.values["retries"]; o.isSession() && !cmd.Flags().Changed("retries") {
 		*retries = "0" // a shell that ends with an error has ended
 	}
-	for _, flag := range runFlags {
-		value := *o.values[flag.name]
-		if value == "" && !cmd.Flags().Changed(flag.name) {
-			continue
-		}
-		source, err = jobplan.SetField(source, flag.field, flagValue(value, flag.list))
-		if err != nil {
-			return "", err
-		}
-		if flag.name != "image" {
-			continue
-		}
-		if source, err = o.program(source, command); err != nil {
-			return "", err
-		}
+	if source, err = o.fields(cmd, source, command); err != nil {
+		return "", err
 	}
 	if chosen {
 		if source, err = jobplan.SetField(source, "job.notify.when", flagValue(on, true)); err != nil {

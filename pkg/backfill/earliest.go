@@ -19,8 +19,8 @@ type Problem struct {
 	gangplan.Problem
 	// Ends are when pods are gone from each node, the first of them first.
 	Ends map[int][]time.Time
-	// Room is how many members of a role a node takes beside some others when as many as gone of those who end there are gone.
-	Room func(node, role int, beside []int, gone int) int
+	// RoomAfter is how many members of a role a node takes beside some others when as many as gone of those who end there are gone.
+	RoomAfter func(node, role int, beside []int, gone int) int
 	// Latest is the last time that is of use.
 	Latest time.Time
 }
@@ -70,11 +70,11 @@ func (s *search) at(then time.Time) *gangplan.Plan {
 	problem.Room = func(node, role int, beside []int) int {
 		q := question{node, role, Gone(s.Ends[node], then)}
 		if beside != nil {
-			return s.Problem.Room(node, role, beside, q.gone)
+			return s.RoomAfter(node, role, beside, q.gone)
 		}
 		room, known := s.known[q]
 		if !known {
-			room = s.Problem.Room(node, role, nil, q.gone)
+			room = s.RoomAfter(node, role, nil, q.gone)
 			s.known[q] = room
 		}
 		return room

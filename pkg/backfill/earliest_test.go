@@ -31,7 +31,7 @@ func TestEarliestIsTheFirst(t *testing.T) {
 		}
 		p := Problem{
 			Problem: gangplan.Problem{Tree: tree, Roles: []int{1 + random.IntN(8)}, Level: -1}, Ends: ends, Latest: after(random.IntN(10)),
-			Room: func(node, _ int, _ []int, gone int) int { return free[node] + gone },
+			RoomAfter: func(node, _ int, _ []int, gone int) int { return free[node] + gone },
 		}
 		var want time.Time
 		for minute := 0; minute < 10 && want.IsZero(); minute++ {

@@ -50,10 +50,7 @@ func searched(f *Facts, pod *corev1.Pod, verdict string) ([]Finding, []NearMiss)
 	case devices:
 		return one(malformed(pod, reason.ForeignDevices.Of(names.AnnotationGPUDevices))), nil
 	}
-	if finding, ok := s.preempting(); ok {
-		return one(finding), nil
-	}
-	if finding, ok := s.roomIsComing(verdict); ok {
+	if finding, ok := s.othersLeave(verdict); ok {
 		return one(finding), nil
 	}
 	_, members, gathers := reason.MissingMembers(verdict)
@@ -85,6 +82,14 @@ func searched(f *Facts, pod *corev1.Pod, verdict string) ([]Finding, []NearMiss)
 		also = standing(also)
 	}
 	return append(out, also...), misses
+}
+
+// othersLeave explains a pod for which others are about to leave, or have time to save their work before they do.
+func (s *search) othersLeave(verdict string) (Finding, bool) {
+	if finding, ok := s.preempting(); ok {
+		return finding, true
+	}
+	return s.roomIsComing(verdict)
 }
 
 // unread is what the verdict alone tells of nodes and gangs.

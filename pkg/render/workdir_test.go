@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,7 +113,7 @@ func unpackWith(t *testing.T, env []string, parts ...[]byte) (folder, output str
 			t.Fatal(err)
 		}
 	}
-	command := append(job.Spec.Template.Spec.InitContainers[0].Command[:4:4], from, folder)
+	command := slices.Concat(job.Spec.Template.Spec.InitContainers[0].Command[:4], []string{from, folder})
 	run := exec.CommandContext(t.Context(), "/bin/sh", command[1:]...)
 	run.Env = env
 	text, err := run.CombinedOutput()

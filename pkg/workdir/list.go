@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/moby/patternmatcher"
@@ -97,7 +98,7 @@ func (w *walker) folder(dir string) error {
 		return err
 	}
 	before := w.rules
-	w.rules = append(before[:len(before):len(before)], parseIgnore(path.Join(w.prefix, dir), text)...)
+	w.rules = slices.Concat(before, parseIgnore(path.Join(w.prefix, dir), text))
 	defer func() { w.rules = before }()
 	entries, err := fs.ReadDir(w.files, dir)
 	if err != nil {
@@ -124,7 +125,7 @@ func (w *walker) entry(at string, entry fs.DirEntry) error {
 		}
 	}
 	switch {
-	case ignored(w.rules, path.Join(w.prefix, at), entry.IsDir()), left && !(entry.IsDir() && w.docker.Exclusions()):
+	case ignored(w.rules, path.Join(w.prefix, at), entry.IsDir()), left && (!entry.IsDir() || !w.docker.Exclusions()):
 		w.out.Ignored++
 		return nil
 	case left: // but something in it may be kept

@@ -31,6 +31,26 @@ func (s *seat) beside(c *change, info fwk.NodeInfo, b bearing) int {
 	if access == never || !c.empty && !s.isOpen(info.Node(), access) {
 		return 0
 	}
+	room := s.sums(c, info, b)
+	if !c.empty && room > 0 {
+		room = min(room, s.promised.Room(info, asksOf(c.come)...))
+	}
+	if room > 0 && s.demand.NeedsCards() {
+		view := b.cards.Node(info)
+		used := gpu.Used{}
+		if !c.empty {
+			used = view.Without(uidsOf(c.gone))
+		}
+		if !seatAll(view.Allocator, &used, c.come) {
+			return 0
+		}
+		room = within(view.Allocator.Room(&used, &s.demand), room)
+	}
+	return room
+}
+
+// sums is how many such pods a node has room for after a change by amounts alone.
+func (s *seat) sums(c *change, info fwk.NodeInfo, b bearing) int {
 	room := maxMembers
 	if s.alone {
 		room = 1
@@ -50,20 +70,6 @@ func (s *seat) beside(c *change, info fwk.NodeInfo, b bearing) int {
 			taken += int64(other.count) * cycle.SumOf(other.asks, ask.Resource)
 		}
 		room = within(max(0, offered-taken)/ask.Amount, room)
-	}
-	if !c.empty && room > 0 {
-		room = min(room, s.promised.Room(info, asksOf(c.come)...))
-	}
-	if room > 0 && s.demand.NeedsCards() {
-		view := b.cards.Node(info)
-		used := gpu.Used{}
-		if !c.empty {
-			used = view.Without(uidsOf(c.gone))
-		}
-		if !seatAll(view.Allocator, &used, c.come) {
-			return 0
-		}
-		room = within(view.Allocator.Room(&used, &s.demand), room)
 	}
 	return room
 }

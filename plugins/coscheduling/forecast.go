@@ -83,7 +83,7 @@ func amountIn(held fwk.Resource, name corev1.ResourceName) int64 {
 func (f *forecast) search(waiting []kind, standing []int, latest time.Time, within *backfill.Promise) (time.Time, *gangplan.Plan) {
 	return backfill.Earliest(backfill.Problem{
 		Problem: f.problem(waiting, standing, nil), Ends: f.ends, Latest: latest,
-		Room: func(node, role int, beside []int, gone int) int {
+		RoomAfter: func(node, role int, beside []int, gone int) int {
 			if within != nil {
 				if _, kept := within.Places[f.infos[node].Node().Name]; !kept {
 					return 0

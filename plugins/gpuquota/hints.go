@@ -53,9 +53,15 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	case after.UID == pod.UID:
 		return hint.QueueIf(before != nil && asksForOther(before, after)), nil
 	}
-	arrives := before == nil && quota.WholeGPUs(after) > 0
-	turnsAway := before != nil && before.Status.NominatedNodeName != "" && after.Status.NominatedNodeName != before.Status.NominatedNodeName
-	return hint.QueueIf((arrives || turnsAway) && gpu.PodPool(after) == gpu.PodPool(pod) && p.quotas.Of(pod).Over() == nil), nil
+	return hint.QueueIf(makesOthersYield(before, after) && gpu.PodPool(after) == gpu.PodPool(pod) && p.quotas.Of(pod).Over() == nil), nil
+}
+
+// makesOthersYield reports whether a pod has come to a node by which others may borrow, or goes to another one than was kept for it.
+func makesOthersYield(before, after *corev1.Pod) bool {
+	if before == nil {
+		return quota.WholeGPUs(after) > 0
+	}
+	return before.Status.NominatedNodeName != "" && after.Status.NominatedNodeName != before.Status.NominatedNodeName
 }
 
 // leavesMore reports whether a pod that is gone counted in a quota of another one, or a node was kept for it.

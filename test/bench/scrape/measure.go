@@ -96,7 +96,7 @@ func (w *world) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	scrapes := time.Duration(w.phase / w.interval)
+	scrapes := w.phase / w.interval
 	w.perRound = (ended - begun) / scrapes
 	for i, p := range w.programs {
 		p.perScrape = max(0, with[i]-before[i]) / scrapes

@@ -79,7 +79,7 @@ var samples = map[string]sample{
 	"getReservation":    {path: map[string]string{"reservationName": "none"}, may: []string{member}, status: 404},
 	"createReservation": {body: dry(reservationYAML("matrix", "now")), status: 200},
 	"applyReservation":  {body: dry(reservationYAML("matrix", "now")), status: 200},
-	"deleteReservation": {path: map[string]string{"reservationName": "none"}, status: 404},
+	"deleteReservation": {path: map[string]string{"reservationName": "none"}, may: []string{member}, status: 404}, // who may see them is told
 
 	"drainNode":              {path: map[string]string{"nodeName": "none"}, body: map[string]any{}, status: 404},
 	"recoverNode":            {path: map[string]string{"nodeName": "none"}, body: map[string]any{}, status: 404},

@@ -27,7 +27,7 @@ func TestSimulate(t *testing.T) {
 	}
 	a.same("a job that fits nowhere starts", false, second["starts"])
 	a.same("why it does not", "TooManyGPUs", second["cause"])
-	a.same("the policy that decides for who may not read the ConfigMap", "shipped", answer["policy"])
+	a.same("the policy that decides is that of the cluster, whose ConfigMap an administrator may read", "cluster", answer["policy"])
 	a.want(http.StatusNotFound, request{path: jobs + "/first?namespace=team", user: admin})
 
 	refused := ask(http.StatusForbidden, member, training("first"))

@@ -24,7 +24,13 @@ const gpuPools = "/apis/g8s.host/v1alpha1/gpupools"
 // withGPUPools has the cluster know GPUPools for one test. All others run without, which is how labels alone are tested.
 func withGPUPools(t *testing.T) {
 	t.Helper()
-	options := envtest.CRDInstallOptions{Paths: []string{"../../../manifests/crds/g8s.host_gpupools.yaml"}, ErrorIfPathMissing: true}
+	withKind(t, "gpupools")
+}
+
+// withKind has the cluster know a kind of ours for one test.
+func withKind(t *testing.T, plural string) {
+	t.Helper()
+	options := envtest.CRDInstallOptions{Paths: []string{"../../../manifests/crds/g8s.host_" + plural + ".yaml"}, ErrorIfPathMissing: true}
 	if _, err := envtest.InstallCRDs(admin, options); err != nil {
 		t.Fatal(err)
 	}
@@ -33,10 +39,10 @@ func withGPUPools(t *testing.T) {
 			t.Error(err)
 		}
 		err := wait.PollUntilContextTimeout(background, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-			return client.CoreV1().RESTClient().Get().AbsPath(gpuPools).Do(ctx).Error() != nil, nil
+			return client.CoreV1().RESTClient().Get().AbsPath("/apis/g8s.host/v1alpha1/"+plural).Do(ctx).Error() != nil, nil
 		})
 		if err != nil {
-			t.Error("the cluster still knows GPUPools: ", err)
+			t.Errorf("the cluster still knows %s: %v", plural, err)
 		}
 	})
 }

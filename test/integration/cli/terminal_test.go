@@ -193,6 +193,7 @@ func (s *session) wickedness() {
 // wickedReservation keeps a node, and says hostile things about it.
 func (s *session) wickedReservation(node string) {
 	s.Helper()
+	withKind(s.T, "gpureservations")
 	const path = "/apis/g8s.host/v1alpha1/gpureservations"
 	body, err := json.Marshal(&names.GPUReservation{
 		TypeMeta:   metav1.TypeMeta{APIVersion: names.SchemeGroupVersion.String(), Kind: "GPUReservation"},

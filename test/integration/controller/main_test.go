@@ -24,7 +24,7 @@ const nodesPerPool = 5
 func TestMain(m *testing.M) {
 	flag.Parse()
 	// For the tests that take one or several, and for the faults.
-	cluster.Fleet = clustertest.Pools(40+*faults+*situations, nodesPerPool)
+	cluster.Fleet = clustertest.Pools(60+*faults+*situations, nodesPerPool)
 	cluster.Prepare = prepare
 	cluster.Parallel()
 	cluster.Main(m)
