@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -129,9 +132,25 @@ func TestAllocatableCountsNotCapacity(t *testing.T) {
 	e.updateNode("node", func(node *corev1.Node) {
 		node.Status.Allocatable[names.ResourceGPU] = resource.MustParse("6")
 	})
+	e.waitTooSmall(7)
 	e.createPods(fixture.Pod("too-big").GPUs(4).Pool("p").Obj())
 	t.Log(e.waitUnschedulable("too-big"))
 	e.runOneByOne(fixture.Pod("fits").GPUs(2).Pool("p").Obj())
+}
+
+// waitTooSmall waits until the scheduler knows that no node has so many GPUs: it is told of nodes and of pods one by the other, in
+// no order.
+func (e *env) waitTooSmall(gpus int64) {
+	e.Helper()
+	for i := 0; ; i++ {
+		probe := fmt.Sprint("probe-", i)
+		e.createPods(fixture.Pod(probe).GPUs(gpus).Pool("p").Obj())
+		verdict := e.waitUnschedulable(probe)
+		e.deletePod(probe)
+		if strings.Contains(verdict, string(reason.OfCards(gpu.TooFewGPUs).Text)) {
+			return
+		}
+	}
 }
 
 func TestCordonedNodeGetsNoPod(t *testing.T) {
