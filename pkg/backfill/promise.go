@@ -18,8 +18,8 @@ import (
 type Promise struct {
 	// Turn is whose it is.
 	Turn
-	// Line is that of which the job is the first. There is one promise in each.
-	Line Line
+	// Pool is that in whose line the job is the first, "" for those who name none. There is one promise in each.
+	Pool string
 	// At is when all of the job fits, at the latest.
 	At time.Time
 	// Places are what it needs, by node.
@@ -31,15 +31,6 @@ type Place struct {
 	Needs []cycle.Ask
 	// Leaving are the pods that are gone by then.
 	Leaving sets.Set[types.UID]
-}
-
-// Line is of the jobs that wait for the same.
-type Line struct {
-	// Pool is that which they are to run in, "" for any.
-	Pool string
-	// Gangs says that they are gangs. Single pods stand beside them, so that a gang need not wait for its promise until all
-	// of those before it have started.
-	Gangs bool
 }
 
 // Turn is where a job stands in line: first by its priority, then by when it was made.
@@ -82,13 +73,13 @@ func (b *Book) Of(job string) *Promise {
 	return nil
 }
 
-// First returns the promise that counts in a line, nil for none.
-func (b *Book) First(line Line, now time.Time) *Promise {
+// First returns the promise that counts in the line of a pool, nil for none.
+func (b *Book) First(pool string, now time.Time) *Promise {
 	if b == nil {
 		return nil
 	}
 	for _, promise := range b.promises {
-		if promise.Line == line && promise.counts(now) {
+		if promise.Pool == pool && promise.counts(now) {
 			return promise
 		}
 	}

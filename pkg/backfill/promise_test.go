@@ -122,7 +122,7 @@ func TestAgainst(t *testing.T) {
 // TestNodesAreReleased when nothing is promised of them any more, or from a later time on.
 func TestNodesAreReleased(t *testing.T) {
 	of := func(job string, at int, nodes ...string) *Promise {
-		promise := &Promise{Turn: Turn{Job: job}, Line: Line{Pool: job[:1]}, At: after(at), Places: map[string]Place{}}
+		promise := &Promise{Turn: Turn{Job: job}, Pool: job[:1], At: after(at), Places: map[string]Place{}}
 		for _, node := range nodes {
 			promise.Places[node] = Place{}
 		}

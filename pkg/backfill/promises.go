@@ -97,11 +97,11 @@ func (p *Promises) Against(pod *corev1.Pod) *Closed {
 	return book.Against(pod, (*p.line.Load())(pod), p.now())
 }
 
-// Give promises a job its places, in place of what it was promised before, and of what another one was promised in that line.
+// Give promises a job its places, in place of what it was promised before, and of what another one was promised in the line of that pool.
 func (p *Promises) Give(promise *Promise) {
 	p.change(func(before []*Promise) []*Promise {
 		after := slices.DeleteFunc(slices.Clone(before), func(other *Promise) bool {
-			return other.Job == promise.Job || other.Line == promise.Line
+			return other.Job == promise.Job || other.Pool == promise.Pool
 		})
 		return append(after, promise)
 	})

@@ -30,29 +30,29 @@ const (
 // searches are when it was looked where jobs start.
 type searches struct {
 	mu sync.Mutex
-	// next is when it may be looked again for a job, and rests until when for none in a line that was promised nothing.
+	// next is when it may be looked again for a job, and rests until when for none in the line of a pool that was promised nothing.
 	next  map[string]time.Time
-	rests map[backfill.Line]time.Time
+	rests map[string]time.Time
 	// followed are the jobs whose promises are looked after.
 	followed sets.Set[string]
 }
 
-// mostSearches is how many jobs, and lines, are remembered.
+// mostSearches is how many jobs, and pools, are remembered.
 const mostSearches = 10_000
 
 // may reports whether it may be looked for a job.
-func (s *searches) may(job string, line backfill.Line, promised bool, now time.Time) bool {
+func (s *searches) may(job, pool string, promised bool, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !now.Before(s.next[job]) && (promised || !now.Before(s.rests[line]))
+	return !now.Before(s.next[job]) && (promised || !now.Before(s.rests[pool]))
 }
 
 // done notes a search that took from one time to another.
-func (s *searches) done(job string, line backfill.Line, from, to time.Time) {
+func (s *searches) done(job, pool string, from, to time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	put(&s.next, job, from.Add(renewal), to)
-	put(&s.rests, line, to.Add(searchShare*to.Sub(from)), to)
+	put(&s.rests, pool, to.Add(searchShare*to.Sub(from)), to)
 }
 
 // doubt notes that a job is promised nothing for a while.
@@ -63,12 +63,12 @@ func (s *searches) doubt(job string, now time.Time) {
 }
 
 // put notes a time, and drops those that are over where there are too many.
-func put[K comparable](times *map[K]time.Time, key K, until, now time.Time) {
+func put(times *map[string]time.Time, key string, until, now time.Time) {
 	if len(*times) >= mostSearches {
-		maps.DeleteFunc(*times, func(_ K, next time.Time) bool { return next.Before(now) })
+		maps.DeleteFunc(*times, func(_ string, next time.Time) bool { return next.Before(now) })
 	}
 	if *times == nil || len(*times) >= mostSearches {
-		*times = map[K]time.Time{}
+		*times = map[string]time.Time{}
 	}
 	(*times)[key] = until
 }
@@ -107,8 +107,8 @@ func (p *Plugin) lineUp(pod *corev1.Pod) backfill.Turn {
 // jobOf names a gang among all jobs.
 func jobOf(g gang) string { return g.group.String() + "/" + string(g.owner) }
 
-// promise keeps for a job that does not fit the places on which it fits first, if it is the first in its line of
-// those to which that can be promised. It returns what to tell of it, "" for nothing.
+// promise keeps for a job that does not fit the places on which it fits first, if it is the first in the line of its
+// pool of those to which that can be promised. It returns what to tell of it, "" for nothing.
 func (p *Plugin) promise(group *podGroup, m *members, refused fwk.NodeToStatusReader) string {
 	if p.promises.Horizon() == 0 {
 		return ""
@@ -117,21 +117,21 @@ func (p *Plugin) promise(group *podGroup, m *members, refused fwk.NodeToStatusRe
 	if now.IsZero() { // a simulation, in which nothing ends, has a clock that stands still
 		return ""
 	}
-	turn, line := p.lineUp(m.waiting[0]), backfill.Line{Pool: gpu.PodPool(m.waiting[0]), Gangs: group.minMember > 1}
+	turn, pool := p.lineUp(m.waiting[0]), gpu.PodPool(m.waiting[0])
 	book := p.promises.Book()
-	own, first := book.Of(turn.Job), book.First(line, now)
+	own, first := book.Of(turn.Job), book.First(pool, now)
 	if first != nil && first.Job != turn.Job && !turn.Before(first.Turn) || !p.lacksRoomAlone(group, m, refused) {
 		p.promises.End(turn.Job)
 		return ""
 	}
-	if p.searches.may(turn.Job, line, own != nil, now) {
+	if p.searches.may(turn.Job, pool, own != nil, now) {
 		own = p.earliest(group, m, now, own)
-		p.searches.done(turn.Job, line, now, p.now())
+		p.searches.done(turn.Job, pool, now, p.now())
 		if own == nil {
 			p.promises.End(turn.Job)
 			return ""
 		}
-		own.Turn, own.Line = turn, line
+		own.Turn, own.Pool = turn, pool
 		p.promises.Give(own)
 		if p.searches.follow(turn.Job) {
 			p.lookAgain(turn.Job, m.waiting[0])
