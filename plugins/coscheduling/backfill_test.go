@@ -213,9 +213,10 @@ func TestAPromiseEnds(t *testing.T) {
 			*clock = clock.Add(15 * time.Minute)
 			l.refuse(gang)
 		}, "2 in 15 min"},
-		"it has its places": {func(l *lab, gang *corev1.Pod, _ *time.Time) {
-			l.Permit(l.Context(), nil, gang, "n0")
-			l.Permit(l.Context(), nil, l.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"})[1], "n1")
+		"it has its places": {func(l *lab, _ *corev1.Pod, _ *time.Time) {
+			for i, pod := range l.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"}) {
+				l.Permit(l.Context(), nil, pod, fmt.Sprintf("n%d", i))
+			}
 		}, ""},
 		"its pods are gone": {func(l *lab, _ *corev1.Pod, _ *time.Time) {
 			for _, pod := range l.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"}) {
