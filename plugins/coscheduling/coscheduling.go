@@ -78,7 +78,9 @@ type Plugin struct {
 	// effort is how many pods may be looked at in one search for who leaves.
 	effort int
 	places places
-	tables tables
+	// arrivals are the gangs that are not whole yet.
+	arrivals arrivals
+	tables   tables
 	// alone says that something has been kept of a pod without a gang.
 	alone atomic.Bool
 	// writing is how many gangs have something written for them.

@@ -204,6 +204,9 @@ func (p *Plugin) forget(pod *corev1.Pod) {
 	}
 	p.tidy(gang{group: name})
 	p.tidy(gang{group: name, owner: ownerOf(pod)})
+	if p.arrivals.has(name) && p.countOf(name) == 0 {
+		p.arrivals.end(name)
+	}
 }
 
 // groupChanged has the members tried that waited for the PodGroup, or for what it says now.

@@ -36,14 +36,16 @@ func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
 	return cmp.Or(order, cmp.Compare(first.name, second.name)) < 0
 }
 
-// PreEnqueue notes how the gang of a member stands that is put in the queue, and keeps none from it.
+// PreEnqueue notes how the gang of a member stands that is put in the queue, and keeps it out while the others still come.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	p.resumptions.enqueue(pod, p.now())
-	if _, ok := groupOf(pod); ok {
-		p.places.enqueue(pod.UID, p.turnOf(pod))
-		p.forgetGone(pod)
+	name, ok := groupOf(pod)
+	if !ok {
+		return nil
 	}
-	return nil
+	p.places.enqueue(pod.UID, p.turnOf(pod))
+	p.forgetGone(pod)
+	return p.arrives(pod, name)
 }
 
 // turn is what of a pod's position in the queue depends on its gang.

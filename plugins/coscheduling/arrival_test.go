@@ -1,0 +1,138 @@
+package coscheduling
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// arriving is a gang of which members come one after the other. Those that PreEnqueue keeps out are noted.
+type arriving struct {
+	*lab
+	kept []string
+}
+
+func (a *arriving) comes(names ...string) {
+	for _, name := range names {
+		pod := a.member(name)
+		if !a.PreEnqueue(a.Context(), pod).IsSuccess() {
+			a.kept = append(a.kept, "ns/"+name)
+		}
+	}
+}
+
+// TestMembersAreNotTriedBeforeTheLastHasCome, and all of them once it has.
+func TestMembersAreNotTriedBeforeTheLastHasCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &arriving{lab: newLab(t, 3)}
+		a.group("g", map[string]any{"minMember": int64(3)})
+		a.comes("a")
+		time.Sleep(arrivalWindow - time.Millisecond)
+		a.comes("b")
+		time.Sleep(arrivalWindow - time.Millisecond) // b has come meanwhile
+		if got := strings.Join(a.kept, " "); got != "ns/a ns/b" || len(a.tried()) > 0 {
+			t.Fatalf("kept out %q, tried %q", got, a.tried())
+		}
+		a.comes("c")
+		synctest.Wait()
+		if got := strings.Join(a.kept, " "); got != "ns/a ns/b" {
+			t.Errorf("kept out %q, want those that came before the last", got)
+		}
+		if got := strings.Join(a.tried(), " "); got != "ns/a ns/b ns/c" {
+			t.Errorf("tried %q, want all when the last has come", got)
+		}
+		a.lab.forget()
+		time.Sleep(time.Hour)
+		if got := a.tried(); len(got) > 0 {
+			t.Errorf("tried %q again", got)
+		}
+	})
+}
+
+// TestAGangThatStaysIncompleteIsTold: its members are tried when no more have come for a while, each of them, so that each says why
+// it waits, and not kept out again.
+func TestAGangThatStaysIncompleteIsTold(t *testing.T) {
+	for name, group := range map[string]map[string]any{"of three": {"minMember": int64(3)}, "without its PodGroup": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &arriving{lab: newLab(t, 3)}
+				if group != nil {
+					a.group("g", group)
+				}
+				a.comes("a", "b")
+				for range 10 { // what happens in the cluster has members looked at, and is no news of theirs
+					time.Sleep(arrivalWindow / 10)
+					a.PreEnqueue(a.Context(), a.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"})[0])
+				}
+				synctest.Wait()
+				if got := strings.Join(a.tried(), " "); got != "ns/a ns/b" {
+					t.Fatalf("tried %q, want each", got)
+				}
+				a.kept = nil
+				if a.comes("a", "b"); len(a.kept) > 0 {
+					t.Errorf("kept out %q after it was told", a.kept)
+				}
+				_, status := a.PreFilter(a.Context(), framework.NewCycleState(), a.member("a"), a.infos)
+				if status.Message() == "" {
+					t.Error("PreFilter does not say what is missing")
+				}
+			})
+		})
+	}
+}
+
+// TestWhoIsNotKeptOut: for whom no more members have to come.
+func TestWhoIsNotKeptOut(t *testing.T) {
+	for name, prepare := range map[string]func(l *lab) *corev1.Pod{
+		"a pod of no gang":  func(l *lab) *corev1.Pod { return l.member("a", func(pod *corev1.Pod) { pod.Labels = nil }) },
+		"the gang is whole": func(l *lab) *corev1.Pod { l.group("g", map[string]any{"minMember": int64(1)}); return l.member("a") },
+		"a PodGroup unreadable": func(l *lab) *corev1.Pod {
+			l.group("g", map[string]any{"minMember": "many"})
+			return l.member("a")
+		},
+		"others have succeeded": func(l *lab) *corev1.Pod {
+			l.group("g", map[string]any{"minMember": int64(2)})
+			done := l.member("done")
+			l.must(l.pods.Delete(done)) // the pods that are followed are those that live
+			l.must(l.finished.members.Add(done))
+			return l.member("a")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, 2)
+			if status := l.PreEnqueue(l.Context(), prepare(l)); !status.IsSuccess() {
+				t.Errorf("kept out: %s", status.Message())
+			}
+		})
+	}
+}
+
+// TestWhatIsKeptOfArrivalsGoesWithThem: nothing is kept of gangs that are whole, or gone.
+func TestWhatIsKeptOfArrivalsGoesWithThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &arriving{lab: newLab(t, 1)}
+		a.group("g", map[string]any{"minMember": int64(40)})
+		for i := range 30 {
+			a.comes(fmt.Sprint("p", i))
+		}
+		pods := a.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"})
+		for _, pod := range slices.Clone(pods) {
+			a.must(a.pods.Delete(pod))
+			a.podGone(pod)
+		}
+		if n := len(a.arrivals.of); n != 0 {
+			t.Errorf("%d gangs are kept", n)
+		}
+		time.Sleep(time.Hour)
+		if got := a.tried(); len(got) > 0 {
+			t.Errorf("tried %q, which are gone", got)
+		}
+	})
+}
