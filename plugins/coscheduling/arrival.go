@@ -1,16 +1,14 @@
 package coscheduling
 
 import (
-	"cmp"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // arrivalWindow is how long after its newest member has come a gang is told that it is not whole. Controllers make members in rounds,
@@ -24,18 +22,37 @@ type arrivals struct {
 	of map[types.NamespacedName]*arrival
 }
 
-// arrival is a gang that was not whole when one of its members was put in the queue last.
+// arrival is a gang that was not whole when it was counted last.
 type arrival struct {
-	// members is how many there were.
-	members int
-	timer   *time.Timer
+	// members are those that were kept from the queue.
+	members sets.Set[types.UID]
+	// due is how many more have to come before it can be whole: to count a large gang for each of its members would take seconds, under
+	// the lock of the queue.
+	due   int
+	timer *time.Timer
 	// told says that its members are tried nonetheless, and told by that what is missing.
 	told bool
 }
 
-// wait reports whether the members of a gang are kept from the queue as there are only so many of them. tell is called when no
-// more have come for a while: from then on they are not.
-func (a *arrivals) wait(group types.NamespacedName, members int, tell func()) bool {
+// note notes a member that is put in the queue, and reports whether its gang may be whole by that.
+func (a *arrivals) note(group types.NamespacedName, pod types.UID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known := a.of[group]
+	if known == nil || known.told {
+		return true
+	}
+	if !known.members.Has(pod) {
+		known.members.Insert(pod)
+		known.due--
+		known.timer.Reset(arrivalWindow)
+	}
+	return known.due <= 0
+}
+
+// wait notes how many more members have to come, and reports whether those that are there are kept from the queue. tell is called when
+// no more have come for a while: from then on they are not.
+func (a *arrivals) wait(group types.NamespacedName, pod types.UID, due int, tell func()) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known := a.of[group]
@@ -43,7 +60,7 @@ func (a *arrivals) wait(group types.NamespacedName, members int, tell func()) bo
 		if a.of == nil {
 			a.of = map[types.NamespacedName]*arrival{}
 		}
-		known = &arrival{members: members}
+		known = &arrival{members: sets.New(pod)}
 		known.timer = time.AfterFunc(arrivalWindow, func() {
 			a.mu.Lock()
 			known.told = true
@@ -51,11 +68,18 @@ func (a *arrivals) wait(group types.NamespacedName, members int, tell func()) bo
 			tell()
 		})
 		a.of[group] = known
-	} else if members > known.members && !known.told {
-		known.members = members
-		known.timer.Reset(arrivalWindow)
 	}
+	known.due = due
 	return !known.told
+}
+
+// recount has a gang counted when the next of its members is put in the queue.
+func (a *arrivals) recount(group types.NamespacedName) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if known := a.of[group]; known != nil {
+		known.due = 0
+	}
 }
 
 // end forgets a gang that is whole, or has no members any more, and reports whether members may have been kept from the queue.
@@ -71,34 +95,44 @@ func (a *arrivals) end(group types.NamespacedName) bool {
 	return !known.told
 }
 
-// has reports whether a gang was not whole when one of its members was put in the queue last.
-func (a *arrivals) has(group types.NamespacedName) bool {
+// has reports whether a gang was not whole when one of its members was put in the queue last, and whether its members are kept from
+// the queue for it.
+func (a *arrivals) has(group types.NamespacedName) (known, kept bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.of[group] != nil
+	of := a.of[group]
+	return of != nil, of != nil && !of.told
 }
 
 // arrives keeps a member from the queue while its gang is not whole and others still come. What is counted is all that has the label:
 // who of those is a member, and is ready, is PreFilter's to tell.
 func (p *Plugin) arrives(pod *corev1.Pod, name types.NamespacedName) *fwk.Status {
 	group := p.groups.get(name)
-	if group != nil && group.problem != "" || p.finished.before(pod) {
+	switch {
+	case group != nil && group.problem != "" || p.finished.before(pod):
 		return nil
+	case !p.arrivals.note(name, pod.UID):
+		return membersCome()
 	}
-	members, want := p.countOf(name), 0
+	due := 0 // it is counted as soon as its PodGroup is there
 	if group != nil {
-		want = group.minMember
-	}
-	if group != nil && members >= want {
-		if p.arrivals.end(name) {
-			go p.tryGroup(name) // the queue asks under its lock
+		due = group.minMember - p.countOf(name)
+		if due <= 0 {
+			if p.arrivals.end(name) {
+				go p.tryGroup(name) // the queue asks under its lock
+			}
+			return nil
 		}
-		return nil
 	}
-	if !p.arrivals.wait(name, members, func() { p.tryGroup(name) }) {
-		return nil
+	if p.arrivals.wait(name, pod.UID, due, func() { p.tryGroup(name) }) {
+		return membersCome()
 	}
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cmp.Or(unusable(group), reason.GangTooFew.Of(members, want)))
+	return nil
+}
+
+// membersCome is logged, and shown nowhere.
+func membersCome() *fwk.Status {
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "members of its gang still come")
 }
 
 // countOf is how many live pods name a PodGroup.

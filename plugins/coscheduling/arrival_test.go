@@ -10,6 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
@@ -48,7 +51,7 @@ func TestMembersAreNotTriedBeforeTheLastHasCome(t *testing.T) {
 		if got := strings.Join(a.tried(), " "); got != "ns/a ns/b ns/c" {
 			t.Errorf("tried %q, want all when the last has come", got)
 		}
-		a.lab.forget()
+		a.forget()
 		time.Sleep(time.Hour)
 		if got := a.tried(); len(got) > 0 {
 			t.Errorf("tried %q again", got)
@@ -67,7 +70,7 @@ func TestAGangThatStaysIncompleteIsTold(t *testing.T) {
 					a.group("g", group)
 				}
 				a.comes("a", "b")
-				for range 10 { // what happens in the cluster has members looked at, and is no news of theirs
+				for range 10 { // what happens in the cluster is no news of theirs, and puts off nothing
 					time.Sleep(arrivalWindow / 10)
 					a.PreEnqueue(a.Context(), a.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"})[0])
 				}
@@ -112,6 +115,66 @@ func TestWhoIsNotKeptOut(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNobodyIsLookedAtWhileMembersCome: what changes in the cluster costs no look at each of a large gang.
+func TestNobodyIsLookedAtWhileMembersCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &arriving{lab: newLab(t, 1)}
+		a.group("g", map[string]any{"minMember": int64(2)})
+		a.comes("a")
+		pod, node := a.member("a"), a.infos[0].Node()
+		if hint, err := a.afterNodeChange(klog.Background(), pod, nil, node); err != nil || hint != fwk.QueueSkip {
+			t.Errorf("a node that comes has it looked at: %v, %v", hint, err)
+		}
+		time.Sleep(2 * arrivalWindow)
+		if hint, err := a.afterNodeChange(klog.Background(), pod, nil, node); err != nil || hint != fwk.Queue {
+			t.Errorf("a node that comes after it was told has it not looked at: %v, %v", hint, err)
+		}
+	})
+}
+
+// TestASmallerGangIsWholeAtOnce: when its PodGroup asks for no more members than there are.
+func TestASmallerGangIsWholeAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &arriving{lab: newLab(t, 1)}
+		a.group("g", map[string]any{"minMember": int64(3)})
+		a.comes("a", "b")
+		a.group("g", map[string]any{"minMember": int64(2)})
+		a.groupChanged(nil, a.groups.get(types.NamespacedName{Namespace: "ns", Name: "g"}))
+		a.kept = nil
+		if a.comes("a", "b"); len(a.kept) > 0 {
+			t.Errorf("kept out %q", a.kept)
+		}
+	})
+}
+
+// counts is an index that counts how often it is asked for the members of a gang.
+type counts struct {
+	cache.Indexer
+	asked int
+}
+
+func (c *counts) IndexKeys(index, value string) ([]string, error) {
+	c.asked++
+	return c.Indexer.IndexKeys(index, value)
+}
+
+// TestALargeGangIsNotCountedForEachOfItsMembers, under the lock of the queue.
+func TestALargeGangIsNotCountedForEachOfItsMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &arriving{lab: newLab(t, 1)}
+		index := &counts{Indexer: a.pods}
+		a.pods = index
+		a.group("g", map[string]any{"minMember": int64(1000)})
+		for i := range 1000 {
+			a.comes(fmt.Sprint("p", i))
+		}
+		synctest.Wait()
+		if len(a.kept) != 999 || len(a.tried()) != 1000 || index.asked > 10 {
+			t.Errorf("kept out %d, tried %d, counted %d times", len(a.kept), len(a.tried()), index.asked)
+		}
+	})
 }
 
 // TestWhatIsKeptOfArrivalsGoesWithThem: nothing is kept of gangs that are whole, or gone.

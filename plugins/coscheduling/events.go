@@ -56,14 +56,15 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 
 // goesAhead reports whether a member is the one of its gang that is tried when there may be room. If it gets a place, that
 // has the others tried. So it costs others no more to have a large gang wait than a small one. Where that member has been
-// deleted, or got a place, all are tried. A gang whose PodGroup is missing or cannot be read waits for its PodGroup.
+// deleted, or got a place, all are tried. A gang whose PodGroup is missing or cannot be read waits for its PodGroup, one whose members
+// still come for the last of them.
 func (p *Plugin) goesAhead(pod *corev1.Pod) bool {
 	name, ok := groupOf(pod)
 	if !ok {
 		return true
 	}
 	group := p.groups.get(name)
-	if unusable(group) != "" {
+	if _, kept := p.arrivals.has(name); kept || unusable(group) != "" {
 		return false
 	}
 	g := gangOf(pod, group)
@@ -204,7 +205,7 @@ func (p *Plugin) forget(pod *corev1.Pod) {
 	}
 	p.tidy(gang{group: name})
 	p.tidy(gang{group: name, owner: ownerOf(pod)})
-	if p.arrivals.has(name) && p.countOf(name) == 0 {
+	if known, _ := p.arrivals.has(name); known && p.countOf(name) == 0 {
 		p.arrivals.end(name)
 	}
 }
@@ -215,8 +216,10 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 	if !ok || before != nil && before.sameRules(group) {
 		return
 	}
+	name := types.NamespacedName{Namespace: group.Namespace, Name: group.Name}
+	p.arrivals.recount(name)
 	waiting := map[gang][]*corev1.Pod{}
-	for _, pod := range p.podsOf(types.NamespacedName{Namespace: group.Namespace, Name: group.Name}) {
+	for _, pod := range p.podsOf(name) {
 		g := gangOf(pod, group)
 		switch at := p.placeOf(pod); {
 		case at == bound:
