@@ -1,0 +1,66 @@
+package workload
+
+import (
+	"fmt"
+	"iter"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Storage is what is mounted into the container.
+type Storage struct {
+	Workdirs []Workdir
+	// Volumes are mounted after the workdirs.
+	Volumes []Volume
+}
+
+// Dirs returns the workdirs and after them the volumes, each with its path in the document, such as
+// storage.workdirs[0].
+func (s *Storage) Dirs() iter.Seq2[*Workdir, string] {
+	return func(yield func(*Workdir, string) bool) {
+		for i := range s.Workdirs {
+			if !yield(&s.Workdirs[i], fmt.Sprintf("storage.workdirs[%d]", i)) {
+				return
+			}
+		}
+		for i := range s.Volumes {
+			if !yield(&s.Volumes[i].Workdir, "storage."+s.Volumes[i].Name) {
+				return
+			}
+		}
+	}
+}
+
+// Volume is a mount with a name of its own.
+type Volume struct {
+	// Name is that of the pod's volume.
+	Name string
+	Workdir
+}
+
+// Workdir is one mount: a folder or file of the node, an existing claim, or a claim made with the job.
+type Workdir struct {
+	// Path is the node's path; empty when the mount is a claim.
+	Path string
+	// MountPath is where the container sees it; never empty after parsing.
+	MountPath string
+	ReadOnly  bool
+	// Type is the check that the kubelet makes on the node's path; empty makes none.
+	Type corev1.HostPathType
+	// Claim is the name of an existing PersistentVolumeClaim.
+	Claim string
+	// Size is the size of the claim to make with the job; nil makes none.
+	Size *resource.Quantity
+	// StorageClass is the class of the claim to make; empty is the cluster's default class.
+	StorageClass string
+}
+
+func (w *Workdir) fillDerived() {
+	if w.MountPath == "" {
+		w.MountPath = w.Path
+	}
+	if w.Claim != "" || w.Size != nil {
+		w.Path = ""
+	}
+}
