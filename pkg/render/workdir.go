@@ -30,9 +30,15 @@ const (
 	digestInName = 16
 	// unpack is run by a shell of the job's own image, which needs no other image on the node and runs as the job's user.
 	// Whoever reads of its failure sees its last lines. Links stand last in the archive, and BusyBox makes those that lead out of
-	// the folder only if it is told to.
+	// the folder only if it is told to. Toybox calls it a success that it found no gzip and unpacked nothing; a folder that is sent
+	// has a file at least.
 	unpack = `command -v tar >/dev/null || { echo "job.workdir needs tar in the image, and this one has none" >&2; exit 1; }
-cat "$1"/* | EXTRACT_UNSAFE_SYMLINKS=1 tar -xzf - -C "$2"`
+cat "$1"/* | EXTRACT_UNSAFE_SYMLINKS=1 tar -xzf - -C "$2" || exit 1
+for file in "$2"/* "$2"/.[!.]* "$2"/..?*; do
+  if [ -e "$file" ] || [ -L "$file" ]; then exit 0; fi
+done
+echo "job.workdir: tar unpacked nothing; it may need gzip in the image" >&2
+exit 1`
 )
 
 // sends says whether a folder is sent with the job.

@@ -1,22 +1,23 @@
 package render
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"g8s.host/gpu-scheduler/pkg/workdir"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -103,8 +104,8 @@ func TestAFolderThatWasNotSent(t *testing.T) {
 	}
 }
 
-// unpackWith runs the script of the container over parts, and returns the folder.
-func unpackWith(t *testing.T, env []string, parts ...[]byte) (folder, output string, err error) {
+// unpackWith runs the script of the container over parts with the programs of a PATH, and returns the folder.
+func unpackWith(t *testing.T, path string, parts ...[]byte) (folder, output string, err error) {
 	t.Helper()
 	job, _ := sent(t, sending, []byte("x"))
 	from, folder := t.TempDir(), t.TempDir()
@@ -114,64 +115,127 @@ func unpackWith(t *testing.T, env []string, parts ...[]byte) (folder, output str
 		}
 	}
 	command := slices.Concat(job.Spec.Template.Spec.InitContainers[0].Command[:4], []string{from, folder})
-	run := exec.CommandContext(t.Context(), "/bin/sh", command[1:]...)
-	run.Env = env
+	shell := "/bin/sh"
+	if at := filepath.Join(path, "sh"); exists(at) {
+		shell = at
+	}
+	run := exec.CommandContext(t.Context(), shell, command[1:]...)
+	run.Env = []string{"PATH=" + path}
 	text, err := run.CombinedOutput()
 	return folder, string(text), err
 }
 
-func archive(t *testing.T, headers ...*tar.Header) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	compressed := gzip.NewWriter(&out)
-	files := tar.NewWriter(compressed)
-	for _, header := range headers {
-		header.Size = int64(len(header.Uname)) // its content
-		content := header.Uname
-		header.Uname = ""
-		if err := files.WriteHeader(header); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := files.Write([]byte(content)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(files.Close(), compressed.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
-// TestTheScriptUnpacks runs what the container runs, with the shell and the tar of this machine.
-func TestTheScriptUnpacks(t *testing.T) {
-	data := archive(t,
-		&tar.Header{Name: "lib/", Typeflag: tar.TypeDir, Mode: 0o755},
-		&tar.Header{Name: "lib/run.sh", Typeflag: tar.TypeReg, Mode: 0o755, Uname: "echo hi"},
-		&tar.Header{Name: "link", Typeflag: tar.TypeSymlink, Linkname: "lib/run.sh"},
-		&tar.Header{Name: "data", Typeflag: tar.TypeSymlink, Linkname: "/datasets"},
-	)
-	folder, output, err := unpackWith(t, os.Environ(), data[:10], data[10:])
+// tools are the shells and tars that images have: those of this machine, and the two that are one program for all.
+var tools = []string{"", "busybox", "toybox"}
+
+// pathOf is a PATH with what images of a program have: its tar and cat, its sh if it is one, and the gzip of this machine where that
+// is wanted. Without a program it is the PATH of this machine.
+func pathOf(t *testing.T, program string, gzip bool) string {
+	t.Helper()
+	if program == "" {
+		return os.Getenv("PATH")
+	}
+	at, err := exec.LookPath(program)
 	if err != nil {
-		t.Fatalf("%v: %s", err, output)
+		t.Skipf("NOT TESTED: %s is not on this machine: apt-get install %s", program, program)
 	}
-	info, err := os.Stat(filepath.Join(folder, "lib", "run.sh"))
-	if err != nil || info.Mode().Perm()&0o100 == 0 {
-		t.Errorf("lib/run.sh: %v, %v; want a file that can be run", info, err)
+	applets := map[string]string{"tar": at, "cat": at, "sh": at}
+	if program == "toybox" { // which has no shell that anybody ships
+		applets["sh"] = "/bin/sh"
 	}
-	for link, want := range map[string]string{"link": "lib/run.sh", "data": "/datasets"} {
-		if got, err := os.Readlink(filepath.Join(folder, link)); got != want {
-			t.Errorf("link %s leads to %q (%v), want %q", link, got, err, want)
+	if compressor, err := exec.LookPath("gzip"); gzip && err == nil {
+		applets["gzip"] = compressor
+	}
+	folder := t.TempDir()
+	for applet, at := range applets {
+		if err := os.Symlink(at, filepath.Join(folder, applet)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+// TestTheScriptUnpacks runs what the container runs, with the shells and the tars of images, on what a folder becomes: names of
+// any length and in any script, files that can be run, and links, also such as lead out.
+func TestTheScriptUnpacks(t *testing.T) {
+	long := strings.Repeat("d", 60) + "/" + strings.Repeat("e", 90) + "/" + strings.Repeat("f", 120) + ".py"
+	files := fstest.MapFS{
+		"lib/run.sh": {Data: []byte("echo hi"), Mode: 0o755}, "数据/训练.py": {Data: []byte("x"), Mode: 0o644}, long: {Data: []byte("y"), Mode: 0o644},
+	}
+	links := map[string]string{"link": "lib/run.sh", "data": "/datasets", "up": "../../etc", "far": "/" + strings.Repeat("g", 150), "链接": "数据"}
+	for name, target := range links {
+		files[name] = &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink | 0o777}
+	}
+	data := packed(t, files)
+	for _, program := range tools {
+		t.Run("tar of "+program, func(t *testing.T) {
+			folder, output, err := unpackWith(t, pathOf(t, program, true), data[:10], data[10:])
+			if err != nil {
+				t.Fatalf("%v: %s", err, output)
+			}
+			compareFolder(t, folder, files, links)
+		})
+	}
+}
+
+// packed is the archive of files.
+func packed(t *testing.T, files fstest.MapFS) []byte {
+	t.Helper()
+	listing, err := workdir.List(workdir.Folder{Files: files}, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, err := workdir.Pack(files, listing, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return archive.Data
+}
+
+// compareFolder compares what was unpacked with what was packed.
+func compareFolder(t *testing.T, folder string, files fstest.MapFS, links map[string]string) {
+	t.Helper()
+	for name, want := range files {
+		at := filepath.Join(folder, name)
+		if links[name] != "" {
+			if got, err := os.Readlink(at); got != links[name] {
+				t.Errorf("link %s leads to %q (%v), want %q", name, got, err, links[name])
+			}
+			continue
+		}
+		got, err := os.ReadFile(at)
+		if err != nil || !bytes.Equal(got, want.Data) {
+			t.Errorf("%s has %q (%v), want %q", name, got, err, want.Data)
+		}
+		if info, err := os.Stat(at); err == nil && (info.Mode()^want.Mode)&0o100 != 0 {
+			t.Errorf("%s has the mode %v, want %v", name, info.Mode(), want.Mode)
 		}
 	}
 }
 
 // TestTheScriptFails where it cannot unpack, and says why: a program must not start without its code.
 func TestTheScriptFails(t *testing.T) {
-	whole := archive(t, &tar.Header{Name: "a", Typeflag: tar.TypeReg, Mode: 0o644, Uname: strings.Repeat("a", 1000)})
-	if _, output, err := unpackWith(t, []string{"PATH=/none"}, whole); err == nil || !strings.Contains(output, "needs tar in the image") {
-		t.Errorf("without tar: got error %v and %q, want one that says so", err, output)
+	whole := packed(t, fstest.MapFS{"a": {Data: []byte(strings.Repeat("a", 1000)), Mode: 0o644}})
+	for _, program := range tools {
+		t.Run("half an archive by tar of "+program, func(t *testing.T) {
+			if _, output, err := unpackWith(t, pathOf(t, program, true), whole[:len(whole)/2]); err == nil {
+				t.Errorf("got no error, and %q", output)
+			}
+		})
 	}
-	if _, output, err := unpackWith(t, os.Environ(), whole[:len(whole)/2]); err == nil {
-		t.Errorf("of half an archive: got no error, and %q", output)
-	}
+	t.Run("no tar", func(t *testing.T) {
+		if _, output, err := unpackWith(t, "/none", whole); err == nil || !strings.Contains(output, "needs tar in the image") {
+			t.Errorf("got error %v and %q, want one that says so", err, output)
+		}
+	})
+	t.Run("a tar that has no gzip, and calls that a success", func(t *testing.T) {
+		if _, output, err := unpackWith(t, pathOf(t, "toybox", false), whole); err == nil || !strings.Contains(output, "may need gzip in the image") {
+			t.Errorf("got error %v and %q, want one that says so", err, output)
+		}
+	})
 }

@@ -10,8 +10,13 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 )
+
+// longestPlain is the length of the names that every format has room for.
+const longestPlain = 100
 
 // attempts is how often a file is read that changes meanwhile.
 const attempts = 3
@@ -96,6 +101,7 @@ func packOne(archive *tar.Writer, files fs.FS, entry Entry, most int64) error {
 			header.Mode = 0o755
 		}
 	}
+	header.Format = formatOf(header)
 	if err := archive.WriteHeader(header); err != nil {
 		if errors.Is(err, errFull) {
 			return err
@@ -104,6 +110,17 @@ func packOne(archive *tar.Writer, files fs.FS, entry Entry, most int64) error {
 	}
 	_, err := archive.Write(content)
 	return err
+}
+
+// formatOf is that of GNU for a name which the oldest format has no room or no letters for. Go would choose that of pax, of which
+// BusyBox reads no names: it would unpack a file by what is left of its name.
+func formatOf(header *tar.Header) tar.Format {
+	for _, name := range []string{header.Name, header.Linkname} {
+		if len(name) > longestPlain || strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
+			return tar.FormatGNU
+		}
+	}
+	return tar.FormatUnknown // which is the oldest that will do
 }
 
 // read reads a file as it was at one time.

@@ -169,6 +169,35 @@ func TestTheSameContentIsTheSameArchive(t *testing.T) {
 	}
 }
 
+// TestNamesAreThoseThatEveryTarReads: of the format of pax BusyBox reads no names.
+func TestNamesAreThoseThatEveryTarReads(t *testing.T) {
+	files := fstest.MapFS{"数据/训练.py": text("x"), strings.Repeat("n", 101): text("y"), "链接": link("a"), "far": link(strings.Repeat("f", 101)), "plain": text("z")}
+	listing, err := List(Folder{Files: files}, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, err := Pack(files, listing, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := gzip.NewReader(bytes.NewReader(archive.Data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for entries, reader := 0, tar.NewReader(plain); ; entries++ {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) && entries == len(listing.Entries) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("after %d of %d entries: %v", entries, len(listing.Entries), err)
+		}
+		if want := header.Name == "plain"; header.Format&tar.FormatPAX != 0 || (header.Format&tar.FormatUSTAR != 0) != want {
+			t.Errorf("%s has the format %v; that of GNU is for who needs it", header.Name, header.Format)
+		}
+	}
+}
+
 // growing is a file that is longer each time one looks, as a log is.
 type growing struct {
 	fstest.MapFS
