@@ -43,6 +43,7 @@ func (c *Client) finish(ctx context.Context, top client.Object, rest []client.Ob
 	if lease != nil {
 		made = append(made, lease)
 	}
+	found := 0
 	for _, object := range rest {
 		fresh, err := c.createPart(ctx, top, object)
 		if err != nil {
@@ -50,6 +51,13 @@ func (c *Client) finish(ctx context.Context, top client.Object, rest []client.Ob
 		}
 		if fresh {
 			made = append(made, object)
+		} else {
+			found++
+		}
+	}
+	if found > 0 { // and perhaps a keeper with them
+		if err := c.endKeeping(ctx, top); err != nil {
+			return made, err
 		}
 	}
 	if !isIncomplete(top) {
@@ -63,7 +71,7 @@ func (c *Client) markComplete(ctx context.Context, top client.Object) error {
 }
 
 // createPart creates an object that belongs to a job. One that is the job's already, because somebody else completed the
-// job meanwhile, is not made again.
+// job meanwhile, is not made again; one that was kept for the job is taken over.
 func (c *Client) createPart(ctx context.Context, top, object client.Object) (made bool, err error) {
 	own(top, object)
 	err = c.createOne(ctx, object)
@@ -71,8 +79,13 @@ func (c *Client) createPart(ctx context.Context, top, object client.Object) (mad
 		return err == nil, err
 	}
 	found, readErr := c.read(ctx, object)
-	if readErr == nil && found != nil && isOwned(found, top) {
+	switch {
+	case readErr != nil || found == nil:
+		return false, err
+	case isOwned(found, top):
 		return false, nil
+	case isOurs(found) && isKept(found):
+		return false, c.claim(ctx, top, found, object)
 	}
 	return false, err
 }

@@ -52,7 +52,8 @@ func (c *Client) Exists(ctx context.Context, ref Ref) error {
 	return err
 }
 
-// parts finds the objects that a job is, and the rest of it: its Services, and its pods if its own object is gone.
+// parts finds the objects that a job is, and the rest of it: its Services, what keeps the others if somebody was stopped who made
+// it again, and its pods if its own object is gone.
 func (c *Client) parts(ctx context.Context, ref Ref) (tops, rest []client.Object, err error) {
 	if tops, err = c.belonging(ctx, ref, topKinds...); err != nil {
 		return nil, nil, err
@@ -63,6 +64,13 @@ func (c *Client) parts(ctx context.Context, ref Ref) (tops, rest []client.Object
 	}
 	if rest, err = c.belonging(ctx, ref, others...); err != nil {
 		return nil, nil, err
+	}
+	kept, err := c.keeperNamed(ctx, ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	if kept != nil {
+		rest = append(rest, kept)
 	}
 	if len(tops)+len(rest) == 0 {
 		return nil, nil, c.absent(ctx, ref)

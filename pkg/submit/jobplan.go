@@ -38,6 +38,8 @@ type jobPlan struct {
 	obsolete []*unstructured.Unstructured
 	// unreserved says that the job has not its name for itself yet.
 	unreserved bool
+	// keeper owns the objects of before while the job is made again; nil if nothing does.
+	keeper client.Object
 }
 
 func (p *jobPlan) changes() bool {
@@ -45,7 +47,9 @@ func (p *jobPlan) changes() bool {
 }
 
 // incomplete says whether something of the creation of the job is still to be done, which no diff shows.
-func (p *jobPlan) incomplete() bool { return p.unreserved || p.live != nil && isIncomplete(p.live) }
+func (p *jobPlan) incomplete() bool {
+	return p.unreserved || p.live != nil && isIncomplete(p.live) || len(p.kept()) > 0
+}
 
 // startsOver says whether the plan changes a Deployment in place such that Kubernetes makes its pods again.
 func (p *jobPlan) startsOver() bool {

@@ -27,7 +27,7 @@ const replaceTimeout = 30 * time.Second
 // and change owners, so that claims keep their data.
 //
 // The API server checks the new Job before the old one goes. Should the new one be refused nevertheless, the old one is
-// put back. The new one waits, suspended, until the last pod of the old one has ended: two runs of one job must not
+// put back. While neither is there, a keeper owns what belongs to the job. The new one waits, suspended, until the last pod of the old one has ended: two runs of one job must not
 // write to one folder. A user who is interrupted there leaves a paused job, which can be resumed. So that gpu-controller does
 // not start one that waits for other jobs meanwhile, it is marked as paused, and waits for them again when it is resumed.
 func (c *Client) replace(ctx context.Context, plan *jobPlan, dryRun bool) error {
@@ -104,14 +104,9 @@ func (c *Client) exchange(ctx context.Context, plan *jobPlan, fresh *batchv1.Job
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
-	for i, before := range plan.before[1:] {
-		if before == nil {
-			continue
-		}
-		if err := c.patch(ctx, before, []byte(`{"metadata":{"ownerReferences":null}}`), false); err != nil {
-			return err
-		}
-		plan.desired[i+1].SetOwnerReferences(nil)
+	var err error
+	if plan.keeper, err = c.keep(ctx, plan.live, plan.before[1:]); err != nil {
+		return err
 	}
 	if err := c.remove(ctx, plan.live); err != nil {
 		return err
@@ -119,15 +114,27 @@ func (c *Client) exchange(ctx context.Context, plan *jobPlan, fresh *batchv1.Job
 	if err := c.waitForName(ctx, plan.live); err != nil {
 		return err
 	}
-	err := c.createOne(ctx, fresh)
-	if err == nil {
-		return nil
+	if err := c.createOne(ctx, fresh); err != nil {
+		return c.putBack(ctx, plan, err)
 	}
-	old, _ := isBatchJob(plan.live)
-	if again := c.createOne(ctx, asNew(old)); again != nil {
-		return fmt.Errorf("%w; putting the old job back failed too, create it again: %w", err, again)
+	return nil
+}
+
+// putBack makes the old Job again, as the new one could not be made, and returns the error that made it necessary.
+func (c *Client) putBack(ctx context.Context, plan *jobPlan, cause error) error {
+	job, _ := isBatchJob(plan.live)
+	old := asNew(job)
+	if err := c.createOne(ctx, old); err != nil {
+		return fmt.Errorf("%w; putting the old job back failed too, create it again: %w", cause, err)
 	}
-	return fmt.Errorf("%w; the old job was put back, and starts over", err)
+	cause = fmt.Errorf("%w; the old job was put back, and starts over", cause)
+	if err := c.handOver(ctx, plan.before[1:], old); err != nil {
+		return errors.Join(cause, err)
+	}
+	if plan.keeper != nil {
+		return errors.Join(cause, c.remove(ctx, plan.keeper))
+	}
+	return cause
 }
 
 // asNew is a Job without what Kubernetes adds when it creates and runs it.
@@ -163,6 +170,9 @@ func (c *Client) waitForName(ctx context.Context, deleted client.Object) error {
 
 // adopt makes the new Job the owner of what belongs to the job, and creates what is missing of it.
 func (c *Client) adopt(ctx context.Context, plan *jobPlan, owner client.Object) error {
+	if err := c.handOver(ctx, plan.before[1:], owner); err != nil {
+		return err
+	}
 	for i, object := range plan.desired[1:] {
 		own(owner, object)
 		var err error
@@ -179,6 +189,9 @@ func (c *Client) adopt(ctx context.Context, plan *jobPlan, owner client.Object) 
 		if err := c.remove(ctx, object); err != nil {
 			return err
 		}
+	}
+	if plan.keeper != nil {
+		return c.remove(ctx, plan.keeper)
 	}
 	return nil
 }

@@ -231,13 +231,12 @@ func (c *Client) removeIf(ctx context.Context, object client.Object, only client
 }
 
 func own(owner, object client.Object) {
+	object.SetOwnerReferences([]metav1.OwnerReference{referenceTo(owner)})
+}
+
+func referenceTo(owner client.Object) metav1.OwnerReference {
 	kind := owner.GetObjectKind().GroupVersionKind()
-	object.SetOwnerReferences([]metav1.OwnerReference{{
-		APIVersion: kind.GroupVersion().String(),
-		Kind:       kind.Kind,
-		Name:       owner.GetName(),
-		UID:        owner.GetUID(),
-	}})
+	return metav1.OwnerReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: owner.GetName(), UID: owner.GetUID()}
 }
 
 func isOurs(object client.Object) bool {

@@ -88,29 +88,37 @@ func (s *session) wantIncomplete(job string, want bool) {
 // it asks for the creation of the second, or for a patch of it.
 func (s *session) killBetween(first, second string) {
 	s.Helper()
+	var made bool
+	s.killWhen(func(r *http.Request) bool {
+		made = made || isCreationOf(first, r)
+		return made && (isCreationOf(second, r) || isPatchOf(second, r))
+	}, notebook("lab"), "create", "-f", "-")
+}
+
+// killWhen starts gpuctl in a process of its own, and kills it when it asks for something, which does not come about.
+func (s *session) killWhen(asks func(*http.Request) bool, stdin string, args ...string) {
+	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 	defer cancel()
-	var made bool
 	reached := make(chan struct{})
 	s.through(&between{meddle: func(_ http.ResponseWriter, r *http.Request, _ http.Handler) bool {
-		made = made || isCreationOf(first, r)
-		if !made || !isCreationOf(second, r) && !isPatchOf(second, r) {
+		if !asks(r) {
 			return false
 		}
 		close(reached)
 		<-ctx.Done()
 		return true
 	}})
-	command := exec.CommandContext(ctx, os.Args[0], "--kubeconfig", s.kubeconfig, "-n", s.namespace, "create", "-f", "-")
+	command := exec.CommandContext(ctx, os.Args[0], append([]string{"--kubeconfig", s.kubeconfig, "-n", s.namespace}, args...)...)
 	command.Env = append(os.Environ(), beGpuctl+"=1")
-	command.Stdin = strings.NewReader(notebook("lab"))
+	command.Stdin = strings.NewReader(stdin)
 	if err := command.Start(); err != nil {
 		s.Fatal(err)
 	}
 	select {
 	case <-reached:
 	case <-ctx.Done():
-		s.Fatal("gpuctl did not ask for the second object in a minute")
+		s.Fatal("gpuctl did not ask for it in a minute")
 	}
 	if err := command.Process.Kill(); err != nil {
 		s.Fatal(err)

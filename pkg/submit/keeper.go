@@ -1,0 +1,126 @@
+package submit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// keeperPrefix begins the names of keepers.
+const keeperPrefix = "gpuctl-replace-"
+
+// keeper owns what belongs to a job while that is made again and there is no Job to own it, so that whoever is stopped on the
+// way leaves one Lease of the job's name, and nothing that belongs to nobody. What is done to the job next ends it: its creation
+// takes what is kept over, and its deletion deletes that.
+func keeper(top client.Object) client.Object {
+	lease := reservation(top)
+	lease.Name = keeperPrefix + jobOf(top)
+	return lease
+}
+
+// keep makes the keeper of a job, beside its top object, the owner of parts of it. It returns nil where there are none, or the
+// user may not write Leases: then the parts belong to nobody for a moment.
+func (c *Client) keep(ctx context.Context, top client.Object, parts []*unstructured.Unstructured) (client.Object, error) {
+	if !slices.ContainsFunc(parts, func(part *unstructured.Unstructured) bool { return part != nil }) {
+		return nil, nil
+	}
+	made := keeper(top)
+	err := c.createOne(ctx, made)
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, c.handOver(ctx, parts)
+	case errors.As(err, new(*ExistsError)): // somebody was stopped before
+		if made, err = c.keeperOf(ctx, top); err == nil && made == nil {
+			return nil, c.handOver(ctx, parts)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return made, c.handOver(ctx, parts, top, made)
+}
+
+// keeperOf reads the keeper of a job, nil if it has none.
+func (c *Client) keeperOf(ctx context.Context, top client.Object) (client.Object, error) {
+	return c.keeperNamed(ctx, Ref{Namespace: top.GetNamespace(), Name: jobOf(top), Kind: kindOf(top)})
+}
+
+// keeperNamed is keeperOf for a job whose top object may be gone. Who may not read Leases has made none.
+func (c *Client) keeperNamed(ctx context.Context, ref Ref) (client.Object, error) {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: keeperPrefix + ref.Name}}
+	lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
+	found, err := c.read(ctx, lease)
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil || found == nil || !isOurs(found) || ref.Kind != "" && kindOf(found) != ref.Kind:
+		return nil, err
+	}
+	return found, nil
+}
+
+// handOver makes objects the owners of parts of a job, instead of those that these had.
+func (c *Client) handOver(ctx context.Context, parts []*unstructured.Unstructured, owners ...client.Object) error {
+	var references []metav1.OwnerReference
+	for _, owner := range owners {
+		references = append(references, referenceTo(owner))
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": references}})
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if part == nil {
+			continue
+		}
+		if err := c.patch(ctx, part, body, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isKept says whether a part belongs to the keeper of its job.
+func isKept(part metav1.Object) bool {
+	return slices.ContainsFunc(part.GetOwnerReferences(), func(reference metav1.OwnerReference) bool {
+		return reference.Kind == "Lease" && reference.Name == keeperPrefix+jobOf(part)
+	})
+}
+
+// kept are the parts of a plan that belong to the keeper of the job, because somebody was stopped who made it again.
+func (p *jobPlan) kept() []*unstructured.Unstructured {
+	if p.live == nil || len(p.before) == 0 {
+		return nil
+	}
+	var out []*unstructured.Unstructured
+	for _, part := range p.before[1:] {
+		if part != nil && isKept(part) {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// claim gives a job, whose top object is there, a part that was kept for it, as the job wants it.
+func (c *Client) claim(ctx context.Context, top client.Object, found *unstructured.Unstructured, part client.Object) error {
+	if err := c.handOver(ctx, []*unstructured.Unstructured{found}, top); err != nil {
+		return err
+	}
+	return c.serverSideApply(ctx, part, false, true)
+}
+
+// endKeeping removes the keeper of a job, whose parts belong to its top object again. What else it keeps the job has not any more.
+func (c *Client) endKeeping(ctx context.Context, top client.Object) error {
+	found, err := c.keeperOf(ctx, top)
+	if err != nil || found == nil {
+		return err
+	}
+	return c.remove(ctx, found)
+}
