@@ -27,7 +27,9 @@ type JobDetail struct {
 	// goes on without end.
 	Retries   *int32    `json:"-"`
 	Container Container `json:"container"`
-	Services  []Service `json:"services,omitempty"`
+	// Notify is which channel is told how it goes, nil for none.
+	Notify   *Notify   `json:"notify,omitempty"`
+	Services []Service `json:"services,omitempty"`
 	// Broken are GPUs that its pods hold and that must not be used any more; see [Reader.Devices].
 	Broken []BrokenGPU `json:"brokenGPUs,omitempty"`
 	// Events are those of the job's object, its pods and all between them, the oldest first.
@@ -117,7 +119,7 @@ func BuildDetails(objects *snapshot.Snapshot) []JobDetail {
 func (d *JobDetail) describe(objects *snapshot.Snapshot) {
 	for i := range objects.Jobs {
 		if job := &objects.Jobs[i]; job.UID == d.Object.UID {
-			d.Meta = &job.ObjectMeta
+			d.Meta, d.Notify = &job.ObjectMeta, notifyOf(&job.ObjectMeta)
 			d.Retries = cmp.Or(job.Spec.BackoffLimitPerIndex, job.Spec.BackoffLimit)
 			d.Description = job.Annotations[names.AnnotationDescription]
 			d.Submitted = job.Annotations[names.AnnotationSubmitted]
@@ -135,7 +137,7 @@ func (d *JobDetail) describe(objects *snapshot.Snapshot) {
 	}
 	for i := range objects.Deployments {
 		if deployment := &objects.Deployments[i]; deployment.UID == d.Object.UID {
-			d.Meta = &deployment.ObjectMeta
+			d.Meta, d.Notify = &deployment.ObjectMeta, notifyOf(&deployment.ObjectMeta)
 			d.Description = deployment.Annotations[names.AnnotationDescription]
 			d.Submitted = deployment.Annotations[names.AnnotationSubmitted]
 			d.Container = buildContainer(&deployment.Spec.Template.Spec)

@@ -79,7 +79,7 @@ func merge(last, desired, live []byte, object client.Object) ([]byte, error) {
 var kept = []string{
 	names.AnnotationSubmission, names.AnnotationUser, names.AnnotationIncomplete,
 	names.AnnotationPausedAt, names.AnnotationPausedBecause, names.AnnotationCancelledAt, names.AnnotationReplicas,
-	names.AnnotationNotified, names.AnnotationNotifiedEvictions, names.AnnotationNotTold,
+	names.AnnotationNotified, names.AnnotationNotifiedEvictions, names.AnnotationNotTold, names.AnnotationTold,
 }
 
 // Keep gives desired what live has beside its author's YAML: who owns it, and that it is paused or cancelled. Applying

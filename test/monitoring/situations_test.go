@@ -59,6 +59,7 @@ var situations = []situation{
 	{"GPUsHeldIdle", "a card that a pod holds does nothing", func(e *env) { e.cards.Store(idleCard) }, func(e *env) { e.cards.Store(busyCard) }},
 	{"GPUSpotCapacityMissing", "the cloud has fewer machines than the minimum", func(e *env) { e.apply("spot", soldOut) }, func(e *env) { e.kubectl("delete", "spotpool", "sold-out", "--wait=false") }},
 	{"GPUSpotCloudSilent", "the cloud cannot be reached", func(e *env) { e.apply("silent", silentCloud) }, func(e *env) { e.kubectl("delete", "spotpool", "silent", "--wait=false") }},
+	{"GPUChannelDead", "a job ends whose channel leads to nobody", func(e *env) { e.apply("dead", deadChannel(time.Now())) }, nil},
 	{"GPUScoringPolicyRefused", "the scoring policy has a mistake", func(e *env) { e.policy("strategy: Nonsense") }, func(e *env) { e.policy("strategy: Pack") }},
 	{"GPUSchedulingLatencyHigh", "each attempt takes 300 ms", func(e *env) { e.slowly("late") }, func(e *env) { e.slow.Store(false) }},
 	{"GPUSchedulingAttemptsSlow", "each attempt takes 300 ms", func(e *env) { e.slowly("slow") }, func(e *env) { e.slow.Store(false) }},
@@ -108,6 +109,17 @@ func (e *env) gang(name string, members, least int) {
 	for i := range members {
 		e.member(name, fmt.Sprintf("%s-%d", name, i), 8)
 	}
+}
+
+// deadChannel is a job that has ended, and whose channel leads to an address that is not called.
+func deadChannel(now time.Time) string {
+	return fmt.Sprintf(`{apiVersion: v1, kind: List, items: [
+{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: kube-system}, data: {channels.dead: "*"}},
+{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: kube-system}, stringData: {dead: "https://127.0.0.1/"}},
+{apiVersion: batch/v1, kind: Job, metadata: {name: told, namespace: default, labels: {%s: told, %s: training}, annotations: {
+%s: dead, %s: cancelled, %s: %q}}, spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: a, image: i}]}}}}]}`,
+		names.PolicyConfigMap, names.ChannelSecret, names.LabelJob, names.LabelJobType, names.AnnotationNotify, names.AnnotationNotifyOn,
+		names.AnnotationCancelledAt, now.UTC().Format(time.RFC3339))
 }
 
 func (e *env) remove(name string) {

@@ -108,7 +108,8 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 		return err
 	}
 	client, events, real := manager.GetClient(), manager.GetEventRecorder(leaseName), clock.RealClock{}
-	if err := register(slices.Concat(recovery.Collectors(client), replace.Collectors(), advice.Collectors(), []prometheus.Collector{
+	channels := notify.NewHealth()
+	if err := register(slices.Concat(recovery.Collectors(client), replace.Collectors(), advice.Collectors(), channels.Collectors(), []prometheus.Collector{
 		&census.Collector{Reader: client, Clock: real},
 	})); err != nil {
 		return err
@@ -126,7 +127,7 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 		(&follow.Reconciler{Client: client, Events: events}).SetUp(manager),
 		pools.New(client, events, real).SetUp(manager),
 		addReservations(manager, reserves),
-		o.addNotify(manager),
+		o.addNotify(manager, channels),
 		o.addAdvice(manager, reserves),
 		o.addSpot(manager),
 		o.addIdle(manager),
@@ -154,14 +155,14 @@ func addReservations(manager ctrl.Manager, known bool) error {
 }
 
 // addNotify adds the telling of channels.
-func (o *options) addNotify(manager ctrl.Manager) error {
+func (o *options) addNotify(manager ctrl.Manager, channels *notify.Health) error {
 	private, err := prefixes(o.private)
 	if err != nil {
 		return err
 	}
 	return (&notify.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: manager.GetEventRecorder(leaseName),
-		Clock: clock.RealClock{}, Poster: notify.NewPoster(private),
+		Clock: clock.RealClock{}, Poster: notify.NewPoster(private), Health: channels,
 	}).SetUp(manager)
 }
 

@@ -36,6 +36,8 @@ const (
 	whenFull = time.Minute
 	// eventNotTold is the reason of the event on a job whose channel was not told.
 	eventNotTold = "NotTold"
+	// eventTold is that of the event on a job whose channel was told.
+	eventTold = "Told"
 )
 
 // notingTimeout bounds all tries.
@@ -51,6 +53,7 @@ type Reconciler struct {
 	Events events.EventRecorder
 	Clock  clock.Clock
 	Poster *Poster
+	Health *Health
 
 	directory *Directory
 	sender    *Sender
@@ -66,7 +69,7 @@ type Reconciler struct {
 func (r *Reconciler) SetUp(m ctrl.Manager) error {
 	r.evictions = map[types.NamespacedName]*evicted{}
 	r.directory = &Directory{Live: r.Live, Clock: r.Clock}
-	r.sender = &Sender{Address: r.directory.Address, Post: r.Poster.Post, Settled: r.settled, Clock: r.Clock}
+	r.sender = &Sender{Address: r.directory.Address, Post: r.Poster.Post, Called: r.Health.Called, Settled: r.settled, Clock: r.Clock}
 	if err := m.Add(manager.RunnableFunc(r.live)); err != nil {
 		return fmt.Errorf("adding the sender of notifications: %w", err)
 	}
@@ -202,7 +205,7 @@ func (r *Reconciler) settled(ctx context.Context, letter *Letter, outcome Outcom
 		log.Info("A channel was not told of a job", "why", outcome.Why)
 	}
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: letter.Job.Namespace, Name: letter.Job.Name}}
-	body, err := note(letter, outcome)
+	body, err := note(letter, outcome, r.Clock.Now())
 	if err != nil {
 		log.Error(err, "The note of a notification cannot be written")
 		return
@@ -214,7 +217,11 @@ func (r *Reconciler) settled(ctx context.Context, letter *Letter, outcome Outcom
 	if err != nil {
 		log.Info("It could not be noted on a job what its channel was told: it may be told again")
 	}
-	if outcome.Why != "" && job.UID == letter.UID {
+	switch {
+	case job.UID != letter.UID: // it is gone, or was never found
+	case outcome.Why == "":
+		r.Events.Eventf(job, nil, corev1.EventTypeNormal, eventTold, "Tell", "channel %s was told that the job %s", letter.Channel, happened[letter.Word])
+	default:
 		r.Events.Eventf(job, nil, corev1.EventTypeWarning, eventNotTold, "Tell", "channel %s was not told that the job %s: %s", letter.Channel, happened[letter.Word], outcome.Why)
 	}
 }
@@ -224,10 +231,12 @@ var happened = map[string]string{
 }
 
 // note is the patch of a Job with what became of a letter.
-func note(letter *Letter, outcome Outcome) ([]byte, error) {
+func note(letter *Letter, outcome Outcome, now time.Time) ([]byte, error) {
 	annotations := map[string]any{g8s.AnnotationNotTold: nil}
 	if outcome.Why != "" {
 		annotations[g8s.AnnotationNotTold] = outcome.Why
+	} else {
+		annotations[g8s.AnnotationTold] = g8s.ToldAs(&metav1.ObjectMeta{UID: letter.UID}, letter.Word, now)
 	}
 	if letter.Word == g8s.NotifyEvicted {
 		annotations[g8s.AnnotationNotifiedEvictions] = letter.Until.UTC().Format(time.RFC3339)

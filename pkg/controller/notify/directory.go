@@ -49,10 +49,10 @@ func (d *Directory) Address(ctx context.Context, name, namespace string) (string
 	}
 	address := strings.TrimSpace(string(d.urls[name])) // files end with a line break
 	if address == "" {
-		return "", Outcome{Why: "the channel has no URL: administrators write it into the Secret kube-system/" + g8s.ChannelSecret}
+		return "", Outcome{Why: "the channel has no URL: administrators write it into the Secret kube-system/" + g8s.ChannelSecret, Unset: true}
 	}
 	if !isWebhook(address) {
-		return "", Outcome{Why: "the URL of the channel is none that begins with https:// and names a host: administrators correct it in the Secret kube-system/" + g8s.ChannelSecret}
+		return "", Outcome{Why: "the URL of the channel is none that begins with https:// and names a host: administrators correct it in the Secret kube-system/" + g8s.ChannelSecret, Unset: true}
 	}
 	return address, Outcome{}
 }

@@ -5,5 +5,6 @@
 // dies between the answer of a receiver and that note, and a receiver whose answer is lost, are the only ways to be told twice.
 //
 // decide.go and letter.go are pure; sender.go keeps the lines of letters, one a channel, so that a receiver which is slow or dead
-// keeps nothing back but what is for itself; post.go talks to receivers, and directory.go knows where channels lead.
+// keeps nothing back but what is for itself; post.go talks to receivers, directory.go knows where channels lead, and
+// metrics.go tells which of them take nothing.
 package notify

@@ -29,6 +29,8 @@ type Outcome struct {
 	Why string
 	// Again says that another try may succeed.
 	Again bool
+	// Unset says that there is the channel, and no URL of it to call, which administrators have to mend.
+	Unset bool
 }
 
 // Poster calls receivers.

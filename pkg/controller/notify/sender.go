@@ -31,6 +31,8 @@ type Sender struct {
 	Address func(ctx context.Context, channel, namespace string) (url string, outcome Outcome)
 	// Post calls a receiver once.
 	Post func(ctx context.Context, url string, body []byte) Outcome
+	// Called is told what became of a call of a channel that there is.
+	Called func(channel string, outcome Outcome)
 	// Settled is told what became of a letter.
 	Settled func(ctx context.Context, letter *Letter, outcome Outcome)
 	Clock   clock.Clock
@@ -151,12 +153,17 @@ func (s *Sender) deliver(ctx context.Context, letter *queued) (outcome Outcome, 
 	}
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		url, outcome := s.Address(ctx, letter.Channel, letter.Job.Namespace)
+		known := outcome.Why == "" || outcome.Unset
 		if outcome.Why == "" {
 			outcome = s.Post(ctx, url, body)
 		}
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return outcome, false
+		}
+		if known {
+			s.Called(letter.Channel, outcome)
+		}
+		switch {
 		case outcome.Why == "" || !outcome.Again || s.Clock.Since(letter.since)+pause > patience:
 			return outcome, true
 		}

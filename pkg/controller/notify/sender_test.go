@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -19,15 +20,24 @@ type office struct {
 	*Sender
 	mu      sync.Mutex
 	settled []string
+	// calls are how channels fared, call by call.
+	calls map[string][]string
+}
+
+func (o *office) called(channel string, outcome Outcome) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.calls[channel] = append(o.calls[channel], outcome.Why)
 }
 
 // open returns an office whose channels lead to URLs of their names.
 func open(post func(url string) Outcome) *office {
-	o := &office{}
+	o := &office{calls: map[string][]string{}}
 	o.Sender = &Sender{
 		Clock:   clock.RealClock{},
 		Address: func(_ context.Context, channel, _ string) (string, Outcome) { return channel, Outcome{} },
 		Post:    func(_ context.Context, url string, _ []byte) Outcome { return post(url) },
+		Called:  func(channel string, outcome Outcome) { o.called(channel, outcome) },
 		Settled: func(_ context.Context, letter *Letter, outcome Outcome) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
@@ -165,6 +175,26 @@ func TestWhatIsUnderWayEndsWithTheLeadership(t *testing.T) {
 		synctest.Wait()
 		if got := o.got(); len(got) != 0 {
 			t.Errorf("it settled %v, want nothing", got)
+		}
+	})
+}
+
+// TestEveryCallCounts of a channel that there is, also one that administrators gave no URL; a name that is none does not.
+func TestEveryCallCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := []Outcome{{Why: "it answered 500", Again: true}, {}}
+		o := open(func(string) Outcome { answer := answers[0]; answers = answers[1:]; return answer })
+		o.Address = func(_ context.Context, channel, _ string) (string, Outcome) {
+			return channel, map[string]Outcome{"unset": {Why: "the channel has no URL", Unset: true}, "slip": {Why: "there is no channel"}}[channel]
+		}
+		for _, channel := range []string{"well", "unset", "slip"} {
+			o.Offer(t.Context(), letter(channel, "a", channel))
+		}
+		time.Sleep(time.Minute)
+		o.Close()
+		want := map[string][]string{"well": {"it answered 500", ""}, "unset": {"the channel has no URL"}}
+		if !maps.EqualFunc(o.calls, want, slices.Equal) || len(o.got()) != 3 {
+			t.Errorf("calls were %v, want %v; settled are %v", o.calls, want, o.got())
 		}
 	})
 }

@@ -253,6 +253,8 @@ const (
 	AnnotationNotified          = "g8s.host/notified"
 	AnnotationNotifiedEvictions = "g8s.host/notified-evictions"
 	AnnotationNotTold           = "g8s.host/not-told"
+	// AnnotationTold, on the top object of a job, is of what its channel was told last, and when. See [ToldAs].
+	AnnotationTold = "g8s.host/told"
 	// AnnotationCancelledAt, on the top object of a job, is when it was cancelled, in RFC 3339.
 	AnnotationCancelledAt = "g8s.host/cancelled-at"
 	// AnnotationReplicas, on a paused or cancelled Deployment, is the number of replicas it had before.

@@ -1,0 +1,56 @@
+package notify
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"g8s.host/gpu-scheduler/pkg/controller/bounded"
+)
+
+// mostChannels is how many channels are told one by one. Administrators set them up, and might do so by a program.
+const mostChannels = 200
+
+// Health is how channels fared when they were last called. Only those count that administrators have set up for who asks: users
+// choose the other names.
+type Health struct {
+	failing *prometheus.GaugeVec
+
+	mu    sync.Mutex
+	known map[string]bool
+}
+
+// NewHealth returns a Health of which nothing is known yet.
+func NewHealth() *Health {
+	return &Health{
+		failing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "gpu_controller_channel_failing", Help: "Whether the last call of a channel that is told how jobs end failed.",
+		}, []string{"channel"}),
+		known: map[string]bool{},
+	}
+}
+
+// Collectors are the metrics.
+func (h *Health) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{h.failing}
+}
+
+// Called notes what became of a call.
+func (h *Health) Called(channel string, outcome Outcome) {
+	failing := 0.0
+	if outcome.Why != "" {
+		failing = 1
+	}
+	h.failing.WithLabelValues(h.label(channel)).Set(failing)
+}
+
+// label is what a channel is counted as.
+func (h *Health) label(channel string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.known[channel] && len(h.known) >= mostChannels {
+		return bounded.Others
+	}
+	h.known[channel] = true
+	return channel
+}

@@ -1,0 +1,36 @@
+package inventory
+
+import (
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Notify is which channel is told how a job goes, and what became of that.
+type Notify struct {
+	Channel string `json:"channel" doc:"The channel that is told"`
+	// On are the words of what it is told of, such as failed.
+	On []string `json:"on" doc:"Of what it is told: succeeded, failed, cancelled, evicted"`
+	// Told is of what it was told last, "" for nothing yet, and ToldAt when.
+	Told   string    `json:"told,omitempty" doc:"Of what it was told last"`
+	ToldAt time.Time `json:"toldAt,omitzero" doc:"When it was told last"`
+	// NotTold is why it was not told the newest, or will not be.
+	NotTold string `json:"notTold,omitempty" doc:"Why it was not told the newest, or will not be"`
+}
+
+// notifyOf reads what is noted on the object of a job; nil for one that tells nobody.
+func notifyOf(object *metav1.ObjectMeta) *Notify {
+	if object == nil || object.Annotations[names.AnnotationNotify] == "" {
+		return nil
+	}
+	out := &Notify{
+		Channel: object.Annotations[names.AnnotationNotify],
+		On:      strings.Split(object.Annotations[names.AnnotationNotifyOn], ","),
+		NotTold: object.Annotations[names.AnnotationNotTold],
+	}
+	out.Told, out.ToldAt = names.ToldOf(object)
+	return out
+}
