@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/safeyaml"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/workload"
@@ -25,6 +26,9 @@ type userConfig struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Image is what gpuctl run runs where --image names none.
 	Image string `json:"image,omitempty"`
+	// Pool and Preset are those of gpuctl run; see [runOptions.usual].
+	Pool   string `json:"pool,omitempty"`
+	Preset string `json:"preset,omitempty"`
 	// Lang is the same as the flag --lang.
 	Lang string `json:"lang,omitempty"`
 	// Prometheus is the same as the flag --prometheus.
@@ -44,6 +48,8 @@ type setting struct {
 var settings = []setting{
 	{key: "namespace", doc: "the namespace of jobs, where -n names none", of: func(c *userConfig) string { return c.Namespace }, check: checkNamespace},
 	{key: "image", doc: "the image of gpuctl run, where --image names none", of: func(c *userConfig) string { return c.Image }, check: checkImage},
+	{key: "pool", doc: "the pool of gpuctl run, where the line names neither pool nor preset", of: func(c *userConfig) string { return c.Pool }, check: checkPoolName},
+	{key: "preset", doc: "the preset of gpuctl run, where the line names neither it nor pool nor GPUs", of: func(c *userConfig) string { return c.Preset }, check: checkPresetName},
 	{key: "lang", doc: "the language of help and explanations, zh or en", of: func(c *userConfig) string { return c.Lang }, check: checkLanguage},
 	{key: "prometheus", doc: "the same as --prometheus", of: func(c *userConfig) string { return c.Prometheus }},
 	{key: "ledger", doc: "the same as --ledger", of: func(c *userConfig) string { return c.Ledger }},
@@ -53,6 +59,20 @@ var settings = []setting{
 func checkNamespace(value string) error {
 	if len(validation.IsDNS1123Label(value)) > 0 {
 		return usagef("%q is no name of a namespace: use lower-case letters, digits and '-', at most 63", value)
+	}
+	return nil
+}
+
+func checkPoolName(value string) error {
+	if err := pool.CheckLabelValue("the pool", value); err != nil {
+		return &usageError{err}
+	}
+	return nil
+}
+
+func checkPresetName(value string) error {
+	if len(validation.IsDNS1123Label(value)) > 0 {
+		return usagef("%q is no name of a preset: use at most 63 lower-case letters, digits and '-'", value)
 	}
 	return nil
 }

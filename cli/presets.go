@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/inventory"
@@ -148,8 +147,9 @@ func runSetPreset(cmd *cobra.Command, o *setPresetOptions, args []string) error 
 	switch {
 	case len(args) == 0, len(args) == 1 && !o.remove, len(args) > 1 && o.remove:
 		return usagef("%s needs a name, and FIELD=VALUE such as gpu=1, or --delete\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
-	case len(validation.IsDNS1123Label(args[0])) > 0:
-		return usagef("%q is no name of a preset: use at most 63 lower-case letters, digits and '-'", args[0])
+	}
+	if err := checkPresetName(args[0]); err != nil {
+		return err
 	}
 	var text *string
 	if !o.remove {

@@ -43,8 +43,8 @@ var runFlags = []struct {
 	{name: "workdir", field: "job.workdir", usage: workdirUsage},
 	{name: "notify", field: "job.notify.channel", usage: "The channel to tell how the job ended, or CHANNEL:failed,evicted to be told of these; administrators set channels up"},
 	{name: "image", field: "environment.image", usage: "The container image (default: image of gpuctl config)"},
-	{name: "preset", field: "resources.preset", usage: "What administrators have prepared for the resources; see gpuctl get presets"},
-	{name: "pool", field: "resources.pool", usage: "The pool of nodes to run in; see gpuctl get pools"},
+	{name: "preset", field: "resources.preset", usage: "What administrators have prepared for the resources; see gpuctl get presets (default: preset of gpuctl config, if the line names neither pool nor GPUs)"},
+	{name: "pool", field: "resources.pool", usage: "The pool of nodes to run in; see gpuctl get pools (default: pool of gpuctl config)"},
 	{name: "gpu", short: "g", field: "resources.gpu", usage: "The number of GPUs of each node, or TYPE:NUMBER such as A100-80G:2; a TYPE alone is one GPU"},
 	{name: "gpu-type", field: "resources.gpu-type", list: true, usage: "The model of GPU; several with commas, the preferred one first"},
 	{name: "nodes", field: "resources.nodes", usage: "The number of nodes to run on at once"},
@@ -194,6 +194,9 @@ func (o *runOptions) source(cmd *cobra.Command, command []string) (string, error
 		return "", err
 	}
 	*o.values["image"] = image
+	if err := o.usual(cmd); err != nil {
+		return "", err
+	}
 	if err := o.splitGPU(); err != nil {
 		return "", err
 	}

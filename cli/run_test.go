@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,6 +122,49 @@ func TestWhatRunRefuses(t *testing.T) {
 			code, out, errOut := gpuctl(t, "", append([]string{"run", "--dry-run"}, tc.args...)...)
 			if code != 2 || out != "" || !strings.Contains(errOut, tc.stderr) {
 				t.Errorf("code %d, stdout %q, stderr %q, want %q", code, out, errOut, tc.stderr)
+			}
+		})
+	}
+}
+
+// TestWhatIsUsual: the pool and the preset of the settings are for lines that do not choose for themselves.
+func TestWhatIsUsual(t *testing.T) {
+	const pool, preset = "pool: train\n", "preset: small\n"
+	tests := map[string]struct {
+		settings string
+		args     []string
+		want     []string
+	}{
+		"a pool":                            {pool, []string{"--gpu=2"}, []string{"pool: train", "gpu: 2"}},
+		"another pool":                      {pool, []string{"--pool=dev"}, []string{"pool: dev"}},
+		"no pool, as the line says":         {pool, []string{"--set=resources.pool=dev"}, []string{"pool: dev"}},
+		"a preset has its pool":             {pool, []string{"--preset=large"}, []string{"preset: large"}},
+		"a preset":                          {preset, nil, []string{"preset: small"}},
+		"another preset":                    {preset, []string{"--preset=large"}, []string{"preset: large"}},
+		"GPUs of the line's own":            {preset, []string{"--gpu=A100-80G:2"}, []string{"gpu: 2", "gpu-type: A100-80G"}},
+		"slices of the line's own":          {preset, []string{"--set=resources.mig=3g.20gb"}, []string{"mig: 3g.20gb"}},
+		"memory besides the preset":         {preset, []string{"--memory=1Gi"}, []string{"preset: small", "memory: 1Gi"}},
+		"a pool for GPUs of the line's own": {pool + preset, []string{"--gpu=2"}, []string{"pool: train", "gpu: 2"}},
+		"the preset before the pool":        {pool + preset, nil, []string{"preset: small"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			home := t.TempDir()
+			t.Setenv("XDG_CONFIG_HOME", home)
+			folder := filepath.Join(home, "gpuctl")
+			if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(filepath.Join(folder, "config.yaml"), []byte("image: i\n"+tc.settings), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			code, out, errOut := gpuctl(t, "", slices.Concat([]string{"run", "--dry-run"}, tc.args, []string{"date"})...)
+			_, resources, _ := strings.Cut(out, "resources:\n")
+			var got []string
+			for line := range strings.Lines(resources) {
+				if line = strings.TrimSpace(line); line != "" {
+					got = append(got, line)
+				}
+			}
+			if code != 0 || !slices.Equal(got, tc.want) {
+				t.Errorf("code %d, resources %q, want %q\n%s%s", code, got, tc.want, out, errOut)
 			}
 		})
 	}
