@@ -11,6 +11,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
@@ -23,7 +24,7 @@ func newAddCmd(f *Factory) *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 		RunE:    needCommand,
 	}
-	o := &memberOptions{factory: f, plan: pool.Add, action: "added to"}
+	o := &memberOptions{factory: f, plan: pool.Add, done: func(pool string) phrase.Text { return phrase.Of("added to pool %s", pool) }}
 	sub := o.command()
 	sub.Short = "Add nodes to a pool"
 	sub.Long = "Add nodes to a pool, which is there as soon as a node is in it. A node of another pool is taken out of it\n" +
@@ -49,7 +50,7 @@ func newRemoveCmd(f *Factory) *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 		RunE:    needCommand,
 	}
-	o := &memberOptions{factory: f, plan: pool.Leave, action: "removed from"}
+	o := &memberOptions{factory: f, plan: pool.Leave, done: func(pool string) phrase.Text { return phrase.Of("removed from pool %s", pool) }}
 	sub := o.command()
 	sub.Short = "Remove nodes from a pool"
 	sub.Long = "Remove nodes from a pool; they are in the pool default then. Nodes that are not in that pool are refused.\n" +
@@ -66,7 +67,8 @@ type memberOptions struct {
 	pool    string
 	force   bool
 	plan    func(pool string, nodeNames []string, nodes []corev1.Node) pool.Plan
-	action  string
+	// done says what was done to a node.
+	done func(pool string) phrase.Text
 }
 
 func (o *memberOptions) command() *cobra.Command {
@@ -109,12 +111,12 @@ func (o *memberOptions) run(ctx context.Context, nodeNames []string) error {
 		return err
 	}
 	o.factory.warnOfJobs(ctx, movedNodes(plan))
-	addNodeChanges(&o.changes, plan, o.action+" pool "+o.pool, "is so already")
+	addNodeChanges(&o.changes, plan, o.done(o.pool), phrase.Of("is so already"))
 	return o.flush()
 }
 
 // addNodeChanges tells, for each node of a plan, what was done, or that there was nothing to do.
-func addNodeChanges(c *changes, plan pool.Plan, done, already string) {
+func addNodeChanges(c *changes, plan pool.Plan, done, already phrase.Text) {
 	for _, patch := range plan.Patches {
 		c.add(change{Kind: "node", Name: patch.Node, Action: submit.ActionConfigured, text: done})
 	}
@@ -139,7 +141,10 @@ const mostMoved = 10
 // tellMoved says which nodes a plan takes into its pool, and which leave it.
 func (f *Factory) tellMoved(plan pool.Plan, dryRun bool) {
 	taken, left := plan.Moved()
-	words := map[bool][2]string{false: {"takes", "loses"}, true: {"would take", "would lose"}}[dryRun]
+	takes, loses := phrase.Of("takes"), phrase.Of("loses")
+	if dryRun {
+		takes, loses = phrase.Of("would take"), phrase.Of("would lose")
+	}
 	if len(taken) > 0 {
 		named := make([]string, len(taken))
 		for i, node := range taken {
@@ -147,11 +152,11 @@ func (f *Factory) tellMoved(plan pool.Plan, dryRun bool) {
 				named[i] += " (of pool " + node.Pool + ")"
 			}
 		}
-		fmt.Fprintf(f.IO.ErrOut, "note: pool %s %s %s: %s\n", plan.Pool, words[0], plural(len(taken), "node"), someOf(named, mostMoved))
+		f.IO.tell("note: pool %s %s %s: %s", plan.Pool, takes, plural(len(taken), "node"), someOf(named, mostMoved))
 	}
 	if len(left) > 0 {
-		fmt.Fprintf(f.IO.ErrOut, "note: pool %s %s %s to pool %s: %s\n",
-			plan.Pool, words[1], plural(len(left), "node"), names.DefaultPool, someOf(left, mostMoved))
+		f.IO.tell("note: pool %s %s %s to pool %s: %s",
+			plan.Pool, loses, plural(len(left), "node"), names.DefaultPool, someOf(left, mostMoved))
 	}
 }
 
@@ -186,7 +191,7 @@ func (f *Factory) warnOfJobs(ctx context.Context, moved []string) {
 		}
 	}
 	if len(affected) > 0 {
-		fmt.Fprintf(f.IO.ErrOut, "warning: these jobs run on the nodes that changed their pool. They go on, and when their\n"+
-			"pods end they start in their own pool: %s\n", strings.Join(affected, ", "))
+		f.IO.tell("warning: these jobs run on the nodes that changed their pool. They go on, and when their\n"+
+			"pods end they start in their own pool: %s", strings.Join(affected, ", "))
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -60,12 +61,12 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	}
 	failed := failures{factory: o.factory}
 	for _, c := range creations {
-		stop := startProgress(o.factory.IO, "Applying "+c.String())
+		stop := startProgress(o.factory.IO, phrase.Of("Applying %s", c))
 		result, err := o.applyOne(ctx, writer, c)
 		stop()
 		if err == nil {
 			for _, sentence := range result.Unasked {
-				fmt.Fprintf(o.factory.IO.ErrOut, "%snote: %s\n", c.at(), sentence.In(o.factory.language()))
+				o.factory.IO.tell("%snote: %s", c.at(), sentence.In(o.factory.language()))
 			}
 			o.add(changeOf(result))
 			continue

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -66,12 +65,12 @@ func runAttach(ctx context.Context, o *attachOptions, job string) error {
 }
 
 func (o *attachOptions) say(format string, args ...any) {
-	fmt.Fprintf(o.factory.IO.ErrOut, format+"\n", args...)
+	o.factory.IO.tell(format, args...)
 }
 
 // greet tells who types that they can: a prompt that was there before is not drawn again by every shell.
 func (c *connection) greet() {
 	if c.tty && c.factory.IO.InIsTerminal {
-		fmt.Fprintf(c.factory.IO.ErrOut, "Connected to pod %s. Without a prompt, press Enter\n", c.where.pod)
+		c.factory.IO.tell("Connected to pod %s. Without a prompt, press Enter", c.where.pod)
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -12,8 +13,45 @@ type change struct {
 	Name      string        `json:"name"`
 	Namespace string        `json:"namespace,omitempty"`
 	Action    submit.Action `json:"action"`
-	// text is what people read instead of the action, "" for the action itself.
-	text string
+	// text is what people read instead of the action, nothing for the action itself.
+	text phrase.Text
+}
+
+// actionText is an action in a word for people.
+func actionText(action submit.Action) phrase.Text {
+	switch action {
+	case submit.ActionCreated:
+		return phrase.Of("created")
+	case submit.ActionDeleted:
+		return phrase.Of("deleted")
+	case submit.ActionConfigured:
+		return phrase.Of("configured")
+	case submit.ActionReplaced:
+		return phrase.Of("replaced")
+	case submit.ActionUnchanged:
+		return phrase.Of("unchanged")
+	case submit.ActionPaused:
+		return phrase.Of("paused")
+	case submit.ActionResumed:
+		return phrase.Of("resumed")
+	case submit.ActionCancelled:
+		return phrase.Of("cancelled")
+	case submit.ActionRetried:
+		return phrase.Of("started over")
+	}
+	return phrase.Quote(string(action))
+}
+
+// doneText is the line for what was done to something, or would be.
+func doneText(name string, text phrase.Text, dryRun string) phrase.Text {
+	out := phrase.Of("%s %s", name, text)
+	switch dryRun {
+	case dryRunClient:
+		return out.And(" (client dry run)")
+	case dryRunServer:
+		return out.And(" (server dry run)")
+	}
+	return out
 }
 
 func changeOf(result submit.Result) change {
@@ -39,13 +77,10 @@ func (p *changes) add(o change) {
 		fmt.Fprintln(p.io.Out, name)
 	case "":
 		text := o.text
-		if text == "" {
-			text = string(o.Action)
+		if len(text) == 0 {
+			text = actionText(o.Action)
 		}
-		if p.dryRun != dryRunNone && p.dryRun != "" {
-			text += " (" + p.dryRun + " dry run)"
-		}
-		fmt.Fprintln(p.io.Out, name+" "+text)
+		fmt.Fprintln(p.io.Out, doneText(name, text, p.dryRun).In(p.io.language()))
 	}
 }
 

@@ -193,7 +193,7 @@ func viewConfig(f *Factory) error {
 			fmt.Fprintf(f.IO.Out, "%s: %s\n", s.key, value)
 		}
 	}
-	fmt.Fprintln(f.IO.ErrOut, "kept in "+userConfigPath())
+	f.IO.tell("kept in %s", userConfigPath())
 	return nil
 }
 
@@ -225,7 +225,7 @@ func changeConfig(f *Factory, key, value string) error {
 		return err
 	}
 	if value == "" {
-		fmt.Fprintf(f.IO.Out, "%s is not set now\n", key)
+		f.IO.say("%s is not set now", key)
 		return nil
 	}
 	fmt.Fprintf(f.IO.Out, "%s is %s\n", key, value)

@@ -151,7 +151,7 @@ func (g *gate) close() { g.closed.Store(true) }
 // outcome finds out what has become of the program when the connection to it has ended, which may be before the cluster
 // knows. The stream itself does not tell: it ends alike with the program and with the network.
 func (c *connection) outcome(ctx context.Context, cause error) error {
-	stop := startProgress(c.factory.IO, "Waiting to hear how it ended")
+	stop := startProgress(c.factory.IO, phrase.Of("Waiting to hear how it ended"))
 	defer stop()
 	looking, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path"
@@ -167,6 +166,6 @@ func (o *cpOptions) run(ctx context.Context, client kubernetes.Interface, where 
 
 func (o *cpOptions) tell(left []string) {
 	for _, name := range left {
-		fmt.Fprintf(o.factory.IO.ErrOut, "warning: %s is neither a file nor a directory, and was left out\n", name)
+		o.factory.IO.tell("warning: %s is neither a file nor a directory, and was left out", name)
 	}
 }

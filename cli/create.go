@@ -107,7 +107,7 @@ func (o *createOptions) createAll(ctx context.Context, writer *submit.Client, cr
 	var created []creation
 	failed := failures{factory: o.factory}
 	for _, c := range creations {
-		stop := startProgress(o.factory.IO, "Creating "+c.String())
+		stop := startProgress(o.factory.IO, phrase.Of("Creating %s", c))
 		err := o.createOne(ctx, writer, c)
 		stop()
 		if err == nil {
@@ -169,7 +169,7 @@ func (o *createOptions) requireAdmission(ctx context.Context, writer *submit.Cli
 // note tells what could not be asked of the API server.
 func (o *createOptions) note(c creation, unasked []phrase.Text) {
 	for _, sentence := range unasked {
-		fmt.Fprintf(o.factory.IO.ErrOut, "%snote: %s\n", c.at(), sentence.In(o.factory.language()))
+		o.factory.IO.tell("%snote: %s", c.at(), sentence.In(o.factory.language()))
 	}
 }
 
@@ -190,7 +190,7 @@ func (o *createOptions) print(creations []creation) error {
 		})
 	}
 	for _, c := range creations {
-		fmt.Fprintln(o.factory.IO.Out, c.String()+o.suffix())
+		fmt.Fprintln(o.factory.IO.Out, o.line(c))
 	}
 	return nil
 }
@@ -202,15 +202,12 @@ type kubernetesList struct {
 	Items      []client.Object `json:"items"`
 }
 
-// suffix is what follows the name of what was created: nothing for -o name, which is for programs.
-func (o *createOptions) suffix() string {
-	switch {
-	case o.output.format == outputName:
-		return ""
-	case o.dryRun == dryRunNone:
-		return " created"
+// line says what was created: with -o name, which is for programs, its name alone.
+func (o *createOptions) line(c creation) string {
+	if o.output.format == outputName {
+		return c.String()
 	}
-	return " created (" + o.dryRun + " dry run)"
+	return doneText(c.String(), phrase.Of("created"), o.dryRun).In(o.factory.language())
 }
 
 // hint tells what to type next.
@@ -234,7 +231,7 @@ func (o *createOptions) hint(created []creation) {
 	if last.Job != nil && namespace != "" {
 		command += " -n " + namespace
 	}
-	fmt.Fprintln(o.factory.IO.ErrOut, "See how it goes: "+command)
+	o.factory.IO.tell("See how it goes: %s", command)
 }
 
 // noteTo prints notes of a document.

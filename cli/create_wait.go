@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/pflag"
@@ -68,11 +67,11 @@ func (o *stayOptions) stayWith(ctx context.Context, f *Factory, namespace string
 		err = o.attachTo(ctx, f, namespace, jobs[0])
 	} else {
 		w := &waiter{factory: f, namespace: namespace, names: jobs, goal: goalReady, timeout: o.waiter.timeout}
-		w.reached = func(name, outcome string) { fmt.Fprintf(f.IO.ErrOut, "%s is %s\n", name, outcome) }
+		w.reached = func(name, outcome string) { f.IO.tell("%s is %s", name, outcome) }
 		err = w.wait(ctx)
 	}
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
-		fmt.Fprintln(f.IO.ErrOut, comeBack(jobs, namespace))
+		f.IO.tell("%s", comeBack(jobs, namespace))
 		return &quietError{&outcomeError{code: exitNotFinished, text: phrase.Of("detached")}}
 	}
 	return err

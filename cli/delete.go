@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
@@ -105,7 +106,7 @@ func runDelete(ctx context.Context, o *deleteOptions, args []string) error {
 // confirm asks about what takes more along than was named.
 func (o *deleteOptions) confirm(ctx context.Context, writer *submit.Client, targets []target) error {
 	what := o.dangerous(targets)
-	if what == "" {
+	if len(what) == 0 {
 		return nil
 	}
 	if err := o.checkNamespaces(ctx, writer, targets); err != nil {
@@ -136,8 +137,8 @@ func (o *deleteOptions) deleted(kind, namespace, name string) {
 	o.add(change{Kind: kind, Namespace: namespace, Name: name, Action: submit.ActionDeleted})
 }
 
-// dangerous says what must be confirmed, "" if nothing: what takes more along than was named.
-func (o *deleteOptions) dangerous(targets []target) string {
+// dangerous says what must be confirmed, nothing if it says nothing: what takes more along than was named.
+func (o *deleteOptions) dangerous(targets []target) phrase.Text {
 	var namespaces, quotas []string
 	for _, t := range targets {
 		switch t.class {
@@ -149,13 +150,13 @@ func (o *deleteOptions) dangerous(targets []target) string {
 	}
 	switch {
 	case len(namespaces) > 0:
-		return "This deletes the namespaces " + strings.Join(namespaces, ", ") + " and all that is in them"
+		return phrase.Of("This deletes the namespaces %s and all that is in them", strings.Join(namespaces, ", "))
 	case len(quotas) > 0 && o.namespaces:
-		return "This deletes the namespaces of " + strings.Join(quotas, ", ") + " and all that is in them"
+		return phrase.Of("This deletes the namespaces of %s and all that is in them", strings.Join(quotas, ", "))
 	case (o.all || o.selector != "") && len(targets) > 0:
-		return "This deletes " + plural(len(targets), "job") + ": " + someNames(targets)
+		return phrase.Of("This deletes %s: %s", plural(len(targets), "job"), someNames(targets))
 	}
-	return ""
+	return nil
 }
 
 // mostNames is how many names a question tells before it says how many more there are.
@@ -209,7 +210,7 @@ func (o *deleteOptions) deleteJob(ctx context.Context, writer *submit.Client, re
 }
 
 func (o *deleteOptions) waitGone(ctx context.Context, writer *submit.Client, job submit.Deleted) error {
-	stop := startProgress(o.factory.IO, "Waiting for the pods of "+job.Name+" to end")
+	stop := startProgress(o.factory.IO, phrase.Of("Waiting for the pods of %s to end", job.Name))
 	defer stop()
 	waiting, stopTimer := timelimit.With(ctx, o.timeout, fmt.Sprintf("the pods of job %s have not ended; it is deleted, and they go by themselves\n"+
 		"See them: gpuctl get jobs %s --pods -n %s", job.Name, job.Name, job.Namespace))

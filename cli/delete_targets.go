@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -147,7 +146,7 @@ func (o *deleteOptions) targetsOfCluster(ctx context.Context) ([]target, error) 
 		}
 	}
 	if len(out) == 0 {
-		fmt.Fprintln(o.factory.IO.ErrOut, "No jobs found.")
+		o.factory.IO.tell("No jobs found.")
 	}
 	return out, nil
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
@@ -67,9 +66,9 @@ func (m *manifests) judgeDependencies(creations, waiting []creation, there []inv
 		for _, name := range c.Job.DependsOn {
 			switch {
 			case !known[name]:
-				fmt.Fprintf(m.factory.IO.ErrOut, "%swarning: %s starts after %s, which is not there yet%s\n", c.at(), c, name, meant(name, all))
+				m.factory.IO.tell("%swarning: %s starts after %s, which is not there yet%s", c.at(), c, name, meant(name, all))
 			case endless[name] != "":
-				fmt.Fprintf(m.factory.IO.ErrOut, "%swarning: %s starts after %s, which is of kind %s and goes on until it is deleted\n", c.at(), c, name, endless[name])
+				m.factory.IO.tell("%swarning: %s starts after %s, which is of kind %s and goes on until it is deleted", c.at(), c, name, endless[name])
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"g8s.host/gpu-scheduler/cli/monospace"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
@@ -61,14 +62,14 @@ type description struct {
 	style tableStyle
 	// width is that of the terminal at which sentences are wrapped, 0 for none.
 	width int
-	// language is that of sentences, and of headings and the heads of tables where those explain. Labels are the same in every
-	// one, as fields of a file are.
+	// language is that of labels, headings, the heads of tables, and sentences.
 	language phrase.Language
 }
 
 func newDescription(streams IOStreams) *description {
 	// Nothing is cut: a description is read, not scanned.
-	return &description{out: streams.Out, style: tableStyle{color: streams.Color}, width: streams.Width}
+	language := streams.language()
+	return &description{out: streams.Out, style: tableStyle{color: streams.Color, language: language}, width: streams.Width, language: language}
 }
 
 func (d *description) line(label, value string) { d.painted(label, escaped(value)) }
@@ -77,8 +78,15 @@ func (d *description) line(label, value string) { d.painted(label, escaped(value
 func (d *description) painted(label, value string) {
 	if value != "" {
 		value = strings.ReplaceAll(value, "\n", "\n"+strings.Repeat(" ", labelWidth))
-		fmt.Fprintf(d.out, "%-*s %s\n", labelWidth-1, label+":", value)
+		label = phrase.Of("%s:", d.language.Words(label)).In(d.language)
+		gap := strings.Repeat(" ", max(labelWidth-1-monospace.Columns(label), 0))
+		fmt.Fprintf(d.out, "%s%s %s\n", label, gap, value)
 	}
+}
+
+// told is line for what is said in the language of the description.
+func (d *description) told(label, format string, args ...any) {
+	d.line(label, phrase.Of(format, args...).In(d.language))
 }
 
 // sentence is line for a text that is wrapped at the width of the terminal.
@@ -101,7 +109,7 @@ func (d *description) lines(label string, values []string) {
 }
 
 func (d *description) section(title string) {
-	fmt.Fprintf(d.out, "\n%s\n", phrase.Of("%s:", title).In(d.language))
+	fmt.Fprintf(d.out, "\n%s\n", phrase.Of("%s:", d.language.Words(title)).In(d.language))
 }
 
 // narrow keeps the tables that follow to the width of the terminal: long lists are scanned, not read.
@@ -113,7 +121,9 @@ func describeRows[T any](d *description, title string, rows []T, columns []colum
 		return nil
 	}
 	d.section(title)
-	return writeTable(&indented{out: d.out}, rows, columns, d.style)
+	style := d.style
+	style.language = d.language
+	return writeTable(&indented{out: d.out}, rows, columns, style)
 }
 
 const indent = "  "

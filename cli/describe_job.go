@@ -86,7 +86,7 @@ func runDescribeJob(ctx context.Context, o *describeJobOptions, name string) err
 func (o *describeJobOptions) describeGone(ctx context.Context, namespace, name string) error {
 	shown, err := o.factory.describeFinished(ctx, &o.ledger, o.output.format, namespace, name)
 	if err != nil {
-		fmt.Fprintf(o.factory.IO.ErrOut, "warning: the ledger is left out: %v\n", err)
+		o.factory.IO.tell("warning: the ledger is left out: %v", err)
 	}
 	if shown {
 		return nil
@@ -112,13 +112,13 @@ func heedLeader(ctx context.Context, reader *inventory.Reader, details []invento
 func describeJob(d *description, job inventory.JobDetail, now time.Time) error {
 	describeJobState(d, job, now)
 	d.section("Asks")
-	inner := &description{out: &indented{out: d.out}, style: d.style}
+	inner := &description{out: &indented{out: d.out}, style: d.style, language: d.language}
 	inner.line("Pool", job.Pool)
 	inner.line("Priority", job.Priority)
 	inner.line("Pods", strconv.Itoa(int(job.Desired)))
-	inner.line("GPU type", gpuTypesOf(job.Job))
+	inner.line("GPU type", d.language.Words(gpuTypesOf(job.Job)))
 	for _, resource := range slices.Sorted(maps.Keys(job.Container.Requests)) {
-		inner.line(resourceLabel(resource), job.Container.Requests[resource]+" per pod")
+		inner.told(resourceLabel(resource), "%s per pod", job.Container.Requests[resource])
 	}
 	describeTerms(inner, &job)
 	inner.line("Image", job.Container.Image)
@@ -136,7 +136,7 @@ func describeJob(d *description, job inventory.JobDetail, now time.Time) error {
 		d.section("Access")
 		for _, service := range job.Services {
 			for _, hint := range accessHints(job, service) {
-				fmt.Fprintln(d.out, indent+hint)
+				fmt.Fprintln(d.out, indent+hint.In(d.language))
 			}
 		}
 	}
@@ -171,27 +171,29 @@ func describeJobState(d *description, job inventory.JobDetail, now time.Time) {
 	if paint := statusColor(job.Job); d.style.color {
 		status = paint + status + colorReset
 	}
-	d.painted("Status", fmt.Sprintf("%s, %d of %d pods ready", status, job.Ready, job.Desired))
+	d.painted("Status", phrase.Of("%s, %d of %d pods ready", status, job.Ready, job.Desired).In(d.language))
 	describeArray(d, job.Array)
 	if len(job.WaitsFor) > 0 { // one that was let go by hand starts for itself
 		d.sentence("Starts when", inventory.Ending(job.DependsOn, job.After))
 	}
 	d.line("Reason", job.Reason)
-	d.line("Message", job.Message)
+	d.line("Message", d.language.Words(job.Message))
 	d.line("GPUs", number(job.GPUs))
 	for i := range job.Broken {
 		b := &job.Broken[i]
-		d.sentence("Broken", fmt.Sprintf("GPU %d of node %s, under pod %s, %s%s. What to do: gpuctl -n %s why %s", b.Index, b.Node, b.Pod,
-			b.Message, since(b.Since, now), job.Namespace, job.Name))
+		text := phrase.Of("GPU %d of node %s, under pod %s, %s%s. What to do: gpuctl -n %s why %s", b.Index, b.Node, b.Pod,
+			b.Message, since(b.Since, now), job.Namespace, job.Name)
+		d.sentence("Broken", text.In(d.language))
 	}
 	d.line("Nodes", strings.Join(job.Nodes, ", "))
 	d.line("User", job.User)
-	d.line("Created", moment(job.Created, now))
+	d.told("Created", "%s", moment(job.Created, now))
+	describeNotify(d, job.Notify, now)
 	if job.Finished != nil {
-		d.line("Finished", moment(*job.Finished, now))
+		d.told("Finished", "%s", moment(*job.Finished, now))
 	}
 	if job.Finished != nil && job.Began != nil {
-		d.line("Lasted", age(*job.Finished, *job.Began)+", from when its pods were asked for")
+		d.told("Lasted", "%s, from when its pods were asked for", age(*job.Finished, *job.Began))
 	}
 }
 
@@ -200,12 +202,12 @@ func describeArray(d *description, array *inventory.Array) {
 	if array == nil {
 		return
 	}
-	d.line("Tasks", fmt.Sprintf("%d, at most %d at once: %s", array.Tasks, array.AtOnce, array.Progress()))
+	d.told("Tasks", "%d, at most %d at once: %s", array.Tasks, array.AtOnce, array.Progress())
 	d.sentence("Failed tasks", array.FailedTasks)
 }
 
-func moment(at, now time.Time) string {
-	return fmt.Sprintf("%s (%s ago)", at.UTC().Format(time.RFC3339), age(now, at))
+func moment(at, now time.Time) phrase.Text {
+	return phrase.Of("%s (%s ago)", at.UTC().Format(time.RFC3339), age(now, at))
 }
 
 func podColumns(now time.Time) []column[inventory.Pod] {
@@ -283,7 +285,7 @@ func describeGPUs(d *description, job *inventory.JobDetail) error {
 	if err := describeRows(d, "GPUs", shown, columns); err != nil || len(shown) == len(rows) {
 		return err
 	}
-	d.text(fmt.Sprintf("%sand %d more: -o json has all", indent, len(rows)-len(shown)), len(indent))
+	d.text(phrase.Of("%sand %d more: -o json has all", indent, len(rows)-len(shown)).In(d.language), len(indent))
 	return nil
 }
 
@@ -315,17 +317,17 @@ func eventColumns(now time.Time) []column[inventory.Event] {
 }
 
 // accessHints tells how to reach a service from inside the cluster, from outside, and from the user's own machine.
-func accessHints(job inventory.JobDetail, service inventory.Service) []string {
+func accessHints(job inventory.JobDetail, service inventory.Service) []phrase.Text {
 	if service.ClusterIP == corev1.ClusterIPNone { // the ranks of a job find each other by it; it is no page to open
-		return []string{fmt.Sprintf("between its pods:   %s.%s:%d", service.Name, job.Namespace, service.Port)}
+		return []phrase.Text{phrase.Of("between its pods:   %s.%s:%d", service.Name, job.Namespace, service.Port)}
 	}
-	hints := []string{fmt.Sprintf("in the cluster:     http://%s.%s:%d", service.Name, job.Namespace, service.Port)}
+	hints := []phrase.Text{phrase.Of("in the cluster:     http://%s.%s:%d", service.Name, job.Namespace, service.Port)}
 	if service.NodePort != 0 {
 		node := "NODE"
 		if len(job.Nodes) > 0 {
 			node = job.Nodes[0]
 		}
-		hints = append(hints, fmt.Sprintf("through a node:     http://%s:%d", node, service.NodePort))
+		hints = append(hints, phrase.Of("through a node:     http://%s:%d", node, service.NodePort))
 	}
-	return append(hints, fmt.Sprintf("from this machine:  gpuctl -n %s port-forward %s", job.Namespace, job.Name))
+	return append(hints, phrase.Of("from this machine:  gpuctl -n %s port-forward %s", job.Namespace, job.Name))
 }

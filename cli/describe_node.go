@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -79,16 +78,16 @@ func describeNode(d *description, node inventory.Node, pods []inventory.NodePod,
 	d.line("Pool", node.Pool)
 	d.line("Rack", node.Rack)
 	d.line("GPU type", node.GPUType)
-	d.line("GPUs", gpuSentence(node.GPUs))
+	d.told("GPUs", "%s", gpuSentence(node.GPUs))
 	if node.SharedGPUs != nil {
-		d.line("Shared GPUs", gpuSentence(*node.SharedGPUs))
+		d.told("Shared GPUs", "%s", gpuSentence(*node.SharedGPUs))
 	}
 	describeBroken(d, node.Broken, now)
-	d.lines("MIG", profileLines(node.MIG))
+	d.lines("MIG", profileLines(node.MIG, d.language))
 	d.line("Memory/GPU", node.MemoryPerGPU)
 	d.line("Link", node.Interconnect)
-	d.line("CPU", capacitySentence(node.CPU))
-	d.line("Memory", capacitySentence(node.Memory))
+	d.told("CPU", "%s", capacitySentence(node.CPU))
+	d.told("Memory", "%s", capacitySentence(node.Memory))
 	d.line("Unreadable", strings.Join(node.InvalidPods, ", "))
 	d.lines("Labels", labelLines(node.Labels))
 	if err := describeConditions(d, node.Conditions, now); err != nil {
@@ -117,10 +116,10 @@ func labelLines(labels map[string]string) []string {
 }
 
 // profileLines are the MIG slices of a node or a pool, a line for each profile.
-func profileLines(all []inventory.ProfileCount) []string {
+func profileLines(all []inventory.ProfileCount, language phrase.Language) []string {
 	out := make([]string, len(all))
 	for i, p := range all {
-		out[i] = fmt.Sprintf("%s: %d, %d used, %d free", p.Profile, p.Allocatable, p.Used, p.Free)
+		out[i] = phrase.Of("%s: %d, %d used, %d free", p.Profile, p.Allocatable, p.Used, p.Free).In(language)
 	}
 	return out
 }
@@ -130,7 +129,7 @@ func describeConditions(d *description, all []corev1.NodeCondition, now time.Tim
 	return describeRows(d, "Conditions", all, []column[condition]{
 		{header: "TYPE", value: func(c condition) string { return string(c.Type) }},
 		{header: "STATUS", value: func(c condition) string { return string(c.Status) }},
-		{header: "FOR", value: func(c condition) string { return age(now, c.LastTransitionTime.Time) }},
+		{header: "AGE", value: func(c condition) string { return age(now, c.LastTransitionTime.Time) }},
 		{header: "REASON", value: func(c condition) string { return c.Reason }},
 		{header: "MESSAGE", spill: true, value: func(c condition) string { return c.Message }},
 	})
@@ -150,7 +149,7 @@ func describeSlices(d *description, all []gpu.Slice, pods []inventory.NodePod) e
 			if s.Pod == "" {
 				return ""
 			}
-			return cmp.Or(holders[s.Pod], "a pod that has been deleted")
+			return cmp.Or(holders[s.Pod], phrase.Of("a pod that has been deleted").In(d.language))
 		}},
 	})
 }
@@ -159,26 +158,26 @@ func describeSlices(d *description, all []gpu.Slice, pods []inventory.NodePod) e
 func describeBroken(d *description, broken []inventory.BrokenGPU, now time.Time) {
 	for i := range broken {
 		b := &broken[i]
-		d.sentence("Broken", fmt.Sprintf("GPU %d (%s) %s%s: %s", b.Index, b.UUID, b.Message, since(b.Since, now), b.Advice))
+		d.sentence("Broken", phrase.Of("GPU %d (%s) %s%s: %s", b.Index, b.UUID, b.Message, since(b.Since, now), b.Advice).In(d.language))
 	}
 }
 
 // since says how long something has been so, "" where that is not known.
-func since(at, now time.Time) string {
+func since(at, now time.Time) phrase.Text {
 	if at.IsZero() {
-		return ""
+		return nil
 	}
-	return ", since " + moment(at, now)
+	return phrase.Of(", since %s", moment(at, now))
 }
 
-func gpuSentence(g inventory.GPUs) string {
-	text := fmt.Sprintf("%d, %d used, %d free", g.Allocatable, g.Used, g.Free)
+func gpuSentence(g inventory.GPUs) phrase.Text {
+	text := phrase.Of("%d, %d used, %d free", g.Allocatable, g.Used, g.Free)
 	if g.Unhealthy > 0 {
-		text += fmt.Sprintf(", %d unhealthy", g.Unhealthy)
+		text = text.And(", %d unhealthy", g.Unhealthy)
 	}
 	return text
 }
 
-func capacitySentence(c inventory.Capacity) string {
-	return fmt.Sprintf("%s, %s requested (%s)", c.Allocatable.String(), c.Requested.String(), share(c))
+func capacitySentence(c inventory.Capacity) phrase.Text {
+	return phrase.Of("%s, %s requested (%s)", c.Allocatable.String(), c.Requested.String(), share(c))
 }

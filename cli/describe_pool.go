@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,7 +66,7 @@ func (o *describePoolOptions) load(ctx context.Context, name string) (*usage.Loa
 		return nil, err
 	}
 	if unmeasured != nil {
-		fmt.Fprintf(o.factory.IO.ErrOut, "warning: %v\n", unmeasured)
+		o.factory.IO.tell("warning: %v", unmeasured)
 	}
 	for i := range read.Pools {
 		if read.Pools[i].Name == name {
@@ -113,15 +114,15 @@ func runDescribePool(ctx context.Context, o *describePoolOptions, name string) e
 func describePool(d *description, pool poolDetail, now time.Time) error {
 	d.line("Name", pool.Name)
 	d.sentence("Description", pool.Description)
-	d.line("Nodes", fmt.Sprintf("%d, %d take pods", len(pool.Nodes), pool.ReadyNodes))
-	d.line("GPUs", gpuSentence(pool.GPUs))
+	d.told("Nodes", "%d, %d take pods", len(pool.Nodes), pool.ReadyNodes)
+	d.told("GPUs", "%s", gpuSentence(pool.GPUs))
 	if pool.SharedGPUs != nil {
-		d.line("Shared GPUs", gpuSentence(*pool.SharedGPUs))
+		d.told("Shared GPUs", "%s", gpuSentence(*pool.SharedGPUs))
 	}
-	d.lines("MIG", profileLines(pool.MIG))
+	d.lines("MIG", profileLines(pool.MIG, d.language))
 	d.line("Free/all", strings.Join(poolTypes(pool.Pool), ", "))
 	if pool.Load != nil {
-		d.line("Utilization", loadSentence(*pool.Load, pool.GPUs.Allocatable))
+		d.told("Utilization", "%s", loadSentence(*pool.Load, pool.GPUs.Allocatable))
 	}
 	if pool.Declared != nil {
 		describeDeclared(d, pool.Declared, now)
@@ -134,13 +135,14 @@ func describePool(d *description, pool poolDetail, now time.Time) error {
 }
 
 // loadSentence is how busy GPUs are, and how many of them that is known of.
-func loadSentence(load usage.Load, gpus int64) string {
+func loadSentence(load usage.Load, gpus int64) phrase.Text {
 	if load.Utilization == nil {
-		return "n/a: nothing was measured"
+		return phrase.Of("n/a: nothing was measured")
 	}
-	out := fmt.Sprintf("%.0f%%, of %d of %s", *load.Utilization, load.Measured, plural(int(gpus), "GPU"))
+	busy := fmt.Sprintf("%.0f%%", *load.Utilization)
+	out := phrase.Of("%s, of %d of %s", busy, load.Measured, plural(int(gpus), "GPU"))
 	if load.MemoryUsedMiB != nil {
-		out += fmt.Sprintf("; %.0f GiB of their memory are used", *load.MemoryUsedMiB/1024)
+		out = out.And("; %s GiB of their memory are used", strconv.FormatFloat(*load.MemoryUsedMiB/1024, 'f', 0, 64))
 	}
 	return out
 }

@@ -42,7 +42,7 @@ func describeTerms(d *description, job *inventory.JobDetail) {
 		d.line("Min runtime", workload.DurationText(long))
 	}
 	if long, ok := names.CheckpointGraceOf(job.Template.Annotations); ok {
-		d.line("Checkpoint", workload.DurationText(long)+" to save its work before it is preempted")
+		d.told("Checkpoint", "%s to save its work before it is preempted", workload.DurationText(long))
 	}
 	var taints []string
 	for i := range job.Template.Spec.Tolerations {

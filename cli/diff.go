@@ -75,7 +75,7 @@ func (o *applyOptions) diffOne(ctx context.Context, writer *submit.Client, c cre
 	if !errors.As(err, &immutable) {
 		return result.Diff, err
 	}
-	fmt.Fprintf(o.factory.IO.ErrOut, "%s cannot be changed in place: apply it with --replace, which starts it over\n", c)
+	o.factory.IO.tell("%s cannot be changed in place: apply it with --replace, which starts it over", c)
 	return result.Diff, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,19 +72,19 @@ func runDrainNode(ctx context.Context, o *drainOptions, node string) error {
 	if err != nil {
 		return err
 	}
-	out := o.factory.IO.Out
-	drainer := &drain.Drainer{Client: client, Force: o.force, Report: func(text string) { fmt.Fprintln(out, text) }}
+	report := func(text string) { fmt.Fprintln(o.factory.IO.Out, text) }
+	drainer := &drain.Drainer{Client: client, Force: o.force, Report: report}
 	if o.dryRun == dryRunServer {
 		return o.show(ctx, drainer, node)
 	}
 	if err := drainer.Drain(ctx, node, o.timeout); err != nil {
 		var stopped *drain.StoppedError
 		if errors.As(err, &stopped) {
-			fmt.Fprintf(o.factory.IO.ErrOut, "%s\nTo go on: gpuctl drain node %s. To give the node back: gpuctl recover node %s\n", stopped.HowFar(), node, node)
+			o.factory.IO.tell("%s\nTo go on: gpuctl drain node %s. To give the node back: gpuctl recover node %s", stopped.HowFar(), node, node)
 		}
 		return err
 	}
-	fmt.Fprintf(out, "node %s is drained\n", node)
+	o.factory.IO.say("node %s is drained", node)
 	return nil
 }
 
@@ -122,8 +121,8 @@ func writeDrain(streams IOStreams, plan drain.Plan) error {
 		}
 	}
 	if len(rows) == 0 && len(plan.Holds) == 0 {
-		_, err := fmt.Fprintf(streams.Out, "No pod with GPUs is on node %s; it would be cordoned (server dry run)\n", plan.Node)
-		return err
+		streams.say("No pod with GPUs is on node %s; it would be cordoned (server dry run)", plan.Node)
+		return nil
 	}
 	if err := writeTable(streams.Out, rows, []column[leaving]{
 		{header: "LEAVES", value: func(l leaving) string { return l.String() }},
@@ -132,11 +131,11 @@ func writeDrain(streams IOStreams, plan drain.Plan) error {
 		{header: "FROM", value: func(l leaving) string { return l.Node }},
 		{header: "GANG", value: func(l leaving) string { return l.gang }},
 		{header: "WAITS-FOR-BUDGET", value: func(l leaving) string { return l.budget }},
-	}, tableStyle{width: streams.Width}); err != nil {
+	}, tableStyle{width: streams.Width, language: streams.language()}); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(streams.Out, "Node %s would be cordoned; %s would stay on it (server dry run)\n", plan.Node, plural(plan.Staying, "pod"))
-	return err
+	streams.say("Node %s would be cordoned; %s would stay on it (server dry run)", plan.Node, plural(plan.Staying, "pod"))
+	return nil
 }
 
 func newRecoverCmd(f *Factory) *cobra.Command {
@@ -183,29 +182,30 @@ func runRecoverNode(ctx context.Context, o *drainOptions, node string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.factory.IO.Out, "node %s %s\n", node, recovery(recovered, o.dryRun == dryRunServer))
+	o.factory.IO.say("node %s %s", node, recovery(recovered, o.dryRun == dryRunServer))
 	for _, remains := range recovered.Remains {
-		fmt.Fprintf(o.factory.IO.ErrOut, "warning: node %s gets no pods all the same: %s\n", node, remains)
+		o.factory.IO.tell("warning: node %s gets no pods all the same: %s", node, remains)
 	}
 	return nil
 }
 
 // recovery says what became of a node, or what would.
-func recovery(recovered drain.Recovered, dryRun bool) string {
-	var was []string
+func recovery(recovered drain.Recovered, dryRun bool) phrase.Text {
+	var was []phrase.Text
 	if recovered.Uncordoned {
-		was = append(was, "cordoned")
+		was = append(was, phrase.Of("cordoned"))
 	}
 	if recovered.Trusted {
-		was = append(was, "suspect")
+		was = append(was, phrase.Of("suspect"))
 	}
+	both := phrase.Join(was, phrase.Of(" and "))
 	switch {
 	case len(was) == 0 && dryRun:
-		return "is neither cordoned nor suspect: nothing would be done (server dry run)"
+		return phrase.Of("is neither cordoned nor suspect: nothing would be done (server dry run)")
 	case len(was) == 0:
-		return "is neither cordoned nor suspect: nothing was done"
+		return phrase.Of("is neither cordoned nor suspect: nothing was done")
 	case dryRun:
-		return "would be given back: it is " + strings.Join(was, " and ") + " (server dry run)"
+		return phrase.Of("would be given back: it is %s (server dry run)", both)
 	}
-	return "is given back: it was " + strings.Join(was, " and ")
+	return phrase.Of("is given back: it was %s", both)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 
@@ -18,13 +17,13 @@ import (
 )
 
 func newEditCmd(f *Factory) *cobra.Command {
-	v := &jobVerb{factory: f, already: "is as it was: nothing was changed", alone: true}
+	v := &jobVerb{factory: f, already: phrase.Of("is as it was: nothing was changed"), alone: true}
 	var restart bool
-	v.says = func(r submit.Result) string {
+	v.says = func(r submit.Result) phrase.Text {
 		if r.Action == submit.ActionReplaced {
-			return "is made again as it says now"
+			return phrase.Of("is made again as it says now")
 		}
-		return "is changed in place"
+		return phrase.Of("is changed in place")
 	}
 	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		return v.edit(ctx, c, ref, restart)
@@ -83,7 +82,7 @@ func (v *jobVerb) edit(ctx context.Context, c *submit.Client, ref submit.Ref, re
 		return result, phrase.Errorf("%w\nWhat you wrote is in %s", err, file)
 	}
 	if v.dryRun == dryRunServer && result.Action != submit.ActionUnchanged {
-		fmt.Fprintf(v.io.ErrOut, "What you wrote is in %s\n", file)
+		v.io.tell("What you wrote is in %s", file)
 		return result, nil
 	}
 	return result, os.Remove(file)
@@ -95,7 +94,7 @@ func (v *jobVerb) refilledAfterEdit(ctx context.Context, before workload.Documen
 	refill, err := v.refilled(ctx, before, text, jobplan.Overrides{})
 	var gone *jobplan.PresetError
 	if errors.As(err, &gone) {
-		fmt.Fprintf(v.io.ErrOut, "warning: preset %q is no longer there: what it has filled stays\n", gone.Preset)
+		v.io.tell("warning: preset %q is no longer there: what it has filled stays", gone.Preset)
 		return jobplan.Refill{Source: text}, nil
 	}
 	return refill, err

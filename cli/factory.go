@@ -43,6 +43,7 @@ func NewFactory(streams IOStreams) *Factory {
 		overrides: &clientcmd.ConfigOverrides{},
 	}
 	f.config = sync.OnceValues(f.loadConfig)
+	f.IO.spoken = f.language
 	return f
 }
 

@@ -188,10 +188,3 @@ func rootCause(err error) error {
 	}
 	return err
 }
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}

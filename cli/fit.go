@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,7 +65,7 @@ func (m *manifests) checkQuotas(ctx context.Context, creations []creation, requi
 		case require && over.Never:
 			return &overQuotaError{what: phrase.Of("%s %s\nNothing was created", c, over)}
 		default:
-			fmt.Fprintf(m.factory.IO.ErrOut, "%swarning: %s %s\n", c.at(), c, over.Warning())
+			m.factory.IO.tell("%swarning: %s %s", c.at(), c, over.Warning())
 		}
 	}
 	return nil
@@ -84,14 +83,14 @@ func (m *manifests) judgeFit(creations []creation, offers []inventory.Offer, req
 		case require:
 			return &cannotFitError{what: phrase.Of("%s can never run: %s\nNothing was created", c, why)}
 		default:
-			fmt.Fprintf(m.factory.IO.ErrOut, "%swarning: %s\n", c.at(), willWait(c.String(), why))
+			m.factory.IO.tell("%swarning: %s", c.at(), willWait(c.String(), why))
 		}
 	}
 	return nil
 }
 
-func willWait(job, why string) string {
-	return fmt.Sprintf("%s will wait for nodes that are not there: %s", job, why)
+func willWait(job, why string) phrase.Text {
+	return phrase.Of("%s will wait for nodes that are not there: %s", job, why)
 }
 
 // cannotMove says why no node of a pool could ever hold a job, "" if one could, or the user may not list nodes.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -95,7 +94,7 @@ func (l *listing[T]) show(rows []T) error {
 		return err
 	}
 	if len(missing) > 0 && !l.quiet {
-		return &notFoundError{what: phrase.Of("%s %s", l.noun, quoted(missing)), near: meant(missing[0], known)}
+		return &notFoundError{what: phrase.Of("%s %s", nounOf(l.noun).one, quoted(missing)), near: meant(missing[0], known)}
 	}
 	if len(rows) > 0 {
 		return nil
@@ -105,7 +104,7 @@ func (l *listing[T]) show(rows []T) error {
 			return err
 		}
 	}
-	fmt.Fprintf(l.io.ErrOut, "No %ss found.\n", l.noun)
+	l.io.tell("No %s found.", nounOf(l.noun).many)
 	return nil
 }
 
@@ -125,6 +124,14 @@ func (l *listing[T]) addNamespaceFlag(cmd *cobra.Command, f *Factory, all *bool,
 		}
 		return f.findNamespace(cmd.Context())
 	})
+}
+
+// goneText says of a watched row that it is there no more.
+func (l *listing[T]) goneText() phrase.Text {
+	if l.gone != "" {
+		return phrase.Quote(l.gone)
+	}
+	return phrase.Of("is gone")
 }
 
 // pick keeps the named rows and tells the names that have none.
@@ -190,9 +197,13 @@ func (l *listing[T]) style(headers bool) tableStyle {
 		color:     l.io.Color,
 		width:     l.io.Width,
 		least:     &l.widths,
+		language:  l.io.language(),
 	}
 	if style.wide || l.output.format == outputCustomColumns {
 		style.width = 0
+	}
+	if l.output.format == outputCustomColumns {
+		style.language = phrase.English // the headers are the user's
 	}
 	return style
 }
@@ -247,7 +258,7 @@ func (l *listing[T]) follow(ctx context.Context, cancel context.CancelCauseFunc)
 		}
 		for id := range seen {
 			if _, ok := left[id]; !ok && !l.quiet {
-				fmt.Fprintf(l.io.ErrOut, "%s %s\n", id, cmp.Or(l.gone, "is gone"))
+				l.io.tell("%s %s", id, l.goneText())
 			}
 		}
 		seen = left

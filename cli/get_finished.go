@@ -64,7 +64,7 @@ func (o *getJobsOptions) runFinished(ctx context.Context) error {
 		return err
 	}
 	if more {
-		fmt.Fprintf(o.factory.IO.ErrOut, "note: only the last %d are shown: ask for less with --since, --user or --pool\n", len(jobs))
+		o.factory.IO.tell("note: only the last %d are shown: ask for less with --since, --user or --pool", len(jobs))
 	}
 	list := listing[ledger.Job]{
 		io: o.io, now: o.now, noun: "finished job", output: o.output, noHeaders: o.noHeaders, sortBy: o.sortBy, names: o.names,

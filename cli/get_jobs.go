@@ -13,6 +13,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/ledger"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -190,8 +191,8 @@ func jobColumns(now time.Time, namespaces bool) []column[inventory.Job] {
 		{header: "STATUS", value: func(j job) string { return string(j.Status) }, color: statusColor},
 		{header: "READY", value: func(j job) string { return fmt.Sprintf("%d/%d", j.Ready, j.Desired) }},
 		{header: "GPUS", value: func(j job) string { return strconv.FormatInt(j.GPUs, 10) }},
-		{header: "GPU-TYPE", narrow: true, spare: true, value: firstGPUType},
-		{header: "GPU-TYPE", wide: true, value: gpuTypesOf},
+		{header: "GPU-TYPE", narrow: true, spare: true, worded: true, value: firstGPUType},
+		{header: "GPU-TYPE", wide: true, worded: true, value: gpuTypesOf},
 		{header: "POOL", value: func(j job) string { return j.Pool }},
 		{header: "PRIORITY", wide: true, value: func(j job) string { return j.Priority }},
 		{header: "USER", wide: true, value: func(j job) string { return j.User }},
@@ -202,8 +203,10 @@ func jobColumns(now time.Time, namespaces bool) []column[inventory.Job] {
 			return age(now, j.Created)
 		}},
 		{header: "NODES", wide: true, value: func(j job) string { return strings.Join(j.Nodes, ",") }},
-		{header: "REASON", wide: true, value: func(j job) string { return reasonOf(j.Trouble) }},
-		{header: "NODE / REASON", narrow: true, spill: true, value: placeOrReason},
+		{header: "REASON", wide: true, value: func(j job) string { return reasonOf(j.Trouble) }, said: func(j job, language phrase.Language) string {
+			return reasonIn(j.Trouble, language)
+		}},
+		{header: "NODE / REASON", narrow: true, spill: true, said: placeOrReason, value: func(j job) string { return placeOrReason(j, phrase.English) }},
 	}
 	if namespaces {
 		columns = slices.Insert(columns, 0, column[job]{header: "NAMESPACE", value: func(j job) string { return j.Namespace }})
@@ -233,7 +236,7 @@ func migTypeNames(mig []inventory.AskedProfile, types []string) string {
 // gpuTypeNames lists the types that a job takes.
 func gpuTypeNames(types []string) string {
 	if len(types) == 0 {
-		return "any"
+		return word("any")
 	}
 	return strings.Join(types, ",")
 }
@@ -246,10 +249,10 @@ func firstGPUType(j inventory.Job) string {
 	return fmt.Sprintf("%s +%d", j.GPUTypes[0], len(j.GPUTypes)-1)
 }
 
-func placeOrReason(j inventory.Job) string {
+func placeOrReason(j inventory.Job, language phrase.Language) string {
 	text := nodesInShort(j)
 	if j.Reason != "" {
-		text = reasonOf(j.Trouble)
+		text = reasonIn(j.Trouble, language)
 	}
 	if j.Array != nil { // how far it has come stays in the row where the rest has no room
 		text = strings.TrimSuffix(j.Array.Progress()+": "+text, ": ")
@@ -265,11 +268,14 @@ func nodesInShort(j inventory.Job) string {
 }
 
 // reasonOf is a trouble on one line: the word, and what the scheduler's verdict comes down to.
-func reasonOf(t inventory.Trouble) string {
+func reasonOf(t inventory.Trouble) string { return reasonIn(t, phrase.English) }
+
+// reasonIn is reasonOf in a language: the word is the same in all of them, and so is what others say.
+func reasonIn(t inventory.Trouble, language phrase.Language) string {
 	if t.Message == "" {
 		return t.Reason
 	}
-	return cmp.Or(t.Reason, "Unknown") + ": " + t.Message
+	return cmp.Or(t.Reason, "Unknown") + ": " + language.Words(t.Message)
 }
 
 func statusColor(j inventory.Job) string {

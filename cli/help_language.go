@@ -19,8 +19,8 @@ var helpWords = []string{
 // comment is a comment in an example.
 var comment = regexp.MustCompile(`(?m)(\s#\s+)(.*)$`)
 
-// translateHelp shows help in the language that is known once the flags are read. What a command does, its flags and the
-// comments of its examples are in it; its longer text follows in English.
+// translateHelp shows help in the language that is known once the flags are read: what a command does, its flags, and the
+// comments of its examples.
 func translateHelp(f *Factory, root *cobra.Command) {
 	show := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
@@ -31,12 +31,30 @@ func translateHelp(f *Factory, root *cobra.Command) {
 	})
 }
 
+// longIn is a longer text in a language, paragraph by paragraph, so that one which several commands have is there once.
+func longIn(language phrase.Language, long string) string {
+	paragraphs := strings.Split(long, "\n\n")
+	for i, paragraph := range paragraphs {
+		key := paragraphKey(paragraph)
+		if words := language.Words(key); words != key {
+			paragraphs[i] = fitted(words)
+		}
+	}
+	return strings.Join(paragraphs, "\n\n")
+}
+
+// paragraphKey is a paragraph as a catalogue has it: however its lines are broken, but for those that begin with blanks.
+func paragraphKey(paragraph string) string {
+	if strings.Contains(paragraph, "\n  ") {
+		return paragraph
+	}
+	return strings.Join(strings.Fields(paragraph), " ")
+}
+
 // translate puts the help of one command in a language.
 func translate(cmd *cobra.Command, language phrase.Language) {
 	cmd.Short = language.Words(cmd.Short)
-	if cmd.Long != "" {
-		cmd.Long = cmd.Short + "\n\n" + cmd.Long
-	}
+	cmd.Long = longIn(language, cmd.Long)
 	cmd.Example = comment.ReplaceAllStringFunc(cmd.Example, func(text string) string {
 		parts := comment.FindStringSubmatch(text)
 		return parts[1] + language.Words(parts[2])

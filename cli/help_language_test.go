@@ -14,14 +14,16 @@ import (
 
 // TestTheCatalogueHasTheHelp compares what commands and flags say of themselves with the Chinese catalogue, both ways.
 func TestTheCatalogueHasTheHelp(t *testing.T) {
-	const file = "../pkg/phrase/zh/help.yaml"
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	const folder = "../pkg/phrase/zh/"
 	words := map[string]string{}
-	if err := yaml.Unmarshal(data, &words); err != nil {
-		t.Fatal(err)
+	for _, file := range []string{"help.yaml", "long.yaml"} {
+		data, err := os.ReadFile(folder + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal(data, &words); err != nil {
+			t.Fatal(err)
+		}
 	}
 	streams, _, _ := TestIOStreams("")
 	root := newRootCmd(NewFactory(streams), "gpuctl")
@@ -36,18 +38,23 @@ func TestTheCatalogueHasTheHelp(t *testing.T) {
 	collectHelp(root, said)
 	for key, where := range said {
 		if words[key] == "" {
-			t.Errorf("%s has no words for what %s says: %q", file, where, key)
+			t.Errorf("%s has no words for what %s says: %q", folder, where, key)
 		}
 	}
 	for key := range words {
 		if said[key] == "" {
-			t.Errorf("%s has words for what nobody says: %q", file, key)
+			t.Errorf("%s has words for what nobody says: %q", folder, key)
 		}
 	}
 }
 
 func collectHelp(cmd *cobra.Command, said map[string]string) {
 	said[cmd.Short] = cmd.CommandPath()
+	for paragraph := range strings.SplitSeq(cmd.Long, "\n\n") {
+		if key := paragraphKey(paragraph); key != "" {
+			said[key] = cmd.CommandPath()
+		}
+	}
 	for _, group := range cmd.Groups() {
 		said[group.Title] = cmd.CommandPath()
 	}
@@ -70,11 +77,11 @@ func TestHelpInChinese(t *testing.T) {
 		want []string
 	}{
 		"the list of commands": {[]string{"--help"}, []string{
-			"在 Kubernetes 集群的 GPU 上运行任务\n\ngpuctl runs jobs", "用法：\n  gpuctl", "# 按文件提交\n", "任务：\n", "  why            说明任务为什么没有运行",
+			"gpuctl 在 Kubernetes 集群的 GPU 上运行任务。一个任务就是几行 YAML", "\n退出码：\n  0 成功", "用法：\n  gpuctl", "# 按文件提交\n", "任务：\n", "  why            说明任务为什么没有运行",
 			"参数：\n", "-h, --help ", "显示帮助", "使用 \"gpuctl [command] --help\" 查看某个命令的详细信息。",
 		}},
 		"a command":                    {[]string{"why", "--help"}, []string{"说明任务为什么没有运行", "全局参数：\n", "任务所在的命名空间"}},
-		"help as a command":            {[]string{"help", "queue"}, []string{"按调度器尝试的顺序列出排队等待 GPU 的任务", "只列此资源池的队列"}},
+		"help as a command":            {[]string{"help", "queue"}, []string{"按调度器尝试的顺序列出等待 GPU 的任务：先按优先级", "只列此资源池的队列"}},
 		"a command that groups others": {[]string{"get", "-h"}, []string{"列出节点及其 GPU"}},
 	}
 	for name, tc := range tests {

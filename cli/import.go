@@ -57,7 +57,7 @@ func runImport(o *importOptions, file string) error {
 		if note.Line > 0 {
 			at += fmt.Sprintf(":%d", note.Line)
 		}
-		fmt.Fprintf(o.io.ErrOut, "%s: note: %s\n", at, note.Message)
+		o.io.tell("%s: note: %s", at, note.Message)
 	}
 	if _, err := o.factory.parseWritten(result.YAML, true); err != nil {
 		return err

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -17,11 +16,11 @@ type jobVerb struct {
 	// act does it to one job.
 	act func(context.Context, *submit.Client, submit.Ref) (submit.Result, error)
 	// says tells people what was done; it is not asked when nothing was.
-	says func(submit.Result) string
+	says func(submit.Result) phrase.Text
 	// alone says that what is done has the terminal to itself, so that no progress is shown.
 	alone bool
 	// already is how a job is called to which nothing was to be done, such as "paused already".
-	already string
+	already phrase.Text
 	// note is what there is to tell besides of what the last act has done.
 	note phrase.Text
 }
@@ -64,7 +63,7 @@ func (v *jobVerb) run(ctx context.Context, args []string) error {
 	for _, ref := range refs {
 		stop := func() {}
 		if !v.alone {
-			stop = startProgress(v.factory.IO, "Changing job "+ref.Name)
+			stop = startProgress(v.factory.IO, phrase.Of("Changing job %s", ref.Name))
 		}
 		v.note = nil
 		result, err := v.act(ctx, writer, ref)
@@ -85,7 +84,7 @@ func (v *jobVerb) run(ctx context.Context, args []string) error {
 // tellNote tells the note of what was done to a job.
 func (v *jobVerb) tellNote(result submit.Result) {
 	if v.note != nil && result.Action != submit.ActionUnchanged {
-		fmt.Fprintf(v.io.ErrOut, "%s/%s: %s\n", result.Ref.Kind, result.Ref.Name, v.note.In(v.factory.language()))
+		v.io.tell("%s/%s: %s", result.Ref.Kind, result.Ref.Name, v.note.In(v.factory.language()))
 	}
 }
 
@@ -110,20 +109,20 @@ func (v *jobVerb) editOptions(ctx context.Context, writer *submit.Client, ref su
 }
 
 // released tells what a job without pods gives back.
-func released(result submit.Result) string {
+func released(result submit.Result) phrase.Text {
 	switch result.GPUs {
 	case 0:
-		return ""
+		return nil
 	case 1:
-		return ": its GPU is released"
+		return phrase.Of(": its GPU is released")
 	}
-	return fmt.Sprintf(": its %d GPUs are released", result.GPUs)
+	return phrase.Of(": its %d GPUs are released", result.GPUs)
 }
 
 // asked tells what a job waits for again.
-func asked(result submit.Result) string {
+func asked(result submit.Result) phrase.Text {
 	if result.GPUs == 0 {
-		return ""
+		return nil
 	}
-	return ": it waits for " + plural(int(result.GPUs), "GPU")
+	return phrase.Of(": it waits for %s", plural(int(result.GPUs), "GPU"))
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -88,24 +87,24 @@ func (o *labelOptions) label(ctx context.Context, nodes []string, labels map[str
 // warn tells people something; programs compare what was done.
 func (o *labelOptions) warn(text string) {
 	if o.output.format == "" {
-		fmt.Fprintln(o.io.ErrOut, "warning: "+text)
+		o.io.tell("warning: %s", text)
 	}
 }
 
 // addLabelled tells what became of each node: which label it has lost, with the value that it had.
 func (o *labelOptions) addLabelled(plan pool.Plan, labels map[string]*string) {
 	for _, patch := range plan.Patches {
-		text := "labelled"
+		text := phrase.Of("labelled")
 		if removed := removedLabels(patch); len(removed) == len(patch.Labels) {
-			text = "label removed: " + strings.Join(removed, ", ")
+			text = phrase.Of("label removed: %s", strings.Join(removed, ", "))
 		} else if len(removed) > 0 {
-			text += ", and label removed: " + strings.Join(removed, ", ")
+			text = phrase.Of("labelled, and label removed: %s", strings.Join(removed, ", "))
 		}
 		o.add(change{Kind: "node", Name: patch.Node, Action: submit.ActionConfigured, text: text})
 	}
-	already := "is labelled so already"
+	already := phrase.Of("is labelled so already")
 	if !slices.ContainsFunc(slices.Collect(maps.Values(labels)), func(value *string) bool { return value != nil }) {
-		already = "has no label " + strings.Join(slices.Sorted(maps.Keys(labels)), ", ")
+		already = phrase.Of("has no label %s", strings.Join(slices.Sorted(maps.Keys(labels)), ", "))
 	}
 	for _, name := range plan.Unchanged {
 		o.add(change{Kind: "node", Name: name, Action: submit.ActionUnchanged, text: already})

@@ -154,7 +154,7 @@ func parseMoment(flag, text string, now time.Time) (time.Time, error) {
 // tellGaps says what may be missing from what the ledger answers.
 func tellGaps(io IOStreams, begin time.Time, gaps []ledger.Gap) {
 	if !begin.IsZero() {
-		fmt.Fprintf(io.ErrOut, "note: the ledger begins on %s: what had ended by then is missing\n", begin.Format(time.RFC3339))
+		io.tell("note: the ledger begins on %s: what had ended by then is missing", begin.Format(time.RFC3339))
 	}
 	for _, gap := range gaps {
 		fmt.Fprintf(io.ErrOut, "note: the cluster could not be followed from %s to %s:\n  pods that began and ended within are missing\n",

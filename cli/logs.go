@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -199,7 +198,7 @@ func (o *logsOptions) print(ctx context.Context, client kubernetes.Interface) (i
 			}
 		},
 		Trouble: func(source joblogs.Source, err error) {
-			fmt.Fprintf(o.factory.IO.ErrOut, "%s: %v\n", source.Pod, err)
+			o.factory.IO.tell("%s: %v", source.Pod, err)
 		},
 	}
 	var job inventory.Job

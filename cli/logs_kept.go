@@ -12,6 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/joblogs"
 	"g8s.host/gpu-scheduler/pkg/ledger"
 	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // isGone reports whether there is no output because the job, or all its pods, are gone: the ledger may have kept some.
@@ -32,7 +33,7 @@ func (o *logsOptions) isGone(err error) bool {
 func (o *logsOptions) showPast(ctx context.Context, past bool) bool {
 	shown, trouble := o.printKept(ctx)
 	if trouble != nil {
-		fmt.Fprintf(o.factory.IO.ErrOut, "warning: the ledger is left out: %v\n", trouble)
+		o.factory.IO.tell("warning: the ledger is left out: %v", trouble)
 	}
 	if past {
 		o.tellLogStore(ctx)
@@ -95,7 +96,7 @@ func (o *logsOptions) awaitKept(ctx context.Context, client *ledgerclient.Client
 	if ended, err := o.endedJustNow(ctx, client); err != nil || !ended {
 		return nil, false, err
 	}
-	defer startProgress(o.factory.IO, "Waiting for the ledger to have the output of job "+o.stream.Job)()
+	defer startProgress(o.factory.IO, phrase.Of("Waiting for the ledger to have the output of job %s", o.stream.Job))()
 	for range catchUpPolls {
 		select {
 		case <-ctx.Done():
@@ -106,7 +107,7 @@ func (o *logsOptions) awaitKept(ctx context.Context, client *ledgerclient.Client
 			return kept, more, err
 		}
 	}
-	fmt.Fprintf(o.factory.IO.ErrOut, "note: the ledger knows job %s, and has none of its output\n", o.stream.Job)
+	o.factory.IO.tell("note: the ledger knows job %s, and has none of its output", o.stream.Job)
 	return nil, false, nil
 }
 
@@ -188,10 +189,10 @@ func (o *logsOptions) tellKept(kept []ledger.Output, cut, more bool, broken []st
 	}
 	fmt.Fprintln(o.factory.IO.ErrOut, text)
 	if len(broken) > 0 {
-		fmt.Fprintf(o.factory.IO.ErrOut, "warning: reading broke off before the end, and there may have been more, of\n  %s\n", someOf(broken, mostNamed))
+		o.factory.IO.tell("warning: reading broke off before the end, and there may have been more, of\n  %s", someOf(broken, mostNamed))
 	}
 	if o.stream.Rank != nil {
-		fmt.Fprintf(o.factory.IO.ErrOut, "note: ranks are not kept: it is of all %d pods\n", len(kept))
+		o.factory.IO.tell("note: ranks are not kept: it is of all %d pods", len(kept))
 	}
 }
 

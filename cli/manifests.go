@@ -102,7 +102,7 @@ func (m *manifests) render(ctx context.Context, docs []submission) ([]creation, 
 			return nil, usagef("%s%w", doc.at(), err)
 		}
 		for _, warning := range warnings {
-			fmt.Fprintf(m.factory.IO.ErrOut, "%swarning: %s\n", doc.at(), warning)
+			m.factory.IO.tell("%swarning: %s", doc.at(), warning)
 		}
 		out[i] = creation{submission: doc, objects: objects}
 	}
@@ -127,7 +127,7 @@ func (m *manifests) fill(ctx context.Context, docs []submission) ([]submission, 
 	for i := range out {
 		switch {
 		case out[i].usesPreset() && m.offline:
-			fmt.Fprintf(m.factory.IO.ErrOut, "%swarning: resources.preset is left out: only the cluster knows what it says\n", out[i].at())
+			m.factory.IO.tell("%swarning: resources.preset is left out: only the cluster knows what it says", out[i].at())
 			continue
 		case !out[i].usesPreset():
 			continue

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -20,10 +19,10 @@ const editHelp = "A job that waits or is paused is changed at once; it queues ag
 	"shows what the job asks now."
 
 func newMoveCmd(f *Factory) *cobra.Command {
-	v := &jobVerb{factory: f, already: "is in that pool already"}
+	v := &jobVerb{factory: f, already: phrase.Of("is in that pool already")}
 	var pool string
 	var restart, force bool
-	v.says = func(submit.Result) string { return "moved to pool " + pool }
+	v.says = func(submit.Result) phrase.Text { return phrase.Of("moved to pool %s", pool) }
 	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		options, err := v.editOptions(ctx, c, ref)
 		if err != nil {
@@ -38,7 +37,7 @@ func newMoveCmd(f *Factory) *cobra.Command {
 			return submit.Result{}, &cannotFitError{what: phrase.Of(
 				"%s can never run in pool %s: %s\nNothing was changed. Give --force to move it all the same", ref.Name, pool, why)}
 		case why != "":
-			fmt.Fprintln(f.IO.ErrOut, "warning: "+willWait(ref.Name, why))
+			f.IO.tell("warning: %s", willWait(ref.Name, why))
 		}
 		return c.Move(ctx, ref, pool, options)
 	}
@@ -68,10 +67,10 @@ func priorities() []string {
 }
 
 func newSetPriorityCmd(f *Factory) *cobra.Command {
-	v := &jobVerb{factory: f, already: "has that priority already"}
+	v := &jobVerb{factory: f, already: phrase.Of("has that priority already")}
 	var priority string
 	var restart bool
-	v.says = func(submit.Result) string { return "has priority " + priority + " now" }
+	v.says = func(submit.Result) phrase.Text { return phrase.Of("has priority %s now", priority) }
 	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		options, err := v.editOptions(ctx, c, ref)
 		if err != nil {

@@ -124,7 +124,7 @@ func runDescribeNamespace(ctx context.Context, f *Factory, o *output, name strin
 func describeNamespace(d *description, namespace namespaceDetail, now time.Time) error {
 	d.line("Name", namespace.Name)
 	d.line("Status", namespace.Status)
-	d.line("Created", moment(namespace.Created, now))
+	d.told("Created", "%s", moment(namespace.Created, now))
 	var labels []string
 	for _, key := range slices.Sorted(maps.Keys(namespace.Labels)) {
 		labels = append(labels, key+"="+namespace.Labels[key])

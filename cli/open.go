@@ -62,7 +62,7 @@ func runOpen(ctx context.Context, o *openOptions, job string) error {
 	}
 	token, err := notebookToken(ctx, client, pod, where.container)
 	if err != nil {
-		fmt.Fprintf(o.factory.IO.ErrOut, "warning: %v\n", err)
+		o.factory.IO.tell("warning: %v", err)
 	}
 	return o.forward(ctx, client, forwarding{
 		where: where, ports: []string{":" + strconv.Itoa(int(port))}, out: o.factory.IO.ErrOut,
@@ -81,7 +81,7 @@ func (o *openOptions) show(ctx context.Context, port uint16, token string) {
 		return
 	}
 	if err := browse(ctx, address.String()); err != nil {
-		fmt.Fprintf(o.factory.IO.ErrOut, "No browser could be opened (%v): open the URL by hand\n", err)
+		o.factory.IO.tell("No browser could be opened (%v): open the URL by hand", err)
 	}
 }
 

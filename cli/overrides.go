@@ -45,7 +45,7 @@ func contentsOf(docs []submission) string {
 	if len(docs) == 1 {
 		return "a " + string(docs[0].Kind)
 	}
-	return plural(len(docs), "document")
+	return fmt.Sprintf("%d documents", len(docs))
 }
 
 // toldWithoutLine is a problem, and how grave it is.

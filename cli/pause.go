@@ -5,12 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
 func newPauseCmd(f *Factory) *cobra.Command {
-	v := &jobVerb{factory: f, already: "is paused already"}
-	v.says = func(r submit.Result) string { return "paused" + released(r) }
+	v := &jobVerb{factory: f, already: phrase.Of("is paused already")}
+	v.says = func(r submit.Result) phrase.Text { return phrase.Of("paused").With(released(r)) }
 	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		return c.Pause(ctx, ref, v.stepOptions())
 	}
@@ -25,8 +26,8 @@ func newPauseCmd(f *Factory) *cobra.Command {
 }
 
 func newResumeCmd(f *Factory) *cobra.Command {
-	v := &jobVerb{factory: f, already: "is not paused"}
-	v.says = func(r submit.Result) string { return "resumed" + asked(r) }
+	v := &jobVerb{factory: f, already: phrase.Of("is not paused")}
+	v.says = func(r submit.Result) phrase.Text { return phrase.Of("resumed").With(asked(r)) }
 	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		return c.Resume(ctx, ref, v.stepOptions())
 	}
@@ -38,8 +39,8 @@ func newResumeCmd(f *Factory) *cobra.Command {
 }
 
 func newCancelCmd(f *Factory) *cobra.Command {
-	v := &jobVerb{factory: f, already: "is cancelled already"}
-	v.says = func(r submit.Result) string { return "cancelled" + released(r) }
+	v := &jobVerb{factory: f, already: phrase.Of("is cancelled already")}
+	v.says = func(r submit.Result) phrase.Text { return phrase.Of("cancelled").With(released(r)) }
 	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		return c.Cancel(ctx, ref, v.stepOptions())
 	}
@@ -55,7 +56,7 @@ func newCancelCmd(f *Factory) *cobra.Command {
 func newRetryCmd(f *Factory) *cobra.Command {
 	v := &jobVerb{factory: f}
 	var allTasks bool
-	v.says = func(r submit.Result) string { return "started over" + asked(r) }
+	v.says = func(r submit.Result) phrase.Text { return phrase.Of("started over").With(asked(r)) }
 	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		options, err := v.editOptions(ctx, c, ref)
 		if err != nil {

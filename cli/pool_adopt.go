@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
@@ -77,17 +77,17 @@ func (o *adoptOptions) run(ctx context.Context, nodes []string) error {
 				set = append(set, key+"="+*after)
 			}
 		}
-		text := "adopted: " + strings.Join(set, ", ")
+		text := phrase.Of("adopted: %s", strings.Join(set, ", "))
 		if len(set) == 0 {
-			text = "has our labels already; those of the first gpuctl are removed"
+			text = phrase.Of("has our labels already; those of the first gpuctl are removed")
 		}
 		o.add(change{Kind: "node", Name: patch.Node, Action: submit.ActionConfigured, text: text})
 	}
 	for _, name := range plan.Unchanged {
-		o.add(change{Kind: "node", Name: name, Action: submit.ActionUnchanged, text: "has nothing to adopt"})
+		o.add(change{Kind: "node", Name: name, Action: submit.ActionUnchanged, text: phrase.Of("has nothing to adopt")})
 	}
 	if len(plan.Patches)+len(plan.Unchanged) == 0 {
-		fmt.Fprintln(o.io.ErrOut, "No node has labels of the first gpuctl.")
+		o.io.tell("No node has labels of the first gpuctl.")
 	}
 	return o.flush()
 }

@@ -201,7 +201,7 @@ func (o *setPresetOptions) write(ctx context.Context, name string, fields []stri
 		return text.String(), nil //nolint:nilerr // who may not list nodes is not warned
 	}
 	if why := diagnosis.Misfit(&checked.Resources, offers); why != "" {
-		fmt.Fprintf(o.io.ErrOut, "warning: a job of this preset would wait for nodes that are not there: %s\n", why)
+		o.io.tell("warning: a job of this preset would wait for nodes that are not there: %s", why)
 	}
 	return text.String(), nil
 }
@@ -216,6 +216,6 @@ func (o *setPresetOptions) tellLost(ctx context.Context, reader *inventory.Reade
 	}
 	was := jobplan.ParsePreset(after.Name, before)
 	if lost := was.Loses(after); len(lost) > 0 {
-		fmt.Fprintf(o.io.ErrOut, "warning: preset %s becomes exactly what is given, and loses %s\n", after.Name, strings.Join(lost, ", "))
+		o.io.tell("warning: preset %s becomes exactly what is given, and loses %s", after.Name, strings.Join(lost, ", "))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"g8s.host/gpu-scheduler/cli/monospace"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 const (
@@ -17,9 +18,9 @@ const (
 )
 
 // startProgress shows on stderr what a command waits for, once that takes long. The returned function ends it.
-func startProgress(streams IOStreams, what string) (stop func()) {
+func startProgress(streams IOStreams, what phrase.Text) (stop func()) {
 	line := newStatusLine(streams)
-	timer := time.AfterFunc(quietFor, func() { line.set(what + " …") })
+	timer := time.AfterFunc(quietFor, func() { line.set(what.In(streams.language()) + " …") })
 	return sync.OnceFunc(func() {
 		timer.Stop()
 		line.end()

@@ -72,14 +72,14 @@ func reservationColumns(now time.Time) []column[inventory.Reservation] {
 		{header: "KEEPS", value: keptOf},
 		{header: "FROM", value: func(r reservation) string { return momentIn(now, r.From) }},
 		{header: "TO", value: func(r reservation) string { return momentIn(now, r.To) }},
-		{header: "FOR", value: whomFor},
+		{header: "FOR", worded: true, value: whomFor},
 		{header: "IN-THE-WAY", value: func(r reservation) string {
 			if r.InTheWay == nil {
 				return "?"
 			}
 			return fmt.Sprint(*r.InTheWay)
 		}},
-		{header: "EVICTS", wide: true, value: func(r reservation) string { return yesOrNo(r.Evict) }},
+		{header: "EVICTS", wide: true, worded: true, value: func(r reservation) string { return yesOrNo(r.Evict) }},
 		{header: "REASON", wide: true, value: func(r reservation) string { return r.Reason }},
 	}
 }
@@ -101,16 +101,16 @@ func keptOf(r inventory.Reservation) string {
 
 func whomFor(r inventory.Reservation) string {
 	if len(r.Namespaces) == 0 {
-		return "maintenance"
+		return word("maintenance")
 	}
 	return strings.Join(r.Namespaces, ",")
 }
 
 func yesOrNo(yes bool) string {
 	if yes {
-		return "yes"
+		return word("yes")
 	}
-	return "no"
+	return word("no")
 }
 
 // momentIn is a time by the clock of somebody's zone.
@@ -161,15 +161,15 @@ func describeReservation(d *description, r *inventory.Reservation, now time.Time
 	d.lines("Nodes", r.Nodes)
 	d.line("From", momentIn(now, r.From))
 	d.line("To", momentIn(now, r.To))
-	d.line("For", whomFor(*r))
+	d.line("For", d.language.Words(whomFor(*r)))
 	d.sentence("Reason", r.Reason)
 	if r.Evict {
-		d.sentence("Evict", "gpu-controller evicts from the beginning on who is still there")
+		d.sentence("Evict", phrase.Of("gpu-controller evicts from the beginning on who is still there").In(d.language))
 	}
 	if r.InTheWay == nil {
-		d.sentence("In the way", "not known: you may not see the pods of all namespaces, and gpu-controller has not counted them yet")
+		d.sentence("In the way", phrase.Of("not known: you may not see the pods of all namespaces, and gpu-controller has not counted them yet").In(d.language))
 	} else {
-		d.line("In the way", plural(*r.InTheWay, "pod"))
+		d.told("In the way", "%s", plural(*r.InTheWay, "pod"))
 	}
 	return describeRows(d, "Pods in the way", r.Pods, inTheWayColumns(now))
 }
@@ -181,9 +181,9 @@ func inTheWayColumns(now time.Time) []column[inventory.PodInTheWay] {
 		{header: "NAMESPACE", value: func(p pod) string { return p.Namespace }},
 		{header: "POD", value: func(p pod) string { return p.Name }},
 		{header: "JOB", value: func(p pod) string { return p.Job }},
-		{header: "GONE-BY", value: func(p pod) string {
+		{header: "GONE-BY", worded: true, value: func(p pod) string {
 			if p.Gone == nil {
-				return "no limit"
+				return word("no limit")
 			}
 			return momentIn(now, *p.Gone)
 		}},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -13,9 +14,9 @@ import (
 const mostReplicas = 1000
 
 func newScaleCmd(f *Factory) *cobra.Command {
-	v := &jobVerb{factory: f, already: "has so many replicas already"}
+	v := &jobVerb{factory: f, already: phrase.Of("has so many replicas already")}
 	replicas := -1
-	v.says = func(submit.Result) string { return "has " + plural(replicas, "replica") + " now" }
+	v.says = func(submit.Result) phrase.Text { return phrase.Of("has %s now", plural(replicas, "replica")) }
 	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		options, err := v.editOptions(ctx, c, ref)
 		if err != nil {

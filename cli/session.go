@@ -62,7 +62,7 @@ func (o *runOptions) runSession(ctx context.Context, doc submission) error {
 	if err := s.checkRight(ctx); err != nil {
 		return err
 	}
-	stop := startProgress(o.factory.IO, "Creating "+c.String())
+	stop := startProgress(o.factory.IO, phrase.Of("Creating %s", c))
 	err = o.createOne(ctx, s.writer, c)
 	stop()
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *session) checkRight(ctx context.Context) error {
 }
 
 func (s *session) say(format string, args ...any) {
-	fmt.Fprintf(s.factory.IO.ErrOut, format+"\n", args...)
+	s.factory.IO.tell(format, args...)
 }
 
 // run stays with the job until its program ends, and deletes it. What was only lost sight of is left.
@@ -160,7 +160,7 @@ func (s *session) end(ctx context.Context) {
 		}
 		return nil
 	})
-	stop := startProgress(s.factory.IO, "Deleting "+s.String()+". Another Ctrl-C leaves it")
+	stop := startProgress(s.factory.IO, phrase.Of("Deleting %s. Another Ctrl-C leaves it", s))
 	err := s.delete(ctx, only)
 	stop()
 	switch {

@@ -28,10 +28,10 @@ func newSetCmd(f *Factory) *cobra.Command {
 const sectionResources = "resources."
 
 func newSetResourcesCmd(f *Factory) *cobra.Command {
-	v := &jobVerb{factory: f, already: "asks for that already"}
+	v := &jobVerb{factory: f, already: phrase.Of("asks for that already")}
 	var sets []string
 	var restart bool
-	v.says = func(submit.Result) string { return "asks for " + strings.Join(sets, ", ") + " now" }
+	v.says = func(submit.Result) phrase.Text { return phrase.Of("asks for %s now", strings.Join(sets, ", ")) }
 	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		options, err := v.editOptions(ctx, c, ref)
 		if err != nil {

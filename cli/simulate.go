@@ -63,7 +63,7 @@ func runSimulate(ctx context.Context, o *simulateOptions) error {
 	if err != nil {
 		return err
 	}
-	stop := startProgress(o.factory.IO, phrase.Of("Simulating").In(o.factory.language()))
+	stop := startProgress(o.factory.IO, phrase.Of("Simulating"))
 	answer, err := whatif.Where(ctx, reader, writer, jobs, o.factory.Now())
 	stop()
 	if err != nil {
@@ -73,7 +73,6 @@ func runSimulate(ctx context.Context, o *simulateOptions) error {
 		return encode(o.factory.IO.Out, o.output.format, answer)
 	}
 	d := newDescription(o.factory.IO)
-	d.language = o.factory.language()
 	return writeAnswer(d, &answer, o.factory.Now())
 }
 

@@ -120,24 +120,25 @@ func describeSpotPool(d *description, p *inventory.SpotPool, now time.Time) erro
 	d.line("Pool", p.Pool)
 	d.line("GPU type", p.GPUType)
 	d.line("Cloud", strings.TrimSpace(p.Provider+" "+p.Region)+", "+p.ChargeType)
-	d.line("Size", fmt.Sprintf("%d wanted, of %d to %d", p.Wanted, p.Minimum, p.Maximum))
-	d.line("Machines", fmt.Sprintf("%d running, %d starting, %d interrupted, %d leaving", p.Running, p.Starting, p.Interrupted, p.Leaving))
+	d.told("Size", "%d wanted, of %d to %d", p.Wanted, p.Minimum, p.Maximum)
+	d.told("Machines", "%d running, %d starting, %d interrupted, %d leaving", p.Running, p.Starting, p.Interrupted, p.Leaving)
 	if p.MostPerHour != "" {
-		d.line("Costs", fmt.Sprintf("at most %s an hour, %s each, in the money of the account", p.MostPerHour, p.MaxPrice))
+		d.told("Costs", "at most %s an hour, %s each, in the money of the account", p.MostPerHour, p.MaxPrice)
 	}
 	d.line("Age", age(now, p.Created))
 	switch {
 	case p.Deleted:
-		d.sentence("Note", "it is deleted, and goes when its machines have ended")
+		d.sentence("Note", phrase.Of("it is deleted, and goes when its machines have ended").In(d.language))
 	case p.Stale:
-		d.sentence("Note", "what follows from it as it is now has not been written yet: is gpu-controller running?")
+		d.sentence("Note", phrase.Of("what follows from it as it is now has not been written yet: is gpu-controller running?").In(d.language))
 	}
 	for _, condition := range p.Conditions {
-		d.sentence(spotConditionLabel(condition.Type), fmt.Sprintf("%s for %s: %s", condition.Status, age(now, condition.Since), condition.Message))
+		text := phrase.Of("%s for %s: %s", condition.Status, age(now, condition.Since), condition.Message)
+		d.sentence(spotConditionLabel(condition.Type), text.In(d.language))
 	}
 	var offers []string
 	for _, offer := range p.Offers {
-		offers = append(offers, fmt.Sprintf("%s in %s: %s", offer.InstanceType, offer.Zone, offer.Reason))
+		offers = append(offers, phrase.Of("%s in %s: %s", offer.InstanceType, offer.Zone, offer.Reason).In(d.language))
 	}
 	d.lines("No capacity", offers)
 	return describeRows(d, "Machines", p.Machines, machineColumns(now))

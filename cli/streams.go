@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 
@@ -24,6 +25,26 @@ type IOStreams struct {
 	Color bool
 	// Language is that of the person, as far as the environment says.
 	Language phrase.Language
+	// spoken is the language of what is said to them, which is known once flags are read; nil for Language.
+	spoken func() phrase.Language
+}
+
+// language is that of what is said to the person.
+func (s IOStreams) language() phrase.Language {
+	if s.spoken == nil {
+		return s.Language
+	}
+	return s.spoken()
+}
+
+// say tells a person on stdout, in their language, what was done.
+func (s IOStreams) say(format string, args ...any) {
+	fmt.Fprintln(s.Out, phrase.Of(format, args...).In(s.language()))
+}
+
+// tell tells a person on stderr, in their language, what goes on.
+func (s IOStreams) tell(format string, args ...any) {
+	fmt.Fprintln(s.ErrOut, phrase.Of(format, args...).In(s.language()))
 }
 
 // SystemStreams returns the streams of the process. Colours need a terminal, and NO_COLOR unset.

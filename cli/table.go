@@ -20,6 +20,10 @@ type column[T any] struct {
 	spill bool
 	// spare columns are left out where the terminal is too narrow for all.
 	spare bool
+	// worded columns have words of ours, each of which is told in the language of the table. said, if not nil, is the value in a
+	// language; programs, which read CSV, get that of value.
+	worded bool
+	said   func(T, phrase.Language) string
 	// color returns the colour of a cell, "" for none; nil never colours.
 	color func(T) string
 }
@@ -29,6 +33,8 @@ type tableStyle struct {
 	wide, noHeaders, color bool
 	// width is where the last column is cut, 0 for nowhere.
 	width int
+	// language is that of headers and of words of ours in cells.
+	language phrase.Language
 	// least, if not nil, keeps the widths of columns from one table to the next, as a watch needs.
 	least *[]int
 }
@@ -98,19 +104,33 @@ func tableCells[T any](rows []T, shown []column[T], style tableStyle) [][]string
 	if !style.noHeaders {
 		header := make([]string, len(shown))
 		for i, c := range shown {
-			header[i] = c.header
+			header[i] = style.language.Words(c.header)
 		}
 		cells = append(cells, header)
 	}
 	for _, row := range rows {
 		line := make([]string, len(shown))
 		for i, c := range shown {
-			line[i] = oneLine(c.value(row))
+			line[i] = cellOf(c, row, style.language)
 		}
 		cells = append(cells, line)
 	}
 	return cells
 }
+
+// cellOf is the text of a cell in a language.
+func cellOf[T any](c column[T], row T, language phrase.Language) string {
+	switch {
+	case c.said != nil:
+		return oneLine(c.said(row, language))
+	case c.worded:
+		return oneLine(language.Words(c.value(row)))
+	}
+	return oneLine(c.value(row))
+}
+
+// word is a word of ours in a cell of a worded column.
+func word(english string) string { return english }
 
 // tooNarrow reports whether the terminal is too narrow for what cannot be put below the rows. A watch keeps to the
 // columns of its first table.

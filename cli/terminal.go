@@ -9,6 +9,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -129,14 +130,14 @@ func forTerminal(line string) string {
 }
 
 // confirm asks a person whether to do what cannot be undone. Where nobody can answer, yes must have been given.
-func confirm(streams IOStreams, what string, yes bool) error {
+func confirm(streams IOStreams, what phrase.Text, yes bool) error {
 	if yes {
 		return nil
 	}
 	if !streams.InIsTerminal {
 		return usagef("%s: nothing was done, because nobody can confirm it here. -y confirms it", what)
 	}
-	fmt.Fprintf(streams.ErrOut, "%s. Go on? [y/N] ", what)
+	fmt.Fprint(streams.ErrOut, phrase.Of("%s. Go on? [y/N] ", what).In(streams.language()))
 	answer, err := bufio.NewReader(streams.In).ReadString('\n')
 	if err != nil && answer == "" {
 		return usagef("nothing was done: there was no answer")

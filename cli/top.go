@@ -150,12 +150,12 @@ func (v *topView[T]) write(rows topRows[T]) error {
 	if v.output.format == outputCSV {
 		return writeCSV(io.Out, rows.Items, v.columns, !v.noHeaders)
 	}
-	style := tableStyle{wide: v.output.format == outputWide, noHeaders: v.noHeaders, color: io.Color, width: io.Width}
+	style := tableStyle{wide: v.output.format == outputWide, noHeaders: v.noHeaders, color: io.Color, width: io.Width, language: io.language()}
 	if style.wide {
 		style.width = 0
 	}
 	if len(rows.Items) == 0 {
-		fmt.Fprintln(io.ErrOut, "No GPUs are there, or none are held.")
+		io.tell("No GPUs are there, or none are held.")
 		return nil
 	}
 	if err := writeTable(io.Out, rows.Items, v.shown(rows.Items), style); err != nil {

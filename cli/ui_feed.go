@@ -238,7 +238,7 @@ func uiTable[T any](u *ui, rows []T, columns []column[T], none phrase.Text, abou
 	if len(rows) == 0 {
 		return screen.Table{Note: none.In(u.language)}
 	}
-	texts := tableRows(rows, columns, tableStyle{color: u.factory.IO.Color, width: u.state.Width()})
+	texts := tableRows(rows, columns, tableStyle{color: u.factory.IO.Color, width: u.state.Width(), language: u.language})
 	out := screen.Table{Header: texts[0], Rows: make([]screen.Row, len(rows))}
 	for i, row := range rows {
 		out.Rows[i] = about(row)

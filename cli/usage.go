@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -116,14 +115,16 @@ func (o *usageOptions) write(usage ledger.Usage, keys []ledger.Key) error {
 		return writeCSV(io.Out, rows, usageColumns(keys, true), !o.noHeaders)
 	}
 	if len(rows) == 0 {
-		fmt.Fprintln(io.ErrOut, "Nothing held a GPU in that time, of what was asked for. Ask for more with --since or -A.")
+		io.tell("Nothing held a GPU in that time, of what was asked for. Ask for more with --since or -A.")
 		return nil
 	}
 	uncertain := slices.ContainsFunc(rows, func(s ledger.Sum) bool { return s.UncertainGPUHours > 0 })
 	if len(rows) > 1 && !o.noHeaders {
 		rows = append(rows, totalOf(rows, keys[0]))
 	}
-	return writeTable(io.Out, rows, usageColumns(keys, uncertain), tableStyle{noHeaders: o.noHeaders, color: io.Color, width: io.Width})
+	return writeTable(io.Out, rows, usageColumns(keys, uncertain), tableStyle{
+		noHeaders: o.noHeaders, color: io.Color, width: io.Width, language: io.language(),
+	})
 }
 
 func totalOf(rows []ledger.Sum, key ledger.Key) ledger.Sum {

@@ -12,6 +12,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
@@ -47,7 +48,7 @@ func runValidate(ctx context.Context, o *validateOptions) error {
 		return err
 	}
 	for _, doc := range docs {
-		fmt.Fprintf(o.factory.IO.Out, "%s: %s/%s is valid\n", doc.file, doc.Kind, doc.Name)
+		o.factory.IO.say("%s: %s/%s is valid", doc.file, doc.Kind, doc.Name)
 	}
 	return nil
 }
@@ -72,7 +73,7 @@ func fillKnown(ctx context.Context, f *Factory, docs []submission) ([]submission
 	if !slices.ContainsFunc(docs, submission.usesPreset) {
 		return docs, nil
 	}
-	stop := startProgress(f.IO, "Asking the cluster for presets")
+	stop := startProgress(f.IO, phrase.Of("Asking the cluster for presets"))
 	presets, err := f.presetTexts(ctx)
 	stop()
 	problems := 0
@@ -88,7 +89,7 @@ func fillKnown(ctx context.Context, f *Factory, docs []submission) ([]submission
 		}
 		filled, wrong := jobplan.Filled(doc.Document, presets)
 		if wrong != nil {
-			fmt.Fprintf(f.IO.ErrOut, "%serror: %v\n", doc.at(), wrong)
+			f.IO.tell("%serror: %v", doc.at(), wrong)
 			problems++
 		}
 		out[i].Document = filled
@@ -119,7 +120,7 @@ func tellDenied(ctx context.Context, f *Factory, docs []submission) {
 	if err != nil {
 		return
 	}
-	stop := startProgress(f.IO, "Asking the cluster who may use its pools")
+	stop := startProgress(f.IO, phrase.Of("Asking the cluster who may use its pools"))
 	read, err := snapshot.Read(ctx, client, snapshot.GPUPools())
 	stop()
 	if err != nil {
@@ -128,7 +129,7 @@ func tellDenied(ctx context.Context, f *Factory, docs []submission) {
 	for _, doc := range inPools {
 		use := &doc.Job.Resources
 		if why := diagnosis.Denied(read.GPUPools, use.Pool, cmp.Or(doc.Namespace, namespace), render.PriorityClass(doc.Job.Priority)); len(why) > 0 {
-			fmt.Fprintf(f.IO.ErrOut, "%swarning: %s, as its GPUPool says: the cluster would refuse the pods of the job\n", doc.at(), why.In(f.language()))
+			f.IO.tell("%swarning: %s, as its GPUPool says: the cluster would refuse the pods of the job", doc.at(), why.In(f.language()))
 		}
 	}
 }

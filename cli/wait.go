@@ -144,17 +144,17 @@ func runWait(ctx context.Context, o *waitOptions) error {
 	w.reached = func(name, outcome string) { fmt.Fprintf(o.factory.IO.Out, "job/%s %s\n", name, outcome) }
 	err = w.wait(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		fmt.Fprintln(o.factory.IO.ErrOut, comeBack(o.names, namespace))
+		o.factory.IO.tell("%s", comeBack(o.names, namespace))
 	}
 	return err
 }
 
 // comeBack says how to go on after an interruption, which the jobs do not notice.
-func comeBack(names []string, namespace string) string {
+func comeBack(names []string, namespace string) phrase.Text {
 	if len(names) == 1 {
-		return fmt.Sprintf("The job goes on. Come back to it: gpuctl logs %s -n %s -f", names[0], namespace)
+		return phrase.Of("The job goes on. Come back to it: gpuctl logs %s -n %s -f", names[0], namespace)
 	}
-	return fmt.Sprintf("The jobs go on. Come back to them: gpuctl wait %s -n %s", strings.Join(names, " "), namespace)
+	return phrase.Of("The jobs go on. Come back to them: gpuctl wait %s -n %s", strings.Join(names, " "), namespace)
 }
 
 // waiter waits for jobs of one namespace.
@@ -287,7 +287,8 @@ func (w *waiter) lookAt(jobs []inventory.Job, name string) (reached bool, outcom
 func (w *waiter) tell(ctx context.Context, story *jobStatus, jobs []inventory.Job) {
 	left := slices.DeleteFunc(slices.Clone(w.names), func(name string) bool { return w.done[name] })
 	if len(left) > 1 {
-		story.line.set(fmt.Sprintf("Waiting for %d of %d jobs: %s", len(left), len(w.names), strings.Join(left, ", ")))
+		text := phrase.Of("Waiting for %d of %d jobs: %s", len(left), len(w.names), strings.Join(left, ", "))
+		story.line.set(text.In(w.factory.language()))
 		return
 	}
 	for _, job := range jobs {

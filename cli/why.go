@@ -74,7 +74,6 @@ func runWhy(ctx context.Context, o *whyOptions, name string) error {
 		return encode(o.factory.IO.Out, o.output.format, list[diagnosis.Report]{Items: reports})
 	}
 	d := newDescription(o.factory.IO)
-	d.language = o.factory.language()
 	for i, report := range reports {
 		if i > 0 {
 			fmt.Fprintln(o.factory.IO.Out)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/pflag"
 
@@ -46,7 +45,7 @@ func (o *whyOptions) records(ctx context.Context, facts *diagnosis.Facts) error 
 	}
 	records, err := scheduler.Job(ctx, facts.Job.Namespace, facts.Job.Name)
 	if err != nil {
-		fmt.Fprintf(o.factory.IO.ErrOut, "warning: the scheduler's records are left out: %v\n", err)
+		o.factory.IO.tell("warning: the scheduler's records are left out: %v", err)
 		return nil
 	}
 	facts.Record(records)

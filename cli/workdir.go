@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workdir"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -56,7 +56,7 @@ func (m *manifests) pack(ctx context.Context, docs []submission) ([]submission, 
 		}
 		sent, again := packed[folder]
 		if !again {
-			stop := startProgress(m.factory.IO, "Packing "+folder)
+			stop := startProgress(m.factory.IO, phrase.Of("Packing %s", folder))
 			sent, err = packFolder(folder, limit)
 			stop()
 			if err != nil {
@@ -151,36 +151,35 @@ func aroundOf(folder string) (workdir.Folder, error) {
 // tellFolder says what is sent of a folder, and what is not.
 func (m *manifests) tellFolder(doc submission, folder string, sent sentFolder) {
 	l := sent.listing
-	say := func(format string, args ...any) {
-		fmt.Fprintf(m.factory.IO.ErrOut, doc.at()+format+"\n", args...)
-	}
-	verb := "sending"
+	say := func(text phrase.Text) { m.factory.IO.tell("%s%s", doc.at(), text) }
+	verb := phrase.Of("sending")
 	if m.unsent {
-		verb = "would send"
+		verb = phrase.Of("would send")
 	}
-	left := ""
+	var left phrase.Text
 	if l.Ignored > 0 {
-		left = fmt.Sprintf("; .gitignore or .dockerignore leaves out %d", l.Ignored)
+		left = phrase.Of("; .gitignore or .dockerignore leaves out %d", l.Ignored)
 	}
-	say("%s %s of %s, %s (%s compressed)%s", verb, plural(l.Files, "file"), folder, workdir.Bytes(l.Size), workdir.Bytes(int64(len(sent.upload.Data))), left)
+	packed := workdir.Bytes(int64(len(sent.upload.Data)))
+	say(phrase.Of("%s %s of %s, %s (%s compressed)%s", verb, plural(l.Files, "file"), folder, workdir.Bytes(l.Size), packed, left))
 	if m.offline && len(sent.upload.Data) > inventory.DefaultWorkdirLimit {
-		say("note: a cluster takes it only if its administrators allow more than %s", workdir.Bytes(inventory.DefaultWorkdirLimit))
+		say(phrase.Of("note: a cluster takes it only if its administrators allow more than %s", workdir.Bytes(inventory.DefaultWorkdirLimit)))
 	}
 	if len(l.Outside) > 0 {
-		say("note: sent as links that lead out of the folder, without what they lead to: %s", firstOf(l.Outside))
+		say(phrase.Of("note: sent as links that lead out of the folder, without what they lead to: %s", firstOf(l.Outside)))
 	}
 	if len(l.Special) > 0 {
-		say("note: not sent, as neither file, folder nor link: %s", firstOf(l.Special))
+		say(phrase.Of("note: not sent, as neither file, folder nor link: %s", firstOf(l.Special)))
 	}
 }
 
 // firstOf names the first of several.
-func firstOf(all []string) string {
+func firstOf(all []string) phrase.Text {
 	const most = 3
 	if len(all) <= most {
-		return strings.Join(all, ", ")
+		return phrase.Quote(strings.Join(all, ", "))
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+	return phrase.Of("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
 }
 
 // sendFolder has the job of a document send the folder of the command line.

@@ -134,7 +134,7 @@ var varying = []struct {
 	{regexp.MustCompile(`(?m)^Cluster: .*`), "Cluster: TOTAL"},
 	{regexp.MustCompile(`\b10\.244\.\d+\.\d+\b`), "ADDRESS"},
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT[0-9:.]+Z`), "TIME"},
-	{regexp.MustCompile(`(^|[ (,])(?:\d+h)?(?:\d+m)?\d+(?:s|ms|m)\b`), "${1}AGE"},
+	{regexp.MustCompile(`(^|[ (,（])(?:\d+h)?(?:\d+m)?\d+(?:s|ms|m)\b`), "${1}AGE"},
 	{regexp.MustCompile(` {2,}`), "  "},
 }
 
