@@ -1,0 +1,45 @@
+package survival
+
+import (
+	"cmp"
+	"math"
+	"time"
+)
+
+// Never is longer than anything lasts.
+const Never = time.Duration(math.MaxInt64)
+
+// Distribution is how much longer something runs, as far as that is known. The zero value is not known.
+type Distribution struct {
+	// ran is how long those have run in all that are like it and have run for elapsed, in order.
+	ran            []time.Duration
+	elapsed, limit time.Duration
+}
+
+// Known reports whether it ends at all as far as is known.
+func (d Distribution) Known() bool { return len(d.ran) > 0 || d.limit > 0 }
+
+// Learnt reports whether others have told, and not its limit alone.
+func (d Distribution) Learnt() bool { return len(d.ran) > 0 }
+
+// Quantile is how much longer it runs at most with a probability, by the nearest rank; Never where that is not known.
+func (d Distribution) Quantile(p float64) time.Duration {
+	total := Never
+	if len(d.ran) > 0 {
+		rank := int(math.Ceil(p*float64(len(d.ran)))) - 1
+		total = d.ran[min(max(rank, 0), len(d.ran)-1)]
+	}
+	if d.limit > 0 {
+		total = min(total, d.limit)
+	}
+	if total == Never {
+		return Never
+	}
+	return max(total-d.elapsed, 0)
+}
+
+// before is an order of classes.
+func (c class) before(other class) bool {
+	return cmp.Or(cmp.Compare(c.owner.namespace, other.owner.namespace), cmp.Compare(c.owner.user, other.owner.user),
+		cmp.Compare(c.pool, other.pool), cmp.Compare(c.size, other.size)) < 0
+}

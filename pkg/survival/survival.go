@@ -1,0 +1,182 @@
+// Package survival learns how long jobs run from those that have ended, and tells how much longer one may that has run for
+// some time: the conditional survival of statistics. A job that has run for ten hours is not like those that ended after one,
+// so only those count that have run for as long.
+//
+// Jobs are alike if they are of the same user and about the same size, else of the same user, else of the same pool and
+// size, else of the same pool, else any: the narrowest of these that has enough records speaks. What a job ended by does
+// not matter, as its GPUs are free in any case.
+//
+// It is pure, and its memory is bounded whatever users do: names and sizes are theirs to choose. Nobody has more than a part of
+// what is kept of jobs of all, so that who runs very many does not speak for the others.
+package survival
+
+import (
+	"math/bits"
+	"slices"
+	"time"
+)
+
+// Job is what is known of a job before it has run.
+type Job struct {
+	// Namespace and User are whose it is. A user of another namespace is somebody else: within their own, people may claim to be
+	// anybody.
+	Namespace, User string
+	Pool            string
+	// GPUs is what all its pods hold together.
+	GPUs int64
+}
+
+const (
+	// enough is how many records a class must have that have run for as long: with fewer, what is said of one in twenty
+	// is said of none.
+	enough = 20
+	// keep is how many records a class has at most, the newest, and share how many of them one owner may have where others do.
+	keep  = 2000
+	share = keep / 4
+	// most is how many classes there are at most. Which has learnt nothing for longest is forgotten.
+	most = 500
+)
+
+// class is a set of jobs that are alike. An owner is "" in the classes of all.
+type class struct {
+	owner owner
+	pool  string
+	size  int
+}
+
+type owner struct{ namespace, user string }
+
+// anySize stands for all sizes, and anyPool for all pools: "" is the pool of those that name none.
+const (
+	anySize = -1
+	anyPool = "*"
+)
+
+// classesOf are the classes of a job, the narrowest first.
+func classesOf(job Job) [5]class {
+	size := bits.Len64(uint64(max(job.GPUs, 1) - 1)) // 1, 2, 3 to 4, 5 to 8, …
+	its := owner{job.Namespace, job.User}
+	return [5]class{
+		{its, anyPool, size}, {its, anyPool, anySize}, {owner{}, job.Pool, size}, {owner{}, job.Pool, anySize}, {owner{}, anyPool, anySize},
+	}
+}
+
+// History is what was learnt. The zero value and nil have learnt nothing.
+type History struct {
+	classes map[class]*records
+	learnt  int64
+}
+
+// records are those of a class.
+type records struct {
+	// all has the newest last.
+	all []record
+	// sorted are how long they have run, in order; nil before it is asked for. What is there is never changed, as distributions share it.
+	sorted []time.Duration
+	// at is when the last was learnt, as a count.
+	at int64
+}
+
+type record struct {
+	owner owner
+	ran   time.Duration
+}
+
+// Learn adds a job that has ended, and ran for some time.
+func (h *History) Learn(job Job, ran time.Duration) {
+	if h.classes == nil {
+		h.classes = map[class]*records{}
+	}
+	h.learnt++
+	for _, of := range classesOf(job) {
+		if h.classes[of] == nil {
+			h.makeRoom()
+			h.classes[of] = &records{}
+		}
+		h.classes[of].at = h.learnt
+		h.classes[of].learn(record{owner{job.Namespace, job.User}, max(ran, 0)})
+	}
+}
+
+// makeRoom forgets a class where there are as many as there may be.
+func (h *History) makeRoom() {
+	if len(h.classes) < most {
+		return
+	}
+	var oldest class
+	at := h.learnt + 1
+	for of, its := range h.classes {
+		// Those of one job have learnt at the same time: which of them goes must not depend on the order of a map.
+		if its.at < at || its.at == at && of.before(oldest) {
+			oldest, at = of, its.at
+		}
+	}
+	delete(h.classes, oldest)
+}
+
+func (r *records) learn(next record) {
+	if len(r.all) == keep {
+		gone := r.gives(next.owner)
+		if r.sorted != nil {
+			at, _ := slices.BinarySearch(r.sorted, r.all[gone].ran)
+			r.sorted = slices.Concat(r.sorted[:at], r.sorted[at+1:])
+		}
+		r.all = slices.Delete(r.all, gone, gone+1)
+	}
+	r.all = append(r.all, next)
+	if r.sorted != nil {
+		at, _ := slices.BinarySearch(r.sorted, next.ran)
+		r.sorted = slices.Concat(r.sorted[:at], []time.Duration{next.ran}, r.sorted[at:])
+	}
+}
+
+// gives is the record that makes room for one of an owner: their own oldest once they have their share, else the oldest.
+func (r *records) gives(to owner) int {
+	first, count := 0, 0
+	for i := range r.all {
+		if r.all[i].owner == to {
+			if count == 0 {
+				first = i
+			}
+			count++
+		}
+	}
+	if count >= share {
+		return first
+	}
+	return 0
+}
+
+// inOrder are the run times, sorted.
+func (r *records) inOrder() []time.Duration {
+	if r.sorted == nil {
+		r.sorted = make([]time.Duration, len(r.all))
+		for i := range r.all {
+			r.sorted[i] = r.all[i].ran
+		}
+		slices.Sort(r.sorted)
+	}
+	return r.sorted
+}
+
+// Remaining is how much longer a job runs that has run for some time. limit is how long it may run in all, 0 for as long as
+// it likes. Where too little is known the limit alone counts, and without one the distribution is not known.
+func (h *History) Remaining(job Job, elapsed, limit time.Duration) Distribution {
+	out := Distribution{elapsed: max(elapsed, 0), limit: max(limit, 0)}
+	if h == nil {
+		return out
+	}
+	for _, of := range classesOf(job) {
+		its := h.classes[of]
+		if its == nil || len(its.all) < enough {
+			continue
+		}
+		ran := its.inOrder()
+		from, _ := slices.BinarySearch(ran, out.elapsed)
+		if len(ran)-from >= enough {
+			out.ran = ran[from:]
+			break
+		}
+	}
+	return out
+}
