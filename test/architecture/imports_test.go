@@ -101,6 +101,8 @@ var rules = []rule{
 		why: "who waits before whom serves CLI, API and console alike"},
 	{tree: "pkg/survival", forbidden: []string{"k8s.io", ours("pkg/ledger"), ours("pkg/queue"), ours("plugins"), ours("cli")}, direct: talks,
 		why: "how long a job runs is learnt from how long others did, whoever tells it"},
+	{tree: "pkg/forecast", forbidden: []string{"k8s.io", ours("pkg/gpu"), ours("pkg/queue"), ours("plugins"), ours("cli")}, direct: talks,
+		why: "a benchmark asks it, too: it knows nodes and pods as amounts alone"},
 	{tree: "pkg/gpumetrics/...", forbidden: []string{"k8s.io/client-go", kubernetes, ours("plugins"), ours("cli")},
 		why: "it talks to Prometheus, and to nothing else"},
 	{tree: "pkg/usage/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},

@@ -1,0 +1,39 @@
+package forecast
+
+import "math/bits"
+
+// Nodes is a set of nodes.
+type Nodes struct {
+	words []uint64
+	size  int
+}
+
+// NewNodes is an empty set of nodes that are fewer than count.
+func NewNodes(count int) *Nodes { return &Nodes{words: make([]uint64, (count+63)/64)} }
+
+// Add adds a node, which was not in it.
+func (n *Nodes) Add(node int) { n.words[node/64] |= 1 << (node % 64); n.size++ }
+
+func (n *Nodes) remove(node int) { n.words[node/64] &^= 1 << (node % 64); n.size-- }
+
+func (n *Nodes) clear() {
+	clear(n.words)
+	n.size = 0
+}
+
+// next is the first node from one on that is also in the other set, -1 for none. nil has all.
+func (n *Nodes) next(node int, among *Nodes) int {
+	for word := node / 64; word < len(n.words); word++ {
+		rest := n.words[word]
+		if among != nil {
+			rest &= among.words[word]
+		}
+		if word == node/64 {
+			rest &= ^uint64(0) << (node % 64)
+		}
+		if rest != 0 {
+			return word*64 + bits.TrailingZeros64(rest)
+		}
+	}
+	return -1
+}

@@ -1,0 +1,230 @@
+package forecast
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"g8s.host/gpu-scheduler/pkg/survival"
+)
+
+// levels are the numbers of free GPUs by which nodes are found: those with more are in the last.
+const levels = 17
+
+// play is the line as it goes on in one way that it may.
+type play struct {
+	state *State
+	// lines are those that wait by their shape, in order.
+	lines [][]int32
+	// large are the largest pods of each shape.
+	large []block
+	// budget is how many steps are left.
+	budget int
+
+	free  []Amounts
+	level [levels]*Nodes
+	ends  heap
+	// head is how many of each line have started, closed which shapes do not fit now.
+	head   []int
+	closed []bool
+	starts []time.Duration
+	// runs is how long each of those that wait will run, and on the holds of those that have started.
+	runs []time.Duration
+	on   [][]Hold
+}
+
+func newPlay(state *State, budget int) *play {
+	p := &play{
+		state: state, budget: budget, lines: make([][]int32, len(state.Shapes)), large: make([]block, len(state.Shapes)),
+		free: make([]Amounts, len(state.Free)), head: make([]int, len(state.Shapes)), closed: make([]bool, len(state.Shapes)),
+		runs: make([]time.Duration, len(state.Waiting)), on: make([][]Hold, len(state.Waiting)),
+	}
+	for i := range p.level {
+		p.level[i] = NewNodes(len(state.Free))
+	}
+	for i := range state.Waiting {
+		shape := state.Waiting[i].Shape
+		p.lines[shape] = append(p.lines[shape], int32(i))
+	}
+	for i := range state.Shapes {
+		p.large[i] = largest(state.Shapes[i].Pods)
+	}
+	return p
+}
+
+// block is how many pods ask so many GPUs each.
+type block struct {
+	pods int
+	gpus int64
+}
+
+// largest are those pods of a shape that ask the most.
+func largest(pods []Pod) (out block) {
+	for i := range pods {
+		switch gpus := pods[i].Needs[GPUs]; {
+		case gpus > out.gpus:
+			out = block{1, gpus}
+		case gpus == out.gpus:
+			out.pods++
+		}
+	}
+	return out
+}
+
+func (p *play) exhausted() bool { return p.budget <= 0 }
+
+// run plays the line until the one that is asked for has started and all before it, or until nothing happens any more. It returns when
+// each has started; nothing where the budget has come to an end before.
+func (p *play) run(rng *rand.Rand, asked int) []time.Duration {
+	p.begin(rng)
+	left := asked + 1
+	now := time.Duration(0)
+	for {
+		left -= p.pass(now, asked)
+		if left == 0 || len(p.ends) == 0 {
+			return p.starts[:asked+1]
+		}
+		if p.exhausted() {
+			return nil
+		}
+		for now = p.ends[0].at; len(p.ends) > 0 && p.ends[0].at == now; {
+			p.end(p.ends.pop())
+		}
+	}
+}
+
+// begin draws how long everybody runs. What is drawn does not depend on what happens.
+func (p *play) begin(rng *rand.Rand) {
+	copy(p.free, p.state.Free)
+	for i := range p.level {
+		p.level[i].clear()
+	}
+	for node := range p.free {
+		p.level[p.levelOf(node)].Add(node)
+	}
+	p.ends = p.ends[:0]
+	luck := newLuck(rng)
+	for i := range p.state.Running {
+		at := time.Duration(0)
+		for _, end := range p.state.Running[i].Ends {
+			at = max(at, end.Quantile(luck.draw()))
+		}
+		if at != survival.Never {
+			p.ends = append(p.ends, ending{at, int32(i)})
+		}
+	}
+	p.ends.order()
+	p.starts = make([]time.Duration, len(p.state.Waiting))
+	for i := range p.runs {
+		p.runs[i], p.starts[i], p.on[i] = p.state.Waiting[i].Runs.Quantile(luck.draw()), survival.Never, p.on[i][:0]
+	}
+	clear(p.head)
+	p.budget -= len(p.free) + len(p.ends) + len(p.runs)
+}
+
+// pass starts whoever fits now, in the order of the line, and returns how many of those that are asked for.
+func (p *play) pass(now time.Duration, asked int) (started int) {
+	clear(p.closed)
+	for {
+		shape := p.first()
+		if shape < 0 {
+			return started
+		}
+		job := int(p.lines[shape][p.head[shape]])
+		if !p.place(shape, job) {
+			p.closed[shape] = true
+			continue
+		}
+		p.head[shape]++
+		p.starts[job] = now
+		if job <= asked {
+			started++
+		}
+		if runs := p.runs[job]; runs < survival.Never-now {
+			p.ends.push(ending{now + runs, int32(len(p.state.Running) + job)})
+		}
+	}
+}
+
+// first is the shape of the first in line of those that may fit, -1 for none.
+func (p *play) first() int {
+	first, shape := int32(0), -1
+	p.budget -= len(p.lines)
+	for i, line := range p.lines {
+		if !p.closed[i] && p.head[i] < len(line) && (shape < 0 || line[p.head[i]] < first) {
+			first, shape = line[p.head[i]], i
+		}
+	}
+	return shape
+}
+
+// place puts all pods of a job on nodes, or none.
+func (p *play) place(shape, job int) bool {
+	if !p.mayFit(p.large[shape]) {
+		return false
+	}
+	pods := p.state.Shapes[shape].Pods
+	for i := range pods {
+		node := p.find(&pods[i])
+		if node < 0 {
+			p.leave(p.on[job])
+			p.on[job] = p.on[job][:0]
+			return false
+		}
+		p.on[job] = append(p.on[job], Hold{node, pods[i].Needs})
+		p.change(node, &pods[i].Needs, -1)
+	}
+	return true
+}
+
+// mayFit looks at the numbers of free GPUs alone, which is fast.
+func (p *play) mayFit(pods block) bool {
+	p.budget -= levels
+	if pods.gpus == 0 || pods.gpus >= levels-1 || p.level[levels-1].size > 0 { // those of the last level may have more
+		return true
+	}
+	left := pods.pods
+	for level := levels - 2; level >= int(pods.gpus); level-- {
+		left -= p.level[level].size * (level / int(pods.gpus))
+	}
+	return left <= 0
+}
+
+// find is the node that a pod leaves the fewest GPUs on, -1 for none.
+func (p *play) find(pod *Pod) int {
+	for level := min(pod.Needs[GPUs], levels-1); level < levels; level++ {
+		for node := p.level[level].next(0, pod.On); node >= 0; node = p.level[level].next(node+1, pod.On) {
+			p.budget--
+			if p.free[node].holds(&pod.Needs) {
+				return node
+			}
+		}
+	}
+	p.budget -= levels
+	return -1
+}
+
+func (p *play) end(job int32) {
+	if int(job) < len(p.state.Running) {
+		p.leave(p.state.Running[job].Holds)
+		return
+	}
+	p.leave(p.on[int(job)-len(p.state.Running)])
+}
+
+func (p *play) leave(holds []Hold) {
+	p.budget -= len(holds)
+	for i := range holds {
+		p.change(holds[i].Node, &holds[i].Amounts, 1)
+	}
+}
+
+func (p *play) change(node int, by *Amounts, sign int64) {
+	before := p.levelOf(node)
+	p.free[node].add(by, sign)
+	if after := p.levelOf(node); after != before {
+		p.level[before].remove(node)
+		p.level[after].Add(node)
+	}
+}
+
+func (p *play) levelOf(node int) int64 { return min(max(p.free[node][GPUs], 0), levels-1) }
