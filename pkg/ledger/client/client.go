@@ -95,6 +95,13 @@ func (c *Client) Jobs(ctx context.Context, q Query) ([]ledger.Job, bool, error) 
 	return out.Items, out.More, err
 }
 
+// Runs asks for how long jobs held GPUs. The second result tells whether there are more.
+func (c *Client) Runs(ctx context.Context, q Query) ([]ledger.Run, bool, error) {
+	var out ledger.RunList
+	err := c.get(ctx, "runs?"+q.values().Encode(), &out)
+	return out.Items, out.More, err
+}
+
 // Job asks about one job, and what its pods held.
 func (c *Client) Job(ctx context.Context, namespace, uid string) (out ledger.JobDetail, err error) {
 	return out, c.get(ctx, "jobs/"+url.PathEscape(namespace)+"/"+url.PathEscape(uid), &out)

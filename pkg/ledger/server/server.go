@@ -3,6 +3,7 @@
 //	GET /ledger/v1/usage                   sums: ?by=user,pool&namespace=a&user=&pool=&since=&until=
 //	GET /ledger/v1/jobs                    jobs that have finished: ?namespace=a&name=&user=&pool=&since=&until=&limit=
 //	GET /ledger/v1/jobs/{namespace}/{uid}  one of them, with what its pods held
+//	GET /ledger/v1/runs                    for how long jobs held GPUs, those that have ended: ?namespace=a&since=&until=&limit=
 //	GET /ledger/v1/output/{namespace}/{job}  the end of what its containers printed: ?pod=&container=
 //	GET /metrics                           for Prometheus, of whom the cluster lets get that path
 //
@@ -70,6 +71,7 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET "+ledger.APIRoot+"usage", h.answer(h.usage))
 	mux.HandleFunc("GET "+ledger.APIRoot+"jobs", h.answer(h.jobs))
 	mux.HandleFunc("GET "+ledger.APIRoot+"jobs/{namespace}/{uid}", h.answer(h.job))
+	mux.HandleFunc("GET "+ledger.APIRoot+"runs", h.answer(h.runs))
 	mux.HandleFunc("GET "+ledger.APIRoot+"output/{namespace}/{job}", h.answer(h.output))
 	return o.Gate.identified(mux)
 }
@@ -199,11 +201,9 @@ func (h *handler) jobs(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	most := defaultItems
-	if text := query.Get("limit"); text != "" {
-		if most, err = strconv.Atoi(text); err != nil || most < 1 || most > maxItems {
-			return nil, badRequest("limit is no number from 1 to " + strconv.Itoa(maxItems))
-		}
+	most, err := limit(query)
+	if err != nil {
+		return nil, err
 	}
 	namespaces, err := h.Gate.reach(r, query["namespace"], list)
 	if err != nil {
@@ -213,6 +213,37 @@ func (h *handler) jobs(r *http.Request) (any, error) {
 		Namespaces: namespaces, Name: query.Get("name"), User: query.Get("user"), Pool: query.Get("pool"), From: from, To: to, Most: most,
 	})
 	return ledger.JobList{Items: append([]ledger.Job{}, jobs...), More: more}, err
+}
+
+// limit reads how many items are wanted.
+func limit(query url.Values) (int, error) {
+	text := query.Get("limit")
+	if text == "" {
+		return defaultItems, nil
+	}
+	most, err := strconv.Atoi(text)
+	if err != nil || most < 1 || most > maxItems {
+		return 0, badRequest("limit is no number from 1 to " + strconv.Itoa(maxItems))
+	}
+	return most, nil
+}
+
+func (h *handler) runs(r *http.Request) (any, error) {
+	query := r.URL.Query()
+	from, to, err := h.window(query)
+	if err != nil {
+		return nil, err
+	}
+	most, err := limit(query)
+	if err != nil {
+		return nil, err
+	}
+	namespaces, err := h.Gate.reach(r, query["namespace"], list)
+	if err != nil {
+		return nil, err
+	}
+	runs, more, err := h.Store.Runs(store.RunQuery{Namespaces: namespaces, From: from, To: to, Most: most})
+	return ledger.RunList{Items: append([]ledger.Run{}, runs...), More: more}, err
 }
 
 func (h *handler) job(r *http.Request) (any, error) {

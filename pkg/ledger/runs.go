@@ -1,0 +1,125 @@
+package ledger
+
+import (
+	"slices"
+	"time"
+
+	"g8s.host/gpu-scheduler/pkg/survival"
+)
+
+// Run is for how long a job held GPUs without a break: from when the first of its pods was bound until the last had ended. JSON keys are
+// a contract.
+type Run struct {
+	Namespace string `json:"namespace"`
+	User      string `json:"user,omitempty"`
+	Pool      string `json:"pool"`
+	GPUs      int64  `json:"gpus"`
+	Seconds   int64  `json:"seconds"`
+}
+
+// RunList is an answer with runs, the last to end first. JSON keys are a contract.
+type RunList struct {
+	Items []Run `json:"items"`
+	// More says that there were more than an answer holds.
+	More bool `json:"more,omitempty"`
+}
+
+// RunsToLearn are as many runs as are worth asking for.
+const RunsToLearn = 5000
+
+// Learn is what runs tell of those to come. They are in the order of an answer.
+func Learn(runs []Run) *survival.History {
+	out := &survival.History{}
+	for _, run := range slices.Backward(runs) { // the newest last
+		out.Learn(survival.Job{Namespace: run.Namespace, User: run.User, Pool: run.Pool, GPUs: run.GPUs}, time.Duration(run.Seconds)*time.Second)
+	}
+	return out
+}
+
+// Joining makes runs of holdings: what the pods of a job held at the same time is one run, and those after a break are another, as
+// after a failure. Pods of an array take turns without one.
+type Joining struct {
+	// held is the earliest run of each job that has been found. One that goes on has no end, and is not among runs.
+	held map[string]*joined
+	runs []*joined
+}
+
+type joined struct {
+	run      Run
+	from, to time.Time
+	held     []span
+}
+
+// span is what one pod held.
+type span struct {
+	from, to time.Time
+	milli    int64
+}
+
+// NewJoining begins with what is held now. A run that goes on is none.
+func NewJoining() *Joining { return &Joining{held: map[string]*joined{}} }
+
+// Hold takes what is held now. All of it comes before the first Add.
+func (j *Joining) Hold(h *Holding) {
+	of := jobOf(h)
+	if known := j.held[of]; known == nil || h.From.Before(known.from) {
+		j.held[of] = &joined{from: h.From}
+	}
+}
+
+// Add takes a holding that has ended, the last to end first. One of which nobody saw the end tells nothing.
+func (j *Joining) Add(h *Holding) {
+	if !h.Until.IsZero() {
+		return
+	}
+	of := jobOf(h)
+	known := j.held[of]
+	if known == nil || h.To.Before(known.from) {
+		known = &joined{run: Run{Namespace: h.Namespace, User: h.User, Pool: h.Pool}, from: h.From, to: h.To}
+		j.held[of] = known
+		j.runs = append(j.runs, known)
+	}
+	if h.From.Before(known.from) {
+		known.from = h.From
+	}
+	if !known.to.IsZero() { // else it goes on
+		known.held = append(known.held, span{h.From, h.To, h.Milli})
+	}
+}
+
+// Len is how many runs there are.
+func (j *Joining) Len() int { return len(j.runs) }
+
+// Runs are those that have ended, the last first.
+func (j *Joining) Runs() []Run {
+	out := make([]Run, len(j.runs))
+	for i, found := range j.runs {
+		found.run.GPUs = (found.together() + whole - 1) / whole
+		found.run.Seconds = int64(found.to.Sub(found.from) / time.Second)
+		out[i] = found.run
+	}
+	return out
+}
+
+// together is what was held when the last of the pods had been bound, in thousandths: by all members of a gang, and by as many
+// tasks of an array as may run at once.
+func (j *joined) together() (milli int64) {
+	var last time.Time
+	for i := range j.held {
+		last = later(last, j.held[i].from)
+	}
+	for i := range j.held {
+		if one := &j.held[i]; !one.from.After(last) && (one.to.After(last) || one.from.Equal(last)) {
+			milli += one.milli
+		}
+	}
+	return milli
+}
+
+// jobOf names the job of a holding; a pod that belongs to none is one by itself.
+func jobOf(h *Holding) string {
+	if h.JobUID != "" {
+		return "job/" + h.JobUID
+	}
+	return "pod/" + h.UID
+}
