@@ -19,6 +19,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/ledger"
 	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
 	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
 // Environment variables that say where the ledger is.
@@ -115,6 +116,34 @@ func (o *ledgerOptions) connect(ctx context.Context, f *Factory) (*ledgerclient.
 		return nil, err
 	}
 	return ledgerclient.New(config, o.Options)
+}
+
+// pastPatience is how long the ledger has to say how long jobs have run: the answer is of use to somebody who waits for another one.
+const pastPatience = 10 * time.Second
+
+// past is how long jobs have run that have ended, nil where no ledger tells it to the user. The text says why one that is known does
+// not, where the user can do something about it.
+func (o *ledgerOptions) past(ctx context.Context, f *Factory) (*survival.History, string) {
+	ctx, cancel := context.WithTimeout(ctx, pastPatience)
+	defer cancel()
+	known, err := o.find(ctx, f)
+	if err == nil && !known {
+		return nil, ""
+	}
+	var runs []ledger.Run
+	if err == nil {
+		var client *ledgerclient.Client
+		if client, err = o.connect(ctx, f); err == nil {
+			runs, _, err = client.Runs(ctx, ledgerclient.Query{Limit: ledger.RunsToLearn})
+		}
+	}
+	switch {
+	case isLedgerRefusal(err): // of all namespaces, which the user may not list either
+		return nil, ""
+	case err != nil:
+		return nil, fmt.Sprintf("when jobs start is told by time limits alone, as the ledger does not say how long others have run: %v", err)
+	}
+	return ledger.Learn(runs), ""
 }
 
 // isLedgerRefusal says whether the ledger does not tell this to the user.

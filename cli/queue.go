@@ -18,6 +18,7 @@ import (
 type queueOptions struct {
 	listing[queue.Entry]
 	factory       *Factory
+	ledger        ledgerOptions
 	allNamespaces bool
 }
 
@@ -30,7 +31,8 @@ func newQueueCmd(f *Factory) *cobra.Command {
 			"time they have waited. Each pool has a line of its own. Positions count the jobs of all namespaces, also\n" +
 			"of those not shown. A job that fits now starts, also when one before it does not fit.\n\n" +
 			"STARTS is when a job starts if every job before it uses all of its time-limit, and \"unknown\" when one of\n" +
-			"them has none; \"blocked\" when something else than room is in its way, which REASON names, such as closed\n" +
+			"them has none. Where a ledger tells how long jobs like them have run, it is between which moments the job\n" +
+			"starts in nine cases of ten. It is \"blocked\" when something else than room is in its way, which REASON names, such as closed\n" +
 			"nodes, a missing volume, or a scheduler that is down; \"never\" when the nodes of the pool could not hold it\n" +
 			"even if they were empty, or its quota is too small: see gpuctl why. Jobs whose pods a quota keeps out come\n" +
 			"last: they have no place in the line.",
@@ -48,6 +50,7 @@ func newQueueCmd(f *Factory) *cobra.Command {
 	}
 	o.addFlags(cmd)
 	o.addPoolFlag(cmd, f, "Only the line of this pool")
+	o.ledger.addFlags(cmd.Flags())
 	o.addNamespaceFlag(cmd, f, &o.allNamespaces, "Show the jobs of all namespaces")
 	return cmd
 }
@@ -64,8 +67,12 @@ func runQueue(ctx context.Context, o *queueOptions) error {
 	if err != nil {
 		return err
 	}
+	past, doubt := o.ledger.past(ctx, o.factory)
+	if doubt != "" {
+		fmt.Fprintln(o.factory.IO.ErrOut, "note: "+doubt)
+	}
 	read := func(ctx context.Context) (entries []queue.Entry, warning string, err error) {
-		line, err := queue.Read(ctx, client, namespace, o.factory.Now())
+		line, err := queue.Read(ctx, client, namespace, past, o.factory.Now())
 		return o.filter(line.Entries, namespace), incomplete(line, namespace), err
 	}
 	entries, warning, err := read(ctx)
@@ -191,12 +198,26 @@ func startsIn(now time.Time, e queue.Entry) string {
 		return "never"
 	case e.Cause != "":
 		return "blocked"
-	case eta == nil:
+	case eta == nil && e.Latest == nil:
 		return "unknown"
 	case now.IsZero():
 		return ""
-	case !eta.After(now):
+	case eta != nil && !eta.After(now):
 		return "now"
+	case e.Latest != nil:
+		return startsBetween(now, e)
 	}
 	return "in " + age(*eta, now)
+}
+
+// startsBetween is the interval in which a job starts.
+func startsBetween(now time.Time, e queue.Entry) string {
+	from, to := age(*e.Earliest, now), age(*e.Latest, now)
+	switch {
+	case from == to:
+		return "in " + to
+	case !e.Earliest.After(now):
+		return fmt.Sprintf("within %s (%.0f%%)", to, 100*e.Confidence)
+	}
+	return fmt.Sprintf("in %s to %s (%.0f%%)", from, to, 100*e.Confidence)
 }

@@ -171,8 +171,9 @@ const uiQueuePoll = 10 * time.Second
 // pollQueue reads the queue as queue -w does, less often.
 func (u *ui) pollQueue(ctx context.Context, line *feed[waitingLine], namespace string) error {
 	o := queueOptions{allNamespaces: namespace == ""}
+	past, _ := o.ledger.past(ctx, u.factory) // gpuctl queue says why there is none
 	once := func() error {
-		read, err := queue.Read(ctx, u.client, u.namespace, u.factory.Now())
+		read, err := queue.Read(ctx, u.client, u.namespace, past, u.factory.Now())
 		if err == nil {
 			line.report(waitingLine{o.filter(read.Entries, namespace), incomplete(read, u.namespace)}, u.factory.Now(), false)
 		}

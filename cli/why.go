@@ -15,6 +15,7 @@ type whyOptions struct {
 	factory   *Factory
 	output    *output
 	scheduler schedulerOptions
+	ledger    ledgerOptions
 }
 
 func newWhyCmd(f *Factory) *cobra.Command {
@@ -25,7 +26,8 @@ func newWhyCmd(f *Factory) *cobra.Command {
 		Long: "Say why a job does not run, with the numbers, and what to change so that it does. Of a job that runs, say\n" +
 			"where, on which GPUs and how they are connected.\n\n" +
 			"The answer comes from what you can read of the cluster. With --scheduler it has the scheduler's own records\n" +
-			"too: the reasons by number of nodes at its last attempt, and the scores of the candidates by part.\n\n" +
+			"too: the reasons by number of nodes at its last attempt, and the scores of the candidates by part. Of a job\n" +
+			"that waits for room, the ledger knows how long those before it may run, and so when it starts.\n\n" +
 			"What has to be mended first comes first, the rest under \"Also\". Of the things to do, one is enough. The exit\n" +
 			"code is 0 whatever the answer is, and 3 if there is no such job.",
 		Example: "  gpuctl why qwen2-sft\n  gpuctl why qwen2-sft -o json\n" +
@@ -38,6 +40,7 @@ func newWhyCmd(f *Factory) *cobra.Command {
 	}
 	o.output = describeOutput(cmd)
 	o.scheduler.addFlags(cmd.Flags())
+	o.ledger.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -80,6 +83,12 @@ func runWhy(ctx context.Context, o *whyOptions, name string) error {
 		}
 		if err := explainReport(d, report, o.factory.Now()); err != nil {
 			return err
+		}
+		if report.Status != inventory.StatusPending {
+			continue
+		}
+		if entry, ok := o.factory.outlook(ctx, &o.ledger, namespace, report.Kind, report.Job); ok {
+			explainOutlook(d, entry, o.factory.Now())
 		}
 	}
 	return nil

@@ -78,9 +78,9 @@ func releaseOf(pod *corev1.Pod, node string, start time.Time, limits map[types.U
 
 // estimate fills in when entries start. It plays the lines forward: at each end of a job that has a time limit, the
 // entries are tried in their order, by the judgement that gpuctl why and the scheduler share. What ends at no known time
-// is never given back, so whatever depends on it stays unknown; an estimate is not made up.
-func estimate(entries []Entry, objects *snapshot.Snapshot, now time.Time) {
-	limits := ends(objects.Jobs)
+// is never given back, so whatever depends on it stays unknown; an estimate is not made up. It returns the pools that have lines.
+func estimate(entries []Entry, objects *snapshot.Snapshot, now time.Time) map[string]*pool {
+	limits, pools := ends(objects.Jobs), map[string]*pool{}
 	var topologies gpu.Topologies
 	for start := 0; start < len(entries); {
 		end := start
@@ -88,10 +88,13 @@ func estimate(entries []Entry, objects *snapshot.Snapshot, now time.Time) {
 			end++
 		}
 		if len(objects.Nodes) > 0 {
-			newLine(entries[start:end], objects, now, &topologies).play(limits)
+			line := newLine(entries[start:end], objects, now, &topologies)
+			line.play(limits)
+			pools[line.pool.name] = line.pool
 		}
 		start = end
 	}
+	return pools
 }
 
 // ends are when jobs that have a time limit end, at the latest. Kubernetes counts it from the creation of the pods,

@@ -28,8 +28,9 @@ type pool struct {
 
 // shape is what pods that are alike find.
 type shape struct {
-	// open are the names of the nodes that take them when they are empty.
-	open []string
+	// open are the names of the nodes that take them when they are empty, and places their numbers.
+	open   []string
+	places []int
 	// closed are the nodes that would, by what keeps the pods away.
 	closed map[reason.Cause]int
 }
@@ -114,7 +115,7 @@ func (p *pool) shapeOf(request *fit.Request) *shape {
 			}
 			switch cause, takes := p.look(request, i); {
 			case takes:
-				out.open = append(out.open, p.nodes[i].Name)
+				out.open, out.places = append(out.open, p.nodes[i].Name), append(out.places, i)
 			case cause != "":
 				out.closed[cause]++
 			}

@@ -54,6 +54,11 @@ type Entry struct {
 	// ETA is when the job starts if every job before it uses all of its time limit; nil when that is unknown. Of pods that
 	// start one by one, such as the tasks of an array, it is when the first does.
 	ETA *time.Time `json:"eta,omitempty"`
+	// Earliest and Latest are between when it starts with a probability of Confidence, by how long jobs like those before it have
+	// run. They are nil where too little is known of that. See [Queue.Outlook].
+	Earliest   *time.Time `json:"earliest,omitempty"`
+	Latest     *time.Time `json:"latest,omitempty"`
+	Confidence float64    `json:"confidence,omitempty"`
 	// Never says that the nodes of the pool could not hold the job even if they were empty, that its request cannot be
 	// read, or that its quota is too small. See gpuctl why.
 	Never bool `json:"never,omitempty"`
@@ -75,6 +80,8 @@ type Queue struct {
 	Partial bool `json:"partial,omitempty"`
 	// Unread is what may not be read of all namespaces, or not at all.
 	Unread []snapshot.Part `json:"-"`
+
+	pools map[string]*pool
 }
 
 // key is what belongs together: the pods of one job, or one pod.
@@ -117,7 +124,7 @@ func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Le
 			entries[i].GPUsAhead = before.GPUsAhead + before.GPUs
 		}
 	}
-	estimate(entries, objects, now)
+	pools := estimate(entries, objects, now)
 	if leader != nil && !leader.Places() {
 		stop(entries)
 	}
@@ -127,7 +134,7 @@ func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Le
 		}
 	}
 	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Pool, b.Pool) })
-	return Queue{Entries: entries}
+	return Queue{Entries: entries, pools: pools}
 }
 
 // stop notes that nobody places jobs.

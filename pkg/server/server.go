@@ -110,6 +110,7 @@ type Server struct {
 	scheduler *explainclient.Client
 	mirror    *mirror
 	leader    leaderOfScheduler
+	outlook   outlookOfQueue
 	budgets   *budgets
 	metrics   *metrics
 	api       huma.API
@@ -142,9 +143,11 @@ func New(config *rest.Config, options Options) (*Server, error) {
 	s.open = newOpenStreams(options.Streams)
 	s.output = newLimiter(outputRate, outputBurst)
 	if options.Ledger.Address != "" {
-		if err := options.Ledger.Validate(); err != nil {
+		client, err := ledgerclient.New(config, options.Ledger)
+		if err != nil {
 			return nil, err
 		}
+		s.outlook.runs, s.outlook.log = client.Runs, options.Log
 	}
 	if options.Scheduler.Address != "" {
 		if s.scheduler, err = explainclient.New(config, options.Scheduler); err != nil {

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"g8s.host/gpu-scheduler/pkg/ledger"
+	"g8s.host/gpu-scheduler/pkg/queue"
+	"g8s.host/gpu-scheduler/pkg/survival"
+)
+
+func TestStarts(t *testing.T) {
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	at := func(minutes int) *time.Time {
+		moment := now.Add(time.Duration(minutes) * time.Minute)
+		return &moment
+	}
+	between := func(from, to int, eta *time.Time) queue.Entry {
+		return queue.Entry{Earliest: at(from), Latest: at(to), Confidence: 0.9, ETA: eta}
+	}
+	tests := map[string]struct {
+		entry queue.Entry
+		want  string
+	}{
+		"never":                     {queue.Entry{Never: true, ETA: at(3)}, "never"},
+		"blocked":                   {queue.Entry{Cause: "Tainted"}, "blocked"},
+		"unknown":                   {queue.Entry{}, "unknown"},
+		"by the limits of others":   {queue.Entry{ETA: at(30)}, "in 30m"},
+		"now":                       {queue.Entry{ETA: at(0)}, "now"},
+		"by what others have run":   {between(20, 180, nil), "in 20m to 3h (90%)"},
+		"by both":                   {between(20, 180, at(180)), "in 20m to 3h (90%)"},
+		"it may start at any time":  {between(0, 180, nil), "within 3h (90%)"},
+		"it is known to the minute": {between(20, 20, at(20)), "in 20m"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := startsIn(now, tc.entry); got != tc.want {
+				t.Errorf("it starts %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestThePast: whoever asks is told as much as the ledger tells, and of what is in the way that they can do something about.
+func TestThePast(t *testing.T) {
+	runs := ledger.RunList{}
+	for range 30 {
+		runs.Items = append(runs.Items, ledger.Run{Namespace: "team", GPUs: 1, Seconds: 60})
+	}
+	answer := func(status int, body any) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != ledger.APIRoot+"runs" {
+				t.Errorf("it asks %s", r.URL.Path)
+			}
+			w.WriteHeader(status)
+			_ = json.NewEncoder(w).Encode(body)
+		}
+	}
+	tests := map[string]struct {
+		handler http.HandlerFunc
+		knows   bool
+		says    string
+	}{
+		"it tells":             {answer(http.StatusOK, runs), true, ""},
+		"it knows of none":     {answer(http.StatusOK, ledger.RunList{}), false, ""},
+		"it does not tell you": {answer(http.StatusForbidden, ledger.Failure{Error: "you may not"}), false, ""},
+		"it is older":          {answer(http.StatusNotFound, "404"), false, "told by time limits alone"},
+		"it fails":             {answer(http.StatusInternalServerError, ledger.Failure{Error: "its log says why"}), false, "its log says why"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewTLSServer(tc.handler)
+			t.Cleanup(server.Close)
+			o := &ledgerOptions{}
+			o.Address, o.Insecure = server.URL, true
+			past, says := o.past(t.Context(), offline(t))
+			knows := past.Remaining(survival.Job{Namespace: "team", GPUs: 1}, 0, 0).Known()
+			if knows != tc.knows || (says != "") != (tc.says != "") || !strings.Contains(says, tc.says) {
+				t.Errorf("it knows %t, want %t; it says %q, want %q", knows, tc.knows, says, tc.says)
+			}
+		})
+	}
+	none := &ledgerOptions{}
+	none.Address = noLedger
+	if past, says := none.past(t.Context(), offline(t)); past != nil || says != "" {
+		t.Errorf("of no ledger it knows %v and says %q", past, says)
+	}
+}
+
+// offline is a factory for what asks no API server.
+func offline(t *testing.T) *Factory {
+	t.Helper()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	streams, _, _ := TestIOStreams("")
+	f := NewFactory(streams)
+	f.config = func() (*rest.Config, error) { return &rest.Config{Host: "https://unused.example.com"}, nil }
+	return f
+}
+
+// TestWhyTellsWhenAJobStarts: with times of the day, and with days where there are several.
+func TestWhyTellsWhenAJobStarts(t *testing.T) {
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	soon, later, days := now.Add(130*time.Minute), now.Add(270*time.Minute), now.Add(70*time.Hour)
+	for latest, want := range map[time.Time]string{
+		later: "number 2 in pool train, behind 8 GPUs; starts between 14:10 and 16:30 (90%)",
+		days:  "starts between 2026-11-01 14:10 and 2026-11-04 10:00 (90%)",
+	} {
+		streams, out, _ := TestIOStreams("")
+		entry := queue.Entry{Position: 2, Pool: "train", GPUsAhead: 8, Earliest: &soon, Latest: &latest, Confidence: 0.9}
+		explainOutlook(newDescription(streams), entry, now)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it says %q, want %q", out, want)
+		}
+	}
+}

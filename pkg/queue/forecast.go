@@ -1,0 +1,237 @@
+package queue
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/forecast"
+	"g8s.host/gpu-scheduler/pkg/reservation"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+	"g8s.host/gpu-scheduler/pkg/survival"
+)
+
+// mostForecast is how many pods of a line take part in a forecast: who is behind them has none.
+const mostForecast = 5000
+
+// Outlook is between which moments jobs start.
+type Outlook map[key]outlook
+
+type outlook struct{ earliest, latest time.Time }
+
+// Tell notes an outlook with the entries that it is of, and that do not start now. It may be somewhat older than the queue.
+func (q *Queue) Tell(of Outlook, now time.Time) {
+	for i := range q.Entries {
+		entry := &q.Entries[i]
+		found, ok := of[entry.key()]
+		if !ok || !entry.uncertain(now) || found.latest.Before(now) {
+			continue
+		}
+		earliest, latest := later(found.earliest, now), found.latest
+		if entry.ETA != nil && entry.ETA.Before(latest) { // if all before it use all of their time
+			latest = *entry.ETA
+		}
+		if latest.Before(earliest) {
+			earliest = latest
+		}
+		entry.Earliest, entry.Latest, entry.Confidence = &earliest, &latest, forecast.Confidence
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func (e *Entry) key() key { return key{e.Namespace, e.Kind, e.Name} }
+
+// Outlook is between which moments entries start, by how long jobs have run that were like those that run now and those that
+// come before. It is of jobs that wait for room alone, where enough is known of the past. objects are those that the queue was built from.
+//
+// What it counts is whole GPUs, CPU, memory and pods. Of jobs that ask for a part of a GPU, and of a pool of which a reservation
+// keeps nodes, there is none; nor of gangs: smaller jobs that come later get past them, and nobody knows of those yet
+// (docs/benchmarks/queueing.md has how far off it would be).
+func (q *Queue) Outlook(objects *snapshot.Snapshot, past *survival.History, now time.Time) Outlook {
+	out := Outlook{}
+	if past == nil || len(objects.Nodes) == 0 {
+		return out
+	}
+	known := peopleOf(objects)
+	for start := 0; start < len(q.Entries); {
+		end := start
+		for end < len(q.Entries) && q.Entries[end].Pool == q.Entries[start].Pool {
+			end++
+		}
+		entries, pool := q.Entries[start:end], q.pools[q.Entries[start].Pool]
+		if pool != nil && slices.ContainsFunc(entries, func(e Entry) bool { return e.uncertain(now) }) {
+			f := &forecaster{
+				entries: entries, pool: pool, known: known, past: past, now: now, limits: ends(objects.Jobs), shapes: map[string]int{}, left: map[*Entry]bool{},
+			}
+			if !f.reserved(objects.GPUReservations) {
+				f.stage(objects.Pods)
+				f.tell(out)
+			}
+		}
+		start = end
+	}
+	return out
+}
+
+// uncertain reports whether a forecast may say more of an entry than is known: there is no room for it now.
+func (e *Entry) uncertain(now time.Time) bool {
+	return e.waitsForRoom() && (e.ETA == nil || e.ETA.After(now))
+}
+
+// waitsForRoom reports whether an entry starts once there is room for it.
+func (e *Entry) waitsForRoom() bool {
+	return e.Position > 0 && !e.Never && e.Cause == "" && !e.wish.confined && len(e.wish.requests) > 0
+}
+
+// people are who submitted jobs, and when those began of which pods have ended well already: the others come after them, as tasks
+// of an array do.
+type people struct {
+	users  map[key]string
+	begins map[types.UID]time.Time
+}
+
+func peopleOf(objects *snapshot.Snapshot) people {
+	out := people{users: map[key]string{}, begins: map[types.UID]time.Time{}}
+	for i := range objects.Jobs {
+		job := &objects.Jobs[i]
+		out.users[key{job.Namespace, job.Labels[names.LabelJobType], job.Labels[names.LabelJob]}] = job.Annotations[names.AnnotationUser]
+		if job.Status.StartTime != nil && job.Status.Succeeded > 0 { // its pods take turns
+			out.begins[job.UID] = job.Status.StartTime.Time
+		}
+	}
+	for i := range objects.Deployments {
+		d := &objects.Deployments[i]
+		out.users[key{d.Namespace, d.Labels[names.LabelJobType], d.Labels[names.LabelJob]}] = d.Annotations[names.AnnotationUser]
+	}
+	return out
+}
+
+// forecaster puts the line of a pool in the terms of a forecast.
+type forecaster struct {
+	entries []Entry
+	pool    *pool
+	known   people
+	past    *survival.History
+	now     time.Time
+	limits  map[types.UID]time.Time
+	// state is the pool, and places are the entries whose first pods are in line there, by where that is.
+	state  forecast.State
+	places map[int]*Entry
+	shapes map[string]int
+	// left are entries that do not start although there is room for them.
+	left map[*Entry]bool
+}
+
+// reserved reports whether a reservation keeps nodes of the pool, or will.
+func (f *forecaster) reserved(objects []names.GPUReservation) bool {
+	for i := range objects {
+		window := reservation.Of(&objects[i])
+		if window.To.After(f.now) && slices.ContainsFunc(f.pool.nodes, func(node corev1.Node) bool { return window.Keeps(&node) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// tell writes down when entries start. One for which there is room at once, and which the scheduler has refused all the same, waits
+// for something that is not counted here: it is left out the second time, as it takes room from nobody.
+func (f *forecaster) tell(out Outlook) {
+	f.line()
+	starts := forecast.Starts(&f.state, len(f.state.Waiting)-1, forecast.Budget)
+	for place, entry := range f.places {
+		if at := starts[place]; at.Known && at.Latest == 0 && entry.Message != "" && entry.uncertain(f.now) {
+			f.left[entry] = true
+		}
+	}
+	if len(f.left) > 0 {
+		f.line()
+		starts = forecast.Starts(&f.state, len(f.state.Waiting)-1, forecast.Budget)
+	}
+	for place, entry := range f.places {
+		overtaken := entry.wish.together() && entry.Pods > 1
+		if at := starts[place]; at.Known && !overtaken {
+			out[entry.key()] = outlook{f.now.Add(at.Earliest).Truncate(time.Second), f.now.Add(at.Latest).Truncate(time.Second)}
+		}
+	}
+}
+
+// line has those that wait for room, in order. Of pods that start one by one each is in line for itself.
+func (f *forecaster) line() {
+	f.state.Waiting, f.places = f.state.Waiting[:0], map[int]*Entry{}
+	for i := range f.entries {
+		entry := &f.entries[i]
+		if !entry.waitsForRoom() || f.left[entry] || slices.ContainsFunc(entry.wish.requests, parts) {
+			continue
+		}
+		together := [][]*fit.Request{entry.wish.requests}
+		if !entry.wish.together() {
+			together = slices.Collect(slices.Chunk(entry.wish.requests, 1))
+		}
+		if len(f.state.Waiting)+len(together) > mostForecast {
+			return
+		}
+		f.places[len(f.state.Waiting)] = entry
+		runs := f.past.Remaining(f.job(keyOf(entry.wish.requests[0].Pod), entry.GPUs), 0, f.limitOf(entry))
+		for _, requests := range together {
+			f.state.Waiting = append(f.state.Waiting, forecast.Waiting{Shape: f.shape(requests), Runs: runs})
+		}
+	}
+}
+
+// parts reports whether a pod asks for parts of cards, which are not counted.
+func parts(r *fit.Request) bool { return r.Demand.Shared > 0 || r.Demand.MIG > 0 }
+
+func (f *forecaster) job(of key, gpus int64) survival.Job {
+	return survival.Job{Namespace: of.namespace, User: f.known.users[of], Pool: f.pool.name, GPUs: gpus}
+}
+
+// limitOf is how long an entry may run at most once it has started, 0 for as long as it likes. A Job counts its time in line, too.
+func (f *forecaster) limitOf(entry *Entry) time.Duration {
+	var limit time.Duration
+	if seconds := entry.wish.requests[0].Pod.Spec.ActiveDeadlineSeconds; seconds != nil {
+		limit = time.Duration(*seconds) * time.Second
+	}
+	if end, ok := f.limits[entry.wish.owner]; ok && (limit == 0 || end.Sub(f.now) < limit) {
+		limit = max(end.Sub(f.now), time.Second)
+	}
+	return limit
+}
+
+// shape is the number of what pods ask.
+func (f *forecaster) shape(requests []*fit.Request) int {
+	alike := make([]byte, 0, 1024)
+	for _, request := range requests {
+		alike = append(append(alike, request.Alikeness()...), '\n')
+	}
+	if number, known := f.shapes[string(alike)]; known {
+		return number
+	}
+	number := len(f.state.Shapes)
+	f.shapes[string(alike)] = number
+	var pods []forecast.Pod
+	for _, request := range requests {
+		on := forecast.NewNodes(len(f.pool.nodes))
+		for _, node := range f.pool.shapeOf(request).places {
+			on.Add(node)
+		}
+		pods = append(pods, forecast.Pod{Needs: amountsOf(request.Resources, request.Demand.Whole), On: on})
+	}
+	f.state.Shapes = append(f.state.Shapes, forecast.Shape{Pods: pods})
+	return number
+}
+
+func amountsOf(resources corev1.ResourceList, gpus int64) forecast.Amounts {
+	return forecast.Amounts{
+		forecast.GPUs: gpus, forecast.MilliCPU: resources.Cpu().MilliValue(), forecast.Memory: resources.Memory().Value(), forecast.Pods: 1,
+	}
+}
