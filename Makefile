@@ -33,7 +33,7 @@ AGENT_CGO  := $(if $(RACE),1,0)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools monitoring-tools test chaos compat abuse demo demo-down bench bench-matrix bench-placement bench-plugins bench-queueing bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible test-node test-upgrade
+.PHONY: help build tools monitoring-tools test chaos compat abuse demo demo-down bench bench-matrix bench-placement bench-plugins bench-queueing bench-queueing-intervals bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible test-node test-upgrade
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -103,6 +103,9 @@ bench-strategies: ## Compare the strategies of GPUScore on whole GPUs, into docs
 
 bench-queueing: ## Replay Philly's jobs under queueing policies, into docs/benchmarks/queueing.md; about 2 minutes
 	go run ./test/bench/queueing/run --nodes 80,96,64 --ties 10 --reference test/bench/queueing/testdata/reference.csv --page docs/benchmarks/queueing.md
+
+bench-queueing-intervals: ## How true the intervals are in which jobs are said to start, into docs/benchmarks/queueing.md; about a minute
+	go run ./test/bench/queueing/run --intervals 25 --policy backfill --page docs/benchmarks/queueing.md
 
 bench-scrape: tools monitoring-tools build ## Measure what it costs to watch 1,000 nodes with Prometheus, as docs/monitoring.md has it; 7 minutes
 	go run ./test/bench/scrape $(BENCH)

@@ -27,12 +27,17 @@ type Running struct {
 	End time.Duration
 }
 
+// Start is when the job had all its GPUs.
+func (r *Running) Start() time.Duration { return r.End - r.Job.Runtime }
+
 // Session is what a policy sees and changes: the cluster at one instant of virtual time.
 type Session struct {
 	now     time.Duration
 	cluster *Cluster
 	// running is in order of end.
 	running []*Running
+	// ended are those that have ended at this instant.
+	ended []*Running
 	// held are the nodes of the pods that are bound while their gang is incomplete.
 	held     map[*trace.Job][]int
 	outcomes []Outcome
@@ -48,6 +53,9 @@ func (s *Session) Cluster() *Cluster { return s.cluster }
 
 // Running are the jobs that run, in order of their end, which is known to clairvoyant policies alone.
 func (s *Session) Running() []*Running { return s.running }
+
+// Ended are the jobs that have ended at this instant: from them a policy that is not clairvoyant may learn.
+func (s *Session) Ended() []*Running { return s.ended }
 
 // Bind gives a node each to the next pods of a job. The job starts with its last pod; until then the pods hold their
 // GPUs idle.
@@ -95,6 +103,7 @@ func (s *Session) end() {
 		s.running[done].release(s.cluster)
 		done++
 	}
+	s.ended = slices.Clone(s.running[:done])
 	s.running = slices.Delete(s.running, 0, done)
 }
 

@@ -35,6 +35,9 @@ const queueingExample = `  # All policies on 80 nodes
   # How much do large jobs wait for a reservation, and how much of that is chance?
   go run ./test/bench/queueing/run --nodes 64,80,96 --policy backfill,easy-nodes --ties 10
 
+  # How true are the intervals in which jobs are said to start?
+  go run ./test/bench/queueing/run --intervals 25 --policy backfill
+
   # Your own jobs, as JSON
   go run ./test/bench/queueing/run --trace jobs.csv --nodes 12 -o json`
 
@@ -43,6 +46,7 @@ type queueingReplay struct {
 	study                          queueing.Study
 	policies                       []string
 	trace, reference, output, page string
+	every                          int
 	out                            io.Writer
 }
 
@@ -74,6 +78,7 @@ func newCommand() *cobra.Command {
 	flags.StringVar(&q.reference, "reference", "", "Figures to compare with: CSV of nodes, policy, figure, value")
 	flags.StringVarP(&q.output, "output", "o", "table", "Output: table, markdown or json")
 	flags.StringVar(&q.page, "page", "", "Write the tables into this page, between its marks, in place of an output")
+	flags.IntVar(&q.every, "intervals", 0, "Ask of each so-manieth job that waits when it starts, and say how many of the answers held")
 	return cmd
 }
 
@@ -101,12 +106,15 @@ func (q *queueingReplay) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if q.every > 0 {
+		return q.calibrate(ctx, jobs)
+	}
 	reports, err := q.study.Run(ctx, jobs)
 	if err != nil {
 		return err
 	}
 	if q.page != "" {
-		return writePage(q.page, queueing.Tables(reports, theirs))
+		return writePage(q.page, tablesBegin, tablesEnd, queueing.Tables(reports, theirs))
 	}
 	return write(reports, theirs)
 }
@@ -117,24 +125,24 @@ const (
 	tablesEnd   = "<!-- end of the tables -->\n"
 )
 
-// writePage replaces the tables of a page.
-func writePage(path string, tables []queueing.Table) error {
+// writePage replaces the tables of a page between two marks.
+func writePage(path, begin, end string, tables []queueing.Table) error {
 	page, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	before, rest, begins := bytes.Cut(page, []byte(tablesBegin))
-	_, after, ends := bytes.Cut(rest, []byte(tablesEnd))
+	before, rest, begins := bytes.Cut(page, []byte(begin))
+	_, after, ends := bytes.Cut(rest, []byte(end))
 	if !begins || !ends {
-		return fmt.Errorf("%s has no marks to write the tables between: %q and %q", path, tablesBegin, tablesEnd)
+		return fmt.Errorf("%s has no marks to write the tables between: %q and %q", path, begin, end)
 	}
-	out := bytes.NewBuffer(slices.Concat(before, []byte(tablesBegin), []byte("\n")))
+	out := bytes.NewBuffer(slices.Concat(before, []byte(begin), []byte("\n")))
 	for _, table := range tables {
 		if err := table.WriteMarkdown(out); err != nil {
 			return err
 		}
 	}
-	out.WriteString(tablesEnd)
+	out.WriteString(end)
 	out.Write(after)
 	return os.WriteFile(path, out.Bytes(), 0o644) //nolint:gosec // a page of the documentation
 }

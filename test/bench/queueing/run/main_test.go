@@ -49,6 +49,14 @@ func TestReplay(t *testing.T) {
 			args: []string{"--trace=jobs.csv", "--nodes=2,3", "--policy=sjf", "--ties=1", "-o=json"},
 			want: []string{`"nodes": 3`, `"policy": "sjf"`, `"ties": [`, `"neverStarted": 0`},
 		},
+		"intervals": {
+			args: []string{"--trace=jobs.csv", "--nodes=2", "--policy=fifo", "--intervals=1"},
+			want: []string{"of intervals of 90 %", "median width h"},
+		},
+		"intervals as JSON": {
+			args: []string{"--trace=jobs.csv", "--nodes=2", "--policy=fifo", "--intervals=1", "-o=json"},
+			want: []string{`"policy": "fifo"`, `"half": 2`, `"unknown": 1`},
+		},
 		"a bad row has its place": {args: []string{"--trace=bad.csv"}, err: `bad.csv: reading the trace: line 2: num_gpus "none"`},
 		"no such file":            {args: []string{"--trace=none.csv"}, err: "reading --trace: open none.csv"},
 		"an unknown policy":       {args: []string{"--policy=lifo"}, err: `reading --policy: policy "lifo" is unknown: use fifo, backfill`},
