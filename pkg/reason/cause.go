@@ -40,6 +40,9 @@ const (
 	WaitingForControllers Cause = "WaitingForControllers"
 	// GPUQuotaReached is a job whose namespace has all the GPUs that a GPUQuota lets it have.
 	GPUQuotaReached Cause = "GPUQuotaReached"
+	// GPUsLent is a job whose namespace is guaranteed GPUs that others borrow, BeyondGuarantee one that would borrow itself.
+	GPUsLent        Cause = "GPUsLent"
+	BeyondGuarantee Cause = "BeyondGuarantee"
 	// NamespaceTerminating is a namespace that is being deleted, in which nothing starts any more.
 	NamespaceTerminating Cause = "NamespaceTerminating"
 	// WebhookFailing is an admission webhook that does not answer.

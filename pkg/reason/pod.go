@@ -221,7 +221,7 @@ func MissingMembers(verdict string) (there, all int, ok bool) {
 var OfGangs = []*Reason{GangHasRoomForSome, GangNeverFits, GangTurnedAway}
 
 // OfEvictions are why nobody leaves for a pod, or not yet.
-var OfEvictions = []*Reason{GangKeptOut, GangGuarded, Promised, RoomIsComing, QuotaGuarded}
+var OfEvictions = []*Reason{GangKeptOut, GangGuarded, Promised, RoomIsComing, QuotaGuarded, QuotaBudgeted, QuotaKeptOut}
 
 // OfPods are about the pod itself, whatever the node. While they hold, the scheduler looks at no node.
 var OfPods = []*Reason{

@@ -14,7 +14,7 @@ var (
 		Advice: []Advice{
 			waiting("wait: it is tried again when a job that counts in this quota ends"),
 			{Action: SetField, Field: FieldGPU, Text: "ask for fewer GPUs"},
-			inspecting("see who shares the quota; the administrators set it", "gpuctl get gpuquotas %[2]s"),
+			inspecting("see who shares the quota; the administrators set it", "gpuctl describe quota %[2]s"),
 		},
 	}
 	QuotaTooSmall = &Reason{
@@ -22,7 +22,7 @@ var (
 		Says: "the namespace may have %[2]s GPUs, and the job asks for %[3]s: it never starts (GPUQuota %[1]s)",
 		Advice: []Advice{
 			{Action: SetField, Field: FieldGPU, Text: "ask for fewer GPUs"},
-			inspecting("see who shares the quota; the administrators set it", "gpuctl get gpuquotas %[1]s"),
+			inspecting("see who shares the quota; the administrators set it", "gpuctl describe quota %[1]s"),
 		},
 	}
 	TypeOverQuota = &Reason{
@@ -48,7 +48,33 @@ var (
 		Says:   "the GPUs that the namespace is guaranteed are borrowed by pods that may not be evicted before they have run for their min-runtime, the first of them until %[1]s",
 		Advice: []Advice{waiting("wait: it is tried again then")},
 	}
+	// QuotaBudgeted is told where borrowers would leave for a pod, but for their PodDisruptionBudgets.
+	QuotaBudgeted = &Reason{
+		Text: "quota: PodDisruptionBudgets keep pods that borrow its GPUs", Late: true, Cause: Busy,
+		Says: "the GPUs that the namespace is guaranteed are borrowed by pods that PodDisruptionBudgets keep",
+		Advice: []Advice{
+			waiting("wait: it is tried again each minute"),
+			{Action: AskAdministrators, Text: "ask the administrators whether these budgets may keep what is borrowed"},
+		},
+	}
+	// QuotaKeptOut is told to a pod alone where borrowers could leave for it, and what another plugin would say of its place all the same.
+	QuotaKeptOut = &Reason{
+		Text: "quota: nobody leaves for it who borrows its GPUs, which would be in vain: %s", Late: true, Cause: RejectedByScheduler,
+		Says: "nobody who borrows the GPUs that the namespace is guaranteed leaves for the job, which could not start in their places: %[1]s",
+		Advice: []Advice{
+			waiting("wait: it is tried again each minute"),
+			{Action: Resubmit, Text: "change what keeps the job out, such as its volumes, its topology spread or its affinity to other pods, and submit it again"},
+		},
+	}
 )
+
+// KeptOut says what keeps pods out for which others would leave: a gang, or a pod alone.
+func KeptOut(alone bool, why string) string {
+	if alone {
+		return QuotaKeptOut.Text.Of(why)
+	}
+	return GangKeptOut.Text.Of(why)
+}
 
 // OverQuota says which quota leaves pods no node.
 func OverQuota(e *gpuquota.Excess) string {

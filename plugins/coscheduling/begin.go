@@ -156,7 +156,7 @@ func (p *Plugin) keptFor(g gang, group *podGroup, m *members) (kept map[string][
 	for _, node := range p.pods.ListIndexFuncValues(byNomination) {
 		for _, info := range p.handle.NominatedPodsForNode(node) {
 			pod := info.GetPod()
-			if name, ok := groupOf(pod); corev1helpers.PodPriority(pod) < least && !request.Defers(pod) || ok && name == g.group && gangOf(pod, group) == g {
+			if isOf(g, group, m, pod) || corev1helpers.PodPriority(pod) < least && !request.Defers(pod) {
 				continue
 			}
 			if kept == nil {
@@ -167,6 +167,15 @@ func (p *Plugin) keptFor(g gang, group *podGroup, m *members) (kept map[string][
 		}
 	}
 	return kept, of
+}
+
+// isOf reports whether a pod is a member of a gang, or the pod alone that the gang is made of.
+func isOf(g gang, group *podGroup, m *members, pod *corev1.Pod) bool {
+	if g.isAlone() {
+		return pod.UID == m.waiting[0].UID
+	}
+	name, ok := groupOf(pod)
+	return ok && name == g.group && gangOf(pod, group) == g
 }
 
 // closedTo is a fingerprint of what is kept from members: they differ in how long they may run, if in anything.

@@ -132,6 +132,7 @@ type clearance struct {
 type plea struct {
 	*Plugin
 	*site
+	own      gang
 	kinds    []kind
 	standing []int
 	crowd    crowd
@@ -158,7 +159,7 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 		return nil, setback{}
 	}
 	s := siteOf(group.layout, seats, b)
-	q := &plea{Plugin: p, site: s, kinds: kinds.of, standing: s.positions(p.places.nodesOf(m.placed)), crowd: p.crowdOn(s, g, below, only),
+	q := &plea{Plugin: p, site: s, own: g, kinds: kinds.of, standing: s.positions(p.places.nodesOf(m.placed)), crowd: p.crowdOn(s, g, below, only),
 		left: p.effort, barred: slices.Repeat([]sets.Set[string]{p.places.planOf(g).rejected()}, len(kinds.of))}
 	move, why := q.passing(ctx)
 	if move != nil {
@@ -167,7 +168,7 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 	if q.left < 0 {
 		p.places.pause(g, p.now().Add(exhausted))
 	}
-	return nil, setback{why: why, guarded: q.crowd.guarded, borrowed: b.request.Entitled()}
+	return nil, setback{why: why, guarded: q.crowd.guarded, borrowed: b.request.Entitled(), budgeted: q.crowd.budgeted}
 }
 
 // passing returns a plan that passes its rehearsal, nil if none does, and what the last one was refused for.
@@ -181,7 +182,7 @@ func (q *plea) passing(ctx context.Context) (move *clearance, why string) {
 		if refused == nil {
 			return q.clearance(units, plan), ""
 		}
-		if why = reason.GangKeptOut.Text.Of(refused.why); refused.nodes == nil {
+		if why = reason.KeptOut(q.own.isAlone(), refused.why); refused.nodes == nil {
 			break
 		}
 		if refused.spread {

@@ -77,21 +77,31 @@ func (c *census) matters(pod *corev1.Pod) bool {
 type setback struct {
 	why     string
 	guarded time.Time
-	// borrowed says that those could have left because they borrow.
-	borrowed bool
+	// borrowed says that those could have left because they borrow, budgeted that budgets keep some who do.
+	borrowed, budgeted bool
 }
 
-// holdOff has a gang evict nobody for a while. That the first of those may leave who could is told by no change in the cluster: the
-// gang is tried again then, and not before it may evict again.
+// says is why nobody may leave yet who could, "" where nobody could.
+func (s *setback) says() string {
+	switch {
+	case s.borrowed && !s.guarded.IsZero():
+		return reason.QuotaGuarded.Text.Of(s.guarded.UTC().Format(time.RFC3339))
+	case s.borrowed && s.budgeted:
+		return string(reason.QuotaBudgeted.Text)
+	case !s.guarded.IsZero():
+		return reason.GangGuarded.Text.Of(s.guarded.UTC().Format(time.RFC3339))
+	}
+	return ""
+}
+
+// holdOff has a gang evict nobody for a while. That the first of those may leave who could, or a budget lets them, is told by no change
+// that wakes it: the gang is tried again then, and not before it may evict again.
 func (p *Plugin) holdOff(g gang, group *podGroup, s setback) string {
 	until := p.now().Add(exhausted)
-	if s.guarded.IsZero() {
+	told := s.says()
+	if told == "" {
 		p.places.futile(g, until, s.why, "")
 		return s.why
-	}
-	told := reason.GangGuarded.Text.Of(s.guarded.UTC().Format(time.RFC3339))
-	if s.borrowed {
-		told = reason.QuotaGuarded.Text.Of(s.guarded.UTC().Format(time.RFC3339))
 	}
 	p.places.futile(g, until, s.why, told)
 	if s.guarded.After(until) {

@@ -74,9 +74,9 @@ func (c *census) leaves(pod *corev1.Pod, standing gpuquota.Standing) bool {
 	return weaker && standing != gpuquota.Protected && !c.stays[pod.UID]
 }
 
-// lowest puts those who borrow before all others: their priorities count among themselves.
-func (c *census) lowest(pods []*corev1.Pod, priority int32) int32 {
-	if c.standing(pods...) != gpuquota.Yields {
+// lowestIf puts those who borrow before all others: their priorities count among themselves.
+func lowestIf(borrows bool, priority int32) int32 {
+	if !borrows {
 		return priority
 	}
 	return math.MinInt32/2 + priority/4
@@ -84,6 +84,8 @@ func (c *census) lowest(pods []*corev1.Pod, priority int32) int32 {
 
 // lone begins the name of the group of a pod that is in none. No PodGroup has such a name.
 const lone = "pod/"
+
+func (g gang) isAlone() bool { return strings.HasPrefix(g.group.Name, lone) }
 
 // aloneOf is a pod as a gang of one.
 func aloneOf(pod *corev1.Pod) (gang, *podGroup, members) {
@@ -134,7 +136,7 @@ func (p *Plugin) reclaim(ctx context.Context, pod *corev1.Pod, refused fwk.NodeT
 
 // noteOf tells those who leave for a gang, or for a pod alone, which they have borrowed their GPUs from.
 func noteOf(g gang, by *corev1.Pod) string {
-	if strings.HasPrefix(g.group.Name, lone) {
+	if g.isAlone() {
 		return "preempted by pod " + by.Name + ", whose namespace is guaranteed the GPUs"
 	}
 	return "preempted by the gang of pod " + by.Name

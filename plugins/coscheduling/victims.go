@@ -16,6 +16,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/minruntime"
 )
@@ -27,6 +28,8 @@ type crowd struct {
 	on map[int][]occupant
 	// guarded is when the first may leave of those that have not run for their min-runtime, the zero time where there are none.
 	guarded time.Time
+	// budgeted says that a PodDisruptionBudget keeps some who borrow.
+	budgeted bool
 }
 
 // victims are pods that are evicted together: all of a gang, or one pod.
@@ -35,6 +38,8 @@ type victims struct {
 	nodes    []int
 	priority int32
 	loss     int64
+	// borrows says that they have the GPUs of those who ask.
+	borrows bool
 }
 
 // occupant is a pod on a node, and its unit; it is leaving already where that is -1.
@@ -85,7 +90,8 @@ func (p *Plugin) crowdOn(s *site, own gang, below int32, only sets.Set[types.UID
 			unit.priority = max(unit.priority, corev1helpers.PodPriority(pod))
 			unit.loss += lossOf(pod, c.now)
 		}
-		unit.priority = c.lowest(unit.pods, unit.priority)
+		unit.borrows = c.standing(unit.pods...) == gpuquota.Yields
+		unit.priority = lowestIf(unit.borrows, unit.priority)
 	}
 	c.crowd.keep(newBudgets(p.budgets, p.departures.uncounted(now)))
 	return c.crowd
@@ -223,6 +229,7 @@ func (c *crowd) keep(b *budgets) {
 	for _, unit := range order {
 		if !b.allow(c.units[unit].pods) {
 			stays[unit] = true
+			c.budgeted = c.budgeted || c.units[unit].borrows
 			c.units[unit].nodes = nil
 		}
 	}
