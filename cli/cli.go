@@ -77,7 +77,7 @@ func splitTypes(root *cobra.Command, args []string) []string {
 
 // typeWords are what may stand before the slash.
 var typeWords = []string{
-	"job", "jobs", "pool", "pools", "node", "nodes", "quota", "quotas", "namespace", "namespaces", "ns", "reservation", "reservations",
+	"job", "jobs", "pool", "pools", "node", "nodes", "quota", "quotas", "gpuquota", "gpuquotas", "namespace", "namespaces", "ns", "reservation", "reservations",
 }
 
 // programName is what the user typed: gpuctl, or kubectl gpu when kubectl runs us as its plugin.

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
@@ -18,8 +20,9 @@ func newGetGPUQuotasCmd(f *Factory) *cobra.Command {
 		Aliases: []string{"gpuquota"},
 		Short:   "List GPUQuotas: the GPUs of pools that namespaces are guaranteed, may have, and have",
 		Long: "List GPUQuotas, which the scheduler keeps. MIN is guaranteed, MAX is the most that there may be. USED is what pods\n" +
-			"hold, and BORROWED the part of it that goes back to whoever is guaranteed it; who may not see the pods of all\n" +
-			"namespaces sees neither. gpuctl get quotas lists those of Kubernetes.",
+			"hold, and BORROWED the part of it that goes back to whoever is guaranteed it. LENT is what others would leave of\n" +
+			"MIN for it, WAITING what its jobs wait for. Who may not see the pods of all namespaces gets the numbers from\n" +
+			"gpu-controller. gpuctl describe quota says who borrows; gpuctl get quotas lists those of Kubernetes.",
 		Example: "  gpuctl get gpuquotas\n  gpuctl get gpuquotas -o yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
@@ -27,12 +30,13 @@ func newGetGPUQuotasCmd(f *Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			quotas, err := reader.GPUQuotas(cmd.Context())
+			quotas, err := reader.GPUQuotas(cmd.Context(), f.Now())
 			if err != nil {
 				return err
 			}
 			return o.show(quotas)
 		},
+		ValidArgsFunction: completeGPUQuotas(f),
 	}
 	o.listing = listing[inventory.GPUQuota]{
 		io: f.IO, now: f.Now, noun: "GPUQuota",
@@ -43,6 +47,23 @@ func newGetGPUQuotasCmd(f *Factory) *cobra.Command {
 	}
 	o.addListFlags(cmd)
 	return cmd
+}
+
+func completeGPUQuotas(f *Factory) completer {
+	return completeNames(f, func(ctx context.Context, reader *inventory.Reader) ([]string, error) {
+		quotas, err := reader.GPUQuotas(ctx, f.Now())
+		return namesOf(quotas, func(q inventory.GPUQuota) string { return q.Name }), err
+	})
+}
+
+// problemsOf are the conditions that are true of a quota.
+func problemsOf(q *inventory.GPUQuota) (out []string) {
+	for _, kind := range []string{names.ConditionOvercommitted, names.ConditionMinNotBacked} {
+		if q.Condition(kind) != nil {
+			out = append(out, kind)
+		}
+	}
+	return out
 }
 
 func gpuQuotaColumns(now time.Time) []column[inventory.GPUQuota] {
@@ -62,7 +83,16 @@ func gpuQuotaColumns(now time.Time) []column[inventory.GPUQuota] {
 		{header: "MIN", value: func(q quota) string { return number(q.Min) }},
 		{header: "USED", value: known(func(q quota) *int64 { return q.Used })},
 		{header: "BORROWED", value: known(func(q quota) *int64 { return q.Borrowed })},
+		{header: "LENT", value: known(func(q quota) *int64 { return q.Lent })},
+		{header: "FREE", wide: true, value: known(func(q quota) *int64 { return q.Free })},
 		{header: "MAX", value: known(func(q quota) *int64 { return q.Max })},
+		{header: "WAITING", value: func(q quota) string {
+			if q.Waiting == nil {
+				return ""
+			}
+			return number(q.Waiting.GPUs)
+		}},
+		{header: "PROBLEM", value: func(q quota) string { return strings.Join(problemsOf(&q), ",") }},
 		{header: "NAMESPACES", value: func(q quota) string { return strings.Join(q.Namespaces, ",") }},
 		{header: "AGE", wide: true, value: func(q quota) string { return age(now, q.Created) }},
 	}

@@ -32,10 +32,11 @@ func newQueueCmd(f *Factory) *cobra.Command {
 			"of those not shown. A job that fits now starts, also when one before it does not fit.\n\n" +
 			"STARTS is when a job starts if every job before it uses all of its time-limit, and \"unknown\" when one of\n" +
 			"them has none. Where a ledger tells how long jobs like them have run, it is between which moments the job\n" +
-			"starts in nine cases of ten. It is \"blocked\" when something else than room is in its way, which REASON names, such as closed\n" +
-			"nodes, a missing volume, or a scheduler that is down; \"never\" when the nodes of the pool could not hold it\n" +
-			"even if they were empty, or its quota is too small: see gpuctl why. Jobs whose pods a quota keeps out come\n" +
-			"last: they have no place in the line.",
+			"starts in nine cases of ten. It is \"on reclaim\" when a GPUQuota guarantees its GPUs, and others leave for it\n" +
+			"who borrow them; \"blocked\" when something else than room is in its way, which REASON names, such as closed\n" +
+			"nodes, a missing volume, a GPUQuota that allows no more, or a scheduler that is down; \"never\" when the nodes\n" +
+			"of the pool could not hold it even if they were empty, or its quota is too small: see gpuctl why. Jobs whose\n" +
+			"pods a quota keeps out come last: they have no place in the line.",
 		Example: "  gpuctl queue\n  gpuctl queue -A --pool training-pool\n  gpuctl queue -w\n  gpuctl queue -o json",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runQueue(cmd.Context(), o) },
@@ -198,6 +199,8 @@ func startsIn(now time.Time, e queue.Entry) string {
 		return "never"
 	case e.Cause != "":
 		return "blocked"
+	case e.Reclaims:
+		return "on reclaim"
 	case eta == nil && e.Latest == nil:
 		return "unknown"
 	case now.IsZero():

@@ -125,43 +125,6 @@ func usedOfProfiles(q inventory.Quota) string {
 	return strings.Join(out, ", ")
 }
 
-func newDescribeQuotaCmd(f *Factory) *cobra.Command {
-	var o *output
-	cmd := &cobra.Command{
-		Use:     "quota {NAME | NAMESPACE}",
-		Aliases: []string{"quotas"},
-		Short:   "Show one quota: what each of its namespaces has reserved of what it may",
-		Example: "  gpuctl describe quota research-quota",
-		Args:    exactlyOne(phrase.Of("the name of one quota, or of a namespace")),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			quotas, err := f.quotas(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if quotas, err = pickQuotas(quotas, args); err != nil {
-				return err
-			}
-			if o.format != "" {
-				return encode(f.IO.Out, o.format, list[inventory.Quota]{Items: quotas})
-			}
-			return describeQuotas(newDescription(f.IO), quotas)
-		},
-	}
-	o = describeOutput(cmd)
-	return cmd
-}
-
-func describeQuotas(d *description, quotas []inventory.Quota) error {
-	d.line("Name", quotas[0].Name)
-	d.line("Description", quotas[0].Description)
-	for _, quota := range quotas {
-		if err := describeRows(d, "Namespace "+quota.Namespace, quota.Resources, boundColumns()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func boundColumns() []column[inventory.QuotaResource] {
 	type bound = inventory.QuotaResource
 	return []column[bound]{

@@ -40,6 +40,8 @@ type Dependencies struct {
 	Attempts *cycle.Attempts
 	// Now is the clock of decisions, time.Now if it is nil. A replay has one that stands still.
 	Now func() time.Time
+	// Quotas are the GPUQuotas of the cluster, those of the API server if it is nil. A replay tells them of pods.
+	Quotas *quotas.Quotas
 }
 
 // gangs are the values of the framework that Coscheduling tries places with.
@@ -52,7 +54,9 @@ var gangs = coscheduling.Framework{
 // profile enables it.
 func Registry(deps Dependencies) runtime.Registry {
 	ledger, reservations, promises := devices.NewLedger(), follow.New(deps.Now), backfill.NewPromises(deps.Now)
-	shares := quotas.New(deps.Now)
+	if deps.Quotas == nil {
+		deps.Quotas = quotas.New(deps.Now)
+	}
 	if deps.Attempts == nil {
 		deps.Attempts = &cycle.Attempts{}
 	}
@@ -62,7 +66,7 @@ func Registry(deps Dependencies) runtime.Registry {
 		}),
 		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, Cards: ledger, Now: time.Now}),
 		gpufilter.Name:  gpufilter.Factory(gpufilter.Dependencies{Ledger: ledger, Reservations: reservations, Promises: promises}),
-		gpuquota.Name:   gpuquota.Factory(gpuquota.Dependencies{Quotas: shares}),
+		gpuquota.Name:   gpuquota.Factory(gpuquota.Dependencies{Quotas: deps.Quotas}),
 		gpuscore.Name: gpuscore.Factory(gpuscore.Dependencies{
 			Explain: deps.Explain != nil, Devices: ledger, Attempts: deps.Attempts,
 		}),
@@ -70,7 +74,7 @@ func Registry(deps Dependencies) runtime.Registry {
 
 		capacityscheduling.Name: capacityscheduling.New,
 		coscheduling.Name: coscheduling.Factory(coscheduling.Dependencies{
-			Ledger: ledger, Reservations: reservations, Promises: promises, Quotas: shares, Now: deps.Now, Framework: gangs,
+			Ledger: ledger, Reservations: reservations, Promises: promises, Quotas: deps.Quotas, Now: deps.Now, Framework: gangs,
 		}),
 		noderesourcetopology.Name: noderesourcetopology.New,
 	}

@@ -10,30 +10,37 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// Read gathers the facts, in five requests. Its caller must be able to read nodes, and pods and disruption budgets of
+// Read gathers the facts, in six requests. Its caller must be able to read nodes, and pods and disruption budgets of
 // all namespaces.
 func Read(ctx context.Context, client kubernetes.Interface, now time.Time) (*Facts, error) {
 	cached := snapshot.Scope{Cached: true}
 	read, err := snapshot.Read(ctx, client, snapshot.Nodes(cached), snapshot.Pods(snapshot.Scope{Fields: snapshot.Living, Cached: true}),
-		snapshot.Budgets(cached), snapshot.GPUReservations().IfAllowed(), snapshot.Clock(now))
+		snapshot.Budgets(cached), snapshot.GPUReservations().IfAllowed(), snapshot.GPUQuotas().IfAllowed(), snapshot.Clock(now))
 	if err != nil {
 		return nil, err
 	}
 	return FactsOf(read), nil
 }
 
-// FactsOf sorts the pods of a snapshot into those that hold a place, and those for which the scheduler has found none.
+// FactsOf sorts the pods of a snapshot into those that hold a place, and those for which the scheduler has found none: but for those that
+// a GPUQuota keeps waiting, for which nobody need move.
 func FactsOf(s *snapshot.Snapshot) *Facts {
 	facts := &Facts{Now: s.Now, Nodes: s.Nodes, Budgets: s.Budgets, Reservations: reservation.BookOf(s.GPUReservations)}
+	quotas := make([]gpuquota.Quota, len(s.GPUQuotas))
+	for i := range s.GPUQuotas {
+		quotas[i] = gpuquota.Of(&s.GPUQuotas[i])
+	}
+	account := gpuquota.AccountOf(quotas, s.Nodes, s.Pods)
 	for i := range s.Pods {
 		switch pod := &s.Pods[i]; {
 		case pod.Spec.NodeName != "":
 			facts.Running = append(facts.Running, *pod)
-		case waits(pod):
+		case waits(pod) && !account.Keeps(pod):
 			facts.Waiting = append(facts.Waiting, *pod)
 		}
 	}

@@ -190,6 +190,24 @@ func (a *Account) Over(ask *Ask) map[string]Excess {
 	return over
 }
 
+// ExcessFor is the quota that keeps pods which accept some GPU types, none for all, from each node, by what [Account.Over] says; nil for
+// none.
+func ExcessFor(over map[string]Excess, accepted []string) *Excess {
+	if excess, ok := over[""]; ok {
+		return &excess
+	}
+	for _, name := range accepted {
+		if _, ok := over[name]; !ok {
+			return nil
+		}
+	}
+	if len(accepted) == 0 {
+		return nil
+	}
+	excess := over[accepted[0]]
+	return &excess
+}
+
 // Within reports whether somebody would have no more at a place than they are guaranteed.
 func (a *Account) Within(ask *Ask, at Place) bool { return a.lends(ask, at, "") }
 

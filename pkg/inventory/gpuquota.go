@@ -4,19 +4,22 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// GPUQuota is how many whole GPUs of a pool namespaces are guaranteed, may have, and have.
+// GPUQuota is how many whole GPUs of a pool namespaces are guaranteed, may have, and have. JSON keys are a contract.
 type GPUQuota struct {
 	Name       string   `json:"name"`
 	Pool       string   `json:"pool"`
@@ -25,24 +28,63 @@ type GPUQuota struct {
 	Min        int64    `json:"min"`
 	// Max is nil for as many as there are.
 	Max *int64 `json:"max,omitempty"`
-	// Used is what their pods hold, and Borrowed the part of it that goes back to who is guaranteed it. They are nil for who may not
-	// see the pods of all namespaces.
-	Used     *int64    `json:"used,omitempty"`
-	Borrowed *int64    `json:"borrowed,omitempty"`
-	Created  time.Time `json:"created"`
+	// What follows is nil where nobody knows: the user may not see the pods of all namespaces, and gpu-controller has not counted
+	// them. Used is what their pods hold, and Borrowed the part of it that goes back to who is guaranteed it.
+	Used     *int64 `json:"used,omitempty"`
+	Borrowed *int64 `json:"borrowed,omitempty"`
+	// Free is what they could have at once of the min that they do not use, and Lent what others would leave for them.
+	Free *int64 `json:"free,omitempty"`
+	Lent *int64 `json:"lent,omitempty"`
+	// Borrowers are who borrows where the quota counts while it lends, the most first.
+	Borrowers []QuotaBorrower `json:"borrowers,omitempty"`
+	// Waiting is what waits for GPUs that count in the quota.
+	Waiting *QuotaWaiting `json:"waiting,omitempty"`
+	// Conditions say whether more is guaranteed than there is.
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	Created    time.Time          `json:"created"`
+}
+
+// QuotaBorrower is what the pods of a namespace borrow. JSON keys are a contract.
+type QuotaBorrower struct {
+	Namespace string `json:"namespace"`
+	GPUs      int64  `json:"gpus"`
+	// Jobs are those that borrow the most of it, for who may see the pods of all namespaces.
+	Jobs []string `json:"jobs,omitempty"`
+}
+
+// QuotaWaiting is what waits for GPUs. JSON keys are a contract.
+type QuotaWaiting struct {
+	Jobs  int        `json:"jobs"`
+	GPUs  int64      `json:"gpus"`
+	Since *time.Time `json:"since,omitempty"`
+}
+
+// mostJobs is how many jobs of a borrower are named.
+const mostJobs = 5
+
+// Condition returns a condition that is true of the quota, nil where it is not.
+func (q *GPUQuota) Condition(kind string) *metav1.Condition {
+	if meta.IsStatusConditionTrue(q.Conditions, kind) {
+		return meta.FindStatusCondition(q.Conditions, kind)
+	}
+	return nil
 }
 
 // NoGPUQuotasError says that a cluster knows no GPUQuotas.
 type NoGPUQuotasError struct{}
 
-func (*NoGPUQuotasError) Error() string {
-	return "this cluster knows no GPUQuotas: have the administrators apply manifests/crds"
+func (e *NoGPUQuotasError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (*NoGPUQuotasError) Says() phrase.Text {
+	return phrase.Of("this cluster knows no GPUQuotas: have the administrators apply manifests/crds")
 }
 
-// GPUQuotas reads all GPUQuotas and what is held of them, sorted by pool and name. It returns a [NoGPUQuotasError] where there can be none.
-func (r *Reader) GPUQuotas(ctx context.Context) ([]GPUQuota, error) {
-	read, err := snapshot.Read(ctx, r.client, snapshot.GPUQuotas(), snapshot.Nodes(snapshot.Scope{Cached: true}).IfAllowed(),
-		snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding, Cached: true}).IfAllowed())
+// GPUQuotas reads all GPUQuotas and what has become of them, sorted by pool and name. It returns a [NoGPUQuotasError] where there can be
+// none.
+func (r *Reader) GPUQuotas(ctx context.Context, now time.Time) ([]GPUQuota, error) {
+	read, err := snapshot.Read(ctx, r.client, snapshot.GPUQuotas(), snapshot.Clock(now), snapshot.Nodes(snapshot.Scope{Cached: true}).IfAllowed(),
+		snapshot.Pods(snapshot.Scope{Fields: snapshot.Living, Cached: true}).IfAllowed())
 	if apierrors.IsNotFound(err) {
 		return nil, &NoGPUQuotasError{}
 	}
@@ -52,37 +94,118 @@ func (r *Reader) GPUQuotas(ctx context.Context) ([]GPUQuota, error) {
 	return BuildGPUQuotas(read), nil
 }
 
-// BuildGPUQuotas is what GPUQuotas say, and what is held of them.
+// BuildGPUQuotas is what has become of GPUQuotas, sorted by pool and name: counted by the pods of all namespaces and the nodes, and as
+// gpu-controller counted it for who may not see those.
 func BuildGPUQuotas(s *snapshot.Snapshot) []GPUQuota {
-	quotas := make([]gpuquota.Quota, len(s.GPUQuotas))
 	out := make([]GPUQuota, len(s.GPUQuotas))
+	quotas := make([]gpuquota.Quota, len(s.GPUQuotas))
 	for i := range s.GPUQuotas {
 		q := &s.GPUQuotas[i]
 		quotas[i] = gpuquota.Of(q)
 		out[i] = GPUQuota{Name: q.Name, Pool: q.Spec.Pool, GPUType: q.Spec.GPUType, Namespaces: q.Spec.Namespaces, Min: q.Spec.Min, Max: q.Spec.Max, Created: q.CreationTimestamp.Time}
+		if q.Status.ObservedGeneration == q.Generation && q.Generation > 0 {
+			out[i].told(&q.Status)
+		}
 	}
-	if s.Has(snapshot.PartAllPods) && s.Has(snapshot.PartNodes) {
-		for i, use := range accountOf(s, quotas).Uses() {
-			out[i].Used, out[i].Borrowed = &use.Used, &use.Borrowed
+	if len(out) > 0 && s.Has(snapshot.PartPods) && s.Has(snapshot.PartAllPods) && s.Has(snapshot.PartNodes) {
+		account := gpuquota.AccountOf(quotas, s.Nodes, s.Pods)
+		jobs := borrowing(account, s)
+		for i, state := range account.States(stockOf(s), demandOf(s.Pods)) {
+			out[i].count(&state, jobs, s.Now)
 		}
 	}
 	slices.SortFunc(out, func(a, b GPUQuota) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name)) })
 	return out
 }
 
-// accountOf is who holds what, as the scheduler counts it.
-func accountOf(s *snapshot.Snapshot, quotas []gpuquota.Quota) *gpuquota.Account {
-	account, nodes := gpuquota.NewAccount(quotas), make(map[string]*corev1.Node, len(s.Nodes))
+// told takes what gpu-controller counted.
+func (q *GPUQuota) told(status *names.GPUQuotaStatus) {
+	q.Used, q.Borrowed, q.Free, q.Lent = &status.Used, &status.Borrowed, &status.Free, &status.Lent
+	q.Waiting = &QuotaWaiting{Jobs: int(status.Waiting.Jobs), GPUs: status.Waiting.GPUs}
+	if since := status.Waiting.Since; since != nil {
+		q.Waiting.Since = &since.Time
+	}
+	for _, b := range status.Borrowers {
+		q.Borrowers = append(q.Borrowers, QuotaBorrower{Namespace: b.Namespace, GPUs: b.GPUs})
+	}
+	q.Conditions = status.Conditions
+}
+
+// count takes what was counted at a time.
+func (q *GPUQuota) count(state *gpuquota.State, jobs map[borrowed][]string, now time.Time) {
+	q.Used, q.Borrowed, q.Free, q.Lent = &state.Used, &state.Borrowed, &state.Free, &state.Lent
+	q.Waiting = &QuotaWaiting{Jobs: state.Waiting.Jobs, GPUs: state.Waiting.GPUs}
+	if since := state.Waiting.Since; !since.IsZero() {
+		q.Waiting.Since = &since
+	}
+	q.Borrowers = nil
+	for _, b := range state.Borrowers {
+		q.Borrowers = append(q.Borrowers, QuotaBorrower{Namespace: b.Namespace, GPUs: b.GPUs, Jobs: jobs[borrowed{gpuquota.Place{Pool: q.Pool, Type: q.GPUType}, b.Namespace}]})
+	}
+	conditions := slices.Clone(q.Conditions)
+	for _, condition := range state.Conditions() {
+		condition.LastTransitionTime = metav1.NewTime(now)
+		meta.SetStatusCondition(&conditions, condition)
+	}
+	q.Conditions = conditions
+}
+
+// stockOf is how many GPUs nodes have, by pool and type.
+func stockOf(s *snapshot.Snapshot) map[gpuquota.Place]gpuquota.Stock {
+	out := map[gpuquota.Place]gpuquota.Stock{}
+	for _, node := range buildNodes(s.Nodes, s.Pods, s.GPUPools) {
+		at := gpuquota.Place{Pool: node.Pool, Type: node.GPUType}
+		stock := out[at]
+		stock.There += node.GPUs.Allocatable
+		if node.Schedulable() {
+			stock.Open += node.GPUs.Allocatable
+			stock.Free += node.GPUs.Free
+		}
+		out[at] = stock
+	}
+	return out
+}
+
+func demandOf(pods []corev1.Pod) (out []gpuquota.Demand) {
+	for i := range pods {
+		if demand, waits := gpuquota.DemandOf(&pods[i]); waits {
+			out = append(out, demand)
+		}
+	}
+	return out
+}
+
+// borrowed is a namespace that borrows at a place: of a type, or of all of a pool.
+type borrowed struct {
+	at        gpuquota.Place
+	namespace string
+}
+
+// borrowing are the jobs that borrow, of each namespace those that borrow the most.
+func borrowing(account *gpuquota.Account, s *snapshot.Snapshot) map[borrowed][]string {
+	nodes := make(map[string]*corev1.Node, len(s.Nodes))
 	for i := range s.Nodes {
 		nodes[s.Nodes[i].Name] = &s.Nodes[i]
 	}
+	sums := map[borrowed]map[string]int64{}
 	for i := range s.Pods {
 		pod := &s.Pods[i]
-		h := gpuquota.HoldingOf(pod, nodes[pod.Spec.NodeName])
-		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && pod.Labels[names.LabelPodGroup] != "" {
-			h.Unit = pod.Namespace + "/" + pod.Labels[names.LabelPodGroup] + "/" + string(owner.UID)
+		if pod.Spec.NodeName == "" || !account.Borrows(pod.UID) {
+			continue
 		}
-		account.Put(h)
+		at := gpuquota.PlaceOf(pod, nodes[pod.Spec.NodeName])
+		for _, where := range slices.Compact([]gpuquota.Place{at, {Pool: at.Pool}}) {
+			key := borrowed{where, pod.Namespace}
+			if sums[key] == nil {
+				sums[key] = map[string]int64{}
+			}
+			sums[key][cmp.Or(pod.Labels[names.LabelJob], pod.Name)] += gpuquota.WholeGPUs(pod)
+		}
 	}
-	return account
+	out := make(map[borrowed][]string, len(sums))
+	for key, jobs := range sums {
+		all := slices.SortedFunc(maps.Keys(jobs), func(a, b string) int { return cmp.Or(cmp.Compare(jobs[b], jobs[a]), cmp.Compare(a, b)) })
+		out[key] = all[:min(len(all), mostJobs)]
+	}
+	return out
 }

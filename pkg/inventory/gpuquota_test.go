@@ -36,18 +36,41 @@ func TestWhoHasHowMuchOfAQuota(t *testing.T) {
 		Nodes:     []corev1.Node{*fixture.Node("n").Pool("h100").GPUs(8, "SXM").Obj(), *fixture.Node("m").Pool("other").GPUs(8, "SXM").Obj()},
 		Pods:      []corev1.Pod{pod("alone", "n", "", 0), pod("g0", "n", "g", 1), pod("g1", "n", "g", 1), pod("elsewhere", "m", "", 2)},
 	}
-	want := []GPUQuota{
-		{Name: "typed", Pool: "h100", GPUType: "SXM", Namespaces: []string{"a"}, Max: ptr.To[int64](32), Used: ptr.To[int64](24), Borrowed: ptr.To[int64](16)},
-		{Name: "whole", Pool: "h100", Namespaces: []string{"a"}, Min: 16, Max: ptr.To[int64](32), Used: ptr.To[int64](24), Borrowed: ptr.To[int64](16)},
+	got := BuildGPUQuotas(s)
+	for i := range got {
+		got[i].Conditions = nil
 	}
-	if diff := cmp.Diff(want, BuildGPUQuotas(s)); diff != "" {
+	none := ptr.To[int64](0)
+	want := []GPUQuota{
+		{Name: "typed", Pool: "h100", GPUType: "SXM", Namespaces: []string{"a"}, Max: ptr.To[int64](32), Used: ptr.To[int64](24), Borrowed: ptr.To[int64](16), Free: none, Lent: none, Waiting: &QuotaWaiting{}},
+		{Name: "whole", Pool: "h100", Namespaces: []string{"a"}, Min: 16, Max: ptr.To[int64](32), Used: ptr.To[int64](24), Borrowed: ptr.To[int64](16), Free: none, Lent: none, Waiting: &QuotaWaiting{}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	s.Hide(snapshot.PartAllPods)
-	for i := range want {
-		want[i].Used, want[i].Borrowed = nil, nil
+	s.GPUQuotas[0].Generation, s.GPUQuotas[0].Status = 2, names.GPUQuotaStatus{ObservedGeneration: 2, Used: 9}
+	for _, q := range BuildGPUQuotas(s) {
+		if known := q.Used != nil; known != (q.Name == "whole") || known && *q.Used != 9 {
+			t.Errorf("for who may not see all pods, of what gpu-controller counted: %+v", q)
+		}
 	}
-	if diff := cmp.Diff(want, BuildGPUQuotas(s)); diff != "" {
-		t.Errorf("for who may not see all pods (-want +got):\n%s", diff)
+}
+
+// TestJobsThatBorrowAreNamed of those who borrow from a quota, the largest first.
+func TestJobsThatBorrowAreNamed(t *testing.T) {
+	pod := func(namespace, job string, gpus int64) corev1.Pod {
+		out := fixture.Pod(namespace+"-"+job).GPUs(gpus).Label(names.LabelJob, job).Obj()
+		out.Namespace, out.UID, out.Spec.NodeName = namespace, types.UID(out.Name), "n"
+		return *out
+	}
+	s := &snapshot.Snapshot{
+		GPUQuotas: []names.GPUQuota{{ObjectMeta: metav1.ObjectMeta{Name: "lender"}, Spec: names.GPUQuotaSpec{Namespaces: []string{"b"}, Pool: "default", Min: 8}}},
+		Nodes:     []corev1.Node{*fixture.Node("n").GPUs(8, "SXM").Obj()},
+		Pods:      []corev1.Pod{pod("a", "small", 1), pod("a", "large", 3), pod("c", "other", 4)},
+	}
+	want := []QuotaBorrower{{Namespace: "a", GPUs: 4, Jobs: []string{"large", "small"}}, {Namespace: "c", GPUs: 4, Jobs: []string{"other"}}}
+	if diff := cmp.Diff(want, BuildGPUQuotas(s)[0].Borrowers); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

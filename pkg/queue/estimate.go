@@ -120,6 +120,7 @@ type line struct {
 	start, now time.Time
 	// reservations keep nodes from entries until they end.
 	reservations *reservation.Book
+	shares       *shares
 }
 
 func newLine(entries []Entry, objects *snapshot.Snapshot, now time.Time, topologies *gpu.Topologies) *line {
@@ -127,6 +128,7 @@ func newLine(entries []Entry, objects *snapshot.Snapshot, now time.Time, topolog
 		entries: entries, pool: newPool(objects.Nodes, entries[0].Pool, topologies), machines: map[string]*machine{}, start: now, now: now,
 		reservations: reservation.BookOf(objects.GPUReservations),
 	}
+	l.shares = sharesOf(objects, l.pool)
 	on := fit.ByNode(objects.Pods)
 	limits := ends(objects.Jobs)
 	for i := range l.pool.nodes {
@@ -195,6 +197,7 @@ func (l *line) play(limits map[types.UID]time.Time) {
 			continue // what comes after it is before all that wait
 		}
 		l.machines[first.node].remove(first.pod)
+		l.shares.free(first.pod.UID)
 		if first.at.After(l.now) {
 			l.now = first.at
 		}
@@ -207,6 +210,9 @@ func (l *line) play(limits map[types.UID]time.Time) {
 func (l *line) place(entry *Entry, limits map[types.UID]time.Time) bool {
 	end, limited := limits[entry.wish.owner]
 	if entry.Never || entry.Cause != "" || limited && !end.After(l.now) {
+		return true
+	}
+	if l.shares.blocks(entry) {
 		return true
 	}
 	if entry.wish.confined {
@@ -230,6 +236,7 @@ func (l *line) place(entry *Entry, limits map[types.UID]time.Time) bool {
 
 // begin notes that pods of an entry start now, and when they end.
 func (l *line) begin(entry *Entry, placed []release, limits map[types.UID]time.Time) {
+	l.shares.take(placed)
 	entry.wish.placed += len(placed)
 	if at := l.now; entry.ETA == nil {
 		entry.ETA = &at

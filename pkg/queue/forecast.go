@@ -88,9 +88,9 @@ func (e *Entry) uncertain(now time.Time) bool {
 	return e.waitsForRoom() && (e.ETA == nil || e.ETA.After(now))
 }
 
-// waitsForRoom reports whether an entry starts once there is room for it.
+// waitsForRoom reports whether an entry starts once there is room for it, and not when others leave for it.
 func (e *Entry) waitsForRoom() bool {
-	return e.Position > 0 && !e.Never && e.Cause == "" && !e.wish.confined && len(e.wish.requests) > 0
+	return e.Position > 0 && !e.Never && !e.Reclaims && e.Cause == "" && !e.wish.confined && len(e.wish.requests) > 0
 }
 
 // people are who submitted jobs, and when those began of which pods have ended well already: the others come after them, as tasks

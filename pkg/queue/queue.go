@@ -62,13 +62,15 @@ type Entry struct {
 	// Never says that the nodes of the pool could not hold the job even if they were empty, that its request cannot be
 	// read, or that its quota is too small. See gpuctl why.
 	Never bool `json:"never,omitempty"`
+	// Reclaims says that a GPUQuota guarantees the job its GPUs, which others borrow: they leave for it, so that it may start before ETA.
+	Reclaims bool `json:"reclaims,omitempty"`
 
 	wish wish
 }
 
 // block notes what keeps an entry from starting that room does not mend.
 func (e *Entry) block(finding diagnosis.Finding) {
-	e.Cause, e.ETA = finding.Cause, nil
+	e.Cause, e.ETA, e.Reclaims = finding.Cause, nil, false
 	e.Trouble = inventory.Trouble{Reason: string(finding.Cause), Message: finding.Text}
 }
 
@@ -124,6 +126,7 @@ func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Le
 			entries[i].GPUsAhead = before.GPUsAhead + before.GPUs
 		}
 	}
+	underQuotas(entries, objects)
 	pools := estimate(entries, objects, now)
 	if leader != nil && !leader.Places() {
 		stop(entries)

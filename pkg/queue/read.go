@@ -12,7 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
-// Read returns the lines of all pools, in eight requests, and when jobs start by what the past tells, nil for nothing. A user
+// Read returns the lines of all pools, in nine requests, and when jobs start by what the past tells, nil for nothing. A user
 // who may not read the pods of all namespaces gets those of one, and [Queue].Partial says so; what else may not be read of all
 // namespaces is read of that one, and is in [Queue].Unread. Without the right to list nodes there are no estimates.
 func Read(ctx context.Context, client kubernetes.Interface, namespace string, past *survival.History, now time.Time) (Queue, error) {
@@ -25,7 +25,7 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace string, pa
 		snapshot.Jobs(jobs).Or(snapshot.Jobs(ownJobs)),
 		snapshot.Deployments(jobs).Or(snapshot.Deployments(ownJobs)),
 		snapshot.Quotas(all).Or(snapshot.Quotas(own).IfAllowed()),
-		snapshot.Nodes(all).IfAllowed(), snapshot.GPUReservations().IfAllowed(), snapshot.Lease().IfAllowed(), snapshot.Clock(now))
+		snapshot.Nodes(all).IfAllowed(), snapshot.GPUReservations().IfAllowed(), snapshot.GPUQuotas().IfAllowed(), snapshot.Lease().IfAllowed(), snapshot.Clock(now))
 	if err != nil {
 		return Queue{}, err
 	}

@@ -30,8 +30,9 @@ func (s *Server) queueRoutes() {
 	invalid := []int{http.StatusUnprocessableEntity}
 	const detail = "In the order in which the scheduler tries them, a line for each pool. Positions count all jobs, of which you are shown " +
 		"those that you may see. A job that fits now starts, also when one before it does not fit. `cause` says what else than room " +
-		"keeps a job from starting. `eta` is when it starts if all before it use all of their time limits; with a ledger, `earliest` and " +
-		"`latest` are between when it starts with the probability `confidence`, by how long jobs like those before it have run. A job whose pods a quota does not let in has position 0: it is in no line."
+		"keeps a job from starting, `reclaims` that others leave for it who borrow what a GPUQuota guarantees to it. `eta` is when it starts if all " +
+		"before it use all of their time limits; with a ledger, `earliest` and `latest` are between when it starts with the probability " +
+		"`confidence`, by how long jobs like those before it have run. A job whose pods a quota does not let in has position 0: it is in no line."
 	register(s, route{method: http.MethodGet, path: Root + "/queue", id: "listQueue", tag: "queue",
 		summary: "The jobs that wait for GPUs", detail: detail, fails: invalid}, s.listQueue)
 	register(s, route{method: http.MethodGet, path: Root + "/queue/{poolName}", id: "listPoolQueue", tag: "queue",
@@ -53,9 +54,12 @@ func (s *Server) listQueue(ctx context.Context, in *queueInput) (*queueOutput, e
 	if err != nil {
 		return nil, err
 	}
-	now := s.options.Now()
-	line := queue.Build(view.Objects, view.Jobs, leader, now)
-	line.Tell(s.outlook.of(ctx, &line, view.Objects, now), now)
+	objects, now := *view.Objects, s.options.Now()
+	if objects.GPUQuotas, err = s.shares.read(ctx, s.own, now); err != nil {
+		return nil, err
+	}
+	line := queue.Build(&objects, view.Jobs, leader, now)
+	line.Tell(s.outlook.of(ctx, &line, &objects, now), now)
 	var visible []queue.Entry
 	for _, entry := range line.Entries {
 		if scope.Has(entry.Namespace) && (in.Pool == "" || entry.Pool == in.Pool) && (in.Namespace == "" || entry.Namespace == in.Namespace) {

@@ -20,6 +20,7 @@ func (s *Server) routes() {
 	s.labelRoutes()
 	s.presetRoutes()
 	s.quotaRoutes()
+	s.gpuQuotaRoutes()
 	s.namespaceRoutes()
 	s.queueRoutes()
 	s.ledgerRoutes()

@@ -111,6 +111,7 @@ type Server struct {
 	mirror    *mirror
 	leader    leaderOfScheduler
 	outlook   outlookOfQueue
+	shares    gpuQuotasOfCluster
 	budgets   *budgets
 	metrics   *metrics
 	api       huma.API

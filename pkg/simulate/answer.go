@@ -28,6 +28,9 @@ func Answer(ctx context.Context, question *whatif.Question, candidate Candidate)
 	for i := range question.Reservations {
 		cluster.Reservations = append(cluster.Reservations, fromZero(&question.Reservations[i], question.Now))
 	}
+	for i := range question.Quotas {
+		cluster.Quotas = append(cluster.Quotas, &question.Quotas[i])
+	}
 	var objects []runtime.Object
 	for i, raw := range question.Workload {
 		decoded, err := decodeObject(raw)

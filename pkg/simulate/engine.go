@@ -24,6 +24,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/explain"
+	quotas "g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
@@ -43,6 +44,8 @@ type engine struct {
 	nominations *nominations
 	// now is what the scheduler takes for the time, the zero time where none passes.
 	now time.Time
+	// quotas are told of pods, as no informer runs.
+	quotas *quotas.Quotas
 	// held are the members of gangs that have a place and wait for the others, in order of their decisions.
 	held []*held
 }
@@ -62,6 +65,7 @@ func newEmptyEngine(
 	ctx context.Context, cfg *config.KubeSchedulerConfiguration, groups []*gangsv1.PodGroup, options Options,
 ) (*engine, error) {
 	e := &engine{api: &apiServer{}, nominations: newNominations(), explain: options.Explain, now: options.Start}
+	e.quotas = quotas.New(func() time.Time { return e.now })
 	restConfig := &rest.Config{Host: address, QPS: -1, Transport: e.api}
 	client, err := kubernetes.NewForConfigAndClient(restConfig, &http.Client{Transport: e.api})
 	if err != nil {
@@ -124,6 +128,9 @@ func (e *engine) load(cluster Cluster) error {
 	if err := follow.Know(e.informers, cluster.Reservations...); err != nil {
 		return fmt.Errorf("loading the cluster: %w", err)
 	}
+	if err := quotas.Know(e.informers, cluster.Quotas...); err != nil {
+		return fmt.Errorf("loading the cluster: %w", err)
+	}
 	known := sets.New[string]()
 	for _, node := range cluster.Nodes {
 		if known.Has(node.Name) {
@@ -148,6 +155,7 @@ func (e *engine) load(cluster Cluster) error {
 			return err
 		}
 	}
+	e.quotas.BeTold()
 	return nil
 }
 
@@ -164,6 +172,7 @@ func (e *engine) put(pod *corev1.Pod) error {
 	if err := errors.Join(e.pods.Update(pod), e.scheduler.Cache.AddPod(klog.Background(), pod)); err != nil {
 		return fmt.Errorf("adding pod %s to node %s: %w", klog.KObj(pod), pod.Spec.NodeName, err)
 	}
+	e.quotas.Tell(pod)
 	return nil
 }
 
@@ -183,6 +192,7 @@ func (e *engine) remove(ctx context.Context, pod *corev1.Pod) error {
 	if err := errors.Join(e.pods.Delete(pod), e.scheduler.Cache.RemovePod(klog.Background(), pod)); err != nil {
 		return fmt.Errorf("removing pod %s: %w", klog.KObj(pod), err)
 	}
+	e.quotas.Tell(pod)
 	return nil
 }
 

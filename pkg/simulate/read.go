@@ -31,8 +31,8 @@ import (
 )
 
 // ParseCluster reads nodes, and the pods on them, from YAML or JSON such as kubectl get nodes,pods -A -o yaml prints.
-// Pods that have ended are left out. Pods without a node are returned apart: they wait. PodGroups, PodDisruptionBudgets
-// and PriorityClasses are kept; all else schedules nothing.
+// Pods that have ended are left out. Pods without a node are returned apart: they wait. PodGroups, GPUQuotas,
+// PodDisruptionBudgets and PriorityClasses are kept; all else schedules nothing.
 func ParseCluster(data []byte) (cluster Cluster, waiting []Arrival, err error) {
 	objects, err := parseObjects(data)
 	if err != nil {
@@ -56,6 +56,8 @@ func ParseCluster(data []byte) (cluster Cluster, waiting []Arrival, err error) {
 			cluster.Budgets = append(cluster.Budgets, object)
 		case *schedulingv1.PriorityClass:
 			cluster.Classes = append(cluster.Classes, object)
+		case *names.GPUQuota:
+			cluster.Quotas = append(cluster.Quotas, object)
 		}
 	}
 	return cluster, waiting, nil
@@ -95,10 +97,10 @@ func arrivalsOf(objects []runtime.Object, cluster Cluster) ([]Arrival, error) {
 	return arrivals, nil
 }
 
-// decoder knows Kubernetes' kinds and PodGroups.
+// decoder knows Kubernetes' kinds, PodGroups and those of ours.
 var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
-	utilruntime.Must(errors.Join(clientscheme.AddToScheme(scheme), gangsv1.AddToScheme(scheme)))
+	utilruntime.Must(errors.Join(clientscheme.AddToScheme(scheme), gangsv1.AddToScheme(scheme), names.AddToScheme(scheme)))
 	return serializer.NewCodecFactory(scheme).UniversalDeserializer()
 }()
 

@@ -38,6 +38,8 @@ type Cluster struct {
 	Classes []*schedulingv1.PriorityClass
 	// Reservations are those of a cluster in which it is the zero time: the clock of plugins stands still there.
 	Reservations []*names.GPUReservation
+	// Quotas say how many GPUs namespaces may have, and who leaves for whom.
+	Quotas []*names.GPUQuota
 }
 
 // Arrival is a pod to be placed.

@@ -27,6 +27,8 @@ type Question struct {
 	// Reservations are those of the cluster at a time, Now.
 	Reservations []names.GPUReservation `json:"reservations,omitempty"`
 	Now          time.Time              `json:"now"`
+	// Quotas are the GPUQuotas of the cluster.
+	Quotas []names.GPUQuota `json:"quotas,omitempty"`
 	// Workload is objects of Kubernetes, as gpuctl renders them.
 	Workload []json.RawMessage `json:"workload"`
 	// Policy is the scoring policy, the content of GPUScore's policyFile; "" is the one that is shipped.

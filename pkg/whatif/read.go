@@ -55,6 +55,7 @@ func Where(ctx context.Context, reader kubernetes.Interface, writer *submit.Clie
 	}
 	question := &Question{
 		Nodes: cluster.Nodes, Pods: onThese(cluster.Nodes, cluster.Pods), Policy: policy, Reservations: cluster.GPUReservations, Now: cluster.Now,
+		Quotas: cluster.GPUQuotas,
 	}
 	if question.Workload, err = workloadOf(jobs, verdicts); err != nil {
 		return Answer{}, err

@@ -54,6 +54,8 @@ type Reconciler struct {
 	Settings Settings
 	// Reservations says that the cluster knows GPUReservations, which keep nodes from those that wait.
 	Reservations bool
+	// Quotas says that the cluster knows GPUQuotas, which keep those that wait from more than they may have.
+	Quotas bool
 
 	turn turn
 }
@@ -145,6 +147,13 @@ func (r *Reconciler) situation(ctx context.Context, pool string) (Situation, err
 			return Situation{}, fmt.Errorf("listing GPUReservations: %w", err)
 		}
 		out.Reservations = list.Items
+	}
+	if r.Quotas {
+		var list g8s.GPUQuotaList
+		if err := r.Client.List(ctx, &list); err != nil {
+			return Situation{}, fmt.Errorf("listing GPUQuotas: %w", err)
+		}
+		out.Quotas = list.Items
 	}
 	out.Template = TemplateOf(out.Nodes, out.Waiting)
 	out.Groups, err = r.groupsOf(ctx, out.Waiting.Pods)

@@ -27,11 +27,13 @@ type Situation struct {
 	// Reservations are those of the cluster at a time, Now.
 	Reservations []g8s.GPUReservation
 	Now          time.Time
+	// Quotas are the GPUQuotas of the cluster.
+	Quotas []g8s.GPUQuota
 }
 
 // Question asks what becomes of those that wait with so many new nodes. They evict nobody: who waits has not been able to.
 func (s Situation) Question(nodes int) (*whatif.Question, error) {
-	question := &whatif.Question{Nodes: slices.Clone(s.Nodes), Pods: s.Pods, Reservations: s.Reservations, Now: s.Now}
+	question := &whatif.Question{Nodes: slices.Clone(s.Nodes), Pods: s.Pods, Reservations: s.Reservations, Now: s.Now, Quotas: boundsOf(s.Quotas)}
 	for i := range nodes {
 		question.Nodes = append(question.Nodes, *another(s.Template, i))
 	}
@@ -53,6 +55,16 @@ func (s Situation) Question(nodes int) (*whatif.Question, error) {
 		question.Workload = append(question.Workload, raw)
 	}
 	return question, nil
+}
+
+// boundsOf are quotas that guarantee nothing, by which nobody would leave either.
+func boundsOf(quotas []g8s.GPUQuota) []g8s.GPUQuota {
+	out := make([]g8s.GPUQuota, len(quotas))
+	for i := range quotas {
+		out[i] = *quotas[i].DeepCopy()
+		out[i].Spec.Min = 0
+	}
+	return out
 }
 
 // another is one more node like a template, with nothing on it.

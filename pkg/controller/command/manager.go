@@ -36,6 +36,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/controller/index"
 	"g8s.host/gpu-scheduler/pkg/controller/notify"
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
+	"g8s.host/gpu-scheduler/pkg/controller/quotas"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 	"g8s.host/gpu-scheduler/pkg/controller/replace"
 	"g8s.host/gpu-scheduler/pkg/controller/reservations"
@@ -118,6 +119,10 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 	if err != nil {
 		return err
 	}
+	shares, err := knows(manager, "GPUQuota", "nobody counts how much of one is in use")
+	if err != nil {
+		return err
+	}
 	return errors.Join(
 		(&replace.Reconciler{Client: client, Events: events, Clock: real}).SetUp(manager),
 		(&recovery.Reconciler{
@@ -127,8 +132,9 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 		(&follow.Reconciler{Client: client, Events: events}).SetUp(manager),
 		pools.New(client, events, real).SetUp(manager),
 		addReservations(manager, reserves),
+		addQuotas(manager, shares),
 		o.addNotify(manager, channels),
-		o.addAdvice(manager, reserves),
+		o.addAdvice(manager, reserves, shares),
 		o.addSpot(manager),
 		o.addIdle(manager),
 	)
@@ -152,6 +158,14 @@ func addReservations(manager ctrl.Manager, known bool) error {
 		return nil
 	}
 	return reservations.New(manager.GetClient(), manager.GetEventRecorder(leaseName), clock.RealClock{}).SetUp(manager)
+}
+
+// addQuotas adds the status of GPUQuotas, where the cluster knows the kind.
+func addQuotas(manager ctrl.Manager, known bool) error {
+	if !known {
+		return nil
+	}
+	return quotas.New(manager.GetClient(), clock.RealClock{}).SetUp(manager)
 }
 
 // addNotify adds the telling of channels.
@@ -227,7 +241,7 @@ func register(collectors []prometheus.Collector) error {
 }
 
 // addAdvice adds the advice, where there is a scheduler's code to ask.
-func (o *options) addAdvice(manager ctrl.Manager, reserves bool) error {
+func (o *options) addAdvice(manager ctrl.Manager, reserves, shares bool) error {
 	if o.advice.After == 0 {
 		return nil
 	}
@@ -236,7 +250,7 @@ func (o *options) addAdvice(manager ctrl.Manager, reserves bool) error {
 		return fmt.Errorf("looking for advice (--advice-after=0 does without): %w", err)
 	}
 	return (&advice.Reconciler{
-		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{}, Settings: o.advice, Reservations: reserves,
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{}, Settings: o.advice, Reservations: reserves, Quotas: shares,
 		Simulate: func(ctx context.Context, question *whatif.Question) (*whatif.Outcome, error) {
 			return whatif.Ask(ctx, simulator, question)
 		},

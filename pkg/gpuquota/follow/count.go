@@ -122,27 +122,11 @@ func (r *Request) Over() *gpuquota.Excess {
 		return nil
 	}
 	for i := range r.asks {
-		if excess := r.asks[i].excess(); excess != nil {
+		if excess := gpuquota.ExcessFor(r.asks[i].over, r.asks[i].types); excess != nil {
 			return excess
 		}
 	}
 	return nil
-}
-
-func (a *ask) excess() *gpuquota.Excess {
-	if excess, ok := a.over[""]; ok {
-		return &excess
-	}
-	for _, name := range a.types {
-		if _, ok := a.over[name]; !ok {
-			return nil
-		}
-	}
-	if len(a.types) == 0 {
-		return nil
-	}
-	excess := a.over[a.types[0]]
-	return &excess
 }
 
 // Shuts reports whether a quota keeps the pods from a node.

@@ -101,6 +101,20 @@ func Know(factory informers.SharedInformerFactory, quotas ...*names.GPUQuota) er
 	return nil
 }
 
+// BeTold has the account kept by what [Quotas.Tell] tells from now on, for a scheduler whose informers do not run, as in a simulation.
+// Without it all is counted anew for each question.
+func (q *Quotas) BeTold() {
+	if q.store == nil {
+		return
+	}
+	q.synced = func() bool { return true }
+	q.active.Store(len(q.store.ListKeys()) > 0)
+	q.outdated.Store(true)
+}
+
+// Tell notes a pod that has come, has changed, or is gone from the informer.
+func (q *Quotas) Tell(pod *corev1.Pod) { q.podChanged(pod) }
+
 // quotasChanged has all counted anew when somebody asks next, and tells of it in a while.
 func (q *Quotas) quotasChanged() {
 	q.revision.Add(1)

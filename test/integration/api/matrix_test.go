@@ -100,6 +100,9 @@ var samples = map[string]sample{
 
 	"listPresets": {may: everyone, status: 200},
 
+	"listGPUQuotas": {may: []string{member}, status: 200},
+	"getGPUQuota":   {path: map[string]string{"gpuQuotaName": "none"}, may: []string{member}, status: 404},
+
 	"listQuotas":  {query: "?namespace=other", status: 404},
 	"getQuota":    {path: map[string]string{"namespaceName": "other"}, status: 404},
 	"createQuota": {body: dry(quotaYAML("matrix", "other")), status: 200},

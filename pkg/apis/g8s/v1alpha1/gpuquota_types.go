@@ -7,16 +7,27 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=gpuquotas,scope=Cluster,categories=g8s,shortName=gpuq
+// +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.pool`
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.gpuType`
 // +kubebuilder:printcolumn:name="Min",type=integer,JSONPath=`.spec.min`
+// +kubebuilder:printcolumn:name="Used",type=integer,JSONPath=`.status.used`
+// +kubebuilder:printcolumn:name="Borrowed",type=integer,JSONPath=`.status.borrowed`
+// +kubebuilder:printcolumn:name="Lent",type=integer,JSONPath=`.status.lent`
 // +kubebuilder:printcolumn:name="Max",type=integer,JSONPath=`.spec.max`
+// +kubebuilder:printcolumn:name="Waiting",type=integer,JSONPath=`.status.waiting.gpus`
+// +kubebuilder:printcolumn:name="Overcommitted",type=string,JSONPath=`.status.conditions[?(@.type=="Overcommitted")].status`,priority=1
+// +kubebuilder:printcolumn:name="NotBacked",type=string,JSONPath=`.status.conditions[?(@.type=="MinNotBacked")].status`,priority=1
 // +kubebuilder:printcolumn:name="For",type=string,JSONPath=`.spec.namespaces`
 type GPUQuota struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec GPUQuotaSpec `json:"spec"`
+	// Status is what has become of it, as gpu-controller sees it.
+	//
+	// +optional
+	Status GPUQuotaStatus `json:"status,omitempty"`
 }
 
 // GPUQuotaList is a list of quotas.
@@ -67,3 +78,59 @@ type GPUQuotaSpec struct {
 	// +kubebuilder:validation:Maximum=1000000
 	Max *int64 `json:"max,omitempty"`
 }
+
+// GPUQuotaStatus is what has become of a quota. It counts, and names no pod: who may see a quota need not see the pods of others.
+type GPUQuotaStatus struct {
+	// ObservedGeneration is the version of the spec that all this is about.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Used is how many GPUs the namespaces hold, and Borrowed the part of it that goes back to who is guaranteed it.
+	//
+	// +optional
+	Used int64 `json:"used"`
+	// +optional
+	Borrowed int64 `json:"borrowed"`
+	// Free is how many of its min that it does not use it could have at once, and Lent how many others would leave for it.
+	//
+	// +optional
+	Free int64 `json:"free"`
+	// +optional
+	Lent int64 `json:"lent"`
+	// Borrowers are who borrows where the quota counts, the most first. They are told while something waits for GPUs that it lends.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=namespace
+	// +kubebuilder:validation:MaxItems=16
+	Borrowers []GPUQuotaBorrower `json:"borrowers,omitempty"`
+	// Waiting is what waits for GPUs that count in the quota.
+	//
+	// +optional
+	Waiting PendingDemand `json:"waiting"`
+	// Conditions are Overcommitted and MinNotBacked.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// GPUQuotaBorrower is what the pods of a namespace borrow.
+type GPUQuotaBorrower struct {
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+	GPUs      int64  `json:"gpus"`
+}
+
+// MostBorrowers is how many borrowers the status of a quota names.
+const MostBorrowers = 16
+
+// Conditions of GPUQuotas.
+const (
+	// ConditionOvercommitted says that more is guaranteed of the GPUs that it counts than there are, by this quota and others.
+	ConditionOvercommitted = "Overcommitted"
+	// ConditionMinNotBacked says that the nodes that take pods have fewer GPUs now than are guaranteed.
+	ConditionMinNotBacked = "MinNotBacked"
+)

@@ -31,6 +31,7 @@ import (
 	_ "g8s.host/gpu-scheduler/pkg/apis/config/scheme" // decodes the arguments of our plugins
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/explain"
+	quotas "g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/plugins"
 )
 
@@ -49,6 +50,8 @@ type World struct {
 	Pods []*corev1.Pod
 	// Volumes are claims and the volumes that they are bound to.
 	Volumes []kuberuntime.Object
+	// Quotas say how many GPUs namespaces may have.
+	Quotas []*names.GPUQuota
 }
 
 // Cluster is a scheduler without API server: cache, snapshot, queue, framework and plugins are the real ones.
@@ -59,6 +62,7 @@ type Cluster struct {
 
 	profile framework.Framework
 	placed  []*corev1.Pod
+	quotas  *quotas.Quotas
 }
 
 // nowhere is an API server that does not answer. Only pods of a gang would need it, whose groups are read from there.
@@ -73,7 +77,8 @@ func New(ctx context.Context, world *World, setup Setup) (*Cluster, error) {
 	client := fake.NewClientset(world.Volumes...)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	recorders := profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()}))
-	registry := plugins.Registry(plugins.Dependencies{Explain: explain.NewRecorder(explain.DefaultLimits)})
+	shares := quotas.New(nil)
+	registry := plugins.Registry(plugins.Dependencies{Explain: explain.NewRecorder(explain.DefaultLimits), Quotas: shares})
 	sched, err := scheduler.New(ctx, client, factory, nil, recorders,
 		scheduler.WithProfiles(cfg.Profiles...), scheduler.WithKubeConfig(nowhere), scheduler.WithFrameworkOutOfTreeRegistry(registry))
 	if err != nil {
@@ -82,7 +87,7 @@ func New(ctx context.Context, world *World, setup Setup) (*Cluster, error) {
 	if setup.List {
 		plugins.Wrap(sched, plugins.Options{})
 	}
-	c := &Cluster{Scheduler: sched, Informers: factory, profile: sched.Profiles[names.SchedulerName]}
+	c := &Cluster{Scheduler: sched, Informers: factory, profile: sched.Profiles[names.SchedulerName], quotas: shares}
 	return c, c.furnish(ctx, world)
 }
 
@@ -102,6 +107,10 @@ func (c *Cluster) furnish(ctx context.Context, world *World) error {
 			return fmt.Errorf("adding pod %s: %w", pod.Name, err)
 		}
 	}
+	if err := quotas.Know(c.Informers, world.Quotas...); err != nil {
+		return err
+	}
+	c.quotas.BeTold()
 	if len(world.Volumes) == 0 {
 		return nil
 	}
@@ -159,7 +168,11 @@ func (c *Cluster) place(ctx context.Context, pod *corev1.Pod) error {
 	if status := c.profile.RunPermitPlugins(ctx, state, assumed, result.SuggestedHost); !status.IsSuccess() && !status.IsWait() {
 		return status.AsError()
 	}
-	return c.Pods().Update(assumed)
+	if err := c.Pods().Update(assumed); err != nil {
+		return err
+	}
+	c.quotas.Tell(assumed)
+	return nil
 }
 
 // Refuse takes pods that come together and fit nowhere through an attempt each, with all that is done to tell why and whom to evict. It
@@ -216,6 +229,7 @@ func (c *Cluster) Clear(ctx context.Context) error {
 		if err := c.Pods().Delete(pod); err != nil {
 			return fmt.Errorf("taking pod %s away: %w", pod.Name, err)
 		}
+		c.quotas.Tell(pod)
 	}
 	c.placed = c.placed[:0]
 	return nil

@@ -27,6 +27,8 @@ type placer struct {
 	*Cluster
 	fleet load.Fleet
 	pods  int
+	// namespaces is of how many the pods are, 0 for one.
+	namespaces int
 }
 
 func newPlacer(tb testing.TB, fleet load.Fleet, setup Setup) *placer {
@@ -49,6 +51,9 @@ func (p *placer) turn(tb testing.TB, pods int) Cost {
 		for range pods {
 			pod := p.fleet.Pod(p.pods, 1)
 			pod.UID = types.UID(fmt.Sprint("uid-", p.pods))
+			if p.namespaces > 0 {
+				pod.Namespace = namespaceOf(p.pods)
+			}
 			p.pods++
 			if err := p.Place(tb.Context(), pod); err != nil {
 				return 0, err

@@ -325,6 +325,16 @@ type ClusterIPAccess struct {
 	Url       string `json:"url"`
 }
 
+// Condition defines model for Condition.
+type Condition struct {
+	LastTransitionTime string `json:"lastTransitionTime"`
+	Message            string `json:"message"`
+	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+	Reason             string `json:"reason"`
+	Status             string `json:"status"`
+	Type               string `json:"type"`
+}
+
 // CreatePoolInputBody defines model for CreatePoolInputBody.
 type CreatePoolInputBody struct {
 	Access      *PoolAccess      `json:"access,omitempty"`
@@ -794,6 +804,24 @@ type InventoryFailedOffer struct {
 	Zone         string    `json:"zone"`
 }
 
+// InventoryGPUQuota defines model for InventoryGPUQuota.
+type InventoryGPUQuota struct {
+	Borrowed   *int64                    `json:"borrowed,omitempty"`
+	Borrowers  *[]InventoryQuotaBorrower `json:"borrowers,omitempty"`
+	Conditions *[]Condition              `json:"conditions,omitempty"`
+	Created    time.Time                 `json:"created"`
+	Free       *int64                    `json:"free,omitempty"`
+	GpuType    *string                   `json:"gpuType,omitempty"`
+	Lent       *int64                    `json:"lent,omitempty"`
+	Max        *int64                    `json:"max,omitempty"`
+	Min        int64                     `json:"min"`
+	Name       string                    `json:"name"`
+	Namespaces []string                  `json:"namespaces"`
+	Pool       string                    `json:"pool"`
+	Used       *int64                    `json:"used,omitempty"`
+	Waiting    *InventoryQuotaWaiting    `json:"waiting,omitempty"`
+}
+
 // InventoryGPUs defines model for InventoryGPUs.
 type InventoryGPUs struct {
 	Allocatable int64  `json:"allocatable"`
@@ -852,6 +880,20 @@ type InventoryProfileCount struct {
 	Free        int64  `json:"free"`
 	Profile     string `json:"profile"`
 	Used        int64  `json:"used"`
+}
+
+// InventoryQuotaBorrower defines model for InventoryQuotaBorrower.
+type InventoryQuotaBorrower struct {
+	Gpus      int64     `json:"gpus"`
+	Jobs      *[]string `json:"jobs,omitempty"`
+	Namespace string    `json:"namespace"`
+}
+
+// InventoryQuotaWaiting defines model for InventoryQuotaWaiting.
+type InventoryQuotaWaiting struct {
+	Gpus  int64      `json:"gpus"`
+	Jobs  int64      `json:"jobs"`
+	Since *time.Time `json:"since,omitempty"`
 }
 
 // InventoryReservation defines model for InventoryReservation.
@@ -1774,6 +1816,7 @@ type QueueEntry struct {
 	Priority      int32                    `json:"priority"`
 	PriorityClass *string                  `json:"priorityClass,omitempty"`
 	Reason        *string                  `json:"reason,omitempty"`
+	Reclaims      *bool                    `json:"reclaims,omitempty"`
 	Since         time.Time                `json:"since"`
 }
 
@@ -2791,6 +2834,12 @@ type ClientInterface interface {
 	// ListFinishedJobs request
 	ListFinishedJobs(ctx context.Context, params *ListFinishedJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListGPUQuotas request
+	ListGPUQuotas(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetGPUQuota request
+	GetGPUQuota(ctx context.Context, gpuQuotaName string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListJobs request
 	ListJobs(ctx context.Context, params *ListJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3096,6 +3145,30 @@ func (c *Client) Diff(ctx context.Context, params *DiffParams, body DiffJSONRequ
 
 func (c *Client) ListFinishedJobs(ctx context.Context, params *ListFinishedJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListFinishedJobsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) ListGPUQuotas(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListGPUQuotasRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) GetGPUQuota(ctx context.Context, gpuQuotaName string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGPUQuotaRequest(c.Server, gpuQuotaName)
 	if err != nil {
 		return nil, err
 	}
@@ -4436,6 +4509,67 @@ func NewListFinishedJobsRequest(server string, params *ListFinishedJobsParams) (
 		}
 
 		queryURL.RawQuery = queryValues.Encode()
+	}
+
+	req, err := http.NewRequest("GET", queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListGPUQuotasRequest generates requests for ListGPUQuotas
+func NewListGPUQuotasRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/gpuquotas")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest("GET", queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetGPUQuotaRequest generates requests for GetGPUQuota
+func NewGetGPUQuotaRequest(server string, gpuQuotaName string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithLocation("simple", false, "gpuQuotaName", runtime.ParamLocationPath, gpuQuotaName)
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/gpuquotas/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
 	}
 
 	req, err := http.NewRequest("GET", queryURL.String(), nil)
@@ -9479,6 +9613,12 @@ type ClientWithResponsesInterface interface {
 	// ListFinishedJobsWithResponse request
 	ListFinishedJobsWithResponse(ctx context.Context, params *ListFinishedJobsParams, reqEditors ...RequestEditorFn) (*ListFinishedJobsResponse, error)
 
+	// ListGPUQuotasWithResponse request
+	ListGPUQuotasWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListGPUQuotasResponse, error)
+
+	// GetGPUQuotaWithResponse request
+	GetGPUQuotaWithResponse(ctx context.Context, gpuQuotaName string, reqEditors ...RequestEditorFn) (*GetGPUQuotaResponse, error)
+
 	// ListJobsWithResponse request
 	ListJobsWithResponse(ctx context.Context, params *ListJobsParams, reqEditors ...RequestEditorFn) (*ListJobsResponse, error)
 
@@ -9834,6 +9974,63 @@ func (r ListFinishedJobsResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r ListFinishedJobsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+type ListGPUQuotasResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *[]InventoryGPUQuota
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r ListGPUQuotasResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListGPUQuotasResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+type GetGPUQuotaResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *InventoryGPUQuota
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON404      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r GetGPUQuotaResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetGPUQuotaResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -11920,6 +12117,24 @@ func (c *ClientWithResponses) ListFinishedJobsWithResponse(ctx context.Context, 
 	return ParseListFinishedJobsResponse(rsp)
 }
 
+// ListGPUQuotasWithResponse request returning *ListGPUQuotasResponse
+func (c *ClientWithResponses) ListGPUQuotasWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListGPUQuotasResponse, error) {
+	rsp, err := c.ListGPUQuotas(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListGPUQuotasResponse(rsp)
+}
+
+// GetGPUQuotaWithResponse request returning *GetGPUQuotaResponse
+func (c *ClientWithResponses) GetGPUQuotaWithResponse(ctx context.Context, gpuQuotaName string, reqEditors ...RequestEditorFn) (*GetGPUQuotaResponse, error) {
+	rsp, err := c.GetGPUQuota(ctx, gpuQuotaName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetGPUQuotaResponse(rsp)
+}
+
 // ListJobsWithResponse request returning *ListJobsResponse
 func (c *ClientWithResponses) ListJobsWithResponse(ctx context.Context, params *ListJobsParams, reqEditors ...RequestEditorFn) (*ListJobsResponse, error) {
 	rsp, err := c.ListJobs(ctx, params, reqEditors...)
@@ -12943,6 +13158,149 @@ func ParseListFinishedJobsResponse(rsp *http.Response) (*ListFinishedJobsRespons
 			return nil, err
 		}
 		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListGPUQuotasResponse parses an HTTP response from a ListGPUQuotasWithResponse call
+func ParseListGPUQuotasResponse(rsp *http.Response) (*ListGPUQuotasResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListGPUQuotasResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []InventoryGPUQuota
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetGPUQuotaResponse parses an HTTP response from a GetGPUQuotaWithResponse call
+func ParseGetGPUQuotaResponse(rsp *http.Response) (*GetGPUQuotaResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetGPUQuotaResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest InventoryGPUQuota
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
 		var dest Failure

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+)
+
+// describedQuotas are the quotas of a name, or of a namespace: those of Kubernetes, and GPUQuotas. JSON keys are a contract.
+type describedQuotas struct {
+	Items     []inventory.Quota    `json:"items"`
+	GPUQuotas []inventory.GPUQuota `json:"gpuQuotas,omitempty"`
+}
+
+func newDescribeQuotaCmd(f *Factory) *cobra.Command {
+	var o *output
+	cmd := &cobra.Command{
+		Use:     "quota {NAME | NAMESPACE}",
+		Aliases: []string{"quotas", "gpuquota", "gpuquotas"},
+		Short:   "Show one quota, or those of a namespace: what is in use, what is lent, and to whom",
+		Long: "Show one quota, or those of a namespace: what each namespace has reserved of what it may, and of GPUQuotas what is in\n" +
+			"use, what is borrowed, who borrows what the quota lends, and whether more is guaranteed than there is. Who may not see\n" +
+			"the pods of all namespaces gets the numbers from gpu-controller, and no names of jobs.",
+		Example: "  gpuctl describe quota research-quota\n  gpuctl describe gpuquota team-a-h100",
+		Args:    exactlyOne(phrase.Of("the name of one quota, or of a namespace")),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runDescribeQuota(cmd.Context(), f, o, args[0])
+		},
+		ValidArgsFunction: completeGPUQuotas(f),
+	}
+	o = describeOutput(cmd)
+	return cmd
+}
+
+func runDescribeQuota(ctx context.Context, f *Factory, o *output, name string) error {
+	found, err := findQuotas(ctx, f, name)
+	if err != nil {
+		return err
+	}
+	if o.format != "" {
+		return encode(f.IO.Out, o.format, found)
+	}
+	d := newDescription(f.IO)
+	if len(found.Items) > 0 {
+		if err := describeQuotas(d, found.Items); err != nil {
+			return err
+		}
+	}
+	for i := range found.GPUQuotas {
+		if i > 0 || len(found.Items) > 0 {
+			fmt.Fprintln(f.IO.Out)
+		}
+		if err := describeGPUQuota(d, &found.GPUQuotas[i], f.Now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findQuotas finds the quotas of a name, or of a namespace. Who may see but one kind of them gets that one; a cluster may know no GPUQuotas.
+func findQuotas(ctx context.Context, f *Factory, name string) (*describedQuotas, error) {
+	out := &describedQuotas{Items: []inventory.Quota{}}
+	shares, missing := f.gpuQuotas(ctx)
+	for i := range shares {
+		if shares[i].Name == name || slices.Contains(shares[i].Namespaces, name) {
+			out.GPUQuotas = append(out.GPUQuotas, shares[i])
+		}
+	}
+	quotas, err := f.quotas(ctx)
+	if err == nil {
+		out.Items, err = pickQuotas(quotas, []string{name})
+	}
+	switch {
+	case len(out.GPUQuotas) > 0 && err != nil:
+		out.Items = []inventory.Quota{}
+	case err == nil:
+	case exitCode(err) == exitNotFound && missing == nil:
+		return nil, &notFoundError{what: phrase.Of("quota %q", name), near: meant(name, namesOfQuotas(quotas, shares))}
+	default:
+		return nil, err
+	}
+	return out, nil
+}
+
+func namesOfQuotas(quotas []inventory.Quota, shares []inventory.GPUQuota) []string {
+	return slices.Concat(namesOf(quotas, func(q inventory.Quota) string { return q.Name }), namesOf(shares, func(q inventory.GPUQuota) string { return q.Name }))
+}
+
+// gpuQuotas are those that there are, and why they cannot be had.
+func (f *Factory) gpuQuotas(ctx context.Context) ([]inventory.GPUQuota, error) {
+	reader, err := f.reader()
+	if err != nil {
+		return nil, err
+	}
+	return reader.GPUQuotas(ctx, f.Now())
+}
+
+func describeQuotas(d *description, quotas []inventory.Quota) error {
+	d.line("Name", quotas[0].Name)
+	d.line("Description", quotas[0].Description)
+	for _, quota := range quotas {
+		if err := describeRows(d, "Namespace "+quota.Namespace, quota.Resources, boundColumns()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func describeGPUQuota(d *description, q *inventory.GPUQuota, now time.Time) error {
+	d.line("GPUQuota", q.Name)
+	d.line("Pool", q.Pool)
+	d.line("GPU type", q.GPUType)
+	d.line("Namespaces", strings.Join(q.Namespaces, ", "))
+	d.line("Min", number(q.Min))
+	if q.Max != nil {
+		d.line("Max", number(*q.Max))
+	}
+	if q.Used == nil {
+		d.sentence("Used", "not known: you may not see the pods of all namespaces, and gpu-controller has not counted them yet")
+		return nil
+	}
+	d.sentence("Used", usedSentence(q))
+	d.sentence("Left of min", leftSentence(q))
+	if waits := q.Waiting; waits != nil {
+		d.line("Waiting", waitingSentence(waits, now))
+	}
+	for _, kind := range []string{names.ConditionOvercommitted, names.ConditionMinNotBacked} {
+		if condition := q.Condition(kind); condition != nil {
+			d.sentence("Problem", kind+" for "+age(now, condition.LastTransitionTime.Time)+": "+condition.Message)
+		}
+	}
+	return describeRows(d, "Who borrows in the pool", q.Borrowers, borrowerColumns())
+}
+
+func usedSentence(q *inventory.GPUQuota) string {
+	if *q.Borrowed == 0 {
+		return number(*q.Used)
+	}
+	return fmt.Sprintf("%d, of which %d are borrowed: they go back to who is guaranteed them", *q.Used, *q.Borrowed)
+}
+
+// leftSentence is what there is of the min that is not in use, "" where there is no min.
+func leftSentence(q *inventory.GPUQuota) string {
+	switch {
+	case q.Min == 0:
+		return ""
+	case *q.Lent == 0:
+		return fmt.Sprintf("%d free now", *q.Free)
+	}
+	return fmt.Sprintf("%d free now, %d lent: who borrows them leaves for a job of these namespaces", *q.Free, *q.Lent)
+}
+
+func waitingSentence(w *inventory.QuotaWaiting, now time.Time) string {
+	if w.Jobs == 0 {
+		return ""
+	}
+	out := fmt.Sprintf("%s with %s", plural(w.Jobs, "job"), plural(int(w.GPUs), "GPU"))
+	if w.Since != nil {
+		out += ", the first for " + age(now, *w.Since)
+	}
+	return out
+}
+
+func borrowerColumns() []column[inventory.QuotaBorrower] {
+	type borrower = inventory.QuotaBorrower
+	return []column[borrower]{
+		{header: "NAMESPACE", value: func(b borrower) string { return b.Namespace }},
+		{header: "GPUS", value: func(b borrower) string { return number(b.GPUs) }},
+		{header: "JOBS", value: func(b borrower) string { return strings.Join(b.Jobs, ", ") }},
+	}
+}

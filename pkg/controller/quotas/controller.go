@@ -1,0 +1,191 @@
+package quotas
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/pools"
+	"g8s.host/gpu-scheduler/pkg/controller/traced"
+	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/gpuquota"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
+
+// Name is the controller's name in logs and metrics.
+const Name = "quotas"
+
+const (
+	// writesPerSecond is how many statuses are written in all. Beyond that quotas take turns.
+	writesPerSecond = 2
+	fieldOwner      = "gpu-controller-quotas"
+	// gathering is how long changes are gathered before the quotas of a pool are counted, and between how long it takes to count them again
+	// at least: it reads all of the pool.
+	gathering = time.Second
+	between   = 5 * time.Second
+	// atOnce is how many are written of one count. For the others it is counted again, as all may have changed by then.
+	atOnce = 10
+)
+
+// Reconciler keeps the status of GPUQuotas. A request names a pool, in which there may be no quota.
+type Reconciler struct {
+	client client.Client
+	clock  clock.PassiveClock
+	writes *rate.Limiter
+	// rounds are by pool. There is one worker.
+	rounds map[string]round
+}
+
+// round is when the quotas of a pool were counted last, and the last of them that was written.
+type round struct {
+	at   time.Time
+	last string
+}
+
+// New returns a reconciler.
+func New(c client.Client, now clock.PassiveClock) *Reconciler {
+	return &Reconciler{client: c, clock: now, writes: rate.NewLimiter(writesPerSecond, 1), rounds: map[string]round{}}
+}
+
+// SetUp adds the controller to a manager, whose cache has the indexes of package index.
+func (r *Reconciler) SetUp(manager ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(manager).Named(Name).
+		Watches(&g8s.GPUQuota{}, soon(func(_ context.Context, object client.Object) string { return object.(*g8s.GPUQuota).Spec.Pool }, changedSpec)).
+		Watches(&corev1.Node{}, soon(func(_ context.Context, object client.Object) string { return gpu.PoolOf(object.(*corev1.Node)) }, changedNode)).
+		Watches(&corev1.Pod{}, soon(r.poolOfPod, changedPod)).
+		Complete(traced.Reconciler(Name, r))
+}
+
+// poolOfPod is the pool whose GPUs a pod holds or waits for, "" if it asks for no whole ones.
+func (r *Reconciler) poolOfPod(ctx context.Context, object client.Object) string {
+	pod := object.(*corev1.Pod)
+	if gpuquota.WholeGPUs(pod) == 0 {
+		return ""
+	}
+	var node corev1.Node
+	if pod.Spec.NodeName == "" || r.client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, &node) != nil {
+		return gpu.PodPool(pod)
+	}
+	return gpu.PoolOf(&node)
+}
+
+// The changes that count: a heartbeat of a node, and what kubelet says of a container, do not.
+func changedSpec(before, after client.Object) bool {
+	return before.GetGeneration() != after.GetGeneration()
+}
+
+func changedNode(before, after client.Object) bool {
+	old, now := before.(*corev1.Node), after.(*corev1.Node)
+	had, has := old.Status.Allocatable[g8s.ResourceGPU], now.Status.Allocatable[g8s.ResourceGPU]
+	return gpuquota.PlaceOf(nil, old) != gpuquota.PlaceOf(nil, now) || had.Cmp(has) != 0 || fit.IsOpen(old) != fit.IsOpen(now) ||
+		old.Annotations[g8s.AnnotationInventory] != now.Annotations[g8s.AnnotationInventory]
+}
+
+func changedPod(before, after client.Object) bool {
+	old, now := before.(*corev1.Pod), after.(*corev1.Pod)
+	return old.Spec.NodeName != now.Spec.NodeName || old.Status.Phase != now.Status.Phase ||
+		(old.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil) || len(old.Spec.SchedulingGates) != len(now.Spec.SchedulingGates)
+}
+
+// soon asks for the pool of each object that changed, and for the one it was in before, after a while in which more may change.
+func soon(pool func(context.Context, client.Object) string, counts func(before, after client.Object) bool) handler.EventHandler {
+	type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	enqueue := func(ctx context.Context, q requests, objects ...client.Object) {
+		for _, object := range objects {
+			if name := pool(ctx, object); name != "" {
+				q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}, gathering)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q requests) { enqueue(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q requests) {
+			if counts(e.ObjectOld, e.ObjectNew) {
+				enqueue(ctx, q, e.ObjectOld, e.ObjectNew)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q requests) { enqueue(ctx, q, e.Object) },
+	}
+}
+
+// Reconcile counts the quotas of a pool, and writes the statuses that have changed: some, and the others when all are counted again.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	pool := request.Name
+	quotas, err := r.quotasOf(ctx, pool)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	before, now := r.rounds[pool], r.clock.Now()
+	switch wait := between - now.Sub(before.at); {
+	case len(quotas) == 0:
+		delete(r.rounds, pool)
+		return ctrl.Result{}, nil
+	case !before.at.IsZero() && wait > 0:
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	facts, err := pools.Gather(ctx, r.client, pool)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	counted := inventory.BuildGPUQuotas(&snapshot.Snapshot{
+		GPUQuotas: quotas, Nodes: facts.Nodes, Pods: slices.Concat(facts.Pods, facts.Waiting), Now: now.Truncate(time.Second),
+	})
+	r.rounds[pool] = round{at: now, last: before.last}
+	changes := Changed(quotas, counted, before.last)
+	for _, change := range changes[:min(len(changes), atOnce)] {
+		if err := r.writes.Wait(ctx); err != nil {
+			return ctrl.Result{}, fmt.Errorf("waiting to write the status of GPUQuota %s: %w", change.Name, err)
+		}
+		if err := r.write(ctx, &change); err != nil {
+			return ctrl.Result{}, err
+		}
+		r.rounds[pool] = round{at: now, last: change.Name}
+	}
+	if len(changes) > atOnce {
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// quotasOf are the quotas of a pool, which are not copied, and must not be changed.
+func (r *Reconciler) quotasOf(ctx context.Context, pool string) ([]g8s.GPUQuota, error) {
+	var list g8s.GPUQuotaList
+	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing GPUQuotas: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(q g8s.GPUQuota) bool { return q.Spec.Pool != pool }), nil
+}
+
+// write applies a status.
+func (r *Reconciler) write(ctx context.Context, change *Change) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&change.Status)
+	if err != nil {
+		return fmt.Errorf("writing the status of GPUQuota %s: %w", change.Name, err)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"status": content}}
+	object.SetGroupVersionKind(g8s.SchemeGroupVersion.WithKind("GPUQuota"))
+	object.SetName(change.Name)
+	err = r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldOwner), client.ForceOwnership)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("writing the status of GPUQuota %s: %w", change.Name, err)
+	}
+	return nil
+}

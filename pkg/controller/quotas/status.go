@@ -1,0 +1,93 @@
+// Package quotas keeps the status of GPUQuotas: how much of each is in use, borrowed and lent, what waits for it, and whether more is
+// guaranteed than there is.
+//
+// [StatusOf] and [Changed] are pure; the [Reconciler] reads the cluster from its cache, and writes.
+package quotas
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+)
+
+// StatusOf is the status of a quota of which so much was counted. Who borrows is told while something waits for what the quota lends: all
+// others would change each time that somebody borrows.
+func StatusOf(q *g8s.GPUQuota, counted *inventory.GPUQuota) g8s.GPUQuotaStatus {
+	out := g8s.GPUQuotaStatus{
+		ObservedGeneration: q.Generation, Used: *counted.Used, Borrowed: *counted.Borrowed, Free: *counted.Free, Lent: *counted.Lent,
+		Waiting:    g8s.PendingDemand{Jobs: int32(counted.Waiting.Jobs), GPUs: counted.Waiting.GPUs},
+		Conditions: slices.Clone(counted.Conditions),
+	}
+	for i := range out.Conditions {
+		out.Conditions[i].ObservedGeneration = q.Generation
+	}
+	if since := counted.Waiting.Since; since != nil {
+		out.Waiting.Since = &metav1.Time{Time: *since}
+	}
+	if out.Waiting.Jobs == 0 {
+		return out
+	}
+	for _, b := range counted.Borrowers[:min(len(counted.Borrowers), g8s.MostBorrowers)] {
+		out.Borrowers = append(out.Borrowers, g8s.GPUQuotaBorrower{Namespace: b.Namespace, GPUs: b.GPUs})
+	}
+	return out
+}
+
+// Change is a status that is to be written.
+type Change struct {
+	Name   string
+	Status g8s.GPUQuotaStatus
+	// urgency puts those first whose spec is new or whose conditions changed, and then those that jobs wait for.
+	urgency int
+}
+
+// Changed are the statuses that differ from what is written, those first that matter most to people, and then by name from one on, so that
+// each has its turn.
+func Changed(quotas []g8s.GPUQuota, counted []inventory.GPUQuota, after string) []Change {
+	by := make(map[string]*inventory.GPUQuota, len(counted))
+	for i := range counted {
+		by[counted[i].Name] = &counted[i]
+	}
+	var out []Change
+	for i := range quotas {
+		q := &quotas[i]
+		found := by[q.Name]
+		if found == nil || found.Used == nil {
+			continue
+		}
+		status := StatusOf(q, found)
+		if equality.Semantic.DeepEqual(status, q.Status) {
+			continue
+		}
+		out = append(out, Change{Name: q.Name, Status: status, urgency: urgencyOf(q, &status)})
+	}
+	slices.SortFunc(out, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(a.urgency, b.urgency), compareBool(a.Name <= after, b.Name <= after), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+func urgencyOf(q *g8s.GPUQuota, status *g8s.GPUQuotaStatus) int {
+	switch {
+	case q.Status.ObservedGeneration != q.Generation, !equality.Semantic.DeepEqual(q.Status.Conditions, status.Conditions):
+		return 0
+	case q.Status.Waiting.Jobs > 0 || status.Waiting.Jobs > 0:
+		return 1
+	}
+	return 2
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}

@@ -1,0 +1,71 @@
+package gpuquota
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Why a condition is as it is.
+const (
+	ReasonThereIsEnough = "ThereIsEnough"
+	ReasonTooFewGPUs    = "TooFewGPUs"
+	ReasonNoSuchGPUs    = "NoSuchGPUs"
+	ReasonNodesClosed   = "NodesClosed"
+)
+
+// Conditions are those of the quota, without times. Without a min nothing stands against it. Those that are False have no numbers, so that
+// they do not change with the nodes.
+func (s *State) Conditions() []metav1.Condition {
+	over := metav1.Condition{
+		Type: names.ConditionOvercommitted, Status: metav1.ConditionFalse, Reason: ReasonThereIsEnough,
+		Message: "no more is guaranteed than there is",
+	}
+	short := metav1.Condition{
+		Type: names.ConditionMinNotBacked, Status: metav1.ConditionFalse, Reason: ReasonThereIsEnough,
+		Message: "nodes that take pods have what is guaranteed",
+	}
+	if s.Min > 0 {
+		for _, p := range s.Pledges {
+			p.judge(&over, &short)
+		}
+	}
+	return []metav1.Condition{over, short}
+}
+
+// judge sets conditions that are so of a place: what is true of the GPU type of a quota says more than what is of the pool.
+func (p *Pledge) judge(over, short *metav1.Condition) {
+	if p.Guaranteed > p.There {
+		over.Status, over.Reason = metav1.ConditionTrue, ReasonTooFewGPUs
+		over.Message = fmt.Sprintf("%d GPUs of %s are guaranteed by %s, and it has %d: lower a min, or add nodes", p.Guaranteed, p.At.name(), p.by(), p.There)
+	}
+	switch {
+	case p.There == 0:
+		short.Reason, short.Message = ReasonNoSuchGPUs, fmt.Sprintf("%s has no GPUs: is its name right? gpuctl get labels shows pools and types", p.At.name())
+	case p.Guaranteed > p.There:
+		short.Reason, short.Message = ReasonTooFewGPUs, fmt.Sprintf("%s has %d GPUs, and %d are guaranteed", p.At.name(), p.There, p.Guaranteed)
+	case p.Guaranteed > p.Open:
+		short.Reason = ReasonNodesClosed
+		short.Message = fmt.Sprintf("%d of the %d GPUs of %s are on nodes that take pods now, and %d are guaranteed: gpuctl get nodes shows the others",
+			p.Open, p.There, p.At.name(), p.Guaranteed)
+	default:
+		return
+	}
+	short.Status = metav1.ConditionTrue
+}
+
+func (p *Pledge) by() string {
+	if p.Quotas == 1 {
+		return "1 GPUQuota"
+	}
+	return fmt.Sprintf("%d GPUQuotas", p.Quotas)
+}
+
+func (at Place) name() string {
+	if at.Type == "" {
+		return "pool " + at.Pool
+	}
+	return "type " + at.Type + " in pool " + at.Pool
+}

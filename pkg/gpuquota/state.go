@@ -1,0 +1,239 @@
+package gpuquota
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Stock is how many GPUs the nodes of a place have.
+type Stock struct {
+	// There is what all of them have, Open what those have that take pods, and Free what a new pod could get of it.
+	There, Open, Free int64
+}
+
+func (s Stock) plus(other Stock) Stock {
+	return Stock{s.There + other.There, s.Open + other.Open, s.Free + other.Free}
+}
+
+// Demand is what a pod waits for.
+type Demand struct {
+	Namespace, Pool string
+	// Types are those that it accepts, none for all.
+	Types []string
+	// Job is equal for pods that are counted as one job.
+	Job   string
+	GPUs  int64
+	Since time.Time
+}
+
+// Waiting is what waits for GPUs that count in a quota.
+type Waiting struct {
+	Jobs  int
+	GPUs  int64
+	Since time.Time
+}
+
+// Borrower is what the pods of a namespace borrow.
+type Borrower struct {
+	Namespace string
+	GPUs      int64
+}
+
+// Pledge is what is guaranteed of the GPUs of a place, by how many quotas, and how many GPUs there are.
+type Pledge struct {
+	At         Place
+	Quotas     int
+	Guaranteed int64
+	Stock
+}
+
+// State is what has become of a quota.
+type State struct {
+	Use
+	// Free is what it could have at once of its min, and Lent what it would get back of it from others. Who asks alone gets that: two
+	// quotas may count the same GPUs.
+	Free, Lent int64
+	// Borrowers are who borrows where the quota counts, the most first: from it, or from others. None where it lends nothing.
+	Borrowers []Borrower
+	Waiting   Waiting
+	// Pledges are what is guaranteed where the quota counts: of its pool, and of its GPU type if it has one.
+	Pledges []Pledge
+}
+
+// Backed is how many GPUs there are that can stand for the min: on nodes that take pods.
+func (s *State) Backed() Stock { return s.Pledges[len(s.Pledges)-1].Stock }
+
+// States say what has become of all quotas, in their order, on nodes with so many GPUs and with pods that wait.
+func (a *Account) States(stock map[Place]Stock, demand []Demand) []State {
+	var (
+		uses     = a.Uses()
+		waits    = a.waits(demand)
+		borrowed = a.borrowed()
+		pledges  = a.pledges(stock)
+		out      = make([]State, len(a.quotas))
+	)
+	for i, t := range a.quotas {
+		s := State{Use: uses[i], Waiting: waits[t], Pledges: []Pledge{pledges[Place{Pool: t.Pool}]}}
+		if t.Type != "" {
+			s.Pledges = append(s.Pledges, pledges[Place{t.Pool, t.Type}])
+		}
+		if spare := t.Min - t.guaranteed(); spare > 0 {
+			others, sum := t.borrowers(borrowed[t.Pool])
+			s.Free = min(spare, max(0, s.Backed().Free))
+			if s.Lent = min(spare-s.Free, sum); s.Lent > 0 {
+				s.Borrowers = others
+			}
+		}
+		out[i] = s
+	}
+	return out
+}
+
+// guaranteed is what pods within the min hold.
+func (t *tally) guaranteed() (sum int64) {
+	for pod := range t.within() {
+		if e := t.pods[pod]; !e.Waits {
+			sum += e.GPUs
+		}
+	}
+	return sum
+}
+
+// loan is what the pods of a namespace borrow of a GPU type.
+type loan struct{ namespace, gpuType string }
+
+// borrowed are the GPUs that are borrowed, by pool.
+func (a *Account) borrowed() map[string]map[loan]int64 {
+	out := map[string]map[loan]int64{}
+	for uid, e := range a.pods {
+		if e.Waits || !a.guaranteed[e.At.Pool] || !a.Borrows(uid) {
+			continue
+		}
+		if out[e.At.Pool] == nil {
+			out[e.At.Pool] = map[loan]int64{}
+		}
+		out[e.At.Pool][loan{e.Namespace, e.At.Type}] += e.GPUs
+	}
+	return out
+}
+
+// borrowers are others that borrow where a quota counts, the most first, and what they do together.
+func (t *tally) borrowers(loans map[loan]int64) (out []Borrower, sum int64) {
+	by := map[string]int64{}
+	for l, gpus := range loans {
+		if (t.Type == "" || t.Type == l.gpuType) && !slices.Contains(t.Namespaces, l.namespace) {
+			by[l.namespace] += gpus
+			sum += gpus
+		}
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(by)) {
+		out = append(out, Borrower{namespace, by[namespace]})
+	}
+	slices.SortStableFunc(out, func(a, b Borrower) int { return cmp.Compare(b.GPUs, a.GPUs) })
+	return out, sum
+}
+
+// waits sums up what waits, by quota.
+func (a *Account) waits(demand []Demand) map[*tally]Waiting {
+	out, jobs := map[*tally]Waiting{}, map[*tally]map[string]bool{}
+	for i := range demand {
+		d := &demand[i]
+		for _, t := range a.of[share{d.Namespace, d.Pool}] {
+			if t.Type != "" && len(d.Types) > 0 && !slices.Contains(d.Types, t.Type) {
+				continue
+			}
+			if jobs[t] == nil {
+				jobs[t] = map[string]bool{}
+			}
+			jobs[t][d.Job] = true
+			w := out[t]
+			if w.Since.IsZero() || d.Since.Before(w.Since) {
+				w.Since = d.Since
+			}
+			w.Jobs, w.GPUs = len(jobs[t]), w.GPUs+d.GPUs
+			out[t] = w
+		}
+	}
+	return out
+}
+
+// pledges are what is guaranteed of each pool, and of each GPU type that a quota counts. A quota that lies within another one, as one of
+// a GPU type beside one of the pool for the same namespaces, guarantees nothing beside it.
+func (a *Account) pledges(stock map[Place]Stock) map[Place]Pledge {
+	of := map[Place][]*tally{}
+	for _, t := range a.quotas {
+		of[Place{Pool: t.Pool}] = append(of[Place{Pool: t.Pool}], t)
+		if t.Type != "" {
+			of[Place{t.Pool, t.Type}] = append(of[Place{t.Pool, t.Type}], t)
+		}
+	}
+	out := make(map[Place]Pledge, len(of))
+	for at, quotas := range of {
+		p := Pledge{At: at, Guaranteed: a.promised(quotas)}
+		for _, t := range quotas {
+			if t.Min > 0 {
+				p.Quotas++
+			}
+		}
+		for place, s := range stock {
+			if place.Pool == at.Pool && (at.Type == "" || place.Type == at.Type) {
+				p.Stock = p.plus(s)
+			}
+		}
+		out[at] = p
+	}
+	return out
+}
+
+// promised is what quotas guarantee together: of one that lies within another the larger of what both say.
+func (a *Account) promised(quotas []*tally) (sum int64) {
+	inside, roots := map[*tally][]*tally{}, []*tally(nil)
+	for _, t := range quotas {
+		if around := a.around(t, quotas); around != nil {
+			inside[around] = append(inside[around], t)
+		} else {
+			roots = append(roots, t)
+		}
+	}
+	var floor func(t *tally) int64
+	floor = func(t *tally) int64 {
+		var parts int64
+		for _, part := range inside[t] {
+			parts += floor(part)
+		}
+		return max(t.Min, parts)
+	}
+	for _, t := range roots {
+		sum += floor(t)
+	}
+	return sum
+}
+
+// around is the smallest of some quotas that a quota lies within, nil for none.
+func (a *Account) around(t *tally, quotas []*tally) (best *tally) {
+	if len(t.Namespaces) == 0 {
+		return nil
+	}
+	for _, other := range a.of[share{t.Namespaces[0], t.Pool}] {
+		if t.liesIn(other) && slices.Contains(quotas, other) && (best == nil || other.liesIn(best)) {
+			best = other
+		}
+	}
+	return best
+}
+
+// liesIn reports whether all that counts in a quota counts in another one, too. Of equal ones one lies in the other.
+func (t *tally) liesIn(other *tally) bool {
+	if t == other || !t.covered(other) {
+		return false
+	}
+	return !other.covered(t) || strings.Compare(t.Name, other.Name) > 0
+}
+
+func (t *tally) covered(by *tally) bool {
+	return t.Pool == by.Pool && (by.Type == "" || by.Type == t.Type) &&
+		!slices.ContainsFunc(t.Namespaces, func(n string) bool { return !slices.Contains(by.Namespaces, n) })
+}

@@ -1,0 +1,52 @@
+package cycle
+
+import (
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/bench/load"
+)
+
+// manyQuotas is how many namespaces have a quota of their own.
+const manyQuotas = 1000
+
+// shared is a placer whose pods are of many namespaces, with a quota for each or for none.
+func shared(tb testing.TB, fleet load.Fleet, count int) *placer {
+	tb.Helper()
+	nodes, err := fleet.NodeList()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	world := &World{Nodes: nodes}
+	for i := range count {
+		world.Quotas = append(world.Quotas, &names.GPUQuota{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("quota-", i)}, Spec: names.GPUQuotaSpec{
+			Namespaces: []string{namespaceOf(i)}, Pool: fmt.Sprintf("pool-%03d", i%fleet.Pools), Min: 8, Max: ptr.To[int64](1000),
+		}})
+	}
+	cluster, err := New(tb.Context(), world, shipped)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &placer{Cluster: cluster, fleet: fleet, namespaces: manyQuotas}
+}
+
+func namespaceOf(i int) string { return fmt.Sprintf("team-%03d", i%manyQuotas) }
+
+// BenchmarkQuotas shows what a thousand GPUQuotas cost an attempt to place a pod.
+func BenchmarkQuotas(b *testing.B) {
+	for _, nodes := range []int{5000, 20000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			fleet := load.Fleet{Nodes: nodes, Pools: 4}
+			spent := inTurns(b, shared(b, fleet, manyQuotas), shared(b, fleet, 0))
+			b.ReportMetric(spent[0].CPUPerPod(), "with-cpu-us/pod")
+			b.ReportMetric(spent[1].CPUPerPod(), "without-cpu-us/pod")
+			b.ReportMetric(spent[0].MallocsPerPod(), "with-allocs/pod")
+			b.ReportMetric(spent[1].MallocsPerPod(), "without-allocs/pod")
+			b.ReportMetric(spent[0].CPUPerPod()/spent[1].CPUPerPod(), "cpu-ratio")
+		})
+	}
+}
