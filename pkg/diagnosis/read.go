@@ -67,7 +67,7 @@ func Around(now time.Time) []snapshot.Want {
 	return []snapshot.Want{
 		snapshot.Nodes(snapshot.Scope{Cached: true}).IfAllowed(),
 		snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding, Cached: true}).IfAllowed(),
-		snapshot.GPUPools(), snapshot.GPUReservations().IfAllowed(), snapshot.Lease().IfAllowed(), snapshot.Clock(now),
+		snapshot.GPUPools(), snapshot.GPUReservations().IfAllowed(), snapshot.GPUQuotas().IfAllowed(), snapshot.Lease().IfAllowed(), snapshot.Clock(now),
 	}
 }
 

@@ -27,6 +27,7 @@ func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 		verdict = "" // what it said before is not so now
 	}
 	out, misses := searched(f, pod, verdict)
+	out = withGPUQuotas(f, pod, out)
 	if len(out) > 0 && !slices.Contains([]reason.Cause{reason.RoomNow, reason.WaitingForTurn, reason.Preempting}, out[0].Cause) {
 		out = append(out, findings(verdict, f.Job.Namespace, reason.OfEvictions)...)
 	}

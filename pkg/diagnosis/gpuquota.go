@@ -1,0 +1,189 @@
+package diagnosis
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/gpuquota"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
+
+// shares is a job that asks for whole GPUs of a pool with GPUQuotas.
+type shares struct {
+	facts *Facts
+	pod   *corev1.Pod
+	// asked are the GPUs that are to come at once: those of one pod, or of all members of a gang that have no place.
+	asked int64
+	types []string
+	// single says that one pod asks for them, so that its job may ask for fewer.
+	single bool
+}
+
+// forRoom are the causes that pods which leave would mend.
+var forRoom = []reason.Cause{reason.Busy, reason.Fragmented, reason.GangWaiting}
+
+// withGPUQuotas adds what GPUQuotas say to a pod, by what is in use now: as far as the user may see that.
+func withGPUQuotas(f *Facts, pod *corev1.Pod, out []Finding) []Finding {
+	if !f.Cluster.Has(snapshot.PartGPUQuotas) || len(f.Cluster.GPUQuotas) == 0 || slices.ContainsFunc(out, func(f Finding) bool { return f.Cause == reason.Preempting }) {
+		return out
+	}
+	s := sharesOf(f, pod)
+	if s.asked == 0 {
+		return out
+	}
+	room := slices.ContainsFunc(out, func(f Finding) bool { return slices.Contains(forRoom, f.Cause) })
+	var beyond []Finding
+	for _, q := range inventory.BuildGPUQuotas(&f.Cluster) {
+		switch {
+		case !s.counts(&q) || q.Used == nil:
+		case q.Max != nil && s.asked > *q.Max-*q.Used:
+			if s.mayNotDoWithout(&q) {
+				said := func(f Finding) bool { return f.Cause == reason.GPUQuotaReached }
+				return append(one(s.over(&q)), slices.DeleteFunc(slices.Clone(out), said)...)
+			}
+		case q.Min == 0 || !room:
+		case s.asked > q.Min-*q.Used:
+			beyond = append(beyond, s.beyond(&q))
+		case *q.Lent > 0:
+			return append(one(s.lent(&q)), out...) // one that guarantees it is enough
+		default:
+			room = false // it is guaranteed them, and nobody has them
+		}
+	}
+	if !room {
+		return out
+	}
+	return append(slices.Clone(out), beyond...)
+}
+
+func sharesOf(f *Facts, pod *corev1.Pod) *shares {
+	out := &shares{facts: f, pod: pod, asked: gpuquota.WholeGPUs(pod), single: f.Job.Desired <= 1}
+	if types, err := gpu.PodTypes(pod); err == nil {
+		out.types = types.Accepted
+	}
+	if pod.Labels[names.LabelPodGroup] == "" {
+		return out
+	}
+	out.asked = 0
+	for _, member := range membersOf(f, pod) {
+		if member.Spec.NodeName == "" {
+			out.asked += gpuquota.WholeGPUs(member)
+		}
+	}
+	return out
+}
+
+// counts reports whether GPUs that the pod may get count in a quota.
+func (s *shares) counts(q *inventory.GPUQuota) bool {
+	return q.Pool == gpu.PodPool(s.pod) && slices.Contains(q.Namespaces, s.pod.Namespace) &&
+		(q.GPUType == "" || len(s.types) == 0 || slices.Contains(s.types, q.GPUType))
+}
+
+// mayNotDoWithout reports whether all GPUs that the pod may get count in a quota.
+func (s *shares) mayNotDoWithout(q *inventory.GPUQuota) bool {
+	return q.GPUType == "" || len(s.types) == 1
+}
+
+// of names what a quota counts.
+func of(q *inventory.GPUQuota) phrase.Text {
+	if q.GPUType != "" {
+		return phrase.Of("%s in pool %s", q.GPUType, q.Pool)
+	}
+	return phrase.Of("pool %s", q.Pool)
+}
+
+// over is about a quota that allows no more.
+func (s *shares) over(q *inventory.GPUQuota) Finding {
+	look := inspecting(phrase.Of("see who has how much of it; the administrators set it"), "gpuctl describe quota "+q.Name)
+	if s.asked > *q.Max {
+		return Finding{Cause: reason.GPUQuotaReached, Never: true,
+			Says:  phrase.Of("the namespace may have %d GPUs of %s, and the job asks for %d: it never starts (GPUQuota %s)", *q.Max, of(q), s.asked, q.Name),
+			Steps: append(s.fewer(*q.Max, phrase.Of("ask for at most %d GPUs", *q.Max)), look)}
+	}
+	out := Finding{Cause: reason.GPUQuotaReached,
+		Says: phrase.Of("%d of the %d GPUs of %s that the namespace may have are in use, and the job asks for %d (GPUQuota %s)", *q.Used, *q.Max, of(q), s.asked, q.Name)}
+	out.Steps = append(out.Steps, s.waitsFor(q))
+	left := *q.Max - *q.Used
+	out.Steps = append(out.Steps, s.fewer(left, phrase.Of("ask for at most %d GPUs", left))...)
+	out.Steps = append(out.Steps, look)
+	return out
+}
+
+// waitsFor names who has what the namespaces of a quota may have, as far as the user sees them. More free nodes do not help.
+func (s *shares) waitsFor(q *inventory.GPUQuota) Step {
+	var users []*corev1.Pod
+	for i := range s.facts.Cluster.Pods {
+		pod := &s.facts.Cluster.Pods[i]
+		if slices.Contains(q.Namespaces, pod.Namespace) && gpu.PodPool(pod) == q.Pool && gpuquota.WholeGPUs(pod) > 0 && !s.facts.isOwn(pod) {
+			users = append(users, pod)
+		}
+	}
+	holders := holdersOf(users)
+	if len(holders) == 0 {
+		return waiting("wait until a job ends that counts in this quota, whatever is free on nodes")
+	}
+	return Step{Action: reason.Wait, Holders: holders, Says: phrase.Of("wait until a job ends that counts in this quota, whatever is free on nodes: %s", holdersText(holders))}
+}
+
+// fewer is to ask for no more than so many GPUs, nothing where that cannot be.
+func (s *shares) fewer(gpus int64, says phrase.Text) []Step {
+	if !s.single || gpus <= 0 {
+		return nil
+	}
+	return []Step{{Action: reason.SetField, Field: reason.FieldGPU, Value: strconv.FormatInt(gpus, 10), Says: says}}
+}
+
+// lent is about GPUs that others borrow, who leave for the job.
+func (s *shares) lent(q *inventory.GPUQuota) Finding {
+	out := Finding{Cause: reason.GPUsLent, Says: phrase.Of("%d of the %d GPUs of %s that GPUQuota %s guarantees to the namespace are borrowed", *q.Lent, q.Min, of(q), q.Name)}
+	if len(q.Borrowers) > 0 {
+		out.Says = out.Says.And(" by %s", borrowersText(q.Borrowers))
+	}
+	if problem := q.Condition(names.ConditionMinNotBacked); problem != nil {
+		out.Says = out.Says.And("; and there are fewer than are guaranteed now: %s", problem.Message)
+	}
+	out.Steps = append(out.Steps, waiting("wait: who borrows them leaves for the job by itself, as soon as its min-runtime is over and no PodDisruptionBudget forbids it"))
+	out.Steps = append(out.Steps, s.fewer(*q.Free, phrase.Of("ask for at most %d GPUs, which are free now", *q.Free))...)
+	out.Steps = append(out.Steps, inspecting(phrase.Of("see who borrows; if it lasts, ask the administrators"), "gpuctl describe quota "+q.Name))
+	return out
+}
+
+// mostBorrowers is how many borrowers a sentence names.
+const mostBorrowers = 4
+
+// borrowersText names who borrows in the pool, who may have it from other quotas, too.
+func borrowersText(all []inventory.QuotaBorrower) phrase.Text {
+	var parts []phrase.Text
+	for _, b := range all[:min(len(all), mostBorrowers)] {
+		if len(b.Jobs) > 0 {
+			parts = append(parts, phrase.Of("%s (%d: job %s)", b.Namespace, b.GPUs, strings.Join(b.Jobs, ", ")))
+		} else {
+			parts = append(parts, phrase.Of("%s (%d)", b.Namespace, b.GPUs))
+		}
+	}
+	out := phrase.Join(parts, phrase.Of(", "))
+	if more := len(all) - mostBorrowers; more > 0 {
+		out = out.And(" and %d more namespaces", more)
+	}
+	return out
+}
+
+// beyond is about a job for which nobody leaves who borrows, as it would borrow itself.
+func (s *shares) beyond(q *inventory.GPUQuota) Finding {
+	left := max(0, q.Min-*q.Used)
+	out := Finding{Cause: reason.BeyondGuarantee, Says: phrase.Of(
+		"the namespace has %d of the %d GPUs of %s that GPUQuota %s guarantees, and the job asks for %d: it would borrow, so that nobody leaves for it who borrows",
+		*q.Used, q.Min, of(q), q.Name, s.asked)}
+	out.Steps = append(out.Steps, s.fewer(left, phrase.Of("ask for at most %d GPUs: these are guaranteed", left))...)
+	out.Steps = append(out.Steps, waiting("wait until nodes have room"),
+		Step{Action: reason.AskAdministrators, Kind: "GPUQuota", Name: q.Name, Says: phrase.Of("ask the administrators for a higher min of GPUQuota %s", q.Name)})
+	return out
+}
