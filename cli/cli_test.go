@@ -313,7 +313,7 @@ func TestDescribeJob(t *testing.T) {
 	}
 	detail.Pods = []inventory.Pod{{Name: "x-1", Phase: "Pending", Restarts: 2, ExitCode: &exit, Created: now.Add(-time.Minute)}}
 	streams, out, _ := TestIOStreams("")
-	if err := describeJob(newDescription(streams), detail, now); err != nil {
+	if err := describeJob(newDescription(streams), detail, nil, now); err != nil {
 		t.Fatal(err)
 	}
 	compareGolden(t, "describe-job", out.String())

@@ -28,7 +28,7 @@ func TestABrokenGPUIsDescribed(t *testing.T) {
 		Name: "qwen2-7b-sft-0-x7k2p", Phase: "Running", Ready: true, Node: "node-with-a-long-name-17", Created: now.Add(-time.Hour),
 		GPUs: []gpu.Device{{UUID: uuid, Index: 3}, {UUID: strings.ReplaceAll(uuid, "5f", "77"), Index: 4}, {UUID: "index-5", Index: 5}},
 	}}
-	if err := describeJob(newDescription(streams), job, now); err != nil {
+	if err := describeJob(newDescription(streams), job, nil, now); err != nil {
 		t.Fatal(err)
 	}
 	out.WriteString("---\n")
@@ -52,11 +52,11 @@ func TestTheGPUsOfALargeJob(t *testing.T) {
 	streams, out, _ := TestIOStreams("")
 	job := inventory.JobDetail{Job: someJobs()[0]}
 	job.Pods = []inventory.Pod{{Name: "p", GPUs: make([]gpu.Device, mostGPUs)}}
-	if err := describeJob(newDescription(streams), job, now); err != nil || strings.Contains(out.String(), "more:") {
+	if err := describeJob(newDescription(streams), job, nil, now); err != nil || strings.Contains(out.String(), "more:") {
 		t.Errorf("error %v, some of %d are left out:\n%s", err, mostGPUs, out)
 	}
 	job.Pods = append(job.Pods, job.Pods[0])
-	if err := describeJob(newDescription(streams), job, now); err != nil || !strings.Contains(out.String(), "  and 64 more: -o json has all\n") {
+	if err := describeJob(newDescription(streams), job, nil, now); err != nil || !strings.Contains(out.String(), "  and 64 more: -o json has all\n") {
 		t.Errorf("error %v, not a word of those that are left out:\n%s", err, out)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/ledger"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
@@ -75,7 +76,8 @@ func runDescribeJob(ctx context.Context, o *describeJobOptions, name string) err
 		if i > 0 {
 			fmt.Fprintln(o.factory.IO.Out)
 		}
-		if err := describeJob(newDescription(o.factory.IO), detail, o.factory.Now()); err != nil {
+		busy := o.efficiencyOf(ctx, &details[i])
+		if err := describeJob(newDescription(o.factory.IO), detail, busy, o.factory.Now()); err != nil {
 			return err
 		}
 	}
@@ -109,8 +111,9 @@ func heedLeader(ctx context.Context, reader *inventory.Reader, details []invento
 	return nil
 }
 
-func describeJob(d *description, job inventory.JobDetail, now time.Time) error {
+func describeJob(d *description, job inventory.JobDetail, busy *ledger.Efficiency, now time.Time) error {
 	describeJobState(d, job, now)
+	d.line("Utilization", efficiencyText(busy))
 	d.section("Asks")
 	inner := &description{out: &indented{out: d.out}, style: d.style, language: d.language}
 	inner.line("Pool", job.Pool)

@@ -68,7 +68,7 @@ func (f *Factory) examine(ctx context.Context, client kubernetes.Interface, name
 	return doctor.Examine(facts), ctx.Err()
 }
 
-// ledgerPatience is how long doctor waits for the ledger, which answers at once or has a trouble.
+// ledgerPatience is how long is waited for the ledger beside what else is told: it answers at once or has a trouble.
 const ledgerPatience = 5 * time.Second
 
 // lookAtLedger asks the ledger something small. That it does not tell this to the user is an answer, too.

@@ -98,6 +98,10 @@ func finishedColumns(now time.Time, namespaces bool) []column[ledger.Job] {
 		{header: "CREATED", wide: true, value: func(j job) string { return j.Created.Format(time.RFC3339) }},
 		{header: "UID", wide: true, value: func(j job) string { return j.UID }},
 	}
+	for _, c := range efficiencyColumns(func(j job) *ledger.Efficiency { return j.Efficiency }, false) {
+		c.wide = true
+		columns = append(columns, c)
+	}
 	if namespaces {
 		columns = slices.Insert(columns, 0, column[job]{header: "NAMESPACE", value: func(j job) string { return j.Namespace }})
 	}
@@ -152,7 +156,12 @@ func describeFinishedJob(d *description, job ledger.JobDetail, now time.Time) er
 	d.line("Pool", job.Pool)
 	d.line("GPUs", strconv.FormatInt(job.GPUs, 10))
 	d.line("GPU-hours", strconv.FormatFloat(hoursOf(job.Holdings, now), 'f', 2, 64))
-	return describeRows(d, "Pods that held GPUs", job.Holdings, holdingColumns(now))
+	d.line("Utilization", efficiencyText(job.Efficiency))
+	columns := holdingColumns(now)
+	if job.Efficiency != nil {
+		columns = append(columns, efficiencyColumns(func(h ledger.Holding) *ledger.Efficiency { return h.Efficiency }, false)...)
+	}
+	return describeRows(d, "Pods that held GPUs", job.Holdings, columns)
 }
 
 // hoursOf is what pods certainly held.

@@ -30,7 +30,8 @@ func newUsageCmd(f *Factory) *cobra.Command {
 		Short: "Show who held how many GPU-hours, from the ledger",
 		Long: "Show who held how many GPU-hours, from the ledger.\n\n" +
 			"A pod holds its GPUs from its binding to its end, whether it uses them or not; a part of a shared GPU counts\n" +
-			"as its part of the memory. UNCERTAIN is what may have been held beyond that: nobody saw when it ended.\n\n" +
+			"as its part of the memory. UNCERTAIN is what may have been held beyond that: nobody saw when it ended.\n" +
+			"UTIL is how busy the GPUs were on average, and MEASURED of how much of the GPU-hours that is known.\n\n" +
 			"The ledger is at --ledger, else $GPUCTL_LEDGER, else at \"ledger:\" of gpuctl/config.yaml of the user's\n" +
 			"configuration directory, else where the cluster says it is; none asks no ledger. It tells you about the\n" +
 			"namespaces of which you may list the pods.",
@@ -112,27 +113,36 @@ func (o *usageOptions) write(usage ledger.Usage, keys []ledger.Key) error {
 	}
 	tellGaps(io, usage.Begin, usage.Gaps)
 	if o.output.format == outputCSV {
-		return writeCSV(io.Out, rows, usageColumns(keys, true), !o.noHeaders)
+		return writeCSV(io.Out, rows, append(usageColumns(keys, true), efficiencyColumns(busyOf, true)...), !o.noHeaders)
 	}
 	if len(rows) == 0 {
 		io.tell("Nothing held a GPU in that time, of what was asked for. Ask for more with --since or -A.")
 		return nil
 	}
 	uncertain := slices.ContainsFunc(rows, func(s ledger.Sum) bool { return s.UncertainGPUHours > 0 })
+	columns := usageColumns(keys, uncertain)
+	if slices.ContainsFunc(rows, func(s ledger.Sum) bool { return s.Efficiency != nil }) {
+		columns = append(columns, efficiencyColumns(busyOf, false)...)
+	}
 	if len(rows) > 1 && !o.noHeaders {
 		rows = append(rows, totalOf(rows, keys[0]))
 	}
-	return writeTable(io.Out, rows, usageColumns(keys, uncertain), tableStyle{
+	return writeTable(io.Out, rows, columns, tableStyle{
 		noHeaders: o.noHeaders, color: io.Color, width: io.Width, language: io.language(),
 	})
 }
 
+func busyOf(s ledger.Sum) *ledger.Efficiency { return s.Efficiency }
+
 func totalOf(rows []ledger.Sum, key ledger.Key) ledger.Sum {
 	out := ledger.Sum{Keys: map[ledger.Key]string{key: "TOTAL"}}
+	var busy ledger.EfficiencySum
 	for _, row := range rows {
 		out.GPUHours, out.UncertainGPUHours = out.GPUHours+row.GPUHours, out.UncertainGPUHours+row.UncertainGPUHours
 		out.Pods, out.Running = out.Pods+row.Pods, out.Running+row.Running
+		busy.AddKnown(row.GPUHours, row.Efficiency)
 	}
+	out.Efficiency = busy.Efficiency()
 	return out
 }
 

@@ -115,7 +115,7 @@ func (c *Client) query(ctx context.Context, metric string, now time.Time, use fu
 
 // sample returns the sample that labels mean, made if it is the first of its GPU.
 func (s Samples) sample(labels model.Metric) *Sample {
-	uuid, at := string(labels["UUID"]), placeOf(labels)
+	uuid, at := string(labels[labelUUID]), placeOf(labels)
 	found := s.byPlace[at]
 	if uuid != "" {
 		found = s.byUUID[uuid]
@@ -130,12 +130,19 @@ func (s Samples) sample(labels model.Metric) *Sample {
 	return found
 }
 
+// Labels of the exporter, and of Prometheus.
+const (
+	labelUUID     = "UUID"
+	labelIndex    = "gpu"
+	labelInstance = "instance"
+)
+
 // nodeLabels are the labels that may hold the node's name, the surest first: the exporter's own, then those that
 // configurations of Prometheus add.
 var nodeLabels = []model.LabelName{"Hostname", "hostname", "node", "kubernetes_node"}
 
 func placeOf(labels model.Metric) place {
-	index, err := strconv.Atoi(string(labels["gpu"]))
+	index, err := strconv.Atoi(string(labels[labelIndex]))
 	if err != nil {
 		index = -1
 	}
@@ -143,7 +150,7 @@ func placeOf(labels model.Metric) place {
 	if at >= 0 {
 		return place{string(labels[nodeLabels[at]]), index}
 	}
-	instance := string(labels["instance"])
+	instance := string(labels[labelInstance])
 	host, _, _ := net.SplitHostPort(instance) // without a port it is the host itself
 	return place{cmp.Or(strings.TrimSpace(host), instance), index}
 }

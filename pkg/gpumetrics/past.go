@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Past is how busy GPUs were in steps of time: of each the busiest moment of each step, in percent. A step in which nothing
-// was measured, or what no GPU can be, is [Unknown].
+// Past is how busy GPUs were in steps of time, in percent: each at the busiest moment of a step, or on average, as it was
+// read. A step in which nothing was measured, or what no GPU can be, is [Unknown].
 type Past struct {
 	// End is when the last step ends, and Step how long each is.
 	End  time.Time
@@ -73,11 +73,11 @@ func (c *Client) ReadPast(ctx context.Context, end time.Time, step time.Duration
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	asked := promv1.Range{Start: end.Add(-time.Duration(steps-1) * step), End: end, Step: step}
-	values, err := c.queryRange(ctx, "max_over_time", asked)
+	values, err := c.queryRange(ctx, overTime("max_over_time", step), asked)
 	if err != nil {
 		return nil, err
 	}
-	counts, err := c.queryRange(ctx, "count_over_time", asked)
+	counts, err := c.queryRange(ctx, overTime("count_over_time", step), asked)
 	if err != nil {
 		return nil, err
 	}
@@ -98,8 +98,7 @@ func (c *Client) ReadPast(ctx context.Context, end time.Time, step time.Duration
 	return out, nil
 }
 
-func (c *Client) queryRange(ctx context.Context, function string, asked promv1.Range) (model.Matrix, error) {
-	query := fmt.Sprintf("%s(%s[%ds])", function, MetricUtilization, int(asked.Step.Seconds()))
+func (c *Client) queryRange(ctx context.Context, query string, asked promv1.Range) (model.Matrix, error) {
 	value, warnings, err := c.api.QueryRange(ctx, query, asked)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s from Prometheus: %w", MetricUtilization, err)
@@ -163,7 +162,7 @@ func forget(values, counts []float64, usual float64) {
 // add adds a series, and joins what is said more than once of a step of a GPU, as before and after its exporter was started
 // again.
 func (p *Past) add(series *model.SampleStream, start time.Time, join func(before, next float64) float64) {
-	uuid, at := string(series.Metric["UUID"]), placeOf(series.Metric)
+	uuid, at := string(series.Metric[labelUUID]), placeOf(series.Metric)
 	put := func(steps []float64) []float64 {
 		if steps == nil {
 			steps = padded(nil, p.steps)

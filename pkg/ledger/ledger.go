@@ -39,6 +39,9 @@ type Holding struct {
 	Outcome string `json:"outcome,omitempty"`
 	// ExitCode is that of the container that failed first, 0 without one.
 	ExitCode int32 `json:"exitCode,omitempty"`
+	// Load is what was measured of its GPUs, and Efficiency that as it is told; nil where nothing is measured.
+	Load       Load        `json:"-"`
+	Efficiency *Efficiency `json:"efficiency,omitempty"`
 }
 
 // GPU is a card that a pod holds. JSON keys are a contract.
@@ -80,6 +83,8 @@ type Job struct {
 	Uncertain bool `json:"uncertain,omitempty"`
 	// Deleted is when the object was taken away, zero while it is there.
 	Deleted time.Time `json:"deleted,omitzero"`
+	// Efficiency is how busy the GPUs of its pods were; nil where nothing is measured. It follows from what they held.
+	Efficiency *Efficiency `json:"efficiency,omitempty"`
 }
 
 // Equal reports whether the same is known.

@@ -62,6 +62,8 @@ type Sum struct {
 	// Pods is how many pods held it, and Running how many of them still do.
 	Pods    int `json:"pods"`
 	Running int `json:"running"`
+	// Efficiency is how busy what was certainly held was; nil where nothing is measured.
+	Efficiency *Efficiency `json:"efficiency,omitempty"`
 }
 
 // Usage is who held how much of GPUs in a time. JSON keys are a contract.
@@ -88,10 +90,15 @@ type Row struct {
 	Pool            []byte
 	GPUType         []byte
 	Node            []byte
+	JobUID          []byte
+	Load            Load
 }
 
 // Summing adds up holdings by keys, within a time.
 type Summing struct {
+	// Measured is until when it was measured how busy GPUs are, zero where it is not.
+	Measured time.Time
+
 	keys     []Key
 	from, to int64
 	sums     map[string]*sum
@@ -102,6 +109,7 @@ type sum struct {
 	values                 []string
 	milliSeconds, doubtful int64
 	pods, running          int
+	efficiency             EfficiencySum
 }
 
 // NewSumming begins to add up what is held from a moment to another.
@@ -129,6 +137,7 @@ func (s *Summing) Add(row *Row) {
 	}
 	into.milliSeconds += held * row.Milli
 	into.doubtful += doubtful * row.Milli
+	into.efficiency.Add(row.Milli, time.Duration(held)*time.Second, row.LifeUntil(s.Measured), row.Load)
 	into.pods++
 	if row.To == 0 {
 		into.running++
@@ -146,6 +155,15 @@ func (s *Summing) overlap(row *Row) (held, doubtful int64) {
 		doubtful = max(0, min(row.Until, s.to)-max(end, s.from))
 	}
 	return held, doubtful
+}
+
+// LifeUntil is as [Holding.LifeUntil] has it.
+func (r *Row) LifeUntil(known time.Time) time.Duration {
+	end := r.To
+	if end == 0 {
+		end = known.Unix()
+	}
+	return time.Duration(max(0, end-r.From)) * time.Second
 }
 
 func (r *Row) value(key Key) []byte {
@@ -184,7 +202,7 @@ func (s *Summing) Sums(most int) (out []Sum, rest *Sum) {
 		for i, key := range s.keys {
 			keys[key] = one.values[i]
 		}
-		out = append(out, one.sum(keys))
+		out = append(out, s.told(one, keys))
 	}
 	if len(sums) <= most {
 		return out, nil
@@ -193,15 +211,20 @@ func (s *Summing) Sums(most int) (out []Sum, rest *Sum) {
 	for _, one := range sums[most:] {
 		others.milliSeconds, others.doubtful = others.milliSeconds+one.milliSeconds, others.doubtful+one.doubtful
 		others.pods, others.running = others.pods+one.pods, others.running+one.running
+		others.efficiency.join(&one.efficiency)
 	}
-	sum := others.sum(map[Key]string{})
+	sum := s.told(&others, map[Key]string{})
 	return out, &sum
 }
 
-func (s *sum) sum(keys map[Key]string) Sum {
-	return Sum{
-		Keys: keys, Pods: s.pods, Running: s.running,
-		GPUHours:          float64(s.milliSeconds) / milliSecondsPerHour,
-		UncertainGPUHours: float64(s.doubtful) / milliSecondsPerHour,
+func (s *Summing) told(one *sum, keys map[Key]string) Sum {
+	out := Sum{
+		Keys: keys, Pods: one.pods, Running: one.running,
+		GPUHours:          float64(one.milliSeconds) / milliSecondsPerHour,
+		UncertainGPUHours: float64(one.doubtful) / milliSecondsPerHour,
 	}
+	if !s.Measured.IsZero() {
+		out.Efficiency = one.efficiency.Efficiency()
+	}
+	return out
 }

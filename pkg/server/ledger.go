@@ -51,6 +51,13 @@ type HoursSum struct {
 	UncertainGPUHours float64           `json:"uncertainGpuHours" doc:"What may have been held beyond that: nobody saw when it ended"`
 	Pods              int               `json:"pods"`
 	Running           int               `json:"running" doc:"How many of the pods still hold it"`
+	Efficiency        *Efficiency       `json:"efficiency,omitempty" doc:"How busy what was certainly held was; nothing where that is not measured"`
+}
+
+// Efficiency is how busy GPUs were while they were held.
+type Efficiency struct {
+	Utilization *float64 `json:"utilizationPercent" doc:"The mean of what was measured; null where nothing was"`
+	Measured    float64  `json:"measuredPercent" doc:"Of how much of the time for which GPUs were held it is the mean"`
 }
 
 // FinishedJob is a job that has finished, deleted or not.
@@ -71,6 +78,8 @@ type FinishedJob struct {
 	Finished  time.Time  `json:"finished"`
 	Uncertain bool       `json:"uncertain,omitempty" doc:"Nobody saw it end: it had by then"`
 	Deleted   *time.Time `json:"deleted,omitempty" doc:"When it was taken away, if it was"`
+
+	Efficiency *Efficiency `json:"efficiency,omitempty" doc:"How busy the GPUs of its pods were; nothing where that is not measured"`
 }
 
 // FinishedJobs are jobs that have finished, the last first.
@@ -115,11 +124,21 @@ func (s *Server) getSums(ctx context.Context, in *sumsInput) (*sumsOutput, error
 }
 
 func hoursSum(sum *ledger.Sum) HoursSum {
-	out := HoursSum{Keys: map[string]string{}, GPUHours: sum.GPUHours, UncertainGPUHours: sum.UncertainGPUHours, Pods: sum.Pods, Running: sum.Running}
+	out := HoursSum{
+		Keys: map[string]string{}, GPUHours: sum.GPUHours, UncertainGPUHours: sum.UncertainGPUHours, Pods: sum.Pods, Running: sum.Running,
+		Efficiency: efficiency(sum.Efficiency),
+	}
 	for key, value := range sum.Keys {
 		out.Keys[string(key)] = value
 	}
 	return out
+}
+
+func efficiency(of *ledger.Efficiency) *Efficiency {
+	if of == nil {
+		return nil
+	}
+	return &Efficiency{Utilization: of.Utilization, Measured: of.Measured}
 }
 
 func (s *Server) listFinished(ctx context.Context, in *finishedInput) (*finishedOutput, error) {
@@ -139,6 +158,7 @@ func (s *Server) listFinished(ctx context.Context, in *finishedInput) (*finished
 			UID: job.UID, Namespace: job.Namespace, JobID: job.Name, Kind: job.Kind, Status: job.Status, Reason: job.Reason, Message: job.Message,
 			User: job.User, Pool: job.Pool, Priority: job.Priority, GPUs: job.GPUs, GPUTypes: orEmpty(job.GPUTypes),
 			Created: job.Created, Finished: job.Finished, Uncertain: job.Uncertain, Deleted: unlessZero(job.Deleted),
+			Efficiency: efficiency(job.Efficiency),
 		}
 	}
 	return out, nil

@@ -20,6 +20,8 @@ import (
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"g8s.host/gpu-scheduler/pkg/gpumetrics"
+	"g8s.host/gpu-scheduler/pkg/ledger/measure"
 	"g8s.host/gpu-scheduler/pkg/ledger/recorder"
 	"g8s.host/gpu-scheduler/pkg/ledger/server"
 	"g8s.host/gpu-scheduler/pkg/ledger/store"
@@ -32,6 +34,7 @@ type options struct {
 	data               string
 	retention          time.Duration
 	budget             string
+	prometheus         string
 }
 
 const (
@@ -62,6 +65,7 @@ func New() *cobra.Command {
 	flags.StringVar(&o.data, "data-dir", "", "Directory of the ledger's file, which must outlive the process")
 	flags.DurationVar(&o.retention, "retention", 400*day, "How long what has ended is kept")
 	flags.StringVar(&o.budget, "output-budget", "1Gi", "How much of what jobs have printed is kept, of a namespace a quarter of it; 0 keeps none")
+	flags.StringVar(&o.prometheus, "prometheus-url", "", "Prometheus that has DCGM's metrics of GPUs; without one it is not kept how busy they were")
 	flags.StringVar(&o.listen, "listen", ":8443", "Address to answer on, by HTTPS")
 	flags.StringVar(&o.certFile, "tls-cert-file", "", "Certificate, with those of its issuers; read again when it changes")
 	flags.StringVar(&o.keyFile, "tls-key-file", "", "Key of the certificate; read again when it changes")
@@ -81,6 +85,9 @@ func (o *options) outputBudget() (int64, error) {
 func (o *options) check() error {
 	if _, err := o.outputBudget(); err != nil {
 		return err
+	}
+	if _, err := gpumetrics.NewClient(o.prometheus, nil); err != nil {
+		return fmt.Errorf("--prometheus-url: %w", err)
 	}
 	switch {
 	case o.data == "":
@@ -117,6 +124,10 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	measurer, err := o.measurer(ledger, log)
+	if err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return gate.Run(ctx) })
 	group.Go(func() error { return web.serve(ctx) })
@@ -127,12 +138,27 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (err error) {
 		group.Go(func() error { return outputs.Run(ctx) })
 	}
 	group.Go(func() error { return record.Run(ctx) })
+	if measurer != nil {
+		group.Go(func() error { return measurer.Run(ctx) })
+	}
 	group.Go(func() error { return o.trim(ctx, ledger, log) })
 	log.Info("Recording", "file", filepath.Join(o.data, fileName), "address", web.listener.Addr().String(), "version", program.Version())
 	if err := group.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
+}
+
+// measurer is what keeps how busy GPUs were, nil where there is no Prometheus to ask.
+func (o *options) measurer(ledger *store.Store, log *slog.Logger) (*measure.Measurer, error) {
+	if o.prometheus == "" {
+		return nil, nil
+	}
+	server, err := gpumetrics.NewClient(o.prometheus, nil)
+	if err != nil {
+		return nil, fmt.Errorf("--prometheus-url: %w", err)
+	}
+	return &measure.Measurer{Book: ledger, Prometheus: server, Pods: recorder.FollowPods, Log: log, Now: time.Now}, nil
 }
 
 func (o *options) client() (kubernetes.Interface, error) {

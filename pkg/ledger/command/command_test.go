@@ -18,6 +18,7 @@ func TestWhatIsRefusedBeforeAnythingIsDone(t *testing.T) {
 		"no certificate":                 {args: secure[2:], want: "--tls-cert-file"},
 		"kept for an hour":               {args: append([]string{"--retention=1h"}, secure...), want: "24h0m0s or more"},
 		"a budget of less than nothing":  {args: append([]string{"--output-budget=-1Gi"}, secure...), want: "want an amount such as 1Gi"},
+		"no address of Prometheus":       {args: append([]string{"--prometheus-url=://"}, secure...), want: "--prometheus-url"},
 		"an argument":                    {args: []string{"now"}, want: "unknown command"},
 		"a kubeconfig that is not there": {args: append([]string{"--kubeconfig=/none"}, secure...), want: "finding the cluster"},
 	}

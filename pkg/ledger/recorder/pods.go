@@ -37,7 +37,7 @@ func (b *podBook) Listed(objects []metav1.Object, since time.Time, at snapshot.P
 				return err
 			}
 		}
-		return tx.SetMark(followPods, markOf(at))
+		return tx.SetMark(FollowPods, markOf(at))
 	})
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (b *podBook) Changed(changes []snapshot.Change, at snapshot.Point) error {
 				return err
 			}
 		}
-		return tx.SetMark(followPods, markOf(at))
+		return tx.SetMark(FollowPods, markOf(at))
 	})
 	if err != nil {
 		return err

@@ -20,9 +20,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// What is followed, as the marks in the store are called.
+// FollowPods is what the mark in the store is called of how far pods are followed, which hold GPUs; and so on.
 const (
-	followPods        = "pods"
+	FollowPods        = "pods"
 	followJobs        = "jobs"
 	followDeployments = "deployments"
 )
@@ -57,7 +57,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 			return ctx.Err()
 		case <-r.nodes.ready: // pods tell no type of their GPUs
 		}
-		return r.follow(ctx, snapshot.Pods(bound), followPods, &podBook{recorder: r})
+		return r.follow(ctx, snapshot.Pods(bound), FollowPods, &podBook{recorder: r})
 	})
 	return group.Wait()
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // A holding is kept as its version, its numbers, what sums ask of it, and then the rest: JSON would take ten times as long
-// to read, and twice the space.
+// to read, and twice the space. What was measured of it is at the end: who does not know of it reads the rest all the same,
+// and where it is missing nothing was measured.
 const codecVersion = 1
 
 // maxText bounds each text of a record: names are shorter, and what users write may be a quarter of a megabyte.
@@ -52,6 +53,10 @@ func encode(h *ledger.Holding) []byte {
 		e.text(gpu.UUID)
 		e.number(int64(gpu.Index))
 		e.number(gpu.MemoryMiB)
+	}
+	if h.Load.Measured > 0 {
+		e.number(h.Load.Measured.Milliseconds())
+		e.number(h.Load.Busy.Milliseconds())
 	}
 	return e.out
 }
@@ -101,6 +106,35 @@ func (d *decoder) row(out *ledger.Row) {
 	out.Pool, out.GPUType, out.Node = d.bytes(), d.bytes(), d.bytes()
 }
 
+// rest reads, after a row, whose job it is and what was measured.
+func (d *decoder) rest(out *ledger.Row) {
+	d.bytes() // UID
+	d.bytes() // pod
+	d.bytes() // kind
+	out.JobUID = d.bytes()
+	d.bytes() // outcome
+	d.number()
+	for range d.number() {
+		if d.bad {
+			return
+		}
+		d.bytes()
+		d.number()
+		d.number()
+	}
+	out.Load = d.load()
+}
+
+// load reads what was measured, nothing where that ends a record.
+func (d *decoder) load() ledger.Load {
+	if len(d.in) == 0 {
+		return ledger.Load{}
+	}
+	return ledger.Load{Measured: millis(d.number()), Busy: millis(d.number())}
+}
+
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
 func moment(seconds int64) time.Time {
 	if seconds == 0 {
 		return time.Time{}
@@ -125,6 +159,7 @@ func decode(in []byte) (ledger.Holding, error) {
 		}
 		h.GPUs = append(h.GPUs, ledger.GPU{UUID: d.text(), Index: int(d.number()), MemoryMiB: d.number()})
 	}
+	h.Load = d.load()
 	if d.bad {
 		return ledger.Holding{}, errMalformed
 	}

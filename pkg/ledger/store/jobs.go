@@ -40,6 +40,7 @@ func (t *Tx) PutJob(job *ledger.Job) error {
 		}
 	}
 	bounded := *job
+	bounded.Efficiency = nil // it follows from what its pods held
 	for _, text := range []*string{&bounded.User, &bounded.Message, &bounded.Reason, &bounded.Pool} {
 		*text = (*text)[:min(len(*text), maxText)]
 	}
@@ -170,9 +171,11 @@ func (q *JobQuery) matches(job *ledger.Job) bool {
 		(q.User == "" || q.User == job.User) && (q.Pool == "" || q.Pool == job.Pool)
 }
 
-// FinishedJobs are the jobs that have finished, the last first. The second result tells whether there are more.
+// FinishedJobs are the jobs that have finished, the last first, as many as may be read of them and their pods for one answer.
+// The second result tells whether there are more.
 func (s *Store) FinishedJobs(q JobQuery) (out []ledger.Job, more bool, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
+		busy := newEfficiencies(tx)
 		c := tx.Bucket(finished).Cursor()
 		k, _ := c.Seek(order(q.To.Add(time.Second)))
 		if k == nil {
@@ -192,6 +195,9 @@ func (s *Store) FinishedJobs(q JobQuery) (out []ledger.Job, more bool, err error
 				more = true
 				return nil
 			}
+			if more, err = busy.tell(job, len(out) == 0); err != nil || more {
+				return err
+			}
 			out = append(out, *job)
 		}
 		return nil
@@ -209,7 +215,9 @@ func (s *Store) Job(namespace Namespace, uid string) (job *ledger.Job, held []le
 			job = nil // its UID is no way around the rights to it
 			return nil
 		}
-		held, err = holdings(tx, job)
+		if held, err = holdings(tx, job); err == nil {
+			tellAll(job, held, measuredUntil(tx))
+		}
 		return err
 	})
 	return job, held, err

@@ -28,24 +28,23 @@ func (s *Store) Usage(q UsageQuery) (out ledger.Usage, err error) {
 	sums := ledger.NewSumming(q.By, q.From, q.To)
 	keep := q.filter()
 	err = s.db.View(func(tx *bbolt.Tx) error {
+		sums.Measured = measuredUntil(tx)
 		add := func(value []byte) error {
 			d, row := decoder{in: value}, ledger.Row{}
 			if d.row(&row); d.bad {
 				return errMalformed
 			}
-			if keep(&row) {
-				sums.Add(&row)
+			if !keep(&row) {
+				return nil
 			}
+			if d.rest(&row); d.bad {
+				return errMalformed
+			}
+			sums.Add(&row)
 			return nil
 		}
-		c := tx.Bucket(ended).Cursor()
 		// Whatever ended later may have begun within the time.
-		for k, v := c.Seek(order(q.From)); k != nil; k, v = c.Next() {
-			if err := add(v); err != nil {
-				return err
-			}
-		}
-		if err := tx.Bucket(open).ForEach(func(_, v []byte) error { return add(v) }); err != nil {
+		if err := (&Tx{tx: tx}).each(q.From, add); err != nil {
 			return err
 		}
 		out.Gaps = gapsOf(tx, q.From, q.To)

@@ -583,6 +583,15 @@ type Drained struct {
 // DrainedStatus draining: pods have been told to leave, or wait for a budget; ask again to go on
 type DrainedStatus string
 
+// Efficiency defines model for Efficiency.
+type Efficiency struct {
+	// MeasuredPercent Of how much of the time for which GPUs were held it is the mean
+	MeasuredPercent float64 `json:"measuredPercent"`
+
+	// UtilizationPercent The mean of what was measured; null where nothing was
+	UtilizationPercent *float64 `json:"utilizationPercent"`
+}
+
 // ExplainAttempt defines model for ExplainAttempt.
 type ExplainAttempt struct {
 	Candidates    *[]ExplainCandidate `json:"candidates,omitempty"`
@@ -657,17 +666,18 @@ type FinishedJob struct {
 	Created time.Time `json:"created"`
 
 	// Deleted When it was taken away, if it was
-	Deleted   *time.Time `json:"deleted,omitempty"`
-	Finished  time.Time  `json:"finished"`
-	GpuTypes  []string   `json:"gpuTypes"`
-	Gpus      int64      `json:"gpus"`
-	JobId     string     `json:"jobId"`
-	Kind      string     `json:"kind"`
-	Message   *string    `json:"message,omitempty"`
-	Namespace string     `json:"namespace"`
-	Pool      *string    `json:"pool,omitempty"`
-	Priority  *string    `json:"priority,omitempty"`
-	Reason    *string    `json:"reason,omitempty"`
+	Deleted    *time.Time  `json:"deleted,omitempty"`
+	Efficiency *Efficiency `json:"efficiency,omitempty"`
+	Finished   time.Time   `json:"finished"`
+	GpuTypes   []string    `json:"gpuTypes"`
+	Gpus       int64       `json:"gpus"`
+	JobId      string      `json:"jobId"`
+	Kind       string      `json:"kind"`
+	Message    *string     `json:"message,omitempty"`
+	Namespace  string      `json:"namespace"`
+	Pool       *string     `json:"pool,omitempty"`
+	Priority   *string     `json:"priority,omitempty"`
+	Reason     *string     `json:"reason,omitempty"`
 
 	// Status Succeeded, Failed or Cancelled, or Deleted where it had not finished
 	Status string `json:"status"`
@@ -754,6 +764,8 @@ type HealthOutputBodyStatus string
 
 // HoursSum defines model for HoursSum.
 type HoursSum struct {
+	Efficiency *Efficiency `json:"efficiency,omitempty"`
+
 	// GpuHours What was certainly held
 	GpuHours float64 `json:"gpuHours"`
 

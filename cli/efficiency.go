@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/ledger"
+	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
+	"g8s.host/gpu-scheduler/pkg/timelimit"
+)
+
+// noData is said of GPUs of which nothing was measured: they may have been busy or not.
+const noData = "no data"
+
+// efficiencyColumns say how busy GPUs were, and of how much of the time that is known. As plain numbers they are for programs, and
+// what is not known is empty.
+func efficiencyColumns[T any](of func(T) *ledger.Efficiency, plain bool) []column[T] {
+	show := percent
+	if plain {
+		show = func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
+	}
+	return []column[T]{
+		{header: "UTIL", value: func(row T) string {
+			e := of(row)
+			switch {
+			case e == nil || e.Utilization == nil && plain:
+				return ""
+			case e.Utilization == nil:
+				return noData
+			}
+			return show(*e.Utilization)
+		}},
+		{header: "MEASURED", value: func(row T) string {
+			if e := of(row); e != nil {
+				return show(e.Measured)
+			}
+			return ""
+		}},
+	}
+}
+
+// percent is a share that is called none or all only where it is.
+func percent(v float64) string {
+	switch {
+	case v > 0 && v < 1:
+		return "<1%"
+	case v > 99 && v < 100:
+		return ">99%"
+	}
+	return fmt.Sprintf("%.0f%%", v)
+}
+
+// efficiencyText is how busy the GPUs of a job were, "" where nothing measures it.
+func efficiencyText(e *ledger.Efficiency) string {
+	switch {
+	case e == nil:
+		return ""
+	case e.Utilization == nil:
+		return noData + ": nothing was measured while it held them"
+	}
+	return fmt.Sprintf("%s on average, measured for %s of the time", percent(*e.Utilization), percent(e.Measured))
+}
+
+// efficiencyOf asks the ledger how busy the GPUs of a job were that has finished and is still there; nil where there is none that
+// knows it. A ledger that does not answer is warned of, and keeps nothing else back.
+func (o *describeJobOptions) efficiencyOf(ctx context.Context, job *inventory.JobDetail) *ledger.Efficiency {
+	if job.Finished == nil || job.GPUs == 0 {
+		return nil
+	}
+	ctx, stop := timelimit.With(ctx, ledgerPatience, "the ledger has not answered")
+	defer stop()
+	known, err := o.ledger.find(ctx, o.factory)
+	if err == nil && !known {
+		return nil
+	}
+	var client *ledgerclient.Client
+	if err == nil {
+		client, err = o.ledger.connect(ctx, o.factory)
+	}
+	var found ledger.JobDetail
+	if err == nil {
+		found, err = client.Job(ctx, job.Namespace, string(job.Object.UID))
+	}
+	var said *ledgerclient.Error
+	if errors.As(err, &said) && said.Status == http.StatusNotFound {
+		return nil // it was not there yet when the job was
+	}
+	if err != nil {
+		fmt.Fprintf(o.factory.IO.ErrOut, "warning: the ledger is left out: %v\n", err)
+		return nil
+	}
+	return found.Efficiency
+}

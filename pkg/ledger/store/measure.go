@@ -1,0 +1,149 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"g8s.host/gpu-scheduler/pkg/ledger"
+)
+
+var keyMeasured = []byte("measured")
+
+// measuredUntil is until when it was measured how busy GPUs are, zero where it never was.
+func measuredUntil(tx *bbolt.Tx) time.Time { return orderOf(tx.Bucket(about).Get(keyMeasured)) }
+
+// Measured is until when it was measured how busy GPUs are, zero where it never was, and until when something is followed.
+func (s *Store) Measured(of string) (measured, followed time.Time, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		measured = measuredUntil(tx)
+		mark, _, err := (&Tx{tx: tx}).Mark(of)
+		followed = mark.Time
+		return err
+	})
+	return measured, followed, err
+}
+
+// Measure adds to each holding of a time what load says of it, and notes that all up to the end of that time is measured: both
+// or neither, so that nothing is added twice.
+func (s *Store) Measure(from, to time.Time, load func(*ledger.Holding) ledger.Load) error {
+	return s.Update(func(t *Tx) error {
+		var measured []ledger.Holding
+		note := func(value []byte) error {
+			d, row := decoder{in: value}, ledger.Row{}
+			if d.row(&row); row.From >= to.Unix() || row.To != 0 && row.To <= from.Unix() {
+				return nil
+			}
+			h, err := decode(value)
+			if err != nil {
+				return nil // who asks for it is told; the others are measured
+			}
+			more := load(&h)
+			if more.Measured == 0 {
+				return nil
+			}
+			h.Load.Measured, h.Load.Busy = h.Load.Measured+more.Measured, h.Load.Busy+more.Busy
+			measured = append(measured, h)
+			return nil
+		}
+		if err := t.each(from, note); err != nil {
+			return err
+		}
+		for i := range measured {
+			if err := t.keepLoad(&measured[i]); err != nil {
+				return err
+			}
+		}
+		return t.tx.Bucket(about).Put(keyMeasured, order(to))
+	})
+}
+
+// each calls note with the records of all holdings that had not ended before a time.
+func (t *Tx) each(from time.Time, note func(value []byte) error) error {
+	c := t.tx.Bucket(ended).Cursor()
+	for k, v := c.Seek(order(from)); k != nil; k, v = c.Next() {
+		if err := note(v); err != nil {
+			return err
+		}
+	}
+	return t.tx.Bucket(open).ForEach(func(_, v []byte) error { return note(v) })
+}
+
+// keepLoad writes a holding where it was read.
+func (t *Tx) keepLoad(h *ledger.Holding) error {
+	if h.Ended() {
+		return t.tx.Bucket(ended).Put(key(h), encode(h))
+	}
+	return t.tx.Bucket(open).Put([]byte(h.UID), encode(h))
+}
+
+// mostRead bounds the holdings that are read for one answer about jobs: a job may have had very many pods.
+const mostRead = 200_000
+
+var errTooMany = errors.New("too many pods to read in one answer")
+
+// efficiencies tells how busy the GPUs of jobs were, within what may be read for one answer.
+type efficiencies struct {
+	tx       *bbolt.Tx
+	measured time.Time
+	left     int
+}
+
+func newEfficiencies(tx *bbolt.Tx) *efficiencies {
+	return &efficiencies{tx: tx, measured: measuredUntil(tx), left: mostRead}
+}
+
+// tell says of a job how busy its GPUs were. It reports whether the job is one too many to be told of in one answer; of the first
+// nothing is said then.
+func (e *efficiencies) tell(job *ledger.Job, first bool) (over bool, err error) {
+	job.Efficiency, err = e.of(job)
+	if errors.Is(err, errTooMany) {
+		return !first, nil
+	}
+	return false, err
+}
+
+// of is how busy the GPUs of a job's pods were that have ended; nil where nothing is measured, [errTooMany] where more would have
+// to be read than may be.
+func (e *efficiencies) of(job *ledger.Job) (*ledger.Efficiency, error) {
+	if e.measured.IsZero() {
+		return nil, nil
+	}
+	var sum ledger.EfficiencySum
+	prefix := named(job.Namespace, job.Name)
+	c := e.tx.Bucket(pods).Cursor()
+	for k, _ := c.Seek(append(bytes.Clone(prefix), order(job.Created)...)); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+		if e.left--; e.left < 0 {
+			return nil, errTooMany
+		}
+		d, row := decoder{in: e.tx.Bucket(ended).Get(k[len(prefix):])}, ledger.Row{}
+		d.row(&row)
+		if d.rest(&row); d.bad {
+			return nil, errMalformed
+		}
+		if string(row.JobUID) == job.UID {
+			life := row.LifeUntil(e.measured)
+			sum.Add(row.Milli, life, life, row.Load)
+		}
+	}
+	return sum.Efficiency(), nil
+}
+
+// tellAll says of a job and of each of its pods how busy the GPUs were.
+func tellAll(job *ledger.Job, held []ledger.Holding, measured time.Time) {
+	if measured.IsZero() {
+		return
+	}
+	var sum ledger.EfficiencySum
+	for i := range held {
+		h := &held[i]
+		var own ledger.EfficiencySum
+		life := h.LifeUntil(measured)
+		own.Add(h.Milli, life, life, h.Load)
+		sum.Add(h.Milli, life, life, h.Load)
+		h.Efficiency = own.Efficiency()
+	}
+	job.Efficiency = sum.Efficiency()
+}
