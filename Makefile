@@ -4,6 +4,8 @@ SHELL := /usr/bin/env bash
 .DEFAULT_GOAL := help
 
 BINARIES   := gpu-agent gpu-scheduler gpuctl gpuctl-server gpu-sandbox gpu-probe gpu-controller gpu-ledger
+# Those of them that the demo runs.
+DEMO       := gpu-scheduler gpuctl gpu-sandbox gpu-controller gpu-ledger
 REGISTRY   ?= registry.example.com/g8s
 # The versions of Kubernetes, beside the sandbox's own, that make compat tests against: folders of hack/tools/compat.
 COMPAT     ?= 1.34 1.36
@@ -33,7 +35,7 @@ AGENT_CGO  := $(if $(RACE),1,0)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools monitoring-tools test chaos compat abuse demo demo-down bench bench-matrix bench-placement bench-plugins bench-queueing bench-queueing-intervals bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible test-node test-upgrade
+.PHONY: help build tools monitoring-tools test chaos compat abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-plugins bench-queueing bench-queueing-intervals bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible test-node test-upgrade
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -83,8 +85,14 @@ test-upgrade: tools build ## Replace another release by this one, and take it ba
 abuse: tools build ## Do to the programs all that hostile users can, every round of it; half an hour. ABUSE_SEED=n repeats one
 	ABUSE=all BOUNDS=docs go test ./test/abuse/... -count=1 -p 1 -v -timeout 60m
 
-demo: tools build ## Start a cluster of simulated GPU nodes, submit jobs to it, show where they land and why
+demo: ## Start a cluster of simulated GPU nodes, submit jobs to it, show where they land and why
+	@hack/tools/build.sh demo
 	@hack/demo.sh
+
+demo-programs: # Those of our binaries that the demo runs, as make build builds them
+	@mkdir -p bin
+	@echo "building $(DEMO)" >&2
+	@CGO_ENABLED=0 go build -ldflags "$(LDFLAGS)" -o bin/ $(patsubst %,./cmd/%,$(DEMO))
 
 demo-down: ## Stop the cluster of `make demo`
 	@if [ -x bin/gpu-sandbox ]; then bin/gpu-sandbox down; fi

@@ -3,9 +3,14 @@
 # stamp is that of its module and of the Go toolchain is left alone.
 #
 #   build.sh        the cluster: etcd, kube-apiserver, kube-controller-manager, kubectl, kwok
+#   build.sh demo   the same for make demo: our programs that it runs are built beside kwok
 #   build.sh node   what a real node runs: kubelet, containerd, runc, network plugins
 #   build.sh monitoring   what tests manifests/monitoring: promtool, prometheus
 set -euo pipefail
+
+# As our own programs are built (Makefile): what both import is compiled once then. With cgo, as is the default where there is a C
+# compiler, all that imports net would be another package.
+export CGO_ENABLED=0
 
 what=${1:-cluster}
 
@@ -30,20 +35,72 @@ stamp() {
   } | cksum
 }
 
-# build MODULE NAME PACKAGE LDFLAGS [FLAG...] builds one tool, with a line that says how long it took.
+# build MODULE LDFLAGS FLAGS NAME=PACKAGE... builds those of the tools that are not up to date in one call of go: what they share is
+# compiled once, and while one is linked, which takes one core, the next is compiled. FLAGS are words for go build.
 build() {
-  local dir=$tools/$1 name=$2 package=$3 ldflags=$4 begin=$SECONDS
-  shift 4
-  local stamp=${dir##*/}_stamp
+  local dir=$tools/$1 ldflags=$2 flags=$3 begin=$SECONDS tool out
+  shift 3
+  local stamp=${dir##*/}_stamp names=() packages=()
   local want=${!stamp}
-  if [[ -x $bin/$name && -f $bin/.$name.stamp && $(<"$bin/.$name.stamp") == "$want" ]]; then
+  for tool in "$@"; do
+    if [[ ! -x $bin/${tool%%=*} || ! -f $bin/.${tool%%=*}.stamp || $(<"$bin/.${tool%%=*}.stamp") != "$want" ]]; then
+      names+=("${tool%%=*}")
+      packages+=("${tool#*=}")
+    fi
+  done
+  if ((${#names[@]} == 0)); then
     return
   fi
-  printf 'building %-24s from %s ... ' "$name" "$package" >&2
-  (cd "$dir" && go build "$@" -ldflags "$ldflags" -o "$bin/$name" "$package")
-  printf '%s\n' "$want" >"$bin/.$name.stamp"
-  printf '%ds (%ds in all)\n' $((SECONDS - begin)) $((SECONDS - started)) >&2
-  built=$((built + 1))
+  printf 'building %s ...\n' "${names[*]}" >&2
+  out=$(mktemp -d "$bin/.build.XXXXXX")
+  # shellcheck disable=SC2086 # they are words
+  if ! (cd "$dir" && go build -v $flags -ldflags "$ldflags" -o "$out/" "${packages[@]}" 2>&1 >/dev/null | progress "$dir" "${packages[@]}"); then
+    rm -rf "$out"
+    return 1
+  fi
+  for tool in "${!names[@]}"; do
+    mv -f "$out/$(program "${packages[tool]}")" "$bin/${names[tool]}"
+    printf '%s\n' "$want" >"$bin/.${names[tool]}.stamp"
+  done
+  rmdir "$out"
+  printf 'built %s in %ds (%ds in all)\n' "${names[*]}" $((SECONDS - begin)) $((SECONDS - started)) >&2
+  built=$((built + ${#names[@]}))
+}
+
+# program prints what go calls the program of a package: its last word that is no version.
+program() {
+  local path=$1
+  if [[ ${path##*/} =~ ^v[0-9]+$ ]]; then path=${path%/*}; fi
+  printf '%s' "${path##*/}"
+}
+
+# progress DIR PACKAGE... reads what go build -v says, and tells every few seconds how many packages are compiled, and of how many;
+# those that were compiled before are not among them. What is no name of a package is passed on.
+progress() {
+  local dir=$1 line count=0 told=$SECONDS all=""
+  shift
+  while IFS= read -r line; do
+    case $line in
+    'go: downloading '* | '') continue ;;
+    *[[:space:]:]*) printf '%s\n' "$line" >&2; continue ;;
+    esac
+    count=$((count + 1))
+    if ((SECONDS - told < 15)); then
+      continue
+    fi
+    told=$SECONDS
+    all=${all:-$(cd "$dir" && go list -deps "$@" 2>/dev/null | wc -l)}
+    printf '  %d of %d packages (%ds in all)\n' "$count" "$all" $((SECONDS - started)) >&2
+  done
+}
+
+# prefetch has what the other modules need downloaded beside the first build, which does not wait for it: a machine that downloads
+# computes nothing.
+prefetch() {
+  (
+    cd "$tools/kwok" && go list -deps sigs.k8s.io/kwok/cmd/kwok
+    cd "$root" && go list -deps ./cmd/...
+  ) >/dev/null 2>&1 &
 }
 
 # runc_from_debian puts Debian's runc into bin/tools, unpacked and not installed: it needs a C compiler to build, which a
@@ -74,25 +131,30 @@ stamped="-s -w -X k8s.io/component-base/version.gitVersion=$kubernetes"
 stamped+=" -X k8s.io/component-base/version.gitMajor=$major -X k8s.io/component-base/version.gitMinor=$minor"
 
 case $what in
-cluster)
+cluster | demo)
   kwok_stamp=$(stamp "$tools/kwok")
-  build cluster etcd go.etcd.io/etcd/server/v3 '-s -w'
-  build cluster kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver "$stamped"
-  build cluster kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager "$stamped"
-  build cluster kubectl k8s.io/kubernetes/cmd/kubectl "$stamped"
-  build kwok kwok sigs.k8s.io/kwok/cmd/kwok '-s -w'
+  [[ -x $bin/kube-apiserver ]] || prefetch
+  build cluster "$stamped" "" etcd=go.etcd.io/etcd/server/v3 kube-apiserver=k8s.io/kubernetes/cmd/kube-apiserver \
+    kube-controller-manager=k8s.io/kubernetes/cmd/kube-controller-manager kubectl=k8s.io/kubernetes/cmd/kubectl
+  # They share no library but Go's own: one is linked while the other is compiled.
+  if [[ $what == demo ]]; then
+    make -C "$root" --no-print-directory demo-programs &
+  fi
+  build kwok '-s -w' "" kwok=sigs.k8s.io/kwok/cmd/kwok
+  if [[ $what == demo ]]; then
+    wait $! || exit 1
+  fi
   ;;
 node)
   node_stamp=$(stamp "$tools/node")
-  build cluster kubelet k8s.io/kubernetes/cmd/kubelet "$stamped"
+  build cluster "$stamped" "" kubelet=k8s.io/kubernetes/cmd/kubelet
   containerd=github.com/containerd/containerd/v2
   versioned="-s -w -X $containerd/version.Version=$(version "$tools/node" "$containerd")"
-  export CGO_ENABLED=0 # containerd's snapshotters for btrfs and others need C, and are left out
-  for name in containerd containerd-shim-runc-v2 ctr; do
-    build node "$name" "$containerd/cmd/$name" "$versioned" -tags 'no_btrfs no_devmapper no_zfs'
-  done
-  build node ptp github.com/containernetworking/plugins/plugins/main/ptp '-s -w'
-  build node host-local github.com/containernetworking/plugins/plugins/ipam/host-local '-s -w'
+  # containerd's snapshotters for btrfs and others need C, and are left out.
+  build node "$versioned" '-tags no_btrfs,no_devmapper,no_zfs' containerd="$containerd/cmd/containerd" \
+    containerd-shim-runc-v2="$containerd/cmd/containerd-shim-runc-v2" ctr="$containerd/cmd/ctr"
+  build node '-s -w' "" ptp=github.com/containernetworking/plugins/plugins/main/ptp \
+    host-local=github.com/containernetworking/plugins/plugins/ipam/host-local
   if [[ ! -x $bin/runc ]]; then
     if own=$(command -v runc); then ln -s "$own" "$bin/runc"; else runc_from_debian; fi
   fi
@@ -103,13 +165,10 @@ monitoring)
   # The module of Prometheus v3.16.0 is v0.316.0.
   IFS=. read -r _ minor patch <<<"$(version "$tools/monitoring" "$prometheus")"
   versioned="-s -w -X github.com/prometheus/common/version.Version=3.$((minor - 300)).$patch"
-  export CGO_ENABLED=0
-  for name in promtool prometheus; do
-    build monitoring "$name" "$prometheus/cmd/$name" "$versioned" -tags remove_all_sd
-  done
+  build monitoring "$versioned" '-tags remove_all_sd' promtool="$prometheus/cmd/promtool" prometheus="$prometheus/cmd/prometheus"
   ;;
 *)
-  echo "usage: ${BASH_SOURCE[0]} [cluster|node|monitoring]" >&2
+  echo "usage: ${BASH_SOURCE[0]} [cluster|demo|node|monitoring]" >&2
   exit 2
   ;;
 esac
