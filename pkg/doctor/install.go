@@ -30,6 +30,8 @@ type Installation struct {
 	// CRDs are ours that are there. Workloads are, too.
 	CRDs      []CRD
 	Workloads []Workload
+	// Plugins are those who offer cards, on the nodes of Facts.
+	Plugins []Plugin
 	// Configs are the ConfigMaps with configurations of the scheduler, and Mounted the one that its pods mount.
 	Configs []string
 	Mounted string
@@ -142,7 +144,7 @@ func ExamineInstallation(f Installation) []Check {
 	for _, c := range installable {
 		checks = append(checks, f.component(c))
 	}
-	checks = append(checks, f.versions(), f.spotPools())
+	checks = append(checks, f.cards(), f.versions(), f.spotPools())
 	if f.workload(names.SchedulerName) != nil {
 		checks = append(checks, f.scheduler())
 	}

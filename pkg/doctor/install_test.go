@@ -118,7 +118,7 @@ func TestExamineInstallation(t *testing.T) {
 		"an old configuration":                            {whole, func(f *Installation) { f.Configs = append(f.Configs, configPrefix+"b") }, map[string]finding{"leftovers": {Warning, "1 configuration that no scheduler uses is left: " + configPrefix + "b"}}},
 		"nothing is known of what runs": {fresh, func(f *Installation) { f.Hidden = []string{partWorkloads} }, with(map[string]finding{
 			"gpu-scheduler": {Unknown, "you may not read"}, "gpu-controller": {Unknown, "you may not"}, "gpu-agent": {Unknown, "you may not"},
-			"gpuctl-server": {Unknown, "you may not"}, "gpu-ledger": {Unknown, "you may not"},
+			"gpuctl-server": {Unknown, "you may not"}, "gpu-ledger": {Unknown, "you may not"}, "cards": {Unknown, "you may not"},
 		})},
 	}
 	for name, tc := range tests {

@@ -63,7 +63,8 @@ func ReadInstallation(ctx context.Context, client kubernetes.Interface, now func
 	})
 	var read *snapshot.Snapshot
 	group.Go(func() (err error) {
-		read, err = snapshot.Read(ctx, client, snapshot.Clock(now()), snapshot.Lease().IfAllowed(), snapshot.Namespaces().IfAllowed())
+		read, err = snapshot.Read(ctx, client, snapshot.Clock(now()), snapshot.Lease().IfAllowed(), snapshot.Namespaces().IfAllowed(),
+			snapshot.Nodes(snapshot.Scope{}).IfAllowed())
 		return err
 	})
 	// The three write parts that differ; what each may not read it says under a lock of none.
@@ -194,7 +195,11 @@ func parseCRD(data []byte) (CRD, error) {
 }
 
 // ours selects what the manifests install.
-const ours = "app.kubernetes.io/part-of=g8s"
+const (
+	labelPartOf = "app.kubernetes.io/part-of"
+	partOf      = "g8s"
+	ours        = labelPartOf + "=" + partOf
+)
 
 // readWorkloads reads what of ours runs, in whatever namespace the server was put.
 func (f *Installation) readWorkloads(ctx context.Context, client kubernetes.Interface, unread *[]string) error {
@@ -219,10 +224,9 @@ func (f *Installation) readWorkloads(ctx context.Context, client kubernetes.Inte
 	}
 	if err == nil {
 		var daemons *appsv1.DaemonSetList
-		if daemons, err = apps.DaemonSets(metav1.NamespaceAll).List(ctx, options); err == nil {
+		if daemons, err = apps.DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{}); err == nil { // others may offer cards, too
 			for i := range daemons.Items {
-				d := &daemons.Items[i]
-				f.add(at, daemonSet, &d.ObjectMeta, &d.Spec.Template.Spec, d.Status.DesiredNumberScheduled, d.Status.NumberReady)
+				f.addDaemons(at, &daemons.Items[i])
 			}
 		}
 	}
@@ -234,6 +238,16 @@ func (f *Installation) readWorkloads(ctx context.Context, client kubernetes.Inte
 		return fmt.Errorf("reading what is installed: %w", err)
 	}
 	return nil
+}
+
+// addDaemons notes a DaemonSet if it is one of ours, and if it offers cards.
+func (f *Installation) addDaemons(server string, d *appsv1.DaemonSet) {
+	if plugin := pluginOf(d); plugin != nil {
+		f.Plugins = append(f.Plugins, *plugin)
+	}
+	if d.Labels[labelPartOf] == partOf {
+		f.add(server, daemonSet, &d.ObjectMeta, &d.Spec.Template.Spec, d.Status.DesiredNumberScheduled, d.Status.NumberReady)
+	}
 }
 
 // ServerNamespace is where gpuctl-server was put: whom the cluster gave its role, which no user can give. Where that cannot be

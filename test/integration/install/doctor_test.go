@@ -1,9 +1,12 @@
 package install
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -53,6 +56,42 @@ func TestTheDoctorOfWhoMayNothing(t *testing.T) {
 	}
 	expect(t, kubernetes.NewForConfigOrDie(config), map[string]doctor.Status{
 		"Kubernetes": doctor.OK, "your rights to install": doctor.Failed, "namespaces": doctor.Unknown, "CRDs": doctor.Unknown,
-		"policies": doctor.Unknown, "gpu-scheduler": doctor.Unknown, "gpuctl-server": doctor.Unknown,
+		"policies": doctor.Unknown, "gpu-scheduler": doctor.Unknown, "gpuctl-server": doctor.Unknown, "cards": doctor.Unknown,
 	})
+}
+
+// TestTheDoctorOfCards finds two device plugins that are for one node, also while no pod of theirs runs.
+func TestTheDoctorOfCards(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "with-cards", Labels: map[string]string{"nvidia.com/gpu.present": "true"}}}
+	if _, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.CoreV1().Nodes().Delete(context.Background(), node.Name, metav1.DeleteOptions{}) }) // the cluster ends anyway
+	var status doctor.Status
+	for _, name := range []string{"nvidia-device-plugin", "nvidia-device-plugin-of-another"} {
+		labels := map[string]string{"app": name}
+		plugin := &appsv1.DaemonSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name},
+			Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{
+					Containers: []corev1.Container{{Name: "plugin", Image: "nvcr.io/nvidia/k8s-device-plugin:v0.18.0"}},
+					Volumes: []corev1.Volume{{Name: "plugins", VolumeSource: corev1.VolumeSource{
+						HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/kubelet/device-plugins"}}}},
+				},
+			}},
+		}
+		daemons := client.AppsV1().DaemonSets(plugin.Namespace)
+		if _, err := daemons.Create(t.Context(), plugin, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = daemons.Delete(context.Background(), name, metav1.DeleteOptions{}) }) // the cluster ends anyway
+		status = examined(t, client)["cards"].Status
+		if name == "nvidia-device-plugin" && status != doctor.OK {
+			t.Errorf("of one plugin: %+v", examined(t, client)["cards"])
+		}
+	}
+	if status != doctor.Failed {
+		t.Errorf("of two plugins: %+v", examined(t, client)["cards"])
+	}
 }

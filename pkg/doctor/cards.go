@@ -1,0 +1,152 @@
+package doctor
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
+
+// Plugin is a DaemonSet that offers cards to kubelet: gpu-agent, or another device plugin.
+type Plugin struct {
+	Namespace, Name string
+	// Pod is what says on which nodes it runs.
+	Pod corev1.PodSpec
+}
+
+// String is what it is called: ours by its name alone.
+func (p *Plugin) String() string {
+	if p.isAgent() {
+		return p.Name
+	}
+	return "DaemonSet " + p.Namespace + "/" + p.Name
+}
+
+func (p *Plugin) isAgent() bool { return p.Namespace == "kube-system" && p.Name == agentName }
+
+// pluginFolder is where device plugins meet kubelet, and labelPresent what NVIDIA's feature discovery says of nodes with cards.
+const (
+	pluginFolder = "/var/lib/kubelet/device-plugins"
+	labelPresent = "nvidia.com/gpu.present"
+)
+
+// pluginOf is the plugin that a DaemonSet is, nil if it is none for NVIDIA's cards: those have kubelet's folder, and say in their name or
+// image what they are. Others have it, too, for cards of other kinds.
+func pluginOf(d *appsv1.DaemonSet) *Plugin {
+	pod := &d.Spec.Template.Spec
+	out := &Plugin{Namespace: d.Namespace, Name: d.Name, Pod: *pod}
+	if out.isAgent() {
+		return out
+	}
+	meets := slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+		return v.HostPath != nil && path.Clean(v.HostPath.Path) == pluginFolder
+	})
+	says := d.Name
+	for i := range pod.Containers {
+		says += " " + pod.Containers[i].Image
+	}
+	if says = strings.ToLower(says); !meets || !strings.Contains(says, "nvidia") || !strings.Contains(says, "device-plugin") {
+		return nil
+	}
+	return out
+}
+
+// runsOn reports whether a pod of the plugin is for a node.
+func (p *Plugin) runsOn(node *corev1.Node) bool {
+	pod := &corev1.Pod{Spec: p.Pod}
+	matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+	if err != nil || !matches {
+		return false
+	}
+	_, kept := schedulinghelper.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, p.Pod.Tolerations, func(t *corev1.Taint) bool {
+		// DaemonSets tolerate what Kubernetes itself says of a node.
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(t.Key, "node.kubernetes.io/")
+	}, false)
+	return !kept
+}
+
+// hasCards reports whether anything says that a node has cards.
+func hasCards(node *corev1.Node) bool {
+	return node.Labels[labelPresent] == names.True || node.Labels[names.LabelAgent] == names.True || gpu.TypeOf(node) != "" || offers(node)
+}
+
+// offers reports whether a node has cards for pods.
+func offers(node *corev1.Node) bool {
+	return slices.ContainsFunc([]corev1.ResourceName{names.ResourceGPU, names.ResourceSharedGPU}, func(name corev1.ResourceName) bool {
+		total, given := node.Status.Capacity[name], node.Status.Allocatable[name]
+		return !total.IsZero() || !given.IsZero()
+	})
+}
+
+// cards says whether each node with cards has one who offers them: kubelet takes the plugin that registered last, so two of them take
+// the cards from each other, and with none pods get none.
+func (f *Installation) cards() Check {
+	const name = "cards"
+	if check, unread := f.unread(name, snapshot.PartNodes); unread {
+		return check
+	}
+	if slices.Contains(f.Hidden, partWorkloads) {
+		return Check{Name: name, Status: Unknown, Text: "you may not read which device plugins there are", Advice: "ask an administrator to run gpuctl doctor --install"}
+	}
+	var twice, never []string
+	var rivals []string
+	by := map[string]int{}
+	for i := range f.Nodes {
+		node := &f.Nodes[i]
+		if !hasCards(node) {
+			continue
+		}
+		var of []string
+		for j := range f.Plugins {
+			if f.Plugins[j].runsOn(node) {
+				of = append(of, f.Plugins[j].String())
+			}
+		}
+		switch {
+		case len(of) > 1:
+			twice, rivals = append(twice, node.Name), append(rivals, of...)
+		case len(of) == 1:
+			by[of[0]]++
+		case offers(node):
+			by["others"]++
+		default:
+			never = append(never, node.Name)
+		}
+	}
+	return cardsCheck(name, twice, rivals, never, by)
+}
+
+func cardsCheck(name string, twice, rivals, never []string, by map[string]int) Check {
+	slices.Sort(rivals)
+	slices.Sort(twice)
+	slices.Sort(never)
+	switch {
+	case len(twice) > 0:
+		return Check{Name: name, Status: Failed,
+			Text: fmt.Sprintf("%s are for the same nodes, and kubelet takes the cards of who registered last: %s",
+				strings.Join(slices.Compact(rivals), " and "), some(twice)),
+			Advice: "keep one of them from these nodes: gpu-agent by taking the label " + names.LabelAgent + " away, NVIDIA's as docs/install.md says"}
+	case len(never) > 0:
+		return Check{Name: name, Status: Warning,
+			Text:   "neither gpu-agent nor a device plugin is for nodes with cards, so that pods get none of them: " + some(never),
+			Advice: "kubectl label node NODE " + names.LabelAgent + "=" + names.True + " for gpu-agent; or install NVIDIA's device plugin, as docs/install.md says"}
+	case len(by) == 0:
+		return Check{Name: name, Status: OK, Text: "no node says that it has cards"}
+	}
+	var who []string
+	for of, count := range by {
+		who = append(who, fmt.Sprintf("those of %d by %s", count, of))
+	}
+	slices.Sort(who)
+	return Check{Name: name, Status: OK, Text: "each node with cards has one who offers them: " + strings.Join(who, ", ")}
+}
