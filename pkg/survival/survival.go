@@ -69,8 +69,9 @@ type History struct {
 
 // records are those of a class.
 type records struct {
-	// all has the newest last.
-	all []record
+	// all has the newest last, and counts how many are whose.
+	all    []record
+	counts map[owner]int
 	// sorted are how long they have run, in order; nil before it is asked for. What is there is never changed, as distributions share it.
 	sorted []time.Duration
 	// at is when the last was learnt, as a count.
@@ -91,7 +92,7 @@ func (h *History) Learn(job Job, ran time.Duration) {
 	for _, of := range classesOf(job) {
 		if h.classes[of] == nil {
 			h.makeRoom()
-			h.classes[of] = &records{}
+			h.classes[of] = &records{counts: map[owner]int{}}
 		}
 		h.classes[of].at = h.learnt
 		h.classes[of].learn(record{owner{job.Namespace, job.User}, max(ran, 0)})
@@ -121,9 +122,15 @@ func (r *records) learn(next record) {
 			at, _ := slices.BinarySearch(r.sorted, r.all[gone].ran)
 			r.sorted = slices.Concat(r.sorted[:at], r.sorted[at+1:])
 		}
+		if of := r.all[gone].owner; r.counts[of] > 1 {
+			r.counts[of]--
+		} else {
+			delete(r.counts, of)
+		}
 		r.all = slices.Delete(r.all, gone, gone+1)
 	}
 	r.all = append(r.all, next)
+	r.counts[next.owner]++
 	if r.sorted != nil {
 		at, _ := slices.BinarySearch(r.sorted, next.ran)
 		r.sorted = slices.Concat(r.sorted[:at], []time.Duration{next.ran}, r.sorted[at:])
@@ -132,19 +139,10 @@ func (r *records) learn(next record) {
 
 // gives is the record that makes room for one of an owner: their own oldest once they have their share, else the oldest.
 func (r *records) gives(to owner) int {
-	first, count := 0, 0
-	for i := range r.all {
-		if r.all[i].owner == to {
-			if count == 0 {
-				first = i
-			}
-			count++
-		}
+	if r.counts[to] < share {
+		return 0
 	}
-	if count >= share {
-		return first
-	}
-	return 0
+	return slices.IndexFunc(r.all, func(its record) bool { return its.owner == to })
 }
 
 // inOrder are the run times, sorted.

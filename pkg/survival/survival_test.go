@@ -199,6 +199,13 @@ func TestMemoryIsBounded(t *testing.T) {
 		if len(its.all) > keep {
 			t.Errorf("%+v has %d records, want at most %d", of, len(its.all), keep)
 		}
+		sum := 0
+		for _, count := range its.counts {
+			sum += count
+		}
+		if sum != len(its.all) {
+			t.Errorf("%+v has %d records, and counts %d of %d owners", of, len(its.all), sum, len(its.counts))
+		}
 		if other := again.classes[of]; other == nil || !slices.Equal(its.all, other.all) {
 			t.Errorf("%+v is not the same when the same is learnt again", of)
 		}
