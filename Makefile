@@ -35,7 +35,7 @@ AGENT_CGO  := $(if $(RACE),1,0)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools monitoring-tools test chaos compat abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-plugins bench-queueing bench-queueing-intervals bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible test-node test-upgrade
+.PHONY: help build tools monitoring-tools test chaos compat abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-plugins bench-queueing bench-queueing-intervals bench-queueing-learnt bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible test-node test-upgrade
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -114,6 +114,9 @@ bench-queueing: ## Replay Philly's jobs under queueing policies, into docs/bench
 
 bench-queueing-intervals: ## How true the intervals are in which jobs are said to start, into docs/benchmarks/queueing.md; about a minute
 	go run ./test/bench/queueing/run --intervals 25 --policy backfill --page docs/benchmarks/queueing.md
+
+bench-queueing-learnt: ## Replay Philly's jobs under policies that learn run times, into docs/benchmarks/queueing.md; about 3 minutes
+	go run ./test/bench/queueing/run --policy backfill,easy-nodes,learnt,learnt-short --ties 4 --page docs/benchmarks/queueing.md
 
 bench-scrape: tools monitoring-tools build ## Measure what it costs to watch 1,000 nodes with Prometheus, as docs/monitoring.md has it; 7 minutes
 	go run ./test/bench/scrape $(BENCH)

@@ -12,17 +12,23 @@ import (
 //
 // The reservation is made in GPUs of the whole cluster, as on a machine without nodes: at the next end of a job from
 // which on enough GPUs are free, wherever they are. Where they turn out scattered, the oldest job waits for longer.
-func EASY() Policy { return &easy{reserve: reserveGPUs} }
+func EASY() Policy { return &easy{reserve: reserveGPUs, runs: trueRuntime} }
+
+func trueRuntime(job *trace.Job) time.Duration { return job.Runtime }
 
 // EASYOnNodes is EASY with a reservation that counts nodes: at the next end of a job from which on the gang fits. It
 // holds what EASY only promises, and is the stronger baseline for large jobs.
-func EASYOnNodes() Policy { return &easy{reserve: reserveNodes} }
+func EASYOnNodes() Policy { return &easy{reserve: reserveNodes, runs: trueRuntime} }
 
 type easy struct {
 	// queue has the waiting jobs, a part for each number of GPUs.
 	queue []*fifoByRuntime
 	// reserve makes the reservation for a job that does not fit now.
 	reserve func(s *Session, job *trace.Job) reservation
+	// runs is what a job is taken to run.
+	runs func(*trace.Job) time.Duration
+	// shortest has the shortest job go first beside the reservation, and not the oldest.
+	shortest bool
 }
 
 // reservation is what the oldest job was promised.
@@ -41,7 +47,7 @@ func (e *easy) part(gpus int) *fifoByRuntime {
 	i := slices.IndexFunc(e.queue, func(q *fifoByRuntime) bool { return q.gpus == gpus })
 	if i < 0 {
 		i = len(e.queue)
-		e.queue = append(e.queue, &fifoByRuntime{gpus: gpus})
+		e.queue = append(e.queue, &fifoByRuntime{gpus: gpus, runs: e.runs})
 	}
 	return e.queue[i]
 }
@@ -82,7 +88,7 @@ func (e *easy) backfill(s *Session, oldest *trace.Job, promised reservation) err
 		if job == nil {
 			return nil
 		}
-		if s.Now()+job.Runtime > promised.at() {
+		if s.Now()+e.runs(job) > promised.at() {
 			promised.take(job.Gang(), nodes)
 		}
 		if err := s.Bind(job, nodes...); err != nil {
@@ -92,8 +98,8 @@ func (e *easy) backfill(s *Session, oldest *trace.Job, promised reservation) err
 	}
 }
 
-// candidate is the oldest job that may start beside the reservation, and where: of each size any that fits if it spares
-// what was promised, or else the first that ends in time.
+// candidate is the oldest job that may start beside the reservation, or the shortest, and where: of each size any that fits if it
+// spares what was promised, or else the first that ends in time.
 func (e *easy) candidate(s *Session, promised reservation) (*trace.Job, []int) {
 	var best *trace.Job
 	var where []int
@@ -110,9 +116,27 @@ func (e *easy) candidate(s *Session, promised reservation) (*trace.Job, []int) {
 		if promised.spares(gang, nodes) {
 			limit = trace.MaxRuntime
 		}
-		if job := part.first(limit); job != nil && (best == nil || job.ID < best.ID) {
+		if job := e.next(part, limit); job != nil && (best == nil || e.before(job, best)) {
 			best, where = job, nodes
 		}
 	}
 	return best, where
+}
+
+// next is the job of a size that goes first of those that run for at most limit, nil for none.
+func (e *easy) next(part *fifoByRuntime, limit time.Duration) *trace.Job {
+	if !e.shortest {
+		return part.first(limit)
+	}
+	if job := part.shortest(); job != nil && e.runs(job) <= limit {
+		return job
+	}
+	return nil
+}
+
+func (e *easy) before(a, b *trace.Job) bool {
+	if e.shortest && e.runs(a) != e.runs(b) {
+		return e.runs(a) < e.runs(b)
+	}
+	return a.ID < b.ID
 }

@@ -14,6 +14,8 @@ const gone = trace.MaxRuntime + 1
 type fifoByRuntime struct {
 	// gpus is what each of the jobs asks.
 	gpus int
+	// runs is what each is taken to run, which stays the same while it is in the queue.
+	runs func(*trace.Job) time.Duration
 	jobs []*trace.Job
 	// least has the root at 1 and the children of i at 2i and 2i+1; the leaves, one for each job, are its second half.
 	least []time.Duration
@@ -45,7 +47,7 @@ func (q *fifoByRuntime) grow() {
 	for leaves < 2*len(left) {
 		leaves *= 2
 	}
-	*q = fifoByRuntime{gpus: q.gpus, least: make([]time.Duration, 2*leaves), place: make(map[*trace.Job]int, leaves)}
+	*q = fifoByRuntime{gpus: q.gpus, runs: q.runs, least: make([]time.Duration, 2*leaves), place: make(map[*trace.Job]int, leaves)}
 	for i := range q.least {
 		q.least[i] = gone
 	}
@@ -57,7 +59,7 @@ func (q *fifoByRuntime) grow() {
 func (q *fifoByRuntime) remove(job *trace.Job) { q.set(q.place[job], gone) }
 
 // restore undoes remove.
-func (q *fifoByRuntime) restore(job *trace.Job) { q.set(q.place[job], job.Runtime) }
+func (q *fifoByRuntime) restore(job *trace.Job) { q.set(q.place[job], q.runs(job)) }
 
 func (q *fifoByRuntime) set(place int, runtime time.Duration) {
 	i := len(q.least)/2 + place
@@ -81,4 +83,12 @@ func (q *fifoByRuntime) first(limit time.Duration) *trace.Job {
 		}
 	}
 	return q.jobs[i-len(q.least)/2]
+}
+
+// shortest is the oldest of the jobs that run for the least time, nil if there is none.
+func (q *fifoByRuntime) shortest() *trace.Job {
+	if q.empty() {
+		return nil
+	}
+	return q.first(q.least[1])
 }

@@ -25,13 +25,20 @@ var Policies = []Named{
 	{"block-30m", "backfill until the oldest waited 30 min", func() Policy { return BackfillUntil(30 * time.Minute) }},
 }
 
-// Select returns the policies of some names, in the order of Policies, or all for none.
+// Learners are policies that learn how long jobs run. They take ten times as long as the others, and are replayed where they are
+// named.
+var Learners = []Named{
+	{"learnt", "EASY on nodes, 95 % quantile of past runtimes", func() Policy { return Learnt(bet, false) }},
+	{"learnt-short", "the same, the shortest first beside it", func() Policy { return Learnt(bet, true) }},
+}
+
+// Select returns the policies of some names, in the order of Policies and then of Learners, or all of Policies for none.
 func Select(names []string) ([]Named, error) {
 	known := make([]string, 0, len(Policies))
 	var selected []Named
-	for _, policy := range Policies {
+	for i, policy := range slices.Concat(Policies, Learners) {
 		known = append(known, policy.Name)
-		if len(names) == 0 || slices.Contains(names, policy.Name) {
+		if len(names) == 0 && i < len(Policies) || slices.Contains(names, policy.Name) {
 			selected = append(selected, policy)
 		}
 	}

@@ -73,7 +73,7 @@ func newCommand() *cobra.Command {
 	flags.StringVar(&q.trace, "trace", "", "Jobs as CSV (default is Philly's)")
 	flags.IntSliceVar(&q.study.Nodes, "nodes", []int{80}, "Sizes of the cluster, in nodes of 8 GPUs")
 	flags.IntVar(&q.study.Racks, "racks", 4, "Racks that the nodes are in")
-	flags.StringSliceVar(&q.policies, "policy", nil, "Policies to replay (default is all)")
+	flags.StringSliceVar(&q.policies, "policy", nil, "Policies to replay (default is all but those that learn)")
 	flags.IntVar(&q.study.Ties, "ties", 0, "Replay so many times more, with chance choosing between equal nodes")
 	flags.StringVar(&q.reference, "reference", "", "Figures to compare with: CSV of nodes, policy, figure, value")
 	flags.StringVarP(&q.output, "output", "o", "table", "Output: table, markdown or json")
@@ -84,8 +84,8 @@ func newCommand() *cobra.Command {
 
 func policyList() string {
 	var list bytes.Buffer
-	for _, policy := range queueing.Policies {
-		fmt.Fprintf(&list, "  %-12s%s\n", policy.Name, policy.About)
+	for _, policy := range slices.Concat(queueing.Policies, queueing.Learners) {
+		fmt.Fprintf(&list, "  %-14s%s\n", policy.Name, policy.About)
 	}
 	return list.String()
 }
@@ -113,6 +113,9 @@ func (q *queueingReplay) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if q.page != "" && q.learning() {
+		return writePage(q.page, learntBegin, learntEnd, queueing.Tables(reports, theirs))
+	}
 	if q.page != "" {
 		return writePage(q.page, tablesBegin, tablesEnd, queueing.Tables(reports, theirs))
 	}
@@ -123,7 +126,16 @@ func (q *queueingReplay) run(ctx context.Context) error {
 const (
 	tablesBegin = "<!-- tables of make bench-queueing -->\n"
 	tablesEnd   = "<!-- end of the tables -->\n"
+	learntBegin = "<!-- tables of make bench-queueing-learnt -->\n"
+	learntEnd   = "<!-- end of what is learnt -->\n"
 )
+
+// learning says whether a policy that learns is replayed: a page has a place of its own for them.
+func (q *queueingReplay) learning() bool {
+	return slices.ContainsFunc(q.study.Policies, func(policy queueing.Named) bool {
+		return slices.ContainsFunc(queueing.Learners, func(learner queueing.Named) bool { return learner.Name == policy.Name })
+	})
+}
 
 // writePage replaces the tables of a page between two marks.
 func writePage(path, begin, end string, tables []queueing.Table) error {

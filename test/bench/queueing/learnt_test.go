@@ -1,0 +1,60 @@
+package queueing
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestLearnt: on two nodes of which one is full for ten minutes a gang waits for both, and jobs that may go before it.
+func TestLearnt(t *testing.T) {
+	behindAGang := []request{{0, 10, 8}, {1, 10, 16}, {1, 9, 4}, {2, 10, 4}}
+	for name, tc := range map[string]struct {
+		policy Policy
+		jobs   []request
+		want   []int
+	}{
+		// Of those of ten minutes none is taken to end by 10, when the gang is to start.
+		"the gang is promised its start":                {Learnt(0.9, false), lessons(behindAGang...), []int{1000, 1010, 1020, 1020}},
+		"nobody knows anything, and nobody is promised": {Learnt(0.9, false), behindAGang, []int{0, 12, 1, 2}},
+		// The first runs for an hour, which nobody knew: at 10 it is unknown, as none has run for as long.
+		"it runs for longer than any":          {Learnt(0.9, false), lessons(request{0, 60, 8}, request{1, 10, 16}, request{11, 30, 4}), []int{1000, 1060, 1011}},
+		"the shortest goes first":              {Learnt(0.9, true), lessons(request{0, 10, 16}, request{1, 10, 16}, request{2, 10, 8}), []int{1000, 1010, 1020}},
+		"the oldest starts when there is room": {Learnt(0.5, true), lessons(request{0, 10, 8}, request{1, 10, 8}), []int{1000, 1001}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := starts(replay(t, jobsOf(tc.jobs...), 2, tc.policy))
+			if diff := cmp.Diff(tc.want, got[len(got)-len(tc.want):]); diff != "" {
+				t.Errorf("they start (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestLearningIsWorthIt replays the whole trace with the one that goes by the shortest: the page has what came out, and two aims are met.
+func TestLearningIsWorthIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("replays the whole trace")
+	}
+	policies, err := Select([]string{"learnt-short"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports := reportsOf(t, phillyJobs(t), Study{Nodes: []int{80}, Policies: policies})
+	page, err := os.ReadFile("../../../docs/benchmarks/queueing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range Tables(reports, nil) {
+		for _, row := range table.Rows {
+			if !bytes.Contains(page, []byte(line(row)+"\n")) {
+				t.Errorf("docs/benchmarks/queueing.md lacks %q under %q: run make bench-queueing-learnt", line(row), table.Title)
+			}
+		}
+	}
+	if delay := reports[0].Metrics.Delay; delay.Avg > 3 || delay.Max > 80 {
+		t.Errorf("jobs wait for %.2f hours and at most for %.0f, want at most 3 and 80", delay.Avg, delay.Max)
+	}
+}
