@@ -119,7 +119,7 @@ func (o *ledgerOptions) connect(ctx context.Context, f *Factory) (*ledgerclient.
 }
 
 // pastPatience is how long the ledger has to say how long jobs have run: the answer is of use to somebody who waits for another one.
-const pastPatience = 10 * time.Second
+const pastPatience = 5 * time.Second
 
 // past is how long jobs have run that have ended, nil where no ledger tells it to the user. The text says why one that is known does
 // not, where the user can do something about it.

@@ -76,6 +76,11 @@ func runWhy(ctx context.Context, o *whyOptions, name string) error {
 		}
 		return encode(o.factory.IO.Out, o.output.format, list[diagnosis.Report]{Items: reports})
 	}
+	return o.explain(ctx, namespace, reports)
+}
+
+// explain writes diagnoses for a person, and of a job that waits when it starts, as far as that is known.
+func (o *whyOptions) explain(ctx context.Context, namespace string, reports []diagnosis.Report) error {
 	d := newDescription(o.factory.IO)
 	for i, report := range reports {
 		if i > 0 {
