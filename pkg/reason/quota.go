@@ -53,7 +53,7 @@ var (
 		Text: "quota: PodDisruptionBudgets keep pods that borrow its GPUs", Late: true, Cause: Busy,
 		Says: "the GPUs that the namespace is guaranteed are borrowed by pods that PodDisruptionBudgets keep",
 		Advice: []Advice{
-			waiting("wait: it is tried again each minute"),
+			waiting("wait: it is tried again when pods of the pool change, and within some minutes"),
 			{Action: AskAdministrators, Text: "ask the administrators whether these budgets may keep what is borrowed"},
 		},
 	}

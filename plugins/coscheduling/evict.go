@@ -318,7 +318,7 @@ func (p *places) futile(g gang, until time.Time, why, guard string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.record(g)
-	r.futile, r.futileUntil, r.guard = r.refusal.on, until, guard
+	r.futile, r.futileUntil, r.guard, r.dozes = r.refusal.on, until, guard, false
 	if r.keptOut = why; why != "" {
 		r.abstains = until
 	}

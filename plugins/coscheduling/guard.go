@@ -1,6 +1,7 @@
 package coscheduling
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -94,8 +95,9 @@ func (s *setback) says() string {
 	return ""
 }
 
-// holdOff has a gang evict nobody for a while. That the first of those may leave who could, or a budget lets them, is told by no change
-// that wakes it: the gang is tried again then, and not before it may evict again.
+// holdOff has a gang evict nobody for a while. That the first of those may leave who could is told by no change in the cluster: the
+// gang is tried again then, and not before it may evict again. When a budget lets somebody leave nobody knows, and to ask for many that
+// wait would cost all others: they are tried when the cluster changes, and when kube-scheduler tries all that wait, each five minutes.
 func (p *Plugin) holdOff(g gang, group *podGroup, s setback) string {
 	until := p.now().Add(exhausted)
 	told := s.says()
@@ -104,16 +106,17 @@ func (p *Plugin) holdOff(g gang, group *podGroup, s setback) string {
 		return s.why
 	}
 	p.places.futile(g, until, s.why, told)
+	if s.guarded.IsZero() {
+		p.places.doze(g)
+		return cmp.Or(s.why, told)
+	}
 	if s.guarded.After(until) {
 		until = minTime(s.guarded, p.now().Add(mostVain)) // a timer for a day outlives its gang
 	}
 	if p.places.sleepsPast(g, until, p.now()) {
 		p.wakeAt(g, group, until, p.goesAhead)
 	}
-	if s.why != "" {
-		return s.why
-	}
-	return told
+	return cmp.Or(s.why, told)
 }
 
 // staysAwake has a gang that others may not leave for yet tried when it may evict again, if no timer does: the one that has just
@@ -129,13 +132,20 @@ func (p *places) overslept(g gang, now time.Time) time.Time {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	r, ok := p.gangs[g]
-	if !ok || r.guard == "" || r.wakes.After(now) {
+	if !ok || r.guard == "" || r.dozes || r.wakes.After(now) {
 		return time.Time{}
 	}
 	if r.abstains.After(r.futileUntil) {
 		return r.abstains
 	}
 	return r.futileUntil
+}
+
+// doze has no timer try a gang that others may not leave for.
+func (p *places) doze(g gang) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.record(g).dozes = true
 }
 
 func minTime(a, b time.Time) time.Time {

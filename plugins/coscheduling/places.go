@@ -44,6 +44,8 @@ type record struct {
 	keptOut                        string
 	// guard says that others may not leave for the gang yet, "" where that is not so.
 	guard string
+	// dozes says that no timer has the gang tried when that may be over.
+	dozes bool
 	// cleared says that others have left for the gang since it failed last, vain how long it waits since the last time that
 	// was for nothing.
 	cleared bool

@@ -85,10 +85,11 @@ func TestWhoDoesNotLeaveForAGuarantee(t *testing.T) {
 		change  []func(*corev1.Pod) // of both
 		then    func(*lab)
 		evicted []string
+		told    string
 	}{
 		"the younger loses less":                    {evicted: []string{"new"}},
 		"a budget forbids it":                       {then: func(l *lab) { l.protects("theirs", "new") }, evicted: []string{"old"}},
-		"budgets forbid it of all":                  {then: func(l *lab) { l.protects("theirs", "new", "old") }},
+		"budgets forbid it of all":                  {then: func(l *lab) { l.protects("theirs", "new", "old") }, told: string(reason.QuotaBudgeted.Text)},
 		"its node is dead":                          {then: func(l *lab) { l.dies(1) }, evicted: []string{"old"}},
 		"all nodes are dead":                        {then: func(l *lab) { l.dies(0); l.dies(1) }},
 		"it has been leaving a dead node for long":  {then: func(l *lab) { l.dies(1); l.toldToGo(l.everybody(), []string{"new"}, 5*time.Minute) }, evicted: []string{"old"}},
@@ -111,8 +112,8 @@ func TestWhoDoesNotLeaveForAGuarantee(t *testing.T) {
 			if diff := cmp.Diff(tc.evicted, evicted); diff != "" {
 				t.Errorf("evicted (-want +got):\n%s", diff)
 			}
-			if strings.HasPrefix(l.told, "gang:") {
-				t.Errorf("a pod alone is told %q", l.told)
+			if strings.HasPrefix(l.told, "gang:") || !strings.Contains(l.told, tc.told) {
+				t.Errorf("a pod alone is told %q, want %q", l.told, tc.told)
 			}
 		})
 	}

@@ -82,7 +82,7 @@ func TestABudgetKeepsABorrower(t *testing.T) {
 	lender.share(names.DefaultPool, 16, 16)
 	pods := borrower.borrows("0s")
 	file := filepath.Join(t.TempDir(), "budget.yaml")
-	budget := fmt.Sprintf("apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: keep, namespace: %s}\nspec: {maxUnavailable: 0, selector: {matchLabels: {%s: first}}}\n",
+	budget := fmt.Sprintf("apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: keep, namespace: %s}\nspec: {minAvailable: 1, selector: {matchLabels: {%s: first}}}\n",
 		borrower.Namespace, names.LabelJob)
 	if err := os.WriteFile(file, []byte(budget), 0o600); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestABudgetKeepsABorrower(t *testing.T) {
 	lender.Kubectl("apply", "-f", file)
 	lender.Eventually("the budget to have been counted", func(context.Context) (bool, error) {
 		text, err := cluster.Kubectl(t.Context(), "get", "pdb", "-n", borrower.Namespace, "keep", "-o", "jsonpath={.status.expectedPods}")
-		return text == "1", err
+		return string(text) == "1", err
 	})
 	lender.Submit(mine("mine"))
 	lender.Running("mine", 1)
