@@ -106,13 +106,13 @@ func (s *shares) over(q *inventory.GPUQuota) Finding {
 	if s.asked > *q.Max {
 		return Finding{Cause: reason.GPUQuotaReached, Never: true,
 			Says:  phrase.Of("the namespace may have %d GPUs of %s, and the job asks for %d: it never starts (GPUQuota %s)", *q.Max, of(q), s.asked, q.Name),
-			Steps: append(s.fewer(*q.Max, phrase.Of("ask for at most %d GPUs", *q.Max)), look)}
+			Steps: append(s.fewer(*q.Max, phrase.Of("ask for at most %s", gpuWord(*q.Max))), look)}
 	}
 	out := Finding{Cause: reason.GPUQuotaReached,
 		Says: phrase.Of("%d of the %d GPUs of %s that the namespace may have are in use, and the job asks for %d (GPUQuota %s)", *q.Used, *q.Max, of(q), s.asked, q.Name)}
 	out.Steps = append(out.Steps, s.waitsFor(q))
 	left := *q.Max - *q.Used
-	out.Steps = append(out.Steps, s.fewer(left, phrase.Of("ask for at most %d GPUs", left))...)
+	out.Steps = append(out.Steps, s.fewer(left, phrase.Of("ask for at most %s", gpuWord(left)))...)
 	out.Steps = append(out.Steps, look)
 	return out
 }
@@ -151,7 +151,7 @@ func (s *shares) lent(q *inventory.GPUQuota) Finding {
 		out.Says = out.Says.And("; and there are fewer than are guaranteed now: %s", problem.Message)
 	}
 	out.Steps = append(out.Steps, waiting("wait: who borrows them leaves for the job by itself, as soon as its min-runtime is over and no PodDisruptionBudget forbids it"))
-	out.Steps = append(out.Steps, s.fewer(*q.Free, phrase.Of("ask for at most %d GPUs, which are free now", *q.Free))...)
+	out.Steps = append(out.Steps, s.fewer(*q.Free, phrase.Of("ask for at most %s, as many as are free now", gpuWord(*q.Free)))...)
 	out.Steps = append(out.Steps, inspecting(phrase.Of("see who borrows; if it lasts, ask the administrators"), "gpuctl describe quota "+q.Name))
 	return out
 }
@@ -182,7 +182,7 @@ func (s *shares) beyond(q *inventory.GPUQuota) Finding {
 	out := Finding{Cause: reason.BeyondGuarantee, Says: phrase.Of(
 		"the namespace has %d of the %d GPUs of %s that GPUQuota %s guarantees, and the job asks for %d: it would borrow, so that nobody leaves for it who borrows",
 		*q.Used, q.Min, of(q), q.Name, s.asked)}
-	out.Steps = append(out.Steps, s.fewer(left, phrase.Of("ask for at most %d GPUs: these are guaranteed", left))...)
+	out.Steps = append(out.Steps, s.fewer(left, phrase.Of("ask for at most %s, as many as are guaranteed", gpuWord(left)))...)
 	out.Steps = append(out.Steps, waiting("wait until nodes have room"),
 		Step{Action: reason.AskAdministrators, Kind: "GPUQuota", Name: q.Name, Says: phrase.Of("ask the administrators for a higher min of GPUQuota %s", q.Name)})
 	return out

@@ -35,25 +35,30 @@ func HoldingOf(pod *corev1.Pod, node *corev1.Node) Holding {
 	}
 }
 
-// AccountOf is who holds what, of those pods that are on nodes: as the scheduler counts it, for those who ask beside it. The pods of one
-// owner in a PodGroup leave together.
+// AccountOf is who holds what, of those pods that are on nodes: as the scheduler counts it, for those who ask beside it.
 func AccountOf(quotas []Quota, nodes []corev1.Node, pods []corev1.Pod) *Account {
 	account, byName := NewAccount(quotas), make(map[string]*corev1.Node, len(nodes))
 	for i := range nodes {
 		byName[nodes[i].Name] = &nodes[i]
 	}
 	for i := range pods {
-		pod := &pods[i]
-		if pod.Spec.NodeName == "" || gpu.HasEnded(pod) {
-			continue
+		if pods[i].Spec.NodeName != "" {
+			account.PutOn(byName[pods[i].Spec.NodeName], &pods[i])
 		}
-		h := HoldingOf(pod, byName[pod.Spec.NodeName])
-		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && pod.Labels[names.LabelPodGroup] != "" {
-			h.Unit = pod.Namespace + "/" + pod.Labels[names.LabelPodGroup] + "/" + string(owner.UID)
-		}
-		account.Put(h)
 	}
 	return account
+}
+
+// PutOn notes what a pod holds on a node, nil for one that is not known. The pods of one owner in a PodGroup leave together.
+func (a *Account) PutOn(node *corev1.Node, pod *corev1.Pod) {
+	if gpu.HasEnded(pod) {
+		return
+	}
+	h := HoldingOf(pod, node)
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && pod.Labels[names.LabelPodGroup] != "" {
+		h.Unit = pod.Namespace + "/" + pod.Labels[names.LabelPodGroup] + "/" + string(owner.UID)
+	}
+	a.Put(h)
 }
 
 // JobOf is equal for pods that are counted as one job: those of a job of gpuctl, or one pod.

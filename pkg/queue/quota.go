@@ -89,9 +89,14 @@ func sharesOf(objects *snapshot.Snapshot, pool *pool) *shares {
 	if len(quotas) == 0 {
 		return nil
 	}
-	out := &shares{account: gpuquota.AccountOf(quotas, objects.Nodes, objects.Pods), nodes: make(map[string]*corev1.Node, len(pool.nodes))}
+	out := &shares{account: gpuquota.NewAccount(quotas), nodes: make(map[string]*corev1.Node, len(pool.nodes))}
 	for i := range pool.nodes {
 		out.nodes[pool.nodes[i].Name] = &pool.nodes[i]
+	}
+	for i := range objects.Pods {
+		if node := out.nodes[objects.Pods[i].Spec.NodeName]; node != nil { // most are on nodes of other pools
+			out.account.PutOn(node, &objects.Pods[i])
+		}
 	}
 	return out
 }
@@ -116,7 +121,7 @@ func (s *shares) take(placed []release) {
 		return
 	}
 	for _, on := range placed {
-		s.account.Put(gpuquota.HoldingOf(on.pod, s.nodes[on.node]))
+		s.account.PutOn(s.nodes[on.node], on.pod)
 	}
 }
 

@@ -212,6 +212,24 @@ func (c *Cluster) refuse(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
+// Reclaim takes a pod that fits nowhere through an attempt for which others leave. It is an error if nobody does.
+func (c *Cluster) Reclaim(ctx context.Context, pod *corev1.Pod) error {
+	if err := c.Pods().Add(pod); err != nil {
+		return fmt.Errorf("adding pod %s: %w", pod.Name, err)
+	}
+	state := framework.NewCycleState()
+	_, err := c.Scheduler.SchedulePod(ctx, c.profile, state, pod)
+	var unfit *framework.FitError
+	if !errors.As(err, &unfit) {
+		return fmt.Errorf("pod %s is to fit nowhere: %w", pod.Name, err)
+	}
+	result, status := c.profile.RunPostFilterPlugins(ctx, state, pod, unfit.Diagnosis.NodeToStatus)
+	if result == nil || result.NominatingInfo == nil || result.NominatedNodeName == "" {
+		return fmt.Errorf("nobody leaves for pod %s: %s", pod.Name, status.Message())
+	}
+	return nil
+}
+
 // Clear takes all placed pods away again.
 func (c *Cluster) Clear(ctx context.Context) error {
 	for _, pod := range c.placed {
