@@ -70,6 +70,9 @@ func (o *deleteOptions) targetsOfArgs(args []string) ([]target, error) {
 		}
 	}
 	if len(args) == 0 {
+		if word != classJob {
+			return nil, usagef("nothing to delete: gpuctl delete %s needs names", string(word))
+		}
 		return nil, usagef("nothing to delete: give names, or -f FILE")
 	}
 	var out []target

@@ -180,7 +180,7 @@ func describeJobState(d *description, job inventory.JobDetail, now time.Time) {
 		d.sentence("Starts when", inventory.Ending(job.DependsOn, job.After))
 	}
 	d.line("Reason", job.Reason)
-	d.line("Message", d.language.Words(job.Message))
+	d.line("Message", messageIn(job.Message, d.language))
 	d.line("GPUs", number(job.GPUs))
 	for i := range job.Broken {
 		b := &job.Broken[i]

@@ -14,6 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/ledger"
 	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -275,7 +276,21 @@ func reasonIn(t inventory.Trouble, language phrase.Language) string {
 	if t.Message == "" {
 		return t.Reason
 	}
-	return cmp.Or(t.Reason, "Unknown") + ": " + language.Words(t.Message)
+	return cmp.Or(t.Reason, "Unknown") + ": " + messageIn(t.Message, language)
+}
+
+// messageIn is the message of a trouble in a language: words of ours, or what the scheduler says of a pod as a whole.
+func messageIn(message string, language phrase.Language) string {
+	words := language.Words(message)
+	if words != message || language != phrase.Chinese {
+		return words
+	}
+	for _, found := range reason.In(message, slices.Concat(reason.OfPods, reason.OfGangs, reason.OfPlainNodes)) {
+		if found.Nodes == 0 && found.Says != "" {
+			return found.Fill(found.Says, "").In(language)
+		}
+	}
+	return message // which tells of nodes one by one: gpuctl why puts that into words
 }
 
 func statusColor(j inventory.Job) string {

@@ -31,6 +31,10 @@ func (f *Factory) near(ctx context.Context, err error) phrase.Text {
 		return f.nearNode(ctx, name)
 	case resourceNamespaces:
 		return f.nearNamespace(ctx, name)
+	case resourceReservations:
+		return f.nearReservation(ctx, name)
+	case resourceQuotas:
+		return f.nearQuota(ctx, name)
 	}
 	return f.nearJob(ctx, err)
 }
@@ -39,18 +43,27 @@ func (f *Factory) near(ctx context.Context, err error) phrase.Text {
 const (
 	resourceNodes      = "nodes"
 	resourceNamespaces = "namespaces"
+
+	resourceReservations = "gpureservations"
+	resourceQuotas       = "quotas"
 )
 
 // missingObject is the object that an error says is not there, and of which resource.
 func missingObject(err error) (resource, name string) {
 	var nodes *submit.MissingNodesError
 	var namespace *submit.NamespaceNotFoundError
+	var reservation *submit.ReservationNotFoundError
+	var quota *submit.QuotaNotFoundError
 	var status apierrors.APIStatus
 	switch {
 	case errors.As(err, &nodes) && len(nodes.Nodes) > 0:
 		return resourceNodes, nodes.Nodes[0]
 	case errors.As(err, &namespace):
 		return resourceNamespaces, namespace.Name
+	case errors.As(err, &reservation):
+		return resourceReservations, reservation.Name
+	case errors.As(err, &quota):
+		return resourceQuotas, quota.Name
 	case apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil:
 		return status.Status().Details.Kind, status.Status().Details.Name
 	}
@@ -67,6 +80,30 @@ func (f *Factory) nearNode(ctx context.Context, name string) phrase.Text {
 		return nil
 	}
 	return meant(name, nodes)
+}
+
+func (f *Factory) nearReservation(ctx context.Context, name string) phrase.Text {
+	reader, err := f.reader()
+	if err != nil {
+		return nil
+	}
+	reservations, err := reader.Reservations(ctx, f.Now())
+	if err != nil {
+		return nil
+	}
+	return meantBy(name, reservations, func(r *inventory.Reservation) string { return r.Name })
+}
+
+func (f *Factory) nearQuota(ctx context.Context, name string) phrase.Text {
+	reader, err := f.reader()
+	if err != nil {
+		return nil
+	}
+	quotas, err := reader.Quotas(ctx, "")
+	if err != nil {
+		return nil
+	}
+	return meantBy(name, quotas, func(q *inventory.Quota) string { return q.Name })
 }
 
 func (f *Factory) nearNamespace(ctx context.Context, name string) phrase.Text {
