@@ -36,6 +36,9 @@ func describeDeclared(d *description, declared *inventory.Declared, now time.Tim
 	}
 	d.sentence("Preemption", protection(declared.Spec.Defaults).In(d.language))
 	d.sentence("Checkpoints", politeness(declared.Spec.Defaults).In(d.language))
+	if share := declared.Spec.Defaults.GPUShare; share != "" {
+		d.told("GPU share", "%s of each GPU, for jobs that do not say it", share)
+	}
 	if lines := constraintLines(declared.Spec.Constraints); len(lines) > 0 {
 		d.section("A node must")
 		for _, line := range lines {

@@ -13,7 +13,6 @@ import (
 	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/submit"
-	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // Values of --dry-run.
@@ -87,6 +86,9 @@ func (m *manifests) render(ctx context.Context, docs []submission) ([]creation, 
 	}
 	docs, err := m.fill(ctx, docs)
 	if err != nil {
+		return nil, err
+	}
+	if docs, err = m.share(ctx, docs); err != nil {
 		return nil, err
 	}
 	if docs, err = m.pack(ctx, docs); err != nil {
@@ -193,11 +195,7 @@ func (m *manifests) renderOptions(ctx context.Context, docs []submission) (rende
 	if err != nil {
 		return render.Options{}, err
 	}
-	documents := make([]workload.Document, len(docs))
-	for i := range docs {
-		documents[i] = docs[i].Document
-	}
-	options, warnings, err := submit.RenderOptions(ctx, reader, documents, namespace)
+	options, warnings, err := submit.RenderOptions(ctx, reader, documentsOf(docs), namespace)
 	options.Now = m.factory.Now()
 	for _, warning := range warnings {
 		fmt.Fprintln(m.factory.IO.ErrOut, "warning: "+warning)

@@ -31,7 +31,8 @@ func poolObjects(p *workload.Pool) ([]client.Object, []Warning, error) {
 // Asks reports whether a pool asks anything that its labels cannot say.
 func Asks(p *workload.Pool) bool {
 	return !equality.Semantic.DeepEqual(p.Constraints, names.PoolConstraints{}) || !equality.Semantic.DeepEqual(p.Access, names.PoolAccess{}) ||
-		p.IdleTimeout != nil || p.MinRuntime != nil || p.MaxMinRuntime != nil || p.CheckpointGrace != nil || p.MaxCheckpointGrace != nil
+		p.IdleTimeout != nil || p.MinRuntime != nil || p.MaxMinRuntime != nil || p.CheckpointGrace != nil || p.MaxCheckpointGrace != nil ||
+		p.GPUShare != nil
 }
 
 // GPUPool is what is said of a pool; nil where no object can have its name, which labels allow more of.
@@ -55,6 +56,9 @@ func defaults(p *workload.Pool) (out names.PoolDefaults) {
 		if says != nil {
 			*to = says.String()
 		}
+	}
+	if p.GPUShare != nil {
+		out.GPUShare = p.GPUShare.String()
 	}
 	return out
 }

@@ -21,6 +21,7 @@ type DeclaredPool struct {
 	MaxMinRuntime      string          `json:"maxMinRuntime,omitempty" doc:"The longest that this is for any pod; left out, minRuntime"`
 	CheckpointGrace    string          `json:"checkpointGrace,omitempty" doc:"How long its pods have to save their work before they are preempted, where they do not say it themselves"`
 	MaxCheckpointGrace string          `json:"maxCheckpointGrace,omitempty" doc:"The longest that this is for any pod; left out, 5m or checkpointGrace"`
+	GPUShare           string          `json:"gpuShare,omitempty" doc:"The memory that its jobs get of each GPU that they ask for, where they do not say it themselves"`
 	Stale              bool            `json:"stale,omitempty" doc:"What follows is of an earlier version of the constraints: gpu-controller has not come to it yet"`
 	HealthyNodes       int32           `json:"healthyNodes"`
 	FreeSets           []FreeSet       `json:"freeSets" doc:"How many pods of so many GPUs could start, one node at a time"`
@@ -98,6 +99,7 @@ func declaredPool(d *inventory.Declared) *DeclaredPool {
 	}
 	out.IdleTimeout, out.MinRuntime, out.MaxMinRuntime = d.Spec.Defaults.IdleTimeout, d.Spec.Defaults.MinRuntime, d.Spec.Defaults.MaxMinRuntime
 	out.CheckpointGrace, out.MaxCheckpointGrace = d.Spec.Defaults.CheckpointGrace, d.Spec.Defaults.MaxCheckpointGrace
+	out.GPUShare = d.Spec.Defaults.GPUShare
 	for _, set := range d.Status.FreeSets {
 		out.FreeSets = append(out.FreeSets, FreeSet(set))
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -105,6 +106,9 @@ func keepDefaults(wanted *workload.Pool, live names.PoolDefaults) {
 		if long, err := time.ParseDuration(says); err == nil {
 			*to = &long
 		}
+	}
+	if share, err := resource.ParseQuantity(live.GPUShare); err == nil {
+		wanted.GPUShare = &share
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func TestARequestLeavesTheDefaultsOfAPool(t *testing.T) {
 	for _, live := range []names.PoolDefaults{
 		{},
-		{IdleTimeout: "2h0m0s", MinRuntime: "30m0s", MaxMinRuntime: "0s", CheckpointGrace: "1m0s", MaxCheckpointGrace: "10m0s"},
+		{IdleTimeout: "2h0m0s", MinRuntime: "30m0s", MaxMinRuntime: "0s", CheckpointGrace: "1m0s", MaxCheckpointGrace: "10m0s", GPUShare: "8Gi"},
 	} {
 		wanted := &workload.Pool{Name: "p"}
 		keepDefaults(wanted, live)

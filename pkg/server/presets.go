@@ -8,6 +8,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 // Preset is what an administrator has prepared for the resources of jobs.
@@ -75,8 +76,37 @@ func presetTexts(ctx context.Context) (map[string]string, error) {
 	return inventory.NewReader(caller.Kubernetes).Presets(ctx)
 }
 
-// fill fills in the preset of a job, in the turn of the caller.
+// fill fills in the preset of a job, and what its pool gives it, in the turn of the caller.
 func (s *Server) fill(ctx context.Context, doc document) (document, error) {
+	doc, err := s.fillPreset(ctx, doc)
+	if err != nil || !jobplan.TakesShare(doc) {
+		return doc, err
+	}
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return doc, err
+	}
+	read, err := snapshot.Read(ctx, caller.Kubernetes, snapshot.GPUPools())
+	if err != nil {
+		return doc, err
+	}
+	shares := jobplan.PoolShares(read.GPUPools, nil)
+	if len(shares) == 0 {
+		return doc, nil
+	}
+	leave, err := s.takeToRead(ctx, doc.Source)
+	if err != nil {
+		return doc, err
+	}
+	defer leave()
+	filled, _, err := jobplan.Shared(doc, shares)
+	if err != nil {
+		return doc, invalidf("%v", err)
+	}
+	return filled, nil
+}
+
+func (s *Server) fillPreset(ctx context.Context, doc document) (document, error) {
 	if doc.Job == nil || doc.Job.Resources.Preset == "" {
 		return doc, nil
 	}

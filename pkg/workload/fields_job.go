@@ -5,6 +5,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -156,9 +157,9 @@ func resourcesFields(r *Resources) fields {
 			example: `{level: rack, mode: preferred, wait: 10m}`, doc: "How close together the nodes of a job on several lie. See docs/gangs.md."},
 		{name: "gpu-type", value: gpuTypes(r), def: "any", example: "A100-100G",
 			doc: "The model of GPU, exactly as gpuctl get nodes shows it; or a list of acceptable models, the preferred one first. See docs/yaml.md."},
-		{name: "gpu-share", needs: []string{"gpu"}, value: optional(&r.GPUShare, "amount of memory", memory), def: "whole GPUs", example: "2Gi",
+		{name: "gpu-share", needs: []string{"gpu"}, value: gpuShare(r), def: "that of the pool, else whole GPUs", example: "2Gi",
 			doc: "The memory needed on each of the GPUs. In a pool that shares its GPUs the job gets that much of each; " +
-				"in any other pool it gets whole GPUs and a warning."},
+				"in any other pool it gets whole GPUs and a warning. 0 asks for whole GPUs, whatever the pool gives to those that do not say it."},
 		{name: "mig", excludes: []string{"gpu", "gpu-share"}, value: migSlices(&r.MIG, 1, maxMIGSlices), def: "none",
 			doc: "MIG slices of GPUs, instead of whole ones: 3g.20gb is one of that size, {3g.20gb: 2} are two, and a list or section may name " +
 				"several sizes. gpuctl describe node shows what a node has."},
@@ -203,6 +204,17 @@ func topologyLevel(s string) (string, error) {
 			alternatives(topology.Names()), spelling.DidYouMean(s, topology.Names()))
 	}
 	return s, nil
+}
+
+// gpuShare is an amount of memory, or 0 for whole GPUs.
+func gpuShare(r *Resources) value {
+	return scalar(&r.GPUShare, "amount of memory", func(s string) (*resource.Quantity, error) {
+		share, err := memoryOrNone(s)
+		if r.WholeGPUs = err == nil && share.IsZero(); r.WholeGPUs {
+			return nil, nil
+		}
+		return &share, err
+	})
 }
 
 // gpuTypes is one type, or a list of them, and remembers which of the two.

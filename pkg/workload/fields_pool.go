@@ -64,6 +64,9 @@ func defaultsFields(p *Pool) fields {
 			doc: "How long a pod has to save its work before it is evicted for jobs of higher priority. See docs/preemption.md."},
 		{name: "max-checkpoint-grace", value: optional(&p.MaxCheckpointGrace, "duration", durationWithin(0, names.MaxCheckpointGrace)), def: "5m, or checkpoint-grace",
 			example: "10m", doc: "The longest that this is for any pod, whatever its job says. 0s has every pod evicted at once."},
+		{name: "gpu-share", value: optional(&p.GPUShare, "amount of memory", wholeMebibytes), def: "whole GPUs", example: "8Gi",
+			doc: "The memory that a job gets of each GPU that it asks for, where it says neither gpu-share nor mig. For pools whose machines share " +
+				"their GPUs. gpu-share: 0 of a job asks for whole ones."},
 	}
 }
 

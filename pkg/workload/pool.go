@@ -3,6 +3,8 @@ package workload
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
@@ -23,6 +25,8 @@ type Pool struct {
 	// CheckpointGrace is what its jobs get that do not say otherwise; nil is none. MaxCheckpointGrace is the longest that one
 	// gets; nil is what is usual.
 	CheckpointGrace, MaxCheckpointGrace *time.Duration
+	// GPUShare is the memory that its jobs get of each GPU that do not say it; nil is whole GPUs.
+	GPUShare *resource.Quantity
 }
 
 // PoolNode is a node of a pool.

@@ -66,6 +66,15 @@ func memoryOrNone(s string) (resource.Quantity, error) {
 	return memory(s)
 }
 
+// wholeMebibytes accepts an amount of memory as a GPUPool has it: whole units, of a mebibyte or more.
+func wholeMebibytes(s string) (resource.Quantity, error) {
+	share, err := memory(s)
+	if err == nil && !strings.ContainsAny(share.String(), "MGT") {
+		return share, phrase.Errorf("is not whole: write an amount such as 512Mi or 8Gi")
+	}
+	return share, err
+}
+
 func byteAmount(s string, most resource.Quantity) (resource.Quantity, error) {
 	q, err := parseQuantity(s, phrase.Of("an amount of memory such as 512Mi or 32Gi"))
 	switch {

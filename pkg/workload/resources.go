@@ -28,6 +28,8 @@ type Resources struct {
 	GPUTypesListed bool
 	// GPUShare is the memory asked on each of the GPUs, in pools that share them.
 	GPUShare *resource.Quantity
+	// WholeGPUs says that the job asks for whole GPUs, whatever its pool gives to those that do not say it.
+	WholeGPUs bool
 	// MIG are slices of GPUs, instead of whole ones.
 	MIG    []MIGSlices
 	CPU    *resource.Quantity

@@ -103,6 +103,14 @@ type PoolDefaults struct {
 	// +kubebuilder:validation:Pattern=`^([0-9]+[hms])+$`
 	// +kubebuilder:validation:XValidation:rule="duration(self) <= duration('1h')",message="must be at most 1h"
 	MaxCheckpointGrace string `json:"maxCheckpointGrace,omitempty"`
+	// GPUShare is the memory, such as 8Gi, that jobs get of each GPU that they ask for, in a pool whose nodes share their GPUs, where
+	// they do not say it themselves. gpuctl and its server fill it into jobs as they are submitted; pods that others make get
+	// what they ask for.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^[1-9][0-9]*(Mi|Gi|Ti|M|G|T)$`
+	GPUShare string `json:"gpuShare,omitempty"`
 }
 
 // IdleAfter is the idle timeout, 0 for none.

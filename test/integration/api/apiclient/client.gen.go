@@ -371,8 +371,11 @@ type DeclaredPool struct {
 	Constraints     PoolConstraints `json:"constraints"`
 
 	// FreeSets How many pods of so many GPUs could start, one node at a time
-	FreeSets     []FreeSet `json:"freeSets"`
-	HealthyNodes int32     `json:"healthyNodes"`
+	FreeSets []FreeSet `json:"freeSets"`
+
+	// GpuShare The memory that its jobs get of each GPU that they ask for, where they do not say it themselves
+	GpuShare     *string `json:"gpuShare,omitempty"`
+	HealthyNodes int32   `json:"healthyNodes"`
 
 	// IdleTimeout For how long the GPUs of its jobs may do nothing until they are paused, where they do not say it themselves
 	IdleTimeout *string `json:"idleTimeout,omitempty"`
