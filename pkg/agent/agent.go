@@ -53,7 +53,9 @@ type Options struct {
 	PodResourcesSocket string
 	// MetricsAddress is where /metrics and /healthz are served, "" for nowhere.
 	MetricsAddress string
-	Log            *slog.Logger
+	// InterruptionURL is where the cloud of this machine says when it takes the machine back, "" for nowhere.
+	InterruptionURL string
+	Log             *slog.Logger
 }
 
 // Run is the agent. It ends when ctx does, or with the error of what it cannot do without.
@@ -93,8 +95,10 @@ type agent struct {
 	events    record.EventBroadcaster
 	// resources is nil where they are not served.
 	resources *kubelet.PodResources
-	metrics   *Metrics
-	address   string
+	// herald is nil where there is no cloud to ask.
+	herald  *herald
+	metrics *Metrics
+	address string
 }
 
 func assemble(config *rest.Config, o *Options) (*agent, error) {
@@ -135,6 +139,7 @@ func assemble(config *rest.Config, o *Options) (*agent, error) {
 	if a.lister, err = kubelet.NewLister(filepath.Join(o.KubeletDir, "pod-resources", "kubelet.sock")); err != nil {
 		return nil, err
 	}
+	a.herald = newHerald(o, client)
 	a.auditor = &auditor{starter: a.starter, kubelet: a.lister, events: recorder, metrics: a.metrics, log: o.Log}
 	return a, nil
 }
@@ -152,6 +157,9 @@ func (a *agent) run(ctx context.Context) error {
 	group.Go(func() error { return a.auditor.run(ctx) })
 	if a.resources != nil {
 		group.Go(func() error { return a.resources.Run(ctx) })
+	}
+	if a.herald != nil {
+		group.Go(func() error { return a.herald.run(ctx) })
 	}
 	group.Go(func() error { return a.metrics.serve(ctx, a.address) })
 	return errors.Join(group.Wait(), a.runtime.Close(), a.lister.Close())

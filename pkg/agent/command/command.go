@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"time"
 
@@ -53,6 +54,7 @@ func New() *cobra.Command {
 	flags.StringVar(&o.overruns, "overruns", string(agent.Warn), "What becomes of pods that use more of a card than their share: warn, or end to kill the process with the most memory")
 	flags.DurationVar(&o.agent.HealthyAfter, "healthy-after", 10*time.Minute, "How long a card must be well before it is given out again")
 	flags.StringVar(&o.unassigned, "unassigned", string(binding.Refuse), "What becomes of pods that another scheduler placed: refuse, or free to give them free cards")
+	flags.StringVar(&o.agent.InterruptionURL, "interruption-url", "", "Where the cloud of this machine says when it takes the machine back, which is written on the node; docs/spot.md")
 	flags.StringVar(&o.agent.MetricsAddress, "metrics-address", "", "Address for /metrics and /healthz, such as :10262")
 	flags.StringVar(&o.logFormat, "log-format", "json", "json or text")
 	return cmd
@@ -95,10 +97,17 @@ func (o *options) complete(stderr io.Writer) error {
 		return fmt.Errorf("--overruns is %q, want %s or %s", o.overruns, agent.Warn, agent.End)
 	case o.agent.HealthyAfter < 0:
 		return fmt.Errorf("--healthy-after is %s, want 0 or more", o.agent.HealthyAfter)
+	case o.agent.InterruptionURL != "" && !isURL(o.agent.InterruptionURL):
+		return fmt.Errorf("--interruption-url is %q, want one such as http://metadata.tencentyun.com/latest/meta-data/spot/termination-time", o.agent.InterruptionURL)
 	case o.agent.SlotsPerCard < 1 || o.agent.SlotsPerCard > agent.MaxSlotsPerCard:
 		return fmt.Errorf("--slots-per-card is %d, want 1 to %d", o.agent.SlotsPerCard, agent.MaxSlotsPerCard)
 	}
 	return nil
+}
+
+func isURL(text string) bool {
+	address, err := url.Parse(text)
+	return err == nil && (address.Scheme == "http" || address.Scheme == "https") && address.Host != ""
 }
 
 func (o *options) library() (hardware.Library, error) {

@@ -26,6 +26,7 @@ func TestWhatIsRefusedAtStart(t *testing.T) {
 		"no slots":                          {[]string{node, "--slots-per-card=0"}, "want 1 to 256"},
 		"more slots than kubelet bears":     {[]string{node, "--slots-per-card=100000"}, "want 1 to 256"},
 		"a quiet time before it began":      {[]string{node, "--healthy-after=-1s"}, "--healthy-after"},
+		"an address that is none":           {[]string{node, "--interruption-url=metadata"}, "--interruption-url"},
 		"an argument":                       {[]string{node, "stray"}, "unknown command"},
 		"a library that there is not":       {[]string{node, "--nvml=dcgm"}, "auto or mock"},
 		"a mock without cards":              {[]string{node, "--nvml=mock"}, "--mock-config"},
