@@ -37,8 +37,10 @@ func (s *Store) Usage(q UsageQuery) (out ledger.Usage, err error) {
 			if !keep(&row) {
 				return nil
 			}
-			if d.rest(&row); d.bad {
-				return errMalformed
+			if !sums.Measured.IsZero() {
+				if d.rest(&row); d.bad {
+					return errMalformed
+				}
 			}
 			sums.Add(&row)
 			return nil
