@@ -2,14 +2,18 @@ package plugins
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	componentmetrics "k8s.io/component-base/metrics"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 )
@@ -24,6 +28,33 @@ func beginPolitely(own *defaultpreemption.DefaultPreemption, gangs *coscheduling
 		return evict(ctx, on, preemptor, victim, plugin)
 	}
 	own.Evaluator.Interface = patient{Interface: own.Evaluator.Interface, gangs: gangs}
+	countOnce()
+}
+
+// victims is the metric of those whom preemption has selected, in this process. again says that those of the next selection were
+// told before, and have been counted by that.
+var victims struct {
+	once  sync.Once
+	again atomic.Bool
+}
+
+// countOnce has the metric leave out who leaves after a notice: kube-scheduler counts whom it selects, and selects them once to be told
+// and once to be evicted. It counts within the attempt of the preemptor, of which there is one at a time.
+func countOnce() {
+	victims.once.Do(func() {
+		metrics.PreemptionVictims.ObserverMetric = uncountedAgain{metrics.PreemptionVictims.ObserverMetric}
+	})
+}
+
+type uncountedAgain struct {
+	componentmetrics.ObserverMetric
+}
+
+// Observe implements componentmetrics.ObserverMetric.
+func (u uncountedAgain) Observe(count float64) {
+	if !victims.again.Swap(false) {
+		u.ObserverMetric.Observe(count)
+	}
 }
 
 // patient evicts nobody while those have time that were told to leave.
@@ -36,7 +67,9 @@ type patient struct {
 // PodEligibleToPreemptOthers implements preemption.Interface. Where a pod cannot go any more, others have to leave for it.
 func (p patient) PodEligibleToPreemptOthers(ctx context.Context, pod *corev1.Pod, nominated *fwk.Status) (bool, string) {
 	lost := pod.Status.NominatedNodeName != "" && nominated.Code() == fwk.UnschedulableAndUnresolvable
-	if why := p.gangs.Awaits(pod, lost); why != "" {
+	why := p.gangs.Awaits(pod, lost)
+	victims.again.Store(p.gangs.HasTold(pod))
+	if why != "" {
 		return false, why
 	}
 	return p.Interface.PodEligibleToPreemptOthers(ctx, pod, nominated)

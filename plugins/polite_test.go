@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -141,6 +142,7 @@ func TestPreemptionOfKubernetesTellsFirst(t *testing.T) {
 	c.runs("a", "asks", "4", "3m")
 	c.runs("a", "other", "4", "")
 	c.is(pod("p", "1", "8").Priority(1).Obj())
+	counted := victimsCounted(t)
 	if node, _ := c.tries("p"); node != "a" {
 		t.Fatalf("it is nominated for %q", node)
 	}
@@ -156,6 +158,25 @@ func TestPreemptionOfKubernetesTellsFirst(t *testing.T) {
 		t.Errorf("it is nominated for %q when the last one has answered", node)
 	}
 	c.becomes("asks gone, other gone", "asks", "other")
+	if got := victimsCounted(t) - counted; got != 2 {
+		t.Errorf("%v victims are counted, want each of the two once", got)
+	}
+}
+
+// victimsCounted is how many victims kube-scheduler has counted by now.
+func victimsCounted(t *testing.T) float64 {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "scheduler_preemption_victims" {
+			return family.GetMetric()[0].GetHistogram().GetSampleSum()
+		}
+	}
+	t.Fatal("there is no metric of victims")
+	return 0
 }
 
 // TestPreemptionOfKubernetesEvictsAtOnce where nobody asks, or nothing may be asked.
@@ -172,10 +193,14 @@ func TestPreemptionOfKubernetesEvictsAtOnce(t *testing.T) {
 			c := newPoliteCluster(t, "a")
 			c.runs("a", "victim", "8", tc.asks)
 			c.is(pod("p", "1", "8").Priority(tc.priority).Obj())
+			counted := victimsCounted(t)
 			if node, _ := c.tries("p"); node != "a" {
 				t.Fatalf("it is nominated for %q", node)
 			}
 			c.becomes("victim gone", "victim")
+			if got := victimsCounted(t) - counted; got != 1 {
+				t.Errorf("%v victims are counted, want one", got)
+			}
 		})
 	}
 }

@@ -1,9 +1,9 @@
 package plugins
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/scheduler"
 
+	"g8s.host/gpu-scheduler/pkg/backfill"
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
 )
 
@@ -15,15 +15,9 @@ func followPromises(sched *scheduler.Scheduler) {
 			if !ok || filter.Promises() == nil {
 				continue
 			}
-			nodes := profile.SharedInformerFactory().Core().V1().Nodes().Lister()
-			filter.Promises().OnRelease(func(names []string) {
-				var released []*corev1.Node
-				for _, name := range names {
-					if node, err := nodes.Get(name); err == nil {
-						released = append(released, node)
-					}
-				}
-				tell(sched.SchedulingQueue, released, func(*corev1.Pod) bool { return true })
+			nodes, first := profile.SharedInformerFactory().Core().V1().Nodes().Lister(), firstOfGangs(sched)
+			filter.Promises().OnRelease(func(change backfill.Release) {
+				tell(sched.SchedulingQueue, nodesOf(nodes, change.Nodes), first, change.Helps)
 			})
 			return // all profiles have the same
 		}

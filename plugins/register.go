@@ -42,6 +42,9 @@ type Dependencies struct {
 	Now func() time.Time
 	// Quotas are the GPUQuotas of the cluster, those of the API server if it is nil. A replay tells them of pods.
 	Quotas *quotas.Quotas
+	// Replay says that time is not the machine's, so that nothing is begun that a timer is to go on with: nobody is told before they
+	// are evicted, and who is gone is told.
+	Replay bool
 }
 
 // gangs are the values of the framework that Coscheduling tries places with.
@@ -68,13 +71,13 @@ func Registry(deps Dependencies) runtime.Registry {
 		gpufilter.Name:  gpufilter.Factory(gpufilter.Dependencies{Ledger: ledger, Reservations: reservations, Promises: promises}),
 		gpuquota.Name:   gpuquota.Factory(gpuquota.Dependencies{Quotas: deps.Quotas}),
 		gpuscore.Name: gpuscore.Factory(gpuscore.Dependencies{
-			Explain: deps.Explain != nil, Devices: ledger, Attempts: deps.Attempts,
+			Explain: deps.Explain != nil, Devices: ledger, Attempts: deps.Attempts, Promises: promises,
 		}),
 		gpureserve.Name: gpureserve.Factory(gpureserve.Dependencies{Devices: ledger, Now: deps.Now}),
 
 		capacityscheduling.Name: capacityscheduling.New,
 		coscheduling.Name: coscheduling.Factory(coscheduling.Dependencies{
-			Ledger: ledger, Reservations: reservations, Promises: promises, Quotas: deps.Quotas, Now: deps.Now, Framework: gangs,
+			Ledger: ledger, Reservations: reservations, Promises: promises, Quotas: deps.Quotas, Now: deps.Now, Replay: deps.Replay, Framework: gangs,
 		}),
 		noderesourcetopology.Name: noderesourcetopology.New,
 	}

@@ -14,7 +14,6 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 	"g8s.host/gpu-scheduler/plugins"
-	"g8s.host/gpu-scheduler/plugins/gpufilter"
 )
 
 // turnedAway has the real queue of a scheduler hold pods that GPUFilter found no node for.
@@ -23,20 +22,16 @@ func turnedAway(t testing.TB, c *cluster, pods ...*corev1.Pod) queue.SchedulingQ
 	waiting := c.scheduler.SchedulingQueue
 	for _, pod := range pods {
 		waiting.Add(klog.Background(), pod)
-		info, err := waiting.Pop(klog.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		info.UnschedulablePlugins.Insert(gpufilter.Name)
-		if err := waiting.AddUnschedulableIfNotPresent(klog.Background(), info, waiting.SchedulingCycle()); err != nil {
-			t.Fatal(err)
-		}
+		turnAway(t, waiting, 1)
 	}
 	if got := len(waiting.UnschedulablePods()); got != len(pods) {
 		t.Fatalf("%d of %d pods wait", got, len(pods))
 	}
 	return waiting
 }
+
+// anyPod goes first.
+func anyPod(*corev1.Pod) bool { return true }
 
 // rack are so many nodes of a pool and a type.
 func rack(count int, pool, gpuType string) (nodes []*corev1.Node) {
@@ -74,8 +69,7 @@ func TestWhoIsTriedWhenAWindowEnds(t *testing.T) {
 		window reservation.Window
 		wait   []string // the pods that are not tried
 	}{
-		// To plugins such a node is a new one: they do not ask who it was kept from.
-		"few nodes":                         {few, window, []string{"other-pool", "other-type"}},
+		"few nodes":                         {few, window, []string{"other-pool", "other-type", "theirs"}},
 		"many nodes":                        {many, window, []string{"other-pool", "other-type", "theirs"}},
 		"many, of a window that was ahead":  {many, ahead, []string{"limited", "other-pool", "other-type", "theirs"}},
 		"many of another pool, and of none": {rack(plugins.ManyNodes+1, "third", "H100"), window, []string{"limited", "other-pool", "other-type", "same-pool", "same-type", "theirs"}},
@@ -84,7 +78,7 @@ func TestWhoIsTriedWhenAWindowEnds(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			waiting := turnedAway(t, newCluster(t), pods...)
-			plugins.Release(waiting, tc.nodes, []reservation.Window{tc.window}, now)
+			plugins.Release(waiting, tc.nodes, anyPod, []reservation.Window{tc.window}, now)
 			var got []string
 			for _, pod := range waiting.UnschedulablePods() {
 				got = append(got, pod.Name)
@@ -114,7 +108,7 @@ func BenchmarkRelease(b *testing.B) {
 				cpu := newProcessor()
 				for b.Loop() {
 					for some := range slices.Chunk(nodes, most) {
-						plugins.Release(waiting, some, windows, now)
+						plugins.Release(waiting, some, anyPod, windows, now)
 					}
 				}
 				cpu.report(b, 1, "release")

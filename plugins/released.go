@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	listersv1 "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -16,6 +17,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/reservation"
+	"g8s.host/gpu-scheduler/plugins/coscheduling"
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
 )
 
@@ -27,17 +29,29 @@ func followReleases(sched *scheduler.Scheduler) {
 			if !ok || filter.Reservations() == nil {
 				continue
 			}
-			nodes := profile.SharedInformerFactory().Core().V1().Nodes().Lister()
+			nodes, first := profile.SharedInformerFactory().Core().V1().Nodes().Lister(), firstOfGangs(sched)
 			filter.Reservations().OnRelease(func(windows []reservation.Window, now time.Time) {
-				release(sched.SchedulingQueue, released(nodes, windows), windows, now)
+				release(sched.SchedulingQueue, released(nodes, windows), first, windows, now)
 			})
 			return // all profiles have the same
 		}
 	}
 }
 
-// manyNodes are as many as are told of one by one: for each, all pods that wait are looked at, and the queue is locked meanwhile.
-// With 5,000 of them that takes 16 ms a node (BenchmarkRelease).
+// firstOfGangs tells of a pod whether it is the one of its gang that is tried when there may be room. A pod of no gang is.
+func firstOfGangs(sched *scheduler.Scheduler) func(*corev1.Pod) bool {
+	gangs := map[string]*coscheduling.Plugin{}
+	for name, profile := range sched.Profiles {
+		_, gangs[name] = preemptionsOf(profile)
+	}
+	return func(pod *corev1.Pod) bool {
+		of := gangs[pod.Spec.SchedulerName]
+		return of == nil || of.GoesAhead(pod)
+	}
+}
+
+// manyNodes are as many as are told of one by one: for each, all pods that wait and are meant are looked at, and the queue is locked
+// meanwhile. With 5,000 of them that takes 16 ms a node (BenchmarkRelease).
 const manyNodes = 16
 
 var (
@@ -47,21 +61,54 @@ var (
 )
 
 // release has the pods of a queue tried again that the nodes of some windows may suit now.
-func release(waiting queue.SchedulingQueue, nodes []*corev1.Node, windows []reservation.Window, now time.Time) {
-	tell(waiting, nodes, func(pod *corev1.Pod) bool { return reservation.KeptOut(windows, pod, now) })
+func release(waiting queue.SchedulingQueue, nodes []*corev1.Node, first func(*corev1.Pod) bool, windows []reservation.Window, now time.Time) {
+	tell(waiting, nodes, first, func(pod *corev1.Pod) func(*corev1.Node) bool {
+		if !reservation.KeptOut(windows, pod, now) {
+			return nil
+		}
+		return func(*corev1.Node) bool { return true }
+	})
 }
 
-// tell has the pods of a queue tried again that some nodes may suit now. To them such a node is a new one, so that is what their
-// plugins are told: each wakes whom it suits. Many nodes are told of as one event, which asks no plugin: it wakes those of the pods
-// that are meant, at the cost of an attempt also those who wait for more than the pool and the type of such a node.
-func tell(waiting queue.SchedulingQueue, nodes []*corev1.Node, meant func(*corev1.Pod) bool) {
+// meant says which nodes a pod may have room on by a change that had none for it before, nil for none.
+type meant func(*corev1.Pod) func(*corev1.Node) bool
+
+// tell has the pods of a queue tried again that some nodes may suit now: of those that are meant, the first of each gang. To them such
+// a node is a new one, so that is what their plugins are told: each wakes whom it suits. Many nodes are told of as one event, which asks
+// no plugin: it wakes those of their pools and types, at the cost of an attempt also those who wait for more than that.
+func tell(waiting queue.SchedulingQueue, nodes []*corev1.Node, first func(*corev1.Pod) bool, who meant) {
+	who = remembered(first, who)
 	if len(nodes) > manyNodes {
 		suits := suited(nodes)
-		waiting.MoveAllToActiveOrBackoffQueue(releaseQueue, nodesOpened, nil, nil, func(pod *corev1.Pod) bool { return meant(pod) && suits(pod) })
+		waiting.MoveAllToActiveOrBackoffQueue(releaseQueue, nodesOpened, nil, nil, func(pod *corev1.Pod) bool {
+			if !suits(pod) {
+				return false
+			}
+			on := who(pod)
+			return on != nil && slices.ContainsFunc(nodes, on)
+		})
 		return
 	}
 	for _, node := range nodes {
-		waiting.MoveAllToActiveOrBackoffQueue(releaseQueue, nodeAdded, nil, node, nil)
+		waiting.MoveAllToActiveOrBackoffQueue(releaseQueue, nodeAdded, nil, node, func(pod *corev1.Pod) bool {
+			on := who(pod)
+			return on != nil && on(node)
+		})
+	}
+}
+
+// remembered asks of each pod once, whether it goes first and who is meant.
+func remembered(first func(*corev1.Pod) bool, who meant) meant {
+	known := map[types.UID]func(*corev1.Node) bool{}
+	return func(pod *corev1.Pod) func(*corev1.Node) bool {
+		on, asked := known[pod.UID]
+		if !asked {
+			if on = who(pod); on != nil && !first(pod) {
+				on = nil
+			}
+			known[pod.UID] = on
+		}
+		return on
 	}
 }
 
@@ -69,13 +116,13 @@ func tell(waiting queue.SchedulingQueue, nodes []*corev1.Node, meant func(*corev
 func suited(nodes []*corev1.Node) func(*corev1.Pod) bool {
 	kinds := kindsOf(nodes)
 	return func(pod *corev1.Pod) bool {
-		types, err := gpu.PodTypes(pod)
+		accepted, err := gpu.PodTypes(pod)
 		if err != nil {
 			return false // no node mends a malformed request
 		}
 		pool := gpu.PodPool(pod)
 		return slices.ContainsFunc(kinds, func(node *corev1.Node) bool {
-			return (pool == "" || pool == gpu.PoolOf(node)) && types.Match(node)
+			return (pool == "" || pool == gpu.PoolOf(node)) && accepted.Match(node)
 		})
 	}
 }
@@ -94,6 +141,16 @@ func kindsOf(nodes []*corev1.Node) (kinds []*corev1.Node) {
 		}
 	}
 	return kinds
+}
+
+// nodesOf are the nodes of some names, of those that there are.
+func nodesOf(nodes listersv1.NodeLister, of []string) (out []*corev1.Node) {
+	for _, name := range of {
+		if node, err := nodes.Get(name); err == nil {
+			out = append(out, node)
+		}
+	}
+	return out
 }
 
 // released are the nodes of some windows.

@@ -130,7 +130,7 @@ func (s *simulation) run(ctx context.Context) error {
 		bar := progress(s.progress, candidate.Name, len(arrivals))
 		result, err := simulate.Run(ctx, cluster, arrivals, candidate, simulate.Options{
 			Seed: s.seed, Progress: func(int) { _ = bar.Add(1) }, // a bar that cannot be drawn is no reason to stop
-			Moves: moves,
+			Moves: moves, Start: cluster.Began,
 		})
 		if err != nil {
 			return fmt.Errorf("simulating %s: %w", candidate.Name, err)

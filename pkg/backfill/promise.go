@@ -24,6 +24,8 @@ type Promise struct {
 	At time.Time
 	// Places are what it needs, by node.
 	Places map[string]Place
+	// told is the earliest time of it since the others were told that it is later.
+	told time.Time
 }
 
 // Place is what a job is to have of a node.
@@ -88,23 +90,42 @@ func (b *Book) First(pool string, now time.Time) *Promise {
 
 // Against returns what was promised to others of the places that a pod could take, nil for nothing. It costs a look at each promise.
 func (b *Book) Against(pod *corev1.Pod, turn Turn, now time.Time) *Closed {
+	return closed(b.binding(pod, turn, now), pod, now)
+}
+
+// Behind returns what was promised to those who stand behind a pod in line, which would be on the nodes for longer, nil for nothing: it may
+// take that all the same.
+func (b *Book) Behind(pod *corev1.Pod, turn Turn, now time.Time) *Closed {
+	return closed(b.touched(pod, turn, now, turn.Before), pod, now)
+}
+
+func closed(promises []*Promise, pod *corev1.Pod, now time.Time) *Closed {
+	if len(promises) == 0 {
+		return nil
+	}
+	return &Closed{promises: promises, asks: cycle.AsksOf(pod), now: now}
+}
+
+// binding are the promises to others that a pod must leave room for: those to who comes before it, unless it is gone by then.
+func (b *Book) binding(pod *corev1.Pod, turn Turn, now time.Time) []*Promise {
+	return b.touched(pod, turn, now, func(other Turn) bool { return !turn.Before(other) })
+}
+
+// touched are the promises to others, of those that are meant, that a pod would be on the nodes of when their time comes.
+func (b *Book) touched(pod *corev1.Pod, turn Turn, now time.Time, meant func(Turn) bool) (promises []*Promise) {
 	if b == nil {
 		return nil
 	}
 	stay, limited := reservation.Stay(pod)
-	var c *Closed
 	for _, promise := range b.promises {
 		switch {
-		case promise.Job == turn.Job, turn.Before(promise.Turn), !promise.counts(now):
+		case promise.Job == turn.Job, !meant(promise.Turn), !promise.counts(now):
 		case limited && !now.Add(stay).After(promise.At):
 		default:
-			if c == nil {
-				c = &Closed{asks: cycle.AsksOf(pod), now: now}
-			}
-			c.promises = append(c.promises, promise)
+			promises = append(promises, promise)
 		}
 	}
-	return c
+	return promises
 }
 
 // Closed is what of nodes was promised to others than a pod. nil is nothing.

@@ -129,9 +129,9 @@ func TestNodesAreReleased(t *testing.T) {
 		return promise
 	}
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPromises(nil)
+		p, at := NewPromises(nil), after(12)
 		var released []string
-		p.OnRelease(func(nodes []string) { released = append(released, nodes...) })
+		p.OnRelease(func(change Release) { released = append(released, change.Nodes...) })
 		for _, step := range []struct {
 			what string
 			do   func()
@@ -143,6 +143,14 @@ func TestNodesAreReleased(t *testing.T) {
 			{what: "it is for a moment later", do: func() { p.Give(of("a", 10, "x", "y")) }, same: true},
 			{what: "it is for an earlier time", do: func() { p.Give(of("a", 5, "x", "y")) }},
 			{what: "it is for a later time", do: func() { p.Give(of("a", 12, "x", "y")) }, want: []string{"x", "y"}},
+			{what: "it is for a later time, bit by bit", do: func() {
+				for range 3 {
+					at = at.Add(50 * time.Second)
+					promise := of("a", 0, "x", "y")
+					promise.At = at
+					p.Give(promise)
+				}
+			}, want: []string{"x", "y"}},
 			{what: "it is for other nodes", do: func() { p.Give(of("a", 12, "y", "z")) }, want: []string{"x"}},
 			{what: "another line has its own", do: func() { p.Give(of("b", 11, "z")) }},
 			{what: "another job comes first", do: func() { p.Give(of("a2", 11, "y")) }, want: []string{"y", "z"}},

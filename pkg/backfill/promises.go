@@ -1,7 +1,6 @@
 package backfill
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,7 +19,7 @@ type Promises struct {
 	book    atomic.Pointer[Book]
 
 	mu       sync.Mutex
-	released func(nodes []string)
+	released func(Release)
 }
 
 // NewPromises returns promises by a clock, time.Now if it is nil. None is made before somebody keeps them.
@@ -59,8 +58,8 @@ func (p *Promises) LineUp(line func(*corev1.Pod) Turn) {
 	}
 }
 
-// OnRelease has a function called with nodes that are kept from fewer than before. There is one such function.
-func (p *Promises) OnRelease(released func(nodes []string)) {
+// OnRelease has a function called when nodes are kept from fewer than before. There is one such function.
+func (p *Promises) OnRelease(released func(Release)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.released = released
@@ -72,6 +71,12 @@ func (p *Promises) Book() *Book {
 		return nil
 	}
 	return p.book.Load()
+}
+
+// Keeps reports whether something of a node was promised to anybody.
+func (p *Promises) Keeps(node string) bool {
+	book := p.Book()
+	return book != nil && slices.ContainsFunc(book.promises, func(promise *Promise) bool { return promise.has(node) })
 }
 
 // Any reports whether anything is promised.
@@ -94,12 +99,27 @@ func (p *Promises) Against(pod *corev1.Pod) *Closed {
 	if book == nil {
 		return nil
 	}
-	return book.Against(pod, (*p.line.Load())(pod), p.now())
+	return book.Against(pod, p.turnOf(pod), p.now())
 }
+
+// Behind returns what was promised to those who stand behind a pod in line, nil for nothing.
+func (p *Promises) Behind(pod *corev1.Pod) *Closed {
+	book := p.Book()
+	if book == nil {
+		return nil
+	}
+	return book.Behind(pod, p.turnOf(pod), p.now())
+}
+
+func (p *Promises) turnOf(pod *corev1.Pod) Turn { return (*p.line.Load())(pod) }
 
 // Give promises a job its places, in place of what it was promised before, and of what another one was promised in the line of that pool.
 func (p *Promises) Give(promise *Promise) {
 	p.change(func(before []*Promise) []*Promise {
+		promise.told = promise.At
+		if old := (&Book{promises: before}).Of(promise.Job); old != nil && promise.At.Sub(old.told) <= slip && old.told.Before(promise.At) {
+			promise.told = old.told
+		}
 		after := slices.DeleteFunc(slices.Clone(before), func(other *Promise) bool {
 			return other.Job == promise.Job || other.Pool == promise.Pool
 		})
@@ -132,30 +152,11 @@ func (p *Promises) change(how func([]*Promise) []*Promise, taken ...string) {
 	if len(open) > 0 || len(before) != len(after) || tightened(before, after) {
 		version++
 	}
-	p.book.Store(&Book{promises: after, version: version})
+	now := &Book{promises: after, version: version}
+	p.book.Store(now)
 	open = slices.DeleteFunc(open, func(node string) bool { return slices.Contains(taken, node) })
 	if len(open) > 0 && p.released != nil {
-		go p.released(open) // who gives or ends a promise may hold what the others wait for
+		// Who gives or ends a promise may hold what the others wait for.
+		go p.released(Release{Nodes: open, before: book, after: now, of: p, now: p.now()})
 	}
 }
-
-// slip is how much later a start may be that nobody is told of: who was refused could not use it.
-const slip = time.Minute
-
-// loosened are the nodes that are kept from fewer than before: not at all, or until later.
-func loosened(before, after []*Promise) (open []string) {
-	for _, old := range before {
-		still := (&Book{promises: after}).Of(old.Job)
-		for _, node := range slices.Sorted(maps.Keys(old.Places)) {
-			if still == nil || still.At.Sub(old.At) > slip {
-				open = append(open, node)
-			} else if _, kept := still.Places[node]; !kept {
-				open = append(open, node)
-			}
-		}
-	}
-	return open
-}
-
-// tightened reports whether something is promised that was not before, or from an earlier time on.
-func tightened(before, after []*Promise) bool { return len(loosened(after, before)) > 0 }

@@ -43,6 +43,15 @@ func AmountOf(info fwk.NodeInfo, name corev1.ResourceName) (offered, taken int64
 	return all.GetScalarResources()[name], used.GetScalarResources()[name]
 }
 
+// OfferedBy returns how much of a resource a node offers, as AmountOf has it.
+func OfferedBy(node *corev1.Node, name corev1.ResourceName) int64 {
+	amount := node.Status.Allocatable[name]
+	if name == corev1.ResourceCPU {
+		return amount.MilliValue()
+	}
+	return amount.Value()
+}
+
 // SumOf adds up what is asked of one resource, without wrapping around.
 func SumOf(asks []Ask, resource corev1.ResourceName) (sum int64) {
 	for _, ask := range asks {

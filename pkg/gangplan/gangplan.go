@@ -41,6 +41,8 @@ type Plan struct {
 	Places [][]int
 	// Domain is the innermost domain that holds all of the gang.
 	Domain *topology.Domain
+	// Crossed is how many levels of the topology lie between its members, pair by pair.
+	Crossed int
 }
 
 // Miss is how near a gang came to a plan.
@@ -256,7 +258,7 @@ func (s *search) crossed(taken map[int][]int) int {
 
 // plan lists the places in the order of the topology.
 func (t *trial) plan(s *search) *Plan {
-	plan := &Plan{Places: make([][]int, len(s.Roles))}
+	plan := &Plan{Places: make([][]int, len(s.Roles)), Crossed: t.crossed}
 	all := slices.Clone(s.Standing)
 	for node := range s.Tree.InOrder() {
 		for role := range t.taken[node] {

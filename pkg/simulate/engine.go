@@ -196,6 +196,21 @@ func (e *engine) remove(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
+// withdraw takes a pod away that has no node.
+func (e *engine) withdraw(pod *corev1.Pod) error {
+	if err := e.pods.Delete(pod); err != nil {
+		return fmt.Errorf("removing pod %s: %w", klog.KObj(pod), err)
+	}
+	if fw, ok := e.profileOf(pod); ok {
+		for _, plugin := range fw.PreEnqueuePlugins() {
+			if gangs, ok := plugin.(interface{ Gone(pod *corev1.Pod) }); ok {
+				gangs.Gone(pod)
+			}
+		}
+	}
+	return nil
+}
+
 // profileOf returns the profile that places a pod.
 func (e *engine) profileOf(pod *corev1.Pod) (framework.Framework, bool) {
 	fw, ok := e.scheduler.Profiles[pod.Spec.SchedulerName]

@@ -20,6 +20,7 @@ import (
 // scheduler, are left out.
 func FromRecording(rec *recording.Recording, schedulers []string) (Cluster, []Arrival) {
 	cluster, waiting := clusterOf(rec)
+	cluster.Began = rec.Start
 	stays := staysOf(rec)
 	cluster.Ends = map[types.UID]time.Duration{}
 	for _, pod := range cluster.Pods {

@@ -231,7 +231,7 @@ func (r *replay) over(ctx context.Context, ended event) error {
 	case pod.bound == nil && ended.start == leaves:
 		r.waiting = slices.DeleteFunc(r.waiting, func(other *entry) bool { return other == pod })
 		r.measure.withdrawn(pod.Arrival)
-		return r.engine.pods.Delete(pod.Pod)
+		return r.engine.withdraw(pod.Pod)
 	}
 	return nil
 }

@@ -30,6 +30,8 @@ type Cluster struct {
 	Nodes []*corev1.Node
 	// Pods are those that run on the nodes already.
 	Pods []*corev1.Pod
+	// Began is when it was as it is, the zero time for a cluster whose pods tell nothing of time: the start of a simulation of it.
+	Began time.Time
 	// Ends is when pods that run already end, by UID, from the start of the simulation. Others stay.
 	Ends map[types.UID]time.Duration
 	// Groups are the gangs of pods, Budgets what preemption heeds, Classes the priorities that pods name.

@@ -7,8 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
+	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/simulate"
@@ -17,8 +19,11 @@ import (
 
 var start = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 
-// history builds a recording of nodes n0, n1 ... of two GPUs each, an event a second.
-type history struct{ recording.Recording }
+// history builds a recording of nodes n0, n1 ... of two GPUs each, an event a second, or at a time that a test sets.
+type history struct {
+	recording.Recording
+	at time.Time
+}
 
 func newHistory(nodes int) *history {
 	h := &history{}
@@ -27,8 +32,11 @@ func newHistory(nodes int) *history {
 }
 
 func (h *history) add(kind watch.EventType, pod *corev1.Pod) {
-	revision := int64(len(h.Events) + 1)
-	h.Events = append(h.Events, recording.Event{Type: kind, At: start.Add(time.Duration(revision) * time.Second), Revision: revision, Pod: pod})
+	revision, at := int64(len(h.Events)+1), h.at
+	if at.IsZero() {
+		at = start.Add(time.Duration(revision) * time.Second)
+	}
+	h.Events = append(h.Events, recording.Event{Type: kind, At: at, Revision: revision, Pod: pod})
 }
 
 // comes is a pod that asks for GPUs.
@@ -177,6 +185,64 @@ func TestVerify(t *testing.T) {
 			}
 			if want := tc.all[0] + tc.all[1] - tc.same[0] - tc.same[1]; len(got.Differences) != want {
 				t.Errorf("%d differences, want %d: %+v", len(got.Differences), want, got.Differences)
+			}
+		})
+	}
+}
+
+// TestARecordingHasAClock: a large job that was first in line, among pods with deadlines, is promised a start when they are gone, and
+// who withdraws is promised nothing.
+func TestARecordingHasAClock(t *testing.T) {
+	for name, tc := range map[string]struct {
+		withdraws bool
+		want      map[string]float64
+	}{
+		"it waits":     {want: map[string]float64{"ns/large": 1200, "ns/small": 4800}},
+		"it withdraws": {withdraws: true, want: map[string]float64{"ns/small": 900}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHistory(1)
+			at := func(seconds int) { h.at = h.Start.Add(time.Duration(seconds) * time.Second) }
+			limited := func(pod *corev1.Pod, seconds int64) *corev1.Pod {
+				pod.Spec.ActiveDeadlineSeconds = ptr.To(seconds)
+				return pod
+			}
+			first, second := limited(h.bound(h.comes("first", 1), "n0", "1/1", 0), 560), limited(h.bound(h.comes("second", 1), "n0", "2/1", 1), 1160)
+			for _, pod := range []*corev1.Pod{first, second} {
+				pod.Status.StartTime = ptr.To(metav1.NewTime(h.Start))
+			}
+			h.Events, h.Pods = nil, []*corev1.Pod{first, second}
+			at(60)
+			large := h.comes("large", 2)
+			at(120)
+			small := h.comes("small", 1)
+			at(600)
+			h.add(watch.Deleted, first)
+			if tc.withdraws {
+				at(900)
+				h.add(watch.Deleted, large)
+			}
+			at(1200)
+			h.add(watch.Deleted, second)
+			if !tc.withdraws {
+				large = h.bound(large, "n0", "3/1", 0, 1)
+				at(4800)
+				h.add(watch.Deleted, large)
+			}
+			small = h.bound(small, "n0", "4/1", 0)
+			at(9000)
+			h.add(watch.Deleted, small)
+			cluster, arrivals := simulate.FromRecording(&h.Recording, []string{names.SchedulerName})
+			result, err := simulate.Run(t.Context(), cluster, arrivals, shipped(t), simulate.Options{Start: cluster.Began})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]float64{}
+			for _, decision := range result.Decisions {
+				got[decision.Pod] = decision.At
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("starts (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -182,6 +182,9 @@ var ofRoom = sets.New("GPUFilter", "NodeResourcesFit")
 // lookAgain has a job that was promised a start tried twice a minute, and ends what it was promised when nobody of it waits any more:
 // no change in the cluster tells that somebody has not left who should have, nor whose labels have changed.
 func (p *Plugin) lookAgain(job string, pod *corev1.Pod) {
+	if p.replay {
+		return
+	}
 	time.AfterFunc(renewal, func() {
 		if p.promises.Book().Of(job) == nil {
 			p.searches.leave(job)

@@ -199,8 +199,8 @@ func TestNothingIsKeptOfAGangThatIsGoneMeanwhile(t *testing.T) {
 	l.PreEnqueue(t.Context(), first)
 	cs, _, _ := l.aim(first)
 	l.PostFilter(t.Context(), cs, first, nil)
-	if len(l.places.gangs)+len(l.places.pods)+len(l.places.turns) > 0 {
-		t.Errorf("%d gangs, %d pods and %d turns are kept", len(l.places.gangs), len(l.places.pods), len(l.places.turns))
+	if len(l.places.gangs)+len(l.places.pods) > 0 {
+		t.Errorf("%d gangs and %d pods are kept", len(l.places.gangs), len(l.places.pods))
 	}
 }
 

@@ -70,11 +70,13 @@ type Plugin struct {
 	quotas  *quotas.Quotas
 	budgets policylisters.PodDisruptionBudgetLister
 	now     func() time.Time
+	replay  bool
 	// framework, and what follows, are those of all profiles.
 	framework   Framework
 	departures  *departures
 	notices     *notices
 	resumptions *resumptions
+	turns       *turns
 	// effort is how many pods may be looked at in one search for who leaves.
 	effort int
 	places places
@@ -109,13 +111,15 @@ type Dependencies struct {
 	Quotas *quotas.Quotas
 	// Now is the clock of decisions, time.Now if it is nil.
 	Now func() time.Time
+	// Replay says that time is not the machine's. Who sets it tells of pods that are gone ([Plugin.Gone]).
+	Replay bool
 	// Framework makes values of the framework. Without it places that others are to leave for a gang are not tried before.
 	Framework Framework
 }
 
 // Factory returns what builds the plugin for each profile, from scheduler-plugins' CoschedulingArgs.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-	shared := &shared{&departures{}, &notices{}, &resumptions{}}
+	shared := &shared{&departures{}, &notices{}, &resumptions{}, &turns{}}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		return forProfile(ctx, obj, handle, deps, shared)
 	}
@@ -126,6 +130,7 @@ type shared struct {
 	departures  *departures
 	notices     *notices
 	resumptions *resumptions
+	turns       *turns
 }
 
 // forProfile asks no API server: the scheduler's informers, of which PodGroups are one now, start later.
@@ -162,8 +167,8 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps
 	}
 	plugin := &Plugin{
 		args: args, handle: handle, groups: groups, pools: pools, pods: pods.GetIndexer(), nodes: factory.Core().V1().Nodes().Lister(),
-		finished: finished, cards: deps.Ledger, reservations: deps.Reservations, promises: deps.Promises, quotas: deps.Quotas, now: deps.Now, effort: searchBudget, budgets: factory.Policy().V1().PodDisruptionBudgets().Lister(),
-		framework: deps.Framework, departures: shared.departures, notices: shared.notices, resumptions: shared.resumptions,
+		finished: finished, cards: deps.Ledger, reservations: deps.Reservations, promises: deps.Promises, quotas: deps.Quotas, now: deps.Now, replay: deps.Replay, effort: searchBudget, budgets: factory.Policy().V1().PodDisruptionBudgets().Lister(),
+		framework: deps.Framework, departures: shared.departures, notices: shared.notices, resumptions: shared.resumptions, turns: shared.turns,
 	}
 	if plugin.now == nil {
 		plugin.now = time.Now

@@ -51,14 +51,14 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 	if pool := gpu.PodPool(pod); after == nil || pool != "" && gpu.PoolOf(after) != pool {
 		return fwk.QueueSkip, nil
 	}
-	return hint.QueueIf((before == nil || !sameOffer(before, after)) && p.goesAhead(pod)), nil
+	return hint.QueueIf((before == nil || !sameOffer(before, after)) && p.GoesAhead(pod)), nil
 }
 
-// goesAhead reports whether a member is the one of its gang that is tried when there may be room. If it gets a place, that
+// GoesAhead reports whether a member is the one of its gang that is tried when there may be room. If it gets a place, that
 // has the others tried. So it costs others no more to have a large gang wait than a small one. Where that member has been
 // deleted, or got a place, all are tried. A gang whose PodGroup is missing or cannot be read waits for its PodGroup, one whose members
 // still come for the last of them.
-func (p *Plugin) goesAhead(pod *corev1.Pod) bool {
+func (p *Plugin) GoesAhead(pod *corev1.Pod) bool {
 	name, ok := groupOf(pod)
 	if !ok {
 		return true
@@ -101,11 +101,11 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	case before == nil && after == nil:
 		return fwk.QueueSkip, nil
 	case after == nil:
-		return hint.QueueIf(p.leavesRoom(before, pod) && (!sameGroup(before, pod) || !p.gaveUp(before)) && p.goesAhead(pod)), nil
+		return hint.QueueIf(p.leavesRoom(before, pod) && (!sameGroup(before, pod) || !p.gaveUp(before)) && p.GoesAhead(pod)), nil
 	case before == nil:
-		return hint.QueueIf(sameGroup(after, pod) && p.goesAhead(pod)), nil
+		return hint.QueueIf(sameGroup(after, pod) && p.GoesAhead(pod)), nil
 	}
-	return hint.QueueIf(after.UID == pod.UID || (sameGroup(after, pod) || p.leavesRoom(after, pod)) && p.goesAhead(pod)), nil
+	return hint.QueueIf(after.UID == pod.UID || (sameGroup(after, pod) || p.leavesRoom(after, pod)) && p.GoesAhead(pod)), nil
 }
 
 func sameGroup(a, b *corev1.Pod) bool {
@@ -166,11 +166,11 @@ func (p *Plugin) podChanged(object any) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
+	p.turns.leave(pod.UID, p.now())
 	if !ok {
 		p.forgetAlone(pod)
 		return
 	}
-	p.places.leave(pod.UID)
 	if !lives(pod) {
 		p.forget(pod)
 		return
@@ -180,6 +180,9 @@ func (p *Plugin) podChanged(object any) {
 		p.reconsider(pod, group)
 	}
 }
+
+// Gone drops what is kept of a pod that is gone, where no informer tells of that.
+func (p *Plugin) Gone(pod *corev1.Pod) { p.forget(pod) }
 
 func (p *Plugin) podGone(object any) {
 	if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
@@ -193,13 +196,13 @@ func (p *Plugin) podGone(object any) {
 // forget drops what is kept of a member that is gone, and of its gang with the last: also of one that never had a place.
 // Whether its gang has one owner is not asked, as its PodGroup may be gone before it.
 func (p *Plugin) forget(pod *corev1.Pod) {
+	p.turns.leave(pod.UID, p.now())
 	name, ok := groupOf(pod)
 	if !ok {
 		p.promises.End(string(pod.UID))
 		p.forgetAlone(pod)
 		return
 	}
-	p.places.leave(pod.UID)
 	if g, ok := p.places.forget(pod.UID); ok {
 		p.tidy(g)
 	}

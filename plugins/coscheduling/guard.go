@@ -114,7 +114,7 @@ func (p *Plugin) holdOff(g gang, group *podGroup, s setback) string {
 		until = minTime(s.guarded, p.now().Add(mostVain)) // a timer for a day outlives its gang
 	}
 	if p.places.sleepsPast(g, until, p.now()) {
-		p.wakeAt(g, group, until, p.goesAhead)
+		p.wakeAt(g, group, until, p.GoesAhead)
 	}
 	return cmp.Or(s.why, told)
 }
@@ -123,7 +123,7 @@ func (p *Plugin) holdOff(g gang, group *podGroup, s setback) string {
 // ended may have been set by an attempt before the last.
 func (p *Plugin) staysAwake(g gang, group *podGroup, now time.Time) {
 	if until := p.places.overslept(g, now); until.After(now) {
-		p.wakeAt(g, group, until, p.goesAhead)
+		p.wakeAt(g, group, until, p.GoesAhead)
 	}
 }
 

@@ -163,7 +163,7 @@ func newLab(t testing.TB, nodes int) *lab {
 		cards:      devices.NewLedger(),
 		now:        time.Now,
 		effort:     searchBudget,
-		departures: &departures{}, notices: &notices{}, resumptions: &resumptions{},
+		departures: &departures{}, notices: &notices{}, resumptions: &resumptions{}, turns: &turns{},
 	}
 	for i := range nodes {
 		node := fixture.Node(fmt.Sprint("n", i)).GPUs(8, "T4").Obj()

@@ -98,6 +98,13 @@ func (n *notices) isEmpty() bool {
 	return len(n.open) == 0
 }
 
+// has reports whether others were told to leave for somebody.
+func (n *notices) has(key notice.Key) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.open[key] != nil
+}
+
 // victims are who was told to leave for somebody, nil for nobody.
 func (n *notices) victims(key notice.Key) map[types.UID]noticed {
 	n.mu.Lock()

@@ -3,10 +3,8 @@ package coscheduling
 import (
 	"cmp"
 	"context"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -36,23 +34,21 @@ func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
 	return cmp.Or(order, cmp.Compare(first.name, second.name)) < 0
 }
 
-// PreEnqueue notes how the gang of a member stands that is put in the queue, and keeps it out while the others still come.
+// PreEnqueue notes how a pod stands that is put in the queue, and keeps a member out while others of its gang still come.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
-	p.resumptions.enqueue(pod, p.now())
-	name, ok := groupOf(pod)
-	if !ok {
+	as := p.turnOf(pod)
+	as.resumes = p.resumes(pod)
+	name, member := groupOf(pod)
+	if member || as.resumes {
+		p.turns.enqueue(pod.UID, &as)
+	} else {
+		p.turns.enqueue(pod.UID, nil)
+	}
+	if !member {
 		return nil
 	}
-	p.places.enqueue(pod.UID, p.turnOf(pod))
 	p.forgetGone(pod)
 	return p.arrives(pod, name)
-}
-
-// turn is what of a pod's position in the queue depends on its gang.
-type turn struct {
-	begun bool
-	// at is the gang's time, zero for that of the pod.
-	at time.Time
 }
 
 // turnOf is how the gang of a pod stands now.
@@ -79,47 +75,23 @@ func (p *Plugin) turnOf(pod *corev1.Pod) turn {
 // rank is a pod's position in the queue.
 type rank struct {
 	turn
-	resumes                bool
 	priority               int32
 	namespace, group, name string
 }
 
 func (p *Plugin) rankOf(info fwk.QueuedPodInfo) rank {
 	pod := info.GetPodInfo().GetPod()
-	r := rank{priority: corev1helpers.PodPriority(pod), namespace: pod.Namespace, name: pod.Name, resumes: p.resumptions.has(pod.UID)}
-	if group, ok := groupOf(pod); ok {
+	r := rank{priority: corev1helpers.PodPriority(pod), namespace: pod.Namespace, name: pod.Name}
+	group, member := groupOf(pod)
+	if member {
 		r.group = group.Name
-		if r.turn, ok = p.places.turn(pod.UID); !ok { // a profile that names this plugin for queueSort alone
-			r.turn = p.turnOf(pod)
-		}
+	}
+	var noted bool
+	if r.turn, noted = p.turns.of(pod.UID); member && !noted { // a profile that names this plugin for queueSort alone
+		r.turn = p.turnOf(pod)
 	}
 	if at := info.GetInitialAttemptTimestamp(); at != nil && r.at.IsZero() {
 		r.at = *at
 	}
 	return r
-}
-
-// enqueue notes the turn of a pod that is put in the queue.
-func (p *places) enqueue(pod types.UID, t turn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.turns == nil {
-		p.turns = map[types.UID]turn{}
-	}
-	p.turns[pod] = t
-}
-
-// turn returns that of a pod as it was put in the queue.
-func (p *places) turn(pod types.UID) (turn, bool) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	t, ok := p.turns[pod]
-	return t, ok
-}
-
-// leave forgets the turn of a pod that comes to the queue no more.
-func (p *places) leave(pod types.UID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.turns, pod)
 }

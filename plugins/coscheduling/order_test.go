@@ -112,9 +112,11 @@ func TestAChangeOfAPodGroupLetsOthersPass(t *testing.T) {
 	}
 }
 
-// TestTurnsAreForgotten with the pods that they are of.
+// TestTurnsAreForgotten with the pods that they are of, when the queue has surely heard of it: till then it has them in order by their
+// turns, and not by what has become of their gangs.
 func TestTurnsAreForgotten(t *testing.T) {
 	l := newLab(t, 1)
+	now := l.keepsClock()
 	l.group("g", map[string]any{"minMember": int64(2)})
 	gone, bound := l.member("gone"), l.member("bound")
 	single := fixture.Pod("single").Obj()
@@ -123,14 +125,42 @@ func TestTurnsAreForgotten(t *testing.T) {
 			t.Errorf("%s is kept from the queue: %v", pod.Name, status)
 		}
 	}
-	if len(l.places.turns) != 2 {
-		t.Errorf("%d turns are kept, want those of the two members", len(l.places.turns))
+	if len(l.turns.all) != 2 {
+		t.Errorf("%d turns are kept, want those of the two members", len(l.turns.all))
 	}
+	other := queued(t, single, noon)
+	before := l.Less(queued(t, gone, noon), other)
 	l.podGone(gone)
+	l.places.fail(gang{group: types.NamespacedName{Namespace: "ns", Name: "g"}, owner: "job"}, noon.Add(time.Hour))
+	if l.Less(queued(t, gone, noon), other) != before {
+		t.Error("a pod that may be in the queue still has another position as it is deleted")
+	}
 	bound.Spec.NodeName = "n0"
-	l.podChanged(bound)
-	if len(l.places.turns) != 0 {
-		t.Errorf("%d turns are left", len(l.places.turns))
+	for range 100 {
+		l.podChanged(bound)
+	}
+	if len(l.turns.all) != 2 || len(l.turns.gone) != 2 {
+		t.Errorf("%d turns are kept, and %d pods are to be forgotten, want 2", len(l.turns.all), len(l.turns.gone))
+	}
+	*now = noon.Add(lingers)
+	l.podGone(single)
+	if len(l.turns.all)+len(l.turns.gone) != 0 {
+		t.Errorf("%d turns are left, and %d pods are to be forgotten", len(l.turns.all), len(l.turns.gone))
+	}
+}
+
+// TestTheQueueAsksOneProfile about the pods of all: those of another one stand by what that noted of their gang.
+func TestTheQueueAsksOneProfile(t *testing.T) {
+	l, asked := newLab(t, 1), newLab(t, 1)
+	asked.turns, asked.groups = l.turns, l.groups
+	l.group("g", map[string]any{"minMember": int64(2)}, func(g *unstructured.Unstructured) { g.SetCreationTimestamp(metav1.NewTime(noon)) })
+	member := l.member("m")
+	l.places.wait(gang{group: types.NamespacedName{Namespace: "ns", Name: "g"}, owner: "job"}, "sibling", "n0")
+	other := fixture.Pod("other").Obj()
+	l.PreEnqueue(t.Context(), member)
+	asked.PreEnqueue(t.Context(), other)
+	if !asked.Less(queued(t, member, noon), queued(t, other, noon.Add(-time.Hour))) {
+		t.Error("a pod that comes alone goes before the rest of a gang that has begun")
 	}
 }
 

@@ -17,8 +17,6 @@ type places struct {
 	pods  map[types.UID]gang
 	// nodes are where pods have their places that this process knows of.
 	nodes map[types.UID]string
-	// turns are those of members as they were put in the queue, until they are bound or gone.
-	turns map[types.UID]turn
 }
 
 // record is what is kept of one gang.

@@ -36,10 +36,11 @@ func (p *Plugin) announce(victims []*corev1.Pod, by notice.Preemptor, priority i
 	return notice.Plan(told, by, p.now())
 }
 
-// graceOf is how long a pod has to save its work before it is evicted. One that does not run yet has none to save.
+// graceOf is how long a pod has to save its work before it is evicted. One that does not run yet has none to save, and in a replay nothing
+// happens when that time is over.
 func (p *Plugin) graceOf(pod *corev1.Pod) time.Duration {
 	node, err := p.nodes.Get(pod.Spec.NodeName)
-	if err != nil || p.now().IsZero() || pod.Status.Phase != corev1.PodRunning { // the clock of a simulation stands still
+	if err != nil || p.replay || pod.Status.Phase != corev1.PodRunning {
 		return 0
 	}
 	return p.pools.graces(gpu.PoolOf(node)).Of(pod.Annotations)
@@ -148,7 +149,7 @@ func saying(why string) *fwk.Status {
 func (p *Plugin) changesItsMind(g gang, group *podGroup, m *members) {
 	p.withdraw(keyOf(g))
 	p.nominate(m.waiting, nil)
-	p.wakeAt(g, group, p.now().Add(again), p.goesAhead)
+	p.wakeAt(g, group, p.now().Add(again), p.GoesAhead)
 }
 
 // Awaits says why a pod evicts nobody for now: others were told to leave for it, and have time to save their work. It is "" for one
@@ -171,6 +172,9 @@ func (p *Plugin) Awaits(pod *corev1.Pod, lost bool) string {
 	}
 	return ""
 }
+
+// HasTold reports whether others were told to leave for a pod.
+func (p *Plugin) HasTold(pod *corev1.Pod) bool { return p.notices.has(podAsPreemptor(pod).Key()) }
 
 // Tell reports whether a victim is told to leave for a pod, and stays for now. All are those that leave for it.
 func (p *Plugin) Tell(ctx context.Context, preemptor, victim *corev1.Pod, all []*corev1.Pod) (stays bool, err error) {

@@ -52,7 +52,8 @@ func (l *lab) obeys() {
 					pod.Annotations[name] = *value
 				}
 			}
-			if len(says.Metadata.Annotations) == 0 {
+			pod.Status.Conditions = append(pod.Status.Conditions, says.Status.Conditions...)
+			if len(says.Metadata.Annotations)+len(says.Status.Conditions) == 0 {
 				pod.Status.NominatedNodeName = says.Status.NominatedNodeName
 			}
 		})
@@ -260,7 +261,7 @@ func TestWhoIsToldNothing(t *testing.T) {
 		"it asks for nothing":                {change: func(l *lab) { l.changesOnNode(0, polite("0s")) }},
 		"what it asks for cannot be read":    {change: func(l *lab) { l.changesOnNode(0, polite("soon")) }},
 		"it leaves for a service of all":     {priority: 2_000_000_000},
-		"in a simulation no time passes":     {change: func(l *lab) { l.now = func() time.Time { return time.Time{} } }},
+		"it is a replay":                     {change: func(l *lab) { l.replay = true }},
 		"its pool says no, and then it asks": {change: func(l *lab) { l.declares(map[string]any{"checkpointGrace": "1m", "maxCheckpointGrace": "0s"}) }},
 	}
 	for name, tc := range tests {

@@ -1,6 +1,7 @@
 package coscheduling
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -9,24 +10,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/notice"
 )
 
 // resumeWithin is how long it is remembered that a pod left when it was told to, if no other comes in its place.
 const resumeWithin = 24 * time.Hour
 
 // resumptions are the pods that left when they were told to, by who made them and makes others in their place: those come before
-// all others of their priority. The instances of all profiles share it.
+// all others of their priority. It is also written on those that come, for a scheduler that leads after this one. The instances of
+// all profiles share it.
 type resumptions struct {
-	mu sync.RWMutex
+	mu sync.Mutex
 	of map[types.UID]*resumption
-	// queued are the pods that come in the place of others, as it was when they were put in the queue.
-	queued sets.Set[types.UID]
 }
 
-// resumption is how many pods of one controller have left, and when the last of them has.
+// resumption is how many pods of one controller have left, and when the last of them has. noted are those that come in their place and
+// on which this is written: no more than have left.
 type resumption struct {
-	pods int
-	last time.Time
+	pods  int
+	last  time.Time
+	noted sets.Set[types.UID]
 }
 
 // leave notes that a pod has left. One that nobody makes again does not come back.
@@ -38,7 +44,7 @@ func (r *resumptions) leave(pod *corev1.Pod, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.of == nil {
-		r.of, r.queued = map[types.UID]*resumption{}, sets.New[types.UID]()
+		r.of = map[types.UID]*resumption{}
 	}
 	for uid, old := range r.of {
 		if now.Sub(old.last) > resumeWithin {
@@ -46,7 +52,7 @@ func (r *resumptions) leave(pod *corev1.Pod, now time.Time) {
 		}
 	}
 	if r.of[owner.UID] == nil {
-		r.of[owner.UID] = &resumption{}
+		r.of[owner.UID] = &resumption{noted: sets.New[types.UID]()}
 	}
 	of := r.of[owner.UID]
 	of.pods, of.last = of.pods+1, now
@@ -57,52 +63,79 @@ func (r *resumptions) start(pod *corev1.Pod) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.queued.Delete(pod.UID)
 	if owner == nil || r.of[owner.UID] == nil {
 		return
 	}
-	if of := r.of[owner.UID]; of.pods > 1 {
-		of.pods--
-	} else {
+	of := r.of[owner.UID]
+	of.noted.Delete(pod.UID)
+	if of.pods--; of.pods < 1 {
 		delete(r.of, owner.UID)
 	}
 }
 
-// enqueue notes whether a pod that is put in the queue comes in the place of one that left when it was told to.
-func (r *resumptions) enqueue(pod *corev1.Pod, now time.Time) {
+// lastOf is when the last pod left that a pod may come in the place of, the zero time for none, and whether that is to be written on it.
+func (r *resumptions) lastOf(pod *corev1.Pod) (last time.Time, note bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if owner == nil || len(r.of) == 0 && len(r.queued) == 0 {
-		return
+	if owner == nil || r.of[owner.UID] == nil {
+		return time.Time{}, false
 	}
-	if of := r.of[owner.UID]; of != nil && now.Sub(of.last) <= resumeWithin {
-		r.queued.Insert(pod.UID)
-	} else {
-		r.queued.Delete(pod.UID)
+	of := r.of[owner.UID]
+	if of.noted.Len() < of.pods {
+		of.noted.Insert(pod.UID)
 	}
+	return of.last, of.noted.Has(pod.UID)
 }
 
-// has reports whether a pod was put in the queue as one that comes back.
-func (r *resumptions) has(pod types.UID) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.queued.Has(pod)
+// resumes reports whether a pod comes in the place of one that left when it was told to, and sees to it that this is written on it.
+func (p *Plugin) resumes(pod *corev1.Pod) bool {
+	now := p.now()
+	if since := whenLeft(pod); !since.IsZero() {
+		return now.Sub(since) <= resumeWithin
+	}
+	since, note := p.resumptions.lastOf(pod)
+	if since.IsZero() || now.Sub(since) > resumeWithin {
+		return false
+	}
+	if note {
+		p.noteResumes(pod, since)
+	}
+	return true
 }
 
-// forget drops what is kept of a pod that comes to the queue no more.
-func (r *resumptions) forget(pod types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.queued.Delete(pod)
+// whenLeft is when the pod left that another one comes in the place of, as its condition says; the zero time for none. Users cannot
+// write it, unless they may write the status of pods.
+func whenLeft(pod *corev1.Pod) time.Time {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == names.ConditionResumes && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// noteResumes writes on a pod that it comes in the place of one that left, beside the scheduling of others. Where that fails it is tried
+// again when the pod is next put in the queue.
+func (p *Plugin) noteResumes(pod *corev1.Pod, since time.Time) {
+	condition := corev1.PodCondition{
+		Type: names.ConditionResumes, Status: corev1.ConditionTrue, Reason: "LeftAfterNotice", LastTransitionTime: metav1.NewTime(since),
+		Message: "it comes in the place of a pod that left when it was told to, before others of its priority",
+	}
+	p.writing.Add(1)
+	go func() {
+		defer p.writing.Add(-1)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := p.patchStatus(ctx, pod, types.StrategicMergePatchType, map[string]any{"conditions": []corev1.PodCondition{condition}}); err != nil {
+			klog.Background().Error(err, "Could not write on a pod that it comes in the place of another", "pod", klog.KObj(pod))
+		}
+	}()
 }
 
 // resume notes who leaves as it was told to, and who comes back.
 func (p *Plugin) resume(before, after *corev1.Pod) {
-	switch {
-	case after == nil:
-		p.resumptions.forget(before.UID)
-	case before.Spec.NodeName == "" && after.Spec.NodeName != "":
+	if after != nil && before.Spec.NodeName == "" && after.Spec.NodeName != "" {
 		p.resumptions.start(after)
 	}
 	if _, told := p.notices.onPod(before.UID); !told || after != nil && lives(after) {
@@ -114,6 +147,13 @@ func (p *Plugin) resume(before, after *corev1.Pod) {
 	}
 	if wasPreempted(last) {
 		p.resumptions.leave(last, p.now())
+	}
+}
+
+// resumeLeaving notes who is about to leave as a leader before this one has told it to.
+func (p *Plugin) resumeLeaving(pod *corev1.Pod) {
+	if _, told := notice.Of(pod); told && !lives(pod) && wasPreempted(pod) {
+		p.resumptions.leave(pod, p.now())
 	}
 }
 

@@ -43,7 +43,66 @@ func TestWhoLeftWhenItWasToldComesBackFirst(t *testing.T) {
 	if before("more", "evicted") {
 		t.Error("one comes first when the one that left is back")
 	}
-	if left := slices.Collect(maps.Keys(l.resumptions.of)); len(left) > 0 || l.resumptions.queued.Len() > 0 {
+	if left := slices.Collect(maps.Keys(l.resumptions.of)); len(left) > 0 {
 		t.Errorf("%v are kept", left)
+	}
+}
+
+// TestWhoComesBackIsFirstForTheNextLeader, too: by what lies on the pods, and for a day.
+func TestWhoComesBackIsFirstForTheNextLeader(t *testing.T) {
+	evicted := func(pod *corev1.Pod) {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
+		pod.DeletionTimestamp = ptr.To(metav1.NewTime(noon))
+	}
+	again := func(pod *corev1.Pod) {
+		pod.Labels = nil
+		ownedBy("evicted")(pod)
+	}
+	tests := map[string]struct {
+		// before is what happens under the first leader, after under the second.
+		before, after func(l *lab, now *time.Time)
+		want          bool
+	}{
+		"it waited before the leader changed": {before: func(l *lab, _ *time.Time) {
+			l.PreEnqueue(t.Context(), l.member("again", again))
+		}, want: true},
+		"it comes while the other one still leaves": {after: func(l *lab, _ *time.Time) { l.member("again", again) }, want: true},
+		"it comes after another that came in its place": {before: func(l *lab, _ *time.Time) {
+			l.PreEnqueue(t.Context(), l.member("first", again))
+			l.PreEnqueue(t.Context(), l.member("again", again))
+			l.goes("asks")
+		}},
+		"a day later": {before: func(l *lab, _ *time.Time) {
+			l.PreEnqueue(t.Context(), l.member("again", again))
+		}, after: func(_ *lab, now *time.Time) { *now = noon.Add(25 * time.Hour) }},
+		"its user let it go": {before: func(l *lab, _ *time.Time) {
+			l.changes("asks", func(pod *corev1.Pod) { pod.Status.Conditions = nil })
+		}, after: func(l *lab, _ *time.Time) { l.member("again", again) }},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			l, now := newPolite(t)
+			l.changesOnNode(0, ownedBy("evicted"))
+			l.tries("m0")
+			l.noticed()
+			l.changes("asks", evicted)
+			if tc.before != nil {
+				tc.before(l, now)
+			}
+			l.noticed() // when all is written
+			l.notices, l.resumptions, l.turns, l.places = &notices{}, &resumptions{}, &turns{}, places{}
+			l.TakeOver()
+			if tc.after != nil {
+				tc.after(l, now)
+			}
+			other := l.member("a-other", func(pod *corev1.Pod) { pod.Labels, pod.OwnerReferences = nil, nil })
+			made := l.pod("again")
+			l.PreEnqueue(t.Context(), made)
+			l.PreEnqueue(t.Context(), other)
+			if got := l.Less(queued(t, made, noon.Add(time.Hour)), queued(t, other, noon)); got != tc.want {
+				t.Errorf("it comes before one that came earlier: %v, want %v", got, tc.want)
+			}
+			l.noticed()
+		})
 	}
 }

@@ -88,6 +88,8 @@ type seat struct {
 	closed *reservation.Closed
 	// promised is what others were promised of the nodes, as of now.
 	promised *backfill.Closed
+	// behind is what was promised to those behind the pod in line.
+	behind *backfill.Closed
 	// request is what quotas say to all members.
 	request *quotas.Request
 }
@@ -97,6 +99,7 @@ func (b bearing) seatsOf(waiting []kind) ([]seat, error) {
 	seats, err := seatsOf(waiting)
 	for i := range seats {
 		seats[i].closed, seats[i].promised = b.reservations.Against(waiting[i].pod), b.promises.Against(waiting[i].pod)
+		seats[i].behind = b.promises.Behind(waiting[i].pod)
 		seats[i].request = b.request
 	}
 	return seats, err

@@ -96,11 +96,26 @@ func (s *site) search(into *plan, kinds []kind, standing []int) string {
 			return s.free(node, role, beside)
 		}
 		if found, _ := gangplan.Make(s.problem(kinds, standing, free)); found != nil {
-			s.enter(into, kinds, found)
+			s.enter(into, kinds, s.sparing(kinds, standing, free, found))
 			return ""
 		}
 	}
 	return s.missing(kinds, standing, free)
+}
+
+// sparing is a plan that is as close as one that was found, and takes nothing of what was promised to those behind the gang in line; or
+// the one that was found.
+func (s *site) sparing(kinds []kind, standing []int, free func(node, role int, beside []int) int, found *gangplan.Plan) *gangplan.Plan {
+	if !slices.ContainsFunc(s.seats, func(one seat) bool { return one.behind != nil }) {
+		return found
+	}
+	spare, _ := gangplan.Make(s.problem(kinds, standing, func(node, role int, beside []int) int {
+		return min(free(node, role, beside), s.seats[role].behind.Room(s.infos[node]))
+	}))
+	if spare != nil && spare.Crossed <= found.Crossed {
+		return spare
+	}
+	return found
 }
 
 // preferences are the GPU types to try, the fewest first: as many of the list that all members share as there have to be.

@@ -20,7 +20,11 @@ func (p *Plugin) TakeOver() {
 	found := map[notice.Key][]*corev1.Pod{}
 	for _, object := range p.pods.List() {
 		pod, ok := object.(*corev1.Pod)
-		if !ok || pod.Spec.NodeName == "" || !lives(pod) {
+		if !ok || pod.Spec.NodeName == "" {
+			continue
+		}
+		if !lives(pod) {
+			p.resumeLeaving(pod)
 			continue
 		}
 		if told, ok := notice.Of(pod); ok {

@@ -139,7 +139,7 @@ func (p *Plugin) rouse(by notice.Preemptor) {
 	}
 	g := gang{group: types.NamespacedName{Namespace: by.Namespace, Name: by.Group}, owner: by.UID}
 	if group := p.groups.get(g.group); group != nil {
-		p.wake(g, group, p.goesAhead)
+		p.wake(g, group, p.GoesAhead)
 	}
 }
 

@@ -127,27 +127,42 @@ func (v verdict) status() *fwk.Status {
 // of preemption is not the snapshot's. Terminated pods are in no NodeInfo: the scheduler's pod informer
 // selects them away. MIG slices are counted by Kubernetes' own NodeResourcesFit.
 //
-// The cheapest question comes first, and cards come before counts, since they know whether eviction can help.
+// The cheapest question comes first.
 func (p *Plugin) judge(s *state, info fwk.NodeInfo) verdict {
-	d := &s.demand
-	if v := p.rules.judgeLabels(d, info.Node()); v != fits {
+	if v := p.rules.judgeLabels(&s.demand, info.Node()); v != fits {
 		return v
 	}
 	if s.closed.On(info.Node()) != nil {
 		return kept // until then nobody's leaving helps
 	}
-	if d.Cards.NeedsCards() {
-		if _, why := p.ledger.Node(info).Allocate(&d.Cards); !why.IsZero() {
-			return cards + verdict(why.Code)
-		}
-		if v := judgeCounts(d, info.GetAllocatable(), info.GetRequested()); v != fits {
-			return v
-		}
+	if v := p.judgeCards(&s.demand, info); v != fits {
+		return v
 	}
 	if s.promised.Room(info) == 0 {
 		return promised // there is room, and it is not for this pod
 	}
 	return fits
+}
+
+// couldFit reports whether a node can take the pod by its GPUs, and isOpen whether it is kept from it. The first is the same for all nodes
+// with the same GPUs in the same use.
+func (p *Plugin) couldFit(s *state, info fwk.NodeInfo) bool {
+	return p.rules.judgeLabels(&s.demand, info.Node()) == fits && p.judgeCards(&s.demand, info) == fits
+}
+
+func (s *state) isOpen(info fwk.NodeInfo) bool {
+	return s.closed.On(info.Node()) == nil && s.promised.Room(info) > 0
+}
+
+// judgeCards decides by the cards of a node. They come before counts, since they know whether eviction can help.
+func (p *Plugin) judgeCards(d *demand, info fwk.NodeInfo) verdict {
+	if !d.Cards.NeedsCards() {
+		return fits
+	}
+	if _, why := p.ledger.Node(info).Allocate(&d.Cards); !why.IsZero() {
+		return cards + verdict(why.Code)
+	}
+	return judgeCounts(d, info.GetAllocatable(), info.GetRequested())
 }
 
 // judgeCounts decides by what the kubelet offers and what pods ask for, whichever cards those are: a device plugin

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/hint"
 	"g8s.host/gpu-scheduler/pkg/reservation"
@@ -21,19 +22,21 @@ import (
 //   - a change of labels may move a node into the pool, or out of one that is kept for others, or name its type;
 //   - a change of allocatable may bring GPUs, as when a device plugin comes back;
 //   - a change of annotations may bring cards of the inventory, as when one turns healthy;
-//   - a pod that leaves a node, or a nomination, gives its GPUs back. A pod that ends is reported the same
-//     way, since the scheduler's pod informer selects terminated pods away;
+//   - a pod that leaves a node, or a nomination, gives its GPUs back, and what else there is too little of beside what was
+//     promised of the node. A pod that ends is reported the same way, since the scheduler's pod informer selects terminated
+//     pods away;
+//   - a pod that asks for less than before, on a node of which something was promised;
 //   - a pod that appears on a node leaves the other one that it was nominated to;
 //   - an update of the pod itself may change its pool or types, or give it a deadline. An update of its annotations alone is
 //     reported only to those who register the general Update.
 //
-// An update of a pod on a node changes none of this, but if it names other cards; plugins.Wrap reports that as the pod
+// Another update of a pod on a node changes none of this, but if it names other cards; plugins.Wrap reports that as the pod
 // leaving. It reports the nodes of a reservation that ends, or changes, as new ones.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	nodeEvents := fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeEvents}, QueueingHintFn: p.afterNodeChange},
-		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Delete}, QueueingHintFn: p.afterPodChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Delete | fwk.UpdatePodScaleDown}, QueueingHintFn: p.afterPodChange},
 		{Event: fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, QueueingHintFn: p.afterPodChange},
 	}, nil
 }
@@ -68,8 +71,10 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 		return hint.QueueIf(p.freesOn(p.nominations.leftBy(after), after, pod)), nil
 	case after == nil:
 		return hint.QueueIf(p.frees(before, pod)), nil
+	case after.UID != pod.UID:
+		return hint.QueueIf(p.besidePromises(p.nodes.node(after.Spec.NodeName), before, pod)), nil
 	}
-	return hint.QueueIf(after.UID == pod.UID && (demandChanged(before, after) || !reservation.SameStay(before, after))), nil
+	return hint.QueueIf(demandChanged(before, after) || !reservation.SameStay(before, after)), nil
 }
 
 // frees reports whether a pod that is gone held GPUs that the waiting pod could use.
@@ -87,12 +92,23 @@ func (p *Plugin) freesOn(nodeName string, gone, waiting *corev1.Pod) bool {
 	if err != nil {
 		return false
 	}
+	node := p.nodes.node(nodeName)
 	freed, _ := gpu.RequestOf(gone) // a request that overflows held whole GPUs, and RequestOf says so
 	if !d.Cards.NeedsCards() || freed.Whole == 0 && freed.Shared == 0 {
-		return false // a card is whole or shared by who holds it, so either way it can serve both
+		return p.besidePromises(node, gone, waiting)
 	}
-	node := p.nodes.node(nodeName)
+	// A card is whole or shared by who holds it, so either way it can serve both.
 	return node != nil && p.suits(&d, node)
+}
+
+// besidePromises reports whether what a pod held on a node may be what the waiting pod lacks beside what was promised of it, its
+// GPUs apart: for want of CPU no other plugin has rejected that node.
+func (p *Plugin) besidePromises(node *corev1.Node, held, waiting *corev1.Pod) bool {
+	if node == nil || !p.promises.Keeps(node.Name) {
+		return false
+	}
+	d, err := demandOf(waiting)
+	return err == nil && p.suits(&d, node) && p.promises.Against(waiting).MakesRoom(node, cycle.AsksOf(held))
 }
 
 // demandChanged reports whether an update of a pod changed what this plugin reads, for something readable.

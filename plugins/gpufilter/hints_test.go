@@ -196,13 +196,14 @@ func TestAfterPodChange(t *testing.T) {
 	}
 }
 
+func nominatedTo(node string, pod *corev1.Pod) *corev1.Pod {
+	pod.Status.NominatedNodeName = node
+	return pod
+}
+
 // TestAfterNominatedPodIsBound has a pod nominated to a node and then bound, which clears the nomination.
 func TestAfterNominatedPodIsBound(t *testing.T) {
-	nominatedTo := func(node string) *corev1.Pod {
-		pod := podOf("a", "1").UID("other").Obj()
-		pod.Status.NominatedNodeName = node
-		return pod
-	}
+	nominatedTo := func(node string) *corev1.Pod { return nominatedTo(node, podOf("a", "1").UID("other").Obj()) }
 	boundTo := func(node string) *corev1.Pod { return podOf("a", "1").UID("other").Node(node).Obj() }
 	waiting := podOf("a", "2").Obj()
 	tests := map[string]struct {
@@ -296,7 +297,7 @@ func TestEvents(t *testing.T) {
 	}
 	want := map[fwk.EventResource]fwk.ActionType{
 		fwk.Node:        fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation,
-		fwk.Pod:         fwk.Add | fwk.Delete,
+		fwk.Pod:         fwk.Add | fwk.Delete | fwk.UpdatePodScaleDown,
 		hint.WaitingPod: fwk.Update,
 	}
 	for _, event := range events {

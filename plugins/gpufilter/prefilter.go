@@ -65,7 +65,7 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 func (p *Plugin) first(cs fwk.CycleState, s *state, candidates *shortlist.Candidates, nodes []fwk.NodeInfo) (shortlist.Answer, error) {
 	return shortlist.Open(cs).Take(shortlist.Question{Candidates: candidates, Nodes: nodes, Changes: cycle.Followed(cs),
 		// Pods that are nominated to a node are not counted here; Filter counts them.
-		Fits: func(node fwk.NodeInfo) bool { return p.judge(s, node) == fits },
+		Fits: func(node fwk.NodeInfo) bool { return p.couldFit(s, node) }, IsOpen: s.isOpen,
 	})
 }
 

@@ -23,6 +23,7 @@ import (
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/backfill"
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
@@ -56,6 +57,8 @@ type Dependencies struct {
 	Devices observe.Devices
 	// Attempts numbers scheduling attempts. nil has numbers of its own.
 	Attempts *cycle.Attempts
+	// Promises are what jobs in line were promised. nil promises nothing.
+	Promises *backfill.Promises
 }
 
 // Plugin scores nodes for one scheduler profile.
@@ -91,6 +94,9 @@ type state struct {
 	ask       fragmentation.Ask // zero, as the forecasts, where the strategy does not ask for them
 	forecasts *fragmentation.Forecasts
 	scores    *cycle.Scores // nil where nobody asks for an explanation
+	// behind is what was promised to those behind the pod in line, nil for nothing: it may take that, and does not where another node is
+	// worth as much.
+	behind *backfill.Closed
 }
 
 // Clone implements fwk.StateData.
@@ -198,7 +204,9 @@ func (p *Plugin) stateFor(pod *corev1.Pod) (*state, error) {
 		return nil, err
 	}
 	policy := p.policy.Load()
-	return &state{wants: wants, policy: policy, strategy: policy.strategyFor(wants.JobType), job: jobOf(pod)}, nil
+	return &state{
+		wants: wants, policy: policy, strategy: policy.strategyFor(wants.JobType), job: jobOf(pod), behind: p.Promises.Behind(pod),
+	}, nil
 }
 
 // spreadsReplicas says whether the pod's score depends on where the other pods of its job are.

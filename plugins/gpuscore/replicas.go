@@ -109,7 +109,7 @@ func (a *attempt) firstForReplica(cs fwk.CycleState) []fwk.NodeInfo {
 			continue
 		}
 		nodes, value := ranking.First(ties, func(node fwk.NodeInfo) bool {
-			return near.standingOf(node.Node()) == as && a.asks.areMet(node)
+			return near.standingOf(node.Node()) == as && a.suits(node)
 		})
 		switch {
 		case len(nodes) == 0 || value < highest:
@@ -153,7 +153,7 @@ func (a *attempt) fewest(near *replicas, ranking *shortlist.Ranking[nodeState]) 
 			continue
 		}
 		c.node = near.byNode[node.Name]
-		if (fewest == nil || c.compare(*fewest) < 0) && a.asks.areMet(info) {
+		if (fewest == nil || c.compare(*fewest) < 0) && a.suits(info) {
 			fewest = &c
 		}
 	}

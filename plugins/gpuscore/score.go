@@ -101,7 +101,7 @@ func (p *Plugin) NormalizeScore(_ context.Context, cs fwk.CycleState, pod *corev
 	if needsNone {
 		point = fragmentation.Rank(fragmentation.Fraction, false)
 	}
-	best := bestOf(scores)
+	best := p.bestOf(s, scores)
 	for i := range scores {
 		if i == best || needsNone && scores[i].Score == noGPUs { // nodes without GPUs are equal to us
 			scores[i].Score = full
@@ -112,15 +112,30 @@ func (p *Plugin) NormalizeScore(_ context.Context, cs fwk.CycleState, pod *corev
 	return nil
 }
 
-// bestOf is the position of the highest score, the first by name of equals.
-func bestOf(scores fwk.NodeScoreList) int {
-	best := 0
-	for i := range scores {
-		if c := scores[i].Score - scores[best].Score; c > 0 || c == 0 && scores[i].Name < scores[best].Name {
-			best = i
+// bestOf is the position of the highest score, the first by name of equals, and of those the ones to be spared last.
+func (p *Plugin) bestOf(s *state, scores fwk.NodeScoreList) int {
+	best, spared := 0, p.sparesNode(s, scores[0].Name)
+	for i := 1; i < len(scores); i++ {
+		if scores[i].Score < scores[best].Score {
+			continue
+		}
+		late := p.sparesNode(s, scores[i].Name)
+		if scores[i].Score > scores[best].Score || spared && !late || spared == late && scores[i].Name < scores[best].Name {
+			best, spared = i, late
 		}
 	}
 	return best
+}
+
+// spares reports whether the pod would take of a node what was promised to one behind it.
+func (s *state) spares(node fwk.NodeInfo) bool { return s.behind.Room(node) == 0 }
+
+func (p *Plugin) sparesNode(s *state, name string) bool {
+	if s.behind == nil {
+		return false
+	}
+	node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(name)
+	return err == nil && s.spares(node)
 }
 
 // partsOf values a node for a pod that asks for GPUs.

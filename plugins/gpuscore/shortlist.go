@@ -142,16 +142,37 @@ func (a *attempt) first(cs fwk.CycleState) shortlist.Answer {
 	}
 	ranking := a.ranking(a.kind, a.state)
 	var answer shortlist.Answer
-	if a.forecasts == nil {
-		first, _ := ranking.First(a.ties(tried), a.asks.areMet)
-		answer = named(first)
-	} else if ranking.Fit() > 0 { // equals are told apart by name, so others have no say
-		answer.InOrder = ranking.InOrder(1, a.asks.areMet)
+	switch {
+	case a.forecasts == nil:
+		answer = named(a.firstOf(ranking))
+	case ranking.Fit() == 0:
+	case a.behind == nil: // equals are told apart by name, so others have no say
+		answer.InOrder = ranking.InOrder(1, a.suits)
+	default:
+		answer.InOrder = ranking.Sparing(1, a.suits, a.spares)
 	}
 	if !answer.IsZero() {
 		a.explainRanking(cs, a.state, ranking)
 	}
 	return answer
+}
+
+// suits reports whether a node is open to the pod, and Kubernetes' own plugins would not reject it for what both say.
+func (a *attempt) suits(node fwk.NodeInfo) bool {
+	return a.asks.areMet(node) && (a.question.IsOpen == nil || a.question.IsOpen(node))
+}
+
+// firstOf are the nodes worth most, without those to be spared where others are worth as much.
+func (a *attempt) firstOf(ranking *shortlist.Ranking[nodeState]) []fwk.NodeInfo {
+	first, highest := ranking.First(a.ties(tried), a.suits)
+	if a.behind == nil {
+		return first
+	}
+	others, value := ranking.First(a.ties(tried), func(node fwk.NodeInfo) bool { return a.suits(node) && !a.spares(node) })
+	if value == highest {
+		return others
+	}
+	return first
 }
 
 // ranking returns what is known of the candidates for pods of a kind, as it is now.
@@ -219,7 +240,7 @@ func (v *verdict) on(s *state, host *hostState) int64 {
 // none.
 func (a *attempt) firstWithoutGPUs() []fwk.NodeInfo {
 	plain := kind{candidates: a.kind.candidates, policy: a.kind.policy, wants: a.kind.wants, plain: true}
-	first, _ := a.ranking(plain, a.state).First(a.ties(enough(a.pod, len(a.question.Nodes))), a.asks.areMet)
+	first, _ := a.ranking(plain, a.state).First(a.ties(enough(a.pod, len(a.question.Nodes))), a.suits)
 	return first
 }
 

@@ -229,6 +229,29 @@ func (r *Ranking[S]) InOrder(likely int, suits func(fwk.NodeInfo) bool) iter.Seq
 	}
 }
 
+// Sparing goes through the nodes as InOrder does, and of equal ones last through those to be spared.
+func (r *Ranking[S]) Sparing(likely int, suits, spared func(fwk.NodeInfo) bool) iter.Seq[fwk.NodeInfo] {
+	return func(yield func(fwk.NodeInfo) bool) {
+		for equals := range r.byValue(likely) {
+			var last []fwk.NodeInfo
+			for _, node := range equals {
+				switch {
+				case !suits(node):
+				case spared(node):
+					last = append(last, node)
+				case !yield(node):
+					return
+				}
+			}
+			for _, node := range last {
+				if !yield(node) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Ties say what to try first where other plugins decide between equals.
 type Ties struct {
 	// Size is how many nodes there is room for, also of lower values, and Most how many of the highest value at most.

@@ -45,8 +45,10 @@ type Question struct {
 	Nodes []fwk.NodeInfo
 	// Changes tell which of them may have changed. nil do not.
 	Changes *cycle.Changes
-	// Fits reports whether a node has what the pod asks of its GPUs.
+	// Fits reports whether a node has what the pod asks of its GPUs: by their state alone, so that one answer is for all nodes in it.
 	Fits func(fwk.NodeInfo) bool
+	// IsOpen reports whether a node is not kept from the pod. nil keeps none.
+	IsOpen func(fwk.NodeInfo) bool
 }
 
 // List is what is known of the nodes worth trying first, in one scheduling attempt of one pod. It is used by one

@@ -8,8 +8,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/ledger"
 )
 
-// mostRead bounds how many holdings are read for the runs of one answer: a question must not keep the others waiting.
-const mostRead = 100_000
+// mostRunsRead bounds how many holdings are read for the runs of one answer: a question must not keep the others waiting.
+const mostRunsRead = 100_000
 
 // RunQuery says which runs to read.
 type RunQuery struct {
@@ -33,7 +33,7 @@ func (s *Store) Runs(q RunQuery) (runs []ledger.Run, more bool, err error) {
 		c := tx.Bucket(ended).Cursor()
 		read := 0
 		for k, v := before(c, order(q.To.Add(time.Second))); k != nil && !orderOf(k).Before(q.From.Truncate(time.Second)); k, v = c.Prev() {
-			if read++; joining.Len() > q.Most || read > mostRead { // the last of so many is whole once there is another
+			if read++; joining.Len() > q.Most || read > mostRunsRead { // the last of so many is whole once there is another
 				more = true
 				return nil
 			}

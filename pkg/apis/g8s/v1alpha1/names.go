@@ -70,6 +70,10 @@ const (
 	ConditionGPUsHealthy = "GPUsHealthy"
 )
 
+// ConditionResumes says of a pod that it comes in the place of one that left when it was told to, and since when. The scheduler writes it,
+// for who leads after it: pods are tried in that order.
+const ConditionResumes = "g8s.host/Resumes"
+
 // TaintMoving is, with the effect NoSchedule, on a node from which a pod is being moved, so that it does not come back. Its
 // value is the Unix time in seconds by which it will have been taken away.
 const TaintMoving = "g8s.host/moving"
