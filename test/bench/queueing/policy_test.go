@@ -137,7 +137,7 @@ func (p *promises) Schedule(s *Session) error { return p.inner.Schedule(s) }
 
 // TestEASYOnNodesKeepsItsPromises asks that no job starts after the time that was first reserved for it.
 func TestEASYOnNodesKeepsItsPromises(t *testing.T) {
-	policy := &easy{}
+	policy := &easy{runs: trueRuntime}
 	kept := &promises{inner: policy, first: map[*trace.Job]time.Duration{}}
 	policy.reserve = func(s *Session, job *trace.Job) reservation {
 		r := reserveNodes(s, job)
@@ -213,7 +213,7 @@ func TestEveryPolicyKeepsTheRules(t *testing.T) {
 // TestFifoByRuntimeAgreesWithALookAtEveryJob compares the tree with a plain list.
 func TestFifoByRuntimeAgreesWithALookAtEveryJob(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
-	queue, plain := &fifoByRuntime{gpus: 1}, []*trace.Job(nil)
+	queue, plain := &fifoByRuntime{gpus: 1, runs: trueRuntime}, []*trace.Job(nil)
 	for id := range 5000 {
 		job := &trace.Job{ID: id, Runtime: minutes(random.IntN(50))}
 		queue.push(job)
