@@ -52,7 +52,7 @@ func (a *arrivals) note(group types.NamespacedName, pod types.UID) bool {
 
 // wait notes how many more members have to come, and reports whether those that are there are kept from the queue. tell is called when
 // no more have come for a while: from then on they are not.
-func (a *arrivals) wait(group types.NamespacedName, pod types.UID, due int, tell func()) bool {
+func (a *arrivals) wait(group types.NamespacedName, pod types.UID, due int, tell func(members sets.Set[types.UID])) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known := a.of[group]
@@ -65,7 +65,7 @@ func (a *arrivals) wait(group types.NamespacedName, pod types.UID, due int, tell
 			a.mu.Lock()
 			known.told = true
 			a.mu.Unlock()
-			tell()
+			tell(known.members) // to which none are added any more
 		})
 		a.of[group] = known
 	}
@@ -82,17 +82,21 @@ func (a *arrivals) recount(group types.NamespacedName) {
 	}
 }
 
-// end forgets a gang that is whole, or has no members any more, and reports whether members may have been kept from the queue.
-func (a *arrivals) end(group types.NamespacedName) bool {
+// end forgets a gang that is whole, or has no members any more, and returns the members that are kept from the queue, nil for none.
+func (a *arrivals) end(group types.NamespacedName) sets.Set[types.UID] {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known := a.of[group]
 	if known == nil {
-		return false
+		return nil
 	}
 	known.timer.Stop()
 	delete(a.of, group)
-	return !known.told
+	if known.told {
+		return nil
+	}
+	known.told = true // a timer that has just fired adds nothing to them
+	return known.members
 }
 
 // has reports whether a gang was not whole when one of its members was put in the queue last, and whether its members are kept from
@@ -118,13 +122,13 @@ func (p *Plugin) arrives(pod *corev1.Pod, name types.NamespacedName) *fwk.Status
 	if group != nil {
 		due = group.minMember - p.countOf(name)
 		if due <= 0 {
-			if p.arrivals.end(name) {
-				go p.tryGroup(name) // the queue asks under its lock
+			if kept := p.arrivals.end(name).Delete(pod.UID); len(kept) > 0 {
+				go p.tryKept(name, kept) // the queue asks under its lock
 			}
 			return nil
 		}
 	}
-	if p.arrivals.wait(name, pod.UID, due, func() { p.tryGroup(name) }) {
+	if p.arrivals.wait(name, pod.UID, due, func(kept sets.Set[types.UID]) { p.tryKept(name, kept) }) {
 		return membersCome()
 	}
 	return nil
@@ -144,13 +148,19 @@ func (p *Plugin) countOf(group types.NamespacedName) int {
 	return len(keys)
 }
 
-// tryGroup has all tried that name a PodGroup and wait.
-func (p *Plugin) tryGroup(group types.NamespacedName) {
+// tryKept has those tried that were kept from the queue. They come after all who come meanwhile: if there is room for their gang, it is
+// enough that one of them is tried, and if there is none, thousands that are only told so must not keep others waiting.
+func (p *Plugin) tryKept(name types.NamespacedName, kept sets.Set[types.UID]) {
+	group, now := p.groups.get(name), p.now()
 	waiting := map[string]*corev1.Pod{}
-	for _, pod := range p.podsOf(group) {
-		if p.placeOf(pod) == none && len(pod.Spec.SchedulingGates) == 0 {
-			waiting[nameOf(pod).String()] = pod
+	for _, pod := range p.podsOf(name) {
+		if !kept.Has(pod.UID) || p.placeOf(pod) != none || len(pod.Spec.SchedulingGates) > 0 {
+			continue
 		}
+		if len(waiting) == 0 && unusable(group) == "" {
+			p.places.rest(gangOf(pod, group), len(kept), now)
+		}
+		waiting[nameOf(pod).String()] = pod
 	}
 	if len(waiting) > 0 {
 		p.handle.Activate(klog.Background(), waiting)

@@ -292,6 +292,16 @@ func (p *places) mayWake(g gang, members int, now time.Time) bool {
 	return true
 }
 
+// rest notes that so many members are tried, after those of others that come meanwhile.
+func (p *places) rest(g gang, members int, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.record(g)
+	if until := now.Add(time.Duration(members) * restPerMember); until.After(r.rests) {
+		r.rests = until
+	}
+}
+
 // restsUntil is the time before which pods come first that come after a change of a gang's PodGroup: zero for none.
 func (p *places) restsUntil(g gang) time.Time {
 	p.mu.RLock()
