@@ -98,7 +98,7 @@ func (p *Plugin) lineUp(pod *corev1.Pod) backfill.Turn {
 	turn := backfill.Turn{Job: string(pod.UID), Priority: corev1helpers.PodPriority(pod), Since: pod.CreationTimestamp.Time}
 	if name, ok := groupOf(pod); ok {
 		if group := p.groups.get(name); unusable(group) == "" {
-			turn.Job, turn.Since = jobOf(gangOf(pod, group)), group.CreationTimestamp.Time
+			turn.Job, turn.Since = jobOf(gangOf(pod, group)), since(pod, group)
 		}
 	}
 	return turn

@@ -3,6 +3,7 @@ package coscheduling
 import (
 	"cmp"
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -62,7 +63,7 @@ func (p *Plugin) turnOf(pod *corev1.Pod) turn {
 		return turn{}
 	}
 	g := gangOf(pod, group)
-	t := turn{begun: p.places.begun(g, group.minMember), at: group.CreationTimestamp.Time}
+	t := turn{begun: p.places.begun(g, group.minMember), at: since(pod, group)}
 	if failed := p.places.failed(g); !failed.IsZero() {
 		t.at = failed
 	}
@@ -70,6 +71,18 @@ func (p *Plugin) turnOf(pod *corev1.Pod) turn {
 		t.at = rests
 	}
 	return t
+}
+
+// headStart is how long before a member its PodGroup counts at most.
+const headStart = time.Hour
+
+// since is from when on a member is in line: since its PodGroup was made, as all of its gang. A PodGroup from long before its pods counts
+// from shortly before them: else who keeps old ones comes before everybody else whenever they are used.
+func since(pod *corev1.Pod, group *podGroup) time.Time {
+	if at := pod.CreationTimestamp.Add(-headStart); at.After(group.CreationTimestamp.Time) {
+		return at
+	}
+	return group.CreationTimestamp.Time
 }
 
 // rank is a pod's position in the queue.

@@ -189,3 +189,29 @@ func TestMembersAreTriedInTheOrderOfTheirPlan(t *testing.T) {
 		t.Errorf("the queue has %v", got)
 	}
 }
+
+// TestAnOldPodGroupGivesNoPlaceInLine: gangs stand by the age of their PodGroups, but who keeps old ones to use them later comes before
+// nobody who waits for longer than a while.
+func TestAnOldPodGroupGivesNoPlaceInLine(t *testing.T) {
+	for name, tc := range map[string]struct{ group, pods, want time.Duration }{
+		"made with its pods":     {0, time.Second, 0},
+		"some time before them":  {0, headStart, 0},
+		"a year before them":     {0, 365 * 24 * time.Hour, 365*24*time.Hour - headStart},
+		"made after its pods":    {time.Minute, 0, time.Minute},
+		"its pods are made anew": {0, 5 * time.Hour, 5*time.Hour - headStart},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, 1)
+			l.group("g", map[string]any{"minMember": int64(1)}, func(g *unstructured.Unstructured) {
+				g.SetCreationTimestamp(metav1.NewTime(noon.Add(tc.group)))
+			})
+			pod := l.member("a", func(pod *corev1.Pod) { pod.CreationTimestamp = metav1.NewTime(noon.Add(tc.pods)) })
+			if got := l.turnOf(pod).at.Sub(noon); got != tc.want {
+				t.Errorf("in the queue since %s, want %s", got, tc.want)
+			}
+			if got := l.lineUp(pod).Since.Sub(noon); got != tc.want {
+				t.Errorf("in the line for promises since %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
