@@ -157,14 +157,15 @@ func (s *Server) locate(ctx context.Context, ref JobRef) (inventory.JobQuery, er
 		query.Name, err = jobOfNewPod(ctx, caller, ref)
 		return query, err
 	}
-	if len(candidates) == 0 {
-		return elsewhere(ctx, caller, ref, view.jobNamespaces)
-	}
 	scope, err := caller.Scope(ctx, namespacesOf(candidates), jobResources...)
 	if err != nil {
 		return query, err
 	}
-	return choose(ref, candidates, scope)
+	seen := slices.DeleteFunc(candidates, func(job *inventory.Job) bool { return !scope.Has(job.Namespace) })
+	if len(seen) == 0 { // a job that the caller may not see is answered like one that is not there
+		return elsewhere(ctx, caller, ref, view.jobNamespaces)
+	}
+	return choose(ref, seen)
 }
 
 // elsewhere is where a job may be that the memory does not know: in the default namespace, where the API server decides, as
@@ -217,20 +218,14 @@ func namespacesOf(jobs []*inventory.Job) []string {
 	return slices.Compact(out)
 }
 
-// choose takes the only namespace that has the job and that the caller may see. Without any it is the default one,
-// where the API server decides.
-func choose(ref JobRef, candidates []*inventory.Job, scope access.Scope) (inventory.JobQuery, error) {
-	query := inventory.JobQuery{Namespace: defaultNamespace, Name: ref.JobID}
-	seen := slices.DeleteFunc(slices.Clone(candidates), func(job *inventory.Job) bool { return !scope.Has(job.Namespace) })
+// choose takes the only namespace that has a job which the caller may see.
+func choose(ref JobRef, seen []*inventory.Job) (inventory.JobQuery, error) {
 	namespaces := namespacesOf(seen)
-	switch len(namespaces) {
-	case 0:
-		return query, nil
-	case 1:
-		return inventory.JobQuery{Namespace: namespaces[0], Name: seen[0].Name}, nil
+	if len(namespaces) > 1 {
+		return inventory.JobQuery{}, conflict("Ambiguous", "several namespaces have a job %q: %s. Choose one with ?namespace=",
+			ref.JobID, strings.Join(namespaces, ", "))
 	}
-	return query, conflict("Ambiguous", "several namespaces have a job %q: %s. Choose one with ?namespace=",
-		ref.JobID, strings.Join(namespaces, ", "))
+	return inventory.JobQuery{Namespace: namespaces[0], Name: seen[0].Name}, nil
 }
 
 const defaultNamespace = "default"

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -107,7 +108,9 @@ func TestOutputNeedsItsOwnRight(t *testing.T) {
 	if _, err := client.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = client.RbacV1().ClusterRoles().Delete(t.Context(), "deaf", metav1.DeleteOptions{}) })
+	t.Cleanup(func() {
+		_ = client.RbacV1().ClusterRoles().Delete(context.Background(), "deaf", metav1.DeleteOptions{})
+	})
 	a.create("silent", training("silent"))
 	newcomer(t, "users", "deaf", "deaf")
 	a.eventually("the right to list", func() bool {
@@ -276,14 +279,25 @@ func TestNothingToChangeNeedsTheRightToo(t *testing.T) {
 // TestAPodOfOthersTellsNothingOfItsJob, and the audit of its deletion names what was asked.
 func TestAPodOfOthersTellsNothingOfItsJob(t *testing.T) {
 	a := start(t, server.Options{})
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "worker-x", Labels: map[string]string{names.LabelJob: "secret-name", names.LabelJobType: "training"}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "busybox"}}},
+	// One that the caller may see, so that there are namespaces to say of that it is in none of them.
+	for namespace, job := range map[string]string{other: "secret-name", team: "own-name"} {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "worker-x", Labels: map[string]string{names.LabelJob: job, names.LabelJobType: "training"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "busybox"}}},
+		}
+		if namespace == team {
+			pod.Name = "worker-y"
+		}
+		if _, err := client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = client.CoreV1().Pods(namespace).Delete(context.Background(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
+		})
 	}
-	if _, err := client.CoreV1().Pods(other).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.CoreV1().Pods(other).Delete(t.Context(), "worker-x", metav1.DeleteOptions{}) })
+	a.eventually("the caller's own job to be seen", func() bool {
+		return strings.Contains(string(a.do(request{path: jobs + "?namespace=team", user: admin}).body), "own-name")
+	})
 	a.eventually("the job to be seen", func() bool {
 		return strings.Contains(string(a.do(request{path: jobs + "/worker-x?namespace=other", user: admin}).body), "secret-name")
 	})
