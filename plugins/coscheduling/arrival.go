@@ -11,48 +11,76 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// arrivalWindow is how long after its newest member has come a gang is told that it is not whole. Controllers make members in rounds,
-// with far less between two of them.
-const arrivalWindow = 3 * time.Second
+const (
+	// arrivalWindow is how long after its newest member has come a gang is told that it is not whole. Controllers make members in rounds,
+	// with far less between two of them.
+	arrivalWindow = 3 * time.Second
+	// lastWindow is how long those that were kept out wait for what becomes of the last member, which may be deleted or held back meanwhile.
+	lastWindow = 30 * time.Second
+	// countedFor is how long a gang counts as whole without being counted again: all of its members are put in the queue at once, under the
+	// lock of that.
+	countedFor = time.Second
+)
 
-// arrivals are the gangs that are not whole yet, by PodGroup. A controller makes one member after the other: to try each as it comes
-// would be an attempt, an event and a write for each, all of which say only that the others are still to come.
+// arrivals are how gangs come together, by PodGroup. A controller makes one member after the other: to try each as it comes would be an
+// attempt, an event and a write for each, all of which say only that the others are still to come.
 type arrivals struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]*arrival
 }
 
-// arrival is a gang that was not whole when it was counted last.
+// arrival is how the members of a gang stand that were put in the queue.
 type arrival struct {
-	// members are those that were kept from the queue.
-	members sets.Set[types.UID]
-	// due is how many more have to come before it can be whole: to count a large gang for each of its members would take seconds, under
-	// the lock of the queue.
-	due   int
+	// kept are those that are kept from the queue, while more have to come or the last is tried for all.
+	kept sets.Set[types.UID]
+	// due is how many more have to come before the gang can be whole: to count a large one for each of its members would take seconds.
+	due int
+	// timer runs while any are kept.
 	timer *time.Timer
-	// told says that its members are tried nonetheless, and told by that what is missing.
+	// counted is when the gang was whole, zero while it is not.
+	counted time.Time
+	// told says that its members are tried although it is not whole, and told by that what is missing.
 	told bool
 }
 
-// note notes a member that is put in the queue, and reports whether its gang may be whole by that.
-func (a *arrivals) note(group types.NamespacedName, pod types.UID) bool {
+// verdict is what becomes of a member that is put in the queue.
+type verdict int
+
+const (
+	enters verdict = iota
+	stays
+	// unknown is that of a member whose gang has to be counted.
+	unknown
+)
+
+// note notes a member that is put in the queue.
+func (a *arrivals) note(group types.NamespacedName, pod types.UID, now time.Time) verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known := a.of[group]
-	if known == nil || known.told {
-		return true
+	switch {
+	case known == nil:
+		return unknown
+	case known.told || now.Before(known.counted.Add(countedFor)):
+		known.kept.Delete(pod)
+		return enters
+	case !known.counted.IsZero():
+		return unknown
 	}
-	if !known.members.Has(pod) {
-		known.members.Insert(pod)
+	if !known.kept.Has(pod) {
+		known.kept.Insert(pod)
 		known.due--
 		known.timer.Reset(arrivalWindow)
 	}
-	return known.due <= 0
+	if known.due > 0 {
+		return stays
+	}
+	return unknown
 }
 
-// wait notes how many more members have to come, and reports whether those that are there are kept from the queue. tell is called when
-// no more have come for a while: from then on they are not.
-func (a *arrivals) wait(group types.NamespacedName, pod types.UID, due int, tell func(members sets.Set[types.UID])) bool {
+// count notes how many members have to come, and reports whether the one that is put in the queue is kept from it. try is called with
+// those that are kept when no more have come for a while, or nobody has taken them since the gang was whole.
+func (a *arrivals) count(group types.NamespacedName, pod types.UID, due int, now time.Time, try func(kept sets.Set[types.UID])) verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known := a.of[group]
@@ -60,17 +88,58 @@ func (a *arrivals) wait(group types.NamespacedName, pod types.UID, due int, tell
 		if a.of == nil {
 			a.of = map[types.NamespacedName]*arrival{}
 		}
-		known = &arrival{members: sets.New(pod)}
-		known.timer = time.AfterFunc(arrivalWindow, func() {
-			a.mu.Lock()
-			known.told = true
-			a.mu.Unlock()
-			tell(known.members) // to which none are added any more
-		})
+		known = &arrival{kept: sets.New[types.UID]()}
 		a.of[group] = known
 	}
-	known.due = due
-	return !known.told
+	if known.due = due; due <= 0 {
+		if known.counted.IsZero() && known.timer != nil {
+			known.timer.Reset(lastWindow)
+		}
+		known.counted = now
+		known.kept.Delete(pod)
+		return enters
+	}
+	known.counted = time.Time{}
+	if known.told {
+		return enters
+	}
+	known.kept.Insert(pod)
+	if known.timer == nil {
+		known.timer = time.AfterFunc(arrivalWindow, func() {
+			if kept := a.take(group, known); len(kept) > 0 {
+				try(kept)
+			}
+		})
+	}
+	return stays
+}
+
+// take ends that members are kept, and returns them. of is the arrival that is meant, nil for the one there is if its gang is whole.
+func (a *arrivals) take(group types.NamespacedName, of *arrival) sets.Set[types.UID] {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known := a.of[group]
+	if known == nil || of != nil && of != known || of == nil && known.counted.IsZero() {
+		return nil
+	}
+	known.told = known.counted.IsZero()
+	kept := known.kept
+	known.kept = sets.New[types.UID]()
+	if known.timer != nil {
+		known.timer.Stop()
+		known.timer = nil
+	}
+	return kept
+}
+
+// forget drops what is known of a gang.
+func (a *arrivals) forget(group types.NamespacedName) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if known := a.of[group]; known != nil && known.timer != nil {
+		known.timer.Stop()
+	}
+	delete(a.of, group)
 }
 
 // recount has a gang counted when the next of its members is put in the queue.
@@ -79,64 +148,62 @@ func (a *arrivals) recount(group types.NamespacedName) {
 	defer a.mu.Unlock()
 	if known := a.of[group]; known != nil {
 		known.due = 0
+		if !known.counted.IsZero() {
+			known.counted = known.counted.Add(-countedFor)
+		}
 	}
 }
 
-// end forgets a gang that is whole, or has no members any more, and returns the members that are kept from the queue, nil for none.
-func (a *arrivals) end(group types.NamespacedName) sets.Set[types.UID] {
+// known reports whether anything is known of a gang, and keeps whether its members are kept from the queue.
+func (a *arrivals) known(group types.NamespacedName) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.of[group] != nil
+}
+
+func (a *arrivals) keeps(group types.NamespacedName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known := a.of[group]
-	if known == nil {
-		return nil
-	}
-	known.timer.Stop()
-	delete(a.of, group)
-	if known.told {
-		return nil
-	}
-	known.told = true // a timer that has just fired adds nothing to them
-	return known.members
-}
-
-// has reports whether a gang was not whole when one of its members was put in the queue last, and whether its members are kept from
-// the queue for it.
-func (a *arrivals) has(group types.NamespacedName) (known, kept bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	of := a.of[group]
-	return of != nil, of != nil && !of.told
+	return known != nil && len(known.kept) > 0
 }
 
 // arrives keeps a member from the queue while its gang is not whole and others still come. What is counted is all that has the label:
-// who of those is a member, and is ready, is PreFilter's to tell.
+// who of those is a member, and is ready, is PreFilter's to tell. The last member is tried for all. If it gets a place, Permit
+// has the others tried; if not, lastFails has.
+//
+// One for which room is kept is never kept out: the queue notes the room only of those that it takes.
 func (p *Plugin) arrives(pod *corev1.Pod, name types.NamespacedName) *fwk.Status {
-	group := p.groups.get(name)
-	switch {
-	case group != nil && group.problem != "" || p.finished.before(pod):
+	group, now := p.groups.get(name), time.Now()
+	if group != nil && group.problem != "" || p.finished.before(pod) || !p.isThere(pod) {
 		return nil
-	case !p.arrivals.note(name, pod.UID):
-		return membersCome()
 	}
-	due := 0 // it is counted as soon as its PodGroup is there
-	if group != nil {
-		due = group.minMember - p.countOf(name)
-		if due <= 0 {
-			if kept := p.arrivals.end(name).Delete(pod.UID); len(kept) > 0 {
-				go p.tryKept(name, kept) // the queue asks under its lock
-			}
-			return nil
+	as := p.arrivals.note(name, pod.UID, now)
+	if as == unknown {
+		due := 1 // it is counted as soon as its PodGroup is there
+		if group != nil {
+			due = group.minMember - p.countOf(name)
 		}
+		as = p.arrivals.count(name, pod.UID, due, now, func(kept sets.Set[types.UID]) { p.tryKept(name, kept) })
 	}
-	if p.arrivals.wait(name, pod.UID, due, func(kept sets.Set[types.UID]) { p.tryKept(name, kept) }) {
-		return membersCome()
+	if as == stays && pod.Status.NominatedNodeName == "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "members of its gang still come")
 	}
 	return nil
 }
 
-// membersCome is logged, and shown nowhere.
-func membersCome() *fwk.Status {
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "members of its gang still come")
+// lastFails has those tried that were kept from the queue, when the member found no place that was tried for all.
+func (p *Plugin) lastFails(name types.NamespacedName) {
+	if kept := p.arrivals.take(name, nil); len(kept) > 0 {
+		p.tryKept(name, kept)
+	}
+}
+
+// forgetArrivals drops what is known of the members of a PodGroup once there are none.
+func (p *Plugin) forgetArrivals(name types.NamespacedName) {
+	if p.arrivals.known(name) && p.countOf(name) == 0 {
+		p.arrivals.forget(name)
+	}
 }
 
 // countOf is how many live pods name a PodGroup.

@@ -48,15 +48,53 @@ func TestMembersAreNotTriedBeforeTheLastHasCome(t *testing.T) {
 		if got := strings.Join(a.kept, " "); got != "ns/a ns/b" {
 			t.Errorf("kept out %q, want those that came before the last", got)
 		}
-		if got := strings.Join(a.tried(), " "); got != "ns/a ns/b" {
-			t.Errorf("tried %q, want those that were kept out when the last has come, which is tried itself", got)
-		}
-		a.forget()
-		time.Sleep(time.Hour)
 		if got := a.tried(); len(got) > 0 {
-			t.Errorf("tried %q again", got)
+			t.Errorf("tried %q, want none but the last, which is tried for all", got)
 		}
 	})
+}
+
+// TestWhatBecomesOfTheLastMember decides on the others: if it gets a place they are tried as those of a gang that has begun, if not as
+// those that only have to be told, and in any case some time.
+func TestWhatBecomesOfTheLastMember(t *testing.T) {
+	for name, tc := range map[string]struct {
+		last  func(a *arriving, pod *corev1.Pod)
+		begun bool
+	}{
+		"it gets a place": {func(a *arriving, pod *corev1.Pod) { a.Permit(a.Context(), nil, pod, "n0") }, true},
+		"it gets none":    {func(a *arriving, pod *corev1.Pod) { a.postFilter(framework.NewCycleState(), pod) }, false},
+		"it is deleted": {func(a *arriving, pod *corev1.Pod) {
+			a.must(a.pods.Delete(pod))
+			a.podGone(pod)
+			time.Sleep(lastWindow)
+			synctest.Wait()
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &arriving{lab: newLab(t, 3)}
+				a.group("g", map[string]any{"minMember": int64(3)})
+				a.comes("a", "b", "c")
+				if tc.last(a, a.member("c")); strings.Join(a.tried(), " ") != "ns/a ns/b" {
+					t.Fatalf("tried %q, want the others", a.tried())
+				}
+				pod := a.member("a")
+				a.kept = nil
+				if a.comes("a"); len(a.kept) > 0 && tc.begun {
+					t.Error("kept out once more")
+				}
+				if got, _ := a.turns.of(pod.UID); got.begun != tc.begun {
+					t.Errorf("its gang has begun: %v, want %v", got.begun, tc.begun)
+				}
+				a.forget()
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if got := a.tried(); len(got) > 0 && name != "it is deleted" { // which makes the gang incomplete
+					t.Errorf("tried %q again", got)
+				}
+			})
+		})
+	}
 }
 
 // TestThoseThatWereKeptOutComeLast: a large gang whose last member has come keeps others waiting for one attempt, and not for one
@@ -68,15 +106,12 @@ func TestThoseThatWereKeptOutComeLast(t *testing.T) {
 		for i := range 500 {
 			a.comes(fmt.Sprint("p", i))
 		}
-		synctest.Wait()
+		a.postFilter(framework.NewCycleState(), a.member("p499"))
 		a.comes("p0") // as it is put in the queue now
 		other := a.member("other", func(pod *corev1.Pod) { pod.Labels = nil })
 		meanwhile := queued(t, other, a.now().Add(time.Second))
 		if first := queued(t, a.member("p0"), a.now()); a.Less(first, meanwhile) || !a.Less(meanwhile, first) {
 			t.Error("a member that was kept out comes before a pod of others that came after the gang was whole")
-		}
-		if last := queued(t, a.member("p499"), a.now()); !a.Less(last, meanwhile) {
-			t.Error("the last member, which is tried for all, comes after a pod that came after it")
 		}
 	})
 }
@@ -192,9 +227,14 @@ func TestALargeGangIsNotCountedForEachOfItsMembers(t *testing.T) {
 		for i := range 1000 {
 			a.comes(fmt.Sprint("p", i))
 		}
-		synctest.Wait()
-		if len(a.kept) != 999 || len(a.tried()) != 999 || index.asked > 10 {
-			t.Errorf("kept out %d, tried %d, counted %d times", len(a.kept), len(a.tried()), index.asked)
+		if len(a.kept) != 999 || index.asked > 10 {
+			t.Errorf("kept out %d, counted %d times", len(a.kept), index.asked)
+		}
+		for i := range 1000 { // as all are tried at once
+			a.comes(fmt.Sprint("p", i))
+		}
+		if len(a.kept) != 999 || index.asked > 10 {
+			t.Errorf("kept out %d, counted %d times when all were tried", len(a.kept), index.asked)
 		}
 	})
 }

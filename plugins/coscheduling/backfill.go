@@ -228,7 +228,8 @@ func (p *Plugin) breakPromise(pod *corev1.Pod, refused fwk.NodeToStatusReader) {
 
 // promiseOne is promise for a pod of no gang.
 func (p *Plugin) promiseOne(pod *corev1.Pod, refused fwk.NodeToStatusReader) string {
-	return p.promise(&podGroup{minMember: 1}, &members{waiting: []*corev1.Pod{pod}}, refused)
+	_, group, m := aloneOf(pod)
+	return p.promise(group, &m, refused)
 }
 
 // earliest returns where and when a job fits first, nil for nowhere in time. Where it was promised a start before it stays with

@@ -57,19 +57,19 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 // GoesAhead reports whether a member is the one of its gang that is tried when there may be room. If it gets a place, that
 // has the others tried. So it costs others no more to have a large gang wait than a small one. Where that member has been
 // deleted, or got a place, all are tried. A gang whose PodGroup is missing or cannot be read waits for its PodGroup, one whose members
-// still come for the last of them.
+// still come for the last of them. Members of a gang that stands are placed one by one, and wait each for itself.
 func (p *Plugin) GoesAhead(pod *corev1.Pod) bool {
 	name, ok := groupOf(pod)
 	if !ok {
 		return true
 	}
 	group := p.groups.get(name)
-	if _, kept := p.arrivals.has(name); kept || unusable(group) != "" {
+	if unusable(group) != "" || p.arrivals.keeps(name) {
 		return false
 	}
 	g := gangOf(pod, group)
 	scout := p.places.scoutOf(g)
-	return scout == nameOf(pod) || !p.waits(scout, g, group)
+	return p.places.stands(g, group.minMember) || scout == nameOf(pod) || !p.waits(scout, g, group)
 }
 
 // waits reports whether a pod is a member of a gang and has no place yet.
@@ -136,8 +136,15 @@ func (p *Plugin) gaveUp(pod *corev1.Pod) bool {
 // follow keeps in step with pods that get their places from others, and with PodGroups.
 func (p *Plugin) follow(pods cache.SharedIndexInformer) error {
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { p.podChanged(object) },
-		UpdateFunc: func(_, object any) { p.podChanged(object) },
+		AddFunc: func(object any) { p.podChanged(object) },
+		UpdateFunc: func(old, object any) {
+			if before, ok := old.(*corev1.Pod); ok {
+				if name, ok := groupOf(before); ok {
+					p.forgetArrivals(name) // it may be of another one now
+				}
+			}
+			p.podChanged(object)
+		},
 		DeleteFunc: p.podGone,
 	})
 	if err != nil {
@@ -208,9 +215,7 @@ func (p *Plugin) forget(pod *corev1.Pod) {
 	}
 	p.tidy(gang{group: name})
 	p.tidy(gang{group: name, owner: ownerOf(pod)})
-	if known, _ := p.arrivals.has(name); known && p.countOf(name) == 0 {
-		p.arrivals.end(name)
-	}
+	p.forgetArrivals(name)
 }
 
 // groupChanged has the members tried that waited for the PodGroup, or for what it says now.

@@ -32,6 +32,7 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, no
 	case placed < group.minMember:
 		first := p.places.waitingOf(g) == 0
 		p.places.wait(g, pod.UID, node)
+		p.arrivals.take(name, nil)
 		if first { // it has the others tried, now that the queue sorts them as those of a gang that has begun
 			p.activate(pod, group)
 		}
@@ -134,6 +135,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if !ok {
 		return p.reclaim(ctx, pod, refused)
 	}
+	p.lastFails(name)
 	group := p.groups.get(name)
 	if unusable(group) != "" {
 		p.promises.End(jobOf(gang{group: name}))

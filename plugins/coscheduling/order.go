@@ -77,10 +77,11 @@ func (p *Plugin) turnOf(pod *corev1.Pod) turn {
 const headStart = time.Hour
 
 // since is from when on a member is in line: since its PodGroup was made, as all of its gang. A PodGroup from long before its pods counts
-// from shortly before them: else who keeps old ones comes before everybody else whenever they are used.
+// from the hour in which they were made, so that they still stand together: else who keeps old ones comes before everybody else
+// whenever they are used.
 func since(pod *corev1.Pod, group *podGroup) time.Time {
-	if at := pod.CreationTimestamp.Add(-headStart); at.After(group.CreationTimestamp.Time) {
-		return at
+	if pod.CreationTimestamp.Sub(group.CreationTimestamp.Time) > headStart {
+		return pod.CreationTimestamp.Truncate(headStart)
 	}
 	return group.CreationTimestamp.Time
 }

@@ -196,9 +196,9 @@ func TestAnOldPodGroupGivesNoPlaceInLine(t *testing.T) {
 	for name, tc := range map[string]struct{ group, pods, want time.Duration }{
 		"made with its pods":     {0, time.Second, 0},
 		"some time before them":  {0, headStart, 0},
-		"a year before them":     {0, 365 * 24 * time.Hour, 365*24*time.Hour - headStart},
+		"a year before them":     {0, 365*24*time.Hour + time.Minute, 365 * 24 * time.Hour},
 		"made after its pods":    {time.Minute, 0, time.Minute},
-		"its pods are made anew": {0, 5 * time.Hour, 5*time.Hour - headStart},
+		"its pods are made anew": {0, 5*time.Hour + 59*time.Minute, 5 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, 1)

@@ -209,9 +209,18 @@ func (p *places) begun(g gang, want int) bool {
 	if !ok {
 		return false
 	}
-	placed := r.waiting.Len() + r.passed.Len() + r.bound.Len()
-	return placed > 0 && placed < want
+	return r.placed() > 0 && r.placed() < want
 }
+
+// stands says whether as many members of a gang have a place as it needs.
+func (p *places) stands(g gang, want int) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	r, ok := p.gangs[g]
+	return ok && r.placed() >= want
+}
+
+func (r *record) placed() int { return r.waiting.Len() + r.passed.Len() + r.bound.Len() }
 
 // fail notes when a member found no place.
 func (p *places) fail(g gang, at time.Time) {

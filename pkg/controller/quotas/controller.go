@@ -74,10 +74,11 @@ func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 		Complete(traced.Reconciler(Name, r))
 }
 
-// poolOfPod is the pool whose GPUs a pod holds or waits for, "" if it asks for no whole ones.
+// poolOfPod is the pool whose GPUs a pod holds or waits for, "" if it asks for none. A share of one takes the card from those who ask for
+// whole ones.
 func (r *Reconciler) poolOfPod(ctx context.Context, object client.Object) string {
 	pod := object.(*corev1.Pod)
-	if gpuquota.WholeGPUs(pod) == 0 {
+	if asks, err := gpu.RequestOf(pod); err != nil || asks.IsZero() {
 		return ""
 	}
 	var node corev1.Node
