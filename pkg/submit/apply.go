@@ -174,13 +174,8 @@ func (c *Client) carryOutJob(ctx context.Context, plan *jobPlan, opts ApplyOptio
 			return err
 		}
 	}
-	if kept := plan.kept(); len(kept) > 0 {
-		if err := c.handOver(ctx, kept, plan.live); err != nil {
-			return err
-		}
-		if err := c.endKeeping(ctx, plan.live); err != nil {
-			return err
-		}
+	if err := c.takeBack(ctx, plan); err != nil {
+		return err
 	}
 	if plan.live != nil && isIncomplete(plan.live) {
 		return c.markComplete(ctx, plan.live)

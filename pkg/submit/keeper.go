@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -36,7 +37,7 @@ func (c *Client) keep(ctx context.Context, top client.Object, parts []*unstructu
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil, c.handOver(ctx, parts)
-	case errors.As(err, new(*ExistsError)): // somebody was stopped before
+	case errors.As(err, new(*ExistsError)): // somebody was stopped before, or is at it
 		if made, err = c.keeperOf(ctx, top); err == nil && made == nil {
 			return nil, c.handOver(ctx, parts)
 		}
@@ -44,7 +45,42 @@ func (c *Client) keep(ctx context.Context, top client.Object, parts []*unstructu
 	if err != nil {
 		return nil, err
 	}
-	return made, c.handOver(ctx, parts, top, made)
+	if err := c.handOver(ctx, parts, top, made); err != nil {
+		return nil, err
+	}
+	return made, c.checkKept(ctx, top, made)
+}
+
+// checkKept is a conflict if the keeper has gone that the parts of a job were given to: somebody else had finished with it.
+func (c *Client) checkKept(ctx context.Context, top, keeper client.Object) error {
+	now, err := c.keeperOf(ctx, top)
+	if err != nil || now != nil && now.GetUID() == keeper.GetUID() {
+		return err
+	}
+	return apierrors.NewConflict(coordinationv1.Resource("leases"), keeper.GetName(),
+		errors.New("somebody else made the job again meanwhile"))
+}
+
+// takeBack gives a job, which was changed as planned, what somebody kept who was stopped.
+func (c *Client) takeBack(ctx context.Context, plan *jobPlan) error {
+	kept := plan.kept()
+	if len(kept) == 0 {
+		return nil
+	}
+	for i, part := range kept {
+		if at := slices.Index(plan.before, part); at < 0 || !plan.changed[at] {
+			continue
+		}
+		now, err := c.read(ctx, part) // as it was just written
+		if err != nil {
+			return err
+		}
+		kept[i] = now
+	}
+	if err := c.handOver(ctx, kept, plan.live); err != nil {
+		return err
+	}
+	return c.endKeeping(ctx, plan.live)
 }
 
 // keeperOf reads the keeper of a job, nil if it has none.
@@ -66,25 +102,74 @@ func (c *Client) keeperNamed(ctx context.Context, ref Ref) (client.Object, error
 	return found, nil
 }
 
-// handOver makes objects the owners of parts of a job, instead of those that these had.
+// handOver makes objects the owners of parts of a job, instead of those that these had. A part that somebody else has changed
+// since it was read is a conflict: whoever makes the job again at the same moment must not give its claims to a Job that goes.
 func (c *Client) handOver(ctx context.Context, parts []*unstructured.Unstructured, owners ...client.Object) error {
 	var references []metav1.OwnerReference
 	for _, owner := range owners {
 		references = append(references, referenceTo(owner))
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": references}})
-	if err != nil {
-		return err
-	}
 	for _, part := range parts {
 		if part == nil {
 			continue
 		}
-		if err := c.patch(ctx, part, body, false); err != nil {
+		if err := c.handTo(ctx, part, references); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// handTo is handOver for one part.
+func (c *Client) handTo(ctx context.Context, part *unstructured.Unstructured, owners []metav1.OwnerReference) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": part.GetResourceVersion(), "ownerReferences": owners,
+	}})
+	if err != nil {
+		return err
+	}
+	return c.patch(ctx, part, body, false)
+}
+
+// handBack makes a Job, just created, the owner of what was kept while the old one was not there. The garbage collector may
+// have changed the parts since, and takes nothing away; a part that somebody else has taken is left to them.
+func (c *Client) handBack(ctx context.Context, plan *jobPlan, owner client.Object) error {
+	for _, part := range plan.before[1:] {
+		if part == nil {
+			continue
+		}
+		if err := c.handBackOne(ctx, plan, part, owner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Client) handBackOne(ctx context.Context, plan *jobPlan, part *unstructured.Unstructured, owner client.Object) error {
+	for attempt := 1; ; attempt++ {
+		now, err := c.read(ctx, part)
+		switch {
+		case err != nil:
+			return err
+		case now == nil, len(now.GetOwnerReferences()) == 1 && isOwned(now, owner):
+			return nil
+		case !plan.holds(now):
+			return fmt.Errorf("%s: somebody else makes the job again at this moment: it is left to them, look at the job and try again",
+				describe(part))
+		}
+		err = c.handOver(ctx, []*unstructured.Unstructured{now}, owner)
+		if !apierrors.IsConflict(err) || attempt == stepAttempts {
+			return err
+		}
+	}
+}
+
+// holds says whether a part has no owners but those that it was given for the time in which the job is not there.
+func (p *jobPlan) holds(part metav1.Object) bool {
+	return !slices.ContainsFunc(part.GetOwnerReferences(), func(reference metav1.OwnerReference) bool {
+		kept := p.keeper != nil && reference.UID == p.keeper.GetUID()
+		return !kept && reference.UID != p.live.GetUID()
+	})
 }
 
 // isKept says whether a part belongs to the keeper of its job.

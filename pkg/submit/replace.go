@@ -128,7 +128,7 @@ func (c *Client) putBack(ctx context.Context, plan *jobPlan, cause error) error 
 		return fmt.Errorf("%w; putting the old job back failed too, create it again: %w", cause, err)
 	}
 	cause = fmt.Errorf("%w; the old job was put back, and starts over", cause)
-	if err := c.handOver(ctx, plan.before[1:], old); err != nil {
+	if err := c.handBack(ctx, plan, old); err != nil {
 		return errors.Join(cause, err)
 	}
 	if plan.keeper != nil {
@@ -170,7 +170,7 @@ func (c *Client) waitForName(ctx context.Context, deleted client.Object) error {
 
 // adopt makes the new Job the owner of what belongs to the job, and creates what is missing of it.
 func (c *Client) adopt(ctx context.Context, plan *jobPlan, owner client.Object) error {
-	if err := c.handOver(ctx, plan.before[1:], owner); err != nil {
+	if err := c.handBack(ctx, plan, owner); err != nil {
 		return err
 	}
 	for i, object := range plan.desired[1:] {

@@ -1,0 +1,175 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// cluster is an API server that holds objects, gives those that are created an identity, and applies as it is told.
+func cluster(apply error, objects ...client.Object) *Client {
+	made := 0
+	return NewClient(fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, api client.WithWatch, object client.Object, opts ...client.CreateOption) error {
+			made++
+			object.SetUID(types.UID(fmt.Sprintf("made-%d", made)))
+			return api.Create(ctx, object, opts...)
+		},
+		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+			return apply
+		},
+	}).Build())
+}
+
+// jobNamed is the Job of the training job "sft", under a UID.
+func jobNamed(uid types.UID) *batchv1.Job {
+	job := &batchv1.Job{ObjectMeta: partOf("sft", uid)}
+	job.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
+	return job
+}
+
+// claimOf is a claim of that job, with its owners.
+func claimOf(name string, owners ...client.Object) *corev1.PersistentVolumeClaim {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: partOf(name, types.UID(name))}
+	claim.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
+	for _, owner := range owners {
+		claim.OwnerReferences = append(claim.OwnerReferences, referenceTo(owner))
+	}
+	return claim
+}
+
+func partOf(name string, uid types.UID) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "lab", Name: name, UID: uid, Labels: map[string]string{
+		names.LabelManagedBy: names.ManagedByGpuctl, names.LabelJob: "sft", names.LabelJobType: "training",
+	}}
+}
+
+// seen is an object as the API server has it.
+func seen(t *testing.T, c *Client, like client.Object) *unstructured.Unstructured {
+	t.Helper()
+	found, err := c.read(t.Context(), like)
+	if err != nil || found == nil {
+		t.Fatalf("%s: got %v, error %v", describe(like), found, err)
+	}
+	return found
+}
+
+// wantOwnedBy demands that a part has exactly these owners.
+func wantOwnedBy(t *testing.T, part *unstructured.Unstructured, owners ...client.Object) {
+	t.Helper()
+	same := len(part.GetOwnerReferences()) == len(owners)
+	for _, owner := range owners {
+		same = same && isOwned(part, owner)
+	}
+	if !same {
+		t.Errorf("%s belongs to %v, want %v", describe(part), part.GetOwnerReferences(), owners)
+	}
+}
+
+// planFor is the plan to make a job again, as it is now.
+func planFor(t *testing.T, c *Client, live client.Object, claims ...client.Object) *jobPlan {
+	t.Helper()
+	plan := &jobPlan{live: live, desired: []client.Object{live}, before: []*unstructured.Unstructured{seen(t, c, live)}}
+	for _, claim := range claims {
+		plan.desired = append(plan.desired, claim.DeepCopyObject().(client.Object))
+		plan.before = append(plan.before, seen(t, c, claim))
+	}
+	return plan
+}
+
+// TestWhoPlannedBeforeAnotherKeepsNothing: the claims are another Job's by then, which would go with the one that was planned for.
+func TestWhoPlannedBeforeAnotherKeepsNothing(t *testing.T) {
+	old, fresh := jobNamed("old"), jobNamed("fresh")
+	claim := claimOf("data", old)
+	c := cluster(nil, old, claim)
+	first, second := planFor(t, c, old, claim), planFor(t, c, old, claim)
+	keeper, err := c.keep(t.Context(), old, first.before[1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.keeper = keeper
+	wantOwnedBy(t, seen(t, c, claim), old, keeper)
+	if err := c.adopt(t.Context(), first, fresh); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.keep(t.Context(), old, second.before[1:]); !apierrors.IsConflict(err) {
+		t.Errorf("the second is told %v, want a conflict", err)
+	}
+	wantOwnedBy(t, seen(t, c, claim), fresh)
+}
+
+// TestWhatTheGarbageCollectorChangesIsStillHandedBack: it takes the old Job, which is gone, off the claims.
+func TestWhatTheGarbageCollectorChangesIsStillHandedBack(t *testing.T) {
+	old, fresh := jobNamed("old"), jobNamed("fresh")
+	claim := claimOf("data", old)
+	c := cluster(nil, old, claim)
+	plan := planFor(t, c, old, claim)
+	var err error
+	if plan.keeper, err = c.keep(t.Context(), old, plan.before[1:]); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.handOver(t.Context(), []*unstructured.Unstructured{seen(t, c, claim)}, plan.keeper); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.adopt(t.Context(), plan, fresh); err != nil {
+		t.Fatal(err)
+	}
+	wantOwnedBy(t, seen(t, c, claim), fresh)
+	if left, err := c.keeperOf(t.Context(), old); err != nil || left != nil {
+		t.Errorf("what kept the claim is %v, error %v, want it gone", left, err)
+	}
+}
+
+// TestWhatAnotherKeepsMeanwhileIsLeftToThem: the new Job is made again by somebody else before it has its claims.
+func TestWhatAnotherKeepsMeanwhileIsLeftToThem(t *testing.T) {
+	old, fresh := jobNamed("old"), jobNamed("fresh")
+	claim := claimOf("data", old)
+	c := cluster(nil, old, claim)
+	plan := planFor(t, c, old, claim)
+	var err error
+	if plan.keeper, err = c.keep(t.Context(), old, plan.before[1:]); err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := c.keep(t.Context(), fresh, []*unstructured.Unstructured{seen(t, c, claim)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.adopt(t.Context(), plan, fresh); err == nil || apierrors.IsConflict(err) {
+		t.Errorf("the first is told %v, want that the job is left to the other", err)
+	}
+	wantOwnedBy(t, seen(t, c, claim), fresh, theirs)
+}
+
+// TestPartsAreNotGivenToAKeeperThatGoes: whoever made it was about to remove it, and the claims with the next Job.
+func TestPartsAreNotGivenToAKeeperThatGoes(t *testing.T) {
+	old := jobNamed("old")
+	c := cluster(nil, old)
+	gone := keeper(old)
+	gone.SetUID("gone")
+	if err := c.checkKept(t.Context(), old, gone); !apierrors.IsConflict(err) {
+		t.Errorf("with no keeper left it is told %v, want a conflict", err)
+	}
+	other := keeper(old)
+	if err := c.createOne(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.checkKept(t.Context(), old, gone); !apierrors.IsConflict(err) {
+		t.Errorf("with another keeper it is told %v, want a conflict", err)
+	}
+	if err := c.checkKept(t.Context(), old, other); err != nil {
+		t.Errorf("with the keeper there it is told %v", err)
+	}
+}
