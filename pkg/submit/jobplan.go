@@ -36,6 +36,8 @@ type jobPlan struct {
 	changed []bool
 	// obsolete are the objects that the job had and has not any more.
 	obsolete []*unstructured.Unstructured
+	// stays are the claims that the job had and its YAML does not mention any more: they hold data.
+	stays []*unstructured.Unstructured
 	// unreserved says that the job has not its name for itself yet.
 	unreserved bool
 	// keeper owns the objects of before while the job is made again; nil if nothing does.
@@ -142,7 +144,10 @@ func (c *Client) plan(
 		return nil, err
 	}
 	plan.unreserved = !reserved
-	plan.obsolete, err = c.obsolete(ctx, live, last, desired)
+	if plan.obsolete, err = c.obsolete(ctx, live, last, desired); err != nil {
+		return nil, err
+	}
+	plan.stays, err = c.unmentioned(ctx, live, last, desired)
 	return plan, err
 }
 

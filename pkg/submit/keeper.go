@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -134,7 +135,7 @@ func (c *Client) handTo(ctx context.Context, part *unstructured.Unstructured, ow
 // handBack makes a Job, just created, the owner of what was kept while the old one was not there. The garbage collector may
 // have changed the parts since, and takes nothing away; a part that somebody else has taken is left to them.
 func (c *Client) handBack(ctx context.Context, plan *jobPlan, owner client.Object) error {
-	for _, part := range plan.before[1:] {
+	for _, part := range plan.parts() {
 		if part == nil {
 			continue
 		}
@@ -172,6 +173,47 @@ func (p *jobPlan) holds(part metav1.Object) bool {
 	})
 }
 
+// parts are the objects that belong to the job as it is, beside its top object. A nil one is not there.
+func (p *jobPlan) parts() []*unstructured.Unstructured {
+	return slices.Concat(p.before[1:], p.stays)
+}
+
+// unmentioned reads the claims that belong to the job, or are kept for it, and that its YAML does not mention. Only a Job is made
+// again, so only its claims change owners. Who may not list claims finds those of the YAML before.
+func (c *Client) unmentioned(ctx context.Context, live client.Object, last, desired []client.Object) ([]*unstructured.Unstructured, error) {
+	if _, ok := isBatchJob(live); !ok {
+		return nil, nil
+	}
+	claims, err := c.list(ctx, corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), live.GetNamespace(), jobOf(live))
+	if apierrors.IsForbidden(err) {
+		claims, err = claimsIn(last), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []*unstructured.Unstructured
+	for _, claim := range claims {
+		if find(desired, claim) != nil {
+			continue
+		}
+		found, err := c.read(ctx, claim)
+		if err != nil {
+			return nil, err
+		}
+		if found != nil && isOurs(found) && (isOwned(found, live) || isKept(found)) {
+			out = append(out, found)
+		}
+	}
+	return out, nil
+}
+
+func claimsIn(objects []client.Object) []client.Object {
+	return slices.DeleteFunc(slices.Clone(objects), func(object client.Object) bool {
+		_, ok := object.(*corev1.PersistentVolumeClaim)
+		return !ok
+	})
+}
+
 // isKept says whether a part belongs to the keeper of its job.
 func isKept(part metav1.Object) bool {
 	return slices.ContainsFunc(part.GetOwnerReferences(), func(reference metav1.OwnerReference) bool {
@@ -185,7 +227,7 @@ func (p *jobPlan) kept() []*unstructured.Unstructured {
 		return nil
 	}
 	var out []*unstructured.Unstructured
-	for _, part := range p.before[1:] {
+	for _, part := range p.parts() {
 		if part != nil && isKept(part) {
 			out = append(out, part)
 		}

@@ -2,6 +2,7 @@ package submit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -171,5 +172,60 @@ func TestPartsAreNotGivenToAKeeperThatGoes(t *testing.T) {
 	}
 	if err := c.checkKept(t.Context(), old, other); err != nil {
 		t.Errorf("with the keeper there it is told %v", err)
+	}
+}
+
+// keepAll plans to make a job again and gives all that belongs to it to its keeper.
+func keepAll(t *testing.T, c *Client, live client.Object, mentioned ...client.Object) *jobPlan {
+	t.Helper()
+	plan := planFor(t, c, live, mentioned...)
+	var err error
+	if plan.stays, err = c.unmentioned(t.Context(), live, nil, plan.desired); err != nil {
+		t.Fatal(err)
+	}
+	if plan.keeper, err = c.keep(t.Context(), live, plan.parts()); err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// TestClaimsThatTheYAMLDoesNotMentionStay when the job is made again, and again after that, when no YAML knows of them.
+func TestClaimsThatTheYAMLDoesNotMentionStay(t *testing.T) {
+	old, others := jobNamed("old"), jobNamed("others")
+	mentioned, owned, kept := claimOf("mentioned", old), claimOf("owned", old), claimOf("kept", keeper(old))
+	foreign := claimOf("foreign", others)
+	c := cluster(nil, old, mentioned, owned, kept, foreign)
+	for _, fresh := range []*batchv1.Job{jobNamed("second"), jobNamed("third")} {
+		plan := keepAll(t, c, old, mentioned)
+		for _, claim := range []client.Object{mentioned, owned, kept} {
+			wantOwnedBy(t, seen(t, c, claim), old, plan.keeper)
+		}
+		if err := c.adopt(t.Context(), plan, fresh); err != nil {
+			t.Fatal(err)
+		}
+		for _, claim := range []client.Object{mentioned, owned, kept} {
+			wantOwnedBy(t, seen(t, c, claim), fresh)
+		}
+		old = fresh
+	}
+	wantOwnedBy(t, seen(t, c, foreign), others)
+}
+
+// TestClaimsThatTheYAMLDoesNotMentionAreThoseOfTheJobThatIsPutBack, if the new one is refused.
+func TestClaimsThatTheYAMLDoesNotMentionAreThoseOfTheJobThatIsPutBack(t *testing.T) {
+	old := jobNamed("old")
+	mentioned, owned := claimOf("mentioned", old), claimOf("owned", old)
+	c := cluster(nil, old, mentioned, owned)
+	plan := keepAll(t, c, old, mentioned)
+	if err := c.remove(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	refused := errors.New("refused")
+	if err := c.putBack(t.Context(), plan, refused); !errors.Is(err, refused) {
+		t.Errorf("it says %v, want why", err)
+	}
+	again := seen(t, c, old)
+	for _, claim := range []client.Object{mentioned, owned} {
+		wantOwnedBy(t, seen(t, c, claim), again)
 	}
 }

@@ -105,7 +105,7 @@ func (c *Client) exchange(ctx context.Context, plan *jobPlan, fresh *batchv1.Job
 	}
 	ctx = context.WithoutCancel(ctx)
 	var err error
-	if plan.keeper, err = c.keep(ctx, plan.live, plan.before[1:]); err != nil {
+	if plan.keeper, err = c.keep(ctx, plan.live, plan.parts()); err != nil {
 		return err
 	}
 	if err := c.remove(ctx, plan.live); err != nil {
