@@ -56,15 +56,31 @@ func (c *Client) finish(ctx context.Context, top client.Object, rest []client.Ob
 		}
 	}
 	if found > 0 { // and perhaps a keeper with them
-		if err := c.endKeeping(ctx, top); err != nil {
-			return made, err
+		if err := c.settle(ctx, top, rest); err != nil {
+			return made, &unsettledError{err}
 		}
+		if isIncomplete(top) {
+			if err := c.markComplete(ctx, top); err != nil {
+				return made, &unsettledError{err}
+			}
+		}
+		return made, nil
 	}
 	if !isIncomplete(top) {
 		return made, nil
 	}
 	return made, c.markComplete(ctx, top)
 }
+
+// unsettledError says that a job has all its parts, some of which were kept for it, and that they are perhaps its alone by now:
+// to delete it again would delete what they hold.
+type unsettledError struct{ error }
+
+func (e *unsettledError) Error() string {
+	return e.error.Error() + "; the job is there, create it again to complete it"
+}
+
+func (e *unsettledError) Unwrap() error { return e.error }
 
 func (c *Client) markComplete(ctx context.Context, top client.Object) error {
 	return c.patch(ctx, top, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, names.AnnotationIncomplete), false)
@@ -82,10 +98,10 @@ func (c *Client) createPart(ctx context.Context, top, object client.Object) (mad
 	switch {
 	case readErr != nil || found == nil:
 		return false, err
-	case isOwned(found, top):
-		return false, nil
 	case isOurs(found) && isKept(found):
 		return false, c.claim(ctx, top, found, object)
+	case isOwned(found, top):
+		return false, nil
 	}
 	return false, err
 }

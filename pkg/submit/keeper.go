@@ -181,7 +181,7 @@ func (p *jobPlan) parts() []*unstructured.Unstructured {
 // unmentioned reads the claims that belong to the job, or are kept for it, and that its YAML does not mention. Only a Job is made
 // again, so only its claims change owners. Who may not list claims finds those of the YAML before.
 func (c *Client) unmentioned(ctx context.Context, live client.Object, last, desired []client.Object) ([]*unstructured.Unstructured, error) {
-	if _, ok := isBatchJob(live); !ok {
+	if live.GetObjectKind().GroupVersionKind().Kind != "Job" {
 		return nil, nil
 	}
 	claims, err := c.list(ctx, corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), live.GetNamespace(), jobOf(live))
@@ -216,9 +216,7 @@ func claimsIn(objects []client.Object) []client.Object {
 
 // isKept says whether a part belongs to the keeper of its job.
 func isKept(part metav1.Object) bool {
-	return slices.ContainsFunc(part.GetOwnerReferences(), func(reference metav1.OwnerReference) bool {
-		return reference.Kind == "Lease" && reference.Name == keeperPrefix+jobOf(part)
-	})
+	return len(keepersOf(part)) > 0
 }
 
 // kept are the parts of a plan that belong to the keeper of the job, because somebody was stopped who made it again.
@@ -235,12 +233,44 @@ func (p *jobPlan) kept() []*unstructured.Unstructured {
 	return out
 }
 
-// claim gives a job, whose top object is there, a part that was kept for it, as the job wants it.
+// claim gives a job, whose top object is there, a part that was kept for it, as the job wants it. It stays its keeper's too,
+// so that nothing is lost if the job cannot be made after all.
 func (c *Client) claim(ctx context.Context, top client.Object, found *unstructured.Unstructured, part client.Object) error {
-	if err := c.handOver(ctx, []*unstructured.Unstructured{found}, top); err != nil {
+	owners := append(keepersOf(found), referenceTo(top))
+	if err := c.handTo(ctx, found, owners); err != nil {
 		return err
 	}
+	part.SetOwnerReferences(owners)
 	return c.serverSideApply(ctx, part, false, true)
+}
+
+// settle gives a job that is whole what was claimed for it for good, and the claims that its YAML does not mention, and then
+// removes the keeper.
+func (c *Client) settle(ctx context.Context, top client.Object, rest []client.Object) error {
+	claimed, err := c.unmentioned(ctx, top, nil, rest)
+	if err != nil {
+		return err
+	}
+	for _, object := range rest {
+		found, err := c.read(ctx, object)
+		if err != nil {
+			return err
+		}
+		if found != nil && isOwned(found, top) && isKept(found) {
+			claimed = append(claimed, found)
+		}
+	}
+	if err := c.handOver(ctx, claimed, top); err != nil {
+		return err
+	}
+	return c.endKeeping(ctx, top)
+}
+
+// keepersOf are the references of a part to the keeper of its job.
+func keepersOf(part metav1.Object) []metav1.OwnerReference {
+	return slices.DeleteFunc(slices.Clone(part.GetOwnerReferences()), func(reference metav1.OwnerReference) bool {
+		return reference.Kind != "Lease" || reference.Name != keeperPrefix+jobOf(part)
+	})
 }
 
 // endKeeping removes the keeper of a job, whose parts belong to its top object again. What else it keeps the job has not any more.

@@ -229,3 +229,64 @@ func TestClaimsThatTheYAMLDoesNotMentionAreThoseOfTheJobThatIsPutBack(t *testing
 		wantOwnedBy(t, seen(t, c, claim), again)
 	}
 }
+
+// TestACreationThatFailsLeavesWhatWasKept to the keeper: the new Job goes again, and must not take the data with it.
+func TestACreationThatFailsLeavesWhatWasKept(t *testing.T) {
+	refused := errors.New("refused")
+	tests := map[string]struct {
+		apply error
+		whole bool
+	}{
+		"a kept part cannot be changed": {apply: refused},
+		"all is as it shall be":         {whole: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			holder := keeper(jobNamed("old"))
+			holder.SetUID("holder")
+			mentioned, unmentioned := claimOf("mentioned", holder), claimOf("unmentioned", holder)
+			c := cluster(tc.apply, holder, mentioned, unmentioned)
+			top := jobNamed("")
+			err := c.Create(t.Context(), []client.Object{top, claimOf("mentioned")})
+			if !errors.Is(err, tc.apply) {
+				t.Fatalf("it says %v, want %v", err, tc.apply)
+			}
+			left, err := c.keeperOf(t.Context(), top)
+			if err != nil || (left == nil) != tc.whole {
+				t.Errorf("the keeper is %v, error %v", left, err)
+			}
+			if !tc.whole {
+				wantOwnedBy(t, seen(t, c, mentioned), holder, top)
+				wantOwnedBy(t, seen(t, c, unmentioned), holder)
+				return
+			}
+			wantOwnedBy(t, seen(t, c, mentioned), top)
+			wantOwnedBy(t, seen(t, c, unmentioned), top)
+		})
+	}
+}
+
+// TestAJobThatHasWhatWasKeptIsNotUndone: the last step fails when the claim is its own already.
+func TestAJobThatHasWhatWasKeptIsNotUndone(t *testing.T) {
+	holder := keeper(jobNamed("old"))
+	holder.SetUID("holder")
+	claim := claimOf("data", holder)
+	lost := errors.New("refused")
+	c := cluster(nil, holder, claim)
+	c.api = undeletable{c.api, lost}
+	top := jobNamed("")
+	if err := c.Create(t.Context(), []client.Object{top, claimOf("data")}); !errors.As(err, new(*unsettledError)) || !errors.Is(err, lost) {
+		t.Fatalf("it says %v, want that the job is there", err)
+	}
+	wantOwnedBy(t, seen(t, c, claim), seen(t, c, top))
+}
+
+// undeletable deletes nothing.
+type undeletable struct {
+	client.Client
+	err error
+}
+
+func (u undeletable) Delete(context.Context, client.Object, ...client.DeleteOption) error {
+	return u.err
+}

@@ -85,6 +85,9 @@ func (c *Client) Create(ctx context.Context, objects []client.Object) error {
 		return err
 	}
 	made, err := c.finish(ctx, top, rest)
+	if errors.As(err, new(*unsettledError)) {
+		return err
+	}
 	if err != nil {
 		return c.rollback(ctx, append([]client.Object{top}, made...), err)
 	}
