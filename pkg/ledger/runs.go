@@ -36,13 +36,24 @@ func Learn(runs []Run) *survival.History {
 	return out
 }
 
+// mostOfOwner is how many runs of one user of a namespace are told, the newest: whoever has very many short ones would else take the
+// place of those of all others.
+const mostOfOwner = 500
+
 // Joining makes runs of holdings: what the pods of a job held at the same time is one run, and those after a break are another, as
 // after a failure. Pods of an array take turns without one.
 type Joining struct {
-	// held is the earliest run of each job that has been found. One that goes on has no end, and is not among runs.
-	held map[string]*joined
-	runs []*joined
+	// held is the earliest run of each job that has been found. One that is not told has no end, and is not among runs: it goes on, or
+	// there are enough of its owner.
+	held   map[string]*joined
+	runs   []*joined
+	owners map[owner]int
+	// skipped says that there were more of an owner than are told.
+	skipped bool
 }
+
+// owner is a user of a namespace.
+type owner struct{ namespace, user string }
 
 type joined struct {
 	run      Run
@@ -57,7 +68,7 @@ type span struct {
 }
 
 // NewJoining begins with what is held now. A run that goes on is none.
-func NewJoining() *Joining { return &Joining{held: map[string]*joined{}} }
+func NewJoining() *Joining { return &Joining{held: map[string]*joined{}, owners: map[owner]int{}} }
 
 // Hold takes what is held now. All of it comes before the first Add.
 func (j *Joining) Hold(h *Holding) {
@@ -75,17 +86,32 @@ func (j *Joining) Add(h *Holding) {
 	of := jobOf(h)
 	known := j.held[of]
 	if known == nil || h.To.Before(known.from) {
-		known = &joined{run: Run{Namespace: h.Namespace, User: h.User, Pool: h.Pool}, from: h.From, to: h.To}
+		known = j.begin(h)
 		j.held[of] = known
-		j.runs = append(j.runs, known)
 	}
 	if h.From.Before(known.from) {
 		known.from = h.From
 	}
-	if !known.to.IsZero() { // else it goes on
+	if !known.to.IsZero() { // else it is not told
 		known.held = append(known.held, span{h.From, h.To, h.Milli})
 	}
 }
+
+// begin is a run of which the last pod to end is known.
+func (j *Joining) begin(h *Holding) *joined {
+	whose := owner{h.Namespace, h.User}
+	if j.owners[whose] == mostOfOwner {
+		j.skipped = true
+		return &joined{from: h.From}
+	}
+	j.owners[whose]++
+	known := &joined{run: Run{Namespace: h.Namespace, User: h.User, Pool: h.Pool}, from: h.From, to: h.To}
+	j.runs = append(j.runs, known)
+	return known
+}
+
+// Skipped reports whether there were runs that are left out, as there are enough of their owner.
+func (j *Joining) Skipped() bool { return j.skipped }
 
 // Len is how many runs there are.
 func (j *Joining) Len() int { return len(j.runs) }

@@ -66,6 +66,30 @@ func TestRuns(t *testing.T) {
 	}
 }
 
+// TestOneOwnerDoesNotTakeThePlaceOfOthers: of very many short pods of one user the newest count, and those before them by others do, too.
+// A job of which a pod is left out is so with all of its pods.
+func TestOneOwnerDoesNotTakeThePlaceOfOthers(t *testing.T) {
+	joining := NewJoining()
+	add := func(uid, job, namespace, user string, from, to int) {
+		joining.Add(&Holding{UID: uid, JobUID: job, Namespace: namespace, User: user, Milli: 1000, From: at(from), To: at(to)})
+	}
+	for i := range 5000 {
+		add(fmt.Sprint(i), "", "team", "ada", 9999-i, 10000-i)
+	}
+	if !joining.Skipped() || joining.Len() != mostOfOwner {
+		t.Errorf("%d runs of one owner, skipped %t", joining.Len(), joining.Skipped())
+	}
+	add("a", "array", "team", "ada", 4000, 4900)
+	add("b", "array", "team", "ada", 3000, 4800)
+	add("c", "", "team", "bob", 100, 200)
+	add("d", "", "other", "ada", 50, 100)
+	runs := joining.Runs()
+	want := []Run{{Namespace: "team", User: "bob", GPUs: 1, Seconds: 100}, {Namespace: "other", User: "ada", GPUs: 1, Seconds: 50}}
+	if diff := cmp.Diff(want, runs[mostOfOwner:]); diff != "" {
+		t.Errorf("the others (-want +got):\n%s", diff)
+	}
+}
+
 // TestLearn: of more runs than are kept the newest count, which come first in an answer.
 func TestLearn(t *testing.T) {
 	runs := append(slices.Repeat([]Run{{Namespace: "team", User: "ada", GPUs: 1, Seconds: 60}}, 5000),

@@ -52,7 +52,7 @@ func (s *Store) Runs(q RunQuery) (runs []ledger.Run, more bool, err error) {
 		}
 		return nil
 	})
-	runs = joining.Runs()
+	runs, more = joining.Runs(), more || joining.Skipped()
 	if len(runs) > q.Most {
 		return runs[:q.Most], true, err
 	}
