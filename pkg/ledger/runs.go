@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
@@ -41,7 +43,7 @@ func Learn(runs []Run) *survival.History {
 const mostOfOwner = 500
 
 // Joining makes runs of holdings: what the pods of a job held at the same time is one run, and those after a break are another, as
-// after a failure. Pods of an array take turns without one.
+// after a failure. Pods of an array take turns, some seconds after each other.
 type Joining struct {
 	// held is the earliest run of each job that has been found. One that is not told has no end, and is not among runs: it goes on, or
 	// there are enough of its owner.
@@ -85,7 +87,7 @@ func (j *Joining) Add(h *Holding) {
 	}
 	of := jobOf(h)
 	known := j.held[of]
-	if known == nil || h.To.Before(known.from) {
+	if known == nil || breaks(h).Before(known.from) {
 		known = j.begin(h)
 		j.held[of] = known
 	}
@@ -95,6 +97,17 @@ func (j *Joining) Add(h *Holding) {
 	if !known.to.IsZero() { // else it is not told
 		known.held = append(known.held, span{h.From, h.To, h.Milli})
 	}
+}
+
+// takeTurns is how long after a pod that has done its part the next of its job is bound at the latest, where they take turns.
+const takeTurns = 2 * time.Minute
+
+// breaks is until when others of its job are of the same run. A job goes on after a pod that ended well; one of which a pod failed begins again.
+func breaks(h *Holding) time.Time {
+	if h.JobUID != "" && h.Outcome == string(corev1.PodSucceeded) {
+		return h.To.Add(takeTurns)
+	}
+	return h.To
 }
 
 // begin is a run of which the last pod to end is known.

@@ -16,32 +16,38 @@ func TestRuns(t *testing.T) {
 		job             string
 		from, to, until int
 		milli           int64
+		outcome         string
 	}
 	tests := map[string]struct {
 		pods []pod
 		want []string
 	}{
 		"nothing":                          {nil, nil},
-		"one pod":                          {[]pod{{"a", 10, 70, 0, 2000}}, []string{"2 GPUs for 60"}},
-		"a gang":                           {[]pod{{"a", 10, 70, 0, 8000}, {"a", 12, 71, 0, 8000}}, []string{"16 GPUs for 61"}},
-		"a member of which was replaced":   {[]pod{{"a", 10, 70, 0, 8000}, {"a", 10, 30, 0, 8000}, {"a", 35, 70, 0, 8000}}, []string{"16 GPUs for 60"}},
-		"after a failure it began again":   {[]pod{{"a", 10, 30, 0, 8000}, {"a", 40, 100, 0, 8000}}, []string{"8 GPUs for 60", "8 GPUs for 20"}},
-		"an array, two at once":            {[]pod{{"a", 0, 30, 0, 1000}, {"a", 0, 40, 0, 1000}, {"a", 30, 60, 0, 1000}, {"a", 40, 90, 0, 1000}}, []string{"2 GPUs for 90"}},
-		"it still runs":                    {[]pod{{"a", 10, -1, 0, 8000}}, nil},
-		"a member still runs":              {[]pod{{"a", 10, 30, 0, 8000}, {"a", 20, -1, 0, 8000}, {"a", 35, -1, 0, 8000}}, nil},
-		"it ran before, and does so again": {[]pod{{"a", 10, 30, 0, 8000}, {"a", 40, -1, 0, 8000}}, []string{"8 GPUs for 20"}},
-		"nobody saw its end":               {[]pod{{"a", 10, 30, 50, 8000}}, nil},
-		"two jobs":                         {[]pod{{"a", 10, 30, 0, 8000}, {"b", 10, 40, 0, 1000}}, []string{"1 GPUs for 30", "8 GPUs for 20"}},
-		"pods of no job":                   {[]pod{{"", 10, 30, 0, 8000}, {"", 10, 40, 0, 1000}}, []string{"1 GPUs for 30", "8 GPUs for 20"}},
-		"a part of a GPU":                  {[]pod{{"a", 10, 30, 0, 250}}, []string{"1 GPUs for 20"}},
-		"it ended as it began":             {[]pod{{"a", 10, 10, 0, 1000}}, []string{"1 GPUs for 0"}},
+		"one pod":                          {[]pod{{"a", 10, 70, 0, 2000, ""}}, []string{"2 GPUs for 60"}},
+		"a gang":                           {[]pod{{"a", 10, 70, 0, 8000, ""}, {"a", 12, 71, 0, 8000, ""}}, []string{"16 GPUs for 61"}},
+		"a member of which was replaced":   {[]pod{{"a", 10, 70, 0, 8000, ""}, {"a", 10, 30, 0, 8000, ""}, {"a", 35, 70, 0, 8000, ""}}, []string{"16 GPUs for 60"}},
+		"after a failure it began again":   {[]pod{{"a", 10, 30, 0, 8000, ""}, {"a", 40, 100, 0, 8000, ""}}, []string{"8 GPUs for 60", "8 GPUs for 20"}},
+		"an array, two at once":            {[]pod{{"a", 0, 30, 0, 1000, ""}, {"a", 0, 40, 0, 1000, ""}, {"a", 30, 60, 0, 1000, ""}, {"a", 40, 90, 0, 1000, ""}}, []string{"2 GPUs for 90"}},
+		"it still runs":                    {[]pod{{"a", 10, -1, 0, 8000, ""}}, nil},
+		"a member still runs":              {[]pod{{"a", 10, 30, 0, 8000, ""}, {"a", 20, -1, 0, 8000, ""}, {"a", 35, -1, 0, 8000, ""}}, nil},
+		"it ran before, and does so again": {[]pod{{"a", 10, 30, 0, 8000, ""}, {"a", 40, -1, 0, 8000, ""}}, []string{"8 GPUs for 20"}},
+		"nobody saw its end":               {[]pod{{"a", 10, 30, 50, 8000, ""}}, nil},
+		"two jobs":                         {[]pod{{"a", 10, 30, 0, 8000, ""}, {"b", 10, 40, 0, 1000, ""}}, []string{"1 GPUs for 30", "8 GPUs for 20"}},
+		"pods of no job":                   {[]pod{{"", 10, 30, 0, 8000, ""}, {"", 10, 40, 0, 1000, ""}}, []string{"1 GPUs for 30", "8 GPUs for 20"}},
+		"a part of a GPU":                  {[]pod{{"a", 10, 30, 0, 250, ""}}, []string{"1 GPUs for 20"}},
+		"it ended as it began":             {[]pod{{"a", 10, 10, 0, 1000, ""}}, []string{"1 GPUs for 0"}},
+		"tasks one after the other":        {[]pod{{"a", 0, 30, 0, 1000, "Succeeded"}, {"a", 35, 60, 0, 1000, "Succeeded"}, {"a", 65, 90, 0, 1000, "Succeeded"}}, []string{"1 GPUs for 90"}},
+		"of which the last runs":           {[]pod{{"a", 0, 30, 0, 1000, "Succeeded"}, {"a", 35, 60, 0, 1000, "Succeeded"}, {"a", 65, -1, 0, 1000, ""}}, nil},
+		"of which one failed":              {[]pod{{"a", 0, 30, 0, 1000, "Succeeded"}, {"a", 35, 60, 0, 1000, "Failed"}, {"a", 65, 90, 0, 1000, "Succeeded"}}, []string{"1 GPUs for 25", "1 GPUs for 60"}},
+		"the next waited for room":         {[]pod{{"a", 0, 30, 0, 1000, "Succeeded"}, {"a", 151, 160, 0, 1000, "Succeeded"}}, []string{"1 GPUs for 9", "1 GPUs for 30"}},
+		"pods of no job after each other":  {[]pod{{"", 0, 30, 0, 1000, "Succeeded"}, {"", 35, 60, 0, 1000, "Succeeded"}}, []string{"1 GPUs for 25", "1 GPUs for 30"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			joining := NewJoining()
 			var ended []Holding
 			for i, p := range tc.pods {
-				h := Holding{UID: fmt.Sprint(i), JobUID: p.job, Namespace: "team", Milli: p.milli, From: at(p.from)}
+				h := Holding{UID: fmt.Sprint(i), JobUID: p.job, Namespace: "team", Milli: p.milli, From: at(p.from), Outcome: p.outcome}
 				if p.to < 0 {
 					joining.Hold(&h)
 					continue
