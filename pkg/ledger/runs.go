@@ -58,7 +58,9 @@ type Joining struct {
 type owner struct{ namespace, user string }
 
 type joined struct {
-	run      Run
+	run Run
+	// job is the name of its job, "" for a pod that belongs to none.
+	job      string
 	from, to time.Time
 	held     []span
 }
@@ -119,12 +121,23 @@ func (j *Joining) begin(h *Holding) *joined {
 	}
 	j.owners[whose]++
 	known := &joined{run: Run{Namespace: h.Namespace, User: h.User, Pool: h.Pool}, from: h.From, to: h.To}
+	if h.JobUID != "" {
+		known.job = h.Job
+	}
 	j.runs = append(j.runs, known)
 	return known
 }
 
 // Skipped reports whether there were runs that are left out, as there are enough of their owner.
 func (j *Joining) Skipped() bool { return j.skipped }
+
+// Drop takes away the runs of jobs that have held more than was added, which nobody knows how long they were. It is asked for
+// each with its job, and since when a holding of the job that ended would be of the run.
+func (j *Joining) Drop(goesOn func(namespace, job string, since time.Time) bool) {
+	j.runs = slices.DeleteFunc(j.runs, func(found *joined) bool {
+		return found.job != "" && goesOn(found.run.Namespace, found.job, found.from.Add(-takeTurns))
+	})
+}
 
 // Len is how many runs there are.
 func (j *Joining) Len() int { return len(j.runs) }

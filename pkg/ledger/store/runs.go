@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -32,10 +33,11 @@ func (s *Store) Runs(q RunQuery) (runs []ledger.Run, more bool, err error) {
 		}
 		c := tx.Bucket(ended).Cursor()
 		read := 0
-		for k, v := before(c, order(q.To.Add(time.Second))); k != nil && !orderOf(k).Before(q.From.Truncate(time.Second)); k, v = c.Prev() {
-			if read++; joining.Len() > q.Most || read > mostRunsRead { // the last of so many is whole once there is another
+		k, v := before(c, order(q.To.Add(time.Second)))
+		for ; k != nil && !orderOf(k).Before(q.From.Truncate(time.Second)); k, v = c.Prev() {
+			if read++; joining.Len() > q.Most || read > mostRunsRead {
 				more = true
-				return nil
+				break
 			}
 			row, d := ledger.Row{}, decoder{in: v}
 			if d.row(&row); d.bad {
@@ -50,6 +52,7 @@ func (s *Store) Runs(q RunQuery) (runs []ledger.Run, more bool, err error) {
 			}
 			joining.Add(&h)
 		}
+		joining.Drop(unread(tx, k))
 		return nil
 	})
 	runs, more = joining.Runs(), more || joining.Skipped()
@@ -57,6 +60,20 @@ func (s *Store) Runs(q RunQuery) (runs []ledger.Run, more bool, err error) {
 		return runs[:q.Most], true, err
 	}
 	return runs, more, err
+}
+
+// unread tells whether a job has a holding that ended since a time and is not among those that were read, from the last to end down to
+// the key, which is the first of the others, nil for none.
+func unread(tx *bbolt.Tx, key []byte) func(namespace, job string, since time.Time) bool {
+	c := tx.Bucket(pods).Cursor()
+	return func(namespace, job string, since time.Time) bool {
+		if key == nil {
+			return false
+		}
+		prefix := named(namespace, job)
+		first, _ := c.Seek(append(bytes.Clone(prefix), order(since)...))
+		return bytes.HasPrefix(first, prefix) && bytes.Compare(first[len(prefix):], key) <= 0
+	}
 }
 
 // before is the last key before another.

@@ -43,3 +43,37 @@ func TestRuns(t *testing.T) {
 		})
 	}
 }
+
+// TestRunsThatAreNotReadWholeAreNotTold: a job of which earlier pods were not read has run for longer than is known. One of which all
+// were read is told, however long it was, and whatever of its name was before it.
+func TestRunsThatAreNotReadWholeAreNotTold(t *testing.T) {
+	s := opened(t)
+	of := func(uid, job string, from, to float64) ledger.Holding {
+		h := held(uid, "a", "ada", 1000, from, to, 0)
+		h.Job, h.JobUID, h.Outcome = job, job, "Succeeded"
+		return h
+	}
+	put(t, s, of("1", "turns", 0, 2), of("2", "turns", 2, 4.5), of("3", "long", 0, 5), of("4", "again", 0, 1), of("5", "again", 3, 6), of("6", "late", 6, 7))
+	tests := map[string]struct {
+		q    RunQuery
+		want []float64 // hours
+		more bool
+	}{
+		"all":                    {RunQuery{From: hour(0), To: hour(9), Most: 10}, []float64{1, 3, 5, 4.5, 1}, false},
+		"no more than three":     {RunQuery{From: hour(0), To: hour(9), Most: 3}, []float64{1, 3, 5}, true},
+		"since it took turns":    {RunQuery{From: hour(3), To: hour(9), Most: 10}, []float64{1, 3, 5}, false},
+		"no more than the first": {RunQuery{From: hour(0), To: hour(9), Most: 1}, []float64{1}, true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			runs, more, err := s.Runs(tc.q)
+			var got []float64
+			for _, run := range runs {
+				got = append(got, float64(run.Seconds)/3600)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || more != tc.more || err != nil {
+				t.Errorf("more %t, want %t, error %v; hours (-want +got):\n%s", more, tc.more, err, diff)
+			}
+		})
+	}
+}
