@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"g8s.host/gpu-scheduler/pkg/survival"
@@ -23,9 +24,9 @@ type play struct {
 	free  []Amounts
 	level [levels]*Nodes
 	ends  heap
-	// head is how many of each line have started, closed which shapes do not fit now.
+	// head is how many of each line have started, and order has the shapes of which some wait by the first of those.
 	head   []int
-	closed []bool
+	order  []int32
 	starts []time.Duration
 	// runs is how long each of those that wait will run, and on the holds of those that have started.
 	runs []time.Duration
@@ -35,7 +36,7 @@ type play struct {
 func newPlay(state *State, budget int) *play {
 	p := &play{
 		state: state, budget: budget, lines: make([][]int32, len(state.Shapes)), large: make([]block, len(state.Shapes)),
-		free: make([]Amounts, len(state.Free)), head: make([]int, len(state.Shapes)), closed: make([]bool, len(state.Shapes)),
+		free: make([]Amounts, len(state.Free)), head: make([]int, len(state.Shapes)),
 		runs: make([]time.Duration, len(state.Waiting)), on: make([][]Hold, len(state.Waiting)),
 	}
 	for i := range p.level {
@@ -118,24 +119,29 @@ func (p *play) begin(rng *rand.Rand) {
 		p.runs[i], p.starts[i], p.on[i] = p.state.Waiting[i].Runs.Quantile(luck.draw()), survival.Never, p.on[i][:0]
 	}
 	clear(p.head)
+	p.order = p.order[:0]
+	for shape := range p.lines {
+		if len(p.lines[shape]) > 0 {
+			p.order = append(p.order, int32(shape))
+		}
+	}
+	slices.SortFunc(p.order, func(a, b int32) int { return int(p.next(a) - p.next(b)) })
 	p.budget -= len(p.free) + len(p.ends) + len(p.runs)
 }
 
-// pass starts whoever fits now, in the order of the line, and returns how many of those that are asked for.
+// pass starts whoever fits now, in the order of the line, and returns how many of those that are asked for. A shape that did not fit
+// is not tried again: there is less room than before.
 func (p *play) pass(now time.Duration, asked int) (started int) {
-	clear(p.closed)
-	for {
-		shape := p.first()
-		if shape < 0 {
-			return started
-		}
+	for i := 0; i < len(p.order); {
+		p.budget--
+		shape := int(p.order[i])
 		job := int(p.lines[shape][p.head[shape]])
 		if !p.place(shape, job) {
-			p.closed[shape] = true
+			i++
 			continue
 		}
-		p.head[shape]++
 		p.starts[job] = now
+		p.advance(i)
 		if job <= asked {
 			started++
 		}
@@ -143,19 +149,26 @@ func (p *play) pass(now time.Duration, asked int) (started int) {
 			p.ends.push(ending{now + runs, int32(len(p.state.Running) + job)})
 		}
 	}
+	return started
 }
 
-// first is the shape of the first in line of those that may fit, -1 for none.
-func (p *play) first() int {
-	first, shape := int32(0), -1
-	p.budget -= len(p.lines)
-	for i, line := range p.lines {
-		if !p.closed[i] && p.head[i] < len(line) && (shape < 0 || line[p.head[i]] < first) {
-			first, shape = line[p.head[i]], i
-		}
+// advance takes the first of a shape out of its line, and puts the shape where its next one is in the order of all.
+func (p *play) advance(i int) {
+	shape := p.order[i]
+	if p.head[shape]++; p.head[shape] == len(p.lines[shape]) {
+		p.order = slices.Delete(p.order, i, i+1)
+		return
 	}
-	return shape
+	next := p.lines[shape][p.head[shape]]
+	for ; i+1 < len(p.order) && p.next(p.order[i+1]) < next; i++ {
+		p.budget--
+		p.order[i] = p.order[i+1]
+	}
+	p.order[i] = shape
 }
+
+// next is the first in line of a shape.
+func (p *play) next(shape int32) int32 { return p.lines[shape][p.head[shape]] }
 
 // place puts all pods of a job on nodes, or none.
 func (p *play) place(shape, job int) bool {

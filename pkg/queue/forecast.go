@@ -18,6 +18,10 @@ import (
 // mostForecast is how many pods of a line take part in a forecast: who is behind them has none.
 const mostForecast = 5000
 
+// mostShapes is how many kinds of jobs take part: each is tried whenever a job ends, and whoever is the first that asks yet something else
+// has no forecast, nor has who is behind it.
+const mostShapes = 30
+
 // Outlook is between which moments jobs start.
 type Outlook map[key]outlook
 
@@ -180,10 +184,16 @@ func (f *forecaster) line() {
 		if len(f.state.Waiting)+len(together) > mostForecast {
 			return
 		}
+		shapes := make([]int, len(together))
+		for i, requests := range together {
+			if shapes[i] = f.shape(requests); shapes[i] < 0 {
+				return
+			}
+		}
 		f.places[len(f.state.Waiting)] = entry
 		runs := f.past.Remaining(f.job(keyOf(entry.wish.requests[0].Pod), entry.GPUs), 0, f.limitOf(entry))
-		for _, requests := range together {
-			f.state.Waiting = append(f.state.Waiting, forecast.Waiting{Shape: f.shape(requests), Runs: runs})
+		for _, shape := range shapes {
+			f.state.Waiting = append(f.state.Waiting, forecast.Waiting{Shape: shape, Runs: runs})
 		}
 	}
 }
@@ -207,7 +217,7 @@ func (f *forecaster) limitOf(entry *Entry) time.Duration {
 	return limit
 }
 
-// shape is the number of what pods ask.
+// shape is the number of what pods ask, -1 where there are enough others.
 func (f *forecaster) shape(requests []*fit.Request) int {
 	alike := make([]byte, 0, 1024)
 	for _, request := range requests {
@@ -217,6 +227,9 @@ func (f *forecaster) shape(requests []*fit.Request) int {
 		return number
 	}
 	number := len(f.state.Shapes)
+	if number == mostShapes {
+		return -1
+	}
 	f.shapes[string(alike)] = number
 	var pods []forecast.Pod
 	for _, request := range requests {

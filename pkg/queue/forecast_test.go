@@ -167,6 +167,36 @@ func TestAnOutlookGrowsOld(t *testing.T) {
 	}
 }
 
+// TestManyKindsOfJobsCostTheOthersNothing: whoever is before them in line is told when it starts, as are the first of them.
+func TestManyKindsOfJobsCostTheOthersNothing(t *testing.T) {
+	objects := &snapshot.Snapshot{}
+	for i := range 20 {
+		name := fmt.Sprint("n", i)
+		machine := node(name, "8")
+		machine.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("64")
+		objects.Nodes = append(objects.Nodes, machine)
+		for j := range 8 {
+			objects.Pods = append(objects.Pods, anHourIn(on(name, asks(fmt.Sprintf("runs-%d-%d", i, j), "1", 5, 0))))
+		}
+	}
+	objects.Pods = append(objects.Pods, asks("first", "8", 5, time.Hour))
+	for i := range 300 {
+		objects.Pods = append(objects.Pods, change(asks(fmt.Sprintf("kind-%03d", i), "8", 5, time.Duration(300-i)*time.Second), func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(i+1), resource.DecimalSI)
+		}))
+	}
+	q := Build(objects, nil, nil, t0)
+	q.Tell(q.Outlook(objects, pastOf("", 61, 160), t0), t0)
+	for i := range q.Entries {
+		if e := &q.Entries[i]; (e.Latest != nil) != (i < mostShapes) {
+			t.Errorf("number %d, %s, starts by %v", i+1, e.Name, e.Latest)
+		}
+	}
+	if len(q.Entries) != 301 || q.Entries[0].Name != "first" {
+		t.Errorf("%d in line, the first is %s", len(q.Entries), q.Entries[0].Name)
+	}
+}
+
 // BenchmarkOutlook has a line of a thousand jobs for a thousand nodes with eight jobs each.
 func BenchmarkOutlook(b *testing.B) {
 	objects := &snapshot.Snapshot{}
