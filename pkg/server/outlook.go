@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"log/slog"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,29 +30,61 @@ type outlookOfQueue struct {
 	// runs asks the ledger, nil for none.
 	runs func(context.Context, ledgerclient.Query) ([]ledger.Run, bool, error)
 	log  *slog.Logger
+	now  func() time.Time
+
+	// past and pastUntil belong to whoever makes an outlook.
+	past      *survival.History
+	pastUntil time.Time
 
 	mu         sync.Mutex
-	past       *survival.History
-	pastUntil  time.Time
+	making     bool
 	told       queue.Outlook
 	untilAgain time.Time
 }
 
-// of returns an outlook that is not much older than a queue.
+// of returns an outlook that is not much older than a queue. One alone is made at a time: whoever finds none that is young enough waits for
+// it, as long as it likes, and the others have the one before, or none yet.
 func (o *outlookOfQueue) of(ctx context.Context, line *queue.Queue, objects *snapshot.Snapshot, now time.Time) queue.Outlook {
 	if o.runs == nil {
 		return nil
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if now.Before(o.untilAgain) {
+	if o.making || now.Before(o.untilAgain) {
 		return o.told
 	}
-	if !now.Before(o.pastUntil) {
-		o.read(context.WithoutCancel(ctx), now) // who asks now may go, and others wait
+	o.making = true
+	done, own := make(chan struct{}), *line
+	own.Entries = slices.Clone(line.Entries) // the caller writes to its own
+	go func() {
+		defer close(done)
+		o.make(context.WithoutCancel(ctx), &own, objects, now)
+	}()
+	o.mu.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
-	o.told, o.untilAgain = line.Outlook(objects, o.past, now), now.Add(outlookFor)
+	o.mu.Lock()
 	return o.told
+}
+
+// make replaces the outlook. The next one is made some time after it is there, however long it took. If one cannot be made, a log says so,
+// and the queue goes on without.
+func (o *outlookOfQueue) make(ctx context.Context, line *queue.Queue, objects *snapshot.Snapshot, now time.Time) {
+	var told queue.Outlook
+	defer func() {
+		if trouble := recover(); trouble != nil { // nobody above would
+			o.log.ErrorContext(ctx, "When jobs start cannot be told", "error", trouble, "stack", string(debug.Stack()))
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.told, o.making, o.untilAgain = told, false, o.now().Add(outlookFor)
+	}()
+	if !now.Before(o.pastUntil) {
+		o.read(ctx, now)
+	}
+	told = line.Outlook(objects, o.past, now)
 }
 
 // read asks the ledger. While it does not answer, what it has said before counts.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,8 +38,8 @@ func oneWaits(now time.Time) *snapshot.Snapshot {
 // TestTheLedgerIsAskedSeldom: however often the queue is asked for, and while it fails what it has said before counts.
 func TestTheLedgerIsAskedSeldom(t *testing.T) {
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	asked, broken := 0, false
-	o := &outlookOfQueue{log: slog.New(slog.DiscardHandler), runs: func(context.Context, ledgerclient.Query) (runs []ledger.Run, more bool, err error) {
+	asked, broken, clock := 0, false, start
+	o := &outlookOfQueue{now: func() time.Time { return clock }, log: slog.New(slog.DiscardHandler), runs: func(context.Context, ledgerclient.Query) (runs []ledger.Run, more bool, err error) {
 		if asked++; broken {
 			return nil, false, errors.New("down")
 		}
@@ -49,6 +51,7 @@ func TestTheLedgerIsAskedSeldom(t *testing.T) {
 	objects := oneWaits(start)
 	ask := func(after time.Duration) *time.Time {
 		now := start.Add(after)
+		clock = now
 		line := queue.Build(objects, nil, nil, now)
 		line.Tell(o.of(t.Context(), &line, objects, now), now)
 		return line.Entries[0].Latest
@@ -71,5 +74,45 @@ func TestTheLedgerIsAskedSeldom(t *testing.T) {
 	}
 	if got := (&outlookOfQueue{}).of(t.Context(), &queue.Queue{}, objects, start); len(got) != 0 {
 		t.Errorf("without a ledger it tells %v", got)
+	}
+}
+
+// TestWhoAsksMeanwhileDoesNotWait: while an outlook is made others have none yet, or the one before, and who has asked for it may go. The next
+// is made some time after it is there.
+func TestWhoAsksMeanwhileDoesNotWait(t *testing.T) {
+	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	begun, finish := make(chan struct{}), make(chan struct{})
+	asked := 0
+	o := &outlookOfQueue{now: func() time.Time { return start.Add(time.Minute) }, log: slog.New(slog.DiscardHandler)}
+	o.runs = func(context.Context, ledgerclient.Query) ([]ledger.Run, bool, error) {
+		asked++
+		close(begun) // panics if it is made twice
+		<-finish
+		return slices.Repeat([]ledger.Run{{Namespace: "team", Pool: "train", GPUs: 8, Seconds: 3600}}, 30), false, nil
+	}
+	objects := oneWaits(start)
+	ask := func(ctx context.Context, now time.Time) queue.Outlook {
+		line := queue.Build(objects, nil, nil, now)
+		told := o.of(ctx, &line, objects, now)
+		line.Tell(told, now)
+		return told
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	go func() { defer close(left); ask(ctx, start) }()
+	<-begun
+	if got := ask(t.Context(), start); len(got) != 0 {
+		t.Errorf("while it is made others are told %v", got)
+	}
+	leave()
+	<-left
+	close(finish)
+	for len(ask(t.Context(), start)) == 0 { // it is made for the others
+		runtime.Gosched()
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if want := start.Add(time.Minute + outlookFor); asked != 1 || !o.untilAgain.Equal(want) {
+		t.Errorf("the ledger was asked %d times, and the next is made after %s, want %s", asked, o.untilAgain, want)
 	}
 }

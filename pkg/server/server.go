@@ -148,7 +148,7 @@ func New(config *rest.Config, options Options) (*Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.outlook.runs, s.outlook.log = client.Runs, options.Log
+		s.outlook.runs, s.outlook.log, s.outlook.now = client.Runs, options.Log, options.Now
 	}
 	if options.Scheduler.Address != "" {
 		if s.scheduler, err = explainclient.New(config, options.Scheduler); err != nil {
