@@ -66,21 +66,33 @@ func (q *Queue) Outlook(objects *snapshot.Snapshot, past *survival.History, now 
 	if past == nil || len(objects.Nodes) == 0 {
 		return out
 	}
-	known := peopleOf(objects)
+	known, lines := peopleOf(objects), q.uncertainLines(now)
+	for _, entries := range lines {
+		f := &forecaster{
+			entries: entries, pool: q.pools[entries[0].Pool], known: known, past: past, now: now, limits: ends(objects.Jobs),
+			shapes: map[string]int{}, left: map[*Entry]bool{}, budget: budgetOf(len(lines)),
+		}
+		if !f.reserved(objects.GPUReservations) {
+			f.stage(objects.Pods)
+			f.tell(out)
+		}
+	}
+	return out
+}
+
+// budgetOf is what each forecast of so many lines may cost, of which there are two: all of them share one budget.
+func budgetOf(lines int) int { return forecast.Budget / (2 * lines) }
+
+// uncertainLines are the entries of each pool of which a forecast may say more of some than is known.
+func (q *Queue) uncertainLines(now time.Time) (out [][]Entry) {
 	for start := 0; start < len(q.Entries); {
 		end := start
 		for end < len(q.Entries) && q.Entries[end].Pool == q.Entries[start].Pool {
 			end++
 		}
-		entries, pool := q.Entries[start:end], q.pools[q.Entries[start].Pool]
-		if pool != nil && slices.ContainsFunc(entries, func(e Entry) bool { return e.uncertain(now) }) {
-			f := &forecaster{
-				entries: entries, pool: pool, known: known, past: past, now: now, limits: ends(objects.Jobs), shapes: map[string]int{}, left: map[*Entry]bool{},
-			}
-			if !f.reserved(objects.GPUReservations) {
-				f.stage(objects.Pods)
-				f.tell(out)
-			}
+		entries := q.Entries[start:end]
+		if q.pools[entries[0].Pool] != nil && slices.ContainsFunc(entries, func(e Entry) bool { return e.uncertain(now) }) {
+			out = append(out, entries)
 		}
 		start = end
 	}
@@ -134,6 +146,8 @@ type forecaster struct {
 	shapes map[string]int
 	// left are entries that do not start although there is room for them.
 	left map[*Entry]bool
+	// budget is what a forecast may cost.
+	budget int
 }
 
 // reserved reports whether a reservation keeps nodes of the pool, or will.
@@ -151,7 +165,7 @@ func (f *forecaster) reserved(objects []names.GPUReservation) bool {
 // for something that is not counted here: it is left out the second time, as it takes room from nobody.
 func (f *forecaster) tell(out Outlook) {
 	f.line()
-	starts := forecast.Starts(&f.state, len(f.state.Waiting)-1, forecast.Budget)
+	starts := forecast.Starts(&f.state, len(f.state.Waiting)-1, f.budget)
 	for place, entry := range f.places {
 		if at := starts[place]; at.Known && at.Latest == 0 && entry.Message != "" && entry.uncertain(f.now) {
 			f.left[entry] = true
@@ -159,7 +173,7 @@ func (f *forecaster) tell(out Outlook) {
 	}
 	if len(f.left) > 0 {
 		f.line()
-		starts = forecast.Starts(&f.state, len(f.state.Waiting)-1, forecast.Budget)
+		starts = forecast.Starts(&f.state, len(f.state.Waiting)-1, f.budget)
 	}
 	for place, entry := range f.places {
 		overtaken := entry.wish.together() && entry.Pods > 1

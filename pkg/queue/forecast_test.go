@@ -197,6 +197,21 @@ func TestManyKindsOfJobsCostTheOthersNothing(t *testing.T) {
 	}
 }
 
+// TestAllLinesShareABudget: of more pools a forecast takes no longer, and each line has a part.
+func TestAllLinesShareABudget(t *testing.T) {
+	for _, lines := range []int{1, 2, 7, 100} {
+		if of := budgetOf(lines); of <= 0 || 2*lines*of > forecast.Budget {
+			t.Errorf("two forecasts of each of %d lines may cost %d each, %d in all", lines, of, forecast.Budget)
+		}
+	}
+	waits := change(asks("b", "8", 5, 0), func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{names.LabelPool: "other"} })
+	q := Build(&snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{
+		anHourIn(on("n1", asks("runs", "8", 5, 0))), asks("a", "8", 5, 0), asks("c", "8", 5, 0), waits}}, nil, nil, t0)
+	if lines := q.uncertainLines(t0); len(lines) != 1 || len(lines[0]) != 2 {
+		t.Errorf("the lines are %v, want that of one pool: the other has no nodes", lines)
+	}
+}
+
 // BenchmarkOutlook has a line of a thousand jobs for a thousand nodes with eight jobs each.
 func BenchmarkOutlook(b *testing.B) {
 	objects := &snapshot.Snapshot{}
