@@ -18,7 +18,7 @@ func (f *Factory) outlook(ctx context.Context, o *ledgerOptions, namespace, kind
 	if past == nil || err != nil {
 		return queue.Entry{}, false
 	}
-	line, err := queue.Read(ctx, client, namespace, past, f.Now())
+	line, err := queue.Read(ctx, client, namespace, queue.NewForesight(past), f.Now())
 	if err != nil {
 		return queue.Entry{}, false
 	}

@@ -72,8 +72,9 @@ func runQueue(ctx context.Context, o *queueOptions) error {
 	if doubt != "" {
 		fmt.Fprintln(o.factory.IO.ErrOut, "note: "+doubt)
 	}
+	foreseen := queue.NewForesight(past)
 	read := func(ctx context.Context) (entries []queue.Entry, warning string, err error) {
-		line, err := queue.Read(ctx, client, namespace, past, o.factory.Now())
+		line, err := queue.Read(ctx, client, namespace, foreseen, o.factory.Now())
 		return o.filter(line.Entries, namespace), incomplete(line, namespace), err
 	}
 	entries, warning, err := read(ctx)

@@ -172,8 +172,9 @@ const uiQueuePoll = 10 * time.Second
 func (u *ui) pollQueue(ctx context.Context, line *feed[waitingLine], namespace string) error {
 	o := queueOptions{allNamespaces: namespace == ""}
 	past, _ := o.ledger.past(ctx, u.factory) // gpuctl queue says why there is none
+	foreseen := queue.NewForesight(past)
 	once := func() error {
-		read, err := queue.Read(ctx, u.client, u.namespace, past, u.factory.Now())
+		read, err := queue.Read(ctx, u.client, u.namespace, foreseen, u.factory.Now())
 		if err == nil {
 			line.report(waitingLine{o.filter(read.Entries, namespace), incomplete(read, u.namespace)}, u.factory.Now(), false)
 		}

@@ -212,6 +212,28 @@ func TestAllLinesShareABudget(t *testing.T) {
 	}
 }
 
+// TestForesightIsMadeAnewFromTimeToTime, and not whenever the queue is read.
+func TestForesightIsMadeAnewFromTimeToTime(t *testing.T) {
+	objects := &snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{anHourIn(on("n1", asks("runs", "8", 5, 0))), asks("a", "8", 5, 0)}}
+	foreseen := NewForesight(pastOf("", 61, 160))
+	for _, step := range []struct {
+		after time.Duration
+		known int
+	}{{0, 1}, {foresightFor - time.Second, 1}, {foresightFor, 2}, {foresightFor + time.Second, 2}} {
+		objects.Now = t0.Add(step.after)
+		q := Build(objects, nil, nil, objects.Now)
+		if got := foreseen.of(&q, objects); len(got) != step.known {
+			t.Errorf("after %s it is foreseen of %d, want %d", step.after, len(got), step.known)
+		}
+		if step.after == 0 {
+			objects.Pods = append(objects.Pods, asks("b", "8", 5, 0))
+		}
+	}
+	if got := NewForesight(nil).of(&Queue{}, objects); len(got) != 0 {
+		t.Errorf("without a past %v is foreseen", got)
+	}
+}
+
 // BenchmarkOutlook has a line of a thousand jobs for a thousand nodes with eight jobs each.
 func BenchmarkOutlook(b *testing.B) {
 	objects := &snapshot.Snapshot{}

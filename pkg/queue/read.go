@@ -12,10 +12,32 @@ import (
 	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
-// Read returns the lines of all pools, in nine requests, and when jobs start by what the past tells, nil for nothing. A user
+// foresightFor is how long what was foreseen is good for: to make an outlook may take a second of a core.
+const foresightFor = 30 * time.Second
+
+// Foresight is when jobs start by what the past tells. Whoever reads a queue again and again does so with the same one, which is made
+// anew from time to time. It is not safe for use by more than one at a time.
+type Foresight struct {
+	past  *survival.History
+	told  Outlook
+	until time.Time
+}
+
+// NewForesight is by what the past tells, nil for nothing.
+func NewForesight(past *survival.History) *Foresight { return &Foresight{past: past} }
+
+// of is an outlook that is not much older than a queue.
+func (f *Foresight) of(q *Queue, objects *snapshot.Snapshot) Outlook {
+	if f.told == nil || !objects.Now.Before(f.until) {
+		f.told, f.until = q.Outlook(objects, f.past, objects.Now), objects.Now.Add(foresightFor)
+	}
+	return f.told
+}
+
+// Read returns the lines of all pools, in nine requests, and when jobs start by what is foreseen. A user
 // who may not read the pods of all namespaces gets those of one, and [Queue].Partial says so; what else may not be read of all
 // namespaces is read of that one, and is in [Queue].Unread. Without the right to list nodes there are no estimates.
-func Read(ctx context.Context, client kubernetes.Interface, namespace string, past *survival.History, now time.Time) (Queue, error) {
+func Read(ctx context.Context, client kubernetes.Interface, namespace string, foreseen *Foresight, now time.Time) (Queue, error) {
 	// Pods that have ended are read, too: a job has had them.
 	all, own := snapshot.Scope{Cached: true}, snapshot.Scope{Namespace: namespace, Cached: true}
 	jobs, ownJobs := all, own
@@ -34,7 +56,7 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace string, pa
 		read.Nodes = nil
 	}
 	out := Build(read, inventory.Build(read).Jobs, read.Leader(), read.Now)
-	out.Tell(out.Outlook(read, past, read.Now), read.Now)
+	out.Tell(foreseen.of(&out, read), read.Now)
 	out.Partial, out.Unread = partial, read.Unread
 	return out, nil
 }
