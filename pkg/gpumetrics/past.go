@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
@@ -21,6 +22,8 @@ type Past struct {
 	steps   int
 	byUUID  map[string][]float64
 	byPlace map[place][]float64
+	// named are the places of which series say whose they are.
+	named map[place]bool
 }
 
 // Unknown is the value of a step of which nothing is known, or nothing that can be.
@@ -28,16 +31,21 @@ const Unknown = -1
 
 // NewPast returns a past of which nothing is known.
 func NewPast(end time.Time, step time.Duration, steps int) *Past {
-	return &Past{End: end, Step: step, steps: steps, byUUID: map[string][]float64{}, byPlace: map[place][]float64{}}
+	return &Past{End: end, Step: step, steps: steps, byUUID: map[string][]float64{}, byPlace: map[place][]float64{}, named: map[place]bool{}}
 }
 
 // Of returns the steps of a GPU, the oldest first: those of its UUID, or else of its place on a node; nil where nothing was
-// measured.
+// measured. What is measured in its place of another UUID is not its own: drivers number the cards of a node anew. A card of which no
+// UUID is known has its node and index for one.
 func (p *Past) Of(uuid, node string, index int) []float64 {
 	if steps := p.byUUID[uuid]; steps != nil && uuid != "" {
 		return steps
 	}
-	return p.byPlace[place{node, index}]
+	at := place{node, index}
+	if uuid != "" && uuid != node+"-"+strconv.Itoa(index) && p.named[at] {
+		return nil
+	}
+	return p.byPlace[at]
 }
 
 // Length is how long the past is that was asked for.
@@ -50,6 +58,7 @@ func (p *Past) Before(earlier *Past) {
 	}
 	for at, steps := range p.byPlace {
 		p.byPlace[at] = append(padded(earlier.byPlace[at], earlier.steps), steps...)
+		p.named[at] = p.named[at] || earlier.named[at]
 	}
 	p.steps += earlier.steps
 }
@@ -177,6 +186,7 @@ func (p *Past) add(series *model.SampleStream, start time.Time, join func(before
 	}
 	if uuid != "" {
 		p.byUUID[uuid] = put(p.byUUID[uuid])
+		p.named[at] = true
 	}
 	p.byPlace[at] = put(p.byPlace[at]) // another card may have been there before
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/common/model"
 )
 
 // TestCardsWithoutAPlaceAreToldApart by their UUIDs: that they seem to be in one place makes none of them unknown.
@@ -30,6 +32,45 @@ func TestCardsWithoutAPlaceAreToldApart(t *testing.T) {
 	for _, uuid := range []string{"a", "b"} {
 		if got := past.Of(uuid, "", -1); len(got) != 1 || got[0] != 3 {
 			t.Errorf("of %s is known %v, want 3", uuid, got)
+		}
+	}
+}
+
+// TestACardIsNotToldForAnother that has its place since the driver numbered the cards of the node anew.
+func TestACardIsNotToldForAnother(t *testing.T) {
+	end := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	series := func(uuid, index string) *model.SampleStream {
+		return &model.SampleStream{
+			Metric: model.Metric{labelUUID: model.LabelValue(uuid), labelIndex: model.LabelValue(index), nodeLabels[0]: "n1"},
+			Values: []model.SamplePair{{Timestamp: model.TimeFromUnix(end.Unix()), Value: 90}},
+		}
+	}
+	read := func(all ...*model.SampleStream) *Past {
+		past := NewPast(end, 5*time.Minute, 1)
+		for _, one := range all {
+			past.add(one, end, func(_, next float64) float64 { return next })
+		}
+		return past
+	}
+	renumbered, nameless := read(series("b", "0")), read(series("", "0"))
+	after := read(series("", "0"))
+	after.Before(read(series("b", "0")))
+	tests := map[string]struct {
+		past *Past
+		uuid string
+		want int // steps
+	}{
+		"the card itself":                               {renumbered, "b", 1},
+		"another card that had its place":               {renumbered, "a", 0},
+		"a card whose UUID is not known":                {renumbered, "n1-0", 1},
+		"whoever is in the place":                       {renumbered, "", 1},
+		"an exporter that names no card":                {nameless, "a", 1},
+		"an exporter that named one before":             {after, "a", 0},
+		"both name cards, and a is only now in place 0": {read(series("b", "0"), series("a", "0")), "a", 1},
+	}
+	for name, tc := range tests {
+		if got := tc.past.Of(tc.uuid, "n1", 0); len(got) != tc.want {
+			t.Errorf("%s: %v, want %d steps", name, got, tc.want)
 		}
 	}
 }
