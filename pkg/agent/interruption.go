@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -22,8 +23,14 @@ const (
 	askTimeout = 3 * time.Second
 	// mostSaid is more than any time is written with.
 	mostSaid = 64
-	// farthest is how long before and after now an end is believed: notices are of minutes, and what is told moves all jobs away.
+	// farthest is how long from now an end is believed: notices are of minutes, and what is told moves all jobs away. One that has
+	// passed is of another machine, or of another day, but for as much as clocks differ.
 	farthest = time.Hour
+	skew     = time.Minute
+	// repeatEvery is how often a word that stands is written: a node that was registered again has lost it.
+	repeatEvery = time.Minute
+	// withdrawn is how often in a row the cloud has to say nothing until its word is taken from the node.
+	withdrawn = 12
 )
 
 // beijing is the zone of times that say none: Tencent Cloud's.
@@ -35,11 +42,14 @@ type herald struct {
 	url   string
 	log   *slog.Logger
 	now   func() time.Time
-	write func(ctx context.Context, patch []byte) error
+	write func(ctx context.Context, kind types.PatchType, patch []byte) error
 
 	http *http.Client
-	// written is what was written last, complained what was logged last.
-	written, complained string
+	// heard is what the cloud said last, written what stands on the node, complained what was logged last.
+	heard, written, complained string
+	// wrote is when it was written, silent how often in a row nothing was said since.
+	wrote  time.Time
+	silent int
 }
 
 // newHerald is nil where there is no cloud to ask.
@@ -49,8 +59,8 @@ func newHerald(o *Options, client *apiServer) *herald {
 	}
 	return &herald{
 		url: o.InterruptionURL, log: o.Log, now: time.Now, http: metadataClient(),
-		write: func(ctx context.Context, patch []byte) error {
-			return client.patchNode(ctx, o.NodeName, types.MergePatchType, patch)
+		write: func(ctx context.Context, kind types.PatchType, patch []byte) error {
+			return client.patchNode(ctx, o.NodeName, kind, patch)
 		},
 	}
 }
@@ -79,29 +89,71 @@ func (h *herald) run(ctx context.Context) error {
 	}
 }
 
-// ask asks once, and writes what is new.
+// ask asks once, and writes what was said twice in a row. What stands on the node is written again from time to time, and taken
+// from it when the cloud says nothing any more.
 func (h *herald) ask(ctx context.Context) error {
+	text, err := h.listen(ctx)
+	before := h.heard
+	h.heard = text
+	if err != nil || text != "" {
+		h.silent = 0
+	}
+	switch now := h.now(); {
+	case err != nil:
+		return err
+	case text == "":
+		return h.withdraw(ctx)
+	case text != before, text == h.written && now.Sub(h.wrote) < repeatEvery:
+		return nil
+	}
+	return h.note(ctx, text)
+}
+
+// listen returns what the cloud says as it is written on nodes, "" where it takes nothing back.
+func (h *herald) listen(ctx context.Context) (string, error) {
 	said, err := h.read(ctx)
 	if err != nil || said == "" {
-		return err
+		return "", err
 	}
 	end, err := endOf(said, h.now())
 	if err != nil {
-		return err
+		return "", err
 	}
-	text := end.UTC().Format(time.RFC3339)
-	if text == h.written {
-		return nil
-	}
+	return end.UTC().Format(time.RFC3339), nil
+}
+
+func (h *herald) note(ctx context.Context, text string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{names.AnnotationInterruption: text}}})
 	if err != nil {
 		return fmt.Errorf("encoding when the machine is taken back: %w", err)
 	}
-	if err := h.write(ctx, patch); err != nil {
+	if err := h.write(ctx, types.MergePatchType, patch); err != nil {
 		return fmt.Errorf("writing when the machine is taken back: %w", err)
 	}
-	h.written = text
-	h.log.InfoContext(ctx, "The cloud takes this machine back", "at", text)
+	if text != h.written {
+		h.log.InfoContext(ctx, "The cloud takes this machine back", "at", text)
+	}
+	h.written, h.wrote = text, h.now()
+	return nil
+}
+
+// withdraw takes from the node what this program wrote, once the cloud has said nothing for long enough. What another has written
+// there since is left alone.
+func (h *herald) withdraw(ctx context.Context) error {
+	if h.silent++; h.written == "" || h.silent < withdrawn {
+		return nil
+	}
+	at := "/metadata/annotations/" + strings.ReplaceAll(names.AnnotationInterruption, "/", "~1")
+	patch, err := json.Marshal([]map[string]string{{"op": "test", "path": at, "value": h.written}, {"op": "remove", "path": at}})
+	if err != nil {
+		return fmt.Errorf("encoding that the machine is not taken back: %w", err)
+	}
+	// The test fails where it is not there any more, or says something else.
+	if err := h.write(ctx, types.JSONPatchType, patch); err != nil && !apierrors.IsInvalid(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("writing that the machine is not taken back: %w", err)
+	}
+	h.log.InfoContext(ctx, "The cloud does not take this machine back any more", "at", h.written)
+	h.written = ""
 	return nil
 }
 
@@ -141,7 +193,7 @@ func endOf(said string, now time.Time) (time.Time, error) {
 			return end, fmt.Errorf("the machine's cloud says %q, which is no time", said)
 		}
 	}
-	if end.Before(now.Add(-farthest)) || end.After(now.Add(farthest)) {
+	if end.Before(now.Add(-skew)) || end.After(now.Add(farthest)) {
 		return end, fmt.Errorf("the machine's cloud says that it ends at %s, which is not believed", said)
 	}
 	return end, nil

@@ -6,10 +6,15 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestTheWordOfAMachinesCloud is written on the node once, and nothing is that is no such word.
@@ -33,6 +38,7 @@ func TestTheWordOfAMachinesCloud(t *testing.T) {
 		"it has passed just now": {answer: says("2026-11-24 11:59:58"), want: "2026-11-24T03:59:58Z"},
 		"it is not taken back":   {answer: status(http.StatusNotFound)},
 		"it says nothing":        {answer: says("")},
+		"it has passed long ago": {answer: says("2026-11-24 11:58:59"), fails: "not believed"},
 		"in another year":        {answer: says("2000-01-01 00:00:00"), fails: "not believed"},
 		"tomorrow":               {answer: says("2026-11-25 12:02:00"), fails: "not believed"},
 		"a page to log in":       {answer: says("<html>log in</html>"), fails: "no time"},
@@ -55,7 +61,10 @@ func TestTheWordOfAMachinesCloud(t *testing.T) {
 			defer server.Close()
 			var written []string
 			h := &herald{url: server.URL, log: slog.New(slog.DiscardHandler), now: func() time.Time { return now }, http: metadataClient(),
-				write: func(_ context.Context, patch []byte) error { written = append(written, string(patch)); return nil }}
+				write: func(_ context.Context, _ types.PatchType, patch []byte) error {
+					written = append(written, string(patch))
+					return nil
+				}}
 			for range 3 {
 				err := h.ask(t.Context())
 				if (err != nil) != (tc.fails != "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
@@ -85,7 +94,13 @@ func TestAWordThatCannotBeWritten(t *testing.T) {
 	var written []string
 	refused := errors.New("the API server is away")
 	h := &herald{url: server.URL, log: slog.New(slog.DiscardHandler), now: func() time.Time { return now }, http: metadataClient(),
-		write: func(_ context.Context, patch []byte) error { written = append(written, string(patch)); return refused }}
+		write: func(_ context.Context, _ types.PatchType, patch []byte) error {
+			written = append(written, string(patch))
+			return refused
+		}}
+	if err := h.ask(t.Context()); err != nil || len(written) != 0 {
+		t.Errorf("error %v, written %q before it was said twice", err, written)
+	}
 	if err := h.ask(t.Context()); !errors.Is(err, refused) {
 		t.Errorf("error %v", err)
 	}
@@ -94,7 +109,73 @@ func TestAWordThatCannotBeWritten(t *testing.T) {
 		t.Errorf("error %v, written %q", err, written)
 	}
 	said.Store("2026-11-24 12:01:00")
+	if err := h.ask(t.Context()); err != nil || len(written) != 2 {
+		t.Errorf("error %v, written %q before it was said twice", err, written)
+	}
 	if err := h.ask(t.Context()); err != nil || len(written) != 3 || !strings.Contains(written[2], "2026-11-24T04:01:00Z") {
 		t.Errorf("error %v, written %q", err, written)
+	}
+}
+
+// TestAWordThatStands is written again each minute, and is taken from the node when the cloud has not said it for a while. Only
+// what this program wrote is.
+func TestAWordThatStands(t *testing.T) {
+	now := time.Date(2026, 11, 24, 4, 0, 0, 0, time.UTC)
+	const word, silence, broken = "2026-11-24 12:02:00", "", "500"
+	var said string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		switch said {
+		case silence:
+			http.Error(w, "", http.StatusNotFound)
+		case broken:
+			http.Error(w, "", http.StatusInternalServerError)
+		default:
+			_, _ = w.Write([]byte(said))
+		}
+	}))
+	defer server.Close()
+	var kinds []types.PatchType
+	var last string
+	var refused error
+	h := &herald{url: server.URL, log: slog.New(slog.DiscardHandler), now: func() time.Time { return now }, http: metadataClient(),
+		write: func(_ context.Context, kind types.PatchType, patch []byte) error {
+			kinds, last = append(kinds, kind), string(patch)
+			return refused
+		}}
+	const merge, remove = types.MergePatchType, types.JSONPatchType
+	steps := []struct {
+		what, said string
+		times      int
+		later      time.Duration
+		refused    error
+		want       []types.PatchType
+	}{
+		{what: "nothing was written", said: silence, times: 2 * withdrawn},
+		{what: "once", said: word, times: 1},
+		{what: "an error between", said: broken, times: 1},
+		{what: "not in a row", said: word, times: 1},
+		{what: "in a row", said: word, times: 3, want: []types.PatchType{merge}},
+		{what: "a minute later", said: word, times: 2, later: repeatEvery, want: []types.PatchType{merge}},
+		{what: "almost silent", said: silence, times: withdrawn - 1},
+		{what: "not known", said: broken, times: 1},
+		{what: "almost silent again", said: silence, times: withdrawn - 1},
+		{what: "the API server is away", said: silence, times: 1, refused: errors.New("away"), want: []types.PatchType{remove}},
+		{what: "silent", said: silence, times: 2, want: []types.PatchType{remove}},
+		{what: "said again", said: word, times: 2, want: []types.PatchType{merge}},
+		{what: "another's word stands there now", said: silence, times: 2 * withdrawn, want: []types.PatchType{remove},
+			refused: apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", schema.GroupResource{}, "n", "the test failed", 0, false)},
+	}
+	for _, step := range steps {
+		said, refused, kinds, now = step.said, step.refused, nil, now.Add(step.later)
+		for range step.times {
+			_ = h.ask(t.Context()) // what is written counts
+		}
+		if !slices.Equal(kinds, step.want) {
+			t.Errorf("%s: written %v, want %v", step.what, kinds, step.want)
+		}
+	}
+	if want := `[{"op":"test","path":"/metadata/annotations/g8s.host~1interruption","value":"2026-11-24T04:02:00Z"},` +
+		`{"op":"remove","path":"/metadata/annotations/g8s.host~1interruption"}]`; last != want {
+		t.Errorf("written %s, want %s", last, want)
 	}
 }
