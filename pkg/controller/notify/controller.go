@@ -68,7 +68,7 @@ type Reconciler struct {
 // SetUp adds the controller to a manager, whose cache has the indexes of package index.
 func (r *Reconciler) SetUp(m ctrl.Manager) error {
 	r.evictions = map[types.NamespacedName]*evicted{}
-	r.directory = &Directory{Live: r.Live, Clock: r.Clock}
+	r.directory = &Directory{Live: r.Live, Clock: r.Clock, Read: r.Health.Keep}
 	r.sender = &Sender{Address: r.directory.Address, Post: r.Poster.Post, Called: r.Health.Called, Settled: r.settled, Clock: r.Clock}
 	if err := m.Add(manager.RunnableFunc(r.live)); err != nil {
 		return fmt.Errorf("adding the sender of notifications: %w", err)

@@ -30,6 +30,8 @@ type Directory struct {
 	// Live reads from the API server.
 	Live  client.Reader
 	Clock clock.PassiveClock
+	// Read is told, if it is set, which channels there are whenever that was read.
+	Read func(exists func(channel string) bool)
 
 	mu    sync.Mutex
 	read  time.Time
@@ -80,5 +82,8 @@ func (d *Directory) refresh(ctx context.Context) error {
 		return err
 	}
 	d.allow, d.urls, d.read = policy.Data, secret.Data, d.Clock.Now()
+	if d.Read != nil {
+		d.Read(func(name string) bool { _, there := d.allow[g8s.PolicyChannel+name]; return there })
+	}
 	return nil
 }

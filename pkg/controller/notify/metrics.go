@@ -41,13 +41,28 @@ func (h *Health) Called(channel string, outcome Outcome) {
 	if outcome.Why != "" {
 		failing = 1
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.failing.WithLabelValues(h.label(channel)).Set(failing)
 }
 
-// label is what a channel is counted as.
-func (h *Health) label(channel string) string {
+// Keep forgets the channels that are no more, which makes room for others.
+func (h *Health) Keep(exists func(channel string) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for channel := range h.known {
+		if !exists(channel) {
+			delete(h.known, channel)
+			h.failing.DeleteLabelValues(channel)
+		}
+	}
+	if len(h.known) < mostChannels && !h.known[bounded.Others] { // they are told one by one from now on
+		h.failing.DeleteLabelValues(bounded.Others)
+	}
+}
+
+// label is what a channel is counted as. The caller holds the lock.
+func (h *Health) label(channel string) string {
 	if !h.known[channel] && len(h.known) >= mostChannels {
 		return bounded.Others
 	}

@@ -5,7 +5,12 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/bounded"
 )
 
@@ -40,5 +45,40 @@ func TestChannelsWithoutEnd(t *testing.T) {
 	}
 	if got := testutil.ToFloat64(h.failing.WithLabelValues("0")); got != 0 {
 		t.Error("a channel that was known is counted with the others")
+	}
+}
+
+// TestAChannelThatIsNoMore is not told as failing, and leaves its place to another.
+func TestAChannelThatIsNoMore(t *testing.T) {
+	policy := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: g8s.PolicyConfigMap}, Data: map[string]string{
+		g8s.PolicyChannel + "new": "*", g8s.PolicyChannel + "dead": "other",
+	}}
+	live := fake.NewClientBuilder().WithObjects(policy).Build()
+	clock := clocktesting.NewFakePassiveClock(noon)
+	h := NewHealth()
+	directory := &Directory{Live: live, Clock: clock, Read: h.Keep}
+	failed := Outcome{Why: "it answered 404"}
+	h.Called("dead", failed)
+	for i := range mostChannels { // one is more than are told
+		h.Called(fmt.Sprint(i), failed)
+	}
+	directory.Address(t.Context(), "new", "team")
+	if got := testutil.CollectAndCount(h.failing); got != 1 || testutil.ToFloat64(h.failing.WithLabelValues("dead")) != 1 {
+		t.Errorf("%d channels are told, want the one that is there, though not for the namespace", got)
+	}
+	h.Called("new", failed)
+	if got := testutil.ToFloat64(h.failing.WithLabelValues("new")); got != 1 {
+		t.Error("a channel did not get the place of one that is no more")
+	}
+	delete(policy.Data, g8s.PolicyChannel+"dead")
+	if err := live.Update(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	clock.SetTime(noon.Add(fresh))
+	if _, outcome := directory.Address(t.Context(), "dead", "other"); outcome.Why == "" {
+		t.Error("a channel that is no more leads somewhere")
+	}
+	if got := testutil.CollectAndCount(h.failing); got != 1 {
+		t.Errorf("%d channels are told, want the new one", got)
 	}
 }
