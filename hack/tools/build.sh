@@ -22,6 +22,18 @@ mkdir -p "$bin"
 started=$SECONDS
 built=0
 
+# What is left when this script ends early: the folder of a build, and make that runs beside one.
+out=""
+beside=""
+trap 'tidy' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+tidy() {
+  if [[ -n $beside ]]; then kill "$beside" 2>/dev/null || true; fi # make ends what it started
+  if [[ -n $out ]]; then rm -rf "$out"; fi
+}
+
 # version prints the version of a module that the module in directory $1 requires: the only place it is written down.
 version() {
   awk -v path="$2" '$1 == path {print $2; exit} $1 == "require" && $2 == path {print $3; exit}' "$1/go.mod"
@@ -38,7 +50,7 @@ stamp() {
 # build MODULE LDFLAGS FLAGS NAME=PACKAGE... builds those of the tools that are not up to date in one call of go: what they share is
 # compiled once, and while one is linked, which takes one core, the next is compiled. FLAGS are words for go build.
 build() {
-  local dir=$tools/$1 ldflags=$2 flags=$3 begin=$SECONDS tool out
+  local dir=$tools/$1 ldflags=$2 flags=$3 begin=$SECONDS tool
   shift 3
   local stamp=${dir##*/}_stamp names=() packages=()
   local want=${!stamp}
@@ -55,7 +67,6 @@ build() {
   out=$(mktemp -d "$bin/.build.XXXXXX")
   # shellcheck disable=SC2086 # they are words
   if ! (cd "$dir" && go build -v $flags -ldflags "$ldflags" -o "$out/" "${packages[@]}" 2>&1 >/dev/null | progress "$dir" "${packages[@]}"); then
-    rm -rf "$out"
     return 1
   fi
   for tool in "${!names[@]}"; do
@@ -63,6 +74,7 @@ build() {
     printf '%s\n' "$want" >"$bin/.${names[tool]}.stamp"
   done
   rmdir "$out"
+  out=""
   printf 'built %s in %ds (%ds in all)\n' "${names[*]}" $((SECONDS - begin)) $((SECONDS - started)) >&2
   built=$((built + ${#names[@]}))
 }
@@ -139,10 +151,12 @@ cluster | demo)
   # They share no library but Go's own: one is linked while the other is compiled.
   if [[ $what == demo ]]; then
     make -C "$root" --no-print-directory demo-programs &
+    beside=$!
   fi
   build kwok '-s -w' "" kwok=sigs.k8s.io/kwok/cmd/kwok
   if [[ $what == demo ]]; then
-    wait $! || exit 1
+    wait "$beside" || exit 1
+    beside=""
   fi
   ;;
 node)
