@@ -105,7 +105,7 @@ func (s *Server) jobWriteRoutes() {
 }
 
 func (s *Server) applyJob(ctx context.Context, in *applyJobInput) (*changeOutput, error) {
-	doc, err := s.parseOne(ctx, in.Body.YAMLContent, "job", isJob)
+	doc, notes, err := s.parseJob(ctx, in.Body.YAMLContent)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (s *Server) applyJob(ctx context.Context, in *applyJobInput) (*changeOutput
 	if err != nil {
 		return nil, err
 	}
-	out.Body.Warnings = rendered.warnings
+	out.Body.Warnings = append(notes, rendered.warnings...)
 	if result.Action == submit.ActionCreated && !in.Body.DryRun {
 		out.Status = http.StatusCreated
 		s.mirror.await(ctx, func(v *view) bool { return v.hasJobNamed(result.Ref) })

@@ -103,7 +103,7 @@ func (s *Server) createRoutes() {
 }
 
 func (s *Server) createJob(ctx context.Context, in *createJobInput) (*createJobOutput, error) {
-	doc, err := s.parseOne(ctx, in.Body.YAMLContent, "job", isJob)
+	doc, notes, err := s.parseJob(ctx, in.Body.YAMLContent)
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +111,7 @@ func (s *Server) createJob(ctx context.Context, in *createJobInput) (*createJobO
 	if err != nil {
 		return nil, err
 	}
+	created.Warnings = append(notes, created.Warnings...)
 	out := &createJobOutput{Status: http.StatusCreated, Body: *created}
 	if in.Body.DryRun {
 		out.Status = http.StatusOK
@@ -127,9 +128,9 @@ func (s *Server) createJobs(ctx context.Context, in *batchInput) (*batchOutput, 
 		return nil, err
 	}
 	for i, job := range jobs {
-		created, err := (*JobCreated)(nil), job.err
+		created, notes, err := (*JobCreated)(nil), []string(nil), job.err
 		if err == nil {
-			job.document, err = s.fill(ctx, job.document)
+			job.document, notes, err = s.fill(ctx, job.document)
 		}
 		if err == nil {
 			created, err = s.submit(ctx, job.document, in.Namespace, in.Body.DryRun)
@@ -142,6 +143,7 @@ func (s *Server) createJobs(ctx context.Context, in *batchInput) (*batchOutput, 
 			})
 			continue
 		}
+		created.Warnings = append(notes, created.Warnings...)
 		out.Body.Success = append(out.Body.Success, *created)
 	}
 	return out, nil

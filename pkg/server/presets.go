@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -76,34 +77,37 @@ func presetTexts(ctx context.Context) (map[string]string, error) {
 	return inventory.NewReader(caller.Kubernetes).Presets(ctx)
 }
 
-// fill fills in the preset of a job, and what its pool gives it, in the turn of the caller.
-func (s *Server) fill(ctx context.Context, doc document) (document, error) {
-	doc, err := s.fillPreset(ctx, doc)
+// fill fills in the preset of a job, and what its pool gives it, in the turn of the caller. The notes say what the pool gave.
+func (s *Server) fill(ctx context.Context, doc document) (filled document, notes []string, err error) {
+	doc, err = s.fillPreset(ctx, doc)
 	if err != nil || !jobplan.TakesShare(doc) {
-		return doc, err
+		return doc, nil, err
 	}
 	caller, err := callerOf(ctx)
 	if err != nil {
-		return doc, err
+		return doc, nil, err
 	}
 	read, err := snapshot.Read(ctx, caller.Kubernetes, snapshot.GPUPools())
 	if err != nil {
-		return doc, err
+		return doc, nil, err
 	}
 	shares := jobplan.PoolShares(read.GPUPools, nil)
 	if len(shares) == 0 {
-		return doc, nil
+		return doc, nil, nil
 	}
 	leave, err := s.takeToRead(ctx, doc.Source)
 	if err != nil {
-		return doc, err
+		return doc, nil, err
 	}
 	defer leave()
-	filled, _, err := jobplan.Shared(doc, shares)
+	filled, share, err := jobplan.Shared(doc, shares)
 	if err != nil {
-		return doc, invalidf("%v", err)
+		return doc, nil, invalidf("%v", err)
 	}
-	return filled, nil
+	if share != "" {
+		notes = []string{fmt.Sprintf("pool %s gives its jobs gpu-share: %s; gpu-share: 0 asks for whole GPUs", filled.Job.Resources.Pool, share)}
+	}
+	return filled, notes, nil
 }
 
 func (s *Server) fillPreset(ctx context.Context, doc document) (document, error) {

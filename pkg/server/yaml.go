@@ -51,9 +51,13 @@ func (s *Server) parseOne(ctx context.Context, content, what string, is func(doc
 	if err != nil {
 		return document{}, err
 	}
-	doc, err := only(docs, what, is)
-	if err != nil {
-		return document{}, err
+	return only(docs, what, is)
+}
+
+// parseJob reads a request's only document, a job, and fills it in; the notes say what its pool gave it.
+func (s *Server) parseJob(ctx context.Context, content string) (doc document, notes []string, err error) {
+	if doc, err = s.parseOne(ctx, content, "job", isJob); err != nil {
+		return doc, nil, err
 	}
 	return s.fill(ctx, doc)
 }
@@ -78,7 +82,7 @@ func (s *Server) parseSome(ctx context.Context, content string) ([]document, err
 		return nil, invalidf("the YAML holds %d documents, at most %d are taken at once", len(docs), maxDocuments)
 	}
 	for i := 0; err == nil && i < len(docs); i++ {
-		docs[i], err = s.fill(ctx, docs[i])
+		docs[i], _, err = s.fill(ctx, docs[i]) // the answers show what it was filled with
 	}
 	return docs, err
 }

@@ -26,6 +26,14 @@ func TestAJobGetsTheShareOfItsPool(t *testing.T) {
 		if has := strings.Contains(got, "g8s.host/gpu-share:"); has != (want != "") || !strings.Contains(got, want) {
 			t.Errorf("gpu: 1%s becomes %s, want %q", asks, got, want)
 		}
+		for _, method := range []string{http.MethodPost, http.MethodPut} {
+			body := yamlOf(text)
+			body["dryRun"] = true
+			got := fmt.Sprint(a.want(http.StatusOK, request{method: method, path: "/api/v1/jobs?namespace=team", user: member, body: body})["warnings"])
+			if says := strings.Contains(got, "pool lent gives its jobs gpu-share: 4Gi"); says != (asks == "") {
+				t.Errorf("%s of gpu: 1%s warns %s", method, asks, got)
+			}
+		}
 	}
 	wrong := strings.Replace(pool, "4Gi", "half", 1)
 	if err := rest.Put().AbsPath(gpuPools, "lent").SetHeader("Content-Type", "application/json").Body([]byte(wrong)).Do(t.Context()).Error(); err == nil {
