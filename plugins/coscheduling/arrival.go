@@ -79,8 +79,9 @@ func (a *arrivals) note(group types.NamespacedName, pod types.UID, now time.Time
 }
 
 // count notes how many members have to come, and reports whether the one that is put in the queue is kept from it. try is called with
-// those that are kept when no more have come for a while, or nobody has taken them since the gang was whole.
-func (a *arrivals) count(group types.NamespacedName, pod types.UID, due int, now time.Time, try func(kept sets.Set[types.UID])) verdict {
+// those that are kept when no more have come for a while, or nobody has taken them since the gang was whole, as in a process that does not
+// lead: only in the first case have they but to be told.
+func (a *arrivals) count(group types.NamespacedName, pod types.UID, due int, now time.Time, try func(kept sets.Set[types.UID], told bool)) verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known := a.of[group]
@@ -106,30 +107,31 @@ func (a *arrivals) count(group types.NamespacedName, pod types.UID, due int, now
 	known.kept.Insert(pod)
 	if known.timer == nil {
 		known.timer = time.AfterFunc(arrivalWindow, func() {
-			if kept := a.take(group, known); len(kept) > 0 {
-				try(kept)
+			if kept, told := a.take(group, known); len(kept) > 0 {
+				try(kept, told)
 			}
 		})
 	}
 	return stays
 }
 
-// take ends that members are kept, and returns them. of is the arrival that is meant, nil for the one there is if its gang is whole.
-func (a *arrivals) take(group types.NamespacedName, of *arrival) sets.Set[types.UID] {
+// take ends that members are kept, and returns them, and whether their gang is not whole. of is the arrival that is meant, nil for the one
+// there is if its gang is whole.
+func (a *arrivals) take(group types.NamespacedName, of *arrival) (kept sets.Set[types.UID], told bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known := a.of[group]
 	if known == nil || of != nil && of != known || of == nil && known.counted.IsZero() {
-		return nil
+		return nil, false
 	}
 	known.told = known.counted.IsZero()
-	kept := known.kept
+	kept = known.kept
 	known.kept = sets.New[types.UID]()
 	if known.timer != nil {
 		known.timer.Stop()
 		known.timer = nil
 	}
-	return kept
+	return kept, known.told
 }
 
 // forget drops what is known of a gang.
@@ -170,7 +172,7 @@ func (a *arrivals) keeps(group types.NamespacedName) bool {
 
 // arrives keeps a member from the queue while its gang is not whole and others still come. What is counted is all that has the label:
 // who of those is a member, and is ready, is PreFilter's to tell. The last member is tried for all. If it gets a place, Permit
-// has the others tried; if not, lastFails has.
+// has the others tried; otherwise decided has.
 //
 // One for which room is kept is never kept out: the queue notes the room only of those that it takes.
 func (p *Plugin) arrives(pod *corev1.Pod, name types.NamespacedName) *fwk.Status {
@@ -184,7 +186,7 @@ func (p *Plugin) arrives(pod *corev1.Pod, name types.NamespacedName) *fwk.Status
 		if group != nil {
 			due = group.minMember - p.countOf(name)
 		}
-		as = p.arrivals.count(name, pod.UID, due, now, func(kept sets.Set[types.UID]) { p.tryKept(name, kept) })
+		as = p.arrivals.count(name, pod.UID, due, now, func(kept sets.Set[types.UID], told bool) { p.tryKept(name, kept, told) })
 	}
 	if as == stays && pod.Status.NominatedNodeName == "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "members of its gang still come")
@@ -192,10 +194,11 @@ func (p *Plugin) arrives(pod *corev1.Pod, name types.NamespacedName) *fwk.Status
 	return nil
 }
 
-// lastFails has those tried that were kept from the queue, when the member found no place that was tried for all.
-func (p *Plugin) lastFails(name types.NamespacedName) {
-	if kept := p.arrivals.take(name, nil); len(kept) > 0 {
-		p.tryKept(name, kept)
+// decided has those tried that were kept from the queue, when it is known what became of the member that was tried for all: it found no
+// place, another leader had bound it, or it is gone.
+func (p *Plugin) decided(name types.NamespacedName) {
+	if kept, _ := p.arrivals.take(name, nil); len(kept) > 0 {
+		p.tryKept(name, kept, true)
 	}
 }
 
@@ -215,16 +218,16 @@ func (p *Plugin) countOf(group types.NamespacedName) int {
 	return len(keys)
 }
 
-// tryKept has those tried that were kept from the queue. They come after all who come meanwhile: if there is room for their gang, it is
-// enough that one of them is tried, and if there is none, thousands that are only told so must not keep others waiting.
-func (p *Plugin) tryKept(name types.NamespacedName, kept sets.Set[types.UID]) {
+// tryKept has those tried that were kept from the queue; after all who come meanwhile if they rest: where there is no room for their gang,
+// thousands that are only told so must not keep others waiting.
+func (p *Plugin) tryKept(name types.NamespacedName, kept sets.Set[types.UID], rest bool) {
 	group, now := p.groups.get(name), p.now()
 	waiting := map[string]*corev1.Pod{}
 	for _, pod := range p.podsOf(name) {
 		if !kept.Has(pod.UID) || p.placeOf(pod) != none || len(pod.Spec.SchedulingGates) > 0 {
 			continue
 		}
-		if len(waiting) == 0 && unusable(group) == "" {
+		if rest && len(waiting) == 0 && unusable(group) == "" {
 			p.places.rest(gangOf(pod, group), len(kept), now)
 		}
 		waiting[nameOf(pod).String()] = pod

@@ -66,6 +66,14 @@ func TestWhatBecomesOfTheLastMember(t *testing.T) {
 		"it is deleted": {func(a *arriving, pod *corev1.Pod) {
 			a.must(a.pods.Delete(pod))
 			a.podGone(pod)
+		}, false},
+		"another leader had bound it": {func(a *arriving, pod *corev1.Pod) {
+			there := pod.DeepCopy()
+			there.Spec.NodeName = "n0"
+			a.must(a.pods.Update(there))
+			a.podChanged(there)
+		}, true},
+		"it is held back": {func(*arriving, *corev1.Pod) {
 			time.Sleep(lastWindow)
 			synctest.Wait()
 		}, false},

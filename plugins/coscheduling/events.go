@@ -186,6 +186,7 @@ func (p *Plugin) podChanged(object any) {
 		p.places.bind(gangOf(pod, group), pod.UID, pod.Spec.NodeName)
 		p.reconsider(pod, group)
 	}
+	p.decided(name)
 }
 
 // Gone drops what is kept of a pod that is gone, where no informer tells of that.
@@ -215,6 +216,7 @@ func (p *Plugin) forget(pod *corev1.Pod) {
 	}
 	p.tidy(gang{group: name})
 	p.tidy(gang{group: name, owner: ownerOf(pod)})
+	p.decided(name)
 	p.forgetArrivals(name)
 }
 

@@ -135,7 +135,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if !ok {
 		return p.reclaim(ctx, pod, refused)
 	}
-	p.lastFails(name)
+	p.decided(name)
 	group := p.groups.get(name)
 	if unusable(group) != "" {
 		p.promises.End(jobOf(gang{group: name}))
