@@ -46,7 +46,8 @@ lost  training   Pending    0/1   0    -            nowhere        0s    Unsched
 	}
 	starts := func(line string, cells []string) (at []int) {
 		for _, cell := range cells {
-			at = append(at, monospace.Columns(line[:strings.Index(line, cell)]))
+			before, _, _ := strings.Cut(line, cell)
+			at = append(at, monospace.Columns(before))
 		}
 		return at
 	}

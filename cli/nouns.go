@@ -5,35 +5,27 @@ import "g8s.host/gpu-scheduler/pkg/phrase"
 // noun is what things are called, one of them and several.
 type noun struct{ one, many phrase.Text }
 
+// nouns are those that have words in every language.
+var nouns = map[string]noun{
+	"job":          {phrase.Of("job"), phrase.Of("jobs")},
+	"finished job": {phrase.Of("finished job"), phrase.Of("finished jobs")},
+	"waiting job":  {phrase.Of("waiting job"), phrase.Of("waiting jobs")},
+	"pod":          {phrase.Of("pod"), phrase.Of("pods")},
+	"node":         {phrase.Of("node"), phrase.Of("nodes")},
+	"pool":         {phrase.Of("pool"), phrase.Of("pools")},
+	"label":        {phrase.Of("label"), phrase.Of("labels")},
+	"event":        {phrase.Of("event"), phrase.Of("events")},
+	"quota":        {phrase.Of("quota"), phrase.Of("quotas")},
+	"preset":       {phrase.Of("preset"), phrase.Of("presets")},
+	"namespace":    {phrase.Of("namespace"), phrase.Of("namespaces")},
+	"replica":      {phrase.Of("replica"), phrase.Of("replicas")},
+	"reservation":  {phrase.Of("reservation"), phrase.Of("reservations")},
+}
+
 // nounOf is a noun in every language. Kinds of objects have the same name in all of them.
 func nounOf(word string) noun {
-	switch word {
-	case "job":
-		return noun{phrase.Of("job"), phrase.Of("jobs")}
-	case "finished job":
-		return noun{phrase.Of("finished job"), phrase.Of("finished jobs")}
-	case "waiting job":
-		return noun{phrase.Of("waiting job"), phrase.Of("waiting jobs")}
-	case "pod":
-		return noun{phrase.Of("pod"), phrase.Of("pods")}
-	case "node":
-		return noun{phrase.Of("node"), phrase.Of("nodes")}
-	case "pool":
-		return noun{phrase.Of("pool"), phrase.Of("pools")}
-	case "label":
-		return noun{phrase.Of("label"), phrase.Of("labels")}
-	case "event":
-		return noun{phrase.Of("event"), phrase.Of("events")}
-	case "quota":
-		return noun{phrase.Of("quota"), phrase.Of("quotas")}
-	case "preset":
-		return noun{phrase.Of("preset"), phrase.Of("presets")}
-	case "namespace":
-		return noun{phrase.Of("namespace"), phrase.Of("namespaces")}
-	case "replica":
-		return noun{phrase.Of("replica"), phrase.Of("replicas")}
-	case "reservation":
-		return noun{phrase.Of("reservation"), phrase.Of("reservations")}
+	if known, ok := nouns[word]; ok {
+		return known
 	}
 	return noun{phrase.Quote(word), phrase.Quote(word + "s")}
 }

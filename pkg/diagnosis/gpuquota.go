@@ -32,11 +32,8 @@ var forRoom = []reason.Cause{reason.Busy, reason.Fragmented, reason.GangWaiting}
 
 // withGPUQuotas adds what GPUQuotas say to a pod, by what is in use now: as far as the user may see that.
 func withGPUQuotas(f *Facts, pod *corev1.Pod, out []Finding) []Finding {
-	if !f.Cluster.Has(snapshot.PartGPUQuotas) || len(f.Cluster.GPUQuotas) == 0 || slices.ContainsFunc(out, func(f Finding) bool { return f.Cause == reason.Preempting }) {
-		return out
-	}
 	s := sharesOf(f, pod)
-	if s.asked == 0 {
+	if !f.knowsGPUQuotas() || s.asked == 0 || slices.ContainsFunc(out, func(f Finding) bool { return f.Cause == reason.Preempting }) {
 		return out
 	}
 	room := slices.ContainsFunc(out, func(f Finding) bool { return slices.Contains(forRoom, f.Cause) })
@@ -46,8 +43,7 @@ func withGPUQuotas(f *Facts, pod *corev1.Pod, out []Finding) []Finding {
 		case !s.counts(&q) || q.Used == nil:
 		case q.Max != nil && s.asked > *q.Max-*q.Used:
 			if s.mayNotDoWithout(&q) {
-				said := func(f Finding) bool { return f.Cause == reason.GPUQuotaReached }
-				return append(one(s.over(&q)), slices.DeleteFunc(slices.Clone(out), said)...)
+				return append(one(s.over(&q)), without(out, reason.GPUQuotaReached)...)
 			}
 		case q.Min == 0 || !room:
 		case s.asked > q.Min-*q.Used:
@@ -62,6 +58,16 @@ func withGPUQuotas(f *Facts, pod *corev1.Pod, out []Finding) []Finding {
 		return out
 	}
 	return append(slices.Clone(out), beyond...)
+}
+
+// without are the findings of other causes.
+func without(out []Finding, cause reason.Cause) []Finding {
+	return slices.DeleteFunc(slices.Clone(out), func(f Finding) bool { return f.Cause == cause })
+}
+
+// knowsGPUQuotas reports whether there are GPUQuotas, as far as is known.
+func (f *Facts) knowsGPUQuotas() bool {
+	return f.Cluster.Has(snapshot.PartGPUQuotas) && len(f.Cluster.GPUQuotas) > 0
 }
 
 func sharesOf(f *Facts, pod *corev1.Pod) *shares {

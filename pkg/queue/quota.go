@@ -23,25 +23,32 @@ func underQuotas(entries []Entry, objects *snapshot.Snapshot) {
 	}
 	quotas := inventory.BuildGPUQuotas(objects)
 	for i := range entries {
-		entry := &entries[i]
-		ask, accepted := entry.ask()
-		if entry.Never || entry.Cause != "" || ask.GPUs == 0 {
-			continue
-		}
-		for j := range quotas {
-			q := &quotas[j]
-			if q.Used == nil || q.Pool != entry.Pool || !slices.Contains(q.Namespaces, entry.Namespace) {
-				continue
-			}
-			over := q.Max != nil && ask.GPUs > *q.Max-*q.Used
-			switch {
-			case over && (q.GPUType == "" || len(accepted) == 1 && accepted[0] == q.GPUType):
-				entry.over(q.Name, *q.Used, *q.Max, ask.GPUs)
-			case q.GPUType == "" || len(accepted) == 0 || slices.Contains(accepted, q.GPUType):
-				entry.Reclaims = entry.Cause == "" && (entry.Reclaims || ask.GPUs <= q.Min-*q.Used && *q.Lent > 0)
-			}
+		if entry := &entries[i]; !entry.Never && entry.Cause == "" {
+			entry.underQuotas(quotas)
 		}
 	}
+}
+
+func (e *Entry) underQuotas(quotas []inventory.GPUQuota) {
+	ask, accepted := e.ask()
+	for i := range quotas {
+		q := &quotas[i]
+		if ask.GPUs == 0 || q.Used == nil || q.Pool != e.Pool || !slices.Contains(q.Namespaces, e.Namespace) {
+			continue
+		}
+		over := q.Max != nil && ask.GPUs > *q.Max-*q.Used
+		switch {
+		case over && onlyOf(q.GPUType, accepted):
+			e.over(q.Name, *q.Used, *q.Max, ask.GPUs)
+		case q.GPUType == "" || len(accepted) == 0 || slices.Contains(accepted, q.GPUType):
+			e.Reclaims = e.Cause == "" && (e.Reclaims || ask.GPUs <= q.Min-*q.Used && *q.Lent > 0)
+		}
+	}
+}
+
+// onlyOf reports whether who accepts these types gets none but of a quota's, "" for all.
+func onlyOf(quota string, accepted []string) bool {
+	return quota == "" || len(accepted) == 1 && accepted[0] == quota
 }
 
 // ask is what an entry asks of quotas at once, and the GPU types that it accepts: all of a gang, or one pod of those that start one by one.

@@ -127,7 +127,7 @@ func (s *Server) applyJob(ctx context.Context, in *applyJobInput) (*changeOutput
 	if err != nil {
 		return nil, err
 	}
-	out.Body.Warnings = append(notes, rendered.warnings...)
+	out.Body.Warnings = slices.Concat(notes, rendered.warnings)
 	if result.Action == submit.ActionCreated && !in.Body.DryRun {
 		out.Status = http.StatusCreated
 		s.mirror.await(ctx, func(v *view) bool { return v.hasJobNamed(result.Ref) })

@@ -163,8 +163,7 @@ func (s *Sender) deliver(ctx context.Context, letter *queued) (outcome Outcome, 
 		if known {
 			s.Called(letter.Channel, outcome)
 		}
-		switch {
-		case outcome.Why == "" || !outcome.Again || s.Clock.Since(letter.since)+pause > patience:
+		if outcome.Why == "" || !outcome.Again || s.Clock.Since(letter.since)+pause > patience {
 			return outcome, true
 		}
 		if !s.sleep(ctx, pause) {

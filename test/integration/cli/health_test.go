@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -31,6 +35,14 @@ func (s *session) gpuNode(name, pool string, unhealthy ...int) {
 	}
 	created.Status = node.Status
 	if _, err := client.CoreV1().Nodes().UpdateStatus(s.Context(), created, metav1.UpdateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	// gpuctl reads from the API server's cache, which is a moment behind.
+	err = wait.PollUntilContextTimeout(s.Context(), 10*time.Millisecond, bounds.Patience, true, func(ctx context.Context) (bool, error) {
+		seen, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
+		return err == nil && len(seen.Spec.Taints) == 0 && len(seen.Status.Conditions) > 0, nil
+	})
+	if err != nil {
 		s.Fatal(err)
 	}
 }
