@@ -1814,12 +1814,15 @@ type PresetList struct {
 // QueueEntry defines model for QueueEntry.
 type QueueEntry struct {
 	Cause         *string                  `json:"cause,omitempty"`
+	Confidence    *float64                 `json:"confidence,omitempty"`
+	Earliest      *time.Time               `json:"earliest,omitempty"`
 	Eta           *time.Time               `json:"eta,omitempty"`
 	GpuTypes      *[]string                `json:"gpuTypes,omitempty"`
 	Gpus          int64                    `json:"gpus"`
 	GpusAhead     int64                    `json:"gpusAhead"`
 	JobsAhead     int64                    `json:"jobsAhead"`
 	Kind          *string                  `json:"kind,omitempty"`
+	Latest        *time.Time               `json:"latest,omitempty"`
 	Message       *string                  `json:"message,omitempty"`
 	Mig           *[]InventoryAskedProfile `json:"mig,omitempty"`
 	Name          string                   `json:"name"`
