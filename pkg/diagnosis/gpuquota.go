@@ -33,15 +33,15 @@ var forRoom = []reason.Cause{reason.Busy, reason.Fragmented, reason.GangWaiting}
 // withGPUQuotas adds what GPUQuotas say to a pod, by what is in use now: as far as the user may see that.
 func withGPUQuotas(f *Facts, pod *corev1.Pod, out []Finding) []Finding {
 	s := sharesOf(f, pod)
-	if !f.knowsGPUQuotas() || s.asked == 0 || slices.ContainsFunc(out, func(f Finding) bool { return f.Cause == reason.Preempting }) {
+	if s.asked == 0 || hasCause(out, reason.Preempting) {
 		return out
 	}
-	room := slices.ContainsFunc(out, func(f Finding) bool { return slices.Contains(forRoom, f.Cause) })
+	room := hasCause(out, forRoom...)
 	var beyond []Finding
 	for _, q := range inventory.BuildGPUQuotas(&f.Cluster) {
 		switch {
 		case !s.counts(&q) || q.Used == nil:
-		case q.Max != nil && s.asked > *q.Max-*q.Used:
+		case s.exceeds(&q):
 			if s.mayNotDoWithout(&q) {
 				return append(one(s.over(&q)), without(out, reason.GPUQuotaReached)...)
 			}
@@ -60,6 +60,13 @@ func withGPUQuotas(f *Facts, pod *corev1.Pod, out []Finding) []Finding {
 	return append(slices.Clone(out), beyond...)
 }
 
+// exceeds reports whether a quota allows no more of what is asked, where it has a bound and what is in use is known.
+func (s *shares) exceeds(q *inventory.GPUQuota) bool { return q.Max != nil && s.asked > *q.Max-*q.Used }
+
+func hasCause(out []Finding, causes ...reason.Cause) bool {
+	return slices.ContainsFunc(out, func(f Finding) bool { return slices.Contains(causes, f.Cause) })
+}
+
 // without are the findings of other causes.
 func without(out []Finding, cause reason.Cause) []Finding {
 	return slices.DeleteFunc(slices.Clone(out), func(f Finding) bool { return f.Cause == cause })
@@ -70,7 +77,11 @@ func (f *Facts) knowsGPUQuotas() bool {
 	return f.Cluster.Has(snapshot.PartGPUQuotas) && len(f.Cluster.GPUQuotas) > 0
 }
 
+// sharesOf is what a pod asks of GPUQuotas: nothing where there are none.
 func sharesOf(f *Facts, pod *corev1.Pod) *shares {
+	if !f.knowsGPUQuotas() {
+		return &shares{}
+	}
 	out := &shares{facts: f, pod: pod, asked: gpuquota.WholeGPUs(pod), single: f.Job.Desired <= 1}
 	if types, err := gpu.PodTypes(pod); err == nil {
 		out.types = types.Accepted

@@ -33,7 +33,7 @@ func (e *Entry) underQuotas(quotas []inventory.GPUQuota) {
 	ask, accepted := e.ask()
 	for i := range quotas {
 		q := &quotas[i]
-		if ask.GPUs == 0 || q.Used == nil || q.Pool != e.Pool || !slices.Contains(q.Namespaces, e.Namespace) {
+		if ask.GPUs == 0 || !e.isUnder(q) {
 			continue
 		}
 		over := q.Max != nil && ask.GPUs > *q.Max-*q.Used
@@ -44,6 +44,11 @@ func (e *Entry) underQuotas(quotas []inventory.GPUQuota) {
 			e.Reclaims = e.Cause == "" && (e.Reclaims || ask.GPUs <= q.Min-*q.Used && *q.Lent > 0)
 		}
 	}
+}
+
+// isUnder reports whether a quota counts the GPUs of an entry, and how many are in use is known.
+func (e *Entry) isUnder(q *inventory.GPUQuota) bool {
+	return q.Used != nil && q.Pool == e.Pool && slices.Contains(q.Namespaces, e.Namespace)
 }
 
 // onlyOf reports whether who accepts these types gets none but of a quota's, "" for all.
