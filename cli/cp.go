@@ -135,13 +135,18 @@ func (o *cpOptions) download(ctx context.Context, client kubernetes.Interface, j
 		err := o.run(ctx, client, where, remoteCommand{command: command, out: writer})
 		return errors.Join(err, writer.CloseWithError(err))
 	})
+	var unpacked error
 	group.Go(func() error {
-		left, err := unpack(reader, base, target)
+		var left []string
+		left, unpacked = unpack(reader, base, target)
 		o.tell(left)
 		_, _ = io.Copy(io.Discard, reader) // so that tar ends by itself
-		return err
+		return nil
 	})
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err // what tar says of itself explains what it sent
+	}
+	return unpacked
 }
 
 // run runs a command of the copy, and says what it wrote to stderr if it fails.
