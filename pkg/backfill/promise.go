@@ -3,6 +3,7 @@ package backfill
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -90,13 +91,13 @@ func (b *Book) First(pool string, now time.Time) *Promise {
 
 // Against returns what was promised to others of the places that a pod could take, nil for nothing. It costs a look at each promise.
 func (b *Book) Against(pod *corev1.Pod, turn Turn, now time.Time) *Closed {
-	return closed(b.binding(pod, turn, now), pod, now)
+	return closed(counting(b.binding(pod, turn, now), now), pod, now)
 }
 
 // Behind returns what was promised to those who stand behind a pod in line, which would be on the nodes for longer, nil for nothing: it may
 // take that all the same.
 func (b *Book) Behind(pod *corev1.Pod, turn Turn, now time.Time) *Closed {
-	return closed(b.touched(pod, turn, now, turn.Before), pod, now)
+	return closed(counting(b.touched(pod, turn, now, turn.Before), now), pod, now)
 }
 
 func closed(promises []*Promise, pod *corev1.Pod, now time.Time) *Closed {
@@ -106,7 +107,12 @@ func closed(promises []*Promise, pod *corev1.Pod, now time.Time) *Closed {
 	return &Closed{promises: promises, asks: cycle.AsksOf(pod), now: now}
 }
 
-// binding are the promises to others that a pod must leave room for: those to who comes before it, unless it is gone by then.
+// counting are the promises that count at a time.
+func counting(promises []*Promise, now time.Time) []*Promise {
+	return slices.DeleteFunc(promises, func(promise *Promise) bool { return !promise.counts(now) })
+}
+
+// binding are the promises to others that a pod must leave room for while they count: those to who comes before it, unless it is gone by then.
 func (b *Book) binding(pod *corev1.Pod, turn Turn, now time.Time) []*Promise {
 	return b.touched(pod, turn, now, func(other Turn) bool { return !turn.Before(other) })
 }
@@ -119,7 +125,7 @@ func (b *Book) touched(pod *corev1.Pod, turn Turn, now time.Time, meant func(Tur
 	stay, limited := reservation.Stay(pod)
 	for _, promise := range b.promises {
 		switch {
-		case promise.Job == turn.Job, !meant(promise.Turn), !promise.counts(now):
+		case promise.Job == turn.Job, !meant(promise.Turn):
 		case limited && !now.Add(stay).After(promise.At):
 		default:
 			promises = append(promises, promise)

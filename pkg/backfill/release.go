@@ -24,7 +24,7 @@ type Release struct {
 // something else.
 func (r *Release) Helps(pod *corev1.Pod) func(*corev1.Node) bool {
 	turn := r.of.turnOf(pod)
-	was := r.before.binding(pod, turn, r.now)
+	was := r.before.binding(pod, turn, r.now) // one that counts no more kept it out while it did, and nobody was told of that
 	if len(was) == 0 {
 		return nil
 	}
