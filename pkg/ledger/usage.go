@@ -120,7 +120,7 @@ func NewSumming(keys []Key, from, to time.Time) *Summing {
 // Add adds a holding.
 func (s *Summing) Add(row *Row) {
 	held, doubtful := s.overlap(row)
-	if held == 0 && doubtful == 0 {
+	if held == 0 && doubtful == 0 && !s.justBegun(row) {
 		return
 	}
 	s.key = s.key[:0]
@@ -156,6 +156,9 @@ func (s *Summing) overlap(row *Row) (held, doubtful int64) {
 	}
 	return held, doubtful
 }
+
+// justBegun reports whether a holding began in the second with which the time ends: who asks at once sees that it is there.
+func (s *Summing) justBegun(row *Row) bool { return row.To == 0 && row.From == s.to }
 
 // LifeUntil is as [Holding.LifeUntil] has it.
 func (r *Row) LifeUntil(known time.Time) time.Duration {

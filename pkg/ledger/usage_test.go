@@ -23,6 +23,27 @@ func TestTheRestOfManySumsIsOne(t *testing.T) {
 	}
 }
 
+func TestWhatHasJustBegunIsThere(t *testing.T) {
+	tests := map[string]struct {
+		row  Row
+		want []Sum
+	}{
+		"it began in the second of the question": {row: Row{From: at(3600).Unix(), Milli: 1000}, want: []Sum{{Keys: map[Key]string{}, Pods: 1, Running: 1}}},
+		"it began and ended in that second":      {row: Row{From: at(3600).Unix(), To: at(3600).Unix(), Milli: 1000}, want: []Sum{}},
+		"it began after the time that is asked":  {row: Row{From: at(3601).Unix(), Milli: 1000}, want: []Sum{}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			sums := NewSumming(nil, at(0), at(3600))
+			sums.Add(&tc.row)
+			got, _ := sums.Sums(1)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestParseKeys(t *testing.T) {
 	tests := map[string]struct {
 		text string

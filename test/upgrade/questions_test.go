@@ -1,20 +1,24 @@
 package upgrade
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/rights"
 )
 
@@ -70,6 +74,9 @@ func bind(t *testing.T, namespace, role string, to rbacv1.Subject) {
 // standsBy is what a scheduler says that does not lead, to whoever asks for its records.
 const standsBy = "this scheduler stands by"
 
+// ledgerFollows is how far the ledger may be behind the cluster.
+const ledgerFollows = 5 * time.Second
+
 // ask asks gpuctl of a release all that is of this cluster, the schedulers that run for their records, and the ledger for what
 // has ended: each answer speaks of what is there, and warns of nothing.
 func (c *caller) ask(t *testing.T, of release, schedulers, ledger *rollout) {
@@ -83,25 +90,40 @@ func (c *caller) ask(t *testing.T, of release, schedulers, ledger *rollout) {
 		address := pod.URL(corev1.URISchemeHTTPS, intstr.FromString("explain"))
 		questions["why "+steadyGang+" --scheduler-insecure-skip-tls-verify --scheduler "+address] = []string{steadyGang}
 	}
+	for question, want := range questions {
+		if err := c.answers(t.Context(), of, question, want); err != nil {
+			t.Error(err)
+		}
+	}
 	for _, pod := range ledger.pods {
 		address := pod.URL(corev1.URISchemeHTTPS, intstr.FromString("https"))
-		questions["usage --by job --ledger-insecure-skip-tls-verify --ledger "+address] = []string{steadyGang, firstJob}
-	}
-	for question, want := range questions {
-		out, err := of.gpuctl(t.Context(), c.kubeconfig, "", append(strings.Fields(question), "-n", c.namespace)...)
-		if err != nil {
-			t.Error(err)
-			continue
+		question := "usage --by job --ledger-insecure-skip-tls-verify --ledger " + address
+		var last error
+		known := func(ctx context.Context) (bool, error) {
+			last = c.answers(ctx, of, question, []string{steadyGang, firstJob})
+			return last == nil, nil
 		}
-		for _, text := range want {
-			if !strings.Contains(out, text) {
-				t.Errorf("gpuctl %s of the %s release: %q is not in its answer:\n%s", question, of.name, text, out)
-			}
-		}
-		if strings.Contains(out, "warning") && !strings.Contains(out, standsBy) {
-			t.Errorf("gpuctl %s of the %s release: %s", question, of.name, out)
+		if err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, bounds.Of(ledgerFollows), true, known); err != nil {
+			t.Error(last)
 		}
 	}
+}
+
+// answers asks gpuctl of a release one question: an error if it does not speak of what is there, or warns.
+func (c *caller) answers(ctx context.Context, of release, question string, want []string) error {
+	out, err := of.gpuctl(ctx, c.kubeconfig, "", append(strings.Fields(question), "-n", c.namespace)...)
+	if err != nil {
+		return err
+	}
+	for _, text := range want {
+		if !strings.Contains(out, text) {
+			return fmt.Errorf("gpuctl %s of the %s release: %q is not in its answer:\n%s", question, of.name, text, out)
+		}
+	}
+	if strings.Contains(out, "warning") && !strings.Contains(out, standsBy) {
+		return fmt.Errorf("gpuctl %s of the %s release: %s", question, of.name, out)
+	}
+	return nil
 }
 
 // browse asks each server that runs for a job.
