@@ -127,10 +127,14 @@ func (s *Server) createJobs(ctx context.Context, in *batchInput) (*batchOutput, 
 	if err != nil {
 		return nil, err
 	}
+	filling := s.filling(ctx)
 	for i, job := range jobs {
 		created, notes, err := (*JobCreated)(nil), []string(nil), job.err
 		if err == nil {
-			job.document, notes, err = s.fill(ctx, job.document)
+			err = mayCreate(ctx, job.document, in.Namespace)
+		}
+		if err == nil {
+			job.document, notes, err = filling.fill(ctx, job.document)
 		}
 		if err == nil {
 			created, err = s.submit(ctx, job.document, in.Namespace, in.Body.DryRun)

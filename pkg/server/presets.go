@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
@@ -77,25 +78,45 @@ func presetTexts(ctx context.Context) (map[string]string, error) {
 	return inventory.NewReader(caller.Kubernetes).Presets(ctx)
 }
 
-// fill fills in the preset of a job, and what its pool gives it, in the turn of the caller. The notes say what the pool gave.
-func (s *Server) fill(ctx context.Context, doc document) (filled document, notes []string, err error) {
-	doc, err = s.fillPreset(ctx, doc)
-	if err != nil || !jobplan.TakesShare(doc) {
-		return doc, nil, err
+// filling fills in the jobs of a request. What it needs of the cluster it reads as the caller, once for all of them.
+type filling struct {
+	server *Server
+	texts  func() (map[string]string, error)
+	shares func() (map[string]string, error)
+}
+
+func (s *Server) filling(ctx context.Context) *filling {
+	return &filling{
+		server: s,
+		texts:  sync.OnceValues(func() (map[string]string, error) { return presetTexts(ctx) }),
+		shares: sync.OnceValues(func() (map[string]string, error) { return poolShares(ctx) }),
 	}
+}
+
+// poolShares reads what pools give to their jobs as the caller.
+func poolShares(ctx context.Context) (map[string]string, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
-		return doc, nil, err
+		return nil, err
 	}
 	read, err := snapshot.Read(ctx, caller.Kubernetes, snapshot.GPUPools())
 	if err != nil {
+		return nil, err
+	}
+	return jobplan.PoolShares(read.GPUPools, nil), nil
+}
+
+// fill fills in the preset of a job, and what its pool gives it, in the turn of the caller. The notes say what the pool gave.
+func (f *filling) fill(ctx context.Context, doc document) (filled document, notes []string, err error) {
+	doc, err = f.fillPreset(ctx, doc)
+	if err != nil || !jobplan.TakesShare(doc) {
 		return doc, nil, err
 	}
-	shares := jobplan.PoolShares(read.GPUPools, nil)
-	if len(shares) == 0 {
-		return doc, nil, nil
+	shares, err := f.shares()
+	if err != nil || len(shares) == 0 {
+		return doc, nil, err
 	}
-	leave, err := s.takeToRead(ctx, doc.Source)
+	leave, err := f.server.takeToRead(ctx, doc.Source)
 	if err != nil {
 		return doc, nil, err
 	}
@@ -110,15 +131,15 @@ func (s *Server) fill(ctx context.Context, doc document) (filled document, notes
 	return filled, notes, nil
 }
 
-func (s *Server) fillPreset(ctx context.Context, doc document) (document, error) {
+func (f *filling) fillPreset(ctx context.Context, doc document) (document, error) {
 	if doc.Job == nil || doc.Job.Resources.Preset == "" {
 		return doc, nil
 	}
-	texts, err := presetTexts(ctx)
+	texts, err := f.texts()
 	if err != nil {
 		return doc, err
 	}
-	leave, err := s.takeToRead(ctx, doc.Source)
+	leave, err := f.server.takeToRead(ctx, doc.Source)
 	if err != nil {
 		return doc, err
 	}

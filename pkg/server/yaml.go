@@ -59,7 +59,7 @@ func (s *Server) parseJob(ctx context.Context, content string) (doc document, no
 	if doc, err = s.parseOne(ctx, content, "job", isJob); err != nil {
 		return doc, nil, err
 	}
-	return s.fill(ctx, doc)
+	return s.filling(ctx).fill(ctx, doc)
 }
 
 // only is the one document that there must be.
@@ -81,8 +81,9 @@ func (s *Server) parseSome(ctx context.Context, content string) ([]document, err
 	if err == nil && len(docs) > maxDocuments {
 		return nil, invalidf("the YAML holds %d documents, at most %d are taken at once", len(docs), maxDocuments)
 	}
+	filling := s.filling(ctx)
 	for i := 0; err == nil && i < len(docs); i++ {
-		docs[i], _, err = s.fill(ctx, docs[i]) // the answers show what it was filled with
+		docs[i], _, err = filling.fill(ctx, docs[i]) // the answers show what it was filled with
 	}
 	return docs, err
 }

@@ -1,11 +1,15 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"g8s.host/gpu-scheduler/pkg/server"
 )
@@ -39,4 +43,49 @@ func TestAJobGetsTheShareOfItsPool(t *testing.T) {
 	if err := rest.Put().AbsPath(gpuPools, "lent").SetHeader("Content-Type", "application/json").Body([]byte(wrong)).Do(t.Context()).Error(); err == nil {
 		t.Error("a pool may give what is no amount")
 	}
+}
+
+// TestABatchReadsTheClusterOnce for what its jobs are filled with, and not at all for who may not create them.
+func TestABatchReadsTheClusterOnce(t *testing.T) {
+	a := start(t, server.Options{})
+	documents := make([]string, 30)
+	for i := range documents {
+		documents[i] = fmt.Sprintf("kind: notebook\njob: {name: many-%d}\nenvironment: {image: jupyter}\nresources: {pool: train, gpu: 1}\n", i)
+	}
+	body := map[string]any{"yamlContents": documents, "dryRun": true}
+	for namespace, most := range map[string]float64{"team": 3, "kube-system": 2} { // the server itself may ask again meanwhile
+		before := a.listed("gpupools")
+		got := a.do(request{method: http.MethodPost, path: jobs + "/batch?namespace=" + namespace, user: member, body: body})
+		if got.status != http.StatusCreated && got.status != http.StatusMultiStatus {
+			t.Fatalf("status %d: %s", got.status, got.body)
+		}
+		if lists := a.listed("gpupools") - before; lists > most {
+			t.Errorf("a batch of %d jobs into %s lists the pools %v times", len(documents), namespace, lists)
+		}
+	}
+}
+
+// listed is how often the API server has listed a resource.
+func (a *api) listed(resource string) float64 {
+	a.Helper()
+	text, err := client.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(a.Context())
+	if err != nil {
+		a.Fatal(err)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		a.Fatal(err)
+	}
+	sum := 0.0
+	for _, metric := range families["apiserver_request_total"].GetMetric() {
+		labels := map[string]string{}
+		for _, label := range metric.GetLabel() {
+			labels[label.GetName()] = label.GetValue()
+		}
+		if labels["resource"] == resource && labels["verb"] == "LIST" {
+			sum += metric.GetCounter().GetValue()
+		}
+	}
+	return sum
 }
