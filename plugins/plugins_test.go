@@ -207,6 +207,7 @@ func TestMessagesThatUsersSee(t *testing.T) {
 	shrunk.Labels[names.LabelPool] = "training"
 	full := gpuNode("a", "pcie")
 	full.Labels[names.LabelPool] = "training"
+	full.Labels[corev1.LabelTopologyZone] = "west"
 	const most = "9223372036854775807"
 	tests := map[string]struct {
 		pod  *st.PodWrapper
@@ -224,6 +225,11 @@ func TestMessagesThatUsersSee(t *testing.T) {
 			pod: pod("p", "1", "8").Label(names.LabelPool, "training"),
 			want: "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [GPUFilter], " +
 				"2 node(s) have too few free GPUs.",
+		},
+		"a full pool of which the pod asks for one node": { // evictions are not tried on the other
+			pod: pod("p", "1", "8").Label(names.LabelPool, "training").NodeSelector(map[string]string{corev1.LabelTopologyZone: "west"}),
+			want: "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, " +
+				"1 node(s) didn't satisfy plugin(s) [GPUFilter], 1 node(s) have too few free GPUs.",
 		},
 		"more GPUs than any node has": {
 			pod: pod("p", "1", "9").Label(names.LabelPool, "training"),
