@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	listersv1 "k8s.io/client-go/listers/core/v1"
 	componentmetrics "k8s.io/component-base/metrics"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -25,10 +26,22 @@ func beginPolitely(own *defaultpreemption.DefaultPreemption, gangs *coscheduling
 		if stays, err := gangs.Tell(ctx, preemptor, victim, on.Victims().Pods); stays || err != nil {
 			return err
 		}
-		return evict(ctx, on, preemptor, victim, plugin)
+		err := evict(ctx, on, preemptor, victim, plugin)
+		if err == nil && isGone(own.Evaluator.PodLister, victim) {
+			own.Evaluator.Handler.Activate(klog.FromContext(ctx), map[string]*corev1.Pod{preemptor.Name: preemptor})
+		}
+		return err
 	}
 	own.Evaluator.Interface = patient{Interface: own.Evaluator.Interface, gangs: gangs}
 	countOnce()
+}
+
+// isGone reports whether the informers know already that a victim has left. The queue was told then, perhaps while it held the preemptor
+// back for its preemption to end: kube-scheduler relies on an eviction to be followed by news of it, and of who was gone before there is
+// none. With nothing else happening the preemptor would wait for ever beside free cards; such pods are not flushed after minutes either.
+func isGone(pods listersv1.PodLister, victim *corev1.Pod) bool {
+	now, err := pods.Pods(victim.Namespace).Get(victim.Name)
+	return err != nil || now.UID != victim.UID
 }
 
 // victims is the metric of those whom preemption has selected, in this process. again says that those of the next selection were

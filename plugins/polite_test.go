@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -20,6 +21,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/plugins"
+	"g8s.host/gpu-scheduler/plugins/gpufilter"
 	"g8s.host/gpu-scheduler/test/bounds"
 )
 
@@ -202,6 +204,34 @@ func TestPreemptionOfKubernetesEvictsAtOnce(t *testing.T) {
 				t.Errorf("%v victims are counted, want one", got)
 			}
 		})
+	}
+}
+
+// TestPreemptionOfKubernetesForgetsNobody: a pod whose victim was gone before it was evicted is tried again, though no news of the victim
+// follows.
+func TestPreemptionOfKubernetesForgetsNobody(t *testing.T) {
+	c := newPoliteCluster(t, "a")
+	c.put(pod("victim", "1", "8").Priority(-1).StartTime(metav1.Now()).Phase(corev1.PodRunning), "a") // the snapshot alone still has it
+	p := pod("p", "1", "8").Priority(1).Obj()
+	c.is(p)
+	queue, logger := c.scheduler.SchedulingQueue, klog.Background()
+	queue.Add(logger, p)
+	popped, err := queue.Pop(logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if node, told := c.tries("p"); node != "a" {
+		t.Fatalf("it is nominated for %q, and told %q", node, told)
+	}
+	popped.UnschedulablePlugins = sets.New(gpufilter.Name)
+	if err := queue.AddUnschedulableIfNotPresent(logger, popped, queue.SchedulingCycle()); err != nil {
+		t.Fatal(err)
+	}
+	err = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, bounds.Of(5*time.Second), true, func(context.Context) (bool, error) {
+		return len(queue.PodsInActiveQ()) > 0 || len(queue.PodsInBackoffQ()) > 0, nil
+	})
+	if err != nil {
+		t.Error("it waits for news of a pod that is gone")
 	}
 }
 
