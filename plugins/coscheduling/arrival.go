@@ -177,7 +177,7 @@ func (a *arrivals) keeps(group types.NamespacedName) bool {
 // One for which room is kept is never kept out: the queue notes the room only of those that it takes.
 func (p *Plugin) arrives(pod *corev1.Pod, name types.NamespacedName) *fwk.Status {
 	group, now := p.groups.get(name), time.Now()
-	if group != nil && group.problem != "" || p.finished.before(pod) || !p.isThere(pod) {
+	if group != nil && group.problem != "" || p.finished.before(pod) {
 		return nil
 	}
 	as := p.arrivals.note(name, pod.UID, now)

@@ -105,6 +105,33 @@ func TestWhatBecomesOfTheLastMember(t *testing.T) {
 	}
 }
 
+// TestAMemberThatIsGoneHasNobodyTried while the queue has it, which is locked then: to have others tried would wait for that lock for
+// ever, and the scheduler with it.
+func TestAMemberThatIsGoneHasNobodyTried(t *testing.T) {
+	for name, gone := range map[string]string{"one that was kept out": "a", "one that came after the last": "d"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &arriving{lab: newLab(t, 3)}
+				a.group("g", map[string]any{"minMember": int64(3)})
+				a.comes("a", "b", "c") // of which the last waits to be tried for all
+				pod := a.member(gone)
+				a.must(a.pods.Delete(pod))
+				a.PreEnqueue(a.Context(), pod)
+				if got := a.tried(); len(got) > 0 {
+					t.Errorf("%q are tried under the lock of the queue", got)
+				}
+				if of := a.turns.all[pod.UID]; of != nil && !of.gone {
+					t.Error("its turn is kept")
+				}
+				a.podGone(pod)
+				if got := strings.Join(a.tried(), " "); !strings.Contains(got, "ns/b") {
+					t.Errorf("when it is told that the pod is gone %q are tried, want those that were kept out", got)
+				}
+			})
+		})
+	}
+}
+
 // TestThoseThatWereKeptOutComeLast: a large gang whose last member has come keeps others waiting for one attempt, and not for one
 // of each of its members.
 func TestThoseThatWereKeptOutComeLast(t *testing.T) {

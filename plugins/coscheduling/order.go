@@ -35,7 +35,8 @@ func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
 	return cmp.Or(order, cmp.Compare(first.name, second.name)) < 0
 }
 
-// PreEnqueue notes how a pod stands that is put in the queue, and keeps a member out while others of its gang still come.
+// PreEnqueue notes how a pod stands that is put in the queue, and keeps a member out while others of its gang still come. The queue is
+// locked meanwhile: who has others tried from here waits for ever.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	as := p.turnOf(pod)
 	as.resumes = p.resumes(pod)
@@ -48,7 +49,10 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	if !member {
 		return nil
 	}
-	p.forgetGone(pod)
+	if !p.isThere(pod) { // an event of the past: nobody else tells of it again
+		p.turns.leave(pod.UID, p.now())
+		return nil
+	}
 	return p.arrives(pod, name)
 }
 
