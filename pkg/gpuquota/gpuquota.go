@@ -41,6 +41,12 @@ func Of(q *names.GPUQuota) Quota {
 // Place is what quotas tell nodes by.
 type Place struct{ Pool, Type string }
 
+// Equal reports whether two quotas say the same.
+func (q *Quota) Equal(other *Quota) bool {
+	return q.Name == other.Name && slices.Equal(q.Namespaces, other.Namespaces) && q.Pool == other.Pool && q.Type == other.Type &&
+		q.Min == other.Min && q.Max == other.Max
+}
+
 func (q *Quota) covers(at Place) bool {
 	return q.Pool == at.Pool && (q.Type == "" || q.Type == at.Type)
 }

@@ -229,6 +229,38 @@ func TestQuotasComeAndGo(t *testing.T) {
 	})
 }
 
+// TestAStatusIsNoNews: gpu-controller writes it all the time, and whoever makes and deletes pods has it write. What a quota says is news.
+func TestAStatusIsNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		defer s.stop()
+		var told atomic.Int64
+		s.OnChange(func() { told.Add(1) })
+		one := quota("a", 4, 8)
+		_, err := s.api.Create(t.Context(), object(t, one), metav1.CreateOptions{})
+		s.must(err)
+		time.Sleep(time.Second)
+		revision := s.Revision()
+		s.Of(asking("a")) // by which all is counted
+		for used := range int64(5) {
+			one.Status.Used = 1 + used
+			_, err = s.api.Update(t.Context(), object(t, one), metav1.UpdateOptions{})
+			s.must(err)
+			time.Sleep(time.Second)
+		}
+		if told.Load() != 1 || s.Revision() != revision || s.outdated.Load() {
+			t.Errorf("%d changes are told, want that it was made; it is another: %v; all is counted anew: %v", told.Load(), s.Revision() != revision, s.outdated.Load())
+		}
+		one.Spec.Max = ptr.To[int64](4)
+		_, err = s.api.Update(t.Context(), object(t, one), metav1.UpdateOptions{})
+		s.must(err)
+		time.Sleep(time.Second)
+		if excess := s.Of(asking("a")).Over(); told.Load() != 2 || excess == nil || excess.Max != 4 {
+			t.Errorf("%d changes are told, want another; too little is there of %+v", told.Load(), excess)
+		}
+	})
+}
+
 // TestWhatIsPromisedIsKept until the pod is nominated, or the time for that is over.
 func TestWhatIsPromisedIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -29,6 +29,14 @@ type known struct {
 	usable bool
 }
 
+// sameRules reports whether something else of a GPUQuota has changed than what it says: its status, which changes with each job. To count all
+// pods for that, and to try all that wait, would stop the scheduler.
+func sameRules(old, object any) bool {
+	before, known1 := old.(*known)
+	after, known2 := object.(*known)
+	return known1 && known2 && before.usable == after.usable && before.quota.Equal(&after.quota)
+}
+
 // keyOfQuotas is the type by which informers.SharedInformerFactory knows our informer from all others.
 type keyOfQuotas struct{ unstructured.Unstructured }
 
@@ -43,7 +51,11 @@ func (q *Quotas) follow(factory informers.SharedInformerFactory, api dynamic.Int
 	q.store, q.pods, q.nodes = quotas.GetStore(), pods.GetIndexer(), nodes.Lister()
 	registration, err := quotas.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { q.quotasChanged() }, DeleteFunc: func(any) { q.quotasChanged() },
-		UpdateFunc: func(any, any) { q.quotasChanged() },
+		UpdateFunc: func(old, object any) {
+			if !sameRules(old, object) {
+				q.quotasChanged()
+			}
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("following GPUQuotas: %w", err)
