@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 var (
@@ -128,5 +130,22 @@ func TestNothingIsSaidOfPoolsWithoutAMin(t *testing.T) {
 	}
 	if a.Waiting("h100") {
 		t.Error("GPUs are kept in a pool in which nobody is guaranteed any")
+	}
+}
+
+// TestNobodyHoldsLessThanNothing: pods that name a node themselves may ask for what no sum holds.
+func TestNobodyHoldsLessThanNothing(t *testing.T) {
+	var pods []corev1.Pod
+	for i := range 3 {
+		pod := fixture.Pod(fmt.Sprint("p", i)).GPUs(1 << 62).Obj()
+		pod.Namespace, pod.UID, pod.Spec.NodeName = "a", types.UID(pod.Name), "no-such-node"
+		pods = append(pods, *pod)
+	}
+	own := quota("a", 8, 16)
+	own.Pool = names.DefaultPool
+	account := AccountOf([]Quota{own}, nil, pods)
+	ask := &Ask{Namespace: "a", Pool: names.DefaultPool, GPUs: 8}
+	if account.Over(ask) == nil || account.Entitled(ask) {
+		t.Errorf("with %d of 16 in use it may have 8 more: %v, and others leave for that: %v", account.Uses()[0].Used, account.Over(ask) == nil, account.Entitled(ask))
 	}
 }

@@ -10,13 +10,17 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
+// mostGPUs is more than any node has. What asks for more asks for so many, or the sum of a few pods would be below zero: a user's pods
+// would hold less than nothing of a quota, who names their node himself.
+const mostGPUs = 1 << 32
+
 // WholeGPUs is how many whole GPUs a pod asks for. What cannot be read asks for none: no node takes it.
 func WholeGPUs(pod *corev1.Pod) int64 {
 	request, err := gpu.RequestOf(pod)
 	if err != nil {
 		return 0
 	}
-	return request.Whole
+	return min(request.Whole, mostGPUs)
 }
 
 // PlaceOf is the place of a pod on a node. On one that is not known, nil, it is what the pod asks for.
