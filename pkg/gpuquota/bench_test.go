@@ -27,16 +27,23 @@ func BenchmarkAsk(b *testing.B) {
 
 // BenchmarkReclaim is what it costs to find out once who borrows in a quota of which a pod has changed.
 func BenchmarkReclaim(b *testing.B) {
-	a := NewAccount([]Quota{quota("a", 1000, Unbounded), quota("b", 1000, Unbounded)})
-	for i := range 4000 {
-		a.Put(job("a", i, 1))
-	}
-	ask := &Ask{Namespace: "b", Pool: "h100", GPUs: 8}
-	for b.Loop() {
-		a.Put(job("a", 4000, 1))
-		if a.Standing("a-3999", ask) != Yields {
-			b.Fatal("the last borrows")
-		}
-		a.Drop("a-4000")
+	for name, tc := range map[string]struct {
+		least int64
+		want  Standing
+	}{"some borrow": {1000, Yields}, "nobody does": {8000, Protected}, "all do": {0, Yields}} {
+		b.Run(name, func(b *testing.B) {
+			a := NewAccount([]Quota{quota("a", tc.least, Unbounded), quota("b", 1000, Unbounded)})
+			for i := range 4000 {
+				a.Put(job("a", i, 1))
+			}
+			ask := &Ask{Namespace: "b", Pool: "h100", GPUs: 8}
+			for b.Loop() {
+				a.Put(job("a", 4000, 1))
+				if got := a.Standing("a-3999", ask); got != tc.want {
+					b.Fatalf("the last stands as %v, want %v", got, tc.want)
+				}
+				a.Drop("a-4000")
+			}
+		})
 	}
 }

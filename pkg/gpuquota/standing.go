@@ -28,7 +28,7 @@ func (a *Account) Standing(pod types.UID, ask *Ask) Standing {
 	if e == nil || !a.guaranteed[e.At.Pool] || e.Namespace == ask.Namespace {
 		return Neutral
 	}
-	guaranteed := slices.ContainsFunc(e.of, func(t *tally) bool { return t.within()[pod] && !slices.Contains(t.Namespaces, ask.Namespace) })
+	guaranteed := slices.ContainsFunc(e.of, func(t *tally) bool { return t.secures(pod) && !slices.Contains(t.Namespaces, ask.Namespace) })
 	switch {
 	case guaranteed:
 		return Protected
@@ -41,7 +41,7 @@ func (a *Account) Standing(pod types.UID, ask *Ask) Standing {
 // Borrows reports whether a pod has more than is guaranteed to its namespace.
 func (a *Account) Borrows(pod types.UID) bool {
 	e := a.pods[pod]
-	return e != nil && !slices.ContainsFunc(e.of, func(t *tally) bool { return t.within()[pod] })
+	return e != nil && !slices.ContainsFunc(e.of, func(t *tally) bool { return t.secures(pod) })
 }
 
 // unit is pods that leave together, as far as they count in a quota.
@@ -52,6 +52,18 @@ type unit struct {
 	waits    bool
 	priority int32
 	since    time.Time
+}
+
+// secures reports whether a pod is guaranteed its GPUs by a quota. Where that is so of all or of none they are not gone through, each time
+// that one comes or goes.
+func (t *tally) secures(pod types.UID) bool {
+	switch {
+	case t.Min <= 0:
+		return false
+	case t.used+t.kept <= t.Min:
+		return t.pods[pod] != nil
+	}
+	return t.within()[pod]
 }
 
 // within are the pods that are guaranteed: whole units, as long as there is enough of the min. Those that hold their GPUs come before

@@ -94,8 +94,8 @@ func (a *Account) States(stock map[Place]Stock, demand []Demand) []State {
 
 // guaranteed is what pods within the min hold.
 func (t *tally) guaranteed() (sum int64) {
-	for pod := range t.within() {
-		if e := t.pods[pod]; !e.Waits {
+	for pod, e := range t.pods {
+		if !e.Waits && t.secures(pod) {
 			sum += e.GPUs
 		}
 	}
