@@ -14,6 +14,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/plugins"
+	"g8s.host/gpu-scheduler/plugins/gpuquota"
 )
 
 // quotaOf guarantees a namespace so many GPUs of the default pool, or of a type of it, and lets it have some more.
@@ -74,6 +75,28 @@ func TestWhoMayHaveMoreGPUs(t *testing.T) {
 				t.Errorf("a pod without GPUs: %v", err)
 			}
 		})
+	}
+}
+
+// TestWhoIsWokenIsNotTurnedAwayForWhatIsGone: the account of quotas hears of a pod in its own time. Nothing wakes a second time who is tried
+// before that.
+func TestWhoIsWokenIsNotTurnedAwayForWhatIsGone(t *testing.T) {
+	c := sharing(t, quotaOf("default", "", 0, 8))
+	profile := c.scheduler.Profiles[names.SchedulerName]
+	for _, plugin := range profile.EnqueueExtensions() {
+		if quotas, ok := plugin.(*gpuquota.Plugin); ok {
+			quotas.Quotas().BeTold() // and nobody tells it
+		}
+	}
+	there := c.known(pod("there", "1", "8"), "a")
+	if _, err := c.try(pod("p", "1", "8").Obj()); err == nil {
+		t.Fatal("16 of 8 GPUs are given out")
+	}
+	must(t, profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Delete(there))
+	must(t, c.scheduler.Cache.RemovePod(klog.Background(), there))
+	c.scheduler.SchedulingQueue.MoveAllToActiveOrBackoffQueue(klog.Background(), framework.EventAssignedPodDelete, there, nil, nil)
+	if _, err := c.try(pod("p", "1", "8").Obj()); err != nil {
+		t.Errorf("it is woken, and turned away: %v", err)
 	}
 }
 

@@ -4,24 +4,48 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpuquota/follow"
+	"g8s.host/gpu-scheduler/plugins/gpuquota"
 )
 
 // cardQueue is the scheduler's queue. To the pods that wait it reports a pod on a node that names other cards than before
 // as one that leaves, so that no plugin has to register for each update of each running pod to hear of this one.
-type cardQueue struct{ queue.SchedulingQueue }
+type cardQueue struct {
+	queue.SchedulingQueue
+	quotas *follow.Quotas
+}
 
-// MoveAllToActiveOrBackoffQueue implements queue.SchedulingQueue. kube-scheduler calls it after an event has reached its cache.
+// MoveAllToActiveOrBackoffQueue implements queue.SchedulingQueue. kube-scheduler calls it after an event has reached its cache. GPUQuotas
+// hear of a pod in their own time, which may be later: who is woken would be turned away once more, and woken by nothing else.
 func (q cardQueue) MoveAllToActiveOrBackoffQueue(
 	logger klog.Logger, event fwk.ClusterEvent, before, after any, preCheck queue.PreEnqueueCheck,
 ) {
+	for _, object := range []any{before, after} {
+		if pod, ok := object.(*corev1.Pod); ok {
+			q.quotas.Tell(pod)
+		}
+	}
 	q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, event, before, after, preCheck)
 	if renamed(before, after) {
 		q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, framework.EventAssignedPodDelete, before, nil, preCheck)
 	}
+}
+
+// quotasOf are those of a scheduler, nil for none.
+func quotasOf(sched *scheduler.Scheduler) *follow.Quotas {
+	for _, profile := range sched.Profiles {
+		for _, plugin := range profile.EnqueueExtensions() {
+			if quotas, ok := plugin.(*gpuquota.Plugin); ok {
+				return quotas.Quotas() // all profiles have the same
+			}
+		}
+	}
+	return nil
 }
 
 // renamed reports whether a pod on a node names other cards than before. While it names none, it counts as the worst that

@@ -63,6 +63,9 @@ func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle
 	}
 }
 
+// Quotas are those that the plugin keeps namespaces within.
+func (p *Plugin) Quotas() *follow.Quotas { return p.quotas }
+
 // Name returns the plugin's name.
 func (*Plugin) Name() string { return Name }
 
