@@ -9,7 +9,6 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"g8s.host/gpu-scheduler/pkg/gpu"
-	"g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/minruntime"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
@@ -22,7 +21,7 @@ func (p *Plugin) MayEvict(victim, by *corev1.Pod) bool {
 	if isService(by) {
 		return true
 	}
-	return !p.guardedUntil(victim).After(p.now()) && p.quotas.Of(by).Standing(victim) != gpuquota.Protected
+	return !p.guardedUntil(victim).After(p.now()) && !p.quotas.Guaranteed(victim, by.Namespace)
 }
 
 // isService reports whether a pod is a service of the cluster, whose priority users cannot have.

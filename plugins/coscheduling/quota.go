@@ -54,10 +54,13 @@ func (p *Plugin) weakest(waiting []*corev1.Pod, below int32) int32 {
 // its GPUs. Services of the cluster are above that.
 func (c *census) standing(pods ...*corev1.Pod) gpuquota.Standing {
 	standing := gpuquota.Neutral
-	if c.request == nil || c.service {
+	if c.service {
 		return standing
 	}
 	for _, pod := range pods {
+		if c.request == nil && c.quotas.Guaranteed(pod, c.own.group.Namespace) {
+			return gpuquota.Protected
+		}
 		switch of := c.request.Standing(pod); {
 		case of == gpuquota.Protected:
 			return of

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -58,6 +59,30 @@ func agedMinutes(minutes int) func(*corev1.Pod) {
 
 func neverPreempts(pod *corev1.Pod) { pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever) }
 
+// wantsCores has a pod ask for all the cores of a node, and no GPUs.
+func wantsCores(pod *corev1.Pod) {
+	cores := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("128")}
+	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: cores, Limits: cores}
+}
+
+// TestKubernetesPreemptionLeavesTheGuaranteedAlone, whatever the preemptor wants.
+func TestKubernetesPreemptionLeavesTheGuaranteedAlone(t *testing.T) {
+	for name, wants := range map[string]func(*corev1.Pod){"GPUs": func(*corev1.Pod) {}, "cores": wantsCores} {
+		l := newLab(t, 2)
+		guaranteed := l.running(0, "old", 60, inNamespace("theirs"), agedMinutes(60), ofPriority(-1))
+		borrows := l.running(1, "new", 60, inNamespace("theirs"), agedMinutes(10), ofPriority(-1))
+		by := l.member("mine", wants)
+		l.share(quotaOf("theirs", 8, 0))
+		if l.MayEvict(guaranteed, by) || !l.MayEvict(borrows, by) {
+			t.Errorf("who wants %s may evict one that is guaranteed its GPUs: %v; that borrows: %v", name, l.MayEvict(guaranteed, by), l.MayEvict(borrows, by))
+		}
+		by.Namespace = "theirs"
+		if !l.MayEvict(guaranteed, by) {
+			t.Errorf("who wants %s and shares the quota may not go by priority", name)
+		}
+	}
+}
+
 // TestWhoLeavesByAQuota has two nodes full of pods of other namespaces, of higher priority than the gang of ns.
 func TestWhoLeavesByAQuota(t *testing.T) {
 	borrowed := func(l *lab) {
@@ -92,6 +117,15 @@ func TestWhoLeavesByAQuota(t *testing.T) {
 			l.running(0, "old", 60, inNamespace("theirs"), ofPriority(-1))
 			l.running(1, "new", 60, inNamespace("theirs"), ofPriority(-1))
 		}},
+		"nobody who is guaranteed their GPUs for cores alone": {members: 1, quotas: []*names.GPUQuota{quotaOf("theirs", 16, 0)}, change: wantsCores, runs: func(l *lab) {
+			l.running(0, "old", 60, inNamespace("theirs"), ofPriority(-1))
+			l.running(1, "new", 60, inNamespace("theirs"), ofPriority(-1))
+		}},
+		"who is guaranteed nothing leaves for cores": {members: 1, quotas: []*names.GPUQuota{quotaOf("theirs", 8, 0)}, change: wantsCores, evicted: []string{"new"}, gangsOnly: true,
+			runs: func(l *lab) {
+				l.running(0, "old", 60, inNamespace("theirs"), agedMinutes(60), ofPriority(-1))
+				l.running(1, "new", 60, inNamespace("theirs"), agedMinutes(10), ofPriority(-1))
+			}},
 		"who is guaranteed them leaves for a service of the cluster": {members: 1, quotas: []*names.GPUQuota{quotaOf("theirs", 16, 0)}, change: ofPriority(2_000_000_000),
 			evicted: []string{"new"}, gangsOnly: true},
 		"a service of the cluster does not leave": {members: 1, quotas: []*names.GPUQuota{quotaOf("ns", 8, 0)}, evicted: []string{"new"}, runs: func(l *lab) {

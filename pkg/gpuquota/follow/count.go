@@ -188,6 +188,15 @@ func (r *Request) Standing(victim *corev1.Pod) gpuquota.Standing {
 	return standing
 }
 
+// Guaranteed reports whether a pod is within what is guaranteed to others than a namespace, so that it leaves for nobody of that: also not for
+// who wants no whole GPUs, of whom quotas say nothing else.
+func (q *Quotas) Guaranteed(pod *corev1.Pod, from string) (is bool) {
+	q.with(func(a *gpuquota.Account) {
+		is = a.Standing(pod.UID, &gpuquota.Ask{Namespace: from}) == gpuquota.Protected
+	})
+	return is
+}
+
 // any asks the account for each pool.
 func (r *Request) any(is func(*gpuquota.Account, *gpuquota.Ask) bool) (found bool) {
 	if r == nil {
