@@ -13,8 +13,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// MayEvict reports whether a pod may leave for another, for all that its min-runtime and GPUQuotas say, and that others were told.
+// MayEvict reports whether a pod may leave for another, for all that its min-runtime and GPUQuotas say, and that others were told. One that
+// takes its time to end is no use to anybody.
 func (p *Plugin) MayEvict(victim, by *corev1.Pod) bool {
+	if victim.DeletionTimestamp != nil && !isLeaving(victim, p.now()) {
+		return false
+	}
 	if !p.notices.allows(podAsPreemptor(by).Key(), victim.UID) {
 		return false
 	}

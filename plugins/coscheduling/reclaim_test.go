@@ -1,6 +1,7 @@
 package coscheduling
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -81,6 +83,15 @@ func TestWhoDoesNotLeaveForAGuarantee(t *testing.T) {
 		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{names.ResourceSharedGPU: resource.MustParse("8")}
 		pod.Spec.Containers[0].Resources.Requests = pod.Spec.Containers[0].Resources.Limits
 	}
+	ends := func(l *lab, begun, takes time.Duration, why string) {
+		for _, pod := range l.everybody() {
+			if pod.Name == "new" {
+				pod.DeletionTimestamp = ptr.To(metav1.NewTime(l.now().Add(takes - begun)))
+				pod.DeletionGracePeriodSeconds = ptr.To(int64(takes.Seconds()))
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: why}}
+			}
+		}
+	}
 	tests := map[string]struct {
 		change  []func(*corev1.Pod) // of both
 		then    func(*lab)
@@ -94,6 +105,10 @@ func TestWhoDoesNotLeaveForAGuarantee(t *testing.T) {
 		"all nodes are dead":                        {then: func(l *lab) { l.dies(0); l.dies(1) }},
 		"it has been leaving a dead node for long":  {then: func(l *lab) { l.dies(1); l.toldToGo(l.everybody(), []string{"new"}, 5*time.Minute) }, evicted: []string{"old"}},
 		"it has been leaving for long":              {then: func(l *lab) { l.toldToGo(l.everybody(), []string{"new"}, 5*time.Minute) }, evicted: []string{"old"}},
+		"it has hours to end, and is deleted now":   {then: func(l *lab) { ends(l, 0, 10*time.Hour, "") }},
+		"it has hours to end, and takes them":       {then: func(l *lab) { ends(l, 10*time.Minute, 10*time.Hour, "") }, evicted: []string{"old"}},
+		"it takes them as others had it leave":      {then: func(l *lab) { ends(l, 10*time.Minute, 10*time.Hour, corev1.PodReasonPreemptionByScheduler) }},
+		"it has as long as there is":                {then: func(l *lab) { ends(l, 10*time.Minute, math.MaxInt64-24*time.Hour, "") }, evicted: []string{"old"}},
 		"one that leaves already is enough":         {then: func(l *lab) { l.toldToGo(l.everybody(), []string{"new"}, 0) }},
 		"shares of GPUs do not count, and are none": {change: []func(*corev1.Pod){shared}},
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
@@ -97,13 +98,25 @@ func (p *Plugin) crowdOn(s *site, own gang, below int32, only sets.Set[types.UID
 	return c.crowd
 }
 
-// overdue is how long after its grace period a pod that is there still is not expected to leave any more.
-const overdue = time.Minute
+// overdue is how long after its grace period a pod that is there still is not expected to leave any more. lingering is how long one may take
+// that its user deletes: who gives it hours would have others wait for those, while there are some who could leave at once. One
+// that the scheduler had leave has all the time that it was made with, or others would leave for the same.
+const overdue, lingering = time.Minute, 5 * time.Minute
+
+// isLeaving reports whether a pod is expected to leave its node soon.
+func isLeaving(pod *corev1.Pod, now time.Time) bool {
+	if pod.DeletionTimestamp == nil || now.Sub(pod.DeletionTimestamp.Time) >= overdue {
+		return false
+	}
+	left := int64(pod.DeletionTimestamp.Sub(now) / time.Second)
+	taken := ptr.Deref(pod.DeletionGracePeriodSeconds, 0) - left // in seconds: hours of some users are more than a duration holds
+	return taken < int64(lingering/time.Second) || wasPreempted(pod)
+}
 
 // count notes a pod on a node, and the rest of its gang with it.
 func (c *census) count(node int, pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil {
-		if c.now.Sub(pod.DeletionTimestamp.Time) < overdue {
+		if isLeaving(pod, c.now) {
 			c.crowd.on[node] = append(c.crowd.on[node], occupant{pod, -1})
 		}
 		return
