@@ -158,3 +158,16 @@ func TestPreemptionLeavesThoseAloneWhoAreGuaranteedTheirGPUs(t *testing.T) {
 		}
 	}
 }
+
+// TestNobodyElseLeavesWhileBorrowersDo: kube-scheduler's own preemption comes first, and waits of itself for those of lower priority alone.
+func TestNobodyElseLeavesWhileBorrowersDo(t *testing.T) {
+	c := sharing(t, quotaOf("default", "", 8, 16))
+	c.known(pod("borrows", "1", "8").Namespace("third").Priority(9).Terminating().Condition(corev1.DisruptionTarget, corev1.ConditionTrue, corev1.PodReasonPreemptionByScheduler), "a")
+	c.known(pod("low", "1", "8").Namespace("third").Priority(-1), "b")
+	if got := c.preempt(pod("p", "1", "8").Priority(1).NominatedNodeName("a").Obj()); got != "a" {
+		t.Errorf("it is nominated for %q, want the node that one leaves for it", got)
+	}
+	if got := c.preempt(pod("q", "1", "8").Priority(1).Obj()); got != "b" {
+		t.Errorf("one that nobody leaves for is nominated for %q, want the node of a lower priority", got)
+	}
+}

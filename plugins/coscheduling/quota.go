@@ -3,6 +3,7 @@ package coscheduling
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -129,12 +130,26 @@ func (p *Plugin) reclaim(ctx context.Context, pod *corev1.Pod, refused fwk.NodeT
 	defer p.forgetAlone(pod)
 	node, why := p.makeRoom(ctx, g, group, &m, pod)
 	if node != "" {
+		p.withdraw(podAsPreemptor(pod).Key()) // or those would leave, too, who were told to for its priority
 		return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}}, nil
 	}
 	if told := p.promiseOne(pod, refused); why == "" {
 		why = told
 	}
 	return nil, unschedulable(why)
+}
+
+// borrowersLeave reports whether others leave the place that is kept for a pod, of whatever priority: kube-scheduler's own preemption looks at
+// lower ones alone, and would have more leave elsewhere.
+func (p *Plugin) borrowersLeave(pod *corev1.Pod) bool {
+	if pod.Status.NominatedNodeName == "" || !p.quotas.Any() {
+		return false
+	}
+	info, err := p.handle.SnapshotSharedLister().NodeInfos().Get(pod.Status.NominatedNodeName)
+	return err == nil && slices.ContainsFunc(info.GetPods(), func(on fwk.PodInfo) bool {
+		other := on.GetPod()
+		return wasPreempted(other) && isLeaving(other, p.now())
+	})
 }
 
 // noteOf tells those who leave for a gang, or for a pod alone, which they have borrowed their GPUs from.

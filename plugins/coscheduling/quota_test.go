@@ -1,6 +1,7 @@
 package coscheduling
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -243,5 +244,25 @@ func TestAPodAloneIsForgotten(t *testing.T) {
 	l.podGone(gone)
 	if len(l.places.gangs) != 0 {
 		t.Errorf("%d are kept", len(l.places.gangs))
+	}
+}
+
+// TestWhoIsToldByPriorityStaysWhenBorrowersLeave: kube-scheduler's own preemption has told one of lower priority, who has time to save its
+// work, and what is borrowed goes back at once.
+func TestWhoIsToldByPriorityStaysWhenBorrowersLeave(t *testing.T) {
+	l := newLab(t, 2)
+	l.obeys()
+	told := l.running(0, "told", 60, polite("1m"), ofPriority(-1))
+	l.running(1, "borrows", 10, inNamespace("theirs"), ofPriority(5))
+	pod := l.member("mine", func(pod *corev1.Pod) { pod.Labels = nil })
+	l.share(quotaOf("ns", 16, 0))
+	if stays, err := l.Tell(t.Context(), pod, told, []*corev1.Pod{told}); err != nil || !stays || len(l.noticed()) != 1 {
+		t.Fatalf("it is not told to leave by and by: %v, %v", stays, err)
+	}
+	if _, evicted := l.postFilter(framework.NewCycleState(), pod); !slices.Equal(evicted, []string{"borrows"}) {
+		t.Fatalf("%v leave", evicted)
+	}
+	if still := l.noticed(); len(still) > 0 {
+		t.Errorf("%v are to leave, too", still)
 	}
 }
