@@ -35,6 +35,9 @@ const (
 // When that fails the gang is tried once more: what was done by then is seen on the pods.
 func (p *Plugin) carryOut(g gang, move *clearance, members []*corev1.Pod, preemptor *corev1.Pod) {
 	p.departures.begin(move.victims)
+	if move.told == nil {
+		p.places.begins(g)
+	}
 	p.writing.Add(1)
 	go func() {
 		defer p.writing.Add(-1)
@@ -47,6 +50,9 @@ func (p *Plugin) carryOut(g gang, move *clearance, members []*corev1.Pod, preemp
 			err = p.each(ctx, members, func(ctx context.Context, pod *corev1.Pod) error { return p.writeNomination(ctx, pod, move.to[pod.UID]) })
 		}
 		gone := sets.New[types.UID]()
+		if err == nil && p.hasPlace(members, move) {
+			err = errUnwanted
+		}
 		if err == nil {
 			gone, err = p.sendOff(ctx, g, move, members, preemptor, isRefusal)
 		}
@@ -56,7 +62,7 @@ func (p *Plugin) carryOut(g gang, move *clearance, members []*corev1.Pod, preemp
 			p.fallBack(g, move, members)
 			return
 		}
-		p.places.carriedOut(g)
+		p.places.carriedOut(g, p.now())
 		logger.V(2).Info("Pods leave for a gang", "victims", len(move.victims), "members", len(move.to), "told", move.told != nil)
 	}()
 }
@@ -75,38 +81,6 @@ func (p *Plugin) fallBack(g gang, move *clearance, members []*corev1.Pod) {
 		siblings[nameOf(pod).String()] = pod
 	}
 	time.AfterFunc(p.places.putsOff(g, p.now()), func() { p.handle.Activate(klog.Background(), siblings) })
-}
-
-// putsOff notes that a write for a gang has failed, and returns when it is tried once more.
-func (p *places) putsOff(g gang, now time.Time) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r, ok := p.gangs[g]
-	if !ok {
-		return again // it is gone
-	}
-	r.putOff = min(max(again, 2*r.putOff), exhausted)
-	r.settles, r.cleared = now.Add(r.putOff), false
-	return r.putOff
-}
-
-// carriedOut notes that all was written for a gang.
-func (p *places) carriedOut(g gang) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r, ok := p.gangs[g]; ok {
-		r.putOff = 0
-	}
-}
-
-// wasPutOff is how long a gang waited since a write failed last, zero since one did not.
-func (p *places) wasPutOff(g gang) time.Duration {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if r, ok := p.gangs[g]; ok {
-		return r.putOff
-	}
-	return 0
 }
 
 // nominatedBy are members as they are when their nominations have been written, which no informer may have told of yet.
@@ -193,7 +167,7 @@ func (p *Plugin) refusalFor(g gang) func(error) bool {
 }
 
 // errUnwanted says that the gang has changed for which others were to leave.
-var errUnwanted = errors.New("a member of the gang is gone meanwhile")
+var errUnwanted = errors.New("a member of the gang is gone, or has a place, meanwhile")
 
 // evictAll evicts pods as long as that is wanted. It returns those that were evicted, or may have been.
 func (p *Plugin) evictAll(ctx context.Context, victims []*corev1.Pod, why farewell, isRefusal func(error) bool, wanted func() bool) (sets.Set[types.UID], error) {

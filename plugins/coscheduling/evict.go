@@ -260,7 +260,7 @@ func (p *places) settles(g gang, now time.Time) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	r, ok := p.gangs[g]
-	return ok && now.Before(r.settles)
+	return ok && (r.underWay || now.Before(r.settles))
 }
 
 // abstains reports whether a gang evicts nobody for a while, and why, "" where that needs no words.

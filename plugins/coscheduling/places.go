@@ -40,6 +40,8 @@ type record struct {
 	settles, abstains, futileUntil time.Time
 	futile                         basis
 	keptOut                        string
+	// underWay says that it is being written who leaves for the gang.
+	underWay bool
 	// guard says that others may not leave for the gang yet, "" where that is not so.
 	guard string
 	// dozes says that no timer has the gang tried when that may be over.
