@@ -156,6 +156,7 @@ func (p *Plugin) follow(pods cache.SharedIndexInformer) error {
 			before, _ := old.(*podGroup)
 			p.groupChanged(before, object)
 		},
+		DeleteFunc: p.groupGone,
 	})
 	if err != nil {
 		return fmt.Errorf("following PodGroups: %w", err)
@@ -249,6 +250,27 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 		p.handle.Activate(klog.Background(), tried)
 		p.reconsider(pods[0], group)
 		p.tidy(g)
+	}
+}
+
+// groupGone has those tried that others have left places for: they go nowhere without a PodGroup, and keep others from there until they
+// are told.
+func (p *Plugin) groupGone(object any) {
+	if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = last.Obj
+	}
+	group, ok := object.(*podGroup)
+	if !ok {
+		return
+	}
+	nominated := map[string]*corev1.Pod{}
+	for _, pod := range p.podsOf(types.NamespacedName{Namespace: group.Namespace, Name: group.Name}) {
+		if pod.Spec.NodeName == "" && pod.Status.NominatedNodeName != "" {
+			nominated[nameOf(pod).String()] = pod
+		}
+	}
+	if len(nominated) > 0 {
+		p.handle.Activate(klog.Background(), nominated)
 	}
 }
 

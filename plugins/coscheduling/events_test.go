@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -191,5 +193,29 @@ func TestAMemberThatFitsNowhereSpeaksForNobodyElse(t *testing.T) {
 				t.Errorf("a sibling hears %v, want %v", got, test.wakes)
 			}
 		})
+	}
+}
+
+// TestWithoutAPodGroupNoPlaceIsKept: others have left one for a member, that keeps out all who are not of a higher priority, whether the
+// PodGroup is deleted or cannot be read any more.
+func TestWithoutAPodGroupNoPlaceIsKept(t *testing.T) {
+	l := newLab(t, 2)
+	l.group("g", map[string]any{"minMember": int64(2)})
+	coming, other := l.member("coming", comingTo("n0"), neverPreempts), l.member("other", neverPreempts)
+	group := l.groups.get(mustGroup(coming))
+	l.must(l.groups.informer.GetIndexer().Delete(group))
+	l.groupGone(cache.DeletedFinalStateUnknown{Key: "ns/g", Obj: group})
+	if diff := cmp.Diff([]string{"ns/coming"}, l.tried()); diff != "" {
+		t.Errorf("tried (-want +got):\n%s", diff)
+	}
+	if !l.PreEnqueue(l.Context(), coming).IsSuccess() {
+		t.Error("it is kept from being tried")
+	}
+	result, _ := l.PostFilter(l.Context(), framework.NewCycleState(), coming, nil)
+	if result == nil || result.NominatingMode != fwk.ModeOverride || result.NominatedNodeName != "" {
+		t.Errorf("its nomination does not end: %+v", result)
+	}
+	if result, _ := l.PostFilter(l.Context(), framework.NewCycleState(), other, nil); result != nil {
+		t.Errorf("one that was to come nowhere: %+v", result)
 	}
 }

@@ -140,7 +140,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if unusable(group) != "" {
 		p.promises.End(jobOf(gang{group: name}))
 		p.promises.End(jobOf(gang{group: name, owner: ownerOf(pod)}))
-		return nil, fwk.NewStatus(fwk.Unschedulable) // PreFilter has said why
+		return nowhere(pod), fwk.NewStatus(fwk.Unschedulable) // PreFilter has said why
 	}
 	g, m := gangOf(pod, group), p.membersOf(pod, group)
 	if len(m.placed) >= group.minMember || p.tolerates(group.minMember-len(m.placed), group.minMember) {
@@ -178,6 +178,14 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		why = reasonWhole
 	}
 	return nil, unschedulable(why)
+}
+
+// nowhere ends the nomination of a pod, if it has one.
+func nowhere(pod *corev1.Pod) *fwk.PostFilterResult {
+	if pod.Status.NominatedNodeName == "" {
+		return nil
+	}
+	return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}}
 }
 
 // unschedulable tells why, nothing for "".
