@@ -39,6 +39,8 @@ type arrival struct {
 	timer *time.Timer
 	// counted is when the gang was whole, zero while it is not.
 	counted time.Time
+	// there is how many live pods named the PodGroup when they were counted last, less those that have gone since: no more than there are.
+	there int
 	// told says that its members are tried although it is not whole, and told by that what is missing.
 	told bool
 }
@@ -156,12 +158,28 @@ func (a *arrivals) recount(group types.NamespacedName) {
 	}
 }
 
-// known reports whether anything is known of a gang, and keeps whether its members are kept from the queue.
-func (a *arrivals) known(group types.NamespacedName) bool {
+// leaves notes that a pod names a PodGroup no more, and reports whether it may have been the last.
+func (a *arrivals) leaves(group types.NamespacedName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.of[group] != nil
+	known := a.of[group]
+	if known == nil {
+		return false
+	}
+	known.there--
+	return known.there <= 0
 }
+
+// stay notes how many live pods name a PodGroup.
+func (a *arrivals) stay(group types.NamespacedName, count int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if known := a.of[group]; known != nil {
+		known.there = count
+	}
+}
+
+// keeps reports whether members of a gang are kept from the queue.
 
 func (a *arrivals) keeps(group types.NamespacedName) bool {
 	a.mu.Lock()
@@ -202,11 +220,17 @@ func (p *Plugin) decided(name types.NamespacedName) {
 	}
 }
 
-// forgetArrivals drops what is known of the members of a PodGroup once there are none.
+// forgetArrivals drops what is known of the members of a PodGroup once there are none: a pod names it no more. To count them for each that
+// goes would take a large one seconds.
 func (p *Plugin) forgetArrivals(name types.NamespacedName) {
-	if p.arrivals.known(name) && p.countOf(name) == 0 {
-		p.arrivals.forget(name)
+	if !p.arrivals.leaves(name) {
+		return
 	}
+	if count := p.countOf(name); count > 0 {
+		p.arrivals.stay(name, count)
+		return
+	}
+	p.arrivals.forget(name)
 }
 
 // countOf is how many live pods name a PodGroup.

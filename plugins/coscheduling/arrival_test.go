@@ -14,6 +14,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 // arriving is a gang of which members come one after the other. Those that PreEnqueue keeps out are noted.
@@ -252,6 +254,11 @@ func (c *counts) IndexKeys(index, value string) ([]string, error) {
 	return c.Indexer.IndexKeys(index, value)
 }
 
+func (c *counts) ByIndex(index, value string) ([]any, error) {
+	c.asked++
+	return c.Indexer.ByIndex(index, value)
+}
+
 // TestALargeGangIsNotCountedForEachOfItsMembers, under the lock of the queue.
 func TestALargeGangIsNotCountedForEachOfItsMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -294,5 +301,61 @@ func TestWhatIsKeptOfArrivalsGoesWithThem(t *testing.T) {
 		if got := a.tried(); len(got) > 0 {
 			t.Errorf("tried %q, which are gone", got)
 		}
+	})
+}
+
+// TestALargeGangThatEndsIsNotCountedForEachOfItsMembers: who tells of pods tells all others after that.
+func TestALargeGangThatEndsIsNotCountedForEachOfItsMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &arriving{lab: newLab(t, 1)}
+		a.group("g", map[string]any{"minMember": int64(1000)})
+		var pods []*corev1.Pod
+		for i := range 1000 {
+			a.comes(fmt.Sprint("p", i))
+			pods = append(pods, a.member(fmt.Sprint("p", i)))
+		}
+		a.refuse(pods[999])
+		index := &counts{Indexer: a.pods}
+		a.pods = index
+		for _, pod := range pods {
+			a.leavesGroup(pod, pod.DeepCopy()) // its status changes
+		}
+		if index.asked > 0 {
+			t.Errorf("counted %d times as their status changes", index.asked)
+		}
+		for _, pod := range pods {
+			a.must(a.pods.Delete(pod))
+			a.podGone(pod)
+		}
+		if index.asked > 20 {
+			t.Errorf("counted %d times as they are deleted", index.asked)
+		}
+		if len(a.places.gangs)+len(a.arrivals.of) > 0 {
+			t.Errorf("%d gangs and %d arrivals are kept", len(a.places.gangs), len(a.arrivals.of))
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
+// TestAPodThatGoesFromGangToGangLeavesNothingBehind: users change labels as they like.
+func TestAPodThatGoesFromGangToGangLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &arriving{lab: newLab(t, 1)}
+		pod := a.member("a")
+		for i := range 10 {
+			name := fmt.Sprint("g", i)
+			a.group(name, map[string]any{"minMember": int64(2)})
+			before := pod
+			pod = before.DeepCopy()
+			pod.Labels[names.LabelPodGroup] = name
+			a.must(a.pods.Update(pod))
+			a.leavesGroup(before, pod)
+			a.PreEnqueue(a.Context(), pod)
+			a.refuse(pod)
+		}
+		if len(a.places.gangs) != 1 || len(a.arrivals.of) != 1 {
+			t.Errorf("%d gangs and %d arrivals are kept, want one", len(a.places.gangs), len(a.arrivals.of))
+		}
+		time.Sleep(time.Hour)
 	})
 }

@@ -138,11 +138,9 @@ func (p *Plugin) follow(pods cache.SharedIndexInformer) error {
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { p.podChanged(object) },
 		UpdateFunc: func(old, object any) {
-			if before, ok := old.(*corev1.Pod); ok {
-				if name, ok := groupOf(before); ok {
-					p.forgetArrivals(name) // it may be of another one now
-				}
-			}
+			before, _ := old.(*corev1.Pod)
+			after, _ := object.(*corev1.Pod)
+			p.leavesGroup(before, after)
 			p.podChanged(object)
 		},
 		DeleteFunc: p.podGone,
@@ -162,6 +160,18 @@ func (p *Plugin) follow(pods cache.SharedIndexInformer) error {
 		return fmt.Errorf("following PodGroups: %w", err)
 	}
 	return nil
+}
+
+// leavesGroup heeds a pod that is of another PodGroup now than before, or ends.
+func (p *Plugin) leavesGroup(before, after *corev1.Pod) {
+	if before == nil || after == nil || !lives(before) {
+		return
+	}
+	if name, ok := groupOf(before); ok && (!lives(after) || !sameGroup(before, after)) {
+		p.tidy(gang{group: name})
+		p.tidy(gang{group: name, owner: ownerOf(before)})
+		p.forgetArrivals(name)
+	}
 }
 
 // podChanged notes a member that is bound, whoever bound it: the gang may be whole by that.

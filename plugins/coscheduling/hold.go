@@ -218,15 +218,20 @@ func isSpare(pod *corev1.Pod, waiting []*corev1.Pod, missing int) bool {
 func (p *Plugin) tolerates(missing, want int) bool { return missing*100 <= p.args.tolerance*want }
 
 // tidy forgets a gang of which no pod is left, so that names that users made up do not add up, nor the Jobs that come one
-// after the other with the same label.
+// after the other with the same label. It is called for each member that leaves: a large gang is not gone through each time.
 func (p *Plugin) tidy(g gang) {
-	if !p.places.isIdle(g) { // so that a large gang that ends is not gone through once a member
+	if !p.places.mayBeGone(g) {
 		return
 	}
+	there := 0
 	for _, pod := range p.podsOf(g.group) {
 		if g.owner == "" || g.owner == ownerOf(pod) {
-			return
+			there++
 		}
+	}
+	if there > 0 {
+		p.places.stay(g, there)
+		return
 	}
 	p.places.drop(g)
 	p.promises.End(jobOf(g))

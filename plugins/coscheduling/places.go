@@ -56,6 +56,8 @@ type record struct {
 	half time.Time
 	// wakes is when the members are tried that hold out for a place.
 	wakes time.Time
+	// there is how many members there were when they were counted last, less those that may have left since: no more than there are.
+	there int
 	// alarmed is set while a timer runs that has the members tried again.
 	alarmed bool
 }
@@ -296,12 +298,26 @@ func (p *places) scoutOf(g gang) types.NamespacedName {
 	return types.NamespacedName{}
 }
 
-// isIdle says whether something is kept of a gang, and no member has a place.
-func (p *places) isIdle(g gang) bool {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
+// mayBeGone notes that a member may have left, and reports whether it may have been the last: something is kept of the gang, no member
+// has a place, and so many have left as there were.
+func (p *places) mayBeGone(g gang) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	r, ok := p.gangs[g]
-	return ok && r.waiting.Len()+r.passed.Len()+r.bound.Len() == 0
+	if !ok {
+		return false
+	}
+	r.there--
+	return r.placed() == 0 && r.there <= 0
+}
+
+// stay notes how many members there are.
+func (p *places) stay(g gang, there int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r, ok := p.gangs[g]; ok {
+		r.there = there
+	}
 }
 
 // drop forgets a gang of which no pod is left.
