@@ -239,7 +239,7 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 	}
 	name := types.NamespacedName{Namespace: group.Namespace, Name: group.Name}
 	p.arrivals.recount(name)
-	waiting := map[gang][]*corev1.Pod{}
+	waiting, count := map[gang][]*corev1.Pod{}, 0
 	for _, pod := range p.podsOf(name) {
 		g := gangOf(pod, group)
 		switch at := p.placeOf(pod); {
@@ -247,19 +247,23 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 			p.places.bind(g, pod.UID, pod.Spec.NodeName) // it may be older than its PodGroup
 		case at == none && len(pod.Spec.SchedulingGates) == 0:
 			waiting[g] = append(waiting[g], pod)
+			count++
 		}
 	}
+	tried := map[string]*corev1.Pod{}
+	all := count == 0 || p.mayWake(name, count)
 	for g, pods := range waiting {
-		if !p.places.mayWake(g, len(pods), p.now()) {
-			pods = pods[:1]
+		if !all {
+			pods = pods[:min(len(pods), 1-len(tried))] // one of all gangs
 		}
-		tried := map[string]*corev1.Pod{}
 		for _, pod := range pods {
 			tried[nameOf(pod).String()] = pod
 		}
-		p.handle.Activate(klog.Background(), tried)
-		p.reconsider(pods[0], group)
+		p.reconsider(waiting[g][0], group)
 		p.tidy(g)
+	}
+	if len(tried) > 0 {
+		p.handle.Activate(klog.Background(), tried)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -101,34 +102,35 @@ func renamedTo(pod *corev1.Pod, name string) *corev1.Pod {
 	return pod
 }
 
-// TestAPodGroupThatChangesWakesItsMembers, all of them at first, and then one each time: who changes it all the time has not
-// all of them tried.
+// TestAPodGroupThatChangesWakesItsMembers, all of them at first, and then one each time, and all when they have rested: who changes it all the
+// time has not all of them tried.
 func TestAPodGroupThatChangesWakesItsMembers(t *testing.T) {
-	l := newLab(t, 2)
-	clock := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	l.now = func() time.Time { return clock }
-	for _, name := range []string{"a", "b", "c"} {
-		l.member(name)
-	}
-	l.member("running", boundTo("n0"))
-	l.member("other-owner", ownedBy("other"))
-	changes := []struct {
-		members int64
-		after   time.Duration
-		woken   int
-	}{{2, 0, 4}, {2, 0, 0}, {3, 10 * time.Millisecond, 2}, {2, 50 * time.Millisecond, 4}}
-	var before *podGroup
-	for i, change := range changes {
-		clock = clock.Add(change.after)
-		l.forget()
-		l.group("g", map[string]any{"minMember": change.members})
-		now := l.groups.get(mustGroup(l.member("a")))
-		l.groupChanged(before, now)
-		if tried := l.tried(); len(tried) != change.woken || slices.Contains(tried, "ns/running") {
-			t.Errorf("change %d wakes %v, want %d that wait", i, tried, change.woken)
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		for _, name := range []string{"a", "b", "c"} {
+			l.member(name)
 		}
-		before = now
-	}
+		l.member("running", boundTo("n0"))
+		l.member("other-owner", ownedBy("other"))
+		changes := []struct {
+			members int64
+			after   time.Duration
+			woken   int
+		}{{2, 0, 4}, {2, 0, 0}, {3, 10 * time.Millisecond, 1}, {2, 100 * time.Millisecond, 4}}
+		var before *podGroup
+		for i, change := range changes {
+			time.Sleep(change.after)
+			l.forget()
+			l.group("g", map[string]any{"minMember": change.members})
+			now := l.groups.get(mustGroup(l.member("a")))
+			l.groupChanged(before, now)
+			if tried := l.tried(); len(tried) != change.woken || slices.Contains(tried, "ns/running") {
+				t.Errorf("change %d wakes %v, want %d that wait", i, tried, change.woken)
+			}
+			before = now
+		}
+		time.Sleep(time.Hour)
+	})
 }
 
 // TestOneMemberIsTriedForAll when there may be room, so that who submits a gang of thousands has no thousands of pods tried.

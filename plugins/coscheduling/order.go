@@ -71,8 +71,10 @@ func (p *Plugin) turnOf(pod *corev1.Pod) turn {
 	if failed := p.places.failed(g); !failed.IsZero() {
 		t.at = failed
 	}
-	if rests := p.places.restsUntil(g); rests.After(t.at) { // who writes to a PodGroup keeps no others waiting
-		t.at = rests
+	for _, of := range []gang{g, {group: g.group}} { // who writes to a PodGroup keeps no others waiting
+		if rests := p.places.restsUntil(of); rests.After(t.at) {
+			t.at = rests
+		}
 	}
 	return t
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -214,4 +215,42 @@ func TestAnOldPodGroupGivesNoPlaceInLine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhoChangesAPodGroupHasNotAllTriedEachTime, however many gangs name it: pods of as many owners, none of which is ever whole. They are tried
+// when they have rested.
+func TestWhoChangesAPodGroupHasNotAllTriedEachTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		for i := range 100 {
+			l.member(fmt.Sprint("p", i), ownedBy(types.UID(fmt.Sprint("job", i))))
+		}
+		changed := func(members int) int {
+			l.group("g", map[string]any{"minMember": int64(members)})
+			l.forget()
+			l.groupChanged(nil, l.groups.get(types.NamespacedName{Namespace: "ns", Name: "g"}))
+			return len(l.tried())
+		}
+		if got := changed(2); got != 100 {
+			t.Errorf("%d are tried when it comes, want all", got)
+		}
+		for members := 3; members < 10; members++ {
+			if got := changed(members); got != 1 {
+				t.Errorf("%d are tried when it changes once more, want one", got)
+			}
+		}
+		l.forget()
+		time.Sleep(100 * restPerMember)
+		synctest.Wait()
+		if got := len(l.tried()); got != 100 {
+			t.Errorf("%d are tried when they have rested, want all", got)
+		}
+		pod := l.member("p0", ownedBy("job0"))
+		l.PreEnqueue(l.Context(), pod)
+		other := queued(t, fixture.Pod("other").Obj(), l.now().Add(500*time.Millisecond))
+		if l.Less(queued(t, pod, l.now()), other) {
+			t.Error("they come before pods of others that come meanwhile")
+		}
+		time.Sleep(time.Hour)
+	})
 }

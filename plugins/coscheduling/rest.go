@@ -1,13 +1,33 @@
 package coscheduling
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // restPerMember is how long a gang is left alone for each of its members, after a change of its PodGroup had all of them
 // tried: longer than trying them takes.
 const restPerMember = 10 * time.Millisecond
 
-// mayWake reports whether all of so many members may be tried since their PodGroup has changed, and notes that they are. Who
-// changes it all the time has one member tried each time.
+// mayWake reports whether all of so many members of a PodGroup may be tried since it has changed, and notes that they are. Who changes it
+// all the time has one of them tried each time, of whatever gang, and all when they have rested.
+func (p *Plugin) mayWake(name types.NamespacedName, members int) bool {
+	whole, now := gang{group: name}, p.now()
+	if p.places.mayWake(whole, members, now) {
+		return true
+	}
+	if p.places.alarm(whole) {
+		time.AfterFunc(p.places.restsUntil(whole).Sub(now), func() {
+			p.places.done(whole)
+			if group := p.groups.get(name); group != nil {
+				p.groupChanged(nil, group)
+			}
+		})
+	}
+	return false
+}
+
 func (p *places) mayWake(g gang, members int, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
