@@ -54,7 +54,8 @@ func (t Turn) Before(other Turn) bool {
 // job waiting that would.
 const lapse = 10 * time.Minute
 
-func (p *Promise) counts(now time.Time) bool { return now.Before(p.At.Add(lapse)) }
+// Counts reports whether a promise keeps anybody out at a time.
+func (p *Promise) Counts(now time.Time) bool { return now.Before(p.At.Add(lapse)) }
 
 // Book is all promises. It is never changed; nil has none.
 type Book struct {
@@ -82,7 +83,7 @@ func (b *Book) First(pool string, now time.Time) *Promise {
 		return nil
 	}
 	for _, promise := range b.promises {
-		if promise.Pool == pool && promise.counts(now) {
+		if promise.Pool == pool && promise.Counts(now) {
 			return promise
 		}
 	}
@@ -109,7 +110,7 @@ func closed(promises []*Promise, pod *corev1.Pod, now time.Time) *Closed {
 
 // counting are the promises that count at a time.
 func counting(promises []*Promise, now time.Time) []*Promise {
-	return slices.DeleteFunc(promises, func(promise *Promise) bool { return !promise.counts(now) })
+	return slices.DeleteFunc(promises, func(promise *Promise) bool { return !promise.Counts(now) })
 }
 
 // binding are the promises to others that a pod must leave room for while they count: those to who comes before it, unless it is gone by then.

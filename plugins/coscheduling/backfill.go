@@ -21,8 +21,9 @@ import (
 const (
 	// renewal is how often it is looked again where a job that waits starts first.
 	renewal = 30 * time.Second
-	// doubt is how long a job is promised nothing after it had room for all, and another plugin refused it.
-	doubt = 10 * time.Minute
+	// doubt is how long a job is promised nothing after it had room for all, and another plugin refused it: twice as long each time, up to
+	// mostDoubt. What keeps it out may do so for ever, and it would come first each time, with nodes kept for it that nobody else is promised.
+	doubt, mostDoubt = 10 * time.Minute, 24 * time.Hour
 	// searchShare is which part of the time is spent on the search for jobs that are promised nothing yet: one in so many parts.
 	searchShare = 50
 )
@@ -33,6 +34,8 @@ type searches struct {
 	// next is when it may be looked again for a job, and rests until when for none in the line of a pool that was promised nothing.
 	next  map[string]time.Time
 	rests map[string]time.Time
+	// doubts are for how long jobs were promised nothing the last time.
+	doubts map[string]time.Duration
 	// followed are the jobs whose promises are looked after.
 	followed sets.Set[string]
 }
@@ -59,7 +62,11 @@ func (s *searches) done(job, pool string, from, to time.Time) {
 func (s *searches) doubt(job string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	put(&s.next, job, now.Add(doubt), now)
+	if len(s.doubts) >= mostSearches || s.doubts == nil {
+		s.doubts = map[string]time.Duration{}
+	}
+	s.doubts[job] = min(max(doubt, 2*s.doubts[job]), mostDoubt)
+	put(&s.next, job, now.Add(s.doubts[job]), now)
 }
 
 // put notes a time, and drops those that are over where there are too many.
@@ -125,8 +132,12 @@ func (p *Plugin) promise(group *podGroup, m *members, refused fwk.NodeToStatusRe
 		return ""
 	}
 	if p.searches.may(turn.Job, pool, own != nil, now) {
-		own = p.earliest(group, m, now, own)
+		var fits bool
+		own, fits = p.earliest(group, m, now, own)
 		p.searches.done(turn.Job, pool, now, p.now())
+		if fits && group.minMember == 1 { // of a gang PostFilter is told: breakPromise
+			p.searches.doubt(turn.Job, now)
+		}
 		if own == nil {
 			p.promises.End(turn.Job)
 			return ""
@@ -179,19 +190,21 @@ func lacksRoom(refused fwk.NodeToStatusReader, nodes []string) bool {
 // ofRoom are the plugins that refuse nodes which are full, by name: no plugin knows another one.
 var ofRoom = sets.New("GPUFilter", "NodeResourcesFit")
 
-// lookAgain has a job that was promised a start tried twice a minute, and ends what it was promised when nobody of it waits any more:
-// no change in the cluster tells that somebody has not left who should have, nor whose labels have changed.
+// lookAgain has a job that was promised a start tried twice a minute, and ends what it was promised when nobody of it waits any more, or
+// nobody has renewed it for long: no change in the cluster tells that somebody has not left who should have, nor whose labels have changed,
+// and those who were kept out are tried when it ends.
 func (p *Plugin) lookAgain(job string, pod *corev1.Pod) {
 	if p.replay {
 		return
 	}
 	time.AfterFunc(renewal, func() {
-		if p.promises.Book().Of(job) == nil {
+		promise := p.promises.Book().Of(job)
+		if promise == nil {
 			p.searches.leave(job)
 			return
 		}
 		next := p.waitingOf(job, pod)
-		if next == nil {
+		if next == nil || !promise.Counts(p.now()) {
 			p.searches.leave(job)
 			p.promises.End(job)
 			return
@@ -233,32 +246,32 @@ func (p *Plugin) promiseOne(pod *corev1.Pod, refused fwk.NodeToStatusReader) str
 }
 
 // earliest returns where and when a job fits first, nil for nowhere in time. Where it was promised a start before it stays with
-// these places as long as it starts there by then.
-func (p *Plugin) earliest(group *podGroup, m *members, now time.Time, before *backfill.Promise) *backfill.Promise {
+// these places as long as it starts there by then. fits says that it has room now, so that something else keeps it out.
+func (p *Plugin) earliest(group *podGroup, m *members, now time.Time, before *backfill.Promise) (first *backfill.Promise, fits bool) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
-		return nil // it is in memory
+		return nil, false // it is in memory
 	}
 	b := p.bearingOf(nodes)
 	b.kept, _ = p.keptFor(gangOf(m.waiting[0], group), group, m)
 	waiting := nominatedFirst(m.waiting)[:min(len(m.waiting), max(1, group.minMember-len(m.placed)))]
 	kinds := kindsOf(byRank(waiting))
 	if kinds.varied {
-		return nil
+		return nil, false
 	}
 	seats, err := b.seatsOf(kinds.of)
 	if err != nil {
-		return nil // GPUFilter tells what is wrong with the pod
+		return nil, false // GPUFilter tells what is wrong with the pod
 	}
 	f := forecastOf(siteOf(group.layout, seats, b), now, p.effort)
 	standing := f.positions(p.places.nodesOf(m.placed))
-	if fits, _ := gangplan.Make(f.problem(kinds.of, standing, f.free)); fits != nil {
-		return f.asBefore(before, p.backsOff(gangOf(m.waiting[0], group), now))
+	if plan, _ := gangplan.Make(f.problem(kinds.of, standing, f.free)); plan != nil {
+		return f.asBefore(before, p.backsOff(gangOf(m.waiting[0], group), now)), true
 	}
 	latest := now.Add(p.promises.Horizon())
 	at, plan := f.search(kinds.of, standing, latest, nil)
 	if plan == nil || f.left < 0 {
-		return nil
+		return nil, false
 	}
 	if before != nil {
 		again, same := f.search(kinds.of, standing, latest, before)
@@ -266,7 +279,7 @@ func (p *Plugin) earliest(group *podGroup, m *members, now time.Time, before *ba
 			at, plan = again, same
 		}
 	}
-	return f.promised(kinds.of, plan, at)
+	return f.promised(kinds.of, plan, at), false
 }
 
 // asBefore is what a job was promised before, where it has room now and is only made to wait for a moment; nil where something else

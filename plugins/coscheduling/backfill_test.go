@@ -2,7 +2,9 @@ package coscheduling
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,6 +155,63 @@ func TestWhomNothingIsPromised(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhoIsRefusedWhereThereIsRoomIsPromisedLess: a pod whose volume is elsewhere is first in line each time that the nodes are full again. It
+// is promised nothing for longer each time, so that others are.
+func TestWhoIsRefusedWhereThereIsRoomIsPromisedLess(t *testing.T) {
+	l, clock := keeping(t, 3)
+	full := verdicts{"n0": fwk.NewStatus(fwk.Unschedulable, "node(s) have too few free GPUs").WithPlugin("GPUFilter")}
+	single := l.member("single", func(pod *corev1.Pod) {
+		pod.Labels, pod.CreationTimestamp = nil, metav1.NewTime(l.now().Add(-time.Hour))
+	})
+	occupied, empty := slices.Clone(l.infos), slices.Clone(l.infos)
+	empty[1] = nodeInfo(empty[1].Node())
+	try := func(infos []fwk.NodeInfo) string {
+		l.infos = infos
+		l.PostFilter(l.Context(), framework.NewCycleState(), single, full)
+		return l.promisedTo(single)
+	}
+	for _, minutes := range []int{10, 20, 40} {
+		for _, pod := range l.everybody() {
+			pod.Status.StartTime = ptr.To(metav1.NewTime(*clock))
+		}
+		if got := try(occupied); got != "1 in 10 min" {
+			t.Fatalf("while all nodes are full it is promised %q", got)
+		}
+		*clock = clock.Add(renewal)
+		if got := try(empty); got != "" {
+			t.Fatalf("when a node was free for it, and it was refused, it is promised %q", got)
+		}
+		*clock = clock.Add(time.Duration(minutes)*time.Minute - time.Second)
+		for _, pod := range l.everybody() {
+			pod.Status.StartTime = ptr.To(metav1.NewTime(*clock))
+		}
+		if got := try(occupied); got != "" {
+			t.Fatalf("%d minutes after that it is promised %q", minutes, got)
+		}
+		*clock = clock.Add(time.Second)
+	}
+}
+
+// TestAPromiseThatLapsesEnds, so that those whom it kept out are tried: nobody has renewed it, as the scheduler had no time for its job.
+func TestAPromiseThatLapsesEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, clock := keeping(t, 3)
+		var told atomic.Int64
+		l.promises.OnRelease(func(backfill.Release) { told.Add(1) })
+		gang := l.gangOf("g", 2, 5)
+		job := l.lineUp(gang).Job
+		if l.refuse(gang); l.promises.Book().Of(job) == nil {
+			t.Fatal("nothing is promised")
+		}
+		*clock = clock.Add(20*time.Minute + 10*time.Minute) // when it was to start, and as long as it counts after that
+		time.Sleep(renewal)
+		synctest.Wait()
+		if l.promises.Book().Of(job) != nil || told.Load() != 1 {
+			t.Errorf("it is promised still: %v; %d changes are told, want one", l.promises.Book().Of(job) != nil, told.Load())
+		}
+	})
 }
 
 // TestAPromiseIsLookedAfter: it ends within a renewal when nobody of its job waits any more, whatever the scheduler is told.
@@ -317,7 +376,7 @@ func BenchmarkSearch(b *testing.B) {
 			group := l.groups.get(types.NamespacedName{Namespace: "ns", Name: "g"})
 			m := l.membersOf(gang, group)
 			for b.Loop() {
-				if found := l.earliest(group, &m, l.now(), nil); (found != nil) != limited {
+				if found, _ := l.earliest(group, &m, l.now(), nil); (found != nil) != limited {
 					b.Fatalf("found %v", found)
 				}
 			}
