@@ -43,11 +43,12 @@ func (p *Plugin) adopt(key notice.Key, victims []*corev1.Pod) {
 	for _, pod := range victims {
 		told, _ := notice.Of(pod)
 		by = told.For
+		most := now // on a node that there is not nothing is to be saved
 		if node, err := p.nodes.Get(pod.Spec.NodeName); err == nil {
-			most := now.Add(p.pools.graces(gpu.PoolOf(node)).Most)
-			if told.Until.After(most) {
-				told.Until = most
-			}
+			most = now.Add(p.pools.graces(gpu.PoolOf(node)).Most)
+		}
+		if told.Until.After(most) {
+			told.Until = most
 		}
 		plan[pod.UID] = told
 	}

@@ -61,3 +61,21 @@ func TestANewLeaderGoesOn(t *testing.T) {
 		})
 	}
 }
+
+// TestANewLeaderWaitsForNobodyOnNoNode: users may write a node that there is not, and what one is told who saves its work.
+func TestANewLeaderWaitsForNobodyOnNoNode(t *testing.T) {
+	l, _ := newPolite(t)
+	l.tries("m0")
+	l.noticed()
+	l.changes("asks", func(pod *corev1.Pod) {
+		told, _ := notice.Of(pod)
+		told.Until, pod.Spec.NodeName = noon.AddDate(1, 0, 0), "no-such-node"
+		pod.Annotations[names.AnnotationPreemptionNotice] = told.Text()
+	})
+	l.goes("other")
+	l.notices, l.places = &notices{}, places{} // the leader dies
+	l.TakeOver()
+	if until, _ := l.heed(keyOf(gangOf(l.pod("m0"), l.groups.get(mustGroup(l.pod("m0")))))); !until.IsZero() {
+		t.Errorf("the gang waits until %s", until)
+	}
+}
