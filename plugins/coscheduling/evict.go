@@ -69,6 +69,10 @@ func (p *Plugin) holdsBack(g gang, group *podGroup, m *members) (holdsBack bool,
 		p.staysAwake(g, group, now)
 		return true, p.places.guardOf(g)
 	}
+	if turn := p.thrift.mayAt(g, now); turn.After(now) {
+		p.wakeAt(g, group, turn, p.GoesAhead)
+		return true, p.places.guardOf(g)
+	}
 	return false, ""
 }
 
@@ -83,6 +87,11 @@ func (p *Plugin) plead(ctx context.Context, g gang, group *podGroup, m *members,
 	b.request = request
 	b.kept, _ = p.keptFor(g, group, m)
 	move, setback := p.clearing(ctx, g, group, m, b, due)
+	if move != nil {
+		p.thrift.forget(g, p.now())
+	} else if !p.replay {
+		p.thrift.inVain(g, setback.looked, p.now())
+	}
 	switch {
 	case move == nil && due != nil:
 		p.changesItsMind(g, group, m)
@@ -168,7 +177,7 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 	if q.left < 0 {
 		p.places.pause(g, p.now().Add(exhausted))
 	}
-	return nil, setback{why: why, guarded: q.crowd.guarded, borrowed: b.request.Entitled(), budgeted: q.crowd.budgeted}
+	return nil, setback{looked: p.effort - q.left + len(s.infos), why: why, guarded: q.crowd.guarded, borrowed: b.request.Entitled(), budgeted: q.crowd.budgeted}
 }
 
 // passing returns a plan that passes its rehearsal, nil if none does, and what the last one was refused for.

@@ -79,6 +79,8 @@ func (c *census) matters(pod *corev1.Pod) bool {
 // setback is why nobody leaves for a gang: in words, "" where it needs none, and until when the first of those may not leave that
 // could, the zero time where there are none.
 type setback struct {
+	// looked is how many pods were looked at.
+	looked  int
 	why     string
 	guarded time.Time
 	// borrowed says that those could have left because they borrow, budgeted that budgets keep some who do.

@@ -234,6 +234,7 @@ func (p *Plugin) tidy(g gang) {
 		return
 	}
 	p.places.drop(g)
+	p.thrift.forget(g, p.now())
 	p.promises.End(jobOf(g))
 }
 

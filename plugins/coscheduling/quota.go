@@ -168,4 +168,5 @@ func (p *Plugin) forgetAlone(pod *corev1.Pod) {
 	}
 	g, _, _ := aloneOf(pod)
 	p.places.drop(g)
+	p.thrift.forget(g, p.now())
 }
