@@ -147,6 +147,8 @@ type plea struct {
 	crowd    crowd
 	// left is how many pods may still be looked at.
 	left int
+	// nodes are those that are looked at, some after the other; nil are all.
+	nodes [][]int
 	// barred are the nodes that members cannot go to, whoever leaves, by role.
 	barred []sets.Set[string]
 }
@@ -170,6 +172,7 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 	s := siteOf(group.layout, seats, b)
 	q := &plea{Plugin: p, site: s, own: g, kinds: kinds.of, standing: s.positions(p.places.nodesOf(m.placed)), crowd: p.crowdOn(s, g, below, only),
 		left: p.effort, barred: slices.Repeat([]sets.Set[string]{p.places.planOf(g).rejected()}, len(kinds.of))}
+	q.nodes = q.choices()
 	move, why := q.passing(ctx)
 	if move != nil {
 		return move, setback{}
@@ -206,11 +209,25 @@ func (q *plea) passing(ctx context.Context) (move *clearance, why string) {
 
 // search returns who has to leave, and the plan for when they have; none where who leaves by an answer that was cut short
 // might have stayed.
-func (q *plea) search() ([]int, *gangplan.Plan) {
+func (q *plea) search() (units []int, plan *gangplan.Plan) {
+	for _, nodes := range q.nodes {
+		if units, plan = q.searchOn(nodes); plan != nil || q.left < 0 {
+			break
+		}
+	}
+	return units, plan
+}
+
+// searchOn looks on some nodes alone, nil for all.
+func (q *plea) searchOn(nodes []int) ([]int, *gangplan.Plan) {
+	within := sets.New(nodes...)
 	units, plan := gangplan.Victims(gangplan.Eviction{
 		Problem: q.problem(q.kinds, q.standing, nil),
-		Units:   q.crowd.asUnits(),
+		Units:   q.crowd.asUnits(nodes),
 		RoomWithout: func(node, role int, beside []int, gone func(int) bool) int {
+			if nodes != nil && !within.Has(node) {
+				return 0
+			}
 			if q.left -= 1 + len(q.infos[node].GetPods()); q.left < 0 || q.barred[role].Has(q.infos[node].Node().Name) {
 				return 0
 			}

@@ -220,13 +220,27 @@ func (c *crowd) gone(node int, gone func(unit int) bool) (pods []*corev1.Pod) {
 	return pods
 }
 
-// asUnits returns the units without their pods.
-func (c *crowd) asUnits() []gangplan.Unit {
+// asUnits returns the units without their pods, those alone with a place that are on some nodes; nil are all.
+func (c *crowd) asUnits(nodes []int) []gangplan.Unit {
 	units := make([]gangplan.Unit, len(c.units))
-	for i, unit := range c.units {
-		units[i] = gangplan.Unit{Priority: unit.priority, Loss: unit.loss, Nodes: unit.nodes}
+	if nodes == nil {
+		for i := range units {
+			units[i] = c.unit(i)
+		}
+	}
+	for _, node := range nodes {
+		for _, o := range c.on[node] {
+			if o.unit >= 0 {
+				units[o.unit] = c.unit(o.unit)
+			}
+		}
 	}
 	return units
+}
+
+func (c *crowd) unit(number int) gangplan.Unit {
+	of := &c.units[number]
+	return gangplan.Unit{Priority: of.priority, Loss: of.loss, Nodes: of.nodes}
 }
 
 // keep leaves out the units that disruption budgets protect. Where one allows some of several, those go that lose the least.
