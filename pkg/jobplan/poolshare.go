@@ -2,7 +2,6 @@ package jobplan
 
 import (
 	"maps"
-	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -67,10 +66,9 @@ func Shared(doc workload.Document, shares map[string]string) (out workload.Docum
 	if err != nil {
 		return doc, "", &PoolShareError{pool, share, phrase.Of("it cannot be filled in: %s", err)}
 	}
-	docs, diagnostics := workload.ParseFilled([]byte(source))
-	if at := slices.IndexFunc(diagnostics, func(d workload.Diagnostic) bool { return d.Severity == workload.SeverityError }); at >= 0 {
-		return doc, "", &PoolShareError{pool, share, phrase.Of("it does not go with the job: %s", diagnostics[at].Says)}
+	out, wrong := rewritten(doc, source)
+	if wrong != nil {
+		return doc, "", &PoolShareError{pool, share, phrase.Of("it does not go with the job: %s", wrong.Says)}
 	}
-	docs[0].Line, docs[0].Filled = doc.Line, doc.Filled
-	return docs[0], share, nil
+	return out, share, nil
 }

@@ -187,13 +187,22 @@ func Filled(doc workload.Document, texts map[string]string) (workload.Document, 
 	if err != nil {
 		return doc, &PresetError{name, phrase.Of("cannot be filled in: %s", err)}
 	}
-	docs, diagnostics := workload.ParseFilled([]byte(source))
-	for _, d := range diagnostics {
-		if d.Severity == workload.SeverityError {
-			return doc, &PresetError{name, phrase.Of("does not go with the job: %s", d.Says)}
-		}
+	out, wrong := rewritten(doc, source)
+	if wrong != nil {
+		return doc, &PresetError{name, phrase.Of("does not go with the job: %s", wrong.Says)}
 	}
-	docs[0].Line = doc.Line
-	docs[0].Filled, err = filled.write()
-	return docs[0], err
+	out.Filled, err = filled.write()
+	return out, err
+}
+
+// rewritten is a document with another text, with something filled in. What is known of it beside its text stays. The second result is
+// the first thing that is wrong with the text, nil for nothing.
+func rewritten(doc workload.Document, source string) (workload.Document, *workload.Diagnostic) {
+	docs, diagnostics := workload.ParseFilled([]byte(source))
+	if at := slices.IndexFunc(diagnostics, func(d workload.Diagnostic) bool { return d.Severity == workload.SeverityError }); at >= 0 {
+		return doc, &diagnostics[at]
+	}
+	out := docs[0]
+	out.Line, out.Upload, out.Filled = doc.Line, doc.Upload, doc.Filled
+	return out, nil
 }

@@ -83,3 +83,26 @@ func TestWhatAPresetLoses(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsFilledInKeepsTheFolder that was sent with the job: without it a job that is changed could not be rendered any more.
+func TestWhatIsFilledInKeepsTheFolder(t *testing.T) {
+	doc := parsed(t, "kind: training\njob: {name: a, workdir: .}\nenvironment: {image: busybox}\nresources: {preset: a100-small}\n")
+	doc.Upload = workload.NewUpload("sha", []byte("archive"))
+	filled, err := Filled(doc, presets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := FilledAgain(filled, filled, presets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, share, err := Shared(filled, map[string]string{"train": "8Gi"})
+	if err != nil || share == "" {
+		t.Fatalf("share %q, error %v", share, err)
+	}
+	for how, got := range map[string]workload.Document{"by its preset": filled, "once more": again, "by its pool": shared} {
+		if got.Upload != doc.Upload {
+			t.Errorf("filled in %s it has the folder %v, want %v", how, got.Upload, doc.Upload)
+		}
+	}
+}
