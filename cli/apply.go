@@ -18,7 +18,7 @@ type applyOptions struct {
 }
 
 func newApplyCmd(f *Factory) *cobra.Command {
-	o := &applyOptions{manifests: manifests{factory: f}}
+	o := &applyOptions{manifests: manifests{factory: f, again: true}}
 	o.io, o.output = f.IO, changeOutput()
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",

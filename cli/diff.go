@@ -12,7 +12,7 @@ import (
 )
 
 func newDiffCmd(f *Factory) *cobra.Command {
-	o := &applyOptions{manifests: manifests{factory: f}}
+	o := &applyOptions{manifests: manifests{factory: f, again: true}}
 	o.dryRun, o.force, o.unsent = dryRunServer, true, true
 	cmd := &cobra.Command{
 		Use:   "diff -f FILE",

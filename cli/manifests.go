@@ -60,6 +60,8 @@ type manifests struct {
 	workdir string
 	// unsent says that nothing will be sent, whatever is rendered.
 	unsent bool
+	// again says that jobs may be there already, which keep what their pools gave them.
+	again bool
 	// offline renders without asking the cluster for anything.
 	offline bool
 	// options are what was rendered with, once something was.

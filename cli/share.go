@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
+	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -32,16 +34,50 @@ func (m *manifests) share(ctx context.Context, docs []submission) ([]submission,
 	shares := jobplan.PoolShares(pools, documentsOf(docs))
 	out := slices.Clone(docs)
 	for i := range out {
-		filled, share, err := jobplan.Shared(out[i].Document, shares)
+		if !jobplan.TakesShare(out[i].Document) {
+			continue
+		}
+		pool := out[i].Job.Resources.Pool
+		given := shares
+		share, kept, err := m.keptShare(ctx, out[i].Document)
+		if err != nil {
+			return nil, err
+		}
+		if kept {
+			given = map[string]string{pool: share}
+		}
+		filled, share, err := jobplan.Shared(out[i].Document, given)
 		if err != nil {
 			return nil, usagef("%s%w; nothing was done", out[i].at(), err)
 		}
-		if out[i].Document = filled; share != "" {
-			fmt.Fprintf(m.factory.IO.ErrOut, "%snote: pool %s gives its jobs gpu-share: %s; gpu-share: 0 asks for whole GPUs\n",
-				out[i].at(), filled.Job.Resources.Pool, share)
+		out[i].Document = filled
+		if note := jobplan.ShareNote(pool, share, shares[pool]); note != "" {
+			fmt.Fprintf(m.factory.IO.ErrOut, "%snote: %s\n", out[i].at(), note)
 		}
 	}
 	return out, nil
+}
+
+// keptShare is the share of its pool that a job has which is there already, and keeps.
+func (m *manifests) keptShare(ctx context.Context, doc workload.Document) (share string, kept bool, err error) {
+	if !m.again {
+		return "", false, nil
+	}
+	namespace, err := m.factory.namespace()
+	if err != nil {
+		return "", false, err
+	}
+	writer, err := m.factory.writer()
+	if err != nil {
+		return "", false, err
+	}
+	ref := submit.Ref{Namespace: cmp.Or(doc.Namespace, namespace), Name: doc.Name, Kind: string(doc.Kind)}
+	live, err := writer.DocumentIfThere(ctx, ref)
+	if err != nil {
+		return "", false, err
+	}
+	share, kept = jobplan.KeptShare(live, doc)
+	return share, kept, nil
 }
 
 func documentsOf(docs []submission) []workload.Document {

@@ -69,6 +69,7 @@ func text(object *unstructured.Unstructured, withSource bool) ([]byte, error) {
 	if !withSource {
 		delete(annotations, names.AnnotationSubmitted)
 		delete(annotations, names.AnnotationPresetFilled)
+		delete(annotations, names.AnnotationPoolShare)
 	}
 	shown.SetAnnotations(annotations)
 	out, err := yaml.Marshal(shown.Object)

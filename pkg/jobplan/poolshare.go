@@ -1,9 +1,11 @@
 package jobplan
 
 import (
+	"fmt"
 	"maps"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -48,6 +50,38 @@ func (e *PoolShareError) Says() phrase.Text {
 	return phrase.Of("GPUPool %s gives its jobs a gpu-share of %q: %s", e.Pool, e.Share, e.Text)
 }
 
+// KeptShare is the share of its pool that a job goes on with whose file is applied again, "" for whole GPUs: the file leaves it to the
+// pool, as the job that is there did. It reports false where the job is in another pool, or had its own words for it.
+func KeptShare(live, doc workload.Document) (share string, kept bool) {
+	switch {
+	case live.Job == nil || !TakesShare(doc) || live.Job.Resources.Pool != doc.Job.Resources.Pool:
+		return "", false
+	case TakesShare(live):
+		return "", true
+	}
+	given, err := resource.ParseQuantity(live.PoolShare)
+	has := live.Job.Resources.GPUShare
+	if err != nil || has == nil || has.Cmp(given) != 0 {
+		return "", false
+	}
+	return live.PoolShare, true
+}
+
+// ShareNote tells a user which share a job has of its pool, and what that gives to new jobs; "" where there is nothing to tell.
+func ShareNote(pool, share, now string) string {
+	switch {
+	case share == now && share == "":
+		return ""
+	case share == now:
+		return fmt.Sprintf("pool %s gives its jobs gpu-share: %s; gpu-share: 0 asks for whole GPUs", pool, share)
+	case share == "":
+		return fmt.Sprintf("it keeps whole GPUs: pool %s gives new jobs gpu-share: %s, which the job gets if its file says so", pool, now)
+	case now == "":
+		return fmt.Sprintf("it keeps gpu-share: %s, which pool %s gave it, and gives new jobs no more; gpu-share: 0 asks for whole GPUs", share, pool)
+	}
+	return fmt.Sprintf("it keeps gpu-share: %s, which pool %s gave it: new jobs get %s, and so does the job if its file says so", share, pool, now)
+}
+
 // Shared returns a document with the share that its pool gives it, which is "" where it gives none or the job has its own words
 // for it. From then on it is a field of the job like any other: a pool that says otherwise later changes no job that is there.
 // The error is a [PoolShareError].
@@ -70,5 +104,6 @@ func Shared(doc workload.Document, shares map[string]string) (out workload.Docum
 	if wrong != nil {
 		return doc, "", &PoolShareError{pool, share, phrase.Of("it does not go with the job: %s", wrong.Says)}
 	}
+	out.PoolShare = share
 	return out, share, nil
 }

@@ -90,3 +90,85 @@ func TestWhatIsWrittenOfPoolsGoesBefore(t *testing.T) {
 		t.Errorf("shares (-want +got):\n%s", diff)
 	}
 }
+
+// TestAJobKeepsTheShareOfItsPool when its file is applied again, whatever the pool gives by then: an unchanged file changes nothing.
+func TestAJobKeepsTheShareOfItsPool(t *testing.T) {
+	const head = "kind: notebook\njob: {name: nb}\nenvironment: {image: jupyter}\nresources: "
+	tests := map[string]struct {
+		live  string // its resources as the file had them, "" for a job that is not there
+		gave  string // what the pool gave it then
+		set   string // the share that somebody has set since
+		file  string
+		want  string
+		kept  bool
+		noted string // what is noted instead of what it gave
+	}{
+		"an unchanged file":                         {live: "{pool: p, gpu: 1}", gave: "8Gi", file: "{pool: p, gpu: 1}", want: "8Gi", kept: true},
+		"of a pool that gave none":                  {live: "{pool: p, gpu: 1}", file: "{pool: p, gpu: 1}", kept: true},
+		"another number of GPUs":                    {live: "{pool: p, gpu: 1}", gave: "8Gi", file: "{pool: p, gpu: 2}", want: "8Gi", kept: true},
+		"the same in another unit":                  {live: "{pool: p, gpu: 1}", gave: "8192Mi", file: "{pool: p, gpu: 1}", want: "8192Mi", kept: true},
+		"words of its own by now":                   {live: "{pool: p, gpu: 1}", gave: "8Gi", file: "{pool: p, gpu: 1, gpu-share: 2Gi}"},
+		"words of its own before":                   {live: "{pool: p, gpu: 1, gpu-share: 2Gi}", file: "{pool: p, gpu: 1}"},
+		"whole GPUs by its own words before":        {live: "{pool: p, gpu: 1, gpu-share: 0}", file: "{pool: p, gpu: 1}"},
+		"another pool":                              {live: "{pool: q, gpu: 1}", gave: "8Gi", file: "{pool: p, gpu: 1}"},
+		"no GPU before":                             {live: "{pool: p, cpu: 1}", file: "{pool: p, gpu: 1}"},
+		"slices before":                             {live: "{pool: p, mig: 3g.20gb}", file: "{pool: p, gpu: 1}"},
+		"another share set since":                   {live: "{pool: p, gpu: 1}", gave: "8Gi", set: "4Gi", file: "{pool: p, gpu: 1}"},
+		"a note that somebody else has written":     {live: "{pool: p, gpu: 1}", gave: "8Gi", noted: "much", file: "{pool: p, gpu: 1}"},
+		"a job from before that was noted":          {live: "{pool: p, gpu: 1, gpu-share: 8Gi}", file: "{pool: p, gpu: 1}"},
+		"a job that is not there":                   {file: "{pool: p, gpu: 1}"},
+		"a file that asks for no GPU, and gave 8Gi": {live: "{pool: p, gpu: 1}", gave: "8Gi", file: "{pool: p, cpu: 1}"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var live workload.Document
+			if tc.live != "" {
+				var err error
+				if live, _, err = Shared(parsed(t, head+tc.live+"\n"), map[string]string{"p": tc.gave, "q": tc.gave}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tc.set != "" {
+				source, err := SetField(live.Source, "resources.gpu-share", tc.set)
+				if err != nil {
+					t.Fatal(err)
+				}
+				note := live.PoolShare
+				live = parsed(t, source)
+				live.PoolShare = note
+			}
+			if tc.noted != "" {
+				live.PoolShare = tc.noted
+			}
+			doc := parsed(t, head+tc.file+"\n")
+			share, kept := KeptShare(live, doc)
+			if share != tc.want || kept != tc.kept {
+				t.Fatalf("it keeps %q, %t, want %q, %t", share, kept, tc.want, tc.kept)
+			}
+			if !kept {
+				return
+			}
+			again, _, err := Shared(doc, map[string]string{"p": share})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.live == tc.file && (tc.gave != "" && again.Source != live.Source || again.PoolShare != live.PoolShare) {
+				t.Errorf("applied again it is\n%s, noted %q, and was\n%s, noted %q", again.Source, again.PoolShare, live.Source, live.PoolShare)
+			}
+		})
+	}
+}
+
+func TestWhatIsToldOfAShare(t *testing.T) {
+	for want, tc := range map[string]struct{ share, now string }{
+		"": {},
+		"pool p gives its jobs gpu-share: 8Gi; gpu-share: 0 asks for whole GPUs":                                      {"8Gi", "8Gi"},
+		"it keeps whole GPUs: pool p gives new jobs gpu-share: 8Gi, which the job gets if its file says so":           {"", "8Gi"},
+		"it keeps gpu-share: 8Gi, which pool p gave it, and gives new jobs no more; gpu-share: 0 asks for whole GPUs": {"8Gi", ""},
+		"it keeps gpu-share: 8Gi, which pool p gave it: new jobs get 16Gi, and so does the job if its file says so":   {"8Gi", "16Gi"},
+	} {
+		if got := ShareNote("p", tc.share, tc.now); got != want {
+			t.Errorf("of %q, now %q, it is told %q, want %q", tc.share, tc.now, got, want)
+		}
+	}
+}

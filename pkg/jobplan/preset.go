@@ -203,6 +203,6 @@ func rewritten(doc workload.Document, source string) (workload.Document, *worklo
 		return doc, &diagnostics[at]
 	}
 	out := docs[0]
-	out.Line, out.Upload, out.Filled = doc.Line, doc.Upload, doc.Filled
+	out.Line, out.Upload, out.Filled, out.PoolShare = doc.Line, doc.Upload, doc.Filled, doc.PoolShare
 	return out, nil
 }

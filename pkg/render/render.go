@@ -102,6 +102,7 @@ type renderer struct {
 	namespace string
 	source    string
 	filled    string
+	poolShare string
 	// upload is the folder that is sent with the job; nil for none.
 	upload *workload.Upload
 	// shared says whether the job's pool shares its GPUs.
@@ -114,7 +115,7 @@ type renderer struct {
 func newRenderer(doc workload.Document, opts Options) *renderer {
 	asked := &doc.Job.Resources
 	r := &renderer{
-		job: doc.Job, source: doc.Source, filled: doc.Filled, namespace: doc.Job.Namespace, mounts: mountsOf(doc.Job),
+		job: doc.Job, source: doc.Source, filled: doc.Filled, poolShare: doc.PoolShare, namespace: doc.Job.Namespace, mounts: mountsOf(doc.Job),
 		upload:   doc.Upload,
 		shared:   opts.SharedPools[asked.Pool],
 		byLabels: asked.GPUTypesListed || len(asked.GPUTypes) == 1 && opts.AliasedTypes[asked.GPUTypes[0]],
@@ -177,6 +178,9 @@ func (r *renderer) topMeta() metav1.ObjectMeta {
 		if r.filled != "" {
 			note(names.AnnotationPresetFilled, r.filled)
 		}
+	}
+	if r.poolShare != "" && r.job.Resources.GPUShare != nil {
+		note(names.AnnotationPoolShare, r.poolShare)
 	}
 	if jobs := strings.Join(r.job.DependsOn, ","); jobs != "" {
 		note(names.AnnotationDependsOn, string(cmp.Or(r.job.After, workload.AfterOK))+"="+jobs)

@@ -44,7 +44,7 @@ func (s *Server) diffRoutes() {
 }
 
 func (s *Server) diff(ctx context.Context, in *diffInput) (*diffOutput, error) {
-	docs, err := s.parseSome(ctx, in.Body.YAMLContent)
+	docs, err := s.parseSome(ctx, in.Body.YAMLContent, liveIn(in.Namespace))
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func (s *Server) validate(ctx context.Context, in *validateInput) (*validateOutp
 }
 
 func (s *Server) renderDocuments(ctx context.Context, in *renderInput) (*renderOutput, error) {
-	docs, err := s.parseSome(ctx, in.Body.YAMLContent)
+	docs, err := s.parseSome(ctx, in.Body.YAMLContent, noneThere)
 	if err != nil {
 		return nil, err
 	}

@@ -105,7 +105,7 @@ func (s *Server) jobWriteRoutes() {
 }
 
 func (s *Server) applyJob(ctx context.Context, in *applyJobInput) (*changeOutput, error) {
-	doc, notes, err := s.parseJob(ctx, in.Body.YAMLContent)
+	doc, notes, err := s.parseJob(ctx, in.Body.YAMLContent, liveIn(in.Namespace))
 	if err != nil {
 		return nil, err
 	}

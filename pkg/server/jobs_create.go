@@ -103,7 +103,7 @@ func (s *Server) createRoutes() {
 }
 
 func (s *Server) createJob(ctx context.Context, in *createJobInput) (*createJobOutput, error) {
-	doc, notes, err := s.parseJob(ctx, in.Body.YAMLContent)
+	doc, notes, err := s.parseJob(ctx, in.Body.YAMLContent, noneThere)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (s *Server) createJobs(ctx context.Context, in *batchInput) (*batchOutput, 
 	if err != nil {
 		return nil, err
 	}
-	filling := s.filling(ctx)
+	filling := s.filling(ctx, noneThere)
 	for i, job := range jobs {
 		created, notes, err := (*JobCreated)(nil), []string(nil), job.err
 		if err == nil {

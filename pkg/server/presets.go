@@ -1,8 +1,8 @@
 package server
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -11,6 +11,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
+	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
 // Preset is what an administrator has prepared for the resources of jobs.
@@ -78,16 +79,36 @@ func presetTexts(ctx context.Context) (map[string]string, error) {
 	return inventory.NewReader(caller.Kubernetes).Presets(ctx)
 }
 
-// filling fills in the jobs of a request. What it needs of the cluster it reads as the caller, once for all of them.
+// liveFunc reads the document of the job that is there, the zero document for none.
+type liveFunc func(ctx context.Context, doc document) (document, error)
+
+// noneThere is that of jobs to be created.
+func noneThere(context.Context, document) (document, error) { return document{}, nil }
+
+// liveIn is that of jobs to be applied, those that name no namespace in this one.
+func liveIn(namespace string) liveFunc {
+	return func(ctx context.Context, doc document) (document, error) {
+		writer, err := writerOf(ctx)
+		if err != nil {
+			return document{}, err
+		}
+		ref := submit.Ref{Namespace: cmp.Or(doc.Namespace, namespace, defaultNamespace), Name: doc.Name, Kind: string(doc.Kind)}
+		return writer.DocumentIfThere(ctx, ref)
+	}
+}
+
+// filling fills in the jobs of a request. What it needs of the cluster beside the jobs that are there it reads as the caller, once for all
+// of them.
 type filling struct {
 	server *Server
+	live   liveFunc
 	texts  func() (map[string]string, error)
 	shares func() (map[string]string, error)
 }
 
-func (s *Server) filling(ctx context.Context) *filling {
+func (s *Server) filling(ctx context.Context, live liveFunc) *filling {
 	return &filling{
-		server: s,
+		server: s, live: live,
 		texts:  sync.OnceValues(func() (map[string]string, error) { return presetTexts(ctx) }),
 		shares: sync.OnceValues(func() (map[string]string, error) { return poolShares(ctx) }),
 	}
@@ -106,15 +127,25 @@ func poolShares(ctx context.Context) (map[string]string, error) {
 	return jobplan.PoolShares(read.GPUPools, nil), nil
 }
 
-// fill fills in the preset of a job, and what its pool gives it, in the turn of the caller. The notes say what the pool gave.
+// fill fills in the preset of a job, and what its pool gives it or has given to the one that is there, in the turn of the caller. The
+// notes say what that is.
 func (f *filling) fill(ctx context.Context, doc document) (filled document, notes []string, err error) {
 	doc, err = f.fillPreset(ctx, doc)
 	if err != nil || !jobplan.TakesShare(doc) {
 		return doc, nil, err
 	}
 	shares, err := f.shares()
-	if err != nil || len(shares) == 0 {
+	if err != nil {
 		return doc, nil, err
+	}
+	before, err := f.live(ctx, doc)
+	if err != nil {
+		return doc, nil, err
+	}
+	pool := doc.Job.Resources.Pool
+	now := shares[pool]
+	if share, kept := jobplan.KeptShare(before, doc); kept {
+		shares = map[string]string{pool: share}
 	}
 	leave, err := f.server.takeToRead(ctx, doc.Source)
 	if err != nil {
@@ -125,8 +156,8 @@ func (f *filling) fill(ctx context.Context, doc document) (filled document, note
 	if err != nil {
 		return doc, nil, invalidf("%v", err)
 	}
-	if share != "" {
-		notes = []string{fmt.Sprintf("pool %s gives its jobs gpu-share: %s; gpu-share: 0 asks for whole GPUs", filled.Job.Resources.Pool, share)}
+	if note := jobplan.ShareNote(pool, share, now); note != "" {
+		notes = []string{note}
 	}
 	return filled, notes, nil
 }

@@ -44,7 +44,7 @@ func (s *Server) simulateRoutes() {
 }
 
 func (s *Server) simulate(ctx context.Context, in *simulateInput) (*simulateOutput, error) {
-	docs, err := s.parseSome(ctx, in.Body.YAMLContent)
+	docs, err := s.parseSome(ctx, in.Body.YAMLContent, noneThere)
 	if err != nil {
 		return nil, err
 	}

@@ -54,12 +54,12 @@ func (s *Server) parseOne(ctx context.Context, content, what string, is func(doc
 	return only(docs, what, is)
 }
 
-// parseJob reads a request's only document, a job, and fills it in; the notes say what its pool gave it.
-func (s *Server) parseJob(ctx context.Context, content string) (doc document, notes []string, err error) {
+// parseJob reads a request's only document, a job, and fills it in as [filling.fill] does.
+func (s *Server) parseJob(ctx context.Context, content string, live liveFunc) (doc document, notes []string, err error) {
 	if doc, err = s.parseOne(ctx, content, "job", isJob); err != nil {
 		return doc, nil, err
 	}
-	return s.filling(ctx).fill(ctx, doc)
+	return s.filling(ctx, live).fill(ctx, doc)
 }
 
 // only is the one document that there must be.
@@ -76,12 +76,12 @@ func only(docs []document, what string, is func(document) bool) (document, error
 }
 
 // parseSome reads documents about each of which the cluster is asked.
-func (s *Server) parseSome(ctx context.Context, content string) ([]document, error) {
+func (s *Server) parseSome(ctx context.Context, content string, live liveFunc) ([]document, error) {
 	docs, _, err := s.parse(ctx, content)
 	if err == nil && len(docs) > maxDocuments {
 		return nil, invalidf("the YAML holds %d documents, at most %d are taken at once", len(docs), maxDocuments)
 	}
-	filling := s.filling(ctx)
+	filling := s.filling(ctx, live)
 	for i := 0; err == nil && i < len(docs); i++ {
 		docs[i], _, err = filling.fill(ctx, docs[i]) // the answers show what it was filled with
 	}

@@ -246,6 +246,7 @@ func documentOf(top client.Object, source string) (workload.Document, error) {
 		return workload.Document{}, fmt.Errorf("reading the YAML of job %s: it holds %d documents, want one", jobOf(top), len(docs))
 	}
 	docs[0].Filled = top.GetAnnotations()[names.AnnotationPresetFilled]
+	docs[0].PoolShare = top.GetAnnotations()[names.AnnotationPoolShare]
 	docs[0].Upload = workload.ParseUpload(top.GetAnnotations()[names.AnnotationUpload])
 	return docs[0], nil
 }

@@ -2,6 +2,7 @@ package submit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -91,6 +92,23 @@ func kindOf(object metav1.Object) string { return object.GetLabels()[names.Label
 
 // jobOf is the name of the job that an object belongs to.
 func jobOf(object metav1.Object) string { return object.GetLabels()[names.LabelJob] }
+
+// DocumentIfThere is [Client.Document] for a job that there may be: the zero document if there is none of gpuctl's, or not exactly one,
+// or its YAML cannot be read. Then there is nothing to go on with.
+func (c *Client) DocumentIfThere(ctx context.Context, ref Ref) (workload.Document, error) {
+	top, err := c.Top(ctx, ref)
+	if isNotFound(err) || errors.As(err, new(*ForeignJobError)) || errors.As(err, new(*AmbiguousError)) {
+		return workload.Document{}, nil
+	}
+	if err != nil {
+		return workload.Document{}, err
+	}
+	doc, err := documentOf(top, top.GetAnnotations()[names.AnnotationSubmitted])
+	if err != nil {
+		return workload.Document{}, nil //nolint:nilerr // it is made from the YAML that it is given now
+	}
+	return doc, nil
+}
 
 // Document reads the YAML that a job was made from, or last changed to.
 func (c *Client) Document(ctx context.Context, ref Ref) (workload.Document, error) {

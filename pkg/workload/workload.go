@@ -79,6 +79,8 @@ type Document struct {
 	// Filled is what the job's preset filled of that, as YAML in one line such as {gpu: 2, cpu: 8}; "" if nobody knows.
 	// Writing and reading it is for package jobplan.
 	Filled string
+	// PoolShare is the gpu-share that the job's pool filled in, such as 8Gi; "" if it did not.
+	PoolShare string
 	// Upload is the folder that job.workdir names, once it is packed or in the cluster; nil before that.
 	Upload *Upload
 	// Line is the line of the file on which the document's content begins, from 1.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"k8s.io/apimachinery/pkg/types"
 
 	"g8s.host/gpu-scheduler/pkg/server"
 )
@@ -39,9 +40,33 @@ func TestAJobGetsTheShareOfItsPool(t *testing.T) {
 			}
 		}
 	}
-	wrong := strings.Replace(pool, "4Gi", "half", 1)
-	if err := rest.Put().AbsPath(gpuPools, "lent").SetHeader("Content-Type", "application/json").Body([]byte(wrong)).Do(t.Context()).Error(); err == nil {
+	gives := func(share string) error {
+		body := fmt.Appendf(nil, `{"spec":{"defaults":{"gpuShare":%q}}}`, share)
+		return rest.Patch(types.MergePatchType).AbsPath(gpuPools, "lent").Body(body).Do(t.Context()).Error()
+	}
+	if err := gives("half"); err == nil {
 		t.Error("a pool may give what is no amount")
+	}
+	a.keepsItsShare(func() {
+		if err := gives("2Gi"); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// keepsItsShare applies the unchanged YAML of a job after its pool, which gives 4Gi, has come to give 2Gi.
+func (a *api) keepsItsShare(change func()) {
+	a.Helper()
+	const text = "kind: notebook\njob: {name: kept}\nenvironment: {image: jupyter}\nresources: {pool: lent, gpu: 1}\n"
+	a.want(http.StatusCreated, request{method: http.MethodPost, path: "/api/v1/jobs?namespace=team", user: member, body: yamlOf(text)})
+	change()
+	got := a.want(http.StatusOK, request{method: http.MethodPut, path: "/api/v1/jobs?namespace=team", user: member, body: yamlOf(text)})
+	if warnings := fmt.Sprint(got["warnings"]); got["status"] != "unchanged" || !strings.Contains(warnings, "it keeps gpu-share: 4Gi, which pool lent gave it: new jobs get 2Gi") {
+		a.Errorf("applied again it is %v, with warnings %s", got["status"], warnings)
+	}
+	diff := a.want(http.StatusOK, request{method: http.MethodPost, path: "/api/v1/diff?namespace=team", user: member, body: yamlOf(text)})
+	if diff["differs"] != false {
+		a.Errorf("it differs: %v", diff["diff"])
 	}
 }
 

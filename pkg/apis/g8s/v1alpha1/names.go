@@ -242,6 +242,9 @@ const (
 	// AnnotationPresetFilled, on the top object of a job with a preset, is what that filled of its resources, as YAML in one
 	// line: {gpu: 2, cpu: 8}. Where it is missing, nobody knows.
 	AnnotationPresetFilled = "g8s.host/preset-filled"
+	// AnnotationPoolShare, on the top object of a job that says nothing of it itself, is the gpu-share that its pool gave it, such as
+	// 8Gi.
+	AnnotationPoolShare = "g8s.host/pool-share"
 	// AnnotationUpload, on the top object of a job with a folder that was sent with it, tells which archive that is, and in how
 	// many parts it is kept.
 	AnnotationUpload = "g8s.host/workdir"
