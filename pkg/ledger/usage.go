@@ -98,6 +98,8 @@ type Row struct {
 type Summing struct {
 	// Measured is until when it was measured how busy GPUs are, zero where it is not.
 	Measured time.Time
+	// Known is until when it is known who held what, zero where all of the time is. What was held then may have been for longer.
+	Known time.Time
 
 	keys     []Key
 	from, to int64
@@ -146,13 +148,16 @@ func (s *Summing) Add(row *Row) {
 
 // overlap is for how many seconds of the time a holding held certainly, and for how many it may have.
 func (s *Summing) overlap(row *Row) (held, doubtful int64) {
-	end := row.To
+	end, until := row.To, row.Until
 	if end == 0 {
-		end = s.to
+		end, until = s.to, s.to
+		if !s.Known.IsZero() {
+			end = min(end, max(row.From, s.Known.Unix()))
+		}
 	}
 	held = max(0, min(end, s.to)-max(row.From, s.from))
-	if row.Until > end {
-		doubtful = max(0, min(row.Until, s.to)-max(end, s.from))
+	if until > end {
+		doubtful = max(0, min(until, s.to)-max(end, s.from))
 	}
 	return held, doubtful
 }

@@ -120,7 +120,7 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, ledger.Close()) }()
-	web, err := o.web(ctx, server.Handler(server.Options{Store: ledger, Gate: gate, Log: log, Now: time.Now}), log)
+	web, err := o.web(ctx, server.Handler(server.Options{Store: ledger, Gate: gate, Log: log, Now: time.Now, Pods: recorder.FollowPods}), log)
 	if err != nil {
 		return err
 	}

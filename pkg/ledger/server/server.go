@@ -51,6 +51,8 @@ type Options struct {
 	Gate *Gate
 	Log  *slog.Logger
 	Now  func() time.Time
+	// Pods is what the Store calls the following of pods.
+	Pods string
 }
 
 type handler struct {
@@ -192,6 +194,7 @@ func (h *handler) usage(r *http.Request) (any, error) {
 	}
 	return h.Store.Usage(store.UsageQuery{
 		By: keys, From: from, To: to, Namespaces: namespaces, User: query.Get("user"), Pool: query.Get("pool"), Most: maxItems,
+		Follows: h.Pods,
 	})
 }
 

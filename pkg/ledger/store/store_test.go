@@ -281,3 +281,45 @@ func BenchmarkUsage(b *testing.B) {
 		})
 	}
 }
+
+// TestUsageWhileNobodyLooks: what is held is not known to be held on when the cluster was not followed for a while, and once it is again,
+// that is forgotten.
+func TestUsageWhileNobodyLooks(t *testing.T) {
+	s := opened(t)
+	put(t, s, held("1", "a", "ada", 1000, 0, -1, 0), held("2", "a", "bob", 1000, 0, 1, 0))
+	sums := func(adaHours, adaUncertain float64) []ledger.Sum {
+		out := []ledger.Sum{
+			{Keys: map[ledger.Key]string{ledger.ByUser: "ada"}, GPUHours: adaHours, UncertainGPUHours: adaUncertain, Pods: 1, Running: 1},
+			{Keys: map[ledger.Key]string{ledger.ByUser: "bob"}, GPUHours: 1, Pods: 1},
+		}
+		return out
+	}
+	tests := map[string]struct {
+		until, to float64 // hours: followed until, asked about until
+		want      []ledger.Sum
+		gaps      []ledger.Gap
+	}{
+		"it was followed just now":      {until: 4, to: 4, want: sums(4, 0)},
+		"a minute ago":                  {until: 4 - 1./60, to: 4, want: sums(4, 0)},
+		"an hour and a half ago":        {until: 2.5, to: 4, want: sums(2.5, 1.5), gaps: []ledger.Gap{{From: hour(2.5), To: hour(4)}}},
+		"of a time that is known":       {until: 2.5, to: 2, want: sums(2, 0)},
+		"before any of it was recorded": {until: -1, to: 4, want: []ledger.Sum{sums(0, 0)[1], {Keys: sums(0, 0)[0].Keys, UncertainGPUHours: 4, Pods: 1, Running: 1}}, gaps: []ledger.Gap{{From: hour(-1), To: hour(4)}}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if err := s.Update(func(tx *Tx) error { return tx.SetMark("pods", Mark{Time: hour(tc.until)}) }); err != nil {
+				t.Fatal(err)
+			}
+			got, err := s.Usage(UsageQuery{By: []ledger.Key{ledger.ByUser}, From: hour(0), To: hour(tc.to), Most: 9, Follows: "pods"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got.Items); diff != "" {
+				t.Errorf("sums (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.gaps, got.Gaps); diff != "" {
+				t.Errorf("gaps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

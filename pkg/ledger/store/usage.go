@@ -20,7 +20,12 @@ type UsageQuery struct {
 	User, Pool string
 	// Most is how many sums to return; the others are one.
 	Most int
+	// Follows is what the following of pods is called, "" where all is known. What it has not come to is a gap.
+	Follows string
 }
+
+// blind is how far following is behind at the most where it works: it goes on once a minute where nothing happens.
+const blind = 3 * time.Minute
 
 // Usage sums up who held how much of GPUs.
 func (s *Store) Usage(q UsageQuery) (out ledger.Usage, err error) {
@@ -29,6 +34,13 @@ func (s *Store) Usage(q UsageQuery) (out ledger.Usage, err error) {
 	keep := q.filter()
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		sums.Measured = measuredUntil(tx)
+		mark, ok, err := (&Tx{tx: tx}).Mark(q.Follows)
+		if err != nil {
+			return err
+		}
+		if ok && q.To.Sub(mark.Time) > blind {
+			sums.Known = mark.Time
+		}
 		add := func(value []byte) error {
 			d, row := decoder{in: value}, ledger.Row{}
 			if d.row(&row); d.bad {
@@ -50,6 +62,9 @@ func (s *Store) Usage(q UsageQuery) (out ledger.Usage, err error) {
 			return err
 		}
 		out.Gaps = gapsOf(tx, q.From, q.To)
+		if !sums.Known.IsZero() {
+			out.Gaps = append(out.Gaps, ledger.Gap{From: sums.Known.Truncate(time.Second), To: out.To.Truncate(time.Second)})
+		}
 		if begin := orderOf(tx.Bucket(about).Get(keyBegin)); begin.After(q.From) {
 			out.Begin = begin
 		}
