@@ -23,6 +23,9 @@ type Sight struct {
 	Since, At time.Time
 }
 
+// MostSkew is how far the clock of the API server may be ahead of ours: what is told to be later than that was made up.
+const MostSkew = time.Minute
+
 // precision is what Kubernetes writes times with.
 const precision = time.Second
 
@@ -211,6 +214,9 @@ func (h *Holding) end(seen Sight) {
 // close ends a holding between two moments: at the later, where they are one to what times are written with.
 func (h *Holding) close(since, at time.Time) {
 	since, at = later(since, h.From), later(at, h.From)
+	if ahead := since.Sub(at); ahead > 0 && ahead <= MostSkew {
+		at = since // it was not over before, by the clock of the API server
+	}
 	if at.Sub(since) <= precision {
 		h.To = at.UTC().Truncate(precision)
 		h.To = later(h.To, h.From)

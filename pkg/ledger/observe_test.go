@@ -91,9 +91,11 @@ func TestWhenAPodHolds(t *testing.T) {
 		"its node died while nobody watched":                 {sights: []Sight{{Pod: bound(disrupted(80)), Since: at(30), At: at(500)}}, from: 10, to: 80, outcome: "Failed"},
 		"it failed, and nothing says when": {sights: []Sight{{Pod: bound(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), Since: at(30), At: at(90)}},
 			from: 10, to: 30, until: 90, outcome: "Failed"},
-		"the node's clock is ahead":  {sights: []Sight{live(bound(ended(corev1.PodSucceeded, 5000, 0)), false, 52)}, from: 10, to: 52, outcome: "Succeeded"},
-		"the node's clock is behind": {sights: []Sight{live(bound(ended(corev1.PodSucceeded, 3, 0)), false, 52)}, from: 10, to: 10, outcome: "Succeeded"},
-		"it was created on its node": {sights: []Sight{live(bound(func(p *corev1.Pod) { p.Status.Conditions = nil }), false, 11)}, from: 0, to: -1},
+		"the node's clock is ahead":               {sights: []Sight{live(bound(ended(corev1.PodSucceeded, 5000, 0)), false, 52)}, from: 10, to: 52, outcome: "Succeeded"},
+		"the node's clock is behind":              {sights: []Sight{live(bound(ended(corev1.PodSucceeded, 3, 0)), false, 52)}, from: 10, to: 10, outcome: "Succeeded"},
+		"our clock is behind, and it was deleted": {sights: []Sight{live(bound(deletion(75, 0)), true, 70)}, from: 10, to: 75, outcome: "Deleted"},
+		"a deletion far ahead of our clock":       {sights: []Sight{live(bound(deletion(7500, 0)), true, 70)}, from: 10, to: 70, outcome: "Deleted"},
+		"it was created on its node":              {sights: []Sight{live(bound(func(p *corev1.Pod) { p.Status.Conditions = nil }), false, 11)}, from: 0, to: -1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

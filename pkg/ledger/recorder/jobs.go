@@ -55,7 +55,8 @@ func (b *jobBook) Listed(objects []metav1.Object, _ time.Time, at snapshot.Point
 func (b *jobBook) Changed(changes []snapshot.Change, at snapshot.Point) error {
 	return b.recorder.Store.Update(func(tx *store.Tx) error {
 		for i := range changes {
-			if err := b.see(tx, changes[i].Object, changes[i].Gone, changes[i].At); err != nil {
+			seen := notBefore(changes[i].At, changes[i].Object)
+			if err := b.see(tx, changes[i].Object, changes[i].Gone, seen); err != nil {
 				return err
 			}
 		}

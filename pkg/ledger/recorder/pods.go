@@ -80,6 +80,7 @@ func (b *podBook) Changed(changes []snapshot.Change, at snapshot.Point) error {
 			if !ok {
 				continue
 			}
+			change.At = notBefore(change.At, pod)
 			// What is told later happened later than what had been written before.
 			if since := earlier(stamp, change.At); since.After(change.Since) {
 				change.Since = since
@@ -111,10 +112,20 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// lastWritten is when a pod was last written, by the clock of the API server, or the time that is given if that is later.
-func lastWritten(pod *corev1.Pod, or time.Time) time.Time {
-	for i := range pod.ManagedFields {
-		if at := pod.ManagedFields[i].Time; at != nil && at.After(or) {
+// notBefore is when an object was seen: not before the API server wrote it, whose clock the times of Kubernetes are by and may be
+// ahead of ours. Users can write when that was, too.
+func notBefore(seen time.Time, object metav1.Object) time.Time {
+	if written := lastWritten(object, seen); written.Sub(seen) <= ledger.MostSkew {
+		return written
+	}
+	return seen
+}
+
+// lastWritten is when an object was last written, by the clock of the API server, or the time that is given if that is later.
+func lastWritten(object metav1.Object, or time.Time) time.Time {
+	fields := object.GetManagedFields()
+	for i := range fields {
+		if at := fields[i].Time; at != nil && at.After(or) {
 			or = at.Time
 		}
 	}
