@@ -59,17 +59,12 @@ func (t *Tx) PutJob(job *ledger.Job) error {
 // JobAt returns the job of a name that was the newest at a time, nil for none.
 func (t *Tx) JobAt(namespace, name string, at time.Time) (*ledger.Job, error) {
 	prefix := named(namespace, name)
-	c := t.tx.Bucket(names).Cursor()
-	var found []byte
-	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
-		if rest := k[len(prefix):]; len(rest) > 8 && !orderOf(rest).After(at) {
-			found = rest[8:]
-		}
-	}
-	if found == nil {
+	// Straight to it: a name may have been that of very many jobs.
+	k, _ := before(t.tx.Bucket(names).Cursor(), append(bytes.Clone(prefix), order(at.Add(time.Second))...))
+	if !bytes.HasPrefix(k, prefix) || len(k) <= len(prefix)+8 {
 		return nil, nil
 	}
-	return jobOf(t.tx, found)
+	return jobOf(t.tx, k[len(prefix)+8:])
 }
 
 // Adopt gives a job the holdings of its name that were seen before it was.
@@ -79,7 +74,7 @@ func (t *Tx) Adopt(job *ledger.Job) error {
 	if len(waiting) == 0 {
 		return nil
 	}
-	found, err := t.orphans(prefix, waiting)
+	found, err := t.orphans(prefix, waiting, job.Created)
 	if err != nil {
 		return err
 	}
@@ -101,8 +96,8 @@ func (t *Tx) Adopt(job *ledger.Job) error {
 	return nil
 }
 
-// orphans are the holdings of a name that wait for their job, and perhaps others of the name.
-func (t *Tx) orphans(prefix []byte, waiting [][]byte) (out []ledger.Holding, err error) {
+// orphans are the holdings of a name that wait for their job, which was created at a time, and perhaps others of the name.
+func (t *Tx) orphans(prefix []byte, waiting [][]byte, created time.Time) (out []ledger.Holding, err error) {
 	for _, k := range waiting {
 		if value := t.tx.Bucket(open).Get(k[len(prefix):]); value != nil {
 			h, err := decode(value)
@@ -112,7 +107,7 @@ func (t *Tx) orphans(prefix []byte, waiting [][]byte) (out []ledger.Holding, err
 			out = append(out, h)
 		}
 	}
-	for _, k := range keysWith(t.tx.Bucket(pods), prefix, prefix) {
+	for _, k := range keysWith(t.tx.Bucket(pods), prefix, append(bytes.Clone(prefix), order(created)...)) {
 		h, err := decode(t.tx.Bucket(ended).Get(k[len(prefix):]))
 		if err != nil {
 			return nil, err

@@ -323,3 +323,41 @@ func TestUsageWhileNobodyLooks(t *testing.T) {
 		})
 	}
 }
+
+// TestTheJobOfANameAtATime among very many that had the name: who makes jobs of one name all the time keeps the recording of nobody's.
+func TestTheJobOfANameAtATime(t *testing.T) {
+	s := opened(t)
+	const many = 20_000
+	err := s.Update(func(tx *Tx) error {
+		for i := range many {
+			uid := fmt.Sprintf("%05d", i)
+			job := ledger.Job{UID: uid, Namespace: "a", Name: "j", Created: noon.Add(time.Duration(i) * time.Second)}
+			if err := tx.PutJob(&job); err != nil {
+				return err
+			}
+		}
+		return errors.Join(
+			tx.PutJob(&ledger.Job{UID: "other", Namespace: "a", Name: "i", Created: noon}),
+			tx.PutJob(&ledger.Job{UID: "longer", Namespace: "a", Name: "j-2", Created: noon}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for second, want := range map[int]string{-1: "", 0: "00000", 7: "00007", many + 500: fmt.Sprintf("%05d", many-1)} {
+		if got, err := s.JobAt("a", "j", noon.Add(time.Duration(second)*time.Second)); err != nil || got != want {
+			t.Errorf("at second %d it is %q, want %q, error %v", second, got, want, err)
+		}
+	}
+	if got, err := s.JobAt("a", "k", hour(9)); err != nil || got != "" {
+		t.Errorf("of a name without a job it is %q, error %v", got, err)
+	}
+	began := time.Now()
+	for range 5000 {
+		if _, err := s.JobAt("a", "j", hour(99)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("5,000 times one of %d is found in %s, want 5 s", many, took)
+	}
+}
