@@ -84,10 +84,15 @@ func markOf(at snapshot.Point) store.Mark {
 	return store.Mark{Revision: at.Revision, Time: at.Time.UTC()}
 }
 
-// nodes remembers of nodes what pods do not tell. Those that are gone are remembered, too: their pods end later.
+// rememberGone is how long a node is remembered that is gone: its pods may be heard of later. Names of machines of clouds do not come again.
+const rememberGone = time.Hour
+
+// nodes remembers of nodes what pods do not tell. Those that are gone are remembered for a while, too.
 type nodes struct {
 	mu    sync.Mutex
 	known map[string]*corev1.Node
+	// gone is since when those are gone that are.
+	gone  map[string]time.Time
 	ready chan struct{}
 	once  sync.Once
 }
@@ -101,7 +106,7 @@ func (n *nodes) get(name string) *corev1.Node {
 // Listed implements snapshot.Chronicle.
 func (n *nodes) Listed(objects []metav1.Object, _ time.Time, _ snapshot.Point) error {
 	n.mu.Lock()
-	n.known = map[string]*corev1.Node{}
+	n.known, n.gone = map[string]*corev1.Node{}, map[string]time.Time{}
 	n.mu.Unlock()
 	for _, object := range objects {
 		n.put(object)
@@ -114,8 +119,26 @@ func (n *nodes) Listed(objects []metav1.Object, _ time.Time, _ snapshot.Point) e
 func (n *nodes) Changed(changes []snapshot.Change, _ snapshot.Point) error {
 	for i := range changes {
 		n.put(changes[i].Object)
+		n.note(&changes[i])
 	}
 	return nil
+}
+
+// note notes whether a node is gone, and forgets those that have been for long.
+func (n *nodes) note(change *snapshot.Change) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !change.Gone {
+		delete(n.gone, change.Object.GetName())
+		return
+	}
+	n.gone[change.Object.GetName()] = change.At
+	for name, since := range n.gone {
+		if change.At.Sub(since) > rememberGone {
+			delete(n.gone, name)
+			delete(n.known, name)
+		}
+	}
 }
 
 func (n *nodes) put(object metav1.Object) {
