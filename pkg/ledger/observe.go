@@ -164,16 +164,16 @@ var migProfile = regexp.MustCompile(`^` + regexp.QuoteMeta(names.ResourceMIGPref
 
 // migMilli is how much of GPUs the MIG slices of a pod's containers are.
 func migMilli(pod *corev1.Pod) int64 {
-	var sum int64
+	var sevenths int64
 	for i := range pod.Spec.Containers {
 		for name, quantity := range pod.Spec.Containers[i].Resources.Limits {
 			if found := migProfile.FindStringSubmatch(string(name)); found != nil {
 				parts, _ := strconv.ParseInt(found[1], 10, 64) // one digit
-				sum += parts * whole / migSlices * min(max(quantity.Value(), 0), gpu.MaxCards*migSlices)
+				sevenths += parts * min(max(quantity.Value(), 0), gpu.MaxCards*migSlices)
 			}
 		}
 	}
-	return sum
+	return sevenths * whole / migSlices // once: seven slices are a whole GPU
 }
 
 // end notes how and when a pod ended.

@@ -140,9 +140,12 @@ func TestWhatAPodHolds(t *testing.T) {
 			GPUs: []GPU{{UUID: "n-0", MemoryMiB: 250}}}},
 		"a part of one of which nothing is known": {pod: bound(shared), want: &Holding{Pool: "default", Milli: 1000, GPUs: []GPU{{UUID: "n-0", MemoryMiB: 250}}}},
 		"cards that another scheduler chose":      {pod: bound(func(p *corev1.Pod) { p.Annotations = nil }), want: &Holding{Pool: "default", Milli: 2000}},
-		"slices":                                  {pod: bound(slice), want: &Holding{Pool: "default", Milli: 856}},
-		"no GPU":                                  {pod: bound(func(p *corev1.Pod) { p.Spec.Containers[0].Resources = corev1.ResourceRequirements{} })},
-		"no node":                                 {pod: bound(func(p *corev1.Pod) { p.Spec.NodeName = "" })},
+		"slices":                                  {pod: bound(slice), want: &Holding{Pool: "default", Milli: 857}},
+		"all slices of a card": {pod: bound(slice, func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources = asking("nvidia.com/mig-1g.5gb", "7")
+		}), want: &Holding{Pool: "default", Milli: 1000}},
+		"no GPU":  {pod: bound(func(p *corev1.Pod) { p.Spec.Containers[0].Resources = corev1.ResourceRequirements{} })},
+		"no node": {pod: bound(func(p *corev1.Pod) { p.Spec.NodeName = "" })},
 		"more than there can be": {pod: bound(func(p *corev1.Pod) {
 			p.Annotations = nil
 			p.Spec.Containers[0].Resources = asking(names.ResourceGPU, "9223372036854775807")
