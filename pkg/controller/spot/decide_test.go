@@ -267,6 +267,11 @@ func TestDecide(t *testing.T) {
 			least: 0, most: 5, machines: []g8s.SpotMachine{joined("a", time.Hour)}, instances: running("a"), nodes: []Node{empty("a")},
 			demand: Demand{Machines: 1}, want: outcome{Machines: 1},
 		},
+		"and no more of them than it would fill": {
+			least: 0, most: 5, machines: []g8s.SpotMachine{joined("a", time.Hour), joined("b", time.Hour), joined("c", time.Hour)},
+			instances: running("a", "b", "c"), nodes: []Node{empty("a"), empty("b"), empty("c")},
+			demand: Demand{Machines: 1}, want: outcome{Machines: 3, Leaving: map[string]string{"b": g8s.LeavingIdle, "c": g8s.LeavingIdle}},
+		},
 		"an idle machine is ended once no pod can come any more": {
 			least: 0, most: 5, machines: []g8s.SpotMachine{leaving("a", g8s.LeavingIdle, closed, nil)}, instances: running("a"), nodes: []Node{empty("a")},
 			want: outcome{Machines: 1, Leaving: map[string]string{"a": g8s.LeavingIdle}, Terminate: []string{"ins-a"}},

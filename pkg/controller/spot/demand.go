@@ -11,19 +11,20 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// waitingTooLong are the pods that have waited for their GPUs for longer than machines are held back.
+// waitingTooLong are the pods that have waited for their GPUs for longer than machines are held back. One that somebody has gated
+// does not wait for GPUs.
 func waitingTooLong(pods []corev1.Pod, wait time.Duration, now time.Time) []*corev1.Pod {
 	var out []*corev1.Pod
 	for i := range pods {
-		if now.Sub(pods[i].CreationTimestamp.Time) >= wait {
+		if now.Sub(pods[i].CreationTimestamp.Time) >= wait && len(pods[i].Spec.SchedulingGates) == 0 {
 			out = append(out, &pods[i])
 		}
 	}
 	return out
 }
 
-// fill is how many machines like those of a SpotPool pods would fill by whole GPUs, the largest first. Pods that could not run
-// there do not count.
+// fill is how many machines like those of a SpotPool pods would fill by whole GPUs, the largest first, or twice as many as it may have if
+// they are more, which is told apart from that by nothing. Pods that could not run there do not count.
 func fill(pods []*corev1.Pod, spec *g8s.SpotPoolSpec) int {
 	machine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{g8s.LabelPool: spec.Pool}}}
 	if spec.GPUType != "" {
@@ -43,7 +44,11 @@ func fill(pods []*corev1.Pod, spec *g8s.SpotPoolSpec) int {
 	slices.Sort(wanted)
 	slices.Reverse(wanted)
 	var free []int64
+	most := 2 * int(spec.Maximum) // so many may be idle
 	for _, count := range wanted {
+		if len(free) == most {
+			break
+		}
 		i := slices.IndexFunc(free, func(left int64) bool { return left >= count })
 		if i < 0 {
 			free = append(free, int64(spec.Template.GPUs))

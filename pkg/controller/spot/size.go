@@ -32,11 +32,14 @@ func (p *planner) shrink() {
 		}
 		return
 	}
-	if p.more() > 0 || p.facts.Demand.Advice == nil && p.facts.Demand.Machines > 0 {
-		return // what waits may want them
+	if p.more() > 0 {
+		return
 	}
 	idle := time.Duration(seconds(p.spec.IdleSeconds, 600)) * time.Second
 	spare := len(live) - p.starting() - int(p.spec.Minimum)
+	if demand := p.facts.Demand; demand.Advice == nil { // what waits may want as many of them as it would fill
+		spare = min(spare, p.idle()-demand.Machines)
+	}
 	for _, m := range p.leastLoaded(live) {
 		if spare <= 0 {
 			return
@@ -108,19 +111,26 @@ func (p *planner) leastLoaded(machines []*g8s.SpotMachine) []*g8s.SpotMachine {
 // more is how many machines beside those that have joined would start what waits.
 func (p *planner) more() int {
 	demand := p.facts.Demand
-	idle := 0
 	for _, m := range p.live() {
 		if m.JoinedAt != nil && demand.Advice != nil && m.JoinedAt.After(demand.AsOf) {
 			return 0 // the advice did not know it
-		}
-		if m.IdleSince != nil {
-			idle++
 		}
 	}
 	if demand.Advice != nil {
 		return *demand.Advice
 	}
-	return max(0, demand.Machines-idle) // what waits beside an idle machine is not helped by another
+	return max(0, demand.Machines-p.idle()) // what waits beside an idle machine is not helped by another
+}
+
+// idle is how many machines run nothing.
+func (p *planner) idle() int {
+	count := 0
+	for _, m := range p.live() {
+		if m.IdleSince != nil {
+			count++
+		}
+	}
+	return count
 }
 
 // starting is how many machines are on their way.
