@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -225,16 +226,23 @@ func (r *round) evictAll(ctx context.Context, plan Plan) error {
 			r.tell(fmt.Sprintf("gang %s/%s waits: disruption budget %s does not let all of it go", unit.Pods[0].Namespace, unit.Gang, unit.Budget))
 			continue
 		}
+		waits := false
 		for _, pod := range r.toEvict(unit) {
-			if err := r.evict(ctx, pod); err != nil {
+			if waits && pod.Node == r.node {
+				break
+			}
+			leaves, err := r.evict(ctx, pod)
+			if err != nil {
 				return err
 			}
+			waits = waits || !leaves
 		}
 	}
 	return nil
 }
 
-// toEvict are the pods of a unit that have not been told to leave.
+// toEvict are the pods of a unit that have not been told to leave, those on other nodes first. A gang of which one on the node leaves
+// takes nobody along again, so who is stopped before that, or kept from one elsewhere, has all of it to evict the next time.
 func (r *round) toEvict(unit Unit) []Pod {
 	key := unit.Pods[0].Namespace + "/" + unit.Gang
 	if unit.Gang != "" && r.first[key] == nil {
@@ -242,32 +250,44 @@ func (r *round) toEvict(unit Unit) []Pod {
 			r.first[key] = append(r.first[key], pod.UID)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(unit.Pods), func(pod Pod) bool {
+	out := slices.DeleteFunc(slices.Clone(unit.Pods), func(pod Pod) bool {
 		return pod.Going || unit.Gang != "" && pod.Node != r.node && !slices.Contains(r.first[key], pod.UID)
 	})
+	slices.SortStableFunc(out, func(a, b Pod) int {
+		return cmp.Compare(r.isHere(a), r.isHere(b))
+	})
+	return out
 }
 
-// evict asks for a pod to be evicted, which keeps to disruption budgets.
-func (r *round) evict(ctx context.Context, pod Pod) error {
-	err := r.drainer.Client.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
+// isHere is 1 for a pod on the node, 0 for another.
+func (r *round) isHere(pod Pod) int {
+	if pod.Node == r.node {
+		return 1
+	}
+	return 0
+}
+
+// evict asks for a pod to be evicted, which keeps to disruption budgets, and reports whether it leaves.
+func (r *round) evict(ctx context.Context, pod Pod) (leaves bool, err error) {
+	err = r.drainer.Client.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
 	})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it has gone, or another has its name
-		return nil
+		return true, nil
 	case apierrors.IsTooManyRequests(err):
 		r.tell(fmt.Sprintf("%s waits: a disruption budget does not let it go", pod))
-		return nil
+		return false, nil
 	case err != nil:
-		return fmt.Errorf("evicting pod %s: %w", pod, err)
+		return false, fmt.Errorf("evicting pod %s: %w", pod, err)
 	}
 	where := ""
 	if pod.Node != r.node {
 		where = ", of a gang that starts again as a whole, from " + pod.Node
 	}
 	r.tell(fmt.Sprintf("%s is evicted%s", pod, where))
-	return nil
+	return true, nil
 }
 
 // tell says something once.
