@@ -156,11 +156,8 @@ func (r *Reconciler) askCheckpoints(ctx context.Context, v *view, pods []*corev1
 func (r *Reconciler) empty(ctx context.Context, v *view, pods []*corev1.Pod, step NodeStep, emptied []string) error {
 	var failed []error
 	for _, pod := range pods {
-		if pod.DeletionTimestamp != nil {
-			continue
-		}
-		moved := r.evict(ctx, pod, step.Name)
-		if !moved && !step.Gone {
+		leaves := pod.DeletionTimestamp != nil // perhaps since a controller that was killed before it came to the others
+		if !leaves && !r.evict(ctx, pod, step.Name) && !step.Gone {
 			continue
 		}
 		all, err := v.gangs.of(ctx, pod)
@@ -169,12 +166,24 @@ func (r *Reconciler) empty(ctx context.Context, v *view, pods []*corev1.Pod, ste
 			continue
 		}
 		for _, member := range recovery.Bereft(all.members, emptied, all.least) {
+			if leaves && isNewer(member, pod) {
+				continue
+			}
 			if r.evict(ctx, member, step.Name) {
 				member.DeletionTimestamp = ptr.To(metav1.NewTime(v.facts.Now)) // not again for the next of its gang
 			}
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// isNewer reports whether a pod was made after another was told to leave: it was started anew then, and goes on.
+func isNewer(pod, leaving *corev1.Pod) bool {
+	told := leaving.DeletionTimestamp.Time
+	if grace := leaving.DeletionGracePeriodSeconds; grace != nil {
+		told = told.Add(-time.Duration(*grace) * time.Second)
+	}
+	return pod.CreationTimestamp.After(told)
 }
 
 // evict asks for a pod to be evicted, which keeps to disruption budgets and costs no retry, and reports whether it is.
