@@ -21,9 +21,20 @@ const (
 	gathering = 5 * time.Second
 )
 
-// asked is what a Job wants told; "" for a Job that wants nothing.
+const (
+	// longestName is what a key of a ConfigMap may be long, by which channels are named, and shortened what is told of a longer one.
+	longestName = 253
+	shortened   = 64
+)
+
+// asked is what a Job wants told; "" for a Job that wants nothing. A name that no channel can have is shortened to another such: what is
+// told of it is written on the Job, and into logs.
 func asked(job *batchv1.Job) (channel string, on []string) {
-	return job.Annotations[g8s.AnnotationNotify], strings.Split(job.Annotations[g8s.AnnotationNotifyOn], ",")
+	channel = job.Annotations[g8s.AnnotationNotify]
+	if len(channel) > longestName {
+		channel = strings.ToValidUTF8(channel[:shortened], "") + "…"
+	}
+	return channel, strings.Split(job.Annotations[g8s.AnnotationNotifyOn], ",")
 }
 
 // ending is how a Job has ended, in the word of its YAML; "" if it has not.

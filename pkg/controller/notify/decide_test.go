@@ -150,3 +150,25 @@ func TestWhereChannelsLead(t *testing.T) {
 		})
 	}
 }
+
+// TestANameThatIsTooLong is told in few words: all of an annotation, and more, would not fit beside it on the Job.
+func TestANameThatIsTooLong(t *testing.T) {
+	for name, want := range map[string]int{strings.Repeat("a", 253): 253, strings.Repeat("a", 254): 67, strings.Repeat("语", 60_000): 66} {
+		job := jobOfTeam("failed", annotated(g8s.AnnotationNotify, name))
+		channel, _ := asked(job)
+		if len(channel) != want || ofEnd(job, g8s.NotifyFailed, noon).Channel != channel {
+			t.Errorf("a name of %d bytes becomes one of %d, want %d", len(name), len(channel), want)
+		}
+		if why := nowhere(t, channel); why == "" || len(why) > 500 {
+			t.Errorf("of a name of %d bytes it is told: %.100q, in %d bytes", len(name), why, len(why))
+		}
+	}
+}
+
+// nowhere is why a channel that is not there is not told.
+func nowhere(t *testing.T, name string) string {
+	t.Helper()
+	directory := &Directory{Live: fake.NewClientBuilder().Build(), Clock: clocktesting.NewFakePassiveClock(noon)}
+	_, outcome := directory.Address(t.Context(), name, "team")
+	return outcome.Why
+}
