@@ -108,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		failed = append(failed, r.endPods(ctx, node))
 	}
 	err = errors.Join(failed...)
-	if errors.Is(err, errSignOfLife) {
+	if errors.Is(err, errSignOfLife) || errors.Is(err, errBlind) {
 		return ctrl.Result{RequeueAfter: confirmAgain}, nil
 	}
 	return ctrl.Result{RequeueAfter: again}, err

@@ -60,7 +60,7 @@ func (r *Reconciler) factsOf(ctx context.Context, node *corev1.Node) (Node, erro
 		Name: node.Name, Created: node.CreationTimestamp.Time, Ready: corev1.ConditionUnknown, Record: record,
 		Closed:   node.Spec.Unschedulable,
 		Suspect:  hasTaint(node, isSuspect),
-		ShutDown: hasTaint(node, func(t corev1.Taint) bool { return t.Key == taintShutDown }),
+		ShutDown: hasTaint(node, isShutDown),
 	}
 	out.readConditions(node.Status.Conditions, r.Settings.Conditions)
 	out.OutOfService = hasTaint(node, isOutOfServiceByUs)
@@ -114,6 +114,8 @@ func (r *Reconciler) podsOn(ctx context.Context, node string) ([]*corev1.Pod, er
 	}
 	return out, nil
 }
+
+func isShutDown(t corev1.Taint) bool { return t.Key == taintShutDown }
 
 func isSuspect(t corev1.Taint) bool { return t.Key == g8s.TaintSuspect }
 

@@ -31,8 +31,11 @@ const (
 	eventGang       = "GangEvicted"
 )
 
-// errSignOfLife says that a node lives that was to be declared dead.
-var errSignOfLife = errors.New("the node has given a sign of life")
+// errSignOfLife says that a node lives that was to be declared dead, errBlind that its silence is not known any more.
+var (
+	errSignOfLife = errors.New("the node has given a sign of life")
+	errBlind      = errors.New("the signs of life are not heard")
+)
 
 // carryOut makes one write of a step, on the node as it was read: whoever else has changed it meanwhile makes the write fail,
 // and everything is decided again. dead are all nodes of the pool that are declared now.
@@ -44,7 +47,7 @@ func (r *Reconciler) carryOut(ctx context.Context, node *corev1.Node, step Step,
 		return nil
 	}
 	if step.Declare {
-		if err := r.confirm(ctx, node.Name); err != nil {
+		if err := r.confirm(ctx, node); err != nil {
 			return err
 		}
 		if err := r.evictBereft(ctx, node, dead); err != nil {
@@ -126,20 +129,24 @@ func (r *Reconciler) tell(node *corev1.Node, kind, reason, text string) {
 	}
 }
 
-// confirm asks the API server whether the lease of a node is still the one that we saw last.
-func (r *Reconciler) confirm(ctx context.Context, node string) error {
-	_, version := r.Signs.Silence(node)
+// confirm asks the API server whether the lease of a node is still the one that we saw last. Where nobody is heard by now, though somebody
+// was when it was decided, there is nothing to compare it with: that is no proof, unless its cloud has called the node off.
+func (r *Reconciler) confirm(ctx context.Context, node *corev1.Node) error {
+	_, version := r.Signs.Silence(node.Name)
+	if version == "" && !hasTaint(node, isShutDown) {
+		return fmt.Errorf("%w: of node %s", errBlind, node.Name)
+	}
 	var lease coordinationv1.Lease
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node}, &lease)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, &lease)
 	if apierrors.IsNotFound(err) {
 		return nil // its cloud has called it off, or there would be no silence
 	}
 	if err != nil {
-		return fmt.Errorf("reading the lease of node %s: %w", node, err)
+		return fmt.Errorf("reading the lease of node %s: %w", node.Name, err)
 	}
 	if version != "" && lease.ResourceVersion != version {
-		r.Signs.See(node, lease.ResourceVersion)
-		return fmt.Errorf("%w: %s", errSignOfLife, node)
+		r.Signs.See(node.Name, lease.ResourceVersion)
+		return fmt.Errorf("%w: %s", errSignOfLife, node.Name)
 	}
 	return nil
 }
