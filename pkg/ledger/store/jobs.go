@@ -53,7 +53,10 @@ func (t *Tx) PutJob(job *ledger.Job) error {
 	if !job.Finished.IsZero() {
 		err = errors.Join(err, t.tx.Bucket(finished).Put(append(order(job.Finished), job.UID...), nil))
 	}
-	return err
+	if known != nil && !known.Deleted.Equal(job.Deleted) {
+		err = errors.Join(err, dropPast(t.tx, known))
+	}
+	return errors.Join(err, t.addPast(job))
 }
 
 // JobAt returns the job of a name that was the newest at a time, nil for none.

@@ -31,7 +31,7 @@ var (
 	about    = []byte("about")    // facts of the ledger itself
 
 	all = [][]byte{open, lasting, ended, pods, orphans, jobs, names, finished, marks, gaps, about,
-		outputs, places, ages, ofJob, sizes}
+		outputs, places, ages, ofJob, sizes, past, pastCount}
 )
 
 var keyBegin = []byte("begin")
@@ -96,7 +96,11 @@ type Mark struct {
 }
 
 // Tx changes a ledger, all or nothing.
-type Tx struct{ tx *bbolt.Tx }
+type Tx struct {
+	tx *bbolt.Tx
+	// mostPast is how many deleted jobs of a namespace are remembered, 0 for as many as always.
+	mostPast int
+}
 
 // Update calls change, and keeps what it has changed unless it fails.
 func (s *Store) Update(change func(*Tx) error) error {

@@ -191,8 +191,5 @@ func deleteJob(tx *bbolt.Tx, uid []byte) error {
 		return err // one that is still there is remembered for its name's sake
 	}
 	name := append(append(named(job.Namespace, job.Name), order(job.Created)...), uid...)
-	if err := tx.Bucket(names).Delete(name); err != nil {
-		return err
-	}
-	return tx.Bucket(jobs).Delete(uid)
+	return errors.Join(dropPast(tx, job), tx.Bucket(names).Delete(name), tx.Bucket(jobs).Delete(uid))
 }
