@@ -43,6 +43,7 @@ func Observe(known *Holding, seen Sight, node *corev1.Node) *Holding {
 	} else {
 		held := *known
 		next = &held
+		next.weighAgain(seen.Pod, node)
 	}
 	if next.GPUType == "" && node != nil {
 		next.Pool, next.GPUType = gpu.PoolOf(node), gpu.TypeOf(node)
@@ -51,6 +52,18 @@ func Observe(known *Holding, seen Sight, node *corev1.Node) *Holding {
 		next.end(seen)
 	}
 	return next
+}
+
+// weighAgain counts shares of cards that counted as all of them, as nothing was known of the node by then.
+func (h *Holding) weighAgain(pod *corev1.Pod, node *corev1.Node) {
+	shares := slices.ContainsFunc(h.GPUs, func(card GPU) bool { return card.MemoryMiB > 0 })
+	if !shares || node == nil {
+		return
+	}
+	request, err := gpu.RequestOf(pod)
+	if err == nil && h.Milli == milliOf(h.GPUs, pod, request, nil) {
+		h.Milli = milliOf(h.GPUs, pod, request, memoryOf(node))
+	}
 }
 
 // Vanish is the end of a holding whose pod is no longer there, and of which nobody saw how it went: after since, the last

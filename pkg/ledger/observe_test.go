@@ -175,3 +175,27 @@ func TestAnUnseenEndIsMarked(t *testing.T) {
 		t.Errorf("it ends at %v, before it was bound", early.To)
 	}
 }
+
+// TestAShareIsWeighedAgain once its node is known: pods and nodes are followed apart, and a pod may be heard of first.
+func TestAShareIsWeighedAgain(t *testing.T) {
+	share := bound(func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources = asking(names.ResourceSharedGPU, "1")
+		p.Annotations[names.AnnotationGPUDevices] = `{"version":1,"containers":{"main":[{"uuid":"n-0","index":0,"memoryMiB":250}]}}`
+	})
+	early := fixture.Node("n").GPUs(4, "A100-80G").Obj()
+	node := fixture.Node("n").GPUs(4, "A100-80G").Annotate(names.AnnotationInventory, fixture.Cards("n", 1000, 1000, 1000, 1000).Annotation(t)).Obj()
+	var held *Holding
+	for i, step := range []struct {
+		node *corev1.Node
+		want int64
+	}{{nil, 1000}, {early, 1000}, {node, 250}, {nil, 250}, {node, 250}} {
+		held = Observe(held, Sight{Pod: share, At: at(11 + i), Since: at(11 + i)}, step.node)
+		if held.Milli != step.want {
+			t.Errorf("at sight %d it holds %d thousandths of a GPU, want %d", i, held.Milli, step.want)
+		}
+	}
+	whole := Observe(nil, Sight{Pod: bound(), At: at(11), Since: at(11)}, nil)
+	if again := Observe(whole, Sight{Pod: bound(), At: at(12), Since: at(12)}, node); again.Milli != 2000 {
+		t.Errorf("two whole cards are %d thousandths of a GPU", again.Milli)
+	}
+}

@@ -164,7 +164,7 @@ func (b *podBook) see(tx *store.Tx, seen ledger.Sight) error {
 
 // isNews reports whether a holding says something that the one before did not.
 func isNews(known, next *ledger.Holding) bool {
-	return known == nil || next.Ended() || next.GPUType != known.GPUType || next.JobUID != known.JobUID
+	return known == nil || next.Ended() || next.GPUType != known.GPUType || next.JobUID != known.JobUID || next.Milli != known.Milli
 }
 
 // attribute finds out whose a holding is.
