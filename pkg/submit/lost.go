@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,14 +29,14 @@ func mark(object client.Object) string {
 	return submission
 }
 
-// isLost says whether an error leaves open whether the API server did what it was asked: the answer was lost, or the
-// server gave up waiting for its own database.
+// isLost says whether an error leaves open whether the API server did what it was asked: the answer was lost, the
+// server gave up waiting for its own database, or a proxy before it lost the connection, which some call unavailable.
 func isLost(err error) bool {
 	if err == nil || neverSent(err) {
 		return false
 	}
 	var status apierrors.APIStatus
-	return !errors.As(err, &status) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err)
+	return !errors.As(err, &status) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err)
 }
 
 // neverSent says whether not even a connection came about.
@@ -70,6 +71,19 @@ func (c *Client) findOut(ctx context.Context, object client.Object, submission s
 	object.SetUID(found.GetUID())
 	object.SetResourceVersion(found.GetResourceVersion())
 	return nil
+}
+
+// isMade says whether an object that already exists is the one that was to be created: the client asks again by itself where an answer
+// says when to, and the first request may have been carried out.
+func (c *Client) isMade(ctx context.Context, object client.Object, submission string) bool {
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
+	if c.api.Get(ctx, client.ObjectKeyFromObject(object), found) != nil || found.GetAnnotations()[names.AnnotationSubmission] != submission {
+		return false
+	}
+	object.SetUID(found.GetUID())
+	object.SetResourceVersion(found.GetResourceVersion())
+	return true
 }
 
 // existsError tells whose an object is that is in the way.

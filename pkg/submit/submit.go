@@ -126,8 +126,11 @@ func (c *Client) createOne(ctx context.Context, object client.Object) error {
 	submission := mark(object)
 	err := c.api.Create(ctx, object)
 	object.GetObjectKind().SetGroupVersionKind(gvk) // decoding the answer clears it
-	if isLost(err) {
+	switch {
+	case isLost(err):
 		return c.findOut(context.WithoutCancel(ctx), object, submission, err)
+	case apierrors.IsAlreadyExists(err) && c.isMade(ctx, object, submission):
+		return nil
 	}
 	return c.explain(ctx, object, err)
 }
