@@ -15,6 +15,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -272,9 +274,13 @@ func (h *handler) output(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	job := r.PathValue("job")
+	if len(validation.IsValidLabelValue(job)) > 0 { // by which pods say whose they are
+		return nil, badRequest(fmt.Sprintf("%.70q is no name of a job", job))
+	}
 	query := r.URL.Query()
 	items, more, err := h.Store.Outputs(store.OutputQuery{
-		Namespace: reach[0], Job: r.PathValue("job"), Pod: query.Get("pod"), Container: query.Get("container"), Most: maxOutput,
+		Namespace: reach[0], Job: job, Pod: query.Get("pod"), Container: query.Get("container"), Most: maxOutput,
 	})
 	return ledger.OutputList{Items: append([]ledger.Output{}, items...), More: more}, err
 }

@@ -2,11 +2,13 @@ package server
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -224,6 +226,21 @@ func TestUsageSaysWhatWasAsked(t *testing.T) {
 		Items: []ledger.Sum{{Keys: map[ledger.Key]string{ledger.ByUser: "u"}, GPUHours: 0.5, Pods: 1}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("usage (-want +got):\n%s", diff)
+	}
+}
+
+// TestANameThatIsNoneOfAJob reaches no key of the file that begins with it, such as that of one output of a job.
+func TestANameThatIsNoneOfAJob(t *testing.T) {
+	handler, _ := served(t)
+	kept := string(binary.BigEndian.AppendUint64(nil, uint64(noon.Unix())))
+	for _, name := range []string{"j\x00" + kept + "u", "j\x00\x00", "j j", strings.Repeat("j", 64)} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, ledger.APIRoot+"output/a/"+url.PathEscape(name), nil)
+		r.Header.Set("Authorization", "Bearer reader")
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "is no name of a job") {
+			t.Errorf("of %q: status %d: %s", name, w.Code, w.Body)
+		}
 	}
 }
 
