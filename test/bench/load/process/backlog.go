@@ -46,7 +46,7 @@ func (l *Lab) backlog(ctx context.Context, s Scheduler, pods int, create func(co
 	if err := create(ctx); err != nil {
 		return Result{}, fmt.Errorf("creating %d pods: %w", pods, err)
 	}
-	defer func() { err = errors.Join(err, l.deletePods(ctx)) }()
+	defer func() { err = errors.Join(err, l.deletePods(context.WithoutCancel(ctx))) }()
 	seen, err := l.watchBindings(ctx)
 	if err != nil {
 		return Result{}, err

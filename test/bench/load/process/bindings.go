@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	toolswatch "k8s.io/client-go/tools/watch"
@@ -15,21 +16,27 @@ import (
 // bindings sees when pods are bound.
 type bindings struct {
 	watch watch.Interface
-	seen  map[types.UID]bool
+	// seen are the pods that are bound, and before how many of them were when the watch began.
+	seen   map[types.UID]bool
+	before int
 }
 
-// watchBindings watches the pods that are created or changed from now on.
+// watchBindings watches the pods that are bound from now on.
 func (l *Lab) watchBindings(ctx context.Context) (*bindings, error) {
 	pods := l.client.CoreV1().Pods(namespace)
-	list, err := pods.List(ctx, metav1.ListOptions{Limit: 1})
+	list, err := pods.List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", "").String()})
 	if err != nil {
-		return nil, fmt.Errorf("reading the pods' version: %w", err)
+		return nil, fmt.Errorf("listing the pods that are bound already: %w", err)
+	}
+	before := map[types.UID]bool{}
+	for i := range list.Items {
+		before[list.Items[i].UID] = true
 	}
 	watcher, err := toolswatch.NewRetryWatcherWithContext(ctx, list.ResourceVersion, podWatcher{pods.Watch})
 	if err != nil {
 		return nil, fmt.Errorf("watching pods: %w", err)
 	}
-	return &bindings{watch: watcher, seen: map[types.UID]bool{}}, nil
+	return &bindings{watch: watcher, seen: before, before: len(before)}, nil
 }
 
 // podWatcher makes a function what the retrying watcher takes.
@@ -46,12 +53,12 @@ func (b *bindings) next(ctx context.Context, ended <-chan struct{}) (*corev1.Pod
 	for {
 		select {
 		case <-ended:
-			return nil, time.Time{}, fmt.Errorf("the scheduler ended, with %d pods bound", len(b.seen))
+			return nil, time.Time{}, fmt.Errorf("the scheduler ended, with %d pods bound", b.bound())
 		case <-ctx.Done():
-			return nil, time.Time{}, fmt.Errorf("waiting for pods to be bound, of which %d are: %w", len(b.seen), ctx.Err())
+			return nil, time.Time{}, fmt.Errorf("waiting for pods to be bound, of which %d are: %w", b.bound(), ctx.Err())
 		case event, ok := <-b.watch.ResultChan():
 			if !ok {
-				return nil, time.Time{}, fmt.Errorf("the watch of pods ended, of which %d are bound", len(b.seen))
+				return nil, time.Time{}, fmt.Errorf("the watch of pods ended, of which %d are bound", b.bound())
 			}
 			pod, ok := event.Object.(*corev1.Pod)
 			if ok && event.Type != watch.Deleted && pod.Spec.NodeName != "" && !b.seen[pod.UID] {
@@ -61,5 +68,7 @@ func (b *bindings) next(ctx context.Context, ended <-chan struct{}) (*corev1.Pod
 		}
 	}
 }
+
+func (b *bindings) bound() int { return len(b.seen) - b.before }
 
 func (b *bindings) stop() { b.watch.Stop() }

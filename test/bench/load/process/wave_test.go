@@ -1,0 +1,58 @@
+package process
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"g8s.host/gpu-scheduler/test/bench/load"
+)
+
+// BenchmarkWave measures how pods of high priority, one for each node, take the places of those of low priority that fill 100 nodes,
+// beside the stock scheduler. A round that does not come to its end is told and not counted: the stock scheduler forgets a pod now and then
+// whose victims are gone before it evicts them, until others are deleted.
+//
+//	go test ./test/bench/load/process -run '^$' -bench Wave -benchtime 3x
+func BenchmarkWave(b *testing.B) {
+	lab, err := NewLab(b.Context(), load.Fleet{Nodes: 100, Pools: 4}, b.Output())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := lab.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	schedulers := [2]Scheduler{{Name: "ours"}, {Name: "stock", Config: filepath.FromSlash("../testdata/stock.yaml")}}
+	var rates, cpu [2][]float64
+	for round := 0; b.Loop(); round++ {
+		for turn := range schedulers {
+			i := (turn + round) % 2
+			result, err := wave(b.Context(), lab, schedulers[i])
+			if err != nil && i == 0 {
+				b.Fatal(err)
+			}
+			if err != nil {
+				b.Logf("round %d, %s: %v", round, schedulers[i].Name, err)
+				continue
+			}
+			rates[i], cpu[i] = append(rates[i], result.PodsPerSecond), append(cpu[i], result.CPUPerPod.Seconds()*1000)
+		}
+	}
+	if len(rates[1]) == 0 {
+		b.Fatal("no round of the stock scheduler came to its end")
+	}
+	for i, s := range schedulers {
+		b.ReportMetric(median(rates[i]), s.Name+"-pods/s")
+		b.ReportMetric(median(cpu[i]), s.Name+"-cpu-ms/pod")
+	}
+	b.ReportMetric(median(rates[0])/median(rates[1]), "ours/stock-rate")
+	b.ReportMetric(median(cpu[0])/median(cpu[1]), "ours/stock-cpu")
+}
+
+func wave(ctx context.Context, lab *Lab, s Scheduler) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	return lab.Wave(ctx, s)
+}
