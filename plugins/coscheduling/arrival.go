@@ -180,7 +180,6 @@ func (a *arrivals) stay(group types.NamespacedName, count int) {
 }
 
 // keeps reports whether members of a gang are kept from the queue.
-
 func (a *arrivals) keeps(group types.NamespacedName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
