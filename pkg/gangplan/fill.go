@@ -18,6 +18,9 @@ type filling struct {
 	onNode   map[int]int
 	// weight is what a pair of members in one domain is worth: more than all room that could be left.
 	weight int
+	// division is the segments of the role, nil for none, and dealt how many of each size a domain takes.
+	division *division
+	dealt    map[*topology.Domain][]int
 }
 
 // stand notes members that have places.
@@ -42,6 +45,9 @@ func (f *filling) fill(d *topology.Domain) (map[int]int, bool) {
 	}
 	f.weight = 1 + (len(f.Tree.Levels)+1)*all
 	counts := map[int]int{}
+	if f.division != nil {
+		return counts, f.fillSegments(d, counts)
+	}
 	if f.affords(f.steps(d)) {
 		f.best(d).take(f, f.want, counts)
 	} else {
@@ -68,10 +74,11 @@ func (f *filling) steps(d *topology.Domain) int {
 			steps += (room + 1) * (min(f.room[node], room) + 1)
 		}
 	}
+	limit, _ := f.limit(d)
 	for _, child := range d.Children {
-		room := f.roomOf(child)
-		steps += f.steps(child) + (before+1)*(room+1)
-		before = min(before+room, f.want)
+		size := f.size(child)
+		steps += f.steps(child) + (before+1)*(size+1)
+		before = min(before+size, limit)
 	}
 	return steps
 }
@@ -87,24 +94,28 @@ func (f *filling) roomOf(d *topology.Domain) int {
 
 // table is what the best way is worth to have so many members in a domain, and how it divides them.
 type table struct {
-	worth []int // by the number of members
+	worth []int // by the number of members, or by the index of segments
 	// children are the tables of the domains in it, and split how many members the child takes when it and those before it
 	// have so many.
 	children []*table
 	split    [][]int32
 	// nodes are some of an innermost domain, the most room first.
 	nodes []int
+	// inner is the table by members of a domain that segments lie in, which this is of by segments.
+	inner  *table
+	domain *topology.Domain
 }
 
 // best works out a domain from the domains in it.
 func (f *filling) best(d *topology.Domain) *table {
 	t := &table{worth: []int{0}}
+	limit, per := f.limit(d)
 	for _, child := range d.Children {
-		f.join(t, f.best(child))
+		t.join(f.best(child), limit, per)
 	}
 	if len(d.Children) == 0 {
 		for _, nodes := range f.inDomain(d) {
-			f.join(t, f.onNodes(nodes))
+			t.join(f.onNodes(nodes), limit, per)
 		}
 	}
 	if d.Level < 0 {
@@ -114,23 +125,34 @@ func (f *filling) best(d *topology.Domain) *table {
 	for _, node := range d.Nodes {
 		room += f.room[node]
 	}
-	for n := 1; n < len(t.worth); n++ {
-		t.worth[n] += f.weight*n*(n+2*standing) - (room - n)
+	for i := range t.worth {
+		if n := f.membersAt(d, i); n > 0 {
+			t.worth[i] += f.weight*n*(n+2*standing) - (room - n)
+		}
+	}
+	if f.division != nil && d.Level == f.division.level {
+		return f.bySegments(d, t)
 	}
 	return t
 }
 
-// join adds a child to a domain.
-func (f *filling) join(t *table, child *table) {
-	size := min(len(t.worth)+len(child.worth)-1, f.want+1)
+// join adds a child to a domain, up to a last index, of which [division.per] is given.
+func (t *table) join(child *table, limit, per int) {
+	size := min(len(t.worth)+len(child.worth)-1, limit+1)
 	worth, split := make([]int, size), make([]int32, size)
 	for n := range worth {
-		worth[n] = -1 << 62
+		worth[n] = impossible
 	}
 	for before, a := range t.worth {
+		if a < impossible/2 {
+			continue
+		}
 		for n, b := range child.worth {
 			if before+n >= size {
 				break
+			}
+			if per > 1 && before%per+n%per >= per {
+				continue
 			}
 			if sum := a + b; sum >= worth[before+n] { // of equals, the one that fills the first
 				worth[before+n], split[before+n] = sum, int32(n)
@@ -206,6 +228,11 @@ func (f *filling) tightest(nodes []int, members int) int {
 
 // take notes where so many members go.
 func (t *table) take(f *filling, members int, counts map[int]int) {
+	if t.inner != nil {
+		f.dealt[t.domain] = f.division.of(members)
+		t.inner.take(f, f.division.pinned[t.domain]+f.division.members(members), counts)
+		return
+	}
 	for i := len(t.children) - 1; i >= 0; i-- {
 		n := int(t.split[i][members])
 		t.children[i].take(f, n, counts)

@@ -6,6 +6,9 @@
 // fewest levels between the pairs of members, and among equals the one that leaves the least room beside them in the domains
 // that they use, so that large rooms stay whole for others. For members of one role that is exact up to a budget of steps;
 // roles are placed one after the other, in two orders.
+//
+// A gang can be divided into segments that each lie in one domain, while the whole of it may lie in several. Of all ways to do
+// that it takes the closest one, too, where segments of one role have two sizes at most: the last may be smaller.
 package gangplan
 
 import (
@@ -24,6 +27,8 @@ type Problem struct {
 	Room func(node, role int, beside []int) int
 	// Level is the level of the tree at which one domain has to hold all members, -1 for none.
 	Level int
+	// Segments are members that lie in one domain together, where not all have to. nil are none.
+	Segments *Segments
 	// Standing are the nodes of members that have their places already.
 	Standing []int
 	// Steps is how many the exact search may still take, which takes off what it uses: the plans that one attempt tries can share
@@ -37,8 +42,10 @@ const DefaultBudget = 20_000_000
 // Plan is a place for each member.
 type Plan struct {
 	// Places are the nodes of the members of each role, in the order of the topology: neighbours in the list are neighbours
-	// in the cluster.
+	// in the cluster. With segments they are in the order of these, and so in each.
 	Places [][]int
+	// Segmented says that each segment lies in one domain.
+	Segmented bool
 	// Domain is the innermost domain that holds all of the gang.
 	Domain *topology.Domain
 	// Crossed is how many levels of the topology lie between its members, pair by pair.
@@ -53,10 +60,23 @@ type Miss struct {
 	Domain *topology.Domain
 	// Room is how many of the members it has room for, counted role by role.
 	Room int
+	// Segments are how many of them have room, of those of a gang that has no plan. Domain and Room are of the next one then, and
+	// Want is how many members it has.
+	Segments, Want int
 }
 
 // Make returns a plan, or how near it came.
 func Make(p Problem) (*Plan, Miss) {
+	plan, miss := find(p)
+	if plan == nil && p.Segments != nil && p.Segments.Preferred {
+		p.Segments = nil
+		return find(p)
+	}
+	return plan, miss
+}
+
+// find returns what Make does of a gang whose segments are no mere wish.
+func find(p Problem) (*Plan, Miss) {
 	s := newSearch(&p)
 	for _, tier := range s.tiers() {
 		best := (*trial)(nil)
@@ -83,10 +103,12 @@ type search struct {
 	*Problem
 	// free is how many members of a role each node takes when it takes no others, by role and node.
 	free [][]int
+	// divisions are the segments of each role, nil for none.
+	divisions []*division
 }
 
 func newSearch(p *Problem) *search {
-	s := &search{Problem: p, free: make([][]int, len(p.Roles))}
+	s := &search{Problem: p, free: make([][]int, len(p.Roles)), divisions: divide(p)}
 	for role := range p.Roles {
 		s.free[role] = make([]int, p.nodes())
 		for _, node := range p.Tree.Root.Nodes {
@@ -111,7 +133,11 @@ func (s *search) tiers() [][]*topology.Domain {
 	}
 	var tiers [][]*topology.Domain
 	if len(s.Roles) > 1 {
-		for level := len(s.Tree.Levels) - 1; level >= 0; level-- {
+		innermost := len(s.Tree.Levels) - 1
+		if s.Segments != nil {
+			innermost = s.Segments.Level
+		}
+		for level := innermost; level >= 0; level-- {
 			tiers = append(tiers, s.Tree.At(level))
 		}
 	}
@@ -124,8 +150,17 @@ func (s *search) couldHold(d *topology.Domain) bool {
 		if s.roomIn(d, role, count) < count {
 			return false
 		}
+		if s.divisions != nil && !s.divisions[role].all(s.pack(d, role)) {
+			return false
+		}
 	}
 	return true
+}
+
+// pack fills the domains in one with the segments of a role.
+func (s *search) pack(d *topology.Domain, role int) packing {
+	v := s.divisions[role]
+	return v.pack(domainsOf(d, v.level, nil), func(d *topology.Domain) int { return s.roomIn(d, role, s.Roles[role]) })
 }
 
 // roomIn is how many members of a role a domain takes, up to a limit.
@@ -139,8 +174,11 @@ func (s *search) roomIn(d *topology.Domain, role, limit int) int {
 	return room
 }
 
-// miss tells of the domain with room for the most members.
+// miss tells of the domain with room for the most members, or for the most of the next segment.
 func (s *search) miss() Miss {
+	if s.Segments != nil {
+		return s.missOfSegments()
+	}
 	domains := []*topology.Domain{s.Tree.Root}
 	if s.Level >= 0 {
 		domains = s.tiers()[0]
@@ -160,12 +198,35 @@ func (s *search) miss() Miss {
 	return miss
 }
 
+// missOfSegments counts the segments that have room, role by role. When roles have room one by one and not together, it is the last
+// segment that has none.
+func (s *search) missOfSegments() Miss {
+	miss, last := Miss{Could: s.couldHold(s.Tree.Root)}, packing{}
+	for role, v := range s.divisions {
+		p := s.pack(s.Tree.Root, role)
+		miss.Segments += p.segments
+		if !v.all(p) && miss.Want == 0 {
+			miss.Domain, miss.Room, miss.Want = p.near, min(p.most, p.want), p.want
+		}
+		if len(v.segments) > 0 {
+			last = p
+		}
+	}
+	if all := s.Segments.All; miss.Want == 0 && len(all) > 0 {
+		want := all[len(all)-1].Count
+		miss.Segments, miss.Domain, miss.Room, miss.Want = miss.Segments-1, last.near, min(last.most, want-1), want
+	}
+	return miss
+}
+
 // trial is places for all members in one domain.
 type trial struct {
 	// taken is how many members of each role a node takes, by node and role.
 	taken map[int][]int
 	// crossed is how many levels lie between the members, and spare how many more the domain would take.
 	crossed, spare int
+	// dealt is how many segments of each size a domain takes, by role.
+	dealt []map[*topology.Domain][]int
 }
 
 func (t *trial) before(other *trial) bool {
@@ -199,10 +260,13 @@ func (s *search) try(d *topology.Domain) *trial {
 
 // inOrder places one role after the other.
 func (s *search) inOrder(d *topology.Domain, order []int) *trial {
-	t := &trial{taken: map[int][]int{}}
+	t := &trial{taken: map[int][]int{}, dealt: make([]map[*topology.Domain][]int, len(s.Roles))}
 	standing := slices.Clone(s.Standing)
 	for i, role := range order {
 		f := &filling{search: s, room: s.free[role], want: s.Roles[role]}
+		if s.divisions != nil {
+			f.division = s.divisions[role]
+		}
 		if i > 0 {
 			f.room = make([]int, s.nodes())
 			for _, node := range d.Nodes {
@@ -214,6 +278,7 @@ func (s *search) inOrder(d *topology.Domain, order []int) *trial {
 		if !ok {
 			return nil
 		}
+		t.dealt[role] = f.dealt
 		for node, count := range counts {
 			if t.taken[node] == nil {
 				t.taken[node] = make([]int, len(s.Roles))
@@ -258,7 +323,7 @@ func (s *search) crossed(taken map[int][]int) int {
 
 // plan lists the places in the order of the topology.
 func (t *trial) plan(s *search) *Plan {
-	plan := &Plan{Places: make([][]int, len(s.Roles)), Crossed: t.crossed}
+	plan := &Plan{Places: make([][]int, len(s.Roles)), Crossed: t.crossed, Segmented: s.Segments != nil}
 	all := slices.Clone(s.Standing)
 	for node := range s.Tree.InOrder() {
 		for role := range t.taken[node] {
@@ -269,5 +334,16 @@ func (t *trial) plan(s *search) *Plan {
 		}
 	}
 	plan.Domain = s.Tree.Common(all)
+	for role, v := range s.divisions {
+		plan.Places[role] = v.places(func(node int) int { return t.at(node, role) }, t.dealt[role])
+	}
 	return plan
+}
+
+// at is how many members of a role a node takes.
+func (t *trial) at(node, role int) int {
+	if roles := t.taken[node]; roles != nil {
+		return roles[role]
+	}
+	return 0
 }

@@ -39,6 +39,9 @@ func Victims(e Eviction) (victims []int, plan *Plan) {
 			sets = append(sets, c.clear(domain)...)
 		}
 	}
+	if c.exhausted {
+		return nil, nil
+	}
 	slices.SortStableFunc(sets, toll.compare)
 	for _, set := range sets[:min(len(sets), mostTried)] {
 		gone := make([]bool, len(e.Units))
@@ -77,6 +80,8 @@ type clearing struct {
 	// room is by role and node, and most what it is when nobody is there who may be evicted. on is the units by node.
 	room, most [][]int
 	on         map[int][]int
+	// exhausted says that it could not be looked at all that it takes, so that who leaves might have stayed.
+	exhausted bool
 }
 
 func newClearing(e *Eviction) *clearing {
@@ -110,7 +115,7 @@ func (c *clearing) couldHold(d *topology.Domain) bool {
 			return false
 		}
 	}
-	return true
+	return !slices.ContainsFunc(c.stocksOf(c.most), func(k *stock) bool { return !c.holds(k) })
 }
 
 func (c *clearing) roomOn(node, role int) int {
@@ -127,12 +132,14 @@ func (c *clearing) domains() []*topology.Domain {
 type place struct {
 	inside map[int]bool
 	room   []int
+	// stocks are what it has room for in segments, by role; nil where there are none.
+	stocks []*stock
 }
 
 // clear returns sets of units to evict from a domain that could hold the gang. First all are gone, then they come back as long as the gang fits: those of high priority first, and of these the ones that lose the
 // most, for each member that they would make room for, or all in all.
 func (c *clearing) clear(d *topology.Domain) []toll {
-	p := &place{inside: make(map[int]bool, len(d.Nodes)), room: make([]int, len(c.Roles))}
+	p := &place{inside: make(map[int]bool, len(d.Nodes)), room: make([]int, len(c.Roles)), stocks: c.stocksOf(c.room)}
 	var units []int
 	for _, node := range d.Nodes {
 		p.inside[node] = true
@@ -167,6 +174,9 @@ func (c *clearing) set(p *place, unit int, gone bool) {
 			room := c.roomOn(node, role)
 			if p.inside[node] {
 				p.room[role] += room - c.room[role][node]
+				if p.stocks != nil {
+					p.stocks[role].change(node, room-c.room[role][node])
+				}
 			}
 			c.room[role][node] = room
 		}
@@ -179,7 +189,7 @@ func (c *clearing) fits(p *place) bool {
 			return false
 		}
 	}
-	return true
+	return !slices.ContainsFunc(p.stocks, func(k *stock) bool { return !c.holds(k) })
 }
 
 // gains is how many members each unit makes room for that leaves last.
