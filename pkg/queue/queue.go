@@ -200,7 +200,7 @@ func (e *Entry) add(pod *corev1.Pod, request gpu.Request) {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && len(condition.Message) > len(e.Message) {
 			e.Reason, e.Message = condition.Reason, inventory.Verdict(condition.Message)
-			e.wish.confined = len(reason.In(condition.Message, []*reason.Reason{reason.GangDomainFull, reason.GangHoldsOut})) > 0
+			e.wish.confined = len(reason.In(condition.Message, confining)) > 0
 			if beyond, ok := diagnosis.Beyond(condition.Message); ok {
 				e.wish.beyond = &beyond
 			} else {
@@ -209,6 +209,9 @@ func (e *Entry) add(pod *corev1.Pod, request gpu.Request) {
 		}
 	}
 }
+
+// confining are the reasons of gangs that wait for domains with room.
+var confining = []*reason.Reason{reason.GangDomainFull, reason.GangHoldsOut, reason.GangSegmentsFull, reason.GangSegmentsHoldOut}
 
 // classes are the priority classes of what gpuctl calls a priority.
 var classes = map[string]string{"high": names.PriorityClassHigh, "medium": names.PriorityClassMedium, "low": names.PriorityClassLow}

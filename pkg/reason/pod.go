@@ -8,6 +8,7 @@ const (
 	FieldGPU         = "resources.gpu"
 	FieldNodes       = "resources.nodes"
 	FieldTopology    = "resources.topology"
+	FieldSegment     = "resources.topology.segment"
 	FieldType        = "resources.gpu-type"
 	FieldMIG         = "resources.mig"
 	FieldShare       = "resources.gpu-share"
@@ -129,6 +130,32 @@ var (
 				FieldTopology + ".mode: preferred"},
 		},
 	}
+	// Of gangs in segments the first value is how many of how many, such as 1 of 2.
+	GangSegmentsFull = &Reason{
+		Text: "gang: only %s segments have room in one %s each now; the most for the next is %s", Cause: GangTopology,
+		Says: "only %[1]s segments of the job have room now in one %[2]s each, as they are to lie; the most for the next is %[3]s",
+		Advice: []Advice{
+			waiting("wait until more nodes are free; the job holds no GPUs meanwhile"),
+			{Action: SetField, Field: FieldSegment, Text: "divide it into smaller segments: " + FieldSegment},
+			{Action: SetField, Field: FieldTopology, Value: "preferred", Text: "take places that lie as close together as there is room for: " +
+				FieldTopology + ".mode: preferred"},
+		},
+	}
+	GangSegmentsHoldOut = &Reason{
+		Text: "gang: only %s segments have room in one %s each now, and it holds out for all until %s", Cause: GangTopology,
+		Says:   "only %[1]s segments of the job have room now in one %[2]s each, and it holds out for all until %[3]s, as its file says",
+		Advice: []Advice{waiting("wait: it starts in the next best places then, and before that if there is one %[2]s for each segment")},
+	}
+	GangSegmentsTooLarge = &Reason{
+		Text: "gang: only %s segments fit into one %s each, even when all are empty; the most for the next is %s", Cause: GangTopology, Never: true,
+		Says: "only %[1]s segments of the job fit into one %[2]s each, as they are to lie, even when all are empty; the most for the next is %[3]s",
+		Advice: []Advice{
+			{Action: SetField, Field: FieldSegment, Text: "divide it into smaller segments: " + FieldSegment},
+			{Action: SetField, Field: FieldNodes, Text: "ask for fewer nodes, or fewer GPUs of each"},
+			{Action: SetField, Field: FieldTopology, Value: "preferred", Text: "take places that lie as close together as there is room for: " +
+				FieldTopology + ".mode: preferred"},
+		},
+	}
 	GangUnlabelled = &Reason{
 		Text: "gang: no node that suits it has the label %s, which would name its %s", Cause: GangTopology, Never: true,
 		Says: "no node that suits the job has the label %[1]s, which would name its %[2]s, and all its members are to lie in one",
@@ -229,5 +256,5 @@ var OfPods = []*Reason{
 		Text: "resourceclaim %q not found", Cause: DeviceClaim, Says: "the namespace has no ResourceClaim %[1]s",
 		Advice: []Advice{{Action: CreateObject, Kind: "ResourceClaim", Name: "%[1]s", Text: "create it, or correct its name"}},
 	},
-	QuotaUsed, QuotaTooSmall, GangUnusable, GangLacksResource, GangDomainFull, GangHoldsOut, GangDomainTooSmall, GangUnlabelled, GangTooVaried, GangForeign, GangGated, GangUnknown,
+	QuotaUsed, QuotaTooSmall, GangUnusable, GangLacksResource, GangDomainFull, GangHoldsOut, GangDomainTooSmall, GangSegmentsFull, GangSegmentsHoldOut, GangSegmentsTooLarge, GangUnlabelled, GangTooVaried, GangForeign, GangGated, GangUnknown,
 }

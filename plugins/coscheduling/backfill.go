@@ -254,32 +254,32 @@ func (p *Plugin) earliest(group *podGroup, m *members, now time.Time, before *ba
 	}
 	b := p.bearingOf(nodes)
 	b.kept, _ = p.keptFor(gangOf(m.waiting[0], group), group, m)
-	waiting := nominatedFirst(m.waiting)[:min(len(m.waiting), max(1, group.minMember-len(m.placed)))]
-	kinds := kindsOf(byRank(waiting))
-	if kinds.varied {
+	of := p.partyOf(group.layout, needed(group, m), m)
+	if of.varied {
 		return nil, false
 	}
-	seats, err := b.seatsOf(kinds.of)
+	seats, err := b.seatsOf(of.kinds)
 	if err != nil {
 		return nil, false // GPUFilter tells what is wrong with the pod
 	}
 	f := forecastOf(siteOf(group.layout, seats, b), now, p.effort)
+	f.seatIn(of)
 	standing := f.positions(p.places.nodesOf(m.placed))
-	if plan, _ := gangplan.Make(f.problem(kinds.of, standing, f.free)); plan != nil {
+	if fits, _ := gangplan.Make(f.problem(of.kinds, standing, f.free)); fits != nil {
 		return f.asBefore(before, p.backsOff(gangOf(m.waiting[0], group), now)), true
 	}
 	latest := now.Add(p.promises.Horizon())
-	at, plan := f.search(kinds.of, standing, latest, nil)
+	at, plan := f.search(of.kinds, standing, latest, nil)
 	if plan == nil || f.left < 0 {
 		return nil, false
 	}
 	if before != nil {
-		again, same := f.search(kinds.of, standing, latest, before)
+		again, same := f.search(of.kinds, standing, latest, before)
 		if same != nil && f.left >= 0 && (!again.After(at) || !again.After(before.At)) {
 			at, plan = again, same
 		}
 	}
-	return f.promised(kinds.of, plan, at), false
+	return f.promised(of.kinds, plan, at), false
 }
 
 // asBefore is what a job was promised before, where it has room now and is only made to wait for a moment; nil where something else

@@ -56,7 +56,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	m := p.membersOf(pod, group)
 	g := gangOf(pod, group)
 	if m.bound+1 >= group.minMember || !group.layout.isAny() && len(m.placed) >= group.minMember {
-		return p.joins(state, group, &m, nodes)
+		return p.joins(state, g, group, &m, nodes)
 	}
 	if reason := p.refuse(g, group, &m, nodes); reason != "" {
 		p.places.turnAway(g, pod)
@@ -67,9 +67,18 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	return cycle.result(), nil
 }
 
-// joins lets a member come to a gang that stands: beside the others, where its layout requires it.
-func (p *Plugin) joins(state fwk.CycleState, group *podGroup, m *members, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	cycle := &attempt{allowed: p.besides(group.layout, m.placed, nodes)}
+// joins lets a member come to a gang that stands: beside the others, where its layout requires it, or those of its segment.
+func (p *Plugin) joins(state fwk.CycleState, g gang, group *podGroup, m *members, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	cycle := &attempt{}
+	if group.layout.segment == 0 {
+		cycle.allowed = p.besides(group.layout, m.placed, nodes)
+	} else {
+		var why string
+		if cycle.allowed, why = p.besidesSegment(g, group, m, nodes); why != "" {
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+		}
+		cycle.leans = !group.layout.required
+	}
 	if cycle.allowed == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -126,8 +135,9 @@ func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInf
 
 // isChoice reports whether a gang waits because it wants to: there is room, and it holds out for better.
 func isChoice(why string) bool {
-	_, is := reason.GangHoldsOut.Text.In(why)
-	return is
+	_, one := reason.GangHoldsOut.Text.In(why)
+	_, each := reason.GangSegmentsHoldOut.Text.In(why)
+	return one || each
 }
 
 // withoutRoom says why there is no room for all members, "" when there may be: also when they are too many kinds, which
@@ -212,6 +222,8 @@ type attempt struct {
 	rehearsed bool
 	// allowed are the nodes that it may go to, nil for all.
 	allowed sets.Set[string]
+	// leans says that it joins its segment, and may go elsewhere when it is refused there.
+	leans bool
 }
 
 // result has the scheduler look at the nodes alone that the member may go to.
@@ -276,7 +288,7 @@ func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, in
 		return nil
 	case a.allowed != nil && !a.allowed.Has(info.Node().Name):
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonElsewhere)
-	case a.begins && a.evicting:
+	case (a.begins || a.leans) && a.evicting:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNoEviction)
 	}
 	return nil

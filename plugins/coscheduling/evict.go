@@ -156,12 +156,12 @@ type plea struct {
 // clearing returns what makes room for as many members as it takes, nil if nothing does, and why that is. Only some may leave,
 // nil for all.
 func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *members, b bearing, only sets.Set[types.UID]) (*clearance, setback) {
-	waiting := nominatedFirst(m.waiting)[:min(len(m.waiting), max(1, group.minMember-len(m.placed)))]
-	kinds := kindsOf(byRank(waiting))
-	if kinds.varied {
+	waiting := needed(group, m)
+	of := p.partyOf(group.layout, waiting, m)
+	if of.varied {
 		return nil, setback{}
 	}
-	seats, err := b.seatsOf(kinds.of)
+	seats, err := b.seatsOf(of.kinds)
 	if err != nil {
 		return nil, setback{}
 	}
@@ -170,8 +170,9 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 		return nil, setback{}
 	}
 	s := siteOf(group.layout, seats, b)
-	q := &plea{Plugin: p, site: s, own: g, kinds: kinds.of, standing: s.positions(p.places.nodesOf(m.placed)), crowd: p.crowdOn(s, g, below, only),
-		left: p.effort, barred: slices.Repeat([]sets.Set[string]{p.places.planOf(g).rejected()}, len(kinds.of))}
+	s.seatIn(of)
+	q := &plea{Plugin: p, site: s, own: g, kinds: of.kinds, standing: s.positions(p.places.nodesOf(m.placed)), crowd: p.crowdOn(s, g, below, only),
+		left: p.effort, barred: slices.Repeat([]sets.Set[string]{p.places.planOf(g).rejected()}, len(of.kinds))}
 	q.nodes = q.choices()
 	move, why := q.passing(ctx)
 	if move != nil {

@@ -143,6 +143,11 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		return nowhere(pod), fwk.NewStatus(fwk.Unschedulable) // PreFilter has said why
 	}
 	g, m := gangOf(pod, group), p.membersOf(pod, group)
+	if a := attemptIn(state); a != nil && a.leans {
+		p.places.stray(g, pod.UID)
+		p.handle.Activate(klog.Background(), map[string]*corev1.Pod{nameOf(pod).String(): pod})
+		return nil, fwk.NewStatus(fwk.Unschedulable, reasonElsewhere)
+	}
 	if len(m.placed) >= group.minMember || p.tolerates(group.minMember-len(m.placed), group.minMember) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}

@@ -2,6 +2,7 @@ package coscheduling
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +17,8 @@ type layout struct {
 	required bool
 	// wait is how long a gang that could lie further apart holds out for one domain of the level.
 	wait time.Duration
+	// segment is how many members lie in one domain of the level each, 0 where all of them do.
+	segment int
 }
 
 // mostWait is the longest wait.
@@ -28,22 +31,42 @@ func readLayout(text string) (layout, string) {
 	if text == "" {
 		return layout{}, ""
 	}
-	rest, waiting, waits := strings.Cut(text, names.TopologyWait)
-	mode, level, _ := strings.Cut(rest, "=")
+	const most = 2 // options, of which each can stand once
+	parts := strings.SplitN(text, ";", 2+most)
+	mode, level, _ := strings.Cut(parts[0], "=")
 	if mode != names.TopologyRequired && mode != names.TopologyPreferred || !topology.IsLevel(level) {
 		return layout{}, fmt.Sprintf("the annotation %s is %s, want %s=<level> or %s=<level>, where a level is %s, or the key of a label "+
 			"of nodes with its prefix, such as example.com/row", names.AnnotationTopology, shown(text), names.TopologyRequired, names.TopologyPreferred, strings.Join(topology.Names(), ", "))
 	}
 	l := layout{level: level, required: mode == names.TopologyRequired}
-	if !waits {
-		return l, ""
-	}
-	var err error
-	if l.wait, err = time.ParseDuration(waiting); err != nil || l.required || l.wait <= 0 || l.wait > mostWait {
-		return layout{}, fmt.Sprintf("the annotation %s is %s, want %s=<level>%s10m with a time of up to %gh", names.AnnotationTopology, shown(text),
-			names.TopologyPreferred, names.TopologyWait, mostWait.Hours())
+	for _, option := range parts[1:] {
+		if want := l.readOption(";" + option); want != "" {
+			return layout{}, fmt.Sprintf("the annotation %s is %s, want %s", names.AnnotationTopology, shown(text), want)
+		}
 	}
 	return l, ""
+}
+
+// readOption reads what follows a level. It returns what to write instead of what cannot be read, "" for nothing.
+func (l *layout) readOption(text string) (want string) {
+	if size, ok := strings.CutPrefix(text, names.TopologySegment); ok {
+		number, err := strconv.Atoi(size)
+		if err != nil || strconv.Itoa(number) != size || number < 1 || number > maxMembers || l.segment > 0 {
+			return fmt.Sprintf("%s=<level>%s16 with a whole number from 1 to %d", names.TopologyRequired, names.TopologySegment, maxMembers)
+		}
+		l.segment = number
+		return ""
+	}
+	waiting, ok := strings.CutPrefix(text, names.TopologyWait)
+	if !ok {
+		return fmt.Sprintf("%s=<level>%s16 or %s=<level>%s10m", names.TopologyRequired, names.TopologySegment, names.TopologyPreferred, names.TopologyWait)
+	}
+	wait, err := time.ParseDuration(waiting)
+	if err != nil || l.required || wait <= 0 || wait > mostWait || l.wait > 0 {
+		return fmt.Sprintf("%s=<level>%s10m with a time of up to %gh", names.TopologyPreferred, names.TopologyWait, mostWait.Hours())
+	}
+	l.wait = wait
+	return ""
 }
 
 // holdsOut returns until when a gang waits for a place in one domain though it may lie further apart; zero for no longer, or

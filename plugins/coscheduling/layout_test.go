@@ -104,3 +104,27 @@ func TestAWaitIsReadWithinBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestASegmentIsReadWithinBounds, and no value of it is taken for another one.
+func TestASegmentIsReadWithinBounds(t *testing.T) {
+	for text, want := range map[string]layout{
+		"required=nvlink;segment=16":             {level: "nvlink", required: true, segment: 16},
+		"preferred=rack;segment=1;wait=10m":      {level: "rack", segment: 1, wait: 10 * time.Minute},
+		"preferred=rack;wait=10m;segment=2":      {level: "rack", segment: 2, wait: 10 * time.Minute},
+		"required=example.com/row;segment=10000": {level: "example.com/row", required: true, segment: maxMembers},
+	} {
+		if l, problem := readLayout(text); problem != "" || l != want {
+			t.Errorf("%s: %+v, %q", text, l, problem)
+		}
+	}
+	for _, size := range []string{"", "0", "-16", "+16", "016", "1.5", "1e3", "16 ", "0x10", "10001", "9223372036854775808", "sixteen", "16;segment=16", strings.Repeat("9", 100_000)} {
+		if _, problem := readLayout("required=rack;segment=" + size); !strings.Contains(problem, "want required=<level>;segment=16 with a whole number from 1 to 10000") || len(problem) > 300 {
+			t.Errorf("%.40q: %.400q", size, problem)
+		}
+	}
+	for _, text := range []string{"required=rack;segments=16", "required=rack;", "required=rack;segment=2;", "preferred=rack;segment=2;wait=1m;x", strings.Repeat(";", 100_000)} {
+		if _, problem := readLayout(text); problem == "" || len(problem) > 400 {
+			t.Errorf("%.60q is read, or told at length: %.400q", text, problem)
+		}
+	}
+}

@@ -58,6 +58,8 @@ type record struct {
 	wakes time.Time
 	// there is how many members there were when they were counted last, less those that may have left since: no more than there are.
 	there int
+	// strayed are members that were refused in the domain of their segment, and have no place yet.
+	strayed sets.Set[types.UID]
 	// alarmed is set while a timer runs that has the members tried again.
 	alarmed bool
 }
@@ -110,6 +112,7 @@ func (p *places) put(g gang, pod types.UID, node string, set func(*record) sets.
 	defer p.mu.Unlock()
 	p.remove(pod)
 	set(p.record(g)).Insert(pod)
+	p.record(g).strayed.Delete(pod)
 	if p.pods == nil {
 		p.pods, p.nodes = map[types.UID]gang{}, map[types.UID]string{}
 	}

@@ -23,8 +23,10 @@ type plan struct {
 	on basis
 	// at is the node of each member.
 	at map[types.UID]string
-	// within are the nodes that members may go to which have no node of their own, nil for all.
+	// within are the nodes that members may go to which have no node of their own, nil for all; inside those of the members of
+	// segments.
 	within sets.Set[string]
+	inside map[types.UID]sets.Set[string]
 	// loose says that members look for places themselves.
 	loose bool
 	// shunned are the nodes that another plugin rejected for a member.
@@ -51,6 +53,8 @@ func (l *plan) allowed(pod *corev1.Pod) sets.Set[string] {
 		return nil
 	case l.at[pod.UID] != "":
 		return sets.New(l.at[pod.UID])
+	case l.inside[pod.UID] != nil:
+		return l.inside[pod.UID]
 	}
 	return l.within
 }
@@ -98,52 +102,58 @@ func (p *Plugin) holdOut(g gang, group *podGroup, m *members, b bearing, on basi
 	tight.required = true
 	why := p.layMost(p.places.planOf(g).next(on), tight, group, m, b)
 	near, full := reason.GangDomainFull.Text.In(why)
-	if !full || p.layMost(p.places.planOf(g).next(on), group.layout, group, m, b) != "" {
+	segments, short := reason.GangSegmentsFull.Text.In(why)
+	if !full && !short || p.layMost(p.places.planOf(g).next(on), group.layout, group, m, b) != "" {
 		return ""
 	}
 	p.wakeAt(g, group, on.holdsOut, anyMember)
-	return reason.GangHoldsOut.Text.Of(near[0], len(m.waiting), on.holdsOut.UTC().Format(time.RFC3339))
+	until := on.holdsOut.UTC().Format(time.RFC3339)
+	if short {
+		return reason.GangSegmentsHoldOut.Text.Of(segments[0], segments[1], until)
+	}
+	return reason.GangHoldsOut.Text.Of(near[0], len(m.waiting), until)
 }
 
 // layMost plans for all members that wait, or for as many as it takes.
 func (p *Plugin) layMost(next *plan, l layout, group *podGroup, m *members, b bearing) (why string) {
 	// Members that are more than it takes go with the others where there is room, and else for themselves.
-	for _, some := range [][]*corev1.Pod{m.waiting, nominatedFirst(m.waiting)[:min(len(m.waiting), max(1, group.minMember-len(m.placed)))]} {
-		if why = p.layOut(next, l, some, m.placed, b); why == "" {
+	for _, some := range [][]*corev1.Pod{m.waiting, needed(group, m)} {
+		if why = p.layOut(next, l, some, m, b); why == "" {
 			break
 		}
 	}
 	return why
 }
 
-// layOut fills a plan in, or says why there is none.
-func (p *Plugin) layOut(into *plan, l layout, waiting, placed []*corev1.Pod, b bearing) string {
+// layOut fills a plan in for some of the members that wait, or says why there is none.
+func (p *Plugin) layOut(into *plan, l layout, some []*corev1.Pod, m *members, b bearing) string {
 	levels, at := topology.LevelsTo(l.level)
-	kinds := kindsOf(byRank(waiting))
-	if kinds.varied {
+	of := p.partyOf(l, some, m)
+	if of.varied {
 		return reason.GangTooVaried.Text.Of(levels[at].Name)
 	}
-	seats, err := b.seatsOf(kinds.of)
+	seats, err := b.seatsOf(of.kinds)
 	if err != nil {
 		return "" // GPUFilter tells what is wrong with the pod
 	}
 	s := siteOf(l, seats, b)
-	standing := s.positions(p.places.nodesOf(placed))
-	if !into.nominated(s, kinds.of, standing) {
-		return s.search(into, kinds.of, standing)
+	s.seatIn(of)
+	standing := s.positions(p.places.nodesOf(m.placed))
+	if !into.nominated(s, of, standing) {
+		return s.search(into, of, standing)
 	}
 	return ""
 }
 
 // nominated fills a plan in with the nodes that members are nominated for, since others left them for this gang. It reports
-// false where there is no room for them any more, or not in one domain that has to hold them.
-func (l *plan) nominated(s *site, waiting []kind, standing []int) bool {
-	coming, ok := l.comingTo(s, waiting)
+// false where there is no room for them any more, or not in the domains that have to hold them.
+func (l *plan) nominated(s *site, of party, standing []int) bool {
+	coming, ok := l.comingTo(s, of.kinds)
 	if !ok {
 		return false
 	}
 	all := slices.AppendSeq(slices.Clone(standing), maps.Keys(coming))
-	if s.required && s.tree.Common(all).Level < s.level {
+	if s.required && s.segments == nil && s.tree.Common(all).Level < s.level || s.required && !s.together(of) {
 		return false
 	}
 	for node, counts := range coming {
@@ -154,8 +164,8 @@ func (l *plan) nominated(s *site, waiting []kind, standing []int) bool {
 			}
 		}
 	}
-	for role := range waiting {
-		for _, pod := range waiting[role].all {
+	for role := range of.kinds {
+		for _, pod := range of.kinds[role].all {
 			l.at[pod.UID] = pod.Status.NominatedNodeName
 		}
 	}
@@ -186,17 +196,18 @@ func (l *plan) comingTo(s *site, waiting []kind) (coming map[int][]int, ok bool)
 }
 
 // enter writes a plan down. When other plugins have rejected nodes of plans before, members have the domain alone.
-func (s *site) enter(into *plan, waiting []kind, found *gangplan.Plan) {
+func (s *site) enter(into *plan, of party, found *gangplan.Plan) {
 	into.loose = into.shunned.Len() >= mostShunned
-	if !into.loose {
-		for role := range waiting {
+	switch {
+	case !into.loose:
+		for role := range of.kinds {
 			for i, node := range found.Places[role] {
-				into.at[waiting[role].all[i].UID] = s.infos[node].Node().Name
+				into.at[of.kinds[role].all[i].UID] = s.infos[node].Node().Name
 			}
 		}
-		return
-	}
-	if s.required {
+	case s.required && s.segments != nil:
+		into.inside = s.insides(of, found)
+	case s.required:
 		domain := s.tree.Root
 		for _, places := range found.Places {
 			if len(places) > 0 {

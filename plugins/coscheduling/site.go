@@ -23,6 +23,9 @@ type site struct {
 	seats []seat
 	// now is how many members of each kind the nodes take, and then how many when they are empty, by kind and node.
 	now, then [][]int
+	// segments are the parts of a gang that lie in one domain each, nil where all of it is to; complete is how many have their places.
+	segments *gangplan.Segments
+	complete int
 	bearing
 	layout
 }
@@ -75,8 +78,8 @@ func (s *site) empty(node, role int, beside []int) int {
 
 // problem is that of so many members of each kind beside those that stand.
 func (s *site) problem(waiting []kind, standing []int, room func(node, role int, beside []int) int) gangplan.Problem {
-	p := gangplan.Problem{Tree: s.tree, Level: -1, Standing: standing, Steps: s.steps, Room: room}
-	if s.required {
+	p := gangplan.Problem{Tree: s.tree, Level: -1, Segments: s.segments, Standing: standing, Steps: s.steps, Room: room}
+	if s.required && s.segments == nil {
 		p.Level = s.level
 	}
 	for i := range waiting {
@@ -86,7 +89,8 @@ func (s *site) problem(waiting []kind, standing []int, room func(node, role int,
 }
 
 // search looks for places.
-func (s *site) search(into *plan, kinds []kind, standing []int) string {
+func (s *site) search(into *plan, of party, standing []int) string {
+	kinds := of.kinds
 	var free func(node, role int, beside []int) int
 	for _, types := range preferences(s.seats) {
 		free = func(node, role int, beside []int) int {
@@ -96,7 +100,7 @@ func (s *site) search(into *plan, kinds []kind, standing []int) string {
 			return s.free(node, role, beside)
 		}
 		if found, _ := gangplan.Make(s.problem(kinds, standing, free)); found != nil {
-			s.enter(into, kinds, s.sparing(kinds, standing, free, found))
+			s.enter(into, of, s.sparing(kinds, standing, free, found))
 			return ""
 		}
 	}
@@ -112,7 +116,7 @@ func (s *site) sparing(kinds []kind, standing []int, free func(node, role int, b
 	spare, _ := gangplan.Make(s.problem(kinds, standing, func(node, role int, beside []int) int {
 		return min(free(node, role, beside), s.seats[role].behind.Room(s.infos[node]))
 	}))
-	if spare != nil && spare.Crossed <= found.Crossed {
+	if spare != nil && spare.Crossed <= found.Crossed && spare.Segmented == found.Segmented {
 		return spare
 	}
 	return found
@@ -177,15 +181,24 @@ func (s *site) names(nodes []int) sets.Set[string] {
 func (s *site) missing(waiting []kind, standing []int, free func(node, role int, beside []int) int) string {
 	text, members := reason.GangDomainTooSmall.Text, len(standing)
 	near := gangplan.Nearest(s.problem(waiting, standing, s.empty))
-	if near.Could {
+	could := near.Could
+	if could {
 		text, near = reason.GangDomainFull.Text, gangplan.Nearest(s.problem(waiting, standing, free))
 	}
 	for i := range waiting {
 		members += waiting[i].count
 	}
 	level := s.tree.Levels[s.level]
-	if near.Domain == nil {
+	switch {
+	case near.Domain == nil:
 		return reason.GangUnlabelled.Text.Of(level.Key, level.Name)
+	case s.segments != nil && near.Want > 0:
+		text = reason.GangSegmentsTooLarge.Text
+		if could {
+			text = reason.GangSegmentsFull.Text
+		}
+		return text.Of(fmt.Sprintf("%d of %d", near.Segments+s.complete, len(s.segments.All)+s.complete), level.Name,
+			fmt.Sprintf("%d of %d in %s", near.Room, near.Want, near.Domain.Name))
 	}
 	return text.Of(level.Name, members, fmt.Sprintf("%d in %s", near.Room+len(standing), near.Domain.Name))
 }

@@ -165,6 +165,9 @@ const (
 	// TopologyWait, behind a level that is preferred and before a duration such as 10m, says how long the gang holds out for
 	// one domain of it: preferred=rack;wait=10m.
 	TopologyWait = ";wait="
+	// TopologySegment, behind a level and before a number, says that not all members lie in one domain of it, but so many each:
+	// required=nvlink;segment=16. The members of a segment have neighbouring indices. The last one may be smaller.
+	TopologySegment = ";segment="
 )
 
 // Labels of what quotas consist of.

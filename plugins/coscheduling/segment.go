@@ -1,0 +1,275 @@
+package coscheduling
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/gangplan"
+	"g8s.host/gpu-scheduler/pkg/reason"
+)
+
+// segment names some members that are to lie in one domain: those of one row whose numbers are divided by the size of segments
+// to the same number. That rests on each member alone, so that one which is made in the place of another is of its segment.
+type segment struct {
+	row    string
+	number int
+}
+
+// seating is the segments of a gang's members.
+type seating struct {
+	of map[types.UID]segment
+	// placed are those of each segment that have places.
+	placed map[segment][]*corev1.Pod
+}
+
+// seatingOf tells the segments of members, nil where they are not divided. Those without a number are counted in the order of
+// their names: such as the pods of a Deployment.
+func seatingOf(l layout, waiting, placed []*corev1.Pod) *seating {
+	if l.segment == 0 {
+		return nil
+	}
+	s := &seating{of: make(map[types.UID]segment, len(waiting)+len(placed)), placed: map[segment][]*corev1.Pod{}}
+	counted := map[types.UID]int{} // by owner
+	for _, pod := range byRank(slices.Concat(waiting, placed)) {
+		row, number, ok := numberOf(pod)
+		if !ok {
+			row, number = string(ownerOf(pod)), counted[ownerOf(pod)]
+			counted[ownerOf(pod)]++
+		}
+		s.of[pod.UID] = segment{row, number / l.segment}
+	}
+	for _, pod := range placed {
+		s.placed[s.of[pod.UID]] = append(s.placed[s.of[pod.UID]], pod)
+	}
+	return s
+}
+
+// numberOf is a member's number in a row: its index in its Job, or what ends its name, such as that of a StatefulSet's pod. A longer
+// number is none: five letters that Kubernetes makes up may be digits.
+func numberOf(pod *corev1.Pod) (row string, number int, ok bool) {
+	if index, err := strconv.Atoi(pod.Annotations[batchv1.JobCompletionIndexAnnotation]); err == nil {
+		return "/" + string(ownerOf(pod)), index, true
+	}
+	dash := strings.LastIndexByte(pod.Name, '-')
+	number, err := strconv.Atoi(pod.Name[dash+1:])
+	return pod.Name[:dash+1], number, dash > 0 && err == nil && number >= 0 && number < maxMembers
+}
+
+// inOrder sorts members such that those of a segment follow each other, the segments by rank.
+func (s *seating) inOrder(pods []*corev1.Pod) []*corev1.Pod {
+	pods = byRank(pods)
+	if s == nil {
+		return pods
+	}
+	first := map[segment]int{}
+	for i, pod := range pods {
+		if _, known := first[s.of[pod.UID]]; !known {
+			first[s.of[pod.UID]] = i
+		}
+	}
+	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(first[s.of[a.UID]], first[s.of[b.UID]]) })
+	return pods
+}
+
+// party is members that a place is looked for.
+type party struct {
+	kinds []kind
+	// varied says that they ask for too many different things to be planned for.
+	varied bool
+	// blocks are those of each segment, by rank; nil where they are not divided. complete is how many segments have no member
+	// among them.
+	blocks   []block
+	complete int
+}
+
+// block is the members of a segment that a place is looked for: count pods of one role, in the order of its kind.
+type block struct {
+	role, count int
+	// beside is the node of one that has its place, "" for none.
+	beside string
+}
+
+// partyOf gathers members by what they ask, and by their segments.
+func (p *Plugin) partyOf(l layout, some []*corev1.Pod, m *members) party {
+	s := seatingOf(l, m.waiting, m.placed)
+	pods := s.inOrder(some)
+	kinds := kindsOf(pods)
+	all := party{kinds: kinds.of, varied: kinds.varied}
+	if s == nil || kinds.varied {
+		return all
+	}
+	roles := make(map[types.UID]int, len(pods))
+	for role := range kinds.of {
+		for _, pod := range kinds.of[role].all {
+			roles[pod.UID] = role
+		}
+	}
+	known := sets.New[segment]()
+	for _, pod := range pods {
+		of, role := s.of[pod.UID], roles[pod.UID]
+		if known.Has(of) {
+			last := &all.blocks[len(all.blocks)-1]
+			last.count++
+			all.varied = all.varied || last.role != role
+			continue
+		}
+		known.Insert(of)
+		next := block{role: role, count: 1}
+		if nodes := p.places.nodesOf(byRank(s.placed[of])); len(nodes) > 0 {
+			next.beside = nodes[0]
+		}
+		all.blocks = append(all.blocks, next)
+	}
+	for of := range s.placed {
+		if !known.Has(of) {
+			all.complete++
+		}
+	}
+	return all
+}
+
+// seatIn has the segments of a party lie in one domain each.
+func (s *site) seatIn(of party) {
+	if of.blocks == nil {
+		return
+	}
+	s.segments = &gangplan.Segments{Level: s.level, Preferred: !s.required}
+	for _, block := range of.blocks {
+		beside, known := s.number(block.beside)
+		if !known {
+			beside = -1
+		}
+		s.segments.All = append(s.segments.All, gangplan.Segment{Role: block.role, Count: block.count, Beside: beside})
+	}
+	s.complete = of.complete
+}
+
+// eachBlock calls back for the blocks of a party with their pods, until that returns false.
+func (of *party) eachBlock(visit func(at int, pods []*corev1.Pod) bool) {
+	next := make([]int, len(of.kinds))
+	for i, block := range of.blocks {
+		from := next[block.role]
+		next[block.role] += block.count
+		if !visit(i, of.kinds[block.role].all[from:next[block.role]]) {
+			return
+		}
+	}
+}
+
+// needed are as many of the members that wait as it takes: those first that places were made free for. Of segments the lowest are
+// needed first, and with them the member that is tried.
+func needed(group *podGroup, m *members) []*corev1.Pod {
+	waiting := m.waiting
+	if group.layout.segment > 0 {
+		waiting = append(slices.Clone(waiting[:1]), seatingOf(group.layout, waiting, m.placed).inOrder(waiting[1:])...)
+	}
+	return nominatedFirst(waiting)[:min(len(waiting), max(1, group.minMember-len(m.placed)))]
+}
+
+// together reports whether the nodes that the members of each segment are nominated for are in one domain, with those of it that
+// have their places.
+func (s *site) together(of party) bool {
+	together := true
+	of.eachBlock(func(at int, pods []*corev1.Pod) bool {
+		nodes := s.positions([]string{of.blocks[at].beside})
+		for _, pod := range pods {
+			nodes = append(nodes, s.positions([]string{pod.Status.NominatedNodeName})...)
+		}
+		together = s.tree.Common(nodes).Level >= s.level
+		return together
+	})
+	return together
+}
+
+// insides are the nodes of the domain that each member was found a place in.
+func (s *site) insides(of party, found *gangplan.Plan) map[types.UID]sets.Set[string] {
+	inside, next := map[types.UID]sets.Set[string]{}, make([]int, len(of.kinds))
+	of.eachBlock(func(at int, pods []*corev1.Pod) bool {
+		role := of.blocks[at].role
+		domain := s.names(s.tree.Of(found.Places[role][next[role]], s.level).Nodes)
+		next[role] += len(pods)
+		for _, pod := range pods {
+			inside[pod.UID] = domain
+		}
+		return true
+	})
+	return inside
+}
+
+// besidesSegment returns the nodes that a member may go to whose gang stands, nil for all, or why there is none: those of the
+// domain that its segment lies in. A segment that lies nowhere yet gets the tightest domain with room for all of it. Where that is
+// only preferred, a member that has no room there goes anywhere.
+func (p *Plugin) besidesSegment(g gang, group *podGroup, m *members, nodes []fwk.NodeInfo) (beside sets.Set[string], why string) {
+	pod, l := m.waiting[0], group.layout
+	if p.places.strays(g, pod.UID) {
+		return nil, ""
+	}
+	seating := seatingOf(l, m.waiting, m.placed)
+	own, mates := []*corev1.Pod{pod}, seating.placed[seating.of[pod.UID]]
+	if l.required {
+		if beside := p.besides(l, mates, nodes); beside != nil {
+			return beside, ""
+		}
+	}
+	if len(mates) == 0 {
+		own = slices.DeleteFunc(slices.Clone(m.waiting), func(other *corev1.Pod) bool { return seating.of[other.UID] != seating.of[pod.UID] })
+	}
+	if beside, why = p.domainFor(g, group, own, m, nodes); l.required {
+		return beside, why
+	}
+	return beside, ""
+}
+
+// domainFor returns the nodes of the domain that has room for some members of a segment now, or the most where that is some, or why
+// there is none.
+func (p *Plugin) domainFor(g gang, group *podGroup, own []*corev1.Pod, m *members, nodes []fwk.NodeInfo) (sets.Set[string], string) {
+	l := group.layout
+	l.required = true
+	of := p.partyOf(l, own, m)
+	if of.varied {
+		return nil, reason.GangTooVaried.Text.Of(l.level)
+	}
+	b := p.bearingOf(nodes)
+	b.kept, _ = p.keptFor(g, group, m)
+	seats, err := b.seatsOf(of.kinds)
+	if err != nil {
+		return nil, "" // GPUFilter tells what is wrong with the pod
+	}
+	s := siteOf(l, seats, b)
+	s.seatIn(of)
+	problem := s.problem(of.kinds, s.positions(p.places.nodesOf(m.placed)), s.free)
+	plan, miss := gangplan.Make(problem)
+	switch {
+	case plan != nil:
+		return s.names(s.tree.Of(plan.Places[0][0], s.level).Nodes), ""
+	case group.layout.required && miss.Room > 0:
+		return s.names(miss.Domain.Nodes), ""
+	}
+	return nil, s.missing(of.kinds, problem.Standing, s.free)
+}
+
+// strays reports whether a member was refused in the domain of its segment, where that is only preferred, and stray notes it.
+func (p *places) strays(g gang, pod types.UID) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	r, ok := p.gangs[g]
+	return ok && r.strayed.Has(pod)
+}
+
+func (p *places) stray(g gang, pod types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.record(g)
+	if r.strayed == nil || r.strayed.Len() >= maxMembers {
+		r.strayed = sets.New[types.UID]()
+	}
+	r.strayed.Insert(pod)
+}
