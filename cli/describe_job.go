@@ -63,6 +63,13 @@ func runDescribeJob(ctx context.Context, o *describeJobOptions, name string) err
 	if err := reader.Devices(ctx, details); err != nil {
 		return err
 	}
+	for i := range details {
+		if asked := topologyIn(details[i].Submitted); asked != nil && asked.Segment > 0 {
+			if err := reader.Segments(ctx, &details[i], int(asked.Segment), asked.Level); err != nil {
+				return err
+			}
+		}
+	}
 	if err := heedLeader(ctx, reader, details, o.factory.Now()); err != nil {
 		return err
 	}
@@ -189,6 +196,7 @@ func describeJobState(d *description, job inventory.JobDetail, now time.Time) {
 		d.sentence("Broken", text.In(d.language))
 	}
 	d.line("Nodes", strings.Join(job.Nodes, ", "))
+	d.lines("Segments", segmentsIn(d, job.Segments))
 	d.line("User", job.User)
 	d.told("Created", "%s", moment(job.Created, now))
 	describeNotify(d, job.Notify, now)
@@ -198,6 +206,24 @@ func describeJobState(d *description, job inventory.JobDetail, now time.Time) {
 	if job.Finished != nil && job.Began != nil {
 		d.told("Lasted", "%s, from when its pods were asked for", age(*job.Finished, *job.Began))
 	}
+}
+
+// mostSegments is how many segments of a job are described one by one.
+const mostSegments = 64
+
+// segmentsIn says where the segments of a job lie.
+func segmentsIn(d *description, segments []inventory.Segment) (lines []string) {
+	for _, segment := range segments[:min(len(segments), mostSegments)] {
+		where := phrase.Of("%s", strings.Join(segment.Domains, ", "))
+		if len(segment.Domains) == 0 {
+			where = phrase.Of("no place yet")
+		}
+		lines = append(lines, phrase.Of("ranks %d to %d: %s", segment.First, segment.Last, where).In(d.language))
+	}
+	if more := len(segments) - len(lines); more > 0 {
+		lines = append(lines, phrase.Of("%sand %d more: -o json has all", "", more).In(d.language))
+	}
+	return lines
 }
 
 // describeArray says how far the tasks of a job have come.

@@ -51,14 +51,25 @@ func describeTerms(d *description, job *inventory.JobDetail) {
 	d.line("Tolerates", strings.Join(taints, ", "))
 }
 
+// topologyIn is what the YAML of a job asks, nil for nothing.
+func topologyIn(submitted string) *workload.Topology {
+	docs, _ := workload.ParseFilled([]byte(submitted))
+	if len(docs) != 1 || docs[0].Job == nil {
+		return nil
+	}
+	return docs[0].Job.Resources.Topology
+}
+
 // topologyOf is how the nodes of a job lie, as the YAML that it was made from says.
 func topologyOf(submitted string) string {
-	docs, _ := workload.ParseFilled([]byte(submitted))
-	if len(docs) != 1 || docs[0].Job == nil || docs[0].Job.Resources.Topology == nil {
+	asked := topologyIn(submitted)
+	if asked == nil {
 		return ""
 	}
-	asked := docs[0].Job.Resources.Topology
 	text := fmt.Sprintf("one %s, %s", asked.Level, asked.Mode)
+	if asked.Segment > 0 {
+		text = fmt.Sprintf("one %s for each segment of %d, %s", asked.Level, asked.Segment, asked.Mode)
+	}
 	if asked.Wait != nil {
 		text += ", waited for " + workload.DurationText(*asked.Wait)
 	}

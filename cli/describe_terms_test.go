@@ -29,11 +29,12 @@ func TestDescribeTerms(t *testing.T) {
 		"a preset and a time to do nothing": {
 			inventory.JobDetail{Meta: note("1h30m0s")}, "Preset:      small\nIdle timeout: 1h30m\n",
 		},
-		"a time that is none":      {inventory.JobDetail{Meta: note("long")}, "Preset:      small\n"},
-		"one domain":               {inventory.JobDetail{Submitted: head + "{level: rack, mode: required}}\n"}, "Topology:    one rack, required\n"},
-		"one domain for a time":    {inventory.JobDetail{Submitted: head + "{level: rack, mode: preferred, wait: 10m}}\n"}, "Topology:    one rack, preferred, waited for 10m\n"},
-		"a time to run":            {inventory.JobDetail{Template: asking("2h0m0s")}, "Min runtime: 2h\n"},
-		"a time that nobody knows": {inventory.JobDetail{Template: asking("soon")}, ""},
+		"a time that is none":         {inventory.JobDetail{Meta: note("long")}, "Preset:      small\n"},
+		"one domain":                  {inventory.JobDetail{Submitted: head + "{level: rack, mode: required}}\n"}, "Topology:    one rack, required\n"},
+		"one domain for a time":       {inventory.JobDetail{Submitted: head + "{level: rack, mode: preferred, wait: 10m}}\n"}, "Topology:    one rack, preferred, waited for 10m\n"},
+		"one domain for some of them": {inventory.JobDetail{Submitted: head + "{level: nvlink, mode: required, segment: 1}}\n"}, "Topology:    one nvlink for each segment of 1, required\n"},
+		"a time to run":               {inventory.JobDetail{Template: asking("2h0m0s")}, "Min runtime: 2h\n"},
+		"a time that nobody knows":    {inventory.JobDetail{Template: asking("soon")}, ""},
 		"time to save its work": {inventory.JobDetail{Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{
 			Annotations: map[string]string{names.AnnotationCheckpointGrace: "5m0s"}}}}, "Checkpoint:  5m to save its work before it is preempted\n"},
 		"YAML that is none": {inventory.JobDetail{Submitted: "{"}, ""},

@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"fmt"
 
+	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/topology"
 	"g8s.host/gpu-scheduler/pkg/workload"
@@ -25,6 +26,9 @@ func tooFarApart(asked *workload.Resources, offers []inventory.Offer) string {
 	levels, at := topology.LevelsTo(asked.Topology.Level)
 	tree, at := topology.New(levels, at, nodes)
 	level := tree.Levels[at]
+	if asked.Topology.Segment > 0 {
+		return segmentsTooLarge(asked, tree, at, room)
+	}
 	largest, most := largestDomain(tree.At(at), room)
 	switch {
 	case largest == nil:
@@ -35,6 +39,26 @@ func tooFarApart(asked *workload.Resources, offers []inventory.Offer) string {
 			asked.Nodes, level.Name, asked.Pool, most, largest.Name)
 	}
 	return ""
+}
+
+// segmentsTooLarge is about one whose nodes have to lie in segments, each in one domain of a level.
+func segmentsTooLarge(asked *workload.Resources, tree *topology.Tree, at int, room []int64) string {
+	nodes, size := int(asked.Nodes), int(asked.Topology.Segment)
+	problem := gangplan.Problem{Tree: tree, Level: -1, Roles: []int{nodes}, Segments: &gangplan.Segments{Level: at},
+		Room: func(node, _ int, _ []int) int { return int(min(room[node], int64(nodes))) }}
+	for rest := nodes; rest > 0; rest -= size {
+		problem.Segments.All = append(problem.Segments.All, gangplan.Segment{Count: min(size, rest), Beside: -1})
+	}
+	near, level := gangplan.Nearest(problem), tree.Levels[at]
+	switch {
+	case near.Could:
+		return ""
+	case near.Domain == nil:
+		return fmt.Sprintf("its %d nodes have to lie in segments of %d in one %s each, and no node of pool %s has the label %s, which would name it: "+
+			"take another resources.topology.level, or mode: preferred", nodes, size, level.Name, asked.Pool, level.Key)
+	}
+	return fmt.Sprintf("its %d nodes have to lie in segments of %d in one %s each, and pool %s has room for %d of the %d, even when it is empty; "+
+		"the most for the next is %d of %d in %s", nodes, size, level.Name, asked.Pool, near.Segments, len(problem.Segments.All), near.Room, near.Want, near.Domain.Name)
 }
 
 // membersIn is how many members of a gang a node of a size holds when it is empty. What they ask beside GPUs is not

@@ -26,6 +26,9 @@ func TestMisfit(t *testing.T) {
 	near := func(level string, mode workload.TopologyMode) *workload.Topology {
 		return &workload.Topology{Level: level, Mode: mode}
 	}
+	divided := func(level string, mode workload.TopologyMode, size int32) *workload.Topology {
+		return &workload.Topology{Level: level, Mode: mode, Segment: size}
+	}
 	share := func(text string) *resource.Quantity { return ptr.To(resource.MustParse(text)) }
 	tests := map[string]struct {
 		asked workload.Resources
@@ -50,6 +53,12 @@ func TestMisfit(t *testing.T) {
 		"no rack holds all": {workload.Resources{Pool: "racked", GPU: 8, Nodes: 3, Topology: near("rack", "required")},
 			"its 3 nodes have to lie in one rack, and the largest of pool racked has room for 2 of them (r1), even when it is empty"},
 		"no rack holds all, which is only preferred": {workload.Resources{Pool: "racked", GPU: 8, Nodes: 3, Topology: near("rack", "preferred")}, ""},
+		"segments of racks":                          {workload.Resources{Pool: "racked", GPU: 8, Nodes: 3, Topology: divided("rack", "required", 2)}, ""},
+		"one segment too many": {workload.Resources{Pool: "racked", GPU: 8, Nodes: 4, Topology: divided("rack", "required", 2)},
+			"its 4 nodes have to lie in segments of 2 in one rack each, and pool racked has room for 1 of the 2, even when it is empty; the most for the next is 1 of 2 in r2"},
+		"one segment too many, which is only preferred": {workload.Resources{Pool: "racked", GPU: 8, Nodes: 4, Topology: divided("rack", "preferred", 2)}, ""},
+		"no label names where segments lie": {workload.Resources{Pool: "racked", GPU: 8, Nodes: 4, Topology: divided("nvlink", "required", 2)},
+			"its 4 nodes have to lie in segments of 2 in one nvlink each, and no node of pool racked has the label nvidia.com/gpu.clique, which would name it: take another resources.topology.level, or mode: preferred"},
 		"no label names the level": {workload.Resources{Pool: "racked", GPU: 8, Nodes: 2, Topology: near("nvlink", "required")},
 			"its 2 nodes have to lie in one nvlink, and no node of pool racked has the label nvidia.com/gpu.clique, which would name it: take another resources.topology.level, or mode: preferred"},
 		"no label names the level, and no GPU is asked for": {workload.Resources{Pool: "racked", Nodes: 2, Topology: near("example.com/row", "required")},

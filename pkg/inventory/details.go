@@ -32,6 +32,8 @@ type JobDetail struct {
 	Services []Service `json:"services,omitempty"`
 	// Broken are GPUs that its pods hold and that must not be used any more; see [Reader.Devices].
 	Broken []BrokenGPU `json:"brokenGPUs,omitempty"`
+	// Segments are where the parts of a job lie that is divided into such; see [Reader.Segments].
+	Segments []Segment `json:"segments,omitempty"`
 	// Events are those of the job's object, its pods and all between them, the oldest first.
 	Events []Event `json:"events,omitempty"`
 	// Past are the events of pods of the job that are gone.

@@ -70,6 +70,9 @@ func (r *renderer) layout(annotations map[string]string) map[string]string {
 		annotations = map[string]string{}
 	}
 	text := string(wanted.Mode) + "=" + wanted.Level
+	if wanted.Segment > 0 {
+		text += names.TopologySegment + strconv.Itoa(int(wanted.Segment))
+	}
 	if wanted.Wait != nil {
 		text += names.TopologyWait + wanted.Wait.String()
 	}

@@ -60,10 +60,12 @@ func TestGang(t *testing.T) {
 
 func TestHowAGangLiesIsOnItsPodGroup(t *testing.T) {
 	for resources, want := range map[string]string{
-		"nodes: 2, topology: {level: rack}":                             "preferred=rack",
-		"nodes: 2, topology: {level: nvlink, mode: required}":           "required=nvlink",
-		"nodes: 2, topology: {level: example.com/row, mode: preferred}": "preferred=example.com/row",
-		"nodes: 2, topology: {level: rack, wait: 10m}":                  "preferred=rack;wait=10m0s",
+		"nodes: 2, topology: {level: rack}":                                 "preferred=rack",
+		"nodes: 2, topology: {level: nvlink, mode: required}":               "required=nvlink",
+		"nodes: 2, topology: {level: example.com/row, mode: preferred}":     "preferred=example.com/row",
+		"nodes: 2, topology: {level: rack, wait: 10m}":                      "preferred=rack;wait=10m0s",
+		"nodes: 32, topology: {level: nvlink, mode: required, segment: 16}": "required=nvlink;segment=16",
+		"nodes: 32, topology: {level: rack, segment: 8, wait: 10m}":         "preferred=rack;segment=8;wait=10m0s",
 		"nodes: 2": "",
 	} {
 		objects, _ := renderText(t, training+"resources: {"+resources+"}\n", Options{})

@@ -113,7 +113,7 @@ var options = map[string]option{
 	"spread-job":              {flag: true, note: topologyNote},
 	"use-min-nodes":           {flag: true},
 	"reboot":                  {flag: true, note: "nodes are not booted for a job"},
-	"segment":                 {note: topologyNote},
+	"segment":                 {note: segmentNote},
 }
 
 const (
@@ -123,6 +123,7 @@ const (
 	nodesNote    = "nodes are chosen by the scheduler: resources.pool says among which"
 	bindNote     = "the scheduler chooses the cards of a node by how they are connected"
 	topologyNote = "resources.topology says how close together its nodes are, such as {level: rack, mode: preferred}"
+	segmentNote  = "resources.topology says how many nodes lie together, such as {level: nvlink, mode: required, segment: 16}"
 	socketNote   = "CPUs are asked for a node: resources.cpu"
 	homeNote     = "homes are not mounted: storage.workdirs mounts a folder"
 )

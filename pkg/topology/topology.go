@@ -61,6 +61,12 @@ func LevelsTo(name string) ([]Level, int) {
 	return []Level{{Name: name, Key: name}}, 0
 }
 
+// DomainOf returns the name of the domain of a level that a node with some labels is in, "" if they do not say.
+func DomainOf(level string, labels map[string]string) string {
+	levels, at := LevelsTo(level)
+	return levels[at].domain(labels)
+}
+
 // domain returns the name of a node's domain, "" if its labels do not say.
 func (l *Level) domain(labels map[string]string) string {
 	value := labels[l.Key]

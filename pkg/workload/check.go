@@ -59,6 +59,8 @@ func checkGang(d *decoder, j *Job) {
 	}
 	if j.Resources.Topology != nil && j.Resources.Nodes == 1 && d.has("resources.nodes") {
 		d.warnf(d.keys["resources.topology"], "the job runs on one node, so resources.topology changes nothing")
+	} else if t := j.Resources.Topology; t != nil && t.Segment >= j.Resources.Nodes {
+		d.warnf(d.keys["resources.topology.segment"], "the job runs on %d nodes, so all of them are one segment", j.Resources.Nodes)
 	}
 	if t := j.Resources.Topology; t != nil && t.Wait != nil && t.Mode == TopologyRequired {
 		d.errorf(d.valueAt("resources.topology.wait"), "resources.topology.wait is for mode: preferred: with required the job waits for as long as it takes")

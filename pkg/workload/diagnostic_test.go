@@ -95,6 +95,8 @@ func TestParseReports(t *testing.T) {
 		"a level that is misspelt":        {training + "resources: {nodes: 2, topology: {level: rak}}\n", `t:4:41: resources.topology.level: "rak" is not zone, rack or nvlink, nor the key of a label with its prefix, such as example.com/row (did you mean "rack"?)`},
 		"a wait for what is required":     {training + "resources: {nodes: 2, topology: {level: rack, mode: required, wait: 10m}}\n", `t:4:69: resources.topology.wait is for mode: preferred: with required the job waits for as long as it takes`},
 		"a topology without a level":      {training + "resources: {nodes: 2, topology: {mode: required}}\n", `t:4:23: resources.topology.level is missing (for example "level: rack")`},
+		"segments of all nodes":           {training + "resources: {nodes: 8, topology: {level: rack, segment: 8}}\n", `t:4:47: warning: the job runs on 8 nodes, so all of them are one segment`},
+		"segments of none":                {training + "resources: {nodes: 8, topology: {level: rack, segment: 0}}\n", `t:4:56: resources.topology.segment: "0" is less than 1`},
 		"the topology of one node":        {training + "resources: {nodes: 1, topology: {level: rack}}\n", `t:4:23: warning: the job runs on one node, so resources.topology changes nothing`},
 		"a topology without nodes":        {training + "resources: {topology: {level: rack}}\n", `t:4:13: resources.topology needs resources.nodes (for example "nodes: 2")`},
 		"several nodes of a service":      {inference + "resources: {nodes: 2}\n", "t:4:13: resources.nodes is only for kind training, this is kind inference"},

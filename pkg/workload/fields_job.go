@@ -154,7 +154,7 @@ func resourcesFields(r *Resources) fields {
 			def: "1", example: "2",
 			doc: "The number of nodes that the job runs on. It gets all of what is asked on each of them, and starts on all at once or not at all."},
 		{name: "topology", only: []Kind{KindTraining}, needs: []string{"nodes"}, value: pointer(&r.Topology, topologyFields), def: "where the scheduler likes",
-			example: `{level: rack, mode: preferred, wait: 10m}`, doc: "How close together the nodes of a job on several lie. See docs/gangs.md."},
+			example: `{level: rack, mode: preferred, segment: 1, wait: 10m}`, doc: "How close together the nodes of a job on several lie. See docs/gangs.md."},
 		{name: "gpu-type", value: gpuTypes(r), def: "any", example: "A100-100G",
 			doc: "The model of GPU, exactly as gpuctl get nodes shows it; or a list of acceptable models, the preferred one first. See docs/yaml.md."},
 		{name: "gpu-share", needs: []string{"gpu"}, value: gpuShare(r), def: "that of the pool, else whole GPUs", example: "2Gi",
@@ -193,8 +193,11 @@ func topologyFields(t *Topology) fields {
 			doc: "What the nodes are to have in common: zone, rack, nvlink (an NVLink domain), or the key of a label of nodes."},
 		{name: "mode", value: choice(&t.Mode, TopologyPreferred, TopologyRequired), def: string(TopologyPreferred), example: "preferred",
 			doc: "required waits until one of these has room for all nodes; preferred takes the nodes that lie closest together now."},
+		{name: "segment", value: whole(&t.Segment, "whole number", 1, maxNodeCount), def: "all of them", example: "16",
+			doc: "How many nodes one of these is to hold each, those with neighbouring ranks: a job of 32 nodes in segments of 16 may lie in two " +
+				"NVLink domains, and none of its segments in both. The last one may be smaller."},
 		{name: "wait", value: optional(&t.Wait, "duration", durationWithin(time.Second, MaxTopologyWait)), def: "no longer", example: "10m",
-			doc: "How long a job that could start waits for one of these, up to 24h, until it takes the next best places. Only with mode: preferred."},
+			doc: "How long a job that could start waits for one of these, or for one for each segment, up to 24h, until it takes the next best places. Only with mode: preferred."},
 	}
 }
 

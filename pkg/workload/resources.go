@@ -65,6 +65,8 @@ type Topology struct {
 	// Level is a kind of domain: zone, rack, nvlink, or the key of a label of nodes.
 	Level string
 	Mode  TopologyMode
+	// Segment is how many nodes lie in one domain each; 0 has all of them in one.
+	Segment int32
 	// Wait is how long a job that prefers one domain holds out for it; nil takes the next best places at once.
 	Wait *time.Duration
 }

@@ -1,0 +1,72 @@
+package inventory
+
+import (
+	"context"
+	"slices"
+
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+	"g8s.host/gpu-scheduler/pkg/topology"
+)
+
+// Segment is some members of a job on several nodes that are to lie in one domain of the topology.
+type Segment struct {
+	// First and Last are the ranks of its members.
+	First int `json:"first"`
+	Last  int `json:"last"`
+	// Domains are those that its pods are in: one, where it is kept together, and none before it has places.
+	Domains []string `json:"domains,omitempty"`
+}
+
+// Segments fills in where the segments of a job lie that have so many members each, where the user may read nodes.
+func (r *Reader) Segments(ctx context.Context, job *JobDetail, size int, level string) error {
+	var nodes []string
+	for i := range job.Pods {
+		if pod := &job.Pods[i]; pod.Node != "" && !pod.ended() {
+			nodes = append(nodes, pod.Node)
+		}
+	}
+	slices.Sort(nodes)
+	nodes = slices.Compact(nodes)
+	lie := map[string]topology.Node{}
+	if len(nodes) > 0 {
+		read, err := snapshot.Read(ctx, r.client, snapshot.NodesNamed(nodes...).IfAllowed())
+		if err != nil {
+			return err
+		}
+		if len(read.Nodes) == 0 {
+			return nil
+		}
+		for i := range read.Nodes {
+			lie[read.Nodes[i].Name] = topology.Node{Name: read.Nodes[i].Name, Labels: read.Nodes[i].Labels}
+		}
+	}
+	job.Segments = segmentsOf(job, size, level, lie)
+	return nil
+}
+
+// mostRanks is how many members a gang has at most.
+const mostRanks = 10_000
+
+// segmentsOf divides the ranks of a job into segments.
+func segmentsOf(job *JobDetail, size int, level string, lie map[string]topology.Node) []Segment {
+	ranks := min(int(job.Desired), mostRanks)
+	segments := make([]Segment, (ranks+size-1)/size)
+	for i := range segments {
+		segments[i] = Segment{First: i * size, Last: min((i+1)*size, ranks) - 1}
+	}
+	for i := range job.Pods {
+		pod := &job.Pods[i]
+		node, known := lie[pod.Node]
+		if !known || pod.ended() || pod.Rank == nil || *pod.Rank < 0 || *pod.Rank >= ranks {
+			continue
+		}
+		of := &segments[*pod.Rank/size]
+		if domain := topology.DomainOf(level, node.Labels); domain != "" && !slices.Contains(of.Domains, domain) {
+			of.Domains = append(of.Domains, domain)
+		}
+	}
+	for i := range segments {
+		slices.Sort(segments[i].Domains)
+	}
+	return segments
+}
