@@ -24,7 +24,7 @@ const (
 // ends, who may wait for just those.
 func (p *Plugin) dissolve(g gang, group *podGroup, m *members, pod *corev1.Pod) {
 	now := p.now()
-	if p.finished.before(pod) || p.places.settles(g, now) || !isHalf(m, group, now) {
+	if half := p.staysHalf(g, group, m, now); !half || p.finished.before(pod) || p.places.settles(g, now) {
 		p.places.halfSince(g, time.Time{})
 		return
 	}
@@ -62,6 +62,19 @@ func (p *Plugin) dissolve(g gang, group *podGroup, m *members, pod *corev1.Pod) 
 	}()
 }
 
+// staysHalf reports whether a gang is half placed, and notes it: until it is whole it stays so, whichever of its members are made again,
+// and whatever its PodGroup says meanwhile. That is forgotten with the leader.
+func (p *Plugin) staysHalf(g gang, group *podGroup, m *members, now time.Time) bool {
+	if isHalf(m, group, now) {
+		p.places.neverWhole(g)
+		return true
+	}
+	return p.places.wasNeverWhole(g) && len(m.placed) == m.bound && m.bound > 0 && m.bound < group.minMember && !slices.ContainsFunc(m.placed, isNobodys)
+}
+
+// isNobodys reports whether a pod has no controller, which would make it again.
+func isNobodys(pod *corev1.Pod) bool { return metav1.GetControllerOf(pod) == nil }
+
 // reasonIncomplete is why members leave their nodes that are half a gang, in their condition DisruptionTarget.
 const reasonIncomplete = "IncompleteGang"
 
@@ -75,14 +88,14 @@ func isHalf(m *members, group *podGroup, now time.Time) bool {
 	if !countable || m.bound == 0 || m.bound >= want || m.bound+len(m.waiting) != want {
 		return false
 	}
-	if slices.ContainsFunc(m.placed, func(pod *corev1.Pod) bool { return metav1.GetControllerOf(pod) == nil }) {
+	if slices.ContainsFunc(m.placed, isNobodys) {
 		return false
 	}
-	return slices.ContainsFunc(m.placed, isToldOfHalf) || neverWhole(m, group, now)
+	return slices.ContainsFunc(m.placed, isToldOfHalf) || nobodyIsYounger(m, group, now)
 }
 
-// neverWhole reports whether all members are older than the first binding of one, which is not long ago.
-func neverWhole(m *members, group *podGroup, now time.Time) bool {
+// nobodyIsYounger reports whether all members are older than the first binding of one, which is not long ago.
+func nobodyIsYounger(m *members, group *podGroup, now time.Time) bool {
 	first := now
 	for _, pod := range m.placed {
 		at := boundAt(pod)
@@ -112,6 +125,20 @@ func boundAt(pod *corev1.Pod) time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// neverWhole notes that a gang is half placed and was never whole, and wasNeverWhole reports it.
+func (p *places) neverWhole(g gang) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.record(g).partial = true
+}
+
+func (p *places) wasNeverWhole(g gang) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	r, ok := p.gangs[g]
+	return ok && r.partial
 }
 
 // halfSince notes that a gang is half placed at a time, and returns since when it was found to be. The zero time is for one

@@ -105,6 +105,98 @@ func TestHalfAGangThatCannotBeCompletedEnds(t *testing.T) {
 	}
 }
 
+// TestHalfAGangStaysHalf, once it was found to be, whatever happens to it before it is whole: nothing else would end it.
+func TestHalfAGangStaysHalf(t *testing.T) {
+	for name, change := range map[string]func(l *lab, waiting *corev1.Pod) *corev1.Pod{
+		"a member that waits is deleted, and made again": func(l *lab, waiting *corev1.Pod) *corev1.Pod {
+			l.must(l.pods.Delete(waiting))
+			return l.member("again", bornAt(22))
+		},
+		"a member that is bound goes with its node, and is made again": func(l *lab, waiting *corev1.Pod) *corev1.Pod {
+			l.member("second", bornAt(0), boundAfter(5, "gone"))
+			l.member("again", bornAt(22))
+			return waiting
+		},
+		"its minimum is raised": func(l *lab, waiting *corev1.Pod) *corev1.Pod {
+			l.group("g", map[string]any{"minMember": int64(4)}, func(group *unstructured.Unstructured) { group.SetGeneration(2) })
+			l.member("more", bornAt(22))
+			return waiting
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, 3)
+			l.answers()
+			now := noon.Add(20 * time.Second)
+			l.now = func() time.Time { return now }
+			l.group("g", map[string]any{"minMember": int64(3)})
+			for i, name := range []string{"first", "second"} {
+				pod := l.member(name, bornAt(0), boundAfter(5, fmt.Sprint("n", i)))
+				l.infos[i] = nodeInfo(l.infos[i].Node(), pod)
+			}
+			l.running(2, "equal", 1)
+			waiting := l.member("waiting", bornAt(0))
+			cs, _, _ := l.aim(waiting)
+			if _, evicted := l.postFilter(cs, waiting); evicted != nil {
+				t.Fatalf("%v end at once", evicted)
+			}
+			now = now.Add(completeWithin + time.Second)
+			waiting = change(l, waiting)
+			cs, _, _ = l.aim(waiting)
+			if _, evicted := l.postFilter(cs, waiting); !slices.Contains(evicted, "first") {
+				t.Errorf("%v end", evicted)
+			}
+		})
+	}
+}
+
+// TestAGangThatWasWholeIsHalfNoMore, though it was found to be before.
+func TestAGangThatWasWholeIsHalfNoMore(t *testing.T) {
+	l := newLab(t, 2)
+	l.answers()
+	now := noon.Add(20 * time.Second)
+	l.now = func() time.Time { return now }
+	l.group("g", map[string]any{"minMember": int64(2)})
+	l.member("a", bornAt(0), boundAfter(5, "n0"))
+	l.running(1, "equal", 1)
+	waiting := l.member("b", bornAt(0))
+	cs, _, _ := l.aim(waiting)
+	l.postFilter(cs, waiting)
+	l.Permit(t.Context(), cs, waiting, "n1")
+	l.places.forget(waiting.UID)
+	l.must(l.pods.Delete(waiting))
+	again := l.member("again", bornAt(22))
+	for range 3 {
+		now = now.Add(completeWithin)
+		cs, _, _ := l.aim(again)
+		if _, evicted := l.postFilter(cs, again); evicted != nil {
+			t.Fatalf("%v end", evicted)
+		}
+	}
+}
+
+// TestHalfAGangEndsWhateverItTolerates: those that are bound wait for nobody in Permit, whose time would be over some time.
+func TestHalfAGangEndsWhateverItTolerates(t *testing.T) {
+	l := newLab(t, 2)
+	l.answers()
+	l.args.tolerance = 50
+	now := noon.Add(20 * time.Second)
+	l.now = func() time.Time { return now }
+	l.group("g", map[string]any{"minMember": int64(2)})
+	l.member("a", bornAt(0), boundAfter(5, "n0"))
+	l.running(1, "equal", 1)
+	waiting := l.member("b", bornAt(0))
+	var evicted []string
+	for range 3 {
+		cs, _, _ := l.aim(waiting)
+		_, some := l.postFilter(cs, waiting)
+		evicted = append(evicted, some...)
+		now = now.Add(completeWithin/2 + time.Millisecond)
+	}
+	if !slices.Contains(evicted, "a") {
+		t.Errorf("%v end", evicted)
+	}
+}
+
 // TestPodsThatNobodyMakesAgainAreNotEnded: a gang of pods without a controller would never be whole again.
 func TestPodsThatNobodyMakesAgainAreNotEnded(t *testing.T) {
 	l := newLab(t, 1)

@@ -148,7 +148,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		p.handle.Activate(klog.Background(), map[string]*corev1.Pod{nameOf(pod).String(): pod})
 		return nil, fwk.NewStatus(fwk.Unschedulable, reasonElsewhere)
 	}
-	if len(m.placed) >= group.minMember || p.tolerates(group.minMember-len(m.placed), group.minMember) {
+	// Those that are bound would keep their places for ever, and not for a while as those do that are held.
+	onlyBound := m.bound > 0 && len(m.placed) == m.bound
+	if len(m.placed) >= group.minMember || !onlyBound && p.tolerates(group.minMember-len(m.placed), group.minMember) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	if isSpare(pod, m.waiting, group.minMember-len(m.placed)) {

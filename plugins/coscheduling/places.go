@@ -54,6 +54,8 @@ type record struct {
 	putOff time.Duration
 	// half is since when some members are bound, and there is no room for the others; zero where that is not so.
 	half time.Time
+	// partial says that the gang was found half placed, and has not been whole since.
+	partial bool
 	// wakes is when the members are tried that hold out for a place.
 	wakes time.Time
 	// there is how many members there were when they were counted last, less those that may have left since: no more than there are.
@@ -242,7 +244,7 @@ func (p *places) succeed(g gang) {
 	defer p.mu.Unlock()
 	if r, ok := p.gangs[g]; ok {
 		r.failed, r.refusal, r.plan, r.cleared, r.vain, r.keptOut, r.guard = time.Time{}, refusal{}, nil, false, 0, "", ""
-		r.putOff = 0
+		r.putOff, r.partial = 0, false
 	}
 }
 
