@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"g8s.host/gpu-scheduler/test/clustertest"
 )
@@ -19,7 +18,7 @@ func TestAGangLiesInSegments(t *testing.T) {
 	const required = "{level: rack, mode: required, segment: 2}"
 	e.Submit(clustertest.Job{Name: "single", Pool: rackedPool, GPUs: 8, Nodes: 1}) // one rack has one node left
 	e.Running("single", 1)
-	e.Submit(clustertest.Job{Name: "train", Pool: rackedPool, GPUs: 8, Nodes: 4, Topology: required})
+	e.Submit(clustertest.Job{Name: "train", Pool: rackedPool, GPUs: 8, Nodes: 4, Retries: 1, Topology: required})
 	pods := e.Running("train", 4)
 	racks := e.racksOf(pods)
 	if racks[0] != racks[1] || racks[2] != racks[3] || racks[0] == racks[2] {
@@ -27,9 +26,7 @@ func TestAGangLiesInSegments(t *testing.T) {
 	}
 
 	lost := pods[2]
-	if err := cluster.Client.CoreV1().Pods(e.Namespace).Delete(e.Context(), lost.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.Evict(lost)
 	e.Eventually("the lost member to be made again", func(context.Context) (bool, error) {
 		return !slices.ContainsFunc(e.members("train"), func(p corev1.Pod) bool { return p.UID == lost.UID }), nil
 	})
