@@ -24,6 +24,7 @@ func BenchmarkAGangThatWaits(b *testing.B) {
 		"that has a layout":               {layout: "required=rack"},
 		"that has others leave in vain":   {minus: true},
 		"that has others leave in a rack": {minus: true, layout: "required=rack"},
+		"that is to lie in segments":      {minus: true, layout: "required=rack;segment=2"},
 		"that is to lie on one node":      {minus: true, layout: "required=kubernetes.io/hostname"},
 	} {
 		b.Run(name, func(b *testing.B) {
@@ -70,6 +71,35 @@ func BenchmarkAGangThatWaits(b *testing.B) {
 				l.places.refuse(g, refusal{on: basis{nodes: 1}}) // something has changed
 				l.places.futile(g, time.Time{}, "", "")
 				l.places.refuse(g, refusal{})
+			}
+		})
+	}
+}
+
+// BenchmarkAMemberThatJoins is what an attempt costs of one of 10,000 members that come one by one to a gang which stands, on 5,000
+// nodes in racks of 16.
+func BenchmarkAMemberThatJoins(b *testing.B) {
+	for name, tc := range map[string]struct{ layout, member string }{
+		"one rack":                      {"required=rack", "m-%d"},
+		"segments":                      {"required=rack;segment=16", "m-%d"},
+		"segments of nobody's number":   {"required=rack;segment=16", "m-%d-x"},
+		"segments that are preferred":   {"preferred=rack;segment=16", "m-%d"},
+		"segments of as many as it has": {"required=rack;segment=10000", "m-%d"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			l := newLab(b, 0)
+			for i := range 5_000 {
+				node := fixture.Node(fmt.Sprintf("n%04d", i)).GPUs(8, "T4").Label(names.LabelRack, fmt.Sprint("r", i/16)).Obj()
+				l.infos = append(l.infos, nodeInfo(node))
+			}
+			l.group("g", map[string]any{"minMember": int64(1)}, laidOut(tc.layout))
+			var last *corev1.Pod
+			for i := range maxMembers {
+				last = l.member(fmt.Sprintf(tc.member, i))
+			}
+			l.aim(last) // reads the cards of all nodes, which is done once
+			for b.Loop() {
+				l.aim(last)
 			}
 		})
 	}

@@ -110,6 +110,8 @@ type members struct {
 	waiting []*corev1.Pod
 	// gated are held back, foreign are another scheduler's to place.
 	gated, foreign int
+	// seated are the segments of all of them, once these were asked for.
+	seated *seating
 	// strangers are no members: they have the label, and another owner.
 	strangers int
 }

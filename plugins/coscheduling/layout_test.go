@@ -71,6 +71,27 @@ func TestAGangHoldsOutForOneRack(t *testing.T) {
 	}
 }
 
+// TestAGangHoldsOutForItsSegments, each in one rack.
+func TestAGangHoldsOutForItsSegments(t *testing.T) {
+	l := newRacks(t, 6, 1, 3)
+	now := noon.Add(time.Minute)
+	l.now = func() time.Time { return now }
+	l.group("g", map[string]any{"minMember": int64(4)}, laidOut("preferred=rack;segment=2;wait=10m"), createdAtNoon)
+	pods := l.ranks(0, 4)
+	const holdsOut = "gang: only 1 of 2 segments have room in one rack each now, and it holds out for all until 2026-01-01T12:10:00Z"
+	cs, _, reason := l.aim(pods[0])
+	if reason != holdsOut {
+		t.Fatalf("told %q, want %q", reason, holdsOut)
+	}
+	if _, evicted := l.postFilter(cs, pods[0]); evicted != nil {
+		t.Errorf("%v are evicted", evicted)
+	}
+	now = noon.Add(10 * time.Minute)
+	if got := l.settleAll(pods); got != "n0 n2 n4 n5" {
+		t.Errorf("the members are on %s", got)
+	}
+}
+
 // TestWhoHoldsOutIsTriedWhenTheTimeIsOver: nothing that happens in the cluster tells of that.
 func TestWhoHoldsOutIsTriedWhenTheTimeIsOver(t *testing.T) {
 	l := newRacks(t, 4, 1, 3)

@@ -254,7 +254,11 @@ func compareRanks(a, b *corev1.Pod) int {
 
 // rankIn is a pod's index in its Job, -1 where there is none. Others are told by their names: web-2 comes before web-10.
 func rankIn(pod *corev1.Pod) int {
-	if rank, err := strconv.Atoi(pod.Annotations[batchv1.JobCompletionIndexAnnotation]); err == nil {
+	text, ok := pod.Annotations[batchv1.JobCompletionIndexAnnotation]
+	if !ok { // as of most pods that are sorted: an error is made for each that is not read
+		return -1
+	}
+	if rank, err := strconv.Atoi(text); err == nil {
 		return rank
 	}
 	return -1

@@ -30,21 +30,32 @@ type seating struct {
 	placed map[segment][]*corev1.Pod
 }
 
-// seatingOf tells the segments of members, nil where they are not divided. Those without a number are counted in the order of
+// seating tells the segments of the members, nil where they are not divided.
+func (m *members) seating(l layout) *seating {
+	if l.segment > 0 && m.seated == nil {
+		m.seated = seatingOf(l, m.waiting, m.placed)
+	}
+	return m.seated
+}
+
+// seatingOf tells the segments of members. Those without a number are counted in the order of
 // their names: such as the pods of a Deployment.
 func seatingOf(l layout, waiting, placed []*corev1.Pod) *seating {
-	if l.segment == 0 {
-		return nil
-	}
 	s := &seating{of: make(map[types.UID]segment, len(waiting)+len(placed)), placed: map[segment][]*corev1.Pod{}}
-	counted := map[types.UID]int{} // by owner
-	for _, pod := range byRank(slices.Concat(waiting, placed)) {
+	var others []*corev1.Pod
+	for _, pod := range slices.Concat(waiting, placed) {
 		row, number, ok := numberOf(pod)
 		if !ok {
-			row, number = string(ownerOf(pod)), counted[ownerOf(pod)]
-			counted[ownerOf(pod)]++
+			others = append(others, pod)
+			continue
 		}
 		s.of[pod.UID] = segment{row, number / l.segment}
+	}
+	counted := map[types.UID]int{} // by owner
+	for _, pod := range byRank(others) {
+		owner := ownerOf(pod)
+		s.of[pod.UID] = segment{string(owner), counted[owner] / l.segment}
+		counted[owner]++
 	}
 	for _, pod := range placed {
 		s.placed[s.of[pod.UID]] = append(s.placed[s.of[pod.UID]], pod)
@@ -52,15 +63,24 @@ func seatingOf(l layout, waiting, placed []*corev1.Pod) *seating {
 	return s
 }
 
+// mostDigits is as long as a number in a name may be.
+const mostDigits = "9999"
+
 // numberOf is a member's number in a row: its index in its Job, or what ends its name, such as that of a StatefulSet's pod. A longer
-// number is none: five letters that Kubernetes makes up may be digits.
+// number is none: the five letters that Kubernetes makes up may all be digits.
 func numberOf(pod *corev1.Pod) (row string, number int, ok bool) {
-	if index, err := strconv.Atoi(pod.Annotations[batchv1.JobCompletionIndexAnnotation]); err == nil {
-		return "/" + string(ownerOf(pod)), index, true
+	if text, ok := pod.Annotations[batchv1.JobCompletionIndexAnnotation]; ok {
+		if index, err := strconv.Atoi(text); err == nil {
+			return "/" + string(ownerOf(pod)), index, true
+		}
 	}
 	dash := strings.LastIndexByte(pod.Name, '-')
-	number, err := strconv.Atoi(pod.Name[dash+1:])
-	return pod.Name[:dash+1], number, dash > 0 && err == nil && number >= 0 && number < maxMembers
+	digits := pod.Name[dash+1:]
+	if dash < 1 || len(digits) > len(mostDigits) || strings.Trim(digits, "0123456789") != "" {
+		return "", 0, false
+	}
+	number, err := strconv.Atoi(digits)
+	return pod.Name[:dash+1], number, err == nil
 }
 
 // inOrder sorts members such that those of a segment follow each other, the segments by rank.
@@ -99,7 +119,7 @@ type block struct {
 
 // partyOf gathers members by what they ask, and by their segments.
 func (p *Plugin) partyOf(l layout, some []*corev1.Pod, m *members) party {
-	s := seatingOf(l, m.waiting, m.placed)
+	s := m.seating(l)
 	pods := s.inOrder(some)
 	kinds := kindsOf(pods)
 	all := party{kinds: kinds.of, varied: kinds.varied}
@@ -169,7 +189,7 @@ func (of *party) eachBlock(visit func(at int, pods []*corev1.Pod) bool) {
 func needed(group *podGroup, m *members) []*corev1.Pod {
 	waiting := m.waiting
 	if group.layout.segment > 0 {
-		waiting = append(slices.Clone(waiting[:1]), seatingOf(group.layout, waiting, m.placed).inOrder(waiting[1:])...)
+		waiting = append(slices.Clone(waiting[:1]), m.seating(group.layout).inOrder(waiting[1:])...)
 	}
 	return nominatedFirst(waiting)[:min(len(waiting), max(1, group.minMember-len(m.placed)))]
 }
@@ -212,7 +232,7 @@ func (p *Plugin) besidesSegment(g gang, group *podGroup, m *members, nodes []fwk
 	if p.places.strays(g, pod.UID) {
 		return nil, ""
 	}
-	seating := seatingOf(l, m.waiting, m.placed)
+	seating := m.seating(l)
 	own, mates := []*corev1.Pod{pod}, seating.placed[seating.of[pod.UID]]
 	if l.required {
 		if beside := p.besides(l, mates, nodes); beside != nil {
