@@ -31,7 +31,7 @@ func (p *Plugin) dissolve(g gang, group *podGroup, m *members, pod *corev1.Pod) 
 	since := p.places.halfSince(g, now)
 	if left := completeWithin - now.Sub(since); left > 0 {
 		if since.Equal(now) { // the first to find that out
-			time.AfterFunc(left, func() { p.handle.Activate(klog.Background(), map[string]*corev1.Pod{nameOf(pod).String(): pod}) })
+			time.AfterFunc(left, func() { p.wake(g, group, oneMember()) }) // this one may be gone by then, and made again
 		}
 		return
 	}

@@ -275,6 +275,16 @@ func (p *Plugin) wakeAt(g gang, group *podGroup, at time.Time, chosen func(*core
 
 func anyMember(*corev1.Pod) bool { return true }
 
+// oneMember chooses the first.
+func oneMember() func(*corev1.Pod) bool {
+	chosen := false
+	return func(*corev1.Pod) bool {
+		first := !chosen
+		chosen = true
+		return first
+	}
+}
+
 // wake has chosen members of a gang tried that wait.
 func (p *Plugin) wake(g gang, group *podGroup, chosen func(*corev1.Pod) bool) {
 	waiting := map[string]*corev1.Pod{}
