@@ -47,6 +47,20 @@ func TestDescribeTerms(t *testing.T) {
 	}
 }
 
+func TestDescribeSegments(t *testing.T) {
+	segments := []inventory.Segment{{First: 0, Last: 15, Domains: []string{"7f3e"}}, {First: 16, Last: 31, Domains: []string{"7f3e", "91bb"}}, {First: 32, Last: 39}}
+	for range mostSegments {
+		segments = append(segments, inventory.Segment{First: 40, Last: 40})
+	}
+	streams, _, _ := TestIOStreams("")
+	lines := segmentsIn(newDescription(streams), segments)
+	got := append(lines[:3:3], lines[len(lines)-1])
+	want := []string{"ranks 0 to 15: 7f3e", "ranks 16 to 31: 7f3e, 91bb", "ranks 32 to 39: no place yet", "and 3 more: -o json has all"}
+	if diff := cmp.Diff(want, got); diff != "" || len(lines) != mostSegments+1 {
+		t.Errorf("%d lines (-want +got):\n%s", len(lines), diff)
+	}
+}
+
 func TestAJobThatStartedWaitsForNothing(t *testing.T) {
 	job := inventory.JobDetail{Job: inventory.Job{Name: "eval", DependsOn: []string{"prep", "train"}, WaitsFor: []string{"train"}}}
 	for _, want := range []bool{true, false} {

@@ -38,8 +38,8 @@ func (m *members) seating(l layout) *seating {
 	return m.seated
 }
 
-// seatingOf tells the segments of members. Those without a number are counted in the order of
-// their names: such as the pods of a Deployment.
+// seatingOf tells the segments of members. Those without a number, such as the pods of a Deployment, are counted in the order of their
+// names.
 func seatingOf(l layout, waiting, placed []*corev1.Pod) *seating {
 	s := &seating{of: make(map[types.UID]segment, len(waiting)+len(placed)), placed: map[segment][]*corev1.Pod{}}
 	var others []*corev1.Pod
@@ -126,13 +126,7 @@ func (p *Plugin) partyOf(l layout, some []*corev1.Pod, m *members) party {
 	if s == nil || kinds.varied {
 		return all
 	}
-	roles := make(map[types.UID]int, len(pods))
-	for role := range kinds.of {
-		for _, pod := range kinds.of[role].all {
-			roles[pod.UID] = role
-		}
-	}
-	known := sets.New[segment]()
+	roles, known := rolesOf(kinds.of), sets.New[segment]()
 	for _, pod := range pods {
 		of, role := s.of[pod.UID], roles[pod.UID]
 		if known.Has(of) {
@@ -154,6 +148,17 @@ func (p *Plugin) partyOf(l layout, some []*corev1.Pod, m *members) party {
 		}
 	}
 	return all
+}
+
+// rolesOf are the numbers of the kinds that members are of.
+func rolesOf(kinds []kind) map[types.UID]int {
+	roles := map[types.UID]int{}
+	for role := range kinds {
+		for _, pod := range kinds[role].all {
+			roles[pod.UID] = role
+		}
+	}
+	return roles
 }
 
 // seatIn has the segments of a party lie in one domain each.
