@@ -98,7 +98,7 @@ func (o *memberOptions) run(ctx context.Context, nodeNames []string) error {
 	if err := checkDryRun(o.dryRun, dryRunNone, dryRunServer); err != nil {
 		return err
 	}
-	if err := pool.CheckLabelValue("the pool", o.pool); err != nil {
+	if err := pool.CheckLabelValue(phrase.Of("the pool"), o.pool); err != nil {
 		return &usageError{err}
 	}
 	writer, err := o.factory.writer()
@@ -146,25 +146,34 @@ func (f *Factory) tellMoved(plan pool.Plan, dryRun bool) {
 		takes, loses = phrase.Of("would take"), phrase.Of("would lose")
 	}
 	if len(taken) > 0 {
-		named := make([]string, len(taken))
+		named := make([]phrase.Text, len(taken))
 		for i, node := range taken {
-			if named[i] = node.Node; node.Pool != "" {
-				named[i] += " (of pool " + node.Pool + ")"
+			if named[i] = phrase.Quote(node.Node); node.Pool != "" {
+				named[i] = phrase.Of("%s (of pool %s)", node.Node, node.Pool)
 			}
 		}
 		f.IO.tell("note: pool %s %s %s: %s", plan.Pool, takes, plural(len(taken), "node"), someOf(named, mostMoved))
 	}
 	if len(left) > 0 {
 		f.IO.tell("note: pool %s %s %s to pool %s: %s",
-			plan.Pool, loses, plural(len(left), "node"), names.DefaultPool, someOf(left, mostMoved))
+			plan.Pool, loses, plural(len(left), "node"), names.DefaultPool, someOf(quotes(left), mostMoved))
 	}
 }
 
 // someOf lists words, and how many more there are than fit.
-func someOf(words []string, most int) string {
-	out := strings.Join(words[:min(len(words), most)], ", ")
+func someOf(words []phrase.Text, most int) phrase.Text {
+	out := phrase.Join(words[:min(len(words), most)], phrase.Of(", "))
 	if over := len(words) - most; over > 0 {
-		out += fmt.Sprintf(" and %d more", over)
+		out = out.And(" and %d more", over)
+	}
+	return out
+}
+
+// quotes are words as they are.
+func quotes(words []string) []phrase.Text {
+	out := make([]phrase.Text, len(words))
+	for i, word := range words {
+		out[i] = phrase.Quote(word)
 	}
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -80,7 +79,7 @@ func runAdviseDefrag(ctx context.Context, o *adviseDefragOptions) error {
 		return err
 	}
 	carrier := &defrag.Carrier{
-		Client: client, Patience: o.timeout, Now: o.factory.Now, Report: func(text string) { fmt.Fprintln(o.factory.IO.Out, text) },
+		Client: client, Patience: o.timeout, Now: o.factory.Now, Report: func(text phrase.Text) { o.factory.IO.say("%s", text) },
 	}
 	if o.apply {
 		if err := carrier.OpenNodes(ctx); err != nil {
@@ -94,7 +93,7 @@ func runAdviseDefrag(ctx context.Context, o *adviseDefragOptions) error {
 	if o.output.format != "" {
 		return encode(o.factory.IO.Out, o.output.format, advice)
 	}
-	if err := o.write(o.factory.IO.Out, advice); err != nil {
+	if err := o.write(o.factory.IO, advice); err != nil {
 		return err
 	}
 	if !o.apply {
@@ -120,7 +119,6 @@ const maxPlans = 8
 
 // carryOut makes the moves of an advice.
 func (o *adviseDefragOptions) carryOut(ctx context.Context, carrier *defrag.Carrier, advice defrag.Advice) error {
-	out := o.factory.IO.Out
 	for plans := 1; ; plans++ {
 		err := carryOutAll(ctx, carrier, advice)
 		if err == nil {
@@ -132,8 +130,8 @@ func (o *adviseDefragOptions) carryOut(ctx context.Context, carrier *defrag.Carr
 		if advice, err = o.plan(ctx, carrier.Client); err != nil {
 			return err
 		}
-		fmt.Fprint(out, "The cluster has changed since the plan was made. The new plan:\n\n")
-		if err := o.write(out, advice); err != nil {
+		o.factory.IO.say("The cluster has changed since the plan was made. The new plan:\n")
+		if err := o.write(o.factory.IO, advice); err != nil {
 			return err
 		}
 	}
@@ -163,31 +161,30 @@ func carryOutAll(ctx context.Context, carrier *defrag.Carrier, advice defrag.Adv
 }
 
 // write puts an advice in words.
-func (o *adviseDefragOptions) write(out io.Writer, advice defrag.Advice) error {
+func (o *adviseDefragOptions) write(streams IOStreams, advice defrag.Advice) error {
 	if len(advice.Proposals)+len(advice.Unhelped) == 0 {
-		_, err := fmt.Fprintln(out, "No job waits for GPUs.")
-		return err
+		streams.say("No job waits for GPUs.")
+		return nil
 	}
 	moved := slices.ContainsFunc(advice.Proposals, func(p defrag.Proposal) bool { return len(p.Moves) > 0 })
 	for _, proposal := range advice.Proposals {
-		if err := writeProposal(out, proposal); err != nil {
+		if err := writeProposal(streams, proposal); err != nil {
 			return err
 		}
 	}
 	for _, job := range byJob(advice.Unhelped) {
-		fmt.Fprintf(out, "%s: no moves help: %s\n\n", jobWaitsFor(job), defrag.WhyOf(job))
+		streams.say("%s: no moves help: %s\n", jobWaitsFor(job), defrag.WhyOf(job))
 	}
 	if !moved {
-		_, err := fmt.Fprintf(out, "Nothing is to be moved (looked for at most %d moves each, of pods that have run for %s).\n",
-			o.limits.Moves, o.limits.MinRun)
-		return err
+		streams.say("Nothing is to be moved (looked for at most %d moves each, of pods that have run for %s).", o.limits.Moves, o.limits.MinRun)
+		return nil
 	}
-	text := "A move restarts the pod: it loses what it has not saved."
+	text := phrase.Of("A move restarts the pod: it loses what it has not saved.")
 	if !o.apply {
-		text += " --apply makes the moves, one at a time."
+		text = text.And(" --apply makes the moves, one at a time.")
 	}
-	_, err := fmt.Fprintln(out, text)
-	return err
+	streams.say("%s", text)
+	return nil
 }
 
 // byJob puts the pods of a job together, in the order in which the jobs come.
@@ -208,7 +205,7 @@ func byJob(pods []defrag.Unhelped) [][]defrag.Unhelped {
 }
 
 // jobWaitsFor says which job waits, with how many pods, for how many GPUs.
-func jobWaitsFor(pods []defrag.Unhelped) string {
+func jobWaitsFor(pods []defrag.Unhelped) phrase.Text {
 	first := pods[0].Ref
 	if len(pods) == 1 {
 		return waitsFor(first)
@@ -217,38 +214,38 @@ func jobWaitsFor(pods []defrag.Unhelped) string {
 	for _, pod := range pods {
 		total += pod.GPUs
 	}
-	return fmt.Sprintf("%s/%s (%d pods) of namespace %s waits for %s", first.Kind, first.Job, len(pods), first.Namespace, plural(int(total), "GPU"))
+	return phrase.Of("%s/%s (%d pods) of namespace %s waits for %s", first.Kind, first.Job, len(pods), first.Namespace, plural(int(total), "GPU"))
 }
 
-func writeProposal(out io.Writer, p defrag.Proposal) error {
+func writeProposal(streams IOStreams, p defrag.Proposal) error {
 	switch len(p.Moves) {
 	case 0:
-		fmt.Fprintf(out, "%s: it fits node %s as things are, and should start by itself\n\n", waitsFor(p.Ref), p.Node)
+		streams.say("%s: it fits node %s as things are, and should start by itself\n", waitsFor(p.Ref), p.Node)
 		return nil
 	case 1:
-		fmt.Fprintf(out, "%s: 1 move makes room on node %s\n", waitsFor(p.Ref), p.Node)
+		streams.say("%s: 1 move makes room on node %s", waitsFor(p.Ref), p.Node)
 	default:
-		fmt.Fprintf(out, "%s: %d moves make room on node %s\n", waitsFor(p.Ref), len(p.Moves), p.Node)
+		streams.say("%s: %d moves make room on node %s", waitsFor(p.Ref), len(p.Moves), p.Node)
 	}
 	type move = defrag.Move
-	if err := writeTable(out, p.Moves, []column[move]{
+	if err := writeTable(streams.Out, p.Moves, []column[move]{
 		{header: "MOVE", value: func(m move) string { return m.Namespace + "/" + m.Pod }},
 		{header: "KIND", value: func(m move) string { return m.Kind }},
 		{header: "GPUS", value: func(m move) string { return number(m.GPUs) }},
 		{header: "FROM", value: func(m move) string { return m.From }},
 		{header: "TO", value: func(m move) string { return m.To }},
-	}, tableStyle{}); err != nil {
+	}, tableStyle{language: streams.language()}); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(out)
+	_, err := fmt.Fprintln(streams.Out)
 	return err
 }
 
 // waitsFor says who waits for how many GPUs.
-func waitsFor(r defrag.Ref) string {
-	who := "pod " + r.Pod
+func waitsFor(r defrag.Ref) phrase.Text {
+	who := phrase.Of("pod %s", r.Pod)
 	if r.Job != "" {
-		who = fmt.Sprintf("%s/%s (pod %s)", r.Kind, r.Job, r.Pod)
+		who = phrase.Of("%s/%s (pod %s)", r.Kind, r.Job, r.Pod)
 	}
-	return fmt.Sprintf("%s of namespace %s waits for %s", who, r.Namespace, plural(int(r.GPUs), "GPU"))
+	return phrase.Of("%s of namespace %s waits for %s", who, r.Namespace, plural(int(r.GPUs), "GPU"))
 }

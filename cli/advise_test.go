@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"g8s.host/gpu-scheduler/pkg/defrag"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 func TestAJobThatNoMovesHelpHasOneLine(t *testing.T) {
@@ -17,17 +17,17 @@ func TestAJobThatNoMovesHelpHasOneLine(t *testing.T) {
 		for rank := range 3 {
 			why := "not all pods of its gang can be helped"
 			advice.Unhelped = append(advice.Unhelped, defrag.Unhelped{
-				Ref: defrag.Ref{Namespace: "team", Pod: fmt.Sprintf("%s-%d", job, rank), Job: job, Kind: "training", GPUs: 8}, Why: why,
+				Ref: defrag.Ref{Namespace: "team", Pod: fmt.Sprintf("%s-%d", job, rank), Job: job, Kind: "training", GPUs: 8}, Why: phrase.Of(why),
 			})
 		}
 	}
 	for pod := range 2 {
 		advice.Unhelped = append(advice.Unhelped, defrag.Unhelped{
-			Ref: defrag.Ref{Namespace: "team", Pod: fmt.Sprintf("own-%d", pod), GPUs: 1}, Why: "it is large",
+			Ref: defrag.Ref{Namespace: "team", Pod: fmt.Sprintf("own-%d", pod), GPUs: 1}, Why: phrase.Quote("it is large"),
 		})
 	}
-	var out bytes.Buffer
-	if err := (&adviseDefragOptions{limits: defrag.DefaultLimits}).write(&out, advice); err != nil {
+	streams, out, _ := TestIOStreams("")
+	if err := (&adviseDefragOptions{limits: defrag.DefaultLimits}).write(streams, advice); err != nil {
 		t.Fatal(err)
 	}
 	want := `training/a (3 pods) of namespace team waits for 24 GPUs: no moves help: not all pods of its gang can be helped
@@ -48,8 +48,8 @@ Nothing is to be moved (looked for at most 16 moves each, of pods that have run 
 func TestWhoAppliesIsNotToldToApply(t *testing.T) {
 	advice := defrag.Advice{Proposals: []defrag.Proposal{{Node: "a", Moves: []defrag.Move{{From: "a", To: "b"}}}}}
 	for _, apply := range []bool{false, true} {
-		var out bytes.Buffer
-		if err := (&adviseDefragOptions{apply: apply}).write(&out, advice); err != nil {
+		streams, out, _ := TestIOStreams("")
+		if err := (&adviseDefragOptions{apply: apply}).write(streams, advice); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(out.String(), "--apply makes the moves"); got == apply {

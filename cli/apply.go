@@ -91,7 +91,7 @@ func (o *applyOptions) applyOne(ctx context.Context, writer *submit.Client, c cr
 	case c.Reservation != nil:
 		return writer.ApplyReservation(ctx, c.Reservation, submit.ReservationOptions{Now: o.factory.Now(), DryRun: dryRun})
 	case c.Quota != nil:
-		return writer.ApplyQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun, Note: c.noteTo(o.factory.IO.ErrOut)})
+		return writer.ApplyQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun, Note: c.noteTo(o.factory.IO)})
 	}
 	return writer.Apply(ctx, c.objects, submit.ApplyOptions{
 		Replace: o.replace, Force: o.conflicts, DryRun: dryRun, Render: o.options,

@@ -64,7 +64,7 @@ func checkNamespace(value string) error {
 }
 
 func checkPoolName(value string) error {
-	if err := pool.CheckLabelValue("the pool", value); err != nil {
+	if err := pool.CheckLabelValue(phrase.Of("the pool"), value); err != nil {
 		return &usageError{err}
 	}
 	return nil
@@ -228,7 +228,7 @@ func changeConfig(f *Factory, key, value string) error {
 		f.IO.say("%s is not set now", key)
 		return nil
 	}
-	fmt.Fprintf(f.IO.Out, "%s is %s\n", key, value)
+	f.IO.say("%[1]s is %[2]s", key, value) // a job that is in a state is said otherwise
 	return nil
 }
 

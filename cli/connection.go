@@ -199,7 +199,7 @@ func (c *connection) look(ctx context.Context) (over bool, err error) {
 	row := inventory.BuildPods([]corev1.Pod{*pod})[0]
 	switch {
 	case row.Disrupted():
-		return true, &outcomeError{code: exitNotFinished, text: phrase.Of("pod %s had to end: %s", c.where.pod, reasonOf(row.Trouble))}
+		return true, &outcomeError{code: exitNotFinished, text: phrase.Of("pod %s had to end: %s", c.where.pod, reasonText(row.Trouble))}
 	case pod.DeletionTimestamp != nil:
 		return true, &outcomeError{
 			code: exitNotFinished, text: phrase.Of("pod %s was told to end: its job was deleted or paused, or had its time", c.where.pod),

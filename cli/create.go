@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -139,7 +138,7 @@ func (o *createOptions) createOne(ctx context.Context, writer *submit.Client, c 
 	case c.Reservation != nil:
 		return writer.CreateReservation(ctx, c.Reservation, submit.ReservationOptions{Now: o.factory.Now(), DryRun: dryRun})
 	case c.Quota != nil:
-		return writer.CreateQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun, Note: c.noteTo(o.factory.IO.ErrOut)})
+		return writer.CreateQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun, Note: c.noteTo(o.factory.IO)})
 	case dryRun:
 		unasked, err := writer.DryRun(ctx, c.objects)
 		o.note(c, unasked)
@@ -235,6 +234,6 @@ func (o *createOptions) hint(created []creation) {
 }
 
 // noteTo prints notes of a document.
-func (c *creation) noteTo(to io.Writer) func(sentence string) {
-	return func(sentence string) { fmt.Fprintf(to, "%snote: %s\n", c.at(), sentence) }
+func (c *creation) noteTo(io IOStreams) func(sentence phrase.Text) {
+	return func(sentence phrase.Text) { io.tell("%snote: %s", c.at(), sentence) }
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -162,15 +161,12 @@ func (o *deleteOptions) dangerous(targets []target) phrase.Text {
 // mostNames is how many names a question tells before it says how many more there are.
 const mostNames = 10
 
-func someNames(targets []target) string {
-	var names []string
-	for _, t := range targets[:min(len(targets), mostNames)] {
-		names = append(names, t.Name)
+func someNames(targets []target) phrase.Text {
+	names := make([]phrase.Text, len(targets))
+	for i, t := range targets {
+		names[i] = phrase.Quote(t.Name)
 	}
-	if more := len(targets) - mostNames; more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(names, ", ")
+	return someOf(names, mostNames)
 }
 
 func (o *deleteOptions) deleteOne(ctx context.Context, writer *submit.Client, t target) error {
@@ -212,7 +208,7 @@ func (o *deleteOptions) deleteJob(ctx context.Context, writer *submit.Client, re
 func (o *deleteOptions) waitGone(ctx context.Context, writer *submit.Client, job submit.Deleted) error {
 	stop := startProgress(o.factory.IO, phrase.Of("Waiting for the pods of %s to end", job.Name))
 	defer stop()
-	waiting, stopTimer := timelimit.With(ctx, o.timeout, fmt.Sprintf("the pods of job %s have not ended; it is deleted, and they go by themselves\n"+
+	waiting, stopTimer := timelimit.With(ctx, o.timeout, phrase.Of("the pods of job %s have not ended; it is deleted, and they go by themselves\n"+
 		"See them: gpuctl get jobs %s --pods -n %s", job.Name, job.Name, job.Namespace))
 	defer stopTimer()
 	return timelimit.Explain(waiting, writer.WaitGone(waiting, job))

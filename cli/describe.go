@@ -101,6 +101,9 @@ func (d *description) sentence(label, value string) {
 	d.line(label, wrap(value, width, 0))
 }
 
+// says is sentence for a text of ours.
+func (d *description) says(label string, text phrase.Text) { d.sentence(label, text.In(d.language)) }
+
 // lines writes a label with several values, one below the other.
 func (d *description) lines(label string, values []string) {
 	if len(values) > 0 {

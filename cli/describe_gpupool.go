@@ -25,7 +25,7 @@ func describeDeclared(d *description, declared *inventory.Declared, now time.Tim
 		d.sentence(conditionLabel(condition.Type), conditionSentence(condition, now).In(d.language))
 	}
 	if advice := status.Advice; advice != nil {
-		d.sentence("Advice", advice.Text)
+		d.says("Advice", phrase.Written(advice.Text))
 		d.sentence("Tried", adviceReasoning(advice, now).In(d.language))
 	}
 	d.told("Must have", "%s", mustHave(declared.Spec.Constraints))
@@ -105,7 +105,7 @@ func conditionLabel(kind string) string {
 }
 
 func conditionSentence(condition metav1.Condition, now time.Time) phrase.Text {
-	return phrase.Of("%s for %s: %s", condition.Status, age(now, condition.LastTransitionTime.Time), condition.Message)
+	return phrase.Of("%s for %s: %s", condition.Status, age(now, condition.LastTransitionTime.Time), phrase.Written(condition.Message))
 }
 
 // adviceReasoning says what the advice was tried with.

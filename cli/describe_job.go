@@ -120,7 +120,7 @@ func heedLeader(ctx context.Context, reader *inventory.Reader, details []invento
 
 func describeJob(d *description, job inventory.JobDetail, busy *ledger.Efficiency, now time.Time) error {
 	describeJobState(d, job, now)
-	d.line("Utilization", efficiencyText(busy))
+	d.says("Utilization", efficiencyText(busy))
 	d.section("Asks")
 	inner := &description{out: &indented{out: d.out}, style: d.style, language: d.language}
 	inner.line("Pool", job.Pool)
@@ -134,7 +134,7 @@ func describeJob(d *description, job inventory.JobDetail, busy *ledger.Efficienc
 	inner.line("Image", job.Container.Image)
 	inner.line("Command", strings.Join(slices.Concat(job.Container.Command, job.Container.Args), " "))
 	inner.lines("Variables", job.Container.Env)
-	inner.lines("Mounts", job.Container.Mounts)
+	inner.lines("Mounts", messagesIn(job.Container.Mounts, d.language))
 
 	if err := describeRows(d, "Pods", job.Pods, podColumns(now)); err != nil {
 		return err
@@ -184,7 +184,7 @@ func describeJobState(d *description, job inventory.JobDetail, now time.Time) {
 	d.painted("Status", phrase.Of("%s, %d of %d pods ready", status, job.Ready, job.Desired).In(d.language))
 	describeArray(d, job.Array)
 	if len(job.WaitsFor) > 0 { // one that was let go by hand starts for itself
-		d.sentence("Starts when", inventory.Ending(job.DependsOn, job.After))
+		d.says("Starts when", inventory.Ending(job.DependsOn, job.After))
 	}
 	d.line("Reason", job.Reason)
 	d.line("Message", messageIn(job.Message, d.language))

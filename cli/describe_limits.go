@@ -1,21 +1,20 @@
 package cli
 
 import (
-	"strings"
-
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // describeLimits shows what others bound the pods of a namespace by.
 func describeLimits(d *description, limits inventory.Limits) error {
 	for _, quota := range limits.OtherQuotas {
-		title := "ResourceQuota " + quota.Name + ", not of gpuctl"
+		title := phrase.Of("ResourceQuota %s, not of gpuctl", quota.Name)
 		if len(quota.Scopes) > 0 {
-			title += ", for pods that are " + strings.Join(quota.Scopes, " and ")
+			title = title.And(", for pods that are %s", phrase.Join(quotes(quota.Scopes), phrase.Of(" and ")))
 		}
-		if err := describeRows(d, title, quota.Resources, otherBoundColumns()); err != nil {
+		if err := describeRows(d, title.In(d.language), quota.Resources, otherBoundColumns()); err != nil {
 			return err
 		}
 	}
@@ -28,7 +27,7 @@ func otherBoundColumns() []column[inventory.OtherQuotaBound] {
 		{header: "RESOURCE", value: func(b bound) string { return b.Resource }},
 		{header: "USED", value: func(b bound) string { return b.Used.String() }},
 		{header: "HARD", value: func(b bound) string { return b.Hard.String() }},
-		{header: "NOTE", value: func(b bound) string { return b.Note }},
+		{header: "NOTE", said: func(b bound, language phrase.Language) string { return language.Message(b.Note) }, value: func(b bound) string { return b.Note }},
 	}
 }
 

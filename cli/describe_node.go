@@ -73,7 +73,7 @@ func describeNode(d *description, node inventory.Node, pods []inventory.NodePod,
 	d.line("Name", node.Name)
 	d.line("Status", nodeStatus(node))
 	for _, state := range node.States {
-		d.sentence("State", stateSentence(state, node.Ready, now))
+		d.says("State", stateSentence(state, node.Ready, now))
 	}
 	d.line("Pool", node.Pool)
 	d.line("Rack", node.Rack)

@@ -113,7 +113,7 @@ func runDescribePool(ctx context.Context, o *describePoolOptions, name string) e
 
 func describePool(d *description, pool poolDetail, now time.Time) error {
 	d.line("Name", pool.Name)
-	d.sentence("Description", pool.Description)
+	d.says("Description", phrase.Written(pool.Description))
 	d.told("Nodes", "%d, %d take pods", len(pool.Nodes), pool.ReadyNodes)
 	d.told("GPUs", "%s", gpuSentence(pool.GPUs))
 	if pool.SharedGPUs != nil {

@@ -107,7 +107,7 @@ func describeQuotas(d *description, quotas []inventory.Quota) error {
 	d.line("Name", quotas[0].Name)
 	d.line("Description", quotas[0].Description)
 	for _, quota := range quotas {
-		if err := describeRows(d, "Namespace "+quota.Namespace, quota.Resources, boundColumns()); err != nil {
+		if err := describeRows(d, phrase.Of("Namespace %s", quota.Namespace).In(d.language), quota.Resources, boundColumns()); err != nil {
 			return err
 		}
 	}
@@ -124,47 +124,47 @@ func describeGPUQuota(d *description, q *inventory.GPUQuota, now time.Time) erro
 		d.line("Max", number(*q.Max))
 	}
 	if q.Used == nil {
-		d.sentence("Used", "not known: you may not see the pods of all namespaces, and gpu-controller has not counted them yet")
+		d.says("Used", phrase.Of("not known: you may not see the pods of all namespaces, and gpu-controller has not counted them yet"))
 		return nil
 	}
-	d.sentence("Used", usedSentence(q))
-	d.sentence("Left of min", leftSentence(q))
+	d.says("Used", usedSentence(q))
+	d.says("Left of min", leftSentence(q))
 	if waits := q.Waiting; waits != nil {
-		d.line("Waiting", waitingSentence(waits, now))
+		d.says("Waiting", waitingSentence(waits, now))
 	}
 	for _, kind := range []string{names.ConditionOvercommitted, names.ConditionMinNotBacked} {
 		if condition := q.Condition(kind); condition != nil {
-			d.sentence("Problem", kind+" for "+age(now, condition.LastTransitionTime.Time)+": "+condition.Message)
+			d.says("Problem", phrase.Of("%s for %s: %s", kind, age(now, condition.LastTransitionTime.Time), phrase.Written(condition.Message)))
 		}
 	}
 	return describeRows(d, "Who borrows in the pool", q.Borrowers, borrowerColumns())
 }
 
-func usedSentence(q *inventory.GPUQuota) string {
+func usedSentence(q *inventory.GPUQuota) phrase.Text {
 	if *q.Borrowed == 0 {
-		return number(*q.Used)
+		return phrase.Quote(number(*q.Used))
 	}
-	return fmt.Sprintf("%d, of which %d are borrowed: they go back to who is guaranteed them", *q.Used, *q.Borrowed)
+	return phrase.Of("%d, of which %d are borrowed: they go back to who is guaranteed them", *q.Used, *q.Borrowed)
 }
 
-// leftSentence is what there is of the min that is not in use, "" where there is no min.
-func leftSentence(q *inventory.GPUQuota) string {
+// leftSentence is what there is of the min that is not in use, nothing where there is no min.
+func leftSentence(q *inventory.GPUQuota) phrase.Text {
 	switch {
 	case q.Min == 0:
-		return ""
+		return nil
 	case *q.Lent == 0:
-		return fmt.Sprintf("%d free now", *q.Free)
+		return phrase.Of("%d free now", *q.Free)
 	}
-	return fmt.Sprintf("%d free now, %d lent: who borrows them leaves for a job of these namespaces", *q.Free, *q.Lent)
+	return phrase.Of("%d free now, %d lent: who borrows them leaves for a job of these namespaces", *q.Free, *q.Lent)
 }
 
-func waitingSentence(w *inventory.QuotaWaiting, now time.Time) string {
+func waitingSentence(w *inventory.QuotaWaiting, now time.Time) phrase.Text {
 	if w.Jobs == 0 {
-		return ""
+		return nil
 	}
-	out := fmt.Sprintf("%s with %s", plural(w.Jobs, "job"), plural(int(w.GPUs), "GPU"))
+	out := phrase.Of("%s with %s", plural(w.Jobs, "job"), plural(int(w.GPUs), "GPU"))
 	if w.Since != nil {
-		out += ", the first for " + age(now, *w.Since)
+		out = out.And(", the first for %s", age(now, *w.Since))
 	}
 	return out
 }

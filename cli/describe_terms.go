@@ -1,16 +1,14 @@
 package cli
 
 import (
-	"cmp"
-	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -20,7 +18,7 @@ func describeTerms(d *description, job *inventory.JobDetail) {
 	if job.Meta != nil {
 		d.line("Preset", job.Meta.Annotations[names.AnnotationPreset])
 	}
-	d.line("Topology", topologyOf(job.Submitted))
+	d.says("Topology", topologyOf(job.Submitted))
 	if job.TimeLimit > 0 {
 		d.line("Time limit", workload.DurationText(job.TimeLimit))
 	}
@@ -44,11 +42,11 @@ func describeTerms(d *description, job *inventory.JobDetail) {
 	if long, ok := names.CheckpointGraceOf(job.Template.Annotations); ok {
 		d.told("Checkpoint", "%s to save its work before it is preempted", workload.DurationText(long))
 	}
-	var taints []string
+	taints := make([]phrase.Text, 0, len(job.Template.Spec.Tolerations))
 	for i := range job.Template.Spec.Tolerations {
 		taints = append(taints, tolerated(&job.Template.Spec.Tolerations[i]))
 	}
-	d.line("Tolerates", strings.Join(taints, ", "))
+	d.says("Tolerates", phrase.Join(taints, phrase.Of(", ")))
 }
 
 // topologyIn is what the YAML of a job asks, nil for nothing.
@@ -61,32 +59,35 @@ func topologyIn(submitted string) *workload.Topology {
 }
 
 // topologyOf is how the nodes of a job lie, as the YAML that it was made from says.
-func topologyOf(submitted string) string {
+func topologyOf(submitted string) phrase.Text {
 	asked := topologyIn(submitted)
 	if asked == nil {
-		return ""
+		return nil
 	}
-	text := fmt.Sprintf("one %s, %s", asked.Level, asked.Mode)
+	text := phrase.Of("one %s, %s", asked.Level, asked.Mode)
 	if asked.Segment > 0 {
-		text = fmt.Sprintf("one %s for each segment of %d, %s", asked.Level, asked.Segment, asked.Mode)
+		text = phrase.Of("one %s for each segment of %d, %s", asked.Level, asked.Segment, asked.Mode)
 	}
 	if asked.Wait != nil {
-		text += ", waited for " + workload.DurationText(*asked.Wait)
+		text = text.And(", waited for %s", workload.DurationText(*asked.Wait))
 	}
 	return text
 }
 
 // tolerated is a taint that pods accept, as kubectl writes it.
-func tolerated(t *corev1.Toleration) string {
-	out := cmp.Or(t.Key, "every taint")
+func tolerated(t *corev1.Toleration) phrase.Text {
+	out := phrase.Quote(t.Key)
+	if t.Key == "" {
+		out = phrase.Of("every taint")
+	}
 	if t.Value != "" {
-		out += "=" + t.Value
+		out = out.And("=%s", t.Value)
 	}
 	if t.Effect != "" {
-		out += ":" + string(t.Effect)
+		out = out.And(":%s", t.Effect)
 	}
 	if t.TolerationSeconds != nil {
-		out += fmt.Sprintf(" for %ds", *t.TolerationSeconds)
+		out = out.And(" for %ds", *t.TolerationSeconds)
 	}
 	return out
 }

@@ -80,7 +80,7 @@ func TestTaintsThatAreTolerated(t *testing.T) {
 		"maintenance:NoExecute for 60s": {Key: "maintenance", Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](60)},
 	}
 	for want, toleration := range tests {
-		if got := tolerated(&toleration); got != want {
+		if got := tolerated(&toleration).String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/doctor"
 	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
@@ -73,7 +74,7 @@ const ledgerPatience = 5 * time.Second
 
 // lookAtLedger asks the ledger something small. That it does not tell this to the user is an answer, too.
 func (f *Factory) lookAtLedger(ctx context.Context, namespace string) *doctor.Ledger {
-	ctx, stop := timelimit.With(ctx, ledgerPatience, "the ledger has not answered")
+	ctx, stop := timelimit.With(ctx, ledgerPatience, phrase.Of("the ledger has not answered"))
 	defer stop()
 	var o ledgerOptions
 	known, err := o.find(ctx, f)
@@ -88,7 +89,7 @@ func (f *Factory) lookAtLedger(ctx context.Context, namespace string) *doctor.Le
 		}
 	}
 	if err != nil && !isLedgerRefusal(err) {
-		out.Problem = timelimit.Explain(ctx, err).Error()
+		out.Problem = phrase.OfError(timelimit.Explain(ctx, err))
 	}
 	return out
 }
@@ -127,9 +128,9 @@ func writeChecks(io IOStreams, checks []doctor.Check, format string) error {
 		if io.Color {
 			status = colors[check.Status] + status + colorReset
 		}
-		d.text(fmt.Sprintf("%s %s: %s", status, check.Name, check.Text), 9)
-		if check.Advice != "" {
-			d.text(fmt.Sprintf("%9s-> %s", "", check.Advice), 12)
+		d.text(phrase.Of("%s %s: %s", status, d.language.Words(check.Name), check.Text).In(d.language), 9)
+		if len(check.Advice) > 0 {
+			d.text(fmt.Sprintf("%9s-> %s", "", check.Advice.In(d.language)), 12)
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,7 +71,7 @@ func runDrainNode(ctx context.Context, o *drainOptions, node string) error {
 	if err != nil {
 		return err
 	}
-	report := func(text string) { fmt.Fprintln(o.factory.IO.Out, text) }
+	report := func(text phrase.Text) { o.factory.IO.say("%s", text) }
 	drainer := &drain.Drainer{Client: client, Force: o.force, Report: report}
 	if o.dryRun == dryRunServer {
 		return o.show(ctx, drainer, node)
@@ -183,7 +182,7 @@ func runRecoverNode(ctx context.Context, o *drainOptions, node string) error {
 		return err
 	}
 	o.factory.IO.say("node %s %s", node, recovery(recovered, o.dryRun == dryRunServer))
-	for _, remains := range recovered.Remains {
+	for _, remains := range recovered.Says {
 		o.factory.IO.tell("warning: node %s gets no pods all the same: %s", node, remains)
 	}
 	return nil

@@ -10,11 +10,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/ledger"
 	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
 // noData is said of GPUs of which nothing was measured: they may have been busy or not.
-const noData = "no data"
+func noData() phrase.Text { return phrase.Of("no data") }
 
 // efficiencyColumns say how busy GPUs were, and of how much of the time that is known. As plain numbers they are for programs, and
 // what is not known is empty.
@@ -24,15 +25,15 @@ func efficiencyColumns[T any](of func(T) *ledger.Efficiency, plain bool) []colum
 		show = func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 	}
 	return []column[T]{
-		{header: "UTIL", value: func(row T) string {
+		{header: "UTIL", text: func(row T) phrase.Text {
 			e := of(row)
 			switch {
 			case e == nil || e.Utilization == nil && plain:
-				return ""
+				return nil
 			case e.Utilization == nil:
-				return noData
+				return noData()
 			}
-			return show(*e.Utilization)
+			return phrase.Quote(show(*e.Utilization))
 		}},
 		{header: "MEASURED", value: func(row T) string {
 			if e := of(row); e != nil {
@@ -54,15 +55,15 @@ func percent(v float64) string {
 	return fmt.Sprintf("%.0f%%", v)
 }
 
-// efficiencyText is how busy the GPUs of a job were, "" where nothing measures it.
-func efficiencyText(e *ledger.Efficiency) string {
+// efficiencyText is how busy the GPUs of a job were, nothing where nothing measures it.
+func efficiencyText(e *ledger.Efficiency) phrase.Text {
 	switch {
 	case e == nil:
-		return ""
+		return nil
 	case e.Utilization == nil:
-		return noData + ": nothing was measured while it held them"
+		return phrase.Of("no data: nothing was measured while it held them")
 	}
-	return fmt.Sprintf("%s on average, measured for %s of the time", percent(*e.Utilization), percent(e.Measured))
+	return phrase.Of("%s on average, measured for %s of the time", percent(*e.Utilization), percent(e.Measured))
 }
 
 // efficiencyOf asks the ledger how busy the GPUs of a job were that has finished and is still there; nil where there is none that
@@ -71,7 +72,7 @@ func (o *describeJobOptions) efficiencyOf(ctx context.Context, job *inventory.Jo
 	if job.Finished == nil || job.GPUs == 0 {
 		return nil
 	}
-	ctx, stop := timelimit.With(ctx, ledgerPatience, "the ledger has not answered")
+	ctx, stop := timelimit.With(ctx, ledgerPatience, phrase.Of("the ledger has not answered"))
 	defer stop()
 	known, err := o.ledger.find(ctx, o.factory)
 	if err == nil && !known {
@@ -90,7 +91,7 @@ func (o *describeJobOptions) efficiencyOf(ctx context.Context, job *inventory.Jo
 		return nil // it was not there yet when the job was
 	}
 	if err != nil {
-		fmt.Fprintf(o.factory.IO.ErrOut, "warning: the ledger is left out: %v\n", err)
+		o.factory.IO.tell("warning: the ledger is left out: %v", err)
 		return nil
 	}
 	return found.Efficiency

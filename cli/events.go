@@ -116,7 +116,7 @@ func jobEventColumns(now time.Time, namespaces bool) []column[jobEvent] {
 		columns = slices.Insert(columns, 0, column[jobEvent]{header: "NAMESPACE", value: func(e jobEvent) string { return e.Namespace }})
 	}
 	for _, c := range eventColumns(now) {
-		outer := column[jobEvent]{header: c.header, spill: c.spill, spare: c.spare, value: func(e jobEvent) string { return c.value(e.Event) }}
+		outer := column[jobEvent]{header: c.header, spill: c.spill, spare: c.spare, value: func(e jobEvent) string { return c.plain(e.Event) }}
 		if c.color != nil {
 			outer.color = func(e jobEvent) string { return c.color(e.Event) }
 		}

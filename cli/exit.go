@@ -256,7 +256,7 @@ func outcomeOf(job inventory.Job) error {
 	case inventory.StatusSucceeded:
 		return nil
 	case inventory.StatusFailed:
-		return &outcomeError{code: exitJobFailed, text: phrase.Of("job %s failed: %s", job.Name, reasonOf(job.Trouble))}
+		return &outcomeError{code: exitJobFailed, text: phrase.Of("job %s failed: %s", job.Name, reasonText(job.Trouble))}
 	case inventory.StatusCancelled:
 		return &outcomeError{code: exitCancelled, text: phrase.Of("job %s was cancelled", job.Name)}
 	case inventory.StatusTerminating:

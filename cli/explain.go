@@ -2,11 +2,11 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"g8s.host/gpu-scheduler/cli/monospace"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/workload"
@@ -23,11 +23,11 @@ func newExplainCmd(f *Factory) *cobra.Command {
 			"  gpuctl explain inference.service.autoscaling",
 		Args:              exactlyOne(phrase.Of("a kind, or a field")),
 		ValidArgsFunction: completeKinds,
-		RunE:              func(_ *cobra.Command, args []string) error { return runExplain(f.IO.Out, args[0]) },
+		RunE:              func(_ *cobra.Command, args []string) error { return runExplain(f.IO, args[0]) },
 	}
 }
 
-func runExplain(out io.Writer, path string) error {
+func runExplain(io IOStreams, path string) error {
 	kind, field, below, err := workload.Lookup(path)
 	kinds := string(kind)
 	if err != nil {
@@ -40,40 +40,53 @@ func runExplain(out io.Writer, path string) error {
 		}
 		kinds = joined(having)
 	}
-	fmt.Fprintf(out, "KIND:     %s\n", kinds)
+	explained(io, phrase.Of("KIND"), kinds)
 	if field.Path != "" {
-		if err := explainField(out, kind, field); err != nil {
+		if err := explainField(io, kind, field); err != nil {
 			return err
 		}
 	}
 	if len(below) == 0 {
 		return nil
 	}
-	fmt.Fprint(out, "\nFIELDS:\n")
+	language := io.language()
+	fmt.Fprintf(io.Out, "\n%s\n", phrase.Of("%s:", phrase.Of("FIELDS")).In(language))
 	for _, f := range below {
 		name := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
 		required := ""
 		if f.Required {
-			required = ", required"
+			required = phrase.Of(", required").In(language)
 		}
-		fmt.Fprintf(out, "  %s  <%s%s>\n%s", name, f.Type, required, wrapped(f.Doc, "      "))
+		fmt.Fprintf(io.Out, "  %s  <%s%s>\n%s", name, f.Type, required, wrapped(language.Words(f.Doc), "      "))
 	}
 	return nil
 }
 
-func explainField(out io.Writer, kind workload.Kind, field workload.Field) error {
-	def := field.Default
+// explained writes a label and what stands behind it.
+func explained(io IOStreams, label phrase.Text, value string) {
+	head := phrase.Of("%s:", label).In(io.language())
+	fmt.Fprintf(io.Out, "%s%s %s\n", head, strings.Repeat(" ", max(explainWidth-1-monospace.Columns(head), 0)), value)
+}
+
+// explainWidth is the column at which values begin.
+const explainWidth = 10
+
+func explainField(io IOStreams, kind workload.Kind, field workload.Field) error {
+	language := io.language()
+	def := language.Words(field.Default)
 	switch {
 	case field.Required:
-		def = "none, it is required"
+		def = phrase.Of("none, it is required").In(language)
 	case def == "":
-		def = "none"
+		def = phrase.Of("none").In(language)
 	}
-	fmt.Fprintf(out, "FIELD:    %s\nTYPE:     %s\nDEFAULT:  %s\n", field.Path, field.Type, def)
+	explained(io, phrase.Of("FIELD"), field.Path)
+	explained(io, phrase.Of("TYPE"), field.Type)
+	explained(io, phrase.Of("DEFAULT"), def)
 	if field.Example != "" {
-		fmt.Fprintf(out, "EXAMPLE:  %s\n", field.Example)
+		explained(io, phrase.Of("EXAMPLE"), field.Example)
 	}
-	fmt.Fprintf(out, "\n%s", wrapped(field.Doc, ""))
+	fmt.Fprintf(io.Out, "\n%s", wrapped(language.Words(field.Doc), ""))
 	if field.Section {
 		return nil
 	}
@@ -82,10 +95,10 @@ func explainField(out io.Writer, kind workload.Kind, field workload.Field) error
 		return phrase.Errorf("explaining %s: %w", field.Path, err)
 	}
 	if len(places) > 0 {
-		fmt.Fprint(out, "\nBECOMES:\n")
+		fmt.Fprintf(io.Out, "\n%s\n", phrase.Of("%s:", phrase.Of("BECOMES")).In(language))
 	}
 	for _, place := range places {
-		fmt.Fprintf(out, "  %s\n", place)
+		fmt.Fprintf(io.Out, "  %s\n", place)
 	}
 	return nil
 }
@@ -94,18 +107,4 @@ func explainField(out io.Writer, kind workload.Kind, field workload.Field) error
 const textWidth = 96
 
 // wrapped breaks text into lines with an indent.
-func wrapped(text, indent string) string {
-	var out strings.Builder
-	line := indent
-	for word := range strings.FieldsSeq(text) {
-		if len(line) > len(indent) && len(line)+1+len(word) > textWidth {
-			out.WriteString(line + "\n")
-			line = indent
-		}
-		if len(line) > len(indent) {
-			line += " "
-		}
-		line += word
-	}
-	return out.String() + line + "\n"
-}
+func wrapped(text, indent string) string { return wrap(indent+text, textWidth, len(indent)) + "\n" }

@@ -57,7 +57,7 @@ type listing[T any] struct {
 	// absent look for what rows are limited to, where there are no rows: each is the error that it is not there.
 	absent []func() error
 	// gone is what is said of a watched row that is there no more.
-	gone string
+	gone phrase.Text
 	// widths are those of the table so far.
 	widths []int
 }
@@ -128,8 +128,8 @@ func (l *listing[T]) addNamespaceFlag(cmd *cobra.Command, f *Factory, all *bool,
 
 // goneText says of a watched row that it is there no more.
 func (l *listing[T]) goneText() phrase.Text {
-	if l.gone != "" {
-		return phrase.Quote(l.gone)
+	if len(l.gone) > 0 {
+		return l.gone
 	}
 	return phrase.Of("is gone")
 }
@@ -273,7 +273,7 @@ func (l *listing[T]) follow(ctx context.Context, cancel context.CancelCauseFunc)
 func (l *listing[T]) fingerprint(row T) string {
 	var text strings.Builder
 	for _, c := range l.columns(time.Time{}) {
-		text.WriteString(c.value(row) + "\x00")
+		text.WriteString(c.plain(row) + "\x00")
 	}
 	return text.String()
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/ledger"
 	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // finishedOptions are those of jobs that have finished, which the ledger knows when the cluster does not any more.
@@ -94,7 +94,7 @@ func finishedColumns(now time.Time, namespaces bool) []column[ledger.Job] {
 		{header: "POOL", value: func(j job) string { return j.Pool }},
 		{header: "USER", value: func(j job) string { return j.User }, spare: true},
 		{header: "LASTED", value: func(j job) string { return age(j.Finished, j.Created) }},
-		{header: "FINISHED", value: func(j job) string { return finishedAgo(now, j) }},
+		{header: "FINISHED", text: func(j job) phrase.Text { return finishedAgo(now, j) }},
 		{header: "CREATED", wide: true, value: func(j job) string { return j.Created.Format(time.RFC3339) }},
 		{header: "UID", wide: true, value: func(j job) string { return j.UID }},
 	}
@@ -109,12 +109,11 @@ func finishedColumns(now time.Time, namespaces bool) []column[ledger.Job] {
 }
 
 // finishedAgo is how long ago a job finished; "by" where nobody saw it.
-func finishedAgo(now time.Time, j ledger.Job) string {
-	ago := age(now, j.Finished) + " ago"
+func finishedAgo(now time.Time, j ledger.Job) phrase.Text {
 	if j.Uncertain {
-		return "by " + ago
+		return phrase.Of("by %s ago", age(now, j.Finished))
 	}
-	return ago
+	return phrase.Of("%s ago", age(now, j.Finished))
 }
 
 // describeFinished shows the last job of a name that the ledger knows; false where it knows none, or is not known itself.
@@ -144,19 +143,19 @@ func describeFinishedJob(d *description, job ledger.JobDetail, now time.Time) er
 	d.line("Name", job.Name)
 	d.line("Namespace", job.Namespace)
 	d.line("Kind", job.Kind)
-	status := job.Status + ", " + finishedAgo(now, job.Job)
+	status := phrase.Of("%s, %s", job.Status, finishedAgo(now, job.Job))
 	if !job.Deleted.IsZero() {
-		status += "; the job is no longer in the cluster"
+		status = status.And("; the job is no longer in the cluster")
 	}
-	d.line("Status", status)
-	d.line("Reason", strings.TrimSuffix(job.Reason+": "+job.Message, ": "))
+	d.says("Status", status)
+	d.line("Reason", strings.TrimSuffix(job.Reason+": "+messageIn(job.Message, d.language), ": "))
 	d.line("User", job.User)
 	d.line("Created", job.Created.Format(time.RFC3339))
 	d.line("Finished", job.Finished.Format(time.RFC3339))
 	d.line("Pool", job.Pool)
 	d.line("GPUs", strconv.FormatInt(job.GPUs, 10))
 	d.line("GPU-hours", strconv.FormatFloat(hoursOf(job.Holdings, now), 'f', 2, 64))
-	d.line("Utilization", efficiencyText(job.Efficiency))
+	d.says("Utilization", efficiencyText(job.Efficiency))
 	columns := holdingColumns(now)
 	if job.Efficiency != nil {
 		columns = append(columns, efficiencyColumns(func(h ledger.Holding) *ledger.Efficiency { return h.Efficiency }, false)...)
@@ -188,18 +187,18 @@ func holdingColumns(now time.Time) []column[ledger.Holding] {
 		{header: "GPU-TYPE", value: func(h holding) string { return h.GPUType }},
 		{header: "GPUS", value: func(h holding) string { return strconv.FormatFloat(float64(h.Milli)/1000, 'f', -1, 64) }},
 		{header: "FROM", value: func(h holding) string { return h.From.Format(time.RFC3339) }},
-		{header: "HELD", value: func(h holding) string {
-			text := age(h.From.Add(lasted(&h, now)), h.From)
+		{header: "HELD", text: func(h holding) phrase.Text {
+			least := age(h.From.Add(lasted(&h, now)), h.From)
 			if !h.Until.IsZero() {
-				text += " to " + age(h.Until, h.From)
+				return phrase.Of("%s to %s", least, age(h.Until, h.From))
 			}
-			return text
+			return phrase.Quote(least)
 		}},
-		{header: "OUTCOME", value: func(h holding) string {
+		{header: "OUTCOME", text: func(h holding) phrase.Text {
 			if h.ExitCode != 0 {
-				return fmt.Sprintf("%s (exit code %d)", h.Outcome, h.ExitCode)
+				return phrase.Of("%s (exit code %d)", h.Outcome, h.ExitCode)
 			}
-			return h.Outcome
+			return phrase.Quote(h.Outcome)
 		}},
 	}
 }

@@ -256,7 +256,7 @@ func placeOrReason(j inventory.Job, language phrase.Language) string {
 		text = reasonIn(j.Trouble, language)
 	}
 	if j.Array != nil { // how far it has come stays in the row where the rest has no room
-		text = strings.TrimSuffix(j.Array.Progress()+": "+text, ": ")
+		text = strings.TrimSuffix(j.Array.Progress().In(language)+": "+text, ": ")
 	}
 	return text
 }
@@ -271,6 +271,14 @@ func nodesInShort(j inventory.Job) string {
 // reasonOf is a trouble on one line: the word, and what the scheduler's verdict comes down to.
 func reasonOf(t inventory.Trouble) string { return reasonIn(t, phrase.English) }
 
+// reasonText is reasonOf within a text: it is put into words with it.
+func reasonText(t inventory.Trouble) phrase.Text {
+	if t.Message == "" {
+		return phrase.Quote(t.Reason)
+	}
+	return phrase.Of("%s: %s", cmp.Or(t.Reason, "Unknown"), phrase.Written(t.Message))
+}
+
 // reasonIn is reasonOf in a language: the word is the same in all of them, and so is what others say.
 func reasonIn(t inventory.Trouble, language phrase.Language) string {
 	if t.Message == "" {
@@ -281,7 +289,7 @@ func reasonIn(t inventory.Trouble, language phrase.Language) string {
 
 // messageIn is the message of a trouble in a language: words of ours, or what the scheduler says of a pod as a whole.
 func messageIn(message string, language phrase.Language) string {
-	words := language.Words(message)
+	words := language.Message(message)
 	if words != message || language != phrase.Chinese {
 		return words
 	}
@@ -291,6 +299,15 @@ func messageIn(message string, language phrase.Language) string {
 		}
 	}
 	return message // which tells of nodes one by one: gpuctl why puts that into words
+}
+
+// messagesIn are messages in a language.
+func messagesIn(messages []string, language phrase.Language) []string {
+	out := make([]string, len(messages))
+	for i, message := range messages {
+		out[i] = language.Message(message)
+	}
+	return out
 }
 
 func statusColor(j inventory.Job) string {

@@ -83,7 +83,7 @@ func runGetLabels(ctx context.Context, o *getLabelsOptions) error {
 
 // showKey shows who has the label of a key, and says which of the named nodes do not.
 func (o *getLabelsOptions) showKey(rows []inventory.NodeLabel, key string) error {
-	o.noun = "node with label " + key
+	o.noun = nounWithLabel + key
 	picked, lacking := o.pick(rows)
 	if len(lacking) == 0 || o.quiet {
 		return o.show(rows)

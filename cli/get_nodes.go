@@ -71,7 +71,7 @@ func nodeColumns() []column[inventory.Node] {
 		{header: "CPU-USED", wide: true, value: func(n node) string { return share(n.CPU) }},
 		{header: "MEM-USED", wide: true, value: func(n node) string { return share(n.Memory) }},
 		{header: "PODS", wide: true, value: func(n node) string { return strconv.Itoa(n.Pods) }},
-		{header: "STATE", wide: true, value: nodeStateTexts},
+		{header: "STATE", wide: true, text: nodeStateTexts},
 	}
 }
 

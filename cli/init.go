@@ -24,7 +24,7 @@ func newInitCmd(f *Factory) *cobra.Command {
 			if err != nil {
 				return usagef("%w", err)
 			}
-			text, err := workload.Skeleton(kind)
+			text, err := workload.Skeleton(kind, f.language())
 			if err != nil {
 				return err
 			}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -67,7 +66,7 @@ func (f *Factory) renderOptionsOf(ctx context.Context, writer *submit.Client, re
 	}
 	options, warnings, err := submit.RenderOptions(ctx, reader, []workload.Document{doc}, ref.Namespace)
 	for _, warning := range warnings {
-		fmt.Fprintln(f.IO.ErrOut, "warning: "+warning)
+		f.IO.tell("warning: %s", warning)
 	}
 	return options, err
 }

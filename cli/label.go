@@ -19,7 +19,7 @@ type labelOptions struct {
 	factory                   *Factory
 	overwrite, remove, anyKey bool
 	// notes are what is said of the words that are no keys as they are.
-	notes []string
+	notes []phrase.Text
 }
 
 func newLabelCmd(f *Factory) *cobra.Command {
@@ -79,13 +79,13 @@ func (o *labelOptions) label(ctx context.Context, nodes []string, labels map[str
 	}
 	o.addLabelled(plan, labels)
 	for _, hidden := range plan.Hidden {
-		o.warn(hidden.String())
+		o.warn(hidden.Says())
 	}
 	return o.flush()
 }
 
 // warn tells people something; programs compare what was done.
-func (o *labelOptions) warn(text string) {
+func (o *labelOptions) warn(text phrase.Text) {
 	if o.output.format == "" {
 		o.io.tell("warning: %s", text)
 	}
@@ -126,7 +126,7 @@ func (o *labelOptions) parse(args []string) (nodes []string, labels map[string]*
 	fullKey := func(word string) string {
 		key := pool.LabelKey(word)
 		if key != word {
-			o.notes = append(o.notes, word+" is read as "+key)
+			o.notes = append(o.notes, phrase.Of("%s is read as %s", word, key))
 		}
 		return key
 	}
@@ -186,7 +186,7 @@ func (o *labelOptions) checkLabels(labels map[string]*string) error {
 			}
 		}
 		if err == nil && value != nil {
-			err = pool.CheckLabelValue("the value of "+key, *value)
+			err = pool.CheckLabelValue(phrase.Of("the value of %s", key), *value)
 		}
 		if err != nil {
 			return &usageError{err}

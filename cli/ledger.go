@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -123,12 +122,12 @@ const pastPatience = 5 * time.Second
 
 // past is how long jobs have run that have ended, nil where no ledger tells it to the user. The text says why one that is known does
 // not, where the user can do something about it.
-func (o *ledgerOptions) past(ctx context.Context, f *Factory) (*survival.History, string) {
+func (o *ledgerOptions) past(ctx context.Context, f *Factory) (*survival.History, phrase.Text) {
 	ctx, cancel := context.WithTimeout(ctx, pastPatience)
 	defer cancel()
 	known, err := o.find(ctx, f)
 	if err == nil && !known {
-		return nil, ""
+		return nil, nil
 	}
 	var runs []ledger.Run
 	if err == nil {
@@ -139,11 +138,11 @@ func (o *ledgerOptions) past(ctx context.Context, f *Factory) (*survival.History
 	}
 	switch {
 	case isLedgerRefusal(err): // of all namespaces, which the user may not list either
-		return nil, ""
+		return nil, nil
 	case err != nil:
-		return nil, fmt.Sprintf("when jobs start is told by time limits alone, as the ledger does not say how long others have run: %v", err)
+		return nil, phrase.Of("when jobs start is told by time limits alone, as the ledger does not say how long others have run: %v", err)
 	}
-	return ledger.Learn(runs), ""
+	return ledger.Learn(runs), nil
 }
 
 // isLedgerRefusal says whether the ledger does not tell this to the user.
@@ -186,7 +185,7 @@ func tellGaps(io IOStreams, begin time.Time, gaps []ledger.Gap) {
 		io.tell("note: the ledger begins on %s: what had ended by then is missing", begin.Format(time.RFC3339))
 	}
 	for _, gap := range gaps {
-		fmt.Fprintf(io.ErrOut, "note: the cluster could not be followed from %s to %s:\n  pods that began and ended within are missing\n",
+		io.tell("note: the cluster could not be followed from %s to %s:\n  pods that began and ended within are missing",
 			gap.From.Format(time.RFC3339), gap.To.Format(time.RFC3339))
 	}
 }

@@ -230,7 +230,7 @@ func (o *logsOptions) noOutput(ctx context.Context, client kubernetes.Interface,
 	case job.Status == inventory.StatusTerminating:
 		return &outcomeError{code: exitNotFinished, text: phrase.Of("job %s was deleted before it had any output", job.Name)}
 	}
-	why := ": " + reasonOf(job.Trouble)
+	why := ": " + reasonIn(job.Trouble, o.factory.language())
 	if report, err := diagnose(ctx, client, job, o.factory); err == nil {
 		why = headline(report, o.factory.language())
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -180,16 +179,16 @@ func brokenOff(kept []ledger.Output) []string {
 const mostNamed = 5
 
 func (o *logsOptions) tellKept(kept []ledger.Output, cut, more bool, broken []string) {
-	text := fmt.Sprintf("note: the pods of job %s are gone; this is what the ledger has kept of their output", o.stream.Job)
+	text := phrase.Of("note: the pods of job %s are gone; this is what the ledger has kept of their output", o.stream.Job)
 	if cut {
-		text += ",\n  the end of it"
+		text = text.And(",\n  the end of it")
 	}
 	if more {
-		text += ";\n  there is more: name single pods by --pod"
+		text = text.And(";\n  there is more: name single pods by --pod")
 	}
-	fmt.Fprintln(o.factory.IO.ErrOut, text)
+	o.factory.IO.tell("%s", text)
 	if len(broken) > 0 {
-		o.factory.IO.tell("warning: reading broke off before the end, and there may have been more, of\n  %s", someOf(broken, mostNamed))
+		o.factory.IO.tell("warning: reading broke off before the end, and there may have been more, of\n  %s", someOf(quotes(broken), mostNamed))
 	}
 	if o.stream.Rank != nil {
 		o.factory.IO.tell("note: ranks are not kept: it is of all %d pods", len(kept))
@@ -207,10 +206,9 @@ func (o *logsOptions) isPast(err error) bool {
 
 // tellLogStore says where the cluster has what its jobs have printed, if it says so.
 func (o *logsOptions) tellLogStore(ctx context.Context) {
-	out := o.factory.IO.ErrOut
 	said, err := o.ledger.ask(ctx, o.factory)
 	if err != nil {
-		fmt.Fprintf(out, "warning: the log store of the cluster is left out: %v\n", err)
+		o.factory.IO.tell("warning: the log store of the cluster is left out: %v", err)
 		return
 	}
 	if said[ledger.KeyLogStore] == "" {
@@ -218,8 +216,8 @@ func (o *logsOptions) tellLogStore(ctx context.Context) {
 	}
 	address, err := ledgerclient.LogStoreURL(said[ledger.KeyLogStore], o.stream.Namespace, o.stream.Job)
 	if err != nil {
-		fmt.Fprintf(out, "warning: ConfigMap %s/%s: %v\n", ledger.AddressNamespace, ledger.AddressConfigMap, err)
+		o.factory.IO.tell("warning: ConfigMap %s/%s: %v", ledger.AddressNamespace, ledger.AddressConfigMap, err)
 		return
 	}
-	fmt.Fprintf(out, "note: what a job of this name has printed is in the cluster's log store:\n  %s\n", address)
+	o.factory.IO.tell("note: what a job of this name has printed is in the cluster's log store:\n  %s", address)
 }

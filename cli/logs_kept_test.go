@@ -13,6 +13,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
 	"g8s.host/gpu-scheduler/pkg/ledger"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // ledgerWith is a ledger that has kept some output.
@@ -82,7 +83,7 @@ func TestWhatTheLedgerIsAskedFor(t *testing.T) {
 		"a task that has not begun":         {&joblogs.NoOutputError{Job: array, Rank: &task}, false},
 		"a task of an array that has ended": {&joblogs.NoOutputError{Job: ended, Rank: &task}, true},
 		"a task of one that is deleted":     {&joblogs.NoOutputError{Job: leaving, Rank: &task}, true},
-		"a task that there is not":          {&joblogs.SelectionError{Text: "no task"}, false},
+		"a task that there is not":          {&joblogs.SelectionError{Text: phrase.Quote("no task")}, false},
 	} {
 		if got := (&logsOptions{}).isGone(tc.err); got != tc.want {
 			t.Errorf("%s: asked %t, want %t", name, got, tc.want)

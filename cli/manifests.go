@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -106,7 +105,7 @@ func (m *manifests) render(ctx context.Context, docs []submission) ([]creation, 
 			return nil, usagef("%s%w", doc.at(), err)
 		}
 		for _, warning := range warnings {
-			m.factory.IO.tell("%swarning: %s", doc.at(), warning)
+			m.factory.IO.tell("%swarning: %s: %s", doc.at(), warning.Field, warning.Message)
 		}
 		out[i] = creation{submission: doc, objects: objects}
 	}
@@ -200,7 +199,7 @@ func (m *manifests) renderOptions(ctx context.Context, docs []submission) (rende
 	options, warnings, err := submit.RenderOptions(ctx, reader, documentsOf(docs), namespace)
 	options.Now = m.factory.Now()
 	for _, warning := range warnings {
-		fmt.Fprintln(m.factory.IO.ErrOut, "warning: "+warning)
+		m.factory.IO.tell("warning: %s", warning)
 	}
 	return options, err
 }

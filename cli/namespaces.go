@@ -131,7 +131,7 @@ func describeNamespace(d *description, namespace namespaceDetail, now time.Time)
 	}
 	d.line("Labels", strings.Join(labels, ", "))
 	if namespace.Quota != nil {
-		if err := describeRows(d, "Quota "+namespace.Quota.Name, namespace.Quota.Resources, boundColumns()); err != nil {
+		if err := describeRows(d, phrase.Of("Quota %s", namespace.Quota.Name).In(d.language), namespace.Quota.Resources, boundColumns()); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -195,10 +194,8 @@ func inNamespaces(jobs []inventory.Job, here string) phrase.Text {
 		return nil
 	case len(others) == 1:
 		return phrase.Of("\nThere is one in namespace %s: add -n %s", others[0], others[0])
-	case len(others) > maxOthers:
-		others = append(others[:maxOthers], fmt.Sprintf("%d more", len(others)-maxOthers))
 	}
-	return phrase.Of("\nThere are such in other namespaces: %s", strings.Join(others, ", "))
+	return phrase.Of("\nThere are such in other namespaces: %s", someOf(quotes(others), maxOthers))
 }
 
 // maxOthers is how many namespaces a line names.

@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/nodestate"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // nodeStatus is what a node is, and after it what controllers make of it: Ready, Cordoned, Suspect, NotReady,OutOfService.
@@ -41,27 +41,27 @@ func nodeColor(n inventory.Node) string {
 }
 
 // nodeStateTexts are what controllers make of a node, in a few words each.
-func nodeStateTexts(n inventory.Node) string {
-	var out []string
+func nodeStateTexts(n inventory.Node) phrase.Text {
+	var out []phrase.Text
 	for _, state := range n.States {
-		out = append(out, state.Text)
+		out = append(out, state.Says())
 	}
-	return strings.Join(out, "; ")
+	return phrase.Join(out, phrase.Of("; "))
 }
 
 // stateSentence says what a controller makes of a node, since when and until when.
-func stateSentence(state nodestate.State, ready bool, now time.Time) string {
-	out := state.Text
+func stateSentence(state nodestate.State, ready bool, now time.Time) phrase.Text {
+	out := state.Says()
 	if state.Since != nil {
-		out += fmt.Sprintf(", since %s ago", age(now, *state.Since))
+		out = out.And(", since %s ago", age(now, *state.Since))
 	}
 	switch {
 	case state.Until != nil && state.Until.After(now):
-		out += fmt.Sprintf("; it takes pods again in %s if it stays well", age(*state.Until, now))
+		out = out.And("; it takes pods again in %s if it stays well", age(*state.Until, now))
 	case state.Code == nodestate.Suspect && !ready:
-		out += "; it takes pods again when it has been ready for a while"
+		out = out.And("; it takes pods again when it has been ready for a while")
 	case state.Code == nodestate.Suspect && state.Until == nil:
-		out += "; it takes pods again when that is over, and a while after"
+		out = out.And("; it takes pods again when that is over, and a while after")
 	}
 	return out
 }

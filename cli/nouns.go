@@ -1,9 +1,16 @@
 package cli
 
-import "g8s.host/gpu-scheduler/pkg/phrase"
+import (
+	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
+)
 
 // noun is what things are called, one of them and several.
 type noun struct{ one, many phrase.Text }
+
+// nounWithLabel begins the noun of nodes that have a label.
+const nounWithLabel = "node with label "
 
 // nouns are those that have words in every language.
 var nouns = map[string]noun{
@@ -24,6 +31,9 @@ var nouns = map[string]noun{
 
 // nounOf is a noun in every language. Kinds of objects have the same name in all of them.
 func nounOf(word string) noun {
+	if key, ok := strings.CutPrefix(word, nounWithLabel); ok {
+		return noun{phrase.Of("node with label %s", key), phrase.Of("nodes with label %s", key)}
+	}
 	if known, ok := nouns[word]; ok {
 		return known
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -40,6 +39,6 @@ func explainOutlook(d *description, e queue.Entry, now time.Time) {
 	}
 	from, to := e.Earliest.In(now.Location()).Format(layout), e.Latest.In(now.Location()).Format(layout)
 	said := phrase.Of("number %d in pool %s, behind %d GPUs; starts between %s and %s (%s), by how long jobs like those before it have run",
-		e.Position, e.Pool, e.GPUsAhead, from, to, fmt.Sprintf("%.0f%%", 100*e.Confidence))
+		e.Position, e.Pool, e.GPUsAhead, from, to, percentage(100*e.Confidence))
 	d.text(indent+said.In(d.language), len(indent))
 }

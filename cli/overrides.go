@@ -41,11 +41,11 @@ func (m *manifests) override(docs []submission) ([]submission, error) {
 	return []submission{changed}, nil
 }
 
-func contentsOf(docs []submission) string {
+func contentsOf(docs []submission) phrase.Text {
 	if len(docs) == 1 {
-		return "a " + string(docs[0].Kind)
+		return phrase.Of("a %s", docs[0].Kind)
 	}
-	return fmt.Sprintf("%d documents", len(docs))
+	return phrase.Of("%d documents", len(docs))
 }
 
 // toldWithoutLine is a problem, and how grave it is.

@@ -29,14 +29,14 @@ type preset struct {
 	CPU         *resource.Quantity       `json:"cpu,omitempty"`
 	Memory      *resource.Quantity       `json:"memory,omitempty"`
 	// Problem says why it cannot be used.
-	Problem string `json:"problem,omitempty"`
+	Problem phrase.Text `json:"problem,omitempty"`
 }
 
 func presetOf(p jobplan.Preset) preset {
 	asked := p.Resources
 	out := preset{
 		Name: p.Name, Description: p.Description, Pool: asked.Pool, GPU: asked.GPU, GPUTypes: asked.GPUTypes,
-		CPU: asked.CPU, Memory: asked.Memory, Problem: p.Problem,
+		CPU: asked.CPU, Memory: asked.Memory, Problem: p.Says,
 	}
 	for _, slice := range asked.MIG {
 		out.MIG = append(out.MIG, inventory.AskedProfile{Profile: slice.Profile, Count: slice.Count})
@@ -103,11 +103,11 @@ func presetColumns() []column[preset] {
 		}},
 		{header: "CPU", value: func(p preset) string { return quantity(p.CPU) }},
 		{header: "MEMORY", value: func(p preset) string { return quantity(p.Memory) }},
-		{header: "DESCRIPTION", value: func(p preset) string {
-			if p.Problem != "" {
-				return "cannot be used: " + p.Problem
+		{header: "DESCRIPTION", text: func(p preset) phrase.Text {
+			if len(p.Problem) > 0 {
+				return phrase.Of("cannot be used: %s", p.Problem)
 			}
-			return p.Description
+			return phrase.Quote(p.Description)
 		}},
 	}
 }
@@ -189,7 +189,7 @@ func (o *setPresetOptions) write(ctx context.Context, name string, fields []stri
 	}
 	checked := jobplan.ParsePreset(name, text.String())
 	if checked.Problem != "" {
-		return "", usagef("preset %s: %s; nothing was done", name, checked.Problem)
+		return "", usagef("preset %s: %s; nothing was done", name, checked.Says)
 	}
 	reader, err := o.factory.reader()
 	if err != nil {

@@ -3,14 +3,13 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/queue"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
@@ -44,7 +43,7 @@ func newQueueCmd(f *Factory) *cobra.Command {
 	o.listing = listing[queue.Entry]{
 		io: f.IO, now: f.Now, noun: "waiting job",
 		columns: func(now time.Time) []column[queue.Entry] { return queueColumns(now, o.allNamespaces) },
-		gone:    "waits no more: it has a place, or has ended",
+		gone:    phrase.Of("waits no more: it has a place, or has ended"),
 		name:    func(e queue.Entry) string { return e.Name },
 		id:      func(e queue.Entry) string { return e.Namespace + "/" + e.Name },
 		print:   func(e queue.Entry) string { return e.Kind + "/" + e.Name },
@@ -69,11 +68,11 @@ func runQueue(ctx context.Context, o *queueOptions) error {
 		return err
 	}
 	past, doubt := o.ledger.past(ctx, o.factory)
-	if doubt != "" {
-		fmt.Fprintln(o.factory.IO.ErrOut, "note: "+doubt)
+	if len(doubt) > 0 {
+		o.factory.IO.tell("note: %s", doubt)
 	}
 	foreseen := queue.NewForesight(past)
-	read := func(ctx context.Context) (entries []queue.Entry, warning string, err error) {
+	read := func(ctx context.Context) (entries []queue.Entry, warning phrase.Text, err error) {
 		line, err := queue.Read(ctx, client, namespace, foreseen, o.factory.Now())
 		return o.filter(line.Entries, namespace), incomplete(line, namespace), err
 	}
@@ -81,8 +80,8 @@ func runQueue(ctx context.Context, o *queueOptions) error {
 	if err != nil {
 		return err
 	}
-	if warning != "" {
-		fmt.Fprintln(o.factory.IO.ErrOut, "warning: "+warning)
+	if len(warning) > 0 {
+		o.factory.IO.tell("warning: %s", warning)
 	}
 	if !o.watch {
 		return o.show(entries)
@@ -100,26 +99,26 @@ func runQueue(ctx context.Context, o *queueOptions) error {
 	})
 }
 
-// incomplete says what is missing in the lines because the user may not read it, "" if nothing is.
-func incomplete(line queue.Queue, namespace string) string {
+// incomplete says what is missing in the lines because the user may not read it, nothing if nothing is.
+func incomplete(line queue.Queue, namespace string) phrase.Text {
 	if line.Partial {
-		return fmt.Sprintf("you may not list the pods of all namespaces: positions count those of %s alone", namespace)
+		return phrase.Of("you may not list the pods of all namespaces: positions count those of %s alone", namespace)
 	}
-	var missing []string
+	var missing []phrase.Text
 	for _, part := range line.Unread {
 		switch part {
 		case snapshot.PartNodes:
-			missing = append(missing, "nodes: when jobs start is not known")
+			missing = append(missing, phrase.Of("nodes: when jobs start is not known"))
 		case snapshot.PartJobs:
-			missing = append(missing, "Jobs of all namespaces: when those of others end is not known")
+			missing = append(missing, phrase.Of("Jobs of all namespaces: when those of others end is not known"))
 		case snapshot.PartDeployments, snapshot.PartQuotas:
-			missing = append(missing, fmt.Sprintf("%s of all namespaces: jobs that a quota keeps out are shown of %s alone", part, namespace))
+			missing = append(missing, phrase.Of("%s of all namespaces: jobs that a quota keeps out are shown of %s alone", part.Says(), namespace))
 		}
 	}
 	if len(missing) == 0 {
-		return ""
+		return nil
 	}
-	return "you may not list " + strings.Join(missing, "; nor ")
+	return phrase.Of("you may not list %s", phrase.Join(missing, phrase.Of("; nor ")))
 }
 
 // polling calls a function at intervals until it fails or ctx ends.
@@ -153,7 +152,7 @@ func queueColumns(now time.Time, namespaces bool) []column[queue.Entry] {
 		{header: "KIND", wide: true, value: func(e entry) string { return e.Kind }},
 		{header: "PRIORITY", value: priorityOf},
 		{header: "GPUS", value: func(e entry) string { return strconv.FormatInt(e.GPUs, 10) }},
-		{header: "GPU-TYPE", wide: true, value: queuedTypes},
+		{header: "GPU-TYPE", wide: true, worded: true, value: queuedTypes},
 		{header: "WAITED", value: func(e entry) string {
 			if now.IsZero() {
 				return ""
@@ -162,13 +161,21 @@ func queueColumns(now time.Time, namespaces bool) []column[queue.Entry] {
 		}},
 		{header: "JOBS AHEAD", spare: true, value: func(e entry) string { return inLine(e, int64(e.JobsAhead)) }},
 		{header: "GPUS AHEAD", spare: true, value: func(e entry) string { return inLine(e, e.GPUsAhead) }},
-		{header: "STARTS", value: func(e entry) string { return startsIn(now, e) }},
-		{header: "REASON", spill: true, value: func(e entry) string { return reasonOf(e.Trouble) }},
+		{header: "STARTS", text: func(e entry) phrase.Text { return startsIn(now, e) }},
+		{header: "REASON", spill: true, value: func(e entry) string { return reasonOf(e.Trouble) }, said: queuedReason},
 	}
 	if namespaces {
 		columns = slices.Insert(columns, 2, column[entry]{header: "NAMESPACE", value: func(e entry) string { return e.Namespace }})
 	}
 	return columns
+}
+
+// queuedReason is why a job waits, in a language.
+func queuedReason(e queue.Entry, language phrase.Language) string {
+	if len(e.Says) > 0 {
+		return cmp.Or(e.Reason, "Unknown") + ": " + e.Says.In(language)
+	}
+	return reasonIn(e.Trouble, language)
 }
 
 // inLine is a number that only jobs have which are in a line.
@@ -193,35 +200,35 @@ func queuedTypes(e queue.Entry) string {
 }
 
 // startsIn is when a job starts, as far as that is known.
-func startsIn(now time.Time, e queue.Entry) string {
+func startsIn(now time.Time, e queue.Entry) phrase.Text {
 	eta := e.ETA
 	switch {
 	case e.Never:
-		return "never"
+		return phrase.Of("never")
 	case e.Cause != "":
-		return "blocked"
+		return phrase.Of("blocked")
 	case e.Reclaims:
-		return "on reclaim"
+		return phrase.Of("on reclaim")
 	case eta == nil && e.Latest == nil:
-		return "unknown"
+		return phrase.Of("unknown")
 	case now.IsZero():
-		return ""
+		return nil
 	case eta != nil && !eta.After(now):
-		return "now"
+		return phrase.Of("now")
 	case e.Latest != nil:
 		return startsBetween(now, e)
 	}
-	return "in " + age(*eta, now)
+	return phrase.Of("in %s", age(*eta, now))
 }
 
 // startsBetween is the interval in which a job starts.
-func startsBetween(now time.Time, e queue.Entry) string {
+func startsBetween(now time.Time, e queue.Entry) phrase.Text {
 	from, to := age(*e.Earliest, now), age(*e.Latest, now)
 	switch {
 	case from == to:
-		return "in " + to
+		return phrase.Of("in %s", to)
 	case !e.Earliest.After(now):
-		return fmt.Sprintf("within %s (%.0f%%)", to, 100*e.Confidence)
+		return phrase.Of("within %s (%s)", to, percentage(100*e.Confidence))
 	}
-	return fmt.Sprintf("in %s to %s (%.0f%%)", from, to, 100*e.Confidence)
+	return phrase.Of("in %s to %s (%s)", from, to, percentage(100*e.Confidence))
 }

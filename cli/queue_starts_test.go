@@ -40,7 +40,7 @@ func TestStarts(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := startsIn(now, tc.entry); got != tc.want {
+			if got := startsIn(now, tc.entry).String(); got != tc.want {
 				t.Errorf("it starts %q, want %q", got, tc.want)
 			}
 		})
@@ -81,14 +81,14 @@ func TestThePast(t *testing.T) {
 			o.Address, o.Insecure = server.URL, true
 			past, says := o.past(t.Context(), offline(t))
 			knows := past.Remaining(survival.Job{Namespace: "team", GPUs: 1}, 0, 0).Known()
-			if knows != tc.knows || (says != "") != (tc.says != "") || !strings.Contains(says, tc.says) {
+			if knows != tc.knows || (len(says) > 0) != (tc.says != "") || !strings.Contains(says.String(), tc.says) {
 				t.Errorf("it knows %t, want %t; it says %q, want %q", knows, tc.knows, says, tc.says)
 			}
 		})
 	}
 	none := &ledgerOptions{}
 	none.Address = noLedger
-	if past, says := none.past(t.Context(), offline(t)); past != nil || says != "" {
+	if past, says := none.past(t.Context(), offline(t)); past != nil || len(says) > 0 {
 		t.Errorf("of no ledger it knows %v and says %q", past, says)
 	}
 }

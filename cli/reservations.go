@@ -69,7 +69,7 @@ func reservationColumns(now time.Time) []column[inventory.Reservation] {
 	return []column[reservation]{
 		{header: "NAME", value: func(r reservation) string { return r.Name }},
 		{header: "PHASE", value: func(r reservation) string { return string(r.Phase) }},
-		{header: "KEEPS", value: keptOf},
+		{header: "KEEPS", text: keptOf},
 		{header: "FROM", value: func(r reservation) string { return momentIn(now, r.From) }},
 		{header: "TO", value: func(r reservation) string { return momentIn(now, r.To) }},
 		{header: "FOR", worded: true, value: whomFor},
@@ -88,15 +88,15 @@ func reservationColumns(now time.Time) []column[inventory.Reservation] {
 const mostKept = 3
 
 // keptOf is what a reservation keeps: a pool, or nodes.
-func keptOf(r inventory.Reservation) string {
+func keptOf(r inventory.Reservation) phrase.Text {
 	if r.Pool != "" {
-		return "pool " + r.Pool
+		return phrase.Of("pool %s", r.Pool)
 	}
 	text := strings.Join(r.Nodes[:min(mostKept, len(r.Nodes))], ",")
 	if more := len(r.Nodes) - mostKept; more > 0 {
 		text += fmt.Sprintf(",+%d", more)
 	}
-	return text
+	return phrase.Quote(text)
 }
 
 func whomFor(r inventory.Reservation) string {

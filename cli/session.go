@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os/signal"
 	"syscall"
 	"time"
@@ -84,7 +83,7 @@ func (s *session) checkRight(ctx context.Context) error {
 		return nil //nolint:nilerr // attaching will tell
 	}
 	return apierrors.NewForbidden(schema.GroupResource{Resource: "pods/attach"}, s.Name,
-		fmt.Errorf("you may not attach to pods in namespace %s; nothing was created", s.namespace))
+		phrase.Errorf("you may not attach to pods in namespace %s; nothing was created", s.namespace))
 }
 
 func (s *session) say(format string, args ...any) {
@@ -140,7 +139,7 @@ func (s *session) await(ctx context.Context) (ended bool, err error) {
 	var outcome *outcomeError
 	switch {
 	case errors.As(err, &late):
-		return false, &timelimit.Error{After: late.After, What: fmt.Sprintf("job %s did not run, and is not kept", s.Name)}
+		return false, &timelimit.Error{After: late.After, What: phrase.Of("job %s did not run, and is not kept", s.Name)}
 	case errors.As(err, &outcome) && outcome.code == exitJobFailed:
 		return true, printUntilEnd(ctx, s.factory, s.namespace, s.Name)
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -51,8 +50,8 @@ func (m *manifests) share(ctx context.Context, docs []submission) ([]submission,
 			return nil, usagef("%s%w; nothing was done", out[i].at(), err)
 		}
 		out[i].Document = filled
-		if note := jobplan.ShareNote(pool, share, shares[pool]); note != "" {
-			fmt.Fprintf(m.factory.IO.ErrOut, "%snote: %s\n", out[i].at(), note)
+		if note := jobplan.ShareNote(pool, share, shares[pool]); len(note) > 0 {
+			m.factory.IO.tell("%snote: %s", out[i].at(), note)
 		}
 	}
 	return out, nil

@@ -77,7 +77,7 @@ func spotPoolColumns(now time.Time) []column[inventory.SpotPool] {
 		{header: "PROVIDER", wide: true, value: func(p pool) string { return p.Provider }},
 		{header: "GPU-TYPE", wide: true, value: func(p pool) string { return p.GPUType }},
 		{header: "AGE", value: func(p pool) string { return age(now, p.Created) }},
-		{header: "TROUBLE", value: func(p pool) string { return p.Trouble }},
+		{header: "TROUBLE", text: func(p pool) phrase.Text { return phrase.Written(p.Trouble) }},
 	}
 }
 
@@ -133,7 +133,7 @@ func describeSpotPool(d *description, p *inventory.SpotPool, now time.Time) erro
 		d.sentence("Note", phrase.Of("what follows from it as it is now has not been written yet: is gpu-controller running?").In(d.language))
 	}
 	for _, condition := range p.Conditions {
-		text := phrase.Of("%s for %s: %s", condition.Status, age(now, condition.Since), condition.Message)
+		text := phrase.Of("%s for %s: %s", condition.Status, age(now, condition.Since), phrase.Written(condition.Message))
 		d.sentence(spotConditionLabel(condition.Type), text.In(d.language))
 	}
 	var offers []string

@@ -35,7 +35,7 @@ func (n *jobStatus) tell(ctx context.Context, job inventory.Job) {
 		seen += job.Message
 	}
 	if job.Array != nil {
-		seen += job.Array.Progress()
+		seen += job.Array.Progress().String()
 	}
 	if seen == n.seen {
 		return
@@ -82,7 +82,7 @@ func (n *jobStatus) sentence(ctx context.Context, job inventory.Job) (text, abou
 	}
 	report, err := diagnose(ctx, n.client, job, n.factory)
 	if err != nil { // the reason that the pods give is the next best
-		text := phrase.Of("%s is %s", job.Name, job.Status).And(": %s", reasonOf(job.Trouble))
+		text := phrase.Of("%s is %s", job.Name, job.Status).And(": %s", reasonIn(job.Trouble, n.factory.language()))
 		return text.In(n.factory.language()), string(job.Status) + job.Reason
 	}
 	language := n.factory.language()

@@ -67,7 +67,7 @@ func (o *supportOptions) run(ctx context.Context) error {
 	}
 	line := newStatusLine(o.factory.IO)
 	defer line.end()
-	bundler.Report = func(what string) { line.set("reading " + what + " …") }
+	bundler.Report = func(what phrase.Text) { line.set(phrase.Of("reading %s …", what).In(o.factory.language())) }
 	entries, err := o.write(ctx, bundler, more)
 	line.end()
 	if err != nil {
@@ -135,18 +135,17 @@ func (o *supportOptions) write(ctx context.Context, bundler *supportbundle.Bundl
 }
 
 func (o *supportOptions) list() {
-	rows := [][]string{
-		{"version.json", "the versions of gpuctl and of the cluster"}, {"doctor.json", "what gpuctl doctor says"},
+	row := func(file string, what phrase.Text) {
+		fmt.Fprintf(o.factory.IO.Out, "%-34s %s\n", file, what.In(o.factory.language()))
 	}
+	row("version.json", phrase.Of("the versions of gpuctl and of the cluster"))
+	row("doctor.json", phrase.Of("what gpuctl doctor says"))
 	for _, item := range supportbundle.Items(doctor.ServerName) {
-		rows = append(rows, []string{item.Name, item.What})
+		row(item.Name, item.Says())
 	}
-	rows = append(rows, []string{"logs/", "the end of the logs of our pods, and before they were started again"},
-		[]string{"metrics/", "the metrics of our pods, where they let the API server read them"},
-		[]string{"index.json", "what is in the bundle, and what could not be read"})
-	for _, row := range rows {
-		fmt.Fprintf(o.factory.IO.Out, "%-34s %s\n", row[0], row[1])
-	}
+	row("logs/", phrase.Of("the end of the logs of our pods, and before they were started again"))
+	row("metrics/", phrase.Of("the metrics of our pods, where they let the API server read them"))
+	row("index.json", phrase.Of("what is in the bundle, and what could not be read"))
 }
 
 func (o *supportOptions) tell(entries []supportbundle.Entry) {
@@ -155,8 +154,8 @@ func (o *supportOptions) tell(entries []supportbundle.Entry) {
 	for _, entry := range entries {
 		if entry.Error != "" {
 			left++
-			d.text(fmt.Sprintf("left out %s: %s", entry.Name, entry.Error), 2)
+			d.text(phrase.Of("left out %s: %s", entry.Name, phrase.Written(entry.Error)).In(d.language), 2)
 		}
 	}
-	d.text(fmt.Sprintf("wrote %s: %d files, %d left out. Look at it before you send it.", o.file, len(entries)-left, left), 2)
+	d.text(phrase.Of("wrote %s: %d files, %d left out. Look at it before you send it.", o.file, len(entries)-left, left).In(d.language), 2)
 }

@@ -21,9 +21,10 @@ type column[T any] struct {
 	// spare columns are left out where the terminal is too narrow for all.
 	spare bool
 	// worded columns have words of ours, each of which is told in the language of the table. said, if not nil, is the value in a
-	// language; programs, which read CSV, get that of value.
+	// language; programs, which read CSV, get that of value. text is both, for what is a text: there is no value then.
 	worded bool
 	said   func(T, phrase.Language) string
+	text   func(T) phrase.Text
 	// color returns the colour of a cell, "" for none; nil never colours.
 	color func(T) string
 }
@@ -121,12 +122,22 @@ func tableCells[T any](rows []T, shown []column[T], style tableStyle) [][]string
 // cellOf is the text of a cell in a language.
 func cellOf[T any](c column[T], row T, language phrase.Language) string {
 	switch {
+	case c.text != nil:
+		return oneLine(c.text(row).In(language))
 	case c.said != nil:
 		return oneLine(c.said(row, language))
 	case c.worded:
 		return oneLine(language.Words(c.value(row)))
 	}
-	return oneLine(c.value(row))
+	return oneLine(c.plain(row))
+}
+
+// plain is the value for programs.
+func (c *column[T]) plain(row T) string {
+	if c.text != nil {
+		return c.text(row).String()
+	}
+	return c.value(row)
 }
 
 // word is a word of ours in a cell of a worded column.
@@ -251,7 +262,7 @@ func writeCSV[T any](out io.Writer, rows []T, columns []column[T], headers bool)
 	}
 	for _, row := range rows {
 		for i, c := range shown {
-			record[i] = c.value(row)
+			record[i] = c.plain(row)
 		}
 		if err := w.Write(record); err != nil {
 			return phrase.Errorf("writing a row: %w", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/usage"
 )
@@ -108,7 +109,7 @@ func (v *topView[T]) run(ctx context.Context, orders []string) error {
 		}
 		if rows.unmeasured != nil && rows.unmeasured.Error() != told {
 			told = rows.unmeasured.Error()
-			fmt.Fprintln(v.factory.IO.ErrOut, "warning: "+told)
+			v.factory.IO.tell("warning: %v", rows.unmeasured)
 		}
 		if len(rows.Items) == 0 {
 			if err := v.factory.findPool(ctx, v.pool); err != nil {
@@ -162,7 +163,7 @@ func (v *topView[T]) write(rows topRows[T]) error {
 		return err
 	}
 	if rows.Total != nil && !v.noHeaders {
-		fmt.Fprintln(io.Out, totalLine(*rows.Total))
+		io.say("%s", totalLine(*rows.Total))
 	}
 	return nil
 }
@@ -170,34 +171,37 @@ func (v *topView[T]) write(rows topRows[T]) error {
 // shown are the columns, without that of MIG slices where there are none.
 func (v *topView[T]) shown(rows []T) []column[T] {
 	return slices.DeleteFunc(slices.Clone(v.columns), func(c column[T]) bool {
-		return c.header == migHeader && !slices.ContainsFunc(rows, func(row T) bool { return c.value(row) != "" })
+		return c.header == migHeader && !slices.ContainsFunc(rows, func(row T) bool { return c.plain(row) != "" })
 	})
 }
 
 // totalLine sums up the cluster.
-func totalLine(total usage.Total) string {
+func totalLine(total usage.Total) phrase.Text {
 	share := 0.0
 	if total.GPUs > 0 {
 		share = 100 * float64(total.Used) / float64(total.GPUs)
 	}
-	text := fmt.Sprintf("Cluster: %d of %d GPUs on %d nodes are held (%.0f%%), %d are free, utilization %s",
-		total.Used, total.GPUs, total.Nodes, share, total.Free, utilization(total.Load, total.GPUs))
+	text := phrase.Of("Cluster: %d of %d GPUs on %d nodes are held (%s), %d are free, utilization %s",
+		total.Used, total.GPUs, total.Nodes, percentage(share), total.Free, utilization(total.Load, total.GPUs))
 	if len(total.MIG) > 0 {
-		text += "\nMIG slices held: " + migHeld(total.MIG)
+		text = text.And("\nMIG slices held: %s", migHeld(total.MIG))
 	}
 	return text
 }
 
 // utilization is a percentage, with the number of GPUs it is the mean of when that is not all of them.
-func utilization(load usage.Load, gpus int64) string {
+func utilization(load usage.Load, gpus int64) phrase.Text {
 	switch {
 	case load.Utilization == nil:
-		return "n/a"
+		return phrase.Quote("n/a")
 	case int64(load.Measured) < gpus:
-		return fmt.Sprintf("%.0f%% of %d", *load.Utilization, load.Measured)
+		return phrase.Of("%s of %d", percentage(*load.Utilization), load.Measured)
 	}
-	return fmt.Sprintf("%.0f%%", *load.Utilization)
+	return phrase.Quote(percentage(*load.Utilization))
 }
+
+// percentage is a number of a hundred, to the nearest.
+func percentage(v float64) string { return fmt.Sprintf("%.0f%%", v) }
 
 // memoryUsed is the memory in use, in GiB.
 func memoryUsed(load usage.Load) string {

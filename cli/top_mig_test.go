@@ -32,7 +32,7 @@ func TestWhatAJobHolds(t *testing.T) {
 
 func TestTheTotalNamesSlices(t *testing.T) {
 	total := usage.Total{MIG: []inventory.ProfileCount{{Profile: "1g.10gb", Allocatable: 7, Used: 3}}}
-	if text := totalLine(total); !strings.HasSuffix(text, "\nMIG slices held: 1g.10gb 3/7") || strings.Contains(totalLine(usage.Total{}), "MIG") {
+	if text := totalLine(total).String(); !strings.HasSuffix(text, "\nMIG slices held: 1g.10gb 3/7") || strings.Contains(totalLine(usage.Total{}).String(), "MIG") {
 		t.Errorf("the total is %q", text)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/usage"
 )
 
@@ -53,7 +54,7 @@ func newTopNodesCmd(f *Factory) *cobra.Command {
 		{header: "HELD", value: func(n node) string { return fmt.Sprintf("%d/%d", n.Used, n.GPUs) }},
 		{header: "FREE", value: func(n node) string { return strconv.FormatInt(n.Free, 10) }},
 		{header: migHeader, value: func(n node) string { return migHeld(n.MIG) }},
-		{header: "UTIL", value: func(n node) string { return utilization(n.Load, n.GPUs) }},
+		{header: "UTIL", text: func(n node) phrase.Text { return utilization(n.Load, n.GPUs) }},
 		{header: "MEM-USED", value: func(n node) string { return memoryUsed(n.Load) }},
 	}
 	v.orderings = []ordering[node]{
@@ -95,8 +96,8 @@ func newTopGPUsCmd(f *Factory) *cobra.Command {
 		{header: "NODE", value: func(c card) string { return c.Node }},
 		{header: "GPU", value: cardName},
 		{header: "GPU-TYPE", value: func(c card) string { return c.GPUType }},
-		{header: "STATE", value: cardState},
-		{header: "UTIL", value: func(c card) string { return utilization(c.Load, 1) }},
+		{header: "STATE", text: cardState},
+		{header: "UTIL", text: func(c card) phrase.Text { return utilization(c.Load, 1) }},
 		{header: "MEM-USED", value: func(c card) string { return memoryUsed(c.Load) }},
 		{header: "MEMORY", value: func(c card) string { return mebibytes(c.MemoryMiB) }},
 		{header: "UUID", wide: true, value: func(c card) string { return c.UUID }},
@@ -150,16 +151,20 @@ func jobHolds(j usage.Job) string {
 	return strings.Join(out, ", ")
 }
 
-func cardState(c usage.GPU) string {
+func cardState(c usage.GPU) phrase.Text {
 	switch c.State {
 	case usage.Shared:
-		return fmt.Sprintf("shared, %s given", mebibytes(c.SharedMiB))
+		return phrase.Of("shared, %s given", mebibytes(c.SharedMiB))
 	case usage.Unhealthy:
-		return "unhealthy: " + c.Health
+		return phrase.Of("unhealthy: %s", c.Health)
 	case usage.Held:
-		return "held?"
+		return phrase.Of("held?")
+	case usage.Whole:
+		return phrase.Of("whole")
+	case usage.Free:
+		return phrase.Of("free")
 	}
-	return string(c.State)
+	return phrase.Quote(string(c.State))
 }
 
 func mebibytes(mib int64) string {
@@ -200,7 +205,7 @@ func newTopJobsCmd(f *Factory) *cobra.Command {
 		{header: "KIND", value: func(j job) string { return j.Kind }},
 		{header: "POOL", value: func(j job) string { return j.Pool }},
 		{header: "GPUS", value: jobHolds},
-		{header: "UTIL", value: func(j job) string { return utilization(j.Load, j.GPUs) }},
+		{header: "UTIL", text: func(j job) phrase.Text { return utilization(j.Load, j.GPUs) }},
 		{header: "MEM-USED", value: func(j job) string { return memoryUsed(j.Load) }},
 		{header: "NODES", value: func(j job) string { return strings.Join(j.Nodes, ",") }},
 	}
@@ -228,7 +233,7 @@ func newTopPoolsCmd(f *Factory) *cobra.Command {
 		{header: "HELD", value: func(p pool) string { return strconv.FormatInt(p.Used, 10) }},
 		{header: "FREE", value: func(p pool) string { return strconv.FormatInt(p.Free, 10) }},
 		{header: migHeader, value: func(p pool) string { return migHeld(p.MIG) }},
-		{header: "UTIL", value: func(p pool) string { return utilization(p.Load, p.GPUs) }},
+		{header: "UTIL", text: func(p pool) phrase.Text { return utilization(p.Load, p.GPUs) }},
 		{header: "MEM-USED", value: func(p pool) string { return memoryUsed(p.Load) }},
 	}
 	v.orderings = []ordering[pool]{

@@ -162,7 +162,7 @@ func (u *ui) show() {
 // waitingLine is what the queue shows.
 type waitingLine struct {
 	entries []queue.Entry
-	warning string
+	warning phrase.Text
 }
 
 // uiQueuePoll is how often the queue is read again, which lists all pods: a screen may stay open over night.
@@ -215,8 +215,8 @@ func (u *ui) reading() (func() screen.Table, screen.Head) {
 			out := uiTable(u, line.entries, queueColumns(now, u.state.All()), phrase.Of("No job waits for GPUs."), func(e queue.Entry) screen.Row {
 				return screen.Row{Kind: e.Kind, Namespace: e.Namespace, Name: e.Name}
 			})
-			if line.warning != "" {
-				out.Note = strings.TrimSpace(out.Note + " " + line.warning)
+			if len(line.warning) > 0 {
+				out.Note = strings.TrimSpace(out.Note + " " + line.warning.In(u.language))
 			}
 			return out
 		}

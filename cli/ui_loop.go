@@ -66,7 +66,7 @@ func (u *ui) run(ctx context.Context, terminal tcell.Screen) error {
 		case <-ctx.Done():
 			return nil
 		case cause := <-u.broken:
-			return fmt.Errorf("reading the cluster has panicked: %s", cause)
+			return phrase.Errorf("reading the cluster has panicked: %s", cause)
 		case event, open := <-events:
 			if !open || !u.heed(event) {
 				return nil

@@ -10,6 +10,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/ledger"
 	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type usageOptions struct {
@@ -108,7 +109,7 @@ func (o *usageOptions) write(usage ledger.Usage, keys []ledger.Key) error {
 	rows := slices.Clone(usage.Items)
 	if usage.Rest != nil {
 		rest := *usage.Rest
-		rest.Keys = map[ledger.Key]string{keys[0]: "(all others)"}
+		rest.Keys = map[ledger.Key]string{keys[0]: restOfAll}
 		rows = append(rows, rest)
 	}
 	tellGaps(io, usage.Begin, usage.Gaps)
@@ -135,7 +136,7 @@ func (o *usageOptions) write(usage ledger.Usage, keys []ledger.Key) error {
 func busyOf(s ledger.Sum) *ledger.Efficiency { return s.Efficiency }
 
 func totalOf(rows []ledger.Sum, key ledger.Key) ledger.Sum {
-	out := ledger.Sum{Keys: map[ledger.Key]string{key: "TOTAL"}}
+	out := ledger.Sum{Keys: map[ledger.Key]string{key: totalOfAll}}
 	var busy ledger.EfficiencySum
 	for _, row := range rows {
 		out.GPUHours, out.UncertainGPUHours = out.GPUHours+row.GPUHours, out.UncertainGPUHours+row.UncertainGPUHours
@@ -146,17 +147,34 @@ func totalOf(rows []ledger.Sum, key ledger.Key) ledger.Sum {
 	return out
 }
 
+// restOfAll and totalOfAll stand in place of a key for what is not of one.
+const (
+	restOfAll  = "(all others)"
+	totalOfAll = "TOTAL"
+)
+
+// keyText is what a sum is of. A user who is called like one of them is told in Chinese as we are.
+func keyText(value string) phrase.Text {
+	switch value {
+	case restOfAll:
+		return phrase.Of("(all others)")
+	case totalOfAll:
+		return phrase.Of("TOTAL")
+	}
+	return phrase.Quote(value)
+}
+
 func usageColumns(keys []ledger.Key, uncertain bool) []column[ledger.Sum] {
 	var out []column[ledger.Sum]
 	for _, key := range keys {
-		out = append(out, column[ledger.Sum]{header: strings.ToUpper(string(key)), value: func(s ledger.Sum) string { return s.Keys[key] }})
+		out = append(out, column[ledger.Sum]{header: strings.ToUpper(string(key)), text: func(s ledger.Sum) phrase.Text { return keyText(s.Keys[key]) }})
 	}
 	hours := func(header string, of func(ledger.Sum) float64) column[ledger.Sum] {
 		return column[ledger.Sum]{header: header, value: func(s ledger.Sum) string { return strconv.FormatFloat(of(s), 'f', 2, 64) }}
 	}
-	out = append(out, hours("GPU-HOURS", func(s ledger.Sum) float64 { return s.GPUHours }))
+	out = append(out, hours(word("GPU-HOURS"), func(s ledger.Sum) float64 { return s.GPUHours }))
 	if uncertain {
-		out = append(out, hours("UNCERTAIN", func(s ledger.Sum) float64 { return s.UncertainGPUHours }))
+		out = append(out, hours(word("UNCERTAIN"), func(s ledger.Sum) float64 { return s.UncertainGPUHours }))
 	}
 	return append(out,
 		column[ledger.Sum]{header: "PODS", value: func(s ledger.Sum) string { return strconv.Itoa(s.Pods) }},

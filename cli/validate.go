@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -55,7 +54,7 @@ func runValidate(ctx context.Context, o *validateOptions) error {
 
 // ask has a cluster, where there is one, say what it knows of jobs, and returns them with their presets. It has so long for all.
 func (o *validateOptions) ask(ctx context.Context, docs []submission) ([]submission, error) {
-	waiting, end := timelimit.With(ctx, validatePatience, "the cluster has not answered")
+	waiting, end := timelimit.With(ctx, validatePatience, phrase.Of("the cluster has not answered"))
 	defer end()
 	docs, err := fillKnown(waiting, o.factory, docs)
 	if err == nil {
@@ -83,7 +82,7 @@ func fillKnown(ctx context.Context, f *Factory, docs []submission) ([]submission
 			continue
 		}
 		if err != nil {
-			fmt.Fprintf(f.IO.ErrOut, "%swarning: resources.preset was not looked up: only a cluster knows whether there is a preset %q\n",
+			f.IO.tell("%swarning: resources.preset was not looked up: only a cluster knows whether there is a preset %q",
 				doc.at(), doc.Job.Resources.Preset)
 			continue
 		}

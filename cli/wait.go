@@ -224,20 +224,11 @@ func (w *waiter) wait(ctx context.Context) error {
 }
 
 // late says what had not come in time.
-func (w *waiter) late() string {
-	see := "gpuctl get jobs"
+func (w *waiter) late() phrase.Text {
 	if len(w.names) == 1 {
-		see = "gpuctl why " + w.names[0]
+		return phrase.Of("job %[1]s is not %[2]s\nSee: gpuctl why %[1]s -n %[3]s", w.names[0], w.goal, w.namespace)
 	}
-	return fmt.Sprintf("%s not %s\nSee: %s -n %s", listed("job", w.names), w.goal, see, w.namespace)
-}
-
-// listed names one thing or several.
-func listed(noun string, names []string) string {
-	if len(names) == 1 {
-		return noun + " " + names[0] + " is"
-	}
-	return noun + "s " + strings.Join(names, ", ") + " are"
+	return phrase.Of("jobs %s are not %s\nSee: gpuctl get jobs -n %s", strings.Join(w.names, ", "), w.goal, w.namespace)
 }
 
 // look reports whether the waiting is over. The outcome of a job that failed is kept until all others are done too.

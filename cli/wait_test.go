@@ -102,7 +102,7 @@ func TestALateWaitLeavesTheReason(t *testing.T) {
 		t.Errorf("the terminal shows %q, want %q at the end", got, want)
 	}
 	w := &waiter{namespace: "team", names: []string{"big"}, goal: goalDone, timeout: time.Minute}
-	if got, want := w.late(), "job big is not done\nSee: gpuctl why big -n team"; got != want {
+	if got, want := w.late().String(), "job big is not done\nSee: gpuctl why big -n team"; got != want {
 		t.Errorf("late is %q, want %q", got, want)
 	}
 }

@@ -56,7 +56,11 @@ func explainReport(d *description, report diagnosis.Report, now time.Time) error
 	}
 	if len(report.Unread) > 0 {
 		d.section(phrase.Of("Less exact, because you may not read").In(d.language))
-		fmt.Fprintln(d.out, indent+joined(report.Unread))
+		unread := make([]phrase.Text, len(report.Unread))
+		for i, part := range report.Unread {
+			unread[i] = part.Says()
+		}
+		fmt.Fprintln(d.out, indent+phrase.Join(unread, phrase.Of(", ")).In(d.language))
 	}
 	return nil
 }

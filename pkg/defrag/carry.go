@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
@@ -29,13 +30,13 @@ type Carrier struct {
 	// Patience is how long one step may take: a pod that ends and starts again, or the one that waits being placed.
 	Patience time.Duration
 	// Report is told of each step.
-	Report func(text string)
+	Report func(text phrase.Text)
 	// Now is the time.
 	Now func() time.Time
 }
 
 // ErrOutdated says that the cluster is not what the plan was made for: it is time for a new one.
-var ErrOutdated = errors.New("the plan is out of date")
+var ErrOutdated = phrase.Errorf("the plan is out of date")
 
 // CarryOut makes the moves of a proposal. Each closes the node that a pod leaves, so that it goes elsewhere and nobody
 // takes its place; the node that is cleared is closed from the first move on until all have left it, and is then kept for
@@ -79,13 +80,13 @@ func (c *Carrier) makeAll(ctx context.Context, proposal Proposal) (made int, evi
 			evicted = false
 		}
 		if err == nil && to != move.To && i+1 < len(proposal.Moves) {
-			err = fmt.Errorf("%w: the new pod is on node %s", ErrOutdated, to)
+			err = phrase.Errorf("%w: the new pod is on node %s", ErrOutdated, to)
 		}
 		if err == nil && move.From != proposal.Node {
 			err = c.openNode(ctx, move.From)
 		}
 		if err != nil {
-			return made, evicted, fmt.Errorf("making move %d of %d, %s/%s from node %s to %s: %w",
+			return made, evicted, phrase.Errorf("making move %d of %d, %s/%s from node %s to %s: %w",
 				i+1, len(proposal.Moves), move.Namespace, move.Pod, move.From, move.To, err)
 		}
 	}
@@ -99,7 +100,7 @@ func (c *Carrier) makeAll(ctx context.Context, proposal Proposal) (made int, evi
 func (c *Carrier) nominate(ctx context.Context, p Proposal) error {
 	pod, err := c.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Pod, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("reading pod %s/%s: %w", p.Namespace, p.Pod, err)
+		return phrase.Errorf("reading pod %s/%s: %w", p.Namespace, p.Pod, err)
 	}
 	if pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == p.Node {
 		return nil
@@ -107,7 +108,7 @@ func (c *Carrier) nominate(ctx context.Context, p Proposal) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"nominatedNodeName":%q}}`, p.UID, p.Node)
 	_, err = c.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil {
-		return fmt.Errorf("keeping node %s for pod %s/%s: %w", p.Node, p.Namespace, p.Pod, err)
+		return phrase.Errorf("keeping node %s for pod %s/%s: %w", p.Node, p.Namespace, p.Pod, err)
 	}
 	return nil
 }
@@ -119,13 +120,13 @@ func (c *Carrier) move(ctx context.Context, cleared string, move Move) (to strin
 	pod, err := c.Client.CoreV1().Pods(move.Namespace).Get(ctx, move.Pod, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) || (err == nil && (pod.UID != move.UID || pod.Spec.NodeName != move.From)):
-		return "", false, fmt.Errorf("%w: the pod has ended", ErrOutdated)
+		return "", false, phrase.Errorf("%w: the pod has ended", ErrOutdated)
 	case err != nil:
-		return "", false, fmt.Errorf("reading the pod: %w", err)
+		return "", false, phrase.Errorf("reading the pod: %w", err)
 	}
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
-		return "", false, errors.New("nothing would start the pod again")
+		return "", false, phrase.Errorf("nothing would start the pod again")
 	}
 	if err := c.checkRoom(ctx, pod, move.To); err != nil {
 		return "", false, err
@@ -142,14 +143,14 @@ func (c *Carrier) move(ctx context.Context, cleared string, move Move) (to strin
 	if err := c.evict(ctx, move); err != nil {
 		return "", false, err
 	}
-	c.Report(fmt.Sprintf("%s/%s evicted from %s", move.Namespace, move.Pod, move.From))
+	c.Report(phrase.Of("%s/%s evicted from %s", move.Namespace, move.Pod, move.From))
 	to, err = c.awaitReplaced(ctx, move, owner, before)
 	return to, !errors.Is(err, errCameBack), err
 }
 
 func (c *Carrier) awaitPlaced(ctx context.Context, p Proposal) error {
 	var node string
-	awaited := fmt.Sprintf("pod %s/%s is not placed, though node %s was cleared and is kept for it", p.Namespace, p.Pod, p.Node)
+	awaited := phrase.Of("pod %s/%s is not placed, though node %s was cleared and is kept for it", p.Namespace, p.Pod, p.Node)
 	err := c.poll(ctx, awaited, func(ctx context.Context) (bool, error) {
 		pod, err := c.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Pod, metav1.GetOptions{})
 		if err == nil {
@@ -158,14 +159,14 @@ func (c *Carrier) awaitPlaced(ctx context.Context, p Proposal) error {
 		return node != "", err
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for pod %s/%s to be placed: %w", p.Namespace, p.Pod, err)
+		return phrase.Errorf("waiting for pod %s/%s to be placed: %w", p.Namespace, p.Pod, err)
 	}
-	c.Report(fmt.Sprintf("%s/%s is on %s", p.Namespace, p.Pod, node))
+	c.Report(phrase.Of("%s/%s is on %s", p.Namespace, p.Pod, node))
 	return nil
 }
 
 // poll asks again and again until something is done. What had not come when patience ends is the error.
-func (c *Carrier) poll(ctx context.Context, awaited string, done wait.ConditionWithContextFunc) error {
+func (c *Carrier) poll(ctx context.Context, awaited phrase.Text, done wait.ConditionWithContextFunc) error {
 	ctx, stop := timelimit.With(ctx, c.Patience, awaited)
 	defer stop()
 	return timelimit.Explain(ctx, wait.PollUntilContextCancel(ctx, pollInterval, true, done))

@@ -2,7 +2,6 @@ package defrag
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -12,6 +11,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -24,7 +24,7 @@ func (c *Carrier) closeNode(ctx context.Context, name string) error {
 		return append(slices.DeleteFunc(taints, isMoving), taint)
 	})
 	if err != nil {
-		return fmt.Errorf("closing node %s: %w", name, err)
+		return phrase.Errorf("closing node %s: %w", name, err)
 	}
 	return nil
 }
@@ -33,7 +33,7 @@ func (c *Carrier) closeNode(ctx context.Context, name string) error {
 func (c *Carrier) openNode(ctx context.Context, name string) error {
 	err := c.changeTaints(ctx, name, func(taints []corev1.Taint) []corev1.Taint { return slices.DeleteFunc(taints, isMoving) })
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("opening node %s again, which kubectl taint node %s %s- does: %w", name, name, names.TaintMoving, err)
+		return phrase.Errorf("opening node %s again, which kubectl taint node %s %s- does: %w", name, name, names.TaintMoving, err)
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (c *Carrier) OpenNodes(ctx context.Context) error {
 		if err := c.openNode(ctx, node.Name); err != nil {
 			return err
 		}
-		c.Report(fmt.Sprintf("%s opened again, which was closed for moves that never ended", node.Name))
+		c.Report(phrase.Of("%s opened again, which was closed for moves that never ended", node.Name))
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
@@ -88,7 +89,7 @@ type Proposal struct {
 // Unhelped is a pod for which no moves within the limits make room, and why.
 type Unhelped struct {
 	Ref
-	Why string `json:"why"`
+	Why phrase.Text `json:"why"`
 }
 
 // Advice is a plan for all pods that wait, those first that the scheduler tries first. Each proposal counts on those

@@ -11,24 +11,24 @@ import (
 	"g8s.host/gpu-scheduler/pkg/defrag/moves"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Why a pod is not helped.
-const (
-	whyUnreadable = "what it asks cannot be read: "
-	whyTied       = "its place depends on more than nodes show: claimed volumes, affinity between pods or a hard spread"
-	whyNoNode     = "no node of its pool and type could hold it, were the node empty"
-	whyYoung      = "only pods are in the way that have run for less than --min-run"
-	whyFixed      = "too much of what is in the way cannot be moved"
-	whyNowhere    = "what is in the way has no other place to go, or would take too many moves"
-	whyGang       = "not all pods of its gang can be helped"
+var (
+	whyTied    = phrase.Of("its place depends on more than nodes show: claimed volumes, affinity between pods or a hard spread")
+	whyNoNode  = phrase.Of("no node of its pool and type could hold it, were the node empty")
+	whyYoung   = phrase.Of("only pods are in the way that have run for less than --min-run")
+	whyFixed   = phrase.Of("too much of what is in the way cannot be moved")
+	whyNowhere = phrase.Of("what is in the way has no other place to go, or would take too many moves")
+	whyGang    = phrase.Of("not all pods of its gang can be helped")
 )
 
 // Plan finds the fewest moves for each pod that waits, in the scheduler's order: by priority, then the longest wait.
 // A gang is helped whole or not at all. Moves for one pod are the fewest that [moves.Find] finds; for all of them together
 // they need not be, as each takes the place it finds.
 func Plan(facts *Facts, limits Limits) Advice {
-	p := &planner{cluster: newCluster(facts, limits), limits: limits, hopeless: map[likeness]string{}}
+	p := &planner{cluster: newCluster(facts, limits), limits: limits, hopeless: map[likeness]phrase.Text{}}
 	advice := Advice{Proposals: []Proposal{}, Unhelped: []Unhelped{}}
 	for _, group := range units(facts.Waiting) {
 		proposals, unhelped := p.help(group)
@@ -72,7 +72,7 @@ type planner struct {
 	*cluster
 	limits Limits
 	// hopeless are those that nothing helped, and why. Others that are alike are not looked at before something moves.
-	hopeless map[likeness]string
+	hopeless map[likeness]phrase.Text
 }
 
 // likeness is equal for pods that are helped by the same moves.
@@ -88,7 +88,7 @@ func (p *planner) help(group []*corev1.Pod) ([]Proposal, []Unhelped) {
 	before := slices.Clone(p.movable)
 	for i, pod := range group {
 		proposal, back, why := p.helpOne(pod)
-		if why == "" {
+		if len(why) == 0 {
 			proposals, undo = append(proposals, proposal), append(undo, back)
 			continue
 		}
@@ -103,20 +103,23 @@ func (p *planner) help(group []*corev1.Pod) ([]Proposal, []Unhelped) {
 }
 
 // unhelped gives the reason of one pod, which is that of all others of its gang.
-func unhelped(group []*corev1.Pod, first int, why string) []Unhelped {
+func unhelped(group []*corev1.Pod, first int, why phrase.Text) []Unhelped {
 	out := make([]Unhelped, len(group))
 	for i, pod := range group {
-		out[i] = Unhelped{Ref: refOf(pod), Why: whyGang}
+		says := whyGang
+		if i == first {
+			says = why
+		}
+		out[i] = Unhelped{Ref: refOf(pod), Why: says}
 	}
-	out[first].Why = why
 	return out
 }
 
 // WhyOf returns the reason that stands for several pods of one job: that of its pod that cannot be helped, on which the
 // others of a gang wait.
-func WhyOf(pods []Unhelped) string {
+func WhyOf(pods []Unhelped) phrase.Text {
 	for _, pod := range pods {
-		if pod.Why != whyGang {
+		if pod.Why.String() != whyGang.String() {
 			return pod.Why
 		}
 	}
@@ -126,12 +129,12 @@ func WhyOf(pods []Unhelped) string {
 // maxTries bounds the time that is spent on one pod, to seconds.
 const maxTries = 1 << 16
 
-// helpOne finds a place for one pod, and takes it. The function it returns undoes that. why is "" on success.
-func (p *planner) helpOne(pod *corev1.Pod) (proposal Proposal, undo func(), why string) {
+// helpOne finds a place for one pod, and takes it. The function it returns undoes that. why is nothing on success.
+func (p *planner) helpOne(pod *corev1.Pod) (proposal Proposal, undo func(), why phrase.Text) {
 	request, err := p.facts.requestOf(pod)
 	switch {
 	case err != nil:
-		return proposal, nil, whyUnreadable + err.Error()
+		return proposal, nil, phrase.Of("what it asks cannot be read: %s", err)
 	case tied(pod):
 		return proposal, nil, whyTied
 	}
@@ -139,7 +142,7 @@ func (p *planner) helpOne(pod *corev1.Pod) (proposal Proposal, undo func(), why 
 	proposal.Ref, proposal.Moves = refOf(pod), []Move{}
 	if rooms := p.rooms(request, -1); len(rooms) > 0 {
 		proposal.Node = p.name(rooms[0])
-		return proposal, p.put(request, rooms[0]), ""
+		return proposal, p.put(request, rooms[0]), nil
 	}
 	alike := likeness{p.known[pod].kind, schedulinghelper.PodPriority(pod)}
 	if why, known := p.hopeless[alike]; known {
@@ -156,7 +159,7 @@ func (p *planner) helpOne(pod *corev1.Pod) (proposal Proposal, undo func(), why 
 	for _, move := range plan.Moves {
 		proposal.Moves = append(proposal.Moves, Move{Ref: refOf(move.Pod.Pod), From: p.name(move.From), To: p.name(move.To)})
 	}
-	return proposal, undo, ""
+	return proposal, undo, nil
 }
 
 // make makes the moves of a plan, and puts the pod in their place. Who has been moved stays where it is then.

@@ -72,7 +72,7 @@ func TestPodsThatShareCardsStayOnThemUntilTheyMove(t *testing.T) {
 		},
 		Waiting: []corev1.Pod{wide},
 	}
-	if diff := cmp.Diff([]string{"w: " + whyNowhere}, summary(Plan(facts, DefaultLimits))); diff != "" {
+	if diff := cmp.Diff([]string{"w: " + whyNowhere.String()}, summary(Plan(facts, DefaultLimits))); diff != "" {
 		t.Errorf("advice (-want +got):\n%s", diff)
 	}
 	facts.Running[2] = sharing("s2", "n", "4000Mi", 1, 0, fixed)
@@ -122,7 +122,7 @@ func summary(advice Advice) []string {
 		out = append(out, text)
 	}
 	for _, u := range advice.Unhelped {
-		out = append(out, u.Pod+": "+u.Why)
+		out = append(out, u.Pod+": "+u.Why.String())
 	}
 	return out
 }
@@ -165,7 +165,7 @@ func TestPlan(t *testing.T) {
 				Running: []corev1.Pod{running("small", "a", 1)},
 				Waiting: []corev1.Pod{waiting("eight", 8), waiting("more", 8, func(pod *corev1.Pod) { pod.Name = "more" })},
 			},
-			want: []string{"eight -> b", "more: " + whyNowhere},
+			want: []string{"eight -> b", "more: " + whyNowhere.String()},
 		},
 		"the higher priority is helped first, then the longer wait": {
 			facts: Facts{
@@ -173,7 +173,7 @@ func TestPlan(t *testing.T) {
 				Waiting: []corev1.Pod{waiting("late", 8, func(pod *corev1.Pod) { pod.CreationTimestamp.Time = now }),
 					waiting("early", 8), waiting("high", 8, priority(10), func(pod *corev1.Pod) { pod.CreationTimestamp.Time = now })},
 			},
-			want: []string{"high -> a", "early: " + whyFixed, "late: " + whyFixed},
+			want: []string{"high -> a", "early: " + whyFixed.String(), "late: " + whyFixed.String()},
 		},
 		"nothing is moved that would not come back": {
 			facts: Facts{
@@ -181,7 +181,7 @@ func TestPlan(t *testing.T) {
 				Running: []corev1.Pod{running("naked", "a", 1, func(pod *corev1.Pod) { pod.OwnerReferences = nil }), running("b", "b", 7, priority(1))},
 				Waiting: []corev1.Pod{waiting("eight", 8)},
 			},
-			want: []string{"eight: " + whyFixed},
+			want: []string{"eight: " + whyFixed.String()},
 		},
 		"a pod of a higher priority stays": {
 			facts: Facts{
@@ -189,7 +189,7 @@ func TestPlan(t *testing.T) {
 				Running: []corev1.Pod{running("high", "a", 1, priority(10)), running("b", "b", 8)},
 				Waiting: []corev1.Pod{waiting("eight", 8, priority(5))},
 			},
-			want: []string{"eight: " + whyNowhere},
+			want: []string{"eight: " + whyNowhere.String()},
 		},
 		"a pod that has only started stays": {
 			facts: Facts{
@@ -206,7 +206,7 @@ func TestPlan(t *testing.T) {
 				Running: []corev1.Pod{running("new", "a", 1, func(pod *corev1.Pod) { pod.Status.StartTime.Time = now.Add(-time.Minute) }), running("b", "b", 8, priority(1))},
 				Waiting: []corev1.Pod{waiting("eight", 8)},
 			},
-			want: []string{"eight: " + whyYoung},
+			want: []string{"eight: " + whyYoung.String()},
 		},
 		"more cores than any node has are no matter of what is in the way": {
 			facts: Facts{
@@ -214,7 +214,7 @@ func TestPlan(t *testing.T) {
 				Running: []corev1.Pod{running("a1", "a", 1)},
 				Waiting: []corev1.Pod{waiting("eight", 8, cpu(9000))},
 			},
-			want: []string{"eight: " + whyNoNode},
+			want: []string{"eight: " + whyNoNode.String()},
 		},
 		"its author keeps a pod where it is": {
 			facts: Facts{
@@ -259,7 +259,7 @@ func TestPlan(t *testing.T) {
 				Running: []corev1.Pod{running("a1", "a", 1), running("b7", "b", 7)},
 				Waiting: []corev1.Pod{waiting("rank-0", 8, gang, priority(1)), waiting("rank-1", 8, gang, priority(1)), waiting("single", 8)},
 			},
-			want: []string{"single -> a, a1 a -> b", "rank-0: " + whyGang, "rank-1: " + whyFixed},
+			want: []string{"single -> a, a1 a -> b", "rank-0: " + whyGang.String(), "rank-1: " + whyFixed.String()},
 		},
 		"no more moves than the limit": {
 			facts: Facts{
@@ -268,11 +268,11 @@ func TestPlan(t *testing.T) {
 				Waiting: []corev1.Pod{waiting("eight", 8)},
 			},
 			limits: &Limits{Moves: 0},
-			want:   []string{"eight: " + whyNowhere},
+			want:   []string{"eight: " + whyNowhere.String()},
 		},
 		"what no node has is not made by moves": {
 			facts: Facts{Nodes: nodesOf8("a"), Waiting: []corev1.Pod{waiting("sixteen", 16)}},
-			want:  []string{"sixteen: " + whyNoNode},
+			want:  []string{"sixteen: " + whyNoNode.String()},
 		},
 		"a pod of another scheduler would come back": {
 			facts: Facts{
@@ -306,13 +306,13 @@ func TestPlan(t *testing.T) {
 				Running: []corev1.Pod{running("a1", "a", 1)},
 				Waiting: []corev1.Pod{waiting("eight", 8)},
 			},
-			want: []string{"eight: " + whyNowhere},
+			want: []string{"eight: " + whyNowhere.String()},
 		},
 		"what the pod asks is malformed": {
 			facts: Facts{Nodes: nodesOf8("a"), Waiting: []corev1.Pod{waiting("bad", 1, func(pod *corev1.Pod) {
 				pod.Annotations[names.AnnotationGPUMemoryMin] = "much"
 			})}},
-			want: []string{"bad: " + whyUnreadable + `reading annotation g8s.host/gpu-memory-min: "much" is no amount of memory: write one such as 2Gi`},
+			want: []string{`bad: what it asks cannot be read: reading annotation g8s.host/gpu-memory-min: "much" is no amount of memory: write one such as 2Gi`},
 		},
 	}
 	for name, tc := range tests {

@@ -4,26 +4,33 @@ import (
 	"slices"
 
 	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // whyNot says why no moves make room for a pod: what is in the way on the node that comes closest.
-func (p *planner) whyNot(request *fit.Request) string {
-	why := whyNoNode
+func (p *planner) whyNot(request *fit.Request) phrase.Text {
+	young, fixed := false, false // whether only pods are in the way somewhere that have run too short, or that stay
 	for at, node := range p.nodes {
 		if !request.InScope(node.Object) {
 			continue
 		}
-		movable, young := below(request, p.movable[at]), below(request, p.young[at])
+		movable, late := below(request, p.movable[at]), below(request, p.young[at])
 		switch {
 		case fitsWithout(request, node, movable):
 			return whyNowhere
-		case fitsWithout(request, node, slices.Concat(movable, young)):
-			why = whyYoung
-		case why == whyNoNode && fitsEmpty(request, node):
-			why = whyFixed
+		case fitsWithout(request, node, slices.Concat(movable, late)):
+			young = true
+		case !young && !fixed:
+			fixed = fitsEmpty(request, node)
 		}
 	}
-	return why
+	switch {
+	case young:
+		return whyYoung
+	case fixed:
+		return whyFixed
+	}
+	return whyNoNode
 }
 
 // fitsWithout reports whether a pod would fit on a node that some pods have left.

@@ -2,8 +2,6 @@ package defrag
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -13,6 +11,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -20,10 +19,10 @@ import (
 func (c *Carrier) checkRoom(ctx context.Context, pod *corev1.Pod, node string) error {
 	object, err := c.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("%w: node %s is gone", ErrOutdated, node)
+		return phrase.Errorf("%w: node %s is gone", ErrOutdated, node)
 	}
 	if err != nil {
-		return fmt.Errorf("reading node %s: %w", node, err)
+		return phrase.Errorf("reading node %s: %w", node, err)
 	}
 	on, err := snapshot.Read(ctx, c.Client, snapshot.Pods(snapshot.Scope{Fields: snapshot.On(node)}))
 	if err != nil {
@@ -35,10 +34,10 @@ func (c *Carrier) checkRoom(ctx context.Context, pod *corev1.Pod, node string) e
 	}
 	request, err := fit.RequestOf(pod)
 	if err != nil {
-		return fmt.Errorf("reading what the pod asks: %w", err)
+		return phrase.Errorf("reading what the pod asks: %w", err)
 	}
 	if obstacles, _ := request.Obstacles(fit.NewNode(object, there, nil)); len(obstacles) > 0 {
-		return fmt.Errorf("%w: node %s has no room for the pod any more", ErrOutdated, node)
+		return phrase.Errorf("%w: node %s has no room for the pod any more", ErrOutdated, node)
 	}
 	return nil
 }
@@ -49,10 +48,10 @@ func (c *Carrier) evict(ctx context.Context, move Move) error {
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(move.UID))},
 	})
 	if apierrors.IsTooManyRequests(err) {
-		return fmt.Errorf("its disruption budget allows none at the moment: %w", err)
+		return phrase.Errorf("its disruption budget allows none at the moment: %w", err)
 	}
 	if err != nil {
-		return fmt.Errorf("evicting the pod: %w", err)
+		return phrase.Errorf("evicting the pod: %w", err)
 	}
 	return nil
 }
@@ -89,10 +88,10 @@ func (p placement) newOn(before placement, but, expected string) string {
 }
 
 // errCameBack ends a move of a pod that goes to closed nodes.
-var errCameBack = errors.New("its new pod has come back to the node, as it tolerates all taints")
+var errCameBack = phrase.Errorf("its new pod has come back to the node, as it tolerates all taints")
 
 func (c *Carrier) awaitReplaced(ctx context.Context, move Move, owner *metav1.OwnerReference, before placement) (to string, err error) {
-	awaited := fmt.Sprintf("%s %s has no pod on another node yet", owner.Kind, owner.Name)
+	awaited := phrase.Of("%s %s has no pod on another node yet", owner.Kind, owner.Name)
 	err = c.poll(ctx, awaited, func(ctx context.Context) (bool, error) {
 		pod, err := c.Client.CoreV1().Pods(move.Namespace).Get(ctx, move.Pod, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) && (err != nil || pod.UID == move.UID && !gpu.HasEnded(pod)) {
@@ -111,8 +110,8 @@ func (c *Carrier) awaitReplaced(ctx context.Context, move Move, owner *metav1.Ow
 		return false, nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("waiting for %s %s to have its pod on another node: %w", owner.Kind, owner.Name, err)
+		return "", phrase.Errorf("waiting for %s %s to have its pod on another node: %w", owner.Kind, owner.Name, err)
 	}
-	c.Report(fmt.Sprintf("%s %s has its pod on %s", owner.Kind, owner.Name, to))
+	c.Report(phrase.Of("%s %s has its pod on %s", owner.Kind, owner.Name, to))
 	return to, nil
 }

@@ -25,8 +25,8 @@ func TestNobodyIsMovedToAKeptNode(t *testing.T) {
 		want []string
 	}{
 		"nothing is kept":          {nil, []string{"w -> a, a1 a -> c"}},
-		"where the other would go": {keep("c"), []string{"w: " + whyNowhere}},
-		"where it would go":        {keep("a"), []string{"w: " + whyNowhere}},
+		"where the other would go": {keep("c"), []string{"w: " + whyNowhere.String()}},
+		"where it would go":        {keep("a"), []string{"w: " + whyNowhere.String()}},
 		"for them":                 {keep("c", "team"), []string{"w -> a, a1 a -> c"}},
 	} {
 		t.Run(name, func(t *testing.T) {

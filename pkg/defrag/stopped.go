@@ -1,10 +1,10 @@
 package defrag
 
 import (
-	"fmt"
 	"strings"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // StoppedError says how far moves came, and why no further.
@@ -18,32 +18,34 @@ type StoppedError struct {
 }
 
 func (e *StoppedError) Error() string { return e.Cause.Error() }
+
+// Says is the error in every language.
+func (e *StoppedError) Says() phrase.Text { return phrase.OfError(e.Cause) }
+
+// Unwrap is what stopped the moves.
 func (e *StoppedError) Unwrap() error { return e.Cause }
 
 // HowFar says what was moved, what was not, and in what state the nodes are.
-func (e *StoppedError) HowFar() string {
-	var text strings.Builder
-	fmt.Fprintf(&text, "Moved: %s. ", podsOf(e.Made))
+func (e *StoppedError) HowFar() phrase.Text {
+	text := phrase.Of("Moved: %s. ", podsOf(e.Made))
 	if len(e.Evicted) > 0 {
-		fmt.Fprintf(&text, "Evicted, and on no other node yet: %s. ", podsOf(e.Evicted))
+		text = text.And("Evicted, and on no other node yet: %s. ", podsOf(e.Evicted))
 	}
-	fmt.Fprintf(&text, "Not moved: %s.\nWhat was moved stays moved, ", podsOf(e.Left))
+	text = text.And("Not moved: %s.\nWhat was moved stays moved, ", podsOf(e.Left))
 	if len(e.Closed) == 0 {
-		text.WriteString("and all nodes are open again.")
-		return text.String()
+		return text.And("and all nodes are open again.")
 	}
-	fmt.Fprintf(&text, "and closed to new pods are still: %s. To open them: kubectl taint node %s %s-",
+	return text.And("and closed to new pods are still: %s. To open them: kubectl taint node %s %s-",
 		strings.Join(e.Closed, ", "), strings.Join(e.Closed, " "), names.TaintMoving)
-	return text.String()
 }
 
-func podsOf(moves []Move) string {
+func podsOf(moves []Move) phrase.Text {
 	if len(moves) == 0 {
-		return "nothing"
+		return phrase.Of("nothing")
 	}
 	pods := make([]string, len(moves))
 	for i, move := range moves {
 		pods[i] = move.Namespace + "/" + move.Pod
 	}
-	return strings.Join(pods, ", ")
+	return phrase.Quote(strings.Join(pods, ", "))
 }

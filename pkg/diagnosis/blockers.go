@@ -153,7 +153,7 @@ func (s *search) keptOff(out *Finding) {
 		if !state.Closes() {
 			continue
 		}
-		out.Says = out.Says.And(": %s is %s", first, state.Text)
+		out.Says = out.Says.And(": %s is %s", first, state.Says())
 		if state.Code == nodestate.Joining {
 			out.Says = phrase.Of("machine %s is starting", first)
 			if others := out.Nodes - 1; others > 0 {
@@ -187,7 +187,7 @@ func (s *search) statesOf(name string) []nodestate.State {
 func doneAbout(name phrase.Text, states []nodestate.State) phrase.Text {
 	for _, state := range states {
 		if state.Code == nodestate.OutOfService || state.Code == nodestate.NotTakenForDead {
-			return phrase.Of("; %s is %s", name, state.Text)
+			return phrase.Of("; %s is %s", name, state.Says())
 		}
 	}
 	return nil

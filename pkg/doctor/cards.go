@@ -1,7 +1,7 @@
 package doctor
 
 import (
-	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -14,6 +14,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -96,7 +97,7 @@ func (f *Installation) cards() Check {
 		return check
 	}
 	if slices.Contains(f.Hidden, partWorkloads) {
-		return Check{Name: name, Status: Unknown, Text: "you may not read which device plugins there are", Advice: "ask an administrator to run gpuctl doctor --install"}
+		return Check{Name: name, Status: Unknown, Text: phrase.Of("you may not read which device plugins there are"), Advice: phrase.Of("ask an administrator to run gpuctl doctor --install")}
 	}
 	var twice, never []string
 	var rivals []string
@@ -118,12 +119,24 @@ func (f *Installation) cards() Check {
 		case len(of) == 1:
 			by[of[0]]++
 		case offers(node):
-			by["others"]++
+			by[byOthers]++
 		default:
 			never = append(never, node.Name)
 		}
 	}
 	return cardsCheck(name, twice, rivals, never, by)
+}
+
+// byOthers stands for who offers the cards of nodes without being known.
+const byOthers = "others"
+
+// quoted are names as they are.
+func quoted(names []string) []phrase.Text {
+	out := make([]phrase.Text, len(names))
+	for i, name := range names {
+		out[i] = phrase.Quote(name)
+	}
+	return out
 }
 
 func cardsCheck(name string, twice, rivals, never []string, by map[string]int) Check {
@@ -133,20 +146,23 @@ func cardsCheck(name string, twice, rivals, never []string, by map[string]int) C
 	switch {
 	case len(twice) > 0:
 		return Check{Name: name, Status: Failed,
-			Text: fmt.Sprintf("%s are for the same nodes, and kubelet takes the cards of who registered last: %s",
-				strings.Join(slices.Compact(rivals), " and "), some(twice)),
-			Advice: "keep one of them from these nodes: gpu-agent by taking the label " + names.LabelAgent + " away, NVIDIA's as docs/install.md says"}
+			Text: phrase.Of("%s are for the same nodes, and kubelet takes the cards of who registered last: %s",
+				phrase.Join(quoted(slices.Compact(rivals)), phrase.Of(" and ")), some(twice)),
+			Advice: phrase.Of("keep one of them from these nodes: gpu-agent by taking the label %s away, NVIDIA's as docs/install.md says", names.LabelAgent)}
 	case len(never) > 0:
 		return Check{Name: name, Status: Warning,
-			Text:   "neither gpu-agent nor a device plugin is for nodes with cards, so that pods get none of them: " + some(never),
-			Advice: "kubectl label node NODE " + names.LabelAgent + "=" + names.True + " for gpu-agent; or install NVIDIA's device plugin, as docs/install.md says"}
+			Text:   phrase.Of("neither gpu-agent nor a device plugin is for nodes with cards, so that pods get none of them: %s", some(never)),
+			Advice: phrase.Of("kubectl label node NODE %s=%s for gpu-agent; or install NVIDIA's device plugin, as docs/install.md says", names.LabelAgent, names.True)}
 	case len(by) == 0:
-		return Check{Name: name, Status: OK, Text: "no node says that it has cards"}
+		return Check{Name: name, Status: OK, Text: phrase.Of("no node says that it has cards")}
 	}
-	var who []string
-	for of, count := range by {
-		who = append(who, fmt.Sprintf("those of %d by %s", count, of))
+	who := make([]phrase.Text, 0, len(by))
+	for _, of := range slices.Sorted(maps.Keys(by)) {
+		name := phrase.Quote(of)
+		if of == byOthers {
+			name = phrase.Of("others")
+		}
+		who = append(who, phrase.Of("those of %d by %s", by[of], name))
 	}
-	slices.Sort(who)
-	return Check{Name: name, Status: OK, Text: "each node with cards has one who offers them: " + strings.Join(who, ", ")}
+	return Check{Name: name, Status: OK, Text: phrase.Of("each node with cards has one who offers them: %s", phrase.Join(who, comma))}
 }

@@ -88,7 +88,7 @@ func TestWhoOffersCards(t *testing.T) {
 			if want == "" {
 				want = OK
 			}
-			if got := f.cards(); got.Status != want || !strings.HasSuffix(got.Text, tc.says) || (got.Advice == "") != (want == OK) {
+			if got := f.cards(); got.Status != want || !strings.HasSuffix(got.Text.String(), tc.says) || (len(got.Advice) == 0) != (want == OK) {
 				t.Errorf("it says %+v, want %s, %q", got, want, tc.says)
 			}
 		})

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -25,7 +25,7 @@ func (f *Facts) readController(ctx context.Context, client kubernetes.Interface)
 	case apierrors.IsForbidden(err):
 		f.NoController = true
 	case !apierrors.IsNotFound(err):
-		return fmt.Errorf("reading the lease of %s: %w", controllerName, err)
+		return phrase.Errorf("reading the lease of %s: %w", controllerName, err)
 	}
 	return nil
 }
@@ -47,18 +47,18 @@ func (f *Facts) leaderOf(program string) (snapshot.Leader, bool) {
 func (f *Facts) controller() (Check, bool) {
 	leader, ok := f.leaderOf(controllerName)
 	check := Check{Name: controllerName, Status: Warning,
-		Advice: "see why it is down: kubectl -n kube-system get pods -l app.kubernetes.io/name=" + controllerName +
-			"; if it was uninstalled for good: kubectl -n kube-system delete lease " + controllerName}
-	const unattended = ": nobody replaces disrupted pods, starts jobs that wait for others, or keeps pools"
+		Advice: phrase.Of("see why it is down: kubectl -n kube-system get pods -l app.kubernetes.io/name=%[1]s; "+
+			"if it was uninstalled for good: kubectl -n kube-system delete lease %[1]s", controllerName)}
+	unattended := phrase.Of(": nobody replaces disrupted pods, starts jobs that wait for others, or keeps pools")
 	switch {
 	case !ok || leader.State == snapshot.NeverLed:
 		return Check{}, false
 	case leader.State == snapshot.Leads:
-		return Check{Name: controllerName, Status: OK, Text: leader.Name + " leads"}, true
+		return Check{Name: controllerName, Status: OK, Text: phrase.Of("%s leads", leader.Name)}, true
 	case leader.State == snapshot.NobodyLeads:
-		check.Text = "no replica leads" + unattended
+		check.Text = phrase.Of("no replica leads").With(unattended)
 	default:
-		check.Text = fmt.Sprintf("its leader %s was last heard of %s ago%s", leader.Name, leader.Silent.Truncate(time.Second), unattended)
+		check.Text = phrase.Of("its leader %s was last heard of %s ago", leader.Name, leader.Silent.Truncate(time.Second)).With(unattended)
 	}
 	return check, true
 }

@@ -4,7 +4,6 @@
 package doctor
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -32,11 +32,12 @@ const (
 
 // Check is one thing that was examined. JSON keys are a contract.
 type Check struct {
-	Name   string `json:"name"`
-	Status Status `json:"status"`
-	Text   string `json:"text"`
-	// Advice is what to do next, "" when all is well.
-	Advice string `json:"advice,omitempty"`
+	// Name is in English; a catalogue may know it.
+	Name   string      `json:"name"`
+	Status Status      `json:"status"`
+	Text   phrase.Text `json:"text"`
+	// Advice is what to do next, nothing when all is well.
+	Advice phrase.Text `json:"advice,omitempty"`
 }
 
 // Facts are what is examined: nodes, namespaces, priority classes and the scheduler's lease, and what is known beside.
@@ -74,6 +75,9 @@ type Right struct {
 	Allowed bool
 }
 
+// comma is between two of several.
+var comma = phrase.Of(", ")
+
 // fence is the policy that keeps a scheduler that has lost its lease from binding pods.
 const fence = "g8s-fence"
 
@@ -96,7 +100,7 @@ func Examine(f Facts) []Check {
 }
 
 func (f *Facts) server() Check {
-	return Check{Name: "API server", Status: OK, Text: "it answers, version " + f.Server}
+	return Check{Name: "API server", Status: OK, Text: phrase.Of("it answers, version %s", f.Server)}
 }
 
 // mostSkew is the difference of clocks from which ages and leases look wrong. The server tells whole seconds.
@@ -105,34 +109,35 @@ const mostSkew = 5 * time.Second
 func (f *Facts) clock() Check {
 	skew := f.Local.Sub(f.Now).Abs().Truncate(time.Second)
 	if !f.ClockTold || skew <= mostSkew {
-		return Check{Name: "clock", Status: OK, Text: "this machine and the API server agree"}
+		return Check{Name: "clock", Status: OK, Text: phrase.Of("this machine and the API server agree")}
 	}
 	return Check{
-		Name: "clock", Status: Warning, Text: fmt.Sprintf("this machine and the API server are %s apart", skew),
-		Advice: "ages and waiting times are wrong by that: synchronise the clocks, for example with chrony",
+		Name: "clock", Status: Warning, Text: phrase.Of("this machine and the API server are %s apart", skew),
+		Advice: phrase.Of("ages and waiting times are wrong by that: synchronise the clocks, for example with chrony"),
 	}
 }
 
 func (f *Facts) rights() []Check {
-	var missing, own []string
+	var missing, own []phrase.Text
 	for _, right := range f.Rights {
+		text := phrase.Of("%s (%s %s)", phrase.Template(right.For, nil), right.Verb, right.Kind)
 		switch {
 		case right.Allowed:
 		case right.All:
-			missing = append(missing, fmt.Sprintf("%s (%s %s)", right.For, right.Verb, right.Kind))
+			missing = append(missing, text)
 		default:
-			own = append(own, fmt.Sprintf("%s (%s %s)", right.For, right.Verb, right.Kind))
+			own = append(own, text)
 		}
 	}
-	namespace := Check{Name: "your rights in the namespace", Status: OK, Text: "you may do all that gpuctl does with jobs"}
+	namespace := Check{Name: "your rights in the namespace", Status: OK, Text: phrase.Of("you may do all that gpuctl does with jobs")}
 	if len(own) > 0 {
-		namespace.Status, namespace.Text = Failed, "you may not "+strings.Join(own, ", ")
-		namespace.Advice = "ask the administrators for a role with these rights in the namespace, such as edit"
+		namespace.Status, namespace.Text = Failed, phrase.Of("you may not %s", phrase.Join(own, comma))
+		namespace.Advice = phrase.Of("ask the administrators for a role with these rights in the namespace, such as edit")
 	}
-	cluster := Check{Name: "your rights in the cluster", Status: OK, Text: "you may read nodes and the pods of all namespaces"}
+	cluster := Check{Name: "your rights in the cluster", Status: OK, Text: phrase.Of("you may read nodes and the pods of all namespaces")}
 	if len(missing) > 0 {
-		cluster.Status, cluster.Text = Warning, "you may not "+strings.Join(missing, ", ")
-		cluster.Advice = "jobs run without it, but gpuctl why, queue and top know less: ask for a cluster role that reads nodes and pods"
+		cluster.Status, cluster.Text = Warning, phrase.Of("you may not %s", phrase.Join(missing, comma))
+		cluster.Advice = phrase.Of("jobs run without it, but gpuctl why, queue and top know less: ask for a cluster role that reads nodes and pods")
 	}
 	return []Check{namespace, cluster}
 }
@@ -142,7 +147,7 @@ func (f *Facts) unread(name string, part snapshot.Part) (Check, bool) {
 	if f.Has(part) {
 		return Check{}, false
 	}
-	return Check{Name: name, Status: Unknown, Text: "you may not read " + string(part), Advice: "ask an administrator to run gpuctl doctor"}, true
+	return Check{Name: name, Status: Unknown, Text: phrase.Of("you may not read %s", part.Says()), Advice: phrase.Of("ask an administrator to run gpuctl doctor")}, true
 }
 
 func (f *Facts) priorityClasses() Check {
@@ -157,11 +162,11 @@ func (f *Facts) priorityClasses() Check {
 	}
 	if len(missing) > 0 {
 		return Check{
-			Name: "priority classes", Status: Failed, Text: "missing: " + strings.Join(missing, ", ") + "; pods of such jobs are refused",
-			Advice: "install them: kubectl apply -k manifests/scheduler",
+			Name: "priority classes", Status: Failed, Text: phrase.Of("missing: %s; pods of such jobs are refused", strings.Join(missing, ", ")),
+			Advice: phrase.Of("install them: kubectl apply -k manifests/scheduler"),
 		}
 	}
-	return Check{Name: "priority classes", Status: OK, Text: "all three are there"}
+	return Check{Name: "priority classes", Status: OK, Text: phrase.Of("all three are there")}
 }
 
 func (f *Facts) scheduler() Check {
@@ -169,28 +174,28 @@ func (f *Facts) scheduler() Check {
 	if check, unread := f.unread(name, snapshot.PartLease); unread {
 		return check
 	}
-	advice := "see why it is down: kubectl -n kube-system get pods -l app.kubernetes.io/name=" + names.SchedulerName
+	advice := phrase.Of("see why it is down: kubectl -n kube-system get pods -l app.kubernetes.io/name=%s", names.SchedulerName)
 	switch leader := f.Leader(); leader.State {
 	case snapshot.NeverLed:
 		return Check{
-			Name: name, Status: Failed, Text: "no gpu-scheduler has ever led in this cluster, so no job is placed",
-			Advice: "install it: kubectl apply -k manifests/scheduler",
+			Name: name, Status: Failed, Text: phrase.Of("no gpu-scheduler has ever led in this cluster, so no job is placed"),
+			Advice: phrase.Of("install it: kubectl apply -k manifests/scheduler"),
 		}
 	case snapshot.NobodyLeads:
-		return Check{Name: name, Status: Failed, Text: "no replica leads, so no job is placed", Advice: advice}
+		return Check{Name: name, Status: Failed, Text: phrase.Of("no replica leads, so no job is placed"), Advice: advice}
 	case snapshot.LeaderDead:
 		return Check{
 			Name: name, Status: Failed, Advice: advice,
-			Text: fmt.Sprintf("its leader %s was last heard of %s ago, so no job is placed", leader.Name, leader.Silent.Truncate(time.Second)),
+			Text: phrase.Of("its leader %s was last heard of %s ago, so no job is placed", leader.Name, leader.Silent.Truncate(time.Second)),
 		}
 	case snapshot.LeaderLate:
 		return Check{
-			Name: name, Status: Warning, Advice: "ask again in some seconds: if no standby leads by then, " + advice,
-			Text: fmt.Sprintf("its leader %s was last heard of %s ago, and its lease of %s has run out: no job is placed until a standby takes over",
+			Name: name, Status: Warning, Advice: phrase.Of("ask again in some seconds: if no standby leads by then, %s", advice),
+			Text: phrase.Of("its leader %s was last heard of %s ago, and its lease of %s has run out: no job is placed until a standby takes over",
 				leader.Name, leader.Silent.Truncate(time.Second), leader.Lease),
 		}
 	default:
-		return Check{Name: name, Status: OK, Text: leader.Name + " leads"}
+		return Check{Name: name, Status: OK, Text: phrase.Of("%s leads", leader.Name)}
 	}
 }
 
@@ -201,11 +206,11 @@ func (f *Facts) fence() Check {
 	}
 	if !slices.Contains(f.Policies, fence) || !slices.Contains(f.Bindings, fence) {
 		return Check{
-			Name: name, Status: Warning, Text: "the policy that fences a scheduler off which has lost its lease is not installed",
-			Advice: "install it, or two schedulers may give one GPU away: kubectl apply -k manifests/policy",
+			Name: name, Status: Warning, Text: phrase.Of("the policy that fences a scheduler off which has lost its lease is not installed"),
+			Advice: phrase.Of("install it, or two schedulers may give one GPU away: kubectl apply -k manifests/policy"),
 		}
 	}
-	return Check{Name: name, Status: OK, Text: "a scheduler that has lost its lease cannot place pods"}
+	return Check{Name: name, Status: OK, Text: phrase.Of("a scheduler that has lost its lease cannot place pods")}
 }
 
 // groupPodGroup is the API that jobs of several nodes need.
@@ -214,9 +219,9 @@ const groupPodGroup = "scheduling.x-k8s.io/v1alpha1"
 func (f *Facts) podGroups() Check {
 	if !slices.Contains(f.Groups, groupPodGroup) {
 		return Check{
-			Name: "PodGroup CRD", Status: Warning, Text: "it is not installed, so jobs of several nodes cannot be created",
-			Advice: "install it: kubectl apply -k manifests/crds",
+			Name: "PodGroup CRD", Status: Warning, Text: phrase.Of("it is not installed, so jobs of several nodes cannot be created"),
+			Advice: phrase.Of("install it: kubectl apply -k manifests/crds"),
 		}
 	}
-	return Check{Name: "PodGroup CRD", Status: OK, Text: "jobs of several nodes can be created"}
+	return Check{Name: "PodGroup CRD", Status: OK, Text: phrase.Of("jobs of several nodes can be created")}
 }

@@ -255,13 +255,14 @@ func TestExamine(t *testing.T) {
 				if check.Status == OK {
 					continue
 				}
-				if check.Advice == "" {
+				if len(check.Advice) == 0 {
 					t.Errorf("%s does not say what to do", check.Name)
 				}
-				if want := tc.want[check.Name]; strings.Contains(check.Text, want.Text) {
-					check.Text = want.Text
+				text := check.Text.String()
+				if want := tc.want[check.Name]; strings.Contains(text, want.Text) {
+					text = want.Text
 				}
-				got[check.Name] = finding{check.Status, check.Text}
+				got[check.Name] = finding{check.Status, text}
 			}
 			want := tc.want
 			if want == nil {
@@ -281,7 +282,8 @@ func TestANodeThatIsClosedForMovesIsOpenedWithoutMoves(t *testing.T) {
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: names.TaintMoving, Effect: corev1.TaintEffectNoSchedule}}},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	}
-	_, advice := shut(node)
+	_, says := shut(node)
+	advice := says.String()
 	if !strings.Contains(advice, "kubectl taint node a1 "+names.TaintMoving+"-") || strings.Contains(advice, "--apply opens") {
 		t.Errorf("the advice is %q", advice)
 	}
@@ -294,7 +296,7 @@ func TestWhoLeadsTheControllerIsTold(t *testing.T) {
 		t.Errorf("without a lease it says %+v", check)
 	}
 	f.Controller = f.Lease
-	if check, told := f.controller(); !told || check.Status != OK || check.Text != "a leads" {
+	if check, told := f.controller(); !told || check.Status != OK || check.Text.String() != "a leads" {
 		t.Errorf("it says %+v, want that a leads", check)
 	}
 }

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -37,11 +37,11 @@ func (f *Facts) ready() Check {
 		}
 	}
 	if len(lost) == 0 {
-		return Check{Name: name, Status: OK, Text: fmt.Sprintf("all %d nodes with GPUs are ready", all)}
+		return Check{Name: name, Status: OK, Text: phrase.Of("all %d nodes with GPUs are ready", all)}
 	}
 	check := Check{
-		Name: name, Status: Warning, Text: fmt.Sprintf("%d of %d nodes with GPUs are not ready: %s", len(lost), all, some(lost)),
-		Advice: "no job starts there: kubectl describe node " + slices.Min(lost) + " says since when and why",
+		Name: name, Status: Warning, Text: phrase.Of("%d of %d nodes with GPUs are not ready: %s", len(lost), all, some(lost)),
+		Advice: phrase.Of("no job starts there: kubectl describe node %s says since when and why", slices.Min(lost)),
 	}
 	if len(lost) == all {
 		check.Status = Failed
@@ -62,58 +62,74 @@ func (f *Facts) pools() Check {
 			members[pool] = append(members[pool], &f.Nodes[i])
 		}
 	}
-	var closed []string
-	var advice string
+	var closed []phrase.Text
+	var advice phrase.Text
 	for _, pool := range slices.Sorted(maps.Keys(members)) {
-		if why, open := closedBy(members[pool]); why != "" {
-			closed = append(closed, fmt.Sprintf("pool %s: %s", pool, why))
-			advice = cmp.Or(advice, open)
+		if why, open := closedBy(members[pool]); len(why) > 0 {
+			closed = append(closed, phrase.Of("pool %s: %s", pool, why))
+			advice = either(advice, open)
 		}
 	}
 	if len(closed) == 0 {
-		return Check{Name: name, Status: OK, Text: "each has a node that takes jobs"}
+		return Check{Name: name, Status: OK, Text: phrase.Of("each has a node that takes jobs")}
 	}
-	return Check{Name: name, Status: Warning, Text: "no job starts in " + strings.Join(closed, "; "), Advice: advice}
+	return Check{Name: name, Status: Warning, Text: phrase.Of("no job starts in %s", phrase.Join(closed, phrase.Of("; "))), Advice: advice}
 }
 
-// closedBy says why none of a pool's nodes takes a pod that tolerates nothing, and what opens one; "" if one takes it.
-func closedBy(nodes []*corev1.Node) (why, open string) {
-	reasons := map[string]int{}
-	first := map[string]string{}
+// either is the first text, if it says something, else the second.
+func either(first, second phrase.Text) phrase.Text {
+	if len(first) > 0 {
+		return first
+	}
+	return second
+}
+
+// shutFor are the nodes of a pool that take no pod for one reason.
+type shutFor struct {
+	reason, advice phrase.Text
+	nodes          int
+}
+
+// closedBy says why none of a pool's nodes takes a pod that tolerates nothing, and what opens one; nothing if one takes it.
+func closedBy(nodes []*corev1.Node) (why, open phrase.Text) {
+	reasons := map[string]*shutFor{}
 	for _, node := range nodes {
-		reason, command := shut(node)
-		if reason == "" {
-			return "", ""
+		reason, advice := shut(node)
+		if len(reason) == 0 {
+			return nil, nil
 		}
-		reasons[reason]++
-		first[reason] = cmp.Or(first[reason], command)
+		key := reason.String()
+		if reasons[key] == nil {
+			reasons[key] = &shutFor{reason: reason, advice: advice}
+		}
+		reasons[key].nodes++
 	}
-	var parts []string
-	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-		parts = append(parts, fmt.Sprintf("%d of %d nodes %s", reasons[reason], len(nodes), reason))
-		open = cmp.Or(open, first[reason])
+	var parts []phrase.Text
+	for _, key := range slices.Sorted(maps.Keys(reasons)) {
+		parts = append(parts, phrase.Of("%d of %d nodes %s", reasons[key].nodes, len(nodes), reasons[key].reason))
+		open = either(open, reasons[key].advice)
 	}
-	return strings.Join(parts, ", "), open
+	return phrase.Join(parts, comma), open
 }
 
-// shut says why a node takes no pod that tolerates nothing, and what to do; "" if it takes one.
-func shut(node *corev1.Node) (reason, advice string) {
+// shut says why a node takes no pod that tolerates nothing, and what to do; nothing if it takes one.
+func shut(node *corev1.Node) (reason, advice phrase.Text) {
 	obstacle, _ := fit.ClosedTo(node, nil)
 	switch obstacle.Kind {
 	case fit.Cordoned:
-		return "cordoned", "when the work on it is done: kubectl uncordon " + node.Name
+		return phrase.Of("cordoned"), phrase.Of("when the work on it is done: kubectl uncordon %s", node.Name)
 	case fit.NotReady:
-		return "not ready", "kubectl describe node " + node.Name + " says why"
+		return phrase.Of("not ready"), phrase.Of("kubectl describe node %s says why", node.Name)
 	case fit.KeptOff:
-		return "kept off by gpu-controller (" + obstacle.What + ")", "gpuctl describe node " + node.Name + " says why"
+		return phrase.Of("kept off by gpu-controller (%s)", obstacle.What), phrase.Of("gpuctl describe node %s says why", node.Name)
 	case fit.Tainted:
-		advice = "jobs that may run there tolerate the taint in resources.tolerations"
+		advice = phrase.Of("jobs that may run there tolerate the taint in resources.tolerations")
 		if strings.HasPrefix(obstacle.What, names.TaintMoving) {
-			advice = "if no gpuctl advise defrag --apply is at work there, open it: kubectl taint node " + node.Name + " " + names.TaintMoving + "-"
+			advice = phrase.Of("if no gpuctl advise defrag --apply is at work there, open it: kubectl taint node %s %s-", node.Name, names.TaintMoving)
 		}
-		return "with the taint " + obstacle.What, advice
+		return phrase.Of("with the taint %s", obstacle.What), advice
 	}
-	return "", ""
+	return nil, nil
 }
 
 // health looks for GPUs that the agents found to be broken: the scheduler gives them to nobody.
@@ -137,20 +153,21 @@ func (f *Facts) health() Check {
 		}
 	}
 	if count == 0 {
-		return Check{Name: name, Status: OK, Text: "no agent reports a GPU that is not healthy"}
+		return Check{Name: name, Status: OK, Text: phrase.Of("no agent reports a GPU that is not healthy")}
 	}
 	node, _, _ := strings.Cut(slices.Min(sick), " ")
 	return Check{
-		Name: name, Status: Warning, Text: fmt.Sprintf("%s not healthy, which no job gets: %s", counted(count, "GPU is", "GPUs are"), some(sick)),
-		Advice: "see who still holds them: gpuctl top gpus --node " + node + "; cordon the node before it is mended: kubectl cordon " + node,
+		Name: name, Status: Warning, Text: counted(count, phrase.Of("1 GPU is not healthy"), phrase.Of("%d GPUs are not healthy", count)).And(", which no job gets: %s", some(sick)),
+		Advice: phrase.Of("see who still holds them: gpuctl top gpus --node %[1]s; cordon the node before it is mended: kubectl cordon %[1]s", node),
 	}
 }
 
-func counted(count int, one, several string) string {
+// counted is what is said of one, or of several.
+func counted(count int, one, several phrase.Text) phrase.Text {
 	if count == 1 {
-		return "1 " + one
+		return one
 	}
-	return fmt.Sprintf("%d %s", count, several)
+	return several
 }
 
 // inventories looks for what nodes say of their GPUs and cannot be read, so that less is known of them.
@@ -173,13 +190,14 @@ func (f *Facts) inventories() Check {
 		}
 	}
 	if len(broken) == 0 {
-		return Check{Name: name, Status: OK, Text: "all that nodes say of their GPUs can be read"}
+		return Check{Name: name, Status: OK, Text: phrase.Of("all that nodes say of their GPUs can be read")}
 	}
 	return Check{
 		Name: name, Status: Warning,
-		Text: fmt.Sprintf("what %s GPUs cannot be read, so that less is known of them: %s; %s: %s",
-			counted(len(broken), "node says of its", "nodes say of their"), some(broken), first, shortened(cause)),
-		Advice: "mend what writes it, the node's agent or labels: kubectl describe node " + first,
+		Text: counted(len(broken), phrase.Of("what 1 node says of its GPUs cannot be read"),
+			phrase.Of("what %d nodes say of their GPUs cannot be read", len(broken))).
+			And(", so that less is known of them: %s; %s: %s", some(broken), first, shortened(cause)),
+		Advice: phrase.Of("mend what writes it, the node's agent or labels: kubectl describe node %s", first),
 	}
 }
 
@@ -202,8 +220,8 @@ func (f *Facts) namespaces() Check {
 	own := slices.IndexFunc(f.Namespaces, func(n corev1.Namespace) bool { return n.Name == f.Namespace })
 	if own < 0 {
 		return Check{
-			Name: name, Status: Failed, Text: fmt.Sprintf("there is no namespace %s, so no job can be created in it", f.Namespace),
-			Advice: "choose one that is there with -n, or have it made: kubectl create namespace " + f.Namespace,
+			Name: name, Status: Failed, Text: phrase.Of("there is no namespace %s, so no job can be created in it", f.Namespace),
+			Advice: phrase.Of("choose one that is there with -n, or have it made: kubectl create namespace %s", f.Namespace),
 		}
 	}
 	var ending []string
@@ -215,27 +233,27 @@ func (f *Facts) namespaces() Check {
 	switch {
 	case slices.Contains(ending, f.Namespace):
 		return Check{
-			Name: name, Status: Failed, Text: fmt.Sprintf("namespace %s is being deleted: nothing can be created in it, and its pods end%s",
+			Name: name, Status: Failed, Text: phrase.Of("namespace %s is being deleted: nothing can be created in it, and its pods end%s",
 				f.Namespace, holding(&f.Namespaces[own])),
-			Advice: "choose another namespace with -n; when it is gone, it can be created again",
+			Advice: phrase.Of("choose another namespace with -n; when it is gone, it can be created again"),
 		}
 	case len(ending) > 0:
 		return Check{
-			Name: name, Status: Warning, Text: counted(len(ending), "is", "are") + " being deleted: " + some(ending),
-			Advice: "if that lasts, see what holds it: kubectl describe namespace " + slices.Min(ending),
+			Name: name, Status: Warning, Text: counted(len(ending), phrase.Of("1 is being deleted"), phrase.Of("%d are being deleted", len(ending))).And(": %s", some(ending)),
+			Advice: phrase.Of("if that lasts, see what holds it: kubectl describe namespace %s", slices.Min(ending)),
 		}
 	}
-	return Check{Name: name, Status: OK, Text: "namespace " + f.Namespace + " is there, and none is being deleted"}
+	return Check{Name: name, Status: OK, Text: phrase.Of("namespace %s is there, and none is being deleted", f.Namespace)}
 }
 
 // holding says what keeps a namespace from going, as far as Kubernetes tells.
-func holding(namespace *corev1.Namespace) string {
+func holding(namespace *corev1.Namespace) phrase.Text {
 	for _, condition := range namespace.Status.Conditions {
 		held := condition.Type == corev1.NamespaceContentRemaining || condition.Type == corev1.NamespaceFinalizersRemaining ||
 			condition.Type == corev1.NamespaceDeletionContentFailure
 		if held && condition.Status == corev1.ConditionTrue {
-			return "; " + shortened(condition.Message)
+			return phrase.Of("; %s", shortened(condition.Message))
 		}
 	}
-	return ""
+	return nil
 }

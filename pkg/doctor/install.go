@@ -1,8 +1,6 @@
 package doctor
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -80,7 +79,8 @@ var installedCRDs = map[string]string{
 type component struct {
 	kind, namespace, name string
 	// what it is for, and how it is installed.
-	what, install string
+	what    phrase.Text
+	install string
 	// needs is the Secret without which its pods do not start; "" is none.
 	needs string
 }
@@ -111,11 +111,11 @@ func (c component) at(server string) string {
 }
 
 var installable = []component{
-	{deployment, "kube-system", names.SchedulerName, "places pods", withChart, ""},
-	{deployment, "kube-system", controllerName, "replaces disrupted pods and keeps GPUPools", withChart, ""},
-	{daemonSet, "kube-system", agentName, "gives containers their cards", withChart, ""},
-	{deployment, serverName, serverName, "is the REST API", withChart + " --set server.enabled=true,server.tls.create=true", serverName + "-tls"},
-	{statefulSet, "kube-system", ledgerName, "remembers who held which GPU", withChart + " --set ledger.enabled=true,ledger.tls.create=true", ledgerName + "-tls"},
+	{deployment, "kube-system", names.SchedulerName, phrase.Of("places pods"), withChart, ""},
+	{deployment, "kube-system", controllerName, phrase.Of("replaces disrupted pods and keeps GPUPools"), withChart, ""},
+	{daemonSet, "kube-system", agentName, phrase.Of("gives containers their cards"), withChart, ""},
+	{deployment, serverName, serverName, phrase.Of("is the REST API"), withChart + " --set server.enabled=true,server.tls.create=true", serverName + "-tls"},
+	{statefulSet, "kube-system", ledgerName, phrase.Of("remembers who held which GPU"), withChart + " --set ledger.enabled=true,ledger.tls.create=true", ledgerName + "-tls"},
 }
 
 // Ours says whether an object is one of our programs, or made from it, such as its pods and their events: it is in the
@@ -161,17 +161,17 @@ func (f *Installation) release() Check {
 	const name = "Kubernetes"
 	found, err := version.ParseGeneric(f.Server)
 	if err != nil {
-		return Check{Name: name, Status: Warning, Text: fmt.Sprintf("its version %q cannot be read", shortened(f.Server)),
-			Advice: "see that it is one of " + oldestTested + " to " + newestTested}
+		return Check{Name: name, Status: Warning, Text: phrase.Of("its version %q cannot be read", shortened(f.Server)),
+			Advice: phrase.Of("see that it is one of %s to %s", oldestTested, newestTested)}
 	}
 	minor := version.MajorMinor(found.Major(), found.Minor())
-	text := "the API server is " + f.Server
+	text := phrase.Of("the API server is %s", f.Server)
 	switch {
 	case minor.LessThan(version.MustParseGeneric(oldestTested)):
-		return Check{Name: name, Status: Failed, Text: text + ", and the scheduler needs " + oldestTested + " or newer", Advice: "upgrade the cluster first"}
+		return Check{Name: name, Status: Failed, Text: phrase.Of("%s, and the scheduler needs %s or newer", text, oldestTested), Advice: phrase.Of("upgrade the cluster first")}
 	case minor.GreaterThan(version.MustParseGeneric(newestTested)):
-		return Check{Name: name, Status: Warning, Text: text + ", and " + newestTested + " is the newest that was tested",
-			Advice: "try it on a cluster that is nobody's first, or see whether there is a newer release of gpu-scheduler"}
+		return Check{Name: name, Status: Warning, Text: phrase.Of("%s, and %s is the newest that was tested", text, newestTested),
+			Advice: phrase.Of("try it on a cluster that is nobody's first, or see whether there is a newer release of gpu-scheduler")}
 	}
 	return Check{Name: name, Status: OK, Text: text}
 }
@@ -179,10 +179,10 @@ func (f *Installation) release() Check {
 func (f *Installation) policyAPI() Check {
 	const name = "policies' API"
 	if f.NoPolicies {
-		return Check{Name: name, Status: Failed, Text: "the API server has no ValidatingAdmissionPolicies, so nothing fences schedulers and users",
-			Advice: "do not disable admissionregistration.k8s.io/v1 (kube-apiserver --runtime-config), nor the plugin ValidatingAdmissionPolicy"}
+		return Check{Name: name, Status: Failed, Text: phrase.Of("the API server has no ValidatingAdmissionPolicies, so nothing fences schedulers and users"),
+			Advice: phrase.Of("do not disable admissionregistration.k8s.io/v1 (kube-apiserver --runtime-config), nor the plugin ValidatingAdmissionPolicy")}
 	}
-	return Check{Name: name, Status: OK, Text: "the API server enforces ValidatingAdmissionPolicies"}
+	return Check{Name: name, Status: OK, Text: phrase.Of("the API server enforces ValidatingAdmissionPolicies")}
 }
 
 const groupAllocation = "resource.k8s.io/v1"
@@ -190,15 +190,15 @@ const groupAllocation = "resource.k8s.io/v1"
 func (f *Installation) allocationAPI() Check {
 	const name = "resource claims' API"
 	if !slices.Contains(f.Groups, groupAllocation) {
-		return Check{Name: name, Status: Failed, Text: groupAllocation + " is not served: kube-scheduler reads it before it places its first pod",
-			Advice: "enable it: kube-apiserver --runtime-config=" + groupAllocation + "=true, which is the default"}
+		return Check{Name: name, Status: Failed, Text: phrase.Of("%s is not served: kube-scheduler reads it before it places its first pod", groupAllocation),
+			Advice: phrase.Of("enable it: kube-apiserver --runtime-config=%s=true, which is the default", groupAllocation)}
 	}
-	return Check{Name: name, Status: OK, Text: groupAllocation + " is served"}
+	return Check{Name: name, Status: OK, Text: phrase.Of("%s is served", groupAllocation)}
 }
 
 // installRights fail where nothing is there yet: what runs needs no installer.
 func (f *Installation) installRights() Check {
-	check := Check{Name: "your rights to install", Status: OK, Text: "you may make all that the chart has"}
+	check := Check{Name: "your rights to install", Status: OK, Text: phrase.Of("you may make all that the chart has")}
 	var missing []string
 	for _, right := range f.Rights {
 		if !right.Allowed {
@@ -208,10 +208,10 @@ func (f *Installation) installRights() Check {
 	if len(missing) == 0 {
 		return check
 	}
-	check.Status, check.Text = Failed, "you may not "+strings.Join(missing, ", ")
-	check.Advice = "install as who has the cluster role cluster-admin"
+	check.Status, check.Text = Failed, phrase.Of("you may not %s", strings.Join(missing, ", "))
+	check.Advice = phrase.Of("install as who has the cluster role cluster-admin")
 	if f.workload(names.SchedulerName) != nil {
-		check.Status, check.Text = Warning, check.Text+": you cannot upgrade what is there"
+		check.Status, check.Text = Warning, check.Text.And(": you cannot upgrade what is there")
 	}
 	return check
 }
@@ -225,16 +225,16 @@ func (f *Installation) installNamespaces() Check {
 		namespace := &f.Namespaces[i]
 		ours := slices.Contains([]string{serverName, "g8s-spot"}, namespace.Name)
 		if ours && namespace.Status.Phase == corev1.NamespaceTerminating {
-			return Check{Name: name, Status: Failed, Text: "namespace " + namespace.Name + " is being deleted: nothing can be installed in it" + holding(namespace),
-				Advice: "wait until it is gone: kubectl get namespace " + namespace.Name + " -w"}
+			return Check{Name: name, Status: Failed, Text: phrase.Of("namespace %s is being deleted: nothing can be installed in it%s", namespace.Name, holding(namespace)),
+				Advice: phrase.Of("wait until it is gone: kubectl get namespace %s -w", namespace.Name)}
 		}
 	}
-	return Check{Name: name, Status: OK, Text: "none of ours is being deleted"}
+	return Check{Name: name, Status: OK, Text: phrase.Of("none of ours is being deleted")}
 }
 
 func (f *Installation) crds() Check {
 	if slices.Contains(f.Hidden, partCRDs) {
-		return Check{Name: partCRDs, Status: Unknown, Text: "you may not read them", Advice: "ask an administrator to run gpuctl doctor --install"}
+		return Check{Name: partCRDs, Status: Unknown, Text: phrase.Of("you may not read them"), Advice: phrase.Of("ask an administrator to run gpuctl doctor --install")}
 	}
 	var missing []string
 	for _, name := range slices.Sorted(maps.Keys(installedCRDs)) {
@@ -244,21 +244,21 @@ func (f *Installation) crds() Check {
 		case i < 0:
 			missing = append(missing, name)
 		case !slices.Contains(f.CRDs[i].Served, want):
-			return Check{Name: partCRDs, Status: Failed, Advice: "see who installed it: kubectl get crd " + name + " -o yaml; then kubectl apply --server-side -k manifests/crds",
-				Text: fmt.Sprintf("%s has no version %s, only %s", name, want, cmp.Or(strings.Join(f.CRDs[i].Served, ", "), "none"))}
+			return Check{Name: partCRDs, Status: Failed, Advice: phrase.Of("see who installed it: kubectl get crd %s -o yaml; then kubectl apply --server-side -k manifests/crds", name),
+				Text: phrase.Of("%s has no version %s, only %s", name, want, either(phrase.Quote(strings.Join(f.CRDs[i].Served, ", ")), phrase.Of("none")))}
 		case !f.CRDs[i].Established:
-			return Check{Name: partCRDs, Status: Failed, Text: name + " is not established: another kind has its name, or the API server is busy",
-				Advice: "kubectl describe crd " + name}
+			return Check{Name: partCRDs, Status: Failed, Text: phrase.Of("%s is not established: another kind has its name, or the API server is busy", name),
+				Advice: phrase.Of("kubectl describe crd %s", name)}
 		case len(f.CRDs[i].Stored) > 1:
-			return Check{Name: partCRDs, Status: Warning, Advice: "docs/upgrade.md tells how to write them again in the new version",
-				Text: fmt.Sprintf("objects of %s are stored in the versions %s", name, strings.Join(f.CRDs[i].Stored, ", "))}
+			return Check{Name: partCRDs, Status: Warning, Advice: phrase.Of("docs/upgrade.md tells how to write them again in the new version"),
+				Text: phrase.Of("objects of %s are stored in the versions %s", name, strings.Join(f.CRDs[i].Stored, ", "))}
 		}
 	}
 	if len(missing) > 0 {
-		return Check{Name: partCRDs, Status: Warning, Text: "not installed: " + strings.Join(missing, ", "),
-			Advice: withChart + ", or kubectl apply --server-side -k manifests/crds"}
+		return Check{Name: partCRDs, Status: Warning, Text: phrase.Of("not installed: %s", strings.Join(missing, ", ")),
+			Advice: phrase.Of("%s, or kubectl apply --server-side -k manifests/crds", withChart)}
 	}
-	return Check{Name: partCRDs, Status: OK, Text: "all three are there, in the version that this gpuctl uses"}
+	return Check{Name: partCRDs, Status: OK, Text: phrase.Of("all %d are there, in the version that this gpuctl uses", len(installedCRDs))}
 }
 
 func (f *Installation) policies() Check {
@@ -276,20 +276,20 @@ func (f *Installation) policies() Check {
 		}
 	}
 	bound := slices.Contains(f.Bindings, "g8s-access") || slices.Contains(f.Bindings, "g8s-hostpaths")
-	again := withChart + ", or kubectl apply --server-side -k manifests/scheduler"
+	again := phrase.Of("%s, or kubectl apply --server-side -k manifests/scheduler", withChart)
 	switch {
 	case f.NoLists && bound && !slices.Contains(f.Hidden, partLists):
-		return Check{Name: name, Status: Failed, Text: "the ConfigMap kube-system/" + names.PolicyConfigMap + " is gone, so every new pod is refused",
-			Advice: "put it back: kubectl apply --server-side -f manifests/policy/allowed.yaml"}
+		return Check{Name: name, Status: Failed, Text: phrase.Of("the ConfigMap kube-system/%s is gone, so every new pod is refused", names.PolicyConfigMap),
+			Advice: phrase.Of("put it back: kubectl apply --server-side -f manifests/policy/allowed.yaml")}
 	case len(missing) == len(installedPolicies):
-		return Check{Name: name, Status: Warning, Text: "not installed: two schedulers may give one GPU away, and users may take any", Advice: again}
+		return Check{Name: name, Status: Warning, Text: phrase.Of("not installed: two schedulers may give one GPU away, and users may take any"), Advice: again}
 	case len(missing) > 0:
-		return Check{Name: name, Status: Warning, Text: "missing, as in an older release: " + strings.Join(missing, ", "), Advice: again}
+		return Check{Name: name, Status: Warning, Text: phrase.Of("missing, as in an older release: %s", strings.Join(missing, ", ")), Advice: again}
 	case len(unbound) > 0:
-		return Check{Name: name, Status: Warning, Text: "without a binding, so that they do nothing: " + strings.Join(unbound, ", "), Advice: again}
+		return Check{Name: name, Status: Warning, Text: phrase.Of("without a binding, so that they do nothing: %s", strings.Join(unbound, ", ")), Advice: again}
 	case len(f.Suspect) > 0:
-		return Check{Name: name, Status: Warning, Text: "the API server warns of expressions in " + some(f.Suspect),
-			Advice: "kubectl get validatingadmissionpolicy " + slices.Min(f.Suspect) + " -o jsonpath={.status.typeChecking}"}
+		return Check{Name: name, Status: Warning, Text: phrase.Of("the API server warns of expressions in %s", some(f.Suspect)),
+			Advice: phrase.Of("kubectl get validatingadmissionpolicy %s -o jsonpath={.status.typeChecking}", slices.Min(f.Suspect))}
 	}
-	return Check{Name: name, Status: OK, Text: fmt.Sprintf("all %d are there and bound", len(installedPolicies))}
+	return Check{Name: name, Status: OK, Text: phrase.Of("all %d are there and bound", len(installedPolicies))}
 }

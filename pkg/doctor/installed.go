@@ -1,11 +1,12 @@
 package doctor
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strings"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -23,33 +24,33 @@ func (f *Installation) component(c component) Check {
 	w := f.workload(c.name)
 	switch {
 	case w == nil && slices.Contains(f.Hidden, partWorkloads):
-		return Check{Name: c.name, Status: Unknown, Text: "you may not read what runs in namespace " + c.namespace,
-			Advice: "ask an administrator to run gpuctl doctor --install"}
+		return Check{Name: c.name, Status: Unknown, Text: phrase.Of("you may not read what runs in namespace %s", c.namespace),
+			Advice: phrase.Of("ask an administrator to run gpuctl doctor --install")}
 	case w == nil && c.name == names.SchedulerName:
-		return Check{Name: c.name, Status: Warning, Text: "not installed: it " + c.what, Advice: c.install}
+		return Check{Name: c.name, Status: Warning, Text: phrase.Of("not installed: it %s", c.what), Advice: phrase.Quote(c.install)}
 	case w == nil:
-		return Check{Name: c.name, Status: OK, Text: "not installed: it " + c.what + ", and can be left out"}
+		return Check{Name: c.name, Status: OK, Text: phrase.Of("not installed: it %s, and can be left out", c.what)}
 	}
 	return f.running(c, w)
 }
 
 // running says how the pods of a component are that is installed.
 func (f *Installation) running(c component, w *Workload) Check {
-	where := fmt.Sprintf("kubectl -n %s describe pods -l app.kubernetes.io/name=%s", w.Namespace, w.Name)
+	where := phrase.Of("kubectl -n %s describe pods -l app.kubernetes.io/name=%s", w.Namespace, w.Name)
 	if c.needs != "" {
-		where += fmt.Sprintf("; does its Secret %s exist?", c.needs)
+		where = where.And("; does its Secret %s exist?", c.needs)
 	}
-	text := fmt.Sprintf("%d of %d pods are ready", w.Ready, w.Want)
+	text := phrase.Of("%d of %d pods are ready", w.Ready, w.Want)
 	leader, known := f.leaderOf(c.name)
 	switch {
 	case w.Want == 0 && known && leader.State == snapshot.Leads:
-		return Check{Name: c.name, Status: OK, Text: "it is scaled to no pods, and runs outside of them: " + leader.Name + " leads"}
+		return Check{Name: c.name, Status: OK, Text: phrase.Of("it is scaled to no pods, and runs outside of them: %s leads", leader.Name)}
 	case w.Want == 0 && w.Kind == daemonSet:
-		return Check{Name: c.name, Status: Warning, Text: "it is installed, and on no node",
-			Advice: "label the nodes that it is for: kubectl label node NODE " + names.LabelAgent + "=" + names.True}
+		return Check{Name: c.name, Status: Warning, Text: phrase.Of("it is installed, and on no node"),
+			Advice: phrase.Of("label the nodes that it is for: kubectl label node NODE %s=%s", names.LabelAgent, names.True)}
 	case w.Want == 0:
-		return Check{Name: c.name, Status: Warning, Text: "it is scaled to no pods",
-			Advice: fmt.Sprintf("kubectl -n %s scale %s %s --replicas=1", w.Namespace, strings.ToLower(w.Kind), w.Name)}
+		return Check{Name: c.name, Status: Warning, Text: phrase.Of("it is scaled to no pods"),
+			Advice: phrase.Of("kubectl -n %s scale %s %s --replicas=1", w.Namespace, strings.ToLower(w.Kind), w.Name)}
 	case w.Ready == 0:
 		return Check{Name: c.name, Status: Failed, Text: text, Advice: where}
 	case w.Ready < w.Want:
@@ -68,16 +69,16 @@ func (f *Installation) versions() Check {
 		}
 	}
 	if len(tags) < 2 {
-		return Check{Name: name, Status: OK, Text: "no two components are of different releases"}
+		return Check{Name: name, Status: OK, Text: phrase.Of("no two components are of different releases")}
 	}
-	var parts []string
+	var parts []phrase.Text
 	for tag, of := range tags {
 		slices.Sort(of)
-		parts = append(parts, strings.Join(of, ", ")+" of "+shortened(tag))
+		parts = append(parts, phrase.Of("%s of %s", strings.Join(of, ", "), shortened(tag)))
 	}
-	slices.Sort(parts)
-	return Check{Name: name, Status: Warning, Text: "there are " + strings.Join(parts, "; "),
-		Advice: "upgrade all of them: docs/upgrade.md has the order"}
+	slices.SortFunc(parts, func(a, b phrase.Text) int { return cmp.Compare(a.String(), b.String()) })
+	return Check{Name: name, Status: Warning, Text: phrase.Of("there are %s", phrase.Join(parts, phrase.Of("; "))),
+		Advice: phrase.Of("upgrade all of them: docs/upgrade.md has the order")}
 }
 
 // tagOf is an image's tag, "" where it has none or a digest.
@@ -94,32 +95,35 @@ func (f *Installation) spotPools() Check {
 	const name = "SpotPools"
 	controller := f.workload(controllerName)
 	leader, known := f.leaderOf(controllerName)
+	lost := counted(f.SpotPools, phrase.Of("1 has machines that nobody looks after, and that are paid for"),
+		phrase.Of("%d have machines that nobody looks after, and that are paid for", f.SpotPools))
 	switch {
 	case f.SpotPools == 0:
-		return Check{Name: name, Status: OK, Text: "there are none whose machines must be ended before an uninstall"}
+		return Check{Name: name, Status: OK, Text: phrase.Of("there are none whose machines must be ended before an uninstall")}
 	case known && leader.Places():
 	case controller == nil && !slices.Contains(f.Hidden, partWorkloads):
-		return Check{Name: name, Status: Failed, Text: counted(f.SpotPools, "has", "have") + " machines that nobody looks after, and that are paid for",
-			Advice: "install gpu-controller again, delete them, and wait until they are gone: " + withChart + " --set spot.enabled=true"}
+		return Check{Name: name, Status: Failed, Text: lost,
+			Advice: phrase.Of("install gpu-controller again, delete them, and wait until they are gone: %s --set spot.enabled=true", withChart)}
 	case known && (leader.State != snapshot.NeverLed || controller == nil || controller.Ready == 0): // one alone may do without a lease
-		return Check{Name: name, Status: Failed, Text: counted(f.SpotPools, "has", "have") + " machines that nobody looks after, and that are paid for: no gpu-controller leads",
-			Advice: "see why it is down: kubectl -n kube-system get pods -l app.kubernetes.io/name=" + controllerName}
+		return Check{Name: name, Status: Failed, Text: lost.And(": no gpu-controller leads"),
+			Advice: phrase.Of("see why it is down: kubectl -n kube-system get pods -l app.kubernetes.io/name=%s", controllerName)}
 	}
-	return Check{Name: name, Status: OK, Text: counted(f.SpotPools, "is", "are") + " there: delete them before an uninstall, and wait until they are gone"}
+	return Check{Name: name, Status: OK, Text: counted(f.SpotPools, phrase.Of("1 is there"), phrase.Of("%d are there", f.SpotPools)).
+		And(": delete them before an uninstall, and wait until they are gone")}
 }
 
 // channels looks for channels that jobs may name and that lead nowhere. Where the others lead is nobody's business here.
 func (f *Installation) channels() Check {
 	const name = partChannels
 	if slices.Contains(f.Hidden, partChannels) {
-		return Check{Name: name, Status: Unknown, Text: "you may not read them", Advice: "ask an administrator to run gpuctl doctor --install"}
+		return Check{Name: name, Status: Unknown, Text: phrase.Of("you may not read them"), Advice: phrase.Of("ask an administrator to run gpuctl doctor --install")}
 	}
 	lost := slices.DeleteFunc(slices.Clone(f.Channels), func(channel string) bool { return slices.Contains(f.Addressed, channel) })
 	if len(lost) > 0 {
-		return Check{Name: name, Status: Warning, Text: "without a URL, so that nobody is told how jobs end: " + strings.Join(lost, ", "),
-			Advice: "write it into the Secret kube-system/" + names.ChannelSecret + ", under the name of the channel: docs/operations.md"}
+		return Check{Name: name, Status: Warning, Text: phrase.Of("without a URL, so that nobody is told how jobs end: %s", strings.Join(lost, ", ")),
+			Advice: phrase.Of("write it into the Secret kube-system/%s, under the name of the channel: docs/operations.md", names.ChannelSecret)}
 	}
-	return Check{Name: name, Status: OK, Text: "each has a URL: " + strings.Join(f.Channels, ", ")}
+	return Check{Name: name, Status: OK, Text: phrase.Of("each has a URL: %s", strings.Join(f.Channels, ", "))}
 }
 
 // leftovers looks for configurations that no pod mounts: each change makes one with another name.
@@ -132,10 +136,11 @@ func (f *Installation) leftovers() Check {
 		}
 	}
 	if len(old) == 0 || f.Mounted == "" {
-		return Check{Name: name, Status: OK, Text: "no configuration of an older installation is left"}
+		return Check{Name: name, Status: OK, Text: phrase.Of("no configuration of an older installation is left")}
 	}
 	return Check{
-		Name: name, Status: Warning, Text: counted(len(old), "configuration that no scheduler uses is", "configurations that no scheduler uses are") + " left: " + some(old),
-		Advice: "when you do not mean to roll back: kubectl -n kube-system delete configmap " + slices.Min(old),
+		Name: name, Status: Warning, Text: counted(len(old), phrase.Of("1 configuration that no scheduler uses is left"),
+			phrase.Of("%d configurations that no scheduler uses are left", len(old))).And(": %s", some(old)),
+		Advice: phrase.Of("when you do not mean to roll back: kubectl -n kube-system delete configmap %s", slices.Min(old)),
 	}
 }

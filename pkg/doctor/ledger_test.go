@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 func TestTheLedger(t *testing.T) {
@@ -15,8 +17,8 @@ func TestTheLedger(t *testing.T) {
 		"nobody looked for it":       {found: nil},
 		"there is none":              {&Ledger{}, OK, "none is known"},
 		"it answers":                 {&Ledger{Address: "https://me:secret@ledger.example.com/x"}, OK, "it answers at ledger.example.com"},
-		"it does not answer":         {&Ledger{Address: "https://l", Problem: "connection refused"}, Warning, "connection refused"},
-		"what says where it is lies": {&Ledger{Problem: "the ledger's address is \"x\""}, Warning, "the ledger's address"},
+		"it does not answer":         {&Ledger{Address: "https://l", Problem: phrase.Quote("connection refused")}, Warning, "connection refused"},
+		"what says where it is lies": {&Ledger{Problem: phrase.Quote("the ledger's address is \"x\"")}, Warning, "the ledger's address"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -30,7 +32,7 @@ func TestTheLedger(t *testing.T) {
 				}
 				return
 			}
-			if got := checks[i]; got.Status != tc.status || !strings.Contains(got.Text, tc.says) || (got.Advice != "") != (tc.status == Warning) {
+			if got := checks[i]; got.Status != tc.status || !strings.Contains(got.Text.String(), tc.says) || (len(got.Advice) > 0) != (tc.status == Warning) {
 				t.Errorf("it says %+v", got)
 			}
 		})

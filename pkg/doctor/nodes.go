@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -35,16 +35,16 @@ func (f *Facts) devicePlugin() Check {
 	switch {
 	case len(silent) > 0:
 		return Check{
-			Name: name, Status: Failed, Text: fmt.Sprintf("labelled with GPUs but offering none: %s", some(silent)),
-			Advice: "the device plugin or the driver is down there: kubectl describe node " + silent[0] + " and the logs of its nvidia-device-plugin pod",
+			Name: name, Status: Failed, Text: phrase.Of("labelled with GPUs but offering none: %s", some(silent)),
+			Advice: phrase.Of("the device plugin or the driver is down there: kubectl describe node %s and the logs of its nvidia-device-plugin pod", silent[0]),
 		}
 	case offering == 0:
 		return Check{
-			Name: name, Status: Failed, Text: "no node offers " + names.ResourceGPU,
-			Advice: "install NVIDIA's device plugin or GPU operator on the GPU nodes",
+			Name: name, Status: Failed, Text: phrase.Of("no node offers %s", names.ResourceGPU),
+			Advice: phrase.Of("install NVIDIA's device plugin or GPU operator on the GPU nodes"),
 		}
 	}
-	return Check{Name: name, Status: OK, Text: fmt.Sprintf("%d nodes offer GPUs", offering)}
+	return Check{Name: name, Status: OK, Text: phrase.Of("%d nodes offer GPUs", offering)}
 }
 
 func offersGPUs(node *corev1.Node) bool {
@@ -64,11 +64,11 @@ func promisesGPUs(node *corev1.Node) bool {
 // mostExamples is how many names a sentence lists.
 const mostExamples = 5
 
-func some(list []string) string {
+func some(list []string) phrase.Text {
 	slices.Sort(list)
-	text := strings.Join(list[:min(len(list), mostExamples)], ", ")
+	text := phrase.Quote(strings.Join(list[:min(len(list), mostExamples)], ", "))
 	if more := len(list) - mostExamples; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+		text = text.And(" and %d more", more)
 	}
 	return text
 }
@@ -79,14 +79,13 @@ func (f *Facts) labels() Check {
 	if check, unread := f.unread(name, snapshot.PartNodes); unread {
 		return check
 	}
-	suspects := slices.Concat(f.misspeltKeys(), f.misspeltValues("GPU type", writtenType), f.misspeltValues("pool", gpu.PoolOf))
+	suspects := slices.Concat(f.misspeltKeys(), f.misspeltValues(phrase.Of("GPU type"), writtenType), f.misspeltValues(phrase.Of("pool"), gpu.PoolOf))
 	if len(suspects) == 0 {
-		return Check{Name: name, Status: OK, Text: "no key and no value looks like a slip"}
+		return Check{Name: name, Status: OK, Text: phrase.Of("no key and no value looks like a slip")}
 	}
 	return Check{
-		Name: name, Status: Warning, Text: strings.Join(suspects, "; "),
-		Advice: "look at the node first (gpuctl describe node NAME): if its owner confirms the slip, correct it with " +
-			"gpuctl label node NAME KEY=VALUE --overwrite; jobs that name the old value then wait",
+		Name: name, Status: Warning, Text: phrase.Join(suspects, phrase.Of("; ")),
+		Advice: phrase.Of("look at the node first (gpuctl describe node NAME): if its owner confirms the slip, correct it with gpuctl label node NAME KEY=VALUE --overwrite; jobs that name the old value then wait"),
 	}
 }
 
@@ -94,17 +93,16 @@ func (f *Facts) labels() Check {
 var nodeLabels = []string{names.LabelPool, names.LabelGPUType, names.LabelRack, names.LabelSharing}
 
 // misspeltKeys finds labels that mean one of our labels: in another spelling, with a slip, or under the prefix of an older gpuctl.
-func (f *Facts) misspeltKeys() []string {
-	found := map[string][]string{}
+func (f *Facts) misspeltKeys() []phrase.Text {
+	found := slips{}
 	for i := range f.Nodes {
 		for key := range f.Nodes[i].Labels {
 			if meant := meantKey(key); meant != "" {
-				text := fmt.Sprintf("label %s is not read, %s is", key, meant)
-				found[text] = append(found[text], f.Nodes[i].Name)
+				found.add(phrase.Of("label %s is not read, %s is", key, meant), f.Nodes[i].Name)
 			}
 		}
 	}
-	return sentences(found)
+	return found.sentences()
 }
 
 func meantKey(key string) string {
@@ -132,7 +130,7 @@ func isKeySlip(name, known string) bool {
 }
 
 // misspeltValues finds values that may be slips of one that more nodes have: see [isSlip].
-func (f *Facts) misspeltValues(what string, value func(*corev1.Node) string) []string {
+func (f *Facts) misspeltValues(what phrase.Text, value func(*corev1.Node) string) []phrase.Text {
 	nodes := map[string][]string{}
 	for i := range f.Nodes {
 		if v := value(&f.Nodes[i]); v != "" {
@@ -140,16 +138,16 @@ func (f *Facts) misspeltValues(what string, value func(*corev1.Node) string) []s
 		}
 	}
 	values := slices.Sorted(maps.Keys(nodes))
-	found := map[string][]string{}
+	found := slips{}
 	for _, rare := range values {
 		for _, common := range values {
 			if len(nodes[rare]) < len(nodes[common]) && isSlip(rare, common) {
-				found[fmt.Sprintf("%s %q may mean %q", what, rare, common)] = nodes[rare]
+				found.add(phrase.Of("%s %q may mean %q", what, rare, common), nodes[rare]...)
 				break
 			}
 		}
 	}
-	return sentences(found)
+	return found.sentences()
 }
 
 // writtenType is the type of a node's GPUs where somebody wrote it. What was measured is no slip.
@@ -160,13 +158,31 @@ func writtenType(node *corev1.Node) string {
 	return gpu.TypeOf(node)
 }
 
-// sentences lists findings with the nodes they concern, those of the most nodes first.
-func sentences(found map[string][]string) []string {
-	texts := slices.SortedFunc(maps.Keys(found), func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(found[b]), len(found[a])), cmp.Compare(a, b))
-	})
-	for i, text := range texts {
-		texts[i] = fmt.Sprintf("%s (%s)", text, some(found[text]))
+// slip is what looks wrong, and the nodes that it concerns.
+type slip struct {
+	says  phrase.Text
+	nodes []string
+}
+
+// slips are by what they say in English.
+type slips map[string]*slip
+
+func (s slips) add(says phrase.Text, nodes ...string) {
+	key := says.String()
+	if s[key] == nil {
+		s[key] = &slip{says: says}
 	}
-	return texts
+	s[key].nodes = append(s[key].nodes, nodes...)
+}
+
+// sentences lists them with their nodes, those of the most nodes first.
+func (s slips) sentences() []phrase.Text {
+	keys := slices.SortedFunc(maps.Keys(s), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(s[b].nodes), len(s[a].nodes)), cmp.Compare(a, b))
+	})
+	out := make([]phrase.Text, len(keys))
+	for i, key := range keys {
+		out[i] = phrase.Of("%s (%s)", s[key].says, some(s[key].nodes))
+	}
+	return out
 }

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -35,7 +35,7 @@ var needed = []Right{
 func Read(ctx context.Context, client kubernetes.Interface, namespace string, now func() time.Time) (Facts, error) {
 	version, err := client.Discovery().ServerVersion()
 	if err != nil {
-		return Facts{}, fmt.Errorf("asking the API server for its version: %w", err)
+		return Facts{}, phrase.Errorf("asking the API server for its version: %w", err)
 	}
 	f := Facts{Server: version.GitVersion, Namespace: namespace, Rights: make([]Right, len(needed))}
 	unknown := false
@@ -84,7 +84,7 @@ func readRight(ctx context.Context, client kubernetes.Interface, namespace strin
 		}},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return fmt.Errorf("asking for your rights: %w", err)
+		return phrase.Errorf("asking for your rights: %w", err)
 	}
 	*out = right
 	out.Allowed = review.Status.Allowed
@@ -94,7 +94,7 @@ func readRight(ctx context.Context, client kubernetes.Interface, namespace strin
 func readGroups(client kubernetes.Interface, f *Facts) error {
 	groups, err := client.Discovery().ServerGroups()
 	if err != nil {
-		return fmt.Errorf("reading the API groups: %w", err)
+		return phrase.Errorf("reading the API groups: %w", err)
 	}
 	for _, group := range groups.Groups {
 		for _, version := range group.Versions {
@@ -122,5 +122,5 @@ func readPolicies(ctx context.Context, client kubernetes.Interface, f *Facts) (u
 	if apierrors.IsForbidden(err) {
 		return true, nil
 	}
-	return false, fmt.Errorf("reading admission policies: %w", err)
+	return false, phrase.Errorf("reading admission policies: %w", err)
 }

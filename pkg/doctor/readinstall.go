@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -47,7 +47,7 @@ var installing = []Right{
 func ReadInstallation(ctx context.Context, client kubernetes.Interface, now func() time.Time) (Installation, error) {
 	found, err := client.Discovery().ServerVersion()
 	if err != nil {
-		return Installation{}, fmt.Errorf("asking the API server for its version: %w", err)
+		return Installation{}, phrase.Errorf("asking the API server for its version: %w", err)
 	}
 	f := Installation{Facts: Facts{Server: found.GitVersion, Namespace: metav1.NamespaceSystem, Rights: make([]Right, len(installing))}}
 	group, ctx := errgroup.WithContext(ctx)
@@ -93,7 +93,7 @@ func (f *Installation) readPolicies(ctx context.Context, client kubernetes.Inter
 		f.NoPolicies = true
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("reading admission policies: %w", err)
+		return false, phrase.Errorf("reading admission policies: %w", err)
 	}
 	for i := range list.Items {
 		policy := &list.Items[i]
@@ -107,7 +107,7 @@ func (f *Installation) readPolicies(ctx context.Context, client kubernetes.Inter
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading the bindings of admission policies: %w", err)
+		return false, phrase.Errorf("reading the bindings of admission policies: %w", err)
 	}
 	for i := range bindings.Items {
 		f.Bindings = append(f.Bindings, bindings.Items[i].Name)
@@ -128,11 +128,11 @@ func (f *Installation) readCRDs(ctx context.Context, client kubernetes.Interface
 			*unread = []string{partCRDs}
 			return nil
 		case err != nil:
-			return fmt.Errorf("reading CRD %s: %w", name, err)
+			return phrase.Errorf("reading CRD %s: %w", name, err)
 		}
 		crd, err := parseCRD(data)
 		if err != nil {
-			return fmt.Errorf("reading CRD %s: %w", name, err)
+			return phrase.Errorf("reading CRD %s: %w", name, err)
 		}
 		f.CRDs = append(f.CRDs, crd)
 	}
@@ -147,14 +147,14 @@ func (f *Installation) countSpotPools(ctx context.Context, client kubernetes.Int
 		return nil // there is no such kind, or the CRDs' check says what may not be read
 	}
 	if err != nil {
-		return fmt.Errorf("reading SpotPools: %w", err)
+		return phrase.Errorf("reading SpotPools: %w", err)
 	}
 	var list struct {
 		Metadata metav1.ListMeta
 		Items    []struct{}
 	}
 	if err := json.Unmarshal(data, &list); err != nil {
-		return fmt.Errorf("reading SpotPools: %w", err)
+		return phrase.Errorf("reading SpotPools: %w", err)
 	}
 	f.SpotPools = len(list.Items)
 	if more := list.Metadata.RemainingItemCount; more != nil {
@@ -235,7 +235,7 @@ func (f *Installation) readWorkloads(ctx context.Context, client kubernetes.Inte
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading what is installed: %w", err)
+		return phrase.Errorf("reading what is installed: %w", err)
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func ServerNamespace(ctx context.Context, client kubernetes.Interface) (string, 
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		return serverName, nil
 	case err != nil:
-		return "", fmt.Errorf("reading where the server is: %w", err)
+		return "", phrase.Errorf("reading where the server is: %w", err)
 	}
 	for _, subject := range binding.Subjects {
 		if subject.Name == serverName && subject.Namespace != "" {
@@ -305,7 +305,7 @@ func (f *Installation) readChannels(ctx context.Context, client kubernetes.Inter
 		*unread = append(*unread, partChannels)
 		return nil
 	case err != nil:
-		return fmt.Errorf("reading Secret %s: %w", names.ChannelSecret, err)
+		return phrase.Errorf("reading Secret %s: %w", names.ChannelSecret, err)
 	}
 	for name, url := range secret.Data {
 		if len(url) > 0 {
@@ -324,7 +324,7 @@ func (f *Installation) readConfigs(ctx context.Context, client kubernetes.Interf
 	case apierrors.IsForbidden(err):
 		*unread = []string{partLists}
 	case err != nil:
-		return fmt.Errorf("reading ConfigMap %s: %w", names.PolicyConfigMap, err)
+		return phrase.Errorf("reading ConfigMap %s: %w", names.PolicyConfigMap, err)
 	default:
 		if err := f.readChannels(ctx, client, policy.Data, unread); err != nil {
 			return err
@@ -335,7 +335,7 @@ func (f *Installation) readConfigs(ctx context.Context, client kubernetes.Interf
 		return nil // leftovers harm nobody
 	}
 	if err != nil {
-		return fmt.Errorf("reading ConfigMaps: %w", err)
+		return phrase.Errorf("reading ConfigMaps: %w", err)
 	}
 	for i := range list.Items {
 		if name := list.Items[i].Name; strings.HasPrefix(name, configPrefix) {

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // schedulerAccount is who the scheduler is, as manifests/scheduler has it.
@@ -24,7 +24,7 @@ func (f *Facts) readBlind(ctx context.Context, client kubernetes.Interface) erro
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("reading the kinds of %s: %w", names.GroupName, err)
+		return phrase.Errorf("reading the kinds of %s: %w", names.GroupName, err)
 	}
 	if !slices.ContainsFunc(kinds.APIResources, func(kind metav1.APIResource) bool { return kind.Name == "gpureservations" }) {
 		return nil
@@ -45,7 +45,7 @@ func mayScheduler(ctx context.Context, client kubernetes.Interface, right author
 			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"}},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return false, fmt.Errorf("asking for the scheduler's rights: %w", err)
+		return false, phrase.Errorf("asking for the scheduler's rights: %w", err)
 	}
 	return review.Status.Allowed, nil
 }
@@ -61,7 +61,7 @@ func ignoreForbidden(err error) error {
 func (f *Facts) reservations() (Check, bool) {
 	return Check{
 		Name: "reservations", Status: Warning,
-		Text:   "the scheduler may not read GPUReservations, and keeps no node for anybody, nor for maintenance",
-		Advice: "give it the rights of its release: kubectl apply -k manifests/scheduler, or upgrade the chart",
+		Text:   phrase.Of("the scheduler may not read GPUReservations, and keeps no node for anybody, nor for maintenance"),
+		Advice: phrase.Of("give it the rights of its release: kubectl apply -k manifests/scheduler, or upgrade the chart"),
 	}, f.BlindScheduler
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
@@ -35,16 +36,19 @@ type HeldError struct {
 // mostNamed are as many pods as an error names.
 const mostNamed = 10
 
-func (e *HeldError) Error() string {
-	out := fmt.Sprintf("node %s is not drained, nothing was done:", e.Node)
+func (e *HeldError) Error() string { return e.Says().String() }
+
+// Says is the error in every language.
+func (e *HeldError) Says() phrase.Text {
+	out := phrase.Of("node %s is not drained, nothing was done:", e.Node)
 	if e.Begun {
-		out = fmt.Sprintf("node %s is not drained:", e.Node)
+		out = phrase.Of("node %s is not drained:", e.Node)
 	}
 	for _, hold := range e.Holds[:min(mostNamed, len(e.Holds))] {
-		out += "\n  " + hold.String()
+		out = out.And("\n  %s", hold.Says())
 	}
 	if more := len(e.Holds) - mostNamed; more > 0 {
-		out += fmt.Sprintf("\n  and %d more", more)
+		out = out.And("\n  and %d more", more)
 	}
 	return out
 }
@@ -59,22 +63,27 @@ type StoppedError struct {
 }
 
 func (e *StoppedError) Error() string { return e.Cause.Error() }
+
+// Says is the error in every language.
+func (e *StoppedError) Says() phrase.Text { return phrase.OfError(e.Cause) }
+
+// Unwrap is what stopped it.
 func (e *StoppedError) Unwrap() error { return e.Cause }
 
 // HowFar says what has left and what has not, and in what state the node is.
-func (e *StoppedError) HowFar() string {
+func (e *StoppedError) HowFar() phrase.Text {
 	left := make([]string, 0, mostNamed)
 	for _, pod := range e.Left[:min(mostNamed, len(e.Left))] {
 		left = append(left, pod.String())
 	}
-	text := strings.Join(left, ", ")
+	text := phrase.Quote(strings.Join(left, ", "))
 	if more := len(e.Left) - mostNamed; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+		text = text.And(" and %d more", more)
 	}
-	if text == "" {
-		text = "none that is known"
+	if len(text) == 0 {
+		text = phrase.Of("none that is known")
 	}
-	return fmt.Sprintf("Pods that have left: %d. Still on node %s: %s.\nThe node stays cordoned.", e.Gone, e.Node, text)
+	return phrase.Of("Pods that have left: %d. Still on node %s: %s.\nThe node stays cordoned.", e.Gone, e.Node, text)
 }
 
 // Drainer drains nodes, as the user whose client it has.
@@ -83,7 +92,7 @@ type Drainer struct {
 	// Force moves what a person would have to decide about.
 	Force bool
 	// Report is told of each step.
-	Report func(text string)
+	Report func(text phrase.Text)
 }
 
 // pollInterval is how often it is looked whether pods have left.
@@ -96,7 +105,7 @@ func (d *Drainer) node(ctx context.Context, name string) (*corev1.Node, error) {
 	}
 	node, err := d.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("reading node %s: %w", name, err)
+		return nil, phrase.Errorf("reading node %s: %w", name, err)
 	}
 	return node, nil
 }
@@ -141,7 +150,7 @@ func (d *Drainer) Drain(ctx context.Context, node string, timeout time.Duration)
 	if err != nil {
 		return err
 	}
-	ctx, stop := timelimit.With(ctx, timeout, "pods are still on node "+node)
+	ctx, stop := timelimit.With(ctx, timeout, phrase.Of("pods are still on node %s", node))
 	defer stop()
 	r := &round{drainer: d, node: node, first: map[string][]types.UID{}, told: map[string]bool{}, were: plan.Left()}
 	for len(plan.Left()) > 0 {
@@ -178,7 +187,7 @@ func (d *Drainer) Begin(ctx context.Context, node string) (Plan, error) {
 		return plan, err
 	}
 	if changed {
-		d.Report("node " + node + " is cordoned: it gets no new pods")
+		d.Report(phrase.Of("node %s is cordoned: it gets no new pods", node))
 	}
 	// A pod may have come until then, also one that needs a person.
 	if plan, err = d.read(ctx, node); err == nil && len(plan.Holds) > 0 && !d.Force {
@@ -204,7 +213,7 @@ func (d *Drainer) cordon(ctx context.Context, name string) (changed bool, err er
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("cordoning node %s: %w", name, err)
+		return false, phrase.Errorf("cordoning node %s: %w", name, err)
 	}
 	return changed, nil
 }
@@ -223,7 +232,7 @@ type round struct {
 func (r *round) evictAll(ctx context.Context, plan Plan) error {
 	for _, unit := range plan.Units {
 		if unit.Gang != "" && unit.Budget != "" {
-			r.tell(fmt.Sprintf("gang %s/%s waits: disruption budget %s does not let all of it go", unit.Pods[0].Namespace, unit.Gang, unit.Budget))
+			r.tell(phrase.Of("gang %s/%s waits: disruption budget %s does not let all of it go", unit.Pods[0].Namespace, unit.Gang, unit.Budget))
 			continue
 		}
 		waits := false
@@ -277,23 +286,23 @@ func (r *round) evict(ctx context.Context, pod Pod) (leaves bool, err error) {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it has gone, or another has its name
 		return true, nil
 	case apierrors.IsTooManyRequests(err):
-		r.tell(fmt.Sprintf("%s waits: a disruption budget does not let it go", pod))
+		r.tell(phrase.Of("%s waits: a disruption budget does not let it go", pod))
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("evicting pod %s: %w", pod, err)
+		return false, phrase.Errorf("evicting pod %s: %w", pod, err)
 	}
-	where := ""
+	text := phrase.Of("%s is evicted", pod)
 	if pod.Node != r.node {
-		where = ", of a gang that starts again as a whole, from " + pod.Node
+		text = text.And(", of a gang that starts again as a whole, from %s", pod.Node)
 	}
-	r.tell(fmt.Sprintf("%s is evicted%s", pod, where))
+	r.tell(text)
 	return true, nil
 }
 
 // tell says something once.
-func (r *round) tell(text string) {
-	if !r.told[text] {
-		r.told[text] = true
+func (r *round) tell(text phrase.Text) {
+	if said := text.String(); !r.told[said] {
+		r.told[said] = true
 		r.drainer.Report(text)
 	}
 }
@@ -303,7 +312,7 @@ func (r *round) tellGone(next Plan) {
 	for _, pod := range r.were {
 		if !slices.ContainsFunc(left, func(other Pod) bool { return other.UID == pod.UID }) {
 			r.gone++
-			r.drainer.Report(fmt.Sprintf("%s has left, %d to go", pod, len(left)))
+			r.drainer.Report(phrase.Of("%s has left, %d to go", pod, len(left)))
 		}
 	}
 	r.were = left
@@ -344,5 +353,5 @@ func (d *Drainer) Recover(ctx context.Context, name string, dryRun bool) (Recove
 	case err == nil, errors.As(err, &unwell):
 		return out, err
 	}
-	return out, fmt.Errorf("giving node %s back: %w", name, err)
+	return out, phrase.Errorf("giving node %s back: %w", name, err)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -52,7 +53,7 @@ func TestAGangThatHalfLeaves(t *testing.T) {
 			})
 			evict := func() error {
 				plan := Decide(&snapshot.Snapshot{Pods: pods, Gangs: gangs}, "n", false)
-				return (&Drainer{Client: client, Report: func(string) {}}).EvictOnce(t.Context(), plan)
+				return (&Drainer{Client: client, Report: func(phrase.Text) {}}).EvictOnce(t.Context(), plan)
 			}
 			if err := evict(); !errors.Is(err, tc.want) {
 				t.Fatalf("error %v, want %v", err, tc.want)

@@ -18,6 +18,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -60,11 +61,14 @@ type Hold struct {
 	Reason HoldReason `json:"reason"`
 }
 
-func (h Hold) String() string {
+func (h Hold) String() string { return h.Says().String() }
+
+// Says is the pod and why it is held, in every language.
+func (h Hold) Says() phrase.Text {
 	if h.Reason == NoController {
-		return h.Pod.String() + ": nothing would start it again"
+		return phrase.Of("%s: nothing would start it again", h.Pod)
 	}
-	return h.Pod.String() + ": it is not to be moved without a person (" + names.AnnotationNoMigration + ")"
+	return phrase.Of("%s: it is not to be moved without a person (%s)", h.Pod, names.AnnotationNoMigration)
 }
 
 // Plan is what is to be done about the pods of a node.

@@ -15,6 +15,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/nodestate"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -126,6 +127,7 @@ func TestDecide(t *testing.T) {
 }
 
 func TestRecovery(t *testing.T) {
+	const remains = "it breaks a constraint of its pool, and gets no pods until it does not: gpuctl describe node n"
 	record := func(r nodestate.Record) func(*corev1.Node) {
 		return func(n *corev1.Node) {
 			text, err := r.Text()
@@ -174,7 +176,7 @@ func TestRecovery(t *testing.T) {
 		},
 		"what others keep off stays": {
 			change: []func(*corev1.Node){cordoned, taint(names.TaintNotAdmitted)},
-			want:   Recovered{Node: "n", Uncordoned: true, Remains: []string{"it breaks a constraint of its pool, and gets no pods until it does not: gpuctl describe node n"}},
+			want:   Recovered{Node: "n", Uncordoned: true, Remains: []string{remains}, Says: []phrase.Text{phrase.Quote(remains)}},
 		},
 	}
 	for name, tc := range tests {

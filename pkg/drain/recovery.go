@@ -2,7 +2,6 @@ package drain
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +9,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/nodestate"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Recovered is what giving a node back comes to.
@@ -20,6 +20,13 @@ type Recovered struct {
 	Trusted    bool `json:"trusted"`
 	// Remains are what keeps pods off all the same, each a sentence.
 	Remains []string `json:"remains,omitempty"`
+	// Says are the same in every language.
+	Says []phrase.Text `json:"-"`
+}
+
+// remains notes what keeps pods off all the same.
+func (r *Recovered) remains(text phrase.Text) {
+	r.Remains, r.Says = append(r.Remains, text.String()), append(r.Says, text)
 }
 
 // NotWellError says why a node is not given back.
@@ -31,18 +38,18 @@ type NotWellError struct {
 	Ready bool
 }
 
-func (e *NotWellError) Error() string {
-	if e.Ready {
-		return fmt.Sprintf("node %s is not given back, nothing was done: its condition %s is still true%s", e.Node, e.Condition, said(e.Message))
-	}
-	return fmt.Sprintf("node %s is not given back, nothing was done: it is not ready%s", e.Node, said(e.Message))
-}
+func (e *NotWellError) Error() string { return e.Says().String() }
 
-func said(message string) string {
-	if message == "" {
-		return ""
+// Says is the error in every language, with what the node says as it is.
+func (e *NotWellError) Says() phrase.Text {
+	out := phrase.Of("node %s is not given back, nothing was done: it is not ready", e.Node)
+	if e.Ready {
+		out = phrase.Of("node %s is not given back, nothing was done: its condition %s is still true", e.Node, e.Condition)
 	}
-	return " (" + message + ")"
+	if e.Message != "" {
+		out = out.And(" (%s)", e.Message)
+	}
+	return out
 }
 
 // Recovery says what is to be taken from a node to give it back, or why it is not well. force trusts a node that is ready
@@ -62,9 +69,9 @@ func Recovery(node *corev1.Node, force bool) (Recovered, error) {
 	for _, state := range nodestate.Of(node, nil) {
 		switch state.Code {
 		case nodestate.NotAdmitted:
-			out.Remains = append(out.Remains, "it breaks a constraint of its pool, and gets no pods until it does not: gpuctl describe node "+node.Name)
+			out.remains(phrase.Of("it breaks a constraint of its pool, and gets no pods until it does not: gpuctl describe node %s", node.Name))
 		case nodestate.OutOfService:
-			out.Remains = append(out.Remains, fmt.Sprintf("it is called out of service: who has set that takes it away with kubectl taint node %s %s-",
+			out.remains(phrase.Of("it is called out of service: who has set that takes it away with kubectl taint node %s %s-",
 				node.Name, corev1.TaintNodeOutOfService))
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"net"
 	"net/http"
@@ -18,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/api"
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Metrics of the DCGM exporter.
@@ -74,7 +75,7 @@ type Client struct{ api promv1.API }
 func NewClient(url string, transport http.RoundTripper) (*Client, error) {
 	client, err := api.NewClient(api.Config{Address: url, Client: HTTPClient(transport, MaxAnswer)})
 	if err != nil {
-		return nil, fmt.Errorf("connecting to Prometheus: %w", err)
+		return nil, phrase.Errorf("connecting to Prometheus: %w", err)
 	}
 	return &Client{api: promv1.NewAPI(client)}, nil
 }
@@ -99,11 +100,11 @@ func (c *Client) Read(ctx context.Context, now time.Time) (Samples, error) {
 func (c *Client) query(ctx context.Context, metric string, now time.Time, use func(model.Metric, float64)) error {
 	value, _, err := c.api.Query(ctx, metric, now) // warnings tell what is missing, which the result shows
 	if err != nil {
-		return fmt.Errorf("reading %s from Prometheus: %w", metric, err)
+		return phrase.Errorf("reading %s from Prometheus: %w", metric, err)
 	}
 	vector, ok := value.(model.Vector)
 	if !ok {
-		return fmt.Errorf("reading %s from Prometheus: the answer is a %s, want a vector", metric, value.Type())
+		return phrase.Errorf("reading %s from Prometheus: the answer is a %s, want a vector", metric, value.Type())
 	}
 	for _, sample := range vector {
 		if v := float64(sample.Value); !math.IsNaN(v) && !math.IsInf(v, 0) && v >= 0 {

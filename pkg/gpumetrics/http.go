@@ -1,11 +1,12 @@
 package gpumetrics
 
 import (
-	"errors"
 	"io"
 	"net/http"
 
 	"github.com/prometheus/client_golang/api"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // MaxAnswer is how many bytes of an answer of Prometheus are read at most where all GPUs of a cluster are asked about:
@@ -13,7 +14,7 @@ import (
 const MaxAnswer = 16 << 20
 
 // ErrTooLarge says that an answer is larger than what is read of one.
-var ErrTooLarge = errors.New("the answer of Prometheus is too large")
+var ErrTooLarge = phrase.Errorf("the answer of Prometheus is too large")
 
 // HTTPClient returns what asks Prometheus: it goes where it is told, and nowhere an answer sends it, and reads no more
 // than so many bytes of one. A nil transport is the usual one.

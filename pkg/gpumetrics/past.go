@@ -2,7 +2,6 @@ package gpumetrics
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -10,6 +9,8 @@ import (
 
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Past is how busy GPUs were in steps of time, in percent: each at the busiest moment of a step, or on average, as it was
@@ -110,14 +111,14 @@ func (c *Client) ReadPast(ctx context.Context, end time.Time, step time.Duration
 func (c *Client) queryRange(ctx context.Context, query string, asked promv1.Range) (model.Matrix, error) {
 	value, warnings, err := c.api.QueryRange(ctx, query, asked)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s from Prometheus: %w", MetricUtilization, err)
+		return nil, phrase.Errorf("reading %s from Prometheus: %w", MetricUtilization, err)
 	}
 	if len(warnings) > 0 {
-		return nil, fmt.Errorf("reading %s from Prometheus: the answer may lack something: %s", MetricUtilization, warnings[0])
+		return nil, phrase.Errorf("reading %s from Prometheus: the answer may lack something: %s", MetricUtilization, warnings[0])
 	}
 	matrix, ok := value.(model.Matrix)
 	if !ok {
-		return nil, fmt.Errorf("reading %s from Prometheus: the answer is a %s, want a matrix", MetricUtilization, value.Type())
+		return nil, phrase.Errorf("reading %s from Prometheus: the answer is a %s, want a matrix", MetricUtilization, value.Type())
 	}
 	return matrix, nil
 }

@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/quota"
 )
 
@@ -77,13 +77,13 @@ func (j *Job) RunsWhole() bool {
 }
 
 // Progress says how far the array has come, and how many tasks run where others wait for room.
-func (a *Array) Progress() string {
-	text := fmt.Sprintf("%d of %d done", a.Succeeded, a.Tasks)
+func (a *Array) Progress() phrase.Text {
+	text := phrase.Of("%d of %d done", a.Succeeded, a.Tasks)
 	if a.Failed > 0 {
-		text += fmt.Sprintf(", %d failed", a.Failed)
+		text = text.And(", %d failed", a.Failed)
 	}
 	if a.Running > 0 && a.Waiting > 0 {
-		text += fmt.Sprintf(", %d run, %d wait", a.Running, a.Waiting)
+		text = text.And(", %d run, %d wait", a.Running, a.Waiting)
 	}
 	return text
 }

@@ -79,7 +79,7 @@ func TestHowFarAnArrayHasCome(t *testing.T) {
 				objects.Pods = append(objects.Pods, task(string(rune('a'+i)), phase))
 			}
 			job := buildJobs(objects)[0]
-			got := want{job.Status, int64(job.Ready), int64(job.Desired), job.GPUs, job.Array.Progress()}
+			got := want{job.Status, int64(job.Ready), int64(job.Desired), job.GPUs, job.Array.Progress().String()}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

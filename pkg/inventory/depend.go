@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // ReasonWaitsForJobs is the reason of a job that starts after others, which have not ended.
@@ -43,13 +44,16 @@ func waitsForJobs(job *batchv1.Job) (Trouble, bool) {
 }
 
 // Ending says how jobs have to end: "a and b have succeeded".
-func Ending(jobs []string, after string) string {
-	how := "succeeded"
-	if after == names.AfterAny {
-		how = "ended"
+func Ending(jobs []string, after string) phrase.Text {
+	last := jobs[len(jobs)-1]
+	others := strings.Join(jobs[:len(jobs)-1], ", ")
+	switch {
+	case len(jobs) == 1 && after == names.AfterAny:
+		return phrase.Of("%s has ended", last)
+	case len(jobs) == 1:
+		return phrase.Of("%s has succeeded", last)
+	case after == names.AfterAny:
+		return phrase.Of("%s and %s have ended", others, last)
 	}
-	if len(jobs) == 1 {
-		return jobs[0] + " has " + how
-	}
-	return strings.Join(jobs[:len(jobs)-1], ", ") + " and " + jobs[len(jobs)-1] + " have " + how
+	return phrase.Of("%s and %s have succeeded", others, last)
 }

@@ -3,7 +3,6 @@ package inventory
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -89,7 +88,7 @@ func (r *Reader) GPUQuotas(ctx context.Context, now time.Time) ([]GPUQuota, erro
 		return nil, &NoGPUQuotasError{}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading GPUQuotas: %w", err)
+		return nil, phrase.Errorf("reading GPUQuotas: %w", err)
 	}
 	return BuildGPUQuotas(read), nil
 }

@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +29,7 @@ func (r *Reader) policy(ctx context.Context) (*corev1.ConfigMap, error) {
 	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("reading ConfigMap %s: %w", names.PolicyConfigMap, err)
+		return nil, phrase.Errorf("reading ConfigMap %s: %w", names.PolicyConfigMap, err)
 	}
 	return policy, nil
 }

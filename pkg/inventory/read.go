@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -172,7 +171,7 @@ func (r *Reader) Presets(ctx context.Context) (map[string]string, error) {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("reading the presets in ConfigMap %s: %w", names.PresetConfigMap, err)
+		return nil, phrase.Errorf("reading the presets in ConfigMap %s: %w", names.PresetConfigMap, err)
 	}
 	return list.Data, nil
 }
@@ -278,6 +277,9 @@ type AmbiguousError struct {
 	Kinds           []string
 }
 
-func (e *AmbiguousError) Error() string {
-	return fmt.Sprintf("%s has several jobs named %q: %s", e.Namespace, e.Name, strings.Join(e.Kinds, ", "))
+func (e *AmbiguousError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *AmbiguousError) Says() phrase.Text {
+	return phrase.Of("%s has several jobs named %q: %s", e.Namespace, e.Name, strings.Join(e.Kinds, ", "))
 }

@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -90,8 +90,11 @@ type Machine struct {
 // NoSpotPoolsError says that a cluster knows no SpotPools.
 type NoSpotPoolsError struct{}
 
-func (*NoSpotPoolsError) Error() string {
-	return "this cluster knows no SpotPools: have the administrators apply manifests/crds and manifests/spot"
+func (e *NoSpotPoolsError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (*NoSpotPoolsError) Says() phrase.Text {
+	return phrase.Of("this cluster knows no SpotPools: have the administrators apply manifests/crds and manifests/spot")
 }
 
 // SpotPools reads all SpotPools, sorted by name: one request. It returns a [NoSpotPoolsError] where there can be none.
@@ -101,7 +104,7 @@ func (r *Reader) SpotPools(ctx context.Context) ([]SpotPool, error) {
 		return nil, &NoSpotPoolsError{}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading SpotPools: %w", err)
+		return nil, phrase.Errorf("reading SpotPools: %w", err)
 	}
 	return BuildSpotPools(read.SpotPools), nil
 }

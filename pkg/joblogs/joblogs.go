@@ -7,7 +7,6 @@ package joblogs
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // DefaultMaxStreams is how many containers are read at a time unless [Options] say otherwise.
@@ -98,20 +98,26 @@ type NoOutputError struct {
 	Rank *int
 }
 
-func (e *NoOutputError) Error() string {
+func (e *NoOutputError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *NoOutputError) Says() phrase.Text {
 	if e.Previous {
-		return fmt.Sprintf("no container of job %s has restarted", e.Job.Name)
+		return phrase.Of("no container of job %s has restarted", e.Job.Name)
 	}
 	if e.Rank != nil && e.Job.Array != nil {
-		return fmt.Sprintf("task %d of job %s has no output: it has not begun, or its pod is gone; %s", *e.Rank, e.Job.Name, e.Job.Array.Progress())
+		return phrase.Of("task %d of job %s has no output: it has not begun, or its pod is gone; %s", *e.Rank, e.Job.Name, e.Job.Array.Progress())
 	}
-	return fmt.Sprintf("job %s has no output: it is %s", e.Job.Name, e.Job.Status)
+	return phrase.Of("job %s has no output: it is %s", e.Job.Name, e.Job.Status)
 }
 
 // SelectionError says that the options name a pod, rank or container that the job does not have.
-type SelectionError struct{ Text string }
+type SelectionError struct{ Text phrase.Text }
 
-func (e *SelectionError) Error() string { return e.Text }
+func (e *SelectionError) Error() string { return e.Text.String() }
+
+// Says implements [phrase.Sayer].
+func (e *SelectionError) Says() phrase.Text { return e.Text }
 
 // TooManyError says that a job has more containers than may be read at a time.
 type TooManyError struct {
@@ -120,8 +126,11 @@ type TooManyError struct {
 	Max        int
 }
 
-func (e *TooManyError) Error() string {
-	return fmt.Sprintf("job %s has the output of %d containers, more than the %d that may be read at a time",
+func (e *TooManyError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *TooManyError) Says() phrase.Text {
+	return phrase.Of("job %s has the output of %d containers, more than the %d that may be read at a time",
 		e.Job, e.Containers, e.Max)
 }
 
@@ -159,13 +168,13 @@ func StreamOf(ctx context.Context, client kubernetes.Interface, jobs Jobs, o Opt
 }
 
 // podNames lists the pods of a job for an error.
-func podNames(job inventory.Job) string {
+func podNames(job inventory.Job) phrase.Text {
 	if len(job.Pods) == 0 {
-		return "it has none"
+		return phrase.Of("it has none")
 	}
 	out := make([]string, len(job.Pods))
 	for i, pod := range job.Pods {
 		out[i] = pod.Name
 	}
-	return "its pods are " + strings.Join(out, ", ")
+	return phrase.Of("its pods are %s", strings.Join(out, ", "))
 }

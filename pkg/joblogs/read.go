@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // reader reads logs and hands out what it finds.
@@ -80,7 +80,7 @@ func (r *reader) lines(ctx context.Context, source run, how opening, pass func(L
 	}
 	stream, err := r.client.CoreV1().Pods(r.options.Namespace).GetLogs(source.Pod, options).Stream(ctx)
 	if err != nil {
-		return fmt.Errorf("reading the log of pod %s: %w", source.Pod, err)
+		return phrase.Errorf("reading the log of pod %s: %w", source.Pod, err)
 	}
 	defer stream.Close() //nolint:errcheck // it was only read
 	err = eachLine(stream, func(text string, rest, cut bool) error {
@@ -96,7 +96,7 @@ func (r *reader) lines(ctx context.Context, source run, how opening, pass func(L
 	case errors.As(err, &refused):
 		return refused.error
 	case err != nil:
-		return fmt.Errorf("reading the log of pod %s: %w", source.Pod, err)
+		return phrase.Errorf("reading the log of pod %s: %w", source.Pod, err)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package joblogs
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // run is one run of a container, and has a log of its own.
@@ -75,7 +75,7 @@ func chosenPods(job inventory.Job, o *Options) ([]inventory.Pod, error) {
 	case len(pods) > 0:
 		return pods, nil
 	case o.Pod != "":
-		return nil, &SelectionError{fmt.Sprintf("job %s has no pod %q: %s", job.Name, o.Pod, podNames(job))}
+		return nil, &SelectionError{phrase.Of("job %s has no pod %q: %s", job.Name, o.Pod, podNames(job))}
 	case o.Rank != nil && job.Array != nil:
 		return nil, noTask(&job, *o.Rank)
 	case o.Rank != nil:
@@ -88,9 +88,9 @@ func chosenPods(job inventory.Job, o *Options) ([]inventory.Pod, error) {
 func noRank(job *inventory.Job, rank int) error {
 	switch {
 	case rank < 0 || rank >= int(job.Desired):
-		return &SelectionError{fmt.Sprintf("job %s has no rank %d: it has %d pods, of ranks 0 to %d", job.Name, rank, job.Desired, job.Desired-1)}
+		return &SelectionError{phrase.Of("job %s has no rank %d: it has %d pods, of ranks 0 to %d", job.Name, rank, job.Desired, job.Desired-1)}
 	case slices.ContainsFunc(job.Pods, func(pod inventory.Pod) bool { return pod.Rank == nil }):
-		return &SelectionError{fmt.Sprintf("the pods of job %s have no ranks: %s", job.Name, podNames(*job))}
+		return &SelectionError{phrase.Of("the pods of job %s have no ranks: %s", job.Name, podNames(*job))}
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func noTask(job *inventory.Job, index int) error {
 	if index >= 0 && index < int(job.Array.Tasks) {
 		return nil
 	}
-	return &SelectionError{fmt.Sprintf("job %s has no task %d: it has %d, from 0 to %d", job.Name, index, job.Array.Tasks, job.Array.Tasks-1)}
+	return &SelectionError{phrase.Of("job %s has no task %d: it has %d, from 0 to %d", job.Name, index, job.Array.Tasks, job.Array.Tasks-1)}
 }
 
 func rankOr(pod inventory.Pod, otherwise int) int {
@@ -121,7 +121,7 @@ func chosenContainer(pod inventory.Pod, name string) (*inventory.ContainerState,
 			return &pod.Containers[i], nil
 		}
 	}
-	return nil, &SelectionError{fmt.Sprintf("pod %s has no container %q: it has %s", pod.Name, name, strings.Join(known, ", "))}
+	return nil, &SelectionError{phrase.Of("pod %s has no container %q: it has %s", pod.Name, name, strings.Join(known, ", "))}
 }
 
 // defaultContainer is the first that is not for initialisation, or one for initialisation that failed and so kept it

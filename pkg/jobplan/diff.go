@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // bookkeeping are the fields of metadata that the API server fills in.
@@ -74,7 +75,7 @@ func text(object *unstructured.Unstructured, withSource bool) ([]byte, error) {
 	shown.SetAnnotations(annotations)
 	out, err := yaml.Marshal(shown.Object)
 	if err != nil {
-		return nil, fmt.Errorf("encoding %s: %w", object.GetName(), err)
+		return nil, phrase.Errorf("encoding %s: %w", object.GetName(), err)
 	}
 	return out, nil
 }

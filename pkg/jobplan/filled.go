@@ -1,11 +1,11 @@
 package jobplan
 
 import (
-	"fmt"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/safeyaml"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -26,7 +26,7 @@ func (v values) write() (string, error) {
 	}
 	out, err := yaml.Marshal(mapping)
 	if err != nil {
-		return "", fmt.Errorf("noting what the preset has filled: %w", err)
+		return "", phrase.Errorf("noting what the preset has filled: %w", err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }

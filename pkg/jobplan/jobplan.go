@@ -7,7 +7,6 @@ package jobplan
 
 import (
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -242,7 +241,7 @@ func step(top client.Object, annotations, spec map[string]any) (Step, error) {
 		"spec":     spec,
 	})
 	if err != nil {
-		return Step{}, fmt.Errorf("encoding the patch of job %s: %w", top.GetLabels()[names.LabelJob], err)
+		return Step{}, phrase.Errorf("encoding the patch of job %s: %w", top.GetLabels()[names.LabelJob], err)
 	}
 	return Step{Patch: patch, GPUs: GPUs(top)}, nil
 }

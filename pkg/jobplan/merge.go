@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/render"
 )
 
@@ -37,20 +38,20 @@ func Merge(live *unstructured.Unstructured, last, desired client.Object) (*unstr
 			return nil, false, err
 		}
 		if body[i], err = json.Marshal(tree); err != nil {
-			return nil, false, fmt.Errorf("encoding %s: %w", object.GetName(), err)
+			return nil, false, phrase.Errorf("encoding %s: %w", object.GetName(), err)
 		}
 	}
 	var err error
 	if body[2], err = live.MarshalJSON(); err != nil {
-		return nil, false, fmt.Errorf("encoding %s: %w", live.GetName(), err)
+		return nil, false, phrase.Errorf("encoding %s: %w", live.GetName(), err)
 	}
 	merged, err := merge(body[0], body[1], body[2], desired)
 	if err != nil {
-		return nil, false, fmt.Errorf("comparing %s with what is there: %w", desired.GetName(), err)
+		return nil, false, phrase.Errorf("comparing %s with what is there: %w", desired.GetName(), err)
 	}
 	after := &unstructured.Unstructured{}
 	if err := after.UnmarshalJSON(merged); err != nil {
-		return nil, false, fmt.Errorf("decoding %s: %w", desired.GetName(), err)
+		return nil, false, phrase.Errorf("decoding %s: %w", desired.GetName(), err)
 	}
 	return after, !reflect.DeepEqual(live.Object, after.Object), nil
 }

@@ -1,7 +1,6 @@
 package jobplan
 
 import (
-	"fmt"
 	"maps"
 
 	"go.yaml.in/yaml/v3"
@@ -67,19 +66,19 @@ func KeptShare(live, doc workload.Document) (share string, kept bool) {
 	return live.PoolShare, true
 }
 
-// ShareNote tells a user which share a job has of its pool, and what that gives to new jobs; "" where there is nothing to tell.
-func ShareNote(pool, share, now string) string {
+// ShareNote tells a user which share a job has of its pool, and what that gives to new jobs; nothing where there is nothing to tell.
+func ShareNote(pool, share, now string) phrase.Text {
 	switch {
 	case share == now && share == "":
-		return ""
+		return nil
 	case share == now:
-		return fmt.Sprintf("pool %s gives its jobs gpu-share: %s; gpu-share: 0 asks for whole GPUs", pool, share)
+		return phrase.Of("pool %s gives its jobs gpu-share: %s; gpu-share: 0 asks for whole GPUs", pool, share)
 	case share == "":
-		return fmt.Sprintf("it keeps whole GPUs: pool %s gives new jobs gpu-share: %s, which the job gets if its file says so", pool, now)
+		return phrase.Of("it keeps whole GPUs: pool %s gives new jobs gpu-share: %s, which the job gets if its file says so", pool, now)
 	case now == "":
-		return fmt.Sprintf("it keeps gpu-share: %s, which pool %s gave it, and gives new jobs no more; gpu-share: 0 asks for whole GPUs", share, pool)
+		return phrase.Of("it keeps gpu-share: %s, which pool %s gave it, and gives new jobs no more; gpu-share: 0 asks for whole GPUs", share, pool)
 	}
-	return fmt.Sprintf("it keeps gpu-share: %s, which pool %s gave it: new jobs get %s, and so does the job if its file says so", share, pool, now)
+	return phrase.Of("it keeps gpu-share: %s, which pool %s gave it: new jobs get %s, and so does the job if its file says so", share, pool, now)
 }
 
 // Shared returns a document with the share that its pool gives it, which is "" where it gives none or the job has its own words

@@ -167,7 +167,7 @@ func TestWhatIsToldOfAShare(t *testing.T) {
 		"it keeps gpu-share: 8Gi, which pool p gave it, and gives new jobs no more; gpu-share: 0 asks for whole GPUs": {"8Gi", ""},
 		"it keeps gpu-share: 8Gi, which pool p gave it: new jobs get 16Gi, and so does the job if its file says so":   {"8Gi", "16Gi"},
 	} {
-		if got := ShareNote("p", tc.share, tc.now); got != want {
+		if got := ShareNote("p", tc.share, tc.now).String(); got != want {
 			t.Errorf("of %q, now %q, it is told %q, want %q", tc.share, tc.now, got, want)
 		}
 	}

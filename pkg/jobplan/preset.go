@@ -1,7 +1,6 @@
 package jobplan
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -34,8 +33,9 @@ type Preset struct {
 	Description string
 	// Resources is what a job gets that says nothing of its own.
 	Resources workload.Resources
-	// Problem says why the preset cannot be used, "" if it can.
+	// Problem says why the preset cannot be used, "" if it can, and Says the same in every language.
 	Problem string
+	Says    phrase.Text
 	values  values
 }
 
@@ -43,14 +43,14 @@ type Preset struct {
 func ParsePreset(name, text string) Preset {
 	out := Preset{Name: name, values: values{}}
 	if err := out.read(text); err != nil {
-		out.Problem = err.Error()
+		out.Problem, out.Says = err.Error(), phrase.OfError(err)
 	}
 	return out
 }
 
 func (p *Preset) read(text string) error {
 	if len(text) > MaxPresetSize {
-		return fmt.Errorf("it has %d bytes, and at most %d are read", len(text), MaxPresetSize)
+		return phrase.Errorf("it has %d bytes, and at most %d are read", len(text), MaxPresetSize)
 	}
 	if err := safeyaml.Check([]byte(text), workload.Unfolded); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (p *Preset) read(text string) error {
 		return err
 	}
 	if len(root.Content) != 1 || root.Content[0].Kind != yaml.MappingNode {
-		return fmt.Errorf("it is no section with fields such as gpu: 1")
+		return phrase.Errorf("it is no section with fields such as gpu: 1")
 	}
 	for i := 0; i+1 < len(root.Content[0].Content); i += 2 {
 		if err := p.put(root.Content[0].Content[i].Value, root.Content[0].Content[i+1]); err != nil {
@@ -68,7 +68,7 @@ func (p *Preset) read(text string) error {
 		}
 	}
 	if len(p.values) == 0 {
-		return fmt.Errorf("it fills nothing: give at least one of %s", strings.Join(presetFields, ", "))
+		return phrase.Errorf("it fills nothing: give at least one of %s", strings.Join(presetFields, ", "))
 	}
 	return p.check()
 }
@@ -81,9 +81,9 @@ func (p *Preset) put(key string, value *yaml.Node) error {
 	field := presetField(key)
 	switch {
 	case field == "":
-		return fmt.Errorf("unknown field %q%s: a preset has %s and description", key, spelling.DidYouMean(key, presetFields), strings.Join(presetFields, ", "))
+		return phrase.Errorf("unknown field %q%s: a preset has %s and description", key, spelling.DidYouMean(key, presetFields), strings.Join(presetFields, ", "))
 	case p.values[field] != nil:
-		return fmt.Errorf("field %q is there twice", key)
+		return phrase.Errorf("field %q is there twice", key)
 	}
 	p.values[field] = copyOf(value)
 	unplace(p.values[field])
@@ -108,7 +108,7 @@ func (p *Preset) Loses(to Preset) []string {
 func (p *Preset) check() error {
 	for _, field := range besides["mig"] {
 		if p.values["mig"] != nil && p.values[field] != nil {
-			return fmt.Errorf("mig and %s exclude each other: keep one of them", field)
+			return phrase.Errorf("mig and %s exclude each other: keep one of them", field)
 		}
 	}
 	const least = "kind: compute\njob: {name: preset}\nenvironment: {image: preset}\n"
@@ -119,7 +119,7 @@ func (p *Preset) check() error {
 	docs, diagnostics := workload.Parse("", []byte(source))
 	for _, d := range diagnostics {
 		if d.Severity == workload.SeverityError {
-			return fmt.Errorf("%s", d.Message)
+			return phrase.Errorf("%s", d.Message)
 		}
 	}
 	p.Resources = docs[0].Job.Resources

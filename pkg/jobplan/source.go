@@ -2,12 +2,12 @@ package jobplan
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/safeyaml"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -25,7 +25,7 @@ func SetField(source, path string, value any) (string, error) {
 			node = child(node, key)
 		}
 		if err := replace(node, value); err != nil {
-			return fmt.Errorf("writing %s into the job's YAML: %w", path, err)
+			return phrase.Errorf("writing %s into the job's YAML: %w", path, err)
 		}
 		return nil
 	})
@@ -64,14 +64,14 @@ func SetVariable(source, name, value string) (string, error) {
 // edit changes the mapping that a document is.
 func edit(source string, change func(root *yaml.Node) error) (string, error) {
 	if err := safeyaml.Check([]byte(source), workload.Unfolded); err != nil {
-		return "", fmt.Errorf("reading the job's YAML: %w", err)
+		return "", phrase.Errorf("reading the job's YAML: %w", err)
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal([]byte(source), &root); err != nil {
-		return "", fmt.Errorf("reading the job's YAML: %w", err)
+		return "", phrase.Errorf("reading the job's YAML: %w", err)
 	}
 	if len(root.Content) != 1 || root.Content[0].Kind != yaml.MappingNode {
-		return "", fmt.Errorf("reading the job's YAML: it is no mapping")
+		return "", phrase.Errorf("reading the job's YAML: it is no mapping")
 	}
 	stands := aliasesOf(&root)
 	if err := change(root.Content[0]); err != nil {
@@ -82,7 +82,7 @@ func edit(source string, change func(root *yaml.Node) error) (string, error) {
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(sourceIndent)
 	if err := encoder.Encode(&root); err != nil {
-		return "", fmt.Errorf("writing the job's YAML: %w", err)
+		return "", phrase.Errorf("writing the job's YAML: %w", err)
 	}
 	return out.String(), nil
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Offer is what a pool may ask of a node.
@@ -73,6 +74,18 @@ func atLeast(constraint, what string, got, want *resource.Quantity) []Violation 
 	}
 	return []Violation{{Constraint: constraint, Has: got.String(), Wants: want.String(),
 		Text: fmt.Sprintf("it has %s of %s, and must have %s", got, what, want)}}
+}
+
+// Says is the violation in every language.
+func (v *Violation) Says() phrase.Text { return phrase.Written(v.Text) }
+
+// Says joins what violations say, in every language.
+func Says(violations []Violation) phrase.Text {
+	out := make([]phrase.Text, len(violations))
+	for i := range violations {
+		out[i] = violations[i].Says()
+	}
+	return phrase.Join(out, phrase.Of(", "))
 }
 
 // Texts joins what violations say.

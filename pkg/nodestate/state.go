@@ -1,7 +1,6 @@
 package nodestate
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -9,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Code is what a controller makes of a node. The set is closed.
@@ -98,43 +98,78 @@ func Of(node *corev1.Node, broken []Violation) []State {
 		case g8s.TaintMoving:
 			out = append(out, moving(taint))
 		case g8s.TaintLeaving:
-			out = append(out, State{Code: Leaving, Reason: taint.Value, Text: "leaving: its machine is to go (" + taint.Value + ")"})
+			out = append(out, State{Code: Leaving, Reason: taint.Value})
 		case g8s.TaintJoining:
-			out = append(out, State{Code: Joining, Text: "starting: it has not joined its pool yet"})
+			out = append(out, State{Code: Joining})
 		}
 	}
 	if record.Held != nil {
 		out = append(out, held(record))
 	}
+	for i := range out {
+		out[i].Text = out[i].Says().String()
+	}
+	return out
+}
+
+// reasonCondition is the reason of a node that is suspect for a condition that was true.
+const reasonCondition = "Condition"
+
+// Says is the state in a few words of every language, without the times.
+func (s *State) Says() phrase.Text {
+	switch s.Code {
+	case Suspect:
+		return s.suspected()
+	case NotAdmitted:
+		if len(s.Violations) > 0 {
+			return phrase.Of("not admitted by its pool: %s", Says(s.Violations))
+		}
+		return phrase.Of("not admitted: it breaks a constraint of its pool")
+	case OutOfService:
+		return phrase.Of("out of service: its pods are ended, and their jobs run elsewhere")
+	case Moving:
+		return phrase.Of("a pod is being moved from it")
+	case Leaving:
+		return phrase.Of("leaving: its machine is to go (%s)", s.Reason)
+	case Joining:
+		return phrase.Of("starting: it has not joined its pool yet")
+	case NotTakenForDead:
+		if s.Reason == string(HeldByPod) {
+			return phrase.Of("not taken for dead: pod %s is not to be moved without a person", s.Pod)
+		}
+		return phrase.Of("not taken for dead: more nodes of the pool are silent at once than the budget allows")
+	}
+	return phrase.Quote(s.Text)
+}
+
+func (s *State) suspected() phrase.Text {
+	out := phrase.Of("suspect: it was not ready")
+	switch {
+	case s.Reason == reasonCondition && s.Condition != "":
+		out = phrase.Of("suspect: its condition %s was true", s.Condition)
+	case s.Reason == reasonCondition:
+		out = phrase.Of("suspect: a condition is true that must not be")
+	}
+	if s.Failures > 1 {
+		out = out.And(", failure %d", s.Failures)
+	}
 	return out
 }
 
 func suspect(taint *corev1.Taint, record Record) State {
-	out := State{Code: Suspect, Reason: "NotReady", Failures: record.Failures, Since: pointer(record.Last), Until: pointer(record.Until),
-		Text: "suspect: it was not ready"}
+	out := State{Code: Suspect, Reason: "NotReady", Failures: record.Failures, Since: pointer(record.Last), Until: pointer(record.Until)}
 	if taint.Value == g8s.SuspectCondition {
-		out.Reason, out.Condition = "Condition", record.Condition
-		out.Text = "suspect: a condition is true that must not be"
-		if record.Condition != "" {
-			out.Text = fmt.Sprintf("suspect: its condition %s was true", record.Condition)
-		}
-	}
-	if record.Failures > 1 {
-		out.Text += fmt.Sprintf(", failure %d", record.Failures)
+		out.Reason, out.Condition = reasonCondition, record.Condition
 	}
 	return out
 }
 
 func notAdmitted(broken []Violation) State {
-	out := State{Code: NotAdmitted, Violations: broken, Text: "not admitted: it breaks a constraint of its pool"}
-	if len(broken) > 0 {
-		out.Text = "not admitted by its pool: " + Texts(broken)
-	}
-	return out
+	return State{Code: NotAdmitted, Violations: broken}
 }
 
 func outOfService(taint *corev1.Taint) State {
-	out := State{Code: OutOfService, Reason: "Other", Text: "out of service: its pods are ended, and their jobs run elsewhere"}
+	out := State{Code: OutOfService, Reason: "Other"}
 	if taint.Value == g8s.OutOfServiceByController {
 		out.Reason = "Controller"
 	}
@@ -145,7 +180,7 @@ func outOfService(taint *corev1.Taint) State {
 }
 
 func moving(taint *corev1.Taint) State {
-	out := State{Code: Moving, Text: "a pod is being moved from it"}
+	out := State{Code: Moving}
 	if seconds, err := strconv.ParseInt(taint.Value, 10, 64); err == nil {
 		out.Until = pointer(time.Unix(seconds, 0).UTC())
 	}
@@ -153,14 +188,7 @@ func moving(taint *corev1.Taint) State {
 }
 
 func held(record Record) State {
-	out := State{Code: NotTakenForDead, Reason: string(record.Held.Reason), Pod: record.Held.Pod, Since: pointer(record.Last)}
-	switch record.Held.Reason {
-	case HeldByPod:
-		out.Text = fmt.Sprintf("not taken for dead: pod %s is not to be moved without a person", record.Held.Pod)
-	default:
-		out.Text = "not taken for dead: more nodes of the pool are silent at once than the budget allows"
-	}
-	return out
+	return State{Code: NotTakenForDead, Reason: string(record.Held.Reason), Pod: record.Held.Pod, Since: pointer(record.Last)}
 }
 
 func pointer(t time.Time) *time.Time {

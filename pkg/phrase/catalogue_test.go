@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -85,7 +86,12 @@ func TestTheCatalogueHasTheSentences(t *testing.T) {
 	if len(said) < 200 {
 		t.Fatalf("found %d sentences, so the comparison proves nothing", len(said))
 	}
-	compare(t, said, "sentences.yaml", "errors.yaml", "yaml.yaml", "tables.yaml", "results.yaml")
+	compare(t, said, sayings...)
+}
+
+// sayings are the files of the catalogue with what Go code says by its formats.
+var sayings = []string{
+	"sentences.yaml", "errors.yaml", "yaml.yaml", "tables.yaml", "results.yaml", "doctor.yaml", "moves.yaml", "notes.yaml", "slurm.yaml",
 }
 
 var letters = regexp.MustCompile(`\pL`)
@@ -126,14 +132,27 @@ func collect(t *testing.T, path string, said map[string]string) {
 	})
 }
 
-// told is a text without values that is told as it stands, "" for none: the head of a column, the label or the heading of a
-// description, and why a job is in trouble.
+// keyed are the fields of a folder whose text is told as it stands: the head of a column, why a job is in trouble, the name of a
+// check and what a right is for, and why an option of Slurm is left out.
+var keyed = map[string][]string{"cli": {"header"}, "inventory": {"Message"}, "doctor": {"Name", "For"}, "slurm": {"note"}}
+
+// constants are the names of constants of a folder that are told as they stand, or the type of all of them.
+var constants = map[string]*regexp.Regexp{
+	"doctor": regexp.MustCompile(`^name$`), "slurm": regexp.MustCompile(`Note$`), "snapshot": regexp.MustCompile(`^Part[A-Z]`),
+	"cli": regexp.MustCompile(`^migHeader$`),
+}
+
+// told is a text without values that is told as it stands, "" for none: also the label or the heading of a description.
 func told(node ast.Node, folder string) string {
 	switch n := node.(type) {
 	case *ast.KeyValueExpr:
 		key, _ := n.Key.(*ast.Ident)
-		if key != nil && (folder == "cli" && key.Name == "header" || folder == "inventory" && key.Name == "Message") {
+		if key != nil && slices.Contains(keyed[folder], key.Name) {
 			return wholeLiteral(n.Value)
+		}
+	case *ast.ValueSpec:
+		if names := constants[folder]; names != nil && len(n.Names) == 1 && len(n.Values) == 1 && names.MatchString(n.Names[0].Name) {
+			return wholeLiteral(n.Values[0])
 		}
 	case *ast.CallExpr:
 		name := ""
@@ -143,7 +162,8 @@ func told(node ast.Node, folder string) string {
 		case *ast.Ident:
 			name = f.Name
 		}
-		if at, ok := labelled[name]; folder == "cli" && ok && len(n.Args) > at {
+		at, ok := labelled[folder+"."+name]
+		if ok && len(n.Args) > at {
 			return wholeLiteral(n.Args[at])
 		}
 	}
@@ -158,8 +178,11 @@ func wholeLiteral(expression ast.Expr) string {
 	return ""
 }
 
-// labelled is which argument of a function is a label or a heading.
-var labelled = map[string]int{"line": 0, "lines": 0, "sentence": 0, "painted": 0, "told": 0, "section": 0, "describeRows": 1}
+// labelled is which argument of a function of a folder is a label, a heading, or what something is.
+var labelled = map[string]int{
+	"cli.line": 0, "cli.lines": 0, "cli.sentence": 0, "cli.painted": 0, "cli.told": 0, "cli.says": 0, "cli.section": 0, "cli.describeRows": 1,
+	"supportbundle.list": 1, "supportbundle.labelled": 1,
+}
 
 // says is which argument of a function is a format to say, -1 if none is: of phrase.Of, phrase.Errorf, And, and those of a
 // folder that forward theirs.
@@ -177,6 +200,8 @@ func says(function ast.Expr, folder string) int {
 		case folder == "cli" && (f.Sel.Name == "say" || f.Sel.Name == "tell"):
 			return 0
 		case folder == "cli" && f.Sel.Name == "told":
+			return 1
+		case folder == "slurm" && f.Sel.Name == "note":
 			return 1
 		case folder == "workload" && (f.Sel.Name == "errorf" || f.Sel.Name == "warnf"):
 			return 1
@@ -206,6 +231,9 @@ var (
 	halfWide = regexp.MustCompile(`\p{Han}[,;:?!.]|[,;:?!]\p{Han}`)
 )
 
+// valueless are the files whose texts have no values: a percent sign in them is one.
+var valueless = []string{"help.yaml", "long.yaml", "fields.yaml"}
+
 // TestTheWordsTakeTheSameValues compares the verbs of each translation with those of its key. A translation may take them
 // in another order, and then says which it means.
 func TestTheWordsTakeTheSameValues(t *testing.T) {
@@ -215,14 +243,13 @@ func TestTheWordsTakeTheSameValues(t *testing.T) {
 	}
 	for _, file := range files {
 		for key, words := range catalogue(t, filepath.Base(file)) {
-			if strings.HasSuffix(file, "help.yaml") || strings.HasSuffix(file, "long.yaml") {
-				continue // which have no values
+			if !slices.Contains(valueless, filepath.Base(file)) {
+				want, got := valuesOf(t, key), valuesOf(t, words)
+				if !slices.Equal(want, got) {
+					t.Errorf("%s: %q takes %q, and its translation %q takes %q", file, key, want, words, got)
+				}
 			}
-			want, got := valuesOf(t, key), valuesOf(t, words)
-			if !slices.Equal(want, got) {
-				t.Errorf("%s: %q takes %q, and its translation %q takes %q", file, key, want, words, got)
-			}
-			if halfWide.MatchString(words) {
+			if filepath.Base(file) != "help.yaml" && filepath.Base(file) != "long.yaml" && halfWide.MatchString(words) {
 				t.Errorf("%s: %q has punctuation of English beside Chinese characters", file, words)
 			}
 		}
@@ -251,4 +278,100 @@ func valuesOf(t *testing.T, format string) []string {
 		out = append(out, strconv.Itoa(i+1)+verb[1:])
 	}
 	return out
+}
+
+// writers are the folders whose programs write messages that gpuctl reads again.
+var writers = []string{"inventory", "gpuquota", "nodestate", "jobplan", "supportbundle", "controller/pools", "controller/spot", "controller/idle", "controller/advice"}
+
+// TestMessagesAreFoundAgain: what those who write messages give as one is a sentence of the catalogue, and the catalogue has none that
+// nobody writes.
+func TestMessagesAreFoundAgain(t *testing.T) {
+	var literals []string
+	for _, folder := range writers {
+		files, err := filepath.Glob(filepath.Join("..", folder, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s has no files: %v", folder, err)
+		}
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			ast.Inspect(parsed(t, path), func(node ast.Node) bool {
+				if text, ok := literalOf(node); ok {
+					literals = append(literals, text)
+				}
+				for _, format := range messagesOf(node) {
+					if !isFound(format) {
+						t.Errorf("%s writes a message that has no words: %q", path, format)
+					}
+				}
+				return true
+			})
+		}
+	}
+	for format := range catalogue(t, "messages.yaml") {
+		parted := verbs.ReplaceAllString(strings.ReplaceAll(format, " of ", "\x00"), "\x00")
+		pieces := strings.FieldsFunc(parted, func(r rune) bool { return strings.ContainsRune("\x00,;:()", r) })
+		for _, piece := range pieces {
+			piece = strings.TrimSpace(piece)
+			if !slices.ContainsFunc(literals, func(text string) bool { return strings.Contains(text, piece) }) {
+				t.Errorf("nobody writes %q of the message %q", piece, format)
+			}
+		}
+	}
+}
+
+// isFound reports whether gpuctl finds what a format makes, whatever of the usual stands in place of its texts.
+func isFound(format string) bool {
+	for _, value := range []string{"x", "pool x", "CPU", "memory", "x has ended"} {
+		sample := strings.NewReplacer("%d", "7", "%g", "2.5", "%s", value, "%q", strconv.Quote(value), "%%", "%").Replace(format)
+		if phrase.Chinese.Message(sample) != sample {
+			return true
+		}
+	}
+	return false
+}
+
+// messagesOf are the formats that a node makes a message of.
+func messagesOf(node ast.Node) []string {
+	var value ast.Expr
+	switch n := node.(type) {
+	case *ast.KeyValueExpr:
+		if key, _ := n.Key.(*ast.Ident); key != nil && key.Name == "Message" {
+			value = n.Value
+		}
+	case *ast.AssignStmt:
+		for i, left := range n.Lhs {
+			if field, _ := left.(*ast.SelectorExpr); field != nil && field.Sel.Name == "Message" && i < len(n.Rhs) {
+				value = n.Rhs[i]
+			}
+		}
+	}
+	if call, _ := value.(*ast.CallExpr); call != nil && len(call.Args) > 0 {
+		if f, _ := call.Fun.(*ast.SelectorExpr); f != nil && f.Sel.Name == "Sprintf" {
+			value = call.Args[0]
+		}
+	}
+	if text, ok := literal(value); ok && text != "" {
+		return []string{strings.TrimPrefix(text, "; ")}
+	}
+	return nil
+}
+
+// literalOf is a string that stands in the code, in pieces or not.
+func literalOf(node ast.Node) (string, bool) {
+	expression, ok := node.(ast.Expr)
+	if !ok {
+		return "", false
+	}
+	return literal(expression)
+}
+
+func parsed(t *testing.T, path string) *ast.File {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

@@ -4,7 +4,9 @@
 package phrase
 
 import (
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -46,6 +48,18 @@ func Quote(text string) Text {
 	return Of("%s", text)
 }
 
+// written is a text of ours that was written down in English.
+type written string
+
+// Written says what a program of ours has written down in English, such as the message of a condition: in another language, if it
+// is found to be a sentence of a catalogue.
+func Written(text string) Text {
+	if text == "" {
+		return nil
+	}
+	return Of("%s", written(text))
+}
+
 // And goes on with another format. The text itself stays as it is.
 func (t Text) And(format string, args ...any) Text { return t.With(Of(format, args...)) }
 
@@ -82,19 +96,41 @@ func (t Text) Replacing(old, words string) Text {
 	return out
 }
 
+// wraps are the verbs that only fmt.Errorf knows.
+var wraps = regexp.MustCompile(`%(\[\d+\])?w`)
+
 // String says it in English.
 func (t Text) String() string { return t.In(English) }
+
+// Equal reports whether two texts say the same.
+func (t Text) Equal(other Text) bool { return t.String() == other.String() }
+
+// MarshalJSON is the text for programs, which read the same in every language.
+func (t Text) MarshalJSON() ([]byte, error) { return json.Marshal(t.String()) }
+
+// UnmarshalJSON reads such a text, which is said in the words in which it was written.
+func (t *Text) UnmarshalJSON(data []byte) error {
+	var words string
+	if err := json.Unmarshal(data, &words); err != nil {
+		return err
+	}
+	*t = Quote(words)
+	return nil
+}
 
 // In says it in a language; what that has no words for, in English.
 func (t Text) In(language Language) string {
 	var out strings.Builder
 	for _, part := range t {
-		format := strings.ReplaceAll(language.Words(part.format), "%w", "%s") // which only fmt.Errorf knows
+		format := wraps.ReplaceAllString(language.Words(part.format), "%${1}s")
 		args := make([]any, len(part.args))
 		for i, arg := range part.args {
 			args[i] = arg
-			if text, ok := arg.(Text); ok {
-				args[i] = text.In(language)
+			switch value := arg.(type) {
+			case Text:
+				args[i] = value.In(language)
+			case written:
+				args[i] = language.Message(string(value))
 			}
 		}
 		fmt.Fprintf(&out, format, args...)

@@ -125,3 +125,22 @@ func TestParts(t *testing.T) {
 		t.Errorf("for programs it is %s, want %s", got, want)
 	}
 }
+
+// TestATextForPrograms is in English whoever reads it, left out where it says nothing, and read again as it was written.
+func TestATextForPrograms(t *testing.T) {
+	type check struct {
+		Text   Text `json:"text"`
+		Advice Text `json:"advice,omitempty"`
+	}
+	data, err := json.Marshal(check{Text: Of("%d jobs", 2)})
+	if err != nil || string(data) != `{"text":"2 jobs"}` {
+		t.Errorf("for programs it is %s (%v)", data, err)
+	}
+	var read check
+	if err := json.Unmarshal(data, &read); err != nil || !read.Text.Equal(Of("%d jobs", 2)) || len(read.Advice) != 0 {
+		t.Errorf("read again it is %q and %q (%v)", read.Text, read.Advice, err)
+	}
+	if err := json.Unmarshal([]byte(`{"text":7}`), &read); err == nil {
+		t.Error("a number was read as a text")
+	}
+}

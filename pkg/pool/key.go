@@ -1,13 +1,13 @@
 package pool
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
@@ -37,12 +37,12 @@ func LabelKey(word string) string {
 // CheckLabelKey refuses a key that Kubernetes would refuse, and one of its own.
 func CheckLabelKey(key string) error {
 	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-		return fmt.Errorf("label key %q: %s", key, plainly(problems))
+		return phrase.Errorf("label key %q: %s", key, plainly(problems))
 	}
 	domain, _, qualified := strings.Cut(key, "/")
 	for _, reserved := range []string{"kubernetes.io", "k8s.io"} {
 		if qualified && (domain == reserved || strings.HasSuffix(domain, "."+reserved)) {
-			return fmt.Errorf("label key %q: labels of %s are Kubernetes' own, and not for users to change", key, reserved)
+			return phrase.Errorf("label key %q: labels of %s are Kubernetes' own, and not for users to change", key, reserved)
 		}
 	}
 	return nil
@@ -80,14 +80,17 @@ func meantKey(key string) string {
 // SlipError says that a key is nearly one that the scheduler reads.
 type SlipError struct{ Key, Meant string }
 
-func (e *SlipError) Error() string {
-	return fmt.Sprintf("label key %q: nothing reads it (did you mean %q?)", e.Key, e.Meant)
+func (e *SlipError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *SlipError) Says() phrase.Text {
+	return phrase.Of("label key %q: nothing reads it (did you mean %q?)", e.Key, e.Meant)
 }
 
 // CheckLabelValue refuses a value that Kubernetes would refuse. what names it.
-func CheckLabelValue(what, value string) error {
+func CheckLabelValue(what phrase.Text, value string) error {
 	if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
-		return fmt.Errorf("%s is %q: %s", what, value, plainly(problems))
+		return phrase.Errorf("%s is %q: %s", what, value, plainly(problems))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -32,8 +33,11 @@ type Taken struct{ Node, Key, Value string }
 type Hidden struct{ Node, Key, By string }
 
 // String says it.
-func (h Hidden) String() string {
-	return "node " + h.Node + " has " + h.By + ", which is read instead of " + h.Key
+func (h Hidden) String() string { return h.Says().String() }
+
+// Says says it in every language.
+func (h Hidden) Says() phrase.Text {
+	return phrase.Of("node %s has %s, which is read instead of %s", h.Node, h.By, h.Key)
 }
 
 // hiding is the label of a GPU type that is read before the one that is set, "" for none.

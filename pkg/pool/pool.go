@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -273,7 +274,7 @@ func (p Patch) MergePatch() ([]byte, error) {
 	}
 	body, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
-		return nil, fmt.Errorf("encoding the patch of node %s: %w", p.Node, err)
+		return nil, phrase.Errorf("encoding the patch of node %s: %w", p.Node, err)
 	}
 	return body, nil
 }

@@ -18,6 +18,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
@@ -48,6 +49,8 @@ type Entry struct {
 	GPUsAhead int64 `json:"gpusAhead"`
 	// Trouble is what the scheduler said when it tried last.
 	inventory.Trouble
+	// Says is the trouble in every language, where it is a sentence of ours.
+	Says phrase.Text `json:"-"`
 	// Cause is why the job does not start whatever room there is, in a word of gpuctl why; Trouble then says it. Empty for
 	// a job that waits for room alone.
 	Cause reason.Cause `json:"cause,omitempty"`
@@ -72,6 +75,7 @@ type Entry struct {
 func (e *Entry) block(finding diagnosis.Finding) {
 	e.Cause, e.ETA, e.Reclaims = finding.Cause, nil, false
 	e.Trouble = inventory.Trouble{Reason: string(finding.Cause), Message: finding.Text}
+	e.Says = finding.Says
 }
 
 // Queue is the lines of all pools. JSON keys are a contract.
@@ -144,9 +148,10 @@ func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Le
 func stop(entries []Entry) {
 	for i := range entries {
 		if !entries[i].Never {
-			entries[i].block(diagnosis.Finding{
-				Cause: reason.SchedulerDown, Text: "no " + names.SchedulerName + " is running, so nothing starts: tell the administrators",
-			})
+			down := diagnosis.Finding{
+				Cause: reason.SchedulerDown, Says: phrase.Of("no %s is running, so nothing starts: tell the administrators", names.SchedulerName),
+			}
+			entries[i].block(down.Worded())
 		}
 	}
 }
@@ -190,7 +195,7 @@ func (e *Entry) add(pod *corev1.Pod, request gpu.Request) {
 	wanted, err := fit.RequestOf(pod)
 	if err != nil {
 		e.Never = true
-		e.block(diagnosis.Finding{Cause: reason.MalformedRequest, Text: "the request of pod " + pod.Name + " cannot be read: " + err.Error()})
+		e.block(diagnosis.Finding{Cause: reason.MalformedRequest, Says: phrase.Of("the request of pod %s cannot be read: %s", pod.Name, err)}.Worded())
 		return
 	}
 	e.wish.requests = append(e.wish.requests, wanted)
@@ -199,6 +204,7 @@ func (e *Entry) add(pod *corev1.Pod, request gpu.Request) {
 	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && len(condition.Message) > len(e.Message) {
+			e.Says = nil
 			e.Reason, e.Message = condition.Reason, inventory.Verdict(condition.Message)
 			e.wish.confined = len(reason.In(condition.Message, confining)) > 0
 			if beyond, ok := diagnosis.Beyond(condition.Message); ok {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -76,7 +77,7 @@ func leaves(text string) (map[leaf]string, error) {
 				err = json.Unmarshal(data, &tree)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("encoding %s: %w", object.GetName(), err)
+				return nil, phrase.Errorf("encoding %s: %w", object.GetName(), err)
 			}
 			collect(out, leaf{i, object.GetObjectKind().GroupVersionKind().Kind + " "}, tree)
 		}

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"fmt"
 	"maps"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -163,18 +163,16 @@ func (r *renderer) sharesGPUs() bool {
 func (r *renderer) warnings() []Warning {
 	var out []Warning
 	if share := r.job.Resources.GPUShare; share != nil && !r.sharesGPUs() {
-		out = append(out, Warning{
-			Field: "resources.gpu-share",
-			Message: fmt.Sprintf("pool %s does not share GPUs: the job gets %s, and the share of %s is only noted",
-				r.job.Resources.Pool, wholeGPUs(r.job.Resources.GPU), share),
-		})
+		message := phrase.Of("pool %s does not share GPUs: the job gets %s, and the share of %s is only noted",
+			r.job.Resources.Pool, wholeGPUs(r.job.Resources.GPU), share)
+		out = append(out, Warning{Field: "resources.gpu-share", Message: message})
 	}
 	return out
 }
 
-func wholeGPUs(n int64) string {
+func wholeGPUs(n int64) phrase.Text {
 	if n == 1 {
-		return "a whole GPU"
+		return phrase.Of("a whole GPU")
 	}
-	return fmt.Sprintf("%d whole GPUs", n)
+	return phrase.Of("%d whole GPUs", n)
 }

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -22,7 +22,7 @@ func poolObjects(p *workload.Pool) ([]client.Object, []Warning, error) {
 	case declared != nil:
 		return append([]client.Object{declared}, nodes(p)...), nil, nil
 	case Asks(p):
-		return nil, nil, fmt.Errorf("metadata.name: %q cannot be the name of a GPUPool, which a pool with constraints needs: "+
+		return nil, nil, phrase.Errorf("metadata.name: %q cannot be the name of a GPUPool, which a pool with constraints needs: "+
 			"use lower-case letters, digits, '-' and '.', with a letter or digit at both ends", p.Name)
 	}
 	return nodes(p), nil, nil

@@ -10,7 +10,6 @@ package render
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -48,12 +48,12 @@ type Options struct {
 type Warning struct {
 	// Field is the path of the field, such as resources.gpu-share.
 	Field   string
-	Message string
+	Message phrase.Text
 }
 
 // String renders the warning as "field: message".
 func (w Warning) String() string {
-	return w.Field + ": " + w.Message
+	return w.Field + ": " + w.Message.String()
 }
 
 // Objects renders a document. The first object is the one that the job consists of (the top object); those
@@ -69,7 +69,7 @@ func Objects(doc workload.Document, opts Options) ([]client.Object, []Warning, e
 	case doc.Reservation != nil:
 		return []client.Object{Reservation(doc.Reservation, opts.Now)}, nil, nil
 	case doc.Job == nil:
-		return nil, nil, fmt.Errorf("rendering %s %q: the document has no content", doc.Kind, doc.Name)
+		return nil, nil, phrase.Errorf("rendering %s %q: the document has no content", doc.Kind, doc.Name)
 	}
 	if err := checkHostPaths(doc.Job, opts.HostPaths); err != nil {
 		return nil, nil, err

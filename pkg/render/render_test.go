@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -66,7 +67,7 @@ func TestGPUShare(t *testing.T) {
 			want:        names.ResourceGPU,
 			wantWarnings: []Warning{{
 				Field:   "resources.gpu-share",
-				Message: "pool q does not share GPUs: the job gets 2 whole GPUs, and the share of 2Gi is only noted",
+				Message: phrase.Quote("pool q does not share GPUs: the job gets 2 whole GPUs, and the share of 2Gi is only noted"),
 			}},
 		},
 		"a job without gpu-share gets whole GPUs even where they are shared": {

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -181,7 +181,7 @@ func checkHostPaths(job *workload.Job, allowed []string) error {
 		if dir.Path == "" || slices.ContainsFunc(allowed, func(prefix string) bool { return isBelow(dir.Path, prefix) }) {
 			continue
 		}
-		return fmt.Errorf("%s: the administrator does not allow jobs to mount %s of the node (%s): use pvc or size, or ask for it",
+		return phrase.Errorf("%s: the administrator does not allow jobs to mount %s of the node (%s): use pvc or size, or ask for it",
 			at, dir.Path, listed(allowed))
 	}
 	return nil

@@ -2,11 +2,12 @@ package render
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // YAML writes objects as one YAML stream, each with its keys in alphabetical order, without status, and
@@ -21,7 +22,7 @@ func YAML(w io.Writer, objects []client.Object) error {
 			text = append([]byte("---\n"), text...)
 		}
 		if _, err := w.Write(text); err != nil {
-			return fmt.Errorf("writing %s: %w", object.GetName(), err)
+			return phrase.Errorf("writing %s: %w", object.GetName(), err)
 		}
 	}
 	return nil
@@ -40,11 +41,11 @@ func marshal(object client.Object) ([]byte, error) {
 func Tree(object client.Object) (map[string]any, error) {
 	body, err := json.Marshal(object)
 	if err != nil {
-		return nil, fmt.Errorf("encoding %s: %w", object.GetName(), err)
+		return nil, phrase.Errorf("encoding %s: %w", object.GetName(), err)
 	}
 	var tree map[string]any
 	if err := json.Unmarshal(body, &tree); err != nil {
-		return nil, fmt.Errorf("decoding %s: %w", object.GetName(), err)
+		return nil, phrase.Errorf("decoding %s: %w", object.GetName(), err)
 	}
 	delete(tree, "status")
 	prune(tree)

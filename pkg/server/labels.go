@@ -12,6 +12,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
@@ -309,7 +310,7 @@ func labelKey(word string) string { return pool.LabelKey(word) }
 func checkLabel(key string, value *string) error {
 	err := pool.CheckLabelKey(key)
 	if err == nil && value != nil {
-		err = pool.CheckLabelValue("the value of "+key, *value)
+		err = pool.CheckLabelValue(phrase.Of("the value of %s", key), *value)
 	}
 	if err != nil {
 		return invalidf("%v", err)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"g8s.host/gpu-scheduler/pkg/drain"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type drainInput struct {
@@ -129,7 +130,7 @@ func drainerOf(ctx context.Context, node string, force bool) (*drain.Drainer, er
 	if err := caller.MayNamed(ctx, "patch", "", node, nodeResource); err != nil {
 		return nil, err
 	}
-	return &drain.Drainer{Client: caller.Kubernetes, Force: force, Report: func(string) {}}, nil
+	return &drain.Drainer{Client: caller.Kubernetes, Force: force, Report: func(phrase.Text) {}}, nil
 }
 
 // drainConflict is the code of what keeps a node from being drained or given back, "" for any other error.

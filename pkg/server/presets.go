@@ -156,7 +156,7 @@ func (f *filling) fill(ctx context.Context, doc document) (filled document, note
 	if err != nil {
 		return doc, nil, invalidf("%v", err)
 	}
-	if note := jobplan.ShareNote(pool, share, now); note != "" {
+	if note := jobplan.ShareNote(pool, share, now).String(); note != "" {
 		notes = []string{note}
 	}
 	return filled, notes, nil

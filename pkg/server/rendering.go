@@ -54,7 +54,12 @@ func renderOptions(ctx context.Context, docs []document, namespace string) (rend
 	if err != nil {
 		return render.Options{}, nil, err
 	}
-	return submit.RenderOptions(ctx, inventory.NewReader(caller.Kubernetes), docs, cmp.Or(namespace, defaultNamespace))
+	options, told, err := submit.RenderOptions(ctx, inventory.NewReader(caller.Kubernetes), docs, cmp.Or(namespace, defaultNamespace))
+	var warnings []string
+	for _, warning := range told {
+		warnings = append(warnings, warning.String())
+	}
+	return options, warnings, err
 }
 
 // renderOptionsOf are those of a job that is there.

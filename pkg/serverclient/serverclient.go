@@ -4,11 +4,12 @@
 package serverclient
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 
 	"k8s.io/client-go/rest"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // MostRead bounds what is read of an answer, in bytes.
@@ -30,10 +31,10 @@ type Options struct {
 // of one.
 func (o *Options) Validate(server, example string) error {
 	if parsed, err := url.Parse(o.Address); err != nil || parsed.Scheme != "https" || parsed.Host == "" {
-		return fmt.Errorf("the %s's address is %q, want one such as %s", server, o.Address, example)
+		return phrase.Errorf("the %s's address is %q, want one such as %s", server, o.Address, example)
 	}
 	if o.CA != "" && o.Insecure {
-		return fmt.Errorf("a certificate authority of the %s, and accepting any certificate, contradict each other", server)
+		return phrase.Errorf("a certificate authority of the %s, and accepting any certificate, contradict each other", server)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -24,7 +25,7 @@ func (r *request) takeArray(value string) error {
 	if capped {
 		var err error
 		if out.atOnce, err = whole(most); err != nil || out.atOnce == 0 {
-			return fmt.Errorf("%q is not how many tasks run at once", most)
+			return phrase.Errorf("%q is not how many tasks run at once", most)
 		}
 	}
 	for _, part := range strings.Split(list, ",") {
@@ -33,7 +34,7 @@ func (r *request) takeArray(value string) error {
 			return err
 		}
 		if (last-first)/step >= workload.MaxTasks-len(out.ids) {
-			return fmt.Errorf("an array has at most %d tasks", workload.MaxTasks)
+			return phrase.Errorf("an array has at most %d tasks", workload.MaxTasks)
 		}
 		for id := first; id <= last; id += step {
 			out.ids = append(out.ids, id)
@@ -58,7 +59,7 @@ func rangeOf(text string) (first, last, step int, err error) {
 		step, err = whole(by)
 	}
 	if err != nil || last < first || step < 1 || last > mostID {
-		return 0, 0, 0, fmt.Errorf("%q is no range of tasks such as 0-99", text)
+		return 0, 0, 0, phrase.Errorf("%q is no range of tasks such as 0-99", text)
 	}
 	return first, last, step, nil
 }

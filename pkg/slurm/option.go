@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -14,7 +15,7 @@ type option struct {
 	flag bool
 	// take reads the value; nil options are told by note.
 	take func(r *request, value string) error
-	// note says why the option has no counterpart and what to use; empty for one that needs none.
+	// note says why the option has no counterpart and what to use, in words that a catalogue knows; empty for one that needs none.
 	note string
 }
 
@@ -30,7 +31,7 @@ func (r *request) take(d directive) {
 			r.note(d.line, "%s: %v", d.written, err)
 		}
 	case o.note != "":
-		r.note(d.line, "%s is left out: %s", d.written, o.note)
+		r.note(d.line, "%s is left out: %s", d.written, phrase.Template(o.note, nil))
 	}
 }
 
@@ -40,7 +41,7 @@ const mostOfAnything = 1_000_000
 func whole(value string) (int, error) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 0 || n > mostOfAnything {
-		return 0, fmt.Errorf("%q is no number up to %d", value, mostOfAnything)
+		return 0, phrase.Errorf("%q is no number up to %d", value, mostOfAnything)
 	}
 	return n, nil
 }
@@ -75,7 +76,7 @@ func bytes(of func(*request) *int64) func(*request, string) error {
 	return func(r *request, value string) error {
 		n, err := parseMemory(value)
 		if err == nil && n == 0 {
-			return fmt.Errorf("a job says how much memory it needs: resources.memory")
+			return phrase.Errorf("a job says how much memory it needs: resources.memory")
 		}
 		if err == nil {
 			*of(r) = n
@@ -88,7 +89,7 @@ func (r *request) takePartition(value string) error {
 	first, more, _ := strings.Cut(value, ",")
 	r.partition = first
 	if more != "" {
-		return fmt.Errorf("a job has one pool, and gets %s", first)
+		return phrase.Errorf("a job has one pool, and gets %s", first)
 	}
 	return nil
 }
@@ -98,11 +99,11 @@ func (r *request) takeNodes(value string) error {
 	least, most, between := strings.Cut(value, "-")
 	n, err := whole(least)
 	if err != nil || n == 0 {
-		return fmt.Errorf("%q is no number of nodes", value)
+		return phrase.Errorf("%q is no number of nodes", value)
 	}
 	r.nodes, r.nodesGiven = n, true
 	if between && most != least {
-		return fmt.Errorf("a job has one number of nodes, and gets %d", n)
+		return phrase.Errorf("a job has one number of nodes, and gets %d", n)
 	}
 	return nil
 }
@@ -136,7 +137,7 @@ func (r *request) takeGres(value string) error {
 		r.gpus += n
 	}
 	if len(others) > 0 {
-		return fmt.Errorf("there is no counterpart of %s", strings.Join(others, ", "))
+		return phrase.Errorf("there is no counterpart of %s", strings.Join(others, ", "))
 	}
 	return nil
 }
@@ -157,7 +158,7 @@ func (r *request) setType(kind string) error {
 		r.note(r.line, "gpu-type is %s, as Slurm calls it: gpuctl get nodes shows what your nodes call it; --gpu-type %s=NAME says it", kind, kind)
 	}
 	if r.gpuType != "" && r.gpuType != ours {
-		return fmt.Errorf("a job has GPUs of one type on all nodes, and gets %s", r.gpuType)
+		return phrase.Errorf("a job has GPUs of one type on all nodes, and gets %s", r.gpuType)
 	}
 	r.gpuType = ours
 	return nil
@@ -181,7 +182,7 @@ func (r *request) takeExport(value string) error {
 		}
 	}
 	if len(unknown) > 0 {
-		return fmt.Errorf("give the values of %s with gpuctl create --env NAME=VALUE", strings.Join(unknown, ", "))
+		return phrase.Errorf("give the values of %s with gpuctl create --env NAME=VALUE", strings.Join(unknown, ", "))
 	}
 	return nil
 }
@@ -189,7 +190,7 @@ func (r *request) takeExport(value string) error {
 // takeImage reads an image as pyxis writes it, with # behind the registry.
 func (r *request) takeImage(value string) error {
 	if strings.HasPrefix(value, "/") || strings.HasPrefix(value, ".") || strings.HasSuffix(value, ".sqsh") {
-		return fmt.Errorf("it is a file: a job needs an image of a registry")
+		return phrase.Errorf("it is a file: a job needs an image of a registry")
 	}
 	r.image = strings.ReplaceAll(strings.TrimPrefix(value, "docker://"), "#", "/")
 	return nil
@@ -218,7 +219,7 @@ func (r *request) takeMounts(value string) error {
 	for _, entry := range strings.Split(value, ",") {
 		parts := strings.Split(entry, ":")
 		if !strings.HasPrefix(parts[0], "/") || strings.ContainsAny(entry, "{}\"'\\") {
-			return fmt.Errorf("%q is no path of a node", entry)
+			return phrase.Errorf("%q is no path of a node", entry)
 		}
 		mount := fmt.Sprintf("path: %q", parts[0])
 		if len(parts) > 1 && parts[1] != parts[0] && parts[1] != "" {

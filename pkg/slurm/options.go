@@ -118,7 +118,7 @@ var options = map[string]option{
 
 const (
 	outputNote   = "its output is in gpuctl logs JOB, not in a file"
-	mailNote     = "nobody is written to: gpuctl wait JOB ends when it ends"
+	mailNote     = "nobody is written to: job.notify has a channel told how it ended, and gpuctl wait JOB ends when it ends"
 	priorityNote = "job.priority is high, medium or low"
 	nodesNote    = "nodes are chosen by the scheduler: resources.pool says among which"
 	bindNote     = "the scheduler chooses the cards of a node by how they are connected"

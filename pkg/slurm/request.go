@@ -2,7 +2,6 @@ package slurm
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"path"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -42,7 +42,7 @@ type request struct {
 }
 
 func (r *request) note(line int, format string, args ...any) {
-	r.notes = append(r.notes, Note{Line: line, Message: fmt.Sprintf(format, args...)})
+	r.notes = append(r.notes, Note{Line: line, Message: phrase.Of(format, args...)})
 }
 
 // settle reckons what each node gets, as Slurm does from tasks.
@@ -143,7 +143,7 @@ func parseMemory(text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n < 0 || n > math.MaxInt64/unit {
-		return 0, fmt.Errorf("%q is no amount of memory such as 64G", text)
+		return 0, phrase.Errorf("%q is no amount of memory such as 64G", text)
 	}
 	return n * unit, nil
 }
@@ -171,18 +171,18 @@ func parseTime(text string) (time.Duration, error) {
 	}
 	n, err := whole(days)
 	if err != nil || len(parts) > len(scale) {
-		return 0, fmt.Errorf("%q is no time such as 1-12:00:00", text)
+		return 0, phrase.Errorf("%q is no time such as 1-12:00:00", text)
 	}
 	total := time.Duration(n) * 24 * time.Hour
 	for i, part := range parts {
 		n, err := whole(part)
 		if err != nil {
-			return 0, fmt.Errorf("%q is no time such as 1-12:00:00", text)
+			return 0, phrase.Errorf("%q is no time such as 1-12:00:00", text)
 		}
 		total += time.Duration(n) * scale[i]
 	}
 	if total > longestLimit {
-		return 0, fmt.Errorf("%q is longer than ten years", text)
+		return 0, phrase.Errorf("%q is longer than ten years", text)
 	}
 	return total, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // interpreters are the programs that take a script as the argument of -c.
@@ -195,18 +196,18 @@ func (r *request) valuesApart() string {
 func (r *request) tellOfScript() {
 	text := strings.Join(r.lines, "\n")
 	for _, told := range []struct {
-		there   bool
-		message string
+		there bool
+		note  string
 	}{
-		{r.uses("module"), "module load does nothing: what it loads must be in the image"},
-		{strings.Contains(text, "SLURM_ARRAY_") && len(r.tasksOf.ids) == 0, "variables of an array are not set: give them with --env, such as --env SLURM_ARRAY_TASK_ID=7"},
-		{strings.Contains(text, "SLURM_JOB_ID") || strings.Contains(text, "SLURM_JOBID"), "SLURM_JOB_ID is a number made of the names of the job and its pod"},
-		{r.uses("sbatch"), "sbatch is not there: a job submits no other"},
-		{r.uses("squeue") || r.uses("sacct") || r.uses("scancel"), "squeue, sacct and scancel are not there: gpuctl get jobs, usage and cancel"},
-		{r.usesOneNode(), "srun on one node of several (-w, --nodelist) runs on each: start what belongs on the first behind [ \"$NODE_RANK\" = 0 ]"},
+		{there: r.uses("module"), note: "module load does nothing: what it loads must be in the image"},
+		{there: strings.Contains(text, "SLURM_ARRAY_") && len(r.tasksOf.ids) == 0, note: "variables of an array are not set: give them with --env, such as --env SLURM_ARRAY_TASK_ID=7"},
+		{there: strings.Contains(text, "SLURM_JOB_ID") || strings.Contains(text, "SLURM_JOBID"), note: "SLURM_JOB_ID is a number made of the names of the job and its pod"},
+		{there: r.uses("sbatch"), note: "sbatch is not there: a job submits no other"},
+		{there: r.uses("squeue") || r.uses("sacct") || r.uses("scancel"), note: "squeue, sacct and scancel are not there: gpuctl get jobs, usage and cancel"},
+		{there: r.usesOneNode(), note: "srun on one node of several (-w, --nodelist) runs on each: start what belongs on the first behind [ \"$NODE_RANK\" = 0 ]"},
 	} {
 		if told.there {
-			r.note(0, "%s", told.message)
+			r.note(0, "%s", phrase.Template(told.note, nil))
 		}
 	}
 }

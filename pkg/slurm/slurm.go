@@ -11,10 +11,10 @@ package slurm
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -37,7 +37,7 @@ type Options struct {
 type Note struct {
 	// Line counts from 1; 0 is the script as a whole.
 	Line    int
-	Message string
+	Message phrase.Text
 }
 
 // Result is a script as a training job.
@@ -50,11 +50,11 @@ type Result struct {
 // Convert turns a batch script into a training job. A script that names no image needs one of the options.
 func Convert(script string, options Options) (Result, error) {
 	if len(script) > MaxSize {
-		return Result{}, fmt.Errorf("the script is too large: it has %d bytes, and at most %d are read", len(script), MaxSize)
+		return Result{}, phrase.Errorf("the script is too large: it has %d bytes, and at most %d are read", len(script), MaxSize)
 	}
 	lines := strings.Split(strings.ReplaceAll(script, "\r\n", "\n"), "\n")
 	if interpreterOf(lines[0]) == nil {
-		return Result{}, fmt.Errorf("this is no batch script: its first line must be such as #!/bin/bash")
+		return Result{}, phrase.Errorf("this is no batch script: its first line must be such as #!/bin/bash")
 	}
 	r := &request{options: options, lines: lines, nodes: 1, retries: -1}
 	for _, given := range directives(lines) {
@@ -62,7 +62,7 @@ func Convert(script string, options Options) (Result, error) {
 	}
 	r.image = cmp.Or(r.image, options.Image)
 	if r.image == "" {
-		return Result{}, fmt.Errorf("the script names no container image: give one with --image")
+		return Result{}, phrase.Errorf("the script names no container image: give one with --image")
 	}
 	r.job = r.jobName()
 	r.settle()

@@ -3,7 +3,6 @@ package snapshot
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/big"
 	"time"
 
@@ -15,6 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Point is a place in the history of the cluster: a revision of the API server, and a time at which all up to it was known.
@@ -65,7 +66,7 @@ const (
 // away for less than that misses nothing. Requests that fail are repeated forever; report hears of them.
 func History(ctx context.Context, client kubernetes.Interface, want Want, from Point, to Chronicle, report func(error)) error {
 	if want.source == nil {
-		return errors.New(string(want.part) + " cannot be followed")
+		return phrase.Errorf("%s cannot be followed", want.part.Says())
 	}
 	h := &history{source: want.source(client), at: from, to: to, clock: clock.RealClock{}}
 	for {
@@ -80,7 +81,7 @@ func History(ctx context.Context, client kubernetes.Interface, want Want, from P
 			h.at.Revision = "" // list it again
 			continue
 		case err != nil:
-			report(fmt.Errorf("following %s: %w", want.part, err))
+			report(phrase.Errorf("following %s: %w", want.part.Says(), err))
 		}
 		select {
 		case <-ctx.Done():
@@ -175,7 +176,7 @@ func (h *history) list(ctx context.Context) error {
 		}
 		about, err := meta.ListAccessor(page)
 		if err != nil {
-			return fmt.Errorf("reading a list: %w", err)
+			return phrase.Errorf("reading a list: %w", err)
 		}
 		if at.Revision == "" {
 			// What has happened up to that revision has by now.
@@ -193,7 +194,7 @@ func (h *history) list(ctx context.Context) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("reading a list: %w", err)
+			return phrase.Errorf("reading a list: %w", err)
 		}
 		if options.Continue = about.GetContinue(); options.Continue == "" {
 			break
@@ -214,7 +215,7 @@ func (h *history) look(ctx context.Context) error {
 	}
 	about, err := meta.ListAccessor(page)
 	if err != nil {
-		return fmt.Errorf("reading a list: %w", err)
+		return phrase.Errorf("reading a list: %w", err)
 	}
 	h.seen = h.clock.Now()
 	h.past, err = numberOf(about.GetResourceVersion())
@@ -225,7 +226,7 @@ func (h *history) look(ctx context.Context) error {
 func numberOf(revision string) (*big.Int, error) {
 	n, ok := new(big.Int).SetString(revision, 10)
 	if !ok {
-		return nil, fmt.Errorf("reading the revision %q: it is no number", revision)
+		return nil, phrase.Errorf("reading the revision %q: it is no number", revision)
 	}
 	return n, nil
 }
@@ -240,7 +241,7 @@ func (h *history) tell(event watch.Event, waiting <-chan watch.Event) error {
 		}
 		object, err := meta.Accessor(event.Object)
 		if err != nil {
-			return fmt.Errorf("reading an event: %w", err)
+			return phrase.Errorf("reading an event: %w", err)
 		}
 		number, err := numberOf(object.GetResourceVersion())
 		if err != nil {

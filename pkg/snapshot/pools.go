@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // GPUPools wants what is said of pools. A cluster need not know such objects, and a user need not see them: then there are
@@ -77,7 +77,7 @@ func decoded(ctx context.Context, request *rest.Request, part Part, list any) er
 		return err
 	}
 	if err := json.Unmarshal(body, list); err != nil {
-		return fmt.Errorf("reading the list of %s: %w", part, err)
+		return phrase.Errorf("reading the list of %s: %w", part, err)
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (e *gpuPoolEvents) Decode() (watch.EventType, runtime.Object, error) {
 		object = &metav1.Status{}
 	}
 	if err := json.Unmarshal(event.Object.Raw, object); err != nil {
-		return "", nil, errors.Join(errors.New("reading a change of a GPUPool"), err)
+		return "", nil, errors.Join(phrase.Errorf("reading a change of a GPUPool"), err)
 	}
 	return kind, object, nil
 }

@@ -5,7 +5,6 @@ package snapshot
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Snapshot is a part of the cluster at one moment, each list in no order. It is only read. A list that was not asked for
@@ -62,6 +62,9 @@ type Snapshot struct {
 
 // Part is a part of a snapshot, in words that users read.
 type Part string
+
+// Says is the part in every language.
+func (p Part) Says() phrase.Text { return phrase.Template(string(p), nil) }
 
 // The parts.
 const (
@@ -117,7 +120,7 @@ func Read(ctx context.Context, client kubernetes.Interface, wants ...Want) (*Sna
 				case err == nil:
 					return nil
 				case !refused || !want.optional && want.instead == nil:
-					return fmt.Errorf("reading %s: %w", want.part, err)
+					return phrase.Errorf("reading %s: %w", want.part.Says(), err)
 				}
 				mu.Lock()
 				out.Hide(want.part)

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -13,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // settle is how long a watch gathers changes before it reports them: what belongs together comes in bursts.
@@ -35,7 +36,7 @@ func Watch(ctx context.Context, client kubernetes.Interface, told func(now *Snap
 	var parts parts
 	for _, want := range wants {
 		if want.follow == nil {
-			return errors.New(string(want.part) + " cannot be watched")
+			return phrase.Errorf("%s cannot be watched", want.part.Says())
 		}
 		one := want.follow(ctx, client, mark)
 		one.optional = want.optional

@@ -3,7 +3,6 @@ package submit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"regexp"
 	"slices"
@@ -73,7 +72,7 @@ func (c *Client) Admit(ctx context.Context, objects []client.Object, before ...c
 		switch {
 		case err == nil || apierrors.IsAlreadyExists(err):
 		case isUnanswered(err):
-			return Verdict{}, fmt.Errorf("asking whether %s would be created: %w", describe(object), err)
+			return Verdict{}, phrase.Errorf("asking whether %s would be created: %w", describe(object), err)
 		default:
 			verdict.Refused = c.explain(ctx, object, err)
 			return verdict, nil
@@ -112,7 +111,7 @@ func (c *Client) admitPods(ctx context.Context, top client.Object, before []clie
 	if may {
 		err := c.api.Create(ctx, pod, client.DryRunAll)
 		if isUnanswered(err) {
-			return Verdict{}, fmt.Errorf("asking whether the pods of job %s would be created: %w", jobOf(top), err)
+			return Verdict{}, phrase.Errorf("asking whether the pods of job %s would be created: %w", jobOf(top), err)
 		}
 		if err != nil {
 			verdict.Refused = refused(err)
@@ -141,7 +140,7 @@ func (c *Client) overQuota(ctx context.Context, top client.Object, before []clie
 	case apierrors.IsForbidden(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("listing quotas: %w", err)
+		return nil, phrase.Errorf("listing quotas: %w", err)
 	}
 	quotas := list.Items
 	for _, other := range before {
@@ -169,7 +168,7 @@ func (c *Client) mayCreate(ctx context.Context, kind schema.GroupVersionKind, na
 		},
 	}}
 	if err := c.api.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("asking for your rights: %w", err)
+		return false, phrase.Errorf("asking for your rights: %w", err)
 	}
 	return review.Status.Allowed, nil
 }

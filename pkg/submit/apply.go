@@ -241,13 +241,13 @@ func (c *Client) takeOver(ctx context.Context, plan *jobPlan) error {
 		}
 		body, err := csaupgrade.UpgradeManagedFieldsPatch(before, sets.New(fieldOwner), fieldOwner)
 		if err != nil {
-			return fmt.Errorf("reading who set the fields of %s: %w", describe(before), err)
+			return phrase.Errorf("reading who set the fields of %s: %w", describe(before), err)
 		}
 		if body == nil {
 			continue
 		}
 		if err := c.api.Patch(ctx, before, client.RawPatch(types.JSONPatchType, body)); err != nil {
-			return fmt.Errorf("taking over the fields of %s: %w", describe(before), err)
+			return phrase.Errorf("taking over the fields of %s: %w", describe(before), err)
 		}
 	}
 	return nil
@@ -268,7 +268,7 @@ func (c *Client) serverSideApply(ctx context.Context, object client.Object, dryR
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	if err := c.api.Apply(ctx, client.ApplyConfigurationFromUnstructured(tree), opts...); err != nil {
-		return fmt.Errorf("applying %s: %w", describe(object), err)
+		return phrase.Errorf("applying %s: %w", describe(object), err)
 	}
 	return nil
 }

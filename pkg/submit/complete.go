@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // A job that is not whole is left for five seconds to the one who creates it at this moment.
@@ -76,8 +77,11 @@ func (c *Client) finish(ctx context.Context, top client.Object, rest []client.Ob
 // to delete it again would delete what they hold.
 type unsettledError struct{ error }
 
-func (e *unsettledError) Error() string {
-	return e.error.Error() + "; the job is there, create it again to complete it"
+func (e *unsettledError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *unsettledError) Says() phrase.Text {
+	return phrase.Of("%w; the job is there, create it again to complete it", e.error)
 }
 
 func (e *unsettledError) Unwrap() error { return e.error }

@@ -2,7 +2,6 @@ package submit
 
 import (
 	"errors"
-	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -18,17 +17,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Connect returns a Client that writes with the identity of config.
 func Connect(config *rest.Config) (*Client, error) {
 	kinds := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(kinds), names.AddToScheme(kinds)); err != nil {
-		return nil, fmt.Errorf("learning the kinds of objects: %w", err)
+		return nil, phrase.Errorf("learning the kinds of objects: %w", err)
 	}
 	api, err := client.New(config, client.Options{Scheme: kinds, Mapper: restMapper()})
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+		return nil, phrase.Errorf("connecting to the cluster: %w", err)
 	}
 	return NewClient(api), nil
 }

@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +13,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -21,8 +21,11 @@ import (
 // NoGPUPoolsError says that constraints of a pool were asked of a cluster that does not know GPUPools.
 type NoGPUPoolsError struct{ Pool string }
 
-func (e *NoGPUPoolsError) Error() string {
-	return fmt.Sprintf("pool %q has constraints, and this cluster knows no GPUPools: have the administrators install\n"+
+func (e *NoGPUPoolsError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *NoGPUPoolsError) Says() phrase.Text {
+	return phrase.Of("pool %q has constraints, and this cluster knows no GPUPools: have the administrators install\n"+
 		"manifests/crds and manifests/controller, or leave the constraints out: labels alone make a pool", e.Pool)
 }
 
@@ -42,7 +45,7 @@ func (c *Client) declare(ctx context.Context, p *workload.Pool, keep, force bool
 	asks := render.Asks(p)
 	switch {
 	case d.wanted == nil && asks:
-		return nil, fmt.Errorf("pool %q has constraints, and no GPUPool can have its name: use lower-case letters, digits, '-' and '.'", p.Name)
+		return nil, phrase.Errorf("pool %q has constraints, and no GPUPool can have its name: use lower-case letters, digits, '-' and '.'", p.Name)
 	case d.wanted == nil:
 		return nil, nil
 	}
@@ -83,7 +86,7 @@ func (d *declaration) read(ctx context.Context, c *Client) (hidden bool, err err
 	case err == nil:
 		d.live = &live
 	case !isUnknown(err): // the object, or its kind, may be unknown: writing it will tell
-		return apierrors.IsForbidden(err), fmt.Errorf("reading GPUPool %s: %w", d.wanted.Name, err)
+		return apierrors.IsForbidden(err), phrase.Errorf("reading GPUPool %s: %w", d.wanted.Name, err)
 	}
 	return false, nil
 }
@@ -159,11 +162,11 @@ func (c *Client) applyGPUPool(ctx context.Context, wanted *names.GPUPool, force,
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	if err := c.api.Apply(ctx, client.ApplyConfigurationFromUnstructured(tree), opts...); err != nil {
-		return nil, fmt.Errorf("applying GPUPool %s: %w", wanted.Name, err)
+		return nil, phrase.Errorf("applying GPUPool %s: %w", wanted.Name, err)
 	}
 	var out names.GPUPool
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree.Object, &out); err != nil {
-		return nil, fmt.Errorf("reading GPUPool %s: %w", wanted.Name, err)
+		return nil, phrase.Errorf("reading GPUPool %s: %w", wanted.Name, err)
 	}
 	return &out, nil
 }
@@ -188,7 +191,7 @@ func (c *Client) DeleteGPUPool(ctx context.Context, name string) (bool, error) {
 	defer cancel()
 	err = c.api.Delete(ctx, live, client.Preconditions{UID: &live.UID})
 	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("deleting GPUPool %s (its nodes have left the pool): %w", name, err)
+		return false, phrase.Errorf("deleting GPUPool %s (its nodes have left the pool): %w", name, err)
 	}
 	return true, nil
 }

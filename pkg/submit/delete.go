@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Deleted is a job that was deleted.
@@ -114,7 +114,7 @@ func (c *Client) WaitGone(ctx context.Context, job Deleted) error {
 		pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 		labels := client.MatchingLabels{names.LabelJob: job.Name, names.LabelJobType: job.Kind}
 		if err := c.api.List(ctx, pods, client.InNamespace(job.Namespace), labels); err != nil {
-			return false, fmt.Errorf("waiting for the pods of job %s to end: %w", job.Name, err)
+			return false, phrase.Errorf("waiting for the pods of job %s to end: %w", job.Name, err)
 		}
 		tops, err := c.tops(ctx, job.Namespace, job.Name)
 		if err != nil {

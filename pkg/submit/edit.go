@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -151,7 +150,7 @@ func (c *Client) checkPool(ctx context.Context, pool string) error {
 	case apierrors.IsForbidden(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("looking for the nodes of pool %s: %w", pool, err)
+		return phrase.Errorf("looking for the nodes of pool %s: %w", pool, err)
 	case len(nodes.Items) == 0:
 		return &UnknownPoolError{Pool: pool}
 	}
@@ -163,7 +162,7 @@ func (c *Client) edit(ctx context.Context, ref Ref, path, value string, opts Edi
 	return c.changeSource(ctx, ref, func(ctx context.Context, c *Client, top client.Object, doc workload.Document) (Result, error) {
 		source, err := jobplan.SetField(doc.Source, path, value)
 		if err != nil {
-			return Result{}, fmt.Errorf("changing %s of job %s: %w", path, ref.Name, err)
+			return Result{}, phrase.Errorf("changing %s of job %s: %w", path, ref.Name, err)
 		}
 		objects, err := objectsOf(top, source, opts.Render)
 		if err != nil {
@@ -240,10 +239,10 @@ func documentOf(top client.Object, source string) (workload.Document, error) {
 	}
 	docs, diagnostics := workload.Parse("job "+jobOf(top), []byte(source))
 	if diagnostics.HasErrors() {
-		return workload.Document{}, fmt.Errorf("reading the YAML of job %s: %s", jobOf(top), diagnostics[0].Message)
+		return workload.Document{}, phrase.Errorf("reading the YAML of job %s: %s", jobOf(top), diagnostics[0].Message)
 	}
 	if len(docs) != 1 {
-		return workload.Document{}, fmt.Errorf("reading the YAML of job %s: it holds %d documents, want one", jobOf(top), len(docs))
+		return workload.Document{}, phrase.Errorf("reading the YAML of job %s: it holds %d documents, want one", jobOf(top), len(docs))
 	}
 	docs[0].Filled = top.GetAnnotations()[names.AnnotationPresetFilled]
 	docs[0].PoolShare = top.GetAnnotations()[names.AnnotationPoolShare]

@@ -3,7 +3,6 @@ package submit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -55,7 +54,7 @@ func (c *Client) Top(ctx context.Context, ref Ref) (client.Object, error) {
 	var deployments appsv1.DeploymentList
 	for _, list := range []client.ObjectList{&jobs, &deployments} {
 		if err := c.api.List(ctx, list, client.InNamespace(ref.Namespace), ref.labels()); err != nil {
-			return nil, fmt.Errorf("looking for job %s: %w", ref.Name, err)
+			return nil, phrase.Errorf("looking for job %s: %w", ref.Name, err)
 		}
 	}
 	var found []client.Object

@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/render"
 )
 
@@ -200,7 +200,7 @@ func (c *Client) read(ctx context.Context, like client.Object) (*unstructured.Un
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", describe(like), err)
+		return nil, phrase.Errorf("reading %s: %w", describe(like), err)
 	}
 	return out, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -13,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // keeperPrefix begins the names of keepers.
@@ -59,7 +60,7 @@ func (c *Client) checkKept(ctx context.Context, top, keeper client.Object) error
 		return err
 	}
 	return apierrors.NewConflict(coordinationv1.Resource("leases"), keeper.GetName(),
-		errors.New("somebody else made the job again meanwhile"))
+		phrase.Errorf("somebody else made the job again meanwhile"))
 }
 
 // takeBack gives a job, which was changed as planned, what somebody kept who was stopped.
@@ -155,7 +156,7 @@ func (c *Client) handBackOne(ctx context.Context, plan *jobPlan, part *unstructu
 		case now == nil, len(now.GetOwnerReferences()) == 1 && isOwned(now, owner):
 			return nil
 		case !plan.holds(now):
-			return fmt.Errorf("%s: somebody else makes the job again at this moment: it is left to them, look at the job and try again",
+			return phrase.Errorf("%s: somebody else makes the job again at this moment: it is left to them, look at the job and try again",
 				describe(part))
 		}
 		err = c.handOver(ctx, []*unstructured.Unstructured{now}, owner)

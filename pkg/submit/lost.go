@@ -3,7 +3,6 @@ package submit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // mark writes on an object which request creates it, and returns that mark.
@@ -64,7 +64,7 @@ func (c *Client) findOut(ctx context.Context, object client.Object, submission s
 	found.GetObjectKind().SetGroupVersionKind(gvk)
 	switch {
 	case err != nil:
-		return fmt.Errorf("creating %s, of which it is not known whether it took place: %w", describe(object), lost)
+		return phrase.Errorf("creating %s, of which it is not known whether it took place: %w", describe(object), lost)
 	case found.GetAnnotations()[names.AnnotationSubmission] != submission:
 		return existsError(found)
 	}

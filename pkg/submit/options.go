@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"g8s.host/gpu-scheduler/pkg/channel"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -24,15 +25,15 @@ type Facts interface {
 // RenderOptions asks the cluster what the rendering of the documents depends on, and nothing that none of them needs
 // to know. namespace is that of documents which name none. The warnings say what could not be read for want of
 // rights, and what follows from that.
-func RenderOptions(ctx context.Context, facts Facts, docs []workload.Document, namespace string) (render.Options, []string, error) {
+func RenderOptions(ctx context.Context, facts Facts, docs []workload.Document, namespace string) (render.Options, []phrase.Text, error) {
 	opts := render.Options{Namespace: namespace}
 	need := needsOf(docs)
-	var warnings []string
+	var warnings []phrase.Text
 	var err error
 	if need.share {
 		opts.SharedPools, err = facts.SharedPools(ctx)
 		if apierrors.IsForbidden(err) {
-			warnings, err = append(warnings, "you may not list nodes, so jobs with gpu-share get whole GPUs"), nil
+			warnings, err = append(warnings, phrase.Of("you may not list nodes, so jobs with gpu-share get whole GPUs")), nil
 		}
 	}
 	if err == nil && len(need.types) > 0 {
@@ -54,14 +55,14 @@ func RenderOptions(ctx context.Context, facts Facts, docs []workload.Document, n
 }
 
 // untold warns of jobs whose channel there is not: it is no reason to refuse them, as they run as well.
-func untold(policy map[string]string, docs []workload.Document, namespace string) []string {
-	var out []string
+func untold(policy map[string]string, docs []workload.Document, namespace string) []phrase.Text {
+	var out []phrase.Text
 	for _, doc := range docs {
 		if doc.Job == nil || doc.Job.Notify == nil {
 			continue
 		}
 		if why := channel.Refused(policy, cmp.Or(doc.Namespace, namespace), doc.Job.Notify.Channel); len(why) > 0 {
-			out = append(out, "nobody will be told how job "+doc.Name+" ends: "+why.String())
+			out = append(out, phrase.Of("nobody will be told how job %s ends: %s", doc.Name, why))
 		}
 	}
 	return out

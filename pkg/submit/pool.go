@@ -3,7 +3,6 @@ package submit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -45,20 +44,26 @@ type ForeignNodesError struct {
 // TakenError says that nodes have labels with other values.
 type TakenError struct{ Labels []pool.Taken }
 
-func (e *TakenError) Error() string {
-	labels := make([]string, len(e.Labels))
+func (e *TakenError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *TakenError) Says() phrase.Text {
+	labels := make([]phrase.Text, len(e.Labels))
 	for i, taken := range e.Labels {
-		labels[i] = fmt.Sprintf("node %s has %s=%s", taken.Node, taken.Key, taken.Value)
+		labels[i] = phrase.Of("node %s has %s=%s", taken.Node, taken.Key, taken.Value)
 	}
-	return strings.Join(labels, ", ")
+	return phrase.Join(labels, phrase.Of(", "))
 }
 
-func (e *ForeignNodesError) Error() string {
-	nodes := make([]string, len(e.Nodes))
+func (e *ForeignNodesError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *ForeignNodesError) Says() phrase.Text {
+	nodes := make([]phrase.Text, len(e.Nodes))
 	for i, foreign := range e.Nodes {
-		nodes[i] = fmt.Sprintf("%s is in pool %q", foreign.Node, foreign.Pool)
+		nodes[i] = phrase.Of("%s is in pool %q", foreign.Node, foreign.Pool)
 	}
-	return fmt.Sprintf("pool %q: %s", e.Pool, strings.Join(nodes, ", "))
+	return phrase.Of("pool %q: %s", e.Pool, phrase.Join(nodes, phrase.Of(", ")))
 }
 
 // planAttempts is how often a change of nodes is planned again because a node changed meanwhile: nodes report their
@@ -106,7 +111,7 @@ func (c *Client) ChangePool(
 func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {
 	var nodes corev1.NodeList
 	if err := c.api.List(ctx, &nodes); err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
+		return nil, phrase.Errorf("listing nodes: %w", err)
 	}
 	return nodes.Items, nil
 }
@@ -161,7 +166,7 @@ func (c *Client) writePool(ctx context.Context, planned pool.Plan, declared *dec
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	if failed := undo(ctx); failed != nil {
-		return fmt.Errorf("%w; giving GPUPool %s back what it had failed too: %w", err, planned.Pool, failed)
+		return phrase.Errorf("%w; giving GPUPool %s back what it had failed too: %w", err, planned.Pool, failed)
 	}
 	return err
 }
@@ -210,7 +215,7 @@ func (c *Client) carryOut(ctx context.Context, plan pool.Plan, opts PoolOptions)
 		}
 		if err != nil {
 			if plan.Pool != "" {
-				err = fmt.Errorf("pool %q: %w", plan.Pool, err)
+				err = phrase.Errorf("pool %q: %w", plan.Pool, err)
 			}
 			return c.restore(ctx, done, err)
 		}
@@ -239,12 +244,12 @@ func (c *Client) restore(ctx context.Context, done []pool.Patch, cause error) er
 			changed = append(changed, patch.Node)
 		}
 	}
-	cause = fmt.Errorf("%w; %d of the %d nodes changed before got back what they had", cause, restored, len(done))
+	cause = phrase.Errorf("%w; %d of the %d nodes changed before got back what they had", cause, restored, len(done))
 	if len(changed) > 0 {
-		cause = fmt.Errorf("%w; changed by someone else meanwhile, and left alone: %s", cause, strings.Join(changed, ", "))
+		cause = phrase.Errorf("%w; changed by someone else meanwhile, and left alone: %s", cause, strings.Join(changed, ", "))
 	}
 	if err := errors.Join(failures...); err != nil {
-		return fmt.Errorf("%w; giving the others back what they had failed too: %w", cause, err)
+		return phrase.Errorf("%w; giving the others back what they had failed too: %w", cause, err)
 	}
 	return cause
 }
@@ -254,7 +259,7 @@ func (c *Client) undo(ctx context.Context, patch pool.Patch) (bool, error) {
 	for attempt := 1; ; attempt++ {
 		var node corev1.Node
 		if err := c.api.Get(ctx, client.ObjectKey{Name: patch.Node}, &node); err != nil {
-			return false, fmt.Errorf("reading node %s: %w", patch.Node, err)
+			return false, phrase.Errorf("reading node %s: %w", patch.Node, err)
 		}
 		undo, ok := patch.Undo(&node)
 		if !ok {
@@ -282,7 +287,7 @@ func (c *Client) patchNode(ctx context.Context, patch pool.Patch, dryRun bool) e
 		opts = append(opts, client.DryRunAll)
 	}
 	if err := c.api.Patch(ctx, node, client.RawPatch(types.MergePatchType, body), opts...); err != nil {
-		return fmt.Errorf("labelling node %s: %w", patch.Node, err)
+		return phrase.Errorf("labelling node %s: %w", patch.Node, err)
 	}
 	return nil
 }

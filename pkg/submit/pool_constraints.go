@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +12,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/nodestate"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
@@ -34,15 +34,18 @@ type RefusedNode struct {
 // mostRefused are as many nodes as an error names.
 const mostRefused = 10
 
-func (e *ConstraintError) Error() string {
-	out := fmt.Sprintf("pool %q does not take %d of these nodes:", e.Pool, len(e.Nodes))
+func (e *ConstraintError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *ConstraintError) Says() phrase.Text {
+	out := phrase.Of("pool %q does not take %d of these nodes:", e.Pool, len(e.Nodes))
 	for _, refused := range e.Nodes[:min(mostRefused, len(e.Nodes))] {
 		for _, violation := range refused.Violations {
-			out += fmt.Sprintf("\n  %s: %s", refused.Node, violation.Text)
+			out = out.And("\n  %s: %s", refused.Node, violation.Says())
 		}
 	}
 	if more := len(e.Nodes) - mostRefused; more > 0 {
-		out += fmt.Sprintf("\n  and %d more", more)
+		out = out.And("\n  and %d more", more)
 	}
 	return out
 }
@@ -137,5 +140,5 @@ func (c *Client) GPUPool(ctx context.Context, name string) (*names.GPUPool, erro
 	case isUnknown(err), apierrors.IsForbidden(err):
 		return nil, nil
 	}
-	return nil, fmt.Errorf("reading GPUPool %s: %w", name, err)
+	return nil, phrase.Errorf("reading GPUPool %s: %w", name, err)
 }

@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // SetPreset writes a preset of jobs, or removes it where the text is nil, and leaves the others as they are. The text must
@@ -22,7 +22,7 @@ func (c *Client) SetPreset(ctx context.Context, name string, text *string, dryRu
 		err := c.api.Get(ctx, client.ObjectKeyFromObject(presets), presets)
 		absent := apierrors.IsNotFound(err)
 		if err != nil && !absent {
-			return fmt.Errorf("reading the presets: %w", err)
+			return phrase.Errorf("reading the presets: %w", err)
 		}
 		before, there := presets.Data[name]
 		switch {

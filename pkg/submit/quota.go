@@ -3,7 +3,6 @@ package submit
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +13,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -25,7 +25,7 @@ type QuotaOptions struct {
 	// DeleteNamespaces deletes, with a quota, those of its namespaces that gpuctl made, and all that is in them.
 	DeleteNamespaces bool
 	// Note is told what the quota bounds beside what its document says; nil tells nobody.
-	Note func(sentence string)
+	Note func(sentence phrase.Text)
 }
 
 // CreateQuota puts a quota into its namespaces, and makes those that are not there. If one namespace has a quota
@@ -69,8 +69,11 @@ func (c *Client) createForQuota(ctx context.Context, object client.Object, opts 
 // ForeignQuotaError says that a namespace has another quota.
 type ForeignQuotaError struct{ Quota, Namespace, Other string }
 
-func (e *ForeignQuotaError) Error() string {
-	return fmt.Sprintf("quota %q: namespace %s has quota %q already, and a namespace has only one", e.Quota, e.Namespace, e.Other)
+func (e *ForeignQuotaError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *ForeignQuotaError) Says() phrase.Text {
+	return phrase.Of("quota %q: namespace %s has quota %q already, and a namespace has only one", e.Quota, e.Namespace, e.Other)
 }
 
 // ApplyQuota makes a quota what its document says: bounds that differ are changed, and namespaces that the document
@@ -163,7 +166,7 @@ func (c *Client) Quotas(ctx context.Context, name string) ([]corev1.ResourceQuot
 	var found corev1.ResourceQuotaList
 	labels := client.MatchingLabels{names.LabelManagedBy: names.ManagedByGpuctl, names.LabelQuota: name}
 	if err := c.api.List(ctx, &found, labels); err != nil {
-		return nil, fmt.Errorf("looking for quota %s: %w", name, err)
+		return nil, phrase.Errorf("looking for quota %s: %w", name, err)
 	}
 	for i := range found.Items {
 		typed(&found.Items[i], corev1.SchemeGroupVersion.WithKind("ResourceQuota"))

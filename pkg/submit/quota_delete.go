@@ -3,7 +3,6 @@ package submit
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,8 +66,11 @@ func (c *Client) DeleteQuota(ctx context.Context, name string, opts QuotaOptions
 // ForeignNamespaceError says that gpuctl did not make a namespace.
 type ForeignNamespaceError struct{ Name string }
 
-func (e *ForeignNamespaceError) Error() string {
-	return fmt.Sprintf("namespace %q was not made by gpuctl. Delete it with kubectl if you mean it", e.Name)
+func (e *ForeignNamespaceError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *ForeignNamespaceError) Says() phrase.Text {
+	return phrase.Of("namespace %q was not made by gpuctl. Delete it with kubectl if you mean it", e.Name)
 }
 
 // DeleteNamespace deletes a namespace that gpuctl made, with all that is in it. Its errors are those of OwnNamespace.

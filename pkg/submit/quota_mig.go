@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -26,21 +26,21 @@ func (c *Client) boundSlices(ctx context.Context, quota *workload.Quota, present
 	}
 	nodes, err := c.Nodes(ctx)
 	if apierrors.IsForbidden(err) {
-		tell(opts, "you may not list nodes, so MIG slices that the quota does not name may be unbounded")
+		tell(opts, phrase.Of("you may not list nodes, so MIG slices that the quota does not name may be unbounded"))
 	} else if err != nil {
-		return fmt.Errorf("reading which MIG slices there are: %w", err)
+		return phrase.Errorf("reading which MIG slices there are: %w", err)
 	}
 	profiles := profilesThere(nodes, present)
 	for i := range quota.Namespaces {
 		if added := quota.Namespaces[i].AllowNoOther(profiles); len(added) > 0 {
-			tell(opts, fmt.Sprintf("namespace %s may have no MIG slices of %s, as its gpu is bounded: mig of the quota allows some",
+			tell(opts, phrase.Of("namespace %s may have no MIG slices of %s, as its gpu is bounded: mig of the quota allows some",
 				quota.Namespaces[i].Namespace, strings.Join(added, ", ")))
 		}
 	}
 	return nil
 }
 
-func tell(opts QuotaOptions, sentence string) {
+func tell(opts QuotaOptions, sentence phrase.Text) {
 	if opts.Note != nil {
 		opts.Note(sentence)
 	}

@@ -3,7 +3,6 @@ package submit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -16,6 +15,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
@@ -33,7 +33,7 @@ const replaceTimeout = 30 * time.Second
 func (c *Client) replace(ctx context.Context, plan *jobPlan, dryRun bool) error {
 	fresh, ok := isBatchJob(plan.desired[0])
 	if !ok {
-		return fmt.Errorf("replacing %s: only a Job can be recreated", describe(plan.live))
+		return phrase.Errorf("replacing %s: only a Job can be recreated", describe(plan.live))
 	}
 	fresh.OwnerReferences, fresh.ResourceVersion = nil, "" // a condition held the version of the old one
 	jobplan.Inherit(fresh, plan.after[0])
@@ -59,7 +59,7 @@ func (c *Client) replace(ctx context.Context, plan *jobPlan, dryRun bool) error 
 		}
 	}
 	if err := c.waitForPods(ctx, plan.live); err != nil {
-		return fmt.Errorf("%w\nThe new job is there, and paused: resume it when the pods of the old one have ended", err)
+		return phrase.Errorf("%w\nThe new job is there, and paused: resume it when the pods of the old one have ended", err)
 	}
 	return c.letGo(ctx, fresh, suspend, held)
 }
@@ -93,7 +93,7 @@ func (c *Client) checkCreatable(ctx context.Context, job *batchv1.Job) (time.Tim
 	probe := job.DeepCopy()
 	probe.Name, probe.GenerateName = "", "gpuctl-check-"
 	if err := c.api.Create(ctx, probe, client.DryRunAll); err != nil {
-		return time.Time{}, fmt.Errorf("creating %s: %w", describe(job), err)
+		return time.Time{}, phrase.Errorf("creating %s: %w", describe(job), err)
 	}
 	return probe.CreationTimestamp.Time, nil
 }
@@ -125,9 +125,9 @@ func (c *Client) putBack(ctx context.Context, plan *jobPlan, cause error) error 
 	job, _ := isBatchJob(plan.live)
 	old := asNew(job)
 	if err := c.createOne(ctx, old); err != nil {
-		return fmt.Errorf("%w; putting the old job back failed too, create it again: %w", cause, err)
+		return phrase.Errorf("%w; putting the old job back failed too, create it again: %w", cause, err)
 	}
-	cause = fmt.Errorf("%w; the old job was put back, and starts over", cause)
+	cause = phrase.Errorf("%w; the old job was put back, and starts over", cause)
 	if err := c.handBack(ctx, plan, old); err != nil {
 		return errors.Join(cause, err)
 	}
@@ -155,15 +155,15 @@ func asNew(old *batchv1.Job) *batchv1.Job {
 
 // waitForName waits until the name of a deleted object is free.
 func (c *Client) waitForName(ctx context.Context, deleted client.Object) error {
-	ctx, stop := timelimit.With(ctx, replaceTimeout, "the old one is deleted and has not gone yet, so that the new one was not created: "+
-		"create the job again in a moment")
+	ctx, stop := timelimit.With(ctx, replaceTimeout, phrase.Of("the old one is deleted and has not gone yet, so that the new one was not created: "+
+		"create the job again in a moment"))
 	defer stop()
 	err := timelimit.Explain(ctx, wait.PollUntilContextCancel(ctx, gonePoll, true, func(ctx context.Context) (bool, error) {
 		found, err := c.read(ctx, deleted)
 		return found == nil || found.GetUID() != deleted.GetUID(), err
 	}))
 	if err != nil {
-		return fmt.Errorf("waiting for %s to go: %w", describe(deleted), err)
+		return phrase.Errorf("waiting for %s to go: %w", describe(deleted), err)
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func (c *Client) waitForPods(ctx context.Context, owner client.Object) error {
 		return true, err
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for the pods of %s to end: %w", describe(owner), err)
+		return phrase.Errorf("waiting for the pods of %s to end: %w", describe(owner), err)
 	}
 	return nil
 }
@@ -222,7 +222,7 @@ func (c *Client) podsOf(ctx context.Context, top client.Object) ([]corev1.Pod, e
 		labels = client.MatchingLabels{batchv1.ControllerUidLabel: string(top.GetUID())}
 	}
 	if err := c.api.List(ctx, &pods, client.InNamespace(top.GetNamespace()), labels); err != nil {
-		return nil, fmt.Errorf("listing the pods of job %s: %w", jobOf(top), err)
+		return nil, phrase.Errorf("listing the pods of job %s: %w", jobOf(top), err)
 	}
 	return pods.Items, nil
 }

@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,7 +50,7 @@ func (c *Client) scaleOnce(ctx context.Context, ref Ref, replicas int32, opts Ed
 	source := doc.Source
 	if service := doc.Job.Service; service == nil || service.Autoscaling != nil || service.Replicas != replicas {
 		if source, err = jobplan.SetField(source, "service.replicas", replicas); err != nil {
-			return Result{}, fmt.Errorf("changing the replicas of job %s: %w", ref.Name, err)
+			return Result{}, phrase.Errorf("changing the replicas of job %s: %w", ref.Name, err)
 		}
 	}
 	step, err := jobplan.Scale(deployment, source, replicas)

@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -119,7 +118,7 @@ func (c *Client) patch(ctx context.Context, object client.Object, body []byte, d
 	err := c.api.Patch(ctx, object, client.RawPatch(types.MergePatchType, body), opts...)
 	object.GetObjectKind().SetGroupVersionKind(gvk) // decoding the answer clears it
 	if err != nil {
-		return fmt.Errorf("changing %s: %w", describe(object), err)
+		return phrase.Errorf("changing %s: %w", describe(object), err)
 	}
 	return nil
 }

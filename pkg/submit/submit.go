@@ -6,7 +6,6 @@ package submit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -141,10 +140,10 @@ func (c *Client) explain(ctx context.Context, object client.Object, err error) e
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err) && object.GetObjectKind().GroupVersionKind().Kind == names.PodGroupKind:
-		return fmt.Errorf("creating %s: the cluster knows no PodGroups, without which a job cannot run on several nodes: "+
+		return phrase.Errorf("creating %s: the cluster knows no PodGroups, without which a job cannot run on several nodes: "+
 			"have the administrators apply manifests/crds: %w", describe(object), err)
 	case !apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("creating %s: %w", describe(object), err)
+		return phrase.Errorf("creating %s: %w", describe(object), err)
 	}
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
@@ -193,7 +192,7 @@ func (c *Client) list(ctx context.Context, kind schema.GroupVersionKind, namespa
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	ours := client.MatchingLabels{names.LabelManagedBy: names.ManagedByGpuctl, names.LabelJob: job}
 	if err := c.api.List(ctx, list, client.InNamespace(namespace), ours); err != nil {
-		return nil, fmt.Errorf("looking for a %s of job %s: %w", kind.Kind, job, err)
+		return nil, phrase.Errorf("looking for a %s of job %s: %w", kind.Kind, job, err)
 	}
 	out := make([]client.Object, len(list.Items))
 	for i := range list.Items {
@@ -215,9 +214,9 @@ func (c *Client) rollback(ctx context.Context, made []client.Object, cause error
 		}
 	}
 	if err := errors.Join(failures...); err != nil {
-		return fmt.Errorf("%w; undoing what was created failed too, delete it by hand: %w", cause, err)
+		return phrase.Errorf("%w; undoing what was created failed too, delete it by hand: %w", cause, err)
 	}
-	return fmt.Errorf("%w; %s was deleted again, nothing is left behind", cause, describe(made[0]))
+	return phrase.Errorf("%w; %s was deleted again, nothing is left behind", cause, describe(made[0]))
 }
 
 // remove deletes exactly this object, not one of the same name made since; that it is gone already is fine.
@@ -231,7 +230,7 @@ func (c *Client) removeIf(ctx context.Context, object client.Object, only client
 	defer cancel()
 	err := c.api.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground), only)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting %s: %w", describe(object), err)
+		return phrase.Errorf("deleting %s: %w", describe(object), err)
 	}
 	return nil
 }

@@ -8,13 +8,14 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/url"
 	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 const (
@@ -42,7 +43,7 @@ type Bundler struct {
 	// REST asks the API server, for any path.
 	REST rest.Interface
 	// Report is told what is read next.
-	Report func(what string)
+	Report func(what phrase.Text)
 	// Server is the namespace of gpuctl-server, as [doctor.ServerNamespace] says it.
 	Server string
 	Now    func() time.Time
@@ -83,10 +84,10 @@ func (b *Bundler) Write(ctx context.Context, to io.Writer, more map[string]any) 
 		return nil, err
 	}
 	if err := b.out.Close(); err != nil {
-		return nil, fmt.Errorf("writing the bundle: %w", err)
+		return nil, phrase.Errorf("writing the bundle: %w", err)
 	}
 	if err := packed.Close(); err != nil {
-		return nil, fmt.Errorf("writing the bundle: %w", err)
+		return nil, phrase.Errorf("writing the bundle: %w", err)
 	}
 	return b.entries, nil
 }
@@ -94,7 +95,7 @@ func (b *Bundler) Write(ctx context.Context, to io.Writer, more map[string]any) 
 // items writes what is read of each item, and returns our pods that are among them.
 func (b *Bundler) items(ctx context.Context, items []Item) (pods []any, err error) {
 	for _, item := range items {
-		b.Report(item.What)
+		b.Report(item.Says())
 		objects, cut, err := b.list(ctx, item)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -135,7 +136,7 @@ func (b *Bundler) list(ctx context.Context, item Item) (objects []any, cut bool,
 			Kind  string           `json:"kind"`
 		}
 		if err := json.Unmarshal(data, &page); err != nil {
-			return nil, false, fmt.Errorf("reading %s: %w", item.path, err)
+			return nil, false, phrase.Errorf("reading %s: %w", item.path, err)
 		}
 		for _, object := range page.Items {
 			if page.Kind == "ConfigMapList" {
@@ -168,7 +169,7 @@ func (b *Bundler) get(ctx context.Context, path string, query url.Values, most i
 	defer func() { _ = stream.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(stream, most+1))
 	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("it is larger than %d MiB", most>>20)
+		err = phrase.Errorf("it is larger than %d MiB", most>>20)
 	}
 	return data, err //nolint:wrapcheck // it says all there is
 }
@@ -188,7 +189,7 @@ func read(value any) (said any, err error) {
 		err = json.Unmarshal(data, &said)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("writing what gpuctl says: %w", err)
+		return nil, phrase.Errorf("writing what gpuctl says: %w", err)
 	}
 	return said, nil
 }
@@ -196,7 +197,7 @@ func read(value any) (said any, err error) {
 func (b *Bundler) put(name, what string, value any) error {
 	data, err := json.MarshalIndent(value, "", " ")
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
+		return phrase.Errorf("writing %s: %w", name, err)
 	}
 	return b.add(name, what, data)
 }
@@ -210,10 +211,10 @@ func (b *Bundler) add(name, what string, data []byte) error {
 	b.entries = append(b.entries, Entry{Name: name, What: what, Bytes: len(data)})
 	header := &tar.Header{Name: "gpuctl-support/" + name, Mode: 0o600, Size: int64(len(data)), ModTime: b.Now()}
 	if err := b.out.WriteHeader(header); err != nil {
-		return fmt.Errorf("writing the bundle: %w", err)
+		return phrase.Errorf("writing the bundle: %w", err)
 	}
 	if _, err := b.out.Write(data); err != nil {
-		return fmt.Errorf("writing the bundle: %w", err)
+		return phrase.Errorf("writing the bundle: %w", err)
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // bundle writes a bundle of what an API server answers, and returns its files by name.
@@ -25,7 +27,7 @@ func bundle(t *testing.T, api http.HandlerFunc, more map[string]any) map[string]
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1})
-	b := &Bundler{REST: client.Discovery().RESTClient(), Report: func(string) {}, Now: time.Now, Server: "gpuctl-server"}
+	b := &Bundler{REST: client.Discovery().RESTClient(), Report: func(phrase.Text) {}, Now: time.Now, Server: "gpuctl-server"}
 	var packed bytes.Buffer
 	if _, err := b.Write(t.Context(), &packed, more); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,8 @@ package supportbundle
 import (
 	"net/url"
 	"slices"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Item is one thing that a bundle takes.
@@ -15,6 +17,9 @@ type Item struct {
 	path  string
 	query url.Values
 }
+
+// Says is what the item is, in every language.
+func (i *Item) Says() phrase.Text { return phrase.Template(i.What, nil) }
 
 const (
 	ourLabel = "app.kubernetes.io/part-of=g8s"

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"g8s.host/gpu-scheduler/pkg/doctor"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Of how many pods the logs are taken. Agents are on every node, so they are counted apart and come last.
@@ -39,7 +40,7 @@ func (b *Bundler) logs(ctx context.Context, pods []any) error {
 	taken, left := withLogs(b.Server, pods)
 	for _, pod := range taken {
 		namespace, name := nameOf(pod)
-		b.Report("the log of " + namespace + "/" + name)
+		b.Report(phrase.Of("the log of %s/%s", namespace, name))
 		for _, previous := range []string{"false", "true"} {
 			if err := b.log(ctx, namespace, name, previous); err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"g8s.host/gpu-scheduler/pkg/doctor"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 const (
@@ -38,7 +39,7 @@ func (b *Bundler) metrics(ctx context.Context, pods []any) error {
 			continue
 		}
 		namespace, name := pod.Metadata.Namespace, pod.Metadata.Name
-		b.Report("the metrics of " + namespace + "/" + name)
+		b.Report(phrase.Of("the metrics of %s/%s", namespace, name))
 		if err := b.metricsOf(within, namespace, name, port); err != nil {
 			return err
 		}
@@ -81,7 +82,7 @@ func podOf(object any) (*pod, error) {
 		err = json.Unmarshal(data, read)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading a pod: %w", err)
+		return nil, phrase.Errorf("reading a pod: %w", err)
 	}
 	return read, nil
 }

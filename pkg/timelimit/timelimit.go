@@ -7,21 +7,25 @@ package timelimit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Error says that something took longer than it may.
 type Error struct {
 	After time.Duration
 	// What is what had not come by then, a sentence.
-	What string
+	What phrase.Text
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("after %s, %s", e.After, e.What) }
+func (e *Error) Error() string { return e.Says().String() }
+
+// Says is the error in every language.
+func (e *Error) Says() phrase.Text { return phrase.Of("after %s, %s", e.After, e.What) }
 
 // With returns a context that ends after a limit, because of what had not come by then. The function frees it.
-func With(ctx context.Context, limit time.Duration, what string) (context.Context, func()) {
+func With(ctx context.Context, limit time.Duration, what phrase.Text) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(limit, func() { cancel(&Error{After: limit, What: what}) })
 	return ctx, func() {

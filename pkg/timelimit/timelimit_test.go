@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/flowcontrol"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // TestTheLimitIsNamed has a client wait for its turn for longer than it may.
 func TestTheLimitIsNamed(t *testing.T) {
 	limiter := flowcontrol.NewTokenBucketRateLimiter(0.001, 1)
 	limiter.Accept()
-	ctx, stop := With(t.Context(), 20*time.Millisecond, "the pod has not ended")
+	ctx, stop := With(t.Context(), 20*time.Millisecond, phrase.Quote("the pod has not ended"))
 	defer stop()
 	err := Explain(ctx, limiter.Wait(ctx))
 	var late *Error
@@ -23,7 +25,7 @@ func TestTheLimitIsNamed(t *testing.T) {
 }
 
 func TestOtherErrorsStay(t *testing.T) {
-	ctx, stop := With(t.Context(), time.Hour, "nothing")
+	ctx, stop := With(t.Context(), time.Hour, phrase.Quote("nothing"))
 	if err := Explain(ctx, nil); err != nil {
 		t.Errorf("nothing failed, and the error is %v", err)
 	}

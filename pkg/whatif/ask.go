@@ -4,20 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // program is who answers.
 const program = "gpu-scheduler"
 
 // ErrNoSimulator tells that there is no gpu-scheduler here to ask.
-var ErrNoSimulator = errors.New("this needs the program " + program + " beside the one you run, or in the PATH: " +
-	"\"make build\" builds both, and the image of the scheduler has it")
+var ErrNoSimulator = phrase.Errorf("this needs the program %s beside the one you run, or in the PATH: "+
+	`"make build" builds both, and the image of the scheduler has it`, program)
 
 // Find returns the path of the program that answers: beside the running one, else in the PATH.
 func Find() (string, error) {
@@ -37,18 +37,18 @@ func Find() (string, error) {
 func Ask(ctx context.Context, path string, question *Question) (*Outcome, error) {
 	input, err := json.Marshal(question)
 	if err != nil {
-		return nil, fmt.Errorf("writing what to simulate: %w", err)
+		return nil, phrase.Errorf("writing what to simulate: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, path, "simulate", "answer")
 	var said bytes.Buffer
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), &said
 	output, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("simulating with %s: %w: %s", path, err, strings.TrimSpace(said.String()))
+		return nil, phrase.Errorf("simulating with %s: %w: %s", path, err, strings.TrimSpace(said.String()))
 	}
 	outcome := &Outcome{}
 	if err := json.Unmarshal(output, outcome); err != nil {
-		return nil, fmt.Errorf("reading what %s says: %w", path, err)
+		return nil, phrase.Errorf("reading what %s says: %w", path, err)
 	}
 	return outcome, nil
 }

@@ -3,7 +3,6 @@ package whatif
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
@@ -95,7 +95,7 @@ func workloadOf(jobs [][]client.Object, verdicts []submit.Verdict) ([]json.RawMe
 		for _, object := range objects {
 			raw, err := json.Marshal(object)
 			if err != nil {
-				return nil, fmt.Errorf("writing %s: %w", object.GetName(), err)
+				return nil, phrase.Errorf("writing %s: %w", object.GetName(), err)
 			}
 			out = append(out, raw)
 		}
@@ -120,7 +120,7 @@ func missingRight(what snapshot.Part) error {
 	if what == snapshot.PartNodes {
 		resource, advice = "nodes", "ask the administrators for ClusterRole g8s:fleet-reader"
 	}
-	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", fmt.Errorf("you may not list %s: %s", what, advice))
+	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", phrase.Errorf("you may not list %s: %s", what, advice))
 }
 
 // policyOf returns the scoring policy of the cluster, or "" for the one that is shipped, and which it is.
@@ -130,7 +130,7 @@ func policyOf(ctx context.Context, reader kubernetes.Interface) (policy, of stri
 	case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
 		return "", PolicyShipped, nil
 	case err != nil:
-		return "", "", fmt.Errorf("reading the scheduler's policy: %w", err)
+		return "", "", phrase.Errorf("reading the scheduler's policy: %w", err)
 	case got.Data[policyKey] == "":
 		return "", PolicyShipped, nil
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // longestPlain is the length of the names that every format has room for.
@@ -32,7 +34,7 @@ type Archive struct {
 }
 
 // errFull ends an archive that has become too large.
-var errFull = errors.New("the archive is too large")
+var errFull = phrase.Errorf("the archive is too large")
 
 // bounded is a buffer that takes so many bytes.
 type bounded struct {

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // schema is a JSON Schema, or a part of one.
@@ -123,11 +125,14 @@ func (f field) schema(kind Kind) schema {
 }
 
 // describeDefault is the documentation of a field with its default.
-func (f field) describeDefault() string {
+func (f field) describeDefault() string { return f.describedIn(phrase.English) }
+
+func (f field) describedIn(language phrase.Language) string {
+	text := language.Words(f.doc)
 	if f.def == "" {
-		return f.doc
+		return text
 	}
-	return f.doc + " Default: " + f.def + "."
+	return text + phrase.Of(" Default: %s.", language.Words(f.def)).In(language)
 }
 
 // kindWords are the words for a kind.

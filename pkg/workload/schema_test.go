@@ -11,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
 
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/test/golden"
 )
 
@@ -141,7 +142,7 @@ func TestSchemaRefuses(t *testing.T) {
 func TestSkeletonsAreValid(t *testing.T) {
 	for _, kind := range Kinds {
 		t.Run(string(kind), func(t *testing.T) {
-			text, err := Skeleton(kind)
+			text, err := Skeleton(kind, phrase.English)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,13 +5,16 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // Skeleton returns a document of the kind to begin from. What nearly every author writes stands in it with examples, and
-// all other fields as comments, each with what it does.
-func Skeleton(kind Kind) (string, error) {
-	w := &skeletonWriter{sampler: sampler{kind: kind, table: tableOf(kind)}}
-	fmt.Fprintf(&w.out, "# A document of kind %s. Edit the examples, and delete the comments that you do not need.\n", kind)
+// all other fields as comments, each with what it does, in a language.
+func Skeleton(kind Kind, language phrase.Language) (string, error) {
+	w := &skeletonWriter{sampler: sampler{kind: kind, table: tableOf(kind)}, language: language}
+	about := phrase.Of("A document of kind %s. Edit the examples, and delete the comments that you do not need.", kind)
+	fmt.Fprintf(&w.out, "# %s\n", about.In(language))
 	w.section(w.table, "", "")
 	if w.err != nil {
 		return "", fmt.Errorf("writing a skeleton of kind %s: %w", kind, w.err)
@@ -22,6 +25,8 @@ func Skeleton(kind Kind) (string, error) {
 type skeletonWriter struct {
 	sampler
 	out strings.Builder
+	// language is that of the comments.
+	language phrase.Language
 }
 
 // section writes fields; comment is what stands before each line of fields that do not hold.
@@ -38,7 +43,7 @@ func (w *skeletonWriter) section(fs fields, indent, comment string) {
 		if indent == "" && len(f.value.fields) > 0 {
 			w.out.WriteString("\n")
 		}
-		fmt.Fprintf(&w.out, "%s# %s\n", indent, f.describeDefault())
+		fmt.Fprintf(&w.out, "%s# %s\n", indent, f.describedIn(w.language))
 		w.field(f, indent, mark)
 	}
 }

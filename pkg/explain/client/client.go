@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/explain/server"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/serverclient"
 )
 
@@ -43,12 +43,12 @@ func New(config *rest.Config, o Options) (*Client, error) {
 	}
 	address, err := url.Parse(o.Address)
 	if err != nil {
-		return nil, fmt.Errorf("reading the scheduler's address: %w", err)
+		return nil, phrase.Errorf("reading the scheduler's address: %w", err)
 	}
 	// Each process is asked by its address, and proves that it is the one of the name.
 	client, err := serverclient.New(config, (*serverclient.Options)(&o), address.Hostname())
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the scheduler: %w", err)
+		return nil, phrase.Errorf("connecting to the scheduler: %w", err)
 	}
 	return &Client{address: address, http: client}, nil
 }
@@ -67,7 +67,7 @@ func Path(namespace, job string) string {
 func (c *Client) Job(ctx context.Context, namespace, job string) ([]explain.Record, error) {
 	hosts, err := net.DefaultResolver.LookupHost(ctx, c.address.Hostname())
 	if err != nil {
-		return nil, fmt.Errorf("finding the scheduler: %w", err)
+		return nil, phrase.Errorf("finding the scheduler: %w", err)
 	}
 	var failures []error
 	for _, host := range hosts {
@@ -91,11 +91,11 @@ func (c *Client) get(ctx context.Context, host, path string) ([]explain.Record, 
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base.String(), "/")+path, nil)
 	if err != nil {
-		return nil, fmt.Errorf("asking the scheduler: %w", err)
+		return nil, phrase.Errorf("asking the scheduler: %w", err)
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("asking the scheduler: %w", err)
+		return nil, phrase.Errorf("asking the scheduler: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }() // it was read
 	return decode(response)
@@ -107,16 +107,16 @@ func decode(response *http.Response) ([]explain.Record, error) {
 	case http.StatusOK:
 		var answer server.List
 		if err := body.Decode(&answer); err != nil {
-			return nil, fmt.Errorf("reading the scheduler's answer: %w", err)
+			return nil, phrase.Errorf("reading the scheduler's answer: %w", err)
 		}
 		return answer.Items, nil
 	case http.StatusServiceUnavailable:
 		var failure server.Failure
 		if err := body.Decode(&failure); err == nil && failure.Leader != "" {
-			return nil, fmt.Errorf("%s, which is %s", failure.Error, failure.Leader)
+			return nil, phrase.Errorf("%s, which is %s", failure.Error, failure.Leader)
 		}
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, fmt.Errorf("you may not read %s* there: ask the administrators for the ClusterRole g8s:explain-reader", server.Root)
+		return nil, phrase.Errorf("you may not read %s* there: ask the administrators for the ClusterRole g8s:explain-reader", server.Root)
 	}
-	return nil, fmt.Errorf("the scheduler answers %s", response.Status)
+	return nil, phrase.Errorf("the scheduler answers %s", response.Status)
 }

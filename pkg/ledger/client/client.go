@@ -4,7 +4,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"g8s.host/gpu-scheduler/pkg/ledger"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/serverclient"
 )
 
@@ -39,7 +39,7 @@ func New(config *rest.Config, o Options) (*Client, error) {
 	}
 	client, err := serverclient.New(config, (*serverclient.Options)(&o), "")
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the ledger: %w", err)
+		return nil, phrase.Errorf("connecting to the ledger: %w", err)
 	}
 	return &Client{address: strings.TrimSuffix(o.Address, "/"), http: client}, nil
 }
@@ -127,7 +127,10 @@ type Error struct {
 	Text   string
 }
 
-func (e *Error) Error() string { return "the ledger says: " + e.Text }
+func (e *Error) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *Error) Says() phrase.Text { return phrase.Of("the ledger says: %s", e.Text) }
 
 // UnreachableError is that no ledger answers at its address.
 type UnreachableError struct {
@@ -135,14 +138,19 @@ type UnreachableError struct {
 	Err     error
 }
 
-func (e *UnreachableError) Error() string { return "asking the ledger: " + e.Err.Error() }
+func (e *UnreachableError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *UnreachableError) Says() phrase.Text { return phrase.Of("asking the ledger: %s", e.Err) }
+
+// Unwrap is what kept it from answering.
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
 func (c *Client) get(ctx context.Context, path string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address+ledger.APIRoot+path, nil)
 	if err != nil {
-		return fmt.Errorf("asking the ledger: %w", err)
+		return phrase.Errorf("asking the ledger: %w", err)
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
@@ -153,12 +161,12 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 	if response.StatusCode != http.StatusOK {
 		var failure ledger.Failure
 		if err := body.Decode(&failure); err != nil || failure.Error == "" {
-			return fmt.Errorf("asking the ledger: the server at %s answers %s", c.address, response.Status)
+			return phrase.Errorf("asking the ledger: the server at %s answers %s", c.address, response.Status)
 		}
 		return &Error{Status: response.StatusCode, Text: failure.Error}
 	}
 	if err := body.Decode(into); err != nil {
-		return fmt.Errorf("reading the ledger's answer: %w", err)
+		return phrase.Errorf("reading the ledger's answer: %w", err)
 	}
 	return nil
 }

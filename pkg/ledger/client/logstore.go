@@ -1,11 +1,11 @@
 package client
 
 import (
-	"errors"
-	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 // placeholder is what stands for something in the address of a log store. JSON in braces, as Grafana has it, is none.
@@ -16,21 +16,21 @@ var placeholder = regexp.MustCompile(`\{\w*\}`)
 func LogStoreURL(template, namespace, job string) (string, error) {
 	for _, found := range placeholder.FindAllString(template, -1) {
 		if found != "{namespace}" && found != "{job}" {
-			return "", fmt.Errorf("%q in the address of the log store stands for nothing: want {namespace} or {job}", found)
+			return "", phrase.Errorf("%q in the address of the log store stands for nothing: want {namespace} or {job}", found)
 		}
 	}
 	if strings.ContainsFunc(template, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", errors.New("the address of the log store has characters that no address has: write them as %XX")
+		return "", phrase.Errorf("the address of the log store has characters that no address has: write them as %%XX")
 	}
 	text := strings.NewReplacer("{namespace}", url.QueryEscape(namespace), "{job}", url.QueryEscape(job)).Replace(template)
 	address, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("the address of the log store cannot be read: %w", err)
+		return "", phrase.Errorf("the address of the log store cannot be read: %w", err)
 	case address.Scheme != "https" && address.Scheme != "http" || address.Host == "":
-		return "", errors.New("the address of the log store is no http or https URL")
+		return "", phrase.Errorf("the address of the log store is no http or https URL")
 	case address.User != nil:
-		return "", errors.New("the address of the log store has a user and a password, and everybody would see them")
+		return "", phrase.Errorf("the address of the log store has a user and a password, and everybody would see them")
 	}
 	return address.String(), nil
 }

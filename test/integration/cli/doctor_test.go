@@ -79,7 +79,7 @@ func TestDoctorSeesTheFleet(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.changeNode("doc-1", tc.spoil)
-			if got := s.doctor()[tc.check]; got.Status != doctor.Warning || !strings.Contains(got.Text, tc.says) || got.Advice == "" {
+			if got := s.doctor()[tc.check]; got.Status != doctor.Warning || !strings.Contains(got.Text.String(), tc.says) || len(got.Advice) == 0 {
 				t.Errorf("%s: got %+v, want a warning with %q", tc.check, got, tc.says)
 			}
 			s.changeNode("doc-1", func(n *corev1.Node) {
@@ -95,11 +95,11 @@ func TestDoctorSeesTheNamespace(t *testing.T) {
 	if err := client.CoreV1().Namespaces().Delete(t.Context(), s.namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.doctor()["namespaces"]; got.Status != doctor.Failed || !strings.Contains(got.Text, s.namespace+" is being deleted") {
+	if got := s.doctor()["namespaces"]; got.Status != doctor.Failed || !strings.Contains(got.Text.String(), s.namespace+" is being deleted") {
 		t.Errorf("got %+v", got)
 	}
 	s.namespace = "nowhere-at-all"
-	if got := s.doctor()["namespaces"]; got.Status != doctor.Failed || !strings.Contains(got.Text, "there is no namespace nowhere-at-all") {
+	if got := s.doctor()["namespaces"]; got.Status != doctor.Failed || !strings.Contains(got.Text.String(), "there is no namespace nowhere-at-all") {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -15,12 +15,13 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/drain"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
 func (e *env) drainer(force bool) *drain.Drainer {
-	return &drain.Drainer{Client: cluster.Client, Force: force, Report: func(text string) { e.Log(text) }}
+	return &drain.Drainer{Client: cluster.Client, Force: force, Report: func(text phrase.Text) { e.Log(text) }}
 }
 
 func (e *env) node(name string) *corev1.Node {
@@ -110,7 +111,7 @@ func TestADrainThatIsStopped(t *testing.T) {
 	var stopped *drain.StoppedError
 	var late *timelimit.Error
 	err := e.drainer(false).Drain(t.Context(), node, 3*time.Second)
-	if !errors.As(err, &stopped) || !errors.As(err, &late) || len(stopped.Left) != 1 || !strings.Contains(stopped.HowFar(), "sft") {
+	if !errors.As(err, &stopped) || !errors.As(err, &late) || len(stopped.Left) != 1 || !strings.Contains(stopped.HowFar().String(), "sft") {
 		t.Fatalf("got %v, want that time is over, and what is left", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

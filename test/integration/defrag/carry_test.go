@@ -17,6 +17,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/defrag"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
@@ -207,7 +208,7 @@ func TestNodesAreOpenedThatSomebodyLeftClosed(t *testing.T) {
 		e.taint(node, corev1.Taint{Key: names.TaintMoving, Value: strconv.FormatInt(until.Unix(), 10), Effect: corev1.TaintEffectNoSchedule})
 		defer e.taint(node)
 	}
-	carrier := defrag.Carrier{Client: client, Now: func() time.Time { return now }, Report: func(text string) { t.Log(text) }}
+	carrier := defrag.Carrier{Client: client, Now: func() time.Time { return now }, Report: func(text phrase.Text) { t.Log(text) }}
 	if err := carrier.OpenNodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/defrag"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -271,10 +272,10 @@ func (e *env) plan() defrag.Advice {
 
 // carry makes the moves of a proposal, and returns what was reported.
 func (e *env) carry(ctx context.Context, p defrag.Proposal, patience time.Duration, report func(string)) error {
-	carrier := defrag.Carrier{Client: client, Patience: patience, Now: time.Now, Report: func(text string) {
+	carrier := defrag.Carrier{Client: client, Patience: patience, Now: time.Now, Report: func(text phrase.Text) {
 		e.Log(text)
 		if report != nil {
-			report(text)
+			report(text.String())
 		}
 	}}
 	err := carrier.CarryOut(ctx, p)
