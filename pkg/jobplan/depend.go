@@ -1,6 +1,7 @@
 package jobplan
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,6 +68,23 @@ func Settle(held *batchv1.Job, states map[string]State) (Step, error) {
 
 // heldBecause tells a user who finds a job held that nobody let go on.
 const heldBecause = "it is made again, and the pods of its last run had not ended"
+
+// TellHeld notes on a Job, before it is created suspended, why it is: whoever finds it so after its making was broken off knows what to
+// do. [LetGo] takes the note away.
+func TellHeld(fresh *batchv1.Job) {
+	if fresh.Annotations == nil {
+		fresh.Annotations = map[string]string{}
+	}
+	fresh.Annotations[names.AnnotationPausedBecause] = heldBecause
+}
+
+// LetGo is a merge patch that starts a Job that was held, with what TellHeld has noted taken away.
+func LetGo() ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{names.AnnotationPausedBecause: nil}},
+		"spec":     map[string]any{"suspend": false},
+	})
+}
 
 // Hold marks a Job, before it is created, as paused if it waits for others, so that it does not start by itself while the
 // pods of the Job whose place it takes run on. It reports whether it did: one that a user has paused is held anyway. A Job

@@ -44,6 +44,9 @@ func (c *Client) replace(ctx context.Context, plan *jobPlan, dryRun bool) error 
 	suspend := ptr.Deref(fresh.Spec.Suspend, false)
 	fresh.Spec.Suspend = ptr.To(true)
 	held := suspend && jobplan.Hold(fresh, now)
+	if !suspend {
+		jobplan.TellHeld(fresh)
+	}
 	if err := c.exchange(ctx, plan, fresh); err != nil {
 		return err
 	}
@@ -72,7 +75,11 @@ func (c *Client) letGo(ctx context.Context, fresh *batchv1.Job, suspend, held bo
 	case suspend:
 		return nil
 	}
-	return c.patch(ctx, fresh, []byte(`{"spec":{"suspend":false}}`), false)
+	body, err := jobplan.LetGo()
+	if err != nil {
+		return err
+	}
+	return c.patch(ctx, fresh, body, false)
 }
 
 // release lets a Job wait for other jobs again that was held, unless somebody has resumed, paused or cancelled it since.

@@ -107,6 +107,36 @@ func TestAKilledReplaceLeavesNothingWithoutAnOwner(t *testing.T) {
 	}
 }
 
+// TestAKilledReplaceSaysWhyTheJobWaits: a Job that was made again and not let go is paused, and says why and what to do; resuming it
+// takes that away, as making it again to the end does.
+func TestAKilledReplaceSaysWhyTheJobWaits(t *testing.T) {
+	s := newSession(t)
+	path := s.sendingJob()
+	step := replaceSteps["before the keeping ends"]
+	s.killWhen(nthAfter(step.after, step.asks, step.nth), "", "apply", "--replace", "-f", path)
+	s.kubeconfig = server.kubeconfig
+	for language, want := range map[string]string{
+		"en": "it is made again, and the pods of its last run had not ended; gpuctl resume lets it run again",
+		"zh": "它被重新创建时，上一次运行的 Pod 还没有结束；用 gpuctl resume 让它继续运行",
+	} {
+		if said := s.expect(0, "", "", "describe", "sft", "--lang", language).stdout; !strings.Contains(said, want) {
+			t.Errorf("it says\n%swithout %q", said, want)
+		}
+	}
+	for _, args := range [][]string{{"resume", "sft"}, {"apply", "--replace", "-f", path}} {
+		s.expect(0, "", "", args...)
+		job, err := client.BatchV1().Jobs(s.namespace).Get(background, "sft", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		why, noted := job.Annotations["g8s.host/paused-because"]
+		if noted || *job.Spec.Suspend {
+			t.Errorf("after %v the job is suspended: %t, because %q", args, *job.Spec.Suspend, why)
+		}
+		s.store(path, strings.Replace(sendingYAML, `"60"`, `"120"`, 1)) // for the next
+	}
+}
+
 // sendingJob creates the job, and returns the path of a file with a change that makes it again.
 func (s *session) sendingJob() string {
 	s.Helper()
