@@ -226,6 +226,13 @@ func (n *notices) takeOver() bool {
 	return first
 }
 
+// leads reports whether this process has begun to lead.
+func (n *notices) leads() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.took
+}
+
 // firstToFollow reports whether nobody follows pods yet: one instance does for all.
 func (n *notices) firstToFollow() bool {
 	n.mu.Lock()

@@ -111,6 +111,7 @@ func newPolite(t *testing.T) (l *lab, now *time.Time) {
 	l = newRacks(t, 2)
 	now = l.keepsClock()
 	l.obeys()
+	l.TakeOver()
 	l.group("g", map[string]any{"minMember": int64(2)})
 	l.running(0, "asks", 9, ofPriority(-1), polite("1m"))
 	l.running(1, "other", 9, ofPriority(-1))

@@ -25,6 +25,8 @@ const resumeWithin = 24 * time.Hour
 type resumptions struct {
 	mu sync.Mutex
 	of map[types.UID]*resumption
+	// seen are those that were seen to leave and are there still: a process that begins to lead counts them once.
+	seen sets.Set[types.UID]
 }
 
 // resumption is how many pods of one controller have left, and when the last of them has. noted are those that come in their place and
@@ -35,16 +37,22 @@ type resumption struct {
 	noted sets.Set[types.UID]
 }
 
-// leave notes that a pod has left. One that nobody makes again does not come back.
-func (r *resumptions) leave(pod *corev1.Pod, now time.Time) {
+// leave notes that a pod has left, and is there still or not. One that nobody makes again does not come back.
+func (r *resumptions) leave(pod *corev1.Pod, there bool, now time.Time) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.seen.Has(pod.UID) {
+		return
+	}
 	if r.of == nil {
-		r.of = map[types.UID]*resumption{}
+		r.of, r.seen = map[types.UID]*resumption{}, sets.New[types.UID]()
+	}
+	if there {
+		r.seen.Insert(pod.UID)
 	}
 	for uid, old := range r.of {
 		if now.Sub(old.last) > resumeWithin {
@@ -56,6 +64,13 @@ func (r *resumptions) leave(pod *corev1.Pod, now time.Time) {
 	}
 	of := r.of[owner.UID]
 	of.pods, of.last = of.pods+1, now
+}
+
+// gone forgets a pod that is not there any more.
+func (r *resumptions) gone(pod types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen.Delete(pod)
 }
 
 // start notes that a pod has got a place, perhaps in the place of one that left.
@@ -98,7 +113,7 @@ func (p *Plugin) resumes(pod *corev1.Pod) bool {
 	if since.IsZero() || now.Sub(since) > resumeWithin {
 		return false
 	}
-	if note {
+	if note && p.notices.leads() {
 		p.noteResumes(pod, since)
 	}
 	return true
@@ -133,27 +148,37 @@ func (p *Plugin) noteResumes(pod *corev1.Pod, since time.Time) {
 	}()
 }
 
-// resume notes who leaves as it was told to, and who comes back.
+// resume notes who leaves as it was told to, and who comes back. A process that does not lead notes it, too: it may lead next, and its
+// queue has those by then that come back.
 func (p *Plugin) resume(before, after *corev1.Pod) {
 	if after != nil && before.Spec.NodeName == "" && after.Spec.NodeName != "" {
 		p.resumptions.start(after)
 	}
-	if _, told := p.notices.onPod(before.UID); !told || after != nil && lives(after) {
-		return
-	}
-	last := after
-	if last == nil {
+	last, there := after, after != nil
+	if !there {
 		last = before
 	}
-	if wasPreempted(last) {
-		p.resumptions.leave(last, p.now())
+	switch {
+	case there && lives(after):
+		return
+	case !p.notices.leads():
+		if lives(before) {
+			p.resumeLeaving(last, there)
+		}
+	default:
+		if _, told := p.notices.onPod(before.UID); told && wasPreempted(last) {
+			p.resumptions.leave(last, there, p.now())
+		}
+	}
+	if !there {
+		p.resumptions.gone(before.UID)
 	}
 }
 
-// resumeLeaving notes who is about to leave as a leader before this one has told it to.
-func (p *Plugin) resumeLeaving(pod *corev1.Pod) {
-	if _, told := notice.Of(pod); told && !lives(pod) && wasPreempted(pod) {
-		p.resumptions.leave(pod, p.now())
+// resumeLeaving notes who leaves, or has, as another leader has told it to.
+func (p *Plugin) resumeLeaving(pod *corev1.Pod, there bool) {
+	if _, told := notice.Of(pod); told && wasPreempted(pod) {
+		p.resumptions.leave(pod, there, p.now())
 	}
 }
 

@@ -106,3 +106,59 @@ func TestWhoComesBackIsFirstForTheNextLeader(t *testing.T) {
 		})
 	}
 }
+
+// TestAStandbyKnowsWhoComesBackFirst: it has watched another leader tell pods to leave, and those that come are in its queue already.
+func TestAStandbyKnowsWhoComesBackFirst(t *testing.T) {
+	evicted := func(pod *corev1.Pod) {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
+		pod.DeletionTimestamp = ptr.To(metav1.NewTime(noon))
+	}
+	tests := map[string]struct {
+		// sees is what the standby sees.
+		sees func(l *lab)
+		want bool
+	}{
+		"it leaves, and is gone":  {func(l *lab) { l.changes("asks", evicted); l.goes("asks") }, true},
+		"it leaves, and is there": {func(l *lab) { l.changes("asks", evicted); l.changes("asks", saves) }, true},
+		"it is gone at once": {func(l *lab) {
+			l.changes("asks", func(pod *corev1.Pod) { evicted(pod); pod.DeletionTimestamp = nil })
+			l.goes("asks")
+		}, true},
+		"its user has deleted it": {func(l *lab) {
+			l.changes("asks", func(pod *corev1.Pod) { pod.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) })
+			l.goes("asks")
+		}, false},
+		"another has come in its place": {func(l *lab) {
+			l.changes("asks", evicted)
+			l.goes("asks")
+			l.member("first", func(pod *corev1.Pod) { pod.Labels = nil; ownedBy("evicted")(pod) })
+			l.changes("first", boundTo("n0"))
+		}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			l, _ := newPolite(t)
+			l.changesOnNode(0, ownedBy("evicted"))
+			l.tries("m0")
+			l.noticed() // by the other leader
+			l.notices, l.resumptions, l.turns, l.places = &notices{}, &resumptions{}, &turns{}, places{}
+			tc.sees(l)
+			again, other := l.member("again", func(pod *corev1.Pod) { pod.Labels = nil; ownedBy("evicted")(pod) }), l.member("a-other", func(pod *corev1.Pod) { pod.Labels, pod.OwnerReferences = nil, nil })
+			l.PreEnqueue(t.Context(), again)
+			l.PreEnqueue(t.Context(), other)
+			if l.noticed(); len(again.Status.Conditions) > 0 || !whenLeft(l.pod("again")).IsZero() {
+				t.Error("a standby writes on pods")
+			}
+			l.TakeOver()
+			if got := l.Less(queued(t, again, noon.Add(time.Hour)), queued(t, other, noon)); got != tc.want {
+				t.Errorf("it comes before one that came earlier: %v, want %v", got, tc.want)
+			}
+			l.changes("again", boundTo("n0"))
+			more := l.member("more", func(pod *corev1.Pod) { pod.Labels = nil; ownedBy("evicted")(pod) })
+			if l.resumes(more) {
+				t.Error("two come back of one that left")
+			}
+			l.noticed()
+		})
+	}
+}

@@ -24,7 +24,7 @@ func (p *Plugin) TakeOver() {
 			continue
 		}
 		if !lives(pod) {
-			p.resumeLeaving(pod)
+			p.resumeLeaving(pod, true)
 			continue
 		}
 		if told, ok := notice.Of(pod); ok {
