@@ -29,11 +29,24 @@ type RunList struct {
 // RunsToLearn are as many runs as are worth asking for.
 const RunsToLearn = 5000
 
+// longest is the longest run that is told apart from others: more than that would overflow, whoever says it.
+const longest = 100 * 365 * 24 * 60 * 60
+
 // Learn is what runs tell of those to come. They are in the order of an answer.
 func Learn(runs []Run) *survival.History {
+	return learn(runs, func(run *Run) string { return run.User })
+}
+
+// LearnOfNamespaces is Learn for those who do not tell the users of a namespace apart.
+func LearnOfNamespaces(runs []Run) *survival.History {
+	return learn(runs, func(*Run) string { return "" })
+}
+
+func learn(runs []Run, userOf func(*Run) string) *survival.History {
 	out := &survival.History{}
 	for _, run := range slices.Backward(runs) { // the newest last
-		out.Learn(survival.Job{Namespace: run.Namespace, User: run.User, Pool: run.Pool, GPUs: run.GPUs}, time.Duration(run.Seconds)*time.Second)
+		ran := time.Duration(min(max(run.Seconds, 0), longest)) * time.Second
+		out.Learn(survival.Job{Namespace: run.Namespace, User: userOf(&run), Pool: run.Pool, GPUs: run.GPUs}, ran)
 	}
 	return out
 }

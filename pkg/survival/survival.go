@@ -52,6 +52,9 @@ const (
 	anyPool = "*"
 )
 
+// own is how many of the classes of a job, the first, are of its owner's jobs alone.
+const own = 2
+
 // classesOf are the classes of a job, the narrowest first.
 func classesOf(job Job) [5]class {
 	size := bits.Len64(uint64(max(job.GPUs, 1) - 1)) // 1, 2, 3 to 4, 5 to 8, …
@@ -157,14 +160,32 @@ func (r *records) inOrder() []time.Duration {
 	return r.sorted
 }
 
+// Settle makes what was learnt ready to be asked by several at once, until more is learnt.
+func (h *History) Settle() {
+	for _, its := range h.classes {
+		its.inOrder()
+	}
+}
+
 // Remaining is how much longer a job runs that has run for some time. limit is how long it may run in all, 0 for as long as
 // it likes. Where too little is known the limit alone counts, and without one the distribution is not known.
 func (h *History) Remaining(job Job, elapsed, limit time.Duration) Distribution {
+	classes := classesOf(job)
+	return h.remaining(classes[:], elapsed, limit)
+}
+
+// RemainingOwn is Remaining by what those have run alone who own the job: nobody else can change what is said of them.
+func (h *History) RemainingOwn(job Job, elapsed, limit time.Duration) Distribution {
+	classes := classesOf(job)
+	return h.remaining(classes[:own], elapsed, limit)
+}
+
+func (h *History) remaining(classes []class, elapsed, limit time.Duration) Distribution {
 	out := Distribution{elapsed: max(elapsed, 0), limit: max(limit, 0)}
 	if h == nil {
 		return out
 	}
-	for _, of := range classesOf(job) {
+	for _, of := range classes {
 		its := h.classes[of]
 		if its == nil || len(its.all) < enough {
 			continue

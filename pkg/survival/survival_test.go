@@ -247,3 +247,32 @@ func TestWhatWasToldStays(t *testing.T) {
 		t.Errorf("the median is %s, and was 25m", got)
 	}
 }
+
+// TestNobodyElseSpeaksForAnOwner, where that is asked for: however many short runs others have.
+func TestNobodyElseSpeaksForAnOwner(t *testing.T) {
+	var h History
+	for range 5000 {
+		h.Learn(Job{Namespace: "others", Pool: "train", GPUs: 8}, time.Minute)
+	}
+	for range 30 {
+		h.Learn(Job{Namespace: "team", Pool: "train", GPUs: 8}, time.Hour)
+	}
+	h.Settle()
+	for name, tc := range map[string]struct {
+		job      Job
+		all, own time.Duration
+	}{
+		"one who has run such":   {Job{Namespace: "team", Pool: "train", GPUs: 8}, time.Hour, time.Hour},
+		"one who has run others": {Job{Namespace: "team", Pool: "train", GPUs: 64}, time.Hour, time.Hour},
+		"one who has run none":   {Job{Namespace: "new", Pool: "train", GPUs: 8}, time.Minute, Never},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := h.Remaining(tc.job, 0, 0).Quantile(0.5); got != tc.all {
+				t.Errorf("it runs %s by all, want %s", got, tc.all)
+			}
+			if got := h.RemainingOwn(tc.job, 0, 0).Quantile(0.5); got != tc.own {
+				t.Errorf("it runs %s by its own, want %s", got, tc.own)
+			}
+		})
+	}
+}

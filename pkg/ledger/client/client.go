@@ -95,10 +95,14 @@ func (c *Client) Jobs(ctx context.Context, q Query) ([]ledger.Job, bool, error) 
 	return out.Items, out.More, err
 }
 
+// mostOfRuns bounds an answer with runs, in bytes: the scheduler asks for them, too, and has not much to spare. It is some 800 for each
+// of those that are worth asking for.
+const mostOfRuns = 4 << 20
+
 // Runs asks for how long jobs held GPUs. The second result tells whether there are more.
 func (c *Client) Runs(ctx context.Context, q Query) ([]ledger.Run, bool, error) {
 	var out ledger.RunList
-	err := c.get(ctx, "runs?"+q.values().Encode(), &out)
+	err := c.getWithin(ctx, "runs?"+q.values().Encode(), mostOfRuns, &out)
 	return out.Items, out.More, err
 }
 
@@ -148,6 +152,11 @@ func (e *UnreachableError) Says() phrase.Text { return phrase.Of("asking the led
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
 func (c *Client) get(ctx context.Context, path string, into any) error {
+	return c.getWithin(ctx, path, serverclient.MostRead, into)
+}
+
+// getWithin reads so many bytes of an answer at most.
+func (c *Client) getWithin(ctx context.Context, path string, most int64, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address+ledger.APIRoot+path, nil)
 	if err != nil {
 		return phrase.Errorf("asking the ledger: %w", err)
@@ -157,7 +166,7 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 		return &UnreachableError{Address: c.address, Err: err}
 	}
 	defer func() { _ = response.Body.Close() }() // it was read
-	body := json.NewDecoder(io.LimitReader(response.Body, serverclient.MostRead))
+	body := json.NewDecoder(io.LimitReader(response.Body, most))
 	if response.StatusCode != http.StatusOK {
 		var failure ledger.Failure
 		if err := body.Decode(&failure); err != nil || failure.Error == "" {
