@@ -23,8 +23,12 @@ type Promise struct {
 	Pool string
 	// At is when all of the job fits, at the latest.
 	At time.Time
+	// Expected says that it rests on when some are expected to be gone that have no deadline, and not on deadlines alone.
+	Expected bool
 	// Places are what it needs, by node.
 	Places map[string]Place
+	// barred are the namespaces whose pods have stayed too often when they were expected to be gone.
+	barred sets.Set[string]
 	// told is the earliest time of it since the others were told that it is later.
 	told time.Time
 }
@@ -42,6 +46,8 @@ type Turn struct {
 	Job      string
 	Priority int32
 	Since    time.Time
+	// Members is how many pods it has that start together, 0 for one.
+	Members int
 }
 
 // Before reports whether a job stands before another one. Of those that were made in the same second, the time that Kubernetes
@@ -62,6 +68,8 @@ type Book struct {
 	promises []*Promise
 	// version differs from that of all other books.
 	version uint64
+	// of are the promises that it is a state of. nil expects nobody to leave who has no deadline.
+	of *Promises
 }
 
 // Of returns the promise of a job, nil for none.
@@ -92,20 +100,20 @@ func (b *Book) First(pool string, now time.Time) *Promise {
 
 // Against returns what was promised to others of the places that a pod could take, nil for nothing. It costs a look at each promise.
 func (b *Book) Against(pod *corev1.Pod, turn Turn, now time.Time) *Closed {
-	return closed(counting(b.binding(pod, turn, now), now), pod, now)
+	return b.closed(counting(b.binding(pod, turn, now), now), pod, now)
 }
 
 // Behind returns what was promised to those who stand behind a pod in line, which would be on the nodes for longer, nil for nothing: it may
 // take that all the same.
 func (b *Book) Behind(pod *corev1.Pod, turn Turn, now time.Time) *Closed {
-	return closed(counting(b.touched(pod, turn, now, turn.Before), now), pod, now)
+	return b.closed(counting(b.touched(pod, turn, now, turn.Before), now), pod, now)
 }
 
-func closed(promises []*Promise, pod *corev1.Pod, now time.Time) *Closed {
+func (b *Book) closed(promises []*Promise, pod *corev1.Pod, now time.Time) *Closed {
 	if len(promises) == 0 {
 		return nil
 	}
-	return &Closed{promises: promises, asks: cycle.AsksOf(pod), now: now}
+	return &Closed{promises: promises, asks: cycle.AsksOf(pod), now: now, of: b.of}
 }
 
 // counting are the promises that count at a time.
@@ -124,10 +132,15 @@ func (b *Book) touched(pod *corev1.Pod, turn Turn, now time.Time, meant func(Tur
 		return nil
 	}
 	stay, limited := reservation.Stay(pod)
+	expected, known := time.Duration(0), false
+	if b.of != nil && !limited {
+		expected, known = b.of.expected.stay(pod, turn.Members)
+	}
 	for _, promise := range b.promises {
 		switch {
 		case promise.Job == turn.Job, !meant(promise.Turn):
 		case limited && !now.Add(stay).After(promise.At):
+		case known && promise.trusts(pod.Namespace, now) && !now.Add(expected).After(promise.At):
 		default:
 			promises = append(promises, promise)
 		}
@@ -135,11 +148,18 @@ func (b *Book) touched(pod *corev1.Pod, turn Turn, now time.Time, meant func(Tur
 	return promises
 }
 
+// trusts reports whether it is enough that a pod of a namespace is expected to be gone by then. What rests on deadlines is kept by deadlines: whoever
+// lasts longer than those before them must not put off a start that nobody could else.
+func (p *Promise) trusts(namespace string, now time.Time) bool {
+	return p.Expected && now.Sub(p.Since) < trust && !p.barred.Has(namespace)
+}
+
 // Closed is what of nodes was promised to others than a pod. nil is nothing.
 type Closed struct {
 	promises []*Promise
 	asks     []cycle.Ask
 	now      time.Time
+	of       *Promises
 }
 
 // Room is for how many such pods a node has room beside what was promised of it and others that come there with them, math.MaxInt if
@@ -151,14 +171,14 @@ func (c *Closed) Room(info fwk.NodeInfo, come ...cycle.Ask) int {
 	}
 	for _, promise := range c.promises {
 		if place, ok := promise.Places[info.Node().Name]; ok && room > 0 {
-			room = min(room, c.beside(&place, promise.At, info, come))
+			room = min(room, c.beside(promise, &place, info, come))
 		}
 	}
 	return room
 }
 
 // beside is for how many such pods a node has room beside those that have a place there then, and those who stay for longer.
-func (c *Closed) beside(place *Place, at time.Time, info fwk.NodeInfo, come []cycle.Ask) int {
+func (c *Closed) beside(promise *Promise, place *Place, info fwk.NodeInfo, come []cycle.Ask) int {
 	var stay []cycle.Ask
 	counted := false
 	room := int64(math.MaxInt)
@@ -173,21 +193,25 @@ func (c *Closed) beside(place *Place, at time.Time, info fwk.NodeInfo, come []cy
 			return 0
 		}
 		if !counted {
-			stay, counted = c.staying(place, at, info), true
+			stay, counted = c.staying(promise, place, info), true
 		}
 		room = min(room, max(0, offered-need-cycle.SumOf(stay, ask.Resource))/ask.Amount)
 	}
 	return int(room)
 }
 
-// staying is what those hold who are on a node for longer than until a time.
-func (c *Closed) staying(place *Place, at time.Time, info fwk.NodeInfo) (asks []cycle.Ask) {
+// staying is what those hold who are on a node for longer than until the time of a promise.
+func (c *Closed) staying(promise *Promise, place *Place, info fwk.NodeInfo) (asks []cycle.Ask) {
+	gone := reservation.Gone
+	if c.of != nil && promise.Expected {
+		gone = c.of.Gone
+	}
 	for _, on := range info.GetPods() {
 		pod := on.GetPod()
 		if place.Leaving.Has(pod.UID) {
 			continue
 		}
-		if gone, ends := reservation.Gone(pod, c.now); !ends || gone.After(at) {
+		if at, ends := gone(pod, c.now); !ends || at.After(promise.At) {
 			asks = append(asks, cycle.AsksOf(pod)...)
 		}
 	}

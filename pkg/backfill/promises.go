@@ -17,9 +17,12 @@ type Promises struct {
 	// horizon is how far ahead a start may lie, in nanoseconds.
 	horizon atomic.Int64
 	book    atomic.Pointer[Book]
+	// expected is when those are gone that have no deadline.
+	expected expectations
 
 	mu       sync.Mutex
 	released func(Release)
+	betting  map[string]*bets
 }
 
 // NewPromises returns promises by a clock, time.Now if it is nil. None is made before somebody keeps them.
@@ -116,6 +119,9 @@ func (p *Promises) turnOf(pod *corev1.Pod) Turn { return (*p.line.Load())(pod) }
 // Give promises a job its places, in place of what it was promised before, and of what another one was promised in the line of that pool.
 func (p *Promises) Give(promise *Promise) {
 	p.change(func(before []*Promise) []*Promise {
+		if of := p.betting[promise.Job]; of != nil {
+			promise.barred = of.barred()
+		}
 		promise.told = promise.At
 		if old := (&Book{promises: before}).Of(promise.Job); old != nil && promise.At.Sub(old.told) <= slip && old.told.Before(promise.At) {
 			promise.told = old.told
@@ -152,7 +158,7 @@ func (p *Promises) change(how func([]*Promise) []*Promise, taken ...string) {
 	if len(open) > 0 || len(before) != len(after) || tightened(before, after) {
 		version++
 	}
-	now := &Book{promises: after, version: version}
+	now := &Book{promises: after, version: version, of: p}
 	p.book.Store(now)
 	open = slices.DeleteFunc(open, func(node string) bool { return slices.Contains(taken, node) })
 	if len(open) > 0 && p.released != nil {

@@ -81,7 +81,7 @@ func loosened(before, after []*Promise) (open []string) {
 	for _, old := range before {
 		still := (&Book{promises: after}).Of(old.Job)
 		for _, node := range slices.Sorted(maps.Keys(old.Places)) {
-			if still == nil || still.At.Sub(old.told) > slip || !still.has(node) {
+			if still == nil || still.At.Sub(old.told) > slip || !still.has(node) || !still.barred.IsSuperset(old.barred) {
 				open = append(open, node)
 			}
 		}

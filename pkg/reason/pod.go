@@ -204,6 +204,13 @@ var (
 		Says:   "%[1]s node(s) are kept for the job, which starts there by %[2]s: those who run there have ended by then",
 		Advice: []Advice{waiting("wait: it is first in line, and starts sooner if there is room sooner")},
 	}
+	// PromisedAsExpected is the same where some of them have no deadline, and are expected to end by how long others have run.
+	PromisedAsExpected = &Reason{
+		Text: "promised: %d node(s) are kept for it, and it is expected to start there by %s",
+		Late: true, Cause: WaitingForPromise,
+		Says:   "%[1]s node(s) are kept for the job, which is expected to start there by %[2]s: those who run there end by then, if they run no longer than nearly all before them",
+		Advice: []Advice{waiting("wait: it is first in line, and starts sooner if there is room sooner")},
+	}
 	// RoomIsComing is told while others have time to save their work who were told to leave, for a pod alone, too.
 	RoomIsComing = &Reason{
 		Text: "pods of lower priority save their work and leave for it by %s at the latest",
@@ -248,7 +255,7 @@ func MissingMembers(verdict string) (there, all int, ok bool) {
 var OfGangs = []*Reason{GangHasRoomForSome, GangNeverFits, GangTurnedAway}
 
 // OfEvictions are why nobody leaves for a pod, or not yet.
-var OfEvictions = []*Reason{GangKeptOut, GangGuarded, Promised, RoomIsComing, QuotaGuarded, QuotaBudgeted, QuotaKeptOut}
+var OfEvictions = []*Reason{GangKeptOut, GangGuarded, Promised, PromisedAsExpected, RoomIsComing, QuotaGuarded, QuotaBudgeted, QuotaKeptOut}
 
 // OfPods are about the pod itself, whatever the node. While they hold, the scheduler looks at no node.
 var OfPods = []*Reason{

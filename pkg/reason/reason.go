@@ -68,6 +68,15 @@ func In(verdict string, reasons []*Reason) []Found {
 	return out
 }
 
+// ValuesIn returns the values that a verdict has in place of the verbs of the reason's text, false for a verdict without it.
+func (r *Reason) ValuesIn(verdict string) ([]string, bool) {
+	found := In(verdict, []*Reason{r})
+	if len(found) == 0 {
+		return nil, false
+	}
+	return found[0].args, true
+}
+
 // With is a reason that was found otherwise, with the values of its text.
 func (r *Reason) With(values ...string) Found { return Found{Reason: r, args: values} }
 

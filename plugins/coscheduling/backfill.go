@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
@@ -16,6 +17,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
 const (
@@ -105,7 +107,7 @@ func (p *Plugin) lineUp(pod *corev1.Pod) backfill.Turn {
 	turn := backfill.Turn{Job: string(pod.UID), Priority: corev1helpers.PodPriority(pod), Since: pod.CreationTimestamp.Time}
 	if name, ok := groupOf(pod); ok {
 		if group := p.groups.get(name); unusable(group) == "" {
-			turn.Job, turn.Since = jobOf(gangOf(pod, group)), since(pod, group)
+			turn.Job, turn.Since, turn.Members = jobOf(gangOf(pod, group)), since(pod, group), group.minMember
 		}
 	}
 	return turn
@@ -132,6 +134,10 @@ func (p *Plugin) promise(group *podGroup, m *members, refused fwk.NodeToStatusRe
 		return ""
 	}
 	if p.searches.may(turn.Job, pool, own != nil, now) {
+		p.promises.SettleBets(turn.Job, func(name types.NamespacedName, uid types.UID) bool {
+			pod := p.living(name, uid)
+			return pod != nil && pod.Spec.NodeName != ""
+		})
 		var fits bool
 		own, fits = p.earliest(group, m, now, own)
 		p.searches.done(turn.Job, pool, now, p.now())
@@ -151,7 +157,11 @@ func (p *Plugin) promise(group *podGroup, m *members, refused fwk.NodeToStatusRe
 	if own == nil {
 		return ""
 	}
-	return reason.Promised.Text.Of(len(own.Places), own.At.UTC().Format(time.RFC3339))
+	told := reason.Promised
+	if own.Expected {
+		told = reason.PromisedAsExpected
+	}
+	return told.Text.Of(len(own.Places), own.At.UTC().Format(time.RFC3339))
 }
 
 // lacksRoomAlone reports whether a job waits for nothing but that others end: it is whole, within its quota, does not hold out for a
@@ -262,24 +272,45 @@ func (p *Plugin) earliest(group *podGroup, m *members, now time.Time, before *ba
 	if err != nil {
 		return nil, false // GPUFilter tells what is wrong with the pod
 	}
-	f := forecastOf(siteOf(group.layout, seats, b), now, p.effort)
-	f.seatIn(of)
+	on := siteOf(group.layout, seats, b)
+	on.seatIn(of)
+	f := forecastOf(on, now, p.effort, reservation.Gone)
 	standing := f.positions(p.places.nodesOf(m.placed))
 	if fits, _ := gangplan.Make(f.problem(of.kinds, standing, f.free)); fits != nil {
 		return f.asBefore(before, p.backsOff(gangOf(m.waiting[0], group), now)), true
 	}
 	latest := now.Add(p.promises.Horizon())
-	at, plan := f.search(of.kinds, standing, latest, nil)
+	first = f.firstBy(of.kinds, standing, latest, kept(before, false))
+	if first == nil && f.left >= 0 && p.promises.Learns() {
+		f = forecastOf(on, now, p.effort, p.promises.Gone)
+		if first = f.firstBy(of.kinds, standing, latest, kept(before, true)); first != nil {
+			first.Expected = true
+		}
+	}
+	return first, false
+}
+
+// kept is a promise that rests on the same as another one will, by deadlines alone or not; nil if it does not.
+func kept(before *backfill.Promise, expected bool) *backfill.Promise {
+	if before == nil || before.Expected != expected {
+		return nil
+	}
+	return before
+}
+
+// firstBy is where members fit first by a time, nil for nowhere: on the places of a promise that they have, as long as they start there by then.
+func (f *forecast) firstBy(waiting []kind, standing []int, latest time.Time, before *backfill.Promise) *backfill.Promise {
+	at, plan := f.search(waiting, standing, latest, nil)
 	if plan == nil || f.left < 0 {
-		return nil, false
+		return nil
 	}
 	if before != nil {
-		again, same := f.search(of.kinds, standing, latest, before)
+		again, same := f.search(waiting, standing, latest, before)
 		if same != nil && f.left >= 0 && (!again.After(at) || !again.After(before.At)) {
 			at, plan = again, same
 		}
 	}
-	return f.promised(of.kinds, plan, at), false
+	return f.promised(waiting, plan, at)
 }
 
 // asBefore is what a job was promised before, where it has room now and is only made to wait for a moment; nil where something else

@@ -19,6 +19,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/backfill"
+	"g8s.host/gpu-scheduler/pkg/survival"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -109,6 +110,96 @@ func TestTheFirstGangIsPromisedWhereItFitsFirst(t *testing.T) {
 				t.Errorf("told %q", l.told)
 			}
 		})
+	}
+}
+
+// endsAlone has a pod end by itself, without a deadline.
+func endsAlone(pod *corev1.Pod) {
+	pod.Spec.ActiveDeadlineSeconds, pod.Spec.RestartPolicy = nil, corev1.RestartPolicyNever
+}
+
+// took is what is learnt from 40 jobs of 8 GPUs in the namespace of the lab, each of which took so many minutes.
+func took(minutes int) *survival.History {
+	past := &survival.History{}
+	for range 40 {
+		past.Learn(survival.Job{Namespace: "ns", GPUs: 8}, time.Duration(minutes)*time.Minute)
+	}
+	return past
+}
+
+// TestAGangIsPromisedWhenOthersAreExpectedToEnd, where deadlines tell nothing; deadlines alone count where they do.
+func TestAGangIsPromisedWhenOthersAreExpectedToEnd(t *testing.T) {
+	allEnd := func(l *lab) {
+		for _, info := range l.infos {
+			endsAlone(info.GetPods()[0].GetPod())
+		}
+	}
+	tests := map[string]struct {
+		past   *survival.History
+		change func(*lab)
+		want   string
+		// sure is whether it is said for certain.
+		sure bool
+	}{
+		"nobody has a deadline":             {past: took(45), change: allEnd, want: "2 in 45 min"},
+		"nor does anybody know of the past": {change: allEnd},
+		"they take longer than is promised": {past: took(25 * 60), change: allEnd},
+		"one of them has":                   {past: took(45), change: func(l *lab) { endsAlone(l.infos[1].GetPods()[0].GetPod()); endsAlone(l.infos[2].GetPods()[0].GetPod()) }, want: "2 in 45 min"},
+		"two of them have, and that is enough": {past: took(1), change: func(l *lab) { endsAlone(l.infos[0].GetPods()[0].GetPod()) },
+			want: "2 in 30 min", sure: true},
+		"all of them have": {past: took(1), want: "2 in 20 min", sure: true},
+		"two are services": {past: took(45), change: func(l *lab) {
+			allEnd(l)
+			for _, info := range l.infos[:2] {
+				info.GetPods()[0].GetPod().Spec.RestartPolicy = corev1.RestartPolicyAlways
+			}
+		}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			l, _ := keeping(t, 3)
+			if tc.change != nil {
+				tc.change(l)
+			}
+			l.promises.Learn(tc.past)
+			gang := l.gangOf("g", 2, 5)
+			l.refuse(gang)
+			if got := l.promisedTo(gang); got != tc.want {
+				t.Errorf("promised %q, want %q", got, tc.want)
+			}
+			for _, said := range []struct {
+				text string
+				want bool
+			}{{"and it starts there by 2026-12-01T12:", tc.sure}, {"and it is expected to start there by 2026-12-01T12:", tc.want != "" && !tc.sure}} {
+				if strings.Contains(l.told, said.text) != said.want {
+					t.Errorf("told %q", l.told)
+				}
+			}
+		})
+	}
+}
+
+// TestWhoLastsLongerThanExpected makes a gang wait until it is expected to be gone again, or until others are; without anybody who has lasted
+// as long nothing is promised.
+func TestWhoLastsLongerThanExpected(t *testing.T) {
+	l, clock := keeping(t, 2)
+	for _, info := range l.infos {
+		endsAlone(info.GetPods()[0].GetPod())
+	}
+	past := took(30)
+	for range 40 {
+		past.Learn(survival.Job{Namespace: "ns", GPUs: 8}, 20*time.Minute)
+	}
+	l.promises.Learn(past)
+	gang := l.gangOf("g", 2, 5)
+	for _, step := range []struct {
+		passes time.Duration
+		want   string
+	}{{0, "2 in 30 min"}, {10 * time.Minute, "2 in 20 min"}, {21 * time.Minute, ""}} {
+		*clock = clock.Add(step.passes)
+		if l.refuse(gang); l.promisedTo(gang) != step.want {
+			t.Errorf("promised %q at %s, want %q", l.promisedTo(gang), clock.Format(time.TimeOnly), step.want)
+		}
 	}
 }
 
@@ -351,10 +442,12 @@ func TestGangsLeaveWhatWasPromised(t *testing.T) {
 	}
 }
 
-// BenchmarkSearch looks where a gang of 64 nodes starts first on 5,000, with 8 pods each that end one after the other, or of which none does.
+// BenchmarkSearch looks where a gang of 64 nodes starts first on 5,000, with 8 pods each that end one after the other, or of which none does; and
+// where they have no deadlines, by how long others have run.
 func BenchmarkSearch(b *testing.B) {
-	for name, limited := range map[string]bool{"with deadlines": true, "without": false} {
+	for name, tc := range map[string]struct{ limited, learns bool }{"with deadlines": {limited: true}, "without": {}, "as expected": {learns: true}} {
 		b.Run(name, func(b *testing.B) {
+			limited := tc.limited
 			l := newLab(b, 5000)
 			l.promises = backfill.NewPromises(l.now)
 			l.promises.Keep(24 * time.Hour)
@@ -365,18 +458,26 @@ func BenchmarkSearch(b *testing.B) {
 					pod := fixture.Pod(fmt.Sprint(node, "-", i)).GPUs(1).Obj()
 					pod.UID = types.UID(pod.Name)
 					pod.Status.StartTime = ptr.To(metav1.NewTime(l.now()))
-					if limited {
+					switch {
+					case limited:
 						limitedTo(10 + (node*7+i*131)%600)(pod)
+					case tc.learns:
+						pod.Namespace = "ns"
+						endsAlone(pod)
+						pod.Status.StartTime = ptr.To(metav1.NewTime(l.now().Add(-time.Duration((node*7+i*131)%40) * time.Minute)))
 					}
 					pods = append(pods, pod)
 				}
 				l.infos[node] = nodeInfo(info.Node(), pods...)
 			}
+			if tc.learns {
+				l.promises.Learn(took(60))
+			}
 			gang := l.gangOf("g", 64, 5)
 			group := l.groups.get(types.NamespacedName{Namespace: "ns", Name: "g"})
 			m := l.membersOf(gang, group)
 			for b.Loop() {
-				if found, _ := l.earliest(group, &m, l.now(), nil); (found != nil) != limited {
+				if found, _ := l.earliest(group, &m, l.now(), nil); (found != nil) != (limited || tc.learns) {
 					b.Fatalf("found %v", found)
 				}
 			}

@@ -12,7 +12,6 @@ import (
 	"g8s.host/gpu-scheduler/pkg/backfill"
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
-	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
 // forecast is a site as it will be when those have ended who are there.
@@ -35,12 +34,13 @@ type ending struct {
 	fwk.PodInfo
 }
 
-func forecastOf(s *site, now time.Time, effort int) *forecast {
+// forecastOf is a site by when pods are gone from their nodes, false for who may be there for ever.
+func forecastOf(s *site, now time.Time, effort int, gone func(*corev1.Pod, time.Time) (time.Time, bool)) *forecast {
 	f := &forecast{site: s, ends: map[int][]time.Time{}, pods: map[int][]*corev1.Pod{}, freed: map[int][]amounts{}, left: effort}
 	for node, info := range s.infos {
 		var endings []ending
 		for _, on := range info.GetPods() {
-			if at, ends := reservation.Gone(on.GetPod(), now); ends {
+			if at, ends := gone(on.GetPod(), now); ends {
 				endings = append(endings, ending{at, on})
 			}
 		}

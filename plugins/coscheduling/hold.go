@@ -18,6 +18,7 @@ const defaultTimeout = time.Minute
 // Permit lets a member wait until all have a place. It counts those who have one: the live members that are bound, whoever
 // bound them, and those that this process holds.
 func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) (*fwk.Status, time.Duration) {
+	p.promises.Place(pod, node)
 	name, ok := groupOf(pod)
 	if !ok || p.finished.before(pod) {
 		p.promises.End(string(pod.UID), node)
