@@ -29,6 +29,8 @@ type wish struct {
 	beyond *diagnosis.Finding
 	// confined pods start when one domain of the topology has room for all: when that is, is not known.
 	confined bool
+	// promised is by when the scheduler has said that it starts, the zero time where it has not.
+	promised time.Time
 	// placed is how many of the requests have their place as the line is played.
 	placed int
 }
@@ -90,6 +92,7 @@ func estimate(entries []Entry, objects *snapshot.Snapshot, now time.Time) map[st
 		if len(objects.Nodes) > 0 {
 			line := newLine(entries[start:end], objects, now, &topologies)
 			line.play(limits)
+			line.heedPromises()
 			pools[line.pool.name] = line.pool
 		}
 		start = end
@@ -163,6 +166,31 @@ func (l *line) judge(entry *Entry) {
 	default:
 		if closed, ok := l.pool.closedTo(entry.wish.requests[0]); ok {
 			entry.block(closed)
+		}
+	}
+}
+
+// promisedBy is by when the scheduler said that a job starts, by the deadlines of those who run; the zero time where it did not.
+func promisedBy(message string) time.Time {
+	values, ok := reason.Promised.ValuesIn(message)
+	if !ok {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339, values[1])
+	if err != nil {
+		return time.Time{} // whoever wrote that was not the scheduler
+	}
+	return at
+}
+
+// heedPromises has entries start by when the scheduler has promised it, where that is not known, or would be later, as the line is played: the scheduler
+// keeps nodes for them, and knows more.
+func (l *line) heedPromises() {
+	for i := range l.entries {
+		entry := &l.entries[i]
+		at := entry.wish.promised
+		if !entry.Never && entry.Cause == "" && at.After(l.start) && (entry.ETA == nil || at.Before(*entry.ETA)) {
+			entry.ETA = &at
 		}
 	}
 }

@@ -207,6 +207,7 @@ func (e *Entry) add(pod *corev1.Pod, request gpu.Request) {
 			e.Says = nil
 			e.Reason, e.Message = condition.Reason, inventory.Verdict(condition.Message)
 			e.wish.confined = len(reason.In(condition.Message, confining)) > 0
+			e.wish.promised = promisedBy(condition.Message)
 			if beyond, ok := diagnosis.Beyond(condition.Message); ok {
 				e.wish.beyond = &beyond
 			} else {

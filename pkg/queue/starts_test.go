@@ -165,6 +165,42 @@ func TestAVerdictOnSomeNodesIsNoneOnTheOthers(t *testing.T) {
 	}
 }
 
+// TestAPromiseSaysWhenAJobStarts, where the line as it is played does not, or says later.
+func TestAPromiseSaysWhenAJobStarts(t *testing.T) {
+	in := func(wait time.Duration) string {
+		return "0/1 nodes are available: 1 node(s) have too few free GPUs. preemption: " + reason.Promised.Text.Of(1, t0.Add(wait).Format(time.RFC3339))
+	}
+	for name, tc := range map[string]struct {
+		verdict string
+		// limits are those of who runs there.
+		limits []batchv1.Job
+		want   time.Duration // 0 for not known
+	}{
+		"nobody else says when":         {verdict: in(time.Hour), want: time.Hour},
+		"it is sooner than all say":     {verdict: in(time.Hour), limits: []batchv1.Job{limited("runs", 2*time.Hour)}, want: time.Hour},
+		"it is later":                   {verdict: in(3 * time.Hour), limits: []batchv1.Job{limited("runs", 2*time.Hour)}, want: 2 * time.Hour},
+		"its time is over":              {verdict: in(-time.Minute)},
+		"it is expected, and not sure":  {verdict: reason.PromisedAsExpected.Text.Of(1, t0.Add(time.Hour).Format(time.RFC3339))},
+		"it is no time":                 {verdict: reason.Promised.Text.Of(1, "soon")},
+		"a volume is missing beside it": {verdict: `persistentvolumeclaim "data" not found. ` + in(time.Hour)},
+		"nothing is promised":           {verdict: "0/1 nodes are available: 1 node(s) have too few free GPUs."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			full := &snapshot.Snapshot{
+				Nodes: []corev1.Node{node("n1", "8")}, Jobs: tc.limits,
+				Pods: []corev1.Pod{on("n1", asks("runs", "8", 5, 0)), refusedWith(tc.verdict, asks("a", "8", 5, 0))},
+			}
+			var got time.Duration
+			if eta := Build(full, nil, nil, t0).Entries[0].ETA; eta != nil {
+				got = eta.Sub(t0)
+			}
+			if got != tc.want {
+				t.Errorf("it starts after %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
 // TestRefusedJobsAreShown: a quota keeps their pods from being created, so that they are in no line.
 func TestRefusedJobsAreShown(t *testing.T) {
 	job := inventory.Job{
