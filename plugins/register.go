@@ -18,6 +18,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/explain"
 	quotas "g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
+	"g8s.host/gpu-scheduler/pkg/survival"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 	"g8s.host/gpu-scheduler/plugins/gpudevices"
 	"g8s.host/gpu-scheduler/plugins/gpuexplain"
@@ -42,6 +43,8 @@ type Dependencies struct {
 	Now func() time.Time
 	// Quotas are the GPUQuotas of the cluster, those of the API server if it is nil. A replay tells them of pods.
 	Quotas *quotas.Quotas
+	// Past is what a replay knows of how long jobs have run where a configuration names a ledger: it asks none. nil is nothing.
+	Past *survival.History
 	// Replay says that time is not the machine's, so that nothing is begun that a timer is to go on with: nobody is told before they
 	// are evicted, and who is gone is told.
 	Replay bool
@@ -68,8 +71,10 @@ func Registry(deps Dependencies) runtime.Registry {
 			Ledger: ledger, Epoch: deps.Epoch, Gate: deps.Gate, Attempts: deps.Attempts,
 		}),
 		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, Cards: ledger, Now: time.Now}),
-		gpufilter.Name:  gpufilter.Factory(gpufilter.Dependencies{Ledger: ledger, Reservations: reservations, Promises: promises}),
-		gpuquota.Name:   gpuquota.Factory(gpuquota.Dependencies{Quotas: deps.Quotas}),
+		gpufilter.Name: gpufilter.Factory(gpufilter.Dependencies{
+			Ledger: ledger, Reservations: reservations, Promises: promises, Learn: learning(promises, deps),
+		}),
+		gpuquota.Name: gpuquota.Factory(gpuquota.Dependencies{Quotas: deps.Quotas}),
 		gpuscore.Name: gpuscore.Factory(gpuscore.Dependencies{
 			Explain: deps.Explain != nil, Devices: ledger, Attempts: deps.Attempts, Promises: promises,
 		}),

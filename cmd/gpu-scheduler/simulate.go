@@ -22,6 +22,7 @@ import (
 	"g8s.host/gpu-scheduler/manifests"
 	"g8s.host/gpu-scheduler/pkg/defrag"
 	"g8s.host/gpu-scheduler/pkg/simulate"
+	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
 // What production runs, within the manifests.
@@ -67,7 +68,9 @@ type simulation struct {
 	seed              int64
 	moves             int
 	movesEvery        time.Duration
-	out, progress     io.Writer
+	// past is how long jobs had run before, nil where nobody knows.
+	past          *survival.History
+	out, progress io.Writer
 }
 
 func newSimulateCommand() *cobra.Command {
@@ -130,7 +133,7 @@ func (s *simulation) run(ctx context.Context) error {
 		bar := progress(s.progress, candidate.Name, len(arrivals))
 		result, err := simulate.Run(ctx, cluster, arrivals, candidate, simulate.Options{
 			Seed: s.seed, Progress: func(int) { _ = bar.Add(1) }, // a bar that cannot be drawn is no reason to stop
-			Moves: moves, Start: cluster.Began,
+			Moves: moves, Start: cluster.Began, Past: s.past,
 		})
 		if err != nil {
 			return fmt.Errorf("simulating %s: %w", candidate.Name, err)

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"g8s.host/gpu-scheduler/pkg/ledger"
 	"g8s.host/gpu-scheduler/pkg/simulate"
+	"g8s.host/gpu-scheduler/pkg/simulate/recording"
 	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
@@ -64,11 +66,26 @@ func (s *simulation) readHistory(candidates []simulate.Candidate) (simulate.Clus
 			schedulers = append(schedulers, candidate.Config.Profiles[i].SchedulerName)
 		}
 	}
+	s.heedRuns(rec, candidates)
 	cluster, arrivals := simulate.FromRecording(rec, schedulers)
 	if len(arrivals) == 0 {
 		return simulate.Cluster{}, nil, fmt.Errorf("nobody came in --recording %s whom a scheduler named %s would place", s.recording, schedulers[0])
 	}
 	return cluster, arrivals, nil
+}
+
+// heedRuns has starts promised by what a ledger said when the recording began, and tells where one is named and that is not known.
+func (s *simulation) heedRuns(rec *recording.Recording, candidates []simulate.Candidate) {
+	if len(rec.Runs) > 0 {
+		s.past = ledger.LearnOfNamespaces(rec.Runs)
+		return
+	}
+	for _, candidate := range candidates {
+		if simulate.NamesLedger(candidate.Config) {
+			fmt.Fprintf(s.progress, "%s: it names a promiseLedger, and the recording does not have what that said, so starts are promised by deadlines alone;\n"+
+				"  gpu-scheduler simulate record --ledger writes it down\n", candidate.Name)
+		}
+	}
 }
 
 // readPublished reads one node list and one pod list, and arranges them as the published benchmark does.

@@ -11,9 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 
+	"g8s.host/gpu-scheduler/pkg/ledger"
+	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
 	"g8s.host/gpu-scheduler/pkg/simulate/recording"
 )
 
@@ -34,6 +37,7 @@ const recordExample = `  # Record for a week, packed
 // recorder is what the user asks for.
 type recorder struct {
 	kubeconfig, context, output string
+	ledger                      ledgerclient.Options
 	out, progress               io.Writer
 }
 
@@ -53,6 +57,8 @@ func newRecordCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&r.kubeconfig, "kubeconfig", "", "Kubeconfig file (default is that of kubectl)")
 	flags.StringVar(&r.context, "context", "", "Context of the kubeconfig")
+	flags.StringVar(&r.ledger.Address, "ledger", "", "Address of the ledger that the scheduler promises starts by (promiseLedger of GPUFilter): what it says is written down, too")
+	flags.StringVar(&r.ledger.CA, "ledger-ca", "", "File with the certificate that the ledger's is signed by")
 	flags.StringVarP(&r.output, "output", "o", "", "File to write (default is standard output)")
 	return cmd
 }
@@ -78,6 +84,10 @@ func (r *recorder) run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
+	runs, err := r.runs(ctx, config)
+	if err != nil {
+		return err
+	}
 	to := r.out
 	if r.output != "" {
 		file, err := os.Create(r.output)
@@ -89,8 +99,21 @@ func (r *recorder) run(ctx context.Context) (err error) {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	recorder := recording.Recorder{Client: client, Clock: clock.RealClock{}, Began: func(objects int) {
+	recorder := recording.Recorder{Client: client, Clock: clock.RealClock{}, Runs: runs, Began: func(objects int) {
 		fmt.Fprintf(r.progress, "Recording what happens to %d objects, until you interrupt it.\n", objects)
 	}}
 	return recorder.Record(ctx, to)
+}
+
+// runs are for how long jobs have run, as the ledger says; none where it is not to be asked.
+func (r *recorder) runs(ctx context.Context, config *rest.Config) ([]ledger.Run, error) {
+	if r.ledger.Address == "" {
+		return nil, nil
+	}
+	client, err := ledgerclient.New(config, r.ledger)
+	if err != nil {
+		return nil, fmt.Errorf("reading --ledger: %w", err)
+	}
+	runs, _, err := client.Runs(ctx, ledgerclient.Query{Limit: ledger.RunsToLearn})
+	return runs, err
 }

@@ -132,3 +132,34 @@ func TestSimulateRecordings(t *testing.T) {
 		})
 	}
 }
+
+// TestAReplayTellsWhatItDoesNotKnow: what a ledger said by which starts were promised.
+func TestAReplayTellsWhatItDoesNotKnow(t *testing.T) {
+	const learns = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: gpu-scheduler
+  plugins: {multiPoint: {enabled: [{name: GPUFilter}]}}
+  pluginConfig:
+  - name: GPUFilter
+    args: {promiseLedger: "https://ledger.invalid"}
+`
+	const runs = `{"at":"2026-03-02T09:00:00Z","type":"ADDED","object":{"kind":"RunList","items":[{"namespace":"n","pool":"default","gpus":1,"seconds":60}]}}` + "\n"
+	files := map[string]string{"run.jsonl": recorded, "knowing.jsonl": runs + recorded, "learns.yaml": learns}
+	for name, tc := range map[string]struct {
+		args []string
+		want bool
+	}{
+		"it was not recorded":         {[]string{"--recording=run.jsonl", "--config=learns.yaml"}, true},
+		"it was recorded":             {[]string{"--recording=knowing.jsonl", "--config=learns.yaml"}, false},
+		"no ledger counts":            {[]string{"--recording=run.jsonl"}, false},
+		"nor does one that is unused": {[]string{"--recording=knowing.jsonl"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, stderr, err := simulateWith(t, files, tc.args...)
+			if told := strings.Contains(stderr, "starts are promised by deadlines alone"); err != nil || told != tc.want {
+				t.Errorf("it tells: %v, want %v: %v, %s", told, tc.want, err, stderr)
+			}
+		})
+	}
+}

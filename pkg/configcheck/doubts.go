@@ -37,6 +37,9 @@ func doubts(p *Profile, given *config.KubeSchedulerProfile) []string {
 		ours := strings.HasPrefix(plugin.Name, "GPU") || plugin.Name == "Coscheduling"
 		doubt(ours && !p.runs(plugin.Name), "there are arguments of %s, which is not enabled", plugin.Name)
 	}
+	if args, ok := p.Args["GPUFilter"].(map[string]any); ok {
+		doubt(args["promiseLedger"] != nil && args["promiseHorizon"] == "0s", "GPUFilter promises nothing with the promiseHorizon 0s, so it asks no promiseLedger: leave one of them out")
+	}
 	if args, ok := p.Args["GPUScore"].(map[string]any); ok && args["policyFile"] != nil {
 		doubt(true, "GPUScore has its arguments from %v once it can be read, in place of those here: check that file as well", args["policyFile"])
 	}

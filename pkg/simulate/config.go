@@ -89,3 +89,15 @@ func replaceScoreArgs(profile *config.KubeSchedulerProfile, replace func(*config
 		profile.PluginConfig = append(profile.PluginConfig, config.PluginConfig{Name: gpuscore.Name, Args: args})
 	}
 }
+
+// NamesLedger reports whether a configuration has starts promised by what a ledger says.
+func NamesLedger(cfg *config.KubeSchedulerConfiguration) bool {
+	for i := range cfg.Profiles {
+		for _, plugin := range cfg.Profiles[i].PluginConfig {
+			if args, ok := plugin.Args.(*configv1.GPUFilterArgs); ok && args.PromiseLedger != "" {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -26,6 +26,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/explain"
 	quotas "g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
+	"g8s.host/gpu-scheduler/pkg/survival"
 	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 )
@@ -44,6 +45,8 @@ type engine struct {
 	nominations *nominations
 	// now is what the scheduler takes for the time, the zero time where none passes.
 	now time.Time
+	// past is how long jobs have run before, nil where nobody knows.
+	past *survival.History
 	// quotas are told of pods, as no informer runs.
 	quotas *quotas.Quotas
 	// held are the members of gangs that have a place and wait for the others, in order of their decisions.
@@ -64,7 +67,7 @@ func newEngine(ctx context.Context, cfg *config.KubeSchedulerConfiguration, clus
 func newEmptyEngine(
 	ctx context.Context, cfg *config.KubeSchedulerConfiguration, groups []*gangsv1.PodGroup, options Options,
 ) (*engine, error) {
-	e := &engine{api: &apiServer{}, nominations: newNominations(), explain: options.Explain, now: options.Start}
+	e := &engine{api: &apiServer{}, nominations: newNominations(), explain: options.Explain, now: options.Start, past: options.Past}
 	e.quotas = quotas.New(func() time.Time { return e.now })
 	restConfig := &rest.Config{Host: address, QPS: -1, Transport: e.api}
 	client, err := kubernetes.NewForConfigAndClient(restConfig, &http.Client{Transport: e.api})

@@ -74,7 +74,7 @@ func (h handle) IterateOverWaitingPods(callback func(fwk.WaitingPod)) {
 // registry is that of production. The plugin of gangs gets our own handle.
 func (e *engine) registry() frameworkruntime.Registry {
 	all := plugins.Registry(plugins.Dependencies{
-		Attempts: &e.attempts, Explain: e.explain, Now: func() time.Time { return e.now }, Quotas: e.quotas, Replay: true,
+		Attempts: &e.attempts, Explain: e.explain, Now: func() time.Time { return e.now }, Quotas: e.quotas, Past: e.past, Replay: true,
 	})
 	gangs := all[coscheduling.Name]
 	all[coscheduling.Name] = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {

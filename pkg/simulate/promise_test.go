@@ -12,6 +12,7 @@ import (
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	"g8s.host/gpu-scheduler/pkg/simulate"
+	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
 var noon = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
@@ -91,17 +92,23 @@ type outcome struct {
 	busy float64
 }
 
-func (s *stream) replay(t *testing.T, horizon time.Duration) (out outcome) {
+func (s *stream) replay(t *testing.T, horizon time.Duration) outcome {
+	t.Helper()
+	return s.replayKnowing(t, nil, horizon)
+}
+
+// replayKnowing is replay where it is known how long jobs have run before.
+func (s *stream) replayKnowing(t *testing.T, past *survival.History, horizon time.Duration) (out outcome) {
 	t.Helper()
 	candidate := shipped(t)
 	for _, profile := range candidate.Config.Profiles {
 		for _, plugin := range profile.PluginConfig {
 			if args, ok := plugin.Args.(*configv1.GPUFilterArgs); ok {
-				args.PromiseHorizon = &metav1.Duration{Duration: horizon}
+				args.PromiseHorizon, args.PromiseLedger = &metav1.Duration{Duration: horizon}, "https://ledger.invalid"
 			}
 		}
 	}
-	result, err := simulate.Run(t.Context(), s.cluster(), s.arrivals, candidate, simulate.Options{Start: noon})
+	result, err := simulate.Run(t.Context(), s.cluster(), s.arrivals, candidate, simulate.Options{Start: noon, Past: past})
 	if err != nil {
 		t.Fatal(err)
 	}

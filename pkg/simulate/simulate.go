@@ -23,6 +23,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
 // Cluster is what there is before anything arrives.
@@ -76,6 +77,9 @@ type Options struct {
 	// Start, if set, is the time at which the simulation starts. By it the scheduler has a clock, so that deadlines and promises
 	// count, as min-runtimes do. Without one no time passes for the scheduler.
 	Start time.Time
+	// Past is how long jobs of each namespace have run, in place of what the ledger says that a configuration names: nobody is asked in
+	// a simulation. nil is not known.
+	Past *survival.History
 	// Moves, if set, has running pods moved to make room for those that wait.
 	Moves *Moves
 }

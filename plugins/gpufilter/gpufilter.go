@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/rest"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
@@ -70,6 +71,8 @@ type Dependencies struct {
 	Reservations *follow.Reservations
 	// Promises are what jobs in line were promised. nil promises nothing.
 	Promises *backfill.Promises
+	// Learn has the promises learn from the ledger at some address, beside, until ctx ends. nil has them learn nothing.
+	Learn func(ctx context.Context, ledger, authority string, config *rest.Config) error
 }
 
 // Factory returns what builds the plugin for each profile.
@@ -112,6 +115,11 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps
 	if horizon := args.Horizon(); horizon > 0 {
 		plugin.promises = deps.Promises
 		plugin.promises.Keep(horizon)
+		if args.PromiseLedger != "" && deps.Learn != nil {
+			if err := deps.Learn(ctx, args.PromiseLedger, args.PromiseLedgerCA, handle.KubeConfig()); err != nil {
+				return nil, fmt.Errorf("setting up %s: %w", path.Child("promiseLedger"), err)
+			}
+		}
 	}
 	return plugin, nil
 }

@@ -149,6 +149,8 @@ var rules = []rule{
 		why: "who held what follows from what was seen of pods"},
 	{tree: "pkg/ledger/client", forbidden: []string{kubernetes, "k8s.io/apiserver", "go.etcd.io", ours("plugins"), ours("cli")},
 		why: "gpuctl asks the ledger, and links neither its file nor its server"},
+	{tree: "pkg/ledger/learn", forbidden: []string{kubernetes, "k8s.io/apiserver", "go.etcd.io", ours("plugins"), ours("cli")},
+		why: "the scheduler asks the ledger, and links neither its file nor its server"},
 	{tree: "pkg/ledger/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox"), ours("pkg/server"), ours("pkg/controller")},
 		why: "it writes down, and decides nothing"},
 	{tree: "cmd/gpu-ledger", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},

@@ -8,7 +8,8 @@
 //	{"at":"2026-03-02T09:00:00.1Z","type":"ADDED","object":{"kind":"Pod",...}}
 //
 // It begins with all objects that there are, as ADDED, and a BOOKMARK. What no scheduler looks at is left out: commands
-// and environments of containers, above all, since recordings are passed on.
+// and environments of containers, above all, since recordings are passed on. What a ledger says of how long jobs have run, by which the
+// scheduler may promise starts, comes before the BOOKMARK as one object of kind RunList, without the names of users.
 package recording
 
 import (
@@ -17,6 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	gangsv1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	"g8s.host/gpu-scheduler/pkg/ledger"
 )
 
 // Event is one change. One of Pod, Node and Group is set.
@@ -38,6 +41,8 @@ type Recording struct {
 	Nodes  []*corev1.Node
 	Pods   []*corev1.Pod
 	Groups []*gangsv1.PodGroup
+	// Runs are for how long jobs had run by then, as a ledger said; none where none was asked.
+	Runs []ledger.Run
 
 	Events []Event
 }

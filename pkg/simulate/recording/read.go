@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	gangsv1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	"g8s.host/gpu-scheduler/pkg/ledger"
 )
 
 // line is an event as it is written.
@@ -43,6 +45,12 @@ func Read(from io.Reader) (*Recording, error) {
 			began, r.Start = true, l.At
 			continue
 		}
+		if !began && l.isRuns() {
+			if err := r.learn(l.Object); err != nil {
+				return nil, fmt.Errorf("reading event %d: %w", number, err)
+			}
+			continue
+		}
 		event, err := l.event()
 		if err != nil {
 			return nil, fmt.Errorf("reading event %d: %w", number, err)
@@ -65,6 +73,22 @@ func (r *Recording) begin(event Event) {
 	case event.Group != nil:
 		r.Groups = append(r.Groups, event.Group)
 	}
+}
+
+// learn reads what a ledger said.
+func (r *Recording) learn(object json.RawMessage) error {
+	var list ledger.RunList
+	if err := json.Unmarshal(object, &list); err != nil {
+		return fmt.Errorf("reading how long jobs have run: %w", err)
+	}
+	r.Runs = list.Items
+	return nil
+}
+
+// isRuns reports whether an object is what a ledger said.
+func (l *line) isRuns() bool {
+	var kind metav1.TypeMeta
+	return json.Unmarshal(l.Object, &kind) == nil && kind.Kind == kindOfRuns
 }
 
 func (l *line) event() (Event, error) {

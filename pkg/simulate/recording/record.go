@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/utils/clock"
 	gangsv1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	"g8s.host/gpu-scheduler/pkg/ledger"
 )
 
 // recorded are the resources in the order in which they are listed: pods refer to nodes.
@@ -32,6 +35,8 @@ var recorded = []schema.GroupVersionResource{
 type Recorder struct {
 	Client dynamic.Interface
 	Clock  clock.PassiveClock
+	// Runs are for how long jobs have run, as a ledger says; none are not written.
+	Runs []ledger.Run
 	// Began is called once all objects are listed, with their number: what follows is what happens.
 	Began func(objects int)
 
@@ -61,6 +66,7 @@ func (r *Recorder) Record(ctx context.Context, to io.Writer) error {
 			r.write(watch.Added, &list.Items[i])
 		}
 	}
+	r.writeRuns()
 	r.write(watch.Bookmark, &unstructured.Unstructured{})
 	if r.Began != nil {
 		r.Began(len(r.last))
@@ -129,6 +135,23 @@ func (r *Recorder) write(kind watch.EventType, object runtime.Object) {
 		Type   watch.EventType `json:"type"`
 		Object map[string]any  `json:"object"`
 	}{seen, kind, content.Object}))
+}
+
+// kindOfRuns is what a recording calls what a ledger said.
+const kindOfRuns = "RunList"
+
+// writeRuns writes how long jobs have run, and not whose they were within their namespace.
+func (r *Recorder) writeRuns() {
+	if len(r.Runs) == 0 {
+		return
+	}
+	runs := slices.Clone(r.Runs)
+	for i := range runs {
+		runs[i].User = ""
+	}
+	r.err = errors.Join(r.err, r.encoder.Encode(map[string]any{
+		"at": r.Clock.Now(), "type": watch.Added, "object": map[string]any{"kind": kindOfRuns, "items": runs},
+	}))
 }
 
 func (r *Recorder) fail(err error) {

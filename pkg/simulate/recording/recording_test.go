@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
+
+	"g8s.host/gpu-scheduler/pkg/ledger"
 )
 
 const (
@@ -42,6 +46,24 @@ func TestReadOrdersByRevision(t *testing.T) {
 	}
 }
 
+// TestWhatALedgerSaidIsReadAgain, without the names of users.
+func TestWhatALedgerSaidIsReadAgain(t *testing.T) {
+	var out strings.Builder
+	r := Recorder{Clock: clock.RealClock{}, Runs: []ledger.Run{{Namespace: "team", User: "ada@example.com", Pool: "train", GPUs: 8, Seconds: 60}}}
+	r.encoder = json.NewEncoder(&out)
+	r.writeRuns()
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	got, err := Read(strings.NewReader(nodeLine + out.String() + beginning))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]ledger.Run{{Namespace: "team", Pool: "train", GPUs: 8, Seconds: 60}}, got.Runs); diff != "" {
+		t.Errorf("runs (-want +got):\n%s", diff)
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"nothing":                        {"", "ends before all objects are listed"},
@@ -50,6 +72,7 @@ func TestReadRefuses(t *testing.T) {
 		"another kind of object": {
 			`{"type":"ADDED","object":{"kind":"Secret","metadata":{"resourceVersion":"1"}}}`, `it is of a "Secret"`,
 		},
+		"runs after it has begun":      {nodeLine + beginning + `{"type":"ADDED","object":{"kind":"RunList"}}`, `it is of a "RunList"`},
 		"an object without a revision": {`{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"p"}}}`, "reading the revision of Pod p"},
 	}
 	for name, tc := range tests {

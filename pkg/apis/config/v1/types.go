@@ -21,6 +21,16 @@ type GPUFilterArgs struct {
 	// nodes are kept from pods that come after it and are not gone by then. 0s promises nothing. Defaults to 24h.
 	// +optional
 	PromiseHorizon *metav1.Duration `json:"promiseHorizon,omitempty"`
+
+	// PromiseLedger is the address of the ledger that says how long jobs have run, such as
+	// https://gpu-ledger.kube-system.svc. Starts are then promised, too, by how long those are expected to run that
+	// have no deadline. It is asked with the scheduler's own credentials. Defaults to none: deadlines alone count.
+	// +optional
+	PromiseLedger string `json:"promiseLedger,omitempty"`
+
+	// PromiseLedgerCA is a file with the certificate that the ledger's is signed by. Defaults to those of the system.
+	// +optional
+	PromiseLedgerCA string `json:"promiseLedgerCA,omitempty"`
 }
 
 // GPUScoreArgs are the arguments of the plugin GPUScore.

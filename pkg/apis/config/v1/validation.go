@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"net/url"
 	"path/filepath"
 	"slices"
 	"time"
@@ -20,6 +21,21 @@ func (args *GPUFilterArgs) Validate(path *field.Path) field.ErrorList {
 	errs := validateTypes(path.Child("gpuTypes"), args.GPUTypes)
 	if horizon := args.Horizon(); horizon < 0 || horizon > mostHorizon {
 		errs = append(errs, field.Invalid(path.Child("promiseHorizon"), horizon.String(), "must be from 0s to "+mostHorizon.String()))
+	}
+	return append(errs, args.validateLedger(path)...)
+}
+
+func (args *GPUFilterArgs) validateLedger(path *field.Path) (errs field.ErrorList) {
+	address, authority := path.Child("promiseLedger"), path.Child("promiseLedgerCA")
+	if parsed, err := url.Parse(args.PromiseLedger); args.PromiseLedger != "" && (err != nil || parsed.Scheme != "https" || parsed.Host == "") {
+		errs = append(errs, field.Invalid(address, args.PromiseLedger, "must be an address such as https://gpu-ledger.kube-system.svc"))
+	}
+	switch {
+	case args.PromiseLedgerCA == "":
+	case args.PromiseLedger == "":
+		errs = append(errs, field.Required(address, "promiseLedgerCA is of no use without it"))
+	case !filepath.IsAbs(args.PromiseLedgerCA):
+		errs = append(errs, field.Invalid(authority, args.PromiseLedgerCA, "must be an absolute path"))
 	}
 	return errs
 }

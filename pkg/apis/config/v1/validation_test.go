@@ -26,6 +26,7 @@ func problems(errs field.ErrorList) []problem {
 func TestGPUFilterArgsValidate(t *testing.T) {
 	tests := map[string]struct {
 		types []string
+		args  GPUFilterArgs
 		want  []problem
 	}{
 		"no type admits every type": {},
@@ -44,10 +45,28 @@ func TestGPUFilterArgsValidate(t *testing.T) {
 			types: []string{"A100 80G"},
 			want:  []problem{{"args.gpuTypes[0]", field.ErrorTypeInvalid, "A100 80G"}},
 		},
+		"a ledger, and by whom it is signed": {args: GPUFilterArgs{PromiseLedger: "https://gpu-ledger.kube-system.svc", PromiseLedgerCA: "/etc/ca.crt"}},
+		"a ledger that is not encrypted": {
+			args: GPUFilterArgs{PromiseLedger: "http://gpu-ledger"},
+			want: []problem{{"args.promiseLedger", field.ErrorTypeInvalid, "http://gpu-ledger"}},
+		},
+		"a ledger that is nowhere": {
+			args: GPUFilterArgs{PromiseLedger: "gpu-ledger"},
+			want: []problem{{"args.promiseLedger", field.ErrorTypeInvalid, "gpu-ledger"}},
+		},
+		"a signature of no ledger": {
+			args: GPUFilterArgs{PromiseLedgerCA: "/etc/ca.crt"},
+			want: []problem{{"args.promiseLedger", field.ErrorTypeRequired, ""}},
+		},
+		"a file that depends on where the scheduler starts": {
+			args: GPUFilterArgs{PromiseLedger: "https://gpu-ledger", PromiseLedgerCA: "ca.crt"},
+			want: []problem{{"args.promiseLedgerCA", field.ErrorTypeInvalid, "ca.crt"}},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			args := GPUFilterArgs{GPUTypes: tc.types}
+			args := tc.args
+			args.GPUTypes = tc.types
 			got := problems(args.Validate(field.NewPath("args")))
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
