@@ -53,13 +53,13 @@ func TestWhoLiesAboutTheirTime(t *testing.T) {
 	const liar = "liar"
 	lying := func(s *stream) *stream {
 		for i := range s.arrivals {
-			if s.arrivals[i].Group != nil || i%5 > 0 {
+			if s.arrivals[i].Group != nil || i%3 > 0 {
 				continue
 			}
 			pod := s.arrivals[i].Pod.DeepCopy()
 			pod.Namespace, pod.Spec.ActiveDeadlineSeconds = liar, nil
-			s.arrivals[i].Pod, s.arrivals[i].Lifetime = pod, 3*time.Hour
-			s.lifetimes[liar+"/"+pod.Name] = 3 * time.Hour
+			s.arrivals[i].Pod, s.arrivals[i].Lifetime = pod, 5*time.Hour
+			s.lifetimes[liar+"/"+pod.Name] = 5 * time.Hour
 		}
 		return s
 	}
