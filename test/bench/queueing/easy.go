@@ -29,6 +29,8 @@ type easy struct {
 	runs func(*trace.Job) time.Duration
 	// shortest has the shortest job go first beside the reservation, and not the oldest.
 	shortest bool
+	// trust is for how long a job may have waited while others start that are only taken to end before its reservation. 0 is for ever.
+	trust time.Duration
 }
 
 // reservation is what the oldest job was promised.
@@ -84,7 +86,7 @@ func (e *easy) backfill(s *Session, oldest *trace.Job, promised reservation) err
 	e.part(oldest.GPUs).remove(oldest)
 	defer e.part(oldest.GPUs).restore(oldest)
 	for {
-		job, nodes := e.candidate(s, promised)
+		job, nodes := e.candidate(s, oldest, promised)
 		if job == nil {
 			return nil
 		}
@@ -100,7 +102,7 @@ func (e *easy) backfill(s *Session, oldest *trace.Job, promised reservation) err
 
 // candidate is the oldest job that may start beside the reservation, or the shortest, and where: of each size any that fits if it
 // spares what was promised, or else the first that ends in time.
-func (e *easy) candidate(s *Session, promised reservation) (*trace.Job, []int) {
+func (e *easy) candidate(s *Session, oldest *trace.Job, promised reservation) (*trace.Job, []int) {
 	var best *trace.Job
 	var where []int
 	for _, part := range e.queue {
@@ -113,6 +115,9 @@ func (e *easy) candidate(s *Session, promised reservation) (*trace.Job, []int) {
 			continue
 		}
 		limit := promised.at() - s.Now()
+		if e.trust > 0 && s.Now()-oldest.Submit >= e.trust {
+			limit = -1
+		}
 		if promised.spares(gang, nodes) {
 			limit = trace.MaxRuntime
 		}

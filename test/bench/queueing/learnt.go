@@ -17,23 +17,46 @@ const bet = 0.95
 // among those that ran for as long (Tsafrir et al., Backfilling Using System-Generated Predictions, 2007).
 //
 // Jobs whose end is not known at all are not counted on, and the oldest that waits is then promised nothing, as in gpu-scheduler.
-func Learnt(quantile float64, shortest bool) Policy {
-	l := &learnt{quantile: quantile, runs: map[int]time.Duration{}, ends: map[int]time.Duration{}}
-	l.easy = easy{reserve: l.promise, runs: func(job *trace.Job) time.Duration { return l.runs[job.ID] }, shortest: shortest}
+func Learnt(bets Bets) Policy {
+	l := &learnt{bets: bets, runs: map[int]time.Duration{}, ends: map[int]time.Duration{}}
+	l.easy = easy{
+		reserve: l.promise, runs: func(job *trace.Job) time.Duration { return l.runs[job.ID] }, shortest: bets.Shortest, trust: bets.Trust,
+	}
 	return l
+}
+
+// Bets are how a policy uses what it has learnt.
+type Bets struct {
+	// Quantile is of how many jobs it is to be true that they end by when they are taken to.
+	Quantile float64
+	// Shortest has the job go first beside the promise that is taken to be the shortest, and not the oldest.
+	Shortest bool
+	// Trust is for how long a job may have waited while others start that are only taken to end before it starts, 0 for ever.
+	Trust time.Duration
+	// Own has nothing learnt of a job from those of others.
+	Own bool
 }
 
 type learnt struct {
 	easy
-	quantile float64
-	past     survival.History
+	bets Bets
+	past survival.History
 	// runs is how long those are taken to run that wait, and ends when those are to end that run, by their IDs.
 	runs, ends map[int]time.Duration
 }
 
 func (l *learnt) Submit(job *trace.Job) {
-	l.runs[job.ID] = min(l.past.Remaining(known(job), 0, 0).Quantile(l.quantile), trace.MaxRuntime)
+	l.runs[job.ID] = min(l.left(job, 0), trace.MaxRuntime)
 	l.easy.Submit(job)
+}
+
+// left is how much longer a job is taken to run.
+func (l *learnt) left(job *trace.Job, elapsed time.Duration) time.Duration {
+	remaining := l.past.Remaining
+	if l.bets.Own {
+		remaining = l.past.RemainingOwn
+	}
+	return remaining(known(job), elapsed, 0).Quantile(l.bets.Quantile)
 }
 
 func (l *learnt) Schedule(s *Session) error {
@@ -49,8 +72,7 @@ func (l *learnt) Schedule(s *Session) error {
 func (l *learnt) endOf(run *Running, now time.Duration) time.Duration {
 	end, said := l.ends[run.Job.ID]
 	if !said || end <= now {
-		left := l.past.Remaining(known(run.Job), now-run.Start(), 0).Quantile(l.quantile)
-		end = now + min(max(left, time.Minute), trace.MaxRuntime)
+		end = now + min(max(l.left(run.Job, now-run.Start()), time.Minute), trace.MaxRuntime)
 		l.ends[run.Job.ID] = end
 	}
 	return end

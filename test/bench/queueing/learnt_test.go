@@ -17,12 +17,12 @@ func TestLearnt(t *testing.T) {
 		want   []int
 	}{
 		// Of those of ten minutes none is taken to end by 10, when the gang is to start.
-		"the gang is promised its start":                {Learnt(0.9, false), lessons(behindAGang...), []int{1000, 1010, 1020, 1020}},
-		"nobody knows anything, and nobody is promised": {Learnt(0.9, false), behindAGang, []int{0, 12, 1, 2}},
+		"the gang is promised its start":                {Learnt(Bets{Quantile: 0.9}), lessons(behindAGang...), []int{1000, 1010, 1020, 1020}},
+		"nobody knows anything, and nobody is promised": {Learnt(Bets{Quantile: 0.9}), behindAGang, []int{0, 12, 1, 2}},
 		// The first runs for an hour, which nobody knew: at 10 it is unknown, as none has run for as long.
-		"it runs for longer than any":          {Learnt(0.9, false), lessons(request{0, 60, 8}, request{1, 10, 16}, request{11, 30, 4}), []int{1000, 1060, 1011}},
-		"the shortest goes first":              {Learnt(0.9, true), lessons(request{0, 10, 16}, request{1, 10, 16}, request{2, 10, 8}), []int{1000, 1010, 1020}},
-		"the oldest starts when there is room": {Learnt(0.5, true), lessons(request{0, 10, 8}, request{1, 10, 8}), []int{1000, 1001}},
+		"it runs for longer than any":          {Learnt(Bets{Quantile: 0.9}), lessons(request{0, 60, 8}, request{1, 10, 16}, request{11, 30, 4}), []int{1000, 1060, 1011}},
+		"the shortest goes first":              {Learnt(Bets{Quantile: 0.9, Shortest: true}), lessons(request{0, 10, 16}, request{1, 10, 16}, request{2, 10, 8}), []int{1000, 1010, 1020}},
+		"the oldest starts when there is room": {Learnt(Bets{Quantile: 0.5, Shortest: true}), lessons(request{0, 10, 8}, request{1, 10, 8}), []int{1000, 1001}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := starts(replay(t, jobsOf(tc.jobs...), 2, tc.policy))

@@ -28,8 +28,12 @@ var Policies = []Named{
 // Learners are policies that learn how long jobs run. They take ten times as long as the others, and are replayed where they are
 // named.
 var Learners = []Named{
-	{"learnt", "EASY on nodes, 95 % quantile of past runtimes", func() Policy { return Learnt(bet, false) }},
-	{"learnt-short", "the same, the shortest first beside it", func() Policy { return Learnt(bet, true) }},
+	{"learnt", "EASY on nodes, 95 % quantile of past runtimes", func() Policy { return Learnt(Bets{Quantile: bet}) }},
+	{"learnt-own", "the same, nobody learns from others, and no bets after 3 days", func() Policy {
+		return Learnt(Bets{Quantile: bet, Own: true, Trust: 72 * time.Hour})
+	}},
+	{"learnt-short", "learnt, the shortest first beside it", func() Policy { return Learnt(Bets{Quantile: bet, Shortest: true}) }},
+	{"learnt-52h", "learnt-short, and no bets after 52 hours", func() Policy { return Learnt(Bets{Quantile: bet, Shortest: true, Trust: 52 * time.Hour}) }},
 }
 
 // Select returns the policies of some names, in the order of Policies and then of Learners, or all of Policies for none.
