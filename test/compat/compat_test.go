@@ -72,7 +72,7 @@ func TestTheDoctorIsContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, check := range doctor.ExamineInstallation(found) {
-		if check.Status != doctor.OK && !strings.Contains(check.Text, "scaled to no pods") && !strings.Contains(check.Text, "on no node") {
+		if check.Status != doctor.OK && !strings.Contains(check.Text.String(), "scaled to no pods") && !strings.Contains(check.Text.String(), "on no node") {
 			t.Errorf("%+v", check)
 		}
 	}
