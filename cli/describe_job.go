@@ -63,12 +63,8 @@ func runDescribeJob(ctx context.Context, o *describeJobOptions, name string) err
 	if err := reader.Devices(ctx, details); err != nil {
 		return err
 	}
-	for i := range details {
-		if asked := topologyIn(details[i].Submitted); asked != nil && asked.Segment > 0 {
-			if err := reader.Segments(ctx, &details[i], int(asked.Segment), asked.Level); err != nil {
-				return err
-			}
-		}
+	if err := readSegments(ctx, reader, details); err != nil {
+		return err
 	}
 	if err := heedLeader(ctx, reader, details, o.factory.Now()); err != nil {
 		return err
@@ -85,6 +81,20 @@ func runDescribeJob(ctx context.Context, o *describeJobOptions, name string) err
 		}
 		busy := o.efficiencyOf(ctx, &details[i])
 		if err := describeJob(newDescription(o.factory.IO), detail, busy, o.factory.Now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSegments reads where the segments lie of those jobs that have any.
+func readSegments(ctx context.Context, reader *inventory.Reader, details []inventory.JobDetail) error {
+	for i := range details {
+		asked := topologyIn(details[i].Submitted)
+		if asked == nil || asked.Segment == 0 {
+			continue
+		}
+		if err := reader.Segments(ctx, &details[i], int(asked.Segment), asked.Level); err != nil {
 			return err
 		}
 	}

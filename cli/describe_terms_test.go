@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,7 +55,7 @@ func TestDescribeSegments(t *testing.T) {
 	}
 	streams, _, _ := TestIOStreams("")
 	lines := segmentsIn(newDescription(streams), segments)
-	got := append(lines[:3:3], lines[len(lines)-1])
+	got := slices.Concat(lines[:3], lines[len(lines)-1:])
 	want := []string{"ranks 0 to 15: 7f3e", "ranks 16 to 31: 7f3e, 91bb", "ranks 32 to 39: no place yet", "and 3 more: -o json has all"}
 	if diff := cmp.Diff(want, got); diff != "" || len(lines) != mostSegments+1 {
 		t.Errorf("%d lines (-want +got):\n%s", len(lines), diff)

@@ -27,18 +27,7 @@ func explainReport(d *description, report diagnosis.Report, now time.Time) error
 			d.text(indent+how.In(d.language), len(indent)+1)
 		}
 	}
-	for i, finding := range report.Findings {
-		if i == 0 {
-			continue
-		}
-		if i == 1 {
-			d.section(phrase.Of("Also").In(d.language))
-		}
-		d.text(indent+phrase.Of("%s: %s%s", finding.Cause, finding.TextIn(d.language), examples(finding)).In(d.language), 2*len(indent))
-		for _, advice := range finding.AdviceIn(d.language) {
-			d.text(indent+indent+"- "+advice, 3*len(indent))
-		}
-	}
+	explainOthers(d, report.Findings)
 	if err := describeNearest(d, report); err != nil {
 		return err
 	}
@@ -63,6 +52,20 @@ func explainReport(d *description, report diagnosis.Report, now time.Time) error
 		fmt.Fprintln(d.out, indent+phrase.Join(unread, phrase.Of(", ")).In(d.language))
 	}
 	return nil
+}
+
+// explainOthers writes the findings behind the first.
+func explainOthers(d *description, findings []diagnosis.Finding) {
+	if len(findings) < 2 {
+		return
+	}
+	d.section(phrase.Of("Also").In(d.language))
+	for _, finding := range findings[1:] {
+		d.text(indent+phrase.Of("%s: %s%s", finding.Cause, finding.TextIn(d.language), examples(finding)).In(d.language), 2*len(indent))
+		for _, advice := range finding.AdviceIn(d.language) {
+			d.text(indent+indent+"- "+advice, 3*len(indent))
+		}
+	}
 }
 
 // joined is a list of words in a line.

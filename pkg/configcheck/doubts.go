@@ -37,13 +37,18 @@ func doubts(p *Profile, given *config.KubeSchedulerProfile) []string {
 		ours := strings.HasPrefix(plugin.Name, "GPU") || plugin.Name == "Coscheduling"
 		doubt(ours && !p.runs(plugin.Name), "there are arguments of %s, which is not enabled", plugin.Name)
 	}
-	if args, ok := p.Args["GPUFilter"].(map[string]any); ok {
-		doubt(args["promiseLedger"] != nil && args["promiseHorizon"] == "0s", "GPUFilter promises nothing with the promiseHorizon 0s, so it asks no promiseLedger: leave one of them out")
+	if args := p.argsOf("GPUFilter"); args["promiseLedger"] != nil {
+		doubt(args["promiseHorizon"] == "0s", "GPUFilter promises nothing with the promiseHorizon 0s, so it asks no promiseLedger: leave one of them out")
 	}
-	if args, ok := p.Args["GPUScore"].(map[string]any); ok && args["policyFile"] != nil {
-		doubt(true, "GPUScore has its arguments from %v once it can be read, in place of those here: check that file as well", args["policyFile"])
-	}
+	file := p.argsOf("GPUScore")["policyFile"]
+	doubt(file != nil, "GPUScore has its arguments from %v once it can be read, in place of those here: check that file as well", file)
 	return all
+}
+
+// argsOf are the arguments of a plugin by their names in the file, nil for none.
+func (p *Profile) argsOf(plugin string) map[string]any {
+	args, _ := p.Args[plugin].(map[string]any)
+	return args
 }
 
 // lease is the Lease of manifests/scheduler, by which the API server knows who leads.

@@ -69,7 +69,7 @@ func KeptShare(live, doc workload.Document) (share string, kept bool) {
 // ShareNote tells a user which share a job has of its pool, and what that gives to new jobs; nothing where there is nothing to tell.
 func ShareNote(pool, share, now string) phrase.Text {
 	switch {
-	case share == now && share == "":
+	case share == "" && now == "":
 		return nil
 	case share == now:
 		return phrase.Of("pool %s gives its jobs gpu-share: %s; gpu-share: 0 asks for whole GPUs", pool, share)

@@ -107,8 +107,7 @@ var helped = []string{"Use", "Short", "Long", "Example", "Usage", "doc"}
 // sentencesIn are the literals of a file that read like a sentence.
 func sentencesIn(file *ast.File) []string {
 	var out []string
-	var visit func(node ast.Node) bool
-	visit = func(node ast.Node) bool {
+	visit := func(node ast.Node) bool {
 		switch n := node.(type) {
 		case *ast.ImportSpec, *ast.StructType:
 			return false // tags, and no texts

@@ -134,25 +134,7 @@ func (p *Plugin) promise(group *podGroup, m *members, refused fwk.NodeToStatusRe
 		return ""
 	}
 	if p.searches.may(turn.Job, pool, own != nil, now) {
-		p.promises.SettleBets(turn.Job, func(name types.NamespacedName, uid types.UID) bool {
-			pod := p.living(name, uid)
-			return pod != nil && pod.Spec.NodeName != ""
-		})
-		var fits bool
-		own, fits = p.earliest(group, m, now, own)
-		p.searches.done(turn.Job, pool, now, p.now())
-		if fits && group.minMember == 1 { // of a gang PostFilter is told: breakPromise
-			p.searches.doubt(turn.Job, now)
-		}
-		if own == nil {
-			p.promises.End(turn.Job)
-			return ""
-		}
-		own.Turn, own.Pool = turn, pool
-		p.promises.Give(own)
-		if p.searches.follow(turn.Job) {
-			p.lookAgain(turn.Job, m.waiting[0])
-		}
+		own = p.renew(group, m, turn, own)
 	}
 	if own == nil {
 		return ""
@@ -162,6 +144,30 @@ func (p *Plugin) promise(group *podGroup, m *members, refused fwk.NodeToStatusRe
 		told = reason.PromisedAsExpected
 	}
 	return told.Text.Of(len(own.Places), own.At.UTC().Format(time.RFC3339))
+}
+
+// renew looks where a job starts first, and promises it that; nil for nothing that it can be promised.
+func (p *Plugin) renew(group *podGroup, m *members, turn backfill.Turn, own *backfill.Promise) *backfill.Promise {
+	now, pool := p.now(), gpu.PodPool(m.waiting[0])
+	p.promises.SettleBets(turn.Job, func(name types.NamespacedName, uid types.UID) bool {
+		pod := p.living(name, uid)
+		return pod != nil && pod.Spec.NodeName != ""
+	})
+	own, fits := p.earliest(group, m, now, own)
+	p.searches.done(turn.Job, pool, now, p.now())
+	if fits && group.minMember == 1 { // of a gang PostFilter is told: breakPromise
+		p.searches.doubt(turn.Job, now)
+	}
+	if own == nil {
+		p.promises.End(turn.Job)
+		return nil
+	}
+	own.Turn, own.Pool = turn, pool
+	p.promises.Give(own)
+	if p.searches.follow(turn.Job) {
+		p.lookAgain(turn.Job, m.waiting[0])
+	}
+	return own
 }
 
 // lacksRoomAlone reports whether a job waits for nothing but that others end: it is whole, within its quota, does not hold out for a

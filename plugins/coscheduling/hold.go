@@ -143,26 +143,27 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		p.promises.End(jobOf(gang{group: name, owner: ownerOf(pod)}))
 		return nowhere(pod), fwk.NewStatus(fwk.Unschedulable) // PreFilter has said why
 	}
+	return p.hadNone(ctx, state, pod, group, refused)
+}
+
+// hadNone has the members that wait give up their places when one of a gang finds none, unless others leave for them, or it may find one
+// elsewhere.
+func (p *Plugin) hadNone(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, group *podGroup, refused fwk.NodeToStatusReader,
+) (*fwk.PostFilterResult, *fwk.Status) {
 	g, m := gangOf(pod, group), p.membersOf(pod, group)
 	if a := attemptIn(state); a != nil && a.leans {
 		p.places.stray(g, pod.UID)
-		p.handle.Activate(klog.Background(), map[string]*corev1.Pod{nameOf(pod).String(): pod})
-		return nil, fwk.NewStatus(fwk.Unschedulable, reasonElsewhere)
+		return p.elsewhere(pod)
 	}
-	// Those that are bound would keep their places for ever, and not for a while as those do that are held.
-	onlyBound := m.bound > 0 && len(m.placed) == m.bound
-	if len(m.placed) >= group.minMember || !onlyBound && p.tolerates(group.minMember-len(m.placed), group.minMember) {
-		return nil, fwk.NewStatus(fwk.Unschedulable)
-	}
-	if isSpare(pod, m.waiting, group.minMember-len(m.placed)) {
+	if p.standsWithout(pod, group, &m) {
 		return nil, fwk.NewStatus(fwk.Unschedulable) // the others have their places, and must not lose them for this one
 	}
 	if begins(state) {
 		p.places.inVain(g, p.now())
 	}
 	if node := plannedIn(state); node != "" && p.places.shun(g, node) {
-		p.handle.Activate(klog.Background(), map[string]*corev1.Pod{nameOf(pod).String(): pod})
-		return nil, fwk.NewStatus(fwk.Unschedulable, reasonElsewhere)
+		return p.elsewhere(pod)
 	}
 	why := ""
 	if begins(state) {
@@ -186,6 +187,20 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		why = reasonWhole
 	}
 	return nil, unschedulable(why)
+}
+
+// standsWithout reports whether the gang of a member goes on, or may wait, without a place for that one.
+func (p *Plugin) standsWithout(pod *corev1.Pod, group *podGroup, m *members) bool {
+	missing := group.minMember - len(m.placed)
+	// Those that are bound would keep their places for ever, and not for a while as those do that are held.
+	onlyBound := m.bound > 0 && len(m.placed) == m.bound
+	return missing <= 0 || !onlyBound && p.tolerates(missing, group.minMember) || isSpare(pod, m.waiting, missing)
+}
+
+// elsewhere has a member tried again, which another plugin refused where it was to go.
+func (p *Plugin) elsewhere(pod *corev1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
+	p.handle.Activate(klog.Background(), map[string]*corev1.Pod{nameOf(pod).String(): pod})
+	return nil, fwk.NewStatus(fwk.Unschedulable, reasonElsewhere)
 }
 
 // nowhere ends the nomination of a pod, if it has one.

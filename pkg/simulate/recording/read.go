@@ -45,22 +45,27 @@ func Read(from io.Reader) (*Recording, error) {
 			began, r.Start = true, l.At
 			continue
 		}
-		if !began && l.isRuns() {
-			if err := r.learn(l.Object); err != nil {
-				return nil, fmt.Errorf("reading event %d: %w", number, err)
-			}
-			continue
-		}
-		event, err := l.event()
-		if err != nil {
+		if err := r.take(&l, began); err != nil {
 			return nil, fmt.Errorf("reading event %d: %w", number, err)
 		}
-		if began {
-			r.Events = append(r.Events, event)
-		} else {
-			r.begin(event)
-		}
 	}
+}
+
+// take adds a line: to what there was until the recording has begun, and to what happened from then on.
+func (r *Recording) take(l *line, began bool) error {
+	if !began && l.isRuns() {
+		return r.learn(l.Object)
+	}
+	event, err := l.event()
+	switch {
+	case err != nil:
+		return err
+	case began:
+		r.Events = append(r.Events, event)
+	default:
+		r.begin(event)
+	}
+	return nil
 }
 
 // begin adds what there was.
