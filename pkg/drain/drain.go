@@ -190,10 +190,14 @@ func (d *Drainer) Begin(ctx context.Context, node string) (Plan, error) {
 		d.Report(phrase.Of("node %s is cordoned: it gets no new pods", node))
 	}
 	// A pod may have come until then, also one that needs a person.
-	if plan, err = d.read(ctx, node); err == nil && len(plan.Holds) > 0 && !d.Force {
-		return plan, &HeldError{Node: node, Holds: plan.Holds, Begun: true}
+	now, err := d.read(ctx, node)
+	switch {
+	case err != nil:
+		return plan, &StoppedError{Node: node, Left: plan.Left(), Cause: err} // it stays cordoned
+	case len(now.Holds) > 0 && !d.Force:
+		return now, &HeldError{Node: node, Holds: now.Holds, Begun: true}
 	}
-	return plan, err
+	return now, nil
 }
 
 // EvictOnce asks once for the pods of a plan to be evicted. Those that a budget keeps are left.

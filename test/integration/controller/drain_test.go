@@ -115,8 +115,10 @@ func TestADrainThatIsStopped(t *testing.T) {
 		t.Fatalf("got %v, want that time is over, and what is left", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	defer time.AfterFunc(2*time.Second, cancel).Stop()
-	if err := e.drainer(false).Drain(ctx, node, clustertest.Patience); !errors.As(err, &stopped) || !errors.Is(err, context.Canceled) {
+	defer cancel()
+	drainer := e.drainer(false)
+	drainer.Report = func(text phrase.Text) { t.Log(text); cancel() } // of the pod that has to wait
+	if err := drainer.Drain(ctx, node, clustertest.Patience); !errors.As(err, &stopped) || !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
 	if seen := e.History.Of(pod.UID); !seen.Ended.IsZero() || !e.node(node).Spec.Unschedulable {
