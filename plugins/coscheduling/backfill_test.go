@@ -30,7 +30,7 @@ func keeping(t *testing.T, nodes int) (l *lab, clock *time.Time) {
 	now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 	clock = &now
 	l.now = func() time.Time { return *clock }
-	l.promises = backfill.NewPromises(l.now)
+	l.promises = backfill.NewPromises(func() time.Time { return l.now() })
 	l.promises.Keep(24 * time.Hour)
 	l.promises.LineUp(l.lineUp)
 	for node := range nodes {
@@ -289,14 +289,16 @@ func TestWhoIsRefusedWhereThereIsRoomIsPromisedLess(t *testing.T) {
 func TestAPromiseThatLapsesEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, clock := keeping(t, 3)
-		var told atomic.Int64
+		begin := *clock
+		var told, passed atomic.Int64 // timers look at the clock, too
+		l.now = func() time.Time { return begin.Add(time.Duration(passed.Load())) }
 		l.promises.OnRelease(func(backfill.Release) { told.Add(1) })
 		gang := l.gangOf("g", 2, 5)
 		job := l.lineUp(gang).Job
 		if l.refuse(gang); l.promises.Book().Of(job) == nil {
 			t.Fatal("nothing is promised")
 		}
-		*clock = clock.Add(20*time.Minute + 10*time.Minute) // when it was to start, and as long as it counts after that
+		passed.Store(int64(20*time.Minute + 10*time.Minute)) // when it was to start, and as long as it counts after that
 		time.Sleep(renewal)
 		synctest.Wait()
 		if l.promises.Book().Of(job) != nil || told.Load() != 1 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,7 +74,7 @@ func TestFollow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
-				var past *survival.History
+				var past atomic.Pointer[survival.History]
 				begin := time.Now()
 				runs := func(ctx context.Context, q client.Query) ([]ledger.Run, bool, error) {
 					found, err := tc.answer(ctx, time.Since(begin))
@@ -82,13 +83,13 @@ func TestFollow(t *testing.T) {
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					Follow(ctx, runs, func(said *survival.History) { past = said })
+					Follow(ctx, runs, past.Store)
 				}()
 				got := map[time.Duration]time.Duration{}
 				for _, at := range slices.Sorted(maps.Keys(tc.want)) {
 					time.Sleep(at - time.Since(begin))
 					synctest.Wait()
-					got[at] = past.RemainingOwn(survival.Job{Namespace: "team", GPUs: 8}, 0, 0).Quantile(0.95)
+					got[at] = past.Load().RemainingOwn(survival.Job{Namespace: "team", GPUs: 8}, 0, 0).Quantile(0.95)
 				}
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Errorf("known (-want +got):\n%s", diff)
