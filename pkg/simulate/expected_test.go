@@ -66,16 +66,17 @@ func TestWhoLiesAboutTheirTime(t *testing.T) {
 	past := pastOf(&survival.History{}, "default", 8, asInStreams)
 	past = pastOf(past, liar, 8, func(int) time.Duration { return time.Minute })
 	for name, tc := range map[string]struct {
-		unlimited float64
+		nodes, members int
+		unlimited      float64
 		// unchanged says that nothing comes of what is learnt, and most is how long the job waits at most else.
 		unchanged bool
 		most      time.Duration
 	}{
-		"all others have a limit": {unchanged: true},
-		"nobody has":              {unlimited: 1, most: 2 * time.Hour},
+		"all others have a limit": {nodes: 10, members: 5, unchanged: true},
+		"nobody has":              {nodes: 20, members: 8, unlimited: 1, most: 2 * time.Hour}, // of fewer liars none loses bets enough
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := lying(streamOf(t, kindOfStream{nodes: 20, gpus: 8, members: 8, used: 1, unlimited: tc.unlimited}))
+			s := lying(streamOf(t, kindOfStream{nodes: tc.nodes, gpus: 8, members: tc.members, used: 1, unlimited: tc.unlimited}))
 			knowing, without := s.replayKnowing(t, past, 24*time.Hour), s.replay(t, 24*time.Hour)
 			t.Logf("waited %s, without knowing %s; busy %.1f %% and %.1f %%", knowing.waited, without.waited, 100*knowing.busy, 100*without.busy)
 			switch {
