@@ -3,9 +3,12 @@ package plugins_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -175,16 +178,47 @@ func TestPodsWaitWhileBindingsAreUnderWay(t *testing.T) {
 	plugins.Wrap(c.scheduler, plugins.Options{Gate: gate})
 	synctest.Test(t, func(t *testing.T) {
 		var asked sync.WaitGroup
-		gate.Begin()
+		end := gate.Begin()
 		asked.Go(func() { _, _ = c.scheduler.NextPod(klog.Background()) })
 		synctest.Wait()
 		if taken {
 			t.Error("a pod was taken from the queue with a binding under way")
 		}
-		gate.End()
+		end()
 		asked.Wait()
 	})
 	if !taken {
 		t.Error("no pod was taken when the binding had ended")
 	}
+}
+
+// TestTheBindingOfTheLastPodHasBegun: on one processor its goroutine runs only when the loop gives way. Go takes the loop first all the
+// same, once in sixty times.
+func TestTheBindingOfTheLastPodHasBegun(t *testing.T) {
+	const pods, most = 100, 20
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	c, gate := newCluster(t, gpuNode("a", "pcie")), backpressure.NewGate(1)
+	c.scheduler.NextPod = func(klog.Logger) (*framework.QueuedPodInfo, error) { return nil, nil }
+	plugins.Wrap(c.scheduler, plugins.Options{Gate: gate})
+	synctest.Test(t, func(t *testing.T) {
+		var underway atomic.Int32
+		beside := 0
+		for range pods {
+			_, _ = c.scheduler.NextPod(klog.Background())
+			if underway.Load() > 0 {
+				beside++
+			}
+			underway.Add(1)
+			go func() {
+				end := gate.Begin()
+				time.Sleep(backpressure.MaxWait / 2)
+				underway.Add(-1)
+				end()
+			}()
+		}
+		time.Sleep(time.Second)
+		if beside > most {
+			t.Errorf("%d of %d pods were taken while the binding of another had not begun", beside, pods)
+		}
+	})
 }

@@ -8,17 +8,17 @@ import (
 	"g8s.host/gpu-scheduler/pkg/backpressure"
 )
 
-// defaultBindings is as many as an API server that takes 10 ms a binding needs for 1,600 pods a second. With more of
-// them under way, they only wait for each other there.
-const defaultBindings = 16
+// defaultBindings bounds what the scheduler learns: an API server that is far away, and takes 50 ms a binding, can get 2,500 a second
+// with it.
+const defaultBindings = 128
 
 // pace is how far the scheduler may get ahead of the API server.
 type pace struct{ bindings int }
 
 func (p *pace) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&p.bindings, "bindings-in-flight", defaultBindings,
-		"How many bindings may be under way when the next pod is taken from the queue. Pods beyond it wait in the queue, "+
-			"in order of priority, rather than for the API server. 0 sets no limit")
+		"How many bindings may be under way at most when the next pod is taken from the queue. Fewer may where more only wait for each "+
+			"other in the API server: pods wait in the queue instead, in order of priority. 0 sets no limit")
 }
 
 func (p *pace) validate() error {

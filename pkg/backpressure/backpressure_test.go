@@ -14,9 +14,9 @@ import (
 func TestTheGateOpensWhenABindingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(2)
-		g.Begin()
+		first := g.Begin()
 		g.Wait() // room for one more
-		g.Begin()
+		second := g.Begin()
 		g.Begin() // what is decided is bound, also beyond the limit
 		passed := false
 		var waiting sync.WaitGroup
@@ -25,12 +25,12 @@ func TestTheGateOpensWhenABindingEnds(t *testing.T) {
 			passed = true
 		})
 		synctest.Wait()
-		g.End()
+		first()
 		synctest.Wait()
 		if passed {
 			t.Error("the gate is open with 2 of 2 bindings under way")
 		}
-		g.End()
+		second()
 		waiting.Wait()
 	})
 }
@@ -39,43 +39,50 @@ func TestTheGateOpensWhenABindingEnds(t *testing.T) {
 func TestTheGateOpensWhenAQuarterOfAGangIsBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(4)
-		change := func(by func(), times int) {
+		var underway []func()
+		begin := func(times int) {
 			for range times {
-				by()
+				underway = append(underway, g.Begin())
 			}
 		}
-		opensAt := func(underway, want int) {
+		end := func() {
+			last := underway[len(underway)-1]
+			underway = underway[:len(underway)-1]
+			last()
+		}
+		opensAt := func(want int) {
 			t.Helper()
-			for at := underway; ; at-- {
+			for ; len(underway) > 0; end() {
 				if g.whenOpen() == nil {
-					if at != want {
-						t.Errorf("the gate opens at %d of %d bindings, want %d", at, underway, want)
+					if len(underway) != want {
+						t.Errorf("the gate opens at %d bindings, want %d", len(underway), want)
 					}
 					return
 				}
-				g.End()
 			}
 		}
-		change(g.Begin, 20)
-		opensAt(20, 14)
-		change(g.Begin, 20)
-		opensAt(34, 24)
-		change(g.End, 21) // 3 are left: all is as at the beginning
-		change(g.Begin, 2)
-		opensAt(5, 3)
+		begin(20)
+		opensAt(14)
+		begin(20)
+		opensAt(24)
+		for len(underway) > 3 { // all is as at the beginning
+			end()
+		}
+		begin(2)
+		opensAt(3)
 	})
 }
 
 func TestBindingsThatHangDoNotStopTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(1)
-		g.Begin()
+		end := g.Begin()
 		start := time.Now()
 		g.Wait()
 		if waited := time.Since(start); waited != MaxWait {
 			t.Errorf("the next pod waits %v for a binding that hangs, want %v", waited, MaxWait)
 		}
-		g.End()
+		end()
 		g.Wait()
 		if waited := time.Since(start); waited != MaxWait {
 			t.Errorf("the gate is shut for %v after the binding ended", waited-MaxWait)
@@ -88,19 +95,22 @@ func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(2)
 		before := shown(t, "gpu_scheduler_binding_wait_seconds").GetHistogram()
-		g.Begin()
+		first := g.Begin()
 		g.Wait() // at once, which does not count
-		g.Begin()
+		second := g.Begin()
 		if got := shown(t, "gpu_scheduler_bindings_in_flight").GetGauge().GetValue(); got != 2 {
 			t.Errorf("%v bindings are shown, want 2", got)
 		}
-		time.AfterFunc(5*time.Millisecond, g.End)
+		time.AfterFunc(5*time.Millisecond, first)
 		g.Wait()
 		after := shown(t, "gpu_scheduler_binding_wait_seconds").GetHistogram()
 		if after.GetSampleCount()-before.GetSampleCount() != 1 || math.Abs(after.GetSampleSum()-before.GetSampleSum()-0.005) > 1e-9 {
 			t.Errorf("the wait of 5 ms makes %v of %v", after, before)
 		}
-		g.End()
+		second()
+		if got := shown(t, "gpu_scheduler_bindings_limit").GetGauge().GetValue(); got != 2 {
+			t.Errorf("a limit of %v is shown, want 2", got)
+		}
 		if got := shown(t, "gpu_scheduler_bindings_in_flight").GetGauge().GetValue(); got != 0 {
 			t.Errorf("%v bindings are shown after all ended", got)
 		}
@@ -125,8 +135,8 @@ func shown(t *testing.T, name string) *dto.Metric {
 
 func TestNoGateIsOpen(*testing.T) {
 	var g *Gate
-	g.Begin()
+	end := g.Begin()
 	g.Wait()
-	g.End()
+	end()
 	NewGate(0).Wait() // a limit of none would never open
 }

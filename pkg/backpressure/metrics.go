@@ -13,6 +13,11 @@ var (
 		Help:           "Bindings under way.",
 		StabilityLevel: metrics.ALPHA,
 	})
+	limits = metrics.NewGauge(&metrics.GaugeOpts{
+		Name:           "gpu_scheduler_bindings_limit",
+		Help:           "How many bindings may be under way when the next pod is taken from the queue, as learnt from what they take.",
+		StabilityLevel: metrics.ALPHA,
+	})
 	waits = metrics.NewHistogram(&metrics.HistogramOpts{
 		Name:           "gpu_scheduler_binding_wait_seconds",
 		Help:           "How long the next pod was not taken from the queue for the bindings under way, where it had to wait.",
@@ -22,4 +27,4 @@ var (
 )
 
 // registerMetrics shows the metrics on the scheduler's /metrics, where there is a gate.
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(bindings, waits) })
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(bindings, limits, waits) })

@@ -73,9 +73,9 @@ func notAdmitted(message string) bool {
 // bind binds a pod, or returns an error when it is certain that nothing has. The one other way to end is that of ctx, and
 // with it of the leadership: what is bound in its name after that the fence refuses.
 func (p *Plugin) bind(ctx context.Context, binding *corev1.Binding) error {
-	p.Gate.Begin()
+	end := p.Gate.Begin()
 	err := p.post(ctx, binding)
-	p.Gate.End() // one that nobody knows of holds up no other
+	end() // one that nobody knows of holds up no other
 	switch answerOf(err) {
 	case bound:
 		return nil
