@@ -1,36 +1,35 @@
-// Package harness runs Kubernetes' own scheduler_perf with our plugins, or with none of them:
+// Package harness runs Kubernetes' own scheduler_perf with our scheduler, or with the stock one:
 //
 //	cd test/bench/load/harness
-//	PATH=$PWD/../../../../bin/tools:$PATH go test -run '^$' -bench PerfScheduling -benchtime 1x -scheduler-config \
+//	PATH=$PWD/../../../../bin/tools:$PATH go test -run '^$' -bench PerfScheduling -benchtime 1x -wrap -scheduler-config \
 //		../../../../manifests/scheduler/scheduler-config.yaml -data-items-dir /tmp/out
 //
-// scheduler_perf runs the API server and the scheduler in one process, and builds the scheduler itself: what
-// cmd/gpu-scheduler adds to one (plugins.Wrap) is not in its figures, the plugins are. `make bench` runs it for both
-// configurations in turns and reports what it wrote.
+// scheduler_perf runs the API server and a scheduler in one process. It builds that scheduler itself, without what cmd/gpu-scheduler
+// adds to one (plugins.Wrap), so its own has nothing to do here: the one that is measured runs beside it, ours and the stock one
+// alike. `make bench` runs it for both configurations in turns and reports what it wrote.
 package harness
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	kuberuntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/events"
 	kubeschedulerconfigv1 "k8s.io/kube-scheduler/config/v1"
-	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
 	benchmark "k8s.io/kubernetes/test/integration/scheduler_perf"
 	"k8s.io/kubernetes/test/utils/ktesting"
 	"sigs.k8s.io/yaml"
 
 	_ "g8s.host/gpu-scheduler/pkg/apis/config/scheme"
+	"g8s.host/gpu-scheduler/pkg/backpressure"
 	"g8s.host/gpu-scheduler/plugins"
 )
 
@@ -42,9 +41,14 @@ const (
 	mountedPolicy = "/etc/gpu-scheduler-policy/score-policy.yaml"
 	// gangs is the plugin that is left out.
 	gangs = "Coscheduling"
+	// bindings is how many may be under way at most, as cmd/gpu-scheduler has it.
+	bindings = 128
 )
 
-var schedulerConfig = flag.String("scheduler-config", "", "KubeSchedulerConfiguration to measure")
+var (
+	schedulerConfig = flag.String("scheduler-config", "", "KubeSchedulerConfiguration to measure")
+	wrap            = flag.Bool("wrap", false, "Add to the scheduler what cmd/gpu-scheduler does")
+)
 
 func TestMain(m *testing.M) {
 	benchmark.PluginNames = append(benchmark.PluginNames, "GPUFilter", "GPUScore", "GPUDevices")
@@ -60,39 +64,58 @@ func BenchmarkPerfScheduling(b *testing.B) {
 		b.Skip("no -scheduler-config")
 	}
 	policy := filepath.Join(b.TempDir(), "policy.yaml")
-	benchmark.RunBenchmarkPerfScheduling(b, casesFor(b, policy), "gpu", forEachScheduler(),
-		benchmark.WithPrepareFn(func(tCtx ktesting.TContext) error {
-			if strings.Contains(tCtx.Name(), hotReload) {
-				go keepChanging(tCtx, policy)
-			}
-			return nil
-		}))
-}
-
-// forEachScheduler returns our plugins, with a ledger of cards for each scheduler: scheduler_perf starts one for each case,
-// and a ledger follows the nodes of the first that it is given to.
-func forEachScheduler() runtime.Registry {
-	var (
-		mu      sync.Mutex
-		of      informers.SharedInformerFactory
-		current runtime.Registry
-		all     = runtime.Registry{}
-	)
-	for name := range plugins.Registry(plugins.Dependencies{}) {
-		all[name] = func(ctx context.Context, args kuberuntime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if handle.SharedInformerFactory() != of {
-				of, current = handle.SharedInformerFactory(), plugins.Registry(plugins.Dependencies{})
-			}
-			return current[name](ctx, args, handle)
+	config := configured(b, policy)
+	benchmark.RunBenchmarkPerfScheduling(b, cases, "gpu", nil, benchmark.WithPrepareFn(func(tCtx ktesting.TContext) error {
+		if strings.Contains(tCtx.Name(), hotReload) {
+			go keepChanging(tCtx, policy)
 		}
-	}
-	return all
+		return start(tCtx, config)
+	}))
 }
 
-// casesFor writes the cases with the configuration that is to be measured, and returns the path.
-func casesFor(b *testing.B, policy string) string {
+// start runs the scheduler that is measured until the workload ends. It is made as scheduler_perf makes its own
+// (util.StartScheduler of k8s.io/kubernetes/test/integration).
+func start(tCtx ktesting.TContext, path string) error {
+	config, err := options.LoadConfigFromFile(tCtx.Logger(), path)
+	if err != nil {
+		return err
+	}
+	recorded := events.NewBroadcaster(&events.EventSinkImpl{Interface: tCtx.Client().EventsV1()})
+	if err := recorded.StartRecordingToSinkWithContext(tCtx); err != nil {
+		return fmt.Errorf("recording events: %w", err)
+	}
+	go func() {
+		<-tCtx.Done()
+		recorded.Shutdown()
+	}()
+	gate := backpressure.NewGate(bindings)
+	objects := scheduler.NewInformerFactory(tCtx.Client(), 0)
+	sched, err := scheduler.New(tCtx, tCtx.Client(), objects, nil, profile.NewRecorderFactory(recorded),
+		scheduler.WithKubeConfig(tCtx.RESTConfig()),
+		scheduler.WithProfiles(config.Profiles...),
+		scheduler.WithPercentageOfNodesToScore(config.PercentageOfNodesToScore),
+		scheduler.WithPodMaxBackoffSeconds(config.PodMaxBackoffSeconds),
+		scheduler.WithPodInitialBackoffSeconds(config.PodInitialBackoffSeconds),
+		scheduler.WithParallelism(config.Parallelism),
+		scheduler.WithFrameworkOutOfTreeRegistry(plugins.Registry(plugins.Dependencies{Gate: gate})),
+	)
+	if err != nil {
+		return fmt.Errorf("making the scheduler: %w", err)
+	}
+	if *wrap {
+		plugins.Wrap(sched, plugins.Options{Gate: gate})
+	}
+	objects.Start(tCtx.Done())
+	objects.WaitForCacheSync(tCtx.Done())
+	if err := sched.WaitForHandlersSync(tCtx); err != nil {
+		return fmt.Errorf("waiting for the scheduler to know its objects: %w", err)
+	}
+	go sched.Run(tCtx)
+	return nil
+}
+
+// configured writes the configuration that is to be measured, with the scoring policy where it is, and returns the path.
+func configured(b *testing.B, policy string) string {
 	b.Helper()
 	config, err := os.ReadFile(*schedulerConfig)
 	if err != nil {
@@ -102,24 +125,10 @@ func casesFor(b *testing.B, policy string) string {
 	if err != nil {
 		b.Fatalf("parsing %s: %v", *schedulerConfig, err)
 	}
-	configPath := filepath.Join(b.TempDir(), "scheduler-config.yaml")
-	write(b, configPath, config)
-	data, err := os.ReadFile(cases)
-	if err != nil {
+	path := filepath.Join(b.TempDir(), "scheduler-config.yaml")
+	if err := os.WriteFile(path, config, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	var list []map[string]any
-	if err := yaml.UnmarshalStrict(data, &list); err != nil {
-		b.Fatalf("parsing %s: %v", cases, err)
-	}
-	for _, c := range list {
-		c["schedulerConfigPath"] = configPath
-	}
-	if data, err = yaml.Marshal(list); err != nil {
-		b.Fatal(err)
-	}
-	path := filepath.Join(b.TempDir(), "cases.yaml")
-	write(b, path, data)
 	return path
 }
 
@@ -141,13 +150,6 @@ func withoutGangs(data []byte) ([]byte, error) {
 			func(p kubeschedulerconfigv1.Plugin) bool { return p.Name == gangs })
 	}
 	return yaml.Marshal(config)
-}
-
-func write(b *testing.B, path string, data []byte) {
-	b.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		b.Fatal(err)
-	}
 }
 
 // keepChanging replaces the scoring policy each second, until the workload ends.

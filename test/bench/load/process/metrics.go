@@ -73,6 +73,17 @@ func (m metrics) writes() float64 {
 	return sum
 }
 
+// unschedulable counts the attempts that found no node.
+func (m metrics) unschedulable() int {
+	var sum float64
+	for _, metric := range m.families["scheduler_schedule_attempts_total"].GetMetric() {
+		if testutil.LabelsMatch(metric, map[string]string{"result": "unschedulable"}) {
+			sum += metric.GetCounter().GetValue()
+		}
+	}
+	return int(sum)
+}
+
 // flushed counts the pods that were tried again since no event had done that for minutes.
 func (m metrics) flushed() int {
 	var sum float64

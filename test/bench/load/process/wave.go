@@ -18,16 +18,8 @@ import (
 // priority and one GPU hold all that there are. They are gone as soon as they are evicted: there is no kubelet to wait for.
 func (l *Lab) Wave(ctx context.Context, s Scheduler) (Result, error) {
 	return l.backlog(ctx, s, l.fleet.Nodes, func(ctx context.Context) error {
-		err := each(ctx, l.fleet.Nodes*load.GPUsPerNode, func(ctx context.Context, i int) error {
-			pod, err := l.small(i/load.GPUsPerNode, i%load.GPUsPerNode)
-			if err != nil {
-				return err
-			}
-			_, err = l.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+		if err := l.FillWithSmall(ctx, 0); err != nil {
 			return err
-		})
-		if err != nil {
-			return fmt.Errorf("filling the nodes: %w", err)
 		}
 		return each(ctx, l.fleet.Nodes, func(ctx context.Context, i int) error {
 			pod := l.fleet.Pod(i, load.GPUsPerNode)

@@ -37,7 +37,7 @@ func (r *report) measureHarness(ctx context.Context, progress io.Writer) error {
 		}
 		out := filepath.Join(dir, fmt.Sprintf("%d-%s", round, scheduler.Name))
 		_, err := r.command(ctx, source, binary, "-test.run=^$", "-test.bench=PerfScheduling/"+r.options.cases, "-test.benchtime=1x",
-			"-test.timeout=3h", "-scheduler-config="+scheduler.Config, "-data-items-dir="+out)
+			"-test.timeout=3h", "-scheduler-config="+scheduler.Config, fmt.Sprintf("-wrap=%t", isOurs), "-data-items-dir="+out)
 		if err != nil {
 			return fmt.Errorf("running scheduler_perf with %s: %w", scheduler.Name, err)
 		}

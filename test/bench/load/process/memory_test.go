@@ -1,0 +1,46 @@
+package process
+
+import (
+	"path/filepath"
+	"testing"
+
+	"g8s.host/gpu-scheduler/test/bench/load"
+)
+
+// BenchmarkMemory measures what a full cluster of 20,000 nodes takes, with 160,000 pods of one GPU and 10,000 that wait, beside the stock
+// scheduler. It takes some 10 GiB and, on two cores, ten minutes.
+//
+//	go test ./test/bench/load/process -run '^$' -bench Memory -benchtime 1x -timeout 1h
+func BenchmarkMemory(b *testing.B) {
+	const nodes, waiting = 20_000, 10_000
+	lab, err := NewLab(b.Context(), load.Fleet{Nodes: nodes, Pools: 4}, b.Output())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := lab.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	if err := lab.FillWithSmall(b.Context(), waiting); err != nil {
+		b.Fatal(err)
+	}
+	schedulers := [2]Scheduler{{Name: "ours"}, {Name: "stock", Config: filepath.FromSlash("../testdata/stock.yaml")}}
+	var peaks, cpu [2][]float64
+	for round := 0; b.Loop(); round++ {
+		for turn := range schedulers {
+			i := (turn + round) % 2
+			peak, took, err := lab.Memory(b.Context(), schedulers[i], waiting)
+			if err != nil {
+				b.Fatal(err)
+			}
+			peaks[i], cpu[i] = append(peaks[i], float64(peak>>20)), append(cpu[i], took.Seconds())
+		}
+	}
+	for i, s := range schedulers {
+		b.ReportMetric(median(peaks[i]), s.Name+"-MiB")
+		b.ReportMetric(median(cpu[i]), s.Name+"-cpu-s")
+	}
+	b.ReportMetric(median(peaks[0])/median(peaks[1]), "ours/stock-MiB")
+	b.ReportMetric(median(cpu[0])/median(cpu[1]), "ours/stock-cpu")
+}
