@@ -1,0 +1,43 @@
+package process
+
+import (
+	"path/filepath"
+	"testing"
+
+	"g8s.host/gpu-scheduler/test/bench/load"
+)
+
+// BenchmarkTakeover measures how a standby goes on when the leader is killed among 5,000 nodes, beside the stock scheduler. Both have a lease
+// of 4 s, which has to end first.
+//
+//	go test ./test/bench/load/process -run '^$' -bench Takeover -benchtime 3x
+func BenchmarkTakeover(b *testing.B) {
+	const nodes, pods = 5000, 4000
+	lab, err := NewLab(b.Context(), load.Fleet{Nodes: nodes, Pools: 4}, b.Output())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := lab.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	schedulers := [2]Scheduler{{Name: "ours"}, {Name: "stock", Config: filepath.FromSlash("../testdata/stock.yaml")}}
+	var first, rate [2][]float64
+	for round := 0; b.Loop(); round++ {
+		for turn := range schedulers {
+			i := (turn + round) % 2
+			result, err := lab.Takeover(b.Context(), schedulers[i], pods)
+			if err != nil {
+				b.Fatal(err)
+			}
+			first[i], rate[i] = append(first[i], result.FirstBinding.Seconds()), append(rate[i], result.PodsPerSecond)
+		}
+	}
+	for i, s := range schedulers {
+		b.ReportMetric(median(first[i]), s.Name+"-s")
+		b.ReportMetric(median(rate[i]), s.Name+"-pods/s")
+	}
+	b.ReportMetric(median(first[0])/median(first[1]), "ours/stock-s")
+	b.ReportMetric(median(rate[0])/median(rate[1]), "ours/stock-rate")
+}
