@@ -31,7 +31,7 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/advice"
 	"g8s.host/gpu-scheduler/pkg/controller/census"
-	"g8s.host/gpu-scheduler/pkg/controller/follow"
+	"g8s.host/gpu-scheduler/pkg/controller/dependents"
 	"g8s.host/gpu-scheduler/pkg/controller/idle"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
 	"g8s.host/gpu-scheduler/pkg/controller/notify"
@@ -129,7 +129,7 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 			Client: client, Live: manager.GetAPIReader(), Events: events, Clock: real,
 			Signs: &recovery.Signs{Clock: real}, Settings: o.recovery,
 		}).SetUp(manager),
-		(&follow.Reconciler{Client: client, Events: events}).SetUp(manager),
+		(&dependents.Reconciler{Client: client, Events: events}).SetUp(manager),
 		pools.New(client, events, real).SetUp(manager),
 		addReservations(manager, reserves),
 		addQuotas(manager, shares),

@@ -23,7 +23,7 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/advice"
 	"g8s.host/gpu-scheduler/pkg/controller/census"
-	"g8s.host/gpu-scheduler/pkg/controller/follow"
+	"g8s.host/gpu-scheduler/pkg/controller/dependents"
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 	"g8s.host/gpu-scheduler/pkg/controller/replace"
@@ -118,7 +118,7 @@ func controller(t *testing.T) string {
 		}
 		t.Cleanup(func() { metrics.Registry.Unregister(collector) })
 	}
-	for _, name := range []string{advice.Name, follow.Name, pools.Name, recovery.Name, replace.Name, spot.Name} {
+	for _, name := range []string{advice.Name, dependents.Name, pools.Name, recovery.Name, replace.Name, spot.Name} {
 		reconcileOnce(t, name)
 	}
 	return written(t, metrics.Registry)

@@ -1,9 +1,9 @@
-// Package follow lets jobs start that wait for others, when those have ended as they ask.
+// Package dependents lets jobs start that wait for others, when those have ended as they ask.
 //
 // Such a job is created suspended: it has no pods, so that neither a time limit runs nor a quota is used while it waits. What
 // it still waits for is written on it. A job that has ended is struck off as soon as that is seen, so that it may be deleted
 // before the others end.
-package follow
+package dependents
 
 import (
 	"context"
@@ -30,7 +30,7 @@ import (
 )
 
 // Name is the controller's name in logs and metrics.
-const Name = "follow"
+const Name = "dependents"
 
 // retryConflict is how soon a Job is looked at again that somebody else has changed meanwhile.
 const retryConflict = time.Second
