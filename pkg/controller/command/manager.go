@@ -32,11 +32,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/controller/advice"
 	"g8s.host/gpu-scheduler/pkg/controller/census"
 	"g8s.host/gpu-scheduler/pkg/controller/dependents"
+	"g8s.host/gpu-scheduler/pkg/controller/gpuquotas"
 	"g8s.host/gpu-scheduler/pkg/controller/idle"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
 	"g8s.host/gpu-scheduler/pkg/controller/notify"
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
-	"g8s.host/gpu-scheduler/pkg/controller/quotas"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 	"g8s.host/gpu-scheduler/pkg/controller/replace"
 	"g8s.host/gpu-scheduler/pkg/controller/reservations"
@@ -165,7 +165,7 @@ func addQuotas(manager ctrl.Manager, known bool) error {
 	if !known {
 		return nil
 	}
-	return quotas.New(manager.GetClient(), clock.RealClock{}).SetUp(manager)
+	return gpuquotas.New(manager.GetClient(), clock.RealClock{}).SetUp(manager)
 }
 
 // addNotify adds the telling of channels.

@@ -1,4 +1,4 @@
-package quotas
+package gpuquotas
 
 import (
 	"context"
@@ -31,7 +31,7 @@ import (
 )
 
 // Name is the controller's name in logs and metrics.
-const Name = "quotas"
+const Name = "gpuquotas"
 
 const (
 	// writesPerSecond is how many statuses are written in all. Beyond that quotas take turns.

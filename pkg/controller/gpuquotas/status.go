@@ -1,8 +1,8 @@
-// Package quotas keeps the status of GPUQuotas: how much of each is in use, borrowed and lent, what waits for it, and whether more is
+// Package gpuquotas keeps the status of GPUQuotas: how much of each is in use, borrowed and lent, what waits for it, and whether more is
 // guaranteed than there is.
 //
 // [StatusOf] and [Changed] are pure; the [Reconciler] reads the cluster from its cache, and writes.
-package quotas
+package gpuquotas
 
 import (
 	"cmp"
