@@ -255,13 +255,6 @@ func (p *Plugin) writeNomination(ctx context.Context, pod *corev1.Pod, node stri
 	return p.patchStatus(ctx, pod, types.MergePatchType, status)
 }
 
-// farewell is why a pod is evicted: the reason of its condition DisruptionTarget and of its event, for which pod, and in words.
-type farewell struct {
-	condition, event string
-	by               *corev1.Pod
-	note             string
-}
-
 // evict deletes a pod as kube-scheduler's own preemption does: it says why, and rejects one that waits in Permit.
 func (p *Plugin) evict(ctx context.Context, victim *corev1.Pod, why farewell) error {
 	if waits := p.handle.GetWaitingPod(victim.UID); waits != nil {
@@ -278,18 +271,8 @@ func (p *Plugin) evict(ctx context.Context, victim *corev1.Pod, why farewell) er
 	if err != nil && !p.isGone(ctx, victim, err) {
 		return fmt.Errorf("evicting pod %s: %w", klog.KObj(victim), err)
 	}
-	p.handle.EventRecorder().Eventf(victim, why.by, corev1.EventTypeNormal, why.event, "Evicting", "%s", why.note)
+	p.tellEvicted(victim, why)
 	return nil
-}
-
-// sayWhy writes on a pod why it is to go.
-func (p *Plugin) sayWhy(ctx context.Context, victim *corev1.Pod, why farewell) error {
-	condition := corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: why.condition,
-		Message:            why.by.Spec.SchedulerName + ": " + why.note,
-		LastTransitionTime: metav1.NewTime(p.now()),
-	}
-	return p.patchStatus(ctx, victim, types.StrategicMergePatchType, map[string]any{"conditions": []corev1.PodCondition{condition}})
 }
 
 // patchStatus changes the status of a pod, unless it is gone or another of its name has come.

@@ -46,8 +46,7 @@ func (p *Plugin) dissolve(g gang, group *podGroup, m *members, pod *corev1.Pod) 
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		logger := klog.Background().WithValues("podGroup", klog.KRef(g.group.Namespace, g.group.Name))
-		why := farewell{condition: reasonIncomplete, event: "Dissolved", by: pod, note: "ended since there is no room for pod " + pod.Name +
-			" and its gang starts as a whole or not at all"}
+		why := dissolved(pod)
 		gone := sets.New[types.UID]()
 		// All are told first: by that a later attempt, or another leader, knows those that are left of a half that has begun to end.
 		err := p.each(ctx, m.placed, func(ctx context.Context, member *corev1.Pod) error { return p.sayWhy(ctx, member, why) })
@@ -74,9 +73,6 @@ func (p *Plugin) staysHalf(g gang, group *podGroup, m *members, now time.Time) b
 
 // isNobodys reports whether a pod has no controller, which would make it again.
 func isNobodys(pod *corev1.Pod) bool { return metav1.GetControllerOf(pod) == nil }
-
-// reasonIncomplete is why members leave their nodes that are half a gang, in their condition DisruptionTarget.
-const reasonIncomplete = "IncompleteGang"
 
 // isHalf reports whether some members of a gang are bound and the others never were. A gang is bound when all members are
 // there: those of a gang that was whole once and lost some are younger than the bindings of the others, as they were made in

@@ -152,14 +152,6 @@ func (p *Plugin) borrowersLeave(pod *corev1.Pod) bool {
 	})
 }
 
-// noteOf tells those who leave for a gang, or for a pod alone, which they have borrowed their GPUs from.
-func noteOf(g gang, by *corev1.Pod) string {
-	if g.isAlone() {
-		return "preempted by pod " + by.Name + ", whose namespace is guaranteed the GPUs"
-	}
-	return "preempted by the gang of pod " + by.Name
-}
-
 // forgetAlone drops what is kept of a pod without a gang that is gone, or on a node. It is asked of each pod that is bound, so that it costs
 // nothing where there never was one.
 func (p *Plugin) forgetAlone(pod *corev1.Pod) {

@@ -23,8 +23,7 @@ func (p *Plugin) sendOff(ctx context.Context, g gang, move *clearance, members [
 	if move.told != nil {
 		return sets.New[types.UID](), p.tellAll(ctx, move, members)
 	}
-	why := farewell{condition: corev1.PodReasonPreemptionByScheduler, event: "Preempted", by: preemptor, note: noteOf(g, preemptor)}
-	return p.evictAll(ctx, move.victims, why, isRefusal, func() bool { return p.awaits(members, move) })
+	return p.evictAll(ctx, move.victims, preempted(g, preemptor), isRefusal, func() bool { return p.awaits(members, move) })
 }
 
 // tellAll tells those that are to leave for a gang, as long as all its members are there.
@@ -79,23 +78,11 @@ func (p *Plugin) writeNotice(ctx context.Context, name types.NamespacedName, uid
 		if err := p.annotate(ctx, pod, names.AnnotationPreemptionNotice, text); err != nil {
 			return err
 		}
-		p.tellEvent(pod, told, leaves)
+		p.tellNotice(pod, told, leaves)
 		if now, still := p.notices.onPod(uid); now == told && still == leaves {
 			return nil
 		}
 	}
-}
-
-// tellEvent has an event say what a pod was told.
-func (p *Plugin) tellEvent(pod *corev1.Pod, told notice.Notice, leaves bool) {
-	if !leaves {
-		p.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeNormal, "PreemptionWithdrawn", "Keeping", "it may stay: nobody takes its place any more")
-		return
-	}
-	by := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: told.For.Namespace, Name: told.For.Pod}}
-	p.handle.EventRecorder().Eventf(pod, by, corev1.EventTypeWarning, "PreemptionNotice", "Noticing",
-		"it is to leave by %s for pod %s/%s: save your work and set the annotation %s", told.Until.Format(time.RFC3339),
-		told.For.Namespace, told.For.Pod, names.AnnotationCheckpointedAt)
 }
 
 // annotate sets an annotation of a pod, nil takes it away: by its status, which is all of a pod that the scheduler may patch.
