@@ -24,7 +24,8 @@ chmod 644 docs/api.md docs/openapi-3.0.json
 crds=$(mktemp -d)
 trap 'rm -rf "$crds"' EXIT
 bin/tools/controller-gen crd paths=sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1 output:crd:dir="$crds"
-{ echo ---; bin/tools/kubectl patch --local --type json --patch-file hack/podgroup-bounds.yaml -o yaml \
+{ echo ---; echo '# Written by "make generate" from the types of scheduler-plugins: the bounds are in hack/podgroup-bounds.yaml.'
+  bin/tools/kubectl patch --local --type json --patch-file hack/podgroup-bounds.yaml -o yaml \
   -f "$crds"/scheduling.x-k8s.io_podgroups.yaml; } >manifests/crds/scheduling.x-k8s.io_podgroups.yaml
 
 # The Helm chart, from the kustomizations.

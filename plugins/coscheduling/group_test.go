@@ -2,6 +2,8 @@ package coscheduling
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 )
 
 func TestPodGroupsAreReadWhateverTheyHold(t *testing.T) {
@@ -64,6 +67,59 @@ func TestPodGroupsAreReadWhateverTheyHold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTheBoundsAreThoseOfTheCRD, so that what the API server takes the scheduler does not refuse, nor the other way round.
+func TestTheBoundsAreThoseOfTheCRD(t *testing.T) {
+	bounds := boundsOfTheCRD(t)
+	got := map[string]any{}
+	for _, bound := range []string{"minMember/maximum", "scheduleTimeoutSeconds/minimum", "minResources/maxProperties"} {
+		got[bound] = bounds[bound]
+	}
+	want := map[string]any{"minMember/maximum": float64(maxMembers), "scheduleTimeoutSeconds/minimum": 0., "minResources/maxProperties": float64(maxResources)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("hack/podgroup-bounds.yaml has other bounds than group.go (-group.go +the file):\n%s", diff)
+	}
+	rules := fmt.Sprint(bounds["minResources/x-kubernetes-validations"])
+	if length := fmt.Sprintf("size(name) <= %d)", maxNameLength); !strings.Contains(rules, length) {
+		t.Errorf("no rule of the CRD says %q: %s", length, rules)
+	}
+	pattern := regexp.MustCompile(`matches\('(.+)'\)`).FindStringSubmatch(rules)
+	if pattern == nil {
+		t.Fatalf("no rule of the CRD says how an amount is written: %s", rules)
+	}
+	written := regexp.MustCompile(pattern[1])
+	for _, amount := range []string{
+		"8", "+8", "-8", "500m", "64Gi", "64gi", "Gi", "1.5", "1.", ".5", ".", "", "1e3", "1E-10", "1e+10", "1e100", "1e1.5", "1e999999999",
+		strings.Repeat("9", 18), strings.Repeat("9", 19), "." + strings.Repeat("9", 9), "." + strings.Repeat("9", 10), "1 Gi", "1n", "1x",
+	} {
+		if crd, ours := written.MatchString(amount), writtenQuantity.MatchString(amount); crd != ours {
+			t.Errorf("the amount %q: the CRD takes it: %t, the scheduler: %t", amount, crd, ours)
+		}
+	}
+}
+
+// boundsOfTheCRD are what is added to the CRD's fields of the spec, by field and bound.
+func boundsOfTheCRD(t *testing.T) map[string]any {
+	t.Helper()
+	file, err := os.ReadFile("../../hack/podgroup-bounds.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var patch []struct {
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	if err := yaml.Unmarshal(file, &patch); err != nil {
+		t.Fatal(err)
+	}
+	bounds := map[string]any{}
+	for _, added := range patch {
+		if bound, ok := strings.CutPrefix(added.Path, "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/"); ok {
+			bounds[bound] = added.Value
+		}
+	}
+	return bounds
 }
 
 // TestLittleIsKeptOfAPodGroup, so that who writes a megabyte into each does not fill the scheduler.
