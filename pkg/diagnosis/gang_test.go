@@ -33,8 +33,8 @@ func TestGangsAreExplained(t *testing.T) {
 			said{reason.GangTooLarge, "the nodes that suit the job take 2 of its 3 members, even when they are empty"},
 		},
 		"a PodGroup that makes no sense": {
-			"0/2 nodes are available: gang: the PodGroup cannot be used: spec.minMember is 3000000000, want 1 to 100000. preemption: 0/2 nodes are available: 2 x.",
-			said{reason.GangUnreadable, "the PodGroup of the job cannot be used: spec.minMember is 3000000000, want 1 to 100000"},
+			"0/2 nodes are available: gang: the PodGroup cannot be used: spec.minMember is 3000000000, want a whole number from 1 to 10000. preemption: 0/2 nodes are available: 2 x.",
+			said{reason.GangUnreadable, "the PodGroup of the job cannot be used: spec.minMember is 3000000000, want a whole number from 1 to 10000"},
 		},
 		"members are gated": {
 			"0/2 nodes are available: gang: gated pods in the same PodGroup.",

@@ -1,6 +1,11 @@
 package reason
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -79,4 +84,53 @@ func TestTheCatalogueIsWhole(t *testing.T) {
 			t.Errorf("%q: evictable %v, code %q", r.Text, r.Evictable, r.Code)
 		}
 	}
+}
+
+// TestEveryReasonIsFoundAgain: gpuctl looks for those of the lists alone, so that each reason with a sentence is in one of them.
+func TestEveryReasonIsFoundAgain(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, listed := map[string]bool{}, map[string]bool{}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			if vars, ok := node.(*ast.ValueSpec); ok && len(vars.Values) == 1 {
+				name, used := vars.Names[0].Name, identifiers(vars.Values[0])
+				if told[name] = used["Reason"] && used["Says"]; strings.HasPrefix(name, "Of") {
+					maps.Copy(listed, used)
+					delete(told, name)
+				}
+			}
+			return true
+		})
+	}
+	delete(told, "cards") // OfPlainNodes has its elements
+	for name, is := range told {
+		if is && !listed[name] {
+			t.Errorf("%s is in no list, such as OfPods or OfNodes, so gpuctl does not find it in what a pod says", name)
+		}
+	}
+	if len(listed) < 30 {
+		t.Errorf("found %d names in the lists, so this proves nothing", len(listed))
+	}
+}
+
+// identifiers are the names in an expression.
+func identifiers(expression ast.Expr) map[string]bool {
+	names := map[string]bool{}
+	ast.Inspect(expression, func(node ast.Node) bool {
+		if name, ok := node.(*ast.Ident); ok {
+			names[name.Name] = true
+		}
+		return true
+	})
+	return names
 }
