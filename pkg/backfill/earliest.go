@@ -3,7 +3,8 @@
 // what it needs. That is EASY backfilling (Lifka 1995), on nodes, with the sets of cards and the topology that pkg/gangplan and
 // who asks it know.
 //
-// A promise rests on deadlines alone that nodes enforce. Who has none may be there for ever, so nothing is promised on his leaving.
+// A promise rests on deadlines that nodes enforce. Who has none may be there for ever, so nothing is promised on their leaving, unless
+// a ledger tells how long jobs like them have run (expected.go).
 package backfill
 
 import (
