@@ -1,4 +1,5 @@
-// Package cli is gpuctl: one file a command, each an options struct, a constructor and a run function.
+// Package cli is gpuctl: a file a verb, such as get.go, with its parts beside it, such as get_jobs.go. A command is an options struct,
+// a constructor and a run function.
 //
 // Standard output is data, standard error is talk. Commands return errors; [Main] prints them and decides the exit
 // code, once. What a command shows comes from pkg/inventory, what it writes goes through pkg/submit.
