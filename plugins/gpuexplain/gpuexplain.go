@@ -1,9 +1,9 @@
 // Package gpuexplain records why each pod is where it is, for gpuctl why. It decides nothing: at PostFilter it counts
-// the reasons for which nodes were rejected and lets the next plugin go on, at PostBind it notes where a pod went
-// and what the best candidates were worth. It has no arguments.
+// the reasons for which nodes were rejected, at PostBind it notes where a pod went and what the best candidates were worth. It has no
+// arguments.
 //
-// It must stand before any plugin that ends PostFilter, such as DefaultPreemption, so it is enabled by extension
-// point and not at multiPoint:
+// It is enabled by extension point and not at multiPoint, so kube-scheduler asks it after all that are: an attempt that preemption helps
+// ends before it, and is told of by the pod's nomination and the events of the victims.
 //
 //	postFilter: {enabled: [{name: GPUExplain}]}
 //	postBind: {enabled: [{name: GPUExplain}]}
@@ -88,8 +88,7 @@ func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle
 // Name returns the plugin's name.
 func (*Plugin) Name() string { return Name }
 
-// PostFilter records why every node was rejected, as long as its budget lasts. It makes nothing possible, so preemption
-// has its turn next.
+// PostFilter records why every node was rejected, as long as its budget lasts. It makes nothing possible.
 func (p *Plugin) PostFilter(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if p.Recorder == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
