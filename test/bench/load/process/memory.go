@@ -39,7 +39,7 @@ func (l *Lab) FillWithSmall(ctx context.Context, waiting int) error {
 
 // Memory measures the most memory that a scheduler takes, in bytes, from its start until it has tried so many pods for which there is no
 // room, and the CPU time until then.
-func (l *Lab) Memory(ctx context.Context, s Scheduler, waiting int) (peak int64, cpu time.Duration, err error) {
+func (l *Lab) Memory(ctx context.Context, s Scheduler, tried int) (peak int64, cpu time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	process, err := l.start(ctx, s)
@@ -55,7 +55,7 @@ func (l *Lab) Memory(ctx context.Context, s Scheduler, waiting int) (peak int64,
 		if err != nil {
 			return 0, 0, err
 		}
-		if counted.unschedulable() >= waiting {
+		if counted.unschedulable() >= tried {
 			used, err := usageOf(process.PID())
 			return used.peak, used.cpu, err
 		}
