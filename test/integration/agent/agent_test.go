@@ -194,6 +194,13 @@ func TestWhatAnAgentMayNot(t *testing.T) {
 	}{
 		"its inventory":               {node: "own", patch: `{"metadata":{"annotations":{"g8s.host/gpu-inventory":"{}"}}}`},
 		"its slices":                  {node: "own", patch: `{"metadata":{"annotations":{"g8s.host/gpu-slices":"{}"}}}`},
+		"what its cloud says":         {node: "own", patch: `{"metadata":{"annotations":{"g8s.host/interruption":"2026-11-24T18:00:00Z"}}}`},
+		"what its cloud says no more": {node: "own", patch: `{"metadata":{"annotations":{"g8s.host/interruption":null}}}`},
+		"a finalizer":                 {node: "own", patch: `{"metadata":{"finalizers":["a.b/c"]}}`, want: "who is to be asked"},
+		"an owner": {node: "own", want: "belongs to",
+			patch: `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"none","uid":"3f3c7a56-0000-0000-0000-000000000000"}]}}`},
+		"where its kubelet is":        {node: "own", status: true, patch: `{"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":1}}}}`, want: "nothing else"},
+		"the volumes of its machine":  {node: "own", status: true, patch: `{"status":{"volumesAttached":[{"name":"a","devicePath":"b"}]}}`, want: "nothing else"},
 		"the slices of another":       {node: "other", patch: `{"metadata":{"annotations":{"g8s.host/gpu-slices":"{}"}}}`, want: "the node alone that it runs on"},
 		"the inventory of another":    {node: "other", patch: `{"metadata":{"annotations":{"g8s.host/gpu-inventory":"{}"}}}`, want: "the node alone that it runs on"},
 		"an inventory without a node": {client: without, node: "own", patch: `{"metadata":{"annotations":{"g8s.host/gpu-inventory":"{}"}}}`, want: "the node alone that it runs on"},
@@ -239,10 +246,44 @@ func TestWhatAnAgentMayNot(t *testing.T) {
 			}
 		})
 	}
+	checkEvents(t, client)
 	if err := client.CoreV1().Nodes().Delete(t.Context(), "own", metav1.DeleteOptions{}); err == nil {
 		t.Error("an agent may delete its node")
 	}
 	if _, err := client.CoreV1().Secrets(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{}); err == nil {
 		t.Error("an agent may read secrets")
+	}
+}
+
+// checkEvents tries what an agent of node own may tell in events.
+func checkEvents(t *testing.T, client kubernetes.Interface) {
+	t.Helper()
+	event := func(component, host, kind string) *corev1.Event {
+		return &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "e-", Namespace: metav1.NamespaceDefault}, Reason: "GPUShareExceeded",
+			Source:         corev1.EventSource{Component: component, Host: host},
+			InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: metav1.NamespaceDefault, Name: "p"},
+		}
+	}
+	for name, tc := range map[string]struct {
+		event *corev1.Event
+		may   bool
+	}{
+		"of its own":         {event("gpu-agent", "own", "Pod"), true},
+		"of another node":    {event("gpu-agent", "other", "Pod"), false},
+		"of kubelet":         {event("kubelet", "own", "Pod"), false},
+		"about another kind": {event("gpu-agent", "own", "Job"), false},
+	} {
+		if _, err := client.CoreV1().Events(metav1.NamespaceDefault).Create(t.Context(), tc.event, metav1.CreateOptions{}); (err == nil) != tc.may {
+			t.Errorf("an event %s: error %v", name, err)
+		}
+	}
+	foreign, err := admin.CoreV1().Events(metav1.NamespaceDefault).Create(t.Context(), event("kubelet", "own", "Pod"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := []byte(`{"source":{"component":"gpu-agent","host":"own"},"message":"all is well"}`)
+	if _, err := client.CoreV1().Events(metav1.NamespaceDefault).Patch(t.Context(), foreign.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err == nil {
+		t.Error("an agent may change what kubelet told")
 	}
 }

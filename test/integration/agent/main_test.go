@@ -65,6 +65,12 @@ func awaitPolicy(ctx context.Context) error {
 	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		_, err := stranger.CoreV1().Nodes().Patch(ctx, "probe", types.MergePatchType, []byte(`{"metadata":{"annotations":{"a":"b"}}}`),
 			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
+			return false, nil
+		}
+		_, err = stranger.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: metav1.NamespaceDefault},
+		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy"), nil
 	})
 	if err != nil {
