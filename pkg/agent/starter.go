@@ -117,7 +117,7 @@ func (s *Starter) try(ctx context.Context, resource string, slots []string) ([]b
 	} else if unfit != "" {
 		return nil, &binding.Refusal{Reason: binding.Unfit, Text: unfit}
 	}
-	situation, err := s.look(ctx)
+	situation, err := s.look(ctx, resource)
 	if err != nil {
 		return nil, &binding.Refusal{Reason: binding.Unreadable, Text: err.Error()}
 	}
@@ -146,9 +146,10 @@ func (s *Starter) record(outcome *binding.Outcome) error {
 	return nil
 }
 
-// look gathers what is known. The records come before the runtime's answer; see [binding.Situation].
-func (s *Starter) look(ctx context.Context) (*binding.Situation, error) {
-	claims, err := s.Claims()
+// look gathers what is known, of the resources that are offered and of others that are asked for. The records come before the
+// runtime's answer; see [binding.Situation].
+func (s *Starter) look(ctx context.Context, also ...string) (*binding.Situation, error) {
+	claims, err := s.Claims(also...)
 	if err != nil {
 		return nil, err
 	}
@@ -174,14 +175,15 @@ func (s *Starter) Shared() bool {
 
 func (s *Starter) checkpoint() string { return filepath.Join(s.DevicePlugins, checkpoint.FileName) }
 
-// Claims reads kubelet's checkpoint.
-func (s *Starter) Claims() ([]checkpoint.Claim, error) {
+// Claims reads kubelet's checkpoint: the claims of the resources that are offered, and of others, such as one that was offered
+// before.
+func (s *Starter) Claims(also ...string) ([]checkpoint.Claim, error) {
 	data, err := os.ReadFile(s.checkpoint())
 	if err != nil {
 		return nil, fmt.Errorf("reading kubelet's checkpoint: %w", err)
 	}
 	view, _ := s.Cards.Now()
-	return checkpoint.Parse(data, cdi.Kind, view.Resources()...)
+	return checkpoint.Parse(data, cdi.Kind, append(view.Resources(), also...)...)
 }
 
 func (s *Starter) write(record *binding.Record) error {

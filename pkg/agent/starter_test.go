@@ -37,6 +37,8 @@ type bed struct {
 	silent  error
 	entries []kubelet.PodDevicesEntry
 	refused []binding.Reason
+	// asked is the resource that kubelet asks for.
+	asked string
 }
 
 func newBed(t *testing.T, config string) *bed {
@@ -49,7 +51,7 @@ func newBed(t *testing.T, config string) *bed {
 		t.Fatal(err)
 	}
 	options := &Options{CDIDir: dir, Library: library, Log: slog.New(slog.DiscardHandler)}
-	b := &bed{pods: map[types.UID]binding.Pod{}, changed: make(chan struct{}), live: map[types.UID]map[string]bool{}}
+	b := &bed{pods: map[types.UID]binding.Pod{}, changed: make(chan struct{}), live: map[types.UID]map[string]bool{}, asked: names.ResourceGPU}
 	cards := newCards(options, NewMetrics())
 	fleet, err := library.Read()
 	if err != nil {
@@ -279,6 +281,12 @@ func TestStartRefusesAtOnce(t *testing.T) {
 			fleet.Cards[0].Signs.Lost = true
 			b.Cards.observe(fleet, time.Now())
 		}, binding.SickCard},
+		"a share on a node that shares no more": {func(t *testing.T, b *bed) {
+			b.entries[0].ResourceName = names.ResourceSharedGPU
+			b.checkpoint(t)
+			b.tell("one", `{"version":1,"containers":{"main":[{"uuid":"`+fake.UUID(0)+`","index":0,"memoryMiB":100}]}}`)
+			b.asked = names.ResourceSharedGPU
+		}, binding.BadAssignment},
 		"a node that cannot": {func(_ *testing.T, b *bed) { b.Fitness.kubelet("kubelet is too old") }, binding.Unfit},
 		"a folder that cannot be written": {func(t *testing.T, b *bed) {
 			// A folder in the place of the file that is written first, as root may write everywhere.
@@ -291,7 +299,7 @@ func TestStartRefusesAtOnce(t *testing.T) {
 			b := newBed(t, "count: 2")
 			b.bind(t, "one", "slot-0", 0)
 			tc.spoil(t, b)
-			if err := b.Start(t.Context(), names.ResourceGPU, []string{"slot-0"}); err == nil {
+			if err := b.Start(t.Context(), b.asked, []string{"slot-0"}); err == nil {
 				t.Fatal("the container may start")
 			}
 			if diff := cmp.Diff([]binding.Reason{tc.reason}, b.refused); diff != "" {

@@ -30,7 +30,8 @@ func (v *View) Offered() map[string]binding.Card {
 		if card.MIG {
 			for _, slice := range card.Slices {
 				offered[slice.UUID] = binding.Card{
-					Resource: names.ResourceMIGPrefix + slice.Profile, Index: card.Index, MemoryMiB: slice.MemoryMiB, Health: v.Health[card.UUID],
+					Resource: names.ResourceMIGPrefix + slice.Profile, Card: card.UUID, Index: card.Index, MemoryMiB: slice.MemoryMiB,
+					Health: v.Health[card.UUID],
 				}
 			}
 			continue

@@ -47,6 +47,8 @@ type Card struct {
 	Resource string
 	// Shared is what a container asks for to get a part of its memory, "" where it is not shared.
 	Shared string
+	// Card is the card that a slice is of, "" for a whole card.
+	Card string
 	// Index is the driver's number of the card, for people, and the order in which the agent gives cards out.
 	Index int
 	// MemoryMiB is all of its memory.

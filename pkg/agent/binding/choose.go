@@ -11,25 +11,27 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// choose takes the first healthy cards that nobody holds and that the scheduler has promised to nobody.
+// choose takes the first healthy cards that nobody holds and that the scheduler has promised to nobody. Those that the pod has
+// for another container with slots of this one come first, as kubelet counts them once.
 func (d *decision) choose(claim *checkpoint.Claim) ([]gpu.Device, []string, *Refusal) {
-	taken := d.promised()
+	if refusal := d.unrecorded(claim.Resource); refusal != nil {
+		return nil, nil, refusal
+	}
+	taken, own := d.promised(), map[string]bool{}
 	for i := range d.Records {
-		record := &d.Records[i]
-		if _, live := d.Live[record.Pod]; live && !d.reusable(record, claim) {
+		if record := &d.Records[i]; record.Pod == d.uid {
 			for _, uuid := range record.UUIDs() {
-				taken[uuid] = true
+				own[uuid] = true
+				taken[uuid] = taken[uuid] || !d.reusable(record, claim)
 			}
 		}
 	}
-	uuids := slices.SortedFunc(maps.Keys(d.Cards), func(a, b string) int {
-		return cmp.Or(cmp.Compare(d.Cards[a].Index, d.Cards[b].Index), cmp.Compare(a, b))
-	})
 	var devices []gpu.Device
-	for _, uuid := range uuids {
-		card := d.Cards[uuid]
-		if card.Resource == claim.Resource && card.Health == gpu.Healthy && !taken[uuid] && len(devices) < len(claim.Slots) {
-			devices = append(devices, gpu.Device{UUID: uuid, Index: card.Index})
+	for _, uuid := range d.inOrder(own) {
+		card, device := d.Cards[uuid], gpu.Device{UUID: uuid, Index: d.Cards[uuid].Index}
+		if card.Resource == claim.Resource && card.Health == gpu.Healthy && !taken[uuid] && len(devices) < len(claim.Slots) &&
+			d.heldByOthers(&device) == nil {
+			devices = append(devices, device)
 		}
 	}
 	if len(devices) < len(claim.Slots) {
@@ -37,6 +39,45 @@ func (d *decision) choose(claim *checkpoint.Claim) ([]gpu.Device, []string, *Ref
 			d.pod.Name, claim.Container, len(claim.Slots), claim.Resource, len(devices))
 	}
 	return devices, uuidsOf(devices), nil
+}
+
+// inOrder returns the cards in the order in which they are chosen: the pod's own, then those that the scheduler has named for no
+// pod, then those of pods that kubelet has not taken in yet, or that have ended.
+func (d *decision) inOrder(own map[string]bool) []string {
+	named := d.named(func(types.UID) bool { return true })
+	rank := func(uuid string) int {
+		switch {
+		case own[uuid]:
+			return 0
+		case !named[uuid]:
+			return 1
+		}
+		return 2
+	}
+	return slices.SortedFunc(maps.Keys(d.Cards), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(d.Cards[a].Index, d.Cards[b].Index), cmp.Compare(a, b))
+	})
+}
+
+// lost reports whether a container that starts again cannot have what was chosen for it before: it is not there any more, or was
+// given to another pod while the runtime had ended this one. What is ill is not lost, and is refused.
+func (d *decision) lost(claim *checkpoint.Claim, before *Record) bool {
+	return slices.ContainsFunc(before.Devices, func(device gpu.Device) bool {
+		card := d.Cards[device.UUID]
+		return card.Resource != claim.Resource && card.Shared != claim.Resource || d.heldByOthers(&device) != nil
+	})
+}
+
+// unrecorded refuses to choose where a container runs of which no record says what it has: that would be taken for free.
+func (d *decision) unrecorded(resource string) *Refusal {
+	for i := range d.Claims {
+		claim := &d.Claims[i]
+		if claim.Resource == resource && d.Live[claim.Pod][claim.Container] && d.recordOf(claim) == nil {
+			return refuse(Unreadable, "container %s of %s runs with %s, and no record says which: delete the pod", claim.Container,
+				d.describe(claim.Pod), resource)
+		}
+	}
+	return nil
 }
 
 // reusable reports whether the cards of a record can be given to another container of its pod: kubelet gave that one slots
@@ -54,11 +95,14 @@ func (d *decision) reusable(record *Record, claim *checkpoint.Claim) bool {
 	return false
 }
 
-// promised are the cards that the scheduler chose for pods of the node, whether or not they have started.
-func (d *decision) promised() map[string]bool {
-	promised := map[string]bool{}
+// promised are the cards that the scheduler chose for pods that kubelet has slots for, whether or not they have started.
+func (d *decision) promised() map[string]bool { return d.named(d.claims) }
+
+// named are the cards that the scheduler chose for some of the other pods of the node.
+func (d *decision) named(of func(types.UID) bool) map[string]bool {
+	named := map[string]bool{}
 	for uid, pod := range d.Pods {
-		if pod.Assignment == "" || uid == d.uid || !d.claims(uid) {
+		if pod.Assignment == "" || uid == d.uid || !of(uid) {
 			continue
 		}
 		assignment, err := gpu.ParseAssignment(pod.Assignment)
@@ -67,11 +111,11 @@ func (d *decision) promised() map[string]bool {
 		}
 		for _, devices := range assignment {
 			for i := range devices {
-				promised[devices[i].UUID] = true
+				named[devices[i].UUID] = true
 			}
 		}
 	}
-	return promised
+	return named
 }
 
 // claims reports whether kubelet has slots for a pod. It frees those of pods that have ended, which the API server still

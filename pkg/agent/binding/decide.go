@@ -2,6 +2,7 @@ package binding
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,18 +22,37 @@ type Outcome struct {
 //
 // Containers of one pod can have the same slots one after the other: an init container, then those that start after it.
 // kubelet does not say which of them is about to start, so there is a record for each that may. One that may not has none:
-// should it be the one that starts, the runtime does not know its device.
+// should it be the one that starts, the runtime does not know its device. It is the same where kubelet gave the slots to two
+// pods: each has a promise and a choice of its own.
 func (s *Situation) Decide(resource string, slots []string) (Outcome, *Refusal) {
 	claims, refusal := s.claimsOf(resource, slots)
 	if refusal != nil {
 		return Outcome{}, refusal
 	}
+	var outcome Outcome
+	var refused *Refusal
+	for _, ofPod := range byPod(claims) {
+		if refusal := s.decide(ofPod, &outcome); refusal != nil && (refused == nil || refusal.Passes()) {
+			refused = refusal
+		}
+	}
+	if len(outcome.Write) == 0 {
+		return Outcome{}, refused
+	}
+	outcome.Remove = append(outcome.Remove, s.outdated(outcome.Write)...)
+	return outcome, nil
+}
+
+// decide adds to an outcome what becomes of the records of one pod's containers. The refusal is that of one that may not start.
+func (s *Situation) decide(claims []checkpoint.Claim, outcome *Outcome) *Refusal {
 	pod, refusal := s.podOf(claims)
 	if refusal != nil {
-		return Outcome{}, refusal
+		return refusal
 	}
-	d := decision{Situation: s, uid: claims[0].Pod, pod: pod}
-	var outcome Outcome
+	// What has just been decided for another pod is held.
+	now := *s
+	now.Records = slices.Concat(s.Records, outcome.Write)
+	d := decision{Situation: &now, uid: claims[0].Pod, pod: pod}
 	var refused *Refusal
 	for i := range claims {
 		record, refusal := d.record(&claims[i], claims)
@@ -47,13 +67,41 @@ func (s *Situation) Decide(resource string, slots []string) (Outcome, *Refusal) 
 			outcome.Remove = append(outcome.Remove, claims[i].Name)
 		}
 	}
-	if len(outcome.Write) == 0 {
-		return Outcome{}, refused
-	}
-	return outcome, nil
+	return refused
 }
 
-// claimsOf returns the containers with exactly these slots. They are all of one pod.
+// outdated returns the records of pods that have ended and held what others get now. A kubelet that has restarted, and has no
+// plugin back yet, starts containers again without asking: the runtime must not know two devices that are one card.
+func (s *Situation) outdated(written []Record) []string {
+	var names []string
+	for i := range s.Records {
+		record := &s.Records[i]
+		if _, live := s.Live[record.Pod]; live {
+			continue
+		}
+		for j := range written {
+			if written[j].Pod != record.Pod && overlap(record.UUIDs(), written[j].UUIDs()) {
+				names = append(names, record.Name)
+				break
+			}
+		}
+	}
+	return names
+}
+
+func byPod(claims []checkpoint.Claim) [][]checkpoint.Claim {
+	var pods [][]checkpoint.Claim
+	for i := range claims {
+		at := slices.IndexFunc(pods, func(p []checkpoint.Claim) bool { return p[0].Pod == claims[i].Pod })
+		if at < 0 {
+			pods, at = append(pods, nil), len(pods)
+		}
+		pods[at] = append(pods[at], claims[i])
+	}
+	return pods
+}
+
+// claimsOf returns the containers with exactly these slots of which one is about to start.
 func (s *Situation) claimsOf(resource string, slots []string) ([]checkpoint.Claim, *Refusal) {
 	slots = slices.Sorted(slices.Values(slots))
 	var claims []checkpoint.Claim
@@ -65,20 +113,20 @@ func (s *Situation) claimsOf(resource string, slots []string) ([]checkpoint.Clai
 	if len(claims) == 0 {
 		return nil, refuse(UnknownSlots, "kubelet's checkpoint knows no container with the slots %v of %s", slots, resource)
 	}
-	for i := range s.Claims {
-		other := &s.Claims[i]
-		if other.Resource == resource && other.Pod != claims[0].Pod && overlap(other.Slots, slots) {
-			return nil, refuse(SlotsTwice, "kubelet gave slots of %v of %s to two pods, %s and %s: delete one of them", slots, resource,
-				s.describe(claims[0].Pod), s.describe(other.Pod))
-		}
+	if len(byPod(claims)) == 1 {
+		return claims, nil
 	}
-	for i := range claims {
-		if claims[i].Name == "" {
-			return nil, refuse(OtherPlugin, "another device plugin gave out %s of container %s of %s: delete the pod, so that it starts "+
-				"over with cards of the scheduler", resource, claims[i].Container, s.describe(claims[i].Pod))
-		}
+	// kubelet gave the slots twice, or has not written down yet that one of the pods has ended. It makes a pod's sandbox before
+	// it asks for a container, and asks for none that runs.
+	starting := slices.DeleteFunc(slices.Clone(claims), func(c checkpoint.Claim) bool {
+		containers, live := s.Live[c.Pod]
+		return !live || containers[c.Container]
+	})
+	if len(starting) == 0 {
+		return nil, refuse(SlotsTwice, "kubelet gave the slots %v of %s to %s and to others, and none of them has a container that is about to "+
+			"start", slots, resource, s.describe(claims[0].Pod))
 	}
-	return claims, nil
+	return starting, nil
 }
 
 // podOf returns the pod of some claims. One that the API server does not tell of, since it does not answer, is known by its
@@ -132,8 +180,11 @@ type decision struct {
 	pod Pod
 }
 
-// record returns what a container is to hold. claims are all containers with its slots.
+// record returns what a container is to hold. claims are all containers of the pod with its slots.
 func (d *decision) record(claim *checkpoint.Claim, claims []checkpoint.Claim) (Record, *Refusal) {
+	if refusal := d.foreign(claim); refusal != nil {
+		return Record{}, refusal
+	}
 	devices, all, refusal := d.devices(claim)
 	if refusal != nil {
 		return Record{}, refusal
@@ -150,11 +201,28 @@ func (d *decision) record(claim *checkpoint.Claim, claims []checkpoint.Claim) (R
 	return record, d.heldByPod(&record, claims)
 }
 
+// foreign refuses where another device plugin gave out cards, and nobody knows which: those of the container, or of one that
+// runs.
+func (d *decision) foreign(claim *checkpoint.Claim) *Refusal {
+	if claim.Name == "" {
+		return refuse(OtherPlugin, "another device plugin gave out %s of container %s of %s: delete the pod, so that it starts over with "+
+			"cards of the scheduler", claim.Resource, claim.Container, d.describe(claim.Pod))
+	}
+	for i := range d.Claims {
+		if other := &d.Claims[i]; other.Name == "" && d.Live[other.Pod][other.Container] {
+			return refuse(OtherPlugin, "container %s of %s runs with %s that another device plugin gave out, and nobody knows which: delete "+
+				"the pod", other.Container, d.describe(other.Pod), other.Resource)
+		}
+	}
+	return nil
+}
+
 // devices returns the cards of a container: of the resource, and of all its resources.
 func (d *decision) devices(claim *checkpoint.Claim) (devices []gpu.Device, all []string, refusal *Refusal) {
 	_, known := d.Pods[d.uid]
+	chosenHere := isMIG(claim.Resource) || known && d.pod.Assignment == ""
 	switch before := d.recordOf(claim); {
-	case before != nil && (!known || d.pod.Assignment == "" || isMIG(claim.Resource)):
+	case before != nil && !chosenHere && !known, before != nil && chosenHere && !d.lost(claim, before):
 		return before.Devices, before.All, nil
 	case isMIG(claim.Resource):
 		// The scheduler counts slices and chooses none.
@@ -201,12 +269,12 @@ func (d *decision) check(claim *checkpoint.Claim, device *gpu.Device) *Refusal {
 		return refuse(SickCard, "pod %s/%s is to have card %s (number %d), which must not be used: %s", d.pod.Namespace, d.pod.Name,
 			device.UUID, card.Index, card.Health)
 	}
-	return d.heldByOthers(device, card.MemoryMiB)
+	return d.heldByOthers(device)
 }
 
 // heldByOthers tells which other pod holds a card, or too much of it.
-func (d *decision) heldByOthers(device *gpu.Device, memoryMiB int64) *Refusal {
-	left := memoryMiB
+func (d *decision) heldByOthers(device *gpu.Device) *Refusal {
+	left := d.Cards[device.UUID].MemoryMiB
 	for i := range d.Records {
 		record := &d.Records[i]
 		if _, live := d.Live[record.Pod]; !live || record.Pod == d.uid {
@@ -214,7 +282,7 @@ func (d *decision) heldByOthers(device *gpu.Device, memoryMiB int64) *Refusal {
 		}
 		for j := range record.Devices {
 			held := &record.Devices[j]
-			if held.UUID != device.UUID {
+			if !d.overlaps(held, device) {
 				continue
 			}
 			left -= held.MemoryMiB
@@ -226,6 +294,24 @@ func (d *decision) heldByOthers(device *gpu.Device, memoryMiB int64) *Refusal {
 	}
 	return nil
 }
+
+// overlaps reports whether two devices are the same, or parts of one card that cannot both be there: a card and a slice of it, or
+// a slice that is no more and what has come in its place. The card's mode or its slices were changed then, and the container
+// that was given the one could use the other.
+func (d *decision) overlaps(held, device *gpu.Device) bool {
+	if held.UUID == device.UUID {
+		return true
+	}
+	before, known := d.Cards[held.UUID]
+	card := d.Cards[device.UUID]
+	if !known && strings.HasPrefix(held.UUID, slicePrefix) {
+		return held.Index == card.Index
+	}
+	return before.Card == device.UUID || card.Card == held.UUID
+}
+
+// slicePrefix begins the UUIDs of MIG slices, as the driver names them.
+const slicePrefix = "MIG-"
 
 // heldByPod tells which other container of the same pod runs and has a whole card of the record. Those that can be about to
 // start with the same slots do not count: only one of them is there at a time.
@@ -247,5 +333,5 @@ func (d *decision) heldByPod(record *Record, claims []checkpoint.Claim) *Refusal
 }
 
 func isMIG(resource string) bool {
-	return len(resource) > len(names.ResourceMIGPrefix) && resource[:len(names.ResourceMIGPrefix)] == names.ResourceMIGPrefix
+	return len(resource) > len(names.ResourceMIGPrefix) && strings.HasPrefix(resource, names.ResourceMIGPrefix)
 }

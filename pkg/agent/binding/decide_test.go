@@ -97,6 +97,15 @@ func ended(uid types.UID) func(*Situation)  { return func(s *Situation) { delete
 func silent(uid types.UID) func(*Situation) { return func(s *Situation) { delete(s.Pods, uid) } }
 func policy(p Policy) func(*Situation)      { return func(s *Situation) { s.Unassigned = p } }
 
+// sliceOf makes a device a slice of a card.
+func sliceOf(uuid, card string) func(*Situation) {
+	return func(s *Situation) {
+		slice := s.Cards[uuid]
+		slice.Card, slice.Resource = card, mig
+		s.Cards[uuid] = slice
+	}
+}
+
 func TestDecide(t *testing.T) {
 	tests := map[string]struct {
 		node *Situation
@@ -154,9 +163,34 @@ func TestDecide(t *testing.T) {
 			node: node(), slots: []string{"slot-0"}, wantReason: UnknownSlots, wantText: "[slot-0] of nvidia.com/gpu",
 		},
 		"the slots are of another resource": {node: node(), resource: mig, wantReason: UnknownSlots},
-		"kubelet gave one slot to two pods": {
-			node:       node(pod("two", assignment("main", "C")), claim("two", "main", names.ResourceGPU, "N2", "slot-1")),
-			wantReason: SlotsTwice, wantText: "pod team/one and pod team/two",
+		"kubelet gave one slot of two to another pod as well": {
+			node: node(pod("two", assignment("main", "C")), claim("two", "main", names.ResourceGPU, "N2", "slot-1"), live("two")),
+			want: []string{"main N1: A B"},
+		},
+		"kubelet gave both slots to two pods, and either may be about to start": {
+			node: node(pod("two", assignment("main", "C", "S")), claim("two", "main", names.ResourceGPU, "N2", "slot-0", "slot-1"), live("two")),
+			want: []string{"main N1: A B", "main N2: C S"},
+		},
+		"kubelet gave both slots to two pods, and one of them runs": {
+			node: node(pod("two", assignment("main", "C", "D")), claim("two", "main", names.ResourceGPU, "N2", "slot-0", "slot-1"),
+				record("two", "main", names.ResourceGPU, "N2", "C", "D"), live("two", "main")),
+			want: []string{"main N1: A B"},
+		},
+		"kubelet gave both slots to two pods, and one of them waits for a card": {
+			node: node(pod("two", assignment("main", "C", "S")), claim("two", "main", names.ResourceGPU, "N2", "slot-0", "slot-1"), live("two"),
+				live("three"), record("three", "main", names.ResourceGPU, "N3", "C")),
+			want: []string{"main N1: A B"},
+		},
+		"kubelet gave both slots to two pods that are to have one card": {
+			node: node(pod("two", assignment("main", "C", "A")), claim("two", "main", names.ResourceGPU, "N2", "slot-0", "slot-1"), live("two")),
+			want: []string{"main N1: A B"},
+		},
+		"kubelet has given the slots of a pod that has ended, and has not written that down yet": {
+			node: node(claim("two", "main", names.ResourceGPU, "N2", "slot-0", "slot-1")), want: []string{"main N1: A B"},
+		},
+		"kubelet gave both slots to two pods, and both run": {
+			node:       node(claim("two", "main", names.ResourceGPU, "N2", "slot-0", "slot-1"), live("one", "main"), live("two", "main")),
+			wantReason: SlotsTwice, wantText: "team/one",
 		},
 		"the same slot of another resource": {
 			node: node(pod("two", ""), claim("two", "main", mig, "N2", "slot-1")), want: []string{"main N1: A B"},
@@ -164,6 +198,13 @@ func TestDecide(t *testing.T) {
 		"NVIDIA's plugin gave the devices out": {
 			node:       node(func(s *Situation) { s.Claims[0].Name = "" }),
 			wantReason: OtherPlugin, wantText: "delete the pod",
+		},
+		"a container runs with cards that NVIDIA's plugin gave out": {
+			node:       node(pod("two", ""), claim("two", "main", names.ResourceGPU, "", "slot-2"), live("two", "main")),
+			wantReason: OtherPlugin, wantText: "team/two",
+		},
+		"a container that NVIDIA's plugin gave cards has ended": {
+			node: node(pod("two", ""), claim("two", "main", names.ResourceGPU, "", "slot-2"), live("two")), want: []string{"main N1: A B"},
 		},
 		"the API server has not told of the pod": {node: node(silent("one")), wantReason: UnknownPod},
 		"the pod is being deleted": {
@@ -193,8 +234,21 @@ func TestDecide(t *testing.T) {
 			want: []string{"main N1: A C"},
 		},
 		"free cards include those of pods that have ended": {
-			node: node(pod("one", ""), policy(GiveFree), pod("two", assignment("main", "B")), record("two", "main", names.ResourceGPU, "N2", "B")),
-			want: []string{"main N1: A B"},
+			node: node(pod("one", ""), policy(GiveFree), pod("two", assignment("main", "A")), record("two", "main", names.ResourceGPU, "N2", "A"),
+				func(s *Situation) { delete(s.Cards, "S") }),
+			want: []string{"main N1: B C"},
+		},
+		"free cards are those of pods that have ended, where there are no others": {
+			node: node(pod("one", ""), policy(GiveFree), pod("two", assignment("main", "A")), record("two", "main", names.ResourceGPU, "N2", "A"),
+				func(s *Situation) { delete(s.Cards, "S"); delete(s.Cards, "C") }),
+			want: []string{"main N1: B A"}, wantRemoved: []string{"N2"},
+		},
+		"free cards are none of a pod that kubelet has not taken in yet": {
+			node: node(pod("one", ""), policy(GiveFree), pod("two", assignment("main", "A"))), want: []string{"main N1: B C"},
+		},
+		"free cards are not known where a container runs without a record": {
+			node:       node(pod("one", ""), policy(GiveFree), pod("two", ""), claim("two", "main", names.ResourceGPU, "N2", "slot-2"), live("two", "main")),
+			wantReason: Unreadable, wantText: "team/two",
 		},
 		"free cards stay the same when the container starts again": {
 			node: node(pod("one", ""), policy(GiveFree), record("one", "main", names.ResourceGPU, "N1", "B", "C")), want: []string{"main N1: B C"},
@@ -229,7 +283,7 @@ func TestDecide(t *testing.T) {
 			node: node(live("gone", "main"), record("gone", "main", names.ResourceGPU, "N2", "A")), wantReason: HeldCard, wantText: "team/gone",
 		},
 		"another pod held a card and has ended": {
-			node: node(record("two", "main", names.ResourceGPU, "N2", "B"), ended("two")), want: []string{"main N1: A B"},
+			node: node(record("two", "main", names.ResourceGPU, "N2", "B"), ended("two")), want: []string{"main N1: A B"}, wantRemoved: []string{"N2"},
 		},
 		"a pod of the same name, deleted and made again": {
 			node: node(func(s *Situation) {
@@ -280,6 +334,43 @@ func TestDecide(t *testing.T) {
 		"two slices for an init container, of which a main one uses one again": {
 			node:     node(claim("one", "main", mig, "N2", "slot-0"), claim("one", "setup", mig, "N3", "slot-0", "slot-1"), record("one", "setup", mig, "N3", "M", "N")),
 			resource: mig, slots: []string{"slot-0"}, want: []string{"main N2: M"},
+		},
+		"two slices for an init container, and since then a lower one is free": {
+			node: node(claim("one", "main", mig, "N2", "slot-0"), claim("one", "setup", mig, "N3", "slot-0", "slot-1"), record("one", "setup", mig, "N3", "N", "O"),
+				func(s *Situation) { s.Cards["O"] = s.Cards["N"] }),
+			resource: mig, slots: []string{"slot-0"}, want: []string{"main N2: N"},
+		},
+		"a slice that a pod got while the runtime had ended the one before": {
+			node:     node(claim("one", "main", mig, "N2", "slot-0"), record("one", "main", mig, "N2", "M"), live("two"), record("two", "main", mig, "N3", "M")),
+			resource: mig, slots: []string{"slot-0"}, want: []string{"main N2: N"},
+		},
+		"a slice that is no more": {
+			node:     node(claim("one", "main", mig, "N2", "slot-0"), record("one", "main", mig, "N2", "Z")),
+			resource: mig, slots: []string{"slot-0"}, want: []string{"main N2: M"},
+		},
+		"a slice that is ill": {
+			node: node(claim("one", "main", mig, "N2", "slot-0"), record("one", "main", mig, "N2", "M"), func(s *Situation) {
+				s.Cards["M"] = Card{Resource: mig, Index: 5, MemoryMiB: 100, Health: "Xid79"}
+			}),
+			resource: mig, slots: []string{"slot-0"}, wantReason: SickCard,
+		},
+		"a slice for each of two pods that kubelet gave one slot": {
+			node:     node(claim("one", "main", mig, "N2", "slot-0"), pod("two", ""), claim("two", "main", mig, "N3", "slot-0"), live("two")),
+			resource: mig, slots: []string{"slot-0"}, want: []string{"main N2: M", "main N3: N"},
+		},
+		"a slice of a card that a pod has whole": {
+			node:     node(claim("one", "main", mig, "N2", "slot-0"), live("two"), record("two", "main", names.ResourceGPU, "N3", "Y"), sliceOf("M", "Y"), sliceOf("N", "Y")),
+			resource: mig, slots: []string{"slot-0"}, wantReason: NoFreeCard,
+		},
+		"a card of which a pod has a slice": {
+			node:       node(live("two"), record("two", "main", mig, "N3", "M"), sliceOf("M", "B")),
+			wantReason: HeldCard, wantText: "team/two",
+		},
+		"a card of which a pod had a slice, when it was in MIG mode": {
+			node: node(live("two"), record("two", "main", mig, "N3", "MIG-before"), func(s *Situation) {
+				s.Records[0].Devices[0].Index = s.Cards["B"].Index
+			}),
+			wantReason: HeldCard, wantText: "team/two",
 		},
 		"no slice is free": {
 			node:     node(claim("one", "main", mig, "N2", "slot-0"), live("two"), record("two", "main", mig, "N3", "M", "N")),

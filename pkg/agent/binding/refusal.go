@@ -9,9 +9,9 @@ type Reason string
 const (
 	// UnknownSlots: kubelet's checkpoint has no container with these slots.
 	UnknownSlots Reason = "unknown-slots"
-	// SlotsTwice: kubelet gave a slot to two pods.
+	// SlotsTwice: kubelet gave the slots to two pods, and neither seems to be about to start a container.
 	SlotsTwice Reason = "slots-twice"
-	// OtherPlugin: another device plugin had given out the devices.
+	// OtherPlugin: another device plugin had given out the devices, or those of a container that runs.
 	OtherPlugin Reason = "other-plugin"
 	// UnknownPod: the API server has told of no such pod.
 	UnknownPod Reason = "unknown-pod"
@@ -54,7 +54,7 @@ type Refusal struct {
 // for, since kubelet tries again after some ten seconds only.
 func (r *Refusal) Passes() bool {
 	switch r.Reason {
-	case UnknownSlots, UnknownPod, HeldCard, NoFreeCard, Unreadable:
+	case UnknownSlots, SlotsTwice, UnknownPod, HeldCard, NoFreeCard, Unreadable:
 		return true
 	}
 	return false
