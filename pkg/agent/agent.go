@@ -65,15 +65,16 @@ func Run(ctx context.Context, config *rest.Config, o *Options) error {
 			return fmt.Errorf("making folders: %w", err)
 		}
 	}
-	release, err := alone(ctx, o.CDIDir, o.Log)
+	lock, err := alone(ctx, o.CDIDir, o.Log)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer lock.release()
 	a, err := assemble(config, o)
 	if err != nil {
 		return err
 	}
+	a.lock = lock
 	if err := a.starter.Folder.SweepTemporary(); err != nil {
 		return fmt.Errorf("removing what an agent left before: %w", err)
 	}
@@ -82,6 +83,7 @@ func Run(ctx context.Context, config *rest.Config, o *Options) error {
 
 // agent is the parts, put together.
 type agent struct {
+	lock      *lock
 	pods      *Pods
 	cards     *Cards
 	fitness   *Fitness
@@ -147,6 +149,7 @@ func assemble(config *rest.Config, o *Options) (*agent, error) {
 func (a *agent) run(ctx context.Context) error {
 	defer a.events.Shutdown()
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.lock.watch(ctx) })
 	group.Go(func() error { return a.pods.Run(ctx) })
 	group.Go(func() error { return a.cards.Run(ctx) })
 	group.Go(func() error { return a.fitness.Run(ctx, a.runtime.Unfit) })

@@ -13,9 +13,15 @@ import (
 // lockFile is beside the CDI specs, which two agents must not write at once. The runtime does not read it.
 const lockFile = ".g8s.host-agent.lock"
 
+// lockWatch is how often it is looked whether the lock is still the one that others find.
+const lockWatch = 5 * time.Second
+
+// lock keeps other agents out.
+type lock struct{ file *os.File }
+
 // alone waits until no other agent runs on the node, such as the one that this one replaces. The kernel gives the lock back
 // when the process ends, however it ends.
-func alone(ctx context.Context, dir string, log *slog.Logger) (release func(), err error) {
+func alone(ctx context.Context, dir string, log *slog.Logger) (*lock, error) {
 	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("locking out other agents: %w", err)
@@ -24,7 +30,7 @@ func alone(ctx context.Context, dir string, log *slog.Logger) (release func(), e
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
 		case err == nil:
-			return func() { _ = file.Close() }, nil
+			return &lock{file}, nil
 		case err != syscall.EWOULDBLOCK:
 			_ = file.Close()
 			return nil, fmt.Errorf("locking out other agents: %w", err)
@@ -38,4 +44,37 @@ func alone(ctx context.Context, dir string, log *slog.Logger) (release func(), e
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+func (l *lock) release() { _ = l.file.Close() }
+
+// watch returns an error when the lock keeps nobody out any more, as somebody has emptied or replaced the folder: the specs of
+// containers that run are gone with it, and what is written may be where no runtime looks. The next agent begins with what is
+// there.
+func (l *lock) watch(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(lockWatch):
+		}
+		if err := l.stands(); err != nil {
+			return fmt.Errorf("the folder of CDI specs was emptied or replaced: %w", err)
+		}
+	}
+}
+
+func (l *lock) stands() error {
+	own, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	found, err := os.Stat(l.file.Name())
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(own, found) {
+		return fmt.Errorf("%s is another file", l.file.Name())
+	}
+	return nil
 }

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -17,8 +19,11 @@ import (
 const (
 	// poll is how often the driver is asked for all cards.
 	poll = time.Second
-	// driverPatience is how long the driver may fail before all cards are taken for lost.
+	// driverPatience is how long the driver may fail, or not answer, before all cards are taken for lost.
 	driverPatience = 10 * time.Second
+	// driverGone is how long it may fail before the agent ends: the driver's library is loaded once, and one that was installed
+	// since serves another process alone.
+	driverGone = time.Minute
 	// retry is how long to wait after the driver failed to report events.
 	retry = time.Second
 )
@@ -52,21 +57,55 @@ func newCards(o *Options, metrics *Metrics) *Cards {
 	return c
 }
 
-// Run asks the driver until ctx ends. One that fails for a moment leaves the view as it is.
+// answer is what the driver said of all cards.
+type answer struct {
+	fleet hardware.Fleet
+	err   error
+}
+
+// Run asks the driver until ctx ends. One that fails for a moment leaves the view as it is. It returns an error when the driver
+// has failed for so long that another process has to ask.
 func (c *Cards) Run(ctx context.Context) error {
 	go c.listen(ctx)
-	answered := time.Now()
-	for {
-		fleet, err := c.library.Read()
-		if now := time.Now(); err == nil {
-			answered = now
-			c.observe(fleet, now)
-		} else {
-			c.failed(err, now, answered)
-		}
+	answers := make(chan answer)
+	go c.ask(ctx, answers)
+	answered := time.Now() // when it last said how the cards are
+	for heard := answered; ; {
+		var err error
 		select {
 		case <-ctx.Done():
 			return nil
+		case said := <-answers:
+			heard = time.Now()
+			if err = said.err; err == nil {
+				answered = heard
+				c.observe(said.fleet, answered)
+				continue
+			}
+		case <-time.After(max(driverPatience-time.Since(heard), 0) + poll):
+			err = errSilent // a call of a driver that hangs does not come back
+		}
+		if c.failed(err, time.Now(), answered); !errors.Is(err, errSilent) && time.Since(answered) > driverGone {
+			return fmt.Errorf("the driver has failed for %s: %w", driverGone, err)
+		}
+	}
+}
+
+// errSilent is the failure of a driver that has been asked and has not answered.
+var errSilent = errors.New("the driver does not answer")
+
+// ask asks the driver again and again.
+func (c *Cards) ask(ctx context.Context, answers chan<- answer) {
+	for {
+		fleet, err := c.library.Read()
+		select {
+		case <-ctx.Done():
+			return
+		case answers <- answer{fleet, err}:
+		}
+		select {
+		case <-ctx.Done():
+			return
 		case <-time.After(poll):
 		}
 	}
@@ -116,7 +155,7 @@ func (c *Cards) observe(fleet hardware.Fleet, now time.Time) {
 	defer c.mu.Unlock()
 	fleet.Cards = withLost(fleet.Cards, c.view.Fleet.Cards)
 	c.tracker.Observe(fleet.Cards, now)
-	c.refresh(func(view *View) { view.Fleet = fleet })
+	c.refresh(func(view *View) { view.Fleet, view.Known = fleet, true })
 }
 
 // withLost returns the cards with those of before that are missing.

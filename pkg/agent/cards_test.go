@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,12 +23,19 @@ type driver struct {
 	fleet  hardware.Fleet
 	err    error
 	events chan hardware.Event
+	// hangs keeps Read waiting until it is closed.
+	hangs chan struct{}
 }
 
 func (d *driver) Version() string                              { return "test" }
-func (d *driver) Read() (hardware.Fleet, error)                { return d.fleet, d.err }
 func (d *driver) Processes(string) ([]hardware.Process, error) { return nil, nil }
 func (d *driver) Edits([]string) (specs.ContainerEdits, error) { return specs.ContainerEdits{}, nil }
+func (d *driver) Read() (hardware.Fleet, error) {
+	if d.hangs != nil {
+		<-d.hangs
+	}
+	return d.fleet, d.err
+}
 func (d *driver) Wait(ctx context.Context) (hardware.Event, error) {
 	select {
 	case event := <-d.events:
@@ -134,10 +143,64 @@ func TestADriverThatFails(t *testing.T) {
 	}
 }
 
+// TestADriverThatHangs is one whose calls do not come back: nobody can say then how its cards are.
+func TestADriverThatHangs(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d := &driver{fleet: twoCards(), hangs: make(chan struct{})}
+		c := newCards(&Options{CDIDir: dir, Library: d, HealthyAfter: time.Minute, Log: slog.New(slog.DiscardHandler)}, NewMetrics())
+		c.observe(d.fleet, time.Now())
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- c.Run(ctx) }()
+		time.Sleep(driverPatience - time.Second)
+		if diff := cmp.Diff(map[string]string{"A": gpu.Healthy, "B": gpu.Healthy}, healthOf(c)); diff != "" {
+			t.Errorf("health after a moment (-want +got):\n%s", diff)
+		}
+		time.Sleep(2 * driverGone)
+		if diff := cmp.Diff(map[string]string{"A": "Lost", "B": "Lost"}, healthOf(c)); diff != "" {
+			t.Errorf("health after a while (-want +got):\n%s", diff)
+		}
+		close(d.hangs)
+		time.Sleep(2 * time.Minute)
+		if diff := cmp.Diff(map[string]string{"A": gpu.Healthy, "B": gpu.Healthy}, healthOf(c)); diff != "" {
+			t.Errorf("health when it answers again (-want +got):\n%s", diff)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestADriverThatIsGone ends the agent: a new driver has a library of its own, which the next process loads.
+func TestADriverThatIsGone(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d := &driver{err: errors.New("uninitialized")}
+		c := newCards(&Options{CDIDir: dir, Library: d, HealthyAfter: time.Minute, Log: slog.New(slog.DiscardHandler)}, NewMetrics())
+		c.observe(twoCards(), time.Now())
+		began := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if err := c.Run(ctx); err == nil || !strings.Contains(err.Error(), "uninitialized") {
+			t.Errorf("error %v, want the driver's", err)
+		}
+		if took := time.Since(began); took < driverGone || took > driverGone+3*time.Second {
+			t.Errorf("it ended after %s, want %s", took, driverGone)
+		}
+		if diff := cmp.Diff(map[string]string{"A": "Lost", "B": "Lost"}, healthOf(c)); diff != "" {
+			t.Errorf("health (-want +got):\n%s", diff)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
 // TestOneAgentAtATime: the second waits until the first has ended, and ends when it is told to.
 func TestOneAgentAtATime(t *testing.T) {
 	dir, log := t.TempDir(), slog.New(slog.DiscardHandler)
-	release, err := alone(t.Context(), dir, log)
+	first, err := alone(t.Context(), dir, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,9 +211,9 @@ func TestOneAgentAtATime(t *testing.T) {
 	}
 	second := make(chan error, 1)
 	go func() {
-		free, err := alone(t.Context(), dir, log)
+		next, err := alone(t.Context(), dir, log)
 		if err == nil {
-			free()
+			next.release()
 		}
 		second <- err
 	}()
@@ -159,8 +222,44 @@ func TestOneAgentAtATime(t *testing.T) {
 		t.Errorf("the second runs beside the first, error %v", err)
 	case <-time.After(300 * time.Millisecond):
 	}
-	release()
+	first.release()
 	if err := <-second; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestALockThatKeepsNobodyOut ends the agent: somebody has emptied the folder, and another agent would lock another file.
+func TestALockThatKeepsNobodyOut(t *testing.T) {
+	for name, spoil := range map[string]func(dir, path string) error{
+		"the file is gone":             func(_, path string) error { return os.Remove(path) },
+		"the folder is gone":           func(dir, _ string) error { return os.RemoveAll(dir) },
+		"another agent has made a new": func(_, path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "cdi")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			held, err := alone(t.Context(), dir, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer held.release()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*lockWatch)
+				defer cancel()
+				time.AfterFunc(2*lockWatch, func() {
+					if err := held.stands(); err != nil {
+						t.Errorf("the lock is lost before anything was done: %v", err)
+					}
+					if err := spoil(dir, filepath.Join(dir, lockFile)); err != nil {
+						t.Error(err)
+					}
+				})
+				if err := held.watch(ctx); err == nil || ctx.Err() != nil {
+					t.Errorf("error %v (%v), want one", err, ctx.Err())
+				}
+			})
+		})
 	}
 }

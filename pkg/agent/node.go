@@ -17,6 +17,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/gpu/fault"
 )
 
 // oldestKubelet is the first one that passes CDI devices of device plugins on to the runtime by default and for good.
@@ -57,7 +58,8 @@ func changesOf(node *corev1.Node, view *View, records []binding.Record, unfit st
 	if err != nil {
 		return changes{}, err
 	}
-	if before != text {
+	// A node that never had a card has nothing to say, and one that has lost them all does.
+	if before != text && (before != "" || len(view.Fleet.Cards) > 0) {
 		c.annotations[names.AnnotationInventory] = text
 		c.urgent = unreadable != nil || healthChanged(&old, &inventory)
 	}
@@ -131,8 +133,8 @@ func readyCondition(unfit string) corev1.NodeCondition {
 }
 
 func healthCondition(view *View) corev1.NodeCondition {
-	sick := view.Sick()
-	if len(sick) == 0 {
+	sick, unread := view.Sick(), view.Fleet.Unread
+	if len(sick)+len(unread) == 0 {
 		return corev1.NodeCondition{Type: names.ConditionGPUsHealthy, Status: corev1.ConditionTrue, Reason: "AllHealthy",
 			Message: fmt.Sprintf("all %d cards may be used", len(view.Fleet.Cards))}
 	}
@@ -140,8 +142,12 @@ func healthCondition(view *View) corev1.NodeCondition {
 	for i := range sick {
 		told = append(told, fmt.Sprintf("card %d (%s): %s", sick[i].Index, sick[i].UUID, view.Health[sick[i].UUID]))
 	}
-	return corev1.NodeCondition{Type: names.ConditionGPUsHealthy, Status: corev1.ConditionFalse, Reason: view.Health[sick[0].UUID],
-		Message: strings.Join(told, "; ")}
+	reason := fault.Lost
+	if len(sick) > 0 {
+		reason = view.Health[sick[0].UUID]
+	}
+	return corev1.NodeCondition{Type: names.ConditionGPUsHealthy, Status: corev1.ConditionFalse, Reason: reason,
+		Message: strings.Join(append(told, unread...), "; ")}
 }
 
 // missingLabels returns what the node says nowhere about its cards. What somebody wrote is left alone.

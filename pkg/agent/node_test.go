@@ -84,6 +84,33 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// TestANodeThatHasNoCards says so where it has said otherwise, as all have fallen off the bus before the machine's restart.
+func TestANodeThatHasNoCards(t *testing.T) {
+	none := a100s()
+	none.Fleet.Unread = []string{"card 0: finding it: Unknown Error"}
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		writes      bool
+	}{
+		"a node that never had one": {nil, false},
+		"a node that had":           {map[string]string{names.AnnotationInventory: `{"version":1,"gpus":[{"uuid":"A","index":0,"health":"Healthy"}]}`}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := changesOf(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations}}, none, nil, "", metav1.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text, ok := c.annotations[names.AnnotationInventory]; ok != tc.writes || ok && !c.urgent {
+				t.Errorf("the inventory is written %v (%s), want %v, at once", ok, text, tc.writes)
+			}
+			health := c.conditions[len(c.conditions)-1]
+			if health.Status != corev1.ConditionFalse || health.Reason != "Lost" || health.Message != none.Fleet.Unread[0] {
+				t.Errorf("condition %+v, want the card that says nothing", health)
+			}
+		})
+	}
+}
+
 func TestLabels(t *testing.T) {
 	for name, tc := range map[string]struct {
 		labels map[string]string

@@ -111,7 +111,7 @@ func (p *Publisher) publish(ctx context.Context, view *View, last *time.Time) (t
 	p.mu.Lock()
 	node := p.current
 	p.mu.Unlock()
-	if node == nil || !known || len(view.Fleet.Cards) == 0 && unfit == "" {
+	if node == nil || !known || !view.Known {
 		return rarely, nil
 	}
 	records, err := p.records(view)

@@ -16,6 +16,8 @@ import (
 // View is the node's cards at one moment.
 type View struct {
 	Fleet hardware.Fleet
+	// Known is whether the driver has said which cards there are, or has failed to for too long.
+	Known bool
 	// Health is [gpu.Healthy] or one word for what is wrong, by UUID of the card.
 	Health map[string]string
 	// SlotsPerCard is how many slots a shared card has, 0 where cards are not shared.

@@ -34,6 +34,8 @@ type Fleet struct {
 	Cards []Card
 	// Links are the NVLink connections between cards, by index.
 	Links []gpu.Link
+	// Unread tells of cards that are there and have said nothing yet, such as one that broke before the machine started.
+	Unread []string
 }
 
 // Card is one GPU.
@@ -70,6 +72,8 @@ type Slice struct {
 type Signs struct {
 	// Lost tells that the card does not answer.
 	Lost bool
+	// Failing tells that it answers with an error, which may pass.
+	Failing bool
 	// Recovery is what the driver asks for. It is the verdict that XID 154 announces. RecoveryKnown tells whether the driver
 	// has one; drivers before 570 do not.
 	Recovery      Recovery

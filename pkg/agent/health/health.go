@@ -19,6 +19,9 @@ import (
 // hotFor is how long a card must be slowed down by heat, without a break, to be taken out. Peaks are normal.
 const hotFor = 30 * time.Second
 
+// failingFor is how long a card must answer with errors, without a break, to be taken for lost.
+const failingFor = 10 * time.Second
+
 // repeats is how many suspect errors within repeatedIn take a card out, none of which does alone. Errors of programs never count:
 // a program that fails in a loop would take card after card away from everybody.
 const (
@@ -39,6 +42,8 @@ type card struct {
 	faults map[string]*flaw
 	// hotSince is when the card was first seen slowed down by heat, zero while it is not.
 	hotSince time.Time
+	// failingSince is when it first answered with an error, zero when it last answered.
+	failingSince time.Time
 	// suspects are when its last suspect errors were, no more than [repeats].
 	suspects []time.Time
 }
@@ -129,26 +134,31 @@ func (c *card) words(signs *hardware.Signs, now time.Time) []string {
 			words = append(words, word)
 		}
 	}
-	say(signs.Lost, fault.Lost)
+	say(signs.Lost || lasts(&c.failingSince, signs.Failing, failingFor, now), fault.Lost)
 	say(signs.Recovery == hardware.RecoveryReset, fault.ResetRequired)
 	say(signs.Recovery == hardware.RecoveryReboot, fault.RebootRequired)
 	say(signs.RowRemapFailed, fault.RowRemapFailed)
 	say(signs.LinksDown > 0, fault.NVLinkDown)
 	say(c.isRepeating(now), fault.RepeatedErrors)
-	switch {
-	case !signs.ThermalSlowdown:
-		c.hotSince = time.Time{}
-	case c.hotSince.IsZero():
-		c.hotSince = now
-	}
-	say(signs.ThermalSlowdown && now.Sub(c.hotSince) >= hotFor, fault.TooHot)
+	say(lasts(&c.hotSince, signs.ThermalSlowdown, hotFor, now), fault.TooHot)
 	return words
+}
+
+// lasts reports whether something has been so for long enough. since is when it began, and is kept here.
+func lasts(since *time.Time, is bool, long time.Duration, now time.Time) bool {
+	switch {
+	case !is:
+		*since = time.Time{}
+	case since.IsZero():
+		*since = now
+	}
+	return is && now.Sub(*since) >= long
 }
 
 // forget drops faults that are over and have been for long enough.
 func (c *card) forget(signs *hardware.Signs, now time.Time, quiet time.Duration) {
 	for word, f := range c.faults {
-		if f.lasting && signs.RecoveryKnown && signs.Recovery == hardware.RecoveryNone && !signs.Lost {
+		if f.lasting && signs.RecoveryKnown && signs.Recovery == hardware.RecoveryNone && !signs.Lost && !signs.Failing {
 			f.lasting, f.seen = false, now
 		}
 		if !f.lasting && !f.seen.Equal(now) && now.Sub(f.seen) >= quiet {

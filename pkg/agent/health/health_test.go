@@ -63,6 +63,14 @@ func TestTracker(t *testing.T) {
 		"lasting heat": {
 			{0, 0, hardware.Signs{ThermalSlowdown: true}, gpu.Healthy}, {30 * time.Second, 0, hardware.Signs{ThermalSlowdown: true}, fault.TooHot},
 		},
+		"an error that passes": {
+			{0, 0, hardware.Signs{Failing: true}, gpu.Healthy}, {9 * time.Second, 0, hardware.Signs{Failing: true}, gpu.Healthy},
+			{10 * time.Second, 0, well, gpu.Healthy}, {11 * time.Second, 0, hardware.Signs{Failing: true}, gpu.Healthy},
+		},
+		"an error that stays, until it does not": {
+			{0, 0, hardware.Signs{Failing: true}, gpu.Healthy}, {10 * time.Second, 0, hardware.Signs{Failing: true}, fault.Lost},
+			{time.Minute, 0, well, fault.Lost}, {time.Hour, 0, well, gpu.Healthy},
+		},
 		"no spare row":              {{0, 0, hardware.Signs{RowRemapFailed: true}, fault.RowRemapFailed}},
 		"a spare row is used later": {{0, 0, hardware.Signs{RowRemapPending: true}, gpu.Healthy}},
 		"the first of two faults is told": {

@@ -3,7 +3,6 @@
 package nvml
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,16 +12,12 @@ import (
 	"sync"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
-	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"g8s.host/gpu-scheduler/pkg/agent/cdi"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware/sysfs"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware/toolkit"
 )
-
-// waitMs is how long one wait for an event takes, in milliseconds: so long it may take to see that ctx has ended.
-const waitMs = 500
 
 // Library is a [hardware.Library].
 type Library struct {
@@ -35,8 +30,11 @@ type Library struct {
 	// known are the cards as they were last read whole, by the driver's number: those that are lost say nothing.
 	known map[int]hardware.Card
 	// links is the most NVLinks that were seen up, by UUID.
-	links  map[string]int
+	links map[string]int
+
+	// events and names, the UUIDs of the cards in it, are of Wait alone: one that is lost does not say its name any more.
 	events nvml.EventSet
+	names  map[nvml.Device]string
 }
 
 var _ hardware.Library = (*Library)(nil)
@@ -60,7 +58,7 @@ func Open(root string) (hardware.Library, error) {
 			break
 		}
 	}
-	l := newLibrary(nvml.New(nvml.WithLibraryPath(path)), sysfs.Root, toolkit.In(toolkit.Folders, cdi.Prefix))
+	l := newLibrary(nvml.New(nvml.WithLibraryPath(path)), sysfs.Root, toolkit.In(toolkit.Folders(root), cdi.Prefix))
 	if err := l.start(); err != nil {
 		return nil, fmt.Errorf("loading NVIDIA's driver library %s (is the driver installed?): %w", path, err)
 	}
@@ -97,7 +95,8 @@ func failure(doing string, ret nvml.Return) error {
 	return fmt.Errorf("%s: %s", doing, ret.Error())
 }
 
-// Read returns the cards. A card that is lost is returned as it was last known; one that answers wrongly is an error.
+// Read returns the cards. One that is lost, or answers with an error, is returned as it was last known: the others are as good as
+// before.
 func (l *Library) Read() (hardware.Fleet, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,21 +114,17 @@ func (l *Library) Read() (hardware.Fleet, error) {
 			r.card.Signs = l.signs(&r)
 			reads = append(reads, r)
 			fleet.Cards = append(fleet.Cards, r.card)
-		case errors.Is(err, hardware.ErrLost) && ok:
-			known.Signs = hardware.Signs{Lost: true}
+		case ok:
+			lost := errors.Is(err, hardware.ErrLost)
+			known.Signs = hardware.Signs{Lost: lost, Failing: !lost}
 			fleet.Cards = append(fleet.Cards, known)
-		case errors.Is(err, hardware.ErrLost):
-			continue // never known, so never given out
-		default:
-			return hardware.Fleet{}, fmt.Errorf("card %d: %w", i, err)
+		default: // never known, so never given out
+			fleet.Unread = append(fleet.Unread, fmt.Sprintf("card %d: %v", i, err))
 		}
 	}
 	fleet.Links = linksOf(reads)
 	return fleet, nil
 }
-
-// Edits returns what NVIDIA's container toolkit says that containers need.
-func (l *Library) Edits(uuids []string) (specs.ContainerEdits, error) { return l.specs.Edits(uuids) }
 
 // Processes returns who computes or draws with a card or a slice.
 func (l *Library) Processes(uuid string) ([]hardware.Process, error) {
@@ -158,60 +153,6 @@ func (l *Library) Processes(uuid string) ([]hardware.Process, error) {
 	}
 	slices.SortFunc(processes, func(a, b hardware.Process) int { return a.PID - b.PID })
 	return processes, nil
-}
-
-// Wait returns the next error of any card that was there when it was first called.
-func (l *Library) Wait(ctx context.Context) (hardware.Event, error) {
-	if err := l.subscribe(); err != nil {
-		return hardware.Event{}, err
-	}
-	for ctx.Err() == nil {
-		event, ret := l.events.Wait(waitMs)
-		switch {
-		case ret == nvml.ERROR_TIMEOUT:
-			continue
-		case ret != nvml.SUCCESS:
-			return hardware.Event{}, failure("waiting for errors of the cards", ret)
-		case event.EventType != nvml.EventTypeXidCriticalError:
-			continue
-		}
-		found := hardware.Event{XID: event.EventData}
-		if event.Device != nil {
-			if uuid, ret := event.Device.GetUUID(); ret == nvml.SUCCESS {
-				found.UUID = uuid
-			}
-		}
-		return found, nil
-	}
-	return hardware.Event{}, ctx.Err()
-}
-
-// subscribe asks the driver for errors of all cards, once.
-func (l *Library) subscribe() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.events != nil {
-		return nil
-	}
-	events, ret := l.lib.EventSetCreate()
-	if err := failure("preparing to wait for errors", ret); err != nil {
-		return err
-	}
-	count, ret := l.lib.DeviceGetCount()
-	if err := failure("counting the cards", ret); err != nil {
-		return err
-	}
-	for i := range count {
-		device, ret := l.lib.DeviceGetHandleByIndex(i)
-		if ret != nvml.SUCCESS {
-			continue // it is lost, which Read tells
-		}
-		if ret := device.RegisterEvents(nvml.EventTypeXidCriticalError, events); ret != nvml.SUCCESS && ret != nvml.ERROR_NOT_SUPPORTED {
-			return failure(fmt.Sprintf("asking for errors of card %d", i), ret)
-		}
-	}
-	l.events = events
-	return nil
 }
 
 // text returns a string of C in an array.

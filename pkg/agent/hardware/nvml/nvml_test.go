@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +56,7 @@ func newMachine(t *testing.T) (*machine, *Library) {
 			case <-time.After(time.Duration(ms) * time.Millisecond):
 				return nvml.EventData{}, nvml.ERROR_TIMEOUT
 			}
-		}}, nvml.SUCCESS
+		}, FreeFunc: func() nvml.Return { return nvml.SUCCESS }}, nvml.SUCCESS
 	}
 	l := newLibrary(m, t.TempDir(), toolkit.In(nil, ""))
 	if err := l.start(); err != nil {
@@ -141,6 +143,9 @@ func TestSigns(t *testing.T) {
 		"off the bus": {func(d *dgxa100.Device) {
 			d.GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{}, nvml.ERROR_GPU_IS_LOST }
 		}, hardware.Signs{Lost: true}},
+		"an error": {func(d *dgxa100.Device) {
+			d.GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{}, nvml.ERROR_UNKNOWN }
+		}, hardware.Signs{Failing: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, l := newMachine(t)
@@ -209,6 +214,96 @@ func TestWait(t *testing.T) {
 	defer cancel()
 	if _, err := l.Wait(ctx); err == nil {
 		t.Error("an event came from nowhere")
+	}
+}
+
+// TestACardThatWasNeverRead keeps nobody from the others.
+func TestACardThatWasNeverRead(t *testing.T) {
+	m, l := newMachine(t)
+	m.DeviceGetHandleByIndexFunc = func(i int) (nvml.Device, nvml.Return) {
+		if i == 2 {
+			return nil, nvml.ERROR_UNKNOWN
+		}
+		return m.Devices[i], nvml.SUCCESS
+	}
+	fleet := read(t, l)
+	if len(fleet.Cards) != 7 || len(fleet.Unread) != 1 || !strings.HasPrefix(fleet.Unread[0], "card 2: ") {
+		t.Errorf("%d cards, and unread are %v", len(fleet.Cards), fleet.Unread)
+	}
+}
+
+// TestACardThatCannotBeWatched is told of once, and its neighbours are watched.
+func TestACardThatCannotBeWatched(t *testing.T) {
+	m, l := newMachine(t)
+	m.card(1).RegisterEventsFunc = func(uint64, nvml.EventSet) nvml.Return { return nvml.ERROR_UNKNOWN }
+	if _, err := l.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "card 1") {
+		t.Errorf("error %v, want card 1 named", err)
+	}
+	m.events <- nvml.EventData{Device: m.Devices[3], EventType: nvml.EventTypeXidCriticalError, EventData: 48}
+	if event, err := l.Wait(t.Context()); err != nil || event.UUID != m.uuid(3) {
+		t.Errorf("event %+v, error %v", event, err)
+	}
+}
+
+// TestTheDriverGoesOnTellingWhenACardIsLost, of which it says once that it is, and that is named as it was: else it would be all cards.
+func TestTheDriverGoesOnTellingWhenACardIsLost(t *testing.T) {
+	m, l := newMachine(t)
+	lost := false
+	create, sets, freed := m.EventSetCreateFunc, 0, 0
+	m.EventSetCreateFunc = func() (nvml.EventSet, nvml.Return) {
+		sets++
+		set, ret := create()
+		wait := set.(*mock.EventSet).WaitFunc
+		return &mock.EventSet{WaitFunc: func(ms uint32) (nvml.EventData, nvml.Return) {
+			if sets == 1 && lost {
+				return nvml.EventData{}, nvml.ERROR_GPU_IS_LOST
+			}
+			return wait(ms)
+		}, FreeFunc: func() nvml.Return { freed++; return nvml.SUCCESS }}, ret
+	}
+	uuid := m.uuid(5)
+	m.events <- nvml.EventData{Device: m.Devices[4], EventType: nvml.EventTypeXidCriticalError, EventData: 13}
+	if _, err := l.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.card(5).GetUUIDFunc = func() (string, nvml.Return) { return "", nvml.ERROR_GPU_IS_LOST }
+	m.events <- nvml.EventData{Device: m.Devices[5], EventType: nvml.EventTypeXidCriticalError, EventData: 79}
+	if event, err := l.Wait(t.Context()); err != nil || event.UUID != uuid {
+		t.Errorf("event %+v, error %v; want that of card %s", event, err, uuid)
+	}
+	lost = true
+	if _, err := l.Wait(t.Context()); err == nil {
+		t.Error("the set tells of nothing any more, and Wait says that all is well")
+	}
+	m.events <- nvml.EventData{Device: m.Devices[3], EventType: nvml.EventTypeXidCriticalError, EventData: 48}
+	if event, err := l.Wait(t.Context()); err != nil || event.UUID != m.uuid(3) || freed != 1 {
+		t.Errorf("event %+v, error %v, %d sets given back", event, err, freed)
+	}
+}
+
+// TestTheSpecOfOtherNumbers of device nodes would give a container another card.
+func TestTheSpecOfOtherNumbers(t *testing.T) {
+	m, l := newMachine(t)
+	folder := t.TempDir()
+	text := "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n"
+	for i := range m.Devices {
+		text += fmt.Sprintf("- {name: %s, containerEdits: {deviceNodes: [{path: /dev/nvidiactl}, {path: /dev/nvidia%d}]}}\n", m.uuid(i), i)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "nvidia.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.specs = toolkit.In([]string{folder}, "g8s")
+	both := []string{m.uuid(1), m.uuid(2)}
+	if _, err := l.Edits(both); err != nil {
+		t.Fatal(err)
+	}
+	m.card(2).GetMinorNumberFunc = func() (int, nvml.Return) { return 3, nvml.SUCCESS }
+	if _, err := l.Edits(both); err == nil || !strings.Contains(err.Error(), "has /dev/nvidia1, /dev/nvidia2 for") || !strings.Contains(err.Error(), "nvidia-ctk cdi generate") {
+		t.Errorf("error %v, want the numbers and what to do", err)
+	}
+	m.card(2).GetMinorNumberFunc = func() (int, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
+	if _, err := l.Edits(both); err != nil {
+		t.Errorf("a driver that does not say the number: %v", err)
 	}
 }
 

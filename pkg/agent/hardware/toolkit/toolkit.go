@@ -18,8 +18,10 @@ import (
 // kind is that of the toolkit's specs.
 const kind = "nvidia.com/gpu"
 
-// Folders are where the toolkit writes its specs.
-var Folders = []string{"/etc/cdi", "/var/run/cdi"}
+// Folders are where the toolkit writes its specs. What is in the first counts before what is in the second, as it does for runtimes:
+// that is gone with a restart of the machine, and the other one can be of another driver, or of other cards. root is where the
+// machine's own / is seen.
+func Folders(root string) []string { return []string{"/var/run/cdi", filepath.Join(root, "etc/cdi")} }
 
 // Specs are the specs of some folders. They are read again when they change. It is safe for concurrent use.
 type Specs struct {
@@ -37,7 +39,7 @@ type file struct {
 	spec    *specs.Spec
 }
 
-// In returns the specs of some folders, without files whose name begins with skip: our own, which change all the time.
+// In returns the specs of some folders, the first ones before the others, without files whose name begins with skip: our own, which change all the time.
 func In(folders []string, skip string) *Specs { return &Specs{folders: folders, skip: skip} }
 
 // Edits returns what makes some cards or slices usable, by UUID. A card's number would do for a name too, but numbers

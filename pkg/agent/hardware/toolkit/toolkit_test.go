@@ -75,3 +75,24 @@ func TestACardThatTheToolkitDoesNotName(t *testing.T) {
 		t.Errorf("edits %+v, error %v; want those of the new driver", edits, err)
 	}
 }
+
+// TestTheSpecOfThisStartOfTheMachine counts, and not one that outlived it: the cards may have other numbers.
+func TestTheSpecOfThisStartOfTheMachine(t *testing.T) {
+	folders := Folders("/host")
+	if folders[1] != "/host/etc/cdi" {
+		t.Errorf("folders %v, want that of the machine", folders)
+	}
+	now, kept := t.TempDir(), t.TempDir()
+	write(t, now, "nvidia.yaml", spec)
+	write(t, kept, "nvidia.yaml", strings.ReplaceAll(spec, "/dev/nvidia1", "/dev/nvidia7"))
+	for i, folder := range folders {
+		folders[i] = map[string]string{"/var/run/cdi": now, "/host/etc/cdi": kept}[folder]
+	}
+	edits, err := In(folders, "g8s").Edits([]string{"GPU-b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if node := edits.DeviceNodes[len(edits.DeviceNodes)-1].Path; node != "/dev/nvidia1" {
+		t.Errorf("the card is %s, want /dev/nvidia1", node)
+	}
+}

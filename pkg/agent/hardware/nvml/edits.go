@@ -1,0 +1,79 @@
+//go:build cgo
+
+package nvml
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	specs "tags.cncf.io/container-device-interface/specs-go"
+)
+
+// nodePattern is the device node of a card: its number is the driver's, and not the index.
+var nodePattern = regexp.MustCompile(`/nvidia[0-9]+$`)
+
+// Edits returns what NVIDIA's container toolkit says that containers need. What it says is of when it was written: the numbers of
+// device nodes are others when a card was added, removed or exchanged since, and a container would get another card. So they are
+// compared with the driver's.
+func (l *Library) Edits(uuids []string) (specs.ContainerEdits, error) {
+	edits, err := l.specs.Edits(uuids)
+	if err != nil {
+		return specs.ContainerEdits{}, err
+	}
+	named := map[string]bool{}
+	for _, node := range edits.DeviceNodes {
+		if name := nodePattern.FindString(node.Path); name != "" {
+			named[name] = true
+		}
+	}
+	if len(named) == 0 {
+		return edits, nil // a platform without such nodes
+	}
+	want := map[string]bool{}
+	for _, uuid := range uuids {
+		number, known, err := l.minor(uuid)
+		if err != nil {
+			return specs.ContainerEdits{}, err
+		}
+		if !known {
+			return edits, nil
+		}
+		want[fmt.Sprintf("/nvidia%d", number)] = true
+	}
+	if !maps.Equal(want, named) {
+		return specs.ContainerEdits{}, fmt.Errorf("the CDI spec of NVIDIA's container toolkit has %s for %s, and the driver has %s: run "+
+			"nvidia-ctk cdi generate --device-name-strategy=uuid --output=/var/run/cdi/nvidia.yaml again", nodes(named), strings.Join(uuids, ", "), nodes(want))
+	}
+	return edits, nil
+}
+
+func nodes(names map[string]bool) string {
+	var paths []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		paths = append(paths, "/dev"+name)
+	}
+	return strings.Join(paths, ", ")
+}
+
+// minor returns the number of the device node of a card, or of the card that a slice is of. known is false where the driver does
+// not say it.
+func (l *Library) minor(uuid string) (number int, known bool, err error) {
+	device, ret := l.lib.DeviceGetHandleByUUID(uuid)
+	if err := failure("finding card "+uuid, ret); err != nil {
+		return 0, false, err
+	}
+	if strings.HasPrefix(uuid, "MIG-") {
+		if device, ret = device.GetDeviceHandleFromMigDeviceHandle(); ret != nvml.SUCCESS {
+			return 0, false, failure("finding the card of "+uuid, ret)
+		}
+	}
+	number, ret = device.GetMinorNumber()
+	if ret == nvml.ERROR_NOT_SUPPORTED || ret == nvml.ERROR_FUNCTION_NOT_FOUND {
+		return 0, false, nil
+	}
+	return number, true, failure("asking for the device node of "+uuid, ret)
+}

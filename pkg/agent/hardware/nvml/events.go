@@ -1,0 +1,86 @@
+//go:build cgo
+
+package nvml
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"g8s.host/gpu-scheduler/pkg/agent/hardware"
+)
+
+// waitMs is how long one wait for an event takes, in milliseconds: so long it may take to see that ctx has ended.
+const waitMs = 500
+
+// Wait returns the next error of any card that was there when it was first called.
+func (l *Library) Wait(ctx context.Context) (hardware.Event, error) {
+	if err := l.subscribe(); err != nil {
+		return hardware.Event{}, err
+	}
+	for ctx.Err() == nil {
+		event, ret := l.events.Wait(waitMs)
+		switch {
+		case ret == nvml.ERROR_TIMEOUT:
+			continue
+		case ret != nvml.SUCCESS:
+			// A set with a card that is lost may tell of no other one any more: the next is without it.
+			return hardware.Event{}, errors.Join(failure("waiting for errors of the cards", ret), l.unsubscribe())
+		case event.EventType != nvml.EventTypeXidCriticalError:
+			continue
+		}
+		return hardware.Event{XID: event.EventData, UUID: l.nameOf(event.Device)}, nil
+	}
+	return hardware.Event{}, ctx.Err()
+}
+
+// nameOf returns the UUID of an event's card, "" where nobody knows it: then it may be any.
+func (l *Library) nameOf(device nvml.Device) string {
+	if device == nil {
+		return ""
+	}
+	if uuid, ret := device.GetUUID(); ret == nvml.SUCCESS {
+		return uuid
+	}
+	return l.names[device]
+}
+
+// subscribe asks the driver for errors of all cards, once. A card that cannot be watched is told of once, and keeps nobody from
+// hearing of the others.
+func (l *Library) subscribe() error {
+	if l.events != nil {
+		return nil
+	}
+	count, ret := l.lib.DeviceGetCount()
+	if err := failure("counting the cards", ret); err != nil {
+		return err
+	}
+	events, ret := l.lib.EventSetCreate()
+	if err := failure("preparing to wait for errors", ret); err != nil {
+		return err
+	}
+	l.events, l.names = events, map[nvml.Device]string{}
+	var errs []error
+	for i := range count {
+		device, ret := l.lib.DeviceGetHandleByIndex(i)
+		if ret != nvml.SUCCESS {
+			continue // it is lost, which Read tells
+		}
+		if uuid, ret := device.GetUUID(); ret == nvml.SUCCESS {
+			l.names[device] = uuid
+		}
+		if ret := device.RegisterEvents(nvml.EventTypeXidCriticalError, events); ret != nvml.SUCCESS && ret != nvml.ERROR_NOT_SUPPORTED {
+			errs = append(errs, failure(fmt.Sprintf("asking for errors of card %d", i), ret))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unsubscribe gives the driver back what it told of errors with.
+func (l *Library) unsubscribe() error {
+	events := l.events
+	l.events = nil
+	return failure("ending to wait for errors", events.Free())
+}
