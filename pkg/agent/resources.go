@@ -5,6 +5,10 @@ import (
 	"path/filepath"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"g8s.host/gpu-scheduler/pkg/agent/binding"
+	"g8s.host/gpu-scheduler/pkg/agent/checkpoint"
 	"g8s.host/gpu-scheduler/pkg/agent/kubelet"
 )
 
@@ -12,36 +16,39 @@ import (
 func (a *agent) podResources(o *Options) *kubelet.PodResources {
 	return &kubelet.PodResources{
 		Kubelet: filepath.Join(o.KubeletDir, "pod-resources", "kubelet.sock"), Socket: o.PodResourcesSocket,
-		Cards: a.starter.cardsOf, All: a.cards.all, Log: o.Log,
+		Held: a.starter.held, All: a.cards.all, Log: o.Log,
 	}
 }
 
-// cardsOf is a [kubelet.Cards].
-func (s *Starter) cardsOf(resource string, slots []string) (uuids []string, known bool, err error) {
-	view, _ := s.Cards.Now()
-	if !slices.Contains(view.Resources(), resource) {
-		return nil, false, nil
-	}
+// held returns which cards are held now, by one look at kubelet's checkpoint and the records.
+func (s *Starter) held() (kubelet.Cards, error) {
 	claims, err := s.Claims()
 	if err != nil {
-		return nil, true, err
+		return nil, err
 	}
 	records, err := s.Folder.Records()
 	if err != nil {
-		return nil, true, err
+		return nil, err
 	}
+	return func(pod types.NamespacedName, resource string, slots []string) []string {
+		return heldBy(claims, records, pod, resource, slots)
+	}, nil
+}
+
+// heldBy returns the cards of a pod's containers with some slots: of init containers too, which have the slots at another time.
+// Slots alone do not tell whose they are, as kubelet may give them to two pods.
+func heldBy(claims []checkpoint.Claim, records []binding.Record, pod types.NamespacedName, resource string, slots []string) []string {
 	slots = slices.Sorted(slices.Values(slots))
-	for i := range claims {
-		if claims[i].Resource != resource || !slices.Equal(claims[i].Slots, slots) {
-			continue
-		}
-		for j := range records {
-			if records[j].Name == claims[i].Name {
-				uuids = append(uuids, records[j].UUIDs()...) // of init containers too, which have the slots at another time
-			}
+	var uuids []string
+	for i := range records {
+		record := &records[i]
+		if record.Namespace == pod.Namespace && record.PodName == pod.Name && slices.ContainsFunc(claims, func(c checkpoint.Claim) bool {
+			return c.Name == record.Name && c.Pod == record.Pod && c.Resource == resource && slices.Equal(c.Slots, slots)
+		}) {
+			uuids = append(uuids, record.UUIDs()...)
 		}
 	}
-	return slices.Compact(slices.Sorted(slices.Values(uuids))), true, nil
+	return slices.Compact(slices.Sorted(slices.Values(uuids)))
 }
 
 // all returns the cards of a resource, by UUID.

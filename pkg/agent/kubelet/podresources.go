@@ -8,19 +8,19 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// Cards tells which cards stand behind the slots of a container, by UUID. known is false for resources of other plugins.
-// A container that has not been created yet has none.
-type Cards func(resource string, slots []string) (uuids []string, known bool, err error)
+// Cards tells which cards stand behind slots of a pod's container, by UUID. A container that has not been created yet has none.
+type Cards func(pod types.NamespacedName, resource string, slots []string) []string
 
 // PodResources serves kubelet's PodResources with cards in the place of slots, for those who tell which pod uses which
 // card, such as dcgm-exporter. Everything else is passed through.
@@ -29,8 +29,9 @@ type PodResources struct {
 
 	// Kubelet is the socket of kubelet, and Socket the one to serve.
 	Kubelet, Socket string
-	Cards           Cards
-	// All returns all cards of a resource, by UUID.
+	// Held returns which cards are held now.
+	Held func() (Cards, error)
+	// All returns all cards of a resource, by UUID. known is false for resources of other plugins.
 	All func(resource string) (uuids []string, known bool)
 	Log *slog.Logger
 
@@ -45,8 +46,9 @@ func (p *PodResources) List(ctx context.Context, request *podresources.ListPodRe
 	if err != nil {
 		return nil, err
 	}
+	held := sync.OnceValues(p.Held)
 	for _, pod := range answer.PodResources {
-		if err := p.translate(pod); err != nil {
+		if err := p.translate(pod, held); err != nil {
 			return nil, err
 		}
 	}
@@ -62,7 +64,7 @@ func (p *PodResources) Get(ctx context.Context, request *podresources.GetPodReso
 	if answer.PodResources == nil {
 		return answer, nil
 	}
-	return answer, p.translate(answer.PodResources)
+	return answer, p.translate(answer.PodResources, p.Held)
 }
 
 // GetAllocatableResources returns what the node can give out.
@@ -87,32 +89,31 @@ func (p *PodResources) GetAllocatableResources(ctx context.Context, request *pod
 	return answer, nil
 }
 
-// translate puts cards in the place of a pod's slots.
-func (p *PodResources) translate(pod *podresources.PodResources) error {
+// translate puts cards in the place of a pod's slots. What is held is asked for where the pod has any.
+func (p *PodResources) translate(pod *podresources.PodResources, held func() (Cards, error)) error {
+	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	for _, container := range pod.Containers {
 		// kubelet may tell the slots of a resource in several pieces.
 		slots := map[string][]string{}
+		var devices []*podresources.ContainerDevices
 		var order []string
 		for _, device := range container.Devices {
+			if _, ours := p.All(device.ResourceName); !ours {
+				devices = append(devices, device)
+				continue
+			}
 			if slots[device.ResourceName] == nil {
 				order = append(order, device.ResourceName)
 			}
 			slots[device.ResourceName] = append(slots[device.ResourceName], device.DeviceIds...)
 		}
-		var devices []*podresources.ContainerDevices
 		for _, resource := range order {
-			uuids, known, err := p.Cards(resource, slots[resource])
-			switch {
-			case err != nil:
+			cards, err := held()
+			if err != nil {
 				return status.Error(codes.Unavailable, err.Error())
-			case !known:
-				for _, device := range container.Devices {
-					if device.ResourceName == resource {
-						devices = append(devices, device)
-					}
-				}
-			case len(uuids) > 0:
-				devices = append(devices, &podresources.ContainerDevices{ResourceName: resource, DeviceIds: slices.Clone(uuids)})
+			}
+			if uuids := cards(name, resource, slots[resource]); len(uuids) > 0 {
+				devices = append(devices, &podresources.ContainerDevices{ResourceName: resource, DeviceIds: uuids})
 			}
 		}
 		container.Devices = devices

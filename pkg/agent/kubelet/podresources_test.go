@@ -63,15 +63,16 @@ func TestPodResources(t *testing.T) {
 	go func() { _ = kubelet.Serve(listener) }()
 	defer kubelet.Stop()
 	var broken error
+	asked := 0
 	p := &PodResources{Kubelet: filepath.Join(folder, "k.sock"), Socket: filepath.Join(folder, "g.sock"), Log: slog.New(slog.DiscardHandler),
-		Cards: func(resource string, slots []string) ([]string, bool, error) {
-			if resource != "nvidia.com/gpu" {
-				return nil, false, nil
-			}
-			if strings.Join(slots, " ") == "slot-1 slot-0" {
-				return []string{"GPU-a", "GPU-b"}, true, broken
-			}
-			return nil, true, broken
+		Held: func() (Cards, error) {
+			asked++
+			return func(pod types.NamespacedName, resource string, slots []string) []string {
+				if pod.String() == "team/one" && resource == "nvidia.com/gpu" && strings.Join(slots, " ") == "slot-1 slot-0" {
+					return []string{"GPU-a", "GPU-b"}
+				}
+				return nil
+			}, broken
 		},
 		All: func(resource string) ([]string, bool) {
 			return []string{"GPU-a", "GPU-b", "GPU-c"}, resource == "nvidia.com/gpu"
@@ -98,7 +99,10 @@ func TestPodResources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "nvidia.com/gpu GPU-a GPU-b, vendor.com/nic nic-0"
+	if asked != 1 {
+		t.Errorf("asked %d times which cards are held, for one list", asked)
+	}
+	const want = "vendor.com/nic nic-0, nvidia.com/gpu GPU-a GPU-b"
 	if got := spellDevices(list.PodResources[0].Containers[0].Devices); got != want || list.PodResources[0].Containers[0].CpuIds[0] != 3 {
 		t.Errorf("List: container main has %s, want %s and its CPUs", got, want)
 	}
