@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -79,6 +81,26 @@ func TestAuditor(t *testing.T) {
 	b.live["one"]["main"] = false
 	look(0, 0)
 	look(0, 0)
+}
+
+// TestAuditorOfAKubeletThatForgot: its checkpoint is gone, and a container runs that it started without cards.
+func TestAuditorOfAKubeletThatForgot(t *testing.T) {
+	b := newBed(t, "count: 4")
+	b.bind(t, "one", "slot-3", 2)
+	b.live["one"]["main"] = true
+	if err := os.Remove(filepath.Join(b.DevicePlugins, "kubelet_internal_checkpoint")); err != nil {
+		t.Fatal(err)
+	}
+	events, metrics := record.NewFakeRecorder(10), NewMetrics()
+	a := &auditor{starter: b.Starter, kubelet: &listing{}, events: events, metrics: metrics, log: b.Log}
+	for range 2 {
+		if err := a.look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := testutil.ToFloat64(metrics.differences.WithLabelValues(string(audit.Forgotten))); got != 1 || len(events.Events) != 1 {
+		t.Errorf("the metric is %v, and %d events were written; want one each", got, len(events.Events))
+	}
 }
 
 func TestMetricsOfPods(t *testing.T) {

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -150,7 +152,7 @@ func (s *Starter) record(outcome *binding.Outcome) error {
 // runtime's answer; see [binding.Situation].
 func (s *Starter) look(ctx context.Context, also ...string) (*binding.Situation, error) {
 	claims, err := s.Claims(also...)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without it, kubelet has given nothing out, or has forgotten what it gave
 		return nil, err
 	}
 	records, err := s.Folder.Records()

@@ -12,6 +12,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
 	"g8s.host/gpu-scheduler/pkg/agent/checkpoint"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // Kind is what differs, in one word. There are few, so that they can be counted.
@@ -27,12 +28,15 @@ const (
 	Unrecorded Kind = "unrecorded"
 	// Miscounted: it has more or fewer cards than slots.
 	Miscounted Kind = "miscounted"
+	// Forgotten: a container runs that the scheduler chose cards for, and kubelet has no slots for it. A kubelet that has lost its
+	// checkpoint starts containers without cards until a plugin is there.
+	Forgotten Kind = "forgotten"
 	// CardTwice: two pods have containers that run and have the same card whole.
 	CardTwice Kind = "card-twice"
 )
 
 // Kinds are all of them, for metrics that begin at 0.
-var Kinds = []Kind{Unclaimed, OtherSlots, Unrecorded, Miscounted, CardTwice}
+var Kinds = []Kind{Unclaimed, OtherSlots, Unrecorded, Miscounted, Forgotten, CardTwice}
 
 // Listed is what kubelet's PodResources say of one resource of a container.
 type Listed struct {
@@ -77,7 +81,7 @@ func Differences(s *Situation) []Difference {
 			out = append(out, Difference{Kind: kind, Pod: uid, Namespace: listed.Namespace, Name: listed.Pod, Text: text})
 		}
 	}
-	return append(out, s.heldTwice()...)
+	return slices.Concat(out, s.misrecorded(), s.forgotten(), s.heldTwice())
 }
 
 func (s *Situation) differs(listed *Listed, uid types.UID) (Kind, string) {
@@ -91,18 +95,77 @@ func (s *Situation) differs(listed *Listed, uid types.UID) (Kind, string) {
 	if !slices.Equal(claim.Slots, listed.Slots) {
 		return OtherSlots, fmt.Sprintf("kubelet lists the slots %v of container %s, and its checkpoint has %v", listed.Slots, listed.Container, claim.Slots)
 	}
-	if !s.Live[uid][listed.Container] {
-		return "", ""
-	}
-	held := slices.IndexFunc(s.Records, func(r binding.Record) bool { return r.Name == claim.Name && r.Pod == uid })
-	switch {
-	case held < 0:
-		return Unrecorded, fmt.Sprintf("container %s runs with %d %s, and no record says which", listed.Container, len(claim.Slots), listed.Resource)
-	case len(s.Records[held].Devices) != len(claim.Slots):
-		return Miscounted, fmt.Sprintf("container %s has %d %s of kubelet, and %d by its record", listed.Container, len(claim.Slots), listed.Resource,
-			len(s.Records[held].Devices))
-	}
 	return "", ""
+}
+
+// misrecorded finds containers that run with other cards than slots, or with nobody knows which. It goes by the checkpoint, as a
+// kubelet before 1.34 lists nothing.
+func (s *Situation) misrecorded() []Difference {
+	var out []Difference
+	for i := range s.Claims {
+		claim := &s.Claims[i]
+		pod, known := s.Pods[claim.Pod]
+		if !known || !s.Live[claim.Pod][claim.Container] {
+			continue
+		}
+		found := Difference{Pod: claim.Pod, Namespace: pod.Namespace, Name: pod.Name}
+		held := slices.IndexFunc(s.Records, func(r binding.Record) bool { return r.Name == claim.Name && r.Pod == claim.Pod })
+		switch {
+		case held < 0:
+			found.Kind = Unrecorded
+			found.Text = fmt.Sprintf("container %s runs with %d %s, and no record says which", claim.Container, len(claim.Slots), claim.Resource)
+		case len(s.Records[held].Devices) != len(claim.Slots):
+			found.Kind = Miscounted
+			found.Text = fmt.Sprintf("container %s has %d %s of kubelet, and %d by its record", claim.Container, len(claim.Slots), claim.Resource,
+				len(s.Records[held].Devices))
+		default:
+			continue
+		}
+		out = append(out, found)
+	}
+	return out
+}
+
+// forgotten finds containers that run with cards by the scheduler's choice or by a record alone. Which of them have started since
+// kubelet forgot, nobody knows; none of them starts again.
+func (s *Situation) forgotten() []Difference {
+	var out []Difference
+	for _, uid := range slices.Sorted(maps.Keys(s.Pods)) {
+		pod := s.Pods[uid]
+		for _, container := range s.holders(uid) {
+			if !s.Live[uid][container] || s.knows(uid, pod, container) {
+				continue
+			}
+			out = append(out, Difference{Kind: Forgotten, Pod: uid, Namespace: pod.Namespace, Name: pod.Name,
+				Text: fmt.Sprintf("kubelet has forgotten the slots of container %s: it runs without the cards that were chosen for it where it "+
+					"has started since, and does not start again: delete the pod", container)})
+		}
+	}
+	return out
+}
+
+// knows reports whether kubelet knows that a container has slots, by its checkpoint or by what it lists.
+func (s *Situation) knows(uid types.UID, pod binding.Pod, container string) bool {
+	return slices.ContainsFunc(s.Claims, func(c checkpoint.Claim) bool { return c.Pod == uid && c.Container == container }) ||
+		slices.ContainsFunc(s.Listed, func(l Listed) bool {
+			return l.Namespace == pod.Namespace && l.Pod == pod.Name && l.Container == container
+		})
+}
+
+// holders are the containers of a pod that are to have cards.
+func (s *Situation) holders(uid types.UID) []string {
+	holders := map[string]bool{}
+	if assignment, err := gpu.ParseAssignment(s.Pods[uid].Assignment); err == nil { // else it has none
+		for container := range assignment {
+			holders[container] = true
+		}
+	}
+	for i := range s.Records {
+		if s.Records[i].Pod == uid {
+			holders[s.Records[i].Container] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(holders))
 }
 
 // heldTwice finds whole cards that containers of two pods have which run.

@@ -30,25 +30,41 @@ func agreeing() *Situation {
 	return s
 }
 
+// chosen has the scheduler choose a card for a container of pod a.
+func chosen(s *Situation, container string) {
+	pod := s.Pods["uid-a"]
+	pod.Assignment = `{"version":1,"containers":{"` + container + `":[{"uuid":"GPU-a","index":0}]}}`
+	s.Pods["uid-a"] = pod
+}
+
 func TestDifferences(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Situation)
 		want   []Kind
 	}{
-		"all agrees":                        {func(*Situation) {}, nil},
-		"the checkpoint was not written":    {func(s *Situation) { s.Claims = s.Claims[1:] }, []Kind{Unclaimed}},
-		"the checkpoint is an old one":      {func(s *Situation) { s.Claims[0].Slots = []string{"slot-7"} }, []Kind{OtherSlots}},
-		"a claim of another resource":       {func(s *Situation) { s.Claims[0].Resource = "g8s.host/shared-gpu" }, []Kind{Unclaimed}},
-		"a record was removed":              {func(s *Situation) { s.Records = s.Records[:1] }, []Kind{Unrecorded}},
-		"a record of another pod":           {func(s *Situation) { s.Records[0].Pod = "uid-c" }, []Kind{Unrecorded}},
-		"a record with a card too few":      {func(s *Situation) { s.Records[0].Devices = nil }, []Kind{Miscounted}},
-		"a container that does not run yet": {func(s *Situation) { s.Records, s.Live["uid-a"]["main"], s.Live["uid-b"] = nil, false, nil }, nil},
-		"a pod of which only kubelet knows": {func(s *Situation) { delete(s.Pods, "uid-a"); s.Claims = nil }, []Kind{Unclaimed}},
-		"a pod that kubelet has forgotten":  {func(s *Situation) { s.Listed = nil }, nil},
-		"one card for both":                 {func(s *Situation) { s.Records[1].Devices = s.Records[0].Devices }, []Kind{CardTwice}},
-		"one card, and one does not run":    {func(s *Situation) { s.Records[1].Devices, s.Live["uid-b"] = s.Records[0].Devices, nil }, nil},
+		"all agrees":                                          {func(*Situation) {}, nil},
+		"the checkpoint was not written":                      {func(s *Situation) { s.Claims = s.Claims[1:] }, []Kind{Unclaimed}},
+		"the checkpoint is an old one":                        {func(s *Situation) { s.Claims[0].Slots = []string{"slot-7"} }, []Kind{OtherSlots}},
+		"a claim of another resource":                         {func(s *Situation) { s.Claims[0].Resource = "g8s.host/shared-gpu" }, []Kind{Unclaimed}},
+		"a record was removed":                                {func(s *Situation) { s.Records = s.Records[:1] }, []Kind{Unrecorded}},
+		"a record of another pod":                             {func(s *Situation) { s.Records[0].Pod = "uid-c" }, []Kind{Unrecorded}},
+		"a record with a card too few":                        {func(s *Situation) { s.Records[0].Devices = nil }, []Kind{Miscounted}},
+		"a container that does not run yet":                   {func(s *Situation) { s.Records, s.Live["uid-a"]["main"], s.Live["uid-b"] = nil, false, nil }, nil},
+		"a pod of which only kubelet knows":                   {func(s *Situation) { delete(s.Pods, "uid-a"); s.Claims = nil }, []Kind{Unclaimed}},
+		"a kubelet that lists nothing":                        {func(s *Situation) { s.Listed, s.Records = nil, s.Records[:1] }, []Kind{Unrecorded}},
+		"a container without its cards":                       {func(s *Situation) { chosen(s, "main"); s.Listed, s.Claims, s.Records = nil, nil, nil }, []Kind{Forgotten}},
+		"a container without any":                             {func(s *Situation) { chosen(s, "other"); s.Live["uid-a"]["side"] = true }, nil},
+		"a container with its cards":                          {func(s *Situation) { chosen(s, "main") }, nil},
+		"a container with a slice that kubelet has forgotten": {func(s *Situation) { s.Listed, s.Claims = s.Listed[1:], s.Claims[1:] }, []Kind{Forgotten}},
+		"a container that kubelet has forgotten": {func(s *Situation) {
+			chosen(s, "main")
+			s.Listed, s.Claims, s.Records = nil, nil, nil
+		}, []Kind{Forgotten}},
+		"a pod that kubelet has forgotten": {func(s *Situation) { s.Listed = nil }, nil},
+		"one card for both":                {func(s *Situation) { s.Records[1].Devices = s.Records[0].Devices }, []Kind{CardTwice}},
+		"one card, and one does not run":   {func(s *Situation) { s.Records[1].Devices, s.Live["uid-b"] = s.Records[0].Devices, nil }, nil},
 		"one card for two containers of one": {func(s *Situation) {
-			s.Records[1].Devices, s.Records[1].Pod, s.Listed = s.Records[0].Devices, "uid-a", nil
+			s.Records[1].Devices, s.Records[1].Pod, s.Claims[1].Pod, s.Listed = s.Records[0].Devices, "uid-a", "uid-a", nil
 		}, nil},
 		"a card that they share": {func(s *Situation) {
 			s.Records[0].Devices[0].MemoryMiB = 100
