@@ -35,7 +35,7 @@ func (o *offer) slots(resource string, before []kubelet.Slot, claims []checkpoin
 	if sick == 0 {
 		return slots
 	}
-	claimed, lost := o.claimed(resource, claims, records)
+	claimed, lost := o.claimed(resource, sick, claims, records)
 	for _, slot := range before {
 		if !slot.Healthy && !claimed.Has(slot.ID) && lost.Len() < sick {
 			lost.Insert(slot.ID)
@@ -52,8 +52,9 @@ func (o *offer) slots(resource string, before []kubelet.Slot, claims []checkpoin
 	return slots
 }
 
-// claimed returns the slots that containers have, and those of them that stand for a sick card.
-func (o *offer) claimed(resource string, claims []checkpoint.Claim, records []binding.Record) (claimed, lost sets.Set[string]) {
+// claimed returns the slots that containers have, and those of them that stand for a sick card: no more than those cards have, as
+// containers of one pod can have a card one after the other, and with other slots.
+func (o *offer) claimed(resource string, sick int, claims []checkpoint.Claim, records []binding.Record) (claimed, lost sets.Set[string]) {
 	claimed, lost = sets.New[string](), sets.New[string]()
 	held := map[string]*binding.Record{}
 	for i := range records {
@@ -67,7 +68,7 @@ func (o *offer) claimed(resource string, claims []checkpoint.Claim, records []bi
 		claimed.Insert(claim.Slots...)
 		record := held[claim.Name]
 		for j := 0; record != nil && j < min(len(claim.Slots), len(record.Devices)); j++ {
-			if healthy, ok := o.units[record.Devices[j].UUID]; ok && !healthy {
+			if healthy, ok := o.units[record.Devices[j].UUID]; ok && !healthy && lost.Len() < sick {
 				lost.Insert(claim.Slots[j])
 			}
 		}

@@ -80,3 +80,21 @@ func TestSlotsOfOthersAreLeftAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestASickCardTakesItsOwnSlotsAlone: an init container had it as its first card, and with another slot than the one that runs now.
+func TestASickCardTakesItsOwnSlotsAlone(t *testing.T) {
+	o := offer{units: map[string]bool{"A": false, "B": true, "C": true, "D": true}, perUnit: 1}
+	claims := []checkpoint.Claim{
+		{Resource: "r", Name: "N1", Slots: []string{"slot-0", "slot-1"}}, {Resource: "r", Name: "N2", Slots: []string{"slot-1"}},
+	}
+	records := []binding.Record{{Name: "N1", Devices: devicesOf("A", "B")}, {Name: "N2", Devices: devicesOf("A")}}
+	lost := 0
+	for _, slot := range o.slots("r", nil, claims, records) {
+		if !slot.Healthy {
+			lost++
+		}
+	}
+	if lost != 1 {
+		t.Errorf("%d slots are lost with one card", lost)
+	}
+}

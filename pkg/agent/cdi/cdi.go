@@ -81,7 +81,16 @@ func replace(path string, data []byte) error {
 
 func writeAndRename(temporary, path string, data []byte) error {
 	// Everyone may read it: it says what the container sees anyway.
-	if err := os.WriteFile(temporary, data, 0o644); err != nil {
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		// Where the folder is on a disk, a machine that loses its power keeps the name, and not what is in the file.
+		err = file.Sync()
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
 		return err
 	}
 	return os.Rename(temporary, path)
