@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"g8s.host/gpu-scheduler/pkg/agent/audit"
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
@@ -33,6 +34,9 @@ type Metrics struct {
 	differences   *prometheus.GaugeVec
 	podDevices    *prometheus.GaugeVec
 	podMemory     *prometheus.GaugeVec
+
+	// What the gauges of pods say now. They are the watcher's alone.
+	lastHeld, lastDevices, lastMemory series
 }
 
 // startBuckets end at how long a start is waited for.
@@ -101,32 +105,43 @@ func (m *Metrics) health(view *View) {
 
 // holds takes note of what containers hold.
 func (m *Metrics) holds(records []binding.Record) {
-	m.held.Reset()
-	m.podDevices.Reset()
+	held, devices := series{}, series{}
 	for i := range records {
 		record := &records[i]
-		m.held.WithLabelValues(record.Resource).Add(float64(len(record.Devices)))
+		held.add(float64(len(record.Devices)), record.Resource)
 		for _, uuid := range record.UUIDs() {
-			m.podDevices.WithLabelValues(record.Namespace, record.PodName, record.Container, record.Resource, uuid).Set(1)
+			devices.add(1, record.Namespace, record.PodName, record.Container, record.Resource, uuid)
 		}
 	}
+	m.lastHeld = held.replace(m.held, m.lastHeld)
+	m.lastDevices = devices.replace(m.podDevices, m.lastDevices)
+}
+
+type key struct {
+	pod  types.UID
+	card string
 }
 
 // use takes note of what the processes of pods have of the devices that their pods hold. A pod that has none has 0.
 func (m *Metrics) use(records []binding.Record, uses []shares.Use) {
-	m.podMemory.Reset()
+	memory, told := series{}, map[key]bool{}
 	for i := range records {
 		record := &records[i]
 		for _, uuid := range record.UUIDs() {
+			if told[key{record.Pod, uuid}] {
+				continue // by another container of the pod
+			}
+			told[key{record.Pod, uuid}] = true
 			var sum int64
 			for j := range uses {
 				if uses[j].Pod == record.Pod && uses[j].Card == uuid {
 					sum += uses[j].UsedMiB
 				}
 			}
-			m.podMemory.WithLabelValues(record.Namespace, record.PodName, uuid).Set(float64(sum << 20))
+			memory.add(float64(sum<<20), record.Namespace, record.PodName, uuid)
 		}
 	}
+	m.lastMemory = memory.replace(m.podMemory, m.lastMemory)
 }
 
 // differ takes note of what kubelet and the records do not agree on.
