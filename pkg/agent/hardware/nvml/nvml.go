@@ -29,8 +29,10 @@ type Library struct {
 	mu sync.Mutex
 	// known are the cards as they were last read whole, by the driver's number: those that are lost say nothing.
 	known map[int]hardware.Card
-	// links is the most NVLinks that were seen up, by UUID.
-	links map[string]int
+	// addresses are those of the cards on the bus, by the driver's number, and links the most NVLinks that were seen up, by the
+	// address of the other card and by that of the card; "" is all switches.
+	addresses map[int]string
+	links     map[string]map[string]int
 
 	// events and names, the UUIDs of the cards in it, are of Wait alone: one that is lost does not say its name any more.
 	events nvml.EventSet
@@ -66,7 +68,8 @@ func Open(root string) (hardware.Library, error) {
 }
 
 func newLibrary(lib nvml.Interface, pci string, specs *toolkit.Specs) *Library {
-	return &Library{lib: lib, pci: pci, specs: specs, known: map[int]hardware.Card{}, links: map[string]int{}}
+	return &Library{lib: lib, pci: pci, specs: specs, known: map[int]hardware.Card{}, addresses: map[int]string{},
+		links: map[string]map[string]int{}}
 }
 
 func (l *Library) start() error {
@@ -106,21 +109,27 @@ func (l *Library) Read() (hardware.Fleet, error) {
 	}
 	var fleet hardware.Fleet
 	var reads []reading
+	silent := map[string]bool{}
 	for i := range count {
 		r, err := l.read(i)
 		switch known, ok := l.known[i]; {
 		case err == nil:
-			l.known[i] = r.card
-			r.card.Signs = l.signs(&r)
+			l.known[i], l.addresses[i] = r.card, r.busID
 			reads = append(reads, r)
 			fleet.Cards = append(fleet.Cards, r.card)
 		case ok:
 			lost := errors.Is(err, hardware.ErrLost)
 			known.Signs = hardware.Signs{Lost: lost, Failing: !lost}
+			silent[l.addresses[i]] = true
 			fleet.Cards = append(fleet.Cards, known)
 		default: // never known, so never given out
 			fleet.Unread = append(fleet.Unread, fmt.Sprintf("card %d: %v", i, err))
 		}
+	}
+	for i := range reads {
+		at := slices.IndexFunc(fleet.Cards, func(card hardware.Card) bool { return card.Index == reads[i].card.Index })
+		fleet.Cards[at].Signs = signs(&reads[i])
+		fleet.Cards[at].Signs.LinksDown = l.down(&reads[i], silent)
 	}
 	fleet.Links = linksOf(reads)
 	return fleet, nil

@@ -99,9 +99,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestBridges: cards 0 and 1 have four links to each other, and the others none.
-func TestBridges(t *testing.T) {
-	m, l := newMachine(t)
+// bridged leaves four links between cards 0 and 1, and no others.
+func (m *machine) bridged() {
 	for i := range m.Devices {
 		m.card(i).GetNvLinkRemoteDeviceTypeFunc = func(int) (nvml.IntNvLinkDeviceType, nvml.Return) { return nvml.NVLINK_DEVICE_TYPE_GPU, nvml.SUCCESS }
 		m.card(i).GetNvLinkRemotePciInfoFunc = func(int) (nvml.PciInfo, nvml.Return) { return address(1 - i), nvml.SUCCESS }
@@ -112,8 +111,29 @@ func TestBridges(t *testing.T) {
 			return nvml.FEATURE_ENABLED, nvml.SUCCESS
 		}
 	}
+}
+
+func TestBridges(t *testing.T) {
+	m, l := newMachine(t)
+	m.bridged()
 	if diff := cmp.Diff([]gpu.Link{{GPUs: []int{0, 1}, NVLinks: 4}}, read(t, l).Links); diff != "" {
 		t.Errorf("links (-want +got):\n%s", diff)
+	}
+}
+
+// TestALostCardTakesItsLinksAlone: the card at their other end is as good as before, unless they are down while both cards answer.
+func TestALostCardTakesItsLinksAlone(t *testing.T) {
+	m, l := newMachine(t)
+	m.bridged()
+	read(t, l)
+	m.card(0).GetNvLinkStateFunc = func(int) (nvml.EnableState, nvml.Return) { return nvml.FEATURE_DISABLED, nvml.SUCCESS }
+	if got := read(t, l).Cards[0].Signs; got != (hardware.Signs{LinksDown: 4}) {
+		t.Errorf("signs %+v, want the links that are down", got)
+	}
+	m.card(1).GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{}, nvml.ERROR_GPU_IS_LOST }
+	fleet := read(t, l)
+	if fleet.Cards[0].Signs != (hardware.Signs{}) || !fleet.Cards[1].Signs.Lost {
+		t.Errorf("signs %+v and %+v, want the second card lost, and nothing wrong with the first", fleet.Cards[0].Signs, fleet.Cards[1].Signs)
 	}
 }
 

@@ -4,6 +4,7 @@ package nvml
 
 import (
 	"encoding/binary"
+	"maps"
 	"slices"
 	"strings"
 
@@ -126,14 +127,6 @@ func (r *reading) countLinks() {
 	}
 }
 
-func (r *reading) links() int {
-	sum := r.switches
-	for _, links := range r.peers {
-		sum += links
-	}
-	return sum
-}
-
 // linksOf returns how the cards are linked: one link for all cards behind NVSwitches with as many links each, and one for
 // each two cards with a bridge.
 func linksOf(reads []reading) []gpu.Link {
@@ -159,7 +152,7 @@ func linksOf(reads []reading) []gpu.Link {
 }
 
 // signs returns what the driver says of a card's health. What it does not know is left out.
-func (l *Library) signs(r *reading) hardware.Signs {
+func signs(r *reading) hardware.Signs {
 	var signs hardware.Signs
 	if _, _, pending, failed, ret := r.device.GetRemappedRows(); ret == nvml.SUCCESS {
 		signs.RowRemapPending, signs.RowRemapFailed = pending, failed
@@ -168,11 +161,29 @@ func (l *Library) signs(r *reading) hardware.Signs {
 		signs.ThermalSlowdown = reasons&nvml.ClocksThrottleReasonHwThermalSlowdown != 0
 	}
 	signs.Recovery, signs.RecoveryKnown = recoveryOf(r.device)
-	// Not every link of a card is wired: only those that were up once are missed.
-	now := r.links()
-	l.links[r.card.UUID] = max(l.links[r.card.UUID], now)
-	signs.LinksDown = l.links[r.card.UUID] - now
 	return signs
+}
+
+// down counts the NVLinks of a card that should be up and are not. Not every link of a card is wired: only those that were up once
+// are missed. One to a card that says nothing is down with that card, and no fault of this one.
+func (l *Library) down(r *reading, silent map[string]bool) int {
+	most := l.links[r.card.UUID]
+	if most == nil {
+		most = map[string]int{}
+		l.links[r.card.UUID] = most
+	}
+	now := maps.Clone(r.peers)
+	now[""] = r.switches
+	for address, links := range now {
+		most[address] = max(most[address], links)
+	}
+	down := 0
+	for address, links := range most {
+		if !silent[address] {
+			down += links - now[address]
+		}
+	}
+	return down
 }
 
 // recoveryOf asks for the driver's verdict. To drain a card from its peers is a reset for us: whole machines are drained.
