@@ -16,6 +16,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
+	"g8s.host/gpu-scheduler/pkg/sandbox/realnode/probe"
 )
 
 // small is the resource of the slices of this test, and smallVariable what says in a container which it has.
@@ -85,5 +86,43 @@ func TestDescribeShowsTheSlicesThatAPodSees(t *testing.T) {
 	}
 	if text := gpuctl(t, "describe", "node", bed.Name); !strings.Contains(text, namespace+"/slice-1") {
 		t.Errorf("describe node does not show who has which slice:\n%s", text)
+	}
+}
+
+// sliced is the node with a card in MIG mode that has one slice.
+func sliced(slice string) string {
+	return string(realnode.DefaultCards()) + fmt.Sprintf("cards: [{index: 7, uuid: %s, slices: [{uuid: %s, profile: 1g.5gb, memoryMiB: 4864}]}]\n", uuid(7), slice)
+}
+
+// TestAContainerStartsAgainWithTheSliceThatIsThere: somebody makes the slices of a card anew while a pod has one.
+func TestAContainerStartsAgainWithTheSliceThatIsThere(t *testing.T) {
+	needTime(t)
+	withCards(t, sliced("MIG-old"))
+	eventually(t, "kubelet to offer the slice", func(ctx context.Context) bool { return allocatable(ctx, small) == 1 })
+	const name = "slice-anew"
+	pod := shape{parts: []part{{}}}.pod(name)
+	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{small: *resource.NewQuantity(1, resource.DecimalSI)}
+	pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--for=5s", "--exit=3", "--first="+sharedFolder+"/"+name)
+	if err := create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := remove(context.WithoutCancel(t.Context()), name, false); err != nil {
+			t.Error(err)
+		}
+	})
+	for start, slice := range []string{"MIG-old", "MIG-new"} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		got, err := inside.await(ctx, reportName(name, partName(0)), start+1)
+		cancel()
+		if err != nil {
+			t.Fatal(err, why(name))
+		}
+		if !slices.ContainsFunc(got, func(r probe.Report) bool { return r.Env[smallVariable] == slice }) {
+			t.Errorf("the container sees %+v, want the slice %s", got, slice)
+		}
+		if err := bed.SetCards([]byte(sliced("MIG-new"))); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

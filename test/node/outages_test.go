@@ -15,6 +15,9 @@ import (
 // stopped is how long a part is stopped: longer than most of its clients wait for an answer.
 const stopped = 4 * time.Second
 
+// refusable is how many of a hundred pods kubelet may refuse while parts fail.
+const refusable = 5
+
 // outagePart is a part of the node that fails, and how it is started again.
 type outagePart struct {
 	name  string
@@ -80,6 +83,10 @@ func TestContainersGetTheirCardsWhilePartsFail(t *testing.T) {
 	t.Logf("%d outages: agent, kubelet and containerd each killed and stopped %d times", failures, *outages)
 	if w.started == 0 {
 		t.Error("no container was started meanwhile")
+	}
+	// Pods that arrive in the second in which the agent is away are refused, by no fault of the agent's. That happens now and then.
+	if most := max(refusable*w.made/100, workers); w.refused > most {
+		t.Errorf("kubelet refused %d of %d pods, want %d at the most", w.refused, w.made, most)
 	}
 }
 

@@ -146,6 +146,8 @@ func (p part) container(pod, name string, linger time.Duration) corev1.Container
 	}
 	if p.cards > 0 {
 		container.Resources.Limits = corev1.ResourceList{g8s.ResourceGPU: *resource.NewQuantity(int64(p.cards), resource.DecimalSI)}
+		// What a user or an image says of cards counts for nothing.
+		container.Env = []corev1.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"}, {Name: "G8S_GPU_UUIDS", Value: uuid(0) + "," + uuid(7)}}
 	}
 	return container
 }
@@ -180,6 +182,9 @@ func wrong(assigned gpu.Assignment, container string, got probe.Report) []string
 	}
 	if !slices.Equal(paths, seen) {
 		faults = append(faults, fmt.Sprintf("it has devices %v, want %v", seen, paths))
+	}
+	if told := got.Env["NVIDIA_VISIBLE_DEVICES"]; len(uuids) > 0 && told != "void" {
+		faults = append(faults, fmt.Sprintf("NVIDIA's runtime is told to add %q", told))
 	}
 	if len(got.Conflicts) > 0 {
 		faults = append(faults, fmt.Sprintf("another running container has its cards %v", got.Conflicts))
