@@ -1,6 +1,8 @@
 package checkpoint
 
 import (
+	"flag"
+	"os"
 	"strings"
 	"testing"
 
@@ -10,7 +12,12 @@ import (
 	kubelet "k8s.io/kubernetes/pkg/kubelet/cm/devicemanager/checkpoint"
 )
 
-const kind = "g8s.host/gpu"
+const (
+	kind   = "g8s.host/gpu"
+	golden = "testdata/kubelet-1.31-1.36.json"
+)
+
+var update = flag.Bool("update", false, "write "+golden+", by the code of kubelet in the version of go.mod")
 
 // TestKubeletsOwnFormat reads what the code of kubelet itself writes, in the version that go.mod names.
 func TestKubeletsOwnFormat(t *testing.T) {
@@ -33,6 +40,27 @@ func TestKubeletsOwnFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if *update {
+		if err := os.WriteFile(golden, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	understands(t, data)
+}
+
+// TestTheFormatOf131To136 reads what kubelets of 1.31 to 1.36 write, whose code for it is the same: they are served also when go.mod
+// names a version that writes something else.
+func TestTheFormatOf131To136(t *testing.T) {
+	data, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	understands(t, data)
+}
+
+// understands reads a file with the claims of two pods.
+func understands(t *testing.T, data []byte) {
+	t.Helper()
 	claims, err := Parse(data, kind, "nvidia.com/gpu", "g8s.host/shared-gpu")
 	if err != nil {
 		t.Fatal(err)
