@@ -35,12 +35,9 @@ func (l *Library) Edits(uuids []string) (specs.ContainerEdits, error) {
 	}
 	want := map[string]bool{}
 	for _, uuid := range uuids {
-		number, known, err := l.minor(uuid)
-		if err != nil {
-			return specs.ContainerEdits{}, err
-		}
+		number, known := (*l.minors.Load())[uuid]
 		if !known {
-			return edits, nil
+			return edits, nil // the driver does not say it
 		}
 		want[fmt.Sprintf("/nvidia%d", number)] = true
 	}
@@ -59,21 +56,19 @@ func nodes(names map[string]bool) string {
 	return strings.Join(paths, ", ")
 }
 
-// minor returns the number of the device node of a card, or of the card that a slice is of. known is false where the driver does
-// not say it.
-func (l *Library) minor(uuid string) (number int, known bool, err error) {
-	device, ret := l.lib.DeviceGetHandleByUUID(uuid)
-	if err := failure("finding card "+uuid, ret); err != nil {
-		return 0, false, err
-	}
-	if strings.HasPrefix(uuid, "MIG-") {
-		if device, ret = device.GetDeviceHandleFromMigDeviceHandle(); ret != nvml.SUCCESS {
-			return 0, false, failure("finding the card of "+uuid, ret)
+// noteMinors keeps the numbers of device nodes, by UUID of the card or slice. A start that asks for them must not wait for a driver
+// that hangs.
+func (l *Library) noteMinors(reads []reading) {
+	minors := maps.Clone(*l.minors.Load())
+	for i := range reads {
+		number, ret := reads[i].device.GetMinorNumber()
+		if ret != nvml.SUCCESS {
+			continue
+		}
+		minors[reads[i].card.UUID] = number
+		for _, slice := range reads[i].card.Slices {
+			minors[slice.UUID] = number
 		}
 	}
-	number, ret = device.GetMinorNumber()
-	if ret == nvml.ERROR_NOT_SUPPORTED || ret == nvml.ERROR_FUNCTION_NOT_FOUND {
-		return 0, false, nil
-	}
-	return number, true, failure("asking for the device node of "+uuid, ret)
+	l.minors.Store(&minors)
 }

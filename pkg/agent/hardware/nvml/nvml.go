@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -33,6 +34,9 @@ type Library struct {
 	// address of the other card and by that of the card; "" is all switches.
 	addresses map[int]string
 	links     map[string]map[string]int
+
+	// minors are the numbers of device nodes, by UUID of the card or slice.
+	minors atomic.Pointer[map[string]int]
 
 	// events and names, the UUIDs of the cards in it, are of Wait alone: one that is lost does not say its name any more.
 	events nvml.EventSet
@@ -68,8 +72,10 @@ func Open(root string) (hardware.Library, error) {
 }
 
 func newLibrary(lib nvml.Interface, pci string, specs *toolkit.Specs) *Library {
-	return &Library{lib: lib, pci: pci, specs: specs, known: map[int]hardware.Card{}, addresses: map[int]string{},
+	l := &Library{lib: lib, pci: pci, specs: specs, known: map[int]hardware.Card{}, addresses: map[int]string{},
 		links: map[string]map[string]int{}}
+	l.minors.Store(&map[string]int{})
+	return l
 }
 
 func (l *Library) start() error {
@@ -132,6 +138,7 @@ func (l *Library) Read() (hardware.Fleet, error) {
 		fleet.Cards[at].Signs.LinksDown = l.down(&reads[i], silent)
 	}
 	fleet.Links = linksOf(reads)
+	l.noteMinors(reads)
 	return fleet, nil
 }
 
