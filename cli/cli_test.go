@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
@@ -311,6 +312,7 @@ func TestDescribeJob(t *testing.T) {
 			Type: "Warning", Reason: "FailedScheduling", Object: "Pod/x-1", Message: "no node", Count: 3, Last: now.Add(-time.Minute),
 		}},
 	}
+	detail.Started, detail.Restarts = ptr.To(now.Add(-time.Minute)), 2
 	detail.Pods = []inventory.Pod{{Name: "x-1", Phase: "Pending", Restarts: 2, ExitCode: &exit, Created: now.Add(-time.Minute)}}
 	streams, out, _ := TestIOStreams("")
 	if err := describeJob(newDescription(streams), detail, nil, now); err != nil {

@@ -209,6 +209,12 @@ func describeJobState(d *description, job inventory.JobDetail, now time.Time) {
 	d.lines("Segments", segmentsIn(d, job.Segments))
 	d.line("User", job.User)
 	d.told("Created", "%s", moment(job.Created, now))
+	if job.Started != nil {
+		d.told("Started", "%s", moment(*job.Started, now))
+	}
+	if job.Restarts > 0 {
+		d.line("Restarts", strconv.Itoa(int(job.Restarts)))
+	}
 	describeNotify(d, job.Notify, now)
 	if job.Finished != nil {
 		d.told("Finished", "%s", moment(*job.Finished, now))

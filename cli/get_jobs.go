@@ -203,6 +203,8 @@ func jobColumns(now time.Time, namespaces bool) []column[inventory.Job] {
 			}
 			return age(now, j.Created)
 		}},
+		{header: "DURATION", wide: true, value: func(j job) string { return ranFor(j, now) }},
+		{header: "RESTARTS", wide: true, value: func(j job) string { return strconv.Itoa(int(j.Restarts)) }},
 		{header: "NODES", wide: true, value: func(j job) string { return strings.Join(j.Nodes, ",") }},
 		{header: "REASON", wide: true, value: func(j job) string { return reasonOf(j.Trouble) }, said: func(j job, language phrase.Language) string {
 			return reasonIn(j.Trouble, language)
@@ -213,6 +215,19 @@ func jobColumns(now time.Time, namespaces bool) []column[inventory.Job] {
 		columns = slices.Insert(columns, 0, column[job]{header: "NAMESPACE", value: func(j job) string { return j.Namespace }})
 	}
 	return columns
+}
+
+// ranFor is for how long a job has run, since its first pod started; "" for one of which none has.
+func ranFor(j inventory.Job, now time.Time) string {
+	switch {
+	case j.Started == nil:
+		return ""
+	case j.Finished != nil:
+		return age(*j.Finished, *j.Started)
+	case now.IsZero():
+		return ""
+	}
+	return age(now, *j.Started)
 }
 
 func gpuTypesOf(j inventory.Job) string {

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
@@ -54,5 +57,28 @@ func TestPodsOfJobsFitATerminal(t *testing.T) {
 		if len(line) > 101 || strings.Contains(line, "10.244") {
 			t.Errorf("%d columns: %s", len(line)-1, line)
 		}
+	}
+}
+
+func TestForHowLongAJobHasRun(t *testing.T) {
+	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	later := func(d time.Duration) *time.Time { return ptr.To(start.Add(d)) }
+	tests := map[string]struct {
+		job  inventory.Job
+		now  time.Time
+		want string
+	}{
+		"it waits":           {inventory.Job{}, *later(time.Hour), ""},
+		"it runs":            {inventory.Job{Started: &start}, *later(time.Hour), "60m"},
+		"it has ended":       {inventory.Job{Started: &start, Finished: later(2 * time.Minute)}, *later(time.Hour), "2m"},
+		"it is watched":      {inventory.Job{Started: &start}, time.Time{}, ""},
+		"it ends as watched": {inventory.Job{Started: &start, Finished: later(2 * time.Minute)}, time.Time{}, "2m"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := ranFor(tc.job, tc.now); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
 	}
 }

@@ -51,10 +51,14 @@ type Job struct {
 	// User is who submitted the job, as the API server knows them; "" if that was not noted.
 	User string `json:"user,omitempty"`
 	// Nodes are those of the pods that hold their GPUs; once the job has finished, those it ran on.
-	Nodes    []string   `json:"nodes,omitempty"`
-	Created  time.Time  `json:"created"`
+	Nodes   []string  `json:"nodes,omitempty"`
+	Created time.Time `json:"created"`
+	// Started is when the first of its pods started on its node, of those that are there; nil if none has.
+	Started  *time.Time `json:"started,omitempty"`
 	Finished *time.Time `json:"finished,omitempty"`
-	Object   ObjectRef  `json:"object"`
+	// Restarts is how often it was started again after a failure: containers in their pods, and pods in place of those that failed.
+	Restarts int32     `json:"restarts"`
+	Object   ObjectRef `json:"object"`
 	// Excess is what a quota of the namespace has too little of, so that pods of the job cannot be created.
 	Excess *quota.Excess `json:"-"`
 	// Refused is how many pods that keeps out.
@@ -139,7 +143,22 @@ func fromBatchJob(job *batchv1.Job, pods []corev1.Pod, creation creationFailure)
 		out.Ready = out.Desired // its pods may be gone by now
 	}
 	out.Nodes = nodesOf(out.Pods, out.Finished != nil)
+	out.Restarts += replaced(job, out.Array)
 	return out
+}
+
+// replaced is how many pods of a Job were made in place of others that failed.
+func replaced(job *batchv1.Job, array *Array) int32 {
+	lost := int32(0) // the last pod of what has failed for good, which none has replaced
+	switch {
+	case array != nil:
+		lost = array.Failed
+	case slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue
+	}):
+		lost = 1
+	}
+	return max(job.Status.Failed-lost, 0)
 }
 
 // desiredPods is how many pods of a Job run at a time: its parallelism, or what is left of its completions.
@@ -209,6 +228,13 @@ func newJob(meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, pods []co
 	}
 	if types, err := gpu.PodTypes(pod); err == nil {
 		out.GPUTypes = types.Names()
+	}
+	for i := range out.Pods {
+		pod := &out.Pods[i]
+		out.Restarts += pod.Restarts
+		if pod.Started != nil && (out.Started == nil || pod.Started.Before(*out.Started)) {
+			out.Started = pod.Started
+		}
 	}
 	return out
 }

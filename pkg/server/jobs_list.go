@@ -38,7 +38,9 @@ type JobItem struct {
 	User      string                   `json:"user,omitempty" doc:"Who submitted it, as the cluster knows them"`
 	Age       string                   `json:"age" example:"13h"`
 	CreatedAt time.Time                `json:"createdAt"`
+	StartedAt *time.Time               `json:"startedAt,omitempty" doc:"When the first of its pods that are there started"`
 	EndedAt   *time.Time               `json:"endedAt,omitempty"`
+	Restarts  int32                    `json:"restarts" doc:"How often it was started again after a failure"`
 }
 
 // JobFilter says which jobs to list.
@@ -170,7 +172,8 @@ func jobItem(job *inventory.Job, now time.Time) JobItem {
 		Status: string(job.Status), Reason: job.Reason, Message: job.Message,
 		Ready: fmt.Sprintf("%d/%d", job.Ready, job.Desired), Nodes: job.Nodes,
 		GPUs: job.GPUs, MIG: job.MIG, GPUTypes: job.GPUTypes, Pool: job.Pool, Priority: job.Priority, User: job.User,
-		Age: duration.HumanDuration(now.Sub(job.Created)), CreatedAt: job.Created, EndedAt: job.Finished,
+		Age: duration.HumanDuration(now.Sub(job.Created)), CreatedAt: job.Created,
+		StartedAt: job.Started, EndedAt: job.Finished, Restarts: job.Restarts,
 	}
 	if len(job.Nodes) > 0 {
 		item.Node = job.Nodes[0]

@@ -1143,6 +1143,12 @@ type JobItem struct {
 	// Reason Why it does not run, in one word
 	Reason *string `json:"reason,omitempty"`
 
+	// Restarts How often it was started again after a failure
+	Restarts int32 `json:"restarts"`
+
+	// StartedAt When the first of its pods that are there started
+	StartedAt *time.Time `json:"startedAt,omitempty"`
+
 	// Status Pending, Starting, Running, Degraded, Failing, Suspended, Succeeded, Failed or Terminating
 	Status string `json:"status"`
 
