@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/pool"
+	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -35,11 +37,54 @@ func newAddCmd(f *Factory) *cobra.Command {
 		if o.pool == names.DefaultPool {
 			return usagef("pool %s is all nodes that are in no other: gpuctl remove node takes nodes out of theirs", names.DefaultPool)
 		}
+		if err := o.confirmNew(cmd.Context(), args); err != nil {
+			return err
+		}
 		return run(cmd, args)
 	}
+	sub.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask for confirmation")
 	sub.Flags().BoolVar(&o.force, "force", false, "Take nodes out of the pools that they are in")
 	cmd.AddCommand(sub)
 	return cmd
+}
+
+// confirmNew asks about a pool that is not there and is called nearly like one that is: nodes would be in none that jobs ask for.
+func (o *memberOptions) confirmNew(ctx context.Context, nodes []string) error {
+	if o.pool == "" || len(nodes) == 0 || o.yes {
+		return nil // which is told elsewhere
+	}
+	_, cluster, err := o.factory.fleet(ctx)
+	if err != nil {
+		return err
+	}
+	if _, there := cluster.Pool(o.pool); there {
+		return nil
+	}
+	near := nearPool(o.pool, namesOf(cluster.Pools, func(p inventory.Pool) string { return p.Name }))
+	if near == "" {
+		return nil
+	}
+	return confirm(o.factory.IO, phrase.Of("This makes a new pool %s, beside pool %s", o.pool, near), false)
+}
+
+// nearPool is the pool that a name was perhaps to be, "" for none. Pools that are numbered are no slips of each other.
+func nearPool(name string, known []string) string {
+	near := spelling.Nearest(name, known)
+	if isNumbered(name, near) {
+		return ""
+	}
+	return near
+}
+
+// isNumbered reports whether two names differ in their digits alone.
+func isNumbered(a, b string) bool {
+	letter := func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}
+	return strings.Map(letter, a) == strings.Map(letter, b)
 }
 
 func newRemoveCmd(f *Factory) *cobra.Command {
@@ -66,6 +111,7 @@ type memberOptions struct {
 	factory *Factory
 	pool    string
 	force   bool
+	yes     bool
 	plan    func(pool string, nodeNames []string, nodes []corev1.Node) pool.Plan
 	// done says what was done to a node.
 	done func(pool string) phrase.Text

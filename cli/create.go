@@ -129,7 +129,7 @@ func (o *createOptions) createOne(ctx context.Context, writer *submit.Client, c 
 	switch {
 	case c.Pool != nil:
 		join := func(nodes []corev1.Node) pool.Plan { return pool.Join(c.Pool, nodes) }
-		plan, err := writer.ChangePool(ctx, join, submit.PoolOptions{Force: o.force, DryRun: dryRun, Declare: c.Pool, KeepDeclared: true, TakeOver: o.force})
+		plan, err := writer.ChangePool(ctx, join, submit.PoolOptions{New: true, Force: o.force, DryRun: dryRun, Declare: c.Pool, KeepDeclared: true, TakeOver: o.force})
 		if err == nil {
 			o.factory.tellMoved(plan, dryRun)
 			o.factory.warnOfJobs(ctx, movedNodes(plan))

@@ -57,7 +57,7 @@ func newDeleteCmd(f *Factory) *cobra.Command {
 	flags.StringVarP(&o.selector, "selector", "l", "", "Delete the jobs of the namespace that match this label selector")
 	flags.BoolVar(&o.all, "all", false, "Delete all jobs of the namespace")
 	flags.StringVar(&o.kind, "kind", "", "With -l or --all, only jobs of this kind: "+strings.Join(jobKinds(), ", "))
-	flags.BoolVar(&o.wait, "wait", true, "Wait until the pods have ended")
+	flags.BoolVar(&o.wait, "wait", true, "Wait until the pods have ended, or the namespaces are gone")
 	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long to wait")
 	flags.BoolVar(&o.force, "force", false, "Delete a pool even if jobs use it, and do not ask for confirmation")
 	flags.BoolVar(&o.missing, "ignore-not-found", false, "Count what is not there as deleted")
@@ -105,6 +105,9 @@ func runDelete(ctx context.Context, o *deleteOptions, args []string) error {
 // confirm asks about what takes more along than was named.
 func (o *deleteOptions) confirm(ctx context.Context, writer *submit.Client, targets []target) error {
 	what := o.dangerous(targets)
+	if err := o.confirmPools(ctx, writer, targets); err != nil {
+		return err
+	}
 	if len(what) == 0 {
 		return nil
 	}
@@ -185,8 +188,7 @@ func (o *deleteOptions) deleteOne(ctx context.Context, writer *submit.Client, t 
 		if _, err := writer.DeleteNamespace(ctx, t.Name); err != nil {
 			return err
 		}
-		o.deleted("namespace", "", t.Name)
-		return nil
+		return o.namespaceGone(ctx, writer, t.Name)
 	}
 	return o.deleteJob(ctx, writer, t.Ref)
 }
@@ -221,7 +223,25 @@ func (o *deleteOptions) deleteQuota(ctx context.Context, writer *submit.Client, 
 	}
 	o.deleted("quota", "", name)
 	for _, namespace := range deleted.DeletedNamespaces {
-		o.deleted("namespace", "", namespace)
+		if err := o.namespaceGone(ctx, writer, namespace); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// namespaceGone notes that a namespace is deleted, once all that was in it is gone if that is waited for.
+func (o *deleteOptions) namespaceGone(ctx context.Context, writer *submit.Client, name string) error {
+	if o.wait {
+		stop := startProgress(o.factory.IO, phrase.Of("Waiting for namespace %s to go", name))
+		defer stop()
+		waiting, stopTimer := timelimit.With(ctx, o.timeout, phrase.Of("namespace %s is deleted, and not gone: it goes by itself when all that is in it has\n"+
+			"See what is left: gpuctl describe namespace %s", name, name))
+		defer stopTimer()
+		if err := timelimit.Explain(waiting, writer.WaitNamespaceGone(waiting, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+	o.deleted("namespace", "", name)
 }

@@ -6,11 +6,45 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/pool"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
+
+// confirmPools names the nodes that pools lose, and asks about it who can answer. A script goes on: nodes are labelled again.
+func (o *deleteOptions) confirmPools(ctx context.Context, writer *submit.Client, targets []target) error {
+	var lose phrase.Text
+	var nodes []corev1.Node
+	for _, t := range targets {
+		if t.class != classPool {
+			continue
+		}
+		if nodes == nil {
+			var err error
+			if nodes, err = writer.Nodes(ctx); err != nil {
+				return err
+			}
+		}
+		if members := pool.Members(t.Name, nodes); len(members) > 0 {
+			if len(lose) > 0 {
+				lose = lose.And("; ")
+			}
+			lose = lose.And("pool %s loses %s to pool %s: %s",
+				t.Name, plural(len(members), "node"), names.DefaultPool, someOf(quotes(members), mostMoved))
+		}
+	}
+	switch {
+	case len(lose) == 0 || o.yes || o.force:
+		return nil
+	case o.factory.IO.InIsTerminal:
+		return confirm(o.factory.IO, lose, false)
+	case o.output.format == "":
+		o.factory.IO.tell("note: %s", lose)
+	}
+	return nil
+}
 
 func (o *deleteOptions) deletePool(ctx context.Context, writer *submit.Client, t target) error {
 	name := t.Name

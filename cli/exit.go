@@ -188,7 +188,7 @@ func isNotFound(err error) bool {
 }
 
 func isConflict(err error) bool {
-	return isForeign(err) || isA[*conflictError](err) || isA[*submit.ExistsError](err) || isA[*submit.ReservationExistsError](err) || isA[*submit.ImmutableError](err) ||
+	return isForeign(err) || isA[*conflictError](err) || isA[*submit.ExistsError](err) || isA[*submit.PoolExistsError](err) || isA[*submit.ReservationExistsError](err) || isA[*submit.ImmutableError](err) ||
 		isA[*submit.TakenError](err) || isA[*submit.NoSourceError](err) || isA[*submit.RunningError](err) ||
 		isA[*submit.DoneTasksError](err) || isA[*submit.ChangedError](err) ||
 		isA[*jobplan.StateError](err) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)

@@ -25,6 +25,11 @@ var hints = []struct {
 }{
 	{isA[*submit.ExistsError], hintExists},
 	{isA[*joblogs.TooManyError], always(phrase.Of("Choose one with --index, --rank or --pod, or raise --max-streams"))},
+	{isA[*submit.PoolExistsError], func(err error) phrase.Text {
+		var exists *submit.PoolExistsError
+		_ = errors.As(err, &exists)
+		return phrase.Of("gpuctl apply -f FILE makes it what a file says, gpuctl add node NODE --pool %s adds to it", exists.Pool)
+	}},
 	{isA[*submit.ImmutableError], hintImmutable},
 	{isFieldConflict, always(phrase.Of("--force-conflicts takes these fields over"))},
 	{isQuota, always(phrase.Of("See what is left: gpuctl get quotas"))},

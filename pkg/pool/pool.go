@@ -210,6 +210,18 @@ func set(changes map[string]Change, current map[string]string, key string, after
 	}
 }
 
+// Members are the names of the nodes that are in a pool, in order.
+func Members(pool string, nodes []corev1.Node) []string {
+	var out []string
+	for i := range nodes {
+		if nodes[i].Labels[names.LabelPool] == pool {
+			out = append(out, nodes[i].Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 func isEmpty(pool string, nodes []corev1.Node) bool {
 	return !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Labels[names.LabelPool] == pool })
 }

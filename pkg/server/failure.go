@@ -222,7 +222,7 @@ func conflictCode(err error) string {
 		return code
 	}
 	switch {
-	case errors.As(err, new(*submit.ExistsError)), errors.As(err, new(*submit.ReservationExistsError)), apierrors.IsAlreadyExists(err):
+	case errors.As(err, new(*submit.ExistsError)), errors.As(err, new(*submit.PoolExistsError)), errors.As(err, new(*submit.ReservationExistsError)), apierrors.IsAlreadyExists(err):
 		return "AlreadyExists"
 	case errors.As(err, new(*submit.ForeignNodesError)):
 		return "NodesInOtherPools"

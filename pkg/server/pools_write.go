@@ -84,7 +84,7 @@ func (s *Server) poolWriteRoutes() {
 		"Nodes of another pool are refused with 409 NodesInOtherPools, unless force is set; nodes that break what the GPUPool of that " +
 		"name asks, always, with 409 PoolConstraints, the nodes and by how much."
 	register(s, route{method: http.MethodPost, path: Root + "/pools", id: "createPool", tag: "pools", status: http.StatusCreated,
-		summary: "Create a pool of nodes", detail: whole, fails: fails,
+		summary: "Create a pool of nodes", detail: "A pool that has nodes is refused with 409 AlreadyExists, unless force is set. " + whole, fails: fails,
 		replies: map[int]*huma.Response{http.StatusOK: jsonReply[PoolChanged](s, "The pool is valid, and was not created")}}, s.createPool)
 	register(s, route{method: http.MethodPut, path: Root + "/pools/{poolName}", id: "updatePool", tag: "pools",
 		summary: "Make a pool exactly these nodes: others leave it", detail: whole, fails: fails}, s.updatePool)
@@ -105,8 +105,9 @@ func (s *Server) createPool(ctx context.Context, in *createPoolInput) (*poolChan
 	if err != nil {
 		return nil, err
 	}
-	changed, err := s.changePool(ctx, "", always(func(nodes []corev1.Node) pool.Plan { return pool.Join(wanted, nodes) }),
-		in.Body.options(wanted))
+	options := in.Body.options(wanted)
+	options.New = true
+	changed, err := s.changePool(ctx, "", always(func(nodes []corev1.Node) pool.Plan { return pool.Join(wanted, nodes) }), options)
 	if err != nil {
 		return nil, err
 	}

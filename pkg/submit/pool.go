@@ -66,6 +66,22 @@ func (e *ForeignNodesError) Says() phrase.Text {
 	return phrase.Of("pool %q: %s", e.Pool, phrase.Join(nodes, phrase.Of(", ")))
 }
 
+// PoolExistsError says that there is a pool which was to be made.
+type PoolExistsError struct {
+	Pool  string
+	Nodes int
+}
+
+func (e *PoolExistsError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *PoolExistsError) Says() phrase.Text {
+	if e.Nodes == 1 {
+		return phrase.Of("pool %q already exists, with 1 node", e.Pool)
+	}
+	return phrase.Of("pool %q already exists, with %d nodes", e.Pool, e.Nodes)
+}
+
 // planAttempts is how often a change of nodes is planned again because a node changed meanwhile: nodes report their
 // state every few seconds.
 const planAttempts = 5
@@ -76,6 +92,8 @@ type PoolOptions struct {
 	Force bool
 	// DryRun checks on the server, and changes nothing.
 	DryRun bool
+	// New says that no node may be in the pool yet, unless it is forced.
+	New bool
 	// Declare is the pool whose GPUPool is written with the labels, nil for none. KeepDeclared leaves one that is there as it
 	// is unless Declare asks something of its nodes.
 	Declare      *workload.Pool
@@ -130,6 +148,9 @@ func (c *Client) changeNodes(ctx context.Context, nodes []corev1.Node, plan Pool
 		planned := plan(nodes)
 		if err := checkPlan(planned, opts.Force); err != nil {
 			return planned, nil, err
+		}
+		if members := pool.Members(planned.Pool, nodes); opts.New && !opts.Force && len(members) > 0 {
+			return planned, nil, &PoolExistsError{Pool: planned.Pool, Nodes: len(members)}
 		}
 		var declared *declaration
 		var err error

@@ -5,7 +5,9 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -83,6 +85,23 @@ func (c *Client) DeleteNamespace(ctx context.Context, name string) (deleted bool
 		return false, err
 	}
 	return true, c.removeIf(ctx, found, c.only(found))
+}
+
+// WaitNamespaceGone waits until a namespace that was deleted is gone, with all that was in it. Who may not read it is not kept.
+func (c *Client) WaitNamespaceGone(ctx context.Context, name string) error {
+	like := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	typed(like, corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := wait.PollUntilContextCancel(ctx, gonePoll, true, func(ctx context.Context) (bool, error) {
+		found, err := c.read(ctx, like)
+		if apierrors.IsForbidden(err) {
+			return true, nil
+		}
+		return err == nil && (found == nil || found.GetDeletionTimestamp() == nil), err
+	})
+	if err != nil {
+		return phrase.Errorf("waiting for namespace %s to go: %w", name, err)
+	}
+	return nil
 }
 
 // OwnNamespace reads a namespace that gpuctl made: a [NamespaceNotFoundError] if there is none of that name, and a

@@ -276,9 +276,11 @@ func TestQuotaLifecycle(t *testing.T) {
 	s.expect(0, "", yaml, "create", "-f", "-")
 	s.expect(2, "-y", "", "delete", "quota", s.namespace, "--delete-namespace")
 	s.expect(2, "-y", "", "delete", "ns", s.namespace+"-a")
-	if got := s.expect(0, "", "", "delete", "quota", s.namespace, "--delete-namespace", "-y"); !strings.Contains(got.stdout, "namespace/"+s.namespace+"-b deleted") {
+	if got := s.expect(0, "", "", "delete", "quota", s.namespace, "--delete-namespace", "-y", "--wait=false"); !strings.Contains(got.stdout, "namespace/"+s.namespace+"-b deleted") {
 		t.Errorf("stdout is %q", got.stdout)
 	}
+	// No controller empties namespaces here, so that none ever goes.
+	s.expect(8, "is deleted, and not gone", "", "delete", "ns", s.namespace+"-a", "-y", "--timeout", "300ms")
 	s.expect(4, "was not made by gpuctl", "", "delete", "namespace", s.namespace, "-y")
 }
 

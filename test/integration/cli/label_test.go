@@ -72,11 +72,11 @@ func TestAddAndRemoveNodes(t *testing.T) {
 	pool, other := "p-"+s.namespace, "o-"+s.namespace
 	s.node(first, nil)
 	s.node(second, map[string]string{names.LabelPool: other})
-	s.expect(4, "--force", "", "add", "node", first, second, "--pool", pool)
+	s.expect(4, "--force", "", "add", "node", first, second, "--pool", pool, "-y")
 	if got := s.label(first, names.LabelPool); got != "" {
 		t.Errorf("%s is in pool %q, though the other node is taken", first, got)
 	}
-	s.expect(0, "", "", "add", "node", first, second, "--pool", pool, "--force")
+	s.expect(0, "", "", "add", "node", first, second, "--pool", pool, "--force", "-y")
 	s.expect(4, `is in pool "`+pool+`"`, "", "remove", "node", first, "--pool", other)
 	s.expect(3, "nowhere", "", "remove", "node", first, "nowhere", "--pool", pool)
 	if got := s.label(first, names.LabelPool); got != pool {
@@ -97,6 +97,6 @@ func TestJobsAreNamedThatRunOnANodeThatIsTakenOutOfItsPool(t *testing.T) {
 	s.node("somewhere", map[string]string{names.LabelPool: "o-" + s.namespace})
 	s.expect(0, "", training("sft"), "create", "-f", "-")
 	s.runningPod(s.job("sft"))
-	s.expect(0, s.namespace+"/sft (somewhere)", "", "add", "node", "somewhere", "--pool", "p-"+s.namespace, "--force")
+	s.expect(0, s.namespace+"/sft (somewhere)", "", "add", "node", "somewhere", "--pool", "p-"+s.namespace, "--force", "-y")
 	s.expect(0, s.namespace+"/sft (somewhere)", "", "remove", "node", "somewhere", "--pool", "p-"+s.namespace)
 }

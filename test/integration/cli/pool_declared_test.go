@@ -101,7 +101,7 @@ func TestAPoolRefusesNodesThatBreakItsConstraints(t *testing.T) {
 		t.Fatalf("the GPUPool says %+v", got)
 	}
 	for _, args := range [][]string{
-		{"add", "node", bad, "--pool", pool}, {"add", "node", bad, "--pool", pool, "--force"}, {"add", "node", bad, "--pool", pool, "--dry-run=server"},
+		{"add", "node", bad, "--pool", pool, "-y"}, {"add", "node", bad, "--pool", pool, "--force", "-y"}, {"add", "node", bad, "--pool", pool, "--dry-run=server", "-y"},
 	} {
 		s.expect(4, why, "", args...)
 	}

@@ -49,7 +49,8 @@ func TestPoolLifecycle(t *testing.T) {
 	if got := s.expect(0, "", "", "get", "pools", "-o", "name"); !strings.Contains(got.stdout, "pool/train\n") {
 		t.Errorf("stdout is %q", got.stdout)
 	}
-	s.expect(0, "", s.pool("train"), "delete", "-f", "-")
+	s.expect(4, "already exists, with 2 nodes", s.pool("train"), "create", "-f", "-")
+	s.expect(0, "note: pool train loses 2 nodes to pool default: "+first+", "+second, s.pool("train"), "delete", "-f", "-")
 	if got := s.label(first, names.LabelPool); got != "" {
 		t.Errorf("%s is in pool %q, want none", first, got)
 	}
