@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +30,7 @@ func newCompletionCmd(f *Factory) *cobra.Command {
 			root := cmd.Root()
 			switch args[0] {
 			case "bash":
-				return root.GenBashCompletionV2(f.IO.Out, true)
+				return completeInBash(root, f.IO.Out)
 			case "zsh":
 				return root.GenZshCompletion(f.IO.Out)
 			case "fish":
@@ -38,6 +41,32 @@ func newCompletionCmd(f *Factory) *cobra.Command {
 			return usagef("unknown shell %q%s", args[0], spelling.DidYouMean(args[0], cmd.ValidArgs))
 		},
 	}
+}
+
+// bashWords is what cobra's script takes from the package bash-completion, which many machines lack: the words before the cursor.
+const bashWords = `_get_comp_words_by_ref "$@" cur prev words cword`
+
+// ownBashWords does it where that package is not there: words are what stands between blanks, so that = and : part none.
+const ownBashWords = `if declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
+        ` + bashWords + `
+        return
+    fi
+    local line="${COMP_LINE:0:COMP_POINT}"
+    read -r -a words <<<"${line}"
+    if [[ ${line} == *[[:space:]] ]]; then
+        words+=("")
+    fi
+    cword=$((${#words[@]} - 1))
+    cur=${words[cword]} prev=${words[cword - 1]}`
+
+// completeInBash prints the script for bash, with or without the package bash-completion.
+func completeInBash(root *cobra.Command, out io.Writer) error {
+	var script bytes.Buffer
+	if err := root.GenBashCompletionV2(&script, true); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, strings.Replace(script.String(), bashWords, ownBashWords, 1))
+	return err
 }
 
 // exactlyOne demands one argument, and says what it is.

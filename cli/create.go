@@ -45,7 +45,7 @@ func newCreateCmd(f *Factory) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCreate(cmd.Context(), o) },
 	}
 	addFilesFlag(cmd, &o.files)
-	addOverrideFlags(cmd.Flags(), &o.overrides)
+	addOverrideFlags(cmd, &o.overrides)
 	addWorkdirFlag(cmd.Flags(), &o.workdir)
 	addDryRunFlag(cmd, &o.dryRun, dryRunClient)
 	cmd.Flags().BoolVar(&o.force, "force", false, "Take nodes into a pool that are in another one")

@@ -50,7 +50,7 @@ func newDeleteCmd(f *Factory) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDelete(cmd.Context(), o, args)
 		},
-		ValidArgsFunction: completeJobs(f),
+		ValidArgsFunction: completeTargets(f),
 	}
 	addFilesFlag(cmd, &o.files)
 	flags := cmd.Flags()
@@ -73,6 +73,7 @@ func runDelete(ctx context.Context, o *deleteOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	targets = eachOnce(targets)
 	if slices.ContainsFunc(targets, func(t target) bool { return t.class == classPool && t.Name == names.DefaultPool }) {
 		return usagef("pool %s is the nodes that are in no other pool: it cannot be deleted", names.DefaultPool)
 	}
@@ -104,10 +105,10 @@ func runDelete(ctx context.Context, o *deleteOptions, args []string) error {
 
 // confirm asks about what takes more along than was named.
 func (o *deleteOptions) confirm(ctx context.Context, writer *submit.Client, targets []target) error {
-	what := o.dangerous(targets)
 	if err := o.confirmPools(ctx, writer, targets); err != nil {
 		return err
 	}
+	what := o.dangerous(targets)
 	if len(what) == 0 {
 		return nil
 	}
@@ -242,6 +243,6 @@ func (o *deleteOptions) namespaceGone(ctx context.Context, writer *submit.Client
 			return err
 		}
 	}
-	return nil
 	o.deleted("namespace", "", name)
+	return nil
 }

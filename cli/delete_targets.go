@@ -108,6 +108,8 @@ func (o *deleteOptions) targetsOfFiles() ([]target, error) {
 	for _, doc := range docs {
 		t := target{class: classJob, Ref: submit.Ref{Name: doc.Name}}
 		switch {
+		case doc.NamesItself():
+			return nil, usagef("%sjobs of job.generate-name have names of their own, which the file does not tell: delete them by name, see gpuctl get jobs", doc.at())
 		case doc.Pool != nil:
 			t.class, t.memberless = classPool, len(doc.Pool.Nodes) == 0
 		case doc.Quota != nil:

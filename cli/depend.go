@@ -61,14 +61,14 @@ func (m *manifests) judgeDependencies(creations, waiting []creation, there []inv
 	}
 	for _, c := range waiting {
 		if way := jobplan.Cycle(c.Name, waits); way != nil {
-			return &conflictError{what: phrase.Of("%s%s would never start: %s\nNothing was created", c.at(), c, jobplan.WayOf(way))}
+			return &conflictError{what: phrase.Of("%s%s would never start: %s\nNothing was created", c.atField("job.depends-on"), c, jobplan.WayOf(way))}
 		}
 		for _, name := range c.Job.DependsOn {
 			switch {
 			case !known[name]:
-				m.factory.IO.tell("%swarning: %s starts after %s, which is not there yet%s", c.at(), c, name, meant(name, all))
+				m.factory.IO.tell("%swarning: %s starts after %s, which is not there yet%s", c.atField("job.depends-on"), c, name, meant(name, all))
 			case endless[name] != "":
-				m.factory.IO.tell("%swarning: %s starts after %s, which is of kind %s and goes on until it is deleted", c.at(), c, name, endless[name])
+				m.factory.IO.tell("%swarning: %s starts after %s, which is of kind %s and goes on until it is deleted", c.atField("job.depends-on"), c, name, endless[name])
 			}
 		}
 	}

@@ -22,7 +22,7 @@ func newExplainCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl explain training\n  gpuctl explain resources.gpu-share\n" +
 			"  gpuctl explain inference.service.autoscaling",
 		Args:              exactlyOne(phrase.Of("a kind, or a field")),
-		ValidArgsFunction: completeKinds,
+		ValidArgsFunction: completeFields,
 		RunE:              func(_ *cobra.Command, args []string) error { return runExplain(f.IO, args[0]) },
 	}
 }

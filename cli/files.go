@@ -44,6 +44,8 @@ type submission struct {
 	workload.Document
 	// file is what it is called to people, and path where it is; empty for standard input and for flags.
 	file, path string
+	// text is the document as the file has it, whatever flags and presets have made of it.
+	text string
 }
 
 // at is where the document begins, for the beginning of a message about it.
@@ -52,6 +54,15 @@ func (s submission) at() string {
 		return ""
 	}
 	return fmt.Sprintf("%s:%d: ", s.file, s.Line)
+}
+
+// atField is at for a message about a field, which the file has if nothing else has set it.
+func (s submission) atField(path string) string {
+	line, column, ok := workload.PlaceOf(s.text, path)
+	if s.file == "" || !ok {
+		return s.at()
+	}
+	return fmt.Sprintf("%s:%d:%d: ", s.file, s.Line+line, column)
 }
 
 // usesPreset reports whether it is a job that names a preset.
@@ -82,7 +93,7 @@ func (f *Factory) readDocuments(files []string) ([]submission, error) {
 			}
 		}
 		for _, doc := range docs {
-			out = append(out, submission{Document: doc, file: displayName(path), path: strings.TrimPrefix(path, stdin)})
+			out = append(out, submission{Document: doc, file: displayName(path), path: strings.TrimPrefix(path, stdin), text: doc.Source})
 		}
 	}
 	if problems > 0 {
@@ -103,6 +114,9 @@ func countOfErrors(n int) phrase.Text {
 func checkRepeated(docs []submission) error {
 	seen := map[string]string{}
 	for _, doc := range docs {
+		if doc.NamesItself() {
+			continue
+		}
 		class := "job"
 		if !doc.Kind.IsJob() {
 			class = string(doc.Kind)

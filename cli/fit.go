@@ -65,7 +65,7 @@ func (m *manifests) checkQuotas(ctx context.Context, creations []creation, requi
 		case require && over.Never:
 			return &overQuotaError{what: phrase.Of("%s %s\nNothing was created", c, over)}
 		default:
-			m.factory.IO.tell("%swarning: %s %s", c.at(), c, over.Warning())
+			m.factory.IO.tell("%swarning: %s %s", c.atField("resources"), c, over.Warning())
 		}
 	}
 	return nil
@@ -83,7 +83,7 @@ func (m *manifests) judgeFit(creations []creation, offers []inventory.Offer, req
 		case require:
 			return &cannotFitError{what: phrase.Of("%s can never run: %s\nNothing was created", c, why)}
 		default:
-			m.factory.IO.tell("%swarning: %s", c.at(), willWait(c.String(), why))
+			m.factory.IO.tell("%swarning: %s", c.atField("resources"), willWait(c.String(), why))
 		}
 	}
 	return nil

@@ -11,7 +11,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// jobRefs reads names of jobs, such as sft, job/sft or training/sft, in the namespace of the command.
+// jobRefs reads names of jobs, such as sft, job/sft or training/sft, in the namespace of the command. One that is named twice is
+// one job.
 func (f *Factory) jobRefs(args []string) ([]submit.Ref, error) {
 	namespace, err := f.namespace()
 	if err != nil {
@@ -34,7 +35,17 @@ func (f *Factory) jobRefs(args []string) ([]submit.Ref, error) {
 		}
 		out[i] = submit.Ref{Namespace: namespace, Name: name, Kind: kind}
 	}
-	return out, nil
+	return eachOnce(out), nil
+}
+
+// eachOnce leaves out what was there before.
+func eachOnce[T comparable](all []T) []T {
+	seen := make(map[T]bool, len(all))
+	return slices.DeleteFunc(slices.Clone(all), func(one T) bool {
+		again := seen[one]
+		seen[one] = true
+		return again
+	})
 }
 
 // jobName is the name of a job in an argument such as sft, job/sft or training/sft.
@@ -46,12 +57,13 @@ func jobName(arg string) string {
 	return arg
 }
 
+// jobNames are the names of jobs in arguments, each once.
 func jobNames(args []string) []string {
 	out := make([]string, len(args))
 	for i, arg := range args {
 		out[i] = jobName(arg)
 	}
-	return out
+	return eachOnce(out)
 }
 
 // renderOptionsOf asks the cluster what rendering the YAML of a job again depends on.

@@ -7,11 +7,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // Values of --dry-run.
@@ -85,8 +87,11 @@ func (m *manifests) render(ctx context.Context, docs []submission) ([]creation, 
 	if err := m.checkNamespace(docs); err != nil {
 		return nil, err
 	}
-	docs, err := m.fill(ctx, docs)
+	docs, err := m.name(docs)
 	if err != nil {
+		return nil, err
+	}
+	if docs, err = m.fill(ctx, docs); err != nil {
 		return nil, err
 	}
 	if docs, err = m.share(ctx, docs); err != nil {
@@ -105,12 +110,31 @@ func (m *manifests) render(ctx context.Context, docs []submission) ([]creation, 
 			return nil, usagef("%s%w", doc.at(), err)
 		}
 		for _, warning := range warnings {
-			m.factory.IO.tell("%swarning: %s: %s", doc.at(), warning.Field, warning.Message)
+			m.factory.IO.tell("%swarning: %s: %s", doc.atField(warning.Field), warning.Field, warning.Message)
 		}
 		out[i] = creation{submission: doc, objects: objects}
 	}
 	slices.SortStableFunc(out, func(a, b creation) int { return cmp.Compare(rank(a), rank(b)) })
 	m.sign(ctx, out)
+	return out, nil
+}
+
+// name makes the names of jobs that have only the beginning of one, if each is to be another job.
+func (m *manifests) name(docs []submission) ([]submission, error) {
+	out := slices.Clone(docs)
+	for i := range out {
+		switch {
+		case !out[i].NamesItself():
+			continue
+		case m.again:
+			return nil, usagef("%sjob.generate-name is for gpuctl create, which makes another job each time: a job that is there is found by its job.name; nothing was done", out[i].atField("job.generate-name"))
+		}
+		named, err := jobplan.Named(out[i].Document, rand.String(len(workload.UnmadeSuffix)))
+		if err != nil {
+			return nil, usagef("%s%w", out[i].at(), err)
+		}
+		out[i].Document = named
+	}
 	return out, nil
 }
 
@@ -130,14 +154,14 @@ func (m *manifests) fill(ctx context.Context, docs []submission) ([]submission, 
 	for i := range out {
 		switch {
 		case out[i].usesPreset() && m.offline:
-			m.factory.IO.tell("%swarning: resources.preset is left out: only the cluster knows what it says", out[i].at())
+			m.factory.IO.tell("%swarning: resources.preset is left out: only the cluster knows what it says", out[i].atField("resources.preset"))
 			continue
 		case !out[i].usesPreset():
 			continue
 		}
 		filled, err := jobplan.Filled(out[i].Document, presets)
 		if err != nil {
-			return nil, usagef("%s%w; nothing was done", out[i].at(), err)
+			return nil, usagef("%s%w; nothing was done", out[i].atField("resources.preset"), err)
 		}
 		out[i].Document = filled
 	}
@@ -149,7 +173,7 @@ func (m *manifests) checkNamespace(docs []submission) error {
 	given := m.factory.explicitNamespace()
 	for _, doc := range docs {
 		if given != "" && doc.Namespace != "" && doc.Namespace != given {
-			return usagef("%sjob.namespace is %s, and -n says %s: leave one of them out; nothing was done", doc.at(), doc.Namespace, given)
+			return usagef("%sjob.namespace is %s, and -n says %s: leave one of them out; nothing was done", doc.atField("job.namespace"), doc.Namespace, given)
 		}
 	}
 	return nil
@@ -186,7 +210,7 @@ func rank(c creation) int {
 // renderOptions asks the cluster what rendering depends on; without a cluster that is the namespace alone.
 func (m *manifests) renderOptions(ctx context.Context, docs []submission) (render.Options, error) {
 	if m.offline {
-		return render.Options{Namespace: m.factory.explicitNamespace(), Now: m.factory.Now()}, nil
+		return render.Options{Namespace: m.factory.explicitNamespace(), Now: m.factory.Now(), PoolsUnknown: true}, nil
 	}
 	namespace, err := m.factory.namespace()
 	if err != nil {

@@ -3,7 +3,7 @@ package cli
 import (
 	"fmt"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -11,9 +11,11 @@ import (
 )
 
 // addOverrideFlags adds the flags that change the job of a file before it is submitted.
-func addOverrideFlags(flags *pflag.FlagSet, o *jobplan.Overrides) {
+func addOverrideFlags(cmd *cobra.Command, o *jobplan.Overrides) {
+	flags := cmd.Flags()
 	flags.StringVar(&o.Name, "name", "", "The name of the job, instead of the file's")
 	flags.StringArrayVar(&o.Set, "set", nil, "Set a field of the job: FIELD=VALUE, such as resources.gpu=8; may be repeated")
+	_ = cmd.RegisterFlagCompletionFunc("set", completeSets("", jobsOnly()...))
 	flags.StringArrayVar(&o.Env, "env", nil, "Set an environment variable of the job: NAME=VALUE; may be repeated")
 }
 
@@ -37,7 +39,7 @@ func (m *manifests) override(docs []submission) ([]submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	changed.file, changed.path, changed.Line = doc.file, doc.path, doc.Line
+	changed.file, changed.path, changed.text, changed.Line = doc.file, doc.path, doc.text, doc.Line
 	return []submission{changed}, nil
 }
 

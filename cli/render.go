@@ -17,7 +17,7 @@ func newRenderCmd(f *Factory) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runCreate(cmd.Context(), o) },
 	}
 	addFilesFlag(cmd, &o.files)
-	addOverrideFlags(cmd.Flags(), &o.overrides)
+	addOverrideFlags(cmd, &o.overrides)
 	addWorkdirFlag(cmd.Flags(), &o.workdir)
 	o.output.addTo(cmd)
 	return cmd

@@ -86,6 +86,7 @@ func newRunCmd(f *Factory) *cobra.Command {
 	_ = cmd.RegisterFlagCompletionFunc("preset", completePresets(f))
 	_ = cmd.RegisterFlagCompletionFunc("gpu", completeCounts(f))
 	_ = cmd.RegisterFlagCompletionFunc("gpu-type", completeTypes(f))
+	_ = cmd.RegisterFlagCompletionFunc("set", completeSets("", workload.KindTraining))
 	_ = cmd.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(priorities(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -184,7 +185,7 @@ func (o *runOptions) fields(cmd *cobra.Command, source string, command []string)
 
 // source is the YAML of the job that the flags and the command say.
 func (o *runOptions) source(cmd *cobra.Command, command []string) (string, error) {
-	name := cmp.Or(o.name, nameOfProgram(command)+"-"+rand.String(nameSuffix))
+	name := cmp.Or(o.name, nameOfProgram(command)+"-"+rand.String(len(workload.UnmadeSuffix)))
 	source, err := jobplan.SetField("kind: "+string(workload.KindTraining)+"\n", "job.name", name)
 	if err != nil {
 		return "", err
@@ -265,11 +266,8 @@ func flagValue(value string, list bool) any {
 	return value
 }
 
-const (
-	nameSuffix = 5
-	// longestBase leaves room for the suffix, and for what the names of a gang's pods add.
-	longestBase = 40
-)
+// longestBase leaves room for the suffix, and for what the names of a gang's pods add.
+const longestBase = 40
 
 // nameOfProgram is what a job is called by its command: the first script, else the program; a shell without one.
 func nameOfProgram(command []string) string {

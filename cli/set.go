@@ -69,6 +69,7 @@ func newSetResourcesCmd(f *Factory) *cobra.Command {
 		},
 	})
 	cmd.Flags().BoolVar(&restart, "restart", false, "Start jobs over whose pods run")
+	cmd.ValidArgsFunction = completeAfterJobs(f)
 	return cmd
 }
 

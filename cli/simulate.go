@@ -37,7 +37,7 @@ func newSimulateCmd(f *Factory) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runSimulate(cmd.Context(), o) },
 	}
 	addFilesFlag(cmd, &o.files)
-	addOverrideFlags(cmd.Flags(), &o.overrides)
+	addOverrideFlags(cmd, &o.overrides)
 	o.output = describeOutput(cmd)
 	return cmd
 }

@@ -83,12 +83,12 @@ func fillKnown(ctx context.Context, f *Factory, docs []submission) ([]submission
 		}
 		if err != nil {
 			f.IO.tell("%swarning: resources.preset was not looked up: only a cluster knows whether there is a preset %q",
-				doc.at(), doc.Job.Resources.Preset)
+				doc.atField("resources.preset"), doc.Job.Resources.Preset)
 			continue
 		}
 		filled, wrong := jobplan.Filled(doc.Document, presets)
 		if wrong != nil {
-			f.IO.tell("%serror: %v", doc.at(), wrong)
+			f.IO.tell("%serror: %v", doc.atField("resources.preset"), wrong)
 			problems++
 		}
 		out[i].Document = filled
@@ -128,7 +128,7 @@ func tellDenied(ctx context.Context, f *Factory, docs []submission) {
 	for _, doc := range inPools {
 		use := &doc.Job.Resources
 		if why := diagnosis.Denied(read.GPUPools, use.Pool, cmp.Or(doc.Namespace, namespace), render.PriorityClass(doc.Job.Priority)); len(why) > 0 {
-			f.IO.tell("%swarning: %s, as its GPUPool says: the cluster would refuse the pods of the job", doc.at(), why.In(f.language()))
+			f.IO.tell("%swarning: %s, as its GPUPool says: the cluster would refuse the pods of the job", doc.atField("resources.pool"), why.In(f.language()))
 		}
 	}
 }

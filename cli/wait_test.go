@@ -90,6 +90,18 @@ func TestWaitingForSeveralJobs(t *testing.T) {
 	}
 }
 
+func TestAJobThatIsNamedTwiceIsOneJob(t *testing.T) {
+	w := &waiter{namespace: "team", names: jobNames([]string{"a", "job/a", "training/a"}), goal: goalDone, seen: map[string]bool{}, done: map[string]bool{}}
+	w.reached = func(string, string) {}
+	finished, err := w.look([]inventory.Job{{Name: "a", Status: inventory.StatusSucceeded, Object: inventory.ObjectRef{Kind: "Job"}}})
+	if !finished || err != nil {
+		t.Errorf("finished %t, %v", finished, err)
+	}
+	if diff := cmp.Diff([]int{3, 1, 2}, eachOnce([]int{3, 1, 3, 2, 1})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestALateWaitLeavesTheReason(t *testing.T) {
 	streams, _, stderr := TestIOStreams("")
 	streams.ErrIsTerminal, streams.ErrWidth = true, 20

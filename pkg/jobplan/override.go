@@ -32,6 +32,9 @@ func (o Overrides) Apply(kind workload.Kind, source string) (string, error) {
 		if source, err = SetField(source, "job.name", literal(o.Name)); err != nil {
 			return "", err
 		}
+		if source, err = o.instead(source, "job.name"); err != nil {
+			return "", err
+		}
 	}
 	for _, set := range o.Set {
 		if source, err = o.applySet(kind, source, set); err != nil {
@@ -69,17 +72,23 @@ func (o Overrides) applySet(kind workload.Kind, source, set string) (string, err
 	return o.instead(source, field.Path)
 }
 
+// inPlace are the fields of a section in the place of which others may be.
+var inPlace = map[string]map[string][]string{
+	"resources": besides, "job": {"name": {"generate-name"}, "generate-name": {"name"}},
+}
+
 // instead drops what the document asked for until now in the place of a field that is set: whole GPUs where slices are.
 // What is set as well stays, so that both are refused.
 func (o Overrides) instead(source, path string) (string, error) {
-	name, isOne := strings.CutPrefix(path, "resources.")
-	others := slices.DeleteFunc(slices.Clone(besides[name]), o.sets)
-	if !isOne || len(others) == 0 {
+	section, name, _ := strings.Cut(path, ".")
+	others := slices.DeleteFunc(slices.Clone(inPlace[section][name]), func(other string) bool {
+		return o.sets(other) || other == "name" && o.Name != ""
+	})
+	if len(others) == 0 {
 		return source, nil
 	}
 	return edit(source, func(root *yaml.Node) error {
-		resources := child(root, "resources")
-		drop(resources, func(key string, _ *yaml.Node) bool {
+		drop(child(root, section), func(key string, _ *yaml.Node) bool {
 			return slices.ContainsFunc(others, func(other string) bool { return workload.Spells(key, other) })
 		})
 		return nil

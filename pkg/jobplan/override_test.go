@@ -45,6 +45,21 @@ func TestOverrides(t *testing.T) {
 			overrides: Overrides{Set: []string{"resources.gpu=2"}},
 			want:      "kind: training\nresources: {gpu: 2}\n",
 		},
+		"a name instead of its beginning": {
+			source:    "kind: training\njob: {generateName: sft-, ttl: 7d}\n",
+			overrides: Overrides{Name: "sft"},
+			want:      "kind: training\njob: {ttl: 7d, name: sft}\n",
+		},
+		"the beginning of a name instead of it": {
+			source:    "kind: training\njob: {name: sft}\n",
+			overrides: Overrides{Set: []string{"job.generate-name=sft-"}},
+			want:      "kind: training\njob: {generate-name: sft-}\n",
+		},
+		"a name and its beginning are left for the parser to refuse": {
+			source:    "kind: training\n",
+			overrides: Overrides{Name: "a", Set: []string{"job.generate-name=b-"}},
+			want:      "kind: training\njob:\n  name: a\n  generate-name: b-\n",
+		},
 		"both are left for the parser to refuse": {
 			source:    "kind: training\nresources: {gpu: 1}\n",
 			overrides: Overrides{Set: []string{"resources.mig=3g.20gb", "resources.gpu=2"}},

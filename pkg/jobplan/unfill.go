@@ -198,7 +198,7 @@ func presetField(key string) string {
 	return presetFields[at]
 }
 
-// sets reports whether a field of resources is set.
+// sets reports whether a field of a section is set, by its key.
 func (o Overrides) sets(field string) bool {
 	return slices.ContainsFunc(o.Set, func(set string) bool {
 		path, _, _ := strings.Cut(set, "=")

@@ -165,6 +165,10 @@ func (r *renderer) warnings() []Warning {
 	if share := r.job.Resources.GPUShare; share != nil && !r.sharesGPUs() {
 		message := phrase.Of("pool %s does not share GPUs: the job gets %s, and the share of %s is only noted",
 			r.job.Resources.Pool, wholeGPUs(r.job.Resources.GPU), share)
+		if r.unasked {
+			message = phrase.Of("only the cluster knows whether pool %s shares its GPUs: this is for one that does not, where the job gets %s",
+				r.job.Resources.Pool, wholeGPUs(r.job.Resources.GPU))
+		}
 		out = append(out, Warning{Field: "resources.gpu-share", Message: message})
 	}
 	return out

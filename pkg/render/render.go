@@ -33,6 +33,8 @@ type Options struct {
 	// SharedPools holds the pools whose nodes share GPUs by memory. In them gpu-share asks for shared GPUs;
 	// elsewhere it is noted on the pod and the job gets whole GPUs.
 	SharedPools map[string]bool
+	// PoolsUnknown says that no cluster was asked which these are.
+	PoolsUnknown bool
 	// AliasedTypes holds the GPU types of nodes on which only an alias of g8s.host/gpu-type tells them, such as
 	// nvidia.com/gpu.product. A node selector would pass over such nodes, so a job that asks for such a type leaves
 	// the matching of labels to the scheduler.
@@ -105,8 +107,8 @@ type renderer struct {
 	poolShare string
 	// upload is the folder that is sent with the job; nil for none.
 	upload *workload.Upload
-	// shared says whether the job's pool shares its GPUs.
-	shared bool
+	// shared says whether the job's pool shares its GPUs, and unasked that nobody knows.
+	shared, unasked bool
 	// byLabels says whether the scheduler looks for the GPU types in all labels that name one.
 	byLabels bool
 	mounts   []mount
@@ -118,6 +120,7 @@ func newRenderer(doc workload.Document, opts Options) *renderer {
 		job: doc.Job, source: doc.Source, filled: doc.Filled, poolShare: doc.PoolShare, namespace: doc.Job.Namespace, mounts: mountsOf(doc.Job),
 		upload:   doc.Upload,
 		shared:   opts.SharedPools[asked.Pool],
+		unasked:  opts.PoolsUnknown,
 		byLabels: asked.GPUTypesListed || len(asked.GPUTypes) == 1 && opts.AliasedTypes[asked.GPUTypes[0]],
 	}
 	if r.namespace == "" {

@@ -53,6 +53,7 @@ func TestGPUShare(t *testing.T) {
 	cases := map[string]struct {
 		resources    string
 		sharedPools  map[string]bool
+		unknown      bool
 		want         corev1.ResourceName
 		wantWarnings []Warning
 	}{
@@ -70,6 +71,15 @@ func TestGPUShare(t *testing.T) {
 				Message: phrase.Quote("pool q does not share GPUs: the job gets 2 whole GPUs, and the share of 2Gi is only noted"),
 			}},
 		},
+		"without a cluster nobody knows": {
+			resources: "{pool: q, gpu: 2, gpu-share: 2Gi}",
+			unknown:   true,
+			want:      names.ResourceGPU,
+			wantWarnings: []Warning{{
+				Field:   "resources.gpu-share",
+				Message: phrase.Quote("only the cluster knows whether pool q shares its GPUs: this is for one that does not, where the job gets 2 whole GPUs"),
+			}},
+		},
 		"a job without gpu-share gets whole GPUs even where they are shared": {
 			resources:   "{pool: p, gpu: 2}",
 			sharedPools: map[string]bool{"p": true},
@@ -78,7 +88,7 @@ func TestGPUShare(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			objects, warnings := renderText(t, training+"resources: "+tc.resources, Options{SharedPools: tc.sharedPools})
+			objects, warnings := renderText(t, training+"resources: "+tc.resources, Options{SharedPools: tc.sharedPools, PoolsUnknown: tc.unknown})
 			if diff := cmp.Diff(tc.wantWarnings, warnings); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}

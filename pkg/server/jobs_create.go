@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/quota"
 	"g8s.host/gpu-scheduler/pkg/server/access"
 	"g8s.host/gpu-scheduler/pkg/submit"
@@ -182,6 +184,10 @@ func (s *Server) submit(ctx context.Context, doc document, namespace string, dry
 	if err := mayCreate(ctx, doc, namespace); err != nil {
 		return nil, err
 	}
+	doc, err := s.named(ctx, doc)
+	if err != nil {
+		return nil, err
+	}
 	rendered, err := s.render(ctx, doc, namespace)
 	if err != nil {
 		return nil, err
@@ -215,6 +221,19 @@ func (s *Server) submit(ctx context.Context, doc document, namespace string, dry
 	created.CreatedAt = top.GetCreationTimestamp().Time
 	s.mirror.await(ctx, func(v *view) bool { return v.hasJob(top) })
 	return created, nil
+}
+
+// named is a document with the name of its job, which is made now where it has only the beginning of one.
+func (s *Server) named(ctx context.Context, doc document) (document, error) {
+	if !doc.NamesItself() {
+		return doc, nil
+	}
+	leave, err := s.takeToRead(ctx, doc.Source)
+	if err != nil {
+		return doc, err
+	}
+	defer leave()
+	return jobplan.Named(doc, rand.String(len(workload.UnmadeSuffix)))
 }
 
 // quotaWarnings tell what quotas of its namespace have too little of for a job, as far as the caller may read them.

@@ -30,6 +30,9 @@ func (s *Server) render(ctx context.Context, doc document, namespace string) (*r
 	if err != nil {
 		return nil, err
 	}
+	if doc.NamesItself() {
+		return nil, invalidf("job.generate-name is for POST %s/jobs, which makes another job each time: a job that is there is found by its job.name", Root)
+	}
 	out := &rendering{}
 	if out.options, out.warnings, err = renderOptions(ctx, []document{doc}, namespace); err != nil {
 		return nil, err

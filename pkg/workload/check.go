@@ -36,7 +36,7 @@ func checkJob(d *decoder, j *Job) {
 }
 
 func checkGPU(d *decoder, r *Resources) {
-	if r.AsksGPUs() || d.has("resources.mig") || (d.has("resources.gpu") && !isZero(d, "resources.gpu")) {
+	if r.AsksGPUs() || d.means("resources.mig") || (d.means("resources.gpu") && !isZero(d, "resources.gpu")) {
 		return
 	}
 	if len(r.GPUTypes) > 0 && r.Preset == "" {
@@ -96,7 +96,7 @@ func checkToleration(d *decoder, at string, t *corev1.Toleration) {
 		return
 	}
 	switch {
-	case t.Key == "" && !d.has(join(at, "key")) && t.Operator != corev1.TolerationOpExists:
+	case t.Key == "" && !d.means(join(at, "key")) && t.Operator != corev1.TolerationOpExists:
 		wrong("key", phrase.Of("a toleration needs a key, or the operator Exists to accept every taint"))
 	case t.Operator == corev1.TolerationOpExists && t.Value != "":
 		wrong("value", phrase.Of("the operator Exists accepts every value: leave value out, or use Equal"))
@@ -141,7 +141,7 @@ func checkAutoscaling(d *decoder, j *Job) {
 	if a.Max != 0 && a.Min > a.Max {
 		d.errorf(d.valueAt(at+".min"), "service.autoscaling.min is %d, more than max, which is %d", a.Min, a.Max)
 	}
-	if !d.has(at+".cpu-utilization") && !d.has(at+".gpu-utilization") {
+	if !d.means(at+".cpu-utilization") && !d.means(at+".gpu-utilization") {
 		d.errorf(d.keys[at], "service.autoscaling needs a measure: write \"cpu-utilization: 80\" or \"gpu-utilization: 70\"")
 	}
 }
@@ -156,7 +156,7 @@ func checkWorkdir(d *decoder, at string, w *Workdir) {
 	switch {
 	case claim && has("path") && has("mount-path"):
 		wrong("path", phrase.Of("a claim has one path: keep path or mount-path"))
-	case !has("path") && (!claim || !has("mount-path")):
+	case !d.means(join(at, "path")) && (!claim || !d.means(join(at, "mount-path"))):
 		d.errorf(d.keys[at], "%s.path is missing (for example \"path: /datasets\")", at)
 	}
 	if w.Path != "" && !has("mount-path") {

@@ -9,7 +9,7 @@ import (
 
 // checkQuota checks what concerns more than one field of a quota.
 func checkQuota(d *decoder, q *Quota) {
-	if d.has("metadata") && !d.has("default") && !d.has("namespace") && !d.has("spec") && !d.has(singleNamespace) {
+	if d.has("metadata") && !d.means("default") && !d.means("namespace") && !d.means("spec") && !d.means(singleNamespace) {
 		d.errorf(d.keys["metadata"], "the quota names no namespace: write for example \"namespace: {alice: {gpu: 8}}\"")
 	}
 	if d.has(singleNamespace) && len(q.Namespaces) == 1 && d.has("spec") {
@@ -36,7 +36,7 @@ func checkBounded(d *decoder, at *yaml.Node, path string) {
 		return
 	}
 	for _, f := range amountFields(&NamespaceQuota{}) {
-		if d.has(join(path, f.name)) {
+		if d.means(join(path, f.name)) {
 			return
 		}
 	}

@@ -20,10 +20,12 @@ type decoder struct {
 	values map[string]*yaml.Node
 	// placed lists the fields of the document in its order.
 	placed []placed
+	// meant has the paths of fields that an unknown key was taken for: they are not missing, they are misspelt.
+	meant map[string]bool
 }
 
 func newDecoder(src *source, kind Kind) *decoder {
-	return &decoder{source: src, kind: kind, keys: map[string]*yaml.Node{}, values: map[string]*yaml.Node{}}
+	return &decoder{source: src, kind: kind, keys: map[string]*yaml.Node{}, values: map[string]*yaml.Node{}, meant: map[string]bool{}}
 }
 
 // errorf reports an error at a node.
@@ -40,6 +42,9 @@ func (d *decoder) warnf(at *yaml.Node, format string, args ...any) {
 func (d *decoder) has(path string) bool {
 	return d.keys[path] != nil
 }
+
+// means says whether the document has the field, or a key that was to be it.
+func (d *decoder) means(path string) bool { return d.has(path) || d.meant[path] }
 
 // valueAt returns the value of a field, or, where the document does not have it, the key of the nearest
 // section around it. It is nil only if the document has none of them.
@@ -68,7 +73,7 @@ func (d *decoder) section(node *yaml.Node, path string, fs fields) {
 		d.entry(node.Content[i], node.Content[i+1], path, fs, seen)
 	}
 	for _, f := range fs {
-		if f.required && f.allows(d.kind) && seen[f.name] == nil {
+		if f.required && f.allows(d.kind) && seen[f.name] == nil && seen[f.instead] == nil && !d.meant[join(path, f.name)] {
 			at := node
 			if key := d.keys[path]; key != nil {
 				at = key
@@ -127,9 +132,14 @@ func (d *decoder) unknown(key *yaml.Node, path string, fs fields) {
 	case key.Value == "<<":
 		d.errorf(key, "merge keys (<<) are not supported: write the fields out")
 	default:
-		hint := formerly(path, key.Value)
+		hint, name := formerly(path, key.Value)
 		if len(hint) == 0 && len(d.source.diagnostics) < maxDiagnostics { // no more are shown, and looking for a hint is dear
-			hint = spelling.DidYouMean(key.Value, fs.names(d.kind))
+			if name = spelling.Nearest(key.Value, fs.names(d.kind)); name != "" {
+				hint = phrase.Of(" (did you mean %q?)", name)
+			}
+		}
+		if name != "" {
+			d.meant[join(path, name)] = true
 		}
 		if len(hint) == 0 && len(d.source.diagnostics) < maxDiagnostics {
 			hint = d.elsewhere(key.Value, path)
@@ -141,15 +151,17 @@ func (d *decoder) unknown(key *yaml.Node, path string, fs fields) {
 // elsewhere says in which other section of the document the key belongs, if there is exactly one.
 func (d *decoder) elsewhere(key, path string) phrase.Text {
 	var found []string
+	var meant string
 	for _, f := range Fields(d.kind) {
 		parent, last := splitPath(f.Path)
 		if Spells(key, last) && parent != path && !strings.Contains(parent, "[]") {
-			found = append(found, parent)
+			found, meant = append(found, parent), f.Path
 		}
 	}
 	if len(found) != 1 {
 		return nil
 	}
+	d.meant[meant] = true
 	if found[0] == "" {
 		return phrase.Of(" (it belongs at the top of the document)")
 	}

@@ -22,8 +22,9 @@ type field struct {
 	only []Kind
 	// free stands for every key that is no other field's, with a section below it. It is the last of its table.
 	free bool
-	// required makes the absence of the field an error.
+	// required makes the absence of the field an error, unless the neighbour is there that is in its place.
 	required bool
+	instead  string
 	// needs names fields without which this one does nothing, and excludes those that contradict it. A name is that of
 	// a neighbour, or, with sections of its own or a dot at its beginning, a path from the top of the document.
 	needs, excludes []string

@@ -78,9 +78,11 @@ var nameLimits = map[Kind]int{KindTraining: 63, KindInference: 53, KindNotebook:
 func identityFields(j *Job) fields {
 	training := []Kind{KindTraining}
 	return fields{
-		{name: "name", required: true, value: scalar(&j.Name, "name", dnsLabel(nameLimits[j.Kind])), example: "qwen2-7b-sft",
+		{name: "name", required: true, instead: "generate-name", value: scalar(&j.Name, "name", dnsLabel(nameLimits[j.Kind])), example: "qwen2-7b-sft",
 			doc: "The name of the job: lower-case letters, digits and '-'. At most 63 characters for training, " +
 				"53 for inference, 54 for notebook, 55 for compute."},
+		{name: "generate-name", excludes: []string{"name"}, value: scalar(&j.GenerateName, "beginning of a name", beginning(nameLimits[j.Kind])), def: "none", example: "sft-",
+			doc: "The beginning of the name, instead of the name: gpuctl create adds five random characters to it each time, so that one file makes a job each time it is submitted."},
 		{name: "namespace", value: scalar(&j.Namespace, "name", dnsLabel(63)), def: "that of the command line", example: "nlp-team",
 			doc: "The Kubernetes namespace to create the job in."},
 		{name: "priority", value: choice(&j.Priority, PriorityHigh, PriorityMedium, PriorityLow),

@@ -157,7 +157,7 @@ func checkPool(d *decoder, p *Pool) {
 	if least, zones := p.Constraints.MinZones, p.Constraints.Zones; least != nil && len(zones) > 0 && int(*least) > len(zones) {
 		d.errorf(d.keys["constraints.min-zones"], "constraints.min-zones is %d, and there are %d zones", *least, len(zones))
 	}
-	if len(p.Nodes) == 0 && !d.has("nodes") && !d.has("spec.nodes") && d.has("metadata") {
+	if len(p.Nodes) == 0 && !d.means("nodes") && !d.means("spec.nodes") && d.has("metadata") {
 		d.warnf(d.keys["metadata"], "the pool lists no nodes: it does not exist until a node is added to it")
 	}
 }

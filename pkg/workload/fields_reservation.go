@@ -69,10 +69,10 @@ func reasonText(s string) (string, error) {
 
 // checkReservation checks what concerns more than one field of a reservation.
 func checkReservation(d *decoder, r *Reservation) {
-	if !d.has("pool") && !d.has("nodes") {
+	if !d.means("pool") && !d.means("nodes") {
 		d.errorf(d.valueAt("metadata"), "the reservation keeps no node: write nodes, such as \"nodes: [train-03]\", or pool for all nodes of one")
 	}
-	if !d.has("to") && !d.has("for") {
+	if !d.means("to") && !d.means("for") {
 		d.errorf(d.valueAt("from"), "the reservation has no end: write to, or for how long, such as \"for: 4h\"")
 	}
 	if r.From != nil && r.To != nil && !r.From.Before(*r.To) {

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"slices"
 	"strings"
 
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -54,4 +55,16 @@ func KindsWith(path string) []Kind {
 		}
 	}
 	return out
+}
+
+// Choices are the words that a field takes, in the kinds that have it; none for a field that takes more than some words.
+func Choices(kinds []Kind, path string) []string {
+	var out []string
+	for _, kind := range kinds {
+		if f, ok := fieldAt(kind, path); ok {
+			out = append(out, f.value.words...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }

@@ -108,7 +108,10 @@ func parseDocument(src *source, c chunk) (Document, bool) {
 
 // decodeDocument finds the kind and decodes the document by its table.
 func decodeDocument(src *source, root *yaml.Node) (Document, bool) {
-	d := newDecoder(src, "")
+	return newDecoder(src, "").document(root)
+}
+
+func (d *decoder) document(root *yaml.Node) (Document, bool) {
 	if root.Kind != yaml.MappingNode {
 		d.errorf(root, "a document must begin with a kind, such as \"kind: training\", not with %s", nodeWord(root))
 		return Document{}, false
@@ -145,6 +148,9 @@ func decodeDocument(src *source, root *yaml.Node) (Document, bool) {
 	}
 	job := newJob(kind)
 	d.section(root, "", jobFields(job))
+	if job.Name == "" && job.GenerateName != "" {
+		job.Name = job.GenerateName + UnmadeSuffix
+	}
 	checkJob(d, job)
 	d.checkRelations()
 	job.fillDerived()
@@ -214,6 +220,9 @@ func reportDuplicates(src *source, docs []Document) {
 	first := map[identity]int{}
 	src.first = 0
 	for _, doc := range docs {
+		if doc.NamesItself() {
+			continue
+		}
 		id := identity{"job", doc.Namespace, doc.Name}
 		if !doc.Kind.IsJob() {
 			id.space = string(doc.Kind)

@@ -376,3 +376,16 @@ func TestConstraintsOfAPool(t *testing.T) {
 		}
 	}
 }
+
+func TestTheBeginningOfAName(t *testing.T) {
+	const text = "kind: notebook\njob: {generate-name: lab-}\nenvironment: {image: b}\n"
+	docs, diagnostics := Parse("t", []byte(text+"---\n"+text))
+	if len(diagnostics) > 0 || len(docs) != 2 {
+		t.Fatalf("the same beginning twice: %d documents, %s", len(docs), diagnostics)
+	}
+	for _, doc := range docs {
+		if !doc.NamesItself() || doc.Name != "lab-xxxxx" || doc.Job.Name != doc.Name {
+			t.Errorf("names itself: %t, name %q, of the job %q", doc.NamesItself(), doc.Name, doc.Job.Name)
+		}
+	}
+}

@@ -22,10 +22,10 @@ func (d *decoder) checkRelations() {
 	for _, p := range d.placed {
 		for _, name := range p.needs {
 			need := relative(p.section, name)
-			if !d.source.filled && !d.has(need) && d.has("resources.preset") && strings.HasPrefix(need, "resources.") {
+			if !d.source.filled && !d.means(need) && d.has("resources.preset") && strings.HasPrefix(need, "resources.") {
 				continue // the preset may have it: the document is checked again when it is filled in
 			}
-			if !d.has(need) || isZero(d, need) {
+			if !d.means(need) || isZero(d, need) {
 				d.errorf(p.key, "%s needs %s%s", p.path, need, d.hintOf(need))
 			}
 		}

@@ -65,6 +65,9 @@ func sectionSchema(fs fields, kind Kind) schema {
 			spelt["^"+name+"$"] = f.schema(kind)
 		}
 		if f.required {
+			if i := slices.IndexFunc(fs, func(other field) bool { return other.name == f.instead }); i >= 0 {
+				names = append(names, fs[i].spellings()...)
+			}
 			required = append(required, anyRequired(names))
 		}
 	}

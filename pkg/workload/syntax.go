@@ -28,10 +28,35 @@ func parseYAML(src *source, lines []string) *yaml.Node {
 		if tab := strings.IndexByte(text[:indent], '\t'); tab >= 0 {
 			column = 1 + tab
 			says = phrase.Of("a tab is used for indentation: YAML allows only spaces")
+		} else if strings.HasSuffix(err.Error(), beginsNothing) {
+			column = src.strayIn(lines[:line], column)
 		}
 	}
 	src.report(SeverityError, line, column, says)
 	return nil
+}
+
+// beginsNothing is what the parser says of a character that no value can begin with; it does not say where in the line that is.
+const beginsNothing = "found character that cannot start any token"
+
+// strayIn finds the column of that character in the last of some lines: the first one up to which the parser says so. Else it is
+// where the line begins.
+func (s *source) strayIn(lines []string, begins int) int {
+	above, text := strings.Join(lines[:len(lines)-1], ""), lines[len(lines)-1]
+	for at, r := range text {
+		if !strings.ContainsRune("`@%\t", r) {
+			continue
+		}
+		if s.probed += len(above) + at; s.probed > maxProbeBytes {
+			break
+		}
+		var node yaml.Node
+		err := yaml.Unmarshal([]byte(above+text[:at+1]), &node)
+		if err != nil && strings.HasSuffix(err.Error(), beginsNothing) {
+			return 1 + utf8.RuneCountInString(text[:at])
+		}
+	}
+	return begins
 }
 
 // wording replaces messages of the YAML parser that say nothing to someone who does not write parsers.
@@ -44,7 +69,7 @@ var wording = map[string]phrase.Text{
 	"found unexpected end of stream":                         phrase.Of("a quote is opened and never closed"),
 	"did not find expected ',' or ']'":                       phrase.Of("a list in brackets lacks a comma or its closing bracket ]"),
 	"did not find expected ',' or '}'":                       phrase.Of("a section in braces lacks a comma or its closing brace }"),
-	"found character that cannot start any token":            phrase.Of("this character cannot begin a value: put the text in quotes"),
+	beginsNothing:                                            phrase.Of("this character cannot begin a value: put the text in quotes"),
 	"block sequence entries are not allowed in this context": phrase.Of("a list entry is not allowed here: check the indentation"),
 }
 

@@ -243,6 +243,23 @@ func dnsLabel(most int) func(string) (string, error) {
 	}
 }
 
+// beginning accepts what a name of at most most characters can begin with when five are added to it.
+func beginning(most int) func(string) (string, error) {
+	return func(s string) (string, error) {
+		longest := most - len(UnmadeSuffix)
+		switch {
+		case s == "":
+			return "", phrase.Errorf("is empty")
+		case len(s) > longest && len(validation.IsDNS1123Label(strings.Trim(s, "-"))) == 0:
+			return "", phrase.Errorf("is too long: it has %d characters, and at most %d are allowed", len(s), longest)
+		case len(validation.IsDNS1123Label(s+UnmadeSuffix)) > 0:
+			return "", phrase.Errorf("is not the beginning of a name: use lower-case letters, digits and '-', with a letter or digit first%s",
+				corrected(s, toDNSLabel(s, longest)))
+		}
+		return s, nil
+	}
+}
+
 // subdomain accepts names of objects, such as secrets, claims and nodes.
 func subdomain(s string) (string, error) {
 	if len(validation.IsDNS1123Subdomain(s)) > 0 {

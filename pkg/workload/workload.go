@@ -87,13 +87,19 @@ type Document struct {
 	Line int
 }
 
+// NamesItself reports whether the document has only the beginning of its job's name: each time it is submitted makes another job.
+func (d Document) NamesItself() bool { return d.Job != nil && d.Job.GenerateName != "" }
+
 // Job is a training, inference, notebook or compute document with its defaults filled in.
 type Job struct {
-	Kind        Kind
-	Name        string
-	Namespace   string
-	Description string
-	Priority    Priority
+	Kind Kind
+	// Name is that of the job. Where the document has only its beginning, GenerateName, it ends in [UnmadeSuffix] until the job is
+	// submitted.
+	Name         string
+	GenerateName string
+	Namespace    string
+	Description  string
+	Priority     Priority
 	// TTL is how long a finished training job is kept; nil keeps it until it is deleted.
 	TTL *time.Duration
 	// Retries is how often the pod of a training job is started again after it failed.
@@ -157,6 +163,9 @@ type Environment struct {
 	// Distributed is without meaning for jobs on one node.
 	Distributed Distributed
 }
+
+// UnmadeSuffix stands for the characters that a name ends in which is made when the job is submitted.
+const UnmadeSuffix = "xxxxx"
 
 // Defaults of optional fields.
 const (

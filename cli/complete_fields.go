@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// completeFields completes the argument of explain: a kind with its fields, or a field of any kind, one section after the other.
+func completeFields(_ *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	out := fieldsBelow(typed)
+	if !strings.Contains(typed, ".") {
+		for _, kind := range workload.Kinds {
+			out = append(out, string(kind))
+		}
+	}
+	out = matching(out, typed)
+	if len(out) == 1 && strings.HasSuffix(out[0], ".") {
+		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeSets completes FIELD=VALUE, the fields of jobs of some kinds below a prefix that is not typed, such as "resources.".
+func completeSets(prefix string, kinds ...workload.Kind) completer {
+	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if field, _, ok := strings.Cut(typed, "="); ok {
+			var out []cobra.Completion
+			for _, word := range workload.Choices(kinds, prefix+field) {
+				out = append(out, field+"="+word)
+			}
+			return matching(out, typed), cobra.ShellCompDirectiveNoFileComp
+		}
+		var out []cobra.Completion
+		for _, kind := range kinds {
+			for _, field := range workload.Fields(kind) {
+				path, ok := strings.CutPrefix(field.Path, prefix)
+				if ok && !field.Section && !strings.ContainsAny(path, "[<") && strings.Contains(prefix+path, ".") {
+					out = append(out, path+"=")
+				}
+			}
+		}
+		slices.Sort(out)
+		return matching(slices.Compact(out), typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// fieldsBelow are the fields that a path may go on with, sections with a dot behind them.
+func fieldsBelow(typed string) (out []cobra.Completion) {
+	parent := typed[:max(strings.LastIndexByte(typed, '.'), 0)]
+	lookup := parent
+	if _, _, _, err := workload.Lookup(parent); err != nil {
+		having := workload.KindsWith(parent)
+		if parent != "" && len(having) == 0 {
+			return nil
+		}
+		kind := workload.KindInference // which has all sections that jobs have
+		if len(having) > 0 {
+			kind = having[0]
+		}
+		lookup = strings.TrimSuffix(string(kind)+"."+parent, ".")
+	}
+	_, _, below, err := workload.Lookup(lookup)
+	if err != nil {
+		return nil
+	}
+	for _, field := range below {
+		name := field.Path[strings.LastIndexByte(field.Path, '.')+1:]
+		path := strings.TrimPrefix(parent+"."+name, ".")
+		if field.Section {
+			path += "."
+		}
+		out = append(out, path)
+	}
+	return out
+}
+
+// matching are the completions that begin with what is typed.
+func matching(all []cobra.Completion, typed string) []cobra.Completion {
+	return slices.DeleteFunc(slices.Clone(all), func(one cobra.Completion) bool { return !strings.HasPrefix(one, typed) })
+}
+
+// completeAfterJobs completes the names of jobs, and behind the first of them FIELD=VALUE of their resources, too.
+func completeAfterJobs(f *Factory) completer {
+	jobs, sets := completeJobs(f), completeSets(sectionResources, jobsOnly()...)
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return jobs(cmd, args, typed)
+		}
+		return sets(cmd, args, typed)
+	}
+}
+
+// completeTargets completes what delete takes: the names of jobs, or a class and names of it.
+func completeTargets(f *Factory) completer {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			out, directive := completeJobs(f)(cmd, args, typed)
+			for word, class := range classes {
+				if word == string(class) {
+					out = append(out, word)
+				}
+			}
+			slices.Sort(out)
+			return out, directive
+		}
+		switch cmp.Or(classes[args[0]], classJob) {
+		case classPool:
+			return completePools(f)(cmd, args, typed)
+		case classNamespace:
+			return completeNamespaces(f)(cmd, args, typed)
+		case classJob:
+			return completeJobs(f)(cmd, args, typed)
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// jobsOnly are the kinds of jobs.
+func jobsOnly() []workload.Kind {
+	return slices.DeleteFunc(slices.Clone(workload.Kinds), func(kind workload.Kind) bool { return !kind.IsJob() })
+}
