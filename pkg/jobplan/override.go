@@ -1,6 +1,8 @@
 package jobplan
 
 import (
+	"errors"
+	"io"
 	"slices"
 	"strings"
 
@@ -66,10 +68,22 @@ func (o Overrides) applySet(kind workload.Kind, source, set string) (string, err
 	if err != nil {
 		return "", phrase.Errorf("--set %s: the value is no YAML: %w", set, err)
 	}
-	if source, err = SetField(source, field.Path, node); err != nil {
+	if source, err = SetField(source, field.Path, severalOf(node, field)); err != nil {
 		return "", err
 	}
 	return o.instead(source, field.Path)
+}
+
+// severalOf is a value with commas as a list, where the field takes one of something or a list of them: none of these has commas.
+func severalOf(node *yaml.Node, field workload.Field) *yaml.Node {
+	if node.Kind != yaml.ScalarNode || !strings.Contains(node.Value, ",") || !strings.HasSuffix(field.Type, "a list of them") {
+		return node
+	}
+	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+	for word := range strings.SplitSeq(node.Value, ",") {
+		list.Content = append(list.Content, literal(strings.TrimSpace(word)))
+	}
+	return list
 }
 
 // inPlace are the fields of a section in the place of which others may be.
@@ -117,11 +131,16 @@ func valueOf(value string) (*yaml.Node, error) {
 	if err := safeyaml.Check([]byte(value), workload.Unfolded); err != nil {
 		return nil, err
 	}
+	documents := yaml.NewDecoder(strings.NewReader(value))
 	var document yaml.Node
-	if err := yaml.Unmarshal([]byte(value), &document); err != nil {
+	switch err := documents.Decode(&document); {
+	case errors.Is(err, io.EOF):
+		return literal(""), nil
+	case err != nil:
 		return nil, err
-	}
-	if len(document.Content) == 0 {
+	case !errors.Is(documents.Decode(&yaml.Node{}), io.EOF):
+		return nil, phrase.Errorf("it goes on behind the value")
+	case len(document.Content) == 0:
 		return literal(""), nil
 	}
 	node := document.Content[0]

@@ -45,6 +45,11 @@ func TestOverrides(t *testing.T) {
 			overrides: Overrides{Set: []string{"resources.gpu=2"}},
 			want:      "kind: training\nresources: {gpu: 2}\n",
 		},
+		"several with commas, where a field takes a list": {
+			source:    "kind: training\njob: {description: x}\n",
+			overrides: Overrides{Set: []string{"resources.gpu-type=A100-80G, H100", "job.depends-on=a,b", "job.description=a,b"}},
+			want:      "kind: training\njob: {description: 'a,b', depends-on: [a, b]}\nresources:\n  gpu-type: [A100-80G, H100]\n",
+		},
 		"a name instead of its beginning": {
 			source:    "kind: training\njob: {generateName: sft-, ttl: 7d}\n",
 			overrides: Overrides{Name: "sft"},
@@ -121,6 +126,7 @@ func TestOverridesThatAreNone(t *testing.T) {
 		"storage.workdirs[0].path=x":   "one of a list",
 		"resources.mig.profile=1g.5gb": "one of a list",
 		"resources.gpu=[1":             "no YAML",
+		"resources.gpu=1\n---\na: b":   "goes on behind the value",
 		"service.port=1":               `no field "service"`,
 	} {
 		_, err := Overrides{Set: []string{set}}.Apply(workload.KindTraining, "kind: training\n")
