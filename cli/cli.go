@@ -37,6 +37,7 @@ func Main(args []string, streams IOStreams) int {
 // Run runs gpuctl with what the factory gives it.
 func Run(ctx context.Context, f *Factory, args []string) int {
 	root := newRootCmd(f, programName(args[0]))
+	callAs(f, root, programName(args[0]))
 	root.SetArgs(splitTypes(root, args[1:]))
 	err := root.ExecuteContext(ctx)
 	if err != nil && !errors.As(err, new(*quietError)) {

@@ -165,6 +165,30 @@ func TestHelpNamesTheProgramAsItWasCalled(t *testing.T) {
 	}
 }
 
+func TestHintsNameTheProgramAsItWasCalled(t *testing.T) {
+	tests := map[string]struct {
+		args         []string
+		stdout, told string
+	}{
+		"an error":            {[]string{"run", "date"}, "", "once for all with: kubectl gpu config set image IMAGE"},
+		"help, in its middle": {[]string{"run", "--help"}, "a file for kubectl gpu create -f to begin from", ""},
+		"help, of flags":      {[]string{"run", "--help"}, "see kubectl gpu explain", ""},
+		"help, in Chinese":    {[]string{"run", "--help", "--lang", "zh"}, "可作为 kubectl gpu create", ""},
+		"YAML of the user's":  {[]string{"run", "--image", "i", "--dry-run", "--", "gpuctl", "get"}, "command: [gpuctl, get]", ""},
+	}
+	t.Setenv("KUBECONFIG", "none")
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			streams, out, errOut := TestIOStreams("")
+			Run(t.Context(), NewFactory(streams), append([]string{"kubectl-gpu"}, tc.args...))
+			if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), tc.stdout) || !strings.Contains(errOut.String(), tc.told) {
+				t.Errorf("want %q and %q\nstdout:\n%s\nstderr:\n%s", tc.stdout, tc.told, out, errOut)
+			}
+		})
+	}
+}
+
 func TestExitCodes(t *testing.T) {
 	resource := schema.GroupResource{Group: "batch", Resource: "jobs"}
 	tests := map[string]struct {

@@ -69,7 +69,7 @@ type description struct {
 func newDescription(streams IOStreams) *description {
 	// Nothing is cut: a description is read, not scanned.
 	language := streams.language()
-	return &description{out: streams.Out, style: tableStyle{color: streams.Color, language: language}, width: streams.Width, language: language}
+	return &description{out: streams.people(), style: tableStyle{color: streams.Color, language: language}, width: streams.Width, language: language}
 }
 
 func (d *description) line(label, value string) { d.painted(label, escaped(value)) }

@@ -31,6 +31,8 @@ type Factory struct {
 	timeout   time.Duration
 	lang      languageFlag
 	config    func() (*rest.Config, error)
+	// renamed makes hints name the program as it was called; nil where it is gpuctl.
+	renamed func(string) string
 }
 
 // NewFactory returns a factory that finds the cluster as kubectl does.
@@ -44,6 +46,7 @@ func NewFactory(streams IOStreams) *Factory {
 	}
 	f.config = sync.OnceValues(f.loadConfig)
 	f.IO.spoken = f.language
+	f.IO.renamed = func() func(string) string { return f.renamed }
 	return f
 }
 

@@ -27,6 +27,9 @@ func translateHelp(f *Factory, root *cobra.Command) {
 		if language := f.language(); language == phrase.Chinese {
 			translate(cmd, language)
 		}
+		if f.renamed != nil {
+			renameHelp(cmd, f.renamed)
+		}
 		show(cmd, args)
 	})
 }

@@ -27,6 +27,16 @@ type IOStreams struct {
 	Language phrase.Language
 	// spoken is the language of what is said to them, which is known once flags are read; nil for Language.
 	spoken func() phrase.Language
+	// renamed makes hints name the program as it was called, once that is known; nil where it is gpuctl.
+	renamed func() func(string) string
+}
+
+// people is stdout for what only people read.
+func (s IOStreams) people() io.Writer {
+	if s.renamed == nil || s.renamed() == nil {
+		return s.Out
+	}
+	return renaming{out: s.Out, rename: s.renamed()}
 }
 
 // language is that of what is said to the person.
@@ -39,7 +49,7 @@ func (s IOStreams) language() phrase.Language {
 
 // say tells a person on stdout, in their language, what was done.
 func (s IOStreams) say(format string, args ...any) {
-	fmt.Fprintln(s.Out, phrase.Of(format, args...).In(s.language()))
+	fmt.Fprintln(s.people(), phrase.Of(format, args...).In(s.language()))
 }
 
 // tell tells a person on stderr, in their language, what goes on.

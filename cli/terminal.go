@@ -69,6 +69,8 @@ type guard struct {
 	out io.Writer
 	// color lets our own colours pass.
 	color bool
+	// rename, if not nil, is what becomes of a text of ours.
+	rename func(string) string
 
 	mu sync.Mutex // several goroutines of a command may write, as to a file
 	// part is what a write left of a character, or of a line break, that the next one completes.
@@ -99,6 +101,9 @@ func (g *guard) Write(data []byte) (int, error) {
 		}
 	}
 	text, g.part = text[:whole], text[whole:]
+	if g.rename != nil {
+		text = g.rename(text)
+	}
 	if g.color {
 		text = keeping(ownColor, text)
 	} else {

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"io"
+	"regexp"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// ownCommand is what a hint has the user type: gpuctl and the first word behind it.
+var ownCommand = regexp.MustCompile(`\bgpuctl ((?:-n \S+ )?)([a-z-]+)`)
+
+// callAs makes hints, and help, say what the user typed for gpuctl, such as kubectl gpu. Words of which none is a command of ours
+// are no hint. What programs read, and YAML, stays as it is.
+func callAs(f *Factory, root *cobra.Command, name string) {
+	if name == "gpuctl" {
+		return
+	}
+	rename := func(text string) string {
+		return ownCommand.ReplaceAllStringFunc(text, func(hint string) string {
+			parts := ownCommand.FindStringSubmatch(hint)
+			if found, _, err := root.Find(parts[2:]); err != nil || found == root {
+				return hint
+			}
+			return name + " " + parts[1] + parts[2]
+		})
+	}
+	f.renamed = rename
+	if stderr, ok := f.IO.ErrOut.(*guard); ok {
+		stderr.rename = rename
+	}
+}
+
+// renameHelp does so in the help of a command.
+func renameHelp(cmd *cobra.Command, rename func(string) string) {
+	cmd.Long = rename(cmd.Long)
+	usage := func(flag *pflag.Flag) { flag.Usage = rename(flag.Usage) }
+	cmd.Flags().VisitAll(usage)
+	cmd.InheritedFlags().VisitAll(usage)
+}
+
+// renaming is a stream of what is said to people, in which hints are renamed.
+type renaming struct {
+	out    io.Writer
+	rename func(string) string
+}
+
+// Write implements io.Writer.
+func (r renaming) Write(data []byte) (int, error) {
+	if _, err := io.WriteString(r.out, r.rename(string(data))); err != nil {
+		return 0, err
+	}
+	return len(data), nil
+}
