@@ -48,7 +48,7 @@ func newCreateCmd(f *Factory) *cobra.Command {
 	addOverrideFlags(cmd, &o.overrides)
 	addWorkdirFlag(cmd.Flags(), &o.workdir)
 	addDryRunFlag(cmd, &o.dryRun, dryRunClient)
-	cmd.Flags().BoolVar(&o.force, "force", false, "Take nodes into a pool that are in another one")
+	cmd.Flags().BoolVar(&o.force, "force", false, "Take nodes into a pool that are in another one, and add nodes to a pool that is there")
 	cmd.Flags().BoolVar(&o.requireFit, "require-fit", false, "Refuse jobs that no node could ever hold, with exit code 7, or that a quota or a policy never lets in")
 	o.output.addTo(cmd)
 	o.stay.addFlags(cmd.Flags())

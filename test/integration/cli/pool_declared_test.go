@@ -107,13 +107,13 @@ func TestAPoolRefusesNodesThatBreakItsConstraints(t *testing.T) {
 	}
 	s.expect(4, why, declaredPool(pool, "", good, bad), "create", "-f", "-", "--force")
 	s.expect(4, why, declaredPool(pool, asks, good, bad), "apply", "-f", "-")
-	s.expect(4, "its gpu-type is T4-16G", fmt.Sprintf("kind: pool\nmetadata: {name: %s}\nnodes: {%s: {gpu-type: T4-16G}}\n", pool, good), "create", "-f", "-")
+	s.expect(4, "its gpu-type is T4-16G", fmt.Sprintf("kind: pool\nmetadata: {name: %s}\nnodes: {%s: {gpu-type: T4-16G}}\n", pool, good), "create", "-f", "-", "--force")
 	if s.label(bad, names.LabelPool) != "" {
 		t.Error("the node is in the pool that refused it")
 	}
 	// Members that the file does not change are checked, too, and nothing is half done.
 	s.expect(4, "-good: its gpu-type is A100-80G", declaredPool(pool, "{gpu-type: H100-80G}", good), "apply", "-f", "-")
-	s.expect(4, "-good: it offers 8 GPUs", declaredPool(pool, "{min-node: {gpu: 16}}", good), "create", "-f", "-")
+	s.expect(4, "-good: it offers 8 GPUs", declaredPool(pool, "{min-node: {gpu: 16}}", good), "create", "-f", "-", "--force")
 	if got := s.declared(pool); len(got.Constraints.GPUTypes) != 1 || got.Constraints.GPUTypes[0] != "A100-80G" {
 		t.Errorf("after a refusal the pool asks %+v", got.Constraints)
 	}
@@ -160,8 +160,9 @@ func TestAGPUPoolLivesAsItsFileDoes(t *testing.T) {
 		t.Errorf("a timeout of five minutes: %v", err)
 	}
 	s.expect(0, "", file, "apply", "-f", "-")
-	// Another file of the pool, which says nothing of constraints, brings nodes in and leaves them as they are.
-	s.expect(0, "", declaredPool(pool, "", node), "create", "-f", "-")
+	// Another file of the pool, which says nothing of constraints, brings nodes in and leaves them as they are, if that is meant.
+	s.expect(4, "already exists, with 1 node", declaredPool(pool, "", node), "create", "-f", "-")
+	s.expect(0, "", declaredPool(pool, "", node), "create", "-f", "-", "--force")
 	if spec := s.declared(pool); spec.Constraints.MinNode.GPUs == nil {
 		t.Error("create took the constraints away")
 	}
