@@ -7,10 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"g8s.host/gpu-scheduler/cli/monospace"
+	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // chineseJobs are jobs with all that a row can have.
@@ -146,5 +150,25 @@ func TestEveryLongerHelpFitsInChinese(t *testing.T) {
 				t.Errorf("%s: %d columns: %s", path, monospace.Columns(line), line)
 			}
 		}
+	}
+}
+
+func TestWhereVariablesComeFromInChinese(t *testing.T) {
+	env := []string{"A=1 from 2", "TOKEN from secret hf, key token", "B from config map c, key k", "IP from status.podIP", "C from elsewhere"}
+	want := []string{"A=1 from 2", "TOKEN 来自 Secret hf，键 token", "B 来自 ConfigMap c，键 k", "IP 来自 status.podIP", "C 来自 别处"}
+	if diff := cmp.Diff(want, variablesIn(env, phrase.Chinese)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(env, variablesIn(env, phrase.English)); diff != "" {
+		t.Errorf("in English (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhyNoNodeCouldHoldAJobInChinese(t *testing.T) {
+	asked := &workload.Resources{Pool: "train", GPU: 16, GPUTypes: []string{"A100-80G"}}
+	offers := []inventory.Offer{{Pool: "train", GPUType: "A100-80G", MostGPUs: 8}}
+	want := "training/big 会等待不存在的节点：一个 Pod 申请16 张 GPU，而资源池 train 中这样的节点最多有 8 张"
+	if got := willWait("training/big", diagnosis.Misfit(asked, offers)).In(phrase.Chinese); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

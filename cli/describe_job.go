@@ -143,7 +143,7 @@ func describeJob(d *description, job inventory.JobDetail, busy *ledger.Efficienc
 	describeTerms(inner, &job)
 	inner.line("Image", job.Container.Image)
 	inner.line("Command", strings.Join(slices.Concat(job.Container.Command, job.Container.Args), " "))
-	inner.lines("Variables", job.Container.Env)
+	inner.lines("Variables", variablesIn(job.Container.Env, d.language))
 	inner.lines("Mounts", messagesIn(job.Container.Mounts, d.language))
 
 	if err := describeRows(d, "Pods", job.Pods, podColumns(now)); err != nil {
@@ -161,6 +161,18 @@ func describeJob(d *description, job inventory.JobDetail, busy *ledger.Efficienc
 		}
 	}
 	return describeRows(d, "Events", job.Events, eventColumns(now))
+}
+
+// variablesIn are the variables of a container in a language: where those come from that have no value of their own.
+func variablesIn(env []string, language phrase.Language) []string {
+	out := slices.Clone(env)
+	for i, variable := range env {
+		name, source, from := strings.Cut(variable, " from ")
+		if from && !strings.Contains(name, "=") {
+			out[i] = phrase.Of("%s from %s", name, phrase.Written(source)).In(language)
+		}
+	}
+	return out
 }
 
 func resourceLabel(name string) string {

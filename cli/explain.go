@@ -57,7 +57,7 @@ func runExplain(io IOStreams, path string) error {
 		if f.Required {
 			required = phrase.Of(", required").In(language)
 		}
-		fmt.Fprintf(io.Out, "  %s  <%s%s>\n%s", name, f.Type, required, wrapped(language.Words(f.Doc), "      "))
+		fmt.Fprintf(io.Out, "  %s  <%s%s>\n%s", name, f.TypeIn(language), required, wrapped(language.Words(f.Doc), "      "))
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func explainField(io IOStreams, kind workload.Kind, field workload.Field) error 
 		def = phrase.Of("none").In(language)
 	}
 	explained(io, phrase.Of("FIELD"), field.Path)
-	explained(io, phrase.Of("TYPE"), field.Type)
+	explained(io, phrase.Of("TYPE"), field.TypeIn(language))
 	explained(io, phrase.Of("DEFAULT"), def)
 	if field.Example != "" {
 		explained(io, phrase.Of("EXAMPLE"), field.Example)

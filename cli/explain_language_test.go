@@ -34,6 +34,11 @@ func TestTheCatalogueHasTheFields(t *testing.T) {
 			if phrase.Chinese.Words(field.Doc) == field.Doc {
 				t.Errorf("the catalogue has no words for what %s %s says: %q", kind, field.Path, field.Doc)
 			}
+			if key := field.TypeKey(); key != "" {
+				if said[key] = true; phrase.Chinese.Words(key) == key {
+					t.Errorf("the catalogue has no words for the type %q of %s %s", key, kind, field.Path)
+				}
+			}
 			isText := strings.Contains(field.Default, " ") || slices.Contains(plainDefaults, field.Default)
 			if has := phrase.Chinese.Words(field.Default) != field.Default; has != isText {
 				t.Errorf("the default %q of %s %s has words: %t, want %t", field.Default, kind, field.Path, has, isText)
@@ -47,13 +52,32 @@ func TestTheCatalogueHasTheFields(t *testing.T) {
 	}
 }
 
+func TestTypesInChinese(t *testing.T) {
+	for described, want := range map[string]string{
+		"whole number":                   "整数",
+		"true or false":                  "true 或 false",
+		"high, medium or low":            "high、medium 或 low",
+		"GPU type, or a list of them":    "GPU 型号，或其列表",
+		"word, or a list of them":        "词，或其列表",
+		"a, b or c, or a list of them":   "a、b 或 c，或其列表",
+		"GPU type or nothing":            "GPU 型号或空",
+		"section of namespaces, or list": "命名空间的小节，或列表",
+		"what no field takes":            "what no field takes",
+	} {
+		field := workload.Field{Type: described}
+		if got, english := field.TypeIn(phrase.Chinese), field.TypeIn(phrase.English); got != want || english != described {
+			t.Errorf("%s: got %s and %s, want %s", described, got, english, want)
+		}
+	}
+}
+
 func TestExplainInChinese(t *testing.T) {
 	streams, out, _ := TestIOStreams("")
 	args := []string{"gpuctl", "--lang", "zh", "explain", "training.resources.gpu"}
 	if code := Run(t.Context(), NewFactory(streams), args); code != exitOK {
 		t.Fatalf("it ends with %d", code)
 	}
-	want := "类型：    training\n字段：    resources.gpu\n类型：    whole number\n默认值：  0\n示例：    4\n\n每个 Pod 的 GPU 数；全部在同一个节点上。\n"
+	want := "类型：    training\n字段：    resources.gpu\n类型：    整数\n默认值：  0\n示例：    4\n\n每个 Pod 的 GPU 数；全部在同一个节点上。\n"
 	if got := out.String(); !strings.HasPrefix(got, want) {
 		t.Errorf("it says\n%swant\n%s", got, want)
 	}

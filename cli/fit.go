@@ -79,7 +79,7 @@ func (m *manifests) judgeFit(creations []creation, offers []inventory.Offer, req
 		}
 		why := diagnosis.Misfit(&c.Job.Resources, offers)
 		switch {
-		case why == "":
+		case len(why) == 0:
 		case require:
 			return &cannotFitError{what: phrase.Of("%s can never run: %s\nNothing was created", c, why)}
 		default:
@@ -89,29 +89,29 @@ func (m *manifests) judgeFit(creations []creation, offers []inventory.Offer, req
 	return nil
 }
 
-func willWait(job, why string) phrase.Text {
+func willWait(job string, why phrase.Text) phrase.Text {
 	return phrase.Of("%s will wait for nodes that are not there: %s", job, why)
 }
 
-// cannotMove says why no node of a pool could ever hold a job, "" if one could, or the user may not list nodes.
-func (f *Factory) cannotMove(ctx context.Context, writer *submit.Client, ref submit.Ref, pool string) (string, error) {
+// cannotMove says why no node of a pool could ever hold a job, nothing if one could, or the user may not list nodes.
+func (f *Factory) cannotMove(ctx context.Context, writer *submit.Client, ref submit.Ref, pool string) (phrase.Text, error) {
 	doc, err := writer.Document(ctx, ref)
 	if err != nil || doc.Job == nil {
-		return "", err
+		return nil, err
 	}
 	reader, err := f.reader()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	offers, err := reader.Offers(ctx)
 	switch {
 	case exitCode(err) == exitForbidden:
-		return "", nil
+		return nil, nil
 	case err != nil:
-		return "", err
+		return nil, err
 	}
 	if !slices.ContainsFunc(offers, func(o inventory.Offer) bool { return o.Pool == pool }) {
-		return "", nil // moving there says that it has no nodes
+		return nil, nil // moving there says that it has no nodes
 	}
 	asked := doc.Job.Resources
 	asked.Pool = pool

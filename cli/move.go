@@ -33,10 +33,10 @@ func newMoveCmd(f *Factory) *cobra.Command {
 		switch {
 		case err != nil:
 			return submit.Result{}, err
-		case why != "" && !force:
+		case len(why) > 0 && !force:
 			return submit.Result{}, &cannotFitError{what: phrase.Of(
 				"%s can never run in pool %s: %s\nNothing was changed. Give --force to move it all the same", ref.Name, pool, why)}
-		case why != "":
+		case len(why) > 0:
 			f.IO.tell("warning: %s", willWait(ref.Name, why))
 		}
 		return c.Move(ctx, ref, pool, options)

@@ -200,7 +200,7 @@ func (o *setPresetOptions) write(ctx context.Context, name string, fields []stri
 	if err != nil || len(offers) == 0 { // it only warns
 		return text.String(), nil //nolint:nilerr // who may not list nodes is not warned
 	}
-	if why := diagnosis.Misfit(&checked.Resources, offers); why != "" {
+	if why := diagnosis.Misfit(&checked.Resources, offers); len(why) > 0 {
 		o.io.tell("warning: a job of this preset would wait for nodes that are not there: %s", why)
 	}
 	return text.String(), nil

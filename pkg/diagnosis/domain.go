@@ -1,19 +1,18 @@
 package diagnosis
 
 import (
-	"fmt"
-
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/topology"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // tooFarApart is about a job whose nodes have to lie in one domain of the topology, such as a rack: it says that none of
-// its pool holds all of them, even when it is empty; "" if one does.
-func tooFarApart(asked *workload.Resources, offers []inventory.Offer) string {
+// its pool holds all of them, even when it is empty; nothing if one does.
+func tooFarApart(asked *workload.Resources, offers []inventory.Offer) phrase.Text {
 	if asked.Nodes < 2 || asked.Topology == nil || asked.Topology.Mode != workload.TopologyRequired {
-		return ""
+		return nil
 	}
 	var nodes []topology.Node
 	var room []int64
@@ -32,17 +31,17 @@ func tooFarApart(asked *workload.Resources, offers []inventory.Offer) string {
 	largest, most := largestDomain(tree.At(at), room)
 	switch {
 	case largest == nil:
-		return fmt.Sprintf("its %d nodes have to lie in one %s, and no node of pool %s has the label %s, which would name it: "+
+		return phrase.Of("its %d nodes have to lie in one %s, and no node of pool %s has the label %s, which would name it: "+
 			"take another resources.topology.level, or mode: preferred", asked.Nodes, level.Name, asked.Pool, level.Key)
 	case most < int64(asked.Nodes):
-		return fmt.Sprintf("its %d nodes have to lie in one %s, and the largest of pool %s has room for %d of them (%s), even when it is empty",
+		return phrase.Of("its %d nodes have to lie in one %s, and the largest of pool %s has room for %d of them (%s), even when it is empty",
 			asked.Nodes, level.Name, asked.Pool, most, largest.Name)
 	}
-	return ""
+	return nil
 }
 
 // segmentsTooLarge is about one whose nodes have to lie in segments, each in one domain of a level.
-func segmentsTooLarge(asked *workload.Resources, tree *topology.Tree, at int, room []int64) string {
+func segmentsTooLarge(asked *workload.Resources, tree *topology.Tree, at int, room []int64) phrase.Text {
 	nodes, size := int(asked.Nodes), int(asked.Topology.Segment)
 	problem := gangplan.Problem{Tree: tree, Level: -1, Roles: []int{nodes}, Segments: &gangplan.Segments{Level: at},
 		Room: func(node, _ int, _ []int) int { return int(min(room[node], int64(nodes))) }}
@@ -52,12 +51,12 @@ func segmentsTooLarge(asked *workload.Resources, tree *topology.Tree, at int, ro
 	near, level := gangplan.Nearest(problem), tree.Levels[at]
 	switch {
 	case near.Could:
-		return ""
+		return nil
 	case near.Domain == nil:
-		return fmt.Sprintf("its %d nodes have to lie in segments of %d in one %s each, and no node of pool %s has the label %s, which would name it: "+
+		return phrase.Of("its %d nodes have to lie in segments of %d in one %s each, and no node of pool %s has the label %s, which would name it: "+
 			"take another resources.topology.level, or mode: preferred", nodes, size, level.Name, asked.Pool, level.Key)
 	}
-	return fmt.Sprintf("its %d nodes have to lie in segments of %d in one %s each, and pool %s has room for %d of the %d, even when it is empty; "+
+	return phrase.Of("its %d nodes have to lie in segments of %d in one %s each, and pool %s has room for %d of the %d, even when it is empty; "+
 		"the most for the next is %d of %d in %s", nodes, size, level.Name, asked.Pool, near.Segments, len(problem.Segments.All), near.Room, near.Want, near.Domain.Name)
 }
 

@@ -1,21 +1,20 @@
 package diagnosis
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/spelling"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // Misfit says, before a job is there, why no node could ever hold a pod that asks so much, or the nodes together all
-// the members of a gang; "" if they could. Only what pools, types, numbers and memory of GPUs tell is looked at:
+// the members of a gang; nothing if they could. Only what pools, types, numbers and memory of GPUs tell is looked at:
 // [Diagnose] knows the rest once the job is there.
-func Misfit(asked *workload.Resources, offers []inventory.Offer) string {
+func Misfit(asked *workload.Resources, offers []inventory.Offer) phrase.Text {
 	var pools, types []string
 	var all []inventory.Offer // of the pool, of a type that is asked for
 	shares := false           // as the pool does, so that a share is one
@@ -32,7 +31,7 @@ func Misfit(asked *workload.Resources, offers []inventory.Offer) string {
 	}
 	switch {
 	case !slices.Contains(pools, asked.Pool):
-		return fmt.Sprintf("no node is in pool %q%s", asked.Pool, spelling.DidYouMean(asked.Pool, pools))
+		return phrase.Of("no node is in pool %q%s", asked.Pool, spelling.DidYouMean(asked.Pool, pools))
 	case !asked.AsksGPUs():
 		return tooFarApart(asked, all)
 	case len(all) == 0:
@@ -42,14 +41,14 @@ func Misfit(asked *workload.Resources, offers []inventory.Offer) string {
 	case shares && asked.GPUShare != nil:
 		return tooLargeAShare(asked, all)
 	}
-	if why := tooManyGPUs(asked, all, shares); why != "" {
+	if why := tooManyGPUs(asked, all, shares); len(why) > 0 {
 		return why
 	}
 	return tooFarApart(asked, all)
 }
 
 // tooLargeAShare is about a job that shares GPUs with others.
-func tooLargeAShare(asked *workload.Resources, offers []inventory.Offer) string {
+func tooLargeAShare(asked *workload.Resources, offers []inventory.Offer) phrase.Text {
 	var largest resource.Quantity
 	var most int64
 	for _, offer := range offers {
@@ -62,17 +61,17 @@ func tooLargeAShare(asked *workload.Resources, offers []inventory.Offer) string 
 	}
 	switch {
 	case largest.IsZero():
-		return "" // the scheduler may know more of the cards
+		return nil // the scheduler may know more of the cards
 	case largest.Cmp(*asked.GPUShare) < 0:
-		return fmt.Sprintf("a pod asks for %s of a GPU, and the largest GPU of pool %s has %s", asked.GPUShare, asked.Pool, &largest)
+		return phrase.Of("a pod asks for %s of a GPU, and the largest GPU of pool %s has %s", asked.GPUShare, asked.Pool, &largest)
 	case most < asked.GPU:
-		return fmt.Sprintf("a pod asks for shares of %s, and the largest such node of pool %s has %d", gpuWord(asked.GPU), asked.Pool, most)
+		return phrase.Of("a pod asks for shares of %s, and the largest such node of pool %s has %d", gpuWord(asked.GPU), asked.Pool, most)
 	}
-	return ""
+	return nil
 }
 
 // tooManySlices is about a job that gets MIG slices.
-func tooManySlices(asked *workload.Resources, offers []inventory.Offer) string {
+func tooManySlices(asked *workload.Resources, offers []inventory.Offer) phrase.Text {
 	var known []string
 	for _, offer := range offers {
 		for _, has := range offer.MIG {
@@ -92,19 +91,19 @@ func tooManySlices(asked *workload.Resources, offers []inventory.Offer) string {
 		}
 		switch {
 		case most == 0 && len(known) == 0:
-			return fmt.Sprintf("no node of pool %s has MIG slices", asked.Pool)
+			return phrase.Of("no node of pool %s has MIG slices", asked.Pool)
 		case most == 0:
-			return fmt.Sprintf("no node of pool %s has MIG slices %s%s; it has %s", asked.Pool, slice.Profile,
+			return phrase.Of("no node of pool %s has MIG slices %s%s; it has %s", asked.Pool, slice.Profile,
 				spelling.DidYouMean(slice.Profile, known), listOf(known))
 		case most < slice.Count:
-			return fmt.Sprintf("a pod asks for %d MIG slices %s, and the node of pool %s that has most has %d", slice.Count, slice.Profile, asked.Pool, most)
+			return phrase.Of("a pod asks for %d MIG slices %s, and the node of pool %s that has most has %d", slice.Count, slice.Profile, asked.Pool, most)
 		}
 	}
-	return ""
+	return nil
 }
 
 // tooManyGPUs is about a job that gets whole GPUs.
-func tooManyGPUs(asked *workload.Resources, offers []inventory.Offer, shares bool) string {
+func tooManyGPUs(asked *workload.Resources, offers []inventory.Offer, shares bool) phrase.Text {
 	var most, members int64
 	for _, offer := range offers {
 		most = max(most, offer.MostGPUs)
@@ -112,14 +111,14 @@ func tooManyGPUs(asked *workload.Resources, offers []inventory.Offer, shares boo
 	}
 	switch {
 	case most == 0 && shares:
-		return fmt.Sprintf("pool %s shares its GPUs by memory, and the job asks for whole ones: say in resources.gpu-share how much of each it needs", asked.Pool)
+		return phrase.Of("pool %s shares its GPUs by memory, and the job asks for whole ones: say in resources.gpu-share how much of each it needs", asked.Pool)
 	case most < asked.GPU:
-		return fmt.Sprintf("a pod asks for %s, and the largest such node of pool %s has %d", gpuWord(asked.GPU), asked.Pool, most)
+		return phrase.Of("a pod asks for %s, and the largest such node of pool %s has %d", gpuWord(asked.GPU), asked.Pool, most)
 	case asked.Nodes > 1 && members < int64(asked.Nodes):
-		return fmt.Sprintf("its %d pods start together, and the nodes of pool %s have room for %d of them, even when they are empty",
+		return phrase.Of("its %d pods start together, and the nodes of pool %s have room for %d of them, even when they are empty",
 			asked.Nodes, asked.Pool, members)
 	}
-	return ""
+	return nil
 }
 
 // membersOn is how many pods of so many GPUs the nodes of an offer hold when they are empty.
@@ -132,11 +131,15 @@ func membersOn(offer inventory.Offer, gpus int64) int64 {
 }
 
 // noSuchTypeIn says that none of the types of a pool is one of those asked for.
-func noSuchTypeIn(asked *workload.Resources, known []string) string {
-	has := "none"
+func noSuchTypeIn(asked *workload.Resources, known []string) phrase.Text {
+	has := phrase.Of("none")
 	if len(known) > 0 {
-		has = listOf(known)
+		has = phrase.Quote(listOf(known))
 	}
-	return fmt.Sprintf("no node of pool %s has GPUs of type %s%s; it has %s",
-		asked.Pool, strings.Join(asked.GPUTypes, " or "), spelling.DidYouMean(asked.GPUTypes[0], sameModel(asked.GPUTypes[0], known)), has)
+	types := make([]phrase.Text, len(asked.GPUTypes))
+	for i, model := range asked.GPUTypes {
+		types[i] = phrase.Quote(model)
+	}
+	return phrase.Of("no node of pool %s has GPUs of type %s%s; it has %s",
+		asked.Pool, phrase.Join(types, phrase.Of(" or ")), spelling.DidYouMean(asked.GPUTypes[0], sameModel(asked.GPUTypes[0], known)), has)
 }

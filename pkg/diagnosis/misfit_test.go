@@ -72,7 +72,7 @@ func TestMisfit(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := Misfit(&tc.asked, offers); got != tc.want {
+			if got := Misfit(&tc.asked, offers).String(); got != tc.want {
 				t.Errorf("Misfit is %q, want %q", got, tc.want)
 			}
 		})

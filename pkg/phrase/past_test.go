@@ -34,6 +34,7 @@ var unsaid = map[string]string{
 	"gpuctl describe quota ":                                  "a command",
 	"gpuctl get jobs":                                         "a command",
 	"gpuctl delete job ":                                      "a command",
+	" from ":                                                  "inventory writes it between a variable and its source",
 	" -n ":                                                    "a command",
 	"helm upgrade --install g8s manifests/chart -n kube-system": "a command",
 	" --set server.enabled=true,server.tls.create=true":         "a command",

@@ -112,7 +112,7 @@ func (s *Server) misfits(ctx context.Context, docs []document) []misfit {
 		if doc.Job == nil {
 			continue
 		}
-		if why := diagnosis.Misfit(&doc.Job.Resources, offers); why != "" {
+		if why := diagnosis.Misfit(&doc.Job.Resources, offers); len(why) > 0 {
 			text := fmt.Sprintf("%s/%s will wait for nodes that are not there: %s", doc.Kind, doc.Name, why)
 			out = append(out, misfit{doc: doc, text: text})
 		}

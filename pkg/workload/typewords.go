@@ -1,0 +1,51 @@
+package workload
+
+import (
+	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
+)
+
+// TypeIn is the type of a field in a language. Words of which one is to be chosen are the same in all of them.
+func (f Field) TypeIn(language phrase.Language) string {
+	word, choice, list := f.typeParts()
+	text := alternatives(choice).In(language)
+	if len(choice) == 0 {
+		text = word
+		if words := language.Words(typeKey(word)); words != typeKey(word) {
+			text = words
+		}
+	}
+	if list {
+		text += phrase.Of(", or a list of them").In(language)
+	}
+	return text
+}
+
+// TypeKey is what a catalogue has the type of a field under, "" for a choice of words.
+func (f Field) TypeKey() string {
+	word, choice, _ := f.typeParts()
+	if len(choice) > 0 {
+		return ""
+	}
+	return typeKey(word)
+}
+
+// typeKey keeps the words for types, such as path, apart from fields of the same name.
+func typeKey(word string) string { return "<" + word + ">" }
+
+// typeParts takes a type apart: a word for it, or the words to choose from, and whether a list of them may be given as well.
+func (f Field) typeParts() (word string, choice []string, list bool) {
+	word, list = strings.CutSuffix(f.Type, ", or a list of them")
+	first, last, several := strings.Cut(word, " or ")
+	if !several {
+		return word, nil, list
+	}
+	choice = append(strings.Split(first, ", "), last)
+	for _, one := range choice {
+		if one == "" || strings.Contains(one, " ") || strings.HasSuffix(one, ",") {
+			return word, nil, list
+		}
+	}
+	return "", choice, list
+}
