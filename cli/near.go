@@ -138,6 +138,9 @@ func (f *Factory) nearJob(ctx context.Context, err error) phrase.Text {
 	if name == "" {
 		return nil
 	}
+	if broken := f.broken(ctx, namespace, name); len(broken) > 0 {
+		return broken
+	}
 	reader, err := f.reader()
 	if err != nil {
 		return nil
@@ -157,6 +160,20 @@ func (f *Factory) nearJob(ctx context.Context, err error) phrase.Text {
 		return nil
 	}
 	return inNamespaces(elsewhere, namespace)
+}
+
+// broken says of a job that is not there that somebody was stopped who made it again, and what to do; nothing of any other.
+func (f *Factory) broken(ctx context.Context, namespace, name string) phrase.Text {
+	writer, err := f.writer()
+	if err != nil {
+		return nil
+	}
+	known, err := writer.Broken(ctx, submit.Ref{Namespace: namespace, Name: name})
+	if err != nil || known == nil {
+		return nil
+	}
+	return phrase.Of("\nIt was to be made again, and whoever did was stopped: gpuctl resume %[1]s -n %[2]s makes it, gpuctl delete %[1]s -n %[2]s gives it up",
+		name, namespace)
 }
 
 // findPool is the error that no node is in a pool, with what was meant; nil if one is, or nobody can tell.

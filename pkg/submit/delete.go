@@ -72,6 +72,15 @@ func (c *Client) parts(ctx context.Context, ref Ref) (tops, rest []client.Object
 	if kept != nil {
 		rest = append(rest, kept)
 	}
+	if len(tops) == 0 {
+		known, err := c.Broken(ctx, ref)
+		if err != nil {
+			return nil, nil, err
+		}
+		if known != nil {
+			rest = append(rest, known)
+		}
+	}
 	if len(tops)+len(rest) == 0 {
 		return nil, nil, c.absent(ctx, ref)
 	}

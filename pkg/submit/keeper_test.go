@@ -221,7 +221,7 @@ func TestClaimsThatTheYAMLDoesNotMentionAreThoseOfTheJobThatIsPutBack(t *testing
 		t.Fatal(err)
 	}
 	refused := errors.New("refused")
-	if err := c.putBack(t.Context(), plan, refused); !errors.Is(err, refused) {
+	if err := c.putBack(t.Context(), plan, nil, refused); !errors.Is(err, refused) {
 		t.Errorf("it says %v, want why", err)
 	}
 	again := seen(t, c, old)

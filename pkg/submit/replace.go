@@ -27,7 +27,7 @@ const replaceTimeout = 30 * time.Second
 // and change owners, so that claims keep their data.
 //
 // The API server checks the new Job before the old one goes. Should the new one be refused nevertheless, the old one is
-// put back. While neither is there, a keeper owns what belongs to the job. The new one waits, suspended, until the last pod of the old one has ended: two runs of one job must not
+// put back. While neither is there, a keeper owns what belongs to the job, and a Lease knows the new one. The new one waits, suspended, until the last pod of the old one has ended: two runs of one job must not
 // write to one folder. A user who is interrupted there leaves a paused job, which can be resumed. So that gpu-controller does
 // not start one that waits for other jobs meanwhile, it is marked as paused, and waits for them again when it is resumed.
 func (c *Client) replace(ctx context.Context, plan *jobPlan, dryRun bool) error {
@@ -47,7 +47,8 @@ func (c *Client) replace(ctx context.Context, plan *jobPlan, dryRun bool) error 
 	if !suspend {
 		jobplan.TellHeld(fresh)
 	}
-	if err := c.exchange(ctx, plan, fresh); err != nil {
+	known := replacement{Job: fresh, Old: plan.live.GetUID(), Suspend: suspend, Held: held}
+	if err := c.exchange(ctx, plan, known); err != nil {
 		return err
 	}
 	if _, err := c.reserve(ctx, fresh); err != nil {
@@ -106,7 +107,7 @@ func (c *Client) checkCreatable(ctx context.Context, job *batchv1.Job) (time.Tim
 }
 
 // exchange deletes the old Job and creates the new one. It does not end halfway when ctx ends.
-func (c *Client) exchange(ctx context.Context, plan *jobPlan, fresh *batchv1.Job) error {
+func (c *Client) exchange(ctx context.Context, plan *jobPlan, known replacement) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -115,25 +116,33 @@ func (c *Client) exchange(ctx context.Context, plan *jobPlan, fresh *batchv1.Job
 	if plan.keeper, err = c.keep(ctx, plan.live, plan.parts()); err != nil {
 		return err
 	}
+	lease, err := c.remember(ctx, plan.live, known)
+	if err != nil {
+		return err
+	}
 	if err := c.remove(ctx, plan.live); err != nil {
+		c.forget(ctx, lease)
 		return err
 	}
 	if err := c.waitForName(ctx, plan.live); err != nil {
 		return err
 	}
-	if err := c.createOne(ctx, fresh); err != nil {
-		return c.putBack(ctx, plan, err)
+	if err := c.createOne(ctx, known.Job); err != nil {
+		return c.putBack(ctx, plan, lease, err)
 	}
+	c.forget(ctx, lease)
 	return nil
 }
 
-// putBack makes the old Job again, as the new one could not be made, and returns the error that made it necessary.
-func (c *Client) putBack(ctx context.Context, plan *jobPlan, cause error) error {
+// putBack makes the old Job again, as the new one could not be made, and returns the error that made it necessary. lease is what
+// knows of the new one.
+func (c *Client) putBack(ctx context.Context, plan *jobPlan, lease client.Object, cause error) error {
 	job, _ := isBatchJob(plan.live)
 	old := asNew(job)
 	if err := c.createOne(ctx, old); err != nil {
 		return phrase.Errorf("%w; putting the old job back failed too, create it again: %w", cause, err)
 	}
+	c.forget(ctx, lease)
 	cause = phrase.Errorf("%w; the old job was put back, and starts over", cause)
 	if err := c.handBack(ctx, plan, old); err != nil {
 		return errors.Join(cause, err)
@@ -163,7 +172,7 @@ func asNew(old *batchv1.Job) *batchv1.Job {
 // waitForName waits until the name of a deleted object is free.
 func (c *Client) waitForName(ctx context.Context, deleted client.Object) error {
 	ctx, stop := timelimit.With(ctx, replaceTimeout, phrase.Of("the old one is deleted and has not gone yet, so that the new one was not created: "+
-		"create the job again in a moment"))
+		"gpuctl resume creates it in a moment, or create the job again"))
 	defer stop()
 	err := timelimit.Explain(ctx, wait.PollUntilContextCancel(ctx, gonePoll, true, func(ctx context.Context) (bool, error) {
 		found, err := c.read(ctx, deleted)

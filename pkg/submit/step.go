@@ -60,9 +60,14 @@ func (c *Client) Pause(ctx context.Context, ref Ref, opts StepOptions) (Result, 
 	})
 }
 
-// Resume lets a paused job wait for GPUs again. See [jobplan.Resume].
+// Resume lets a paused job wait for GPUs again. See [jobplan.Resume]. One that somebody was making again who was stopped, so that it is
+// not there, is made first.
 func (c *Client) Resume(ctx context.Context, ref Ref, opts StepOptions) (Result, error) {
-	return c.step(ctx, ref, opts, ActionResumed, jobplan.Resume)
+	result, err := c.step(ctx, ref, opts, ActionResumed, jobplan.Resume)
+	if isNotFound(err) {
+		return c.remake(ctx, ref, opts, err)
+	}
+	return result, err
 }
 
 // Cancel ends a job for good and keeps its record. See [jobplan.Cancel].

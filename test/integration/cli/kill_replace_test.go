@@ -37,7 +37,7 @@ var replaceSteps = map[string]struct {
 	"before its name is reserved":   {"jobs", func(r *http.Request) bool { return isCreationOf("leases", r) }, 1, true},
 	"before it has what is its own": {"jobs", isPatchOfPart, 1, true},
 	"with one part its own":         {"jobs", isPatchOfPart, 2, true},
-	"before the keeping ends":       {"jobs", func(r *http.Request) bool { return isDeletionIn("leases", r) }, 1, true},
+	"before the keeping ends":       {"jobs", func(r *http.Request) bool { return isDeletionIn("leases", r) }, 2, true},
 }
 
 func isDeletionIn(plural string, r *http.Request) bool {
@@ -68,15 +68,18 @@ func TestAKilledReplaceLeavesNothingWithoutAnOwner(t *testing.T) {
 		args []string
 		// needsJob says that it wants the Job to be there, deletes that it removes it.
 		needsJob, deletes bool
+		// makes says that it is about a Job which is not there.
+		makes bool
 	}{
 		"apply --replace makes it whole": {args: []string{"apply", "--replace", "-f"}},
 		"create makes it whole":          {args: []string{"create", "-f"}},
 		"retry makes it whole":           {args: []string{"retry", "sft"}, needsJob: true},
+		"resume makes it whole":          {args: []string{"resume", "sft"}, makes: true},
 		"delete removes all":             {args: []string{"delete", "sft", "--wait=false"}, deletes: true},
 	}
 	for when, step := range replaceSteps {
 		for name, next := range nexts {
-			if next.needsJob && !step.there || next.args[0] == "create" && step.there {
+			if next.needsJob && !step.there || (next.args[0] == "create" || next.makes) && step.there {
 				continue
 			}
 			t.Run(when+" "+name, func(t *testing.T) {
@@ -92,6 +95,9 @@ func TestAKilledReplaceLeavesNothingWithoutAnOwner(t *testing.T) {
 				}
 				if args[0] == "retry" {
 					s.expect(0, "", "", "cancel", "sft")
+				}
+				if next.makes {
+					s.expect(3, "gpuctl resume sft -n "+s.namespace+" makes it", "", "why", "sft")
 				}
 				s.expect(0, "", "", args...)
 				if next.deletes {

@@ -222,6 +222,9 @@ const (
 	AnnotationSubmission = "g8s.host/submission"
 	// AnnotationIncomplete, on the top object of a job, says that not all objects of the job were created yet.
 	AnnotationIncomplete = "g8s.host/incomplete"
+	// AnnotationReplacement, on a Lease of gpuctl's, is the Job that takes the place of one which is deleted for it, from before
+	// the deletion until it is there.
+	AnnotationReplacement = "g8s.host/replacement"
 	// AnnotationUser, on the top object of a job, is the user who submitted it, as the API server knows them. It informs
 	// people, and proves nothing.
 	AnnotationUser = "g8s.host/user"
