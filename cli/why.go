@@ -3,9 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -21,7 +24,7 @@ type whyOptions struct {
 func newWhyCmd(f *Factory) *cobra.Command {
 	o := &whyOptions{factory: f}
 	cmd := &cobra.Command{
-		Use:   "why JOB",
+		Use:   "why {JOB | POD}",
 		Short: "Say why a job does not run, or why it runs where it does, and what to change",
 		Long: "Say why a job does not run, with the numbers, and what to change so that it does. Of a job that runs, say\n" +
 			"where, on which GPUs and how they are connected.\n\n" +
@@ -29,12 +32,13 @@ func newWhyCmd(f *Factory) *cobra.Command {
 			"too: the reasons by number of nodes at its last attempt, and the scores of the candidates by part. Of a job\n" +
 			"that waits for room, the ledger knows how long those before it may run, and so when it starts.\n\n" +
 			"What has to be mended first comes first, the rest under \"Also\". Of the things to do, one is enough. The exit\n" +
-			"code is 0 whatever the answer is, and 3 if there is no such job.",
+			"code is 0 whatever the answer is, and 3 if there is no such job.\n\n" +
+			"The name of a pod of our scheduler is explained as well, also of one that gpuctl has not made.",
 		Example: "  gpuctl why qwen2-sft\n  gpuctl why qwen2-sft -o json\n" +
 			"  gpuctl why qwen2-sft --scheduler https://localhost:10260 --scheduler-ca ca.crt",
-		Args: exactlyOne(phrase.Of("the name of one job")),
+		Args: exactlyOne(phrase.Of("the name of one job, or pod")),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runWhy(cmd.Context(), o, jobName(args[0]))
+			return runWhy(cmd.Context(), o, jobName(strings.TrimPrefix(args[0], "pod/")))
 		},
 		ValidArgsFunction: completeJobs(f),
 	}
@@ -61,7 +65,7 @@ func runWhy(ctx context.Context, o *whyOptions, name string) error {
 		return err
 	}
 	if len(facts) == 0 {
-		return &inventory.NotFoundError{Namespace: namespace, Name: name}
+		return o.whyPod(ctx, client, inventory.NotFoundError{Namespace: namespace, Name: name})
 	}
 	reports := make([]diagnosis.Report, len(facts))
 	for i := range facts {
@@ -77,6 +81,30 @@ func runWhy(ctx context.Context, o *whyOptions, name string) error {
 		return encode(o.factory.IO.Out, o.output.format, list[diagnosis.Report]{Items: reports})
 	}
 	return o.explain(ctx, namespace, reports)
+}
+
+// whyPod explains a pod that has the name of a job that is not there.
+func (o *whyOptions) whyPod(ctx context.Context, client kubernetes.Interface, absent inventory.NotFoundError) error {
+	facts, err := diagnosis.ReadPod(ctx, client, absent.Namespace, absent.Name, o.factory.Now())
+	switch {
+	case err != nil:
+		return err
+	case facts == nil:
+		return &absent
+	}
+	pod := &facts.Pods[0]
+	if job := pod.Labels[names.LabelJob]; job != "" && pod.Labels[names.LabelJobType] != "" {
+		return runWhy(ctx, o, job)
+	}
+	if scheduler := pod.Spec.SchedulerName; scheduler != names.SchedulerName {
+		return &conflictError{what: phrase.Of("pod %s is placed by the scheduler %s, which says itself why it waits: kubectl -n %s describe pod %s",
+			pod.Name, scheduler, pod.Namespace, pod.Name)}
+	}
+	report := diagnosis.DiagnosePod(*facts)
+	if o.output.format != "" {
+		return encode(o.factory.IO.Out, o.output.format, report)
+	}
+	return explainReport(newDescription(o.factory.IO), report, o.factory.Now())
 }
 
 // explain writes diagnoses for a person, and of a job that waits when it starts, as far as that is known.

@@ -18,7 +18,11 @@ import (
 
 // explainReport writes a diagnosis for a person: the cause first, then what to do, then all the rest.
 func explainReport(d *description, report diagnosis.Report, now time.Time) error {
-	d.text(phrase.Of("Job %s is %s", report.Job, d.paint(report)).In(d.language)+headline(report, d.language), len(indent))
+	subject := phrase.Of("Job %s is %s", report.Job, d.paint(report))
+	if report.Kind == diagnosis.KindPod {
+		subject = phrase.Of("Pod %s is %s", report.Job, d.paint(report))
+	}
+	d.text(subject.In(d.language)+headline(report, d.language), len(indent))
 	if len(report.Findings) > 0 {
 		d.advise(report.Findings[0].AdviceIn(d.language))
 		if changesFile(report.Findings) {

@@ -117,6 +117,18 @@ func BuildDetails(objects *snapshot.Snapshot) []JobDetail {
 	return out
 }
 
+// PodDetail is a pod that is of no job as if it were one, of its name and of a kind that no job has.
+func PodDetail(pod *corev1.Pod, kind string) JobDetail {
+	own := pod.DeepCopy()
+	if own.Labels == nil {
+		own.Labels = map[string]string{}
+	}
+	own.Labels[names.LabelJob], own.Labels[names.LabelJobType] = pod.Name, kind
+	out := BuildDetails(&snapshot.Snapshot{Pods: []corev1.Pod{*own}})[0]
+	out.Status, out.Trouble = out.Pods[0].status, out.Pods[0].Trouble
+	return out
+}
+
 // describe fills in what the job's own object says.
 func (d *JobDetail) describe(objects *snapshot.Snapshot) {
 	for i := range objects.Jobs {

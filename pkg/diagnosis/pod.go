@@ -1,0 +1,105 @@
+package diagnosis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
+
+// KindPod is the kind in the report on a pod that is of no job.
+const KindPod = "pod"
+
+// ReadPod returns the facts about a pod, which gpuctl need not have made; nil if there is none, or the user may not read it.
+func ReadPod(ctx context.Context, client kubernetes.Interface, namespace, name string, now time.Time) (*Facts, error) {
+	pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading pod %s: %w", name, err)
+	}
+	cluster, err := snapshot.Read(ctx, client, Around(now)...)
+	if err != nil {
+		return nil, err
+	}
+	facts := &Facts{Job: inventory.PodDetail(pod, KindPod), Pods: []corev1.Pod{*pod}, Cluster: *cluster}
+	if facts.Job.RunsWhole() || isEnded(facts.Job.Status) {
+		return facts, nil
+	}
+	facts.Space, err = readSpace(ctx, client, namespace, facts)
+	return facts, err
+}
+
+// DiagnosePod is [Diagnose] for such a pod. What to do about it is done where it was made: of the steps stay those that are not
+// about a job of gpuctl's.
+func DiagnosePod(f Facts) Report {
+	report := Diagnose(f)
+	for i := range report.Findings {
+		finding := &report.Findings[i]
+		steps := slices.DeleteFunc(slices.Clone(finding.Steps), isOfJob)
+		if i == 0 {
+			steps = append(pinned(&f), steps...)
+		}
+		finding.Steps, finding.Advice = steps, nil
+		*finding = finding.Worded()
+	}
+	return report
+}
+
+// isOfJob reports whether a step changes a job of gpuctl's, or its YAML.
+func isOfJob(step Step) bool {
+	return strings.HasPrefix(step.Command, "gpuctl ") || slices.Contains([]reason.Action{
+		reason.SetField, reason.Move, reason.SetPriority, reason.Resume, reason.Retry, reason.Cancel, reason.Resubmit,
+		reason.CreateAgain, reason.UseNamespace, reason.DeletePod,
+	}, step.Action)
+}
+
+// pinned is what to do about a pod that asks for a node of another pool than its own, by the name of the node.
+func pinned(f *Facts) []Step {
+	pod := &f.Pods[0]
+	name := pod.Spec.NodeSelector[corev1.LabelHostname]
+	if affinity := pod.Spec.Affinity; name == "" && affinity != nil && affinity.NodeAffinity != nil {
+		name = hostIn(affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+	}
+	at := slices.IndexFunc(f.Cluster.Nodes, func(node corev1.Node) bool { return name != "" && node.Labels[corev1.LabelHostname] == name })
+	if pod.Spec.NodeName != "" || at < 0 {
+		return nil
+	}
+	node := &f.Cluster.Nodes[at]
+	pool := node.Labels[names.LabelPool]
+	if pool == "" || pool == gpu.PodPool(pod) {
+		return nil
+	}
+	return []Step{{
+		Action: reason.Resubmit, Field: "spec.nodeSelector", Value: names.LabelPool + "=" + pool, Kind: "Node", Name: node.Name,
+		Says: phrase.Of("node %s is in pool %s, and the pod is for pool %s: give it the node selector %s: %s as well",
+			node.Name, pool, gpu.PodPool(pod), names.LabelPool, pool),
+	}}
+}
+
+// hostIn is the one node that a selector of nodes names, "" if it names none or several.
+func hostIn(selector *corev1.NodeSelector) string {
+	if selector == nil || len(selector.NodeSelectorTerms) != 1 {
+		return ""
+	}
+	for _, e := range selector.NodeSelectorTerms[0].MatchExpressions {
+		if e.Key == corev1.LabelHostname && e.Operator == corev1.NodeSelectorOpIn && len(e.Values) == 1 {
+			return e.Values[0]
+		}
+	}
+	return ""
+}
