@@ -38,7 +38,7 @@ func TestErrorsInChinese(t *testing.T) {
 		"a value":              {[]string{"get", "jobs", "--status", "runnin"}, exitUsage, "错误：未知状态 \"runnin\"（是不是 \"Running\"？）：应为 "},
 		"a field to set":       {[]string{"run", "--image", "i", "--set", "resources.gup=1", "date"}, exitUsage, "错误：--set resources.gup=1：training.resources 没有字段 \"gup\"（是不是 \"gpu\"？）"},
 		"type and number":      {[]string{"run", "--image", "i", "-g", "A100:x", "date"}, exitUsage, "错误：--gpu A100:x：\"x\" 不是 GPU 数：写成 TYPE:NUMBER，例如 A100-80G:2"},
-		"too few arguments":    {[]string{"why"}, exitUsage, "错误：gpuctl why 需要一个任务的名称\n参见 'gpuctl why --help'\n"},
+		"too few arguments":    {[]string{"why"}, exitUsage, "错误：gpuctl why 需要一个任务或 Pod 的名称\n参见 'gpuctl why --help'\n"},
 		"YAML":                 {[]string{"validate", "-f", wrong, "--kubeconfig", "none"}, exitUsage, "错误：YAML 中有 1 个错误；未做任何操作\n"},
 	}
 	for name, tc := range tests {
