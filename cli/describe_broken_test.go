@@ -36,7 +36,7 @@ func TestABrokenGPUIsDescribed(t *testing.T) {
 		Name: "node-with-a-long-name-17", Ready: true, GPUs: inventory.GPUs{Allocatable: 7, Used: 2, Free: 5, Unhealthy: 1},
 		Broken: []inventory.BrokenGPU{fallenOff()},
 	}
-	if err := describeNode(newDescription(streams), node, nil, now); err != nil {
+	if err := describeNode(newDescription(streams), nodeDetail{Node: node}, now); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(out.String()) {

@@ -16,16 +16,20 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/usage"
 )
 
 type describeNodeOptions struct {
-	factory *Factory
-	output  *output
+	factory    *Factory
+	prometheus prometheusOptions
+	output     *output
 }
 
 // nodeDetail is a node with its labels, its conditions and its pods.
 type nodeDetail struct {
 	inventory.Node
+	// Load is how busy its GPUs are, nil where nobody says where the metrics are.
+	Load       *usage.Load            `json:"load,omitempty"`
 	Labels     map[string]string      `json:"labels"`
 	Conditions []corev1.NodeCondition `json:"conditions"`
 	PodList    []inventory.NodePod    `json:"podList"`
@@ -37,6 +41,8 @@ func newDescribeNodeCmd(f *Factory) *cobra.Command {
 		Use:     "node NAME",
 		Aliases: []string{"nodes"},
 		Short:   "Show one node: its GPUs, and which pods hold them",
+		Long: "Show one node: its GPUs, how busy they are where a Prometheus has DCGM's metrics of them, its labels and\n" +
+			"conditions, and its pods.",
 		Example: "  gpuctl describe node node-1",
 		Args:    exactlyOne(phrase.Of("the name of one node")),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,8 +50,23 @@ func newDescribeNodeCmd(f *Factory) *cobra.Command {
 		},
 		ValidArgsFunction: completeNodes(f),
 	}
+	o.prometheus.addFlags(cmd.Flags())
 	o.output = describeOutput(cmd)
 	return cmd
+}
+
+// load is how busy the GPUs of a node are, nil where nobody says.
+func (o *describeNodeOptions) load(ctx context.Context, name string) (*usage.Load, error) {
+	read, err := o.prometheus.loads(ctx, o.factory)
+	if err != nil || read == nil {
+		return nil, err
+	}
+	for i := range read.Nodes {
+		if read.Nodes[i].Name == name {
+			return &read.Nodes[i].Load, nil
+		}
+	}
+	return &usage.Load{}, nil // it has no GPUs
 }
 
 func runDescribeNode(ctx context.Context, o *describeNodeOptions, name string) error {
@@ -63,13 +84,18 @@ func runDescribeNode(ctx context.Context, o *describeNodeOptions, name string) e
 	if err != nil {
 		return err
 	}
-	if o.output.format != "" {
-		return encode(o.factory.IO.Out, o.output.format, nodeDetail{Node: node, Labels: node.Labels, Conditions: node.Conditions, PodList: pods})
+	detail := nodeDetail{Node: node, Labels: node.Labels, Conditions: node.Conditions, PodList: pods}
+	if detail.Load, err = o.load(ctx, name); err != nil {
+		return err
 	}
-	return describeNode(newDescription(o.factory.IO), node, pods, o.factory.Now())
+	if o.output.format != "" {
+		return encode(o.factory.IO.Out, o.output.format, detail)
+	}
+	return describeNode(newDescription(o.factory.IO), detail, o.factory.Now())
 }
 
-func describeNode(d *description, node inventory.Node, pods []inventory.NodePod, now time.Time) error {
+func describeNode(d *description, detail nodeDetail, now time.Time) error {
+	node, pods := detail.Node, detail.PodList
 	d.line("Name", node.Name)
 	d.line("Status", nodeStatus(node))
 	for _, state := range node.States {
@@ -81,6 +107,9 @@ func describeNode(d *description, node inventory.Node, pods []inventory.NodePod,
 	d.told("GPUs", "%s", gpuSentence(node.GPUs))
 	if node.SharedGPUs != nil {
 		d.told("Shared GPUs", "%s", gpuSentence(*node.SharedGPUs))
+	}
+	if detail.Load != nil {
+		d.told("Utilization", "%s", loadSentence(*detail.Load, node.GPUs.Allocatable))
 	}
 	describeBroken(d, node.Broken, now)
 	d.lines("MIG", profileLines(node.MIG, d.language))

@@ -50,14 +50,13 @@ func newDescribePoolCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// load is how busy the GPUs of a pool are, nil where nobody says where the metrics are. That they cannot be read is a warning: the
-// rest is known.
-func (o *describePoolOptions) load(ctx context.Context, name string) (*usage.Load, error) {
-	metrics, err := o.prometheus.metrics(o.factory)
+// loads are how busy GPUs are, nil where nobody says where the metrics are. That they cannot be read is a warning: the rest is known.
+func (o *prometheusOptions) loads(ctx context.Context, f *Factory) (*usage.Usage, error) {
+	metrics, err := o.metrics(f)
 	if err != nil || metrics == nil {
 		return nil, err
 	}
-	client, err := o.factory.kubernetes()
+	client, err := f.kubernetes()
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +65,16 @@ func (o *describePoolOptions) load(ctx context.Context, name string) (*usage.Loa
 		return nil, err
 	}
 	if unmeasured != nil {
-		o.factory.IO.tell("warning: %v", unmeasured)
+		f.IO.tell("warning: %v", unmeasured)
+	}
+	return &read, nil
+}
+
+// load is how busy the GPUs of a pool are, nil where nobody says.
+func (o *describePoolOptions) load(ctx context.Context, name string) (*usage.Load, error) {
+	read, err := o.prometheus.loads(ctx, o.factory)
+	if err != nil || read == nil {
+		return nil, err
 	}
 	for i := range read.Pools {
 		if read.Pools[i].Name == name {

@@ -11,8 +11,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/usage"
 )
 
-// TestDescribePoolSaysHowBusyItIs where that was asked for, and of how many GPUs it is known.
-func TestDescribePoolSaysHowBusyItIs(t *testing.T) {
+// TestDescribeSaysHowBusyAPoolOrANodeIs where that was asked for, and of how many GPUs it is known.
+func TestDescribeSaysHowBusyAPoolOrANodeIs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		load *usage.Load
 		want string // "" for no line
@@ -27,6 +27,14 @@ func TestDescribePoolSaysHowBusyItIs(t *testing.T) {
 			pool := poolDetail{Pool: inventory.Pool{Name: "train", GPUs: inventory.GPUs{Allocatable: 8}}, Load: tc.load}
 			if err := describePool(newDescription(streams), pool, time.Unix(0, 0)); err != nil {
 				t.Fatal(err)
+			}
+			nodeStreams, nodeOut, _ := TestIOStreams("")
+			node := nodeDetail{Node: inventory.Node{Name: "n1", GPUs: inventory.GPUs{Allocatable: 8}}, Load: tc.load}
+			if err := describeNode(newDescription(nodeStreams), node, time.Unix(0, 0)); err != nil {
+				t.Fatal(err)
+			}
+			if got := nodeOut.String(); !strings.Contains(got, tc.want) || strings.Contains(got, "Utilization") != (tc.want != "") {
+				t.Errorf("of a node: got\n%s\nwant %q", got, tc.want)
 			}
 			if got := out.String(); !strings.Contains(got, tc.want) || strings.Contains(got, "Utilization") != (tc.want != "") {
 				t.Errorf("got\n%s\nwant %q", got, tc.want)
