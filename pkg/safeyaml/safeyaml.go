@@ -26,10 +26,24 @@ type Limits struct {
 	NoAliases bool
 }
 
+// Broken is which limit a text breaks.
+type Broken int
+
+// The limits.
+const (
+	TooManyValues Broken = iota
+	TooManyBytes
+	TooDeep
+	AnAlias
+)
+
 // Problem is why a text is refused, and where. Line and column count from 1.
 type Problem struct {
 	Line, Column int
-	Message      string
+	// Broken is which limit it is, for who says it in words of their own, and Alias the name of an alias that is refused.
+	Broken  Broken
+	Alias   string
+	Message string
 }
 
 func (p *Problem) Error() string {
@@ -62,16 +76,18 @@ func (u *unfolder) unfold(node *yaml.Node, depth int) *Problem {
 	u.bytes += len(node.Value)
 	switch {
 	case u.values > u.limits.Values:
-		return at(node, "the document has more than %d values, with its aliases unfolded", u.limits.Values)
+		return at(node, TooManyValues, "the document has more than %d values, with its aliases unfolded", u.limits.Values)
 	case u.bytes > u.limits.Bytes:
-		return at(node, "the document has more than %d bytes, with its aliases unfolded", u.limits.Bytes)
+		return at(node, TooManyBytes, "the document has more than %d bytes, with its aliases unfolded", u.limits.Bytes)
 	case depth > u.limits.Depth:
-		return at(node, "the document is nested deeper than %d levels", u.limits.Depth)
+		return at(node, TooDeep, "the document is nested deeper than %d levels", u.limits.Depth)
 	}
 	for i, child := range node.Content {
 		if child.Kind == yaml.AliasNode {
 			if u.limits.NoAliases {
-				return at(child, "the alias *%s is not accepted here: write out what it stands for", clip(child.Value))
+				problem := at(child, AnAlias, "the alias *%s is not accepted here: write out what it stands for", clip(child.Value))
+				problem.Alias = clip(child.Value)
+				return problem
 			}
 			child = child.Alias
 			node.Content[i] = child
@@ -83,8 +99,8 @@ func (u *unfolder) unfold(node *yaml.Node, depth int) *Problem {
 	return nil
 }
 
-func at(node *yaml.Node, format string, args ...any) *Problem {
-	return &Problem{Line: max(node.Line, 1), Column: max(node.Column, 1), Message: fmt.Sprintf(format, args...)}
+func at(node *yaml.Node, broken Broken, format string, args ...any) *Problem {
+	return &Problem{Line: max(node.Line, 1), Column: max(node.Column, 1), Broken: broken, Message: fmt.Sprintf(format, args...)}
 }
 
 // clip keeps the name of an anchor, which may be as long as the text, from filling a message.

@@ -17,7 +17,7 @@ func flatten(src *source, root *yaml.Node) bool {
 	limits := Unfolded
 	limits.NoAliases = src.noAliases
 	if problem := safeyaml.Unfold(root, limits); problem != nil {
-		src.report(SeverityError, problem.Line, problem.Column, phrase.Quote(problem.Message))
+		src.report(SeverityError, problem.Line, problem.Column, tooMuch(problem, limits))
 		return false
 	}
 	if tagged := findTagged(root); tagged != nil {
@@ -25,6 +25,21 @@ func flatten(src *source, root *yaml.Node) bool {
 		return false
 	}
 	return true
+}
+
+// tooMuch says what package safeyaml found, which says it in English alone.
+func tooMuch(problem *safeyaml.Problem, limits safeyaml.Limits) phrase.Text {
+	switch problem.Broken {
+	case safeyaml.TooManyValues:
+		return phrase.Of("the document has more than %d values, with its aliases unfolded", limits.Values)
+	case safeyaml.TooManyBytes:
+		return phrase.Of("the document has more than %d bytes, with its aliases unfolded", limits.Bytes)
+	case safeyaml.TooDeep:
+		return phrase.Of("the document is nested deeper than %d levels", limits.Depth)
+	case safeyaml.AnAlias:
+		return phrase.Of("the alias *%s is not accepted here: write out what it stands for", problem.Alias)
+	}
+	return phrase.Quote(problem.Message)
 }
 
 // findTagged returns the first node that has a tag. It is called on what is known to be small.
