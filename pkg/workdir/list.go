@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/moby/patternmatcher"
 	"github.com/moby/patternmatcher/ignorefile"
@@ -128,6 +129,8 @@ func (w *walker) entry(at string, entry fs.DirEntry) error {
 	case ignored(w.rules, path.Join(w.prefix, at), entry.IsDir()), left && (!entry.IsDir() || !w.docker.Exclusions()):
 		w.out.Ignored++
 		return nil
+	case !utf8.ValidString(at):
+		return readError(at, phrase.Errorf("its name is no UTF-8 text"))
 	case left: // but something in it may be kept
 		return w.folder(at)
 	case entry.IsDir():

@@ -276,3 +276,15 @@ func TestAFileIsReadAgainThatHasChanged(t *testing.T) {
 		t.Errorf("got error %v after %d attempts, want a ChangedError after %d", err, files.opened, attempts)
 	}
 }
+
+// TestANameThatIsNoText is told as such; what is left out may be called as it likes.
+func TestANameThatIsNoText(t *testing.T) {
+	files := fstest.MapFS{"a.py": text("a"), "\xff.bin": text("b")}
+	if _, _, err := packed(t, Folder{Files: files}); err == nil || !strings.Contains(err.Error(), "cannot be read: its name is no UTF-8 text") {
+		t.Errorf("it says %v", err)
+	}
+	files[".gitignore"] = text("*.bin\n")
+	if _, _, err := packed(t, Folder{Files: files}); err != nil {
+		t.Errorf("left out, it says %v", err)
+	}
+}
