@@ -66,6 +66,8 @@ func TestAPoolIsItsNodes(t *testing.T) {
 	pool := a.want(http.StatusOK, request{path: pools + "/infer", user: member})
 	a.same("the pool", map[string]any{"nodes": []any{"node-3"}, "gpuTotal": 4.0, "description": "serving", "gpuType": []any{"L4"}},
 		only(pool, "nodes", "gpuTotal", "description", "gpuType"))
+	again := a.want(http.StatusConflict, request{method: http.MethodPost, path: pools, user: admin, body: body})
+	a.same("created again", map[string]any{"code": "AlreadyExists", "error": `pool "infer" already exists, with 1 node`}, only(again, "code", "error"))
 	stolen := a.want(http.StatusConflict, request{method: http.MethodPut, path: pools + "/infer", user: admin,
 		body: map[string]any{"nodes": []string{"node-3", "node-1"}}})
 	a.same("a node of another pool", "NodesInOtherPools", stolen["code"])

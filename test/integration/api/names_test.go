@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -42,4 +43,28 @@ func TestOneNameIsOneJobs(t *testing.T) {
 		}
 		a.eventually("one job of the name to be left", func() bool { return a.item(reader, name) != nil })
 	}
+}
+
+// TestAYAMLWithTheBeginningOfANameMakesAJobEachTime, and is no YAML to apply.
+func TestAYAMLWithTheBeginningOfANameMakesAJobEachTime(t *testing.T) {
+	a := start(t, server.Options{})
+	body := yamlOf(strings.Replace(training("many"), "name: many", "generate-name: many-", 1))
+	var names []string
+	for range 2 {
+		name, _ := a.want(http.StatusCreated, request{method: http.MethodPost, path: jobs, user: member, body: body})["jobId"].(string)
+		a.Cleanup(func() { a.remove(name) })
+		names = append(names, name)
+	}
+	batch := map[string]any{"yamlContents": []any{body["yamlContent"]}, "dryRun": true}
+	made := a.want(http.StatusCreated, request{method: http.MethodPost, path: jobs + "/batch", user: member, body: batch})
+	for _, one := range made["success"].([]any) {
+		names = append(names, one.(map[string]any)["jobId"].(string))
+	}
+	slices.Sort(names)
+	if len(slices.Compact(slices.Clone(names))) != 3 || slices.ContainsFunc(names, func(name string) bool {
+		return !strings.HasPrefix(name, "many-") || len(name) != len("many-x7k2p") || strings.HasSuffix(name, "xxxxx")
+	}) {
+		t.Errorf("the jobs are called %q", names)
+	}
+	a.want(http.StatusUnprocessableEntity, request{method: http.MethodPut, path: jobs, user: member, body: body})
 }
