@@ -5,7 +5,7 @@ import "testing"
 func TestAPoolThatWasPerhapsToBeAnother(t *testing.T) {
 	known := []string{"training-pool", "inference-pool", "rack-1", "default"}
 	tests := map[string]struct{ name, want string }{
-		"a letter is missing":       {"trainig-pool", "training-pool"},
+		"a letter is missing":       {"training-pol", "training-pool"},
 		"cut short":                 {"train-pool", "training-pool"},
 		"the next of several":       {"rack-2", ""},
 		"one of many":               {"rack-12", ""},

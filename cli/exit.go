@@ -188,10 +188,16 @@ func isNotFound(err error) bool {
 }
 
 func isConflict(err error) bool {
-	return isForeign(err) || isA[*conflictError](err) || isA[*submit.ExistsError](err) || isA[*submit.PoolExistsError](err) || isA[*submit.ReservationExistsError](err) || isA[*submit.ImmutableError](err) ||
+	return isForeign(err) || isThere(err) || isA[*conflictError](err) || isA[*submit.ImmutableError](err) ||
 		isA[*submit.TakenError](err) || isA[*submit.NoSourceError](err) || isA[*submit.RunningError](err) ||
 		isA[*submit.DoneTasksError](err) || isA[*submit.ChangedError](err) ||
-		isA[*jobplan.StateError](err) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)
+		isA[*jobplan.StateError](err) || apierrors.IsConflict(err)
+}
+
+// isThere says whether something is there that was to be made.
+func isThere(err error) bool {
+	return isA[*submit.ExistsError](err) || isA[*submit.PoolExistsError](err) || isA[*submit.ReservationExistsError](err) ||
+		apierrors.IsAlreadyExists(err)
 }
 
 // isForeign says whether something is not ours to change, or a node not as it must be for that.

@@ -146,11 +146,8 @@ func (c *Client) ChangeNodes(
 func (c *Client) changeNodes(ctx context.Context, nodes []corev1.Node, plan PoolPlan, opts PoolOptions) (pool.Plan, *declaration, error) {
 	for attempt := 1; ; attempt++ {
 		planned := plan(nodes)
-		if err := checkPlan(planned, opts.Force); err != nil {
+		if err := checkPlan(planned, nodes, opts); err != nil {
 			return planned, nil, err
-		}
-		if members := pool.Members(planned.Pool, nodes); opts.New && !opts.Force && len(members) > 0 {
-			return planned, nil, &PoolExistsError{Pool: planned.Pool, Nodes: len(members)}
 		}
 		var declared *declaration
 		var err error
@@ -213,7 +210,8 @@ func (c *Client) ApplyPool(ctx context.Context, p *workload.Pool, opts PoolOptio
 	return result, plan, errors.Join(err, failed)
 }
 
-func checkPlan(plan pool.Plan, force bool) error {
+func checkPlan(plan pool.Plan, nodes []corev1.Node, opts PoolOptions) error {
+	force := opts.Force
 	switch {
 	case len(plan.Missing) > 0:
 		return &MissingNodesError{Pool: plan.Pool, Nodes: plan.Missing}
@@ -221,6 +219,10 @@ func checkPlan(plan pool.Plan, force bool) error {
 		return &ForeignNodesError{Pool: plan.Pool, Nodes: plan.Foreign, Leaving: plan.Leaving}
 	case len(plan.Taken) > 0 && !force:
 		return &TakenError{Labels: plan.Taken}
+	case opts.New && !force:
+		if members := pool.Members(plan.Pool, nodes); len(members) > 0 {
+			return &PoolExistsError{Pool: plan.Pool, Nodes: len(members)}
+		}
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func TestParseReports(t *testing.T) {
 		"its name of old, and what needs it":     {training + "resources: {accelerator_count: 2, gpu-type: A, gpu-share: 2Gi}\n", `t:4:13: unknown field "accelerator_count" in resources (it is called "gpu")`},
 		"a number elsewhere, and what needs it":  {"kind: training\njob: {name: a, gpu: 2}\nenvironment: {image: b}\nresources: {gpu-share: 2Gi}\n", `t:2:16: unknown field "gpu" in job (it belongs in resources)`},
 		"a required field misspelt":              {"kind: training\njob: {nam: a}\nenvironment: {image: b}\n", `t:2:7: unknown field "nam" in job (did you mean "name"?)`},
-		"a required section misspelt":            {"kind: training\njob: {name: a}\nenviroment: {image: b}\n", `t:3:1: unknown field "enviroment" in the document (did you mean "environment"?)`},
+		"a required section misspelt":            {"kind: training\njob: {name: a}\nenvronment: {image: b}\n", `t:3:1: unknown field "envronment" in the document (did you mean "environment"?)`},
 		"a path misspelt":                        {training + "storage: {workdirs: [{paht: /a}]}\n", `t:4:23: unknown field "paht" in storage.workdirs[0] (did you mean "path"?)`},
 		"a stray backtick in a line of braces":   {"kind: training\njob: {name: a, description: \"`\", priority: `high}\nenvironment: {image: b}\n", "t:2:44: invalid YAML: this character cannot begin a value: put the text in quotes"},
 		"a stray at sign behind wide characters": {"kind: training\njob: {name: a, description: 训练, user: @me}\n", "t:2:39: invalid YAML: this character cannot begin a value: put the text in quotes"},
