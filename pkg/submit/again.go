@@ -10,7 +10,6 @@ import (
 	"io"
 
 	batchv1 "k8s.io/api/batch/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -118,16 +117,7 @@ func decodeReplacement(text string) (replacement, error) {
 // Broken reads what is known of a job that somebody was making again who was stopped while there was none; nil if there is no such
 // job. Who may not read Leases has none.
 func (c *Client) Broken(ctx context.Context, ref Ref) (client.Object, error) {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: againPrefix + ref.Name}}
-	lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
-	found, err := c.read(ctx, lease)
-	switch {
-	case apierrors.IsForbidden(err):
-		return nil, nil
-	case err != nil || found == nil || !isOurs(found) || ref.Kind != "" && kindOf(found) != ref.Kind:
-		return nil, err
-	}
-	return found, nil
+	return c.leaseOf(ctx, againPrefix, ref)
 }
 
 // remake goes on where somebody was stopped: it makes the Job that is not there, gives it what was kept of the job, and lets it go

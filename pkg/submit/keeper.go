@@ -90,9 +90,14 @@ func (c *Client) keeperOf(ctx context.Context, top client.Object) (client.Object
 	return c.keeperNamed(ctx, Ref{Namespace: top.GetNamespace(), Name: jobOf(top), Kind: kindOf(top)})
 }
 
-// keeperNamed is keeperOf for a job whose top object may be gone. Who may not read Leases has made none.
+// keeperNamed is keeperOf for a job whose top object may be gone.
 func (c *Client) keeperNamed(ctx context.Context, ref Ref) (client.Object, error) {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: keeperPrefix + ref.Name}}
+	return c.leaseOf(ctx, keeperPrefix, ref)
+}
+
+// leaseOf reads the Lease of ours that has a prefix and the name of a job, nil if there is none. Who may not read Leases has made none.
+func (c *Client) leaseOf(ctx context.Context, prefix string, ref Ref) (client.Object, error) {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: prefix + ref.Name}}
 	lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
 	found, err := c.read(ctx, lease)
 	switch {
