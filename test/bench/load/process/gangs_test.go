@@ -13,15 +13,7 @@ import (
 //
 //	go test ./test/bench/load/process -run '^$' -bench WaitingGangs -benchtime 1x
 func BenchmarkWaitingGangs(b *testing.B) {
-	lab, err := NewLab(b.Context(), load.Fleet{Nodes: 5000, Pools: 4}, b.Output())
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := lab.Close(); err != nil {
-			b.Error(err)
-		}
-	})
+	lab := newLab(b, load.Fleet{Nodes: 5000, Pools: 4})
 	for b.Loop() {
 		waited, err := lab.Waiting(b.Context(), Scheduler{Name: "ours"}, Gangs{Count: 200, Members: 8}, time.Minute)
 		if err != nil {
@@ -37,15 +29,7 @@ func BenchmarkWaitingGangs(b *testing.B) {
 //
 //	go test ./test/bench/load/process -run '^$' -bench GangsBound -benchtime 3x
 func BenchmarkGangsBound(b *testing.B) {
-	lab, err := NewLab(b.Context(), load.Fleet{Nodes: 5000, Pools: 1}, b.Output())
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := lab.Close(); err != nil {
-			b.Error(err)
-		}
-	})
+	lab := newLab(b, load.Fleet{Nodes: 5000, Pools: 1})
 	gangs := Gangs{Count: 50, Members: 64}
 	var rates, cpu [2][]float64
 	measures := [2]func(context.Context, Scheduler, Gangs) (Result, error){lab.GangBacklog, lab.SingleBacklog}

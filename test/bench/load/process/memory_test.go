@@ -1,7 +1,6 @@
 package process
 
 import (
-	"path/filepath"
 	"testing"
 
 	"g8s.host/gpu-scheduler/test/bench/load"
@@ -13,32 +12,23 @@ import (
 //	go test ./test/bench/load/process -run '^$' -bench Memory -benchtime 1x -timeout 1h
 func BenchmarkMemory(b *testing.B) {
 	const nodes, waiting, tried = 20_000, 10_000, 2_000
-	lab, err := NewLab(b.Context(), load.Fleet{Nodes: nodes, Pools: 4}, b.Output())
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := lab.Close(); err != nil {
-			b.Error(err)
-		}
-	})
+	lab := newLab(b, load.Fleet{Nodes: nodes, Pools: 4})
 	if err := lab.FillWithSmall(b.Context(), waiting); err != nil {
 		b.Fatal(err)
 	}
-	schedulers := [2]Scheduler{{Name: "ours"}, {Name: "stock", Config: filepath.FromSlash("../testdata/stock.yaml")}}
 	var peaks, cpu [2][]float64
 	for round := 0; b.Loop(); round++ {
-		for turn := range schedulers {
+		for turn := range oursAndStock {
 			i := (turn + round) % 2
-			peak, took, err := lab.Memory(b.Context(), schedulers[i], tried)
+			peak, took, err := lab.Memory(b.Context(), oursAndStock[i], tried)
 			if err != nil {
 				b.Fatal(err)
 			}
-			b.Logf("round %d, %s: %d MiB, %s of CPU", round, schedulers[i].Name, peak>>20, took)
+			b.Logf("round %d, %s: %d MiB, %s of CPU", round, oursAndStock[i].Name, peak>>20, took)
 			peaks[i], cpu[i] = append(peaks[i], float64(peak>>20)), append(cpu[i], took.Seconds())
 		}
 	}
-	for i, s := range schedulers {
+	for i, s := range oursAndStock {
 		b.ReportMetric(median(peaks[i]), s.Name+"-MiB")
 		b.ReportMetric(median(cpu[i]), s.Name+"-cpu-s")
 	}

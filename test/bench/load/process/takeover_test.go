@@ -1,7 +1,6 @@
 package process
 
 import (
-	"path/filepath"
 	"testing"
 
 	"g8s.host/gpu-scheduler/test/bench/load"
@@ -13,28 +12,19 @@ import (
 //	go test ./test/bench/load/process -run '^$' -bench Takeover -benchtime 3x
 func BenchmarkTakeover(b *testing.B) {
 	const nodes, pods = 5000, 4000
-	lab, err := NewLab(b.Context(), load.Fleet{Nodes: nodes, Pools: 4}, b.Output())
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := lab.Close(); err != nil {
-			b.Error(err)
-		}
-	})
-	schedulers := [2]Scheduler{{Name: "ours"}, {Name: "stock", Config: filepath.FromSlash("../testdata/stock.yaml")}}
+	lab := newLab(b, load.Fleet{Nodes: nodes, Pools: 4})
 	var first, rate [2][]float64
 	for round := 0; b.Loop(); round++ {
-		for turn := range schedulers {
+		for turn := range oursAndStock {
 			i := (turn + round) % 2
-			result, err := lab.Takeover(b.Context(), schedulers[i], pods)
+			result, err := lab.Takeover(b.Context(), oursAndStock[i], pods)
 			if err != nil {
 				b.Fatal(err)
 			}
 			first[i], rate[i] = append(first[i], result.FirstBinding.Seconds()), append(rate[i], result.PodsPerSecond)
 		}
 	}
-	for i, s := range schedulers {
+	for i, s := range oursAndStock {
 		b.ReportMetric(median(first[i]), s.Name+"-s")
 		b.ReportMetric(median(rate[i]), s.Name+"-pods/s")
 	}

@@ -2,7 +2,6 @@ package process
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -16,26 +15,17 @@ import (
 //	go test ./test/bench/load/process -run '^$' -bench Wave -benchtime 3x
 func BenchmarkWave(b *testing.B) {
 	const nodes = 100
-	lab, err := NewLab(b.Context(), load.Fleet{Nodes: nodes, Pools: 4}, b.Output())
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := lab.Close(); err != nil {
-			b.Error(err)
-		}
-	})
-	schedulers := [2]Scheduler{{Name: "ours"}, {Name: "stock", Config: filepath.FromSlash("../testdata/stock.yaml")}}
+	lab := newLab(b, load.Fleet{Nodes: nodes, Pools: 4})
 	var last, cpu [2][]float64 // until the last of them is bound, from the start of the process; and what it took
 	for round := 0; b.Loop(); round++ {
-		for turn := range schedulers {
+		for turn := range oursAndStock {
 			i := (turn + round) % 2
-			result, err := wave(b.Context(), lab, schedulers[i])
+			result, err := wave(b.Context(), lab, oursAndStock[i])
 			if err != nil && i == 0 {
 				b.Fatal(err)
 			}
 			if err != nil {
-				b.Logf("round %d, %s: %v", round, schedulers[i].Name, err)
+				b.Logf("round %d, %s: %v", round, oursAndStock[i].Name, err)
 				continue
 			}
 			took := result.FirstBinding.Seconds() + float64(nodes-1)/result.PodsPerSecond
@@ -45,7 +35,7 @@ func BenchmarkWave(b *testing.B) {
 	if len(last[1]) == 0 {
 		b.Fatal("no round of the stock scheduler came to its end")
 	}
-	for i, s := range schedulers {
+	for i, s := range oursAndStock {
 		b.ReportMetric(median(last[i]), s.Name+"-s")
 		b.ReportMetric(median(cpu[i]), s.Name+"-cpu-ms/pod")
 	}
