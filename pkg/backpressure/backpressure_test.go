@@ -2,6 +2,7 @@ package backpressure
 
 import (
 	"math"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -90,6 +91,107 @@ func TestBindingsThatHangDoNotStopTheOthers(t *testing.T) {
 	})
 }
 
+// flow has a scheduler decide upon so many pods, one after the other, of which the bindings take what took says of each, and returns
+// how long that took.
+func flow(g *Gate, pods int, took func(pod int) time.Duration) time.Duration {
+	start := time.Now()
+	for pod := range pods {
+		g.Wait()
+		end := g.Begin()
+		time.AfterFunc(took(pod), end)
+		time.Sleep(200 * time.Microsecond) // to decide upon it
+	}
+	return time.Since(start)
+}
+
+// TestBindingsThatHangAreNotCounted: once it shows that they do not wait for others, all go on as without them. One pod in twenty is of a
+// namespace whose webhook takes the 30 seconds that the API server gives it.
+func TestBindingsThatHangAreNotCounted(t *testing.T) {
+	const quick, slow = 10 * time.Millisecond, 30 * time.Second
+	tests := map[string]struct{ hangs func(pod int) bool }{
+		"all at the beginning": {func(pod int) bool { return pod < 40 }},
+		"all in the middle":    {func(pod int) bool { return pod >= 1000 && pod < 1040 }},
+		"one in twenty":        {func(pod int) bool { return pod < 2000 && pod%20 == 0 }},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				free := flow(NewGate(128), 4000, func(int) time.Duration { return quick })
+				time.Sleep(time.Minute)
+				g := NewGate(128)
+				beside := flow(g, 4000, func(pod int) time.Duration {
+					if tc.hangs(pod) {
+						return slow
+					}
+					return quick
+				})
+				t.Logf("%v, without those that hang %v", beside, free)
+				if beside > free+8*time.Second {
+					t.Errorf("4000 pods take %v, %v without those that hang", beside, free)
+				}
+				time.Sleep(time.Minute)
+				if g.stuck != 0 || len(g.underway) != 0 {
+					t.Errorf("%d are under way after all ended, %d of them hang", len(g.underway), g.stuck)
+				}
+			})
+		})
+	}
+}
+
+// TestBindingsThatHangAreBounded: a namespace of which all pods hang has no more of them under way than are told apart, a full gate and
+// those that pass it for the waits that it costs.
+func TestBindingsThatHangAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 32
+		g := NewGate(most)
+		highest := 0
+		flow(g, 3000, func(pod int) time.Duration {
+			highest = max(highest, len(g.underway))
+			if pod%2 == 0 {
+				return 30 * time.Second
+			}
+			return 5 * time.Millisecond
+		})
+		if bound := most + most + int(30*time.Second/MaxWait); highest > bound {
+			t.Errorf("%d bindings are under way, want at most %d", highest, bound)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestASlowServerIsNotOneThatHangs: bindings that all take long, also out of order by as many as are under way, hold up others.
+func TestASlowServerIsNotOneThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(16)
+		random := rand.New(rand.NewPCG(1, 2))
+		flow(g, 2000, func(int) time.Duration {
+			if g.stuck > 0 {
+				t.Fatalf("%d bindings are taken to hang", g.stuck)
+			}
+			return 20*time.Millisecond + time.Duration(random.Int64N(int64(60*time.Millisecond)))
+		})
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestTheLastOfAGangDoNotHang: its members are bound in any order, the last of them after all others, and after pods that came later.
+func TestTheLastOfAGangDoNotHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, each = 512, 5 * time.Millisecond
+		g := NewGate(16)
+		for _, turn := range rand.New(rand.NewPCG(3, 4)).Perm(size) {
+			time.AfterFunc(time.Duration(turn)*each, g.Begin())
+		}
+		flow(g, 200, func(pod int) time.Duration {
+			if g.stuck > 0 {
+				t.Fatalf("%d members are taken to hang", g.stuck)
+			}
+			return time.Duration(g.counted()) * each // it stands behind all that are under way
+		})
+		time.Sleep(time.Minute)
+	})
+}
+
 // TestMetrics compares before and after, since a process has one gate and tests have several.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -108,6 +210,9 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("the wait of 5 ms makes %v of %v", after, before)
 		}
 		second()
+		if got := shown(t, "gpu_scheduler_bindings_overtaken").GetGauge().GetValue(); got != 0 {
+			t.Errorf("%v bindings are shown as overtaken", got)
+		}
 		if got := shown(t, "gpu_scheduler_bindings_limit").GetGauge().GetValue(); got != 2 {
 			t.Errorf("a limit of %v is shown, want 2", got)
 		}

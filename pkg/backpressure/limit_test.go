@@ -24,11 +24,11 @@ type load struct {
 	every  time.Duration // 0: as soon as it may
 	random *rand.Rand
 	free   []time.Duration // when each worker is free
-	ends   []binding       // under way
+	ends   []simulated     // under way
 }
 
-// binding is one of so many under way when it began.
-type binding struct {
+// simulated is a binding, one of so many under way when it began.
+type simulated struct {
 	began, end time.Duration
 	rank       int
 }
@@ -76,7 +76,7 @@ func (l *load) begin(s apiServer, now time.Duration) {
 	}
 	service := time.Duration(float64(s.service) * (0.5 + l.random.Float64()))
 	l.free[worker] = max(l.free[worker], now+s.travel/2) + service
-	l.ends = append(l.ends, binding{began: now, end: l.free[worker] + s.travel/2, rank: len(l.ends) + 1})
+	l.ends = append(l.ends, simulated{began: now, end: l.free[worker] + s.travel/2, rank: len(l.ends) + 1})
 }
 
 // TestTheLimitIsWhatTheServerCanDo: nearly all that it can bind, with few bindings that wait for each other.

@@ -18,6 +18,11 @@ var (
 		Help:           "How many bindings may be under way when the next pod is taken from the queue, as learnt from what they take.",
 		StabilityLevel: metrics.ALPHA,
 	})
+	overtaken = metrics.NewGauge(&metrics.GaugeOpts{
+		Name:           "gpu_scheduler_bindings_overtaken",
+		Help:           "Bindings under way that many later ones have overtaken: they hang, and hold up no other pod.",
+		StabilityLevel: metrics.ALPHA,
+	})
 	waits = metrics.NewHistogram(&metrics.HistogramOpts{
 		Name:           "gpu_scheduler_binding_wait_seconds",
 		Help:           "How long the next pod was not taken from the queue for the bindings under way, where it had to wait.",
@@ -27,4 +32,4 @@ var (
 )
 
 // registerMetrics shows the metrics on the scheduler's /metrics, where there is a gate.
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(bindings, limits, waits) })
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(bindings, limits, overtaken, waits) })
