@@ -104,6 +104,13 @@ func flow(g *Gate, pods int, took func(pod int) time.Duration) time.Duration {
 	return time.Since(start)
 }
 
+// seen returns how many bindings are under way, and how many of them hang.
+func seen(g *Gate) (underway, stuck int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.underway), g.stuck
+}
+
 // TestBindingsThatHangAreNotCounted: once it shows that they do not wait for others, all go on as without them. One pod in twenty is of a
 // namespace whose webhook takes the 30 seconds that the API server gives it.
 func TestBindingsThatHangAreNotCounted(t *testing.T) {
@@ -130,8 +137,8 @@ func TestBindingsThatHangAreNotCounted(t *testing.T) {
 					t.Errorf("4000 pods take %v, %v without those that hang", beside, free)
 				}
 				time.Sleep(time.Minute)
-				if g.stuck != 0 || len(g.underway) != 0 {
-					t.Errorf("%d are under way after all ended, %d of them hang", len(g.underway), g.stuck)
+				if underway, stuck := seen(g); underway != 0 || stuck != 0 {
+					t.Errorf("%d are under way after all ended, %d of them hang", underway, stuck)
 				}
 			})
 		})
@@ -146,7 +153,8 @@ func TestBindingsThatHangAreBounded(t *testing.T) {
 		g := NewGate(most)
 		highest := 0
 		flow(g, 3000, func(pod int) time.Duration {
-			highest = max(highest, len(g.underway))
+			underway, _ := seen(g)
+			highest = max(highest, underway)
 			if pod%2 == 0 {
 				return 30 * time.Second
 			}
@@ -165,8 +173,8 @@ func TestASlowServerIsNotOneThatHangs(t *testing.T) {
 		g := NewGate(16)
 		random := rand.New(rand.NewPCG(1, 2))
 		flow(g, 2000, func(int) time.Duration {
-			if g.stuck > 0 {
-				t.Fatalf("%d bindings are taken to hang", g.stuck)
+			if _, stuck := seen(g); stuck > 0 {
+				t.Fatalf("%d bindings are taken to hang", stuck)
 			}
 			return 20*time.Millisecond + time.Duration(random.Int64N(int64(60*time.Millisecond)))
 		})
@@ -183,10 +191,11 @@ func TestTheLastOfAGangDoNotHang(t *testing.T) {
 			time.AfterFunc(time.Duration(turn)*each, g.Begin())
 		}
 		flow(g, 200, func(pod int) time.Duration {
-			if g.stuck > 0 {
-				t.Fatalf("%d members are taken to hang", g.stuck)
+			underway, stuck := seen(g)
+			if stuck > 0 {
+				t.Fatalf("%d members are taken to hang", stuck)
 			}
-			return time.Duration(g.counted()) * each // it stands behind all that are under way
+			return time.Duration(underway) * each // it stands behind all that are under way
 		})
 		time.Sleep(time.Minute)
 	})
