@@ -72,6 +72,7 @@ var columns = []column{
 	{"1,000 nodes", with(func(a *axes) { a.nodes = 1000 })},
 	{"20,000 nodes", with(func(a *axes) { a.nodes = 20000 })},
 	{"20,000, 80 pools", with(func(a *axes) { a.nodes, a.pools = 20000, 80 })},
+	{"20,000, 4 of 80 pools", with(func(a *axes) { a.nodes, a.pools, a.asked = 20000, 80, 4 })},
 	{"1 pool, idle", with(func(a *axes) { a.pools, a.state = 1, idle })},
 	{"1 pool, 128 requests", with(func(a *axes) { a.pools, a.shapes = 1, 128 })},
 	{"all differ, 1 pool", with(func(a *axes) { a.pools, a.shapes, a.uneven = 1, 0, true })},
@@ -107,12 +108,12 @@ func (r *row) places(a *axes) int {
 		}
 		places += int(free / r.gpus)
 	}
-	return places * a.cells()
+	return places * a.askedCells()
 }
 
 // pod builds the i-th pod of a row.
 func (r *row) pod(a *axes, i int) *corev1.Pod {
-	pool, gpuType := a.cell(i)
+	pool, gpuType := a.asks(i)
 	pod := fixture.Pod(fmt.Sprintf("pod-%06d", i)).Pool(pool).Type(gpuType).GPUs(r.gpus).Obj()
 	pod.Namespace, pod.UID = namespace, types.UID(pod.Name)
 	requests, limits := pod.Spec.Containers[0].Resources.Requests, pod.Spec.Containers[0].Resources.Limits
@@ -181,7 +182,7 @@ func mount(_ *axes, _ int, pod *corev1.Pod) {
 
 // join puts each four pods in one gang, all of one pool.
 func join(a *axes, i int, pod *corev1.Pod) {
-	pool, gpuType := a.cell(i / gangSize)
+	pool, gpuType := a.asks(i / gangSize)
 	pod.Spec.NodeSelector = map[string]string{names.LabelPool: pool, names.LabelGPUType: gpuType}
 	pod.Labels[names.LabelPodGroup] = gangName(i)
 }

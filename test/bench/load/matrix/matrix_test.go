@@ -57,7 +57,7 @@ func TestEveryRowCanBePlaced(t *testing.T) {
 	o := options{root: filepath.FromSlash("../../../.."), rounds: 1}
 	for name, s := range map[string]state{"half": half, "full": full} {
 		t.Run(name, func(t *testing.T) {
-			a := with(func(a *axes) { a.nodes, a.pools, a.shapes, a.uneven, a.state = 160, 2, 0, true, s })
+			a := with(func(a *axes) { a.nodes, a.pools, a.asked, a.shapes, a.uneven, a.state = 160, 4, 2, 0, true, s })
 			for _, kind := range []hosts{whole, shared, sliced, mixed} {
 				l, err := newLab(t.Context(), &a, kind, o.ours(), o.stock())
 				if err != nil {

@@ -103,7 +103,7 @@ func (l *lab) measure(ctx context.Context, r *row, rounds int) (cell, error) {
 func (l *lab) turn(ctx context.Context, c *cycle.Cluster, r *row, first int, warmUp bool) (cycle.Cost, error) {
 	together, most, enough := max(r.together, 1), min(mostPods, r.places(l.axes)), enoughCPU
 	if warmUp {
-		most, enough = min(most, max(fewPods, l.axes.cells())*together), time.Hour
+		most, enough = min(most, max(fewPods, l.axes.askedCells())*together), time.Hour
 	}
 	spent, err := cycle.Measure(func() (int, error) {
 		began := cycle.CPUTime()

@@ -124,8 +124,12 @@ func (a *axes) describe() string {
 	if a.uneven {
 		hosts = "hosts that all differ by some MiB, with cards of 100 sizes"
 	}
-	return fmt.Sprintf("%d nodes, %d in each pool and type; %s; %s; %.0f %% of the GPUs in use",
-		a.nodes, a.nodes/a.pools/a.types, hosts, requests, 100*a.state.share())
+	asked := ""
+	if a.asked > 0 {
+		asked = fmt.Sprintf(", for %d of the %d pools", a.asked, a.pools)
+	}
+	return fmt.Sprintf("%d nodes, %d in each pool and type; %s; %s%s; %.0f %% of the GPUs in use",
+		a.nodes, a.nodes/a.pools/a.types, hosts, requests, asked, 100*a.state.share())
 }
 
 // share is the part of the GPUs that is in use.

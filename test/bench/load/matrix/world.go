@@ -74,20 +74,37 @@ func repeatedNodes(count int, nodes ...[]int) state {
 // axes are what cells differ in beside the shape of the pods.
 type axes struct {
 	nodes, pools, types int
-	state               state
+	// asked is how many of the pools pods come to, 0 for all.
+	asked int
+	state state
 	// shapes is how many different requests of CPU and memory pods come with, 0 if no two are alike.
 	shapes int
 	// uneven has hosts differ in memory, all of them by some MiB, and their cards in a hundred sizes.
 	uneven bool
 }
 
-// cell returns the pool and the type of the i-th node, or of what the i-th pod asks for.
-func (a *axes) cell(i int) (pool, gpuType string) {
-	return fmt.Sprintf("pool-%03d", i%a.pools), typeName(i / a.pools % a.types)
-}
+// cell returns the pool and the type of the i-th node.
+func (a *axes) cell(i int) (pool, gpuType string) { return a.among(a.pools, i) }
 
 // cells is how many pools and types there are together.
 func (a *axes) cells() int { return a.pools * a.types }
+
+// asks returns the pool and the type that the i-th pod asks for.
+func (a *axes) asks(i int) (pool, gpuType string) { return a.among(a.askedPools(), i) }
+
+// askedCells is how many pools and types pods ask for.
+func (a *axes) askedCells() int { return a.askedPools() * a.types }
+
+func (a *axes) askedPools() int {
+	if a.asked > 0 {
+		return a.asked
+	}
+	return a.pools
+}
+
+func (a *axes) among(pools, i int) (pool, gpuType string) {
+	return fmt.Sprintf("pool-%03d", i%pools), typeName(i / pools % a.types)
+}
 
 func typeName(i int) string { return fmt.Sprintf("type-%02d", i) }
 
