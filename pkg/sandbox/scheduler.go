@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -36,6 +37,8 @@ type SchedulerOptions struct {
 	ConfigPath string
 	// Args are more flags.
 	Args []string
+	// ReadyTimeout is how long it may take to have listed all there is. Default: a minute.
+	ReadyTimeout time.Duration
 }
 
 // InstallScheduler applies manifests/scheduler, for StartScheduler.
@@ -75,7 +78,8 @@ func (s *Sandbox) StartScheduler(ctx context.Context, o SchedulerOptions) (*Proc
 			"--secure-port=" + strconv.Itoa(port),
 			"--cert-dir=" + filepath.Join(s.dir, "certs", o.Name),
 		}, o.Args...),
-		Ready: HTTPReady(fmt.Sprintf("https://127.0.0.1:%d/readyz", port)),
+		Ready:        HTTPReady(fmt.Sprintf("https://127.0.0.1:%d/readyz", port)),
+		ReadyTimeout: o.ReadyTimeout,
 	})
 	if err != nil {
 		return nil, err

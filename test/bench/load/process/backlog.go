@@ -69,7 +69,7 @@ var flags = []string{
 
 // start runs a scheduler.
 func (l *Lab) start(ctx context.Context, s Scheduler) (*sandbox.Process, error) {
-	process, err := l.sandbox.StartScheduler(ctx, sandbox.SchedulerOptions{ConfigPath: s.Config, Args: flags})
+	process, err := l.sandbox.StartScheduler(ctx, sandbox.SchedulerOptions{ConfigPath: s.Config, Args: flags, ReadyTimeout: patience})
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", s.Name, err)
 	}

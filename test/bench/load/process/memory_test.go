@@ -7,11 +7,11 @@ import (
 )
 
 // BenchmarkMemory measures what a full cluster of 20,000 nodes takes, with 160,000 pods of one GPU and 10,000 that wait, beside the stock
-// scheduler, until 2,000 of these were tried: the stock one needs half an hour for all. It takes some 10 GiB and, on two cores, fifteen minutes.
+// scheduler, until 500 of these were tried: the stock one needs an hour for all. It takes some 10 GiB and, on two cores, fifteen minutes.
 //
 //	go test ./test/bench/load/process -run '^$' -bench Memory -benchtime 1x -timeout 1h
 func BenchmarkMemory(b *testing.B) {
-	const nodes, waiting, tried = 20_000, 10_000, 2_000
+	const nodes, waiting, tried = 20_000, 10_000, 500
 	lab := newLab(b, load.Fleet{Nodes: nodes, Pools: 4})
 	if err := lab.FillWithSmall(b.Context(), waiting); err != nil {
 		b.Fatal(err)

@@ -107,10 +107,13 @@ func wait(ctx context.Context, process *sandbox.Process, long time.Duration) (ti
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	case <-process.Done():
-		return 0, errors.New("the scheduler has ended")
+		return 0, fmt.Errorf("the scheduler has ended; the end of its log:\n%s", process.LogTail())
 	case <-time.After(long):
 	}
 	used, err := usageOf(process.PID())
+	if err != nil { // it is ending
+		err = fmt.Errorf("%w; the end of its log:\n%s", err, process.LogTail())
+	}
 	return used.cpu, err
 }
 
