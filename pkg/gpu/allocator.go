@@ -12,6 +12,7 @@ type Allocator struct {
 	memoryMiB    [MaxCards]int64
 	positions    map[string]int // by UUID
 	build        *Build
+	slices       *sliceTable // nil where the node names none
 }
 
 // NewAllocator makes an inventory ready. The inventory must not be changed afterwards. Nodes that are built
@@ -28,6 +29,7 @@ func NewAllocator(inventory Inventory, topologies *Topologies) (*Allocator, erro
 		topology:  topologies.of(&inventory),
 		all:       firstCards(len(inventory.Cards)),
 		positions: make(map[string]int, len(inventory.Cards)),
+		slices:    newSliceTable(&inventory),
 	}
 	for i := range inventory.Cards {
 		card := &inventory.Cards[i]

@@ -2,13 +2,11 @@ package gpu
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation"
-	kjson "sigs.k8s.io/json"
 )
 
 // assignmentVersion is the version of the annotation that we write, and the only one that we read.
@@ -31,46 +29,15 @@ type Device struct {
 	MemoryMiB int64 `json:"memoryMiB,omitempty"`
 }
 
-type assignmentJSON struct {
-	Version    int        `json:"version"`
-	Containers Assignment `json:"containers"`
-}
-
-// ParseAssignment reads the annotation g8s.host/gpu-devices, JSON such as
-//
-//	{"version":1,"containers":{"train":[{"uuid":"GPU-5f1e","index":0},{"uuid":"GPU-9c07","index":1}]}}
-//
-// Only the scheduler writes it, so everything else is refused: fields that are unknown or given twice,
-// names that no container can have, a card that one container has twice.
+// ParseAssignment reads which cards a pod holds from its annotation g8s.host/gpu-devices; see [ParseChoice]. A pod that has
+// slices alone holds none.
 func ParseAssignment(text string) (Assignment, error) {
-	if len(text) > maxAssignmentSize {
-		return nil, fmt.Errorf("%d bytes, want at most %d", len(text), maxAssignmentSize)
-	}
-	var parsed assignmentJSON
-	strict, err := kjson.UnmarshalStrict([]byte(text), &parsed)
-	if err := cmp.Or(err, errors.Join(strict...)); err != nil {
-		return nil, err
-	}
-	if parsed.Version != assignmentVersion {
-		return nil, fmt.Errorf("version is %d, want %d", parsed.Version, assignmentVersion)
-	}
-	if err := parsed.Containers.Validate(); err != nil {
-		return nil, err
-	}
-	return parsed.Containers, nil
+	choice, err := ParseChoice(text)
+	return choice.Cards, err
 }
 
 // Encode writes the assignment in the form that [ParseAssignment] reads. Equal assignments give equal text.
-func (as Assignment) Encode() (string, error) {
-	if err := as.Validate(); err != nil {
-		return "", fmt.Errorf("encoding the assignment: %w", err)
-	}
-	text, err := json.Marshal(assignmentJSON{Version: assignmentVersion, Containers: as})
-	if err != nil {
-		return "", fmt.Errorf("encoding the assignment: %w", err)
-	}
-	return string(text), nil
-}
+func (as Assignment) Encode() (string, error) { return (&Choice{Cards: as}).Encode() }
 
 // Validate tells what is wrong with an assignment, whatever pod it is for.
 func (as Assignment) Validate() error {

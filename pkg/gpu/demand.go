@@ -31,10 +31,14 @@ const (
 // Demand is what a pod asks of a node's cards, container by container. The zero value asks for none.
 // [DemandOf] makes it.
 type Demand struct {
-	// Request is the pod's peak. MIG slices are counted by Kubernetes and take no card here.
+	// Request is the pod's peak. MIG slices take no card here.
 	Request
 	// Containers are those that ask for cards, in the order in which they start.
 	Containers []ContainerDemand
+	// Slices are what containers ask for of MIG slices, in the order in which they start.
+	Slices []SliceDemand
+	// Profiles are the peaks of Slices, by profile.
+	Profiles []ProfileDemand
 	// ShareMiB is the memory asked on each shared card; above 0 when any container asks for shared cards.
 	ShareMiB int64
 	// MemoryMinMiB is the least memory that a card must have, 0 for any.
@@ -75,7 +79,15 @@ func specDemand(pod *corev1.Pod) (Demand, error) {
 	if err != nil {
 		return Demand{Request: refused()}, err
 	}
-	return Demand{Request: request, Containers: containers}, nil
+	demand := Demand{Request: request, Containers: containers}
+	if request.MIG > 0 {
+		demand.Slices = sliceDemands(pod)
+		demand.Profiles = profilePeaks(demand.Slices)
+	}
+	if count := containersOf(demand.Slices); count > MaxContainers {
+		return Demand{Request: refused()}, fmt.Errorf("%d containers ask for MIG slices, want at most %d", count, MaxContainers)
+	}
+	return demand, nil
 }
 
 // Milli returns what the pod asks of cards of a memory in MiB, in thousandths of a card: a share by its part of the memory,

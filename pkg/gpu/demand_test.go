@@ -58,7 +58,10 @@ func TestDemandOf(t *testing.T) {
 		},
 		"MIG slices are counted and take no card": {
 			spec: corev1.PodSpec{Containers: []corev1.Container{asking("a", map[corev1.ResourceName]string{"nvidia.com/mig-1g.10gb": "2"})}},
-			want: Demand{Request: Request{MIG: 2}},
+			want: Demand{
+				Request: Request{MIG: 2}, Slices: []SliceDemand{{Container: "a", Profile: "1g.10gb", Count: 2}},
+				Profiles: []ProfileDemand{{Profile: "1g.10gb", Count: 2}},
+			},
 		},
 	}
 	for name, tc := range cases {
@@ -107,6 +110,9 @@ func TestDemandOfARefusedPod(t *testing.T) {
 		"more containers than can be told apart": {
 			spec: corev1.PodSpec{Containers: manyContainers(MaxContainers + 1)}, wantErr: "33 containers ask for GPUs, want at most 32",
 		},
+		"more containers with slices than can be told apart": {
+			spec: corev1.PodSpec{Containers: manySliced(MaxContainers + 1)}, wantErr: "33 containers ask for MIG slices, want at most 32",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -125,6 +131,14 @@ func manyContainers(n int) []corev1.Container {
 	containers := make([]corev1.Container, n)
 	for i := range containers {
 		containers[i] = gpus(fmt.Sprintf("c%d", i), "1")
+	}
+	return containers
+}
+
+func manySliced(n int) []corev1.Container {
+	containers := make([]corev1.Container, n)
+	for i := range containers {
+		containers[i] = asking(fmt.Sprintf("c%d", i), map[corev1.ResourceName]string{names.ResourceMIGPrefix + "1g.10gb": "1"})
 	}
 	return containers
 }

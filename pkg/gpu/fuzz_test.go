@@ -8,7 +8,7 @@ import (
 // FuzzParseInventory feeds arbitrary text. What is accepted must survive writing and reading, and an
 // allocator made of it must keep to the cards that are healthy.
 func FuzzParseInventory(f *testing.F) {
-	for _, inv := range []Inventory{hybridCubeMesh(), nvSwitch(17), pcie(), inventory(3, unhealthy(1), sized(0, 1))} {
+	for _, inv := range []Inventory{slicedInventory("LS", "", "S"), hybridCubeMesh(), nvSwitch(17), pcie(), inventory(3, unhealthy(1), sized(0, 1))} {
 		text, err := inv.Encode()
 		if err != nil {
 			f.Fatal(err)
@@ -26,7 +26,7 @@ func FuzzParseInventory(f *testing.F) {
 			t.Fatalf("writing what was read: %v", err)
 		}
 		if len(again) <= maxInventorySize {
-			if read, err := ParseInventory(again); err != nil || len(read.Cards) != len(inv.Cards) {
+			if read, err := ParseInventory(again); err != nil || len(read.Cards) != len(inv.Cards) || len(read.Sliced) != len(inv.Sliced) {
 				t.Fatalf("reading what was written: %v", err)
 			}
 		}
@@ -38,30 +38,44 @@ func FuzzParseInventory(f *testing.F) {
 		if reason.IsZero() && (allocation.Whole&^a.Healthy() != 0 || allocation.Whole.Len() != 2) {
 			t.Fatalf("two cards are %v of %v", allocation.Whole, a.Healthy())
 		}
+		if !a.Sliced() {
+			return
+		}
+		if slices, reason := a.AllocateSlices(&SlicesUsed{}, asksSlices(1, 1)); reason.IsZero() && len(slices.Holding.at) != 2 {
+			t.Fatalf("two slices are %v", slices.Holding.at)
+		}
 	})
 }
 
 // FuzzParseAssignment feeds arbitrary text. What is accepted must survive writing and reading, and resolve
-// to an error or to no more than the pod asks.
+// to an error or to no more than the pod asks; of slices, to as many as it asks for, whether or not they are known.
 func FuzzParseAssignment(f *testing.F) {
 	f.Add(`{"version":1,"containers":{"main":[{"uuid":"GPU-00","index":0},{"uuid":"GPU-01","index":1}]}}`)
 	f.Add(`{"version":1,"containers":{"main":[{"uuid":"GPU-00","index":0,"memoryMiB":2048}],"side":[{"uuid":"x","index":9}]}}`)
-	a := allocatorOf(f, nvSwitch(4))
+	f.Add(choiceOfTwo)
+	f.Add(`{"version":1,"slices":{"side":[{"uuid":"MIG-0-0","profile":"1g.10gb","card":"a","gpu":0}],"main":[{"uuid":"MIG-0-0","profile":"1g.10gb","card":"a","gpu":0}]}}`)
+	a, sliced := allocatorOf(f, nvSwitch(4)), allocatorOf(f, slicedInventory("SSL"))
 	demands := []*Demand{whole(2), share(1, 2048), {Containers: []ContainerDemand{
 		{Name: "side", Lifetime: Sidecar, Whole: 1}, {Name: "main", Whole: 1, Shared: 1},
 	}}}
 	f.Fuzz(func(t *testing.T, text string) {
-		assignment, err := ParseAssignment(text)
+		choice, err := ParseChoice(text)
 		if err != nil {
 			return
 		}
-		again, err := assignment.Encode()
+		again, err := choice.Encode()
 		if err != nil {
 			t.Fatalf("writing what was read: %v", err)
 		}
-		if read, err := ParseAssignment(again); err != nil || !reflect.DeepEqual(read, assignment) {
+		if read, err := ParseChoice(again); err != nil || !reflect.DeepEqual(read.Slices, choice.Slices) && len(choice.Slices) > 0 ||
+			!reflect.DeepEqual(read.Cards, choice.Cards) && len(choice.Cards) > 0 {
 			t.Fatalf("reading what was written: %v", err)
 		}
+		of := asksSlices(2, 1)
+		if held := sliced.ResolveSlices(of, choice.Slices); int64(len(held.at))+held.unknown["1g.10gb"]+held.unknown["3g.40gb"] != 3 {
+			t.Fatalf("%+v resolves to %+v", choice.Slices, held)
+		}
+		assignment := choice.Cards
 		for _, d := range demands {
 			h, err := a.Resolve(d, assignment)
 			if err != nil {

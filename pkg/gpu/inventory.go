@@ -33,6 +33,8 @@ type Inventory struct {
 	Cards []Card
 	// Links are the NVLink connections.
 	Links []Link
+	// Sliced are the cards in MIG mode, in order of index. They are none of Cards.
+	Sliced []SlicedCard
 	// Derived tells that the cards were counted from allocatable and labels, so they have no real UUID
 	// and no health of their own.
 	Derived bool
@@ -80,8 +82,8 @@ var (
 
 // Validate tells what is wrong with an inventory: every fault of a card and of a link, in one error.
 func (inv *Inventory) Validate() error {
-	if len(inv.Cards) > MaxCards {
-		return fmt.Errorf("%d GPUs, want at most %d", len(inv.Cards), MaxCards)
+	if count := len(inv.Cards) + len(inv.Sliced); count > MaxCards {
+		return fmt.Errorf("%d GPUs, want at most %d", count, MaxCards)
 	}
 	var errs []error
 	uuids := make(map[string]bool, len(inv.Cards))
@@ -98,7 +100,7 @@ func (inv *Inventory) Validate() error {
 			errs = append(errs, fmt.Errorf("gpus[%d]: index %d is not above %d, the one before", i, card.Index, inv.Cards[i-1].Index))
 		}
 	}
-	return errors.Join(append(errs, inv.validateLinks()...)...)
+	return errors.Join(slices.Concat(errs, inv.validateSliced(uuids), inv.validateLinks())...)
 }
 
 func (c *Card) validate() error {

@@ -15,9 +15,10 @@ const inventoryVersion = 1
 
 // inventoryJSON is the written form of an [Inventory].
 type inventoryJSON struct {
-	Version int    `json:"version"`
-	GPUs    []Card `json:"gpus"`
-	Links   []Link `json:"links,omitempty"`
+	Version int          `json:"version"`
+	GPUs    []Card       `json:"gpus"`
+	Links   []Link       `json:"links,omitempty"`
+	Sliced  []SlicedCard `json:"sliced,omitempty"`
 }
 
 // ParseInventory reads the annotation g8s.host/gpu-inventory, JSON such as
@@ -27,10 +28,14 @@ type inventoryJSON struct {
 //	  {"uuid":"GPU-5f1e","index":0,"memoryMiB":81920,"numaNode":0,"pcieSwitch":"0000:0e:00.0","health":"Healthy"},
 //	  {"uuid":"GPU-9c07","index":1,"memoryMiB":81920,"numaNode":0,"pcieSwitch":"0000:0e:00.0","health":"Xid79",
 //	   "since":"2026-11-22T14:03:11Z"}],
-//	 "links":[{"gpus":[0,1],"nvlinks":12,"bandwidthGBps":300}]}
+//	 "links":[{"gpus":[0,1],"nvlinks":12,"bandwidthGBps":300}],
+//	 "sliced":[
+//	  {"uuid":"GPU-7d21","index":2,"memoryMiB":81920,"numaNode":1,"health":"Healthy",
+//	   "slices":[{"uuid":"MIG-03ac","profile":"1g.10gb","memoryMiB":9728}]}]}
 //
-// [Card] and [Link] document the fields; uuid, index and health are required. A link holds for each two of
-// its GPUs, so an NVSwitch is one entry. Cards in MIG mode cannot be given whole and are left out.
+// [Card], [Link] and [SlicedCard] document the fields; uuid, index, health and profile are required. A link holds for each two of
+// its GPUs, so an NVSwitch is one entry. Cards in MIG mode cannot be given whole: they are none of gpus, where a reader that
+// knows nothing of sliced would give them away.
 //
 // Within a version the form only grows: fields of later writers are ignored, while a field that we know
 // is checked, in its exact spelling and given once. A meaning that changes takes a new version, which is
@@ -48,10 +53,14 @@ func ParseInventory(text string) (Inventory, error) {
 		return Inventory{}, fmt.Errorf("version is %d, want %d", parsed.Version, inventoryVersion)
 	}
 	slices.SortStableFunc(parsed.GPUs, func(a, b Card) int { return cmp.Compare(a.Index, b.Index) })
+	slices.SortStableFunc(parsed.Sliced, func(a, b SlicedCard) int { return cmp.Compare(a.Index, b.Index) })
 	for i := range parsed.GPUs {
 		parsed.GPUs[i].Since = parsed.GPUs[i].Since.UTC()
 	}
-	inventory := Inventory{Cards: parsed.GPUs, Links: parsed.Links}
+	for i := range parsed.Sliced {
+		parsed.Sliced[i].Since = parsed.Sliced[i].Since.UTC()
+	}
+	inventory := Inventory{Cards: parsed.GPUs, Links: parsed.Links, Sliced: parsed.Sliced}
 	if err := inventory.Validate(); err != nil {
 		return Inventory{}, err
 	}
@@ -63,7 +72,7 @@ func (inv *Inventory) Encode() (string, error) {
 	if err := inv.Validate(); err != nil {
 		return "", fmt.Errorf("encoding the inventory: %w", err)
 	}
-	text, err := json.Marshal(inventoryJSON{Version: inventoryVersion, GPUs: inv.Cards, Links: inv.Links})
+	text, err := json.Marshal(inventoryJSON{Version: inventoryVersion, GPUs: inv.Cards, Links: inv.Links, Sliced: inv.Sliced})
 	if err != nil {
 		return "", fmt.Errorf("encoding the inventory: %w", err)
 	}

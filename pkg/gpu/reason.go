@@ -43,6 +43,8 @@ type Reason struct {
 	LargestMiB int64
 	// Unknown is the number of cards taken off because pods hold cards that they do not name.
 	Unknown int64
+	// Profile is that of the MIG slices which the numbers count in the place of cards, "" for cards.
+	Profile string
 }
 
 // IsZero reports whether there is no reason, because the demand fits.
@@ -63,6 +65,9 @@ func (r Reason) Detail() string {
 		return fmt.Sprintf("%d GPUs, %d asked", r.Total, r.Asked)
 	}
 	text := fmt.Sprintf("%d of %d %s", r.Usable, r.Total, r.quality())
+	if r.Profile != "" {
+		text = fmt.Sprintf("%d of %d MIG slices of %s %s", r.Usable, r.Total, r.Profile, r.quality())
+	}
 	if r.Short() > 0 {
 		text += fmt.Sprintf(", %d short", r.Short())
 	} else {

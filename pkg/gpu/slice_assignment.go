@@ -1,0 +1,129 @@
+package gpu
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	kjson "sigs.k8s.io/json"
+)
+
+// SliceAssignment is the MIG slices that the containers of a pod hold, by container name.
+type SliceAssignment map[string][]HeldSlice
+
+// HeldSlice is a MIG slice as a container holds it.
+type HeldSlice struct {
+	// UUID identifies the slice; see [CardSlice].
+	UUID    string `json:"uuid"`
+	Profile string `json:"profile"`
+	// Card is the UUID of its card, and GPU the driver's number of that when it was chosen.
+	Card string `json:"card"`
+	GPU  int    `json:"gpu"`
+}
+
+// Choice is all that was chosen for the containers of a pod: cards, and MIG slices.
+type Choice struct {
+	Cards  Assignment
+	Slices SliceAssignment
+}
+
+// choiceJSON is the written form. A pod without slices is written as before there were any.
+type choiceJSON struct {
+	Version    int             `json:"version"`
+	Containers Assignment      `json:"containers,omitempty"`
+	Slices     SliceAssignment `json:"slices,omitempty"`
+}
+
+// ParseChoice reads the annotation g8s.host/gpu-devices, JSON such as
+//
+//	{"version":1,"containers":{"train":[{"uuid":"GPU-5f1e","index":0},{"uuid":"GPU-9c07","index":1}]}}
+//	{"version":1,"slices":{"notebook":[{"uuid":"MIG-03ac","profile":"1g.10gb","card":"GPU-7d21","gpu":2}]}}
+//
+// Only the scheduler writes it, so everything else is refused: fields that are unknown or given twice, names that no container
+// can have, a card or slice that one container has twice. Slices have a field of their own, so that readers which know of none
+// refuse what they would take for cards.
+func ParseChoice(text string) (Choice, error) {
+	if len(text) > maxAssignmentSize {
+		return Choice{}, fmt.Errorf("%d bytes, want at most %d", len(text), maxAssignmentSize)
+	}
+	var parsed choiceJSON
+	strict, err := kjson.UnmarshalStrict([]byte(text), &parsed)
+	if err := cmp.Or(err, errors.Join(strict...)); err != nil {
+		return Choice{}, err
+	}
+	if parsed.Version != assignmentVersion {
+		return Choice{}, fmt.Errorf("version is %d, want %d", parsed.Version, assignmentVersion)
+	}
+	choice := Choice{Cards: parsed.Containers, Slices: parsed.Slices}
+	if err := choice.Validate(); err != nil {
+		return Choice{}, err
+	}
+	return choice, nil
+}
+
+// Encode writes the choice in the form that [ParseChoice] reads. Equal choices give equal text.
+func (c *Choice) Encode() (string, error) {
+	if err := c.Validate(); err != nil {
+		return "", fmt.Errorf("encoding the assignment: %w", err)
+	}
+	text, err := json.Marshal(choiceJSON{Version: assignmentVersion, Containers: c.Cards, Slices: c.Slices})
+	if err != nil {
+		return "", fmt.Errorf("encoding the assignment: %w", err)
+	}
+	return string(text), nil
+}
+
+// Validate tells what is wrong with a choice, whatever pod it is for.
+func (c *Choice) Validate() error {
+	if len(c.Slices) == 0 {
+		return c.Cards.Validate()
+	}
+	var errs []error
+	if len(c.Cards) > 0 {
+		errs = append(errs, c.Cards.Validate())
+	}
+	return errors.Join(append(errs, c.Slices.validate())...)
+}
+
+func (as SliceAssignment) validate() error {
+	if len(as) > MaxContainers {
+		return fmt.Errorf("%d containers have slices, want at most %d", len(as), MaxContainers)
+	}
+	var errs []error
+	for name, held := range as {
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			errs = append(errs, fmt.Errorf("%.70q is no container name", name))
+		} else if err := validateHeld(held); err != nil {
+			errs = append(errs, fmt.Errorf("container %s: %w", name, err))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+func validateHeld(held []HeldSlice) error {
+	if len(held) == 0 || len(held) > maxSlices {
+		return fmt.Errorf("%d slices, want 1 to %d", len(held), maxSlices)
+	}
+	seen := make(map[string]bool, len(held))
+	for i := range held {
+		slice := &held[i]
+		known := CardSlice{UUID: slice.UUID, Profile: slice.Profile}
+		if err := known.validate(); err != nil {
+			return err
+		}
+		switch {
+		case !uuidPattern.MatchString(slice.Card):
+			return fmt.Errorf("card is %.140q, want 1 to 128 letters, digits or any of . _ : / -", slice.Card)
+		case slice.GPU < 0 || slice.GPU > maxIndex:
+			return fmt.Errorf("gpu is %d, want 0 to %d", slice.GPU, maxIndex)
+		case seen[slice.UUID]:
+			return fmt.Errorf("slice %s is there twice", slice.UUID)
+		}
+		seen[slice.UUID] = true
+	}
+	return nil
+}

@@ -1,0 +1,289 @@
+package gpu
+
+import (
+	"cmp"
+	"slices"
+)
+
+// SliceAllocation is the MIG slices chosen for a pod.
+type SliceAllocation struct {
+	// Holding is what the pod holds of the node.
+	Holding *SliceHolding
+	// containers are the positions for each of the demand's Slices.
+	containers [][]int
+}
+
+// AllocateSlices chooses the MIG slices for a demand, or tells why there are none. Like [Allocator.Allocate] it is a function of its
+// arguments. All on one NUMA node where one has enough; among those as few cards as can be of which nothing is in use, so that they
+// stay whole and can be cut anew; then those of the cards of which most is in use; then the lowest positions. Beyond 16 cards of which
+// nothing is in use more of them may be taken than need be.
+//
+// Slices that pods hold without naming them are taken to be the first free ones of their profile, since the agent takes those.
+//
+// A pod's slices are chosen as one set and then divided. Init containers use those of containers that start after them.
+func (a *Allocator) AllocateSlices(used *SlicesUsed, d *Demand) (SliceAllocation, Reason) {
+	if reason := a.SliceShortage(used, d); !reason.IsZero() {
+		return SliceAllocation{}, reason
+	}
+	p := a.slices.picking(used)
+	chosen := p.best(d.Profiles)
+	plan := SliceAllocation{Holding: &SliceHolding{at: chosen}, containers: make([][]int, len(d.Slices))}
+	for _, asked := range d.Profiles {
+		a.slices.divide(asked.Profile, d, &plan)
+	}
+	return plan, Reason{}
+}
+
+// picking is one choice of slices.
+type picking struct {
+	*sliceTable
+	// free are the slices that may be chosen, by position.
+	free []bool
+	// fill is how much of each card is in use.
+	fill []int64
+}
+
+func (t *sliceTable) picking(used *SlicesUsed) *picking {
+	p := &picking{sliceTable: t, free: make([]bool, len(t.slices)), fill: make([]int64, len(t.cards))}
+	unnamed := map[string]int64{}
+	for at := range t.slices {
+		slice := &t.slices[at]
+		taken := used.has(at)
+		if !taken && t.healthy(at) && unnamed[slice.Profile] < used.unknown[slice.Profile] {
+			unnamed[slice.Profile]++
+			taken = true
+		}
+		if taken {
+			p.fill[slice.card] += t.size(at)
+		}
+		p.free[at] = !taken && t.healthy(at)
+	}
+	return p
+}
+
+// option is one way to serve a demand.
+type option struct {
+	at     []int
+	opened int
+	fill   int64
+}
+
+// better reports whether an option is to be taken rather than another.
+func (o *option) better(other *option) bool {
+	return cmp.Or(cmp.Compare(o.opened, other.opened), cmp.Compare(other.fill, o.fill), slices.Compare(o.at, other.at)) < 0
+}
+
+// best chooses for a demand, for which there is enough.
+func (p *picking) best(asked []ProfileDemand) []int {
+	var best *option
+	for _, numa := range p.numaNodes() {
+		found := p.among(asked, func(card int) bool { return p.cards[card].numa == numa })
+		if found != nil && (best == nil || found.better(best)) {
+			best = found
+		}
+	}
+	if best == nil {
+		best = p.among(asked, func(int) bool { return true })
+	}
+	return best.at
+}
+
+func (p *picking) numaNodes() []int {
+	var all []int
+	for i := range p.cards {
+		all = append(all, p.cards[i].numa)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// among chooses among some cards, or returns nil where they have too few.
+func (p *picking) among(asked []ProfileDemand, allowed func(card int) bool) *option {
+	open := make([]bool, len(p.cards))
+	var empty []int
+	for card := range p.cards {
+		switch {
+		case !allowed(card):
+		case p.fill[card] > 0:
+			open[card] = true
+		default:
+			empty = append(empty, card)
+		}
+	}
+	lacking := make([]int64, len(asked))
+	for i := range asked {
+		lacking[i] = asked[i].Count - int64(len(p.of(asked[i].Profile, open)))
+	}
+	needed, ok := p.open(asked, lacking, empty)
+	if !ok {
+		return nil
+	}
+	for _, card := range needed {
+		open[card] = true
+	}
+	chosen := &option{opened: len(needed)}
+	for i := range asked {
+		for _, at := range p.of(asked[i].Profile, open)[:asked[i].Count] {
+			chosen.at = append(chosen.at, at)
+			chosen.fill += p.fill[p.slices[at].card]
+		}
+	}
+	slices.Sort(chosen.at)
+	return chosen
+}
+
+// of returns the free slices of a profile on some cards, those of the fullest first.
+func (p *picking) of(profile string, cards []bool) []int {
+	var found []int
+	for _, at := range p.byProfile[profile] {
+		if p.free[at] && cards[p.slices[at].card] {
+			found = append(found, at)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b int) int { return cmp.Compare(p.fill[p.slices[b].card], p.fill[p.slices[a].card]) })
+	return found
+}
+
+// mostExact is how many empty cards are tried in all combinations.
+const mostExact = 16
+
+// open returns as few of the empty cards as have what is lacking, the first of equals.
+func (p *picking) open(asked []ProfileDemand, lacking []int64, empty []int) ([]int, bool) {
+	has := make([][]int64, len(empty))
+	for i, card := range empty {
+		has[i] = make([]int64, len(asked))
+		for at := range p.slices {
+			if p.slices[at].card != card || !p.free[at] {
+				continue
+			}
+			for j := range asked {
+				if asked[j].Profile == p.slices[at].Profile {
+					has[i][j]++
+				}
+			}
+		}
+	}
+	left := lacking
+	for i := range has {
+		left = without(left, has[i])
+	}
+	if !isCovered(left) {
+		return nil, false
+	}
+	var chosen []int
+	if len(empty) > mostExact {
+		chosen = coverGreedily(has, lacking)
+	}
+	for size := 0; chosen == nil; size++ {
+		chosen = cover(has, lacking, 0, size)
+	}
+	cards := make([]int, len(chosen))
+	for i, at := range chosen {
+		cards[i] = empty[at]
+	}
+	return cards, true
+}
+
+// cover returns the first size of the cards from one on that have together what is lacking, or nil.
+func cover(has [][]int64, lacking []int64, from, size int) []int {
+	if size == 0 {
+		if isCovered(lacking) {
+			return []int{}
+		}
+		return nil
+	}
+	for i := from; i+size <= len(has); i++ {
+		if rest := cover(has, without(lacking, has[i]), i+1, size-1); rest != nil {
+			return append([]int{i}, rest...)
+		}
+	}
+	return nil
+}
+
+// coverGreedily takes the card that has most of what is lacking, again and again. All together have enough.
+func coverGreedily(has [][]int64, lacking []int64) []int {
+	chosen := []int{}
+	for !isCovered(lacking) {
+		best, most := -1, int64(0)
+		for i := range has {
+			var useful int64
+			for j := range lacking {
+				useful += min(max(lacking[j], 0), has[i][j])
+			}
+			if useful > most && !slices.Contains(chosen, i) {
+				best, most = i, useful
+			}
+		}
+		chosen, lacking = append(chosen, best), without(lacking, has[best])
+	}
+	return chosen
+}
+
+func isCovered(lacking []int64) bool {
+	return !slices.ContainsFunc(lacking, func(count int64) bool { return count > 0 })
+}
+
+func without(lacking, has []int64) []int64 {
+	left := slices.Clone(lacking)
+	for i := range left {
+		left[i] -= has[i]
+	}
+	return left
+}
+
+// divide gives each container its part of the pod's slices of a profile: those that live as long as the pod have their own, and init
+// containers use what is no sidecar's before them.
+func (t *sliceTable) divide(profile string, d *Demand, plan *SliceAllocation) {
+	var all []int
+	for _, at := range plan.Holding.at {
+		if t.slices[at].Profile == profile {
+			all = append(all, at)
+		}
+	}
+	next, sidecars := 0, 0 // sidecars come first, in the order in which they start
+	for _, lifetime := range []Lifetime{Sidecar, Main} {
+		for i := range d.Slices {
+			if asked := &d.Slices[i]; asked.Profile == profile && asked.Lifetime == lifetime {
+				plan.containers[i] = all[next : next+int(asked.Count)]
+				next += int(asked.Count)
+			}
+		}
+	}
+	for i := range d.Slices {
+		asked := &d.Slices[i]
+		switch {
+		case asked.Profile != profile:
+		case asked.Lifetime == Sidecar:
+			sidecars += int(asked.Count)
+		case asked.Lifetime == Init:
+			plan.containers[i] = all[sidecars : sidecars+int(asked.Count)]
+		}
+	}
+}
+
+// SliceAssignment names the slices of an allocation, for the annotation of the pod. The demand is the one that it was made for.
+func (a *Allocator) SliceAssignment(d *Demand, al *SliceAllocation) SliceAssignment {
+	assignment := make(SliceAssignment, len(d.Slices))
+	for i := range d.Slices {
+		name := d.Slices[i].Container
+		for _, at := range al.containers[i] {
+			slice := &a.slices.slices[at]
+			card := &a.slices.cards[slice.card]
+			assignment[name] = append(assignment[name], HeldSlice{UUID: slice.UUID, Profile: slice.Profile, Card: card.uuid, GPU: card.index})
+		}
+	}
+	return assignment
+}
+
+// IdleSliced returns of how many cards in MIG mode nothing is in use beside a holding.
+func (a *Allocator) IdleSliced(used *SlicesUsed, beside *SliceHolding) int {
+	after := SlicesUsed{held: slices.Clone(used.held), unknown: used.unknown}
+	after.Add(&SliceHolding{at: beside.at})
+	idle := 0
+	for _, fill := range a.slices.picking(&after).fill {
+		if fill == 0 {
+			idle++
+		}
+	}
+	return idle
+}

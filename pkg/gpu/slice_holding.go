@@ -1,0 +1,157 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// SliceHolding is what one pod holds of a node's MIG slices, by position. It never changes; nil is nothing.
+type SliceHolding struct {
+	at []int
+	// unknown counts, by profile, the slices that the pod has and of which nobody knows which they are.
+	unknown map[string]int64
+}
+
+// Known reports whether it is known which slices the pod holds.
+func (h *SliceHolding) Known() bool { return h == nil || len(h.unknown) == 0 }
+
+// SlicesUsed is what all pods of a node hold of its MIG slices together. The zero value is an empty node.
+type SlicesUsed struct {
+	held    []bool // by position, as far as any is held
+	unknown map[string]int64
+}
+
+// Add counts a pod.
+func (u *SlicesUsed) Add(h *SliceHolding) {
+	if h == nil {
+		return
+	}
+	for _, at := range h.at {
+		if at >= len(u.held) {
+			u.held = append(u.held, make([]bool, at+1-len(u.held))...)
+		}
+		u.held[at] = true
+	}
+	for profile, count := range h.unknown {
+		if u.unknown == nil {
+			u.unknown = map[string]int64{}
+		}
+		u.unknown[profile] += count
+	}
+}
+
+func (u *SlicesUsed) has(at int) bool { return at < len(u.held) && u.held[at] }
+
+// SlicesHeldBy returns which slices a pod that is bound to the node holds: those of its annotation g8s.host/gpu-devices, where that
+// names all that the pod asks for and the node has them; else also those that the node's agent reports for it, as of a pod of another
+// scheduler, or one whose slices were made anew. The rest are any of their profile.
+//
+// A pod cannot gain by its annotation: one that does not serve its request, container by container, counts as none.
+func (a *Allocator) SlicesHeldBy(pod *corev1.Pod, reported func() []Slice) *SliceHolding {
+	if a.slices == nil {
+		return nil
+	}
+	demand, err := specDemand(pod)
+	if err != nil || !demand.NeedsSlices() {
+		return nil // one that cannot be counted, kubelet does not take in
+	}
+	var named SliceAssignment
+	if text, ok := pod.Annotations[names.AnnotationGPUDevices]; ok {
+		if choice, err := ParseChoice(text); err == nil {
+			named = choice.Slices
+		}
+	}
+	holding := a.ResolveSlices(&demand, named)
+	if holding.Known() {
+		return holding
+	}
+	for _, slice := range reported() {
+		at, listed := a.slices.positions[slice.UUID]
+		if slice.Pod == pod.UID && pod.UID != "" && listed && !slices.Contains(holding.at, at) {
+			holding.at = append(holding.at, at)
+			holding.found(a.slices.slices[at].Profile)
+		}
+	}
+	return holding
+}
+
+// ResolveSlices returns what a pod holds of the node by its assignment. What of it the node does not have, or all of it where it does
+// not serve the demand, is unknown.
+func (a *Allocator) ResolveSlices(d *Demand, assignment SliceAssignment) *SliceHolding {
+	holding := &SliceHolding{unknown: map[string]int64{}}
+	for _, asked := range d.Profiles {
+		if _, listed := a.slices.byProfile[asked.Profile]; listed {
+			// One more than any node has already means all of them. The cap keeps every sum exact.
+			holding.unknown[asked.Profile] = min(asked.Count, maxSlices+1)
+		}
+	}
+	if assignment.fitsDemand(d) != nil {
+		return holding
+	}
+	for _, held := range assignment {
+		for i := range held {
+			at, listed := a.slices.positions[held[i].UUID]
+			if listed && !slices.Contains(holding.at, at) && a.slices.slices[at].Profile == held[i].Profile {
+				holding.at = append(holding.at, at)
+				holding.found(held[i].Profile)
+			}
+		}
+	}
+	slices.Sort(holding.at)
+	return holding
+}
+
+// found takes one of a profile off those that are not known.
+func (h *SliceHolding) found(profile string) {
+	if h.unknown[profile]--; h.unknown[profile] <= 0 {
+		delete(h.unknown, profile)
+	}
+}
+
+// fitsDemand tells why an assignment is not one for a demand: a container has others than it asks for, or two that run at once have
+// the same.
+func (as SliceAssignment) fitsDemand(d *Demand) error {
+	type part struct{ container, profile string }
+	left := make(map[part]int64, len(d.Slices))
+	for i := range d.Slices {
+		left[part{d.Slices[i].Container, d.Slices[i].Profile}] = d.Slices[i].Count
+	}
+	for container, held := range as {
+		for i := range held {
+			of := part{container, held[i].Profile}
+			if left[of]--; left[of] < 0 {
+				return fmt.Errorf("container %s has more slices of %s than it asks for", container, of.profile)
+			}
+		}
+	}
+	for of, count := range left {
+		if count > 0 {
+			return fmt.Errorf("container %s has %d slices of %s too few", of.container, count, of.profile)
+		}
+	}
+	return as.exclusive(d)
+}
+
+// exclusive finds a slice that two containers have which run at once: a sidecar and a container that starts after it, or two main ones.
+func (as SliceAssignment) exclusive(d *Demand) error {
+	running := map[string]string{} // by UUID
+	for i := range d.Slices {
+		container := d.Slices[i].Container
+		if i > 0 && container == d.Slices[i-1].Container {
+			continue
+		}
+		for _, held := range as[container] {
+			if other, ok := running[held.UUID]; ok {
+				return fmt.Errorf("container %s has a slice together with container %s", container, other)
+			}
+			if d.Slices[i].Lifetime != Init {
+				running[held.UUID] = container
+			}
+		}
+	}
+	return nil
+}
