@@ -16,7 +16,7 @@ type Placement struct {
 	Node string `json:"node"`
 	Pool string `json:"pool,omitempty"`
 	Type string `json:"gpuType,omitempty"`
-	// Devices are the cards that the scheduler chose, in the order of their index, and the MIG slices that the node took.
+	// Devices are the cards that the scheduler chose, in the order of their index, and the MIG slices.
 	Devices []gpu.Device `json:"devices,omitempty"`
 	// Connection says how the cards reach each other.
 	Connection string `json:"connection,omitempty"`
@@ -43,7 +43,7 @@ func placements(f *Facts) []Placement {
 // on fills in what the node and the pod's annotation say. An annotation that does not hold is left out.
 func (p *Placement) on(node *corev1.Node, pod *corev1.Pod) {
 	p.Pool, p.Type = gpu.PoolOf(node), gpu.TypeOf(node)
-	for _, slice := range gpu.SlicesUnder(node, pod.UID) {
+	for _, slice := range gpu.SlicesUnder(node, pod.UID, gpu.ChosenSlices(pod)) {
 		p.Devices = append(p.Devices, gpu.Device{UUID: slice.UUID, Index: slice.GPU})
 	}
 	assignment, err := gpu.ParseAssignment(pod.Annotations[names.AnnotationGPUDevices])

@@ -39,6 +39,9 @@ func (n *Node) UnhealthyCards() int64 {
 	return n.cards() - int64(n.allocator.Healthy().Len())
 }
 
+// InMIGMode reports whether the node tells of cards in MIG mode.
+func (n *Node) InMIGMode() bool { return n.allocator != nil && len(n.allocator.Inventory().Sliced) > 0 }
+
 // CardMemory returns the memory in MiB of the largest card, 0 where nothing tells. Of a node that offers no cards it is
 // what the labels promise.
 func (n *Node) CardMemory() int64 {

@@ -28,11 +28,15 @@ func DevicesOf(pod *corev1.Pod) []Device {
 // report its cards has none.
 func BrokenOn(node *corev1.Node) []Card {
 	inventory, _ := InventoryOf(node) // what cannot be read is told otherwise
-	broken := slices.DeleteFunc(inventory.Cards, func(card Card) bool { return card.Health == Healthy })
+	all := inventory.Cards
+	for i := range inventory.Sliced {
+		all = append(all, inventory.Sliced[i].Card)
+	}
+	broken := slices.DeleteFunc(all, func(card Card) bool { return card.Health == Healthy })
 	return withSliced(broken, SlicesOf(node))
 }
 
-// withSliced adds the cards of broken slices.
+// withSliced adds the cards of broken slices, of which an older agent tells nothing else.
 func withSliced(broken []Card, of []Slice) []Card {
 	for i := range of {
 		known := slices.ContainsFunc(broken, func(card Card) bool { return card.UUID == of[i].Card })
@@ -50,7 +54,7 @@ func BrokenUnder(node *corev1.Node, pod *corev1.Pod) []Card {
 	for _, device := range DevicesOf(pod) {
 		held = append(held, device.UUID)
 	}
-	for _, slice := range SlicesUnder(node, pod.UID) {
+	for _, slice := range SlicesUnder(node, pod.UID, ChosenSlices(pod)) {
 		held = append(held, slice.Card)
 	}
 	if len(held) == 0 {

@@ -23,8 +23,8 @@ const (
 	slicesVersion = 1
 )
 
-// Slice is a MIG slice of a card, and which pod has it. The scheduler counts slices by profile and chooses none; the node's
-// agent takes one when the container starts, and tells here which.
+// Slice is a MIG slice of a card, and which pod has it. The scheduler chooses slices by the node's inventory; what the node's agent
+// tells here is what containers have got.
 type Slice struct {
 	// UUID identifies the slice: MIG-….
 	UUID string `json:"uuid"`
@@ -35,7 +35,7 @@ type Slice struct {
 	GPU  int    `json:"gpu"`
 	// MemoryMiB is the memory of the slice, 0 where it is not known.
 	MemoryMiB int64 `json:"memoryMiB,omitempty"`
-	// Health and Since are those of the card; see [Card].
+	// Health and Since are those of the card; see [Card]. "" is not known, as of a slice that a pod names and its node does not tell of.
 	Health string    `json:"health"`
 	Since  time.Time `json:"since,omitzero"`
 	// Pod is the UID of the pod that has it, "" for none.
@@ -136,7 +136,62 @@ func SlicesOf(node *corev1.Node) []Slice {
 	return all
 }
 
-// SlicesUnder returns the MIG slices that a pod has.
-func SlicesUnder(node *corev1.Node, pod types.UID) []Slice {
-	return slices.DeleteFunc(SlicesOf(node), func(s Slice) bool { return s.Pod != pod || pod == "" })
+// SlicesUnder returns the MIG slices that a pod has by the word of its node, and where that says none yet, those that were chosen
+// for it.
+func SlicesUnder(node *corev1.Node, pod types.UID, chosen []Slice) []Slice {
+	all := SlicesOf(node)
+	told := slices.DeleteFunc(slices.Clone(all), func(s Slice) bool { return s.Pod != pod || pod == "" })
+	if len(told) > 0 {
+		return told
+	}
+	out := slices.Clone(chosen)
+	for i := range out {
+		if at := slices.IndexFunc(all, func(s Slice) bool { return s.UUID == out[i].UUID }); at >= 0 {
+			out[i] = all[at]
+			out[i].Pod = pod
+		}
+	}
+	return out
+}
+
+// ChosenSlices returns the MIG slices that the scheduler chose for a pod, in order of card and UUID, each once. The pod does not tell
+// their memory and health.
+func ChosenSlices(pod *corev1.Pod) []Slice {
+	choice, err := ParseChoice(pod.Annotations[names.AnnotationGPUDevices])
+	if err != nil {
+		return nil
+	}
+	var out []Slice
+	for _, held := range choice.Slices {
+		for _, s := range held {
+			out = append(out, Slice{UUID: s.UUID, Profile: s.Profile, Card: s.Card, GPU: s.GPU, Pod: pod.UID})
+		}
+	}
+	slices.SortFunc(out, func(a, b Slice) int { return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.UUID, b.UUID)) })
+	return slices.CompactFunc(out, func(a, b Slice) bool { return a.UUID == b.UUID })
+}
+
+// HeldSlices returns the MIG slices of a node with who has each: by the word of the node, and where that says nobody yet, the one of
+// its pods that it was chosen for.
+func HeldSlices(node *corev1.Node, pods []*corev1.Pod) []Slice {
+	all := SlicesOf(node)
+	if len(all) == 0 {
+		return nil
+	}
+	told, chosen := map[types.UID]bool{}, map[string]types.UID{}
+	for i := range all {
+		told[all[i].Pod] = true
+	}
+	for _, pod := range pods {
+		if HasEnded(pod) || told[pod.UID] {
+			continue
+		}
+		for _, slice := range ChosenSlices(pod) {
+			chosen[slice.UUID] = pod.UID
+		}
+	}
+	for i := range all {
+		all[i].Pod = cmp.Or(all[i].Pod, chosen[all[i].UUID])
+	}
+	return all
 }

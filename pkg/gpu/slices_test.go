@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
@@ -52,16 +53,70 @@ func TestParseSlices(t *testing.T) {
 func TestSlicesUnderAPod(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.AnnotationSlices: twoSlices}}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "0b5c-7"}}
-	if got := SlicesUnder(node, pod.UID); len(got) != 1 || got[0].UUID != "MIG-b" {
+	if got := SlicesUnder(node, pod.UID, nil); len(got) != 1 || got[0].UUID != "MIG-b" {
 		t.Errorf("got %+v", got)
 	}
 	if broken := BrokenUnder(node, pod); len(broken) != 1 || broken[0].UUID != "GPU-1" || broken[0].Index != 1 || broken[0].Since.IsZero() {
 		t.Errorf("broken under the pod are %+v, want the card of its slice", broken)
 	}
-	if broken := BrokenUnder(node, &corev1.Pod{}); len(broken) != 0 || len(SlicesUnder(node, "")) != 0 {
+	if broken := BrokenUnder(node, &corev1.Pod{}); len(broken) != 0 || len(SlicesUnder(node, "", nil)) != 0 {
 		t.Errorf("a pod that is none has %+v", broken)
 	}
 	if broken := BrokenOn(node); len(broken) != 1 {
 		t.Errorf("broken on the node are %+v, want one card", broken)
+	}
+}
+
+// TestSlicesOfAPodThatHasNotStarted are those that were chosen for it, until its node says which it has got.
+func TestSlicesOfAPodThatHasNotStarted(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.AnnotationSlices: twoSlices}}}
+	chosen := func(uid, slice string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Annotations: map[string]string{
+			names.AnnotationGPUDevices: `{"version":1,"slices":{"main":[{"uuid":"` + slice + `","profile":"3g.40gb","card":"GPU-0","gpu":0}]}}`,
+		}}}
+	}
+	waits := chosen("new", "MIG-a")
+	want := []Slice{{UUID: "MIG-a", Profile: "3g.40gb", Card: "GPU-0", MemoryMiB: 40192, Health: Healthy, Pod: "new"}}
+	if diff := cmp.Diff(want, SlicesUnder(node, "new", ChosenSlices(waits))); diff != "" {
+		t.Errorf("slices of a pod that waits (-want +got):\n%s", diff)
+	}
+	want[0].MemoryMiB, want[0].Health = 0, ""
+	if diff := cmp.Diff(want, SlicesUnder(&corev1.Node{}, "new", ChosenSlices(waits))); diff != "" {
+		t.Errorf("slices on a node that tells nothing (-want +got):\n%s", diff)
+	}
+	runs := chosen("0b5c-7", "MIG-a")
+	if got := SlicesUnder(node, runs.UID, ChosenSlices(runs)); len(got) != 1 || got[0].UUID != "MIG-b" {
+		t.Errorf("a pod that has got another slice has %+v", got)
+	}
+	ended := chosen("gone", "MIG-a")
+	ended.Status.Phase = corev1.PodSucceeded
+	for what, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want types.UID
+	}{
+		"one that waits": {waits, "new"}, "one that has got another": {runs, ""}, "one that has ended": {ended, ""},
+		"one that was promised what another one has": {chosen("late", "MIG-b"), ""},
+	} {
+		got := HeldSlices(node, []*corev1.Pod{tc.pod})
+		if len(got) != 2 || got[0].Pod != tc.want || got[1].Pod != "0b5c-7" {
+			t.Errorf("%s: held are %+v", what, got)
+		}
+	}
+	if got := HeldSlices(&corev1.Node{}, []*corev1.Pod{waits}); got != nil {
+		t.Errorf("a node that tells nothing has %+v", got)
+	}
+}
+
+// TestBrokenCardsInMIGMode are told by the inventory, also where nobody has cut them.
+func TestBrokenCardsInMIGMode(t *testing.T) {
+	inv := slicedInventory("S", "")
+	inv.Sliced[1].Health = "Xid79"
+	text, err := inv.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.AnnotationInventory: text}}}
+	if got := BrokenOn(node); len(got) != 1 || got[0].UUID != "GPU-1" {
+		t.Errorf("broken are %+v, want the second card", got)
 	}
 }

@@ -45,7 +45,7 @@ func brokenOn(node *corev1.Node) []BrokenGPU {
 
 // look fills in what a pod's node says of its devices, and returns what of them is broken.
 func (p *Pod) look(node *corev1.Node) []BrokenGPU {
-	p.Slices = gpu.SlicesUnder(node, p.UID)
+	p.Slices = gpu.SlicesUnder(node, p.UID, p.Slices)
 	var out []BrokenGPU
 	for _, card := range gpu.BrokenOn(node) {
 		held := slices.ContainsFunc(p.GPUs, func(device gpu.Device) bool { return device.UUID == card.UUID }) ||
@@ -65,7 +65,7 @@ func (d *JobDetail) holding(pod *corev1.Pod) {
 	if at < 0 {
 		return
 	}
-	d.Pods[at].GPUs = gpu.DevicesOf(pod)
+	d.Pods[at].GPUs, d.Pods[at].Slices = gpu.DevicesOf(pod), gpu.ChosenSlices(pod)
 	if request, err := gpu.RequestOf(pod); err == nil {
 		d.Pods[at].sliced = request.MIG > 0
 	}
@@ -74,13 +74,13 @@ func (d *JobDetail) holding(pod *corev1.Pod) {
 // holds reports whether a pod holds devices that its node knows of.
 func (p *Pod) holds() bool { return (len(p.GPUs) > 0 || p.sliced) && p.Node != "" && !p.ended() }
 
-// Sliced reports whether pods of the job ask for MIG slices, of which only their nodes can tell which they got.
+// Sliced reports whether pods of the job ask for MIG slices, of which their nodes can tell which they got.
 func (d *JobDetail) Sliced() bool {
 	return slices.ContainsFunc(d.Pods, func(pod Pod) bool { return pod.sliced })
 }
 
 // Devices fills in what nodes say of the devices that pods of the jobs hold, where the user may read nodes: which MIG slices
-// they have, and what is broken. It is one request for each of their nodes, or one in all.
+// they have got, and what is broken. It is one request for each of their nodes, or one in all.
 func (r *Reader) Devices(ctx context.Context, jobs []JobDetail) error {
 	var nodes []string
 	for i := range jobs {

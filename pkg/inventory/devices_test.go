@@ -132,3 +132,41 @@ func TestSlicesOfJobs(t *testing.T) {
 		t.Errorf("got %+v, want its card told as broken", jobs[0])
 	}
 }
+
+// TestSlicesOfAPodThatStarts are those that were chosen for it, until its node says which it has got: of the job and of the node.
+func TestSlicesOfAPodThatStarts(t *testing.T) {
+	text, err := gpu.EncodeSlices([]gpu.Slice{{UUID: "MIG-a", Profile: "1g.10gb", Card: "GPU-0", MemoryMiB: 9728, Health: "Lost"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := fixture.Node("n").Slices("1g.10gb", 1).Annotate(names.AnnotationSlices, text).Obj()
+	starting := fixture.Pod("p").Slices("1g.10gb", 1).
+		Annotate(names.AnnotationGPUDevices, `{"version":1,"slices":{"main":[{"uuid":"MIG-a","profile":"1g.10gb","card":"GPU-0","gpu":0}]}}`).Obj()
+	starting.UID, starting.Spec.NodeName = "uid-1", "n"
+	starting.Labels = map[string]string{names.LabelJobType: "compute", names.LabelJob: "job"}
+	cluster := &snapshot.Snapshot{Nodes: []corev1.Node{*node}, Pods: []corev1.Pod{*starting}}
+	jobs := BuildDetails(cluster)
+	want := []gpu.Slice{{UUID: "MIG-a", Profile: "1g.10gb", Card: "GPU-0", Pod: "uid-1"}}
+	if diff := cmp.Diff(want, jobs[0].Pods[0].Slices); diff != "" {
+		t.Errorf("slices of a pod whose node may not be read (-want +got):\n%s", diff)
+	}
+	if err := NewReader(fake.NewClientset(node)).Devices(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	want[0].MemoryMiB, want[0].Health = 9728, "Lost"
+	if diff := cmp.Diff(want, jobs[0].Pods[0].Slices); diff != "" || len(jobs[0].Broken) != 1 {
+		t.Errorf("broken %+v, slices (-want +got):\n%s", jobs[0].Broken, diff)
+	}
+	if diff := cmp.Diff(want, Build(cluster).Nodes[0].Slices); diff != "" {
+		t.Errorf("slices of the node (-want +got):\n%s", diff)
+	}
+}
+
+// TestABrokenCardInMIGMode is told also where nobody has cut it yet.
+func TestABrokenCardInMIGMode(t *testing.T) {
+	node := fixture.Node("n").Annotate(names.AnnotationInventory, fixture.Cards("n", 81920).Unhealthy(0).Sliced("1g.10gb", 0, 0).Annotation(t)).Obj()
+	got := Build(&snapshot.Snapshot{Nodes: []corev1.Node{*node}}).Nodes[0].Broken
+	if len(got) != 1 || got[0].UUID != fixture.UUID("n", 0) {
+		t.Errorf("broken are %+v, want the card", got)
+	}
+}

@@ -13,7 +13,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fit"
 )
 
-// ProfileCount counts the MIG slices of one profile, as Kubernetes counts them: which slice a pod has, its node decides.
+// ProfileCount counts the MIG slices of one profile, as Kubernetes counts them.
 type ProfileCount struct {
 	// Profile is NVIDIA's name of the size, such as 3g.40gb.
 	Profile string `json:"profile"`

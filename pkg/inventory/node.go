@@ -27,7 +27,7 @@ type Node struct {
 	SharedGPUs *GPUs `json:"sharedGPUs,omitempty"`
 	// Broken are the GPUs that are given to nobody, as their agent found them.
 	Broken []BrokenGPU `json:"brokenGPUs,omitempty"`
-	// Slices are the MIG slices, as the node's agent tells of them.
+	// Slices are the MIG slices that the node's agent tells of, and who has each.
 	Slices []gpu.Slice `json:"slices,omitempty"`
 	// MemoryPerGPU is a quantity such as 80Gi, of the largest if they differ, "" when nothing says it.
 	MemoryPerGPU string `json:"memoryPerGPU,omitempty"`
@@ -126,8 +126,8 @@ func buildNode(node *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 	if fit.IsOpen(node) {
 		out.GPUs.Free, shared.Free = judged.FreeGPUs(), judged.FreeSlots()
 	}
-	out.GPUs.Unhealthy, out.Slices = judged.UnhealthyCards(), gpu.SlicesOf(node)
-	if out.GPUs.Unhealthy > 0 || len(out.Slices) > 0 { // of most nodes nothing is read twice
+	out.GPUs.Unhealthy, out.Slices = judged.UnhealthyCards(), gpu.HeldSlices(node, pods)
+	if out.GPUs.Unhealthy > 0 || judged.InMIGMode() || len(out.Slices) > 0 { // of most nodes nothing is read twice
 		out.Broken = brokenOn(node)
 	}
 	if !shared.isZero() {

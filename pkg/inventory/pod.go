@@ -33,7 +33,8 @@ type Pod struct {
 	Devices string `json:"devices,omitempty"`
 	// GPUs are these, each once, by index. Details of a job alone have them.
 	GPUs []gpu.Device `json:"-"`
-	// Slices are the MIG slices that the pod's node gave it; see [Reader.Devices].
+	// Slices are the MIG slices that were chosen for the pod, or that its node says it has got; see [Reader.Devices]. Details of a job
+	// alone have them.
 	Slices     []gpu.Slice      `json:"slices,omitempty"`
 	Created    time.Time        `json:"created"`
 	Started    *time.Time       `json:"started,omitempty"`

@@ -17,7 +17,7 @@ func compareCards(a, b GPU) int {
 
 // slicesOf returns the MIG slices that the agent of a node reports, with who has them. Nobody measures how busy they are.
 func slicesOf(node *corev1.Node, pods []*corev1.Pod) []GPU {
-	all := gpu.SlicesOf(node)
+	all := gpu.HeldSlices(node, pods)
 	out := make([]GPU, len(all))
 	for i, slice := range all {
 		out[i] = GPU{
