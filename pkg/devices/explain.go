@@ -22,14 +22,14 @@ func (l *Ledger) Shortage(demand *gpu.Demand, info fwk.NodeInfo) gpu.Reason {
 	return reason
 }
 
-// Chosen returns the cards chosen for a pod on a node, in the form of the annotation g8s.host/gpu-devices, and what
-// speaks for them. Both are "" for a pod without cards.
+// Chosen returns the cards and MIG slices chosen for a pod on a node, in the form of the annotation g8s.host/gpu-devices, and
+// what speaks for them. Both are "" for a pod without any.
 func (l *Ledger) Chosen(pod types.UID, node string) (devices, reason string) {
 	choice := l.choice(pod)
 	if choice == nil || choice.Node != node {
 		return "", ""
 	}
-	devices, err := choice.Assignment.Encode()
+	devices, err := choice.Encode()
 	if err != nil { // Bind has failed for the same reason, and told it
 		return "", ""
 	}
@@ -43,6 +43,8 @@ func (c *Choice) reason() string {
 	case cards.Len() > 1:
 		return fmt.Sprintf("%s, %d %% of the best that %d GPUs of the node can have",
 			c.allocator.SlowestPath(cards), c.allocator.SetValue(cards), cards.Len())
+	case cards == 0:
+		return c.reasonOfSlices()
 	case c.holding.Shared != 0:
 		return fmt.Sprintf("the best fit of memory, %d MiB of GPU %s", c.holding.ShareMiB, c.holding.Shared)
 	}

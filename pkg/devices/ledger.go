@@ -29,22 +29,26 @@ type Ledger struct {
 // NewLedger returns an empty ledger. Follow keeps it in step with the cluster.
 func NewLedger() *Ledger { return &Ledger{pods: map[types.UID]*Choice{}} }
 
-// Choice is the cards chosen for one pod. It never changes.
+// Choice is the cards and MIG slices chosen for one pod. It never changes.
 type Choice struct {
-	// Node is where the cards are.
+	// Node is where they are.
 	Node string
-	// Assignment names them by container.
+	// Assignment names the cards by container, and Slices the MIG slices.
 	Assignment gpu.Assignment
+	Slices     gpu.SliceAssignment
 
 	demand gpu.Demand
-	// holding is the assignment in positions of allocator's inventory.
+	// holding and slices are the assignments in positions of allocator's inventory.
 	allocator *gpu.Allocator
 	holding   gpu.Holding
-	// left are the cards that stayed free.
+	slices    *gpu.SliceHolding
+	// left are the cards that stayed free, and idle how many cards in MIG mode are in no use.
 	left gpu.Set
+	idle int
 }
 
-// Reserve chooses cards on a node and keeps the choice, or tells why there are none. It is a function of the node as
+// Reserve chooses cards and MIG slices on a node and keeps the choice, or tells why there are none. Of a node that does not name its
+// slices it chooses none. It is a function of the node as
 // given: whoever asks twice gets the same cards, and a demand that fits the node's [View] gets the cards that
 // View.Allocate names. What the pod itself holds of the node already does not count.
 func (l *Ledger) Reserve(pod *corev1.Pod, demand *gpu.Demand, info fwk.NodeInfo) gpu.Reason {
@@ -52,25 +56,32 @@ func (l *Ledger) Reserve(pod *corev1.Pod, demand *gpu.Demand, info fwk.NodeInfo)
 	if _, ok := view.holders[pod.UID]; ok {
 		view = l.build(l.slotOf(info.Node().Name), info, pod.UID)
 	}
+	if !demand.NeedsCards() && !view.Allocator.Sliced() {
+		return gpu.Reason{} // its slices are the agent's to choose
+	}
 	allocation, reason := view.Allocate(demand)
 	if !reason.IsZero() {
 		return reason
 	}
-	l.keep(pod.UID, &Choice{
+	choice := &Choice{
 		Node:       info.Node().Name,
 		Assignment: view.Allocator.Assignment(demand, &allocation),
 		demand:     *demand,
 		allocator:  view.Allocator,
 		holding:    allocation.Holding,
 		left:       view.Allocator.Free(&view.Used) &^ (allocation.Whole | allocation.Shared),
-	})
+	}
+	if reason := choice.takeSlices(view); !reason.IsZero() {
+		return reason
+	}
+	l.keep(pod.UID, choice)
 	return gpu.Reason{}
 }
 
 // Forget drops what was chosen for a pod. A pod that is on a node all the same counts by its annotation from then on.
 func (l *Ledger) Forget(pod types.UID) { l.keep(pod, nil) }
 
-// Choice returns the cards chosen for a pod.
+// Choice returns what was chosen for a pod.
 func (l *Ledger) Choice(pod types.UID) (Choice, bool) {
 	if choice := l.choice(pod); choice != nil {
 		return *choice, true

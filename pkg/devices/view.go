@@ -19,6 +19,10 @@ type View struct {
 	// Used is what the pods of the NodeInfo hold. It must not be changed.
 	Used gpu.Used
 
+	// slices is what they hold of the node's MIG slices, and report what its agent told of that.
+	slices gpu.SlicesUsed
+	report string
+
 	generation int64
 	changes    uint64
 	holders    map[types.UID]holder
@@ -29,6 +33,7 @@ type holder struct {
 	pod     *corev1.Pod
 	choice  *Choice
 	holding gpu.Holding
+	slices  *gpu.SliceHolding
 }
 
 // Allocate chooses cards for a demand, or tells why there are none. It changes nothing: Ledger.Reserve does.
@@ -68,6 +73,8 @@ func (l *Ledger) build(s *slot, info fwk.NodeInfo, without types.UID) *View {
 		Allocator:  l.allocator(s, info.Node()),
 		holders:    make(map[types.UID]holder, len(pods)),
 	}
+	reported := reportOf(info.Node(), view.Allocator)
+	view.report = reported.text()
 	last := s.view.Load()
 	var nominated []*corev1.Pod
 	for _, podInfo := range pods {
@@ -77,27 +84,35 @@ func (l *Ledger) build(s *slot, info fwk.NodeInfo, without types.UID) *View {
 		case pod.Spec.NodeName == "":
 			nominated = append(nominated, pod)
 		default:
-			h := l.holderOf(pod, info.Node().Name, view.Allocator, last)
-			view.holders[pod.UID] = h
-			view.Used.Add(&h.holding)
+			view.add(l.holderOf(pod, info.Node().Name, view, last, reported))
 		}
 	}
 	view.addNominated(nominated)
 	return view
 }
 
-// holderOf finds out what a pod on a node holds.
-func (l *Ledger) holderOf(pod *corev1.Pod, node string, allocator *gpu.Allocator, last *View) holder {
+// add counts a pod.
+func (v *View) add(h holder) {
+	v.holders[h.pod.UID] = h
+	v.Used.Add(&h.holding)
+	v.slices.Add(h.slices)
+}
+
+// holderOf finds out what a pod on a node holds, for a view that is being made.
+func (l *Ledger) holderOf(pod *corev1.Pod, node string, view, last *View, reported *report) holder {
 	choice := l.choice(pod.UID)
 	if choice != nil && choice.Node != node {
 		choice = nil
 	}
-	if last != nil && last.Allocator == allocator {
-		if h, ok := last.holders[pod.UID]; ok && h.pod == pod && h.choice == choice {
+	if last != nil && last.Allocator == view.Allocator {
+		h, ok := last.holders[pod.UID]
+		if ok && h.pod == pod && h.choice == choice && (h.slices.Known() || last.report == view.report) {
 			return h
 		}
 	}
-	return holder{pod: pod, choice: choice, holding: holdingOf(pod, choice, allocator)}
+	return holder{
+		pod: pod, choice: choice, holding: holdingOf(pod, choice, view.Allocator), slices: slicesOf(pod, choice, view.Allocator, reported),
+	}
 }
 
 func holdingOf(pod *corev1.Pod, choice *Choice, allocator *gpu.Allocator) gpu.Holding {
@@ -131,8 +146,7 @@ func (v *View) addNominated(pods []*corev1.Pod) {
 		if !reason.IsZero() {
 			allocation.Holding = gpu.UnknownHolding(&demand)
 		}
-		v.holders[pod.UID] = holder{pod: pod, holding: allocation.Holding}
-		v.Used.Add(&allocation.Holding)
+		v.add(holder{pod: pod, holding: allocation.Holding, slices: v.slicesFor(&demand)})
 	}
 }
 

@@ -57,6 +57,12 @@ var (
 		Text: "no node of GPU pool %q has GPU type %s (%s)", Cause: NoSuchType, Says: "no node of pool %[1]s has GPU type %[2]s (%[3]s)",
 		Advice: []Advice{{Action: SetField, Field: FieldType, Text: "ask for a type that the pool has"}},
 	}
+	// TooFewSlices is what Kubernetes' NodeResourcesFit tells, and GPUFilter of a node that names its slices.
+	TooFewSlices = &Reason{
+		Code: "too_few_slices", Text: "Insufficient nvidia.com/mig-%s", Cause: ResourceShort, Evictable: true,
+		Says:   "the nodes have too few MIG slices of that size free",
+		Advice: []Advice{waiting("wait"), {Action: SetField, Field: FieldMIG, Text: "ask for fewer slices, or for another profile, in resources.mig"}},
+	}
 	InOtherPool    = &Reason{Code: "pool", Text: "node(s) are not in the pod's GPU pool", Cause: NoSuchPool}
 	WithOtherType  = &Reason{Code: "type", Text: "node(s) have another GPU type", Cause: NoSuchType}
 	InAnotherPool  = &Reason{Text: "node(s) are in another GPU pool", Cause: NoSuchPool}
@@ -138,8 +144,7 @@ var OfPlainNodes = append([]*Reason{
 		Advice: []Advice{{Action: SetField, Field: FieldCPU, Text: "ask for less CPU"}}},
 	{Text: "Insufficient memory", Cause: MemoryShort, Evictable: true, Says: "the nodes have too little memory free",
 		Advice: []Advice{{Action: SetField, Field: FieldMemory, Text: "ask for less memory"}}},
-	{Text: "Insufficient nvidia.com/mig-%s", Cause: ResourceShort, Evictable: true, Says: "the nodes have too few MIG slices of that size free",
-		Advice: []Advice{waiting("wait"), {Action: SetField, Field: FieldMIG, Text: "ask for fewer slices, or for another profile, in resources.mig"}}},
+	TooFewSlices,
 	{Text: "Too many pods", Cause: PodLimit, Evictable: true, Says: "the nodes have as many pods as they take", Advice: []Advice{waiting("wait")}},
 	{Text: "node(s) didn't match Pod's node affinity/selector", Cause: NodeSelector, Says: "no node has the labels that the job selects",
 		Advice: []Advice{{Action: Resubmit, Field: "spec.nodeSelector", Text: "delete the job, correct the node selector, and submit it again"}}},

@@ -14,7 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Bind binds the pod, with its cards, the leadership under which they were chosen and the place of the decision.
+// Bind binds the pod, with its cards and MIG slices, the leadership under which they were chosen and the place of the decision.
 func (p *Plugin) Bind(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	annotations, err := p.annotations(pod, nodeName)
 	if err != nil {
@@ -44,13 +44,16 @@ func (p *Plugin) annotations(pod *corev1.Pod, nodeName string) (map[string]strin
 	if err != nil {
 		return nil, err
 	}
-	if !demand.NeedsCards() {
+	if !demand.NeedsCards() && !demand.NeedsSlices() {
 		return annotations, nil
 	}
 	choice, ok := p.Ledger.Choice(pod.UID)
 	if !ok || choice.Node != nodeName {
-		return nil, fmt.Errorf("no cards are chosen there: enable %s at reserve as well", Name)
+		if demand.NeedsCards() {
+			return nil, fmt.Errorf("no cards are chosen there: enable %s at reserve as well", Name)
+		}
+		return annotations, nil // the node does not name its slices
 	}
-	annotations[names.AnnotationGPUDevices], err = choice.Assignment.Encode()
+	annotations[names.AnnotationGPUDevices], err = choice.Encode()
 	return annotations, err
 }

@@ -1,4 +1,4 @@
-// Package gpudevices chooses which cards of a node a pod gets, and binds the pod together with that choice. It runs
+// Package gpudevices chooses which cards and MIG slices of a node a pod gets, and binds the pod together with that choice. It runs
 // at Reserve, where it chooses, and at Bind, in place of Kubernetes' DefaultBinder, where the choice is written on the
 // Binding as annotation g8s.host/gpu-devices: the API server stores node and cards in one transaction. It binds every
 // pod of its profile, also those without GPUs. It has no arguments.
@@ -90,7 +90,7 @@ func (*Plugin) Name() string { return Name }
 // EventsToRegister returns none: Reserve rejects no pod, so none waits for this plugin.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) { return nil, nil }
 
-// Reserve chooses the pod's cards on the node, in memory alone: it also runs in rehearsals. GPUFilter has asked the
+// Reserve chooses the pod's cards and MIG slices on the node, in memory alone: it also runs in rehearsals. GPUFilter has asked the
 // same allocator about the same node, so there are cards. If there are none the profile lacks GPUFilter, which is a
 // fault and no shortage: the pod is tried again after a back-off, and does not wait for an event.
 func (p *Plugin) Reserve(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
@@ -100,7 +100,7 @@ func (p *Plugin) Reserve(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, 
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("reading what the pod asks for (is GPUFilter enabled?): %w", err))
 	}
-	if !demand.NeedsCards() {
+	if !demand.NeedsCards() && !demand.NeedsSlices() {
 		return nil
 	}
 	node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(nodeName)

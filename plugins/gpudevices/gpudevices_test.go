@@ -21,6 +21,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 // nominator knows pods that are to come to a node.
@@ -42,6 +43,11 @@ type bed struct {
 func newBed(t testing.TB, epoch func() (string, bool), pods ...*corev1.Pod) *bed {
 	t.Helper()
 	node := st.MakeNode().Name("n").Capacity(map[corev1.ResourceName]string{names.ResourceGPU: "4"}).Obj()
+	return newBedOn(t, node, epoch, pods...)
+}
+
+func newBedOn(t testing.TB, node *corev1.Node, epoch func() (string, bool), pods ...*corev1.Pod) *bed {
+	t.Helper()
 	client, nominated := fake.NewClientset(), &nominator{}
 	handle, err := frameworkruntime.NewFramework(t.Context(), nil, nil,
 		frameworkruntime.WithClientSet(client),
@@ -159,7 +165,7 @@ func TestBind(t *testing.T) {
 		"a pod without GPUs is bound and fenced too": {
 			st.MakePod().Name("p").UID("p").Namespace("ns").Obj(), epoch, map[string]string{names.AnnotationEpoch: "leader/7", names.AnnotationDecision: "1/"},
 		},
-		"a pod of MIG slices has no cards of ours": {
+		"a pod of MIG slices has none of ours where the node names none": {
 			st.MakePod().Name("p").UID("p").Namespace("ns").Req(map[corev1.ResourceName]string{names.ResourceMIGPrefix + "1g.10gb": "1"}).Obj(),
 			nil, map[string]string{names.AnnotationDecision: "1/"},
 		},
@@ -187,6 +193,42 @@ func TestBind(t *testing.T) {
 				t.Errorf("binding (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestBindWritesSlices that Reserve chose, beside those of a pod that is nominated to come first.
+func TestBindWritesSlices(t *testing.T) {
+	node := fixture.Node("n").GPUs(1, "A").Slices("1g.10gb", 2).
+		Annotate(names.AnnotationInventory, fixture.Cards("n", 81920, 81920).Sliced("1g.10gb", 2, 1).Annotation(t)).Obj()
+	p := fixture.Pod("p").GPUs(1).Slices("1g.10gb", 1).Obj()
+	p.UID = "p"
+	first := fixture.Pod("first").Slices("1g.10gb", 1).Obj()
+	first.UID = "first"
+	nominated, err := framework.NewPodInfo(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBedOn(t, node, nil)
+	b.nominator.pods = []fwk.PodInfo{nominated}
+	var got *corev1.Binding
+	b.client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		got, _ = action.(clienttesting.CreateAction).GetObject().(*corev1.Binding)
+		return true, nil, nil
+	})
+	b.reserve(t, p)
+	if status := b.Bind(t.Context(), b.state, p, "n"); !status.IsSuccess() {
+		t.Fatalf("Bind: %v", status)
+	}
+	const want = `{"version":1,"containers":{"main":[{"uuid":"GPU-n-0","index":0}]},` +
+		`"slices":{"main":[{"uuid":"MIG-GPU-n-1-1","profile":"1g.10gb","card":"GPU-n-1","gpu":1}]}}`
+	if devices := got.Annotations[names.AnnotationGPUDevices]; devices != want {
+		t.Errorf("the binding has %s, want %s", devices, want)
+	}
+	three := fixture.Pod("three").Slices("1g.10gb", 3).Obj()
+	three.UID = "three"
+	status := b.Reserve(t.Context(), framework.NewCycleState(), three, "n")
+	if status.Code() != fwk.Error || !strings.Contains(status.Message(), "MIG slices of 1g.10gb") {
+		t.Errorf("status %v, want the slices that are short", status)
 	}
 }
 

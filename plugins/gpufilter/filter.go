@@ -22,7 +22,7 @@ func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 	}
 	verdict := p.judge(s, node)
 	if verdict == fits {
-		return nil
+		return p.judgeSlices(s, node)
 	}
 	nodeRejections[verdict].Inc()
 	return verdict.status()
@@ -92,6 +92,7 @@ const (
 	notServed
 	kept
 	promised
+	fewSlices
 	cards
 	verdicts = cards + verdict(gpu.Codes) // how many there are
 )
@@ -103,7 +104,7 @@ const (
 )
 
 // rejections are how verdicts are told.
-var rejections = withCodes([verdicts]*reason.Reason{otherPool: reason.InOtherPool, otherType: reason.WithOtherType, notServed: reason.NotServed, kept: reason.Reserved, promised: reason.KeptForFirst})
+var rejections = withCodes([verdicts]*reason.Reason{otherPool: reason.InOtherPool, otherType: reason.WithOtherType, notServed: reason.NotServed, kept: reason.Reserved, promised: reason.KeptForFirst, fewSlices: reason.TooFewSlices})
 
 // withCodes adds the rejections of the allocator.
 func withCodes(all [verdicts]*reason.Reason) [verdicts]*reason.Reason {
@@ -125,7 +126,7 @@ func (v verdict) status() *fwk.Status {
 
 // judge decides whether a node can take the pod now. Usage comes from the NodeInfo alone, which in a dry run
 // of preemption is not the snapshot's. Terminated pods are in no NodeInfo: the scheduler's pod informer
-// selects them away. MIG slices are counted by Kubernetes' own NodeResourcesFit.
+// selects them away.
 //
 // The cheapest question comes first.
 func (p *Plugin) judge(s *state, info fwk.NodeInfo) verdict {
@@ -144,8 +145,26 @@ func (p *Plugin) judge(s *state, info fwk.NodeInfo) verdict {
 	return fits
 }
 
-// couldFit reports whether a node can take the pod by its GPUs, and isOpen whether it is kept from it. The first is the same for all nodes
-// with the same GPUs in the same use.
+// judgeSlices decides by the MIG slices of a node that names them. Kubernetes' own NodeResourcesFit counts them too, by what kubelet
+// offers: for some seconds those of a card that has broken are among that.
+func (p *Plugin) judgeSlices(s *state, info fwk.NodeInfo) *fwk.Status {
+	if !s.demand.Cards.NeedsSlices() {
+		return nil
+	}
+	short := p.ledger.SliceShortage(&s.demand.Cards, info)
+	if short.IsZero() {
+		return nil
+	}
+	nodeRejections[fewSlices].Inc()
+	code := fwk.UnschedulableAndUnresolvable
+	if short.IsShortage() {
+		code = fwk.Unschedulable
+	}
+	return fwk.NewStatus(code, reason.TooFewSlices.Text.Of(short.Profile))
+}
+
+// couldFit reports whether a node can take the pod by its GPUs, its MIG slices apart, and isOpen whether it is kept from it. The first
+// is the same for all nodes with the same GPUs in the same use.
 func (p *Plugin) couldFit(s *state, info fwk.NodeInfo) bool {
 	return p.rules.judgeLabels(&s.demand, info.Node()) == fits && p.judgeCards(&s.demand, info) == fits
 }

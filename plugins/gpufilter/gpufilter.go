@@ -1,5 +1,5 @@
 // Package gpufilter rejects nodes that cannot give a pod its GPUs: nodes of another pool, of another GPU
-// type, kept for others by a GPUReservation, or without the cards: too few, too small, unhealthy or taken. It runs at PreFilter, where an index of nodes
+// type, kept for others by a GPUReservation, or without the cards or MIG slices: too few, too small, unhealthy or taken. It runs at PreFilter, where an index of nodes
 // by pool and type yields the few candidates, and at Filter, which has the last word on each of them and asks the
 // allocator that chooses the cards later. Its argument is gpuTypes.
 //

@@ -94,7 +94,9 @@ func (p *Plugin) freesOn(nodeName string, gone, waiting *corev1.Pod) bool {
 	}
 	node := p.nodes.node(nodeName)
 	freed, _ := gpu.RequestOf(gone) // a request that overflows held whole GPUs, and RequestOf says so
-	if !d.Cards.NeedsCards() || freed.Whole == 0 && freed.Shared == 0 {
+	cards := d.Cards.NeedsCards() && (freed.Whole > 0 || freed.Shared > 0)
+	sliced := d.Cards.NeedsSlices() && freed.MIG > 0
+	if !cards && !sliced {
 		return p.besidePromises(node, gone, waiting)
 	}
 	// A card is whole or shared by who holds it, so either way it can serve both.
@@ -126,10 +128,17 @@ func (p *Plugin) suits(d *demand, node *corev1.Node) bool {
 	if p.rules.judgeLabels(d, node) != fits {
 		return false
 	}
+	if d.Cards.IsZero() {
+		return true
+	}
+	allocator := p.ledger.Allocator(node)
+	if allocator.Sliced() && !allocator.SliceShortage(&gpu.SlicesUsed{}, &d.Cards).IsZero() {
+		return false
+	}
 	if !d.Cards.NeedsCards() {
 		return true
 	}
-	_, reason := p.ledger.Allocator(node).Allocate(&gpu.Used{}, &d.Cards)
+	_, reason := allocator.Allocate(&gpu.Used{}, &d.Cards)
 	return reason.IsZero() && room(d.Cards.Whole, offered(node, names.ResourceGPU), 0) == fits &&
 		room(d.Cards.Shared, offered(node, names.ResourceSharedGPU), 0) == fits
 }
@@ -143,15 +152,19 @@ func (p *Plugin) opens(pod *corev1.Pod, before, after *corev1.Node) bool {
 	return closed.On(before) != nil && closed.On(after) == nil
 }
 
-// gains reports whether a card of the node became one that can serve the demand.
+// gains reports whether a card or a MIG slice of the node became one that can serve the demand.
 func (p *Plugin) gains(d *demand, before, after *corev1.Node) bool {
-	if !d.Cards.NeedsCards() {
+	if d.Cards.IsZero() {
 		return false
 	}
 	then, now := p.ledger.Allocator(before), p.ledger.Allocator(after)
-	return then != now && slices.ContainsFunc(now.Inventory().Cards, func(card gpu.Card) bool {
-		return serves(&d.Cards, &card) && !slices.ContainsFunc(then.Inventory().Cards, func(old gpu.Card) bool {
-			return old.UUID == card.UUID && old.MemoryMiB >= card.MemoryMiB && serves(&d.Cards, &old)
+	return then != now && (now.GainsSlices(then, &d.Cards) || d.Cards.NeedsCards() && gainsCards(&d.Cards, then, now))
+}
+
+func gainsCards(d *gpu.Demand, then, now *gpu.Allocator) bool {
+	return slices.ContainsFunc(now.Inventory().Cards, func(card gpu.Card) bool {
+		return serves(d, &card) && !slices.ContainsFunc(then.Inventory().Cards, func(old gpu.Card) bool {
+			return old.UUID == card.UUID && old.MemoryMiB >= card.MemoryMiB && serves(d, &old)
 		})
 	})
 }
