@@ -61,7 +61,7 @@ func changesOf(node *corev1.Node, view *View, records []binding.Record, unfit st
 	// A node that never had a card has nothing to say, and one that has lost them all does.
 	if before != text && (before != "" || len(view.Fleet.Cards) > 0) {
 		c.annotations[names.AnnotationInventory] = text
-		c.urgent = unreadable != nil || healthChanged(&old, &inventory)
+		c.urgent = unreadable != nil || givesOthers(&old, &inventory)
 	}
 	for _, condition := range []corev1.NodeCondition{readyCondition(unfit), healthCondition(view)} {
 		i := slices.IndexFunc(node.Status.Conditions, func(before corev1.NodeCondition) bool { return before.Type == condition.Type })
@@ -105,23 +105,37 @@ func (c *changes) tellSlices(node *corev1.Node, all []gpu.Slice, now time.Time) 
 
 // date says since when cards are ill: those that were so before since then. So it outlives the agent.
 func date(inventory, before *gpu.Inventory, now time.Time) {
-	for i := range inventory.Cards {
-		card := &inventory.Cards[i]
+	old := allOf(before)
+	for _, card := range allOf(inventory) {
 		if card.Health == gpu.Healthy {
 			continue
 		}
 		card.Since = now.UTC().Truncate(time.Second)
-		for j := range before.Cards {
-			if old := &before.Cards[j]; old.UUID == card.UUID && old.Health == card.Health && !old.Since.IsZero() {
-				card.Since = old.Since
+		for _, was := range old {
+			if was.UUID == card.UUID && was.Health == card.Health && !was.Since.IsZero() {
+				card.Since = was.Since
 			}
 		}
 	}
 }
 
-// healthChanged reports whether an inventory gives out other cards than the one before it.
-func healthChanged(old, now *gpu.Inventory) bool {
-	return !slices.EqualFunc(old.Cards, now.Cards, func(a, b gpu.Card) bool { return a.UUID == b.UUID && a.Health == b.Health })
+// allOf returns all cards of an inventory, those in MIG mode with them.
+func allOf(inventory *gpu.Inventory) []*gpu.Card {
+	var all []*gpu.Card
+	for i := range inventory.Cards {
+		all = append(all, &inventory.Cards[i])
+	}
+	for i := range inventory.Sliced {
+		all = append(all, &inventory.Sliced[i].Card)
+	}
+	return all
+}
+
+// givesOthers reports whether an inventory gives out other cards or MIG slices than the one before it.
+func givesOthers(old, now *gpu.Inventory) bool {
+	same := func(a, b *gpu.Card) bool { return a.UUID == b.UUID && a.Health == b.Health }
+	return !slices.EqualFunc(old.Cards, now.Cards, func(a, b gpu.Card) bool { return same(&a, &b) }) ||
+		!slices.EqualFunc(old.Sliced, now.Sliced, func(a, b gpu.SlicedCard) bool { return same(&a.Card, &b.Card) && slices.Equal(a.Slices, b.Slices) })
 }
 
 func readyCondition(unfit string) corev1.NodeCondition {

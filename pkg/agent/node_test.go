@@ -156,7 +156,7 @@ func TestUnfitKubelet(t *testing.T) {
 	}
 }
 
-// TestMIG: a card in MIG mode is given out as slices, and is in no inventory.
+// TestMIG: a card in MIG mode is given out as slices, and is none of the whole cards of the inventory.
 func TestMIG(t *testing.T) {
 	view := a100s(gpu.Healthy, "Xid79", gpu.Healthy)
 	view.Fleet.Cards[1].MIG = true
@@ -167,6 +167,13 @@ func TestMIG(t *testing.T) {
 	if err := inventory.Validate(); err != nil || len(inventory.Cards) != 2 || len(inventory.Links) != 1 || len(inventory.Links[0].GPUs) != 2 {
 		t.Errorf("error %v, inventory %+v; want the two whole cards, and the link between them", err, inventory)
 	}
+	want := []gpu.SlicedCard{{
+		Card:   gpu.Card{UUID: "B", Index: 1, MemoryMiB: 81920, Health: "Xid79"},
+		Slices: []gpu.CardSlice{{UUID: "M1", Profile: "1g.10gb"}, {UUID: "M2", Profile: "3g.40gb"}, {UUID: "M3", Profile: "1g.10gb"}},
+	}}
+	if diff := cmp.Diff(want, inventory.Sliced); diff != "" {
+		t.Errorf("cards in MIG mode (-want +got):\n%s", diff)
+	}
 	if diff := cmp.Diff([]string{names.ResourceSharedGPU, names.ResourceGPU, "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"}, view.Resources()); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)
 	}
@@ -175,6 +182,45 @@ func TestMIG(t *testing.T) {
 	}
 	if slots := view.offers()[names.ResourceSharedGPU].slots(names.ResourceSharedGPU, nil, nil, nil); len(slots) != 6 {
 		t.Errorf("%d slots on 2 cards, want 3 on each", len(slots))
+	}
+}
+
+// TestOtherSlicesAreToldAtOnce, as those of the inventory are chosen, and since when a card in MIG mode is ill is kept.
+func TestOtherSlicesAreToldAtOnce(t *testing.T) {
+	now := metav1.NewTime(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))
+	node := &corev1.Node{}
+	tell := func(health string, slices ...hardware.Slice) (changes, gpu.Inventory) {
+		t.Helper()
+		view := a100s(gpu.Healthy, health)
+		view.Fleet.Cards[1].MIG, view.Fleet.Cards[1].Slices = true, slices
+		c, err := changesOf(node, view, nil, "", now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.conditions) > 0 {
+			node.Status.Conditions = c.conditions
+		}
+		for key, value := range c.annotations {
+			metav1.SetMetaDataAnnotation(&node.ObjectMeta, key, value)
+		}
+		inventory, err := gpu.ParseInventory(node.Annotations[names.AnnotationInventory])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c, inventory
+	}
+	one, other := hardware.Slice{UUID: "M1", Profile: "1g.10gb"}, hardware.Slice{UUID: "M2", Profile: "1g.10gb"}
+	tell(gpu.Healthy, one)
+	if c, inventory := tell(gpu.Healthy, other); !c.urgent || inventory.Sliced[0].Slices[0].UUID != "M2" {
+		t.Errorf("changes %+v of slices that were made anew, want them at once", c)
+	}
+	if c, inventory := tell("Xid79", other); !c.urgent || !inventory.Sliced[0].Since.Equal(now.Time) {
+		t.Errorf("changes %+v of a broken card in MIG mode, want them at once", c)
+	}
+	began := now
+	now = metav1.NewTime(now.Add(time.Hour))
+	if _, inventory := tell("Xid79", one); !inventory.Sliced[0].Since.Equal(began.Time) {
+		t.Errorf("the card is ill since %s, want since it was found so", inventory.Sliced[0].Since)
 	}
 }
 

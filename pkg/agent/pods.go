@@ -67,8 +67,10 @@ func trim(object any) (any, error) {
 	kept := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp,
 	}}
-	if assignment, ok := pod.Annotations[names.AnnotationGPUDevices]; ok {
-		kept.Annotations = map[string]string{names.AnnotationGPUDevices: assignment}
+	for _, name := range []string{names.AnnotationGPUDevices, names.AnnotationDecision} {
+		if value, ok := pod.Annotations[name]; ok {
+			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, name, value)
+		}
 	}
 	return kept, nil
 }
@@ -93,8 +95,10 @@ func (p *Pods) set(object any) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	_, decided := pod.Annotations[names.AnnotationDecision]
 	now := binding.Pod{
-		Namespace: pod.Namespace, Name: pod.Name, Assignment: pod.Annotations[names.AnnotationGPUDevices], Deleting: pod.DeletionTimestamp != nil,
+		Namespace: pod.Namespace, Name: pod.Name, Assignment: pod.Annotations[names.AnnotationGPUDevices], Decided: decided,
+		Deleting: pod.DeletionTimestamp != nil,
 	}
 	if p.known[pod.UID] != now {
 		p.known[pod.UID] = now

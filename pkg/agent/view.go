@@ -68,20 +68,23 @@ func (v *View) offers() map[string]*offer {
 // Resources returns the names of all that is offered, sorted.
 func (v *View) Resources() []string { return slices.Sorted(maps.Keys(v.offers())) }
 
-// Inventory returns what the scheduler is told: the cards that can be given out whole, with their health.
+// Inventory returns what the scheduler is told: the cards that can be given out whole, and those in MIG mode with their slices, with
+// their health.
 func (v *View) Inventory() gpu.Inventory {
 	var inventory gpu.Inventory
 	whole := map[int]bool{}
 	for i := range v.Fleet.Cards {
 		card := &v.Fleet.Cards[i]
+		told := gpu.Card{
+			UUID: card.UUID, Index: card.Index, MemoryMiB: card.MemoryMiB, NUMANode: card.NUMANode, PCIeSwitch: card.PCIeSwitch,
+			Health: v.Health[card.UUID],
+		}
 		if card.MIG {
+			inventory.Sliced = append(inventory.Sliced, gpu.SlicedCard{Card: told, Slices: slicesOf(card)})
 			continue
 		}
 		whole[card.Index] = true
-		inventory.Cards = append(inventory.Cards, gpu.Card{
-			UUID: card.UUID, Index: card.Index, MemoryMiB: card.MemoryMiB, NUMANode: card.NUMANode, PCIeSwitch: card.PCIeSwitch,
-			Health: v.Health[card.UUID],
-		})
+		inventory.Cards = append(inventory.Cards, told)
 	}
 	for _, link := range v.Fleet.Links {
 		link.GPUs = slices.DeleteFunc(slices.Clone(link.GPUs), func(index int) bool { return !whole[index] })
@@ -90,6 +93,14 @@ func (v *View) Inventory() gpu.Inventory {
 		}
 	}
 	return inventory
+}
+
+func slicesOf(card *hardware.Card) []gpu.CardSlice {
+	var out []gpu.CardSlice
+	for _, slice := range card.Slices {
+		out = append(out, gpu.CardSlice(slice))
+	}
+	return out
 }
 
 // Slices returns what is told of MIG slices: which there are, and which pod has each by the records.

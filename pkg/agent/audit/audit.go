@@ -155,8 +155,11 @@ func (s *Situation) knows(uid types.UID, pod binding.Pod, container string) bool
 // holders are the containers of a pod that are to have cards.
 func (s *Situation) holders(uid types.UID) []string {
 	holders := map[string]bool{}
-	if assignment, err := gpu.ParseAssignment(s.Pods[uid].Assignment); err == nil { // else it has none
-		for container := range assignment {
+	if choice, err := gpu.ParseChoice(s.Pods[uid].Assignment); err == nil { // else it has none
+		for container := range choice.Cards {
+			holders[container] = true
+		}
+		for container := range choice.Slices {
 			holders[container] = true
 		}
 	}

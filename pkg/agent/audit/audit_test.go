@@ -60,6 +60,12 @@ func TestDifferences(t *testing.T) {
 			chosen(s, "main")
 			s.Listed, s.Claims, s.Records = nil, nil, nil
 		}, []Kind{Forgotten}},
+		"a container whose slice kubelet has forgotten": {func(s *Situation) {
+			pod := s.Pods["uid-a"]
+			pod.Assignment = `{"version":1,"slices":{"main":[{"uuid":"MIG-a","profile":"1g.10gb","card":"GPU-0","gpu":0}]}}`
+			s.Pods["uid-a"] = pod
+			s.Listed, s.Claims, s.Records = nil, nil, nil
+		}, []Kind{Forgotten}},
 		"a pod that kubelet has forgotten": {func(s *Situation) { s.Listed = nil }, nil},
 		"one card for both":                {func(s *Situation) { s.Records[1].Devices = s.Records[0].Devices }, []Kind{CardTwice}},
 		"one card, and one does not run":   {func(s *Situation) { s.Records[1].Devices, s.Live["uid-b"] = s.Records[0].Devices, nil }, nil},

@@ -37,6 +37,8 @@ type Pod struct {
 	Namespace, Name string
 	// Assignment is the scheduler's annotation g8s.host/gpu-devices, "" for none.
 	Assignment string
+	// Decided tells that our scheduler put the pod here, whether or not it chose devices.
+	Decided bool
 	// Deleting tells that the pod is to end.
 	Deleting bool
 }
@@ -57,13 +59,14 @@ type Card struct {
 	Health string
 }
 
-// Policy is what becomes of pods that ask for whole cards and that the scheduler chose none for.
+// Policy is what becomes of pods that ask for whole cards or MIG slices and that the scheduler chose none for. Slices of a pod that our
+// scheduler put here are chosen whatever the policy: one that is older than the agent, or that did not know of them yet, counts them.
 type Policy string
 
 const (
 	// Refuse lets them not start.
 	Refuse Policy = "refuse"
-	// GiveFree gives them healthy cards that nobody holds, and that the scheduler has promised to no other pod.
+	// GiveFree gives them healthy ones that nobody holds, and that the scheduler has promised to no other pod.
 	GiveFree Policy = "free"
 )
 

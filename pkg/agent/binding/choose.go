@@ -12,12 +12,13 @@ import (
 )
 
 // choose takes the first healthy cards that nobody holds and that the scheduler has promised to nobody. Those that the pod has
-// for another container with slots of this one come first, as kubelet counts them once.
+// for another container with slots of this one come first, as kubelet counts them once, and slices that were chosen for this one.
 func (d *decision) choose(claim *checkpoint.Claim) ([]gpu.Device, []string, *Refusal) {
 	if refusal := d.unrecorded(claim.Resource); refusal != nil {
 		return nil, nil, refusal
 	}
 	taken, own := d.promised(), map[string]bool{}
+	d.mark(claim, own, taken)
 	for i := range d.Records {
 		if record := &d.Records[i]; record.Pod == d.uid {
 			for _, uuid := range record.UUIDs() {
@@ -105,15 +106,7 @@ func (d *decision) named(of func(types.UID) bool) map[string]bool {
 		if pod.Assignment == "" || uid == d.uid || !of(uid) {
 			continue
 		}
-		assignment, err := gpu.ParseAssignment(pod.Assignment)
-		if err != nil {
-			continue // it will get none
-		}
-		for _, devices := range assignment {
-			for i := range devices {
-				named[devices[i].UUID] = true
-			}
-		}
+		uuidsNamed(&pod, named)
 	}
 	return named
 }

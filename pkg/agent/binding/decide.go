@@ -219,20 +219,25 @@ func (d *decision) foreign(claim *checkpoint.Claim) *Refusal {
 
 // devices returns the cards of a container: of the resource, and of all its resources.
 func (d *decision) devices(claim *checkpoint.Claim) (devices []gpu.Device, all []string, refusal *Refusal) {
+	if isMIG(claim.Resource) {
+		return d.slices(claim)
+	}
 	_, known := d.Pods[d.uid]
-	chosenHere := isMIG(claim.Resource) || known && d.pod.Assignment == ""
+	chosenHere := known && d.pod.Assignment == ""
 	switch before := d.recordOf(claim); {
-	case before != nil && !chosenHere && !known, before != nil && chosenHere && !d.lost(claim, before):
+	case before != nil && !known, before != nil && chosenHere && !d.lost(claim, before):
 		return before.Devices, before.All, nil
-	case isMIG(claim.Resource):
-		// The scheduler counts slices and chooses none.
-		return d.choose(claim)
 	case d.pod.Assignment != "":
 		return d.assigned(claim)
 	case d.Unassigned == GiveFree && claim.Resource == names.ResourceGPU:
 		return d.choose(claim)
 	}
-	return nil, nil, refuse(Unassigned, "pod %s/%s has no annotation %s, so another scheduler than %s put it on this node, and no card "+
+	return nil, nil, d.unassigned()
+}
+
+// unassigned refuses a pod that nothing is meant for.
+func (d *decision) unassigned() *Refusal {
+	return refuse(Unassigned, "pod %s/%s has no annotation %s, so another scheduler than %s put it on this node, and no card "+
 		"is meant for it: set its schedulerName to %[4]s", d.pod.Namespace, d.pod.Name, names.AnnotationGPUDevices, names.SchedulerName)
 }
 

@@ -62,6 +62,28 @@ func pod(uid types.UID, text string) func(*Situation) {
 	return func(s *Situation) { s.Pods[uid] = Pod{Namespace: "team", Name: string(uid), Assignment: text} }
 }
 
+// decided says that our scheduler put a pod on the node.
+func decided(uid types.UID) func(*Situation) {
+	return func(s *Situation) {
+		pod := s.Pods[uid]
+		pod.Decided = true
+		s.Pods[uid] = pod
+	}
+}
+
+// sliceChoice writes the scheduler's annotation of a pod that has slices alone.
+func sliceChoice(container string, uuids ...string) string {
+	choice := gpu.Choice{Slices: gpu.SliceAssignment{}}
+	for _, uuid := range uuids {
+		choice.Slices[container] = append(choice.Slices[container], gpu.HeldSlice{UUID: uuid, Profile: "1g.10gb", Card: "Y", GPU: 5})
+	}
+	text, err := choice.Encode()
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
 func claim(uid types.UID, container, resource, name string, slots ...string) func(*Situation) {
 	return func(s *Situation) {
 		s.Claims = append(s.Claims, checkpoint.Claim{Pod: uid, Container: container, Resource: resource, Slots: slots, Name: name})
@@ -324,8 +346,73 @@ func TestDecide(t *testing.T) {
 			node: node(pod("one", assignment("main", "A", "S:400", "B")), claim("one", "main", names.ResourceSharedGPU, "N2", "slot-7")),
 			want: []string{"main N1: A B"},
 		},
-		"a slice, which the scheduler does not choose": {
+		"a slice, of a scheduler that chooses none": {
 			node: node(claim("one", "main", mig, "N2", "slot-0")), resource: mig, slots: []string{"slot-0"}, want: []string{"main N2: M"},
+		},
+		"the slice that the scheduler chose": {
+			node: node(pod("one", sliceChoice("main", "N")), claim("one", "main", mig, "N2", "slot-0")), resource: mig, slots: []string{"slot-0"},
+			want: []string{"main N2: N"},
+		},
+		"the same beside cards": {
+			node: node(pod("one", `{"version":1,"containers":{"main":[{"uuid":"A","index":0},{"uuid":"B","index":1}]},`+
+				`"slices":{"main":[{"uuid":"N","profile":"1g.10gb","card":"Y","gpu":5}]}}`), claim("one", "main", mig, "N2", "slot-0")),
+			resource: mig, slots: []string{"slot-0"}, want: []string{"main N2: N"},
+		},
+		"the slice that the scheduler chose is with another pod": {
+			node:     node(pod("one", sliceChoice("main", "N")), claim("one", "main", mig, "N2", "slot-0"), live("two"), record("two", "main", mig, "N3", "N")),
+			resource: mig, slots: []string{"slot-0"}, wantReason: HeldCard, wantText: "team/two",
+		},
+		"the slice that the scheduler chose is on a card that is ill": {
+			node: node(pod("one", sliceChoice("main", "N")), claim("one", "main", mig, "N2", "slot-0"), func(s *Situation) {
+				s.Cards["N"] = Card{Resource: mig, Index: 5, MemoryMiB: 100, Health: "Xid79"}
+			}),
+			resource: mig, slots: []string{"slot-0"}, wantReason: SickCard,
+		},
+		"more slices than slots": {
+			node: node(pod("one", sliceChoice("main", "M", "N")), claim("one", "main", mig, "N2", "slot-0")), resource: mig, slots: []string{"slot-0"},
+			wantReason: BadAssignment, wantText: "1 nvidia.com/mig-1g.10gb of kubelet and 2 of the scheduler",
+		},
+		"slices for another container": {
+			node: node(pod("one", sliceChoice("other", "M")), claim("one", "main", mig, "N2", "slot-0")), resource: mig, slots: []string{"slot-0"},
+			wantReason: BadAssignment,
+		},
+		"the slice that the scheduler chose is no more": {
+			node: node(pod("one", sliceChoice("main", "Z")), claim("one", "main", mig, "N2", "slot-0")), resource: mig, slots: []string{"slot-0"},
+			want: []string{"main N2: M"},
+		},
+		"it is no more, and the container starts again with what it got in its place": {
+			node:     node(pod("one", sliceChoice("main", "Z")), claim("one", "main", mig, "N2", "slot-0"), record("one", "main", mig, "N2", "N")),
+			resource: mig, slots: []string{"slot-0"}, want: []string{"main N2: N"},
+		},
+		"it is no more, and a slice is that of another container of the pod": {
+			node: node(pod("one", `{"version":1,"slices":{"main":[{"uuid":"Z","profile":"1g.10gb","card":"Y","gpu":5}],`+
+				`"other":[{"uuid":"M","profile":"1g.10gb","card":"Y","gpu":5}]}}`), claim("one", "main", mig, "N2", "slot-0"), claim("one", "other", mig, "N3", "slot-1")),
+			resource: mig, slots: []string{"slot-0"}, want: []string{"main N2: N"},
+		},
+		"it is no more, and a slice is meant for another pod": {
+			node: node(pod("one", sliceChoice("main", "Z")), claim("one", "main", mig, "N2", "slot-0"),
+				pod("two", sliceChoice("main", "M")), claim("two", "main", mig, "N3", "slot-1")),
+			resource: mig, slots: []string{"slot-0"}, want: []string{"main N2: N"},
+		},
+		"one of two is no more": {
+			node: node(pod("one", sliceChoice("main", "N", "Z")), claim("one", "main", mig, "N2", "slot-0", "slot-1"),
+				func(s *Situation) { s.Cards["L"] = s.Cards["M"] }),
+			resource: mig, want: []string{"main N2: N L"},
+		},
+		"a slice of a pod that another scheduler put here": {
+			node: node(pod("two", ""), claim("two", "main", mig, "N2", "slot-7"), live("two")), resource: mig, slots: []string{"slot-7"},
+			wantReason: Unassigned, wantText: "another scheduler",
+		},
+		"a slice of such a pod, where the node gives what is free": {
+			node: node(pod("two", ""), claim("two", "main", mig, "N2", "slot-7"), live("two"), policy(GiveFree)), resource: mig,
+			slots: []string{"slot-7"}, want: []string{"main N2: M"},
+		},
+		"a slice of a pod of ours without a choice": {
+			node: node(pod("two", ""), decided("two"), claim("two", "main", mig, "N2", "slot-7"), live("two")), resource: mig,
+			slots: []string{"slot-7"}, want: []string{"main N2: M"},
+		},
+		"a card of a pod of ours without a choice": {
+			node: node(pod("one", ""), decided("one")), wantReason: Unassigned,
 		},
 		"a slice that nobody holds": {
 			node:     node(claim("one", "main", mig, "N2", "slot-0"), live("two"), record("two", "main", mig, "N3", "M")),
@@ -355,7 +442,7 @@ func TestDecide(t *testing.T) {
 			resource: mig, slots: []string{"slot-0"}, wantReason: SickCard,
 		},
 		"a slice for each of two pods that kubelet gave one slot": {
-			node:     node(claim("one", "main", mig, "N2", "slot-0"), pod("two", ""), claim("two", "main", mig, "N3", "slot-0"), live("two")),
+			node:     node(claim("one", "main", mig, "N2", "slot-0"), pod("two", ""), decided("two"), claim("two", "main", mig, "N3", "slot-0"), live("two")),
 			resource: mig, slots: []string{"slot-0"}, want: []string{"main N2: M", "main N3: N"},
 		},
 		"a slice of a card that a pod has whole": {

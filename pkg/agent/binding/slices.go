@@ -1,0 +1,98 @@
+package binding
+
+import (
+	"slices"
+
+	"g8s.host/gpu-scheduler/pkg/agent/checkpoint"
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// slices returns the MIG slices of a container: those of the scheduler's choice. Where one of them is no more, since the card was cut
+// anew, the container gets others that are free, and keeps them when it starts again. So does one of a pod that our scheduler put here
+// without a choice.
+func (d *decision) slices(claim *checkpoint.Claim) ([]gpu.Device, []string, *Refusal) {
+	named, refusal := d.namedSlices(claim)
+	if refusal != nil {
+		return nil, nil, refusal
+	}
+	if len(named) > 0 && d.areHere(claim, named) {
+		return named, uuidsOf(named), nil
+	}
+	if before := d.recordOf(claim); before != nil && !d.lost(claim, before) {
+		return before.Devices, before.All, nil
+	}
+	if _, known := d.Pods[d.uid]; known && !d.ours() && d.Unassigned != GiveFree {
+		return nil, nil, d.unassigned()
+	}
+	return d.choose(claim)
+}
+
+// ours reports whether our scheduler put the pod here.
+func (d *decision) ours() bool { return d.pod.Decided || d.pod.Assignment != "" }
+
+// namedSlices returns the slices that the scheduler chose for a container, none where it chose none for it.
+func (d *decision) namedSlices(claim *checkpoint.Claim) ([]gpu.Device, *Refusal) {
+	if d.pod.Assignment == "" {
+		return nil, nil
+	}
+	choice, err := gpu.ParseChoice(d.pod.Assignment)
+	if err != nil {
+		return nil, refuse(BadAssignment, "pod %s/%s: annotation %s: %v", d.pod.Namespace, d.pod.Name, names.AnnotationGPUDevices, err)
+	}
+	var devices []gpu.Device
+	for _, held := range choice.Slices[claim.Container] {
+		if names.ResourceMIGPrefix+held.Profile == claim.Resource {
+			devices = append(devices, gpu.Device{UUID: held.UUID, Index: held.GPU})
+		}
+	}
+	if len(devices) != len(claim.Slots) && len(choice.Slices) > 0 {
+		return nil, refuse(BadAssignment, "pod %s/%s: container %s has %d %s of kubelet and %d of the scheduler", d.pod.Namespace, d.pod.Name,
+			claim.Container, len(claim.Slots), claim.Resource, len(devices))
+	}
+	return devices, nil
+}
+
+// areHere reports whether the node has all of some slices.
+func (d *decision) areHere(claim *checkpoint.Claim, named []gpu.Device) bool {
+	return !slices.ContainsFunc(named, func(device gpu.Device) bool { return d.Cards[device.UUID].Resource != claim.Resource })
+}
+
+// mark adds the slices that the scheduler chose for the pod to its own, where they are for the container, and to those that are taken,
+// where they are for one that runs beside it: kubelet gave that one other slots.
+func (d *decision) mark(claim *checkpoint.Claim, own, taken map[string]bool) {
+	choice, err := gpu.ParseChoice(d.pod.Assignment)
+	if err != nil {
+		return
+	}
+	for _, held := range choice.Slices[claim.Container] {
+		own[held.UUID] = true
+	}
+	for i := range d.Claims {
+		other := &d.Claims[i]
+		if other.Pod != claim.Pod || other.Resource != claim.Resource || overlap(other.Slots, claim.Slots) {
+			continue
+		}
+		for _, held := range choice.Slices[other.Container] {
+			taken[held.UUID] = true
+		}
+	}
+}
+
+// uuidsNamed adds the devices of a pod's annotation to a set: cards and slices.
+func uuidsNamed(pod *Pod, named map[string]bool) {
+	choice, err := gpu.ParseChoice(pod.Assignment)
+	if err != nil {
+		return // it will get none
+	}
+	for _, devices := range choice.Cards {
+		for i := range devices {
+			named[devices[i].UUID] = true
+		}
+	}
+	for _, held := range choice.Slices {
+		for i := range held {
+			named[held[i].UUID] = true
+		}
+	}
+}
