@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -27,7 +28,10 @@ const (
 	namespace = "default"
 )
 
-var migSlice = corev1.ResourceName(names.ResourceMIGPrefix + "1g.10gb")
+const (
+	sliceProfile = "1g.10gb"
+	migSlice     = corev1.ResourceName(names.ResourceMIGPrefix + sliceProfile)
+)
 
 // hosts are what the nodes of a cluster offer.
 type hosts int
@@ -151,14 +155,14 @@ func (a *axes) node(i int, h hosts) (*corev1.Node, error) {
 	default:
 		b.GPUs(load.GPUsPerNode, gpuType).Interconnect(names.InterconnectNVLink)
 	}
-	if h != sliced {
-		inventory, err := load.Inventory(name, memory, true)
-		if err != nil {
-			return nil, err
-		}
-		b.Annotate(names.AnnotationInventory, inventory)
+	inventory, err := load.Inventory(name, memory, true)
+	if h == sliced {
+		inventory, err = slicedInventory(name, memory)
 	}
-	node := b.Obj()
+	if err != nil {
+		return nil, err
+	}
+	node := b.Annotate(names.AnnotationInventory, inventory).Obj()
 	if h == sliced {
 		node.Status.Allocatable[migSlice] = *resource.NewQuantity(slicesPerCard*load.GPUsPerNode, resource.DecimalSI)
 	}
@@ -187,14 +191,14 @@ func (a *axes) running(i int, node string, h hosts) ([]*corev1.Pod, error) {
 		default:
 			b.GPUs(int64(size))
 		}
-		if h != sliced {
-			held, err := assignment(node, card, size, memory)
-			if err != nil {
-				return nil, err
-			}
-			b.Annotate(names.AnnotationGPUDevices, held)
+		held, err := assignment(node, card, size, memory)
+		if h == sliced {
+			held, err = sliceAssignment(node, card, size)
 		}
-		pod := b.Obj()
+		if err != nil {
+			return nil, err
+		}
+		pod := b.Annotate(names.AnnotationGPUDevices, held).Obj()
 		if h == sliced {
 			ask(pod, migSlice, int64(slicesPerCard*size))
 		}
@@ -212,6 +216,33 @@ func assignment(node string, first, count int, memoryMiB int64) (string, error) 
 		held[i] = gpu.Device{UUID: fixture.UUID(node, first+i), Index: first + i, MemoryMiB: memoryMiB}
 	}
 	return gpu.Assignment{"main": held}.Encode()
+}
+
+// slicedInventory is that of a node whose cards are all in MIG mode.
+func slicedInventory(node string, memoryMiB int64) (string, error) {
+	var inventory gpu.Inventory
+	for i := range load.GPUsPerNode {
+		card := gpu.SlicedCard{Card: gpu.Card{
+			UUID: fixture.UUID(node, i), Index: i, MemoryMiB: memoryMiB, Health: gpu.Healthy, NUMANode: ptr.To(i / 4),
+		}}
+		for j := range slicesPerCard {
+			card.Slices = append(card.Slices, gpu.CardSlice{UUID: fixture.SliceUUID(card.UUID, j), Profile: sliceProfile, MemoryMiB: 9728})
+		}
+		inventory.Sliced = append(inventory.Sliced, card)
+	}
+	return inventory.Encode()
+}
+
+// sliceAssignment is all slices of some cards of a node, from one on.
+func sliceAssignment(node string, first, count int) (string, error) {
+	var held []gpu.HeldSlice
+	for i := first; i < first+count; i++ {
+		card := fixture.UUID(node, i)
+		for j := range slicesPerCard {
+			held = append(held, gpu.HeldSlice{UUID: fixture.SliceUUID(card, j), Profile: sliceProfile, Card: card, GPU: i})
+		}
+	}
+	return (&gpu.Choice{Slices: gpu.SliceAssignment{"main": held}}).Encode()
 }
 
 // ask has the first container of a pod ask for a resource.
