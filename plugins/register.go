@@ -17,6 +17,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/explain"
 	quotas "g8s.host/gpu-scheduler/pkg/gpuquota/follow"
+	"g8s.host/gpu-scheduler/pkg/liveness"
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 	"g8s.host/gpu-scheduler/pkg/survival"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
@@ -35,6 +36,8 @@ type Dependencies struct {
 	Epoch func() (string, bool)
 	// Gate is told of the bindings under way. nil counts none.
 	Gate *backpressure.Gate
+	// Loop is told of what the first cycle reads. nil is told nothing.
+	Loop *liveness.Loop
 	// Explain records why pods are where they are. nil records nothing.
 	Explain *explain.Recorder
 	// Attempts numbers scheduling attempts, from 1 if it is nil. A replay sets it.
@@ -60,6 +63,7 @@ var gangs = coscheduling.Framework{
 // profile enables it.
 func Registry(deps Dependencies) runtime.Registry {
 	ledger, reservations, promises := devices.NewLedger(), follow.New(deps.Now), backfill.NewPromises(deps.Now)
+	ledger.Reads = deps.Loop.Reads
 	if deps.Quotas == nil {
 		deps.Quotas = quotas.New(deps.Now)
 	}

@@ -31,7 +31,8 @@ func setup(
 		logger.Info("Another scheduler leads, this one ends")
 		stop()
 	})
-	dependencies.Epoch, dependencies.Attempts = leadership.Epoch, &cycle.Attempts{}
+	loop := &liveness.Loop{}
+	dependencies.Epoch, dependencies.Attempts, dependencies.Loop = leadership.Epoch, &cycle.Attempts{}, loop
 	completed, scheduler, err := app.Setup(ctx, o, append(withPlugins(dependencies), more...)...)
 	if err != nil {
 		return nil, nil, err
@@ -39,7 +40,6 @@ func setup(
 	if err := boundAmounts(completed.InformerFactory); err != nil {
 		return nil, nil, err
 	}
-	loop := &liveness.Loop{}
 	plugins.Wrap(scheduler, plugins.Options{Gate: dependencies.Gate, Attempts: dependencies.Attempts, Loop: loop})
 	leading.watch(ctx, stop, scheduler, loop)
 	if completed.LeaderElection == nil {

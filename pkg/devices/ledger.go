@@ -13,6 +13,9 @@ import (
 // Ledger tells which cards of each node are free, and keeps what was chosen for pods until they leave. It may be used
 // from many goroutines. It holds one entry for each node and each pod with cards, and drops it when they go.
 type Ledger struct {
+	// Reads, if not nil, is called when a node is read that was not before, with all its pods. It is set before the ledger is used.
+	Reads func()
+
 	follow     sync.Once
 	topologies gpu.Topologies
 	sink       sink

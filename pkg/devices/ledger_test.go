@@ -287,3 +287,16 @@ func TestCards(t *testing.T) {
 		t.Errorf("%d cards are short, want 1", got.Short())
 	}
 }
+
+// TestReadsOfNodes: each node counts once, however often it changes, so that nobody who is stuck looks as if they read.
+func TestReadsOfNodes(t *testing.T) {
+	l, reads := NewLedger(), 0
+	l.Reads = func() { reads++ }
+	for i := range 3 {
+		l.Node(info(node(t, 2)))
+		l.Node(info(node(t, 2), pod(fmt.Sprint("p", i), 1).Node("n").Obj()))
+	}
+	if reads != 1 {
+		t.Errorf("%d reads of one node", reads)
+	}
+}

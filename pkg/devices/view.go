@@ -76,6 +76,9 @@ func (l *Ledger) build(s *slot, info fwk.NodeInfo, without types.UID) *View {
 	reported := reportOf(info.Node(), view.Allocator)
 	view.report = reported.text()
 	last := s.view.Load()
+	if last == nil && l.Reads != nil {
+		l.Reads()
+	}
 	var nominated []*corev1.Pod
 	for _, podInfo := range pods {
 		pod := podInfo.GetPod()

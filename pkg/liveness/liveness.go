@@ -21,6 +21,7 @@ const period = time.Second
 type Loop struct {
 	// turns counts what the loop does: asking for a pod, and getting one.
 	turns atomic.Int64
+	reads atomic.Int64
 	pod   atomic.Pointer[string]
 }
 
@@ -42,10 +43,20 @@ func (l *Loop) Takes(pod string) {
 	l.turns.Add(1)
 }
 
+// Reads notes that a cycle has read a node which none has read before: the first cycle reads all of them, with all pods that are there, which
+// on a large cluster and a busy machine takes as long as a loop may stand still. So would that of the next leader.
+func (l *Loop) Reads() {
+	if l != nil {
+		l.reads.Add(1)
+	}
+}
+
 // Sight is a loop at one moment.
 type Sight struct {
 	// Turns is what the loop has done so far, 0 before it begins. That of a process that stands by never does.
 	Turns int64
+	// Reads is how many nodes it has read.
+	Reads int64
 	// Busy is the pod whose cycle runs, "" between two.
 	Busy string
 	// Waiting tells that there are pods in the active queue, or that the queue does not say.
@@ -54,9 +65,9 @@ type Sight struct {
 
 // Stillness measures how long a loop has stood still. The zero value has seen no loop.
 type Stillness struct {
-	last  time.Time
-	turns int64
-	still time.Duration
+	last         time.Time
+	turns, reads int64
+	still        time.Duration
 }
 
 // See adds a sight of the loop, and returns for how long it has stood still while a pod waits: the one whose cycle runs, or
@@ -64,8 +75,8 @@ type Stillness struct {
 // as a whole, and its loop has done nothing wrong.
 func (s *Stillness) See(now time.Time, loop Sight) time.Duration {
 	elapsed := min(now.Sub(s.last), 2*period)
-	moved := s.last.IsZero() || loop.Turns != s.turns
-	s.last, s.turns = now, loop.Turns
+	moved := s.last.IsZero() || loop.Turns != s.turns || loop.Reads != s.reads
+	s.last, s.turns, s.reads = now, loop.Turns, loop.Reads
 	if moved || loop.Turns == 0 || loop.Busy == "" && !loop.Waiting {
 		s.still = 0
 	} else {
@@ -118,7 +129,7 @@ func (w *Watch) ask() {
 }
 
 func (w *Watch) look() Sight {
-	sight := Sight{Turns: w.Loop.turns.Load(), Waiting: w.waiting.Load() || w.asking.Load()}
+	sight := Sight{Turns: w.Loop.turns.Load(), Reads: w.Loop.reads.Load(), Waiting: w.waiting.Load() || w.asking.Load()}
 	if pod := w.Loop.pod.Load(); pod != nil {
 		sight.Busy = *pod
 	}

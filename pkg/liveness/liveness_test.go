@@ -36,6 +36,9 @@ func TestStillness(t *testing.T) {
 		"slow, but it moves": {every(time.Second, 60, func(i int) Sight {
 			return Sight{Turns: int64(1 + i/20), Busy: "a/p", Waiting: true}
 		}), 19 * time.Second},
+		"the first cycle reads a large cluster": {every(time.Second, 60, func(i int) Sight {
+			return Sight{Turns: 2, Reads: int64(min(100*i, 5000)), Busy: "a/p", Waiting: true}
+		}), 9 * time.Second},
 		"it moves on at last": {append(every(time.Second, 60, same(Sight{Turns: 7, Busy: "a/p"})), look{time.Second, Sight{Turns: 8, Waiting: true}}), 0},
 		"pods come after a long time of none": {append(every(time.Second, 60, same(Sight{Turns: 7})),
 			every(time.Second, 5, same(Sight{Turns: 7, Waiting: true}))...), 5 * time.Second},
