@@ -38,7 +38,7 @@ func TestThePoliciesKnowTheSchedulerAndItsAnnotations(t *testing.T) {
 	user := fmt.Sprintf("%q", "system:serviceaccount:"+account.Namespace+":"+account.Name)
 	tests := map[string][]string{
 		"policy/fence.yaml":   {user, names.AnnotationEpoch},
-		"policy/devices.yaml": {user, names.AnnotationEpoch, names.AnnotationGPUDevices, names.AnnotationDecision},
+		"policy/devices.yaml": {user, names.AnnotationEpoch, names.AnnotationGPUDevices, names.AnnotationDecision, names.AnnotationGangPlan},
 	}
 	for file, parts := range tests {
 		var policy admissionregistrationv1.ValidatingAdmissionPolicy

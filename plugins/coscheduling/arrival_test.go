@@ -63,7 +63,7 @@ func TestWhatBecomesOfTheLastMember(t *testing.T) {
 		last  func(a *arriving, pod *corev1.Pod)
 		begun bool
 	}{
-		"it gets a place": {func(a *arriving, pod *corev1.Pod) { a.Permit(a.Context(), nil, pod, "n0") }, true},
+		"it gets a place": {func(a *arriving, pod *corev1.Pod) { a.Permit(a.Context(), framework.NewCycleState(), pod, "n0") }, true},
 		"it gets none":    {func(a *arriving, pod *corev1.Pod) { a.postFilter(framework.NewCycleState(), pod) }, false},
 		"it is deleted": {func(a *arriving, pod *corev1.Pod) {
 			a.must(a.pods.Delete(pod))

@@ -367,7 +367,7 @@ func TestAPromiseEnds(t *testing.T) {
 		}, "2 in 15 min"},
 		"it has its places": {func(l *lab, _ *corev1.Pod, _ *time.Time) {
 			for i, pod := range l.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"}) {
-				l.Permit(l.Context(), nil, pod, fmt.Sprintf("n%d", i))
+				l.Permit(l.Context(), framework.NewCycleState(), pod, fmt.Sprintf("n%d", i))
 			}
 		}, ""},
 		"its pods are gone": {func(l *lab, _ *corev1.Pod, _ *time.Time) {

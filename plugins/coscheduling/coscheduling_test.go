@@ -282,7 +282,7 @@ func TestTimeouts(t *testing.T) {
 			l.args = tc.args
 			l.group("g", map[string]any{"minMember": int64(2), "scheduleTimeoutSeconds": tc.group})
 			l.member("b")
-			if _, got := l.Permit(t.Context(), nil, l.member("a"), "n0"); got != tc.want {
+			if _, got := l.Permit(t.Context(), framework.NewCycleState(), l.member("a"), "n0"); got != tc.want {
 				t.Errorf("waits for %s, want %s", got, tc.want)
 			}
 		})

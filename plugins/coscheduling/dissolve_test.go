@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // bornAt is a pod that was made some seconds after noon, and boundAfter one that was bound then.
@@ -24,6 +25,21 @@ func boundAfter(seconds int, node string) func(*corev1.Pod) {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
 			LastTransitionTime: metav1.NewTime(noon.Add(time.Duration(seconds) * time.Second))}}
 	}
+}
+
+// ends reports whether a member that is bound is ended while another one finds no room, and demands that it is not at once.
+func (l *lab) ends(bound string, waiting *corev1.Pod, now *time.Time) bool {
+	l.Helper()
+	began, ended := *now, false
+	for range 3 {
+		cs, _, _ := l.aim(waiting)
+		_, evicted := l.postFilter(cs, waiting)
+		if ended = ended || slices.Contains(evicted, bound); ended && now.Sub(began) < completeWithin {
+			l.Fatalf("it ends after %s", now.Sub(began))
+		}
+		*now = now.Add(completeWithin/2 + time.Millisecond)
+	}
+	return ended
 }
 
 // TestHalfAGangThatCannotBeCompletedEnds, after it was given a while, and no other gang does.
@@ -89,16 +105,7 @@ func TestHalfAGangThatCannotBeCompletedEnds(t *testing.T) {
 				tc.change(l, first)
 			}
 			second := l.member("b", bornAt(tc.born))
-			var evicted []string
-			for range 3 {
-				cs, _, _ := l.aim(second)
-				_, some := l.postFilter(cs, second)
-				if evicted = append(evicted, some...); now.Sub(noon.Add(tc.after)) < completeWithin && slices.Contains(evicted, "a") {
-					t.Fatalf("it ends after %s", now.Sub(noon.Add(tc.after)))
-				}
-				now = now.Add(completeWithin/2 + time.Millisecond)
-			}
-			if ends := slices.Contains(evicted, "a"); ends != tc.ends {
+			if ends := l.ends("a", second, &now); ends != tc.ends {
 				t.Errorf("half of the gang is ended: %t, want %t", ends, tc.ends)
 			}
 		})
@@ -206,7 +213,7 @@ func TestPodsThatNobodyMakesAgainAreNotEnded(t *testing.T) {
 		if !owned {
 			m.placed[0].OwnerReferences = nil
 		}
-		if got := isHalf(m, group, noon.Add(20*time.Second)); got != owned {
+		if got := l.staysHalf(gang{owner: types.UID(fmt.Sprint(owned))}, group, m, m.placed, noon.Add(20*time.Second)); got != owned {
 			t.Errorf("with a controller %t: half a gang that ends: %t", owned, got)
 		}
 	}

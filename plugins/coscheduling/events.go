@@ -194,7 +194,7 @@ func (p *Plugin) podChanged(object any) {
 		return
 	}
 	if group := p.groups.get(name); group != nil {
-		p.places.bind(gangOf(pod, group), pod.UID, pod.Spec.NodeName)
+		p.places.boundOf(gangOf(pod, group), pod.UID, pod.Spec.NodeName, group.minMember)
 		p.reconsider(pod, group)
 	}
 	p.decided(name)
@@ -244,7 +244,7 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 		g := gangOf(pod, group)
 		switch at := p.placeOf(pod); {
 		case at == bound:
-			p.places.bind(g, pod.UID, pod.Spec.NodeName) // it may be older than its PodGroup
+			p.places.boundOf(g, pod.UID, pod.Spec.NodeName, group.minMember) // it may be older than its PodGroup
 		case at == none && len(pod.Spec.SchedulingGates) == 0:
 			waiting[g] = append(waiting[g], pod)
 			count++
@@ -295,7 +295,7 @@ func (p *Plugin) reconsider(pod *corev1.Pod, group *podGroup) {
 		return
 	}
 	if m := p.membersOf(pod, group); len(m.placed)+here(p.placeOf(pod)) >= group.minMember {
-		p.letGo(g)
+		p.letGo(g, 0)
 	}
 }
 

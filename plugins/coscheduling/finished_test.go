@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
@@ -36,7 +37,7 @@ func TestAMemberWaitsForNoSiblingThatHasSucceeded(t *testing.T) {
 	if _, status := l.PreFilter(t.Context(), nil, again, nil); !status.IsSkip() {
 		t.Errorf("PreFilter: %v", status)
 	}
-	if status, wait := l.Permit(t.Context(), nil, again, "n1"); !status.IsSuccess() || wait != 0 {
+	if status, wait := l.Permit(t.Context(), framework.NewCycleState(), again, "n1"); !status.IsSuccess() || wait != 0 {
 		t.Errorf("Permit: %v, %v", status, wait)
 	}
 	if pod := kept.(*corev1.Pod); pod.Spec.NodeName != "" || len(pod.Labels) > 1 {

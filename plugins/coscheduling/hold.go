@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
 // defaultTimeout is how long members wait where neither the profile nor the PodGroup says, as in scheduler-plugins.
@@ -17,7 +19,7 @@ const defaultTimeout = time.Minute
 
 // Permit lets a member wait until all have a place. It counts those who have one: the live members that are bound, whoever
 // bound them, and those that this process holds.
-func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) (*fwk.Status, time.Duration) {
+func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (*fwk.Status, time.Duration) {
 	p.promises.Place(pod, node)
 	name, ok := groupOf(pod)
 	if !ok || p.finished.before(pod) {
@@ -29,8 +31,10 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, no
 		return fwk.NewStatus(fwk.Unschedulable, reason), 0
 	}
 	g, m := gangOf(pod, group), p.membersOf(pod, group)
+	last := 0
 	switch placed := len(m.placed) + 1; {
 	case placed < group.minMember:
+		cycle.Plan(state, p.places.plans(g))
 		first := p.places.waitingOf(g) == 0
 		p.places.wait(g, pod.UID, node)
 		p.arrivals.take(name, nil)
@@ -39,6 +43,8 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, no
 		}
 		return fwk.NewStatus(fwk.Wait), cmp.Or(group.timeout, p.args.timeout, defaultTimeout)
 	case placed == group.minMember: // those that are more than it takes may have a place now
+		cycle.Plan(state, p.places.plans(g))
+		last = 1
 		p.activate(pod, group)
 	}
 	p.places.pass(g, pod.UID, node)
@@ -46,13 +52,14 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, no
 	if p.promises.Any() {
 		p.promises.End(jobOf(g), append(p.places.nodesOf(m.placed), node)...)
 	}
-	p.letGo(g)
+	p.letGo(g, last)
 	return nil, 0
 }
 
-// letGo lets the members of a gang go on that wait for the others.
-func (p *Plugin) letGo(g gang) {
-	waiting := p.places.takeWaiting(g)
+// letGo lets the members of a gang go on that wait for the others, and so many more by the same plan.
+func (p *Plugin) letGo(g gang, more int) {
+	waiting, plan := p.places.takeWaiting(g)
+	plan.Decide(p.now(), len(waiting)+more)
 	if len(waiting) == 0 {
 		return
 	}
@@ -65,7 +72,7 @@ func (p *Plugin) letGo(g gang) {
 // giveUp has the members of a gang give up their places that wait for the others, so that no part of a gang keeps GPUs
 // from others.
 func (p *Plugin) giveUp(g gang, reason string) {
-	waiting := p.places.takeWaiting(g)
+	waiting, _ := p.places.takeWaiting(g)
 	if len(waiting) == 0 {
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
 // TestADecisionReachesAMemberThatIsAboutToWait: Permit has returned, and the framework does not know yet that it waits.
@@ -12,7 +14,7 @@ func TestADecisionReachesAMemberThatIsAboutToWait(t *testing.T) {
 		decide func(*lab, gang)
 		want   heldPod
 	}{
-		"the gang is whole":         {decide: func(l *lab, g gang) { l.letGo(g) }, want: heldPod{allowed: true}},
+		"the gang is whole":         {decide: func(l *lab, g gang) { l.letGo(g, 0) }, want: heldPod{allowed: true}},
 		"another member gave up":    {decide: func(l *lab, g gang) { l.giveUp(g, reasonLost) }, want: heldPod{refused: reasonLost}},
 		"nothing was decided of it": {decide: func(*lab, gang) {}},
 	}
@@ -23,7 +25,7 @@ func TestADecisionReachesAMemberThatIsAboutToWait(t *testing.T) {
 				l.group("g", map[string]any{"minMember": int64(2)})
 				pod := l.member("a")
 				l.member("b")
-				status, _ := l.Permit(t.Context(), nil, pod, "n0")
+				status, _ := l.Permit(t.Context(), framework.NewCycleState(), pod, "n0")
 				if !status.IsWait() {
 					t.Fatalf("Permit: %v, want it to wait", status)
 				}

@@ -227,7 +227,7 @@ func (l *lab) try(pod *corev1.Pod) (reason string, waits bool) {
 		}
 		return status.Message(), false
 	}
-	status, timeout := l.Permit(l.Context(), nil, pod, "n0")
+	status, timeout := l.Permit(l.Context(), framework.NewCycleState(), pod, "n0")
 	if status.IsWait() {
 		if timeout <= 0 {
 			l.Errorf("%s waits for %s", pod.Name, timeout)

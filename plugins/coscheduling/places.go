@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
 // places is who of which gang has a place, as far as this process decided it or was told, and what came of the gang's last
@@ -32,8 +34,9 @@ type record struct {
 	scout types.NamespacedName
 	// rests is until when the gang is left alone that was tried as a whole because its PodGroup had changed.
 	rests time.Time
-	// plan is where members are to go, nil for none.
-	plan *plan
+	// plan is where members are to go, nil for none, and together by what those are bound that wait.
+	plan     *plan
+	together *cycle.GangPlan
 	// settles is until when others are about to leave for the gang, abstains until when it has nobody evicted, futile on what
 	// grounds nobody could be, and until when that counts. keptOut says what would have kept the gang out all the same, "" for
 	// nothing.
@@ -54,8 +57,9 @@ type record struct {
 	putOff time.Duration
 	// half is since when some members are bound, and there is no room for the others; zero where that is not so.
 	half time.Time
-	// partial says that the gang was found half placed, and has not been whole since.
-	partial bool
+	// partial says that the gang was found half placed, and has not been whole since, whole that it was seen whole and has had bound
+	// members ever since.
+	partial, whole bool
 	// wakes is when the members are tried that hold out for a place.
 	wakes time.Time
 	// there is how many members there were when they were counted last, less those that may have left since: no more than there are.
@@ -156,7 +160,11 @@ func (p *places) done(g gang) {
 func (p *places) forget(pod types.UID) (gang, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.remove(pod)
+	g, ok := p.remove(pod)
+	if r := p.gangs[g]; ok && r.bound.Len() == 0 { // who starts now starts anew
+		r.whole, r.partial = false, false
+	}
+	return g, ok
 }
 
 func (p *places) remove(pod types.UID) (gang, bool) {
@@ -173,14 +181,18 @@ func (p *places) remove(pod types.UID) (gang, bool) {
 	return g, true
 }
 
-// takeWaiting ends the wait of all members of a gang, and returns them with their nodes. Each is returned once, so that of many that give
-// up one after the other only the first looks for the others.
-func (p *places) takeWaiting(g gang) map[types.UID]string {
+// takeWaiting ends the wait of all members of a gang, and returns them with their nodes, and their plan. Each is returned once, so that of
+// many that give up one after the other only the first looks for the others.
+func (p *places) takeWaiting(g gang) (map[types.UID]string, *cycle.GangPlan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.gangs[g]
 	if !ok {
-		return nil
+		return nil, &cycle.GangPlan{}
+	}
+	plan := r.together
+	if r.together = nil; plan == nil {
+		plan = &cycle.GangPlan{}
 	}
 	taken := make(map[types.UID]string, r.waiting.Len())
 	for pod := range r.waiting {
@@ -189,7 +201,7 @@ func (p *places) takeWaiting(g gang) map[types.UID]string {
 		delete(p.nodes, pod)
 	}
 	r.waiting = sets.New[types.UID]()
-	return taken
+	return taken, plan
 }
 
 // holds says whether a pod has a place by a decision of this process.

@@ -14,7 +14,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Bind binds the pod, with its cards and MIG slices, the leadership under which they were chosen and the place of the decision.
+// Bind binds the pod, with its cards and MIG slices, the leadership under which they were chosen, the place of the decision, and of a
+// member of a gang the plan for all of it.
 func (p *Plugin) Bind(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	annotations, err := p.annotations(pod, nodeName)
 	if err != nil {
@@ -22,6 +23,9 @@ func (p *Plugin) Bind(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 	}
 	if place, err := cycle.Read[*decision](cs, stateKey); err == nil {
 		annotations[names.AnnotationDecision] = place.String()
+	}
+	if plan := cycle.Planned(cs); plan != "" {
+		annotations[names.AnnotationGangPlan] = plan
 	}
 	klog.FromContext(ctx).V(4).Info("Binding pod", "pod", klog.KObj(pod), "node", klog.KRef("", nodeName),
 		"devices", annotations[names.AnnotationGPUDevices])

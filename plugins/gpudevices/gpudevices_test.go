@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/test/fixture"
@@ -148,6 +150,13 @@ func TestReserveLeavesTheirCardsToNominatedPods(t *testing.T) {
 	}
 }
 
+// planOf lets so many members of a gang go.
+func planOf(members int) *cycle.GangPlan {
+	plan := &cycle.GangPlan{}
+	plan.Decide(time.Date(2026, 11, 22, 14, 10, 0, 0, time.UTC), members)
+	return plan
+}
+
 func TestBind(t *testing.T) {
 	epoch := func() (string, bool) { return "leader/7", true }
 	off := func() (string, bool) { return "", false }
@@ -158,19 +167,27 @@ func TestBind(t *testing.T) {
 		pod   *corev1.Pod
 		epoch func() (string, bool)
 		want  map[string]string
+		plan  *cycle.GangPlan
 	}{
-		"cards, leadership and place of the decision are on the Binding": {p, epoch, map[string]string{names.AnnotationGPUDevices: cards, names.AnnotationEpoch: "leader/7", names.AnnotationDecision: "1/"}},
-		"without leader election, cards alone":                           {p, off, map[string]string{names.AnnotationGPUDevices: cards, names.AnnotationDecision: "1/"}},
-		"without a fence, cards alone":                                   {p, nil, map[string]string{names.AnnotationGPUDevices: cards, names.AnnotationDecision: "1/"}},
+		"cards, leadership and place of the decision are on the Binding": {p, epoch, map[string]string{names.AnnotationGPUDevices: cards, names.AnnotationEpoch: "leader/7", names.AnnotationDecision: "1/"}, nil},
+		"without leader election, cards alone":                           {p, off, map[string]string{names.AnnotationGPUDevices: cards, names.AnnotationDecision: "1/"}, nil},
+		"without a fence, cards alone":                                   {p, nil, map[string]string{names.AnnotationGPUDevices: cards, names.AnnotationDecision: "1/"}, nil},
 		"a pod without GPUs is bound and fenced too": {
-			st.MakePod().Name("p").UID("p").Namespace("ns").Obj(), epoch, map[string]string{names.AnnotationEpoch: "leader/7", names.AnnotationDecision: "1/"},
+			st.MakePod().Name("p").UID("p").Namespace("ns").Obj(), epoch, map[string]string{names.AnnotationEpoch: "leader/7", names.AnnotationDecision: "1/"}, nil,
+		},
+		"of a member of a gang, the plan for all": {
+			st.MakePod().Name("p").UID("p").Namespace("ns").Obj(), off,
+			map[string]string{names.AnnotationGangPlan: "2026-11-22T14:10:00Z/4", names.AnnotationDecision: "1/"}, planOf(4),
+		},
+		"of a gang that was not let go, no plan": {
+			st.MakePod().Name("p").UID("p").Namespace("ns").Obj(), off, map[string]string{names.AnnotationDecision: "1/"}, planOf(0),
 		},
 		"a pod of MIG slices has none of ours where the node names none": {
 			st.MakePod().Name("p").UID("p").Namespace("ns").Req(map[corev1.ResourceName]string{names.ResourceMIGPrefix + "1g.10gb": "1"}).Obj(),
-			nil, map[string]string{names.AnnotationDecision: "1/"},
+			nil, map[string]string{names.AnnotationDecision: "1/"}, nil,
 		},
 		"who decides about a pod knows its last change, before the informer says so": {
-			st.MakePod().Name("p").UID("p").Namespace("ns").ResourceVersion("7").Obj(), nil, map[string]string{names.AnnotationDecision: "1/7"},
+			st.MakePod().Name("p").UID("p").Namespace("ns").ResourceVersion("7").Obj(), nil, map[string]string{names.AnnotationDecision: "1/7"}, nil,
 		},
 	}
 	for name, tc := range tests {
@@ -182,6 +199,9 @@ func TestBind(t *testing.T) {
 				return true, nil, nil
 			})
 			b.reserve(t, tc.pod)
+			if tc.plan != nil {
+				cycle.Plan(b.state, tc.plan)
+			}
 			if status := b.Bind(t.Context(), b.state, tc.pod, "n"); !status.IsSuccess() {
 				t.Fatalf("Bind: %v", status)
 			}

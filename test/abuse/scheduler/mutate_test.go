@@ -127,6 +127,7 @@ func (m mutator) annotation(key string) string {
 		names.AnnotationGPUMemoryMin: func() string { return fmt.Sprintf("%dGi", m.IntN(100)) },
 		names.AnnotationDecision:     func() string { return fmt.Sprintf("%d/%d", m.Int64(), m.Int64()) },
 		names.AnnotationEpoch:        func() string { return fmt.Sprintf("a/%d", m.IntN(9)) },
+		names.AnnotationGangPlan:     func() string { return fmt.Sprintf("a/%d", m.IntN(9)) },
 	}[key]()
 	if m.IntN(3) == 0 {
 		return good
@@ -152,7 +153,7 @@ var shapes = map[string]func(m mutator, name string) object{
 		annotations := object{}
 		for _, key := range []string{
 			names.AnnotationGPUTypes, names.AnnotationGPUShare, names.AnnotationGPUMemoryMin,
-			names.AnnotationGPUDevices, names.AnnotationDecision, names.AnnotationEpoch, names.AnnotationInventory,
+			names.AnnotationGPUDevices, names.AnnotationDecision, names.AnnotationEpoch, names.AnnotationGangPlan, names.AnnotationInventory,
 		} {
 			if m.IntN(4) == 0 {
 				annotations[key] = m.annotation(key)

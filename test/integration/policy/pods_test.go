@@ -176,6 +176,7 @@ var attacks = map[string]attack{
 	"an epoch of the scheduler":                 {change: annotated(names.AnnotationEpoch, "a/1"), want: "only the scheduler may set", podsAlone: true},
 	"that it is to leave for another":           {change: annotated(names.AnnotationPreemptionNotice, "{}"), want: "only the scheduler may set", podsAlone: true},
 	"a decision of the scheduler":               {change: annotated(names.AnnotationDecision, "1/2"), want: "only the scheduler may set", podsAlone: true},
+	"a plan of the scheduler for a gang":        {change: annotated(names.AnnotationGangPlan, "a/2"), want: "only the scheduler may set", podsAlone: true},
 }
 
 // maker makes something of a pod in dry run.

@@ -202,6 +202,9 @@ const (
 	// among all of the scheduler process, the revision that of the last change of a pod that it knew of. Bindings
 	// overtake each other on the way to the API server; by this a replay finds the order.
 	AnnotationDecision = "g8s.host/decision"
+	// AnnotationGangPlan is, on a Binding, the decision by which members of a gang are bound together: "<time>/<how many>". By it
+	// another leader knows a gang of which the one before it has bound a part alone.
+	AnnotationGangPlan = "g8s.host/gang-plan"
 	// AnnotationDescription is the author's description of a job or pool.
 	AnnotationDescription = "g8s.host/description"
 	// AnnotationCheckpointedAt, on a pod, is when it saved its work last, in RFC 3339: an eviction loses what came after.
