@@ -88,15 +88,17 @@ func (p patient) PodEligibleToPreemptOthers(ctx context.Context, pod *corev1.Pod
 	return p.Interface.PodEligibleToPreemptOthers(ctx, pod, nominated)
 }
 
-// takeOver has a scheduler that begins to lead go on with what the one before it has told pods: only who leads asks for a pod.
+// takeOver has a scheduler that begins to lead go on with what the one before it has told pods, and complete the gangs that it left half
+// placed before it begins others: only who leads asks for a pod.
 func takeOver(next nextPod, sched *scheduler.Scheduler) nextPod {
 	var took bool // one loop asks
 	return func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 		if !took {
 			took = true
-			for _, profile := range sched.Profiles {
+			for name, profile := range sched.Profiles {
 				if _, gangs := preemptionsOf(profile); gangs != nil {
 					gangs.TakeOver()
+					queueAnew(sched.SchedulingQueue, gangs.Halves(name))
 				}
 			}
 		}
