@@ -2,6 +2,7 @@ package gang
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
 // controlled gives a pod a controller, which must be there: pods that nobody would make again are left alone.
@@ -88,4 +93,105 @@ func TestHalfAGangEndsThoughAMemberIsMadeAgain(t *testing.T) {
 		return apierrors.IsNotFound(err) || err == nil && pod.DeletionTimestamp != nil, nil
 	})
 	e.staysUnbound("again")
+}
+
+// another starts a scheduler, which stands by while one leads.
+func another(t *testing.T) *sandbox.Process {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), clustertest.Patience)
+	defer cancel()
+	next, err := cluster.StartScheduler(ctx, sandbox.SchedulerOptions{Name: fmt.Sprint("gpu-scheduler-", time.Now().UnixNano())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+// bindPart binds a member as a leader does that dies then: by a plan of more members.
+func (e *env) bindPart(name, node string, members int) {
+	e.Helper()
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+			names.AnnotationGangPlan: fmt.Sprintf("%s/%d", time.Now().UTC().Format(time.RFC3339Nano), members),
+		}},
+		Target: corev1.ObjectReference{Kind: "Node", Name: node},
+	}
+	if err := cluster.Client.CoreV1().Pods(e.Namespace).Bind(e.Context(), binding, metav1.CreateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+}
+
+// deleteNow deletes a pod that nothing waits for.
+func (e *env) deleteNow(name string) {
+	e.Helper()
+	if err := cluster.Client.CoreV1().Pods(e.Namespace).Delete(e.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
+		e.Fatal(err)
+	}
+}
+
+// nodeOf is where a pod is bound.
+func (e *env) nodeOf(name string) string {
+	e.Helper()
+	pod, err := cluster.Client.CoreV1().Pods(e.Namespace).Get(e.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	return pod.Spec.NodeName
+}
+
+// TestTheNextLeaderCompletesAGangFirst, though another pod of its priority came before it and would take the room: the leader dies between
+// two bindings, while the next one stands by, in whose queue the members are since before the first.
+func TestTheNextLeaderCompletesAGangFirst(t *testing.T) {
+	e, next := newEnv(t), another(t)
+	e.member("", "one")
+	e.member("", "two")
+	e.waitBound("one")
+	e.waitBound("two")
+	e.member("", "older")
+	e.waitTold("older", "nodes are available")
+	e.group("g", 2)
+	controlled := e.controlled()
+	e.member("g", "bound", controlled)
+	e.member("g", "rest", controlled)
+	e.waitTold("rest", "room for 0 of 2 members now")
+	node := e.nodeOf("one")
+	if err := cluster.Scheduler.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	e.deleteNow("one")
+	e.deleteNow("two")
+	cluster.Scheduler = next
+	e.bindPart("bound", node, 2)
+	e.waitBound("rest")
+	e.staysUnbound("older")
+}
+
+// TestAPartOfAGangEndsUnderANewLeader that starts after all of it: the member that waits is younger than the binding of the other, and there
+// are more than it takes. Nothing but the plan on the Binding tells that it never was whole.
+func TestAPartOfAGangEndsUnderANewLeader(t *testing.T) {
+	e := newEnv(t)
+	e.member("", "one")
+	e.member("", "two")
+	e.waitBound("one")
+	e.waitBound("two")
+	e.group("g", 2)
+	controlled := e.controlled()
+	for _, name := range []string{"bound", "rest", "more"} {
+		e.member("g", name, controlled)
+	}
+	e.waitTold("rest", "room for 0 of 2 members now")
+	if err := cluster.Scheduler.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	node := e.nodeOf("one")
+	e.deleteNow("one")
+	e.bindPart("bound", node, 2)
+	e.deleteNow("rest")
+	time.Sleep(1100 * time.Millisecond) // pods say when they were made in whole seconds
+	e.member("g", "again", controlled)
+	cluster.Scheduler = another(t)
+	e.Within(soon, "the part to end", func(ctx context.Context) (bool, error) {
+		pod, err := cluster.Client.CoreV1().Pods(e.Namespace).Get(ctx, "bound", metav1.GetOptions{})
+		return apierrors.IsNotFound(err) || err == nil && pod.DeletionTimestamp != nil, nil
+	})
 }
