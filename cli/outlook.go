@@ -5,16 +5,19 @@ import (
 	"slices"
 	"time"
 
+	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/queue"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// outlook is the place in line of a job of which the ledger tells when it starts; false of every other. What keeps that from being told
-// keeps nothing else from being told.
-func (f *Factory) outlook(ctx context.Context, o *ledgerOptions, namespace, kind, name string) (queue.Entry, bool) {
+// outlook is the place in line of a job of which is known when it starts, by the ledger, or by time limits where a quota keeps it waiting; false
+// of every other. What keeps that from being told keeps nothing else from being told.
+func (f *Factory) outlook(ctx context.Context, o *ledgerOptions, namespace string, report *diagnosis.Report) (queue.Entry, bool) {
 	past, _ := o.past(ctx, f)
 	client, err := f.kubernetes()
-	if past == nil || err != nil {
+	overQuota := slices.ContainsFunc(report.Findings, func(f diagnosis.Finding) bool { return f.Cause == reason.GPUQuotaReached })
+	if past == nil && !overQuota || err != nil {
 		return queue.Entry{}, false
 	}
 	line, err := queue.Read(ctx, client, namespace, queue.NewForesight(past), f.Now())
@@ -22,7 +25,8 @@ func (f *Factory) outlook(ctx context.Context, o *ledgerOptions, namespace, kind
 		return queue.Entry{}, false
 	}
 	at := slices.IndexFunc(line.Entries, func(e queue.Entry) bool {
-		return e.Namespace == namespace && e.Kind == kind && e.Name == name && e.Latest != nil
+		known := e.Latest != nil || e.Cause == reason.GPUQuotaReached && e.ETA != nil
+		return e.Namespace == namespace && e.Kind == report.Kind && e.Name == report.Job && known
 	})
 	if at < 0 {
 		return queue.Entry{}, false
@@ -33,12 +37,28 @@ func (f *Factory) outlook(ctx context.Context, o *ledgerOptions, namespace, kind
 // explainOutlook writes when a job starts, with the moments: who has to be there then reads no durations.
 func explainOutlook(d *description, e queue.Entry, now time.Time) {
 	d.section(phrase.Of("In line").In(d.language))
+	d.text(indent+outlookOf(e, now).In(d.language), len(indent))
+}
+
+func outlookOf(e queue.Entry, now time.Time) phrase.Text {
+	if e.Latest == nil {
+		return phrase.Of("number %d in pool %s; others leave enough of its quota, and it starts, by %s, if all before it use all of their time limits",
+			e.Position, e.Pool, clockOf(*e.ETA, *e.ETA, now))
+	}
+	from, to := clockOf(*e.Earliest, *e.Latest, now), clockOf(*e.Latest, *e.Latest, now)
+	if e.Cause == reason.GPUQuotaReached {
+		return phrase.Of("number %d in pool %s; others leave enough of its quota, and it starts, between %s and %s (%s), by how long jobs like them have run",
+			e.Position, e.Pool, from, to, percentage(100*e.Confidence))
+	}
+	return phrase.Of("number %d in pool %s, behind %d GPUs; starts between %s and %s (%s), by how long jobs like those before it have run",
+		e.Position, e.Pool, e.GPUsAhead, from, to, percentage(100*e.Confidence))
+}
+
+// clockOf is a moment as people say it who have another one beside it: with the day where nobody would take that for today's.
+func clockOf(at, last, now time.Time) string {
 	layout := time.TimeOnly[:len("15:04")]
-	if e.Latest.Sub(now) > 20*time.Hour { // else nobody takes it for another day
+	if last.Sub(now) > 20*time.Hour {
 		layout = "2006-01-02 15:04"
 	}
-	from, to := e.Earliest.In(now.Location()).Format(layout), e.Latest.In(now.Location()).Format(layout)
-	said := phrase.Of("number %d in pool %s, behind %d GPUs; starts between %s and %s (%s), by how long jobs like those before it have run",
-		e.Position, e.Pool, e.GPUsAhead, from, to, percentage(100*e.Confidence))
-	d.text(indent+said.In(d.language), len(indent))
+	return at.In(now.Location()).Format(layout)
 }

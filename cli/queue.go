@@ -33,7 +33,8 @@ func newQueueCmd(f *Factory) *cobra.Command {
 			"them has none. Where a ledger tells how long jobs like them have run, it is between which moments the job\n" +
 			"starts in nine cases of ten. It is \"on reclaim\" when a GPUQuota guarantees its GPUs, and others leave for it\n" +
 			"who borrow them; \"blocked\" when something else than room is in its way, which REASON names, such as closed\n" +
-			"nodes, a missing volume, a GPUQuota that allows no more, or a scheduler that is down; \"never\" when the nodes\n" +
+			"nodes, a missing volume, or a scheduler that is down. Where REASON is a GPUQuota that is used up, STARTS reckons\n" +
+			"with when others leave enough of it, and is \"blocked\" where that is not known; \"never\" when the nodes\n" +
 			"of the pool could not hold it even if they were empty, or its quota is too small: see gpuctl why. Jobs whose\n" +
 			"pods a quota keeps out come last: they have no place in the line.",
 		Example: "  gpuctl queue\n  gpuctl queue -A --pool training-pool\n  gpuctl queue -w\n  gpuctl queue -o json",
@@ -205,7 +206,7 @@ func startsIn(now time.Time, e queue.Entry) phrase.Text {
 	switch {
 	case e.Never:
 		return phrase.Of("never")
-	case e.Cause != "":
+	case e.Cause != "" && eta == nil && e.Latest == nil:
 		return phrase.Of("blocked")
 	case e.Reclaims:
 		return phrase.Of("on reclaim")

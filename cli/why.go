@@ -120,7 +120,7 @@ func (o *whyOptions) explain(ctx context.Context, namespace string, reports []di
 		if report.Status != inventory.StatusPending {
 			continue
 		}
-		if entry, ok := o.factory.outlook(ctx, &o.ledger, namespace, report.Kind, report.Job); ok {
+		if entry, ok := o.factory.outlook(ctx, &o.ledger, namespace, &report); ok {
 			explainOutlook(d, entry, o.factory.Now())
 		}
 	}

@@ -6,7 +6,7 @@
 // Were each drawn for itself, a hundred of them would end as the average does, and the intervals would be far too narrow. So
 // a part of the luck of each play is that of all jobs (a one-factor Gaussian copula).
 //
-// In each play whoever is the first in line of those that fit now starts, as the scheduler does it. Nobody else comes: jobs
+// In each play whoever is the first in line of those that fit now starts, as the scheduler does it, and whose quotas allow it. Nobody else comes: jobs
 // that are submitted later are not known, and a job that they overtake starts later than is said.
 //
 // It is pure, and its cost is bounded: chance comes from a fixed seed, so that equal states have equal forecasts.
@@ -58,13 +58,22 @@ type State struct {
 	Shapes []Shape
 	// Waiting are the jobs in line, the first first.
 	Waiting []Waiting
+	// Quotas is what each quota has left.
+	Quotas []int64
+}
+
+// Share is what is taken of a quota, by its place in State.Quotas.
+type Share struct {
+	Quota  int
+	Amount int64
 }
 
 // Running is what is given back at once: by the pods of a job that end together, or by jobs that share cards, when the last
 // of them ends.
 type Running struct {
-	Holds []Hold
-	Ends  []survival.Distribution
+	Holds  []Hold
+	Shares []Share
+	Ends   []survival.Distribution
 }
 
 // Hold is what is held of a node.
@@ -74,7 +83,10 @@ type Hold struct {
 }
 
 // Shape is what the pods of a job ask that start together.
-type Shape struct{ Pods []Pod }
+type Shape struct {
+	Pods   []Pod
+	Shares []Share
+}
 
 // Pod is what a pod asks.
 type Pod struct {

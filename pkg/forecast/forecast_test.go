@@ -51,7 +51,7 @@ func TestStarts(t *testing.T) {
 		"it is not": {State{Free: full, Running: []Running{runs(0, 8, survival.Distribution{})}, Shapes: []Shape{pods(1, 8)}, Waiting: []Waiting{{0, hour}}}, [][2]int{{-1, -1}}},
 		"who is first runs for an unknown time": {State{Free: full, Running: []Running{runs(0, 8, hour)}, Shapes: []Shape{pods(1, 8)},
 			Waiting: []Waiting{{0, survival.Distribution{}}, {0, hour}}}, [][2]int{{60, 60}, {-1, -1}}},
-		"the last of several leaves": {State{Free: full, Running: []Running{{[]Hold{{0, gpus(8)}}, []survival.Distribution{lasts(time.Minute), hour}}}, Shapes: []Shape{pods(1, 8)},
+		"the last of several leaves": {State{Free: full, Running: []Running{{[]Hold{{0, gpus(8)}}, nil, []survival.Distribution{lasts(time.Minute), hour}}}, Shapes: []Shape{pods(1, 8)},
 			Waiting: []Waiting{{0, hour}}}, [][2]int{{60, 60}}},
 		"one of two leaves": {State{Free: full, Running: []Running{runs(0, 8, survival.Distribution{}), runs(1, 8, hour)}, Shapes: []Shape{pods(1, 8)},
 			Waiting: []Waiting{{0, hour}}}, [][2]int{{60, 60}}},
@@ -61,12 +61,18 @@ func TestStarts(t *testing.T) {
 			Waiting: []Waiting{{0, hour}, {1, lasts(2 * time.Hour)}}}, [][2]int{{120, 120}, {0, 0}}},
 		"another node is closed to it": {State{Free: full, Running: []Running{runs(0, 8, lasts(time.Minute)), runs(1, 8, hour)},
 			Shapes: []Shape{{Pods: []Pod{{gpus(8), second(t)}}}}, Waiting: []Waiting{{0, hour}}}, [][2]int{{60, 60}}},
-		"memory is what is short": {State{Free: []Amounts{{8, 0, 10}}, Running: []Running{{[]Hold{{0, Amounts{0, 0, 10}}}, []survival.Distribution{hour}}},
+		"memory is what is short": {State{Free: []Amounts{{8, 0, 10}}, Running: []Running{{[]Hold{{0, Amounts{0, 0, 10}}}, nil, []survival.Distribution{hour}}},
 			Shapes: []Shape{{Pods: []Pod{{Amounts{1, 0, 20}, nil}}}}, Waiting: []Waiting{{0, hour}}}, [][2]int{{60, 60}}},
 		"more than there is":       {State{Free: []Amounts{gpus(8)}, Shapes: []Shape{pods(1, 9), pods(1, 1)}, Waiting: []Waiting{{0, hour}, {1, hour}}}, [][2]int{{-1, -1}, {0, 0}}},
 		"it may end at any minute": {State{Free: full, Running: []Running{runs(0, 8, between(1, 100))}, Shapes: []Shape{pods(1, 8)}, Waiting: []Waiting{{0, hour}}}, [][2]int{{5, 95}}},
 		"nodes of many GPUs": {State{Free: []Amounts{gpus(40)}, Running: []Running{runs(0, 24, hour)}, Shapes: []Shape{pods(1, 20), pods(2, 30)},
 			Waiting: []Waiting{{0, lasts(2 * time.Hour)}, {1, hour}}}, [][2]int{{0, 0}, {120, 120}}},
+		"a quota is used up": {State{Free: []Amounts{gpus(16)}, Quotas: []int64{2}, Running: []Running{{Shares: []Share{{0, 6}}, Ends: []survival.Distribution{hour}}},
+			Shapes: []Shape{{Pods: pods(1, 8).Pods, Shares: []Share{{0, 8}}}, pods(1, 8)}, Waiting: []Waiting{{0, hour}, {1, hour}}}, [][2]int{{60, 60}, {0, 0}}},
+		"the one before it uses it up": {State{Free: []Amounts{gpus(16)}, Quotas: []int64{8},
+			Shapes: []Shape{{Pods: pods(1, 8).Pods, Shares: []Share{{0, 8}}}}, Waiting: []Waiting{{0, hour}, {0, hour}}}, [][2]int{{0, 0}, {60, 60}}},
+		"a quota is too small": {State{Free: []Amounts{gpus(16)}, Quotas: []int64{4}, Shapes: []Shape{{Pods: pods(1, 8).Pods, Shares: []Share{{0, 8}}}},
+			Waiting: []Waiting{{0, hour}}}, [][2]int{{-1, -1}}},
 		"nobody waits": {State{Free: full}, [][2]int{}},
 	}
 	for name, tc := range tests {
@@ -122,8 +128,19 @@ func someState(rng *rand.Rand) *State {
 		}
 		return between(rng.IntN(50), 50+rng.IntN(100))
 	}
+	for range rng.IntN(3) {
+		s.Quotas = append(s.Quotas, rng.Int64N(30)-3)
+	}
+	shares := func() (out []Share) {
+		for quota := range s.Quotas {
+			if rng.IntN(2) == 0 {
+				out = append(out, Share{quota, rng.Int64N(20)})
+			}
+		}
+		return out
+	}
 	for range rng.IntN(40) {
-		run := Running{}
+		run := Running{Shares: shares()}
 		for range 1 + rng.IntN(2) {
 			run.Ends = append(run.Ends, ends())
 		}
@@ -133,7 +150,7 @@ func someState(rng *rand.Rand) *State {
 		s.Running = append(s.Running, run)
 	}
 	for range 1 + rng.IntN(5) {
-		var shape Shape
+		shape := Shape{Shares: shares()}
 		for range 1 + rng.IntN(4) {
 			pod := Pod{Needs: Amounts{rng.Int64N(9), 1, rng.Int64N(9)}}
 			if rng.IntN(2) == 0 {
@@ -157,9 +174,11 @@ func someState(rng *rand.Rand) *State {
 // plainly plays without any index.
 func plainly(s *State, rng *rand.Rand) []time.Duration {
 	free := slices.Clone(s.Free)
+	quotas := slices.Clone(s.Quotas)
 	type held struct {
-		at    time.Duration
-		holds []Hold
+		at     time.Duration
+		holds  []Hold
+		shares []Share
 	}
 	var running []held
 	luck := newLuck(rng)
@@ -168,7 +187,7 @@ func plainly(s *State, rng *rand.Rand) []time.Duration {
 		for _, end := range run.Ends {
 			at = max(at, end.Quantile(luck.draw()))
 		}
-		running = append(running, held{at, run.Holds})
+		running = append(running, held{at, run.Holds, run.Shares})
 	}
 	starts, lasts := make([]time.Duration, len(s.Waiting)), make([]time.Duration, len(s.Waiting))
 	for i, job := range s.Waiting {
@@ -194,13 +213,18 @@ func plainly(s *State, rng *rand.Rand) []time.Duration {
 					holds = append(holds, Hold{best, pod.Needs})
 				}
 			}
-			if len(holds) == len(s.Shapes[job.Shape].Pods) {
+			shares := s.Shapes[job.Shape].Shares
+			allowed := !slices.ContainsFunc(shares, func(s Share) bool { return s.Amount > quotas[s.Quota] })
+			if allowed && len(holds) == len(s.Shapes[job.Shape].Pods) {
 				starts[i], free = now, tried
+				for _, share := range shares {
+					quotas[share.Quota] -= share.Amount
+				}
 				end := survival.Never
 				if lasts[i] != survival.Never {
 					end = now + lasts[i]
 				}
-				running = append(running, held{end, holds})
+				running = append(running, held{end, holds, shares})
 			}
 			refused[job.Shape] = starts[i] == survival.Never
 		}
@@ -215,6 +239,9 @@ func plainly(s *State, rng *rand.Rand) []time.Duration {
 			}
 			for i := range run.holds {
 				free[run.holds[i].Node].add(&run.holds[i].Amounts, 1)
+			}
+			for _, share := range run.shares {
+				quotas[share.Quota] += share.Amount
 			}
 			return true
 		})

@@ -23,7 +23,9 @@ type play struct {
 
 	free  []Amounts
 	level [levels]*Nodes
-	ends  heap
+	// quotas is what each of them has left.
+	quotas []int64
+	ends   heap
 	// head is how many of each line have started, and order has the shapes of which some wait by the first of those.
 	head   []int
 	order  []int32
@@ -36,7 +38,7 @@ type play struct {
 func newPlay(state *State, budget int) *play {
 	p := &play{
 		state: state, budget: budget, lines: make([][]int32, len(state.Shapes)), large: make([]block, len(state.Shapes)),
-		free: make([]Amounts, len(state.Free)), head: make([]int, len(state.Shapes)),
+		free: make([]Amounts, len(state.Free)), quotas: make([]int64, len(state.Quotas)), head: make([]int, len(state.Shapes)),
 		runs: make([]time.Duration, len(state.Waiting)), on: make([][]Hold, len(state.Waiting)),
 	}
 	for i := range p.level {
@@ -96,6 +98,7 @@ func (p *play) run(rng *rand.Rand, asked int) []time.Duration {
 // begin draws how long everybody runs. What is drawn does not depend on what happens.
 func (p *play) begin(rng *rand.Rand) {
 	copy(p.free, p.state.Free)
+	copy(p.quotas, p.state.Quotas)
 	for i := range p.level {
 		p.level[i].clear()
 	}
@@ -172,7 +175,8 @@ func (p *play) next(shape int32) int32 { return p.lines[shape][p.head[shape]] }
 
 // place puts all pods of a job on nodes, or none.
 func (p *play) place(shape, job int) bool {
-	if !p.mayFit(p.large[shape]) {
+	shares := p.state.Shapes[shape].Shares
+	if !p.allow(shares) || !p.mayFit(p.large[shape]) {
 		return false
 	}
 	pods := p.state.Shapes[shape].Pods
@@ -186,7 +190,21 @@ func (p *play) place(shape, job int) bool {
 		p.on[job] = append(p.on[job], Hold{node, pods[i].Needs})
 		p.change(node, &pods[i].Needs, -1)
 	}
+	p.take(shares, 1)
 	return true
+}
+
+// allow reports whether quotas have enough left.
+func (p *play) allow(shares []Share) bool {
+	p.budget -= len(shares)
+	return !slices.ContainsFunc(shares, func(s Share) bool { return s.Amount > p.quotas[s.Quota] })
+}
+
+func (p *play) take(shares []Share, sign int64) {
+	p.budget -= len(shares)
+	for _, share := range shares {
+		p.quotas[share.Quota] -= sign * share.Amount
+	}
 }
 
 // mayFit looks at the numbers of free GPUs alone, which is fast.
@@ -219,9 +237,12 @@ func (p *play) find(pod *Pod) int {
 func (p *play) end(job int32) {
 	if int(job) < len(p.state.Running) {
 		p.leave(p.state.Running[job].Holds)
+		p.take(p.state.Running[job].Shares, -1)
 		return
 	}
-	p.leave(p.on[int(job)-len(p.state.Running)])
+	waited := int(job) - len(p.state.Running)
+	p.leave(p.on[waited])
+	p.take(p.state.Shapes[p.state.Waiting[waited].Shape].Shares, -1)
 }
 
 func (p *play) leave(holds []Hold) {

@@ -47,6 +47,11 @@ func (q *Quota) Equal(other *Quota) bool {
 		q.Min == other.Min && q.Max == other.Max
 }
 
+// Counts reports whether a quota counts what pods of a namespace hold at a place.
+func (q *Quota) Counts(namespace string, at Place) bool {
+	return q.covers(at) && slices.Contains(q.Namespaces, namespace)
+}
+
 func (q *Quota) covers(at Place) bool {
 	return q.Pool == at.Pool && (q.Type == "" || q.Type == at.Type)
 }

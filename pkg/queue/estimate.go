@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
@@ -33,6 +32,10 @@ type wish struct {
 	promised time.Time
 	// placed is how many of the requests have their place as the line is played.
 	placed int
+	// overQuota says that a GPUQuota is the cause that it waits, which others may leave enough of. keeper is the one that keeps it waiting as
+	// the line is played, "" where that is not known.
+	overQuota bool
+	keeper    string
 }
 
 // together says whether the pods start at once or not at all. Others, such as the tasks of an array, start one by one.
@@ -121,6 +124,9 @@ type line struct {
 	releases []release
 	// start is when it is played, now how far.
 	start, now time.Time
+	// aside are those of the entries before the next that a quota keeps waiting.
+	aside []*Entry
+	next  int
 	// reservations keep nodes from entries until they end.
 	reservations *reservation.Book
 	shares       *shares
@@ -199,67 +205,6 @@ func (l *line) heedPromises() {
 func (l *line) release(r release) {
 	at, _ := slices.BinarySearchFunc(l.releases, r, func(a, b release) int { return a.at.Compare(b.at) })
 	l.releases = slices.Insert(l.releases, at, r)
-}
-
-// play tries the entries in their order at each moment that GPUs are given back, or a reservation ends. Nobody is let past one that does not
-// fit: whether that happens is not known, and it would only make others later.
-func (l *line) play(limits map[types.UID]time.Time) {
-	next := 0
-	for {
-		for next < len(l.entries) && l.place(&l.entries[next], limits) {
-			next++
-		}
-		if next == len(l.entries) {
-			return
-		}
-		if ends := l.reservations.NextEnd(l.now); !ends.IsZero() && (len(l.releases) == 0 || ends.Before(l.releases[0].at)) {
-			l.now = ends
-			continue
-		}
-		if len(l.releases) == 0 {
-			return
-		}
-		first := l.releases[0]
-		l.releases = l.releases[1:]
-		if first.replaced && schedulinghelper.PodPriority(first.pod) > l.entries[next].Priority {
-			continue // what comes after it is before all that wait
-		}
-		l.machines[first.node].remove(first.pod)
-		l.shares.free(first.pod.UID)
-		if first.at.After(l.now) {
-			l.now = first.at
-		}
-	}
-}
-
-// place puts pods of an entry on machines, of a gang all or none, and notes when the first starts. It reports whether none
-// is left. One that does not start as things are is passed over: no node could hold it, something else than room is in its
-// way, or its own limit has ended by then.
-func (l *line) place(entry *Entry, limits map[types.UID]time.Time) bool {
-	end, limited := limits[entry.wish.owner]
-	if entry.Never || entry.Cause != "" || limited && !end.After(l.now) {
-		return true
-	}
-	if l.shares.blocks(entry) {
-		return true
-	}
-	if entry.wish.confined {
-		return false
-	}
-	left := entry.wish.requests[entry.wish.placed:]
-	placed := l.placeSome(left)
-	whole := len(placed) == len(left)
-	if len(placed) == 0 || !whole && entry.wish.together() {
-		l.undo(placed)
-		return false
-	}
-	if beyond := entry.wish.beyond; beyond != nil && l.now.Equal(l.start) { // the scheduler has tried, and refused
-		l.undo(placed)
-		entry.block(*beyond)
-		return true
-	}
-	l.begin(entry, placed, limits)
-	return whole
 }
 
 // begin notes that pods of an entry start now, and when they end.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/forecast"
+	"g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/survival"
@@ -58,7 +60,7 @@ func (e *Entry) key() key { return key{e.Namespace, e.Kind, e.Name} }
 // Outlook is between which moments entries start, by how long jobs have run that were like those that run now and those that
 // come before. It is of jobs that wait for room alone, where enough is known of the past. objects are those that the queue was built from.
 //
-// What it counts is whole GPUs, CPU, memory and pods. Of jobs that ask for a part of a GPU, and of a pool of which a reservation
+// What it counts is whole GPUs, CPU, memory and pods, and what GPUQuotas allow at most. Of jobs that ask for a part of a GPU, and of a pool of which a reservation
 // keeps nodes, there is none; nor of gangs: smaller jobs that come later get past them, and nobody knows of those yet
 // (docs/benchmarks/queueing.md has how far off it would be).
 func (q *Queue) Outlook(objects *snapshot.Snapshot, past *survival.History, now time.Time) Outlook {
@@ -70,7 +72,7 @@ func (q *Queue) Outlook(objects *snapshot.Snapshot, past *survival.History, now 
 	for _, entries := range lines {
 		f := &forecaster{
 			entries: entries, pool: q.pools[entries[0].Pool], known: known, past: past, now: now, limits: ends(objects.Jobs),
-			shapes: map[string]int{}, left: map[*Entry]bool{}, budget: budgetOf(len(lines)),
+			quotas: quotasOf(objects.GPUQuotas, entries[0].Pool), shapes: map[string]int{}, left: map[*Entry]bool{}, budget: budgetOf(len(lines)),
 		}
 		if !f.reserved(objects.GPUReservations) {
 			f.stage(objects.Pods)
@@ -104,9 +106,10 @@ func (e *Entry) uncertain(now time.Time) bool {
 	return e.waitsForRoom() && (e.ETA == nil || e.ETA.After(now))
 }
 
-// waitsForRoom reports whether an entry starts once there is room for it, and not when others leave for it.
+// waitsForRoom reports whether an entry starts once there is room for it, on nodes and in quotas, and not when others leave for it.
 func (e *Entry) waitsForRoom() bool {
-	return e.Position > 0 && !e.Never && !e.Reclaims && e.Cause == "" && !e.wish.confined && len(e.wish.requests) > 0
+	counted := e.Cause == "" || e.wish.overQuota
+	return e.Position > 0 && !e.Never && !e.Reclaims && counted && !e.wish.confined && len(e.wish.requests) > 0
 }
 
 // people are who submitted jobs, and when those began of which pods have ended well already: the others come after them, as tasks
@@ -140,6 +143,7 @@ type forecaster struct {
 	past    *survival.History
 	now     time.Time
 	limits  map[types.UID]time.Time
+	quotas  []gpuquota.Quota
 	// state is the pool, and places are the entries whose first pods are in line there, by where that is.
 	state  forecast.State
 	places map[int]*Entry
@@ -234,9 +238,11 @@ func (f *forecaster) limitOf(entry *Entry) time.Duration {
 // shape is the number of what pods ask, -1 where there are enough others.
 func (f *forecaster) shape(requests []*fit.Request) int {
 	alike := make([]byte, 0, 1024)
+	shares := f.sharesOf(requests)
 	for _, request := range requests {
 		alike = append(append(alike, request.Alikeness()...), '\n')
 	}
+	alike = fmt.Append(alike, shares)
 	if number, known := f.shapes[string(alike)]; known {
 		return number
 	}
@@ -253,8 +259,43 @@ func (f *forecaster) shape(requests []*fit.Request) int {
 		}
 		pods = append(pods, forecast.Pod{Needs: amountsOf(request.Resources, request.Demand.Whole), On: on})
 	}
-	f.state.Shapes = append(f.state.Shapes, forecast.Shape{Pods: pods})
+	f.state.Shapes = append(f.state.Shapes, forecast.Shape{Pods: pods, Shares: shares})
 	return number
+}
+
+// sharesOf is what pods take of quotas that start together. Of a quota that counts one type they take nothing where they may go to another.
+func (f *forecaster) sharesOf(requests []*fit.Request) []forecast.Share {
+	taken := make([]int64, len(f.quotas))
+	for _, request := range requests {
+		at := gpuquota.Place{Pool: f.pool.name}
+		if len(request.Types.Accepted) == 1 {
+			at.Type = request.Types.Accepted[0]
+		}
+		f.take(taken, request.Pod, at)
+	}
+	return sharesIn(taken)
+}
+
+// take adds what a pod takes of each quota at a place.
+func (f *forecaster) take(taken []int64, pod *corev1.Pod, at gpuquota.Place) {
+	if len(f.quotas) == 0 {
+		return
+	}
+	gpus := gpuquota.WholeGPUs(pod)
+	for i := range f.quotas {
+		if f.quotas[i].Counts(pod.Namespace, at) {
+			taken[i] += gpus
+		}
+	}
+}
+
+func sharesIn(taken []int64) (out []forecast.Share) {
+	for quota, amount := range taken {
+		if amount > 0 {
+			out = append(out, forecast.Share{Quota: quota, Amount: amount})
+		}
+	}
+	return out
 }
 
 func amountsOf(resources corev1.ResourceList, gpus int64) forecast.Amounts {

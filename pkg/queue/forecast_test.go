@@ -41,6 +41,11 @@ func submitted(job, user string) batchv1.Job {
 	}}
 }
 
+// quotaOf allows a namespace so many GPUs of the pool.
+func quotaOf(most int64, namespace string) names.GPUQuota {
+	return names.GPUQuota{ObjectMeta: metav1.ObjectMeta{Name: "share"}, Spec: names.GPUQuotaSpec{Namespaces: []string{namespace}, Pool: "train", Max: ptr.To(most)}}
+}
+
 // TestOutlook: between which minutes jobs start, "" where nothing is said, by jobs that run for 61 to 160 minutes.
 func TestOutlook(t *testing.T) {
 	n1, n2 := node("n1", "8"), node("n2", "8")
@@ -97,6 +102,18 @@ func TestOutlook(t *testing.T) {
 		"pods that take turns": {objects: &snapshot.Snapshot{Nodes: []corev1.Node{n1}, Jobs: []batchv1.Job{{
 			ObjectMeta: metav1.ObjectMeta{UID: "runs"}, Status: batchv1.JobStatus{Succeeded: 3, StartTime: &metav1.Time{Time: t0.Add(-110 * time.Minute)}},
 		}}, Pods: []corev1.Pod{task(anHourIn(on("n1", asks("runs", "8", 9, 0)))), asks("a", "8", 5, 0)}}, want: []string{"3 to 47"}},
+		"its quota is used up": {objects: &snapshot.Snapshot{Nodes: []corev1.Node{n1, n2}, GPUQuotas: []names.GPUQuota{quotaOf(8, "team")}, Pods: []corev1.Pod{runs, asks("a", "8", 5, 0)}},
+			want: []string{"5 to 95"}},
+		"that of the one before it is": {objects: &snapshot.Snapshot{Nodes: []corev1.Node{n1, n2}, GPUQuotas: []names.GPUQuota{quotaOf(8, "team")}, Pods: []corev1.Pod{
+			runs, asks("a", "8", 5, time.Minute), change(asks("b", "8", 5, 0), func(p *corev1.Pod) { p.Namespace = "other" })}}, want: []string{"5 to 95", ""}},
+		"two wait for a quota": {objects: &snapshot.Snapshot{Nodes: []corev1.Node{n1, n2}, GPUQuotas: []names.GPUQuota{quotaOf(8, "team")}, Pods: []corev1.Pod{
+			runs, asks("a", "8", 5, time.Minute), asks("b", "8", 5, 0)}}, want: []string{"5 to 95", "82 to 231"}},
+		"somebody else ends of whom no quota knows": {objects: &snapshot.Snapshot{Nodes: []corev1.Node{n1, n2}, GPUQuotas: []names.GPUQuota{quotaOf(8, "team")}, Pods: []corev1.Pod{
+			change(on("n1", asks("ever", "8", 5, 0)), func(p *corev1.Pod) {
+				p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Controller: ptr.To(true)}}
+			}), asks("a", "8", 5, 0)}}, want: []string{""}},
+		"a quota allows no more at any time": {objects: &snapshot.Snapshot{Nodes: []corev1.Node{n1}, GPUQuotas: []names.GPUQuota{quotaOf(4, "team")}, Pods: []corev1.Pod{runs, asks("a", "8", 5, 0)}},
+			want: []string{""}},
 		"its own user runs for longer": {objects: &snapshot.Snapshot{Nodes: []corev1.Node{n1}, Jobs: []batchv1.Job{submitted("runs", "ada")}, Pods: []corev1.Pod{runs, asks("a", "8", 5, 0)}},
 			past: func() *survival.History {
 				h := pastOf("ada", 61, 160)

@@ -52,7 +52,8 @@ type Entry struct {
 	// Says is the trouble in every language, where it is a sentence of ours.
 	Says phrase.Text `json:"-"`
 	// Cause is why the job does not start whatever room there is, in a word of gpuctl why; Trouble then says it. Empty for
-	// a job that waits for room alone.
+	// a job that waits for room alone. Where it is a GPUQuota that is used up, ETA, Earliest and Latest are of when the job has its share
+	// of that, too.
 	Cause reason.Cause `json:"cause,omitempty"`
 	// ETA is when the job starts if every job before it uses all of its time limit; nil when that is unknown. Of pods that
 	// start one by one, such as the tasks of an array, it is when the first does.
@@ -73,7 +74,7 @@ type Entry struct {
 
 // block notes what keeps an entry from starting that room does not mend.
 func (e *Entry) block(finding diagnosis.Finding) {
-	e.Cause, e.ETA, e.Reclaims = finding.Cause, nil, false
+	e.Cause, e.ETA, e.Reclaims, e.wish.overQuota = finding.Cause, nil, false, false
 	e.Trouble = inventory.Trouble{Reason: string(finding.Cause), Message: finding.Text}
 	e.Says = finding.Says
 }

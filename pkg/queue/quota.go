@@ -4,9 +4,10 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/inventory"
@@ -83,25 +84,36 @@ func (e *Entry) over(quota string, used, most, asked int64) {
 	}
 	e.block(diagnosis.Finding{Cause: reason.GPUQuotaReached, Says: phrase.Of(
 		"%d of %d GPUs that the namespace may have are in use, and the job asks for %d (GPUQuota %s)", used, most, asked, quota)}.Worded())
+	e.wish.overQuota = true
 }
 
 // shares are the GPUQuotas of a pool as its line is played, nil for none.
 type shares struct {
 	account *gpuquota.Account
+	quotas  []gpuquota.Quota
 	nodes   map[string]*corev1.Node
+	// freed are the quotas of which somebody has left something since those were tried that wait for them.
+	freed map[string]bool
+}
+
+// quotasOf are the GPUQuotas of a pool.
+func quotasOf(objects []names.GPUQuota, pool string) (out []gpuquota.Quota) {
+	for i := range objects {
+		if objects[i].Spec.Pool == pool {
+			out = append(out, gpuquota.Of(&objects[i]))
+		}
+	}
+	return out
 }
 
 func sharesOf(objects *snapshot.Snapshot, pool *pool) *shares {
-	var quotas []gpuquota.Quota
-	for i := range objects.GPUQuotas {
-		if objects.GPUQuotas[i].Spec.Pool == pool.name {
-			quotas = append(quotas, gpuquota.Of(&objects.GPUQuotas[i]))
-		}
-	}
+	quotas := quotasOf(objects.GPUQuotas, pool.name)
 	if len(quotas) == 0 {
 		return nil
 	}
-	out := &shares{account: gpuquota.NewAccount(quotas), nodes: make(map[string]*corev1.Node, len(pool.nodes))}
+	out := &shares{
+		account: gpuquota.NewAccount(quotas), quotas: quotas, nodes: make(map[string]*corev1.Node, len(pool.nodes)), freed: map[string]bool{},
+	}
 	for i := range pool.nodes {
 		out.nodes[pool.nodes[i].Name] = &pool.nodes[i]
 	}
@@ -113,18 +125,51 @@ func sharesOf(objects *snapshot.Snapshot, pool *pool) *shares {
 	return out
 }
 
-// blocks reports whether a quota keeps an entry waiting with those before it that have started by then.
-func (s *shares) blocks(entry *Entry) bool {
+// allow is how many of the pods of an entry that wait may start with those that have started by then: all of a gang or none. It also returns
+// the quota that allows no more, nil for none.
+func (s *shares) allow(entry *Entry, left []*fit.Request) (int, *gpuquota.Excess) {
 	if s == nil {
-		return false
+		return len(left), nil
 	}
 	ask, accepted := entry.ask()
-	excess := gpuquota.ExcessFor(s.account.Over(&ask), accepted)
-	if excess == nil {
-		return false
+	if entry.wish.together() {
+		excess := gpuquota.ExcessFor(s.account.Over(&ask), accepted)
+		if excess != nil {
+			entry.wish.keeper = keeperOf(excess, accepted)
+			return 0, excess
+		}
+		return len(left), nil
 	}
-	entry.over(excess.Quota, excess.Used, excess.Max, excess.Asked)
-	return true
+	each, most := ask.GPUs, int64(len(left))
+	var first *gpuquota.Excess
+	for most > 0 && each > 0 {
+		ask.GPUs = each * most
+		excess := gpuquota.ExcessFor(s.account.Over(&ask), accepted)
+		if excess == nil {
+			break
+		}
+		most = max(0, min(most-1, (excess.Max-excess.Used)/each))
+		excess.Asked, entry.wish.keeper, first = each, keeperOf(excess, accepted), excess
+	}
+	return int(most), first
+}
+
+// keeperOf is the quota without more of which nothing starts, "" where more of another one would do, as of another GPU type.
+func keeperOf(excess *gpuquota.Excess, accepted []string) string {
+	if excess.At.Type != "" && len(accepted) > 1 {
+		return ""
+	}
+	return excess.Quota
+}
+
+// hasLeft reports whether somebody has left something of a quota, "" for any of them.
+func (s *shares) hasLeft(quota string) bool { return s == nil || quota == "" || s.freed[quota] }
+
+// forget notes that those were tried that wait for what others have left.
+func (s *shares) forget() {
+	if s != nil {
+		clear(s.freed)
+	}
 }
 
 // take notes pods that have started, free one that has ended.
@@ -137,8 +182,15 @@ func (s *shares) take(placed []release) {
 	}
 }
 
-func (s *shares) free(pod types.UID) {
-	if s != nil {
-		s.account.Drop(pod)
+func (s *shares) free(ended release) {
+	if s == nil {
+		return
 	}
+	at := gpuquota.PlaceOf(ended.pod, s.nodes[ended.node])
+	for i := range s.quotas {
+		if q := &s.quotas[i]; q.Counts(ended.pod.Namespace, at) {
+			s.freed[q.Name] = true
+		}
+	}
+	s.account.Drop(ended.pod.UID)
 }

@@ -10,6 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/forecast"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
@@ -20,11 +21,14 @@ type crew struct {
 	began time.Time
 	// end is when the limit of the job ends, the zero time without one.
 	end time.Time
+	// taken is what they have of each quota.
+	taken []int64
 }
 
 // stage is what is free on the nodes of the pool now, and what is given back when.
 func (f *forecaster) stage(pods []corev1.Pod) {
 	f.state.Free = make([]forecast.Amounts, len(f.pool.nodes))
+	inUse := make([]int64, len(f.quotas))
 	on, crews := fit.ByNode(pods), map[key]*crew{}
 	shared := make([][]*corev1.Pod, len(f.pool.nodes))
 	machines := make([]*fit.Node, len(f.pool.nodes))
@@ -33,6 +37,8 @@ func (f *forecaster) stage(pods []corev1.Pod) {
 		machines[i] = fit.NewNode(&f.pool.nodes[i], on[name], f.pool.topologies)
 		f.state.Free[i] = freeOf(machines[i])
 		for _, pod := range on[name] {
+			at := gpuquota.PlaceOf(pod, &f.pool.nodes[i])
+			f.take(inUse, pod, at)
 			request, err := gpu.RequestOf(pod)
 			if gpu.BelongsToNode(pod) {
 				continue // it does not end
@@ -41,7 +47,9 @@ func (f *forecaster) stage(pods []corev1.Pod) {
 				shared[i] = append(shared[i], pod)
 				continue
 			}
-			f.enlist(crews, pod, request.Whole).hold(i, machines[i], pod)
+			its := f.enlist(crews, pod, request.Whole)
+			its.hold(i, machines[i], pod)
+			f.take(its.taken, pod, at)
 		}
 	}
 	order := make([]key, 0, len(crews))
@@ -50,7 +58,12 @@ func (f *forecaster) stage(pods []corev1.Pod) {
 	}
 	slices.SortFunc(order, key.compare)
 	for _, of := range order {
-		f.state.Running = append(f.state.Running, forecast.Running{Holds: crews[of].holds, Ends: []survival.Distribution{f.remaining(of, crews[of])}})
+		f.state.Running = append(f.state.Running, forecast.Running{
+			Holds: crews[of].holds, Shares: sharesIn(crews[of].taken), Ends: []survival.Distribution{f.remaining(of, crews[of])},
+		})
+	}
+	for i := range f.quotas {
+		f.state.Quotas = append(f.state.Quotas, f.quotas[i].Max-inUse[i])
 	}
 	for i, sharing := range shared {
 		f.share(i, machines[i], sharing)
@@ -65,7 +78,7 @@ func (k key) compare(other key) int {
 func (f *forecaster) enlist(crews map[key]*crew, pod *corev1.Pod, gpus int64) *crew {
 	of := keyOf(pod)
 	if crews[of] == nil {
-		crews[of] = &crew{began: f.now}
+		crews[of] = &crew{began: f.now, taken: make([]int64, len(f.quotas))}
 	}
 	its := crews[of]
 	its.gpus += gpus

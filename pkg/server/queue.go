@@ -32,7 +32,8 @@ func (s *Server) queueRoutes() {
 		"those that you may see. A job that fits now starts, also when one before it does not fit. `cause` says what else than room " +
 		"keeps a job from starting, `reclaims` that others leave for it who borrow what a GPUQuota guarantees to it. `eta` is when it starts if all " +
 		"before it use all of their time limits; with a ledger, `earliest` and `latest` are between when it starts with the probability " +
-		"`confidence`, by how long jobs like those before it have run. A job whose pods a quota does not let in has position 0: it is in no line."
+		"`confidence`, by how long jobs like those before it have run. With the cause GPUQuotaReached they are of when others have left enough of the " +
+		"quota, too. A job whose pods a quota does not let in has position 0: it is in no line."
 	register(s, route{method: http.MethodGet, path: Root + "/queue", id: "listQueue", tag: "queue",
 		summary: "The jobs that wait for GPUs", detail: detail, fails: invalid}, s.listQueue)
 	register(s, route{method: http.MethodGet, path: Root + "/queue/{poolName}", id: "listPoolQueue", tag: "queue",

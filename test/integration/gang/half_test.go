@@ -149,6 +149,7 @@ func TestTheNextLeaderCompletesAGangFirst(t *testing.T) {
 	e.waitBound("two")
 	e.member("", "older")
 	e.waitTold("older", "nodes are available")
+	time.Sleep(1100 * time.Millisecond) // a PodGroup says when it was made in whole seconds
 	e.group("g", 2)
 	controlled := e.controlled()
 	e.member("g", "bound", controlled)

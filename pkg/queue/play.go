@@ -1,0 +1,119 @@
+package queue
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
+)
+
+// play tries the entries in their order at each moment that GPUs are given back, or a reservation ends. Nobody is let past one that does not
+// fit: whether that happens is not known, and it would only make others later. One that a quota keeps waiting keeps nobody waiting.
+func (l *line) play(limits map[types.UID]time.Time) {
+	for !l.pass(limits) {
+		if ends := l.reservations.NextEnd(l.now); !ends.IsZero() && (len(l.releases) == 0 || ends.Before(l.releases[0].at)) {
+			l.now = ends
+			continue
+		}
+		if len(l.releases) == 0 {
+			return
+		}
+		first := l.releases[0]
+		l.releases = l.releases[1:]
+		if first.replaced && schedulinghelper.PodPriority(first.pod) > l.first().Priority {
+			continue // what comes after it is before all that wait
+		}
+		l.machines[first.node].remove(first.pod)
+		l.shares.free(first)
+		if first.at.After(l.now) {
+			l.now = first.at
+		}
+	}
+}
+
+// first is the first entry that waits.
+func (l *line) first() *Entry {
+	if len(l.aside) > 0 {
+		return l.aside[0]
+	}
+	return &l.entries[l.next]
+}
+
+// pass tries the entries that wait, and reports whether none is left.
+func (l *line) pass(limits map[types.UID]time.Time) bool {
+	aside := l.aside
+	l.aside = nil
+	for i, entry := range aside {
+		as := overQuota
+		if l.shares.hasLeft(entry.wish.keeper) {
+			as = l.place(entry, limits)
+		}
+		switch as {
+		case overQuota:
+			l.aside = append(l.aside, entry)
+		case noRoom:
+			l.aside = append(l.aside, aside[i:]...)
+			return false
+		}
+	}
+	l.shares.forget()
+	for ; l.next < len(l.entries); l.next++ {
+		switch l.place(&l.entries[l.next], limits) {
+		case overQuota:
+			l.aside = append(l.aside, &l.entries[l.next])
+		case noRoom:
+			return false
+		}
+	}
+	return len(l.aside) == 0
+}
+
+// fate is what becomes of an entry that is tried.
+type fate int
+
+const (
+	done fate = iota
+	noRoom
+	overQuota
+)
+
+// place puts pods of an entry on machines, of a gang all or none, and notes when the first starts. One is done when no pod is left, or when
+// it does not start as things are: no node could hold it, something else than room is in its way, or its own limit has ended by then.
+func (l *line) place(entry *Entry, limits map[types.UID]time.Time) fate {
+	end, limited := limits[entry.wish.owner]
+	if entry.Never || entry.Cause != "" && !entry.wish.overQuota || limited && !end.After(l.now) {
+		return done
+	}
+	left := entry.wish.requests[entry.wish.placed:]
+	allowed, excess := l.shares.allow(entry, left)
+	if excess != nil && (l.now.Equal(l.start) || excess.Asked > excess.Max) && entry.wish.placed+allowed == 0 {
+		entry.over(excess.Quota, excess.Used, excess.Max, excess.Asked)
+	}
+	switch {
+	case entry.Never:
+		return done
+	case allowed == 0, entry.wish.overQuota && l.now.Equal(l.start): // what is kept for others counts, too
+		return overQuota
+	case entry.wish.confined:
+		return noRoom
+	}
+	placed := l.placeSome(left[:allowed])
+	whole := len(placed) == len(left)
+	if len(placed) == 0 || !whole && entry.wish.together() {
+		l.undo(placed)
+		return noRoom
+	}
+	if beyond := entry.wish.beyond; beyond != nil && l.now.Equal(l.start) { // the scheduler has tried, and refused
+		l.undo(placed)
+		entry.block(*beyond)
+		return done
+	}
+	l.begin(entry, placed, limits)
+	switch {
+	case whole:
+		return done
+	case len(placed) == allowed:
+		return overQuota
+	}
+	return noRoom
+}
