@@ -72,6 +72,9 @@ func runWhy(ctx context.Context, o *whyOptions, name string) error {
 		if err := o.records(ctx, &facts[i]); err != nil {
 			return err
 		}
+		if asked := topologyIn(facts[i].Job.Submitted); asked != nil {
+			facts[i].Job.Divide(int(asked.Segment), asked.Level, facts[i].Cluster.Nodes)
+		}
 		reports[i] = diagnosis.Diagnose(facts[i])
 	}
 	if o.output.format != "" {

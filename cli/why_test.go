@@ -48,6 +48,7 @@ func TestWhyIsWrittenForPeople(t *testing.T) {
 				Pod: "sft-x", Node: "n1", Pool: "training", Type: "A100-80G", Connection: "NVLink, 100 % of the node's best",
 				Devices: []gpu.Device{{UUID: "a", Index: 0}, {UUID: "b", Index: 3, MemoryMiB: 2048}},
 			}},
+			Segments: []inventory.Segment{{First: 0, Last: 1, Domains: []string{"r1"}}, {First: 2, Last: 3}},
 			Records: []explain.Record{{Name: "sft-x", Attempts: 1, Explained: 1, Last: explain.Attempt{
 				Time: now.Add(-time.Hour), Result: explain.Placed, Node: "n1", Feasible: 7, DevicesReason: "the set with the best interconnect",
 				Candidates: []explain.Candidate{

@@ -38,6 +38,12 @@ func explainReport(d *description, report diagnosis.Report, now time.Time) error
 	if err := describeRows(d, phrase.Of("Where it is").In(d.language), report.Placements, placementColumns(d.language)); err != nil {
 		return err
 	}
+	if lines := segmentsIn(d, report.Segments); len(lines) > 0 {
+		d.section(phrase.Of("Its segments").In(d.language))
+		for _, line := range lines {
+			d.text(indent+line, len(indent))
+		}
+	}
 	for _, record := range report.Records {
 		if err := explainRecord(d, record, now); err != nil {
 			return err

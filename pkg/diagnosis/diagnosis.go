@@ -86,6 +86,8 @@ type Report struct {
 	NearMisses []NearMiss `json:"nearMisses,omitempty"`
 	// Placements tell where the pods of the job are, and on which cards.
 	Placements []Placement `json:"placements,omitempty"`
+	// Segments are where the parts of a job lie that is divided into such, as far as the nodes may be read.
+	Segments []inventory.Segment `json:"segments,omitempty"`
 	// Verdict is what the scheduler wrote on the pod, in its own words.
 	Verdict string `json:"verdict,omitempty"`
 	// Unread says what the user may not read, so that the answer is less exact.
@@ -144,7 +146,7 @@ func Diagnose(f Facts) Report {
 	}
 	report := Report{
 		Job: f.Job.Name, Namespace: f.Job.Namespace, Kind: f.Job.Kind, Status: f.Job.Status,
-		Unread: f.Cluster.Unread, Records: f.Records, Placements: placements(&f),
+		Unread: f.Cluster.Unread, Records: f.Records, Placements: placements(&f), Segments: f.Job.Segments,
 	}
 	pod := concerned(f.Pods)
 	if pod != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
@@ -27,21 +29,33 @@ func (r *Reader) Segments(ctx context.Context, job *JobDetail, size int, level s
 	}
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
-	lie := map[string]topology.Node{}
+	read := &snapshot.Snapshot{}
 	if len(nodes) > 0 {
-		read, err := snapshot.Read(ctx, r.client, snapshot.NodesNamed(nodes...).IfAllowed())
-		if err != nil {
+		var err error
+		if read, err = snapshot.Read(ctx, r.client, snapshot.NodesNamed(nodes...).IfAllowed()); err != nil {
 			return err
 		}
-		if len(read.Nodes) == 0 {
-			return nil
-		}
-		for i := range read.Nodes {
-			lie[read.Nodes[i].Name] = topology.Node{Name: read.Nodes[i].Name, Labels: read.Nodes[i].Labels}
+	}
+	job.Divide(size, level, read.Nodes)
+	return nil
+}
+
+// Divide fills in where the segments of a job lie that have so many members each, by the nodes that are known. Where it is on some, and none
+// is known, nothing is told.
+func (j *JobDetail) Divide(size int, level string, nodes []corev1.Node) {
+	if size < 1 || len(nodes) == 0 && slices.ContainsFunc(j.Pods, func(p Pod) bool { return p.Node != "" && !p.ended() }) {
+		return
+	}
+	lie := make(map[string]topology.Node, len(j.Pods))
+	for i := range j.Pods {
+		lie[j.Pods[i].Node] = topology.Node{}
+	}
+	for i := range nodes {
+		if _, of := lie[nodes[i].Name]; of {
+			lie[nodes[i].Name] = topology.Node{Name: nodes[i].Name, Labels: nodes[i].Labels}
 		}
 	}
-	job.Segments = segmentsOf(job, size, level, lie)
-	return nil
+	j.Segments = segmentsOf(j, size, level, lie)
 }
 
 // mostRanks is how many members a gang has at most.

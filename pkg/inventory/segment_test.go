@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -35,6 +37,34 @@ func TestWhereSegmentsLie(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			job := &JobDetail{Job: Job{Desired: 3, Pods: tc.pods}}
 			if diff := cmp.Diff(tc.want, segmentsOf(job, 2, "rack", lie)); diff != "" {
+				t.Errorf("segments (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSegmentsAreToldByNodesThatAreKnown alone: where none is, it is not told that members have no place.
+func TestSegmentsAreToldByNodesThatAreKnown(t *testing.T) {
+	racked := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{names.LabelRack: "r1"}}}
+	runs, waits := []Pod{{Rank: ptr.To(0), Node: "a"}}, []Pod{{Rank: ptr.To(0)}}
+	tests := map[string]struct {
+		pods  []Pod
+		size  int
+		nodes []corev1.Node
+		want  []Segment
+	}{
+		"it runs":               {runs, 1, []corev1.Node{racked}, []Segment{{Domains: []string{"r1"}}, {First: 1, Last: 1}}},
+		"no node may be read":   {runs, 1, nil, nil},
+		"it waits":              {waits, 1, nil, []Segment{{}, {First: 1, Last: 1}}},
+		"a size that is none":   {runs, -1, []corev1.Node{racked}, nil},
+		"it has no segments":    {runs, 0, []corev1.Node{racked}, nil},
+		"a size beyond the job": {runs, 1 << 40, []corev1.Node{racked}, []Segment{{Last: 1, Domains: []string{"r1"}}}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			job := &JobDetail{Job: Job{Desired: 2, Pods: tc.pods}}
+			job.Divide(tc.size, "rack", tc.nodes)
+			if diff := cmp.Diff(tc.want, job.Segments); diff != "" {
 				t.Errorf("segments (-want +got):\n%s", diff)
 			}
 		})

@@ -54,6 +54,13 @@ func (s *Server) explainJob(ctx context.Context, in *JobRef) (*explainOutput, er
 	if err := s.record(ctx, &facts[0]); err != nil {
 		return nil, err
 	}
+	document, err := s.specOf(ctx, facts[0].Job.Submitted)
+	if err != nil {
+		return nil, err
+	}
+	if size, level := segmentsAsked(document); size > 0 {
+		facts[0].Job.Divide(size, level, facts[0].Cluster.Nodes)
+	}
 	return &explainOutput{Body: diagnosis.Diagnose(facts[0])}, nil
 }
 

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/safeyaml"
+	"g8s.host/gpu-scheduler/pkg/server/access"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -20,7 +23,7 @@ func jobDetail(d *inventory.JobDetail, spec map[string]any, now time.Time) JobDe
 		Age: duration.HumanDuration(now.Sub(d.Created)), Created: d.Created, Completed: d.Finished,
 		Priority: d.Priority, Pool: d.Pool, User: d.User, Description: d.Description, Ready: d.Ready, Desired: d.Desired,
 		Resources:    jobResourcesOf(d),
-		ResourceType: d.Object.Kind, Object: d.Object.Name, Nodes: d.Nodes, Container: d.Container,
+		ResourceType: d.Object.Kind, Object: d.Object.Name, Nodes: d.Nodes, Container: d.Container, Segments: d.Segments,
 		Pods: orEmpty(d.Pods), Services: orEmpty(d.Services), Events: jobEvents(newest(d.Events, maxDetailEvents), now), AccessMethods: jobAccess(d),
 		YAMLContent: spec,
 	}
@@ -51,6 +54,47 @@ func (s *Server) specOf(ctx context.Context, source string) (map[string]any, err
 		return nil, nil
 	}
 	return out, nil
+}
+
+// divide fills in where the segments of a job lie whose document asks for some, to callers who may list nodes.
+func (s *Server) divide(ctx context.Context, job *inventory.JobDetail, document map[string]any) error {
+	size, level := segmentsAsked(document)
+	if size == 0 {
+		return nil
+	}
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return err
+	}
+	switch err := caller.MayList(ctx, "", nodeResource); {
+	case errors.As(err, new(*access.DeniedError)):
+		return nil
+	case err != nil:
+		return err
+	}
+	view, err := s.mirror.view()
+	if err != nil {
+		return err
+	}
+	job.Divide(size, level, view.Objects.Nodes)
+	return nil
+}
+
+// segmentsAsked are how many members the segments have that the document of a job asks for, and the level of the topology; 0 for none.
+func segmentsAsked(document map[string]any) (size int, level string) {
+	var asked struct {
+		Resources struct {
+			Topology struct {
+				Level   string `json:"level"`
+				Segment int    `json:"segment"`
+			} `json:"topology"`
+		} `json:"resources"`
+	}
+	part, err := json.Marshal(map[string]any{"resources": document["resources"]})
+	if err != nil || json.Unmarshal(part, &asked) != nil { // whoever may change the job may have written anything there
+		return 0, ""
+	}
+	return max(0, asked.Resources.Topology.Segment), asked.Resources.Topology.Level
 }
 
 // maxDetailEvents is how many events are shown with a job.

@@ -50,6 +50,7 @@ type JobDetail struct {
 	YAMLContent   map[string]any      `json:"document,omitempty" doc:"The YAML it was made from, as a value; /spec has the text"`
 	AccessMethods *JobAccess          `json:"accessMethods,omitempty" doc:"How a service is reached"`
 	Nodes         []string            `json:"nodes,omitempty"`
+	Segments      []inventory.Segment `json:"segments,omitempty" doc:"Where the segments lie that resources.topology divides it into, to who may list nodes"`
 }
 
 // JobResources is what each pod of a job asks.
@@ -264,6 +265,9 @@ func (s *Server) getJob(ctx context.Context, in *JobRef) (*jobDetailOutput, erro
 	}
 	spec, err := s.specOf(ctx, detail.Submitted)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.divide(ctx, &detail, spec); err != nil {
 		return nil, err
 	}
 	return &jobDetailOutput{ETagged: jobETag(&detail), Body: jobDetail(&detail, spec, s.options.Now())}, nil

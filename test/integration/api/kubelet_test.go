@@ -107,20 +107,24 @@ func (k *kubelet) end() {
 	}
 }
 
-// run puts the pod of a job on the node, as a scheduler would, and lets it run. The API server takes no binding as long
-// as no scheduler has ever led.
+// bind puts a pod on a node, as a scheduler would. The API server takes no binding as long as no scheduler has ever led.
+func (a *api) bind(pod *corev1.Pod, node string) {
+	a.Helper()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: names.SchedulerName}}
+	_, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Create(a.Context(), lease, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		a.Fatal(err)
+	}
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+	a.eventually("the binding to be taken", func() bool {
+		return client.CoreV1().Pods(team).Bind(a.Context(), binding, metav1.CreateOptions{}) == nil
+	})
+}
+
+// run puts the pod of a job on the node, and lets it run.
 func (k *kubelet) run(job string) {
 	k.Helper()
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: names.SchedulerName}}
-	_, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Create(k.Context(), lease, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		k.Fatal(err)
-	}
-	pod := k.pod(job)
-	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: k.node}}
-	k.eventually("the binding to be taken", func() bool {
-		return client.CoreV1().Pods(team).Bind(k.Context(), binding, metav1.CreateOptions{}) == nil
-	})
+	k.bind(k.pod(job), k.node)
 	k.report(job, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}})
 }
 

@@ -470,6 +470,7 @@ type DiagnosisReport struct {
 	Placements *[]DiagnosisPlacement `json:"placements,omitempty"`
 	Pod        *string               `json:"pod,omitempty"`
 	Records    *[]ExplainRecord      `json:"records,omitempty"`
+	Segments   *[]InventorySegment   `json:"segments,omitempty"`
 	Status     string                `json:"status"`
 	Unread     *[]string             `json:"unread,omitempty"`
 	Verdict    *string               `json:"verdict,omitempty"`
@@ -930,6 +931,13 @@ type InventoryReservation struct {
 // InventoryReservationPhase defines model for InventoryReservation.Phase.
 type InventoryReservationPhase string
 
+// InventorySegment defines model for InventorySegment.
+type InventorySegment struct {
+	Domains *[]string `json:"domains,omitempty"`
+	First   int64     `json:"first"`
+	Last    int64     `json:"last"`
+}
+
 // InventoryService defines model for InventoryService.
 type InventoryService struct {
 	ClusterIP *string `json:"clusterIP,omitempty"`
@@ -1069,9 +1077,12 @@ type JobDetail struct {
 	Reason   *string        `json:"reason,omitempty"`
 
 	// ResourceType The kind of the Kubernetes object: Job or Deployment
-	ResourceType string             `json:"resourceType"`
-	Resources    JobResources       `json:"resources"`
-	Services     []InventoryService `json:"services"`
+	ResourceType string       `json:"resourceType"`
+	Resources    JobResources `json:"resources"`
+
+	// Segments Where the segments lie that resources.topology divides it into, to who may list nodes
+	Segments *[]InventorySegment `json:"segments,omitempty"`
+	Services []InventoryService  `json:"services"`
 
 	// Started When the first pod started
 	Started *time.Time `json:"started,omitempty"`
@@ -2065,6 +2076,7 @@ type WhatifJob struct {
 	Placements *[]DiagnosisPlacement `json:"placements,omitempty"`
 	Pod        *string               `json:"pod,omitempty"`
 	Records    *[]ExplainRecord      `json:"records,omitempty"`
+	Segments   *[]InventorySegment   `json:"segments,omitempty"`
 	Starts     bool                  `json:"starts"`
 	Status     string                `json:"status"`
 	Unread     *[]string             `json:"unread,omitempty"`
