@@ -11,9 +11,9 @@ type stock struct {
 	whole, rests, short int
 }
 
-// stocksOf are those of all domains, by role, of room by role and node; nil where no segment has to lie in one domain.
+// stocksOf are those of all domains, by role, of room by role and node; nil where it does not count whether segments lie in one domain.
 func (c *clearing) stocksOf(room [][]int) []*stock {
-	if c.Segments == nil || c.Segments.Preferred {
+	if c.Segments == nil || c.Segments.Preferred && !c.strict {
 		return nil
 	}
 	stocks := make([]*stock, len(c.Roles))

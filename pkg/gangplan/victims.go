@@ -25,38 +25,58 @@ type Unit struct {
 	Nodes []int
 }
 
-// mostTried is how many sets of victims are tried for a plan.
-const mostTried = 4
+// mostTried is how many sets of victims are tried for a plan, and mostWished how many units there may be at most to look for victims again,
+// by whom the segments of a gang that only prefers them come to lie together.
+const mostTried, mostWished = 4, 2_000
 
 // Victims returns whom to evict for a gang, and the plan for it when they are gone; no plan if there is none whoever leaves,
 // and no victims if it fits as it is. None of the victims could stay: with any one of them the others would not be enough.
-// Those of the lowest priority go, and of these the ones that lose the least.
+// Those of the lowest priority go, and of these the ones that lose the least. For segments that only should lie in one domain nobody leaves
+// who would not do so for the gang without: of victims that cost the same those are taken by whom each segment comes to lie in one.
 func Victims(e Eviction) (victims []int, plan *Plan) {
 	c := newClearing(&e)
-	var sets []toll
+	best, plan := c.cheapest(c.tolls())
+	if c.exhausted || plan == nil {
+		return nil, nil
+	}
+	if e.Segments == nil || plan.Segmented || len(best.units) == 0 || len(e.Units) > mostWished {
+		return best.units, plan
+	}
+	c.strict = true
+	sets := slices.DeleteFunc(c.tolls(), func(t toll) bool { return t.compare(best) > 0 })
+	if wished, other := c.cheapest(sets); other != nil && !c.exhausted && (other.Segmented || wished.compare(best) < 0) {
+		return wished.units, other
+	}
+	return best.units, plan
+}
+
+// tolls are sets of units by whose leaving there seems to be room.
+func (c *clearing) tolls() (sets []toll) {
 	for _, domain := range c.domains() {
 		if c.couldHold(domain) {
 			sets = append(sets, c.clear(domain)...)
 		}
 	}
-	if c.exhausted {
-		return nil, nil
-	}
 	slices.SortStableFunc(sets, toll.compare)
+	return sets
+}
+
+// cheapest is the first of some sets with which there is a plan, of those that cost the least.
+func (c *clearing) cheapest(sets []toll) (toll, *Plan) {
 	for _, set := range sets[:min(len(sets), mostTried)] {
-		gone := make([]bool, len(e.Units))
+		gone := make([]bool, len(c.Units))
 		for _, unit := range set.units {
 			gone[unit] = true
 		}
-		problem := e.Problem
+		problem := c.Problem
 		problem.Room = func(node, role int, beside []int) int {
-			return e.RoomWithout(node, role, beside, func(unit int) bool { return gone[unit] })
+			return c.RoomWithout(node, role, beside, func(unit int) bool { return gone[unit] })
 		}
 		if plan, _ := Make(problem); plan != nil {
-			return set.units, plan
+			return set, plan
 		}
 	}
-	return nil, nil
+	return toll{}, nil
 }
 
 // toll is units that are to leave, and what that costs.
@@ -80,6 +100,8 @@ type clearing struct {
 	// room is by role and node, and most what it is when nobody is there who may be evicted. on is the units by node.
 	room, most [][]int
 	on         map[int][]int
+	// strict says that segments have to lie in one domain each that only should.
+	strict bool
 	// exhausted says that it could not be looked at all that it takes, so that who leaves might have stayed.
 	exhausted bool
 }
@@ -157,10 +179,29 @@ func (c *clearing) clear(d *topology.Domain) []toll {
 	each := func(unit int) int64 { return c.Units[unit].Loss / int64(max(1, gains[unit])) }
 	all := func(unit int) int64 { return c.Units[unit].Loss }
 	sets := []toll{c.pardon(p, units, each), c.pardon(p, units, all)}
+	if c.strict {
+		for i := range sets {
+			sets[i] = c.needed(p, units, sets[i])
+		}
+	}
 	for _, unit := range units {
 		c.set(p, unit, false)
 	}
 	return sets
+}
+
+// needed returns those of some units that the gang could not do without wherever its segments lay.
+func (c *clearing) needed(p *place, units []int, of toll) toll {
+	for _, unit := range units {
+		_, leaves := slices.BinarySearch(of.units, unit)
+		c.set(p, unit, leaves)
+	}
+	anywhere := &place{inside: p.inside, room: slices.Clone(p.room)}
+	of = c.pardon(anywhere, of.units, func(unit int) int64 { return c.Units[unit].Loss }) // which leaves all as it is
+	for _, unit := range units {
+		c.set(p, unit, true)
+	}
+	return of
 }
 
 // set has a unit leave or come back.
