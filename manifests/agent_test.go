@@ -51,9 +51,12 @@ func TestTheAgentRunsWhereItIsAskedTo(t *testing.T) {
 			t.Error("it may write to all of the host")
 		}
 	}
-	for _, path := range []string{"/var/lib/kubelet/device-plugins", "/var/run/cdi", "/run/containerd"} {
+	for _, path := range []string{"/var/lib/kubelet", "/var/run/cdi", "/run/containerd"} {
 		if !mounted[path] {
 			t.Errorf("it does not see %s", path)
 		}
+	}
+	if mounted["/var/lib/kubelet/device-plugins"] {
+		t.Error("it sees kubelet's folder of device plugins by a mount of its own, which is of another folder when that is made anew")
 	}
 }

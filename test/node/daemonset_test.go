@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"os"
 	"testing"
 	"time"
 
@@ -71,14 +72,31 @@ func TestTheAgentRunsAsItsManifestSays(t *testing.T) {
 	began := time.Now()
 	sleep(ctx, 2*time.Second) // kubelet notices, and counts no card, before the other has registered
 	eventually(t, "the agent's pod to take over", func(ctx context.Context) bool { return allocatable(ctx, g8s.ResourceGPU) == 8 })
-	w.mu.Lock()
-	w.want = 20
-	w.mu.Unlock()
+	w.more(10)
 	w.run(ctx) // by the pod
+	makeFolderAnew(t)
+	w.more(10)
+	w.run(ctx) // by the pod, which sees the new folder
 	w.report(t, time.Since(began))
 	if pod := agentPod(ctx); pod == nil || pod.Status.ContainerStatuses[0].RestartCount > 0 {
 		t.Errorf("the agent's pod is %+v", pod)
 	}
+}
+
+// makeFolderAnew has kubelet start without its folder of device plugins, as after somebody removed it with all that kubelet remembers.
+func makeFolderAnew(t *testing.T) {
+	t.Helper()
+	if err := cluster.Process(realnode.KubeletName).Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(bed.Path(realnode.KubeletDir + "/device-plugins")); err != nil {
+		t.Fatal(err)
+	}
+	if err := bed.StartKubelet(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sleep(t.Context(), 2*time.Second) // kubelet writes that it counts none, before the agent has registered
+	eventually(t, "the agent's pod to register in the new folder", func(ctx context.Context) bool { return allocatable(ctx, g8s.ResourceGPU) == 8 })
 }
 
 // patchAgent changes the template of the agent's pods.

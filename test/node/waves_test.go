@@ -71,6 +71,13 @@ func (w *wave) run(ctx context.Context) {
 	group.Wait()
 }
 
+// more has the next run start so many containers more.
+func (w *wave) more(containers int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.want = w.started + containers
+}
+
 func (w *wave) next() (name string, s shape, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,25 +1,30 @@
 package kubelet
 
 import (
+	"errors"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 
 	"github.com/fsnotify/fsnotify"
 )
 
-// folder tells when sockets come and go in kubelet's folder of device plugins.
+// folder tells when sockets come and go in kubelet's folder of device plugins, also when that is removed and made anew.
 type folder struct {
+	path    string
 	watcher *fsnotify.Watcher
+	log     *slog.Logger
 	// changed is nil where the system cannot tell: who waits for it looks from time to time as well.
 	changed chan struct{}
 	done    sync.WaitGroup
 }
 
 func watchFolder(path string, log *slog.Logger) *folder {
+	path = filepath.Clean(path)
 	watcher, err := fsnotify.NewWatcher()
 	if err == nil {
-		if err = watcher.Add(path); err != nil {
+		if err = errors.Join(watcher.Add(filepath.Dir(path)), watcher.Add(path)); err != nil {
 			_ = watcher.Close()
 		}
 	}
@@ -27,7 +32,7 @@ func watchFolder(path string, log *slog.Logger) *folder {
 		log.Warn("Watching kubelet's folder: a kubelet that restarts is found a little later", "folder", path, "error", err)
 		return &folder{}
 	}
-	f := &folder{watcher: watcher, changed: make(chan struct{}, 1)}
+	f := &folder{path: path, watcher: watcher, log: log, changed: make(chan struct{}, 1)}
 	f.done.Go(f.run)
 	return f
 }
@@ -40,8 +45,10 @@ func (f *folder) run() {
 			switch {
 			case !ok:
 				return
-			case !strings.HasSuffix(event.Name, ".sock"):
-				continue // kubelet's checkpoint
+			case event.Name == f.path && event.Has(fsnotify.Create):
+				f.follow() // what is in it by then was not told of
+			case filepath.Dir(event.Name) != f.path || !strings.HasSuffix(event.Name, ".sock"):
+				continue // kubelet's checkpoint, or something beside the folder
 			}
 		case _, ok := <-f.watcher.Errors:
 			if !ok {
@@ -52,6 +59,14 @@ func (f *folder) run() {
 		case f.changed <- struct{}{}:
 		default:
 		}
+	}
+}
+
+// follow watches the folder that is there now: the watch is of one that was removed, or is called otherwise by now.
+func (f *folder) follow() {
+	_ = f.watcher.Remove(f.path) // it may be gone with the folder
+	if err := f.watcher.Add(f.path); err != nil {
+		f.log.Warn("Watching kubelet's folder: a kubelet that restarts is found a little later", "folder", f.path, "error", err)
 	}
 }
 

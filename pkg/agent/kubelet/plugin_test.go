@@ -193,6 +193,38 @@ func TestKubeletRestarts(t *testing.T) {
 	}
 }
 
+// TestKubeletsFolderIsMadeAnew, three times, as somebody does who wipes what kubelet remembers, or moves it aside. The agent looks at the
+// path, and hears of the new folder as soon as of the old one.
+func TestKubeletsFolderIsMadeAnew(t *testing.T) {
+	folder, _ := run(t, nil)
+	kubelet := startKubelet(t, folder)
+	kubelet.expect(t, "slot-0 Healthy, slot-1 Healthy")
+	ways := []func() error{
+		func() error { return os.RemoveAll(folder) },
+		func() error { return os.Rename(folder, folder+".old") },
+		func() error { return os.RemoveAll(folder) },
+	}
+	var took []time.Duration
+	for _, remove := range ways {
+		kubelet.kill()
+		if err := remove(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // the agent looks meanwhile
+		if err := os.Mkdir(folder, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		kubelet = startKubelet(t, folder)
+		kubelet.expect(t, "slot-0 Healthy, slot-1 Healthy")
+		took = append(took, time.Since(begin))
+	}
+	t.Logf("kubelet was told after %s", took)
+	if slices.Sort(took); took[1] > 200*time.Millisecond {
+		t.Errorf("kubelet was told after %s (median), want 200 ms", took[1])
+	}
+}
+
 // TestKubeletIsToldAtOnce: a kubelet that restarts looks at the pods it finds about a second after it made its socket, and
 // refuses for good those that need a device it has not been told of.
 func TestKubeletIsToldAtOnce(t *testing.T) {

@@ -131,13 +131,15 @@ func (p *PodResources) Run(ctx context.Context) error {
 	defer func() { _ = conn.Close() }()
 	p.kubelet = podresources.NewPodResourcesListerClient(conn)
 	for {
+		wait := pause
 		if err := p.serve(ctx); err != nil && ctx.Err() == nil {
 			p.Log.Warn("Serving PodResources", "socket", p.Socket, "error", err)
+			wait = standoff
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(standoff):
+		case <-time.After(wait):
 		}
 	}
 }
@@ -145,6 +147,7 @@ func (p *PodResources) Run(ctx context.Context) error {
 // maxMessage is the most that kubelet may answer with, as its own clients have it.
 const maxMessage = 16 << 20
 
+// serve serves until ctx ends, or until nobody finds the socket any more.
 func (p *PodResources) serve(ctx context.Context) error {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(p.Socket), 0o750), os.RemoveAll(p.Socket)); err != nil {
 		return err
@@ -155,6 +158,29 @@ func (p *PodResources) serve(ctx context.Context) error {
 	}
 	server := grpc.NewServer()
 	podresources.RegisterPodResourcesListerServer(server, p)
-	defer context.AfterFunc(ctx, server.Stop)()
-	return server.Serve(listener)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	defer func() {
+		server.Stop()
+		_ = listener.Close() // as in Plugin.serve
+	}()
+	own := socketOf(p.Socket)
+	ticker := time.NewTicker(lookAtSocket)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-served:
+			return err
+		case <-ticker.C:
+			if !sameSocket(own, socketOf(p.Socket)) {
+				p.Log.Info("The socket of PodResources is gone, or another one is in its place", "socket", p.Socket)
+				return nil
+			}
+		}
+	}
 }
+
+// lookAtSocket is how often it is looked whether others still find the socket: who wipes kubelet's folder removes it.
+const lookAtSocket = time.Second

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -120,6 +121,15 @@ func TestPodResources(t *testing.T) {
 	broken = errors.New("no checkpoint")
 	if _, err := client.List(patient, &podresources.ListPodResourcesRequest{}); err == nil || !strings.Contains(err.Error(), "no checkpoint") {
 		t.Errorf("error %v: who is told of no cards takes them for free", err)
+	}
+	broken = nil
+	if err := os.Remove(p.Socket); err != nil {
+		t.Fatal(err)
+	}
+	for until := time.Now().Add(10 * time.Second); socketOf(p.Socket) == nil; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("the socket that somebody removed is not made again")
+		}
 	}
 }
 
