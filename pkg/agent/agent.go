@@ -58,8 +58,18 @@ type Options struct {
 	Log             *slog.Logger
 }
 
-// Run is the agent. It ends when ctx does, or with the error of what it cannot do without.
+// Run is the agent. It ends when ctx does, or with the error of what it cannot do without. That it lives is told from the beginning, also
+// while it waits for another agent to end.
 func Run(ctx context.Context, config *rest.Config, o *Options) error {
+	metrics := NewMetrics()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return metrics.serve(ctx, o.MetricsAddress) })
+	group.Go(func() error { return serve(ctx, config, o, metrics) })
+	return group.Wait()
+}
+
+// serve is the agent once no other runs on the node.
+func serve(ctx context.Context, config *rest.Config, o *Options, metrics *Metrics) error {
 	for _, dir := range []string{o.CDIDir, filepath.Join(o.KubeletDir, "device-plugins")} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return fmt.Errorf("making folders: %w", err)
@@ -70,7 +80,7 @@ func Run(ctx context.Context, config *rest.Config, o *Options) error {
 		return err
 	}
 	defer lock.release()
-	a, err := assemble(config, o)
+	a, err := assemble(config, o, metrics)
 	if err != nil {
 		return err
 	}
@@ -98,12 +108,10 @@ type agent struct {
 	// resources is nil where they are not served.
 	resources *kubelet.PodResources
 	// herald is nil where there is no cloud to ask.
-	herald  *herald
-	metrics *Metrics
-	address string
+	herald *herald
 }
 
-func assemble(config *rest.Config, o *Options) (*agent, error) {
+func assemble(config *rest.Config, o *Options, metrics *Metrics) (*agent, error) {
 	meta, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
@@ -112,37 +120,37 @@ func assemble(config *rest.Config, o *Options) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{metrics: NewMetrics(), fitness: newFitness(o.Log), address: o.MetricsAddress}
-	a.cards = newCards(o, a.metrics)
+	a := &agent{fitness: newFitness(o.Log)}
+	a.cards = newCards(o, metrics)
 	if a.pods, err = NewPods(meta, o.NodeName); err != nil {
 		return nil, err
 	}
 	if a.runtime, err = runtime.New(o.RuntimeEndpoint); err != nil {
 		return nil, err
 	}
-	if a.publisher, err = newPublisher(client, o, a.cards, a.fitness, a.metrics); err != nil {
+	if a.publisher, err = newPublisher(client, o, a.cards, a.fitness, metrics); err != nil {
 		return nil, err
 	}
 	a.starter = &Starter{
 		DevicePlugins: filepath.Join(o.KubeletDir, "device-plugins"), Folder: cdi.Folder{Path: o.CDIDir}, Runtime: a.runtime, Pods: a.pods,
-		Cards: a.cards, Fitness: a.fitness, MPS: o.MPS, Unassigned: o.Unassigned, Log: o.Log, Observe: a.metrics.started,
+		Cards: a.cards, Fitness: a.fitness, MPS: o.MPS, Unassigned: o.Unassigned, Log: o.Log, Observe: metrics.started,
 	}
 	if a.starter.Shared() {
 		a.cards.Share(o.SlotsPerCard)
 	}
-	a.plugins = &plugins{starter: a.starter, cards: a.cards, fitness: a.fitness, metrics: a.metrics, log: o.Log, changed: make(chan struct{})}
+	a.plugins = &plugins{starter: a.starter, cards: a.cards, fitness: a.fitness, metrics: metrics, log: o.Log, changed: make(chan struct{})}
 	if o.PodResourcesSocket != "" {
 		a.resources = a.podResources(o)
 	}
 	a.events = record.NewBroadcaster()
 	a.events.StartRecordingToSink(client)
 	recorder := a.events.NewRecorder(client.scheme, corev1.EventSource{Component: "gpu-agent", Host: o.NodeName})
-	a.watcher = newWatcher(o, a.starter.Folder, recorder, a.metrics)
+	a.watcher = newWatcher(o, a.starter.Folder, recorder, metrics)
 	if a.lister, err = kubelet.NewLister(filepath.Join(o.KubeletDir, "pod-resources", "kubelet.sock")); err != nil {
 		return nil, err
 	}
 	a.herald = newHerald(o, client)
-	a.auditor = &auditor{starter: a.starter, kubelet: a.lister, events: recorder, metrics: a.metrics, log: o.Log}
+	a.auditor = &auditor{starter: a.starter, kubelet: a.lister, events: recorder, metrics: metrics, log: o.Log}
 	return a, nil
 }
 
@@ -164,7 +172,6 @@ func (a *agent) run(ctx context.Context) error {
 	if a.herald != nil {
 		group.Go(func() error { return a.herald.run(ctx) })
 	}
-	group.Go(func() error { return a.metrics.serve(ctx, a.address) })
 	return errors.Join(group.Wait(), a.runtime.Close(), a.lister.Close())
 }
 

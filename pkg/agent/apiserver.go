@@ -42,6 +42,17 @@ func (a *apiServer) node(name string) cache.ListerWatcher {
 	return cache.NewListWatchFromClient(a.rest, "nodes", metav1.NamespaceAll, fields.OneTermEqualSelector(metav1.ObjectNameField, name))
 }
 
+// readNode returns a node as it is committed, nil where there is none. Who may list and watch nodes needs no more rights for it.
+func (a *apiServer) readNode(ctx context.Context, name string) (*corev1.Node, error) {
+	var nodes corev1.NodeList
+	options := &metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
+	err := a.rest.Get().Resource("nodes").VersionedParams(options, metav1.ParameterCodec).Do(ctx).Into(&nodes)
+	if err != nil || len(nodes.Items) == 0 {
+		return nil, err
+	}
+	return &nodes.Items[0], nil
+}
+
 // patchNode changes a node, or its status.
 func (a *apiServer) patchNode(ctx context.Context, name string, kind types.PatchType, data []byte, subresource ...string) error {
 	return a.rest.Patch(kind).Resource("nodes").Name(name).SubResource(subresource...).Body(data).Do(ctx).Error()

@@ -23,6 +23,10 @@ import (
 // oldestKubelet is the first one that passes CDI devices of device plugins on to the runtime by default and for good.
 var oldestKubelet = version.MustParseGeneric("1.31.0")
 
+// heartbeat is how often the conditions are written that stay as they are, for gpu-controller to know that an agent looks still: kubelet's
+// are written as often.
+const heartbeat = 5 * time.Minute
+
 // unfitKubelet returns why a node's kubelet cannot give containers what the agent says, "" when it can.
 func unfitKubelet(node *corev1.Node) string {
 	text := node.Status.NodeInfo.KubeletVersion
@@ -63,21 +67,37 @@ func changesOf(node *corev1.Node, view *View, records []binding.Record, unfit st
 		c.annotations[names.AnnotationInventory] = text
 		c.urgent = unreadable != nil || givesOthers(&old, &inventory)
 	}
-	for _, condition := range []corev1.NodeCondition{readyCondition(unfit), healthCondition(view)} {
-		i := slices.IndexFunc(node.Status.Conditions, func(before corev1.NodeCondition) bool { return before.Type == condition.Type })
+	c.tell(node, []corev1.NodeCondition{readyCondition(unfit), healthCondition(view)}, now)
+	return c, nil
+}
+
+// tell adds conditions that are others than the node has, or all of them where the agent has not been heard of for a while.
+func (c *changes) tell(node *corev1.Node, conditions []corev1.NodeCondition, now metav1.Time) {
+	for i := range conditions {
+		condition := &conditions[i]
 		condition.LastHeartbeatTime, condition.LastTransitionTime = now, now
-		if i >= 0 {
-			before := &node.Status.Conditions[i]
-			if before.Status == condition.Status && before.Reason == condition.Reason && before.Message == condition.Message {
+		before := conditionOf(node, condition.Type)
+		if before != nil && before.Status == condition.Status {
+			condition.LastTransitionTime = before.LastTransitionTime
+			if before.Reason == condition.Reason && before.Message == condition.Message {
 				continue
 			}
-			if before.Status == condition.Status {
-				condition.LastTransitionTime = before.LastTransitionTime
-			}
 		}
-		c.conditions, c.urgent = append(c.conditions, condition), true
+		c.conditions, c.urgent = append(c.conditions, *condition), true
 	}
-	return c, nil
+	if heard := conditionOf(node, names.ConditionAgentReady); len(c.conditions) == 0 && heard != nil {
+		if since := now.Sub(heard.LastHeartbeatTime.Time); since >= heartbeat || since < 0 {
+			c.conditions = conditions
+		}
+	}
+}
+
+func conditionOf(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
+	i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return nil
+	}
+	return &node.Status.Conditions[i]
 }
 
 // tellSlices adds which MIG slices there are and who has them. A node that never had any is not told of.
@@ -144,6 +164,19 @@ func readyCondition(unfit string) corev1.NodeCondition {
 	}
 	return corev1.NodeCondition{Type: names.ConditionAgentReady, Status: corev1.ConditionTrue, Reason: "Serving",
 		Message: "containers get the cards that the scheduler chooses"}
+}
+
+// farewell are the conditions of a node that nobody wants an agent on any more.
+func farewell(now metav1.Time) []corev1.NodeCondition {
+	conditions := []corev1.NodeCondition{
+		{Type: names.ConditionAgentReady, Status: corev1.ConditionFalse, Reason: names.ReasonNoAgent,
+			Message: "the node is not labelled " + names.LabelAgent + " any more: its cards are given out by somebody else, or by nobody"},
+		{Type: names.ConditionGPUsHealthy, Status: corev1.ConditionUnknown, Reason: names.ReasonNoAgent, Message: "no agent looks at the cards"},
+	}
+	for i := range conditions {
+		conditions[i].LastHeartbeatTime, conditions[i].LastTransitionTime = now, now
+	}
+	return conditions
 }
 
 func healthCondition(view *View) corev1.NodeCondition {

@@ -56,6 +56,14 @@ func TestChanges(t *testing.T) {
 	if again := apply(a100s(gpu.Healthy, gpu.Healthy), ""); !again.none() {
 		t.Errorf("changes %+v though nothing changed", again)
 	}
+	quiet := now
+	now = metav1.NewTime(quiet.Add(heartbeat))
+	if c := apply(a100s(gpu.Healthy, gpu.Healthy), ""); c.urgent || len(c.conditions) != 2 || !c.conditions[0].LastTransitionTime.Equal(&quiet) {
+		t.Errorf("changes %+v after a while, want a heartbeat of both conditions without haste, as old as they are", c)
+	}
+	if again := apply(a100s(gpu.Healthy, gpu.Healthy), ""); !again.none() {
+		t.Errorf("changes %+v just after a heartbeat", again)
+	}
 	linked := a100s(gpu.Healthy, gpu.Healthy)
 	linked.Fleet.Links = []gpu.Link{{GPUs: []int{0, 1}, NVLinks: 4}}
 	if c := apply(linked, ""); c.none() || c.urgent {

@@ -27,6 +27,9 @@ const (
 	// soon is how often at the most it is written at all, and how long a write may take.
 	soon         = 200 * time.Millisecond
 	writeTimeout = 5 * time.Second
+	// retryWrite is how soon a write that failed is tried again for the first time. An API server that refuses the agents of a thousand nodes,
+	// or is out of breath, is not asked every second by each.
+	retryWrite = time.Second
 )
 
 // Publisher keeps the node object true: the inventory, labels that are missing, and conditions.
@@ -43,7 +46,9 @@ type Publisher struct {
 
 	mu      sync.Mutex
 	current *corev1.Node
-	seen    chan struct{}
+	// wanted is whether the node has been labelled to have an agent since this one started.
+	wanted bool
+	seen   chan struct{}
 }
 
 func newPublisher(client *apiServer, o *Options, cards *Cards, fitness *Fitness, metrics *Metrics) (*Publisher, error) {
@@ -74,6 +79,7 @@ func (p *Publisher) see(object any) {
 	p.fitness.kubelet(unfitKubelet(node))
 	p.mu.Lock()
 	p.current = node
+	p.wanted = p.wanted || hasAgent(node)
 	p.mu.Unlock()
 	select {
 	case p.seen <- struct{}{}:
@@ -81,20 +87,27 @@ func (p *Publisher) see(object any) {
 	}
 }
 
-// Run writes what differs until ctx ends. What cannot be written is tried again; the cards are given out meanwhile.
+func hasAgent(node *corev1.Node) bool { return node.Labels[names.LabelAgent] == names.True }
+
+// Run writes what differs until ctx ends, and takes it back then if nobody wants an agent on the node any more. What cannot be written
+// is tried again; the cards are given out meanwhile.
 func (p *Publisher) Run(ctx context.Context) error {
 	go p.informer.RunWithContext(ctx)
 	var last time.Time
+	again := retryWrite
 	for {
 		view, viewChanged := p.cards.Now()
 		_, _, fitChanged := p.fitness.Now()
 		wait, err := p.publish(ctx, &view, &last)
-		if err != nil && ctx.Err() == nil {
+		if err == nil {
+			again = retryWrite
+		} else if ctx.Err() == nil {
 			p.log.Warn("Telling how the cards are", "error", err)
-			wait = time.Second
+			wait, again = again, min(2*again, rarely)
 		}
 		select {
 		case <-ctx.Done():
+			p.leave(context.WithoutCancel(ctx))
 			return nil
 		case <-time.After(wait):
 		case <-viewChanged:
@@ -103,6 +116,36 @@ func (p *Publisher) Run(ctx context.Context) error {
 		}
 		time.Sleep(soon) // what changes together is written together
 	}
+}
+
+// leave takes from the node what agents say of it, where its label has been taken away: that is why this one ends, and none comes after it.
+// The scheduler would go on by cards that another plugin gives out as it likes, and leave out those that were ill. An agent that
+// starts again, or is replaced by a newer one, changes nothing.
+func (p *Publisher) leave(ctx context.Context) {
+	p.mu.Lock()
+	wanted := p.wanted
+	p.mu.Unlock()
+	if !wanted {
+		return // by no label, so that its absence says nothing
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	// The end may be told before the change of the label is.
+	node, err := p.client.readNode(ctx, p.node)
+	if err != nil || node == nil || hasAgent(node) {
+		return // what it says then becomes known to be old: gpu-controller hears no heartbeat
+	}
+	err = errors.Join(
+		p.patch(ctx, types.MergePatchType, map[string]any{"metadata": map[string]any{"annotations": map[string]any{
+			names.AnnotationInventory: nil, names.AnnotationSlices: nil,
+		}}}),
+		p.patch(ctx, types.StrategicMergePatchType, map[string]any{"status": map[string]any{"conditions": farewell(metav1.Now())}}, "status"),
+	)
+	if err != nil {
+		p.log.Warn("Taking back what the node says of its cards", "error", err)
+		return
+	}
+	p.log.Info("Took back what the node says of its cards, as it is to have no agent any more")
 }
 
 // publish writes what is due, and returns when to look again.

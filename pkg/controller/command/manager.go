@@ -30,6 +30,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/advice"
+	"g8s.host/gpu-scheduler/pkg/controller/agents"
 	"g8s.host/gpu-scheduler/pkg/controller/census"
 	"g8s.host/gpu-scheduler/pkg/controller/dependents"
 	"g8s.host/gpu-scheduler/pkg/controller/gpuquotas"
@@ -129,6 +130,7 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 			Client: client, Live: manager.GetAPIReader(), Events: events, Clock: real,
 			Signs: &recovery.Signs{Clock: real}, Settings: o.recovery,
 		}).SetUp(manager),
+		(&agents.Reconciler{Client: client, Events: events, Clock: real}).SetUp(manager),
 		(&dependents.Reconciler{Client: client, Events: events}).SetUp(manager),
 		pools.New(client, events, real).SetUp(manager),
 		addReservations(manager, reserves),

@@ -148,6 +148,57 @@ func TestABadCardIsOut(t *testing.T) {
 	}
 }
 
+// TestANodeThatIsToHaveNoAgent any more is taken back what an agent said of it, when that ends: the scheduler would go by it still. An agent
+// that only starts again leaves all as it is.
+func TestANodeThatIsToHaveNoAgent(t *testing.T) {
+	told := func(node *corev1.Node) bool {
+		return node.Annotations[names.AnnotationInventory] != "" && condition(node, names.ConditionAgentReady).Status == corev1.ConditionTrue
+	}
+	label := func(node, value string) {
+		t.Helper()
+		patch := []byte(`{"metadata":{"labels":{"g8s.host/gpu-agent":` + value + `}}}`)
+		if _, err := admin.CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tc := range map[string]struct {
+		node         string
+		label, final string
+		stays        bool
+	}{
+		"the label is there":      {node: "again", label: `"true"`, final: `"true"`, stays: true},
+		"the label is taken away": {node: "left", label: `"true"`, final: "null"},
+		"there never was a label": {node: "unlabelled", label: "null", final: "null", stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Run("while it runs", func(t *testing.T) {
+				start(t, tc.node, "2.2.7", "count: 2\ncards: [{index: 1, lost: true}]\n")
+				label(tc.node, tc.label)
+				await(t, tc.node, "the inventory", told)
+				time.Sleep(time.Second) // the agent sees the label
+				label(tc.node, tc.final)
+			})
+			node, err := admin.CoreV1().Nodes().Get(t.Context(), tc.node, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.stays {
+				if !told(node) || condition(node, names.ConditionGPUsHealthy).Reason != "Lost" {
+					t.Errorf("annotations %v, conditions %v, want them as the agent left them", node.Annotations, node.Status.Conditions)
+				}
+				return
+			}
+			ready, health := condition(node, names.ConditionAgentReady), condition(node, names.ConditionGPUsHealthy)
+			if ready.Status != corev1.ConditionFalse || ready.Reason != names.ReasonNoAgent || health.Status != corev1.ConditionUnknown {
+				t.Errorf("conditions %+v and %+v, want that there is no agent", ready, health)
+			}
+			if text, there := node.Annotations[names.AnnotationInventory]; there {
+				t.Errorf("the inventory is %s still", text)
+			}
+		})
+	}
+}
+
 // checkSoon holds the agent to 2 s.
 func checkSoon(t *testing.T, took time.Duration) {
 	t.Helper()

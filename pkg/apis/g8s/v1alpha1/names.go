@@ -68,6 +68,10 @@ const (
 	ConditionAgentReady = "GPUAgentReady"
 	// ConditionGPUsHealthy tells whether all cards of the node may be used.
 	ConditionGPUsHealthy = "GPUsHealthy"
+	// ReasonNoAgent is the reason of both where the node is not to have an agent any more, and ReasonAgentSilent where it is to have one and
+	// nothing was heard of it for too long.
+	ReasonNoAgent     = "NoAgent"
+	ReasonAgentSilent = "AgentSilent"
 )
 
 // ConditionResumes says of a pod that it comes in the place of one that left when it was told to, and since when. The scheduler writes it,

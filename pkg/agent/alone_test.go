@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// TestAnAgentThatStandsBySaysThatItLives: kubelet would end it after half a minute, again and again, and wait for minutes until it lets it
+// begin when its turn has come.
+func TestAnAgentThatStandsBySaysThatItLives(t *testing.T) {
+	dir, log := t.TempDir(), slog.New(slog.DiscardHandler)
+	other, err := alone(t.Context(), dir, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.release()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- Run(ctx, nil, &Options{CDIDir: dir, KubeletDir: dir, MetricsAddress: address, Log: log})
+	}()
+	for until := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		answer, err := http.Get("http://" + address + "/healthz")
+		if err == nil {
+			_ = answer.Body.Close()
+			if answer.StatusCode != http.StatusOK {
+				t.Errorf("it answers %s", answer.Status)
+			}
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatalf("it does not answer while it stands by: %v", err)
+		}
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v, want that it was told to", err)
+	}
+}

@@ -1,0 +1,126 @@
+// Package agents notices that a node's gpu-agent has fallen silent: what it said last of the node is of another time, and nobody looks
+// at the cards. The agent renews its conditions every 5 minutes; where it does not, they become Unknown, as Kubernetes does with
+// those of a kubelet. An agent that is back says at once what is.
+package agents
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/traced"
+)
+
+// Name is the controller's name in logs and metrics.
+const Name = "agents"
+
+// silent is how long nothing is heard of an agent until what it said is not known any more: three heartbeats, and a little.
+const silent = 16 * time.Minute
+
+const eventSilent = "GPUAgentSilent"
+
+// Reconciler looks at the conditions of nodes. A request names a node.
+type Reconciler struct {
+	Client client.Client
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+
+	mu sync.Mutex
+	// heard is the last heartbeat of each node, and when we saw it first, by our own clock: that of a node may be wrong. A new leader
+	// counts from its start.
+	heard map[string]sign
+}
+
+type sign struct {
+	beat metav1.Time
+	seen time.Time
+}
+
+// SetUp adds the controller to a manager.
+func (r *Reconciler) SetUp(m ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(m).Named(Name).For(&corev1.Node{}).Complete(traced.Reconciler(Name, r))
+}
+
+// Reconcile takes note of a heartbeat, or of its absence.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var node corev1.Node
+	if err := r.Client.Get(ctx, request.NamespacedName, &node); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(request.Name)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	ready := conditionOf(&node, g8s.ConditionAgentReady)
+	if ready == nil || ready.Status == corev1.ConditionUnknown || ready.Reason == g8s.ReasonNoAgent {
+		r.forget(node.Name)
+		return ctrl.Result{}, nil
+	}
+	if left := silent - r.silence(node.Name, ready.LastHeartbeatTime); left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil
+	}
+	return ctrl.Result{}, r.doubt(ctx, &node)
+}
+
+// silence is for how long a node's agent has given no heartbeat but this one.
+func (r *Reconciler) silence(node string, beat metav1.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.Clock.Now()
+	if r.heard == nil {
+		r.heard = map[string]sign{}
+	}
+	if last, known := r.heard[node]; !known || !last.beat.Equal(&beat) {
+		r.heard[node] = sign{beat: beat, seen: now}
+	}
+	return now.Sub(r.heard[node].seen)
+}
+
+func (r *Reconciler) forget(node string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.heard, node)
+}
+
+// doubt has a node say that it is not known how its cards are. A heartbeat that comes meanwhile makes the write fail.
+func (r *Reconciler) doubt(ctx context.Context, node *corev1.Node) error {
+	changed := node.DeepCopy()
+	for _, kind := range []corev1.NodeConditionType{g8s.ConditionAgentReady, g8s.ConditionGPUsHealthy} {
+		condition := conditionOf(changed, kind)
+		if condition == nil {
+			continue
+		}
+		condition.Status, condition.Reason = corev1.ConditionUnknown, g8s.ReasonAgentSilent
+		condition.Message = fmt.Sprintf("gpu-agent has not been heard of for %s", silent)
+		condition.LastTransitionTime = metav1.NewTime(r.Clock.Now())
+	}
+	patch := client.StrategicMergeFrom(node, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, changed, patch); err != nil {
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return nil // its change brings it here again
+		}
+		return fmt.Errorf("saying that the agent of node %s is silent: %w", node.Name, err)
+	}
+	r.forget(node.Name)
+	r.Events.Eventf(node, nil, corev1.EventTypeWarning, eventSilent, "Doubt",
+		"gpu-agent has not been heard of for %s: nobody looks at the cards of this node", silent)
+	return nil
+}
+
+func conditionOf(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == kind {
+			return &node.Status.Conditions[i]
+		}
+	}
+	return nil
+}
