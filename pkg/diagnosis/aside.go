@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -25,7 +26,7 @@ type aside struct {
 type disruption struct {
 	pod, node string
 	at        time.Time
-	// reason is that of the pod's condition DisruptionTarget.
+	// reason is that of the pod's condition DisruptionTarget, or of the event that says more.
 	reason string
 	// by is the pod that takes its place, as namespace/name; "" if that is not known.
 	by string
@@ -67,6 +68,8 @@ func whyLeft(last disruption) phrase.Text {
 	switch last.reason {
 	case "DeletionByTaintManager":
 		return phrase.Of("its node was not ready for too long, or got a taint that it does not tolerate")
+	case g8s.EventMovedFromBrokenGPU:
+		return phrase.Of("a GPU that it held, or one of its gang's, was found broken")
 	case "EvictionByEvictionAPI":
 		return phrase.Of("it was evicted, as kubectl drain and gpuctl advise defrag do")
 	case "DeletionByPodGC":
@@ -84,8 +87,12 @@ func lastDisruption(f *Facts) (disruption, bool) {
 		pod := &f.Pods[i]
 		condition := conditionOf(pod, corev1.DisruptionTarget)
 		if condition.Status == corev1.ConditionTrue && !lives(pod) {
+			why := condition.Reason
+			if why == "EvictionByEvictionAPI" && movedFromBroken(f.Job.Events, pod.Name) {
+				why = g8s.EventMovedFromBrokenGPU
+			}
 			all = append(all, disruption{pod: pod.Name, node: pod.Spec.NodeName, at: condition.LastTransitionTime.Time,
-				reason: condition.Reason, message: condition.Message, by: preemptorIn(f.Job.Events, pod.Name)})
+				reason: why, message: condition.Message, by: preemptorIn(f.Job.Events, pod.Name)})
 		}
 	}
 	for _, event := range f.Job.Past {
@@ -94,6 +101,8 @@ func lastDisruption(f *Facts) (disruption, bool) {
 			all = append(all, disruption{pod: podIn(event), at: event.Last, reason: corev1.PodReasonPreemptionByScheduler, by: event.Related})
 		case "TaintManagerEviction":
 			all = append(all, disruption{pod: podIn(event), at: event.Last, reason: "DeletionByTaintManager"})
+		case g8s.EventMovedFromBrokenGPU:
+			all = append(all, disruption{pod: podIn(event), at: event.Last, reason: event.Reason})
 		}
 	}
 	if len(all) == 0 {
@@ -103,6 +112,10 @@ func lastDisruption(f *Facts) (disruption, bool) {
 }
 
 func podIn(event inventory.Event) string { return strings.TrimPrefix(event.Object, "Pod/") }
+
+func movedFromBroken(events []inventory.Event, pod string) bool {
+	return slices.ContainsFunc(events, func(e inventory.Event) bool { return e.Reason == g8s.EventMovedFromBrokenGPU && podIn(e) == pod })
+}
 
 func preemptorIn(events []inventory.Event, pod string) string {
 	for _, event := range slices.Backward(events) {

@@ -194,6 +194,20 @@ func TestCausesComeFromStateNow(t *testing.T) {
 			facts: unborn("", func(f *Facts) { f.Pods = []corev1.Pod{leavingPod("EvictionByEvictionAPI")} }),
 			want:  []reason.Cause{reason.Evicted}, says: "kubectl drain",
 		},
+		"a pod that left a broken GPU": {
+			facts: unborn("", func(f *Facts) {
+				f.Pods = []corev1.Pod{leavingPod("EvictionByEvictionAPI")}
+				f.Job.Events = []inventory.Event{{Reason: names.EventMovedFromBrokenGPU, Object: "Pod/train-n1", Last: noon}}
+			}),
+			want: []reason.Cause{reason.Evicted}, says: "one of its gang's, was found broken", never: "kubectl drain",
+		},
+		"a pod that left a broken GPU, and is gone": {
+			facts: factsOf(refused(fixture.Pod("p").GPUs(8).Pool("p"), busy), node("n1", "p", 8)).with(func(f *Facts) {
+				f.Job.Past = []inventory.Event{{Reason: names.EventMovedFromBrokenGPU, Object: "Pod/train-old", Last: noon.Add(-time.Hour)}}
+				f.Cluster.Pods = []corev1.Pod{on("n1", 8, "other")}
+			}),
+			want: []reason.Cause{reason.Busy, reason.Evicted}, says: "was found broken",
+		},
 		"others leave for the pod": {
 			facts: factsOf(preemptor, node("n1", "p", 8)).with(func(f *Facts) { f.Cluster.Pods = []corev1.Pod{victim} }),
 			want:  []reason.Cause{reason.Preempting}, says: "waits for 1 pod to leave n1", never: "Fragmented",

@@ -23,7 +23,7 @@ job:
   name: %s
 environment:
   image: %s
-  command: ["/gpu-probe", "report", "--for=10m"]
+  command: ["/gpu-probe", "report", "--for=10m", "--stopped=143"]
 resources:
   pool: %s
   gpu: %d

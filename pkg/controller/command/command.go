@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"g8s.host/gpu-scheduler/pkg/controller/advice"
+	"g8s.host/gpu-scheduler/pkg/controller/broken"
 	"g8s.host/gpu-scheduler/pkg/controller/idle"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 	"g8s.host/gpu-scheduler/pkg/controller/spot/tencent"
@@ -31,6 +32,7 @@ type options struct {
 	verbosity     int
 	leaseDuration time.Duration
 	recovery      recovery.Settings
+	broken        broken.Settings
 	advice        advice.Settings
 	spot          spotOptions
 	prometheus    string
@@ -84,12 +86,15 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.recovery.OutOfServiceAfter, "out-of-service-after", 0,
 		"How long after its last sign of life a machine of this cluster is certainly off, 40s or more: its pods are then ended, and run elsewhere. "+
 			"0 says that silence proves nothing, and leaves such nodes to the word of their cloud or of a person")
-	flags.IntVar(&o.recovery.Budget, "out-of-service-budget", 20, "How many nodes of a pool may be taken for dead at once, in percent; one always may")
+	flags.IntVar(&o.recovery.Budget, "out-of-service-budget", 20, "How many nodes of a pool may be taken for dead at once, or have pods ended for broken GPUs within an hour, in percent; one always may")
 	flags.DurationVar(&o.recovery.BackOff, "suspect-back-off", time.Minute, "How long a node that failed must be ready before it gets new pods; doubles each time it fails again")
 	flags.DurationVar(&o.recovery.MaxBackOff, "suspect-max-back-off", time.Hour, "The most that this back-off grows to")
 	flags.DurationVar(&o.recovery.Forget, "suspect-forget", 6*time.Hour, "How long after a failure of a node it no longer counts")
 	flags.StringSliceVar(&o.recovery.Conditions, "suspect-conditions", nil,
 		"Types of conditions of nodes, such as those of node-problem-detector, that keep new pods from a node while they are true, and for that back-off afterwards")
+	flags.DurationVar(&o.broken.After, "broken-gpu-after", 10*time.Second,
+		"How long a pod runs on with a GPU that only a reset or a restart mends, such as one that has fallen off the bus, until it is ended and its job "+
+			"goes on elsewhere; 0 leaves it there")
 	flags.DurationVar(&o.advice.After, "advice-after", 2*time.Minute, "How long jobs wait until it is tried how many more nodes would start them; 0 turns it off")
 	flags.DurationVar(&o.advice.Every, "advice-every", time.Minute, "How often that is tried again while they wait")
 	flags.BoolVar(&o.spot.enabled, "spot", true, "Look after SpotPools, where the cluster knows them")
@@ -119,6 +124,8 @@ func (o *options) check() error {
 		return fmt.Errorf("--suspect-back-off is %s and --suspect-max-back-off %s, want 0 or more and no less than that", r.BackOff, r.MaxBackOff)
 	case r.Forget < r.MaxBackOff:
 		return fmt.Errorf("--suspect-forget is %s, want no less than --suspect-max-back-off, %s", r.Forget, r.MaxBackOff)
+	case o.broken.After < 0:
+		return fmt.Errorf("--broken-gpu-after is %s, want 0 or more", o.broken.After)
 	case o.advice.After < 0 || o.advice.Every < time.Second:
 		return fmt.Errorf("--advice-after is %s and --advice-every %s, want 0 or more and 1s or more", o.advice.After, o.advice.Every)
 	case o.verbosity < 0:
@@ -144,6 +151,7 @@ func (o *options) run(ctx context.Context) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+	o.broken.Budget = o.recovery.Budget
 	log := logger(o.verbosity)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)

@@ -14,6 +14,7 @@ func TestWhatIsRefusedBeforeAnythingIsDone(t *testing.T) {
 		"a back-off that shrinks":           {"--suspect-max-back-off=1s", "no less"},
 		"a failure that is forgotten early": {"--suspect-forget=1s", "no less"},
 		"a lease that nobody can renew":     {"--leader-elect-lease-duration=1s", "want 3s or more"},
+		"less than no time with a dead GPU": {"--broken-gpu-after=-1s", "want 0 or more"},
 		"advice all the time":               {"--advice-every=0s", "1s or more"},
 		"a load that no GPU has":            {"--idle-below=0", "more than 0"},
 		"a warning after a week":            {"--idle-warn-after=168h", "want 5h0m0s or less"},

@@ -31,6 +31,7 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/advice"
 	"g8s.host/gpu-scheduler/pkg/controller/agents"
+	"g8s.host/gpu-scheduler/pkg/controller/broken"
 	"g8s.host/gpu-scheduler/pkg/controller/census"
 	"g8s.host/gpu-scheduler/pkg/controller/dependents"
 	"g8s.host/gpu-scheduler/pkg/controller/gpuquotas"
@@ -111,7 +112,7 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 	}
 	client, events, real := manager.GetClient(), manager.GetEventRecorder(leaseName), clock.RealClock{}
 	channels := notify.NewHealth()
-	if err := register(slices.Concat(recovery.Collectors(client), replace.Collectors(), advice.Collectors(), channels.Collectors(), []prometheus.Collector{
+	if err := register(slices.Concat(recovery.Collectors(client), broken.Collectors(), replace.Collectors(), advice.Collectors(), channels.Collectors(), []prometheus.Collector{
 		&census.Collector{Reader: client, Clock: real},
 	})); err != nil {
 		return err
@@ -130,6 +131,7 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 			Client: client, Live: manager.GetAPIReader(), Events: events, Clock: real,
 			Signs: &recovery.Signs{Clock: real}, Settings: o.recovery,
 		}).SetUp(manager),
+		(&broken.Reconciler{Client: client, Live: manager.GetAPIReader(), Events: events, Clock: real, Settings: o.broken}).SetUp(manager),
 		(&agents.Reconciler{Client: client, Events: events, Clock: real}).SetUp(manager),
 		(&dependents.Reconciler{Client: client, Events: events}).SetUp(manager),
 		pools.New(client, events, real).SetUp(manager),

@@ -127,7 +127,7 @@ func declared(steps []Step) []string {
 
 // decide reads the nodes of a pool and decides about those whose records are ours.
 func (r *Reconciler) decide(ctx context.Context, reader client.Reader, pool string) ([]Step, map[string]*corev1.Node, time.Duration, error) {
-	nodes, err := nodesOf(ctx, reader, pool)
+	nodes, err := NodesOf(ctx, reader, pool)
 	if err != nil {
 		return nil, nil, 0, err
 	}

@@ -43,7 +43,7 @@ func (r *Reconciler) endPods(ctx context.Context, node *corev1.Node) error {
 // isStuck reports whether a pod was told to go because of its node, and its Job waits for its end.
 func isStuck(object client.Object) bool {
 	pod, ok := object.(*corev1.Pod)
-	return ok && pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && !gpu.HasEnded(pod) && isOurs(pod) &&
+	return ok && pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && !gpu.HasEnded(pod) && IsOurs(pod) &&
 		controllerutil.ContainsFinalizer(pod, batchv1.JobTrackingFinalizer) && isDisrupted(pod)
 }
 

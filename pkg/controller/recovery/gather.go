@@ -30,8 +30,8 @@ func HasGPUs(node *corev1.Node) bool {
 	return slices.ContainsFunc(g8s.GPUTypeLabels, func(label string) bool { return node.Labels[label] != "" })
 }
 
-// nodesOf are the nodes of a pool that have GPUs, by name, as a reader has them.
-func nodesOf(ctx context.Context, reader client.Reader, pool string) ([]*corev1.Node, error) {
+// NodesOf are the nodes of a pool that have GPUs, by name, as a reader has them.
+func NodesOf(ctx context.Context, reader client.Reader, pool string) ([]*corev1.Node, error) {
 	var options []client.ListOption
 	if pool != g8s.DefaultPool { // where nodes need no label
 		options = append(options, client.MatchingLabels{g8s.LabelPool: pool})
@@ -74,7 +74,7 @@ func (r *Reconciler) factsOf(ctx context.Context, node *corev1.Node) (Node, erro
 		return Node{}, err
 	}
 	for _, pod := range pods {
-		if isOurs(pod) {
+		if IsOurs(pod) {
 			out.Pods++
 		}
 		if isUnmovable(pod) {

@@ -10,9 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -166,47 +164,15 @@ func (r *Reconciler) evictBereft(ctx context.Context, node *corev1.Node, dead []
 			continue
 		}
 		seen[pod.Namespace+"/"+group+"/"+string(owner.UID)] = true
-		bereft, err := r.bereftBy(ctx, pod, group, owner, dead)
+		members, least, err := GangOf(ctx, r.Client, r.Live, pod)
 		if err != nil {
 			return err
 		}
-		for _, member := range bereft {
+		for _, member := range Bereft(members, dead, least) {
 			r.evict(ctx, member, node.Name)
 		}
 	}
 	return nil
-}
-
-// bereftBy are the members of a pod's gang that cannot work without those on dead nodes.
-func (r *Reconciler) bereftBy(
-	ctx context.Context, pod *corev1.Pod, group string, owner *metav1.OwnerReference, dead []string,
-) ([]*corev1.Pod, error) {
-	object := &unstructured.Unstructured{}
-	object.SetAPIVersion(g8s.PodGroupAPIVersion)
-	object.SetKind(g8s.PodGroupKind)
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: group}, object)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return nil, nil // nobody says how many it needs
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading PodGroup %s/%s: %w", pod.Namespace, group, err)
-	}
-	minMember, _, err := unstructured.NestedInt64(object.Object, "spec", "minMember")
-	if err != nil {
-		return nil, nil //nolint:nilerr // a group that the scheduler cannot read either
-	}
-	var list corev1.PodList
-	if err := r.Client.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingLabels{g8s.LabelPodGroup: group}); err != nil {
-		return nil, fmt.Errorf("listing the members of %s/%s: %w", pod.Namespace, group, err)
-	}
-	var members []*corev1.Pod
-	for i := range list.Items {
-		member := &list.Items[i]
-		if object.GetAnnotations()[g8s.AnnotationSeveralOwners] == g8s.True || metav1.IsControlledBy(member, &metav1.ObjectMeta{UID: owner.UID}) {
-			members = append(members, member)
-		}
-	}
-	return Bereft(members, dead, int(minMember)), nil
 }
 
 // evict asks for a pod to be evicted, which keeps to disruption budgets and costs no retry.

@@ -166,7 +166,7 @@ func (r *Reconciler) empty(ctx context.Context, v *view, pods []*corev1.Pod, ste
 			continue
 		}
 		for _, member := range recovery.Bereft(all.members, emptied, all.least) {
-			if leaves && isNewer(member, pod) {
+			if leaves && recovery.IsNewer(member, pod) {
 				continue
 			}
 			if r.evict(ctx, member, step.Name) {
@@ -175,15 +175,6 @@ func (r *Reconciler) empty(ctx context.Context, v *view, pods []*corev1.Pod, ste
 		}
 	}
 	return errors.Join(failed...)
-}
-
-// isNewer reports whether a pod was made after another was told to leave: it was started anew then, and goes on.
-func isNewer(pod, leaving *corev1.Pod) bool {
-	told := leaving.DeletionTimestamp.Time
-	if grace := leaving.DeletionGracePeriodSeconds; grace != nil {
-		told = told.Add(-time.Duration(*grace) * time.Second)
-	}
-	return pod.CreationTimestamp.After(told)
 }
 
 // evict asks for a pod to be evicted, which keeps to disruption budgets and costs no retry, and reports whether it is.

@@ -74,6 +74,9 @@ const (
 	ReasonAgentSilent = "AgentSilent"
 )
 
+// EventMovedFromBrokenGPU is the reason of the event on a pod that gpu-controller has leave, as a card of it or of its gang was found broken.
+const EventMovedFromBrokenGPU = "MovedFromBrokenGPU"
+
 // ConditionResumes says of a pod that it comes in the place of one that left when it was told to, and since when. The scheduler writes it,
 // for who leads after it: pods are tried in that order.
 const ConditionResumes = "g8s.host/Resumes"

@@ -65,6 +65,7 @@ func report(args []string, stdout, stderr io.Writer) (code int, err error) {
 	lock := flags.String("lock", "", "folder in which to lock the cards; all containers of the node share it")
 	stay := flags.Duration("for", 0, "how long to stay; 0 is until SIGTERM")
 	exit := flags.Int("exit", 0, "exit code after --for")
+	stopped := flags.Int("stopped", 0, "exit code after SIGTERM: of a program that has not done its work, 143")
 	first := flags.String("first", "", "file that the first start makes; later ones, which find it, stay until SIGTERM")
 	linger := flags.Duration("linger", 0, "how long to stay after SIGTERM")
 	if err := flags.Parse(args); err != nil {
@@ -95,7 +96,7 @@ func report(args []string, stdout, stderr io.Writer) (code int, err error) {
 	select {
 	case <-stop:
 		time.Sleep(*linger)
-		return 0, nil
+		return *stopped, nil
 	case <-timeout:
 		return *exit, nil
 	}

@@ -1,0 +1,207 @@
+package broken
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/index"
+	"g8s.host/gpu-scheduler/pkg/controller/recovery"
+	"g8s.host/gpu-scheduler/pkg/controller/traced"
+	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Name is the controller's name in logs and metrics.
+const Name = "broken"
+
+const (
+	// lookAgain is how soon pods are looked at again that hold broken cards: one may crash, and not start again, at any time. lookLater is how
+	// soon a pool is that has broken cards which nobody holds: a pod that was bound just before may come to one yet.
+	lookAgain = 5 * time.Second
+	lookLater = 30 * time.Second
+
+	eventNotMoved = "NotMovedFromBrokenGPU"
+	action        = "Recover"
+)
+
+// Reconciler looks after the pods that hold broken cards. A request names a pool.
+type Reconciler struct {
+	Client client.Client
+	// Live reads what is committed, and not what the cache has.
+	Live     client.Reader
+	Events   events.EventRecorder
+	Clock    clock.PassiveClock
+	Settings Settings
+
+	// told is what was last said of pods that stay, so that it is not said again and again.
+	told sync.Map // of string by UID
+}
+
+// SetUp adds the controller to a manager, whose cache has the indexes of package index.
+func (r *Reconciler) SetUp(m ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(m).Named(Name).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: gpu.PoolOf(object.(*corev1.Node))}}}
+		}), builder.WithPredicates(predicate.Funcs{
+			UpdateFunc: func(e event.UpdateEvent) bool {
+				return tellsOtherwise(e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node))
+			},
+			DeleteFunc: func(event.DeleteEvent) bool { return false },
+		})).
+		Complete(traced.Reconciler(Name, r))
+}
+
+// tellsOtherwise reports whether a node says something else of its cards, is in another pool, or is ready again. Its heartbeats are of no
+// interest: a pool's nodes are all read for each.
+func tellsOtherwise(before, now *corev1.Node) bool {
+	for _, name := range []string{g8s.AnnotationInventory, g8s.AnnotationSlices} {
+		if before.Annotations[name] != now.Annotations[name] {
+			return true
+		}
+	}
+	return gpu.PoolOf(before) != gpu.PoolOf(now) || fit.IsReady(before) != fit.IsReady(now)
+}
+
+// Reconcile decides about the pods of a pool that hold broken cards.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	// One that is not ready is recovery's.
+	nodes, err := recovery.NodesOf(ctx, r.Client, request.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	nodesOfPool := len(nodes)
+	nodes = slices.DeleteFunc(nodes, func(node *corev1.Node) bool { return !fit.IsReady(node) || len(gpu.BrokenOn(node)) == 0 })
+	if len(nodes) == 0 {
+		return ctrl.Result{}, nil
+	}
+	holders, leaving, err := r.holders(ctx, nodes)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	steps, again := Decide(holders, nodesOfPool, r.Settings, r.Clock.Now())
+	var failed []error
+	for i := range leaving {
+		failed = append(failed, r.evictBereft(ctx, &leaving[i]))
+	}
+	for i := range steps {
+		failed = append(failed, r.carryOut(ctx, &steps[i]))
+	}
+	longest := lookLater
+	if len(holders)+len(leaving) > 0 {
+		longest = lookAgain
+	}
+	if again == 0 || again > longest {
+		again = longest
+	}
+	return ctrl.Result{RequeueAfter: again}, errors.Join(failed...)
+}
+
+// holders are the pods of some nodes that hold broken cards, and such as were told to leave already for them: perhaps by a controller
+// that was killed before it came to the others of their gangs.
+func (r *Reconciler) holders(ctx context.Context, nodes []*corev1.Node) (holders, leaving []Holder, err error) {
+	for _, node := range nodes {
+		var list corev1.PodList
+		if err := r.Client.List(ctx, &list, client.MatchingFields{index.Node: node.Name}); err != nil {
+			return nil, nil, fmt.Errorf("listing the pods of node %s: %w", node.Name, err)
+		}
+		for i := range list.Items {
+			pod := &list.Items[i]
+			if gpu.HasEnded(pod) || !recovery.IsOurs(pod) {
+				continue
+			}
+			holder := Holder{Pod: pod, Node: node.Name, Cards: gpu.BrokenUnder(node, pod)}
+			switch {
+			case len(holder.Cards) == 0:
+			case pod.DeletionTimestamp == nil:
+				holders = append(holders, holder)
+			case holder.mustLeave(r.Settings.After, r.Clock.Now()):
+				leaving = append(leaving, holder)
+			}
+		}
+	}
+	return holders, leaving, nil
+}
+
+// carryOut has a pod leave, and then those of its gang that cannot go on without it.
+func (r *Reconciler) carryOut(ctx context.Context, step *Step) error {
+	if step.Held != "" {
+		r.tell(step.Pod, fmt.Sprintf("%s, and it stays: %s", step.Why, step.Held))
+		return nil
+	}
+	if !r.evict(ctx, step.Pod, step.Why) {
+		return nil
+	}
+	// The cache has it later.
+	step.Pod.DeletionTimestamp = ptr.To(metav1.NewTime(r.Clock.Now()))
+	return r.evictBereft(ctx, step.Holder)
+}
+
+// evictBereft has those leave that cannot go on without a pod that leaves, but for such as were made since.
+func (r *Reconciler) evictBereft(ctx context.Context, holder *Holder) error {
+	members, least, err := recovery.GangOf(ctx, r.Client, r.Live, holder.Pod)
+	if err != nil {
+		return err
+	}
+	for _, member := range members {
+		if member.UID == holder.Pod.UID {
+			member.DeletionTimestamp = holder.Pod.DeletionTimestamp
+		}
+	}
+	why := fmt.Sprintf("member %s of its gang leaves node %s, where %s: the gang starts again as a whole", holder.Pod.Name, holder.Node, told(holder.Cards))
+	for _, member := range recovery.Bereft(members, nil, least) {
+		if !recovery.IsNewer(member, holder.Pod) {
+			r.evict(ctx, member, why)
+		}
+	}
+	return nil
+}
+
+// evict asks for a pod to be evicted, which keeps to disruption budgets and costs no retry, and reports whether it leaves. What is refused is
+// asked for again, and holds up nobody else: a user can write budgets that no eviction is possible with.
+func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, why string) (leaves bool) {
+	eviction := &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
+	}
+	err := r.Client.SubResource("eviction").Create(ctx, pod.DeepCopy(), eviction)
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		return false
+	case err != nil:
+		r.tell(pod, fmt.Sprintf("%s, and it stays: %v", why, err))
+		return false
+	}
+	moved.Inc()
+	r.told.Delete(pod.UID)
+	ctrl.LoggerFrom(ctx).V(2).Info("Had a pod leave broken cards", "pod", pod.Namespace+"/"+pod.Name, "node", pod.Spec.NodeName, "why", why)
+	r.Events.Eventf(pod, nil, corev1.EventTypeWarning, g8s.EventMovedFromBrokenGPU, action, "%s: it is ended, and starts again elsewhere", why)
+	return true
+}
+
+// tell says something of a pod that stays, once until that changes.
+func (r *Reconciler) tell(pod *corev1.Pod, text string) {
+	if before, _ := r.told.Swap(pod.UID, text); before != text {
+		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, eventNotMoved, action, "%s", text)
+	}
+}
