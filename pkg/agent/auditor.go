@@ -63,6 +63,7 @@ func (a *auditor) look(ctx context.Context) error {
 	again := audit.Again(a.before, now)
 	a.before = now
 	a.metrics.differ(again)
+	a.metrics.audits.Inc()
 	for i := range again {
 		if len(audit.Again(a.told, again[i:i+1])) == 0 {
 			a.tell(&again[i])

@@ -31,6 +31,7 @@ type Metrics struct {
 	registrations *prometheus.CounterVec
 	overruns      prometheus.Counter
 	held          *prometheus.GaugeVec
+	audits        prometheus.Counter
 	differences   *prometheus.GaugeVec
 	podDevices    *prometheus.GaugeVec
 	podMemory     *prometheus.GaugeVec
@@ -64,6 +65,8 @@ func NewMetrics() *Metrics {
 			Help: "Times that a container was found to use more memory of a card than its share."}),
 		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpu_agent_held",
 			Help: "Cards, slices and shares that containers hold, by resource."}, []string{"resource"}),
+		audits: prometheus.NewCounter(prometheus.CounterOpts{Name: "gpu_agent_audits_total",
+			Help: "Times that kubelet's word was compared with the agent's records, from the first question to the last answer."}),
 		differences: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpu_agent_record_differences",
 			Help: "What kubelet's PodResources and the agent's records do not agree on, at two looks in a row, by kind. 0 is right."}, []string{"kind"}),
 		podDevices: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpu_agent_pod_device_info",
@@ -73,7 +76,7 @@ func NewMetrics() *Metrics {
 			Help: "Memory of a device that the processes of a pod have, by the driver."}, []string{"namespace", "pod", "UUID"}),
 	}
 	m.registry.MustRegister(m.startSeconds, m.refusals, m.xids, m.cards, m.libraryErrors, m.nodeWrites, m.registrations, m.overruns, m.held,
-		m.differences, m.podDevices, m.podMemory)
+		m.audits, m.differences, m.podDevices, m.podMemory)
 	m.differ(nil)
 	for _, reason := range binding.Reasons {
 		m.refusals.WithLabelValues(string(reason))

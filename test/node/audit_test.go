@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -31,6 +33,7 @@ func TestTheAuditSeesARecordThatIsGone(t *testing.T) {
 		slices.Sort(has)
 		return slices.Equal(has, []string{uuid(4), uuid(5)})
 	})
+	awaitAudits(t)
 	if count := differences(t); count != 0 {
 		t.Errorf("%v differences before anything was done", count)
 	}
@@ -62,11 +65,78 @@ func TestTheAuditSeesARecordThatIsGone(t *testing.T) {
 	}
 }
 
-// differences is what kubelet and the agent's records do not agree on.
-func differences(t *testing.T) (sum float64) {
+// differences is what kubelet and the agent's records do not agree on, by the agent's last audit.
+func differences(t *testing.T) float64 {
 	t.Helper()
-	for _, metric := range measured(t, "gpu_agent_record_differences") {
-		sum += metric.GetGauge().GetValue()
+	families, err := scrape(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sumOf(families["gpu_agent_record_differences"])
+}
+
+func sumOf(family *dto.MetricFamily) (sum float64) {
+	for _, metric := range family.GetMetric() {
+		sum += metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
 	}
 	return sum
+}
+
+// wholeAudits is how many more audits have to end until two have begun since: what differs is counted when it did at two looks.
+const wholeAudits = 3
+
+// awaitAudits waits until the agent has looked twice at what is there now.
+func awaitAudits(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), wholeAudits*patience)
+	defer cancel()
+	before := auditsOf(t)
+	for auditsOf(t) < before+wholeAudits {
+		if ctx.Err() != nil {
+			t.Fatalf("the agent has not audited its records %d times within %s", wholeAudits, wholeAudits*patience)
+		}
+		sleep(ctx, time.Second)
+	}
+}
+
+func auditsOf(t *testing.T) float64 {
+	t.Helper()
+	families, err := scrape(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sumOf(families["gpu_agent_audits_total"])
+}
+
+// auditsSeen is what the agent's audits found while something went on.
+type auditsSeen struct {
+	// count is how many there were, and worst the most differences of one.
+	count, worst float64
+	failure      error
+}
+
+// watchAudits notes what the audits find until it is told to stop. They are 10 s apart.
+func watchAudits(ctx context.Context) (stop func() auditsSeen) {
+	ctx, cancel := context.WithCancel(ctx)
+	var seen auditsSeen
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		first := -1.0
+		for ; ctx.Err() == nil; sleep(ctx, 2*time.Second) {
+			families, err := scrape(ctx)
+			if err != nil {
+				if ctx.Err() == nil {
+					seen.failure = err
+				}
+				continue
+			}
+			audits := sumOf(families["gpu_agent_audits_total"])
+			if first < 0 {
+				first = audits
+			}
+			seen.count, seen.worst = audits-first, max(seen.worst, sumOf(families["gpu_agent_record_differences"]))
+		}
+	}()
+	return func() auditsSeen { cancel(); <-over; return seen }
 }

@@ -103,21 +103,26 @@ func starts(t *testing.T) *dto.Histogram {
 // measured reads a metric of the agent.
 func measured(t *testing.T, name string) []*dto.Metric {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+bed.AgentAddress+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(response.Body)
+	families, err := scrape(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return families[name].GetMetric()
+}
+
+// scrape reads all metrics of the agent.
+func scrape(ctx context.Context) (map[string]*dto.MetricFamily, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+bed.AgentAddress+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(response.Body)
 }
 
 func labelOf(metric *dto.Metric, name string) string {

@@ -292,11 +292,18 @@ func (w *wave) report(t *testing.T, took time.Duration) {
 // TestContainersGetTheCardsThatWereChosen starts pods of all shapes on a full node and looks from inside.
 func TestContainersGetTheCardsThatWereChosen(t *testing.T) {
 	needNode(t)
+	stop := watchAudits(t.Context())
 	w := &wave{prefix: "wave", want: *containers}
 	began := time.Now()
 	w.run(t.Context())
 	w.report(t, time.Since(began))
+	seen := stop()
+	t.Logf("%v audits meanwhile", seen.count)
+	if seen.worst != 0 || seen.failure != nil {
+		t.Errorf("kubelet and the agent's records differed in %v places, error %v", seen.worst, seen.failure)
+	}
+	awaitAudits(t)
 	if count := differences(t); count != 0 {
-		t.Errorf("kubelet and the agent's records differ in %v places", count)
+		t.Errorf("kubelet and the agent's records differ in %v places after all pods are gone", count)
 	}
 }
