@@ -29,7 +29,7 @@ var (
 	crowd      = flag.Int("crowd", 10, "how many pods without cards are on the node while starts are timed")
 	starters   = flag.Int("starters", 16, "how many containers are started to time them")
 	long       = flag.Bool("long", false, "also what takes minutes, or waits for kubelet's long pauses: outages of each part, and what is compared with it")
-	idle       = flag.Bool("idle", false, "the machine does nothing else: hold the agent to its times")
+	idle       = flag.Bool("idle", false, "hold the agent to its times also where the machine does something else")
 	seed       = flag.Uint64("seed", 1, "seed of the waves")
 )
 
