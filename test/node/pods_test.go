@@ -84,13 +84,12 @@ var shapes = []shape{
 	{parts: []part{{cards: 8}}},
 }
 
-// large says whether a pod asks for so much that smaller ones would always be before it.
-func (s shape) large() bool {
-	cards := 0
+// cards is how many cards a pod asks for, counted as if all of its containers ran at once.
+func (s shape) cards() (sum int) {
 	for _, part := range s.parts {
-		cards += part.cards
+		sum += part.cards
 	}
-	return cards >= 4
+	return sum
 }
 
 func pick(random *rand.Rand) shape { return shapes[random.IntN(len(shapes))] }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,8 +25,11 @@ import (
 )
 
 const (
-	// workers is how many pods there are at a time: enough that some always wait for cards.
-	workers = 8
+	// workers is how many pods there are at a time at the most, and askedFor how many cards they ask for together: twice as many as there
+	// are, so that some always wait for cards, and no more, so that smaller ones are not before a large one for ever. Who asked first
+	// is let in first.
+	workers  = 8
+	askedFor = 16
 	// queueing is how long a pod may wait to be bound: for cards, while others have them.
 	queueing = 3 * time.Minute
 )
@@ -43,8 +47,8 @@ type wave struct {
 	// extra is what a container may take longer, when something is stopped.
 	extra time.Duration
 
-	// room is shared by pods, but for large ones: each waits until it has the node for itself.
-	room sync.RWMutex
+	// room has a place for each card that is asked for.
+	room *semaphore.Weighted
 
 	mu       sync.Mutex
 	started  int
@@ -52,11 +56,13 @@ type wave struct {
 	faults   []string
 	refused  int
 	took     []time.Duration // from bound to the last report, for each pod
+	left     []time.Duration // from its deletion until it was gone
 	shapeRNG *rand.Rand
 }
 
 // run returns when the wave is over.
 func (w *wave) run(ctx context.Context) {
+	w.room = semaphore.NewWeighted(askedFor)
 	w.shapeRNG = rand.New(rand.NewPCG(*seed, 0))
 	var group sync.WaitGroup
 	for range workers {
@@ -96,18 +102,20 @@ func (w *wave) fault(format string, args ...any) {
 
 // one runs a pod from its creation to its end.
 func (w *wave) one(ctx context.Context, name string, s shape) error {
-	if s.large() {
-		w.room.Lock()
-		defer w.room.Unlock()
-	} else {
-		w.room.RLock()
-		defer w.room.RUnlock()
+	if err := w.room.Acquire(ctx, int64(s.cards())); err != nil {
+		return err
 	}
+	defer w.room.Release(int64(s.cards()))
 	if err := create(ctx, s.pod(name)); err != nil {
 		return err
 	}
 	err := w.look(ctx, name, s)
-	return errors.Join(err, remove(ctx, name, s.force))
+	began := time.Now()
+	err = errors.Join(err, remove(ctx, name, s.force))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left = append(w.left, time.Since(began))
+	return err
 }
 
 // look compares what the pod's containers see with what the scheduler chose.
@@ -278,15 +286,17 @@ func (w *wave) report(t *testing.T, took time.Duration) {
 	for _, fault := range w.faults {
 		t.Error(fault)
 	}
-	slices.Sort(w.took)
-	at := func(share float64) time.Duration {
-		if len(w.took) == 0 {
-			return 0
-		}
-		return w.took[int(share*float64(len(w.took)-1))].Round(10 * time.Millisecond)
+	t.Logf("%d starts of containers of %d pods in %s, %d pods refused by kubelet; a pod took %s (median), %s (99 %%), %s (longest) from bound to all "+
+		"started, and %s (median), %s (longest) to go; %.2f starts a second", w.started, w.made, took.Round(time.Second), w.refused,
+		share(w.took, .5), share(w.took, .99), share(w.took, 1), share(w.left, .5), share(w.left, 1), float64(w.started)/max(took.Seconds(), 1))
+}
+
+// share is the time within which a share of some was done.
+func share(times []time.Duration, of float64) time.Duration {
+	if len(times) == 0 {
+		return 0
 	}
-	t.Logf("%d starts of containers of %d pods in %s, %d pods refused by kubelet; a pod took %s (median), %s (99 %%), %s (longest) from bound to all started",
-		w.started, w.made, took.Round(time.Second), w.refused, at(.5), at(.99), at(1))
+	return slices.Sorted(slices.Values(times))[int(of*float64(len(times)-1))].Round(10 * time.Millisecond)
 }
 
 // TestContainersGetTheCardsThatWereChosen starts pods of all shapes on a full node and looks from inside.
