@@ -228,7 +228,7 @@ func conflictCode(err error) string {
 		return "NodesInOtherPools"
 	case errors.As(err, new(*submit.ConstraintError)):
 		return "PoolConstraints"
-	case errors.As(err, new(*jobplan.StateError)), errors.As(err, new(*submit.RunningError)):
+	case errors.As(err, new(*jobplan.StateError)), errors.As(err, new(*submit.RunningError)), errors.As(err, new(*submit.NoSourceError)), errors.As(err, new(*submit.OtherJobsSourceError)):
 		return "WrongState"
 	case errors.As(err, new(*submit.TakenError)):
 		return "LabelConflict"

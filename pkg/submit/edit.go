@@ -232,8 +232,34 @@ func (e *NoSourceError) Says() phrase.Text {
 	return phrase.Of("job %q does not hold the YAML that it was made from: apply its file instead", e.Ref.Name)
 }
 
+// OtherJobsSourceError says that the YAML which a job holds is that of another job: somebody has changed it by hand. To follow it would
+// write in another place than that of the job, with the rights of who asks and not of who changed it.
+type OtherJobsSourceError struct{ Ref Ref }
+
+func (e *OtherJobsSourceError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *OtherJobsSourceError) Says() phrase.Text {
+	return phrase.Of("the YAML that job %q holds is that of another job, since somebody has changed its annotation %s: apply its file instead",
+		e.Ref.Name, names.AnnotationSubmitted)
+}
+
 // documentOf reads the YAML of a job that is there.
 func documentOf(top client.Object, source string) (workload.Document, error) {
+	doc, err := parsedOf(top, source)
+	if err == nil && !isOf(doc, top) {
+		return workload.Document{}, &OtherJobsSourceError{Ref: resultOf(top, "").Ref}
+	}
+	return doc, err
+}
+
+// isOf says whether a YAML is of the job that an object is.
+func isOf(doc workload.Document, top client.Object) bool {
+	return string(doc.Kind) == kindOf(top) && doc.Name == jobOf(top) && (doc.Namespace == "" || doc.Namespace == top.GetNamespace())
+}
+
+// parsedOf reads what is to become the YAML of a job that is there.
+func parsedOf(top client.Object, source string) (workload.Document, error) {
 	if source == "" {
 		return workload.Document{}, &NoSourceError{Ref: resultOf(top, "").Ref}
 	}

@@ -32,11 +32,11 @@ func (c *Client) Rewrite(ctx context.Context, ref Ref, rewrite func(workload.Doc
 		if err != nil || source == doc.Source {
 			return resultOf(top, ActionUnchanged), err
 		}
-		after, err := documentOf(top, source)
+		after, err := parsedOf(top, source)
 		if err != nil {
 			return Result{}, err
 		}
-		if after.Kind != doc.Kind || after.Name != doc.Name || after.Namespace != "" && after.Namespace != top.GetNamespace() {
+		if !isOf(after, top) {
 			return Result{}, &RenamedError{Ref: resultOf(top, "").Ref}
 		}
 		if after, err = filled(ctx, after, doc, opts); err != nil {
