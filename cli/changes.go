@@ -13,6 +13,9 @@ type change struct {
 	Name      string        `json:"name"`
 	Namespace string        `json:"namespace,omitempty"`
 	Action    submit.Action `json:"action"`
+	// Digest names an object that was made as others may have written it, or would be, and Object is that.
+	Digest string         `json:"digest,omitempty"`
+	Object map[string]any `json:"object,omitempty"`
 	// text is what people read instead of the action, nothing for the action itself.
 	text phrase.Text
 }
@@ -55,7 +58,11 @@ func doneText(name string, text phrase.Text, dryRun string) phrase.Text {
 }
 
 func changeOf(result submit.Result) change {
-	return change{Kind: result.Ref.Kind, Name: result.Ref.Name, Namespace: result.Ref.Namespace, Action: result.Action}
+	out := change{Kind: result.Ref.Kind, Name: result.Ref.Name, Namespace: result.Ref.Namespace, Action: result.Action}
+	if made := result.Replacement; made != nil {
+		out.Digest, out.Object = made.Digest, made.Object
+	}
+	return out
 }
 
 // changes prints what became of things: a line for each as soon as it is known, or all of them at the end.

@@ -144,16 +144,36 @@ func (o *deleteOptions) targetsOfCluster(ctx context.Context) ([]target, error) 
 	if err != nil {
 		return nil, err
 	}
+	refs := make([]submit.Ref, len(jobs))
+	for i, job := range jobs {
+		refs[i] = submit.Ref{Namespace: job.Namespace, Name: job.Name, Kind: job.Kind}
+	}
+	if o.selector == "" {
+		broken, err := o.broken(ctx, namespace)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, broken...)
+	}
 	var out []target
-	for _, job := range jobs {
-		if o.kind == "" || job.Kind == o.kind {
-			out = append(out, target{class: classJob, Ref: submit.Ref{Namespace: job.Namespace, Name: job.Name, Kind: job.Kind}})
+	for _, ref := range refs {
+		if o.kind == "" || ref.Kind == o.kind {
+			out = append(out, target{class: classJob, Ref: ref})
 		}
 	}
 	if len(out) == 0 {
 		o.factory.IO.tell("No jobs found.")
 	}
 	return out, nil
+}
+
+// broken are the jobs that were being made again when somebody was stopped: lists have them not, as they are not there.
+func (o *deleteOptions) broken(ctx context.Context, namespace string) ([]submit.Ref, error) {
+	writer, err := o.factory.writer()
+	if err != nil {
+		return nil, err
+	}
+	return writer.AllBroken(ctx, namespace)
 }
 
 // checkKind refuses a word that is no kind of job; "" is any kind.

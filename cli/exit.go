@@ -190,7 +190,7 @@ func isNotFound(err error) bool {
 func isConflict(err error) bool {
 	return isForeign(err) || isThere(err) || isA[*conflictError](err) || isA[*submit.ImmutableError](err) ||
 		isA[*submit.TakenError](err) || isA[*submit.NoSourceError](err) || isA[*submit.OtherJobsSourceError](err) || isA[*submit.RunningError](err) ||
-		isA[*submit.DoneTasksError](err) || isA[*submit.ChangedError](err) ||
+		isA[*submit.DoneTasksError](err) || isA[*submit.ChangedError](err) || isA[*submit.UnseenJobError](err) || isA[*submit.MisplacedJobError](err) ||
 		isA[*jobplan.StateError](err) || apierrors.IsConflict(err)
 }
 

@@ -172,8 +172,8 @@ func (f *Factory) broken(ctx context.Context, namespace, name string) phrase.Tex
 	if err != nil || known == nil {
 		return nil
 	}
-	return phrase.Of("\nIt was to be made again, and whoever did was stopped: gpuctl resume %[1]s -n %[2]s makes it, gpuctl delete %[1]s -n %[2]s gives it up",
-		name, namespace)
+	return phrase.Of("\nIt was to be made again, and whoever did was stopped, as Lease %[3]s says: gpuctl resume %[1]s -n %[2]s shows its Job and asks "+
+		"whether to make it, gpuctl delete %[1]s -n %[2]s gives it up", name, namespace, known.GetName())
 }
 
 // findPool is the error that no node is in a pool, with what was meant; nil if one is, or nobody can tell.

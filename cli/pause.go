@@ -25,19 +25,6 @@ func newPauseCmd(f *Factory) *cobra.Command {
 	})
 }
 
-func newResumeCmd(f *Factory) *cobra.Command {
-	v := &jobVerb{factory: f, already: phrase.Of("is not paused")}
-	v.says = func(r submit.Result) phrase.Text { return phrase.Of("resumed").With(asked(r)) }
-	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
-		return c.Resume(ctx, ref, v.stepOptions())
-	}
-	return v.addTo(&cobra.Command{
-		Use:     "resume JOB...",
-		Short:   "Let paused jobs wait for GPUs again, and run",
-		Example: "  gpuctl resume qwen2-sft",
-	})
-}
-
 func newCancelCmd(f *Factory) *cobra.Command {
 	v := &jobVerb{factory: f, already: phrase.Of("is cancelled already")}
 	v.says = func(r submit.Result) phrase.Text { return phrase.Of("cancelled").With(released(r)) }

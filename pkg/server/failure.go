@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,11 +27,22 @@ import (
 
 // Failure is the body of every answer that is no success.
 type Failure struct {
-	Message   string   `json:"error" doc:"What went wrong, and what to do about it, for people"`
-	Code      string   `json:"code" doc:"What went wrong, in one word, for programs" example:"NotFound"`
-	Details   []Detail `json:"details,omitempty" doc:"Each problem of the request, with its place"`
-	RequestID string   `json:"requestId" doc:"The same as the header X-Request-Id, and in the server's log"`
+	Message string   `json:"error" doc:"What went wrong, and what to do about it, for people"`
+	Code    string   `json:"code" doc:"What went wrong, in one word, for programs" example:"NotFound"`
+	Details []Detail `json:"details,omitempty" doc:"Each problem of the request, with its place"`
+	// Unseen is with the code UnseenJob.
+	Unseen    *UnseenJob `json:"unseen,omitempty" doc:"With the code UnseenJob: the Job that would be made"`
+	RequestID string     `json:"requestId" doc:"The same as the header X-Request-Id, and in the server's log"`
 	status    int
+}
+
+// UnseenJob is a Job that nobody makes who has not seen it.
+type UnseenJob struct {
+	Digest  string         `json:"digest" doc:"Names exactly this Job: send the request again with it to have the Job made"`
+	Lease   string         `json:"lease" doc:"The Lease that has the Job. Who may write Leases in the namespace may have put it there"`
+	Kept    time.Time      `json:"kept" doc:"Since when the Lease is there"`
+	Changed *time.Time     `json:"changed,omitempty" doc:"When somebody has written to the Lease since, as gpuctl never does"`
+	Job     map[string]any `json:"job" doc:"The Job, as it would be made"`
 }
 
 // Detail is one problem of a request.
@@ -153,6 +165,11 @@ func failure(ctx context.Context, err error) *Failure {
 		f.Message = err.Error() + "; set replace to recreate the job"
 		f.Details = []Detail{{Message: immutable.Diff, Location: "diff"}}
 	}
+	var unseen *submit.UnseenJobError
+	if errors.As(err, &unseen) {
+		f.Message = err.Error() + "; look at the Job, and send the request again with the digest of it"
+		f.Unseen = unseenJob(unseen.Replacement)
+	}
 	if policy, said, ok := submit.PolicyRefusal(err); ok {
 		f.Message = said + " (policy " + policy + ")"
 	}
@@ -160,6 +177,14 @@ func failure(ctx context.Context, err error) *Failure {
 		f.Message = "an internal error; the server's log has it under this requestId"
 	}
 	return f
+}
+
+func unseenJob(r submit.Replacement) *UnseenJob {
+	out := &UnseenJob{Digest: r.Digest, Lease: r.Lease, Kept: r.Kept, Job: r.Object}
+	if !r.Changed.IsZero() {
+		out.Changed = &r.Changed
+	}
+	return out
 }
 
 // classify finds the status and the code of an error, for all routes alike.
@@ -234,6 +259,10 @@ func conflictCode(err error) string {
 		return "LabelConflict"
 	case errors.As(err, new(*submit.ImmutableError)):
 		return "Immutable"
+	case errors.As(err, new(*submit.UnseenJobError)):
+		return "UnseenJob"
+	case errors.As(err, new(*submit.MisplacedJobError)):
+		return "MisplacedJob"
 	case errors.As(err, new(*submit.AmbiguousError)), errors.As(err, new(*inventory.AmbiguousError)):
 		return "Ambiguous"
 	}

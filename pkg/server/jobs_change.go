@@ -52,11 +52,17 @@ type patchJobInput struct {
 	}
 }
 
-type stepInput struct {
+// StepInput is the request for a step. huma reads only embedded types that are exported, so this is.
+type StepInput struct {
 	JobRef
 	Idempotent
 	IfMatch
 	DryRun bool `query:"dryRun" doc:"Let the API server check the change, and change nothing"`
+}
+
+type resumeInput struct {
+	StepInput
+	Digest string `query:"digest" maxLength:"71" doc:"Of a job that is not there, because somebody was stopped who made it again: make exactly the Job with this digest"`
 }
 
 type deleteJobInput struct {
@@ -94,12 +100,16 @@ func (s *Server) jobWriteRoutes() {
 		take          stepFunc
 	}{
 		{"pause", "Take the GPUs of a job away until it is resumed: its pods end", (*submit.Client).Pause},
-		{"resume", "Let a paused job wait for GPUs again", (*submit.Client).Resume},
 		{"cancel", "End a job for good and keep its record", (*submit.Client).Cancel},
 	} {
 		register(s, route{method: http.MethodPost, path: Root + "/jobs/{jobId}/" + step.word, id: step.word + "Job", tag: "jobs",
 			summary: step.summary, fails: changing}, s.stepping(step.take))
 	}
+	register(s, route{method: http.MethodPost, path: Root + "/jobs/{jobId}/resume", id: "resumeJob", tag: "jobs",
+		summary: "Let a paused job wait for GPUs again",
+		detail: "A job that was being made again when somebody was stopped is not there: a Lease has its Job, and who may write Leases may " +
+			"have put another one there. It is answered with 409 UnseenJob, the Job and its digest; with that digest it is made.",
+		fails: changing}, s.resumeJob)
 	register(s, route{method: http.MethodPost, path: Root + "/jobs/{jobId}/retry", id: "retryJob", tag: "jobs",
 		summary: "Start a job over that has ended", fails: changing}, s.retryJob)
 }
@@ -222,21 +232,37 @@ func (in *patchJobInput) edit() (editFunc, error) {
 type stepFunc func(*submit.Client, context.Context, submit.Ref, submit.StepOptions) (submit.Result, error)
 
 // stepping is the handler of a step.
-func (s *Server) stepping(take stepFunc) func(context.Context, *stepInput) (*changeOutput, error) {
-	return func(ctx context.Context, in *stepInput) (*changeOutput, error) {
-		writer, ref, err := s.jobTarget(ctx, in.JobRef, in.IfMatch)
-		if err != nil {
-			return nil, err
-		}
-		result, err := take(writer, ctx, ref, submit.StepOptions{Now: s.options.Now(), DryRun: in.DryRun})
-		if err != nil {
-			return nil, err
-		}
-		return changed(ctx, result)
+func (s *Server) stepping(take stepFunc) func(context.Context, *StepInput) (*changeOutput, error) {
+	return func(ctx context.Context, in *StepInput) (*changeOutput, error) {
+		return s.takeStep(ctx, in, take, submit.StepOptions{Now: s.options.Now(), DryRun: in.DryRun})
 	}
 }
 
-func (s *Server) retryJob(ctx context.Context, in *stepInput) (*changeOutput, error) {
+// resumeJob is the step that may make a Job, which its caller has to have seen; a dry run says no less.
+func (s *Server) resumeJob(ctx context.Context, in *resumeInput) (*changeOutput, error) {
+	take := func(c *submit.Client, ctx context.Context, ref submit.Ref, options submit.StepOptions) (submit.Result, error) {
+		result, err := c.Resume(ctx, ref, options)
+		if err == nil && result.Replacement != nil && options.Digest == "" {
+			err = &submit.UnseenJobError{Replacement: *result.Replacement}
+		}
+		return result, err
+	}
+	return s.takeStep(ctx, &in.StepInput, take, submit.StepOptions{Now: s.options.Now(), DryRun: in.DryRun, Digest: in.Digest})
+}
+
+func (s *Server) takeStep(ctx context.Context, in *StepInput, take stepFunc, options submit.StepOptions) (*changeOutput, error) {
+	writer, ref, err := s.jobTarget(ctx, in.JobRef, in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	result, err := take(writer, ctx, ref, options)
+	if err != nil {
+		return nil, err
+	}
+	return changed(ctx, result)
+}
+
+func (s *Server) retryJob(ctx context.Context, in *StepInput) (*changeOutput, error) {
 	writer, ref, err := s.jobTarget(ctx, in.JobRef, in.IfMatch)
 	if err != nil {
 		return nil, err
@@ -258,7 +284,7 @@ func (s *Server) deleteJob(ctx context.Context, in *deleteJobInput) (*deleteJobO
 		return nil, err
 	}
 	top, err := writer.Top(ctx, ref)
-	if err != nil {
+	if err != nil && !isAbsent(err) { // of a job whose own object is gone, what is left of it goes
 		return nil, err
 	}
 	deleted, err := writer.Delete(ctx, ref.Namespace, ref.Name, "")
@@ -266,7 +292,9 @@ func (s *Server) deleteJob(ctx context.Context, in *deleteJobInput) (*deleteJobO
 		return nil, err
 	}
 	note(ctx, strings.Join([]string{deleted.Kind, deleted.Namespace, deleted.Name}, "/"))
-	s.mirror.await(ctx, func(v *view) bool { return !v.runs(top) })
+	if top != nil {
+		s.mirror.await(ctx, func(v *view) bool { return !v.runs(top) })
+	}
 	return &deleteJobOutput{Body: JobDeleted{
 		JobID: deleted.Name, Namespace: deleted.Namespace, Kind: deleted.Kind, Status: "terminating", Message: messageDeleting,
 	}}, nil

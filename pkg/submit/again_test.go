@@ -49,7 +49,7 @@ func TestAJobThatWasNotMadeAgainIsMadeByResume(t *testing.T) {
 			if _, err := c.Top(t.Context(), ref); !isNotFound(err) {
 				t.Errorf("after a dry run: %v", err)
 			}
-			result, err := c.Resume(t.Context(), ref, StepOptions{Now: time.Now()})
+			result, err := c.Resume(t.Context(), ref, StepOptions{Now: time.Now(), Digest: digestOf(t, c, ref)})
 			if err != nil || result.Action != ActionResumed {
 				t.Fatalf("it is %+v, error %v", result, err)
 			}

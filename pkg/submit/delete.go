@@ -52,8 +52,8 @@ func (c *Client) Exists(ctx context.Context, ref Ref) error {
 	return err
 }
 
-// parts finds the objects that a job is, and the rest of it: its Services, what keeps the others if somebody was stopped who made
-// it again, and its pods if its own object is gone.
+// parts finds the objects that a job is, and the rest of it: its Services, what keeps the others and knows its Job if somebody was
+// stopped who made it again, and its pods if its own object is gone.
 func (c *Client) parts(ctx context.Context, ref Ref) (tops, rest []client.Object, err error) {
 	if tops, err = c.belonging(ctx, ref, topKinds...); err != nil {
 		return nil, nil, err
@@ -65,20 +65,13 @@ func (c *Client) parts(ctx context.Context, ref Ref) (tops, rest []client.Object
 	if rest, err = c.belonging(ctx, ref, others...); err != nil {
 		return nil, nil, err
 	}
-	kept, err := c.keeperNamed(ctx, ref)
-	if err != nil {
-		return nil, nil, err
-	}
-	if kept != nil {
-		rest = append(rest, kept)
-	}
-	if len(tops) == 0 {
-		known, err := c.Broken(ctx, ref)
+	for _, prefix := range []string{keeperPrefix, againPrefix} {
+		lease, err := c.leaseOf(ctx, prefix, ref)
 		if err != nil {
 			return nil, nil, err
 		}
-		if known != nil {
-			rest = append(rest, known)
+		if lease != nil {
+			rest = append(rest, lease)
 		}
 	}
 	if len(tops)+len(rest) == 0 {

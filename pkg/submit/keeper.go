@@ -87,12 +87,7 @@ func (c *Client) takeBack(ctx context.Context, plan *jobPlan) error {
 
 // keeperOf reads the keeper of a job, nil if it has none.
 func (c *Client) keeperOf(ctx context.Context, top client.Object) (client.Object, error) {
-	return c.keeperNamed(ctx, Ref{Namespace: top.GetNamespace(), Name: jobOf(top), Kind: kindOf(top)})
-}
-
-// keeperNamed is keeperOf for a job whose top object may be gone.
-func (c *Client) keeperNamed(ctx context.Context, ref Ref) (client.Object, error) {
-	return c.leaseOf(ctx, keeperPrefix, ref)
+	return c.leaseOf(ctx, keeperPrefix, Ref{Namespace: top.GetNamespace(), Name: jobOf(top), Kind: kindOf(top)})
 }
 
 // leaseOf reads the Lease of ours that has a prefix and the name of a job, nil if there is none. Who may not read Leases has made none.
@@ -279,11 +274,13 @@ func keepersOf(part metav1.Object) []metav1.OwnerReference {
 	})
 }
 
-// endKeeping removes the keeper of a job, whose parts belong to its top object again. What else it keeps the job has not any more.
+// endKeeping removes the keeper of a job, whose parts belong to its top object again, and what is known of that. What else it keeps the
+// job has not any more.
 func (c *Client) endKeeping(ctx context.Context, top client.Object) error {
 	found, err := c.keeperOf(ctx, top)
 	if err != nil || found == nil {
 		return err
 	}
+	c.forgetMade(ctx, resultOf(top, "").Ref, top)
 	return c.remove(ctx, found)
 }

@@ -40,6 +40,8 @@ type Result struct {
 	Diff string
 	// Unasked are what a dry run could not ask for want of rights, each a sentence.
 	Unasked []phrase.Text
+	// Replacement is the Job that was made, as a Lease had it, or would be; nil if none was.
+	Replacement *Replacement
 }
 
 // StepOptions are those of [Client.Pause], [Client.Resume] and [Client.Cancel].
@@ -48,6 +50,8 @@ type StepOptions struct {
 	Now time.Time
 	// DryRun lets the API server check the change, and changes nothing.
 	DryRun bool
+	// Digest is that of the Job which Resume may make, as a [Replacement] tells it; "" permits to make none.
+	Digest string
 }
 
 // stepAttempts is how often a step is planned again because the job changed meanwhile.
@@ -61,11 +65,18 @@ func (c *Client) Pause(ctx context.Context, ref Ref, opts StepOptions) (Result, 
 }
 
 // Resume lets a paused job wait for GPUs again. See [jobplan.Resume]. One that somebody was making again who was stopped, so that it is
-// not there, is made first.
+// not there, is made first, if the options have the digest of its Job; else it is an [UnseenJobError].
 func (c *Client) Resume(ctx context.Context, ref Ref, opts StepOptions) (Result, error) {
-	result, err := c.step(ctx, ref, opts, ActionResumed, jobplan.Resume)
-	if isNotFound(err) {
+	var there client.Object
+	result, err := c.step(ctx, ref, opts, ActionResumed, func(top client.Object) (jobplan.Step, error) {
+		there = top
+		return jobplan.Resume(top)
+	})
+	switch {
+	case isNotFound(err):
 		return c.remake(ctx, ref, opts, err)
+	case err == nil && !opts.DryRun:
+		c.forgetMade(ctx, ref, there)
 	}
 	return result, err
 }

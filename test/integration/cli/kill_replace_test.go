@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,6 +77,8 @@ func TestAKilledReplaceLeavesNothingWithoutAnOwner(t *testing.T) {
 		"retry makes it whole":           {args: []string{"retry", "sft"}, needsJob: true},
 		"resume makes it whole":          {args: []string{"resume", "sft"}, makes: true},
 		"delete removes all":             {args: []string{"delete", "sft", "--wait=false"}, deletes: true},
+		"delete --all removes all":       {args: []string{"delete", "--all", "-y", "--wait=false"}, deletes: true},
+		"delete -f removes all":          {args: []string{"delete", "--wait=false", "-f"}, deletes: true},
 	}
 	for when, step := range replaceSteps {
 		for name, next := range nexts {
@@ -97,9 +100,11 @@ func TestAKilledReplaceLeavesNothingWithoutAnOwner(t *testing.T) {
 					s.expect(0, "", "", "cancel", "sft")
 				}
 				if next.makes {
-					s.expect(3, "gpuctl resume sft -n "+s.namespace+" makes it", "", "why", "sft")
+					s.expect(3, "gpuctl resume sft -n "+s.namespace+" shows its Job", "", "why", "sft")
+					args = append(slices.Clone(args), "--digest", s.digest("sft"))
 				}
 				s.expect(0, "", "", args...)
+				s.wantNothingKnown()
 				if next.deletes {
 					s.wantNothingOwns()
 					return

@@ -662,7 +662,8 @@ type Failure struct {
 	Error string `json:"error"`
 
 	// RequestId The same as the header X-Request-Id, and in the server's log
-	RequestId string `json:"requestId"`
+	RequestId string     `json:"requestId"`
+	Unseen    *UnseenJob `json:"unseen,omitempty"`
 }
 
 // FinishedJob defines model for FinishedJob.
@@ -2025,6 +2026,24 @@ type SimulateInputBody struct {
 	YamlContent string `json:"yamlContent"`
 }
 
+// UnseenJob defines model for UnseenJob.
+type UnseenJob struct {
+	// Changed When somebody has written to the Lease since, as gpuctl never does
+	Changed *time.Time `json:"changed,omitempty"`
+
+	// Digest Names exactly this Job: send the request again with it to have the Job made
+	Digest string `json:"digest"`
+
+	// Job The Job, as it would be made
+	Job map[string]interface{} `json:"job"`
+
+	// Kept Since when the Lease is there
+	Kept time.Time `json:"kept"`
+
+	// Lease The Lease that has the Job. Who may write Leases in the namespace may have put it there
+	Lease string `json:"lease"`
+}
+
 // UsageHolder defines model for UsageHolder.
 type UsageHolder struct {
 	Job       *string `json:"job,omitempty"`
@@ -2369,6 +2388,9 @@ type ResumeJobParams struct {
 
 	// DryRun Let the API server check the change, and change nothing
 	DryRun *bool `form:"dryRun,omitempty" json:"dryRun,omitempty"`
+
+	// Digest Of a job that is not there, because somebody was stopped who made it again: make exactly the Job with this digest
+	Digest *string `form:"digest,omitempty" json:"digest,omitempty"`
 
 	// IdempotencyKey A text that is new for each request. Sent again with it, the request is not carried out again: the first answer is given once more
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
@@ -6288,6 +6310,22 @@ func NewResumeJobRequest(server string, jobId string, params *ResumeJobParams) (
 		if params.DryRun != nil {
 
 			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "dryRun", runtime.ParamLocationQuery, *params.DryRun); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Digest != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "digest", runtime.ParamLocationQuery, *params.Digest); err != nil {
 				return nil, err
 			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
 				return nil, err

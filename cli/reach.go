@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+)
+
+// reachOf tells what pods of a template could do beyond themselves: to their node, to others, with credentials. Nothing of that is in
+// the Jobs that gpuctl makes, but for paths of the node that administrators allow.
+func reachOf(template *corev1.PodTemplateSpec) []phrase.Text {
+	spec := &template.Spec
+	var out []phrase.Text
+	for _, found := range []struct {
+		is   bool
+		text phrase.Text
+	}{
+		{spec.HostNetwork, phrase.Of("the network of its node (hostNetwork)")},
+		{spec.HostPID, phrase.Of("the processes of its node (hostPID)")},
+		{spec.HostIPC, phrase.Of("the memory that processes of its node share (hostIPC)")},
+		{spec.NodeName != "", phrase.Of("a node past the scheduler (nodeName): %s", shortText(spec.NodeName))},
+		{spec.SchedulerName != names.SchedulerName, phrase.Of("another scheduler: %s", shortText(cmp.Or(spec.SchedulerName, corev1.DefaultSchedulerName)))},
+		{strings.HasPrefix(spec.PriorityClassName, "system-"), phrase.Of("a priority above all jobs: %s", shortText(spec.PriorityClassName))},
+		{slices.ContainsFunc(spec.Tolerations, toleratesAll), phrase.Of("nodes with any taint (a toleration of all)")},
+	} {
+		if found.is {
+			out = append(out, found.text)
+		}
+	}
+	for i := range spec.Volumes {
+		out = append(out, reachOfVolume(&spec.Volumes[i])...)
+	}
+	for _, container := range containersOf(spec) {
+		out = append(out, reachOfContainer(&container)...)
+	}
+	return out
+}
+
+func toleratesAll(toleration corev1.Toleration) bool {
+	return toleration.Key == "" && toleration.Operator == corev1.TolerationOpExists
+}
+
+// reachOfVolume tells of paths of the node, of Secrets, and of volumes that are neither made for the pod nor of its namespace.
+func reachOfVolume(volume *corev1.Volume) []phrase.Text {
+	switch source := &volume.VolumeSource; {
+	case source.HostPath != nil:
+		return []phrase.Text{phrase.Of("a path of its node (hostPath): %s", shortText(source.HostPath.Path))}
+	case source.Secret != nil:
+		return []phrase.Text{phrase.Of("a Secret: %s", shortText(source.Secret.SecretName))}
+	case source.Projected != nil:
+		var out []phrase.Text
+		for _, part := range source.Projected.Sources {
+			switch {
+			case part.Secret != nil:
+				out = append(out, phrase.Of("a Secret: %s", shortText(part.Secret.Name)))
+			case part.ServiceAccountToken != nil:
+				out = append(out, phrase.Of("a token of its service account, for %s", shortText(part.ServiceAccountToken.Audience)))
+			}
+		}
+		return out
+	case source.EmptyDir != nil, source.ConfigMap != nil, source.PersistentVolumeClaim != nil, source.DownwardAPI != nil, source.Ephemeral != nil:
+		return nil
+	}
+	return []phrase.Text{phrase.Of("a volume of the kind %s", kindOfVolume(volume))}
+}
+
+func reachOfContainer(container *corev1.Container) []phrase.Text {
+	var out []phrase.Text
+	if security := container.SecurityContext; security != nil {
+		if ptr.Deref(security.Privileged, false) {
+			out = append(out, phrase.Of("all of its node: container %s is privileged", shortText(container.Name)))
+		}
+		if security.Capabilities != nil && len(security.Capabilities.Add) > 0 {
+			var added []string
+			for _, capability := range security.Capabilities.Add {
+				added = append(added, string(capability))
+			}
+			out = append(out, phrase.Of("capabilities of container %s: %s", shortText(container.Name), shortText(strings.Join(added, ", "))))
+		}
+	}
+	for _, port := range container.Ports {
+		if port.HostPort != 0 {
+			out = append(out, phrase.Of("a port of its node (hostPort): %d", port.HostPort))
+		}
+	}
+	for _, from := range container.EnvFrom {
+		if from.SecretRef != nil {
+			out = append(out, phrase.Of("a Secret: %s", shortText(from.SecretRef.Name)))
+		}
+	}
+	for _, variable := range container.Env {
+		if from := variable.ValueFrom; from != nil && from.SecretKeyRef != nil {
+			out = append(out, phrase.Of("a Secret: %s", shortText(from.SecretKeyRef.Name)))
+		}
+	}
+	return out
+}

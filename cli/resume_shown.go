@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/submit"
+)
+
+// How much of a Job that others may have written is shown at once.
+const (
+	mostShownText  = 400
+	mostShownLines = 200
+)
+
+// describeReplacement tells what a Job is that others may have written, and first of all what it could do beyond its own pod.
+func describeReplacement(d *description, r submit.Replacement, now time.Time) {
+	template := &r.Job.Spec.Template
+	d.says("Kept", keptSince(r, now))
+	d.line("User", shortText(r.Job.Annotations[names.AnnotationUser]))
+	for _, container := range containersOf(&template.Spec) {
+		d.line("Image", shortText(container.Image))
+		d.line("Command", shortText(strings.Join(slices.Concat(container.Command, container.Args), " ")))
+	}
+	d.line("GPUs", gpusEach(template))
+	d.line("Pool", shortText(r.Job.Labels[names.LabelPool]))
+	d.lines("Volumes", volumesOf(&template.Spec))
+	d.line("Account", shortText(template.Spec.ServiceAccountName))
+	var reaches []string
+	for _, text := range reachOf(template) {
+		reaches = append(reaches, text.In(d.language))
+	}
+	d.lines("Reaches", firstLines(reaches, mostShownLines))
+	d.line("Digest", r.Digest)
+}
+
+// keptSince is since when a Lease has the Job, and that it was changed.
+func keptSince(r submit.Replacement, now time.Time) phrase.Text {
+	text := phrase.Of("since %s", moment(r.Kept, now))
+	if !r.Changed.IsZero() {
+		text = text.And(", and changed at %s, as gpuctl never does", moment(r.Changed, now))
+	}
+	return text
+}
+
+func containersOf(spec *corev1.PodSpec) []corev1.Container {
+	return slices.Concat(spec.InitContainers, spec.Containers)
+}
+
+// gpusEach is how many GPUs each pod asks for; "" if that cannot be told.
+func gpusEach(template *corev1.PodTemplateSpec) string {
+	request, err := gpu.RequestOf(&corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec})
+	if err != nil || request.Whole == 0 {
+		return ""
+	}
+	return strconv.FormatInt(request.Whole, 10)
+}
+
+// volumesOf are the volumes of a pod, each with its kind, and what it is of where that is short.
+func volumesOf(spec *corev1.PodSpec) []string {
+	var out []string
+	for i := range spec.Volumes {
+		volume := &spec.Volumes[i]
+		of := ""
+		switch source := &volume.VolumeSource; {
+		case source.HostPath != nil:
+			of = " " + source.HostPath.Path
+		case source.PersistentVolumeClaim != nil:
+			of = " " + source.PersistentVolumeClaim.ClaimName
+		case source.ConfigMap != nil:
+			of = " " + source.ConfigMap.Name
+		case source.Secret != nil:
+			of = " " + source.Secret.SecretName
+		}
+		out = append(out, shortText(fmt.Sprintf("%s: %s%s", volume.Name, kindOfVolume(volume), of)))
+	}
+	return firstLines(out, mostShownLines)
+}
+
+// kindOfVolume is the key of a volume's source, such as hostPath.
+func kindOfVolume(volume *corev1.Volume) string {
+	data, err := json.Marshal(volume.VolumeSource)
+	if err != nil {
+		return ""
+	}
+	kind, _, _ := strings.Cut(strings.TrimPrefix(string(data), `{"`), `"`)
+	return kind
+}
+
+func firstLines(lines []string, most int) []string {
+	if len(lines) <= most {
+		return lines
+	}
+	return append(lines[:most:most], fmt.Sprintf("… (%d)", len(lines)))
+}
+
+// shortText is a text of others, and of a long one its beginning and how long it is.
+func shortText(text string) string {
+	if len(text) <= mostShownText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:mostShownText], "") + fmt.Sprintf("… (%d)", utf8.RuneCountInString(text))
+}
+
+// shortYAML is an object as YAML, short where it is long, and whether that is all of it.
+func shortYAML(object map[string]any) (text string, whole bool, err error) {
+	whole = true
+	data, err := yaml.Marshal(shortened(object, &whole))
+	if err != nil {
+		return "", false, phrase.Errorf("encoding the result: %w", err)
+	}
+	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	return strings.Join(firstLines(lines, mostShownLines), "\n"), whole && len(lines) <= mostShownLines, nil
+}
+
+// shortened is a tree with its long texts cut, which whole is told.
+func shortened(tree any, whole *bool) any {
+	switch node := tree.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(node))
+		for key, value := range node {
+			out[key] = shortened(value, whole)
+		}
+		return out
+	case []any:
+		out := make([]any, len(node))
+		for i, value := range node {
+			out[i] = shortened(value, whole)
+		}
+		return out
+	case string:
+		*whole = *whole && len(node) <= mostShownText
+		return shortText(node)
+	}
+	return tree
+}

@@ -1,0 +1,268 @@
+package submit
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/render"
+	"g8s.host/gpu-scheduler/pkg/workload"
+)
+
+// mostJob is how large a Job may be that is read from a Lease: more than etcd takes.
+const mostJob = 2 << 20
+
+// Replacement is a Job that a Lease holds, to be made in the place of one that is not there. Whoever may write Leases in its
+// namespace can have put it there, while it is made with the rights of who resumes the job. So nobody makes one unseen.
+type Replacement struct {
+	Ref Ref
+	Job *batchv1.Job
+	// Object is the Job as it is sent, for programs and for who looks at all of it.
+	Object map[string]any
+	// Digest names exactly this Job, and what becomes of it once it is made.
+	Digest string
+	// Lease is the name of what holds it.
+	Lease string
+	// Kept is since when the Lease is there, and Changed when somebody has written to it since, zero if nobody has. gpuctl never does.
+	Kept, Changed time.Time
+}
+
+// UnseenJobError says that a job can only be resumed by making a Job that nobody has seen.
+type UnseenJobError struct {
+	Replacement Replacement
+	// Asked is the digest of the Job that was to be made; "" if none was named.
+	Asked string
+}
+
+func (e *UnseenJobError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *UnseenJobError) Says() phrase.Text {
+	r := e.Replacement
+	if e.Asked != "" {
+		return phrase.Of("Lease %s in namespace %s has another Job than that with the digest %s: nothing was made", r.Lease, r.Ref.Namespace, e.Asked)
+	}
+	return phrase.Of("job %q is not there. Lease %s in namespace %s has a Job to be made in its place; "+
+		"who may write Leases there may have put it there, so nobody makes it unseen: nothing was made", r.Ref.Name, r.Lease, r.Ref.Namespace)
+}
+
+// MisplacedJobError says that the Lease of a job has a Job of another name, kind or namespace, as gpuctl never writes it.
+type MisplacedJobError struct {
+	Ref Ref
+	// Lease is the name of what has it.
+	Lease string
+}
+
+func (e *MisplacedJobError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *MisplacedJobError) Says() phrase.Text {
+	return phrase.Of("Lease %[1]s in namespace %[2]s has a Job of another name or namespace than job %[3]q, which gpuctl has not written there: nothing was made\n"+
+		"Remove it: gpuctl delete job %[3]s -n %[2]s", e.Lease, e.Ref.Namespace, e.Ref.Name)
+}
+
+func decodeReplacement(text string) (replacement, error) {
+	var out replacement
+	reader, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewBufferString(text)))
+	if err != nil {
+		return out, err
+	}
+	if err = json.NewDecoder(io.LimitReader(reader, mostJob)).Decode(&out); err == nil && out.Job == nil {
+		err = phrase.Errorf("it has no Job")
+	}
+	return out, err
+}
+
+// digest is one of all that is made of it.
+func (r replacement) digest() (string, error) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}
+
+// isOf says whether it is the Job of a job, as gpuctl makes it.
+func (r replacement) isOf(ref Ref) bool {
+	job := r.Job
+	return job.Namespace == ref.Namespace && job.Name == render.TopName(workload.Kind(kindOf(job)), ref.Name) && job.GenerateName == "" &&
+		isOurs(job) && jobOf(job) == ref.Name && len(job.OwnerReferences) == 0
+}
+
+// Broken reads what is known of a job that somebody was making again who was stopped while there was none; nil if there is no such
+// job. Who may not read Leases has none. It is what a Lease says, and proves nothing.
+func (c *Client) Broken(ctx context.Context, ref Ref) (client.Object, error) {
+	return c.leaseOf(ctx, againPrefix, ref)
+}
+
+// AllBroken are the jobs of a namespace of which [Client.Broken] knows something, whether they are there or not.
+func (c *Client) AllBroken(ctx context.Context, namespace string) ([]Ref, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("LeaseList"))
+	err := c.api.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{names.LabelManagedBy: names.ManagedByGpuctl})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, phrase.Errorf("looking for jobs that were being made again: %w", err)
+	}
+	var out []Ref
+	for i := range list.Items {
+		if job, ok := strings.CutPrefix(list.Items[i].Name, againPrefix); ok {
+			out = append(out, Ref{Namespace: namespace, Name: job, Kind: kindOf(&list.Items[i])})
+		}
+	}
+	return out, nil
+}
+
+// forgetMade removes what is known of a job whose Job is there. One that is yet to be deleted for another is left to who is at that.
+func (c *Client) forgetMade(ctx context.Context, ref Ref, top client.Object) {
+	lease, err := c.Broken(ctx, ref)
+	if err != nil || lease == nil {
+		return // the next who makes the job again, or deletes it, removes it
+	}
+	if known, err := decodeReplacement(lease.GetAnnotations()[names.AnnotationReplacement]); err == nil && known.Old == top.GetUID() {
+		return
+	}
+	c.forget(ctx, lease)
+}
+
+// known reads the Job that is to be made in the place of one that is not there; absent is the error that it is not.
+func (c *Client) known(ctx context.Context, ref Ref, absent error) (lease client.Object, known replacement, err error) {
+	lease, err = c.Broken(ctx, ref)
+	switch {
+	case err != nil:
+		return nil, known, err
+	case lease == nil:
+		return nil, known, absent
+	}
+	known, err = decodeReplacement(lease.GetAnnotations()[names.AnnotationReplacement])
+	if err != nil {
+		return nil, known, phrase.Errorf("%w\nWhat Lease %s knows of it cannot be read: %w", absent, lease.GetName(), err)
+	}
+	if !known.isOf(ref) {
+		return nil, known, &MisplacedJobError{Ref: ref, Lease: lease.GetName()}
+	}
+	known.Job.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
+	return lease, known, nil
+}
+
+// replacementIn is what whoever makes a Job has to have seen of it.
+func replacementIn(lease client.Object, known replacement) (*Replacement, error) {
+	digest, err := known.digest()
+	if err != nil {
+		return nil, err
+	}
+	tree, err := render.Tree(known.Job)
+	if err != nil {
+		return nil, err
+	}
+	out := &Replacement{
+		Ref: resultOf(known.Job, "").Ref, Job: known.Job.DeepCopy(), Object: tree, Digest: digest,
+		Lease: lease.GetName(), Kept: lease.GetCreationTimestamp().Time,
+	}
+	for _, written := range lease.GetManagedFields() {
+		if written.Time != nil && written.Time.After(out.Kept) && written.Time.After(out.Changed) {
+			out.Changed = written.Time.Time
+		}
+	}
+	return out, nil
+}
+
+// remake goes on where somebody was stopped: it makes the Job that is not there, if the options name it, gives it what was kept of
+// the job, and lets it go as [Client.replace] does. absent is the error that the job is not there, which stays if nothing is known of it.
+func (c *Client) remake(ctx context.Context, ref Ref, opts StepOptions, absent error) (Result, error) {
+	if err := c.checkAbsent(); err != nil {
+		return Result{}, err
+	}
+	lease, known, err := c.known(ctx, ref, absent)
+	if err != nil {
+		return Result{}, err
+	}
+	job := known.Job
+	result := resultOf(job, ActionResumed)
+	if result.Replacement, err = replacementIn(lease, known); err != nil {
+		return Result{}, err
+	}
+	switch looks := opts.DryRun && opts.Digest == ""; {
+	case !looks && opts.Digest != result.Replacement.Digest:
+		return Result{}, &UnseenJobError{Replacement: *result.Replacement, Asked: opts.Digest}
+	case opts.DryRun:
+		return result, c.explain(ctx, job, c.api.Create(ctx, job, client.DryRunAll))
+	}
+	if err := c.makeKnown(ctx, job, lease); err != nil {
+		return Result{}, err
+	}
+	old := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, UID: known.Old, Labels: job.Labels}}
+	old.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
+	if err := c.waitForPods(ctx, old); err != nil {
+		return Result{}, phrase.Errorf("%w\nThe new job is there, and paused: resume it when the pods of the old one have ended", err)
+	}
+	if err := c.letGo(ctx, job, known.Suspend, known.Held); err != nil || known.Held || !known.Suspend {
+		return result, err
+	}
+	again, err := c.step(ctx, ref, opts, ActionResumed, jobplan.Resume) // it was paused when it was made again
+	again.Replacement = result.Replacement
+	return again, err
+}
+
+// makeKnown creates a Job that a Lease knows, and that somebody has seen, and gives it what was kept of the job.
+func (c *Client) makeKnown(ctx context.Context, job *batchv1.Job, lease client.Object) error {
+	if err := c.createOne(ctx, job); err != nil {
+		return err
+	}
+	c.forget(ctx, lease)
+	if _, err := c.reserve(ctx, job); err != nil {
+		return err
+	}
+	var kept []*unstructured.Unstructured
+	for _, kind := range keptKinds {
+		found, err := c.list(ctx, kind, job.Namespace, jobOf(job))
+		if isUnknown(err) || apierrors.IsForbidden(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, object := range found {
+			if !isKept(object) {
+				continue
+			}
+			part, err := c.read(ctx, object)
+			if err != nil {
+				return err
+			}
+			kept = append(kept, part) // nil if it has gone
+		}
+	}
+	if err := c.handOver(ctx, kept, job); err != nil {
+		return err
+	}
+	return c.endKeeping(ctx, job)
+}
+
+// keptKinds are those of what may belong to a training job.
+var keptKinds = []schema.GroupVersionKind{
+	corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+	corev1.SchemeGroupVersion.WithKind("Service"), schema.FromAPIVersionAndKind(names.PodGroupAPIVersion, names.PodGroupKind),
+}
