@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/drain"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
@@ -188,7 +189,7 @@ func isNotFound(err error) bool {
 }
 
 func isConflict(err error) bool {
-	return isForeign(err) || isThere(err) || isA[*conflictError](err) || isA[*submit.ImmutableError](err) ||
+	return isForeign(err) || isThere(err) || isA[*conflictError](err) || isA[*diagnosis.OtherSchedulerError](err) || isA[*submit.ImmutableError](err) ||
 		isA[*submit.TakenError](err) || isA[*submit.NoSourceError](err) || isA[*submit.OtherJobsSourceError](err) || isA[*submit.RunningError](err) ||
 		isA[*submit.DoneTasksError](err) || isA[*submit.ChangedError](err) || isA[*submit.UnseenJobError](err) || isA[*submit.MisplacedJobError](err) ||
 		isA[*jobplan.StateError](err) || apierrors.IsConflict(err)

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -88,20 +87,19 @@ func runWhy(ctx context.Context, o *whyOptions, name string) error {
 
 // whyPod explains a pod that has the name of a job that is not there.
 func (o *whyOptions) whyPod(ctx context.Context, client kubernetes.Interface, absent inventory.NotFoundError) error {
-	facts, err := diagnosis.ReadPod(ctx, client, absent.Namespace, absent.Name, o.factory.Now())
+	pod, err := diagnosis.FindPod(ctx, client, absent.Namespace, absent.Name)
 	switch {
 	case err != nil:
 		return err
-	case facts == nil:
+	case pod == nil:
 		return &absent
 	}
-	pod := &facts.Pods[0]
-	if job := pod.Labels[names.LabelJob]; job != "" && pod.Labels[names.LabelJobType] != "" {
+	if job := diagnosis.JobOf(pod); job != "" {
 		return runWhy(ctx, o, job)
 	}
-	if scheduler := pod.Spec.SchedulerName; scheduler != names.SchedulerName {
-		return &conflictError{what: phrase.Of("pod %s is placed by the scheduler %s, which says itself why it waits: kubectl -n %s describe pod %s",
-			pod.Name, scheduler, pod.Namespace, pod.Name)}
+	facts, err := diagnosis.ReadPod(ctx, client, pod, o.factory.Now())
+	if err != nil {
+		return err
 	}
 	report := diagnosis.DiagnosePod(*facts)
 	if o.output.format != "" {

@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -23,14 +22,41 @@ import (
 // KindPod is the kind in the report on a pod that is of no job.
 const KindPod = "pod"
 
-// ReadPod returns the facts about a pod, which gpuctl need not have made; nil if there is none, or the user may not read it.
-func ReadPod(ctx context.Context, client kubernetes.Interface, namespace, name string, now time.Time) (*Facts, error) {
+// FindPod returns a pod, which gpuctl need not have made; nil if there is none, or the user may not read it.
+func FindPod(ctx context.Context, client kubernetes.Interface, namespace, name string) (*corev1.Pod, error) {
 	pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("reading pod %s: %w", name, err)
+		return nil, phrase.Errorf("reading pod %s: %w", name, err)
+	}
+	return pod, nil
+}
+
+// JobOf is the job that a pod is of, and that explains it; "" if it is of none.
+func JobOf(pod *corev1.Pod) string {
+	if pod.Labels[names.LabelJobType] == "" {
+		return ""
+	}
+	return pod.Labels[names.LabelJob]
+}
+
+// OtherSchedulerError says that a pod is not for us to explain.
+type OtherSchedulerError struct{ Namespace, Pod, Scheduler string }
+
+func (e *OtherSchedulerError) Error() string { return e.Says().String() }
+
+// Says implements [phrase.Sayer].
+func (e *OtherSchedulerError) Says() phrase.Text {
+	return phrase.Of("pod %s is placed by the scheduler %s, which says itself why it waits: kubectl -n %s describe pod %s",
+		e.Pod, e.Scheduler, e.Namespace, e.Pod)
+}
+
+// ReadPod returns the facts about a pod that is of no job. One of another scheduler is an [OtherSchedulerError].
+func ReadPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, now time.Time) (*Facts, error) {
+	if scheduler := pod.Spec.SchedulerName; scheduler != names.SchedulerName {
+		return nil, &OtherSchedulerError{Namespace: pod.Namespace, Pod: pod.Name, Scheduler: scheduler}
 	}
 	cluster, err := snapshot.Read(ctx, client, Around(now)...)
 	if err != nil {
@@ -40,7 +66,7 @@ func ReadPod(ctx context.Context, client kubernetes.Interface, namespace, name s
 	if facts.Job.RunsWhole() || isEnded(facts.Job.Status) {
 		return facts, nil
 	}
-	facts.Space, err = readSpace(ctx, client, namespace, facts)
+	facts.Space, err = readSpace(ctx, client, pod.Namespace, facts)
 	return facts, err
 }
 

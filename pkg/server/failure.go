@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/drain"
 	"g8s.host/gpu-scheduler/pkg/fair"
 	"g8s.host/gpu-scheduler/pkg/inventory"
@@ -259,6 +260,8 @@ func conflictCode(err error) string {
 		return "LabelConflict"
 	case errors.As(err, new(*submit.ImmutableError)):
 		return "Immutable"
+	case errors.As(err, new(*diagnosis.OtherSchedulerError)):
+		return "OtherScheduler"
 	case errors.As(err, new(*submit.UnseenJobError)):
 		return "UnseenJob"
 	case errors.As(err, new(*submit.MisplacedJobError)):

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -15,6 +16,11 @@ import (
 
 type explainOutput struct{ Body diagnosis.Report }
 
+type podInput struct {
+	Pod       string `path:"podName" maxLength:"253" pattern:"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"`
+	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$" doc:"The namespace of the pod; default without it"`
+}
+
 func (s *Server) jobInsightRoutes() {
 	s.logRoutes()
 	s.logSocketRoutes()
@@ -24,6 +30,11 @@ func (s *Server) jobInsightRoutes() {
 		detail: "What you may not read is listed in `unread`, and not guessed. `records` are the scheduler's own of its attempts: to " +
 			"who may get /explain/v1/pods/NAMESPACE/ of the scheduler, as with the ClusterRole g8s:explain-reader.",
 		fails: []int{http.StatusNotFound, http.StatusConflict}}, s.explainJob)
+	register(s, route{method: http.MethodGet, path: Root + "/pods/{podName}/explain", id: "explainPod", tag: "jobs",
+		summary: "Why a pod does not run, or why it runs where it does, and what to change",
+		detail: "Of a pod that is of a job the answer is that of the job. One that nobody made with gpuctl is explained as `kind` pod, if " +
+			"gpu-scheduler places it; of another scheduler it is 409 OtherScheduler.",
+		fails: []int{http.StatusNotFound, http.StatusConflict}}, s.explainPod)
 }
 
 func (s *Server) explainJob(ctx context.Context, in *JobRef) (*explainOutput, error) {
@@ -62,6 +73,38 @@ func (s *Server) explainJob(ctx context.Context, in *JobRef) (*explainOutput, er
 		facts[0].Job.Divide(size, level, facts[0].Cluster.Nodes)
 	}
 	return &explainOutput{Body: diagnosis.Diagnose(facts[0])}, nil
+}
+
+// explainPod asks for the right to the pod first: who lacks it does not learn whether there is one.
+func (s *Server) explainPod(ctx context.Context, in *podInput) (*explainOutput, error) {
+	namespace := cmp.Or(in.Namespace, defaultNamespace)
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := caller.MayNamed(ctx, "get", namespace, in.Pod, podResource); err != nil {
+		return nil, err
+	}
+	pod, err := diagnosis.FindPod(ctx, caller.Kubernetes, namespace, in.Pod)
+	switch {
+	case err != nil:
+		return nil, err
+	case pod == nil:
+		return nil, notFoundf("no pod %q in namespace %s", in.Pod, namespace)
+	}
+	if job := diagnosis.JobOf(pod); job != "" {
+		return s.explainJob(ctx, &JobRef{JobID: job, Namespace: namespace})
+	}
+	leave, err := take(ctx, s.budgets.reading, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	facts, err := diagnosis.ReadPod(ctx, caller.Kubernetes, pod, s.options.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &explainOutput{Body: diagnosis.DiagnosePod(*facts)}, nil
 }
 
 // recordsTimeout is how long the scheduler has to answer.

@@ -37,6 +37,7 @@ var samples = map[string]sample{
 	"followJobLogs": {query: "?namespace=team", may: []string{reader, member}, status: missingJob},
 	"getJobMetrics": {query: "?namespace=team", may: []string{reader, member}, status: missingJob},
 	"explainJob":    {query: "?namespace=team", may: []string{reader, member}, status: missingJob},
+	"explainPod":    {path: map[string]string{"podName": "none"}, query: "?namespace=team", may: []string{reader, member}, status: 404},
 	"listQueue":     {query: "?namespace=team", may: []string{reader, member}, status: 200},
 	"listPoolQueue": {path: map[string]string{"poolName": "train"}, query: "?namespace=team", may: []string{reader, member}, status: 200},
 

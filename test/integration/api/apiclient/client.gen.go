@@ -2583,6 +2583,12 @@ type RecoverNodeParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ExplainPodParams defines parameters for ExplainPod.
+type ExplainPodParams struct {
+	// Namespace The namespace of the pod; default without it
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+}
+
 // CreatePoolParams defines parameters for CreatePool.
 type CreatePoolParams struct {
 	// IdempotencyKey A text that is new for each request. Sent again with it, the request is not carried out again: the first answer is given once more
@@ -3034,6 +3040,9 @@ type ClientInterface interface {
 	RecoverNodeWithBody(ctx context.Context, nodeName string, params *RecoverNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	RecoverNode(ctx context.Context, nodeName string, params *RecoverNodeParams, body RecoverNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExplainPod request
+	ExplainPod(ctx context.Context, podName string, params *ExplainPodParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListPools request
 	ListPools(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3815,6 +3824,18 @@ func (c *Client) RecoverNodeWithBody(ctx context.Context, nodeName string, param
 
 func (c *Client) RecoverNode(ctx context.Context, nodeName string, params *RecoverNodeParams, body RecoverNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRecoverNodeRequest(c.Server, nodeName, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+func (c *Client) ExplainPod(ctx context.Context, podName string, params *ExplainPodParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExplainPodRequest(c.Server, podName, params)
 	if err != nil {
 		return nil, err
 	}
@@ -7996,6 +8017,62 @@ func NewRecoverNodeRequestWithBody(server string, nodeName string, params *Recov
 	return req, nil
 }
 
+// NewExplainPodRequest generates requests for ExplainPod
+func NewExplainPodRequest(server string, podName string, params *ExplainPodParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithLocation("simple", false, "podName", runtime.ParamLocationPath, podName)
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/pods/%s/explain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		queryValues := queryURL.Query()
+
+		if params.Namespace != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", false, "namespace", runtime.ParamLocationQuery, *params.Namespace); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		queryURL.RawQuery = queryValues.Encode()
+	}
+
+	req, err := http.NewRequest("GET", queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListPoolsRequest generates requests for ListPools
 func NewListPoolsRequest(server string) (*http.Request, error) {
 	var err error
@@ -9830,6 +9907,9 @@ type ClientWithResponsesInterface interface {
 
 	RecoverNodeWithResponse(ctx context.Context, nodeName string, params *RecoverNodeParams, body RecoverNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*RecoverNodeResponse, error)
 
+	// ExplainPodWithResponse request
+	ExplainPodWithResponse(ctx context.Context, podName string, params *ExplainPodParams, reqEditors ...RequestEditorFn) (*ExplainPodResponse, error)
+
 	// ListPoolsWithResponse request
 	ListPoolsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListPoolsResponse, error)
 
@@ -11299,6 +11379,36 @@ func (r RecoverNodeResponse) StatusCode() int {
 	return 0
 }
 
+type ExplainPodResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	JSON200      *DiagnosisReport
+	JSON401      *Failure
+	JSON403      *Failure
+	JSON404      *Failure
+	JSON409      *Failure
+	JSON422      *Failure
+	JSON429      *Failure
+	JSON503      *Failure
+	JSONDefault  *Failure
+}
+
+// Status returns HTTPResponse.Status
+func (r ExplainPodResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExplainPodResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 type ListPoolsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -12638,6 +12748,15 @@ func (c *ClientWithResponses) RecoverNodeWithResponse(ctx context.Context, nodeN
 		return nil, err
 	}
 	return ParseRecoverNodeResponse(rsp)
+}
+
+// ExplainPodWithResponse request returning *ExplainPodResponse
+func (c *ClientWithResponses) ExplainPodWithResponse(ctx context.Context, podName string, params *ExplainPodParams, reqEditors ...RequestEditorFn) (*ExplainPodResponse, error) {
+	rsp, err := c.ExplainPod(ctx, podName, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExplainPodResponse(rsp)
 }
 
 // ListPoolsWithResponse request returning *ListPoolsResponse
@@ -16726,6 +16845,88 @@ func ParseRecoverNodeResponse(rsp *http.Response) (*RecoverNodeResponse, error) 
 			return nil, err
 		}
 		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExplainPodResponse parses an HTTP response from a ExplainPodWithResponse call
+func ParseExplainPodResponse(rsp *http.Response) (*ExplainPodResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExplainPodResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DiagnosisReport
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Failure
