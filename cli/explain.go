@@ -81,7 +81,7 @@ func explainField(io IOStreams, kind workload.Kind, field workload.Field) error 
 		def = phrase.Of("none").In(language)
 	}
 	explained(io, phrase.Of("FIELD"), field.Path)
-	explained(io, phrase.Of("TYPE"), field.TypeIn(language))
+	explained(io, phrase.Of("VALUES"), field.TypeIn(language))
 	explained(io, phrase.Of("DEFAULT"), def)
 	if field.Example != "" {
 		explained(io, phrase.Of("EXAMPLE"), field.Example)

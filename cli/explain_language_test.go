@@ -77,7 +77,7 @@ func TestExplainInChinese(t *testing.T) {
 	if code := Run(t.Context(), NewFactory(streams), args); code != exitOK {
 		t.Fatalf("it ends with %d", code)
 	}
-	want := "类型：    training\n字段：    resources.gpu\n类型：    整数\n默认值：  0\n示例：    4\n\n每个 Pod 的 GPU 数；全部在同一个节点上。\n"
+	want := "类型：    training\n字段：    resources.gpu\n取值：    整数\n默认值：  0\n示例：    4\n\n每个 Pod 的 GPU 数；全部在同一个节点上。\n"
 	if got := out.String(); !strings.HasPrefix(got, want) {
 		t.Errorf("it says\n%swant\n%s", got, want)
 	}
