@@ -12,6 +12,7 @@
 //	json                   fails unless stdout is one JSON value and nothing else
 //	through JOB PORT FILE  sends a file through gpuctl port-forward, and fails unless it comes back
 //	visit 'REGEXP' JOB     fails unless what gpuctl open shows in a browser matches
+//	posted TEXT FILE       waits until TEXT was posted to the channel "post", and writes all that was to FILE, as norm does
 //	norm FILE              writes stdout to a file, with what differs from run to run replaced
 //	kubectl ARG...         runs kubectl in the script's namespace
 //
@@ -57,6 +58,7 @@ groups:
 - {namePrefix: infer, count: 2, pool: inference-pool, gpuType: L40S-48G, gpusPerNode: 4, gpuMemory: 48Gi, interconnect: pcie, cpu: "32", memory: 256Gi}
 - {namePrefix: gold, count: 1, pool: gold-pool, gpuType: H100-80G, gpusPerNode: 8, gpuMemory: 80Gi, interconnect: nvlink, cpu: "64", memory: 512Gi}
 - {namePrefix: keep, count: 1, pool: reserve-lab, gpuType: T4-16G, gpusPerNode: 4, gpuMemory: 16Gi, interconnect: pcie, cpu: "32", memory: 256Gi}
+- {namePrefix: slice, count: 1, pool: slices-lab, gpuType: A100-80G, gpusPerNode: 2, gpuMemory: 80Gi, interconnect: pcie, cpu: "32", memory: 256Gi}
 - {namePrefix: node, count: 10, gpuType: T4-16G, gpusPerNode: 4, gpuMemory: 16Gi, interconnect: pcie, cpu: "32", memory: 256Gi}
 `
 
@@ -91,6 +93,9 @@ func prepare(ctx context.Context, s *sandbox.Sandbox) error {
 	if _, err := cluster.StartScheduler(ctx, sandbox.SchedulerOptions{}); err != nil {
 		return err
 	}
+	if err := startLetters(ctx); err != nil {
+		return err
+	}
 	if err := cluster.InstallLedger(ctx); err != nil {
 		return err
 	}
@@ -99,12 +104,17 @@ func prepare(ctx context.Context, s *sandbox.Sandbox) error {
 	return err
 }
 
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata") }
+
+// TestScriptsAlone has the scripts that change what others see, as quotas bound the slices that any node offers.
+func TestScriptsAlone(t *testing.T) { runScripts(t, filepath.Join("testdata", "alone")) }
+
+func runScripts(t *testing.T, folder string) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata", Setup: setUp, UpdateScripts: *update, RequireExplicitExec: true,
+		Dir: folder, Setup: setUp, UpdateScripts: *update, RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": code, "eventually": eventually, "terminal": terminal, "drive": drive, "norm": norm, "kubectl": kubectl, "json": isJSON,
-			"through": through, "visit": visit,
+			"through": through, "visit": visit, "posted": posted,
 		},
 	})
 }
