@@ -12,7 +12,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/submit"
+	"g8s.host/gpu-scheduler/test/golden"
 )
 
 // plainPod is one that reaches nothing beyond itself.
@@ -128,7 +131,7 @@ func TestWhatAPodReaches(t *testing.T) {
 // TestALongJobIsShownInShort, and that it is: whoever wrote it may have made it as long as they liked.
 func TestALongJobIsShownInShort(t *testing.T) {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "sft", Namespace: "lab"}, Spec: batchv1.JobSpec{Template: *plainPod()}}
-	for i := range 3000 {
+	for i := range 300 {
 		job.Spec.Template.Spec.Volumes = append(job.Spec.Template.Spec.Volumes, corev1.Volume{
 			Name: strings.Repeat("v", i), VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: strings.Repeat("/é", 9000)}},
 		})
@@ -136,7 +139,7 @@ func TestALongJobIsShownInShort(t *testing.T) {
 	streams, out, _ := TestIOStreams("")
 	now := time.Date(2026, 11, 1, 13, 0, 0, 0, time.UTC)
 	describeReplacement(newDescription(streams), submit.Replacement{Job: job, Kept: now.Add(-time.Hour), Changed: now}, now)
-	if size := out.Len(); size > 500_000 || !strings.Contains(out.String(), "é/… (18") || !strings.Contains(out.String(), "… (3000)") {
+	if size := out.Len(); size > 50_000 || !strings.Contains(out.String(), "é/… (18") || !strings.Contains(out.String(), "… (302)") {
 		t.Errorf("what is told has %d bytes:\n%.2000s", size, out)
 	}
 	tree := map[string]any{"text": strings.Repeat("x", 5000), "list": []any{"a", strings.Repeat("y", 401)}}
@@ -146,5 +149,41 @@ func TestALongJobIsShownInShort(t *testing.T) {
 	}
 	if text, whole, err = shortYAML(map[string]any{"kind": "Job"}); err != nil || !whole || text != "kind: Job" {
 		t.Errorf("whole is %t, error %v:\n%s", whole, err, text)
+	}
+}
+
+// TestAJobThatOthersMayHaveWrittenIsShown before it is made, and last, before the question, what is dangerous.
+func TestAJobThatOthersMayHaveWrittenIsShown(t *testing.T) {
+	template := plainPod()
+	template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{
+		Name: "etc", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/etc"}},
+	})
+	template.Spec.Containers[0].Image = "evil\x1b[2J"
+	template.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+	template.Spec.ServiceAccountName = "builder"
+	job := &batchv1.Job{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
+		ObjectMeta: metav1.ObjectMeta{Name: "sft", Namespace: "lab", Annotations: map[string]string{names.AnnotationUser: "alice"}},
+		Spec:       batchv1.JobSpec{Template: *template},
+	}
+	object, err := render.Tree(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 1, 13, 0, 0, 0, time.UTC)
+	for _, language := range phrase.Languages() {
+		streams, _, told := TestIOStreams("n\n")
+		streams.InIsTerminal, streams.ErrIsTerminal, streams.ErrWidth, streams.Language = true, true, 100, phrase.Language(language)
+		factory := NewFactory(streams)
+		factory.Now = func() time.Time { return now }
+		o := &resumeOptions{jobVerb: &jobVerb{factory: factory}}
+		err := o.ask(submit.Replacement{
+			Ref: submit.Ref{Namespace: "lab", Name: "sft"}, Job: job, Object: object, Digest: "sha256:00", Lease: "gpuctl-again-sft",
+			Kept: now.Add(-time.Hour), Changed: now.Add(-time.Minute),
+		})
+		if exitCode(err) != exitUsage {
+			t.Errorf("the answer no ends with %v", err)
+		}
+		golden.Compare(t, "testdata/resume-unseen-"+language+".golden", told.String())
 	}
 }

@@ -80,16 +80,15 @@ func (o *resumeOptions) change(ctx context.Context, c *submit.Client, ref submit
 // ask shows a person the Job that would be made, and asks whether to.
 func (o *resumeOptions) ask(r submit.Replacement) error {
 	streams := o.factory.IO
-	streams.tell("Job %s is not there. Lease %s in namespace %s has this Job to be made in its place:\n", r.Ref.Name, r.Lease, r.Ref.Namespace)
-	d := newDescription(IOStreams{Out: streams.ErrOut, Width: streams.ErrWidth, Language: streams.language()})
-	describeReplacement(d, r, o.factory.Now())
 	text, whole, err := shortYAML(r.Object)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(streams.ErrOut, "\n%s\n", text)
+	streams.tell("Job %s is not there. Lease %s in namespace %s has this Job to be made in its place:\n", r.Ref.Name, r.Lease, r.Ref.Namespace)
+	fmt.Fprintf(streams.ErrOut, "%s\n\n", text)
 	if !whole {
 		streams.tell("All of it: gpuctl resume %s -n %s --dry-run -o yaml\n", r.Ref.Name, r.Ref.Namespace)
 	}
+	describeReplacement(newDescription(IOStreams{Out: streams.ErrOut, Width: streams.ErrWidth, Language: streams.language()}), r, o.factory.Now())
 	return confirm(streams, phrase.Of("Who may write Leases in namespace %s may have put this Job there. It is made with your rights", r.Ref.Namespace), false)
 }

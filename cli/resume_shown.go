@@ -18,18 +18,21 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// How much of a Job that others may have written is shown at once.
+// How much of a Job that others may have written is shown at once: whoever wrote it may have made it long, so that it runs off the screen.
 const (
 	mostShownText  = 400
 	mostShownLines = 200
+	mostShownItems = 10
 )
 
-// describeReplacement tells what a Job is that others may have written, and first of all what it could do beyond its own pod.
+// describeReplacement tells what a Job is that others may have written, and last, where a question follows, what it could do beyond its
+// own pods.
 func describeReplacement(d *description, r submit.Replacement, now time.Time) {
 	template := &r.Job.Spec.Template
 	d.says("Kept", keptSince(r, now))
 	d.line("User", shortText(r.Job.Annotations[names.AnnotationUser]))
-	for _, container := range containersOf(&template.Spec) {
+	containers := containersOf(&template.Spec)
+	for _, container := range containers[:min(len(containers), mostShownItems)] {
 		d.line("Image", shortText(container.Image))
 		d.line("Command", shortText(strings.Join(slices.Concat(container.Command, container.Args), " ")))
 	}
@@ -37,12 +40,12 @@ func describeReplacement(d *description, r submit.Replacement, now time.Time) {
 	d.line("Pool", shortText(r.Job.Labels[names.LabelPool]))
 	d.lines("Volumes", volumesOf(&template.Spec))
 	d.line("Account", shortText(template.Spec.ServiceAccountName))
+	d.line("Digest", r.Digest)
 	var reaches []string
 	for _, text := range reachOf(template) {
 		reaches = append(reaches, text.In(d.language))
 	}
-	d.lines("Reaches", firstLines(reaches, mostShownLines))
-	d.line("Digest", r.Digest)
+	d.lines("Reaches", firstLines(reaches, mostShownItems))
 }
 
 // keptSince is since when a Lease has the Job, and that it was changed.
@@ -71,6 +74,9 @@ func gpusEach(template *corev1.PodTemplateSpec) string {
 func volumesOf(spec *corev1.PodSpec) []string {
 	var out []string
 	for i := range spec.Volumes {
+		if i == mostShownItems {
+			return append(out, fmt.Sprintf("… (%d)", len(spec.Volumes)))
+		}
 		volume := &spec.Volumes[i]
 		of := ""
 		switch source := &volume.VolumeSource; {
@@ -85,7 +91,7 @@ func volumesOf(spec *corev1.PodSpec) []string {
 		}
 		out = append(out, shortText(fmt.Sprintf("%s: %s%s", volume.Name, kindOfVolume(volume), of)))
 	}
-	return firstLines(out, mostShownLines)
+	return out
 }
 
 // kindOfVolume is the key of a volume's source, such as hostPath.
