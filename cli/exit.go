@@ -189,10 +189,16 @@ func isNotFound(err error) bool {
 }
 
 func isConflict(err error) bool {
-	return isForeign(err) || isThere(err) || isA[*conflictError](err) || isA[*diagnosis.OtherSchedulerError](err) || isA[*submit.ImmutableError](err) ||
-		isA[*submit.TakenError](err) || isA[*submit.NoSourceError](err) || isA[*submit.OtherJobsSourceError](err) || isA[*submit.RunningError](err) ||
-		isA[*submit.DoneTasksError](err) || isA[*submit.ChangedError](err) || isA[*submit.UnseenJobError](err) || isA[*submit.MisplacedJobError](err) ||
+	return isForeign(err) || isThere(err) || isUntold(err) || isA[*conflictError](err) || isA[*diagnosis.OtherSchedulerError](err) || isA[*submit.ImmutableError](err) ||
+		isA[*submit.TakenError](err) || isA[*submit.RunningError](err) ||
+		isA[*submit.DoneTasksError](err) || isA[*submit.ChangedError](err) ||
 		isA[*jobplan.StateError](err) || apierrors.IsConflict(err)
+}
+
+// isUntold says whether nothing of ours tells what a job is to become: what is there for that is missing, of another job, or unseen.
+func isUntold(err error) bool {
+	return isA[*submit.NoSourceError](err) || isA[*submit.OtherJobsSourceError](err) || isA[*submit.UnseenJobError](err) ||
+		isA[*submit.MisplacedJobError](err)
 }
 
 // isThere says whether something is there that was to be made.
