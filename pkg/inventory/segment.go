@@ -42,20 +42,20 @@ func (r *Reader) Segments(ctx context.Context, job *JobDetail, size int, level s
 
 // Divide fills in where the segments of a job lie that have so many members each, by the nodes that are known. Where it is on some, and none
 // is known, nothing is told.
-func (j *JobDetail) Divide(size int, level string, nodes []corev1.Node) {
-	if size < 1 || len(nodes) == 0 && slices.ContainsFunc(j.Pods, func(p Pod) bool { return p.Node != "" && !p.ended() }) {
+func (d *JobDetail) Divide(size int, level string, nodes []corev1.Node) {
+	if size < 1 || len(nodes) == 0 && slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Node != "" && !p.ended() }) {
 		return
 	}
-	lie := make(map[string]topology.Node, len(j.Pods))
-	for i := range j.Pods {
-		lie[j.Pods[i].Node] = topology.Node{}
+	lie := make(map[string]topology.Node, len(d.Pods))
+	for i := range d.Pods {
+		lie[d.Pods[i].Node] = topology.Node{}
 	}
 	for i := range nodes {
 		if _, of := lie[nodes[i].Name]; of {
 			lie[nodes[i].Name] = topology.Node{Name: nodes[i].Name, Labels: nodes[i].Labels}
 		}
 	}
-	j.Segments = segmentsOf(j, size, level, lie)
+	d.Segments = segmentsOf(d, size, level, lie)
 }
 
 // mostRanks is how many members a gang has at most.

@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
+
+	"g8s.host/gpu-scheduler/pkg/fit"
 )
 
 // play tries the entries in their order at each moment that GPUs are given back, or a reservation ends. Nobody is let past one that does not
@@ -85,18 +87,32 @@ func (l *line) place(entry *Entry, limits map[types.UID]time.Time) fate {
 		return done
 	}
 	left := entry.wish.requests[entry.wish.placed:]
+	switch allowed := l.allowed(entry, left); {
+	case entry.Never:
+		return done
+	case allowed == 0:
+		return overQuota
+	case entry.wish.confined:
+		return noRoom
+	default:
+		return l.seat(entry, left, allowed, limits)
+	}
+}
+
+// allowed is how many of the pods of an entry that wait may start by the quotas. It notes which quota lets none.
+func (l *line) allowed(entry *Entry, left []*fit.Request) int {
 	allowed, excess := l.shares.allow(entry, left)
 	if excess != nil && (l.now.Equal(l.start) || excess.Asked > excess.Max) && entry.wish.placed+allowed == 0 {
 		entry.over(excess.Quota, excess.Used, excess.Max, excess.Asked)
 	}
-	switch {
-	case entry.Never:
-		return done
-	case allowed == 0, entry.wish.overQuota && l.now.Equal(l.start): // what is kept for others counts, too
-		return overQuota
-	case entry.wish.confined:
-		return noRoom
+	if entry.wish.overQuota && l.now.Equal(l.start) { // what is kept for others counts, too
+		return 0
 	}
+	return allowed
+}
+
+// seat puts so many of the pods of an entry that wait on machines.
+func (l *line) seat(entry *Entry, left []*fit.Request, allowed int, limits map[types.UID]time.Time) fate {
 	placed := l.placeSome(left[:allowed])
 	whole := len(placed) == len(left)
 	if len(placed) == 0 || !whole && entry.wish.together() {

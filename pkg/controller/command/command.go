@@ -2,6 +2,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -112,18 +113,9 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 
 // check refuses what could not be meant.
 func (o *options) check() error {
-	r := o.recovery
 	switch {
 	case o.leaseDuration < leastLease:
 		return fmt.Errorf("--leader-elect-lease-duration is %s, want %s or more", o.leaseDuration, leastLease)
-	case r.OutOfServiceAfter != 0 && r.OutOfServiceAfter < kubeletLease:
-		return fmt.Errorf("--out-of-service-after is %s, want 0 or %s or more: so long a kubelet that lives may be silent", r.OutOfServiceAfter, kubeletLease)
-	case r.Budget < 0 || r.Budget > 100:
-		return fmt.Errorf("--out-of-service-budget is %d, want 0 to 100 percent", r.Budget)
-	case r.BackOff < 0 || r.MaxBackOff < r.BackOff:
-		return fmt.Errorf("--suspect-back-off is %s and --suspect-max-back-off %s, want 0 or more and no less than that", r.BackOff, r.MaxBackOff)
-	case r.Forget < r.MaxBackOff:
-		return fmt.Errorf("--suspect-forget is %s, want no less than --suspect-max-back-off, %s", r.Forget, r.MaxBackOff)
 	case o.broken.After < 0:
 		return fmt.Errorf("--broken-gpu-after is %s, want 0 or more", o.broken.After)
 	case o.advice.After < 0 || o.advice.Every < time.Second:
@@ -134,7 +126,21 @@ func (o *options) check() error {
 	if _, err := prefixes(o.private); err != nil {
 		return err
 	}
-	return checkIdle(o.idle)
+	return cmp.Or(checkRecovery(o.recovery), checkIdle(o.idle))
+}
+
+func checkRecovery(r recovery.Settings) error {
+	switch {
+	case r.OutOfServiceAfter != 0 && r.OutOfServiceAfter < kubeletLease:
+		return fmt.Errorf("--out-of-service-after is %s, want 0 or %s or more: so long a kubelet that lives may be silent", r.OutOfServiceAfter, kubeletLease)
+	case r.Budget < 0 || r.Budget > 100:
+		return fmt.Errorf("--out-of-service-budget is %d, want 0 to 100 percent", r.Budget)
+	case r.BackOff < 0 || r.MaxBackOff < r.BackOff:
+		return fmt.Errorf("--suspect-back-off is %s and --suspect-max-back-off %s, want 0 or more and no less than that", r.BackOff, r.MaxBackOff)
+	case r.Forget < r.MaxBackOff:
+		return fmt.Errorf("--suspect-forget is %s, want no less than --suspect-max-back-off, %s", r.Forget, r.MaxBackOff)
+	}
+	return nil
 }
 
 func checkIdle(s idle.Settings) error {
