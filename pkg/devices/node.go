@@ -83,16 +83,12 @@ func (l *Ledger) allocator(s *slot, node *corev1.Node) *gpu.Allocator {
 
 // make reads a node's inventory.
 func (l *Ledger) make(s *slot, node *corev1.Node) *gpu.Allocator {
-	inventory, err := gpu.InventoryOf(node)
+	allocator, err := gpu.AllocatorOf(node, &l.topologies)
 	if err != nil {
 		if p := (problem{node.Annotations[names.AnnotationInventory], err.Error()}); p != s.told {
 			s.told = p
 			l.sink.report(node, err)
 		}
-	}
-	allocator, err := gpu.NewAllocator(inventory, &l.topologies)
-	if err != nil { // InventoryOf returns valid inventories only
-		return nowhere.Allocator
 	}
 	return allocator
 }

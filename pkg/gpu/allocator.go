@@ -1,6 +1,10 @@
 package gpu
 
-import "fmt"
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // Allocator chooses cards of one node. It is the node's inventory made ready: it never changes, holds
 // nothing of who uses the cards, and may be used from many goroutines. Up to 16 cards its choices are
@@ -21,6 +25,17 @@ func NewAllocator(inventory Inventory, topologies *Topologies) (*Allocator, erro
 	if err := inventory.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the inventory: %w", err)
 	}
+	return newAllocator(inventory, topologies), nil
+}
+
+// AllocatorOf makes what is known of a node's cards ready. The error tells what had to be ignored on the way, as that of [InventoryOf] does.
+func AllocatorOf(node *corev1.Node, topologies *Topologies) (*Allocator, error) {
+	inventory, err := InventoryOf(node)
+	return newAllocator(inventory, topologies), err
+}
+
+// newAllocator makes a valid inventory ready.
+func newAllocator(inventory Inventory, topologies *Topologies) *Allocator {
 	if topologies == nil {
 		topologies = &Topologies{}
 	}
@@ -40,7 +55,7 @@ func NewAllocator(inventory Inventory, topologies *Topologies) (*Allocator, erro
 		}
 	}
 	a.build = topologies.build(Build{topology: a.topology, all: a.all, healthy: a.healthy, memoryMiB: a.memoryMiB})
-	return a, nil
+	return a
 }
 
 // Inventory returns the node's inventory, which must not be changed.

@@ -63,7 +63,7 @@ func validateDevices(devices []Device) error {
 	for i := range devices {
 		device := &devices[i]
 		switch {
-		case !uuidPattern.MatchString(device.UUID):
+		case !uuidSpelled.fits(device.UUID):
 			return fmt.Errorf("uuid is %.140q, want 1 to 128 letters, digits or any of . _ : / -", device.UUID)
 		case device.Index < 0 || device.Index > maxIndex:
 			return fmt.Errorf("index is %d, want 0 to %d", device.Index, maxIndex)

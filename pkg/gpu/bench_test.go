@@ -6,6 +6,10 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 // irregular returns a node of which no two cards are alike.
@@ -111,4 +115,40 @@ func BenchmarkNewAllocator(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkReading reads what a new leader reads of each node and each pod: the inventory of 8 cards, and who holds two of them.
+func BenchmarkReading(b *testing.B) {
+	inv := nvSwitch(8)
+	text, err := inv.Encode()
+	if err != nil {
+		b.Fatal(err)
+	}
+	node := &corev1.Node{}
+	node.Annotations = map[string]string{names.AnnotationInventory: text}
+	var known Topologies
+	b.Run("node", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := AllocatorOf(node, &known); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	a, d := allocatorOf(b, inv), whole(2)
+	plan, _ := a.Allocate(&Used{}, d)
+	text, err = a.Assignment(d, &plan).Encode()
+	if err != nil {
+		b.Fatal(err)
+	}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{gpus(d.Containers[0].Name, "2")}}}
+	pod.Annotations = map[string]string{names.AnnotationGPUDevices: text}
+	b.Run("pod", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := a.HoldingOf(pod); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

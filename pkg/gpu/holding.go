@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,9 +75,12 @@ func (a *Allocator) HoldingOf(pod *corev1.Pod) (Holding, error) {
 }
 
 func (a *Allocator) resolveText(d *Demand, text string) (Holding, error) {
-	assignment, err := ParseAssignment(text)
+	assignment, err := ParseAssignment(text) // which has checked it
 	if err != nil {
 		return Holding{}, err
 	}
-	return a.Resolve(d, assignment)
+	if len(assignment) == 0 {
+		return Holding{}, errors.New("it names slices and no cards")
+	}
+	return a.resolve(d, assignment)
 }

@@ -56,6 +56,12 @@ func TestHoldingOf(t *testing.T) {
 		"a request that is no number holds the whole node": {
 			container: gpus("a", "1.5"), want: Holding{Unknown: Unknown{Whole: MaxCards + 1}},
 		},
+		"a request that is no number holds the whole node, whatever slices the annotation names": {
+			container: gpus("a", "1.5"), annotations: map[string]string{
+				names.AnnotationGPUDevices: `{"version":1,"slices":{"a":[{"uuid":"MIG-1","profile":"1g.10gb","card":"GPU-01","gpu":1}]}}`,
+			},
+			want: Holding{Unknown: Unknown{Whole: MaxCards + 1}}, wantErr: "names slices and no cards",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

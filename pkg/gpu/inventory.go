@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 )
@@ -74,12 +73,6 @@ type Link struct {
 // gbps returns the bandwidth between two cards of the link.
 func (l *Link) gbps() int { return cmp.Or(l.BandwidthGBps, l.NVLinks*nvlinkGBps) }
 
-var (
-	uuidPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
-	switchPattern = regexp.MustCompile(`^[A-Za-z0-9._:/-]{0,64}$`)
-	healthPattern = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,31}$`)
-)
-
 // Validate tells what is wrong with an inventory: every fault of a card and of a link, in one error.
 func (inv *Inventory) Validate() error {
 	if count := len(inv.Cards) + len(inv.Sliced); count > MaxCards {
@@ -105,7 +98,7 @@ func (inv *Inventory) Validate() error {
 
 func (c *Card) validate() error {
 	switch {
-	case !uuidPattern.MatchString(c.UUID):
+	case !uuidSpelled.fits(c.UUID):
 		return fmt.Errorf("uuid is %.140q, want 1 to 128 letters, digits or any of . _ : / -", c.UUID)
 	case c.Index < 0 || c.Index > maxIndex:
 		return fmt.Errorf("index is %d, want 0 to %d", c.Index, maxIndex)
@@ -113,9 +106,9 @@ func (c *Card) validate() error {
 		return fmt.Errorf("memoryMiB is %d, want 0 to %d", c.MemoryMiB, maxMemoryMiB)
 	case c.NUMANode != nil && (*c.NUMANode < 0 || *c.NUMANode > maxNUMANode):
 		return fmt.Errorf("numaNode is %d, want 0 to %d, or nothing when it is unknown", *c.NUMANode, maxNUMANode)
-	case !switchPattern.MatchString(c.PCIeSwitch):
+	case !switchSpelled.fits(c.PCIeSwitch):
 		return fmt.Errorf("pcieSwitch is %.80q, want up to 64 letters, digits or any of . _ : / -", c.PCIeSwitch)
-	case !healthPattern.MatchString(c.Health):
+	case !healthSpelled.fits(c.Health):
 		return fmt.Errorf("health is %.40q, want %s or one CamelCase word for what is wrong", c.Health, Healthy)
 	}
 	return validateSince(c.Since)
@@ -131,20 +124,22 @@ func validateSince(at time.Time) error {
 // validateLinks finds links to cards that do not exist, and pairs of cards that are linked twice.
 func (inv *Inventory) validateLinks() []error {
 	var errs []error
-	linked := map[[2]int]bool{}
+	var linked [MaxCards]Set // of each card those that it is linked to
 	for i := range inv.Links {
 		link := &inv.Links[i]
 		if err := inv.validateLink(link); err != nil {
 			errs = append(errs, fmt.Errorf("links[%d]: %w", i, err))
 			continue
 		}
-		for j, a := range link.GPUs {
-			for _, b := range link.GPUs[:j] {
-				pair := [2]int{min(a, b), max(a, b)}
-				if linked[pair] {
-					errs = append(errs, fmt.Errorf("links[%d]: GPUs %d and %d are linked twice", i, pair[0], pair[1]))
+		for j, index := range link.GPUs {
+			a, _ := inv.position(index)
+			for _, other := range link.GPUs[:j] {
+				b, _ := inv.position(other)
+				if linked[a].Has(b) {
+					errs = append(errs, fmt.Errorf("links[%d]: GPUs %d and %d are linked twice", i, min(index, other), max(index, other)))
 				}
-				linked[pair] = true
+				linked[a] |= only(b)
+				linked[b] |= only(a)
 			}
 		}
 	}

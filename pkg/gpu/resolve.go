@@ -19,6 +19,11 @@ func (a *Allocator) Resolve(d *Demand, assignment Assignment) (Holding, error) {
 	if err := assignment.Validate(); err != nil {
 		return Holding{}, err
 	}
+	return a.resolve(d, assignment)
+}
+
+// resolve is [Allocator.Resolve] of an assignment that is valid.
+func (a *Allocator) resolve(d *Demand, assignment Assignment) (Holding, error) {
 	if len(assignment) != len(d.Containers) {
 		return Holding{}, fmt.Errorf("%d containers have devices, %d ask for them", len(assignment), len(d.Containers))
 	}

@@ -116,7 +116,7 @@ func validateHeld(held []HeldSlice) error {
 			return err
 		}
 		switch {
-		case !uuidPattern.MatchString(slice.Card):
+		case !uuidSpelled.fits(slice.Card):
 			return fmt.Errorf("card is %.140q, want 1 to 128 letters, digits or any of . _ : / -", slice.Card)
 		case slice.GPU < 0 || slice.GPU > maxIndex:
 			return fmt.Errorf("gpu is %d, want 0 to %d", slice.GPU, maxIndex)

@@ -75,9 +75,9 @@ func (c *SlicedCard) validate() error {
 
 func (s *CardSlice) validate() error {
 	switch {
-	case !uuidPattern.MatchString(s.UUID):
+	case !uuidSpelled.fits(s.UUID):
 		return fmt.Errorf("uuid is %.140q, want 1 to 128 letters, digits or any of . _ : / -", s.UUID)
-	case !profilePattern.MatchString(s.Profile):
+	case !profileSpelled.fits(s.Profile):
 		return fmt.Errorf("profile is %.80q, want a name such as 1g.10gb", s.Profile)
 	case s.MemoryMiB < 0 || s.MemoryMiB > maxMemoryMiB:
 		return fmt.Errorf("memoryMiB is %d, want 0 to %d", s.MemoryMiB, maxMemoryMiB)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
@@ -46,11 +45,6 @@ type slicesJSON struct {
 	Version int     `json:"version"`
 	Slices  []Slice `json:"slices"`
 }
-
-var (
-	profilePattern = regexp.MustCompile(`^[0-9a-z][0-9a-z.+-]{0,62}$`)
-	podUIDPattern  = regexp.MustCompile(`^[0-9A-Za-z-]{0,64}$`)
-)
 
 // ParseSlices reads the annotation g8s.host/gpu-slices, JSON such as
 //
@@ -109,11 +103,11 @@ func validateSlices(all []Slice) error {
 
 func (s *Slice) validate() error {
 	switch {
-	case !uuidPattern.MatchString(s.UUID):
+	case !uuidSpelled.fits(s.UUID):
 		return fmt.Errorf("uuid is %.140q, want 1 to 128 letters, digits or any of . _ : / -", s.UUID)
-	case !profilePattern.MatchString(s.Profile):
+	case !profileSpelled.fits(s.Profile):
 		return fmt.Errorf("profile is %.80q, want a name such as 1g.10gb", s.Profile)
-	case !podUIDPattern.MatchString(string(s.Pod)):
+	case !podUIDSpelled.fits(string(s.Pod)):
 		return fmt.Errorf("pod is %.80q, want a UID or nothing", s.Pod)
 	}
 	card := Card{UUID: s.Card, Index: s.GPU, MemoryMiB: s.MemoryMiB, Health: s.Health, Since: s.Since}
