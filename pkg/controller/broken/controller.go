@@ -56,6 +56,8 @@ type Reconciler struct {
 
 	// told is what was last said of pods that stay, so that it is not said again and again.
 	told sync.Map // of string by UID
+	// seen is when we saw cards first that tell of no time that can be, by pool.
+	seen sync.Map // of sightings by name
 }
 
 // SetUp adds the controller to a manager, whose cache has the indexes of package index.
@@ -90,16 +92,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	nodesOfPool := len(nodes)
+	ages := r.agesOf(request.Name)
+	pool := poolOf(nodes, ages)
 	nodes = slices.DeleteFunc(nodes, func(node *corev1.Node) bool { return !fit.IsReady(node) || len(gpu.BrokenOn(node)) == 0 })
 	if len(nodes) == 0 {
 		return ctrl.Result{}, nil
 	}
-	holders, leaving, err := r.holders(ctx, nodes)
+	holders, leaving, err := r.holders(ctx, nodes, ages)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	steps, again := Decide(holders, nodesOfPool, r.Settings, r.Clock.Now())
+	steps, again := Decide(holders, pool, r.Settings, ages.now)
 	var failed []error
 	for i := range leaving {
 		failed = append(failed, r.evictBereft(ctx, &leaving[i]))
@@ -119,7 +122,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // holders are the pods of some nodes that hold broken cards, and such as were told to leave already for them: perhaps by a controller
 // that was killed before it came to the others of their gangs.
-func (r *Reconciler) holders(ctx context.Context, nodes []*corev1.Node) (holders, leaving []Holder, err error) {
+func (r *Reconciler) holders(ctx context.Context, nodes []*corev1.Node, ages *ages) (holders, leaving []Holder, err error) {
 	for _, node := range nodes {
 		var list corev1.PodList
 		if err := r.Client.List(ctx, &list, client.MatchingFields{index.Node: node.Name}); err != nil {
@@ -130,12 +133,12 @@ func (r *Reconciler) holders(ctx context.Context, nodes []*corev1.Node) (holders
 			if gpu.HasEnded(pod) || !recovery.IsOurs(pod) {
 				continue
 			}
-			holder := Holder{Pod: pod, Node: node.Name, Cards: gpu.BrokenUnder(node, pod)}
+			holder := Holder{Pod: pod, Node: node.Name, Cards: ages.of(node.Name, gpu.BrokenUnder(node, pod))}
 			switch {
 			case len(holder.Cards) == 0:
 			case pod.DeletionTimestamp == nil:
 				holders = append(holders, holder)
-			case holder.mustLeave(r.Settings.After, r.Clock.Now()):
+			case holder.mustLeave(r.Settings.After, ages.now):
 				leaving = append(leaving, holder)
 			}
 		}

@@ -58,18 +58,82 @@ func TestAPoolIsLookedAtAgain(t *testing.T) {
 	}
 }
 
+// TestAClockThatIsAhead of a node's, or a node that does not say since when, adds no more than the time that a pod has anyway, by our own clock.
+func TestAClockThatIsAhead(t *testing.T) {
+	for name, since := range map[string]time.Time{"an hour ahead": noon.Add(time.Hour), "nothing said": {}} {
+		t.Run(name, func(t *testing.T) {
+			struck := node(t, "Xid79", corev1.ConditionTrue)
+			inventory := gpu.Inventory{Cards: []gpu.Card{{UUID: "GPU-0", Health: "Xid79", Since: since}}}
+			text, err := inventory.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			struck.Annotations[g8s.AnnotationInventory] = text
+			evicted := 0
+			c := fake.NewClientBuilder().WithObjects(struck, placed("pod")).WithIndex(&corev1.Pod{}, index.Node, onNode).
+				WithInterceptorFuncs(interceptor.Funcs{SubResourceCreate: func(context.Context, client.Client, string, client.Object, client.Object, ...client.SubResourceCreateOption) error {
+					evicted++
+					return nil
+				}}).Build()
+			now := testingclock.NewFakePassiveClock(noon)
+			r := &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(10), Clock: now, Settings: Settings{After: 10 * time.Second}}
+			for _, tc := range []struct {
+				at      time.Duration
+				evicted int
+			}{{0, 0}, {9 * time.Second, 0}, {10 * time.Second, 1}} {
+				now.SetTime(noon.Add(tc.at))
+				if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: g8s.DefaultPool}}); err != nil {
+					t.Fatal(err)
+				}
+				if evicted != tc.evicted {
+					t.Errorf("%s after it was seen: %d evictions, want %d", tc.at, evicted, tc.evicted)
+				}
+			}
+		})
+	}
+}
+
+// TestOneNodeAfterTheOther: a pool whose cards break one by one is a storm, too, though the first pods have left when the next card breaks.
+func TestOneNodeAfterTheOther(t *testing.T) {
+	first := node(t, "Xid79", corev1.ConditionTrue)
+	second := first.DeepCopy()
+	second.Name = "n2"
+	evicted := 0
+	c := fake.NewClientBuilder().WithObjects(first, second, placed("pod")).WithIndex(&corev1.Pod{}, index.Node, onNode).
+		WithInterceptorFuncs(interceptor.Funcs{SubResourceCreate: func(context.Context, client.Client, string, client.Object, client.Object, ...client.SubResourceCreateOption) error {
+			evicted++
+			return nil
+		}}).Build()
+	told := events.NewFakeRecorder(10)
+	r := &Reconciler{Client: c, Live: c, Events: told, Clock: testingclock.NewFakePassiveClock(noon.Add(time.Minute)), Settings: Settings{After: time.Second}}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: g8s.DefaultPool}}); err != nil {
+		t.Fatal(err)
+	}
+	if evicted != 0 || len(told.Events) != 1 {
+		t.Errorf("%d evictions and %d events, want none and one: nobody is left on the other node", evicted, len(told.Events))
+	}
+}
+
+// placed is a pod of a Job on node n1, with its card.
+func placed(name string) *corev1.Pod {
+	pod := holder("Xid79", 0).Pod.DeepCopy()
+	pod.Name, pod.Namespace, pod.UID = name, "team", types.UID(name)
+	pod.Spec.NodeName, pod.Spec.SchedulerName = "n1", g8s.SchedulerName
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "job", UID: "job", Controller: ptr.To(true)}}
+	return pod
+}
+
+// onNode is the index of pods by their nodes.
+func onNode(pod client.Object) []string { return []string{pod.(*corev1.Pod).Spec.NodeName} }
+
 // TestAnEvictionThatIsRefused holds up no other: two budgets for one pod, which any user can write, make it an error of the API server.
 func TestAnEvictionThatIsRefused(t *testing.T) {
 	pods := []client.Object{node(t, "Xid79", corev1.ConditionTrue)}
 	for _, name := range []string{"odd", "plain"} {
-		pod := holder("Xid79", 0).Pod.DeepCopy()
-		pod.Name, pod.Namespace, pod.UID = name, "team", types.UID(name)
-		pod.Spec.NodeName, pod.Spec.SchedulerName = "n1", g8s.SchedulerName
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "job", UID: "job", Controller: ptr.To(true)}}
-		pods = append(pods, pod)
+		pods = append(pods, placed(name))
 	}
 	var evicted []string
-	c := fake.NewClientBuilder().WithObjects(pods...).WithIndex(&corev1.Pod{}, index.Node, func(client.Object) []string { return []string{"n1"} }).
+	c := fake.NewClientBuilder().WithObjects(pods...).WithIndex(&corev1.Pod{}, index.Node, onNode).
 		WithInterceptorFuncs(interceptor.Funcs{SubResourceCreate: func(_ context.Context, _ client.Client, _ string, pod, _ client.Object, _ ...client.SubResourceCreateOption) error {
 			if pod.GetName() == "odd" {
 				return errors.New("it has more than one PodDisruptionBudget")

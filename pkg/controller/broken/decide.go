@@ -7,6 +7,7 @@ package broken
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,8 +27,16 @@ type Settings struct {
 	Budget int
 }
 
-// recent is how long after a card broke it counts for the budget. One that waits for its repair for days says nothing of today.
-const recent = time.Hour
+// together is how far apart cards break at most that count as one for the budget. One that waits for its repair for days says nothing of
+// those that break today.
+const together = time.Hour
+
+// Pool is what is known of the nodes of a pool, whoever holds their cards by now.
+type Pool struct {
+	Nodes int
+	// Struck is when a card last broke that only a reset or a restart mends, of each node that has one.
+	Struck map[string]time.Time
+}
 
 // Holder is a pod that holds cards which must not be used.
 type Holder struct {
@@ -47,10 +56,10 @@ type Step struct {
 	Why string
 }
 
-// Decide says what becomes of the pods of a pool of so many nodes that hold broken cards, all of them, and when to look again; 0 for
+// Decide says what becomes of the pods of a pool that hold broken cards, all of them, and when to look again; 0 for
 // not before something changes.
-func Decide(holders []Holder, nodes int, settings Settings, now time.Time) (steps []Step, again time.Duration) {
-	storm := tooMany(holders, nodes, settings, now)
+func Decide(holders []Holder, pool Pool, settings Settings, now time.Time) (steps []Step, again time.Duration) {
+	storms := pool.storms(settings.Budget)
 	for i := range holders {
 		holder := &holders[i]
 		step := Step{Holder: holder}
@@ -64,7 +73,7 @@ func Decide(holders []Holder, nodes int, settings Settings, now time.Time) (step
 				again = left
 			}
 		default:
-			step.Evict, step.Why, step.Held = true, told(dead), storm
+			step.Evict, step.Why, step.Held = true, told(dead), storms[holder.Node]
 		}
 		if step.Evict && holder.Pod.Annotations[g8s.AnnotationNoMigration] == g8s.True {
 			step.Held = "it is not to be moved without a person"
@@ -79,23 +88,31 @@ func Decide(holders []Holder, nodes int, settings Settings, now time.Time) (step
 	return steps, again
 }
 
-// tooMany says why pods that run are not ended, "" where they may be: when cards of many nodes break at once, that which tells so, or
-// what they share, is broken rather, and all jobs of a pool must not end for it.
-func tooMany(holders []Holder, nodes int, settings Settings, now time.Time) string {
-	struck := map[string]bool{}
-	for i := range holders {
-		for _, card := range holders[i].Cards {
-			if onlyResetMends(card.Health) && now.Sub(card.Since) < recent {
-				struck[holders[i].Node] = true
-			}
+// storms says why pods that run are not ended, of each node where they may not: when cards of many nodes break at about the same time, that which
+// tells so, or what they share, is broken rather, and all jobs of a pool must not end for it. Nodes count whose pods have left already, or
+// the next ones would follow one by one; and it ends when nodes are mended, and not by itself: a person decides.
+func (p *Pool) storms(budget int) map[string]string {
+	times := slices.SortedFunc(maps.Values(p.Struck), time.Time.Compare)
+	allowed, out := max(1, p.Nodes*budget/100), map[string]string{}
+	for node, at := range p.Struck {
+		first, _ := slices.BinarySearchFunc(times, at.Add(-together), time.Time.Compare)
+		behind, _ := slices.BinarySearchFunc(times, at.Add(together+1), time.Time.Compare)
+		if struck := behind - first; struck > allowed {
+			out[node] = fmt.Sprintf("cards of %d of the %d nodes of the pool broke within an hour of it, and no more than %d may for their pods to be ended",
+				struck, p.Nodes, allowed)
 		}
 	}
-	allowed := max(1, nodes*settings.Budget/100)
-	if len(struck) <= allowed {
-		return ""
+	return out
+}
+
+// struck is when a card of a node broke last that only a reset or a restart mends, zero if there is none.
+func struck(cards []gpu.Card) (at time.Time) {
+	for _, card := range cards {
+		if onlyResetMends(card.Health) && card.Since.After(at) {
+			at = card.Since
+		}
 	}
-	return fmt.Sprintf("cards of %d of the %d nodes of the pool broke within an hour, and no more than %d may for their pods to be ended",
-		len(struck), nodes, allowed)
+	return at
 }
 
 // onlyResetMends reports whether a card that has this word for its health is of no more use to the program that runs on it: the error was
@@ -117,9 +134,7 @@ func (h *Holder) dead(after time.Duration, now time.Time) (dead []gpu.Card, left
 		if !onlyResetMends(card.Health) {
 			continue
 		}
-		// A clock of a node that is ahead of ours delays it by no more than the time itself.
-		until := min(card.Since.Add(after).Sub(now), after)
-		if len(dead) == 0 || until < left {
+		if until := card.Since.Add(after).Sub(now); len(dead) == 0 || until < left {
 			left = until
 		}
 		dead = append(dead, card)

@@ -65,22 +65,29 @@ func TestDecide(t *testing.T) {
 		}
 		return out
 	}
+	apart := func(nodes int, each time.Duration) (out []Holder) {
+		for i := range nodes {
+			out = append(out, holder(dead, time.Minute+time.Duration(i)*each, on(fmt.Sprintf("n%d", i))))
+		}
+		return out
+	}
 	tests := map[string]struct {
-		holders  []Holder
-		nodes    int
+		holders []Holder
+		nodes   int
+		// left is how long ago cards broke of nodes that nobody holds any more.
+		left     []time.Duration
 		settings *Settings
 		// evicted and held count.
 		evicted, held int
 		again         time.Duration
 	}{
-		"a pod on a card that fell off the bus has its time":  {holders: []Holder{holder(dead, 4*time.Second)}, again: 6 * time.Second},
-		"and leaves after that":                               {holders: []Holder{holder(dead, 10*time.Second)}, evicted: 1},
-		"or never, where an administrator says so":            {holders: []Holder{holder(dead, time.Hour)}, settings: &Settings{Budget: 20}},
-		"a node's clock that is ahead adds no more than that": {holders: []Holder{holder(dead, -time.Hour)}, again: 10 * time.Second},
-		"the driver's word counts as an XID does":             {holders: []Holder{holder(fault.ResetRequired, time.Minute)}, evicted: 1},
-		"heat passes, and the program computes":               {holders: []Holder{holder(fault.TooHot, time.Hour)}},
-		"a driver that did not answer may have been busy":     {holders: []Holder{holder(fault.Lost, time.Hour)}},
-		"an error of a program takes no card":                 {holders: []Holder{holder(fault.Xid(31), time.Hour)}},
+		"a pod on a card that fell off the bus has its time": {holders: []Holder{holder(dead, 4*time.Second)}, again: 6 * time.Second},
+		"and leaves after that":                              {holders: []Holder{holder(dead, 10*time.Second)}, evicted: 1},
+		"or never, where an administrator says so":           {holders: []Holder{holder(dead, time.Hour)}, settings: &Settings{Budget: 20}},
+		"the driver's word counts as an XID does":            {holders: []Holder{holder(fault.ResetRequired, time.Minute)}, evicted: 1},
+		"heat passes, and the program computes":              {holders: []Holder{holder(fault.TooHot, time.Hour)}},
+		"a driver that did not answer may have been busy":    {holders: []Holder{holder(fault.Lost, time.Hour)}},
+		"an error of a program takes no card":                {holders: []Holder{holder(fault.Xid(31), time.Hour)}},
 		"a container that is refused waits in vain, whatever it is": {
 			holders: []Holder{holder(fault.TooHot, 0, waiting("main", "CreateContainerConfigError"))}, evicted: 1,
 		},
@@ -94,7 +101,10 @@ func TestDecide(t *testing.T) {
 		"also of one that cannot start":             {holders: []Holder{holder(dead, 0, kept, waiting("main", "CrashLoopBackOff"))}, held: 1},
 		"cards of two in ten nodes":                 {holders: several(2, time.Minute), nodes: 10, evicted: 2},
 		"cards of three in ten nodes are too many":  {holders: several(3, time.Minute), nodes: 10, held: 3},
-		"but not where that was a while ago":        {holders: several(3, 2*time.Hour), nodes: 10, evicted: 3},
+		"and it is no better because it lasts":      {holders: several(3, 2*time.Hour), nodes: 10, held: 3},
+		"but not where each broke by itself":        {holders: apart(3, 2*time.Hour), nodes: 10, evicted: 3},
+		"one after the other, the first have left":  {holders: several(1, time.Minute), left: []time.Duration{20 * time.Minute, 40 * time.Minute}, nodes: 10, held: 1},
+		"those of long ago say nothing of today":    {holders: several(1, time.Minute), left: []time.Duration{2 * time.Hour, 2 * time.Hour}, nodes: 10, evicted: 1},
 		"one always may":                            {holders: several(1, time.Minute), nodes: 2, evicted: 1},
 		"many pods of one node are one node":        {holders: []Holder{holder(dead, time.Hour), holder(dead, time.Minute)}, nodes: 2, evicted: 2},
 		"who cannot start is no loss, however many": {holders: append(several(2, time.Minute), holder(dead, 0, on("n9"), waiting("main", "CrashLoopBackOff"))), nodes: 10, evicted: 1, held: 2},
@@ -105,7 +115,16 @@ func TestDecide(t *testing.T) {
 			if tc.settings != nil {
 				with = *tc.settings
 			}
-			steps, again := Decide(tc.holders, max(tc.nodes, 1), with, noon)
+			pool := Pool{Nodes: max(tc.nodes, 1), Struck: map[string]time.Time{}}
+			for i := range tc.holders {
+				if at := struck(tc.holders[i].Cards); at.After(pool.Struck[tc.holders[i].Node]) {
+					pool.Struck[tc.holders[i].Node] = at
+				}
+			}
+			for i, ago := range tc.left {
+				pool.Struck[fmt.Sprintf("left%d", i)] = noon.Add(-ago)
+			}
+			steps, again := Decide(tc.holders, pool, with, noon)
 			evicted, held := 0, 0
 			for _, step := range steps {
 				if step.Evict {
