@@ -75,6 +75,10 @@ func scheduledBy(name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.SchedulerName = name }
 }
 
+func ends(seconds int64) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.TerminationGracePeriodSeconds = ptr.To(seconds) }
+}
+
 func tolerates(toleration corev1.Toleration) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleration) }
 }
@@ -176,6 +180,9 @@ var attacks = map[string]attack{
 	"an epoch of the scheduler":                 {change: annotated(names.AnnotationEpoch, "a/1"), want: "only the scheduler may set", podsAlone: true},
 	"that it is to leave for another":           {change: annotated(names.AnnotationPreemptionNotice, "{}"), want: "only the scheduler may set", podsAlone: true},
 	"a decision of the scheduler":               {change: annotated(names.AnnotationDecision, "1/2"), want: "only the scheduler may set", podsAlone: true},
+	"a year to end, for whoever preempts it":    {change: ends(365 * 24 * 3600), want: "31536000 keeps the GPUs from those for whom"},
+	"an hour to end":                            {change: ends(3600)},
+	"a year to end, of another scheduler":       {change: both(ends(365*24*3600), scheduledBy("default-scheduler"), withoutGPUs)},
 	"a plan of the scheduler for a gang":        {change: annotated(names.AnnotationGangPlan, "a/2"), want: "only the scheduler may set", podsAlone: true},
 }
 
