@@ -125,7 +125,7 @@ type line struct {
 	// start is when it is played, now how far.
 	start, now time.Time
 	// aside are those of the entries before the next that a quota keeps waiting.
-	aside []*Entry
+	aside aside
 	next  int
 	// reservations keep nodes from entries until they end.
 	reservations *reservation.Book

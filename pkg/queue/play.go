@@ -35,39 +35,45 @@ func (l *line) play(limits map[types.UID]time.Time) {
 
 // first is the first entry that waits.
 func (l *line) first() *Entry {
-	if len(l.aside) > 0 {
-		return l.aside[0]
+	if lane := l.aside.first(func(*lane) bool { return true }); lane != nil {
+		return &l.entries[lane.entries[0]]
 	}
 	return &l.entries[l.next]
 }
 
 // pass tries the entries that wait, and reports whether none is left.
 func (l *line) pass(limits map[types.UID]time.Time) bool {
-	aside := l.aside
-	l.aside = nil
-	for i, entry := range aside {
-		as := overQuota
-		if l.shares.hasLeft(entry.wish.keeper) {
-			as = l.place(entry, limits)
-		}
-		switch as {
-		case overQuota:
-			l.aside = append(l.aside, entry)
-		case noRoom:
-			l.aside = append(l.aside, aside[i:]...)
-			return false
-		}
+	if !l.passAside(limits) {
+		return false
 	}
 	l.shares.forget()
 	for ; l.next < len(l.entries); l.next++ {
 		switch l.place(&l.entries[l.next], limits) {
 		case overQuota:
-			l.aside = append(l.aside, &l.entries[l.next])
+			l.aside.add(l.next, &l.entries[l.next])
 		case noRoom:
 			return false
 		}
 	}
-	return len(l.aside) == 0
+	return len(l.aside.lanes) == 0
+}
+
+// passAside tries those that a quota keeps waiting of which somebody has left something, and reports whether there was room for them.
+func (l *line) passAside(limits map[types.UID]time.Time) bool {
+	l.aside.open()
+	for lane := l.aside.next(l.shares.hasLeft); lane != nil; lane = l.aside.next(l.shares.hasLeft) {
+		place := lane.entries[0]
+		switch l.place(&l.entries[place], limits) {
+		case done:
+			l.aside.leave(lane)
+		case overQuota: // of pods that start one by one the next may ask something else
+			l.aside.leave(lane)
+			l.aside.add(place, &l.entries[place])
+		case noRoom:
+			return false
+		}
+	}
+	return true
 }
 
 // fate is what becomes of an entry that is tried.
