@@ -19,7 +19,7 @@ import (
 type budgets struct {
 	// bodies are bytes of requests in flight that are larger than most.
 	bodies *fair.Gate
-	// thinking is for what takes a core for a while: reading large YAML. One core is always left to others.
+	// thinking is for what takes a core for a while: reading large YAML, playing the line forward. One core is always left to others.
 	thinking *fair.Gate
 	// simulating is for processes that take a core and some hundred megabytes for seconds.
 	simulating *fair.Gate

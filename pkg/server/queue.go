@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
+	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/queue"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
 type queueInput struct {
@@ -59,7 +62,10 @@ func (s *Server) listQueue(ctx context.Context, in *queueInput) (*queueOutput, e
 	if objects.GPUQuotas, err = s.shares.read(ctx, s.own, now); err != nil {
 		return nil, err
 	}
-	line := queue.Build(&objects, view.Jobs, leader, now)
+	line, err := s.line(ctx, &objects, view.Jobs, leader, now)
+	if err != nil {
+		return nil, err
+	}
 	line.Tell(s.outlook.of(ctx, &line, &objects, now), now)
 	var visible []queue.Entry
 	for _, entry := range line.Entries {
@@ -69,6 +75,16 @@ func (s *Server) listQueue(ctx context.Context, in *queueInput) (*queueOutput, e
 	}
 	list, err := cut(in.Paging, visible, queueKey, func(entry queue.Entry) queue.Entry { return entry })
 	return &queueOutput{Body: QueueList(list)}, err
+}
+
+// line plays the line forward in the turn of the caller: with thousands of jobs that takes a core for a while.
+func (s *Server) line(ctx context.Context, objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Leader, now time.Time) (queue.Queue, error) {
+	leave, err := take(ctx, s.budgets.thinking, 1)
+	if err != nil {
+		return queue.Queue{}, err
+	}
+	defer leave()
+	return queue.Build(objects, jobs, leader, now), nil
 }
 
 // queueKey orders entries as the queue does: by pool, and in it by position, written with as many digits each. Those that

@@ -152,3 +152,28 @@ func TestLargeBodiesAreTakenApartOneAfterTheOther(t *testing.T) {
 		})
 	}
 }
+
+// TestTheLineIsPlayedInTurn: who asks for it again and again has one core, and others have theirs.
+func TestTheLineIsPlayedInTurn(t *testing.T) {
+	s := &Server{options: Options{}.withDefaults(), metrics: newMetrics(), budgets: newBudgets()}
+	ctx, now := asCaller(t.Context(), "ml"), time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	play := func(ctx context.Context) (entries int, err error) {
+		line, err := s.line(ctx, oneWaits(now), nil, nil, now)
+		return len(line.Entries), err
+	}
+	for range 2 { // the turn is given back
+		if entries, err := play(ctx); entries != 1 || err != nil {
+			t.Errorf("the line has %d entries, error %v", entries, err)
+		}
+	}
+	leave, err := take(ctx, s.budgets.thinking, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	if _, err := play(short); err == nil || failure(short, err).status != http.StatusTooManyRequests {
+		t.Errorf("while the caller has a core another line is played: error %v", err)
+	}
+}
