@@ -7,7 +7,9 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -143,6 +145,43 @@ func TestWhatIsKnownGoesWithTheJob(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhoMayNotRemoveWhatIsKnown deletes the job all the same: whoever may write Leases keeps nobody from deleting their own. Of a job of which
+// nothing else is there that is all that could be done.
+func TestWhoMayNotRemoveWhatIsKnown(t *testing.T) {
+	for name, there := range map[string]bool{"the job is there": true, "it is not": false} {
+		t.Run(name, func(t *testing.T) {
+			top := jobNamed("new")
+			c := cluster(nil, top)
+			if lease, err := c.remember(t.Context(), top, replacement{Job: jobNamed(""), Old: "old"}); err != nil || lease == nil {
+				t.Fatalf("what is remembered is %v, error %v", lease, err)
+			}
+			if !there {
+				if err := c.remove(t.Context(), top); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.api = keepsLeases{c.api}
+			_, err := c.Delete(t.Context(), sft.Namespace, sft.Name, "")
+			if (err == nil) != there || err != nil && !apierrors.IsForbidden(err) {
+				t.Errorf("deleting it: %v", err)
+			}
+			if _, err := c.Top(t.Context(), sft); !isNotFound(err) {
+				t.Errorf("the Job: %v, want that there is none", err)
+			}
+		})
+	}
+}
+
+// keepsLeases is the API server to a user who may not delete Leases.
+type keepsLeases struct{ client.Client }
+
+func (c keepsLeases) Delete(ctx context.Context, object client.Object, opts ...client.DeleteOption) error {
+	if object.GetObjectKind().GroupVersionKind().Kind == "Lease" {
+		return apierrors.NewForbidden(coordinationv1.Resource("leases"), object.GetName(), errors.New("not yours"))
+	}
+	return c.Client.Delete(ctx, object, opts...)
 }
 
 func deletes(kind string) func(context.Context, *Client) error {
