@@ -167,13 +167,20 @@ func (c *card) forget(signs *hardware.Signs, now time.Time, quiet time.Duration)
 	}
 }
 
-// Of returns [gpu.Healthy], or one word for what was first wrong with a card.
+// Of returns [gpu.Healthy], or one word for what is wrong with a card: what only a reset mends before what may pass, as pods leave for that,
+// and then what was first. A card that falls off the bus may be lost before its XID is heard.
 func (t *Tracker) Of(uuid string) string {
 	c := t.cards[uuid]
 	if c == nil || len(c.faults) == 0 {
 		return gpu.Healthy
 	}
 	words := slices.SortedFunc(maps.Keys(c.faults), func(a, b string) int {
+		if worse := fault.OnlyResetMends(a); worse != fault.OnlyResetMends(b) {
+			if worse {
+				return -1
+			}
+			return 1
+		}
 		return cmp.Or(c.faults[a].begun.Compare(c.faults[b].begun), cmp.Compare(a, b))
 	})
 	return words[0]

@@ -73,9 +73,17 @@ func TestTracker(t *testing.T) {
 		},
 		"no spare row":              {{0, 0, hardware.Signs{RowRemapFailed: true}, fault.RowRemapFailed}},
 		"a spare row is used later": {{0, 0, hardware.Signs{RowRemapPending: true}, gpu.Healthy}},
-		"the first of two faults is told": {
-			{0, 0, hardware.Signs{Lost: true}, fault.Lost}, {time.Second, 79, hardware.Signs{Lost: true}, fault.Lost}, {time.Hour, 0, well, "Xid79"},
+		"what only a reset mends is told before what may pass": {
+			{0, 0, hardware.Signs{Lost: true}, fault.Lost}, {time.Second, 79, hardware.Signs{Lost: true}, "Xid79"}, {time.Hour, 0, well, "Xid79"},
 		},
+		"a card that is too hot, and then asks for a reset": {
+			{0, 0, hardware.Signs{ThermalSlowdown: true}, gpu.Healthy}, {30 * time.Second, 0, hardware.Signs{ThermalSlowdown: true}, fault.TooHot},
+			{time.Minute, 0, hardware.Signs{ThermalSlowdown: true, RecoveryKnown: true, Recovery: hardware.RecoveryReset}, fault.ResetRequired},
+		},
+		"the first of two faults is told": {
+			{0, 0, hardware.Signs{LinksDown: 1}, fault.NVLinkDown}, {time.Second, 0, hardware.Signs{LinksDown: 1, Lost: true}, fault.NVLinkDown},
+		},
+		"the first of two that only a reset mends, too": {{0, 95, well, "Xid95"}, {time.Second, 79, well, "Xid95"}},
 		"suspect errors now and then": {
 			{0, 144, well, gpu.Healthy}, {40 * time.Minute, 9999, well, gpu.Healthy}, {time.Hour + time.Second, 144, well, gpu.Healthy}, {2 * time.Hour, 144, well, gpu.Healthy},
 		},

@@ -108,21 +108,11 @@ func (p *Pool) storms(budget int) map[string]string {
 // struck is when a card of a node broke last that only a reset or a restart mends, zero if there is none.
 func struck(cards []gpu.Card) (at time.Time) {
 	for _, card := range cards {
-		if onlyResetMends(card.Health) && card.Since.After(at) {
+		if fault.OnlyResetMends(card.Health) && card.Since.After(at) {
 			at = card.Since
 		}
 	}
 	return at
-}
-
-// onlyResetMends reports whether a card that has this word for its health is of no more use to the program that runs on it: the error was
-// announced as one that takes a reset, a restart or service, or the driver says so itself. All else may pass, as when the
-// driver did not answer for a moment, or leaves a program its card, if a slow one.
-func onlyResetMends(word string) bool {
-	if code, ok := fault.XidOf(word); ok {
-		return fault.ClassOf(code).TakesOut()
-	}
-	return word == fault.ResetRequired || word == fault.RebootRequired
 }
 
 // dead are the cards that only a reset or a restart mends, and how long the pod may run on with them.
@@ -131,7 +121,7 @@ func (h *Holder) dead(after time.Duration, now time.Time) (dead []gpu.Card, left
 		return nil, 0
 	}
 	for _, card := range h.Cards {
-		if !onlyResetMends(card.Health) {
+		if !fault.OnlyResetMends(card.Health) {
 			continue
 		}
 		if until := card.Since.Add(after).Sub(now); len(dead) == 0 || until < left {

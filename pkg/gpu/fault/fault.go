@@ -35,3 +35,13 @@ func XidOf(word string) (uint64, bool) {
 	}
 	return code, true
 }
+
+// OnlyResetMends reports whether a card that has this word for its health is of no more use to the program that runs on it: the error was
+// announced as one that takes a reset, a restart or service, or the driver says so itself. All else may pass, as when the
+// driver did not answer for a moment, or leaves a program its card, if a slow one.
+func OnlyResetMends(word string) bool {
+	if code, ok := XidOf(word); ok {
+		return ClassOf(code).TakesOut()
+	}
+	return word == ResetRequired || word == RebootRequired
+}
