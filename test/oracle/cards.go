@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
@@ -14,21 +13,18 @@ type held struct {
 	memoryMiB int64
 }
 
-// cardsOf reads which cards a pod holds, by UUID, and compares them with what its containers ask for. No two
+// cardsOf tells which cards a pod holds, by UUID, and compares them with what its containers ask for. No two
 // containers that run at the same time may have a whole card together.
-func cardsOf(demand *gpu.Demand, annotation string) (map[string]held, error) {
-	if annotation == "" {
-		return nil, fmt.Errorf("it has no annotation %s", names.AnnotationGPUDevices)
-	}
-	assignment, err := gpu.ParseAssignment(annotation)
-	if err != nil {
-		return nil, fmt.Errorf("reading annotation %s: %w", names.AnnotationGPUDevices, err)
-	}
+func cardsOf(demand *gpu.Demand, assignment gpu.Assignment) (map[string]held, error) {
 	if err := compare(demand, assignment); err != nil {
 		return nil, err
 	}
+	starts := make([]start, len(demand.Containers))
+	for i := range demand.Containers {
+		starts[i] = start{demand.Containers[i].Name, demand.Containers[i].Lifetime}
+	}
 	cards := map[string]held{}
-	for _, running := range moments(demand) {
+	for _, running := range moments(starts) {
 		now, err := together(assignment, running)
 		if err != nil {
 			return nil, err
@@ -71,14 +67,20 @@ func compare(demand *gpu.Demand, assignment gpu.Assignment) error {
 	return nil
 }
 
-// moments lists the containers that run at the same time: at the start of each init container, and afterwards.
-func moments(demand *gpu.Demand) [][]string {
+// start is a container that has devices, and for how long.
+type start struct {
+	container string
+	lifetime  gpu.Lifetime
+}
+
+// moments lists the containers that run at the same time: at the start of each init container, and afterwards. starts are in
+// order.
+func moments(starts []start) [][]string {
 	var all [][]string
 	var running []string // what has started and runs on
-	for i := range demand.Containers {
-		container := &demand.Containers[i]
-		now := slices.Concat(running, []string{container.Name})
-		if container.Lifetime == gpu.Init {
+	for _, next := range starts {
+		now := slices.Concat(running, []string{next.container})
+		if next.lifetime == gpu.Init {
 			all = append(all, now)
 			continue
 		}

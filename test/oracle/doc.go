@@ -75,13 +75,17 @@ const (
 	Mixed Rule = "pods hold the card whole and shared"
 	// OverMemory: shares fit into a card.
 	OverMemory Rule = "the shares exceed the card's memory"
+	// SliceTwice: MIG slices have one holder.
+	SliceTwice Rule = "two pods hold the MIG slice"
+	// CardAndSlice: a card is given out as such, or as its MIG slices.
+	CardAndSlice Rule = "pods hold the card and a MIG slice of it"
 	// OverAllocatable: pods fit on a node by count.
 	OverAllocatable Rule = "the pods hold more than the node offers"
 	// Moved: a pod is bound once.
 	Moved Rule = "the pod left its node"
 	// Rewritten: cards are chosen once.
 	Rewritten Rule = "the pod's cards changed after it was bound"
-	// Unfounded: cards are named, as many as asked for, and exist.
+	// Unfounded: cards and MIG slices are named, as many as asked for, and exist; slices where their node tells which it has.
 	Unfounded Rule = "the pod's cards are not what it asks for"
 	// Stale: once a leader has bound a pod, those before it bind none. It holds as long as nobody deletes the Lease,
 	// with which the count of leaderships starts again.
@@ -96,7 +100,7 @@ const (
 type Violation struct {
 	Revision int64
 	Rule     Rule
-	// Node and Card say where, as far as the rule knows a place. Card is a UUID.
+	// Node and Card say where, as far as the rule knows a place. Card is the UUID of a card or of a MIG slice.
 	Node, Card string
 	// Pods are those involved, as namespace/name, the one that came last at the end.
 	Pods []string

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -23,17 +25,19 @@ type replay struct {
 // pod is a pod that is on a node.
 type pod struct {
 	name, node string
-	devices    string // its annotation
-	gpus       int64  // whole GPUs that it asks for
-	slots      int64  // slots on shared GPUs that it asks for
-	cards      map[string]held
+	devices    string           // its annotation
+	asks       map[string]int64 // by resource of GPUs
+	cards      map[string]held  // by UUID
+	slices     map[string]slice // by UUID, as it names them
 }
 
 // node is what a node offers. It stays known when it is deleted, because its pods live on for a while.
 type node struct {
-	gpus, slots int64
-	memoryMiB   map[string]int64 // by the UUID of every card that the node has ever shown
-	pods        []*pod           // in the order in which they came
+	offers    map[string]int64 // by resource of GPUs
+	memoryMiB map[string]int64 // by the UUID of every card that the node has ever shown
+	slices    map[string]slice // by the UUID of every MIG slice that the node has ever shown
+	names     bool             // it tells which slices it has now, so that pods are told theirs
+	pods      []*pod           // in the order in which they came
 }
 
 func (r *replay) apply(e *Event) {
@@ -50,22 +54,28 @@ func (r *replay) apply(e *Event) {
 
 func (r *replay) updateNode(object *corev1.Node) {
 	n := r.node(object.Name)
-	n.gpus = offered(object, names.ResourceGPU)
-	n.slots = offered(object, names.ResourceSharedGPU)
+	n.offers = gpusIn(object.Status.Allocatable)
 	inventory, _ := gpu.InventoryOf(object) // the best that is known, which the scheduler has to take too
 	for i := range inventory.Cards {
 		n.memoryMiB[inventory.Cards[i].UUID] = inventory.Cards[i].MemoryMiB
 	}
+	n.show(inventory.Sliced)
 }
 
-func offered(object *corev1.Node, resource corev1.ResourceName) int64 {
-	quantity := object.Status.Allocatable[resource]
-	return quantity.Value()
+// gpusIn returns the amounts of GPUs in a list: whole ones, slots on shared ones, and MIG slices of each profile.
+func gpusIn(list corev1.ResourceList) map[string]int64 {
+	amounts := map[string]int64{}
+	for name, quantity := range list {
+		if name == names.ResourceGPU || name == names.ResourceSharedGPU || strings.HasPrefix(string(name), names.ResourceMIGPrefix) {
+			amounts[string(name)] = quantity.Value()
+		}
+	}
+	return amounts
 }
 
 func (r *replay) node(name string) *node {
 	if r.nodes[name] == nil {
-		r.nodes[name] = &node{memoryMiB: map[string]int64{}}
+		r.nodes[name] = &node{memoryMiB: map[string]int64{}, slices: map[string]slice{}}
 	}
 	return r.nodes[name]
 }
@@ -102,42 +112,60 @@ func (r *replay) updatePod(object *corev1.Pod) {
 
 func (r *replay) place(uid string, object *corev1.Pod) {
 	p := &pod{name: nameOf(object), node: object.Spec.NodeName, devices: object.Annotations[names.AnnotationGPUDevices]}
+	n := r.node(p.node)
 	demand, err := gpu.DemandOf(object)
 	if err == nil {
-		p.gpus, p.slots = demand.Whole, demand.Shared
+		p.asks = gpusIn(resourcehelper.PodRequests(object, resourcehelper.PodResourcesOptions{}))
 	}
-	if err == nil && object.Spec.SchedulerName == names.SchedulerName && demand.NeedsCards() {
-		p.cards, err = cardsOf(&demand, p.devices)
+	if err == nil && object.Spec.SchedulerName == names.SchedulerName && (demand.NeedsCards() || demand.NeedsSlices()) {
+		err = p.read(&demand, n)
 	}
 	if err != nil {
 		r.report(Violation{Rule: Unfounded, Node: p.node, Pods: []string{p.name}, Detail: err.Error()})
 	}
-	n := r.node(p.node)
 	n.pods = append(n.pods, p)
 	r.pods[uid] = p
 	r.checkCounts(n, p)
 	for _, uuid := range slices.Sorted(maps.Keys(p.cards)) {
 		r.checkCard(n, p, uuid)
 	}
+	for _, uuid := range slices.Sorted(maps.Keys(p.slices)) {
+		r.checkSlice(n, p, uuid)
+	}
+	r.checkCuts(n, p)
+}
+
+// read finds out what a pod that came to a node holds of it. Slices are named where the node tells which it has.
+func (p *pod) read(demand *gpu.Demand, n *node) error {
+	if p.devices == "" {
+		if !demand.NeedsCards() && !n.names {
+			return nil
+		}
+		return fmt.Errorf("it has no annotation %s", names.AnnotationGPUDevices)
+	}
+	choice, err := gpu.ParseChoice(p.devices)
+	if err != nil {
+		return fmt.Errorf("reading annotation %s: %w", names.AnnotationGPUDevices, err)
+	}
+	if p.cards, err = cardsOf(demand, choice.Cards); err != nil {
+		return err
+	}
+	if n.names || len(choice.Slices) > 0 {
+		p.slices, err = slicesOf(demand, choice.Slices)
+	}
+	return err
 }
 
 // checkCounts holds the pods of a node against what it offers, when one has come.
 func (r *replay) checkCounts(n *node, last *pod) {
-	var gpus, slots int64
-	for _, p := range n.pods {
-		gpus += p.gpus
-		slots += p.slots
-	}
-	for _, sum := range []struct {
-		resource           string
-		held, offers, asks int64
-	}{
-		{names.ResourceGPU, gpus, n.gpus, last.gpus},
-		{names.ResourceSharedGPU, slots, n.slots, last.slots},
-	} {
-		if sum.asks > 0 && sum.held > sum.offers {
+	for _, resource := range slices.Sorted(maps.Keys(last.asks)) {
+		var held int64
+		for _, p := range n.pods {
+			held += p.asks[resource]
+		}
+		if last.asks[resource] > 0 && held > n.offers[resource] {
 			r.report(Violation{Rule: OverAllocatable, Node: last.node, Pods: []string{last.name},
-				Detail: fmt.Sprintf("%d of %d %s", sum.held, sum.offers, sum.resource)})
+				Detail: fmt.Sprintf("%d of %d %s", held, n.offers[resource], resource)})
 		}
 	}
 }
