@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -21,6 +20,7 @@ import (
 
 const (
 	pool     = "chaos"
+	profile  = "1g.10gb" // of the MIG slices
 	patience = bounds.Patience
 	poll     = 10 * time.Millisecond
 
@@ -48,7 +48,7 @@ func newLoad(t *testing.T) *load {
 	}
 	l := &load{T: t, namespace: namespace.Name}
 	t.Cleanup(l.cleanUp)
-	for _, node := range nodes() {
+	for _, node := range nodes(t) {
 		if _, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -69,33 +69,35 @@ func (l *load) cleanUp() {
 	}
 }
 
-// nodes are 40 with 8 whole GPUs, and 4 with 2 cards of 16 GiB that are shared.
-func nodes() []*corev1.Node {
+// nodes are 40 with 8 whole GPUs, 2 with 2 cards of 16 GiB that are shared, and 2 with 2 cards in MIG mode, of 7 slices each.
+func nodes(t *testing.T) []*corev1.Node {
+	t.Helper()
 	var nodes []*corev1.Node
 	for i := range 40 {
 		nodes = append(nodes, fixture.Node(fmt.Sprintf("whole-%d", i)).Pool(pool).GPUs(8, "A100-80G").Interconnect(names.InterconnectNVLink).Obj())
 	}
-	for i := range 4 {
-		node := fixture.Node(fmt.Sprintf("shared-%d", i)).Pool(pool).Label(names.LabelGPUType, "T4-16G").
-			Label(names.LabelSharing, names.SharingMemory).Label(names.LabelCount, "2").Label(names.LabelMemory, "16Gi").Obj()
-		node.Status.Capacity[names.ResourceSharedGPU] = resource.MustParse("20")
-		node.Status.Allocatable[names.ResourceSharedGPU] = resource.MustParse("20")
-		nodes = append(nodes, node)
+	for i := range 2 {
+		nodes = append(nodes, fixture.Node(fmt.Sprintf("shared-%d", i)).Pool(pool).SharedGPUs(2, 20).
+			Label(names.LabelGPUType, "T4-16G").Label(names.LabelMemory, "16Gi").Obj())
+	}
+	for i := range 2 {
+		name := fmt.Sprintf("sliced-%d", i)
+		cards := fixture.Cards(name, 81920, 81920).Sliced(profile, 7, 0, 1).Annotation(t)
+		nodes = append(nodes, fixture.Node(name).Pool(pool).Slices(profile, 14).Annotate(names.AnnotationInventory, cards).Obj())
 	}
 	return nodes
 }
 
-// pod is the i-th: one in five shares a card, the others have 1, 2 or 4 for themselves.
+// pod is the i-th: one in ten shares a card, one has 1 or 2 MIG slices, and the others have 1, 2 or 4 cards for themselves.
 func pod(i int) *corev1.Pod {
-	name := fmt.Sprintf("pod-%d", i)
-	if i%5 == 4 {
-		shared := fixture.Pod(name).Pool(pool).Annotate(names.AnnotationGPUShare, "3Gi").Obj()
-		one := resource.MustParse("1")
-		shared.Spec.Containers[0].Resources.Limits[names.ResourceSharedGPU] = one
-		shared.Spec.Containers[0].Resources.Requests[names.ResourceSharedGPU] = one
-		return shared
+	made := fixture.Pod(fmt.Sprintf("pod-%d", i)).Pool(pool)
+	switch i % 10 {
+	case 4:
+		return made.SharedGPUs(1, "3Gi").Obj()
+	case 9:
+		return made.Slices(profile, int64(1+i/10%2)).Obj()
 	}
-	return fixture.Pod(name).Pool(pool).GPUs([]int64{1, 2, 4, 1, 2, 1, 4}[i%7]).Obj()
+	return made.GPUs([]int64{1, 2, 4, 1, 2, 1, 4}[i%7]).Obj()
 }
 
 // submitting creates more pods, one after another, while the test goes on. The function it returns waits for the end.

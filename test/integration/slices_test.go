@@ -46,6 +46,7 @@ func sliceUUID(node string, card, slice int) string {
 // that ends gives its slices back.
 func TestSlicesAreWrittenOnThePod(t *testing.T) {
 	e := newEnv(t)
+	judge := e.record()
 	e.createNodes(fixture.Node("mig").Slices(smallProfile, 4).Annotate(names.AnnotationInventory, cut(t, "mig", 2)).Obj())
 	e.createPods(fixture.Pod("a").Slices(smallProfile, 1).Obj())
 	if diff := cmp.Diff([]string{sliceUUID("mig", 0, 0)}, e.slicesOf("a")); diff != "" {
@@ -73,6 +74,7 @@ func TestSlicesAreWrittenOnThePod(t *testing.T) {
 	if took := time.Since(began); took > soon {
 		t.Errorf("it was bound %v after another had ended, want at most %v", took, soon)
 	}
+	judge()
 }
 
 // TestNoPodComesToSlicesOfABrokenCard, though kubelet still counts them, until the card is well.
